@@ -53,16 +53,17 @@ LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/p
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CUDA_ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
   -gencode arch=compute_90,code=compute_90
-CUDA_OBJECTS := $(patsubst %,$(BUILD)/%.o,$(sort $(wildcard src/device/cuda/*.c src/device/cuda/*.cu)))
+CUDA_OBJECTS := $(patsubst %,$(BUILD)/%.o,$(sort $(shell find src/device/cuda -name '*.c' -o -name '*.cu')))
 CUDA_SHARES := $(patsubst %.c,$(BUILD)/%.o,src/base/status.c src/base/clock.c src/layout/dtype.c src/layout/shard.c \
-  src/layout/coded.c src/device/wisdom.c)
+  src/numbers/coded.c src/device/wisdom.c)
 CLI_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(shell find src/cli -name "*.c")))
-TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/test_*.c)))
+# A test is tests/ROOM/test_NAME.c; its program is BUILD/tests/test_NAME.
+TESTS := $(patsubst %.c,$(BUILD)/tests/%,$(sort $(notdir $(wildcard tests/*/test_*.c))))
 # Each fuzz target, as a plain program that replays its corpus (`make test`) and, in build-fuzz, as libFuzzer's.
 FUZZ := $(patsubst fuzz/fuzz_%.c,%,$(sort $(wildcard fuzz/fuzz_*.c)))
 TESTS += $(FUZZ:%=$(BUILD)/tests/test_fuzz_%)
 FUZZERS := $(FUZZ:%=$(BUILD)/fuzz_%)
-TEST_HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_%.c,$(sort $(wildcard tests/*.c))))
+TEST_HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/lib/*.c)))
 BENCHES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard bench/*.c)))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
@@ -126,6 +127,11 @@ $(BUILD)/libtrident_cuda.so: $(CUDA_OBJECTS) $(CUDA_SHARES)
 $(BUILD)/trident: $(CLI_OBJECTS) $(BUILD)/libtrident.a
 	@echo "  LINK $@"
 	@$(LINK) -o $@ $^ $(LIBS)
+vpath test_%.c $(sort $(dir $(wildcard tests/*/test_*.c)))
+$(BUILD)/tests/test_%.o: test_%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  CC $<"
+	@$(CC) $(ALL_CFLAGS) -c $< -o $@
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_HELPERS) $(BUILD)/libtrident.a
 	@$(LINK) -o $@ $^ -lcmocka $(LIBS)
 comma := ,
@@ -165,7 +171,7 @@ cuda: all
 	  'make cuda NVCC=/path/to/nvcc'; exit 1; }
 	@$(MAKE) --no-print-directory $(BUILD)/libtrident_cuda.so
 # On a GPU machine; each test skips with a reason where there is no GPU or no plug-in.
-CUDA_TESTS := $(patsubst tests/%.c,%,$(sort $(wildcard tests/test_cuda_*.c)))
+CUDA_TESTS := $(basename $(notdir $(sort $(wildcard tests/cuda/test_cuda_*.c))))
 test-cuda: cuda $(CUDA_TESTS:%=$(BUILD)/tests/%)
 	@tests/run $(BUILD) test_cuda_ cli_cuda_
 # The kernels under compute-sanitizer: accesses outside memory, then shared memory that threads race for. A tenth of
@@ -189,7 +195,7 @@ check: all examples $(CHECKED)
 # The pages of report and watch in Chromium; skipped with a reason where it or python3-selenium is missing.
 test-pages: all
 	@python=python3; $$python -c 'import selenium' 2>/dev/null || python=/usr/bin/python3; \
-	  $$python tests/pages/pages.py $(BUILD) || [ $$? = 77 ]
+	  $$python tests/cli/pages.py $(BUILD) || [ $$? = 77 ]
 # The full counts: kill loops, crash cycles, random programs, mechanisms turned off (docs/internals/testing.md).
 # PARTS='kills alarms': only those.
 soak: all $(TESTS)

@@ -3,7 +3,7 @@
  *
  *   checkpoint [MILLIONS [ROUNDS [FOLDER]]]   one JSON object per figure; exit 1 if a target is missed
  *                                             (bench/README.md) */
-#include "train/saver.h"
+#include "train/state/saver.h"
 
 #include "measure.h"
 

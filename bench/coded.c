@@ -1,12 +1,12 @@
-/* coded.c - coding and expanding numbers for their way between ranks (layout/coded.h), beside memcpy: for each code,
+/* coded.c - coding and expanding numbers for their way between ranks (numbers/coded.h), beside memcpy: for each code,
  * from and to fp32, bf16 and fp16, with and without error feedback. Rates count all bytes read and written, of a copy
  * as well (read once, written once); runs of both take turns, and the median is printed, with the share of memcpy's
  * rate. The last column compares the numbers' own bytes a second with the bytes that memcpy copies.
  *
  *   coded [--threads N] [--seconds S a row] [CODE ...] */
 #include "device/device.h"
-#include "layout/coded.h"
-#include "layout/float16.h"
+#include "numbers/coded.h"
+#include "numbers/float16.h"
 
 #include "measure.h"
 

@@ -11,8 +11,8 @@
  * are twice as long as the model's. Optimizers and codes are timed on 100 million elements. */
 #include "base/arena.h"
 #include "device/device.h"
-#include "layout/coded.h"
-#include "layout/float16.h"
+#include "numbers/coded.h"
+#include "numbers/float16.h"
 #include "layout/mask_bits.h"
 #include "model/pattern.h"
 

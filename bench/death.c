@@ -5,7 +5,7 @@
  *   death [ROUNDS [LOOPS]]   300 rounds of each beside 2 loops; one JSON object for each; exit 1 if the 99th percentile
  *                            is above 3 times the bare one, or above 10 ms */
 #include "comm/start/join.h"
-#include "launch/supervisor.h"
+#include "job/supervisor.h"
 
 #include "measure.h"
 

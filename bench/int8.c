@@ -4,7 +4,7 @@
  * the rounds; the share of a peak, if one is given; and the time of quantising x as a share of the product's.
  *
  *   int8 [--threads N] [--rounds R] [--tokens T] [--peak GOP/s] [--kernel NAME] */
-#include "device/cpu/fast/gemm_int8.h"
+#include "device/cpu/fast/product/gemm_int8.h"
 #include "device/device.h"
 
 #include "measure.h"

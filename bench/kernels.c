@@ -5,7 +5,7 @@
  * the rate of adding in memory (a cached tensor may exceed it). Times are taken as in bench/measure.h.
  *
  *   kernels [--threads N] [--device cpu|reference] [--seconds S a row] [OPERATION ...] */
-#include "device/cpu/fast/simd.h"
+#include "device/cpu/fast/runtime/simd.h"
 #include "device/device.h"
 
 #include "measure.h"

@@ -6,8 +6,8 @@
  *   products [--threads N] [--rounds R] [--tokens T] [--simd avx2] [--library PATH]
  *
  * PyTorch's libtorch_cpu.so is such a library (MKL, on x86-64). */
-#include "device/cpu/fast/gemm.h"
-#include "device/cpu/fast/simd.h"
+#include "device/cpu/fast/product/gemm.h"
+#include "device/cpu/fast/runtime/simd.h"
 #include "device/device.h"
 
 #include "measure.h"

@@ -2,7 +2,7 @@
  * same. */
 #include "fuzz.h"
 
-#include "engine/accept.h"
+#include "engine/accept_settings.h"
 #include "settings/settings.h"
 
 #include <stdlib.h>

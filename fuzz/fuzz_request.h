@@ -5,7 +5,7 @@
 
 #include "fuzz.h"
 
-#include "serve/server_parts.h"
+#include "serve/server/server_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * accepted file are accepted, and a shorter one is not. */
 #include "fuzz.h"
 
-#include "serve/server_parts.h"
+#include "serve/server/server_parts.h"
 #include "web/http_head.h"
 #include "web/http_hosts.h"
 

@@ -1,5 +1,5 @@
 """Makes the Arrow files of tests/golden/arrow and the inputs of fuzz/corpus/arrow, with pyarrow. The goldens' texts
-stand in tests/test_table_arrow.c; this makes the bytes anew, which may differ between versions of pyarrow.
+stand in tests/unit/test_table_arrow.c; this makes the bytes anew, which may differ between versions of pyarrow.
     python tools/golden_arrow.py
 """
 import csv
@@ -67,7 +67,7 @@ def dictionaries(folder, name, stream, deltas):
 
 
 def example():
-    """The table of tests/cli_tables.sh: as CSV, and the same as Arrow, in parts, and with zstd."""
+    """The table of tests/cli/cli_tables.sh: as CSV, and the same as Arrow, in parts, and with zstd."""
     words = ["the box is late", "a good, \"small\" box", "it came back\ntwice", "", "fine", NONE]
     rows = range(48)
     table = pa.table({

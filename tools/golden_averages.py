@@ -1,4 +1,4 @@
-"""Writes tests/golden/averages.json: averages of the weights of 50 steps in PyTorch, for tests/test_golden.c.
+"""Writes tests/golden/averages.json: averages of the weights of 50 steps in PyTorch, for tests/unit/test_golden.c.
 
     tools/golden_averages.py [FOLDER]
 

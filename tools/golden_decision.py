@@ -6,7 +6,7 @@ scikit-learn, scipy and numpy, which test_decision compares with.
 Temperature: the zero of the derivative of the mean log loss of softmax(log p / T) by 1 / T, by scipy's brentq.
 Thresholds: the definition, tried for every distinct probability with scikit-learn's scores. Expected calibration error
 by numpy, Brier score and all other figures by scikit-learn. Resamples are drawn by Philox4x32-10 as in
-src/engine/bootstrap.h, and intervals are as that says: Wilson's by statistics' formula, numpy.percentile's of the
+src/score/bootstrap.h, and intervals are as that says: Wilson's by statistics' formula, numpy.percentile's of the
 figures of the drawn rows, macro F1's by numpy.corrcoef, ECE's by trying errors.
 """
 import json

@@ -1,4 +1,4 @@
-"""Writes tests/golden/layers.json: 50 steps with progressive layer dropping in PyTorch, for tests/test_golden.c.
+"""Writes tests/golden/layers.json: 50 steps with progressive layer dropping in PyTorch, for tests/unit/test_golden.c.
 
     tools/golden_layers.py [FOLDER]
 

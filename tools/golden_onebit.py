@@ -9,8 +9,8 @@ those that update the variance. In the others momentum is exchanged as signs (Ta
 blocks of 256 with the mean magnitude as scale, with errors fed back on both sides; 1-bit Adam's and LAMB's in units of
 sqrt(v) + eps. In the last file copies step alone
 when the variance is frozen, and meet. The arithmetic is that of ops.def
-and src/layout/coded.h, written again. For each step with signs the file has CRC-32 of the bytes that each copy sends to
-the owners and to all, and at the end of weights, momentum and errors; of copies that step alone also their weights.
+and src/numbers/coded.h, written again. For each step with signs the file has CRC-32 of the bytes that each copy sends
+to the owners and to all, and at the end of weights, momentum and errors; of copies that step alone also their weights.
 onebit_lamb.json has 1-bit LAMB's weights, second variance, averages and factors; gradients do not depend on weights, so
 that its exchange is 1-bit Adam's.
 """

@@ -5,8 +5,8 @@ fuzzer, fuzz/corpus/parquet.
     .venv/bin/python tools/golden_parquet.py
 
 Each file has few rows in two row groups, and between them they have every encoding, codec, page version and type that
-is read. tests/test_table_parquet.c expects the same fields of both. Files that are refused have no CSV beside them.
-"""
+is read. tests/unit/test_table_parquet.c expects the same fields of both. Files that are refused have no CSV beside
+them. """
 import csv
 import datetime
 import decimal
@@ -82,7 +82,7 @@ def decimals_table():
 
 
 def example():
-    """The table of tests/cli_tables.sh, whose Arrow file golden_arrow.py makes: whole, and in two parts."""
+    """The table of tests/cli/cli_tables.sh, whose Arrow file golden_arrow.py makes: whole, and in two parts."""
     table = pa.ipc.open_file(os.path.join(OUT, "..", "arrow", "table.arrow")).read_all()
     for name, part, options in (
             ("table", table, dict(compression="snappy", row_group_size=20)),

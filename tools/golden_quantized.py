@@ -4,7 +4,7 @@
 
 Case K of a file has, under "K.": x [T,I] and b [O] in fp32; weight [O,I] in fp32; w [O,I] int8 and ws [O], what
 quantising the weight gives; q [T,I] and s [T], what quantising x gives; y [T,O]. The arithmetic is that of
-src/layout/quantized.h and ops.def, written again in numpy: int32 sums, then three operations in fp32.
+src/numbers/quantized.h and ops.def, written again in numpy: int32 sums, then three operations in fp32.
 """
 import argparse
 import os

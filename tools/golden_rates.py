@@ -1,5 +1,5 @@
-"""Writes tests/golden/rates.json, for tests/test_golden.c: schedules of learning rates by transformers, and steps of
-PyTorch with a rate for each layer and with frozen parameters.
+"""Writes tests/golden/rates.json, for tests/unit/test_golden.c: schedules of learning rates by transformers, and steps
+of PyTorch with a rate for each layer and with frozen parameters.
 
     tools/golden_rates.py [FOLDER]
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/golden/reference.safetensors with the reference writer (pip install "safetensors>=0.8"): every dtype
-Trident knows, a scalar, an empty tensor, names out of order. tests/test_safetensors.c must read it and write the same
-bytes."""
+Trident knows, a scalar, an empty tensor, names out of order. tests/unit/test_safetensors.c must read it and write the
+same bytes."""
 import ctypes
 import pathlib
 import struct

@@ -5,9 +5,9 @@
     tools/golden_tokenizer.py --classes   prints src/data/text/unicode_classes.c
 
 A file is JSON lines: {"folder": F} or {"files": {name: text}}, a tokenizer, then its cases: {"text": T, "ids": [...]},
-or a pair: {"a": A, "b": B, "max_len": M, "ids": [...], "types": [...]}. tests/test_tokenizer_golden.c reads them. The
-full comparisons are tools/parity_tokenizer.py and parity_folders.py; they take their texts and tokenizers from here.
-"""
+or a pair: {"a": A, "b": B, "max_len": M, "ids": [...], "types": [...]}. tests/unit/test_tokenizer_golden.c reads them.
+The full comparisons are tools/parity_tokenizer.py and parity_folders.py; they take their texts and tokenizers from
+here. """
 import json
 import os
 import random

@@ -4,8 +4,8 @@ CSV, semicolon CSV and JSON lines that programs write for it.
 
     python3 tools/golden_values.py
 
-The Parquet file is written here, plain and uncompressed, so that the tool needs nothing but Python. tests/cli_values.sh
-trains on one of the files and expects the same figures and answers from all of them.
+The Parquet file is written here, plain and uncompressed, so that the tool needs nothing but Python.
+tests/cli/cli_values.sh trains on one of the files and expects the same figures and answers from all of them.
 """
 import json
 import os

@@ -311,7 +311,7 @@ def pad(rows, pad_id):
 
 def scale_of(largest):
     """Scales of int8 rows: largest / 127 in fp32, rounded to 16 significant bits, ties to even; 0 for rows that are
-    practically 0 (src/layout/quantized.h)."""
+    practically 0 (src/numbers/quantized.h)."""
     largest = largest.float()
     bits = (largest / 127.0).view(torch.int32)
     rounded = ((bits + 0x7F + ((bits >> 8) & 1)) & ~0xFF).view(torch.float32)

@@ -3,7 +3,7 @@
 
     .venv/bin/python tools/parity_safetensors.py [BUILD] [--seed N] [--files N]
 
-The files: all of tests/test_foreign.c, and --files more: valid ones with words of the format inserted, removed or
+The files: all of tests/unit/test_foreign.c, and --files more: valid ones with words of the format inserted, removed or
 replaced. Trident must refuse what the reference refuses; if only Trident refuses a file, it must be for one of the
 reasons below, which docs/reference/formats.md lists. For files that both accept, both must find the same tensors.
 """

@@ -1,6 +1,6 @@
-/* model.c - the public interface of prediction, on top of serve/model.h. */
+/* model.c - the public interface of prediction, on top of serve/infer/model.h. */
 #include "api/options.h"
-#include "serve/model.h"
+#include "serve/infer/model.h"
 
 tri_status tri_model_open(int n_options, const char *const *options, tri_model **out) {
     tri_settings settings;

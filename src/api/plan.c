@@ -1,6 +1,6 @@
 /* plan.c - the public interface of planning: programs of all ranks, none of which is run. */
 #include "api/options.h"
-#include "engine/memory_fit.h"
+#include "engine/cost/memory_fit.h"
 #include "program/check.h"
 #include "program/text.h"
 #include "study/study.h"

@@ -1,6 +1,6 @@
 /* session.c - the public interface of training, on top of train/session.h. */
 #include "api/options.h"
-#include "engine/metrics.h"
+#include "score/metrics.h"
 #include "train/run.h"
 #include "train/session.h"
 

@@ -7,7 +7,8 @@
  *   optimizer-00000.safetensors   optimizer state (a tensor in such a file is): exp_avg.*, ...; one file per rank
  *   config.json, preprocessing.json, primary/, secondary/ (vocabularies): what eval and predict need
  *
- * A quantised folder has integers of 8 bits and their scales (checkpoint/quantized.h), and in its state `quantized`. */
+ * A quantised folder has integers of 8 bits and their scales (checkpoint/quantized_weights.h), and in its state
+ * `quantized`. */
 #ifndef TRI_CHECKPOINT_CHECKPOINT_H
 #define TRI_CHECKPOINT_CHECKPOINT_H
 

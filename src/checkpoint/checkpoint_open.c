@@ -6,12 +6,12 @@
 #include "checkpoint/checkpoint_parts.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/run_set.h"
-#include "checkpoint/hash.h"
+#include "checkpoint/content_hash.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/quantized.h"
+#include "checkpoint/quantized_weights.h"
 #include "checkpoint/reshard.h"
 #include "checkpoint/safetensors.h"
-#include "layout/quantized.h"
+#include "numbers/quantized.h"
 
 #include <stdio.h>
 #include <stdlib.h>

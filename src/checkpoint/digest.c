@@ -2,7 +2,7 @@
  * name: "<name> <dtype> <shape> <xxh3-128 of its bytes>\n", e.g. "fusion.output.bias F32 [2] 1f0c...". */
 #include "checkpoint/checkpoint.h"
 
-#include "checkpoint/hash.h"
+#include "checkpoint/content_hash.h"
 
 #include <stdio.h>
 #include <stdlib.h>

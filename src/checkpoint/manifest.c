@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/limits.h"
-#include "checkpoint/hash.h"
+#include "checkpoint/content_hash.h"
 #include "checkpoint/safetensors.h"
 
 #include <stdio.h>

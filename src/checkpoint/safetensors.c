@@ -5,7 +5,7 @@
 
 #include "base/limits.h"
 #include "base/read_at.h"
-#include "layout/float16.h"
+#include "numbers/float16.h"
 
 #include <stdlib.h>
 #include <string.h>

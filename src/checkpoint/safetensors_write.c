@@ -3,7 +3,7 @@
 #include "checkpoint/safetensors.h"
 
 #include "base/file_call.h"
-#include "checkpoint/hash.h"
+#include "checkpoint/content_hash.h"
 
 #include <errno.h>
 #include <fcntl.h>

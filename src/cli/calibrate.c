@@ -1,6 +1,6 @@
 /* calibrate.c - `trident calibrate`: measures this machine and writes a hardware file for plan, simulate and choose. */
 #include "cli/calibrate_start.h"
-#include "cli/hardware.h"
+#include "cli/machine_files.h"
 #include "cli/launch.h"
 #include "cli/output.h"
 #include "cli/signals.h"
@@ -13,11 +13,11 @@
 #include "comm/start/join.h"
 #include "comm/start/ranks.h"
 #include "comm/world/world.h"
-#include "report/sinks.h"
-#include "report/table.h"
-#include "study/calibrate.h"
-#include "study/calibrate_host.h"
-#include "study/calibrate_links.h"
+#include "report/sinks/sinks.h"
+#include "report/text/text_table.h"
+#include "study/calibrate/calibrate.h"
+#include "study/calibrate/host.h"
+#include "study/calibrate/links.h"
 
 #include <stdlib.h>
 #include <string.h>

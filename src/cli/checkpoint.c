@@ -7,7 +7,7 @@
 #include "checkpoint/folders.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/run_set.h"
-#include "report/table.h"
+#include "report/text/text_table.h"
 
 #include <math.h>
 #include <stdlib.h>

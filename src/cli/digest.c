@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 
 #include "checkpoint/checkpoint.h"
-#include "serve/ensemble.h"
+#include "serve/infer/ensemble.h"
 
 static tri_status digest(const char *path, char hex[static 33]) {
     tri_checkpoint *checkpoint = NULL;

@@ -1,7 +1,7 @@
 /* doctor.c - `trident doctor`: what this machine offers, what is installed, and what does not work without it.
  * Libraries are probed by loading them; only a GPU (for its name) and srun (to list its MPI types) are started. */
 #include "cli/cli.h"
-#include "cli/hardware.h"
+#include "cli/machine_files.h"
 #include "cli/slurm_types.h"
 
 #include "base/file.h"
@@ -10,7 +10,7 @@
 #include "data/table/packers.h"
 #include "device/device.h"
 #include "engine/model_folder.h"
-#include "report/table.h"
+#include "report/text/text_table.h"
 #include "sim/hardware.h"
 #include "web/http_tls.h"
 

@@ -2,7 +2,7 @@
 #include "cli/elastic.h"
 
 #include "comm/mpi/load.h"
-#include "engine/accept.h"
+#include "engine/accept_settings.h"
 #include "settings/elastic.h"
 #include "study/study.h"
 

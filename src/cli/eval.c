@@ -1,13 +1,13 @@
 /* eval.c - `trident eval`: scores of a checkpoint, as tables or, with --json, one object. */
 #include "cli/launch.h"
-#include "cli/members.h"
+#include "cli/run_spread.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"
 
 #include "base/text.h"
-#include "report/sinks.h"
-#include "report/table.h"
-#include "engine/metrics.h"
+#include "report/sinks/sinks.h"
+#include "report/text/text_table.h"
+#include "score/metrics.h"
 #include "serve/serve.h"
 
 #include <math.h>

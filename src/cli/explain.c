@@ -5,10 +5,10 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "report/numbers.h"
-#include "report/sinks.h"
-#include "report/table.h"
-#include "serve/explain.h"
+#include "report/text/json_numbers.h"
+#include "report/sinks/sinks.h"
+#include "report/text/text_table.h"
+#include "serve/explain/explain.h"
 #include "web/pages.h"
 
 #include <math.h>

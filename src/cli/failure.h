@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 #include "comm/world/world.h"
-#include "launch/supervisor.h"
+#include "job/supervisor.h"
 
 /* error.json in the folder, as far as it can be written: the run has failed already. Not for wrong usage, and never in
  * a folder that another run uses. */

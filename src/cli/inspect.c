@@ -5,7 +5,7 @@
 
 #include "engine/assets.h"
 #include "engine/engine.h"
-#include "engine/files.h"
+#include "data/dataset/data_files.h"
 #include "engine/model_folder.h"
 #include "settings/forms.h"
 #include "train/run.h"

@@ -2,7 +2,7 @@
 #include "cli/inspect.h"
 
 #include "base/text.h"
-#include "report/table.h"
+#include "report/text/text_table.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* launch.c - starting ranks on this machine, or joining those that a launcher started. */
 #include "cli/elastic.h"
 #include "cli/failure.h"
-#include "cli/layout.h"
+#include "cli/auto_layout.h"
 #include "cli/signals.h"
 
 #include "base/clock.h"
@@ -11,8 +11,8 @@
 #include "comm/mpi/mpi.h"
 #include "comm/start/join.h"
 #include "comm/world/regroup.h"
-#include "engine/accept.h"
-#include "launch/rank_process.h"
+#include "engine/accept_settings.h"
+#include "job/rank_process.h"
 #include "settings/forms.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* main.c - the `trident` program: the table of commands, and the one place where the environment is read and errors are
  * printed. The exit code is the command's tri_status. */
-#include "cli/hardware.h"
+#include "cli/machine_files.h"
 #include "cli/hub.h"
 #include "cli/launch.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "program/transfer.h"
-#include "report/table.h"
+#include "report/text/text_table.h"
 
 #include <stdlib.h>
 

@@ -1,13 +1,13 @@
 /* plan.c - `trident plan`: what a step does and needs, without running it: a table of facts, or the program itself. */
 #include "cli/cli.h"
-#include "cli/hardware.h"
+#include "cli/machine_files.h"
 #include "cli/plan_views.h"
 #include "cli/sinks.h"
 
 #include "base/text.h"
-#include "report/sinks.h"
+#include "report/sinks/sinks.h"
 #include "plan/plan.h"
-#include "report/table.h"
+#include "report/text/text_table.h"
 #include "study/study.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "cli/plan_views.h"
 
 #include "base/text.h"
-#include "report/table.h"
+#include "report/text/text_table.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include "cli/sinks.h"
 
 #include "base/file.h"
-#include "report/numbers.h"
-#include "report/sinks.h"
+#include "report/text/json_numbers.h"
+#include "report/sinks/sinks.h"
 #include "serve/serve.h"
 
 #include <stdlib.h>

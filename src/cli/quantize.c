@@ -4,8 +4,8 @@
 #include "cli/sinks.h"
 
 #include "base/text.h"
-#include "report/sinks.h"
-#include "report/table.h"
+#include "report/sinks/sinks.h"
+#include "report/text/text_table.h"
 #include "serve/serve.h"
 
 #include <math.h>

@@ -1,13 +1,13 @@
 /* report.c - `trident report RUN...`: one page of one run, or of several side by side. The folder of a sweep, of folds
  * or seeds is all of its runs. */
-#include "cli/members.h"
+#include "cli/run_spread.h"
 #include "cli/output.h"
 #include "cli/report.h"
 
 #include "base/file.h"
 #include "base/text.h"
 #include "checkpoint/run_set.h"
-#include "report/run_data.h"
+#include "report/runs/run_data.h"
 
 #include <stdlib.h>
 #include <string.h>

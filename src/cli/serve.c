@@ -8,9 +8,9 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/text.h"
-#include "report/sinks.h"
-#include "serve/crew.h"
-#include "serve/server.h"
+#include "report/sinks/sinks.h"
+#include "serve/infer/crew.h"
+#include "serve/server/server.h"
 #include "web/http_hosts.h"
 
 #include <stdlib.h>

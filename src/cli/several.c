@@ -1,7 +1,7 @@
 /* several.c - `trident train --folds K` and `--seeds N`: a training for each fold or seed, one after the other, and
  * their figures side by side. A training that had finished says so and is left as it was; one that was interrupted goes
  * on. */
-#include "cli/members.h"
+#include "cli/run_spread.h"
 #include "cli/signals.h"
 #include "cli/trainings.h"
 

@@ -1,12 +1,12 @@
 /* simulate.c - `trident simulate`: simulates a training step of all ranks on described hardware, from a plan or from
  * printed programs. */
 #include "cli/cli.h"
-#include "cli/hardware.h"
+#include "cli/machine_files.h"
 #include "cli/plan_views.h"
 #include "cli/sinks.h"
 
-#include "engine/accept.h"
-#include "report/sinks.h"
+#include "engine/accept_settings.h"
+#include "report/sinks/sinks.h"
 #include "study/study.h"
 
 #include <stdlib.h>

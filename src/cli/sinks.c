@@ -6,7 +6,7 @@
 #include "cli/failure.h"
 #include "cli/report.h"
 #include "cli/signals.h"
-#include "report/sinks.h"
+#include "report/sinks/sinks.h"
 #include "train/run.h"
 
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include "base/machine.h"
 #include "base/text.h"
 #include "cli/signals.h"
-#include "engine/best.h"
-#include "engine/files.h"
+#include "score/best.h"
+#include "data/dataset/data_files.h"
 #include "settings/foreign.h"
 
 #include <signal.h>

@@ -3,8 +3,8 @@
 
 #include "base/text.h"
 #include "checkpoint/folders.h"
-#include "engine/best.h"
-#include "report/table.h"
+#include "score/best.h"
+#include "report/text/text_table.h"
 
 #include <math.h>
 #include <stdlib.h>

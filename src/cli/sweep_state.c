@@ -2,7 +2,7 @@
 #include "cli/sweep.h"
 
 #include "base/text.h"
-#include "engine/best.h"
+#include "score/best.h"
 
 #include <math.h>
 #include <stdlib.h>

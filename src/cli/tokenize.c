@@ -1,5 +1,5 @@
 /* tokenize.c - `trident tokenize`: prints one line of token ids per text, in order. Threads share a batch of texts. */
-#include "cli/texts.h"
+#include "cli/read_texts.h"
 
 #include "base/clock.h"
 #include "base/file.h"

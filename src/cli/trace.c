@@ -2,8 +2,8 @@
 #include "cli/output.h"
 
 #include "base/file.h"
-#include "report/stream.h"
-#include "report/trace_merge.h"
+#include "report/text/stream.h"
+#include "report/runs/trace_merge.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* train.c - `trident train`: settings from the command line and the configuration file, sinks, the run; at the end,
  * where the model is and how to use it. */
 #include "cli/elastic.h"
-#include "cli/hardware.h"
-#include "cli/layout.h"
+#include "cli/machine_files.h"
+#include "cli/auto_layout.h"
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"
@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "checkpoint/folders.h"
-#include "engine/best.h"
-#include "engine/files.h"
-#include "report/sinks.h"
+#include "score/best.h"
+#include "data/dataset/data_files.h"
+#include "report/sinks/sinks.h"
 #include "settings/elastic.h"
 #include "settings/forms.h"
 #include "study/study.h"

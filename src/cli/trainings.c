@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 #include "comm/start/environment.h"
-#include "launch/rank_process.h"
+#include "job/rank_process.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* vocab.c - `trident vocab`: learns a WordPiece vocabulary from texts, and writes a tokenizer folder. */
 #include "cli/output.h"
-#include "cli/texts.h"
+#include "cli/read_texts.h"
 
 #include "base/text.h"
 #include "data/table/table.h"

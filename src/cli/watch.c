@@ -4,9 +4,9 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "report/live.h"
-#include "report/run_data.h"
-#include "report/terminal.h"
+#include "report/pages/live_page.h"
+#include "report/runs/run_data.h"
+#include "report/pages/terminal.h"
 #include "web/http_hosts.h"
 
 #include <stdlib.h>

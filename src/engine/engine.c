@@ -4,7 +4,7 @@
 #include "program/check.h"
 #include "engine/evaluate.h"
 #include "engine/inputs.h"
-#include "engine/memory_fit.h"
+#include "engine/cost/memory_fit.h"
 #include "engine/staging.h"
 #include "plan/layer_gates.h"
 #include "plan/step_kinds.h"

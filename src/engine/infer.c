@@ -2,7 +2,7 @@
 #include "engine/infer.h"
 
 #include "base/hash.h"
-#include "engine/memory_fit.h"
+#include "engine/cost/memory_fit.h"
 
 #include <stdlib.h>
 #include <string.h>

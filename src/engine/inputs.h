@@ -4,7 +4,7 @@
 
 #include "data/dataset/dataset.h"
 #include "engine/assets.h"
-#include "engine/files.h"
+#include "data/dataset/data_files.h"
 
 typedef struct tri_inputs {
     const tri_settings *settings;

@@ -3,7 +3,7 @@
 #ifndef TRI_EXEC_GROUPS_H
 #define TRI_EXEC_GROUPS_H
 
-#include "comm/world/control.h"
+#include "comm/world/control_page.h"
 #include "device/device.h"
 #include "program/transfer.h"
 

@@ -3,7 +3,7 @@
 #define TRI_MODEL_CONFIG_H
 
 #include "base/option.h"
-#include "layout/capacity.h"
+#include "numbers/capacity.h"
 #include "model/pattern.h"
 #include "program/op.h"
 

@@ -48,7 +48,7 @@ typedef struct tri_unit {
     int frozen;         /* 1: not trained: it has no gradients, and nothing is kept for its update */
 } tri_unit;
 
-/* The table of distances that layers of some families read (layout/distance.h). */
+/* The table of distances that layers of some families read (numbers/distance.h). */
 typedef struct tri_distances {
     int64_t rows, all;         /* that max_len reaches, the middle ones of all; 0: there is no table */
     int32_t buckets, reach;    /* of attention's attributes */

@@ -1,11 +1,11 @@
-/* relative.c - attention by distances (layout/distance.h): MPNet's table of biases, and DeBERTa's of embeddings, which
+/* relative.c - attention by distances (numbers/distance.h): MPNet's table of biases, and DeBERTa's of embeddings, which
  * each layer projects by its own weights. The table is a parameter of the embeddings' unit. All layers read it: as a
  * value that each layer hands on to the next, so that stages exchange it as they do other values, and its gradient is
  * summed from layer to layer. */
 #include "model/branch.h"
 #include "model/family.h"
 
-#include "layout/distance.h"
+#include "numbers/distance.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* coded_transfer.h - a transfer between replicas that is made of several, its legs, so that numbers travel in a code
- * (layout/coded.h). Each leg is posted; where it has ended the next one is posted:
+ * (numbers/coded.h). Each leg is posted; where it has ended the next one is posted:
  *
  *   within   reduce_scatter among replicas of a machine, in full              where `within` names them
  *   sum      pack, all_to_all; unpack_sum into this member's part             without a code: reduce_scatter
@@ -12,7 +12,7 @@
 #ifndef TRI_PLAN_CODED_TRANSFER_H
 #define TRI_PLAN_CODED_TRANSFER_H
 
-#include "layout/coded.h"
+#include "numbers/coded.h"
 #include "program/builder.h"
 #include "program/transfer.h"
 

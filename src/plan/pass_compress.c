@@ -1,4 +1,4 @@
-/* pass_compress.c - pass: gradients and gathered weights travel between replicas in fewer bits (layout/coded.h).
+/* pass_compress.c - pass: gradients and gathered weights travel between replicas in fewer bits (numbers/coded.h).
  *
  * A transfer becomes several, each posted and waited for like any other; sums are in fp32, and every member, the owner
  * of a part included, goes on with the decoded numbers, so replicas never drift apart.

@@ -6,7 +6,7 @@
 #define TRI_PLAN_PLAN_H
 
 #include "layout/shard.h"
-#include "layout/coded.h"
+#include "numbers/coded.h"
 #include "model/model.h"
 #include "plan/schedule/schedule.h"
 #include "program/classes.h"
@@ -35,7 +35,7 @@ typedef struct tri_sharding {
     int64_t wrap_min_params;
 } tri_sharding;
 
-/* How gradients and weights travel between replicas (layout/coded.h). */
+/* How gradients and weights travel between replicas (numbers/coded.h). */
 typedef struct tri_compression {
     tri_code gradients, weights;
     int feedback;             /* 1: what coding loses of gradients is added to the next step's */

@@ -140,7 +140,7 @@ typedef struct tri_attr {
     int32_t block;      /* attention_sparse, attention_sparse_part: tokens of a block */
     float keys;         /* attention_sparse: of a query, on average, in a sequence of max_sen_len, for costs */
     int32_t window;     /* attention_sparse: a query's furthest key, in tokens; 0: all keys of present blocks */
-    int32_t buckets;    /* attention_biased, attention_disentangled: of distances, both signs (layout/distance.h) */
+    int32_t buckets;    /* attention_biased, attention_disentangled: of distances, both signs (numbers/distance.h) */
     int32_t reach;      /* the same: the distance from which on all share the last bucket */
     int32_t terms;      /* attention_disentangled: 1 query to position, 2 key to position, 3 both */
     float theta;        /* rope: the base of its wavelengths */
@@ -218,8 +218,8 @@ typedef enum tri_told {
     TRI_TOLD_COUNT
 } tri_told;
 
-/* The columns of the record that a server's rank 0 sends: what it wants (a tri_order of engine/follow.h) and a number
- * with it, then for each part of the batch its row counts, TRI_SYM_COUNT of them. */
+/* The columns of the record that a server's rank 0 sends: what it wants (a tri_order of engine/server_ranks.h) and a
+ * number with it, then for each part of the batch its row counts, TRI_SYM_COUNT of them. */
 typedef enum tri_ordered { TRI_ORDERED_WHAT, TRI_ORDERED_VALUE, TRI_ORDERED_PARTS } tri_ordered;
 
 #endif

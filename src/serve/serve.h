@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "data/table/table.h"
-#include "engine/bootstrap.h"
+#include "score/bootstrap.h"
 #include "settings/settings.h"
 #include "trident_comm.h"
 

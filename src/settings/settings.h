@@ -88,7 +88,7 @@ typedef struct tri_settings {
     char *calibrated; /* what `trident calibrate` wrote for this device, for where no hardware is given: not
                          an option; found by src/cli. NULL: nothing */
     char *hub_cache; /* Hugging Face's cache of models: not an option; found by src/cli. NULL: none */
-    char *peaks;     /* the file of this machine's peaks (engine/peaks.h): likewise */
+    char *peaks;     /* the file of this machine's peaks (engine/cost/peaks.h): likewise */
     int tiny;                      /* encoders shrunk by tri__assets_open */
     /* tokenize, vocab */
     char *column;

@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
-#include "layout/coded.h"
+#include "numbers/coded.h"
 #include "layout/dtype.h"
 #include "program/target.h"
 

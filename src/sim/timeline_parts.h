@@ -3,7 +3,7 @@
 #define TRI_SIM_TIMELINE_PARTS_H
 
 #include "program/meet.h"
-#include "sim/tasks.h"
+#include "sim/task_heap.h"
 #include "sim/timeline.h"
 #include "sim/transfer_time.h"
 

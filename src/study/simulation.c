@@ -1,6 +1,6 @@
 /* simulation.c - programs on described hardware, as JSON: those of a plan, or printed ones. Without data every
  * microbatch is taken as the largest. */
-#include "engine/outlook.h"
+#include "engine/cost/outlook.h"
 #include "engine/staging.h"
 #include "study/programs.h"
 #include "study/study.h"

@@ -7,7 +7,7 @@
 #include "engine/engine.h"
 #include "sim/hardware.h"
 #include "settings/settings.h"
-#include "study/rows.h"
+#include "study/row_counts.h"
 
 /* All ranks' programs, planned and checked, and the inputs of the plan. */
 typedef struct tri_study {

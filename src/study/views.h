@@ -4,7 +4,7 @@
 #define TRI_STUDY_VIEWS_H
 
 #include "engine/engine.h"
-#include "study/rows.h"
+#include "study/row_counts.h"
 
 /* The step of all ranks, simulated on --hardware (default: the device's row); with --timeline or --svg what each rank
  * does when. A new reference: hardware, mesh, schedule, microbatches, step_seconds, samples_per_second, computing,

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "engine/metrics.h"
+#include "score/metrics.h"
 
 typedef enum tri_event_kind {
     TRI_EVENT_START,       /* the run is planned and about to begin */
@@ -18,8 +18,8 @@ typedef enum tri_event_kind {
     TRI_EVENT_CHECKPOINT,  /* a checkpoint was committed */
     TRI_EVENT_MESSAGE,     /* a log message or warning */
     TRI_EVENT_ROWS,        /* of a prediction or an evaluation: `step` of `steps` rows are done */
-    TRI_EVENT_PROFILE,     /* the recorded steps: facts is train/profile.h's object, on every rank; spans only with
-                              --profile, and only the first time */
+    TRI_EVENT_PROFILE,     /* the recorded steps: facts is train/record/profile.h's object, on every rank; spans only
+                              with --profile, and only the first time */
     TRI_EVENT_END,
     TRI_EVENT_UNCHANGED    /* instead of all others: the run had already ended; nothing is trained or written */
 } tri_event_kind;
@@ -79,7 +79,7 @@ typedef struct tri_event {
     const tri_scores *valid;       /* NULL: none */
     const float *probs;            /* [valid->rows, valid->n_classes] of its rows; NULL: none */
     const int32_t *labels;         /* [valid->rows] */
-    const tri_json *decision;      /* fitted to them (engine/decision.h); NULL: none */
+    const tri_json *decision;      /* fitted to them (score/decision.h); NULL: none */
     const int64_t *rows;           /* [valid->rows] of the table, from 0; NULL: validation has all of it */
     double seconds;                /* EPOCH, END; REGROUP: since the world before failed or was left */
     int best;                      /* EPOCH: the best so far */
@@ -96,7 +96,8 @@ typedef struct tri_event {
     int64_t n_spans;
     const char *const *classes;    /* [n_classes] of memory */
     int n_classes;
-    double zero, uncertainty;      /* time 0 of the spans on the clock that ranks share (train/profile.h); its error */
+    double zero, uncertainty;      /* time 0 of the spans on the clock that ranks share (train/record/profile.h); its
+                                      error */
     int machine;                   /* of the job; ranks of one machine share a clock */
     int rank, world;
 } tri_event;

@@ -1,10 +1,10 @@
 /* loop.c - a whole training run: steps, validation at each epoch's end, checkpoints, the summary. */
-#include "train/figures.h"
-#include "engine/best.h"
-#include "engine/metrics.h"
-#include "engine/mfu.h"
+#include "train/record/figures.h"
+#include "score/best.h"
+#include "score/metrics.h"
+#include "engine/cost/mfu.h"
 #include "train/run.h"
-#include "train/stage_report.h"
+#include "train/record/stage_report.h"
 #include "base/clock.h"
 #include "checkpoint/folders.h"
 

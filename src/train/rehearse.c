@@ -2,9 +2,9 @@
  * encoders and their weights, columns, numbers and labels. It calls the functions of a run, so the messages are the
  * same. */
 #include "checkpoint/huggingface.h"
-#include "data/table/columns.h"
-#include "engine/accept.h"
-#include "engine/files.h"
+#include "data/dataset/field_values.h"
+#include "engine/accept_settings.h"
+#include "data/dataset/data_files.h"
 #include "engine/inputs.h"
 #include "settings/forms.h"
 #include "train/run.h"

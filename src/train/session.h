@@ -4,10 +4,10 @@
 
 #include "engine/evaluate.h"
 #include "train/events.h"
-#include "engine/files.h"
+#include "data/dataset/data_files.h"
 #include "train/loss_scale.h"
-#include "train/prediction.h"
-#include "train/saver.h"
+#include "train/record/run_forecast.h"
+#include "train/state/saver.h"
 #include "train/stop.h"
 
 /* State kept across restarts, in addition to weights and optimizer state. */
@@ -56,7 +56,7 @@ struct tri_session {
     double began;                     /* seconds since 1970: this run, or the one it continues */
     double opened;                    /* tri__clock() when this process had opened it */
     tri_json *best_figures;             /* of the best validation; NULL: none yet */
-    tri_json *decision;                 /* fitted to the last validation (engine/decision.h); NULL: none; only on the
+    tri_json *decision;                 /* fitted to the last validation (score/decision.h); NULL: none; only on the
                                            lead, unless the run was resumed */
     tri_json *trained;                  /* tri__trained_json, for checkpoints; only on the lead */
     tri_saver *saver;
@@ -74,7 +74,7 @@ struct tri_session {
     float hyper[4];
     float average;                    /* the field average */
     tri_step last;
-    double model_flops;               /* nominal, of the global batch (engine/mfu.h); only on the lead */
+    double model_flops;               /* nominal, of the global batch (engine/cost/mfu.h); only on the lead */
     double waited;                    /* seconds that this rank waited for the batch */
     double loading, comm, idle;       /* shares of the time since the last step's control, without validation and
                                          checkpoints, mean over ranks: waiting for the batch, and in transfers moving

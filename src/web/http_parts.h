@@ -4,7 +4,7 @@
 #ifndef TRI_WEB_HTTP_PARTS_H
 #define TRI_WEB_HTTP_PARTS_H
 
-#include "web/buffer.h"
+#include "base/buffer.h"
 #include "web/http.h"
 #include "web/http_head.h"
 #include "web/http_tls.h"

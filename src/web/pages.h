@@ -2,7 +2,7 @@
 #ifndef TRI_WEB_PAGES_H
 #define TRI_WEB_PAGES_H
 
-#include "web/buffer.h"
+#include "base/buffer.h"
 
 #include <stddef.h>
 

@@ -4,7 +4,7 @@
 #define TRI_WEB_PATTERN_SVG_H
 
 #include "base/status.h"
-#include "web/buffer.h"
+#include "base/buffer.h"
 
 enum { TRI_PATTERN_CELLS = 128 }; /* most cells on a side: where there are more blocks, a cell stands for several */
 

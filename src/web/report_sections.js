@@ -1,4 +1,4 @@
-/* The sections of the page, each made from the data of runs (src/report/run_data.h). A section without data is null. */
+/* The sections of the page, each made from the data of runs (src/report/runs/run_data.h). A section without data is null. */
 
 function section(id, title, ...children) {
   const inner = children.flat(2).filter(Boolean);

@@ -3,7 +3,7 @@
 #define TRI_WEB_SVG_H
 
 #include "base/status.h"
-#include "web/buffer.h"
+#include "base/buffer.h"
 
 /* Text between tags: & < > and quotes escaped, control characters as blanks, invalid UTF-8 as U+FFFD. */
 void tri__svg_text(tri_buffer *svg, const char *text);

@@ -3,7 +3,7 @@
 # always for less than it. All timeouts are a tenth of their defaults. The run must go on to the end of the time, and
 # then stop in good order.
 here=$(cd "$(dirname "$0")/.." && pwd)
-. "$here/cli_lib.sh"
+. "$here/lib/cli_lib.sh"
 make_all
 seconds=${SOAK_SECONDS:-180}
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT

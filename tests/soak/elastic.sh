@@ -9,7 +9,7 @@
 # A kill counts when the supervisor said that a rank died. Prints how long it took from kills to the next finished step,
 # and the throughput with one rank fewer as a part of what that many ranks should have.
 here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../cli_lib.sh"
+. "$here/../lib/cli_lib.sh"
 . "$here/living.sh"
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 export OMP_NUM_THREADS=1

@@ -1,6 +1,6 @@
 # Ranks of real jobs are killed at any moment, training and operations by turns; every tenth time it is the supervisor.
 # The failure names the rank, the exit code is the signal's, nothing is left behind.
-. "$(dirname "$0")/../cli_lib.sh"
+. "$(dirname "$0")/../lib/cli_lib.sh"
 make_all
 kills=${SOAK_KILLS:-200}
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT

@@ -1,5 +1,5 @@
 # Random programs on ranks that mpirun started, ten to a job: groups are not given back while a world lasts.
-. "$(dirname "$0")/../cli_lib.sh"
+. "$(dirname "$0")/../lib/cli_lib.sh"
 [ -e "$TRI_BUILD/libtrident_mpi.so" ] && command -v mpirun >/dev/null || { echo "left out: no MPI here"; exit 0; }
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE

@@ -24,7 +24,7 @@ make_test() {
 # running ends with it.
 attempt() {
     local command=("build/tests/$1" ${2:+"$2"}) code
-    case $1 in *.sh) command=(env "TRI_BUILD=$copy/build" bash "tests/$1") ;; esac
+    case $1 in *.sh) command=(env "TRI_BUILD=$copy/build" bash "tests/cli/$1") ;; esac
     setsid timeout -k 2 $limit "${command[@]}" >attempt.log 2>&1 </dev/null &
     local leader=$!
     wait $leader 2>/dev/null
@@ -60,7 +60,7 @@ mutant() {
 
 mutant F01 "a fork's death is judged by its parent" src/comm/start/forks.c \
     's/^        judge(family, i, how);/        if (how < 0) judge(family, i, how);/' test_ranks death_ends_all_waits
-mutant F01 "a rank's death is judged by its supervisor" src/launch/supervisor.c \
+mutant F01 "a rank's death is judged by its supervisor" src/job/supervisor.c \
     's/if (WIFSIGNALED(status)) judge(s, i, status);/;/' test_supervisor a_killed_rank_ends_all
 mutant F01 "a peer's death is seen without a supervisor" src/comm/world/watcher.c \
     's/^                    ended(watcher, i);/                    ;/' test_join death_is_seen_without_a_supervisor
@@ -69,52 +69,52 @@ mutant F01 "a wait looks at the abort word" src/comm/world/world.c \
 '   if (world->size) return TRI_OK;/' test_ranks death_ends_all_waits
 mutant F05 "forks die with their parent" src/comm/start/forks.c \
     's/^    prctl(PR_SET_PDEATHSIG, SIGKILL);/    (void)parent;/' test_ranks ranks_die_with_their_parent
-mutant F05 "ranks die with their supervisor" src/launch/rank_process.c \
+mutant F05 "ranks die with their supervisor" src/job/rank_process.c \
     's/prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && //' test_supervisor ranks_end_with_their_supervisor
-mutant F01 "ranks that are left get another world" src/launch/regroup.c \
+mutant F01 "ranks that are left get another world" src/job/regroup.c \
     's/^    if (!f->ranks) {/    if (f->ranks >= 0) {/' test_regroup any_rank_may_die
 mutant F01 "a world that fails before all met is followed by another" src/comm/world/regroup.c \
     's/^    for (int other = 1; other;) {/    for (int other = 1; other; other = 0) {/' \
     test_regroup deaths_while_others_regroup
-mutant F01 "the memory with kept state outlives its world" src/launch/regroup.c \
+mutant F01 "the memory with kept state outlives its world" src/job/regroup.c \
     's/^    if (tri__kept_step(&s->segment) >= 0) {/    if (tri__kept_step(\&s->segment) > 1000) {/' \
     test_regroup all_may_die
-mutant F01 "a rank that was started again is let in" src/launch/regroup.c \
+mutant F01 "a rank that was started again is let in" src/job/regroup.c \
     's/^    atomic_store(&control->regroup, 1);/    (void)control;/' test_regroup the_dead_are_started_again
-mutant F01 "only failures that a restart may cure end a world alone" src/launch/regroup.c \
+mutant F01 "only failures that a restart may cure end a world alone" src/job/regroup.c \
     's/ || tri__is_crash(failure.code, s->verdict->hung);/ || failure.code;/' test_regroup failures_that_end_all
-mutant F01 "a world needs the fewest ranks that were asked for" src/launch/regroup.c \
+mutant F01 "a world needs the fewest ranks that were asked for" src/job/regroup.c \
     's/ || f->ranks < s->what->min_ranks) f->ranks = 0;/) f->ranks = 0;/' test_regroup too_few_ranks_end_it
-mutant F01 "whoever waits is told the end" src/launch/regroup.c \
+mutant F01 "whoever waits is told the end" src/job/regroup.c \
     's/^            tri__regroup_say(s->child\[i\].socket, &end);/            (void)end;/' test_regroup a_spare_steps_in
-mutant F06 "a rank that hangs is not taken along" src/launch/regroup.c \
+mutant F06 "a rank that hangs is not taken along" src/job/regroup.c \
     's/^            tri__child_end(s, i, SIGKILL);/            (void)0;/' test_regroup failures_that_others_survive
 mutant F29 "earlier worlds are closed" src/comm/world/world.c \
     's/^    for (int i = 0; i < 2; i++) tri__segment_close(&world->before\[i\]);/    (void)world;/' \
     test_regroup worlds_leave_nothing_behind
-mutant F01 "a copy that comes from another machine is of no step" src/train/partner.c \
+mutant F01 "a copy that comes from another machine is of no step" src/train/state/held_peer.c \
     's/^        tri__held_begin(w->held, step);/        ;/' test_partner the_next_machine_holds_every_area
-mutant F01 "it is of none before its first byte may come" src/train/partner.c \
+mutant F01 "it is of none before its first byte may come" src/train/state/held_peer.c \
     '/^        tri__held_begin(w->held, step);/d; s/^        if (w->state) TRI_TRY(post(p, TRI_RECV.*/&\n'\
 '        tri__held_begin(w->held, step);/' test_partner the_next_machine_holds_every_area
-mutant F01 "a copy goes to another machine after it is complete" src/train/keep.c \
+mutant F01 "a copy goes to another machine after it is complete" src/train/state/replicate.c \
     's/^    tri__memory_copy(s->kept, copy, &pieces, s->engine.threads);/    TRI_TRY(copied(s));\n&/' \
     test_partner a_session_goes_on_without_a_machine
-mutant F01 "the state that goes with a copy is of its step" src/train/partner.c \
+mutant F01 "the state that goes with a copy is of its step" src/train/state/held_peer.c \
     's/tri__memory_text(p->area, copy, &bytes);/tri__memory_text(p->area, !copy, \&bytes);/' \
     test_partner the_next_machine_holds_every_area
-mutant F01 "what ranks kept is not older than the last checkpoint" src/train/collect.c \
+mutant F01 "what ranks kept is not older than the last checkpoint" src/train/state/collect.c \
     's/^        if (step < committed) step = -1;/        if (step < committed - 1000) step = -1;/' \
     test_partner a_newer_checkpoint_wins
-mutant F01 "a kept step has its copy's parity" src/train/collect.c \
+mutant F01 "a kept step has its copy's parity" src/train/state/collect.c \
     's/int all = step >= 0 && (step & 1) == parity;/int all = step >= 0;/' \
     test_partner a_step_of_the_other_parity_is_not_believed
-mutant F01 "an area is read where it has the step" src/train/collect.c \
+mutant F01 "an area is read where it has the step" src/train/state/collect.c \
     's/^        if (area->base && kept\[c->copy\] != step + 1) area->base/        if (step < 0) area->base/' \
     test_partner a_copy_that_was_on_its_way_is_not_read
-mutant F01 "a rank copies what a spare beside it lacks" src/train/collect.c \
+mutant F01 "a rank copies what a spare beside it lacks" src/train/state/collect.c \
     's/world->rank == from && from != to)/world->rank == from)/' test_partner the_machines_left_have_all_of_it
-mutant F01 "all machines go on from one text of the state" src/train/collect.c \
+mutant F01 "all machines go on from one text of the state" src/train/state/collect.c \
     's/^    take_one_state(c);/    if (c->n < 0) take_one_state(c);/' test_partner the_machines_left_have_all_of_it
 mutant F01 "what is kept is not overwritten while it is copied" src/exec/run.c \
     's/^        tri__exec_keep_before(exec, program, begin, end);/        (void)exec;/' test_exec_keep
@@ -132,7 +132,7 @@ mutant F08 "a file call that ended is progress" src/comm/world/hang.c \
 mutant F06 "ranks that wait for one another are reported" src/comm/world/hang.c \
     's/^    else if (unfinished && waiting == unfinished/    else if (unfinished < 0 \&\& waiting == unfinished/' \
     test_ranks deadlock_is_found
-mutant F06 "the supervisor watches" src/launch/supervisor.c \
+mutant F06 "the supervisor watches" src/job/supervisor.c \
     's/^    tri__control_watch(control, s->seen, s->what->log, -1);/    (void)s->seen;/' \
     test_supervisor a_hanging_rank_is_named
 mutant F06 "ranks watch each other without a supervisor" src/comm/world/watcher.c \
@@ -150,10 +150,10 @@ mutant F09 "an error of one becomes everyone's" src/comm/start/ranks.c \
 mutant F09 "other machines are told of an error" src/comm/link/link_alive.c \
     's/if (elsewhere(world, r)) link->remote->note/if (elsewhere(world, r) \&\& r < 0) link->remote->note/' \
     test_exchange an_error_is_known_on_all_machines
-mutant F10 "one failure is the first" src/comm/world/control.c \
+mutant F10 "one failure is the first" src/comm/world/control_page.c \
     's/^    if (atomic_compare_exchange_strong(&control->failure.state, &empty, 1)) {/    if (empty == 0) {/' \
     test_ranks two_failures_keep_one_first
-mutant F10 "a record that is not ended does not block" src/comm/world/control.c \
+mutant F10 "a record that is not ended does not block" src/comm/world/control_page.c \
     's/tri__clock() - begin < WRITER_SECONDS;/begin + WRITER_SECONDS > 0;/' \
     test_ranks half_a_record_does_not_block
 mutant F11 "collectives compare descriptors" src/comm/shm/collective.c \
@@ -188,23 +188,23 @@ mutant F30 "its size is sealed" src/comm/world/segment.c \
 mutant F30 "its header is checked" src/comm/world/segment.c \
     's/^    if (!header_fits(header, (uint64_t)info.st_size))/    if (!header_fits(header,'\
 ' (uint64_t)info.st_size) \&\& seals == -2)/' test_segment refuses_every_damaged_field
-mutant F30 "the page's count of ranks is not trusted" src/comm/world/control.c \
+mutant F30 "the page's count of ranks is not trusted" src/comm/world/control_page.c \
     's/^    return n < 0 ? 0 : n > TRI_RANKS_PER_NODE ? TRI_RANKS_PER_NODE : n;/    return n;/' \
     test_segment believes_no_count_of_ranks
 mutant F30 "a waker does not trust it" src/comm/world/idle.c \
     's/^    if (!local \&\& n > TRI_RANKS_PER_NODE) n = TRI_RANKS_PER_NODE;//' test_segment believes_no_count_of_ranks
-mutant F30 "a record's text ends" src/comm/world/control.c \
+mutant F30 "a record's text ends" src/comm/world/control_page.c \
     's/^    out->text\[TRI_FAILURE_TEXT - 1\] = 0;//' test_segment ends_a_record_that_has_no_end
 [ "$(id -u)" != 0 ] || # only root can be another user
     mutant F30 "another user is shown the door" src/comm/start/rendezvous.c \
         's/return peer_of(fd).uid == geteuid();/return peer_of(fd).uid != (uid_t)-1;/' \
         test_segment strangers_are_refused
-mutant F31 "open files are counted at the start" src/launch/supervisor.c \
+mutant F31 "open files are counted at the start" src/job/supervisor.c \
     's/limit.rlim_cur >= (rlim_t)need)/limit.rlim_cur > 0 || need < 0)/' test_supervisor limits_are_said_at_the_start
 mutant F02 "a checkpoint is made beside its name" src/checkpoint/checkpoint_save.c \
     's/^    snprintf(suffix, sizeof suffix, ".tmp.%ld", (long)getpid());/    suffix[0] = 0;/' \
     test_commit every_call_may_fail
-mutant F02 "a run that was killed before the mark of the best sets it" src/train/resume.c \
+mutant F02 "a run that was killed before the mark of the best sets it" src/train/state/resume.c \
     's/^        if (status == TRI_OK) status = mend_mark(s);//' cli_checkpoint.sh
 mutant F02 "what a killed run left is removed" src/checkpoint/folders.c \
     's/^        else if (status == TRI_OK) status = tri__folder_remove_all(path);/        ;/' \
@@ -212,20 +212,20 @@ mutant F02 "what a killed run left is removed" src/checkpoint/folders.c \
 mutant F15 "a failed fsync condemns a checkpoint" src/checkpoint/safetensors_write.c \
     's/^    if (status == TRI_OK && tri__file_sync(out.fd, path))/    if (tri__file_sync(out.fd, path) > 0)/' \
     test_commit every_call_may_fail
-mutant F13 "ranks vote before a commit" src/train/saver.c \
+mutant F13 "ranks vote before a commit" src/train/state/saver.c \
     's/^        if (all\[r\] != TRI_OK && all\[r\] != PENDING && /        if (all[r] == 12345 \&\& /' \
     test_commit every_call_may_fail
 mutant F16 "files are hashed" src/checkpoint/manifest.c \
     's/status == TRI_OK && strcmp(hex, hash) != 0) status = damaged/hash[0] == 1) status = damaged/' test_damage
 mutant F17 "the manifest's own bytes are hashed" src/checkpoint/manifest.c \
     's/^    if (memcmp(hex, stated, HEX) != 0)/    if (stated[0] == 1)/' test_damage
-mutant F12 "a save in the background has a copy of its own" src/train/saver.c \
+mutant F12 "a save in the background has a copy of its own" src/train/state/saver.c \
     's/^    const tri_piece \*const \*from = saver->background ? (const tri_piece \*const \*)saver->copy :'\
 ' saver->piece;/    const tri_piece *const *from = saver->piece;/' test_commit in_the_background_too
 mutant F21 "changes that make another run are refused" src/settings/changes.c \
     's/^    int refused = effect == TRI_EFFECT_RUN && !names(allowed, key);/    int refused = effect =='\
 ' TRI_EFFECT_RUN \&\& allowed->n < 0;/' test_reload changes_are_told_apart
-mutant F36 "other data is refused" src/train/resume.c \
+mutant F36 "other data is refused" src/train/state/resume.c \
     's/.data = (data && strcmp(data, digest) != 0) ||/.data = (data \&\& digest[0] == 1) ||/' \
     test_reload other_data_is_refused
 mutant F48 "ranks compare digests" src/comm/world/agree.c \

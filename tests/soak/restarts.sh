@@ -9,7 +9,7 @@
 # A kill counts when the supervisor said that signal 9 ended the very rank that was chosen, and started all again; of
 # the supervisor, when it was ended by that signal. Those that came too late are not counted.
 here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../cli_lib.sh"
+. "$here/../lib/cli_lib.sh"
 . "$here/living.sh"
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 export OMP_NUM_THREADS=1

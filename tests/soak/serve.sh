@@ -1,7 +1,7 @@
 # A server under load that is told to load its model again (SIGHUP) and restarted (SIGTERM, then started anew) at random
 # moments. Every request is answered: with the same bits as the first answer to its row, or, by a server that drains,
 # with 503; each server ends with 0.
-. "$(dirname "$0")/../cli_lib.sh"
+. "$(dirname "$0")/../lib/cli_lib.sh"
 run doctor
 make_all
 requests=${SOAK_REQUESTS:-100000}

@@ -1,6 +1,6 @@
 # Runs that are asked to stop at random moments, through their launcher or one of their ranks: exit 75 each time, and
 # in the end the weights of the run that nobody disturbed.
-. "$(dirname "$0")/../cli_lib.sh"
+. "$(dirname "$0")/../lib/cli_lib.sh"
 make_all
 stops=${SOAK_STOPS:-100}
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT

@@ -6,9 +6,9 @@
 # All follows from a run's seed. What came of each run is kept in BUILD/soak/ulfm-HASH (of the program), so that kills
 # add up over calls of this script; SOAK_FOR=SECONDS ends it earlier.
 here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../cli_lib.sh"
+. "$here/../lib/cli_lib.sh"
 root=$(dirname "$(dirname "$here")")
-. "$here/../ulfm_job.sh"
+. "$here/../cli/ulfm_job.sh"
 shapes=("" "--shard zero1" "--shard zero2" "--shard zero3" "--pp-size 2 --num-microbatches 2" "--tp-size 2"
     "--shard zero3 --async-save")
 make_all

@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "data/table/table.h"
-#include "report/table.h"
-#include "serve/model.h"
+#include "report/text/text_table.h"
+#include "serve/infer/model.h"
 #include "settings/forms.h"
 
 #include <pthread.h>

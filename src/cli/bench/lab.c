@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/text.h"
-#include "report/table.h"
+#include "report/text/text_table.h"
 #include "study/study.h"
 
 #include <signal.h>

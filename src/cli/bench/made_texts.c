@@ -1,7 +1,7 @@
 /* made_texts.c - a vocabulary of one-token words, and texts of any length from them, the same on every run. */
 #include "cli/bench/made_texts.h"
 
-#include "report/stream.h"
+#include "report/text/stream.h"
 
 #include <errno.h>
 #include <string.h>

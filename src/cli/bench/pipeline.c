@@ -11,7 +11,7 @@
 #include "base/machine.h"
 #include "base/text.h"
 #include "plan/schedule/schedule.h"
-#include "report/table.h"
+#include "report/text/text_table.h"
 #include "study/study.h"
 
 #include <stdlib.h>

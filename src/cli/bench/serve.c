@@ -6,9 +6,9 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "engine/asked.h"
+#include "engine/infer_settings.h"
 #include "engine/evaluate.h"
-#include "report/table.h"
+#include "report/text/text_table.h"
 
 #include <math.h>
 #include <stdlib.h>

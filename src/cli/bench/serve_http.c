@@ -6,10 +6,10 @@
 
 #include "base/text.h"
 #include "data/table/table.h"
-#include "report/sinks.h"
-#include "report/table.h"
-#include "serve/server.h"
-#include "web/buffer.h"
+#include "report/sinks/sinks.h"
+#include "report/text/text_table.h"
+#include "serve/server/server.h"
+#include "base/buffer.h"
 
 #include <stdlib.h>
 #include <string.h>

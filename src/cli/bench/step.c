@@ -1,19 +1,19 @@
 /* step.c - `trident bench step`: a training step of each case on one device, compared with its matrix-product rate.
  *
  * A configuration with random weights and its table are written to a temporary folder; then steps run as in `trident
- * train`, but in this process. MFU counts only real tokens and the model's nominal FLOPs (engine/mfu.h). */
+ * train`, but in this process. MFU counts only real tokens and the model's nominal FLOPs (engine/cost/mfu.h). */
 #include "cli/bench/bench.h"
 #include "cli/bench/runs.h"
-#include "engine/ceiling.h"
+#include "engine/cost/ceiling.h"
 #include "cli/bench/step_cases.h"
 #include "cli/bench/step_gauges.h"
-#include "cli/bench/step_predict.h"
+#include "cli/bench/step_forecast.h"
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "engine/accept.h"
-#include "report/table.h"
+#include "engine/accept_settings.h"
+#include "report/text/text_table.h"
 #include "train/session.h"
 
 #include <stdlib.h>

@@ -10,9 +10,9 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "data/text/tokenizer.h"
-#include "report/sinks.h"
-#include "report/table.h"
-#include "engine/metrics.h"
+#include "report/sinks/sinks.h"
+#include "report/text/text_table.h"
+#include "score/metrics.h"
 #include "serve/serve.h"
 #include "study/study.h"
 

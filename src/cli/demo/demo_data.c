@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "base/random.h"
-#include "report/numbers.h"
+#include "report/text/json_numbers.h"
 
 #include <stdio.h>
 #include <stdlib.h>

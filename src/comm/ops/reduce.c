@@ -3,7 +3,7 @@
  * they are faster than memory. */
 #include "comm/ops/reduce.h"
 
-#include "layout/float8.h"
+#include "numbers/float8.h"
 
 #define NAME f32
 #define ELEMENT float

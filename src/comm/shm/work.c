@@ -6,7 +6,7 @@
  *                                     place */
 #include "comm/shm/work.h"
 
-#include "comm/world/control.h"
+#include "comm/world/control_page.h"
 #include "comm/ops/reduce.h"
 
 #include <string.h>

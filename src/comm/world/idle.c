@@ -5,7 +5,7 @@
  * ensures that one of them sees the other (__sync_synchronize: gcc rejects C11's atomic_thread_fence under TSan).
  * Clearing the asleep mark also increments the event word, so a mark cleared before the sleep prevents it. Sleeps are
  * short nevertheless. */
-#include "comm/world/control.h"
+#include "comm/world/control_page.h"
 
 #include "base/clock.h"
 

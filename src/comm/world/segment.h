@@ -8,7 +8,7 @@
 #ifndef TRI_COMM_WORLD_SEGMENT_H
 #define TRI_COMM_WORLD_SEGMENT_H
 
-#include "comm/world/control.h"
+#include "comm/world/control_page.h"
 
 enum {
     TRI_SEGMENT_VERSION = 3,

@@ -4,7 +4,7 @@
 #include "data/dataset/dataset_build.h"
 
 #include "data/dataset/unseen.h"
-#include "data/table/columns.h"
+#include "data/dataset/field_values.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "base/hash.h"
 #include "base/text.h"
-#include "data/table/columns.h"
+#include "data/dataset/field_values.h"
 
 #include <stdio.h>
 #include <stdlib.h>

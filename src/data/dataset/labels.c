@@ -1,7 +1,7 @@
 /* labels.c - the classes of a label column: 0, 1, 2, ... if its labels are these; otherwise the different labels in
  * sorted order, or in the order of a given list. Labels are compared by their canonical forms: "1" and "1.0" are the
  * same label, and so are "True" and "true". */
-#include "data/table/columns.h"
+#include "data/dataset/field_values.h"
 
 #include <limits.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 #define TRI_DATA_DATASET_MICRO_H
 
 #include "data/dataset/windows.h"
-#include "layout/capacity.h"
+#include "numbers/capacity.h"
 
 #include <stddef.h>
 

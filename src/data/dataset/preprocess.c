@@ -3,7 +3,7 @@
  * the data are reported with file, line and column. */
 #include "data/dataset/preprocess.h"
 
-#include "data/table/columns.h"
+#include "data/dataset/field_values.h"
 #include "data/dataset/quantile.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
  * keys. */
 #include "data/dataset/preprocess.h"
 
-#include "data/table/columns.h"
+#include "data/dataset/field_values.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* inspect_lengths.c - lengths of texts in tokens, and the share of padding if they were padded. Trident packs tokens
  * without padding; the figure shows what that saves. */
-#include "data/table/columns.h"
+#include "data/dataset/field_values.h"
 #include "data/inspect/inspect_parts.h"
 
 #include <stdlib.h>

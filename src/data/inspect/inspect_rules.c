@@ -1,7 +1,7 @@
 /* inspect_rules.c - finds columns that give the label away. For each column a rule is learned, the most frequent class
  * of each of its values (or of each range of values, if a numeric column has many), and scored on rows that it was not
  * learned from: another table's or, if there is none, one half of the rows after learning from the other. */
-#include "data/table/columns.h"
+#include "data/dataset/field_values.h"
 #include "data/inspect/inspect_parts.h"
 
 #include <stdlib.h>

@@ -2,9 +2,8 @@
  * strtod's extensions (hexadecimal, nan, inf) and a locale's comma. */
 #include "data/table/reading.h"
 
-#include "data/table/columns.h"
-
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -153,4 +152,18 @@ tri_status tri__decimal_find(const tri_table *table, const int *columns, int n, 
     if (out->comma >= 0 && !out->unclear && commas) out->mark = ',';
     out->known = commas && !points ? ',' : points && !commas ? '.' : 0;
     return TRI_OK;
+}
+
+void tri__rows_passed(const tri_table *table, int64_t row) {
+    enum { STRIDE = 4096 };
+    int64_t rows = tri__table_rows(table), first = row / STRIDE * STRIDE;
+    if (row - first == STRIDE - 1 || row == rows - 1) tri__table_done(table, first, row - first + 1);
+}
+
+const char *tri__field_quoted(tri_field_text field, char out[static 64]) {
+    enum { SHOWN = 40 };
+    int shown = field.length > SHOWN ? SHOWN : (int)field.length;
+    while (shown > 0 && (size_t)shown < field.length && (field.text[shown] & 0xC0) == 0x80) shown--;
+    snprintf(out, 64, "\"%.*s\"%s", shown, field.text, (size_t)shown < field.length ? "..." : "");
+    return out;
 }

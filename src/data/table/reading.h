@@ -54,4 +54,10 @@ typedef struct tri_decimal {
 tri_status tri__decimal_find(const tri_table *table, const int *columns, int n, const tri_texts *missing,
                              tri_decimal *out);
 
+/* Called in a pass over all rows, after `row`: periodically lets the table free the text of earlier rows. */
+void tri__rows_passed(const tri_table *table, int64_t row);
+
+/* A field's text in quotes, long ones cut at a character; `out` is returned. */
+const char *tri__field_quoted(tri_field_text field, char out[static 64]);
+
 #endif

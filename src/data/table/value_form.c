@@ -3,8 +3,6 @@
  * fit and give different numbers, or none fits all, there is no form: guessing would be wrong without notice. */
 #include "data/table/value_form.h"
 
-#include "data/table/columns.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

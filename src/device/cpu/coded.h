@@ -1,13 +1,13 @@
-/* coded.h - single elements of a block in the codes of layout/coded.h, and its scale: the definition, which reference
+/* coded.h - single elements of a block in the codes of numbers/coded.h, and its scale: the definition, which reference
  * kernels use throughout and fast ones for blocks that are not finite. Every operation on fp32 is rounded by itself, so
  * coded bytes and errors are the same on every device. */
 #ifndef TRI_DEVICE_CPU_CODED_H
 #define TRI_DEVICE_CPU_CODED_H
 
 #include "device/kernel.h"
-#include "layout/coded.h"
-#include "layout/float8.h"
-#include "layout/quantized.h"
+#include "numbers/coded.h"
+#include "numbers/float8.h"
+#include "numbers/quantized.h"
 
 #define TRI_LEAST_MOMENTUM 0x1p-100f /* a momentum that decays never becomes 0: that would mask the element for good */
 

@@ -3,7 +3,7 @@
 #define TRI_DEVICE_CPU_CONVERT_H
 
 #include "layout/dtype.h"
-#include "layout/float16.h"
+#include "numbers/float16.h"
 
 #include <string.h>
 

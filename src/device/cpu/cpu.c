@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/machine.h"
-#include "device/cpu/fast/fast.h"
+#include "device/cpu/fast/runtime/fast.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  * Operands of both widths may occur in one call: gradients of weights may be fp32 when everything else is 16-bit. */
 #include "device/cpu/convert.h"
 #include "device/cpu/cpu.h"
-#include "device/cpu/fast/call.h"
+#include "device/cpu/fast/runtime/call.h"
 
 #include <math.h>
 #include <string.h>

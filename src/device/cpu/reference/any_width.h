@@ -3,7 +3,7 @@
 #define TRI_DEVICE_CPU_REFERENCE_ANY_WIDTH_H
 
 #include "device/cpu/reference/reference.h"
-#include "layout/float16.h"
+#include "numbers/float16.h"
 
 /* Element i of an operand of the computing type, or of any float type. */
 static inline float load(const tri_call *call, int k, int64_t i) {

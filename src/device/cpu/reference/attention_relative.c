@@ -1,9 +1,9 @@
-/* attention_relative.c - attention whose scores depend on the distance of query and key (layout/distance.h): MPNet's,
+/* attention_relative.c - attention whose scores depend on the distance of query and key (numbers/distance.h): MPNet's,
  * which adds a number for each bucket of distances (Raffel et al., 2020), and DeBERTa's disentangled attention (He et
  * al., 2021), where query and key also meet the bucket's own key and query. Otherwise as attention.c. */
 #include "device/cpu/reference/attention.h"
 
-#include "layout/distance.h"
+#include "numbers/distance.h"
 
 /* One head of packed sequences, and its columns of the table. */
 typedef struct relative {

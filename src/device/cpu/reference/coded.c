@@ -1,4 +1,4 @@
-/* coded.c - numbers on their way between ranks in fewer bits (layout/coded.h), and the optimizers' momentum in that
+/* coded.c - numbers on their way between ranks in fewer bits (numbers/coded.h), and the optimizers' momentum in that
  * form. Rows take every width of what is coded or decoded. */
 #include "device/cpu/coded.h"
 #include "device/cpu/convert.h"

@@ -2,7 +2,7 @@
  * rows take every width of the computing type: factors are exact, sums are in double, and each result is rounded once
  * to its own type. */
 #include "device/cpu/reference/any_width.h"
-#include "layout/float8.h"
+#include "numbers/float8.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * Ba, 2015), SGD with momentum, LAMB (You et al., 2020), 1-bit LAMB (Li et al., 2021). A step whose gradients are not
  * finite changes nothing. */
 #include "device/cpu/reference/reference.h"
-#include "layout/trust.h"
+#include "numbers/trust.h"
 
 /* m and v of an element take up a gradient. */
 static void take_up(const tri_attr *attr, double gradient, float *m, float *v) {

@@ -2,8 +2,8 @@
  * integers or e4m3 numbers whatever surrounds them, and results are rounded once to their own type. */
 #include "device/cpu/reference/any_width.h"
 #include "device/cpu/reference/gelu.h"
-#include "layout/float8.h"
-#include "layout/quantized.h"
+#include "numbers/float8.h"
+#include "numbers/quantized.h"
 
 #include <math.h>
 

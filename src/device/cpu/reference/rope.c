@@ -1,6 +1,6 @@
 /* rope.c - rotary positions of queries and keys, and the gradient: turned back. */
 #include "device/cpu/reference/reference.h"
-#include "layout/rope.h"
+#include "numbers/rope.h"
 
 /* Operand 0 = operand 1 with each head of its first two thirds turned, by `sign` times the angle of its row. */
 static void turn(const tri_call *call, int sign) {

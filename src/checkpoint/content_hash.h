@@ -1,0 +1,20 @@
+/* content_hash.h - xxh3-128, as 32 hex digits of its canonical (big-endian) form. */
+#ifndef TRI_CHECKPOINT_CONTENT_HASH_H
+#define TRI_CHECKPOINT_CONTENT_HASH_H
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+void tri__hash(const void *data, size_t size, char hex[static 33]);
+
+/* Hash of bytes [at, at + size) of an open file; `path` is for messages. */
+tri_status tri__hash_file(int fd, uint64_t at, uint64_t size, const char *path, char hex[static 33]);
+
+/* Incremental: open, add, close. */
+typedef struct tri_hasher tri_hasher;
+tri_status tri__hasher_open(tri_hasher **out);
+void tri__hasher_add(tri_hasher *hasher, const void *data, size_t size);
+void tri__hasher_close(tri_hasher *hasher, char hex[static 33]);
+
+#endif

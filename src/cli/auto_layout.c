@@ -1,0 +1,211 @@
+/* auto_layout.c - `train --layout auto`: one process chooses, or reads what a run chose before, and tells the others.
+ * The choice travels as text: "pp_size=2;shard=zero1;...;global_batch_size=64". */
+#include "cli/auto_layout.h"
+
+#include "checkpoint/folders.h"
+#include "engine/accept_settings.h"
+#include "job/rank_process.h"
+#include "study/choose/choose.h"
+#include "train/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_WORDS = 256 }; /* 32-bit words of a choice's text */
+
+typedef struct choice_text {
+    char text[4 * TEXT_WORDS];
+} choice_text;
+
+static tri_status add_pair(void *context, const char *key, const char *value) {
+    choice_text *c = context;
+    size_t n = strlen(c->text);
+    snprintf(c->text + n, sizeof c->text - n, "%s%s=%s", n ? ";" : "", key, value);
+    return TRI_OK;
+}
+
+static tri_status set_pair(tri_settings *settings, const char *pair) {
+    char key[64], value[256];
+    if (sscanf(pair, "%63[^=]=%255[^\n]", key, value) != 2)
+        return tri__fail(TRI_INTERNAL, "\"%s\" is not a key and value of a layout", pair);
+    const tri_option *row = tri__option_find(tri__run_options, key);
+    if (!row) return tri__fail(TRI_INTERNAL, "\"%s\" is not a key of a layout", key);
+    return tri__option_set_text(row, settings, key, value);
+}
+
+static tri_status apply(tri_settings *settings, choice_text c) {
+    char *rest = NULL;
+    for (char *pair = strtok_r(c.text, ";", &rest); pair; pair = strtok_r(NULL, ";", &rest))
+        TRI_TRY(set_pair(settings, pair));
+    int64_t replicas = tri__settings_replicas(settings);
+    settings->batch_size = (settings->global_batch_size + replicas - 1) / replicas;
+    return TRI_OK;
+}
+
+static void add_batch(choice_text *c, int64_t samples) {
+    char number[32];
+    snprintf(number, sizeof number, "%lld", (long long)samples);
+    add_pair(c, "global_batch_size", number);
+}
+
+/* A recorded layout's keys, in the order of a layout. */
+typedef struct recorded {
+    const tri_json *config;
+    choice_text *out;
+} recorded;
+
+static tri_status add_recorded(void *context, const char *key, const char *value) {
+    recorded *r = context;
+    const tri_json *was = tri__json_get(r->config, key);
+    char number[32], list[128] = "";
+    size_t i;
+    tri_json *word;
+    if (!was) return add_pair(r->out, key, value);
+    if (tri__json_is_number(was)) {
+        snprintf(number, sizeof number, "%lld", (long long)tri__json_integer_value(was));
+        return add_pair(r->out, key, number);
+    }
+    if (!tri__json_is_array(was)) return add_pair(r->out, key, tri__json_string_value(was));
+    tri__json_each((tri_json *)was, i, word)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? "," : "", tri__json_string_value(word));
+    return add_pair(r->out, key, *list ? list : "none");
+}
+
+/* The configuration of a checkpoint, or of the newest one of a run folder, with its manifest; new references, NULL if
+ * there is none: opening the checkpoint later says what is wrong. */
+static void load_recorded(const char *path, tri_json **manifest, tri_json **config) {
+    char folder[TRI_PATH_MAX], file[TRI_PATH_MAX];
+    tri_words words;
+    tri__words_keep(&words);
+    *manifest = *config = NULL;
+    if (tri__checkpoint_glance(path, folder, manifest) == TRI_OK &&
+        tri__path_join(file, folder, "config.json") == TRI_OK)
+        (void)!tri__json_load(file, TRI_DATA, config);
+    tri__words_restore(&words);
+}
+
+/* What is given has to stay: whether a key of a layout was recorded with another value than the given one. */
+typedef struct kept_keys {
+    const tri_settings *settings;
+    const tri_json *config; /* recorded */
+    tri_json *now;          /* as given */
+    int differs;
+} kept_keys;
+
+static tri_status compare_given(void *context, const char *key, const char *value) {
+    kept_keys *k = context;
+    const tri_option *row = tri__option_find(tri__run_options, key);
+    const tri_json *was = tri__json_get(k->config, key);
+    (void)value;
+    if (was && tri__settings_given(k->settings, (const char *)k->settings + row->offset))
+        k->differs |= !tri__json_equal(was, tri__json_get(k->now, key));
+    return TRI_OK;
+}
+
+static tri_status is_kept(const tri_settings *s, const tri_layout *any, const tri_json *config, int *kept) {
+    kept_keys k = {.settings = s, .config = config, .now = tri__settings_json(s)};
+    if (!k.now) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__layout_options(any, 1, compare_given, &k);
+    *kept = !k.differs;
+    tri__json_decref(k.now);
+    return status;
+}
+
+/* Samples of a step: those of the run that is continued, unless something else is asked for than on its ranks. */
+static int64_t samples_of(const tri_settings *s, const tri_json *manifest, const tri_json *config) {
+    int64_t was = tri__json_integer_value(tri__json_get(tri__json_get(manifest, "state"), "global_batch")),
+            ranks = tri__json_integer_value(tri__json_get(config, "world_size"));
+    int given = tri__settings_given(s, &s->global_batch_size) || tri__settings_given(s, &s->batch_size);
+    if (was > 0 && (!given || (ranks > 0 && tri__choose_batch(s, (int)ranks) == was))) return was;
+    return tri__choose_batch(s, (int)s->world_size);
+}
+
+/* The layout of the checkpoint that the run continues, if it was chosen for as many ranks and has what is given now.
+ * *found: 1. */
+static tri_status find_recorded(const tri_settings *s, choice_text *out, int *found, int64_t *samples) {
+    tri_json *manifest, *config;
+    tri_status status = TRI_OK;
+    const tri_layout any = {.pp = 1, .tp = 1, .cp = 1, .dp = 1, .n_mb = 1};
+    *found = 0, *samples = tri__choose_batch(s, (int)s->world_size);
+    if (strcmp(s->resume, "never") == 0) return TRI_OK;
+    load_recorded(strcmp(s->resume, "auto") == 0 ? s->output_dir : s->resume, &manifest, &config);
+    const char *layout = tri__json_string_value(tri__json_get(config, "layout"));
+    *samples = samples_of(s, manifest, config);
+    if (layout && strcmp(layout, "auto") == 0 &&
+        tri__json_integer_value(tri__json_get(config, "world_size")) == s->world_size)
+        status = is_kept(s, &any, config, found);
+    if (status == TRI_OK && *found) {
+        recorded r = {config, out};
+        status = tri__layout_options(&any, 1, add_recorded, &r);
+        add_batch(out, *samples);
+    }
+    tri__json_decref(manifest);
+    tri__json_decref(config);
+    return status;
+}
+
+static tri_status search(tri_cli *cli, const tri_settings *s, int64_t samples, choice_text *out) {
+    static const tri_choose_options first = {.top = 1, .limit = 400};
+    tri_chooser *chooser = calloc(1, sizeof *chooser); /* large */
+    tri_choice choice;
+    tri_log silent = {0};
+    char text[TRI_LAYOUT_TEXT], time[32];
+    int world = (int)s->world_size;
+    if (!chooser) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__chooser_open(s, 1, &silent, cli->stop, s->output_dir, chooser);
+    if (status == TRI_OK) status = tri__choose(chooser, world, samples, &first, &choice);
+    if (status == TRI_OK) status = tri__layout_options(&choice.best[0].layout, 1, add_pair, out);
+    if (status == TRI_OK) {
+        add_batch(out, choice.global_batch);
+        if (!s->quiet)
+            fprintf(cli->err, "layout     %s: the first choice of %lld, %s a step on %s (--layout auto)\n",
+                    tri__layout_text(&choice.best[0].layout, text), (long long)choice.space,
+                    tri__choose_time(choice.best[0].seconds, time), chooser->hardware.name);
+    }
+    tri__chooser_close(chooser);
+    free(chooser);
+    return status;
+}
+
+static tri_status choose(tri_cli *cli, const tri_settings *s, choice_text *out) {
+    int found;
+    int64_t samples;
+    TRI_TRY(find_recorded(s, out, &found, &samples));
+    if (!found) return search(cli, s, samples, out);
+    if (!s->quiet) fprintf(cli->err, "layout     as the checkpoint's: %s (--layout auto)\n", out->text);
+    return TRI_OK;
+}
+
+/* Rank 0 chooses for all; a failure of it is that of all. */
+static tri_status agree(tri_cli *cli, const tri_settings *s, tri_world *world, choice_text *out) {
+    int32_t words[TEXT_WORDS] = {0};
+    if (tri_world_rank(world) == 0) TRI_TRY(choose(cli, s, out));
+    memcpy(words, out->text, sizeof words);
+    TRI_TRY(tri_broadcast(tri_group_world(world), words, TEXT_WORDS, TRI_I32, 0));
+    memcpy(out->text, words, sizeof words);
+    return TRI_OK;
+}
+
+/* For the ranks that this process will start. */
+static tri_status pass_on(tri_cli *cli, const choice_text *c) {
+    const char *const pairs[][2] = {{TRI_LAYOUT_VARIABLE, c->text}};
+    char **with = tri__environment_with(cli->environment, pairs, 1); /* lives as long as the process */
+    if (!with) return tri__fail(TRI_RESOURCE, "out of memory");
+    cli->environment = with;
+    return TRI_OK;
+}
+
+tri_status tri__cli_layout(tri_cli *cli, tri_settings *s, const tri_launch *launch, tri_world *world) {
+    choice_text c = {""};
+    int own = launch->launcher == TRI_LAUNCHER_OWN, alone = launch->launcher == TRI_LAUNCHER_NONE;
+    const char *told = own ? cli->lookup(TRI_LAYOUT_VARIABLE) : NULL;
+    if (s->layout == TRI_LAYOUT_AUTO && !own && !alone && !world) return TRI_OK;
+    if (s->layout == TRI_LAYOUT_AUTO) {
+        if (told) snprintf(c.text, sizeof c.text, "%s", told);
+        else TRI_TRY(world ? agree(cli, s, world, &c) : choose(cli, s, &c));
+        TRI_TRY(apply(s, c));
+        if (alone && tri__launch_starts(s, launch)) TRI_TRY(pass_on(cli, &c));
+    }
+    TRI_TRY(tri__run_adopt(s));
+    return tri__engine_accept(s);
+}

@@ -1,0 +1,49 @@
+/* machine_files.c - where the files about this machine are. */
+#include "cli/machine_files.h"
+
+#include "sim/hardware.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* "<$variable>/trident/<name>", else "~<below>/trident/<name>"; a relative folder is to be ignored. 0: neither is
+ * set. */
+static int file_of(char *(*lookup)(const char *), const char *variable, const char *below, const char *name,
+                   char path[static TRI_PATH_MAX]) {
+    const char *folder = lookup(variable), *home = lookup("HOME");
+    int is_given = folder && *folder == '/';
+    if (!is_given && !(home && *home)) return 0;
+    int length = snprintf(path, TRI_PATH_MAX, "%s%s/trident/%s", is_given ? folder : home, is_given ? "" : below, name);
+    return length < TRI_PATH_MAX;
+}
+
+tri_status tri__cli_peaks(char *(*lookup)(const char *), char **out) {
+    char path[TRI_PATH_MAX];
+    *out = NULL;
+    if (!file_of(lookup, "XDG_CACHE_HOME", "/.cache", "peaks.json", path)) return TRI_OK;
+    *out = strdup(path);
+    return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}
+
+tri_status tri__cli_calibrated(const tri_cli *cli, const char *device, char path[static TRI_PATH_MAX]) {
+    char name[64];
+    snprintf(name, sizeof name, "hardware-%.40s.json", device);
+    if (file_of(cli->lookup, "XDG_CONFIG_HOME", "/.config", name, path)) return TRI_OK;
+    return tri__fail(TRI_USAGE, "neither XDG_CONFIG_HOME nor HOME is set, or their path is too long: name the file "
+                                "with -o");
+}
+
+tri_status tri__cli_hardware(const tri_cli *cli, tri_settings *settings, int needs) {
+    char path[TRI_PATH_MAX];
+    const char *device = strcmp(settings->device, "cuda") == 0 ? "cuda" : "cpu";
+    int there = 0;
+    if (tri__cli_calibrated(cli, device, path) == TRI_OK) TRI_TRY(tri__file_there(path, &there));
+    if (there) {
+        settings->calibrated = strdup(path);
+        if (!settings->calibrated) return tri__fail(TRI_RESOURCE, "out of memory");
+    }
+    if (!needs || settings->hardware) return TRI_OK;
+    settings->hardware = strdup(settings->calibrated ? settings->calibrated : tri__hardware_of(device));
+    return settings->hardware ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}

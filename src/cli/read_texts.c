@@ -1,0 +1,145 @@
+/* read_texts.c - reads texts in batches, so that a file of any size needs little memory. */
+#include "cli/read_texts.h"
+
+#include "base/limits.h"
+#include "data/table/table.h"
+#include "data/text/utf8.h"
+#include "report/text/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BATCH_TEXTS = 4096, BATCH_BYTES = 4 << 20 };
+
+static tri_status no_memory(const char *path) { return tri__fail(TRI_RESOURCE, "%s: out of memory", path); }
+
+static tri_status add(tri_text_batch *batch, const char *path, const char *text, size_t length) {
+    if (batch->n + 2 > batch->starts) {
+        int starts = batch->starts ? 2 * batch->starts : 1024;
+        size_t *start = realloc(batch->start, (size_t)starts * sizeof *start);
+        if (!start) return no_memory(path);
+        batch->start = start, batch->starts = starts;
+    }
+    if (batch->room - batch->used < length + 1) {
+        size_t room = 2 * batch->room + length + 4096;
+        char *data = realloc(batch->data, room);
+        if (!data) return no_memory(path);
+        batch->data = data, batch->room = room;
+    }
+    batch->start[batch->n++] = batch->used;
+    memcpy(batch->data + batch->used, text, length);
+    batch->data[batch->used + length] = 0;
+    batch->used += length + 1;
+    batch->start[batch->n] = batch->used;
+    return TRI_OK;
+}
+
+typedef tri_status taker(void *to, const tri_text_batch *batch);
+
+static tri_status give(tri_text_batch *batch, int last, taker *take, void *to) {
+    if (!batch->n || (!last && batch->n < BATCH_TEXTS && batch->used < BATCH_BYTES)) return TRI_OK;
+    tri_status status = take(to, batch);
+    batch->n = 0, batch->used = 0;
+    return status;
+}
+
+static tri_status add_line(const tri_texts_from *from, tri_text_batch *batch, const char *path, long long number,
+                           const char *line, size_t length) {
+    if (length && !from->null && line[length - 1] == '\r') length--;
+    size_t fault = tri__utf8_fault(line, length);
+    if (fault < length)
+        return tri__fail(TRI_DATA, "%s:%lld:%zu: invalid UTF-8 byte 0x%02x", path, number, fault + 1,
+                         (unsigned char)line[fault]);
+    return add(batch, path, line, length);
+}
+
+/* A text being read. */
+typedef struct line {
+    char *text;   /* [capacity] */
+    size_t length, room;
+} line;
+
+/* The next text, without its terminator. *more: 0 at the end of the file. A text over the limit is refused before it is
+ * in memory: /dev/zero never ends. */
+static tri_status read_line(FILE *in, int end, const char *path, long long number, line *l, int *more) {
+    int byte;
+    l->length = 0;
+    while ((byte = getc_unlocked(in)) != EOF && byte != end) {
+        if (l->length == TRI_LIMIT_CSV_ROW)
+            return tri__fail(TRI_DATA, "%s:%lld: a text of more than %d bytes, the most that are accepted", path,
+                             number, TRI_LIMIT_CSV_ROW);
+        if (l->length == l->room) {
+            size_t room = l->room ? 2 * l->room : 4096;
+            char *text = realloc(l->text, room);
+            if (!text) return no_memory(path);
+            l->text = text, l->room = room;
+        }
+        l->text[l->length++] = (char)byte;
+    }
+    *more = byte != EOF || l->length;
+    return ferror(in) ? tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno)) : TRI_OK;
+}
+
+static tri_status read_lines(const tri_texts_from *from, FILE *in, const char *path, tri_text_batch *batch, taker *take,
+                             void *to) {
+    line l = {0};
+    long long number = 1;
+    int more = 1;
+    tri_status status = TRI_OK;
+    for (; status == TRI_OK && more; number++) {
+        status = read_line(in, from->null ? 0 : '\n', path, number, &l, &more);
+        if (status == TRI_OK && more) status = add_line(from, batch, path, number, l.text ? l.text : "", l.length);
+        if (status == TRI_OK && more) status = give(batch, 0, take, to);
+    }
+    free(l.text);
+    return status;
+}
+
+static tri_status read_column(const tri_texts_from *from, const char *path, tri_text_batch *batch, taker *take,
+                              void *to) {
+    tri_table *table;
+    int column;
+    tri_table_options options = {.threads = from->threads, .separator = from->separator};
+    TRI_TRY(tri__table_open(path, &options, &table));
+    tri_status status = tri__table_find(table, from->column, &column);
+    int64_t rows = tri__table_rows(table), done = 0;
+    for (int64_t row = 0; row < rows && status == TRI_OK; row++) {
+        tri_field_text field = tri__table_field(table, row, column);
+        status = add(batch, path, field.text, field.length);
+        if (status == TRI_OK) status = give(batch, 0, take, to);
+        if (batch->n) continue;
+        tri__table_done(table, done, row + 1 - done);
+        done = row + 1;
+    }
+    if (status == TRI_OK) status = tri__table_check(table);
+    tri__table_close(table);
+    return status;
+}
+
+static tri_status read_one(const tri_texts_from *from, const char *path, tri_text_batch *batch, taker *take, void *to) {
+    int standard = !strcmp(path, "-");
+    if (from->column && standard) return tri__fail(TRI_USAGE, "--column needs tables; stdin is read by lines");
+    if (from->column) return read_column(from, path, batch, take, to);
+    int fd = STDIN_FILENO;
+    if (!standard) TRI_TRY(tri__file_open_any(path, &fd));
+    FILE *in = standard ? stdin : tri__stream_open(fd, "r");
+    if (!in) {
+        close(fd);
+        return no_memory(path);
+    }
+    tri_status status = read_lines(from, in, standard ? "stdin" : path, batch, take, to);
+    if (!standard) fclose(in);
+    return status;
+}
+
+tri_status tri__texts_read(const tri_texts_from *from, taker *take, void *to) {
+    tri_text_batch batch = {0};
+    tri_status status = from->n ? TRI_OK : read_one(from, "-", &batch, take, to);
+    for (int i = 0; i < from->n && status == TRI_OK; i++) status = read_one(from, from->file[i], &batch, take, to);
+    if (status == TRI_OK) status = give(&batch, 1, take, to);
+    free(batch.data);
+    free(batch.start);
+    return status;
+}

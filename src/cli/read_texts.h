@@ -1,0 +1,33 @@
+/* read_texts.h - texts that commands read: lines of files or of stdin, or a column of tables. */
+#ifndef TRI_CLI_READ_TEXTS_H
+#define TRI_CLI_READ_TEXTS_H
+
+#include "cli/cli.h"
+
+typedef struct tri_texts_from {
+    const char *const *file; /* [n]; "-" or n = 0: stdin */
+    int n;
+    const char *column;      /* of tables; NULL: lines */
+    int null;                /* texts end in a 0 byte, not in a newline */
+    int threads;
+    char separator;          /* of tables; 0: detected */
+} tri_texts_from;
+
+/* Some texts, in order. */
+typedef struct tri_text_batch {
+    char *data;      /* the texts, a 0 byte after each */
+    size_t used, room;
+    size_t *start;   /* [n + 1] offset of each in data; the last is the end */
+    int n, starts;   /* starts: capacity of start */
+} tri_text_batch;
+
+static inline size_t tri__batch_length(const tri_text_batch *batch, int i) {
+    return batch->start[i + 1] - batch->start[i] - 1;
+}
+
+/* Passes all texts to `take`, a few thousand at a time; the batch is reused. Texts are valid UTF-8 (else TRI_DATA:
+ * file, line, byte), of at most TRI_LIMIT_CSV_ROW bytes; a line's carriage return is removed. */
+tri_status tri__texts_read(const tri_texts_from *from, tri_status (*take)(void *to, const tri_text_batch *batch),
+                           void *to);
+
+#endif

@@ -1,0 +1,82 @@
+/* run_spread.c - mean, spread and table of the figures of several runs. */
+#include "cli/run_spread.h"
+
+#include "report/text/text_table.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* Mean and standard deviation (of a sample: divided by n - 1) of a figure over all runs; null where one lacks it. */
+static void add_moments(const tri_json *runs, const char *figure, tri_json *mean, tri_json *spread) {
+    double sum = 0, squares = 0, n = (double)tri__json_size(runs);
+    const tri_json *run;
+    size_t i;
+    int whole = 1;
+    tri__json_each(runs, i, run) {
+        const tri_json *value = tri__json_get(tri__json_get(run, "figures"), figure);
+        whole &= tri__json_is_number(value);
+        sum += whole ? tri__json_number_value(value) : 0;
+    }
+    tri__json_each(runs, i, run) {
+        double value = tri__json_number_value(tri__json_get(tri__json_get(run, "figures"), figure));
+        squares += (value - sum / n) * (value - sum / n);
+    }
+    tri__json_set_new(mean, figure, whole ? tri__json_real(sum / n) : tri__json_null());
+    tri__json_set_new(spread, figure, whole && n > 1 ? tri__json_real(sqrt(squares / (n - 1))) : tri__json_null());
+}
+
+/* Whether a member of the figures is a number in some run; others are labels and decisions. */
+static int is_figure(const tri_json *runs, const char *name) {
+    const tri_json *run;
+    size_t i;
+    tri__json_each(runs, i, run) if (tri__json_is_number(tri__json_get(tri__json_get(run, "figures"), name))) return 1;
+    return 0;
+}
+
+tri_json *tri__members_json(const char *list, tri_json *members) {
+    tri_json *mean = tri__json_object(), *spread = tri__json_object(), *value;
+    const char *name;
+    tri__json_each_member(tri__json_get(tri__json_at(members, 0), "figures"), name, value)
+        if (is_figure(members, name)) add_moments(members, name, mean, spread);
+    tri_json *all = tri__json_pack("{s:o, s:o, s:o}", list, members, "mean", mean, "spread", spread);
+    if (tri__json_is_whole(all)) return all;
+    tri__json_decref(all);
+    return NULL;
+}
+
+/* What it is of, and its figures, in the order of `names`. */
+static void add_row(tri_text_table *table, const tri_json *names, const char *title, const tri_json *figures) {
+    char line[1000];
+    const char *name;
+    tri_json *value;
+    size_t used = (size_t)snprintf(line, sizeof line, "%.200s", title);
+    tri__json_each_member((tri_json *)names, name, value) {
+        const tri_json *own = tri__json_get(figures, name);
+        if (used + 64 > sizeof line) break;
+        if (!figures) used += (size_t)snprintf(line + used, sizeof line - used, "\t%.40s", name);
+        else if (!tri__json_is_number(own)) used += (size_t)snprintf(line + used, sizeof line - used, "\t-");
+        else used += (size_t)snprintf(line + used, sizeof line - used, "\t%.4f", tri__json_number_value(own));
+    }
+    tri__text_table_add(table, "%s", line);
+}
+
+tri_status tri__members_print(const tri_cli *cli, const tri_json *facts, const char *list, const char *title,
+                              int moments) {
+    const tri_json *mean = tri__json_get(facts, "mean"), *run;
+    tri_text_table table = {0};
+    size_t i;
+    if (!tri__json_object_size(mean)) return TRI_OK;
+    add_row(&table, mean, title, NULL);
+    tri__json_each(tri__json_get(facts, list), i, run) {
+        char number[24];
+        const tri_json *own = tri__json_get(run, title);
+        snprintf(number, sizeof number, "%lld", (long long)tri__json_integer_value(own));
+        add_row(&table, mean, tri__json_is_string(own) ? tri__json_string_value(own) : number,
+                tri__json_get(run, "figures"));
+    }
+    if (moments) add_row(&table, mean, "mean", mean);
+    if (moments) add_row(&table, mean, "spread", tri__json_get(facts, "spread"));
+    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
+    tri__text_table_free(&table);
+    return status;
+}

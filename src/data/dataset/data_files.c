@@ -1,0 +1,232 @@
+/* data_files.c - finding data files, taking a run folder. */
+#include "data/dataset/data_files.h"
+#include "base/lock.h"
+#include "base/text.h"
+#include "data/table/parts.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static const double LOCK_SECONDS = 5;
+
+/* What a folder's tables may end in. */
+static const char *const endings[] = {".csv",      ".tsv",      ".jsonl",    ".ndjson",     ".csv.gz",
+                                      ".tsv.gz",   ".jsonl.gz", ".ndjson.gz", ".csv.zst",   ".tsv.zst",
+                                      ".jsonl.zst", ".ndjson.zst", ".arrow",  ".feather",
+                                      ".parquet"};
+enum { ENDINGS = sizeof endings / sizeof *endings };
+
+/* What a search has found, and in which folder: its own or one inside. */
+typedef struct search {
+    const char *folder;
+    const tri_names *files;  /* the folder's */
+    char *out;               /* [TRI_PATH_MAX] */
+} search;
+
+/* Takes folder/name. Fails when there is another already. */
+static tri_status take(search *s, const char *name) {
+    char path[TRI_PATH_MAX];
+    TRI_TRY(tri__path_join(path, s->folder, name));
+    if (s->out[0])
+        return tri__fail(TRI_USAGE, "%s and %s: which one is meant? Keep one, or name the file", s->out, name);
+    memcpy(s->out, path, sizeof path);
+    return TRI_OK;
+}
+
+/* One file: train.csv. */
+static tri_status find_file(search *s, const char *name) {
+    for (int i = 0; i < ENDINGS; i++) {
+        char path[TRI_PATH_MAX], file[64];
+        snprintf(file, sizeof file, "%s%s", name, endings[i]);
+        TRI_TRY(tri__path_join(path, s->folder, file));
+        int there;
+        TRI_TRY(tri__file_there(path, &there));
+        if (there) TRI_TRY(take(s, file));
+    }
+    return TRI_OK;
+}
+
+/* Whether text[n] numbers a part: "00000-of-00003", "part-7", "0". */
+static int is_number(const char *text, size_t n) {
+    size_t digits = 0;
+    if (n >= 4 && !strncmp(text, "part", 4)) text += 4, n -= 4;
+    for (size_t i = 0; i < n; i++) {
+        if (n - i > 4 && i && !strncmp(text + i, "-of-", 4)) i += 3;
+        else if (isdigit((unsigned char)text[i])) digits++;
+        else if (i || (text[i] != '-' && text[i] != '_')) return 0;
+    }
+    return digits > 0;
+}
+
+/* Several files: train-00000-of-00003.arrow, train_1.csv. All that begin and end alike must be numbered. */
+static tri_status find_parts(search *s, const char *name, char joint, const char *ending) {
+    size_t start = strlen(name) + 1, end = strlen(ending);
+    const char *first = NULL, *other = NULL;
+    int parts = 0;
+    for (int i = 0; i < s->files->n; i++) {
+        const char *file = s->files->name[i];
+        size_t n = strlen(file);
+        if (n <= start + end || strncmp(file, name, start - 1) || file[start - 1] != joint ||
+            !tri__text_ends(file, ending))
+            continue;
+        if (is_number(file + start, n - start - end)) first = file, parts++;
+        else other = file;
+    }
+    if (!parts) return TRI_OK;
+    if (other)
+        return tri__fail(TRI_USAGE, "%s: %s is numbered like a part of a table, %s is not; move it, or name the files",
+                         s->folder, first, other);
+    char pattern[TRI_PATH_MAX];
+    snprintf(pattern, sizeof pattern, "%s%c*%s", name, joint, ending);
+    return take(s, parts == 1 ? first : pattern);
+}
+
+/* All files of a folder inside: train/part-0.csv, train/data-00000-of-00002.arrow. */
+static tri_status find_inside(search *s, const char *name) {
+    char folder[TRI_PATH_MAX];
+    tri_names files;
+    int there;
+    TRI_TRY(tri__path_join(folder, s->folder, name));
+    TRI_TRY(tri__folder_there(folder, &there));
+    if (!there) return TRI_OK;
+    TRI_TRY(tri__folder_list(folder, &files));
+    tri_status status = TRI_OK;
+    for (int e = 0; e < ENDINGS && status == TRI_OK; e++) {
+        int parts = 0, last = 0;
+        for (int i = 0; i < files.n; i++)
+            if (files.name[i][0] != '.' && tri__text_ends(files.name[i], endings[e])) parts++, last = i;
+        char inner[TRI_PATH_MAX];
+        if (parts) {
+            int n = parts == 1 ? snprintf(inner, sizeof inner, "%s/%s", name, files.name[last])
+                               : snprintf(inner, sizeof inner, "%s/*%s", name, endings[e]);
+            status = n < TRI_PATH_MAX ? take(s, inner) : tri__fail(TRI_USAGE, "%s: its path is too long", folder);
+        }
+    }
+    tri__names_free(&files);
+    return status;
+}
+
+/* The folder's table with one of these names, in one file or, if there is none, in parts; "" when none. Fails when
+ * there are two. */
+static tri_status find(const char *folder, const tri_names *files, const char *const *names,
+                       char out[static TRI_PATH_MAX]) {
+    search s = {folder, files, out};
+    out[0] = 0;
+    for (int i = 0; names[i]; i++) TRI_TRY(find_file(&s, names[i]));
+    if (out[0]) return TRI_OK;
+    for (int i = 0; names[i]; i++) {
+        for (int e = 0; e < ENDINGS; e++) {
+            TRI_TRY(find_parts(&s, names[i], '-', endings[e]));
+            TRI_TRY(find_parts(&s, names[i], '_', endings[e]));
+        }
+        TRI_TRY(find_inside(&s, names[i]));
+    }
+    return TRI_OK;
+}
+
+static tri_status find_all(const char *folder, tri_data_files *files) {
+    static const char *const train[] = {"train", NULL}, *const valid[] = {"valid", "val", "validation", NULL},
+                             *const test[] = {"test", NULL};
+    tri_names names;
+    TRI_TRY(tri__folder_list(folder, &names));
+    tri_status status = find(folder, &names, train, files->train);
+    if (status == TRI_OK) status = find(folder, &names, valid, files->valid);
+    if (status == TRI_OK) status = find(folder, &names, test, files->test);
+    tri__names_free(&names);
+    return status;
+}
+
+#define ACCEPTED "as .csv, .tsv, .jsonl (also .gz, .zst), .arrow, .feather or .parquet, in one file or in parts"
+
+/* A folder without tables: names a table in another format, if there is one. */
+static tri_status none_found(const char *folder) {
+    static const char *const names[] = {"train", "valid", "val", "test"},
+                      *const others[] = {"csv.zip", "csv.bz2", "csv.xz", "json", "xlsx", "xls", "txt"};
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        for (size_t e = 0; e < sizeof others / sizeof *others; e++) {
+            char path[TRI_PATH_MAX], file[64];
+            snprintf(file, sizeof file, "%s.%s", names[n], others[e]);
+            TRI_TRY(tri__path_join(path, folder, file));
+            if (tri__is_file(path))
+                return tri__fail(TRI_NOINPUT,
+                                 "%s: has none of train, valid, val, validation, test " ACCEPTED "; there is %s: "
+                                 "trident inspect %s says how to make a table of it", folder, file, path);
+        }
+    return tri__fail(TRI_NOINPUT, "%s: has none of train, valid, val, validation, test " ACCEPTED, folder);
+}
+
+tri_status tri__data_files(const char *path, tri_data_files *files) {
+    char inside[TRI_PATH_MAX];
+    tri_kind kind;
+    int there;
+    *files = (tri_data_files){0};
+    if (!path)
+        return tri__fail(TRI_USAGE, "no data: give --data-path, a table or a folder of train, valid and test tables");
+    TRI_TRY(tri__path_kind(path, &kind));
+    if (kind == TRI_KIND_FILE || tri__parts_named(path)) {
+        files->one = 1;
+        TRI_TRY(tri__path_join(files->train, "", path));
+        TRI_TRY(tri__path_join(files->valid, "", path));
+        return tri__path_join(files->test, "", path);
+    }
+    if (strcmp(path, "-") == 0)
+        return tri__fail(TRI_USAGE,
+                         "--data-path -: a table is read more than once, so not from stdin; save it to a file first");
+    if (kind == TRI_KIND_OTHER)
+        return tri__fail(TRI_USAGE, "%s is neither a file nor a folder (--data-path); save the table to a file first",
+                         path);
+    if (kind == TRI_KIND_NONE) return tri__fail(TRI_NOINPUT, "%s: no such file or folder (--data-path)", path);
+    TRI_TRY(find_all(path, files));
+    TRI_TRY(tri__path_join(inside, path, "data")); /* as in repositories of Hugging Face */
+    TRI_TRY(tri__folder_there(inside, &there));
+    if (!files->train[0] && !files->valid[0] && !files->test[0] && there) TRI_TRY(find_all(inside, files));
+    return files->train[0] || files->valid[0] || files->test[0] ? TRI_OK : none_found(path);
+}
+
+tri_status tri__data_scored(const char *path, char out[static TRI_PATH_MAX]) {
+    tri_data_files files;
+    TRI_TRY(tri__data_files(path, &files));
+    const char *chosen = files.test[0] ? files.test : files.valid;
+    if (!chosen[0]) return tri__fail(TRI_NOINPUT, "%s: has neither a test nor a validation table; name the file", path);
+    return tri__path_join(out, "", chosen);
+}
+
+static tri_status held(int fd, const char *folder) {
+    char holder[32] = "";
+    ssize_t n = pread(fd, holder, sizeof holder - 1, 0);
+    holder[n > 0 ? n : 0] = 0;
+    holder[strcspn(holder, "\n")] = 0;
+    return tri__fail(TRI_BUSY, "%s is in use by another run (process %s): choose another --output-dir or wait for it",
+                     folder, holder[0] ? holder : "unknown");
+}
+
+/* Fails according to the lock's result; cause: its errno. */
+static tri_status not_locked(tri_lock_result result, int fd, const char *folder, int cause, const tri_stop *stop) {
+    if (result == TRI_LOCK_STOPPED) return tri__stop_check(stop, "%s was in use by another run", folder);
+    if (result == TRI_LOCK_HELD) return held(fd, folder);
+    return tri__fail(
+        TRI_IO,
+        "cannot lock %s: %s. A run folder is locked so that no second run writes there: choose an --output-dir on a "
+        "file system with locks (of NFS: with lockd, or mounted with -o local_lock=flock)",
+        folder, strerror(cause));
+}
+
+tri_status tri__folder_lock(const char *folder, const tri_stop *stop, int *lock) {
+    char path[TRI_PATH_MAX], text[32];
+    TRI_TRY(tri__folder_make(folder));
+    TRI_TRY(tri__path_join(path, folder, ".lock"));
+    int fd;
+    TRI_TRY(tri__file_own(path, TRI_OWN_UPDATE, &fd));
+    tri_lock_result result = tri__lock(fd, LOCK_EX, LOCK_SECONDS, stop);
+    int n = snprintf(text, sizeof text, "%d\n", (int)getpid());
+    tri_status status = result == TRI_LOCK_TAKEN ? TRI_OK : not_locked(result, fd, folder, errno, stop);
+    if (status == TRI_OK) status = tri__file_resize(fd, 0, path);
+    if (status == TRI_OK) status = tri__write_at(fd, 0, text, (size_t)n, path);
+    if (status == TRI_OK) *lock = fd;
+    else close(fd);
+    return status;
+}

@@ -1,0 +1,364 @@
+/* attention.c - attention over packed sequences: each head of each sequence is one work item that writes its own
+ * columns. For very long sequences, scratch space limits the number of threads. attention_first needs none. The rows of
+ * block-sparse attention are the same but for one more operand, before the keys: the present blocks. */
+#include "device/cpu/cpu.h"
+#include "device/cpu/fast/runtime/call.h"
+#include "numbers/distance.h"
+
+#include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#else /* one thread */
+static int omp_get_thread_num(void) { return 0; }
+#endif
+
+enum { ENOUGH = 1 << 14 }; /* elements of ctx */
+
+typedef struct span {
+    const int32_t *seq;            /* [sequences + 1] */
+    int64_t sequences, heads, d;
+    int64_t need;                  /* scratch floats per thread */
+    int threads;
+    int key;                       /* the operand */
+    const int32_t *blocks;         /* layout/blocks.h; NULL: all keys */
+    int64_t window;                /* tokens; 0: none */
+} span;
+
+static span span_of(const tri_call *call, int seq, int64_t h) {
+    span s = {.seq = i32(call, seq), .sequences = call->t[seq].rows - 1, .heads = call->attr->heads,
+              .window = call->attr->window};
+    int blocks = tri__op_arg(call->op, "blocks");
+    s.key = tri__op_arg(call->op, "key");
+    s.blocks = blocks < 0 ? NULL : i32(call, blocks);
+    s.d = h / s.heads;
+    s.threads = threads_for(call, s.seq[s.sequences] * h, ENOUGH);
+    return s;
+}
+
+/* As many threads as `bytes` of scratch space allow. Where sequences are no longer than their windows, attention is
+ * that to all keys. */
+static void fit_threads(span *s, int64_t (*sparse)(int64_t, int64_t), int64_t (*dense)(int64_t, int64_t),
+                        int64_t bytes) {
+    int64_t longest = 0;
+    for (int64_t i = 0; i < s->sequences; i++)
+        if (s->seq[i + 1] - s->seq[i] > longest) longest = s->seq[i + 1] - s->seq[i];
+    int64_t need = s->blocks ? sparse(longest, s->d) : dense(longest, s->d);
+    if (s->blocks && s->window) {
+        int64_t narrow = dense(longest <= s->window ? longest : s->window + 1, s->d);
+        if (narrow > need) need = narrow;
+    }
+    s->need = (need + 31) / 16 * 16;
+    int64_t fit = bytes / (s->need * 4);
+    if (fit < s->threads) s->threads = fit < 1 ? 1 : (int)fit;
+}
+
+/* Whether a window takes no key away from any query of a sequence of `len` tokens, nor do the blocks. */
+static int is_dense(const span *s, const tri_head_blocks *blocks, int64_t len) {
+    int64_t n = (len + blocks->block - 1) / blocks->block;
+    if (!s->window || len > s->window + 1) return 0;
+    for (int64_t i = 0; i < n; i++)
+        if (tri__blocks_end(blocks->keys, i, n) - blocks->keys.at[i] < n) return 0;
+    return 1;
+}
+
+/* The fields of work item i that both directions use; *blocks: its present blocks. */
+static tri_head head_of(const tri_call *call, const span *s, int64_t i, int qkv, int64_t h, tri_head_blocks *blocks) {
+    int64_t t0 = s->seq[i / s->heads], head = i % s->heads, number = call->attr->head0 + head;
+    tri_drop drop = drop_of(call, s->key);
+    if (s->blocks)
+        *blocks = (tri_head_blocks){tri__blocks_of_queries(s->blocks, number), tri__blocks_of_keys(s->blocks, number),
+                                    call->attr->block};
+    int64_t len = s->seq[i / s->heads + 1] - t0, place0 = 0;
+    if (drop.threshold && len > 0) {
+        drop.key += 2 * t0;
+        place0 = drop.key[1];
+    }
+    const float *q = f32(call, qkv) + t0 * 3 * h + head * s->d;
+    int sparse = s->blocks && !is_dense(s, blocks, len);
+    return (tri_head){.drop = drop, .len = len, .keys = len, .d = s->d,
+                      .feature0 = number * (int64_t)call->attr->max_len + place0, .blocks = sparse ? blocks : NULL,
+                      .window = sparse ? s->window : 0,
+                      .ld = 3 * h, .ld_kv = 3 * h, .ld_ctx = h, .ld_lse = s->heads, .q = q, .k = q + h, .v = q + 2 * h,
+                      .work = (float *)call->work + s->need * omp_get_thread_num()};
+}
+
+/* Zeroes padding rows. */
+static void clear_rest(const tri_call *call, int k, int64_t t) {
+    float *data = f32(call, k);
+    if (data && !adds(call, k))
+        memset(data + t * call->t[k].cols, 0, (size_t)((call->t[k].rows - t) * call->t[k].cols) * 4);
+}
+
+#define FORWARD_WORK {.fixed = 8 << 20, .row = 512, .row_cols = 8}
+#define GRADIENT_WORK {.fixed = 8 << 20, .row = 2048, .row_cols = 8}
+
+static int64_t bytes_of(const tri_call *call, tri_workspace w) {
+    return w.fixed + w.row * call->t[0].rows + w.row_cols * elements(call, 0);
+}
+
+static void attention(const tri_call *call) {
+    OPERANDS(attention);
+    const tri_simd *simd = tri__simd();
+    int64_t h = call->t[ARG(ctx)].cols;
+    span s = span_of(call, ARG(seq), h);
+    fit_threads(&s, simd->head_sparse_work, simd->head_work, bytes_of(call, (tri_workspace)FORWARD_WORK));
+#pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
+    for (int64_t i = 0; i < s.sequences * s.heads; i++) {
+        tri_head_blocks blocks;
+        tri_head head = head_of(call, &s, i, ARG(qkv), h, &blocks);
+        int64_t t0 = s.seq[i / s.heads], a = i % s.heads;
+        head.ctx = f32(call, ARG(ctx)) + t0 * h + a * s.d;
+        head.lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + t0 * s.heads + a : NULL;
+        if (head.len > 0) (head.blocks ? simd->head_sparse : simd->head)(&head);
+    }
+    clear_rest(call, ARG(ctx), s.seq[s.sequences]);
+    clear_rest(call, ARG(lse), s.seq[s.sequences]);
+}
+
+static void attention_din(const tri_call *call) {
+    OPERANDS(attention_din);
+    const tri_simd *simd = tri__simd();
+    int64_t h = call->t[ARG(dctx)].cols;
+    span s = span_of(call, ARG(seq), h);
+    fit_threads(&s, simd->head_sparse_din_work, simd->head_din_work, bytes_of(call, (tri_workspace)GRADIENT_WORK));
+#pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
+    for (int64_t i = 0; i < s.sequences * s.heads; i++) {
+        tri_head_blocks blocks;
+        tri_head head = head_of(call, &s, i, ARG(qkv), h, &blocks);
+        int64_t t0 = s.seq[i / s.heads], a = i % s.heads;
+        head.ctx = f32(call, ARG(ctx)) + t0 * h + a * s.d;
+        head.dctx = f32(call, ARG(dctx)) + t0 * h + a * s.d;
+        head.lse = f32(call, ARG(lse)) + t0 * s.heads + a;
+        head.dq = f32(call, ARG(dqkv)) + t0 * 3 * h + a * s.d;
+        head.dk = head.dq + h;
+        head.dv = head.dq + 2 * h;
+        head.acc = head.acc_kv = adds(call, ARG(dqkv));
+        if (head.len > 0) (head.blocks ? simd->head_sparse_din : simd->head_din)(&head);
+    }
+    clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
+}
+
+static void attention_first(const tri_call *call) {
+    OPERANDS(attention_first);
+    const tri_simd *simd = tri__simd();
+    int64_t h = call->t[ARG(ctx)].cols;
+    span s = span_of(call, ARG(seq), h);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
+    for (int64_t i = 0; i < s.sequences * s.heads; i++) {
+        tri_head_blocks blocks;
+        tri_head head = head_of(call, &s, i, ARG(qkv), h, &blocks);
+        head.ctx = f32(call, ARG(ctx)) + i * s.d;
+        head.lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + i : NULL;
+        simd->head_first(&head);
+    }
+}
+
+static void attention_first_din(const tri_call *call) {
+    OPERANDS(attention_first_din);
+    const tri_simd *simd = tri__simd();
+    int64_t h = call->t[ARG(dctx)].cols;
+    span s = span_of(call, ARG(seq), h);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
+    for (int64_t i = 0; i < s.sequences * s.heads; i++) {
+        tri_head_blocks blocks;
+        tri_head head = head_of(call, &s, i, ARG(qkv), h, &blocks);
+        head.ctx = f32(call, ARG(ctx)) + i * s.d;
+        head.dctx = f32(call, ARG(dctx)) + i * s.d;
+        head.lse = f32(call, ARG(lse)) + i;
+        head.dq = f32(call, ARG(dqkv)) + (head.q - f32(call, ARG(qkv)));
+        head.dk = head.dq + h;
+        head.dv = head.dq + 2 * h;
+        head.acc = head.acc_kv = adds(call, ARG(dqkv));
+        simd->head_first_din(&head);
+    }
+    clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
+}
+
+/* Attention by distances. A table's gradient sums over sequences: in runs of sequences that depend on the shapes alone,
+ * each of which has its own sums. */
+enum { MOST_RUNS = 32, BIAS_SUMS = 1 << 20 /* bytes */ };
+
+#define RELATIVE_WORK {.fixed = 8 << 20, .row = 16384, .row_cols = 8}
+#define BIASED_DIN_WORK {.fixed = (8 << 20) + BIAS_SUMS, .row = 8192, .col = 96, .row_cols = 8}
+#define DISENTANGLED_DIN_WORK {.fixed = 8 << 20, .row = 16384, .row_cols = 12}
+
+typedef struct relative_span {
+    span s;
+    int table;             /* the operand: bias or rel */
+    int64_t longest, runs;
+    int64_t terms;
+    int32_t *row;          /* [2 longest - 1] of the table, by distance */
+    void *sums;            /* of runs: double [runs, heads, buckets]; float [runs - 1, B, 3H]: the first are in drel */
+    float *work;           /* of threads */
+} relative_span;
+
+static int64_t longest_of(const span *s) {
+    int64_t longest = 0;
+    for (int64_t i = 0; i < s->sequences; i++)
+        if (s->seq[i + 1] - s->seq[i] > longest) longest = s->seq[i + 1] - s->seq[i];
+    return longest;
+}
+
+/* Runs of sequences, of which `fit` have room for their sums. */
+static int64_t runs_of(const span *s, int64_t fit) {
+    int64_t most = s->sequences < MOST_RUNS ? s->sequences : MOST_RUNS;
+    return fit < 1 || most < 1 ? 1 : fit < most ? fit : most;
+}
+
+/* Lays out the scratch space; 0: sequences are too long for it. */
+static int relative_open(const tri_call *call, int table, int seq, int64_t h, tri_workspace w, int sums,
+                         relative_span *out) {
+    span s = span_of(call, seq, h);
+    const tri_attr *attr = call->attr;
+    int is_biased = tri__op_arg(call->op, "bias") >= 0;
+    int64_t bytes = w.fixed + w.row * call->t[0].rows + w.col * call->t[0].cols + w.row_cols * elements(call, 0);
+    int64_t longest = longest_of(&s), B = call->t[table].rows, list = (8 * longest + 63) / 64 * 64;
+    int64_t each = is_biased ? 8 * s.heads * attr->buckets : 4 * elements(call, table);
+    int64_t runs = !sums         ? 1
+                   : is_biased ? runs_of(&s, (BIAS_SUMS + 96 * call->t[0].cols) / each)
+                               : runs_of(&s, 4 * elements(call, 0) / each + 1);
+    int64_t rest = bytes - list - (sums ? ((is_biased ? runs : runs - 1) * each + 63) / 64 * 64 : 0);
+    s.need = (tri__simd()->head_relative_work(longest, s.d) + 31) / 16 * 16;
+    int64_t fit = rest / (s.need * 4);
+    if (fit < 1) return 0;
+    if (fit < s.threads) s.threads = (int)fit;
+    *out = (relative_span){.s = s, .table = table, .longest = longest, .runs = runs, .row = call->work,
+                           .terms = is_biased ? 1 : 1 + (attr->terms & 1) + (attr->terms >> 1 & 1),
+                           .sums = (char *)call->work + list, .work = (float *)call->work + (bytes - rest) / 4};
+    for (int64_t m = 0; m < 2 * longest - 1; m++) {
+        int32_t distance = (int32_t)(m - longest + 1);
+        out->row[m] = is_biased
+                          ? tri__bucket_t5(-distance, attr->buckets, attr->reach)
+                          : tri__bucket_log(distance, attr->buckets, attr->reach) - (attr->buckets - (int32_t)B) / 2;
+    }
+    return 1;
+}
+
+/* Work item i of head_of, and head `a` of the table. */
+static tri_relative relative_of(const tri_call *call, const relative_span *r, tri_head *head, int64_t a) {
+    const float *table = f32(call, r->table);
+    int64_t ld = call->t[r->table].cols;
+    tri_relative out = {.row = r->row + r->longest - 1, .ld = ld};
+    head->work = r->work + r->s.need * omp_get_thread_num();
+    head->terms = r->terms;
+    out.work = head->work + tri__simd()->head_din_work(r->longest, r->s.d);
+    if (tri__op_arg(call->op, "bias") >= 0) {
+        out.bias = table + a;
+        return out;
+    }
+    if (call->attr->terms & 2) out.q = table + a * r->s.d;
+    if (call->attr->terms & 1) out.k = table + ld / 3 + a * r->s.d;
+    return out;
+}
+
+static void run_plain(const tri_call *call) {
+    for (const tri_kernel_row *row = tri__cpu_attention_relative_reference; row->run; row++)
+        if (row->op == call->op) row->run(call);
+}
+
+/* attention_biased, and attention_disentangled, which has its operands in this order, too. */
+static void attention_relative(const tri_call *call) {
+    OPERANDS(attention_biased);
+    int64_t h = call->t[ARG(ctx)].cols;
+    relative_span r;
+    if (!relative_open(call, ARG(bias), ARG(seq), h, (tri_workspace)RELATIVE_WORK, 0, &r)) {
+        run_plain(call);
+        return;
+    }
+#pragma omp parallel for schedule(dynamic, 1) num_threads(r.s.threads)
+    for (int64_t i = 0; i < r.s.sequences * r.s.heads; i++) {
+        tri_head head = head_of(call, &r.s, i, ARG(qkv), h, NULL);
+        int64_t t0 = r.s.seq[i / r.s.heads], a = i % r.s.heads;
+        tri_relative relative = relative_of(call, &r, &head, a);
+        head.ctx = f32(call, ARG(ctx)) + t0 * h + a * r.s.d;
+        head.lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + t0 * r.s.heads + a : NULL;
+        if (head.len > 0) tri__simd()->head_relative(&head, &relative);
+    }
+    clear_rest(call, ARG(ctx), r.s.seq[r.s.sequences]);
+    clear_rest(call, ARG(lse), r.s.seq[r.s.sequences]);
+}
+
+/* Head `a` of one run of sequences, one after the other. */
+static void relative_run_din(const tri_call *call, const relative_span *r, int64_t run, int64_t a) {
+    OPERANDS(attention_biased_din);
+    int64_t h = call->t[ARG(dctx)].cols, first = run * r->s.sequences / r->runs,
+            end = (run + 1) * r->s.sequences / r->runs, each = elements(call, ARG(dbias));
+    float *sums = run ? (float *)r->sums + (run - 1) * each : f32(call, ARG(dbias)); /* of rel */
+    for (int64_t s = first; s < end; s++) {
+        tri_head head = head_of(call, &r->s, s * r->s.heads + a, ARG(qkv), h, NULL);
+        int64_t t0 = r->s.seq[s];
+        tri_relative relative = relative_of(call, r, &head, a);
+        relative.dbias = (double *)r->sums + (run * r->s.heads + a) * call->attr->buckets;
+        relative.dq = sums + a * r->s.d;
+        relative.dk = relative.dq + h;
+        head.ctx = f32(call, ARG(ctx)) + t0 * h + a * r->s.d;
+        head.dctx = f32(call, ARG(dctx)) + t0 * h + a * r->s.d;
+        head.lse = f32(call, ARG(lse)) + t0 * r->s.heads + a;
+        head.dq = f32(call, ARG(dqkv)) + t0 * 3 * h + a * r->s.d;
+        head.dk = head.dq + h;
+        head.dv = head.dq + 2 * h;
+        head.acc = head.acc_kv = adds(call, ARG(dqkv));
+        if (head.len > 0) tri__simd()->head_relative_din(&head, &relative);
+    }
+}
+
+static void all_runs_din(const tri_call *call, const relative_span *r) {
+    OPERANDS(attention_biased_din);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(r->s.threads)
+    for (int64_t i = 0; i < r->runs * r->s.heads; i++) relative_run_din(call, r, i / r->s.heads, i % r->s.heads);
+    clear_rest(call, ARG(dqkv), r->s.seq[r->s.sequences]);
+}
+
+static void attention_biased_din(const tri_call *call) {
+    OPERANDS(attention_biased_din);
+    relative_span r;
+    int64_t buckets = call->attr->buckets;
+    if (!relative_open(call, ARG(bias), ARG(seq), call->t[ARG(dctx)].cols, (tri_workspace)BIASED_DIN_WORK, 1, &r)) {
+        run_plain(call);
+        return;
+    }
+    double *sums = r.sums;
+    memset(sums, 0, (size_t)(r.runs * r.s.heads * buckets) * sizeof *sums);
+    all_runs_din(call, &r);
+    for (int64_t i = 0; i < elements(call, ARG(dbias)); i++) {
+        double sum = adds(call, ARG(dbias)) ? f32(call, ARG(dbias))[i] : 0;
+        for (int64_t run = 0; run < r.runs && i / r.s.heads < buckets; run++)
+            sum += sums[(run * r.s.heads + i % r.s.heads) * buckets + i / r.s.heads];
+        f32(call, ARG(dbias))[i] = (float)sum;
+    }
+}
+
+static void attention_disentangled_din(const tri_call *call) {
+    OPERANDS(attention_disentangled_din);
+    relative_span r;
+    if (!relative_open(call, ARG(rel), ARG(seq), call->t[ARG(dctx)].cols, (tri_workspace)DISENTANGLED_DIN_WORK, 1,
+                       &r)) {
+        run_plain(call);
+        return;
+    }
+    int64_t n = elements(call, ARG(drel));
+    float *to = f32(call, ARG(drel)), *sums = r.sums;
+    if (!adds(call, ARG(drel))) memset(to, 0, (size_t)n * sizeof *to);
+    memset(sums, 0, (size_t)((r.runs - 1) * n) * sizeof *sums);
+    all_runs_din(call, &r);
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n *r.runs, ENOUGH))
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t run = 1; run < r.runs; run++) to[i] += sums[(run - 1) * n + i];
+}
+
+const tri_kernel_row tri__cpu_attention_fast[] = {
+    {.op = TRI_OP_attention, .dtype = TRI_F32, .run = attention, .work = FORWARD_WORK},
+    {.op = TRI_OP_attention_din, .dtype = TRI_F32, .run = attention_din, .work = GRADIENT_WORK},
+    {.op = TRI_OP_attention_first, .dtype = TRI_F32, .run = attention_first},
+    {.op = TRI_OP_attention_first_din, .dtype = TRI_F32, .run = attention_first_din},
+    {.op = TRI_OP_attention_biased, .dtype = TRI_F32, .run = attention_relative, .work = RELATIVE_WORK},
+    {.op = TRI_OP_attention_biased_din, .dtype = TRI_F32, .run = attention_biased_din, .work = BIASED_DIN_WORK},
+    {.op = TRI_OP_attention_disentangled, .dtype = TRI_F32, .run = attention_relative, .work = RELATIVE_WORK},
+    {.op = TRI_OP_attention_disentangled_din, .dtype = TRI_F32, .run = attention_disentangled_din,
+     .work = DISENTANGLED_DIN_WORK},
+    {.op = TRI_OP_attention_sparse, .dtype = TRI_F32, .run = attention, .work = FORWARD_WORK},
+    {.op = TRI_OP_attention_sparse_din, .dtype = TRI_F32, .run = attention_din, .work = GRADIENT_WORK},
+    {.op = TRI_OP_attention_sparse_first, .dtype = TRI_F32, .run = attention_first},
+    {.op = TRI_OP_attention_sparse_first_din, .dtype = TRI_F32, .run = attention_first_din},
+    {.run = NULL},
+};

@@ -1,0 +1,58 @@
+/* pack_int8_avx512.h - rows of an int8 matrix as a panel [k / 4, width, 4], which the dot products of AVX512-VNNI and
+ * the tiles of AMX share: blocks of 16 rows of 64 numbers, transposed as 16 x 16 numbers of 32 bits. For files compiled
+ * for AVX512. */
+#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_PACK_INT8_AVX512_H
+#define TRI_DEVICE_CPU_FAST_PRODUCT_PACK_INT8_AVX512_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+enum { TRI_BLOCK_ROWS = 16, TRI_BLOCK_BYTES = 64 };
+
+/* Row q of the result has dword q of every row. */
+static inline __attribute__((always_inline)) void tri__transpose16(__m512i r[16]) {
+    __m512i u[16], v[16];
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) {
+        u[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+        u[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) { /* lane L of v[i + e]: dword 4 L + e of rows i to i + 3 */
+        v[i] = _mm512_unpacklo_epi64(u[i], u[i + 2]);
+        v[i + 1] = _mm512_unpackhi_epi64(u[i], u[i + 2]);
+        v[i + 2] = _mm512_unpacklo_epi64(u[i + 1], u[i + 3]);
+        v[i + 3] = _mm512_unpackhi_epi64(u[i + 1], u[i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int e = 0; e < 4; e++) { /* 0x88 takes lanes 0 and 2 of both, 0xDD lanes 1 and 3 */
+        __m512i even0 = _mm512_shuffle_i32x4(v[e], v[4 + e], 0x88), odd0 = _mm512_shuffle_i32x4(v[e], v[4 + e], 0xDD);
+        __m512i even1 = _mm512_shuffle_i32x4(v[8 + e], v[12 + e], 0x88),
+                odd1 = _mm512_shuffle_i32x4(v[8 + e], v[12 + e], 0xDD);
+        r[e] = _mm512_shuffle_i32x4(even0, even1, 0x88);
+        r[8 + e] = _mm512_shuffle_i32x4(even0, even1, 0xDD);
+        r[4 + e] = _mm512_shuffle_i32x4(odd0, odd1, 0x88);
+        r[12 + e] = _mm512_shuffle_i32x4(odd0, odd1, 0xDD);
+    }
+}
+
+/* Rows 0 to n - 1 of `from`, with row stride ld, and k columns of each; `padded` is a multiple of 4. Width is a
+ * multiple of 16. */
+static inline void tri__pack_int8_avx512(int8_t *to, int width, const int8_t *from, int64_t ld, int64_t n, int64_t k,
+                                         int64_t padded) {
+    for (int i = 0; i < width; i += TRI_BLOCK_ROWS)
+        for (int64_t c = 0; c < padded; c += TRI_BLOCK_BYTES) {
+            __m512i r[16];
+            int64_t left = k - c, groups = (padded - c) / 4;
+            __mmask64 mask = left >= TRI_BLOCK_BYTES ? ~(__mmask64)0 : left <= 0 ? 0 : ((__mmask64)1 << left) - 1;
+#pragma GCC unroll 16
+            for (int u = 0; u < 16; u++)
+                r[u] = i + u < n ? _mm512_maskz_loadu_epi8(mask, from + (i + u) * ld + c) : _mm512_setzero_si512();
+            tri__transpose16(r);
+#pragma GCC unroll 16
+            for (int q = 0; q < 16; q++)
+                if (q < groups) _mm512_storeu_si512(to + (c / 4 + q) * width * 4 + i * 4, r[q]);
+        }
+}
+
+#endif

@@ -1,0 +1,158 @@
+/* optimizer.c - the optimizers: elements by threads, in any order; LAMB's sums of squares in double, over blocks fixed
+ * by the length. */
+#include "device/cpu/fast/runtime/call.h"
+#include "numbers/trust.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { BLOCKS = 64, CHUNK = 16384, ENOUGH = 1 << 14, GRAIN = 64 }; /* floats; blocks of sums are multiples of GRAIN */
+
+/* Indices of operands; -1: the operation has none. */
+typedef struct places {
+    int p, m, v, g, hyper, coef;
+} places;
+
+static float *operand(const tri_call *call, int k) { return k < 0 ? NULL : f32(call, k); }
+
+static tri_update_run run_of(const tri_call *call, const places *at) {
+    const tri_attr *attr = call->attr;
+    const float *hyper = f32(call, at->hyper);
+    return (tri_update_run){.p = operand(call, at->p),
+                            .m = operand(call, at->m),
+                            .v = operand(call, at->v),
+                            .g = operand(call, at->g),
+                            .coef = at->coef < 0 ? 1 : *f32(call, at->coef),
+                            .lr = hyper[0] * tri__rate_factor(attr),
+                            .c1 = hyper[1],
+                            .c2 = hyper[2],
+                            .beta1 = attr->beta1,
+                            .beta2 = attr->beta2,
+                            .eps = attr->eps,
+                            .decay = attr->decay,
+                            .nesterov = attr->nesterov,
+                            .ratio = 1};
+}
+
+/* The same run from element i on. */
+static tri_update_run from(const tri_update_run *run, int64_t i) {
+    tri_update_run rest = *run;
+    rest.p += i;
+    if (run->m) rest.m += i;
+    if (run->v) rest.v += i;
+    if (run->g) rest.g += i;
+    if (run->fresh) rest.fresh += i;
+    return rest;
+}
+
+static void each_chunk(const tri_call *call, const tri_update_run *run, int64_t n,
+                       void (*update)(const tri_update_run *run, int64_t n)) {
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < n; i += CHUNK) {
+        tri_update_run chunk = from(run, i);
+        update(&chunk, n - i < CHUNK ? n - i : CHUNK);
+    }
+}
+
+static void adamw(const tri_call *call) {
+    OPERANDS(adamw);
+    if (!*i32(call, ARG(apply))) return;
+    tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), ARG(g), ARG(hyper), ARG(coef)});
+    each_chunk(call, &run, elements(call, ARG(p)), tri__simd()->adamw);
+}
+
+static void adam(const tri_call *call) {
+    OPERANDS(adam);
+    if (!*i32(call, ARG(apply))) return;
+    tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), ARG(g), ARG(hyper), ARG(coef)});
+    each_chunk(call, &run, elements(call, ARG(p)), tri__simd()->adam);
+}
+
+static void sgd(const tri_call *call) {
+    OPERANDS(sgd);
+    if (!*i32(call, ARG(apply))) return;
+    tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), -1, ARG(g), ARG(hyper), ARG(coef)});
+    each_chunk(call, &run, elements(call, ARG(p)), tri__simd()->sgd);
+}
+
+/* Elements of a block of n elements' sums. */
+static int64_t block_size(int64_t n) {
+    int64_t size = (n + BLOCKS - 1) / BLOCKS;
+    return (size + GRAIN - 1) / GRAIN * GRAIN;
+}
+
+/* If apply is 0, moments stay, and the sums are those of what they were. */
+static void lamb_moments(const tri_call *call) {
+    OPERANDS(lamb_moments);
+    int64_t n = elements(call, ARG(p)), size = block_size(n);
+    double *part = call->work, *sums = f64(call, ARG(sums)); /* [BLOCKS,2]; [2], may be NULL */
+    tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), ARG(g), ARG(hyper), ARG(coef)});
+    if (!*i32(call, ARG(apply))) run.g = NULL;
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < BLOCKS; i++) {
+        int64_t begin = i * size < n ? i * size : n, end = n - begin < size ? n : begin + size;
+        tri_update_run block = from(&run, begin);
+        part[2 * i] = part[2 * i + 1] = 0;
+        block.sums = sums ? part + 2 * i : NULL;
+        tri__simd()->lamb_moments(&block, end - begin);
+    }
+    for (int k = 0; k < 2 && sums; k++) {
+        double total = adds(call, ARG(sums)) ? sums[k] : 0;
+        for (int64_t i = 0; i < BLOCKS; i++) total += part[2 * i + k];
+        sums[k] = total;
+    }
+}
+
+static void lamb_step(const tri_call *call) {
+    OPERANDS(lamb_step);
+    if (!*i32(call, ARG(apply))) return;
+    const double *sums = f64(call, ARG(sums)); /* [2]; may be NULL */
+    tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), -1, ARG(hyper), -1});
+    if (sums && sums[0] > 0 && sums[1] > 0) run.ratio = (float)sqrt(sums[0] / sums[1]);
+    each_chunk(call, &run, elements(call, ARG(p)), tri__simd()->lamb_step);
+}
+
+/* If apply is 0, the variance stays, and the sums are those of what it was. */
+static void lamb_refresh(const tri_call *call) {
+    OPERANDS(lamb_refresh);
+    int64_t n = elements(call, ARG(p)), size = block_size(n);
+    double *part = call->work, *sums = f64(call, ARG(sums)), most = 0; /* [BLOCKS,4]; [3], may be NULL */
+    tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), ARG(old), ARG(hyper), -1});
+    run.fresh = f32(call, ARG(fresh)), run.c = f32(call, ARG(hyper))[3];
+    if (!*i32(call, ARG(apply))) run.g = NULL;
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < BLOCKS; i++) {
+        int64_t begin = i * size < n ? i * size : n, end = n - begin < size ? n : begin + size;
+        tri_update_run block = from(&run, begin);
+        block.sums = part + 4 * i;
+        memset(block.sums, 0, 4 * sizeof *block.sums);
+        tri__simd()->lamb_refresh(&block, end - begin);
+    }
+    for (int64_t i = 0; i < BLOCKS; i++) most = fmax(most, part[4 * i + 3]);
+    *f64(call, ARG(most)) = most;
+    for (int k = 0; k < 3 && sums; k++) {
+        double total = adds(call, ARG(sums)) ? sums[k] : 0;
+        for (int64_t i = 0; i < BLOCKS; i++) total += part[4 * i + k];
+        sums[k] = total;
+    }
+}
+
+static void lamb_frozen(const tri_call *call) {
+    OPERANDS(lamb_frozen);
+    if (!*i32(call, ARG(apply))) return;
+    float average = *f32(call, ARG(average)), factor = *f32(call, ARG(factor));
+    tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), -1, ARG(hyper), -1});
+    run.ratio = (float)tri__frozen_ratio(average, factor, f64(call, ARG(sums)));
+    each_chunk(call, &run, elements(call, ARG(p)), tri__simd()->lamb_frozen);
+}
+
+const tri_kernel_row tri__cpu_optimizer_fast[] = {
+    {.op = TRI_OP_adamw, .dtype = TRI_F32, .run = adamw},
+    {.op = TRI_OP_adam, .dtype = TRI_F32, .run = adam},
+    {.op = TRI_OP_sgd, .dtype = TRI_F32, .run = sgd},
+    {.op = TRI_OP_lamb_moments, .dtype = TRI_F32, .run = lamb_moments, .work = {.fixed = BLOCKS * 16}},
+    {.op = TRI_OP_lamb_step, .dtype = TRI_F32, .run = lamb_step},
+    {.op = TRI_OP_lamb_refresh, .dtype = TRI_F32, .run = lamb_refresh, .work = {.fixed = BLOCKS * 32}},
+    {.op = TRI_OP_lamb_frozen, .dtype = TRI_F32, .run = lamb_frozen},
+    {.run = NULL},
+};

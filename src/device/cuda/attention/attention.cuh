@@ -1,0 +1,108 @@
+/* attention.cuh - shared by the attention kernels: the operands, the position of a tile of queries, and dropout
+ * decisions for the accumulators of matrix instructions. Sequence s is rows seq[s] .. seq[s+1]-1; rows from seq[n] on
+ * are padding. */
+#ifndef TRI_DEVICE_CUDA_ATTENTION_ATTENTION_CUH
+#define TRI_DEVICE_CUDA_ATTENTION_ATTENTION_CUH
+
+#include "device/cuda/runtime/common.cuh"
+
+extern "C" {
+#include "layout/mask_bits.h"
+}
+
+/* One head of one sequence. */
+typedef struct attention_place {
+    int head, begin, end, first_key; /* rows; first_key: of the current tile */
+    uint32_t sample, query, feature; /* of random numbers: the sequence, its first query, its first key */
+    int sequence;                    /* its index; 32 bytes in all */
+} attention_place;
+enum { MOST_ORDERED = 1024, PARTS = 8 };
+
+/* The part of Philox's rounds that is the same for all queries, keys and steps (attention_mask.cuh). */
+typedef struct mask_keys {
+    uint32_t row[4], round[14]; /* xored into a query's first rounds; into the rounds after them */
+    uint32_t most, offset;      /* the threshold, and 0x8000 minus it, in both halves */
+} mask_keys;
+
+typedef struct attention_args {
+    const void *qkv, *dctx;  /* [T,3H] [T,H] */
+    void *ctx, *dqkv;        /* [T,H] [T,3H] */
+    float *lse;              /* [T,heads]; NULL if absent */
+    const int32_t *seq;      /* [n + 1] */
+    const int32_t *key;      /* [T,2]; NULL without dropout */
+    float *dq;               /* backward's scratch: [T,H] */
+    float *
+        statistic; /* the same: [2,heads,T] log2 of the softmax's denominator; sum of dctx * ctx over dropout's scale */
+    attention_place *order;  /* the same: [n] sequences, the longest first; NULL if there are too many to sort */
+    int *taken;              /* the same: heads of sequences that blocks have taken, not counting the first of each */
+    float *part; /* the same: [n,PARTS,3H] sums over rows of each sequence's dqkv, as rounded; NULL: none requested */
+    int64_t rows;            /* T */
+    int n, heads, head, width; /* sequences; heads on this rank; the first head's number; columns of a head */
+    int max_len, add;        /* of random numbers; dqkv is added to */
+    uint32_t *bits; /* the decisions (layout/mask_bits.h), which the forward writes; NULL: kernels draw them */
+    int tiles;               /* of a granule's head in bits */
+    float scale;             /* 1 / sqrt(width) */
+    dropper drop;
+    mask_keys mask;
+    uint8_t *q, *turned; /* ctx or dqkv in 8 bits, in rows and turned (fp8.cuh); NULL: not in 8 bits */
+    float *most;         /* [1] */
+    const float *sq;     /* [1] their scale */
+} attention_args;
+
+/* Kernels for Hopper, for 16-bit types and heads of up to 128 columns; 0: they do not support this call or device.
+ * With a q: heads of 64 or 128 columns, of the latter in the forward only where there are many tiles, in the gradient
+ * only without bits; what `turned` lacks then is still to be turned. attention_forward.cu and attention_backward.cu */
+int tri__cuda_flash(const tri_call *call, const attention_args *args);
+int tri__cuda_flash_din(const tri_call *call, const attention_args *args, int dtype);
+/* The same without dropout or with bits, for heads of 65 to 128 columns; 0: there are too few tiles for it.
+ * attention_wide.cu */
+int tri__cuda_wide(const tri_call *call, const attention_args *args);
+int tri__cuda_is_wide(const tri_call *call, const attention_args *args); /* whether it would */
+/* Draws all decisions to args->bits, on any GPU. attention_bits.cu */
+void tri__cuda_draw_bits(const tri_call *call, const attention_args *args);
+
+/* Whether the tensor core kernels support a call: rows in 16-byte pieces, 32-bit counts, on a GPU with the
+ * instructions. */
+static inline int flash_fits(const tri_call *call, const attention_args *a, int dtype) {
+    return dtype != TRI_F32 && is_hopper(call) && a->width % WIDE == 0 && a->width > 0 && a->width <= 128 &&
+           a->rows * a->heads <= INT32_MAX && aligned(a->qkv) && aligned(a->ctx) && aligned(a->dctx) &&
+           aligned(a->dqkv);
+}
+
+/* Whether the tensor cores' gradient can sum its output over rows: it then writes whole rows of heads. */
+static inline int flash_sums(const tri_call *call, const attention_args *a, int dtype) {
+    return flash_fits(call, a, dtype) && a->width == 64 && !a->add;
+}
+
+/* Tiles of B rows are numbered so that the number alone determines the position: sequence s has the numbers from seq[s]
+ * / B + s on, which suffice for it; the last of them may be empty. Tiles of "sequence" n cover the padding rows. */
+template <int B> static inline unsigned tiles_for(int64_t rows, int n) { return (unsigned)(rows / B + n + 1); }
+
+/* The sequence of a tile, searched by all threads of a warp together: 32 positions at a time. */
+template <int B> static __device__ __forceinline__ int sequence_of(const int32_t *seq, int n, int tile) {
+    int low = 0, count = n + 1, lane = threadIdx.x % WARP; /* the answer is in [low, low + count) */
+    while (count > 1) {
+        int stride = (count + WARP - 1) / WARP, at = low + lane * stride;
+        int before = lane * stride < count && seq[at] / B + at <= tile;
+        int last = WARP - 1 - __clz((int)__ballot_sync(0xFFFFFFFFu, before)); /* lane 0 always is: seq[0] = 0 */
+        if (last < 0) last = 0;
+        low += last * stride;
+        count = min(stride, count - last * stride);
+    }
+    return low;
+}
+
+/* The granule of bits that a row of a sequence belongs to, and its first word for the keys from 64 * tile on. */
+static __device__ __forceinline__ int granule_of(int sequence, int begin, int row) {
+    return begin / TRI_MASK_QUERIES + sequence + (row - begin) / TRI_MASK_QUERIES;
+}
+static __device__ __forceinline__ uint32_t *bits_at(const attention_args &a, int granule, int head, int tile) {
+    return a.bits + (((int64_t)granule * a.heads + head) * a.tiles + tile) * TRI_MASK_WORDS;
+}
+
+/* The feature number of a head's first key. */
+static __device__ __forceinline__ uint32_t first_feature(const attention_args &a, int head) {
+    return (uint32_t)((a.head + head) * a.max_len);
+}
+
+#endif

@@ -1,0 +1,163 @@
+/* attention_scaled.cu - rows of attention for layers in 8 bits, and of its gradient (ops_fp8.def). On Hopper the
+ * kernels write bytes themselves (attention_bytes.cuh), and turn what is aligned; a kernel here turns the rest, reading
+ * bytes. Other widths and alignments are the operation of the same name, and a cast. */
+#include "device/cuda/attention/attention_bytes.cuh"
+#include "device/cuda/attention/attention_operands.cuh"
+
+enum {
+    TURN_THREADS = 256,
+    TURN_TILE = 128,     /* rows of a block, and columns at a time: a warp has 32 rows by 64 columns, a thread 8 by 8 */
+    TURN_TILES = 4,      /* of a block, side by side */
+    LEAST_ROWS = 12288,  /* with fewer, of which some are to be turned, a cast is faster */
+    SCRATCH_ALIGN = 256, /* bytes */
+};
+
+/* The last sequence that begins at a row or before it, by all threads of a warp together; n: the row is padding. */
+static __device__ __forceinline__ int sequence_at_row(const int32_t *seq, int n, int row) {
+    int low = 0, count = n + 1, lane = threadIdx.x % WARP; /* the answer is in [low, low + count) */
+    while (count > 1) {
+        int stride = (count + WARP - 1) / WARP, at = low + lane * stride;
+        int before = lane * stride < count && seq[at] <= row;
+        int last = max(WARP - 1 - __clz((int)__ballot_sync(0xFFFFFFFFu, before)), 0);
+        low += last * stride;
+        count = min(stride, count - last * stride);
+    }
+    return low;
+}
+
+/* Whether attention has turned the 16 rows from `row` on, as attention_bytes.cuh says. */
+static __device__ __forceinline__ bool is_turned(const int32_t *seq, int n, int row) {
+    int s = sequence_at_row(seq, n, row);
+    return s < n && seq[s] % TURN_ROWS == 0 && seq[s + 1] >= row + TURN_ROWS;
+}
+
+static __global__ void __launch_bounds__(TURN_THREADS)
+    turn_kernel(fp8_tensor of, const int32_t *seq, int n, int across) {
+    int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    int first = (int)(blockIdx.x / across) * TURN_TILE + warp / 2 * 32;
+    bool done[2] = {is_turned(seq, n, first), is_turned(seq, n, first + TURN_ROWS)};
+    int64_t t = first + lane / 8 * WIDE, c = (int64_t)(blockIdx.x % across) * (TURN_TILES * TURN_TILE) + warp % 2 * 64 +
+                                             lane % 8 * WIDE;
+    if (t >= of.rows || done[lane / 16]) return;
+#pragma unroll
+    for (int i = 0; i < TURN_TILES; i++, c += TURN_TILE) {
+        uint2 row[WIDE];
+        if (c >= of.cols) return;
+#pragma unroll
+        for (int k = 0; k < WIDE; k++) row[k] = *reinterpret_cast<const uint2 *>(of.q + (t + k) * of.cols + c);
+        turn_8(row);
+#pragma unroll
+        for (int k = 0; k < WIDE; k++) *reinterpret_cast<uint2 *>(of.turned + (c + k) * of.between + t) = row[k];
+    }
+}
+
+/* Whether all sequences have the most tokens, a multiple of 16: kernels turn them themselves. */
+static int are_full(const attention_args &a) {
+    return a.max_len % TURN_ROWS == 0 && a.n * (int64_t)a.max_len == a.rows;
+}
+
+static void turn_rest(const tri_call *call, const fp8_tensor &to, const attention_args &a) {
+    if (!to.turned || are_full(a)) return;
+    unsigned across = blocks_for(to.cols, TURN_TILES * TURN_TILE);
+    turn_kernel<<<blocks_for(to.rows, TURN_TILE) * across, TURN_THREADS, 0, stream(call)>>>(to, a.seq, a.n,
+                                                                                          (int)across);
+}
+
+/* Gives the kernels where bytes go; 0: they cannot write them there, or not as fast. */
+static int set_bytes(const fp8_tensor &to, attention_args *a) {
+    a->q = to.q, a->turned = to.turned, a->most = to.most, a->sq = to.s;
+    return to.rows % TURN_ROWS == 0 && aligned(to.q) && aligned(to.turned) && (to.rows >= LEAST_ROWS || are_full(*a));
+}
+
+#define TAKE(part, op, name) \
+    ((part)->t[TRI_ARG(op, name)] = call->t[ARG(name)], (part)->dtype[TRI_ARG(op, name)] = call->dtype[ARG(name)])
+
+/* ---- Forward ---- */
+
+template <typename T> static int attend_in_bytes(const tri_call *call, const fp8_tensor &to) {
+    OPERANDS(attention_scaled);
+    attention_args a = args_of(call, ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
+    a.qkv = call->t[ARG(qkv)].data, a.ctx = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
+    set_bits(call, ARG(bits), 0, &a);
+    if (!set_bytes(to, &a) || !tri__cuda_flash(call, &a)) return 0;
+    turn_rest(call, to, a);
+    return 1;
+}
+
+template <typename T> static void attention_scaled(const tri_call *call) {
+    OPERANDS(attention_scaled);
+    fp8_tensor to = fp8_operands(call, ARG(ctx), ARG(q), ARG(turned), ARG(most), ARG(sq));
+    if (to.rows == 0) return;
+    if (attend_in_bytes<T>(call, to)) {
+        launched(call, "attention_scaled");
+        return;
+    }
+    tri_call part = *call;
+    tri_op op = call->t[ARG(bits)].data ? TRI_OP_attention_bits : TRI_OP_attention;
+    part.acc = 0;
+    if (op == TRI_OP_attention_bits) {
+        TAKE(&part, attention_bits, ctx), TAKE(&part, attention_bits, lse), TAKE(&part, attention_bits, bits);
+        TAKE(&part, attention_bits, qkv), TAKE(&part, attention_bits, seq), TAKE(&part, attention_bits, key);
+    } else {
+        TAKE(&part, attention, ctx), TAKE(&part, attention, lse), TAKE(&part, attention, qkv);
+        TAKE(&part, attention, seq), TAKE(&part, attention, key);
+    }
+    call->table->run[op][call->dtype[ARG(ctx)]](&part);
+    fp8_cast_to<T>(call, to, data<T>(call, ARG(ctx)), 0);
+}
+
+/* ---- Gradient ---- */
+
+/* Sums over rows, if they are asked for, are partial ones of the kernel: without them nothing is done. */
+template <typename T> static int attend_din_in_bytes(const tri_call *call, const fp8_tensor &to) {
+    OPERANDS(attention_scaled_din);
+    int dtype = call->dtype[ARG(dctx)], sums = call->t[ARG(db)].data != NULL;
+    attention_args a = args_of(call, ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
+    a.qkv = call->t[ARG(qkv)].data, a.dctx = call->t[ARG(dctx)].data, a.ctx = call->t[ARG(ctx)].data;
+    a.lse = data<float>(call, ARG(lse));
+    set_bits(call, ARG(bits), 1, &a);
+    if (!set_bytes(to, &a) || dtype == TRI_F32) return 0;
+    share_scratch(call->work, &a, sums);
+    if ((sums && !a.part) || !tri__cuda_flash_din(call, &a, dtype)) return 0;
+    turn_rest(call, to, a);
+    if (sums) end_columns(call, to.cols, a.n * PARTS, 1, {{operand(call, ARG(db))}, {adds(call, ARG(db))}});
+    return 1;
+}
+
+/* Otherwise dqkv passes through the scratch space. */
+template <typename T> static void attention_scaled_din(const tri_call *call) {
+    OPERANDS(attention_scaled_din);
+    fp8_tensor to = fp8_operands(call, ARG(qkv), ARG(q), ARG(turned), ARG(most), ARG(sq));
+    if (to.rows > 0 && attend_din_in_bytes<T>(call, to)) {
+        launched(call, "attention_scaled_din");
+        return;
+    }
+    tri_call part = *call;
+    tri_op op = call->t[ARG(db)].data ? TRI_OP_attention_din_db : TRI_OP_attention_din;
+    T *dqkv = static_cast<T *>(call->work);
+    int64_t bytes = to.rows * to.cols * (int64_t)sizeof(T);
+    part.work = static_cast<char *>(call->work) + (bytes + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
+    part.acc = (unsigned)adds(call, ARG(db)) << TRI_ARG(attention_din_db, db);
+    part.t[0] = tri_tensor{dqkv, to.rows, to.cols}, part.dtype[0] = call->dtype[ARG(dctx)];
+    if (op == TRI_OP_attention_din_db) {
+        TAKE(&part, attention_din_db, db), TAKE(&part, attention_din_db, dctx), TAKE(&part, attention_din_db, qkv);
+        TAKE(&part, attention_din_db, ctx), TAKE(&part, attention_din_db, lse), TAKE(&part, attention_din_db, seq);
+        TAKE(&part, attention_din_db, key), TAKE(&part, attention_din_db, bits);
+    } else {
+        TAKE(&part, attention_din, dctx), TAKE(&part, attention_din, qkv), TAKE(&part, attention_din, ctx);
+        TAKE(&part, attention_din, lse), TAKE(&part, attention_din, seq), TAKE(&part, attention_din, key);
+        TAKE(&part, attention_din, bits), part.acc = 0;
+    }
+    call->table->run[op][part.dtype[0]](&part);
+    fp8_cast_to<T>(call, to, dqkv, 0);
+}
+
+#define SCALED_WORK(bytes) \
+    {SCRATCH_ALIGN + (MOST_ORDERED + 1) * sizeof(attention_place), 0, 4 * COLUMN_SMS * COLUMN_EACH, bytes, 0}
+const tri_kernel_row tri__cuda_attention_scaled[] = {
+    TRI_CUDA_ROWS(TRI_OP_attention_scaled, attention_scaled, {}),
+    {TRI_OP_attention_scaled_din, TRI_F32, attention_scaled_din<float>, SCALED_WORK(4)},
+    {TRI_OP_attention_scaled_din, TRI_BF16, attention_scaled_din<bf16>, SCALED_WORK(4)},
+    {TRI_OP_attention_scaled_din, TRI_F16, attention_scaled_din<f16>, SCALED_WORK(4)},
+    {},
+};

@@ -1,0 +1,41 @@
+/* fused_product.cuh - dense layers in one kernel, with what follows the product. */
+#ifndef TRI_DEVICE_CUDA_PRODUCT_FUSED_PRODUCT_CUH
+#define TRI_DEVICE_CUDA_PRODUCT_FUSED_PRODUCT_CUH
+
+#include "device/cuda/product/cluster.cuh"
+
+/* y [T,O] = x [T,I] w [O,I]^T + b [O]; with 8-bit factors, of a scale each: (x w^T) * (s [T] * ws [O]) + b. With gelu,
+ * h is that, if not NULL, and y the GELU of it as rounded. Numbers of operands; -1: the operation has none. */
+typedef struct dense_layer {
+    int y, h, x, s, w, ws, b, gelu;
+} dense_layer;
+
+/* What kernels get. */
+typedef struct layer_args {
+    void *y, *h;         /* [rows, cols]; h may be NULL */
+    const float *s, *ws; /* [rows] [cols], of 8-bit factors */
+    const void *b;       /* [cols] or NULL */
+    int64_t rows;
+    int cols, steps;     /* steps: of 128 bytes of the summed dimension */
+} layer_args;
+
+/* By type of the factors. */
+template <typename F> struct factor {
+    typedef float sum;
+    enum { SCALED = sizeof(F) == 1, STEP = ROW_BYTES / sizeof(F) }; /* STEP: of the summed dimension */
+};
+template <> struct factor<int8_t> {
+    typedef uint32_t sum; /* an int32 */
+    enum { SCALED = 1, STEP = ROW_BYTES };
+};
+static __device__ __forceinline__ float number(float sum) { return sum; }
+static __device__ __forceinline__ float number(uint32_t sum) { return __int2float_rn((int)sum); }
+
+/* Whether types, alignment and the GPU suit our kernels; fills `a` then. */
+int layer_fits(const tri_call *call, const dense_layer *of, layer_args *a);
+/* Many rows. 0: nothing was done, since shapes, types or the GPU are not supported. */
+int fused_product(const tri_call *call, const dense_layer *of, const char *where);
+/* The same for few rows (narrow_product.cu). */
+int narrow_product(const tri_call *call, const dense_layer *of, const char *where);
+
+#endif

@@ -1,0 +1,15 @@
+/* gelu_product.cuh - linear_gelu_din in one kernel. */
+#ifndef TRI_DEVICE_CUDA_PRODUCT_GELU_PRODUCT_CUH
+#define TRI_DEVICE_CUDA_PRODUCT_GELU_PRODUCT_CUH
+
+#include "device/cuda/elementwise/columns.cuh"
+
+enum {
+    PART_SUMS = 3,
+    MOST_PARTS = PART_SUMS * COLUMN_SMS * COLUMN_EACH
+}; /* in COLUMN_WORK(PART_SUMS) bytes of scratch */
+
+/* 0: nothing was done, since shapes, types or the GPU are not supported. */
+int gelu_din_product(const tri_call *call);
+
+#endif

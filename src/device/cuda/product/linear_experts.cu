@@ -1,0 +1,176 @@
+/* linear_experts.cu - dense layers of experts and their gradients: the experts' rows are equal runs, so one call of
+ * cuBLASLt makes the products of all. Which rows have a token only the GPU knows: those that have none are 0 and are
+ * multiplied, too. The result begins as the bias, which is added in fp32 as the product is. */
+#include "device/cuda/elementwise/gelu.cuh"
+#include "device/cuda/elementwise/map.cuh"
+#include "device/cuda/product/product.cuh"
+
+enum { THREADS = 256, PARTS = 16 /* of an expert's rows, that are summed apart */ };
+
+/* The rows of a call: groups * members equal runs. */
+typedef struct runs {
+    int members, groups;
+    int64_t each; /* rows of a run */
+} runs;
+
+static runs runs_of(const tri_call *call, int64_t rows) {
+    int groups = call->attr->groups ? call->attr->groups : 1;
+    return runs{call->attr->members, groups, rows / (groups * call->attr->members)};
+}
+
+/* All of a batch, by one call of the library or one each. */
+static void multiply_all(const tri_call *call, product p, const char *where) {
+    int bytes = (int)tri__dtype_bytes((tri_dtype)p.shape.type), out = (int)tri__dtype_bytes((tri_dtype)p.shape.out);
+    if (try_multiply(call, &p)) return;
+    product one = p;
+    one.batch = 0, one.next_a = one.next_b = one.next_d = 0;
+    for (int i = 0; i < p.batch; i++) {
+        one.a = (const char *)p.a + i * p.next_a * bytes;
+        one.b = (const char *)p.b + i * p.next_b * bytes;
+        one.d = (char *)p.d + i * p.next_d * out;
+        multiply(call, &one, where);
+    }
+}
+
+/* y [T,O] = the bias of each row's expert; 0 in a row without a token. N columns a thread. */
+template <typename T, int N>
+static __global__ void bias_kernel(int64_t rows, int O, int members, int64_t each, T *y, const T *b,
+                                   const int32_t *from) {
+    int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, across = O / N, r = i / across, c = i % across * N;
+    if (r >= rows) return;
+    float value[N] = {};
+    if (!from || from[r] >= 0) load<N>(b + r / each % members * O + c, value);
+    store<N>(y + r * O + c, value);
+}
+
+template <typename T>
+static void begin_with_bias(const tri_call *call, const runs &of, int64_t O, T *y, const T *b, const int32_t *from,
+                            const char *where) {
+    int64_t rows = of.members * of.groups * of.each;
+    if (O % WIDE == 0 && aligned(y) && aligned(b))
+        bias_kernel<T, WIDE><<<blocks_for(rows * (O / WIDE), THREADS), THREADS, 0, stream(call)>>>(
+            rows, (int)O, of.members, of.each, y, b, from);
+    else
+        bias_kernel<T, 1><<<blocks_for(rows * O, THREADS), THREADS, 0, stream(call)>>>(rows, (int)O, of.members,
+                                                                                        of.each, y, b, from);
+    launched(call, where);
+}
+
+/* y [T,O] = x [T,I] w [O,I]^T + b [O], an expert's; the operands w, b and from follow x, as in linear_experts */
+template <typename T> static void forward(const tri_call *call, T *y, int x, const char *where) {
+    OPERANDS(linear_experts);
+    int w = x + ARG(w) - ARG(x), b = x + ARG(b) - ARG(x), from = x + ARG(from) - ARG(x);
+    int64_t in = call->t[x].cols, out = call->t[0].cols;
+    runs of = runs_of(call, call->t[x].rows);
+    if (of.each == 0 || out == 0) return;
+    if (call->t[b].data)
+        begin_with_bias<T>(call, of, out, y, data<T>(call, b), data<int32_t>(call, from), where);
+    for (int g = 0; g < of.groups; g++) {
+        product p = new_product(out, of.each, in, call->dtype[w], call->dtype[w]);
+        p.shape.a_turned = 1, p.shape.add = call->t[b].data != NULL;
+        p.a = call->t[w].data, p.lda = in, p.next_a = out * in;
+        p.b = data<T>(call, x) + g * of.members * of.each * in, p.ldb = in, p.next_b = of.each * in;
+        p.d = y + g * of.members * of.each * out, p.next_d = of.each * out;
+        p.batch = of.members;
+        multiply_all(call, p, where);
+    }
+}
+
+template <typename T> static void linear_experts(const tri_call *call) {
+    OPERANDS(linear_experts);
+    forward<T>(call, data<T>(call, ARG(y)), ARG(x), "linear_experts");
+}
+
+/* Without h the product is stored in y and overwritten there. */
+template <typename T> static void linear_experts_gelu(const tri_call *call) {
+    OPERANDS(linear_experts_gelu);
+    T *h = data<T>(call, call->t[ARG(h)].data ? ARG(h) : ARG(y)); /* [T,O] */
+    forward<T>(call, h, ARG(x), "linear_experts_gelu");
+    map1_on<gelu_op<T>, T, T>(call, elements(call, ARG(y)), data<T>(call, ARG(y)), h, 0, "linear_experts_gelu");
+}
+
+/* dx [T,I] = dy [T,O] w [O,I], an expert's */
+template <typename T> static void linear_experts_din(const tri_call *call) {
+    OPERANDS(linear_experts_din);
+    int64_t in = call->t[ARG(dx)].cols, out = call->t[ARG(dy)].cols;
+    runs of = runs_of(call, call->t[ARG(dy)].rows);
+    if (of.each == 0) return;
+    for (int g = 0; g < of.groups; g++) {
+        int64_t row = g * of.members * of.each;
+        product p = new_product(in, of.each, out, call->dtype[ARG(w)], call->dtype[ARG(dx)]);
+        p.shape.add = adds(call, ARG(dx));
+        p.a = call->t[ARG(w)].data, p.lda = in, p.next_a = out * in;
+        p.b = data<T>(call, ARG(dy)) + row * out, p.ldb = out, p.next_b = of.each * out;
+        p.d = data<T>(call, ARG(dx)) + row * in, p.next_d = of.each * in;
+        p.batch = of.members;
+        multiply_all(call, p, "linear_experts_din");
+    }
+}
+
+/* dw [O,I] = dy [T,O]^T x [T,I], an expert's; its runs are added in order */
+template <typename T> static void linear_experts_dw(const tri_call *call) {
+    OPERANDS(linear_experts_dw);
+    int64_t in = call->t[ARG(x)].cols, out = call->t[ARG(dy)].cols;
+    runs of = runs_of(call, call->t[ARG(dy)].rows);
+    if (of.each == 0) {
+        size_t bytes = (size_t)elements(call, ARG(dw)) * tri__dtype_bytes((tri_dtype)call->dtype[ARG(dw)]);
+        if (!adds(call, ARG(dw)) && bytes)
+            record(call, cudaMemsetAsync(call->t[ARG(dw)].data, 0, bytes, stream(call)), "linear_experts_dw");
+        return;
+    }
+    for (int g = 0; g < of.groups; g++) {
+        int64_t row = g * of.members * of.each;
+        product p = new_product(in, out, of.each, call->dtype[ARG(x)], call->dtype[ARG(dw)]);
+        p.shape.b_turned = 1, p.tokens_in_k = 1, p.shape.add = g || adds(call, ARG(dw));
+        p.a = data<T>(call, ARG(x)) + row * in, p.lda = in, p.next_a = of.each * in;
+        p.b = data<T>(call, ARG(dy)) + row * out, p.ldb = out, p.next_b = of.each * out;
+        p.d = call->t[ARG(dw)].data, p.next_d = out * in;
+        p.batch = of.members;
+        multiply_all(call, p, "linear_experts_dw");
+    }
+}
+
+/* part [members, PARTS, O]: a thread sums a column over a part of an expert's rows, in order. blockIdx.y is the part,
+ * blockIdx.z the expert. */
+template <typename T>
+static __global__ void bias_parts_kernel(runs of, int O, const T *dy, float *part) {
+    int c = (int)(blockIdx.x * blockDim.x + threadIdx.x), e = (int)blockIdx.z;
+    int64_t rows = of.groups * of.each, size = (rows + PARTS - 1) / PARTS, begin = blockIdx.y * size;
+    int64_t end = begin + size < rows ? begin + size : rows;
+    if (c >= O) return;
+    float sum = 0;
+#pragma unroll 4
+    for (int64_t i = begin; i < end; i++)
+        sum += wide(dy[((i / of.each * of.members + e) * of.each + i % of.each) * O + c]);
+    part[((int64_t)e * PARTS + blockIdx.y) * O + c] = sum;
+}
+
+static __global__ void bias_end_kernel(int64_t n, int O, const float *part, loose db, int add) {
+    int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i >= n) return;
+    double total = add ? loose_load(db, i) : 0.0;
+    for (int p = 0; p < PARTS; p++) total += part[(i / O * PARTS + p) * O + i % O];
+    loose_put(db, i, (float)total, 0);
+}
+
+template <typename T> static void bias_experts_dw(const tri_call *call) {
+    OPERANDS(bias_experts_dw);
+    int64_t O = call->t[ARG(dy)].cols, n = elements(call, ARG(db));
+    runs of = runs_of(call, call->t[ARG(dy)].rows);
+    float *part = static_cast<float *>(call->work);
+    if (n == 0) return;
+    bias_parts_kernel<T><<<dim3(blocks_for(O, THREADS / 2), PARTS, (unsigned)of.members), THREADS / 2, 0,
+                           stream(call)>>>(of, (int)O, data<T>(call, ARG(dy)), part);
+    bias_end_kernel<<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(n, (int)O, part, operand(call, ARG(db)),
+                                                                          adds(call, ARG(db)));
+    launched(call, "bias_experts_dw");
+}
+
+const tri_kernel_row tri__cuda_linear_experts[] = {
+    TRI_CUDA_ROWS(TRI_OP_linear_experts, linear_experts, {}),
+    TRI_CUDA_ROWS(TRI_OP_linear_experts_gelu, linear_experts_gelu, {}),
+    TRI_CUDA_ROWS(TRI_OP_linear_experts_din, linear_experts_din, {}),
+    TRI_CUDA_ROWS(TRI_OP_linear_experts_dw, linear_experts_dw, {}),
+    TRI_CUDA_ROWS(TRI_OP_bias_experts_dw, bias_experts_dw, {0, 0, 0, 4 * PARTS, 0}),
+    {},
+};

@@ -1,0 +1,206 @@
+/* momentum.cu - 1-bit optimizers: momentum on its way into and out of its code, and the step along it. An element whose
+ * momentum is 0 has never had a gradient; it is masked. */
+#include "device/cuda/update/coded.cuh"
+#include "device/cuda/update/each.cuh"
+
+/* A momentum that decays never becomes 0: the element would stay masked for good. */
+static __device__ __forceinline__ float kept_apart(float m) { return fabsf(m) < TINY ? copysignf(TINY, m) : m; }
+
+template <typename G> struct momentum_update {
+    struct now {
+        double fresh;
+    };
+    float *m;                 /* [K] */
+    const G *g;               /* [K] */
+    const float *coef;
+    double kept;
+    __device__ __forceinline__ now begin() const { return now{(1 - kept) * (double)*coef}; }
+    template <int N> __device__ __forceinline__ void at(int64_t i, const now &s) const {
+        float M[N], Gr[N];
+        load<N>(m + i, M), load<N>(g + i, Gr);
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            if (M[k] != 0) M[k] = kept_apart(__double2float_rn(kept * M[k] + s.fresh * Gr[k]));
+        store<N>(m + i, M);
+    }
+};
+
+template <typename G> static void momentum_of(const tri_call *call) {
+    OPERANDS(momentum);
+    momentum_update<G> f = {data<float>(call, ARG(m)), data<G>(call, ARG(g)), data<float>(call, ARG(coef)),
+                            (double)call->attr->beta1};
+    each(call, elements(call, ARG(m)), data<int32_t>(call, ARG(apply)), f, aligned(f.m) && aligned(f.g), "momentum");
+}
+static void momentum(const tri_call *call) {
+    OPERANDS(momentum);
+    EACH_TYPE(call, ARG(g), momentum_of);
+}
+
+/* The unit of a momentum, as the CPU rounds it. */
+static __device__ __forceinline__ float unit_of(float v, float eps) { return __fadd_rn(__fsqrt_rn(v), eps); }
+
+/* In double, rounded once, so that the signs sent are those of the CPU. */
+template <typename G> struct momentum_in_update {
+    struct now {
+        double fresh;
+    };
+    float *e;                 /* [K] */
+    const float *m;           /* [K] */
+    const G *g;               /* [K] */
+    const float *v;           /* [K]; NULL: the unit is 1 */
+    const float *coef;
+    double kept, rest;        /* of the momentum: beta1 / members; of the gradient: 1 - beta1 */
+    float eps;
+    __device__ __forceinline__ now begin() const { return now{rest * (double)*coef}; }
+    template <int N> __device__ __forceinline__ void at(int64_t i, const now &s) const {
+        float E[N], M[N], Gr[N], V[N];
+        load<N>(e + i, E), load<N>(m + i, M), load<N>(g + i, Gr);
+        if (v) load<N>(v + i, V);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            double more = kept * M[k] + s.fresh * Gr[k];
+            if (M[k] != 0) E[k] = __double2float_rn(E[k] + (v ? more / (double)unit_of(V[k], eps) : more));
+        }
+        store<N>(e + i, E);
+    }
+};
+
+template <typename G> static void momentum_in_of(const tri_call *call) {
+    OPERANDS(momentum_in);
+    double beta1 = call->attr->beta1;
+    momentum_in_update<G> f = {data<float>(call, ARG(e)),     data<float>(call, ARG(m)),    data<G>(call, ARG(g)),
+                               data<float>(call, ARG(v)),     data<float>(call, ARG(coef)),
+                               beta1 / call->attr->members, 1 - beta1,                    call->attr->eps};
+    each(call, elements(call, ARG(e)), data<int32_t>(call, ARG(apply)), f,
+         aligned(f.e) && aligned(f.m) && aligned(f.g) && aligned(f.v), "momentum_in");
+}
+static void momentum_in(const tri_call *call) {
+    OPERANDS(momentum_in);
+    EACH_TYPE(call, ARG(g), momentum_in_of);
+}
+
+template <typename G> struct momentum_alone_update {
+    struct now {
+        double fresh, share;
+    };
+    float *e, *m;             /* [K] each */
+    const G *g;               /* [K] */
+    const float *hyper, *coef;
+    double kept, members;
+    __device__ __forceinline__ now begin() const {
+        return now{(1 - kept) * members * (double)*coef, (double)hyper[3] / members};
+    }
+    template <int N> __device__ __forceinline__ void at(int64_t i, const now &s) const {
+        float E[N], M[N], Gr[N];
+        load<N>(e + i, E), load<N>(m + i, M), load<N>(g + i, Gr);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            if (M[k] == 0) continue;
+            M[k] = kept_apart(__double2float_rn(kept * M[k] + s.fresh * Gr[k]));
+            E[k] = __double2float_rn(E[k] + s.share * M[k]);
+        }
+        store<N>(e + i, E), store<N>(m + i, M);
+    }
+};
+
+template <typename G> static void momentum_alone_of(const tri_call *call) {
+    OPERANDS(momentum_alone);
+    momentum_alone_update<G> f = {data<float>(call, ARG(e)),     data<float>(call, ARG(m)),
+                                  data<G>(call, ARG(g)),         data<float>(call, ARG(hyper)),
+                                  data<float>(call, ARG(coef)), (double)call->attr->beta1,
+                                  (double)call->attr->members};
+    each(call, elements(call, ARG(e)), data<int32_t>(call, ARG(apply)), f,
+         aligned(f.e) && aligned(f.m) && aligned(f.g), "momentum_alone");
+}
+static void momentum_alone(const tri_call *call) {
+    OPERANDS(momentum_alone);
+    EACH_TYPE(call, ARG(g), momentum_alone_of);
+}
+
+template <int CODE>
+static __global__ void __launch_bounds__(CODED_WARPS *WARP)
+    momentum_out_kernel(coded_rows rows, float *m, const float *v, float eps, const int32_t *apply) {
+    coded_block b = block_of(rows, blockIdx.y, blockIdx.y, block_number(), coded<CODE>::PAYLOAD);
+    float before[HELD], t[HELD], V[HELD];
+    if (b.count == 0 || !*apply) return;
+    get_block(b, m, before);
+    if (v) get_block(b, v, V);
+    decode_block<CODE>(b, rows.wide, t);
+#pragma unroll
+    for (int k = 0; k < HELD; k++) {
+        if (v) t[k] = __fmul_rn(t[k], unit_of(V[k], eps));
+        t[k] = before[k] == 0 ? before[k] : kept_apart(t[k]);
+    }
+    put_block(b, m, t);
+}
+
+template <int CODE>
+static void momentum_out_code(const tri_call *call, const coded_rows &rows, float *m, const float *v,
+                              const int32_t *apply) {
+    dim3 grid = coded_grid((rows.part + TRI_CODE_BLOCK - 1) / TRI_CODE_BLOCK, rows.rows);
+    momentum_out_kernel<CODE><<<grid, CODED_WARPS * WARP, 0, stream(call)>>>(rows, m, v, call->attr->eps, apply);
+}
+
+static void momentum_out(const tri_call *call) {
+    OPERANDS(momentum_out);
+    coded_rows rows = coded_rows_of(call, ARG(q), ARG(m), 1);
+    if (rows.count == 0 || rows.rows == 0) return;
+    CODED_SWITCH(call, momentum_out_code, call, rows, data<float>(call, ARG(m)), data<float>(call, ARG(v)),
+                 data<int32_t>(call, ARG(apply)))
+    launched(call, "momentum_out");
+}
+
+struct adamw_frozen_update {
+    struct now {
+        float decay, lr, rate, root; /* lr * decay; lr; 1 / c1; 1 / sqrt(c2) */
+    };
+    float *p, *copy;          /* [K] each; copy: what becomes of p as well; NULL */
+    const float *m, *v;       /* [K] each */
+    const float *hyper;
+    float eps, decay, factor; /* factor: of the learning rate */
+    int meets;                /* 1: with the rate of all steps since the last meeting */
+    __device__ __forceinline__ now begin() const {
+        float rate = hyper[0] * factor, lr = meets ? rate / hyper[3] : rate;
+        return now{lr * decay, lr, 1 / hyper[1], rsqrtf(hyper[2])};
+    }
+    template <int N> __device__ __forceinline__ void at(int64_t i, const now &s) const {
+        float P[N], M[N], V[N];
+        load<N>(p + i, P), load<N>(m + i, M), load<N>(v + i, V);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            P[k] = fmaf(-s.decay, P[k], P[k]);
+            if (M[k] != 0) P[k] -= s.lr * fminf(fmaxf(s.rate * M[k] / (sqrtf(V[k]) * s.root + eps), -1), 1);
+        }
+        store<N>(p + i, P);
+        if (copy) store<N>(copy + i, P);
+    }
+};
+
+static void adamw_frozen(const tri_call *call) {
+    OPERANDS(adamw_frozen);
+    adamw_frozen_update f = {data<float>(call, ARG(p)), nullptr,         data<float>(call, ARG(m)),
+                             data<float>(call, ARG(v)), data<float>(call, ARG(hyper)),
+                             call->attr->eps,           call->attr->decay, tri__rate_factor(call->attr), 0};
+    each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f, aligned(f.p) && aligned(f.m) && aligned(f.v),
+         "adamw_frozen");
+}
+
+static void adamw_meet(const tri_call *call) {
+    OPERANDS(adamw_meet);
+    adamw_frozen_update f = {data<float>(call, ARG(anchor)), data<float>(call, ARG(p)), data<float>(call, ARG(m)),
+                             data<float>(call, ARG(v)),      data<float>(call, ARG(hyper)),
+                             call->attr->eps,                call->attr->decay,
+                             tri__rate_factor(call->attr),   1};
+    each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f,
+         aligned(f.p) && aligned(f.copy) && aligned(f.m) && aligned(f.v), "adamw_meet");
+}
+
+const tri_kernel_row tri__cuda_momentum[] = {
+    TRI_CUDA_SAME_ROWS(TRI_OP_momentum, momentum, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_momentum_in, momentum_in, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_momentum_alone, momentum_alone, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_momentum_out, momentum_out, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_adamw_frozen, adamw_frozen, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_adamw_meet, adamw_meet, {}),
+    {},
+};

@@ -1,0 +1,157 @@
+/* outer.cu - copies of the model that step alone: how far a copy went, the step along the mean of all, and taking
+ * it. Beside them, averages of weights, and other plain copies of an update: commit, swap. */
+#include "device/cuda/update/each.cuh"
+
+struct nothing {};
+
+template <typename D> struct local_delta_update {
+    typedef nothing now;
+    D *d;                     /* [K] */
+    const float *anchor, *p;  /* [K] each */
+    __device__ __forceinline__ now begin() const { return now{}; }
+    template <int N> __device__ __forceinline__ void at(int64_t i, const now &) const {
+        float A[N], P[N];
+        load<N>(anchor + i, A), load<N>(p + i, P);
+#pragma unroll
+        for (int k = 0; k < N; k++) A[k] -= P[k];
+        store<N>(d + i, A);
+    }
+};
+
+template <typename D> static void local_delta_of(const tri_call *call) {
+    OPERANDS(local_delta);
+    local_delta_update<D> f = {data<D>(call, ARG(d)), data<float>(call, ARG(anchor)), data<float>(call, ARG(p))};
+    each(call, elements(call, ARG(d)), nullptr, f, aligned(f.d) && aligned(f.anchor) && aligned(f.p), "local_delta");
+}
+static void local_delta(const tri_call *call) {
+    OPERANDS(local_delta);
+    EACH_TYPE(call, ARG(d), local_delta_of);
+}
+
+/* In double, m and d rounded once, as on the CPU. */
+template <typename D> struct outer_step_update {
+    typedef nothing now;
+    float *m;                 /* [K] */
+    D *d;                     /* [K] */
+    double beta, rate, members;
+    int nesterov;
+    __device__ __forceinline__ now begin() const { return now{}; }
+    template <int N> __device__ __forceinline__ void at(int64_t i, const now &) const {
+        float M[N], Delta[N];
+        load<N>(m + i, M), load<N>(d + i, Delta);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            double x = Delta[k] / members;
+            M[k] = __double2float_rn(beta * M[k] + x);
+            Delta[k] = __double2float_rn(rate * (nesterov ? x + beta * M[k] : (double)M[k]));
+        }
+        store<N>(m + i, M), store<N>(d + i, Delta);
+    }
+};
+
+template <typename D> static void outer_step_of(const tri_call *call) {
+    OPERANDS(outer_step);
+    const tri_attr *attr = call->attr;
+    outer_step_update<D> f = {data<float>(call, ARG(m)), data<D>(call, ARG(d)),   (double)attr->beta1,
+                              (double)attr->rate,        (double)attr->members, attr->nesterov};
+    each(call, elements(call, ARG(m)), data<int32_t>(call, ARG(apply)), f, aligned(f.m) && aligned(f.d), "outer_step");
+}
+static void outer_step(const tri_call *call) {
+    OPERANDS(outer_step);
+    EACH_TYPE(call, ARG(d), outer_step_of);
+}
+
+template <typename D> struct outer_take_update {
+    typedef nothing now;
+    float *anchor, *p;        /* [K] each */
+    const D *d;               /* [K] */
+    __device__ __forceinline__ now begin() const { return now{}; }
+    template <int N> __device__ __forceinline__ void at(int64_t i, const now &) const {
+        float A[N], Delta[N];
+        load<N>(anchor + i, A), load<N>(d + i, Delta);
+#pragma unroll
+        for (int k = 0; k < N; k++) A[k] -= Delta[k];
+        store<N>(anchor + i, A), store<N>(p + i, A);
+    }
+};
+
+template <typename D> static void outer_take_of(const tri_call *call) {
+    OPERANDS(outer_take);
+    outer_take_update<D> f = {data<float>(call, ARG(anchor)), data<float>(call, ARG(p)), data<D>(call, ARG(d))};
+    each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f,
+         aligned(f.anchor) && aligned(f.p) && aligned(f.d), "outer_take");
+}
+static void outer_take(const tri_call *call) {
+    OPERANDS(outer_take);
+    EACH_TYPE(call, ARG(d), outer_take_of);
+}
+
+struct commit_update {
+    typedef nothing now;
+    float *y;                 /* [K] */
+    const float *x;           /* [K] */
+    __device__ __forceinline__ now begin() const { return now{}; }
+    template <int N> __device__ __forceinline__ void at(int64_t i, const now &) const {
+        float X[N];
+        load<N>(x + i, X);
+        store<N>(y + i, X);
+    }
+};
+
+static void commit(const tri_call *call) {
+    OPERANDS(commit);
+    commit_update f = {data<float>(call, ARG(y)), data<float>(call, ARG(x))};
+    each(call, elements(call, ARG(y)), data<int32_t>(call, ARG(apply)), f, aligned(f.y) && aligned(f.x), "commit");
+}
+
+struct swap_update {
+    typedef nothing now;
+    float *a, *b;             /* [K] each */
+    __device__ __forceinline__ now begin() const { return now{}; }
+    template <int N> __device__ __forceinline__ void at(int64_t i, const now &) const {
+        float A[N], B[N];
+        load<N>(a + i, A), load<N>(b + i, B);
+        store<N>(a + i, B), store<N>(b + i, A);
+    }
+};
+
+static void swap(const tri_call *call) {
+    OPERANDS(swap);
+    swap_update f = {data<float>(call, ARG(a)), data<float>(call, ARG(b))};
+    each(call, elements(call, ARG(a)), nullptr, f, aligned(f.a) && aligned(f.b), "swap");
+}
+
+/* As torch.lerp: exact for a factor of 0 and of 1. In double, rounded once, as on the CPU. */
+struct average_update {
+    typedef double now;
+    float *y;                 /* [K] */
+    const float *p, *factor;  /* [K]; [1] */
+    __device__ __forceinline__ now begin() const { return *factor; }
+    template <int N> __device__ __forceinline__ void at(int64_t i, const now &f) const {
+        float Y[N], P[N];
+        if (f == 0) return;
+        load<N>(y + i, Y), load<N>(p + i, P);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            double way = (double)P[k] - Y[k];
+            Y[k] = __double2float_rn(f < 0.5 ? Y[k] + f * way : P[k] - (1 - f) * way);
+        }
+        store<N>(y + i, Y);
+    }
+};
+
+static void average(const tri_call *call) {
+    OPERANDS(average);
+    average_update f = {data<float>(call, ARG(y)), data<float>(call, ARG(p)), data<float>(call, ARG(factor))};
+    each(call, elements(call, ARG(y)), data<int32_t>(call, ARG(apply)), f, aligned(f.y) && aligned(f.p), "average");
+}
+
+const tri_kernel_row tri__cuda_outer[] = {
+    TRI_CUDA_SAME_ROWS(TRI_OP_average, average, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_local_delta, local_delta, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_outer_step, outer_step, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_outer_take, outer_take, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_commit, commit, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_swap, swap, {}),
+    {},
+};

@@ -1,0 +1,92 @@
+/* coded_report.c - says what of a run's transfers between replicas is coded, and how many are too small for it. */
+#include "engine/coded_report.h"
+
+#include "plan/step_kinds.h"
+
+#include <stdio.h>
+
+/* Transfers of a step, of one replica's ranks. */
+typedef struct counted {
+    int sums, full_sums, gathers, full_gathers;
+} counted;
+
+static int holds_gradients(const tri_program *p, int slot) {
+    return p->slot[slot].mem == TRI_MEM_GRAD || p->slot[slot].mem == TRI_MEM_COMM;
+}
+
+/* A sum of gradients over replicas as it would be without coding; not those within a machine that stay so. */
+static int is_full_sum(const tri_plan_in *in, const tri_program *p, const tri_instr *instr) {
+    if (instr->op != TRI_OP_all_reduce_post && instr->op != TRI_OP_reduce_scatter_post) return 0;
+    if (in->compression.within > 1 && instr->attr.within) return 0;
+    return instr->attr.axes == TRI_AXIS_SET(TRI_AXIS_DP) && holds_gradients(p, tri__transfer_whole(instr));
+}
+
+static void count(const tri_plan_in *in, const tri_program *p, counted *n) {
+    for (int i = 0; i < p->n_instrs; i++) {
+        const tri_instr *instr = &p->instr[i];
+        n->sums += instr->op == TRI_OP_unpack_sum;
+        n->full_sums += is_full_sum(in, p, instr);
+        int decodes = instr->op == TRI_OP_unpack, gathers = instr->op == TRI_OP_all_gather_post;
+        if ((!decodes && !gathers) || p->slot[instr->slot[0]].mem != TRI_MEM_GATHER) continue;
+        n->gathers += decodes, n->full_gathers += gathers;
+    }
+}
+
+static void say(const tri_log *log, const char *what, tri_code code, int coded, int full) {
+    char rest[160] = "";
+    if (full)
+        snprintf(rest, sizeof rest, "; %d with fewer than %d numbers for each replica %s in full", full,
+                 TRI_CODE_BLOCK, full == 1 ? "is" : "are");
+    tri__say(log, TRI_LOG_INFO, "%s travel between replicas as %s: %d transfer%s of a step%s", what,
+             tri__code_name(code), coded, coded == 1 ? "" : "s", rest);
+}
+
+/* Momentum is made of gradients that were not summed, so shards of their sum save nothing after the full steps. */
+static void say_whole_gradients(const tri_plan_in *in, const tri_log *log) {
+    tri_shard_kind kind = in->sharding.kind;
+    if (!tri__is_onebit(in->optimizer.kind) || in->mesh.dp == 1) return;
+    if (kind != TRI_SHARD_ZERO2 && kind != TRI_SHARD_ZERO3) return;
+    tri__say(log, TRI_LOG_INFO,
+             "--shard %s: this optimizer keeps each replica's gradients whole, as zero1 does: momentum is made of "
+             "them before anything is summed",
+             kind == TRI_SHARD_ZERO2 ? "zero2" : "zero3");
+}
+
+static void say_local_steps(const tri_plan_in *in, const tri_log *log) {
+    const tri_optimizing *how = &in->optimizer;
+    if (how->sync_every <= 1 || in->mesh.dp == 1) return;
+    tri__say(
+        log, TRI_LOG_INFO,
+        "--sync-every %lld: copies take their own steps at %.3g times the learning rate (--inner-lr-factor)%s, and "
+        "meet in a step of %.3g times their mean change (--outer-lr) with a momentum of %.3g (--outer-momentum)",
+        (long long)how->sync_every, how->inner_lr_factor,
+        in->max_grad_norm > 0 ? ", clip at sqrt(copies) times --max-grad-norm" : "", how->outer_lr,
+        how->outer_momentum);
+}
+
+/* 0/1 Adam: shards of all replicas are one copy. */
+static void say_together(const tri_plan_in *in, const tri_log *log) {
+    if (in->optimizer.kind != TRI_ZERO_ONE_ADAM || in->mesh.dp == 1 || in->optimizer.local_step_clipper > 1) return;
+    if (in->sharding.kind == TRI_SHARD_NONE) return;
+    if (in->sharding.kind == TRI_SHARD_HYBRID && in->sharding.size < in->mesh.dp) return;
+    tri__say(log, TRI_LOG_INFO,
+             "zero-one-adam: all replicas share one copy of the model, so none steps alone: every step exchanges, as "
+             "with --local-step-clipper 1");
+}
+
+void tri__coding_say(const tri_plan_in *in, const tri_classes *train, const tri_log *log) {
+    const tri_compression *how = &in->compression;
+    counted n = {0};
+    say_whole_gradients(in, log);
+    say_local_steps(in, log);
+    say_together(in, log);
+    if (how->gradients == TRI_CODE_NONE && how->weights == TRI_CODE_NONE) return;
+    if (in->mesh.dp == 1)
+        tri__say(log, TRI_LOG_WARN, "--compress-%s: there is one replica, so nothing travels",
+                 how->gradients != TRI_CODE_NONE ? "gradients" : "weights");
+    if (in->mesh.dp == 1 || in->optimizer.sync_every > 1) return; /* copies that step alone: pass_local.c */
+    for (int i = 0; i < train->n; i++)
+        if (train->at[i].begin == 0) count(in, train->at[i].program, &n);
+    if (how->gradients != TRI_CODE_NONE) say(log, "gradients", how->gradients, n.sums, n.full_sums);
+    if (how->weights != TRI_CODE_NONE) say(log, "gathered weights", how->weights, n.gathers, n.full_gathers);
+}

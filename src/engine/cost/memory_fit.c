@@ -1,0 +1,154 @@
+/* memory_fit.c - compares a plan with the free memory before anything is allocated. Planning is cheap, so layouts that
+ * need less are planned too, until one fits. */
+#include "engine/cost/memory_fit.h"
+
+#include "base/machine.h"
+#include "base/text.h"
+#include "settings/forms.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int64_t tri__room_need(const tri_program *const *programs, int n) {
+    int64_t need = 0;
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
+        int64_t most = 0;
+        for (int i = 0; i < n; i++)
+            if (!(programs[i]->offload >> mem & 1) && programs[i]->bytes[mem] > most) most = programs[i]->bytes[mem];
+        need += most;
+    }
+    return need;
+}
+
+int64_t tri__room_most(const tri_programs *all, tri_room_shares by) {
+    int64_t most = 0;
+    for (int first = 0; first < all->world; first += by.here)
+        for (int memory = 0; memory < by.memories; memory++) {
+            int64_t need = 0;
+            for (int rank = first + memory; rank < first + by.here && rank < all->world; rank += by.memories) {
+                const tri_program *programs[TRI_PROGRAMS];
+                int n = 0;
+                for (int i = 0; i < TRI_PROGRAMS; i++)
+                    if (all->of[i].n) programs[n++] = tri__class_of(&all->of[i], rank, NULL)->program;
+                need += tri__room_need(programs, n);
+            }
+            if (need > most) most = need;
+        }
+    return most;
+}
+
+/* Bytes of weights and optimizer state, each element once. */
+static int64_t kept_once(const tri_engine *engine) {
+    const tri_planned *p = &engine->plan.train;
+    int64_t elements = engine->model.n_elements, trained = tri__model_trained(&engine->model);
+    for (int i = 0; i < p->n_states; i++)
+        if (!p->state[i].each.n) elements += trained * (p->state[i].scope == TRI_STATE_SHARED ? 1 : p->state[i].copies);
+    return elements * (int64_t)sizeof(float);
+}
+
+/* Each rank's area has a copy on another machine, where there is one. */
+int64_t tri__kept_sent(const tri_settings *settings, const tri_engine *engine, int world) {
+    return world > settings->nproc_per_node ? kept_once(engine) : 0;
+}
+
+int64_t tri__kept_bytes(const tri_settings *settings, const tri_engine *engine, int world) {
+    return 2 * (kept_once(engine) + tri__kept_sent(settings, engine, world));
+}
+
+/* On the machine that keeps most: each rank keeps as much as any other, or less. */
+static int64_t kept_here(const tri_settings *settings, const tri_engine *engine, int world, int here) {
+    return settings->replicate_state ? tri__kept_bytes(settings, engine, world) / world * here : 0;
+}
+
+typedef struct layout {
+    tri_plan_in in;
+    int train;
+    tri_room_shares by;
+    int64_t need; /* bytes needed of the memory that needs most */
+} layout;
+
+/* The same for ranks that are not planned yet. */
+static tri_status need_planned(tri_arena *arena, void *data) {
+    layout *l = data;
+    tri_programs all = {.world = tri__mesh_world(&l->in.mesh)};
+    TRI_TRY(tri__plan_ranks(arena, &l->in, l->train, all.of));
+    l->need = tri__room_most(&all, l->by);
+    return TRI_OK;
+}
+
+/* The next layout that needs less, and the options for it; 0 when there is none. */
+static int next_layout(tri_plan_in *in, char words[static 96]) {
+    static const char *const kinds[] = {"none", "zero1", "zero2", "zero3"};
+    static char recompute[] = " --recompute full", offload[] = " --offload optimizer";
+    char *more = words + strlen(words);
+    if (in->mesh.dp > 1 && in->sharding.kind != TRI_SHARD_ZERO3) {
+        in->sharding.kind = in->sharding.kind == TRI_SHARD_HYBRID ? TRI_SHARD_ZERO3 : in->sharding.kind + 1;
+        snprintf(words, 96, " --shard %s", kinds[in->sharding.kind]);
+    } else if (in->recompute != TRI_RECOMPUTE_FULL) {
+        in->recompute = TRI_RECOMPUTE_FULL;
+        memcpy(more, recompute, sizeof recompute);
+    } else if (!in->offload) {
+        in->offload = 1u << TRI_MEM_STATE;
+        memcpy(more, offload, sizeof offload);
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+/* The same of a prediction, which has weights and few activations. */
+static int next_infer_layout(tri_plan_in *in, char words[static 96]) {
+    static char offload[] = " --offload params";
+    if (in->mesh.dp > 1 && in->sharding.kind != TRI_SHARD_ZERO3) {
+        in->sharding.kind = TRI_SHARD_ZERO3;
+        snprintf(words, 96, " --shard zero3");
+    } else if (!(in->offload >> TRI_MEM_PARAM & 1)) {
+        in->offload |= 1u << TRI_MEM_PARAM;
+        memcpy(words + strlen(words), offload, sizeof offload);
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+static tri_status refuse(const tri_engine *engine, tri_room_shares by, int64_t need, int64_t have, int limited) {
+    char a[32], b[32], c[32], words[96] = "", who[96], room[96];
+    layout other = {.in = engine->in, .train = engine->train >= 0, .by = by, .need = need};
+    int (*next)(tri_plan_in *, char *) = other.train ? next_layout : next_infer_layout;
+    tri__text_bytes((double)need, a);
+    tri__text_bytes((double)have, b);
+    int together = (by.here + by.memories - 1) / by.memories;
+    if (together > 1) snprintf(who, sizeof who, "%d ranks need %s together", together, a);
+    else snprintf(who, sizeof who, "the plan needs %s", a);
+    if (limited) snprintf(room, sizeof room, "--memory-limit allows %s", b);
+    else if (!engine->device->async && tri__memory_limit() < tri__memory_total())
+        snprintf(room, sizeof room, "%s is free (the limit of this control group is %s)", b,
+                 tri__text_bytes((double)tri__memory_limit(), c));
+    else snprintf(room, sizeof room, "%s is free", b);
+    while (next(&other.in, words)) {
+        TRI_TRY(tri__arena_scratch(need_planned, &other));
+        if (other.need <= have)
+            return tri__fail(TRI_RESOURCE, "%s, %s:%s would need %s", who, room, words,
+                             tri__text_bytes((double)other.need, c));
+    }
+    return tri__fail(
+        TRI_RESOURCE,
+        "%s, %s, and no layout of it fits:%s would need %s; take a smaller --batch-size, more --num-microbatches, "
+        "a shorter --max-sen-len or fewer ranks",
+        who, room, *words ? words : " it", tri__text_bytes((double)other.need, c));
+}
+
+tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here) {
+    const tri_device *device = engine->device;
+    int64_t limit, have;
+    tri_room_shares by = {.here = here, .memories = 1};
+    TRI_TRY(tri__memory_limit_parse(settings->memory_limit, &limit));
+    TRI_ASSERT(device || limit); /* a device that is not here has no free memory */
+    if (limit) have = limit;
+    else TRI_TRY(device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &have));
+    if (!device || device->async) by.memories = limit ? here : device->count(); /* a limit is per GPU, one a rank */
+    if (by.memories > by.here) by.memories = by.here;
+    int64_t need = tri__room_most(all, by);
+    if (!device || !device->async) need += kept_here(settings, engine, all->world, here);
+    return need <= have ? TRI_OK : refuse(engine, by, need, have, limit > 0);
+}

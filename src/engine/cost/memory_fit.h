@@ -1,0 +1,27 @@
+/* memory_fit.h - whether planned ranks fit into memory, and which layout would. */
+#ifndef TRI_ENGINE_COST_MEMORY_FIT_H
+#define TRI_ENGINE_COST_MEMORY_FIT_H
+
+#include "engine/engine.h"
+
+/* Bytes of memory that a rank with these programs needs: they share each class, and classes in offload memory do not
+ * count. */
+int64_t tri__room_need(const tri_program *const *programs, int n);
+/* Which ranks share memory: a machine has `here` consecutive ranks, assigned to its `memories` round-robin. */
+typedef struct tri_room_shares {
+    int here, memories;
+} tri_room_shares;
+/* Bytes needed of the memory that needs most. */
+int64_t tri__room_most(const tri_programs *all, tri_room_shares by);
+/* Bytes of state that all ranks together keep in shared memory with --replicate-state: two copies of weights and
+ * optimizer state, and where there are several machines two more. Not of the texts beside them. `sent`: bytes that
+ * they send to other machines for that, in each step. */
+int64_t tri__kept_bytes(const tri_settings *settings, const tri_engine *engine, int world);
+int64_t tri__kept_sent(const tri_settings *settings, const tri_engine *engine, int world);
+/* Compares what `here` ranks of a machine need together (on the machine that needs most) with the limit, or else with
+ * this machine's free memory. TRI_RESOURCE with the figures and the first that fits of: more sharding, then full
+ * recomputation, then the optimizer's state in offload memory; of a prediction: sharded weights, then weights in
+ * offload memory. */
+tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here);
+
+#endif

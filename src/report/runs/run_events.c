@@ -1,0 +1,204 @@
+/* run_events.c - the lines of metrics.jsonl. Lines that are not JSON, or whose step goes backwards, are damaged:
+ * they are counted and left out. */
+#include "report/runs/run_events.h"
+
+#include "report/runs/run_line.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIELDS = 48, FIRST_WARNINGS = 10, LAST_WARNINGS = 40, LAST_CHECKPOINTS = 100 };
+
+static int grow(tri_run_lines *e) {
+    if (e->n < e->room) return 1;
+    int64_t room = e->room ? 2 * e->room : 1024;
+    double **all[] = {&e->step, &e->time, &e->epoch, &e->value};
+    for (int i = 0; i < 4; i++) {
+        double *more = realloc(*all[i], (size_t)room * (i == 3 ? TRI_RUN_COLUMNS : 1) * sizeof *more);
+        if (!more) return 0;
+        *all[i] = more;
+    }
+    e->room = room;
+    return 1;
+}
+
+/* The column of a key, made if it is new; -1: there are too many. `hint`: where it was in the last event. */
+static int column_of(tri_run_lines *e, const tri_line_field *field, int hint) {
+    size_t length = (size_t)field->key_length;
+    if (length >= TRI_RUN_KEY) return -1;
+    if (hint < e->n_keys && memcmp(e->key[hint], field->key, length) == 0 && !e->key[hint][length]) return hint;
+    for (int c = 0; c < e->n_keys; c++)
+        if (memcmp(e->key[c], field->key, length) == 0 && !e->key[c][length]) return c;
+    if (e->n_keys == TRI_RUN_COLUMNS) return -1;
+    memcpy(e->key[e->n_keys], field->key, length);
+    e->key[e->n_keys][length] = 0;
+    return e->n_keys++;
+}
+
+static int is_coordinate(const tri_line_field *field) {
+    static const char *const names[] = {"ts", "step", "epoch", "event"};
+    for (int i = 0; i < 4; i++)
+        if (strlen(names[i]) == (size_t)field->key_length && !memcmp(names[i], field->key, strlen(names[i]))) return 1;
+    return 0;
+}
+
+static double number_of(const tri_line_field *fields, int n, const char *key) {
+    const tri_line_field *field = tri__line_field(fields, n, key);
+    return field && field->kind == 'n' ? field->number : NAN;
+}
+
+/* Steps rise. Of two lines that disagree, the one that fits its neighbours is right. 0: this one is damaged. */
+static int accept_step(tri_run_lines *e, double step) {
+    if (!(step >= 0) || step > 1e15) return 0;
+    if (!e->n || step > e->step[e->n - 1]) return 1;
+    if (e->n > 1 && step <= e->step[e->n - 2]) return 0;
+    e->n--, e->damaged++;
+    return 1;
+}
+
+static tri_status take_train(tri_run_lines *e, const tri_line_field *fields, int n) {
+    double step = number_of(fields, n, "step");
+    if (!accept_step(e, step)) {
+        e->damaged++;
+        return TRI_OK;
+    }
+    if (!grow(e)) return tri__fail(TRI_RESOURCE, "no memory for the events of %s", "metrics.jsonl");
+    double *row = e->value + e->n * TRI_RUN_COLUMNS;
+    for (int c = 0; c < TRI_RUN_COLUMNS; c++) row[c] = NAN;
+    for (int i = 0, hint = 0; i < n; i++) {
+        if (is_coordinate(&fields[i]) || (fields[i].kind != 'n' && fields[i].kind != '0')) continue;
+        int c = column_of(e, &fields[i], hint);
+        if (c >= 0) row[c] = fields[i].kind == 'n' ? fields[i].number : NAN, hint = c + 1;
+    }
+    e->step[e->n] = step;
+    e->time[e->n] = number_of(fields, n, "ts");
+    e->epoch[e->n++] = number_of(fields, n, "epoch");
+    return TRI_OK;
+}
+
+tri_json *tri__run_time(double seconds) {
+    return seconds > 0 && seconds < 1e15 ? tri__json_integer((tri_json_int)seconds) : tri__json_null();
+}
+static tri_json *time_of(const tri_json *event) {
+    return tri__run_time(tri__json_number_value(tri__json_get(event, "ts")));
+}
+
+/* The event without its name, `ts` as `time`. */
+static tri_json *listed(const tri_json *from) {
+    tri_json *row = tri__json_object(), *value;
+    const char *key;
+    tri__json_set_new(row, "time", time_of(from));
+    tri__json_each_member(from, key, value)
+        if (strcmp(key, "event") && strcmp(key, "ts")) tri__json_set(row, key, value);
+    return row;
+}
+
+/* {key: [was, now]} */
+static tri_json *changes(const tri_json *was, const tri_json *now) {
+    tri_json *all = tri__json_object(), *value;
+    const char *key;
+    tri__json_each_member(now, key, value) {
+        const tri_json *before = tri__json_get(was, key);
+        if (was && !tri__json_equal(before, value))
+            tri__json_set_new(all, key, tri__json_pack("[O?, O?]", before, value));
+    }
+    return all;
+}
+
+static void take_start(tri_run_lines *e, const tri_json *event) {
+    tri_json *facts = tri__json_object(), *value;
+    const tri_json *config = tri__json_get(event, "config");
+    const char *key;
+    tri__json_each_member(event, key, value)
+        if (strcmp(key, "config") && strcmp(key, "event") && strcmp(key, "ts")) tri__json_set(facts, key, value);
+    tri__json_append_new(
+        e->starts, tri__json_pack("{s:o, s:O?, s:O?, s:o}", "time", time_of(event), "step",
+                                  tri__json_get(event, "step"), "version", tri__json_get(event, "version"), "changed",
+                                  changes(tri__json_get(e->head, "config"), config)));
+    tri__json_set_new(e->head, "facts", facts);
+    if (tri__json_is_object(config)) {
+        tri__json_set(e->head, "config", config);
+        if (tri__json_is_number(tri__json_get(config, "epochs")))
+            tri__json_set(e->head, "epochs", tri__json_get(config, "epochs"));
+    }
+    if (tri__json_is_number(tri__json_get(event, "steps")))
+        tri__json_set(e->head, "steps", tri__json_get(event, "steps"));
+    e->ended = 0;
+}
+
+/* Appends; of a long list the first ones and the last ones stay. */
+static void take_listed(tri_json **list, const tri_json *event, size_t first, size_t last) {
+    tri__json_append_new(*list, listed(event));
+    size_t i, n = tri__json_size(*list);
+    if (n < 2 * (first + last)) return;
+    tri_json *kept = tri__json_array(), *one;
+    tri__json_each(*list, i, one)
+        if (i < first || i >= n - last) tri__json_append(kept, one);
+    tri__json_decref(*list);
+    *list = kept;
+}
+
+static void take_other(tri_run_lines *e, const char *kind, const tri_json *event) {
+    const tri_json *time = tri__json_get(event, "ts");
+    double step = tri__json_number_value(tri__json_get(event, "step"));
+    if (step > e->last_step && step < 1e15) e->last_step = step;
+    if (tri__json_is_number(time)) {
+        if (!tri__json_get(e->head, "started")) tri__json_set_new(e->head, "started", time_of(event));
+        tri__json_set_new(e->head, "updated", time_of(event));
+    }
+    if (!strcmp(kind, "start")) take_start(e, event);
+    else if (!strcmp(kind, "epoch")) tri__json_append_new(e->validations, listed(event));
+    else if (!strcmp(kind, "checkpoint")) take_listed(&e->checkpoints, event, 0, LAST_CHECKPOINTS);
+    else if (!strcmp(kind, "end")) e->ended = 1;
+    else if (!strcmp(kind, "warn")) e->n_warnings++, take_listed(&e->warnings, event, FIRST_WARNINGS, LAST_WARNINGS);
+}
+
+tri_status tri__run_lines_take(tri_run_lines *e, const char *line, size_t length) {
+    tri_line_field fields[FIELDS];
+    int n = tri__line_fields(line, length, fields, FIELDS);
+    const tri_line_field *kind = n < 0 ? NULL : tri__line_field(fields, n, "event");
+    e->lines++;
+    if (kind && kind->kind == 's' && kind->length == 5 && !memcmp(kind->text, "train", 5)) {
+        memcpy(e->last, line, length < sizeof e->last ? length : 0);
+        e->last[length < sizeof e->last ? length : 0] = 0;
+        return take_train(e, fields, n);
+    }
+    tri_json *event = NULL;
+    tri_status status = tri__json_parse(line, length, "metrics.jsonl", TRI_DATA, &event);
+    const char *name = tri__json_string_value(tri__json_get(event, "event"));
+    if (status == TRI_OK && name) take_other(e, name, event);
+    else if (status != TRI_RESOURCE) e->damaged++;
+    tri__json_decref(event);
+    return status == TRI_RESOURCE ? status : TRI_OK;
+}
+
+tri_status tri__run_lines_last(const tri_run_lines *e, tri_json **out) {
+    *out = NULL;
+    if (!e->last[0]) return TRI_OK;
+    tri_status status = tri__json_parse(e->last, strlen(e->last), "metrics.jsonl", TRI_DATA, out);
+    if (status == TRI_OK) tri__json_set_new(*out, "ts", time_of(*out));
+    return status == TRI_RESOURCE ? status : TRI_OK;
+}
+
+tri_status tri__run_lines_open(tri_run_lines *e) {
+    *e = (tri_run_lines){.head = tri__json_object(), .starts = tri__json_array(), .checkpoints = tri__json_array(),
+                         .warnings = tri__json_array(), .validations = tri__json_array()};
+    if (e->head && e->starts && e->checkpoints && e->warnings && e->validations) return TRI_OK;
+    tri__run_lines_close(e);
+    return tri__fail(TRI_RESOURCE, "no memory for the events of a run");
+}
+
+void tri__run_lines_close(tri_run_lines *e) {
+    free(e->step);
+    free(e->time);
+    free(e->epoch);
+    free(e->value);
+    tri__json_decref(e->head);
+    tri__json_decref(e->starts);
+    tri__json_decref(e->checkpoints);
+    tri__json_decref(e->warnings);
+    tri__json_decref(e->validations);
+    *e = (tri_run_lines){0};
+}

@@ -1,0 +1,30 @@
+/* profile_file.c - profile-rank<r>.json: the recorded steps of a rank; train/record/profile.h has its format. */
+#include "report/sinks/sinks.h"
+
+#include "base/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* context: the folder */
+static tri_status emit(void *context, const tri_event *event) {
+    char path[TRI_PATH_MAX], name[64];
+    if (event->kind != TRI_EVENT_PROFILE || !event->facts) return TRI_OK;
+    snprintf(name, sizeof name, "profile-rank%d.json", event->rank);
+    TRI_TRY(tri__path_join(path, context, name));
+    char *text = tri__json_line(event->facts);
+    tri_status status = text ? tri__file_write(path, text, strlen(text))
+                             : tri__fail(TRI_RESOURCE, "no memory for %s", path);
+    free(text);
+    return status;
+}
+
+tri_status tri__profile_file_open(const char *folder, tri_sink *sink) {
+    *sink = (tri_sink){.emit = emit, .context = strdup(folder)};
+    return sink->context ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for the profile");
+}
+
+void tri__profile_file_close(tri_sink *sink) {
+    free(sink->context);
+    *sink = (tri_sink){0};
+}

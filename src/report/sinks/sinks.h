@@ -1,0 +1,66 @@
+/* sinks.h - the sinks that receive a run's events. Each is opened into a tri_sink and closed by its close function,
+ * which accepts a zeroed sink. Opening touches no file: the run folder may still belong to another run. Files are
+ * created at the START event, whose `step` is the number of steps already taken: above 0 the run is resumed, and
+ * records of later steps by an earlier run are dropped. */
+#ifndef TRI_REPORT_SINKS_SINKS_H
+#define TRI_REPORT_SINKS_SINKS_H
+
+#include "train/events.h"
+
+#include <stdio.h>
+
+/* Forwards each event to all of `sinks` in order, up to the first that fails. The array is copied. */
+tri_status tri__tee_open(const tri_sink *sinks, int n, tri_sink *sink);
+void tri__tee_close(tri_sink *sink);
+
+/* metrics.jsonl in the folder: one flat object per line. Flushed at checkpoints, epochs, the end, and every 2
+ * seconds; eager: after each line, so that it survives this process. */
+tri_status tri__metrics_open(const char *folder, int eager, tri_sink *sink);
+tri_status tri__metrics_close(tri_sink *sink);
+/* The event's line, if it has one. */
+tri_status tri__metrics_line(FILE *out, const tri_event *event);
+
+/* events.out.tfevents.* in the folder, for TensorBoard: train/ and eval/ scalars. */
+tri_status tri__tfevents_open(const char *folder, tri_sink *sink);
+tri_status tri__tfevents_close(tri_sink *sink);
+
+/* Figures of steps and epochs in the formats of other tools; `asked`: [n] of "TOOL:FOLDER", copied. TRI_USAGE: there is
+ * no such tool. A resumed run goes on in the files of its earlier start; the sink of metrics.jsonl must come before.
+ * `run`: how the run ended. */
+tri_status tri__log_to_check(char *const *asked, int n);
+tri_status tri__log_to_open(const char *folder, char *const *asked, int n, tri_sink *sink);
+tri_status tri__log_to_close(tri_sink *sink, tri_status run);
+
+/* Progress. On a terminal one line is redrawn, at most 10 times a second, no wider than the window; elsewhere whole
+ * lines are printed, for the first step and then every max(30 s, 1 % of the steps). */
+typedef struct tri_progress_out {
+    FILE *file;
+    int terminal, width;  /* columns, used if the file's own width is unknown; 0: 80 */
+    int color, quiet;     /* quiet: warnings only */
+} tri_progress_out;
+tri_status tri__progress_open(const tri_progress_out *out, tri_sink *sink);
+void tri__progress_close(tri_sink *sink);
+
+/* trace-rank<r>.json in the folder, for Perfetto and chrome://tracing, from the PROFILE event. */
+tri_status tri__trace_open(const char *folder, tri_sink *sink);
+void tri__trace_close(tri_sink *sink);
+
+/* profile-rank<r>.json in the folder: the PROFILE event's facts, written anew at each of them. */
+tri_status tri__profile_file_open(const char *folder, tri_sink *sink);
+void tri__profile_file_close(tri_sink *sink);
+
+/* Tables of the PROFILE event with spans, to `out` and to profile.txt in the folder; either may be NULL: parts of the
+ * step, the ten costliest operations, transfers by kind, modules. */
+tri_status tri__profile_open(const char *folder, FILE *out, int color, tri_sink *sink);
+void tri__profile_close(tri_sink *sink);
+
+/* validation-last.csv and validation-best.csv in the folder: probabilities of the last and of the best validation; none
+ * beyond 32 M probabilities. */
+tri_status tri__validation_open(const char *folder, tri_sink *sink);
+void tri__validation_close(tri_sink *sink);
+
+/* summary.json in the folder: the END event's facts. After UNCHANGED only its time is new. */
+tri_status tri__summary_open(const char *folder, tri_sink *sink);
+void tri__summary_close(tri_sink *sink);
+
+#endif

@@ -1,0 +1,87 @@
+/* validation_file.c - validation-last.csv and validation-best.csv: the probabilities of the last and of the best
+ * validation, with columns row, label, p_<class>, ... Rows are numbered from 1 in their table, also where validation
+ * has a part of it, without those that were skipped as bad. */
+#include "report/sinks/sinks.h"
+
+#include "base/file.h"
+#include "base/buffer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_FIELDS = 32 << 20 }; /* probabilities of a file; a validation with more keeps none */
+
+static const char *const names[] = {"validation-last.csv", "validation-best.csv"};
+
+/* A field of a CSV file: in quotes where its text needs them. */
+static void put_field(tri_buffer *out, const char *before, const char *text) {
+    if (!strpbrk(text, ",\"\r\n") && !strpbrk(before, ",\"\r\n")) {
+        tri__buffer_put(out, "%s%s", before, text);
+        return;
+    }
+    tri__buffer_put(out, "\"%s", before);
+    for (; *text; text++) tri__buffer_add(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    tri__buffer_add(out, "\"", 1);
+}
+
+static void put_table(tri_buffer *out, const tri_event *event) {
+    const tri_scores *scores = event->valid;
+    tri__buffer_put(out, "row,label");
+    for (int c = 0; c < scores->n_classes; c++) {
+        tri__buffer_add(out, ",", 1);
+        put_field(out, "p_", scores->label[c]);
+    }
+    for (int64_t i = 0; i < scores->rows; i++) {
+        tri__buffer_put(out, "\n%lld,", (long long)(event->rows ? event->rows[i] : i) + 1);
+        put_field(out, "", scores->label[event->labels[i]]);
+        for (int c = 0; c < scores->n_classes; c++)
+            tri__buffer_put(out, ",%.9g", (double)event->probs[i * scores->n_classes + c]);
+    }
+    tri__buffer_add(out, "\n", 1);
+}
+
+/* The first `n` of the names. */
+static tri_status write_files(const char *folder, int n, const char *text, size_t size) {
+    char path[TRI_PATH_MAX];
+    for (int i = 0; i < n; i++) {
+        TRI_TRY(tri__path_join(path, folder, names[i]));
+        TRI_TRY(tri__file_write(path, text, size));
+    }
+    return TRI_OK;
+}
+
+/* Those of an earlier run. */
+static tri_status remove_files(const char *folder) {
+    char path[TRI_PATH_MAX];
+    for (int i = 0; i < 2; i++) {
+        TRI_TRY(tri__path_join(path, folder, names[i]));
+        (void)tri__file_remove(path);
+    }
+    return TRI_OK;
+}
+
+/* context: the folder */
+static tri_status emit(void *context, const tri_event *event) {
+    if (event->kind == TRI_EVENT_START && event->step == 0) return remove_files(context);
+    const tri_scores *scores = event->valid;
+    if (event->kind != TRI_EVENT_EPOCH || !scores || !event->probs) return TRI_OK;
+    if (scores->rows * scores->n_classes > MOST_FIELDS) return remove_files(context);
+    tri_buffer out = {0};
+    size_t size;
+    put_table(&out, event);
+    char *text = tri__buffer_take(&out, &size);
+    tri_status status = text ? write_files(context, event->best ? 2 : 1, text, size)
+                             : tri__fail(TRI_RESOURCE, "no memory for validation-last.csv");
+    free(text);
+    return status;
+}
+
+tri_status tri__validation_open(const char *folder, tri_sink *sink) {
+    *sink = (tri_sink){.emit = emit, .context = strdup(folder)};
+    return sink->context ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for validation-last.csv");
+}
+
+void tri__validation_close(tri_sink *sink) {
+    free(sink->context);
+    *sink = (tri_sink){0};
+}

@@ -1,0 +1,31 @@
+/* json_numbers.c - writes values as JSON text to a stream. */
+#include "report/text/json_numbers.h"
+
+#include "base/text.h"
+
+#include <math.h>
+#include <string.h>
+
+void tri__put_real(FILE *out, double value) {
+    if (isfinite(value)) fprintf(out, "%.9g", value);
+    else fputs("null", out);
+}
+
+void tri__put_text(FILE *out, const char *text) {
+    size_t length = strlen(text), at = 0;
+    fputc('"', out);
+    while (at < length) {
+        size_t start = at;
+        int32_t code = tri__utf8_next(text, length, &at);
+        if (code < 0) fputs("\\ufffd", out);
+        else if (code == '"' || code == '\\') fprintf(out, "\\%c", (int)code);
+        else if (code < 0x20) fprintf(out, "\\u%04x", (unsigned)code);
+        else fwrite(text + start, 1, at - start, out);
+    }
+    fputc('"', out);
+}
+
+int tri__memstream_close(FILE *stream, char *const *data) {
+    int lost = ferror(stream);
+    return !fclose(stream) && !lost && *data; /* out of memory, fclose may succeed without data */
+}

@@ -1,0 +1,205 @@
+/* export.c - a checkpoint in formats that other tools open: the whole model in one file, each encoder as a Hugging Face
+ * folder, and a model card. The result is also a checkpoint, which evaluation, prediction and further training accept.
+ *
+ *   out/model.safetensors, config.json, preprocessing.json, manifest.json, README.md
+ *   out/primary/, out/secondary/: model.safetensors, config.json, the tokenizer's files, for AutoModel.from_pretrained
+ *   (primary/ alone where texts share an encoder) */
+#include "base/text.h"
+#include "checkpoint/joined.h"
+#include "checkpoint/safetensors.h"
+#include "model/family.h"
+#include "serve/serve.h"
+#include "serve/convert/source_checkpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CARD_ROOM = 64 << 20 }; /* bytes reserved for the card's text: a table may have many columns */
+
+/* Parts of a branch that transformers' class does not have. */
+static int is_own(const tri_encoder *encoder, const char *name) {
+    return tri__text_begins(name, "projection.") ||
+           (tri__text_begins(name, "pooler.") && !tri__family(encoder)->has_pooler);
+}
+
+/* Tensors of one file, some of them joined of parts. */
+typedef struct tensors {
+    tri_piece *piece;
+    void **made;      /* memory of those that are joined; NULL: not one of them */
+    int n;
+} tensors;
+
+/* Puts one of `parts` parts into its tensor, which is added with the first of them. */
+static tri_status add_part(tri_original *e, const tri_piece *from, const char *whole, int parts, int part,
+                           tensors *out) {
+    size_t bytes = (size_t)tri__shape_count(&from->shape) * sizeof(float);
+    int at = 0;
+    while (at < out->n && strcmp(out->piece[at].name, whole) != 0) at++;
+    tri_piece *piece = &out->piece[at];
+    if (at == out->n) {
+        *piece = *from;
+        piece->name = tri__arena_print(&e->arena, "%s", whole);
+        piece->shape.dim[0] *= parts;
+        piece->slice = tri__slice_whole(&piece->shape);
+        piece->data = out->made[out->n++] = malloc(bytes * (size_t)parts + 1);
+        if (!piece->data) return tri__fail(TRI_RESOURCE, "no memory for tensor '%s'", whole);
+    }
+    memcpy((char *)piece->data + (size_t)part * bytes, from->data, bytes);
+    return TRI_OK;
+}
+
+/* The encoder's tensors of a branch under Hugging Face's names: the logical names without the branch prefix. */
+static tri_status list_tensors(tri_original *e, int branch, tensors *out) {
+    char prefix[32], whole[TRI_PATH_MAX];
+    snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));
+    out->piece = tri__arena_alloc(&e->arena, (size_t)e->n_weights * sizeof *out->piece);
+    out->made = tri__arena_alloc(&e->arena, (size_t)e->n_weights * sizeof *out->made);
+    memset(out->made, 0, (size_t)e->n_weights * sizeof *out->made);
+    for (int i = 0; i < e->n_weights; i++) {
+        const char *name = e->weights[i].name;
+        int part;
+        if (!tri__text_begins(name, prefix) || is_own(&e->assets.encoder[branch], name + strlen(prefix))) continue;
+        int parts = tri__joined_parts(name + strlen(prefix), &part, whole);
+        if (parts) {
+            TRI_TRY(add_part(e, &e->weights[i], whole, parts, part, out));
+            continue;
+        }
+        out->piece[out->n] = e->weights[i];
+        out->piece[out->n++].name = name + strlen(prefix);
+    }
+    return TRI_OK;
+}
+
+static tri_status write_encoder(tri_original *e, int branch, const char *folder) {
+    char path[TRI_PATH_MAX];
+    tensors all = {0};
+    tri_json *metadata = tri__json_pack("{s:s}", "format", "pt"),
+             *config = tri__encoder_json(&e->assets.encoder[branch]);
+    tri_status status = metadata && config ? list_tensors(e, branch, &all) : tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK) status = tri__path_join(path, folder, "model.safetensors");
+    if (status == TRI_OK) status = tri__st_write(path, all.piece, all.n, metadata, NULL);
+    for (int i = 0; i < all.n; i++) free(all.made[i]);
+    if (status == TRI_OK && tri__json_set_new(config, "dtype", tri__json_string("float32")))
+        status = tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK) status = tri__path_join(path, folder, "config.json");
+    if (status == TRI_OK) status = tri__json_save(path, config);
+    tri__json_decref(metadata);
+    tri__json_decref(config);
+    return status;
+}
+
+/* The inputs of the model, as rows of a table. */
+static const char *card_inputs(tri_original *e) {
+    const tri_model_config *m = &e->settings.model;
+    const char *text = tri__arena_print(&e->arena, "| text | %s | `primary/`, %s |\n", m->primary_text_name,
+                                        tri__tokenizer_describe(e->assets.tokenizer[0]));
+    if (e->assets.n_texts > 1) {
+        const char *columns = m->secondary_text_name;
+        for (int i = 0; i < m->secondary_text_list.n; i++)
+            columns = tri__arena_print(&e->arena, "%s + %s", columns, m->secondary_text_list.at[i]);
+        text = tri__arena_print(&e->arena, "%s| text | %s | `%s/`, %s |\n", text, columns,
+                                tri__branch_name(tri__assets_encoders(&e->assets) - 1),
+                                tri__tokenizer_describe(e->assets.tokenizer[1]));
+    }
+    for (int i = 0; i < m->tab_field_list.n; i++)
+        text = tri__arena_print(&e->arena, "%s| number or category | %s | `preprocessing.json` |\n", text,
+                                m->tab_field_list.at[i]);
+    return text;
+}
+
+static const char card_form[] = /* parameters, steps, inputs, label, classes */
+    "---\npipeline_tag: text-classification\ntags:\n- trimodal-bert\n- tabular\n---\n\n# A Trimodal BERT classifier\n\n"
+    "Two text encoders and a table of numbers, fused into one decision: %lld parameters, %lld training steps.\n\n"
+    "| input | column | as |\n|---|---|---|\n%s\nIt answers: %s, one of %lld classes.\n\n## Use\n\n"
+    "    trident predict --checkpoint . --data-path new.csv -o out.csv\n    trident eval --checkpoint . --data-path "
+    "test.csv\n\n"
+    "An encoder on its own, in Python:\n\n    from transformers import AutoModel, AutoTokenizer\n"
+    "    model = AutoModel.from_pretrained(\"primary\")\n    tokenizer = AutoTokenizer.from_pretrained(\"primary\")\n\n"
+    "`model.safetensors` holds all weights under logical names: `primary.*`, `secondary.*` (Hugging Face's names "
+    "behind the\n"
+    "prefix, and `projection`), `tabular.*`, `fusion.*`. `config.json` is Trident's, `manifest.json` lists files with "
+    "their checksums.\n";
+
+static tri_status write_card(tri_original *e, const char *folder) {
+    char path[TRI_PATH_MAX];
+    const char *text = tri__arena_print(&e->arena, card_form, (long long)e->elements,
+                                        (long long)tri__checkpoint_step(e->checkpoint), card_inputs(e),
+                                        e->settings.model.label_name, (long long)e->settings.model.num_classes);
+    TRI_TRY(tri__path_join(path, folder, "README.md"));
+    return tri__file_write(path, text, strlen(text));
+}
+
+static tri_status write_extras(void *context, const char *folder) {
+    tri_original *e = context;
+    TRI_TRY(tri__assets_save(&e->assets, folder));
+    for (int branch = 0; branch < tri__assets_encoders(&e->assets); branch++) {
+        char path[TRI_PATH_MAX];
+        TRI_TRY(tri__path_join(path, folder, tri__branch_name(branch)));
+        TRI_TRY(write_encoder(e, branch, path));
+    }
+    return write_card(e, folder);
+}
+
+static tri_status write_folder(tri_original *e, const char *folder) {
+    tri_json *config = tri__json_deep_copy(tri__checkpoint_config(e->checkpoint));
+    const tri_json *was = tri__checkpoint_state(e->checkpoint), *data = tri__json_get(was, "data"),
+                   *decision = tri__json_get(was, "decision"), *split = tri__json_get(was, "split");
+    tri_json *state = data || decision ? tri__json_object() : NULL;
+    int failed = tri__json_set_new(config, "model_type", tri__json_string("trimodal-bert"));
+    if (data) failed |= tri__json_set(state, "data", data); /* eval recognises the training table by it */
+    if (decision) failed |= tri__json_set(state, "decision", decision);
+    if (state && split) failed |= tri__json_set(state, "split", split);
+    tri_checkpoint_out out = {.folder = folder,
+                              .step = tri__checkpoint_step(e->checkpoint),
+                              .weights = e->weights,
+                              .n_weights = e->n_weights,
+                              .config = config,
+                              .preprocessing = tri__checkpoint_preprocessing(e->checkpoint),
+                              .state = state,
+                              .extras = write_extras,
+                              .context = e};
+    tri_status status = failed ? tri__fail(TRI_RESOURCE, "out of memory") : tri__checkpoint_export(&out);
+    tri__json_decref(config);
+    tri__json_decref(state);
+    return status;
+}
+
+/* Where one folder has the encoder of both texts. */
+static void note_sharing(const tri_assets *assets, tri_json *facts) {
+    if (assets->shares)
+        tri__json_set_new(facts, "shared",
+                          tri__json_string("primary/ is the encoder of both texts (share_encoders)"));
+}
+
+/* Other programs know no pattern: they read its key of config.json over, and attend to all keys. */
+static void note_pattern(const tri_encoder *encoder, tri_json *facts) {
+    if (encoder->pattern.mode != TRI_PATTERN_DENSE)
+        tri__json_set_new(facts, "note",
+                          tri__json_string("config.json has attention_pattern, which transformers ignores: there the "
+                                           "encoder attends to all keys, and its outputs differ"));
+}
+
+tri_status tri__serve_export(const tri_settings *settings, tri_json **facts) {
+    tri_original e = {0};
+    *facts = NULL;
+    tri_status status =
+        settings->checkpoint && settings->output_dir
+            ? tri__original_open(settings->checkpoint, CARD_ROOM, &e)
+            : tri__fail(
+                  TRI_USAGE,
+                  "export needs --checkpoint, a checkpoint or a run folder, and --output-dir, a folder to be made");
+    if (status == TRI_OK) status = write_folder(&e, settings->output_dir);
+    if (status == TRI_OK) {
+        *facts = tri__json_pack("{s:s, s:s, s:I, s:i, s:i}", "checkpoint", tri__checkpoint_path(e.checkpoint),
+                                "output_dir", settings->output_dir, "step",
+                                (tri_json_int)tri__checkpoint_step(e.checkpoint), "tensors", e.n_weights, "encoders",
+                                tri__assets_encoders(&e.assets));
+        if (!*facts) status = tri__fail(TRI_RESOURCE, "out of memory");
+        for (int branch = 0; branch < tri__assets_encoders(&e.assets) && *facts; branch++)
+            note_pattern(&e.assets.encoder[branch], *facts);
+        note_sharing(&e.assets, *facts);
+    }
+    tri__original_close(&e);
+    return status;
+}

@@ -1,0 +1,32 @@
+/* explain.h - why a model answers as it does.
+ *
+ *   explain      one row: by how much its class's probability falls where an input, or a word, is left out (occlusion)
+ *   importance   a table: by how much figures worsen where an input's values are permuted among the rows (Breiman 2001)
+ */
+#ifndef TRI_SERVE_EXPLAIN_EXPLAIN_H
+#define TRI_SERVE_EXPLAIN_EXPLAIN_H
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/stop.h"
+#include "settings/settings.h"
+
+enum { TRI_EXPLAIN_ROWS = 40 }; /* rows that are computed for one explained row, at most */
+
+typedef struct tri_explain_options {
+    int64_t first, rows;  /* explains so many rows from row `first` on, counted from 1 */
+    const char *label;    /* the class whose probability is explained; NULL: that which predict gives each row */
+    int64_t repeats;      /* importance: permutations of each input */
+    int64_t seed;
+} tri_explain_options;
+
+/* Called for each explained row, in order; docs/guide/explaining.md has the keys of `row`. */
+typedef tri_status tri_explained(void *context, const tri_json *row);
+/* Of settings->checkpoint on settings->data_path (of a folder: its test file, else valid). stop: may be NULL. */
+tri_status tri__serve_explain(const tri_settings *settings, const tri_explain_options *options, const tri_log *log,
+                              const tri_stop *stop, tri_explained *put, void *context);
+/* facts: a new reference. */
+tri_status tri__serve_importance(const tri_settings *settings, const tri_explain_options *options, const tri_log *log,
+                                 const tri_stop *stop, tri_json **facts);
+
+#endif

@@ -1,0 +1,183 @@
+/* importance.c - permutation importance: an input's values are dealt out among the rows anew, so that they say nothing
+ * about their row, and the figures are taken again. */
+#include "base/random.h"
+#include "data/dataset/field_values.h"
+#include "score/metrics.h"
+#include "serve/explain/explain.h"
+#include "serve/infer/table_rows.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Figures that are compared, and how they get worse. */
+static const struct {
+    const char *name;
+    size_t offset; /* in tri_scores */
+    int sign;      /* 1: worse is higher */
+} figures[] = {{"log_loss", offsetof(tri_scores, log_loss), 1},
+               {"accuracy", offsetof(tri_scores, accuracy), -1},
+               {"roc_auc", offsetof(tri_scores, roc_auc), -1}};
+enum { FIGURES = sizeof figures / sizeof *figures };
+
+typedef struct job {
+    tri_table_rows rows;
+    const tri_explain_options *options;
+    const tri_log *log;
+    const tri_stop *stop;
+    int64_t first, n;        /* rows of the table */
+    int32_t *label;          /* [n] */
+    tri_column_value *value; /* [n, n_columns] */
+    tri_row *row;            /* [n] */
+    tri_column_value *moved; /* [n, columns of the input] */
+    int64_t *order;          /* [n] */
+    float *probs;            /* [n, classes] */
+} job;
+
+static tri_status no_memory(void) { return tri__fail(TRI_RESOURCE, "out of memory for importances"); }
+
+static void close_job(job *j) {
+    free(j->label);
+    free(j->value);
+    free(j->row);
+    free(j->moved);
+    free(j->order);
+    free(j->probs);
+    tri__table_rows_close(&j->rows);
+}
+
+static tri_status refuse_label(const job *j, int64_t i, int column) {
+    char words[1024];
+    int64_t row = tri__table_row(&j->rows, j->first + i);
+    tri_field_text field = tri__table_field(j->rows.table, row, column);
+    return tri__field_fail(j->rows.table, row, column,
+                           tri__label_words(tri__model_preprocess(j->rows.model), field, words, sizeof words));
+}
+
+static tri_status take_rows(job *j, int label) {
+    const tri_preprocess *p = tri__model_preprocess(j->rows.model);
+    int columns = j->rows.n_columns;
+    for (int64_t i = 0; i < j->n; i++) {
+        tri_column_value *value = j->value + i * columns;
+        int64_t row = tri__table_row(&j->rows, j->first + i);
+        j->label[i] = tri__labels_class(p, tri__table_field(j->rows.table, row, label));
+        if (j->label[i] < 0) return refuse_label(j, i, label);
+        tri__table_rows_take(&j->rows, j->first + i, value);
+        j->row[i] = (tri_row){value, columns};
+    }
+    return tri__table_check(j->rows.table);
+}
+
+static tri_status open_job(job *j, const tri_settings *asked) {
+    int label;
+    TRI_TRY(tri__table_rows_open(asked, j->log, &j->rows));
+    TRI_TRY(tri__table_find(j->rows.table, tri__model_preprocess(j->rows.model)->label_name, &label));
+    int64_t rows = j->rows.n;
+    j->first = j->options->first - 1;
+    j->n = rows - j->first < j->options->rows ? rows - j->first : j->options->rows;
+    if (j->n < 2)
+        return tri__fail(TRI_DATA, "%s: %lld rows from row %lld on; values are permuted among at least 2",
+                         tri__table_path(j->rows.table), (long long)(j->n < 0 ? 0 : j->n), (long long)j->first + 1);
+    size_t n = (size_t)j->n, columns = (size_t)j->rows.n_columns;
+    j->label = malloc(n * sizeof *j->label);
+    j->value = malloc(n * columns * sizeof *j->value);
+    j->row = malloc(n * sizeof *j->row);
+    j->moved = malloc(n * columns * sizeof *j->moved);
+    j->order = malloc(n * sizeof *j->order);
+    j->probs = malloc(n * (size_t)j->rows.facts->n_classes * sizeof *j->probs);
+    if (!j->label || !j->value || !j->row || !j->moved || !j->order || !j->probs)
+        return tri__fail(TRI_RESOURCE, "out of memory for %lld rows", (long long)j->n);
+    return take_rows(j, label);
+}
+
+static tri_status score(job *j, double out[static FIGURES]) {
+    const tri_preprocess *p = tri__model_preprocess(j->rows.model);
+    const tri_label_set classes = {.n = p->n_classes, .label = p->label, .positive = j->rows.facts->positive,
+                                   .decision = j->rows.facts->decision};
+    tri_scores scores = {0};
+    TRI_TRY(tri__model_predict(j->rows.model, j->row, j->n, j->probs));
+    tri_status status = tri__scores(j->probs, j->label, j->n, &classes, &scores);
+    for (int f = 0; f < FIGURES; f++) out[f] = *(const double *)((const char *)&scores + figures[f].offset);
+    tri__scores_free(&scores);
+    return status;
+}
+
+/* Fisher-Yates, from the seed, the input and the repetition alone. */
+static void shuffle(job *j, int input, int64_t repeat) {
+    uint32_t id = tri__random_id("importance");
+    for (int64_t i = 0; i < j->n; i++) j->order[i] = i;
+    for (int64_t i = j->n - 1; i > 0; i--) {
+        tri_random r = tri__philox((uint32_t)j->options->seed, id, (uint32_t)i, (uint32_t)(i >> 32), (uint32_t)input,
+                                   (uint32_t)repeat);
+        int64_t k = (int64_t)((((uint64_t)r.word[0] << 32) | r.word[1]) % (uint64_t)(i + 1)), kept = j->order[i];
+        j->order[i] = j->order[k], j->order[k] = kept;
+    }
+}
+
+/* Figures with an input's columns permuted together; the rows are then as before. */
+static tri_status score_without(job *j, int index, int64_t repeat, double out[static FIGURES]) {
+    const tri_input *in = &j->rows.input[index];
+    int columns = j->rows.n_columns;
+    shuffle(j, index, repeat);
+    for (int k = 0; k < in->n; k++) {
+        int column = j->rows.member[in->first + k];
+        tri_column_value *kept = j->moved + (int64_t)k * j->n;
+        for (int64_t i = 0; i < j->n; i++) kept[i] = j->value[i * columns + column];
+        for (int64_t i = 0; i < j->n; i++) j->value[i * columns + column] = kept[j->order[i]];
+    }
+    tri_status status = score(j, out);
+    for (int k = 0; k < in->n; k++)
+        for (int64_t i = 0; i < j->n; i++)
+            j->value[i * columns + j->rows.member[in->first + k]] = j->moved[(int64_t)k * j->n + i];
+    return status;
+}
+
+/* By how much each figure worsens: mean and standard deviation over the repetitions. */
+static tri_status input_json(job *j, int index, const double base[static FIGURES], tri_json **out) {
+    const tri_input *in = &j->rows.input[index];
+    double sum[FIGURES] = {0}, squares[FIGURES] = {0}, n = (double)j->options->repeats;
+    for (int64_t repeat = 0; repeat < j->options->repeats; repeat++) {
+        double now[FIGURES];
+        TRI_TRY(tri__stop_check(j->stop, "permuting \"%s\"", in->name));
+        TRI_TRY(score_without(j, index, repeat, now));
+        for (int f = 0; f < FIGURES; f++) {
+            double worse = figures[f].sign * (now[f] - base[f]);
+            sum[f] += worse, squares[f] += worse * worse;
+        }
+    }
+    *out = tri__json_pack("{s:s, s:s}", "input", in->name, "kind", in->is_text ? "text" : "column");
+    for (int f = 0; f < FIGURES; f++) {
+        double mean = sum[f] / n, spread = n > 1 ? sqrt(fmax(0, (squares[f] - n * mean * mean) / (n - 1))) : 0;
+        tri__json_set_new(*out, figures[f].name, tri__json_pack("{s:f, s:f}", "worse", mean, "spread", spread));
+    }
+    return TRI_OK;
+}
+
+static tri_status importance(const tri_settings *asked, job *j, tri_json **facts) {
+    double base[FIGURES];
+    TRI_TRY(open_job(j, asked));
+    TRI_TRY(score(j, base));
+    tri_json *whole = tri__json_object(), *list = tri__json_array();
+    for (int f = 0; f < FIGURES; f++) tri__json_set_new(whole, figures[f].name, tri__json_real(base[f]));
+    *facts = tri__json_pack("{s:s, s:I, s:I, s:o, s:o}", "table", tri__table_path(j->rows.table), "rows",
+                            (tri_json_int)j->n, "repeats", (tri_json_int)j->options->repeats, "figures", whole,
+                            "inputs", list);
+    if (!*facts) return no_memory(); /* and the list is gone */
+    for (int i = 0; i < j->rows.n_inputs; i++) {
+        tri_json *input = NULL;
+        tri__say(j->log, TRI_LOG_INFO, "input %d of %d: \"%s\"", i + 1, j->rows.n_inputs, j->rows.input[i].name);
+        TRI_TRY(input_json(j, i, base, &input));
+        tri__json_append_new(list, input);
+    }
+    return tri__json_is_whole(*facts) ? TRI_OK : no_memory();
+}
+
+tri_status tri__serve_importance(const tri_settings *asked, const tri_explain_options *options, const tri_log *log,
+                                 const tri_stop *stop, tri_json **facts) {
+    job j = {.options = options, .log = log, .stop = stop};
+    *facts = NULL;
+    tri_status status = importance(asked, &j, facts);
+    if (status != TRI_OK) tri__json_decref(*facts), *facts = NULL;
+    close_job(&j);
+    return status;
+}

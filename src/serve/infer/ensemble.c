@@ -1,0 +1,202 @@
+/* ensemble.c - evaluation and prediction by one model, or by the mean of several: each member computes the whole table,
+ * one after the other, so that memory holds one of them. */
+#include "serve/infer/ensemble.h"
+
+#include "base/file.h"
+#include "engine/inputs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static tri_status no_memory(void) { return tri__fail(TRI_RESOURCE, "out of memory for an ensemble"); }
+
+tri_status tri__ensemble_read(const char *folder, tri_run_set *out) {
+    TRI_TRY(tri__run_set_read(folder, out));
+    if (out->kind != TRI_RUN_SET_SEEDS) tri__run_set_free(out);
+    return TRI_OK;
+}
+
+tri_status tri__ensemble_refuse(const char *folder, const char *what) {
+    tri_run_set ensemble;
+    TRI_TRY(tri__ensemble_read(folder, &ensemble));
+    if (!ensemble.n) return TRI_OK;
+    tri_status status = tri__fail(TRI_USAGE, "%s is an ensemble of %d models, and %s takes one: name a member, for "
+                                             "example %s",
+                                  folder, ensemble.n, what, ensemble.folder[0]);
+    tri__run_set_free(&ensemble);
+    return status;
+}
+
+/* ---- the mean ---- */
+
+void tri__mean_add(const float *probs, int64_t n, double *sum) {
+    for (int64_t i = 0; i < n; i++) sum[i] += (double)probs[i];
+}
+
+void tri__mean_take(const double *sum, int64_t n, int members, float *probs) {
+    for (int64_t i = 0; i < n; i++) probs[i] = (float)(sum[i] / members);
+}
+
+void tri__decision_add(const tri_decision *one, int i, tri_decision *sum) {
+    if (i == 0) *sum = *one;
+    else sum->has_threshold &= one->has_threshold && one->positive == sum->positive, sum->threshold += one->threshold;
+    sum->temperature = 1;
+}
+
+void tri__decision_take(int members, tri_decision *sum) {
+    sum->threshold /= members;
+    if (!sum->has_threshold) *sum = tri__decision_plain();
+}
+
+void tri__judged_free(tri_judged *judged) {
+    free(judged->probs);
+    free(judged->labels);
+    free(judged->weights);
+    *judged = (tri_judged){0};
+}
+
+static int are_same(char *const *a, int n, char *const *b, int m) {
+    if (n != m) return 0;
+    for (int i = 0; i < n; i++)
+        if (strcmp(a[i], b[i]) != 0) return 0;
+    return 1;
+}
+
+static tri_status other_classes(const tri_run_set *e, int member) {
+    return tri__fail(TRI_DATA, "%s and %s have different classes or read different rows: they cannot form an ensemble",
+                     e->folder[0], e->folder[member]);
+}
+
+/* ---- evaluation ---- */
+
+/* Evaluates member i and adds its probabilities to the sum, which the first one makes. */
+static tri_status eval_member(const tri_settings *asked, tri_world *world, const tri_log *log, const tri_run_set *e,
+                              int i, tri_judged *first, double **sum, tri_evaluation *out) {
+    tri_settings one = *asked; /* borrows its texts */
+    tri_evaluation made;
+    tri_judged judged = {0};
+    one.checkpoint = e->folder[i];
+    tri_status status = tri__eval_model(&one, 0, world, log, &made, &judged);
+    int64_t n = judged.n * judged.n_classes;
+    if (status == TRI_OK && i > 0 && judged.probs &&
+        (judged.n != first->n || memcmp(judged.labels, first->labels, (size_t)judged.n * sizeof *judged.labels) != 0 ||
+         !are_same(made.scores.label, made.scores.n_classes, out->member[0].scores.label,
+                   out->member[0].scores.n_classes)))
+        status = other_classes(e, i);
+    if (status == TRI_OK && i == 0 && !(*sum = calloc((size_t)n + 1, sizeof **sum))) status = no_memory();
+    if (status == TRI_OK && judged.probs) tri__mean_add(judged.probs, n, *sum);
+    tri__decision_add(&made.decision, i, &out->decision);
+    out->member[i].scores = made.scores;
+    made.scores = (tri_scores){0};
+    out->member[i].folder = strdup(e->folder[i]);
+    out->n_members = i + 1;
+    out->trained_on = made.trained_on > out->trained_on ? made.trained_on : out->trained_on;
+    if (!out->unseen) out->unseen = tri__json_incref(made.unseen); /* members have the same columns and values */
+    if (status == TRI_OK && !out->member[i].folder) status = no_memory();
+    tri__evaluation_free(&made);
+    if (i == 0) *first = judged;
+    else tri__judged_free(&judged);
+    return status;
+}
+
+/* The scores of the mean, whose members are calibrated. */
+static tri_status score(const tri_run_set *e, const double *sum, tri_judged *first, int64_t bootstrap, int threads,
+                        tri_evaluation *out) {
+    const tri_scores *one = &out->member[0].scores;
+    const tri_label_set classes = {.n = one->n_classes, .label = one->label, .weights = first->weights,
+                                   .positive = one->positive, .decision = &out->decision};
+    tri__mean_take(sum, first->n * first->n_classes, e->n, first->probs);
+    TRI_TRY(tri__scores(first->probs, first->labels, first->n, &classes, &out->scores));
+    out->before.log_loss = out->scores.log_loss;
+    out->before.ece = out->scores.reliability.ece, out->before.brier = out->scores.reliability.brier;
+    for (int i = 0; i < e->n; i++) out->scores.seconds += out->member[i].scores.seconds;
+    return tri__bootstrap(first->probs, first->labels, first->n, &classes, bootstrap, threads, &out->intervals);
+}
+
+static tri_status eval_members(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
+                               const tri_run_set *e, tri_evaluation *out) {
+    double *sum = NULL;
+    tri_judged first = {0};
+    *out = (tri_evaluation){.trained_on = -1, .member = calloc((size_t)e->n, sizeof *out->member)};
+    tri_status status = out->member ? TRI_OK : no_memory();
+    for (int i = 0; i < e->n && status == TRI_OK; i++)
+        status = eval_member(asked, world, log, e, i, &first, &sum, out);
+    tri__decision_take(e->n, &out->decision);
+    if (status == TRI_OK && first.probs) /* on the first rank */
+        status = score(e, sum, &first, bootstrap, tri__threads(asked), out);
+    tri__judged_free(&first);
+    free(sum);
+    return status;
+}
+
+/* Each fold's model by itself: with --part valid their rows differ. */
+static tri_status eval_folds(const tri_settings *asked, tri_world *world, const tri_log *log, const tri_run_set *e,
+                             tri_evaluation *out) {
+    *out = (tri_evaluation){.trained_on = -1, .folds = 1, .member = calloc((size_t)e->n, sizeof *out->member)};
+    tri_status status = out->member ? TRI_OK : no_memory();
+    for (int i = 0; i < e->n && status == TRI_OK; i++) {
+        tri_settings one = *asked; /* borrows its texts */
+        tri_evaluation made;
+        one.checkpoint = e->folder[i];
+        status = tri__eval_model(&one, 0, world, log, &made, NULL);
+        out->member[out->n_members].scores = made.scores;
+        made.scores = (tri_scores){0};
+        if (status == TRI_OK && !(out->member[out->n_members++].folder = strdup(e->folder[i]))) status = no_memory();
+        tri__evaluation_free(&made);
+    }
+    return status;
+}
+
+tri_status tri__serve_eval(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
+                           tri_evaluation *out) {
+    tri_run_set e;
+    *out = (tri_evaluation){0};
+    TRI_TRY(tri__run_set_read(asked->checkpoint, &e));
+    tri_status status = e.kind == TRI_RUN_SET_SEEDS   ? eval_members(asked, bootstrap, world, log, &e, out)
+                        : e.kind == TRI_RUN_SET_FOLDS ? eval_folds(asked, world, log, &e, out)
+                                                    : tri__eval_model(asked, bootstrap, world, log, out, NULL);
+    tri__run_set_free(&e);
+    return status;
+}
+
+/* ---- prediction ---- */
+
+/* Adds member i's probabilities; `out` keeps the first one's rows. */
+static tri_status predict_member(const tri_settings *asked, tri_world *world, const tri_predict_options *options,
+                                 const tri_log *log, const tri_run_set *e, int i, double **sum, tri_decision *decision,
+                                 tri_predictions *out) {
+    tri_settings one = *asked; /* borrows its texts */
+    const tri_predict_options bare = {.top_k = options->top_k};
+    tri_predictions made = {0};
+    one.checkpoint = e->folder[i];
+    tri_status status = tri__predict_model(&one, world, i ? &bare : options, log, i ? &made : out);
+    const tri_predictions *p = i ? &made : out;
+    int64_t n = p->n * p->n_classes;
+    if (status == TRI_OK && i == 0 && !(*sum = calloc((size_t)n + 1, sizeof **sum))) status = no_memory();
+    if (status == TRI_OK && i > 0 && (made.n != out->n || !are_same(made.label, made.n_classes, out->label,
+                                                                     out->n_classes)))
+        status = other_classes(e, i);
+    if (status == TRI_OK) tri__mean_add(p->probs, n, *sum);
+    if (status == TRI_OK) tri__decision_add(&p->decision, i, decision);
+    tri__predictions_free(&made);
+    return status;
+}
+
+tri_status tri__serve_predict(const tri_settings *asked, tri_world *world, const tri_predict_options *options,
+                              const tri_log *log, tri_predictions *out) {
+    tri_run_set e;
+    double *sum = NULL;
+    tri_decision decision = tri__decision_plain();
+    *out = (tri_predictions){0};
+    TRI_TRY(tri__ensemble_read(asked->checkpoint, &e));
+    if (!e.n) return tri__predict_model(asked, world, options, log, out);
+    tri_status status = TRI_OK;
+    for (int i = 0; i < e.n && status == TRI_OK; i++)
+        status = predict_member(asked, world, options, log, &e, i, &sum, &decision, out);
+    tri__decision_take(e.n, &decision);
+    out->decision = decision;
+    if (status == TRI_OK) tri__mean_take(sum, out->n * out->n_classes, e.n, out->probs);
+    free(sum);
+    tri__run_set_free(&e);
+    return status;
+}

@@ -1,0 +1,382 @@
+/* predict.c - evaluation and prediction of a table with one checkpoint. */
+#include "data/dataset/unseen.h"
+#include "data/dataset/field_values.h"
+#include "score/best.h"
+#include "engine/evaluate.h"
+#include "data/dataset/data_files.h"
+#include "engine/infer.h"
+#include "engine/inputs.h"
+#include "score/metrics.h"
+#include "data/dataset/training_rows.h"
+#include "serve/infer/ensemble.h"
+#include "serve/infer/model_checkpoint.h"
+#include "base/clock.h"
+#include "checkpoint/folders.h"
+#include "settings/forms.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct served {
+    tri_opened opened;
+    tri_dataset *data;
+    char table[TRI_PATH_MAX];     /* path of the data */
+    int positive;                 /* class that the figures belong to; -1: more than two classes */
+    float *probs;                 /* [n, classes] */
+    double seconds;
+    const tri_log *log;
+    int64_t done;                 /* rows */
+} served;
+
+static void close_served(served *v) {
+    free(v->probs);
+    tri__dataset_close(v->data);
+    tri__opened_close(&v->opened);
+}
+
+/* The table to read; of a part, the one that the model's run divided: a folder's training table. */
+static tri_status find_table(const tri_settings *asked, char out[static TRI_PATH_MAX]) {
+    tri_data_files files;
+    if (asked->part == TRI_PART_ASKED_ALL) return tri__data_scored(asked->data_path, out);
+    TRI_TRY(tri__data_files(asked->data_path, &files));
+    if (files.train[0]) return tri__path_join(out, "", files.train);
+    return tri__fail(TRI_NOINPUT, "%s: has no training table, whose part could be taken (--part)", asked->data_path);
+}
+
+/* What load_data takes. */
+typedef struct loading {
+    served *v;
+    tri_inputs inputs;
+    int need_labels;
+    int part; /* TRI_PART_ASKED_ALL, ... */
+} loading;
+
+static tri_status load_data(void *context) {
+    const loading *l = context;
+    const tri_opened *o = &l->v->opened;
+    if (l->part != TRI_PART_ASKED_ALL)
+        return tri__inputs_open_part(&l->inputs, l->v->table, o->preprocess,
+                                     (tri_rows_for)(l->part - TRI_PART_ASKED_TRAIN),
+                                     tri__json_get(tri__checkpoint_state(o->checkpoint), "split"), &l->v->data);
+    return tri__inputs_open(&l->inputs, l->v->table, l->v->opened.preprocess, l->need_labels, &l->v->data);
+}
+
+/* Counts rows that the model was trained on, in any file: all of them if the tables' digests are equal, else those that
+ * match the checkpoint's row hashes. An export has only the digest. */
+static tri_status count_trained(const served *v, const tri_log *log, int64_t *rows) {
+    static const char advice[] = "scores on rows that the model was trained on do not say how it does on others";
+    const tri_json *state = tri__checkpoint_state(v->opened.checkpoint), *hashes = tri__json_get(state, "trained_rows");
+    const char *trained = tri__json_string_value(tri__json_get(state, "data"));
+    char digest[24];
+    tri_trained sample = {0};
+    *rows = -1;
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)v->data->digest);
+    if (hashes) TRI_TRY(tri__trained_count(hashes, tri__checkpoint_path(v->opened.checkpoint), v->data, &sample));
+    if (trained && strcmp(digest, trained) == 0) sample = (tri_trained){v->data->n, v->data->n};
+    if (sample.seen) *rows = (int64_t)((double)sample.found * (double)v->data->n / (double)sample.seen + 0.5);
+    if (sample.found == v->data->n)
+        tri__say(log, TRI_LOG_WARN, "the model was trained on all %lld rows of %s: %s", (long long)*rows, v->table,
+                 advice);
+    else if (*rows > 0) /* a few are normal: e.g. rows without a text are often equal */
+        tri__say(log, 10 * *rows >= v->data->n ? TRI_LOG_WARN : TRI_LOG_INFO,
+                 "%s%lld of the %lld rows of %s equal rows that the model "
+                 "was trained on: %s",
+                 sample.seen < v->data->n ? "about " : "", (long long)*rows, (long long)v->data->n, v->table, advice);
+    return TRI_OK;
+}
+
+/* Opens the model and the data. */
+static tri_status open_served(const tri_settings *asked, tri_world *world, const tri_log *log, int need_labels,
+                              served *v) {
+    loading l = {.v = v, .need_labels = need_labels, .part = asked->part};
+    TRI_TRY(tri__opened_read(asked, world, &v->opened));
+    if (need_labels) TRI_TRY(tri__opened_positive(&v->opened, asked->model.positive_label, log, &v->positive));
+    TRI_TRY(find_table(asked, v->table));
+    TRI_TRY(tri__inputs_make(&v->opened.settings, &v->opened.assets, log, NULL, &l.inputs));
+    l.inputs.stop = log ? log->stop : NULL;
+    TRI_TRY(tri__place_load(&v->opened.place, l.inputs.cache[0] != 0, load_data, &l));
+    return tri__unseen_say(v->data->unseen, v->table, v->opened.preprocess, asked->allow_unknown,
+                           v->opened.place.rank ? NULL : log);
+}
+
+/* Finite weights may still be so large that their results are not. */
+static tri_status check_probs(const served *v) {
+    int classes = v->opened.preprocess->n_classes;
+    for (int64_t i = 0; i < v->data->n * classes; i++)
+        if (!isfinite(v->probs[i]))
+            return tri__fail(TRI_NOTFINITE,
+                             "%s: the probability of class \"%.40s\" in row %lld of the data is not finite",
+                             tri__checkpoint_path(v->opened.checkpoint), v->opened.preprocess->label[i % classes],
+                             (long long)(i / classes) + 1);
+    return TRI_OK;
+}
+
+/* Between batches, on every rank. */
+static tri_status count_rows(void *context) {
+    served *v = context;
+    int64_t batch = v->opened.settings.batch_size * tri__mesh_readers(&v->opened.place.mesh);
+    v->done = v->done + batch < v->data->n ? v->done + batch : v->data->n;
+    tri_status status = tri__log_rows(v->log, v->done, v->data->n);
+    if (status == TRI_STOPPED && v->opened.place.world) /* others may be in the next batch already */
+        tri_world_fail(v->opened.place.world, status, tri_error());
+    return status;
+}
+
+static tri_status compute(served *v, const tri_log *log) {
+    double begin = tri__clock();
+    const tri_settings *s = &v->opened.settings;
+    tri_counts max;
+    int replicas = tri__mesh_readers(&v->opened.place.mesh);
+    TRI_TRY(tri__largest_of(v->data, s->batch_size * replicas, replicas * tri__infer_microbatches(s, 0), s->max_tokens,
+                            s->model.max_sen_len, &max));
+    TRI_TRY(tri__opened_load(&v->opened, &max, v->data->digest));
+    v->probs = malloc((size_t)(v->data->n * v->opened.engine.model.n_classes + 1) * sizeof *v->probs);
+    if (!v->probs) return tri__fail(TRI_RESOURCE, "out of memory for %lld predictions", (long long)v->data->n);
+    v->log = log, v->done = 0;
+    v->opened.engine.between = count_rows, v->opened.engine.between_context = v;
+    TRI_TRY(tri__log_rows(log, 0, v->data->n));
+    TRI_TRY(tri__evaluate(&v->opened.engine, v->data, v->opened.settings.batch_size, v->probs));
+    TRI_TRY(check_probs(v));
+    v->seconds = tri__clock() - begin;
+    return TRI_OK;
+}
+
+/* Says what turns the model's probabilities into an answer; nothing where they are the answer. */
+static void say_decision(const tri_log *log, const served *v) {
+    const tri_decision *d = &v->opened.decision;
+    const tri_json *at = tri__json_get(v->opened.fitted, "step");
+    int64_t step = tri__checkpoint_step(v->opened.checkpoint);
+    char from[160] = "";
+    if (d->has_threshold)
+        snprintf(from, sizeof from, ", label %.80s from a probability of %.4g on",
+                 v->opened.preprocess->label[d->positive], d->threshold);
+    if (d->has_threshold || d->temperature != 1)
+        tri__say(log, TRI_LOG_INFO, "temperature %.4g%s", d->temperature, from);
+    if (tri__json_is_integer(at) && tri__json_integer_value(at) != step)
+        tri__say(log, TRI_LOG_WARN,
+                 "temperature and threshold were fitted at step %lld, and this checkpoint is of step %lld, after which "
+                 "there was no validation",
+                 (long long)tri__json_integer_value(at), (long long)step);
+}
+
+/* Prints which checkpoint is used; for a run folder, also why. */
+static void say_model(const tri_log *log, const char *asked, const served *v) {
+    int64_t best = -1;
+    const char *path = tri__checkpoint_path(v->opened.checkpoint), *last = strrchr(path, '/');
+    int chosen = strncmp(asked, path, strlen(asked)) == 0 && strstr(path + strlen(asked), "checkpoint-") != NULL;
+    char run[TRI_PATH_MAX];
+    snprintf(run, sizeof run, "%.*s", last ? (int)(last - path) : 0, path);
+    if (chosen) (void)tri__checkpoint_best(run, &best);
+    int is_best = chosen && best == tri__checkpoint_step(v->opened.checkpoint);
+    int is_trial = chosen && strchr(path + strlen(asked) + 1, '/') != NULL; /* asked for a sweep */
+    tri__say(log, TRI_LOG_INFO, "%s%s%s%s", path,
+             !chosen ? "" : is_best ? ", the best of the run by validation " : ", the newest of the run",
+             is_best ? tri__best_name((tri_best_by)v->opened.settings.best_by) : "",
+             is_trial ? ", which is the sweep's best trial" : "");
+    say_decision(log, v);
+}
+
+/* Applies the temperature to the model's probabilities. */
+static void calibrate(served *v) {
+    tri__decision_apply(&v->opened.decision, v->probs, v->data->n, v->opened.preprocess->n_classes);
+}
+
+/* Figures before and after the temperature, and how far they can be believed. */
+static tri_status score(served *v, const tri_label_set *classes, int64_t bootstrap, tri_evaluation *out) {
+    const int32_t *labels = v->data->labels;
+    int threads = tri__threads(&v->opened.settings);
+    tri_scores *scores = &out->scores;
+    TRI_TRY(tri__scores(v->probs, labels, v->data->n, classes, scores));
+    out->before.log_loss = scores->log_loss;
+    out->before.ece = scores->reliability.ece, out->before.brier = scores->reliability.brier;
+    if (v->opened.decision.temperature != 1 || v->opened.decision.has_threshold) {
+        const tri_label_set decided = {classes->n, classes->label, classes->weights, classes->positive,
+                                       &v->opened.decision};
+        tri__scores_free(scores);
+        calibrate(v);
+        TRI_TRY(tri__scores(v->probs, labels, v->data->n, &decided, scores));
+        return tri__bootstrap(v->probs, labels, v->data->n, &decided, bootstrap, threads, &out->intervals);
+    }
+    return tri__bootstrap(v->probs, labels, v->data->n, classes, bootstrap, threads, &out->intervals);
+}
+
+static tri_status evaluate(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
+                           served *v, tri_evaluation *out) {
+    TRI_TRY(open_served(asked, world, log, 1, v));
+    TRI_TRY(compute(v, log));
+    if (v->data->n == 0) return tri__fail(TRI_DATA, "%s: no rows to evaluate", asked->data_path);
+    if (v->opened.place.rank > 0) return TRI_OK;
+    say_model(log, asked->checkpoint, v);
+    const tri_reals *weights = &v->opened.settings.model.class_weights;
+    const tri_label_set classes = {.n = v->opened.preprocess->n_classes,
+                                   .label = v->opened.preprocess->label,
+                                   .weights = weights->n ? weights->at : NULL,
+                                   .positive = v->positive};
+    TRI_TRY(score(v, &classes, bootstrap, out));
+    out->decision = v->opened.decision;
+    out->fitted = tri__json_deep_copy(v->opened.fitted);
+    out->unseen = v->data->unseen ? tri__json_deep_copy(v->data->unseen) : tri__json_array();
+    if ((v->opened.fitted && !out->fitted) || !out->unseen) return tri__fail(TRI_RESOURCE, "out of memory");
+    out->scores.seconds = v->seconds;
+    return count_trained(v, log, &out->trained_on);
+}
+
+/* What an ensemble takes of a member. */
+static tri_status keep_judged(served *v, tri_judged *kept) {
+    const tri_reals *weights = &v->opened.settings.model.class_weights;
+    size_t rows = (size_t)v->data->n, classes = (size_t)v->opened.preprocess->n_classes;
+    *kept = (tri_judged){.n = v->data->n, .n_classes = (int)classes, .probs = v->probs,
+                         .labels = malloc(rows * sizeof *kept->labels),
+                         .weights = weights->n ? malloc(classes * sizeof *kept->weights) : NULL};
+    v->probs = NULL;
+    if (!kept->labels || (weights->n && !kept->weights)) {
+        tri__judged_free(kept);
+        return tri__fail(TRI_RESOURCE, "out of memory");
+    }
+    memcpy(kept->labels, v->data->labels, rows * sizeof *kept->labels);
+    if (weights->n) memcpy(kept->weights, weights->at, classes * sizeof *kept->weights);
+    return TRI_OK;
+}
+
+tri_status tri__eval_model(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
+                           tri_evaluation *out, tri_judged *kept) {
+    served *v = calloc(1, sizeof *v); /* large */
+    *out = (tri_evaluation){0};
+    if (!v) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = evaluate(asked, bootstrap, world, log, v, out);
+    if (status == TRI_OK && kept && v->opened.place.rank == 0) status = keep_judged(v, kept);
+    close_served(v);
+    free(v);
+    return status;
+}
+
+void tri__evaluation_free(tri_evaluation *evaluation) {
+    for (int i = 0; i < evaluation->n_members; i++) {
+        tri__scores_free(&evaluation->member[i].scores);
+        free(evaluation->member[i].folder);
+    }
+    free(evaluation->member);
+    tri__scores_free(&evaluation->scores);
+    tri__intervals_free(&evaluation->intervals);
+    tri__json_decref(evaluation->fitted);
+    tri__json_decref(evaluation->unseen);
+    *evaluation = (tri_evaluation){0};
+}
+
+/* --keep: columns of the table by name, or all. */
+static tri_status find_kept(const tri_texts *keep, tri_predictions *out) {
+    int all = keep->n == 1 && strcmp(keep->at[0], "all") == 0, n = all ? tri__table_columns(out->table) : keep->n;
+    out->column = malloc(((size_t)n + 1) * sizeof *out->column);
+    if (!out->column) return tri__fail(TRI_RESOURCE, "out of memory");
+    for (; out->n_columns < n; out->n_columns++) {
+        int *column = &out->column[out->n_columns];
+        const char *name = all ? tri__table_name(out->table, out->n_columns) : keep->at[out->n_columns];
+        TRI_TRY(tri__table_find(out->table, name, column));
+        for (int i = 0; i < out->n_columns; i++)
+            if (out->column[i] == *column) return tri__fail(TRI_USAGE, "--keep names \"%s\" twice", keep->at[i]);
+    }
+    return TRI_OK;
+}
+
+/* Finds the table's rows that are in the data: those whose numbers can be parsed, as when the data was made. A part of
+ * the table has labels, too, and some of these rows. */
+static tri_status find_rows(const served *v, tri_predictions *out) {
+    tri_fields fields;
+    const int64_t *part = v->data->row;
+    int64_t rows = tri__table_rows(out->table), n = 0;
+    float *numbers = malloc(((size_t)v->opened.preprocess->width + 1) * sizeof *numbers);
+    out->row = malloc(((size_t)rows + 1) * sizeof *out->row);
+    tri_status status = numbers && out->row ? tri__fields_find(out->table, v->opened.preprocess, part != NULL, &fields)
+                                            : tri__fail(TRI_RESOURCE, "out of memory");
+    for (int64_t row = 0; status == TRI_OK && row < rows; row++) {
+        tri_bad_field bad;
+        int is_labelled = !part || tri__labels_class(fields.preprocess,
+                                                     tri__table_field(out->table, row, fields.label)) >= 0;
+        if (is_labelled && tri__fields_numbers(&fields, row, numbers, &bad)) out->row[n++] = row;
+        tri__rows_passed(out->table, row);
+    }
+    if (status == TRI_OK) tri__fields_free(&fields);
+    free(numbers);
+    if (status == TRI_OK) status = tri__table_check(out->table);
+    for (int64_t i = 0; part && i < v->data->n && part[i] < n; i++) out->row[i] = out->row[part[i]];
+    int is_same = part ? !v->data->n || part[v->data->n - 1] < n : n == v->data->n;
+    if (status == TRI_OK && !is_same)
+        status = tri__fail(TRI_IO, "%s changed while it was read; start again when it is complete",
+                           tri__table_path(out->table));
+    return status;
+}
+
+/* Finds the columns and rows that predictions are joined with. Called before computing, so that a missing column fails
+ * early. */
+static tri_status join(const served *v, const tri_settings *asked, const tri_texts *keep, tri_predictions *out) {
+    char file[TRI_PATH_MAX];
+    if (!keep->n && asked->bad_rows == TRI_BAD_ROWS_FAIL && !v->data->row) return TRI_OK;
+    tri_table_options options = {.threads = tri__threads(&v->opened.settings),
+                                 .bad_rows = (tri_bad_rows)asked->bad_rows};
+    TRI_TRY(tri__separator_parse(v->opened.settings.separator, &options.separator));
+    TRI_TRY(find_table(asked, file));
+    TRI_TRY(tri__table_open(file, &options, &out->table));
+    TRI_TRY(find_kept(keep, out));
+    return find_rows(v, out);
+}
+
+static tri_status predict(const tri_settings *asked, tri_world *world, const tri_predict_options *options,
+                          const tri_log *log, served *v, tri_predictions *out) {
+    TRI_TRY(open_served(asked, world, log, 0, v));
+    if (options->top_k > v->opened.preprocess->n_classes)
+        return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)options->top_k,
+                         v->opened.preprocess->n_classes);
+    if (v->opened.place.rank == 0) TRI_TRY(join(v, asked, &options->keep, out));
+    TRI_TRY(compute(v, log));
+    if (v->opened.place.rank > 0) return TRI_OK;
+    calibrate(v);
+    say_model(log, asked->checkpoint, v);
+    return TRI_OK;
+}
+
+tri_status tri__predict_model(const tri_settings *asked, tri_world *world, const tri_predict_options *options,
+                              const tri_log *log, tri_predictions *out) {
+    served *v = calloc(1, sizeof *v);
+    *out = (tri_predictions){0};
+    if (!v) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = predict(asked, world, options, log, v, out);
+    if (status == TRI_OK) {
+        tri_preprocess *made = v->opened.preprocess;
+        out->n = v->data->n, out->n_classes = made->n_classes, out->label = made->label, out->probs = v->probs,
+        out->decision = v->opened.decision;
+        made->label = NULL; /* now owned by `out` */
+        made->n_classes = 0;
+        v->probs = NULL;
+    }
+    close_served(v);
+    free(v);
+    return status;
+}
+
+tri_status tri__part_rows(const tri_settings *asked, const tri_log *log, tri_table **table, int64_t **row, int64_t *n) {
+    served *v = calloc(1, sizeof *v);
+    tri_predictions found = {0};
+    if (!v) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = open_served(asked, NULL, log, 0, v);
+    if (status == TRI_OK) status = join(v, asked, &(const tri_texts){0}, &found);
+    if (status == TRI_OK) {
+        *table = found.table, *row = found.row, *n = v->data->n;
+        found.table = NULL, found.row = NULL;
+    }
+    tri__predictions_free(&found);
+    close_served(v);
+    free(v);
+    return status;
+}
+
+void tri__predictions_free(tri_predictions *predictions) {
+    for (int i = 0; i < predictions->n_classes; i++) free(predictions->label[i]);
+    free(predictions->label);
+    free(predictions->probs);
+    tri__table_close(predictions->table);
+    free(predictions->row);
+    free(predictions->column);
+    *predictions = (tri_predictions){0};
+}

@@ -1,0 +1,159 @@
+/* info.c - what the server says about its models: GET /info, POST /tokenize; and the example of a request. */
+#include "serve/server/server_parts.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static tri_json *texts_json(const char *const *text, int n) {
+    tri_json *list = tri__json_array();
+    for (int i = 0; i < n; i++) tri__json_append_new(list, tri__json_string(text[i]));
+    return list;
+}
+
+/* How many values of requests training did not have, and examples. */
+static tri_json *unseen_json(tri_server *server, const tri_live *live, int column) {
+    tri_unseen unseen;
+    tri_json *examples = tri__json_array();
+    tri__live_unseen(server, live, column, &unseen);
+    for (int i = 0; i < unseen.n_examples; i++) tri__json_append_new(examples, tri__json_string(unseen.example[i]));
+    return tri__json_pack("{s:I, s:o}", "values", (tri_json_int)unseen.unseen, "examples", examples);
+}
+
+/* The columns that the model reads: name, kind, and for a category its values, and those that it does not know. */
+static tri_json *columns_json(tri_server *server, const tri_live *live) {
+    const tri_model_facts *facts = live->facts;
+    tri_json *list = tri__json_array();
+    for (int t = 0; t < facts->n_texts; t++)
+        for (int i = 0; i < facts->n_text_columns[t]; i++)
+            tri__json_append_new(list, tri__json_pack("{s:s, s:s}", "name", facts->text[t][i], "kind", "text"));
+    for (int c = 0; c < facts->n_columns; c++) {
+        const char *const *category = facts->category[c];
+        char words[TRI_FORM_WORDS];
+        const tri_value_form *form = facts->form[c];
+        tri_json *column = tri__json_pack("{s:s, s:s}", "name", facts->column[c], "kind",
+                                          category                       ? "category"
+                                          : form->kind == TRI_FORM_DATE ? "date"
+                                                                        : "number");
+        if (form->kind) tri__json_set_new(column, "form", tri__json_string(tri__form_words(form, words)));
+        if (category) {
+            tri__json_set_new(column, "values", texts_json(category, facts->n_categories[c]));
+            tri__json_set_new(column, "unseen", unseen_json(server, live, c));
+        }
+        tri__json_append_new(list, column);
+    }
+    return list;
+}
+
+tri_json *tri__example_row(const tri_model_facts *facts) {
+    static const char *const words[2] = {"Lovely, I would buy it again", "Just right"};
+    tri_json *row = tri__json_object();
+    for (int t = 0; t < facts->n_texts; t++)
+        for (int i = 0; i < facts->n_text_columns[t]; i++)
+            tri__json_set_new(row, facts->text[t][i], tri__json_string(words[t]));
+    for (int c = 0; c < facts->n_columns; c++) {
+        const char *const *category = facts->category[c];
+        const tri_value_form *form = facts->form[c];
+        const char *text = category && facts->n_categories[c] ? category[0]
+                           : form->unit[0] == '%'             ? "1%"
+                           : form->kind != TRI_FORM_DATE      ? NULL
+                           : form->clock                      ? "08:30"
+                           : form->zoned                      ? "2024-12-31T08:30Z"
+                                                              : "2024-12-31";
+        tri__json_set_new(row, facts->column[c], text ? tri__json_string(text) : tri__json_integer(1));
+    }
+    return row;
+}
+
+static tri_json *labels_json(const tri_model_facts *facts) {
+    tri_json *id2label = tri__json_object(), *label2id = tri__json_object();
+    for (int c = 0; c < facts->n_classes; c++) {
+        char id[16];
+        snprintf(id, sizeof id, "%d", c);
+        tri__json_set_new(id2label, id, tri__json_string(facts->label[c]));
+        tri__json_set_new(label2id, facts->label[c], tri__json_integer(c));
+    }
+    return tri__json_pack("{s:{s:o, s:o}}", "classifier", "id2label", id2label, "label2id", label2id);
+}
+
+/* Members of text-embeddings-inference first, then ours. */
+static tri_json *info_json(tri_server *server, const tri_served *served, const tri_live *live) {
+    const tri_server_options *options = &server->options;
+    const tri_model_facts *facts = live->facts;
+    tri_json *names = tri__json_array();
+    for (int i = 0; i < options->n_models; i++) tri__json_append_new(names, tri__json_string(server->served[i].name));
+    tri_json *info = tri__json_pack(
+        "{s:s, s:n, s:s, s:o, s:i, s:i, s:I, s:n, s:I, s:b, s:i, s:s}", "model_id", served->name, "model_sha",
+        "model_dtype", facts->precision, "model_type", labels_json(facts), "max_concurrent_requests",
+        options->http.max_requests, "max_input_length", facts->max_len, "max_batch_tokens",
+        (tri_json_int)options->batching.max_batch_tokens, "max_batch_requests", "max_client_batch_size",
+        (tri_json_int)options->max_rows, "auto_truncate", options->auto_truncate, "tokenization_workers",
+        options->http.threads, "version", tri_version());
+    tri_json *more = tri__json_pack(
+        "{s:o, s:s, s:I, s:s, s:I, s:I, s:o, s:o, s:o}", "models", names, "checkpoint", facts->path, "step",
+        (tri_json_int)facts->step, "device", facts->device, "parameters", (tri_json_int)facts->parameters, "bytes",
+        (tri_json_int)facts->bytes, "labels", texts_json(facts->label, facts->n_classes), "columns",
+        columns_json(server, live), "example", tri__example_row(facts));
+    if (facts->positive >= 0)
+        tri__json_set_new(more, "positive_label", tri__json_string(facts->label[facts->positive]));
+    const tri_decision *d = facts->decision;
+    tri__json_set_new(more, "temperature", tri__json_real(d->temperature));
+    tri__json_set_new(more, "threshold", d->has_threshold ? tri__json_real(d->threshold) : tri__json_null());
+    if (d->has_threshold) tri__json_set_new(more, "threshold_label", tri__json_string(facts->label[d->positive]));
+    tri__json_update(info, more);
+    tri__json_decref(more);
+    return info;
+}
+
+static void reply_json(tri_exchange *exchange, tri_json *value) {
+    char *line = value ? tri__json_line(value) : NULL;
+    tri__exchange_reply(exchange, 200, "application/json", line, line ? strlen(line) : 0);
+    tri__json_decref(value);
+}
+
+void tri__handle_info(void *context, tri_exchange *exchange) {
+    tri_server *server = context;
+    tri_served *served = tri__server_find(server, exchange, tri__exchange_query(exchange, "model"));
+    if (!served) return;
+    tri_live *live = tri__server_use(server, served);
+    tri_json *info = info_json(server, served, live);
+    tri__server_release(server, live);
+    reply_json(exchange, info);
+}
+
+/* For each row the ids of each text. */
+static tri_json *tokens_json(const tri_model_facts *facts, const tri_encoded *encoded) {
+    tri_json *rows = tri__json_array();
+    for (int64_t row = 0; row < tri__encoded_rows(encoded); row++) {
+        tri_json *texts = tri__json_array();
+        for (int t = 0; t < facts->n_texts; t++) {
+            const int32_t *ids;
+            int n = tri__encoded_ids(encoded, row, t, &ids);
+            tri_json *list = tri__json_array();
+            for (int i = 0; i < n; i++) tri__json_append_new(list, tri__json_integer(ids[i]));
+            tri__json_append_new(texts, tri__json_pack("{s:o, s:o}", "columns",
+                                                       texts_json(facts->text[t], facts->n_text_columns[t]), "ids",
+                                                       list));
+        }
+        tri__json_append_new(rows, texts);
+    }
+    return rows;
+}
+
+void tri__handle_tokenize(void *context, tri_exchange *exchange) {
+    tri_server *server = context;
+    tri_served *served = tri__server_find(server, exchange, tri__exchange_query(exchange, "model"));
+    if (!served) return;
+    tri_live *live = tri__server_use(server, served);
+    tri_ask ask;
+    tri_wire_form form;
+    tri_encoded *encoded;
+    if (tri__ask_take(server, exchange, live, &tri__protocol_tei, &ask, &form, &encoded)) {
+        reply_json(exchange, tokens_json(live->facts, encoded));
+        tri__encoded_free(encoded);
+        tri__ask_free(&ask);
+    }
+    tri__server_release(server, live);
+}

@@ -1,0 +1,121 @@
+/* json_rows.c - rows of column values from JSON. A value is a string, a number, true, false, or null for a missing
+ * one, as in a table of JSON lines. */
+#include "serve/server/server_parts.h"
+
+#include "data/table/value_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NUMBER = 32 }; /* bytes of a number's text */
+
+void tri__row_set_free(tri_row_set *rows) {
+    free(rows->row);
+    free(rows->value);
+    free(rows->text);
+    tri__json_decref(rows->document);
+    *rows = (tri_row_set){0};
+}
+
+/* A number or truth value as the text that a binary table has for it. */
+static size_t put_number(const tri_json *value, char *out) {
+    if (tri__json_is_boolean(value)) return tri__boolean_text(tri__json_is_true(value), out);
+    if (tri__json_is_integer(value)) return tri__integer_text(tri__json_integer_value(value), out);
+    return tri__double_text(tri__json_real_value(value), out);
+}
+
+/* Rows, and values and numbers in them. */
+static tri_status count(const tri_json *list, const char *where, const char *text_column, size_t *values,
+                        size_t *numbers) {
+    const tri_json *item, *value;
+    const char *key;
+    size_t i;
+    *values = *numbers = 0;
+    tri__json_each(list, i, item) {
+        if (tri__json_is_string(item) && text_column) {
+            ++*values;
+            continue;
+        }
+        if (!tri__json_is_object(item))
+            return tri__fail(TRI_USAGE, "%s, row %zu: an object {\"column\": value, ...} is expected%s", where, i + 1,
+                             text_column ? ", or a text" : "");
+        tri__json_each_member(item, key, value) {
+            if (tri__json_is_object(value) || tri__json_is_array(value))
+                return tri__fail(TRI_USAGE, "%s, row %zu, column \"%.100s\": %s; a text, a number, true, false or null "
+                                 "is expected", where, i + 1, key, tri__json_is_array(value) ? "a list" : "an object");
+            ++*values;
+            *numbers += tri__json_is_number(value) || tri__json_is_boolean(value);
+        }
+    }
+    return TRI_OK;
+}
+
+static void fill_value(const tri_json *value, const char *column, char **text, tri_column_value *out) {
+    *out = (tri_column_value){.column = column};
+    if (tri__json_is_string(value)) {
+        out->value = tri__json_string_value(value), out->length = tri__json_string_length(value);
+    } else if (!tri__json_is_null(value)) {
+        out->value = *text, out->length = put_number(value, *text);
+        out->number = tri__json_is_number(value);
+        *text += NUMBER;
+    }
+}
+
+tri_status tri__rows_of_json(const tri_json *list, const char *where, const char *text_column, tri_row_set *out) {
+    size_t values, numbers, n = tri__json_size(list), i;
+    const tri_json *item, *value;
+    const char *key;
+    *out = (tri_row_set){0};
+    TRI_TRY(count(list, where, text_column, &values, &numbers));
+    *out = (tri_row_set){.row = malloc((n + 1) * sizeof *out->row), .n = (int64_t)n,
+                      .value = malloc((values + 1) * sizeof *out->value), .text = malloc(numbers * NUMBER + 1),
+                      .document = tri__json_incref((tri_json *)list)};
+    if (!out->row || !out->value || !out->text) {
+        tri__row_set_free(out);
+        return tri__fail(TRI_RESOURCE, "out of memory for %zu rows", n);
+    }
+    tri_column_value *to = out->value;
+    char *text = out->text;
+    tri__json_each(list, i, item) {
+        tri_row *row = &out->row[i];
+        row->value = to;
+        if (tri__json_is_string(item)) fill_value(item, text_column, &text, to++);
+        else tri__json_each_member(item, key, value) fill_value(value, key, &text, to++);
+        row->n = (int)(to - row->value);
+    }
+    return TRI_OK;
+}
+
+/* The rows of a body as a JSON list; blank lines are left out. */
+static tri_status read_lines(const char *body, size_t length, tri_json *list) {
+    int line = 1;
+    for (size_t at = 0; at < length; line++) {
+        const char *begin = body + at, *end = memchr(begin, '\n', length - at);
+        size_t n = end ? (size_t)(end - begin) : length - at;
+        char name[32];
+        tri_json *object;
+        at += n + 1;
+        while (n && memchr(" \t\r", begin[n - 1], 3)) n--;
+        if (!n) continue;
+        snprintf(name, sizeof name, "line %d", line);
+        TRI_TRY(tri__json_parse(begin, n, name, TRI_DATA, &object));
+        if (tri__json_append_new(list, object)) return tri__fail(TRI_RESOURCE, "out of memory");
+    }
+    return TRI_OK;
+}
+
+tri_status tri__rows_of_lines(const char *body, size_t length, tri_row_set *out) {
+    tri_json *list = tri__json_array();
+    *out = (tri_row_set){0};
+    tri_status status = list ? read_lines(body, length, list) : tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK) status = tri__rows_of_json(list, "JSON lines", NULL, out);
+    tri__json_decref(list);
+    return status;
+}
+
+void tri__ask_free(tri_ask *ask) {
+    tri__row_set_free(&ask->rows);
+    free(ask->id);
+    *ask = (tri_ask){0};
+}

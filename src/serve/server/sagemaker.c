@@ -1,0 +1,57 @@
+/* sagemaker.c - POST /invocations, as SageMaker's containers answer it: rows as JSON (the shape of /predict),
+ * JSON lines or CSV by Content-Type; the answer by Accept: JSON as /predict, or the lines that `trident predict`
+ * writes. */
+#include "serve/server/server_parts.h"
+
+#include <string.h>
+
+static void put_csv_field(tri_buffer *out, const char *prefix, const char *text) {
+    int quoted = strpbrk(text, ",\"\r\n") != NULL;
+    tri__buffer_put(out, "%s%s", quoted ? "\"" : "", prefix);
+    for (; *text; text++) tri__buffer_put(out, *text == '"' ? "\"\"" : "%c", *text);
+    if (quoted) tri__buffer_add(out, "\"", 1);
+}
+
+static void put_csv(const tri_prediction *told, tri_buffer *out) {
+    const tri_model_facts *facts = told->facts;
+    tri__buffer_put(out, "label");
+    for (int c = 0; c < facts->n_classes; c++) {
+        tri__buffer_add(out, ",", 1);
+        put_csv_field(out, "prob_", facts->label[c]);
+    }
+    tri__buffer_add(out, "\n", 1);
+    for (int64_t i = 0; i < told->rows; i++) {
+        const float *probs = told->probs + i * facts->n_classes;
+        put_csv_field(out, "", facts->label[tri__decision_class(facts->decision, probs, facts->n_classes)]);
+        for (int c = 0; c < facts->n_classes; c++) {
+            tri__buffer_add(out, ",", 1);
+            tri__put_probability(out, probs[c]);
+        }
+        tri__buffer_add(out, "\n", 1);
+    }
+}
+
+static void put_line(const tri_prediction *told, const float *probs, tri_buffer *out) {
+    const tri_model_facts *facts = told->facts;
+    const char *label = facts->label[tri__decision_class(facts->decision, probs, facts->n_classes)];
+    tri__buffer_put(out, "{\"label\":");
+    tri__buffer_json(out, label, strlen(label));
+    tri__buffer_put(out, ",\"probabilities\":{");
+    for (int c = 0; c < facts->n_classes; c++) {
+        if (c) tri__buffer_add(out, ",", 1);
+        tri__buffer_json(out, facts->label[c], strlen(facts->label[c]));
+        tri__buffer_add(out, ":", 1);
+        tri__put_probability(out, probs[c]);
+    }
+    tri__buffer_put(out, "}}\n");
+}
+
+static size_t render(const tri_prediction *told, tri_buffer *out) {
+    if (told->form == TRI_ROWS_CSV) put_csv(told, out);
+    else if (told->form == TRI_ROWS_JSON) tri__protocol_tei.render(told, out);
+    else
+        for (int64_t i = 0; i < told->rows; i++) put_line(told, told->probs + i * told->facts->n_classes, out);
+    return 0;
+}
+
+const tri_protocol tri__protocol_sagemaker = {.parse = tri__tei_parse, .render = render, .by_accept = 1};

@@ -1,0 +1,265 @@
+/* server.c - models on the wire: start, the table of routes, reload, close. */
+#include "serve/server/server_parts.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "web/pages.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- models ---- */
+
+tri_served *tri__server_find(tri_server *server, tri_exchange *exchange, const char *name) {
+    if (!name || !*name) return &server->served[0];
+    for (int i = 0; i < server->options.n_models; i++)
+        if (!strcmp(server->served[i].name, name)) return &server->served[i];
+    const char *near = tri__text_nearest(name, server->options.name, server->options.n_models);
+    tri__exchange_error(exchange, 404, "Validation", "there is no model \"%.100s\"; %s \"%s\"", name,
+                        near ? "did you mean" : "there is", near ? near : server->served[0].name);
+    return NULL;
+}
+
+tri_live *tri__server_use(tri_server *server, tri_served *served) {
+    pthread_mutex_lock(&server->mutex);
+    tri_live *live = served->live;
+    live->users++;
+    pthread_mutex_unlock(&server->mutex);
+    return live;
+}
+
+void tri__server_release(tri_server *server, tri_live *live) {
+    pthread_mutex_lock(&server->mutex);
+    if (--live->users == 0) pthread_cond_broadcast(&server->unused);
+    pthread_mutex_unlock(&server->mutex);
+}
+
+/* The only column of text, for which a row may be a bare string. */
+static const char *only_text(const tri_model_facts *facts) {
+    return facts->n_texts == 1 && facts->n_text_columns[0] == 1 ? facts->text[0][0] : NULL;
+}
+
+static void unload(tri_live *live) {
+    if (!live) return;
+    tri__model_close(live->model);
+    free(live->unseen);
+    free(live);
+}
+
+/* polite: other models run meanwhile. */
+static tri_status load(const tri_server *server, const tri_served *served, int polite, tri_live **out) {
+    tri_settings asked = *server->options.asked;
+    tri_batching batching = server->options.batching;
+    tri_live *live = calloc(1, sizeof *live);
+    *out = NULL;
+    if (!live) return tri__fail(TRI_RESOURCE, "out of memory");
+    asked.checkpoint = (char *)served->run;
+    batching.polite = polite;
+    tri_status status = tri__model_open(&asked, &batching, server->log, &live->model);
+    if (status != TRI_OK) {
+        free(live);
+        return status;
+    }
+    live->facts = tri__model_facts(live->model);
+    live->text_column = only_text(live->facts);
+    status = tri__live_unseen_make(live);
+    if (status == TRI_OK) *out = live;
+    else unload(live);
+    return status;
+}
+
+/* ---- routes ---- */
+
+static void predict(void *context, tri_exchange *exchange) {
+    tri_served *served = tri__server_find(context, exchange, tri__exchange_query(exchange, "model"));
+    if (served) tri__job_start(context, exchange, served, &tri__protocol_tei);
+}
+
+static void inference(void *context, tri_exchange *exchange) {
+    tri_served *served = tri__server_find(context, exchange, tri__exchange_query(exchange, "model"));
+    if (served) tri__job_start(context, exchange, served, &tri__protocol_inference);
+}
+
+static void invocations(void *context, tri_exchange *exchange) {
+    tri_served *served = tri__server_find(context, exchange, tri__exchange_query(exchange, "model"));
+    if (served) tri__job_start(context, exchange, served, &tri__protocol_sagemaker);
+}
+
+static void infer(void *context, tri_exchange *exchange) {
+    tri_served *served = tri__server_find(context, exchange, tri__exchange_part(exchange));
+    if (served) tri__job_start(context, exchange, served, &tri__protocol_kserve);
+}
+
+/* Models are loaded before the server listens: what answers is ready, until it drains. */
+static void ready(void *context, tri_exchange *exchange) {
+    static const char yes[] = "{\"status\":\"ready\"}";
+    tri_server *server = context;
+    if (tri__http_draining(server->http))
+        tri__exchange_error(exchange, 503, "Unhealthy", "the server is shutting down");
+    else tri__exchange_reply_const(exchange, 200, "application/json", yes, sizeof yes - 1);
+}
+
+static void alive(void *context, tri_exchange *exchange) {
+    static const char yes[] = "{\"status\":\"live\"}";
+    (void)context;
+    tri__exchange_reply_const(exchange, 200, "application/json", yes, sizeof yes - 1);
+}
+
+static void page(void *context, tri_exchange *exchange) {
+    size_t size;
+    const char *text = tri__page_try(&size);
+    (void)context;
+    tri__exchange_reply_const(exchange, 200, "text/html; charset=utf-8", text, size);
+}
+
+static void docs(void *context, tri_exchange *exchange) {
+    size_t size;
+    const char *text = tri__page_openapi(&size);
+    (void)context;
+    tri__exchange_reply_const(exchange, 200, "application/json", text, size);
+}
+
+/* The page is a constant; what it shows comes from /info, with a key where one is needed. */
+const tri_http_route tri__server_routes[] = {
+    {"POST", "/predict", predict, 0, 0},
+    {"POST", "/invocations", invocations, 0, 0},
+    {"POST", "/v2/models/*/infer", infer, 0, 0},
+    {"POST", "/tokenize", tri__handle_tokenize, 0, 0},
+    {"GET", "/health", ready, 1, 1},
+    {"GET", "/ping", ready, 1, 1},
+    {"GET", "/v2/health/live", alive, 1, 1},
+    {"GET", "/v2/health/ready", ready, 1, 1},
+    {"GET", "/info", tri__handle_info, 0, 0},
+    {"GET", "/metrics", tri__handle_metrics, 0, 1},
+    {"GET", "/v2", tri__handle_kserve_server, 0, 0},
+    {"GET", "/v2/models/*", tri__handle_kserve_model, 0, 0},
+    {"GET", "/v2/models/*/ready", tri__handle_kserve_model_ready, 0, 1},
+    {"GET", "/docs", docs, 1, 0},
+    {"GET", "/", page, 1, 0},
+    {"POST", "/", inference, 0, 0},
+    {0},
+};
+
+/* ---- start ---- */
+
+static void done(void *context, const tri_http_record *record) {
+    tri_server *server = context;
+    tri__metrics_request(&server->metrics, record);
+    tri__access_add(&server->access, record);
+}
+
+static void tick(void *context) { tri__access_tick(&((tri_server *)context)->access); }
+
+static tri_status start(tri_server *server) {
+    const tri_server_options *options = &server->options;
+    for (int i = 0; i < options->n_models; i++) {
+        server->served[i] = (tri_served){.name = options->name[i], .run = options->run[i]};
+        for (int k = 0; k < i; k++)
+            if (!strcmp(options->name[i], options->name[k]))
+                return tri__fail(TRI_USAGE, "two models are named \"%s\"; name them: name=RUN", options->name[i]);
+        TRI_TRY(load(server, &server->served[i], 0, &server->served[i].live));
+    }
+    server->options.http.routes = tri__server_routes;
+    server->options.http.context = server;
+    server->options.http.done = done;
+    server->options.http.tick = tick;
+    TRI_TRY(tri__http_start(&server->options.http, &server->http));
+    server->address = tri__http_url(server->http);
+    return server->address ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}
+
+tri_status tri__server_open(const tri_server_options *options, const tri_log *log, tri_server **out) {
+    tri_server *server = calloc(1, sizeof *server);
+    tri_served *served = calloc((size_t)options->n_models, sizeof *served);
+    *out = NULL;
+    if (!server || !served) {
+        free(server);
+        free(served);
+        return tri__fail(TRI_RESOURCE, "out of memory");
+    }
+    server->options = *options, server->log = log, server->served = served, server->started = tri__clock();
+    pthread_mutex_init(&server->mutex, NULL);
+    pthread_cond_init(&server->unused, NULL);
+    tri__access_open(&server->access, options->access_log);
+    tri_status status = start(server);
+    if (status == TRI_OK) *out = server;
+    else tri__server_close(server, 0);
+    return status;
+}
+
+const char *tri__server_address(const tri_server *server) { return server->address; }
+
+/* -d '{"inputs": {...}}', and what the server needs besides. */
+char *tri__server_example(const tri_server *server) {
+    const tri_server_options *options = &server->options;
+    tri_json *body = tri__json_pack("{s:o}", "inputs", tri__example_row(server->served[0].live->facts));
+    char *text = body ? tri__json_line(body) : NULL, *quoted = text ? tri__text_quoted(text) : NULL;
+    char *file = options->key_file ? tri__text_quoted(options->key_file) : NULL, *line = NULL;
+    if (quoted && (file || !options->key_file) &&
+        asprintf(&line, "curl -s%s %s/predict%s%s%s -H 'Content-Type: application/json' -d %s",
+                 options->http.certificate ? "k" : "", server->address,
+                 file ? " -H \"Authorization: Bearer $(grep -v '^#' " : "", file ? file : "",
+                 file ? " | head -n 1)\"" : "", quoted) < 0)
+        line = NULL;
+    tri__json_decref(body);
+    free(text);
+    free(quoted);
+    free(file);
+    return line;
+}
+
+/* ---- reload and close ---- */
+
+static tri_status reload(tri_server *server, tri_served *served) {
+    tri_live *fresh, *old;
+    double begin = tri__clock();
+    TRI_TRY(load(server, served, 1, &fresh));
+    pthread_mutex_lock(&server->mutex);
+    old = served->live;
+    served->live = fresh;
+    while (old->users) pthread_cond_wait(&server->unused, &server->mutex);
+    pthread_mutex_unlock(&server->mutex);
+    tri__say(server->log, TRI_LOG_INFO, "model %s is now %s, step %lld, loaded in %.2f s (before: step %lld)",
+             served->name, fresh->facts->path, (long long)fresh->facts->step, tri__clock() - begin,
+             (long long)old->facts->step);
+    unload(old);
+    return TRI_OK;
+}
+
+tri_status tri__server_reload(tri_server *server) {
+    tri_status first = TRI_OK;
+    for (int i = 0; i < server->options.n_models; i++) {
+        tri_status status = reload(server, &server->served[i]);
+        atomic_fetch_add(status == TRI_OK ? &server->metrics.reloads : &server->metrics.failed_reloads, 1);
+        if (status == TRI_OK) continue;
+        tri__say(server->log, TRI_LOG_WARN, "model %s stays at step %lld, since the new one does not load: %s",
+                 server->served[i].name, (long long)server->served[i].live->facts->step, tri_error());
+        if (first == TRI_OK) first = status;
+    }
+    return first;
+}
+
+int64_t tri__server_close(tri_server *server, double seconds) {
+    if (!server) return 0;
+    int left = server->http ? tri__http_drain(server->http, seconds) : 0;
+    if (left) tri__say(server->log, TRI_LOG_WARN, "%d requests were not answered within %g seconds", left, seconds);
+    /* What a model has got it will answer: waits for it, however long. Under the mutex: who uses a model afterwards
+     * sees it. */
+    pthread_mutex_lock(&server->mutex);
+    atomic_store(&server->closing, 1);
+    for (int i = 0; i < server->options.n_models; i++)
+        while (server->served[i].live && server->served[i].live->users)
+            pthread_cond_wait(&server->unused, &server->mutex);
+    pthread_mutex_unlock(&server->mutex);
+    tri__http_stop(server->http);
+    int64_t answered = tri__metrics_answered(&server->metrics);
+    for (int i = 0; i < server->options.n_models; i++) unload(server->served[i].live);
+    tri__access_close(&server->access);
+    pthread_cond_destroy(&server->unused);
+    pthread_mutex_destroy(&server->mutex);
+    free(server->address);
+    free(server->served);
+    free(server);
+    return answered;
+}

@@ -1,0 +1,53 @@
+/* unseen_values.c - values of requests that training did not have in a column of categories: counted for /metrics and
+ * /info with examples, and said once for each column of a loaded model. */
+#include "serve/server/server_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+tri_status tri__live_unseen_make(tri_live *live) {
+    live->unseen = calloc((size_t)live->facts->n_columns + 1, sizeof *live->unseen);
+    return live->unseen ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}
+
+void tri__server_unseen(tri_server *server, const tri_served *served, tri_live *live, const tri_encoded *encoded) {
+    const tri_unseen *seen = tri__encoded_unseen(encoded);
+    if (!seen) return;
+    pthread_mutex_lock(&server->mutex);
+    for (int c = 0; c < live->facts->n_columns; c++) {
+        tri_unseen *to = &live->unseen[c];
+        if (seen[c].unseen && !to->unseen)
+            tri__say(server->log, TRI_LOG_WARN,
+                     "model %s: requests have values in column \"%.80s\" that training did not have, for example "
+                     "\"%s\"; they count as unknown. This is said once; /metrics and /info go on counting",
+                     served->name, live->facts->column[c], seen[c].example[0]);
+        tri__unseen_join(to, &seen[c]);
+    }
+    pthread_mutex_unlock(&server->mutex);
+}
+
+void tri__live_unseen(tri_server *server, const tri_live *live, int column, tri_unseen *out) {
+    pthread_mutex_lock(&server->mutex);
+    *out = live->unseen[column];
+    pthread_mutex_unlock(&server->mutex);
+}
+
+void tri__put_unseen(tri_server *server, tri_buffer *out) {
+    tri__buffer_put(out, "# HELP trident_unseen_values_total Values of category columns that training did not have\n"
+                    "# TYPE trident_unseen_values_total counter\n");
+    for (int m = 0; m < server->options.n_models; m++) {
+        tri_live *live = tri__server_use(server, &server->served[m]);
+        for (int c = 0; c < live->facts->n_columns; c++) {
+            tri_unseen unseen;
+            const char *model = server->served[m].name, *column = live->facts->column[c];
+            if (!live->facts->category[c]) continue;
+            tri__live_unseen(server, live, c, &unseen);
+            tri__buffer_put(out, "trident_unseen_values_total{model=");
+            tri__buffer_json(out, model, strlen(model));
+            tri__buffer_put(out, ",column=");
+            tri__buffer_json(out, column, strlen(column));
+            tri__buffer_put(out, "} %lld\n", (long long)unseen.unseen);
+        }
+        tri__server_release(server, live);
+    }
+}

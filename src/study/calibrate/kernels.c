@@ -1,0 +1,330 @@
+/* kernels.c - which models are timed, by how many ranks and threads, and their instructions' times as curves.
+ *
+ * On a CPU the ranks of a calibration are threads of this process that each train the same model at the same time, as
+ * many as fill all cores, each on its own cores: so caches and memory are shared as in a run. A step during which the
+ * system ran something else on these cores is repeated. */
+#include "study/calibrate/calibrate.h"
+
+#include "base/clock.h"
+#include "base/machine.h"
+#include "study/calibrate/async.h"
+#include "study/calibrate/codes.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+enum { MOST_RANKS = 64, MOST_STEPS = 8, FEWEST_STEPS = 2, MOST_RUNS = 16 };
+#define CODES_SHARE 0.08 /* of the time, for coded numbers */
+#define SWITCHES 30 /* a second and core, involuntary: more of them are another process */
+
+/* width, heads, layers, words, tokens, length, microbatches: small models first, because the last ones are left out
+ * where time is short. A layer's weights have 3, 1, 4 and 1/4 times as many rows as columns; sizes between are
+ * interpolated. Second microbatches add to gradients. */
+static const struct model_row {
+    int width, heads, layers, words, tokens, length, microbatches;
+} models[] = {
+    {64, 4, 3, 512, 32, 8, 2},       {64, 2, 3, 2048, 256, 32, 2},     {64, 1, 2, 512, 1024, 128, 2},
+    {128, 2, 3, 2048, 16, 16, 2},    {128, 4, 3, 8192, 128, 64, 2},    {128, 2, 2, 512, 512, 128, 2},
+    {96, 3, 3, 2048, 384, 24, 2},    {256, 4, 3, 2048, 32, 16, 2},     {256, 8, 3, 8192, 128, 128, 2},
+    {384, 12, 2, 2048, 64, 32, 2},   {512, 8, 2, 8192, 32, 32, 2},     {768, 12, 1, 2048, 64, 64, 2},
+    {64, 4, 2, 8192, 2048, 512, 1},  {256, 4, 2, 30000, 512, 32, 1},   {128, 2, 2, 2048, 2048, 256, 1},
+    {384, 6, 2, 30000, 256, 128, 1}, {1024, 16, 2, 2048, 32, 16, 1},   {512, 16, 2, 2048, 256, 64, 1},
+    {640, 10, 2, 2048, 96, 48, 1},   {768, 12, 2, 30000, 192, 96, 1},  {384, 12, 2, 2048, 1024, 256, 1},
+    {1024, 16, 2, 2048, 128, 128, 1}, {256, 4, 2, 2048, 2048, 512, 1}, {512, 8, 2, 2048, 1024, 512, 1},
+    {768, 12, 2, 2048, 512, 256, 1}, {1024, 16, 2, 2048, 512, 512, 1},
+};
+enum { MODELS = sizeof models / sizeof *models };
+
+/* Runs of one number of threads and one precision. */
+typedef struct run_kind {
+    tri_dtype precision, quantize;
+    int threads;               /* of each rank */
+    double seconds;            /* that they may take */
+} run_kind;
+
+/* Ranks that train one model at the same time. */
+typedef struct crew {
+    const tri_calibration *asked;
+    tri_trial_case at;
+    int ranks, threads, steps;
+    double seconds;            /* that the steps may take */
+    int disturbed, repeated;   /* the last step; steps */
+    int code_sizes;            /* that ranks time, where they code numbers */
+    pthread_barrier_t together;
+    tri_status status[MOST_RANKS];
+    tri_words *words;          /* [MOST_RANKS] */
+    tri_samples *samples;
+    pthread_mutex_t adding;
+} crew;
+
+typedef struct member {
+    crew *crew;
+    int rank;
+    pthread_t thread;
+} member;
+
+/* The cores of a rank: its share of those that this process may use. */
+static void pin(const crew *c, int rank) {
+    cpu_set_t all, own;
+    int seen = 0;
+    CPU_ZERO(&own);
+    if (sched_getaffinity(0, sizeof all, &all)) return;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &all)) continue;
+        if (seen / c->threads == rank) CPU_SET(cpu, &own);
+        seen++;
+    }
+    if (CPU_COUNT(&own)) sched_setaffinity(0, sizeof own, &own);
+}
+
+/* All ranks agree whether to go on: each has set its status before. */
+static int go_on(crew *c) {
+    int failed = 0;
+    pthread_barrier_wait(&c->together);
+    for (int i = 0; i < c->ranks; i++) failed |= c->status[i] != TRI_OK;
+    pthread_barrier_wait(&c->together);
+    return !failed;
+}
+
+static long switches(void) {
+    struct rusage use;
+    return getrusage(RUSAGE_SELF, &use) ? 0 : use.ru_nivcsw;
+}
+
+/* The first step touches memory for the first time; the second says how many fit. */
+static void warm_up(crew *c, int rank, tri_trial *trial) {
+    double begin = 0;
+    for (int i = 0; i < 2 && c->status[rank] == TRI_OK; i++) {
+        begin = tri__clock();
+        c->status[rank] = tri__trial_step(trial, NULL);
+    }
+    if (rank) return;
+    double most = c->seconds / fmax(tri__clock() - begin, 1e-6) - 2;
+    c->steps = most < FEWEST_STEPS ? FEWEST_STEPS : most > MOST_STEPS ? MOST_STEPS : (int)most;
+}
+
+/* One step of all ranks; rank 0 says whether the system interrupted it. */
+static int step_together(crew *c, int rank, tri_trial *trial, tri_time *times) {
+    long before = rank ? 0 : switches();
+    double begin = tri__clock();
+    c->status[rank] = tri__trial_step(trial, times);
+    int ok = go_on(c);
+    if (rank == 0)
+        c->disturbed = (double)(switches() - before) >
+                       2 + SWITCHES * c->ranks * c->threads * (tri__clock() - begin);
+    return go_on(c) && ok;
+}
+
+static void time_steps(crew *c, int rank, tri_trial *trial) {
+    size_t n = (size_t)tri__trial_program(trial)->n_instrs;
+    tri_time *times = calloc(n * (size_t)c->steps, sizeof *times);
+    int done = 0, left = 2 * c->steps;
+    if (!times) c->status[rank] = tri__fail(TRI_RESOURCE, "out of memory");
+    for (int ok = go_on(c); ok && done < c->steps; left--) {
+        ok = step_together(c, rank, trial, times + n * (size_t)done);
+        if (!c->disturbed || left <= c->steps - done) done++;
+        else if (rank == 0) c->repeated++;
+    }
+    if (go_on(c)) {
+        pthread_mutex_lock(&c->adding);
+        c->status[rank] = tri__samples_add(c->samples, tri__trial_program(trial), tri__trial_counts(trial),
+                                           c->asked->cores ? c->threads : 0, times, c->steps);
+        pthread_mutex_unlock(&c->adding);
+    }
+    free(times);
+}
+
+static void *be_rank(void *data) {
+    const member *m = data;
+    crew *c = m->crew;
+    tri_trial *trial = NULL;
+    if (c->asked->cores) pin(c, m->rank);
+    c->status[m->rank] = tri__trial_open(c->asked->device, &c->at, c->threads, &trial);
+    if (go_on(c)) {
+        warm_up(c, m->rank, trial);
+        if (go_on(c)) time_steps(c, m->rank, trial);
+    }
+    if (c->status[m->rank] != TRI_OK) tri__words_keep(&c->words[m->rank]);
+    tri__trial_close(trial);
+    return NULL;
+}
+
+static int coders_go_on(void *data) { return go_on(data); }
+
+/* Times coding and expanding instead; one rank's times count. */
+static void *be_coder(void *data) {
+    const member *m = data;
+    crew *c = m->crew;
+    tri_code_timing timing = {.device = c->asked->device,
+                              .rank = m->rank,
+                              .ranks = c->ranks,
+                              .threads = c->threads,
+                              .seconds = c->seconds,
+                              .sizes = &c->code_sizes,
+                              .status = &c->status[m->rank],
+                              .go_on = coders_go_on,
+                              .crew = c};
+    pin(c, m->rank);
+    tri__time_codes(&timing, m->rank ? NULL : c->samples);
+    if (c->status[m->rank] != TRI_OK) tri__words_keep(&c->words[m->rank]);
+    return NULL;
+}
+
+static tri_status first_failure(const crew *c) {
+    for (int i = 0; i < c->ranks; i++) {
+        if (c->status[i] == TRI_OK) continue;
+        tri__words_restore(&c->words[i]);
+        return c->status[i];
+    }
+    return TRI_OK;
+}
+
+/* Fresh threads for each model, so that those of OpenMP are on the same cores. */
+static tri_status run_crew(crew *c, void *(*be)(void *)) {
+    member members[MOST_RANKS];
+    int started = 0;
+    c->words = calloc(MOST_RANKS, sizeof *c->words);
+    if (!c->words || pthread_barrier_init(&c->together, NULL, (unsigned)c->ranks)) {
+        free(c->words);
+        return tri__fail(TRI_RESOURCE, "out of memory");
+    }
+    pthread_mutex_init(&c->adding, NULL);
+    for (; started < c->ranks; started++) {
+        members[started] = (member){.crew = c, .rank = started};
+        if (pthread_create(&members[started].thread, NULL, be, &members[started])) break;
+    }
+    TRI_ASSERT(started == c->ranks); /* those that started wait for all */
+    for (int i = 0; i < started; i++) pthread_join(members[i].thread, NULL);
+    pthread_barrier_destroy(&c->together);
+    pthread_mutex_destroy(&c->adding);
+    tri_status status = first_failure(c);
+    free(c->words);
+    return status;
+}
+
+static tri_trial_case case_of(const struct model_row *row, const run_kind *kind) {
+    return (tri_trial_case){.width = row->width,
+                            .heads = row->heads,
+                            .inner = 4 * row->width,
+                            .layers = row->layers,
+                            .words = row->words,
+                            .tokens = row->tokens,
+                            .length = row->length,
+                            .microbatches = row->microbatches,
+                            .precision = kind->precision,
+                            .quantize = kind->quantize};
+}
+
+/* The models that fit into the time and into memory: the first ones, by their FLOPs and the best rate so far. */
+static tri_status run_models(const tri_calibration *asked, const run_kind *kind, tri_samples *samples,
+                             int *repeated) {
+    double begin = tri__clock(), rate = 0;
+    int ranks = asked->cores / kind->threads;
+    for (int i = 0; i < MODELS; i++) {
+        crew c = {.asked = asked,
+                  .at = case_of(&models[i], kind),
+                  .ranks = ranks < MOST_RANKS ? ranks : MOST_RANKS,
+                  .threads = kind->threads,
+                  .samples = samples};
+        double now = tri__clock(), rest = kind->seconds - (now - begin), work = tri__trial_flops(&c.at);
+        if (asked->stop) TRI_TRY(tri__stop_check(asked->stop, "the machine was being measured"));
+        if (i > 2 && (2 + FEWEST_STEPS) * work / rate > rest) continue; /* later ones may be shorter */
+        if (tri__trial_bytes(&c.at) * c.ranks > 0.5 * (double)tri__memory_available()) continue;
+        c.seconds = rest / (MODELS - i) / 2; /* later ones take longer */
+        TRI_TRY(run_crew(&c, be_rank));
+        rate = fmax(rate, work * (c.steps + c.repeated + 2) / (tri__clock() - now));
+        *repeated += c.repeated;
+    }
+    return TRI_OK;
+}
+
+/* Numbers of threads in powers of two; 16-bit and quantised products with one thread and with all. Shares of the time
+ * are in the order of use. */
+static int list_kinds(const tri_calibration *asked, run_kind kind[static MOST_RUNS]) {
+    int n = 0;
+    double all = 0;
+    for (int threads = 1; threads <= asked->cores && n < MOST_RUNS / 2; threads *= 2)
+        kind[n++] = (run_kind){.threads = threads, .seconds = 1};
+    for (int threads = 1; threads <= asked->cores; threads = threads < asked->cores ? asked->cores : threads + 1) {
+        kind[n++] = (run_kind){.threads = threads, .precision = TRI_BF16, .seconds = 0.3};
+        kind[n++] = (run_kind){.threads = threads, .quantize = TRI_I8, .seconds = 0.25};
+    }
+    for (int i = 0; i < n; i++) all += kind[i].seconds;
+    for (int i = 0; i < n; i++) kind[i].seconds *= (1 - CODES_SHARE) * asked->seconds / all;
+    return n;
+}
+
+/* Coding and expanding numbers, which a rank alone never does. */
+static tri_status run_codes(const tri_calibration *asked, tri_samples *samples) {
+    int runs = 0;
+    for (int threads = 1; threads <= asked->cores; threads *= 2) runs++;
+    for (int threads = 1; threads <= asked->cores; threads *= 2) {
+        int ranks = asked->cores / threads;
+        crew c = {.asked = asked,
+                  .ranks = ranks < MOST_RANKS ? ranks : MOST_RANKS,
+                  .threads = threads,
+                  .seconds = CODES_SHARE * asked->seconds / runs,
+                  .samples = samples};
+        if (asked->stop) TRI_TRY(tri__stop_check(asked->stop, "the machine was being measured"));
+        tri__say(asked->log, TRI_LOG_INFO, "kernels: coded numbers, %d thread%s a rank, %.1f s", threads,
+                 threads == 1 ? "" : "s", c.seconds);
+        TRI_TRY(run_crew(&c, be_coder));
+    }
+    return TRI_OK;
+}
+
+static tri_status run_kinds(const tri_calibration *asked, tri_samples *samples) {
+    run_kind kind[MOST_RUNS];
+    int n = list_kinds(asked, kind), repeated = 0;
+    for (int i = 0; i < n; i++) {
+        tri__say(asked->log, TRI_LOG_INFO, "kernels: %s%s, %d thread%s a rank, %.1f s",
+                 tri__dtype_name(kind[i].precision), kind[i].quantize ? " with int8 products" : "", kind[i].threads,
+                 kind[i].threads == 1 ? "" : "s", kind[i].seconds);
+        TRI_TRY(run_models(asked, &kind[i], samples, &repeated));
+    }
+    if (repeated)
+        tri__say(asked->log, TRI_LOG_WARN,
+                 "other processes used the cores meanwhile: %d step%s repeated; measure on an idle machine", repeated,
+                 repeated == 1 ? " was" : "s were");
+    return run_codes(asked, samples);
+}
+
+typedef struct keeping {
+    const tri_calibration *asked;
+    tri_samples *samples;
+    tri_arena *arena;
+    tri_hardware *out;
+    const tri_async_figures *figures;
+} keeping;
+
+static tri_status keep(void *data) {
+    const keeping *k = data;
+    tri_target *target = tri__arena_alloc(k->arena, sizeof *target);
+    TRI_TRY(tri__device_target(k->asked->device, target));
+    k->out->device = k->asked->device->name, k->out->target = target, k->out->cores = k->asked->cores;
+    tri__samples_curves(k->samples, k->arena, k->out);
+    tri__curves_rates(k->out);
+    tri__curves_tiles(k->out);
+    if (k->asked->device->async) {
+        const tri_async_figures *f = k->figures;
+        k->out->launch = f->launch, k->out->queue = f->queue, k->out->host.step = f->step, k->out->copy = f->in;
+        k->out->memory = f->memory;
+        k->out->origin.machine = tri__arena_copy(k->arena, f->machine);
+        k->out->offload.in = f->in, k->out->offload.out = f->back, k->out->offload.latency = f->latency;
+    }
+    return TRI_OK;
+}
+
+tri_status tri__calibrate_kernels(const tri_calibration *asked, tri_arena *arena, tri_hardware *out) {
+    tri_samples samples = {0};
+    tri_async_figures figures = {0};
+    keeping k = {asked, &samples, arena, out, &figures};
+    tri_status status =
+        asked->device->async ? tri__calibrate_async(asked, &samples, &figures) : run_kinds(asked, &samples);
+    if (status == TRI_OK) status = tri__arena_guard(keep, &k);
+    tri__samples_free(&samples);
+    return status;
+}

@@ -1,0 +1,153 @@
+/* points.c - from times of instructions to curves. */
+#include "study/calibrate/points.h"
+
+#include "sim/sizes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Where samples differ, apart from their times. */
+static int compare(const tri_sample *a, const tri_sample *b) {
+    if (a->op != b->op) return a->op < b->op ? -1 : 1;
+    if (a->dtype != b->dtype) return a->dtype < b->dtype ? -1 : 1;
+    if (a->threads != b->threads) return a->threads < b->threads ? -1 : 1;
+    if (a->adds != b->adds) return a->adds < b->adds ? -1 : 1;
+    if (a->code != b->code) return a->code < b->code ? -1 : 1;
+    for (int k = 0; k < TRI_SIZES; k++)
+        if (a->size[k] != b->size[k]) return a->size[k] < b->size[k] ? -1 : 1;
+    return 0;
+}
+
+static int by_place(const void *a, const void *b) { return compare(a, b); }
+
+/* The sample of a size, new if there is none; NULL: out of memory. */
+static tri_sample *find(tri_samples *all, const tri_sample *like) {
+    for (int i = 0; i < all->n; i++)
+        if (compare(&all->at[i], like) == 0) return &all->at[i];
+    if (all->n == all->cap) {
+        int cap = all->cap ? 2 * all->cap : 256;
+        tri_sample *more = realloc(all->at, (size_t)cap * sizeof *more);
+        if (!more) return NULL;
+        all->at = more, all->cap = cap;
+    }
+    all->at[all->n] = *like;
+    return &all->at[all->n++];
+}
+
+tri_status tri__samples_put(tri_samples *samples, const tri_sample *like, double *seconds, int n) {
+    tri_sample *at = find(samples, like);
+    if (!at) return tri__fail(TRI_RESOURCE, "out of memory");
+    qsort(seconds, (size_t)n, sizeof *seconds, by_value);
+    at->seconds += seconds[(n - 1) / 2];
+    at->spread += (seconds[3 * n / 4] - seconds[n / 4]) / 2;
+    at->n++;
+    return TRI_OK;
+}
+
+tri_status tri__samples_add(tri_samples *samples, const tri_program *program, const tri_counts *counts, int threads,
+                            const tri_time *times, int steps) {
+    int n = program->n_instrs;
+    double *took = malloc((size_t)steps * sizeof *took);
+    tri_status status = took ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    for (int i = 0; i < n && status == TRI_OK; i++) {
+        const tri_instr *instr = &program->instr[i];
+        if (tri__op_queue((tri_op)instr->op) != TRI_QUEUE_COMPUTE) continue;
+        tri_sample like = {.op = (tri_op)instr->op,
+                           .dtype = tri__instr_dtype(program, instr),
+                           .threads = threads,
+                           .adds = tri__instr_adds(instr),
+                           .code = tri__instr_code(instr)};
+        tri__instr_sizes(program, instr, counts, like.size);
+        for (int s = 0; s < steps; s++)
+            took[s] = times[(size_t)s * (size_t)n + (size_t)i].end - times[(size_t)s * (size_t)n + (size_t)i].begin;
+        status = tri__samples_put(samples, &like, took, steps);
+    }
+    free(took);
+    return status;
+}
+
+static int same_curve(const tri_sample *a, const tri_sample *b) {
+    return a->op == b->op && a->dtype == b->dtype && a->threads == b->threads && a->adds == b->adds &&
+           a->code == b->code;
+}
+
+void tri__samples_curves(tri_samples *samples, tri_arena *arena, tri_hardware *out) {
+    qsort(samples->at, (size_t)samples->n, sizeof *samples->at, by_place);
+    out->kernel = tri__arena_alloc(arena, (size_t)samples->n * sizeof *out->kernel);
+    out->n_kernels = 0;
+    for (int i = 0, end; i < samples->n; i = end) {
+        const tri_sample *first = &samples->at[i];
+        tri_kernel_curve *curve = &out->kernel[out->n_kernels++];
+        for (end = i; end < samples->n && same_curve(first, &samples->at[end]);) end++;
+        *curve = (tri_kernel_curve){
+            .op = first->op, .dtype = first->dtype, .threads = first->threads, .adds = first->adds,
+            .code = first->code, .n = end - i};
+        curve->point = tri__arena_alloc(arena, (size_t)curve->n * sizeof *curve->point);
+        for (int k = 0; k < curve->n; k++) {
+            const tri_sample *from = &samples->at[i + k];
+            curve->point[k].seconds = from->seconds / from->n;
+            curve->point[k].spread = from->spread / from->n;
+            memcpy(curve->point[k].size, from->size, sizeof from->size);
+        }
+    }
+}
+
+/* FLOP/s of the fastest point of an operation with one thread; 0: it has none. */
+static double best_rate(const tri_hardware *h, tri_op op, tri_dtype dtype) {
+    double best = 0;
+    for (int i = 0; i < h->n_kernels; i++) {
+        const tri_kernel_curve *c = &h->kernel[i];
+        if (c->op != op || c->dtype != dtype || c->threads > 1) continue;
+        for (int k = 0; k < c->n; k++) {
+            const double *size = c->point[k].size;
+            double flops = op == TRI_OP_attention ? 4 * size[0] * size[1] * size[2] * size[3]
+                                                  : 2 * size[0] * size[1] * size[2];
+            best = fmax(best, flops / c->point[k].seconds);
+        }
+    }
+    return best;
+}
+
+/* Bytes a second of operations that only move data, where it does not fit into a cache; the shortest call. */
+static void find_memory(tri_hardware *h) {
+    static const struct {
+        tri_op op;
+        double bytes; /* of an element */
+    } movers[] = {{TRI_OP_sumsq, 4}, {TRI_OP_adamw, 28}, {TRI_OP_bias_dw, 4}};
+    h->bytes = 0, h->launch = 1;
+    for (int i = 0; i < h->n_kernels; i++) {
+        const tri_kernel_curve *c = &h->kernel[i];
+        for (int k = 0; k < c->n && c->threads <= 1; k++) {
+            const tri_kernel_point *p = &c->point[k];
+            h->launch = fmin(h->launch, p->seconds);
+            for (size_t m = 0; m < sizeof movers / sizeof *movers; m++) {
+                double bytes = movers[m].bytes * p->size[0] * p->size[1];
+                if (c->op == movers[m].op && c->dtype == TRI_F32 && bytes > 1 << 20)
+                    h->bytes = fmax(h->bytes, bytes / p->seconds);
+            }
+        }
+    }
+}
+
+void tri__curves_rates(tri_hardware *out) {
+    double half = best_rate(out, TRI_OP_linear, TRI_BF16), cores = fmax(1, out->cores);
+    out->f32 = best_rate(out, TRI_OP_linear, TRI_F32);
+    out->half = half > 0 ? half : out->f32;
+    out->attention = out->cores ? best_rate(out, TRI_OP_attention, TRI_F32) / out->f32
+                                : best_rate(out, TRI_OP_attention, TRI_BF16) / out->half;
+    out->peak[TRI_F32] = cores * out->f32;
+    out->peak[TRI_BF16] = out->peak[TRI_F16] = cores * half;
+    out->peak[TRI_I8] = cores * best_rate(out, TRI_OP_linear_int8, TRI_F32);
+    find_memory(out);
+}
+
+void tri__samples_free(tri_samples *samples) {
+    free(samples->at);
+    *samples = (tri_samples){0};
+}

@@ -1,0 +1,132 @@
+/* layout_options.c - a layout as settings, as options and in words. */
+#include "study/choose/layout_options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const orders[TRI_LAYOUT_ORDERS] = {"pp,tp,dp", "pp,dp,tp", "dp,pp,tp",
+                                                      "dp,tp,pp", "tp,pp,dp", "tp,dp,pp"};
+static const char *const offloads[TRI_OFFLOADS] = {"optimizer", "gradients", "params", "activations"};
+
+const char *tri__layout_order(int order) { return orders[order]; }
+
+void tri__layout_settings(const tri_layout *l, const tri_settings *asked, int64_t global, tri_layout_settings *out) {
+    tri_settings *s = &out->settings;
+    *s = *asked;
+    s->pp_size = l->pp, s->tp_size = l->tp, s->cp_size = l->cp, s->dp_size = l->dp;
+    s->mesh_order = (char *)orders[l->order];
+    s->shard = l->shard, s->shard_size = l->shard_size;
+    s->schedule = l->schedule, s->pipeline_shape = l->shape, s->virtual_stages = l->chunks;
+    s->recompute = l->recompute, s->precision = l->precision;
+    s->num_microbatches = l->n_mb;
+    s->global_batch_size = global, s->batch_size = (global + l->dp - 1) / l->dp;
+    s->offload = (tri_texts){.at = out->offload};
+    for (int i = 0; i < TRI_OFFLOADS; i++)
+        if (l->offload >> i & 1) out->offload[s->offload.n++] = (char *)offloads[i];
+    if (!s->offload.n) out->offload[s->offload.n++] = (char *)"none";
+}
+
+/* Its k-th choice that is not an alias. */
+static void choice_text(const tri_option *row, int k, char *out, size_t size) {
+    const char *at = row->choices;
+    while (k-- > 0) at = strchr(at, '|') + 1;
+    snprintf(out, size, "%.*s", (int)strcspn(at, "|"), at);
+}
+
+static void offload_text(unsigned mask, char *out, size_t size) {
+    snprintf(out, size, "%s", mask ? "" : "none");
+    for (int i = 0; i < TRI_OFFLOADS; i++)
+        if (mask >> i & 1) snprintf(out + strlen(out), size - strlen(out), "%s%s", *out ? "," : "", offloads[i]);
+}
+
+tri_status tri__layout_options(const tri_layout *l, int all, tri_layout_each *each, void *context) {
+    const struct {
+        const char *key;
+        int value;
+    } keys[] = {{"pp_size", l->pp},       {"tp_size", l->tp},         {"cp_size", l->cp},         {"dp_size", l->dp},
+                {"mesh_order", l->order}, {"shard", l->shard},        {"shard_size", l->shard_size},
+                {"schedule", l->schedule}, {"pipeline_shape", l->shape}, {"virtual_stages", l->chunks},
+                {"num_microbatches", l->n_mb}, {"recompute", l->recompute}, {"offload", (int)l->offload},
+                {"precision", l->precision}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const tri_option *row = tri__option_find(tri__run_options, keys[i].key);
+        int of_pipeline = strcmp(row->name, "schedule") == 0 || strcmp(row->name, "pipeline_shape") == 0;
+        char text[64];
+        if (row->kind == TRI_OPTION_CHOICE) choice_text(row, keys[i].value, text, sizeof text);
+        else if (row->kind == TRI_OPTION_INT) snprintf(text, sizeof text, "%d", keys[i].value);
+        else if (row->kind == TRI_OPTION_TEXTS) offload_text(l->offload, text, sizeof text);
+        else snprintf(text, sizeof text, "%s", orders[l->order]);
+        if (!all && (strcmp(text, row->value) == 0 || (of_pipeline && l->pp == 1))) continue;
+        if (!all && strcmp(row->name, "dp_size") == 0) continue; /* what the other axes leave */
+        if (!all && strcmp(row->name, "num_microbatches") == 0 && l->pp == 1 && l->n_mb == 1) continue;
+        TRI_TRY(each(context, row->name, text));
+    }
+    return TRI_OK;
+}
+
+static tri_status set_option(void *context, const char *key, const char *value) {
+    return tri__option_set_text(tri__option_find(tri__run_options, key), context, key, value);
+}
+
+tri_status tri__layout_apply(const tri_layout *l, int64_t global, tri_settings *settings) {
+    TRI_TRY(tri__layout_options(l, 1, set_option, settings));
+    settings->global_batch_size = global;
+    settings->batch_size = (global + l->dp - 1) / l->dp;
+    return TRI_OK;
+}
+
+static tri_status add_member(void *context, const char *key, const char *value) {
+    const tri_option *row = tri__option_find(tri__run_options, key);
+    int number;
+    int fails = row->kind == TRI_OPTION_INT && sscanf(value, "%d", &number) == 1
+                    ? tri__json_set_new(context, key, tri__json_integer(number))
+                    : tri__json_set_new(context, key, tri__json_string(value));
+    return fails ? tri__fail(TRI_RESOURCE, "out of memory") : TRI_OK;
+}
+
+tri_json *tri__layout_json(const tri_layout *l) {
+    tri_json *object = tri__json_object();
+    if (object && tri__layout_options(l, 1, add_member, object) == TRI_OK) return object;
+    tri__json_decref(object);
+    return NULL;
+}
+
+/* Appends ", " and the words, unless they are the first. */
+static void add_words(char out[static TRI_LAYOUT_TEXT], const char *join, const char *words) {
+    size_t n = strlen(out);
+    snprintf(out + n, TRI_LAYOUT_TEXT - n, "%s%s", n ? join : "", words);
+}
+
+static tri_status add_value(void *context, const char *key, const char *value) {
+    static const char *const shown[] = {"shard", "recompute", "precision", "schedule", "pipeline_shape", "mesh_order"};
+    char words[TRI_LAYOUT_TEXT];
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+        if (strcmp(shown[i], key) != 0) continue;
+        snprintf(words, sizeof words, "%s%s", i == 1 ? "recompute " : i == 5 ? "order " : "", value);
+        add_words(context, ", ", words);
+    }
+    if (strcmp(key, "shard_size") == 0) snprintf(words, sizeof words, "of %s", value), add_words(context, " ", words);
+    if (strcmp(key, "virtual_stages") == 0)
+        snprintf(words, sizeof words, "x %s", value), add_words(context, " ", words);
+    if (strcmp(key, "offload") == 0)
+        snprintf(words, sizeof words, "offload %s", value), add_words(context, ", ", words);
+    if (strcmp(key, "num_microbatches") == 0)
+        snprintf(words, sizeof words, "%s microbatch%s", value, strcmp(value, "1") ? "es" : ""),
+            add_words(context, ", ", words);
+    return TRI_OK;
+}
+
+const char *tri__layout_text(const tri_layout *l, char out[static TRI_LAYOUT_TEXT]) {
+    const int size[] = {l->dp, l->cp, l->tp, l->pp};
+    static const char *const axis[] = {"dp", "cp", "tp", "pp"};
+    char word[32];
+    *out = 0;
+    for (int i = 0; i < 4; i++) {
+        if (size[i] == 1) continue;
+        snprintf(word, sizeof word, "%s %d", axis[i], size[i]);
+        add_words(out, " x ", word);
+    }
+    if (!*out) add_words(out, "", "1 rank");
+    tri__layout_options(l, 0, add_value, out);
+    return out;
+}

@@ -1,0 +1,48 @@
+/* layout_options.h - how a run is spread over ranks, as one value: what `trident choose` searches, and its options. */
+#ifndef TRI_STUDY_CHOOSE_LAYOUT_OPTIONS_H
+#define TRI_STUDY_CHOOSE_LAYOUT_OPTIONS_H
+
+#include "base/json.h"
+#include "layout/mesh.h"
+#include "settings/settings.h"
+
+enum { TRI_OFFLOAD_OPTIMIZER = 1, TRI_OFFLOAD_GRADIENTS = 2, TRI_OFFLOAD_PARAMS = 4, TRI_OFFLOAD_ACTIVATIONS = 8,
+       TRI_OFFLOADS = 4 };
+
+/* Enumerations as the options' choices number them. */
+typedef struct tri_layout {
+    int pp, tp, cp, dp;   /* cp: as given, for all layouts of a search; dp: groups that take different samples */
+    int order;            /* a permutation of the axes, as tri__layout_order spells it */
+    int shard, shard_size; /* size: hybrid only */
+    int schedule, shape, chunks; /* shape: TRI_SHAPE_ASKED_CHAIN or _BRANCH; chunks: 0 unless interleaved */
+    int recompute, precision, n_mb;
+    unsigned offload;     /* TRI_OFFLOAD_* or-ed */
+} tri_layout;
+
+static inline int tri__layout_replicas(const tri_layout *l) { return l->cp * l->dp; } /* the mesh's dp axis */
+static inline int tri__layout_world(const tri_layout *l) { return l->pp * l->tp * tri__layout_replicas(l); }
+
+enum { TRI_LAYOUT_ORDERS = 6 };
+const char *tri__layout_order(int order); /* "pp,tp,dp"; 0 is the default */
+
+/* Settings with a layout in the place of theirs, only to be read: borrows everything from `asked`. */
+typedef struct tri_layout_settings {
+    tri_settings settings;
+    char *offload[TRI_OFFLOADS];
+} tri_layout_settings;
+void tri__layout_settings(const tri_layout *layout, const tri_settings *asked, int64_t global_batch,
+                          tri_layout_settings *out);
+
+/* The options of a layout: key and value of those that differ from the options' defaults, or with `all` of every one.
+ * Calls `each` until it fails. */
+typedef tri_status tri_layout_each(void *context, const char *key, const char *value);
+tri_status tri__layout_options(const tri_layout *layout, int all, tri_layout_each *each, void *context);
+/* Sets them, and the batch that keeps `global_batch` samples a step. */
+tri_status tri__layout_apply(const tri_layout *layout, int64_t global_batch, tri_settings *settings);
+/* A new reference: {"pp_size": 2, ...}, every key. NULL when out of memory. */
+tri_json *tri__layout_json(const tri_layout *layout);
+/* "dp 4 x tp 2, zero1, 4 microbatches": what tells layouts apart. Into `out`, which is returned. */
+enum { TRI_LAYOUT_TEXT = 160 };
+const char *tri__layout_text(const tri_layout *layout, char out[static TRI_LAYOUT_TEXT]);
+
+#endif

@@ -1,0 +1,83 @@
+/* print_programs.c - programs as text, fully planned or between two passes. */
+#include "study/views.h"
+
+#include "program/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct printing {
+    tri_plan_in in;
+    const tri_classes *all;    /* NULL: after pass `last` */
+    const tri_pass_row *last;
+    tri_plan_part part;        /* with last */
+    int first, end;            /* ranks */
+    char *text;                /* [size], `used` of them a text; owned */
+    size_t used, size;
+} printing;
+
+static tri_status append(printing *p, const char *more) {
+    size_t length = strlen(more) + 1;
+    if (p->used + length > p->size) {
+        size_t size = 2 * p->size > p->used + length ? 2 * p->size : p->used + length;
+        char *text = realloc(p->text, size);
+        if (!text) return tri__fail(TRI_RESOURCE, "out of memory for a program's text");
+        p->text = text, p->size = size;
+    }
+    memcpy(p->text + p->used, more, length);
+    p->used += length - 1;
+    return TRI_OK;
+}
+
+static tri_status append_program(printing *p, const tri_program *program) {
+    char *text;
+    TRI_TRY(tri__program_text(program, &text));
+    tri_status status = append(p, text);
+    free(text);
+    return status;
+}
+
+static tri_status append_after(tri_arena *arena, printing *p, int rank) {
+    const tri_pass_row *last = p->last;
+    tri_program *program;
+    int ran;
+    p->in.rank = rank;
+    TRI_TRY(tri__plan_until(arena, &p->in, p->part, last, &ran, &program));
+    TRI_TRY(append(p, tri__arena_print(arena, "# after pass %s: %s\n", last->name, last->does)));
+    if (!ran)
+        TRI_TRY(append(p, tri__arena_print(arena, "# it was not needed here, only for %s: the program is as before\n",
+                                           last->needs)));
+    return append_program(p, program);
+}
+
+static tri_status print_ranks(tri_arena *scratch, void *data) {
+    printing *p = data;
+    for (int rank = p->first; rank < p->end; rank++) {
+        if (p->last) TRI_TRY(append_after(scratch, p, rank));
+        else TRI_TRY(append_program(p, tri__classes_program(p->all, scratch, rank)));
+        tri__arena_rewind(scratch, 0);
+    }
+    return TRI_OK;
+}
+
+tri_status tri__view_programs(const tri_settings *s, const tri_engine *engine, const tri_classes *all, char **text) {
+    const tri_plan_in *in = &engine->in;
+    int world = tri__mesh_world(&in->mesh), first = s->print_program < 0 ? 0 : (int)s->print_program;
+    printing p = {.in = *in,
+                  .all = all,
+                  .last = s->print_after ? tri__pass_find(s->print_after) : NULL,
+                  .part = engine->train < 0              ? TRI_PART_SERVE
+                          : s->print_kind == TRI_TRAIN ? TRI_PART_TRAIN
+                                                       : TRI_PART_INFER,
+                  .first = first,
+                  .end = s->print_program == TRI_PRINT_ALL ? world : first + 1};
+    if (p.end > world) return tri__fail(TRI_USAGE, "--print-program %d: there are ranks 0 to %d", first, world - 1);
+    if (p.last && (s->print_kind == TRI_START || s->print_kind == TRI_EXCHANGE))
+        return tri__fail(TRI_USAGE,
+                         "--print-after: the %s program is not made by passes; --print-kind train or infer",
+                         s->print_kind == TRI_START ? "start" : "exchange");
+    tri_status status = tri__arena_scratch(print_ranks, &p);
+    if (status == TRI_OK) *text = p.text;
+    else free(p.text);
+    return status;
+}

@@ -1,0 +1,91 @@
+/* figures.c - planned and measured figures of all ranks, gathered on the lead. */
+#include "train/record/figures.h"
+#include "engine/cost/program_facts.h"
+
+#include <stdlib.h>
+#include <sys/resource.h>
+
+/* Seconds of one kind of transfer, as train/record/profile.h has them. */
+typedef struct spell {
+    double seconds, exposed, waiting;
+} spell;
+
+/* A rank's measured figures, as plain numbers that ranks can gather. */
+typedef struct taken {
+    double allocated, held, max_rss, device; /* bytes */
+    double loading, moving, waiting;         /* shares of the time of all steps */
+    spell transfer[TRI_COLLECTIVE_COUNT];    /* of one step, mean */
+} taken;
+enum { NUMBERS = sizeof(taken) / sizeof(double) };
+
+static taken take(const tri_session *s, const tri_recorder *recorder) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    taken own = {.allocated = (double)tri__exec_bytes(s->engine.exec), .held = (double)tri__memory_held(),
+                 .max_rss = (double)usage.ru_maxrss * 1024, .device = (double)s->used};
+    const tri_shares *shares = &recorder->shares;
+    double seconds = shares->seconds > 0 ? shares->seconds : 1;
+    own.loading = shares->loader / seconds, own.moving = shares->transfers / seconds,
+    own.waiting = shares->waiting / seconds;
+    for (int kind = 0; kind < TRI_COLLECTIVE_COUNT && recorder->kept; kind++) {
+        const tri_transfer_time *of = &recorder->transfer[kind];
+        own.transfer[kind] = (spell){of->seconds / (double)recorder->kept, of->exposed / (double)recorder->kept,
+                                     of->waiting / (double)recorder->kept};
+    }
+    return own;
+}
+
+static tri_json *transfers_json(const taken *t) {
+    tri_json *all = tri__json_object();
+    for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++)
+        if (t->transfer[kind].seconds > 0)
+            tri__json_set_new(all, tri__collective_name(kind),
+                              tri__json_pack("{s:f, s:f, s:f}", "seconds", t->transfer[kind].seconds,
+                                             "exposed_seconds", t->transfer[kind].exposed, "waiting_seconds",
+                                             t->transfer[kind].waiting));
+    return all;
+}
+
+static tri_json *all_json(const tri_session *s, const tri_recorder *recorder, const taken *all) {
+    tri_json *ranks = tri__programs_json(s->programs.of, TRI_TRAIN), *one;
+    size_t rank;
+    tri__json_each(ranks, rank, one) {
+        tri__json_set_new(one, "allocated_bytes", tri__json_integer((tri_json_int)all[rank].allocated));
+        tri__json_set_new(one, "held_bytes", tri__json_integer((tri_json_int)all[rank].held));
+        tri__json_set_new(one, "max_rss_bytes", tri__json_integer((tri_json_int)all[rank].max_rss));
+        if (all[rank].device > 0)
+            tri__json_set_new(one, "device_bytes", tri__json_integer((tri_json_int)all[rank].device));
+        tri__json_set_new(one, "loader_share", tri__json_real(all[rank].loading));
+        tri__json_set_new(one, "comm_share", tri__json_real(all[rank].moving));
+        tri__json_set_new(one, "idle_share", tri__json_real(all[rank].waiting));
+        if (recorder->kept) tri__json_set_new(one, "transfers", transfers_json(&all[rank]));
+    }
+    return ranks;
+}
+
+tri_status tri__ranks_json(const tri_session *s, const tri_recorder *recorder, tri_json **ranks) {
+    tri_world *world = s->place.world;
+    taken own = take(s, recorder);
+    size_t n = world ? (size_t)tri_world_size(world) : 1;
+    taken *all = calloc(n, sizeof *all);
+    *ranks = NULL;
+    if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
+    all[0] = own;
+    tri_status status = world ? tri_all_gather(tri_group_world(world), &own, all, NUMBERS, NULL, TRI_F64) : TRI_OK;
+    if (status == TRI_OK && s->lead && !(*ranks = all_json(s, recorder, all)))
+        status = tri__fail(TRI_RESOURCE, "out of memory");
+    free(all);
+    return status;
+}
+
+tri_status tri__modules_of_all(const tri_session *s, tri_recorder *recorder, tri_json **modules) {
+    const tri_network *model = &s->engine.model;
+    tri_world *world = s->place.world;
+    tri_module_time *time = recorder->modules.time;
+    int64_t numbers = ((int64_t)model->n_units + 1) * TRI_OP_FAMILY_COUNT * (int64_t)(sizeof *time / sizeof(double));
+    *modules = NULL;
+    if (!recorder->kept) return TRI_OK; /* every rank has the same count */
+    if (world) TRI_TRY(tri_all_reduce(tri_group_world(world), NULL, time, numbers, TRI_F64, TRI_SUM));
+    if (s->lead) *modules = tri__modules_json(model, model, time, (double)recorder->kept, 1);
+    return !s->lead || *modules ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}

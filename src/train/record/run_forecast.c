@@ -1,0 +1,100 @@
+/* run_forecast.c - a run's forecast, made by its first rank before the first step. */
+#include "train/record/run_forecast.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "engine/cost/outlook.h"
+#include "engine/staging.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct prediction_job {
+    const tri_predicted_run *run;
+    tri_sampler *valid; /* NULL: none */
+    tri_run_prediction *out;
+} prediction_job;
+
+static tri_status predict(tri_arena *arena, void *data) {
+    const prediction_job *job = data;
+    const tri_predicted_run *run = job->run;
+    const tri_engine *engine = run->engine;
+    tri_hardware hardware;
+    TRI_TRY(tri__staging_hardware(run->settings, arena, &hardware));
+    if (hardware.device && strcmp(hardware.device, engine->device->name) != 0) return TRI_USAGE; /* of other plans */
+    hardware.ranks_per_node = engine->place.world ? engine->place.world->segment.n : 1;
+    tri_outlook look = {.steps = run->steps, .epoch_steps = run->epoch_steps, .threads = engine->threads};
+    tri__sample_rows(arena, run->sampler, engine, &look.train);
+    if (job->valid) {
+        tri__sample_rows(arena, job->valid, engine, &look.valid);
+        look.valid_samples = run->valid->n;
+    }
+    tri__outlook_count(run->settings, &look);
+    TRI_TRY(tri__outlook_run(run->settings, arena, engine, run->programs, &hardware, &look, NULL,
+                             &job->out->forecast));
+    snprintf(job->out->hardware, sizeof job->out->hardware, "%s", hardware.name);
+    job->out->is_measured = tri__hardware_is_measured(&hardware);
+    job->out->is_made = 1;
+    return TRI_OK;
+}
+
+void tri__prediction_make(const tri_predicted_run *run, const tri_log *log, tri_run_prediction *out) {
+    const tri_engine *engine = run->engine;
+    tri_sampler valid = {0};
+    prediction_job job = {.run = run, .out = out};
+    double begin = tri__clock();
+    int dp = tri__mesh_readers(&engine->in.mesh);
+    *out = (tri_run_prediction){0};
+    if (run->valid && tri__sampler_open(&valid, run->valid, run->settings->batch_size * dp, dp * engine->in.n_mb_infer,
+                                        0, 0) == TRI_OK)
+        job.valid = &valid;
+    tri_status status = tri__arena_scratch(predict, &job);
+    tri__sampler_close(&valid);
+    if (status != TRI_OK) *out = (tri_run_prediction){0};
+    if (status == TRI_DATA) tri__say(log, TRI_LOG_WARN, "the run is not predicted: %s", tri_error());
+    out->made_in = tri__clock() - begin;
+    if (!out->is_made || !out->is_measured) return;
+    char whole[32];
+    tri__say(log, TRI_LOG_INFO, "predicted %.4g ms a step, %s in all (%s)", 1e3 * out->forecast.step,
+             tri__text_seconds(out->forecast.run, whole), out->hardware);
+}
+
+void tri__prediction_step(tri_run_prediction *p, double seconds) {
+    if (p->is_made) p->seconds[p->n++ % TRI_PREDICTED_STEPS] = seconds;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The median step; the first ones, which warm up, are left out where there are others. 0: none was taken. */
+static double median(const tri_run_prediction *p) {
+    double kept[TRI_PREDICTED_STEPS];
+    int n = p->n < TRI_PREDICTED_STEPS ? (int)p->n : TRI_PREDICTED_STEPS;
+    int first = p->n > TRI_PREDICTED_STEPS ? 0 : n > 8 ? 4 : n > 1 ? 1 : 0;
+    if (!n) return 0;
+    n -= first;
+    memcpy(kept, p->seconds + first, (size_t)n * sizeof *kept);
+    qsort(kept, (size_t)n, sizeof *kept, by_value);
+    return (kept[(n - 1) / 2] + kept[n / 2]) / 2;
+}
+
+static void set(tri_json *json, const char *key, double value) { tri__json_set_new(json, key, tri__json_real(value)); }
+
+tri_json *tri__prediction_json(const tri_run_prediction *p, double measured) {
+    if (!p->is_made) return NULL;
+    tri_json *json = tri__forecast_json(&p->forecast);
+    double step = median(p), run = p->forecast.run - p->forecast.start_up;
+    tri__json_set_new(json, "hardware", tri__json_string(p->hardware));
+    tri__json_set_new(json, "origin", tri__json_string(p->is_measured ? "measured" : "assumed"));
+    set(json, "run_seconds", run); /* from the first step on, as what is measured */
+    set(json, "made_in_seconds", p->made_in);
+    if (!(measured > 0) || !(step > 0)) return json;
+    set(json, "measured_step_seconds", step);
+    set(json, "error", p->forecast.step / step - 1);
+    set(json, "measured_seconds", measured);
+    set(json, "run_error", run / measured - 1);
+    return json;
+}

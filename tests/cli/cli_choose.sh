@@ -1,0 +1,119 @@
+# cli_choose.sh - `trident choose`: the same first choice as an enumeration of all layouts, exact memory, what was given
+# stays, the reverse question, exit codes.
+project=$(cd "$(dirname "$0")/../.." && pwd)
+. "$(dirname "$0")/../lib/cli_lib.sh"
+config=$project/configs/hybrid_pp_dp_8gpu.json
+small=(--config "$config" --tiny --quiet --max_sen_len 64 --global-batch-size 8)
+tiny=("${small[@]}" --offload none)
+
+number() { grep -o "\"$1\":[0-9.e+-]*" "$out" | head -n 1 | cut -d: -f2; }
+
+# Bounds leave nothing out: the whole list is that of simulating every layout.
+same() {
+    run choose "${tiny[@]}" "$@" --json
+    expect_code 0
+    sed 's/,"searched".*//' "$out" >searched.json
+    quick=$(number simulated)
+    run choose "${tiny[@]}" "$@" --json --exhaustive
+    expect_code 0
+    sed 's/,"searched".*//' "$out" >all.json
+    expect "the same layouts as all $(number simulated) of $*" cmp -s searched.json all.json
+    expect "no layout is faster than its bound: $*" test "$(number bounds_broken)" = 0
+}
+same --world-size 2 --hardware cpu --num-microbatches 2
+expect "bounds save work: $quick of $(number simulated)" test "$quick" -lt "$(number simulated)"
+same --world-size 4 --hardware cpu --recompute none --schedule 1f1b
+same --world-size 8 --hardware h200x8 --recompute none --schedule interleaved --tp-size 1 --virtual-stages 2
+same --world-size 16 --hardware h200x8 --recompute none --pp-size 2 --tp-size 1 --schedule 1f1b --pipeline-shape branch
+same --world-size 4 --hardware cpu --cp-size 2 --recompute none --num-microbatches 1
+same --world-size 8 --hardware h200x8 --cp-size 2 --recompute none --tp-size 1 --num-microbatches 2 --schedule 1f1b
+expect "ranks share tokens in every layout" test "$(grep -o '"cp_size":2,' "$out" | wc -l)" = \
+    "$(grep -o '"pp_size"' "$out" | wc -l)"
+refuses 2 "--pp-size x --tp-size x --cp-size has to divide the ranks" -- choose "${tiny[@]}" --world-size 4 \
+    --hardware cpu --cp-size 3
+
+# Memory is exact: what a layout needs is enough, one byte less is not.
+one=(choose "${tiny[@]}" --world-size 1 --hardware cpu --num-microbatches 1 --recompute none --json)
+run "${one[@]}"
+expect_code 0
+need=$(number need_bytes)
+run "${one[@]}" --memory-limit "$need"
+expect_code 0
+refuses 71 "no layout of 1 rank fits: the nearest (1 rank) needs" "of --memory-limit" "try more ranks" \
+    -- "${one[@]}" --memory-limit $((need - 1))
+run choose "${small[@]}" --world-size 1 --hardware cpu --memory-limit $((need - 1)) --json
+expect_code 0
+expect "without them fixed, layouts that need less are found" is "$(number need_bytes)" '<' "$need"
+run choose "${tiny[@]}" --world-size 2 --hardware cpu --memory-limit $((need * 3 / 2)) --json
+expect_code 0
+expect "ranks of a machine share its memory" is "$(number need_bytes)" '<=' $((need * 3 / 2))
+
+# What was given stays.
+run choose "${tiny[@]}" --world-size 8 --hardware cpu --pp-size 2 --schedule gpipe --shard zero1 --num-microbatches 2 \
+    --recompute full --json
+expect_code 0
+layouts=$(grep -o '"pp_size"' "$out" | wc -l)
+for text in '"pp_size":2,' '"schedule":"gpipe"' '"shard":"zero1"' '"num_microbatches":2' '"recompute":"full"'; do
+    expect "$text in all $layouts" test "$(grep -oF "$text" "$out" | wc -l)" = "$layouts"
+done
+
+# In words: the best with its command, the others with reasons.
+run choose "${tiny[@]}" --world-size 16 --hardware h200x8 --precision any --pp-size 1 --top 3
+expect_code 0
+expect_text "$out" "16 ranks of h200x8, 8 samples a step" "mpirun -np 16 --map-by ppr:8:node trident train" \
+    "by the rank that needs most" "slower by"
+expect "three layouts" test "$(grep -c '^[23] ' "$out")" = 2
+run choose "${tiny[@]}" --world-size 2 --hardware cpu --top 1 --num-microbatches 1 --recompute none
+expect_text "$out" "--nproc-per-node 2 --global-batch-size 8"
+run choose "${tiny[@]}" --world-size 8 --hardware cpu --limit 2
+expect_text "$out" "--limit ended the search"
+
+# Real models: two encoders of 24 layers, on 16 and on 1,024 GPUs. Simulations are counted, since machines are busy.
+real=(choose --config "$project/configs/hybrid_3d_16gpu.json" --hardware h200x8 --quiet --json)
+run "${real[@]}" --world-size 16
+expect_code 0
+expect "all layouts of 16 ranks by $(number simulated) simulations" is "$(number simulated)" '<=' 80
+expect_text "$out" '"partial":false' '"end":"whole"' '"doubtful":0'
+expect "the first choice takes $(number step_seconds) s" is "$(number step_seconds)" '<' 12.8738
+run "${real[@]}" --world-size 8 --tp-size 8 --recompute none --offload none --num-microbatches 2 --exhaustive
+expect_code 0
+expect "two lanes that wait for transfers in turn are not faster than their bound" test "$(number bounds_broken)" = 0
+run "${real[@]}" --world-size 1024 --global-batch-size 8192 --seconds 0.1 --top 2
+expect_code 0
+expect_text "$out" '"partial":true' '"end":"seconds"'
+
+# A signal: the best so far, exit code 75.
+"$trident" "${real[@]:0:5}" --world-size 1024 --global-batch-size 8192 --exhaustive >"$out" 2>"$err" &
+searching=$!
+for _ in $(seq 300); do
+    grep -q "best so far" "$err" && break
+    sleep 0.1
+done
+kill -TERM "$searching"
+code=0
+wait "$searching" || code=$?
+expect_code 75
+expect_text "$out" "a signal ended the search: "
+expect_text "$err" "stopping: the best layouts found so far follow" "stopped (SIGTERM): what is shown is the best"
+
+# The reverse: the fewest ranks that are fast enough.
+alone=(--pp-size 1 --tp-size 1 --shard none --recompute none --num-microbatches 1 --max-steps 1000)
+run choose "${tiny[@]}" "${alone[@]}" --hardware h200x8 --within 1h
+expect_code 0
+expect_text "$out" "1000 steps in 1h 00m need 1 rank"
+refuses 71 "no number of ranks of h200x8 trains 1000 steps in" \
+    -- choose "${tiny[@]}" "${alone[@]}" --hardware h200x8 --within 1e-3s
+refuses 2 "no layout keeps what was given" \
+    -- choose "${tiny[@]}" --hardware h200x8 --max-steps 9 --within 1h --pp-size 50 --tp-size 1
+refuses 71 "fits: " -- choose "${tiny[@]}" --hardware h200x8 --max-steps 9 --within 1h --tp-size 1 --memory-limit 1M
+
+# Impossible requests.
+refuses 2 "choose needs --world-size" -- choose "${tiny[@]}"
+refuses 2 "choose needs --config" -- choose --world-size 2
+refuses 2 "no layout keeps what was given" -- choose "${tiny[@]}" --world-size 4 --pp-size 3
+refuses 2 "--within: expected a time" -- choose "${tiny[@]}" --within soon
+refuses 2 "--world-size or --within, not both" -- choose "${tiny[@]}" --within 1h --world-size 2
+refuses 2 "needs the length of the run" -- choose "${tiny[@]}" --hardware cpu --within 1h
+checked run choose "${tiny[@]}" --world-size 2 --hardware cpu --num-microbatches 1
+expect_code 0
+finish

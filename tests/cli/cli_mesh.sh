@@ -1,0 +1,73 @@
+# `trident mesh`: the grid of ranks as tables and as JSON, in any order, and what is refused.
+project=$(cd "$(dirname "$0")/../.." && pwd)
+. "$(dirname "$0")/../lib/cli_lib.sh"
+
+run mesh --world-size 8 --pp-size 2
+expect_code 0
+expect_text "$out" "8 ranks: pp 2 x tp 1 x dp 4, order pp,tp,dp, 1 machine of 8" "pp=1/2 tp=0/1 dp=3/4" "{3, 7}" \
+    "{4, 5, 6, 7}"
+expect "rank 7: coordinates, first ranks of its groups, stages" grep \
+    -Eq '^ *7 +0 +pp=1/2 tp=0/1 dp=3/4 +3 +7 +4 +3 +-$' "$out"
+expect "nothing crosses a machine" test ! -s "$err"
+
+# The default order is rank = pp * (TP * DP) + tp * DP + dp; another exchanges the axes.
+run mesh --world-size 16 --pp-size 2 --tp_size=2 --json --nproc-per-node 8
+expect_code 0
+expect "one line of JSON" test "$(wc -l <"$out")" = 1
+expect_text "$out" '"world_size":16,"pp":2,"tp":2,"dp":4,"order":"pp,tp,dp"' \
+    '{"rank":14,"pp":1,"tp":1,"dp":2,"node":1,"local_rank":6,"groups":{"pp":[6,14],"tp":[10,14],"dp":[12,13,14,15]}'\
+',"first":{"pp":6,"tp":10,"dp":12},"previous":6,"next":null}'
+run mesh --world-size 16 --pp-size 2 --tp-size 2 --json --mesh-order dp,tp,pp
+expect_text "$out" '"order":"dp,tp,pp"' \
+    '{"rank":14,"pp":0,"tp":1,"dp":3,"node":0,"local_rank":14,"groups":{"pp":[14,15],"tp":[12,14],"dp":[2,6,10,14]}'\
+',"first":{"pp":14,"tp":12,"dp":2},"previous":null,"next":15}'
+
+# Ranks that share tokens are neighbours of the dp axis.
+run mesh --world-size 8 --cp-size 2 --tp-size 2
+expect_text "$out" "8 ranks: pp 1 x tp 2 x cp 2 x dp 2" "pp=0/1 tp=1/2 dp=1/2 cp=0/2" "{6, 7}"
+run mesh --world-size 8 --cp-size 3
+expect_code 2
+expect_text "$err" "8 ranks = pp 1 x tp 1 x cp 3 x dp ?"
+
+# Ranks that share experts are neighbours of the dp axis too, but take different samples.
+run mesh --world-size 8 --ep-size 2 --tp-size 2
+expect_text "$out" "8 ranks: pp 1 x tp 2 x dp 4 (ep 2)" "pp=0/1 tp=1/2 dp=3/4 ep=1/2" "{6, 7}"
+run mesh --world-size 8 --ep-size 3
+expect_code 2
+expect_text "$err" "--ep-size 3 does not divide dp 8"
+run mesh --world-size 8 --ep-size 2 --cp-size 2
+expect_code 2
+expect_text "$err" "--ep-size 2 with --cp-size 2: ranks that share tokens do not share experts"
+run plan --config "$project/configs/reviews.json" --world-size 4 --ep-size 2 --batch-size 8
+expect_code 2
+expect_text "$err" "--ep-size 2: no layer of the model has experts to share"
+
+# Tensor groups that cross machines are announced with the order that avoids it, and auto takes it.
+run mesh --world-size 16 --tp-size 4 --nproc-per-node 8
+expect_code 0
+expect_text "$err" \
+    "4 of 4 tensor groups cross machines of 8 ranks (order pp,tp,dp); --mesh-order pp,dp,tp keeps them inside"
+run mesh --world-size 16 --tp-size 4 --nproc-per-node 8 --mesh-order auto --json
+expect_text "$out" '"order":"pp,dp,tp"' '"tensor_groups_crossing":0' '"tp":[12,13,14,15]'
+expect "auto leaves nothing to say" test ! -s "$err"
+run mesh --world-size 16 --tp-size 4 --mesh-order auto --json
+expect_text "$out" '"order":"pp,tp,dp"'
+run mesh --world-size 16 --tp-size 8 --nproc-per-node 4 --mesh-order auto
+expect_text "$err" "no order avoids it"
+
+# Large ones: tables are short, JSON that nobody could read is refused.
+run mesh --world-size 4096 --json
+expect_code 0
+refuses 2 "too many to list" -- mesh --world-size 1048576 --json
+
+refuses 2 "16 ranks = pp 3 x tp 2 x dp ?" -- mesh --world-size 16 --pp-size 3 --tp-size 2
+refuses 2 "16 ranks asked for, but pp 2 x tp 2 x dp 3 = 12" -- mesh --world-size 16 --pp-size 2 --tp-size 2 --dp-size 3
+refuses 2 'mesh order "pp,dp": tp is missing' -- mesh --world-size 16 --mesh-order pp,dp
+refuses 2 'mesh order "pp,dp,dp": dp is named twice' -- mesh --world-size 16 --mesh-order pp,dp,dp
+refuses 2 "--world-size 16 cannot be shared" -- mesh --world-size 16 --nproc-per-node 3
+refuses 2 "mesh needs --world-size" -- mesh --pp-size 2
+refuses 2 "unexpected word" -- mesh 16
+refuses 2 "--world-size: 0 is out of range" -- mesh --world-size 0
+checked run mesh --world-size 6 --tp-size 3
+expect_code 0
+finish

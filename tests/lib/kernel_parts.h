@@ -1,0 +1,94 @@
+/* kernel_parts.h - checks that fused operations with sums over tokens give the same bits as the operations they
+ * replace, which schedules with separate weight gradients use. */
+#ifndef TESTS_KERNEL_PARTS_H
+#define TESTS_KERNEL_PARTS_H
+
+#include "tests/lib/kernel_call.h"
+
+typedef void kernel_runner(kernel_call *k, void *context);
+
+/* Operand k of `part` is operand of[k] of `fused`. */
+static const struct { tri_op fused, part; int of[TRI_MAX_ARGS];
+} kernel_parts[] = {
+    {TRI_OP_dropout_add_norm_din, TRI_OP_norm_din, {1, 5, 6, 7, 8}},
+    {TRI_OP_dropout_add_norm_din, TRI_OP_norm_dw, {2, 3, 5, 6}},
+    {TRI_OP_dropout_add_norm_din, TRI_OP_bias_dw, {4, 0}},
+    {TRI_OP_gelu_din_db, TRI_OP_gelu_din, {0, 2, 3}},
+    {TRI_OP_gelu_din_db, TRI_OP_bias_dw, {1, 0}},
+    {TRI_OP_attention_din_db, TRI_OP_attention_din, {0, 2, 3, 4, 5, 6, 7, 8}},
+    {TRI_OP_attention_din_db, TRI_OP_bias_dw, {1, 0}},
+    {TRI_OP_linear_gelu_din, TRI_OP_bias_dw, {1, 0}},
+};
+enum { KERNEL_PARTS = sizeof kernel_parts / sizeof *kernel_parts };
+
+/* Whether an operand is a sum of values that the operation rounded first: 16-bit numbers may cancel there, so it is
+ * compared only with the part. */
+static inline int kernel_sums_rounded(tri_op op, int arg) {
+    if (op == TRI_OP_linear_gelu_scaled_din && arg == TRI_ARG(linear_gelu_scaled_din, db)) return 1;
+    if (op == TRI_OP_dropout_add_norm_scaled_din && arg == TRI_ARG(dropout_add_norm_scaled_din, dbias)) return 1;
+    if (op == TRI_OP_attention_scaled_din && arg == TRI_ARG(attention_scaled_din, db)) return 1;
+    for (int i = 0; i < KERNEL_PARTS; i++)
+        if (kernel_parts[i].fused == op && kernel_parts[i].part == TRI_OP_bias_dw && kernel_parts[i].of[0] == arg)
+            return 1;
+    return 0;
+}
+
+/* The error scale of such a sum: the largest column sum of magnitudes of operand 0. The sum itself may be small, if
+ * numbers cancel. So do those of dbias: each is a difference of numbers of the order of 1. 0 for other operands. */
+static inline double kernel_sum_scale(const kernel_call *k, int arg) {
+    if (kernel_case_fp8(&k->at)) return 0; /* operand 0 has a scale; their sums are those of parts: test_fp8.c */
+    double most = k->at.op == TRI_OP_attention_biased_din && arg == TRI_ARG(attention_biased_din, dbias);
+    int64_t cols = k->call.t[0].cols;
+    for (int64_t c = 0; c < cols && kernel_sums_rounded(k->at.op, arg); c++) {
+        double sum = 0;
+        for (int64_t i = c; i < operand_count(k, 0); i += cols) sum += fabs(kernel_value(k, 0, i));
+        if (sum > most) most = sum;
+    }
+    return most;
+}
+
+/* Runs a part of a call that has already run, and compares. */
+static inline void kernel_part_check(const kernel_call *fused, int which, kernel_runner *run, void *context) {
+    tri_op op = kernel_parts[which].part;
+    const tri_op_row *row = tri__op_row(op);
+    const int *of = kernel_parts[which].of;
+    kernel_case at = fused->at;
+    kernel_call part;
+    unsigned acc = 0;
+    at.op = op;
+    at.dim['O' - 'A'] = fused->call.t[0].cols; /* bias_dw has the columns of what the fused operation writes first */
+    for (int k = 0; k < row->n_args; k++) acc |= (fused->call.acc >> of[k] & 1) << k;
+    kernel_call_open_mixed(&part, &at, fused->type, fused->loose, fused->attr.p, acc, 0);
+    for (int k = 0; k < row->n_args; k++) {
+        int writes = tri__access_writes(row->arg[k].access);
+        if ((writes && !(acc >> k & 1)) || !part.block[k]) continue;
+        assert_true(part.bytes[k] == fused->bytes[of[k]]);
+        memcpy(part.block[k], writes ? fused->before[of[k]] : fused->block[of[k]], part.bytes[k] + 2 * GUARD);
+        memcpy(part.before[k], part.block[k], part.bytes[k] + 2 * GUARD);
+    }
+    run(&part, context);
+    for (int k = 0; k < row->n_args; k++)
+        if (tri__access_writes(row->arg[k].access) &&
+            memcmp(part.block[k], fused->block[of[k]], part.bytes[k] + 2 * GUARD) != 0)
+            kernel_call_fail(fused, of[k], "differs from what the operation alone gives");
+    kernel_call_close(&part);
+}
+
+/* Overwriting, and adding to the sums. */
+static inline void kernel_parts_try(const kernel_case *at, tri_dtype type, tri_dtype loose, kernel_runner *run,
+                                    void *context) {
+    const tri_op_row *row = tri__op_row(at->op);
+    unsigned sums = 0;
+    for (int a = 0; a < row->n_args; a++)
+        if (row->arg[a].access == TRI_ACCESS_A && row->arg[a].dtype == TRI_DTYPE_ANY) sums |= 1u << a;
+    for (int add = 0; add <= 1; add++) {
+        kernel_call fused;
+        kernel_call_open_mixed(&fused, at, type, loose, add ? 0.3f : 0, add ? sums : 0, 0);
+        run(&fused, context);
+        for (int i = 0; i < KERNEL_PARTS; i++)
+            if (kernel_parts[i].fused == at->op) kernel_part_check(&fused, i, run, context);
+        kernel_call_close(&fused);
+    }
+}
+
+#endif

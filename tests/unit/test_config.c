@@ -1,0 +1,496 @@
+/* test_config.c - option rows, the model's keys, and settings from files and command lines. */
+#include "base/file.h"
+#include "engine/accept_settings.h"
+#include "model/config.h"
+#include "settings/settings.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/json_text.h"
+
+static void expect_error(const char *what, tri_status got, tri_status want, const char *part) {
+    if (got != want || !strstr(tri_error(), part))
+        fail_msg("%s: expected status %d and \"%s\"; got %d and \"%s\"", what, want, part, got, tri_error());
+}
+
+/* Every option: adding one, or changing a default, is a decision that shows here. */
+static const char *const model_list[] = {"label_name",
+                                         "primary_text_name",
+                                         "secondary_text_name",
+                                         "secondary_text_list",
+                                         "tab_field_list",
+                                         "cat_field_list",
+                                         "label_list",
+                                         "missing=NA,N/A,n/a,null,NULL,NaN,-,?",
+                                         "positive_label",
+                                         "numeric_missing=median",
+                                         "numeric_transform=standard",
+                                         "tabular=plain",
+                                         "numeric_embedding=piecewise",
+                                         "column_dim=16",
+                                         "numeric_bins=32",
+                                         "numeric_frequencies=48",
+                                         "frequency_scale=0.2",
+                                         "fusion=concat",
+                                         "primary_tokenizer",
+                                         "secondary_tokenizer",
+                                         "hidden_common_dim=256",
+                                         "fusion_hidden_dim=128",
+                                         "fusion_dropout=0.1",
+                                         "is_binary=true",
+                                         "num_classes=2",
+                                         "class_weights",
+                                         "max_sen_len=512",
+                                         "windows=1",
+                                         "stride=128",
+                                         "extend_positions=no",
+                                         "attention",
+                                         "pooling=pooler",
+                                         "share_encoders=false",
+                                         "primary_encoder",
+                                         "secondary_encoder",
+                                         NULL};
+static const char *const run_list[] = {"config",
+                                       "data_path",
+                                       "output_dir=./outputs",
+                                       "models_dir",
+                                       "column_info",
+                                       "bad_rows=fail",
+                                       "separator=auto",
+                                       "decimal_mark=auto",
+                                       "date_order=auto",
+                                       "cache_dir",
+                                       "checkpoint",
+                                       "tokenizer",
+                                       "output",
+                                       "column",
+                                       "null=false",
+                                       "batch_size=32",
+                                       "global_batch_size=0",
+                                       "num_microbatches=0",
+                                       "epochs=10",
+                                       "max_steps=0",
+                                       "split",
+                                       "stratify=false",
+                                       "group_by",
+                                       "split_seed=42",
+                                       "folds=0",
+                                       "fold=0",
+                                       "seeds=1",
+                                       "part=all",
+                                       "allow_unknown=false",
+                                       "max_tokens=0",
+                                       "lr=2e-5",
+                                       "lr_schedule=linear",
+                                       "lr_power=1",
+                                       "layer_lr_decay=1",
+                                       "head_lr=0",
+                                       "freeze",
+                                       "average_weights=none",
+                                       "loss=cross_entropy",
+                                       "focal_gamma=2",
+                                       "label_smoothing=0",
+                                       "best_by=loss",
+                                       "early_stopping=0",
+                                       "until_epoch=0",
+                                       "calibration=temperature",
+                                       "threshold",
+                                       "warmup_steps=0",
+                                       "warmup_ratio=0",
+                                       "weight_decay=0.01",
+                                       "no_decay=bias,LayerNorm.weight,norm.weight",
+                                       "adam_beta1=0.9",
+                                       "adam_beta2=0.999",
+                                       "adam_eps=1e-8",
+                                       "optimizer=adamw",
+                                       "momentum=0.9",
+                                       "nesterov=false",
+                                       "full_steps=0",
+                                       "var_freeze_step=0",
+                                       "var_update_scaler=16",
+                                       "local_step_scaler=32678",
+                                       "local_step_clipper=16",
+                                       "sync_every=1",
+                                       "outer_lr=0.7",
+                                       "outer_momentum=0.5",
+                                       "inner_lr_factor=0",
+                                       "layer_drop=none",
+                                       "compress_gradients=none",
+                                       "compress_weights=none",
+                                       "error_feedback=false",
+                                       "compress_scope=world",
+                                       "max_grad_norm=1.0",
+                                       "precision=fp32",
+                                       "quantize=none",
+                                       "float_layers",
+                                       "reduce_dtype=fp32",
+                                       "seed=42",
+                                       "resume=auto",
+                                       "save_every=1",
+                                       "save_steps=0",
+                                       "keep=2",
+                                       "async_save=false",
+                                       "allow_change",
+                                       "max_restarts=0",
+                                       "elastic=false",
+                                       "min_ranks=1",
+                                       "replicate_state=false",
+                                       "device=cpu",
+                                       "threads=0",
+                                       "num_workers=4",
+                                       "nproc_per_node=1",
+                                       "world_size=1",
+                                       "layout=given",
+                                       "pp_size=1",
+                                       "tp_size=1",
+                                       "cp_size=1",
+                                       "cp_mode=auto",
+                                       "dp_size=0",
+                                       "ep_size=1",
+                                       "mesh_order=pp,tp,dp",
+                                       "transport=auto",
+                                       "progress_timeout=30",
+                                       "io_timeout=600",
+                                       "bind_cores=none",
+                                       "nnodes=1",
+                                       "node_rank=0",
+                                       "standalone=false",
+                                       "rdzv_backend=static",
+                                       "rdzv_endpoint",
+                                       "rdzv_id=none",
+                                       "rdzv_conf",
+                                       "master_addr",
+                                       "master_port=0",
+                                       "log_dir",
+                                       "redirects=0",
+                                       "tee=0",
+                                       "local_ranks_filter",
+                                       "shard=none",
+                                       "shard_size=0",
+                                       "bucket_mb=25",
+                                       "prefetch=1",
+                                       "reshard_after_forward=auto",
+                                       "wrap=layer",
+                                       "wrap_min_params=100000000",
+                                       "check_replicas=0",
+                                       "schedule=1f1b",
+                                       "virtual_stages=0",
+                                       "pipeline_shape=auto",
+                                       "stages",
+                                       "stage_profile",
+                                       "sequence_parallel=auto",
+                                       "recompute=none",
+                                       "offload=none",
+                                       "memory_limit",
+                                       "tune_products=false",
+                                       "log_every=1",
+                                       "log_to",
+                                       "no_report=false",
+                                       "profile",
+                                       "print_program=-1",
+                                       "print_kind=train",
+                                       "print_after",
+                                       "timeline=false",
+                                       "svg",
+                                       "attention_map",
+                                       "csv=false",
+                                       "params=false",
+                                       "hardware",
+                                       "price_per_hour=0",
+                                       "program",
+                                       "tiny=false",
+                                       "check=false",
+                                       "force=false",
+                                       "json=false",
+                                       "quiet=false",
+                                       "no_color=false",
+                                       NULL};
+
+static void test_frozen_list(void **state) {
+    (void)state;
+    const tri_option *const tables[] = {tri__model_options, tri__run_options};
+    const char *const *const lists[] = {model_list, run_list};
+    for (int t = 0; t < 2; t++) {
+        int i = 0;
+        for (const tri_option *row = tables[t]; row->name; row++, i++) {
+            char text[128];
+            snprintf(text, sizeof text, row->value ? "%s=%s" : "%s", row->name, row->value);
+            assert_string_equal(text, lists[t][i] ? lists[t][i] : "(end of the list)");
+            assert_true(row->help && row->help[0] && row->commands);
+        }
+        assert_null(lists[t][i]);
+    }
+}
+
+/* Each name, and so each key of the configuration file, has one row; and each row says what a change of it means. */
+static void test_one_row_each(void **state) {
+    (void)state;
+    const tri_option *const tables[] = {tri__model_options, tri__run_options};
+    const tri_option *all[TRI_OPTIONS_MAX];
+    int n = 0;
+    for (int t = 0; t < 2; t++)
+        for (const tri_option *row = tables[t]; row->name; row++) all[n++] = row;
+    for (int i = 0; i < n; i++) {
+        if (all[i]->effect < TRI_EFFECT_UNRECORDED || all[i]->effect > TRI_EFFECT_RUN)
+            fail_msg("%s: what does a change of it mean for a run that goes on?", all[i]->name);
+        for (int k = 0; k < i; k++)
+            if (!strcmp(all[i]->name, all[k]->name) || (all[i]->alias && !strcmp(all[i]->alias, all[k]->name)) ||
+                (all[k]->alias && !strcmp(all[k]->alias, all[i]->name)))
+                fail_msg("%s has two rows", all[i]->name);
+    }
+}
+
+static void test_defaults(void **state) {
+    (void)state;
+    tri_settings s;
+    tri__settings_init(&s);
+    assert_true(s.lr == 2e-5 && s.weight_decay == 0.01 && s.adam_beta1 == 0.9 && s.adam_beta2 == 0.999);
+    assert_true(s.adam_eps == 1e-8 && s.max_grad_norm == 1 && s.warmup_steps == 0 && s.no_decay.n == 3);
+    assert_string_equal(s.no_decay.at[1], "LayerNorm.weight");
+    assert_true(s.batch_size == 32 && s.epochs == 10 && s.seed == 42 && s.keep == 2 && s.print_program == -1);
+    assert_true(s.model.is_binary == 1 && s.model.pooling == TRI_POOLING_POOLER && s.model.max_sen_len == 512);
+    assert_true(s.precision == 0 && s.shard == 0 && s.schedule == 1 && s.recompute == 0 && !s.json && !s.config);
+    assert_int_equal(tri__engine_accept(&s), TRI_OK);
+    tri__settings_free(&s);
+    tri__settings_free(&s);
+}
+
+/* One of each kind. */
+typedef struct sample {
+    int flag, choice;
+    int64_t whole;
+    double real;
+    char *text, *name;
+    tri_texts texts;
+    tri_reals reals, worded;
+    tri_json *object;
+} sample;
+
+#define ROW(kind_, field_, ...) \
+    {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(sample, field_), __VA_ARGS__}
+static const tri_option sample_rows[] = {
+    ROW(BOOL, flag, .value = "true"),
+    ROW(INT, whole, .value = "5", .min = 1, .max = 100, .choices = "auto=0|many=-7"),
+    ROW(REAL, real, .value = "0.5", .min = 0, .max = 1),
+    ROW(TEXT, text, .value = "abc", .alias = "other_name"),
+    ROW(TEXT, name, .value = NULL),
+    ROW(CHOICE, choice, .value = "zb-h1", .choices = "none|NO_SHARD=none|zb-h1|full|ALL_OF_IT=full"),
+    ROW(TEXTS, texts, .value = "a, b"),
+    ROW(REALS, reals, .min = 0, .max = 10),
+    ROW(REALS, worded, .value = "1", .choices = "even|balanced"),
+    ROW(OBJECT, object, .value = NULL),
+    {0}};
+#undef ROW
+
+/* A value as text, or as JSON where the text begins with '@'; what the field then is as JSON, or a part of the
+ * message. */
+static const struct {
+    const char *name, *text, *json, *error;
+} value_cases[] = {
+    {"flag", "false", "false", NULL},
+    {"flag", "OFF", "false", NULL},
+    {"flag", "no", "false", NULL},
+    {"flag", "0", "false", NULL},
+    {"flag", "yes", "true", NULL},
+    {"flag", "On", "true", NULL},
+    {"flag", "maybe", NULL, "here: expected true or false, not \"maybe\""},
+    {"flag", "", NULL, "expected true or false"},
+    {"flag", "@false", "false", NULL},
+    {"flag", "@0", NULL, "here: expected true or false, not a whole number"},
+    {"whole", "1", "1", NULL},
+    {"whole", "100", "100", NULL},
+    {"whole", "0", NULL, "here: 0 is out of range; expected 1 to 100"},
+    {"whole", "-3", NULL, "here: -3 is out of range; expected 1 to 100"},
+    {"whole", "1_000", NULL, "expected a whole number, not \"1_000\""},
+    {"whole", "1e1", NULL, "expected a whole number"},
+    {"whole", "0x10", NULL, "expected a whole number"},
+    {"whole", " 7", NULL, "expected a whole number"},
+    {"whole", "7 ", NULL, "expected a whole number"},
+    {"whole", "-", NULL, "expected a whole number"},
+    {"whole", "", NULL, "expected a whole number"},
+    {"whole", "99999999999999999999", NULL, "too large"},
+    {"whole", "@17", "17", NULL},
+    {"whole", "@101", NULL, "here: 101 is out of range"},
+    {"whole", "@1.5", NULL, "expected a whole number, not 1.5"},
+    {"whole", "@\"5\"", NULL, "expected a whole number, not a string"},
+    {"whole", "auto", "0", NULL},
+    {"whole", "Many", "-7", NULL},
+    {"whole", "@\"many\"", "-7", NULL},
+    {"whole", "autos", NULL, "expected a whole number, not \"autos\""},
+    {"whole", "@null", NULL, "expected a value, not null"},
+    {"real", "1e-5", "1e-5", NULL},
+    {"real", ".25", "0.25", NULL},
+    {"real", "1", "1.0", NULL},
+    {"real", "1.01", NULL, "here: 1.01 is out of range; expected 0 to 1"},
+    {"real", "nan", NULL, "expected a number, not \"nan\""},
+    {"real", "inf", NULL, "expected a number"},
+    {"real", "1e999", NULL, "expected a number"},
+    {"real", "0x1p-1", NULL, "expected a number"},
+    {"real", "1e", NULL, "expected a number"},
+    {"real", "", NULL, "expected a number"},
+    {"real", "@1", "1.0", NULL},
+    {"real", "@2.5", NULL, "here: 2.5 is out of range"},
+    {"real", "@true", NULL, "expected a number, not true"},
+    {"text", "x y", "\"x y\"", NULL},
+    {"text", "", NULL, "here: the value is empty"},
+    {"text", "@null", "\"abc\"", NULL}, /* it has a default */
+    {"name", "@null", "null", NULL},
+    {"text", "@\"\"", NULL, "the value is empty"},
+    {"text", "@7", NULL, "expected a string, not a whole number"},
+    {"choice", "none", "\"none\"", NULL},
+    {"choice", "no-shard", "\"none\"", NULL},
+    {"choice", "ZB_H1", "\"zb-h1\"", NULL},
+    {"choice", "all_of_it", "\"full\"", NULL},
+    {"choice", "zb", NULL, "here: expected none, zb-h1 or full, not \"zb\""},
+    {"choice", "", NULL, "expected none, zb-h1 or full"},
+    {"choice", "none|full", NULL, "expected none"},
+    {"choice", "NO_SHARD=none", NULL, "expected none"},
+    {"choice", "@\"full\"", "\"full\"", NULL},
+    {"choice", "@1", NULL, "expected a string"},
+    {"texts", "x", "[\"x\"]", NULL},
+    {"texts", " x , y z ,w", "[\"x\",\"y z\",\"w\"]", NULL},
+    {"texts", "", "[]", NULL},
+    {"texts", "x,,y", NULL, "here: an empty item in \"x,,y\""},
+    {"texts", "x,", NULL, "an empty item"},
+    {"texts", ", x", NULL, "an empty item"},
+    {"texts", "@[]", "[]", NULL},
+    {"texts", "@[\"p,q\", \"\"]", "[\"p,q\",\"\"]", NULL},
+    {"texts", "@[\"p\", 1]", NULL, "expected a list of strings, not a whole number"},
+    {"texts", "@\"p\"", NULL, "expected a list of strings, not a string"},
+    {"reals", "1, 2.5", "[1.0,2.5]", NULL},
+    {"reals", "1,x", NULL, "here: expected a number, not \"x\""},
+    {"reals", "1,11", NULL, "11 is out of range; expected 0 to 10"},
+    {"reals", "@[1, 0.5]", "[1.0,0.5]", NULL},
+    {"reals", "@[-1]", NULL, "-1 is out of range"},
+    {"reals", "@{}", NULL, "expected a list of numbers, not an object"},
+    {"worded", "balanced", "\"balanced\"", NULL},
+    {"worded", "Even", "\"even\"", NULL},
+    {"worded", "@\"balanced\"", "\"balanced\"", NULL},
+    {"worded", "2,3", "[2.0,3.0]", NULL},
+    {"worded", "@[2, 3]", "[2.0,3.0]", NULL},
+    {"worded", "balance", NULL, "here: expected numbers, or even or balanced, not \"balance\""},
+    {"worded", "1,balanced", NULL, "expected numbers, or even or balanced, not \"balanced\""},
+    {"worded", "@\"x\"", NULL, "expected numbers, or even or balanced, not \"x\""},
+    {"worded", "@true", NULL, "expected a list of numbers, not true"},
+    {"object", "{}", NULL, "only the configuration file"},
+    {"object", "@{\"a\": 1}", "{\"a\":1}", NULL},
+    {"object", "@null", "null", NULL},
+    {"object", "@[]", NULL, "expected an object, not a list"},
+};
+
+static char *field_line(const tri_option *row, const void *from) {
+    tri_json *value = tri__option_json(row, from);
+    char *line = tri__json_text(value, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9));
+    tri__json_decref(value);
+    return line;
+}
+
+static void test_values(void **state) {
+    (void)state;
+    sample s;
+    for (size_t i = 0; i < sizeof value_cases / sizeof *value_cases; i++) {
+        const char *text = value_cases[i].text;
+        const tri_option *row = tri__option_find(sample_rows, value_cases[i].name);
+        assert_non_null(row);
+        tri__options_init(sample_rows, &s);
+        char *before = field_line(row, &s);
+        tri_status status;
+        if (text[0] == '@') {
+            tri_json *value = json_of(text + 1);
+            status = tri__option_set_json(row, &s, "here", value);
+            tri__json_decref(value);
+        } else {
+            status = tri__option_set_text(row, &s, "here", text);
+        }
+        if (value_cases[i].error) expect_error(text, status, TRI_USAGE, value_cases[i].error);
+        else assert_int_equal(status, TRI_OK);
+        char *after = field_line(row, &s);
+        assert_string_equal(after, value_cases[i].json ? value_cases[i].json : before); /* refused: untouched */
+        free(before);
+        free(after);
+        tri__options_free(sample_rows, &s);
+    }
+    assert_ptr_equal(tri__option_find(sample_rows, "other-name"), &sample_rows[3]);
+    assert_null(tri__option_find(sample_rows, "Text"));
+    const char *names[3];
+    assert_int_equal(tri__option_names(sample_rows, names, 3), 3);
+    assert_string_equal(names[2], "real");
+}
+
+static void test_model_check(void **state) {
+    (void)state;
+    static const struct {
+        const char *json, *error;
+    } cases[] = {
+        {"{}", NULL},
+        {"{\"label_name\": null}", "label_name is not given"},
+        {"{\"primary_text_name\": null}", "primary_text_name is not given"},
+        {"{\"primary_tokenizer\": null}", "primary_tokenizer is not given"},
+        {"{\"num_classes\": 5}", "is_binary is true, but num_classes is 5"},
+        {"{\"num_classes\": 5, \"is_binary\": false}", NULL},
+        {"{\"class_weights\": [1, 2]}", NULL},
+        {"{\"class_weights\": []}", NULL},
+        {"{\"class_weights\": \"balanced\"}", NULL},
+        {"{\"class_weights\": [1, 2, 3]}", "class_weights has 3 numbers, but num_classes is 2"},
+        {"{\"class_weights\": [1, 0]}", "class_weights holds 0"},
+        {"{\"class_weights\": [1, -2]}", "class_weights holds -2"},
+        {"{\"tab_field_list\": [\"a\", \"b\", \"a\"]}", "tab_field_list holds \"a\" twice"},
+        {"{\"tab_field_list\": [\"y\"]}", "the label's column \"y\""},
+        {"{\"label_name\": \"t\"}", "same column, \"t\""},
+        {"{\"secondary_text_name\": \"y\"}", "same column, \"y\""},
+        {"{\"secondary_text_name\": \"s\", \"secondary_text_list\": [\"y\"]}", "same column, \"y\""},
+        {"{\"tab_field_list\": [\"a\", \"t\"]}", "\"t\" is a text and in tab_field_list"},
+        {"{\"secondary_text_name\": \"s\", \"tab_field_list\": [\"s\"]}", "\"s\" is a text and in tab_field_list"},
+        {"{\"secondary_text_name\": \"s\", \"secondary_text_list\": [\"z\"], \"tab_field_list\": [\"z\"]}",
+         "\"z\" is a text and in tab_field_list"},
+        {"{\"secondary_encoder\": {\"hidden_size\": 32}}", "there is no secondary_text_name for it to read"},
+        {"{\"secondary_encoder\": {\"hidden_size\": 32}, \"secondary_text_name\": \"s\"}", NULL},
+        {"{\"secondary_text_list\": [\"z\"]}", "there is no secondary_text_name"},
+        {"{\"secondary_text_list\": [\"z\"], \"secondary_text_name\": \"s\"}", NULL},
+        {"{\"tab_field_list\": [\"a\", \"b\"], \"cat_field_list\": [\"b\"]}", NULL},
+        {"{\"tab_field_list\": [\"a\"], \"cat_field_list\": [\"b\"]}",
+         "cat_field_list holds \"b\", which tab_field_list does not"},
+        {"{\"label_list\": [\"no\", \"yes\"]}", NULL},
+        {"{\"label_list\": [\"no\"]}", "label_list has 1 label, but num_classes is 2"},
+        {"{\"label_list\": [\"no\", \"no\"]}", "label_list holds \"no\" twice"},
+        {"{\"positive_label\": \"no\"}", NULL},
+        {"{\"positive_label\": \"no\", \"num_classes\": 3, \"is_binary\": false}",
+         "positive_label \"no\" names one of two classes, but num_classes is 3"},
+        {"{\"positive_label\": \"maybe\", \"label_list\": [\"no\", \"yes\"]}",
+         "positive_label \"maybe\" is not in label_list"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_model_config config;
+        tri__options_init(tri__model_options, &config);
+        tri_json *base = tri__json_pack("{s:s, s:s, s:s}", "label_name", "y", "primary_text_name", "t",
+                                 "primary_tokenizer", "b");
+        tri_json *changes = json_of(cases[i].json), *value;
+        tri__json_update(base, changes);
+        const char *key;
+        tri__json_each_member(base, key, value)
+            assert_int_equal(tri__option_set_json(tri__option_find(tri__model_options, key), &config, key, value),
+                             TRI_OK);
+        tri_status status = tri__model_config_check(&config);
+        if (cases[i].error) expect_error(cases[i].json, status, TRI_USAGE, cases[i].error);
+        else assert_int_equal(status, TRI_OK);
+        tri__json_decref(base);
+        tri__json_decref(changes);
+        tri__options_free(tri__model_options, &config);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_frozen_list), cmocka_unit_test(test_one_row_each), cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_values),      cmocka_unit_test(test_model_check),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
