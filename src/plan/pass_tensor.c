@@ -102,60 +102,61 @@ static int bring(tensor *t, int slot, placement needs, int each) {
     return each ? hand(t, TRI_OP_ranks_copy, t->map[slot], s, WHOLE, ".copy") : t->map[slot];
 }
 
-static tri_share share_of(const tensor *t, int slot) { return t->pass->model->param[param_of(t, slot)].share; }
+/* The parameter that an operation multiplies by or looks up: the first weight among its operands. */
+static int weight_of(const tensor *t, const tri_instr *instr) {
+    for (int k = 0;; k++) {
+        int slot = instr->slot[k], parent = slot < 0 ? -1 : t->from->slot[slot].parent;
+        if (parent >= 0 && t->filler[parent] < 0) return param_of(t, slot);
+    }
+}
+
+static tri_share share_of(const tensor *t, const tri_instr *instr) {
+    return t->pass->model->param[weight_of(t, instr)].share;
+}
 
 /* How an operation's operands must be placed, and how its results are. */
 typedef struct rule {
     placement needs, gives;
 } rule;
 
-static rule rule_of(const tensor *t, const tri_instr *instr) {
-    tri_share share;
-    placement same;
-    switch (instr->op) {
-    case TRI_OP_linear:
-        share = share_of(t, TRI_SLOT(instr, linear, w));
-        if (share == TRI_SHARE_ROWS) return (rule){WHOLE, COLUMNS};
-        same = t->placed[TRI_SLOT(instr, linear, x)];
-        if (share == TRI_SHARE_TOKENS) return (rule){same, same};
-        return share == TRI_SHARE_COLS ? (rule){COLUMNS, PARTIAL} : (rule){WHOLE, WHOLE};
-    case TRI_OP_linear_experts:
-        share = share_of(t, TRI_SLOT(instr, linear_experts, w));
-        return share == TRI_SHARE_ROWS ? (rule){WHOLE, COLUMNS} : (rule){COLUMNS, PARTIAL};
-    case TRI_OP_attention: case TRI_OP_attention_first:
-    case TRI_OP_attention_sparse: case TRI_OP_attention_sparse_first:
-    case TRI_OP_attention_biased: case TRI_OP_attention_disentangled: return (rule){COLUMNS, COLUMNS};
-    case TRI_OP_table:
-        return (rule){WHOLE, share_of(t, TRI_SLOT(instr, table, w)) == TRI_SHARE_COLS ? COLUMNS : WHOLE};
-    case TRI_OP_pool_first: /* of a rank's heads, or of all columns */
-        same = t->placed[TRI_SLOT(instr, pool_first, x)] == COLUMNS ? COLUMNS : WHOLE;
-        return (rule){same, same};
-    case TRI_OP_heads_part: case TRI_OP_heads_join: case TRI_OP_heads_own:
-    case TRI_OP_ring_attention: case TRI_OP_ring_first:
-        return (rule){COLUMNS, COLUMNS};
-    case TRI_OP_rows_swap: same = t->placed[TRI_SLOT(instr, rows_swap, x)]; return (rule){same, same};
-    case TRI_OP_ranks_sum: same = t->placed[TRI_SLOT(instr, ranks_sum, x)]; return (rule){same, same};
-    case TRI_OP_ranks_copy: same = t->placed[TRI_SLOT(instr, ranks_copy, x)]; return (rule){same, same};
-    case TRI_OP_embed:
-        return (rule){WHOLE, share_of(t, TRI_SLOT(instr, embed, word)) == TRI_SHARE_ROWS ? PARTIAL : WHOLE};
-    case TRI_OP_norm: same = t->placed[TRI_SLOT(instr, norm, x)]; return (rule){same, same};
-    case TRI_OP_dropout: same = t->placed[TRI_SLOT(instr, dropout, x)]; return (rule){same, same};
-    case TRI_OP_add: same = t->placed[TRI_SLOT(instr, add, a)]; return (rule){same, same};
-    case TRI_OP_scale: same = t->placed[TRI_SLOT(instr, scale, x)]; return (rule){same, same};
-    case TRI_OP_skip: same = t->placed[TRI_SLOT(instr, skip, x)]; return (rule){same, same};
-    case TRI_OP_rope: return (rule){COLUMNS, COLUMNS};
-    case TRI_OP_gated: same = t->placed[TRI_SLOT(instr, gated, x)]; return (rule){same, same};
-    case TRI_OP_gelu: same = t->placed[TRI_SLOT(instr, gelu, x)]; return (rule){same, same};
-    case TRI_OP_gelu_tanh: same = t->placed[TRI_SLOT(instr, gelu_tanh, x)]; return (rule){same, same};
-    case TRI_OP_silu: same = t->placed[TRI_SLOT(instr, silu, x)]; return (rule){same, same};
-    case TRI_OP_relu: same = t->placed[TRI_SLOT(instr, relu, x)]; return (rule){same, same};
+/* As the first operand is placed that is read. */
+static rule same_rule(const tensor *t, const tri_instr *instr) {
+    int k = 0;
+    while (tri__access_writes(tri__op_row(instr->op)->arg[k].access)) k++;
+    placement same = t->placed[instr->slot[k]];
+    return (rule){same, same};
+}
+
+static rule product_rule(const tensor *t, const tri_instr *instr) {
+    switch (share_of(t, instr)) {
+    case TRI_SHARE_ROWS: return (rule){WHOLE, COLUMNS};
+    case TRI_SHARE_COLS: return (rule){COLUMNS, PARTIAL};
+    case TRI_SHARE_TOKENS: return same_rule(t, instr);
     default: return (rule){WHOLE, WHOLE};
     }
 }
 
-/* All ranks have the same rows of experts. */
+static rule table_rule(tri_share share) {
+    return (rule){WHOLE, share == TRI_SHARE_ROWS ? PARTIAL : share == TRI_SHARE_COLS ? COLUMNS : WHOLE};
+}
+
+static rule rule_of(const tensor *t, const tri_instr *instr) {
+    switch (tri__op_row(instr->op)->split) {
+    case TRI_SPLIT_SAME: return same_rule(t, instr);
+    case TRI_SPLIT_COLUMNS: return (rule){COLUMNS, COLUMNS};
+    case TRI_SPLIT_PRODUCT: return product_rule(t, instr);
+    case TRI_SPLIT_TABLE: return table_rule(share_of(t, instr));
+    case TRI_SPLIT_POOL: /* of a rank's heads, or of all columns */
+        return same_rule(t, instr).needs == COLUMNS ? (rule){COLUMNS, COLUMNS} : (rule){WHOLE, WHOLE};
+    case TRI_SPLIT_NONE: break;
+    }
+    return (rule){WHOLE, WHOLE};
+}
+
+/* Integers are never divided by columns, and have no gradient to sum: all ranks have the same rows of experts. */
 static rule rule_at(const tri_instr *instr, int k, rule r) {
-    return instr->op == TRI_OP_linear_experts && k == TRI_ARG(linear_experts, from) ? (rule){WHOLE, WHOLE} : r;
+    int divided = r.needs == COLUMNS || r.gives == COLUMNS;
+    return divided && tri__op_row(instr->op)->arg[k].dtype == TRI_I32 ? (rule){WHOLE, WHOLE} : r;
 }
 
 static int map_read(tensor *t, int slot, rule r) {
@@ -182,10 +183,10 @@ static int map_written(tensor *t, int slot, placement gives) {
 static tri_attr attr_of(const tensor *t, const tri_instr *instr) {
     tri_attr attr = instr->attr;
     if (attr.heads) attr.heads /= t->n, attr.head0 = t->place * attr.heads;
-    if (instr->op == TRI_OP_linear && attr.bits && share_of(t, TRI_SLOT(instr, linear, w)) == TRI_SHARE_COLS)
+    tri_op_split split = tri__op_row(instr->op)->split;
+    if (split == TRI_SPLIT_PRODUCT && attr.bits && share_of(t, instr) == TRI_SHARE_COLS)
         attr.axes = TRI_AXIS_SET(TRI_AXIS_TP);
-    if (instr->op == TRI_OP_embed)
-        attr.row0 = (int32_t)t->held->param[param_of(t, TRI_SLOT(instr, embed, word))].part.start[0];
+    if (split == TRI_SPLIT_TABLE) attr.row0 = (int32_t)t->held->param[weight_of(t, instr)].part.start[0];
     return attr;
 }
 

@@ -10,22 +10,16 @@
 
 enum { PHASES = 3 }; /* forward, gradients of inputs, of weights */
 
-/* Products of FP8 training. */
-static int is_scaled(tri_op op) { return op >= TRI_OP_linear_scaled && op <= TRI_OP_linear_gelu_scaled_din; }
+/* The operation whose curve stands for those of its kind. */
+static tri_op kind_of(tri_op op) {
+    while (tri__op_row(op)->like) op = tri__op_row(op)->like;
+    return op;
+}
 
 static double flops_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr) {
-    if (is_scaled((tri_op)instr->op)) return h->half / TRI_FP8_TIME;
+    if (tri__op_row(instr->op)->fp8) return h->half / TRI_FP8_TIME;
     double rate = tri__instr_dtype(program, instr) == TRI_F32 ? h->f32 : h->half;
-    int attends = instr->op == TRI_OP_attention || instr->op == TRI_OP_attention_bits ||
-                  instr->op == TRI_OP_attention_din || instr->op == TRI_OP_attention_scaled ||
-                  instr->op == TRI_OP_attention_scaled_din ||
-                  instr->op == TRI_OP_attention_din_db || instr->op == TRI_OP_attention_sparse ||
-                  instr->op == TRI_OP_attention_sparse_din || instr->op == TRI_OP_attention_part ||
-                  instr->op == TRI_OP_attention_part_din || instr->op == TRI_OP_attention_sparse_part ||
-                  instr->op == TRI_OP_attention_sparse_part_din || instr->op == TRI_OP_attention_biased ||
-                  instr->op == TRI_OP_attention_biased_din || instr->op == TRI_OP_attention_disentangled ||
-                  instr->op == TRI_OP_attention_disentangled_din;
-    return attends ? rate * h->attention : rate;
+    return kind_of(instr->op) == TRI_OP_attention ? rate * h->attention : rate;
 }
 
 /* Where nobody says: a rank has its share of a node's cores. */

@@ -99,76 +99,6 @@ static double seconds_of(const tri_hardware *h, tri_op op, const tri_kernel_call
     return fewer * pow(seconds_by(h, found[1], call) / fewer, share);
 }
 
-/* Operations that do the same kind of work, for those that were never measured, and how much longer they take. */
-static const struct sibling {
-    tri_op op, like;
-    double times;
-} siblings[] = {
-    {TRI_OP_linear_din, TRI_OP_linear, 1},
-    {TRI_OP_linear_dw, TRI_OP_linear, 1},
-    {TRI_OP_linear_gelu, TRI_OP_linear, 1},
-    {TRI_OP_linear_gelu_din, TRI_OP_linear_din, 1},
-    {TRI_OP_linear_experts, TRI_OP_linear, 1},
-    {TRI_OP_linear_experts_gelu, TRI_OP_linear_experts, 1},
-    {TRI_OP_linear_experts_din, TRI_OP_linear_din, 1},
-    {TRI_OP_linear_experts_dw, TRI_OP_linear_dw, 1},
-    {TRI_OP_linear_int8_din, TRI_OP_linear_din, 1},
-    {TRI_OP_linear_int8_dw, TRI_OP_linear_dw, 1},
-    {TRI_OP_linear_gelu_int8, TRI_OP_linear_int8, 1},
-    {TRI_OP_linear_gelu_fp8, TRI_OP_linear_fp8, 1},
-    {TRI_OP_linear_scaled, TRI_OP_linear, TRI_FP8_TIME}, /* these seven: steps of three models on an H200 */
-    {TRI_OP_linear_scaled_din, TRI_OP_linear_din, TRI_FP8_TIME},
-    {TRI_OP_linear_scaled_dw, TRI_OP_linear_dw, TRI_FP8_TIME},
-    {TRI_OP_linear_gelu_scaled, TRI_OP_linear_gelu, 0.67},
-    {TRI_OP_linear_gelu_scaled_din, TRI_OP_linear_gelu_din, 0.86},
-    {TRI_OP_dropout_add_norm_scaled, TRI_OP_dropout_add_norm, 1.37},
-    {TRI_OP_dropout_add_norm_scaled_din, TRI_OP_dropout_add_norm_din, 1.07},
-    {TRI_OP_attention_bits, TRI_OP_attention, 1},
-    {TRI_OP_attention_scaled, TRI_OP_attention, 1},
-    {TRI_OP_attention_scaled_din, TRI_OP_attention_din_db, 1},
-    {TRI_OP_attention_din, TRI_OP_attention_din_db, 1},
-    {TRI_OP_attention_din_db, TRI_OP_attention, 2.5},
-    {TRI_OP_attention_sparse, TRI_OP_attention, 1}, /* of sequences as long as a query has keys */
-    {TRI_OP_attention_sparse_din, TRI_OP_attention_din, 1},
-    {TRI_OP_attention_biased, TRI_OP_attention, 1},
-    {TRI_OP_attention_biased_din, TRI_OP_attention_din, 1.05},
-    {TRI_OP_attention_disentangled, TRI_OP_attention, 2},
-    {TRI_OP_attention_disentangled_din, TRI_OP_attention_din, 2.2},
-    {TRI_OP_attention_part, TRI_OP_attention, 1}, /* of sequences as long as a chunk */
-    {TRI_OP_attention_part_din, TRI_OP_attention_din, 1},
-    {TRI_OP_attention_first_part, TRI_OP_attention_first, 1},
-    {TRI_OP_attention_first_part_din, TRI_OP_attention_first_din, 1},
-    {TRI_OP_attention_sparse_part, TRI_OP_attention, 1},
-    {TRI_OP_attention_sparse_part_din, TRI_OP_attention_din, 1},
-    {TRI_OP_attention_sparse_first_part, TRI_OP_attention_first, 1},
-    {TRI_OP_attention_sparse_first_part_din, TRI_OP_attention_first_din, 1},
-    {TRI_OP_attention_sparse_first, TRI_OP_attention_first, 1},
-    {TRI_OP_attention_sparse_first_din, TRI_OP_attention_first_din, 1},
-    {TRI_OP_gelu_din_db, TRI_OP_gelu_din, 1},
-    {TRI_OP_gelu_din, TRI_OP_gelu, 1.25},
-    {TRI_OP_gelu_tanh, TRI_OP_gelu, 1},
-    {TRI_OP_gelu_tanh_din, TRI_OP_gelu_din, 1},
-    {TRI_OP_silu, TRI_OP_gelu, 1},
-    {TRI_OP_silu_din, TRI_OP_gelu_din, 1},
-    {TRI_OP_gated, TRI_OP_gelu, 1.3},
-    {TRI_OP_gated_din, TRI_OP_gelu_din, 1.8},
-    {TRI_OP_gate, TRI_OP_gelu, 1.3},
-    {TRI_OP_gate_din, TRI_OP_gelu_din, 1.8},
-    {TRI_OP_rope_din, TRI_OP_rope, 1},
-    {TRI_OP_rope, TRI_OP_norm, 1},
-    {TRI_OP_dropout_din, TRI_OP_dropout, 1},
-    {TRI_OP_adamw_copy, TRI_OP_adamw, 1},
-    {TRI_OP_adam, TRI_OP_adamw, 1},
-    {TRI_OP_sgd, TRI_OP_adamw, 0.65},
-    {TRI_OP_lamb_moments, TRI_OP_adamw, 1.4},
-    {TRI_OP_lamb_step, TRI_OP_adamw, 0.9},
-    {TRI_OP_lamb_refresh, TRI_OP_adamw, 1.4},
-    {TRI_OP_lamb_frozen, TRI_OP_adamw, 0.9},
-    {TRI_OP_adamw_frozen, TRI_OP_adamw, 0.87},
-    {TRI_OP_momentum_in, TRI_OP_adamw, 0.72},
-    {TRI_OP_norm_din, TRI_OP_norm, 1},
-};
-
 double tri__curve_seconds(const tri_hardware *h, const tri_kernel_call *call) {
     double seconds = seconds_of(h, call->op, call, call->adds);
     if (seconds < 0) seconds = seconds_of(h, call->op, call, !call->adds);
@@ -177,12 +107,12 @@ double tri__curve_seconds(const tri_hardware *h, const tri_kernel_call *call) {
         other.dtype = call->dtype == TRI_F16 ? TRI_BF16 : TRI_F16;
         seconds = seconds_of(h, call->op, &other, call->adds);
     }
-    for (size_t i = 0; i < sizeof siblings / sizeof *siblings && seconds < 0; i++)
-        if (siblings[i].op == call->op) {
-            tri_kernel_call like = *call;
-            like.op = siblings[i].like;
-            if (call->op == TRI_OP_linear_scaled_dw) like.dtype = TRI_BF16; /* only its result may be fp32 */
-            seconds = siblings[i].times * tri__curve_seconds(h, &like);
-        }
+    const tri_op_row *row = tri__op_row(call->op);
+    if (seconds < 0 && row->like) {
+        tri_kernel_call like = *call;
+        like.op = row->like;
+        if (row->fp8 && like.dtype == TRI_F32) like.dtype = TRI_BF16; /* only gradients of weights are fp32 */
+        seconds = (row->times > 0 ? row->times : 1) * tri__curve_seconds(h, &like);
+    }
     return seconds < 0 ? -1 : seconds;
 }
