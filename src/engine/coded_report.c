@@ -24,9 +24,10 @@ static int is_full_sum(const tri_plan_in *in, const tri_program *p, const tri_in
 static void count(const tri_plan_in *in, const tri_program *p, counted *n) {
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_instr *instr = &p->instr[i];
-        n->sums += instr->op == TRI_OP_unpack_sum;
-        n->full_sums += is_full_sum(in, p, instr);
-        int decodes = instr->op == TRI_OP_unpack, gathers = instr->op == TRI_OP_all_gather_post;
+        const tri_op_row *row = tri__op_row(instr->op);
+        int sums = row->decodes && row->arg[0].access == TRI_ACCESS_A, decodes = row->decodes && !sums;
+        int gathers = instr->op == TRI_OP_all_gather_post;
+        n->sums += sums, n->full_sums += is_full_sum(in, p, instr);
         if ((!decodes && !gathers) || p->slot[instr->slot[0]].mem != TRI_MEM_GATHER) continue;
         n->gathers += decodes, n->full_gathers += gathers;
     }

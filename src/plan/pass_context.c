@@ -119,7 +119,7 @@ static void ring(context *c, const tri_instr *from, int first) {
 
 /* Each rank's rows of a sequence, summed. */
 static void pool(context *c, const tri_instr *instr) {
-    int y = TRI_SLOT(instr, pool_first, y); /* same order as pool_mean */
+    int y = TRI_SLOT(instr, pool_first, y); /* all pooling has this order */
     const tri_slot s = c->to.program->slot[y];
     int own = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, s.cols, "%s.own", s.name);
     tri_attr attr = instr->attr;
@@ -130,19 +130,14 @@ static void pool(context *c, const tri_instr *instr) {
 }
 
 static void rewrite(context *c, const tri_instr *instr) {
-    void (*attend)(context *, const tri_instr *, int) = c->ring ? ring : attention;
+    const tri_op_row *row = tri__op_row(instr->op);
+    int pools = row->part == TRI_PART_TOKENS && row->phase == TRI_PHASE_F; /* or windows, which all ranks have */
     tri__build_as(&c->to, instr);
-    switch (instr->op) {
-    case TRI_OP_attention: case TRI_OP_attention_sparse: attend(c, instr, 0); return;
-    case TRI_OP_attention_first: case TRI_OP_attention_sparse_first: attend(c, instr, 1); return;
-    case TRI_OP_pool_first:
-    case TRI_OP_pool_mean: /* or of windows, of which all ranks have all */
-        if (is_tokens(c->to.program->slot[TRI_SLOT(instr, pool_first, x)].rows)) {
-            pool(c, instr);
-            return;
-        }
-    }
-    tri__build(&c->to, instr->op, instr->slot, instr->attr)->acc = instr->acc;
+    if (row->family == TRI_OPS_ATTENTION)
+        (c->ring ? ring : attention)(c, instr, row->arg[0].dims[0] == 'N'); /* results of samples: of first tokens */
+    else if (pools && is_tokens(c->to.program->slot[instr->slot[tri__op_run(instr->op)]].rows))
+        pool(c, instr);
+    else tri__build(&c->to, instr->op, instr->slot, instr->attr)->acc = instr->acc;
 }
 
 static tri_status check_sizes(const tri_plan_in *in) {
@@ -186,29 +181,15 @@ tri_status tri__pass_context(tri_pass *pass) {
     return TRI_OK;
 }
 
-/* The slot of which an operation handles this rank's run; -1: none. */
-static int run_of(const tri_instr *instr) {
-    switch (instr->op) {
-    case TRI_OP_input: return TRI_SLOT(instr, input, y);
-    case TRI_OP_pool_first: case TRI_OP_pool_mean: return TRI_SLOT(instr, pool_first, x);
-    case TRI_OP_pool_first_din: case TRI_OP_pool_mean_din: return TRI_SLOT(instr, pool_first_din, dx);
-    default: return -1;
-    }
-}
-
 /* Until here runs of keys and peers count from this rank on. */
-static void place_in_ring(tri_instr *instr, int cp, int place) {
-    switch (instr->op) {
-    case TRI_OP_attention_part: case TRI_OP_attention_part_din:
-    case TRI_OP_attention_sparse_part: case TRI_OP_attention_sparse_part_din:
-        instr->attr.run = place, instr->attr.part = (instr->attr.part + place) % cp;
+static void place_run(const tri_program *program, tri_instr *instr, int cp, int place) {
+    switch (tri__op_row(instr->op)->part) {
+    case TRI_PART_TOKENS: /* ranks that share layers have runs of it */
+        instr->attr.part += place * (program->slot[instr->slot[tri__op_run(instr->op)]].rows.div / cp);
         return;
-    case TRI_OP_attention_first_part: case TRI_OP_attention_first_part_din:
-    case TRI_OP_attention_sparse_first_part: case TRI_OP_attention_sparse_first_part_din:
-        instr->attr.part = place;
-        return;
-    case TRI_OP_send_post: case TRI_OP_recv_post:
-        if (instr->attr.within == cp) instr->attr.root = (instr->attr.root + place) % cp;
+    case TRI_PART_KEYS: instr->attr.run = place, instr->attr.part = (instr->attr.part + place) % cp; return;
+    case TRI_PART_RUN: case TRI_PART_HEADS: instr->attr.part = place; return;
+    case TRI_PART_NONE: case TRI_PART_ROWS: case TRI_PART_ALL: return;
     }
 }
 
@@ -220,11 +201,11 @@ tri_status tri__pass_context_place(tri_pass *pass) {
     program->cap_instrs = program->n_instrs;
     for (int i = 0; i < program->n_instrs; i++) {
         tri_instr *instr = &program->instr[i];
-        int slot = run_of(instr), runs = slot < 0 ? 0 : program->slot[slot].rows.div;
-        instr->attr.part += place * (runs / cp); /* ranks that share layers have runs of it */
-        if (pass->in->ring) place_in_ring(instr, cp, place);
-        else if (instr->attr.heads) instr->attr.head0 = instr->attr.head0 * cp + place * instr->attr.heads;
-        if (instr->op == TRI_OP_heads_own || instr->op == TRI_OP_heads_own_din) instr->attr.part = place;
+        int pairs = instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post;
+        place_run(program, instr, cp, place);
+        if (pass->in->ring && pairs && instr->attr.within == cp) instr->attr.root = (instr->attr.root + place) % cp;
+        if (!pass->in->ring && instr->attr.heads)
+            instr->attr.head0 = instr->attr.head0 * cp + place * instr->attr.heads;
     }
     return TRI_OK;
 }

@@ -310,7 +310,8 @@ static void append_linear_dw(tri_fp8 *z, int i, const factor of[2]) {
               scale(z, of[1].slot))->acc = instr->acc;
 }
 
-/* An operation that writes the 8-bit form of `slot`, its first output; the other operands by their names. */
+/* An operation that writes the 8-bit form of `slot`, its first output, which is written too or, of gradients, is not;
+ * the other operands by their names. */
 static void append_scaled(tri_fp8 *z, int i, tri_op op, int slot) {
     const tri_instr *instr = &z->from[i];
     const tri_op_row *row = tri__op_row(instr->op);
@@ -329,25 +330,14 @@ static void append_scaled(tri_fp8 *z, int i, tri_op op, int slot) {
     tri__build(&z->to, op, slots, instr->attr)->acc = acc;
 }
 
-/* Producers with a form that writes 8 bits: of their first output, which is written too or, of gradients, is not. */
-static const struct producer {
-    tri_op op, scaled;
-    int alone; /* only products may read the output, in both orders */
-} producers[] = {{TRI_OP_dropout_add_norm, TRI_OP_dropout_add_norm_scaled, 0},
-                 {TRI_OP_dropout_add_norm_din, TRI_OP_dropout_add_norm_scaled_din, 1},
-                 {TRI_OP_attention, TRI_OP_attention_scaled, 0},
-                 {TRI_OP_attention_bits, TRI_OP_attention_scaled, 0},
-                 {TRI_OP_attention_din, TRI_OP_attention_scaled_din, 1},
-                 {TRI_OP_attention_din_db, TRI_OP_attention_scaled_din, 1}};
-
 static void append_other(tri_fp8 *z, int i) {
     const tri_instr *instr = &z->from[i];
     tri_attr attr = instr->attr;
     if (attr.bits) attr.bits = 0, attr.id = 0, attr.axes = 0; /* a bias's gradient */
-    for (size_t k = 0; k < sizeof producers / sizeof *producers; k++) {
-        const struct producer *p = &producers[k];
-        if (instr->op != p->op || !can_write(z, i, instr->slot[0], p->scaled, p->alone, p->alone)) continue;
-        append_scaled(z, i, p->scaled, instr->slot[0]);
+    const tri_op_row *row = tri__op_row(instr->op);
+    int alone = row->phase == TRI_PHASE_B; /* only products may read gradients, in both orders */
+    if (row->scaled && can_write(z, i, instr->slot[0], row->scaled, alone, alone)) {
+        append_scaled(z, i, row->scaled, instr->slot[0]);
         return;
     }
     tri__build(&z->to, instr->op, instr->slot, attr)->acc = instr->acc;

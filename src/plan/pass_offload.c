@@ -10,7 +10,6 @@
 #include "plan/plan.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     CLOSE = 16, /* instructions from one use to the next in a span: half a layer */
@@ -100,7 +99,7 @@ static int is_state(const offload *o, int slot) {
 
 /* Whether operand k is one of elements that an instruction treats one by one. */
 static int is_flat(const tri_instr *instr, int k) {
-    return instr->slot[k] >= 0 && (instr->op == TRI_OP_cast || strcmp(tri__op_row(instr->op)->arg[k].dims, "1,K") == 0);
+    return instr->slot[k] >= 0 && tri__op_is_flat(instr->op, k);
 }
 
 /* Whether an instruction is elementwise in optimizer state, so that cutting it gives the same bits: all its operands

@@ -137,11 +137,8 @@ static void append(precision *p, const tri_instr *instr) {
         if (needs_master(p, instr, k))
             slots[k] = instr->op == TRI_OP_average ? unit_master(p, unit_of(p, instr->slot[k]))
                                                    : master_of(p, instr->slot[k]);
-    if (instr->op == TRI_OP_clip) slots[TRI_ARG(clip, scale)] = pass->out.scale;
-    if (instr->op == TRI_OP_pack && TRI_SLOT(instr, pack, e) >= 0 && !p->is_update)
-        slots[TRI_ARG(pack, scale)] = pass->out.scale;
-    if (instr->op == TRI_OP_cross_entropy_din) slots[TRI_ARG(cross_entropy_din, scale)] = pass->out.scale;
-    if (instr->op == TRI_OP_balance_din) slots[TRI_ARG(balance_din, scale)] = pass->out.scale;
+    int scale = tri__op_arg(instr->op, "scale"), e = tri__op_arg(instr->op, "e"); /* of the loss; what coding lost */
+    if (scale >= 0 && (e < 0 || (instr->slot[e] >= 0 && !p->is_update))) slots[scale] = pass->out.scale;
     tri__build(&p->to, instr->op, slots, instr->attr)->acc = instr->acc;
     if (has_fewer_bits(p)) append_casts(p, instr);
     int filled = TRI_SLOT(instr, input, y);

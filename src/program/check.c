@@ -181,9 +181,9 @@ static tri_status check_apart(tri_checker *c, const tri_instr *instr, int output
 }
 
 /* Whether an element type suits an operand. `computes`: that of an operation that kernels run. */
-static int suits(tri_op op, const tri_operand *operand, tri_dtype dtype, int computes) {
+static int suits(const tri_operand *operand, tri_dtype dtype, int computes) {
     if (operand->dtype >= 0) return dtype == (tri_dtype)operand->dtype;
-    if (op == TRI_OP_fp8_cast && operand->dtype == TRI_DTYPE_ANY) return dtype == TRI_F8_E4M3 || dtype == TRI_F8_E5M2;
+    if (operand->dtype == TRI_DTYPE_F8) return dtype == TRI_F8_E4M3 || dtype == TRI_F8_E5M2;
     return (operand->dtype == TRI_DTYPE_ANY && !computes) || dtype == TRI_F32 || dtype == TRI_BF16 || dtype == TRI_F16;
 }
 
@@ -195,7 +195,7 @@ static tri_status check_operand(tri_checker *c, const tri_operand *operand, int 
     if (p->slot[slot].mem == TRI_MEM_HOST && op != TRI_OP_control_post && op != TRI_OP_wait)
         return tri__defect(c, "%s is in host memory, which %s cannot access", p->slot[slot].name,
                       tri__op_row(op)->name);
-    if (!suits(op, operand, p->slot[slot].dtype, tri__op_queue(op) == TRI_QUEUE_COMPUTE))
+    if (!suits(operand, p->slot[slot].dtype, tri__op_queue(op) == TRI_QUEUE_COMPUTE))
         return tri__defect(c, "%s has the wrong element type for operand %s", p->slot[slot].name, operand->name);
     return TRI_OK;
 }
@@ -216,9 +216,9 @@ static tri_status check_computing_type(const tri_checker *c, const tri_instr *in
 
 /* The run of rows exists: of a field by the ranks that split it, of another operand by its rows. */
 static tri_status check_part(const tri_checker *c, const tri_instr *instr) {
-    const tri_rows *rows = &c->program->slot[instr->slot[0]].rows;
-    if (instr->attr.part >= 0 && instr->attr.part < (rows->div ? rows->div : 1)) return TRI_OK;
-    return tri__defect(c, "%s is a run of rows that does not exist%s", c->program->slot[instr->slot[0]].name, "");
+    const tri_slot *slot = &c->program->slot[instr->slot[tri__op_run(instr->op)]];
+    if (instr->attr.part >= 0 && instr->attr.part < (slot->rows.div ? slot->rows.div : 1)) return TRI_OK;
+    return tri__defect(c, "%s is a run of rows that does not exist%s", slot->name, "");
 }
 
 /* Runs of a ring are among those of its ranks. */
@@ -244,9 +244,8 @@ static tri_status check_instr(tri_checker *c, const tri_instr *instr) {
     tri_dims dims;
     if (tri__instr_dims(p, instr, &probe, &dims) != TRI_OK) return tri__defect(c, "%s%s", tri_error(), "");
 
-    if (instr->op == TRI_OP_input || instr->op == TRI_OP_tokens_whole_din) TRI_TRY(check_part(c, instr));
-    if (instr->op >= TRI_OP_attention_part && instr->op <= TRI_OP_attention_sparse_first_part_din &&
-        instr->op != TRI_OP_attention_join)
+    if (tri__op_run(instr->op) >= 0) TRI_TRY(check_part(c, instr));
+    if (row->part == TRI_PART_KEYS || row->part == TRI_PART_RUN || row->part == TRI_PART_ALL)
         TRI_TRY(check_ring(c, &instr->attr));
     if (tri__ends(instr->op)) return tri__check_wait(c, instr);
     if (tri__is_post(instr->op)) TRI_TRY(tri__check_post(c, instr));

@@ -37,6 +37,7 @@
 enum {
     KIND_C = TRI_DTYPE_COMPUTE,
     KIND_ANY = TRI_DTYPE_ANY,
+    KIND_F8 = TRI_DTYPE_F8,
 #define X(upper, lower, bytes) KIND_##upper = TRI_##upper,
     TRI_DTYPES(X)
 #undef X
@@ -83,6 +84,17 @@ int tri__op_arg(tri_op op, const char *name) {
     for (int k = 0; k < rows[op].n_args; k++)
         if (strcmp(rows[op].arg[k].name, name) == 0) return k;
     return -1;
+}
+
+int tri__op_run(tri_op op) {
+    int k = 0;
+    if (rows[op].part != TRI_PART_TOKENS && rows[op].part != TRI_PART_ROWS) return -1;
+    while (rows[op].arg[k].dims[0] == 'N') k++; /* rows of samples */
+    return k;
+}
+
+int tri__op_is_flat(tri_op op, int k) {
+    return rows[op].elementwise || strcmp(rows[op].arg[k].dims, "1,K") == 0;
 }
 
 tri_op_family tri__op_family(tri_op op) {

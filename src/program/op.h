@@ -63,13 +63,13 @@ typedef enum tri_access {
     TRI_ACCESS_U      /* read and write */
 } tri_access;
 
-enum { TRI_MAX_ARGS = 14, TRI_DTYPE_COMPUTE = -1, TRI_DTYPE_ANY = -2 };
+enum { TRI_MAX_ARGS = 14, TRI_DTYPE_COMPUTE = -1, TRI_DTYPE_ANY = -2, TRI_DTYPE_F8 = -3 };
 
 typedef struct tri_operand {
     const char *name;
     tri_access access;
     int optional;
-    int dtype;         /* a tri_dtype, TRI_DTYPE_COMPUTE or TRI_DTYPE_ANY */
+    int dtype;         /* a tri_dtype, TRI_DTYPE_COMPUTE, _ANY or _F8 */
     const char *dims;  /* "T,H" */
 } tri_operand;
 
@@ -99,6 +99,24 @@ typedef enum tri_op_split {
     TRI_SPLIT_POOL       /* columns -> columns, all else whole */
 } tri_op_split;
 
+/* What limits an operation's arithmetic where no curve times it. */
+typedef enum tri_op_rate {
+    TRI_RATE_TYPE,       /* products of its element type, or what `like` has */
+    TRI_RATE_ATTENTION,  /* the share of them that attention reaches */
+    TRI_RATE_FP8         /* products of FP8 training */
+} tri_op_rate;
+
+/* What attr.part counts; ranks that share tokens set it (plan/pass_context.c). */
+typedef enum tri_op_part {
+    TRI_PART_NONE,
+    TRI_PART_TOKENS,     /* runs of all tokens' rows; the operand tri__op_run is one of them */
+    TRI_PART_ROWS,       /* runs of another operand's rows; tri__op_run is one of them */
+    TRI_PART_KEYS,       /* runs of a ring: that of the keys, attr.run that of the queries */
+    TRI_PART_RUN,        /* runs of a ring: the rank's own */
+    TRI_PART_ALL,        /* runs of a ring, of which it uses all */
+    TRI_PART_HEADS       /* runs of columns: the rank's own heads */
+} tri_op_part;
+
 /* A product of 8-bit factors with a scale each, of the time that it takes in bf16, where it was not measured: 0.48 to
  * 0.57 in steps of base512, large512 and oneb on an H200. */
 #define TRI_FP8_TIME 0.53
@@ -115,9 +133,13 @@ typedef struct tri_op_row {
     tri_op_family family;
     tri_op_split split;
     tri_op like;         /* where it was not measured it takes `times` as long as this operation, which does the same */
-    double times;        /* kind of work; like 0 (input): as none, times 0: 1 */
+    double times;        /* kind of work; like 0 (input): none, times 0: 1 */
+    tri_op_rate rate;
+    tri_op_part part;
+    tri_op scaled;       /* FP8 training: the form that writes its first output in 8 bits; 0 (input): none */
     int lowered;         /* 1: to transfers, before a program runs */
-    int fp8;             /* 1: a product of FP8 training */
+    int elementwise;     /* 1: treats operands of any shape element by element; others those with the dims 1,K */
+    int decodes;         /* 1: its output is what coded bytes of other ranks stand for */
 } tri_op_row;
 
 /* An operand's matrix: [rows, cols] of dtype. */
@@ -140,6 +162,8 @@ int tri__op_bind(tri_op op, const tri_extent *arg, tri_dims *dims);
 tri_cost tri__op_cost(tri_op op, const tri_extent *arg, unsigned acc, const tri_dims *dims);
 int tri__op_find(const char *name);                     /* -1 when there is none */
 int tri__op_arg(tri_op op, const char *name);           /* the operand's index; -1 */
+int tri__op_run(tri_op op);                             /* the operand that is a run of rows, by attr.part; -1 */
+int tri__op_is_flat(tri_op op, int k);                  /* operand k is treated element by element */
 tri_op_family tri__op_family(tri_op op);
 tri_queue tri__op_queue(tri_op op);
 int tri__op_is_lowered(tri_op op);                      /* lowered to transfers before a program runs */

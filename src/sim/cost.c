@@ -10,16 +10,16 @@
 
 enum { PHASES = 3 }; /* forward, gradients of inputs, of weights */
 
-/* The operation whose curve stands for those of its kind. */
-static tri_op kind_of(tri_op op) {
-    while (tri__op_row(op)->like) op = tri__op_row(op)->like;
-    return op;
+static tri_op_rate rate_of(tri_op op) {
+    const tri_op_row *row = tri__op_row(op);
+    return row->rate || !row->like ? row->rate : rate_of(row->like);
 }
 
 static double flops_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr) {
-    if (tri__op_row(instr->op)->fp8) return h->half / TRI_FP8_TIME;
+    tri_op_rate kind = rate_of(instr->op);
+    if (kind == TRI_RATE_FP8) return h->half / TRI_FP8_TIME;
     double rate = tri__instr_dtype(program, instr) == TRI_F32 ? h->f32 : h->half;
-    return kind_of(instr->op) == TRI_OP_attention ? rate * h->attention : rate;
+    return kind == TRI_RATE_ATTENTION ? rate * h->attention : rate;
 }
 
 /* Where nobody says: a rank has its share of a node's cores. */

@@ -20,7 +20,7 @@ static double smooth_roofline(const tri_hardware *h, const tri_kernel_curve *cur
     double bytes = (double)tri__dtype_bytes(dtype), rate = dtype == TRI_F32 ? h->f32 : h->half, flops, moved;
     if (tri__op_is_attention(op)) {
         flops = 4 * size[0] * size[1] * size[2] * size[3], moved = 4 * size[0] * size[2] * size[3];
-    } else if (op != TRI_OP_embed_dw && n == 3) { /* products */
+    } else if (tri__op_is_product(op)) {
         flops = 2 * size[0] * size[1] * size[2] * tri__product_imbalance(curve, size);
         moved = size[0] * size[1] + size[0] * size[2] + size[1] * size[2];
     } else {
@@ -111,7 +111,7 @@ double tri__curve_seconds(const tri_hardware *h, const tri_kernel_call *call) {
     if (seconds < 0 && row->like) {
         tri_kernel_call like = *call;
         like.op = row->like;
-        if (row->fp8 && like.dtype == TRI_F32) like.dtype = TRI_BF16; /* only gradients of weights are fp32 */
+        if (row->rate == TRI_RATE_FP8 && like.dtype == TRI_F32) like.dtype = TRI_BF16; /* that of its result */
         seconds = (row->times > 0 ? row->times : 1) * tri__curve_seconds(h, &like);
     }
     return seconds < 0 ? -1 : seconds;

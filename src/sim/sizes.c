@@ -13,6 +13,11 @@ static int has_dims(tri_op op, const char *dims) {
     return 0;
 }
 
+/* The gradient of tables: the more words, the more rows are cleared and added to. */
+static int is_table_gradient(tri_op op) {
+    return tri__op_row(op)->phase == TRI_PHASE_W && tri__op_family(op) == TRI_OPS_EMBEDDING;
+}
+
 int tri__op_is_product(tri_op op) { return has_dims(op, "O,I"); }
 int tri__op_is_attention(tri_op op) {
     return tri__op_arg(op, "qkv") != NOT_FOUND || tri__op_arg(op, "dqkv") != NOT_FOUND;
@@ -31,7 +36,7 @@ int tri__op_sizes(tri_op op, const char *name[static TRI_SIZES]) {
                              *const others[TRI_SIZES] = {"rows", "cols"};
     if (tri__op_is_product(op)) return names_are(name, products);
     if (tri__op_is_attention(op)) return names_are(name, attention);
-    return names_are(name, op == TRI_OP_embed_dw ? tables : others);
+    return names_are(name, is_table_gradient(op) ? tables : others);
 }
 
 /* The extent of the first of these letters that the operation has; 1: it has none. */
@@ -48,8 +53,9 @@ int tri__instr_sizes(const tri_program *program, const tri_instr *instr, const t
     tri_dims dims = {{0}};
     int n = tri__op_sizes(op, name);
     tri__instr_dims(program, instr, counts, &dims); /* it has passed the checker */
-    double rows = extent(&dims, "TRN"),
-           cols = extent(&dims, op == TRI_OP_rope || op == TRI_OP_rope_din ? "D" : "HOIYCK");
+    const tri_op_row *row = tri__op_row(op);
+    int adds_up = row->decodes && row->arg[0].access == TRI_ACCESS_A; /* M rows of coded numbers */
+    double rows = extent(&dims, adds_up ? "M" : "TRN"), cols = extent(&dims, "HOIYCKD");
     if (tri__op_is_product(op)) {
         size[0] = rows, size[1] = extent(&dims, "O"), size[2] = extent(&dims, "I");
     } else if (tri__op_is_attention(op)) {
@@ -57,15 +63,16 @@ int tri__instr_sizes(const tri_program *program, const tri_instr *instr, const t
         size[0] = rows, size[1] = squares / rows, size[2] = heads, size[3] = cols / heads;
         size[4] = squares / rows * (extent(&dims, "S") - 1) / rows; /* seq has a number more than sequences */
     } else {
-        size[0] = op == TRI_OP_unpack_sum ? dims.of['M' - 'A'] : rows, size[1] = cols;
-        if (op == TRI_OP_embed_dw) size[2] = instr->acc & 1 ? 1 : extent(&dims, "V");
+        size[0] = rows, size[1] = cols;
+        if (is_table_gradient(op)) size[2] = instr->acc & 1 ? 1 : extent(&dims, "V");
     }
     for (int k = 0; k < n; k++) size[k] = fmax(1, size[k]);
     return n;
 }
 
 int tri__instr_adds(const tri_instr *instr) {
-    return instr->op == TRI_OP_pack ? TRI_SLOT(instr, pack, e) >= 0 : instr->acc & 1;
+    int e = tri__op_arg(instr->op, "e"); /* optional: what coding lost, where that is fed back */
+    return e >= 0 && tri__op_row(instr->op)->arg[e].optional ? instr->slot[e] >= 0 : instr->acc & 1;
 }
 
 tri_code tri__instr_code(const tri_instr *instr) {

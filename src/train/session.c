@@ -405,7 +405,7 @@ static tri_status agree_on_words(const tri_session *s, int found, char words[sta
 }
 
 /* Whether an instruction brings numbers of other ranks, as they are or decoded. */
-static int receives(tri_op op) { return op == TRI_OP_wait || op == TRI_OP_unpack || op == TRI_OP_unpack_sum; }
+static int receives(tri_op op) { return op == TRI_OP_wait || tri__op_row(op)->decodes; }
 
 /* Fails, naming the first bad value and its rank. */
 static tri_status not_finite(tri_session *s, const char *what, double value) {

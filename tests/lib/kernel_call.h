@@ -40,8 +40,7 @@ static inline double uniform(uint64_t *state, double low, double high) {
 
 static inline tri_dtype operand_dtype(const kernel_call *k, int arg) {
     int dtype = tri__op_row(k->at.op)->arg[arg].dtype;
-    if (k->at.op == TRI_OP_fp8_cast && arg <= TRI_ARG(fp8_cast, turned))
-        return k->at.dim['G' - 'A'] ? TRI_F8_E5M2 : TRI_F8_E4M3;
+    if (dtype == TRI_DTYPE_F8) return k->at.dim['G' - 'A'] ? TRI_F8_E5M2 : TRI_F8_E4M3;
     return dtype == TRI_DTYPE_COMPUTE ? k->type : dtype == TRI_DTYPE_ANY ? k->loose : (tri_dtype)dtype;
 }
 static inline int64_t operand_extent(const kernel_case *at, const char *dim) {

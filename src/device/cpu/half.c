@@ -248,7 +248,7 @@ static void update_piece(const tri_call *call, int64_t i, int64_t size) {
     part.work = (char *)call->work + sizeof(float) * UPDATE_PIECE;
     for (int k = 0; k < row->n_args; k++) {
         if (!call->t[k].data) continue;
-        if (strcmp(row->arg[k].dims, "1,K") != 0) {
+        if (!tri__op_is_flat(call->op, k)) {
             if (i && row->arg[k].access == TRI_ACCESS_A) part.acc |= 1u << k;
             continue;
         }
