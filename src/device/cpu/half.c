@@ -300,7 +300,6 @@ static const tri_kernel_row by_pieces[] = {
     {.op = TRI_OP_sumsq, .run = sumsq, .work = {.fixed = 8 * SUM_BLOCKS}},
     {.run = NULL},
 };
-static const tri_op updates[] = {TRI_OP_adamw, TRI_OP_adam, TRI_OP_sgd, TRI_OP_lamb_moments};
 
 static void add_as(tri_kernel_table *table, const tri_kernel_row *rows, tri_dtype dtype) {
     for (; rows->run; rows++) {
@@ -326,18 +325,14 @@ void tri__cpu_half_rows(tri_kernel_table *table) {
     for (int dtype = TRI_BF16; dtype <= TRI_F16; dtype++) {
         for (int op = 0; op < TRI_OP_COUNT; op++) {
             if (!table->run[op][TRI_F32] || table->run[op][dtype]) continue; /* some rows take any width */
-            table->run[op][dtype] = through_f32;
+            int updates = tri__op_row(op)->phase == TRI_PHASE_U && tri__op_arg(op, "g") >= 0;
+            table->run[op][dtype] = updates ? update : through_f32;
             table->work[op][dtype] = table->work[op][TRI_F32];
-            table->work[op][dtype].fixed += TRI_MAX_ARGS * ALIGN;
-            table->work[op][dtype].half = sizeof(float);
+            table->work[op][dtype].fixed += updates ? (int64_t)sizeof(float) * UPDATE_PIECE : TRI_MAX_ARGS * ALIGN;
+            if (!updates) table->work[op][dtype].half = sizeof(float);
         }
         add_as(table, any_width, (tri_dtype)dtype);
         add_as(table, by_pieces, (tri_dtype)dtype);
-        for (size_t i = 0; i < sizeof updates / sizeof *updates; i++) {
-            table->run[updates[i]][dtype] = update;
-            table->work[updates[i]][dtype] = table->work[updates[i]][TRI_F32];
-            table->work[updates[i]][dtype].fixed += (int64_t)sizeof(float) * UPDATE_PIECE;
-        }
         table->run[TRI_OP_gelu_din_db][dtype] = gelu_din_db;
         table->run[TRI_OP_dropout_add_norm_din][dtype] = dropout_add_norm_din;
         for (int i = 0; i < 2; i++) {
