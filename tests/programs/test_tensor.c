@@ -382,6 +382,8 @@ static void breaks_are_named(void **state) {
         {"slot primary.layer.0.norm1.whole#0 act f32 [T0,16]", "slot primary.layer.0.norm1.whole#0 act f32 [T0/2,16]",
          "not this rank's shard"},
         {"part=1 field=2", "part=2 field=2", "a run of rows that does not exist"}, /* keys of random numbers */
+        {"norm2.whole#0[T0,16] seq0#0[N+1,1]  mb 0  primary.pooling",
+         "norm2.whole#0[T0,16] seq0#0[N+1,1] part=1  mb 0  primary.pooling", "a run of rows that does not exist"},
         {" tokens_whole_din ", " tokens_gather_din ", "must be lowered"},
         {"all_reduce_post      g.primary.layer.0.tokens id=", "all_reduce_post      g.primary.layer.0.tokens id=1",
          "do not fit together"},
