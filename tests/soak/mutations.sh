@@ -65,7 +65,7 @@ mutant F01 "a rank's death is judged by its supervisor" src/job/supervisor.c \
 mutant F01 "a peer's death is seen without a supervisor" src/comm/ops/watcher.c \
     's/^                    ended(watcher, i);/                    ;/' test_join death_is_seen_without_a_supervisor
 mutant F01 "a wait looks at the abort word" src/comm/world/world.c \
-    's/^    if (!atomic_load_explicit(&world->segment.control->abort, memory_order_acquire)) return TRI_OK;/ '\
+    's/^    if (!atomic_load_explicit(&control->abort, memory_order_acquire)) return TRI_OK;/ '\
 '   if (world->size) return TRI_OK;/' test_ranks death_ends_all_waits
 mutant F05 "forks die with their parent" src/comm/start/forks.c \
     's/^    prctl(PR_SET_PDEATHSIG, SIGKILL);/    (void)parent;/' test_ranks ranks_die_with_their_parent
@@ -89,7 +89,7 @@ mutant F01 "whoever waits is told the end" src/job/regroup.c \
     's/^            tri__regroup_say(s->child\[i\].socket, &end);/            (void)end;/' test_regroup a_spare_steps_in
 mutant F06 "a rank that hangs is not taken along" src/job/regroup.c \
     's/^            tri__child_end(s, i, SIGKILL);/            (void)0;/' test_regroup failures_that_others_survive
-mutant F29 "earlier worlds are closed" src/comm/world/world.c \
+mutant F29 "earlier worlds are closed" src/comm/link/open.c \
     's/^    for (int i = 0; i < 2; i++) tri__segment_close(&world->before\[i\]);/    (void)world;/' \
     test_regroup worlds_leave_nothing_behind
 mutant F01 "a copy that comes from another machine is of no step" src/train/state/held_peer.c \
