@@ -415,6 +415,24 @@ tri_status tri__options_init(const tri_option *rows, void *into) {
     return status;
 }
 
+int tri__option_is_default(const tri_option *row, const void *from) {
+    union {
+        int word;
+        int64_t whole;
+        double real;
+    } usual = {.whole = 0};
+    const void *at = field(row, from);
+    tri_option alone = *row; /* in a struct of its own */
+    if (row->kind == TRI_OPTION_TEXT) {
+        const char *text = *(char *const *)at;
+        return text && row->value ? !strcmp(text, row->value) : !text && !row->value;
+    }
+    TRI_ASSERT(row->kind <= TRI_OPTION_CHOICE);
+    alone.offset = 0;
+    if (row->value) TRI_ASSERT(tri__option_set_text(&alone, &usual, row->name, row->value) == TRI_OK);
+    return !memcmp(at, &usual, field_bytes[row->kind]);
+}
+
 void tri__options_free(const tri_option *rows, void *into) {
     for (const tri_option *row = rows; row->name; row++) {
         void *at = field(row, into);

@@ -74,7 +74,7 @@ static double inner_factor(const tri_settings *s, const tri_place *place, int64_
     tri_sharding shards = sharding_of(s, place);
     if (every == 1) return 1;
     if (s->inner_lr_factor > 0) return s->inner_lr_factor;
-    if (s->optimizer == TRI_SGD) return 1;
+    if (!(tri__optimizer_takes((tri_optimizer_kind)s->optimizer) & TRI_TAKES_BETAS)) return 1;
     return sqrt((double)place->mesh.dp / (shards.kind == TRI_SHARD_HYBRID ? shards.size : 1));
 }
 
@@ -86,9 +86,9 @@ static int has_copies(const tri_settings *s, const tri_place *place) {
 }
 
 static tri_optimizing optimizing_of(const tri_settings *s, const tri_place *place) {
-    int is_sgd = s->optimizer == TRI_SGD;
-    tri_optimizing how = {.kind = (tri_optimizer_kind)s->optimizer,
-                            .beta1 = is_sgd ? s->momentum : s->adam_beta1,
+    tri_optimizer_kind kind = (tri_optimizer_kind)s->optimizer;
+    tri_optimizing how = {.kind = kind,
+                            .beta1 = tri__optimizer_takes(kind) & TRI_TAKES_MOMENTUM ? s->momentum : s->adam_beta1,
                             .beta2 = s->adam_beta2,
                             .eps = s->adam_eps,
                             .weight_decay = s->weight_decay,
@@ -156,8 +156,7 @@ tri_plan_in tri__plan_input(const tri_settings *s, const tri_place *place, const
                          .sharding = sharding_of(s, place),
                          .recompute = (tri_recompute)s->recompute,
                          .layer_drop = layer_drop_of(s, place),
-                         .loss = {.smoothing = s->label_smoothing,
-                                  .gamma = s->loss == TRI_LOSS_FOCAL ? s->focal_gamma : 0},
+                         .loss = tri__settings_loss(s),
                          .average = train ? averaging_of(s) : TRI_AVERAGE_NONE,
                          .precision = dtypes[s->precision],
                          .fp8 = train && s->precision == TRI_PRECISION_FP8,
