@@ -7,6 +7,8 @@
 
 #include "base/json.h"
 
+#include <stddef.h>
+
 typedef enum tri_option_kind {
     TRI_OPTION_BOOL,    /* int */
     TRI_OPTION_INT,     /* int64_t */
@@ -66,6 +68,11 @@ typedef struct tri_option {
     const char *heading;   /* heading in help (cli/help.c); NULL: with the command's other options */
     const char *help;      /* one line */
 } tri_option;
+
+/* The row of a field of a struct. */
+#define TRI_OPTION_ROW(type, kind_, field_, effect_, value_, commands_, help_, ...) \
+    {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(type, field_), .value = value_, \
+     .effect = TRI_EFFECT_##effect_, .commands = commands_, .help = help_, __VA_ARGS__}
 
 /* A list X(enumerator, word)... as enumerators, as the choices of a row, and as names by enumerator. */
 #define TRI_ENUMERATOR(id, word) id,

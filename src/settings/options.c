@@ -74,8 +74,7 @@ static tri_status check_order(const char *text) {
 
 const tri_option tri__run_options[] = {
 #define TRI_OPTION(kind_, field_, effect_, value_, commands_, help_, ...) \
-    {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_settings, field_), .value = value_, \
-     .effect = TRI_EFFECT_##effect_, .commands = commands_, .help = help_, __VA_ARGS__},
+    TRI_OPTION_ROW(tri_settings, kind_, field_, effect_, value_, commands_, help_, __VA_ARGS__),
 #define TRI_NEEDS(...)
 #include "settings/options.def"
 #undef TRI_NEEDS
