@@ -162,6 +162,13 @@ static const char *choice_name(const tri_option *row, int index, size_t *n) {
     return NULL;
 }
 
+const char *tri__option_word(const tri_option *row, int index, char out[static TRI_OPTION_FLAG]) {
+    size_t n = 0;
+    const char *name = choice_name(row, index, &n);
+    snprintf(out, TRI_OPTION_FLAG, "%.*s", (int)n, name ? name : "");
+    return out;
+}
+
 static void free_texts(tri_texts *texts) {
     for (int i = 0; i < texts->n; i++) free(texts->at[i]);
     free(texts->at);

@@ -29,19 +29,13 @@ tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, in
 static const tri_dtype dtypes[] = {TRI_F32, TRI_BF16, TRI_F16, [TRI_PRECISION_FP8] = TRI_BF16},
                        quantized[] = {TRI_F32, TRI_I8, TRI_F8_E4M3};
 
-/* Memory classes by their names in --offload. */
+/* Memory classes, or-ed, of the words in --offload. */
 static unsigned offload_of(const tri_settings *s) {
-    static const struct {
-        const char *name;
-        tri_mem mem;
-    } rows[] = {{"optimizer", TRI_MEM_STATE},
-                {"gradients", TRI_MEM_GRAD},
-                {"params", TRI_MEM_PARAM},
-                {"activations", TRI_MEM_ACT}};
+    static const char *const words[] = {TRI_OFFLOAD_WORDS(TRI_NAMED)}; /* by class; NULL: none */
     unsigned classes = 0;
     for (int i = 0; i < s->offload.n; i++)
-        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-            if (strcmp(s->offload.at[i], rows[k].name) == 0) classes |= 1u << rows[k].mem;
+        for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+            if (words[k] && strcmp(s->offload.at[i], words[k]) == 0) classes |= 1u << k;
     return classes;
 }
 
@@ -133,10 +127,8 @@ static int run_of_replicas(const tri_settings *s, const tri_mesh *mesh) {
 }
 
 static tri_compression compression_of(const tri_settings *s, const tri_place *place) {
-    static const tri_code gradients[] = {TRI_CODE_NONE, TRI_CODE_BF16, TRI_CODE_INT8, TRI_CODE_INT4, TRI_CODE_FP8},
-                          weights[] = {TRI_CODE_NONE, TRI_CODE_BF16, TRI_CODE_INT8}; /* in the order of the choices */
-    return (tri_compression){.gradients = gradients[s->compress_gradients],
-                             .weights = weights[s->compress_weights],
+    return (tri_compression){.gradients = (tri_code)s->compress_gradients, /* choices in the order of TRI_CODES */
+                             .weights = (tri_code)s->compress_weights,
                              .feedback = s->error_feedback,
                              .within = s->compress_scope == TRI_SCOPE_NODE ? run_of_replicas(s, &place->mesh) : 0};
 }

@@ -18,6 +18,10 @@ typedef enum tri_shard_kind { TRI_SHARD_KINDS(TRI_ENUMERATOR) } tri_shard_kind;
     X(TRI_RECOMPUTE_NONE, "none") X(TRI_RECOMPUTE_SELECTIVE, "selective") X(TRI_RECOMPUTE_FULL, "full")
 typedef enum tri_recompute { TRI_RECOMPUTE_KINDS(TRI_ENUMERATOR) } tri_recompute;
 
+/* What offload memory may hold, by memory class (program/classes.h). */
+#define TRI_OFFLOAD_WORDS(X) \
+    X(TRI_MEM_STATE, "optimizer") X(TRI_MEM_GRAD, "gradients") X(TRI_MEM_PARAM, "params") X(TRI_MEM_ACT, "activations")
+
 /* The hyper-parameters that an optimizer has. */
 enum {
     TRI_TAKES_BETAS = 1,      /* --adam-beta1, --adam-beta2, --adam-eps: it divides by the gradients' magnitude */
