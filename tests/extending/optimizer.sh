@@ -44,6 +44,6 @@ use() {
     [ "$("$trident" digest whole)" = "$("$trident" digest resumed)" ] || exit 1
     "$trident" train --optimizer lion --momentum 0.5 --config base.json --data-path data 2>&1 |
         grep -q 'has a meaning with --optimizer sgd only' || exit 1
-    "$trident" simulate --config base.json --world-size 2 --optimizer lion --hardware cpu >/dev/null || exit 1
+    "$trident" simulate --config base.json --world-size 2 --optimizer lion --hardware cpu --quiet >/dev/null || exit 1
 }
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

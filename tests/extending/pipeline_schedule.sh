@@ -20,7 +20,7 @@ use() {
     # shellcheck disable=SC2086
     "$trident" plan $layout --schedule eager --check >plan.log 2>&1 || { cat plan.log >&2; exit 1; }
     # shellcheck disable=SC2086
-    "$trident" plan $layout --schedule eager --csv | grep -q '^0F0,0F1,0F2,0B0' || exit 1
+    "$trident" plan $layout --schedule eager --csv --quiet | grep -q '^0F0,0F1,0F2,0B0' || exit 1
     train plain --nproc-per-node 2 --pp-size 2 --num-microbatches 4
     train eager --nproc-per-node 2 --pp-size 2 --num-microbatches 4 --schedule eager
     [ "$("$trident" digest plain)" = "$("$trident" digest eager)" ] || exit 1
