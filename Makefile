@@ -20,7 +20,7 @@ PKGS := libutf8proc
 # What this machine has (BLAS: BLIS first, 83-86 % of the fp32 peak on arm64, OpenBLAS 72-75 %; MPI; CUDA) is looked up
 # each time, in about 0.1 s, and kept in found.mk. What is missing is named before anything is compiled; only `make
 # demo` and `make test` install it.
-ifneq ($(if $(MAKECMDGOALS),$(filter-out clean lint parity asan tsan fuzz,$(MAKECMDGOALS)),all),)
+ifneq ($(if $(MAKECMDGOALS),$(filter-out clean lint parity extending asan tsan fuzz,$(MAKECMDGOALS)),all),)
 include $(BUILD)/found.mk
 endif
 SETS_UP := $(filter demo test,$(MAKECMDGOALS))
@@ -71,7 +71,7 @@ LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 
 .PHONY: test-pages frozen
 .PHONY: all announce cuda test-cuda sanitize-cuda demo test check soak ulfm parity bench lint asan tsan check-tsan \
-  fuzz fuzzers examples install clean
+  fuzz fuzzers examples extending install clean
 .SECONDARY:
 .DEFAULT_GOAL := all
 all: announce $(BUILD)/trident $(LIBRARY) $(MPI_PLUGIN)
@@ -204,6 +204,9 @@ test-pages: all
 # PARTS='kills alarms': only those.
 soak: all $(TESTS)
 	@tests/soak/run $(BUILD) $(PARTS)
+# One of each thing that docs/extending/ explains is added in a scratch copy of the tree, built and used.
+extending:
+	@tests/extending/run
 lint:
 	@tools/lint $(BUILD)
 examples: $(EXAMPLES)

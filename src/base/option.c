@@ -162,6 +162,13 @@ static const char *choice_name(const tri_option *row, int index, size_t *n) {
     return NULL;
 }
 
+const char *tri__option_word(const tri_option *row, int index, char out[static TRI_OPTION_FLAG]) {
+    size_t n = 0;
+    const char *name = choice_name(row, index, &n);
+    snprintf(out, TRI_OPTION_FLAG, "%.*s", (int)n, name ? name : "");
+    return out;
+}
+
 static void free_texts(tri_texts *texts) {
     for (int i = 0; i < texts->n; i++) free(texts->at[i]);
     free(texts->at);
@@ -413,6 +420,24 @@ tri_status tri__options_init(const tri_option *rows, void *into) {
     TRI_ASSERT(status == TRI_OK || status == TRI_RESOURCE); /* defaults in our tables are valid */
     if (status != TRI_OK) tri__options_free(rows, into);
     return status;
+}
+
+int tri__option_is_default(const tri_option *row, const void *from) {
+    union {
+        int word;
+        int64_t whole;
+        double real;
+    } usual = {.whole = 0};
+    const void *at = field(row, from);
+    tri_option alone = *row; /* in a struct of its own */
+    if (row->kind == TRI_OPTION_TEXT) {
+        const char *text = *(char *const *)at;
+        return text && row->value ? !strcmp(text, row->value) : !text && !row->value;
+    }
+    TRI_ASSERT(row->kind <= TRI_OPTION_CHOICE);
+    alone.offset = 0;
+    if (row->value) TRI_ASSERT(tri__option_set_text(&alone, &usual, row->name, row->value) == TRI_OK);
+    return !memcmp(at, &usual, field_bytes[row->kind]);
 }
 
 void tri__options_free(const tri_option *rows, void *into) {

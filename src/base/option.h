@@ -7,6 +7,8 @@
 
 #include "base/json.h"
 
+#include <stddef.h>
+
 typedef enum tri_option_kind {
     TRI_OPTION_BOOL,    /* int */
     TRI_OPTION_INT,     /* int64_t */
@@ -40,6 +42,16 @@ typedef struct tri_reals {
     int word;              /* 1 + the index of the choice that was given; n is then 0. 0: numbers */
 } tri_reals;
 
+/* The type of a field by the kind of its row. */
+#define TRI_FIELD_BOOL int
+#define TRI_FIELD_INT int64_t
+#define TRI_FIELD_REAL double
+#define TRI_FIELD_TEXT char *
+#define TRI_FIELD_CHOICE int
+#define TRI_FIELD_TEXTS tri_texts
+#define TRI_FIELD_REALS tri_reals
+#define TRI_FIELD_OBJECT tri_json *
+
 typedef struct tri_option {
     const char *name;      /* with underscores; dashes are equivalent */
     tri_option_kind kind;
@@ -57,6 +69,16 @@ typedef struct tri_option {
     const char *help;      /* one line */
 } tri_option;
 
+/* The row of a field of a struct. */
+#define TRI_OPTION_ROW(type, kind_, field_, effect_, value_, commands_, help_, ...) \
+    {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(type, field_), .value = value_, \
+     .effect = TRI_EFFECT_##effect_, .commands = commands_, .help = help_, __VA_ARGS__}
+
+/* A list X(enumerator, word)... as enumerators, as the choices of a row, and as names by enumerator. */
+#define TRI_ENUMERATOR(id, word) id,
+#define TRI_WORD(id, word) word "|"
+#define TRI_NAMED(id, word) [id] = word,
+
 /* Rows and the struct that they fill. */
 typedef struct tri_option_set {
     const tri_option *rows;
@@ -71,6 +93,8 @@ const tri_option *tri__option_find(const tri_option *rows, const char *name);
 /* TRI_USAGE with option, value and the expected form. `origin`: "--lr", or "config.json: lr". */
 tri_status tri__option_set_text(const tri_option *row, void *into, const char *origin, const char *text);
 tri_status tri__option_set_json(const tri_option *row, void *into, const char *origin, const tri_json *value);
+/* Whether the field has the row's default. Not for lists. */
+int tri__option_is_default(const tri_option *row, const void *from);
 /* A new reference; JSON null when unset. */
 tri_json *tri__option_json(const tri_option *row, const void *from);
 /* Whether it is an option of this command or, for "config", a key of the configuration file. Options of "train" are
@@ -79,6 +103,8 @@ int tri__option_listed(const tri_option *row, const char *command);
 enum { TRI_OPTION_FLAG = 64 }; /* bytes of a flag's text */
 /* "batch_size" as the command line writes it, --batch-size, into `out`, which is returned. */
 const char *tri__option_flag(const char *name, char out[static TRI_OPTION_FLAG]);
+/* The word of a choice by its index, into `out`, which is returned. */
+const char *tri__option_word(const tri_option *row, int index, char out[static TRI_OPTION_FLAG]);
 /* Names of all rows, for tri__text_nearest: fills at most `max`, returns how many. */
 int tri__option_names(const tri_option *rows, const char **names, int max);
 

@@ -1,4 +1,4 @@
-/* cli.h - what the commands share. A command is a row of tri__commands (main.c) and a file. An option's row lists the
+/* cli.h - what the commands share. A command is a row of commands.def and a file. An option's row lists the
  * commands that take it; options of a single command are rows in that command's file. Errors are returned and printed
  * only in main. stdout carries results only. */
 #ifndef TRI_CLI_CLI_H
@@ -74,40 +74,10 @@ tri_status tri__cli_own_settings(tri_settings *settings, const char *command, vo
 #define TRI_OWN_ROW(type, command, kind_, field_, ...) \
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(type, field_), .commands = command, \
      .effect = TRI_EFFECT_UNRECORDED, __VA_ARGS__}
-extern const tri_option tri__eval_options[], tri__predict_options[], tri__serve_options[], tri__bench_options[],
-    tri__inspect_options[], tri__tokenize_options[], tri__vocab_options[], tri__quantize_options[],
-    tri__calibrate_options[], tri__report_options[], tri__watch_options[], tri__choose_options[],
-    tri__explain_options[], tri__sweep_options[], tri__supervise_options[];
-
-tri_status tri__command_train(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_sweep(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_explain(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_serve(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_watch(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_choose(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_simulate(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_calibrate(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_check(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_mesh(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_bench(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_report(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_export(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_quantize(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_digest(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_trace(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_checkpoint(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_supervise(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_tokenize(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_vocab(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_doctor(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_demo(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_help(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_version(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_man(tri_cli *cli, int n, const char *const *args);
-tri_status tri__command_completion(tri_cli *cli, int n, const char *const *args);
+#define TRI_COMMAND(name, ...) \
+    tri_status tri__command_##name(tri_cli *cli, int n, const char *const *args); \
+    extern const tri_option tri__##name##_options[]; /* where it has its own */
+#include "cli/commands.def"
+#undef TRI_COMMAND
 
 #endif

@@ -1,5 +1,5 @@
-/* main.c - the `trident` program: the table of commands, and the one place where the environment is read and errors are
- * printed. The exit code is the command's tri_status. */
+/* main.c - the `trident` program: the table of commands, from commands.def, and the one place where the environment is
+ * read and errors are printed. The exit code is the command's tri_status. */
 #include "cli/machine_files.h"
 #include "cli/hub.h"
 #include "cli/launch.h"
@@ -16,106 +16,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define COMMAND(word, ...) {.name = #word, .run = tri__command_##word, __VA_ARGS__}
-#define THREADS(word, ...) COMMAND(word, .parallel = 1, __VA_ARGS__)
-
-/* In the order of the help text. */
 const tri_command tri__commands[] = {
-    THREADS(train,
-            .shown = "config,data_path,output_dir,models_dir,epochs,batch_size,nproc_per_node,shard,device",
-            .model = 1, .prints_little = 1, .summary = "train a model",
-            .example = "trident train --config config.json --data-path data --output-dir run"),
-    THREADS(sweep,
-            .shown = "space,trials,parallel,config,data_path,output_dir,models_dir,epochs",
-            .model = 1, .prints_little = 1, .own = tri__sweep_options, .folder = "./sweep",
-            .summary = "search settings: train trials, halve them, keep the best",
-            .example = "trident sweep --config config.json --space space.json --trials 27 --data-path data "
-                       "--output-dir sweep"),
-    THREADS(eval,
-            .shown = "checkpoint,data_path,part,json,positive_label,threshold",
-            .own = tri__eval_options, .summary = "score a checkpoint on a table",
-            .example = "trident eval --checkpoint run --data-path data/test.csv --json"),
-    THREADS(predict,
-            .shown = "checkpoint,data_path,output,keep,top_k,bad_rows,part",
-            .own = tri__predict_options, .summary = "write label and probabilities for each row",
-            .example = "trident predict --checkpoint run --data-path new.csv -o out.csv"),
-    THREADS(explain,
-            .shown = "checkpoint,data_path,output,rows,importance,label",
-            .own = tri__explain_options, .summary = "show what moved a model's answers: inputs, words",
-            .example = "trident explain --checkpoint run --data-path new.csv -o why.html"),
-    THREADS(serve, .prints_little = 1, .own = tri__serve_options, .words = " RUN | NAME=RUN...",
-            .summary = "answer requests for predictions over HTTP",
-            .example = "trident serve demo-run/all --port 8080"),
-    COMMAND(plan,
-            .shown = "config,world_size,pp_size,tp_size,shard,print_program,timeline,hardware",
-            .model = 1, .summary = "show what a training step would do and need",
-            .example = "trident plan --config config.json --print-program 0"),
-    COMMAND(choose,
-            .shown = "config,world_size,hardware,batch_size,precision",
-            .model = 1, .own = tri__choose_options,
-            .summary = "find the fastest layout of a model on a number of ranks",
-            .example = "trident choose --config config.json --world-size 64 --hardware h200x8 --precision any"),
-    COMMAND(
-        simulate,
-            .shown = "config,world_size,hardware,pp_size,tp_size,shard,timeline",
-            .model = 1, .summary = "time a training step on hardware that you describe",
-        .example = "trident simulate --config config.json --world-size 16 --pp-size 4 --hardware h200x8 --timeline"),
-    THREADS(calibrate, .hidden = 1, .own = tri__calibrate_options,
-            .summary = "measure this machine, for plan, simulate and choose",
-            .example = "trident calibrate -o here.json"),
-    COMMAND(check, .hidden = 1, .words = " FILE...", .summary = "prove that printed programs of all ranks run together",
-            .example = "trident plan --config config.json --print-program all > step.txt; trident check step.txt"),
-    COMMAND(mesh, .hidden = 1, .summary = "show the grid of ranks: coordinates, groups, neighbours",
-            .example = "trident mesh --world-size 16 --pp-size 2 --tp-size 2 --nproc-per-node 8"),
-    THREADS(bench,
-            .shown = "nproc_per_node,op,config,json",
-            .hidden = 1, .own = tri__bench_options, .words = " comm|lab|step|pipeline|serve",
-            .summary = "measure collectives, training steps and inference on this machine",
-            .example = "trident bench comm --nproc-per-node 2 --op all_reduce --json"),
-    THREADS(inspect,
-            .shown = "tokenizer,write_config,label_name,primary_text_name,secondary_text_name",
-            .model = 1, .own = tri__inspect_options, .words = " DATA",
-            .summary = "say what a table holds; write a starter configuration",
-            .example = "trident inspect data --tokenizer models/bert-base-cased --write-config config.json"),
-    COMMAND(report, .own = tri__report_options, .words = " RUN...",
-            .summary = "write a page about runs: curves, validation, where the time went",
-            .example = "trident report run -o report.html"),
-    COMMAND(watch, .prints_little = 1, .own = tri__watch_options, .words = " RUN",
-            .summary = "show a run while it goes on, in a browser or a terminal",
-            .example = "trident watch run --terminal"),
-    COMMAND(export, .folder = "./export", .summary = "write a model as Hugging Face folders and one safetensors file",
-            .example = "trident export --checkpoint run --output-dir model"),
-    THREADS(quantize, .own = tri__quantize_options, .words = " RUN",
-            .summary = "write a model with int8 weights, and say what that costs",
-            .example = "trident quantize run -o run-int8 --max-drop 0.002"),
-    COMMAND(digest, .hidden = 1, .words = " CHECKPOINT", .summary = "print one hash of all weights and optimizer state",
-            .example = "trident digest run"),
-    COMMAND(trace, .hidden = 1, .words = " RUN",
-            .summary = "merge the ranks' traces of a run into one file for Perfetto",
-            .example = "trident trace run -o trace.json"),
-    COMMAND(checkpoint, .hidden = 1, .words = " ls|verify|diff|prune FOLDER...",
-            .summary = "list, verify, compare and prune checkpoints", .example = "trident checkpoint verify run"),
-    COMMAND(
-        supervise, .hidden = 1, .prints_little = 1, .own = tri__supervise_options,
-        .folder = "that of `trident train` in COMMAND",
-        .words = " -- COMMAND...",
-        .summary = "run a launcher, pass signals on to its ranks, start it again after a crash",
-        .example =
-            "trident supervise --max-restarts 3 -- mpirun -np 16 trident train --config config.json --data-path data"),
-    THREADS(tokenize, .hidden = 1, .own = tri__tokenize_options, .words = " [FILE...]",
-            .summary = "print the token ids of lines of text",
-            .example = "echo 'Hello, world' | trident tokenize --tokenizer models/bert-base-cased --pieces"),
-    COMMAND(vocab, .hidden = 1, .own = tri__vocab_options, .words = " [FILE...]",
-            .summary = "learn a WordPiece vocabulary from texts",
-            .example = "trident vocab --size 8000 --lower-case --column \"Review Text\" -o models/mine train.csv"),
-    COMMAND(doctor, .summary = "list what is installed and what its absence costs"),
-    THREADS(demo, .prints_little = 1, .folder = "./demo-run",
-            .summary = "make data, train, evaluate, and leave out each input in turn"),
-    COMMAND(help, .hidden = 1, .words = " [COMMAND]", .summary = "explain a command", .example = "trident help train"),
-    COMMAND(version, .hidden = 1, .summary = "print the version"),
-    COMMAND(man, .hidden = 2, .summary = "print the manual page", .example = "trident man > trident.1"),
-    COMMAND(completion, .hidden = 2, .words = " bash|zsh|fish", .summary = "print a shell's completion script",
-            .example = "source <(trident completion bash)"),
+#define OWN(name) .own = tri__##name##_options
+#define TRI_COMMAND(name_, summary_, ...) \
+    {.name = #name_, .summary = summary_, .run = tri__command_##name_, __VA_ARGS__},
+#include "cli/commands.def"
+#undef TRI_COMMAND
+#undef OWN
     {0},
 };
 

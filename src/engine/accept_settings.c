@@ -3,23 +3,24 @@
 #include "engine/accept_settings.h"
 
 #include "base/file.h"
+#include "plan/optimizer.h"
 #include "plan/schedule/schedule.h"
 #include "plan/step_kinds.h"
 #include "settings/forms.h"
 #include "settings/learning_rate.h"
 
-#include <stddef.h>
 #include <string.h>
 
 /* The schedule and the shape of a pipeline; the planner checks what depends on the model. */
 static tri_status check_pipeline(const tri_settings *s) {
     const tri_schedule_row *schedule = tri__schedule_row((tri_schedule_kind)s->schedule);
+    char names[TRI_SCHEDULE_NAMES];
     if (schedule->chain && s->pipeline_shape == TRI_SHAPE_ASKED_BRANCH && s->pp_size > 1)
         return tri__fail(
             TRI_USAGE,
             "--schedule %s needs stages in a row, --pipeline-shape branch puts the encoders side by side: take "
-            "--pipeline-shape chain, or one of the schedules gpipe, 1f1b, zb-h1",
-            schedule->name);
+            "--pipeline-shape chain, or one of the schedules %s",
+            schedule->name, tri__schedule_names(1, names));
     if (s->virtual_stages && schedule->chunks && s->virtual_stages != schedule->chunks)
         return tri__fail(TRI_USAGE,
                          "--virtual-stages %lld: with --schedule %s each rank holds %d; --schedule interleaved takes "
@@ -54,50 +55,6 @@ tri_status tri__accept_precision(const tri_settings *s) {
     return TRI_OK;
 }
 
-/* Options that only windows, an optimizer, local steps or codes have, and which are not the default: a configuration
- * that was recorded has them all. */
-static tri_status check_unused(const tri_settings *s) {
-    int signs = s->optimizer == TRI_ONEBIT_ADAM || s->optimizer == TRI_ONEBIT_LAMB, sgd = s->optimizer == TRI_SGD,
-        zero_one = s->optimizer == TRI_ZERO_ONE_ADAM, local = s->sync_every > 1, codes = s->compress_gradients != 0;
-    static const char of_signs[] = "--optimizer onebit-adam or onebit-lamb", of_local[] = "--sync-every above 1",
-                      of_zero_one[] = "--optimizer zero-one-adam", of_sgd[] = "--optimizer sgd",
-                      of_adam[] = "an --optimizer other than sgd", of_codes[] = "--compress-gradients";
-#define FIELD(name) offsetof(tri_settings, name), sizeof s->name
-    const struct {
-        size_t at, bytes;
-        int used;
-        const char *name, *of;
-    } rows[] = {{FIELD(momentum), sgd, "--momentum", of_sgd},
-                {FIELD(nesterov), sgd && s->momentum > 0, "--nesterov", "--optimizer sgd and a --momentum above 0"},
-                {FIELD(adam_beta1), !sgd, "--adam-beta1", of_adam},
-                {FIELD(adam_beta2), !sgd, "--adam-beta2", of_adam},
-                {FIELD(adam_eps), !sgd, "--adam-eps", of_adam},
-                {FIELD(full_steps), signs, "--full-steps", of_signs},
-                {FIELD(var_freeze_step), zero_one, "--var-freeze-step", of_zero_one},
-                {FIELD(var_update_scaler), zero_one, "--var-update-scaler", of_zero_one},
-                {FIELD(local_step_scaler), zero_one, "--local-step-scaler", of_zero_one},
-                {FIELD(local_step_clipper), zero_one, "--local-step-clipper", of_zero_one},
-                {FIELD(model.stride), s->model.windows > 1, "--stride", "--windows above 1"},
-                {FIELD(focal_gamma), s->loss == TRI_LOSS_FOCAL, "--focal-gamma", "--loss focal"},
-                {FIELD(outer_lr), local, "--outer-lr", of_local},
-                {FIELD(outer_momentum), local, "--outer-momentum", of_local},
-                {FIELD(inner_lr_factor), local, "--inner-lr-factor", of_local},
-                {FIELD(error_feedback), codes, "--error-feedback", of_codes},
-                {FIELD(compress_scope), codes || s->compress_weights, "--compress-scope", of_codes}};
-#undef FIELD
-    tri_settings usual;
-    tri_status status = TRI_OK;
-    TRI_TRY(tri__settings_init(&usual));
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && status == TRI_OK; i++) {
-        size_t at = rows[i].at;
-        if (!rows[i].used && memcmp((const char *)s + at, (const char *)&usual + at, rows[i].bytes) != 0)
-            status = tri__fail(TRI_USAGE, "%s: has a meaning with %s only: give that, or leave it out", rows[i].name,
-                               rows[i].of);
-    }
-    tri__settings_free(&usual);
-    return status;
-}
-
 /* Both move weight from samples that are right already, in ways that do not compose: the focal factor would be of a
  * probability that the smoothed target does not want at 1. */
 static tri_status check_loss(const tri_settings *s) {
@@ -108,26 +65,25 @@ static tri_status check_loss(const tri_settings *s) {
                      s->label_smoothing);
 }
 
-static const char *onebit_name(const tri_settings *s) {
-    return s->optimizer == TRI_ONEBIT_ADAM ? "onebit-adam" : s->optimizer == TRI_ONEBIT_LAMB ? "onebit-lamb"
-                                                                                             : "zero-one-adam";
+/* Of --optimizer. */
+static const char *word_of(const tri_settings *s) {
+    return tri__optimizer_row((tri_optimizer_kind)s->optimizer)->name;
 }
 
 /* Two ways to say what travels in which step. */
 static tri_status check_kinds(const tri_settings *s) {
-    TRI_TRY(check_unused(s));
     if (!tri__is_onebit((tri_optimizer_kind)s->optimizer)) return TRI_OK;
     if (s->sync_every > 1)
         return tri__fail(
             TRI_USAGE,
             "--optimizer %s exchanges momentum in its own steps, --sync-every %lld weights in others: give "
             "one of them",
-            onebit_name(s), (long long)s->sync_every);
+            word_of(s), (long long)s->sync_every);
     if (s->compress_gradients)
         return tri__fail(TRI_USAGE,
                          "--optimizer %s sends momentum as signs, not gradients: leave out --compress-gradients, or "
                          "take --optimizer adamw or lamb with it",
-                         onebit_name(s));
+                         word_of(s));
     return tri__accept_steps(s, s->max_steps);
 }
 
@@ -172,19 +128,19 @@ tri_status tri__accept_steps(const tri_settings *s, int64_t steps) {
         return tri__fail(TRI_USAGE,
                          "--optimizer %s: momentum would travel as signs after %lld full steps (--full-steps), but the "
                          "run has %lld: give a smaller --full-steps, or a longer run",
-                         onebit_name(s), (long long)full, (long long)steps);
+                         word_of(s), (long long)full, (long long)steps);
     if (s->full_steps || steps - full >= (steps + 4) / 5) return TRI_OK;
     if (full > window)
         return tri__fail(TRI_USAGE,
                          "--optimizer %s: momentum would travel as signs after %lld full steps (as many as "
                          "--warmup-steps), but the run has %lld: give fewer --warmup-steps, or a longer run",
-                         onebit_name(s), (long long)full, (long long)steps);
+                         word_of(s), (long long)full, (long long)steps);
     return tri__fail(TRI_USAGE,
                      "--optimizer %s: the run has %lld steps, and its variance is stable, and can be frozen, after "
                      "1 / (1 - %g) = %lld (--adam-beta2): give a longer run (%lld steps or more), --full-steps N to "
                      "freeze it earlier at the expense of the loss, --optimizer zero-one-adam, or "
                      "--compress-gradients int8 with another optimizer",
-                     onebit_name(s), (long long)steps, how.beta2, (long long)window, (long long)(5 * window + 3) / 4);
+                     word_of(s), (long long)steps, how.beta2, (long long)window, (long long)(5 * window + 3) / 4);
 }
 
 /* Texts with a syntax, and folders that must exist. */
@@ -265,14 +221,9 @@ static tri_status check_threshold(const tri_settings *s) {
 
 /* Parts of one table. */
 static tri_status check_parts(const tri_settings *s) {
-    const char *lone = s->stratify ? "--stratify" : s->group_by ? "--group-by" : NULL;
     if (s->split && s->folds)
         return tri__fail(TRI_USAGE, "--split %s and --folds %lld: both divide the table; give one of them", s->split,
                          (long long)s->folds);
-    if (lone && !s->split && !s->folds)
-        return tri__fail(TRI_USAGE, "%s says how one table is divided: give --split, for example 0.8,0.1,0.1, or "
-                                    "--folds",
-                         lone);
     if (s->folds == 1) return tri__fail(TRI_USAGE, "--folds 1: at least 2 are needed, one for validation");
     if (s->fold > s->folds)
         return tri__fail(TRI_USAGE, s->folds ? "--fold %lld: there are %lld (--folds)"
@@ -294,6 +245,7 @@ tri_status tri__engine_accept(const tri_settings *settings) {
     int64_t global = settings->global_batch_size;
     TRI_TRY(check_texts(settings));
     TRI_TRY(check_parts(settings));
+    TRI_TRY(tri__settings_needs(settings));
     TRI_TRY(tri__accept_precision(settings));
     TRI_TRY(tri__settings_mesh(settings, &mesh));
     TRI_TRY(check_pipeline(settings));

@@ -29,19 +29,13 @@ tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, in
 static const tri_dtype dtypes[] = {TRI_F32, TRI_BF16, TRI_F16, [TRI_PRECISION_FP8] = TRI_BF16},
                        quantized[] = {TRI_F32, TRI_I8, TRI_F8_E4M3};
 
-/* Memory classes by their names in --offload. */
+/* Memory classes, or-ed, of the words in --offload. */
 static unsigned offload_of(const tri_settings *s) {
-    static const struct {
-        const char *name;
-        tri_mem mem;
-    } rows[] = {{"optimizer", TRI_MEM_STATE},
-                {"gradients", TRI_MEM_GRAD},
-                {"params", TRI_MEM_PARAM},
-                {"activations", TRI_MEM_ACT}};
+    static const char *const words[] = {TRI_OFFLOAD_WORDS(TRI_NAMED)}; /* by class; NULL: none */
     unsigned classes = 0;
     for (int i = 0; i < s->offload.n; i++)
-        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-            if (strcmp(s->offload.at[i], rows[k].name) == 0) classes |= 1u << rows[k].mem;
+        for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+            if (words[k] && strcmp(s->offload.at[i], words[k]) == 0) classes |= 1u << k;
     return classes;
 }
 
@@ -74,7 +68,7 @@ static double inner_factor(const tri_settings *s, const tri_place *place, int64_
     tri_sharding shards = sharding_of(s, place);
     if (every == 1) return 1;
     if (s->inner_lr_factor > 0) return s->inner_lr_factor;
-    if (s->optimizer == TRI_SGD) return 1;
+    if (!(tri__optimizer_takes((tri_optimizer_kind)s->optimizer) & TRI_TAKES_BETAS)) return 1;
     return sqrt((double)place->mesh.dp / (shards.kind == TRI_SHARD_HYBRID ? shards.size : 1));
 }
 
@@ -86,9 +80,9 @@ static int has_copies(const tri_settings *s, const tri_place *place) {
 }
 
 static tri_optimizing optimizing_of(const tri_settings *s, const tri_place *place) {
-    int is_sgd = s->optimizer == TRI_SGD;
-    tri_optimizing how = {.kind = (tri_optimizer_kind)s->optimizer,
-                            .beta1 = is_sgd ? s->momentum : s->adam_beta1,
+    tri_optimizer_kind kind = (tri_optimizer_kind)s->optimizer;
+    tri_optimizing how = {.kind = kind,
+                            .beta1 = tri__optimizer_takes(kind) & TRI_TAKES_MOMENTUM ? s->momentum : s->adam_beta1,
                             .beta2 = s->adam_beta2,
                             .eps = s->adam_eps,
                             .weight_decay = s->weight_decay,
@@ -133,10 +127,8 @@ static int run_of_replicas(const tri_settings *s, const tri_mesh *mesh) {
 }
 
 static tri_compression compression_of(const tri_settings *s, const tri_place *place) {
-    static const tri_code gradients[] = {TRI_CODE_NONE, TRI_CODE_BF16, TRI_CODE_INT8, TRI_CODE_INT4, TRI_CODE_FP8},
-                          weights[] = {TRI_CODE_NONE, TRI_CODE_BF16, TRI_CODE_INT8}; /* in the order of the choices */
-    return (tri_compression){.gradients = gradients[s->compress_gradients],
-                             .weights = weights[s->compress_weights],
+    return (tri_compression){.gradients = (tri_code)s->compress_gradients, /* choices in the order of TRI_CODES */
+                             .weights = (tri_code)s->compress_weights,
                              .feedback = s->error_feedback,
                              .within = s->compress_scope == TRI_SCOPE_NODE ? run_of_replicas(s, &place->mesh) : 0};
 }
@@ -156,8 +148,7 @@ tri_plan_in tri__plan_input(const tri_settings *s, const tri_place *place, const
                          .sharding = sharding_of(s, place),
                          .recompute = (tri_recompute)s->recompute,
                          .layer_drop = layer_drop_of(s, place),
-                         .loss = {.smoothing = s->label_smoothing,
-                                  .gamma = s->loss == TRI_LOSS_FOCAL ? s->focal_gamma : 0},
+                         .loss = tri__settings_loss(s),
                          .average = train ? averaging_of(s) : TRI_AVERAGE_NONE,
                          .precision = dtypes[s->precision],
                          .fp8 = train && s->precision == TRI_PRECISION_FP8,

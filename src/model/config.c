@@ -6,77 +6,14 @@
 #include <stddef.h>
 #include <string.h>
 
-/* All are allowed in the configuration file; all but objects also on the command line. A change makes another run,
- * except for positive_label, on which only figures depend. */
-#define COMMANDS "train,plan,choose,simulate,inspect"
-#define ROW_OF(commands_, effect_, kind_, field_, ...) \
-    {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_model_config, field_), \
-     .commands = commands_, .effect = TRI_EFFECT_##effect_, __VA_ARGS__}
-#define ROW(kind_, field_, ...) ROW_OF(COMMANDS, RUN, kind_, field_, __VA_ARGS__)
+#define MODEL "train,plan,choose,simulate,inspect"
+#define RANGE(least, most) .min = (least), .max = (most)
 
 const tri_option tri__model_options[] = {
-    ROW(TEXT, label_name, .help = "column of the label"),
-    ROW(TEXT, primary_text_name, .help = "column of the first text"),
-    ROW(TEXT, secondary_text_name, .help = "column of the second text; default: no such branch"),
-    ROW(TEXTS, secondary_text_list, .help = "further columns whose text is joined to the second one, a space between"),
-    ROW(TEXTS, tab_field_list, .help = "columns of numbers or categories; default: no such branch"),
-    ROW(TEXTS, cat_field_list, .help = "columns of tab_field_list that are categories although they look like numbers"),
-    ROW(TEXTS, label_list, .help = "labels in the order of the classes; default: as in the training data"),
-    ROW(TEXTS, missing, .value = "NA,N/A,n/a,null,NULL,NaN,-,?",
-        .help = "fields of columns and labels, not of texts, that count as missing, in addition to empty ones"),
-    ROW_OF(COMMANDS ",eval,quantize", NOTHING, TEXT, positive_label,
-           .help = "of two labels, the one that PR AUC, average precision and ROC AUC belong to; default: the rarer "
-                   "one in training"),
-    ROW(CHOICE, numeric_missing, .value = "median", .choices = "median|mean|zero",
-        .help = "what a missing number becomes"),
-    ROW(CHOICE, numeric_transform, .value = "standard", .choices = "standard|quantile_normal|none",
-        .help = "what numbers become: mean 0 and deviation 1, normal by rank, or as they are"),
-    ROW(CHOICE, tabular, .value = "plain", .choices = "plain|embedded",
-        .help = "columns as they are (categories one-hot), or each as a learned vector"),
-    ROW(CHOICE, numeric_embedding, .value = "piecewise", .choices = "piecewise|periodic",
-        .help = "tabular embedded: how numbers become vectors: piecewise linear between quantiles, or sines of "
-                "learned frequencies"),
-    ROW(INT, column_dim, .value = "16", .min = 1, .max = TRI_COLUMN_DIM_MAX,
-        .help = "tabular embedded: width of a column's vector"),
-    ROW(INT, numeric_bins, .value = "32", .min = 1, .max = TRI_BINS_MAX,
-        .help = "piecewise: most bins of a column, between quantiles of the training rows"),
-    ROW(INT, numeric_frequencies, .value = "48", .min = 1, .max = 4096, .help = "periodic: frequencies of a column"),
-    ROW(REAL, frequency_scale, .value = "0.2", .min = 1e-6, .max = 1e6,
-        .help = "periodic: standard deviation of initial frequencies, in periods for each unit of the number"),
-    ROW(CHOICE, fusion, .value = "concat", .choices = "concat|gated",
-        .help = "how branches meet: side by side, or each scaled by learned gates first"),
-    ROW(TEXT, primary_tokenizer,
-        .help = "folder of the first text's tokenizer and encoder, or a known name (bert-base-cased, ...)"),
-    ROW(TEXT, secondary_tokenizer, .help = "the same for the second text; default: as the first"),
-    ROW(INT, hidden_common_dim, .value = "256", .min = 1, .max = 65536,
-        .help = "width that each branch is projected to"),
-    ROW(INT, fusion_hidden_dim, .value = "128", .min = 1, .max = 65536, .help = "width of the fusion's hidden layer"),
-    ROW(REAL, fusion_dropout, .value = "0.1", .min = 0, .max = 0.999, .help = "dropout in the fusion"),
-    ROW(BOOL, is_binary, .value = "true", .help = "two classes; false: num_classes of them"),
-    ROW(INT, num_classes, .value = "2", .min = 2, .max = 65536, .help = "number of classes"),
-    ROW(REALS, class_weights, .choices = "balanced",
-        .help = "weight of each class in the loss, or balanced: rows / (classes x the class's rows); default: all 1"),
-    ROW(INT, max_sen_len, .value = "512", .min = 3, .max = 65536,
-        .help = "longest text in tokens; longer ones are cut, or windowed"),
-    ROW(INT, windows, .value = "1", .min = 1, .max = 1024,
-        .help =
-            "longer texts become up to this many overlapping windows of max_sen_len tokens, whose pooled vectors are "
-            "averaged"),
-    ROW(INT, stride, .value = "128", .min = 1, .max = 65536,
-        .help = "tokens of the text from one window's first to the next one's"),
-    ROW_OF(COMMANDS, NOTHING, CHOICE, extend_positions, .value = "no", .choices = "no|copy",
-           .help = "max_sen_len beyond the encoder's positions: refused, or its position embeddings are repeated"),
-    ROW(TEXT, attention,
-        .help =
-            "keys that tokens attend to: dense|window|longformer|bigbird|fixed (windows of 512 tokens, half on each "
-            "side), or a JSON file; default: the encoder's attention_pattern, else dense"),
-    ROW(CHOICE, pooling, .value = "pooler", .choices = "pooler|cls|mean",
-        .help = "how a text's tokens become one vector"),
-    ROW(BOOL, share_encoders, .value = "false",
-        .help = "both texts go through one encoder, the first one's: half the memory of two"),
-    ROW(OBJECT, primary_encoder,
-        .help = "Hugging Face config.json keys that override the first encoder's architecture"),
-    ROW(OBJECT, secondary_encoder, .help = "the same for the second encoder"),
+#define TRI_OPTION(kind_, field_, effect_, value_, commands_, help_, ...) \
+    TRI_OPTION_ROW(tri_model_config, kind_, field_, effect_, value_, commands_, help_, __VA_ARGS__),
+#include "model/keys.def"
+#undef TRI_OPTION
     {0}};
 
 static tri_status require(const char *name, const char *value, const char *what) {

@@ -15,28 +15,9 @@ enum { TRI_FUSION_CONCAT, TRI_FUSION_GATED };
 enum { TRI_EXTEND_NO, TRI_EXTEND_COPY }; /* extend_positions */
 
 typedef struct tri_model_config {
-    char *label_name, *primary_text_name, *secondary_text_name;
-    tri_texts secondary_text_list;                /* further columns of the second text, joined with a space */
-    tri_texts tab_field_list, cat_field_list;     /* the latter: those of the former declared to be categories */
-    tri_texts label_list;                         /* the classes' labels in order; empty: from the data */
-    tri_texts missing;                            /* texts of columns and labels that mean a missing value */
-    char *positive_label; /* of two classes, the one that figures are for; NULL: the rarer one */
-    int numeric_missing, numeric_transform;       /* indices of their rows' choices */
-    int tabular, numeric_embedding, fusion;       /* TRI_TABULAR_PLAIN, ...: indices of their rows' choices */
-    int64_t column_dim, numeric_bins, numeric_frequencies;
-    double frequency_scale;
-    char *primary_tokenizer, *secondary_tokenizer;
-    int64_t hidden_common_dim, fusion_hidden_dim;
-    double fusion_dropout;
-    int is_binary;
-    int64_t num_classes;
-    tri_reals class_weights; /* word: balanced, until the training rows are counted */
-    int64_t max_sen_len, windows, stride;
-    int extend_positions;                         /* TRI_EXTEND_NO, ...: index of its row's choices */
-    char *attention;                              /* pattern of both encoders: its name or a file; NULL: their own */
-    int pooling;                                  /* tri_pooling */
-    int share_encoders;                           /* 1: both texts go through one encoder */
-    tri_json *primary_encoder, *secondary_encoder;  /* Hugging Face config.json keys; NULL */
+#define TRI_OPTION(kind, field, ...) TRI_FIELD_##kind field;
+#include "model/keys.def"
+#undef TRI_OPTION
 } tri_model_config;
 
 extern const tri_option tri__model_options[];

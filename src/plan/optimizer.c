@@ -1,21 +1,36 @@
 /* optimizer.c - the table of optimizers, and what their files share: states, runs of a unit's elements, sums. */
 #include "plan/optimizer.h"
+#include "plan/step_kinds.h"
 
 #include "base/random.h"
 
 #include <float.h>
 #include <math.h>
 
-const tri_optimizer *tri__optimizer_row(tri_optimizer_kind kind) {
-    static const tri_optimizer *const rows[] = {[TRI_ADAMW] = &tri__adamw,
-                                                [TRI_ADAM] = &tri__adam,
-                                                [TRI_LAMB] = &tri__lamb,
-                                                [TRI_SGD] = &tri__sgd,
-                                                [TRI_ONEBIT_ADAM] = &tri__onebit_adam,
-                                                [TRI_ONEBIT_LAMB] = &tri__onebit_lamb,
-                                                [TRI_ZERO_ONE_ADAM] = &tri__zero_one_adam};
-    TRI_ASSERT((size_t)kind < sizeof rows / sizeof *rows);
-    return rows[kind];
+static const tri_optimizer rows[] = {
+#define EACH(op_, ...) .emit = tri__emit_each, .op = TRI_OP_##op_, .state = {__VA_ARGS__}
+#define OWN(name_) .emit = tri__emit_##name_
+#define TRI_OPTIMIZER(id, word, takes_, emits) [TRI_##id] = {.name = word, .takes = takes_, emits},
+#include "plan/optimizer/optimizers.def"
+#undef TRI_OPTIMIZER
+#undef OWN
+#undef EACH
+};
+
+const tri_optimizer *tri__optimizer_row(tri_optimizer_kind kind) { return &rows[kind]; }
+
+unsigned tri__optimizer_takes(tri_optimizer_kind kind) { return rows[kind].takes; }
+
+static int states_of(const tri_optimizer *row) {
+    int n = 0;
+    while (n < TRI_OWN_STATES && row->state[n].name) n++;
+    return n;
+}
+
+/* Without momentum SGD keeps nothing; optimizers with files of their own keep both means. */
+int tri__optimizer_bytes(tri_optimizer_kind kind) {
+    if (rows[kind].takes & TRI_TAKES_MOMENTUM) return 0;
+    return (int)sizeof(float) * (rows[kind].emit == tri__emit_each ? states_of(&rows[kind]) : 2);
 }
 
 int tri__add_state(tri_pass *pass, const char *name, const char *prefix) {
@@ -143,11 +158,37 @@ tri_attr tri__run_attr(const tri_updating *up, const tri_run *run) {
     return attr;
 }
 
+/* p, the states (-1: SGD without momentum has none), g, hyper, coef, apply. */
+static void run_op(tri_updating *up, const tri_run *run, tri_op op, int n_states, tri_attr attr) {
+    int slots[TRI_MAX_ARGS], n = 0, named = up->pass->out.n_states - up->first;
+    for (int i = 0; i < TRI_MAX_ARGS; i++) slots[i] = -1;
+    slots[n++] = tri__run_weights(up, run);
+    for (int k = 0; k < n_states; k++) slots[n++] = k < named ? tri__run_state(up, k, run) : -1;
+    slots[n++] = tri__run_gradient(up, run);
+    slots[n++] = up->hyper, slots[n++] = up->coef, slots[n++] = up->pass->out.apply;
+    tri__build(&up->build, op, slots, attr);
+}
+
 void tri__run_adam(tri_updating *up, const tri_run *run, tri_op op) {
-    int p = tri__run_weights(up, run), m = tri__run_state(up, 0, run), v = tri__run_state(up, 1, run);
-    int g = tri__run_gradient(up, run);
-    const int slots[TRI_MAX_ARGS] = {p, m, v, g, up->hyper, up->coef, up->pass->out.apply, -1, -1, -1};
-    tri__build(&up->build, op, slots, tri__run_attr(up, run));
+    run_op(up, run, op, 2, tri__run_attr(up, run));
+}
+
+static void emit_run(tri_updating *up, const tri_run *run) {
+    const tri_optimizing *how = &up->pass->in->optimizer;
+    const tri_optimizer *row = tri__optimizer_row(how->kind);
+    tri_attr attr = tri__run_attr(up, run);
+    if (!(row->takes & TRI_TAKES_BETAS)) attr.beta2 = attr.eps = 0;
+    if (row->takes & TRI_TAKES_MOMENTUM) attr.nesterov = how->nesterov;
+    run_op(up, run, row->op, states_of(row), attr);
+}
+
+void tri__emit_each(tri_updating *up) {
+    const tri_optimizing *how = &up->pass->in->optimizer;
+    const tri_optimizer *row = tri__optimizer_row(how->kind);
+    int without = row->takes & TRI_TAKES_MOMENTUM && how->beta1 == 0; /* nothing is kept */
+    for (int k = 0; k < states_of(row) && !without; k++)
+        tri__add_state(up->pass, row->state[k].name, row->state[k].prefix);
+    tri__each_run(up, emit_run);
 }
 
 int tri__update_part(tri_updating *up, int slot, tri_range held, tri_range part) {

@@ -1,4 +1,4 @@
-/* optimizer.h - the optimizers: one file of plan/optimizer/ each, and one row of optimizer.c.
+/* optimizer.h - the optimizers: rows of plan/optimizer/optimizers.def, and what the files of that folder share.
  *
  * A row's `emit` appends the instructions that bring this rank's part of each unit from its gradients to its new
  * weights. Before it, the update has summed the gradients' norm and found the clipping factor; after it, weights of
@@ -18,15 +18,28 @@ typedef struct tri_updating {
     int first;            /* the optimizer's first state: those of passes before the update precede it */
 } tri_updating;
 
+enum { TRI_OWN_STATES = 2 }; /* at most, of an optimizer that updates element by element */
 typedef struct tri_optimizer {
     const char *name;     /* that of --optimizer */
+    unsigned takes;       /* TRI_TAKES_BETAS, ... */
     void (*emit)(tri_updating *up);
+    tri_op op;            /* of tri__emit_each, with its states */
+    struct {
+        const char *name, *prefix;
+    } state[TRI_OWN_STATES];
 } tri_optimizer;
 
 const tri_optimizer *tri__optimizer_row(tri_optimizer_kind kind);
 
-extern const tri_optimizer tri__adamw, tri__adam, tri__lamb, tri__sgd, tri__onebit_adam, tri__onebit_lamb,
-    tri__zero_one_adam;
+/* The update of an optimizer that is one operation on each run of elements. */
+void tri__emit_each(tri_updating *up);
+#define EACH(...)
+#define OWN(name) void tri__emit_##name(tri_updating *up);
+#define TRI_OPTIMIZER(id, word, takes, emits) emits
+#include "plan/optimizer/optimizers.def"
+#undef TRI_OPTIMIZER
+#undef OWN
+#undef EACH
 
 /* Adds a state that replicas hold together, each the elements state_part of a unit; returns its index. Its slots are
  * made by tri__state_slot. A state of another scope sets the ranges itself. */

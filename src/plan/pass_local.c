@@ -88,8 +88,7 @@ static int largest_run(int dp) {
 tri_status tri__local_check(const tri_pass *pass) {
     const tri_plan_in *in = pass->in;
     long long every = (long long)in->optimizer.sync_every;
-    static const char *const names[] = {[TRI_SHARD_ZERO1] = "zero1", [TRI_SHARD_ZERO2] = "zero2",
-                                        [TRI_SHARD_ZERO3] = "zero3", [TRI_SHARD_HYBRID] = "hybrid"};
+    static const char *const names[] = {TRI_SHARD_KINDS(TRI_NAMED)};
     if (pass->training && in->optimizer.kind == TRI_ZERO_ONE_ADAM) return check_zero_one(pass);
     if (!pass->training || every <= 1) return TRI_OK;
     int cp = tri__mesh_cp(&in->mesh), is_hybrid = pass->sharding.kind == TRI_SHARD_HYBRID;

@@ -8,19 +8,12 @@
 #include "layout/shard.h"
 #include "numbers/coded.h"
 #include "model/model.h"
+#include "plan/choices.h"
 #include "plan/schedule/schedule.h"
 #include "program/classes.h"
 #include "program/target.h"
 #include "program/transfer.h"
 
-/* What the replicas of the data-parallel axis shard: each row also shards what the rows before it do. */
-typedef enum tri_shard_kind {
-    TRI_SHARD_NONE,    /* nothing: gradients are all-reduced */
-    TRI_SHARD_ZERO1,   /* the optimizer's state */
-    TRI_SHARD_ZERO2,   /* gradients: each microbatch's are reduce-scattered to their owners */
-    TRI_SHARD_ZERO3,   /* weights: gathered before their use */
-    TRI_SHARD_HYBRID   /* all that, within runs of `size` replicas */
-} tri_shard_kind;
 typedef enum tri_reshard { TRI_RESHARD_AUTO, TRI_RESHARD_YES, TRI_RESHARD_NO } tri_reshard;
 typedef enum tri_wrap { TRI_WRAP_LAYER, TRI_WRAP_SIZE } tri_wrap;
 
@@ -42,11 +35,6 @@ typedef struct tri_compression {
     int within;               /* replicas of a machine, which exchange in full: only the exchange between machines is
                                  coded. 0, 1: every exchange is; -1: not as many on all machines, an error */
 } tri_compression;
-
-/* The optimizers, in the order of --optimizer's choices. */
-typedef enum tri_optimizer_kind {
-    TRI_ADAMW, TRI_ADAM, TRI_LAMB, TRI_SGD, TRI_ONEBIT_ADAM, TRI_ONEBIT_LAMB, TRI_ZERO_ONE_ADAM
-} tri_optimizer_kind;
 
 /* The optimizer, and which steps are of which kind (step_kinds.c). */
 typedef struct tri_optimizing {
@@ -75,8 +63,6 @@ typedef struct tri_layer_drop {
     double gamma;             /* how fast it is reached; negative: by the number of steps */
     int64_t steps;            /* of the run; 0: unknown */
 } tri_layer_drop;
-
-typedef enum tri_recompute { TRI_RECOMPUTE_NONE, TRI_RECOMPUTE_SELECTIVE, TRI_RECOMPUTE_FULL } tri_recompute;
 
 /* Branches may run side by side, each sending to the fusion stage directly; or all stages form a chain, where values
  * for later stages are forwarded by those between. */

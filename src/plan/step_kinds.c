@@ -4,7 +4,7 @@
 #include <math.h>
 
 int tri__is_onebit(tri_optimizer_kind kind) {
-    return kind == TRI_ONEBIT_ADAM || kind == TRI_ZERO_ONE_ADAM || kind == TRI_ONEBIT_LAMB;
+    return (tri__optimizer_takes(kind) & (TRI_TAKES_FULL_STEPS | TRI_TAKES_INTERVALS)) != 0;
 }
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -27,9 +27,9 @@ static int steps_alone(const tri_optimizing *how) {
 }
 
 uint32_t tri__step_gates(const tri_optimizing *how) {
-    if (how->kind == TRI_ONEBIT_ADAM || how->kind == TRI_ONEBIT_LAMB)
-        return TRI_GATE(full) | TRI_GATE(turn) | TRI_GATE(signs);
-    if (how->kind == TRI_ZERO_ONE_ADAM)
+    unsigned takes = tri__optimizer_takes(how->kind);
+    if (takes & TRI_TAKES_FULL_STEPS) return TRI_GATE(full) | TRI_GATE(turn) | TRI_GATE(signs);
+    if (takes & TRI_TAKES_INTERVALS)
         return TRI_GATE(variance) | TRI_GATE(signs) |
                (steps_alone(how) ? TRI_GATE(alone) | TRI_GATE(sync) : 0);
     return how->sync_every > 1 ? TRI_GATE(alone) | TRI_GATE(sync) : 0;

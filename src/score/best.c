@@ -9,11 +9,9 @@ static const struct {
     size_t at; /* in tri_scores */
     int falls; /* 1: less is better */
 } rows[] = {
-    [TRI_BEST_LOSS] = {"loss", "valid_loss", offsetof(tri_scores, loss), 1},
-    [TRI_BEST_ACCURACY] = {"accuracy", "accuracy", offsetof(tri_scores, accuracy), 0},
-    [TRI_BEST_F1] = {"f1", "f1_macro", offsetof(tri_scores, f1_macro), 0},
-    [TRI_BEST_PR_AUC] = {"pr_auc", "pr_auc", offsetof(tri_scores, pr_auc), 0},
-    [TRI_BEST_ROC_AUC] = {"roc_auc", "roc_auc", offsetof(tri_scores, roc_auc), 0},
+#define TRI_FIGURE(id, word, key, field, falls) {word, key, offsetof(tri_scores, field), falls},
+#include "score/figures.def"
+#undef TRI_FIGURE
 };
 
 const char *tri__best_name(tri_best_by by) { return rows[by].name; }

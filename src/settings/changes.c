@@ -51,7 +51,7 @@ static tri_rates rates_of(const tri_json *config, int64_t steps) {
 static void say_longer(const tri_changes *c, const tri_json *defaults, const tri_log *log) {
     int64_t was = length_of(c, c->was, defaults), now = length_of(c, c->now, defaults);
     tri_rates rates = rates_of(c->now, now);
-    if (rates.schedule == TRI_LR_CONSTANT) {
+    if (!tri__rate_falls(rates.schedule)) {
         tri__say(log, TRI_LOG_INFO, "the run had ended at step %lld and continues to step %lld", (long long)was,
                  (long long)now);
         return;

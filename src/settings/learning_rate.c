@@ -1,5 +1,4 @@
-/* learning_rate.c - transformers' get_scheduler: linear warm-up, then linear, cosine (half a wave), constant or
- * polynomial, which ends at 0 here. */
+/* learning_rate.c - the learning rate of a step: linear warm-up, then a row of learning_rates.def. */
 #include "settings/learning_rate.h"
 
 #include <math.h>
@@ -15,13 +14,22 @@ tri_rates tri__rates(const tri_settings *s, int64_t steps) {
 
 double tri__learning_rate(const tri_rates *r, int64_t s) {
     if (s < r->warmup) return r->lr * (double)s / (double)(r->warmup > 1 ? r->warmup : 1);
-    int64_t span = r->steps - r->warmup > 1 ? r->steps - r->warmup : 1, left = r->steps - s > 0 ? r->steps - s : 0;
-    double share = (double)left / (double)span;
+    const double span = r->steps - r->warmup > 1 ? (double)(r->steps - r->warmup) : 1,
+                 left = r->steps - s > 0 ? (double)(r->steps - s) : 0, share = left / span, lr = r->lr,
+                 power = r->power;
     switch (r->schedule) {
-    case TRI_LR_LINEAR: break;
-    case TRI_LR_COSINE: return r->lr * 0.5 * (1 - cos(M_PI * share));
-    case TRI_LR_CONSTANT: return r->lr;
-    case TRI_LR_POLYNOMIAL: return r->lr * pow(share, r->power);
+#define TRI_RATE(id, word, falls, formula) case TRI_LR_##id: return formula;
+#include "settings/learning_rates.def"
+#undef TRI_RATE
     }
-    return r->lr * (double)left / (double)span;
+    return lr;
+}
+
+int tri__rate_falls(tri_lr_schedule schedule) {
+    static const char falls_to_0[] = {
+#define TRI_RATE(id, word, falls, formula) falls,
+#include "settings/learning_rates.def"
+#undef TRI_RATE
+    };
+    return falls_to_0[schedule];
 }

@@ -464,9 +464,7 @@ tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n,
     return complete(settings);
 }
 
-static const char *const precisions[] = {[TRI_PRECISION_FP32] = "fp32", [TRI_PRECISION_BF16] = "bf16",
-                                         [TRI_PRECISION_FP16] = "fp16", [TRI_PRECISION_INT8] = "int8",
-                                         [TRI_PRECISION_FP8] = "fp8"};
+static const char *const precisions[] = {TRI_PRECISIONS(TRI_NAMED)};
 
 const char *tri__settings_computing(const tri_settings *s) { return precisions[s->precision]; }
 
@@ -476,6 +474,15 @@ const char *tri__settings_products(const tri_settings *s) {
     case TRI_QUANTIZE_FP8: return precisions[TRI_PRECISION_FP8];
     default: return tri__settings_computing(s);
     }
+}
+
+tri_loss_form tri__settings_loss(const tri_settings *s) {
+    switch ((tri_loss_kind)s->loss) {
+#define TRI_LOSS(id, word, ...) case TRI_LOSS_##id: return (tri_loss_form){__VA_ARGS__};
+#include "settings/losses.def"
+#undef TRI_LOSS
+    }
+    return (tri_loss_form){0};
 }
 
 char tri__settings_decimal(const tri_settings *settings) {

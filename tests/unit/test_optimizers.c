@@ -4,8 +4,6 @@
  * needed. */
 #include "tests/lib/session_runs.h"
 
-#include "plan/optimizer.h"
-
 typedef struct row {
     const char *name, *option[3]; /* option: NULL-terminated */
     int sums;                     /* norms over shards decide its steps */
@@ -25,19 +23,6 @@ static run asked(const row *of, int ranks, const char *const *more) {
     for (int i = 0; of->option[i]; i++) made.option[n++] = of->option[i];
     for (; more && *more; more++) made.option[n++] = *more;
     return made;
-}
-
-/* The rows are in the order of --optimizer's choices, under their names. */
-static void rows_are_the_choices(void **state) {
-    (void)state;
-    const char *choice = tri__option_find(tri__run_options, "optimizer")->choices;
-    for (int kind = 0; *choice; kind++) {
-        size_t length = strcspn(choice, "|");
-        const tri_optimizer *optimizer = tri__optimizer_row((tri_optimizer_kind)kind);
-        assert_int_equal(strlen(optimizer->name), length);
-        assert_memory_equal(optimizer->name, choice, length);
-        choice += length + (choice[length] == '|');
-    }
 }
 
 static void shards_agree(void **state) {
@@ -137,7 +122,6 @@ static void another_optimizer_s_checkpoint(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_the_choices),
         cmocka_unit_test(shards_agree),
         cmocka_unit_test(meshes_agree),
         cmocka_unit_test(offload_changes_nothing),

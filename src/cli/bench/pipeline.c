@@ -61,6 +61,7 @@ static void add_schedule(pipeline *b, tri_schedule_kind schedule) {
 static tri_status list_layouts(pipeline *b) {
     const tri_texts *names = &b->options->schedules;
     int wanted[TRI_SCHEDULE_COUNT] = {0};
+    char all[TRI_SCHEDULE_NAMES];
     for (int i = 0; i < names->n; i++) {
         int found = strcmp(names->at[i], "all") == 0;
         for (int k = 0; k < TRI_SCHEDULE_COUNT; k++) {
@@ -69,9 +70,8 @@ static tri_status list_layouts(pipeline *b) {
             found |= is;
         }
         if (!found)
-            return tri__fail(
-                TRI_USAGE, "--schedules %s: no such schedule; there are gpipe, 1f1b, interleaved, zb-h1, zbv, and all",
-                names->at[i]);
+            return tri__fail(TRI_USAGE, "--schedules %s: no such schedule; there are %s, and all", names->at[i],
+                             tri__schedule_names(0, all));
     }
     for (int k = 0; k < TRI_SCHEDULE_COUNT; k++)
         if (wanted[k]) add_schedule(b, (tri_schedule_kind)k);

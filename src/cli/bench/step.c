@@ -51,7 +51,7 @@ typedef struct bench {
 /* ---- A case as a run ---- */
 
 static tri_status parse_run(const bench *b, tri_settings *settings) {
-    static const char *const recomputes[] = {"none", "selective", "full"};
+    static const char *const recomputes[] = {TRI_RECOMPUTE_KINDS(TRI_NAMED)};
     enum { ARGUMENTS = 20 };
     char(*text)[TRI_PATH_MAX + 32] = calloc(ARGUMENTS, sizeof *text), limit[64] = "";
     const char *args[ARGUMENTS];

@@ -78,7 +78,7 @@ static tri_status need_planned(tri_arena *arena, void *data) {
 
 /* The next layout that needs less, and the options for it; 0 when there is none. */
 static int next_layout(tri_plan_in *in, char words[static 96]) {
-    static const char *const kinds[] = {"none", "zero1", "zero2", "zero3"};
+    static const char *const kinds[] = {TRI_SHARD_KINDS(TRI_NAMED)};
     static char recompute[] = " --recompute full", offload[] = " --offload optimizer";
     char *more = words + strlen(words);
     if (in->mesh.dp > 1 && in->sharding.kind != TRI_SHARD_ZERO3) {

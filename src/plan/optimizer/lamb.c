@@ -112,11 +112,9 @@ void tri__lamb_steps(tri_updating *up) {
     }
 }
 
-static void emit(tri_updating *up) {
+void tri__emit_lamb(tri_updating *up) {
     tri_lamb l;
     tri__lamb_open(up, &l);
     tri__lamb_moments(up);
     tri__lamb_steps(up);
 }
-
-const tri_optimizer tri__lamb = {.name = "lamb", .emit = emit};

@@ -6,7 +6,7 @@ enum { M, V }; /* its states */
 
 static void emit_full(tri_updating *up, const tri_run *run) { tri__run_adam(up, run, TRI_OP_adamw); }
 
-static void emit(tri_updating *up) {
+void tri__emit_onebit_adam(tri_updating *up) {
     tri_signs signs;
     tri_pass *pass = up->pass;
     int exchanges = pass->n_copies > 1;
@@ -23,5 +23,3 @@ static void emit(tri_updating *up) {
     tri__each_run(up, tri__run_frozen);
     up->build.gates = 0;
 }
-
-const tri_optimizer tri__onebit_adam = {.name = "onebit-adam", .emit = emit};

@@ -131,7 +131,7 @@ static void emit_signs(onebit *o) {
     tri__each_run(up, step_others);
 }
 
-static void emit(tri_updating *up) {
+void tri__emit_onebit_lamb(tri_updating *up) {
     onebit o;
     int exchanges = up->pass->n_copies > 1;
     begin(&o, up);
@@ -145,5 +145,3 @@ static void emit(tri_updating *up) {
     emit_signs(&o);
     up->build.gates = 0;
 }
-
-const tri_optimizer tri__onebit_lamb = {.name = "onebit-lamb", .emit = emit};

@@ -33,7 +33,7 @@ static void emit_meet(tri_updating *up, const tri_run *run) {
     TRI_BUILD(&up->build, adamw_meet, tri__run_step(up, run), anchor, p, m, v, up->hyper, out->apply);
 }
 
-static void emit(tri_updating *up) {
+void tri__emit_zero_one_adam(tri_updating *up) {
     tri_signs signs;
     tri_pass *pass = up->pass;
     uint32_t gates = tri__step_gates(&pass->in->optimizer), own = gates & (TRI_GATE(alone) | TRI_GATE(sync));
@@ -58,5 +58,3 @@ static void emit(tri_updating *up) {
     if (meets) tri__each_run(up, emit_meet);
     up->build.gates = 0;
 }
-
-const tri_optimizer tri__zero_one_adam = {.name = "zero-one-adam", .emit = emit};

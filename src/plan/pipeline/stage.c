@@ -321,12 +321,12 @@ static tri_status count_stages(cutter *c) {
                          chunks);
     c->n_stages = pp * chunks;
     c->branches = how->shape == TRI_SHAPE_BRANCH && c->model->n_encoders > 1 && pp > 1;
+    char names[TRI_SCHEDULE_NAMES];
     if (c->branches && (c->row->chain || chunks > 1))
         return tri__fail(TRI_USAGE,
                          "--schedule %s with %d stages a rank is for stages in a row: give --pipeline-shape chain, or "
-                         "a schedule with one stage "
-                         "a rank (gpipe, 1f1b, zb-h1)",
-                         c->row->name, chunks);
+                         "a schedule with one stage a rank (%s)",
+                         c->row->name, chunks, tri__schedule_names(1, names));
     int most = c->model->n_units - (int)tri__model_expert_layers(c->model); /* experts stay with their layer */
     if (c->n_stages <= most) return TRI_OK;
     if (chunks == 1)

@@ -2,9 +2,6 @@
  * of all of them. */
 #include "plan/schedule/schedule.h"
 
-static void order(const tri_pipeline *pipeline, int rank, tri_actions *out) {
+void tri__order_gpipe(const tri_pipeline *pipeline, int rank, tri_actions *out) {
     tri__alternate(pipeline, rank, pipeline->n_mb, -1, out);
 }
-
-const tri_schedule_row tri__schedule_gpipe = {
-    .name = "gpipe", .chunks = 1, .fewest = 1, .rank = tri__rank_looped, .order = order};

@@ -3,9 +3,6 @@
  * 1F1B. */
 #include "plan/schedule/schedule.h"
 
-static void order(const tri_pipeline *pipeline, int rank, tri_actions *out) {
+void tri__order_interleaved(const tri_pipeline *pipeline, int rank, tri_actions *out) {
     tri__alternate(pipeline, rank, 2 * (pipeline->n_ranks - 1 - rank), -1, out);
 }
-
-const tri_schedule_row tri__schedule_interleaved = {
-    .name = "interleaved", .fewest = 2, .chain = 1, .rank = tri__rank_looped, .order = order};

@@ -3,9 +3,6 @@
  * stages the depth is the longest path to the last stage. */
 #include "plan/schedule/schedule.h"
 
-static void order(const tri_pipeline *pipeline, int rank, tri_actions *out) {
+void tri__order_one_f_one_b(const tri_pipeline *pipeline, int rank, tri_actions *out) {
     tri__alternate(pipeline, rank, tri__rank_depth(pipeline, rank), -1, out);
 }
-
-const tri_schedule_row tri__schedule_one_f_one_b = {
-    .name = "1f1b", .chunks = 1, .fewest = 1, .rank = tri__rank_looped, .order = order};

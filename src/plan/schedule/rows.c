@@ -1,15 +1,23 @@
 /* rows.c - the table of schedules, and functions that their files share. */
 #include "plan/schedule/schedule.h"
 
-static const tri_schedule_row *const rows[TRI_SCHEDULE_COUNT] = {
-    [TRI_SCHEDULE_GPIPE] = &tri__schedule_gpipe,
-    [TRI_SCHEDULE_1F1B] = &tri__schedule_one_f_one_b,
-    [TRI_SCHEDULE_INTERLEAVED] = &tri__schedule_interleaved,
-    [TRI_SCHEDULE_ZB_H1] = &tri__schedule_zb_h1,
-    [TRI_SCHEDULE_ZBV] = &tri__schedule_zbv,
+#include <stdio.h>
+
+static const tri_schedule_row rows[] = {
+#define TRI_SCHEDULE(id, word, name_, ...) {.name = word, .order = tri__order_##name_, __VA_ARGS__},
+#include "plan/schedule/schedules.def"
+#undef TRI_SCHEDULE
 };
 
-const tri_schedule_row *tri__schedule_row(tri_schedule_kind kind) { return rows[kind]; }
+const tri_schedule_row *tri__schedule_row(tri_schedule_kind kind) { return &rows[kind]; }
+
+const char *tri__schedule_names(int branches, char out[static TRI_SCHEDULE_NAMES]) {
+    int n = 0;
+    for (int k = 0; k < TRI_SCHEDULE_COUNT; k++)
+        if (!branches || !rows[k].chain)
+            n += snprintf(out + n, TRI_SCHEDULE_NAMES - (size_t)n, "%s%s", n ? ", " : "", rows[k].name);
+    return out;
+}
 
 const tri_actions *tri__schedule_orders(tri_arena *arena, const tri_schedule_row *row, const tri_pipeline *pipeline) {
     tri_actions *orders = tri__arena_alloc(arena, (size_t)pipeline->n_ranks * sizeof *orders);

@@ -1,20 +1,12 @@
 /* schedule.h - the order in which the ranks of a pipeline compute: which rank runs which stage for which microbatch,
- * and when. Pure arithmetic over a graph of stages, independent of instructions. One file and one row a schedule.
- * docs/extending/adding-a-schedule.md */
+ * and when. Pure arithmetic over a graph of stages, independent of instructions. A schedule is a row
+ * of schedules.def and a file. docs/extending/adding-a-schedule.md */
 #ifndef TRI_PLAN_SCHEDULE_SCHEDULE_H
 #define TRI_PLAN_SCHEDULE_SCHEDULE_H
 
 #include "base/arena.h"
 #include "base/status.h"
-
-typedef enum tri_schedule_kind { /* in the order of the option's choices */
-    TRI_SCHEDULE_GPIPE,
-    TRI_SCHEDULE_1F1B,
-    TRI_SCHEDULE_INTERLEAVED,
-    TRI_SCHEDULE_ZB_H1,
-    TRI_SCHEDULE_ZBV,
-    TRI_SCHEDULE_COUNT
-} tri_schedule_kind;
+#include "plan/choices.h"
 
 /* Seconds (or any unit) of one microbatch on one stage. */
 typedef struct tri_stage_time {
@@ -51,7 +43,7 @@ typedef struct tri_actions {
 } tri_actions;
 
 typedef struct tri_schedule_row {
-    const char *name;       /* as --schedule has it */
+    const char *name;       /* the word of --schedule */
     int chunks;             /* stages of a rank; 0: any number from `fewest` on, more than one only in a chain */
     int fewest;
     int chain;              /* 1: only for chains */
@@ -62,12 +54,17 @@ typedef struct tri_schedule_row {
 } tri_schedule_row;
 
 const tri_schedule_row *tri__schedule_row(tri_schedule_kind kind);
+enum { TRI_SCHEDULE_NAMES = 128 };
+/* "gpipe, 1f1b, zb-h1": the names of all, or of those that are not for chains only, into `out`, which is returned. */
+const char *tri__schedule_names(int branches, char out[static TRI_SCHEDULE_NAMES]);
 /* What each rank computes, [n_ranks]. */
 const tri_actions *tri__schedule_orders(tri_arena *arena, const tri_schedule_row *row, const tri_pipeline *pipeline);
 
 /* For the files of this folder. */
-extern const tri_schedule_row tri__schedule_gpipe, tri__schedule_one_f_one_b, tri__schedule_interleaved,
-    tri__schedule_zb_h1, tri__schedule_zbv;
+#define TRI_SCHEDULE(id, word, name, ...) \
+    void tri__order_##name(const tri_pipeline *pipeline, int rank, tri_actions *out);
+#include "plan/schedule/schedules.def"
+#undef TRI_SCHEDULE
 static inline void tri__act(tri_actions *out, tri_act act, int stage, int mb) {
     *TRI_PUSH(out->arena, out->at, out->n, out->cap) = (tri_action){act, stage, mb};
 }
@@ -76,6 +73,7 @@ static inline void tri__act(tri_actions *out, tri_act act, int stage, int mb) {
 int tri__rank_stages(const tri_pipeline *pipeline, int rank, int *stage);
 int tri__rank_depth(const tri_pipeline *pipeline, int rank); /* of its last stage */
 int tri__rank_looped(int stage, int n_ranks, int n_stages);  /* stages are dealt to the ranks round-robin */
+int tri__rank_v(int stage, int n_ranks, int n_stages);       /* ... to the last rank and back */
 /* A rank with v stages takes microbatches in rounds of at least n_ranks (of all, where there are fewer): one round for
  * each stage in order; backwards begin with the last stage. After the forwards of v - 1 rounds and `warm` more,
  * forwards and backwards alternate while there are forwards; then the remaining backwards. Gradients of weights come

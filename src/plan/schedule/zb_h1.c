@@ -3,12 +3,9 @@
  * equally many microbatches. */
 #include "plan/schedule/schedule.h"
 
-static void order(const tri_pipeline *pipeline, int rank, tri_actions *out) {
+void tri__order_zb_h1(const tri_pipeline *pipeline, int rank, tri_actions *out) {
     int depth = tri__rank_depth(pipeline, rank), deepest = 0;
     for (int r = 0; r < pipeline->n_ranks; r++)
         if (tri__rank_depth(pipeline, r) > deepest) deepest = tri__rank_depth(pipeline, r);
     tri__alternate(pipeline, rank, depth, deepest - depth, out);
 }
-
-const tri_schedule_row tri__schedule_zb_h1 = {
-    .name = "zb-h1", .fewest = 1, .apart = 1, .rank = tri__rank_looped, .order = order};

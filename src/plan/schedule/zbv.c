@@ -17,7 +17,7 @@ static void next(zbv *z, tri_act act, int which) {
     if (mb < z->pipeline->n_mb) tri__act(z->out, act, z->stage[which], mb);
 }
 
-static void order(const tri_pipeline *pipeline, int rank, tri_actions *out) {
+void tri__order_zbv(const tri_pipeline *pipeline, int rank, tri_actions *out) {
     int p = pipeline->n_ranks, n = pipeline->n_mb > 2 * p - 1 ? pipeline->n_mb : 2 * p - 1;
     zbv z = {.pipeline = pipeline, .stage = {rank, 2 * p - 1 - rank}, .out = out};
     for (int i = 0; i < 2 * (p - rank) - 1; i++) next(&z, TRI_ACT_F, A);
@@ -34,7 +34,4 @@ static void order(const tri_pipeline *pipeline, int rank, tri_actions *out) {
     while (z.done[TRI_ACT_W][A] < n) next(&z, TRI_ACT_W, A);
 }
 
-static int rank_of(int stage, int n_ranks, int n_stages) { return stage < n_ranks ? stage : n_stages - 1 - stage; }
-
-const tri_schedule_row tri__schedule_zbv = {
-    .name = "zbv", .chunks = 2, .fewest = 2, .chain = 1, .apart = 1, .rank = rank_of, .order = order};
+int tri__rank_v(int stage, int n_ranks, int n_stages) { return stage < n_ranks ? stage : n_stages - 1 - stage; }

@@ -341,7 +341,8 @@ int64_t tri__bounds_bytes(const tri_bounds *b, const tri_layout *l) {
     double trained = (double)tri__model_trained(model) / (double)model->n_elements;
     tri_average_form average;
     (void)tri__average_parse(s->average_weights, &average); /* checked when it was given */
-    double state = ((s->optimizer == TRI_SGD ? 0 : 8) + (average.epochs || average.decay > 0 ? 4 : 0)) * trained;
+    double state = (tri__optimizer_bytes((tri_optimizer_kind)s->optimizer) +
+                    (average.epochs || average.decay > 0 ? 4 : 0)) * trained;
     double of[TRI_OFFLOADS] = {half < 4 ? 4 + state : state, kept * trained, half,
                                0}; /* state (and masters), gradients, weights */
     if (l->shard >= TRI_SHARD_ZERO1) of[0] /= shards;

@@ -1,12 +1,15 @@
 /* layout_options.c - a layout as settings, as options and in words. */
 #include "study/choose/layout_options.h"
 
+#include "plan/choices.h"
+
 #include <stdio.h>
 #include <string.h>
 
 static const char *const orders[TRI_LAYOUT_ORDERS] = {"pp,tp,dp", "pp,dp,tp", "dp,pp,tp",
                                                       "dp,tp,pp", "tp,pp,dp", "tp,dp,pp"};
-static const char *const offloads[TRI_OFFLOADS] = {"optimizer", "gradients", "params", "activations"};
+#define ITEM(mem, word) word,
+const char *const tri__offload_words[TRI_OFFLOADS] = {TRI_OFFLOAD_WORDS(ITEM)};
 
 const char *tri__layout_order(int order) { return orders[order]; }
 
@@ -22,21 +25,15 @@ void tri__layout_settings(const tri_layout *l, const tri_settings *asked, int64_
     s->global_batch_size = global, s->batch_size = (global + l->dp - 1) / l->dp;
     s->offload = (tri_texts){.at = out->offload};
     for (int i = 0; i < TRI_OFFLOADS; i++)
-        if (l->offload >> i & 1) out->offload[s->offload.n++] = (char *)offloads[i];
+        if (l->offload >> i & 1) out->offload[s->offload.n++] = (char *)tri__offload_words[i];
     if (!s->offload.n) out->offload[s->offload.n++] = (char *)"none";
-}
-
-/* Its k-th choice that is not an alias. */
-static void choice_text(const tri_option *row, int k, char *out, size_t size) {
-    const char *at = row->choices;
-    while (k-- > 0) at = strchr(at, '|') + 1;
-    snprintf(out, size, "%.*s", (int)strcspn(at, "|"), at);
 }
 
 static void offload_text(unsigned mask, char *out, size_t size) {
     snprintf(out, size, "%s", mask ? "" : "none");
     for (int i = 0; i < TRI_OFFLOADS; i++)
-        if (mask >> i & 1) snprintf(out + strlen(out), size - strlen(out), "%s%s", *out ? "," : "", offloads[i]);
+        if (mask >> i & 1)
+            snprintf(out + strlen(out), size - strlen(out), "%s%s", *out ? "," : "", tri__offload_words[i]);
 }
 
 tri_status tri__layout_options(const tri_layout *l, int all, tri_layout_each *each, void *context) {
@@ -51,8 +48,8 @@ tri_status tri__layout_options(const tri_layout *l, int all, tri_layout_each *ea
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const tri_option *row = tri__option_find(tri__run_options, keys[i].key);
         int of_pipeline = strcmp(row->name, "schedule") == 0 || strcmp(row->name, "pipeline_shape") == 0;
-        char text[64];
-        if (row->kind == TRI_OPTION_CHOICE) choice_text(row, keys[i].value, text, sizeof text);
+        char text[TRI_OPTION_FLAG];
+        if (row->kind == TRI_OPTION_CHOICE) tri__option_word(row, keys[i].value, text);
         else if (row->kind == TRI_OPTION_INT) snprintf(text, sizeof text, "%d", keys[i].value);
         else if (row->kind == TRI_OPTION_TEXTS) offload_text(l->offload, text, sizeof text);
         else snprintf(text, sizeof text, "%s", orders[l->order]);

@@ -8,6 +8,7 @@
 
 enum { TRI_OFFLOAD_OPTIMIZER = 1, TRI_OFFLOAD_GRADIENTS = 2, TRI_OFFLOAD_PARAMS = 4, TRI_OFFLOAD_ACTIVATIONS = 8,
        TRI_OFFLOADS = 4 };
+extern const char *const tri__offload_words[TRI_OFFLOADS]; /* by the bits' order */
 
 /* Enumerations as the options' choices number them. */
 typedef struct tri_layout {

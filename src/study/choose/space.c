@@ -172,11 +172,10 @@ static void each_mesh(lister *l, tri_layout at) {
 }
 
 static unsigned offload_given(const tri_settings *s) {
-    static const char *const names[TRI_OFFLOADS] = {"optimizer", "gradients", "params", "activations"};
     unsigned mask = 0;
     for (int i = 0; i < s->offload.n; i++)
         for (int k = 0; k < TRI_OFFLOADS; k++)
-            if (strcmp(s->offload.at[i], names[k]) == 0) mask |= 1u << k;
+            if (strcmp(s->offload.at[i], tri__offload_words[k]) == 0) mask |= 1u << k;
     return mask;
 }
 
