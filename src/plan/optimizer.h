@@ -20,6 +20,7 @@ typedef struct tri_updating {
 
 typedef struct tri_optimizer {
     const char *name;     /* that of --optimizer */
+    int moments;          /* numbers that it keeps of each weight, at least */
     void (*emit)(tri_updating *up);
 } tri_optimizer;
 

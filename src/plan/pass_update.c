@@ -5,6 +5,7 @@
  * replicas first, then units in the model's order: every element counts once, and the norm has the same bits on all
  * ranks, however units are cut into stages. */
 #include "plan/average.h"
+#include "plan/least.h"
 #include "plan/local.h"
 #include "plan/pipeline/stage.h"
 #include "plan/step_kinds.h"
@@ -201,4 +202,9 @@ tri_status tri__pass_update(tri_pass *pass) {
     tri__gather_parts(pass, 0);
     emit_control_wait(&up);
     return TRI_OK;
+}
+
+void tri__least_update(const tri_plan_in *in, tri_least *least) {
+    int states = tri__optimizer_row(in->optimizer.kind)->moments + (in->average != TRI_AVERAGE_NONE);
+    least->bytes[TRI_MEM_STATE] += 4.0 * states * least->trained;
 }

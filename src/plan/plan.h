@@ -217,6 +217,8 @@ tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_ran
  * *ran: whether the plan needed that pass. */
 typedef enum tri_plan_part { TRI_PART_TRAIN, TRI_PART_INFER, TRI_PART_SERVE } tri_plan_part;
 typedef struct tri_pass_row tri_pass_row;
+typedef struct tri_least tri_least; /* plan/least.h */
+typedef void tri_least_pass(const tri_plan_in *in, tri_least *least);
 tri_status tri__plan_until(tri_arena *arena, const tri_plan_in *in, tri_plan_part part, const tri_pass_row *last,
                            int *ran, tri_program **program);
 /* The programs of all ranks of in->mesh: the same as planned one by one, but members of a class are planned and kept
@@ -321,6 +323,7 @@ struct tri_pass_row {
     int (*when)(const tri_pass *pass); /* 0: the program stays as it is. NULL: always */
     const char *needs;                 /* `when` in words; NULL: always */
     tri_status (*run)(tri_pass *pass);
+    tri_least_pass *least;             /* what it adds to a step at least; NULL: nothing that bounds know */
 };
 
 /* passes.c: in the order in which they run; the last row has no name. */
@@ -390,6 +393,8 @@ typedef struct tri_factor {
  */
 void tri__build_quantize(tri_builder *to, tri_dtype dtype, int x, uint32_t axes, tri_factor into);
 
+/* Whether the encoders have a queue of kernels each. */
+int tri__plan_lanes(const tri_plan_in *in);
 /* The encoder that a unit belongs to; -1: none. */
 int tri__unit_encoder(const tri_program *program, int unit);
 

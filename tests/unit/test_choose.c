@@ -319,7 +319,8 @@ static void test_early(void **state) {
 static void test_coded_bounds(void **state) {
     (void)state;
     static const char *const ways[][2] = {{"--compress-gradients", "int8"}, {"--compress-gradients", "bf16"},
-                                          {"--optimizer", "onebit-adam"}, {"--sync-every", "4"}};
+                                          {"--optimizer", "onebit-adam"}, {"--sync-every", "4"},
+                                          {"--compress-weights", "int8"}, {"--reshard-after-forward", "yes"}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         const char *const more[] = {"--hardware", hardware_file(), "--recompute", "none", "--schedule", "1f1b",
                                     "--tp-size", "1", "--num-microbatches", "2", ways[i][0], ways[i][1]};

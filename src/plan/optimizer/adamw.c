@@ -9,4 +9,4 @@ static void emit(tri_updating *up) {
     tri__each_run(up, emit_run);
 }
 
-const tri_optimizer tri__adamw = {.name = "adamw", .emit = emit};
+const tri_optimizer tri__adamw = {.name = "adamw", .moments = 2, .emit = emit};

@@ -119,4 +119,4 @@ static void emit(tri_updating *up) {
     tri__lamb_steps(up);
 }
 
-const tri_optimizer tri__lamb = {.name = "lamb", .emit = emit};
+const tri_optimizer tri__lamb = {.name = "lamb", .moments = 2, .emit = emit};

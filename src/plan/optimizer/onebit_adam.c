@@ -24,4 +24,4 @@ static void emit(tri_updating *up) {
     up->build.gates = 0;
 }
 
-const tri_optimizer tri__onebit_adam = {.name = "onebit-adam", .emit = emit};
+const tri_optimizer tri__onebit_adam = {.name = "onebit-adam", .moments = 2, .emit = emit};

@@ -146,4 +146,4 @@ static void emit(tri_updating *up) {
     up->build.gates = 0;
 }
 
-const tri_optimizer tri__onebit_lamb = {.name = "onebit-lamb", .emit = emit};
+const tri_optimizer tri__onebit_lamb = {.name = "onebit-lamb", .moments = 2, .emit = emit};

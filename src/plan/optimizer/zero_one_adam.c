@@ -59,4 +59,4 @@ static void emit(tri_updating *up) {
     up->build.gates = 0;
 }
 
-const tri_optimizer tri__zero_one_adam = {.name = "zero-one-adam", .emit = emit};
+const tri_optimizer tri__zero_one_adam = {.name = "zero-one-adam", .moments = 2, .emit = emit};
