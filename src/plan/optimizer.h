@@ -21,6 +21,7 @@ typedef struct tri_updating {
 typedef struct tri_optimizer {
     const char *name;     /* that of --optimizer */
     int moments;          /* numbers that it keeps of each weight, at least */
+    const tri_hyper *hyper; /* [TRI_HYPERS] NULL: rate, momentum, variance, steps */
     void (*emit)(tri_updating *up);
 } tri_optimizer;
 

@@ -210,6 +210,7 @@ static int add_errors(meeting *m) {
 
 void tri__local_weights(tri_pass *pass, int copy, int copies) {
     int n_units = pass->model->n_units, local = tri__add_state(pass, "local", "local.");
+    pass->out.copy = copy, pass->out.copies = copies;
     tri__state_of_copies(pass, local, TRI_STATE_AVERAGED, copy, copies,
                          tri__trained_parts(pass, pass->out.param_part));
     for (int u = 0; u < n_units; u++)

@@ -185,6 +185,9 @@ void tri__gather_parts(tri_pass *pass, int frozen_too) {
     }
 }
 
+static const tri_hyper usual_hyper[TRI_HYPERS] = {TRI_HYPER_RATE, TRI_HYPER_MOMENTUM, TRI_HYPER_VARIANCE,
+                                                  TRI_HYPER_STEPS};
+
 tri_status tri__pass_update(tri_pass *pass) {
     tri_updating up = {.pass = pass, .build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
     const tri_optimizer *optimizer = tri__optimizer_row(pass->in->optimizer.kind);
@@ -197,6 +200,7 @@ tri_status tri__pass_update(tri_pass *pass) {
     emit_errors(&up);
     TRI_BUILD(&up.build, input, ((tri_attr){.field = TRI_FIELD_hyper}), up.hyper);
     up.first = pass->out.n_states;
+    pass->out.hyper = optimizer->hyper ? optimizer->hyper : usual_hyper;
     optimizer->emit(&up);
     tri__average_emit(&up);
     tri__gather_parts(pass, 0);

@@ -147,6 +147,16 @@ typedef struct tri_state {
 } tri_state;
 enum { TRI_MAX_STATES = 12 };
 
+/* What the numbers of the field hyper are, which the host sets for each step. */
+typedef enum tri_hyper {
+    TRI_HYPER_RATE,     /* the learning rate */
+    TRI_HYPER_MOMENTUM, /* 1 - beta1^t: t steps have updated the momentum, this one included */
+    TRI_HYPER_VARIANCE, /* 1 - beta2^s: s have updated the variance */
+    TRI_HYPER_STEPS,    /* 1 - beta2^t */
+    TRI_HYPER_SHARE     /* of the learning rates of the steps until copies synchronise, this step's part */
+} tri_hyper;
+enum { TRI_HYPERS = 4 };
+
 /* A program and the slots that the host sets or reads. */
 typedef struct tri_planned {
     tri_program *program;
@@ -161,6 +171,8 @@ typedef struct tri_planned {
                                     the state `live`; -1, NULL likewise */
     tri_state state[TRI_MAX_STATES]; /* training only */
     int n_states;
+    const tri_hyper *hyper;      /* [TRI_HYPERS] training only */
+    int copy, copies;            /* where copies of the model take local steps: this rank's, of how many; else 0 */
     tri_range *param_part;       /* [n_units] the range of the unit's elements that param holds */
     tri_range *state_part;       /* [n_units] the same of masters and shared states; training only */
     tri_range *save_part; /* [n_units] those that this rank writes to a checkpoint: in both ranges; over all ranks

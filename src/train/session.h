@@ -71,7 +71,7 @@ struct tri_session {
     double copy_inv;                  /* the same of the samples of this rank's copy of the model; 0: it has none */
     double balance_inv[2];            /* 1 / sequences of each text in it */
     double balance_loss, dropped;     /* of experts: part of the loss; tokens without a place, summed over layers */
-    float hyper[4];
+    float hyper[TRI_HYPERS];
     float average;                    /* the field average */
     tri_step last;
     double model_flops;               /* nominal, of the global batch (engine/cost/mfu.h); only on the lead */

@@ -59,4 +59,6 @@ static void emit(tri_updating *up) {
     up->build.gates = 0;
 }
 
-const tri_optimizer tri__zero_one_adam = {.name = "zero-one-adam", .moments = 2, .emit = emit};
+static const tri_hyper hyper[TRI_HYPERS] = {TRI_HYPER_RATE, TRI_HYPER_MOMENTUM, TRI_HYPER_VARIANCE, TRI_HYPER_SHARE};
+
+const tri_optimizer tri__zero_one_adam = {.name = "zero-one-adam", .moments = 2, .hyper = hyper, .emit = emit};
