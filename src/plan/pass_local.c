@@ -216,16 +216,17 @@ void tri__local_weights(tri_pass *pass, int copy, int copies) {
     for (int u = 0; u < n_units; u++)
         if (!pass->model->unit[u].frozen) pass->out.state[local].slot[u] = pass->out.param[u];
     pass->out.state[local].absent = TRI_ABSENT_WEIGHTS;
+    pass->out.live = pass->out.state[local].slot;
 }
 
 void tri__local_anchor(tri_pass *pass, tri_builder *build) {
     int n_units = pass->model->n_units;
-    pass->out.anchor = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.anchor);
+    pass->out.shown = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.shown);
     for (int u = 0; u < n_units; u++) {
-        pass->out.anchor[u] = -1;
+        pass->out.shown[u] = -1;
         if (pass->model->unit[u].frozen) continue;
         build->unit = pass->program->slot[pass->out.param[u]].unit;
-        pass->out.anchor[u] = tri__build_slot(build, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
+        pass->out.shown[u] = tri__build_slot(build, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
                                               tri__range_count(pass->out.param_part[u]), "anchor.%s",
                                               pass->model->unit[u].name);
     }
@@ -268,7 +269,7 @@ static void take_step(meeting *m, const flight *f) {
 
 static void finish(meeting *m, const flight *f) {
     const tri_planned *out = &m->pass->out;
-    TRI_BUILD(&m->build, outer_take, (tri_attr){0}, out->anchor[f->unit], out->param[f->unit], f->transfer.whole,
+    TRI_BUILD(&m->build, outer_take, (tri_attr){0}, out->shown[f->unit], out->param[f->unit], f->transfer.whole,
               apply_of(m));
 }
 
@@ -300,7 +301,7 @@ static flight begin(meeting *m, const exchange *x) {
     t.part = view_of(m, t.whole, held, x->part, "node");
     t.own = view_of(m, t.part, x->part, x->own, "own");
     t.error = state_of(m, x, m->error), t.error_sum = state_of(m, x, m->error_sum);
-    TRI_BUILD(&m->build, local_delta, (tri_attr){0}, t.whole, out->anchor[x->unit], out->param[x->unit]);
+    TRI_BUILD(&m->build, local_delta, (tri_attr){0}, t.whole, out->shown[x->unit], out->param[x->unit]);
     tri__coded_begin(&m->build, &t, 1);
     return (flight){x->unit, t};
 }

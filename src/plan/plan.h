@@ -162,13 +162,11 @@ typedef struct tri_planned {
     tri_program *program;
     int *param;                  /* [n_units] flat slots */
     int *master;                 /* [n_units] master weights in fp32, where param is 16-bit; else NULL */
-    int *anchor;                 /* [n_units] where copies of the model step alone: the weights of their last meeting,
-                                    in fp32, with the ranges of param. They are the model; -1: the unit is frozen.
-                                    Else NULL */
-    int *average;                /* [n_units] where averages of the weights are kept: these, in fp32, with the ranges
-                                    of shared states. They are the model; -1: the unit is not trained. Else NULL */
-    int *live;                   /* [n_units] the same elements of the weights that are trained, or of their masters:
-                                    the state `live`; -1, NULL likewise */
+    int *shown;                  /* [n_units] where evaluations and checkpoints show other weights than are trained
+                                    (averages; the anchor of local steps): these, in fp32, with the ranges of shared
+                                    states; -1: the unit is not trained. Else NULL */
+    int *live;                   /* [n_units] the same elements of the weights that are trained, or of their masters: a
+                                    state; -1, NULL likewise */
     tri_state state[TRI_MAX_STATES]; /* training only */
     int n_states;
     const tri_hyper *hyper;      /* [TRI_HYPERS] training only */
@@ -192,9 +190,6 @@ typedef struct tri_filling {
     int *slot; /* [n_units] the unit's elements param_part; -1: this rank holds none. NULL: weights, or their masters,
                   are filled in place */
     int *end;  /* [n_units] the unit's instructions begin at the end of those of the unit before */
-    int to_anchor, to_local; /* where there is an anchor: instructions [to_anchor, to_local) of the start program put it
-                                in the place of the weights, and those from to_local on put them back. Weights are
-                                prepared by those before; else all do that */
 } tri_filling;
 
 typedef struct tri_rank_plan {
@@ -203,8 +198,8 @@ typedef struct tri_rank_plan {
     tri_program *start;          /* prepares the weights that the host filled in; its slots have the same offsets as
                                     in the others */
     tri_filling filling;
-    tri_program *exchange;       /* around an evaluation: weights and their averages change places, and are again
-                                    prepared; run a second time, it puts them back. Empty where there are none */
+    tri_program *exchange;       /* around an evaluation: `live` and `shown` change places, and weights are again
+                                    prepared; run a second time, it puts them back. Empty where nothing is shown */
 } tri_rank_plan;
 
 /* Token counts of a microbatch are rounded up to a multiple of it before they are bound: of the number of ranks that

@@ -171,7 +171,7 @@ static tri_status open_engine(tri_session *s) {
     if (s->lead) tri__products_say(&s->engine.in, s->engine.device, &s->log);
     if (s->lead) tri__context_say(&s->engine.context_form, &s->engine.in, &s->log);
     if (s->lead) TRI_TRY(tri__staging_say(set, &s->engine.in, &s->programs.of[TRI_TRAIN], NULL, &s->log));
-    if (s->lead && s->engine.plan.train.average)
+    if (s->lead && s->engine.in.average != TRI_AVERAGE_NONE)
         tri__say(&s->log, TRI_LOG_INFO,
                  "averaged weights (%s): validation and checkpoints are of them, training goes on with its own",
                  set->average_weights);

@@ -102,14 +102,14 @@ static tri_status nodes_main(tri_world *world, void *context) {
     tiny_guards(exec, 1);
     tiny_init(t, exec);
     for (int u = 0; u < n->n_units; u++)
-        memcpy(tri__exec_slot(exec, 0, train->anchor[u]), tri__exec_slot(exec, 0, train->param[u]),
+        memcpy(tri__exec_slot(exec, 0, train->shown[u]), tri__exec_slot(exec, 0, train->param[u]),
                (size_t)n->count[u] * sizeof(float));
     tri_status status = tiny_start(t, exec);
     if (status == TRI_OK) status = nodes_steps(t, n->steps, exec);
     for (int u = 0; u < n->n_units; u++) {
         size_t bytes = (size_t)n->count[u] * sizeof(float);
         float *kept = n->anchor[rank][u] = malloc(bytes + 1);
-        memcpy(kept, tri__exec_slot(exec, 0, train->anchor[u]), bytes);
+        memcpy(kept, tri__exec_slot(exec, 0, train->shown[u]), bytes);
         if (status == TRI_OK && memcmp(kept, tri__exec_slot(exec, 0, train->param[u]), bytes) != 0)
             status = tri__fail(TRI_INTERNAL, "after a meeting a copy has other weights than the anchor");
     }

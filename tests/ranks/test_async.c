@@ -351,7 +351,7 @@ static void same_bits_through_second_memory(const layout *how) {
     for (int i = 0, n; i < 2; i++) {
         slots[i][0] = planned[i]->param;
         for (n = 0; n < planned[i]->n_states; n++) slots[i][1 + n] = planned[i]->state[n].slot;
-        if (planned[i]->average) slots[i][1 + n++] = planned[i]->average;
+        if (planned[i]->shown) slots[i][1 + n++] = planned[i]->shown;
         slots[i][1 + n] = planned[i]->master;
     }
     for (int unit = 0; unit < t.model.n_units; unit++)
