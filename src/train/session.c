@@ -156,7 +156,9 @@ static tri_status open_engine(tri_session *s) {
         TRI_TRY(tri__largest_of(s->valid, set->batch_size * readers, readers * tri__infer_microbatches(set, 1), 0,
                                 set->model.max_sen_len, &max_infer));
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_PLAN, -1);
-    TRI_TRY(tri__engine_plan(set, &s->place, &s->assets, s->preprocess->vectors, 1, &max, &max_infer, &s->engine));
+    TRI_TRY(tri__engine_plan(&(tri_engine_spec){.settings = set, .place = &s->place, .assets = &s->assets,
+                                                .columns = s->preprocess->vectors, .train = 1, .max = &max,
+                                                .max_infer = &max_infer}, &s->engine));
     if (s->lead) { /* before any rank allocates memory: none passes the next line earlier */
         TRI_TRY(tri__engine_plan_all(&s->engine, &s->programs));
         TRI_TRY(tri__room_check(set, &s->engine, &s->programs, s->place.world ? s->place.world->segment.n : 1));

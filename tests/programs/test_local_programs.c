@@ -98,7 +98,8 @@ static tri_status nodes_main(tri_world *world, void *context) {
     tiny *t = &n->rank[rank];
     const tri_planned *train = &t->plan.train;
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, TRI_PROGRAMS, 1, 7, TINY_GUARD, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = t->program, .n = TRI_PROGRAMS,
+                                            .seed = 7, .guard = TINY_GUARD, .world = world}, &exec));
     tiny_guards(exec, 1);
     tiny_init(t, exec);
     for (int u = 0; u < n->n_units; u++)

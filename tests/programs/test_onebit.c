@@ -215,8 +215,8 @@ static tri_status rank_main(tri_world *world, void *argument) {
     int rank = tri_world_rank(world);
     tiny *t = &j->rank[rank];
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("reference"), t->program, TRI_PROGRAMS, 1, 7, TINY_GUARD, world, NULL,
-                           &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("reference"), .program = t->program,
+                                            .n = TRI_PROGRAMS, .seed = 7, .guard = TINY_GUARD, .world = world}, &exec));
     tiny_guards(exec, 1);
     each_weight(t, exec, NULL, 1);
     tri_status status = TRI_OK;

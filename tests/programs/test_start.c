@@ -84,7 +84,8 @@ static tri_status start_main(tri_world *world, void *argument) {
     tiny *t = &j->rank[rank];
     int64_t bytes;
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, TRI_PROGRAMS, 1, 7, TINY_GUARD, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = t->program, .n = TRI_PROGRAMS,
+                                            .seed = 7, .guard = TINY_GUARD, .world = world}, &exec));
     tiny_guards(exec, 1);
     tri_status status = TRI_OK;
     for (int again = 0; again < 2 && status == TRI_OK; again++) { /* as after a resume: what was there does not count */
