@@ -1,11 +1,11 @@
-/* pass_local.c - pass: copies of the model that step alone and meet every so many steps (DiLoCo, Douillard et al.,
+/* pass_local.c - pass: copies of the model take local steps and synchronise every N steps (DiLoCo, Douillard et al.,
  * 2023). A copy is a replica, or with --shard hybrid a run of replicas that share one.
  *
- * Between meetings gradients of different copies are not summed (pass_shard_gradients.c): each copy divides by the
+ * In between, gradients of different copies are not summed (shard_gradients.c): each copy divides by the
  * label weights of its own samples (field copy_inv), and clips by its own norm. Weights and optimizer states are then
- * a copy's own. At a meeting (gate sync), after the update, unit by unit:
+ * a copy's own. To synchronise (gate sync), after the update, unit by unit:
  *
- *   local_delta      d = anchor - p: how far this copy went from the weights of the last meeting, the anchor
+ *   local_delta      d = anchor - p: how far this copy went since the last time, from the anchor
  *   reduce_scatter   the sum over copies: each has a part of it
  *   outer_step       Nesterov's momentum along the mean
  *   all_gather       the step

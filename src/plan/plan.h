@@ -57,7 +57,7 @@ typedef struct tri_optimizing {
     int64_t full_steps;       /* 1-bit: steps before signs travel */
     int64_t var_freeze_step, var_update_scaler, local_step_scaler, local_step_clipper; /* 0/1 Adam's intervals */
     int64_t met;              /* 0/1 Adam: copies met after so many steps whatever the interval: a shorter run's end */
-    int64_t sync_every;       /* replicas step alone, and meet every so many steps; 1: never alone */
+    int64_t sync_every;       /* replicas take local steps, and synchronise every N steps; 1: no local ones */
     double outer_lr, outer_momentum; /* of the step that they take together */
     double inner_lr_factor;   /* multiplies the learning rate of those that they take alone */
 } tri_optimizing;

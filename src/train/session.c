@@ -281,7 +281,7 @@ void tri_session_close(tri_session *s) {
     if (!s) return;
     tri__words_keep(&words);
     (void)tri__session_keep_end(s); /* unless it completes, the step before is the newest that is kept */
-    tri__partner_close(s->partner);
+    tri__held_peers_close(s->held_peers);
     tri__saver_close(s->saver);
     tri__loader_close(s->loader);
     tri__engine_close(&s->engine);
