@@ -218,7 +218,7 @@ static tri_status resolve_hybrid(const tri_plan_in *in, tri_sharding *how, tri_a
     return TRI_OK;
 }
 
-/* Where steps are of several kinds, sums are made in some of them only; experts travel among fewer ranks. */
+/* Where steps are of several kinds, sums are made in some of them only. */
 void tri__least_shard(const tri_plan_in *in, tri_least *least) {
     tri_sharding how;
     tri_attr group;
@@ -227,7 +227,7 @@ void tri__least_shard(const tri_plan_in *in, tri_least *least) {
     if (how.kind >= TRI_SHARD_ZERO1) least->among[TRI_MEM_STATE] = n;
     if (how.kind >= TRI_SHARD_ZERO2) least->among[TRI_MEM_GRAD] = n;
     if (how.kind >= TRI_SHARD_ZERO3) least->among[TRI_MEM_PARAM] = n;
-    if (tri__step_gates(&in->optimizer) || tri__mesh_ep(&in->mesh) > 1) return;
+    if (tri__step_gates(&in->optimizer)) return;
     double again = 2.0 * in->n_mb * (least->elements - least->kept); /* gathers of both passes of each microbatch */
     tri_least_move sum = {.kind = how.kind == TRI_SHARD_NONE ? TRI_ALL_REDUCE : TRI_REDUCE_SCATTER, .group = group,
                           .elements = least->elements, .each = (double)tri__dtype_bytes(in->reduce_dtype), .times = 1};
