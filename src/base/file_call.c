@@ -1,22 +1,21 @@
 /* file_call.c - announcing file calls, and reading the announcements of another process.
  *
  * A slot's number is odd inside a call. Its path is written before the number, and a reader that sees the same number
- * before and after has a path that belongs to it. Ranks may be threads, each with its own board; boards in use are
- * listed, so that a thread that outlives its rank does not write to memory that is gone. */
+ * before and after has a path that belongs to it. A rank hands its board to the threads that help it. Whoever has it
+ * counts as a user, so that a thread that outlives the rank finds that the board is gone. */
 #include "base/file_call.h"
 
-#include "base/limits.h"
-
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct tri_calls {
-    _Atomic(tri_call_board *) board; /* NULL: none */
+    _Atomic(tri_call_board *) board; /* NULL: closed */
+    _Atomic int users;
     void (*poll)(void *);
     void *context;
 };
 
-static tri_calls listed[TRI_RANKS_PER_NODE];
 static _Thread_local struct {
     tri_calls *rank; /* NULL: this thread announces nothing */
     int place;       /* its slot */
@@ -33,23 +32,30 @@ const char *tri__call_text(uint32_t call) {
 
 /* ---- the rank ---- */
 
-void tri__calls_open(tri_call_board *board, void (*poll)(void *), void *context) {
-    for (int i = 0; i < TRI_RANKS_PER_NODE; i++) {
-        tri_call_board *none = NULL;
-        if (!atomic_compare_exchange_strong(&listed[i].board, &none, board)) continue;
-        listed[i].poll = poll, listed[i].context = context;
-        own.rank = &listed[i], own.place = 0;
-        atomic_store(&board->slot[0].taken, 1);
-        return;
-    }
+static void drop(tri_calls *rank) {
+    if (rank && atomic_fetch_sub(&rank->users, 1) == 1) free(rank);
 }
 
-void tri__calls_close(tri_call_board *board) {
-    for (int i = 0; i < TRI_RANKS_PER_NODE; i++) {
-        if (own.rank == &listed[i] && atomic_load(&listed[i].board) == board) own.rank = NULL;
-        tri_call_board *old = board;
-        atomic_compare_exchange_strong(&listed[i].board, &old, NULL);
-    }
+static void take(tri_calls *rank, int place) {
+    drop(own.rank);
+    if (rank) atomic_fetch_add(&rank->users, 1);
+    own.rank = rank, own.place = place;
+}
+
+tri_calls *tri__calls_open(tri_call_board *board, void (*poll)(void *), void *context) {
+    tri_calls *rank = malloc(sizeof *rank);
+    if (!rank) return NULL;
+    *rank = (tri_calls){.board = board, .users = 1, .poll = poll, .context = context};
+    take(rank, 0);
+    atomic_store(&board->slot[0].taken, 1);
+    return rank;
+}
+
+void tri__calls_close(tri_calls *rank) {
+    if (!rank) return;
+    atomic_store(&rank->board, NULL);
+    if (own.rank == rank) take(NULL, 0);
+    drop(rank);
 }
 
 tri_calls *tri__calls_mine(void) { return own.rank; }
@@ -59,7 +65,7 @@ void tri__calls_help(tri_calls *rank) {
     for (int i = 1; board && i < TRI_CALL_SLOTS; i++) {
         uint32_t free_slot = 0;
         if (!atomic_compare_exchange_strong(&board->slot[i].taken, &free_slot, 1)) continue;
-        own.rank = rank, own.place = i;
+        take(rank, i);
         return;
     }
 }
@@ -72,7 +78,7 @@ static tri_call_slot *own_slot(void) {
 void tri__calls_leave(void) {
     tri_call_slot *slot = own_slot();
     if (slot) atomic_store(&slot->taken, 0);
-    own.rank = NULL;
+    take(NULL, 0);
 }
 
 static void step(tri_call_slot *slot) { /* no other thread writes it: no read-modify-write needed */

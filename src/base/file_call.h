@@ -46,14 +46,16 @@ typedef struct tri_call_board {
 
 /* ---- the rank ---- */
 
+/* A board in use. */
+typedef struct tri_calls tri_calls;
+
 /* This thread is a rank's own from now on. While it waits for its helpers, tri__helpers_poll calls `poll`; NULL: there
- * is nothing to do meanwhile. */
-void tri__calls_open(tri_call_board *board, void (*poll)(void *), void *context);
-/* No thread uses the board any more: before its memory is unmapped. Helpers have ended. */
-void tri__calls_close(tri_call_board *board);
+ * is nothing to do meanwhile. NULL when out of memory: then nothing is announced. */
+tri_calls *tri__calls_open(tri_call_board *board, void (*poll)(void *), void *context);
+/* No thread uses the board any more: before its memory is unmapped. Helpers have ended. Accepts NULL. */
+void tri__calls_close(tri_calls *rank);
 
 /* What a rank's thread hands to a helper that it starts; NULL: this thread has no board. */
-typedef struct tri_calls tri_calls;
 tri_calls *tri__calls_mine(void);
 void tri__calls_help(tri_calls *rank); /* at the beginning of the helper's thread; accepts NULL */
 void tri__calls_leave(void);           /* at its end */

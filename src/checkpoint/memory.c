@@ -63,7 +63,7 @@ static tri_status add_file(const char *form, int rank, const tri_piece *pieces, 
     tri_status status = tri__tensor_rows(file, pieces, stored, NULL, n, tri__json_get(table, "tensors"));
     if (status == TRI_OK && (tri__json_append_new(tri__json_get(table, "names"), tri__json_string(file)) ||
                              add_entries(tri__json_get(table, "entries"), stored, n, at)))
-        status = tri__fail(TRI_RESOURCE, "out of memory for kept state");
+        status = tri__fail(TRI_RESOURCE, "out of memory for replicated state");
     tri__arena_close(&arena);
     return status;
 }
@@ -72,13 +72,13 @@ static tri_status add_file(const char *form, int rank, const tri_piece *pieces, 
 static tri_status make_table(int rank, const tri_memory_pieces *p, char **text) {
     *text = NULL;
     tri_json *table = tri__json_pack("{s:[], s:[], s:[], s:[]}", "tensors", "files", "names", "entries");
-    tri_status status = table ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for kept state");
+    tri_status status = table ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for replicated state");
     if (status == TRI_OK) status = add_file(TRI_FILE_WEIGHTS, rank, p->weights, p->n_weights, 0, table);
     if (status == TRI_OK)
         status = add_file(TRI_FILE_OPTIMIZER, rank, p->optimizer, p->n_optimizer,
                           data_bytes(p->weights, p->n_weights), table);
     if (status == TRI_OK && !(*text = tri__json_line(table)))
-        status = tri__fail(TRI_RESOURCE, "out of memory for kept state");
+        status = tri__fail(TRI_RESOURCE, "out of memory for replicated state");
     tri__json_decref(table);
     return status;
 }

@@ -29,11 +29,11 @@ void tri__launch_threads(tri_cli *cli, tri_settings *settings, const tri_world *
 /* Of a rank of an elastic run, after its training returned `status`: another rank's failure ((*world)->failed), or
  * TRI_STOPPED because all ranks agreed to leave ((*world)->regroups). Leaves and closes *world, and waits for what the
  * supervisor decides. *again 1: *world is the next one, all its ranks have met, and the training goes on; its control
- * page has the mesh (stages, replicas), and world->before the memory of an earlier world with complete kept state, if
- * any. *again 0: *world is NULL and the rank ends: with `status` and its text, or TRI_STOPPED when a stop was requested
- * meanwhile. In any other case (no elastic run, this rank's own failure) like tri__launch_leave. Under MPI with ULFM
- * ((*world)->outlives) the ranks decide themselves, and training that ended (TRI_OK) has to leave like this, too: a
- * rank may die before all have. settings: as asked for, with the first mesh. */
+ * page has the mesh (stages, replicas), and world->before the memory of an earlier world with complete replicated
+ * state, if any. *again 0: *world is NULL and the rank ends: with `status` and its text, or TRI_STOPPED when a stop was
+ * requested meanwhile. In any other case (no elastic run, this rank's own failure) like tri__launch_leave. Under MPI
+ * with ULFM ((*world)->outlives) the ranks decide themselves, and training that ended (TRI_OK) has to leave like this,
+ * too: a rank may die before all have. settings: as asked for, with the first mesh. */
 tri_status tri__launch_regroup(tri_cli *cli, const tri_settings *settings, const tri_launch *launch, tri_status status,
                                tri_world **world, int *again);
 /* A rank whose command fails with `status`, which is returned, before it joins: under MPI the others are told, and one

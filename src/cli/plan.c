@@ -133,10 +133,10 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int ser
     int beside = tri__json_size(ranks) == 1 && !serves;
     TRI_TRY(beside ? print_rank(cli, tri__json_at(ranks, 0), tri__json_get(facts, "infer")) : print_ranks(cli, ranks));
     if (tri__json_get(facts, "kept_bytes"))
-        fprintf(cli->out, "\nkept state  %s on all ranks together, in shared memory, for --replicate-state\n",
+        fprintf(cli->out, "\nreplicated state: %s on all ranks together, in shared memory\n",
                 tri__text_bytes((double)whole(facts, "kept_bytes"), count[0]));
     if (whole(facts, "kept_sent"))
-        fprintf(cli->out, "            %s of it is sent to other machines in each step\n",
+        fprintf(cli->out, "                  %s of it is sent to other machines in each step\n",
                 tri__text_bytes((double)whole(facts, "kept_sent"), count[0]));
     if (!check || !tri__json_is_true(tri__json_get(facts, "checked"))) return TRI_OK;
     fputs("\nchecked: operands fit their operations; nothing is read before it is written or after its memory was\n"

@@ -78,6 +78,8 @@ static void say_together(const tri_plan_in *in, const tri_log *log) {
 void tri__coding_say(const tri_plan_in *in, const tri_classes *train, const tri_log *log) {
     const tri_compression *how = &in->compression;
     counted n = {0};
+    if (in->sharding.kind != TRI_SHARD_NONE && in->mesh.dp == 1)
+        tri__say(log, TRI_LOG_WARN, "--shard: there is one replica, so nothing is sharded");
     say_whole_gradients(in, log);
     say_local_steps(in, log);
     say_together(in, log);

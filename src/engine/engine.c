@@ -164,14 +164,8 @@ tri_status tri__tune_model(const tri_settings *s, tri_network *model) {
     return tri__model_tune(model, &recipe);
 }
 
-/* The arguments of tri__engine_plan. */
 typedef struct planning {
-    const tri_settings *settings;
-    const tri_place *place;
-    const tri_assets *assets;
-    tri_columns columns;
-    int train;
-    const tri_counts *max, *max_infer;
+    const tri_engine_spec *spec;
     tri_engine *engine;
 } planning;
 
@@ -181,9 +175,9 @@ static int add_program(tri_engine *engine, const tri_program *program) {
 }
 
 static tri_status plan_engine(void *data) {
-    const planning *p = data;
+    const tri_engine_spec *p = ((const planning *)data)->spec;
     const tri_settings *s = p->settings;
-    tri_engine *engine = p->engine;
+    tri_engine *engine = ((const planning *)data)->engine;
     /* tri__engine_accept; of a served model: replaced */
     TRI_ASSERT(s->precision <= TRI_PRECISION_FP16 || (p->train && s->precision == TRI_PRECISION_FP8));
     if (p->place->target) engine->device = tri__device_find(s->device);
@@ -219,15 +213,12 @@ static tri_status plan_engine(void *data) {
     return TRI_OK;
 }
 
-tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const tri_assets *assets,
-                            tri_columns columns, int train, const tri_counts *max, const tri_counts *max_infer,
-                            tri_engine *engine) {
-    planning p = {s, place, assets, columns, train, max, max_infer, engine};
+tri_status tri__engine_plan(const tri_engine_spec *spec, tri_engine *engine) {
     memset(engine, 0, sizeof *engine); /* no copy on the stack: it is large */
-    engine->place = *place, engine->train = -1;
-    engine->seed = (uint32_t)s->seed, engine->n_mb = (int)s->num_microbatches;
+    engine->place = *spec->place, engine->train = -1;
+    engine->seed = (uint32_t)spec->settings->seed, engine->n_mb = (int)spec->settings->num_microbatches;
     TRI_TRY(tri__arena_open(&engine->arena, TRI_PLAN_ARENA));
-    return tri__arena_guard(plan_engine, &p);
+    return tri__arena_guard(plan_engine, &(planning){spec, engine});
 }
 
 tri_status tri__engine_try(const tri_settings *s, const tri_place *place, const tri_assets *assets) {
@@ -241,7 +232,9 @@ tri_status tri__engine_try(const tri_settings *s, const tri_place *place, const 
     alone.world = NULL;
     tri_columns columns = {.n = s->model.tab_field_list.n};
     if (!engine) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__engine_plan(s, &alone, assets, columns, 1, &max, &max, engine);
+    tri_status status = tri__engine_plan(&(tri_engine_spec){.settings = s, .place = &alone, .assets = assets,
+                                                            .columns = columns, .train = 1, .max = &max,
+                                                            .max_infer = &max}, engine);
     tri__engine_close(engine);
     free(engine);
     return status;
@@ -290,8 +283,10 @@ tri_status tri__engine_bind(tri_engine *engine, const char *folder) {
             "the plan needs %s, %s is free: take a smaller --batch-size, more --num-microbatches, or a shorter "
             "--max-sen-len",
             tri__text_bytes((double)need, need_text), tri__text_bytes((double)have, have_text));
-    TRI_TRY(tri__exec_open(engine->device, engine->program, engine->n_programs, engine->threads, engine->seed,
-                           engine->guard, engine->place.world, folder, &engine->exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = engine->device, .program = engine->program,
+                                            .n = engine->n_programs, .threads = engine->threads, .seed = engine->seed,
+                                            .guard = engine->guard, .world = engine->place.world, .folder = folder},
+                           &engine->exec));
     return tri__engine_pieces(engine);
 }
 

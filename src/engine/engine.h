@@ -62,10 +62,16 @@ tri_status tri__tune_model(const tri_settings *settings, tri_network *model);
  * `train` 0: a plan that only predicts. */
 tri_plan_in tri__plan_input(const tri_settings *settings, const tri_place *place, const tri_network *model,
                             const tri_target *target, int train);
-/* Plans and checks; allocates nothing but the plan. max, max_infer: the largest microbatches. */
-tri_status tri__engine_plan(const tri_settings *settings, const tri_place *place, const tri_assets *assets,
-                            tri_columns columns, int train, const tri_counts *max, const tri_counts *max_infer,
-                            tri_engine *engine);
+typedef struct tri_engine_spec {
+    const tri_settings *settings;
+    const tri_place *place;
+    const tri_assets *assets;
+    tri_columns columns;
+    int train;
+    const tri_counts *max, *max_infer; /* the largest microbatches */
+} tri_engine_spec;
+/* Plans and checks; allocates nothing but the plan. */
+tri_status tri__engine_plan(const tri_engine_spec *spec, tri_engine *engine);
 /* Plans a step of one short sample and drops the plan: reports what the planner refuses before data is read or a folder
  * is created. */
 tri_status tri__engine_try(const tri_settings *settings, const tri_place *place, const tri_assets *assets);

@@ -163,26 +163,21 @@ static tri_status evaluate_batch(evaluation *e, const tri_batch *batch) {
     return engine->between ? engine->between(engine->between_context) : TRI_OK;
 }
 
-/* Copies of the model that step alone are evaluated by what they share, averaged weights in the place of those that are
- * trained. `back`: these again. */
-static tri_status show_model(tri_engine *engine, int back) {
-    const tri_filling *at = &engine->plan.filling;
+/* Puts what is evaluated in the place of the weights that are trained; the second time, these again. */
+static tri_status exchange(tri_engine *engine) {
     const tri_feed none = {0};
-    if (engine->plan.train.average)
-        return tri__exec_run(engine->exec, engine->exchange, 0, engine->plan.exchange->n_instrs, 0, &none, NULL);
-    if (!engine->plan.train.anchor) return TRI_OK;
-    return tri__exec_run(engine->exec, engine->start, back ? at->to_local : at->to_anchor,
-                         back ? engine->plan.start->n_instrs : at->to_local, 0, &none, NULL);
+    int n = engine->plan.exchange->n_instrs;
+    return n ? tri__exec_run(engine->exec, engine->exchange, 0, n, 0, &none, NULL) : TRI_OK;
 }
 
 tri_status tri__evaluate(tri_engine *engine, const tri_dataset *data, int64_t batch, float *probs) {
     evaluation e = {.engine = engine, .probs = probs};
     const tri_batch *next = NULL;
-    TRI_TRY(show_model(engine, 0));
+    TRI_TRY(exchange(engine));
     tri_status status = open_evaluation(&e, data, batch);
     while (status == TRI_OK && (status = tri__loader_next(e.loader, &next, NULL)) == TRI_OK && next)
         status = evaluate_batch(&e, next);
     close_evaluation(&e);
-    tri_status back = show_model(engine, 1); /* also where the evaluation was stopped: the weights are saved next */
+    tri_status back = exchange(engine); /* also where the evaluation was stopped: the weights are saved next */
     return status != TRI_OK ? status : back;
 }

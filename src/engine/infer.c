@@ -42,7 +42,9 @@ tri_status tri__engine_bind_infer(const tri_infer_spec *spec, tri_engine *engine
     tri_world *world = spec->place.world;
     tri_programs all;
     if (world) tri__world_doing(world, TRI_DOING_PLAN, -1);
-    TRI_TRY(tri__engine_plan(s, &spec->place, spec->assets, spec->columns, 0, &spec->max, &spec->max, engine));
+    TRI_TRY(tri__engine_plan(&(tri_engine_spec){.settings = s, .place = &spec->place, .assets = spec->assets,
+                                                .columns = spec->columns, .max = &spec->max, .max_infer = &spec->max},
+                             engine));
     if (spec->place.rank == 0) { /* before any rank allocates memory: none passes the next line earlier */
         TRI_TRY(tri__engine_plan_all(engine, &all));
         TRI_TRY(tri__room_check(s, engine, &all, world ? world->segment.n : 1));

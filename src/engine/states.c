@@ -117,20 +117,23 @@ static tri_status take_weights(tri_engine *engine, const tri_checkpoint *checkpo
     return TRI_OK;
 }
 
+static int keeps(const tri_engine *engine, const tri_state *state) {
+    int i = 0, n = engine->plan.train.n_states;
+    while (i < n && strcmp(engine->plan.train.state[i].prefix, state->prefix) != 0) i++;
+    return i < n;
+}
+
 /* A run that keeps no averages goes on from the weights that one with averages was training; one copy that steps with
  * nobody else from those of the copies that stepped alone, not from where they last met. */
 static tri_status take_live(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log) {
     static const tri_state live = {.prefix = "live."}, local = {.prefix = "local."};
-    int keeps_local = 0;
-    for (int i = 0; i < engine->plan.train.n_states; i++)
-        keeps_local |= strcmp(engine->plan.train.state[i].prefix, local.prefix) == 0;
-    if (!engine->plan.train.average && is_there(engine, checkpoint, &live)) {
+    if (!keeps(engine, &live) && is_there(engine, checkpoint, &live)) {
         tri__say(log, TRI_LOG_INFO,
                  "%s has averages as its weights; this run goes on from '%s*', those that were trained",
                  tri__checkpoint_path(checkpoint), live.prefix);
         TRI_TRY(take_weights(engine, checkpoint, live.prefix));
     }
-    if (keeps_local || !is_there(engine, checkpoint, &local)) return TRI_OK;
+    if (keeps(engine, &local) || !is_there(engine, checkpoint, &local)) return TRI_OK;
     tri__say(log, TRI_LOG_INFO, "%s has copies that stepped alone; this run goes on from the mean of '%s*'",
              tri__checkpoint_path(checkpoint), local.prefix);
     return take_weights(engine, checkpoint, local.prefix);

@@ -25,10 +25,8 @@ typedef struct filled {
 
 static filled filled_of(const tri_engine *engine, int unit) {
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
-    tri_range held = p->master ? p->state_part[unit] : p->param_part[unit];
-    if (p->average && p->average[unit] >= 0) return (filled){p->average[unit], p->state_part[unit]};
-    if (p->anchor && p->anchor[unit] >= 0) return (filled){p->anchor[unit], held};
-    return (filled){p->master ? p->master[unit] : p->param[unit], held};
+    if (p->shown && p->shown[unit] >= 0) return (filled){p->shown[unit], p->state_part[unit]};
+    return p->master ? (filled){p->master[unit], p->state_part[unit]} : (filled){p->param[unit], p->param_part[unit]};
 }
 
 /* Every parameter's part inside `want`, as pieces of memory; base: the flat slot of each unit, which holds its elements
@@ -287,8 +285,7 @@ static tri_status upload_all(tri_engine *engine) {
         if (!engine->draws && !engine->has_state && p->state[i].absent == TRI_ABSENT_WEIGHTS)
             tri__engine_copy_weights(engine, i);
     for (int unit = 0; unit < engine->plan.model->n_units; unit++) TRI_TRY(upload_unit(engine, unit));
-    int end = p->anchor ? engine->plan.filling.to_anchor : engine->plan.start->n_instrs;
-    return tri__exec_run(engine->exec, engine->start, 0, end, 0, &none, NULL);
+    return tri__exec_run(engine->exec, engine->start, 0, engine->plan.start->n_instrs, 0, &none, NULL);
 }
 
 static tri_status pass_all(tri_engine *engine) {

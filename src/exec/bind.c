@@ -183,13 +183,16 @@ static size_t input_bytes(const tri_program *const *programs, int n) {
     return most;
 }
 
-tri_status tri__exec_open(const tri_device *device, const tri_program *const *programs, int n, int threads,
-                          uint32_t seed, size_t guard, tri_world *world, const char *folder, tri_exec **out) {
+tri_status tri__exec_open(const tri_exec_spec *spec, tri_exec **out) {
+    const tri_device *device = spec->device;
+    const tri_program *const *programs = spec->program;
+    tri_world *world = spec->world;
+    int n = spec->n, threads = spec->threads ? spec->threads : 1;
     tri_exec *exec = calloc(1, sizeof *exec);
     tri_status status = tri__fail(TRI_RESOURCE, "out of memory for an executor");
     if (!exec) goto fail;
-    *exec = (tri_exec){
-        .device = device, .world = world, .program = programs, .n = n, .threads = threads, .guard = guard};
+    *exec = (tri_exec){.device = device, .world = world, .program = programs, .n = n, .threads = threads,
+                       .guard = spec->guard};
     exec->table = calloc(1, sizeof *exec->table);
     exec->bound = calloc((size_t)n, sizeof *exec->bound);
     exec->in_lanes = calloc((size_t)n, sizeof *exec->in_lanes);
@@ -213,9 +216,9 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
     }
     if (exec->groups.n && !device->async && (status = tri__helper_share(world, threads)) != TRI_OK) goto fail;
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
-        if ((status = alloc_class(exec, mem, folder)) != TRI_OK) goto fail;
+        if ((status = alloc_class(exec, mem, spec->folder)) != TRI_OK) goto fail;
     device->kernels(exec->table);
-    for (int i = 0; i < n; i++) bind_program(exec, i, threads, seed);
+    for (int i = 0; i < n; i++) bind_program(exec, i, threads, spec->seed);
     if ((status = bind_transfers(exec)) != TRI_OK) goto fail;
     bind_copies(exec);
     bind_lanes(exec);

@@ -15,13 +15,20 @@ typedef struct tri_feed {
 
 typedef struct tri_exec tri_exec;
 
-/* Programs of one plan: parameters (and all slots of the same class and offset) share memory. One zeroed allocation per
- * memory class; the arrays of `programs` must outlive the executor. guard: extra bytes after each class, for tests.
- * world: the ranks of the programs' transfers; its shared memory provides tri__programs_shared_bytes; it outlives the
- * executor, and all ranks open their executors in the same order. NULL when no program has transfers. folder: the
- * directory of the device's offload memory, when programs have classes there. */
-tri_status tri__exec_open(const tri_device *device, const tri_program *const *programs, int n, int threads,
-                          uint32_t seed, size_t guard, tri_world *world, const char *folder, tri_exec **out);
+typedef struct tri_exec_spec {
+    const tri_device *device;
+    const tri_program *const *program; /* [n] of one plan; they outlive the executor */
+    int n, threads;      /* threads: 0 is 1 */
+    uint32_t seed;
+    size_t guard;        /* extra bytes after each class of memory, for tests */
+    tri_world *world;    /* the ranks of the programs' transfers; its shared memory provides
+                            tri__programs_shared_bytes, and it outlives the executor. NULL: no program has transfers */
+    const char *folder;  /* of the device's offload memory, when programs have classes there */
+} tri_exec_spec;
+
+/* Parameters (and all slots of the same class and offset) of the programs share memory: one zeroed allocation a class.
+ * All ranks open their executors in the same order. */
+tri_status tri__exec_open(const tri_exec_spec *spec, tri_exec **out);
 void tri__exec_close(tri_exec *exec);
 
 /* A slot's memory, sized for the largest microbatch. If the device has separate memory, this is the host's copy, which

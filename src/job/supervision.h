@@ -49,7 +49,7 @@ typedef struct tri_supervisor {
     int exit_stopped;          /* a rank left with TRI_STOPPED */
     int64_t oom_before;
     /* Of an elastic run: */
-    tri_segment earlier;       /* the newest world with complete kept state, while the current one has none */
+    tri_segment earlier;       /* the newest world with complete replicated state, while the current one has none */
     tri_fitting *fitting;      /* [n + 1] by ranks that are left */
     int generation;            /* worlds before the current one */
     double progress_timeout;

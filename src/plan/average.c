@@ -5,7 +5,7 @@
  * epochs, 1 where it is to be the weights, 0 where it is to stay.
  *
  * The averages are the model: what is filled in and saved as weights. The weights that are trained are a state beside
- * them, `live`. For an evaluation the two change places: start.c's exchange. */
+ * them, `live`. For an evaluation the two change places: the exchange (start.c). */
 #include "plan/average.h"
 
 #include "plan/step_kinds.h"
@@ -40,13 +40,13 @@ static void add_states(tri_updating *up) {
     tri_planned *out = &pass->out;
     out->state[live].absent = TRI_ABSENT_WEIGHTS;
     out->live = out->state[live].slot;
-    out->average = tri__arena_alloc(pass->arena, (size_t)n * sizeof *out->average);
+    out->shown = tri__arena_alloc(pass->arena, (size_t)n * sizeof *out->shown);
     for (int u = 0; u < n; u++) {
-        out->average[u] = -1;
+        out->shown[u] = -1;
         if (pass->unit_grad[u] < 0) continue; /* it is not trained */
         up->build.unit = pass->program->slot[out->param[u]].unit;
         out->live[u] = live_slot(up, u);
-        out->average[u] = tri__build_slot(&up->build, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
+        out->shown[u] = tri__build_slot(&up->build, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
                                           tri__range_count(out->state_part[u]), "average.%s",
                                           pass->model->unit[u].name);
     }
@@ -63,9 +63,9 @@ void tri__average_emit(tri_updating *up) {
     int factor = tri__build_slot(&up->build, TRI_MEM_RESULT, TRI_F32, (tri_rows){.add = 1}, 1, "average.factor");
     TRI_BUILD(&up->build, input, ((tri_attr){.field = TRI_FIELD_average}), factor);
     for (int u = 0; u < pass->model->n_units; u++) {
-        if (out->average[u] < 0 || !tri__range_count(out->state_part[u])) continue;
-        up->build.unit = pass->program->slot[out->average[u]].unit;
-        TRI_BUILD(&up->build, average, (tri_attr){0}, out->average[u], out->live[u], factor, always ? -1 : out->apply);
+        if (out->shown[u] < 0 || !tri__range_count(out->state_part[u])) continue;
+        up->build.unit = pass->program->slot[out->shown[u]].unit;
+        TRI_BUILD(&up->build, average, (tri_attr){0}, out->shown[u], out->live[u], factor, always ? -1 : out->apply);
     }
     up->build.unit = -1;
 }

@@ -1,4 +1,5 @@
-/* local.h - copies of the model that step alone and meet every so many steps (pass_local.c): what other passes ask. */
+/* local.h - copies of the model that take local steps and synchronise every N steps (pass_local.c): what other passes
+ * ask. */
 #ifndef TRI_PLAN_LOCAL_H
 #define TRI_PLAN_LOCAL_H
 
@@ -6,15 +7,15 @@
 
 /* Whether the program is of such steps. */
 int tri__steps_alone(const tri_pass *pass);
-/* For `shard`, which has resolved hybrids: TRI_USAGE where there are no copies that could step alone. */
+/* For `shard`, which has resolved hybrids: TRI_USAGE where there are no copies that could take them. */
 tri_status tri__local_check(const tri_pass *pass);
 /* For a pass that has reached `shard`: the ranks of all copies that hold the same elements as this one. */
 tri_attr tri__copies_group(const tri_pass *pass);
-/* For copies that step alone, this one being `copy`: the state of each one's own weights; the slots of the anchor. */
+/* For copies that take them, this one being `copy`: the state of each one's own weights; the slots of the anchor. */
 void tri__local_weights(tri_pass *pass, int copy, int copies);
 void tri__local_anchor(tri_pass *pass, tri_builder *build);
-/* For `update`: clipping limits a copy's own gradients to this many times the norm that is asked for; 1: no copies that
- * step alone. */
+/* For `update`: clipping limits a copy's own gradients to this many times the norm that is asked for; 1: no local
+ * steps. */
 double tri__local_norm_factor(const tri_pass *pass);
 /* For `update`: all copies apply a step or none does, whichever copy's norm (of `sums`, which this rank's copy has
  * used) is not finite. */

@@ -10,7 +10,7 @@
 static const tri_optimizer rows[] = {
 #define EACH(op_, ...) .emit = tri__emit_each, .op = TRI_OP_##op_, .state = {__VA_ARGS__}
 #define OWN(name_) .emit = tri__emit_##name_
-#define TRI_OPTIMIZER(id, word, takes_, emits) [TRI_##id] = {.name = word, .takes = takes_, emits},
+#define TRI_OPTIMIZER(id, word, takes_, ...) [TRI_##id] = {.name = word, .takes = takes_, __VA_ARGS__},
 #include "plan/optimizer/optimizers.def"
 #undef TRI_OPTIMIZER
 #undef OWN
@@ -28,9 +28,9 @@ static int states_of(const tri_optimizer *row) {
 }
 
 /* Without momentum SGD keeps nothing; optimizers with files of their own keep both means. */
-int tri__optimizer_bytes(tri_optimizer_kind kind) {
+int tri__optimizer_moments(tri_optimizer_kind kind) {
     if (rows[kind].takes & TRI_TAKES_MOMENTUM) return 0;
-    return (int)sizeof(float) * (rows[kind].emit == tri__emit_each ? states_of(&rows[kind]) : 2);
+    return rows[kind].emit == tri__emit_each ? states_of(&rows[kind]) : 2;
 }
 
 int tri__add_state(tri_pass *pass, const char *name, const char *prefix) {

@@ -22,6 +22,7 @@ enum { TRI_OWN_STATES = 2 }; /* at most, of an optimizer that updates element by
 typedef struct tri_optimizer {
     const char *name;     /* that of --optimizer */
     unsigned takes;       /* TRI_TAKES_BETAS, ... */
+    const tri_hyper *hyper; /* [TRI_HYPERS] NULL: rate, momentum, variance, steps */
     void (*emit)(tri_updating *up);
     tri_op op;            /* of tri__emit_each, with its states */
     struct {
@@ -29,13 +30,14 @@ typedef struct tri_optimizer {
     } state[TRI_OWN_STATES];
 } tri_optimizer;
 
+extern const tri_hyper tri__zero_one_hyper[];
 const tri_optimizer *tri__optimizer_row(tri_optimizer_kind kind);
 
 /* The update of an optimizer that is one operation on each run of elements. */
 void tri__emit_each(tri_updating *up);
 #define EACH(...)
 #define OWN(name) void tri__emit_##name(tri_updating *up);
-#define TRI_OPTIMIZER(id, word, takes, emits) emits
+#define TRI_OPTIMIZER(id, word, takes, emits, ...) emits
 #include "plan/optimizer/optimizers.def"
 #undef TRI_OPTIMIZER
 #undef OWN

@@ -19,6 +19,7 @@
  * where the first coding's loss has just been added. So the sum over all replicas is all that is missing, whatever the
  * shard. */
 #include "plan/coded_transfer.h"
+#include "plan/least.h"
 #include "plan/local.h"
 
 #include "base/random.h"
@@ -430,4 +431,24 @@ tri_status tri__pass_compress(tri_pass *pass) {
     if (sums_coded(&c) && c.how->feedback) keep_errors(&c);
     rewrite(&c);
     return check_coded(&c);
+}
+
+static double coded_each(tri_code code) { return (double)tri__code_payload(code) / TRI_CODE_BLOCK; }
+
+/* Scales, what stays in full and what replicas of a machine exchange are left out. */
+void tri__least_compress(const tri_plan_in *in, tri_least *least) {
+    const tri_compression *how = &in->compression;
+    for (int i = 0, n = least->n; i < n; i++) {
+        tri_least_move *m = &least->move[i];
+        if (m->kind == TRI_ALL_GATHER) {
+            if (how->weights != TRI_CODE_NONE) m->each = coded_each(how->weights);
+            continue;
+        }
+        if (how->gradients == TRI_CODE_NONE || m->group.within) continue; /* hybrid: in full within a run */
+        int gathers = m->kind == TRI_ALL_REDUCE;
+        m->kind = TRI_ALL_TO_ALL, m->each = how->within > 1 ? 0 : coded_each(how->gradients);
+        tri_least_move back = *m;
+        back.kind = TRI_ALL_GATHER;
+        if (gathers) tri__least_add(least, back);
+    }
 }

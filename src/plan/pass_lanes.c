@@ -9,6 +9,12 @@
 #include "plan/plan.h"
 #include "program/lane_order.h"
 
+/* Full recomputation is chosen to save memory: two open layers take 15 % more. */
+int tri__plan_lanes(const tri_plan_in *in) {
+    return in->target->lanes > 1 && in->mesh.pp == 1 && in->model->n_encoders > 1 &&
+           in->recompute != TRI_RECOMPUTE_FULL;
+}
+
 /* The lane of an instruction: 1 for the secondary encoder's, including updates of its weights; 0 for those without a
  * unit, except that a microbatch's transfer of several units has the lane of the instruction before it. */
 static int lane_of(const tri_program *program, int index) {

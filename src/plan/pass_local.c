@@ -1,11 +1,11 @@
-/* pass_local.c - pass: copies of the model that step alone and meet every so many steps (DiLoCo, Douillard et al.,
+/* pass_local.c - pass: copies of the model take local steps and synchronise every N steps (DiLoCo, Douillard et al.,
  * 2023). A copy is a replica, or with --shard hybrid a run of replicas that share one.
  *
- * Between meetings gradients of different copies are not summed (pass_shard_gradients.c): each copy divides by the
+ * In between, gradients of different copies are not summed (shard_gradients.c): each copy divides by the
  * label weights of its own samples (field copy_inv), and clips by its own norm. Weights and optimizer states are then
- * a copy's own. At a meeting (gate sync), after the update, unit by unit:
+ * a copy's own. To synchronise (gate sync), after the update, unit by unit:
  *
- *   local_delta      d = anchor - p: how far this copy went from the weights of the last meeting, the anchor
+ *   local_delta      d = anchor - p: how far this copy went since the last time, from the anchor
  *   reduce_scatter   the sum over copies: each has a part of it
  *   outer_step       Nesterov's momentum along the mean
  *   all_gather       the step
@@ -209,21 +209,23 @@ static int add_errors(meeting *m) {
 
 void tri__local_weights(tri_pass *pass, int copy, int copies) {
     int n_units = pass->model->n_units, local = tri__add_state(pass, "local", "local.");
+    pass->out.copy = copy, pass->out.copies = copies;
     tri__state_of_copies(pass, local, TRI_STATE_AVERAGED, copy, copies,
                          tri__trained_parts(pass, pass->out.param_part));
     for (int u = 0; u < n_units; u++)
         if (!pass->model->unit[u].frozen) pass->out.state[local].slot[u] = pass->out.param[u];
     pass->out.state[local].absent = TRI_ABSENT_WEIGHTS;
+    pass->out.live = pass->out.state[local].slot;
 }
 
 void tri__local_anchor(tri_pass *pass, tri_builder *build) {
     int n_units = pass->model->n_units;
-    pass->out.anchor = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.anchor);
+    pass->out.shown = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.shown);
     for (int u = 0; u < n_units; u++) {
-        pass->out.anchor[u] = -1;
+        pass->out.shown[u] = -1;
         if (pass->model->unit[u].frozen) continue;
         build->unit = pass->program->slot[pass->out.param[u]].unit;
-        pass->out.anchor[u] = tri__build_slot(build, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
+        pass->out.shown[u] = tri__build_slot(build, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
                                               tri__range_count(pass->out.param_part[u]), "anchor.%s",
                                               pass->model->unit[u].name);
     }
@@ -266,7 +268,7 @@ static void take_step(meeting *m, const flight *f) {
 
 static void finish(meeting *m, const flight *f) {
     const tri_planned *out = &m->pass->out;
-    TRI_BUILD(&m->build, outer_take, (tri_attr){0}, out->anchor[f->unit], out->param[f->unit], f->transfer.whole,
+    TRI_BUILD(&m->build, outer_take, (tri_attr){0}, out->shown[f->unit], out->param[f->unit], f->transfer.whole,
               apply_of(m));
 }
 
@@ -298,7 +300,7 @@ static flight begin(meeting *m, const exchange *x) {
     t.part = view_of(m, t.whole, held, x->part, "node");
     t.own = view_of(m, t.part, x->part, x->own, "own");
     t.error = state_of(m, x, m->error), t.error_sum = state_of(m, x, m->error_sum);
-    TRI_BUILD(&m->build, local_delta, (tri_attr){0}, t.whole, out->anchor[x->unit], out->param[x->unit]);
+    TRI_BUILD(&m->build, local_delta, (tri_attr){0}, t.whole, out->shown[x->unit], out->param[x->unit]);
     tri__coded_begin(&m->build, &t, 1);
     return (flight){x->unit, t};
 }

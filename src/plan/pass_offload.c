@@ -7,7 +7,7 @@
  * offloaded) are fetched ahead of their use, and about as many are being stored, so that kernels and both directions of
  * the bus work at the same time in little memory. A tile with one span that does not outlive the step is in staging
  * memory only. */
-#include "plan/plan.h"
+#include "plan/least.h"
 
 #include <stdlib.h>
 
@@ -467,4 +467,9 @@ tri_status tri__pass_offload(tri_pass *pass) {
     order_fetches(&o);
     rewrite(&o);
     return TRI_OK;
+}
+
+void tri__least_offload(const tri_plan_in *in, tri_least *least) {
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
+        if (in->offload >> mem & 1) least->bytes[mem] = 0;
 }

@@ -10,7 +10,7 @@
  * fp16 has a small exponent range: gradients are those of scale * loss, and clipping divides by the scale; errors of
  * coded gradients are kept without it. What the update codes, momenta and changes of weights, has no scale. A step
  * whose norm is not finite changes nothing, and the host lowers the scale (train/loss_scale.h). */
-#include "plan/plan.h"
+#include "plan/least.h"
 
 typedef struct precision {
     tri_pass *pass;
@@ -201,4 +201,10 @@ tri_status tri__pass_precision(tri_pass *pass) {
     for (int s = 0; s < p.n_slots; s++) program->slot[s].dtype = type_of(&p, s);
     rewrite(&p);
     return tri__check_kernels(pass);
+}
+
+void tri__least_precision(const tri_plan_in *in, tri_least *least) {
+    least->bytes[TRI_MEM_PARAM] = (double)tri__dtype_bytes(in->precision);
+    least->bytes[TRI_MEM_GRAD] = (double)tri__dtype_bytes(in->reduce_dtype) * least->trained;
+    if (in->precision != TRI_F32) least->bytes[TRI_MEM_STATE] += 4; /* masters */
 }

@@ -8,6 +8,7 @@
  *   zero2    the same for each microbatch, into a shard of gradients
  *   zero3    weights are shards too, gathered before the units that use them
  *   hybrid   zero3 within runs of replicas; shards of gradients are all-reduced across the runs */
+#include "plan/least.h"
 #include "plan/local.h"
 #include "plan/shard.h"
 #include "plan/step_kinds.h"
@@ -200,11 +201,10 @@ static void hold_all(tri_pass *pass) {
         pass->local_grad = pass->unit_grad, pass->local_part = pass->grad_part;
 }
 
-/* A hybrid of one run is zero3; of runs of one replica, none. */
-static tri_status resolve_hybrid(tri_pass *pass) {
-    tri_sharding *how = &pass->sharding;
-    int dp = pass->in->mesh.dp;
-    *how = pass->in->sharding;
+/* A hybrid of one run is zero3; of runs of one replica, none. *group: replicas that have one copy together. */
+static tri_status resolve_hybrid(const tri_plan_in *in, tri_sharding *how, tri_attr *group) {
+    int dp = in->mesh.dp;
+    *how = in->sharding;
     if (how->kind == TRI_SHARD_HYBRID) {
         if (how->size < 1 || dp % how->size)
             return tri__fail(TRI_USAGE,
@@ -214,9 +214,36 @@ static tri_status resolve_hybrid(tri_pass *pass) {
         if (how->size == dp) how->kind = TRI_SHARD_ZERO3;
         else if (how->size == 1) how->kind = TRI_SHARD_NONE;
     }
-    pass->group = (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP),
-                             .within = how->kind == TRI_SHARD_HYBRID ? how->size : 0};
+    *group = (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = how->kind == TRI_SHARD_HYBRID ? how->size : 0};
     return TRI_OK;
+}
+
+/* Where steps are of several kinds, sums are made in some of them only. */
+void tri__least_shard(const tri_plan_in *in, tri_least *least) {
+    tri_sharding how;
+    tri_attr group;
+    if (in->mesh.dp == 1 || resolve_hybrid(in, &how, &group) != TRI_OK) return;
+    int n = tri__transfer_size(&in->mesh, &group);
+    if (how.kind >= TRI_SHARD_ZERO1) least->among[TRI_MEM_STATE] = n;
+    if (how.kind >= TRI_SHARD_ZERO2) least->among[TRI_MEM_GRAD] = n;
+    if (how.kind >= TRI_SHARD_ZERO3) least->among[TRI_MEM_PARAM] = n;
+    if (tri__step_gates(&in->optimizer)) return;
+    double again = 2.0 * in->n_mb * (least->elements - least->kept); /* gathers of both passes of each microbatch */
+    tri_least_move sum = {.kind = how.kind == TRI_SHARD_NONE ? TRI_ALL_REDUCE : TRI_REDUCE_SCATTER, .group = group,
+                          .elements = least->elements, .each = (double)tri__dtype_bytes(in->reduce_dtype), .times = 1};
+    tri_least_move gather = {.kind = TRI_ALL_GATHER, .group = group, .elements = least->elements,
+                             .each = (double)tri__dtype_bytes(in->precision), .times = 1, .when = TRI_LEAST_AFTER};
+    if (how.kind >= TRI_SHARD_ZERO2) sum.times = in->n_mb, sum.when = TRI_LEAST_ANY;
+    if (how.kind >= TRI_SHARD_ZERO3) {
+        gather.when = TRI_LEAST_ANY;
+        if (again > gather.elements) gather.elements = again;
+    }
+    tri__least_add(least, sum);
+    if (how.kind >= TRI_SHARD_ZERO1) tri__least_add(least, gather);
+    if (how.kind != TRI_SHARD_HYBRID) return;
+    sum.kind = TRI_ALL_REDUCE, sum.elements /= n, sum.times = 1, sum.when = TRI_LEAST_LAST;
+    sum.group = (tri_attr){.axes = group.axes, .across = n};
+    tri__least_add(least, sum);
 }
 
 /* The part of a unit inside this rank's shard of its block. */
@@ -304,7 +331,7 @@ tri_status tri__shard_runs(const tri_pass *shared, int *n, uint8_t **begins) {
     tri_sharder s = {0};
     *n = 1;
     if (pass.in->mesh.dp > 1) {
-        TRI_TRY(resolve_hybrid(&pass));
+        TRI_TRY(resolve_hybrid(pass.in, &pass.sharding, &pass.group));
         open_blocks(&s, &pass);
         *n = pass.n_shards;
     }
@@ -342,7 +369,7 @@ static void open_sharder(tri_sharder *s, tri_pass *pass) {
 tri_status tri__pass_shard(tri_pass *pass) {
     tri_sharder s;
     hold_all(pass);
-    if (pass->in->mesh.dp > 1) TRI_TRY(resolve_hybrid(pass));
+    if (pass->in->mesh.dp > 1) TRI_TRY(resolve_hybrid(pass->in, &pass->sharding, &pass->group));
     TRI_TRY(tri__local_check(pass));
     if (pass->in->mesh.dp == 1) return TRI_OK;
     open_sharder(&s, pass);

@@ -5,6 +5,7 @@
  * replicas first, then units in the model's order: every element counts once, and the norm has the same bits on all
  * ranks, however units are cut into stages. */
 #include "plan/average.h"
+#include "plan/least.h"
 #include "plan/local.h"
 #include "plan/pipeline/stage.h"
 #include "plan/step_kinds.h"
@@ -184,6 +185,9 @@ void tri__gather_parts(tri_pass *pass, int frozen_too) {
     }
 }
 
+static const tri_hyper usual_hyper[TRI_HYPERS] = {TRI_HYPER_RATE, TRI_HYPER_MOMENTUM, TRI_HYPER_VARIANCE,
+                                                  TRI_HYPER_STEPS};
+
 tri_status tri__pass_update(tri_pass *pass) {
     tri_updating up = {.pass = pass, .build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
     const tri_optimizer *optimizer = tri__optimizer_row(pass->in->optimizer.kind);
@@ -196,9 +200,15 @@ tri_status tri__pass_update(tri_pass *pass) {
     emit_errors(&up);
     TRI_BUILD(&up.build, input, ((tri_attr){.field = TRI_FIELD_hyper}), up.hyper);
     up.first = pass->out.n_states;
+    pass->out.hyper = optimizer->hyper ? optimizer->hyper : usual_hyper;
     optimizer->emit(&up);
     tri__average_emit(&up);
     tri__gather_parts(pass, 0);
     emit_control_wait(&up);
     return TRI_OK;
+}
+
+void tri__least_update(const tri_plan_in *in, tri_least *least) {
+    int states = tri__optimizer_moments(in->optimizer.kind) + (in->average != TRI_AVERAGE_NONE);
+    least->bytes[TRI_MEM_STATE] += 4.0 * states * least->trained;
 }

@@ -3,6 +3,7 @@
  *
  * Stages are cut before the first pass, since several passes need their number (pipeline/stage.c). Operations of tensor
  * parallelism stay in the template until `tensor_lower`, so that they have adjoints and fuse like others. */
+#include "plan/least.h"
 #include "plan/local.h"
 
 #include <string.h>
@@ -35,11 +36,7 @@ static int recomputes(const tri_pass *pass) {
 
 static int drops_layers(const tri_pass *pass) { return pass->training && pass->in->layer_drop.theta > 0; }
 
-/* Full recomputation is chosen to save memory: two open layers take 15 % more. */
-static int has_lanes(const tri_pass *pass) {
-    return pass->in->target->lanes > 1 && pass->in->mesh.pp == 1 && pass->model->n_encoders > 1 &&
-           pass->in->recompute != TRI_RECOMPUTE_FULL;
-}
+static int has_lanes(const tri_pass *pass) { return tri__plan_lanes(pass->in); }
 
 static int compresses(const tri_pass *pass) {
     const tri_compression *how = &pass->in->compression;
@@ -86,19 +83,22 @@ const tri_pass_row tri__passes[] = {
      .when = collects, .needs = "prediction with --pp-size or --dp-size above 1"},
     {PASS(context_place, REPLICA), .does = "this rank's runs of tokens, and its heads or its neighbours",
      .when = shares_tokens, .needs = "--cp-size above 1"},
-    {PASS(shard, REPLICA), .does = "data parallelism: sums of gradients, gathers of sharded weights"},
+    {PASS(shard, REPLICA), .does = "data parallelism: sums of gradients, gathers of sharded weights",
+     .least = tri__least_shard},
     {PASS(compress, REPLICA), .does = "gradients and gathered weights travel between replicas in fewer bits",
-     .when = compresses, .needs = "--compress-gradients or --compress-weights, with --dp-size above 1"},
+     .when = compresses, .needs = "--compress-gradients or --compress-weights, with --dp-size above 1",
+     .least = tri__least_compress},
     {PASS(tensor_sums, REPLICA), .does = "sums gradients that ranks of a layer form from their own tokens",
      .when = sums_layers, .needs = "training with --tp-size above 1"},
     {PASS(layers, REPLICA), .does = "gradients of layers that a step leaves out are 0", .when = drops_layers,
      .needs = "training with --layer-drop"},
     {PASS(update, REPLICA),
      .does = "norm and clipping of gradients, the optimizer on what this rank owns, the control all-reduce",
-     .when = is_training, .needs = "training"},
+     .when = is_training, .needs = "training", .least = tri__least_update},
     {PASS(local, REPLICA), .does = "copies that step alone: their own gradients, and meetings",
      .when = tri__steps_alone, .needs = "--sync-every above 1"},
-    {PASS(precision, REPLICA), .does = "gives slots their element types; casts, master weights, the loss scale"},
+    {PASS(precision, REPLICA), .does = "gives slots their element types; casts, master weights, the loss scale",
+     .least = tri__least_precision},
     {PASS(quantize, REPLICA), .does = "puts products of 8-bit factors in the place of the encoders' dense layers",
      .when = quantizes, .needs = "--quantize"},
     {PASS(fp8, REPLICA), .does = "training: products of 8-bit factors with a scale each, and what scales are made from",
@@ -106,7 +106,7 @@ const tri_pass_row tri__passes[] = {
     {PASS(feed, REPLICA), .does = "a server: inputs come from rank 0, which tells the others how many", .when = is_fed,
      .needs = "prediction by the ranks of a server"},
     {PASS(offload, REPLICA), .does = "copies between the device's memory and the offload memory, ahead of use",
-     .when = copies_ahead, .needs = "--offload on a device that copies"},
+     .when = copies_ahead, .needs = "--offload on a device that copies", .least = tri__least_offload},
     {PASS(lanes, REPLICA),
      .does = "gives the encoders a queue of kernels each, and the waits for data dependencies between them",
      .when = has_lanes, .needs = LANES_NEED},
@@ -128,4 +128,12 @@ tri_status tri__passes_run(tri_pass *pass, tri_scope scope, const tri_pass_row *
         if (row == last) break;
     }
     return TRI_OK;
+}
+
+void tri__plan_least(const tri_plan_in *in, double elements, double kept, tri_least *out) {
+    *out = (tri_least){.elements = elements, .kept = kept,
+                       .trained = (double)tri__model_trained(in->model) / (double)in->model->n_elements};
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) out->among[mem] = 1;
+    for (const tri_pass_row *row = tri__passes; row->name; row++)
+        if (row->least) row->least(in, out);
 }

@@ -45,7 +45,7 @@ typedef struct tri_optimizing {
     int64_t full_steps;       /* 1-bit: steps before signs travel */
     int64_t var_freeze_step, var_update_scaler, local_step_scaler, local_step_clipper; /* 0/1 Adam's intervals */
     int64_t met;              /* 0/1 Adam: copies met after so many steps whatever the interval: a shorter run's end */
-    int64_t sync_every;       /* replicas step alone, and meet every so many steps; 1: never alone */
+    int64_t sync_every;       /* replicas take local steps, and synchronise every N steps; 1: no local ones */
     double outer_lr, outer_momentum; /* of the step that they take together */
     double inner_lr_factor;   /* multiplies the learning rate of those that they take alone */
 } tri_optimizing;
@@ -133,20 +133,30 @@ typedef struct tri_state {
 } tri_state;
 enum { TRI_MAX_STATES = 12 };
 
+/* What the numbers of the field hyper are, which the host sets for each step. */
+typedef enum tri_hyper {
+    TRI_HYPER_RATE,     /* the learning rate */
+    TRI_HYPER_MOMENTUM, /* 1 - beta1^t: t steps have updated the momentum, this one included */
+    TRI_HYPER_VARIANCE, /* 1 - beta2^s: s have updated the variance */
+    TRI_HYPER_STEPS,    /* 1 - beta2^t */
+    TRI_HYPER_SHARE     /* of the learning rates of the steps until copies synchronise, this step's part */
+} tri_hyper;
+enum { TRI_HYPERS = 4 };
+
 /* A program and the slots that the host sets or reads. */
 typedef struct tri_planned {
     tri_program *program;
     int *param;                  /* [n_units] flat slots */
     int *master;                 /* [n_units] master weights in fp32, where param is 16-bit; else NULL */
-    int *anchor;                 /* [n_units] where copies of the model step alone: the weights of their last meeting,
-                                    in fp32, with the ranges of param. They are the model; -1: the unit is frozen.
-                                    Else NULL */
-    int *average;                /* [n_units] where averages of the weights are kept: these, in fp32, with the ranges
-                                    of shared states. They are the model; -1: the unit is not trained. Else NULL */
-    int *live;                   /* [n_units] the same elements of the weights that are trained, or of their masters:
-                                    the state `live`; -1, NULL likewise */
+    int *shown;                  /* [n_units] where evaluations and checkpoints show other weights than are trained
+                                    (averages; the anchor of local steps): these, in fp32, with the ranges of shared
+                                    states; -1: the unit is not trained. Else NULL */
+    int *live;                   /* [n_units] the same elements of the weights that are trained, or of their masters: a
+                                    state; -1, NULL likewise */
     tri_state state[TRI_MAX_STATES]; /* training only */
     int n_states;
+    const tri_hyper *hyper;      /* [TRI_HYPERS] training only */
+    int copy, copies;            /* where copies of the model take local steps: this rank's, of how many; else 0 */
     tri_range *param_part;       /* [n_units] the range of the unit's elements that param holds */
     tri_range *state_part;       /* [n_units] the same of masters and shared states; training only */
     tri_range *save_part; /* [n_units] those that this rank writes to a checkpoint: in both ranges; over all ranks
@@ -166,9 +176,6 @@ typedef struct tri_filling {
     int *slot; /* [n_units] the unit's elements param_part; -1: this rank holds none. NULL: weights, or their masters,
                   are filled in place */
     int *end;  /* [n_units] the unit's instructions begin at the end of those of the unit before */
-    int to_anchor, to_local; /* where there is an anchor: instructions [to_anchor, to_local) of the start program put it
-                                in the place of the weights, and those from to_local on put them back. Weights are
-                                prepared by those before; else all do that */
 } tri_filling;
 
 typedef struct tri_rank_plan {
@@ -177,8 +184,8 @@ typedef struct tri_rank_plan {
     tri_program *start;          /* prepares the weights that the host filled in; its slots have the same offsets as
                                     in the others */
     tri_filling filling;
-    tri_program *exchange;       /* around an evaluation: weights and their averages change places, and are again
-                                    prepared; run a second time, it puts them back. Empty where there are none */
+    tri_program *exchange;       /* around an evaluation: `live` and `shown` change places, and weights are again
+                                    prepared; run a second time, it puts them back. Empty where nothing is shown */
 } tri_rank_plan;
 
 /* Token counts of a microbatch are rounded up to a multiple of it before they are bound: of the number of ranks that
@@ -203,6 +210,8 @@ tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_ran
  * *ran: whether the plan needed that pass. */
 typedef enum tri_plan_part { TRI_PART_TRAIN, TRI_PART_INFER, TRI_PART_SERVE } tri_plan_part;
 typedef struct tri_pass_row tri_pass_row;
+typedef struct tri_least tri_least; /* plan/least.h */
+typedef void tri_least_pass(const tri_plan_in *in, tri_least *least);
 tri_status tri__plan_until(tri_arena *arena, const tri_plan_in *in, tri_plan_part part, const tri_pass_row *last,
                            int *ran, tri_program **program);
 /* The programs of all ranks of in->mesh: the same as planned one by one, but members of a class are planned and kept
@@ -307,6 +316,7 @@ struct tri_pass_row {
     int (*when)(const tri_pass *pass); /* 0: the program stays as it is. NULL: always */
     const char *needs;                 /* `when` in words; NULL: always */
     tri_status (*run)(tri_pass *pass);
+    tri_least_pass *least;             /* what it adds to a step at least; NULL: nothing that bounds know */
 };
 
 /* passes.c: in the order in which they run; the last row has no name. */
@@ -376,6 +386,8 @@ typedef struct tri_factor {
  */
 void tri__build_quantize(tri_builder *to, tri_dtype dtype, int x, uint32_t axes, tri_factor into);
 
+/* Whether the encoders have a queue of kernels each. */
+int tri__plan_lanes(const tri_plan_in *in);
 /* The encoder that a unit belongs to; -1: none. */
 int tri__unit_encoder(const tri_program *program, int unit);
 

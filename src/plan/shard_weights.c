@@ -8,6 +8,8 @@
  *
  *   prefetch 1, blocks a b c:   post a, post b, wait a, a.., post c, wait b, b.., wait c, c.. |
  *                               c.., b.., post a, wait a, a.. */
+#include "plan/least.h"
+#include "plan/pipeline/stage.h"
 #include "plan/shard.h"
 
 #include <limits.h>
@@ -93,4 +95,20 @@ void tri__gathers_before(tri_sharder *s, int at) {
     const tri_shard_block *block = &s->block[now->block];
     tri__sharder_wait(s, now->ends, tri__sharder_unit(s, block), mb);
     tri__sharder_stand_block(s, &s->weights, block, now->ends.y);
+}
+
+/* A turn from one pass to the other keeps the blocks between whose uses there are few enough runs: none is larger than
+ * the largest unit, unless units are joined. */
+void tri__place_weighs(const tri_plan_in *in, const tri_stages *stages, int place, double *elements, double *kept) {
+    double largest = 0, blocks = 1 + (double)longest_gap(&in->sharding);
+    *elements = 0;
+    for (int u = 0; u < in->model->n_units; u++) {
+        const tri_unit *unit = &in->model->unit[u];
+        if (unit->frozen || stages->pipeline.rank[stages->of_unit[u]] != place) continue;
+        *elements += (double)unit->count;
+        if ((double)unit->count > largest) largest = (double)unit->count;
+    }
+    *kept = largest * blocks;
+    if (in->sharding.wrap != TRI_WRAP_LAYER || *kept > *elements) *kept = *elements;
+    *elements /= in->mesh.tp, *kept /= in->mesh.tp;
 }

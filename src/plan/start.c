@@ -4,11 +4,8 @@
  *   cast          a rank's part of the masters is rounded into the weights, where these have fewer bits
  *   all_gather    zero1, zero2: each rank rounded its own part, and all compute with all of them
  *
- * With averaged weights (average.c) a second program, the exchange, lets weights and averages change places, and then
- * prepares the weights in the same way.
- *
- * Where copies of the model step alone (pass_local.c), two more parts run around each evaluation: weights and anchor
- * change places, or the anchor, then the masters are rounded into the weights.
+ * Where evaluations show other weights than are trained (averages, average.c; the anchor of local steps, pass_local.c)
+ * a second program, the exchange, lets the two change places, and then prepares the weights in the same way.
  *
  * Prediction has no masters. In fp32 its weights are filled in directly, whole or as shards: the program is empty,
  * without slots. With fewer bits the host fills one unit at a time, in fp32, into a slot whose memory the next unit
@@ -66,21 +63,6 @@ static void cast_unit(start *s, int unit) {
 static void prepare_weights(start *s, int frozen_too) {
     for (int u = 0; u < s->pass.model->n_units && s->from->out.master; u++) cast_unit(s, u);
     tri__gather_parts(&s->pass, frozen_too);
-}
-
-/* Evaluations compute with the anchor. */
-static void show_anchor(start *s, tri_filling *filling) {
-    const tri_planned *from = &s->from->out;
-    for (int back = 0; back < 2; back++) {
-        *(back ? &filling->to_local : &filling->to_anchor) = s->pass.program->n_instrs;
-        for (int u = 0; u < s->pass.model->n_units; u++) {
-            if (from->anchor[u] < 0 || !tri__range_count(from->param_part[u])) continue;
-            int weights = s->pass.out.param[u], anchor = map_slot(s, from->anchor[u]);
-            s->build.unit = s->pass.program->slot[weights].unit;
-            if (!from->master) TRI_BUILD(&s->build, swap, (tri_attr){0}, weights, anchor);
-            else TRI_BUILD(&s->build, cast, (tri_attr){0}, weights, back ? map_slot(s, from->master[u]) : anchor);
-        }
-    }
 }
 
 /* A view of a unit's flat slot; the slot itself where it is all of it. */
@@ -182,13 +164,12 @@ tri_status tri__plan_start(const tri_pass *from, tri_program **out, tri_filling 
     *out = s.pass.program;
     *filling = (tri_filling){0};
     int fills = !from->training && (from->n_stored || tri__weights_dtype(from) != TRI_F32);
-    if (!from->out.master && !from->out.anchor && !from->out.average && !fills) return tri__pass_memory(&s.pass);
+    if (!from->out.master && !from->out.shown && !fills) return tri__pass_memory(&s.pass);
     copy_slots(&s);
     if (fills) fill_units(&s, filling);
     else prepare_weights(&s, 1);
-    if (from->out.anchor) show_anchor(&s, filling);
     TRI_TRY(tri__check_kernels(&s.pass));
-    TRI_TRY(run_last_passes(&s.pass, fills || from->out.anchor));
+    TRI_TRY(run_last_passes(&s.pass, fills));
     if (fills) find_ends(&s, filling);
     assert_places(&s);
     return TRI_OK;
@@ -198,13 +179,13 @@ tri_status tri__plan_exchange(const tri_pass *from, tri_program **out) {
     start s = open_start(from, "trimodal exchange");
     const tri_planned *of = &from->out;
     *out = s.pass.program;
-    if (!of->average) return tri__pass_memory(&s.pass);
+    if (!of->shown) return tri__pass_memory(&s.pass);
     copy_slots(&s);
     for (int u = 0; u < s.pass.model->n_units; u++) {
-        if (of->average[u] < 0 || !tri__range_count(of->state_part[u])) continue;
-        int live = map_slot(&s, of->live[u]), average = map_slot(&s, of->average[u]);
-        s.build.unit = s.pass.program->slot[average].unit;
-        TRI_BUILD(&s.build, swap, (tri_attr){0}, live, average);
+        if (of->shown[u] < 0 || !tri__range_count(of->state_part[u])) continue;
+        int live = map_slot(&s, of->live[u]), shown = map_slot(&s, of->shown[u]);
+        s.build.unit = s.pass.program->slot[shown].unit;
+        TRI_BUILD(&s.build, swap, (tri_attr){0}, live, shown);
     }
     prepare_weights(&s, 0);
     TRI_TRY(tri__check_kernels(&s.pass));

@@ -16,8 +16,8 @@
 /* Whether the momentum travels as signs (after its full steps). */
 int tri__is_onebit(tri_optimizer_kind kind);
 unsigned tri__optimizer_takes(tri_optimizer_kind kind); /* TRI_TAKES_BETAS, ... */
-/* Bytes of state that it keeps for an element, at least. */
-int tri__optimizer_bytes(tri_optimizer_kind kind);
+/* Numbers that it keeps for an element, at least. */
+int tri__optimizer_moments(tri_optimizer_kind kind);
 /* Steps over which the variance averages: 1 / (1 - beta2). One that has seen fewer is not stable yet. */
 int64_t tri__variance_window(const tri_optimizing *how);
 /* Fills in what 0 stands for: full_steps: a fifth of the run, at least `warmup` and the variance's window;

@@ -145,7 +145,9 @@ static tri_status open_planning(const tri_settings *asked, const tri_log *log, c
     place.steps = tri__rows_steps(&p->rows, settings, place.batch);
     if (!serves) TRI_TRY(tri__accept_steps(settings, place.steps));
     TRI_TRY(tri__stop_check(stop, "the run was being prepared"));
-    return tri__engine_plan(settings, &place, &p->assets, tri__rows_columns(&p->rows), !serves, &max, &max, &p->engine);
+    return tri__engine_plan(&(tri_engine_spec){.settings = settings, .place = &place, .assets = &p->assets,
+                                               .columns = tri__rows_columns(&p->rows), .train = !serves, .max = &max,
+                                               .max_infer = &max}, &p->engine);
 }
 
 tri_status tri__study_open(const tri_settings *settings, const tri_log *log, const tri_stop *stop, const char *beside,

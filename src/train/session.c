@@ -156,14 +156,16 @@ static tri_status open_engine(tri_session *s) {
         TRI_TRY(tri__largest_of(s->valid, set->batch_size * readers, readers * tri__infer_microbatches(set, 1), 0,
                                 set->model.max_sen_len, &max_infer));
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_PLAN, -1);
-    TRI_TRY(tri__engine_plan(set, &s->place, &s->assets, s->preprocess->vectors, 1, &max, &max_infer, &s->engine));
+    TRI_TRY(tri__engine_plan(&(tri_engine_spec){.settings = set, .place = &s->place, .assets = &s->assets,
+                                                .columns = s->preprocess->vectors, .train = 1, .max = &max,
+                                                .max_infer = &max_infer}, &s->engine));
     if (s->lead) { /* before any rank allocates memory: none passes the next line earlier */
         TRI_TRY(tri__engine_plan_all(&s->engine, &s->programs));
         TRI_TRY(tri__room_check(set, &s->engine, &s->programs, s->place.world ? s->place.world->segment.n : 1));
     }
     TRI_TRY(tri__engine_agree(&s->engine, set, s->train->digest));
     s->control = tri__exec_control_of(s->engine.plan.train.program);
-    if (s->lead && set->sync_every > 1 && s->engine.in.optimizer.sync_every == 1)
+    if (s->lead && set->sync_every > 1 && !s->engine.plan.train.copies)
         tri__say(&s->log, TRI_LOG_WARN,
                  "--sync-every %lld: one copy of the model is left and meets nobody: it takes plain steps until others "
                  "join", (long long)set->sync_every);
@@ -171,15 +173,12 @@ static tri_status open_engine(tri_session *s) {
     if (s->lead) tri__products_say(&s->engine.in, s->engine.device, &s->log);
     if (s->lead) tri__context_say(&s->engine.context_form, &s->engine.in, &s->log);
     if (s->lead) TRI_TRY(tri__staging_say(set, &s->engine.in, &s->programs.of[TRI_TRAIN], NULL, &s->log));
-    if (s->lead && s->engine.plan.train.average)
+    if (s->lead && s->engine.in.average != TRI_AVERAGE_NONE)
         tri__say(&s->log, TRI_LOG_INFO,
                  "averaged weights (%s): validation and checkpoints are of them, training goes on with its own",
                  set->average_weights);
     if (s->lead && s->engine.device->is_stub)
         tri__say(&s->log, TRI_LOG_WARN, "--device %s computes nothing: weights stay as they are", set->device);
-    if (set->shard && s->place.mesh.dp == 1)
-        tri__say(&s->log, TRI_LOG_WARN,
-                 "--shard: there is one replica, so nothing is sharded");
     TRI_TRY(tri__engine_bind(&s->engine, set->output_dir));
     if (set->tune_products) TRI_TRY(tri__engine_tune(&s->engine, set->output_dir, &s->log));
     s->feed = calloc((size_t)s->engine.n_mb, sizeof *s->feed);
@@ -282,7 +281,7 @@ void tri_session_close(tri_session *s) {
     if (!s) return;
     tri__words_keep(&words);
     (void)tri__session_keep_end(s); /* unless it completes, the step before is the newest that is kept */
-    tri__partner_close(s->partner);
+    tri__held_peers_close(s->held_peers);
     tri__saver_close(s->saver);
     tri__loader_close(s->loader);
     tri__engine_close(&s->engine);
@@ -326,14 +325,13 @@ static tri_status check_room(const tri_session *s) {
 /* Of the samples of this rank's copy of the model: of its replica, or its run of replicas. */
 static double copy_inv(const tri_session *s) {
     const tri_batch *batch = s->batch;
+    const tri_planned *planned = &s->engine.plan.train;
     const tri_reals *weights = &s->settings->model.class_weights;
     double sum = 0;
-    if (!s->engine.plan.train.anchor || s->inv == 0) return 0;
-    int size = s->engine.in.sharding.kind == TRI_SHARD_HYBRID ? s->engine.in.sharding.size : 1;
-    size /= tri__mesh_cp(&s->place.mesh); /* ranks that share tokens take the same samples: a copy has all of them */
-    int first = s->place.replica / size * size * s->engine.n_mb, end = first + size * s->engine.n_mb;
+    if (!planned->copies || s->inv == 0) return 0;
+    int parts = tri__mesh_readers(&s->place.mesh) / planned->copies * s->engine.n_mb;
     for (int64_t i = 0; i < batch->n; i++)
-        if (first <= batch->part_of[i] && batch->part_of[i] < end)
+        if (batch->part_of[i] / parts == planned->copy)
             sum += weights->n ? weights->at[s->train->labels[batch->row[i]]] : 1;
     return sum > 0 ? 1 / sum : 0;
 }
@@ -481,7 +479,7 @@ double tri__session_rate(const tri_session *s) {
     return s->engine.in.optimizer.inner_lr_factor * tri__learning_rate(&rates, s->at.step);
 }
 
-/* Of the learning rates of the steps until copies meet, the part that is this step's: 1, unless they step alone. */
+/* Of the learning rates of the steps until copies synchronise, this step's part: 1 unless they take local steps. */
 static double rate_share(const tri_session *s) {
     tri_rates rates = tri__rates(s->settings, s->steps);
     int64_t begin, end;
@@ -491,22 +489,29 @@ static double rate_share(const tri_session *s) {
     return sum > 0 ? s->last.learning_rate / sum : 1 / (double)(end - begin);
 }
 
+static double bias(double beta, int64_t steps) { return 1 - pow((float)beta, (double)steps); } /* as kernels have it */
+
+static double hyper(const tri_session *s, tri_hyper what) {
+    const tri_optimizing *how = &s->engine.in.optimizer;
+    int64_t done = s->at.step + 1, t = done - s->at.skipped;
+    switch (what) {
+    case TRI_HYPER_RATE: return s->last.learning_rate;
+    case TRI_HYPER_MOMENTUM: return bias(how->beta1, t);
+    case TRI_HYPER_VARIANCE: return bias(how->beta2, tri__variance_steps(how, done) - s->at.skipped_variance);
+    case TRI_HYPER_STEPS: return bias(how->beta2, t);
+    default: return rate_share(s);
+    }
+}
+
 enum { USED_EVERY = 64 }; /* steps: it hardly changes, and a query is a driver call */
 
 static tri_status update(tri_session *s) {
     if (!s->batch)
         return tri__fail(TRI_USAGE, "tri_update: no batch; call tri_next_batch and tri_forward_backward first");
-    const tri_settings *set = s->settings;
-    double t = (double)(s->at.step + 1 - s->at.skipped), /* steps that updated the momentum, and the variance */
-           t_variance = (double)(tri__variance_steps(&s->engine.in.optimizer, s->at.step + 1) - s->at.skipped_variance);
-    s->last.learning_rate = tri__session_rate(s);
-    s->hyper[0] = (float)s->last.learning_rate;
-    s->hyper[1] = (float)(1 - pow((float)set->adam_beta1, t)); /* the kernels' beta is a float */
-    s->hyper[2] = (float)(1 - pow((float)set->adam_beta2, t_variance));
-    s->hyper[3] = set->optimizer == TRI_ZERO_ONE_ADAM ? (float)rate_share(s)
-                                                      : (float)(1 - pow((float)set->adam_beta2, t));
-    s->average = (float)tri__session_average(s);
     const tri_planned *planned = &s->engine.plan.train;
+    s->last.learning_rate = tri__session_rate(s);
+    for (int i = 0; i < TRI_HYPERS; i++) s->hyper[i] = (float)hyper(s, planned->hyper[i]);
+    s->average = (float)tri__session_average(s);
     int end = planned->program->n_instrs;
     TRI_TRY(tri__session_keep_end(s));
     tri__session_tell(s);
@@ -535,7 +540,7 @@ static tri_status update(tri_session *s) {
     s->last.epoch = (double)s->at.step / (double)s->batches;
     s->batch = NULL;
     TRI_TRY(tri__session_keep(s));
-    int64_t every = set->check_replicas;
+    int64_t every = s->settings->check_replicas;
     return every && s->at.step % every == 0 ? tri__session_compare_replicas(s) : TRI_OK;
 }
 

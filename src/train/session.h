@@ -60,18 +60,18 @@ struct tri_session {
                                            lead, unless the run was resumed */
     tri_json *trained;                  /* tri__trained_json, for checkpoints; only on the lead */
     tri_saver *saver;
-    void *kept;                       /* this rank's area of kept state (checkpoint/memory.h); NULL: none is kept */
+    void *kept;                       /* this rank's area of replicated state (checkpoint/memory.h); NULL: none */
     int64_t keeping;                  /* the step of which a copy is in flight to it; 0: none */
-    struct tri_partner *partner;      /* its copy on another machine (partner.h); NULL: there is one machine */
-    int pending;                      /* 1: it goes on from kept state, and the last step's end (its event, validation,
-                                         checkpoint) is to be done again */
+    struct tri_held_peers *held_peers; /* its copy on another machine (held_peer.h); NULL: there is one machine */
+    int pending;                      /* 1: it continues from replicated state, and the last step's end (its event,
+                                         validation, checkpoint) is to be done again */
     /* the current batch */
     const tri_batch *batch;
     double inv;                       /* 1 / sum of its label weights */
     double copy_inv;                  /* the same of the samples of this rank's copy of the model; 0: it has none */
     double balance_inv[2];            /* 1 / sequences of each text in it */
     double balance_loss, dropped;     /* of experts: part of the loss; tokens without a place, summed over layers */
-    float hyper[4];
+    float hyper[TRI_HYPERS];
     float average;                    /* the field average */
     tri_step last;
     double model_flops;               /* nominal, of the global batch (engine/cost/mfu.h); only on the lead */

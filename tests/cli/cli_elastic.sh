@@ -51,7 +51,7 @@ whole again calm1
 expect_text "$err" "was started again and joins: 3 ranks"
 expect "without it, and with it" test "$(grep -c 'going on with . rank' "$err")" = 2
 
-# ---- Without kept state: from the last checkpoint ----
+# ---- Without replicated state: from the last checkpoint ----
 hurt plain 9 2 --elastic --save-steps 4 --nproc-per-node 3
 expect_code 0
 whole plain calm1

@@ -105,12 +105,12 @@ static tri_status restore(training *t) {
     *t = (training){.area = area};
     tri__kept_place(world, area, 2 * sizeof *t->area);
     int64_t step = world->before[0].base ? tri__kept_step(&world->before[0]) : -1;
-    if (world->before[0].base && step < 0) return tri__fail(TRI_INTERNAL, "memory without kept state");
+    if (world->before[0].base && step < 0) return tri__fail(TRI_INTERNAL, "memory without replicated state");
     size_t bytes;
     for (int i = 0; step >= 0 && i < world->before[0].n; i++) { /* every rank's copy is the same here */
         const int64_t (*kept)[2] = tri__kept_area(&world->before[0], i, &bytes), *copy = kept ? kept[step & 1] : NULL;
         if (!copy || bytes != 2 * sizeof *kept || copy[0] != step || copy[1] != step * (step + 1) / 2)
-            return tri__fail(TRI_INTERNAL, "the kept state of rank %d is wrong", i);
+            return tri__fail(TRI_INTERNAL, "the replicated state of rank %d is wrong", i);
         t->step = step + 1, t->sum = copy[1];
     }
     return TRI_OK;

@@ -22,6 +22,7 @@ typedef struct job_what {
     tri_texts float_layers;
     int lanes;                 /* of the target */
     tri_averaging average;
+    int64_t sync_every;        /* 0, 1: no local steps */
     int fed;                   /* forward programs get their inputs from rank 0 */
     int vectors;               /* columns of each kind become vectors, and branches are gated */
 } job_what;
@@ -74,6 +75,7 @@ static inline void job_plan(tiny *t, const job_what *is, int rank) {
     t->in.quantize = is->quantize, t->in.float_layers = is->float_layers;
     t->target.lanes = is->lanes;
     t->in.fed = is->fed, t->in.average = is->average;
+    if (is->sync_every) t->in.optimizer.sync_every = is->sync_every;
     at = tri__mesh_coords(&t->in.mesh, rank);
     tiny_feed(t, is->n_mb, is->dp, at.dp);
     for (int mb = 0; mb < is->n_mb; mb++)
@@ -164,7 +166,8 @@ static inline tri_status job_main(tri_world *world, void *argument) {
     int rank = world ? tri_world_rank(world) : 0;
     tiny *t = &j->rank[rank];
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, TRI_PROGRAMS, 1, 7, TINY_GUARD, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = t->program, .n = TRI_PROGRAMS,
+                                            .seed = 7, .guard = TINY_GUARD, .world = world}, &exec));
     tiny_guards(exec, 1);
     job_init(t, exec);
     tri_status status = tiny_start(t, exec);

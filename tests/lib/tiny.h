@@ -223,7 +223,8 @@ static inline void tiny_push(const tiny *t, tri_exec *exec) {
 
 static inline tri_exec *tiny_exec_on(const tiny *t, const tri_device *device, int threads, size_t guard) {
     tri_exec *exec;
-    OK(tri__exec_open(device, t->program, TRI_PROGRAMS, threads, 7, guard, NULL, NULL, &exec));
+    OK(tri__exec_open(&(tri_exec_spec){.device = device, .program = t->program, .n = TRI_PROGRAMS, .threads = threads,
+                                       .seed = 7, .guard = guard}, &exec));
     tiny_init(t, exec);
     tiny_push(t, exec);
     OK(tiny_start(t, exec));

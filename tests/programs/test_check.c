@@ -70,7 +70,8 @@ static tri_status run_pair(tri_world *world, void *argument) {
     tri_feed feed = {.counts.of[TRI_SYM_T0] = 3};
     feed.field[TRI_FIELD_ids0] = tokens, feed.field[TRI_FIELD_loss_inv] = &number;
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), &both[rank], 1, 1, 1, 0, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = &both[rank], .n = 1,
+                                            .seed = 1, .world = world}, &exec));
     tri_status status = tri__exec_run(exec, 0, 0, both[rank]->n_instrs, 1, &feed, NULL);
     const int32_t *b = tri__exec_slot(exec, 0, tri__program_find(both[rank], "b")); /* [4] */
     double sum = *(const double *)tri__exec_slot(exec, 0, tri__program_find(both[rank], "sum"));
@@ -88,7 +89,8 @@ static void pairs_run(void **state) {
     const tri_program *both[2] = {parse(&arena, 0, NULL, NULL), parse(&arena, 1, NULL, NULL)};
     OK(tri_ranks_run(&(tri_ranks){.n = 2, .heap_bytes = HEAP}, run_pair, both));
     tri_exec *exec;
-    assert_int_equal(tri__exec_open(tri__device_find("cpu"), both, 1, 1, 1, 0, NULL, NULL, &exec), TRI_INTERNAL);
+    assert_int_equal(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = both, .n = 1,
+                                                     .seed = 1}, &exec), TRI_INTERNAL);
     tri__arena_close(&arena);
 }
 
@@ -211,7 +213,8 @@ static tri_status run_trio(tri_world *world, void *argument) {
     int rank = tri_world_rank(world), right = 1, row = (int)p->slot[0].cols;
     tri_feed feed = {.counts.of[TRI_SYM_T0] = 1};
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), &p, 1, 1, 1, 0, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = &p, .n = 1, .seed = 1,
+                                            .world = world}, &exec));
     uint8_t *x = tri__exec_slot(exec, 0, 0), *y = tri__exec_slot(exec, 0, 1); /* [TRIO, row] */
     for (int to = 0; to < TRIO; to++)
         for (int k = 0; k < row; k++) x[to * row + k] = byte_of(rank, to, k);
@@ -275,7 +278,8 @@ static tri_status run_rank(tri_world *world, void *argument) {
     int rank = tri_world_rank(world);
     tiny *t = &s->rank[rank];
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), &s->program[rank], 1, 1, 7, 0, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = &s->program[rank], .n = 1,
+                                            .seed = 7, .world = world}, &exec));
     tiny_init(t, exec);
     tri_status status = tri__exec_run(exec, 0, 0, s->program[rank]->n_instrs, 1, t->feed, NULL);
     s->loss[rank] = tiny_loss(t, exec);

@@ -229,7 +229,8 @@ static tri_status rank_main(tri_world *world, void *argument) {
     tiny *t = &j->rank[rank];
     tri_exec *exec;
     uint64_t before = 0; /* of the states, before the last step */
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, TRI_PROGRAMS, 1, 7, TINY_GUARD, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = t->program, .n = TRI_PROGRAMS,
+                                            .seed = 7, .guard = TINY_GUARD, .world = world}, &exec));
     tiny_guards(exec, 1);
     tiny_init(t, exec);
     tri_status status = tiny_start(t, exec);

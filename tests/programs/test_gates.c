@@ -245,7 +245,8 @@ static tri_status run_kinds(tri_world *world, void *argument) {
     tri_time times[8];
     tri_exec *exec;
     tri_feed feed = {.field[TRI_FIELD_hyper] = hyper};
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), &both[rank], 1, 1, 1, 0, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = &both[rank], .n = 1,
+                                            .seed = 1, .world = world}, &exec));
     const float *s = tri__exec_slot(exec, 0, tri__program_find(both[rank], "s")); /* [4] */
     feed.gates.kind = TRI_GATE(full);
     TRI_TRY(tri__exec_run(exec, 0, 0, 8, 1, &feed, times));
@@ -303,7 +304,7 @@ static void lanes_keep_their_order_in_every_kind(void **state) {
         tri_feed feed = {.field[TRI_FIELD_hyper] = hyper};
         tri_exec *exec;
         lanes_now.order = orders[i];
-        OK(tri__exec_open(&lane_device, &one, 1, 1, 1, 0, NULL, NULL, &exec));
+        OK(tri__exec_open(&(tri_exec_spec){.device = &lane_device, .program = &one, .n = 1, .seed = 1}, &exec));
         for (int step = 1; step <= 8; step++) {
             hyper[0] = (float)step;
             feed.gates.kind = step % 2 ? TRI_GATE(full) : TRI_GATE(signs);

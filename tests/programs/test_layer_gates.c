@@ -174,7 +174,8 @@ static tri_status run_cases(tri_world *world, void *argument) {
     int rank = tri_world_rank(world);
     float hyper[4] = {1, 2, 3, (float)rank};
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), &both[rank], 1, 1, 1, 0, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = &both[rank], .n = 1,
+                                            .seed = 1, .world = world}, &exec));
     const float *s = tri__exec_slot(exec, 0, tri__program_find(both[rank], "s")); /* [4] */
     int wrong = 0;
     for (int closed = 0; closed < 4; closed++) {

@@ -98,18 +98,19 @@ static tri_status nodes_main(tri_world *world, void *context) {
     tiny *t = &n->rank[rank];
     const tri_planned *train = &t->plan.train;
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, TRI_PROGRAMS, 1, 7, TINY_GUARD, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = t->program, .n = TRI_PROGRAMS,
+                                            .seed = 7, .guard = TINY_GUARD, .world = world}, &exec));
     tiny_guards(exec, 1);
     tiny_init(t, exec);
     for (int u = 0; u < n->n_units; u++)
-        memcpy(tri__exec_slot(exec, 0, train->anchor[u]), tri__exec_slot(exec, 0, train->param[u]),
+        memcpy(tri__exec_slot(exec, 0, train->shown[u]), tri__exec_slot(exec, 0, train->param[u]),
                (size_t)n->count[u] * sizeof(float));
     tri_status status = tiny_start(t, exec);
     if (status == TRI_OK) status = nodes_steps(t, n->steps, exec);
     for (int u = 0; u < n->n_units; u++) {
         size_t bytes = (size_t)n->count[u] * sizeof(float);
         float *kept = n->anchor[rank][u] = malloc(bytes + 1);
-        memcpy(kept, tri__exec_slot(exec, 0, train->anchor[u]), bytes);
+        memcpy(kept, tri__exec_slot(exec, 0, train->shown[u]), bytes);
         if (status == TRI_OK && memcmp(kept, tri__exec_slot(exec, 0, train->param[u]), bytes) != 0)
             status = tri__fail(TRI_INTERNAL, "after a meeting a copy has other weights than the anchor");
     }

@@ -46,7 +46,8 @@ static void test_a_step_changes_nothing(void **state) {
     tri_exec *exec;
     tiny_open(&t, "null", 2, 3, 0.1, 2);
     const tri_planned *p = &t.plan.train;
-    OK(tri__exec_open(tri__device_find("null"), t.program, 2, 1, 7, 0, NULL, NULL, &exec));
+    OK(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("null"), .program = t.program, .n = 2, .seed = 7},
+                      &exec));
     int64_t bytes;
     unsigned char *weights = tri__exec_memory(exec, TRI_MEM_PARAM, &bytes);
     memset(weights, 0x3f, (size_t)bytes);
@@ -96,8 +97,10 @@ static void test_takes_the_time(void **state) {
     tiny t;
     tri_exec *timed, *null;
     tiny_open(&t, "timed", 2, 3, 0.1, 2);
-    OK(tri__exec_open(tri__device_find("timed"), t.program, 2, 1, 7, 0, NULL, NULL, &timed));
-    OK(tri__exec_open(tri__device_find("null"), t.program, 2, 1, 7, 0, NULL, NULL, &null));
+    OK(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("timed"), .program = t.program, .n = 2, .seed = 7},
+                      &timed));
+    OK(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("null"), .program = t.program, .n = 2, .seed = 7},
+                      &null));
     double want = RUNS * seconds_of(&t), all = 0, beyond = 1;
     int tries = 0;
     assert_true(want > 0.005);

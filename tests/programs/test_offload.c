@@ -52,7 +52,8 @@ static tri_status rank_main(tri_world *world, void *argument) {
     int rank = world ? tri_world_rank(world) : 0;
     tiny *t = &j->rank[rank];
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 2, 1, 7, 0, world, j->folder, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = t->program, .n = 2, .seed = 7,
+                                            .world = world, .folder = j->folder}, &exec));
     tiny_init(t, exec);
     tri_status status = TRI_OK;
     for (int step = 0; step < STEPS && status == TRI_OK; step++) {

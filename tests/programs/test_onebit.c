@@ -202,7 +202,7 @@ static void each_weight(const tiny *t, tri_exec *exec, float *whole, int sets) {
     for (int u = 0; u < t->model.n_units; at += t->model.unit[u++].count) {
         tri_range held = t->plan.train.param_part[u];
         float *p = tri__exec_slot(exec, 0, t->plan.train.param[u]); /* [held] */
-        float *anchor = t->plan.train.anchor ? tri__exec_slot(exec, 0, t->plan.train.anchor[u]) : p;
+        float *anchor = t->plan.train.shown ? tri__exec_slot(exec, 0, t->plan.train.shown[u]) : p;
         for (int64_t k = held.begin; k < held.end; k++) {
             if (sets) p[k - held.begin] = anchor[k - held.begin] = first_weight(at + k);
             else whole[at + k] = p[k - held.begin];
@@ -215,8 +215,8 @@ static tri_status rank_main(tri_world *world, void *argument) {
     int rank = tri_world_rank(world);
     tiny *t = &j->rank[rank];
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("reference"), t->program, TRI_PROGRAMS, 1, 7, TINY_GUARD, world, NULL,
-                           &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("reference"), .program = t->program,
+                                            .n = TRI_PROGRAMS, .seed = 7, .guard = TINY_GUARD, .world = world}, &exec));
     tiny_guards(exec, 1);
     each_weight(t, exec, NULL, 1);
     tri_status status = TRI_OK;

@@ -146,7 +146,8 @@ static void plan_is_the_memory_used(void **state) {
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0.1, 1);
     tri_exec *exec;
-    OK(tri__exec_open(tri__device_find("cpu"), t.program, 1, 2, 7, GUARD, NULL, NULL, &exec));
+    OK(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = t.program, .n = 1, .threads = 2,
+                                       .seed = 7, .guard = GUARD}, &exec));
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
         int64_t bytes;
         unsigned char *at = tri__exec_memory(exec, (tri_mem)mem, &bytes);

@@ -58,7 +58,8 @@ static tri_status rank_main(tri_world *world, void *argument) {
     int rank = world ? tri_world_rank(world) : 0;
     tiny *t = &j->rank[rank];
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 2, 1, 7, TINY_GUARD, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = t->program, .n = 2, .seed = 7,
+                                            .guard = TINY_GUARD, .world = world}, &exec));
     tiny_guards(exec, 1);
     tiny_init(t, exec);
     tri_status status = TRI_OK;
@@ -299,7 +300,8 @@ static tri_status spoiled_main(tri_world *world, void *argument) {
     int rank = tri_world_rank(world), line = -1, slot = -1;
     tiny *t = &j->rank[rank];
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 1, 1, 7, 0, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = t->program, .n = 1, .seed = 7,
+                                            .world = world}, &exec));
     tiny_init(t, exec);
     const tri_param *param = tri__model_find(&t->model, "primary.encoder.layer.1.intermediate.dense.bias");
     float *w = (float *)tri__exec_slot(exec, 0, t->plan.train.param[param->unit]) + param->at,

@@ -39,17 +39,21 @@ static void golden_programs(void **state) {
     }
 }
 
+/* Averages, and the anchor of local steps. */
 static void golden_exchanges(void **state) {
     (void)state;
     static const tri_dtype types[] = {TRI_F32, TRI_BF16};
-    for (int i = 0; i < 2; i++) {
-        job_what is = {.dp = 2, .texts = 1, .no_table = 1, .sharding.kind = TRI_SHARD_ZERO1, .precision = types[i],
-                       .average = TRI_AVERAGE_EMA};
+    for (int i = 0; i < 4; i++) {
+        int local = i / 2;
+        job_what is = {.dp = 2, .texts = 1, .no_table = 1, .precision = types[i % 2],
+                       .sharding.kind = local ? TRI_SHARD_NONE : TRI_SHARD_ZERO1,
+                       .average = local ? TRI_AVERAGE_NONE : TRI_AVERAGE_EMA, .sync_every = local ? 4 : 1};
         tiny t;
         char path[64];
         job_filled(&is);
         job_plan(&t, &is, 1);
-        snprintf(path, sizeof path, "tests/programs/exchange-zero1-%s.txt", i ? "bf16" : "fp32");
+        snprintf(path, sizeof path, "tests/programs/exchange-%s-%s.txt", local ? "local" : "zero1",
+                 i % 2 ? "bf16" : "fp32");
         program_text_check(path, (const tri_program *[]){t.plan.exchange, t.plan.start}, 2);
         tiny_close(&t);
     }
@@ -80,7 +84,8 @@ static tri_status start_main(tri_world *world, void *argument) {
     tiny *t = &j->rank[rank];
     int64_t bytes;
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, TRI_PROGRAMS, 1, 7, TINY_GUARD, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = t->program, .n = TRI_PROGRAMS,
+                                            .seed = 7, .guard = TINY_GUARD, .world = world}, &exec));
     tiny_guards(exec, 1);
     tri_status status = TRI_OK;
     for (int again = 0; again < 2 && status == TRI_OK; again++) { /* as after a resume: what was there does not count */

@@ -217,7 +217,7 @@ static void failures_and_times_come_with_finish(void **state) {
     tiny t;
     tiny_open(&t, "cpu", 1, 0, 0, 1);
     tri_exec *exec;
-    OK(tri__exec_open(&box, t.program, 1, 1, 7, 0, NULL, NULL, &exec));
+    OK(tri__exec_open(&(tri_exec_spec){.device = &box, .program = t.program, .n = 1, .seed = 7}, &exec));
     tiny_init(&t, exec);
     tiny_push(&t, exec);
     int end = t.program[0]->n_instrs;
@@ -244,7 +244,7 @@ static void bad_numbers_are_found_there(void **state) {
     int line, slot;
     tiny_open(&t, "cpu", 1, 0, 0, 1);
     tri_exec *exec;
-    OK(tri__exec_open(&box, t.program, 1, 1, 7, 0, NULL, NULL, &exec));
+    OK(tri__exec_open(&(tri_exec_spec){.device = &box, .program = t.program, .n = 1, .seed = 7}, &exec));
     tiny_init(&t, exec);
     tiny_push(&t, exec);
     OK(tri__exec_find_bad(exec, 0, 1, t.feed, &line, &slot));
@@ -272,7 +272,7 @@ static void slots_are_made_there(void **state) {
     tiny_open(&t, "cpu", 2, 3, 0, 1);
     t.in.precision = TRI_BF16;
     tiny_plan(&t);
-    OK(tri__exec_open(&box, t.program, TRI_PROGRAMS, 1, 7, 0, NULL, NULL, &exec));
+    OK(tri__exec_open(&(tri_exec_spec){.device = &box, .program = t.program, .n = TRI_PROGRAMS, .seed = 7}, &exec));
     int unit = 1, master = t.plan.train.master[unit], param = t.plan.train.param[unit];
     int64_t n = t.program[0]->slot[master].cols;
     assert_true(n > 1024);
@@ -351,7 +351,7 @@ static void same_bits_through_second_memory(const layout *how) {
     for (int i = 0, n; i < 2; i++) {
         slots[i][0] = planned[i]->param;
         for (n = 0; n < planned[i]->n_states; n++) slots[i][1 + n] = planned[i]->state[n].slot;
-        if (planned[i]->average) slots[i][1 + n++] = planned[i]->average;
+        if (planned[i]->shown) slots[i][1 + n++] = planned[i]->shown;
         slots[i][1 + n] = planned[i]->master;
     }
     for (int unit = 0; unit < t.model.n_units; unit++)
@@ -432,7 +432,7 @@ static void serve_on(const tri_device *device, tiny *t, const tri_rank_plan *pla
     const tri_program *programs[] = {plan->infer.program, plan->start};
     const tri_feed none = {0};
     tri_exec *exec;
-    OK(tri__exec_open(device, programs, 2, 1, 7, 0, NULL, NULL, &exec));
+    OK(tri__exec_open(&(tri_exec_spec){.device = device, .program = programs, .n = 2, .seed = 7}, &exec));
     for (int u = 0; u < plan->model->n_units; u++) {
         unit_maker maker = {plan, u};
         OK(tri__exec_fill(exec, 1, plan->filling.slot[u], make_unit, &maker));

@@ -140,7 +140,8 @@ static tri_status sum_rank(tri_world *world, void *argument) {
     tri_exec *exec;
     for (int column = 0; column < TRI_TOLD_COUNT; column++) own[column] = told(rank, column);
     tri_feed feed = {.field = {[TRI_FIELD_control] = own, [TRI_FIELD_loss_inv] = &number}};
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), &ranks[rank], 1, 1, 1, 0, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = &ranks[rank], .n = 1,
+                                            .seed = 1, .world = world}, &exec));
     tri_status status = tri__exec_run(exec, 0, 0, ranks[rank]->n_instrs, 1, &feed, NULL);
     if (status == TRI_OK) status = expect_sums(exec, ranks[rank], -1);
     if (rank == 3) feed.field[TRI_FIELD_control] = NULL;

@@ -62,7 +62,8 @@ static tri_status far_main(tri_world *world, void *argument) {
     tri_exec *exec = NULL;
     tri_status status = rank == f->trouble.rank && f->trouble.before_open ? fail_here(world, &f->trouble) : TRI_OK;
     if (status == TRI_OK)
-        status = tri__exec_open(&far_device, f->job->rank[rank].program, TRI_PROGRAMS, 1, 7, 0, world, NULL, &exec);
+        status = tri__exec_open(&(tri_exec_spec){.device = &far_device, .program = f->job->rank[rank].program,
+                                                 .n = TRI_PROGRAMS, .seed = 7, .world = world}, &exec);
     if (status == TRI_OK) status = take_steps(world, f, exec);
     if (status == TRI_OK && (tri__announced(world, &left) != TRI_OK || left))
         status = tri__fail(TRI_INTERNAL, "%d are not compared", left);
@@ -145,7 +146,8 @@ static tri_status open_without_peers(tri_world *world, void *argument) {
     tri_device device = far_device;
     tri_exec *exec = NULL;
     device.peers = NULL;
-    return tri__exec_open(&device, j->rank[tri_world_rank(world)].program, 2, 1, 7, 0, world, NULL, &exec);
+    return tri__exec_open(&(tri_exec_spec){.device = &device, .program = j->rank[tri_world_rank(world)].program, .n = 2,
+                                           .seed = 7, .world = world}, &exec);
 }
 
 static void devices_without_peers_are_refused(void **state) {

@@ -34,7 +34,7 @@ static void a_call_is_seen_with_its_path(void **state) {
     path[sizeof path - 1] = 0;
     tri__call_begin(TRI_CALL_SYNC, "before any board"); /* announces nothing, and does no harm */
     tri__call_end();
-    tri__calls_open(&board, NULL, NULL);
+    tri_calls *calls = tri__calls_open(&board, NULL, NULL);
     assert_false(tri__calls_now(&board, &view));
     tri__call_begin(TRI_CALL_SYNC, "x/weights");
     assert_true(tri__calls_now(&board, &view));
@@ -48,7 +48,7 @@ static void a_call_is_seen_with_its_path(void **state) {
     assert_memory_equal(view.path, "...aaa", 6);
     assert_string_equal(view.path + strlen(view.path) - 8, "?/the en");
     tri__call_end();
-    tri__calls_close(&board);
+    tri__calls_close(calls);
     uint64_t number = tri__calls_number(&board);
     tri__call_begin(TRI_CALL_OPEN, "after the board was closed");
     assert_int_equal(tri__calls_number(&board), number);
@@ -80,8 +80,8 @@ static void a_helper_counts_while_it_is_waited_for(void **state) {
     int polls = 0;
     tri_call_view view;
     pthread_t thread;
-    tri__calls_open(&board, count_poll, &polls);
-    helper h = {.calls = tri__calls_mine()};
+    helper h = {.calls = tri__calls_open(&board, count_poll, &polls)};
+    assert_ptr_equal(h.calls, tri__calls_mine());
     pthread_barrier_init(&h.in, NULL, 2);
     pthread_barrier_init(&h.out, NULL, 2);
     assert_int_equal(pthread_create(&thread, NULL, help, &h), 0);
@@ -98,7 +98,7 @@ static void a_helper_counts_while_it_is_waited_for(void **state) {
     assert_int_not_equal(tri__calls_number(&board), number);
     assert_false(tri__calls_now(&board, &view));
     tri__helpers_end();
-    tri__calls_close(&board);
+    tri__calls_close(h.calls);
 }
 
 /* ---- judging ---- */
@@ -124,12 +124,12 @@ typedef struct busy_rank {
 
 static void *stay_in_call(void *context) {
     busy_rank *rank = context;
-    tri__calls_open(rank->calls, NULL, NULL);
+    tri_calls *calls = tri__calls_open(rank->calls, NULL, NULL);
     tri__call_begin(TRI_CALL_SYNC, "run/checkpoint-7/weights-00001.safetensors");
     pthread_barrier_wait(&rank->in);
     pthread_barrier_wait(&rank->out);
     tri__call_end();
-    tri__calls_close(rank->calls);
+    tri__calls_close(calls);
     return NULL;
 }
 
@@ -201,7 +201,7 @@ static void a_slow_disk_is_no_hang(void **state) {
     assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
     for (int i = 0; i < 2; i++) tri__control_join(segment.control, i);
     atomic_store(&segment.control->line[0].waiting, 1);
-    tri__calls_open(&segment.control->line[1].calls, NULL, NULL);
+    tri_calls *calls = tri__calls_open(&segment.control->line[1].calls, NULL, NULL);
     for (int i = 0; i < 40; i++) {
         tri__call_begin(TRI_CALL_READ, "tokens");
         pause_seconds(0.05);
@@ -210,7 +210,7 @@ static void a_slow_disk_is_no_hang(void **state) {
         tri__control_watch(segment.control, seen, NULL, -1);
     }
     assert_int_equal(tri__control_status(segment.control), TRI_OK);
-    tri__calls_close(&segment.control->line[1].calls);
+    tri__calls_close(calls);
     tri__segment_close(&segment);
     free(seen);
 }

@@ -24,7 +24,8 @@ static tri_status predict(tri_world *world, void *argument) {
     int rank = world ? tri_world_rank(world) : 0, dp = a->job.is.dp, n_mb = a->job.is.n_mb;
     tiny *t = &a->job.rank[rank];
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, TRI_PROGRAMS, 1, 7, TINY_GUARD, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = t->program, .n = TRI_PROGRAMS,
+                                            .seed = 7, .guard = TINY_GUARD, .world = world}, &exec));
     tiny_guards(exec, 1);
     job_init(t, exec);
     tri_status status = tiny_start(t, exec);
@@ -228,8 +229,8 @@ static tri_status serve(tri_world *world, void *argument) {
                          .plan = t->plan,
                          .infer = 1,
                          .class_weights = t->class_weights};
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, TRI_PROGRAMS, 1, 7, TINY_GUARD, world, NULL,
-                           &engine.exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = t->program, .n = TRI_PROGRAMS,
+                                            .seed = 7, .guard = TINY_GUARD, .world = world}, &engine.exec));
     tiny_guards(engine.exec, 1);
     job_init(t, engine.exec);
     tri_status status = tiny_start(t, engine.exec);

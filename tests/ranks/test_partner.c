@@ -1,6 +1,6 @@
-/* test_partner.c - kept state on several machines: what the next machine holds of it, while steps are sent and after;
- * and what a new world collects when ranks or machines have died. "Machines" are segments of this process and ranks its
- * threads, linked by fake_remote.h, so that sanitizers see everything. */
+/* test_partner.c - replicated state on several machines: what the next machine holds of it, while steps are sent and
+ * after; and what a new world collects when ranks or machines have died. "Machines" are segments of this process and
+ * ranks its threads, linked by fake_remote.h, so that sanitizers see everything. */
 #include "comm/ops/request.h"
 #include "comm/world/kept.h"
 #include "train/state/collect.h"
@@ -227,7 +227,8 @@ static tri_status die(const tri_world *world, job *job) {
 }
 
 /* As a session's (keep.c): the text of the state is replaced while the step is sent. */
-static tri_status keep_step(tri_world *world, job *job, int64_t step, rank_state *s, void *area, tri_partner *partner) {
+static tri_status keep_step(tri_world *world, job *job, int64_t step, rank_state *s, void *area,
+                            tri_held_peers *peers) {
     int dies = step == job->last && world->rank == job->odd;
     int32_t sum = 1;
     fill(s, step);
@@ -239,13 +240,13 @@ static tri_status keep_step(tri_world *world, job *job, int64_t step, rank_state
     if (dies) return die(world, job);
     if (step == job->last) atomic_fetch_add(&job->arrived, 1);
     if (world->rank & 1) usleep(500), tri__world_beat(world); /* and so hears of what others send before it begins */
-    TRI_TRY(tri__partner_begin(partner, step));
+    TRI_TRY(tri__held_peers_begin(peers, step));
     if (world->rank == 0) TRI_TRY(put_state(area, step, 1));
     TRI_TRY(check_held(world, job, step, 0));
     for (int i = 0; i < 4; i++, usleep(200)) tri__requests_progress(world);
     TRI_TRY(check_held(world, job, step, 0));
-    TRI_TRY(tri__partner_finish(partner));
-    TRI_TRY(tri__partner_finish(partner)); /* nothing is in flight any more */
+    TRI_TRY(tri__held_peers_finish(peers));
+    TRI_TRY(tri__held_peers_finish(peers)); /* nothing is in flight any more */
     TRI_TRY(check_held(world, job, step, 1));
     return tri_all_reduce(tri_group_world(world), NULL, &sum, 1, TRI_I32, TRI_SUM);
 }
@@ -254,17 +255,17 @@ static tri_status act_keep(tri_world *world, job *job) {
     rank_state s;
     size_t bytes;
     void *area;
-    tri_partner *partner;
+    tri_held_peers *peers;
     make_state(world->rank, world->size, &s);
     TRI_TRY(tri__memory_size(world->rank, &s.pieces, &bytes));
     TRI_TRY(tri_heap_alloc(world, bytes, &area));
     TRI_TRY(tri__memory_format(area, bytes, world->rank, &s.pieces));
     tri__kept_place(world, area, bytes);
-    TRI_TRY(tri__partner_open(world, area, bytes, &partner));
+    TRI_TRY(tri__held_peers_open(world, area, bytes, &peers));
     tri_status status = TRI_OK;
     for (int64_t step = job->first; step <= job->last && status == TRI_OK; step++)
-        status = keep_step(world, job, step, &s, area, partner);
-    tri__partner_close(partner);
+        status = keep_step(world, job, step, &s, area, peers);
+    tri__held_peers_close(peers);
     return status;
 }
 

@@ -49,7 +49,8 @@ static tri_status rank_main(tri_world *world, void *argument) {
     const tri_planned *train = &t->plan.train;
     tri_loss_scale scale = tri__loss_scale_start();
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, TRI_PROGRAMS, 1, 7, 0, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = t->program, .n = TRI_PROGRAMS,
+                                            .seed = 7, .world = world}, &exec));
     tiny_init(t, exec);
     tri_status status = tiny_start(t, exec);
     for (int step = 0; step < STEPS && status == TRI_OK; step++) {

@@ -76,7 +76,7 @@ mutant F01 "ranks that are left get another world" src/job/regroup.c \
 mutant F01 "a world that fails before all met is followed by another" src/comm/link/regroup.c \
     's/^    for (int other = 1; other;) {/    for (int other = 1; other; other = 0) {/' \
     test_regroup deaths_while_others_regroup
-mutant F01 "the memory with kept state outlives its world" src/job/regroup.c \
+mutant F01 "the memory with replicated state outlives its world" src/job/regroup.c \
     's/^    if (tri__kept_step(&s->segment) >= 0) {/    if (tri__kept_step(\&s->segment) > 1000) {/' \
     test_regroup all_may_die
 mutant F01 "a rank that was started again is let in" src/job/regroup.c \

@@ -88,6 +88,19 @@ static void test_limit(void **state) {
     tri__settings_free(&s);
 }
 
+/* An option of a layout, read as a run would, is what its settings have. */
+static tri_status expect_option(void *context, const char *key, const char *value) {
+    const tri_option *row = tri__option_find(tri__run_options, key);
+    tri_settings given;
+    OK(tri__settings_init(&given));
+    OK(tri__option_set_text(row, &given, key, value));
+    tri_json *want = tri__option_json(row, &given), *have = tri__option_json(row, context);
+    assert_true(want && have && tri__json_equal(want, have));
+    tri__json_decref(want), tri__json_decref(have);
+    tri__settings_free(&given);
+    return TRI_OK;
+}
+
 static void test_layout(void **state) {
     (void)state;
     const tri_layout layout = {.pp = 2,
@@ -114,11 +127,7 @@ static void test_layout(void **state) {
     assert_string_equal(read.settings.mesh_order, "pp,dp,tp");
     assert_int_equal(read.settings.offload.n, 2);
     assert_string_equal(read.settings.offload.at[1], "params");
-    assert_int_equal(read.settings.shard, layout.shard);
-    assert_int_equal(read.settings.schedule, TRI_SCHEDULE_INTERLEAVED);
-    assert_int_equal(read.settings.virtual_stages, 3);
-    assert_int_equal(read.settings.recompute, TRI_RECOMPUTE_FULL);
-    assert_int_equal(read.settings.precision, TRI_PRECISION_BF16);
+    OK(tri__layout_options(&layout, 1, expect_option, &read.settings));
     assert_string_equal(tri__layout_text(&layout, text),
                         "dp 4 x pp 2, order pp,dp,tp, hybrid of 2, interleaved, chain x 3, 4 microbatches, "
                         "recompute full, offload optimizer,params, bf16");
@@ -315,7 +324,8 @@ static void test_early(void **state) {
 static void test_coded_bounds(void **state) {
     (void)state;
     static const char *const ways[][2] = {{"--compress-gradients", "int8"}, {"--compress-gradients", "bf16"},
-                                          {"--optimizer", "onebit-adam"}, {"--sync-every", "4"}};
+                                          {"--optimizer", "onebit-adam"}, {"--sync-every", "4"},
+                                          {"--compress-weights", "int8"}, {"--reshard-after-forward", "yes"}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         const char *const more[] = {"--hardware", hardware_file(), "--recompute", "none", "--schedule", "1f1b",
                                     "--tp-size", "1", "--num-microbatches", "2", ways[i][0], ways[i][1]};

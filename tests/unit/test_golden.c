@@ -153,7 +153,9 @@ static void open_golden(golden *g, const char *name, const tri_json *model, cons
     const tri_json *fitted = tri__json_get(g->json, "preprocessing");
     if (fitted) OK(tri__preprocess_parse(fitted, name, &g->preprocess));
     if (fitted) columns = g->preprocess->vectors;
-    OK(tri__engine_plan(&g->settings, &place, &g->assets, columns, 1, &max, &max, &g->engine));
+    OK(tri__engine_plan(&(tri_engine_spec){.settings = &g->settings, .place = &place, .assets = &g->assets,
+                                           .columns = columns, .train = 1, .max = &max, .max_infer = &max},
+                                           &g->engine));
     OK(tri__engine_bind(&g->engine, NULL));
     open_micro(g);
     for (int i = 0; i < g->engine.n_weights; i++) {

@@ -35,7 +35,8 @@ static void collect(serving *v, int rank, const tri_exec *exec, int program, con
 static tri_status run_trained(serving *v, tri_world *world, int rank) {
     tiny *t = &v->rank[rank];
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, TRI_PROGRAMS, 1, 7, TINY_GUARD, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = t->program, .n = TRI_PROGRAMS,
+                                            .seed = 7, .guard = TINY_GUARD, .world = world}, &exec));
     job_init(t, exec);
     tri_status status = tiny_start(t, exec);
     if (status == TRI_OK)
@@ -74,7 +75,8 @@ static tri_status run_served(serving *v, tri_world *world, int rank) {
     const tri_rank_plan *plan = &v->plan[rank];
     const tri_program *programs[] = {plan->infer.program, plan->start};
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), programs, 2, 1, 7, TINY_GUARD, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = tri__device_find("cpu"), .program = programs, .n = 2, .seed = 7,
+                                            .guard = TINY_GUARD, .world = world}, &exec));
     tiny_guards(exec, 1);
     tri_status status = fill(plan, v->is.precision, exec);
     if (v->changed) change(exec, &programs[0]->slot[v->changed], v->changed);

@@ -225,7 +225,7 @@ static int tuned(tri_world *world, uint64_t mark, tri_status want, tri_wisdom *k
     tiny_open(&t, "cpu", 1, 3, 0, 1);
     tri_engine engine = {.place = {.world = world, .rank = world ? tri_world_rank(world) : 0}};
     tri_log log = {.say = hear, .context = words};
-    OK(tri__exec_open(&device, t.program, 2, 1, 7, 0, NULL, NULL, &engine.exec));
+    OK(tri__exec_open(&(tri_exec_spec){.device = &device, .program = t.program, .n = 2, .seed = 7}, &engine.exec));
     opened->mark = mark;
     tri_status status = tri__engine_tune(&engine, folder, &log);
     if (status != want) fail_msg("status %d: %s", status, tri_error());

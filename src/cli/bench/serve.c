@@ -65,7 +65,8 @@ static tri_status open_model(bench *b) {
     TRI_TRY(tri__place_make(&b->settings, NULL, 1, 0, &place));
     largest(&b->at, &max);
     tri_columns columns = {.n = TRI_SERVE_COLUMNS};
-    TRI_TRY(tri__engine_plan(&b->settings, &place, &b->assets, columns, 0, &max, &max, engine));
+    TRI_TRY(tri__engine_plan(&(tri_engine_spec){.settings = &b->settings, .place = &place, .assets = &b->assets,
+                                                .columns = columns, .max = &max, .max_infer = &max}, engine));
     TRI_TRY(tri__engine_bind(engine, NULL));
     TRI_TRY(tri__engine_init(engine, &b->assets, NULL));
     TRI_TRY(tri__engine_upload(engine));

@@ -110,7 +110,7 @@ tri_status tri__world_open(const tri_segment *segment, int local, const tri_node
         free(world);
         return status;
     }
-    tri__calls_open(&segment->control->line[local].calls, poll_meanwhile, world);
+    world->calls = tri__calls_open(&segment->control->line[local].calls, poll_meanwhile, world);
     tri__control_join(segment->control, local);
     *out = world;
     return TRI_OK;
@@ -128,7 +128,7 @@ tri_status tri__world_leave(tri_world *world) {
     atomic_store(&control->line[world->local].life, TRI_LIFE_LEFT);
     atomic_fetch_add(&control->left, 1);
     tri__control_wake(control, NULL, 0);
-    tri__calls_close(&control->line[world->local].calls);
+    tri__calls_close(world->calls);
     tri__link_close(world); /* before the memory of operations in flight is freed */
     tri_status status = linked ? tri__world_check(world) : TRI_OK;
     tri__watcher_close(world->watcher);

@@ -2,8 +2,8 @@
  * world, and their supervisor hands each the memory of the next one over its own socket.
  *
  * A rank says READY and waits; the supervisor answers WORLD, with the descriptors of the next segment and, if there is
- * one, of an earlier segment with complete kept state (kept.h); or END. Ranks that the next world has no place for get
- * no answer until a later one needs them. */
+ * one, of an earlier segment with complete replicated state (kept.h); or END. Ranks that the next world has no place
+ * for get no answer until a later one needs them. */
 #ifndef TRI_COMM_LINK_REGROUP_H
 #define TRI_COMM_LINK_REGROUP_H
 

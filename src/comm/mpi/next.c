@@ -35,7 +35,7 @@ typedef struct survivor {
     int was, ranks;            /* rank and number of ranks in the last world; was -1: it was a spare */
     int generation;            /* of the last world */
     int64_t committed;
-    tri_segment kept[2];       /* memory of earlier worlds in which ranks kept state, the newest first */
+    tri_segment kept[2];       /* memory of earlier worlds in which ranks replicated state, the newest first */
     tri_failure failure;
     double seconds;            /* for all ranks to leave the old world, or to die */
     int over;                  /* not 0: MPI cannot go on */

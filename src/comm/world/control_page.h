@@ -43,7 +43,7 @@ typedef struct tri_rank_line {
     _Alignas(128) _Atomic uint32_t event;  /* futex: grows to wake this rank */
     _Atomic uint32_t asleep;               /* 1 from before it sleeps on event until another process wakes it */
     tri_call_board calls;                  /* the file calls that its threads are in */
-    _Alignas(128) _Atomic uint64_t kept_at, kept_bytes; /* kept state (kept.h): offset in the segment, size; 0: none */
+    _Alignas(128) _Atomic uint64_t kept_at, kept_bytes; /* replicated state (kept.h): its offset and size; 0: none */
     _Atomic int64_t kept[2]; /* steps of the two copies in it, plus 1; 0: none, or being written */
     _Atomic uint64_t held_at;              /* the first area that it holds for a rank of another machine; 0: none */
 } tri_rank_line;

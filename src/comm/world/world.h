@@ -38,6 +38,7 @@ struct tri_world {
     void *remote_state;
     struct tri_link *link;           /* this rank's use of remote; NULL: none */
     int outlives;            /* 1: after a failure that a rank's death caused, remote is the next world's */
+    struct tri_calls *calls;         /* the board on which this rank announces file calls; NULL: none */
     struct tri_watcher *watcher;     /* thread that watches local peers if no supervisor does; NULL */
     struct tri_helper *helper;       /* thread that does tasks of collectives (comm/shm/helper.h); NULL */
     int threads;                     /* threads that do such tasks in a wait; 0: 1 */

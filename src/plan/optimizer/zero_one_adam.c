@@ -28,7 +28,7 @@ static void emit_variance(tri_updating *up, const tri_run *run) {
 
 static void emit_meet(tri_updating *up, const tri_run *run) {
     const tri_planned *out = &up->pass->out;
-    int anchor = tri__run_part(up, out->anchor[run->unit], out->param_part[run->unit], run);
+    int anchor = tri__run_part(up, out->shown[run->unit], out->param_part[run->unit], run);
     int p = tri__run_weights(up, run), m = tri__run_state(up, M, run), v = tri__run_state(up, V, run);
     TRI_BUILD(&up->build, adamw_meet, tri__run_step(up, run), anchor, p, m, v, up->hyper, out->apply);
 }
@@ -58,3 +58,6 @@ void tri__emit_zero_one_adam(tri_updating *up) {
     if (meets) tri__each_run(up, emit_meet);
     up->build.gates = 0;
 }
+
+const tri_hyper tri__zero_one_hyper[TRI_HYPERS] = {TRI_HYPER_RATE, TRI_HYPER_MOMENTUM, TRI_HYPER_VARIANCE,
+                                                   TRI_HYPER_SHARE};

@@ -210,8 +210,9 @@ static tri_status check_plan(const tri_opened *o, const tri_counts *max) {
     tri_place alone = o->place;
     if (!engine) return tri__fail(TRI_RESOURCE, "out of memory");
     alone.world = NULL;
-    tri_status status = tri__engine_plan(&o->settings, &alone, &o->assets, o->preprocess->vectors, 0, max, max,
-                                         engine);
+    tri_status status = tri__engine_plan(&(tri_engine_spec){.settings = &o->settings, .place = &alone,
+                                                            .assets = &o->assets, .columns = o->preprocess->vectors,
+                                                            .max = max, .max_infer = max}, engine);
     if (status == TRI_OK) status = tri__engine_plan_all(engine, &all);
     if (status == TRI_OK) status = tri__room_check(&o->settings, engine, &all, (int)o->settings.nproc_per_node);
     tri__engine_close(engine);

@@ -186,7 +186,8 @@ tri_status tri__trial_open(const tri_device *device, const tri_trial_case *at, i
     if (!t) return tri__fail(TRI_RESOURCE, "out of memory");
     TRI_TRY(tri__arena_open(&t->arena, TRI_PLAN_ARENA));
     TRI_TRY(tri__arena_guard(plan_trial, &o));
-    TRI_TRY(tri__exec_open(device, t->program, TRI_PROGRAMS, threads, 1, 0, NULL, NULL, &t->exec));
+    TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = device, .program = t->program, .n = TRI_PROGRAMS,
+                                            .threads = threads, .seed = 1}, &t->exec));
     return set_weights(t);
 }
 

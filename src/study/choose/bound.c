@@ -1,8 +1,7 @@
-/* bound.c - what a step takes at least: transfers of data parallelism on top of study/choose/core.c. */
+/* bound.c - what a step takes at least: on top of study/choose/core.c, what the passes say (plan/least.h). */
 #include "study/choose/bound.h"
 
-#include "plan/step_kinds.h"
-#include "settings/forms.h"
+#include "plan/least.h"
 #include "study/choose/core.h"
 #include "study/choose/parallel.h"
 
@@ -23,7 +22,7 @@ struct tri_bounds {
     int n_units, cap_units;
     tri_core_times **cores;
     int n_cores, cap_cores;
-    int *ranks, cap_ranks; /* for find_replicas */
+    int *ranks, cap_ranks; /* scratch, of a transfer */
     const char *refusal;
 };
 
@@ -222,100 +221,37 @@ tri_status tri__bounds_prepare(tri_bounds *b, const tri_layout *const *layouts, 
 
 const char *tri__bounds_refusal(const tri_bounds *b) { return b->refusal; }
 
-/* ---- transfers of data parallelism ---- */
-
-/* The ranks among which rank 0's weights are sharded, and those with the same shard. */
-typedef struct replicas {
-    int *within, n_within, *across, n_across;
-} replicas;
-
-static tri_status find_replicas(tri_bounds *b, const tri_layout *l, replicas *out) {
-    tri_mesh mesh;
-    int all = tri__layout_replicas(l), size = l->shard == TRI_SHARD_HYBRID ? l->shard_size : all;
-    if (2 * all > b->cap_ranks) {
-        b->cap_ranks = 4 * all;
-        b->ranks = tri__arena_alloc(b->arena, (size_t)b->cap_ranks * sizeof *b->ranks);
-    }
-    TRI_TRY(tri__mesh_make(&mesh, tri__layout_world(l),
-                           (tri_mesh_sizes){.pp = l->pp, .tp = l->tp, .cp = l->cp, .dp = l->dp}));
-    TRI_TRY(tri__mesh_set_order(&mesh, tri__layout_order(l->order), b->chooser->hardware.ranks_per_node));
-    int n = tri__mesh_group(&mesh, 0, TRI_AXIS_SET(TRI_AXIS_DP), b->ranks);
-    *out = (replicas){.within = b->ranks, .n_within = size, .across = b->ranks + n, .n_across = n / size};
-    for (int i = 0; i < out->n_across; i++) out->across[i] = b->ranks[i * size];
-    return TRI_OK;
-}
+/* ---- what the passes say ---- */
 
 /* Seconds of bytes that may be sent in pieces of any size: measured rates may be best for some. */
-static double moves(const tri_bounds *b, tri_collective_kind kind, const int *ranks, int n, double bytes) {
+static double seconds_of(tri_bounds *b, const tri_mesh *mesh, const tri_least_move *move) {
     enum { LEAST = 1 << 16 }; /* bytes of a piece */
-    double least = INFINITY, piece = bytes;
+    int n = tri__transfer_size(mesh, &move->group);
+    double least = INFINITY, bytes = move->elements * move->each, piece = bytes;
+    if (n > b->cap_ranks) b->ranks = tri__arena_alloc(b->arena, (size_t)(b->cap_ranks = 2 * n) * sizeof *b->ranks);
+    if (n > 1) tri__transfer_members(mesh, 0, &move->group, b->ranks);
     for (double pieces = 1; piece > 0 && n > 1; pieces *= 2, piece = bytes / pieces) {
-        least = fmin(least, pieces * tri__transfer_seconds(&b->chooser->hardware, kind, ranks, n, piece));
+        least = fmin(least, pieces * tri__transfer_seconds(&b->chooser->hardware, move->kind, b->ranks, n, piece));
         if (piece < LEAST) break;
     }
-    return isinf(least) ? 0 : least;
+    return isinf(least) ? 0 : move->times * least;
 }
 
-/* Seconds of a pipeline rank's transfers with the other replicas: after its first gradients are ready, at any time, and
- * after the update. */
-typedef struct dp_times {
-    double last, any, after;
-} dp_times;
-
-/* Gradients in a code go to their owners, and where all replicas need the sums these go back in the code. Scales, what
- * stays in full and what machines exchange within are left out. */
-static dp_times coded_times(const tri_bounds *b, const tri_layout *l, const replicas *r, double elements,
-                            double weights) {
-    static const double bits[] = {32, 16, 8, 4, 8}; /* of --compress-gradients' choices */
-    const tri_settings *s = &b->chooser->settings;
-    double coded = s->compress_scope == TRI_SCOPE_NODE ? 0 : elements * bits[s->compress_gradients] / 8;
-    double there = moves(b, TRI_ALL_TO_ALL, r->within, r->n_within, coded),
-           back = moves(b, TRI_ALL_GATHER, r->within, r->n_within, coded),
-           gather = moves(b, TRI_ALL_GATHER, r->within, r->n_within, weights);
-    switch (l->shard) {
-    case TRI_SHARD_NONE: return (dp_times){.last = there + back};
-    case TRI_SHARD_ZERO1: return (dp_times){.last = there, .after = gather};
-    case TRI_SHARD_ZERO2: return (dp_times){.any = l->n_mb * there, .after = gather};
-    default: return (dp_times){0};
-    }
-}
-
-static dp_times dp_times_of(const tri_bounds *b, const tri_layout *l, const replicas *r, const tri_core_rank *rank) {
-    const tri_settings *s = &b->chooser->settings;
-    double half = l->precision == TRI_PRECISION_FP32 ? 4 : 2, kept = s->reduce_dtype == TRI_PRECISION_FP32 ? 4 : 2;
-    double gradients = rank->elements * kept, weights = rank->elements * half;
-    double again = 2.0 * l->n_mb * (rank->elements - rank->kept) * half; /* gathers of both passes of a microbatch */
-    if (s->compress_weights || s->sync_every > 1 || tri__is_onebit((tri_optimizer_kind)s->optimizer))
-        return (dp_times){0}; /* fewer bytes, or in some steps only: no bound */
-    if (s->compress_gradients) return coded_times(b, l, r, rank->elements, weights);
-    switch (l->shard) {
-    case TRI_SHARD_NONE: return (dp_times){.last = moves(b, TRI_ALL_REDUCE, r->within, r->n_within, gradients)};
-    case TRI_SHARD_ZERO1:
-        return (dp_times){.last = moves(b, TRI_REDUCE_SCATTER, r->within, r->n_within, gradients),
-                          .after = moves(b, TRI_ALL_GATHER, r->within, r->n_within, weights)};
-    case TRI_SHARD_ZERO2:
-        return (dp_times){.any = l->n_mb * moves(b, TRI_REDUCE_SCATTER, r->within, r->n_within, gradients),
-                          .after = moves(b, TRI_ALL_GATHER, r->within, r->n_within, weights)};
-    default:
-        return (dp_times){.any = l->n_mb * moves(b, TRI_REDUCE_SCATTER, r->within, r->n_within, gradients) +
-                                 moves(b, TRI_ALL_GATHER, r->within, r->n_within, again > weights ? again : weights),
-                          .last = moves(b, TRI_ALL_REDUCE, r->across, r->n_across, gradients / r->n_within)};
-    }
-}
-
-static double close_seconds(const tri_bounds *b, const tri_layout *l, const tri_core_times *core,
-                            const replicas *r) {
+static double close_seconds(tri_bounds *b, const tri_layout *l, const tri_plan_in *in, const tri_core_times *core) {
     double most = 0, all = 0;
     for (int i = 0; i < l->pp; i++) {
         const tri_core_rank *rank = &core->rank[i];
-        dp_times t = dp_times_of(b, l, r, rank);
-        int shards = l->shard == TRI_SHARD_NONE ? 1 : r->n_within;
-        double update = rank->update / shards, end;
+        tri_least least;
+        double moved[TRI_LEAST_WHENS] = {0}, end;
+        tri__plan_least(in, rank->elements, rank->kept, &least);
+        for (int k = 0; k < least.n; k++) moved[least.move[k].when] += seconds_of(b, &in->mesh, &least.move[k]);
+        double update = rank->update / least.among[TRI_MEM_STATE], last = moved[TRI_LEAST_LAST],
+               any = moved[TRI_LEAST_ANY], after = moved[TRI_LEAST_AFTER];
         if (b->chooser->hardware.overlap) {
-            end = fmax(rank->finish, fmax(rank->ready + t.last, t.any + t.last)) + update + t.after;
+            end = fmax(rank->finish, fmax(rank->ready + last, any + last)) + update + after;
         } else {
             end = rank->finish + update;
-            all += rank->busy + update + t.last + t.any + t.after;
+            all += rank->busy + update + last + any + after;
         }
         most = fmax(most, end);
     }
@@ -327,29 +263,20 @@ double tri__bounds_seconds(tri_bounds *b, const tri_layout *l, int close) {
     if (units->status != TRI_OK) return INFINITY;
     if (!close) return safe(b, l) * l->n_mb * units->total / l->pp;
     const tri_core_times *core = core_of(b, l);
-    replicas r;
+    tri_layout_settings settings;
+    tri_plan_in in;
     if (core->status != TRI_OK) return INFINITY;
-    return find_replicas(b, l, &r) == TRI_OK ? close_seconds(b, l, core, &r) : 0;
+    return tri__layout_asks(b->chooser, l, b->global, &settings, &in) == TRI_OK ? close_seconds(b, l, &in, core) : 0;
 }
 
 int64_t tri__bounds_bytes(const tri_bounds *b, const tri_layout *l) {
-    const tri_unit_times *units = units_of(b, l);
-    const tri_settings *s = &b->chooser->settings;
-    double half = l->precision == TRI_PRECISION_FP32 ? 4 : 2, kept = s->reduce_dtype == TRI_PRECISION_FP32 ? 4 : 2;
-    double shards = l->shard == TRI_SHARD_HYBRID ? l->shard_size : tri__layout_replicas(l);
-    const tri_network *model = &b->chooser->model;
-    double trained = (double)tri__model_trained(model) / (double)model->n_elements;
-    tri_average_form average;
-    (void)tri__average_parse(s->average_weights, &average); /* checked when it was given */
-    double state = (tri__optimizer_bytes((tri_optimizer_kind)s->optimizer) +
-                    (average.epochs || average.decay > 0 ? 4 : 0)) * trained;
-    double of[TRI_OFFLOADS] = {half < 4 ? 4 + state : state, kept * trained, half,
-                               0}; /* state (and masters), gradients, weights */
-    if (l->shard >= TRI_SHARD_ZERO1) of[0] /= shards;
-    if (l->shard >= TRI_SHARD_ZERO2) of[1] /= shards;
-    if (l->shard >= TRI_SHARD_ZERO3) of[2] /= shards;
-    double each = 0, elements = (double)model->n_elements / ((double)l->pp * l->tp);
-    for (int i = 0; i < TRI_OFFLOADS; i++) each += l->offload >> i & 1 ? 0 : of[i];
-    double activations = l->offload & TRI_OFFLOAD_ACTIVATIONS ? 0 : (double)units->activations / l->pp;
+    tri_layout_settings settings;
+    tri_plan_in in;
+    tri_least least;
+    if (tri__layout_asks(b->chooser, l, b->global, &settings, &in) != TRI_OK) return 0;
+    tri__plan_least(&in, 0, 0, &least);
+    double each = 0, elements = (double)in.model->n_elements / ((double)l->pp * l->tp);
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) each += least.bytes[mem] / least.among[mem];
+    double activations = in.offload >> TRI_MEM_ACT & 1 ? 0 : (double)units_of(b, l)->activations / l->pp;
     return (int64_t)(safe(b, l) * (each * elements + 0.9 * activations));
 }

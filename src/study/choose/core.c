@@ -2,27 +2,34 @@
 #include "study/choose/core.h"
 
 #include "engine/staging.h"
+#include "plan/least.h"
 
 #include <math.h>
 #include <string.h>
 
-tri_status tri__layout_input(const tri_chooser *c, const tri_layout *l, int64_t global, const tri_counts *max,
-                             tri_arena *arena, tri_layout_settings *settings, tri_plan_in *out) {
+tri_status tri__layout_asks(const tri_chooser *c, const tri_layout *l, int64_t global, tri_layout_settings *settings,
+                            tri_plan_in *out) {
     tri_place place;
     tri__layout_settings(l, &c->settings, global, settings);
     settings->settings.world_size = tri__layout_world(l);
     TRI_TRY(tri__place_make(&settings->settings, NULL, tri__layout_world(l), 0, &place));
     place.steps = tri__rows_steps(&c->rows, &settings->settings, global);
     *out = tri__plan_input(&settings->settings, &place, &c->model, &c->target, 1);
+    return TRI_OK;
+}
+
+tri_status tri__layout_input(const tri_chooser *c, const tri_layout *l, int64_t global, const tri_counts *max,
+                             tri_arena *arena, tri_layout_settings *settings, tri_plan_in *out) {
+    TRI_TRY(tri__layout_asks(c, l, global, settings, out));
     out->max = out->max_infer = *max;
     return tri__staging_resolve(&settings->settings, arena, NULL, out, &(tri_context_form){0});
 }
 
 /* ---- units ---- */
 
-/* As `lanes` of the passes decides. */
 static int has_lanes(const tri_chooser *c, const tri_layout *l) {
-    return l->pp == 1 && c->target.lanes > 1 && c->model.n_encoders > 1 && l->recompute != TRI_RECOMPUTE_FULL;
+    return tri__plan_lanes(&(tri_plan_in){.model = &c->model, .target = &c->target, .mesh.pp = l->pp,
+                                          .recompute = (tri_recompute)l->recompute});
 }
 
 /* Members of a tp group on one machine; all of them where that does not matter. */
@@ -343,25 +350,6 @@ static void run_order(tri_arena *arena, const core_job *job, const tri_plan_in *
     } while (moved);
 }
 
-/* The weights of a place of the pipeline. A turn from one pass to the other keeps prefetch + 1 blocks, none larger than
- * the largest. */
-static void weigh_rank(const core_job *job, const tri_stages *stages, int place, tri_core_rank *rank) {
-    const tri_network *model = &job->chooser->model;
-    const tri_settings *s = &job->chooser->settings;
-    double all = 0, largest = 0;
-    for (int u = 0; u < model->n_units; u++) {
-        double count = (double)model->unit[u].count;
-        if (model->unit[u].frozen) continue;
-        all += count;
-        if (stages->pipeline.rank[stages->of_unit[u]] != place) continue;
-        rank->elements += count, largest = fmax(largest, count);
-    }
-    int gathers_once = s->reshard_after_forward == TRI_ASKED_NO || s->wrap != TRI_WRAP_LAYER;
-    rank->kept = gathers_once ? rank->elements : fmin(rank->elements, largest * (double)(s->prefetch + 1));
-    rank->update = job->units->update * rank->elements / all;
-    rank->elements /= job->layout->tp, rank->kept /= job->layout->tp;
-}
-
 static tri_status time_core(tri_arena *arena, void *data) {
     const core_job *job = data;
     const tri_layout *l = job->layout;
@@ -372,8 +360,10 @@ static tri_status time_core(tri_arena *arena, void *data) {
     if (l->pp > 1) TRI_TRY(tri__stages_plan(arena, &in, &stages));
     else tri__stages_one(arena, &in, &stages);
     for (int place = 0; place < l->pp; place++) {
-        job->out->rank[place] = (tri_core_rank){.ready = INFINITY};
-        weigh_rank(job, &stages, place, &job->out->rank[place]);
+        tri_core_rank *rank = &job->out->rank[place];
+        *rank = (tri_core_rank){.ready = INFINITY};
+        tri__place_weighs(&in, &stages, place, &rank->elements, &rank->kept);
+        rank->update = job->units->update * (rank->elements * l->tp) / (double)tri__model_trained(in.model);
     }
     run_order(arena, job, &in, &stages);
     return TRI_OK;

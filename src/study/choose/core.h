@@ -64,6 +64,10 @@ void tri__unit_times(const tri_chooser *chooser, const tri_layout *layout, const
                      tri_unit_times **out);
 tri_status tri__core_times(const tri_chooser *chooser, const tri_layout *layout, const tri_layout_rows *rows,
                            const tri_unit_times *units, tri_core_times *out);
+/* The input of a layout's plan without rows and stages: what bounds need. Borrows from *settings, which the caller
+ * keeps. */
+tri_status tri__layout_asks(const tri_chooser *chooser, const tri_layout *layout, int64_t global_batch,
+                            tri_layout_settings *settings, tri_plan_in *out);
 /* The input of a layout's plan: rows as counted. Borrows from *settings, which the caller keeps. */
 tri_status tri__layout_input(const tri_chooser *chooser, const tri_layout *layout, int64_t global_batch,
                              const tri_counts *max, tri_arena *arena, tri_layout_settings *settings, tri_plan_in *out);

@@ -1,4 +1,4 @@
-/* held_peer.c - copies of kept state on another machine. */
+/* held_peer.c - copies of replicated state on another machine. */
 #include "train/state/held_peer.h"
 
 #include "comm/world/kept.h"
@@ -15,15 +15,15 @@ typedef struct state_text {
 } state_text;
 
 /* A rank of the machine before whose area this rank holds. */
-typedef struct ward {
+typedef struct held_peer {
     int rank;
     int64_t bytes;
     tri_held *held;
     tri_memory_extent extent;
     state_text *state;       /* of rank 0; NULL: of another */
-} ward;
+} held_peer;
 
-struct tri_partner {
+struct tri_held_peers {
     tri_world *world;
     tri_group *group;        /* of all ranks, for this alone */
     const char *area;        /* this rank's */
@@ -31,12 +31,14 @@ struct tri_partner {
     int64_t bytes;
     int to;                  /* the rank that holds it */
     state_text *state;       /* on rank 0; NULL on others */
-    ward *ward;              /* [n] */
+    held_peer *peer;         /* [n] */
     int n;
-    tri_request *request;    /* [REQUESTS (n + 1)] in flight: of each ward, and of this rank's own */
+    tri_request *request;    /* [REQUESTS (n + 1)] in flight: of each held peer, and of this rank's own */
     int n_requests;
     int64_t step;            /* that they are of */
 };
+
+static tri_status no_memory(void) { return tri__fail(TRI_RESOURCE, "out of memory for replicated state"); }
 
 /* ---- who holds whose ---- */
 
@@ -57,7 +59,7 @@ static int holder(const tri_world *world, int r) {
 
 /* ---- transfers ---- */
 
-static tri_status post(tri_partner *p, tri_collective_kind kind, void *data, int64_t bytes, int peer) {
+static tri_status post(tri_held_peers *p, tri_collective_kind kind, void *data, int64_t bytes, int peer) {
     const tri_collective what = {.kind = kind,
                                  .dtype = TRI_U8,
                                  .root = peer,
@@ -69,7 +71,7 @@ static tri_status post(tri_partner *p, tri_collective_kind kind, void *data, int
     return TRI_OK;
 }
 
-static tri_status wait_all(tri_partner *p) {
+static tri_status wait_all(tri_held_peers *p) {
     tri_status status = TRI_OK;
     for (int i = 0; i < p->n_requests; i++) {
         tri_status one = tri_wait(p->world, p->request[i]);
@@ -81,17 +83,17 @@ static tri_status wait_all(tri_partner *p) {
 
 /* ---- opening ---- */
 
-static tri_status find_wards(tri_partner *p) {
+static tri_status find_peers(tri_held_peers *p) {
     tri_world *world = p->world;
     unsigned ranks = (unsigned)world->size;
     for (int r = 0; r < world->size; r++) p->n += holder(world, r) == world->rank;
-    p->ward = calloc(ranks, sizeof *p->ward);
+    p->peer = calloc(ranks, sizeof *p->peer);
     p->request = calloc(ranks + 1, REQUESTS * sizeof *p->request);
     int *all = calloc(ranks, sizeof *all);
-    tri_status status = p->ward && p->request && all ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for kept state");
+    tri_status status = p->peer && p->request && all ? TRI_OK : no_memory();
     for (int r = 0, i = 0; r < world->size && status == TRI_OK; r++) {
         all[r] = r;
-        if (holder(world, r) == world->rank) p->ward[i++].rank = r;
+        if (holder(world, r) == world->rank) p->peer[i++].rank = r;
     }
     if (status == TRI_OK) status = tri_group_make(world, world->size, all, &p->group);
     free(all);
@@ -99,51 +101,51 @@ static tri_status find_wards(tri_partner *p) {
 }
 
 /* Sizes, then the beginnings of areas. */
-static tri_status exchange(tri_partner *p) {
+static tri_status exchange(tri_held_peers *p) {
     TRI_TRY(post(p, TRI_SEND, &p->bytes, sizeof p->bytes, p->to));
-    for (int i = 0; i < p->n; i++) TRI_TRY(post(p, TRI_RECV, &p->ward[i].bytes, sizeof p->bytes, p->ward[i].rank));
+    for (int i = 0; i < p->n; i++) TRI_TRY(post(p, TRI_RECV, &p->peer[i].bytes, sizeof p->bytes, p->peer[i].rank));
     TRI_TRY(wait_all(p));
     for (int i = 0; i < p->n; i++)
-        TRI_TRY(tri__kept_hold(p->world, p->ward[i].rank, (size_t)p->ward[i].bytes, &p->ward[i].held));
+        TRI_TRY(tri__kept_hold(p->world, p->peer[i].rank, (size_t)p->peer[i].bytes, &p->peer[i].held));
     TRI_TRY(post(p, TRI_SEND, &p->extent, sizeof p->extent, p->to));
     TRI_TRY(post(p, TRI_SEND, (void *)p->area, (int64_t)p->extent.begin, p->to));
     for (int i = 0; i < p->n; i++)
-        TRI_TRY(post(p, TRI_RECV, &p->ward[i].extent, sizeof p->extent, p->ward[i].rank));
+        TRI_TRY(post(p, TRI_RECV, &p->peer[i].extent, sizeof p->extent, p->peer[i].rank));
     for (int i = 0; i < p->n; i++) { /* the extent comes first */
         TRI_TRY(tri_wait(p->world, p->request[2 + i]));
-        ward *w = &p->ward[i];
+        held_peer *w = &p->peer[i];
         TRI_TRY(tri_recv(p->group, tri__held_area(w->held), (int64_t)w->extent.begin, TRI_U8, w->rank, 0));
     }
     p->n_requests = 2;
     return wait_all(p);
 }
 
-static tri_status make_texts(tri_partner *p) {
+static tri_status make_texts(tri_held_peers *p) {
     int failed = 0;
     if (p->world->rank == 0) failed |= !(p->state = malloc(sizeof *p->state));
     for (int i = 0; i < p->n; i++)
-        if (p->ward[i].rank == 0) failed |= !(p->ward[i].state = malloc(sizeof *p->state));
-    return failed ? tri__fail(TRI_RESOURCE, "out of memory for kept state") : TRI_OK;
+        if (p->peer[i].rank == 0) failed |= !(p->peer[i].state = malloc(sizeof *p->state));
+    return failed ? no_memory() : TRI_OK;
 }
 
-tri_status tri__partner_open(tri_world *world, const void *area, size_t bytes, tri_partner **out) {
-    tri_partner *p = *out = calloc(1, sizeof *p);
-    if (!p) return tri__fail(TRI_RESOURCE, "out of memory for kept state");
+tri_status tri__held_peers_open(tri_world *world, const void *area, size_t bytes, tri_held_peers **out) {
+    tri_held_peers *p = *out = calloc(1, sizeof *p);
+    if (!p) return no_memory();
     p->world = world, p->area = area, p->bytes = (int64_t)bytes, p->to = holder(world, world->rank);
     tri_status status = tri__memory_extent(&(tri_memory_area){.base = area, .bytes = bytes}, &p->extent);
-    if (status == TRI_OK) status = find_wards(p);
+    if (status == TRI_OK) status = find_peers(p);
     if (status == TRI_OK) status = make_texts(p);
     if (status == TRI_OK) status = exchange(p);
     if (status == TRI_OK) return TRI_OK;
-    tri__partner_close(p);
+    tri__held_peers_close(p);
     *out = NULL;
     return status;
 }
 
-void tri__partner_close(tri_partner *p) {
+void tri__held_peers_close(tri_held_peers *p) {
     if (!p) return;
-    for (int i = 0; i < p->n && p->ward; i++) free(p->ward[i].state);
-    free(p->ward);
+    for (int i = 0; i < p->n && p->peer; i++) free(p->peer[i].state);
+    free(p->peer);
     free(p->request);
     free(p->state);
     free(p);
@@ -151,11 +153,11 @@ void tri__partner_close(tri_partner *p) {
 
 /* ---- every step ---- */
 
-tri_status tri__partner_begin(tri_partner *p, int64_t step) {
+tri_status tri__held_peers_begin(tri_held_peers *p, int64_t step) {
     int copy = (int)(step & 1);
     p->step = step;
     for (int i = 0; i < p->n; i++) {
-        ward *w = &p->ward[i];
+        held_peer *w = &p->peer[i];
         tri__held_begin(w->held, step);
         TRI_TRY(post(p, TRI_RECV, (char *)tri__held_area(w->held) + w->extent.data_at[copy], (int64_t)w->extent.data,
                      w->rank));
@@ -170,11 +172,11 @@ tri_status tri__partner_begin(tri_partner *p, int64_t step) {
     return post(p, TRI_SEND, p->state, sizeof *p->state, p->to);
 }
 
-tri_status tri__partner_finish(tri_partner *p) {
+tri_status tri__held_peers_finish(tri_held_peers *p) {
     if (!p->n_requests) return TRI_OK;
     TRI_TRY(wait_all(p));
     for (int i = 0; i < p->n; i++) {
-        ward *w = &p->ward[i];
+        held_peer *w = &p->peer[i];
         if (w->state && (w->state->bytes < 0 || w->state->bytes > TRI_MEMORY_STATE))
             return tri__fail(TRI_DISAGREE, "rank %d sent a state of %lld bytes", w->rank, (long long)w->state->bytes);
         if (w->state)

@@ -40,8 +40,8 @@ static held hash_computing(const tri_engine *engine, int experts) {
     tri_coords at = tri__mesh_coords(&engine->place.mesh, engine->place.rank);
     int place = experts ? tri__mesh_expert(&engine->place.mesh, engine->place.rank) : 0;
     held h = {.what = (uint64_t)(at.tp + place * engine->place.mesh.tp)};
-    if (p->anchor) return h; /* they are a copy's own; what copies share are the anchors, in fp32 */
-    for (int unit = 0; (p->master || p->average) && unit < model->n_units; unit++) {
+    if (p->copies) return h; /* they are a copy's own; what copies share are the anchors, in fp32 */
+    for (int unit = 0; (p->master || p->shown) && unit < model->n_units; unit++) {
         if ((model->unit[unit].experts > 0) != experts) continue;
         tri_range part = p->param_part[unit];
         const void *weights = tri__exec_slot(engine->exec, engine->train, p->param[unit]); /* [part] */

@@ -7,7 +7,7 @@
  *
  * A GPU copies while it computes the next step: the copy begins after the update, and is complete before this rank
  * joins the next step's control, and before a validation, a checkpoint or the end, which follow from the step. So is a
- * copy on another machine (partner.h). */
+ * copy on another machine (held_peer.h). */
 #include "checkpoint/memory.h"
 #include "comm/world/kept.h"
 #include "train/state/collect.h"
@@ -63,7 +63,7 @@ tri_status tri__session_keep_open(tri_session *s) {
     TRI_TRY(tri__memory_format(s->kept, bytes, world->rank, &pieces));
     TRI_TRY(open_copies(s, &pieces, bytes));
     tri__kept_place(world, s->kept, bytes);
-    return world->nodes.n > 1 ? tri__partner_open(world, s->kept, bytes, &s->partner) : TRI_OK;
+    return world->nodes.n > 1 ? tri__held_peers_open(world, s->kept, bytes, &s->held_peers) : TRI_OK;
 }
 
 /* done: whether the step's end is done. */
@@ -88,7 +88,7 @@ static tri_status copied(tri_session *s) {
     s->keeping = 0;
     TRI_TRY(tri__exec_keep_finish(s->engine.exec));
     tri__kept_end(s->place.world, step);
-    return s->partner ? tri__partner_begin(s->partner, step) : TRI_OK;
+    return s->held_peers ? tri__held_peers_begin(s->held_peers, step) : TRI_OK;
 }
 
 static tri_status keep(tri_session *s, int done) {
@@ -111,7 +111,7 @@ tri_status tri__session_keep(tri_session *s) { return s->kept ? keep(s, 0) : TRI
 
 tri_status tri__session_keep_end(tri_session *s) {
     TRI_TRY(copied(s));
-    return s->partner ? tri__partner_finish(s->partner) : TRI_OK;
+    return s->held_peers ? tri__held_peers_finish(s->held_peers) : TRI_OK;
 }
 
 tri_status tri__session_keep_first(tri_session *s) {
@@ -137,7 +137,7 @@ static tri_status take_areas(const tri_segment *before, tri_collected *out) {
     *out = (tri_collected){.step = before->base ? tri__kept_step(before) : -1, .n = before->n};
     if (out->step < 0) return TRI_OK;
     out->areas = calloc((size_t)before->n, sizeof *out->areas);
-    if (!out->areas) return tri__fail(TRI_RESOURCE, "out of memory for kept state");
+    if (!out->areas) return tri__fail(TRI_RESOURCE, "out of memory for replicated state");
     for (int i = 0; i < before->n; i++) {
         tri_memory_area *area = &out->areas[i];
         area->base = tri__kept_area(before, i, &area->bytes);
@@ -155,7 +155,7 @@ tri_status tri__session_kept(const tri_session *s, tri_checkpoint **out) {
     tri_status status = world->remote ? tri__collect(world, &kept) : take_areas(&world->before[0], &kept);
     tri_json *config = status == TRI_OK && kept.step >= 0 ? tri__session_recorded(s) : NULL;
     if (config) status = tri__memory_open(kept.areas, kept.n, (int)(kept.step & 1), kept.step, config, out);
-    else if (status == TRI_OK && kept.step >= 0) status = tri__fail(TRI_RESOURCE, "out of memory for kept state");
+    else if (status == TRI_OK && kept.step >= 0) status = tri__fail(TRI_RESOURCE, "out of memory for replicated state");
     tri__collected_free(&kept);
     return status;
 }
