@@ -405,7 +405,7 @@ const tri_option tri__run_options[] = {
     ROW(INT, log_every, NOTHING, .value = "1", .min = 1, .max = 1e9, .commands = "train",
         .help = "steps between train events"),
     ROW(TEXTS, log_to, NOTHING, .repeats = 1, .commands = "train",
-        .help = "also write figures as files of another tool: mlflow:FOLDER, wandb:FOLDER (offline); may be repeated"),
+        .help = "refused: metrics.jsonl and TensorBoard's files have all figures, for any tool's own client"),
     ROW(BOOL, no_report, UNRECORDED, .value = "false", .commands = "train",
         .help = "write no report.html at the end of the run"),
     ROW(TEXT, profile, NOTHING, .check = check_profile, .commands = "train",
