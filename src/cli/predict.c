@@ -37,29 +37,31 @@ static int ends(const char *path, const char *ending) {
     return length >= n && strcasecmp(path + length - n, ending) == 0;
 }
 
-/* Chooses the format from the file name. Unsupported formats are refused, never written as another format. */
+/* Chooses the format from the file name. Other formats are refused, never written as CSV. */
 static tri_status choose_form(const char *path, int json, form *out) {
     static const struct {
         const char *ending;
         form form;
     } written[] = {{".csv", CSV}, {".tsv", TSV}, {".jsonl", JSON_LINES}, {".ndjson", JSON_LINES}};
-    static const char *const refused[] = {".json", ".parquet", ".xlsx", ".xls", ".ods", ".feather", ".arrow", ".orc",
-                                          ".avro", ".pkl",     ".npy",  ".npz", ".h5",  ".db",      ".html",  ".gz",
-                                          ".zip",  ".bz2",     ".xz",   ".zst"};
+    static const char *const others[] = {".xlsx", ".xls", ".ods", ".orc",  ".avro", ".pkl", ".npy", ".npz",
+                                         ".h5",   ".db",  ".gz",  ".html", ".zip",  ".bz2", ".xz",  ".zst"};
     *out = json ? JSON_LINES : CSV;
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-        if (ends(path, refused[i]))
-            return tri__fail(TRI_USAGE,
-                             "-o %s: %s files are not written; name it .csv, .tsv or, for an object a row, .jsonl",
-                             path, refused[i]);
     for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
         if (!ends(path, written[i].ending)) continue;
         if (json && written[i].form != JSON_LINES)
             return tri__fail(TRI_USAGE, "-o %s and --json: the name says %s; name it .jsonl, or leave out --json", path,
                              written[i].ending);
         *out = written[i].form;
+        return TRI_OK;
     }
-    return TRI_OK;
+    char ending[TRI_ENDING_BYTES];
+    int refused = 0;
+    for (int shared = 0; shared < 2; shared++)
+        for (int i = 0; tri__table_ending(shared, i, ending); i++) refused |= ends(path, ending);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) refused |= ends(path, others[i]);
+    if (!refused) return TRI_OK;
+    return tri__fail(TRI_USAGE, "-o %s: %s files are not written; name it .csv, .tsv or, for an object a row, .jsonl",
+                     path, strrchr(path, '.'));
 }
 
 /* Quoted if it contains a character that would end a field. */
