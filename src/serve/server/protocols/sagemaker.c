@@ -55,3 +55,10 @@ static size_t render(const tri_prediction *told, tri_buffer *out) {
 }
 
 const tri_protocol tri__protocol_sagemaker = {.parse = tri__tei_parse, .render = render, .by_accept = 1};
+
+static void invocations(void *context, tri_exchange *exchange) {
+    tri__predict(context, exchange, tri__exchange_query(exchange, "model"), &tri__protocol_sagemaker);
+}
+
+const tri_http_route tri__routes_sagemaker[] = {
+    {"POST", "/invocations", invocations, 0, 0}, {"GET", "/ping", tri__handle_ready, 1, 1}, {0}};
