@@ -41,6 +41,10 @@ typedef struct tri_table tri_table;
  * lines: columns are the union of the objects' keys, in order of first appearance; null and absent values are empty
  * fields; numbers and booleans keep their text; rows with nested values are bad. */
 tri_status tri__table_open(const char *path, const tri_table_options *options, tri_table **out);
+/* A table in memory as one in a file of this name. The bytes must stay until the table is closed; of text, if
+ * options.keep is at least `size`, until this returns. */
+tri_status tri__table_open_bytes(const char *name, const void *bytes, size_t size, const tri_table_options *options,
+                                 tri_table **out);
 /* The endings that names of tables have, one by one from number 0: ".csv", ".csv.gz". `shared`: those that files of
  * other kinds have too. 0: no more. */
 enum { TRI_ENDING_BYTES = 16, TRI_ENDINGS_BYTES = 128 };

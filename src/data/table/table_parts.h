@@ -221,9 +221,6 @@ struct tri_table {
     tri_table_line line;           /* of the last one described */
 };
 
-/* A table in memory as one in a file of this name, which must stay until the table is closed. For tests. */
-tri_status tri__table_open_bytes(const char *name, const void *bytes, size_t size, const tri_table_options *options,
-                                 tri_table **out);
 /* Rows of so many columns that its budget allows. */
 int64_t tri__table_most(const tri_table *table, int columns);
 /* Where a format's text begins and ends, and whether it is one at all. */

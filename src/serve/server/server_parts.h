@@ -29,8 +29,9 @@ typedef struct tri_row_set {
     tri_row *row;               /* [n] */
     int64_t n;
     tri_column_value *value;    /* of all rows */
-    char *text;                 /* numbers, decoded fields */
-    tri_json *document;         /* strings and names */
+    char *text;                 /* numbers */
+    tri_json *document;         /* strings and names; of CSV: */
+    tri_table *table;
 } tri_row_set;
 void tri__row_set_free(tri_row_set *rows); /* accepts a zeroed one */
 /* A list of objects {column: value}; `where`: how messages name the list. text_column: the column that a bare string is
@@ -38,7 +39,7 @@ void tri__row_set_free(tri_row_set *rows); /* accepts a zeroed one */
 tri_status tri__rows_of_json(const tri_json *list, const char *where, const char *text_column, tri_row_set *out);
 /* An object a line. */
 tri_status tri__rows_of_lines(const char *body, size_t length, tri_row_set *out);
-/* A header of column names, then rows; RFC 4180. */
+/* A header of column names, then rows: as tables in files. */
 tri_status tri__rows_of_csv(const char *body, size_t length, tri_row_set *out);
 
 /* ---- protocols ---- */
