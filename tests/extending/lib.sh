@@ -23,7 +23,7 @@ train() {
 # takes less time than an optimised one of what the additions touch.
 extend() {
     local here=$PWD scratch script touched
-    scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
+    scratch=$(mktemp -d) && trap "rm -rf '$scratch'" EXIT
     cp -a src include tools Makefile "$scratch" && mkdir "$scratch/work"
     cd "$scratch" || exit 1
     for script in "$@"; do
