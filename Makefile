@@ -92,7 +92,14 @@ $(BUILD)/flags: always
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC $<"
-	@$(CC) $(ALL_CFLAGS) -c $< -o $@
+	@$(CC) $(ALL_CFLAGS) $(OWN_FLAGS) -c $< -o $@
+
+# A serving protocol is a file: the list of them is made of the files that there are.
+PROTOCOLS := $(sort $(basename $(notdir $(wildcard src/serve/server/protocols/*.c))))
+$(BUILD)/protocols: always
+	$(call words_in_file,$(PROTOCOLS))
+$(BUILD)/src/serve/server/routes.o: OWN_FLAGS = '-DTRI_PROTOCOLS(X)=${PROTOCOLS:%=X(%)}'
+$(BUILD)/src/serve/server/routes.o: $(BUILD)/protocols
 
 # Pages that are served stand in objects as they are (.incbin).
 $(BUILD)/src/web/pages.o: $(wildcard src/web/*.html src/web/*.css src/web/*.js src/web/*.json)

@@ -11,7 +11,7 @@
    file is byte-identical to the reference writer's, and weights that transformers saved are read back unchanged.
 4. Encoders of every family, in models of odd sizes and in folders that transformers saved (parity_encoders.py).
 5. Quantised folders against a numpy model of the same integers (parity_quantized.py).
-6. Logs, opened by TensorBoard, MLflow and W&B (parity_logs.py).
+6. Logs, opened by TensorBoard (parity_logs.py).
 7. The server, asked by huggingface_hub and tritonclient (parity_clients.py).
 Before them, tokenizers: every id of parity_tokenizer.py's texts, and the random folders of parity_folders.py; and
 hostile safetensors files: the verdicts of parity_safetensors.py.

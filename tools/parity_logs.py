@@ -1,10 +1,10 @@
-"""Opens a run's logs with the tools that they are for: TensorBoard, MLflow, W&B.
+"""Opens a run's logs with TensorBoard.
 
     .venv/bin/python tools/parity_logs.py [BUILD]
 
-Trains a small model on ranks of made-up rows, stops it at a step, goes on to the end, and expects from each tool's own
-reader the figures of metrics.jsonl: TensorBoard's event files, its precision-recall, text and hyperparameter plug-ins;
-MLflow's file store; W&B's reader of offline runs (`wandb leet inspect`). Part of `make parity`."""
+Trains a small model on ranks of made-up rows, stops it at a step, goes on to the end, and expects from TensorBoard's
+own reader the figures of metrics.jsonl: its event files, its precision-recall, text and hyperparameter plug-ins. Part
+of `make parity`."""
 import csv
 import glob
 import json
@@ -41,8 +41,8 @@ def make_run(build, folder):
     for steps in 30, 60:
         subprocess.run([f"{build}/trident", "train", "--config", f"{folder}/config.json", "--data-path",
                         f"{folder}/data", "--output-dir", f"{folder}/run", "--batch-size", "8", "--epochs", "10",
-                        "--max-steps", str(steps), "--allow-change", "max_steps", "--log-to", f"mlflow:{folder}/mlruns",
-                        "--log-to", f"wandb:{folder}/wandb", "--quiet"], check=True, stdout=subprocess.DEVNULL)
+                        "--max-steps", str(steps), "--allow-change", "max_steps", "--quiet"],
+                       check=True, stdout=subprocess.DEVNULL)
     with open(f"{folder}/run/metrics.jsonl") as lines:
         return [json.loads(line) for line in lines]
 
@@ -111,42 +111,9 @@ def tensorboard(folder, lines):
           f"{len(names)} hyperparameters")
 
 
-def mlflow(folder, lines):
-    os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
-    import mlflow as tool
-    tool.set_tracking_uri(f"file://{folder}/mlruns")
-    runs = tool.search_runs(search_all_experiments=True)
-    assert len(runs) == 1 and runs.status[0] == "FINISHED", runs
-    assert runs["params.fusion_hidden_dim"][0] == "8" and runs["tags.mlflow.runName"][0] == "run"
-    client = tool.tracking.MlflowClient()
-    for name, event, key in (("train/loss", "train", "loss"), ("train/step_ms", "train", "step_ms"),
-                             ("eval/valid_loss", "epoch", "valid_loss")):
-        history = [(point.step, point.value) for point in client.get_metric_history(runs.run_id[0], name)]
-        expect(f"MLflow's {name}", history, figures(lines, event, key))
-    print(f"  MLflow {tool.__version__}: {sum(c.startswith('metrics.') for c in runs.columns)} metrics, "
-          f"{sum(c.startswith('params.') for c in runs.columns)} parameters")
-
-
-def wandb(folder, lines):
-    run, = glob.glob(f"{folder}/wandb/offline-run-*")
-    command = [os.path.join(os.path.dirname(sys.executable), "wandb"), "leet", "inspect", "--json"]
-    records = [json.loads(line) for line in subprocess.run(
-        [*command, run], check=True, capture_output=True, text=True).stdout.splitlines()]
-    assert records[-1]["type"] == "exit" and not records[-1]["exit"].get("exit_code"), records[-1]
-    history = [record["history"]["item"] for record in records if record["type"] == "history"]
-    expect("W&B's train/loss", [(row["_step"], row["train/loss"]) for row in history], figures(lines, "train", "loss"))
-    expect("W&B's eval/accuracy", [(row["_step"], row["eval/accuracy"]) for row in history if "eval/accuracy" in row],
-           figures(lines, "epoch", "accuracy"))
-    state = json.loads(subprocess.run([*command, "--summary", run], check=True, capture_output=True, text=True).stdout)
-    assert "fusion_hidden_dim" in json.dumps(state), state
-    print(f"  W&B: {len(records)} records, {len(history)} rows of history")
-
-
 def compare(build):
     with tempfile.TemporaryDirectory() as folder:
-        lines = make_run(build, folder)
-        for tool in tensorboard, mlflow, wandb:
-            tool(folder, lines)
+        tensorboard(folder, make_run(build, folder))
 
 
 if __name__ == "__main__":

@@ -34,12 +34,13 @@ void tri__buffer_put(tri_buffer *buffer, const char *format, ...) {
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, args);
-    char *at = length < 0 ? NULL : grow(buffer, (size_t)length);
-    if (at) {
+    enum { USUAL = 64 };
+    char *at = grow(buffer, USUAL);
+    size_t room = buffer->room - buffer->size;
+    int length = at ? vsnprintf(at, room, format, args) : -1;
+    if (length >= 0 && (size_t)length >= room && (at = grow(buffer, (size_t)length)))
         vsnprintf(at, (size_t)length + 1, format, again);
-        buffer->size += (size_t)length;
-    }
+    if (at && length > 0) buffer->size += (size_t)length;
     va_end(again);
     va_end(args);
 }
@@ -65,6 +66,20 @@ void tri__buffer_json(tri_buffer *buffer, const char *text, size_t length) {
         else tri__buffer_add(buffer, text + from, at - from);
     }
     tri__buffer_add(buffer, "\"", 1);
+}
+
+void tri__buffer_csv(tri_buffer *buffer, char separator, const char *before, const char *text, size_t length) {
+    const char special[] = {separator, '"', '\r', '\n', 0};
+    int quoted = strpbrk(before, special) != NULL;
+    for (size_t i = 0; i < length && !quoted; i++) quoted = text[i] && strchr(special, text[i]);
+    tri__buffer_put(buffer, "%s%s", quoted ? "\"" : "", before);
+    for (size_t at = 0, n; at < length; at += n) {
+        const char *quote = quoted ? memchr(text + at, '"', length - at) : NULL;
+        n = quote ? (size_t)(quote - text) + 1 - at : length - at;
+        tri__buffer_add(buffer, text + at, n);
+        if (quote) tri__buffer_add(buffer, "\"", 1);
+    }
+    if (quoted) tri__buffer_add(buffer, "\"", 1);
 }
 
 char *tri__buffer_take(tri_buffer *buffer, size_t *size) {

@@ -2,6 +2,7 @@
  * incomplete. */
 #include "base/json.h"
 
+#include "base/buffer.h"
 #include "base/text.h"
 
 #include <locale.h>
@@ -10,27 +11,11 @@
 #include <string.h>
 
 typedef struct writer {
-    char *text;
-    size_t n, room;
+    tri_buffer out;
     unsigned flags;
-    int failed;
 } writer;
 
-static void put(writer *w, const char *bytes, size_t n) {
-    if (w->failed) return;
-    if (w->room - w->n <= n) { /* plus one for the 0 byte */
-        size_t room = 2 * w->room > w->n + n ? 2 * w->room : w->n + n + 64;
-        char *larger = realloc(w->text, room);
-        if (!larger) {
-            w->failed = 1;
-            return;
-        }
-        w->text = larger, w->room = room;
-    }
-    memcpy(w->text + w->n, bytes, n);
-    w->n += n;
-    w->text[w->n] = 0;
-}
+static void put(writer *w, const char *bytes, size_t n) { tri__buffer_add(&w->out, bytes, n); }
 
 static void put_text(writer *w, const char *text) { put(w, text, strlen(text)); }
 
@@ -111,7 +96,7 @@ static void put_object(writer *w, const tri_json *object, int depth) {
     size_t n = tri__json_object_size(object);
     const char **key = calloc(n + 1, sizeof *key);
     if (!key) {
-        w->failed = 1;
+        w->out.failed = 1;
         return;
     }
     for (size_t i = 0; i < n; i++) key[i] = tri__json_object_key(object, i);
@@ -147,11 +132,10 @@ static void put_value(writer *w, const tri_json *value, int depth) {
 }
 
 char *tri__json_text(const tri_json *value, unsigned flags) {
-    writer w = {.flags = flags, .failed = !tri__json_is_whole(value)};
-    if (!w.failed) put_value(&w, value, 0);
-    if (!w.failed) return w.text;
-    free(w.text);
-    return NULL;
+    writer w = {.flags = flags, .out.failed = !tri__json_is_whole(value)};
+    size_t size;
+    if (!w.out.failed) put_value(&w, value, 0);
+    return tri__buffer_take(&w.out, &size);
 }
 
 char *tri__json_line(const tri_json *value) {

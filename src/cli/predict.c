@@ -5,6 +5,7 @@
 #include "cli/signals.h"
 #include "cli/sinks.h"
 
+#include "base/buffer.h"
 #include "base/file.h"
 #include "report/text/json_numbers.h"
 #include "report/sinks/sinks.h"
@@ -25,6 +26,7 @@ typedef enum form { CSV, TSV, JSON_LINES } form;
 /* The output and its format. */
 typedef struct writer {
     FILE *out;
+    tri_buffer *line; /* of CSV, not yet written */
     form form;
     int numbered;     /* write row numbers */
     int top;          /* classes written per row; 0: all, in class order */
@@ -37,47 +39,50 @@ static int ends(const char *path, const char *ending) {
     return length >= n && strcasecmp(path + length - n, ending) == 0;
 }
 
-/* Chooses the format from the file name. Unsupported formats are refused, never written as another format. */
+/* Chooses the format from the file name. Other formats are refused, never written as CSV. */
 static tri_status choose_form(const char *path, int json, form *out) {
     static const struct {
         const char *ending;
         form form;
     } written[] = {{".csv", CSV}, {".tsv", TSV}, {".jsonl", JSON_LINES}, {".ndjson", JSON_LINES}};
-    static const char *const refused[] = {".json", ".parquet", ".xlsx", ".xls", ".ods", ".feather", ".arrow", ".orc",
-                                          ".avro", ".pkl",     ".npy",  ".npz", ".h5",  ".db",      ".html",  ".gz",
-                                          ".zip",  ".bz2",     ".xz",   ".zst"};
+    static const char *const others[] = {".xlsx", ".xls", ".ods", ".orc",  ".avro", ".pkl", ".npy", ".npz",
+                                         ".h5",   ".db",  ".gz",  ".html", ".zip",  ".bz2", ".xz",  ".zst"};
     *out = json ? JSON_LINES : CSV;
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-        if (ends(path, refused[i]))
-            return tri__fail(TRI_USAGE,
-                             "-o %s: %s files are not written; name it .csv, .tsv or, for an object a row, .jsonl",
-                             path, refused[i]);
     for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
         if (!ends(path, written[i].ending)) continue;
         if (json && written[i].form != JSON_LINES)
             return tri__fail(TRI_USAGE, "-o %s and --json: the name says %s; name it .jsonl, or leave out --json", path,
                              written[i].ending);
         *out = written[i].form;
+        return TRI_OK;
     }
-    return TRI_OK;
+    char ending[TRI_ENDING_BYTES];
+    int refused = 0;
+    for (int shared = 0; shared < 2; shared++)
+        for (int i = 0; tri__table_ending(shared, i, ending); i++) refused |= ends(path, ending);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) refused |= ends(path, others[i]);
+    if (!refused) return TRI_OK;
+    return tri__fail(TRI_USAGE, "-o %s: %s files are not written; name it .csv, .tsv or, for an object a row, .jsonl",
+                     path, strrchr(path, '.'));
 }
 
-/* Quoted if it contains a character that would end a field. */
+static char separator(const writer *w) { return w->form == TSV ? '\t' : ','; }
+
 static void put_field(const writer *w, const char *text, size_t length) {
-    int quoted = 0;
-    for (size_t i = 0; i < length && !quoted; i++)
-        quoted = text[i] == '"' || text[i] == '\r' || text[i] == '\n' || text[i] == (w->form == TSV ? '\t' : ',');
-    if (quoted) fputc('"', w->out);
-    for (size_t i = 0; i < length; i++) {
-        if (text[i] == '"') fputc('"', w->out);
-        fputc(text[i], w->out);
-    }
-    if (quoted) fputc('"', w->out);
+    tri__buffer_csv(w->line, separator(w), "", text, length);
 }
 
 static void put_text(const writer *w, const char *text) { put_field(w, text, strlen(text)); }
 
-static void separate(const writer *w) { fputc(w->form == TSV ? '\t' : ',', w->out); }
+static void separate(const writer *w) { tri__buffer_add(w->line, &(char){separator(w)}, 1); }
+
+static tri_status end_line(const writer *w) {
+    tri__buffer_add(w->line, "\n", 1);
+    if (w->line->failed) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
+    fwrite(w->line->text, 1, w->line->size, w->out);
+    w->line->size = 0;
+    return TRI_OK;
+}
 
 /* Writes the name of a generated column, renamed if a kept column has the same name. */
 static tri_status put_name(const writer *w, const char *prefix, const char *name) {
@@ -137,8 +142,7 @@ static tri_status put_header(const writer *w) {
         separate(w);
         TRI_TRY(put_name(w, "prob", number));
     }
-    fputc('\n', w->out);
-    return TRI_OK;
+    return end_line(w);
 }
 
 static tri_status put_row(const writer *w, int64_t i) {
@@ -150,21 +154,20 @@ static tri_status put_row(const writer *w, int64_t i) {
         separate(w);
     }
     if (w->numbered) {
-        fprintf(w->out, "%lld", (long long)tri__table_record(p->table, p->row[i]));
+        tri__buffer_put(w->line, "%lld", (long long)tri__table_record(p->table, p->row[i]));
         separate(w);
     }
     put_text(w, p->label[w->order[0]]);
     for (int c = 0; !w->top && c < p->n_classes; c++) {
         separate(w);
-        fprintf(w->out, "%.9g", (double)probs[c]);
+        tri__buffer_put(w->line, "%.9g", (double)probs[c]);
     }
     for (int k = 0; k < w->top; k++) {
         if (k) separate(w), put_text(w, p->label[w->order[k]]);
         separate(w);
-        fprintf(w->out, "%.9g", (double)probs[w->order[k]]);
+        tri__buffer_put(w->line, "%.9g", (double)probs[w->order[k]]);
     }
-    fputc('\n', w->out);
-    return TRI_OK;
+    return end_line(w);
 }
 
 static tri_status put_object(const writer *w, int64_t i) {
@@ -222,7 +225,9 @@ static tri_status write_file(const tri_settings *settings, writer *w) {
 
 static tri_status write_all(tri_cli *cli, const tri_settings *settings, int64_t top_k, form form,
                             const tri_predictions *p) {
+    tri_buffer line = {0};
     writer w = {.out = cli->out,
+                .line = &line,
                 .form = form,
                 .numbered = settings->bad_rows != TRI_BAD_ROWS_FAIL || settings->part != TRI_PART_ASKED_ALL,
                 .top = (int)top_k,
@@ -231,6 +236,7 @@ static tri_status write_all(tri_cli *cli, const tri_settings *settings, int64_t 
     if (!w.order) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     tri_status status = settings->output ? write_file(settings, &w) : put_rows(&w);
     free(w.order);
+    tri__buffer_free(&line);
     return status;
 }
 

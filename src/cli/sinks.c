@@ -78,14 +78,13 @@ static tri_status spare_emit(void *context, const tri_event *event) {
     return TRI_OK;
 }
 
-enum { WATCH, METRICS, TFEVENTS, LOG_TO, TRACE, PROFILE_FILE, VALIDATION, SUMMARY, PROFILE, PROGRESS, SINKS };
+enum { WATCH, METRICS, TFEVENTS, TRACE, PROFILE_FILE, VALIDATION, SUMMARY, PROFILE, PROGRESS, SINKS };
 
 static tri_status open_all(tri_cli *cli, const tri_settings *settings, watch *w, tri_sink sinks[static SINKS]) {
     const char *folder = settings->output_dir;
     sinks[WATCH] = (tri_sink){watch_emit, w};
     TRI_TRY(tri__metrics_open(folder, settings->elastic, &sinks[METRICS]));
     TRI_TRY(tri__tfevents_open(folder, &sinks[TFEVENTS]));
-    TRI_TRY(tri__log_to_open(folder, settings->log_to.at, settings->log_to.n, &sinks[LOG_TO]));
     TRI_TRY(tri__trace_open(folder, &sinks[TRACE]));
     TRI_TRY(tri__profile_file_open(folder, &sinks[PROFILE_FILE]));
     TRI_TRY(tri__validation_open(folder, &sinks[VALIDATION]));
@@ -104,16 +103,14 @@ static tri_status close_all(tri_sink sinks[static SINKS], tri_status status) {
     tri__trace_close(&sinks[TRACE]);
     if (status != TRI_OK) { /* keep the text of the failure */
         char *message = strdup(tri_error());
-        tri__log_to_close(&sinks[LOG_TO], status);
         tri__tfevents_close(&sinks[TFEVENTS]);
         tri__metrics_close(&sinks[METRICS]);
         if (message) tri__fail(status, "%s", message);
         free(message);
         return status;
     }
-    tri_status log_to = tri__log_to_close(&sinks[LOG_TO], status), tfevents = tri__tfevents_close(&sinks[TFEVENTS]);
-    tri_status metrics = tri__metrics_close(&sinks[METRICS]);
-    return metrics != TRI_OK ? metrics : tfevents != TRI_OK ? tfevents : log_to;
+    tri_status tfevents = tri__tfevents_close(&sinks[TFEVENTS]), metrics = tri__metrics_close(&sinks[METRICS]);
+    return metrics != TRI_OK ? metrics : tfevents;
 }
 
 int tri__goes_on(const tri_settings *settings, const tri_world *world) {

@@ -12,7 +12,6 @@
 #include "checkpoint/folders.h"
 #include "score/best.h"
 #include "data/dataset/data_files.h"
-#include "report/sinks/sinks.h"
 #include "settings/elastic.h"
 #include "settings/forms.h"
 #include "study/study.h"
@@ -210,7 +209,10 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     }
     if (status == TRI_OK) status = tri__several_refuse(&settings);
     if (status == TRI_OK) status = tri__cli_hardware(cli, &settings, 0);
-    if (status == TRI_OK) status = tri__log_to_check(settings.log_to.at, settings.log_to.n);
+    if (status == TRI_OK && settings.log_to.n)
+        status = tri__fail(TRI_USAGE, "--log-to %s: Trident writes no files of other tools; metrics.jsonl and "
+                           "TensorBoard's files, which are always in the run folder, have all figures: log them "
+                           "through the tool's own client", settings.log_to.at[0]);
     if (status == TRI_OK) status = tri__launch_resolve(cli, &settings, &launch);
     if (status == TRI_OK) status = resolve_resume(cli, &settings, &launch);
     if (status == TRI_OK) status = tri__cli_layout(cli, &settings, &launch, NULL);

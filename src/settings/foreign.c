@@ -319,8 +319,8 @@ const tri_foreign tri__foreign[] = {
     NOT("logging_dir", NULL, "metrics.jsonl and TensorBoard's files are in the run folder: --output-dir"),
     HELD("report_to", "tensorboard", "TensorBoard's files and metrics.jsonl are in the run folder"),
     NOT("report_to", NULL,
-        "TensorBoard's files and metrics.jsonl are in the run folder (--output-dir), and --log-to mlflow:FOLDER or "
-        "wandb:FOLDER writes files of those; nothing is sent anywhere"),
+        "TensorBoard's files and metrics.jsonl are in the run folder (--output-dir); log them through "
+        "another tool's own client; nothing is sent anywhere"),
     SWITCH("disable_tqdm", "quiet", "true"),
     HELD("load_best_model_at_end", NULL, "the best checkpoint is kept in addition to the newest --keep"),
     TAKE("metric_for_best_model", "eval_loss", "best_by", "loss"),

@@ -94,6 +94,14 @@ run $(train config.json na.csv other) --bad-rows skip
 expect_code 0
 expect_text "$err" "na.csv: 95 rows" "1 bad row left out"
 
+# JSON lines in .json, which is taken only where there is no other table: such a file may be anything.
+mkdir -p object && cp lines/train.jsonl object/train.json && cp lines/valid.jsonl object/valid.json
+run $(train config.json object object-run)
+expect_code 0
+mkdir -p both && cp data/*.csv both && echo '{"seed": 1}' >both/train.json
+run inspect both
+expect_code 0
+expect_text "$out" "train.csv"
 cp data/train.csv lines/
 refuses 2 train.csv train.jsonl "which one" -- $(train config.json lines other)
 mkdir -p nothing

@@ -14,7 +14,7 @@ declare -A closed=([device]=gpu [offload]=x [profile]=foo [redirects]=9 [tee]=0:
     [rdzv-conf]=x [label-list]=a,b,c [cat-field-list]=nothing [label-name]=text [primary-text-name]=label
     [secondary-text-name]=label [attention]=windos
     [tab-field-list]=label [float-layers]=pooler [secondary-text-list]=, [separator]=ab
-    [log-to]=tensorboard:x [layer-drop]=theta=0 [threshold]=accuracy [freeze]=layers [average-weights]=mean
+    [log-to]=mlflow:x [layer-drop]=theta=0 [threshold]=accuracy [freeze]=layers [average-weights]=mean
     [split]=0.8 [group-by]=size)
 declare -A missing=([resume]=66 [stage-profile]=66 [column-info]=66 [data-path]=66 [config]=66 [primary-tokenizer]=66
     [secondary-tokenizer]=66 [attention]=66)
@@ -56,6 +56,8 @@ for options in '--tp-size 3 --nproc-per-node 3' '--shard hybrid --shard-size 3 -
     expect_code 2
     expect "$options leaves no folder" test ! -e new
 done
+refuses 2 "--log-to mlflow:x: Trident writes no files of other tools; metrics.jsonl and TensorBoard's files" -- \
+    "${common[@]}" --log-to mlflow:x
 # A warm-up that never ends is said first of all.
 run "${common[@]}" --warmup-steps 40
 expect_code 0

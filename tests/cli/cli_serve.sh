@@ -193,13 +193,13 @@ answers 422 'txt' 'text' -- POST /predict '{"inputs": [{"txt": "a"}]}'
 answers 422 'true or false' -- POST /predict '{"inputs": [{"text": "a"}], "truncate": 1}'
 answers 422 'raw_scores' -- POST /predict '{"inputs": [{"text": "a"}], "raw_scores": true}'
 answers 400 'not UTF-8' -- POST /predict "{\"inputs\": [{\"text\": \"$(printf 'a\377b')\"}]}"
-answers 422 'UTF-8' -- POST /invocations "text,track
+answers 400 'UTF-8' -- POST /invocations "text,track
 $(printf 'a\377b'),c" 'Content-Type: text/csv'
 answers 413 'truncate' -- POST /predict "{\"inputs\": [{\"text\": \"$long\"}]}"
 answers 200 -- POST /predict "{\"inputs\": [{\"text\": \"$long\"}], \"truncate\": true}"
 answers 200 -- POST '/invocations?truncate=true' "text
 $long" 'Content-Type: text/csv'
-answers 422 'given twice' -- POST /invocations 'text,text
+answers 400 'appears twice' -- POST /invocations 'text,text
 a,b' 'Content-Type: text/csv'
 answers 422 'true or false' -- POST '/invocations?truncate=yes' '{"inputs": [{}]}'
 answers 400 'body:1:12: ' -- POST /tokenize '{"inputs": }'
@@ -211,7 +211,7 @@ answers 415 'application/xml' -- POST /predict '<a/>' 'Content-Type: application
 answers 415 "-H 'Content-Type: application/json'" -- POST /predict '{"inputs": [{}]}' \
     'Content-Type: application/x-www-form-urlencoded'
 answers 406 'image/png' -- POST /invocations '{"inputs": [{}]}' 'Accept: image/png'
-answers 400 'CSV, row 1: 1 fields' -- POST /invocations 'text,track
+answers 400 'CSV:2:1: row has 1 field' -- POST /invocations 'text,track
 a' 'Content-Type: text/csv'
 answers 400 'line 2:1:' -- POST /invocations '{"text": "a"}
 {"text"}' 'Content-Type: application/jsonlines'

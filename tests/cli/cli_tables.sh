@@ -19,13 +19,15 @@ mkdir arrow && cp "$golden/table.arrow" arrow/train.feather && forms="$forms arr
 mkdir parquet && cp "$parquet/table.parquet" parquet/train.parquet
 mkdir -p pieces/data && cp "$parquet"/table-0000?-of-00002.parquet pieces/data
 for part in pieces/data/*; do mv "$part" "${part/table/train}"; done
-forms="$forms parquet pieces"
+mkdir pq && cp "$parquet/table.parquet" pq/train.pq
+forms="$forms parquet pq pieces"
 if [ "$zstd$lz4" = 11 ]; then # as a repository of Hugging Face has them
     mkdir -p hub/data parts/train && forms="$forms hub parts"
     for i in 0 1; do
         cp "$golden/table-0000$i-of-00002.arrow" "hub/data/train-0000$i-of-00002.arrow"
         cp "$golden/table-0000$i-of-00002.arrow" "parts/train/part-$i.arrow"
     done
+    echo '{}' >parts/train/state.json
 fi
 # Twelve parts, in the order of their numbers.
 mkdir many && head -n 1 csv/train.csv >header

@@ -9,7 +9,7 @@ declare -A lines=(
     [cached]="$steps --cache-dir tokens --num-workers 1"
     [threads]="$plain --threads 2"
     [offload]="$plain --offload optimizer"
-    [profile]="$plain --profile wait=0,warmup=1,active=1 --log-to mlflow:ml"
+    [profile]="$plain --profile wait=0,warmup=1,active=1"
     [ranks]="$plain --nproc-per-node 2"
     [ranks_resume]="$plain --nproc-per-node 2"
     [ranks_async]="$plain --nproc-per-node 2 --async-save --shard zero1"

@@ -3,7 +3,6 @@
 #include "report/runs/binding.h"
 #include "report/runs/validation_figures.h"
 #include "report/runs/merged_profiles.h"
-#include "report/runs/run_line.h"
 #include "report/runs/run_parts.h"
 #include "tests/lib/scratch.h"
 
@@ -226,23 +225,6 @@ static void test_thinning(void **state) {
     free(value);
 }
 
-static void test_flat_lines(void **state) {
-    (void)state;
-    static const char *const bad[] = {"", "{}", "{\"a\":}", "{\"a\":1", "{\"a\":01}", "{\"a\":[1]}", "{\"a\":\"\\n\"}",
-                                      "{\"a\":1}}", "{\"a\":1.}", "{\"a\":-}", "{\"a\":1e}", "{\"a\":nul}"};
-    static const char *const texts[] = {"0.1",           "-12.5e-3", "1700000000.125",
-                                        "6.02214076e23", "1e-320",   "123456789012345678"};
-    tri_line_field fields[4];
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(tri__line_fields(bad[i], strlen(bad[i]), fields, 4), -1);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        char line[64];
-        snprintf(line, sizeof line, "{\"a\":%s,\"b\":\"x\"}", texts[i]);
-        assert_int_equal(tri__line_fields(line, strlen(line), fields, 4), 2);
-        assert_true(tri__line_field(fields, 2, "a")->number == strtod(texts[i], NULL));
-    }
-}
-
 /* ---- validation files ---- */
 
 /* Four rows by hand: scores 0.95 (of the class), 0.85 (not), 0.65 (of the class), 0.15 (not). */
@@ -388,7 +370,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_run),     cmocka_unit_test(test_page),       cmocka_unit_test(test_cut_anywhere),
         cmocka_unit_test(test_damaged_bytes), cmocka_unit_test(test_following),  cmocka_unit_test(test_no_run),
-        cmocka_unit_test(test_thinning),      cmocka_unit_test(test_flat_lines), cmocka_unit_test(test_predictions),
+        cmocka_unit_test(test_thinning),      cmocka_unit_test(test_predictions),
         cmocka_unit_test(test_cut_predictions), cmocka_unit_test(test_profiles), cmocka_unit_test(test_binding),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -97,25 +97,29 @@ static void has_the_numbers_of_its_texts(void **state) {
 }
 
 /* A format whose numbers say which row they are of. */
-static tri_status give_numbers(const tri_table *table, void *state, int64_t group, int column, int64_t first,
-                               int64_t rows, tri_column_text *out) {
+static tri_status give_numbers(const tri_table *table, void *state, const tri_column_group *group, int column,
+                               int as_numbers, tri_column_text *out) {
     (void)table, (void)state, (void)column;
-    double *number = malloc((size_t)rows * sizeof *number);
+    assert_true(as_numbers);
+    double *number = malloc((size_t)group->rows * sizeof *number);
     assert_non_null(number);
-    for (int64_t i = 0; i < rows; i++) number[i] = (double)(10 * group + first + i);
-    *out = (tri_column_text){.number = number, .own = {number}};
+    for (int64_t i = 0; i < group->rows; i++) number[i] = (double)(group->of + group->from + i);
+    out->field = (tri_field_span *)(void *)number, out->bytes = 8 * (size_t)group->rows;
     return TRI_OK;
 }
-static int always(const void *state, int column) { return !state && !column; }
-static void close_nothing(void *state) { assert_null(state); }
+static int always(const void *state, int column) { return state && !column; }
+static void free_nothing(void *state) { assert_non_null(state); }
 
-static void joins_the_numbers_of_chunks(void **state) {
+static void joins_the_numbers_of_groups(void **state) {
     (void)state;
-    static const tri_columnar_format format = {NULL, give_numbers, always, close_nothing};
-    tri_table table = {.path = "t", .columns = 1, .source = {.memory = "", .size = 2}, .options = {.keep = 1}};
-    assert_int_equal(tri__columnar_begin(&table, &format, NULL), TRI_OK);
-    assert_int_equal(tri__columnar_group(&table, 10, 4), TRI_OK);
-    assert_int_equal(tri__columnar_group(&table, 7, 3), TRI_OK);
+    static const tri_format format = {TRI_COLUMN_TABLE, .load = give_numbers, .has_numbers = always,
+                                      .free = free_nothing};
+    tri_table table = {.path = "t", .columns = 1, .source = {.memory = "", .size = 2}, .options = {.keep = 1},
+                       .format = &format};
+    assert_int_equal(tri__columns_begin(&table, &table), TRI_OK);
+    assert_int_equal(tri__columns_add(&table, 4, 0, 0), TRI_OK);
+    assert_int_equal(tri__columns_add(&table, 6, 0, 4), TRI_OK);
+    assert_int_equal(tri__columns_add(&table, 7, 10, 0), TRI_OK);
     for (int64_t first = 0; first < 17; first++)
         for (int64_t n = 0; n <= 17 - first; n++) {
             double value[18] = {[17] = -1};
@@ -125,7 +129,7 @@ static void joins_the_numbers_of_chunks(void **state) {
             assert_true(value[n] == -1);
             tri__table_done(&table, first, n);
         }
-    table.kind->close(&table);
+    table.format->close(&table);
 }
 
 static void refuses_nested_columns_by_name(void **state) {
@@ -245,7 +249,7 @@ int main(void) {
         cmocka_unit_test(durations_are_whole_numbers),
         cmocka_unit_test(refuses_nested_columns_by_name), cmocka_unit_test(names_what_is_damaged),
         cmocka_unit_test(survives_mutation),     cmocka_unit_test(refuses_other_arrows),
-        cmocka_unit_test(has_the_numbers_of_its_texts), cmocka_unit_test(joins_the_numbers_of_chunks),
+        cmocka_unit_test(has_the_numbers_of_its_texts), cmocka_unit_test(joins_the_numbers_of_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,17 +13,11 @@
 
 static const double LOCK_SECONDS = 5;
 
-/* What a folder's tables may end in. */
-static const char *const endings[] = {".csv",      ".tsv",      ".jsonl",    ".ndjson",     ".csv.gz",
-                                      ".tsv.gz",   ".jsonl.gz", ".ndjson.gz", ".csv.zst",   ".tsv.zst",
-                                      ".jsonl.zst", ".ndjson.zst", ".arrow",  ".feather",
-                                      ".parquet"};
-enum { ENDINGS = sizeof endings / sizeof *endings };
-
 /* What a search has found, and in which folder: its own or one inside. */
 typedef struct search {
     const char *folder;
     const tri_names *files;  /* the folder's */
+    int shared;              /* looks for endings that other files have too: .json */
     char *out;               /* [TRI_PATH_MAX] */
 } search;
 
@@ -39,9 +33,10 @@ static tri_status take(search *s, const char *name) {
 
 /* One file: train.csv. */
 static tri_status find_file(search *s, const char *name) {
-    for (int i = 0; i < ENDINGS; i++) {
+    char ending[TRI_ENDING_BYTES];
+    for (int i = 0; tri__table_ending(s->shared, i, ending); i++) {
         char path[TRI_PATH_MAX], file[64];
-        snprintf(file, sizeof file, "%s%s", name, endings[i]);
+        snprintf(file, sizeof file, "%s%s", name, ending);
         TRI_TRY(tri__path_join(path, s->folder, file));
         int there;
         TRI_TRY(tri__file_there(path, &there));
@@ -95,14 +90,15 @@ static tri_status find_inside(search *s, const char *name) {
     if (!there) return TRI_OK;
     TRI_TRY(tri__folder_list(folder, &files));
     tri_status status = TRI_OK;
-    for (int e = 0; e < ENDINGS && status == TRI_OK; e++) {
+    char ending[TRI_ENDING_BYTES];
+    for (int e = 0; status == TRI_OK && tri__table_ending(s->shared, e, ending); e++) {
         int parts = 0, last = 0;
         for (int i = 0; i < files.n; i++)
-            if (files.name[i][0] != '.' && tri__text_ends(files.name[i], endings[e])) parts++, last = i;
+            if (files.name[i][0] != '.' && tri__text_ends(files.name[i], ending)) parts++, last = i;
         char inner[TRI_PATH_MAX];
         if (parts) {
             int n = parts == 1 ? snprintf(inner, sizeof inner, "%s/%s", name, files.name[last])
-                               : snprintf(inner, sizeof inner, "%s/*%s", name, endings[e]);
+                               : snprintf(inner, sizeof inner, "%s/*%s", name, ending);
             status = n < TRI_PATH_MAX ? take(s, inner) : tri__fail(TRI_USAGE, "%s: its path is too long", folder);
         }
     }
@@ -111,19 +107,21 @@ static tri_status find_inside(search *s, const char *name) {
 }
 
 /* The folder's table with one of these names, in one file or, if there is none, in parts; "" when none. Fails when
- * there are two. */
+ * there are two. Data sets of Hugging Face keep state.json beside their tables: such endings come last. */
 static tri_status find(const char *folder, const tri_names *files, const char *const *names,
                        char out[static TRI_PATH_MAX]) {
-    search s = {folder, files, out};
+    char ending[TRI_ENDING_BYTES];
     out[0] = 0;
-    for (int i = 0; names[i]; i++) TRI_TRY(find_file(&s, names[i]));
-    if (out[0]) return TRI_OK;
-    for (int i = 0; names[i]; i++) {
-        for (int e = 0; e < ENDINGS; e++) {
-            TRI_TRY(find_parts(&s, names[i], '-', endings[e]));
-            TRI_TRY(find_parts(&s, names[i], '_', endings[e]));
+    for (int shared = 0; shared < 2 && !out[0]; shared++) {
+        search s = {folder, files, shared, out};
+        for (int i = 0; names[i]; i++) TRI_TRY(find_file(&s, names[i]));
+        for (int i = 0; names[i] && !out[0]; i++) {
+            for (int e = 0; tri__table_ending(shared, e, ending); e++) {
+                TRI_TRY(find_parts(&s, names[i], '-', ending));
+                TRI_TRY(find_parts(&s, names[i], '_', ending));
+            }
+            TRI_TRY(find_inside(&s, names[i]));
         }
-        TRI_TRY(find_inside(&s, names[i]));
     }
     return TRI_OK;
 }
@@ -140,23 +138,24 @@ static tri_status find_all(const char *folder, tri_data_files *files) {
     return status;
 }
 
-#define ACCEPTED "as .csv, .tsv, .jsonl (also .gz, .zst), .arrow, .feather or .parquet, in one file or in parts"
-
 /* A folder without tables: names a table in another format, if there is one. */
 static tri_status none_found(const char *folder) {
     static const char *const names[] = {"train", "valid", "val", "test"},
-                      *const others[] = {"csv.zip", "csv.bz2", "csv.xz", "json", "xlsx", "xls", "txt"};
+                      *const others[] = {"csv.zip", "csv.bz2", "csv.xz", "xlsx", "xls", "txt"};
+    char endings[TRI_ENDINGS_BYTES], accepted[TRI_ENDINGS_BYTES + 128];
+    snprintf(accepted, sizeof accepted,
+             "has none of train, valid, val, validation, test as %s, in one file or in parts",
+             tri__table_endings(endings));
     for (size_t n = 0; n < sizeof names / sizeof *names; n++)
         for (size_t e = 0; e < sizeof others / sizeof *others; e++) {
             char path[TRI_PATH_MAX], file[64];
             snprintf(file, sizeof file, "%s.%s", names[n], others[e]);
             TRI_TRY(tri__path_join(path, folder, file));
             if (tri__is_file(path))
-                return tri__fail(TRI_NOINPUT,
-                                 "%s: has none of train, valid, val, validation, test " ACCEPTED "; there is %s: "
-                                 "trident inspect %s says how to make a table of it", folder, file, path);
+                return tri__fail(TRI_NOINPUT, "%s: %s; there is %s: trident inspect %s says how to make a table of it",
+                                 folder, accepted, file, path);
         }
-    return tri__fail(TRI_NOINPUT, "%s: has none of train, valid, val, validation, test " ACCEPTED, folder);
+    return tri__fail(TRI_NOINPUT, "%s: %s", folder, accepted);
 }
 
 tri_status tri__data_files(const char *path, tri_data_files *files) {

@@ -85,13 +85,13 @@ static void free_batch(tri_arrow_batch *batch) {
     free(batch->views);
 }
 
-static void close_arrow(void *state) {
+static void free_arrow(void *state) {
     tri_arrow *arrow = state;
     for (size_t i = 0; i < arrow->batches; i++) free_batch(&arrow->batch[i]);
     for (size_t i = 0; i < arrow->dictionaries; i++) {
         free_batch(&arrow->dictionary[i].values);
         tri_column_text *text = atomic_load(&arrow->dictionary[i].text);
-        if (text) tri__column_text_clear(text);
+        if (text) free(text->text), free(text->field);
         free(text);
     }
     free(arrow->batch);
@@ -100,8 +100,6 @@ static void close_arrow(void *state) {
     pthread_mutex_destroy(&arrow->lock);
     free(arrow);
 }
-
-static const tri_columnar_format format = {tri__arrow_load, tri__arrow_numbers, tri__arrow_has_numbers, close_arrow};
 
 /* Reads the counts of buffers that views have, and sums them up. 0: damaged. */
 static int read_views(tri_flat *flat, tri_flat_table header, const tri_arrow_counts *counts, tri_arrow_batch *out) {
@@ -205,8 +203,11 @@ static tri_status add_batch(opening *o, message *m) {
     TRI_TRY(take_batch(o->table, m, m->header, &arrow->counts, batch));
     TRI_TRY(check_sizes(o->table, arrow, batch));
     batch->dictionaries = arrow->dictionaries;
-    int64_t rows = batch->rows ? batch->rows : 1, chunk = rows / CHUNKS > CHUNK ? rows / CHUNKS : CHUNK;
-    return tri__columnar_group(o->table, batch->rows, batch->codec || rows < chunk ? rows : chunk);
+    int64_t chunk = batch->rows / CHUNKS > CHUNK ? batch->rows / CHUNKS : CHUNK;
+    if (batch->codec) chunk = batch->rows;
+    for (int64_t from = 0, left; (left = batch->rows - from) > 0; from += chunk)
+        TRI_TRY(tri__columns_add(o->table, left < chunk ? left : chunk, batch - arrow->batch, from));
+    return TRI_OK;
 }
 
 /* Reads a dictionary that a column needs; others belong to columns that are not read. */
@@ -309,13 +310,12 @@ static tri_status read_file(opening *o) {
     return status;
 }
 
-tri_status tri__arrow_open(tri_table *table) {
+static tri_status open_arrow(tri_table *table) {
     char head[sizeof magic] = "";
     size_t n = table->source.size < sizeof head ? (size_t)table->source.size : sizeof head;
     tri_arrow *arrow = calloc(1, sizeof *arrow);
-    if (!arrow) return tri__table_no_memory(table);
-    pthread_mutex_init(&arrow->lock, NULL);
-    TRI_TRY(tri__columnar_begin(table, &format, arrow));
+    if (arrow) pthread_mutex_init(&arrow->lock, NULL);
+    TRI_TRY(tri__columns_begin(table, arrow));
     opening o = {table, arrow};
     if (!n) return tri__fail(TRI_DATA, "%s: the file is empty; an Arrow file or stream was expected", table->path);
     TRI_TRY(tri__source_read(&table->source, table->path, 0, head, n));
@@ -324,3 +324,8 @@ tri_status tri__arrow_open(tri_table *table) {
                          "write_feather(pyarrow.feather.read_table(FILE), OTHER)", table->path);
     return n == sizeof head && !memcmp(head, magic, 6) ? read_file(&o) : read_stream(&o);
 }
+
+const tri_format tri__format_arrow = {TRI_COLUMN_TABLE, .endings = " .arrow .feather", .magic = "ARROW1",
+                                      .called = "an Arrow or Feather file", .open = open_arrow,
+                                      .load = tri__arrow_load, .has_numbers = tri__arrow_has_numbers,
+                                      .free = free_arrow};

@@ -79,19 +79,14 @@ typedef struct tri_arrow {
     pthread_mutex_t lock;    /* for reading dictionaries */
 } tri_arrow;
 
-/* Opens the file of table->source. */
-tri_status tri__arrow_open(tri_table *table);
-
 /* Sets the table's columns. */
 tri_status tri__arrow_schema(tri_table *table, tri_arrow *arrow, tri_flat *flat, tri_flat_table schema);
 /* What a dictionary's batch has, its one field being of this type. */
 tri_arrow_counts tri__arrow_counts(const tri_arrow_type *type);
 
-/* The text of rows of a batch; tri_columnar_format's. */
-tri_status tri__arrow_load(const tri_table *table, void *state, int64_t group, int column, int64_t first, int64_t rows,
-                           tri_column_text *out);
-tri_status tri__arrow_numbers(const tri_table *table, void *state, int64_t group, int column, int64_t first,
-                              int64_t rows, tri_column_text *out);
+/* tri_format's. */
+tri_status tri__arrow_load(const tri_table *table, void *state, const tri_column_group *group, int column,
+                           int as_numbers, tri_column_text *out);
 int tri__arrow_has_numbers(const void *state, int column);
 
 #endif

@@ -86,8 +86,15 @@ static tri_status read_part(const place *p, size_t index, uint64_t from, uint64_
 typedef struct writing {
     char *text;
     size_t used, room;
-    uint32_t *end;           /* [rows] */
+    tri_field_span *field;         /* [rows] */
+    size_t begin;            /* of the row's text */
 } writing;
+
+/* The row's text ends here. */
+static void end_row(writing *w, int64_t row) {
+    w->field[row] = (tri_field_span){(uint32_t)w->begin, (uint32_t)(w->used - w->begin)};
+    w->begin = w->used;
+}
 
 /* Makes room for n more bytes. */
 static tri_status reserve(const place *p, writing *w, size_t n) {
@@ -122,8 +129,8 @@ static tri_status read_valid(const place *p, size_t node, size_t buffer, rows *r
 /* Reads the rows' values, and only then makes room for as many texts: a file can say any number of rows. */
 static tri_status begin(const place *p, size_t buffer, uint64_t from, uint64_t size, rows *r, writing *w) {
     TRI_TRY(read_part(p, buffer, from, size, &r->values));
-    w->end = malloc((size_t)r->n * sizeof *w->end);
-    return w->end ? reserve(p, w, 1) : no_memory(p);
+    w->field = malloc((size_t)r->n * sizeof *w->field);
+    return w->field ? reserve(p, w, 1) : no_memory(p);
 }
 
 static int64_t number_at(const uint8_t *at, int width, int is_signed) {
@@ -176,7 +183,7 @@ static tri_status write_fixed(const place *p, const tri_arrow_type *type, size_t
     for (int64_t i = 0; i < r->n; i++) {
         TRI_TRY(reserve(p, w, TRI_VALUE_TEXT));
         if (!is_null(r, i)) w->used += value_text(type, r->values.at + width * (uint64_t)i, w->text + w->used);
-        w->end[i] = (uint32_t)w->used;
+        end_row(w, i);
     }
     return TRI_OK;
 }
@@ -189,7 +196,7 @@ static tri_status write_booleans(const place *p, size_t buffer, rows *r, writing
         TRI_TRY(reserve(p, w, TRI_VALUE_TEXT));
         if (!is_null(r, i))
             w->used += tri__boolean_text(r->values.at[bit / 8] >> (bit % 8) & 1, w->text + w->used);
-        w->end[i] = (uint32_t)w->used;
+        end_row(w, i);
     }
     return TRI_OK;
 }
@@ -215,7 +222,7 @@ static tri_status write_bytes(const place *p, const tri_arrow_type *type, size_t
     TRI_TRY(begin(p, buffer, width * (uint64_t)r->first, width * (uint64_t)r->n, r, w));
     for (int64_t i = 0; i < r->n; i++) {
         if (!is_null(r, i)) TRI_TRY(append(p, r, i, r->values.at + width * (uint64_t)i, (size_t)width, w));
-        w->end[i] = (uint32_t)w->used;
+        end_row(w, i);
     }
     return TRI_OK;
 }
@@ -241,7 +248,7 @@ static tri_status write_texts(const place *p, const tri_arrow_type *type, size_t
     for (int64_t i = 0; i < r->n && status == TRI_OK; i++) {
         uint64_t from = offset_at(r, i, type->width) - base, to = offset_at(r, i + 1, type->width) - base;
         if (!is_null(r, i)) status = append(p, r, i, data.at + from, (size_t)(to - from), w);
-        w->end[i] = (uint32_t)w->used;
+        end_row(w, i);
     }
     free(data.own);
     return status;
@@ -294,7 +301,7 @@ static tri_status write_viewed(const place *p, const rows *r, const viewed *list
                                       : list[v.buffer].bytes.at + ((uint64_t)v.at - list[v.buffer].from);
             TRI_TRY(append(p, r, i, text, v.size, w));
         }
-        w->end[i] = (uint32_t)w->used;
+        end_row(w, i);
     }
     return TRI_OK;
 }
@@ -332,7 +339,7 @@ static tri_status dictionary_text(const place *p, tri_arrow *arrow, tri_arrow_di
                                         d->values.rows, text)
                           : no_memory(p);
             if (status == TRI_OK) atomic_store_explicit(&d->text, text, memory_order_release);
-            else free(text), text = NULL;
+            else if (text) free(text->text), free(text->field), free(text);
         }
         pthread_mutex_unlock(&arrow->lock);
     }
@@ -371,25 +378,24 @@ static tri_status write_encoded(const place *p, const tri_arrow_column *c, size_
             while (k < n && index >= list[k].first + list[k].n) k++;
             if (index < 0 || k == n) return damaged(p, "an index is beyond its dictionary");
             const tri_column_text *text = list[k].text;
-            int64_t at = index - list[k].first;
-            uint32_t from = at && text->end ? text->end[at - 1] : 0, size = text->end ? text->end[at] - from : 0;
-            TRI_TRY(reserve(p, w, size));
-            if (size) memcpy(w->text + w->used, text->text + from, size);
-            w->used += size;
+            tri_field_span span = text->field ? text->field[index - list[k].first] : (tri_field_span){0, 0};
+            TRI_TRY(reserve(p, w, span.length));
+            if (span.length) memcpy(w->text + w->used, text->text + span.begin, span.length);
+            w->used += span.length;
         }
-        w->end[i] = (uint32_t)w->used;
+        end_row(w, i);
     }
     return TRI_OK;
 }
 
 /* ---- columns ---- */
 
-/* Ends the writing: the text becomes `out`, or is freed. */
+/* Ends the writing: what was written becomes `out`, also if it failed. */
 static tri_status give(tri_status status, rows *r, writing *w, tri_column_text *out) {
     free(r->valid.own);
     free(r->values.own);
-    *out = (tri_column_text){.text = w->text, .end = w->end, .own = {w->text, w->end}};
-    if (status != TRI_OK) tri__column_text_clear(out);
+    out->text = w->text, out->field = w->field;
+    out->bytes = w->room + (w->field ? (size_t)r->n * sizeof *w->field : 0);
     return status;
 }
 
@@ -422,18 +428,6 @@ static tri_status load_encoded(const place *p, tri_arrow *arrow, const tri_arrow
     return give(status, &r, &w, out);
 }
 
-tri_status tri__arrow_load(const tri_table *table, void *state, int64_t group, int column, int64_t first, int64_t rows,
-                           tri_column_text *out) {
-    tri_arrow *arrow = state;
-    const tri_arrow_column *c = &arrow->column[column];
-    const tri_arrow_batch *batch = &arrow->batch[group];
-    place p = {table, column, "batch", group, batch};
-    size_t buffer = c->buffer + batch->views[c->view];
-    if (c->encoded) return load_encoded(&p, arrow, c, buffer, first, rows, out);
-    size_t views = c->type.kind == TRI_ARROW_VIEWS ? batch->views[c->view + 1] - batch->views[c->view] : 0;
-    return load_values(&p, &c->type, c->node, buffer, views, first, rows, out);
-}
-
 int tri__arrow_has_numbers(const void *state, int column) {
     const tri_arrow_column *c = &((const tri_arrow *)state)->column[column];
     tri_arrow_kind kind = c->type.kind;
@@ -459,24 +453,33 @@ static double value_number(const tri_arrow_type *type, const uint8_t *at) {
     return memcpy(&value, at, 8), value;
 }
 
-tri_status tri__arrow_numbers(const tri_table *table, void *state, int64_t group, int column, int64_t first,
-                              int64_t n, tri_column_text *out) {
+/* Doubles in the place of the fields. */
+static tri_status load_numbers(const place *p, const tri_arrow_column *c, size_t buffer, int64_t first, int64_t n,
+                               tri_column_text *out) {
+    _Static_assert(sizeof(tri_field_span) == sizeof(double), "a number lies where a field does");
+    rows r = {.first = first, .n = n};
+    writing w = {0};
+    uint64_t width = (uint64_t)c->type.width;
+    tri_status status = read_valid(p, c->node, buffer, &r);
+    if (status == TRI_OK)
+        status = read_part(p, buffer + 1, width * (uint64_t)first, width * (uint64_t)n, &r.values);
+    if (status == TRI_OK && !(w.field = malloc((size_t)n * sizeof *w.field))) status = no_memory(p);
+    for (int64_t i = 0; i < n && status == TRI_OK; i++) {
+        double number = is_null(&r, i) ? NAN : value_number(&c->type, r.values.at + width * (uint64_t)i);
+        memcpy(&w.field[i], &number, sizeof number);
+    }
+    return give(status, &r, &w, out);
+}
+
+tri_status tri__arrow_load(const tri_table *table, void *state, const tri_column_group *group, int column,
+                           int as_numbers, tri_column_text *out) {
     tri_arrow *arrow = state;
     const tri_arrow_column *c = &arrow->column[column];
-    const tri_arrow_batch *batch = &arrow->batch[group];
-    place p = {table, column, "batch", group, batch};
-    rows r = {.first = first, .n = n};
-    uint64_t width = (uint64_t)c->type.width;
+    const tri_arrow_batch *batch = &arrow->batch[group->of];
+    place p = {table, column, "batch", group->of, batch};
     size_t buffer = c->buffer + batch->views[c->view];
-    double *number = NULL;
-    tri_status status = read_valid(&p, c->node, buffer, &r);
-    if (status == TRI_OK)
-        status = read_part(&p, buffer + 1, width * (uint64_t)first, width * (uint64_t)n, &r.values);
-    if (status == TRI_OK && !(number = malloc((size_t)n * sizeof *number))) status = no_memory(&p);
-    for (int64_t i = 0; i < n && status == TRI_OK; i++)
-        number[i] = is_null(&r, i) ? NAN : value_number(&c->type, r.values.at + width * (uint64_t)i);
-    free(r.valid.own);
-    free(r.values.own);
-    *out = (tri_column_text){.number = number, .own = {number}};
-    return status;
+    if (as_numbers) return load_numbers(&p, c, buffer, group->from, group->rows, out);
+    if (c->encoded) return load_encoded(&p, arrow, c, buffer, group->from, group->rows, out);
+    size_t views = c->type.kind == TRI_ARROW_VIEWS ? batch->views[c->view + 1] - batch->views[c->view] : 0;
+    return load_values(&p, &c->type, c->node, buffer, views, group->from, group->rows, out);
 }

@@ -1,7 +1,11 @@
-/* columnar.c - tables of columns in groups of rows (columnar.h). The text of a chunk is published by one atomic
- * pointer; a thread that finds none loads it under one of a few locks, chosen by chunk and column, so that different
- * ones are loaded at the same time and the same one once. A chunk's text and its numbers are loaded each when it is
- * first asked for: hardly any column is used as both. */
+/* columnar.c - which columns of which groups are decoded and in memory. As text and as numbers, a column is two, each
+ * decoded when it is asked for: hardly any column is used as both. A thread that needs one which is not there decodes
+ * it; others that need the same one wait. Before one is added to those in memory, the oldest are freed while they are
+ * too many, except those of groups with rows in use.
+ *
+ * A row is in use from its first field to tri__table_done: a bit for each row, set before the column's pointer is read.
+ * Who frees a column takes its pointer away first and then looks at the bits, so one of the two sees the other (both in
+ * the order of sequential consistency). */
 #include "data/table/columnar.h"
 
 #include "base/text.h"
@@ -10,240 +14,223 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOCKS = 32 };
-
-typedef _Atomic(tri_column_text *) cell;
-
-typedef struct group {
-    int64_t first, rows, chunk; /* its first row in the table */
-    _Atomic(cell *) cells;      /* [chunks, 2, columns] as text, as numbers; made on first use */
-    int64_t passed;             /* its rows up to here, from the start of a chunk, were released in a row */
-} group;
-
 typedef struct columnar {
-    const tri_columnar_format *format;
-    void *state;
-    group *group;
+    void *state;             /* the format's */
     int64_t groups, room;
-    pthread_mutex_t lock[LOCKS];
-    pthread_mutex_t guard;      /* for cells */
-    tri_columns_failure failure;
+    tri_column_group *group; /* [groups] */
+    _Atomic int64_t last;    /* the group of the last field, where the search begins */
+    pthread_mutex_t lock;    /* for what follows, and cells */
+    pthread_cond_t loaded;
+    tri_column_text *oldest, *newest;
+    size_t bytes, budget;    /* of what is decoded */
+    /* The first failure of the threads that read: a field cannot fail, so tri__table_check tells it later. */
+    tri_status status;
+    tri_words words;
+    _Atomic int failed;
 } columnar;
 
-/* In the place of a text that could not be loaded: every field is empty. */
-static const tri_column_text lost;
-#define LOST ((tri_column_text *)&lost)
-
-void tri__column_text_clear(tri_column_text *text) {
-    free(text->own[0]);
-    free(text->own[1]);
-    *text = (tri_column_text){0};
-}
-
 static void free_text(tri_column_text *text) {
-    if (!text || text == LOST) return;
-    tri__column_text_clear(text);
+    free(text->text);
+    free(text->field);
     free(text);
 }
 
-static int64_t chunks_of(const group *g) { return (g->rows + g->chunk - 1) / g->chunk; }
+static void fail(columnar *c, tri_status status) {
+    pthread_mutex_lock(&c->lock);
+    if (c->status == TRI_OK) c->status = status, tri__words_keep(&c->words);
+    pthread_mutex_unlock(&c->lock);
+    atomic_store(&c->failed, 1);
+}
 
-/* The group of a row. */
-static group *find(const columnar *c, int64_t row) {
+static tri_column_group *find_group(columnar *c, int64_t row) {
+    int64_t last = atomic_load_explicit(&c->last, memory_order_relaxed);
+    tri_column_group *group = &c->group[last];
+    if (row >= group->first && row - group->first < group->rows) return group;
     int64_t low = 0, high = c->groups;
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
         if (c->group[middle].first <= row) low = middle;
         else high = middle;
     }
+    atomic_store_explicit(&c->last, low, memory_order_relaxed);
     return &c->group[low];
 }
 
+static size_t words_of(const tri_column_group *group) { return (size_t)(group->rows + 63) / 64; }
+
 /* The group's cells; NULL: out of memory. */
-static cell *cells_of(const tri_table *table, columnar *c, group *g) {
-    cell *cells = atomic_load_explicit(&g->cells, memory_order_acquire);
-    if (cells) return cells;
-    pthread_mutex_lock(&c->guard);
-    cells = atomic_load_explicit(&g->cells, memory_order_relaxed);
-    if (!cells && (cells = calloc((size_t)chunks_of(g), 2 * (size_t)table->columns * sizeof *cells)))
-        atomic_store_explicit(&g->cells, cells, memory_order_release);
-    pthread_mutex_unlock(&c->guard);
-    return cells;
+static tri_column_cell *make_cells(const tri_table *table, columnar *c, tri_column_group *group) {
+    pthread_mutex_lock(&c->lock);
+    tri_column_cell *cell = atomic_load(&group->cell);
+    if (!cell && (group->held || (group->held = calloc(words_of(group), sizeof *group->held))) &&
+        (cell = calloc(2 * (size_t)table->columns, sizeof *cell)))
+        atomic_store(&group->cell, cell);
+    pthread_mutex_unlock(&c->lock);
+    return cell;
 }
 
-static tri_column_text *load(const tri_table *table, columnar *c, const group *g, int64_t chunk, int column,
+/* The bits of a word's rows. */
+static uint64_t rows_of_word(const tri_column_group *group, int64_t word) {
+    int64_t rows = group->rows - word * 64;
+    return rows >= 64 ? UINT64_MAX : ((uint64_t)1 << rows) - 1;
+}
+
+/* Marks rows [at, at + n) of a group as in use, and those beside them: a pass takes them next, and ends them too. */
+static inline void hold(tri_column_group *group, int64_t at, int64_t n) {
+    for (int64_t end = at + n; at < end; at = (at | 63) + 1) {
+        int64_t last = (at | 63) < end ? at | 63 : end - 1;
+        _Atomic uint64_t *word = &group->held[at >> 6];
+        uint64_t bits = UINT64_MAX >> (63 - (last - at)) << (at & 63);
+        uint64_t seen = atomic_load_explicit(word, memory_order_acquire);
+        if ((seen & bits) != bits) atomic_fetch_or(word, seen ? bits : rows_of_word(group, at >> 6));
+    }
+}
+
+static int is_held(const tri_column_group *group) {
+    for (size_t i = 0; i < words_of(group); i++)
+        if (atomic_load(&group->held[i])) return 1;
+    return 0;
+}
+
+/* Frees columns that are not in use, the oldest first, until `more` bytes fit. Under the lock. */
+static void make_room(columnar *c, size_t more) {
+    tri_column_text **link = &c->oldest, *text, *before = NULL;
+    while (c->bytes + more > c->budget && (text = *link)) {
+        tri_column_cell *cell = &atomic_load(&text->group->cell)[text->cell];
+        atomic_store(&cell->text, NULL);
+        if (is_held(text->group)) {
+            atomic_store(&cell->text, text);
+            before = text, link = &text->next;
+            continue;
+        }
+        *link = text->next;
+        if (c->newest == text) c->newest = before;
+        c->bytes -= text->bytes;
+        free_text(text);
+    }
+}
+
+/* What the format decodes. */
+static tri_status decode(const tri_table *table, columnar *c, const tri_column_group *group, int column,
+                         int as_numbers, tri_column_text **out) {
+    tri_column_text *text = *out = calloc(1, sizeof *text);
+    if (!text) return tri__table_no_memory(table);
+    tri_status status = table->format->load(table, c->state, group, column, as_numbers, text);
+    if (status == TRI_OK && tri__source_changed(&table->source))
+        status = tri__fail(TRI_IO, "%s has changed while it was read; start again when it is complete", table->path);
+    if (status != TRI_OK) free_text(text), *out = NULL;
+    return status;
+}
+
+/* Decodes a column of a group, unless another thread did or does. NULL: that failed. */
+static tri_column_text *load(const tri_table *table, columnar *c, tri_column_group *group, int column,
                              int as_numbers) {
-    int64_t first = chunk * g->chunk, rows = g->rows - first < g->chunk ? g->rows - first : g->chunk;
-    tri_column_text *text = calloc(1, sizeof *text);
-    tri_status status = text ? tri__source_changed(&table->source) ? tri__fail(
-                                   TRI_IO, "%s has changed while it was read; start again when it is complete",
-                                   table->path)
-                                                                   : TRI_OK
-                             : tri__table_no_memory(table);
-    if (status == TRI_OK)
-        status = (as_numbers ? c->format->numbers : c->format->load)(table, c->state, g - c->group, column, first,
-                                                                     rows, text);
-    if (status == TRI_OK) return text;
-    tri__columns_fail(&c->failure, status);
-    free_text(text);
-    return LOST;
-}
-
-/* The chunk of a row, as text or as numbers; *at_row: its place there. */
-static const tri_column_text *text_of(const tri_table *table, int64_t row, int column, int as_numbers,
-                                      int64_t *at_row) {
-    columnar *c = table->state;
-    group *g = find(c, row);
-    int64_t chunk = (row - g->first) / g->chunk;
-    *at_row = (row - g->first) % g->chunk;
-    cell *cells = cells_of(table, c, g);
-    if (!cells) {
-        tri__columns_fail(&c->failure, tri__table_no_memory(table));
-        return LOST;
+    int number = as_numbers * table->columns + column;
+    tri_column_cell *cell = &atomic_load(&group->cell)[number];
+    pthread_mutex_lock(&c->lock);
+    while (cell->loading) pthread_cond_wait(&c->loaded, &c->lock);
+    tri_column_text *text = atomic_load(&cell->text);
+    int failed = atomic_load(&cell->failed);
+    if (!text && !failed) cell->loading = 1;
+    pthread_mutex_unlock(&c->lock);
+    if (text || failed) return text;
+    tri_status status = decode(table, c, group, column, as_numbers, &text);
+    if (status != TRI_OK) {
+        fail(c, status);
+        atomic_store(&cell->failed, 1);
     }
-    cell *at = &cells[(2 * chunk + as_numbers) * table->columns + column];
-    tri_column_text *text = atomic_load_explicit(at, memory_order_acquire);
-    if (text) return text;
-    pthread_mutex_t *lock = &c->lock[(uint64_t)(at - cells) % LOCKS];
-    pthread_mutex_lock(lock);
-    text = atomic_load_explicit(at, memory_order_relaxed);
-    if (!text) {
-        text = load(table, c, g, chunk, column, as_numbers);
-        atomic_store_explicit(at, text, memory_order_release);
+    pthread_mutex_lock(&c->lock);
+    if (text) {
+        make_room(c, text->bytes);
+        text->group = group, text->cell = number;
+        if (c->newest) c->newest->next = text;
+        else c->oldest = text;
+        c->newest = text, c->bytes += text->bytes;
+        atomic_store(&cell->text, text);
     }
-    pthread_mutex_unlock(lock);
+    cell->loading = 0;
+    pthread_cond_broadcast(&c->loaded);
+    pthread_mutex_unlock(&c->lock);
     return text;
 }
 
-static tri_field_text field(const tri_table *table, int64_t row, int column) {
-    int64_t at;
-    if (tri__table_unread(table, column)) return (tri_field_text){"", 0, 0};
-    const tri_column_text *text = text_of(table, row, column, 0, &at);
-    if (!text->end) return (tri_field_text){"", 0, 0};
-    uint32_t begin = at ? text->end[at - 1] : 0;
-    return (tri_field_text){text->text + begin, text->end[at] - begin, 0};
+/* A column of a group as text or as numbers, with rows [at, at + n) in use. NULL: it cannot be decoded. */
+static inline const tri_column_text *text_of(const tri_table *table, tri_column_group *group, int64_t at, int64_t n,
+                                             int column, int as_numbers) {
+    columnar *c = table->state;
+    tri_column_cell *cell = atomic_load_explicit(&group->cell, memory_order_acquire);
+    if (!cell && !(cell = make_cells(table, c, group))) {
+        fail(c, tri__table_no_memory(table));
+        return NULL;
+    }
+    hold(group, at, n);
+    cell += as_numbers * table->columns + column;
+    const tri_column_text *text = atomic_load(&cell->text);
+    if (text || atomic_load_explicit(&cell->failed, memory_order_relaxed)) return text;
+    return load(table, c, group, column, as_numbers);
 }
 
-static int numbers(const tri_table *table, int64_t first, int64_t count, int column, double *value) {
-    const columnar *c = table->state;
-    if (tri__table_unread(table, column) || !c->format->has_numbers(c->state, column)) return 0;
+tri_field_text tri__columns_field(const tri_table *table, int64_t row, int column) {
+    if (tri__table_unread(table, column)) return (tri_field_text){"", 0, 0};
+    tri_column_group *group = find_group(table->state, row);
+    int64_t at = row - group->first;
+    const tri_column_text *text = text_of(table, group, at, 1, column, 0);
+    if (!text || !text->field) return (tri_field_text){"", 0, 0};
+    tri_field_span span = text->field[at];
+    return (tri_field_text){text->text + span.begin, span.length, 0};
+}
+
+int tri__columns_numbers(const tri_table *table, int64_t first, int64_t count, int column, double *value) {
+    columnar *c = table->state;
+    if (tri__table_unread(table, column) || !table->format->has_numbers(c->state, column)) return 0;
     while (count > 0) {
-        const group *g = find(c, first);
-        int64_t at, left;
-        const tri_column_text *text = text_of(table, first, column, 1, &at);
-        left = g->chunk - at < g->first + g->rows - first ? g->chunk - at : g->first + g->rows - first;
-        int64_t n = left < count ? left : count;
-        if (text->number) memcpy(value, text->number + at, (size_t)n * sizeof *value);
-        else tri__numbers_empty(value, n);
+        tri_column_group *group = find_group(c, first);
+        int64_t at = first - group->first, n = group->rows - at < count ? group->rows - at : count;
+        const tri_column_text *text = text_of(table, group, at, n, column, 1);
+        if (text) memcpy(value, text->field + at, (size_t)n * sizeof *value);
+        for (int64_t i = 0; !text && i < n; i++) value[i] = __builtin_nan("");
         first += n, count -= n, value += n;
     }
     return 1;
 }
 
-static tri_status check(const tri_table *table) {
+tri_status tri__columns_check(const tri_table *table) {
     columnar *c = table->state;
-    return tri__columns_check(&c->failure);
+    if (!atomic_load(&c->failed)) return TRI_OK;
+    pthread_mutex_lock(&c->lock);
+    tri__words_restore(&c->words);
+    pthread_mutex_unlock(&c->lock);
+    return c->status;
 }
 
-/* Releases rows [from, to) of a group, by its own numbers. A chunk is freed with its last row, if all rows before it
- * were released one after the other: a pass may release a chunk in several calls. */
-static void release(const tri_table *table, group *g, int64_t from, int64_t to) {
-    cell *cells = atomic_load_explicit(&g->cells, memory_order_acquire);
-    for (int64_t chunk = from / g->chunk; cells && chunk * g->chunk < to; chunk++) {
-        int64_t begin = chunk * g->chunk, end = g->rows - begin < g->chunk ? g->rows : begin + g->chunk;
-        if (from <= begin || from == g->passed) g->passed = to < end ? to : end;
-        if (g->passed != end || to < end) continue;
-        for (int64_t i = 2 * chunk * table->columns; i < 2 * (chunk + 1) * table->columns; i++)
-            free_text(atomic_exchange(&cells[i], NULL));
+/* Rows [from, to) of the group are no longer in use. */
+static void release(tri_column_group *group, int64_t from, int64_t to) {
+    while (from < to) {
+        int64_t end = (from | 63) + 1 < to ? (from | 63) + 1 : to, n = end - from;
+        uint64_t bits = (n == 64 ? UINT64_MAX : ((uint64_t)1 << n) - 1) << (from & 63);
+        _Atomic uint64_t *word = &group->held[from >> 6];
+        if (atomic_load_explicit(word, memory_order_relaxed) & bits) atomic_fetch_and(word, ~bits);
+        from = end;
     }
 }
 
-/* The text of a small file is kept. */
-static void done(const tri_table *table, int64_t first, int64_t count) {
+/* A group whose last row is done is likely done: what is too much is freed now, since no other may be decoded. */
+void tri__columns_done(const tri_table *table, int64_t first, int64_t count) {
     columnar *c = table->state;
-    if (table->source.size <= table->options.keep || !count) return;
-    for (group *g = find(c, first); g < c->group + c->groups && g->first < first + count; g++) {
-        int64_t from = first > g->first ? first - g->first : 0, left = first + count - g->first;
-        if (g->rows) release(table, g, from, left < g->rows ? left : g->rows);
+    int ended = 0;
+    if (!count) return;
+    for (tri_column_group *g = find_group(c, first); g < c->group + c->groups && g->first < first + count; g++) {
+        int64_t from = first > g->first ? first - g->first : 0, to = first + count - g->first;
+        if (atomic_load_explicit(&g->cell, memory_order_acquire)) release(g, from, to < g->rows ? to : g->rows);
+        ended |= to >= g->rows;
     }
+    if (!ended) return;
+    pthread_mutex_lock(&c->lock);
+    make_room(c, 0);
+    pthread_mutex_unlock(&c->lock);
 }
 
-static void close_columnar(tri_table *table) {
-    columnar *c = table->state;
-    for (int64_t i = 0; i < c->groups; i++) {
-        cell *cells = atomic_load(&c->group[i].cells);
-        for (int64_t k = 0; cells && k < 2 * chunks_of(&c->group[i]) * table->columns; k++)
-            free_text(atomic_load(&cells[k]));
-        free(cells);
-    }
-    free(c->group);
-    for (int i = 0; i < LOCKS; i++) pthread_mutex_destroy(&c->lock[i]);
-    pthread_mutex_destroy(&c->guard);
-    tri__columns_failure_free(&c->failure);
-    c->format->close(c->state);
-    free(c);
-    table->state = NULL;
-}
-
-static const tri_table_kind kind = {field, numbers, check, done,
-                                    tri__columns_where, tri__columns_place, close_columnar};
-
-tri_status tri__columnar_begin(tri_table *table, const tri_columnar_format *format, void *state) {
-    columnar *c = calloc(1, sizeof *c);
-    if (!c) {
-        format->close(state);
-        return tri__table_no_memory(table);
-    }
-    c->format = format, c->state = state;
-    for (int i = 0; i < LOCKS; i++) pthread_mutex_init(&c->lock[i], NULL);
-    pthread_mutex_init(&c->guard, NULL);
-    tri__columns_failure_init(&c->failure);
-    table->state = c, table->kind = &kind;
-    return TRI_OK;
-}
-
-tri_status tri__columnar_group(tri_table *table, int64_t rows, int64_t chunk) {
-    columnar *c = table->state;
-    TRI_ASSERT(rows >= 0 && chunk >= 1);
-    if (!rows) chunk = 1;
-    if (rows > INT64_MAX - table->rows) return tri__fail(TRI_DATA, "%s: more rows than can be counted", table->path);
-    if (c->groups == c->room) {
-        int64_t room = c->room ? 2 * c->room : 16;
-        group *more = realloc(c->group, (size_t)room * sizeof *more);
-        if (!more) return tri__table_no_memory(table);
-        c->group = more, c->room = room;
-    }
-    group *g = &c->group[c->groups++];
-    g->first = table->rows, g->rows = rows, g->chunk = chunk, g->passed = 0;
-    atomic_init(&g->cells, NULL);
-    table->rows += rows;
-    return TRI_OK;
-}
-
-/* ---- what all tables of columns have ---- */
-
-void tri__columns_failure_init(tri_columns_failure *failure) {
-    *failure = (tri_columns_failure){0};
-    pthread_mutex_init(&failure->lock, NULL);
-}
-
-void tri__columns_failure_free(tri_columns_failure *failure) { pthread_mutex_destroy(&failure->lock); }
-
-void tri__columns_fail(tri_columns_failure *failure, tri_status status) {
-    pthread_mutex_lock(&failure->lock);
-    if (failure->status == TRI_OK) failure->status = status, tri__words_keep(&failure->words);
-    pthread_mutex_unlock(&failure->lock);
-    atomic_store(&failure->failed, 1);
-}
-
-tri_status tri__columns_check(tri_columns_failure *failure) {
-    if (!atomic_load(&failure->failed)) return TRI_OK;
-    pthread_mutex_lock(&failure->lock);
-    tri__words_restore(&failure->words);
-    pthread_mutex_unlock(&failure->lock);
-    return failure->status;
-}
-
+/* A row's number is its line. */
 void tri__columns_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at) {
     (void)table;
     *line = row + 1, *at = column + 1;
@@ -252,6 +239,56 @@ void tri__columns_where(const tri_table *table, int64_t row, int column, int64_t
 void tri__columns_place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]) {
     (void)column;
     snprintf(out, TRI_PLACE_BYTES, "%s: row %lld", table->path, (long long)row + 1);
+}
+
+void tri__columns_close(tri_table *table) {
+    columnar *c = table->state;
+    if (!c) return;
+    for (tri_column_text *text = c->oldest, *next; text; text = next) {
+        next = text->next;
+        free_text(text);
+    }
+    for (int64_t i = 0; i < c->groups; i++) {
+        free(atomic_load(&c->group[i].cell));
+        free(c->group[i].held);
+    }
+    free(c->group);
+    pthread_cond_destroy(&c->loaded);
+    pthread_mutex_destroy(&c->lock);
+    table->format->free(c->state);
+    free(c);
+    table->state = NULL;
+}
+
+tri_status tri__columns_begin(tri_table *table, void *state) {
+    enum { TIMES = 4 }; /* what is decoded is larger than the file */
+    columnar *c = state ? calloc(1, sizeof *c) : NULL;
+    if (!c) {
+        if (state) table->format->free(state);
+        return tri__table_no_memory(table);
+    }
+    c->state = state;
+    c->budget = table->options.keep < SIZE_MAX / TIMES ? TIMES * table->options.keep : SIZE_MAX;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->loaded, NULL);
+    table->state = c;
+    return TRI_OK;
+}
+
+tri_status tri__columns_add(tri_table *table, int64_t rows, int64_t of, int64_t from) {
+    columnar *c = table->state;
+    TRI_ASSERT(rows >= 1);
+    if (rows > INT64_MAX - table->rows) return tri__fail(TRI_DATA, "%s: more rows than can be counted", table->path);
+    if (c->groups == c->room) {
+        int64_t room = c->room ? 2 * c->room : 16;
+        tri_column_group *more = realloc(c->group, (size_t)room * sizeof *more);
+        if (!more) return tri__table_no_memory(table);
+        c->group = more, c->room = room;
+    }
+    tri_column_group *g = &c->group[c->groups++];
+    *g = (tri_column_group){.first = table->rows, .rows = rows, .of = of, .from = from};
+    table->rows += rows;
+    return TRI_OK;
 }
 
 int tri__bytes_are_text(const char *bytes, size_t size) {

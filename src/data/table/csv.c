@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "base/text.h"
+#include "data/table/packed.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -283,7 +284,7 @@ static tri_status take_names(tri_table *table, char *text, const uint32_t *end, 
 }
 
 /* The header is a record of any number of fields; more of the file is read until the header is complete. */
-static tri_status open_csv(tri_table *table) {
+static tri_status read_header(tri_table *table) {
     tri_status status = TRI_OK;
     uint32_t *end = NULL;
     char *text = NULL;
@@ -315,6 +316,19 @@ static tri_status open_csv(tri_table *table) {
     return status;
 }
 
-const tri_format tri__format_csv = {.expected = "a header row was expected", .open = open_csv, .guess = guess,
-                                    .parse = parse, .skip = skip, .copy = copy, .length = length, .span = span,
-                                    .decode = decode};
+/* The separator is what the caller says, or the ending .tsv, or what is detected. */
+static tri_status open_csv(tri_table *table) {
+    size_t stem;
+    tri__packed_name(table->path, &stem);
+    int tabs = stem >= 4 && !memcmp(table->path + stem - 4, ".tsv", 4);
+    table->delimiter = table->options.separator ? table->options.separator : tabs ? '\t' : 0;
+    TRI_TRY(tri__text_begin(table));
+    if (!table->delimiter) TRI_TRY(tri__table_separate(table));
+    TRI_TRY(read_header(table));
+    TRI_TRY(tri__table_read(table));
+    return tri__text_ready(table);
+}
+
+const tri_format tri__format_csv = {TRI_TEXT_TABLE, .endings = " .csv .tsv", .expected = "a header row was expected",
+                                    .open = open_csv, .guess = guess, .parse = parse, .skip = skip, .copy = copy,
+                                    .length = length, .span = span, .decode = decode};

@@ -198,11 +198,6 @@ static void decode(const tri_table *table, int64_t row, char *text) {
     }
 }
 
-static tri_status open_jsonl(tri_table *table) {
-    table->first_value = calloc(1, sizeof *table->first_value);
-    return table->first_value ? tri__table_trim(table, &table->end) : tri__table_no_memory(table);
-}
-
 static tri_status name_columns(tri_table *table) {
     table->name = calloc((size_t)table->keys.n + 1, sizeof *table->name);
     if (!table->name) return tri__table_no_memory(table);
@@ -214,14 +209,17 @@ static tri_status name_columns(tri_table *table) {
     return TRI_OK;
 }
 
-const tri_format tri__format_jsonl = {.expected = "one JSON object a line was expected",
-                                      .open = open_jsonl,
-                                      .guess = guess,
-                                      .parse = parse,
-                                      .skip = skip,
-                                      .join = join,
-                                      .copy = copy,
-                                      .close = name_columns,
-                                      .length = length,
-                                      .span = span,
-                                      .decode = decode};
+static tri_status open_jsonl(tri_table *table) {
+    TRI_TRY(tri__text_begin(table));
+    table->first_value = calloc(1, sizeof *table->first_value);
+    if (!table->first_value) return tri__table_no_memory(table);
+    TRI_TRY(tri__table_trim(table, &table->end));
+    TRI_TRY(tri__table_read(table));
+    TRI_TRY(name_columns(table));
+    return tri__text_ready(table);
+}
+
+const tri_format tri__format_jsonl = {TRI_TEXT_TABLE, .endings = " .jsonl .ndjson", .shared = " .json", .objects = 1,
+                                      .expected = "one JSON object a line was expected", .open = open_jsonl,
+                                      .guess = guess, .parse = parse, .skip = skip, .join = join, .copy = copy,
+                                      .length = length, .span = span, .decode = decode};

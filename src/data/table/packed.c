@@ -35,6 +35,7 @@ tri_packer tri__packed_name(const char *path, size_t *stem) {
     return TRI_PACKERS;
 }
 
+const char *tri__packed_ending(tri_packer packer) { return names[packer].ending; }
 const char *tri__packed_program(tri_packer packer) { return names[packer].program; }
 
 /* What is being unpacked, and where to. */

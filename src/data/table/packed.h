@@ -10,6 +10,8 @@
 /* The library that a name's ending (.gz, .zst) asks for; TRI_PACKERS: it is not compressed. *stem: the name's length
  * without the ending. */
 tri_packer tri__packed_name(const char *path, size_t *stem);
+/* ".gz"; NULL: names of tables do not end like that. */
+const char *tri__packed_ending(tri_packer packer);
 /* The program that unpacks it: "gunzip -k". */
 const char *tri__packed_program(tri_packer packer);
 /* Unpacks the source; it then holds the text. TRI_DATA "file: damaged at byte N: ..."; TRI_USAGE: this build lacks the

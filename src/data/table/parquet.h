@@ -1,8 +1,7 @@
 /* parquet.h - internals of Parquet files: the footer (parquet_meta.c), pages of a column (parquet_pages.c), their
- * values as text (parquet_values.c, parquet_bits.c), and which of them are in memory (parquet.c).
+ * values as text (parquet_values.c, parquet_bits.c).
  *
- * A file has row groups; in each, a column is a chunk of pages. A chunk is read and decoded when one of its fields is
- * first asked for, and freed when none of the group's rows is in use and memory is wanted for another.
+ * A file has row groups; in each, a column is a chunk of pages, which is read and decoded as a whole.
  * Format: github.com/apache/parquet-format. */
 #ifndef TRI_DATA_TABLE_PARQUET_H
 #define TRI_DATA_TABLE_PARQUET_H
@@ -64,35 +63,10 @@ typedef struct tri_parquet_chunk {
     int encrypted, elsewhere, absent; /* elsewhere: in another file; absent: the footer does not say where */
 } tri_parquet_chunk;
 
-/* A field's bytes in a chunk's text; of a chunk of numbers, the bytes of a double: NaN, if the field is empty. */
-typedef struct tri_parquet_span {
-    uint32_t begin, length;
-} tri_parquet_span;
-
-/* A chunk's fields, decoded as text or as numbers. */
-typedef struct tri_parquet_text {
-    char *text;              /* NULL: numbers */
-    tri_parquet_span *field; /* [rows of the group] */
-    size_t bytes;            /* of memory */
-    struct tri_parquet_text *next; /* of those in memory, the oldest first */
-    struct tri_parquet_group *group;
-    int cell;                /* its own of the group */
-} tri_parquet_text;
-
-/* A chunk in memory, or not. */
-typedef struct tri_parquet_cell {
-    _Atomic(tri_parquet_text *) text;
-    _Atomic int failed;      /* it cannot be decoded */
-    int loading;             /* a thread decodes it; under the file's lock */
-} tri_parquet_cell;
-
 typedef struct tri_parquet_group {
     int number;              /* in the file, from 1 */
-    int64_t first, rows;     /* rows of the table */
+    int64_t rows;
     tri_parquet_chunk *chunk; /* [columns] */
-    /* Made together on first use: */
-    _Atomic(tri_parquet_cell *) cell; /* [2, columns] as text, as numbers */
-    _Atomic uint64_t *held;  /* [rows / 64, rounded up] a bit for each row whose fields may be in use */
 } tri_parquet_group;
 
 /* Bytes that are appended to. */
@@ -115,23 +89,17 @@ typedef struct tri_parquet {
     int32_t *column_of;      /* [leaves] -1: it is inside a nested one */
     int64_t groups;          /* with rows */
     tri_parquet_group *group; /* [groups] */
-    _Atomic int64_t last;    /* the group of the last field, where the search begins */
-    pthread_mutex_t lock;    /* for what follows, and cells */
-    pthread_cond_t loaded;
-    tri_parquet_text *oldest, *newest;
-    size_t bytes, budget;    /* of decoded text */
-    tri_columns_failure failure;
+    pthread_mutex_t lock;    /* for what follows */
     tri_parquet_scratch scratch; /* of no one, or empty */
 } tri_parquet;
 
 /* Reads the footer: columns, names, rows, groups. */
 tri_status tri__parquet_footer(tri_table *table, tri_parquet *file);
 /* Whether a column's texts are numbers: integers, floats and decimals. */
-int tri__parquet_has_numbers(const tri_parquet_column *column);
-/* Reads and decodes a column of a group, as text or as the numbers that the text is read as. TRI_DATA, with column and
- * row group, if it is damaged. */
-tri_status tri__parquet_decode(const tri_table *table, const tri_parquet_group *group, int column, int as_numbers,
-                               tri_parquet_text *out);
+int tri__parquet_has_numbers(const void *state, int column);
+/* tri_format's. TRI_DATA, with column and row group, if it is damaged. */
+tri_status tri__parquet_load(const tri_table *table, void *state, const tri_column_group *group, int column,
+                             int as_numbers, tri_column_text *out);
 /* Whether the footer says that a column of a group cannot be decoded; `why` then follows the column's name. */
 int tri__parquet_refused(const tri_table *table, const tri_parquet_group *group, int column, char *why, size_t size);
 tri_status tri__parquet_damaged(const tri_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -153,10 +121,10 @@ typedef struct tri_parquet_reader {
     size_t window_from, window_end, window_room;
     tri_parquet_buffer text, page; /* the fields' text; an unpacked page */
     tri_parquet_buffer levels, numbers;
-    tri_parquet_span *dictionary; /* [n_dictionary] */
+    tri_field_span *dictionary; /* [n_dictionary] */
     uint32_t n_dictionary;
     int has_dictionary;
-    tri_parquet_span *field; /* [group->rows] */
+    tri_field_span *field; /* [group->rows] */
     int64_t rows;            /* decoded so far */
     uint32_t *crc;           /* [8 * 256], made when a page has a checksum */
 } tri_parquet_reader;
@@ -176,7 +144,7 @@ typedef struct tri_parquet_values {
     size_t begin;
 } tri_parquet_values;
 /* Decodes values into out [n]. */
-tri_status tri__parquet_values(tri_parquet_reader *r, const tri_parquet_values *values, tri_parquet_span *out);
+tri_status tri__parquet_values(tri_parquet_reader *r, const tri_parquet_values *values, tri_field_span *out);
 /* Whether an encoding leaves texts as they are. */
 int tri__parquet_in_place(const tri_parquet_column *column, int encoding);
 
@@ -213,8 +181,5 @@ static inline uint64_t tri__load64(const uint8_t *at) {
 static inline uint32_t tri__bits_at(const uint8_t *bytes, uint64_t bit, int width) {
     return (uint32_t)(tri__load64(bytes + bit / 8) >> (bit & 7) & (((uint64_t)1 << width) - 1));
 }
-
-/* Opens a table whose source is a Parquet file. */
-tri_status tri__parquet_open(tri_table *table);
 
 #endif

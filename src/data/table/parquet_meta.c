@@ -333,12 +333,12 @@ static tri_status read_groups(tri_table *table, tri_parquet *file, tri_thrift *i
     if (!file->group) return tri__table_no_memory(table);
     for (uint32_t i = 0; i < n; i++) {
         tri_parquet_group *group = &file->group[file->groups];
-        group->number = (int)i + 1, group->first = table->rows;
+        group->number = (int)i + 1;
         tri_status status = read_group(table, file, in, group);
         if (status != TRI_OK || !group->rows) free(group->chunk), group->chunk = NULL;
         TRI_TRY(status);
         if (!group->rows) continue;
-        table->rows += group->rows, file->groups++;
+        TRI_TRY(tri__columns_add(table, group->rows, file->groups++, 0));
     }
     return TRI_OK;
 }

@@ -236,10 +236,10 @@ static tri_status read_levels(tri_parquet_reader *r, const page *page, const uin
 }
 
 /* Moves n values apart, from the last on, so that each stands at its row; the others are empty. */
-static void spread(const tri_parquet_reader *r, tri_parquet_span *field, int64_t rows, int64_t n) {
+static void spread(const tri_parquet_reader *r, tri_field_span *field, int64_t rows, int64_t n) {
     const uint8_t *there = (const uint8_t *)r->levels.at;
     const double nothing = NAN;
-    tri_parquet_span empty = {0, 0};
+    tri_field_span empty = {0, 0};
     if (r->as_numbers) memcpy(&empty, &nothing, sizeof empty);
     for (int64_t i = rows - 1; i >= 0 && n <= i; i--) field[i] = there[i] ? field[--n] : empty;
 }
@@ -275,7 +275,7 @@ static tri_status data_page(tri_parquet_reader *r, const page *page, const uint8
                    &v));
     if (!v2 && r->column->optional) TRI_TRY(take_levels(r, page, &v, &set));
     v.n = set;
-    tri_parquet_span *field = r->field + r->rows;
+    tri_field_span *field = r->field + r->rows;
     TRI_TRY(tri__parquet_values(r, &v, field));
     if (set < page->values) spread(r, field, page->values, set);
     r->rows += page->values;
@@ -342,9 +342,10 @@ static void exchange_scratch(tri_parquet *file, tri_parquet_scratch *mine) {
     *mine = other;
 }
 
-tri_status tri__parquet_decode(const tri_table *table, const tri_parquet_group *group, int column, int as_numbers,
-                               tri_parquet_text *out) {
-    tri_parquet *file = table->state;
+tri_status tri__parquet_load(const tri_table *table, void *state, const tri_column_group *of, int column,
+                             int as_numbers, tri_column_text *out) {
+    tri_parquet *file = state;
+    const tri_parquet_group *group = &file->group[of->of];
     tri_parquet_scratch scratch = {0};
     tri_parquet_reader r = {.table = table, .group = group, .chunk = &group->chunk[column],
                             .column = &file->column[column], .name = table->name[column], .as_numbers = as_numbers,
@@ -360,13 +361,8 @@ tri_status tri__parquet_decode(const tri_table *table, const tri_parquet_group *
     free(r.numbers.at);
     free(r.dictionary);
     free(r.crc);
-    if (status == TRI_OK && tri__source_changed(&table->source))
-        status = tri__fail(TRI_IO, "%s has changed while it was read; start again when it is complete", table->path);
-    if (status == TRI_OK) {
-        out->text = as_numbers ? NULL : r.text.at, out->field = r.field;
-        out->bytes = (as_numbers ? 0 : r.text.room) + (size_t)group->rows * sizeof *r.field;
-    }
-    if (status != TRI_OK || as_numbers) free(r.text.at);
-    if (status != TRI_OK) free(r.field);
+    if (as_numbers) free(r.text.at), r.text = (tri_parquet_buffer){0};
+    out->text = r.text.at, out->field = r.field;
+    out->bytes = r.text.room + (size_t)group->rows * sizeof *r.field;
     return status;
 }

@@ -43,7 +43,7 @@ static inline int is_clean(const char *text, uint32_t length) {
     return tri__utf8_fault(text, length) == length && !memchr(text, 0, length);
 }
 
-static tri_status check_text(const tri_parquet_reader *r, tri_parquet_span span) {
+static tri_status check_text(const tri_parquet_reader *r, tri_field_span span) {
     if (span.length > TRI_LIMIT_CSV_ROW)
         return tri__parquet_fail(r, "a value has %u bytes, more than the %d that a field may have", span.length,
                                  TRI_LIMIT_CSV_ROW);
@@ -120,7 +120,8 @@ static size_t put_value(const tri_parquet_column *column, const uint8_t *bytes, 
     }
 }
 
-int tri__parquet_has_numbers(const tri_parquet_column *column) {
+int tri__parquet_has_numbers(const void *state, int number) {
+    const tri_parquet_column *column = &((const tri_parquet *)state)->column[number];
     return column->kind >= TRI_PARQUET_SIGNED && column->kind <= TRI_PARQUET_DECIMAL;
 }
 
@@ -143,12 +144,12 @@ static double value_number(const tri_parquet_column *column, const uint8_t *byte
     }
 }
 
-static inline void put_number(double number, tri_parquet_span *out) { memcpy(out, &number, sizeof *out); }
+static inline void put_number(double number, tri_field_span *out) { memcpy(out, &number, sizeof *out); }
 
 /* Numbers of n values that stand `stride` bytes apart; the usual kinds in loops of their own. */
 static void take_numbers(const tri_parquet_column *column, const uint8_t *bytes, size_t stride, int64_t n,
-                         tri_parquet_span *out) {
-    _Static_assert(sizeof(tri_parquet_span) == sizeof(double), "a number lies where a field does");
+                         tri_field_span *out) {
+    _Static_assert(sizeof(tri_field_span) == sizeof(double), "a number lies where a field does");
     int whole = column->kind == TRI_PARQUET_SIGNED && stride == (size_t)column->bits / 8;
     if (column->kind == TRI_PARQUET_DOUBLE) memcpy(out, bytes, (size_t)n * sizeof *out);
     else if (whole && column->bits == 64)
@@ -173,7 +174,7 @@ static size_t value_room(const tri_parquet_column *column) {
 }
 
 /* Renders n values that stand `stride` bytes apart, or takes them as numbers. */
-static tri_status render(tri_parquet_reader *r, const uint8_t *bytes, size_t stride, int64_t n, tri_parquet_span *out) {
+static tri_status render(tri_parquet_reader *r, const uint8_t *bytes, size_t stride, int64_t n, tri_field_span *out) {
     enum { BATCH = 1024 };
     const tri_parquet_column *column = r->column;
     if (r->as_numbers) {
@@ -186,7 +187,7 @@ static tri_status render(tri_parquet_reader *r, const uint8_t *bytes, size_t str
         for (int64_t i = first; i < end; i++) {
             size_t length = put_value(column, bytes + (size_t)i * stride, (uint32_t)column->width,
                                       r->text.at + r->text.used);
-            out[i] = (tri_parquet_span){(uint32_t)r->text.used, (uint32_t)length};
+            out[i] = (tri_field_span){(uint32_t)r->text.used, (uint32_t)length};
             r->text.used += length;
         }
     }
@@ -194,7 +195,7 @@ static tri_status render(tri_parquet_reader *r, const uint8_t *bytes, size_t str
 }
 
 /* Bytes that were found in the text become fields: texts are checked, other kinds rendered or taken as numbers. */
-static tri_status finish_bytes(tri_parquet_reader *r, tri_parquet_span *out, int64_t n) {
+static tri_status finish_bytes(tri_parquet_reader *r, tri_field_span *out, int64_t n) {
     const tri_parquet_column *column = r->column;
     for (int64_t i = 0; i < n; i++) {
         if (column->kind == TRI_PARQUET_TEXT) {
@@ -212,7 +213,7 @@ static tri_status finish_bytes(tri_parquet_reader *r, tri_parquet_span *out, int
         }
         TRI_TRY(reserve_text(r, TRI_VALUE_TEXT));
         size_t length = put_value(column, bytes, out[i].length, r->text.at + r->text.used);
-        out[i] = (tri_parquet_span){(uint32_t)r->text.used, (uint32_t)length};
+        out[i] = (tri_field_span){(uint32_t)r->text.used, (uint32_t)length};
         r->text.used += length;
     }
     return TRI_OK;
@@ -222,40 +223,40 @@ static tri_status too_short(const tri_parquet_reader *r) {
     return tri__parquet_fail(r, "a page ends before its values do: the file is damaged; get it again");
 }
 
-static tri_status plain_bytes(tri_parquet_reader *r, const tri_parquet_values *v, tri_parquet_span *out) {
+static tri_status plain_bytes(tri_parquet_reader *r, const tri_parquet_values *v, tri_field_span *out) {
     size_t at = 0;
     for (int64_t i = 0; i < v->n; i++) {
         if (v->size - at < 4) return too_short(r);
         uint32_t length = tri__load32(v->bytes + at);
         at += 4;
         if (length > v->size - at) return too_short(r);
-        out[i] = (tri_parquet_span){(uint32_t)(v->begin + at), length};
+        out[i] = (tri_field_span){(uint32_t)(v->begin + at), length};
         at += length;
     }
     return finish_bytes(r, out, v->n);
 }
 
-static tri_status plain_fixed(tri_parquet_reader *r, const tri_parquet_values *v, tri_parquet_span *out) {
+static tri_status plain_fixed(tri_parquet_reader *r, const tri_parquet_values *v, tri_field_span *out) {
     size_t width = (size_t)r->column->width;
     if (v->size / width < (uint64_t)v->n) return too_short(r);
     if (r->column->type != PQ_FIXED) return render(r, v->bytes, width, v->n, out);
     for (int64_t i = 0; i < v->n; i++)
-        out[i] = (tri_parquet_span){(uint32_t)(v->begin + (size_t)i * width), (uint32_t)width};
+        out[i] = (tri_field_span){(uint32_t)(v->begin + (size_t)i * width), (uint32_t)width};
     return finish_bytes(r, out, v->n);
 }
 
-static tri_status boolean_words(tri_parquet_reader *r, tri_parquet_span word[2]) {
+static tri_status boolean_words(tri_parquet_reader *r, tri_field_span word[2]) {
     static const char words[] = "falsetrue";
     TRI_TRY(reserve_text(r, sizeof words));
     memcpy(r->text.at + r->text.used, words, sizeof words - 1);
-    word[0] = (tri_parquet_span){(uint32_t)r->text.used, 5};
-    word[1] = (tri_parquet_span){(uint32_t)r->text.used + 5, 4};
+    word[0] = (tri_field_span){(uint32_t)r->text.used, 5};
+    word[1] = (tri_field_span){(uint32_t)r->text.used + 5, 4};
     r->text.used += sizeof words - 1;
     return TRI_OK;
 }
 
-static tri_status plain_booleans(tri_parquet_reader *r, const tri_parquet_values *v, tri_parquet_span *out) {
-    tri_parquet_span word[2];
+static tri_status plain_booleans(tri_parquet_reader *r, const tri_parquet_values *v, tri_field_span *out) {
+    tri_field_span word[2];
     if (v->size < ((uint64_t)v->n + 7) / 8) return too_short(r);
     TRI_TRY(boolean_words(r, word));
     for (int64_t i = 0; i < v->n; i++) out[i] = word[v->bytes[i >> 3] >> (i & 7) & 1];
@@ -263,8 +264,8 @@ static tri_status plain_booleans(tri_parquet_reader *r, const tri_parquet_values
 }
 
 /* Numbers in runs, each of which stands for one of `of` [count]. */
-static tri_status choose(const tri_parquet_reader *r, tri_parquet_runs *runs, int64_t n, const tri_parquet_span *of,
-                         uint32_t count, tri_parquet_span *out) {
+static tri_status choose(const tri_parquet_reader *r, tri_parquet_runs *runs, int64_t n, const tri_field_span *of,
+                         uint32_t count, tri_field_span *out) {
     tri_parquet_run run;
     for (int64_t at = 0; at < n;) {
         if (!tri__parquet_run(runs, &run) || !run.count) return too_short(r);
@@ -288,15 +289,15 @@ static tri_status choose(const tri_parquet_reader *r, tri_parquet_runs *runs, in
     return TRI_OK;
 }
 
-static tri_status run_booleans(tri_parquet_reader *r, const tri_parquet_values *v, tri_parquet_span *out) {
-    tri_parquet_span word[2];
+static tri_status run_booleans(tri_parquet_reader *r, const tri_parquet_values *v, tri_field_span *out) {
+    tri_field_span word[2];
     TRI_TRY(boolean_words(r, word));
     if (v->size < 4 || tri__load32(v->bytes) > v->size - 4) return too_short(r);
     tri_parquet_runs runs = {v->bytes + 4, v->bytes + 4 + tri__load32(v->bytes), 1};
     return choose(r, &runs, v->n, word, 2, out);
 }
 
-static tri_status from_dictionary(tri_parquet_reader *r, const tri_parquet_values *v, tri_parquet_span *out) {
+static tri_status from_dictionary(tri_parquet_reader *r, const tri_parquet_values *v, tri_field_span *out) {
     if (!r->has_dictionary)
         return tri__parquet_fail(r, "a page needs a dictionary that is not there: the file is damaged; get it again");
     if (!v->size || v->bytes[0] > 32) return too_short(r);
@@ -312,7 +313,7 @@ static int64_t *numbers(tri_parquet_reader *r, uint64_t n) {
                                                                                   : NULL;
 }
 
-static tri_status delta_numbers(tri_parquet_reader *r, const tri_parquet_values *v, tri_parquet_span *out) {
+static tri_status delta_numbers(tri_parquet_reader *r, const tri_parquet_values *v, tri_field_span *out) {
     size_t used;
     int64_t *number = numbers(r, (uint64_t)v->n);
     if (!number) return tri__parquet_no_memory(r);
@@ -320,28 +321,28 @@ static tri_status delta_numbers(tri_parquet_reader *r, const tri_parquet_values 
     return render(r, (const uint8_t *)number, 8, v->n, out);
 }
 
-static tri_status delta_lengths(tri_parquet_reader *r, const tri_parquet_values *v, tri_parquet_span *out) {
+static tri_status delta_lengths(tri_parquet_reader *r, const tri_parquet_values *v, tri_field_span *out) {
     size_t at;
     int64_t *length = numbers(r, (uint64_t)v->n);
     if (!length) return tri__parquet_no_memory(r);
     if (tri__parquet_deltas(v->bytes, v->size, v->n, length, &at) < 0) return too_short(r);
     for (int64_t i = 0; i < v->n; i++) {
         if (length[i] < 0 || (uint64_t)length[i] > v->size - at) return too_short(r);
-        out[i] = (tri_parquet_span){(uint32_t)(v->begin + at), (uint32_t)length[i]};
+        out[i] = (tri_field_span){(uint32_t)(v->begin + at), (uint32_t)length[i]};
         at += (size_t)length[i];
     }
     return finish_bytes(r, out, v->n);
 }
 
 /* Each text begins like the one before it: the lengths of what they share, of what follows, and what follows. */
-static tri_status delta_bytes(tri_parquet_reader *r, const tri_parquet_values *v, tri_parquet_span *out) {
+static tri_status delta_bytes(tri_parquet_reader *r, const tri_parquet_values *v, tri_field_span *out) {
     size_t used, at;
     int64_t *prefix = numbers(r, 2 * (uint64_t)v->n), *suffix = prefix + v->n;
     if (!prefix) return tri__parquet_no_memory(r);
     if (tri__parquet_deltas(v->bytes, v->size, v->n, prefix, &used) < 0) return too_short(r);
     if (tri__parquet_deltas(v->bytes + used, v->size - used, v->n, suffix, &at) < 0) return too_short(r);
     at += used;
-    tri_parquet_span last = {0, 0};
+    tri_field_span last = {0, 0};
     for (int64_t i = 0; i < v->n; i++) {
         if (prefix[i] < 0 || prefix[i] > last.length || suffix[i] < 0 || (uint64_t)suffix[i] > v->size - at)
             return too_short(r);
@@ -353,14 +354,14 @@ static tri_status delta_bytes(tri_parquet_reader *r, const tri_parquet_values *v
         char *to = r->text.at + r->text.used;
         memcpy(to, r->text.at + last.begin, (size_t)prefix[i]);
         memcpy(to + prefix[i], v->bytes + at, (size_t)suffix[i]);
-        out[i] = last = (tri_parquet_span){(uint32_t)r->text.used, (uint32_t)length};
+        out[i] = last = (tri_field_span){(uint32_t)r->text.used, (uint32_t)length};
         r->text.used += length, at += (size_t)suffix[i];
     }
     return finish_bytes(r, out, v->n);
 }
 
 /* The first bytes of all values, then their second ones, and so on. */
-static tri_status split_bytes(tri_parquet_reader *r, const tri_parquet_values *v, tri_parquet_span *out) {
+static tri_status split_bytes(tri_parquet_reader *r, const tri_parquet_values *v, tri_field_span *out) {
     size_t width = (size_t)r->column->width, n = (size_t)v->n;
     if (v->size / width < n) return too_short(r);
     r->numbers.used = 0;
@@ -377,7 +378,7 @@ static tri_status split_bytes(tri_parquet_reader *r, const tri_parquet_values *v
     return plain_fixed(r, &plain, out);
 }
 
-typedef tri_status (*decoder)(tri_parquet_reader *r, const tri_parquet_values *values, tri_parquet_span *out);
+typedef tri_status (*decoder)(tri_parquet_reader *r, const tri_parquet_values *values, tri_field_span *out);
 
 /* By encoding and physical type. */
 static decoder decoder_of(const tri_parquet_column *column, int encoding) {
@@ -400,7 +401,7 @@ int tri__parquet_in_place(const tri_parquet_column *column, int encoding) {
     return column->type == PQ_BYTE_ARRAY && (encoding == PQ_PLAIN || encoding == PQ_DELTA_LENGTH_BYTE_ARRAY);
 }
 
-tri_status tri__parquet_values(tri_parquet_reader *r, const tri_parquet_values *values, tri_parquet_span *out) {
+tri_status tri__parquet_values(tri_parquet_reader *r, const tri_parquet_values *values, tri_field_span *out) {
     decoder decode = decoder_of(r->column, values->encoding);
     if (!decode)
         return tri__parquet_fail(r, "values in encoding %d, which is not read here; write the file anew with another "

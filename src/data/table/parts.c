@@ -76,15 +76,14 @@ static void close_parts(tri_table *table) {
     table->state = NULL;
 }
 
-static const tri_table_kind kind = {field, numbers, check, done, where, place, close_parts};
+static const tri_format format = {.field = field, .numbers = numbers, .check = check, .done = done, .where = where,
+                                  .place = place, .close = close_parts};
 
 static int place_of(const tri_table *table, const char *name) {
     for (int c = 0; c < table->columns; c++)
         if (!strcmp(table->name[c], name)) return c;
     return -1;
 }
-
-static int is_lines(const tri_table *part) { return !part->kind && part->format == &tri__format_jsonl; }
 
 static tri_status lacks(const tri_table *table, const tri_table *without, const tri_table *with, const char *name) {
     return tri__fail(TRI_DATA, "%s: %s has no column \"%.80s\", which %s has: the parts of one table have the same "
@@ -95,7 +94,7 @@ static tri_status lacks(const tri_table *table, const tri_table *without, const 
 static tri_status name_columns(tri_table *table, parts *p) {
     tri_keys keys = {0};
     int lines = 1, failed = 0;
-    for (int i = 0; i < p->n; i++) lines &= is_lines(p->part[i]);
+    for (int i = 0; i < p->n; i++) lines &= p->part[i]->format->objects;
     for (int i = 0; i < (lines ? p->n : 1); i++)
         for (int c = 0; c < p->part[i]->columns; c++)
             failed |= tri__keys_add(&keys, p->part[i]->name[c], strlen(p->part[i]->name[c])) < 0;
@@ -116,7 +115,7 @@ static tri_status name_columns(tri_table *table, parts *p) {
 /* Finds the table's columns in a part, and compares it with the first. */
 static tri_status join(tri_table *table, parts *p, int i) {
     const tri_table *first = p->part[0], *part = p->part[i];
-    int *at = p->at + (int64_t)i * table->columns, lines = is_lines(first) && is_lines(part);
+    int *at = p->at + (int64_t)i * table->columns, lines = first->format->objects && part->format->objects;
     for (int c = 0; c < table->columns; c++) {
         at[c] = place_of(part, table->name[c]);
         if (at[c] < 0 && !lines) return lacks(table, part, first, table->name[c]);
@@ -188,7 +187,7 @@ tri_status tri__parts_open(tri_table *table) {
     tri_names names;
     TRI_TRY(tri__parts_list(table->path, &names));
     parts *p = table->state = calloc(1, sizeof *p);
-    table->kind = &kind;
+    table->format = &format;
     if (p) p->part = calloc((size_t)names.n, sizeof *p->part);
     if (p) p->first = calloc((size_t)names.n + 1, sizeof *p->first);
     tri_status status = p && p->part && p->first ? open_all(table, p, &names) : tri__table_no_memory(table);

@@ -1,8 +1,8 @@
-/* table.h - tables in files: CSV (RFC 4180), TSV (.tsv) and JSON lines (.jsonl, .ndjson, .json), also compressed (.gz,
- * .zst), and Arrow files (.arrow, .feather), chosen by the file's extension; the separator of a CSV file is detected.
- * A name with an asterisk stands for several files that are read as one table (parts.h). Parsed in parallel; rows,
- * fields and errors do not depend on the number of threads or the piece size. A small file is kept in memory; for a
- * large one only the index is, and the text of rows is read again on demand (docs/reference/tables.md). */
+/* table.h - tables in files: CSV (RFC 4180), TSV and JSON lines, also compressed (.gz, .zst), Arrow and Parquet, chosen
+ * by the file's extension (formats.h); the separator of a CSV file is detected. A name with an asterisk stands for
+ * several files that are read as one table (parts.h). Parsed in parallel; rows, fields and errors do not depend on the
+ * number of threads or the piece size. A small file is kept in memory; for a large one only the index is, and the text
+ * of rows is read again on demand (docs/reference/tables.md). */
 #ifndef TRI_DATA_TABLE_TABLE_H
 #define TRI_DATA_TABLE_TABLE_H
 
@@ -41,6 +41,15 @@ typedef struct tri_table tri_table;
  * lines: columns are the union of the objects' keys, in order of first appearance; null and absent values are empty
  * fields; numbers and booleans keep their text; rows with nested values are bad. */
 tri_status tri__table_open(const char *path, const tri_table_options *options, tri_table **out);
+/* A table in memory as one in a file of this name. The bytes must stay until the table is closed; of text, if
+ * options.keep is at least `size`, until this returns. */
+tri_status tri__table_open_bytes(const char *name, const void *bytes, size_t size, const tri_table_options *options,
+                                 tri_table **out);
+/* The endings that names of tables have, one by one from number 0: ".csv", ".csv.gz". `shared`: those that files of
+ * other kinds have too. 0: no more. */
+enum { TRI_ENDING_BYTES = 16, TRI_ENDINGS_BYTES = 128 };
+int tri__table_ending(int shared, int number, char out[static TRI_ENDING_BYTES]);
+const char *tri__table_endings(char out[static TRI_ENDINGS_BYTES]); /* in words; `out` is returned */
 void tri__table_close(tri_table *table);
 const char *tri__separator_words(char separator);             /* "semicolons" */
 const char *tri__table_path(const tri_table *table);

@@ -3,6 +3,7 @@
  * respecting quotes, and rows into as many. If the header has a single field, the separator is a comma; two separators
  * that fit equally well are an error, not a guess. */
 #include "base/text.h"
+#include "data/table/formats.h"
 #include "data/table/packed.h"
 
 #include <stdio.h>
@@ -136,14 +137,12 @@ static const struct {
     {"\xFD\x37zXZ", 6, "", "is compressed with xz; unpack it: unxz -k %1$s"},
     {"\x28\xB5\x2F\xFD", 4, ".csv.zst",
      "is compressed with zstd, which is read from files that end in .zst: mv %1$s %2$s"},
-    {"PAR1", 4, ".parquet", "is a Parquet file, which is read from files that end in .parquet: mv %1$s %2$s"},
     {"PK\x03\x04", 4, "",
      "is an Excel workbook or another zip archive; save the sheet as CSV UTF-8, or: libreoffice --headless "
      "--convert-to csv %1$s"},
     {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1", 8, "",
      "is an Excel workbook (.xls); save the sheet as CSV UTF-8, or: libreoffice --headless "
      "--convert-to csv %1$s"},
-    {"ARROW1", 6, ".arrow", "is an Arrow or Feather file, which is read from files that end in .arrow: mv %1$s %2$s"},
     {"SQLite format 3", 16, "",
      "is an SQLite database; write a table of it as CSV: sqlite3 -header -csv %1$s 'select * from TABLE'"},
     {"\xFF\xFE", 2, ".utf8.csv", "is UTF-16; write it as UTF-8: iconv -f UTF-16 -t UTF-8 %1$s > %2$s"},
@@ -180,11 +179,11 @@ static tri_status check_json(const tri_table *table, const char *head, size_t n)
     size_t at = strspn(head, blanks);
     if (at >= n || (head[at] != '[' && head[at] != '{')) return TRI_OK;
     size_t inner = at + 1 + strspn(head + at + 1, blanks);
-    int lines = table->format == &tri__format_jsonl, array = head[at] == '[';
+    int array = head[at] == '[';
     if (array && (head[inner] == '{' || head[inner] == '['))
         return name_foreign(table->path, "is one JSON array; write an object a line: jq -c '.[]' %1$s > %2$s",
                             tri__text_ends(table->path, ".jsonl") ? ".lines.jsonl" : ".jsonl");
-    if (!array && !lines && head[inner] == '"')
+    if (!array && !table->format->objects && head[inner] == '"')
         return tri__fail(TRI_DATA, "%s holds JSON; one object a line is read from files that end in .jsonl: rename it",
                          table->path);
     return TRI_OK;
@@ -194,6 +193,14 @@ tri_status tri__table_form(const tri_table *table) {
     char head[65] = "";
     size_t n = table->source.size < 64 ? (size_t)table->source.size : 64;
     TRI_TRY(tri__source_read(&table->source, table->path, 0, head, n));
+    const tri_format *other = tri__format_by_magic(head, n);
+    if (other) {
+        char ending[TRI_ENDING_BYTES], words[128];
+        tri__format_ending(other, ending);
+        snprintf(words, sizeof words, "is %s, which is read from files that end in %s: mv %%1$s %%2$s", other->called,
+                 ending);
+        return name_foreign(table->path, words, ending);
+    }
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (n >= foreign[i].n && memcmp(head, foreign[i].bytes, foreign[i].n) == 0 &&
             (foreign[i].bytes[0] != 'B' || (n >= 10 && memcmp(head + 4, "1AY&SY", 6) == 0)))
@@ -212,7 +219,8 @@ tri_status tri__table_faulty(const tri_table *table, const tri_fault *fault) {
     char said[2048];
     int windows = (unsigned char)bytes[0] < 0xA0;
     snprintf(said, sizeof said, "%s", tri_error());
-    const char *ending = table->format == &tri__format_csv ? ".utf8.csv" : ".utf8.jsonl";
+    char usual[TRI_ENDING_BYTES], ending[TRI_ENDING_BYTES + 8];
+    snprintf(ending, sizeof ending, ".utf8%s", tri__format_ending(table->format, usual));
     name_text(table->path, name, advice, sizeof advice);
     char *word = tri__text_quoted(name), *other = tri__text_quoted(renamed(name, ending, beside));
     if (word && other) /* out of memory: keeps the earlier text */

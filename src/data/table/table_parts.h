@@ -1,5 +1,5 @@
-/* table_parts.h - internals of a table: the file's bytes (table_source.c), the parallel pass that finds the rows
- * (table_read.c), the formats (csv.c, jsonl.c), and the text of rows (table.c).
+/* table_parts.h - internals of a table: the file's bytes (table_source.c), the formats (formats.h); of text, the
+ * parallel pass that finds the rows (table_read.c), and the text of rows (table_text.c).
  *
  * The file is divided into pieces. Each piece yields the rows that start in it, and reads past its end to finish the
  * last. A thread parses a piece window by window; a window fits in its cache. The start of a piece's first row is
@@ -106,11 +106,30 @@ void tri__piece_bad(tri_table_piece *piece, uint64_t at, const char *format, ...
 void tri__piece_clear(tri_table_piece *piece);
 void tri__piece_free(tri_table_piece *piece);
 
-/* What differs between formats. */
+struct tri_column_group;
+struct tri_column_text;
+
+/* A format of tables: one file, and its name in formats.h. Formats of text find rows with the functions of the second
+ * group, formats of columns decode with those of the third; TRI_TEXT_TABLE and TRI_COLUMN_TABLE are what tables of each
+ * can be asked for. */
 typedef struct tri_format {
-    const char *expected;    /* what was expected, for the message on an empty file */
-    /* Reads what precedes the rows: sets columns, name, begin, end. */
+    const char *endings;     /* of its files' names, each with a blank before it, the usual one first: " .csv .tsv" */
+    const char *shared;      /* such that files of other kinds have too: the last to be looked for; may be NULL */
+    const char *magic, *called; /* of binary files: their first bytes; "a Parquet file" */
+    const char *expected;    /* of text: what was expected, for the message on an empty file */
+    int objects;             /* of text: a row may lack columns, and numbers stand without quotes */
+    /* Sets columns and names, and finds the rows. */
     tri_status (*open)(tri_table *table);
+    /* Rows and columns were checked by the caller. */
+    tri_field_text (*field)(const tri_table *table, int64_t row, int column);
+    int (*numbers)(const tri_table *table, int64_t first, int64_t count, int column, double *value); /* NULL: none */
+    tri_status (*check)(const tri_table *table);
+    void (*done)(const tri_table *table, int64_t first, int64_t count);
+    void (*where)(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at);
+    void (*place)(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]);
+    void (*close)(tri_table *table); /* frees table->state, which may be NULL */
+
+    /* ---- text ---- */
     /* Guesses where the first row after text[0] starts, at most `end`; text[0] may be anywhere in a row. SIZE_MAX:
      * none. */
     size_t (*guess)(const tri_table *table, const tri_window *window, size_t end);
@@ -124,8 +143,6 @@ typedef struct tri_format {
     tri_status (*join)(tri_table *table, tri_table_piece *piece);
     /* Copies the piece's values to the table's `to`. */
     void (*copy)(const tri_table_piece *piece, uint32_t *to);
-    /* After the last row: names the columns. NULL: nothing to do. */
-    tri_status (*close)(tri_table *table);
     /* Bytes of a row, up to its last field's end. */
     size_t (*length)(const tri_table *table, int64_t row);
     /* A field's position, relative to its row's start; 0 if the row has none. */
@@ -133,9 +150,38 @@ typedef struct tri_format {
     /* Decodes a row's text in place: each quoted field's content stays after its opening quote, and 0 bytes fill the
      * rest of its span. A field without escapes stays unchanged. */
     void (*decode)(const tri_table *table, int64_t row, char *text);
+
+    /* ---- columns (columnar.h); `state` is what tri__columns_begin was given ---- */
+    /* Decodes a column of a group into out->text, field and bytes, all 0 before; what they point to is freed also if
+     * this fails. May be called by several threads. A failure is reported by tri__table_check, with its words. */
+    tri_status (*load)(const tri_table *table, void *state, const struct tri_column_group *group, int column,
+                       int as_numbers, struct tri_column_text *out);
+    int (*has_numbers)(const void *state, int column); /* whether the texts of a column are numbers */
+    void (*free)(void *state);
 } tri_format;
 
-extern const tri_format tri__format_csv, tri__format_jsonl;
+/* table_text.c */
+tri_field_text tri__text_field(const tri_table *table, int64_t row, int column);
+tri_status tri__text_check(const tri_table *table);
+void tri__text_done(const tri_table *table, int64_t first, int64_t count);
+void tri__text_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at);
+void tri__text_place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]);
+void tri__text_close(tri_table *table);
+#define TRI_TEXT_TABLE \
+    .field = tri__text_field, .check = tri__text_check, .done = tri__text_done, .where = tri__text_where, \
+    .place = tri__text_place, .close = tri__text_close
+
+/* columnar.c */
+tri_field_text tri__columns_field(const tri_table *table, int64_t row, int column);
+int tri__columns_numbers(const tri_table *table, int64_t first, int64_t count, int column, double *value);
+tri_status tri__columns_check(const tri_table *table);
+void tri__columns_done(const tri_table *table, int64_t first, int64_t count);
+void tri__columns_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at);
+void tri__columns_place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]);
+void tri__columns_close(tri_table *table);
+#define TRI_COLUMN_TABLE \
+    .field = tri__columns_field, .numbers = tri__columns_numbers, .check = tri__columns_check, \
+    .done = tri__columns_done, .where = tri__columns_where, .place = tri__columns_place, .close = tri__columns_close
 
 /* The text of some rows, read on first use. */
 typedef struct tri_table_block {
@@ -143,24 +189,11 @@ typedef struct tri_table_block {
     _Atomic int state;       /* 1: it is in memory */
 } tri_table_block;
 
-/* What tables do differently that are not one text: columns of a binary file (columnar.c), several files (parts.c).
- * Rows and columns were checked by the caller. */
-typedef struct tri_table_kind {
-    tri_field_text (*field)(const tri_table *table, int64_t row, int column);
-    int (*numbers)(const tri_table *table, int64_t first, int64_t count, int column, double *value);
-    tri_status (*check)(const tri_table *table);
-    void (*done)(const tri_table *table, int64_t first, int64_t count);
-    void (*where)(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at);
-    void (*place)(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]);
-    void (*close)(tri_table *table); /* frees table->state, which may be NULL */
-} tri_table_kind;
-
 struct tri_table {
     char *path;
     tri_source source;
-    const tri_table_kind *kind; /* NULL: one text, as below */
-    void *state;             /* of the kind */
-    const tri_format *format;
+    const tri_format *format; /* NULL before it is known */
+    void *state;             /* of columnar.c, parts.c */
     tri_table_options options;
     char delimiter;          /* of CSV; 0: JSON lines */
     int recognised;          /* the delimiter was detected, and is not a comma */
@@ -188,17 +221,14 @@ struct tri_table {
     tri_table_line line;           /* of the last one described */
 };
 
-/* A table in memory as one in a file of this name, which must stay until the table is closed. For tests. */
-tri_status tri__table_open_bytes(const char *name, const void *bytes, size_t size, const tri_table_options *options,
-                                 tri_table **out);
 /* Rows of so many columns that its budget allows. */
 int64_t tri__table_most(const tri_table *table, int columns);
+/* Where a format's text begins and ends, and whether it is one at all. */
+tri_status tri__text_begin(tri_table *table);
 /* Finds the rows between begin and end. */
 tri_status tri__table_read(tri_table *table);
-/* Numbers of empty fields: NaN. */
-static inline void tri__numbers_empty(double *value, int64_t count) {
-    for (int64_t i = 0; i < count; i++) value[i] = __builtin_nan("");
-}
+/* Makes the rows' text available, once rows and columns are known. */
+tri_status tri__text_ready(tri_table *table);
 /* The text of a field's decoded span. */
 tri_field_text tri__table_text(const char *text, size_t length);
 tri_status tri__table_no_memory(const tri_table *table);

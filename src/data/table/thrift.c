@@ -79,7 +79,6 @@ uint32_t tri__thrift_list(tri_thrift *in, const tri_thrift_field *field, tri_thr
     return in->failed ? 0 : n;
 }
 
-int64_t tri__thrift_element(tri_thrift *in) { return zigzag(in); }
 
 int tri__thrift_struct(tri_thrift *in, const tri_thrift_field *field) {
     if (field->type != TRI_THRIFT_STRUCT) tri__thrift_fail(in);

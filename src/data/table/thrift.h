@@ -43,8 +43,6 @@ int tri__thrift_boolean(tri_thrift *in, const tri_thrift_field *field);
 const char *tri__thrift_binary(tri_thrift *in, const tri_thrift_field *field, size_t *length);
 /* The elements of a list of `type`; each takes at least a byte, so there are at most as many as bytes left. */
 uint32_t tri__thrift_list(tri_thrift *in, const tri_thrift_field *field, tri_thrift_type type);
-/* An element of a list of integers. */
-int64_t tri__thrift_element(tri_thrift *in);
 /* Whether the field is a struct; a fault if not. */
 int tri__thrift_struct(tri_thrift *in, const tri_thrift_field *field);
 void tri__thrift_skip(tri_thrift *in, tri_thrift_type type);

@@ -6,9 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { POWER = 22 };
-static const double power[POWER + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                        1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 static const int64_t EXACT = (int64_t)1 << 53;
 
 static double read_text(char *text, size_t length) {
@@ -22,9 +19,9 @@ double tri__float_number(float value) {
     int exponent;
     if (isnan(value) || isinf(value) || (fabsf(value) <= whole && truncf(value) == value)) return (double)value;
     uint64_t digits = tri__shortest_float(fabsf(value), &exponent);
-    if (digits > (uint64_t)EXACT || exponent > POWER || exponent < -POWER)
+    if (digits > (uint64_t)EXACT || exponent > TRI_POWER10 || exponent < -TRI_POWER10)
         return read_text(text, tri__float_text(value, text));
-    double size = exponent < 0 ? (double)digits / power[-exponent] : (double)digits * power[exponent];
+    double size = exponent < 0 ? (double)digits / tri__power10[-exponent] : (double)digits * tri__power10[exponent];
     return value < 0 ? -size : size;
 }
 
@@ -37,7 +34,7 @@ double tri__decimal_number(const uint8_t *bytes, size_t n, int scale) {
     char text[TRI_VALUE_TEXT + 1];
     uint8_t sign = n && bytes[0] & 0x80 ? 0xFF : 0;
     uint64_t low = sign ? UINT64_MAX : 0;
-    int fits = scale >= 0 && scale <= POWER;
+    int fits = scale >= 0 && scale <= TRI_POWER10;
     for (size_t i = 0; i < n; i++) {
         fits &= i + 8 >= n || bytes[i] == sign;
         low = low << 8 | bytes[i];
@@ -45,5 +42,5 @@ double tri__decimal_number(const uint8_t *bytes, size_t n, int scale) {
     int64_t value = (int64_t)low;
     if (!fits || (value < 0) != (sign != 0) || value > EXACT || value < -EXACT)
         return read_text(text, tri__decimal_text(bytes, n, scale, text));
-    return (double)value / power[scale];
+    return (double)value / tri__power10[scale];
 }

@@ -40,5 +40,7 @@ double tri__decimal_number(const uint8_t *bytes, size_t n, int scale);
 uint64_t tri__shortest_double(double value, int *exponent);
 uint64_t tri__shortest_float(float value, int *exponent);
 uint64_t tri__shortest_half(uint16_t bits, int *exponent);
+enum { TRI_POWER10 = 22 }; /* the largest power of ten that is a double */
+extern const double tri__power10[TRI_POWER10 + 1];
 
 #endif

@@ -2,14 +2,12 @@
  * they are counted and left out. */
 #include "report/runs/run_events.h"
 
-#include "report/runs/run_line.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIELDS = 48, FIRST_WARNINGS = 10, LAST_WARNINGS = 40, LAST_CHECKPOINTS = 100 };
+enum { FIRST_WARNINGS = 10, LAST_WARNINGS = 40, LAST_CHECKPOINTS = 100 };
 
 static int grow(tri_run_lines *e) {
     if (e->n < e->room) return 1;
@@ -25,28 +23,40 @@ static int grow(tri_run_lines *e) {
 }
 
 /* The column of a key, made if it is new; -1: there are too many. `hint`: where it was in the last event. */
-static int column_of(tri_run_lines *e, const tri_line_field *field, int hint) {
-    size_t length = (size_t)field->key_length;
+static int column_of(tri_run_lines *e, const char *key, size_t length, int hint) {
     if (length >= TRI_RUN_KEY) return -1;
-    if (hint < e->n_keys && memcmp(e->key[hint], field->key, length) == 0 && !e->key[hint][length]) return hint;
+    if (hint < e->n_keys && memcmp(e->key[hint], key, length) == 0 && !e->key[hint][length]) return hint;
     for (int c = 0; c < e->n_keys; c++)
-        if (memcmp(e->key[c], field->key, length) == 0 && !e->key[c][length]) return c;
+        if (memcmp(e->key[c], key, length) == 0 && !e->key[c][length]) return c;
     if (e->n_keys == TRI_RUN_COLUMNS) return -1;
-    memcpy(e->key[e->n_keys], field->key, length);
+    memcpy(e->key[e->n_keys], key, length);
     e->key[e->n_keys][length] = 0;
     return e->n_keys++;
 }
 
-static int is_coordinate(const tri_line_field *field) {
-    static const char *const names[] = {"ts", "step", "epoch", "event"};
-    for (int i = 0; i < 4; i++)
-        if (strlen(names[i]) == (size_t)field->key_length && !memcmp(names[i], field->key, strlen(names[i]))) return 1;
-    return 0;
+/* What the events of a step have besides figures: EVENT is a text, the others are numbers. */
+enum { STEP, TIME, EPOCH, EVENT, NAMES };
+
+static int name_of(const char *key, size_t length) {
+    static const char *const names[NAMES] = {[STEP] = "step", [TIME] = "ts", [EPOCH] = "epoch", [EVENT] = "event"};
+    int i = 0;
+    while (i < NAMES && (strlen(names[i]) != length || memcmp(names[i], key, length))) i++;
+    return i;
 }
 
-static double number_of(const tri_line_field *fields, int n, const char *key) {
-    const tri_line_field *field = tri__line_field(fields, n, key);
-    return field && field->kind == 'n' ? field->number : NAN;
+/* A value of a line that was checked; NaN: it is none that a curve has. What follows ends a number for strtod. */
+static double number_of(const tri_jsonl_line *line, const tri_jsonl_member *m) {
+    const char *text = line->text + m->begin;
+    return m->end && (*text == '-' || (*text >= '0' && *text <= '9')) ? strtod(text, NULL) : NAN;
+}
+
+static int is_train(const tri_jsonl_line *line) {
+    for (uint32_t i = 0; i < line->n; i++) {
+        const tri_jsonl_member *m = &line->member[i];
+        if (name_of(line->text + m->key_begin, m->key_end - m->key_begin) == EVENT)
+            return m->end - m->begin == 7 && !memcmp(line->text + m->begin, "\"train\"", 7);
+    }
+    return 0;
 }
 
 /* Steps rise. Of two lines that disagree, the one that fits its neighbours is right. 0: this one is damaged. */
@@ -58,23 +68,29 @@ static int accept_step(tri_run_lines *e, double step) {
     return 1;
 }
 
-static tri_status take_train(tri_run_lines *e, const tri_line_field *fields, int n) {
-    double step = number_of(fields, n, "step");
-    if (!accept_step(e, step)) {
+static tri_status take_train(tri_run_lines *e, const tri_jsonl_line *line) {
+    double named[NAMES] = {NAN, NAN, NAN, NAN};
+    for (uint32_t i = 0; i < line->n; i++) {
+        const tri_jsonl_member *m = &line->member[i];
+        int name = name_of(line->text + m->key_begin, m->key_end - m->key_begin);
+        if (name < NAMES) named[name] = number_of(line, m);
+    }
+    if (!accept_step(e, named[STEP])) {
         e->damaged++;
         return TRI_OK;
     }
     if (!grow(e)) return tri__fail(TRI_RESOURCE, "no memory for the events of %s", "metrics.jsonl");
     double *row = e->value + e->n * TRI_RUN_COLUMNS;
     for (int c = 0; c < TRI_RUN_COLUMNS; c++) row[c] = NAN;
-    for (int i = 0, hint = 0; i < n; i++) {
-        if (is_coordinate(&fields[i]) || (fields[i].kind != 'n' && fields[i].kind != '0')) continue;
-        int c = column_of(e, &fields[i], hint);
-        if (c >= 0) row[c] = fields[i].kind == 'n' ? fields[i].number : NAN, hint = c + 1;
+    int hint = 0;
+    for (uint32_t i = 0; i < line->n; i++) {
+        const tri_jsonl_member *m = &line->member[i];
+        const char *key = line->text + m->key_begin, *value = line->text + m->begin;
+        if (name_of(key, m->key_end - m->key_begin) != NAMES || (m->end && strchr("\"tf", *value))) continue;
+        int c = column_of(e, key, m->key_end - m->key_begin, hint);
+        if (c >= 0) row[c] = number_of(line, m), hint = c + 1;
     }
-    e->step[e->n] = step;
-    e->time[e->n] = number_of(fields, n, "ts");
-    e->epoch[e->n++] = number_of(fields, n, "epoch");
+    e->step[e->n] = named[STEP], e->time[e->n] = named[TIME], e->epoch[e->n++] = named[EPOCH];
     return TRI_OK;
 }
 
@@ -156,14 +172,13 @@ static void take_other(tri_run_lines *e, const char *kind, const tri_json *event
 }
 
 tri_status tri__run_lines_take(tri_run_lines *e, const char *line, size_t length) {
-    tri_line_field fields[FIELDS];
-    int n = tri__line_fields(line, length, fields, FIELDS);
-    const tri_line_field *kind = n < 0 ? NULL : tri__line_field(fields, n, "event");
+    e->flat.text = line, e->flat.size = length;
+    if (!tri__jsonl_line(&e->flat)) return tri__fail(TRI_RESOURCE, "no memory for the events of %s", "metrics.jsonl");
     e->lines++;
-    if (kind && kind->kind == 's' && kind->length == 5 && !memcmp(kind->text, "train", 5)) {
+    if (!e->flat.why[0] && is_train(&e->flat)) {
         memcpy(e->last, line, length < sizeof e->last ? length : 0);
         e->last[length < sizeof e->last ? length : 0] = 0;
-        return take_train(e, fields, n);
+        return take_train(e, &e->flat);
     }
     tri_json *event = NULL;
     tri_status status = tri__json_parse(line, length, "metrics.jsonl", TRI_DATA, &event);
@@ -195,6 +210,7 @@ void tri__run_lines_close(tri_run_lines *e) {
     free(e->time);
     free(e->epoch);
     free(e->value);
+    free(e->flat.member);
     tri__json_decref(e->head);
     tri__json_decref(e->starts);
     tri__json_decref(e->checkpoints);

@@ -3,6 +3,7 @@
 #define TRI_REPORT_RUNS_RUN_EVENTS_H
 
 #include "base/json.h"
+#include "data/table/jsonl.h"
 
 enum { TRI_RUN_COLUMNS = 32, TRI_RUN_KEY = 40, TRI_RUN_LAST = 4096 };
 
@@ -15,6 +16,7 @@ typedef struct tri_run_lines {
     int64_t n, room;
     double last_step;            /* of any event */
     int64_t lines, damaged;
+    tri_jsonl_line flat;         /* the line that is read: those of steps have no nested values */
     char last[TRI_RUN_LAST];     /* the last train event's line; "": none, or it is longer */
     tri_json *head;              /* started, updated, facts, config, steps, epochs */
     tri_json *starts, *checkpoints, *warnings, *validations;

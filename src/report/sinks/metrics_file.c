@@ -170,7 +170,8 @@ static tri_status flush(metrics *m) {
     return TRI_OK;
 }
 
-tri_status tri__metrics_line(FILE *out, const tri_event *event) {
+/* The event's line, if it has one. */
+static tri_status put_line(FILE *out, const tri_event *event) {
     switch (event->kind) {
     case TRI_EVENT_START:
         begin_line(out, event, "start");
@@ -215,7 +216,7 @@ tri_status tri__metrics_line(FILE *out, const tri_event *event) {
 static tri_status emit(void *context, const tri_event *event) {
     metrics *m = context;
     if (event->kind == TRI_EVENT_START) TRI_TRY(start(m, event->step, event->again));
-    TRI_TRY(tri__metrics_line(m->file ? m->file : m->early, event));
+    TRI_TRY(put_line(m->file ? m->file : m->early, event));
     int commits = event->kind == TRI_EVENT_EPOCH || event->kind == TRI_EVENT_SAVE ||
                   event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_END;
     if (m->file && (commits || m->eager || tri__clock() - m->flushed > flush_seconds)) TRI_TRY(flush(m));

@@ -17,19 +17,10 @@ void tri__tee_close(tri_sink *sink);
  * seconds; eager: after each line, so that it survives this process. */
 tri_status tri__metrics_open(const char *folder, int eager, tri_sink *sink);
 tri_status tri__metrics_close(tri_sink *sink);
-/* The event's line, if it has one. */
-tri_status tri__metrics_line(FILE *out, const tri_event *event);
 
 /* events.out.tfevents.* in the folder, for TensorBoard: train/ and eval/ scalars. */
 tri_status tri__tfevents_open(const char *folder, tri_sink *sink);
 tri_status tri__tfevents_close(tri_sink *sink);
-
-/* Figures of steps and epochs in the formats of other tools; `asked`: [n] of "TOOL:FOLDER", copied. TRI_USAGE: there is
- * no such tool. A resumed run goes on in the files of its earlier start; the sink of metrics.jsonl must come before.
- * `run`: how the run ended. */
-tri_status tri__log_to_check(char *const *asked, int n);
-tri_status tri__log_to_open(const char *folder, char *const *asked, int n, tri_sink *sink);
-tri_status tri__log_to_close(tri_sink *sink, tri_status run);
 
 /* Progress. On a terminal one line is redrawn, at most 10 times a second, no wider than the window; elsewhere whole
  * lines are printed, for the first step and then every max(30 s, 1 % of the steps). */

@@ -13,27 +13,17 @@ enum { MOST_FIELDS = 32 << 20 }; /* probabilities of a file; a validation with m
 
 static const char *const names[] = {"validation-last.csv", "validation-best.csv"};
 
-/* A field of a CSV file: in quotes where its text needs them. */
-static void put_field(tri_buffer *out, const char *before, const char *text) {
-    if (!strpbrk(text, ",\"\r\n") && !strpbrk(before, ",\"\r\n")) {
-        tri__buffer_put(out, "%s%s", before, text);
-        return;
-    }
-    tri__buffer_put(out, "\"%s", before);
-    for (; *text; text++) tri__buffer_add(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
-    tri__buffer_add(out, "\"", 1);
-}
-
 static void put_table(tri_buffer *out, const tri_event *event) {
     const tri_scores *scores = event->valid;
     tri__buffer_put(out, "row,label");
     for (int c = 0; c < scores->n_classes; c++) {
         tri__buffer_add(out, ",", 1);
-        put_field(out, "p_", scores->label[c]);
+        tri__buffer_csv(out, ',', "p_", scores->label[c], strlen(scores->label[c]));
     }
     for (int64_t i = 0; i < scores->rows; i++) {
         tri__buffer_put(out, "\n%lld,", (long long)(event->rows ? event->rows[i] : i) + 1);
-        put_field(out, "", scores->label[event->labels[i]]);
+        const char *label = scores->label[event->labels[i]];
+        tri__buffer_csv(out, ',', "", label, strlen(label));
         for (int c = 0; c < scores->n_classes; c++)
             tri__buffer_put(out, ",%.9g", (double)event->probs[i * scores->n_classes + c]);
     }

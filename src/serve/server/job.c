@@ -248,7 +248,9 @@ static void submit(job *j, tri_encoded *encoded) {
     tri__exchange_resume(exchange);
 }
 
-void tri__job_start(tri_server *server, tri_exchange *exchange, tri_served *served, const tri_protocol *protocol) {
+void tri__predict(tri_server *server, tri_exchange *exchange, const char *name, const tri_protocol *protocol) {
+    tri_served *served = tri__server_find(server, exchange, name);
+    if (!served) return;
     tri_live *live = tri__server_use(server, served);
     tri_ask ask;
     tri_wire_form form;

@@ -15,6 +15,7 @@ void tri__row_set_free(tri_row_set *rows) {
     free(rows->value);
     free(rows->text);
     tri__json_decref(rows->document);
+    tri__table_close(rows->table);
     *rows = (tri_row_set){0};
 }
 

@@ -69,7 +69,8 @@ int64_t tri__metrics_answered(const tri_server_metrics *metrics) {
     return (int64_t)n;
 }
 
-static void put_requests(const tri_server_metrics *metrics, tri_buffer *out) {
+static void put_requests(const tri_server *server, tri_buffer *out) {
+    const tri_server_metrics *metrics = &server->metrics;
     tri__buffer_put(out, "# HELP trident_requests_total Requests by route and status; 499: the client left before "
                     "the reply\n# TYPE trident_requests_total counter\n");
     for (int r = 0; r <= TRI_METRIC_ROUTES; r++)
@@ -80,7 +81,7 @@ static void put_requests(const tri_server_metrics *metrics, tri_buffer *out) {
             if (codes[c] > 0) snprintf(code, sizeof code, "%d", codes[c]);
             else snprintf(code, sizeof code, "%s", codes[c] == 0 ? "499" : "other");
             tri__buffer_put(out, "trident_requests_total{route=\"%s\",code=\"%s\"} %llu\n",
-                            r < TRI_METRIC_ROUTES ? tri__server_routes[r].path : "other", code, (unsigned long long)n);
+                            r < TRI_METRIC_ROUTES ? server->routes[r].path : "other", code, (unsigned long long)n);
         }
 }
 
@@ -120,7 +121,7 @@ void tri__handle_metrics(void *context, tri_exchange *exchange) {
     const tri_server_metrics *metrics = &server->metrics;
     tri_buffer out = {0};
     size_t size;
-    put_requests(metrics, &out);
+    put_requests(server, &out);
     put_one(&out, "trident_requests_in_flight", "gauge", "Requests that are not answered yet",
             tri__http_in_flight(server->http));
     put_models(server, &out, 0, "trident_queue_rows", "Rows that wait for a model");

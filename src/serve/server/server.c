@@ -1,9 +1,8 @@
-/* server.c - models on the wire: start, the table of routes, reload, close. */
+/* server.c - models on the wire: start, reload, close. */
 #include "serve/server/server_parts.h"
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "web/pages.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,78 +68,6 @@ static tri_status load(const tri_server *server, const tri_served *served, int p
     return status;
 }
 
-/* ---- routes ---- */
-
-static void predict(void *context, tri_exchange *exchange) {
-    tri_served *served = tri__server_find(context, exchange, tri__exchange_query(exchange, "model"));
-    if (served) tri__job_start(context, exchange, served, &tri__protocol_tei);
-}
-
-static void inference(void *context, tri_exchange *exchange) {
-    tri_served *served = tri__server_find(context, exchange, tri__exchange_query(exchange, "model"));
-    if (served) tri__job_start(context, exchange, served, &tri__protocol_inference);
-}
-
-static void invocations(void *context, tri_exchange *exchange) {
-    tri_served *served = tri__server_find(context, exchange, tri__exchange_query(exchange, "model"));
-    if (served) tri__job_start(context, exchange, served, &tri__protocol_sagemaker);
-}
-
-static void infer(void *context, tri_exchange *exchange) {
-    tri_served *served = tri__server_find(context, exchange, tri__exchange_part(exchange));
-    if (served) tri__job_start(context, exchange, served, &tri__protocol_kserve);
-}
-
-/* Models are loaded before the server listens: what answers is ready, until it drains. */
-static void ready(void *context, tri_exchange *exchange) {
-    static const char yes[] = "{\"status\":\"ready\"}";
-    tri_server *server = context;
-    if (tri__http_draining(server->http))
-        tri__exchange_error(exchange, 503, "Unhealthy", "the server is shutting down");
-    else tri__exchange_reply_const(exchange, 200, "application/json", yes, sizeof yes - 1);
-}
-
-static void alive(void *context, tri_exchange *exchange) {
-    static const char yes[] = "{\"status\":\"live\"}";
-    (void)context;
-    tri__exchange_reply_const(exchange, 200, "application/json", yes, sizeof yes - 1);
-}
-
-static void page(void *context, tri_exchange *exchange) {
-    size_t size;
-    const char *text = tri__page_try(&size);
-    (void)context;
-    tri__exchange_reply_const(exchange, 200, "text/html; charset=utf-8", text, size);
-}
-
-static void docs(void *context, tri_exchange *exchange) {
-    size_t size;
-    const char *text = tri__page_openapi(&size);
-    (void)context;
-    tri__exchange_reply_const(exchange, 200, "application/json", text, size);
-}
-
-/* The page is a constant; what it shows comes from /info, with a key where one is needed. */
-const tri_http_route tri__server_routes[] = {
-    {"POST", "/predict", predict, 0, 0},
-    {"POST", "/invocations", invocations, 0, 0},
-    {"POST", "/v2/models/*/infer", infer, 0, 0},
-    {"POST", "/tokenize", tri__handle_tokenize, 0, 0},
-    {"GET", "/health", ready, 1, 1},
-    {"GET", "/ping", ready, 1, 1},
-    {"GET", "/v2/health/live", alive, 1, 1},
-    {"GET", "/v2/health/ready", ready, 1, 1},
-    {"GET", "/info", tri__handle_info, 0, 0},
-    {"GET", "/metrics", tri__handle_metrics, 0, 1},
-    {"GET", "/v2", tri__handle_kserve_server, 0, 0},
-    {"GET", "/v2/models/*", tri__handle_kserve_model, 0, 0},
-    {"GET", "/v2/models/*/ready", tri__handle_kserve_model_ready, 0, 1},
-    {"GET", "/docs", docs, 1, 0},
-    {"GET", "/", page, 1, 0},
-    {"POST", "/", inference, 0, 0},
-    {0},
-};
-
 /* ---- start ---- */
 
 static void done(void *context, const tri_http_record *record) {
@@ -160,7 +87,8 @@ static tri_status start(tri_server *server) {
                 return tri__fail(TRI_USAGE, "two models are named \"%s\"; name them: name=RUN", options->name[i]);
         TRI_TRY(load(server, &server->served[i], 0, &server->served[i].live));
     }
-    server->options.http.routes = tri__server_routes;
+    TRI_TRY(tri__routes_make(&server->routes));
+    server->options.http.routes = server->routes;
     server->options.http.context = server;
     server->options.http.done = done;
     server->options.http.tick = tick;
@@ -259,6 +187,7 @@ int64_t tri__server_close(tri_server *server, double seconds) {
     pthread_cond_destroy(&server->unused);
     pthread_mutex_destroy(&server->mutex);
     free(server->address);
+    free(server->routes);
     free(server->served);
     free(server);
     return answered;

@@ -1,12 +1,13 @@
 /* server_parts.h - internals of the server.
  *
- *   server.c           start, reload, close; the table of routes
- *   server_job.c       a request for predictions, from its body to its reply; what every protocol shares
- *   server_rows.c, server_csv.c   rows in: JSON, JSON lines, CSV. Pure functions of bytes
- *   server_tei.c, server_kserve.c, server_sagemaker.c   a protocol each: parse (pure), render
- *   server_info.c      what says something about models
- *   server_metrics.c, server_log.c   counters for Prometheus; the access log
- *   server_unseen.c    values that training did not have
+ *   server.c           start, reload, close
+ *   routes.c           the table of routes
+ *   job.c              a request for predictions, from its body to its reply; what every protocol shares
+ *   json_rows.c, csv_rows.c   rows in: JSON, JSON lines, CSV. Pure functions of bytes
+ *   protocols/         a protocol each: its routes, parse (pure), render
+ *   info.c             what says something about models
+ *   prometheus.c, access_log.c   counters; the access log
+ *   unseen_values.c    values that training did not have
  *
  * Parsers fail with TRI_DATA for what is not JSON or CSV at all (400) and TRI_USAGE for what is not a request (422). */
 #ifndef TRI_SERVE_SERVER_SERVER_PARTS_H
@@ -28,8 +29,9 @@ typedef struct tri_row_set {
     tri_row *row;               /* [n] */
     int64_t n;
     tri_column_value *value;    /* of all rows */
-    char *text;                 /* numbers, decoded fields */
-    tri_json *document;         /* strings and names */
+    char *text;                 /* numbers */
+    tri_json *document;         /* strings and names; of CSV: */
+    tri_table *table;
 } tri_row_set;
 void tri__row_set_free(tri_row_set *rows); /* accepts a zeroed one */
 /* A list of objects {column: value}; `where`: how messages name the list. text_column: the column that a bare string is
@@ -37,7 +39,7 @@ void tri__row_set_free(tri_row_set *rows); /* accepts a zeroed one */
 tri_status tri__rows_of_json(const tri_json *list, const char *where, const char *text_column, tri_row_set *out);
 /* An object a line. */
 tri_status tri__rows_of_lines(const char *body, size_t length, tri_row_set *out);
-/* A header of column names, then rows; RFC 4180. */
+/* A header of column names, then rows: as tables in files. */
 tri_status tri__rows_of_csv(const char *body, size_t length, tri_row_set *out);
 
 /* ---- protocols ---- */
@@ -83,6 +85,7 @@ typedef struct tri_protocol {
     int by_accept;              /* the answer's form is the Accept header's; else JSON */
     int has_binary;             /* a request may have binary tensors */
 } tri_protocol;
+/* Those that others build on, and tests call. */
 extern const tri_protocol tri__protocol_tei, tri__protocol_inference, tri__protocol_kserve, tri__protocol_sagemaker;
 
 void tri__put_probability(tri_buffer *out, float probability); /* %.9g: the float itself */
@@ -146,6 +149,7 @@ struct tri_server {
     const tri_log *log;
     tri_served *served;         /* [n_models] */
     tri_http *http;
+    tri_http_route *routes;
     char *address;
     double started;             /* tri__clock() */
     _Atomic int closing;        /* requests may not be held any more */
@@ -155,7 +159,10 @@ struct tri_server {
     tri_access_log access;
 };
 
-extern const tri_http_route tri__server_routes[];
+/* The table of routes, which the caller frees. A file protocols/NAME.c has its own in `tri__routes_NAME`, which ends
+ * with a NULL path. */
+tri_status tri__routes_make(tri_http_route **out);
+tri_http_handler tri__handle_info, tri__handle_tokenize, tri__handle_metrics, tri__handle_ready;
 
 /* The model of that name; NULL or "": the first. NULL: there is none, and the exchange has its reply. */
 tri_served *tri__server_find(tri_server *server, tri_exchange *exchange, const char *name);
@@ -170,13 +177,11 @@ void tri__put_unseen(tri_server *server, tri_buffer *out); /* for /metrics */
 /* A body of an object with one made-up row, as /predict takes it; NULL: out of memory. */
 tri_json *tri__example_row(const tri_model_facts *facts);
 
-void tri__job_start(tri_server *server, tri_exchange *exchange, tri_served *served, const tri_protocol *protocol);
+/* Answers a request for predictions of the model of that name. */
+void tri__predict(tri_server *server, tri_exchange *exchange, const char *name, const tri_protocol *protocol);
 /* Reads and encodes a request's rows. 1: *ask, *form (of the answer) and *encoded are set; 0: it was refused, and the
  * exchange has its reply. */
 int tri__ask_take(tri_server *server, tri_exchange *exchange, const tri_live *live, const tri_protocol *protocol,
                   tri_ask *ask, tri_wire_form *form, tri_encoded **encoded);
-
-tri_http_handler tri__handle_info, tri__handle_tokenize, tri__handle_metrics, tri__handle_kserve_server,
-    tri__handle_kserve_model, tri__handle_kserve_model_ready;
 
 #endif

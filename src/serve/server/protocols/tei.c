@@ -148,4 +148,14 @@ static tri_status parse_inference(const tri_ask_in *in, tri_ask *out) {
     return TRI_OK;
 }
 
+static void predict(void *context, tri_exchange *exchange) {
+    tri__predict(context, exchange, tri__exchange_query(exchange, "model"), &tri__protocol_tei);
+}
+
 const tri_protocol tri__protocol_inference = {.parse = parse_inference, .render = render};
+
+static void inference(void *context, tri_exchange *exchange) {
+    tri__predict(context, exchange, tri__exchange_query(exchange, "model"), &tri__protocol_inference);
+}
+
+const tri_http_route tri__routes_tei[] = {{"POST", "/predict", predict, 0, 0}, {"POST", "/", inference, 0, 0}, {0}};

@@ -357,9 +357,13 @@ static size_t render(const tri_prediction *told, tri_buffer *out) {
 
 const tri_protocol tri__protocol_kserve = {.parse = tri__kserve_parse, .render = render, .has_binary = 1};
 
+static void infer(void *context, tri_exchange *exchange) {
+    tri__predict(context, exchange, tri__exchange_part(exchange), &tri__protocol_kserve);
+}
+
 /* ---- what is said about models ---- */
 
-void tri__handle_kserve_server(void *context, tri_exchange *exchange) {
+static void say_server(void *context, tri_exchange *exchange) {
     tri_buffer out = {0};
     size_t size;
     (void)context;
@@ -375,7 +379,7 @@ static void put_input(tri_buffer *out, const char *name, const char *type, int *
     tri__buffer_put(out, ",\"datatype\":\"%s\",\"shape\":[-1]}", type);
 }
 
-void tri__handle_kserve_model(void *context, tri_exchange *exchange) {
+static void say_model(void *context, tri_exchange *exchange) {
     tri_server *server = context;
     tri_served *served = tri__server_find(server, exchange, tri__exchange_part(exchange));
     if (!served) return;
@@ -401,7 +405,7 @@ void tri__handle_kserve_model(void *context, tri_exchange *exchange) {
     tri__exchange_reply(exchange, 200, "application/json", text, size);
 }
 
-void tri__handle_kserve_model_ready(void *context, tri_exchange *exchange) {
+static void say_ready(void *context, tri_exchange *exchange) {
     static const char ready[] = "{\"ready\":true}";
     tri_server *server = context;
     if (!tri__server_find(server, exchange, tri__exchange_part(exchange))) return;
@@ -409,3 +413,19 @@ void tri__handle_kserve_model_ready(void *context, tri_exchange *exchange) {
         tri__exchange_error(exchange, 503, "Unhealthy", "the server is shutting down");
     else tri__exchange_reply_const(exchange, 200, "application/json", ready, sizeof ready - 1);
 }
+
+static void alive(void *context, tri_exchange *exchange) {
+    static const char yes[] = "{\"status\":\"live\"}";
+    (void)context;
+    tri__exchange_reply_const(exchange, 200, "application/json", yes, sizeof yes - 1);
+}
+
+const tri_http_route tri__routes_kserve[] = {
+    {"POST", "/v2/models/*/infer", infer, 0, 0},
+    {"GET", "/v2/health/live", alive, 1, 1},
+    {"GET", "/v2/health/ready", tri__handle_ready, 1, 1},
+    {"GET", "/v2", say_server, 0, 0},
+    {"GET", "/v2/models/*", say_model, 0, 0},
+    {"GET", "/v2/models/*/ready", say_ready, 0, 1},
+    {0},
+};

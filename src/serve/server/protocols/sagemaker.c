@@ -5,24 +5,18 @@
 
 #include <string.h>
 
-static void put_csv_field(tri_buffer *out, const char *prefix, const char *text) {
-    int quoted = strpbrk(text, ",\"\r\n") != NULL;
-    tri__buffer_put(out, "%s%s", quoted ? "\"" : "", prefix);
-    for (; *text; text++) tri__buffer_put(out, *text == '"' ? "\"\"" : "%c", *text);
-    if (quoted) tri__buffer_add(out, "\"", 1);
-}
-
 static void put_csv(const tri_prediction *told, tri_buffer *out) {
     const tri_model_facts *facts = told->facts;
     tri__buffer_put(out, "label");
     for (int c = 0; c < facts->n_classes; c++) {
         tri__buffer_add(out, ",", 1);
-        put_csv_field(out, "prob_", facts->label[c]);
+        tri__buffer_csv(out, ',', "prob_", facts->label[c], strlen(facts->label[c]));
     }
     tri__buffer_add(out, "\n", 1);
     for (int64_t i = 0; i < told->rows; i++) {
         const float *probs = told->probs + i * facts->n_classes;
-        put_csv_field(out, "", facts->label[tri__decision_class(facts->decision, probs, facts->n_classes)]);
+        const char *label = facts->label[tri__decision_class(facts->decision, probs, facts->n_classes)];
+        tri__buffer_csv(out, ',', "", label, strlen(label));
         for (int c = 0; c < facts->n_classes; c++) {
             tri__buffer_add(out, ",", 1);
             tri__put_probability(out, probs[c]);
@@ -55,3 +49,10 @@ static size_t render(const tri_prediction *told, tri_buffer *out) {
 }
 
 const tri_protocol tri__protocol_sagemaker = {.parse = tri__tei_parse, .render = render, .by_accept = 1};
+
+static void invocations(void *context, tri_exchange *exchange) {
+    tri__predict(context, exchange, tri__exchange_query(exchange, "model"), &tri__protocol_sagemaker);
+}
+
+const tri_http_route tri__routes_sagemaker[] = {
+    {"POST", "/invocations", invocations, 0, 0}, {"GET", "/ping", tri__handle_ready, 1, 1}, {0}};
