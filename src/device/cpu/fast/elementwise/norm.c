@@ -1,5 +1,6 @@
 /* norm.c - layer normalisation and dropout: every row of the input is one work item, read and written once. The
  * gradient of the fused operation, which also needs sums, is in sums.c. */
+#include "device/cpu/fast/elementwise/simd_norm.h"
 #include "device/cpu/fast/runtime/call.h"
 
 enum { ROWS = 16, ENOUGH = 1 << 13 }; /* rows of a range; elements */
@@ -7,18 +8,16 @@ enum { ROWS = 16, ENOUGH = 1 << 13 }; /* rows of a range; elements */
 static int64_t range_end(int64_t rows, int64_t t) { return rows - t < ROWS ? rows : t + ROWS; }
 
 static void run_norm(const tri_call *call, const tri_norm_rows *norm, int64_t rows) {
-    const tri_simd *simd = tri__simd();
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, rows * norm->h, ENOUGH))
-    for (int64_t t = 0; t < rows; t += ROWS) simd->norm(norm, t, range_end(rows, t));
+    for (int64_t t = 0; t < rows; t += ROWS) simd_norm(norm, t, range_end(rows, t));
 }
 
 static void run_dropout(const tri_call *call, int to, int from, int key) {
-    const tri_simd *simd = tri__simd();
     tri_drop drop = drop_of(call, key);
     int64_t rows = call->t[to].rows, h = call->t[to].cols;
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, rows * h, ENOUGH))
     for (int64_t t = 0; t < rows; t += ROWS)
-        simd->dropout(&drop, t, range_end(rows, t), h, f32(call, from), f32(call, to), adds(call, to));
+        simd_dropout(&drop, t, range_end(rows, t), h, f32(call, from), f32(call, to), adds(call, to));
 }
 
 static void norm(const tri_call *call) {
@@ -37,7 +36,6 @@ static void norm(const tri_call *call) {
 
 static void norm_din(const tri_call *call) {
     OPERANDS(norm_din);
-    const tri_simd *simd = tri__simd();
     tri_norm_din norm = {.h = call->t[ARG(dy)].cols,
                          .dy = f32(call, ARG(dy)),
                          .xhat = f32(call, ARG(xhat)),
@@ -47,7 +45,7 @@ static void norm_din(const tri_call *call) {
                          .acc_dres = adds(call, ARG(dx))};
     int64_t rows = call->t[ARG(dy)].rows;
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, rows * norm.h, ENOUGH))
-    for (int64_t t = 0; t < rows; t += ROWS) simd->norm_din(&norm, t, range_end(rows, t));
+    for (int64_t t = 0; t < rows; t += ROWS) simd_norm_din(&norm, t, range_end(rows, t));
 }
 
 static void dropout(const tri_call *call) {
@@ -77,7 +75,7 @@ static void dropout_add_norm(const tri_call *call) {
              call->t[ARG(x)].rows);
 }
 
-const tri_kernel_row tri__cpu_norm_fast[] = {
+TRI_FAST_ROWS(norm) = {
     {.op = TRI_OP_norm, .dtype = TRI_F32, .run = norm},
     {.op = TRI_OP_norm_din, .dtype = TRI_F32, .run = norm_din},
     {.op = TRI_OP_dropout, .dtype = TRI_F32, .run = dropout},

@@ -1,5 +1,6 @@
 /* norm_half.c - layer normalisation and dropout in bf16: as norm.c, on rows that are fp32 only in a thread's cache. */
-#include "device/cpu/fast/runtime/fast.h"
+#include "device/cpu/fast/elementwise/simd_half.h"
+#include "device/cpu/fast/elementwise/simd_norm.h"
 #include "device/cpu/fast/elementwise/rows_half.h"
 
 enum { ENOUGH = 1 << 13 }; /* elements */
@@ -18,12 +19,11 @@ typedef struct norm_args {
 
 static void run_norm(const tri_call *call, const norm_args *a, tri_drop drop, float factor) {
     enum { X, RES, Y, XHAT };
-    const tri_simd *simd = tri__simd();
     int64_t T = call->t[a->x].rows, h = call->t[a->x].cols;
     uint16_t *xhat = bf16(call, a->xhat), *res = a->res < 0 ? NULL : bf16(call, a->res); /* [T,h] */
     float *rstd = f32(call, a->rstd), *g = call->work, *b = g + h;                        /* [T], [h], [h] */
-    simd->widen(h, bf16(call, a->g), g);
-    if (bf16(call, a->b)) simd->widen(h, bf16(call, a->b), b);
+    simd_widen(h, bf16(call, a->g), g);
+    if (bf16(call, a->b)) simd_widen(h, bf16(call, a->b), b);
     tri_half_rows r = tri__half_rows(call, T, h, 2 + (res != NULL) + (xhat != NULL), b + (bf16(call, a->b) ? h : 0),
                                      ENOUGH);
     int at[] = {[X] = 0, [Y] = 1, [RES] = 2, [XHAT] = 2 + (res != NULL)};
@@ -32,14 +32,14 @@ static void run_norm(const tri_call *call, const norm_args *a, tri_drop drop, fl
         int64_t n = rows_end(&r, T, t) - t;
         float *x = tri__half_rows_at(&r, at[X]), *y = tri__half_rows_at(&r, at[Y]), *z = tri__half_rows_at(&r, at[RES]),
               *unit = tri__half_rows_at(&r, at[XHAT]);
-        simd->widen(n * h, bf16(call, a->x) + t * h, x);
-        if (res) simd->widen(n * h, res + t * h, z);
+        simd_widen(n * h, bf16(call, a->x) + t * h, x);
+        if (res) simd_widen(n * h, res + t * h, z);
         tri_norm_rows norm = {.drop = drop_from(drop, t), .factor = factor, .h = h, .x = x, .res = res ? z : NULL,
                               .g = g, .b = bf16(call, a->b) ? b : NULL, .y = y, .xhat = xhat ? unit : NULL,
                               .rstd = rstd ? rstd + t : NULL, .eps = call->attr->eps};
-        simd->norm(&norm, 0, n);
-        simd->narrow(n * h, y, bf16(call, a->y) + t * h);
-        if (xhat) simd->narrow(n * h, unit, xhat + t * h);
+        simd_norm(&norm, 0, n);
+        simd_narrow(n * h, y, bf16(call, a->y) + t * h);
+        if (xhat) simd_narrow(n * h, unit, xhat + t * h);
     }
 }
 
@@ -55,7 +55,6 @@ static void dropout_add_norm(const tri_call *call) {
 }
 
 static void run_dropout(const tri_call *call, int to, int from, int key) {
-    const tri_simd *simd = tri__simd();
     tri_drop drop = drop_of(call, key);
     int64_t T = call->t[to].rows, h = call->t[to].cols;
     tri_half_rows r = tri__half_rows(call, T, h, 2, call->work, ENOUGH);
@@ -64,10 +63,10 @@ static void run_dropout(const tri_call *call, int to, int from, int key) {
         int64_t n = rows_end(&r, T, t) - t;
         float *x = tri__half_rows_at(&r, 0), *y = tri__half_rows_at(&r, 1);
         tri_drop here = drop_from(drop, t);
-        simd->widen(n * h, bf16(call, from) + t * h, x);
-        if (adds(call, to)) simd->widen(n * h, bf16(call, to) + t * h, y);
-        simd->dropout(&here, 0, n, h, x, y, adds(call, to));
-        simd->narrow(n * h, y, bf16(call, to) + t * h);
+        simd_widen(n * h, bf16(call, from) + t * h, x);
+        if (adds(call, to)) simd_widen(n * h, bf16(call, to) + t * h, y);
+        simd_dropout(&here, 0, n, h, x, y, adds(call, to));
+        simd_narrow(n * h, y, bf16(call, to) + t * h);
     }
 }
 
@@ -81,9 +80,10 @@ static void dropout_din(const tri_call *call) {
     run_dropout(call, ARG(dx), ARG(dy), ARG(key));
 }
 
-void tri__cpu_norm_half(tri_kernel_table *table) {
-    table->run[TRI_OP_norm][TRI_BF16] = norm;
-    table->run[TRI_OP_dropout_add_norm][TRI_BF16] = dropout_add_norm;
-    table->run[TRI_OP_dropout][TRI_BF16] = dropout;
-    table->run[TRI_OP_dropout_din][TRI_BF16] = dropout_din;
-}
+TRI_FAST_ROWS(norm_half) = {
+    {.op = TRI_OP_norm, .dtype = TRI_BF16, .run = norm, .work = TRI_AS_HALF},
+    {.op = TRI_OP_dropout_add_norm, .dtype = TRI_BF16, .run = dropout_add_norm, .work = TRI_AS_HALF},
+    {.op = TRI_OP_dropout, .dtype = TRI_BF16, .run = dropout, .work = TRI_AS_HALF},
+    {.op = TRI_OP_dropout_din, .dtype = TRI_BF16, .run = dropout_din, .work = TRI_AS_HALF},
+    {.run = NULL},
+};

@@ -1,6 +1,8 @@
 /* sums.c - sums over rows in double: gradients of biases and norms, alone or fused with the operation that writes
  * the rows, which are then in cache. The number of row blocks is fixed by the shape; partial sums are added in block
  * order. */
+#include "device/cpu/fast/elementwise/simd_activation.h"
+#include "device/cpu/fast/elementwise/simd_norm.h"
 #include "device/cpu/fast/runtime/call.h"
 
 enum {
@@ -32,7 +34,6 @@ static void end_sum(const tri_call *call, int out, const double *part, int64_t b
  * last. */
 static void sum_rows(const tri_call *call, int64_t rows, int64_t h, int n, const summed *of, make_rows *make,
                      const void *what) {
-    const tri_simd *simd = tri__simd();
     int64_t size = (rows + BLOCKS - 1) / BLOCKS > BLOCK_ROWS ? (rows + BLOCKS - 1) / BLOCKS : BLOCK_ROWS;
     int64_t blocks = (rows + size - 1) / size;
     double *sums[MOST_SUMS], *dots[MOST_SUMS];
@@ -46,7 +47,7 @@ static void sum_rows(const tri_call *call, int64_t rows, int64_t h, int n, const
                 int64_t next = t + step < end ? t + step : end;
                 if (make) make(what, t, next);
                 for (int k = 0; k < n; k++)
-                    simd->column_sums(t, next, h, of[k].x, of[k].y, sums[k] + i * h, dots[k] + i * h, t > begin);
+                    simd_column_sums(t, next, h, of[k].x, of[k].y, sums[k] + i * h, dots[k] + i * h, t > begin);
             }
         }
 #pragma omp for schedule(static)
@@ -70,7 +71,7 @@ static void norm_dw(const tri_call *call) {
              &(summed){f32(call, ARG(dy)), f32(call, ARG(xhat)), ARG(db), ARG(dg)}, NULL, NULL);
 }
 
-static void make_norm_din(const void *what, int64_t t0, int64_t t1) { tri__simd()->norm_din(what, t0, t1); }
+static void make_norm_din(const void *what, int64_t t0, int64_t t1) { simd_norm_din(what, t0, t1); }
 
 static void dropout_add_norm_din(const tri_call *call) {
     OPERANDS(dropout_add_norm_din);
@@ -103,7 +104,7 @@ typedef struct gelu_rows {
 static void make_gelu_din(const void *what, int64_t t0, int64_t t1) {
     const gelu_rows *g = what;
     int64_t at = t0 * g->h;
-    tri__simd()->gelu_din((t1 - t0) * g->h, g->dy + at, g->x + at, g->dx + at, g->add);
+    simd_gelu_din((t1 - t0) * g->h, g->dy + at, g->x + at, g->dx + at, g->add);
 }
 
 static void gelu_din_db(const tri_call *call) {
@@ -113,7 +114,7 @@ static void gelu_din_db(const tri_call *call) {
     sum_rows(call, call->t[ARG(dx)].rows, rows.h, 1, &(summed){rows.dx, NULL, ARG(db), -1}, make_gelu_din, &rows);
 }
 
-const tri_kernel_row tri__cpu_sums_fast[] = {
+TRI_FAST_ROWS(sums) = {
     {.op = TRI_OP_bias_dw, .dtype = TRI_F32, .run = bias_dw, .work = {.col = BLOCKS * 8}},
     {.op = TRI_OP_norm_dw, .dtype = TRI_F32, .run = norm_dw, .work = {.col = 2 * BLOCKS * 8}},
     {.op = TRI_OP_dropout_add_norm_din, .dtype = TRI_F32, .run = dropout_add_norm_din, .work = {.col = 3 * BLOCKS * 8}},

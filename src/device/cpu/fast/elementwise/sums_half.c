@@ -1,7 +1,9 @@
 /* sums_half.c - sums over rows of bf16 matrices in double: as sums.c, on rows that are fp32 only in a thread's cache.
  * What is summed was rounded first, so that an operation alone gives the same sums. */
 #include "device/cpu/cpu.h"
-#include "device/cpu/fast/runtime/fast.h"
+#include "device/cpu/fast/elementwise/simd_activation.h"
+#include "device/cpu/fast/elementwise/simd_half.h"
+#include "device/cpu/fast/elementwise/simd_norm.h"
 #include "device/cpu/fast/elementwise/rows_half.h"
 #include "numbers/float16.h"
 
@@ -49,7 +51,7 @@ static void sum_rows(const rows_made *m, int64_t T, int n, const summed *of, mak
                 int64_t count = end - t < m->r.rows ? end - t : m->r.rows;
                 make(m, t, count);
                 for (int k = 0; k < n; k++)
-                    tri__simd()->column_sums(0, count, h, tri__half_rows_at(&m->r, of[k].x),
+                    simd_column_sums(0, count, h, tri__half_rows_at(&m->r, of[k].x),
                                              of[k].y < 0 ? NULL : tri__half_rows_at(&m->r, of[k].y),
                                              sums_at(call, 2 * k, h) + i * h, sums_at(call, 2 * k + 1, h) + i * h,
                                              t > i * size);
@@ -67,7 +69,7 @@ static void sum_rows(const rows_made *m, int64_t T, int n, const summed *of, mak
 /* The thread's rows of matrix k, those of operand `arg` from row t. */
 static float *take_rows(const rows_made *m, int k, int arg, int64_t t, int64_t n) {
     float *to = tri__half_rows_at(&m->r, k);
-    tri__simd()->widen(n * m->r.h, bf16(m->call, arg) + t * m->r.h, to);
+    simd_widen(n * m->r.h, bf16(m->call, arg) + t * m->r.h, to);
     return to;
 }
 
@@ -87,13 +89,12 @@ static void bias_dw(const tri_call *call) {
 static void make_gelu_din(const rows_made *m, int64_t t, int64_t n) {
     OPERANDS(gelu_din_db);
     enum { DX, DY, X };
-    const tri_simd *simd = tri__simd();
     float *dx = tri__half_rows_at(&m->r, DX), *dy = take_rows(m, DY, ARG(dy), t, n), *x = take_rows(m, X, ARG(x), t, n);
     uint16_t *out = bf16(m->call, ARG(dx)) + t * m->r.h;
-    if (adds(m->call, ARG(dx))) simd->widen(n * m->r.h, out, dx);
-    simd->gelu_din(n * m->r.h, dy, x, dx, adds(m->call, ARG(dx)));
-    simd->narrow(n * m->r.h, dx, out);
-    simd->widen(n * m->r.h, out, dx);
+    if (adds(m->call, ARG(dx))) simd_widen(n * m->r.h, out, dx);
+    simd_gelu_din(n * m->r.h, dy, x, dx, adds(m->call, ARG(dx)));
+    simd_narrow(n * m->r.h, dx, out);
+    simd_widen(n * m->r.h, out, dx);
 }
 
 static void gelu_din_db(const tri_call *call) {
@@ -111,7 +112,7 @@ enum { DY, XHAT, DX, DRES }; /* matrices of dropout_add_norm_din */
 
 /* Rounds n rows of matrix k to operand `arg` from row t. */
 static void put_rows(const rows_made *m, int k, int arg, int64_t t, int64_t n) {
-    tri__simd()->narrow(n * m->r.h, tri__half_rows_at(&m->r, k), bf16(m->call, arg) + t * m->r.h);
+    simd_narrow(n * m->r.h, tri__half_rows_at(&m->r, k), bf16(m->call, arg) + t * m->r.h);
 }
 
 static void make_norm_din(const rows_made *m, int64_t t, int64_t n) {
@@ -123,7 +124,7 @@ static void make_norm_din(const rows_made *m, int64_t t, int64_t n) {
     norm.dy = take_rows(m, DY, ARG(dy), t, n), norm.xhat = take_rows(m, XHAT, ARG(xhat), t, n);
     norm.dx = norm.acc_dx ? take_rows(m, DX, ARG(dx), t, n) : tri__half_rows_at(&m->r, DX);
     if (has_dres) norm.dres = norm.acc_dres ? take_rows(m, DRES, ARG(dres), t, n) : tri__half_rows_at(&m->r, DRES);
-    tri__simd()->norm_din(&norm, 0, n);
+    simd_norm_din(&norm, 0, n);
     put_rows(m, DX, ARG(dx), t, n);
     if (has_dres) put_rows(m, DRES, ARG(dres), t, n);
     if (m->call->t[ARG(dbias)].data) take_rows(m, DX, ARG(dx), t, n);
@@ -137,7 +138,7 @@ static void dropout_add_norm_din(const tri_call *call) {
         return;
     }
     float *g = (float *)(void *)sums_at(call, 3, h); /* [h] */
-    tri__simd()->widen(h, bf16(call, ARG(g)), g);
+    simd_widen(h, bf16(call, ARG(g)), g);
     rows_made m = {.call = call,
                    .r = tri__half_rows(call, T, h, bf16(call, ARG(dres)) ? 4 : 3, g + h, ENOUGH),
                    .norm = {.drop = drop_of(call, ARG(key)),
@@ -154,8 +155,9 @@ static void dropout_add_norm_din(const tri_call *call) {
     sum_rows(&m, T, n, of, make_norm_din);
 }
 
-void tri__cpu_sums_half(tri_kernel_table *table) {
-    table->run[TRI_OP_bias_dw][TRI_BF16] = bias_dw;
-    table->run[TRI_OP_gelu_din_db][TRI_BF16] = gelu_din_db;
-    table->run[TRI_OP_dropout_add_norm_din][TRI_BF16] = dropout_add_norm_din;
-}
+TRI_FAST_ROWS(sums_half) = {
+    {.op = TRI_OP_bias_dw, .dtype = TRI_BF16, .run = bias_dw, .work = TRI_AS_HALF},
+    {.op = TRI_OP_gelu_din_db, .dtype = TRI_BF16, .run = gelu_din_db, .work = TRI_AS_HALF},
+    {.op = TRI_OP_dropout_add_norm_din, .dtype = TRI_BF16, .run = dropout_add_norm_din, .work = TRI_AS_HALF},
+    {.run = NULL},
+};

@@ -8,9 +8,7 @@ static void gemm(const tri_call *call, tri_gemm g) {
     if (g.m == 0 || g.n == 0) return;
     g.threads = threads_for(call, g.m * g.n * (g.k + 1), ENOUGH);
     g.work = call->work;
-    g.simd = tri__simd();
-    int gradient = tri__op_row(call->op)->phase != TRI_PHASE_F;
-    (g.simd->slow && gradient ? tri__gemm_blas : tri__gemm_packed)(&g);
+    PER_ISA(tri__gemm)(&g);
 }
 
 /* y[T,O] = x[T,I] w[O,I]^T + b */
@@ -65,7 +63,7 @@ static void linear_dw(const tri_call *call) {
                           .add = adds(call, ARG(dw))});
 }
 
-const tri_kernel_row tri__cpu_linear_fast[] = {
+TRI_FAST_ROWS(linear) = {
     {.op = TRI_OP_linear, .dtype = TRI_F32, .run = linear, .work = TRI_GEMM_WORK},
     {.op = TRI_OP_linear_gelu, .dtype = TRI_F32, .run = linear_gelu, .work = TRI_GEMM_WORK},
     {.op = TRI_OP_linear_din, .dtype = TRI_F32, .run = linear_din, .work = TRI_GEMM_WORK},

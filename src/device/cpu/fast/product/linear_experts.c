@@ -3,6 +3,7 @@
 #include "device/cpu/fast/product/expert_rows.h"
 #include "device/cpu/fast/product/gemm.h"
 #include "device/cpu/fast/product/pack.h"
+#include "device/cpu/fast/elementwise/simd_norm.h"
 
 #include <string.h>
 
@@ -15,7 +16,6 @@ enum { ENOUGH = 1 << 18, ENOUGH_ELEMENTS = 1 << 14, MOST_ROWS = 1024, BLOCKS = 4
 static void by_rows(const tri_call *call, const tri_expert_rows *of, tri_gemm g, int64_t weights, int64_t biases) {
     int32_t *list = call->work; /* [rows] */
     const tri_gemm first = g;
-    g.simd = tri__simd();
     for (int64_t e = 0; e < call->attr->members; e++) {
         g.m = tri__expert_rows_list(of, e, &(int64_t){0}, INT64_MAX, list);
         if (g.m == 0 || g.n == 0) continue;
@@ -24,7 +24,7 @@ static void by_rows(const tri_call *call, const tri_expert_rows *of, tri_gemm g,
         g.rows = list;
         g.work = list + tri__round_up(of->groups * of->each, 16);
         g.threads = threads_for(call, g.m * g.n * (g.k + 1), ENOUGH);
-        tri__gemm_packed(&g);
+        PER_ISA(tri__gemm)(&g);
     }
 }
 
@@ -80,12 +80,12 @@ static void linear_experts_dw(const tri_call *call) {
             int64_t k = tri__expert_rows_list(&of, e, &next, most, list);
             for (int64_t o = 0; o < O && I; o += MOST_ROWS) {
                 int64_t m = O - o < MOST_ROWS ? O - o : MOST_ROWS;
-                tri__gemm_packed(&(tri_gemm){.m = m, .n = I, .k = k,
+                PER_ISA(tri__gemm)(&(tri_gemm){.m = m, .n = I, .k = k,
                                              .a = f32(call, ARG(dy)) + o, .a_turned = 1, .ld_a = O,
                                              .b = f32(call, ARG(x)), .terms = list,
                                              .c = f32(call, ARG(dw)) + (e * O + o) * I,
                                              .add = block || adds(call, ARG(dw)),
-                                             .simd = tri__simd(), .work = call->work,
+                                             .work = call->work,
                                              .threads = threads_for(call, m * I * (k + 1), ENOUGH)});
             }
         }
@@ -100,7 +100,7 @@ static void sum_some(const tri_expert_rows *of, int64_t e, int64_t begin, int64_
         int64_t run = i / of->each, row = run * of->stride + e * of->each - run * of->each; /* of i: row + i */
         int64_t stop = (run + 1) * of->each < end ? (run + 1) * of->each : end, first = i;
         while (i < stop && (!of->from || of->from[row + i] >= 0)) i++;
-        tri__simd()->column_sums(row + first, row + i, O, dy, NULL, sum, NULL, 1);
+        simd_column_sums(row + first, row + i, O, dy, NULL, sum, NULL, 1);
         while (i < stop && of->from && of->from[row + i] < 0) i++;
     }
 }
@@ -132,7 +132,7 @@ static void bias_experts_dw(const tri_call *call) {
 
 #define ROWS_WORK {.fixed = 64 * 4 * TRI_GEMM_BLOCK + 512, .row = 4 * TRI_GEMM_BLOCK + 4, .col = 4 * TRI_GEMM_BLOCK}
 
-const tri_kernel_row tri__cpu_linear_experts_fast[] = {
+TRI_FAST_ROWS(linear_experts) = {
     {.op = TRI_OP_linear_experts, .dtype = TRI_F32, .run = linear_experts, .work = ROWS_WORK},
     {.op = TRI_OP_linear_experts_gelu, .dtype = TRI_F32, .run = linear_experts_gelu, .work = ROWS_WORK},
     {.op = TRI_OP_linear_experts_din, .dtype = TRI_F32, .run = linear_experts_din, .work = ROWS_WORK},

@@ -2,7 +2,6 @@
  * linear_experts.c. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/fast/product/expert_rows.h"
-#include "device/cpu/fast/runtime/fast.h"
 #include "device/cpu/fast/product/gemm_half.h"
 #include "device/cpu/fast/product/pack.h"
 
@@ -17,7 +16,7 @@ static int64_t list_bytes(const tri_expert_rows *of) { return tri__round_up(4 * 
 static int fits_any(tri_half_gemm g) {
     int64_t of_row = 4 * (g.k + g.n), of_weights = 4 * g.k * g.n;
     g.m = 1;
-    return tri__half_gemm_work(&g) <= of_row + of_weights &&
+    return PER_ISA(tri__half_gemm_work)(&g) <= of_row + of_weights &&
            2 * tri__round_up(g.k, tri__half_product()->step) <= of_row;
 }
 
@@ -37,7 +36,7 @@ static void by_rows(const tri_call *call, const tri_expert_rows *of, tri_half_ge
         g.rows = list;
         g.work = (char *)call->work + list_bytes(of);
         g.threads = threads_for(call, g.m * g.n * (g.k + 1), ENOUGH);
-        tri__half_gemm(&g);
+        PER_ISA(tri__half_gemm)(&g);
     }
 }
 
@@ -48,7 +47,7 @@ static void linear_experts(const tri_call *call) {
     tri_expert_rows of = tri__expert_rows(call, call->t[ARG(x)].rows, ARG(from));
     tri_half_gemm g = {.n = O, .k = I, .a = call->t[ARG(x)].data, .b = call->t[ARG(w)].data, .b_turned = 1,
                        .bias = call->t[ARG(b)].data, .c = call->t[ARG(y)].data};
-    if (!fits_any(g) || !all_bf16(call, ARG(x), ARG(w), ARG(y))) {
+    if (!tri__half_product() || !fits_any(g) || !all_bf16(call, ARG(x), ARG(w), ARG(y))) {
         tri__cpu_half_row(call);
         return;
     }
@@ -63,7 +62,7 @@ static void linear_experts_gelu(const tri_call *call) {
     tri_expert_rows of = tri__expert_rows(call, call->t[ARG(x)].rows, ARG(from));
     tri_half_gemm g = {.n = O, .k = I, .a = call->t[ARG(x)].data, .b = call->t[ARG(w)].data, .b_turned = 1,
                        .bias = call->t[ARG(b)].data, .c = call->t[ARG(h)].data, .activated = call->t[ARG(y)].data};
-    if (!fits_any(g) || !all_bf16(call, ARG(x), ARG(w), ARG(y))) {
+    if (!tri__half_product() || !fits_any(g) || !all_bf16(call, ARG(x), ARG(w), ARG(y))) {
         tri__cpu_half_row(call);
         return;
     }
@@ -79,7 +78,7 @@ static void linear_experts_din(const tri_call *call) {
     tri_expert_rows of = tri__expert_rows(call, call->t[ARG(dy)].rows, ARG(from));
     tri_half_gemm g = {.n = I, .k = O, .a = call->t[ARG(dy)].data, .b = call->t[ARG(w)].data,
                        .c = call->t[ARG(dx)].data, .add = adds(call, ARG(dx))};
-    if (!fits_any(g) || !all_bf16(call, ARG(dy), ARG(w), ARG(dx))) {
+    if (!tri__half_product() || !fits_any(g) || !all_bf16(call, ARG(dy), ARG(w), ARG(dx))) {
         tri__cpu_half_row(call);
         return;
     }
@@ -96,7 +95,8 @@ static void linear_experts_dw(const tri_call *call) {
     size_t bytes = call->dtype[ARG(dw)] == TRI_F32 ? sizeof(float) : sizeof(uint16_t);
     tri_half_gemm g = {.m = O, .n = I, .k = of.groups * of.each, .a = call->t[ARG(dy)].data, .a_turned = 1,
                        .b = call->t[ARG(x)].data, .wide = bytes == sizeof(float), .add = adds(call, ARG(dw))};
-    if (list_bytes(&of) + tri__half_gemm_work(&g) > 4 * T * (O + I) || !all_bf16(call, ARG(dy), ARG(x), ARG(x))) {
+    if (!tri__half_product() || list_bytes(&of) + PER_ISA(tri__half_gemm_work)(&g) > 4 * T * (O + I) ||
+        !all_bf16(call, ARG(dy), ARG(x), ARG(x))) {
         tri__cpu_half_row(call);
         return;
     }
@@ -107,13 +107,14 @@ static void linear_experts_dw(const tri_call *call) {
         g.c = (char *)call->t[ARG(dw)].data + (size_t)(e * O * I) * bytes;
         g.work = (char *)call->work + list_bytes(&of);
         g.threads = threads_for(call, O * I * (g.k + 1), ENOUGH);
-        tri__half_gemm(&g);
+        PER_ISA(tri__half_gemm)(&g);
     }
 }
 
-void tri__cpu_linear_experts_half(tri_kernel_table *table) {
-    table->run[TRI_OP_linear_experts][TRI_BF16] = linear_experts;
-    table->run[TRI_OP_linear_experts_gelu][TRI_BF16] = linear_experts_gelu;
-    table->run[TRI_OP_linear_experts_din][TRI_BF16] = linear_experts_din;
-    table->run[TRI_OP_linear_experts_dw][TRI_BF16] = linear_experts_dw;
-}
+TRI_FAST_ROWS(linear_experts_half) = {
+    {.op = TRI_OP_linear_experts, .dtype = TRI_BF16, .run = linear_experts, .work = TRI_AS_HALF},
+    {.op = TRI_OP_linear_experts_gelu, .dtype = TRI_BF16, .run = linear_experts_gelu, .work = TRI_AS_HALF},
+    {.op = TRI_OP_linear_experts_din, .dtype = TRI_BF16, .run = linear_experts_din, .work = TRI_AS_HALF},
+    {.op = TRI_OP_linear_experts_dw, .dtype = TRI_BF16, .run = linear_experts_dw, .work = TRI_AS_HALF},
+    {.run = NULL},
+};

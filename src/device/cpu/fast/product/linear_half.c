@@ -1,7 +1,6 @@
 /* linear_half.c - dense layers and their gradients in bf16, on CPUs that multiply bf16. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/fast/runtime/call.h"
-#include "device/cpu/fast/runtime/fast.h"
 #include "device/cpu/fast/product/gemm_half.h"
 #include "device/cpu/fast/product/pack.h"
 
@@ -13,7 +12,7 @@ static int fits(const tri_call *call, const tri_half_gemm *g) {
     int64_t space = 0;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         if (call->t[k].data && tri__dtype_bytes((tri_dtype)call->dtype[k]) == 2) space += 4 * elements(call, k);
-    return tri__half_gemm_work(g) <= space;
+    return PER_ISA(tri__half_gemm_work)(g) <= space;
 }
 
 /* The same for a forward pass, whatever the number of its rows, m: a row has the same bits however many there are. One
@@ -21,7 +20,7 @@ static int fits(const tri_call *call, const tri_half_gemm *g) {
 static int fits_any(tri_half_gemm g) {
     int64_t of_row = 4 * (g.k + g.n), of_weights = 4 * g.k * g.n;
     g.m = 1;
-    return tri__half_gemm_work(&g) <= of_row + of_weights &&
+    return PER_ISA(tri__half_gemm_work)(&g) <= of_row + of_weights &&
            2 * tri__round_up(g.k, tri__half_product()->step) <= of_row;
 }
 
@@ -29,14 +28,15 @@ static int fits_any(tri_half_gemm g) {
 static int gemm(const tri_call *call, tri_half_gemm g, int a, int b) {
     if (g.m == 0 || g.n == 0) return 1;
     int forward = tri__op_row(call->op)->phase == TRI_PHASE_F;
-    if (call->dtype[a] != TRI_BF16 || call->dtype[b] != TRI_BF16 || !(forward ? fits_any(g) : fits(call, &g))) {
+    if (!tri__half_product() || call->dtype[a] != TRI_BF16 || call->dtype[b] != TRI_BF16 ||
+        !(forward ? fits_any(g) : fits(call, &g))) {
         tri__cpu_half_row(call);
         return 0;
     }
     g.a = call->t[a].data, g.b = call->t[b].data;
     g.threads = threads_for(call, g.m * g.n * (g.k + 1), ENOUGH);
     g.work = call->work;
-    tri__half_gemm(&g);
+    PER_ISA(tri__half_gemm)(&g);
     return 1;
 }
 
@@ -110,17 +110,11 @@ static void linear_dw(const tri_call *call) {
          ARG(dy), ARG(x));
 }
 
-void tri__cpu_fast_half_rows(tri_kernel_table *table) {
-    if (!tri__simd()) return;
-    tri__cpu_norm_half(table);
-    tri__cpu_sums_half(table);
-    tri__cpu_optimizer_half(table);
-    if (!tri__half_product()) return;
-    table->run[TRI_OP_linear][TRI_BF16] = linear;
-    table->run[TRI_OP_linear_gelu][TRI_BF16] = linear_gelu;
-    table->run[TRI_OP_linear_din][TRI_BF16] = linear_din;
-    table->run[TRI_OP_linear_dw][TRI_BF16] = linear_dw;
-    table->run[TRI_OP_linear_gelu_din][TRI_BF16] = linear_gelu_din;
-    tri__cpu_linear_experts_half(table);
-    tri__cpu_attention_half(table);
-}
+TRI_FAST_ROWS(linear_half) = {
+    {.op = TRI_OP_linear, .dtype = TRI_BF16, .run = linear, .work = TRI_AS_HALF},
+    {.op = TRI_OP_linear_gelu, .dtype = TRI_BF16, .run = linear_gelu, .work = TRI_AS_HALF},
+    {.op = TRI_OP_linear_din, .dtype = TRI_BF16, .run = linear_din, .work = TRI_AS_HALF},
+    {.op = TRI_OP_linear_dw, .dtype = TRI_BF16, .run = linear_dw, .work = TRI_AS_HALF},
+    {.op = TRI_OP_linear_gelu_din, .dtype = TRI_BF16, .run = linear_gelu_din, .work = TRI_AS_HALF},
+    {.run = NULL},
+};

@@ -1,7 +1,8 @@
 /* optimizer_half.c - AdamW of fp32 masters with bf16 weights: one pass, by pieces that stay in a thread's cache between
  * the update and the rounded copy. */
 #include "device/cpu/cpu.h"
-#include "device/cpu/fast/runtime/fast.h"
+#include "device/cpu/fast/elementwise/simd_half.h"
+#include "device/cpu/fast/update/simd_optimizer.h"
 #include "device/cpu/fast/elementwise/rows_half.h"
 #include "numbers/trust.h"
 
@@ -9,7 +10,6 @@ enum { PIECE = 2048, ENOUGH = 1 << 14 }; /* elements */
 
 static void adamw_copy(const tri_call *call) {
     OPERANDS(adamw_copy);
-    const tri_simd *simd = tri__simd();
     const tri_attr *attr = call->attr;
     const float *hyper = f32(call, ARG(hyper)); /* [4] */
     int64_t n = elements(call, ARG(p));
@@ -29,11 +29,14 @@ static void adamw_copy(const tri_call *call) {
         tri_update_run run = all;
         run.p = f32(call, ARG(p)) + i, run.m = f32(call, ARG(m)) + i, run.v = f32(call, ARG(v)) + i;
         run.g = wide;
-        if (type == TRI_BF16) simd->widen(size, bf16(call, ARG(g)) + i, wide);
+        if (type == TRI_BF16) simd_widen(size, bf16(call, ARG(g)) + i, wide);
         else run.g = f32(call, ARG(g)) + i;
-        simd->adamw(&run, size);
-        simd->narrow(size, run.p, bf16(call, ARG(copy)) + i);
+        simd_adamw(&run, size);
+        simd_narrow(size, run.p, bf16(call, ARG(copy)) + i);
     }
 }
 
-void tri__cpu_optimizer_half(tri_kernel_table *table) { table->run[TRI_OP_adamw_copy][TRI_BF16] = adamw_copy; }
+TRI_FAST_ROWS(optimizer_half) = {
+    {.op = TRI_OP_adamw_copy, .dtype = TRI_BF16, .run = adamw_copy, .work = TRI_AS_HALF},
+    {.run = NULL},
+};

@@ -1,6 +1,10 @@
 /* simd_update.h - the end of a step: sums of squares. */
+#ifndef TRI_DEVICE_CPU_FAST_UPDATE_SIMD_UPDATE_H
+#define TRI_DEVICE_CPU_FAST_UPDATE_SIMD_UPDATE_H
 
-static double sumsq(int64_t n, const float *x) {
+#include "device/cpu/fast/runtime/simd.h"
+
+SIMD double simd_sumsq(int64_t n, const float *x) {
     vd low[2] = {{0}}, high[2] = {{0}};
     int64_t i = 0;
     for (; i + 2 * VEC <= n; i += 2 * VEC)
@@ -17,3 +21,5 @@ static double sumsq(int64_t n, const float *x) {
     for (; i < n; i++) sum += (double)x[i] * x[i];
     return sum;
 }
+
+#endif

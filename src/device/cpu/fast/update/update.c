@@ -1,5 +1,6 @@
 /* update.c - the end of a step: sums of squares in double over blocks fixed by the length. */
 #include "device/cpu/fast/runtime/call.h"
+#include "device/cpu/fast/update/simd_update.h"
 
 #include <string.h>
 
@@ -42,19 +43,18 @@ static void zero(const tri_call *call) {
 
 static void sumsq(const tri_call *call) {
     OPERANDS(sumsq);
-    const tri_simd *simd = tri__simd();
     int64_t n = elements(call, ARG(x)), size = (n + BLOCKS - 1) / BLOCKS;
     double *part = call->work, total = adds(call, ARG(sum)) ? *f64(call, ARG(sum)) : 0; /* part [BLOCKS] */
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
     for (int64_t i = 0; i < BLOCKS; i++) {
         int64_t begin = i * size < n ? i * size : n, end = n - begin < size ? n : begin + size;
-        part[i] = simd->sumsq(end - begin, f32(call, ARG(x)) + begin);
+        part[i] = simd_sumsq(end - begin, f32(call, ARG(x)) + begin);
     }
     for (int64_t i = 0; i < BLOCKS; i++) total += part[i];
     *f64(call, ARG(sum)) = total;
 }
 
-const tri_kernel_row tri__cpu_update_fast[] = {
+TRI_FAST_ROWS(update) = {
     {.op = TRI_OP_accumulate, .dtype = TRI_F32, .run = accumulate},
     {.op = TRI_OP_commit, .dtype = TRI_F32, .run = commit},
     {.op = TRI_OP_skip, .dtype = TRI_F32, .run = accumulate},
