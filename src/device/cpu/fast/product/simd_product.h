@@ -29,8 +29,8 @@ INLINE void product_any(int nv, int64_t k, const float *a, int64_t row, int64_t 
 }
 
 /* Each instruction set says of large products: how many rows and columns of the result are computed together, from
- * panels in the L2 cache (PACKED_ROWS, PACKED_COLUMNS); whether a panel of A stays in the L1 cache or one of B (A_STAYS);
- * whether rows of A may be read in place (READS_ROWS). */
+ * panels in the L2 cache (PACKED_ROWS, PACKED_COLUMNS); whether a panel of A stays in the L1 cache or one of B
+ * (A_STAYS); whether rows of A may be read in place (READS_ROWS). */
 
 #ifndef TRI_SIMD_OWN_PRODUCT
 /* c[i,j] = init[i,j] + sum_k a[k,i] b[k,j]: a [k,MR] and b [k,NR] are packed; rows of init, which may be NULL, and of c
