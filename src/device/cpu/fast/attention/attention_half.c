@@ -4,7 +4,6 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/fast/attention/simd_head_first.h"
 #include "device/cpu/fast/attention/simd_head_half_din.h"
-#include "device/cpu/fast/elementwise/rows_half.h"
 
 #include <string.h>
 

@@ -8,11 +8,6 @@
 #include "layout/runs.h"
 
 #include <string.h>
-#ifdef _OPENMP
-#include <omp.h>
-#else /* one thread */
-static int omp_get_thread_num(void) { return 0; }
-#endif
 
 enum { ENOUGH = 1 << 14 /* elements */, WIDEST = 64 /* tokens of a block */ };
 static const float NO_KEYS = -1e30f;

@@ -6,7 +6,14 @@
 #include "device/device.h"
 #include "device/operands.h"
 
+#ifdef _OPENMP
+#include <omp.h>
+#else /* one thread */
+static inline int omp_get_thread_num(void) { return 0; }
+#endif
+
 static inline float *f32(const tri_call *call, int k) { return call->t[k].data; }
+static inline uint16_t *bf16(const tri_call *call, int k) { return call->t[k].data; }
 static inline const int32_t *i32(const tri_call *call, int k) { return call->t[k].data; }
 static inline double *f64(const tri_call *call, int k) { return call->t[k].data; }
 static inline int adds(const tri_call *call, int k) { return call->acc >> k & 1; }

@@ -1,5 +1,7 @@
 /* optimizer.c - the optimizers: elements by threads, in any order; LAMB's sums of squares in double, over blocks fixed
  * by the length. */
+#include "device/cpu/cpu.h"
+#include "device/cpu/fast/elementwise/simd_half.h"
 #include "device/cpu/fast/runtime/call.h"
 #include "device/cpu/fast/update/simd_optimizer.h"
 #include "numbers/trust.h"
@@ -60,6 +62,31 @@ static void adamw(const tri_call *call) {
     if (!*i32(call, ARG(apply))) return;
     tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), ARG(g), ARG(hyper), ARG(coef)});
     each_chunk(call, &run, elements(call, ARG(p)), simd_adamw);
+}
+
+/* With bf16 weights, by pieces that stay in a thread's cache between the update and the rounded copy. */
+static void adamw_copy(const tri_call *call) {
+    OPERANDS(adamw_copy);
+    enum { PIECE = 2048 };
+    int64_t n = elements(call, ARG(p));
+    int type = call->dtype[ARG(g)];
+    if (!*i32(call, ARG(apply))) return;
+    if (call->dtype[ARG(copy)] != TRI_BF16 || (type != TRI_BF16 && type != TRI_F32)) {
+        tri__cpu_half_row(call);
+        return;
+    }
+    tri_update_run all = run_of(call, &(places){ARG(p), ARG(m), ARG(v), -1, ARG(hyper), ARG(coef)});
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t size = n - i < PIECE ? n - i : PIECE;
+        float wide[PIECE];
+        tri_update_run run = from(&all, i);
+        run.g = wide;
+        if (type == TRI_BF16) simd_widen(size, bf16(call, ARG(g)) + i, wide);
+        else run.g = f32(call, ARG(g)) + i;
+        simd_adamw(&run, size);
+        simd_narrow(size, run.p, bf16(call, ARG(copy)) + i);
+    }
 }
 
 static void adam(const tri_call *call) {
@@ -149,6 +176,7 @@ static void lamb_frozen(const tri_call *call) {
 
 TRI_FAST_ROWS(optimizer) = {
     {.op = TRI_OP_adamw, .dtype = TRI_F32, .run = adamw},
+    {.op = TRI_OP_adamw_copy, .dtype = TRI_BF16, .run = adamw_copy, .work = TRI_AS_HALF},
     {.op = TRI_OP_adam, .dtype = TRI_F32, .run = adam},
     {.op = TRI_OP_sgd, .dtype = TRI_F32, .run = sgd},
     {.op = TRI_OP_lamb_moments, .dtype = TRI_F32, .run = lamb_moments, .work = {.fixed = BLOCKS * 16}},
