@@ -47,6 +47,14 @@ int64_t PER_ISA(tri__half_gemm_work)(const tri_half_gemm *g) {
     return 2 * (tri__round_up(panel_elements(&p, g->m, p.kernel->mr), 32) + panel_elements(&p, g->n, p.kernel->nr));
 }
 
+int PER_ISA(tri__half_gemm_fits_any)(const tri_half_gemm *g) {
+    int64_t of_row = 4 * (g->k + g->n), of_weights = 4 * g->k * g->n;
+    tri_half_gemm one = *g;
+    one.m = 1;
+    return PER_ISA(tri__half_gemm_work)(&one) <= of_row + of_weights &&
+           2 * tri__round_up(g->k, tri__half_product()->step) <= of_row;
+}
+
 static int64_t listed(const int32_t *list, int64_t i) { return list ? list[i] : i; }
 
 /* One of the two matrices. */

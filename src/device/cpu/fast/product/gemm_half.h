@@ -77,6 +77,10 @@ typedef struct tri_half_gemm {
 
 #ifdef TRI_ISA
 int64_t PER_ISA(tri__half_gemm_work)(const tri_half_gemm *gemm);
+/* Whether the scratch space of a forward pass holds the panels, whatever the number of its rows, m: a row has the same
+ * bits however many there are. One row fits in the space of its elements and the weights' (4 bytes each), and the space
+ * of each further row holds its panel. */
+int PER_ISA(tri__half_gemm_fits_any)(const tri_half_gemm *gemm);
 void PER_ISA(tri__half_gemm)(const tri_half_gemm *gemm);
 void PER_ISA(tri__finish_half)(const tri_half_row *row, int64_t n, const float *sum);
 #endif

@@ -19,6 +19,13 @@ static inline double *f64(const tri_call *call, int k) { return call->t[k].data;
 static inline int adds(const tri_call *call, int k) { return call->acc >> k & 1; }
 static inline int64_t elements(const tri_call *call, int k) { return call->t[k].rows * call->t[k].cols; }
 
+/* Whether an operand has a 16-bit type. */
+static inline int has_half(const tri_call *call) {
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (call->t[k].data && tri__dtype_bytes((tri_dtype)call->dtype[k]) == 2) return 1;
+    return 0;
+}
+
 /* A thread takes part for at least `enough` work: waking it takes about 5 us, and much longer where other processes
  * want its core. */
 static inline int threads_for(const tri_call *call, int64_t work, int64_t enough) {
