@@ -3,7 +3,7 @@
 #include "device/cpu/fast/elementwise/simd_norm.h"
 #include "device/cpu/fast/elementwise/wide_rows.h"
 
-enum { ENOUGH = 1 << 13 }; /* elements */
+enum { ENOUGH = 1 << 13, MANY_ROWS = 16 }; /* elements; rows */
 
 /* Of the rows from t on. */
 static tri_drop drop_from(tri_drop drop, int64_t t) {
@@ -20,7 +20,7 @@ static void run_norm(const tri_call *call, const norm_args *a, tri_drop drop, fl
     float *work = call->work, *rstd = f32(call, a->rstd);
     const float *g = tri__wide_vector(call, a->g, &work), *b = tri__wide_vector(call, a->b, &work);
     int has_res = a->res >= 0, has_xhat = call->t[a->xhat].data != NULL;
-    tri_wide_rows r = tri__wide_rows(call, a->x, 2 + has_res + has_xhat, work, ENOUGH);
+    tri_wide_rows r = tri__wide_rows(call, a->x, 2 + has_res + has_xhat, work, ENOUGH, MANY_ROWS);
 #pragma omp parallel for schedule(static) num_threads(r.threads)
     for (int64_t t = 0; t < r.T; t += r.rows) {
         int64_t n = tri__wide_count(&r, t, r.T);
@@ -54,7 +54,7 @@ static void dropout_add_norm(const tri_call *call) {
 
 static void norm_din(const tri_call *call) {
     OPERANDS(norm_din);
-    tri_wide_rows r = tri__wide_rows(call, ARG(dy), 0, NULL, ENOUGH);
+    tri_wide_rows r = tri__wide_rows(call, ARG(dy), 0, NULL, ENOUGH, MANY_ROWS);
     tri_norm_din norm = {.h = r.h,
                          .dy = f32(call, ARG(dy)),
                          .xhat = f32(call, ARG(xhat)),
@@ -68,7 +68,7 @@ static void norm_din(const tri_call *call) {
 
 static void run_dropout(const tri_call *call, int to, int from, int key) {
     tri_drop drop = drop_of(call, key);
-    tri_wide_rows r = tri__wide_rows(call, to, 2, call->work, ENOUGH);
+    tri_wide_rows r = tri__wide_rows(call, to, 2, call->work, ENOUGH, MANY_ROWS);
     int add = adds(call, to);
 #pragma omp parallel for schedule(static) num_threads(r.threads)
     for (int64_t t = 0; t < r.T; t += r.rows) {

@@ -5,7 +5,8 @@
 #include "device/cpu/fast/elementwise/simd_norm.h"
 #include "device/cpu/fast/elementwise/wide_rows.h"
 
-enum { BLOCKS = 32, BLOCK_ROWS = 16 };                       /* the most blocks; the fewest rows of one */
+/* The most blocks; the fewest rows of one; rows that are summed while in cache, and those that are only read. */
+enum { BLOCKS = 32, BLOCK_ROWS = 16, CACHED_ROWS = 8, READ_ROWS = 64 };
 enum { ENOUGH = 1 << 14, MOST_SUMS = 2, MOST_MATRICES = 4 }; /* elements */
 
 /* The values of operands `sum` and `dot`, [1,h] each: the sums over rows of matrix x, and of x * y. y and dot -1: only
@@ -71,7 +72,7 @@ static void make_bias(const making *m, int64_t t, int64_t n, float *row[MOST_MAT
 
 static void bias_dw(const tri_call *call) {
     OPERANDS(bias_dw);
-    making m = {.r = tri__wide_rows(call, ARG(dy), 1, sums_at(call, 1, call->t[ARG(dy)].cols), ENOUGH)};
+    making m = {.r = tri__wide_rows(call, ARG(dy), 1, sums_at(call, 1, call->t[ARG(dy)].cols), ENOUGH, READ_ROWS)};
     sum_rows(&m, 1, &(summed){0, -1, ARG(db), -1}, make_bias);
 }
 
@@ -82,7 +83,7 @@ static void make_norm(const making *m, int64_t t, int64_t n, float *row[MOST_MAT
 
 static void norm_dw(const tri_call *call) {
     OPERANDS(norm_dw);
-    making m = {.r = tri__wide_rows(call, ARG(dy), 2, sums_at(call, 2, call->t[ARG(dy)].cols), ENOUGH)};
+    making m = {.r = tri__wide_rows(call, ARG(dy), 2, sums_at(call, 2, call->t[ARG(dy)].cols), ENOUGH, READ_ROWS)};
     sum_rows(&m, 1, &(summed){0, 1, ARG(db), ARG(dg)}, make_norm);
 }
 
@@ -98,7 +99,7 @@ static void make_gelu_din(const making *m, int64_t t, int64_t n, float *row[MOST
 
 static void gelu_din_db(const tri_call *call) {
     OPERANDS(gelu_din_db);
-    making m = {.r = tri__wide_rows(call, ARG(dy), 3, sums_at(call, 1, call->t[ARG(dy)].cols), ENOUGH)};
+    making m = {.r = tri__wide_rows(call, ARG(dy), 3, sums_at(call, 1, call->t[ARG(dy)].cols), ENOUGH, CACHED_ROWS)};
     sum_rows(&m, 1, &(summed){0, -1, ARG(db), -1}, make_gelu_din);
 }
 
@@ -124,7 +125,7 @@ static void dropout_add_norm_din(const tri_call *call) {
     OPERANDS(dropout_add_norm_din);
     float *work = (float *)(void *)sums_at(call, 3, call->t[ARG(dy)].cols);
     const float *g = tri__wide_vector(call, ARG(g), &work);
-    making m = {.r = tri__wide_rows(call, ARG(dy), call->t[ARG(dres)].data ? 4 : 3, work, ENOUGH),
+    making m = {.r = tri__wide_rows(call, ARG(dy), call->t[ARG(dres)].data ? 4 : 3, work, ENOUGH, CACHED_ROWS),
                 .norm = {.drop = drop_of(call, ARG(key)),
                          .factor = call->t[ARG(s)].data ? *f32(call, ARG(s)) : 1,
                          .h = call->t[ARG(dy)].cols,

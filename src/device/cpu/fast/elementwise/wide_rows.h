@@ -17,12 +17,15 @@ typedef struct tri_wide_rows {
     int matrices;
 } tri_wide_rows;
 
-/* Of operand k, [T,h] as `matrices` in all; work: after what else the scratch space is used for. */
-static inline tri_wide_rows tri__wide_rows(const tri_call *call, int k, int matrices, void *work, int64_t enough) {
+/* Of operand k, [T,h] as `matrices` in all; work: after what else the scratch space is used for; many: rows of fp32 at
+ * a time. */
+static inline tri_wide_rows tri__wide_rows(const tri_call *call, int k, int matrices, void *work, int64_t enough,
+                                           int64_t many) {
     enum { ROWS = 8 };
     int64_t T = call->t[k].rows, h = call->t[k].cols;
     tri_wide_rows r = {.call = call, .is_half = call->dtype[k] == TRI_BF16, .T = T, .h = h, .work = work,
                        .matrices = matrices, .rows = T < 1 ? 1 : T < ROWS ? T : ROWS};
+    if (!r.is_half) r.rows = many;
     r.threads = threads_for(call, T * h, enough);
     if (r.is_half && T > 0 && r.threads > T / r.rows) r.threads = (int)(T / r.rows);
     return r;
