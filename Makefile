@@ -5,7 +5,7 @@
 #   make install PREFIX=/usr/local DESTDIR=
 #   make cuda | test-cuda | sanitize-cuda [NVCC=/usr/local/cuda/bin/nvcc]
 #        [CUDA_ARCH='-gencode arch=compute_90a,code=sm_90a']
-#   make CC=clang BUILD=build-clang        make BLAS=openblas BUILD=build-openblas        make CFLAGS='-O0 -g'
+#   make CC=clang BUILD=build-clang        make CFLAGS='-O0 -g'
 VERSION := 0.2.0
 SONAME := libtrident.so.0
 CC := gcc
@@ -17,29 +17,26 @@ CFLAGS ?= -O3 -g
 OPENMP ?= -fopenmp
 PKGS := libutf8proc
 
-# What this machine has (BLAS: BLIS first, 83-86 % of the fp32 peak on arm64, OpenBLAS 72-75 %; MPI; CUDA) is looked up
-# each time, in about 0.1 s, and kept in found.mk. What is missing is named before anything is compiled; only `make
-# demo` and `make test` install it.
+# What this machine has (MPI, CUDA, libraries) is looked up each time, in about 0.1 s, and kept in found.mk. What is
+# missing is named before anything is compiled; only `make demo` and `make test` install it.
 ifneq ($(if $(MAKECMDGOALS),$(filter-out clean lint parity extending asan tsan fuzz,$(MAKECMDGOALS)),all),)
 include $(BUILD)/found.mk
 endif
 SETS_UP := $(filter demo test,$(MAKECMDGOALS))
 HAS_TESTS := $(filter test check soak check-tsan test-cuda sanitize-cuda $(BUILD)/tests/%,$(MAKECMDGOALS))
-ASKED_BLAS := $(if $(filter command environment,$(origin BLAS)),$(BLAS),any)
 $(BUILD)/found.mk: always
-	@CC='$(CC)' BLAS='$(ASKED_BLAS)' OPENMP='$(OPENMP)' tools/deps $(if $(SETS_UP),--install) \
+	@CC='$(CC)' OPENMP='$(OPENMP)' tools/deps $(if $(SETS_UP),--install) \
 	  $(if $(HAS_TESTS),--tests) --write '$@'
 
 # A frame that is larger than this belongs on the heap: threads and `ulimit -s` may leave little stack. Frames of other
 # compilers, of -O0 and of sanitizers are larger, so that only the default build is checked.
 FRAME = $(if $(and $(filter gcc,$(CC)),$(findstring -O3,$(CFLAGS)),$(filter src/%,$<)),-Wframe-larger-than=40960)
 STRICT := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes
-ALL_CFLAGS = $(STRICT) $(FRAME) -DTRI_VERSION='"$(VERSION)"' -DTRI_BLAS='"$(BLAS)"' $(HAS_PACKED) -Iinclude -Isrc -I. \
-  $(PKG_CFLAGS) -fPIC -fvisibility=hidden $(OPENMP) -pthread -MMD -MP $(CFLAGS)
+ALL_CFLAGS = $(STRICT) $(FRAME) -DTRI_VERSION='"$(VERSION)"' $(HAS_PACKED) -Iinclude -Isrc -I. $(PKG_CFLAGS) \
+  -fPIC -fvisibility=hidden $(OPENMP) -pthread -MMD -MP $(CFLAGS)
 # Compressed tables: `make ZSTD=` builds without that library.
 HAS_PACKED = $(if $(ZLIB),-DTRI_HAS_ZLIB) $(if $(ZSTD),-DTRI_HAS_ZSTD) $(if $(LZ4),-DTRI_HAS_LZ4)
-# The BLAS stays needed even where a linker thinks otherwise: it is what the kernels are compiled against.
-LIBS = $(PKG_LIBS) $(ZLIB) $(ZSTD) $(LZ4) -Wl,--no-as-needed -l$(BLAS) -Wl,--as-needed $(OPENMP) -pthread -lm
+LIBS = $(PKG_LIBS) $(ZLIB) $(ZSTD) $(LZ4) $(OPENMP) -pthread -lm
 LINK = $(CC) $(CFLAGS) $(LDFLAGS)
 
 # The MPI plug-in is a library of its own, built where an MPI compiler was found; everything else works without it.
@@ -47,8 +44,22 @@ LINK = $(CC) $(CFLAGS) $(LDFLAGS)
 # is loaded.
 MPI_EACH := $(if $(MPI),$(if $(shell command -v mpicc.openmpi),$(if $(shell command -v mpicc.mpich),openmpi mpich)))
 MPI_PLUGIN := $(if $(MPI),$(BUILD)/libtrident_mpi.so) $(MPI_EACH:%=$(BUILD)/libtrident_mpi_%.so)
-LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/plugin.c src/device/cuda/%, \
-  $(sort $(shell find src -name '*.c'))))
+# Fast CPU kernels that use vectors (runtime/isa.h) are compiled once per instruction set of the processor. Lists of
+# rows are found by name: a new file needs no other.
+ISAS_x86_64 := sse2 avx2 avx512 avx512_bf16
+ISAS_aarch64 := neon
+ISAS := $(ISAS_$(firstword $(subst -, ,$(shell $(CC) -dumpmachine))))
+FLAGS_avx2 := -mavx2 -mfma
+FLAGS_avx512 := -mavx512f -mavx512dq $(FLAGS_avx2)
+FLAGS_avx512_bf16 := -mavx512bf16 $(FLAGS_avx512)
+SIMD_SOURCES := $(sort $(shell grep -rlE --include='*.c' '/simd_?[a-z0-9_]*\.h"|PER_ISA' src/device/cpu/fast))
+PLAIN_FAST := $(filter-out $(SIMD_SOURCES),$(shell find src/device/cpu/fast -name '*.c'))
+families = $(sort $(shell grep -ho '^TRI_FAST_ROWS([a-z0-9_]*)' $(1) | sed 's/TRI_FAST_ROWS/X/'))
+FAMILIES = -D'TRI_SIMD_FAMILIES(X)=$(call families,$(SIMD_SOURCES))' \
+  -D'TRI_PLAIN_FAMILIES(X)=$(call families,$(PLAIN_FAST))'
+LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/plugin.c src/device/cuda/% \
+  $(SIMD_SOURCES),$(sort $(shell find src -name '*.c'))))
+LIB_OBJECTS += $(foreach isa,$(ISAS),$(SIMD_SOURCES:%.c=$(BUILD)/%.$(isa).o))
 # So is the CUDA plug-in (`make cuda`): host side in C, kernels in CUDA C. Code for Ampere and Hopper, PTX for what
 # comes later.
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
@@ -77,7 +88,7 @@ LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 all: announce $(BUILD)/trident $(LIBRARY) $(MPI_PLUGIN)
 
 announce:
-	@echo "trident $(VERSION): $(CC), BLAS $(BLAS), MPI $(or $(MPI),not found: ranks on one machine only)," \
+	@echo "trident $(VERSION): $(CC), MPI $(or $(MPI),not found: ranks on one machine only)," \
 	  "CUDA $(if $(NVCC),$(NVCC): make cuda builds its plug-in,not found: no GPUs)," \
 	  "compressed tables:$(or $(if $(ZLIB), gzip)$(if $(ZSTD), zstd)$(if $(LZ4), lz4), none)$(if \
 	  $(and $(ZLIB),$(ZSTD),$(LZ4)),, (the rest needs: apt-get install zlib1g-dev libzstd-dev liblz4-dev))"
@@ -100,6 +111,18 @@ $(BUILD)/protocols: always
 	$(call words_in_file,$(PROTOCOLS))
 $(BUILD)/src/serve/server/routes.o: OWN_FLAGS = '-DTRI_PROTOCOLS(X)=${PROTOCOLS:%=X(%)}'
 $(BUILD)/src/serve/server/routes.o: $(BUILD)/protocols
+
+define FOR_ISA
+$(BUILD)/%.$(1).o: %.c $(BUILD)/flags
+	@mkdir -p $$(@D)
+	@echo "  CC $$< ($(1))"
+	@$$(CC) $$(ALL_CFLAGS) $(FLAGS_$(1)) -DTRI_ISA=$(1) -DTRI_ISA_$(1) $$(if $$(filter %/rows.c,$$<),$$(FAMILIES)) \
+	  -c $$< -o $$@
+endef
+$(foreach isa,$(ISAS),$(eval $(call FOR_ISA,$(isa))))
+$(BUILD)/families: always
+	$(call words_in_file,$(FAMILIES))
+$(ISAS:%=$(BUILD)/src/device/cpu/fast/runtime/rows.%.o): $(BUILD)/families
 
 # Pages that are served stand in objects as they are (.incbin).
 $(BUILD)/src/web/pages.o: $(wildcard src/web/*.html src/web/*.css src/web/*.js src/web/*.json)
@@ -282,7 +305,7 @@ install: all
 	  install -m 755 $(BUILD)/libtrident_cuda.so '$(INTO)/lib/libtrident_cuda.so'; fi
 	ln -sf libtrident.so.$(VERSION) '$(INTO)/lib/$(SONAME)'
 	ln -sf $(SONAME) '$(INTO)/lib/libtrident.so'
-	sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PKGS@|$(PKGS)|; s|@BLAS@|$(BLAS)|' \
+	sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PKGS@|$(PKGS)|' \
 	  -e 's|@OPENMP@|$(OPENMP)|; s|@PACKED@|$(ZLIB) $(ZSTD) $(LZ4)|' trident.pc.in \
 	  > '$(INTO)/lib/pkgconfig/trident.pc'
 	$(BUILD)/trident man > '$(INTO)/share/man/man1/trident.1'

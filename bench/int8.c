@@ -4,7 +4,7 @@
  * the rounds; the share of a peak, if one is given; and the time of quantising x as a share of the product's.
  *
  *   int8 [--threads N] [--rounds R] [--tokens T] [--peak GOP/s] [--kernel NAME] */
-#include "device/cpu/fast/product/gemm_int8.h"
+#include "tests/lib/simd_sets.h"
 #include "device/device.h"
 
 #include "measure.h"
@@ -94,7 +94,8 @@ static void run(bench *b, int way) {
         tri_int8_gemm g = {.m = b->T, .n = b->O, .k = b->I, .a = b->q, .b = b->w[copy], .a_scale = b->s,
                            .b_scale = b->ws, .bias = b->b, .c = b->y, .type = TRI_F32, .threads = b->threads,
                            .kernel = b->gemm.kernel};
-        tri__int8_gemm(&g);
+        simd_set sets[SIMD_SETS_MOST];
+        sets[find_sets(sets) - 1].int8_gemm(&g);
     } else if (way == QUANTIZE)
         run_row(b, TRI_OP_quantize_int8, TRI_F32, 4, (tri_tensor[]){q, s, x, none},
                 (uint8_t[]){TRI_I8, TRI_F32, TRI_F32, TRI_F32});

@@ -1,12 +1,12 @@
 /* kernels.c - times kernel rows one by one, on the shapes of a training step of two 6-layer, 384-wide encoders (12
  * heads of 32, 1536 in between) with 16 sequences of 128 tokens each, and adds them up to a step. Prints the time of a
  * call (median, and the best of the repetitions), GFLOP/s, GB/s of operands, ns per element of the largest operand, and
- * the share of the closer of two limits measured at the start: the product kernel's rate in the first-level cache, or
+ * the share of the closer of two limits measured at the start: the rate of a product in the second-level cache, or
  * the rate of adding in memory (a cached tensor may exceed it). Times are taken as in bench/measure.h.
  *
  *   kernels [--threads N] [--device cpu|reference] [--seconds S a row] [OPERATION ...] */
-#include "device/cpu/fast/runtime/simd.h"
 #include "device/device.h"
+#include "tests/lib/simd_sets.h"
 
 #include "measure.h"
 
@@ -168,20 +168,22 @@ static double time_call(tri_kernel *run, const tri_call *call, double seconds, d
     return sample[n / 2];
 }
 
-/* One core's limits per second: fp32 operations in the product kernel, bytes read and written by y += x. */
+/* One core's limits per second: fp32 operations in a product, bytes read and written by y += x. */
 static void find_limits(const tri_device *device, double *flops, double *bytes) {
-    enum { DEPTH = 128, CALLS = 2000, TRIES = 20 };
-    const tri_simd *simd = tri__simd();
+    enum { SIDE = 384, CALLS = 20, TRIES = 20 };
+    simd_set sets[SIMD_SETS_MOST], *best = &sets[find_sets(sets) - 1];
     size_t half = (size_t)64 << 20;
     char *memory = take(device, 2 * half);
-    float *a = (float *)(void *)memory, *b = a + (1 << 14), *c = b + (1 << 14);
+    float *a = (float *)(void *)memory;
+    tri_gemm g = {.m = SIDE, .n = SIDE, .k = SIDE, .a = a, .b = a + SIDE * SIDE, .c = a + 2 * SIDE * SIDE, .threads = 1,
+                  .work = a + 3 * SIDE * SIDE};
     float *restrict y = a, *restrict x = a + half / sizeof *x;
     *flops = *bytes = 0;
     memset(memory, 0, 2 * half);
     for (int i = 0; i < TRIES; i++) {
         double begin = bench_clock(1);
-        for (int k = 0; k < CALLS; k++) simd->product(DEPTH, a, b, NULL, 0, c, simd->nr);
-        *flops = fmax(*flops, 2.0 * DEPTH * CALLS * simd->mr * simd->nr / (bench_clock(1) - begin));
+        for (int k = 0; k < CALLS; k++) best->gemm(&g);
+        *flops = fmax(*flops, 2.0 * SIDE * SIDE * SIDE * CALLS / (bench_clock(1) - begin));
         begin = bench_clock(1);
         for (size_t k = 0; k < half / sizeof *x; k++) y[k] += x[k];
         *bytes = fmax(*bytes, 3.0 * (double)half / (bench_clock(1) - begin));

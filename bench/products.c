@@ -1,14 +1,13 @@
 /* products.c - times large fp32 products alternately, in one process: with packed panels and the kernel of this CPU,
- * with tiles of the linked BLAS, and optionally with another library's sgemm_, which uses its own threads. Shapes are
- * those of training: rows of x are T tokens; forward is x w^T, dx is dy w, dw is dy^T x. Prints GFLOP/s, medians over
- * the rounds and in parentheses the best.
+ * and optionally with another library's sgemm_, which uses its own threads. Shapes are those of training: rows of x are
+ * T tokens; forward is x w^T, dx is dy w, dw is dy^T x. Prints GFLOP/s, medians over the rounds and in parentheses the
+ * best.
  *
  *   products [--threads N] [--rounds R] [--tokens T] [--simd avx2] [--library PATH]
  *
  * PyTorch's libtorch_cpu.so is such a library (MKL, on x86-64). */
-#include "device/cpu/fast/product/gemm.h"
-#include "device/cpu/fast/runtime/simd.h"
 #include "device/device.h"
+#include "tests/lib/simd_sets.h"
 
 #include "measure.h"
 
@@ -23,7 +22,7 @@ typedef void sgemm_call(const char *turn_a, const char *turn_b, const int *m, co
                         const float *alpha, const float *a, const int *lda, const float *b, const int *ldb,
                         const float *beta, float *c, const int *ldc);
 
-enum { MOST_ROUNDS = 101, WAYS = 3 };
+enum { MOST_ROUNDS = 101, WAYS = 2 };
 
 static const struct {
     int out, in;
@@ -60,18 +59,18 @@ static void call_library(sgemm_call *call, const tri_gemm *g) {
 }
 
 /* Seconds of each method in each round, alternating. */
-static void measure(const tri_gemm *g, sgemm_call *library, int rounds, double seconds[WAYS][MOST_ROUNDS]) {
+static void measure(const simd_set *set, const tri_gemm *g, sgemm_call *library, int rounds,
+                    double seconds[WAYS][MOST_ROUNDS]) {
     for (int round = -1; round < rounds; round++)
         for (int way = 0; way < (library ? WAYS : WAYS - 1); way++) {
             double begin = bench_clock(g->threads);
-            if (way == 0) tri__gemm_packed(g);
-            else if (way == 1) tri__gemm_blas(g);
+            if (way == 0) set->gemm(g);
             else call_library(library, g);
             if (round >= 0) seconds[way][round] = bench_clock(g->threads) - begin;
         }
 }
 
-static void report(const tri_simd *simd, int64_t tokens, int64_t out, int64_t in, int kind, int threads, int rounds,
+static void report(const simd_set *set, int64_t tokens, int64_t out, int64_t in, int kind, int threads, int rounds,
                    sgemm_call *library) {
     tri_gemm g = {.m = kind == 2 ? out : tokens,
                   .n = kind == 0 ? out : in,
@@ -80,14 +79,13 @@ static void report(const tri_simd *simd, int64_t tokens, int64_t out, int64_t in
                                    : tokens,
                   .a_turned = kind == 2,
                   .b_turned = kind == 0,
-                  .simd = simd,
                   .threads = threads};
     tri_workspace size = TRI_GEMM_WORK;
     int64_t work = tri__workspace_bytes(&size, g.m, g.n, 0) / 4 + 1;
     float *a = take(g.m * g.k), *b = take(g.k * g.n), *w = take(work);
     static double seconds[WAYS][MOST_ROUNDS];
     g.a = a, g.b = b, g.c = take(g.m * g.n), g.work = w;
-    measure(&g, library, rounds, seconds);
+    measure(set, &g, library, rounds, seconds);
     double flops = 2.0 * (double)g.m * (double)g.n * (double)g.k / 1e9;
     printf("%-8s %5ld x %4ld x %5ld", kinds[kind], (long)g.m, (long)g.n, (long)g.k);
     for (int way = 0; way < (library ? WAYS : WAYS - 1); way++) {
@@ -103,23 +101,22 @@ int main(int argc, char **argv) {
     int threads = 2, rounds = 15;
     int64_t tokens = 2048;
     sgemm_call *library = NULL;
-    const tri_simd *simd = tri__simd();
+    simd_set sets[SIMD_SETS_MOST], *set = &sets[find_sets(sets) - 1];
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--threads") == 0) threads = atoi(argv[i + 1]);
         else if (strcmp(argv[i], "--rounds") == 0) rounds = atoi(argv[i + 1]);
         else if (strcmp(argv[i], "--tokens") == 0) tokens = atoll(argv[i + 1]);
         else if (strcmp(argv[i], "--library") == 0 && !(library = find(argv[i + 1]))) return 66;
-#if defined(__x86_64__)
-        else if (strcmp(argv[i], "--simd") == 0 && strcmp(argv[i + 1], "avx2") == 0) simd = &tri__simd_avx2;
-#endif
+        else if (strcmp(argv[i], "--simd") == 0)
+            while (set > sets && strcmp(set->name, argv[i + 1]) != 0) set--;
     }
     if (threads < 1 || rounds < 1 || rounds > MOST_ROUNDS || tokens < 1)
         return fprintf(stderr, "products: at least one thread, token and round, at most %d rounds\n", MOST_ROUNDS), 2;
     omp_set_num_threads(threads);
-    printf("%s, %d threads, %d rounds\n%-8s %-20s  %16s  %16s%s\n", simd->name, threads, rounds, "", "m x n x k",
-           "packed", "BLAS", library ? "           library" : "");
+    printf("%s, %d threads, %d rounds\n%-8s %-20s  %16s%s\n", set->name, threads, rounds, "", "m x n x k",
+           "packed", library ? "           library" : "");
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
         for (int kind = 0; kind < 3; kind++)
-            report(simd, tokens, layers[i].out, layers[i].in, kind, threads, rounds, library);
+            report(set, tokens, layers[i].out, layers[i].in, kind, threads, rounds, library);
     return 0;
 }

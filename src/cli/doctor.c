@@ -27,10 +27,6 @@
 #include <sys/auxv.h>
 #endif
 
-#ifndef TRI_BLAS
-#define TRI_BLAS "unknown"
-#endif
-
 /* One line of the table; owns its texts. */
 typedef struct finding {
     const char *name;
@@ -72,11 +68,6 @@ static void probe_cpu(const tri_cli *cli, finding *f) {
     const char *machine = "other";
 #endif
     FOUND(f, "%s, %ld cores, %s", machine, sysconf(_SC_NPROCESSORS_ONLN), *features ? features : "no vector features");
-}
-
-static void probe_blas(const tri_cli *cli, finding *f) {
-    (void)cli;
-    FOUND(f, "%s", TRI_BLAS);
 }
 
 static void probe_threads(const tri_cli *cli, finding *f) {
@@ -262,7 +253,6 @@ static const struct {
     void (*probe)(const tri_cli *, finding *);
 } probes[] = {
     {"cpu", NULL, probe_cpu},
-    {"blas", NULL, probe_blas},
     {"threads", "one core does all the work", probe_threads},
     {"memory", "plans cannot be compared with what is free", probe_memory},
     {"/dev/shm", "nothing of Trident's: its ranks share memory without a name; MPI may need it", probe_shm},

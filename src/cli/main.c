@@ -142,7 +142,7 @@ static tri_status dispatch(tri_cli *cli, int no_output, int n, const char *const
     return command->run(cli, n, args);
 }
 
-/* libgomp and the BLAS call exit(1) if they get no memory or no thread; Trident itself never does. */
+/* libgomp calls exit(1) if it gets no memory or no thread; Trident itself never does. */
 static void ended_by_library(int code, void *context) {
     static const char words[] =
         "trident: ended by a library that got no memory or no thread; its own message is above\n";

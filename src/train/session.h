@@ -158,7 +158,7 @@ tri_status tri__session_save_begin(tri_session *session);
 tri_status tri__session_save_advance(tri_session *session, int wait, tri_saved *saved);
 /* Commits a checkpoint; none may be in flight. */
 tri_status tri__session_save(tri_session *session, char folder[static TRI_PATH_MAX]);
-/* Program, architecture, BLAS and compiler: two builds with the same text round alike. */
+/* Program, architecture and compiler: two builds with the same text round alike. */
 const char *tri__build_text(void);
 
 /* keep.c: with --replicate-state the state of each step is in shared memory. `open`: once memory is bound; `keep`:

@@ -18,15 +18,6 @@ cat >tools/sudo <<'END'
 [ "$1" = -n ] && shift && exec "$@"
 exit 1
 END
-cat >tools/update-alternatives <<'END'
-#!/bin/sh
-case $1 in
---get-selections)
-    grep -q install "$NOTES" 2>/dev/null && now=new || now=old &&
-        echo "libblas.so.3-any auto /usr/lib/$now/libblas.so.3" ;;
---set) echo "set $*" >>"$NOTES" ;;
-esac
-END
 chmod +x tools/*
 export NOTES=$work/notes
 unset TRIDENT_NO_INSTALL
@@ -55,14 +46,7 @@ expect_code 71
 expect "TRIDENT_NO_INSTALL=1 installs nothing" test ! -e "$NOTES"
 deps "utf8proc" --install
 expect_text "$err" "will install with apt-get: libutf8proc-dev" "installed, but a trial link still fails"
-expect_text "$NOTES" "apt-get update" "install -y --no-install-recommends libutf8proc-dev" \
-    "set --set libblas.so.3-any /usr/lib/old/libblas.so.3"
-deps "lblis" --install
-expect_code 0 # OpenBLAS is there: it is used, and nothing installed
-expect "a BLAS that is there is enough" test ! -e "$NOTES"
-BLAS=openblas deps "lopenblas" ""
-expect_code 71
-expect_text "$err" "missing: libopenblas-dev" "BLAS=openblas"
+expect_text "$NOTES" "apt-get update" "install -y --no-install-recommends libutf8proc-dev"
 
 # The libraries of compressed tables are optional. demo and test install them if they can.
 deps "zlib zstd lz4" "--write found.mk"
@@ -77,7 +61,7 @@ rm -f found.mk
 # What was found is written again only when it changed; without pkg-config the usual names serve.
 printf '#!/bin/sh\nexit 1\n' >tools/pkg-config && chmod +x tools/pkg-config
 deps "" "--write found.mk"
-expect_text found.mk "PKG_LIBS := -lutf8proc" "BLAS ?= blis"
+expect_text found.mk "PKG_LIBS := -lutf8proc"
 before=$(stat -c %y found.mk)
 deps "" "--write found.mk"
 expect "found.mk is left alone" test "$before" = "$(stat -c %y found.mk)"

@@ -113,7 +113,7 @@ fi
 
 run doctor
 expect_code 0
-expect_text "$out" cpu blas threads memory mpi slurm cuda zlib zstd lz4 hwloc
+expect_text "$out" cpu threads memory mpi slurm cuda zlib zstd lz4 hwloc
 # What srun offers: as Slurm 22 and later say it, as older ones do, and one that says nothing.
 mkdir bin
 list() { printf '#!/bin/sh\n%s\n' "$1" >bin/srun && chmod +x bin/srun; }
@@ -131,7 +131,7 @@ expect "a srun that says nothing is not waited for" test $(($(date +%s) - begin)
 rm -r bin
 run doctor --json
 expect_code 0
-expect_text "$out" '"blas":{"found":true' '"version"'
+expect_text "$out" '"cpu":{"found":true' '"version"'
 expect "one line of JSON" test "$(wc -l <"$out")" = 1
 
 # Best of five: the machine may be busy.

@@ -1,26 +1,60 @@
-/* simd_sets.h - the sets of vector instructions that this processor has. */
+/* simd_sets.h - the sets of vector instructions that this processor has, and what files compiled for one export. */
 #ifndef TESTS_SIMD_SETS_H
 #define TESTS_SIMD_SETS_H
 
-#include "device/cpu/fast/runtime/simd.h"
+#include "device/cpu/fast/attention/head.h"
+#include "device/cpu/fast/product/gemm.h"
+#include "device/cpu/fast/product/gemm_half.h"
+#include "device/cpu/fast/product/gemm_int8.h"
 
-static const tri_simd *sets[5]; /* ends with NULL */
+typedef struct simd_set {
+    const char *name;
+    void (*gemm)(const tri_gemm *gemm);
+    void (*int8_gemm)(const tri_int8_gemm *gemm);
+    void (*finish_half)(const tri_half_row *row, int64_t n, const float *sum);
+    int64_t (*head_half_work)(const tri_half_product *product, int64_t len, int64_t d);
+    void (*head_half)(const tri_head_half *head);
+    int64_t (*head_half_din_work)(const tri_half_product *product, int64_t len, int64_t d);
+    void (*head_half_din)(const tri_head_half *head);
+    const tri_kernel_row *const *lists; /* of rows; end with NULL */
+} simd_set;
 
-/* The set-up of a group of tests. */
-static int find_sets(void **state) {
-    (void)state;
-    int n = 0;
 #if defined(__x86_64__)
-    sets[n++] = &tri__simd_sse;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) sets[n++] = &tri__simd_avx2;
-    int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
-    if (avx512) sets[n++] = &tri__simd_avx512;
-    if (avx512 && __builtin_cpu_supports("avx512bf16")) sets[n++] = &tri__simd_avx512_bf16;
+#define SIMD_SETS(X) \
+    X(sse2, 1) \
+    X(avx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) \
+    X(avx512, __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) \
+    X(avx512_bf16, __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bf16"))
 #elif defined(__aarch64__)
-    sets[n++] = &tri__simd_neon;
+#define SIMD_SETS(X) X(neon, 1)
+#else
+#define SIMD_SETS(X)
 #endif
-    sets[n] = NULL;
-    return 0;
+
+#define X(isa, here) \
+    void tri__gemm_##isa(const tri_gemm *gemm); \
+    void tri__int8_gemm_##isa(const tri_int8_gemm *gemm); \
+    void tri__finish_half_##isa(const tri_half_row *row, int64_t n, const float *sum); \
+    int64_t tri__head_half_work_##isa(const tri_half_product *product, int64_t len, int64_t d); \
+    void tri__head_half_##isa(const tri_head_half *head); \
+    int64_t tri__head_half_din_work_##isa(const tri_half_product *product, int64_t len, int64_t d); \
+    void tri__head_half_din_##isa(const tri_head_half *head); \
+    extern const tri_kernel_row *const tri__cpu_fast_lists_##isa[];
+SIMD_SETS(X)
+#undef X
+
+/* Finds the sets, the best one last; returns how many. */
+enum { SIMD_SETS_MOST = 4 };
+static inline int find_sets(simd_set sets[SIMD_SETS_MOST]) {
+    int n = 0;
+#define X(isa, here) \
+    if (here) \
+        sets[n++] = (simd_set){#isa, tri__gemm_##isa, tri__int8_gemm_##isa, tri__finish_half_##isa, \
+                               tri__head_half_work_##isa, tri__head_half_##isa, tri__head_half_din_work_##isa, \
+                               tri__head_half_din_##isa, tri__cpu_fast_lists_##isa};
+    SIMD_SETS(X)
+#undef X
+    return n;
 }
 
 #endif

@@ -1,7 +1,6 @@
 /* test_int8.c - products of int8 matrices with every kernel that this CPU has, and the fast rows of quantisation,
  * against the plain rows: the same bits in fp32, over ragged shapes and extreme factors, which would saturate an
  * intermediate sum of 16 bits; for any number of threads; and for a row whatever rows are beside it. */
-#include "device/cpu/fast/product/gemm_int8.h"
 #include "device/device.h"
 #include "numbers/float16.h"
 #include "numbers/quantized.h"
@@ -16,16 +15,20 @@
 
 #include <cmocka.h>
 
+#include "tests/lib/simd_sets.h"
+
 enum { GUARD = 64, GUARD_BYTE = 0xA5 }; /* bytes after each result */
 
 static const tri_dtype types[] = {TRI_F32, TRI_BF16, TRI_F16};
 static const tri_int8_product *kernels[TRI_INT8_PRODUCTS];
 static int n_kernels;
 static tri_kernel_table cpu, reference;
+static simd_set sets[SIMD_SETS_MOST], *best;
 
 static int find_kernels(void **state) {
     (void)state;
     n_kernels = tri__int8_products(kernels);
+    best = &sets[find_sets(sets) - 1];
     tri__device_find("cpu")->kernels(&cpu);
     tri__device_find("reference")->kernels(&reference);
     return 0;
@@ -132,7 +135,7 @@ static void run_kernel(const layer *l, const tri_int8_product *kernel, int threa
                        .a_scale = l->a_scale + first, .b_scale = l->b_scale, .bias = l->bias ? l->rounded_bias : NULL,
                        .c = y, .h = l->h ? h : NULL, .gelu = l->gelu, .type = l->type, .threads = threads,
                        .kernel = kernel};
-    tri__int8_gemm(&g);
+    best->int8_gemm(&g);
 }
 
 /* GELU has the tolerance of fast rows, in 16 bits one unit in the last place; everything else is equal to the bit. */

@@ -1,8 +1,7 @@
 /* test_precision.c - 16-bit types: every kernel row against the fp32 row on the same numbers, and whole training
  * steps. */
-#include "device/cpu/fast/product/gemm_half.h"
-#include "device/cpu/fast/runtime/simd.h"
 #include "tests/lib/kernel_parts.h"
+#include "tests/lib/simd_sets.h"
 #include "tests/lib/tiny.h"
 #include "train/loss_scale.h"
 
@@ -231,13 +230,12 @@ static void plain_head(const head_case *c) {
     free(p);
 }
 
-static void try_head(const tri_half_product *kernel, int64_t len, int64_t d) {
-    const tri_simd *simd = tri__simd();
-    size_t n = (size_t)(len * d), room = (size_t)simd->head_half_din_work(kernel, len, d);
+static void try_head(const simd_set *set, const tri_half_product *kernel, int64_t len, int64_t d) {
+    size_t n = (size_t)(len * d), room = (size_t)set->head_half_din_work(kernel, len, d);
     uint64_t random = 7;
     head_case c = {len, d, malloc(3 * n * 2), malloc(n * 2), malloc(n * 2), malloc(3 * n * 2), calloc(4 * n, 8)};
     float *lse = malloc((size_t)len * sizeof *lse), *work = NULL;
-    if ((size_t)simd->head_half_work(kernel, len, d) > room) room = (size_t)simd->head_half_work(kernel, len, d);
+    if ((size_t)set->head_half_work(kernel, len, d) > room) room = (size_t)set->head_half_work(kernel, len, d);
     assert_int_equal(posix_memalign((void **)&work, 64, room * sizeof *work), 0);
     for (size_t i = 0; i < 3 * n; i++) c.qkv[i] = tri__to_bf16((float)uniform(&random, -1, 1));
     for (size_t i = 0; i < n; i++) c.dctx[i] = tri__to_bf16((float)uniform(&random, -1, 1));
@@ -245,8 +243,8 @@ static void try_head(const tri_half_product *kernel, int64_t len, int64_t d) {
     tri_head_half head = {.product = kernel, .drop = {.scale = 1}, .len = len, .d = d, .ld = 3 * d, .ld_ctx = d,
                           .ld_lse = 1, .q = c.qkv, .k = c.qkv + d, .v = c.qkv + 2 * d, .ctx = c.ctx, .lse = lse,
                           .dctx = c.dctx, .dq = c.dqkv, .dk = c.dqkv + d, .dv = c.dqkv + 2 * d, .work = work};
-    simd->head_half(&head);
-    simd->head_half_din(&head);
+    set->head_half(&head);
+    set->head_half_din(&head);
     for (int part = 0; part < 4; part++) {
         double worst = 0, largest = 0.05;
         for (size_t i = 0; i < n; i++) {
@@ -264,9 +262,10 @@ static void try_head(const tri_half_product *kernel, int64_t len, int64_t d) {
 
 static void try_heads(const tri_half_product *kernel) {
     static const int64_t len[] = {1, 2, 3, 12, 13, 32, 33, 64, 131, 200}, d[] = {4, 20, 32, 64, 128};
-    if (kernel->nr != tri__simd()->head_columns || kernel->b_group != tri__simd()->head_group) return;
+    simd_set sets[SIMD_SETS_MOST];
+    const simd_set *best = &sets[find_sets(sets) - 1];
     for (size_t i = 0; i < sizeof len / sizeof *len; i++)
-        for (size_t j = 0; j < sizeof d / sizeof *d; j++) try_head(kernel, len[i], d[j]);
+        for (size_t j = 0; j < sizeof d / sizeof *d; j++) try_head(best, kernel, len[i], d[j]);
 }
 
 static void products(void **state) {

@@ -18,7 +18,7 @@
 #define ARCHITECTURE "unknown"
 #endif
 
-const char *tri__build_text(void) { return "trident " TRI_VERSION ", " ARCHITECTURE ", " TRI_BLAS ", " __VERSION__; }
+const char *tri__build_text(void) { return "trident " TRI_VERSION ", " ARCHITECTURE ", " __VERSION__; }
 
 static tri_json *mesh_json(const tri_mesh *mesh) {
     char order[TRI_MESH_ORDER_TEXT];

@@ -2,15 +2,12 @@
  * columns. For very long sequences, scratch space limits the number of threads. attention_first needs none. The rows of
  * block-sparse attention are the same but for one more operand, before the keys: the present blocks. */
 #include "device/cpu/cpu.h"
-#include "device/cpu/fast/runtime/call.h"
+#include "device/cpu/fast/attention/simd_head_first.h"
+#include "device/cpu/fast/attention/simd_head_relative.h"
+#include "device/cpu/fast/attention/simd_head_sparse_din.h"
 #include "numbers/distance.h"
 
 #include <string.h>
-#ifdef _OPENMP
-#include <omp.h>
-#else /* one thread */
-static int omp_get_thread_num(void) { return 0; }
-#endif
 
 enum { ENOUGH = 1 << 14 }; /* elements of ctx */
 
@@ -98,10 +95,9 @@ static int64_t bytes_of(const tri_call *call, tri_workspace w) {
 
 static void attention(const tri_call *call) {
     OPERANDS(attention);
-    const tri_simd *simd = tri__simd();
     int64_t h = call->t[ARG(ctx)].cols;
     span s = span_of(call, ARG(seq), h);
-    fit_threads(&s, simd->head_sparse_work, simd->head_work, bytes_of(call, (tri_workspace)FORWARD_WORK));
+    fit_threads(&s, simd_head_sparse_work, simd_head_work, bytes_of(call, (tri_workspace)FORWARD_WORK));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
         tri_head_blocks blocks;
@@ -109,7 +105,7 @@ static void attention(const tri_call *call) {
         int64_t t0 = s.seq[i / s.heads], a = i % s.heads;
         head.ctx = f32(call, ARG(ctx)) + t0 * h + a * s.d;
         head.lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + t0 * s.heads + a : NULL;
-        if (head.len > 0) (head.blocks ? simd->head_sparse : simd->head)(&head);
+        if (head.len > 0) (head.blocks ? simd_head_sparse : simd_head)(&head);
     }
     clear_rest(call, ARG(ctx), s.seq[s.sequences]);
     clear_rest(call, ARG(lse), s.seq[s.sequences]);
@@ -117,10 +113,9 @@ static void attention(const tri_call *call) {
 
 static void attention_din(const tri_call *call) {
     OPERANDS(attention_din);
-    const tri_simd *simd = tri__simd();
     int64_t h = call->t[ARG(dctx)].cols;
     span s = span_of(call, ARG(seq), h);
-    fit_threads(&s, simd->head_sparse_din_work, simd->head_din_work, bytes_of(call, (tri_workspace)GRADIENT_WORK));
+    fit_threads(&s, simd_head_sparse_din_work, simd_head_din_work, bytes_of(call, (tri_workspace)GRADIENT_WORK));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
         tri_head_blocks blocks;
@@ -133,14 +128,13 @@ static void attention_din(const tri_call *call) {
         head.dk = head.dq + h;
         head.dv = head.dq + 2 * h;
         head.acc = head.acc_kv = adds(call, ARG(dqkv));
-        if (head.len > 0) (head.blocks ? simd->head_sparse_din : simd->head_din)(&head);
+        if (head.len > 0) (head.blocks ? simd_head_sparse_din : simd_head_din)(&head);
     }
     clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
 }
 
 static void attention_first(const tri_call *call) {
     OPERANDS(attention_first);
-    const tri_simd *simd = tri__simd();
     int64_t h = call->t[ARG(ctx)].cols;
     span s = span_of(call, ARG(seq), h);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
@@ -149,13 +143,12 @@ static void attention_first(const tri_call *call) {
         tri_head head = head_of(call, &s, i, ARG(qkv), h, &blocks);
         head.ctx = f32(call, ARG(ctx)) + i * s.d;
         head.lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + i : NULL;
-        simd->head_first(&head);
+        simd_head_first(&head);
     }
 }
 
 static void attention_first_din(const tri_call *call) {
     OPERANDS(attention_first_din);
-    const tri_simd *simd = tri__simd();
     int64_t h = call->t[ARG(dctx)].cols;
     span s = span_of(call, ARG(seq), h);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
@@ -169,7 +162,7 @@ static void attention_first_din(const tri_call *call) {
         head.dk = head.dq + h;
         head.dv = head.dq + 2 * h;
         head.acc = head.acc_kv = adds(call, ARG(dqkv));
-        simd->head_first_din(&head);
+        simd_head_first_din(&head);
     }
     clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
 }
@@ -218,7 +211,7 @@ static int relative_open(const tri_call *call, int table, int seq, int64_t h, tr
                    : is_biased ? runs_of(&s, (BIAS_SUMS + 96 * call->t[0].cols) / each)
                                : runs_of(&s, 4 * elements(call, 0) / each + 1);
     int64_t rest = bytes - list - (sums ? ((is_biased ? runs : runs - 1) * each + 63) / 64 * 64 : 0);
-    s.need = (tri__simd()->head_relative_work(longest, s.d) + 31) / 16 * 16;
+    s.need = (simd_head_relative_work(longest, s.d) + 31) / 16 * 16;
     int64_t fit = rest / (s.need * 4);
     if (fit < 1) return 0;
     if (fit < s.threads) s.threads = (int)fit;
@@ -241,7 +234,7 @@ static tri_relative relative_of(const tri_call *call, const relative_span *r, tr
     tri_relative out = {.row = r->row + r->longest - 1, .ld = ld};
     head->work = r->work + r->s.need * omp_get_thread_num();
     head->terms = r->terms;
-    out.work = head->work + tri__simd()->head_din_work(r->longest, r->s.d);
+    out.work = head->work + simd_head_din_work(r->longest, r->s.d);
     if (tri__op_arg(call->op, "bias") >= 0) {
         out.bias = table + a;
         return out;
@@ -272,7 +265,7 @@ static void attention_relative(const tri_call *call) {
         tri_relative relative = relative_of(call, &r, &head, a);
         head.ctx = f32(call, ARG(ctx)) + t0 * h + a * r.s.d;
         head.lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + t0 * r.s.heads + a : NULL;
-        if (head.len > 0) tri__simd()->head_relative(&head, &relative);
+        if (head.len > 0) simd_head_relative(&head, &relative);
     }
     clear_rest(call, ARG(ctx), r.s.seq[r.s.sequences]);
     clear_rest(call, ARG(lse), r.s.seq[r.s.sequences]);
@@ -298,7 +291,7 @@ static void relative_run_din(const tri_call *call, const relative_span *r, int64
         head.dk = head.dq + h;
         head.dv = head.dq + 2 * h;
         head.acc = head.acc_kv = adds(call, ARG(dqkv));
-        if (head.len > 0) tri__simd()->head_relative_din(&head, &relative);
+        if (head.len > 0) simd_head_relative_din(&head, &relative);
     }
 }
 
@@ -346,7 +339,7 @@ static void attention_disentangled_din(const tri_call *call) {
         for (int64_t run = 1; run < r.runs; run++) to[i] += sums[(run - 1) * n + i];
 }
 
-const tri_kernel_row tri__cpu_attention_fast[] = {
+TRI_FAST_ROWS(attention) = {
     {.op = TRI_OP_attention, .dtype = TRI_F32, .run = attention, .work = FORWARD_WORK},
     {.op = TRI_OP_attention_din, .dtype = TRI_F32, .run = attention_din, .work = GRADIENT_WORK},
     {.op = TRI_OP_attention_first, .dtype = TRI_F32, .run = attention_first},

@@ -2,9 +2,8 @@
  * sequence is one work item. First tokens, which read each key and value once, run the fp32 kernel on a head's rows,
  * which are fp32 only in a thread's cache. */
 #include "device/cpu/cpu.h"
-#include "device/cpu/fast/runtime/fast.h"
-#include "device/cpu/fast/product/gemm_half.h"
-#include "device/cpu/fast/elementwise/rows_half.h"
+#include "device/cpu/fast/attention/simd_head_first.h"
+#include "device/cpu/fast/attention/simd_head_half_din.h"
 
 #include <string.h>
 
@@ -42,9 +41,9 @@ static int fit_threads(span *s, int64_t need) {
     return fit > 0;
 }
 
-/* Whether the panels of this CPU's products are those that heads are computed in. */
+/* Whether this CPU multiplies bf16, in panels that heads are computed in. */
 static int fits_product(const tri_half_product *product) {
-    return product->nr == tri__simd()->head_columns && product->b_group == tri__simd()->head_group;
+    return product && product->nr == HR && product->b_group == HEAD_GROUP;
 }
 
 /* The fields of work item i that both directions use. */
@@ -74,10 +73,9 @@ static void clear_rest(const tri_call *call, int k, int64_t t) {
 
 static void attention(const tri_call *call) {
     OPERANDS(attention);
-    const tri_simd *simd = tri__simd();
     int64_t h = call->t[ARG(ctx)].cols;
     span s = span_of(call, ARG(seq), ARG(key), h);
-    if (!fit_threads(&s, simd->head_half_work(s.product, s.longest, s.d))) {
+    if (!fits_product(s.product) || !fit_threads(&s, PER_ISA(tri__head_half_work)(s.product, s.longest, s.d))) {
         tri__cpu_half_row(call);
         return;
     }
@@ -87,7 +85,7 @@ static void attention(const tri_call *call) {
         int64_t t0 = s.seq[i / s.heads], a = i % s.heads;
         head.ctx = bf16(call, ARG(ctx)) + t0 * h + a * s.d;
         head.lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + t0 * s.heads + a : NULL;
-        if (head.len > 0) simd->head_half(&head);
+        if (head.len > 0) PER_ISA(tri__head_half)(&head);
     }
     clear_rest(call, ARG(ctx), s.seq[s.sequences]);
     clear_rest(call, ARG(lse), s.seq[s.sequences]);
@@ -95,10 +93,9 @@ static void attention(const tri_call *call) {
 
 static void attention_din(const tri_call *call) {
     OPERANDS(attention_din);
-    const tri_simd *simd = tri__simd();
     int64_t h = call->t[ARG(dctx)].cols;
     span s = span_of(call, ARG(seq), ARG(key), h);
-    if (!fit_threads(&s, simd->head_half_din_work(s.product, s.longest, s.d))) {
+    if (!fits_product(s.product) || !fit_threads(&s, PER_ISA(tri__head_half_din_work)(s.product, s.longest, s.d))) {
         tri__cpu_half_row(call);
         return;
     }
@@ -113,7 +110,7 @@ static void attention_din(const tri_call *call) {
         head.dk = head.dq + h;
         head.dv = head.dq + 2 * h;
         head.acc = adds(call, ARG(dqkv));
-        if (head.len > 0) simd->head_half_din(&head);
+        if (head.len > 0) PER_ISA(tri__head_half_din)(&head);
     }
     clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
 }
@@ -123,13 +120,13 @@ static void attention_din(const tri_call *call) {
 static void widen_head(const span *s, const uint16_t *from, int64_t n, int first, float *to) {
     for (int64_t t = 0; t < n; t++)
         for (int part = first && t > 0; part < 3; part++)
-            tri__simd()->widen(s->d, from + t * 3 * s->h + part * s->h, to + (t * 3 + part) * s->d);
+            simd_widen(s->d, from + t * 3 * s->h + part * s->h, to + (t * 3 + part) * s->d);
 }
 
 static void narrow_head(const span *s, const float *from, int64_t n, uint16_t *to) {
     for (int64_t t = 0; t < n; t++)
         for (int part = 0; part < 3; part++)
-            tri__simd()->narrow(s->d, from + (t * 3 + part) * s->d, to + t * 3 * s->h + part * s->h);
+            simd_narrow(s->d, from + (t * 3 + part) * s->d, to + t * 3 * s->h + part * s->h);
 }
 
 /* Work item i as the fp32 kernel takes it: rows are in the thread's scratch space, whose first `used` floats are
@@ -145,7 +142,7 @@ static tri_head first_of(const span *s, int64_t i, int qkv, int64_t used) {
 static void attention_first(const tri_call *call) {
     OPERANDS(attention_first);
     span s = span_of(call, ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
-    if (!fit_threads(&s, (3 * s.longest + 1) * s.d)) {
+    if (!fits_product(s.product) || !fit_threads(&s, (3 * s.longest + 1) * s.d)) {
         tri__cpu_half_row(call);
         return;
     }
@@ -154,15 +151,15 @@ static void attention_first(const tri_call *call) {
         tri_head head = first_of(&s, i, ARG(qkv), s.d);
         head.ctx = (float *)call->work + s.need * omp_get_thread_num(); /* [d] */
         head.lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + i : NULL;
-        tri__simd()->head_first(&head);
-        tri__simd()->narrow(s.d, head.ctx, bf16(call, ARG(ctx)) + i * s.d);
+        simd_head_first(&head);
+        simd_narrow(s.d, head.ctx, bf16(call, ARG(ctx)) + i * s.d);
     }
 }
 
 static void attention_first_din(const tri_call *call) {
     OPERANDS(attention_first_din);
     span s = span_of(call, ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
-    if (!fit_threads(&s, (6 * s.longest + 2) * s.d)) {
+    if (!fits_product(s.product) || !fit_threads(&s, (6 * s.longest + 2) * s.d)) {
         tri__cpu_half_row(call);
         return;
     }
@@ -172,22 +169,22 @@ static void attention_first_din(const tri_call *call) {
         int64_t len = s.seq[i / s.heads + 1] - s.seq[i / s.heads];
         uint16_t *to = bf16(call, ARG(dqkv)) + s.seq[i / s.heads] * 3 * s.h + i % s.heads * s.d;
         tri_head head = first_of(&s, i, ARG(qkv), (2 + 3 * len) * s.d);
-        tri__simd()->widen(s.d, bf16(call, ARG(ctx)) + i * s.d, ctx);
-        tri__simd()->widen(s.d, bf16(call, ARG(dctx)) + i * s.d, dctx);
+        simd_widen(s.d, bf16(call, ARG(ctx)) + i * s.d, ctx);
+        simd_widen(s.d, bf16(call, ARG(dctx)) + i * s.d, dctx);
         head.ctx = ctx, head.dctx = dctx, head.lse = f32(call, ARG(lse)) + i;
         head.dq = out, head.dk = out + s.d, head.dv = out + 2 * s.d; /* [len,3d] */
         head.acc = head.acc_kv = adds(call, ARG(dqkv));
         if (head.acc) widen_head(&s, to, len, 0, out);
-        tri__simd()->head_first_din(&head);
+        simd_head_first_din(&head);
         narrow_head(&s, out, len, to);
     }
     clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
 }
 
-void tri__cpu_attention_half(tri_kernel_table *table) {
-    if (!fits_product(tri__half_product())) return;
-    table->run[TRI_OP_attention][TRI_BF16] = attention;
-    table->run[TRI_OP_attention_din][TRI_BF16] = attention_din;
-    table->run[TRI_OP_attention_first][TRI_BF16] = attention_first;
-    table->run[TRI_OP_attention_first_din][TRI_BF16] = attention_first_din;
-}
+TRI_FAST_ROWS(attention_half) = {
+    {.op = TRI_OP_attention, .dtype = TRI_BF16, .run = attention, .work = TRI_AS_HALF},
+    {.op = TRI_OP_attention_din, .dtype = TRI_BF16, .run = attention_din, .work = TRI_AS_HALF},
+    {.op = TRI_OP_attention_first, .dtype = TRI_BF16, .run = attention_first, .work = TRI_AS_HALF},
+    {.op = TRI_OP_attention_first_din, .dtype = TRI_BF16, .run = attention_first_din, .work = TRI_AS_HALF},
+    {.run = NULL},
+};

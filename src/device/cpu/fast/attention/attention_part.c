@@ -2,17 +2,12 @@
  * sequence is one work item. Over present blocks alone, each block of queries attends to one stretch of its keys after
  * the other: blocks side by side, as far as the run has them. First tokens have too little work for more than the plain
  * rows. */
-#include "device/cpu/fast/runtime/call.h"
+#include "device/cpu/fast/attention/join.h"
+#include "device/cpu/fast/attention/simd_head_din.h"
 #include "layout/blocks.h"
 #include "layout/runs.h"
 
-#include <math.h>
 #include <string.h>
-#ifdef _OPENMP
-#include <omp.h>
-#else /* one thread */
-static int omp_get_thread_num(void) { return 0; }
-#endif
 
 enum { ENOUGH = 1 << 14 /* elements */, WIDEST = 64 /* tokens of a block */ };
 static const float NO_KEYS = -1e30f;
@@ -80,14 +75,6 @@ static tri_head head_of(const pair *p, int64_t i, tri_run_rows *own, tri_run_row
                       .work = (float *)p->call->work + p->need * omp_get_thread_num()};
 }
 
-/* ctx [d] and lse of two sets of keys. */
-static void join(float *restrict ctx, float *lse, const float *restrict more, float logs, int64_t d) {
-    float max = *lse > logs ? *lse : logs, w = expf(*lse - max), v = expf(logs - max), sum = w + v;
-    *lse = max + logf(sum);
-    w /= sum, v /= sum;
-    for (int64_t c = 0; c < d; c++) ctx[c] = w * ctx[c] + v * more[c];
-}
-
 /* The next stretch of rows of the run that queries of a block row, those of h, attend to; at: the next entry of its
  * list. 0: none is left. */
 static int next_stretch(const tri_head *h, tri_block_lists lists, int64_t row, int64_t block, tri_run_rows keys,
@@ -129,9 +116,9 @@ static void block_forward(const pair *p, const tri_head *h, tri_block_lists list
     for (; next_stretch(h, lists, row, p->call->attr->block, keys, &at, &stretch); any = 1) {
         tri_head part = narrowed(h, 0, h->len, stretch.begin - keys.begin, stretch.end - stretch.begin);
         if (any) part.ctx = more, part.ld_ctx = p->d, part.lse = logs, part.ld_lse = 1;
-        tri__simd()->head(&part);
+        simd_head(&part);
         for (int64_t t = 0; t < h->len && any; t++)
-            join(h->ctx + t * h->ld_ctx, &h->lse[t * h->ld_lse], more + t * p->d, logs[t], p->d);
+            tri__join_keys(h->ctx + t * h->ld_ctx, &h->lse[t * h->ld_lse], more + t * p->d, logs[t], p->d);
     }
     for (int64_t t = 0; t < h->len && !any; t++) h->lse[t * h->ld_lse] = NO_KEYS;
 }
@@ -141,7 +128,7 @@ static void block_din(const pair *p, const tri_head *h, tri_block_lists lists, i
     tri_run_rows stretch;
     while (next_stretch(h, lists, row, p->call->attr->block, keys, &at, &stretch)) {
         tri_head part = narrowed(h, 0, h->len, stretch.begin - keys.begin, stretch.end - stretch.begin);
-        tri__simd()->head_din(&part);
+        simd_head_din(&part);
     }
 }
 
@@ -163,7 +150,7 @@ static void attention_part(const tri_call *call) {
     OPERANDS(attention_part);
     pair p = pair_of(call, ARG(qkv), ARG(kv), ARG(seq));
     float *ctx = f32(call, ARG(ctx)), *lse = f32(call, ARG(lse));
-    fit_threads(&p, tri__simd()->head_work, (tri_workspace)FORWARD_WORK);
+    fit_threads(&p, simd_head_work, (tri_workspace)FORWARD_WORK);
     memset(ctx, 0, (size_t)elements(call, ARG(ctx)) * sizeof *ctx);
     memset(lse, 0, (size_t)elements(call, ARG(lse)) * sizeof *lse);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(p.threads)
@@ -176,7 +163,7 @@ static void attention_part(const tri_call *call) {
         for (int64_t t = 0; t < head.len && head.keys == 0; t++) head.lse[t * heads] = NO_KEYS;
         if (head.len == 0 || head.keys == 0) continue;
         if (p.blocks) each_block(&p, &head, i, own, keys, block_forward);
-        else tri__simd()->head(&head);
+        else simd_head(&head);
     }
 }
 
@@ -187,7 +174,7 @@ static void clear(const tri_call *call, int k) {
 static void attention_part_din(const tri_call *call) {
     OPERANDS(attention_part_din);
     pair p = pair_of(call, ARG(qkv), ARG(kv), ARG(seq));
-    fit_threads(&p, tri__simd()->head_din_work, (tri_workspace)GRADIENT_WORK);
+    fit_threads(&p, simd_head_din_work, (tri_workspace)GRADIENT_WORK);
     clear(call, ARG(dqkv));
     clear(call, ARG(dkv));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(p.threads)
@@ -204,48 +191,14 @@ static void attention_part_din(const tri_call *call) {
         head.acc = head.acc_kv = 1;
         if (head.len == 0 || head.keys == 0) continue;
         if (p.blocks) each_block(&p, &head, i, own, keys, block_din);
-        else tri__simd()->head_din(&head);
+        else simd_head_din(&head);
     }
 }
 
-static void attention_join(const tri_call *call) {
-    OPERANDS(attention_join);
-    int64_t n = elements(call, ARG(lse)), d = call->t[ARG(ctx)].cols / call->attr->heads;
-    float *lse = f32(call, ARG(lse));
-    const float *logs = f32(call, ARG(logs));
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, n * d, ENOUGH))
-    for (int64_t i = 0; i < n; i++)
-        join(f32(call, ARG(ctx)) + i * d, &lse[i], f32(call, ARG(more)) + i * d, logs[i], d);
-}
-
-static void kv_part(const tri_call *call) {
-    OPERANDS(kv_part);
-    int64_t T = call->t[ARG(y)].rows, G = call->t[ARG(y)].cols, D = call->t[ARG(x)].cols;
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, T * G, ENOUGH))
-    for (int64_t t = 0; t < T; t++)
-        memcpy(f32(call, ARG(y)) + t * G, f32(call, ARG(x)) + t * D + D - G, (size_t)G * sizeof(float));
-}
-
-static void kv_part_din(const tri_call *call) {
-    OPERANDS(kv_part_din);
-    int64_t T = call->t[ARG(dx)].rows, D = call->t[ARG(dx)].cols, G = call->t[ARG(dy)].cols;
-    int add = adds(call, ARG(dx));
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, T * G, ENOUGH))
-    for (int64_t t = 0; t < T; t++) {
-        float *restrict dx = f32(call, ARG(dx)) + t * D + D - G;
-        const float *restrict dy = f32(call, ARG(dy)) + t * G;
-        if (!add) memset(dx - (D - G), 0, (size_t)D * sizeof(float));
-        for (int64_t c = 0; c < G; c++) dx[c] += dy[c];
-    }
-}
-
-const tri_kernel_row tri__cpu_attention_part_fast[] = {
-    {.op = TRI_OP_kv_part, .dtype = TRI_F32, .run = kv_part},
-    {.op = TRI_OP_kv_part_din, .dtype = TRI_F32, .run = kv_part_din},
+TRI_FAST_ROWS(attention_part) = {
     {.op = TRI_OP_attention_part, .dtype = TRI_F32, .run = attention_part, .work = FORWARD_WORK},
     {.op = TRI_OP_attention_part_din, .dtype = TRI_F32, .run = attention_part_din, .work = GRADIENT_WORK},
     {.op = TRI_OP_attention_sparse_part, .dtype = TRI_F32, .run = attention_part, .work = FORWARD_WORK},
     {.op = TRI_OP_attention_sparse_part_din, .dtype = TRI_F32, .run = attention_part_din, .work = GRADIENT_WORK},
-    {.op = TRI_OP_attention_join, .dtype = TRI_F32, .run = attention_join},
     {.run = NULL},
 };

@@ -46,7 +46,7 @@ static void heads_join_din(const tri_call *call) {
     exchange(call, ARG(dx), ARG(dy), ARG(dy));
 }
 
-const tri_kernel_row tri__cpu_heads_fast[] = {
+TRI_FAST_ROWS(heads) = {
     {.op = TRI_OP_heads_part, .dtype = TRI_F32, .run = heads_part},
     {.op = TRI_OP_heads_part_din, .dtype = TRI_F32, .run = heads_part_din},
     {.op = TRI_OP_heads_join, .dtype = TRI_F32, .run = heads_join},

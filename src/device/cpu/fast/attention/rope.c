@@ -68,7 +68,7 @@ static void rope(const tri_call *call) { turn(call, 1); }
 static void rope_din(const tri_call *call) { turn(call, -1); }
 
 /* Scratch: a third of a row's columns, or less, in fp32. */
-const tri_kernel_row tri__cpu_rope_fast[] = {
+TRI_FAST_ROWS(rope) = {
     {.op = TRI_OP_rope, .dtype = TRI_F32, .run = rope, .work = {.row_cols = 2}},
     {.op = TRI_OP_rope_din, .dtype = TRI_F32, .run = rope_din, .work = {.row_cols = 2}},
     {.run = NULL},

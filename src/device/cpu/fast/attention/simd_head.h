@@ -1,6 +1,12 @@
 /* simd_head.h - attention of one head over one sequence, HR queries at a time. Scores are computed transposed,
  * [keys,HR]: a query is a lane, so softmax needs no sums across lanes, one Philox call decides for 8 rows, and the
  * weights already form the packed panel for the product with the values. Keys are in token order. */
+#ifndef TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_H
+#define TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_H
+
+#include "device/cpu/fast/attention/head.h"
+#include "device/cpu/fast/elementwise/simd_drop.h"
+#include "device/cpu/fast/product/simd_product.h"
 #include "device/cpu/fast/product/pack.h"
 
 enum { SLACK = TRI_KERNEL_SLACK / 4 };
@@ -190,12 +196,12 @@ static void soften(const tri_head *h, float *s, int64_t q0, float factor[HR]) {
 }
 
 /* Parts of the scratch space: keys, values, a panel of queries, scores, and the result of a panel. */
-static int64_t head_work(int64_t keys, int64_t d) {
+SIMD int64_t simd_head_work(int64_t keys, int64_t d) {
     return panels(keys, MR, d) + panels(d, MR, keys) + panels(HR, HR, d) + panels(HR, HR, tri__round_up(keys, MR)) +
            panels(HR, HR, tri__round_up(d, MR));
 }
 
-static void head(const tri_head *h) {
+SIMD void simd_head(const tri_head *h) {
     int64_t len = h->len, keys = h->keys, d = h->d, depth = tri__round_up(keys, TRI_KERNEL_STEP);
     float *k = h->work, *v = k + panels(keys, MR, d), *q = v + panels(d, MR, keys), *s = q + panels(HR, HR, d);
     float *out = s + panels(HR, HR, tri__round_up(keys, MR)), factor[HR] = {0};
@@ -212,3 +218,5 @@ static void head(const tri_head *h) {
         turn_back(out, n, d, factor, h->ctx + q0 * h->ld_ctx, h->ld_ctx, 0);
     }
 }
+
+#endif

@@ -1,6 +1,10 @@
 /* simd_head_din.h - the gradient of attention, HR keys at a time: [queries,HR] panels of weights and of score gradients
  * are inputs of the products for dv and dk. For dq the score gradients of a stretch of keys are kept, transposed, and
  * multiplied once. Weights are recomputed from lse, masks from Philox (Dao et al., 2022). */
+#ifndef TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_DIN_H
+#define TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_DIN_H
+
+#include "device/cpu/fast/attention/simd_head.h"
 
 enum {
     STRETCH = (132 + HR - 1) / HR * HR,  /* keys: whole panels */
@@ -37,7 +41,7 @@ static void din_sizes(int64_t len, int64_t d, int64_t size[PARTS]) {
     for (int i = 0; i < PARTS; i++) size[i] = tri__round_up(size[i], 16);
 }
 
-static int64_t head_din_work(int64_t len, int64_t d) {
+SIMD int64_t simd_head_din_work(int64_t len, int64_t d) {
     int64_t size[PARTS], total = 0;
     din_sizes(len, d, size);
     for (int i = 0; i < PARTS; i++) total += size[i];
@@ -120,7 +124,7 @@ static void panel_din(const tri_head *h, float *const w[PARTS], int64_t k0, int6
     turn_slopes(0, h->len, w[SLOPE], w[SLOPE_TURNED], in_stretch, STRETCH);
 }
 
-static void head_din(const tri_head *h) {
+SIMD void simd_head_din(const tri_head *h) {
     int64_t len = h->len, d = h->d, size[PARTS], columns = tri__round_up(d, MR);
     float *w[PARTS], scale[HR], kept_scale[HR];
     din_sizes(len, d, size);
@@ -148,3 +152,5 @@ static void head_din(const tri_head *h) {
     for (int64_t i = 0; i < len; i += HR)
         turn_back(w[DQ] + i * columns, len - i < HR ? len - i : HR, d, scale, h->dq + i * h->ld, h->ld, h->acc);
 }
+
+#endif

@@ -1,6 +1,10 @@
 /* simd_head_first.h - attention of one head over one sequence for its first query alone, and its gradient; over all
  * keys or over those of present blocks. Bound by reading keys and values once: pieces of up to BLOCK keys stay in the
  * L1 cache between the score and the sum. */
+#ifndef TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_FIRST_H
+#define TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_FIRST_H
+
+#include "device/cpu/fast/attention/simd_head_din.h"
 
 enum { BLOCK = 256 }; /* keys */
 
@@ -79,7 +83,7 @@ static float soften_block(const tri_head *h, first_block *b, float top) {
     return sum_of(sum);
 }
 
-static void head_first(const tri_head *h) {
+SIMD void simd_head_first(const tri_head *h) {
     philox_keys rounds = keys_of(&h->drop);
     first_block b = {.weight = {0}};
     float top = -INFINITY, total = 0;
@@ -128,7 +132,7 @@ INLINE void put_row(const tri_head *h, int64_t t, float weight, float slope) {
     if (t > 0 && !h->acc) BY_VECTORS(h->d, put(dq + i, left, (vf){0}));
 }
 
-static void head_first_din(const tri_head *h) {
+SIMD void simd_head_first_din(const tri_head *h) {
     philox_keys rounds = keys_of(&h->drop);
     first_block b = {.weight = {0}};
     float mean = dot(h->dctx, h->ctx, h->d), scale = 1 / sqrtf((float)h->d);
@@ -144,3 +148,5 @@ static void head_first_din(const tri_head *h) {
     }
     clear_rows(h, done, h->len);
 }
+
+#endif

@@ -1,6 +1,11 @@
 /* simd_head_half.h - attention of one head in bf16, HR queries at a time, as simd_head.h: scores [keys,HR] are sums of
  * bf16 products in fp32, softmax is fp32. Weights, up to their row's factor, are rounded to bf16 for the product with
  * the values; the row's sum is of what they were before. */
+#ifndef TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_HALF_H
+#define TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_HALF_H
+
+#include "device/cpu/fast/attention/simd_head.h"
+#include "device/cpu/fast/elementwise/simd_half.h"
 #include "device/cpu/fast/product/gemm_half.h"
 
 /* bf16 numbers of a panel of `width` rows and depth k, as floats of scratch space. */
@@ -97,8 +102,8 @@ static void turn_back_half(const float *from, int64_t n, int64_t d, const float 
 #endif
     turn_back(from, n, d, factor, work, d, 0);
     for (int64_t i = 0; i < n; i++) {
-        if (acc) widen_add(d, to + i * ld, work + i * d);
-        narrow(d, work + i * d, to + i * ld);
+        if (acc) simd_widen_add(d, to + i * ld, work + i * d);
+        simd_narrow(d, work + i * d, to + i * ld);
     }
 }
 
@@ -119,14 +124,14 @@ static void soften_half(const tri_head_half *h, float *s, int64_t q0, float fact
 }
 
 /* Keys and values, panels of queries and weights, scores, the result of a panel, and its transpose. */
-static int64_t head_half_work(const tri_half_product *product, int64_t len, int64_t d) {
+int64_t PER_ISA(tri__head_half_work)(const tri_half_product *product, int64_t len, int64_t d) {
     int64_t keys = tri__round_up(len, product->mr), columns = tri__round_up(d, product->mr);
     int64_t deep = depth_of(product, d), longer = depth_of(product, len);
     return half_panel(keys, deep) + half_panel(columns, longer) + half_panel(HR, deep) + half_panel(HR, longer) +
            keys * HR + columns * HR + HR * d;
 }
 
-static void head_half(const tri_head_half *h) {
+void PER_ISA(tri__head_half)(const tri_head_half *h) {
     const tri_half_product *product = h->product;
     int64_t len = h->len, d = h->d, keys = tri__round_up(len, product->mr), columns = tri__round_up(d, product->mr);
     int64_t deep = depth_of(product, d), longer = depth_of(product, len);
@@ -147,3 +152,5 @@ static void head_half(const tri_head_half *h) {
     }
     if (product->end) product->end();
 }
+
+#endif

@@ -1,6 +1,11 @@
 /* simd_head_half_din.h - the gradient of attention in bf16, HR keys at a time, as simd_head_din.h. Weights and score
  * gradients are rounded to bf16 for the products; all else is fp32. Score gradients of a stretch of keys are kept as
  * panels of A, for the queries' gradients [len,d]. */
+#ifndef TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_HALF_DIN_H
+#define TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_HALF_DIN_H
+
+#include "device/cpu/fast/attention/simd_head_half.h"
+#include "device/cpu/fast/attention/simd_head_din.h"
 
 /* Parts of the scratch space. */
 typedef struct half_parts {
@@ -50,7 +55,7 @@ static int64_t half_parts_at(const tri_half_product *product, int64_t len, int64
     return at;
 }
 
-static int64_t head_half_din_work(const tri_half_product *product, int64_t len, int64_t d) {
+int64_t PER_ISA(tri__head_half_din_work)(const tri_half_product *product, int64_t len, int64_t d) {
     return half_parts_at(product, len, d, NULL, &(half_parts){0});
 }
 
@@ -161,7 +166,7 @@ static void stretch_dq(const tri_head_half *h, const half_parts *w, int64_t k0, 
     }
 }
 
-static void head_half_din(const tri_head_half *h) {
+void PER_ISA(tri__head_half_din)(const tri_head_half *h) {
     int64_t len = h->len, d = h->d;
     half_parts w;
     philox_keys rounds = keys_of(&h->drop);
@@ -186,7 +191,9 @@ static void head_half_din(const tri_head_half *h) {
     for (int64_t t = 0; t < len; t++) {
         float *row = w.dq + t * w.columns;
         BY_VECTORS(d, put(row + i, left, get(row + i, left) * scale));
-        if (h->acc) widen_add(d, h->dq + t * h->ld, row);
-        narrow(d, row, h->dq + t * h->ld);
+        if (h->acc) simd_widen_add(d, h->dq + t * h->ld, row);
+        simd_narrow(d, row, h->dq + t * h->ld);
     }
 }
+
+#endif

@@ -3,6 +3,10 @@
  * each query reads its own stretch. Products with a distance's query and key are computed for all distances that a row
  * meets, side by side; written with a stride one longer than a row, every number lands in its column. The gradients go
  * the same way back. A bucket's row is used for each of its distances. */
+#ifndef TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_RELATIVE_H
+#define TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_RELATIVE_H
+
+#include "device/cpu/fast/attention/simd_head_din.h"
 
 enum { MARGIN = HR + MR }; /* columns on either side of a square, for tiles that begin or end outside of it */
 
@@ -41,11 +45,11 @@ static void relative_sizes(int64_t len, int64_t d, int64_t size[RELATIVE_PARTS])
     for (int i = 0; i < RELATIVE_PARTS; i++) size[i] = tri__round_up(size[i], 16);
 }
 
-static int64_t head_relative_work(int64_t len, int64_t d) {
+SIMD int64_t simd_head_relative_work(int64_t len, int64_t d) {
     int64_t size[RELATIVE_PARTS], total = 0;
     relative_sizes(len, d, size);
     for (int i = 0; i < RELATIVE_PARTS; i++) total += size[i];
-    return total + head_din_work(len, d);
+    return total + simd_head_din_work(len, d);
 }
 
 static void relative_parts(const tri_head *h, const tri_relative *r, float *w[RELATIVE_PARTS]) {
@@ -135,13 +139,13 @@ static const float *bias_line(const tri_head *h, const tri_relative *r, float *c
     return line;
 }
 
-static void head_relative(const tri_head *head_, const tri_relative *r) {
+SIMD void simd_head_relative(const tri_head *head_, const tri_relative *r) {
     tri_head h = *head_;
     float *w[RELATIVE_PARTS];
     relative_parts(&h, r, w);
     if (r->bias) h.added = bias_line(&h, r, w, 1), h.ld_added = -1; /* row j, column i: distance i - j */
     else h.added = relative_square(&h, r, w, 1, h.k, r->q, h.q, r->k), h.ld_added = square_row(h.len);
-    head(&h);
+    simd_head(&h);
 }
 
 /* Score gradients of a query, or in the transposed square of a key, times the rows that it met, are added to dx; times
@@ -233,7 +237,7 @@ static void bias_din(const tri_head *h, const tri_relative *r, float *const w[RE
     for (int64_t m = 0; m < distances(len); m++) r->dbias[r->row[len - 1 - m]] += (double)sum[m];
 }
 
-static void head_relative_din(const tri_head *head_, const tri_relative *r) {
+SIMD void simd_head_relative_din(const tri_head *head_, const tri_relative *r) {
     tri_head h = *head_;
     float *w[RELATIVE_PARTS], scale[HR];
     relative_parts(&h, r, w);
@@ -241,7 +245,7 @@ static void head_relative_din(const tri_head *head_, const tri_relative *r) {
     if (r->bias) h.added = bias_line(&h, r, w, -1), h.ld_added = -1; /* row i, column j */
     else h.added = relative_square(&h, r, w, -1, h.q, r->k, h.k, r->q), h.ld_added = square_row(h.len);
     h.slope = w[SQUARE] + MARGIN, h.ld_slope = square_row(h.len);
-    head_din(&h);
+    simd_head_din(&h);
     if (r->bias) {
         bias_din(&h, r, w);
         return;
@@ -258,3 +262,5 @@ static void head_relative_din(const tri_head *head_, const tri_relative *r) {
     rows_din(&h, r, w, rows, r->q, scale, h.dk);
     entries_din(&h, r, w, rows, h.k, scale, r->dq);
 }
+
+#endif

@@ -1,6 +1,10 @@
 /* simd_head_sparse.h - attention of one head over present blocks alone. Panels of HR queries are those of simd_head.h
  * and need not end where blocks do: a panel walks the key blocks that any of its queries attends to, and lanes that do
  * not attend to one are masked. So that no lane is wasted, whatever HR and the block are. */
+#ifndef TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_SPARSE_H
+#define TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_SPARSE_H
+
+#include "device/cpu/fast/attention/simd_head.h"
 
 /* Tokens of a block that some lanes of a panel attend to: bit k: those of the panel's k-th own block. They begin at a
  * multiple of 16, and are one, but for the last. */
@@ -124,9 +128,9 @@ static void soften_sparse(const tri_head *h, const panel_list *list, float *s, f
 INLINE int64_t list_size(int64_t len) { return (int64_t)(sizeof(listed) / sizeof(float)) * (len / 16 + 1) + 16; }
 
 /* Parts of the scratch space: keys, values, a panel of queries, scores, the result of a panel, listed blocks. */
-static int64_t head_sparse_work(int64_t len, int64_t d) { return head_work(len, d) + list_size(len); }
+SIMD int64_t simd_head_sparse_work(int64_t len, int64_t d) { return simd_head_work(len, d) + list_size(len); }
 
-static void head_sparse(const tri_head *h) {
+SIMD void simd_head_sparse(const tri_head *h) {
     int64_t len = h->len, d = h->d, depth = tri__round_up(d, TRI_KERNEL_STEP);
     float *k = h->work, *v = k + panels(len, MR, d), *q = v + panels(d, MR, len), *s = q + panels(HR, HR, d);
     float *out = s + panels(HR, HR, tri__round_up(len, MR)), factor[HR] = {0};
@@ -148,3 +152,5 @@ static void head_sparse(const tri_head *h) {
         turn_back(out, n, d, factor, h->ctx + q0 * h->ld_ctx, h->ld_ctx, 0);
     }
 }
+
+#endif

@@ -1,6 +1,11 @@
 /* simd_head_sparse_din.h - the gradient of attention over present blocks, HR keys at a time, as simd_head_din.h: a
  * panel of keys walks the query blocks that attend to any of its keys. For dq the score gradients of a short stretch of
  * keys are kept, transposed, for the queries that attend to any of them. */
+#ifndef TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_SPARSE_DIN_H
+#define TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_SPARSE_DIN_H
+
+#include "device/cpu/fast/attention/simd_head_sparse.h"
+#include "device/cpu/fast/attention/simd_head_din.h"
 
 enum {
     SHORT = (64 / HR > 0 ? 64 / HR : 1) * HR, /* keys of a stretch: whole panels, about a block */
@@ -18,7 +23,7 @@ static void sparse_sizes(int64_t len, int64_t d, int64_t size[SPARSE_PARTS]) {
     size[PANEL_LIST] = size[STRETCH_LIST] = tri__round_up(list_size(len), 16);
 }
 
-static int64_t head_sparse_din_work(int64_t len, int64_t d) {
+SIMD int64_t simd_head_sparse_din_work(int64_t len, int64_t d) {
     int64_t size[SPARSE_PARTS], total = 0;
     sparse_sizes(len, d, size);
     for (int i = 0; i < SPARSE_PARTS; i++) total += size[i];
@@ -103,7 +108,7 @@ static const uint16_t *open_stretch(const tri_head *h, const philox_keys *rounds
     return decision + first % 8;
 }
 
-static void head_sparse_din(const tri_head *h) {
+SIMD void simd_head_sparse_din(const tri_head *h) {
     int64_t len = h->len, d = h->d, size[SPARSE_PARTS], columns = tri__round_up(d, MR), groups = (len + HR - 1) / HR;
     float *w[SPARSE_PARTS], scale[HR], kept_scale[HR];
     sparse_sizes(len, d, size);
@@ -128,3 +133,5 @@ static void head_sparse_din(const tri_head *h) {
     for (int64_t i = 0; i < len; i += HR)
         turn_back(w[DQ] + i * columns, len - i < HR ? len - i : HR, d, scale, h->dq + i * h->ld, h->ld, h->acc);
 }
+
+#endif

@@ -1,4 +1,5 @@
-/* activation.c - element by element: activations in both directions, tanh, addition and its gradient, scaling. */
+/* activation.c - element by element: activations in both directions, tanh, addition and its gradient. */
+#include "device/cpu/fast/elementwise/simd_activation.h"
 #include "device/cpu/fast/runtime/call.h"
 
 #include <string.h>
@@ -11,19 +12,17 @@ static int64_t chunk_size(int64_t n, int64_t i) { return n - i < CHUNK ? n - i :
 #define ACTIVATION(name) \
     static void name(const tri_call *call) { \
         OPERANDS(name); \
-        const tri_simd *simd = tri__simd(); \
         int64_t n = elements(call, ARG(x)); \
         _Pragma("omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))") \
         for (int64_t i = 0; i < n; i += CHUNK) \
-            simd->name(chunk_size(n, i), f32(call, ARG(x)) + i, f32(call, ARG(y)) + i); \
+            simd_##name(chunk_size(n, i), f32(call, ARG(x)) + i, f32(call, ARG(y)) + i); \
     } \
     static void name##_din(const tri_call *call) { \
         OPERANDS(name##_din); \
-        const tri_simd *simd = tri__simd(); \
         int64_t n = elements(call, ARG(x)); \
         _Pragma("omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))") \
         for (int64_t i = 0; i < n; i += CHUNK) \
-            simd->name##_din(chunk_size(n, i), f32(call, ARG(dy)) + i, f32(call, ARG(x)) + i, f32(call, ARG(dx)) + i, \
+            simd_##name##_din(chunk_size(n, i), f32(call, ARG(dy)) + i, f32(call, ARG(x)) + i, f32(call, ARG(dx)) + i, \
                              adds(call, ARG(dx))); \
     }
 ACTIVATION(gelu)
@@ -61,10 +60,9 @@ static void relu_din(const tri_call *call) {
 
 static void hyperbolic_tangent(const tri_call *call) {
     OPERANDS(tanh);
-    const tri_simd *simd = tri__simd();
     int64_t n = elements(call, ARG(x));
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
-    for (int64_t i = 0; i < n; i += CHUNK) simd->tanh(chunk_size(n, i), f32(call, ARG(x)) + i, f32(call, ARG(y)) + i);
+    for (int64_t i = 0; i < n; i += CHUNK) simd_tanh(chunk_size(n, i), f32(call, ARG(x)) + i, f32(call, ARG(y)) + i);
 }
 
 static void sum_two(int64_t n, const float *a, const float *b, float *y) {
@@ -94,24 +92,7 @@ static void add_din(const tri_call *call) {
         }
 }
 
-static void scale_one(int64_t n, float s, const float *x, float *y, int add) {
-    if (add)
-        for (int64_t i = 0; i < n; i++) y[i] += s * x[i];
-    else
-        for (int64_t i = 0; i < n; i++) y[i] = s * x[i];
-}
-
-/* Both directions: y = s * x, dx = s * dy. */
-static void scale(const tri_call *call) {
-    OPERANDS(scale);
-    int64_t n = elements(call, ARG(x));
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
-    for (int64_t i = 0; i < n; i += CHUNK)
-        scale_one(chunk_size(n, i), *f32(call, ARG(s)), f32(call, ARG(x)) + i, f32(call, ARG(y)) + i,
-                  adds(call, ARG(y)));
-}
-
-const tri_kernel_row tri__cpu_activation_fast[] = {
+TRI_FAST_ROWS(activation) = {
     {.op = TRI_OP_gelu, .dtype = TRI_F32, .run = gelu},
     {.op = TRI_OP_gelu_din, .dtype = TRI_F32, .run = gelu_din},
     {.op = TRI_OP_gelu_tanh, .dtype = TRI_F32, .run = gelu_tanh},
@@ -123,7 +104,5 @@ const tri_kernel_row tri__cpu_activation_fast[] = {
     {.op = TRI_OP_tanh, .dtype = TRI_F32, .run = hyperbolic_tangent},
     {.op = TRI_OP_add, .dtype = TRI_F32, .run = add},
     {.op = TRI_OP_add_din, .dtype = TRI_F32, .run = add_din},
-    {.op = TRI_OP_scale, .dtype = TRI_F32, .run = scale},
-    {.op = TRI_OP_scale_din, .dtype = TRI_F32, .run = scale},
     {.run = NULL},
 };

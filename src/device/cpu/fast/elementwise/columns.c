@@ -143,7 +143,7 @@ static void columns_dw(const tri_call *call) {
     }
 }
 
-const tri_kernel_row tri__cpu_columns_fast[] = {
+TRI_FAST_ROWS(columns) = {
     {.op = TRI_OP_columns, .dtype = TRI_F32, .run = columns},
     {.op = TRI_OP_columns_dw, .dtype = TRI_F32, .run = columns_dw},
     {.run = NULL},

@@ -72,7 +72,7 @@ static void embed_dw(const tri_call *call) {
     }
 }
 
-const tri_kernel_row tri__cpu_embed_fast[] = {
+TRI_FAST_ROWS(embed) = {
     {.op = TRI_OP_embed, .dtype = TRI_F32, .run = embed},
     {.op = TRI_OP_embed_dw, .dtype = TRI_F32, .run = embed_dw},
     {.run = NULL},

@@ -83,7 +83,7 @@ static void combine_din(const tri_call *call) {
     }
 }
 
-const tri_kernel_row tri__cpu_experts_fast[] = {
+TRI_FAST_ROWS(experts) = {
     {.op = TRI_OP_dispatch, .dtype = TRI_F32, .run = dispatch},
     {.op = TRI_OP_dispatch_din, .dtype = TRI_F32, .run = dispatch_din},
     {.op = TRI_OP_combine, .dtype = TRI_F32, .run = combine},

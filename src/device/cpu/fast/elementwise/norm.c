@@ -1,53 +1,84 @@
-/* norm.c - layer normalisation and dropout: every row of the input is one work item, read and written once. The
- * gradient of the fused operation, which also needs sums, is in sums.c. */
-#include "device/cpu/fast/runtime/call.h"
+/* norm.c - layer normalisation and dropout: every row of the input is read and written once. The gradient of the fused
+ * operation, which also needs sums, is in sums.c. */
+#include "device/cpu/fast/elementwise/simd_norm.h"
+#include "device/cpu/fast/elementwise/wide_rows.h"
 
-enum { ROWS = 16, ENOUGH = 1 << 13 }; /* rows of a range; elements */
+enum { ENOUGH = 1 << 13, MANY_ROWS = 16 }; /* elements; rows */
 
-static int64_t range_end(int64_t rows, int64_t t) { return rows - t < ROWS ? rows : t + ROWS; }
-
-static void run_norm(const tri_call *call, const tri_norm_rows *norm, int64_t rows) {
-    const tri_simd *simd = tri__simd();
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, rows * norm->h, ENOUGH))
-    for (int64_t t = 0; t < rows; t += ROWS) simd->norm(norm, t, range_end(rows, t));
+/* Of the rows from t on. */
+static tri_drop drop_from(tri_drop drop, int64_t t) {
+    if (drop.key) drop.key += 2 * t;
+    return drop;
 }
 
-static void run_dropout(const tri_call *call, int to, int from, int key) {
-    const tri_simd *simd = tri__simd();
-    tri_drop drop = drop_of(call, key);
-    int64_t rows = call->t[to].rows, h = call->t[to].cols;
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, rows * h, ENOUGH))
-    for (int64_t t = 0; t < rows; t += ROWS)
-        simd->dropout(&drop, t, range_end(rows, t), h, f32(call, from), f32(call, to), adds(call, to));
+/* The operands of a norm; -1: the operation has none. */
+typedef struct norm_args {
+    int y, xhat, rstd, x, res, g, b;
+} norm_args;
+
+static void run_norm(const tri_call *call, const norm_args *a, tri_drop drop, float factor) {
+    float *work = call->work, *rstd = f32(call, a->rstd);
+    const float *g = tri__wide_vector(call, a->g, &work), *b = tri__wide_vector(call, a->b, &work);
+    int has_res = a->res >= 0, has_xhat = call->t[a->xhat].data != NULL;
+    tri_wide_rows r = tri__wide_rows(call, a->x, 2 + has_res + has_xhat, work, ENOUGH, MANY_ROWS);
+#pragma omp parallel for schedule(static) num_threads(r.threads)
+    for (int64_t t = 0; t < r.T; t += r.rows) {
+        int64_t n = tri__wide_count(&r, t, r.T);
+        tri_norm_rows norm = {.drop = drop_from(drop, t),
+                              .factor = factor,
+                              .h = r.h,
+                              .x = tri__wide_get(&r, 0, a->x, t, n),
+                              .res = tri__wide_get(&r, 2, a->res, t, n),
+                              .g = g,
+                              .b = b,
+                              .y = tri__wide_at(&r, 1, a->y, t),
+                              .xhat = tri__wide_at(&r, 2 + has_res, a->xhat, t),
+                              .rstd = rstd ? rstd + t : NULL,
+                              .eps = call->attr->eps};
+        simd_norm(&norm, 0, n);
+        tri__wide_put(&r, norm.y, a->y, t, n);
+        tri__wide_put(&r, norm.xhat, a->xhat, t, n);
+    }
 }
 
 static void norm(const tri_call *call) {
     OPERANDS(norm);
-    run_norm(call,
-             &(tri_norm_rows){.h = call->t[ARG(x)].cols,
-                              .x = f32(call, ARG(x)),
-                              .g = f32(call, ARG(g)),
-                              .b = f32(call, ARG(b)),
-                              .y = f32(call, ARG(y)),
-                              .xhat = f32(call, ARG(xhat)),
-                              .rstd = f32(call, ARG(rstd)),
-                              .eps = call->attr->eps},
-             call->t[ARG(x)].rows);
+    run_norm(call, &(norm_args){ARG(y), ARG(xhat), ARG(rstd), ARG(x), -1, ARG(g), ARG(b)}, (tri_drop){0}, 1);
+}
+
+static void dropout_add_norm(const tri_call *call) {
+    OPERANDS(dropout_add_norm);
+    run_norm(call, &(norm_args){ARG(y), ARG(xhat), ARG(rstd), ARG(x), ARG(res), ARG(g), ARG(b)},
+             drop_of(call, ARG(key)), call->t[ARG(s)].data ? *f32(call, ARG(s)) : 1);
 }
 
 static void norm_din(const tri_call *call) {
     OPERANDS(norm_din);
-    const tri_simd *simd = tri__simd();
-    tri_norm_din norm = {.h = call->t[ARG(dy)].cols,
+    tri_wide_rows r = tri__wide_rows(call, ARG(dy), 0, NULL, ENOUGH, MANY_ROWS);
+    tri_norm_din norm = {.h = r.h,
                          .dy = f32(call, ARG(dy)),
                          .xhat = f32(call, ARG(xhat)),
                          .rstd = f32(call, ARG(rstd)),
                          .g = f32(call, ARG(g)),
                          .dres = f32(call, ARG(dx)),
                          .acc_dres = adds(call, ARG(dx))};
-    int64_t rows = call->t[ARG(dy)].rows;
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, rows * norm.h, ENOUGH))
-    for (int64_t t = 0; t < rows; t += ROWS) simd->norm_din(&norm, t, range_end(rows, t));
+#pragma omp parallel for schedule(static) num_threads(r.threads)
+    for (int64_t t = 0; t < r.T; t += r.rows) simd_norm_din(&norm, t, t + tri__wide_count(&r, t, r.T));
+}
+
+static void run_dropout(const tri_call *call, int to, int from, int key) {
+    tri_drop drop = drop_of(call, key);
+    tri_wide_rows r = tri__wide_rows(call, to, 2, call->work, ENOUGH, MANY_ROWS);
+    int add = adds(call, to);
+#pragma omp parallel for schedule(static) num_threads(r.threads)
+    for (int64_t t = 0; t < r.T; t += r.rows) {
+        int64_t n = tri__wide_count(&r, t, r.T);
+        const float *x = tri__wide_get(&r, 0, from, t, n);
+        float *y = add ? tri__wide_get(&r, 1, to, t, n) : tri__wide_at(&r, 1, to, t);
+        tri_drop here = drop_from(drop, t);
+        simd_dropout(&here, 0, n, r.h, x, y, add);
+        tri__wide_put(&r, y, to, t, n);
+    }
 }
 
 static void dropout(const tri_call *call) {
@@ -60,28 +91,11 @@ static void dropout_din(const tri_call *call) {
     run_dropout(call, ARG(dx), ARG(dy), ARG(key));
 }
 
-static void dropout_add_norm(const tri_call *call) {
-    OPERANDS(dropout_add_norm);
-    run_norm(call,
-             &(tri_norm_rows){.drop = drop_of(call, ARG(key)),
-                              .factor = call->t[ARG(s)].data ? *f32(call, ARG(s)) : 1,
-                              .h = call->t[ARG(x)].cols,
-                              .x = f32(call, ARG(x)),
-                              .res = f32(call, ARG(res)),
-                              .g = f32(call, ARG(g)),
-                              .b = f32(call, ARG(b)),
-                              .y = f32(call, ARG(y)),
-                              .xhat = f32(call, ARG(xhat)),
-                              .rstd = f32(call, ARG(rstd)),
-                              .eps = call->attr->eps},
-             call->t[ARG(x)].rows);
-}
-
-const tri_kernel_row tri__cpu_norm_fast[] = {
-    {.op = TRI_OP_norm, .dtype = TRI_F32, .run = norm},
+#define ROWS(op_) \
+    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, \
+    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_, .work = TRI_AS_HALF}
+TRI_FAST_ROWS(norm) = {
+    ROWS(norm), ROWS(dropout), ROWS(dropout_din), ROWS(dropout_add_norm),
     {.op = TRI_OP_norm_din, .dtype = TRI_F32, .run = norm_din},
-    {.op = TRI_OP_dropout, .dtype = TRI_F32, .run = dropout},
-    {.op = TRI_OP_dropout_din, .dtype = TRI_F32, .run = dropout_din},
-    {.op = TRI_OP_dropout_add_norm, .dtype = TRI_F32, .run = dropout_add_norm},
     {.run = NULL},
 };

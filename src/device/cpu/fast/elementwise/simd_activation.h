@@ -1,7 +1,10 @@
 /* simd_activation.h - activations of feed-forward layers and their derivatives: GELU by the normal distribution's tail
  * or by tanh, SiLU; and tanh. */
+#ifndef TRI_DEVICE_CPU_FAST_ELEMENTWISE_SIMD_ACTIVATION_H
+#define TRI_DEVICE_CPU_FAST_ELEMENTWISE_SIMD_ACTIVATION_H
 
-enum { AHEAD = 4 }; /* vectors at a time */
+#include "device/cpu/fast/runtime/simd.h"
+#include "program/op.h"
 
 /* 1 / (1 + 2^-z) */
 INLINE void vec_logistic(vf *z, int n) {
@@ -67,12 +70,12 @@ INLINE void activate_din_some(tri_activation act, int64_t left, const float *dy,
 }
 
 #define ACTIVATION(name, act)                                                                                          \
-    static void name(int64_t n, const float *x, float *y) {                                                            \
+    SIMD void simd_##name(int64_t n, const float *x, float *y) {                                                       \
         int64_t i = 0;                                                                                                 \
         for (; i + AHEAD * VEC <= n; i += AHEAD * VEC) activate_some(act, AHEAD * VEC, x + i, y + i, AHEAD);           \
         for (; i < n; i += VEC) activate_some(act, n - i, x + i, y + i, 1);                                            \
     }                                                                                                                  \
-    static void name##_din(int64_t n, const float *dy, const float *x, float *dx, int acc) {                           \
+    SIMD void simd_##name##_din(int64_t n, const float *dy, const float *x, float *dx, int acc) {                      \
         int64_t i = 0;                                                                                                 \
         for (; i + AHEAD * VEC <= n; i += AHEAD * VEC)                                                                 \
             activate_din_some(act, AHEAD * VEC, dy + i, x + i, dx + i, acc, AHEAD);                                    \
@@ -83,6 +86,8 @@ ACTIVATION(gelu_tanh, TRI_ACTIVATION_GELU_TANH)
 ACTIVATION(silu, TRI_ACTIVATION_SILU)
 #undef ACTIVATION
 
-static void hyperbolic_tangent(int64_t n, const float *x, float *y) {
+SIMD void simd_tanh(int64_t n, const float *x, float *y) {
     for (int64_t i = 0; i < n; i += VEC) put(y + i, n - i, vec_tanh(get(x + i, n - i)));
 }
+
+#endif

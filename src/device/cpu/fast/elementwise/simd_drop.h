@@ -1,4 +1,9 @@
 /* simd_drop.h - dropout masks by Philox on vectors of counters (base/random.h), and dropout of rows. */
+#ifndef TRI_DEVICE_CPU_FAST_ELEMENTWISE_SIMD_DROP_H
+#define TRI_DEVICE_CPU_FAST_ELEMENTWISE_SIMD_DROP_H
+
+#include "device/cpu/fast/runtime/call.h"
+#include "device/cpu/fast/runtime/simd.h"
 
 static void vec_mul_wide(vu x, uint32_t factor, vu *high, vu *low);
 
@@ -107,7 +112,7 @@ INLINE void dropout_some(const tri_drop *drop, const uint16_t *decision, int64_t
     put(y, left, v);
 }
 
-static void dropout(const tri_drop *drop, int64_t t0, int64_t t1, int64_t h, const float *x, float *y, int acc) {
+SIMD void simd_dropout(const tri_drop *drop, int64_t t0, int64_t t1, int64_t h, const float *x, float *y, int acc) {
     uint16_t decision[SPAN + 8 * VEC] = {0}; /* threshold 0 keeps all */
     philox_keys keys = keys_of(drop);
     for (int64_t t = t0; t < t1; t++)
@@ -118,3 +123,5 @@ static void dropout(const tri_drop *drop, int64_t t0, int64_t t1, int64_t h, con
             BY_VECTORS(end - begin, dropout_some(drop, decision + i, left, from + i, to + i, acc));
         }
 }
+
+#endif

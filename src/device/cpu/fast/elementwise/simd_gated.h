@@ -1,4 +1,16 @@
 /* simd_gated.h - gated activations: y = f(a) * b for each of the activations, and the gradients of a and b. */
+#ifndef TRI_DEVICE_CPU_FAST_ELEMENTWISE_SIMD_GATED_H
+#define TRI_DEVICE_CPU_FAST_ELEMENTWISE_SIMD_GATED_H
+
+#include "device/cpu/fast/elementwise/simd_activation.h"
+
+/* The gradients of y = f(a) * b. */
+typedef struct tri_gated_din {
+    int64_t n;
+    const float *dy, *a, *b;     /* [n] each */
+    float *da, *db;
+    int acc;
+} tri_gated_din;
 
 INLINE void gated_some(tri_activation act, int64_t left, const float *a, const float *b, float *y, int n) {
     vf x[MANY], value[MANY];
@@ -22,13 +34,13 @@ INLINE void gated_din_some(tri_activation act, const tri_gated_din *g, int64_t i
 enum { GATED_AHEAD = 3 }; /* vectors at a time */
 
 #define GATED(name, act)                                                                                               \
-    static void gated_##name(int64_t n, const float *a, const float *b, float *y) {                                    \
+    SIMD void simd_gated_##name(int64_t n, const float *a, const float *b, float *y) {                                 \
         int64_t i = 0;                                                                                                 \
         for (; i + GATED_AHEAD * VEC <= n; i += GATED_AHEAD * VEC)                                                     \
             gated_some(act, GATED_AHEAD * VEC, a + i, b + i, y + i, GATED_AHEAD);                                      \
         for (; i < n; i += VEC) gated_some(act, n - i, a + i, b + i, y + i, 1);                                        \
     }                                                                                                                  \
-    static void gated_##name##_din(const tri_gated_din *g) {                                                           \
+    SIMD void simd_gated_##name##_din(const tri_gated_din *g) {                                                        \
         int64_t i = 0;                                                                                                 \
         for (; i + GATED_AHEAD * VEC <= g->n; i += GATED_AHEAD * VEC)                                                  \
             gated_din_some(act, g, i, GATED_AHEAD * VEC, GATED_AHEAD);                                                 \
@@ -39,3 +51,11 @@ GATED(gelu_tanh, TRI_ACTIVATION_GELU_TANH)
 GATED(relu, TRI_ACTIVATION_RELU)
 GATED(silu, TRI_ACTIVATION_SILU)
 #undef GATED
+
+/* By tri_activation. */
+static void (*const gated_by[])(int64_t, const float *, const float *, float *) = {
+    simd_gated_gelu, simd_gated_gelu_tanh, simd_gated_relu, simd_gated_silu};
+static void (*const gated_din_by[])(const tri_gated_din *) = {simd_gated_gelu_din, simd_gated_gelu_tanh_din,
+                                                              simd_gated_relu_din, simd_gated_silu_din};
+
+#endif

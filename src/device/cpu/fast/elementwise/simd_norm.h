@@ -1,5 +1,32 @@
 /* simd_norm.h - layer normalisation (Ba et al., 2016) of rows, with the preceding dropout and residual, in both
  * directions. A row stays in the L1 cache and is read from memory only once. Sums use four accumulators. */
+#ifndef TRI_DEVICE_CPU_FAST_ELEMENTWISE_SIMD_NORM_H
+#define TRI_DEVICE_CPU_FAST_ELEMENTWISE_SIMD_NORM_H
+
+#include "device/cpu/fast/elementwise/simd_drop.h"
+
+/* y = norm(dropout(x) + res) */
+typedef struct tri_norm_rows {
+    tri_drop drop;
+    float factor;          /* of x, before dropout; read with res alone */
+    int64_t h;
+    const float *x, *res;  /* [T,h]; res NULL: none */
+    const float *g, *b;    /* [h]; b NULL: none */
+    float *y;              /* [T,h] */
+    float *xhat, *rstd;    /* [T,h], [T]; may be NULL */
+    float eps;
+} tri_norm_rows;
+
+/* dres = the gradient before the norm; dx = dropout of it, times a factor; each if not NULL */
+typedef struct tri_norm_din {
+    tri_drop drop;
+    float factor;                /* of dx; read with it alone */
+    int64_t h;
+    const float *dy, *xhat;      /* [T,h] */
+    const float *rstd, *g;       /* [T], [h] */
+    float *dx, *dres;            /* [T,h]; may be NULL */
+    int acc_dx, acc_dres;
+} tri_norm_din;
 
 /* sum_i x[i], or of (x[i] - mean)^2 */
 INLINE float row_sum(const float *x, int64_t h, float mean, int squared) {
@@ -37,7 +64,7 @@ INLINE void norm_some(int64_t left, const float *z, float mean, float rstd, cons
     put(y, left, b ? v * get(g, left) + get(b, left) : v * get(g, left));
 }
 
-static void norm(const tri_norm_rows *n, int64_t t0, int64_t t1) {
+SIMD void simd_norm(const tri_norm_rows *n, int64_t t0, int64_t t1) {
     int64_t h = n->h;
     uint16_t decision[SPAN + 8 * VEC] = {0}; /* threshold 0 keeps all */
     philox_keys keys = keys_of(&n->drop);
@@ -91,7 +118,7 @@ INLINE void gradient_some(const tri_norm_din *n, int64_t left, int64_t t, int64_
     put(n->dres + at, left, v);
 }
 
-static void norm_din(const tri_norm_din *n, int64_t t0, int64_t t1) {
+SIMD void simd_norm_din(const tri_norm_din *n, int64_t t0, int64_t t1) {
     int64_t h = n->h;
     uint16_t decision[SPAN + 8 * VEC] = {0}; /* threshold 0 keeps all */
     philox_keys keys = keys_of(&n->drop);
@@ -132,8 +159,9 @@ INLINE void column_sums_some(int rows, int64_t h, const float *dy, const float *
         }
 }
 
-static void column_sums(int64_t t0, int64_t t1, int64_t h, const float *dy, const float *xhat, double *sum, double *dot,
-                        int add) {
+/* sum[j] = sum_t dy[t,j], in order of t; with xhat also dot[j] = sum_t dy[t,j] xhat[t,j]; add: accumulate */
+SIMD void simd_column_sums(int64_t t0, int64_t t1, int64_t h, const float *dy, const float *xhat, double *sum,
+                           double *dot, int add) {
     int64_t t = t0;
     if (!add) memset(sum, 0, (size_t)h * sizeof *sum);
     if (!add && xhat) memset(dot, 0, (size_t)h * sizeof *dot);
@@ -144,3 +172,5 @@ static void column_sums(int64_t t0, int64_t t1, int64_t h, const float *dy, cons
             column_sums_some(8, h, dy + t * h, NULL, sum, NULL);
     for (; t < t1; t++) column_sums_some(1, h, dy + t * h, xhat ? xhat + t * h : NULL, sum, dot);
 }
+
+#endif

@@ -1,122 +1,150 @@
-/* sums.c - sums over rows in double: gradients of biases and norms, alone or fused with the operation that writes
- * the rows, which are then in cache. The number of row blocks is fixed by the shape; partial sums are added in block
- * order. */
-#include "device/cpu/fast/runtime/call.h"
+/* sums.c - sums over rows in double: gradients of biases and norms, alone or fused with the operation that writes the
+ * rows, which are then in cache. What is summed was rounded first, so that an operation alone gives the same sums. The
+ * number of row blocks is fixed by the shape; partial sums are added in block order. */
+#include "device/cpu/fast/elementwise/simd_activation.h"
+#include "device/cpu/fast/elementwise/simd_norm.h"
+#include "device/cpu/fast/elementwise/wide_rows.h"
 
-enum {
-    BLOCKS = 32,
-    BLOCK_ROWS = 16,
-    CACHED_ROWS = 8,
-    ENOUGH = 1 << 14,
-    MOST_SUMS = 2
-}; /* the most blocks; the fewest rows of one; rows summed while in cache; elements */
+/* The most blocks; the fewest rows of one; rows that are summed while in cache, and those that are only read. */
+enum { BLOCKS = 32, BLOCK_ROWS = 16, CACHED_ROWS = 8, READ_ROWS = 64 };
+enum { ENOUGH = 1 << 14, MOST_SUMS = 2, MOST_MATRICES = 4 }; /* elements */
 
-/* The values of operands `sum` and `dot`, [1,h] each: the sums over rows of x [T,h], and of x * y. dot -1, y NULL: only
+/* The values of operands `sum` and `dot`, [1,h] each: the sums over rows of matrix x, and of x * y. y and dot -1: only
  * the first. Absent operands are skipped. */
 typedef struct summed {
-    const float *x, *y;
-    int sum, dot;
+    int x, y, sum, dot;
 } summed;
 
-/* Computes rows t0 to t1 - 1 of the summed matrix. */
-typedef void make_rows(const void *what, int64_t t0, int64_t t1);
+typedef struct making {
+    tri_wide_rows r;
+    tri_norm_din norm; /* of dropout_add_norm_din, except for the rows */
+} making;
+
+/* Computes rows t to t + n - 1; row[k]: where those of matrix k are. */
+typedef void make_rows(const making *m, int64_t t, int64_t n, float *row[MOST_MATRICES]);
 
 static void end_sum(const tri_call *call, int out, const double *part, int64_t blocks, int64_t h, int64_t j) {
-    if (out < 0 || !f32(call, out)) return;
+    if (out < 0 || !call->t[out].data) return;
     double total = 0;
+    uint16_t *half = call->dtype[out] == TRI_BF16 ? bf16(call, out) + j : NULL;
+    float *wide = half ? NULL : f32(call, out) + j;
     for (int64_t i = 0; i < blocks; i++) total += part[i * h + j];
-    f32(call, out)[j] = (float)(adds(call, out) ? f32(call, out)[j] + total : total);
+    if (adds(call, out)) total += half ? tri__from_bf16(*half) : *wide;
+    if (half) *half = tri__to_bf16((float)total);
+    else *wide = (float)total;
 }
 
-/* make NULL: the rows exist already. Scratch: for each of n, doubles [2,BLOCKS,h], or [BLOCKS,h] without a dot in the
- * last. */
-static void sum_rows(const tri_call *call, int64_t rows, int64_t h, int n, const summed *of, make_rows *make,
-                     const void *what) {
-    const tri_simd *simd = tri__simd();
-    int64_t size = (rows + BLOCKS - 1) / BLOCKS > BLOCK_ROWS ? (rows + BLOCKS - 1) / BLOCKS : BLOCK_ROWS;
-    int64_t blocks = (rows + size - 1) / size;
-    double *sums[MOST_SUMS], *dots[MOST_SUMS];
-    for (int k = 0; k < n; k++) sums[k] = (double *)call->work + 2 * k * BLOCKS * h, dots[k] = sums[k] + BLOCKS * h;
-#pragma omp parallel num_threads(threads_for(call, rows * h, ENOUGH))
+/* Partial sums, doubles [2 MOST_SUMS,BLOCKS,h] as far as they are used, begin the scratch space. */
+static double *sums_at(const tri_call *call, int k, int64_t h) { return (double *)call->work + k * BLOCKS * h; }
+
+static void sum_rows(const making *m, int n, const summed *of, make_rows *make) {
+    const tri_call *call = m->r.call;
+    int64_t T = m->r.T, h = m->r.h;
+    int64_t size = (T + BLOCKS - 1) / BLOCKS > BLOCK_ROWS ? (T + BLOCKS - 1) / BLOCKS : BLOCK_ROWS;
+    int64_t blocks = (T + size - 1) / size;
+#pragma omp parallel num_threads(m->r.threads)
     {
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < blocks; i++) {
-            int64_t begin = i * size, end = begin + size < rows ? begin + size : rows, step = make ? CACHED_ROWS : size;
-            for (int64_t t = begin; t < end; t += step) {
-                int64_t next = t + step < end ? t + step : end;
-                if (make) make(what, t, next);
+            int64_t end = (i + 1) * size < T ? (i + 1) * size : T;
+            for (int64_t t = i * size; t < end; t += m->r.rows) {
+                int64_t count = tri__wide_count(&m->r, t, end);
+                float *row[MOST_MATRICES];
+                make(m, t, count, row);
                 for (int k = 0; k < n; k++)
-                    simd->column_sums(t, next, h, of[k].x, of[k].y, sums[k] + i * h, dots[k] + i * h, t > begin);
+                    simd_column_sums(0, count, h, row[of[k].x], of[k].y < 0 ? NULL : row[of[k].y],
+                                     sums_at(call, 2 * k, h) + i * h, sums_at(call, 2 * k + 1, h) + i * h,
+                                     t > i * size);
             }
         }
 #pragma omp for schedule(static)
         for (int64_t j = 0; j < h; j++)
             for (int k = 0; k < n; k++) {
-                end_sum(call, of[k].sum, sums[k], blocks, h, j);
-                end_sum(call, of[k].dot, dots[k], blocks, h, j);
+                end_sum(call, of[k].sum, sums_at(call, 2 * k, h), blocks, h, j);
+                end_sum(call, of[k].dot, sums_at(call, 2 * k + 1, h), blocks, h, j);
             }
     }
 }
 
+static void make_bias(const making *m, int64_t t, int64_t n, float *row[MOST_MATRICES]) {
+    row[0] = tri__wide_get(&m->r, 0, TRI_ARG(bias_dw, dy), t, n);
+}
+
 static void bias_dw(const tri_call *call) {
     OPERANDS(bias_dw);
-    sum_rows(call, call->t[ARG(dy)].rows, call->t[ARG(dy)].cols, 1, &(summed){f32(call, ARG(dy)), NULL, ARG(db), -1},
-             NULL, NULL);
+    making m = {.r = tri__wide_rows(call, ARG(dy), 1, sums_at(call, 1, call->t[ARG(dy)].cols), ENOUGH, READ_ROWS)};
+    sum_rows(&m, 1, &(summed){0, -1, ARG(db), -1}, make_bias);
+}
+
+static void make_norm(const making *m, int64_t t, int64_t n, float *row[MOST_MATRICES]) {
+    OPERANDS(norm_dw);
+    row[0] = tri__wide_get(&m->r, 0, ARG(dy), t, n), row[1] = tri__wide_get(&m->r, 1, ARG(xhat), t, n);
 }
 
 static void norm_dw(const tri_call *call) {
     OPERANDS(norm_dw);
-    sum_rows(call, call->t[ARG(dy)].rows, call->t[ARG(dy)].cols, 1,
-             &(summed){f32(call, ARG(dy)), f32(call, ARG(xhat)), ARG(db), ARG(dg)}, NULL, NULL);
+    making m = {.r = tri__wide_rows(call, ARG(dy), 2, sums_at(call, 2, call->t[ARG(dy)].cols), ENOUGH, READ_ROWS)};
+    sum_rows(&m, 1, &(summed){0, 1, ARG(db), ARG(dg)}, make_norm);
 }
 
-static void make_norm_din(const void *what, int64_t t0, int64_t t1) { tri__simd()->norm_din(what, t0, t1); }
-
-static void dropout_add_norm_din(const tri_call *call) {
-    OPERANDS(dropout_add_norm_din);
-    const float *dy = f32(call, ARG(dy)), *xhat = f32(call, ARG(xhat)); /* [T,H] */
-    tri_norm_din norm = {.drop = drop_of(call, ARG(key)),
-                         .factor = call->t[ARG(s)].data ? *f32(call, ARG(s)) : 1,
-                         .h = call->t[ARG(dy)].cols,
-                         .dy = dy,
-                         .xhat = xhat,
-                         .rstd = f32(call, ARG(rstd)),
-                         .g = f32(call, ARG(g)),
-                         .dx = f32(call, ARG(dx)),
-                         .dres = f32(call, ARG(dres)),
-                         .acc_dx = adds(call, ARG(dx)),
-                         .acc_dres = adds(call, ARG(dres))};
-    summed of[MOST_SUMS];
-    int n = 0;
-    if (f32(call, ARG(dg)) || f32(call, ARG(db))) of[n++] = (summed){dy, xhat, ARG(db), ARG(dg)};
-    if (f32(call, ARG(dbias))) of[n++] = (summed){norm.dx, NULL, ARG(dbias), -1};
-    sum_rows(call, call->t[ARG(dy)].rows, norm.h, n, of, make_norm_din, &norm);
-}
-
-typedef struct gelu_rows {
-    const float *dy, *x; /* [T,h] */
-    float *dx;           /* [T,h] */
-    int64_t h;
-    int add;
-} gelu_rows;
-
-static void make_gelu_din(const void *what, int64_t t0, int64_t t1) {
-    const gelu_rows *g = what;
-    int64_t at = t0 * g->h;
-    tri__simd()->gelu_din((t1 - t0) * g->h, g->dy + at, g->x + at, g->dx + at, g->add);
+static void make_gelu_din(const making *m, int64_t t, int64_t n, float *row[MOST_MATRICES]) {
+    OPERANDS(gelu_din_db);
+    enum { DX, DY, X };
+    int add = adds(m->r.call, ARG(dx));
+    float *dx = add ? tri__wide_get(&m->r, DX, ARG(dx), t, n) : tri__wide_at(&m->r, DX, ARG(dx), t);
+    simd_gelu_din(n * m->r.h, tri__wide_get(&m->r, DY, ARG(dy), t, n), tri__wide_get(&m->r, X, ARG(x), t, n), dx, add);
+    tri__wide_put(&m->r, dx, ARG(dx), t, n);
+    row[0] = tri__wide_get(&m->r, DX, ARG(dx), t, n);
 }
 
 static void gelu_din_db(const tri_call *call) {
     OPERANDS(gelu_din_db);
-    gelu_rows rows = {f32(call, ARG(dy)), f32(call, ARG(x)), f32(call, ARG(dx)), call->t[ARG(dx)].cols,
-                      adds(call, ARG(dx))};
-    sum_rows(call, call->t[ARG(dx)].rows, rows.h, 1, &(summed){rows.dx, NULL, ARG(db), -1}, make_gelu_din, &rows);
+    making m = {.r = tri__wide_rows(call, ARG(dy), 3, sums_at(call, 1, call->t[ARG(dy)].cols), ENOUGH, CACHED_ROWS)};
+    sum_rows(&m, 1, &(summed){0, -1, ARG(db), -1}, make_gelu_din);
 }
 
-const tri_kernel_row tri__cpu_sums_fast[] = {
-    {.op = TRI_OP_bias_dw, .dtype = TRI_F32, .run = bias_dw, .work = {.col = BLOCKS * 8}},
+enum { DY, XHAT, DX, DRES }; /* matrices of dropout_add_norm_din */
+
+static void make_norm_din(const making *m, int64_t t, int64_t n, float *row[MOST_MATRICES]) {
+    OPERANDS(dropout_add_norm_din);
+    const tri_wide_rows *r = &m->r;
+    tri_norm_din norm = m->norm;
+    if (norm.drop.key) norm.drop.key += 2 * t;
+    norm.rstd += t;
+    norm.dy = row[DY] = tri__wide_get(r, DY, ARG(dy), t, n);
+    norm.xhat = row[XHAT] = tri__wide_get(r, XHAT, ARG(xhat), t, n);
+    norm.dx = norm.acc_dx ? tri__wide_get(r, DX, ARG(dx), t, n) : tri__wide_at(r, DX, ARG(dx), t);
+    norm.dres = norm.acc_dres ? tri__wide_get(r, DRES, ARG(dres), t, n) : tri__wide_at(r, DRES, ARG(dres), t);
+    simd_norm_din(&norm, 0, n);
+    tri__wide_put(r, norm.dx, ARG(dx), t, n);
+    tri__wide_put(r, norm.dres, ARG(dres), t, n);
+    if (r->call->t[ARG(dbias)].data) row[DX] = tri__wide_get(r, DX, ARG(dx), t, n);
+}
+
+static void dropout_add_norm_din(const tri_call *call) {
+    OPERANDS(dropout_add_norm_din);
+    float *work = (float *)(void *)sums_at(call, 3, call->t[ARG(dy)].cols);
+    const float *g = tri__wide_vector(call, ARG(g), &work);
+    making m = {.r = tri__wide_rows(call, ARG(dy), call->t[ARG(dres)].data ? 4 : 3, work, ENOUGH, CACHED_ROWS),
+                .norm = {.drop = drop_of(call, ARG(key)),
+                         .factor = call->t[ARG(s)].data ? *f32(call, ARG(s)) : 1,
+                         .h = call->t[ARG(dy)].cols,
+                         .rstd = f32(call, ARG(rstd)),
+                         .g = g,
+                         .acc_dx = adds(call, ARG(dx)),
+                         .acc_dres = adds(call, ARG(dres))}};
+    summed of[MOST_SUMS];
+    int n = 0;
+    if (call->t[ARG(dg)].data || call->t[ARG(db)].data) of[n++] = (summed){DY, XHAT, ARG(db), ARG(dg)};
+    if (call->t[ARG(dbias)].data) of[n++] = (summed){DX, -1, ARG(dbias), -1};
+    sum_rows(&m, n, of, make_norm_din);
+}
+
+#define ROWS(op_, sums) \
+    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_, .work = {.col = (sums) * BLOCKS * 8}}, \
+    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_, .work = TRI_AS_HALF}
+TRI_FAST_ROWS(sums) = {
+    ROWS(bias_dw, 1), ROWS(gelu_din_db, 1), ROWS(dropout_add_norm_din, 3),
     {.op = TRI_OP_norm_dw, .dtype = TRI_F32, .run = norm_dw, .work = {.col = 2 * BLOCKS * 8}},
-    {.op = TRI_OP_dropout_add_norm_din, .dtype = TRI_F32, .run = dropout_add_norm_din, .work = {.col = 3 * BLOCKS * 8}},
-    {.op = TRI_OP_gelu_din_db, .dtype = TRI_F32, .run = gelu_din_db, .work = {.col = BLOCKS * 8}},
     {.run = NULL},
 };

@@ -3,7 +3,7 @@
 #ifndef TRI_DEVICE_CPU_FAST_PRODUCT_GEMM_H
 #define TRI_DEVICE_CPU_FAST_PRODUCT_GEMM_H
 
-#include "device/cpu/fast/runtime/simd.h"
+#include "device/cpu/fast/runtime/isa.h"
 
 #include <stdint.h>
 
@@ -12,7 +12,7 @@ typedef struct tri_gemm {
     int64_t m, n, k;
     const float *a, *b;     /* stored [m,k] and [k,n]; or [k,m], [n,k] if transposed */
     int a_turned, b_turned;
-    /* Packed panels only; NULL: 0, 1, 2, ... */
+    /* NULL: 0, 1, 2, ... */
     const int32_t *rows;  /* [m] rows of a, which is not transposed, c and activated that take part, in rising order */
     const int32_t *terms; /* [k] rows of a, which is transposed, and b, which is not, that are summed, in this order */
     int64_t ld_a;           /* of a, if transposed; 0: m */
@@ -20,7 +20,6 @@ typedef struct tri_gemm {
     float *c;               /* [m,n] */
     int add;
     float *activated;       /* [m,n]: GELU of the result; may be c itself; NULL: none */
-    const tri_simd *simd;
     int threads;
     void *work;             /* TRI_GEMM_WORK bytes for an output [m,n] */
 } tri_gemm;
@@ -29,8 +28,8 @@ enum { TRI_GEMM_BLOCK = 384 }; /* at most this much of k is packed at a time */
 /* Packed rows and columns; the fixed part covers their padding. */
 #define TRI_GEMM_WORK {.fixed = 64 * 4 * TRI_GEMM_BLOCK + 256, .row = 4 * TRI_GEMM_BLOCK, .col = 4 * TRI_GEMM_BLOCK}
 
-/* The two implementations: packed panels and our own kernel, or tiles by the BLAS. */
-void tri__gemm_packed(const tri_gemm *gemm);
-void tri__gemm_blas(const tri_gemm *gemm);
+#ifdef TRI_ISA
+void PER_ISA(tri__gemm)(const tri_gemm *gemm);
+#endif
 
 #endif

@@ -4,13 +4,8 @@
 #include "device/cpu/fast/product/gemm_half.h"
 
 #include "device/cpu/fast/product/pack.h"
-#include "device/cpu/fast/runtime/simd.h"
+#include "device/cpu/fast/product/simd_finish.h"
 #include "numbers/float16.h"
-
-#if defined(__aarch64__)
-#include <sys/auxv.h>
-enum { HAS_BF16 = 1 << 14 }; /* of AT_HWCAP2 */
-#endif
 
 /* Sums of SUM_ROWS rows of a tile are rounded together, while they are in the L1 cache. fp32 results are summed in
  * place, in larger tiles, as their k is long: panels of a block of k stay in the L2 cache. Each element is summed in
@@ -18,20 +13,9 @@ enum { HAS_BF16 = 1 << 14 }; /* of AT_HWCAP2 */
 enum { TILE_ROWS = 96, TILE_COLUMNS = 128, SUM_ROWS = 32, WIDE_ROWS = 192, WIDE_COLUMNS = 384, KERNEL_MOST = 32,
        TURNED_ROWS = 64 /* of k; a multiple of each kernel's step */ };
 
-const tri_half_product *tri__half_product(void) {
-#if defined(__x86_64__)
-    if (tri__amx_granted()) return &tri__half_product_amx;
-    if (__builtin_cpu_supports("avx512bf16") && tri__half_vectors()) return &tri__half_product_avx512;
-#elif defined(__aarch64__)
-    if (getauxval(AT_HWCAP2) & HAS_BF16) return &tri__half_product_bfmmla;
-#endif
-    return NULL;
-}
-
 typedef struct plan {
     const tri_half_gemm *g;
     const tri_half_product *kernel;
-    const tri_simd *simd;
     int64_t k;                           /* padded */
     int64_t tile_rows, tile_columns;
     int64_t in_place;                    /* rows of A that are read where they are */
@@ -45,7 +29,7 @@ static int64_t tiles_of(const tri_half_gemm *g, int64_t rows, int64_t columns) {
 }
 
 static plan make_plan(const tri_half_gemm *g) {
-    plan p = {.g = g, .kernel = tri__half_product(), .simd = tri__simd()};
+    plan p = {.g = g, .kernel = tri__half_product()};
     p.k = tri__round_up(g->k, p.kernel->step);
     int64_t rows = g->wide ? WIDE_ROWS : TILE_ROWS, columns = g->wide ? WIDE_COLUMNS : TILE_COLUMNS;
     if (tiles_of(g, rows, columns) < 2 * g->threads) columns = TILE_COLUMNS;
@@ -58,9 +42,17 @@ static plan make_plan(const tri_half_gemm *g) {
     return p;
 }
 
-int64_t tri__half_gemm_work(const tri_half_gemm *g) {
+int64_t PER_ISA(tri__half_gemm_work)(const tri_half_gemm *g) {
     plan p = make_plan(g);
     return 2 * (tri__round_up(panel_elements(&p, g->m, p.kernel->mr), 32) + panel_elements(&p, g->n, p.kernel->nr));
+}
+
+int PER_ISA(tri__half_gemm_fits_any)(const tri_half_gemm *g) {
+    int64_t of_row = 4 * (g->k + g->n), of_weights = 4 * g->k * g->n;
+    tri_half_gemm one = *g;
+    one.m = 1;
+    return PER_ISA(tri__half_gemm_work)(&one) <= of_row + of_weights &&
+           2 * tri__round_up(g->k, tri__half_product()->step) <= of_row;
 }
 
 static int64_t listed(const int32_t *list, int64_t i) { return list ? list[i] : i; }
@@ -108,7 +100,7 @@ static void finish_row(const plan *p, const float *sum, int64_t i, int64_t j, in
     tri_half_row row = {.bias = g->bias ? g->bias + j : NULL, .y = g->c ? (uint16_t *)g->c + at : NULL, .add = g->add,
                         .activated = g->activated ? g->activated + at : NULL,
                         .slope_at = g->slope_at ? g->slope_at + at : NULL};
-    p->simd->finish_half(&row, n, sum);
+    PER_ISA(tri__finish_half)(&row, n, sum);
 }
 
 /* Blocks of k, of A's rows and of B's columns of a tile into c, with row stride ld; c is added to after the first block
@@ -180,7 +172,7 @@ static void tile(const plan *p, int64_t row, int64_t column) {
     if (p->kernel->end) p->kernel->end();
 }
 
-void tri__half_gemm(const tri_half_gemm *g) {
+void PER_ISA(tri__half_gemm)(const tri_half_gemm *g) {
     plan p = make_plan(g);
     const side a = {.along = !g->a_turned, .from = g->a, .rows = g->rows, .n = g->m, .width = p.kernel->mr};
     const side b = {.is_b = 1, .along = g->b_turned, .from = g->b, .n = g->n, .width = p.kernel->nr};

@@ -3,6 +3,8 @@
 #ifndef TRI_DEVICE_CPU_FAST_PRODUCT_GEMM_HALF_H
 #define TRI_DEVICE_CPU_FAST_PRODUCT_GEMM_HALF_H
 
+#include "device/cpu/fast/runtime/isa.h"
+
 #include <stdint.h>
 
 /* A panel of A or of B: its rows are n rows of `from`, along which k runs, or columns, if it is turned. */
@@ -48,6 +50,15 @@ void tri__amx_end(void);
 extern const tri_half_product tri__half_product_bfmmla;
 #endif
 
+/* A row of a dense layer's result in bf16: what its sums become. */
+typedef struct tri_half_row {
+    const uint16_t *bias;        /* added; NULL: none */
+    uint16_t *y;                 /* the sums, rounded; may be NULL with `activated` */
+    int add;                     /* to what y was */
+    uint16_t *activated;         /* GELU of the rounded sums; NULL: none */
+    const uint16_t *slope_at;    /* y becomes the rounded sums times the slope of GELU here; NULL: none */
+} tri_half_row;
+
 /* c[m,n] = (add ? c : 0) + a[m,k] b[k,n] + bias, rounded once; an fp32 c has neither a bias nor what follows it */
 typedef struct tri_half_gemm {
     int64_t m, n, k;
@@ -64,7 +75,14 @@ typedef struct tri_half_gemm {
     void *work;                /* tri__half_gemm_work bytes */
 } tri_half_gemm;
 
-int64_t tri__half_gemm_work(const tri_half_gemm *gemm);
-void tri__half_gemm(const tri_half_gemm *gemm);
+#ifdef TRI_ISA
+int64_t PER_ISA(tri__half_gemm_work)(const tri_half_gemm *gemm);
+/* Whether the scratch space of a forward pass holds the panels, whatever the number of its rows, m: a row has the same
+ * bits however many there are. One row fits in the space of its elements and the weights' (4 bytes each), and the space
+ * of each further row holds its panel. */
+int PER_ISA(tri__half_gemm_fits_any)(const tri_half_gemm *gemm);
+void PER_ISA(tri__half_gemm)(const tri_half_gemm *gemm);
+void PER_ISA(tri__finish_half)(const tri_half_row *row, int64_t n, const float *sum);
+#endif
 
 #endif

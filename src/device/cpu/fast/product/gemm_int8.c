@@ -7,16 +7,10 @@
 
 #include "device/cpu/convert.h"
 #include "device/cpu/fast/product/pack.h"
-#include "device/cpu/fast/runtime/simd.h"
+#include "device/cpu/fast/elementwise/simd_activation.h"
+#include "device/cpu/fast/product/simd_quantized.h"
 
 #include <stdlib.h>
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#elif defined(__aarch64__)
-#include <sys/auxv.h>
-enum { HAS_DOTPROD = 1 << 20, HAS_I8MM = 1 << 13 }; /* of AT_HWCAP; of AT_HWCAP2 */
-#endif
 
 /* Rows of a tile; bytes of k at a time; the most columns that are finished together, and such groups in a
  * tile. */
@@ -31,7 +25,6 @@ enum {
 typedef struct plan {
     const tri_int8_gemm *g;
     const tri_int8_product *kernel;
-    const tri_simd *simd;
     int64_t columns;                     /* finished together: whole panels */
 } plan;
 
@@ -70,7 +63,7 @@ static void finish(const plan *p, buffers *own, int64_t row, int64_t rows, int64
         if (g->h) tri__narrow(g->type, columns, value, at_element(g, g->h, row + i, column));
         if (g->gelu) {
             round_row(g->type, columns, value);
-            p->simd->gelu(columns, value, value);
+            simd_gelu(columns, value, value);
         }
         tri__narrow(g->type, columns, value, at_element(g, g->c, row + i, column));
     }
@@ -84,9 +77,9 @@ static void pack_a(const plan *p, buffers *own, int64_t row, int64_t rows, int64
 }
 
 /* Scales sums and adds biases, to y, which has row stride ld. */
-static void scale(const plan *p, const buffers *own, int64_t rows, int64_t columns, float *y, int64_t ld) {
+static void scale(const buffers *own, int64_t rows, int64_t columns, float *y, int64_t ld) {
     for (int64_t i = 0; i < rows; i++)
-        p->simd->scale_sums(columns, own->sum + i * COLUMNS, own->a_scale[i], own->b_scale, own->bias, y + i * ld);
+        simd_scale_sums(columns, own->sum + i * COLUMNS, own->a_scale[i], own->b_scale, own->bias, y + i * ld);
 }
 
 /* Sums without panels, where there is no memory for them: the same bits, sums of integers have no order. */
@@ -167,14 +160,14 @@ static void tile(const plan *p, panels *panel, int64_t row, int64_t first, int64
         if (kernel->in_place) in_place(p, &own, rows, column, columns, y, direct ? g->n : COLUMNS);
         else if (panel) by_panels(p, &own, row, rows, column, columns, column > first);
         else by_numbers(p, &own, row, rows, column, columns);
-        if (!kernel->in_place) scale(p, &own, rows, columns, y, direct ? g->n : COLUMNS);
+        if (!kernel->in_place) scale(&own, rows, columns, y, direct ? g->n : COLUMNS);
         if (!direct) finish(p, &own, row, rows, column, columns);
     }
     if (kernel->end) kernel->end();
 }
 
-void tri__int8_gemm(const tri_int8_gemm *g) {
-    plan p = {.g = g, .kernel = g->kernel, .simd = tri__simd()};
+void PER_ISA(tri__int8_gemm)(const tri_int8_gemm *g) {
+    plan p = {.g = g, .kernel = g->kernel};
     p.columns = COLUMNS / g->kernel->nr * g->kernel->nr;
     int64_t width = TILE_GROUPS * p.columns, down = (g->m + TILE_ROWS - 1) / TILE_ROWS,
             across = (g->n + width - 1) / width;
@@ -188,35 +181,4 @@ void tri__int8_gemm(const tri_int8_gemm *g) {
         }
         free(panel);
     }
-}
-
-#if defined(__x86_64__)
-/* Compilers' own tests of this one are too new to rely on. */
-static int has_avxvnni(void) {
-    enum { LEAF = 7, PART = 1, AVX_VNNI = 1 << 4 };
-    unsigned eax, ebx, ecx, edx;
-    return __builtin_cpu_supports("avx2") && __get_cpuid_count(LEAF, PART, &eax, &ebx, &ecx, &edx) && (eax & AVX_VNNI);
-}
-#endif
-
-int tri__int8_products(const tri_int8_product *list[TRI_INT8_PRODUCTS]) {
-    int n = 0;
-#if defined(__x86_64__)
-    if (tri__amx_int8_granted()) list[n++] = &tri__int8_product_amx;
-    if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"))
-        list[n++] = &tri__int8_product_avx512vnni;
-    if (has_avxvnni()) list[n++] = &tri__int8_product_avxvnni;
-    if (__builtin_cpu_supports("avx2")) list[n++] = &tri__int8_product_avx2;
-#elif defined(__aarch64__)
-    if (getauxval(AT_HWCAP2) & HAS_I8MM) list[n++] = &tri__int8_product_smmla;
-    if (getauxval(AT_HWCAP) & HAS_DOTPROD) list[n++] = &tri__int8_product_sdot;
-#endif
-    list[n++] = &tri__int8_product_plain;
-    return n;
-}
-
-const tri_int8_product *tri__int8_product(void) {
-    const tri_int8_product *list[TRI_INT8_PRODUCTS];
-    tri__int8_products(list);
-    return list[0];
 }

@@ -3,6 +3,7 @@
 #ifndef TRI_DEVICE_CPU_FAST_PRODUCT_GEMM_INT8_H
 #define TRI_DEVICE_CPU_FAST_PRODUCT_GEMM_INT8_H
 
+#include "device/cpu/fast/runtime/isa.h"
 #include "layout/dtype.h"
 
 #include <stdint.h>
@@ -70,6 +71,8 @@ typedef struct tri_int8_gemm {
     const tri_int8_product *kernel;
 } tri_int8_gemm;
 
-void tri__int8_gemm(const tri_int8_gemm *gemm);
+#ifdef TRI_ISA
+void PER_ISA(tri__int8_gemm)(const tri_int8_gemm *gemm);
+#endif
 
 #endif

@@ -1,74 +1,105 @@
-/* linear.c - dense layers and their gradients: products of large matrices, with a bias and an activation fused. */
-#include "device/cpu/fast/runtime/call.h"
+/* linear.c - dense layers and their gradients: products of large matrices, with a bias and an activation fused. Those
+ * of bf16 are multiplied where the CPU has instructions for it. */
+#include "device/cpu/cpu.h"
 #include "device/cpu/fast/product/gemm.h"
+#include "device/cpu/fast/product/gemm_half.h"
+#include "device/cpu/fast/product/pack.h"
+#include "device/cpu/fast/runtime/call.h"
 
-enum { ENOUGH = 1 << 18 }; /* multiplications that justify more than one thread */
+enum { ENOUGH = 1 << 18, ENOUGH_HALF = 1 << 19 }; /* multiplications that justify more than one thread */
 
-static void gemm(const tri_call *call, tri_gemm g) {
-    if (g.m == 0 || g.n == 0) return;
-    g.threads = threads_for(call, g.m * g.n * (g.k + 1), ENOUGH);
-    g.work = call->work;
-    g.simd = tri__simd();
-    int gradient = tri__op_row(call->op)->phase != TRI_PHASE_F;
-    (g.simd->slow && gradient ? tri__gemm_blas : tri__gemm_packed)(&g);
+/* c[m,n] = a[m,k] b[k,n] + bias; activated = GELU of c, which then need not be there; or c = c times the slope of GELU
+ * at slope_at. All are operands; -1: none. */
+typedef struct layer {
+    int c, a, b, a_turned, b_turned, bias, activated, slope_at;
+} layer;
+
+static void *data_of(const tri_call *call, int k) { return k < 0 ? NULL : call->t[k].data; }
+
+/* Panels use the scratch space that the fallback needs for fp32 copies of the operands. Products whose panels are
+ * mostly padding do not fit. */
+static int fits(const tri_call *call, const tri_half_gemm *g) {
+    int64_t space = 0;
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (call->t[k].data && tri__dtype_bytes((tri_dtype)call->dtype[k]) == 2) space += 4 * elements(call, k);
+    return PER_ISA(tri__half_gemm_work)(g) <= space;
+}
+
+static void in_f32(const tri_call *call, const layer *l, int64_t m, int64_t n, int64_t k) {
+    PER_ISA(tri__gemm)(&(tri_gemm){.m = m, .n = n, .k = k,
+                                   .a = f32(call, l->a), .a_turned = l->a_turned,
+                                   .b = f32(call, l->b), .b_turned = l->b_turned,
+                                   .bias = data_of(call, l->bias),
+                                   .c = f32(call, l->c) ? f32(call, l->c) : data_of(call, l->activated),
+                                   .add = adds(call, l->c),
+                                   .activated = data_of(call, l->activated),
+                                   .threads = threads_for(call, m * n * (k + 1), ENOUGH),
+                                   .work = call->work});
+}
+
+/* 0: the fallback has computed the whole operation. */
+static int multiply(const tri_call *call, layer l) {
+    const tri_tensor *a = &call->t[l.a], *b = &call->t[l.b];
+    int64_t m = l.a_turned ? a->cols : a->rows, k = l.a_turned ? a->rows : a->cols, n = l.b_turned ? b->rows : b->cols;
+    if (m == 0 || n == 0) return 1;
+    if (!has_half(call)) {
+        in_f32(call, &l, m, n, k);
+        return 1;
+    }
+    tri_half_gemm g = {.m = m, .n = n, .k = k, .a = a->data, .a_turned = l.a_turned, .b = b->data,
+                       .b_turned = l.b_turned, .bias = data_of(call, l.bias), .c = call->t[l.c].data,
+                       .wide = call->t[l.c].data && call->dtype[l.c] == TRI_F32, .add = adds(call, l.c),
+                       .activated = data_of(call, l.activated), .slope_at = data_of(call, l.slope_at),
+                       .threads = threads_for(call, m * n * (k + 1), ENOUGH_HALF), .work = call->work};
+    int forward = tri__op_row(call->op)->phase == TRI_PHASE_F;
+    if (!tri__half_product() || call->dtype[l.a] != TRI_BF16 || call->dtype[l.b] != TRI_BF16 ||
+        !(forward ? PER_ISA(tri__half_gemm_fits_any)(&g) : fits(call, &g))) {
+        tri__cpu_half_row(call);
+        return 0;
+    }
+    PER_ISA(tri__half_gemm)(&g);
+    return 1;
 }
 
 /* y[T,O] = x[T,I] w[O,I]^T + b */
 static void linear(const tri_call *call) {
     OPERANDS(linear);
-    gemm(call, (tri_gemm){.m = call->t[ARG(x)].rows,
-                          .n = call->t[ARG(w)].rows,
-                          .k = call->t[ARG(x)].cols,
-                          .a = f32(call, ARG(x)),
-                          .b = f32(call, ARG(w)),
-                          .b_turned = 1,
-                          .bias = f32(call, ARG(b)),
-                          .c = f32(call, ARG(y))});
+    multiply(call, (layer){ARG(y), ARG(x), ARG(w), .b_turned = 1, ARG(b), -1, -1});
 }
 
-/* h as above, stored if present; y = gelu(h) */
+/* h as above, stored if present; y = gelu(h rounded) */
 static void linear_gelu(const tri_call *call) {
     OPERANDS(linear_gelu);
-    gemm(call, (tri_gemm){.m = call->t[ARG(x)].rows,
-                          .n = call->t[ARG(w)].rows,
-                          .k = call->t[ARG(x)].cols,
-                          .a = f32(call, ARG(x)),
-                          .b = f32(call, ARG(w)),
-                          .b_turned = 1,
-                          .bias = f32(call, ARG(b)),
-                          .c = f32(call, ARG(h)) ? f32(call, ARG(h)) : f32(call, ARG(y)),
-                          .activated = f32(call, ARG(y))});
+    multiply(call, (layer){ARG(h), ARG(x), ARG(w), .b_turned = 1, ARG(b), ARG(y), -1});
 }
 
 /* dx[T,I] = dy[T,O] w[O,I] */
 static void linear_din(const tri_call *call) {
     OPERANDS(linear_din);
-    gemm(call, (tri_gemm){.m = call->t[ARG(dy)].rows,
-                          .n = call->t[ARG(w)].cols,
-                          .k = call->t[ARG(dy)].cols,
-                          .a = f32(call, ARG(dy)),
-                          .b = f32(call, ARG(w)),
-                          .c = f32(call, ARG(dx)),
-                          .add = adds(call, ARG(dx))});
+    multiply(call, (layer){ARG(dx), ARG(dy), ARG(w), 0, 0, -1, -1, -1});
+}
+
+/* dx[T,I] = gelu_din(dy[T,O] w[O,I], x); db = bias_dw(dx): bf16 alone */
+static void linear_gelu_din(const tri_call *call) {
+    OPERANDS(linear_gelu_din);
+    if (!multiply(call, (layer){ARG(dx), ARG(dy), ARG(w), 0, 0, -1, -1, ARG(x)})) return;
+    tri_call sums = {.t = {call->t[ARG(db)], call->t[ARG(dx)]}, .dtype = {call->dtype[ARG(db)], call->dtype[ARG(dx)]},
+                     .op = TRI_OP_bias_dw, .table = call->table, .acc = (unsigned)adds(call, ARG(db)),
+                     .attr = call->attr, .threads = call->threads, .work = call->work};
+    call->table->run[TRI_OP_bias_dw][TRI_BF16](&sums);
 }
 
 /* dw[O,I] = dy[T,O]^T x[T,I] */
 static void linear_dw(const tri_call *call) {
     OPERANDS(linear_dw);
-    gemm(call, (tri_gemm){.m = call->t[ARG(dy)].cols,
-                          .n = call->t[ARG(x)].cols,
-                          .k = call->t[ARG(dy)].rows,
-                          .a = f32(call, ARG(dy)),
-                          .a_turned = 1,
-                          .b = f32(call, ARG(x)),
-                          .c = f32(call, ARG(dw)),
-                          .add = adds(call, ARG(dw))});
+    multiply(call, (layer){ARG(dw), ARG(dy), ARG(x), .a_turned = 1, 0, -1, -1, -1});
 }
 
-const tri_kernel_row tri__cpu_linear_fast[] = {
-    {.op = TRI_OP_linear, .dtype = TRI_F32, .run = linear, .work = TRI_GEMM_WORK},
-    {.op = TRI_OP_linear_gelu, .dtype = TRI_F32, .run = linear_gelu, .work = TRI_GEMM_WORK},
-    {.op = TRI_OP_linear_din, .dtype = TRI_F32, .run = linear_din, .work = TRI_GEMM_WORK},
-    {.op = TRI_OP_linear_dw, .dtype = TRI_F32, .run = linear_dw, .work = TRI_GEMM_WORK},
+#define ROWS(op_) \
+    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_, .work = TRI_GEMM_WORK}, \
+    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_, .work = TRI_AS_HALF}
+TRI_FAST_ROWS(linear) = {
+    ROWS(linear), ROWS(linear_gelu), ROWS(linear_din), ROWS(linear_dw),
+    {.op = TRI_OP_linear_gelu_din, .dtype = TRI_BF16, .run = linear_gelu_din, .work = TRI_AS_HALF},
     {.run = NULL},
 };

@@ -10,7 +10,7 @@ static void gemm(const tri_call *call, tri_int8_gemm g, int y) {
     g.type = (tri_dtype)call->dtype[y];
     g.kernel = tri__int8_product();
     g.threads = threads_for(call, g.m * g.n * (g.k + 1), ENOUGH);
-    tri__int8_gemm(&g);
+    PER_ISA(tri__int8_gemm)(&g);
 }
 
 #define FACTORS                                                                                              \
@@ -32,7 +32,7 @@ static void linear_gelu_int8(const tri_call *call) {
 #define ROWS(op_) \
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_}, \
     {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
-const tri_kernel_row tri__cpu_linear_int8_fast[] = {
+TRI_FAST_ROWS(linear_int8) = {
     ROWS(linear_int8), ROWS(linear_gelu_int8),
     {.run = NULL},
 };

@@ -68,10 +68,9 @@ static void multiply(const tri_call *call, int out, const scratch *s, int64_t k,
                   .b = s->factor,
                   .c = s->sum,
                   .add = add,
-                  .simd = tri__simd(),
                   .work = s->gemm};
     g.threads = threads_for(call, g.m * g.n * (g.k + 1), ENOUGH);
-    (g.simd->tile_rows ? tri__gemm_packed : tri__gemm_blas)(&g);
+    PER_ISA(tri__gemm)(&g);
 }
 
 /* dq[T,I] = dy[T,O] (ws * w)[O,I] */
@@ -133,7 +132,7 @@ static void quantize_din(const tri_call *call) {
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_, .work = WORK(0)},         \
     {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_, .work = WORK(4)},        \
     {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_, .work = WORK(4)}
-const tri_kernel_row tri__cpu_linear_int8_din_fast[] = {
+TRI_FAST_ROWS(linear_int8_din) = {
     ROWS(linear_int8_din), ROWS(linear_int8_dw),
     {.op = TRI_OP_quantize_din, .dtype = TRI_F32, .run = quantize_din},
     {.op = TRI_OP_quantize_din, .dtype = TRI_BF16, .run = quantize_din},

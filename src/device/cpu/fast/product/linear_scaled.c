@@ -66,10 +66,10 @@ static void multiply(const product *p) {
         decode(call, p->a, p->m, p->k, first, k, inverse, a);
         decode(call, p->b, p->n, p->k, first, k, 1, b);
         tri_gemm g = {.m = p->m, .n = p->n, .k = k, .a = a, .b = b, .b_turned = 1, .c = sum,
-                      .add = first > 0 || adds(call, p->c), .simd = tri__simd(),
+                      .add = first > 0 || adds(call, p->c),
                       .work = is_wide ? after : after + (p->m * p->n + ALIGN - 1) / ALIGN * ALIGN};
         g.threads = threads_for(call, g.m * g.n * (g.k + 1), ENOUGH);
-        (g.simd->tile_rows ? tri__gemm_packed : tri__gemm_blas)(&g);
+        PER_ISA(tri__gemm)(&g);
     }
     end_sum(p, sum, bias);
 }
@@ -99,7 +99,7 @@ static void linear_scaled_dw(const tri_call *call) {
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_, .work = WORK(0)},         \
     {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_, .work = WORK(4)},        \
     {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_, .work = WORK(4)}
-const tri_kernel_row tri__cpu_linear_scaled_fast[] = {
+TRI_FAST_ROWS(linear_scaled) = {
     ROWS(linear_scaled), ROWS(linear_scaled_din), ROWS(linear_scaled_dw),
     {.run = NULL},
 };

@@ -1,5 +1,6 @@
 /* quantize.c - rows as int8 numbers with a scale, and embeddings by rows so quantised, for every computing type. */
 #include "device/cpu/convert.h"
+#include "device/cpu/fast/product/simd_quantized.h"
 #include "device/cpu/fast/runtime/call.h"
 #include "numbers/quantized.h"
 
@@ -22,7 +23,7 @@ static float row_largest(const tri_call *call, int x, int64_t t) {
     float most = 0, buffer[PIECE];
     for (int64_t c = 0; c < cols; c += PIECE) {
         int64_t n = piece_size(cols, c);
-        most = larger(most, tri__simd()->largest(n, wide(call, x, t * cols + c, n, buffer)));
+        most = larger(most, simd_largest(n, wide(call, x, t * cols + c, n, buffer)));
     }
     return most;
 }
@@ -52,7 +53,7 @@ static void quantize_int8(const tri_call *call) {
         f32(call, ARG(s))[t] = s;
         for (int64_t c = 0; c < I; c += PIECE) {
             int64_t n = piece_size(I, c);
-            tri__simd()->to_int8(n, wide(call, ARG(x), t * I + c, n, buffer), s ? 1 / s : 0, q + t * I + c);
+            simd_to_int8(n, wide(call, ARG(x), t * I + c, n, buffer), s ? 1 / s : 0, q + t * I + c);
         }
     }
 }
@@ -62,7 +63,7 @@ static void add_quantized(const tri_call *call, int table, int64_t row, int64_t 
     float buffer[PIECE];
     int8_t q[PIECE];
     const float *x = wide(call, table, row * call->t[table].cols + c, n, buffer);
-    tri__simd()->to_int8(n, x, s ? 1 / s : 0, q);
+    simd_to_int8(n, x, s ? 1 / s : 0, q);
     for (int64_t i = 0; i < n; i++) sum[i] += (double)(s * (float)q[i]);
 }
 
@@ -100,7 +101,7 @@ static void embed_int8(const tri_call *call) {
 #define ROWS(op_) \
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_}, \
     {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
-const tri_kernel_row tri__cpu_quantize_fast[] = {
+TRI_FAST_ROWS(quantize) = {
     ROWS(row_max), ROWS(quantize_int8), ROWS(embed_int8),
     {.run = NULL},
 };

@@ -1,5 +1,11 @@
 /* simd_finish.h - what follows a bf16 product while a row of its sums is in the L1 cache: bias, rounding, GELU or its
  * gradient, in one pass. */
+#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_SIMD_FINISH_H
+#define TRI_DEVICE_CPU_FAST_PRODUCT_SIMD_FINISH_H
+
+#include "device/cpu/fast/elementwise/simd_activation.h"
+#include "device/cpu/fast/elementwise/simd_half.h"
+#include "device/cpu/fast/product/gemm_half.h"
 
 enum { FINISH = 4 * VEC }; /* elements at a time */
 
@@ -58,7 +64,7 @@ static void finish_rest(const tri_half_row *r, int64_t i, int64_t n, const float
     if (r->activated) memcpy(r->activated + i, part[2], bytes);
 }
 
-static void finish_half(const tri_half_row *r, int64_t n, const float *sum) {
+void PER_ISA(tri__finish_half)(const tri_half_row *r, int64_t n, const float *sum) {
     int64_t i = 0;
     if (r->activated)
         for (; i + FINISH <= n; i += FINISH) finish_some(r, sum, i, 1, 0);
@@ -68,3 +74,5 @@ static void finish_half(const tri_half_row *r, int64_t n, const float *sum) {
         for (; i + FINISH <= n; i += FINISH) finish_some(r, sum, i, 0, 0);
     if (i < n) finish_rest(r, i, n, sum);
 }
+
+#endif

@@ -1,5 +1,9 @@
 /* simd_product.h - the product kernel by vector extensions, for instruction sets without their own: MR rows of NV
  * vectors stay in registers over all k. Attention's kernel has HV vectors. */
+#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_SIMD_PRODUCT_H
+#define TRI_DEVICE_CPU_FAST_PRODUCT_SIMD_PRODUCT_H
+
+#include "device/cpu/fast/runtime/simd.h"
 
 /* Elements of a have stride `row` floats within a column, and `step` within a row; nv vectors, at most NV. */
 INLINE void product_any(int nv, int64_t k, const float *a, int64_t row, int64_t step, const float *b, const float *init,
@@ -24,12 +28,21 @@ INLINE void product_any(int nv, int64_t k, const float *a, int64_t row, int64_t 
         for (int j = 0; j < nv; j++) store(c + i * ld + j * VEC, sum[i][j]);
 }
 
+/* Each instruction set says of large products: how many rows and columns of the result are computed together, from
+ * panels in the L2 cache (PACKED_ROWS, PACKED_COLUMNS); whether a panel of A stays in the L1 cache or one of B
+ * (A_STAYS); whether rows of A may be read in place (READS_ROWS). */
+
 #ifndef TRI_SIMD_OWN_PRODUCT
+/* c[i,j] = init[i,j] + sum_k a[k,i] b[k,j]: a [k,MR] and b [k,NR] are packed; rows of init, which may be NULL, and of c
+ * have strides ld_init and ld floats. */
 static void product(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c,
                     int64_t ld) {
     product_any(NV, k, a, 1, MR, b, init, ld_init, c, ld);
 }
+#endif
 
+#ifndef TRI_SIMD_OWN_PRODUCT_ROWS
+/* The same with rows of a [MR,k] in place, with stride ld_a floats. */
 static void product_rows(int64_t k, const float *a, int64_t ld_a, const float *b, const float *init, int64_t ld_init,
                          float *c, int64_t ld) {
     product_any(NV, k, a, ld_a, 1, b, init, ld_init, c, ld);
@@ -50,3 +63,5 @@ static void product_tile(int64_t k, const float *a, const float *b, const float 
 static void product_head(int64_t k, const float *a, const float *b, const float *init, float *c) {
     product_tile(k, a, b, init, HR, c, HR);
 }
+
+#endif

@@ -2,6 +2,8 @@
  * memory. It reaches 200 of 205 GFLOP/s per core with its panels in the L2 cache. Two things come from further away and
  * are prefetched: a panel of B, which exceeds the L1 cache, a few steps ahead; and the rows of c, one after another
  * during the first two thirds of the steps, as all of them at once would occupy the L1 cache's fill buffers. */
+#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_SIMD_PRODUCT_AVX512_H
+#define TRI_DEVICE_CPU_FAST_PRODUCT_SIMD_PRODUCT_AVX512_H
 
 /* Row i of the tile is in zmm(8 + 3 i) to zmm(10 + 3 i). */
 #define ZERO(v0, v1, v2)                                                                                         \
@@ -62,6 +64,7 @@ static void product(int64_t k, const float *a, const float *b, const float *init
     PRODUCT(32, 64, 96, 128);
 }
 
+#define TRI_SIMD_OWN_PRODUCT_ROWS
 static void product_rows(int64_t k, const float *a, int64_t ld_a, const float *b, const float *init, int64_t ld_init,
                          float *c, int64_t ld) {
     int64_t row = ld_a * (int64_t)sizeof *a, steps = k / TRI_KERNEL_STEP, part = steps / (MR * 3 / 2),
@@ -69,3 +72,5 @@ static void product_rows(int64_t k, const float *a, int64_t ld_a, const float *b
     const float *a3 = a + 3 * ld_a, *next = c;
     PRODUCT(4, 8, 12, 16);
 }
+
+#endif

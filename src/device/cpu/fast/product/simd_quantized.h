@@ -1,19 +1,11 @@
 /* simd_quantized.h - numbers of 8 bits with a scale: from floats, and back from the sums of their products. Results
  * have the bits of the plain rows. */
+#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_SIMD_QUANTIZED_H
+#define TRI_DEVICE_CPU_FAST_PRODUCT_SIMD_QUANTIZED_H
+
+#include "device/cpu/fast/runtime/simd.h"
 
 typedef int32_t vi_any __attribute__((vector_size(4 * VEC), aligned(4), may_alias));
-
-/* Keeps a compiler from contracting the product v and a sum that it is part of to one operation. */
-INLINE vf rounded(vf v) {
-#if defined(__aarch64__)
-    __asm__("" : "+w"(v));
-#elif VEC == 16
-    __asm__("" : "+v"(v));
-#else
-    __asm__("" : "+x"(v));
-#endif
-    return v;
-}
 
 INLINE vi get_i(const int32_t *p, int64_t left) {
     if (__builtin_expect(left >= VEC, 1)) return *(const vi_any *)p;
@@ -22,7 +14,7 @@ INLINE vi get_i(const int32_t *p, int64_t left) {
     return v;
 }
 
-static void scale_sums(int64_t n, const int32_t *sum, float s, const float *scale, const float *bias, float *y) {
+SIMD void simd_scale_sums(int64_t n, const int32_t *sum, float s, const float *scale, const float *bias, float *y) {
     BY_VECTORS(n, {
         vf factor = rounded(all(s) * get(scale + i, left));
         vf value = rounded(__builtin_convertvector(get_i(sum + i, left), vf) * factor);
@@ -31,7 +23,7 @@ static void scale_sums(int64_t n, const int32_t *sum, float s, const float *scal
 }
 
 /* Magnitudes are ordered as the integers of their bits; NaN is above infinity. */
-static float largest(int64_t n, const float *x) {
+SIMD float simd_largest(int64_t n, const float *x) {
     vi most[AHEAD] = {{0}};
     int32_t part[VEC], all_lanes = 0;
     int64_t at = 0;
@@ -61,7 +53,7 @@ INLINE void quantize_some(const float *x, float inverse, int8_t *q) {
 }
 #endif
 
-static void to_int8(int64_t n, const float *x, float inverse, int8_t *q) {
+SIMD void simd_to_int8(int64_t n, const float *x, float inverse, int8_t *q) {
     float part[AHEAD * VEC] = {0};
     int8_t rest[AHEAD * VEC];
     int64_t at = 0;
@@ -71,3 +63,5 @@ static void to_int8(int64_t n, const float *x, float inverse, int8_t *q) {
     quantize_some(part, inverse, rest);
     memcpy(q + at, rest, (size_t)(n - at));
 }
+
+#endif

@@ -3,15 +3,28 @@
 #define TRI_DEVICE_CPU_FAST_RUNTIME_CALL_H
 
 #include "base/random.h"
-#include "device/cpu/fast/runtime/simd.h"
 #include "device/device.h"
 #include "device/operands.h"
 
+#ifdef _OPENMP
+#include <omp.h>
+#else /* one thread */
+static inline int omp_get_thread_num(void) { return 0; }
+#endif
+
 static inline float *f32(const tri_call *call, int k) { return call->t[k].data; }
+static inline uint16_t *bf16(const tri_call *call, int k) { return call->t[k].data; }
 static inline const int32_t *i32(const tri_call *call, int k) { return call->t[k].data; }
 static inline double *f64(const tri_call *call, int k) { return call->t[k].data; }
 static inline int adds(const tri_call *call, int k) { return call->acc >> k & 1; }
 static inline int64_t elements(const tri_call *call, int k) { return call->t[k].rows * call->t[k].cols; }
+
+/* Whether an operand has a 16-bit type. */
+static inline int has_half(const tri_call *call) {
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (call->t[k].data && tri__dtype_bytes((tri_dtype)call->dtype[k]) == 2) return 1;
+    return 0;
+}
 
 /* A thread takes part for at least `enough` work: waking it takes about 5 us, and much longer where other processes
  * want its core. */
@@ -20,6 +33,14 @@ static inline int threads_for(const tri_call *call, int64_t work, int64_t enough
     return most < 1 ? 1 : most < call->threads ? (int)most : call->threads;
 }
 
+/* Which values dropout keeps: a function of (seed, id, step), the row's key and the feature (base/random.h). */
+typedef struct tri_drop {
+    uint32_t seed, id, step;
+    uint32_t threshold;  /* 0: nothing is dropped */
+    float scale;         /* factor of kept values */
+    const int32_t *key;  /* [T,2] */
+} tri_drop;
+
 /* The mask that the call's attributes and random-number state describe. */
 static inline tri_drop drop_of(const tri_call *call, int key) {
     uint32_t threshold = tri__random_threshold(call->attr->p);
@@ -27,13 +48,15 @@ static inline tri_drop drop_of(const tri_call *call, int key) {
                       .scale = tri__random_scale(threshold), .key = i32(call, key)};
 }
 
-/* Row families, each a list that ends with an empty row. */
-#define TRI_FAST_FAMILIES(X) \
-    X(linear) X(linear_experts) X(experts) X(activation) X(gated) X(rope) X(norm) X(sums) X(embed) X(attention) \
-    X(attention_part) X(heads) X(update) X(optimizer) X(outer) X(coded) X(quantize) X(linear_int8) X(linear_int8_din) \
-    X(linear_scaled) X(columns)
-#define X(family) extern const tri_kernel_row tri__cpu_##family##_fast[];
-TRI_FAST_FAMILIES(X)
-#undef X
+/* The scratch space of a 16-bit row that replaces one of half.c, on which it may fall back: the same. */
+#define TRI_AS_HALF {.half = sizeof(float)}
+
+/* A file's list of rows, which ends with an empty one: TRI_FAST_ROWS(norm) = {...}. The Makefile finds it by this
+ * name. */
+#ifdef TRI_ISA
+#define TRI_FAST_ROWS(family) const tri_kernel_row PER_ISA(tri__cpu_##family##_fast)[]
+#else
+#define TRI_FAST_ROWS(family) const tri_kernel_row tri__cpu_##family##_fast[]
+#endif
 
 #endif

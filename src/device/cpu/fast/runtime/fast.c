@@ -1,27 +1,53 @@
-/* fast.c - chooses the instruction set and lists the fast rows. */
+/* fast.c - chooses the instruction set, and adds its rows. */
 #include "device/cpu/fast/runtime/fast.h"
 
-#include "device/cpu/fast/runtime/call.h"
+#include <stddef.h>
 
-const tri_simd *tri__simd(void) {
+typedef const tri_kernel_row *const lists[]; /* end with NULL */
+#if defined(__x86_64__)
+extern lists tri__cpu_fast_lists_sse2, tri__cpu_fast_lists_avx2, tri__cpu_fast_lists_avx512,
+    tri__cpu_fast_lists_avx512_bf16;
+#elif defined(__aarch64__)
+extern lists tri__cpu_fast_lists_neon;
+#endif
+
+/* Lists of the best instruction set that this CPU has, and its name. */
+static const tri_kernel_row *const *choose(const char **name) {
 #if defined(__x86_64__)
     int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
-    if (avx512 && __builtin_cpu_supports("avx512bf16")) return &tri__simd_avx512_bf16;
-    if (avx512) return &tri__simd_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &tri__simd_avx2;
-    return &tri__simd_sse;
+    *name = avx512 ? "avx512" : "avx2";
+    if (avx512 && __builtin_cpu_supports("avx512bf16")) return tri__cpu_fast_lists_avx512_bf16;
+    if (avx512) return tri__cpu_fast_lists_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return tri__cpu_fast_lists_avx2;
+    *name = "sse2";
+    return tri__cpu_fast_lists_sse2;
 #elif defined(__aarch64__)
-    return &tri__simd_neon;
+    *name = "neon";
+    return tri__cpu_fast_lists_neon;
 #else
-    return NULL;
+    static lists none = {NULL};
+    *name = "plain C";
+    return none;
 #endif
 }
 
 void tri__cpu_fast_rows(tri_kernel_table *table) {
-    if (!tri__simd()) return;
-#define X(family) tri__kernel_table_add(table, tri__cpu_##family##_fast);
-    TRI_FAST_FAMILIES(X)
-#undef X
+    const char *name;
+    for (const tri_kernel_row *const *list = choose(&name); *list; list++)
+        for (const tri_kernel_row *row = *list; row->run; row++)
+            if (!row->work.half)
+                table->run[row->op][row->dtype] = row->run, table->work[row->op][row->dtype] = row->work;
 }
 
-const char *tri__cpu_fast_name(void) { return tri__simd() ? tri__simd()->name : "plain C"; }
+void tri__cpu_fast_half_rows(tri_kernel_table *table) {
+    const char *name;
+    for (const tri_kernel_row *const *list = choose(&name); *list; list++)
+        for (const tri_kernel_row *row = *list; row->run; row++)
+            if (row->work.half) table->run[row->op][row->dtype] = row->run;
+}
+
+const char *tri__cpu_fast_name(void) {
+    const char *name;
+    choose(&name);
+    return name;
+}

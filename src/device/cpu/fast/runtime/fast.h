@@ -5,14 +5,9 @@
 
 #include "device/device.h"
 
-void tri__cpu_fast_rows(tri_kernel_table *table);      /* fp32 */
-void tri__cpu_fast_half_rows(tri_kernel_table *table); /* bf16: override rows of half.c, whose scratch space they use */
-/* Of these, the dense layers of experts and attention, and those that need no instructions for bf16. */
-void tri__cpu_linear_experts_half(tri_kernel_table *table);
-void tri__cpu_attention_half(tri_kernel_table *table);
-void tri__cpu_norm_half(tri_kernel_table *table);
-void tri__cpu_sums_half(tri_kernel_table *table);
-void tri__cpu_optimizer_half(tri_kernel_table *table);
+void tri__cpu_fast_rows(tri_kernel_table *table);
+/* Those that replace rows of half.c, whose scratch space they use (TRI_AS_HALF). */
+void tri__cpu_fast_half_rows(tri_kernel_table *table);
 /* The instruction set used: "neon", "avx2", ... */
 const char *tri__cpu_fast_name(void);
 

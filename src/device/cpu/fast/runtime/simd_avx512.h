@@ -1,9 +1,15 @@
-/* simd_avx512.h - the serial kernels for x86-64 with AVX-512, for the files that say which of its parts there are. */
+/* simd_avx512.h - vectors for x86-64 with AVX-512 F and DQ, and where it is there AVX512-BF16, whose instruction rounds
+ * to bf16. */
+#ifndef TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_AVX512_H
+#define TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_AVX512_H
+
+#include <immintrin.h>
 
 #define VEC 16
 #define MR 8
 #define HEAD_VECTORS 2
 #define TRI_SIMD_OWN_PRODUCT
+enum { PACKED_ROWS = 128, PACKED_COLUMNS = 384, A_STAYS = 1, READS_ROWS = 1 }; /* see simd_product.h */
 #include "device/cpu/fast/runtime/simd_vec.h"
 
 static inline vf vec_sqrt(vf x) { return (vf)_mm512_sqrt_ps((__m512)x); }
@@ -31,7 +37,7 @@ static inline void put_high(uint16_t *to, const vu v[2]) {
     for (int j = 0; j < 2; j++)
         _mm256_storeu_si256((__m256i_u *)(void *)(to + j * VEC), _mm512_cvtepi32_epi16((__m512i)(v[j] >> 16)));
 }
-#ifdef TRI_SIMD_BF16 /* AVX512-BF16 is there */
+#ifdef TRI_ISA_avx512_bf16
 #define TRI_SIMD_OWN_ROUNDING
 /* Two vectors, rounded. The instruction flushes denormal numbers and keeps a NaN's sign, which numbers/float16.h does
  * not: 0 if there are any, and nothing is stored. */
@@ -71,4 +77,4 @@ static inline __attribute__((always_inline)) void vec_transpose(vf v[VEC]) { tra
 
 #include "device/cpu/fast/product/simd_product_avx512.h"
 
-#include "device/cpu/fast/runtime/simd_body.h"
+#endif

@@ -1,11 +1,13 @@
 /* simd_vec.h - vectors of VEC floats by the compilers' vector extensions: loads and stores of whole or partial
- * vectors, 2^x, the normal distribution and tanh. Included once by each instruction set's file, which adds the few
+ * vectors, 2^x, the normal distribution and tanh. Each instruction set adds the few
  * primitives that the extensions lack: vec_sqrt, vec_max, vec_min, vec_max_i, vec_low_double, vec_high_double,
  * vec_mul_wide, vec_unpack_*, vec_top, vec_max_s; on x86 also vec_bits, and bytes and 16-bit numbers as lanes and back.
  */
-#include "base/random.h"
-#include "device/cpu/fast/runtime/simd.h"
+#ifndef TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_VEC_H
+#define TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_VEC_H
 
+#include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 /* Vectors and columns of a product tile; attention may use fewer, as sequences are short and columns beyond their end
@@ -18,6 +20,11 @@
 #define HEAD_GROUP 2
 #endif
 enum { NV = 3, NR = NV * VEC, HV = HEAD_VECTORS, HR = HV * VEC };
+enum {
+    TRI_KERNEL_SLACK = 64, /* bytes that a product kernel may read beyond its panels */
+    TRI_KERNEL_STEP = 4    /* the product kernel's k is a multiple of this; panels are padded with zeros */
+};
+enum { AHEAD = 4 }; /* vectors at a time */
 
 typedef float vf __attribute__((vector_size(4 * VEC)));
 typedef int32_t vi __attribute__((vector_size(4 * VEC)));
@@ -84,6 +91,18 @@ INLINE void put(float *p, int64_t left, vf v) {
 INLINE vf existing(vf v, int64_t left) {
     if (__builtin_expect(left < VEC, 0))
         for (int64_t i = left; i < VEC; i++) v[i] = 0;
+    return v;
+}
+
+/* Keeps a compiler from contracting the product v and a sum that it is part of to one operation. */
+INLINE vf rounded(vf v) {
+#if defined(__aarch64__)
+    __asm__("" : "+w"(v));
+#elif VEC == 16
+    __asm__("" : "+v"(v));
+#else
+    __asm__("" : "+x"(v));
+#endif
     return v;
 }
 
@@ -164,3 +183,5 @@ INLINE vf vec_tanh(vf x) {
     q = q * s + 4.89352518554385e-03f;
     return x * p / q;
 }
+
+#endif

@@ -4,6 +4,7 @@
 #include "device/cpu/coded.h"
 #include "device/cpu/convert.h"
 #include "device/cpu/fast/runtime/call.h"
+#include "device/cpu/fast/update/simd_coded.h"
 
 #include <math.h>
 #include <string.h>
@@ -53,14 +54,14 @@ typedef struct run {
 } run;
 
 /* As tri__widen and tri__narrow, whole blocks by vectors. */
-static void widen(int dtype, int64_t n, const void *from, float *to) {
+static void widen_blocks(int dtype, int64_t n, const void *from, float *to) {
     int64_t fast = dtype == TRI_F16 ? n / BLOCK * BLOCK : 0;
-    if (fast) tri__simd()->coded_from_f16(fast, from, to);
+    if (fast) simd_coded_from_f16(fast, from, to);
     tri__widen(dtype, n - fast, (const uint16_t *)from + fast, to + fast);
 }
-static void narrow(int dtype, int64_t n, const float *from, void *to) {
+static void narrow_blocks(int dtype, int64_t n, const float *from, void *to) {
     int64_t fast = dtype == TRI_F32 ? 0 : n / BLOCK * BLOCK;
-    if (fast) tri__simd()->coded_to_half(fast, from, to, dtype == TRI_BF16);
+    if (fast) simd_coded_to_half(fast, from, to, dtype == TRI_BF16);
     tri__narrow(dtype, n - fast, from + fast, (uint16_t *)to + fast);
 }
 
@@ -69,7 +70,7 @@ static float *whole(const tri_call *call, int k, int64_t at, int64_t n, float *b
     if (!call->t[k].data) return NULL;
     if (n >= BLOCK && call->dtype[k] == TRI_F32) return f32(call, k) + at;
     int64_t blocks = blocks_of(n);
-    widen(call->dtype[k], n, at_element(call, k, at), buffer);
+    widen_blocks(call->dtype[k], n, at_element(call, k, at), buffer);
     memset(buffer + n, 0, (size_t)(blocks * BLOCK - n) * sizeof *buffer);
     return buffer;
 }
@@ -89,11 +90,11 @@ static void gather_run(const tri_call *call, run *r) {
     else if (as_is && r->in.half && !is_signs) r->t = NULL;
     else r->t = r->sum;
     if (r->t == r->sum && !(as_is && r->in.x) && !is_signs)
-        tri__simd()->coded_take(&r->in, r->blocks, r->sum, r->largest);
+        simd_coded_take(&r->in, r->blocks, r->sum, r->largest);
 }
 
 /* Block k of the run in signs: its scale. */
-static float code_signs(run *r, int64_t k, uint8_t *payload) {
+static float signs_block(run *r, int64_t k, uint8_t *payload) {
     int64_t at = k * BLOCK;
     double sums[16];
     tri_coded_in in = {.x = r->in.x ? r->in.x + at : NULL,
@@ -101,19 +102,18 @@ static float code_signs(run *r, int64_t k, uint8_t *payload) {
                        .e = r->in.e ? r->in.e + at : NULL,
                        .mask = r->in.mask ? r->in.mask + at : NULL,
                        .factor = r->in.factor};
-    int64_t open = tri__simd()->coded_signs(&in, r->sum + at, payload + k * tri__code_payload(TRI_CODE_SIGNS), sums);
+    int64_t open = simd_coded_signs(&in, r->sum + at, payload + k * tri__code_payload(TRI_CODE_SIGNS), sums);
     return tri__code_mean(sums, (double)(in.mask ? open : at_most(r->n - at, BLOCK)));
 }
 
 /* Scales of all blocks, and the payload of signs; returns whether all are finite, and all errors can be kept. */
 static int scale_run(tri_code code, run *r, uint8_t *payload) {
-    const tri_simd *simd = tri__simd();
     int finite = 1;
     if (code == TRI_CODE_SIGNS) memset(r->largest, 0, sizeof r->largest);
-    else if (!r->t) simd->coded_largest_bf16(r->blocks, r->in.half, r->largest);
-    else if (r->t != r->sum || r->t == r->in.x) simd->coded_largest(r->blocks, r->t, r->largest);
+    else if (!r->t) simd_coded_largest_bf16(r->blocks, r->in.half, r->largest);
+    else if (r->t != r->sum || r->t == r->in.x) simd_coded_largest(r->blocks, r->t, r->largest);
     for (int64_t k = 0; k < r->blocks; k++) {
-        if (code == TRI_CODE_SIGNS) r->scale[k] = code_signs(r, k, payload);
+        if (code == TRI_CODE_SIGNS) r->scale[k] = signs_block(r, k, payload);
         else r->scale[k] = code == TRI_CODE_BF16 ? 1 : tri__code_scale(code, r->largest[k]);
         finite = finite && tri__code_finite(code, r->largest[k], r->scale[k]);
     }
@@ -123,7 +123,7 @@ static int scale_run(tri_code code, run *r, uint8_t *payload) {
 /* Blocks `first` to end - 1 of the run; all are finite, and their errors are kept. */
 static void encode_run(tri_code code, const run *r, int64_t first, int64_t end, int keeps, uint8_t *payload) {
     int64_t at = first * BLOCK;
-    tri__simd()->encode[code](&(tri_coded_out){.blocks = end - first,
+    encode_by[code](&(tri_coded_out){.blocks = end - first,
                                                .t = r->t ? r->t + at : NULL,
                                                .half = r->t ? NULL : r->in.half + at,
                                                .scale = r->scale + first,
@@ -206,13 +206,13 @@ static void decode_run(const tri_coded_row *row, int64_t block, int64_t blocks, 
     float none[RUN], *scale = row->code == TRI_CODE_BF16 ? none : row->scale + block, *wide = y;
     int finite = 1;
     for (int64_t k = 0; k < blocks; k++) none[k] = 1, finite = finite && isfinite(scale[k]);
-    if (finite) tri__simd()->decode[row->code](blocks, payload, scale, y, to);
+    if (finite) decode_by[row->code](blocks, payload, scale, y, to);
     for (int64_t i = 0; !finite && i < blocks * BLOCK; i++) {
         float value = tri__decode(row->code, payload + i / BLOCK * tri__code_payload(row->code), i % BLOCK,
                                   scale[i / BLOCK]);
         if (to == TRI_TO_BF16) ((uint16_t *)y)[i] = tri__to_bf16(value);
         else if (to == TRI_TO_F16) ((uint16_t *)y)[i] = tri__to_f16(value);
-        else if (to == TRI_TO_MOMENTUM) tri__simd()->coded_replace(1, &value, wide + i);
+        else if (to == TRI_TO_MOMENTUM) simd_coded_replace(1, &value, wide + i);
         else wide[i] = to == TRI_TO_SUM ? wide[i] + value : value;
     }
 }
@@ -233,7 +233,7 @@ static void unpack(const tri_call *call) {
             void *y = at_element(call, ARG(y), r.at);
             int in_place = r.n >= BLOCK;
             decode_run(&row, block, r.blocks, in_place ? y : r.sum, in_place ? to : TRI_TO_F32);
-            if (!in_place) narrow(type, r.n, r.sum, y);
+            if (!in_place) narrow_blocks(type, r.n, r.sum, y);
         }
     }
 }
@@ -250,9 +250,9 @@ static void sum_run(const tri_call *call, int64_t block, int64_t n) {
     if (in_place) return;
     void *y = at_element(call, ARG(y), block * BLOCK);
     float *before = type == TRI_F32 ? y : buffer[1];
-    if (add && type != TRI_F32) widen(type, n, y, before);
+    if (add && type != TRI_F32) widen_blocks(type, n, y, before);
     for (int64_t i = 0; add && i < n; i++) total[i] += before[i];
-    narrow(type, n, total, y);
+    narrow_blocks(type, n, total, y);
 }
 
 static void unpack_sum(const tri_call *call) {
@@ -269,8 +269,8 @@ static void unpack_sum(const tri_call *call) {
 static void add_gradient(int64_t n, float *m, const float *g, double change, double fresh) {
     float value[RUN * BLOCK];
     memcpy(value, m, (size_t)n * sizeof *m);
-    tri__simd()->momentum(&(tri_momentum_run){.e = value, .m = m, .g = g, .kept = change, .fresh = fresh}, n);
-    tri__simd()->coded_replace(n, value, m);
+    simd_momentum(&(tri_momentum_run){.e = value, .m = m, .g = g, .kept = change, .fresh = fresh}, n);
+    simd_coded_replace(n, value, m);
 }
 
 static void momentum(const tri_call *call) {
@@ -298,7 +298,7 @@ static void momentum_alone(const tri_call *call) {
         int64_t n = at_most(K - at, RUN * BLOCK);
         const float *g = whole(call, ARG(g), at, n, buffer);
         add_gradient(n, m, g, change, fresh);
-        tri__simd()->momentum(&(tri_momentum_run){.e = f32(call, ARG(e)) + at, .m = m, .g = g, .kept = share}, n);
+        simd_momentum(&(tri_momentum_run){.e = f32(call, ARG(e)) + at, .m = m, .g = g, .kept = share}, n);
     }
 }
 
@@ -317,7 +317,7 @@ static void momentum_in(const tri_call *call) {
         tri_momentum_run part = {.e = f32(call, ARG(e)) + at, .m = f32(call, ARG(m)) + at, .g = g, .kept = kept,
                                  .fresh = fresh, .eps = call->attr->eps};
         if (v) part.v = v + at;
-        tri__simd()->momentum(&part, n);
+        simd_momentum(&part, n);
     }
 }
 
@@ -337,8 +337,8 @@ static void momentum_out(const tri_call *call) {
             float *m = f32(call, ARG(m)) + r.at;
             int in_place = r.n >= BLOCK && !v;
             decode_run(&row, block, r.blocks, in_place ? m : r.sum, in_place ? TRI_TO_MOMENTUM : TRI_TO_F32);
-            if (v) tri__simd()->momentum_unit(r.n, v + r.at, call->attr->eps, r.sum);
-            if (!in_place) tri__simd()->coded_replace(r.n, r.sum, m);
+            if (v) simd_momentum_unit(r.n, v + r.at, call->attr->eps, r.sum);
+            if (!in_place) simd_coded_replace(r.n, r.sum, m);
         }
     }
 }
@@ -350,7 +350,7 @@ static void step_frozen(const tri_call *call, const tri_update_run *run, float *
         tri_update_run a = *run;
         int64_t n = at_most(K - at, CHUNK);
         a.p += at, a.m += at, a.v += at, a.eps = call->attr->eps, a.decay = call->attr->decay;
-        tri__simd()->adamw_frozen(&a, n);
+        simd_adamw_frozen(&a, n);
         if (copy) memcpy(copy + at, a.p, (size_t)n * sizeof *copy);
     }
 }
@@ -374,7 +374,7 @@ static void adamw_meet(const tri_call *call) {
 #define ROWS(op_) \
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_}, \
     {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
-const tri_kernel_row tri__cpu_coded_fast[] = {
+TRI_FAST_ROWS(coded) = {
     ROWS(pack), ROWS(unpack), ROWS(unpack_sum), ROWS(momentum), ROWS(momentum_in),
     ROWS(momentum_alone), ROWS(momentum_out), ROWS(adamw_frozen), ROWS(adamw_meet), {.run = NULL},
 };

@@ -1,6 +1,9 @@
 /* optimizer.c - the optimizers: elements by threads, in any order; LAMB's sums of squares in double, over blocks fixed
  * by the length. */
+#include "device/cpu/cpu.h"
+#include "device/cpu/fast/elementwise/simd_half.h"
 #include "device/cpu/fast/runtime/call.h"
+#include "device/cpu/fast/update/simd_optimizer.h"
 #include "numbers/trust.h"
 
 #include <math.h>
@@ -58,21 +61,46 @@ static void adamw(const tri_call *call) {
     OPERANDS(adamw);
     if (!*i32(call, ARG(apply))) return;
     tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), ARG(g), ARG(hyper), ARG(coef)});
-    each_chunk(call, &run, elements(call, ARG(p)), tri__simd()->adamw);
+    each_chunk(call, &run, elements(call, ARG(p)), simd_adamw);
+}
+
+/* With bf16 weights, by pieces that stay in a thread's cache between the update and the rounded copy. */
+static void adamw_copy(const tri_call *call) {
+    OPERANDS(adamw_copy);
+    enum { PIECE = 2048 };
+    int64_t n = elements(call, ARG(p));
+    int type = call->dtype[ARG(g)];
+    if (!*i32(call, ARG(apply))) return;
+    if (call->dtype[ARG(copy)] != TRI_BF16 || (type != TRI_BF16 && type != TRI_F32)) {
+        tri__cpu_half_row(call);
+        return;
+    }
+    tri_update_run all = run_of(call, &(places){ARG(p), ARG(m), ARG(v), -1, ARG(hyper), ARG(coef)});
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t size = n - i < PIECE ? n - i : PIECE;
+        float wide[PIECE];
+        tri_update_run run = from(&all, i);
+        run.g = wide;
+        if (type == TRI_BF16) simd_widen(size, bf16(call, ARG(g)) + i, wide);
+        else run.g = f32(call, ARG(g)) + i;
+        simd_adamw(&run, size);
+        simd_narrow(size, run.p, bf16(call, ARG(copy)) + i);
+    }
 }
 
 static void adam(const tri_call *call) {
     OPERANDS(adam);
     if (!*i32(call, ARG(apply))) return;
     tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), ARG(g), ARG(hyper), ARG(coef)});
-    each_chunk(call, &run, elements(call, ARG(p)), tri__simd()->adam);
+    each_chunk(call, &run, elements(call, ARG(p)), simd_adam);
 }
 
 static void sgd(const tri_call *call) {
     OPERANDS(sgd);
     if (!*i32(call, ARG(apply))) return;
     tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), -1, ARG(g), ARG(hyper), ARG(coef)});
-    each_chunk(call, &run, elements(call, ARG(p)), tri__simd()->sgd);
+    each_chunk(call, &run, elements(call, ARG(p)), simd_sgd);
 }
 
 /* Elements of a block of n elements' sums. */
@@ -94,7 +122,7 @@ static void lamb_moments(const tri_call *call) {
         tri_update_run block = from(&run, begin);
         part[2 * i] = part[2 * i + 1] = 0;
         block.sums = sums ? part + 2 * i : NULL;
-        tri__simd()->lamb_moments(&block, end - begin);
+        simd_lamb_moments(&block, end - begin);
     }
     for (int k = 0; k < 2 && sums; k++) {
         double total = adds(call, ARG(sums)) ? sums[k] : 0;
@@ -109,7 +137,7 @@ static void lamb_step(const tri_call *call) {
     const double *sums = f64(call, ARG(sums)); /* [2]; may be NULL */
     tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), -1, ARG(hyper), -1});
     if (sums && sums[0] > 0 && sums[1] > 0) run.ratio = (float)sqrt(sums[0] / sums[1]);
-    each_chunk(call, &run, elements(call, ARG(p)), tri__simd()->lamb_step);
+    each_chunk(call, &run, elements(call, ARG(p)), simd_lamb_step);
 }
 
 /* If apply is 0, the variance stays, and the sums are those of what it was. */
@@ -126,7 +154,7 @@ static void lamb_refresh(const tri_call *call) {
         tri_update_run block = from(&run, begin);
         block.sums = part + 4 * i;
         memset(block.sums, 0, 4 * sizeof *block.sums);
-        tri__simd()->lamb_refresh(&block, end - begin);
+        simd_lamb_refresh(&block, end - begin);
     }
     for (int64_t i = 0; i < BLOCKS; i++) most = fmax(most, part[4 * i + 3]);
     *f64(call, ARG(most)) = most;
@@ -143,11 +171,12 @@ static void lamb_frozen(const tri_call *call) {
     float average = *f32(call, ARG(average)), factor = *f32(call, ARG(factor));
     tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), -1, ARG(hyper), -1});
     run.ratio = (float)tri__frozen_ratio(average, factor, f64(call, ARG(sums)));
-    each_chunk(call, &run, elements(call, ARG(p)), tri__simd()->lamb_frozen);
+    each_chunk(call, &run, elements(call, ARG(p)), simd_lamb_frozen);
 }
 
-const tri_kernel_row tri__cpu_optimizer_fast[] = {
+TRI_FAST_ROWS(optimizer) = {
     {.op = TRI_OP_adamw, .dtype = TRI_F32, .run = adamw},
+    {.op = TRI_OP_adamw_copy, .dtype = TRI_BF16, .run = adamw_copy, .work = TRI_AS_HALF},
     {.op = TRI_OP_adam, .dtype = TRI_F32, .run = adam},
     {.op = TRI_OP_sgd, .dtype = TRI_F32, .run = sgd},
     {.op = TRI_OP_lamb_moments, .dtype = TRI_F32, .run = lamb_moments, .work = {.fixed = BLOCKS * 16}},

@@ -19,7 +19,7 @@ static void in_pieces(const tri_call *call) {
     }
 }
 
-const tri_kernel_row tri__cpu_outer_fast[] = {
+TRI_FAST_ROWS(outer) = {
     {.op = TRI_OP_local_delta, .dtype = TRI_F32, .run = in_pieces},
     {.op = TRI_OP_outer_step, .dtype = TRI_F32, .run = in_pieces},
     {.op = TRI_OP_outer_take, .dtype = TRI_F32, .run = in_pieces},

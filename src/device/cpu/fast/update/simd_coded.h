@@ -1,8 +1,44 @@
 /* simd_coded.h - blocks of 256 numbers in the codes of numbers/coded.h. Results have the bits of the plain rows
  * (device/cpu/coded.h): what is added is rounded before, unless it is exact, as scale * q is. Blocks are finite; so no
  * quotient exceeds the code's largest number by as much as half a step, and nothing is clamped. */
+#ifndef TRI_DEVICE_CPU_FAST_UPDATE_SIMD_CODED_H
+#define TRI_DEVICE_CPU_FAST_UPDATE_SIMD_CODED_H
 
+#include "device/cpu/fast/elementwise/simd_half.h"
+#include "device/cpu/fast/product/simd_quantized.h"
+#include "device/cpu/fast/update/simd_optimizer.h"
 #include "device/cpu/coded.h"
+
+/* e += (kept * m + fresh * g) / (sqrt(v) + eps) where m is not 0, in double. */
+typedef struct tri_momentum_run {
+    float *e;                    /* [n] */
+    const float *m, *g, *v;      /* [n] each; v NULL: divided by 1 */
+    double kept, fresh;
+    float eps;
+} tri_momentum_run;
+
+/* Numbers to be coded: x or half (bf16), plus factor * e, 0 where the mask is; NULL: left out, but not all of them. */
+typedef struct tri_coded_in {
+    const float *x;
+    const uint16_t *half;
+    const float *e, *mask;
+    float factor;
+} tri_coded_in;
+
+/* Some blocks of 256 of them, as coded: all numbers and scales are finite. */
+typedef struct tri_coded_out {
+    int64_t blocks;
+    const float *t;       /* [blocks,256] */
+    const uint16_t *half; /* the same in bf16, instead of t; only without e, and not for signs */
+    const float *scale;   /* [blocks] */
+    uint8_t *payload;
+    float *e;             /* [blocks,256] (t - what the payload stands for) * after; may be NULL */
+    const float *mask;    /* [blocks,256] of signs: where it is 0, e is; may be NULL */
+    float after;
+} tri_coded_out;
+
+/* What becomes of expanded numbers: stored, added, stored as a momentum where that is not 0, or rounded to 16 bits. */
+typedef enum tri_coded_to { TRI_TO_F32, TRI_TO_SUM, TRI_TO_MOMENTUM, TRI_TO_BF16, TRI_TO_F16 } tri_coded_to;
 
 enum { CODED = 256 };
 typedef double vdd __attribute__((vector_size(8 * VEC)));
@@ -24,8 +60,6 @@ INLINE void get_int4(const uint8_t *from, vf low[4], vf high[4]) {
 INLINE void get_e4m3(const uint8_t *from, vf q[4]) {
     EACH(j, 4) q[j] = (vf)((vu)vec_bytes(from + j * VEC) << 20 & 0x87F00000u);
 }
-/* 2 vectors of bf16. */
-INLINE void get_bf16(const uint16_t *from, vf x[2]) { EACH(j, 2) x[j] = (vf)(vec_halves(from + j * VEC) << 16); }
 /* 8 vectors as e4m3, and what that stands for. Adding 2^20 times the power of two below |v|, for numbers below 2^-6
  * that of 2^-6, rounds |v| to 3 bits after the first, or to a multiple of 2^-9. The low byte of the sum is the count of
  * such steps. e4m3 counts steps of all sizes: 8 for each power of two, whose exponent is 121 for 2^-6. */
@@ -58,8 +92,6 @@ INLINE void get_signs(const uint8_t *payload, int64_t i, vi sign[4]) {
     }
 }
 #endif
-
-INLINE vi chosen(vi a, vi b, vi where) { return (a & where) | (b & ~where); }
 
 /* f16 as fp32, and 2 vectors back, as numbers/float16.h; a NaN must be the quiet one. */
 #ifndef TRI_SIMD_OWN_F16
@@ -138,7 +170,7 @@ INLINE void take_all(tri_coded_in in, int64_t blocks, int scaled, float *t, floa
         most[b] = top_of(top);
     }
 }
-static void coded_take(const tri_coded_in *in, int64_t blocks, float *t, float *most) {
+SIMD void simd_coded_take(const tri_coded_in *in, int64_t blocks, float *t, float *most) {
     tri_coded_in of = *in;
 #define TAKE(that, scaled) take_all(that, blocks, scaled, t, most)
     FOR_EACH_KIND(of, TAKE);
@@ -173,7 +205,7 @@ INLINE int64_t signs_of(tri_coded_in in, int scaled, float *t, uint8_t *payload,
     for (int i = 0; i < VEC; i++) count -= lane[i];
     return count;
 }
-static int64_t coded_signs(const tri_coded_in *in, float *t, uint8_t *payload, double sums[16]) {
+SIMD int64_t simd_coded_signs(const tri_coded_in *in, float *t, uint8_t *payload, double sums[16]) {
     tri_coded_in of = *in;
 #define SIGNS(that, scaled) return signs_of(that, scaled, that.e || that.mask || that.half ? t : NULL, payload, sums)
     FOR_EACH_KIND(of, SIGNS);
@@ -182,7 +214,7 @@ static int64_t coded_signs(const tri_coded_in *in, float *t, uint8_t *payload, d
 #undef KIND
 #undef FOR_EACH_KIND
 
-static void coded_largest(int64_t blocks, const float *t, float *most) {
+SIMD void simd_coded_largest(int64_t blocks, const float *t, float *most) {
     for (int64_t b = 0; b < blocks; b++, t += CODED) {
         vi top[4] = {{0}};
         for (int64_t i = 0; i < CODED; i += 4 * VEC)
@@ -192,7 +224,7 @@ static void coded_largest(int64_t blocks, const float *t, float *most) {
 }
 
 /* Magnitudes of 16-bit floats, too, are ordered as their bits. */
-static void coded_largest_bf16(int64_t blocks, const uint16_t *t, float *most) {
+SIMD void simd_coded_largest_bf16(int64_t blocks, const uint16_t *t, float *most) {
     enum { LANES = sizeof(vs) / sizeof(int16_t) };
     for (int64_t b = 0; b < blocks; b++, t += CODED) {
         vs top[4] = {{0}};
@@ -297,7 +329,7 @@ INLINE void encode_fp8(const block *b, coding how) {
                       how);                                                                                     \
     }
 #define ENCODE(code, payload_)                                                                                  \
-    static void code_##code(const tri_coded_out *out) {                                                         \
+    SIMD void simd_code_##code(const tri_coded_out *out) {                                                      \
         if (!out->e && out->half) {                                                                             \
             CODE_RUN(code, payload_, ((coding){.half = 1}))                                                     \
         } else if (!out->e) {                                                                                   \
@@ -327,7 +359,7 @@ INLINE void errors_of_signs(const float *t, const float *mask, float scale, floa
         EACH(j, 4) store(e + i + j * VEC, left[j]);
     }
 }
-static void code_signs(const tri_coded_out *out) {
+SIMD void simd_code_signs(const tri_coded_out *out) {
     for (int64_t k = 0; out->e && k < out->blocks; k++) {
         const float *t = out->t + k * CODED, *mask = out->mask ? out->mask + k * CODED : NULL;
         float scale = out->scale[k], *e = out->e + k * CODED;
@@ -424,7 +456,7 @@ INLINE void decode_signs(const uint8_t *payload, float scale, void *y, tri_coded
 }
 
 #define DECODE(code, payload_)                                                                                  \
-    static void value_##code(int64_t blocks, const uint8_t *payload, const float *scale, void *y,               \
+    SIMD void simd_value_##code(int64_t blocks, const uint8_t *payload, const float *scale, void *y,            \
                              tri_coded_to to) {                                                                 \
         for (int64_t k = 0; k < blocks; k++) {                                                                  \
             const uint8_t *from = payload + k * (payload_);                                                     \
@@ -444,9 +476,14 @@ DECODE(fp8, 256)
 DECODE(signs, 32)
 #undef DECODE
 
-/* NaN becomes the quiet NaN. */
-INLINE vf quiet(vf v) { return (vf)chosen((vi)v, all_i(0x7FC00000), v == v); }
-static void coded_to_half(int64_t n, const float *x, uint16_t *y, int is_bf16) {
+/* By tri_code; of signs, encoding is that of e alone. */
+static void (*const encode_by[])(const tri_coded_out *out) = {
+    NULL, simd_code_bf16, simd_code_int8, simd_code_int4, simd_code_fp8, simd_code_signs};
+static void (*const decode_by[])(int64_t blocks, const uint8_t *payload, const float *scale, void *y,
+                                 tri_coded_to to) = {
+    NULL, simd_value_bf16, simd_value_int8, simd_value_int4, simd_value_fp8, simd_value_signs};
+
+SIMD void simd_coded_to_half(int64_t n, const float *x, uint16_t *y, int is_bf16) {
     for (int64_t i = 0; i < n; i += 2 * VEC) {
         vf v[2];
         vu bits[2];
@@ -456,11 +493,11 @@ static void coded_to_half(int64_t n, const float *x, uint16_t *y, int is_bf16) {
         else put_f16(y + i, v);
     }
 }
-static void coded_from_f16(int64_t n, const uint16_t *x, float *y) {
+SIMD void simd_coded_from_f16(int64_t n, const uint16_t *x, float *y) {
     for (int64_t i = 0; i < n; i += VEC) store(y + i, vec_f16(x + i));
 }
 
-static void coded_replace(int64_t n, const float *value, float *m) {
+SIMD void simd_coded_replace(int64_t n, const float *value, float *m) {
     BY_VECTORS(n, put(m + i, left, replaced(get(m + i, left), get(value + i, left))));
 }
 
@@ -476,7 +513,7 @@ static __attribute__((noinline)) void momentum_whole(const tri_momentum_run *a, 
     }
 }
 
-static void momentum(const tri_momentum_run *a, int64_t n) {
+SIMD void simd_momentum(const tri_momentum_run *a, int64_t n) {
     int64_t whole = n / VEC * VEC;
     size_t bytes = (size_t)(n - whole) * sizeof(float);
     float e[VEC] = {0}, m[VEC] = {0}, g[VEC] = {0}, v[VEC] = {0};
@@ -490,7 +527,7 @@ static void momentum(const tri_momentum_run *a, int64_t n) {
     memcpy(a->e + whole, e, bytes);
 }
 
-static void momentum_unit(int64_t n, const float *v, float eps, float *x) {
+SIMD void simd_momentum_unit(int64_t n, const float *v, float eps, float *x) {
     BY_VECTORS(n, put(x + i, left, get(x + i, left) * (vec_sqrt(get(v + i, left)) + eps)));
 }
 
@@ -503,7 +540,7 @@ static __attribute__((noinline)) void frozen_whole(const tri_update_run *a, int6
     }
 }
 
-static void adamw_frozen(const tri_update_run *a, int64_t n) {
+SIMD void simd_adamw_frozen(const tri_update_run *a, int64_t n) {
     int64_t whole = n / VEC * VEC;
     size_t bytes = (size_t)(n - whole) * sizeof(float);
     float p[VEC] = {0}, m[VEC] = {0}, v[VEC] = {0};
@@ -515,3 +552,5 @@ static void adamw_frozen(const tri_update_run *a, int64_t n) {
     frozen_whole(&rest, VEC);
     memcpy(a->p + whole, p, bytes);
 }
+
+#endif

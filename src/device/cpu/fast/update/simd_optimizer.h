@@ -1,6 +1,22 @@
 /* simd_optimizer.h - the optimizers' elements. A function whose name ends in _whole takes whole vectors only, and is
  * not inlined, so that the compiler fuses products and sums in one way: an element's new value must not depend on where
  * a shard begins or ends. */
+#ifndef TRI_DEVICE_CPU_FAST_UPDATE_SIMD_OPTIMIZER_H
+#define TRI_DEVICE_CPU_FAST_UPDATE_SIMD_OPTIMIZER_H
+
+#include "device/cpu/fast/runtime/simd.h"
+
+/* A run of weights that an optimizer updates. What one does not use is NULL, or not read. */
+typedef struct tri_update_run {
+    float *p, *m, *v;
+    const float *g;              /* [n] each */
+    float coef, lr, c1, c2, beta1, beta2, eps, decay;
+    int nesterov;                /* sgd */
+    float ratio;                 /* lamb_step */
+    double *sums;                /* lamb_moments: [2], of p^2 and r^2, added to; may be NULL */
+    float *fresh, c;             /* lamb_refresh: [n], and its correction; g is the momentum of the step before. sums:
+                                    [4], of r^2, (r + decay * p)^2, p^2, added to; the largest, if it is larger */
+} tri_update_run;
 
 typedef void whole_vectors(const tri_update_run *a, int64_t n);
 
@@ -36,7 +52,7 @@ static __attribute__((noinline)) void adamw_whole(const tri_update_run *a, int64
     }
 }
 
-static void adamw(const tri_update_run *a, int64_t n) { by_vectors(a, n, adamw_whole); }
+SIMD void simd_adamw(const tri_update_run *a, int64_t n) { by_vectors(a, n, adamw_whole); }
 
 static __attribute__((noinline)) void adam_whole(const tri_update_run *a, int64_t n) {
     float rate = a->lr / a->c1, inverse = 1 / sqrtf(a->c2), coef = a->coef, eps = a->eps, decay = a->decay;
@@ -52,7 +68,7 @@ static __attribute__((noinline)) void adam_whole(const tri_update_run *a, int64_
     }
 }
 
-static void adam(const tri_update_run *a, int64_t n) { by_vectors(a, n, adam_whole); }
+SIMD void simd_adam(const tri_update_run *a, int64_t n) { by_vectors(a, n, adam_whole); }
 
 static __attribute__((noinline)) void sgd_whole(const tri_update_run *a, int64_t n) {
     float lr = a->lr, coef = a->coef, decay = a->decay, beta = a->beta1;
@@ -67,7 +83,7 @@ static __attribute__((noinline)) void sgd_whole(const tri_update_run *a, int64_t
     }
 }
 
-static void sgd(const tri_update_run *a, int64_t n) { by_vectors(a, n, sgd_whole); }
+SIMD void simd_sgd(const tri_update_run *a, int64_t n) { by_vectors(a, n, sgd_whole); }
 
 /* m / c1 / (sqrt(v / c2) + eps) + decay * p */
 INLINE vf lamb_direction(const tri_update_run *a, float inverse, vf p, vf m, vf v) {
@@ -103,7 +119,7 @@ static __attribute__((noinline)) void lamb_moments_whole(const tri_update_run *a
 }
 
 /* g NULL: m and v stay; sums NULL: none are wanted. By pieces that stay in the first cache. */
-static void lamb_moments(const tri_update_run *a, int64_t n) {
+SIMD void simd_lamb_moments(const tri_update_run *a, int64_t n) {
     enum { PIECE = 512 };
     for (int64_t i = 0; i < n; i += PIECE) {
         tri_update_run piece = *a;
@@ -126,7 +142,7 @@ static __attribute__((noinline)) void lamb_step_whole(const tri_update_run *a, i
     }
 }
 
-static void lamb_step(const tri_update_run *a, int64_t n) { by_vectors(a, n, lamb_step_whole); }
+SIMD void simd_lamb_step(const tri_update_run *a, int64_t n) { by_vectors(a, n, lamb_step_whole); }
 
 /* m / (c1 * root), of a decoded momentum: within -1 and 1. */
 INLINE vf frozen_direction(const tri_update_run *a, vf m, vf root) {
@@ -141,7 +157,7 @@ static __attribute__((noinline)) void lamb_frozen_whole(const tri_update_run *a,
     }
 }
 
-static void lamb_frozen(const tri_update_run *a, int64_t n) { by_vectors(a, n, lamb_frozen_whole); }
+SIMD void simd_lamb_frozen(const tri_update_run *a, int64_t n) { by_vectors(a, n, lamb_frozen_whole); }
 
 /* The momentum's last gradient, (m - beta1 g) / (1 - beta1) with g the momentum before, enters the variance v. */
 static __attribute__((noinline)) void refresh_whole(const tri_update_run *a, int64_t n) {
@@ -173,7 +189,7 @@ static void frozen_sums(const tri_update_run *a, int64_t n) {
 }
 
 /* By pieces, as lamb_moments. */
-static void lamb_refresh(const tri_update_run *a, int64_t n) {
+SIMD void simd_lamb_refresh(const tri_update_run *a, int64_t n) {
     enum { PIECE = 512 };
     for (int64_t i = 0; i < n; i += PIECE) {
         tri_update_run piece = *a;
@@ -187,3 +203,5 @@ static void lamb_refresh(const tri_update_run *a, int64_t n) {
         frozen_sums(&piece, size);
     }
 }
+
+#endif

@@ -1,5 +1,6 @@
 /* update.c - the end of a step: sums of squares in double over blocks fixed by the length. */
 #include "device/cpu/fast/runtime/call.h"
+#include "device/cpu/fast/runtime/simd.h"
 
 #include <string.h>
 
@@ -40,21 +41,38 @@ static void zero(const tri_call *call) {
         memset(f32(call, ARG(y)) + i, 0, (size_t)(n - i < CHUNK ? n - i : CHUNK) * sizeof(float));
 }
 
+SIMD double simd_sumsq(int64_t n, const float *x) {
+    vd low[2] = {{0}}, high[2] = {{0}};
+    int64_t i = 0;
+    for (; i + 2 * VEC <= n; i += 2 * VEC)
+#pragma GCC unroll 2
+        for (int u = 0; u < 2; u++) {
+            vf v = load(x + i + u * VEC);
+            vd v_low = vec_low_double(v), v_high = vec_high_double(v);
+            low[u] += v_low * v_low;
+            high[u] += v_high * v_high;
+        }
+    double sum = 0, part[VEC / 2];
+    store_d(part, (low[0] + low[1]) + (high[0] + high[1]));
+    for (int u = 0; u < VEC / 2; u++) sum += part[u];
+    for (; i < n; i++) sum += (double)x[i] * x[i];
+    return sum;
+}
+
 static void sumsq(const tri_call *call) {
     OPERANDS(sumsq);
-    const tri_simd *simd = tri__simd();
     int64_t n = elements(call, ARG(x)), size = (n + BLOCKS - 1) / BLOCKS;
     double *part = call->work, total = adds(call, ARG(sum)) ? *f64(call, ARG(sum)) : 0; /* part [BLOCKS] */
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
     for (int64_t i = 0; i < BLOCKS; i++) {
         int64_t begin = i * size < n ? i * size : n, end = n - begin < size ? n : begin + size;
-        part[i] = simd->sumsq(end - begin, f32(call, ARG(x)) + begin);
+        part[i] = simd_sumsq(end - begin, f32(call, ARG(x)) + begin);
     }
     for (int64_t i = 0; i < BLOCKS; i++) total += part[i];
     *f64(call, ARG(sum)) = total;
 }
 
-const tri_kernel_row tri__cpu_update_fast[] = {
+TRI_FAST_ROWS(update) = {
     {.op = TRI_OP_accumulate, .dtype = TRI_F32, .run = accumulate},
     {.op = TRI_OP_commit, .dtype = TRI_F32, .run = commit},
     {.op = TRI_OP_skip, .dtype = TRI_F32, .run = accumulate},

@@ -1,20 +1,12 @@
-/* simd_avx2.c - the serial kernels for x86-64 with AVX2 and FMA. */
-#if defined(__x86_64__)
+/* simd_avx2.h - vectors for x86-64 with AVX2 and FMA. */
+#ifndef TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_AVX2_H
+#define TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_AVX2_H
 
 #include <immintrin.h>
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
-
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#endif
 
 #define VEC 8
 #define MR 4
+enum { PACKED_ROWS = 128, PACKED_COLUMNS = 96, A_STAYS = 1, READS_ROWS = 1 }; /* see simd_product.h */
 #include "device/cpu/fast/runtime/simd_vec.h"
 
 static inline vf vec_sqrt(vf x) { return (vf)_mm256_sqrt_ps((__m256)x); }
@@ -61,16 +53,5 @@ static inline vu vec_unpack_low32(vu a, vu b) { return (vu)_mm256_unpacklo_epi32
 static inline vu vec_unpack_high32(vu a, vu b) { return (vu)_mm256_unpackhi_epi32((__m256i)a, (__m256i)b); }
 static inline vu vec_unpack_low64(vu a, vu b) { return (vu)_mm256_unpacklo_epi64((__m256i)a, (__m256i)b); }
 static inline vu vec_unpack_high64(vu a, vu b) { return (vu)_mm256_unpackhi_epi64((__m256i)a, (__m256i)b); }
-
-#include "device/cpu/fast/runtime/simd_body.h"
-
-const tri_simd tri__simd_avx2 = TRI_SIMD_TABLE("avx2", .product_rows = product_rows, .tile_rows = 128,
-                                               .tile_columns = 96, .a_stays = 1);
-
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
 
 #endif

@@ -1,10 +1,12 @@
-/* simd_sse.c - the serial kernels for baseline x86-64: SSE2. */
-#if defined(__x86_64__)
+/* simd_sse2.h - vectors for baseline x86-64: SSE2. */
+#ifndef TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_SSE2_H
+#define TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_SSE2_H
 
 #include <emmintrin.h>
 
 #define VEC 4
 #define MR 4
+enum { PACKED_ROWS = 64, PACKED_COLUMNS = 48, A_STAYS = 0, READS_ROWS = 1 }; /* see simd_product.h */
 #include "device/cpu/fast/runtime/simd_vec.h"
 
 static inline vf vec_sqrt(vf x) { return (vf)_mm_sqrt_ps((__m128)x); }
@@ -52,10 +54,5 @@ static inline vu vec_unpack_low32(vu a, vu b) { return (vu)_mm_unpacklo_epi32((_
 static inline vu vec_unpack_high32(vu a, vu b) { return (vu)_mm_unpackhi_epi32((__m128i)a, (__m128i)b); }
 static inline vu vec_unpack_low64(vu a, vu b) { return (vu)_mm_unpacklo_epi64((__m128i)a, (__m128i)b); }
 static inline vu vec_unpack_high64(vu a, vu b) { return (vu)_mm_unpackhi_epi64((__m128i)a, (__m128i)b); }
-
-#include "device/cpu/fast/runtime/simd_body.h"
-
-const tri_simd tri__simd_sse = TRI_SIMD_TABLE("sse2", .product_rows = product_rows, .tile_rows = 64, .tile_columns = 48,
-                                              .slow = 1);
 
 #endif

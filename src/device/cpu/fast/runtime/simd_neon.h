@@ -1,7 +1,8 @@
-/* simd_neon.c - the serial kernels for arm64, whose baseline is NEON. The product kernel is written in assembly:
+/* simd_neon.h - vectors for arm64, whose baseline is NEON. The product kernel is written in assembly:
  * compilers keep its 24 accumulators in registers but schedule them badly. Of 83 GFLOP/s per core, gcc 12 reaches 42
  * with the loop in C, clang 14 reaches 65, this 80. */
-#if defined(__aarch64__)
+#ifndef TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_NEON_H
+#define TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_NEON_H
 
 #include <arm_neon.h>
 
@@ -9,6 +10,8 @@
 #define MR 8
 #define HEAD_GROUP 4
 #define TRI_SIMD_OWN_PRODUCT
+/* See simd_product.h. */
+enum { PACKED_ROWS = 256, PACKED_COLUMNS = 192, A_STAYS = 0, READS_ROWS = 0 };
 /* The load names x as an input, so that compilers neither share it nor move it out of a loop. */
 #define STEP_OF(p, x, c)                                                                                \
     ({                                                                                                  \
@@ -97,8 +100,5 @@ INLINE void quantize_some(const float *x, float inverse, int8_t *q) {
 
 #define TRI_SIMD_OWN_CODED
 #include "device/cpu/fast/update/simd_coded_neon.h"
-#include "device/cpu/fast/runtime/simd_body.h"
-
-const tri_simd tri__simd_neon = TRI_SIMD_TABLE("neon", .tile_rows = 256, .tile_columns = 192);
 
 #endif
