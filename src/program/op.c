@@ -55,15 +55,18 @@ enum {
 #define U(...) OPERAND(U, 0, __VA_ARGS__, C, 0)
 #define Uo(...) OPERAND(U, 1, __VA_ARGS__, C, 0)
 
+#define ROW(...) __VA_ARGS__
+
 static const tri_op_row rows[TRI_OP_COUNT] = {
-#define TRI_OP(name_, phase_, cost_, adjoint_, formula_, ...)           \
+#define TRI_OP(name_, phase_, cost_, adjoint_, formula_, row_, ...)     \
     [TRI_OP_##name_] = {.name = #name_,                                 \
                         .phase = TRI_PHASE_##phase_,                    \
                         .flops = flops_##name_,                         \
                         .adjoint = adjoint_,                            \
                         .formula = formula_,                            \
                         .arg = {__VA_ARGS__},                           \
-                        .n_args = (int)(sizeof((tri_operand[]){__VA_ARGS__}) / sizeof(tri_operand))},
+                        .n_args = (int)(sizeof((tri_operand[]){__VA_ARGS__}) / sizeof(tri_operand)), \
+                        row_},
 #include "program/ops.def"
 #undef TRI_OP
 };
@@ -82,26 +85,11 @@ int tri__op_arg(tri_op op, const char *name) {
     return -1;
 }
 
-int tri__op_is_lowered(tri_op op) {
-    switch (op) {
-    case TRI_OP_tokens_gather:
-    case TRI_OP_tokens_gather_din:
-    case TRI_OP_tokens_scatter:
-    case TRI_OP_tokens_scatter_din:
-    case TRI_OP_tokens_whole:
-    case TRI_OP_ranks_copy:
-    case TRI_OP_ranks_copy_din:
-    case TRI_OP_ranks_sum:
-    case TRI_OP_ranks_sum_din:
-    case TRI_OP_rows_swap:
-    case TRI_OP_rows_swap_din:
-    case TRI_OP_ring_attention:
-    case TRI_OP_ring_attention_din:
-    case TRI_OP_ring_first:
-    case TRI_OP_ring_first_din: return 1;
-    default: return 0;
-    }
+tri_op_family tri__op_family(tri_op op) {
+    return rows[op].phase == TRI_PHASE_U ? TRI_OPS_UPDATE : rows[op].family;
 }
+
+int tri__op_is_lowered(tri_op op) { return rows[op].lowered; }
 
 tri_queue tri__op_queue(tri_op op) {
     if (tri__op_is_lowered(op)) return TRI_QUEUE_COMM;

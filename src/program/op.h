@@ -27,7 +27,7 @@ typedef enum tri_op {
 #define Ao(name, ...) name
 #define U(name, ...) name
 #define Uo(name, ...) name
-#define TRI_OP(op, phase, flops, adjoint, formula, ...) struct tri_args_##op { char __VA_ARGS__; };
+#define TRI_OP(op, phase, flops, adjoint, formula, row, ...) struct tri_args_##op { char __VA_ARGS__; };
 #include "program/ops.def"
 #undef TRI_OP
 #undef R
@@ -78,6 +78,32 @@ typedef struct tri_dims {
     double of[26]; /* by letter; 0 where unbound */
 } tri_dims;
 
+/* Families of operations, by which profiles sum times. */
+typedef enum tri_op_family {
+    TRI_OPS_ELEMENTWISE, /* activations, dropout, sums, pooling, casts, the loss */
+    TRI_OPS_ATTENTION,
+    TRI_OPS_PRODUCTS,
+    TRI_OPS_NORMS,
+    TRI_OPS_EMBEDDING,
+    TRI_OPS_UPDATE,      /* all of phase U */
+    TRI_OPS_COUNT
+} tri_op_family;
+
+/* How ranks that share layers split an operation of the forward pass (plan/pass_tensor.c). */
+typedef enum tri_op_split {
+    TRI_SPLIT_NONE,      /* whole operands, whole results */
+    TRI_SPLIT_SAME,      /* results are placed as the first operand that is read */
+    TRI_SPLIT_COLUMNS,   /* each rank has its heads, or its columns */
+    TRI_SPLIT_PRODUCT,   /* by the share of its weight w: by rows whole -> columns, by columns columns -> a sum */
+    TRI_SPLIT_TABLE,     /* by the share of its table: whole -> columns, or a sum where ranks have some of the rows */
+    TRI_SPLIT_POOL       /* columns -> columns, all else whole */
+} tri_op_split;
+
+/* A product of 8-bit factors with a scale each, of the time that it takes in bf16, where it was not measured: 0.48 to
+ * 0.57 in steps of base512, large512 and oneb on an H200. */
+#define TRI_FP8_TIME 0.53
+
+/* What is known of an operation; ROW(...) of ops.def sets the fields from `family` on. */
 typedef struct tri_op_row {
     const char *name;
     tri_op_phase phase;
@@ -85,6 +111,13 @@ typedef struct tri_op_row {
     const char *adjoint, *formula;
     tri_operand arg[TRI_MAX_ARGS];
     int n_args;
+
+    tri_op_family family;
+    tri_op_split split;
+    tri_op like;         /* where it was not measured it takes `times` as long as this operation, which does the same */
+    double times;        /* kind of work; like 0 (input): as none, times 0: 1 */
+    int lowered;         /* 1: to transfers, before a program runs */
+    int fp8;             /* 1: a product of FP8 training */
 } tri_op_row;
 
 /* An operand's matrix: [rows, cols] of dtype. */
@@ -107,6 +140,7 @@ int tri__op_bind(tri_op op, const tri_extent *arg, tri_dims *dims);
 tri_cost tri__op_cost(tri_op op, const tri_extent *arg, unsigned acc, const tri_dims *dims);
 int tri__op_find(const char *name);                     /* -1 when there is none */
 int tri__op_arg(tri_op op, const char *name);           /* the operand's index; -1 */
+tri_op_family tri__op_family(tri_op op);
 tri_queue tri__op_queue(tri_op op);
 int tri__op_is_lowered(tri_op op);                      /* lowered to transfers before a program runs */
 int tri__access_reads(tri_access access);               /* R, G, U */
