@@ -2,12 +2,7 @@
 #ifndef TESTS_SOAK_H
 #define TESTS_SOAK_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 /* name: SOAK_KILLS etc. (tests/soak/run). */
 static inline int soak_count(const char *name, int sample) {

@@ -2,6 +2,7 @@
  * with every shard, with and without a pipeline and microbatches. Each trains close to the run in full; resumed, it is
  * the uninterrupted run to the bit, errors included; and it moves to another mesh. `make test` runs a sample;
  * SOAK_STEPS=100: all of them. */
+#include "tests/lib/test.h"
 #include "tests/lib/session_runs.h"
 #include "tests/lib/soak.h"
 
@@ -90,8 +91,7 @@ static void try_cell(const cell *c, const run *full) {
     run_free(whole), run_free(first), run_free(rest), run_free(other);
 }
 
-static void every_code_with_every_mesh(void **state) {
-    (void)state;
+TEST(every_code_with_every_mesh) {
     int whole = soak_count("SOAK_STEPS", 0) > 0, n = 0, tried = 0;
     run *full = run_on(&(run){.config = "three.json", .steps = BEFORE + AFTER});
     for (int code = 0; code < CODES; code++)
@@ -123,8 +123,7 @@ static void discard(run *r) {
 }
 
 /* Who computed it is named, not who decoded it. */
-static void a_bad_number_is_its_rank_s(void **state) {
-    (void)state;
+TEST(a_bad_number_is_its_rank_s) {
     static const char *const kinds[] = {"--shard=none", "--shard=zero2"};
     for (int i = 0; i < 2; i++) {
         run spoiled = {.ranks = 2, .steps = 4, .config = "three.json", .before = spoil_second,
@@ -161,8 +160,7 @@ static tri_status scale_up(run *run, tri_session *session, int rank, int step) {
 }
 
 /* fp16: a step whose gradients overflow is skipped on all ranks, and changes no bit of moments and errors. */
-static void an_overflow_is_skipped(void **state) {
-    (void)state;
+TEST(an_overflow_is_skipped) {
     run *r = run_on(&(run){.ranks = 2, .steps = 6, .config = "three.json", .before = scale_up,
                            .option = {"--precision=fp16", "--compress-gradients=int4", "--error-feedback=yes"}});
     assert_true(r->skipped[0] == 1 && r->skipped[1] == 1);
@@ -173,9 +171,4 @@ static void an_overflow_is_skipped(void **state) {
     run_free(r);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_code_with_every_mesh),
-                                       cmocka_unit_test(a_bad_number_is_its_rank_s),
-                                       cmocka_unit_test(an_overflow_is_skipped)};
-    return cmocka_run_group_tests(tests, make_model, remove_data);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_model, remove_data); }

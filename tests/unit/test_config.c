@@ -4,16 +4,9 @@
 #include "model/config.h"
 #include "settings/settings.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/json_text.h"
 
 static void expect_error(const char *what, tri_status got, tri_status want, const char *part) {
@@ -214,8 +207,7 @@ static const char *const run_list[] = {"config",
                                        "no_color=false",
                                        NULL};
 
-static void test_frozen_list(void **state) {
-    (void)state;
+TEST(test_frozen_list) {
     const tri_option *const tables[] = {tri__model_options, tri__run_options};
     const char *const *const lists[] = {model_list, run_list};
     for (int t = 0; t < 2; t++) {
@@ -231,8 +223,7 @@ static void test_frozen_list(void **state) {
 }
 
 /* Each name, and so each key of the configuration file, has one row; and each row says what a change of it means. */
-static void test_one_row_each(void **state) {
-    (void)state;
+TEST(test_one_row_each) {
     const tri_option *const tables[] = {tri__model_options, tri__run_options};
     const tri_option *all[TRI_OPTIONS_MAX];
     int n = 0;
@@ -248,8 +239,7 @@ static void test_one_row_each(void **state) {
     }
 }
 
-static void test_defaults(void **state) {
-    (void)state;
+TEST(test_defaults) {
     tri_settings s;
     tri__settings_init(&s);
     assert_true(s.lr == 2e-5 && s.weight_decay == 0.01 && s.adam_beta1 == 0.9 && s.adam_beta2 == 0.999);
@@ -393,8 +383,7 @@ static char *field_line(const tri_option *row, const void *from) {
     return line;
 }
 
-static void test_values(void **state) {
-    (void)state;
+TEST(test_values) {
     sample s;
     for (size_t i = 0; i < sizeof value_cases / sizeof *value_cases; i++) {
         const char *text = value_cases[i].text;
@@ -425,8 +414,7 @@ static void test_values(void **state) {
     assert_string_equal(names[2], "real");
 }
 
-static void test_model_check(void **state) {
-    (void)state;
+TEST(test_model_check) {
     static const struct {
         const char *json, *error;
     } cases[] = {
@@ -487,10 +475,4 @@ static void test_model_check(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frozen_list), cmocka_unit_test(test_one_row_each), cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_values),      cmocka_unit_test(test_model_check),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -5,14 +5,8 @@
 #include "score/metrics.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 enum { ROWS = 8, CLASSES = 3 };
 
@@ -289,8 +283,7 @@ static void expect_of_0(size_t i, const float *probs, const double *weights, con
     tri__scores_free(&s);
 }
 
-static void test_cases(void **state) {
-    (void)state;
+TEST(test_cases) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         float probs[ROWS * CLASSES];
         memcpy(probs, cases[i].probs, sizeof probs);
@@ -327,8 +320,7 @@ static void test_cases(void **state) {
 }
 
 /* Thousands of rows with many and with few ties. */
-static void test_many(void **state) {
-    (void)state;
+TEST(test_many) {
     static const struct {
         uint32_t levels;
         double accuracy, f1_macro, pr_auc, average_precision, roc_auc, log_loss, loss;
@@ -364,8 +356,7 @@ static void test_many(void **state) {
     }
 }
 
-static void test_refused(void **state) {
-    (void)state;
+TEST(test_refused) {
     tri_scores s;
     const float bad[] = {0.5f, 0.5f, NAN, 0.5f};
     const int32_t labels[] = {0, 1};
@@ -382,8 +373,7 @@ static void test_refused(void **state) {
 
 /* Of one fraud in 201 rows, with a model that finds nothing: what is said belongs to the fraud, and says that nothing
  * is found. */
-static void test_rare(void **state) {
-    (void)state;
+TEST(test_rare) {
     enum { N = 201 };
     float probs[2 * N];
     int32_t labels[N];
@@ -397,8 +387,7 @@ static void test_rare(void **state) {
     tri__scores_free(&s);
 }
 
-static void test_json(void **state) {
-    (void)state;
+TEST(test_json) {
     tri_scores s;
     const float probs[] = {0.75f, 0.25f, 0.75f, 0.25f};
     const int32_t labels[] = {0, 1};
@@ -429,8 +418,7 @@ static void test_json(void **state) {
 }
 
 /* --best-by: figures by their names; a tie leaves the earlier one, and what is not defined is never better. */
-static void test_best(void **state) {
-    (void)state;
+TEST(test_best) {
     const tri_scores s = {.loss = 1, .accuracy = 2, .f1_macro = 3, .pr_auc = 4, .average_precision = 5, .roc_auc = 6};
     static const struct {
         const char *name, *key;
@@ -462,8 +450,7 @@ static void test_best(void **state) {
 }
 
 /* So many classes that no one wants to see each against each. */
-static void test_many_classes(void **state) {
-    (void)state;
+TEST(test_many_classes) {
     enum { N = TRI_CONFUSION_MAX + 1 };
     char *label[N], text[N][12];
     float probs[N];
@@ -481,15 +468,4 @@ static void test_many_classes(void **state) {
     tri__scores_free(&s);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_rare),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_many_classes),
-        cmocka_unit_test(test_best),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }
