@@ -36,20 +36,6 @@ static run of_cell(const cell *c, int dp, char text[static 8][48]) {
     return made;
 }
 
-static int make_model(void **state) {
-    if (make_data(state)) return 1;
-    write_file("three.json",
-               "{\"label_name\": \"label\", \"primary_text_name\": \"review\", \"secondary_text_name\": \"title\","
-               " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\","
-               " \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"lr\": 0.002,"
-               " \"warmup_steps\": 2, \"global_batch_size\": 16,"
-               " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
-               " \"intermediate_size\": 32, \"max_position_embeddings\": 16},"
-               " \"secondary_encoder\": {\"hidden_size\": 16, \"num_hidden_layers\": 1, \"num_attention_heads\": 4,"
-               " \"intermediate_size\": 24, \"max_position_embeddings\": 16}}");
-    return 0;
-}
-
 /* Losses and norms near those of the run in full; `limit`: of norms. A sum that is lost or counted twice is far beyond:
  * coarse codes only add their noise. */
 static void expect_near(const run *full, const run *have, const char *what, double limit) {
@@ -171,4 +157,4 @@ TEST(an_overflow_is_skipped) {
     run_free(r);
 }
 
-int main(int argc, char **argv) { return run_listed(argc, argv, make_model, remove_data); }
+int main(int argc, char **argv) { return run_listed(argc, argv, make_three, remove_data); }

@@ -441,61 +441,52 @@ TEST_IN(profile_file, setup, teardown) {
     tri__json_decref(facts);
 }
 
-TEST_IN(tables, setup, teardown) {
-    tri_text_table table = {0};
+/* Prints the table, frees it, and compares. */
+static void expect_printed(tri_text_table *table, int color, const char *want) {
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
+    assert_int_equal(tri__text_table_print(table, out, color), TRI_OK);
+    tri__text_table_free(table);
+    fclose(out);
+    assert_string_equal(text, want);
+    free(text);
+}
+
+TEST_IN(tables, setup, teardown) {
+    tri_text_table table = {0};
     tri__text_table_add(&table, "name\tbytes\tnote");
     tri__text_table_add(&table, "%s\t%d\t%s", "\xc3\xa9t\xc3\xa9", 12345, "x");
     tri__text_table_add(&table, "longer name\t-\t-7 and so on");
-    assert_int_equal(tri__text_table_print(&table, out, 1), TRI_OK);
-    tri__text_table_free(&table);
-    fclose(out);
-    assert_string_equal(text, "\033[1mname         bytes  note\033[0m\n"
+    expect_printed(&table, 1, "\033[1mname         bytes  note\033[0m\n"
                               "\xc3\xa9t\xc3\xa9          12345  x\n"
                               "longer name      -  -7 and so on\n");
-    free(text);
 }
 
 /* Chinese and emoji take two columns, combining marks none. */
 TEST_IN(wide_tables, setup, teardown) {
     tri_text_table table = {0};
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
     tri__text_table_add(&table, "city\tnote");
     tri__text_table_add(&table, "\xe6\x9d\xb1\xe4\xba\xac\ta");
     tri__text_table_add(&table, "e\xcc\x81\xf0\x9f\x91\x8d\tb");
     tri__text_table_add(&table, "Rome\tc");
-    assert_int_equal(tri__text_table_print(&table, out, 0), TRI_OK);
-    tri__text_table_free(&table);
-    fclose(out);
-    assert_string_equal(text, "city  note\n"
+    expect_printed(&table, 0, "city  note\n"
                               "\xe6\x9d\xb1\xe4\xba\xac  a\n"
                               "e\xcc\x81\xf0\x9f\x91\x8d   b\n"
                               "Rome  c\n");
-    free(text);
 }
 
 /* Ranks that are alike are one row; the header, and rows that only look alike in part, stay. */
 TEST_IN(folded_tables, setup, teardown) {
     tri_text_table table = {0};
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
     tri__text_table_fold(&table);
     tri__text_table_add(&table, "rank\tbytes");
     for (int rank = 0; rank < 12; rank++) tri__text_table_add(&table, "%d\t%d", rank, rank < 8 ? 5 : rank == 8 ? 6 : 5);
     tri__text_table_fold(&table);
-    assert_int_equal(tri__text_table_print(&table, out, 0), TRI_OK);
-    tri__text_table_free(&table);
-    fclose(out);
-    assert_string_equal(text, "rank  bytes\n"
+    expect_printed(&table, 0, "rank  bytes\n"
                               " 0-7      5\n"
                               "   8      6\n"
                               "9-11      5\n");
-    free(text);
 }
 
 static tri_status fails(void *context, const tri_event *event) {
