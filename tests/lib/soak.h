@@ -17,9 +17,4 @@ static inline int soak_steps(int few, int most, int *whole) {
     return !*whole ? few : steps < most ? steps : most;
 }
 
-/* A test program's first argument, if given, selects its tests; * and ? are wildcards. */
-static inline void soak_select(int argc, char **argv) {
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
-}
-
 #endif
