@@ -202,9 +202,13 @@ cuda: all
 	  'make cuda NVCC=/path/to/nvcc'; exit 1; }
 	@$(MAKE) --no-print-directory $(BUILD)/libtrident_cuda.so
 # On a GPU machine; each test skips with a reason where there is no GPU or no plug-in.
+# Six run at a time, except those that measure times or take all memory.
+CUDA_ALONE := cli_cuda_calibrate cli_cuda_memory
 CUDA_TESTS := $(basename $(notdir $(sort $(wildcard tests/cuda/test_cuda_*.c))))
 test-cuda: cuda $(CUDA_TESTS:%=$(BUILD)/tests/%)
-	@tests/run $(BUILD) test_cuda_ cli_cuda_
+	@TRI_JOBS=6 tests/run $(BUILD) $(CUDA_TESTS) \
+	  $(filter-out $(CUDA_ALONE),$(basename $(notdir $(wildcard tests/cli/cli_cuda_*.sh))))
+	@TRI_JOBS=1 tests/run $(BUILD) $(CUDA_ALONE)
 # The kernels under compute-sanitizer: accesses outside memory, then shared memory that threads race for. A tenth of
 # their cases.
 sanitize-cuda: cuda $(BUILD)/tests/test_cuda_kernels

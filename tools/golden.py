@@ -28,6 +28,7 @@ from safetensors.torch import load_file, save_file
 
 import columns
 import encoders
+import golden_json
 from model import (
     NO_DECAY, Trimodal, encoder_spec, logical_gradients, logical_parameters, make_optimizer, pad, quantize_encoders,
     rate_factor)
@@ -269,10 +270,8 @@ def sampled(model):
     return {key: values[::max(1, -(-values.numel() // SAMPLED))].tolist() for key, values in flat.items()}
 
 
-def write_json(folder, name, document, indent=1):
-    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-        json.dump(document, file, indent=indent)
-        file.write("\n")
+def write_json(folder, name, document):
+    golden_json.write(os.path.join(folder, name), document)
 
 
 def integers(model, layers, config, samples, noise):

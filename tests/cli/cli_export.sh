@@ -66,10 +66,9 @@ bytes() { # of parameters, gradients and optimizer state
         awk '/^(parameters|gradients|optimizer state)/ { sum += /^optimizer/ ? $3 : $2 } END { print sum }'
 }
 expect "two encoders have twice the weights" awk "BEGIN { exit !($(bytes false) > 1.85 * $(bytes true)) }"
-refuses 2 "one vocabulary" '"other"' -- train --config config.json --data-path data --share-encoders true \
-    --secondary-tokenizer other
+rejects 2 train --config config.json --data-path data --share-encoders true --secondary-tokenizer other
 make_config bad.json '"share_encoders": true' '"secondary_encoder": {"model_type": "bert", "hidden_size": 16}'
-refuses 2 "share_encoders" "secondary_encoder describes another one" -- train --config bad.json --data-path data
+rejects 2 train --config bad.json --data-path data
 
 # An encoder's folder is one for a new model.
 sed 's,"primary_tokenizer": *"[^"]*","primary_tokenizer": "'"$work"'/exported/primary",' config.json >reuse.json
@@ -141,15 +140,15 @@ run train --config odd.json --data-path data --output-dir odd --max-steps 1 --ba
 expect_code 0
 expect_text "$err" 'pad_token_id 1 is "[UNK]"' "not trained"
 rm cased/tokenizer_config.json
-refuses 2 lowercase do_lower_case -- tokenize --tokenizer cased words.txt
+rejects 2 tokenize --tokenizer cased words.txt
 
 # Nothing is overwritten; errors say what.
-refuses 73 "not empty" -- export --checkpoint run --output-dir exported
+rejects 73 export --checkpoint run --output-dir exported
 mkdir empty
 run export --checkpoint run --output-dir empty
 expect_code 0
-refuses 66 nowhere -- export --checkpoint nowhere --output-dir other
+rejects 66 export --checkpoint nowhere --output-dir other
 expect "a refused export leaves nothing" test ! -e other
 printf x >>exported/model.safetensors
-refuses 65 model.safetensors -- eval --checkpoint exported --data-path data/test.csv
+rejects 65 eval --checkpoint exported --data-path data/test.csv
 finish

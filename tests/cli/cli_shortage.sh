@@ -3,6 +3,6 @@
 # timeout: 180
 set -u
 [ -z "${TRI_SANITIZED:-}" ] || { echo "sanitizers bring their own malloc"; exit 77; }
-exec bash "$(dirname "$0")/../shortage/run" "${TRI_BUILD:?run through tests/run}" "${SHORTAGE_SAMPLE:-3}" \
+exec bash "$(dirname "$0")/../shortage/run" "${TRI_BUILD:?run through tests/run}" "${SHORTAGE_SAMPLE:-2}" \
     train resume ranks split sweep eval members predict explain importance digest ls verify diff prune export inspect \
     tables tokenize plan simulate mesh vocab

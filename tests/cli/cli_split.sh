@@ -44,12 +44,9 @@ expect "another seed, other rows" test "$(rows test run)" != "$(rows test reseed
 
 # Resuming: a changed row is noticed, in any part; so is another split.
 sed '2s/good/fine/; 2s/bad/fine/' all.csv >changed.csv
-refuses 2 "data = the table it was trained on" -- \
-    $(train changed.csv run --split 0.7,0.2,0.1 --stratify --epochs 3 --quiet)
-refuses 2 "split_seed = 42 (now 5)" -- \
-    $(train all.csv run --split 0.7,0.2,0.1 --stratify --split-seed 5 --epochs 3 --quiet)
-refuses 65 "not the table that the model's run split" -- \
-    eval --checkpoint run --data-path changed.csv --part test --quiet
+rejects 2 $(train changed.csv run --split 0.7,0.2,0.1 --stratify --epochs 3 --quiet)
+rejects 2 $(train all.csv run --split 0.7,0.2,0.1 --stratify --split-seed 5 --epochs 3 --quiet)
+rejects 65 eval --checkpoint run --data-path changed.csv --part test --quiet
 
 # Groups: blanks around a value do not count; a row without one is a group of its own.
 awk -v OFS=, 'NR == 1 { print $0, "who"; next }
@@ -63,15 +60,14 @@ expect "pairs stay together" awk -F, '$1 <= 100 && NR > 1 { n[int(($1 + 1) / 2)]
 
 # What cannot be done is said.
 awk -F, 'NR == 1 || $NF == 0 || n++ < 2' all.csv >rare.csv
-refuses 65 'no row of class "1"' "it has 2 of" "3 parts" -- \
-    $(train rare.csv x --split 0.7,0.2,0.1 --stratify --quiet)
-refuses 2 "the shares add up to 1.1, not to 1" -- $(train all.csv x --split 0.8,0.2,0.1)
-refuses 2 "each above 0 and below 1" -- $(train all.csv x --split 0.8)
-refuses 2 "give --split" -- $(train all.csv x --group-by size)
-refuses 2 "has data/valid.csv beside data/train.csv" -- $(train data x --split 0.8,0.2 --quiet)
-refuses 2 "both divide the table" -- $(train all.csv x --split 0.8,0.2 --folds 3 --fold 1)
-refuses 2 "did not split its table" -- eval --checkpoint three-run --data-path all.csv --part test --quiet
-refuses 2 "there are 3 (--folds)" -- $(train all.csv x --folds 3 --fold 4)
+rejects 65 $(train rare.csv x --split 0.7,0.2,0.1 --stratify --quiet)
+rejects 2 $(train all.csv x --split 0.8,0.2,0.1)
+rejects 2 $(train all.csv x --split 0.8)
+rejects 2 $(train all.csv x --group-by size)
+rejects 2 $(train data x --split 0.8,0.2 --quiet)
+rejects 2 $(train all.csv x --split 0.8,0.2 --folds 3 --fold 1)
+rejects 2 eval --checkpoint three-run --data-path all.csv --part test --quiet
+rejects 2 $(train all.csv x --folds 3 --fold 4)
 
 # Folds: each row is in one; an interrupted command goes on; finished folds stay as they are.
 run $(train all.csv folds --folds 3 --stratify --group-by size --quiet --nproc-per-node 2)
@@ -91,7 +87,7 @@ same "$("$trident" eval --checkpoint folds/fold-3 --data-path all.csv --part val
     "$(sed 's/.*"fold":3//' "$out" | accuracy)" "a fold's figures are those of its validation part"
 refuses 65 "no column \"nobody\"" "fold 1 of 3 ended with exit code 65" -- \
     $(train all.csv x --folds 3 --group-by nobody --quiet)
-refuses 2 "give one of them" -- $(train all.csv x --folds 3 --seeds 2 --quiet)
+rejects 2 $(train all.csv x --folds 3 --seeds 2 --quiet)
 
 # The folder of the folds: each model on the rows that it did not see, as trained; all of them in a page and a table.
 run eval --checkpoint folds --data-path all.csv --part valid --calibration none --quiet
@@ -108,7 +104,7 @@ run report folds
 expect_code 0
 expect_text "$out" "folds/fold-3" "mean" "spread" "folds/report.html ("
 expect_text folds/report.html '"set":"folds"'
-refuses 66 "folds holds 3 models, not one" "folds/fold-1" -- predict --checkpoint folds --data-path all.csv --quiet
+rejects 66 predict --checkpoint folds --data-path all.csv --quiet
 
 # An ensemble: the mean of its members' probabilities, for one rank and two, and in a server.
 run $(train data seeds --seeds 2 --seed 5 --quiet)
@@ -132,14 +128,14 @@ expect_code 0
 expect_text "$out" "member" "seeds/seed-5" "seeds/seed-6" "mean of all"
 run eval --checkpoint seeds --data-path data --json --quiet
 expect_text "$out" '"members":[{"folder":"seeds/seed-5","figures":{'
-refuses 2 "seeds is the folder of an ensemble" -- $(train data seeds --quiet)
-refuses 2 "folds is the folder of a cross-validation" -- $(train all.csv folds --split 0.7,0.3 --quiet)
-refuses 2 "alone is the folder of one run" -- $(train data alone --seeds 2 --quiet)
-refuses 2 "--save-every 0" "members' checkpoints" -- $(train data x --seeds 2 --save-every 0)
-refuses 2 "an ensemble of 2 models" "seeds/seed-5" -- export --checkpoint seeds --output-dir exported
-refuses 2 "an ensemble of 2 models" -- digest seeds
+rejects 2 $(train data seeds --quiet)
+rejects 2 $(train all.csv folds --split 0.7,0.3 --quiet)
+rejects 2 $(train data alone --seeds 2 --quiet)
+rejects 2 $(train data x --seeds 2 --save-every 0)
+rejects 2 export --checkpoint seeds --output-dir exported
+rejects 2 digest seeds
 echo '{"format": "trident-ensemble", "version": 1, "members": [{"folder": "../seed-5"}]}' >seeds/ensemble.json
-refuses 65 "members[0].folder" -- eval --checkpoint seeds --data-path data
+rejects 65 eval --checkpoint seeds --data-path data
 
 # A signal ends the training in progress, which is saved; the same command goes on with it.
 "$trident" $(train data stopped --seeds 2 --epochs 400 --max-steps 0 --quiet) >"$out" 2>"$err" &

@@ -6,6 +6,7 @@
  *
  * timeout: 240 */
 #include "device/operands.h"
+#include "tests/lib/test.h"
 #include "tests/lib/kernel_gpu.h"
 
 static gpu *the_gpu; /* made by main, before the tests */
@@ -15,8 +16,7 @@ static void try_some(const kernel_case *at, void *context) {
     if (!g->few || !g->seen[at->op] || g->turn++ % 24 == 0) try_case(at, context);
 }
 
-static void rows_are_the_references(void **state) {
-    (void)state;
+TEST(rows_are_the_references) {
     static const kernel_grid grids[] = {
         {"fp8_cast", "T=0,1,16,48,144 I=3,8,64,72,768 G=0,1"},
         {WEIGHTS_8_BITS, "T=0,16 I=5,64 O=48 H=24 N=1 C=264 B=144 D=136 M=10"},
@@ -43,8 +43,7 @@ static void rows_are_the_references(void **state) {
 }
 
 /* So many rows that a block gathers those of a norm. */
-static void many_rows(void **state) {
-    (void)state;
+TEST(many_rows) {
     static const kernel_grid grids[] = {
         {"dropout_add_norm_scaled", "T=12320 H=64"},
         {"dropout_add_norm_scaled", "T=6160 H=776"},
@@ -124,8 +123,7 @@ static void try_attention(const kernel_case *at, void *context) {
     g->seen[at->op]++;
 }
 
-static void attention_in_bytes(void **state) {
-    (void)state;
+TEST(attention_in_bytes) {
     static const kernel_grid grids[] = {
         {ATTENTION_SCALED, "L=5,11 X=0,16 A=2 E=40,64,128"},       /* few rows: a cast */
         {ATTENTION_SCALED, "L=5 X=12096 A=2 E=64"},                /* sequences that begin anywhere */
@@ -169,8 +167,7 @@ static void try_extremes(const kernel_case *at, void *context) {
         }
 }
 
-static void extreme_numbers(void **state) {
-    (void)state;
+TEST(extreme_numbers) {
     static const kernel_grid grid = {"fp8_cast", "T=16,144 I=5,64,256 G=0,1"};
     the_gpu->type = TRI_BF16;
     kernel_cases(&grid, 1, try_extremes, the_gpu);
@@ -311,8 +308,7 @@ static void try_large(const kernel_case *at, void *context) {
     }
 }
 
-static void sizes_of_training(void **state) {
-    (void)state;
+TEST(sizes_of_training) {
     if (the_gpu->few) skip();
     static const kernel_grid grids[] = {
         {SCALED, "T=4112 O=768 I=3072"},
@@ -332,14 +328,7 @@ int main(int argc, char **argv) {
         return 77;
     }
     the_gpu = &g;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(extreme_numbers),
-        cmocka_unit_test(sizes_of_training),
-        cmocka_unit_test(attention_in_bytes),
-        cmocka_unit_test(rows_are_the_references),
-        cmocka_unit_test(many_rows),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_listed(1, argv, NULL, NULL);
     close_gpu(&g);
     return failed;
 }

@@ -1,6 +1,7 @@
 /* test_cuda_model.c - predictions on a GPU in every precision: close to the CPU's in the same one; the same bits for
  * every number of rows at a time, from `predict` and from a model as a value. Skipped, with the reason, without a GPU.
  */
+#include "tests/lib/test.h"
 #include "tests/lib/model_rows.h"
 
 static void predict_on(const char *device, const char *const *how, const char *batch, float *probs) {
@@ -21,8 +22,7 @@ static const struct {
 };
 enum { PRECISIONS = sizeof precisions / sizeof *precisions };
 
-static void the_cpus_probabilities(void **state) {
-    (void)state;
+TEST(the_cpus_probabilities) {
     float first[ROWS * CLASSES], have[ROWS * CLASSES];
     for (int k = 0; k < PRECISIONS; k++) {
         double worst = 0;
@@ -37,8 +37,7 @@ static void the_cpus_probabilities(void **state) {
     }
 }
 
-static void rows_do_not_depend_on_others(void **state) {
-    (void)state;
+TEST(rows_do_not_depend_on_others) {
     static const char *const batches[] = {"--batch-size=1", "--batch-size=7", "--batch-size=120"};
     float first[ROWS * CLASSES], have[ROWS * CLASSES];
     for (int k = 0; k < PRECISIONS; k++) {
@@ -60,16 +59,12 @@ static void rows_do_not_depend_on_others(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_cpus_probabilities),
-        cmocka_unit_test(rows_do_not_depend_on_others),
-    };
+int main(int argc, char **argv) {
     const tri_device *device;
     int64_t bytes;
     if (tri__device_get("cuda", &device) != TRI_OK || device->room(&tri__core, 0, &bytes) != TRI_OK) {
         puts(tri_error());
         return 77;
     }
-    return cmocka_run_group_tests(tests, train, clean);
+    return run_listed(argc, argv, train, clean);
 }

@@ -2,6 +2,7 @@
  * evaluation, offload memory, FP8, replicated state, refusal of plans that do not fit. Skipped, with the reason,
  * without a GPU. */
 #include "checkpoint/memory.h"
+#include "tests/lib/test.h"
 #include "tests/lib/session_runs.h"
 
 enum { STEPS = 50 };
@@ -24,8 +25,7 @@ static run *train(const char *const *options) {
 }
 
 /* DESIGN 3's limit for another implementation: 1e-4 over 50 steps, dropout on: the masks are the same. */
-static void the_cpus_losses(void **state) {
-    (void)state;
+TEST(the_cpus_losses) {
     static const struct {
         const char *option[3], *name;
         double limit;
@@ -52,8 +52,7 @@ static void the_cpus_losses(void **state) {
     }
 }
 
-static void the_same_bits_again(void **state) {
-    (void)state;
+TEST(the_same_bits_again) {
     static const char *const precision[] = {"--precision=fp32", "--precision=bf16"};
     for (int i = 0; i < 2; i++) {
         run *first = train(OPTIONS("--device=cuda", precision[i])),
@@ -65,8 +64,7 @@ static void the_same_bits_again(void **state) {
 }
 
 /* Repeated runs are replayed as graphs; those of a profile are queued kernel by kernel. */
-static void replayed_runs_give_the_same_bits(void **state) {
-    (void)state;
+TEST(replayed_runs_give_the_same_bits) {
     static const char *const more[] = {"--num-microbatches=1", "--num-microbatches=3", "--recompute=full"};
     for (int i = 0; i < 3; i++) {
         run *replayed = train(OPTIONS("--device=cuda", "--precision=bf16", more[i]));
@@ -78,8 +76,7 @@ static void replayed_runs_give_the_same_bits(void **state) {
 }
 
 /* Copies to offload memory and back change no bit of losses, weights or moments. */
-static void second_memory(void **state) {
-    (void)state;
+TEST(second_memory) {
     static const char *const precision[] = {"--precision=fp32", "--precision=bf16", "--precision=fp16"};
     static const char *const classes[] = {"--offload=optimizer", "--offload=gradients", "--offload=params",
                                           "--offload=activations", "--offload=optimizer,gradients,params,activations"};
@@ -101,8 +98,7 @@ static void second_memory(void **state) {
     }
 }
 
-static void a_resumed_run_is_the_whole_one(void **state) {
-    (void)state;
+TEST(a_resumed_run_is_the_whole_one) {
     static const char *const average[] = {"--average-weights=none", "--average-weights=ema:0.9"};
     for (int i = 0; i < 2; i++) {
         run whole = {.steps = 20, .output = "half", .option = {"--device=cuda", "--precision=bf16", average[i]}};
@@ -122,8 +118,7 @@ static run *train_fp8(const char *device, const char *more, const char *profile)
 }
 
 /* The CPU emulates it: as near as bf16, though sums in another order move numbers by whole steps of 8 bits. */
-static void fp8_training(void **state) {
-    (void)state;
+TEST(fp8_training) {
     static const char *const more[] = {"--num-microbatches=1", "--num-microbatches=3", "--recompute=full"};
     for (int i = 0; i < 3; i++) {
         run *want = train_fp8("--device=cpu", more[i], NULL), *have = train_fp8("--device=cuda", more[i], NULL);
@@ -176,8 +171,7 @@ static tri_status compare_kept(run *run, tri_session *s, int rank, int step) {
     return status;
 }
 
-static void kept_state_is_the_checkpoints(void **state) {
-    (void)state;
+TEST(kept_state_is_the_checkpoints) {
     static const char *const precision[] = {"--precision=fp32", "--precision=bf16", "--precision=fp8"};
     static const char *const more[] = {"--num-microbatches=1", "--offload=optimizer", "--average-weights=ema:0.9"};
     for (int i = 0; i < 3; i++)
@@ -192,8 +186,7 @@ static void kept_state_is_the_checkpoints(void **state) {
         }
 }
 
-static void what_does_not_fit_is_refused(void **state) {
-    (void)state;
+TEST(what_does_not_fit_is_refused) {
     tri_session *session = NULL;
     assert_int_equal(
         join_status(NULL, &session, "large", OPTIONS("--device=cuda", "--resume=never", "--max-tokens=2000000000")),
@@ -202,8 +195,7 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_non_null(strstr(tri_error(), "is free"));
 }
 
-static void bad_numbers_stop_the_run(void **state) {
-    (void)state;
+TEST(bad_numbers_stop_the_run) {
     tri_session *s = open_session("bad", OPTIONS("--device=cuda", "--resume=never"));
     int more;
     OK(take_step(s, NULL, &more));
@@ -216,23 +208,12 @@ static void bad_numbers_stop_the_run(void **state) {
     tri_session_close(s);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_cpus_losses),
-        cmocka_unit_test(the_same_bits_again),
-        cmocka_unit_test(replayed_runs_give_the_same_bits),
-        cmocka_unit_test(second_memory),
-        cmocka_unit_test(a_resumed_run_is_the_whole_one),
-        cmocka_unit_test(fp8_training),
-        cmocka_unit_test(kept_state_is_the_checkpoints),
-        cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(bad_numbers_stop_the_run),
-    };
+int main(int argc, char **argv) {
     const tri_device *device;
     int64_t bytes;
     if (tri__device_get("cuda", &device) != TRI_OK || device->room(&tri__core, 0, &bytes) != TRI_OK) {
         puts(tri_error());
         return 77;
     }
-    return cmocka_run_group_tests(tests, make_deep, remove_data);
+    return run_listed(argc, argv, make_deep, remove_data);
 }

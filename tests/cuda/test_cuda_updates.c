@@ -1,6 +1,7 @@
 /* test_cuda_updates.c - rows of the CUDA plug-in that belong to the end of a step, beside the cases of
  * test_cuda_kernels.c: steps that are not applied, operands that are left out, codes of what is not finite. Skipped,
  * with the reason, without a GPU. */
+#include "tests/lib/test.h"
 #include "tests/lib/kernel_gpu.h"
 
 static gpu *the_gpu; /* made by main, before the tests */
@@ -28,8 +29,7 @@ static void try_forbidden(const kernel_case *at, void *context) {
     g->seen[at->op]++;
 }
 
-static void a_skipped_step_changes_nothing(void **state) {
-    (void)state;
+TEST(a_skipped_step_changes_nothing) {
     static const kernel_grid grids[] = {
         {"adamw adamw_copy adam sgd lamb_moments lamb_step lamb_average lamb_refresh lamb_factor lamb_frozen "
          "momentum momentum_in momentum_alone adamw_frozen adamw_meet outer_step outer_take commit average",
@@ -60,8 +60,7 @@ static void try_left_out(const kernel_case *at, void *context) {
                     1u << TRI_ARG(pack, e) | (all & ~(1u << TRI_ARG(pack, x))));
 }
 
-static void operands_may_be_left_out(void **state) {
-    (void)state;
+TEST(operands_may_be_left_out) {
     static const kernel_grid grids[] = {
         {"pack unpack_sum", "F=1,2,3,4,5 M=2 K=1,600"},
         {"sgd lamb_moments lamb_step lamb_refresh lamb_frozen outer_step outer_take average", "K=77,5000"},
@@ -104,25 +103,19 @@ static void try_extremes(const kernel_case *at, void *context) {
     }
 }
 
-static void extremes_are_coded_alike(void **state) {
-    (void)state;
+TEST(extremes_are_coded_alike) {
     static const kernel_grid grid = {"pack", "F=1,2,3,4,5 M=2 K=2000"};
     kernel_cases(&grid, 1, try_extremes, the_gpu);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     static gpu g;
     if (!open_gpu(&g)) {
         printf("%s\n", tri_error());
         return 77;
     }
     the_gpu = &g;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_skipped_step_changes_nothing),
-        cmocka_unit_test(operands_may_be_left_out),
-        cmocka_unit_test(extremes_are_coded_alike),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_listed(argc, argv, NULL, NULL);
     close_gpu(&g);
     return failed;
 }

@@ -2,6 +2,8 @@
 # hold the last run's output; `finish` ends the script with 1 when any expectation failed.
 set -u
 trident=${TRI_BUILD:?run through tests/run}/trident
+# Messages of this script that `rejects` compares: CODE, command and message of a case, one case a line.
+golden=$(cd "$(dirname "${BASH_SOURCE[0]}")/../golden/messages" && pwd)/$(basename "$0" .sh).txt
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 out=$work/stdout err=$work/stderr code=0 failures=0 checks=0
@@ -63,7 +65,19 @@ refuses() {
     expect "stdout is empty after an error" test ! -s "$out"
 }
 
+# rejects CODE ARGS...: as refuses; what is said is compared with the golden file by `finish`. Run the script with
+# TRI_WRITE=1 to record it. Hashes of weights depend on the processor and are left out.
+rejects() {
+    refuses "$1" -- "${@:2}"
+    printf '%s\t%s\t%s\n' "$code" "$last_command" "$(grep '^trident: ' "$err" | tail -n 1)" |
+        sed -E "s|$work|WORK|g; s|${golden%/tests/golden/*}|ROOT|g; s/\b[0-9a-f]{16,32}\b/HASH/g" >>"$work/rejected.txt"
+}
+
 finish() {
+    if [ -e "$work/rejected.txt" ]; then
+        [ -z "${TRI_WRITE:-}" ] || cp "$work/rejected.txt" "$golden"
+        expect "messages differ from $golden" diff "$golden" "$work/rejected.txt"
+    fi
     echo "$checks checks, $failures failures"
     [ "$failures" = 0 ]
     exit

@@ -5,15 +5,10 @@
 #include "base/file.h"
 #include "data/dataset/field_values.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 static char folder[64], path[96];
 

@@ -2,19 +2,14 @@
 #ifndef TRI_TESTS_HTTP_ECHO_H
 #define TRI_TESTS_HTTP_ECHO_H
 
+#include "tests/lib/test.h"
 #include "tests/lib/http_client.h"
 
 #include "base/clock.h"
 #include "web/http.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 typedef struct echo {
     tri_http *http;

@@ -4,7 +4,7 @@
 
 #include "data/dataset/dataset_rows.h"
 
-#include <stdlib.h>
+#include "tests/lib/test.h"
 
 /* Id k of text t of row r, and its number c. */
 static inline int32_t made_id(int64_t r, int t, int64_t k) { return (int32_t)(r * 100 + t * 50 + k); }

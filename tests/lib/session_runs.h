@@ -47,6 +47,21 @@ static inline int make_one_text(void **state) {
     return 0;
 }
 
+/* The data, and three.json: two texts and two columns. */
+static inline int make_three(void **state) {
+    if (make_data(state)) return 1;
+    write_file("three.json",
+               "{\"label_name\": \"label\", \"primary_text_name\": \"review\", \"secondary_text_name\": \"title\","
+               " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\","
+               " \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"lr\": 0.002,"
+               " \"warmup_steps\": 2, \"global_batch_size\": 16,"
+               " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+               " \"intermediate_size\": 32, \"max_position_embeddings\": 16},"
+               " \"secondary_encoder\": {\"hidden_size\": 16, \"num_hidden_layers\": 1, \"num_attention_heads\": 4,"
+               " \"intermediate_size\": 24, \"max_position_embeddings\": 16}}");
+    return 0;
+}
+
 /* The data, and fp8.json: encoders of four and three layers, for FP8 training. */
 static inline int make_deep(void **state) {
     if (make_data(state)) return 1;

@@ -4,13 +4,8 @@
 #define TESTS_SINK_EVENTS_H
 
 #include "report/sinks/sinks.h"
+#include "tests/lib/test.h"
 #include "tests/lib/scratch.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 static inline void send(const tri_sink *sink, tri_event event) {
     assert_int_equal(sink->emit(sink->context, &event), TRI_OK);

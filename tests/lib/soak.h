@@ -2,12 +2,7 @@
 #ifndef TESTS_SOAK_H
 #define TESTS_SOAK_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 /* name: SOAK_KILLS etc. (tests/soak/run). */
 static inline int soak_count(const char *name, int sample) {
@@ -20,11 +15,6 @@ static inline int soak_steps(int few, int most, int *whole) {
     int steps = soak_count("SOAK_STEPS", 0);
     *whole = steps > 0;
     return !*whole ? few : steps < most ? steps : most;
-}
-
-/* A test program's first argument, if given, selects its tests; * and ? are wildcards. */
-static inline void soak_select(int argc, char **argv) {
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
 }
 
 #endif

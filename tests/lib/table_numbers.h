@@ -5,12 +5,8 @@
 #include "data/table/reading.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 /* 0 if the number of a field is another than that of `text`, to the bit, or there is one where the text has none. */
 static inline int table_number_agrees(const tri_table *table, int64_t row, int column, tri_field_text text) {

@@ -5,14 +5,9 @@
 #include "base/json.h"
 #include "data/table/table.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 static char table_path[96];
 

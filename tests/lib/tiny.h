@@ -10,13 +10,7 @@
 #include "plan/plan.h"
 #include "program/check.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 #define OK(call) assert_int_equal_or_say((call), __FILE__, __LINE__)
 static inline void assert_int_equal_or_say(tri_status status, const char *file, int line) {

@@ -1,6 +1,7 @@
 /* test_average.c - averaged weights on ranks that are threads: averages are those of their definition on every mesh
  * and in every precision, evaluations leave what is trained as it is, and a resumed run, on the same or another mesh,
  * is the uninterrupted one. What is refused. (PyTorch's averages: test_golden.c; offload memory: test_async.c.) */
+#include "tests/lib/test.h"
 #include "tests/lib/session_runs.h"
 
 enum { STEPS = 7, MOST = 1 << 15 };
@@ -103,8 +104,7 @@ static const struct mesh {
 };
 enum { MESHES = sizeof meshes / sizeof *meshes };
 
-static void every_mesh_keeps_the_average(void **state) {
-    (void)state;
+TEST(every_mesh_keeps_the_average) {
     run *one = NULL;
     for (int i = 0; i < MESHES; i++) {
         run what = asked(meshes[i].ranks, "--average-weights=ema:0.6", meshes[i].option);
@@ -121,8 +121,7 @@ static void every_mesh_keeps_the_average(void **state) {
     run_free(one);
 }
 
-static void ranks_that_share_experts(void **state) {
-    (void)state;
+TEST(ranks_that_share_experts) {
     run what = asked(4, "--average-weights=ema:0.6", OPTIONS("--ep-size=2", "--shard=zero1", "--check-replicas=2"));
     what.config = "experts.json", what.evaluate = 1;
     run *have = run_on(&what);
@@ -131,8 +130,7 @@ static void ranks_that_share_experts(void **state) {
 }
 
 /* Averages change nothing of what is trained, evaluations in between nothing of either. */
-static void training_goes_on_with_its_weights(void **state) {
-    (void)state;
+TEST(training_goes_on_with_its_weights) {
     static const struct mesh *const some[] = {&meshes[0], &meshes[2], &meshes[11], &meshes[13]};
     for (int i = 0; i < 4; i++) {
         run what = asked(some[i]->ranks, "--average-weights=none", some[i]->option);
@@ -152,8 +150,7 @@ static void training_goes_on_with_its_weights(void **state) {
 }
 
 /* Epochs of 4 steps; the run ends within the third. */
-static void last_epochs(void **state) {
-    (void)state;
+TEST(last_epochs) {
     static const char *const precision[] = {"--precision=fp32", "--precision=bf16"};
     static double want[MOST];
     for (int i = 0; i < 2; i++) {
@@ -180,8 +177,7 @@ static tri_status overflow(run *run, tri_session *s, int rank, int step) {
     return TRI_OK;
 }
 
-static void skipped_steps(void **state) {
-    (void)state;
+TEST(skipped_steps) {
     run what = asked(0, "--average-weights=ema:0.6", OPTIONS("--precision=fp16"));
     what.before = overflow, overflows = 2;
     run *have = run_on(&what);
@@ -200,8 +196,7 @@ static void skipped_steps(void **state) {
     run_free(have);
 }
 
-static void a_resumed_run_is_the_whole_one(void **state) {
-    (void)state;
+TEST(a_resumed_run_is_the_whole_one) {
     static const struct {
         const char *form, *option[4];
         int half, steps;
@@ -231,8 +226,7 @@ static void a_resumed_run_is_the_whole_one(void **state) {
 }
 
 /* A run may begin to average, and cease to: then it goes on from the weights that were trained. */
-static void averages_of_another_run(void **state) {
-    (void)state;
+TEST(averages_of_another_run) {
     run what = asked(2, "--average-weights=none", OPTIONS("--shard=zero1"));
     what.before = NULL;
     run *plain = run_on(&what);
@@ -257,8 +251,7 @@ static void averages_of_another_run(void **state) {
     run_free(began), run_free(plain);
 }
 
-static void what_is_refused(void **state) {
-    (void)state;
+TEST(what_is_refused) {
     static const struct {
         const char *form, *option[4], *words;
     } rows[] = {
@@ -285,16 +278,4 @@ static void what_is_refused(void **state) {
     run_free(run_on(&early));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_mesh_keeps_the_average),
-        cmocka_unit_test(ranks_that_share_experts),
-        cmocka_unit_test(training_goes_on_with_its_weights),
-        cmocka_unit_test(last_epochs),
-        cmocka_unit_test(skipped_steps),
-        cmocka_unit_test(a_resumed_run_is_the_whole_one),
-        cmocka_unit_test(averages_of_another_run),
-        cmocka_unit_test(what_is_refused),
-    };
-    return cmocka_run_group_tests(tests, make_model, remove_data);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_model, remove_data); }

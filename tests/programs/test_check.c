@@ -1,12 +1,11 @@
 /* test_check.c - the checker over all ranks: it reports every class of error with its message; random mutations of
  * valid programs are either caught or give the same bits as before. */
+#include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 
 #include "tests/lib/program_text.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { MUTATIONS = 1000, MAX_RANKS = 4, HEAP = 4 << 20 };
 
@@ -44,8 +43,7 @@ static const tri_program *parse(tri_arena *arena, int rank, const char *find, co
     return program_text_parse(arena, "pair", text, find, put);
 }
 
-static void pairs_fit(void **state) {
-    (void)state;
+TEST(pairs_fit) {
     tri_arena arena;
     OK(tri__arena_open(&arena, (size_t)1 << 28));
     const tri_program *both[2] = {parse(&arena, 0, NULL, NULL), parse(&arena, 1, NULL, NULL)};
@@ -82,8 +80,7 @@ static tri_status run_pair(tri_world *world, void *argument) {
 }
 
 /* The executor runs sends, receives and broadcasts, of as many rows as the microbatch has. */
-static void pairs_run(void **state) {
-    (void)state;
+TEST(pairs_run) {
     tri_arena arena;
     OK(tri__arena_open(&arena, (size_t)1 << 28));
     const tri_program *both[2] = {parse(&arena, 0, NULL, NULL), parse(&arena, 1, NULL, NULL)};
@@ -95,8 +92,7 @@ static void pairs_run(void **state) {
 }
 
 /* A view without elements may be read before its root is written, and while its root travels; one of an element not. */
-static void empty_slots_touch_nothing(void **state) {
-    (void)state;
+TEST(empty_slots_touch_nothing) {
     static const char text[] =
         "program empty\nmesh pp=1 tp=1 dp=2 rank=%d microbatches=1\nmax T0=4 T1=0 N=0 Q0=0 Q1=0\n"
         "bytes act=128 result=64\nslot h act f32 [1,8] @0\nview none of h +3 [1,%d]\nslot g act f32 [1,2] @64\n"
@@ -119,8 +115,7 @@ static void empty_slots_touch_nothing(void **state) {
     }
 }
 
-static void breaks_are_named(void **state) {
-    (void)state;
+TEST(breaks_are_named) {
     static const struct {
         int rank;
         const char *find, *put, *words;
@@ -167,8 +162,7 @@ static void breaks_are_named(void **state) {
 }
 
 /* Each sends before it receives, and waits for that: nothing is buffered, so nobody gets on. Both are named. */
-static void nobody_gets_on(void **state) {
-    (void)state;
+TEST(nobody_gets_on) {
     tri_arena arena;
     OK(tri__arena_open(&arena, (size_t)1 << 28));
     const tri_program *both[2] = {
@@ -226,8 +220,7 @@ static tri_status run_trio(tri_world *world, void *argument) {
 }
 
 /* Ranks as threads and as processes over shared memory. A rank sends two of its three rows. */
-static void rows_are_exchanged(void **state) {
-    (void)state;
+FIRST_TEST(rows_are_exchanged) {
     tri_arena arena;
     OK(tri__arena_open(&arena, (size_t)1 << 28));
     for (int forks = 1; forks >= 0; forks--)
@@ -427,8 +420,7 @@ static void mutate_all(const suite *suites, const int *texts, int n) {
     assert_true(caught > MUTATIONS / 2 && harmless > 0);
 }
 
-static void mutations(void **state) {
-    (void)state;
+TEST(mutations) {
     static const suite cases[] = {
         {.pp = 1, .dp = 2, .n_mb = 2, .sharding = {.bucket_mb = 0.01}},
         {.pp = 1, .dp = 2, .n_mb = 1, .sharding = {.kind = TRI_SHARD_ZERO1}},
@@ -439,8 +431,7 @@ static void mutations(void **state) {
     mutate_all(cases, (const int[]){1, 2, 1, 1, 1}, 5);
 }
 
-static void mutations_of_pipelines(void **state) {
-    (void)state;
+TEST(mutations_of_pipelines) {
     static const suite cases[] = {
         {.pp = 2, .dp = 1, .n_mb = 3, .staging = {.schedule = TRI_SCHEDULE_1F1B}},
         {.pp = 3, .dp = 1, .n_mb = 2, .staging = {.schedule = TRI_SCHEDULE_ZB_H1, .shape = TRI_SHAPE_BRANCH}},
@@ -490,8 +481,7 @@ static void mutate_class(tri_arena *arena, tri_classes *all, uint32_t *state) {
 }
 
 /* The verdict on classes is the one on the programs of all their members, checked one by one. */
-static void mutations_of_classes(void **state) {
-    (void)state;
+TEST(mutations_of_classes) {
     static const struct {
         int pp, dp;
         tri_sharding sharding;
@@ -538,8 +528,7 @@ static void mutations_of_classes(void **state) {
 }
 
 /* One broken rank of a class is no member of it: among the programs of all ranks it is found, wherever it is. */
-static void one_of_a_class(void **state) {
-    (void)state;
+TEST(one_of_a_class) {
     tiny t;
     tri_classes all[TRI_PROGRAMS];
     const tri_program *each[MOST_RANKS];
@@ -563,13 +552,4 @@ static void one_of_a_class(void **state) {
     tiny_close(&t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_exchanged), /* first: forks before threads */
-        cmocka_unit_test(pairs_fit),      cmocka_unit_test(pairs_run), cmocka_unit_test(breaks_are_named),
-        cmocka_unit_test(empty_slots_touch_nothing),
-        cmocka_unit_test(nobody_gets_on), cmocka_unit_test(mutations), cmocka_unit_test(mutations_of_pipelines),
-        cmocka_unit_test(mutations_of_classes), cmocka_unit_test(one_of_a_class),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,6 +1,7 @@
 /* test_compress.c - coded transfers: the programs of all ranks fit together on every mesh; what each transfer brings
  * is, to the bit, what a simulation of all ranks in one process computes; training stays close to that in full; numbers
  * that are not finite are everyone's, and are not kept; what cannot be coded is refused. */
+#include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 
 #include "base/hash.h"
@@ -9,7 +10,6 @@
 #include "tests/lib/program_text.h"
 
 #include <math.h>
-#include <stdio.h>
 
 enum { MAX_RANKS = 8, STEPS = 30, HEAP = 8 << 20, EVENTS = 512 };
 
@@ -73,8 +73,7 @@ static void check_way(const way *w) {
     tiny_close(&t);
 }
 
-static void every_mesh_passes_the_checker(void **state) {
-    (void)state;
+TEST(every_mesh_passes_the_checker) {
     static const tri_mesh meshes[] = {{.pp = 1, .tp = 1, .dp = 2}, {.pp = 1, .tp = 1, .dp = 3},
                                       {.pp = 2, .tp = 1, .dp = 2}, {.pp = 1, .tp = 2, .dp = 2},
                                       {.pp = 1, .tp = 1, .dp = 4}, {.pp = 2, .tp = 2, .dp = 4}};
@@ -100,8 +99,7 @@ static void every_mesh_passes_the_checker(void **state) {
 }
 
 /* A program of each kind of replacement, as text. */
-static void golden_programs(void **state) {
-    (void)state;
+TEST(golden_programs) {
     const way ways[] = {
         {.sharding = {.kind = TRI_SHARD_NONE, .bucket_mb = 0.01}, .compression = {.gradients = TRI_CODE_INT8}},
         {.sharding = {.kind = TRI_SHARD_HYBRID, .size = 2, .prefetch = 1},
@@ -354,8 +352,7 @@ static int n_decoded(const job *j, int rank) {
 
 /* Every coded transfer of a step, on every rank: sums are those of decoded numbers in the order of members, and what is
  * lost is kept. */
-static void as_all_ranks_in_one_process(void **state) {
-    (void)state;
+TEST(as_all_ranks_in_one_process) {
     const way ways[] = {
         {.mesh = MESH(1, 1, 3), .sharding = {.bucket_mb = 0.01}, .compression = {.gradients = TRI_CODE_INT8}},
         {.mesh = MESH(1, 1, 4),
@@ -414,8 +411,7 @@ static double lost(const job *j, int rank, const event *sent, int64_t i, double 
 
 /* Error feedback loses nothing: the replicas' gradients and what was kept of the steps before are the sum that all get
  * and what is kept for the next. */
-static void what_is_lost_is_kept(void **state) {
-    (void)state;
+TEST(what_is_lost_is_kept) {
     static job j;
     way w = {.mesh = MESH(1, 1, 3), .n_mb = 1, .sharding = {.bucket_mb = 0.01}};
     w.compression = (tri_compression){.gradients = TRI_CODE_INT4, .feedback = 1};
@@ -449,8 +445,7 @@ static void what_is_lost_is_kept(void **state) {
 
 /* Ranks that share a layer hold some weights in common: they stay the same on all, and so does what is kept of them,
  * although blocks that these begin or end in are coded otherwise on each. */
-static void ranks_of_a_layer_agree(void **state) {
-    (void)state;
+TEST(ranks_of_a_layer_agree) {
     static job j;
     static const tri_compression how[] = {{.gradients = TRI_CODE_INT4},
                                           {.gradients = TRI_CODE_INT8, .weights = TRI_CODE_INT8, .feedback = 1},
@@ -485,8 +480,7 @@ static double apart(const job *a, const job *b) {
 }
 
 /* Losses of 30 steps, in each code and with each kind of shard: near those in full, the coarser the code the less. */
-static void trains_as_in_full(void **state) {
-    (void)state;
+TEST(trains_as_in_full) {
     static const struct {
         tri_code code;
         int feedback;
@@ -509,8 +503,7 @@ static void trains_as_in_full(void **state) {
 }
 
 /* A weight that is not a number on one replica: no rank applies the step, and nothing of it is kept. */
-static void numbers_that_are_not_finite(void **state) {
-    (void)state;
+TEST(numbers_that_are_not_finite) {
     static job j;
     for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_ZERO2; kind += 2) {
         way w = {.mesh = MESH(1, 1, 2), .n_mb = 1, .sharding = {.kind = (tri_shard_kind)kind}};
@@ -525,8 +518,7 @@ static void numbers_that_are_not_finite(void **state) {
 }
 
 /* A rank that codes otherwise, in as many bytes: its programs do not fit those of the others. */
-static void another_code_is_found(void **state) {
-    (void)state;
+TEST(another_code_is_found) {
     for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_ZERO3; kind += TRI_SHARD_ZERO3) {
         tiny t[2];
         for (int r = 0; r < 2; r++) {
@@ -551,8 +543,7 @@ static void refuse(way w, const char *words) {
     tiny_close(&t);
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     const tri_compression int8 = {.gradients = TRI_CODE_INT8}, node = {.gradients = TRI_CODE_INT8, .within = 2},
                           weights = {.weights = TRI_CODE_INT8};
     const tri_mesh four = MESH(1, 1, 4);
@@ -578,17 +569,4 @@ static void refusals(void **state) {
            "already");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_programs),
-        cmocka_unit_test(every_mesh_passes_the_checker),
-        cmocka_unit_test(as_all_ranks_in_one_process),
-        cmocka_unit_test(what_is_lost_is_kept),
-        cmocka_unit_test(another_code_is_found),
-        cmocka_unit_test(ranks_of_a_layer_agree),
-        cmocka_unit_test(trains_as_in_full),
-        cmocka_unit_test(numbers_that_are_not_finite),
-        cmocka_unit_test(refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

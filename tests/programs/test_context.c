@@ -2,6 +2,7 @@
  * an exchange of heads, with ranks that share layers, stages, replicas and every shard, with recomputation,
  * block-sparse attention, windows, layers left out and 16-bit numbers; runs repeat to the bit and move to other meshes.
  * SOAK_STEPS=100: every case. */
+#include "tests/lib/test.h"
 #include "tests/lib/mesh_cases.h"
 
 enum { POOLER, MEAN, BF16, FP16, DROPPED, WINDOWS, WINDOW, BIGBIRD, FAR, SHARED, SHARED_WINDOWS };
@@ -134,8 +135,7 @@ static const mesh_case cases[] = {
 static const mesh_cases shared_tokens = {
     .axis = "cp", .families = families, .at = cases, .n = sizeof cases / sizeof *cases};
 
-static void like_one_rank(void **state) {
-    (void)state;
+TEST(like_one_rank) {
     mesh_like_one_rank(&shared_tokens);
 }
 
@@ -162,8 +162,7 @@ static void goes_on(const mesh_case *shared, const mesh_case *others, int n) {
     run_free(all);
 }
 
-static void goes_on_anywhere(void **state) {
-    (void)state;
+TEST(goes_on_anywhere) {
     static const mesh_case others[] = {{POOLER, 1, 1, 1, 1, 1, 1, {NULL}}, {POOLER, 4, 1, 1, 1, 1, 1, {RING}}};
     goes_on(&(mesh_case){POOLER, 2, 1, 1, 2, 1, 1, {HEADS, "--shard=zero1"}}, others, 1);
     goes_on(&(mesh_case){POOLER, 2, 1, 1, 1, 1, 1, {RING}}, others, 2);
@@ -185,8 +184,7 @@ static void check_mesh(const tri_mesh *mesh, int ring, tri_shard_kind shard, tri
 }
 
 /* cp x tp x pp x dp, up to 16 ranks: with each shard by SOAK_STEPS, else with one after the other. */
-static void all_meshes_fit(void **state) {
-    (void)state;
+TEST(all_meshes_fit) {
     enum { MOST = 16, HEADS_OF_TINY = 4 };
     int whole = soak_count("SOAK_STEPS", 0) > 0, n = 0;
     for (int cp = 2; cp <= MOST; cp++)
@@ -202,9 +200,4 @@ static void all_meshes_fit(void **state) {
     assert_true(n > 100);
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(like_one_rank), cmocka_unit_test(goes_on_anywhere),
-                                       cmocka_unit_test(all_meshes_fit)};
-    soak_select(argc, argv);
-    return cmocka_run_group_tests(tests, make_model, remove_data);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_model, remove_data); }

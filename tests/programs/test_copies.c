@@ -2,10 +2,9 @@
  * copies, by others, and by none. */
 #include "checkpoint/copies.h"
 
+#include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 enum { ROWS = 5, COLS = 7, COUNT = ROWS * COLS, COPIES = 3, BIG = 10000 };
@@ -81,8 +80,7 @@ static tri_checkpoint *open_saved(void) {
     return checkpoint;
 }
 
-static void keeps_its_own(void **state) {
-    (void)state;
+TEST_IN(keeps_its_own, make_folder, remove_folder) {
     tri_checkpoint *checkpoint = open_saved();
     for (int copy = 0; copy < COPIES; copy++)
         for (int sum = 0; sum < 2; sum++) {
@@ -113,8 +111,7 @@ static void reads(const tri_checkpoint *checkpoint, int readers, tri_merging mer
     }
 }
 
-static void others_share_the_sum(void **state) {
-    (void)state;
+TEST_IN(others_share_the_sum, make_folder, remove_folder) {
     tri_checkpoint *checkpoint = open_saved();
     for (int readers = 0; readers < 6; readers++) {
         if (readers != COPIES) reads(checkpoint, readers, TRI_MERGE_SUM);
@@ -124,8 +121,7 @@ static void others_share_the_sum(void **state) {
 }
 
 /* A tensor of the parameter's shape is one writer's. */
-static void from_one(void **state) {
-    (void)state;
+TEST_IN(from_one, make_folder, remove_folder) {
     tri_checkpoint *checkpoint = open_saved();
     float got[COUNT], mean[COUNT];
     tri_piece sum = piece_of("w", got), same = piece_of("w", mean);
@@ -137,8 +133,7 @@ static void from_one(void **state) {
     tri__checkpoint_close(checkpoint);
 }
 
-static void refuses(void **state) {
-    (void)state;
+TEST_IN(refuses, make_folder, remove_folder) {
     tri_checkpoint *checkpoint = open_saved();
     float got[COUNT];
     tri_piece absent = piece_of("error.v", got), other = piece_of("error.w", got);
@@ -153,8 +148,7 @@ static void refuses(void **state) {
 }
 
 /* Rows of more copies than slices of a box may be, and more elements than are merged at a time. */
-static void many_copies(void **state) {
-    (void)state;
+TEST_IN(many_copies, make_folder, remove_folder) {
     enum { MANY = 400, LONG = 3 };
     static float all[MANY][LONG], got[BIG], big[2][BIG];
     tri_piece pieces[MANY + 2];
@@ -186,13 +180,4 @@ static void many_copies(void **state) {
     tri__checkpoint_close(checkpoint);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(keeps_its_own, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(others_share_the_sum, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(from_one, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(refuses, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(many_copies, make_folder, remove_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,5 +1,6 @@
 /* test_curves.c - times between measured points, worked out by hand. The hardware has no launch and 1 FLOP and 1 byte a
  * second, so the roofline of add, [rows, cols] of fp32, is 4 * rows * cols seconds. */
+#include "tests/lib/test.h"
 #include "tests/lib/built_ranks.h"
 #include "sim/cost.h"
 #include "sim/curves.h"
@@ -24,8 +25,7 @@ static double seconds(const tri_hardware *h, tri_op op, tri_dtype dtype, int thr
 
 /* Twice the roofline at 16 columns, eight times at 64: four times half-way between their logarithms. Outside of them
  * the ratio of the nearer one holds. */
-static void between_points(void **state) {
-    (void)state;
+TEST(between_points) {
     tri_kernel_curve curve = {.op = TRI_OP_add, .dtype = TRI_F32, .threads = 1, .n = 2, .point = two};
     const tri_hardware h = clockwork(&curve, 1);
     NEAR(seconds(&h, TRI_OP_add, TRI_F32, 1, 1, 16, 0), 128);
@@ -37,8 +37,7 @@ static void between_points(void **state) {
 }
 
 /* Four threads are twice as fast as one: two are in the middle; more than four are as fast as four. */
-static void between_threads(void **state) {
-    (void)state;
+TEST(between_threads) {
     tri_kernel_point four[] = {{.size = {1, 16}, .seconds = 32}, {.size = {1, 64}, .seconds = 128}};
     tri_kernel_curve curve[] = {{.op = TRI_OP_add, .dtype = TRI_F32, .threads = 1, .n = 2, .point = fast},
                                 {.op = TRI_OP_add, .dtype = TRI_F32, .threads = 4, .n = 2, .point = four}};
@@ -50,8 +49,7 @@ static void between_threads(void **state) {
 }
 
 /* Each code has its curves; pack that keeps errors has its own, and takes the other's where it has none. */
-static void codes(void **state) {
-    (void)state;
+TEST(codes) {
     tri_kernel_curve curve[] = {
         {.op = TRI_OP_pack, .dtype = TRI_F32, .threads = 1, .code = TRI_CODE_INT8, .n = 2, .point = fast},
         {.op = TRI_OP_pack, .dtype = TRI_F32, .threads = 1, .code = TRI_CODE_INT8, .adds = 1, .n = 2, .point = two},
@@ -73,8 +71,7 @@ static void codes(void **state) {
 }
 
 /* Attention of ragged sequences takes twice as long as of equal ones of the same work: half-way between, sqrt(2). */
-static void ragged(void **state) {
-    (void)state;
+TEST(ragged) {
     tri_kernel_point points[] = {{.size = {64, 16, 2, 8, 1}, .seconds = 100},
                                  {.size = {64, 16, 2, 8, 4}, .seconds = 200}};
     tri_kernel_curve curve = {.op = TRI_OP_attention, .dtype = TRI_F32, .threads = 1, .n = 2, .point = points};
@@ -88,8 +85,7 @@ static void ragged(void **state) {
 }
 
 /* Two threads and tiles of 8 rows: a product of 24 rows is three tiles, two after each other: as long as 32 rows. */
-static void tiles(void **state) {
-    (void)state;
+TEST(tiles) {
     const tri_kernel_curve curve = {.op = TRI_OP_linear, .threads = 2, .tile = {8, 0}},
                            whole = {.op = TRI_OP_linear, .threads = 2},
                            gradient = {.op = TRI_OP_linear_dw, .threads = 2, .tile = {8, 16}};
@@ -101,8 +97,7 @@ static void tiles(void **state) {
 }
 
 /* An operation that was not measured: like its sibling; with 16 bits like the other type of 16 bits; else not known. */
-static void siblings(void **state) {
-    (void)state;
+TEST(siblings) {
     tri_kernel_curve curve[] = {
         {.op = TRI_OP_linear, .dtype = TRI_BF16, .threads = 1, .n = 2, .point = product},
         {.op = TRI_OP_add_din, .dtype = TRI_F32, .threads = 1, .adds = 1, .n = 2, .point = fast}};
@@ -116,8 +111,7 @@ static void siblings(void **state) {
 }
 
 /* Every instruction of a real program has sizes, and costs what its curve or the roofline says. */
-static void programs(void **state) {
-    (void)state;
+TEST(programs) {
     tiny t;
     tri_kernel_curve curve = {.op = TRI_OP_linear, .dtype = TRI_F32, .threads = 1, .n = 2, .point = product};
     const tri_hardware h = clockwork(&curve, 1), none = clockwork(NULL, 0);
@@ -144,15 +138,4 @@ static void programs(void **state) {
     tiny_close(&t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(between_points),
-        cmocka_unit_test(between_threads),
-        cmocka_unit_test(codes),
-        cmocka_unit_test(ragged),
-        cmocka_unit_test(tiles),
-        cmocka_unit_test(siblings),
-        cmocka_unit_test(programs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

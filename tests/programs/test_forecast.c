@@ -1,12 +1,7 @@
 /* test_forecast.c - the arithmetic of whole runs, computed by hand. */
 #include "sim/forecast.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 #define SAME(got, want) assert_float_equal((got), (want), 1e-9)
 
@@ -36,8 +31,7 @@ static const tri_run_facts run = {.step_seconds = 0.9,
                                   .checkpoint_bytes = 300,
                                   .price = 36};
 
-static void whole_run(void **state) {
-    (void)state;
+TEST(whole_run) {
     tri_forecast f = tri__forecast(&machine, &run);
     SAME(f.start_up, 2 + 3 * 0.5 + 1);
     SAME(f.loader, 8e-3 + 0.08);
@@ -54,8 +48,7 @@ static void whole_run(void **state) {
 }
 
 /* A loader that takes longer than the step sets the pace, unless more threads share its work. */
-static void slow_loader(void **state) {
-    (void)state;
+TEST(slow_loader) {
     tri_run_facts facts = run;
     facts.loaded_tokens = 20000;
     SAME(tri__forecast(&machine, &facts).step, 2.008);
@@ -64,8 +57,7 @@ static void slow_loader(void **state) {
 }
 
 /* Where ranks share cores, the peak is that of a node's cores that they use. */
-static void peak_of_cores(void **state) {
-    (void)state;
+TEST(peak_of_cores) {
     tri_hardware hardware = machine;
     tri_run_facts facts = run;
     hardware.cores = 8;
@@ -76,8 +68,7 @@ static void peak_of_cores(void **state) {
 }
 
 /* What is not known is left out. */
-static void unknown_figures(void **state) {
-    (void)state;
+TEST(unknown_figures) {
     tri_hardware bare = {.ranks_per_node = 1};
     tri_forecast f = tri__forecast(&bare, &(tri_run_facts){.step_seconds = 2, .ranks = 1, .samples = 4});
     tri_json *json = tri__forecast_json(&f);
@@ -89,8 +80,4 @@ static void unknown_figures(void **state) {
     tri__json_decref(json);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(whole_run), cmocka_unit_test(slow_loader),
-                                       cmocka_unit_test(peak_of_cores), cmocka_unit_test(unknown_figures)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,6 +1,7 @@
 /* test_fp8.c - 8-bit tensors of training to the bit: the two types, casts and their turned copies, maxima, scales from
  * a history, and products of them. */
 #include "device/operands.h"
+#include "tests/lib/test.h"
 #include "tests/lib/kernel_call.h"
 
 static const char *const devices[] = {"cpu", "reference"};
@@ -14,8 +15,7 @@ static void run(const tri_kernel_table *table, tri_call *call, tri_dtype type) {
     free(call->work);
 }
 
-static void test_e5m2(void **state) {
-    (void)state;
+TEST(test_e5m2) {
     for (int code = 0; code < 256; code++) {
         float value = tri__from_e5m2((uint8_t)code);
         int magnitude = code & 0x7F, e = magnitude >> 2, fraction = code & 3;
@@ -62,8 +62,7 @@ static void store(tri_dtype type, void *to, int i, float x) {
 }
 
 /* Every byte is that of the conversion of x * s, in rows and in columns; most is only ever raised. */
-static void test_cast(void **state) {
-    (void)state;
+TEST(test_cast) {
     for (int d = 0; d < 2; d++)
         for (int i = 0; i < 6; i++) {
             tri_kernel_table table;
@@ -93,8 +92,7 @@ static void test_cast(void **state) {
 }
 
 /* A tensor of zeros raises nothing. What is not finite shows in most, and stays there. */
-static void test_cast_of_extremes(void **state) {
-    (void)state;
+TEST(test_cast_of_extremes) {
     for (int d = 0; d < 2; d++) {
         tri_kernel_table table;
         tri__device_find(devices[d])->kernels(&table);
@@ -129,8 +127,7 @@ static void keep_history(const tri_kernel_table *table, float *history, float *m
 }
 
 /* Before there is a history each kind of tensor has a first scale; after M steps the oldest maximum is forgotten. */
-static void test_history(void **state) {
-    (void)state;
+TEST(test_history) {
     for (int d = 0; d < 2; d++) {
         tri_kernel_table table;
         tri__device_find(devices[d])->kernels(&table);
@@ -159,8 +156,7 @@ static void test_history(void **state) {
     }
 }
 
-static void test_check(void **state) {
-    (void)state;
+TEST(test_check) {
     static const float last[] = {7, INFINITY, NAN};
     for (int d = 0; d < 2; d++)
         for (int i = 0; i < 3; i++) {
@@ -198,8 +194,7 @@ static void product_case(const kernel_case *at, void *context) {
     }
 }
 
-static void test_products(void **state) {
-    (void)state;
+TEST(test_products) {
     static const kernel_grid grids[] = {{"linear_scaled_din linear_scaled_dw", "T=0,1,16,32 O=1,16,48 I=1,16,20"}};
     for (int d = 0; d < 2; d++) {
         tri_kernel_table table;
@@ -339,8 +334,7 @@ static void attention_case(const kernel_case *at, void *context) {
     kernel_call_close(&k), kernel_call_close(&whole);
 }
 
-static void test_fused(void **state) {
-    (void)state;
+TEST(test_fused) {
     static const kernel_grid gelu[] = {{"linear_gelu_scaled linear_gelu_scaled_din", "T=0,1,16,32 O=16,20 I=16,33"}};
     static const kernel_grid norm[] = {{NORMS_SCALED, "T=0,1,16,32 H=16,20,100"}};
     static const kernel_grid attention[] = {{ATTENTION_SCALED, "L=0,2,4,5 A=2 E=16,20"},
@@ -354,11 +348,4 @@ static void test_fused(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_e5m2),    cmocka_unit_test(test_cast),  cmocka_unit_test(test_cast_of_extremes),
-        cmocka_unit_test(test_history), cmocka_unit_test(test_check), cmocka_unit_test(test_products),
-        cmocka_unit_test(test_fused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

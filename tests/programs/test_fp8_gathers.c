@@ -1,6 +1,7 @@
 /* test_fp8_gathers.c - FP8 training with sharded weights, as planned: layers in 8 bits are gathered with half the
  * bytes, biases and gains in 16; shards are cast once a step; a layer's weights are cast, or turned, by one
  * instruction. Programs of two ranks print as the committed text. Runs: test_fp8_runs.c. */
+#include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 
 #include "tests/lib/program_text.h"
@@ -47,8 +48,7 @@ static int64_t vectors_of(const tri_network *model, const tri_unit *unit) {
     return n;
 }
 
-static void half_the_bytes(void **state) {
-    (void)state;
+TEST(half_the_bytes) {
     static const struct {
         int dp;
         tri_sharding how;
@@ -80,8 +80,7 @@ static void half_the_bytes(void **state) {
 
 /* One instruction for each of the two layers: on one rank casts, on ranks with shards a cast before the first gather
  * and a turn after the last. */
-static void by_one_instruction(void **state) {
-    (void)state;
+TEST(by_one_instruction) {
     tiny t;
     open_plan(&t, 1, 4, 0, 1, (tri_sharding){0});
     assert_int_equal(count_of(t.program[TRI_TRAIN], TRI_OP_fp8_cast_weights), 2);
@@ -104,8 +103,7 @@ static int count_8_bit_gathers(const tri_program *p) {
 }
 
 /* Blocks of several units are in 8 bits if most of them is read so. */
-static void blocks_of_several_units(void **state) {
-    (void)state;
+TEST(blocks_of_several_units) {
     static const struct {
         int layers;
         int64_t least;
@@ -121,8 +119,7 @@ static void blocks_of_several_units(void **state) {
 }
 
 /* Products read vectors of 16 bytes: a block in which weights of the second text begin elsewhere stays as it was. */
-static void weights_begin_at_vectors(void **state) {
-    (void)state;
+TEST(weights_begin_at_vectors) {
     int kept = 0, blocks = 0;
     for (int64_t least = 2000; least < 20000; least += 2000) {
         tiny t;
@@ -139,8 +136,7 @@ static void weights_begin_at_vectors(void **state) {
     assert_true(blocks > 0 && kept > 0); /* both occurred */
 }
 
-static void golden_program(void **state) {
-    (void)state;
+TEST(golden_program) {
     tiny t[2];
     for (int rank = 0; rank < 2; rank++)
         open_plan(&t[rank], 1, 3, rank, 2, (tri_sharding){.kind = TRI_SHARD_ZERO3, .prefetch = 1});
@@ -149,13 +145,4 @@ static void golden_program(void **state) {
     tiny_close(&t[0]), tiny_close(&t[1]);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(half_the_bytes),
-        cmocka_unit_test(by_one_instruction),
-        cmocka_unit_test(blocks_of_several_units),
-        cmocka_unit_test(weights_begin_at_vectors),
-        cmocka_unit_test(golden_program),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

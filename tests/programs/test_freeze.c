@@ -2,12 +2,11 @@
  * gradients or backward operations beyond what passes through them, on every mesh, and every rank's program passes the
  * checker. Rates of parameters by layers, and in the attributes of the update. */
 #include "model/family.h"
+#include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 
 #include "plan/pipeline/stage.h"
 #include "tests/lib/program_text.h"
-
-#include <string.h>
 
 static const tri_recipe recipes[] = {{.freezes_embeddings = 1},
                                      {.freezes_embeddings = 1, .frozen_layers = 1, .layer_decay = 0.5, .head = 3},
@@ -88,8 +87,7 @@ static void try_mesh(tri_mesh mesh, int variant, const tri_recipe *recipe) {
     tiny_close(&t);
 }
 
-static void every_mesh_passes_the_checker(void **state) {
-    (void)state;
+TEST(every_mesh_passes_the_checker) {
     static const tri_mesh meshes[] = {{.pp = 1, .tp = 1, .dp = 1}, {.pp = 1, .tp = 1, .dp = 3},
                                       {.pp = 3, .tp = 1, .dp = 1}, {.pp = 1, .tp = 2, .dp = 1},
                                       {.pp = 2, .tp = 2, .dp = 2}};
@@ -99,8 +97,7 @@ static void every_mesh_passes_the_checker(void **state) {
 }
 
 /* The first layer is frozen with the embeddings: the program ends backward above it. */
-static void golden_program(void **state) {
-    (void)state;
+TEST(golden_program) {
     tiny t;
     tiny_open_rank(&t, "cpu", 1, 0, 0.1, 1, &(tiny_rank){.dp = 2, .sharding = {.kind = TRI_SHARD_ZERO1}});
     OK(tri__model_tune(&t.model, &recipes[1]));
@@ -116,8 +113,7 @@ static double rate_of(const tri_network *model, const char *name) {
 }
 
 /* Each encoder counts its own layers; new parameters have the head's rate. */
-static void rates_follow_the_layers(void **state) {
-    (void)state;
+TEST(rates_follow_the_layers) {
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0, 1);
     for (int i = 0; i < t.model.n_params; i++) assert_true(t.model.param[i].rate == 1);
@@ -149,8 +145,7 @@ static void rates_follow_the_layers(void **state) {
 }
 
 /* A family whose transformers class has no pooler: it is new. */
-static void a_new_pooler_has_the_head_s_rate(void **state) {
-    (void)state;
+TEST(a_new_pooler_has_the_head_s_rate) {
     tiny t;
     tiny_open(&t, "cpu", 1, 0, 0, 1);
     assert_int_equal(tri__family_find("electra", "", &t.encoder[0].family), TRI_OK);
@@ -161,8 +156,7 @@ static void a_new_pooler_has_the_head_s_rate(void **state) {
     tiny_close(&t);
 }
 
-static void too_many_layers_are_refused(void **state) {
-    (void)state;
+TEST(too_many_layers_are_refused) {
     tiny t;
     tiny_open(&t, "cpu", 2, 0, 0, 1);
     assert_int_equal(tri__model_tune(&t.model, &(tri_recipe){.frozen_layers = 2}), TRI_USAGE);
@@ -173,8 +167,7 @@ static void too_many_layers_are_refused(void **state) {
 }
 
 /* A factor that a float cannot hold is not mistaken for none. */
-static void small_rates_stay(void **state) {
-    (void)state;
+TEST(small_rates_stay) {
     tiny t;
     tiny_open(&t, "cpu", 1, 0, 0, 1);
     OK(tri__model_tune(&t.model, &(tri_recipe){.layer_decay = 1e-30}));
@@ -191,8 +184,7 @@ static void small_rates_stay(void **state) {
 }
 
 /* Frozen layers compute no backward: the first stage of a pipeline takes more of them. */
-static void stages_are_balanced_by_what_is_trained(void **state) {
-    (void)state;
+TEST(stages_are_balanced_by_what_is_trained) {
     tiny t;
     tri_stages stages;
     int first[2] = {0};
@@ -209,15 +201,4 @@ static void stages_are_balanced_by_what_is_trained(void **state) {
     tiny_close(&t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_mesh_passes_the_checker),
-        cmocka_unit_test(golden_program),
-        cmocka_unit_test(rates_follow_the_layers),
-        cmocka_unit_test(a_new_pooler_has_the_head_s_rate),
-        cmocka_unit_test(too_many_layers_are_refused),
-        cmocka_unit_test(small_rates_stay),
-        cmocka_unit_test(stages_are_balanced_by_what_is_trained),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,5 +1,6 @@
 /* test_gates.c - kinds of steps: which steps are of which kind; programs whose instructions run in some kinds only are
  * printed, parsed, proven kind by kind, and run. */
+#include "tests/lib/test.h"
 #include "tests/lib/lane_device.h"
 
 #include "engine/accept_settings.h"
@@ -26,8 +27,7 @@ static const char *letters_of(const tri_optimizing *how, int n, char *out) {
     return out;
 }
 
-static void steps_have_their_kinds(void **state) {
-    (void)state;
+TEST(steps_have_their_kinds) {
     char text[64];
     tri_optimizing plain = {.kind = TRI_ADAMW, .sync_every = 1};
     assert_int_equal(tri__step_gate(&plain, 0), 0);
@@ -71,8 +71,7 @@ static void steps_have_their_kinds(void **state) {
 }
 
 /* Counts in closed form are those of a walk over the steps; shares are theirs. */
-static void kinds_are_counted(void **state) {
-    (void)state;
+TEST(kinds_are_counted) {
     const tri_optimizing cases[] = {
         {.kind = TRI_ONEBIT_LAMB, .steps = 300, .full_steps = 60, .sync_every = 1},
         {.kind = TRI_ZERO_ONE_ADAM, .steps = 300, .var_freeze_step = 131, .var_update_scaler = 5,
@@ -104,8 +103,7 @@ static void kinds_are_counted(void **state) {
 }
 
 /* Options that contradict each other about kinds of steps. */
-static void contradictions_are_refused(void **state) {
-    (void)state;
+TEST(contradictions_are_refused) {
     static const struct {
         int optimizer;
         const char *args[ARGS], *error;
@@ -183,8 +181,7 @@ static const tri_program *parse(tri_arena *arena, int rank, const char *find, co
     return program_text_parse(arena, "kinds", tri__arena_print(arena, text_of, rank), find, put);
 }
 
-static void text_is_printed_and_parsed(void **state) {
-    (void)state;
+TEST(text_is_printed_and_parsed) {
     tri_arena arena;
     OK(tri__arena_open(&arena, (size_t)1 << 24));
     const tri_program *both[2] = {parse(&arena, 0, NULL, NULL), parse(&arena, 1, NULL, NULL)};
@@ -207,8 +204,7 @@ static void text_is_printed_and_parsed(void **state) {
     tri__arena_close(&arena);
 }
 
-static void breaks_are_named(void **state) {
-    (void)state;
+TEST(breaks_are_named) {
     static const struct {
         const char *find, *put, *words;
     } cases[] = {
@@ -261,8 +257,7 @@ static tri_status run_kinds(tri_world *world, void *argument) {
     return right ? TRI_OK : tri__fail(TRI_DATA, "rank %d: wrong numbers", rank);
 }
 
-static void only_the_steps_kind_runs(void **state) {
-    (void)state;
+TEST(only_the_steps_kind_runs) {
     tri_arena arena;
     OK(tri__arena_open(&arena, (size_t)1 << 24));
     const tri_program *both[2] = {parse(&arena, 0, NULL, NULL), parse(&arena, 1, NULL, NULL)};
@@ -289,8 +284,7 @@ static const char lanes_text[] =
     "2 accumulate +a <- h gates=full\n"
     "3 accumulate s <- a  lane 1  after 2\n";
 
-static void lanes_keep_their_order_in_every_kind(void **state) {
-    (void)state;
+TEST(lanes_keep_their_order_in_every_kind) {
     static const lane_order orders[] = {{.first = {1, 0, 2, 3}}, {.first = {0, 1, 2, 3}},
                                         {.first = {1, 0, 2, 3}, .captures = 1}};
     tri_arena arena;
@@ -357,8 +351,7 @@ static double time_of(tri_arena *arena, const char *const *texts, int n, tri_tim
 }
 
 /* A kind's time is that of the program without the other kinds' instructions; the mean goes by shares. */
-static void kinds_are_timed(void **state) {
-    (void)state;
+TEST(kinds_are_timed) {
     tri_arena arena;
     OK(tri__arena_open(&arena, (size_t)1 << 24));
     const char *both[2], *full[2], *signs[2];
@@ -386,16 +379,4 @@ static void kinds_are_timed(void **state) {
     tri__arena_close(&arena);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_have_their_kinds),
-        cmocka_unit_test(kinds_are_counted),
-        cmocka_unit_test(contradictions_are_refused),
-        cmocka_unit_test(text_is_printed_and_parsed),
-        cmocka_unit_test(breaks_are_named),
-        cmocka_unit_test(only_the_steps_kind_runs),
-        cmocka_unit_test(lanes_keep_their_order_in_every_kind),
-        cmocka_unit_test(kinds_are_timed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,14 +1,9 @@
 /* test_hardware.c - hardware files: every built-in one and one with all sections, printed and read back; each missing
  * or impossible figure is refused with its key; sizes of calls. */
+#include "tests/lib/test.h"
 #include "tests/lib/scratch.h"
 #include "sim/hardware_keys.h"
 #include "sim/sizes.h"
-
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
 
 #define OK(call) assert_int_equal((call), TRI_OK)
 
@@ -44,8 +39,7 @@ static void prints_back(tri_arena *arena, const tri_hardware *hardware) {
     free(first), free(second);
 }
 
-static void built_in(void **state) {
-    (void)state;
+TEST(built_in) {
     static const char *const names[] = {"h200x8", "a100x8", "cpu"};
     for (int i = 0; i < 3; i++) {
         tri_arena arena = {0};
@@ -62,8 +56,7 @@ static void built_in(void **state) {
     assert_string_equal(tri__hardware_of("null"), "cpu");
 }
 
-static void whole_file(void **state) {
-    (void)state;
+TEST_IN(whole_file, setup, teardown) {
     tri_arena arena = {0};
     tri_hardware h;
     char text[4096], path[256];
@@ -101,8 +94,7 @@ static void whole_file(void **state) {
 }
 
 /* Each required figure left out is named. */
-static void missing(void **state) {
-    (void)state;
+TEST(missing) {
     char text[1024];
     int n;
     const tri_hardware_key *key = tri__hardware_keys(&n);
@@ -133,8 +125,7 @@ static void refused(const char *member, const char *words) {
     tri__arena_close(&arena);
 }
 
-static void impossible(void **state) {
-    (void)state;
+TEST(impossible) {
     refused("\"half_flop\": 1", "did you mean \"half_flops\"");
     refused("\"memory_bytes\": -1", "memory_bytes has to be a number from");
     refused("\"cores\": 1.5", "cores has to be a whole number");
@@ -166,8 +157,7 @@ static void impossible(void **state) {
 }
 
 /* Points of attention from before raggedness was measured are those of sequences of equal length. */
-static void without_raggedness(void **state) {
-    (void)state;
+TEST(without_raggedness) {
     char text[1024];
     tri_arena arena = {0};
     tri_hardware h;
@@ -185,8 +175,7 @@ static void without_raggedness(void **state) {
             "kernels[0].points[0] has to be 5 sizes");
 }
 
-static void unknown_name(void **state) {
-    (void)state;
+TEST(unknown_name) {
     tri_arena arena = {0};
     tri_hardware h;
     assert_int_equal(tri__hardware_open(&arena, "h300x8", &h), TRI_USAGE);
@@ -194,14 +183,4 @@ static void unknown_name(void **state) {
     tri__arena_close(&arena);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(built_in),
-        cmocka_unit_test_setup_teardown(whole_file, setup, teardown),
-        cmocka_unit_test(missing),
-        cmocka_unit_test(impossible),
-        cmocka_unit_test(without_raggedness),
-        cmocka_unit_test(unknown_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

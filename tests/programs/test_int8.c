@@ -6,14 +6,8 @@
 #include "numbers/quantized.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 #include "tests/lib/simd_sets.h"
 
@@ -179,8 +173,7 @@ static void try_types(int64_t m, int64_t n, int64_t k) {
     }
 }
 
-static void test_ragged(void **state) {
-    (void)state;
+TEST(test_ragged) {
     static const int rows[] = {1, 2, 7, 8, 9, 33, 65}, columns[] = {1, 5, 12, 13, 50, 200}, depths[] = {1, 7, 16, 33};
     for (int m = 0; m < 7; m++)
         for (int n = 0; n < 6; n++)
@@ -192,14 +185,12 @@ static void test_ragged(void **state) {
 }
 
 /* Every number of rows up to some tiles of the kernels. */
-static void test_each_number_of_rows(void **state) {
-    (void)state;
+TEST(test_each_number_of_rows) {
     for (int m = 1; m <= 33; m++) try_layer((layer){.m = m, .n = 37, .k = 65, .type = TRI_F32, .bias = 1});
 }
 
 /* Sums of 16 bits would saturate or wrap, in pairs or in all; those of 32 bits do not. */
-static void test_extreme_factors(void **state) {
-    (void)state;
+TEST(test_extreme_factors) {
     static const int depths[] = {2, 64, 1000, 3072, 4096};
     for (int kind = HIGHEST; kind <= OPPOSED; kind++)
         for (int k = 0; k < 5; k++)
@@ -207,20 +198,17 @@ static void test_extreme_factors(void **state) {
 }
 
 /* More blocks of k than one, the last one short. */
-static void test_deep(void **state) {
-    (void)state;
+TEST(test_deep) {
     try_layer((layer){.m = 10, .n = 50, .k = 3079, .type = TRI_F32, .bias = 1});
     try_layer((layer){.m = 67, .n = 30, .k = 6200, .type = TRI_F32});
 }
 
 /* No columns of k: the bias alone. */
-static void test_no_depth(void **state) {
-    (void)state;
+TEST(test_no_depth) {
     try_layer((layer){.m = 5, .n = 14, .k = 0, .type = TRI_F32, .bias = 1});
 }
 
-static void test_rows_do_not_depend_on_others(void **state) {
-    (void)state;
+TEST(test_rows_do_not_depend_on_others) {
     for (int at = 0; at < 3; at++) {
         tri_dtype type = types[at];
         layer l = {.m = 70, .n = 53, .k = 75, .type = type, .bias = 1, .gelu = 1};
@@ -267,8 +255,7 @@ static void try_quantize(tri_dtype type, int64_t rows, int64_t cols, const float
     free(x);
 }
 
-static void test_quantize(void **state) {
-    (void)state;
+TEST(test_quantize) {
     static const int widths[] = {1, 3, 4, 15, 16, 17, 33, 64, 100, 384, 1025, 2500};
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
         for (int at = 0; at < 3; at++) {
@@ -290,15 +277,4 @@ static void test_quantize(void **state) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ragged),
-        cmocka_unit_test(test_each_number_of_rows),
-        cmocka_unit_test(test_extreme_factors),
-        cmocka_unit_test(test_deep),
-        cmocka_unit_test(test_no_depth),
-        cmocka_unit_test(test_rows_do_not_depend_on_others),
-        cmocka_unit_test(test_quantize),
-    };
-    return cmocka_run_group_tests(tests, find_kernels, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, find_kernels, NULL); }

@@ -1,6 +1,7 @@
 /* test_lanes.c - kernels in two lanes: lanes survive printing and parsing of programs; activations of the lanes do not
  * alias; dependencies between lanes have waits for every strategy and placement of slots; the checker finds every
  * missing wait; any order that a device may choose gives the bits of one lane. Needs no GPU. */
+#include "tests/lib/test.h"
 #include "tests/lib/lane_device.h"
 #include "tests/lib/program_text.h"
 #include "tests/lib/tensor_job.h"
@@ -33,8 +34,7 @@ static int is_of(const tri_program *p, int i, const char *branch) {
 
 /* ---- Programs ---- */
 
-static void programs_have_lanes(void **state) {
-    (void)state;
+TEST(programs_have_lanes) {
     tiny t;
     plan_as(&t, &(layout){.n_mb = 2}, 2);
     for (int which = 0; which < 2; which++) {
@@ -58,8 +58,7 @@ static void programs_have_lanes(void **state) {
     tiny_close(&t);
 }
 
-static void broken_words_are_refused(void **state) {
-    (void)state;
+TEST(broken_words_are_refused) {
     static const char *const lines[] = {"lane 2", "lane", "lane x", "lane -1", "after", "after -1", "after 4294967296"};
     tri_arena arena;
     tri_program *parsed;
@@ -79,8 +78,7 @@ static void broken_words_are_refused(void **state) {
 }
 
 /* What is committed: two encoders of one layer, two replicas. */
-static void program_is_as_committed(void **state) {
-    (void)state;
+TEST(program_is_as_committed) {
     tiny t;
     job_what is = {.dp = 2, .n_mb = 1, .lanes = 2};
     job_plan(&t, job_filled(&is), 0);
@@ -89,8 +87,7 @@ static void program_is_as_committed(void **state) {
 }
 
 /* One lane where the device has one, in a pipeline, and with one text. */
-static void others_have_none(void **state) {
-    (void)state;
+TEST(others_have_none) {
     tiny t;
     plan_as(&t, &(layout){.n_mb = 2}, 1);
     assert_int_equal(tri__program_lanes(t.program[0]), 1);
@@ -111,8 +108,7 @@ static void others_have_none(void **state) {
 }
 
 /* Encoders take turns: neither does all of its work before the other begins. */
-static void encoders_take_turns(void **state) {
-    (void)state;
+TEST(encoders_take_turns) {
     tiny t;
     plan_as(&t, &(layout){.n_mb = 1}, 2);
     const tri_program *p = t.program[0];
@@ -216,8 +212,7 @@ static const job_what strategies[] = {
 };
 enum { STRATEGIES = sizeof strategies / sizeof *strategies };
 
-static void all_strategies_wait_enough(void **state) {
-    (void)state;
+TEST(all_strategies_wait_enough) {
     for (int i = 0; i < STRATEGIES; i++) {
         job_what is = strategies[i];
         job_filled(&is);
@@ -245,8 +240,7 @@ static int waits_of_encoders(const tri_program *p) {
 }
 
 /* No encoder waits for the other to be done with memory: only what joins them does, and updates. */
-static void lanes_do_not_wait_for_memory(void **state) {
-    (void)state;
+TEST(lanes_do_not_wait_for_memory) {
     const layout layouts[] = {{.n_mb = 1},
                               {.n_mb = 3},
                               {.n_mb = 2, .precision = TRI_BF16},
@@ -304,8 +298,7 @@ static int break_each_wait(tiny *t, const tri_program *p) {
     return n;
 }
 
-static void every_wait_is_needed(void **state) {
-    (void)state;
+TEST(every_wait_is_needed) {
     int n = 0;
     for (int i = 0; i < STRATEGIES; i++) {
         job_what is = strategies[i];
@@ -329,8 +322,7 @@ static void every_wait_is_needed(void **state) {
 }
 
 /* Lanes and waits that are nonsense are named. */
-static void nonsense_is_refused(void **state) {
-    (void)state;
+TEST(nonsense_is_refused) {
     tiny t;
     plan_as(&t, &(layout){.n_mb = 1}, 2);
     int at = neighbour(t.program[0], 0, t.program[0]->instr[0].lane, 1); /* both in one lane */
@@ -379,8 +371,7 @@ static int same_bits(const tiny *here, const tiny *there, int *awaits) {
     return same;
 }
 
-static void any_order_gives_the_same_bits(void **state) {
-    (void)state;
+TEST(any_order_gives_the_same_bits) {
     const layout layouts[] = {{.n_mb = 1},
                               {.n_mb = 2},
                               {.n_mb = 2, .recompute = TRI_RECOMPUTE_SELECTIVE},
@@ -410,8 +401,7 @@ static void any_order_gives_the_same_bits(void **state) {
 }
 
 /* The orders above are hard enough: without waits most of them go wrong. */
-static void waits_are_needed(void **state) {
-    (void)state;
+TEST(waits_are_needed) {
     tiny here, there;
     int awaits, wrong = 0;
     plan_as(&here, &(layout){.n_mb = 2}, 1);
@@ -428,8 +418,7 @@ static void waits_are_needed(void **state) {
 }
 
 /* A program in other lanes, or with other waits, that the checker accepts gives the same bits in any order. */
-static void what_is_accepted_is_right(void **state) {
-    (void)state;
+TEST(what_is_accepted_is_right) {
     enum { MUTANTS = 60 };
     tiny here, there;
     int awaits, accepted = 0;
@@ -458,8 +447,7 @@ static void what_is_accepted_is_right(void **state) {
 }
 
 /* Programs in which encoders take turns, over ranks: the bits of those in which they do not. */
-static void turns_change_nothing_for_ranks(void **state) {
-    (void)state;
+TEST(turns_change_nothing_for_ranks) {
     const job_what layouts[] = {{.dp = 2, .n_mb = 2, .dropout = 0.1},
                                 {.dp = 2, .sharding = {.kind = TRI_SHARD_ZERO2, .bucket_mb = 0.001}},
                                 {.dp = 3, .sharding = {.kind = TRI_SHARD_ZERO3, .prefetch = 1}},
@@ -481,8 +469,7 @@ static void turns_change_nothing_for_ranks(void **state) {
 }
 
 /* With marks, and when looking for bad numbers, one lane has all. */
-static void marked_runs_have_one_lane(void **state) {
-    (void)state;
+TEST(marked_runs_have_one_lane) {
     tiny t;
     int line, slot;
     plan_as(&t, &(layout){.n_mb = 2}, 2);
@@ -502,22 +489,4 @@ static void marked_runs_have_one_lane(void **state) {
     tiny_close(&t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(programs_have_lanes),
-        cmocka_unit_test(broken_words_are_refused),
-        cmocka_unit_test(program_is_as_committed),
-        cmocka_unit_test(others_have_none),
-        cmocka_unit_test(encoders_take_turns),
-        cmocka_unit_test(all_strategies_wait_enough),
-        cmocka_unit_test(every_wait_is_needed),
-        cmocka_unit_test(nonsense_is_refused),
-        cmocka_unit_test(what_is_accepted_is_right),
-        cmocka_unit_test(lanes_do_not_wait_for_memory),
-        cmocka_unit_test(any_order_gives_the_same_bits),
-        cmocka_unit_test(waits_are_needed),
-        cmocka_unit_test(turns_change_nothing_for_ranks),
-        cmocka_unit_test(marked_runs_have_one_lane),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,5 +1,6 @@
 /* test_lanes_timeline.c - the simulator's two lanes, against times computed by hand: they overlap, share the device,
  * and wait for each other as the program says. */
+#include "tests/lib/test.h"
 #include "tests/lib/built_ranks.h"
 
 #define SAME(got, want) assert_float_equal((got), (want), 1e-9)
@@ -57,8 +58,7 @@ static int end(tri_builder *b, int lane, int g) {
 
 /* Short kernels of two lanes run at once; those that fill the device, one after the other; between, a lane takes what
  * the other leaves. */
-static void lanes_share_the_device(void **state) {
-    (void)state;
+TEST(lanes_share_the_device) {
     static const struct {
         double launch, work, seconds, busy;
     } cases[] = {{1, 1e-12, 5, 5}, {0, 1, 8, 8}, {2, 1, 10, 10}, {2, 2, 16, 16}};
@@ -78,8 +78,7 @@ static void lanes_share_the_device(void **state) {
 }
 
 /* One of four kernels of lane 1 waits for the third of lane 0. */
-static void waits_are_kept(void **state) {
-    (void)state;
+TEST(waits_are_kept) {
     for (int waits = 0; waits < 2; waits++) {
         ranks r;
         int third = -1, second = -1;
@@ -103,8 +102,7 @@ static void waits_are_kept(void **state) {
 }
 
 /* Lane 0 waits for 4 bytes of two ranks, 4 seconds; lane 1 computes meanwhile, 6 seconds. */
-static void lane_computes_beside_a_wait(void **state) {
-    (void)state;
+TEST(lane_computes_beside_a_wait) {
     for (int lane = 0; lane < 2; lane++) {
         ranks r;
         open_ranks(&r, replicas(2), 0);
@@ -123,8 +121,7 @@ static void lane_computes_beside_a_wait(void **state) {
 }
 
 /* Posted in one lane after 2 seconds and waited for in the other, which comes to it first; and the same slot again. */
-static void posted_in_the_other_lane(void **state) {
-    (void)state;
+TEST(posted_in_the_other_lane) {
     ranks r;
     int last = -1;
     open_ranks(&r, replicas(2), 0);
@@ -163,8 +160,7 @@ static void expect_order(const tri_rank_timeline *line) {
 }
 
 /* Planned programs: in order, and no slower than in one lane; where kernels are short, faster. */
-static void planned_programs(void **state) {
-    (void)state;
+TEST(planned_programs) {
     for (int dp = 1; dp <= 2; dp++)
         for (int zero3 = 0; zero3 < 2; zero3++) {
             double seconds[2];
@@ -188,11 +184,4 @@ static void planned_programs(void **state) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lanes_share_the_device), cmocka_unit_test(waits_are_kept),
-        cmocka_unit_test(lane_computes_beside_a_wait), cmocka_unit_test(posted_in_the_other_lane),
-        cmocka_unit_test(planned_programs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,6 +1,7 @@
 /* test_layer_gates.c - layers that steps leave out (--layer-drop): the schedule and the gates; programs whose
  * instructions belong to a layer are printed, parsed, proven open and closed, run and timed; plans of all meshes;
  * gradients of a step that leaves some layers out. Against PyTorch: test_golden.c; on meshes: cli_layers.sh. */
+#include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 
 #include "plan/layer_gates.h"
@@ -17,8 +18,7 @@ enum { HEAP = 1 << 20 };
 
 /* ---- The schedule and the gates ---- */
 
-static void schedule_is_the_published_one(void **state) {
-    (void)state;
+TEST(schedule_is_the_published_one) {
     tri_layer_drop how = {.theta = 0.5, .gamma = -1, .steps = 1000};
     tri__layer_drop_resolve(&how);
     assert_true(how.gamma == 0.1); /* 100 / steps */
@@ -39,8 +39,7 @@ static void schedule_is_the_published_one(void **state) {
     assert_true(tri__layer_keep(&how, 12, 12, 0) == 1); /* nothing is dropped in the first step */
 }
 
-static void gates_are_drawn(void **state) {
-    (void)state;
+TEST(gates_are_drawn) {
     tiny t;
     const tri_layer_drop how = {.theta = 0.4, .gamma = 0.3, .steps = 4000}, none = {0};
     int closed[3] = {0}, alike = 0;
@@ -75,8 +74,7 @@ static void gates_are_drawn(void **state) {
     tiny_close(&t);
 }
 
-static void bad_forms_are_refused(void **state) {
-    (void)state;
+TEST(bad_forms_are_refused) {
     static const char *const bad[] = {"",          "0.5",           "theta=0", "theta=-1", "theta=1.1", "theta=nan",
                                       "gamma=0.1", "theta=0.5,gamma=-1", "theta=0.5,beta=1", "theta=0.5,theta=0.5",
                                       "theta=",    "theta=0.5;gamma=1", "theta=0.5,gamma=inf"};
@@ -118,8 +116,7 @@ static const tri_program *parse(tri_arena *arena, int rank, const char *find, co
     return program_text_parse(arena, "layers", tri__arena_print(arena, text_of, rank), find, put);
 }
 
-static void text_is_printed_and_parsed(void **state) {
-    (void)state;
+TEST(text_is_printed_and_parsed) {
     tri_arena arena;
     OK(tri__arena_open(&arena, (size_t)1 << 24));
     const tri_program *both[2] = {parse(&arena, 0, NULL, NULL), parse(&arena, 1, NULL, NULL)};
@@ -143,8 +140,7 @@ static void text_is_printed_and_parsed(void **state) {
     tri__arena_close(&arena);
 }
 
-static void breaks_are_named(void **state) {
-    (void)state;
+TEST(breaks_are_named) {
     static const struct {
         const char *find, *put, *words;
     } cases[] = {
@@ -189,8 +185,7 @@ static tri_status run_cases(tri_world *world, void *argument) {
     return wrong ? tri__fail(TRI_DATA, "rank %d: wrong numbers", rank) : TRI_OK;
 }
 
-static void only_open_layers_run(void **state) {
-    (void)state;
+TEST(only_open_layers_run) {
     tri_arena arena;
     double sent[TRI_COLLECTIVE_COUNT];
     OK(tri__arena_open(&arena, (size_t)1 << 24));
@@ -202,8 +197,7 @@ static void only_open_layers_run(void **state) {
 }
 
 /* A kernel takes 0.5 s, the transfer 16: the expected step has each by its share. */
-static void layers_are_timed(void **state) {
-    (void)state;
+TEST(layers_are_timed) {
     tri_arena arena;
     tri_timeline line;
     tri_classes ranks;
@@ -273,8 +267,7 @@ static void try_mesh(tri_mesh mesh, int variant) {
     tiny_close(&t);
 }
 
-static void every_mesh_passes_the_checker(void **state) {
-    (void)state;
+TEST(every_mesh_passes_the_checker) {
     static const tri_mesh meshes[] = {{.pp = 1, .tp = 1, .dp = 1}, {.pp = 1, .tp = 1, .dp = 2},
                                       {.pp = 2, .tp = 1, .dp = 1}, {.pp = 1, .tp = 2, .dp = 1},
                                       {.pp = 2, .tp = 2, .dp = 2}};
@@ -283,8 +276,7 @@ static void every_mesh_passes_the_checker(void **state) {
 }
 
 /* Stages are balanced in expectation: with layers that are hardly ever there, the first stage takes more of them. */
-static void stages_are_balanced_in_expectation(void **state) {
-    (void)state;
+TEST(stages_are_balanced_in_expectation) {
     tiny t;
     tri_stages plain, drops;
     int with = 0, without = 0;
@@ -310,8 +302,7 @@ static double loss_of(const tiny *t, tri_exec *exec) {
 
 /* The slope of the loss along each unit's gradient is that gradient's norm; a closed layer's is 0, and its weights
  * change nothing. */
-static void gradients_are_slopes(void **state) {
-    (void)state;
+TEST(gradients_are_slopes) {
     const float scale[3] = {1.25f, 1.6f, 1.3f};
     for (unsigned closed = 0; closed < 8; closed++)
         for (int n_mb = 1; n_mb <= 2; n_mb++) {
@@ -356,18 +347,4 @@ static void gradients_are_slopes(void **state) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(schedule_is_the_published_one),
-        cmocka_unit_test(gates_are_drawn),
-        cmocka_unit_test(bad_forms_are_refused),
-        cmocka_unit_test(text_is_printed_and_parsed),
-        cmocka_unit_test(breaks_are_named),
-        cmocka_unit_test(only_open_layers_run),
-        cmocka_unit_test(layers_are_timed),
-        cmocka_unit_test(every_mesh_passes_the_checker),
-        cmocka_unit_test(stages_are_balanced_in_expectation),
-        cmocka_unit_test(gradients_are_slopes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

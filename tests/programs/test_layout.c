@@ -3,15 +3,9 @@
 #include "layout/dtype.h"
 #include "layout/slice.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
+#include "tests/lib/test.h"
 
-#include <cmocka.h>
-
-static void test_dtypes(void **state) {
-    (void)state;
+TEST(test_dtypes) {
     static const struct {
         tri_dtype dtype;
         const char *name, *file_name;
@@ -32,8 +26,7 @@ static void test_dtypes(void **state) {
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) assert_int_equal(tri__dtype_find(unknown[i]), -1);
 }
 
-static void test_shapes(void **state) {
-    (void)state;
+TEST(test_shapes) {
     static const struct {
         tri_shape shape;
         int64_t count;
@@ -64,8 +57,7 @@ static void test_shapes(void **state) {
     assert_true(tri__shape_equal(&two, &(tri_shape){.n = 2, .dim = {3, 4}}));
 }
 
-static void test_slices(void **state) {
-    (void)state;
+TEST(test_slices) {
     tri_shape shape = tri__shape_2d(6, 8);
     tri_slice whole = tri__slice_whole(&shape);
     assert_true(whole.start[0] == 0 && whole.extent[0] == 6 && whole.extent[1] == 8);
@@ -88,8 +80,7 @@ static void test_slices(void **state) {
 
 /* Digests (FNV-1a over whole numbers) of transformers 5.22's own buckets for distances -8192 to 8192: MPNetEncoder's
  * relative_position_bucket, and make_log_bucket_position plus half the buckets, clamped to the rows. */
-static void test_distances(void **state) {
-    (void)state;
+TEST(test_distances) {
     static const struct {
         int32_t (*bucket)(int32_t, int32_t, int32_t);
         int32_t buckets, reach;
@@ -107,10 +98,4 @@ static void test_distances(void **state) {
         assert_int_equal(tri__bucket_log(d, 40, 0), d < -20 ? 0 : d > 19 ? 39 : d + 20);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dtypes), cmocka_unit_test(test_shapes), cmocka_unit_test(test_slices),
-        cmocka_unit_test(test_distances),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

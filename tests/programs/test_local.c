@@ -3,6 +3,7 @@
  * of copies. `make test` runs a sample of the codes and meshes; SOAK_STEPS=100: all of them. */
 #include "base/hash.h"
 #include "checkpoint/copies.h"
+#include "tests/lib/test.h"
 #include "tests/lib/session_runs.h"
 #include "tests/lib/soak.h"
 
@@ -255,8 +256,7 @@ typedef struct mesh_case {
 
 /* The steps of copies that share nothing but meetings are those of ordinary sessions, to the bit where no copy sums
  * over ranks; near them where meetings are coded. */
-static void as_one_process(void **state) {
-    (void)state;
+TEST(as_one_process) {
     static const mesh_case cases[] = {
         {.copies = 2, .replicas = 1, .n_mb = 1, .ranks = 2},
         {.copies = 3, .replicas = 1, .n_mb = 4, .ranks = 3},
@@ -297,8 +297,7 @@ static void as_one_process(void **state) {
 
 /* Between meetings an evaluation is of the weights of the last one, and changes nothing; a run that is saved there goes
  * on to the bit; ranks as processes do the same as threads. */
-static void between_meetings(void **state) {
-    (void)state;
+FIRST_TEST(between_meetings) {
     static const char *const kinds[][3] = {
         {"--precision=fp32"},
         {"--precision=bf16", "--compress-gradients=int8", "--error-feedback=true"},
@@ -329,8 +328,7 @@ static void between_meetings(void **state) {
 
 /* A checkpoint between meetings goes on with other numbers of copies, with none, and in runs of replicas; a plain run's
  * goes on with copies. */
-static void other_copies(void **state) {
-    (void)state;
+TEST(other_copies) {
     static const struct {
         int ranks;
         const char *option[4];
@@ -405,8 +403,7 @@ static void try_cell(const cell *c, const job *full) {
     expect_losses(full, &there, 5, what);
 }
 
-static void every_code_with_every_mesh(void **state) {
-    (void)state;
+TEST(every_code_with_every_mesh) {
     static const char *const codes[] = {"none", "bf16", "int8", "int4", "fp8"};
     int all = soak_count("SOAK_STEPS", 0) > 0, n = 0, tried = 0;
     job full = {.ranks = 2,
@@ -461,8 +458,7 @@ static tri_status look_at_states(tri_world *world, void *context) {
     return seen == 7 ? TRI_OK : tri__fail(TRI_INTERNAL, "some states were not there");
 }
 
-static void shares_of_states(void **state) {
-    (void)state;
+TEST(shares_of_states) {
     job first = {.ranks = 2, .until = 6, .output = "moves",
                  .option = {"--sync-every=4", "--max-steps=10", "--resume=never", "--threads=1",
                             "--compress-gradients=int8", "--error-feedback=yes"}};
@@ -472,8 +468,7 @@ static void shares_of_states(void **state) {
 }
 
 /* One copy's gradients are not finite: no copy takes the step, and the run ends; with fp16 all skip it. */
-static void not_finite(void **state) {
-    (void)state;
+TEST(not_finite) {
     job j = {.ranks = 2, .until = 6, .output = "spoilt", .spoil = INFINITY,
              .option = {"--sync-every=3", "--max-steps=6", "--resume=never", "--threads=1"}};
     assert_int_equal(job_status(&j), TRI_NOTFINITE);
@@ -486,8 +481,7 @@ static void not_finite(void **state) {
 
 /* What coding loses of weights has nothing to do with the scale of gradients: errors of the meetings at one loss scale
  * are right at another, and the run is that of an unchanged scale, but for gradients below fp16's smallest. */
-static void errors_have_no_loss_scale(void **state) {
-    (void)state;
+TEST(errors_have_no_loss_scale) {
     job j[2];
     for (int i = 0; i < 2; i++) {
         j[i] = (job){.ranks = 2,
@@ -523,23 +517,10 @@ static tri_status flip(tri_world *world, void *context) {
     return status;
 }
 
-static void anchors_are_compared(void **state) {
-    (void)state;
+TEST(anchors_are_compared) {
     tri_ranks three = {.n = 3, .heap_bytes = 32 << 20, .progress_timeout = 120};
     assert_int_equal(tri_ranks_run(&three, flip, NULL), TRI_DISAGREE);
     assert_non_null(strstr(tri_error(), "rank 1"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(between_meetings),
-        cmocka_unit_test(as_one_process),
-        cmocka_unit_test(other_copies),
-        cmocka_unit_test(every_code_with_every_mesh),
-        cmocka_unit_test(shares_of_states),
-        cmocka_unit_test(not_finite),
-        cmocka_unit_test(errors_have_no_loss_scale),
-        cmocka_unit_test(anchors_are_compared),
-    };
-    return cmocka_run_group_tests(tests, make_data, remove_data);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_data, remove_data); }

@@ -1,5 +1,6 @@
 /* test_local_programs.c - programs of copies of the model that step alone (--sync-every): what is refused; all ranks'
  * programs fit together on every mesh; a program as text; meetings within and between machines, as they run. */
+#include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 
 #include "tests/lib/program_text.h"
@@ -16,8 +17,7 @@ static void refused(const char *words, int dp, int tp, tri_sharding sharding, tr
     tiny_close(&t);
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     refused("nothing to synchronise", 1, 1, (tri_sharding){0}, TRI_CODE_NONE);
     refused("--shard zero1", 2, 1, (tri_sharding){.kind = TRI_SHARD_ZERO1}, TRI_CODE_NONE);
     refused("--shard zero2", 2, 1, (tri_sharding){.kind = TRI_SHARD_ZERO2}, TRI_CODE_NONE);
@@ -31,8 +31,7 @@ static void refusals(void **state) {
 
 /* Whatever is planned passes the checker in both kinds of steps, planned by classes or rank by rank, and is the same
  * after printing and parsing. */
-static void every_mesh_passes_the_checker(void **state) {
-    (void)state;
+TEST(every_mesh_passes_the_checker) {
     static const tri_mesh meshes[] = {{.pp = 1, .tp = 1, .dp = 2}, {.pp = 2, .tp = 1, .dp = 3},
                                       {.pp = 1, .tp = 2, .dp = 2}, {.pp = 1, .tp = 1, .dp = 8},
                                       {.pp = 2, .tp = 2, .dp = 4}};
@@ -159,8 +158,7 @@ static double nodes_distance(const nodes *a, const nodes *b) {
 
 /* Coded between machines only, or between all copies: near the copies that meet in full. A meeting that loses or
  * repeats a copy's change is as far from them as copies that meet once less. */
-static void between_machines(void **state) {
-    (void)state;
+TEST(between_machines) {
     nodes *full = nodes_run((tri_compression){0}, NODES_STEPS), *less = nodes_run((tri_compression){0}, NODES_EVERY);
     double far = nodes_distance(full, less);
     for (int within = 0; within <= 2; within += 2) {
@@ -175,8 +173,7 @@ static void between_machines(void **state) {
 }
 
 /* A program as text. */
-static void golden_program(void **state) {
-    (void)state;
+TEST(golden_program) {
     tiny t;
     tiny_open_rank(&t, "cpu", 1, 0, 0, 1, &(tiny_rank){.dp = 2, .rank = 1});
     t.in.optimizer.sync_every = 8, t.in.optimizer.steps = 100;
@@ -187,12 +184,4 @@ static void golden_program(void **state) {
     tiny_close(&t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_program),
-        cmocka_unit_test(between_machines),
-        cmocka_unit_test(every_mesh_passes_the_checker),
-        cmocka_unit_test(refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,5 +1,6 @@
 /* test_masks.c - pass `masks`: attention keeps dropout's decisions where the target asks for it, and each gradient
  * reads those of the attention that was computed last before it; losses stay the same to the bit. */
+#include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 
 #include "layout/mask_bits.h"
@@ -23,8 +24,7 @@ static void plan_as(tiny *t, int mask_tokens, tri_dtype precision, tri_recompute
 }
 
 /* The bits that a gradient reads were written by the last attention of its operation and microbatch. */
-static void gradients_read_them(void **state) {
-    (void)state;
+TEST(gradients_read_them) {
     static const tri_recompute kinds[] = {TRI_RECOMPUTE_NONE, TRI_RECOMPUTE_SELECTIVE, TRI_RECOMPUTE_FULL};
     for (int i = 0; i < 6; i++) {
         tiny t;
@@ -52,8 +52,7 @@ static void gradients_read_them(void **state) {
     }
 }
 
-static void only_where_asked_for(void **state) {
-    (void)state;
+TEST(only_where_asked_for) {
     static const struct { int tokens; tri_dtype precision; } cases[] = {{0, TRI_BF16}, {21, TRI_BF16}, {20, TRI_F32}};
     for (int i = 0; i < 3; i++) {
         tiny t;
@@ -63,8 +62,7 @@ static void only_where_asked_for(void **state) {
     }
 }
 
-static void same_losses(void **state) {
-    (void)state;
+TEST(same_losses) {
     double loss[2][4];
     for (int kept = 0; kept < 2; kept++) {
         tiny t;
@@ -81,11 +79,4 @@ static void same_losses(void **state) {
     assert_memory_equal(loss[0], loss[1], sizeof loss[0]);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_read_them),
-        cmocka_unit_test(only_where_asked_for),
-        cmocka_unit_test(same_losses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

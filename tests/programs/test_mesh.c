@@ -2,12 +2,7 @@
  * x 4 x 4 ranks in all six orders, against definitions that do not share the code's arithmetic. */
 #include "layout/mesh.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 enum { MOST = 4, WORLD = MOST * MOST * MOST, ORDERS = 6 };
 static const char *const orders[ORDERS] = {"pp,tp,dp", "pp,dp,tp", "tp,pp,dp", "tp,dp,pp", "dp,pp,tp", "dp,tp,pp"};
@@ -47,8 +42,7 @@ static void check_ranks(const tri_mesh *mesh, const char *order) {
     assert_string_equal(tri__mesh_order(mesh, text), order);
 }
 
-static void test_ranks(void **state) {
-    (void)state;
+TEST(test_ranks) {
     sweep(check_ranks);
     tri_mesh mesh = {.pp = 4, .tp = 2, .dp = 2}; /* a zeroed order is the default one */
     char text[TRI_MESH_ORDER_TEXT];
@@ -97,13 +91,11 @@ static void check_stages(const tri_mesh *mesh, const char *order) {
     }
 }
 
-static void test_groups(void **state) {
-    (void)state;
+TEST(test_groups) {
     sweep(check_groups);
 }
 
-static void test_stages(void **state) {
-    (void)state;
+TEST(test_stages) {
     sweep(check_stages);
     tri_mesh mesh = {.pp = 2, .tp = 2, .dp = 2};
     assert_int_equal(tri__mesh_beside(&mesh, 0, TRI_AXIS_DP, 2), -1);
@@ -144,8 +136,7 @@ static void check_auto(const tri_mesh *mesh, const char *order) {
     }
 }
 
-static void test_nodes(void **state) {
-    (void)state;
+TEST(test_nodes) {
     sweep(check_auto);
     tri_mesh mesh = {.pp = 2, .tp = 2, .dp = 4}; /* tensor groups {0, 4}, {1, 5}, ... on nodes of 4 */
     assert_int_equal(tri__mesh_crossing(&mesh, TRI_AXIS_TP, 4), 8);
@@ -158,8 +149,7 @@ static void expect_error(tri_status got, const char *part) {
     if (!strstr(tri_error(), part)) fail_msg("\"%s\" lacks \"%s\"", tri_error(), part);
 }
 
-static void test_refused(void **state) {
-    (void)state;
+TEST(test_refused) {
     static const struct {
         int world, pp, tp, dp;
         const char *part; /* of the message */
@@ -194,10 +184,4 @@ static void test_refused(void **state) {
     assert_memory_equal(mesh.order, same.order, sizeof mesh.order); /* what is refused changes nothing */
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranks), cmocka_unit_test(test_groups),  cmocka_unit_test(test_stages),
-        cmocka_unit_test(test_nodes), cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,13 +1,13 @@
 /* test_null.c - the devices that compute nothing: they have every row, plan like others, leave memory unchanged and
  * count a step as taken; the timed one takes the cost model's time, however it is divided into kernels. */
+#include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 
 #include "base/clock.h"
 
 #include <math.h>
 
-static void test_every_row_exists(void **state) {
-    (void)state;
+TEST(test_every_row_exists) {
     static const char *const devices[] = {"null", "timed"};
     static const tri_dtype dtypes[] = {TRI_F32, TRI_BF16, TRI_F16};
     for (int d = 0; d < 2; d++) {
@@ -25,8 +25,7 @@ static void test_every_row_exists(void **state) {
     assert_false(tri__device_find("cpu")->is_stub);
 }
 
-static void test_plans_as_cpu(void **state) {
-    (void)state;
+TEST(test_plans_as_cpu) {
     tiny cpu, null;
     tiny_open(&cpu, "cpu", 2, 3, 0.1, 3);
     tiny_open(&null, "null", 2, 3, 0.1, 3);
@@ -40,8 +39,7 @@ static void test_plans_as_cpu(void **state) {
     tiny_close(&null);
 }
 
-static void test_a_step_changes_nothing(void **state) {
-    (void)state;
+TEST(test_a_step_changes_nothing) {
     tiny t;
     tri_exec *exec;
     tiny_open(&t, "null", 2, 3, 0.1, 2);
@@ -92,8 +90,7 @@ static double time_asking(const tiny *t) {
 /* Thousands of kernels, each far shorter than a system can sleep, take together what they should, beside what running
  * them and asking how long they take cost. A busy machine takes longer, never shorter: the best of some tries
  * counts. */
-static void test_takes_the_time(void **state) {
-    (void)state;
+TEST(test_takes_the_time) {
     tiny t;
     tri_exec *timed, *null;
     tiny_open(&t, "timed", 2, 3, 0.1, 2);
@@ -117,12 +114,4 @@ static void test_takes_the_time(void **state) {
     tiny_close(&t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_row_exists),
-        cmocka_unit_test(test_plans_as_cpu),
-        cmocka_unit_test(test_a_step_changes_nothing),
-        cmocka_unit_test(test_takes_the_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

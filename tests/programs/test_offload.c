@@ -1,5 +1,6 @@
 /* test_offload.c - memory classes in a file, which kernels access directly or through copies: bitwise the same numbers,
  * no leftover files, and the plan reports the size. */
+#include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 
 #include "program/text.h"
@@ -101,8 +102,7 @@ static void make_folder(char *folder) {
     assert_non_null(mkdtemp(folder));
 }
 
-static void same_bits_from_a_file(void **state) {
-    (void)state;
+TEST(same_bits_from_a_file) {
     static const unsigned sets[] = {CLASS(STATE), CLASS(GRAD), CLASS(PARAM), CLASS(ACT),
                                     CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT)};
     char folder[64];
@@ -123,8 +123,7 @@ static void same_bits_from_a_file(void **state) {
 
 /* Transfers of classes that lie in a file are copied; their sums are the same. So they are of what is copied to staging
  * memory first. */
-static void same_bits_on_ranks(void **state) {
-    (void)state;
+TEST(same_bits_on_ranks) {
     static const tri_shard_kind kinds[] = {TRI_SHARD_NONE, TRI_SHARD_ZERO1, TRI_SHARD_ZERO2, TRI_SHARD_ZERO3};
     char folder[64];
     make_folder(folder);
@@ -143,8 +142,7 @@ static void same_bits_on_ranks(void **state) {
 }
 
 /* What stages hand each other passes through staging memory too. */
-static void same_bits_in_a_pipeline(void **state) {
-    (void)state;
+TEST(same_bits_in_a_pipeline) {
     char folder[64];
     make_folder(folder);
     job *kept = run(1, 2, TRI_SHARD_NONE, 0, 0, NULL),
@@ -156,8 +154,7 @@ static void same_bits_in_a_pipeline(void **state) {
     rmdir(folder);
 }
 
-static void plan_accounts_for_it(void **state) {
-    (void)state;
+TEST(plan_accounts_for_it) {
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0.1, 2);
     assert_int_equal(tri__program_offload_bytes(t.program[0]), 0);
@@ -182,8 +179,7 @@ static void plan_accounts_for_it(void **state) {
 }
 
 /* Staging memory is small; and the checker sees a copy that is waited for too late, or that goes nowhere. */
-static void copies_are_checked(void **state) {
-    (void)state;
+TEST(copies_are_checked) {
     tiny t;
     int late = 0;
     tiny_open(&t, "cpu", 2, 3, 0.1, 2);
@@ -213,8 +209,7 @@ static void copies_are_checked(void **state) {
     tiny_close(&t);
 }
 
-static void no_room_is_an_error(void **state) {
-    (void)state;
+TEST(no_room_is_an_error) {
     const tri_device *device = tri__device_find("cpu");
     char folder[64];
     void *memory = folder;
@@ -229,14 +224,4 @@ static void no_room_is_an_error(void **state) {
     device->free(NULL, memory, 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits_from_a_file),
-        cmocka_unit_test(same_bits_on_ranks),
-        cmocka_unit_test(same_bits_in_a_pipeline),
-        cmocka_unit_test(plan_accounts_for_it),
-        cmocka_unit_test(copies_are_checked),
-        cmocka_unit_test(no_room_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

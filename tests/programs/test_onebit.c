@@ -1,6 +1,7 @@
 /* test_onebit.c - 1-bit optimizers: the programs of all ranks fit together on every mesh; what each rank sends, and the
  * weights, are those of a simulation of all ranks in numpy (tools/golden_onebit.py), bit by bit; elements without a
  * gradient stay masked; a step that is not finite changes nothing. */
+#include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 
 #include "base/json.h"
@@ -8,7 +9,6 @@
 #include "plan/step_kinds.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <sys/mman.h>
 
 enum { MAX_RANKS = 4, COPIES = 3, STEPS = 50, FULL = 20, FREEZE = 30, SCALER = 4, LATE = 9, LOCAL_SCALER = 6 };
@@ -275,8 +275,7 @@ static void expect_golden(const job *j, const tri_json *golden, const char *kind
 
 /* Weights, momentum and both errors of every rank after 50 steps, and all bytes sent: whether replicas hold everything
  * or shards of it. */
-static void the_simulation_s_bits(void **state) {
-    (void)state;
+TEST(the_simulation_s_bits) {
     static const struct {
         tri_optimizer_kind kind;
         int clipper, last; /* the last kind of shards */
@@ -323,8 +322,7 @@ static void expect_lamb(const job *j, const tri_json *lamb, const char *kind) {
 
 /* Gradients do not depend on weights here, so that signs are 1-bit Adam's. Norms are sums over shards: where there are
  * some, weights may differ in the last bit. */
-static void lamb_s_simulation(void **state) {
-    (void)state;
+TEST(lamb_s_simulation) {
     tri_json *golden, *lamb;
     job *none = malloc(sizeof *none), *j = malloc(sizeof *j);
     OK(tri__json_load("tests/golden/onebit.json", TRI_DATA, &golden));
@@ -347,8 +345,7 @@ static void lamb_s_simulation(void **state) {
 }
 
 /* Ranks as processes send the same. First of all tests, while this process has no threads. */
-static void processes_or_threads(void **state) {
-    (void)state;
+FIRST_TEST(processes_or_threads) {
     job *forks = mmap(NULL, sizeof *forks, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     job *threads = malloc(sizeof *threads);
     const tri_sharding how = {.kind = TRI_SHARD_HYBRID, .size = 2, .prefetch = 1};
@@ -366,8 +363,7 @@ static void processes_or_threads(void **state) {
     free(threads);
 }
 
-static void masked_elements_only_decay(void **state) {
-    (void)state;
+TEST(masked_elements_only_decay) {
     job *j = malloc(sizeof *j);
     job_open(j, TRI_ONEBIT_ADAM, 2, FULL + 6, (tri_sharding){.kind = TRI_SHARD_ZERO1});
     job_run(j, 0);
@@ -385,8 +381,7 @@ static void masked_elements_only_decay(void **state) {
 
 /* In a step in which one copy's gradient is not a number nothing changes on any rank, errors included; later steps are
  * as usual. */
-static void a_step_that_is_not_finite(void **state) {
-    (void)state;
+TEST(a_step_that_is_not_finite) {
     static const tri_sharding shards[] = {{.kind = TRI_SHARD_NONE}, {.kind = TRI_SHARD_ZERO3, .prefetch = 1}};
     for (int i = 0; i < 4; i++) {
         job *j = malloc(sizeof *j);
@@ -450,8 +445,7 @@ static void check_mesh(const tri_plan_in *in, tiny *t, const char *what) {
     }
 }
 
-static void every_mesh_passes_the_checker(void **state) {
-    (void)state;
+TEST(every_mesh_passes_the_checker) {
     static const int meshes[][3] = {{1, 1, 1}, {1, 1, 2}, {1, 1, 5}, {2, 1, 2}, {1, 2, 2}, {2, 2, 4}};
     static const tri_dtype types[] = {TRI_F32, TRI_BF16, TRI_F16};
     static char *no_decay[] = {"bias", "LayerNorm.weight", "norm.weight"};
@@ -483,12 +477,4 @@ static void every_mesh_passes_the_checker(void **state) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(processes_or_threads),      cmocka_unit_test(the_simulation_s_bits),
-        cmocka_unit_test(lamb_s_simulation),
-        cmocka_unit_test(masked_elements_only_decay), cmocka_unit_test(a_step_that_is_not_finite),
-        cmocka_unit_test(every_mesh_passes_the_checker),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -4,15 +4,8 @@
 #include "model/config.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/json_text.h"
 
 static tri_pattern pattern_of(const char *text) {
@@ -60,8 +53,7 @@ static const struct { const char *json; int blocks, layout; const char *rows; } 
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
-static void test_layouts(void **state) {
-    (void)state;
+TEST(test_layouts) {
     for (int k = 0; k < LAYOUTS; k++) {
         tri_pattern p = pattern_of(layouts[k].json);
         char text[400];
@@ -126,8 +118,7 @@ static void expect_words(const tri_pattern *p, int64_t max_len, int64_t heads) {
     tri__arena_close(&arena);
 }
 
-static void test_words(void **state) {
-    (void)state;
+TEST(test_words) {
     static const char *const patterns[] = {
         "{\"mode\": \"window\", \"window\": 128}",
         "{\"mode\": \"fixed\", \"num_different_global_patterns\": 4, \"different_layout_per_head\": true}",
@@ -148,8 +139,7 @@ static void test_words(void **state) {
 }
 
 /* Random blocks depend on seed, layout and row; a row has as many as asked for, everywhere. */
-static void test_random(void **state) {
-    (void)state;
+TEST(test_random) {
     tri_pattern p = pattern_of("{\"mode\": \"variable\", \"num_random_blocks\": 3, \"local_window_blocks\": [1], "
                                "\"global_block_indices\": null, \"different_layout_per_head\": true, \"seed\": 5}");
     enum { N = 40 };
@@ -172,8 +162,7 @@ static void test_random(void **state) {
     for (int j = 0; j < N; j++) assert_in_range(columns[j], 1, 14);
 }
 
-static void test_json(void **state) {
-    (void)state;
+TEST(test_json) {
     for (int k = 0; k < LAYOUTS; k++) {
         tri_pattern p = pattern_of(layouts[k].json), back;
         tri_json *json = tri__pattern_json(&p);
@@ -196,8 +185,7 @@ static void test_json(void **state) {
     }
 }
 
-static void test_errors(void **state) {
-    (void)state;
+TEST(test_errors) {
     static const struct { const char *json, *words; } rows[] = {
         {"{}", "here: there is no mode; those are dense|window"},
         {"[]", "here: \"it\" is not a pattern"},
@@ -247,10 +235,4 @@ static void test_errors(void **state) {
     assert_non_null(strstr(tri_error(), "no pattern and no file is called no/such/file.json"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layouts), cmocka_unit_test(test_words),  cmocka_unit_test(test_random),
-        cmocka_unit_test(test_json),    cmocka_unit_test(test_errors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,6 +1,7 @@
 /* test_pipeline.c - pipelines: how models are divided into stages; every schedule on every division trains bitwise like
  * one rank, with ranks as threads; programs of all ranks of all meshes match each other and print as the committed
  * texts. SOAK_STEPS=100: all cases. */
+#include "tests/lib/test.h"
 #include "tests/lib/tensor_job.h"
 
 #include "tests/lib/dry_run.h"
@@ -8,8 +9,6 @@
 #include "tests/lib/program_text.h"
 #include "sim/timeline.h"
 #include "tests/lib/soak.h"
-
-#include <stdio.h>
 
 static int whole; /* the whole matrix */
 
@@ -47,8 +46,7 @@ static void expect_cut(tiny *t, const int layers[2], int pp, tri_staging staging
     assert_int_equal(stages.pipeline.depth[stages.head], 0);
 }
 
-static void layouts(void **state) {
-    (void)state;
+TEST(layouts) {
     const tri_staging branch = {.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH},
                       chain = {.schedule = TRI_SCHEDULE_1F1B};
     const int two[2] = {2, 2}, longer[2] = {1, 7};
@@ -94,8 +92,7 @@ static double best_by_trial(const tri_stage_time *time, int from, int n, int par
 }
 
 /* Chains of random times are cut as well as they can be, into any number of stages. */
-static void no_cut_is_better(void **state) {
-    (void)state;
+TEST(no_cut_is_better) {
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0, 1);
     for (uint32_t trial = 0; trial < 20; trial++) {
@@ -168,8 +165,7 @@ static double bubble(tiny *t, const int layers[2], int pp, int n_mb, tri_shape_k
  * branch, not all. The fusion waits for the other branch only when its own is done. A row of n stages waits as long as
  * n - 1 take; less a backward, two thirds of what one takes, where a stage of the second encoder only hands on the
  * first one's gradient: it leaves when that stage begins. */
-static void branches_wait_less(void **state) {
-    (void)state;
+TEST(branches_wait_less) {
     const int layers[2] = {12, 12};
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0, 1);
@@ -187,8 +183,7 @@ static void branches_wait_less(void **state) {
 
 /* One encoder in a row of stages: the programs of every schedule take as long as its orders do, less a part of a layer
  * for each stage: a gradient leaves before the gradients of weights that follow it in the same action. */
-static void programs_follow_the_orders(void **state) {
-    (void)state;
+TEST(programs_follow_the_orders) {
     tiny t;
     tri_stage_time time[64];
     tiny_open(&t, "cpu", 1, 3, 0, 6);
@@ -232,8 +227,7 @@ static void expect_weights(const tiny *t, const tri_stages *stages, const tri_pr
 
 /* Every rank of every mesh holds the weights of the stages that tri__stages_plan gives its place on pp, and no others:
  * what is announced is what runs, also where tp moves the cut. */
-static void stages_are_the_plans(void **state) {
-    (void)state;
+TEST(stages_are_the_plans) {
     const int layers[2] = {3, 3};
     char *given[] = {"primary", "secondary.embeddings", "secondary.layer", "secondary.pooling tabular fusion"};
     int moved = 0;
@@ -263,8 +257,7 @@ static void stages_are_the_plans(void **state) {
     tiny_close(&t);
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     char *twice[] = {"primary secondary.layer.0", "secondary tabular fusion"},
          *missing[] = {"primary", "secondary fusion"};
     char *unknown[] = {"primary tertiary", "secondary tabular fusion"},
@@ -347,8 +340,7 @@ static void open_one(job *one, job_what is) {
 }
 
 /* Every schedule in every shape for 2, 3 and 4 ranks, with few and many microbatches: the bits of one rank. */
-static void schedules(void **state) {
-    (void)state;
+TEST(schedules) {
     static const int counts[] = {1, 2, 5, 8};
     int cases = 0;
     for (size_t m = 0; m < sizeof counts / sizeof *counts; m++) {
@@ -368,8 +360,7 @@ static void schedules(void **state) {
 }
 
 /* Replicas of pipelines: the bits of replicas without stages, however they share out. */
-static void replicas(void **state) {
-    (void)state;
+TEST(replicas) {
     int cases = 0;
     for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_ZERO3; kind++)
         for (int n_mb = 1; n_mb <= 3; n_mb += 2) {
@@ -394,8 +385,7 @@ static void replicas(void **state) {
 
 /* Recomputation, 16-bit numbers, models of one and two branches, blocks of several units, weights that stay
  * gathered. */
-static void mixtures(void **state) {
-    (void)state;
+TEST(mixtures) {
     const tri_staging zbv = {.schedule = TRI_SCHEDULE_ZBV},
                       zb = {.schedule = TRI_SCHEDULE_ZB_H1, .shape = TRI_SHAPE_BRANCH};
     const tri_staging plain = {.schedule = TRI_SCHEDULE_1F1B}, looped = {.schedule = TRI_SCHEDULE_INTERLEAVED};
@@ -438,8 +428,7 @@ static void mixtures(void **state) {
 }
 
 /* Blocks of several units do not cross stages, so that replicas of pipelines cut other shards: close, not the same. */
-static void blocks(void **state) {
-    (void)state;
+TEST(blocks) {
     job_what is = {.dp = 2, .n_mb = 2, .steps = 4, .dropout = 0.1};
     job one, many;
     open_one(&one, is);
@@ -506,8 +495,7 @@ static int check_layouts(tiny *t, int every, int *number) {
     return legal;
 }
 
-static void meshes(void **state) {
-    (void)state;
+TEST(meshes) {
     int legal = 0, number = 0, every = whole ? 1 : 89;
     tiny t;
     open_large(&t);
@@ -531,8 +519,7 @@ static int64_t activations(tiny *t, tri_schedule_kind schedule, int n_mb, int ra
 
 /* GPipe holds all microbatches; 1F1B as many as stages follow and one, however many there are; the others no more with
  * more of them. */
-static void memory_follows_the_schedule(void **state) {
-    (void)state;
+TEST(memory_follows_the_schedule) {
     enum { P = 4 };
     tiny t;
     open_large(&t);
@@ -550,8 +537,7 @@ static void memory_follows_the_schedule(void **state) {
 }
 
 /* Programs of the two ranks of a pipeline. */
-static void golden_programs(void **state) {
-    (void)state;
+TEST(golden_programs) {
     static const tri_schedule_kind kinds[] = {TRI_SCHEDULE_1F1B, TRI_SCHEDULE_ZB_H1};
     for (int k = 0; k < 2; k++) {
         tiny t[2];
@@ -566,22 +552,6 @@ static void golden_programs(void **state) {
 }
 
 int main(int argc, char **argv) {
-    soak_select(argc, argv);
     whole = soak_count("SOAK_STEPS", 0) > 0;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layouts),
-        cmocka_unit_test(branches_wait_less),
-        cmocka_unit_test(no_cut_is_better),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(golden_programs),
-        cmocka_unit_test(schedules),
-        cmocka_unit_test(replicas),
-        cmocka_unit_test(mixtures),
-        cmocka_unit_test(blocks),
-        cmocka_unit_test(meshes),
-        cmocka_unit_test(memory_follows_the_schedule),
-        cmocka_unit_test(programs_follow_the_orders),
-        cmocka_unit_test(stages_are_the_plans),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_listed(argc, argv, NULL, NULL);
 }

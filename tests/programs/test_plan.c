@@ -1,17 +1,14 @@
 /* test_plan.c - programs: the output of passes can be printed, parsed and checked; broken programs are caught; the
  * plan's memory is the memory used. */
+#include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 
 #include "tests/lib/program_text.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Every combination of branches plans and checks (tiny_open asserts it), and its text comes back the same. */
-static void text_round_trip(void **state) {
-    (void)state;
+TEST(text_round_trip) {
     for (int texts = 1; texts <= 2; texts++)
         for (int columns = 0; columns <= 3; columns++)
             for (int n_mb = 1; n_mb <= 3; n_mb += 2) {
@@ -34,8 +31,7 @@ static void text_round_trip(void **state) {
 }
 
 /* The committed text of a two-layer plan. */
-static void golden_program(void **state) {
-    (void)state;
+TEST(golden_program) {
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0.1, 2);
     program_text_check("tests/programs/tiny.txt", t.program, 1);
@@ -43,8 +39,7 @@ static void golden_program(void **state) {
 }
 
 /* Of FP8 training: one text, three layers, of which the second is in 8 bits. */
-static void golden_fp8(void **state) {
-    (void)state;
+TEST(golden_fp8) {
     tiny t;
     tiny_open(&t, "cpu", 1, 0, 0.1, 1);
     t.encoder[0].num_hidden_layers = 3, t.encoder[0].intermediate_size = 32;
@@ -64,8 +59,7 @@ static int count_of(const tri_program *p, tri_op op) {
 
 /* What an encoder's last layer makes: rows of first tokens where these alone are pooled, else of all; also where ranks
  * share out tokens. */
-static void last_layer_makes_what_is_read(void **state) {
-    (void)state;
+TEST(last_layer_makes_what_is_read) {
     static const struct { tri_pooling pooling; int tp, shares_tokens, first;
     } rows[] = {
         {TRI_POOLING_POOLER, 1, 0, 1}, {TRI_POOLING_CLS, 1, 0, 1},    {TRI_POOLING_MEAN, 1, 0, 0},
@@ -93,8 +87,7 @@ static void last_layer_makes_what_is_read(void **state) {
 }
 
 /* Dropping, exchanging or redirecting anything that matters must be caught. Counts what was caught. */
-static void mutations_are_caught(void **state) {
-    (void)state;
+TEST(mutations_are_caught) {
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0.1, 2);
     tri_program copy = *t.program[0];
@@ -140,8 +133,7 @@ static void mutations_are_caught(void **state) {
 
 /* Poison every class and what follows it: a step at the largest microbatch writes up to the planned end, never past
  * it. */
-static void plan_is_the_memory_used(void **state) {
-    (void)state;
+TEST(plan_is_the_memory_used) {
     enum { GUARD = 4096, POISON = 0xA5 };
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0.1, 1);
@@ -186,8 +178,7 @@ static int leave_padding(const tri_network *model, int unit, const float *g, flo
 }
 
 /* The whole model's gradient along random directions against central differences of the loss. */
-static void gradient_of_the_whole(void **state) {
-    (void)state;
+TEST(gradient_of_the_whole) {
     for (int texts = 1; texts <= 2; texts++) {
         tiny t;
         tiny_open(&t, "reference", texts, 3, 0.2, 2);
@@ -228,8 +219,7 @@ static void gradient_of_the_whole(void **state) {
 }
 
 /* The loss and all gradients do not depend on how many microbatches a step has, dropout on. */
-static void microbatches_do_not_matter(void **state) {
-    (void)state;
+TEST(microbatches_do_not_matter) {
     double loss[3];
     float *all[3] = {0};
     int64_t bytes = 0;
@@ -258,8 +248,7 @@ static void microbatches_do_not_matter(void **state) {
 }
 
 /* Fused and fast rows against the plain ones on a whole step; threads change no bit. */
-static void devices_agree(void **state) {
-    (void)state;
+TEST(devices_agree) {
     double loss[4];
     float *weights[4];
     int64_t bytes = 0;
@@ -286,8 +275,7 @@ static void devices_agree(void **state) {
 }
 
 /* A weight that is not a number is found at the first instruction that it spoils, and named. */
-static void bad_numbers_are_named(void **state) {
-    (void)state;
+TEST(bad_numbers_are_named) {
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0, 1);
     tri_exec *exec = tiny_exec(&t, "cpu", 1, 0);
@@ -303,14 +291,4 @@ static void bad_numbers_are_named(void **state) {
     tiny_close(&t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_round_trip),         cmocka_unit_test(golden_program),
-        cmocka_unit_test(golden_fp8),
-        cmocka_unit_test(last_layer_makes_what_is_read),
-        cmocka_unit_test(mutations_are_caught),    cmocka_unit_test(plan_is_the_memory_used),
-        cmocka_unit_test(gradient_of_the_whole),   cmocka_unit_test(microbatches_do_not_matter),
-        cmocka_unit_test(devices_agree),           cmocka_unit_test(bad_numbers_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

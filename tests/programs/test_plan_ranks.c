@@ -1,5 +1,6 @@
 /* test_plan_ranks.c - programs of all ranks planned together, in classes, are textually those planned one by one;
  * checking classes checks every rank; simulated times are equal; planning memory grows with classes, not ranks. */
+#include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 
 #include "program/text.h"
@@ -141,8 +142,7 @@ static void compare(const job *j) {
     tiny_close(&t);
 }
 
-static void together_as_one_by_one(void **state) {
-    (void)state;
+TEST(together_as_one_by_one) {
     static const tri_mesh meshes[] = {
         {.pp = 1, .tp = 1, .dp = 1},
         {.pp = 1, .tp = 1, .dp = 3},
@@ -158,8 +158,7 @@ static void together_as_one_by_one(void **state) {
                 compare(&(job){.mesh = meshes[m], .kind = (tri_shard_kind)kind, .half = half});
 }
 
-static void large_meshes(void **state) {
-    (void)state;
+TEST(large_meshes) {
     static const job jobs[] = {
         {.mesh = {.pp = 1, .tp = 1, .dp = 64}, .kind = TRI_SHARD_NONE},
         {.mesh = {.pp = 1, .tp = 1, .dp = 64}, .kind = TRI_SHARD_ZERO1, .half = 1},
@@ -183,8 +182,7 @@ static void large_meshes(void **state) {
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) compare(&jobs[i]);
 }
 
-static void fp8_training(void **state) {
-    (void)state;
+TEST(fp8_training) {
     static const job jobs[] = {
         {.mesh = {.pp = 1, .tp = 1, .dp = 1}, .fp8 = 1, .wrap = 1000},
         {.mesh = {.pp = 1, .tp = 1, .dp = 3}, .fp8 = 1, .kind = TRI_SHARD_ZERO3},
@@ -203,8 +201,7 @@ static void fp8_training(void **state) {
 }
 
 /* Of a thousand ranks, some of each class. */
-static void a_thousand(void **state) {
-    (void)state;
+TEST(a_thousand) {
     static const job jobs[] = {
         {.mesh = {.pp = 1, .tp = 1, .dp = 1024}, .kind = TRI_SHARD_NONE},
         {.mesh = {.pp = 1, .tp = 1, .dp = 1024}, .kind = TRI_SHARD_ZERO3},
@@ -250,8 +247,7 @@ static size_t bytes_of(const job *j, int *classes) {
     return used;
 }
 
-static void grows_with_classes(void **state) {
-    (void)state;
+TEST(grows_with_classes) {
     for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_HYBRID; kind++) {
         int few, many;
         job j = {.mesh = {.pp = 2, .tp = 1, .dp = 4096}, .kind = (tri_shard_kind)kind};
@@ -263,9 +259,4 @@ static void grows_with_classes(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(together_as_one_by_one), cmocka_unit_test(large_meshes),
-                                       cmocka_unit_test(fp8_training),
-                                       cmocka_unit_test(a_thousand), cmocka_unit_test(grows_with_classes)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

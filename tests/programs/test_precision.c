@@ -1,11 +1,10 @@
 /* test_precision.c - 16-bit types: every kernel row against the fp32 row on the same numbers, and whole training
  * steps. */
+#include "tests/lib/test.h"
 #include "tests/lib/kernel_parts.h"
 #include "tests/lib/simd_sets.h"
 #include "tests/lib/tiny.h"
 #include "train/loss_scale.h"
-
-#include <stdio.h>
 
 static const tri_dtype halves[] = {TRI_BF16, TRI_F16};
 
@@ -136,8 +135,7 @@ static const kernel_grid grids[] = {
     {CODED, "F=1,2,3,4,5 M=1,3 K=0,1,20,600,4097"},
 };
 
-static void rows_against_fp32(void **state) {
-    (void)state;
+TEST(rows_against_fp32) {
     rows *all = calloc(1, sizeof *all);
     assert_non_null(all);
     tri__device_find("cpu")->kernels(&all->cpu);
@@ -153,8 +151,7 @@ static void rows_against_fp32(void **state) {
 }
 
 /* Every kernel of both devices has rows of both types: a plan of any precision exists. */
-static void rows_exist(void **state) {
-    (void)state;
+TEST(rows_exist) {
     static const char *const devices[] = {"cpu", "reference"};
     for (int d = 0; d < 2; d++) {
         tri_target target;
@@ -268,8 +265,7 @@ static void try_heads(const tri_half_product *kernel) {
         for (size_t j = 0; j < sizeof d / sizeof *d; j++) try_head(best, kernel, len[i], d[j]);
 }
 
-static void products(void **state) {
-    (void)state;
+TEST(products) {
     const tri_half_product *best = tri__half_product();
     print_message("bf16 products: %s\n", best ? best->name : "through fp32");
     if (best) try_product(best), try_heads(best);
@@ -321,8 +317,7 @@ static outcome train(const setting *s) {
 }
 
 /* 50 steps of training stay within 1e-2 of fp32, and learn. */
-static void losses_are_those_of_fp32(void **state) {
-    (void)state;
+TEST(losses_are_those_of_fp32) {
     static const setting settings[] = {
         {TRI_F32, TRI_F32, 0, 1, STEPS, 0.1},   {TRI_BF16, TRI_F32, 0, 1, STEPS, 0.1},
         {TRI_BF16, TRI_BF16, 0, 1, STEPS, 0.1}, {TRI_F16, TRI_F32, 0, 1, STEPS, 0.1},
@@ -343,8 +338,7 @@ static void losses_are_those_of_fp32(void **state) {
 }
 
 /* What is rebuilt, and how many threads compute, changes no bit. */
-static void same_bits(void **state) {
-    (void)state;
+TEST(same_bits) {
     for (int i = 0; i < 2; i++) {
         outcome out[4];
         for (int k = 0; k < 4; k++)
@@ -359,8 +353,7 @@ static void same_bits(void **state) {
 }
 
 /* An overflow leaves weights, masters and moments as they were; the next step, at half the scale, goes on. */
-static void overflow_skips_the_step(void **state) {
-    (void)state;
+TEST(overflow_skips_the_step) {
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0.1, 2);
     plan_as(&t, &(setting){TRI_F16, TRI_F32, 0, 1, 0, 0});
@@ -393,8 +386,7 @@ static void overflow_skips_the_step(void **state) {
     tiny_close(&t);
 }
 
-static void scale_grows_and_falls(void **state) {
-    (void)state;
+TEST(scale_grows_and_falls) {
     tri_loss_scale scale = tri__loss_scale_start();
     assert_true(scale.scale == 65536 && scale.good == 0);
     for (int i = 0; i < 1999; i++) OK(tri__loss_scale_next(&scale, 1));
@@ -409,8 +401,7 @@ static void scale_grows_and_falls(void **state) {
 }
 
 /* Weights, gradients and optimizer state, in bytes a parameter; slots are rounded up to 64. */
-static void bytes_per_parameter(void **state) {
-    (void)state;
+TEST(bytes_per_parameter) {
     static const struct { tri_dtype precision, reduce; int bytes;
     } cases[] = {
         {TRI_F32, TRI_F32, 16}, {TRI_BF16, TRI_BF16, 16}, {TRI_BF16, TRI_F32, 18},
@@ -432,8 +423,7 @@ static void bytes_per_parameter(void **state) {
 
 /* The same shared out over N replicas, 16-bit gradients: 16, 4 + 12/N, 2 + 14/N and 16/N bytes; fp32 ones are 2 more
  * each. */
-static void bytes_per_parameter_shared_out(void **state) {
-    (void)state;
+TEST(bytes_per_parameter_shared_out) {
     static const struct { tri_shard_kind kind; double held, shared, grads_held, grads_shared;
     } cases[] = {
         {TRI_SHARD_NONE, 16, 0, 1, 0},
@@ -466,8 +456,7 @@ static void bytes_per_parameter_shared_out(void **state) {
 }
 
 /* Predictions of the second program of the plan, from the same 16-bit weights. */
-static void predictions(void **state) {
-    (void)state;
+TEST(predictions) {
     float probs[3][3 * TINY_SAMPLES];
     static const tri_dtype types[] = {TRI_F32, TRI_BF16, TRI_F16};
     for (int i = 0; i < 3; i++) {
@@ -485,18 +474,4 @@ static void predictions(void **state) {
             assert_true(fabs((double)probs[i][k] - probs[0][k]) <= tolerance(types[i]));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products),
-        cmocka_unit_test(rows_exist),
-        cmocka_unit_test(rows_against_fp32),
-        cmocka_unit_test(losses_are_those_of_fp32),
-        cmocka_unit_test(same_bits),
-        cmocka_unit_test(overflow_skips_the_step),
-        cmocka_unit_test(scale_grows_and_falls),
-        cmocka_unit_test(bytes_per_parameter),
-        cmocka_unit_test(bytes_per_parameter_shared_out),
-        cmocka_unit_test(predictions),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

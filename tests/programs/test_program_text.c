@@ -1,6 +1,7 @@
 /* test_program_text.c - programs as text. Printing and parsing gives the same program, for every mesh of up to 16
  * ranks, also between any two passes; invalid texts are refused with their line.
  * timeout: 240 */
+#include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 
 #include "program/text.h"
@@ -91,8 +92,7 @@ static int classes_again(const job *j) {
 
 /* All meshes; where there is a pipeline every schedule, where there are replicas every kind of sharding: each of one
  * beside one of the other. */
-static void every_mesh(void **state) {
-    (void)state;
+TEST(every_mesh) {
     int meshes = 0, programs = 0, refused = 0, number = 0;
     for (int pp = 1; pp <= WORLD; pp++)
         for (int tp = 1; pp * tp <= WORLD; tp++)
@@ -111,8 +111,7 @@ static void every_mesh(void **state) {
 }
 
 /* Templates, and programs whose slots have no offsets yet. */
-static void between_passes(void **state) {
-    (void)state;
+TEST(between_passes) {
     static const job jobs[] = {{.mesh = {.pp = 1, .tp = 1, .dp = 1}, .number = 0},
                                {.mesh = {.pp = 2, .tp = 2, .dp = 2}, .kind = TRI_SHARD_ZERO3, .number = 3},
                                {.mesh = {.pp = 1, .tp = 2, .dp = 2}, .kind = TRI_SHARD_ZERO1, .number = 11}};
@@ -143,8 +142,7 @@ static void between_passes(void **state) {
     "slot a act f32 [4,4] @0 u\nslot b act f32 [4,4] @64 u\n"
 
 /* Each is refused, with what is wrong and its line. */
-static void texts_that_are_not_programs(void **state) {
-    (void)state;
+TEST(texts_that_are_not_programs) {
     static const struct {
         const char *text, *error;
     } cases[] = {
@@ -188,8 +186,7 @@ static void texts_that_are_not_programs(void **state) {
 }
 
 /* What an editor may do to a text does not change it; lines are those of the text. */
-static void edited_texts(void **state) {
-    (void)state;
+TEST(edited_texts) {
     static const char text[] =
         "# both ranks\n" HEAD "7 cast b <- a\n"
         "program  three \t\r\n\r\nmesh pp=1\ttp=1 dp=2 rank=1 microbatches=1 order=dp,tp,pp\r\n"
@@ -213,8 +210,4 @@ static void edited_texts(void **state) {
     tri__arena_close(&arena);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_mesh), cmocka_unit_test(between_passes),
-                                       cmocka_unit_test(texts_that_are_not_programs), cmocka_unit_test(edited_texts)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

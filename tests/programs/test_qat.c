@@ -1,6 +1,7 @@
 /* test_qat.c - quantisation-aware training (int8 products forward, gradients straight through) on ranks that are
  * threads. Without tensor parallelism it has the bits that float training has: sharding, recomputation and schedules
  * change none. The forward program sees the integers that the training program sees. */
+#include "tests/lib/test.h"
 #include "tests/lib/tensor_job.h"
 
 enum { STEPS = 6 };
@@ -35,8 +36,7 @@ static void expect_same(const job *want, job *got) {
     done(got);
 }
 
-static void recomputation(void **state) {
-    (void)state;
+TEST(recomputation) {
     for (int i = 0; i < 3; i++) {
         job *kept = run((job_what){.precision = types[i], .n_mb = 2});
         for (int how = TRI_RECOMPUTE_SELECTIVE; how <= TRI_RECOMPUTE_FULL; how++)
@@ -49,8 +49,7 @@ static void recomputation(void **state) {
     done(kept);
 }
 
-static void sharding(void **state) {
-    (void)state;
+TEST(sharding) {
     for (int i = 0; i < 3; i++) {
         job *all = run((job_what){.precision = types[i], .dp = 4});
         for (int kind = TRI_SHARD_ZERO1; kind <= TRI_SHARD_HYBRID; kind++)
@@ -69,8 +68,7 @@ static void sharding(void **state) {
     }
 }
 
-static void schedules(void **state) {
-    (void)state;
+TEST(schedules) {
     for (int i = 0; i < 2; i++) {
         job *one = run((job_what){.precision = types[i], .n_mb = 4});
         for (int schedule = 0; schedule < TRI_SCHEDULE_COUNT; schedule++)
@@ -104,8 +102,7 @@ static double farthest(const job *a, const job *b) {
     return worst;
 }
 
-static void other_meshes(void **state) {
-    (void)state;
+TEST(other_meshes) {
     static const job_what meshes[] = {{.dp = 2}, {.dp = 4, .n_mb = 2}, {.tp = 2}, {.tp = 2, .sequence = 1},
                                       {.tp = 4, .sequence = 1}, {.pp = 2, .tp = 2, .dp = 2, .sequence = 1}};
     job *one = run((job_what){0});
@@ -120,8 +117,7 @@ static void other_meshes(void **state) {
 }
 
 /* It is not float training, and close to it: gradients have its size and the loss falls as fast. */
-static void is_close_to_float_training(void **state) {
-    (void)state;
+TEST(is_close_to_float_training) {
     job *quantized = run((job_what){.steps = 40}), *plain = malloc(sizeof *plain);
     job_open(plain, (job_what){.steps = 40, .dropout = 0.1});
     job_run(plain);
@@ -133,8 +129,7 @@ static void is_close_to_float_training(void **state) {
     done(quantized), done(plain);
 }
 
-static void refused_by_name(void **state) {
-    (void)state;
+TEST(refused_by_name) {
     tiny t;
     tri_rank_plan plan;
     tiny_open(&t, "cpu", 2, 3, 0, 1);
@@ -153,11 +148,4 @@ static void refused_by_name(void **state) {
     tiny_close(&t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recomputation), cmocka_unit_test(sharding),
-        cmocka_unit_test(schedules),     cmocka_unit_test(other_meshes),
-        cmocka_unit_test(is_close_to_float_training), cmocka_unit_test(refused_by_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,8 +1,6 @@
 /* test_recompute.c - recomputed activations: bitwise the same numbers, in less memory, for little more work. */
+#include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 static const tri_recompute kinds[] = {TRI_RECOMPUTE_NONE, TRI_RECOMPUTE_SELECTIVE, TRI_RECOMPUTE_FULL};
 
@@ -39,8 +37,7 @@ static outcome train(const char *device, int texts, int columns, double p, int n
 }
 
 /* Five steps with dropout: losses, weights and the last gradients are those of a run that keeps everything. */
-static void same_bits(void **state) {
-    (void)state;
+TEST(same_bits) {
     static const struct { const char *device; int texts, columns; double p; int n_mb, threads; } cases[] = {
         {"cpu", 2, 3, 0.1, 1, 2}, {"cpu", 2, 3, 0.1, 3, 1}, {"cpu", 1, 0, 0, 2, 2}, {"reference", 2, 1, 0.2, 2, 1},
     };
@@ -71,8 +68,7 @@ static int repeats(const tri_program *program, const char *slot) {
     return tri__program_find(program, name) >= 0;
 }
 
-static void what_is_repeated(void **state) {
-    (void)state;
+TEST(what_is_repeated) {
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0.1, 1);
     for (int s = 0; s < t.program[0]->n_slots; s++) assert_false(strncmp(t.program[0]->slot[s].name, "r.", 2) == 0);
@@ -94,8 +90,7 @@ static double flops_of(const tri_program *p) {
 }
 
 /* Six layers of a real size, all alike as all tokens are pooled; 16 sequences of 128 tokens. */
-static void planned_bytes(void **state) {
-    (void)state;
+TEST(planned_bytes) {
     tiny t;
     tiny_open(&t, "cpu", 1, 0, 0.1, 1);
     tri_encoder e = t.encoder[0];
@@ -131,8 +126,7 @@ static void planned_bytes(void **state) {
 }
 
 /* Rebuilding stands with every way of sharing out, and every type: all ranks' programs fit together. */
-static void programs_of_many_ranks(void **state) {
-    (void)state;
+TEST(programs_of_many_ranks) {
     enum { MOST = 3 };
     static const tri_dtype types[] = {TRI_F32, TRI_BF16, TRI_F16};
     for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_ZERO3; kind++)
@@ -156,12 +150,4 @@ static void programs_of_many_ranks(void **state) {
                 }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits),
-        cmocka_unit_test(what_is_repeated),
-        cmocka_unit_test(planned_bytes),
-        cmocka_unit_test(programs_of_many_ranks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,18 +1,11 @@
 /* test_schedule.c - the orders of pipelines: equal to orders written by hand, complete, free of deadlock, and with the
  * time and memory that the closed forms of each schedule give. Times are in units of one rank's forward of one
  * microbatch. */
+#include "tests/lib/test.h"
 #include "tests/lib/dry_run.h"
 #include "plan/pipeline/handover.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { MOST_RANKS = 16, MOST_STAGES = 64 };
 static const tri_stage_time equal = {1, 1, 1}, uneven = {1, 1.3, 0.7};
@@ -91,8 +84,7 @@ static double worst_peak(const line *l) {
 
 #define SAME(got, want) assert_float_equal((got), (want), 1e-9)
 
-static void golden_orders(void **state) {
-    (void)state;
+TEST(golden_orders) {
     static const int sizes[][2] = {{2, 4}, {4, 8}, {4, 3}};
     static const int chunks[TRI_SCHEDULE_COUNT] = {1, 1, 2, 1, 2};
     for (int kind = 0; kind < TRI_SCHEDULE_COUNT; kind++)
@@ -128,8 +120,7 @@ static void check_complete(const line *l) {
         for (int act = 0; act < 3; act++) assert_int_equal(done[s][act], p->n_mb);
 }
 
-static void never_stuck(void **state) {
-    (void)state;
+TEST(never_stuck) {
     int n = 0;
     for (int kind = 0; kind < TRI_SCHEDULE_COUNT; kind++) {
         const tri_schedule_row *row = tri__schedule_row(kind);
@@ -157,8 +148,7 @@ static void never_stuck(void **state) {
 
 /* Orders that wait for one another in a circle: no messages can be made of them. Rank 0 turns microbatch 0 back before
  * it sends microbatch 1, which rank 1 begins with. */
-static void deadlock_is_told(void **state) {
-    (void)state;
+TEST(deadlock_is_told) {
     line l;
     const tri_edge edges[] = {{.slot = 0, .from = 0, .to = 1}, {.slot = 1, .from = 1, .to = 0, .back = 1}};
     tri_handovers all = {.edge = edges, .n_edges = 2};
@@ -176,8 +166,7 @@ static void deadlock_is_told(void **state) {
 }
 
 /* The closed forms, with any times. */
-static void spans(void **state) {
-    (void)state;
+TEST(spans) {
     static const int sizes[][2] = {{2, 4}, {4, 8}, {4, 16}, {8, 32}};
     static const tri_stage_time times[] = {{1, 1, 1}, {1, 1.3, 0.7}, {1, 2, 0.5}};
     for (int i = 0; i < 4; i++)
@@ -211,8 +200,7 @@ static double overhead_of(tri_schedule_kind kind, int p, int v, int m, tri_stage
 }
 
 /* What was measured of schedules that have no closed form, or outside of its bounds. */
-static void spans_beyond_formulas(void **state) {
-    (void)state;
+TEST(spans_beyond_formulas) {
     SAME(overhead_of(TRI_SCHEDULE_ZBV, 4, 2, 8, equal), 1.5);
     SAME(overhead_of(TRI_SCHEDULE_ZBV, 8, 2, 32, equal), 3.5);
     SAME(overhead_of(TRI_SCHEDULE_ZBV, 8, 2, 32, uneven), 4.55);
@@ -227,8 +215,7 @@ static void spans_beyond_formulas(void **state) {
             for (int v = 2; v <= 4; v++) SAME(overhead_of(TRI_SCHEDULE_INTERLEAVED, p, v, m, uneven), (p - 1) * 3. / v);
 }
 
-static void peaks(void **state) {
-    (void)state;
+TEST(peaks) {
     static const int sizes[][2] = {{2, 4}, {4, 8}, {4, 16}, {8, 32}, {4, 3}, {8, 5}};
     for (int i = 0; i < 6; i++) {
         int p = sizes[i][0], m = sizes[i][1];
@@ -261,8 +248,7 @@ static void peaks(void **state) {
 }
 
 /* Two branches side by side against the same stages in a row. */
-static void branches(void **state) {
-    (void)state;
+TEST(branches) {
     static const struct {
         int k, m;
         double dag, chain;
@@ -294,8 +280,7 @@ static void branches(void **state) {
 }
 
 /* A message's time is waited for once a hop at the ends of a step. */
-static void hops(void **state) {
-    (void)state;
+TEST(hops) {
     line l;
     open_chain(&l, TRI_SCHEDULE_GPIPE, 4, 1, 8, equal);
     double before = l.dry.span;
@@ -304,11 +289,4 @@ static void hops(void **state) {
     close_line(&l);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_orders), cmocka_unit_test(never_stuck),           cmocka_unit_test(deadlock_is_told),
-        cmocka_unit_test(spans),         cmocka_unit_test(spans_beyond_formulas), cmocka_unit_test(peaks),
-        cmocka_unit_test(branches),      cmocka_unit_test(hops),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,12 +1,11 @@
 /* test_shard.c - data parallelism: every sharding strategy trains like one rank, with ranks as threads, bitwise if sums
  * have the same order; programs of all ranks match each other and print as the committed texts. */
+#include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 
 #include "tests/lib/program_text.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
 enum { MAX_RANKS = 4, STEPS = 20, HEAP = 4 << 20 };
@@ -124,8 +123,7 @@ static void assert_same_bits(const job *a, const job *b) {
 
 /* Every kind against one rank; none = zero1, and with one microbatch = zero2 = zero3, to the bit. Some ranks have no
  * sample at all. */
-static void one_rank_or_many(void **state) {
-    (void)state;
+TEST(one_rank_or_many) {
     for (int n_mb = 1; n_mb <= 3; n_mb += 2) {
         job one;
         job_open(&one, 1, n_mb, (tri_sharding){0});
@@ -150,8 +148,7 @@ static void one_rank_or_many(void **state) {
 
 /* Blocks of several units, every way of keeping weights and of gathering ahead: all the same bits as replicas without
  * shards. */
-static void blocks_and_prefetch(void **state) {
-    (void)state;
+TEST(blocks_and_prefetch) {
     static const tri_sharding ways[] = {
         {.kind = TRI_SHARD_ZERO1, .wrap = TRI_WRAP_SIZE, .wrap_min_params = 3000},
         {.kind = TRI_SHARD_ZERO2, .wrap = TRI_WRAP_SIZE, .wrap_min_params = 3000},
@@ -180,8 +177,7 @@ static void blocks_and_prefetch(void **state) {
 }
 
 /* Two runs of the same job, to the bit. */
-static void again(void **state) {
-    (void)state;
+TEST(again) {
     job a, b;
     const tri_sharding how = {.kind = TRI_SHARD_HYBRID, .size = 2, .prefetch = 1};
     job_open(&a, 4, 2, how), job_open(&b, 4, 2, how);
@@ -193,8 +189,7 @@ static void again(void **state) {
 
 /* Ranks as processes, which see each other's memory at other addresses: the same losses as ranks as threads. First of
  * all tests, while this process has no threads. */
-static void processes_or_threads(void **state) {
-    (void)state;
+FIRST_TEST(processes_or_threads) {
     for (int kind = 0; kind <= TRI_SHARD_ZERO3; kind++) {
         job *forks = mmap(NULL, sizeof *forks, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), threads;
         assert_true(forks != MAP_FAILED);
@@ -211,8 +206,7 @@ static void processes_or_threads(void **state) {
 }
 
 /* Programs of the first two ranks of each kind. */
-static void golden_programs(void **state) {
-    (void)state;
+TEST(golden_programs) {
     for (int kind = 0; kind <= TRI_SHARD_HYBRID; kind++) {
         tiny t[2];
         char path[64];
@@ -234,8 +228,7 @@ static int64_t total(const tri_range *part, int n) {
 
 /* What each kind holds; every element is saved by one rank; ZeRO-3's memory is its share, prefetch + 1 gathered blocks
  * and one of gradients. */
-static void planned_bytes(void **state) {
-    (void)state;
+TEST(planned_bytes) {
     enum { PREFETCH = 1 };
     for (int dp = 2; dp <= 4; dp++)
         for (int kind = 0; kind <= TRI_SHARD_HYBRID; kind++) {
@@ -282,8 +275,7 @@ static int count_buckets(const tri_program *p, double most) {
 }
 
 /* A bucket's size is that of what travels: gradients of half the size, more of them in one. */
-static void buckets_count_what_travels(void **state) {
-    (void)state;
+TEST(buckets_count_what_travels) {
     tiny t;
     const double mb = 0.01;
     tiny_open_rank(&t, "cpu", 2, 3, 0.1, 1, &(tiny_rank){.dp = 2, .sharding = {.bucket_mb = mb}});
@@ -322,8 +314,7 @@ static tri_status spoiled_main(tri_world *world, void *argument) {
 }
 
 /* A number that is none on one rank: no rank updates, and all learn from that one where it came from. */
-static void bad_numbers_are_everyones(void **state) {
-    (void)state;
+TEST(bad_numbers_are_everyones) {
     job j;
     job_open(&j, 3, 1, (tri_sharding){0});
     assert_int_equal(tri_ranks_run(&(tri_ranks){.n = 3, .heap_bytes = HEAP}, spoiled_main, &j), TRI_NOTFINITE);
@@ -332,8 +323,7 @@ static void bad_numbers_are_everyones(void **state) {
 }
 
 /* A hybrid's parts must divide the replicas. */
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     tiny t;
     tiny_open(&t, "cpu", 1, 0, 0, 1);
     t.in.mesh.dp = 4, t.in.sharding = (tri_sharding){.kind = TRI_SHARD_HYBRID, .size = 3};
@@ -342,12 +332,4 @@ static void refusals(void **state) {
     tiny_close(&t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(processes_or_threads),
-        cmocka_unit_test(golden_programs), cmocka_unit_test(planned_bytes),       cmocka_unit_test(refusals),
-        cmocka_unit_test(one_rank_or_many), cmocka_unit_test(blocks_and_prefetch), cmocka_unit_test(again),
-        cmocka_unit_test(bad_numbers_are_everyones), cmocka_unit_test(buckets_count_what_travels),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

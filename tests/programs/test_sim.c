@@ -1,11 +1,10 @@
 /* test_sim.c - the simulator against times computed by hand: pipelines against their dry run, gradient reductions that
  * overlap with computing or follow it, busy links, late ranks, and the formulas of collectives. */
+#include "tests/lib/test.h"
 #include "tests/lib/built_ranks.h"
 #include "tests/lib/dry_run.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #define SAME(got, want) assert_float_equal((got), (want), 1e-9)
 
@@ -57,8 +56,7 @@ static void take(tri_builder *b, int what, int from, unsigned axes) {
 static void await(tri_builder *b, int y, int x) { TRI_BUILD(b, wait, (tri_attr){0}, y, x); }
 
 /* Gradients of 12 bytes, summed over two ranks by a ring: 12 seconds. They are posted after 2 of 9 seconds of work. */
-static void summed_beside_work(void **state) {
-    (void)state;
+TEST(summed_beside_work) {
     tri_hardware hardware = clockwork;
     for (int overlap = 0; overlap < 2; overlap++) {
         ranks r;
@@ -84,8 +82,7 @@ static void summed_beside_work(void **state) {
 }
 
 /* Rank 1 posts 3 seconds after rank 0: rank 0 waits that long, and then 4 seconds for the 4 bytes. */
-static void late_member(void **state) {
-    (void)state;
+TEST(late_member) {
     ranks r;
     open_ranks(&r, (tri_mesh){.pp = 1, .tp = 1, .dp = 2}, 1);
     for (int i = 0; i < 2; i++) {
@@ -103,8 +100,7 @@ static void late_member(void **state) {
 }
 
 /* Two sums at once go one after the other; bytes that go opposite ways do not meet. */
-static void links_in_use(void **state) {
-    (void)state;
+TEST(links_in_use) {
     ranks r;
     open_ranks(&r, (tri_mesh){.pp = 1, .tp = 1, .dp = 2}, 1);
     for (int i = 0; i < 2; i++) {
@@ -139,8 +135,7 @@ static void links_in_use(void **state) {
 }
 
 /* Seconds of each kind of transfer, worked out. */
-static void collectives(void **state) {
-    (void)state;
+TEST(collectives) {
     const tri_hardware h = {.ranks_per_node = 4, .near = {1e-3, 100}, .far = {1e-2, 10}};
     const int near[] = {0, 1, 2, 3}, far[] = {0, 4}, both[] = {0, 1, 4, 5}, many[] = {0, 1, 2, 3, 4, 5, 6, 7};
     SAME(tri__transfer_seconds(&h, TRI_ALL_REDUCE, near, 4, 400), 2 * 3 * (1e-3 + 1));
@@ -188,8 +183,7 @@ static void build_stage(ranks *r, const tri_pipeline *p, const tri_actions *orde
 }
 
 /* Every schedule takes as long as its dry run says, on links that take no time; and its legs are its actions. */
-static void pipelines(void **state) {
-    (void)state;
+TEST(pipelines) {
     static const int chunks[TRI_SCHEDULE_COUNT] = {1, 1, 2, 1, 2};
     tri_hardware hardware = clockwork;
     hardware.near.bytes = 1e18, hardware.launch = 1e-3;
@@ -243,8 +237,7 @@ static void pipelines(void **state) {
 }
 
 /* Real programs of two replicas: time is computing, copying and waiting; layers that compute again take longer. */
-static void real_programs(void **state) {
-    (void)state;
+TEST(real_programs) {
     tri_hardware hardware;
     double seconds[2];
     for (int again = 0; again < 2; again++) {
@@ -281,14 +274,4 @@ static void real_programs(void **state) {
     assert_true(seconds[1] > seconds[0]);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(summed_beside_work),
-        cmocka_unit_test(late_member),
-        cmocka_unit_test(links_in_use),
-        cmocka_unit_test(collectives),
-        cmocka_unit_test(pipelines),
-        cmocka_unit_test(real_programs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

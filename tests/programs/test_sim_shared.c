@@ -1,5 +1,6 @@
 /* test_sim_shared.c - what ranks share in the simulator, against times computed by hand: cores, links between nodes,
  * the work of a transfer, the host that queues instructions; and microbatches of different sizes. */
+#include "tests/lib/test.h"
 #include "tests/lib/built_ranks.h"
 
 #define SAME(got, want) assert_float_equal((got), (want), 1e-9)
@@ -63,8 +64,7 @@ static void await(tri_builder *b, int y, int x) { TRI_BUILD(b, wait, (tri_attr){
 
 /* Ranks 0 and 1 compute 2 and 6 seconds on one core: in turns until 4, then rank 1 alone until 8. Then both compute a
  * sum of 4 bytes, 4 seconds where each has a core at a time. Rank 0 gives its core away while it waits. */
-static void two_ranks_on_one_core(void **state) {
-    (void)state;
+TEST(two_ranks_on_one_core) {
     for (int cores = 0; cores <= 2; cores++) {
         ranks r;
         tri_hardware hardware = clockwork;
@@ -86,8 +86,7 @@ static void two_ranks_on_one_core(void **state) {
 }
 
 /* Four ranks of 2 threads on 4 cores: 8 threads want 4 cores. All alike: they are timed once. */
-static void threads_share_cores(void **state) {
-    (void)state;
+TEST(threads_share_cores) {
     ranks r;
     tri_hardware hardware = clockwork;
     hardware.cores = 4;
@@ -110,8 +109,7 @@ static void threads_share_cores(void **state) {
 /* A sum of 8,192 bytes takes two ranks 1 second. Both compute 3 kernels of half a second between its post and its wait:
  * then it is still to be done, unless each has a second core, where its helper did it meanwhile. Small sums are the
  * ranks' own work in any case. */
-static void helpers_work_beside(void **state) {
-    (void)state;
+TEST(helpers_work_beside) {
     for (int cores = 2; cores <= 4; cores++)
         for (int small = 0; small < 2; small++) {
             ranks r;
@@ -132,8 +130,7 @@ static void helpers_work_beside(void **state) {
 /* A sum of 8,192 bytes takes two waiting ranks 1 second. Rank 0 waits from the begin, rank 1 computes 3 kernels of half
  * a second first: rank 0 does 1.5 of the 2 rank-seconds alone, then both the rest. Another 3 seconds later it has been
  * done without rank 1. */
-static void waiting_ranks_share_the_work(void **state) {
-    (void)state;
+TEST(waiting_ranks_share_the_work) {
     for (int late = 0; late < 2; late++) {
         ranks r;
         tri_hardware hardware = clockwork;
@@ -155,8 +152,7 @@ static void waiting_ranks_share_the_work(void **state) {
 
 /* Two sums posted at once: rank 0, waiting for the second, does the first, too, before rank 1 comes after 3 seconds: 3
  * of the first's 4 rank-seconds; then both end it at 3.5 and the second, of 8, at 7.5. */
-static void earlier_transfers_come_first(void **state) {
-    (void)state;
+TEST(earlier_transfers_come_first) {
     ranks r;
     tri_hardware hardware = clockwork;
     hardware.near.bytes = 4096;
@@ -177,8 +173,7 @@ static void earlier_transfers_come_first(void **state) {
 
 /* Rank 0 sends 4 bytes; rank 1 copies them once it waits, here for something else: 4 seconds after its 3 of computing.
  */
-static void receiver_copies(void **state) {
-    (void)state;
+TEST(receiver_copies) {
     ranks r;
     open_ranks(&r, mesh_of(2, 1, 1), 1);
     int a = slot(&r.b[0], 1), b = slot(&r.b[1], 1);
@@ -197,8 +192,7 @@ static void receiver_copies(void **state) {
 
 /* Between nodes a sum of 16 seconds begins when both ranks have been inside a wait, whatever for: here for a sum inside
  * the node, 4 seconds. It goes on while both compute 3. Without that wait it begins after the 3 seconds. */
-static void far_transfers_begin_in_waits(void **state) {
-    (void)state;
+TEST(far_transfers_begin_in_waits) {
     for (int near = 0; near < 2; near++) {
         ranks r;
         tri_hardware hardware = clockwork;
@@ -219,8 +213,7 @@ static void far_transfers_begin_in_waits(void **state) {
 
 /* Two groups of two ranks between two nodes, 4 bytes each: 16 seconds alone. The second begins 8 seconds later. Without
  * a figure for the node, devices have a link each, and ranks on CPUs one together. */
-static void two_transfers_on_one_link(void **state) {
-    (void)state;
+TEST(two_transfers_on_one_link) {
     static const struct {
         double node_bytes;
         int apart; /* seconds */
@@ -255,8 +248,7 @@ static void two_transfers_on_one_link(void **state) {
 
 /* The host queues an instruction every 2 seconds and kernels take 1: the third begins at 6. Programs without transfers
  * are replayed. */
-static void host_queues(void **state) {
-    (void)state;
+TEST(host_queues) {
     for (int world = 1; world <= 2; world++)
         for (int lanes = 1; lanes <= 2; lanes++) {
             ranks r;
@@ -281,8 +273,7 @@ static void host_queues(void **state) {
 }
 
 /* Kernels of 1 second that fill the device, 5 in one lane and 3 in the other: both together progress at 1.5. */
-static void lanes_gain(void **state) {
-    (void)state;
+TEST(lanes_gain) {
     ranks r;
     tri_hardware hardware = clockwork;
     hardware.launch = 0, hardware.bytes = 8, hardware.overlap = 1, hardware.lane_share = 1.5;
@@ -297,8 +288,7 @@ static void lanes_gain(void **state) {
 }
 
 /* A kernel of 8 bytes a sample and second: microbatches of 1 and 2 samples on replica 0, of 3 and 1 on replica 1. */
-static void microbatches_differ(void **state) {
-    (void)state;
+TEST(microbatches_differ) {
     enum { REPLICAS = 2, MB = 2 };
     const int64_t samples[REPLICAS][MB] = {{1, 2}, {3, 1}};
     ranks r;
@@ -337,14 +327,4 @@ static void microbatches_differ(void **state) {
     close_ranks(&r);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_ranks_on_one_core), cmocka_unit_test(threads_share_cores),
-        cmocka_unit_test(helpers_work_beside),
-        cmocka_unit_test(waiting_ranks_share_the_work), cmocka_unit_test(earlier_transfers_come_first),
-        cmocka_unit_test(receiver_copies), cmocka_unit_test(far_transfers_begin_in_waits),
-        cmocka_unit_test(two_transfers_on_one_link), cmocka_unit_test(host_queues),
-        cmocka_unit_test(lanes_gain), cmocka_unit_test(microbatches_differ),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -2,6 +2,7 @@
  * every layout the ranks' programs match, can be simulated, and compute from the masters bitwise the weights of one
  * rank; it is empty in fp32 (prediction with fewer bits: test_served.c); programs that differ between ranks or lack a
  * wait are refused. Ranks are threads. */
+#include "tests/lib/test.h"
 #include "tests/lib/tensor_job.h"
 
 #include "program/transfer.h"
@@ -10,8 +11,7 @@
 
 /* ---- Texts ---- */
 
-static void golden_programs(void **state) {
-    (void)state;
+TEST(golden_programs) {
     static const struct {
         const char *name;
         job_what is;
@@ -40,8 +40,7 @@ static void golden_programs(void **state) {
 }
 
 /* Averages, and the anchor of local steps. */
-static void golden_exchanges(void **state) {
-    (void)state;
+TEST(golden_exchanges) {
     static const tri_dtype types[] = {TRI_F32, TRI_BF16};
     for (int i = 0; i < 4; i++) {
         int local = i / 2;
@@ -115,8 +114,7 @@ static void expect_start(const job_what *is) {
     job_close(&j);
 }
 
-static void weights_are_those_of_one_rank(void **state) {
-    (void)state;
+TEST(weights_are_those_of_one_rank) {
     static const job_what meshes[] = {{.dp = 1},          {.dp = 3},
                                       {.dp = 8},          {.tp = 2, .sequence = 1},
                                       {.tp = 2, .dp = 2}, {.pp = 2, .dp = 2, .n_mb = 2},
@@ -137,8 +135,7 @@ static void weights_are_those_of_one_rank(void **state) {
 
 /* ---- Where there is nothing to do ---- */
 
-static void empty_in_fp32(void **state) {
-    (void)state;
+TEST(empty_in_fp32) {
     for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_HYBRID; kind++)
         for (int train = 0; train < 2; train++) {
             tiny t;
@@ -163,8 +160,7 @@ static void empty_in_fp32(void **state) {
 }
 
 /* Slots of the start program lie where the step has them, and take no more memory there. */
-static void shares_the_steps_memory(void **state) {
-    (void)state;
+TEST(shares_the_steps_memory) {
     for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_HYBRID; kind++) {
         tiny t;
         tiny_open_rank(&t, "cpu", 2, 3, 0, 1, &(tiny_rank){.dp = 4, .rank = 3, .sharding = {.kind = kind, .size = 2}});
@@ -202,8 +198,7 @@ static void drop(tri_program *p, int at) {
 }
 
 /* On each rank, for each all-gather: no wait; no part in it at all; posted before what it sends is written. */
-static void defects_are_found(void **state) {
-    (void)state;
+TEST(defects_are_found) {
     job j;
     job_open(&j, (job_what){.dp = RANKS, .sharding.kind = TRI_SHARD_ZERO1, .precision = TRI_BF16});
     tri_arena *arena = &j.rank[0].arena;
@@ -235,8 +230,7 @@ static void defects_are_found(void **state) {
 
 /* ---- Time ---- */
 
-static void is_simulated(void **state) {
-    (void)state;
+TEST(is_simulated) {
     tri_hardware hardware;
     const tri_costs costs = {.hardware = &hardware};
     double seconds[2];
@@ -256,12 +250,4 @@ static void is_simulated(void **state) {
     assert_true(seconds[0] == 0 && seconds[1] > 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_programs),         cmocka_unit_test(weights_are_those_of_one_rank),
-        cmocka_unit_test(empty_in_fp32),           cmocka_unit_test(shares_the_steps_memory),
-        cmocka_unit_test(defects_are_found),       cmocka_unit_test(is_simulated),
-        cmocka_unit_test(golden_exchanges),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

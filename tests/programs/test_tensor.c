@@ -2,6 +2,7 @@
  * combined with replicas and their shards, with recomputation, in every precision. Their programs match each other,
  * communicate at most two values per layer and direction, and print as the committed text. SOAK_STEPS=100: 100
  * steps. */
+#include "tests/lib/test.h"
 #include "tests/lib/tensor_job.h"
 
 #include "tests/lib/program_text.h"
@@ -117,8 +118,7 @@ static double compare(job_what is, double most) {
     return worst;
 }
 
-static void one_rank_or_many(void **state) {
-    (void)state;
+TEST(one_rank_or_many) {
     double worst = 0;
     for (int sequence = 0; sequence < 2; sequence++) {
         worst = fmax(worst, compare((job_what){.tp = 2, .sequence = sequence, .dropout = 0.1, .n_mb = 3}, 1e-5));
@@ -129,8 +129,7 @@ static void one_rank_or_many(void **state) {
 }
 
 /* BERT and RoBERTa, one text or two, every pooling; without dropout, whose keys are then not there. */
-static void every_model(void **state) {
-    (void)state;
+TEST(every_model) {
     for (int pooling = 0; pooling < 3; pooling++)
         for (int texts = 1; texts <= 2; texts++)
             compare((job_what){.tp = 2,
@@ -142,8 +141,7 @@ static void every_model(void **state) {
                     1e-5);
 }
 
-static void with_replicas(void **state) {
-    (void)state;
+TEST(with_replicas) {
     for (int kind = 0; kind <= TRI_SHARD_ZERO3; kind++)
         compare((job_what){.tp = 2,
                            .dp = 2,
@@ -166,8 +164,7 @@ static void with_replicas(void **state) {
 
 /* Stages whose layers are shared out: what goes from one to the next goes as it lies, a share of the tokens at a
  * time. */
-static void with_stages(void **state) {
-    (void)state;
+TEST(with_stages) {
     for (int schedule = TRI_SCHEDULE_GPIPE; schedule <= TRI_SCHEDULE_ZB_H1; schedule++)
         for (int shape = TRI_SHAPE_CHAIN; shape <= TRI_SHAPE_BRANCH; shape++) {
             if (schedule == TRI_SCHEDULE_INTERLEAVED && shape == TRI_SHAPE_BRANCH) continue;
@@ -195,8 +192,7 @@ static void with_stages(void **state) {
 }
 
 /* What is computed again has the same bits, and so has a second run. */
-static void recomputed(void **state) {
-    (void)state;
+TEST(recomputed) {
     for (int sequence = 0; sequence < 2; sequence++) {
         job kept;
         job_open(&kept, (job_what){.tp = 2, .sequence = sequence, .dropout = 0.1, .n_mb = 2, .steps = 4});
@@ -217,8 +213,7 @@ static void recomputed(void **state) {
 }
 
 /* Sums of 16-bit addends round once more than one rank's: the limits are those of the type. */
-static void in_16_bits(void **state) {
-    (void)state;
+TEST(in_16_bits) {
     for (int sequence = 0; sequence < 2; sequence++)
         for (int p = TRI_BF16; p <= TRI_F16; p++)
             compare((job_what){.tp = 2,
@@ -232,8 +227,7 @@ static void in_16_bits(void **state) {
 }
 
 /* A microbatch without a sample. */
-static void nothing_to_do(void **state) {
-    (void)state;
+TEST(nothing_to_do) {
     compare((job_what){.tp = 2, .dp = 4, .n_mb = 2, .sequence = 1, .dropout = 0.1, .steps = 3}, 1e-5);
 }
 
@@ -252,8 +246,7 @@ static int loss_at(const tri_program *p) {
 }
 
 /* Two values a layer go round forward, and two back: as a sum, or as its two halves. */
-static void what_is_handed_round(void **state) {
-    (void)state;
+TEST(what_is_handed_round) {
     for (int sequence = 0; sequence < 2; sequence++) {
         job j;
         job_open(&j, (job_what){.tp = 2, .sequence = sequence, .dropout = 0.1});
@@ -283,8 +276,7 @@ static int count_all(const tri_program *p, tri_op op) {
 }
 
 /* Selective recomputation gathers again what a gather had brought, and repeats no sum; full repeats both. */
-static void what_is_repeated(void **state) {
-    (void)state;
+TEST(what_is_repeated) {
     int gathers[3], scatters[3], sums[3];
     for (int how = TRI_RECOMPUTE_NONE; how <= TRI_RECOMPUTE_FULL; how++) {
         tiny t;
@@ -304,8 +296,7 @@ static void what_is_repeated(void **state) {
 }
 
 /* Weights, their gradients and state are the rank's share; activations shrink with the tokens. */
-static void planned_bytes(void **state) {
-    (void)state;
+TEST(planned_bytes) {
     int64_t one = 0, act[2] = {0};
     for (int tp = 1; tp <= 4; tp++) {
         if (tp == 3) continue;
@@ -330,8 +321,7 @@ static void planned_bytes(void **state) {
     assert_true(act[1] < act[0]);
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     static const struct { int heads[2], tp; const char *words; } rows[] = {
         {{4, 4}, 3, "sizes that fit this model: 1, 2, 4"},
         {{4, 6}, 4, "the secondary encoder has 6 attention heads"},
@@ -350,8 +340,7 @@ static void refusals(void **state) {
 }
 
 /* Programs of both ranks, by tokens, and of the first without. */
-static void golden_program(void **state) {
-    (void)state;
+TEST(golden_program) {
     tiny t[3];
     for (int i = 0; i < 3; i++) {
         job_what is = {.tp = 2, .sequence = i < 2, .texts = 1, .dropout = 0.1};
@@ -372,8 +361,7 @@ static void golden_program(void **state) {
 }
 
 /* What the checker says of programs that are not quite these. */
-static void breaks_are_named(void **state) {
-    (void)state;
+TEST(breaks_are_named) {
     static const struct { const char *find, *put, *words;
     } rows[] = {
         {"max T0=28", "max T0=27", "are not split evenly"},
@@ -408,15 +396,7 @@ static void breaks_are_named(void **state) {
 }
 
 int main(int argc, char **argv) {
-    soak_select(argc, argv);
     steps = soak_count("SOAK_STEPS", steps);
     if (steps > JOB_STEPS) steps = JOB_STEPS;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refusals),         cmocka_unit_test(golden_program), cmocka_unit_test(what_is_handed_round),
-        cmocka_unit_test(what_is_repeated), cmocka_unit_test(planned_bytes),  cmocka_unit_test(one_rank_or_many),
-        cmocka_unit_test(every_model),      cmocka_unit_test(with_replicas),  cmocka_unit_test(with_stages),
-        cmocka_unit_test(recomputed),       cmocka_unit_test(in_16_bits),     cmocka_unit_test(nothing_to_do),
-        cmocka_unit_test(breaks_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_listed(argc, argv, NULL, NULL);
 }

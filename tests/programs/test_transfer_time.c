@@ -3,10 +3,8 @@
 #include "sim/transfer_time.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+
+#include "tests/lib/test.h"
 
 static const int eight[] = {0, 1, 2, 3, 4, 5, 6, 7}; /* on nodes of 4 */
 
@@ -18,9 +16,8 @@ static void assert_near(double have, double want) {
     if (fabs(have - want) > 1e-9 * fabs(want)) fail_msg("%.12g, not %.12g", have, want);
 }
 
-static void formulas(void **state) {
+TEST(formulas) {
     tri_hardware h = wires();
-    (void)state;
     /* inside a node: 1 us, 10 GB/s */
     assert_near(tri__transfer_seconds(&h, TRI_SEND, eight, 2, 1e6), 101e-6);
     assert_near(tri__transfer_seconds(&h, TRI_BROADCAST, eight, 4, 1e6), 102e-6);
@@ -43,7 +40,7 @@ static void formulas(void **state) {
     assert_near(tri__control_seconds(&h, eight, 4, 4), 4 * (1e-6 + 4 / 10e9));
 }
 
-static void curves(void **state) {
+TEST(curves) {
     tri_link_point two[] = {{4, 1e-6, 0}, {4e3, 1e-6, 0}, {4e5, 1e-4, 0}, {4e7, 1e-2, 0}};
     tri_link_point four[] = {{4, 4e-6, 0}, {4e7, 4e-2, 0}}, far[] = {{4, 50e-6, 0}, {1e6, 10e-3, 0}};
     tri_link_curve link[] = {{TRI_LINK_ALL_REDUCE, 2, 1, 4, two},
@@ -52,7 +49,6 @@ static void curves(void **state) {
                              {TRI_LINK_CONTROL, 2, 1, 1, two}};
     const int apart[] = {0, 4, 8, 12};
     tri_hardware h = wires();
-    (void)state;
     h.link = link, h.n_links = 3, h.cores = 2;
     /* at the points, between, below and above them */
     assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 2, 4e5), 1e-4);
@@ -95,9 +91,8 @@ static void expect_crossing(const tri_hardware *h, tri_collective_kind kind, con
     assert_near(crossing[0], in);
 }
 
-static void ways(void **state) {
+TEST(ways) {
     tri_hardware h = wires();
-    (void)state;
     h.cores = 2;
     assert_int_equal(tri__transfer_way(&h, TRI_ALL_REDUCE, eight, 4, 4096), TRI_WAY_EACH);
     assert_int_equal(tri__transfer_way(&h, TRI_ALL_REDUCE, eight, 4, 4100), TRI_WAY_SHARED);
@@ -121,7 +116,4 @@ static void ways(void **state) {
     expect_crossing(&h, TRI_ALL_REDUCE, eight, 8, 8e6, 1, 8e6, 8e6);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(formulas), cmocka_unit_test(curves), cmocka_unit_test(ways)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -2,9 +2,8 @@
  * executor gets the same bits, in order, and within its announced sizes; also for offload memory that kernels cannot
  * access. Needs no GPU. */
 #include "device/plugin.h"
+#include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
-
-#include <stdlib.h>
 
 enum { MOST_COPIES = 4096 };
 
@@ -177,8 +176,7 @@ static const tri_device box = {.name = "box",
 
 enum { STEPS = 3 };
 
-static void the_same_bits(void **state) {
-    (void)state;
+TEST(the_same_bits) {
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0.1, 2);
     tri_exec *here = tiny_exec(&t, "cpu", 1, 0), *there = tiny_exec_on(&t, &box, 1, 0);
@@ -212,8 +210,7 @@ static void the_same_bits(void **state) {
     tiny_close(&t);
 }
 
-static void failures_and_times_come_with_finish(void **state) {
-    (void)state;
+TEST(failures_and_times_come_with_finish) {
     tiny t;
     tiny_open(&t, "cpu", 1, 0, 0, 1);
     tri_exec *exec;
@@ -238,8 +235,7 @@ static void failures_and_times_come_with_finish(void **state) {
     tiny_close(&t);
 }
 
-static void bad_numbers_are_found_there(void **state) {
-    (void)state;
+TEST(bad_numbers_are_found_there) {
     tiny t;
     int line, slot;
     tiny_open(&t, "cpu", 1, 0, 0, 1);
@@ -264,8 +260,7 @@ static void count_up(void *maker, size_t at, size_t bytes, void *out) {
 }
 
 /* A slot's new content goes past the host's copy; from there the start program rounds it. */
-static void slots_are_made_there(void **state) {
-    (void)state;
+TEST(slots_are_made_there) {
     tiny t;
     tri_exec *exec;
     float first = 0.5f;
@@ -366,8 +361,7 @@ static void same_bits_through_second_memory(const layout *how) {
     tiny_close(&offloaded);
 }
 
-static void offload_memory(void **state) {
-    (void)state;
+TEST(offload_memory) {
     static const unsigned sets[] = {CLASS(STATE), CLASS(GRAD), CLASS(PARAM), CLASS(ACT), CLASS(STATE) | CLASS(GRAD),
                                     CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT)};
     static const layout ways[] = {
@@ -384,8 +378,7 @@ static void offload_memory(void **state) {
             }
 }
 
-static void offload_of_averages(void **state) {
-    (void)state;
+TEST(offload_of_averages) {
     static const unsigned sets[] = {CLASS(STATE), CLASS(PARAM), CLASS(STATE) | CLASS(PARAM)};
     static const tri_dtype types[] = {TRI_F32, TRI_BF16};
     copies_late = 1;
@@ -395,8 +388,7 @@ static void offload_of_averages(void **state) {
                                                   .average = TRI_AVERAGE_EMA});
 }
 
-static void offload_of_every_optimizer(void **state) {
-    (void)state;
+TEST(offload_of_every_optimizer) {
     static const struct {
         tri_optimizer_kind kind;
         int plain;
@@ -446,8 +438,7 @@ static void serve_on(const tri_device *device, tiny *t, const tri_rank_plan *pla
 }
 
 /* Weights of fewer bits than fp32, in the device's memory or in its second memory: the host has no copy to fill. */
-static void served_weights(void **state) {
-    (void)state;
+TEST(served_weights) {
     static const struct { tri_dtype precision, quantize; unsigned offload; } rows[] = {
         {TRI_BF16, TRI_F32, 0}, {TRI_F32, TRI_I8, 0}, {TRI_BF16, TRI_I8, 0}, {TRI_F16, TRI_F8_E4M3, 0},
         {TRI_BF16, TRI_F32, CLASS(PARAM)}, {TRI_BF16, TRI_I8, CLASS(PARAM)}, {TRI_F32, TRI_I8, CLASS(PARAM)}};
@@ -470,8 +461,7 @@ static void served_weights(void **state) {
 }
 
 /* A plug-in that was built from other tables is refused, whatever differs: its version, or a size. */
-static void plugins_of_another_layout(void **state) {
-    (void)state;
+TEST(plugins_of_another_layout) {
     const tri_cuda_plugin here = {
         .version = TRI_CUDA_PLUGIN_VERSION, .layout = TRI_PLUGIN_LAYOUT, .device = tri__device_find("cpu")};
     OK(tri__plugin_check(&here));
@@ -487,17 +477,4 @@ static void plugins_of_another_layout(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_bits),
-        cmocka_unit_test(failures_and_times_come_with_finish),
-        cmocka_unit_test(bad_numbers_are_found_there),
-        cmocka_unit_test(slots_are_made_there),
-        cmocka_unit_test(offload_memory),
-        cmocka_unit_test(offload_of_every_optimizer),
-        cmocka_unit_test(offload_of_averages),
-        cmocka_unit_test(served_weights),
-        cmocka_unit_test(plugins_of_another_layout),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,6 +1,7 @@
 /* test_batcher.c - the queue of encoded rows, with a computation that a test can hold back or let fail: every row gets
  * its own answer whatever it is batched with; batches keep to their limits; full, closing and failing are told apart;
  * a large submission does not keep a small one waiting. */
+#include "tests/lib/test.h"
 #include "tests/lib/allocations.h"
 
 #include "base/clock.h"
@@ -10,12 +11,6 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { TEXTS = 2, WIDTH = 3, CLASSES = 2, ROWS = 8, TOKENS = 64, QUEUE = 200, PARTS = 3 };
 
@@ -239,8 +234,7 @@ static void *run_client(void *context) {
     return NULL;
 }
 
-static void many_threads_get_their_own_rows(void **state) {
-    (void)state;
+TEST(many_threads_get_their_own_rows) {
     for (int kind = 0; kind < 3; kind++) { /* at once; with a deadline; in parts */
         fake *f = make_fake();
         tri_batcher *b = open_parts(f, kind == 1 ? 0.0005 : 0, kind == 2 ? PARTS : 1);
@@ -263,8 +257,7 @@ static void many_threads_get_their_own_rows(void **state) {
     }
 }
 
-static void a_full_queue_is_busy(void **state) {
-    (void)state;
+TEST(a_full_queue_is_busy) {
     static asked first, many[QUEUE], more;
     fake *f = make_fake();
     tri_batcher *b = open_batcher(f, 0);
@@ -292,8 +285,7 @@ static void a_full_queue_is_busy(void **state) {
 }
 
 /* 100 rows take at least 13 batches of 8; a row that comes later is in the second one. */
-static void a_large_submission_lets_small_ones_pass(void **state) {
-    (void)state;
+TEST(a_large_submission_lets_small_ones_pass) {
     static asked large, small;
     fake *f = make_fake();
     tri_batcher *b = open_batcher(f, 0);
@@ -310,8 +302,7 @@ static void a_large_submission_lets_small_ones_pass(void **state) {
 }
 
 /* Two submissions of full-size rows that the round robin interleaves: neither starves. */
-static void rows_of_the_full_budget_take_turns(void **state) {
-    (void)state;
+TEST(rows_of_the_full_budget_take_turns) {
     static asked a, c, tiny[20];
     fake *f = make_fake();
     tri_batcher *b = open_batcher(f, 0);
@@ -337,8 +328,7 @@ static void rows_of_the_full_budget_take_turns(void **state) {
     close_all(f, b);
 }
 
-static void a_batch_waits_until_full_or_its_deadline(void **state) {
-    (void)state;
+TEST(a_batch_waits_until_full_or_its_deadline) {
     static asked eight[ROWS], alone;
     fake *f = make_fake();
     tri_batcher *b = open_batcher(f, 1000); /* seconds: only a full batch goes */
@@ -370,8 +360,7 @@ static void *close_it(void *context) {
     return NULL;
 }
 
-static void closing_answers_what_waits(void **state) {
-    (void)state;
+TEST(closing_answers_what_waits) {
     static asked many[50], later[QUEUE];
     fake *f = make_fake();
     tri_batcher *b = open_batcher(f, 1000); /* closing ends the wait for a full batch too */
@@ -401,8 +390,7 @@ static void closing_answers_what_waits(void **state) {
 }
 
 /* The second of 13 batches fails: its submission is answered once, what follows is computed. */
-static void a_failed_batch_fails_its_submissions_only(void **state) {
-    (void)state;
+TEST(a_failed_batch_fails_its_submissions_only) {
     static asked first, large, last;
     fake *f = make_fake();
     tri_batcher *b = open_batcher(f, 0);
@@ -426,8 +414,7 @@ static void a_failed_batch_fails_its_submissions_only(void **state) {
     close_all(f, b);
 }
 
-static void a_probability_that_is_not_finite_is_an_error(void **state) {
-    (void)state;
+TEST(a_probability_that_is_not_finite_is_an_error) {
     static asked first, bad, good;
     fake *f = make_fake();
     tri_batcher *b = open_batcher(f, 0);
@@ -447,8 +434,7 @@ static void a_probability_that_is_not_finite_is_an_error(void **state) {
 }
 
 /* Between submitting and the answer nothing is allocated, so nothing can fail for want of memory. */
-static void submitting_allocates_nothing(void **state) {
-    (void)state;
+TEST(submitting_allocates_nothing) {
     static asked a[40];
     tri_encoded *e[40];
     fake *f = make_fake();
@@ -465,17 +451,4 @@ static void submitting_allocates_nothing(void **state) {
     close_all(f, b);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_threads_get_their_own_rows),
-        cmocka_unit_test(a_full_queue_is_busy),
-        cmocka_unit_test(a_large_submission_lets_small_ones_pass),
-        cmocka_unit_test(rows_of_the_full_budget_take_turns),
-        cmocka_unit_test(a_batch_waits_until_full_or_its_deadline),
-        cmocka_unit_test(closing_answers_what_waits),
-        cmocka_unit_test(a_failed_batch_fails_its_submissions_only),
-        cmocka_unit_test(a_probability_that_is_not_finite_is_an_error),
-        cmocka_unit_test(submitting_allocates_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

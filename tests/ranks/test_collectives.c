@@ -5,14 +5,7 @@
 #include "comm/shm/cells.h"
 #include "layout/dtype.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/comm_cases.h"
 #include "tests/lib/soak.h"
 
@@ -90,14 +83,12 @@ static tri_status every_group(tri_world *world, void *argument) {
     return TRI_OK;
 }
 
-static void every_operation_as_threads(void **unused) {
-    (void)unused;
+TEST(every_operation_as_threads) {
     int seeds = soak_count("SOAK_MATRIX", 2);
     for (uint64_t seed = 1; seed <= (uint64_t)seeds; seed++) run_ranks(8, 0, every_group, &seed);
 }
 
-static void every_operation_as_processes(void **unused) {
-    (void)unused;
+FIRST_TEST(every_operation_as_processes) {
     int seeds = soak_count("SOAK_MATRIX", 1);
     for (uint64_t seed = 1001; seed <= 1000 + (uint64_t)seeds; seed++)
         run_ranks(4 + (int)seed % 5, 1, every_group, &seed); /* 1001: 5 ranks */
@@ -125,8 +116,7 @@ static tri_status every_size(tri_world *world, void *argument) {
     return TRI_OK;
 }
 
-static void every_size_of_input(void **unused) {
-    (void)unused;
+TEST(every_size_of_input) {
     run_ranks(3, 0, every_size, NULL);
     run_ranks(2, 1, every_size, NULL);
 }
@@ -146,8 +136,7 @@ static tri_status large(tri_world *world, void *argument) {
     return TRI_OK;
 }
 
-static void large_operations(void **unused) {
-    (void)unused;
+TEST(large_operations) {
     run_ranks(3, 0, large, NULL);
     run_ranks(2, 1, large, NULL);
 }
@@ -210,8 +199,7 @@ static tri_status random_program(tri_world *world, void *argument) {
     return status;
 }
 
-static void random_programs(void **unused) {
-    (void)unused;
+TEST(random_programs) {
     int threads = soak_count("SOAK_SEEDS", 4), forks = soak_count("SOAK_SEEDS", 2);
     for (uint64_t seed = 10; seed < 10 + (uint64_t)threads; seed++)
         run_ranks(2 + (int)seed % 7, 0, random_program, &seed);
@@ -239,8 +227,7 @@ static tri_status many_under_way(tri_world *world, void *argument) {
     return TRI_OK;
 }
 
-static void more_than_the_ring_holds(void **unused) {
-    (void)unused;
+TEST(more_than_the_ring_holds) {
     run_ranks(3, 0, many_under_way, NULL);
     run_ranks(2, 1, many_under_way, NULL);
 }
@@ -257,8 +244,7 @@ static tri_status late_wait(tri_world *world, void *argument) {
     return comm_check(world, &one);
 }
 
-static void others_do_the_work_of_one_that_computes(void **unused) {
-    (void)unused;
+TEST(others_do_the_work_of_one_that_computes) {
     _Atomic int done = 0;
     run_ranks(3, 0, late_wait, &done);
     assert_int_equal(done, 3);
@@ -285,8 +271,7 @@ static tri_status digest_sums(tri_world *world, void *argument) {
     return TRI_OK;
 }
 
-static void the_same_bits_every_time(void **unused) {
-    (void)unused;
+TEST(the_same_bits_every_time) {
     uint64_t first = 0, again = 0;
     run_ranks(4, 0, digest_sums, &first);
     for (int i = 0; i < 5; i++) {
@@ -313,16 +298,5 @@ static int join_and_run(uint64_t first, int seeds) {
 
 int main(int argc, char **argv) {
     if (argc == 4 && strcmp(argv[1], "join") == 0) return join_and_run((uint64_t)atoi(argv[2]), atoi(argv[3]));
-    soak_select(argc, argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operation_as_processes),
-        cmocka_unit_test(every_operation_as_threads),
-        cmocka_unit_test(every_size_of_input),
-        cmocka_unit_test(large_operations),
-        cmocka_unit_test(random_programs),
-        cmocka_unit_test(more_than_the_ring_holds),
-        cmocka_unit_test(the_same_bits_every_time),
-        cmocka_unit_test(others_do_the_work_of_one_that_computes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_listed(argc, argv, NULL, NULL);
 }

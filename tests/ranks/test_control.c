@@ -1,5 +1,6 @@
 /* test_control.c - the control all-reduce of each step: its instruction in programs of every mesh, the checker's
  * messages when it is broken, its sums, its simulated time, and a run that one rank is asked to stop. */
+#include "tests/lib/test.h"
 #include "tests/lib/session_data.h"
 #include "tests/lib/tensor_job.h"
 
@@ -24,8 +25,7 @@ static char *control_lines(const tri_program *p) {
     return out;
 }
 
-static void one_in_each_program(void **state) {
-    (void)state;
+TEST(one_in_each_program) {
     static const struct {
         job_what layout;
         const char *axes;
@@ -58,8 +58,7 @@ static void one_in_each_program(void **state) {
     }
 }
 
-static void none_for_one_rank(void **state) {
-    (void)state;
+TEST(none_for_one_rank) {
     job j;
     job_open(&j, (job_what){.n_mb = 2});
     assert_int_equal(tri__exec_control_of(j.rank[0].program[0]), -1);
@@ -83,8 +82,7 @@ static const tri_program *parse(tri_arena *arena, int rank, const char *find, co
 }
 
 /* Each on rank 2 alone, or on all ranks. */
-static void breaks_are_named(void **state) {
-    (void)state;
+TEST(breaks_are_named) {
     static const struct {
         int all;
         const char *find, *put, *words;
@@ -151,8 +149,7 @@ static tri_status sum_rank(tri_world *world, void *argument) {
     return status;
 }
 
-static void sums_in_the_order_of_ranks(void **state) {
-    (void)state;
+TEST(sums_in_the_order_of_ranks) {
     tri_arena arena;
     const tri_program *ranks[4];
     OK(tri__arena_open(&arena, (size_t)1 << 28));
@@ -163,8 +160,7 @@ static void sums_in_the_order_of_ranks(void **state) {
 }
 
 /* A small all-reduce on the links there are, on every rank at the same time. */
-static void takes_time_in_simulations(void **state) {
-    (void)state;
+TEST(takes_time_in_simulations) {
     const tri_hardware hardware = {.f32 = 1e12, .half = 1e12, .attention = 1, .bytes = 1e12, .copy = 1e12,
                                    .launch = 1e-6, .ranks_per_node = 4, .near = {1e-3, 1e9}, .far = {1, 1},
                                    .overlap = 1};
@@ -261,8 +257,7 @@ static void expect_stop(const stopped_run *run, int ranks, int64_t step) {
 }
 
 /* The step after the one in which it was asked for is the last, for all. Where nobody has to be told: that one. */
-static void stops_all_ranks_one_step_later(void **state) {
-    (void)state;
+TEST_IN(stops_all_ranks_one_step_later, make_data, remove_data) {
     static const struct {
         int ranks, asked;
         const char *mesh;
@@ -279,14 +274,4 @@ static void stops_all_ranks_one_step_later(void **state) {
     expect_stop(&one, 1, ASKED_AFTER);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_in_each_program),
-        cmocka_unit_test(none_for_one_rank),
-        cmocka_unit_test(breaks_are_named),
-        cmocka_unit_test(sums_in_the_order_of_ranks),
-        cmocka_unit_test(takes_time_in_simulations),
-        cmocka_unit_test_setup_teardown(stops_all_ranks_one_step_later, make_data, remove_data),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -5,11 +5,10 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/lib/test.h"
 #include "tests/lib/names.h"
 #include "tests/lib/soak.h"
 
@@ -55,8 +54,7 @@ static double kill_at(useconds_t moment) {
     return took;
 }
 
-static void crashes_leave_nothing(void **state) {
-    (void)state;
+TEST(crashes_leave_nothing) {
     int cycles = soak_count("SOAK_CYCLES", 50), ours = names("/dev/shm", "trident"), all = names("/dev/shm", NULL);
     int files = names("/proc/self/fd", NULL);
     uint64_t random = 88172645463325252u;
@@ -73,8 +71,4 @@ static void crashes_leave_nothing(void **state) {
     if (cycles >= 1000) assert_true(names("/dev/shm", NULL) < all + cycles / 100); /* other programs may come and go */
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(crashes_leave_nothing)};
-    soak_select(argc, argv);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,6 +1,7 @@
 /* test_crew.c - a server's models on several ranks, which are threads here: rank 0 predicts, the others follow. The
  * probabilities are those of one rank, to the bit for replicas and pipelines, within 1e-5 for tensor parallelism; a
  * second model is opened beside the first while it answers; one that cannot be read leaves the first as it was. */
+#include "tests/lib/test.h"
 #include "tests/lib/model_rows.h"
 
 #include "base/clock.h"
@@ -155,32 +156,27 @@ static void serve_on(job j) {
 
 static const tri_batching SMALL = {.max_batch_tokens = 120, .max_batch_rows = 16};
 
-static void replicas(void **state) {
-    (void)state;
+TEST(replicas) {
     serve_on((job){.ranks = 2, .batching = SMALL});
     serve_on((job){.ranks = 3});
 }
 
-static void pipelines(void **state) {
-    (void)state;
+TEST(pipelines) {
     serve_on((job){.ranks = 2, .options = {"--pp-size=2"}, .n = 1, .batching = SMALL});
     serve_on((job){.ranks = 2, .options = {"--pp-size=2", "--num-microbatches=4", "--batch-size=8"}, .n = 3,
                    .batching = SMALL});
 }
 
-static void tensor_parallel(void **state) {
-    (void)state;
+TEST(tensor_parallel) {
     serve_on((job){.ranks = 2, .options = {"--tp-size=2"}, .n = 1, .tolerance = 1e-5, .batching = SMALL});
 }
 
-static void all_axes(void **state) {
-    (void)state;
+TEST(all_axes) {
     serve_on((job){.ranks = 8, .options = {"--tp-size=2", "--pp-size=2"}, .n = 2, .tolerance = 1e-5,
                    .batching = SMALL});
 }
 
-static void a_model_that_another_rank_refuses(void **state) {
-    (void)state;
+TEST(a_model_that_another_rank_refuses) {
     serve_on((job){.ranks = 3, .refuse = 1});
 }
 
@@ -206,21 +202,10 @@ static tri_status idle_main(tri_world *world, void *context) {
     return status;
 }
 
-static void an_idle_server_stays_alive(void **state) {
-    (void)state;
+TEST(an_idle_server_stays_alive) {
     job j = {.ranks = 2, .batching = SMALL};
     tri_ranks how = {.n = j.ranks, .heap_bytes = 64 << 20, .progress_timeout = 3};
     OK(tri_ranks_run(&how, idle_main, &j));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replicas),
-        cmocka_unit_test(pipelines),
-        cmocka_unit_test(tensor_parallel),
-        cmocka_unit_test(all_axes),
-        cmocka_unit_test(a_model_that_another_rank_refuses),
-        cmocka_unit_test(an_idle_server_stays_alive),
-    };
-    return cmocka_run_group_tests(tests, train, clean);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, train, clean); }

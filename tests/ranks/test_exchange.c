@@ -12,18 +12,13 @@
 #include "comm/mpi/load.h"
 #include "comm/mpi/mpi.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/collective_program.h"
 #include "tests/lib/fake_remote.h"
-#include "tests/lib/soak.h"
 #include "comm/link/message.h"
 
 enum { RANKS = 4, HEAP = 32 << 20 };
@@ -85,8 +80,7 @@ static digests *expected(int n, int rounds) {
     return all;
 }
 
-static void exchange_gives_the_bits_of_shm(void **state) {
-    (void)state;
+TEST(exchange_gives_the_bits_of_shm) {
     for (int n = 1; n <= 5; n += 2)
         for (int forks = 0; forks < 2; forks++) {
             digests *want = expected(n, 1), *have = shared_digests(make_exchange, 1);
@@ -181,8 +175,7 @@ static tri_status act_program(tri_world *world, job *job) {
     return run_large(world, digest);
 }
 
-static void machines_give_the_bits_of_shm(void **state) {
-    (void)state;
+TEST(machines_give_the_bits_of_shm) {
     digests *want = expected(RANKS, 1);
     for (int mixed = 0; mixed < 2; mixed++) {
         job *job = run_job(act_program, mixed, 20);
@@ -236,8 +229,7 @@ static tri_status act_mismatch(tri_world *world, job *job) {
     return status;
 }
 
-static void every_mismatch_is_known_before_a_byte_is_written(void **state) {
-    (void)state;
+TEST(every_mismatch_is_known_before_a_byte_is_written) {
     for (int k = 0; k < DIFFERENCES * RANKS * 2; k++) {
         job *job = make_job(act_mismatch, k % 2, 20);
         job->difference = k % DIFFERENCES, job->odd = k / DIFFERENCES % RANKS, job->big = k / DIFFERENCES / RANKS;
@@ -259,8 +251,7 @@ static tri_status act_send_mismatch(tri_world *world, job *job) {
     return TRI_OK;
 }
 
-static void a_send_that_differs_from_its_receive_is_refused(void **state) {
-    (void)state;
+TEST(a_send_that_differs_from_its_receive_is_refused) {
     job *job = run_job(act_send_mismatch, 0, 20);
     assert_int_equal(job->status[3], TRI_DISAGREE);
     assert_non_null(strstr(job->words[3], "tag 5"));
@@ -297,8 +288,7 @@ static tri_status act_compute(tri_world *world, job *job) {
     return status;
 }
 
-static void operations_get_on_while_ranks_compute(void **state) {
-    (void)state;
+TEST(operations_get_on_while_ranks_compute) {
     job *job = make_job(act_compute, 0, 20);
     job->odd = -1;
     run_made(job);
@@ -308,8 +298,7 @@ static void operations_get_on_while_ranks_compute(void **state) {
     free(job);
 }
 
-static void a_mismatch_met_while_computing_is_returned_by_the_wait(void **state) {
-    (void)state;
+TEST(a_mismatch_met_while_computing_is_returned_by_the_wait) {
     job *job = make_job(act_compute, 0, 20);
     job->odd = 2;
     run_made(job);
@@ -331,8 +320,7 @@ static tri_status act_error(tri_world *world, job *job) {
     return all_reduce(world, 2, TRI_F32, data);
 }
 
-static void an_error_is_known_on_all_machines(void **state) {
-    (void)state;
+TEST(an_error_is_known_on_all_machines) {
     job *job = run_job(act_error, 0, 20);
     for (int r = 0; r < RANKS; r++) {
         assert_int_equal(job->status[r], TRI_NOTFINITE);
@@ -365,8 +353,7 @@ static tri_status act_silence(tri_world *world, job *job) {
     return fall_silent(job, rank);
 }
 
-static void a_machine_that_is_silent_is_reported(void **state) {
-    (void)state;
+TEST(a_machine_that_is_silent_is_reported) {
     job *job = run_job(act_silence, 0, 0.4);
     for (int r = 0; r < 2; r++) {
         assert_int_equal(job->status[r], TRI_DISAGREE);
@@ -389,8 +376,7 @@ static tri_status act_busy(tri_world *world, job *job) {
     return all_reduce(world, 2, TRI_F32, data);
 }
 
-static void a_busy_rank_is_no_failure(void **state) {
-    (void)state;
+TEST(a_busy_rank_is_no_failure) {
     job *job = run_job(act_busy, 0, 0.4);
     for (int r = 0; r < RANKS; r++)
         if (job->status[r] != TRI_OK) fail_msg("rank %d: %s", r, job->words[r]);
@@ -409,8 +395,7 @@ static tri_status act_load(tri_world *world, job *job) {
     return all_reduce(world, 2, TRI_F32, data);
 }
 
-static void a_rank_that_loads_has_the_io_timeout(void **state) {
-    (void)state;
+TEST(a_rank_that_loads_has_the_io_timeout) {
     job *job = run_job(act_load, 0, 0.4);
     for (int r = 0; r < RANKS; r++)
         if (job->status[r] != TRI_OK) fail_msg("rank %d: %s", r, job->words[r]);
@@ -439,8 +424,7 @@ static tri_status act_load_and_vanish(tri_world *world, job *job) {
     return fall_silent(job, rank);
 }
 
-static void a_machine_that_vanishes_while_it_loads_is_reported(void **state) {
-    (void)state;
+TEST(a_machine_that_vanishes_while_it_loads_is_reported) {
     job *job = run_job(act_load_and_vanish, 0, 0.4);
     for (int r = 0; r < 2; r++) {
         assert_int_equal(job->status[r], TRI_DISAGREE);
@@ -457,16 +441,14 @@ static tri_status act_left(tri_world *world, job *job) {
     return tri_world_rank(world) == 3 ? tri_recv(tri_group_world(world), data, 2, TRI_F32, 0, 0) : TRI_OK;
 }
 
-static void waiting_for_a_rank_that_left_is_an_error(void **state) {
-    (void)state;
+TEST(waiting_for_a_rank_that_left_is_an_error) {
     job *job = run_job(act_left, 0, 1);
     assert_int_equal(job->status[3], TRI_DISAGREE);
     assert_non_null(strstr(job->words[3], "has ended"));
     free(job);
 }
 
-static void short_shared_memory_is_refused(void **state) {
-    (void)state;
+TEST(short_shared_memory_is_refused) {
     assert_int_equal(tri__mpi_check_shared("/nonexistent", 4), TRI_OK);
     assert_int_equal(tri__mpi_check_shared("/tmp", 100 * 1000 * 1000), TRI_RESOURCE);
     assert_non_null(strstr(tri_error(), "--shm-size"));
@@ -523,7 +505,6 @@ static tri_status act_die(tri_world *world) { return last_one(world, does_die); 
 static tri_status act_stop(tri_world *world) { return last_one(world, does_stop); }
 static tri_status act_work(tri_world *world) { return last_one(world, does_work); }
 
-
 /* Everyone waits for the next rank, which sends nothing. */
 static tri_status act_deadlock(tri_world *world) {
     float data[2];
@@ -562,21 +543,5 @@ static int run_local(int n) {
 int main(int argc, char **argv) {
     if (argc >= 3 && strcmp(argv[1], "local") == 0) return run_local(atoi(argv[2]));
     if (argc >= 3 && strcmp(argv[1], "join") == 0) return join_and_run(argv[2], argc > 3 ? atof(argv[3]) : 0);
-    soak_select(argc, argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exchange_gives_the_bits_of_shm),
-        cmocka_unit_test(machines_give_the_bits_of_shm),
-        cmocka_unit_test(every_mismatch_is_known_before_a_byte_is_written),
-        cmocka_unit_test(a_send_that_differs_from_its_receive_is_refused),
-        cmocka_unit_test(operations_get_on_while_ranks_compute),
-        cmocka_unit_test(a_mismatch_met_while_computing_is_returned_by_the_wait),
-        cmocka_unit_test(an_error_is_known_on_all_machines),
-        cmocka_unit_test(a_machine_that_is_silent_is_reported),
-        cmocka_unit_test(a_busy_rank_is_no_failure),
-        cmocka_unit_test(a_rank_that_loads_has_the_io_timeout),
-        cmocka_unit_test(a_machine_that_vanishes_while_it_loads_is_reported),
-        cmocka_unit_test(waiting_for_a_rank_that_left_is_an_error),
-        cmocka_unit_test(short_shared_memory_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_listed(argc, argv, NULL, NULL);
 }

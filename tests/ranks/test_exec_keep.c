@@ -1,5 +1,6 @@
 /* test_exec_keep.c - copies of weights and optimizer state that a device makes while it computes the next step: they
  * are of the step after which they were posted, in any order that the device may choose. Needs no GPU. */
+#include "tests/lib/test.h"
 #include "tests/lib/lane_device.h"
 
 enum { STEPS = 4, LIMIT = 512, ORDERS = 4 };
@@ -100,8 +101,7 @@ static const layout layouts[] = {{.n_mb = 1, .lanes = 1},
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
-static void copies_are_of_their_step(void **state) {
-    (void)state;
+TEST(copies_are_of_their_step) {
     for (int k = 0; k < LAYOUTS; k++)
         for (int i = 0; i < ORDERS; i++)
             for (int how = 0; how < 3; how++) {
@@ -113,8 +113,7 @@ static void copies_are_of_their_step(void **state) {
 }
 
 /* The orders above are hard enough: kernels that do not wait for copies overwrite what these are made of. */
-static void updates_wait_for_copies(void **state) {
-    (void)state;
+TEST(updates_wait_for_copies) {
     for (int k = 0; k < 3; k++) {
         lane_order order = orders[0];
         layout how = layouts[k];
@@ -123,10 +122,4 @@ static void updates_wait_for_copies(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_are_of_their_step),
-        cmocka_unit_test(updates_wait_for_copies),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

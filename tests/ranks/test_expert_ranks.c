@@ -2,6 +2,7 @@
  * with stages, ranks that share layers, every shard, recomputation, layers left out and 16-bit numbers; the same tokens
  * are dropped; runs repeat to the bit and move to other meshes; programs of all meshes of up to 16 ranks fit together.
  * SOAK_STEPS=100: every case. */
+#include "tests/lib/test.h"
 #include "tests/lib/mesh_cases.h"
 
 enum { EXPERTS = 4 };
@@ -91,14 +92,12 @@ static const mesh_cases shared_experts = {.axis = "ep",
                                           .n = sizeof cases / sizeof *cases,
                                           .also = expect_drops};
 
-static void like_one_rank(void **state) {
-    (void)state;
+TEST(like_one_rank) {
     mesh_like_one_rank(&shared_experts);
 }
 
 /* The balancing loss has the loss scale, too: where it is much of the gradient, fp16's norm is that of fp32. */
-static void balance_is_scaled(void **state) {
-    (void)state;
+TEST(balance_is_scaled) {
     run light = {.config = "top1.json", .output = "scaled", .steps = 1}, asked = light;
     asked.config = "balanced.json";
     run *plain = run_on(&light), *one = run_on(&asked);
@@ -113,8 +112,7 @@ static void balance_is_scaled(void **state) {
 }
 
 /* Places of an expert for a sequence. */
-static void places_of_lengths(void **state) {
-    (void)state;
+TEST(places_of_lengths) {
     const tri_capacity some = {.experts = 10, .per_token = 1, .factor = 1.1}, all = {4, 2, 4};
     assert_int_equal(tri__capacity(&some, 100), 11); /* 1.1 * 100 / 10 is above 11 only by rounding */
     assert_int_equal(tri__capacity(&some, 101), 12);
@@ -123,8 +121,7 @@ static void places_of_lengths(void **state) {
 }
 
 /* A run that is stopped goes on to the bit on its mesh, and close to it on others. */
-static void goes_on_anywhere(void **state) {
-    (void)state;
+TEST(goes_on_anywhere) {
     static const mesh_case meshes[] = {{TOP2, 2, 1, 1, 2, 1, 1, {"--shard=zero1"}},
                                        {TOP2, 1, 1, 1, 1, 1, 1, {NULL}},
                                        {TOP2, 4, 1, 1, 4, 1, 1, {"--shard=zero3"}},
@@ -169,8 +166,7 @@ static void check_mesh(const tri_mesh *mesh, tri_shard_kind shard, tri_recompute
 }
 
 /* ep x tp x pp x dp, up to 16 ranks: with each shard by SOAK_STEPS, else with one after the other. */
-static void all_meshes_fit(void **state) {
-    (void)state;
+TEST(all_meshes_fit) {
     enum { MOST = 16, HEADS_OF_TINY = 4 };
     int whole = soak_count("SOAK_STEPS", 0) > 0, n = 0;
     for (int ep = 2; ep <= 8; ep *= 2)
@@ -185,10 +181,4 @@ static void all_meshes_fit(void **state) {
     assert_true(n > 30);
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(like_one_rank), cmocka_unit_test(goes_on_anywhere),
-                                       cmocka_unit_test(balance_is_scaled), cmocka_unit_test(places_of_lengths),
-                                       cmocka_unit_test(all_meshes_fit)};
-    soak_select(argc, argv);
-    return cmocka_run_group_tests(tests, make_model, remove_data);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_model, remove_data); }

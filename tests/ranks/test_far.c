@@ -1,6 +1,7 @@
 /* test_far.c - ranks whose devices transfer data themselves, on a model of their queues: programs of every layout
  * complete; a program that differs on one rank is reported on all, with both ranks and descriptors; a failing rank or
  * broken link ends all waits in time. Needs no GPU. */
+#include "tests/lib/test.h"
 #include "tests/lib/tensor_job.h"
 
 #include "base/clock.h"
@@ -82,8 +83,7 @@ static tri_status run_far(far_job *f, double timeout, double *seconds) {
     return status;
 }
 
-static void every_layout_ends(void **state) {
-    (void)state;
+TEST(every_layout_ends) {
     const job_what layouts[] = {
         {.dp = 2},
         {.dp = 4, .sharding.kind = TRI_SHARD_ZERO1, .n_mb = 2},
@@ -126,8 +126,7 @@ static void every_layout_ends(void **state) {
 }
 
 /* What the model would show if there were one queue for all: the schedule's sends and receives cross. */
-static void one_queue_would_not_do(void **state) {
-    (void)state;
+TEST(one_queue_would_not_do) {
     job j;
     double seconds;
     job_open(&j, (job_what){.pp = 2, .n_mb = 4, .staging.schedule = TRI_SCHEDULE_1F1B});
@@ -150,8 +149,7 @@ static tri_status open_without_peers(tri_world *world, void *argument) {
                                            .seed = 7, .world = world}, &exec);
 }
 
-static void devices_without_peers_are_refused(void **state) {
-    (void)state;
+TEST(devices_without_peers_are_refused) {
     job j;
     job_open(&j, (job_what){.dp = 2});
     far_reset();
@@ -205,8 +203,7 @@ static tri_status announce_many(tri_world *world, void *argument) {
     return sum == 3 ? TRI_OK : tri__fail(TRI_INTERNAL, "a sum of %g", sum);
 }
 
-static void announcements_are_compared(void **state) {
-    (void)state;
+TEST(announcements_are_compared) {
     const tri_ranks how = {.n = 3, .heap_bytes = 1 << 20, .progress_timeout = 10};
     for (int which = 0; which < 2; which++) {
         announcing a = {.transport = which ? &tri__transport_exchange : &tri__transport_shm, .odd = -1};
@@ -267,8 +264,7 @@ static void expect_both(const far_job *f, const char *what) {
     }
 }
 
-static void differences_are_told(void **state) {
-    (void)state;
+TEST(differences_are_told) {
     const struct {
         job_what layout;
         int kind;
@@ -301,8 +297,7 @@ static void differences_are_told(void **state) {
 
 /* ---- Ranks and ways that fail ---- */
 
-static void failures_end_all_waits(void **state) {
-    (void)state;
+TEST(failures_end_all_waits) {
     static const struct {
         trouble trouble;
         int broken;
@@ -331,14 +326,4 @@ static void failures_end_all_waits(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_layout_ends),
-        cmocka_unit_test(one_queue_would_not_do),
-        cmocka_unit_test(devices_without_peers_are_refused),
-        cmocka_unit_test(announcements_are_compared),
-        cmocka_unit_test(differences_are_told),
-        cmocka_unit_test(failures_end_all_waits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

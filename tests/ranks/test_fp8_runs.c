@@ -1,5 +1,6 @@
 /* test_fp8_runs.c - FP8 training on ranks that are threads: close to bf16; the same bits where bf16 training has them,
  * else near; resumed to the bit, also on another mesh; tensors of zeros and ones that overflow. */
+#include "tests/lib/test.h"
 #include "tests/lib/session_runs.h"
 
 #include "checkpoint/checkpoint.h"
@@ -32,8 +33,7 @@ static void expect_near(const run *want, run *have, const char *what) {
     run_free(have);
 }
 
-static void it_is_close_to_bf16(void **state) {
-    (void)state;
+TEST(it_is_close_to_bf16) {
     enum { LONG = 40 };
     run what = asked(0, OPTIONS("--lr=0.005"));
     what.steps = LONG, what.evaluate = 1;
@@ -51,8 +51,7 @@ static void it_is_close_to_bf16(void **state) {
     run_free(fp8), run_free(bf16);
 }
 
-static void the_same_bits(void **state) {
-    (void)state;
+TEST(the_same_bits) {
     run *one = made(0, OPTIONS("--num-microbatches=2"));
     static const char *const alone[][3] = {{"--recompute=selective"}, {"--recompute=full"}};
     for (int i = 0; i < 2; i++) expect_same(one, made(0, OPTIONS("--num-microbatches=2", alone[i][0])), alone[i][0]);
@@ -77,16 +76,14 @@ static void the_same_bits(void **state) {
 }
 
 /* Of a layer with a weight that stays in 16 bits, the others are gathered in 8. */
-static void the_same_bits_with_a_float_layer(void **state) {
-    (void)state;
+TEST(the_same_bits_with_a_float_layer) {
     static const char option[] = "--float-layers=primary.encoder.layer.1.intermediate.dense.weight";
     run *two = made(2, OPTIONS(option));
     expect_same(two, made(2, OPTIONS(option, "--shard=zero3")), option);
     run_free(two);
 }
 
-static void near_on_other_meshes(void **state) {
-    (void)state;
+TEST(near_on_other_meshes) {
     run *one = made(0, NULL);
     expect_near(one, made(2, NULL), "dp 2");
     expect_near(one, made(0, OPTIONS("--num-microbatches=3")), "3 microbatches");
@@ -100,8 +97,7 @@ static void near_on_other_meshes(void **state) {
 }
 
 /* Layers that steps leave out, or that are frozen: forms of their values are made where their products run. */
-static void layers_left_out_or_frozen(void **state) {
-    (void)state;
+TEST(layers_left_out_or_frozen) {
     static const char *const options[] = {"--layer-drop=theta=0.5", "--freeze=layers=2"};
     for (int i = 0; i < 2; i++) {
         run *one = made(0, OPTIONS(options[i])), *two = made(2, OPTIONS(options[i], "--shard=zero3"));
@@ -124,8 +120,7 @@ static void expect_history(const char *folder) {
     tri__checkpoint_close(checkpoint);
 }
 
-static void resumed(void **state) {
-    (void)state;
+TEST(resumed) {
     static const struct {
         int ranks;
         const char *option[3];
@@ -153,8 +148,7 @@ static void resumed(void **state) {
 }
 
 /* On tp ranks: near. With another precision: only if it is allowed, and the history begins anew. */
-static void resumed_otherwise(void **state) {
-    (void)state;
+TEST(resumed_otherwise) {
     run *whole = made(0, NULL), what = asked(0, NULL);
     what.steps = 3, what.save = 1;
     run_free(run_on(&what));
@@ -201,8 +195,7 @@ static tri_status overflow(run *run, tri_session *s, int rank, int step) {
     return TRI_OK;
 }
 
-static void a_step_that_overflows_is_not_applied(void **state) {
-    (void)state;
+TEST(a_step_that_overflows_is_not_applied) {
     for (int sharded = 0; sharded < 2; sharded++) { /* a rank that has none of the weight sees it, too */
         run what = asked(sharded ? 3 : 0, sharded ? OPTIONS("--shard=zero3") : NULL);
         what.before = overflow;
@@ -222,8 +215,7 @@ static tri_status zeros(run *run, tri_session *s, int rank, int step) {
 }
 
 /* Its maxima are 0, as are those of the gradient that it hands on: scales stay as they are. */
-static void a_tensor_of_zeros(void **state) {
-    (void)state;
+TEST(a_tensor_of_zeros) {
     run what = asked(0, NULL);
     what.before = zeros;
     run *one = run_on(&what);
@@ -232,8 +224,7 @@ static void a_tensor_of_zeros(void **state) {
     run_free(one);
 }
 
-static void refused_by_name(void **state) {
-    (void)state;
+TEST(refused_by_name) {
     static const struct {
         const char *option, *says;
     } rows[] = {{"--quantize=int8", "does not go with --quantize"},
@@ -250,18 +241,4 @@ static void refused_by_name(void **state) {
     assert_non_null(strstr(tri_error(), "no product of this model would be in 8 bits"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_close_to_bf16),
-        cmocka_unit_test(the_same_bits),
-        cmocka_unit_test(the_same_bits_with_a_float_layer),
-        cmocka_unit_test(near_on_other_meshes),
-        cmocka_unit_test(layers_left_out_or_frozen),
-        cmocka_unit_test(resumed),
-        cmocka_unit_test(resumed_otherwise),
-        cmocka_unit_test(a_step_that_overflows_is_not_applied),
-        cmocka_unit_test(a_tensor_of_zeros),
-        cmocka_unit_test(refused_by_name),
-    };
-    return cmocka_run_group_tests(tests, make_deep, remove_data);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_deep, remove_data); }

@@ -6,26 +6,19 @@
 #include "comm/world/world.h"
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/rank_waits.h"
 #include "tests/lib/scratch.h"
 
 /* ---- announcing ---- */
 
-static void a_call_is_seen_with_its_path(void **state) {
-    (void)state;
+TEST(a_call_is_seen_with_its_path) {
     static tri_call_board board;
     tri_call_view view;
     char path[400];
@@ -74,8 +67,7 @@ static void *help(void *context) {
 static void count_poll(void *context) { ++*(int *)context; }
 
 /* Calls of a helper are the rank's only while its own thread waits for it. */
-static void a_helper_counts_while_it_is_waited_for(void **state) {
-    (void)state;
+TEST(a_helper_counts_while_it_is_waited_for) {
     static tri_call_board board;
     int polls = 0;
     tri_call_view view;
@@ -175,8 +167,7 @@ static double watch_a_call(int waits, double seconds, heard *said, tri_status *s
     return took;
 }
 
-static void a_file_call_has_its_own_limit(void **state) {
-    (void)state;
+TEST(a_file_call_has_its_own_limit) {
     for (int waits = 0; waits < 2; waits++) { /* needs nobody who waits: all ranks may be in one */
         heard said = {0};
         tri_status status;
@@ -192,8 +183,7 @@ static void a_file_call_has_its_own_limit(void **state) {
 }
 
 /* Each finished call is progress, however slow all of them are. */
-static void a_slow_disk_is_no_hang(void **state) {
-    (void)state;
+TEST(a_slow_disk_is_no_hang) {
     tri_segment segment;
     tri_segment_spec spec = {
         .n = 2, .world = 2, .heap_bytes = 4096, .progress_timeout = 1, .io_timeout = 1, .flat = 1};
@@ -262,8 +252,7 @@ static tri_status pause_in_a_call(tri_world *world, void *context) {
     return TRI_OK;
 }
 
-static void a_short_stop_in_a_long_call_is_no_hang(void **state) {
-    (void)state;
+TEST(a_short_stop_in_a_long_call_is_no_hang) {
     atomic_int *done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     tri_ranks how = {.n = 2, .forks = 1, .heap_bytes = 1 << 16, .progress_timeout = 1, .io_timeout = 30};
     tri_status status = TRI_DISAGREE;
@@ -275,8 +264,7 @@ static void a_short_stop_in_a_long_call_is_no_hang(void **state) {
     munmap(done, sizeof *done);
 }
 
-static void a_pipe_that_nobody_opens_is_named(void **state) {
-    (void)state;
+TEST(a_pipe_that_nobody_opens_is_named) {
     for (int stopped = 0; stopped < 2; stopped++) {
         tri_ranks how = {.n = 2, .forks = 1, .heap_bytes = 1 << 16, .progress_timeout = 1, .io_timeout = 2};
         double begin = tri__clock();
@@ -304,8 +292,7 @@ static tri_status spin_while_saving(tri_world *world, void *context) {
     return status;
 }
 
-static void processor_time_of_a_save_does_not_count_for_ever(void **state) {
-    (void)state;
+TEST(processor_time_of_a_save_does_not_count_for_ever) {
     for (int all_wait = 0; all_wait < 2; all_wait++) {
         tri_ranks how = {.n = 2, .forks = 1, .heap_bytes = 1 << 16, .progress_timeout = 1.5, .io_timeout = 3};
         double begin = tri__clock();
@@ -318,15 +305,4 @@ static void processor_time_of_a_save_does_not_count_for_ever(void **state) {
 
 static int make_pipe(void **state) { return setup(state) || chdir(folder) || mkfifo("pipe", 0600); }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_is_seen_with_its_path),
-        cmocka_unit_test(a_helper_counts_while_it_is_waited_for),
-        cmocka_unit_test(a_file_call_has_its_own_limit),
-        cmocka_unit_test(a_slow_disk_is_no_hang),
-        cmocka_unit_test(a_short_stop_in_a_long_call_is_no_hang),
-        cmocka_unit_test(a_pipe_that_nobody_opens_is_named),
-        cmocka_unit_test(processor_time_of_a_save_does_not_count_for_ever),
-    };
-    return cmocka_run_group_tests(tests, make_pipe, teardown);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_pipe, teardown); }

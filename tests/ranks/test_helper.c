@@ -6,13 +6,7 @@
 #include "comm/shm/cells.h"
 #include "comm/shm/helper.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/comm_cases.h"
 
 static tri_status run_ranks(int n, int forks, tri_rank_main *body, void *argument) {
@@ -50,8 +44,7 @@ static tri_status every_kind(tri_world *world, void *argument) {
     return TRI_OK;
 }
 
-static void collectives_with_helpers(void **unused) {
-    (void)unused;
+TEST(collectives_with_helpers) {
     for (int threads = 1; threads < 4; threads++) {
         expect_ok(3, 0, every_kind, &threads);
         expect_ok(2, 1, every_kind, &threads);
@@ -77,8 +70,7 @@ static tri_status no_wait(tri_world *world, void *argument) {
     return comm_check(world, &one);
 }
 
-static void helpers_work_while_ranks_compute(void **unused) {
-    (void)unused;
+TEST(helpers_work_while_ranks_compute) {
     expect_ok(2, 0, no_wait, NULL);
     expect_ok(2, 1, no_wait, NULL);
 }
@@ -104,8 +96,7 @@ static tri_status leave(tri_world *world, void *argument) {
     return tri_world_rank(world) == 1 ? TRI_OK : tri_wait(world, one.request);
 }
 
-static void failures_with_helpers(void **unused) {
-    (void)unused;
+TEST(failures_with_helpers) {
     for (int forks = 0; forks < 2; forks++) {
         assert_int_equal(run_ranks(3, forks, differ, NULL), TRI_DISAGREE);
         assert_int_equal(run_ranks(3, forks, leave, NULL), TRI_USAGE);
@@ -128,8 +119,7 @@ static tri_status count_cores(tri_world *world, void *cores) {
     return TRI_OK;
 }
 
-static void helpers_by_share_of_cores(void **unused) {
-    (void)unused;
+TEST(helpers_by_share_of_cores) {
     int cores = 0;
     expect_ok(1, 0, count_cores, &cores);
     assert_true(cores > 0);
@@ -140,9 +130,4 @@ static void helpers_by_share_of_cores(void **unused) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(collectives_with_helpers), cmocka_unit_test(helpers_work_while_ranks_compute),
-        cmocka_unit_test(failures_with_helpers), cmocka_unit_test(helpers_by_share_of_cores)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,5 +1,6 @@
 /* test_infer.c - the forward program on meshes: every rank gets the probabilities of all samples, with the bits that
  * one rank has for them alone, whatever the replicas, stages, microbatches and shards. */
+#include "tests/lib/test.h"
 #include "tests/lib/tensor_job.h"
 
 #include "engine/evaluate.h"
@@ -71,8 +72,7 @@ static double compare(const asked *want, job_what is, int bits, const char *what
 #define SHARD(kind_, size_) .sharding = {.kind = TRI_SHARD_##kind_, .size = (size_), .prefetch = 1}
 #define SCHEDULE(kind_) .staging = {.schedule = TRI_SCHEDULE_##kind_}
 
-static void replicas_and_stages_change_no_bit(void **state) {
-    (void)state;
+TEST(replicas_and_stages_change_no_bit) {
     static const struct {
         const char *what;
         job_what is;
@@ -111,8 +111,7 @@ static void replicas_and_stages_change_no_bit(void **state) {
 }
 
 /* Sums over ranks that share a layer round differently; all such ranks have the same. */
-static void shared_layers_are_close(void **state) {
-    (void)state;
+TEST(shared_layers_are_close) {
     asked *one = calloc(1, sizeof *one);
     double worst = 0;
     ask(one, (job_what){0});
@@ -132,8 +131,7 @@ static void shared_layers_are_close(void **state) {
 }
 
 /* A pipeline's stages work at the same time: while the last one has a microbatch, the first has a later one. */
-static void microbatches_are_in_flight(void **state) {
-    (void)state;
+TEST(microbatches_are_in_flight) {
     job j;
     job_open(&j, (job_what){.pp = 4, .n_mb = 6});
     for (int r = 0; r < 4; r++) {
@@ -242,8 +240,7 @@ static tri_status serve(tri_world *world, void *argument) {
 }
 
 /* Ranks without data of their own give rank 0 the bits of one rank (with shared layers: to rounding). */
-static void a_server_has_the_bits_of_one_rank(void **state) {
-    (void)state;
+TEST(a_server_has_the_bits_of_one_rank) {
     static const struct {
         const char *what;
         job_what is;
@@ -288,8 +285,7 @@ static void a_server_has_the_bits_of_one_rank(void **state) {
 }
 
 /* Plans without training: programs of a server fit together in every precision, and only the forward one is fed. */
-static void plans_of_servers_fit(void **state) {
-    (void)state;
+TEST(plans_of_servers_fit) {
     static const job_what meshes[] = {{.tp = 2}, {.dp = 4, SHARD(HYBRID, 2)}, {.pp = 2, .n_mb = 4},
                                       {.pp = 2, .tp = 2, .dp = 2, .n_mb = 2, .sequence = 1, SHARD(ZERO3, 0)}};
     static const struct {
@@ -319,11 +315,4 @@ static void plans_of_servers_fit(void **state) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(replicas_and_stages_change_no_bit),
-                                       cmocka_unit_test(shared_layers_are_close),
-                                       cmocka_unit_test(microbatches_are_in_flight),
-                                       cmocka_unit_test(plans_of_servers_fit),
-                                       cmocka_unit_test(a_server_has_the_bits_of_one_rank)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,23 +1,15 @@
 /* test_join.c - joining a job: alone, through our supervisor's descriptor, or by torchrun's variables; and what the
  * watcher detects without a supervisor. */
+#include "tests/lib/test.h"
 #include "tests/lib/rank_waits.h"
 #include "base/clock.h"
 #include "comm/start/join.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include "tests/lib/soak.h"
 
 enum { RANKS = 3 };
 
@@ -45,8 +37,7 @@ static char *no_variables(const char *name) {
     return NULL;
 }
 
-static void alone_without_a_launcher(void **state) {
-    (void)state;
+TEST(alone_without_a_launcher) {
     tri_world *world;
     void *memory;
     assert_int_equal(tri_world_join(NULL, no_variables, &world), TRI_OK);
@@ -113,8 +104,7 @@ static tri_status shake_hands(tri_world *world, board *board) {
     return TRI_OK;
 }
 
-static void torchrun_ranks_meet(void **state) {
-    (void)state;
+TEST(torchrun_ranks_meet) {
     board *board = board_open();
     int port = own_port();
     pid_t child[RANKS];
@@ -145,8 +135,7 @@ static double latency(const board *board) {
     return last - board->failed;
 }
 
-static void death_is_seen_without_a_supervisor(void **state) {
-    (void)state;
+TEST(death_is_seen_without_a_supervisor) {
     double worst = 0, second = 0; /* the worst may be a moment in which a shared machine stood still */
     for (int round = 0; round < 5; round++) {
         board *board = board_open();
@@ -169,8 +158,7 @@ static void death_is_seen_without_a_supervisor(void **state) {
     assert_true(second < 0.05 && worst < 2);
 }
 
-static void hang_is_seen_without_a_supervisor(void **state) {
-    (void)state;
+TEST(hang_is_seen_without_a_supervisor) {
     board *board = board_open();
     int port = own_port();
     pid_t child[RANKS];
@@ -185,8 +173,7 @@ static void hang_is_seen_without_a_supervisor(void **state) {
 }
 
 /* As our supervisor starts ranks: the descriptor is inherited. */
-static void own_ranks_inherit_the_memory(void **state) {
-    (void)state;
+TEST(own_ranks_inherit_the_memory) {
     tri_segment segment;
     tri_segment_spec spec = {.n = 2, .world = 2, .heap_bytes = 1 << 16, .progress_timeout = 30};
     pid_t child[2];
@@ -216,8 +203,7 @@ static void own_ranks_inherit_the_memory(void **state) {
     tri__segment_close(&segment);
 }
 
-static void launcher_and_memory_must_agree(void **state) {
-    (void)state;
+TEST(launcher_and_memory_must_agree) {
     tri_segment segment;
     tri_segment_spec spec = {.n = 2, .world = 2, .heap_bytes = 4096, .progress_timeout = 30};
     tri_launch good = {.launcher = TRI_LAUNCHER_OWN, .rank = 0, .size = 2, .local = 0, .local_size = 2, .nodes = 1},
@@ -246,8 +232,7 @@ static void launcher_and_memory_must_agree(void **state) {
     assert_non_null(strstr(tri_error(), "mpirun -np 4"));
 }
 
-static void missing_ranks_are_named(void **state) {
-    (void)state;
+TEST(missing_ranks_are_named) {
     tri_segment segment;
     tri_segment_spec spec = {
         .n = 3, .world = 6, .world_rank = (int[]){1, 3, 5}, .heap_bytes = 4096, .progress_timeout = 30, .flat = 1};
@@ -266,13 +251,4 @@ static void missing_ranks_are_named(void **state) {
     tri__segment_close(&segment);
 }
 
-int main(int argc, char **argv) {
-    soak_select(argc, argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alone_without_a_launcher),         cmocka_unit_test(torchrun_ranks_meet),
-        cmocka_unit_test(death_is_seen_without_a_supervisor), cmocka_unit_test(hang_is_seen_without_a_supervisor),
-        cmocka_unit_test(own_ranks_inherit_the_memory),     cmocka_unit_test(launcher_and_memory_must_agree),
-        cmocka_unit_test(missing_ranks_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -3,14 +3,10 @@
 #include "checkpoint/memory.h"
 #include "comm/world/kept.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 enum { ROWS = 6, COLS = 5, N = ROWS * COLS, RANKS = 3, BIAS = 7 };
 
@@ -88,9 +84,8 @@ static tri_status open_step(const kept_file *f, int step, tri_checkpoint **out) 
 }
 
 /* Both copies, by readers that cut the tensors elsewhere than the ranks that kept them. */
-static void another_mesh_reads_either_step(void **unused) {
+TEST(another_mesh_reads_either_step) {
     kept_file f = {0};
-    (void)unused;
     make_file(&f);
     for (int step = 4; step <= 5; step++) {
         tri_checkpoint *c;
@@ -119,10 +114,9 @@ static void another_mesh_reads_either_step(void **unused) {
 }
 
 /* A state is replaced as a whole, and not that of the other copy. */
-static void a_state_is_replaced(void **unused) {
+TEST(a_state_is_replaced) {
     kept_file f = {0};
     tri_checkpoint *c;
-    (void)unused;
     make_file(&f);
     for (int i = 0; i < 3; i++) {
         tri_json *state = tri__json_pack("{s:i}", "samples", 70 + i);
@@ -139,9 +133,8 @@ static void a_state_is_replaced(void **unused) {
 }
 
 /* Each byte of head and table in turn: refused, or the same numbers; never read out of bounds (AddressSanitizer). */
-static void damaged_areas_are_refused(void **unused) {
+TEST(damaged_areas_are_refused) {
     kept_file f = {0};
-    (void)unused;
     make_file(&f);
     int refused = 0, tried = 0;
     for (size_t at = 0; at < 1024; at++) {
@@ -164,12 +157,11 @@ static void damaged_areas_are_refused(void **unused) {
 }
 
 /* The newest step that all ranks have: a rank that is ahead, or died while it wrote, leaves the step before. */
-static void a_step_counts_once_all_ranks_have_it(void **unused) {
+TEST(a_step_counts_once_all_ranks_have_it) {
     tri_segment_spec spec = {.n = RANKS, .world = RANKS, .heap_bytes = 1 << 16, .progress_timeout = 30, .flat = 1};
     tri_segment segment;
     tri_world world[RANKS] = {0};
     size_t bytes;
-    (void)unused;
     assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
     for (int r = 0; r < RANKS; r++) world[r].segment = segment, world[r].local = r;
     assert_int_equal(tri__kept_step(&segment), -1);
@@ -188,12 +180,4 @@ static void a_step_counts_once_all_ranks_have_it(void **unused) {
     tri__segment_close(&segment);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_mesh_reads_either_step),
-        cmocka_unit_test(a_state_is_replaced),
-        cmocka_unit_test(damaged_areas_are_refused),
-        cmocka_unit_test(a_step_counts_once_all_ranks_have_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

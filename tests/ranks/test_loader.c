@@ -2,13 +2,9 @@
  * moment. */
 #include "data/dataset/loader.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/made_dataset.h"
 
 static const double class_weights[2] = {0.25, 3.5};
@@ -100,8 +96,7 @@ static void check_batch(tri_sampler *mine, const tri_batch *batch, int64_t epoch
 
 /* Texts that share an encoder: all sequences of the first, then those of the second, whose places in keys lie behind
  * those of the first; with and without windows. */
-static void texts_are_joined(void **state) {
-    (void)state;
+TEST(texts_are_joined) {
     for (int most = 1; most <= 3; most += 2) {
         tri_dataset *data = made_dataset(23, 2, 1, 11); /* up to 12 tokens: three windows */
         tri_sampler sampler;
@@ -145,8 +140,7 @@ static void texts_are_joined(void **state) {
 
 /* Three replicas of two microbatches: each loader fills its own parts of the same batches, and knows the whole batch's
  * figures. */
-static void replicas_share_a_batch(void **state) {
-    (void)state;
+TEST(replicas_share_a_batch) {
     tri_dataset *data = made_dataset(53, 2, 3, 17);
     tri_sampler mine;
     assert_int_equal(tri__sampler_open(&mine, data, 10, 6, 1, 3), TRI_OK);
@@ -216,8 +210,7 @@ static void run(const tri_dataset *data, int64_t size, int parts, int shuffle, i
     tri__sampler_close(&mine);
 }
 
-static void batches_hold_what_they_should(void **state) {
-    (void)state;
+TEST(batches_hold_what_they_should) {
     tri_dataset *both = made_dataset(203, 2, 3, 17), *one = made_dataset(90, 1, 0, 9);
     for (int parts = 1; parts <= 5; parts += 2)
         for (int shuffle = 0; shuffle < 2; shuffle++)
@@ -271,8 +264,7 @@ static void check_windows(const tri_dataset *data, const tri_micro *part, int t)
     assert_true(part->seq[t][window] == at && part->tokens[t] == at && part->squares[t] == squares);
 }
 
-static void long_texts_become_windows(void **state) {
-    (void)state;
+TEST(long_texts_become_windows) {
     tri_dataset *data = made_dataset(57, 2, 1, 39); /* 2 to 40 ids */
     data->windows = (tri_windows){.most = 5, .max_len = 12, .stride = 7, .before = {1, 2}, .after = {1, 0}};
     tri_sampler sampler;
@@ -303,8 +295,7 @@ static void long_texts_become_windows(void **state) {
     made_dataset_free(data);
 }
 
-static void resumes_in_the_middle(void **state) {
-    (void)state;
+TEST(resumes_in_the_middle) {
     tri_dataset *data = made_dataset(203, 2, 1, 17);
     static const int64_t from[][2] = {{0, 5}, {1, 0}, {2, 12}, {1, 13}, {2, 13}, {3, 0}};
     for (size_t i = 0; i < sizeof from / sizeof *from; i++)
@@ -312,15 +303,13 @@ static void resumes_in_the_middle(void **state) {
     made_dataset_free(data);
 }
 
-static void an_empty_table_has_no_batches(void **state) {
-    (void)state;
+TEST(an_empty_table_has_no_batches) {
     tri_dataset *data = made_dataset(0, 1, 1, 5);
     run(data, 4, 1, 1, 0, 0, 3, 0);
     made_dataset_free(data);
 }
 
-static void closes_at_any_moment(void **state) {
-    (void)state;
+TEST(closes_at_any_moment) {
     tri_dataset *data = made_dataset(203, 2, 3, 17);
     tri_sampler sampler;
     assert_int_equal(tri__sampler_open(&sampler, data, 16, 2, 1, 3), TRI_OK);
@@ -335,12 +324,4 @@ static void closes_at_any_moment(void **state) {
     made_dataset_free(data);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_hold_what_they_should), cmocka_unit_test(replicas_share_a_batch),
-        cmocka_unit_test(resumes_in_the_middle),         cmocka_unit_test(an_empty_table_has_no_batches),
-        cmocka_unit_test(closes_at_any_moment),          cmocka_unit_test(long_texts_become_windows),
-        cmocka_unit_test(texts_are_joined),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

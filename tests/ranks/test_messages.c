@@ -5,15 +5,10 @@
 #include "comm/world/segment.h"
 
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/comm_cases.h"
 
 static tri_status run_ranks(int n, int forks, tri_rank_main *body, void *argument) {
@@ -61,8 +56,7 @@ static tri_status ring(tri_world *world, void *argument) {
     return TRI_OK;
 }
 
-static void messages_round_a_ring(void **unused) {
-    (void)unused;
+TEST(messages_round_a_ring) {
     for (int n = 2; n <= 5; n++) run_well(n, 0, ring, NULL);
     run_well(2, 1, ring, NULL);
     run_well(4, 1, ring, NULL);
@@ -98,8 +92,7 @@ static tri_status many(tri_world *world, void *argument) {
     return TRI_OK;
 }
 
-static void more_than_the_entries_hold(void **unused) {
-    (void)unused;
+TEST(more_than_the_entries_hold) {
     run_well(2, 0, many, NULL);
     run_well(2, 1, many, NULL);
 }
@@ -128,8 +121,7 @@ static tri_status post_only(tri_world *world, void *argument) {
 }
 
 /* Posting a send makes room for it: a receiver does not wait for its sender to wait for something. */
-static void posting_is_enough(void **unused) {
-    (void)unused;
+TEST(posting_is_enough) {
     _Atomic int taken = 0;
     run_well(2, 0, post_only, &taken);
 }
@@ -155,8 +147,7 @@ static tri_status crossed(tri_world *world, void *argument) {
     return TRI_OK;
 }
 
-static void waits_in_any_order(void **unused) {
-    (void)unused;
+TEST(waits_in_any_order) {
     run_well(2, 0, crossed, NULL);
     run_well(2, 1, crossed, NULL);
 }
@@ -250,8 +241,7 @@ static tri_status misuse(tri_world *world, void *argument) {
     return TRI_OK;
 }
 
-static void misuse_is_refused_and_nothing_began(void **unused) {
-    (void)unused;
+TEST(misuse_is_refused_and_nothing_began) {
     run_well(2, 0, misuse, NULL);
     run_well(2, 1, misuse, NULL);
 }
@@ -268,8 +258,7 @@ static tri_status left_alone(tri_world *world, void *argument) {
     return tri_wait(world, request);
 }
 
-static void a_peer_that_left_ends_the_wait(void **unused) {
-    (void)unused;
+TEST(a_peer_that_left_ends_the_wait) {
     static const int kinds[] = {TRI_SEND, TRI_RECV, TRI_ALL_REDUCE, TRI_BARRIER};
     for (size_t i = 0; i < 8; i++) {
         double begin = tri__clock();
@@ -292,8 +281,7 @@ static tri_status leaves_early(tri_world *world, void *argument) {
     return tri_world_rank(world) ? TRI_OK : tri_wait(world, request);
 }
 
-static void leaving_with_operations_under_way_is_a_failure(void **unused) {
-    (void)unused;
+TEST(leaving_with_operations_under_way_is_a_failure) {
     assert_int_equal(run_ranks(2, 0, leaves_early, NULL), TRI_USAGE);
     assert_non_null(strstr(tri_error(), "not waited for"));
     assert_non_null(strstr(tri_error(), "all_reduce sum f32 x 4"));
@@ -336,24 +324,11 @@ static tri_status fails_meanwhile(tri_world *world, void *argument) {
     return tri_barrier(tri_group_world(world));
 }
 
-static void nobody_touches_buffers_after_a_failure(void **unused) {
-    (void)unused;
+TEST(nobody_touches_buffers_after_a_failure) {
     for (int round = 0; round < 40; round++) {
         assert_int_equal(run_ranks(3, 0, fails_meanwhile, &round), TRI_IO);
         assert_non_null(strstr(tri_error(), "rank 2: the disk is full"));
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_round_a_ring),
-        cmocka_unit_test(more_than_the_entries_hold),
-        cmocka_unit_test(posting_is_enough),
-        cmocka_unit_test(waits_in_any_order),
-        cmocka_unit_test(misuse_is_refused_and_nothing_began),
-        cmocka_unit_test(a_peer_that_left_ends_the_wait),
-        cmocka_unit_test(leaving_with_operations_under_way_is_a_failure),
-        cmocka_unit_test(nobody_touches_buffers_after_a_failure),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

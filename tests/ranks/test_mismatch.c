@@ -4,15 +4,8 @@
 #include "comm/ops/kind.h"
 #include "comm/world/transport.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/comm_cases.h"
-#include "tests/lib/soak.h"
 
 enum {
     LENGTH = 50,
@@ -42,19 +35,19 @@ typedef struct program {
 } program;
 
 /* Neighbours differ in their counts. Every fifth is a message. */
-static void make_program(program *program, uint64_t *state) {
+static void make_program(program *program, uint64_t *seed) {
     for (int i = 0; i < LENGTH; i++) {
         step *s = &program->step[i];
         *s = (step){
-            .what = {.kind = (tri_collective_kind)(TRI_BROADCAST + comm_random(state) % (TRI_BARRIER - TRI_BROADCAST)),
-                     .dtype = (tri_dtype)(comm_random(state) % TRI_DTYPE_COUNT),
-                     .reduction = (tri_reduction)(comm_random(state) % TRI_REDUCTION_COUNT),
-                     .root = (int)(comm_random(state) % RANKS),
-                     .count = 1 + (int64_t)(comm_random(state) % 80) * 3 + i % 3}};
+            .what = {.kind = (tri_collective_kind)(TRI_BROADCAST + comm_random(seed) % (TRI_BARRIER - TRI_BROADCAST)),
+                     .dtype = (tri_dtype)(comm_random(seed) % TRI_DTYPE_COUNT),
+                     .reduction = (tri_reduction)(comm_random(seed) % TRI_REDUCTION_COUNT),
+                     .root = (int)(comm_random(seed) % RANKS),
+                     .count = 1 + (int64_t)(comm_random(seed) % 80) * 3 + i % 3}};
         s->uneven = tri__kind(s->what.kind)->uneven && i % 2;
         for (int m = 0; m < RANKS; m++) s->counts[m] = s->what.count + m;
-        s->from = (int)(comm_random(state) % RANKS),
-        s->to = (s->from + 1 + (int)(comm_random(state) % (RANKS - 1))) % RANKS;
+        s->from = (int)(comm_random(seed) % RANKS),
+        s->to = (s->from + 1 + (int)(comm_random(seed) % (RANKS - 1))) % RANKS;
         if (i % 5 == 4) s->what.kind = TRI_SEND, s->uneven = 0, s->what.tag = i;
     }
 }
@@ -131,13 +124,12 @@ static tri_status run_program(tri_world *world, void *argument) {
     return status;
 }
 
-static void unchanged_program_runs(void **unused) {
-    (void)unused;
-    uint64_t state = 1;
+TEST(unchanged_program_runs) {
+    uint64_t seed = 1;
     program *program = calloc(1, sizeof *program);
     tri_ranks how = {.n = RANKS, .heap_bytes = 1 << 20};
     for (int i = 0; i < 3; i++) {
-        make_program(program, &state);
+        make_program(program, &seed);
         program->mutation = MUTATIONS;
         tri_status status = tri_ranks_run(&how, run_program, program);
         if (status != TRI_OK) fail_msg("%s", tri_error());
@@ -168,9 +160,8 @@ static void check_outcome(const program *program, tri_status status) {
 }
 
 /* Every kind of change, on every rank, in five places each. */
-static void every_change_on_every_rank_is_caught(void **unused) {
-    (void)unused;
-    uint64_t state = 2;
+TEST(every_change_on_every_rank_is_caught) {
+    uint64_t seed = 2;
     int caught = 0;
     program *program = calloc(1, sizeof *program);
     tri_ranks how = {.n = RANKS, .heap_bytes = 1 << 20};
@@ -179,9 +170,9 @@ static void every_change_on_every_rank_is_caught(void **unused) {
             for (int round = 0; round < ROUNDS; round++) {
                 do {
                     memset(program, 0, sizeof *program);
-                    make_program(program, &state);
+                    make_program(program, &seed);
                     program->mutation = (enum mutation)mutation, program->rank = rank,
-                    program->at = (int)(comm_random(&state) % LENGTH);
+                    program->at = (int)(comm_random(&seed) % LENGTH);
                 } while (!applies(program, program->mutation, program->at, rank));
                 check_outcome(program, tri_ranks_run(&how, run_program, program));
                 caught++;
@@ -191,16 +182,15 @@ static void every_change_on_every_rank_is_caught(void **unused) {
 }
 
 /* As processes there is no shared array: status and words are those of the runner. */
-static void caught_between_processes(void **unused) {
-    (void)unused;
-    uint64_t state = 3;
+FIRST_TEST(caught_between_processes) {
+    uint64_t seed = 3;
     program *program = calloc(1, sizeof *program);
     tri_ranks how = {.n = RANKS, .forks = 1, .heap_bytes = 1 << 20};
     for (int mutation = 0; mutation < MUTATIONS; mutation++) {
         do {
-            make_program(program, &state);
+            make_program(program, &seed);
             program->mutation = (enum mutation)mutation, program->rank = mutation % RANKS,
-            program->at = (int)(comm_random(&state) % LENGTH);
+            program->at = (int)(comm_random(&seed) % LENGTH);
         } while (!applies(program, program->mutation, program->at, program->rank));
         assert_int_equal(tri_ranks_run(&how, run_program, program), TRI_DISAGREE);
         if (!has_both(tri_error())) fail_msg("%s: the words are: %s", names[mutation], tri_error());
@@ -220,8 +210,7 @@ static tri_status large_mismatch(tri_world *world, void *argument) {
     return status;
 }
 
-static void large_operations_too(void **unused) {
-    (void)unused;
+TEST(large_operations_too) {
     int written[RANKS] = {0};
     tri_ranks how = {.n = RANKS, .heap_bytes = 2 << 20};
     assert_int_equal(tri_ranks_run(&how, large_mismatch, written), TRI_DISAGREE);
@@ -248,8 +237,7 @@ static tri_status leave_early(tri_world *world, void *argument) {
     }
 }
 
-static void one_who_left_is_missed(void **unused) {
-    (void)unused;
+TEST(one_who_left_is_missed) {
     for (int form = 0; form < 8; form++) {
         int how = form % 4;
         tri_ranks spec = {.n = RANKS, .forks = form / 4, .heap_bytes = 1 << 20, .progress_timeout = 60};
@@ -260,14 +248,4 @@ static void one_who_left_is_missed(void **unused) {
     }
 }
 
-int main(int argc, char **argv) {
-    soak_select(argc, argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(caught_between_processes),
-        cmocka_unit_test(unchanged_program_runs),
-        cmocka_unit_test(every_change_on_every_rank_is_caught),
-        cmocka_unit_test(large_operations_too),
-        cmocka_unit_test(one_who_left_is_missed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,5 +1,6 @@
 /* test_model.c - a model as a value, from C: its probabilities equal `predict`'s to the bit, for every mix of rows and
  * any number of threads; damaged folders and wrong options are refused; a reload beside requests loses none. */
+#include "tests/lib/test.h"
 #include "tests/lib/model_rows.h"
 
 #include "base/clock.h"
@@ -42,8 +43,7 @@ static void expect_rows(const float *have, int first, int n) {
                      (double)want[first * CLASSES + i]);
 }
 
-static void probabilities_equal_those_of_predict(void **state) {
-    (void)state;
+TEST(probabilities_equal_those_of_predict) {
     tri_model *model = open_model();
     float have[ROWS * CLASSES];
     for (int n = 1; n <= ROWS; n = n * 3 + 1) /* rows at a time: 1, 4, 13, 40 */
@@ -63,8 +63,7 @@ static void probabilities_equal_those_of_predict(void **state) {
 }
 
 /* In every precision of the CPU: a row's bits do not depend on the rows that it is computed with. */
-static void every_precision_equals_predict(void **state) {
-    (void)state;
+TEST(every_precision_equals_predict) {
     static const char *const options[] = {"--precision=bf16", "--precision=fp16", "--precision=int8"};
     static const char *const names[] = {"bf16", "fp16", "int8"};
     float have[ROWS * CLASSES], here[ROWS * CLASSES];
@@ -120,16 +119,14 @@ static double run_clients(tri_model *model, int n, int each) {
     return longest;
 }
 
-static void threads_share_batches(void **state) {
-    (void)state;
+TEST(threads_share_batches) {
     tri_model *model = open_model();
     print_message("    longest answer %.2f ms\n", 1e3 * run_clients(model, THREADS, 25));
     tri_model_close(model);
 }
 
 /* Small batches and a small queue: calls of many rows are divided, and wait for room. */
-static void a_small_queue_is_waited_for(void **state) {
-    (void)state;
+TEST(a_small_queue_is_waited_for) {
     tri_settings asked;
     tri_model *model;
     int words;
@@ -153,8 +150,7 @@ static void a_small_queue_is_waited_for(void **state) {
     tri__settings_free(&asked);
 }
 
-static void facts_and_names(void **state) {
-    (void)state;
+TEST(facts_and_names) {
     static const char *const columns[] = {"review", "title", "age", "score"};
     tri_model *model = open_model();
     const tri_model_facts *f = tri__model_facts(model);
@@ -180,8 +176,7 @@ static void facts_and_names(void **state) {
     tri_model_close(model);
 }
 
-static void bad_rows_and_options(void **state) {
-    (void)state;
+TEST(bad_rows_and_options) {
     float have[2 * CLASSES];
     tri_model *model = open_model(), *none;
     tri_column_value bad[] = {{"age", "old", 3, 0}}, unknown[] = {{"titel", "x", 1, 0}};
@@ -235,8 +230,7 @@ static void damage(const char *name, const char *text, int64_t at, char byte, co
     expect_refused(words);
 }
 
-static void damaged_folders_are_refused(void **state) {
-    (void)state;
+TEST(damaged_folders_are_refused) {
     damage("weights-00000.safetensors", NULL, 30000, 0x7f, "is damaged in tensor '");
     damage("weights-00000.safetensors", NULL, 20, 0x7f, "weights-00000.safetensors");
     damage("preprocessing.json", "[]", 0, 0, "preprocessing.json is damaged");
@@ -245,8 +239,7 @@ static void damaged_folders_are_refused(void **state) {
 }
 
 /* An intact folder that a later version wrote. */
-static void other_versions_are_refused(void **state) {
-    (void)state;
+TEST(other_versions_are_refused) {
     char path[300], file[320];
     tri_json *manifest;
     copy_checkpoint();
@@ -262,8 +255,7 @@ static void other_versions_are_refused(void **state) {
 }
 
 /* The optimizer's state is not what a model is made of: nothing reads it. */
-static void optimizer_state_is_not_read(void **state) {
-    (void)state;
+TEST(optimizer_state_is_not_read) {
     char command[256], option[300];
     tri_model *model;
     float have[CLASSES];
@@ -279,8 +271,7 @@ static void optimizer_state_is_not_read(void **state) {
 }
 
 /* Of the allocations of opening and predicting, about 200 fail, one in each try: TRI_RESOURCE, or it did not matter. */
-static void a_shortage_of_memory_is_an_error(void **state) {
-    (void)state;
+TEST(a_shortage_of_memory_is_an_error) {
     if (!CAN_FAIL) skip();
     float have[4 * CLASSES];
     long all = 0;
@@ -326,8 +317,7 @@ static void *reload(void *context) {
     return NULL;
 }
 
-static void models_are_opened_beside_requests(void **state) {
-    (void)state;
+TEST(models_are_opened_beside_requests) {
     tri_model *model = open_model();
     reloading r = {0};
     pthread_t thread;
@@ -343,19 +333,4 @@ static void models_are_opened_beside_requests(void **state) {
     tri_model_close(model);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(probabilities_equal_those_of_predict),
-        cmocka_unit_test(every_precision_equals_predict),
-        cmocka_unit_test(threads_share_batches),
-        cmocka_unit_test(a_small_queue_is_waited_for),
-        cmocka_unit_test(facts_and_names),
-        cmocka_unit_test(bad_rows_and_options),
-        cmocka_unit_test(damaged_folders_are_refused),
-        cmocka_unit_test(other_versions_are_refused),
-        cmocka_unit_test(optimizer_state_is_not_read),
-        cmocka_unit_test(a_shortage_of_memory_is_an_error),
-        cmocka_unit_test(models_are_opened_beside_requests),
-    };
-    return cmocka_run_group_tests(tests, train, clean);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, train, clean); }

@@ -2,6 +2,7 @@
  * the same bits when repeated, and the same bits as plain replicas wherever sums have the same order; every rank uses
  * exactly its planned memory, and allocates nothing after the first step. `make test` runs a sample; SOAK_STEPS=100:
  * all cases, 100 steps. */
+#include "tests/lib/test.h"
 #include "tests/lib/allocations.h"
 #include "tests/lib/session_runs.h"
 #include "tests/lib/soak.h"
@@ -90,8 +91,7 @@ static void check_world(const run *one, int ranks, int n_mb, tally *t) {
     run_free(plain);
 }
 
-static void sharing_changes_no_result(void **state) {
-    (void)state;
+TEST(sharing_changes_no_result) {
     tally t = {0};
     run *one = run_on(&(run){.steps = steps, .option = {"--global-batch-size=32"}});
     double learned = 0;
@@ -111,8 +111,6 @@ static void sharing_changes_no_result(void **state) {
 }
 
 int main(int argc, char **argv) {
-    soak_select(argc, argv);
     steps = soak_steps(9, RUN_STEPS, &whole);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sharing_changes_no_result)};
-    return cmocka_run_group_tests(tests, make_data, remove_data);
+    return run_listed(argc, argv, make_data, remove_data);
 }

@@ -9,9 +9,9 @@
 #include <fcntl.h>
 #include <math.h>
 
+#include "tests/lib/test.h"
 #include "tests/lib/fake_remote.h"
 #include "tests/lib/session_data.h"
-#include "tests/lib/soak.h"
 
 enum { ROWS = 96, COLS = 50, N = ROWS * COLS, BIAS = 7, MACHINES = 3, HEAP = 24 << 20 }; /* more than goes in a note */
 
@@ -279,10 +279,9 @@ static job *keep(const char *layout, int generation, int64_t first, int64_t last
 }
 
 /* Afterwards the holder has the same bytes as the owner: data of both copies; its text is the one of the sending. */
-static void the_next_machine_holds_every_area(void **unused) {
+TEST(the_next_machine_holds_every_area) {
     static const char *const layouts[] = {"01",   "0011", "0101",  "0001",   "0111",    "0100",
                                           "0112", "0122", "01212", "012012", "0011122", "00111222"};
-    (void)unused;
     for (size_t k = 0; k < sizeof layouts / sizeof layouts[0]; k++) {
         job *job = keep(layouts[k], 0, 1, 6, -1, 0);
         for (int r = 0; r < job->n; r++) {
@@ -365,7 +364,7 @@ static void collect(const job *before, const char *layout, const char *memory, i
 }
 
 /* Whoever is left, on the machines that are left. */
-static void the_machines_left_have_all_of_it(void **unused) {
+TEST(the_machines_left_have_all_of_it) {
     static const struct {
         const char *old, *layout, *memory;
         int lost;
@@ -395,7 +394,6 @@ static void the_machines_left_have_all_of_it(void **unused) {
         {"0011", "00", "-1", 0},
         {"0011", "01", "--", 1},
     };
-    (void)unused;
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         job *before = keep(cases[k].old, 0, 1, 3 + (int64_t)(k & 1), -1, 0);
         collect(before, cases[k].layout, cases[k].memory, 0, cases[k].lost ? -1 : before->last);
@@ -404,8 +402,7 @@ static void the_machines_left_have_all_of_it(void **unused) {
 }
 
 /* Ranks died while others had kept a step that not all of them had. */
-static void a_step_that_not_all_have_is_not_taken(void **unused) {
-    (void)unused;
+TEST(a_step_that_not_all_have_is_not_taken) {
     for (int odd = 0; odd < 4; odd++) {
         job *before = keep("0011", 0, 1, 5, odd, 0);
         collect(before, "0011", "0011", 0, 4);
@@ -415,8 +412,7 @@ static void a_step_that_not_all_have_is_not_taken(void **unused) {
 }
 
 /* All have kept the step, but the copies on other machines were still on their way. */
-static void a_copy_that_was_on_its_way_is_not_read(void **unused) {
-    (void)unused;
+TEST(a_copy_that_was_on_its_way_is_not_read) {
     for (int odd = 0; odd < 4; odd++) {
         job *before = keep("0011", 0, 1, 5, odd, 1);
         collect(before, "0011", "0011", 0, 5);
@@ -426,8 +422,7 @@ static void a_copy_that_was_on_its_way_is_not_read(void **unused) {
 }
 
 /* What was kept must not be older than the last checkpoint. */
-static void a_newer_checkpoint_wins(void **unused) {
-    (void)unused;
+TEST(a_newer_checkpoint_wins) {
     job *before = keep("0011", 0, 1, 4, -1, 0);
     collect(before, "01", "01", 4 + 1, 4);
     collect(before, "01", "01", 5 + 1, -1);
@@ -435,8 +430,7 @@ static void a_newer_checkpoint_wins(void **unused) {
 }
 
 /* A world that failed before all had kept a step: the one before it. One that had: no other. */
-static void the_newest_complete_world_is_taken(void **unused) {
-    (void)unused;
+TEST(the_newest_complete_world_is_taken) {
     for (int complete = 0; complete < 2; complete++) {
         job *old = keep("0011", 1, 1, 4, -1, 0), *newer = keep("011", 2, 5, 5, complete ? -1 : 1, 0);
         job *job = make_job(act_collect, "011", 3, 0);
@@ -474,8 +468,7 @@ static job *train(const char *layout, const job *before, const char *memory, int
 }
 
 /* One of three machines dies after 4 steps, then one of two after 6: the losses are those of one rank. */
-static void a_session_goes_on_without_a_machine(void **unused) {
-    (void)unused;
+TEST(a_session_goes_on_without_a_machine) {
     job *alone = calloc(1, sizeof *alone);
     alone->first = 1, alone->last = 8;
     OK(act_train(NULL, alone));
@@ -492,8 +485,7 @@ static void a_session_goes_on_without_a_machine(void **unused) {
 /* ---- Damage ---- */
 
 /* A copy that claims a step of the other parity: the other copy is taken. */
-static void a_step_of_the_other_parity_is_not_believed(void **unused) {
-    (void)unused;
+TEST(a_step_of_the_other_parity_is_not_believed) {
     job *before = keep("0011", 0, 1, 5, -1, 0);
     for (int m = 0; m < 2; m++)
         for (int i = 0; i < 2; i++) atomic_store(&before->segment[m].control->line[i].kept[0], 99 + 1);
@@ -503,7 +495,7 @@ static void a_step_of_the_other_parity_is_not_believed(void **unused) {
 
 /* Words of an area's head: magic, bytes, table at, table bytes, state at, 4 sizes of states, 2 states in force, data of
  * both copies at. */
-static void damaged_areas_are_refused(void **unused) {
+TEST(damaged_areas_are_refused) {
     enum { BYTES = 1, TABLE_AT, TABLE_BYTES, STATE_AT, STATES = 9, DATA_AT };
     static const struct {
         int word;
@@ -515,7 +507,6 @@ static void damaged_areas_are_refused(void **unused) {
     rank_state s;
     tri_memory_extent extent;
     tri_memory_area area;
-    (void)unused;
     make_state(0, 1, &s);
     assert_int_equal(tri__memory_size(0, &s.pieces, &area.bytes), TRI_OK);
     uint64_t *head = calloc(1, area.bytes);
@@ -542,9 +533,8 @@ static void damaged_areas_are_refused(void **unused) {
 }
 
 /* Words of what is before a held area: the next one, its rank, its bytes. */
-static void wild_places_are_not_followed(void **unused) {
+TEST(wild_places_are_not_followed) {
     enum { NEXT, RANK, BYTES };
-    (void)unused;
     job *job = keep("0001", 0, 1, 2, -1, 0); /* rank 3 holds three areas: 2, 1, 0 in this order */
     tri_segment *segment = &job->segment[1];
     _Atomic uint64_t *held_at = &segment->control->line[0].held_at;
@@ -582,19 +572,4 @@ static void wild_places_are_not_followed(void **unused) {
     free_job(job);
 }
 
-int main(int argc, char **argv) {
-    soak_select(argc, argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_next_machine_holds_every_area),
-        cmocka_unit_test(the_machines_left_have_all_of_it),
-        cmocka_unit_test(a_step_that_not_all_have_is_not_taken),
-        cmocka_unit_test(a_copy_that_was_on_its_way_is_not_read),
-        cmocka_unit_test(a_newer_checkpoint_wins),
-        cmocka_unit_test(the_newest_complete_world_is_taken),
-        cmocka_unit_test(a_session_goes_on_without_a_machine),
-        cmocka_unit_test(a_step_of_the_other_parity_is_not_believed),
-        cmocka_unit_test(damaged_areas_are_refused),
-        cmocka_unit_test(wild_places_are_not_followed),
-    };
-    return cmocka_run_group_tests(tests, make_data, remove_data);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_data, remove_data); }

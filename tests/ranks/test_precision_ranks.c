@@ -1,5 +1,6 @@
 /* test_precision_ranks.c - 16-bit types and recomputed activations on several ranks, which are threads: every strategy
  * trains like one rank, bitwise if sums have the same order; an overflow on one rank counts on all. */
+#include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 #include "train/loss_scale.h"
 
@@ -91,8 +92,7 @@ static void done(job *j) {
     free(j);
 }
 
-static void as_one_rank(void **state) {
-    (void)state;
+TEST(as_one_rank) {
     static const struct { tri_dtype precision, reduce; double within;
     } types[] = {
         {TRI_F32, TRI_F32, 2e-6},   {TRI_F32, TRI_BF16, 1e-2}, {TRI_BF16, TRI_F32, 1e-2},
@@ -122,8 +122,7 @@ static void as_one_rank(void **state) {
 }
 
 /* Where none and zero1 sum the same gradients in the same order, they are the same to the bit, whatever the types. */
-static void none_is_zero1(void **state) {
-    (void)state;
+TEST(none_is_zero1) {
     static const tri_dtype types[] = {TRI_BF16, TRI_F16};
     for (int i = 0; i < 2; i++) {
         job how = {.dp = 2, .n_mb = 2, .precision = types[i], .reduce = i ? TRI_F32 : TRI_BF16};
@@ -136,8 +135,7 @@ static void none_is_zero1(void **state) {
     }
 }
 
-static void overflow_is_everyones(void **state) {
-    (void)state;
+TEST(overflow_is_everyones) {
     for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_ZERO3; kind++) {
         job *j = run((job){.dp = 3, .n_mb = 2, .kind = (tri_shard_kind)kind, .precision = TRI_F16, .overflow_at = 3});
         assert_int_equal(j->apply[0][1], 1);
@@ -149,11 +147,4 @@ static void overflow_is_everyones(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_one_rank),
-        cmocka_unit_test(none_is_zero1),
-        cmocka_unit_test(overflow_is_everyones),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,23 +1,17 @@
 /* test_ranks.c - ranks as threads and as forks: how they start, wait, fail, die, hang and leave. A wait is a loop of
  * tri__idle here. */
+#include "tests/lib/test.h"
 #include "tests/lib/rank_waits.h"
 #include "base/clock.h"
 #include "comm/start/ranks.h"
 
 #include <errno.h>
-#include <setjmp.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/lib/names.h"
 #include "tests/lib/soak.h"
@@ -60,8 +54,7 @@ static tri_status count_ranks(tri_world *world, void *context) {
     return TRI_OK;
 }
 
-static void every_rank_runs_once(void **state) {
-    (void)state;
+TEST(every_rank_runs_once) {
     for (int forks = 0; forks < 2; forks++) {
         board *board = board_open();
         tri_ranks spec = how(forks);
@@ -79,14 +72,12 @@ static tri_status close_twice(tri_world *world, void *context) {
     return TRI_OK;
 }
 
-static void main_may_close_its_world(void **state) {
-    (void)state;
+TEST(main_may_close_its_world) {
     tri_ranks spec = how(0);
     assert_int_equal(tri_ranks_run(&spec, close_twice, NULL), TRI_OK);
 }
 
-static void refuses_misuse(void **state) {
-    (void)state;
+TEST(refuses_misuse) {
     tri_ranks none = {.n = 0}, many = {.n = TRI_RANKS_PER_NODE + 1}, hasty = {.n = 1, .progress_timeout = 0.1},
               negative = {.n = 1, .progress_timeout = -1};
     assert_int_equal(tri_ranks_run(&none, count_ranks, NULL), TRI_USAGE);
@@ -138,8 +129,7 @@ static void expect_quick(const char *what, double *seconds, int n) {
     assert_true(seconds[n - 1] < 2);
 }
 
-static void error_of_one_ends_all_waits(void **state) {
-    (void)state;
+TEST(error_of_one_ends_all_waits) {
     int rounds = soak_count("SOAK_KILLS", 2 * RANKS);
     double *seconds = calloc((size_t)rounds, sizeof *seconds);
     for (int forks = 0; forks < 2; forks++) {
@@ -176,8 +166,7 @@ static tri_status die_on_one(tri_world *world, void *context) {
     return status;
 }
 
-static void death_ends_all_waits(void **state) {
-    (void)state;
+TEST(death_ends_all_waits) {
     int rounds = soak_count("SOAK_KILLS", 10);
     double *seconds = calloc((size_t)rounds, sizeof *seconds);
     for (int i = 0; i < rounds; i++) {
@@ -201,8 +190,7 @@ static tri_status end_early(tri_world *world, void *context) {
     return wait_for_failure(world);
 }
 
-static void ending_early_is_a_failure(void **state) {
-    (void)state;
+TEST(ending_early_is_a_failure) {
     board *board = board_open();
     tri_ranks spec = how(1);
     board->who = 3;
@@ -218,8 +206,7 @@ static void ending_early_is_a_failure(void **state) {
 }
 
 /* Ranks keep the writing end of a pipe: its end means that all are gone. */
-static void ranks_die_with_their_parent(void **state) {
-    (void)state;
+TEST(ranks_die_with_their_parent) {
     board *board = board_open();
     int ends[2];
     char byte;
@@ -268,8 +255,7 @@ static void expect_hang_found(const board *board, double timeout) {
     assert_true(latency(board) > timeout - 0.01 && latency(board) < timeout + 3); /* cores are shared */
 }
 
-static void hang_of_a_thread_is_found(void **state) {
-    (void)state;
+TEST(hang_of_a_thread_is_found) {
     board *board = board_open();
     tri_ranks spec = how(0);
     spec.progress_timeout = 0.5;
@@ -309,8 +295,7 @@ static tri_status stop_another(tri_world *world, void *context) {
     return status;
 }
 
-static void stopped_fork_is_found_and_ended(void **state) {
-    (void)state;
+TEST(stopped_fork_is_found_and_ended) {
     for (int working = 0; working < 2; working++) {
         board *board = board_open();
         tri_ranks spec = how(1);
@@ -331,8 +316,7 @@ static tri_status wait_only(tri_world *world, void *context) {
     return wait_for_failure(world);
 }
 
-static void deadlock_is_found(void **state) {
-    (void)state;
+TEST(deadlock_is_found) {
     tri_ranks spec = how(0);
     spec.progress_timeout = 0.5;
     double begin = tri__clock();
@@ -349,8 +333,7 @@ static tri_status receive_in_a_ring(tri_world *world, void *context) {
     return tri_recv(tri_group_world(world), &value, 1, TRI_F32, (tri_world_rank(world) + 1) % RANKS, 0);
 }
 
-static void deadlock_names_operations(void **state) {
-    (void)state;
+TEST(deadlock_names_operations) {
     tri_ranks spec = how(1);
     spec.progress_timeout = 0.5;
     assert_int_equal(tri_ranks_run(&spec, receive_in_a_ring, NULL), TRI_DISAGREE);
@@ -368,8 +351,7 @@ static tri_status agree_or_not(tri_world *world, void *context) {
     return status;
 }
 
-static void odd_rank_is_named(void **state) {
-    (void)state;
+TEST(odd_rank_is_named) {
     for (int who = -1; who < RANKS; who++) {
         board *board = board_open();
         tri_ranks spec = how(who % 2);
@@ -405,8 +387,7 @@ static tri_status be_slow(tri_world *world, void *context) {
     return TRI_OK;
 }
 
-static void slow_is_not_hung(void **state) {
-    (void)state;
+TEST(slow_is_not_hung) {
     tri_ranks spec = how(0);
     tri_status status = TRI_DISAGREE;
     spec.progress_timeout = 1;
@@ -421,8 +402,7 @@ static void slow_is_not_hung(void **state) {
 }
 
 /* Time in which the watcher stood still (a stopped terminal job) is nobody's hang. */
-static void standstill_of_all_is_no_hang(void **state) {
-    (void)state;
+TEST(standstill_of_all_is_no_hang) {
     tri_segment segment;
     tri_segment_spec spec = {.n = 2, .world = 2, .heap_bytes = 4096, .progress_timeout = 0.5, .flat = 1};
     tri_seen *seen = calloc(TRI_RANKS_PER_NODE, sizeof *seen);
@@ -467,8 +447,7 @@ static tri_status fail_on_two(tri_world *world, void *context) {
     return status;
 }
 
-static void two_failures_keep_one_first(void **state) {
-    (void)state;
+TEST(two_failures_keep_one_first) {
     board *board = board_open();
     int by_rank[3] = {0};
     uint64_t random = 88172645463325252u;
@@ -493,8 +472,7 @@ static void two_failures_keep_one_first(void **state) {
 }
 
 /* The writer of the first record died in the middle of it; the supervisor says so in a second one. */
-static void half_a_record_does_not_block(void **state) {
-    (void)state;
+TEST(half_a_record_does_not_block) {
     tri_segment segment;
     tri_segment_spec spec = {.n = 2, .world = 2, .heap_bytes = 4096, .progress_timeout = 30, .flat = 1};
     assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
@@ -536,8 +514,7 @@ static tri_status hand_over(tri_world *world, void *context) {
 }
 
 /* The median: on a busy machine a few take as long as others let it. */
-static void wakes_are_not_lost(void **state) {
-    (void)state;
+TEST(wakes_are_not_lost) {
     tri_ranks spec = {.n = 2, .heap_bytes = HEAP};
     double median = 1;
     for (int tries = 0; median >= 0.003 && tries < 5; tries++) {
@@ -561,26 +538,11 @@ static int note_before(void **state) {
     return 0;
 }
 
-static void nothing_is_left(void **state) {
-    (void)state;
+TEST(nothing_is_left) {
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
     assert_int_equal(names("/proc/self/fd", NULL), fds_before);
     assert_int_equal(names("/dev/shm", "trident"), shm_before);
 }
 
-int main(int argc, char **argv) {
-    soak_select(argc, argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_rank_runs_once),          cmocka_unit_test(main_may_close_its_world),
-        cmocka_unit_test(refuses_misuse),                cmocka_unit_test(error_of_one_ends_all_waits),
-        cmocka_unit_test(death_ends_all_waits),          cmocka_unit_test(ending_early_is_a_failure),
-        cmocka_unit_test(ranks_die_with_their_parent),   cmocka_unit_test(hang_of_a_thread_is_found),
-        cmocka_unit_test(stopped_fork_is_found_and_ended), cmocka_unit_test(deadlock_is_found),
-        cmocka_unit_test(deadlock_names_operations),     cmocka_unit_test(odd_rank_is_named),
-        cmocka_unit_test(slow_is_not_hung),              cmocka_unit_test(standstill_of_all_is_no_hang),
-        cmocka_unit_test(two_failures_keep_one_first),   cmocka_unit_test(half_a_record_does_not_block),
-        cmocka_unit_test(wakes_are_not_lost),            cmocka_unit_test(nothing_is_left),
-    };
-    return cmocka_run_group_tests(tests, note_before, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, note_before, NULL); }

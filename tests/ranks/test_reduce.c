@@ -5,26 +5,22 @@
 #include "numbers/float16.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 enum { MOST = 9, COUNT = 300 };
 
-static uint64_t next(uint64_t *state) {
-    uint64_t z = *state += 0x9E3779B97F4A7C15;
+static uint64_t next(uint64_t *seed) {
+    uint64_t z = *seed += 0x9E3779B97F4A7C15;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
     z = (z ^ z >> 27) * 0x94D049BB133111EB;
     return z ^ z >> 31;
 }
 
 /* Numbers of all sizes; now and then an infinity, or one that is none. */
-static void fill(void *at, tri_dtype dtype, int64_t count, uint64_t *state) {
+static void fill(void *at, tri_dtype dtype, int64_t count, uint64_t *seed) {
     for (int64_t i = 0; i < count; i++) {
-        uint64_t bits = next(state);
+        uint64_t bits = next(seed);
         float x = ldexpf((float)(int32_t)bits, (int)(bits >> 32) % 60 - 60);
         if (bits % 97 == 0) x = INFINITY;
         if (bits % 89 == 0) x = NAN;
@@ -40,11 +36,10 @@ static void fill(void *at, tri_dtype dtype, int64_t count, uint64_t *state) {
     }
 }
 
-static void same_bits_fast_and_plain(void **unused) {
-    (void)unused;
+TEST(same_bits_fast_and_plain) {
     static const int64_t counts[] = {0, 1, 15, 16, 17, 31, 32, 33, 64, 100, COUNT};
     static char in[MOST][COUNT * 8 + 8], fast[MOST][COUNT * 8 + 8], plain[MOST][COUNT * 8 + 8];
-    uint64_t state = 7;
+    uint64_t seed = 7;
     for (int dtype = 0; dtype < TRI_DTYPE_COUNT; dtype++)
         for (int reduction = 0; reduction < TRI_REDUCTION_COUNT; reduction++)
             for (int n = 1; n <= MOST; n++)
@@ -55,7 +50,7 @@ static void same_bits_fast_and_plain(void **unused) {
                     void *to[MOST], *want[MOST];
                     for (int k = 0; k < MOST; k++) {
                         from[k] = in[k] + shift, to[k] = fast[k] + shift, want[k] = plain[k] + shift;
-                        fill(in[k] + shift, (tri_dtype)dtype, COUNT, &state);
+                        fill(in[k] + shift, (tri_dtype)dtype, COUNT, &seed);
                         memset(fast[k], 0xA5, sizeof fast[k]), memset(plain[k], 0xA5, sizeof plain[k]);
                     }
                     tri__reduce((tri_dtype)dtype, (tri_reduction)reduction, n, from, n_out, to, counts[c]);
@@ -65,17 +60,16 @@ static void same_bits_fast_and_plain(void **unused) {
 }
 
 /* In two parts, at every place, and with the partial result in between. */
-static void in_parts(void **unused) {
-    (void)unused;
+TEST(in_parts) {
     enum { N = 5 };
     static char in[N][COUNT * 8], want[2][COUNT * 8], have[2][COUNT * 8], partial[COUNT * 8];
-    uint64_t state = 11;
+    uint64_t seed = 11;
     for (int dtype = 0; dtype < TRI_DTYPE_COUNT; dtype++)
         for (int reduction = 0; reduction < TRI_REDUCTION_COUNT; reduction++)
             for (int first = 1; first < N; first++) {
                 const void *from[N];
                 void *to[] = {want[0], want[1]}, *out[] = {have[0], have[1]}, *between = partial;
-                for (int k = 0; k < N; k++) fill(in[k], (tri_dtype)dtype, COUNT, &state), from[k] = in[k];
+                for (int k = 0; k < N; k++) fill(in[k], (tri_dtype)dtype, COUNT, &seed), from[k] = in[k];
                 memset(want, 0, sizeof want), memset(have, 0, sizeof have);
                 assert_true(tri__dtype_sum_bytes((tri_dtype)dtype) >= tri__dtype_bytes((tri_dtype)dtype));
                 tri__reduce((tri_dtype)dtype, (tri_reduction)reduction, N, from, 2, to, COUNT);
@@ -87,23 +81,21 @@ static void in_parts(void **unused) {
 }
 
 /* An output may be an input. */
-static void in_place(void **unused) {
-    (void)unused;
+TEST(in_place) {
     static const tri_dtype dtypes[] = {TRI_F32, TRI_BF16, TRI_F64};
-    uint64_t state = 9;
+    uint64_t seed = 9;
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
         for (int n = 1; n <= MOST; n++) {
             char data[MOST][COUNT * 8], want[COUNT * 8];
             void *at[MOST], *one = want;
-            for (int k = 0; k < n; k++) fill(at[k] = data[k], dtypes[d], COUNT, &state);
+            for (int k = 0; k < n; k++) fill(at[k] = data[k], dtypes[d], COUNT, &seed);
             tri__reduce_plain(dtypes[d], TRI_SUM, n, (const void *const *)at, 1, &one, COUNT);
             tri__reduce(dtypes[d], TRI_SUM, n, (const void *const *)at, n, at, COUNT);
             for (int k = 0; k < n; k++) assert_memory_equal(data[k], want, COUNT * tri__dtype_bytes(dtypes[d]));
         }
 }
 
-static void plain_rows_as_defined(void **unused) {
-    (void)unused;
+TEST(plain_rows_as_defined) {
     static const float a[] = {1.5f, -0.5f, 3e38f, NAN}, b[] = {2.0f, 4.0f, 3e38f, 1.0f};
     static const float want[TRI_REDUCTION_COUNT][4] = {{3.5f, 3.5f, INFINITY, NAN},
                                                        {1.75f, 1.75f, INFINITY, NAN},
@@ -133,8 +125,7 @@ static void plain_rows_as_defined(void **unused) {
 }
 
 /* Order counts: 1e8 + 1 - 1e8 is 0 in one order and 1 in another. */
-static void in_the_order_given(void **unused) {
-    (void)unused;
+TEST(in_the_order_given) {
     static const float x[16] = {1e8f, 1e8f}, y[16] = {1, 1}, z[16] = {-1e8f, -1e8f};
     const void *first[] = {x, y, z}, *second[] = {x, z, y};
     float got[16];
@@ -146,8 +137,7 @@ static void in_the_order_given(void **unused) {
 }
 
 /* bf16 sums are taken in f32 and rounded once: 256 + 1 + 1 is 258, though 257 does not exist. */
-static void rounds_once(void **unused) {
-    (void)unused;
+TEST(rounds_once) {
     for (int width = 1; width <= 32; width += 31) {
         uint16_t big[32], one[32], got[32];
         for (int i = 0; i < 32; i++) big[i] = tri__to_bf16(256), one[i] = tri__to_bf16(1);
@@ -160,8 +150,7 @@ static void rounds_once(void **unused) {
 
 /* Every value of 16 bits survives the way to f32 and back; between neighbours the nearer one wins, and halfway the even
  * one. */
-static void half_floats_round_to_nearest_even(void **unused) {
-    (void)unused;
+TEST(half_floats_round_to_nearest_even) {
     static const struct {
         uint16_t (*to)(float);
         float (*from)(uint16_t);
@@ -187,15 +176,4 @@ static void half_floats_round_to_nearest_even(void **unused) {
                 isnan(tri__from_bf16(tri__to_bf16(NAN))));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits_fast_and_plain),
-        cmocka_unit_test(in_parts),
-        cmocka_unit_test(in_place),
-        cmocka_unit_test(plain_rows_as_defined),
-        cmocka_unit_test(in_the_order_given),
-        cmocka_unit_test(rounds_once),
-        cmocka_unit_test(half_floats_round_to_nearest_even),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -3,13 +3,10 @@
 #include "job/supervisor.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/names.h"
 #include "tests/lib/soak.h"
 #include "tests/lib/regrouped_rank.h"
@@ -103,8 +100,7 @@ static void expect_well(const char *words, int generation, int ranks) {
 
 /* ---- deaths ---- */
 
-static void any_rank_may_die(void **state) {
-    (void)state;
+TEST(any_rank_may_die) {
     char words[32], want[96];
     for (int rank = 0; rank < 4; rank++) {
         snprintf(words, sizeof words, "0.%d@7=K", rank);
@@ -114,8 +110,7 @@ static void any_rank_may_die(void **state) {
     }
 }
 
-static void several_deaths(void **state) {
-    (void)state;
+TEST(several_deaths) {
     expect_well("0.1@7=P", 1, 2);
     expect_line("rank 1 died (killed by SIGKILL) in step 7: 2 of 4");
     expect_line("rank 2 died (killed by SIGKILL) in step ");
@@ -125,8 +120,7 @@ static void several_deaths(void **state) {
     expect_well("0.3@7=K 1.1@7=K", 2, 2); /* before the second world kept a step: the first one's state serves */
 }
 
-static void deaths_while_others_regroup(void **state) {
-    (void)state;
+TEST(deaths_while_others_regroup) {
     expect_well("0.3@7=K 0.1@l=K", 1, 2);
     expect_well("0.3@7=K 0.1@w=K", 2, 2);
     expect_line("rank 1 died (killed by SIGKILL): 2 of 3 ranks go on");
@@ -134,8 +128,7 @@ static void deaths_while_others_regroup(void **state) {
 }
 
 /* A rank that fails by a bug, hangs, or ends without leaving is dead to the others, too. */
-static void failures_that_others_survive(void **state) {
-    (void)state;
+TEST(failures_that_others_survive) {
     char *argv[6];
     expect_well("0.1@7=I", 1, 3);
     expect_line("rank 1 died (a bug) in step 7: 3 of 4");
@@ -160,8 +153,7 @@ static void failures_that_others_survive(void **state) {
 }
 
 /* What would fail again ends the run, as without --elastic. */
-static void failures_that_end_all(void **state) {
-    (void)state;
+TEST(failures_that_end_all) {
     char *argv[6];
     tri_supervised what = job(4, 20, "0.1@7=K 1.1@9=D", argv);
     tri_verdict v = supervise(&what);
@@ -173,8 +165,7 @@ static void failures_that_end_all(void **state) {
     tri__verdict_free(&v);
 }
 
-static void too_few_ranks_end_it(void **state) {
-    (void)state;
+TEST(too_few_ranks_end_it) {
     char *argv[6];
     int pairs = 2;
     tri_supervised what = job(4, 20, "0.1@7=K 1.1@9=K", argv);
@@ -197,8 +188,7 @@ static void too_few_ranks_end_it(void **state) {
 
 /* ---- ranks outside the world ---- */
 
-static void a_spare_steps_in(void **state) {
-    (void)state;
+TEST(a_spare_steps_in) {
     char *argv[6];
     int pairs = 2;
     const struct {
@@ -227,8 +217,7 @@ static void expect_restarted(const char *words, int restarts, int generation, in
     tri__verdict_free(&v);
 }
 
-static void the_dead_are_started_again(void **state) {
-    (void)state;
+TEST(the_dead_are_started_again) {
     expect_restarted("0.2@7=K", 1, 2, 4);
     assert_string_equal(lines, "rank 2 died (killed by SIGKILL) in step 7: 3 of 4 ranks go on\n"
                                "rank 2 was started again and joins: 4 ranks\n");
@@ -240,8 +229,7 @@ static void the_dead_are_started_again(void **state) {
 
 /* All steps are taken, and a rank is killed before it has ended: the run is complete once the first rank has ended, and
  * what comes after the steps is done again if that one died. */
-static void a_death_at_the_end(void **state) {
-    (void)state;
+TEST(a_death_at_the_end) {
     char *argv[6];
     for (int restarts = 0; restarts < 2; restarts++)
         for (int first = 0; first < 2; first++) {
@@ -257,8 +245,7 @@ static void a_death_at_the_end(void **state) {
         }
 }
 
-static void all_may_die(void **state) {
-    (void)state;
+TEST(all_may_die) {
     expect_restarted("0.0@7=A", 1, 1, 4);
     expect_line("rank 0 died (killed by SIGKILL) in step 7: the run waits for ranks that are started again");
     expect_line("rank 3 was started again and joins: 4 ranks");
@@ -273,8 +260,7 @@ static void all_may_die(void **state) {
 
 /* ---- stops ---- */
 
-static void a_stop_between_two_worlds(void **state) {
-    (void)state;
+TEST(a_stop_between_two_worlds) {
     char *argv[6];
     tri_supervised what = job(4, 20, "0.3@7=K 0.1@l=S", argv);
     tri_verdict v = supervise(&what);
@@ -310,8 +296,7 @@ static int all_gone(void) {
     return !left;
 }
 
-static void ranks_end_with_their_supervisor(void **state) {
-    (void)state;
+TEST(ranks_end_with_their_supervisor) {
     static const char *const cases[] = {"0.3@7=K 0.1@l=U", "0.3@7=K 1.1@9=U"};
     int pairs = 2;
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* else zombies would look alive */
@@ -341,8 +326,7 @@ static void ranks_end_with_their_supervisor(void **state) {
 /* ---- messages ---- */
 
 /* Whatever comes over a socket: no descriptor stays open, and nothing is mapped that is not ours. */
-static void strange_messages_are_refused(void **state) {
-    (void)state;
+TEST(strange_messages_are_refused) {
     int end[2], files = names("/proc/self/fd", NULL), again, null = open("/dev/null", O_RDWR);
     tri_regroup_message got;
     tri_world *next;
@@ -400,8 +384,7 @@ static double read_delay(void) {
     return last - died;
 }
 
-static void the_way_is_short(void **state) {
-    (void)state;
+TEST(the_way_is_short) {
     int rounds = soak_count("SOAK_KILLS", 20);
     double *delay = calloc((size_t)rounds, sizeof *delay);
     for (int i = 0; i < rounds; i++) {
@@ -417,8 +400,7 @@ static void the_way_is_short(void **state) {
 
 /* Many worlds, by deaths and joins in turn: the supervisor and the ranks that live through all of them have as many
  * descriptors as at first. */
-static void worlds_leave_nothing_behind(void **state) {
-    (void)state;
+TEST(worlds_leave_nothing_behind) {
     enum { MOST = 1000 };
     int worlds = soak_count("SOAK_WORLDS", 20) / 2 * 2;
     char *words = calloc(MOST, 16), *argv[6], line[256], done[32];
@@ -447,23 +429,5 @@ static void worlds_leave_nothing_behind(void **state) {
 
 int main(int argc, char **argv) {
     if (argc > 4 && !strcmp(argv[1], "rank")) return run_rank(argv);
-    soak_select(argc, argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_rank_may_die),
-        cmocka_unit_test(several_deaths),
-        cmocka_unit_test(deaths_while_others_regroup),
-        cmocka_unit_test(failures_that_others_survive),
-        cmocka_unit_test(failures_that_end_all),
-        cmocka_unit_test(too_few_ranks_end_it),
-        cmocka_unit_test(a_spare_steps_in),
-        cmocka_unit_test(the_dead_are_started_again),
-        cmocka_unit_test(a_death_at_the_end),
-        cmocka_unit_test(all_may_die),
-        cmocka_unit_test(a_stop_between_two_worlds),
-        cmocka_unit_test(ranks_end_with_their_supervisor),
-        cmocka_unit_test(strange_messages_are_refused),
-        cmocka_unit_test(the_way_is_short),
-        cmocka_unit_test(worlds_leave_nothing_behind),
-    };
-    return cmocka_run_group_tests(tests, make_work, remove_work);
+    return run_listed(argc, argv, make_work, remove_work);
 }

@@ -8,13 +8,9 @@
 #include "layout/hosts.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/collective_program.h"
 #include "tests/lib/fake_remote.h"
 #include "comm/ops/describe.h"
@@ -139,8 +135,7 @@ static tri_status near_bits(tri_world *world, void *digest) {
     return both(world, (uint64_t *)digest + tri_world_rank(world));
 }
 
-static void every_placement_gives_the_bits_of_shm(void **state) {
-    (void)state;
+TEST(every_placement_gives_the_bits_of_shm) {
     static const char *const placements[] = {"0011", "0010", "0101", "01122", "001122"};
     uint64_t want[FAKE_RANKS];
     int known = 0;
@@ -212,8 +207,7 @@ static void expect_bytes(const char *placement, tri_collective_kind kind, tri_dt
     free(job);
 }
 
-static void a_card_carries_what_must_cross_it(void **state) {
-    (void)state;
+TEST(a_card_carries_what_must_cross_it) {
     expect_bytes("0011", TRI_ALL_REDUCE, TRI_F32, 1); /* member by member: 2 */
     expect_bytes("00001111", TRI_ALL_REDUCE, TRI_F32, 1);
     expect_bytes("001122", TRI_ALL_REDUCE, TRI_F32, 2);
@@ -260,8 +254,7 @@ static tri_status act_fail(tri_world *world, job *job) {
     return status;
 }
 
-static void a_failure_in_the_middle_lets_go_of_all_buffers(void **state) {
-    (void)state;
+TEST(a_failure_in_the_middle_lets_go_of_all_buffers) {
     for (int i = 0; i < 12; i++) {
         job *job = make_job(i % 2 ? "0011" : "001122", act_fail);
         job->what.root = i; /* milliseconds */
@@ -273,11 +266,4 @@ static void a_failure_in_the_middle_lets_go_of_all_buffers(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_placement_gives_the_bits_of_shm),
-        cmocka_unit_test(a_card_carries_what_must_cross_it),
-        cmocka_unit_test(a_failure_in_the_middle_lets_go_of_all_buffers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,6 +1,7 @@
 /* test_reload.c - saved on one mesh, loaded on another, saved there, loaded on the first: bitwise the same state, for
  * pairs of meshes with sizes that do not divide the model, including pipelines and tensor parallelism. What a run on
  * another mesh may change, and what not. SOAK_PAIRS=1: all pairs. */
+#include "tests/lib/test.h"
 #include "tests/lib/session_runs.h"
 #include "tests/lib/soak.h"
 
@@ -89,8 +90,7 @@ static void there_and_back(const run *first, const char *want, int a, int b, con
 }
 
 /* A sample has each mesh as an origin, and each as a destination. */
-static void every_mesh_reads_every_other(void **state) {
-    (void)state;
+TEST(every_mesh_reads_every_other) {
     int pairs = 0, all = soak_count("SOAK_PAIRS", 0);
     for (int a = 0; a < MESHES; a++) {
         char want[33];
@@ -104,8 +104,7 @@ static void every_mesh_reads_every_other(void **state) {
 }
 
 /* Weights of fewer bits have masters, which are what is saved; state may lie in a file. */
-static void so_with_masters_and_second_memory(void **state) {
-    (void)state;
+TEST(so_with_masters_and_second_memory) {
     static const struct {
         const char *here, *there;
         int a, b;
@@ -154,8 +153,7 @@ static void expect_uncut(int mesh, const char *more) {
     run_free(rest);
 }
 
-static void the_run_goes_on_where_it_was(void **state) {
-    (void)state;
+TEST(the_run_goes_on_where_it_was) {
     static const char *const more[] = {NULL, "--precision=bf16", "--precision=fp16", "--offload=optimizer,params"};
     for (int mesh = 0; mesh < MESHES; mesh++)
         for (int i = 0; i < 4; i++)
@@ -163,8 +161,7 @@ static void the_run_goes_on_where_it_was(void **state) {
 }
 
 /* DESIGN 3: after the change of mesh the losses are those of the run that stayed, to rounding. */
-static void the_run_goes_on_elsewhere(void **state) {
-    (void)state;
+TEST(the_run_goes_on_elsewhere) {
     enum { BEFORE = 12, AFTER = 24 };
     int every = soak_count("SOAK_PAIRS", 0) ? 1 : 5;
     run *stayed = run_mesh(DP2, "stayed", "never", BEFORE + AFTER, NULL),
@@ -198,8 +195,7 @@ static tri_status save_all_the_time(run *run, tri_session *session, int rank, in
 
 /* Steps change the pieces under the copy that is being written: what is committed is the state of its step all the
  * same. */
-static void saving_in_the_background_changes_nothing(void **state) {
-    (void)state;
+TEST(saving_in_the_background_changes_nothing) {
     enum { N = 20 };
     for (int ranks = 0; ranks <= 3; ranks += 3) {
         const char *shard = ranks ? "--shard=zero2" : "--shard=none";
@@ -228,8 +224,7 @@ static void saving_in_the_background_changes_nothing(void **state) {
 }
 
 /* Where the batch is given for each replica, another number of replicas gets another share of the same batch. */
-static void the_batch_stays(void **state) {
-    (void)state;
+TEST(the_batch_stays) {
     char text[2048], resume[TRI_PATH_MAX + 16];
     size_t length;
     char path[128], *config, *at;
@@ -259,8 +254,7 @@ static void the_batch_stays(void **state) {
 }
 
 /* Each key alone: what it is allowed to be. */
-static void changes_are_told_apart(void **state) {
-    (void)state;
+TEST(changes_are_told_apart) {
     static const struct {
         const char *option, *key; /* key NULL: it may change */
     } rows[] = {
@@ -313,8 +307,7 @@ static void changes_are_told_apart(void **state) {
 }
 
 /* The table was changed: the run says so before it goes on with it. */
-static void other_data_is_refused(void **state) {
-    (void)state;
+TEST(other_data_is_refused) {
     run *base = run_on(&(run){.steps = 2, .save = 1, .output = "data", .option = {"--cache-dir=none"}});
     char resume[TRI_PATH_MAX + 16];
     snprintf(resume, sizeof resume, "--resume=%s", base->folder);
@@ -329,17 +322,4 @@ static void other_data_is_refused(void **state) {
     run_free(base);
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_mesh_reads_every_other),
-        cmocka_unit_test(so_with_masters_and_second_memory),
-        cmocka_unit_test(the_run_goes_on_where_it_was),
-        cmocka_unit_test(the_run_goes_on_elsewhere),
-        cmocka_unit_test(the_batch_stays),
-        cmocka_unit_test(saving_in_the_background_changes_nothing),
-        cmocka_unit_test(changes_are_told_apart),
-        cmocka_unit_test(other_data_is_refused),
-    };
-    soak_select(argc, argv);
-    return cmocka_run_group_tests(tests, make_models, remove_data);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_models, remove_data); }

@@ -1,8 +1,8 @@
 /* test_replicas.c - what replicas must agree on although their samples differ: inputs that one of them lacks, ranks and
  * microbatches without samples, class weights, steps that overflow, flipped bits, checkpoints of every sharding
  * strategy. Ranks are threads. */
+#include "tests/lib/test.h"
 #include "tests/lib/session_runs.h"
-#include "tests/lib/soak.h"
 
 #include "base/hash.h"
 
@@ -77,8 +77,7 @@ static void compare_kinds(const run *alone, const int *ranks, int n_ranks, const
     run_free(one);
 }
 
-static void an_input_may_be_missing_on_one_rank(void **state) {
-    (void)state;
+TEST(an_input_may_be_missing_on_one_rank) {
     shares_without = 0;
     compare_kinds(&(run){.steps = 20, .option = {bare_option, "--global-batch-size=4"}}, (const int[]){2, 3}, 2,
                   "titles missing");
@@ -86,8 +85,7 @@ static void an_input_may_be_missing_on_one_rank(void **state) {
     assert_true(shares_without > 50);
 }
 
-static void a_rank_may_have_no_sample(void **state) {
-    (void)state;
+TEST(a_rank_may_have_no_sample) {
     shares_empty = 0;
     compare_kinds(&(run){.steps = 12, .option = {"--global-batch-size=2"}}, (const int[]){3, 4}, 2, "batches of 2");
     print_message("    %d shares without a sample\n", (int)shares_empty);
@@ -95,8 +93,7 @@ static void a_rank_may_have_no_sample(void **state) {
 }
 
 /* The divisor is the sum of the whole batch's weights, whoever has the samples of the heavy class. */
-static void classes_weigh_the_same_everywhere(void **state) {
-    (void)state;
+TEST(classes_weigh_the_same_everywhere) {
     compare_kinds(&(run){.steps = 12, .config = "uneven.json", .option = {"--global-batch-size=12"}},
                   (const int[]){2, 4}, 2, "class weights 0.1 and 9");
     run *weighted = run_on(&(run){.steps = 12, .option = {"--global-batch-size=12"}});
@@ -106,8 +103,7 @@ static void classes_weigh_the_same_everywhere(void **state) {
     run_free(other);
 }
 
-static void parts_of_a_batch_change_no_result(void **state) {
-    (void)state;
+TEST(parts_of_a_batch_change_no_result) {
     static const struct {
         int ranks;
         const char *parts, *shard;
@@ -128,8 +124,7 @@ static void parts_of_a_batch_change_no_result(void **state) {
 
 /* ---- 16 bits ---- */
 
-static void bf16_follows_fp32(void **state) {
-    (void)state;
+TEST(bf16_follows_fp32) {
     run *one = run_on(&(run){.steps = 50, .option = {"--global-batch-size=12"}});
     static const char *const reduce[] = {"--reduce-dtype=fp32", "--reduce-dtype=bf16"};
     for (int i = 0; i < 2; i++) {
@@ -148,8 +143,7 @@ static void bf16_follows_fp32(void **state) {
 
 /* Masters are shared out, the weights that compute are not: every replica must have got the others' part, also of units
  * that are cut together. */
-static void sixteen_bit_weights_are_the_masters(void **state) {
-    (void)state;
+TEST(sixteen_bit_weights_are_the_masters) {
     static const char *const wrap[] = {"--wrap=layer", "--wrap=size"};
     for (int w = 0; w < 2; w++) {
         run *plain = NULL;
@@ -211,8 +205,7 @@ static tri_status overflow_once(run *run, tri_session *s, int rank, int step) {
     return TRI_OK;
 }
 
-static void an_overflow_is_everyones(void **state) {
-    (void)state;
+TEST(an_overflow_is_everyones) {
     for (int kind = 0; kind < KINDS; kind++) {
         changed = warned = 0;
         run *have = run_on(&(run){.ranks = 3,
@@ -248,8 +241,7 @@ static tri_status flip_a_copy(run *run, tri_session *s, int rank, int step) {
     return tri__session_compare_replicas(s);
 }
 
-static void a_flipped_bit_is_found(void **state) {
-    (void)state;
+TEST(a_flipped_bit_is_found) {
     static const struct {
         int ranks;
         const char *option[3], *words;
@@ -291,8 +283,7 @@ static void checkpoint_digest(const char *folder, char hex[static 33]) {
 }
 
 /* One microbatch, two ranks: the same sums, so the same checkpoint, however it was shared out. */
-static void checkpoints_do_not_know_how_they_were_shared(void **state) {
-    (void)state;
+TEST(checkpoints_do_not_know_how_they_were_shared) {
     char first[33], hex[33];
     for (int kind = 0; kind < KINDS; kind++) {
         run *have = run_on(&(run){
@@ -303,8 +294,7 @@ static void checkpoints_do_not_know_how_they_were_shared(void **state) {
     }
 }
 
-static void a_resumed_run_is_the_whole_one(void **state) {
-    (void)state;
+TEST(a_resumed_run_is_the_whole_one) {
     static const struct {
         int ranks;
         const char *option[4];
@@ -330,19 +320,4 @@ static void a_resumed_run_is_the_whole_one(void **state) {
     }
 }
 
-int main(int argc, char **argv) {
-    soak_select(argc, argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_input_may_be_missing_on_one_rank),
-        cmocka_unit_test(a_rank_may_have_no_sample),
-        cmocka_unit_test(classes_weigh_the_same_everywhere),
-        cmocka_unit_test(parts_of_a_batch_change_no_result),
-        cmocka_unit_test(bf16_follows_fp32),
-        cmocka_unit_test(sixteen_bit_weights_are_the_masters),
-        cmocka_unit_test(an_overflow_is_everyones),
-        cmocka_unit_test(a_flipped_bit_is_found),
-        cmocka_unit_test(checkpoints_do_not_know_how_they_were_shared),
-        cmocka_unit_test(a_resumed_run_is_the_whole_one),
-    };
-    return cmocka_run_group_tests(tests, make_more, remove_data);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_more, remove_data); }

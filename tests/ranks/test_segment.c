@@ -7,13 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -23,10 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/meeting_name.h"
-#include "tests/lib/soak.h"
 
 static tri_segment_spec small_spec(int n) {
     return (tri_segment_spec){.n = n, .world = n, .heap_bytes = 10000, .progress_timeout = 30};
@@ -39,8 +31,7 @@ static uint64_t next_random(uint64_t *state) {
 
 /* ---- Heap ---- */
 
-static void heap_gives_out_pieces(void **state) {
-    (void)state;
+TEST(heap_gives_out_pieces) {
     enum { PAGES = 64 };
     char *memory = aligned_alloc(4096, PAGES * 4096);
     memset(memory, 0, PAGES * 4096); /* as fresh pages are */
@@ -75,8 +66,7 @@ static void heap_gives_out_pieces(void **state) {
 }
 
 /* Pieces never overlap, whatever the order, and nothing is lost. */
-static void heap_survives_any_order(void **state) {
-    (void)state;
+TEST(heap_survives_any_order) {
     enum { PAGES = 256, SLOTS = 40, TURNS = 5000 };
     char *memory = aligned_alloc(4096, PAGES * 4096);
     tri_heap heap;
@@ -105,8 +95,7 @@ static void heap_survives_any_order(void **state) {
 
 /* ---- Segment ---- */
 
-static void parts_do_not_overlap(void **state) {
-    (void)state;
+TEST(parts_do_not_overlap) {
     for (int n = 1; n <= 16; n += 5)
         for (int flat = 0; flat < 2; flat++) {
             tri_segment segment;
@@ -130,8 +119,7 @@ static void parts_do_not_overlap(void **state) {
         }
 }
 
-static void cells_are_given_once(void **state) {
-    (void)state;
+TEST(cells_are_given_once) {
     tri_segment segment;
     tri_segment_spec spec = small_spec(2);
     spec.flat = 1;
@@ -147,8 +135,7 @@ static void cells_are_given_once(void **state) {
     tri__segment_close(&segment);
 }
 
-static void file_is_private_and_sealed(void **state) {
-    (void)state;
+TEST(file_is_private_and_sealed) {
     tri_segment segment;
     tri_segment_spec spec = small_spec(2);
     struct stat info;
@@ -163,8 +150,7 @@ static void file_is_private_and_sealed(void **state) {
 }
 
 /* Memory is taken when a piece is, and a piece that the machine cannot hold is refused without harm. */
-static void heaps_commit_what_they_give(void **state) {
-    (void)state;
+TEST(heaps_commit_what_they_give) {
     tri_segment segment;
     tri_segment_spec spec = small_spec(2);
     tri_heap heap;
@@ -212,8 +198,7 @@ static int take_too_much(void) {
     return status == TRI_RESOURCE && strstr(tri_error(), "No space left") ? 0 : 4;
 }
 
-static void shortage_is_no_bus_error(void **state) {
-    (void)state;
+TEST(shortage_is_no_bus_error) {
     int how;
     pid_t child = fork();
     if (child == 0) _exit(take_too_much());
@@ -223,8 +208,7 @@ static void shortage_is_no_bus_error(void **state) {
     assert_int_equal(WEXITSTATUS(how), 0);
 }
 
-static void shortage_is_said_at_once(void **state) {
-    (void)state;
+TEST(shortage_is_said_at_once) {
     tri_segment segment;
     tri_segment_spec spec = small_spec(4);
     struct rlimit files, none, before;
@@ -258,8 +242,7 @@ static void expect_refused(int fd) {
     assert_int_equal(fcntl(fd, F_GETFD), -1); /* taken over, closed */
 }
 
-static void refuses_what_is_no_segment(void **state) {
-    (void)state;
+TEST(refuses_what_is_no_segment) {
     char zeros[4096] = {0};
     int plain = memfd_create("plain", MFD_ALLOW_SEALING);
     assert_int_equal(write(plain, zeros, sizeof zeros), sizeof zeros);
@@ -280,8 +263,7 @@ static void refuses_what_is_no_segment(void **state) {
 }
 
 /* A copy whose size is not sealed could be made shorter under its reader's feet. */
-static void refuses_a_size_that_can_change(void **state) {
-    (void)state;
+TEST(refuses_a_size_that_can_change) {
     tri_segment segment, other;
     tri_segment_spec spec = small_spec(2);
     assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
@@ -298,8 +280,7 @@ static void refuses_a_size_that_can_change(void **state) {
 }
 
 /* Each field of the header, each bit of it. */
-static void refuses_every_damaged_field(void **state) {
-    (void)state;
+TEST(refuses_every_damaged_field) {
     tri_segment segment, other;
     tri_segment_spec spec = small_spec(2);
     assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
@@ -324,8 +305,7 @@ static void refuses_every_damaged_field(void **state) {
 }
 
 /* Another process scribbles over the control page while this one reads it in every way there is. */
-static void reads_a_page_that_lies(void **state) {
-    (void)state;
+TEST(reads_a_page_that_lies) {
     tri_segment segment;
     tri_segment_spec spec = small_spec(3);
     assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
@@ -362,8 +342,7 @@ static void reads_a_page_that_lies(void **state) {
 }
 
 /* The page's own count of ranks, which any of them can change. */
-static void believes_no_count_of_ranks(void **state) {
-    (void)state;
+TEST(believes_no_count_of_ranks) {
     static const int32_t lies[] = {INT32_MAX, INT32_MIN, -1, TRI_RANKS_PER_NODE + 1, 1 << 20};
     tri_seen *seen = calloc(TRI_RANKS_PER_NODE, sizeof *seen);
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
@@ -382,8 +361,7 @@ static void believes_no_count_of_ranks(void **state) {
 }
 
 /* A record that fills its room: no zero at the end, control characters, a code that is none. */
-static void ends_a_record_that_has_no_end(void **state) {
-    (void)state;
+TEST(ends_a_record_that_has_no_end) {
     tri_segment segment;
     tri_segment_spec spec = small_spec(1);
     tri_failure got;
@@ -452,8 +430,7 @@ static void expect_meeting(int n, const guest *guests, double seconds, int want,
     for (int i = 0; i < n; i++) assert_int_equal(end_of(child[i]), want);
 }
 
-static void ranks_meet_in_any_order(void **state) {
-    (void)state;
+TEST(ranks_meet_in_any_order) {
     expect_meeting(1, (guest[]){{0, 1, 1, 4096, 0}}, 5, TRI_OK, NULL);
     expect_meeting(4, (guest[]){{0, 4, 4, 4096, 0}, {1, 4, 4, 4096, 0}, {2, 4, 4, 4096, 0}, {3, 4, 4, 4096, 0}}, 5,
                    TRI_OK, NULL);
@@ -461,8 +438,7 @@ static void ranks_meet_in_any_order(void **state) {
                    TRI_OK, NULL);
 }
 
-static void missing_ranks_are_named(void **state) {
-    (void)state;
+TEST(missing_ranks_are_named) {
     double begin = tri__clock();
     expect_meeting(3, (guest[]){{0, 4, 4, 4096, 0}, {1, 4, 4, 4096, 0}, {3, 4, 4, 4096, 0}}, 0.3, TRI_RESOURCE,
                    "missing: local rank 2");
@@ -470,8 +446,7 @@ static void missing_ranks_are_named(void **state) {
     assert_true(tri__clock() - begin < 5);
 }
 
-static void different_ranks_are_refused(void **state) {
-    (void)state;
+TEST(different_ranks_are_refused) {
     expect_meeting(2, (guest[]){{0, 2, 2, 4096, 0}, {1, 3, 2, 4096, 0}}, 5, TRI_DISAGREE, "counts 3 ranks here");
     expect_meeting(2, (guest[]){{0, 2, 4, 4096, 0}, {1, 2, 8, 4096, 0}}, 5, TRI_DISAGREE, "8 in all");
     expect_meeting(2, (guest[]){{0, 2, 2, 4096, 0}, {1, 2, 2, 8192, 0}}, 5, TRI_DISAGREE, "8192");
@@ -481,14 +456,12 @@ static void different_ranks_are_refused(void **state) {
 }
 
 /* A shortage at local rank 0 is everyone's. */
-static void shortage_is_told_to_all(void **state) {
-    (void)state;
+TEST(shortage_is_told_to_all) {
     size_t much = (size_t)1 << 60;
     expect_meeting(2, (guest[]){{0, 2, 2, much, 0}, {1, 2, 2, much, 0}}, 5, TRI_RESOURCE, "available");
 }
 
-static void two_jobs_do_not_mix(void **state) {
-    (void)state;
+TEST(two_jobs_do_not_mix) {
     const char *key = meeting_key();
     pid_t first = start_guest(key, (guest){0, 2, 2, 4096, 0}, 1, NULL);
     usleep(100000);
@@ -535,8 +508,7 @@ static pid_t start_host(const char *key) {
 
 /* Another process of this user, or of another one (only root can try), finds the name: it is refused in words, and the
  * ranks meet all the same. */
-static void strangers_are_refused(void **state) {
-    (void)state;
+TEST(strangers_are_refused) {
     const char *key = meeting_key();
     int root = geteuid() == 0;
     pid_t host = start_host(key);
@@ -550,8 +522,7 @@ static void strangers_are_refused(void **state) {
 }
 
 /* Another user holds the name that we would meet under. */
-static void a_name_of_another_user_is_not_used(void **state) {
-    (void)state;
+TEST(a_name_of_another_user_is_not_used) {
     if (geteuid() != 0) skip();
     const char *key = meeting_key();
     struct sockaddr_un name;
@@ -570,20 +541,4 @@ static void a_name_of_another_user_is_not_used(void **state) {
     close(fd);
 }
 
-int main(int argc, char **argv) {
-    soak_select(argc, argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heap_gives_out_pieces),       cmocka_unit_test(heap_survives_any_order),
-        cmocka_unit_test(parts_do_not_overlap),        cmocka_unit_test(cells_are_given_once),
-        cmocka_unit_test(file_is_private_and_sealed),  cmocka_unit_test(shortage_is_said_at_once),
-        cmocka_unit_test(heaps_commit_what_they_give), cmocka_unit_test(refuses_a_size_that_can_change),
-        cmocka_unit_test(shortage_is_no_bus_error),    cmocka_unit_test(ends_a_record_that_has_no_end),
-        cmocka_unit_test(believes_no_count_of_ranks),  cmocka_unit_test(refuses_what_is_no_segment),
-        cmocka_unit_test(refuses_every_damaged_field), cmocka_unit_test(reads_a_page_that_lies),
-        cmocka_unit_test(ranks_meet_in_any_order),     cmocka_unit_test(missing_ranks_are_named),
-        cmocka_unit_test(different_ranks_are_refused), cmocka_unit_test(shortage_is_told_to_all),
-        cmocka_unit_test(two_jobs_do_not_mix),         cmocka_unit_test(strangers_are_refused),
-        cmocka_unit_test(a_name_of_another_user_is_not_used),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,6 +1,7 @@
 /* test_session.c - training sessions on a small generated data set: the same bits for any thread count, the same losses
  * for any number of microbatches, resume, nothing allocated after the first step, misuse and bad numbers, the positive
  * label. */
+#include "tests/lib/test.h"
 #include "tests/lib/allocations.h"
 #include "checkpoint/manifest.h"
 #include "tests/lib/session_data.h"
@@ -21,8 +22,7 @@ static int step(tri_session *session, double *loss) {
 
 static void digest(const tri_session *s, char hex[static 33]) { OK(session_digest(s, hex)); }
 
-static void threads_change_no_bit(void **state) {
-    (void)state;
+TEST(threads_change_no_bit) {
     char first[33], other[33];
     static const char *const threads[] = {"--threads=1", "--threads=2", "--threads=3", "--threads=2"};
     for (int i = 0; i < 4; i++) {
@@ -36,8 +36,7 @@ static void threads_change_no_bit(void **state) {
 }
 
 /* DESIGN 3: any other split, |dloss| <= 2e-6 * max(loss, 0.1) over 100 steps, dropout on. */
-static void microbatches_give_the_same_losses(void **state) {
-    (void)state;
+TEST(microbatches_give_the_same_losses) {
     enum { STEPS = 100 };
     static double want[STEPS];
     static const char *const parts[] = {"--num-microbatches=1", "--num-microbatches=2", "--num-microbatches=5",
@@ -59,8 +58,7 @@ static void microbatches_give_the_same_losses(void **state) {
     assert_true(want[STEPS - 1] < 0.8 * want[0]); /* and it learns */
 }
 
-static void a_resumed_run_is_the_same_run(void **state) {
-    (void)state;
+TEST(a_resumed_run_is_the_same_run) {
     char whole[33], resumed[33], folder[TRI_PATH_MAX];
     double loss = 0, last_whole = 0, last_resumed = 0;
     tri_session *s = open_session("whole", OPTIONS("--resume=never", "--epochs=3"));
@@ -88,8 +86,7 @@ static void a_resumed_run_is_the_same_run(void **state) {
 
 /* A manifest whose state lacks what a run goes on from, or has it as something else, is refused by the field's name; it
  * was 0 once. */
-static void every_field_of_the_state_counts(void **state) {
-    (void)state;
+TEST(every_field_of_the_state_counts) {
     static const char *const fields[] = {"began", "samples", "rows", "global_batch", "replica_batch", "data",
                                          "loss_sum", "weight_sum", "best_step", "seed", "build"};
     char folder[TRI_PATH_MAX];
@@ -120,8 +117,7 @@ static void every_field_of_the_state_counts(void **state) {
     tri_session_close(s);
 }
 
-static void nothing_allocates_after_the_first_step(void **state) {
-    (void)state;
+TEST(nothing_allocates_after_the_first_step) {
     double loss = 0;
     tri_session *s = open_session("count", OPTIONS("--resume=never", "--threads=2", "--num-microbatches=3"));
     assert_true(step(s, &loss));
@@ -133,8 +129,7 @@ static void nothing_allocates_after_the_first_step(void **state) {
     tri_session_close(s);
 }
 
-static void misuse_is_refused(void **state) {
-    (void)state;
+TEST(misuse_is_refused) {
     double loss;
     tri_session *s = open_session("misuse", OPTIONS("--resume=never"));
     assert_int_equal(tri_forward_backward(s, &loss), TRI_USAGE);
@@ -146,8 +141,7 @@ static void misuse_is_refused(void **state) {
     tri_session_close(NULL);
 }
 
-static void bad_numbers_stop_the_run(void **state) {
-    (void)state;
+TEST(bad_numbers_stop_the_run) {
     tri_session *s = open_session("bad", OPTIONS("--resume=never"));
     double loss = 0;
     int more;
@@ -167,8 +161,7 @@ static void bad_numbers_stop_the_run(void **state) {
 }
 
 /* eval and predict name the first tensor; where only what it computes is not finite, the row. */
-static void weights_that_are_not_finite_predict_nothing(void **state) {
-    (void)state;
+TEST(weights_that_are_not_finite_predict_nothing) {
     static const struct {
         float value;
         const char *words;
@@ -201,8 +194,7 @@ static void weights_that_are_not_finite_predict_nothing(void **state) {
     }
 }
 
-static void evaluation_scores_the_validation_file(void **state) {
-    (void)state;
+TEST(evaluation_scores_the_validation_file) {
     tri_result result;
     double loss = 0;
     tri_session *s = open_session("eval", OPTIONS("--resume=never", "--epochs=30"));
@@ -215,8 +207,7 @@ static void evaluation_scores_the_validation_file(void **state) {
 }
 
 /* The run's time is that of all its processes; the best validation and the last loss are remembered, too. */
-static void a_resumed_run_counts_from_its_beginning(void **state) {
-    (void)state;
+TEST(a_resumed_run_counts_from_its_beginning) {
     char folder[TRI_PATH_MAX];
     double loss = 0;
     tri_session *s = open_session("time", OPTIONS("--resume=never", "--epochs=3"));
@@ -265,8 +256,7 @@ static tri_evaluation evaluate(const char *run, const char *table, const char *p
 static int says(const words *heard, const char *text) { return strstr(heard->text, text) != NULL; }
 
 /* Left out, it is the rarer label in training; the checkpoint keeps it; an older one without it means class 1. */
-static void the_positive_label_belongs_to_the_model(void **state) {
-    (void)state;
+TEST(the_positive_label_belongs_to_the_model) {
     static const char *const asked[] = {NULL, "--positive-label=0", "--positive-label=1"};
     char folder[TRI_PATH_MAX];
     double pr_auc[3];
@@ -329,8 +319,7 @@ static tri_dataset rows_of(int64_t first, int64_t n) {
 }
 
 /* A few thousand hashes say of any table how many of its rows were trained on. */
-static void a_sample_of_rows_knows_the_rest(void **state) {
-    (void)state;
+TEST(a_sample_of_rows_knows_the_rest) {
     static const struct {
         int64_t trained, first, n, found; /* found: rows of first..first + n - 1 that were trained on */
     } cases[] = {
@@ -367,20 +356,4 @@ static void a_sample_of_rows_knows_the_rest(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_change_no_bit),
-        cmocka_unit_test(microbatches_give_the_same_losses),
-        cmocka_unit_test(a_resumed_run_is_the_same_run),
-        cmocka_unit_test(every_field_of_the_state_counts),
-        cmocka_unit_test(nothing_allocates_after_the_first_step),
-        cmocka_unit_test(misuse_is_refused),
-        cmocka_unit_test(bad_numbers_stop_the_run),
-        cmocka_unit_test(weights_that_are_not_finite_predict_nothing),
-        cmocka_unit_test(evaluation_scores_the_validation_file),
-        cmocka_unit_test(a_resumed_run_counts_from_its_beginning),
-        cmocka_unit_test(the_positive_label_belongs_to_the_model),
-        cmocka_unit_test(a_sample_of_rows_knows_the_rest),
-    };
-    return cmocka_run_group_tests(tests, make_data, remove_data);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_data, remove_data); }

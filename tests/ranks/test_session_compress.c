@@ -2,6 +2,7 @@
  * with every shard, with and without a pipeline and microbatches. Each trains close to the run in full; resumed, it is
  * the uninterrupted run to the bit, errors included; and it moves to another mesh. `make test` runs a sample;
  * SOAK_STEPS=100: all of them. */
+#include "tests/lib/test.h"
 #include "tests/lib/session_runs.h"
 #include "tests/lib/soak.h"
 
@@ -33,20 +34,6 @@ static run of_cell(const cell *c, int dp, char text[static 8][48]) {
     for (int i = 0; i < 8; i++) made.option[i] = text[i];
     made.option[8] = "--check-replicas=2";
     return made;
-}
-
-static int make_model(void **state) {
-    if (make_data(state)) return 1;
-    write_file("three.json",
-               "{\"label_name\": \"label\", \"primary_text_name\": \"review\", \"secondary_text_name\": \"title\","
-               " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\","
-               " \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"lr\": 0.002,"
-               " \"warmup_steps\": 2, \"global_batch_size\": 16,"
-               " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
-               " \"intermediate_size\": 32, \"max_position_embeddings\": 16},"
-               " \"secondary_encoder\": {\"hidden_size\": 16, \"num_hidden_layers\": 1, \"num_attention_heads\": 4,"
-               " \"intermediate_size\": 24, \"max_position_embeddings\": 16}}");
-    return 0;
 }
 
 /* Losses and norms near those of the run in full; `limit`: of norms. A sum that is lost or counted twice is far beyond:
@@ -90,8 +77,7 @@ static void try_cell(const cell *c, const run *full) {
     run_free(whole), run_free(first), run_free(rest), run_free(other);
 }
 
-static void every_code_with_every_mesh(void **state) {
-    (void)state;
+TEST(every_code_with_every_mesh) {
     int whole = soak_count("SOAK_STEPS", 0) > 0, n = 0, tried = 0;
     run *full = run_on(&(run){.config = "three.json", .steps = BEFORE + AFTER});
     for (int code = 0; code < CODES; code++)
@@ -123,8 +109,7 @@ static void discard(run *r) {
 }
 
 /* Who computed it is named, not who decoded it. */
-static void a_bad_number_is_its_rank_s(void **state) {
-    (void)state;
+TEST(a_bad_number_is_its_rank_s) {
     static const char *const kinds[] = {"--shard=none", "--shard=zero2"};
     for (int i = 0; i < 2; i++) {
         run spoiled = {.ranks = 2, .steps = 4, .config = "three.json", .before = spoil_second,
@@ -161,8 +146,7 @@ static tri_status scale_up(run *run, tri_session *session, int rank, int step) {
 }
 
 /* fp16: a step whose gradients overflow is skipped on all ranks, and changes no bit of moments and errors. */
-static void an_overflow_is_skipped(void **state) {
-    (void)state;
+TEST(an_overflow_is_skipped) {
     run *r = run_on(&(run){.ranks = 2, .steps = 6, .config = "three.json", .before = scale_up,
                            .option = {"--precision=fp16", "--compress-gradients=int4", "--error-feedback=yes"}});
     assert_true(r->skipped[0] == 1 && r->skipped[1] == 1);
@@ -173,9 +157,4 @@ static void an_overflow_is_skipped(void **state) {
     run_free(r);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_code_with_every_mesh),
-                                       cmocka_unit_test(a_bad_number_is_its_rank_s),
-                                       cmocka_unit_test(an_overflow_is_skipped)};
-    return cmocka_run_group_tests(tests, make_model, remove_data);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_three, remove_data); }

@@ -1,6 +1,7 @@
 /* test_session_meshes.c - pipelines, tensor parallelism and replicas in any combination, on ranks that are threads,
  * against one rank: the same losses, norms and weights, evaluation and checkpoints; a pipeline, with any schedule, is
  * bitwise equal to the same replicas without one. `make test` runs a sample; SOAK_STEPS=100: all cases, 100 steps. */
+#include "tests/lib/test.h"
 #include "tests/lib/session_runs.h"
 #include "tests/lib/soak.h"
 
@@ -133,8 +134,7 @@ static void check_without_pipeline(const cell *c, const run *have, const char *w
     run_free(plain);
 }
 
-static void any_mesh_gives_one_rank_s_result(void **state) {
-    (void)state;
+TEST(any_mesh_gives_one_rank_s_result) {
     static const char *const configs[] = {"three.json", "two.json", "one.json", "shared.json"};
     int count = 0;
     double worst = 0, worst_tensor = 0;
@@ -164,8 +164,7 @@ static void any_mesh_gives_one_rank_s_result(void **state) {
         count, CELLS, steps, worst, worst_tensor);
 }
 
-static void schedules_agree_to_the_bit(void **state) {
-    (void)state;
+TEST(schedules_agree_to_the_bit) {
     static const int others[] = {GPIPE, ZB_H1};
     int count = 0;
     for (int pp = 2; pp <= 4; pp++)
@@ -207,8 +206,7 @@ static void expect_padding(const char *folder, const char *name, int64_t rows, i
 
 /* Before the first step: each element's random number is its own, whoever holds it. Checkpoints of it have one
  * digest. */
-static void initial_weights_are_one_rank_s(void **state) {
-    (void)state;
+TEST(initial_weights_are_one_rank_s) {
     static const char *const meshes[][2] = {{"--tp-size=2", "--shard=none"},
                                             {"--tp-size=4", "--shard=none"},
                                             {"--tp-size=2", "--shard=zero3"},
@@ -233,8 +231,7 @@ static void initial_weights_are_one_rank_s(void **state) {
 }
 
 /* Eight ranks save, one reads. */
-static void a_checkpoint_of_a_mesh_is_whole(void **state) {
-    (void)state;
+TEST(a_checkpoint_of_a_mesh_is_whole) {
     const char *const mesh[] = {"--pp-size=2", "--tp-size=2", "--shard=zero1", "--num-microbatches=2"};
     run asked = {.ranks = 8, .steps = 4, .save = 1, .output = "mesh", .config = "three.json"};
     for (int i = 0; i < 4; i++) asked.option[i] = mesh[i];
@@ -270,8 +267,7 @@ static tri_status spoil_second(run *run, tri_session *session, int rank, int ste
 
 /* The loss is the last stage's to see and every rank's to know; who computed the number that is none is named, not who
  * received it. */
-static void a_bad_number_is_its_stage_s(void **state) {
-    (void)state;
+TEST(a_bad_number_is_its_stage_s) {
     static const char *const shapes_of[] = {"--pipeline-shape=chain", "--pipeline-shape=branch"};
     for (int i = 0; i < 2; i++) {
         run spoiled = {.ranks = 4, .steps = 4, .config = "three.json", .before = spoil_second,
@@ -286,14 +282,6 @@ static void a_bad_number_is_its_stage_s(void **state) {
 }
 
 int main(int argc, char **argv) {
-    soak_select(argc, argv);
     steps = soak_steps(5, RUN_STEPS, &whole); /* an epoch of four, its last batch uneven, and one of the next */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_mesh_gives_one_rank_s_result),
-        cmocka_unit_test(schedules_agree_to_the_bit),
-        cmocka_unit_test(initial_weights_are_one_rank_s),
-        cmocka_unit_test(a_checkpoint_of_a_mesh_is_whole),
-        cmocka_unit_test(a_bad_number_is_its_stage_s),
-    };
-    return cmocka_run_group_tests(tests, make_models, remove_data);
+    return run_listed(argc, argv, make_models, remove_data);
 }

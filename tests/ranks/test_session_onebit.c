@@ -2,6 +2,7 @@
  * pipeline and microbatches. Each trains close to AdamW or LAMB; stopped before signs travel, at that step or after it
  * and resumed, it is the uninterrupted run to the bit, errors included; and it moves to other meshes, which keep the
  * sum of the errors. `make test` runs a sample; SOAK_STEPS=100: all of them. */
+#include "tests/lib/test.h"
 #include "tests/lib/session_runs.h"
 
 #include "checkpoint/copies.h"
@@ -56,20 +57,6 @@ static run of_cell(const cell *c, int dp, char text[static 8][48]) {
     if (c->alone) made.option[9] = "--local-step-scaler=1", made.option[10] = "--local-step-clipper=2";
     if (c->alone) made.option[11] = c->more;
     return made;
-}
-
-static int make_model(void **state) {
-    if (make_data(state)) return 1;
-    write_file("three.json",
-               "{\"label_name\": \"label\", \"primary_text_name\": \"review\", \"secondary_text_name\": \"title\","
-               " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\","
-               " \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"lr\": 0.002,"
-               " \"warmup_steps\": 2, \"global_batch_size\": 16,"
-               " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
-               " \"intermediate_size\": 32, \"max_position_embeddings\": 16},"
-               " \"secondary_encoder\": {\"hidden_size\": 16, \"num_hidden_layers\": 1, \"num_attention_heads\": 4,"
-               " \"intermediate_size\": 24, \"max_position_embeddings\": 16}}");
-    return 0;
 }
 
 /* Losses near those without signs: coarse, but a sum that is lost or counted twice is far beyond. The same to the bit
@@ -178,8 +165,7 @@ static void try_cell(const cell *c, const full_runs *full, int n) {
     run_free(whole), run_free(first), run_free(rest);
 }
 
-static void every_shard_with_every_mesh(void **state) {
-    (void)state;
+TEST(every_shard_with_every_mesh) {
     int all = soak_count("SOAK_STEPS", 0) > 0, n = 0, tried = 0;
     full_runs full = run_full();
     for (int shard = 0; shard < SHARDS; shard++)
@@ -197,8 +183,7 @@ static void every_shard_with_every_mesh(void **state) {
 }
 
 /* Ranks that share layers, numbers of fewer bits, coded weights. */
-static void other_meshes(void **state) {
-    (void)state;
+TEST(other_meshes) {
     static const cell cells[] = {
         {.shard = 1, .pp = 1, .tp = 2, .mb = 1},
         {.shard = HYBRID, .pp = 1, .tp = 2, .mb = 1},
@@ -224,8 +209,7 @@ static void other_meshes(void **state) {
 }
 
 /* A single copy exchanges nothing, and is frozen all the same. */
-static void one_copy(void **state) {
-    (void)state;
+TEST(one_copy) {
     full_runs full = run_full();
     for (int kind = 0; kind < 3; kind++) {
         char text[8][48];
@@ -244,8 +228,7 @@ static void one_copy(void **state) {
 }
 
 /* States in offload memory, of which LAMB's sums need whole units. */
-static void offload_changes_nothing(void **state) {
-    (void)state;
+TEST(offload_changes_nothing) {
     for (int lamb = 0; lamb < 2; lamb++) {
         char text[8][48];
         run asked = of_cell(&(cell){.lamb = lamb, .shard = 1, .pp = 1, .tp = 1, .mb = 1, .more = "--precision=bf16"}, 0,
@@ -260,8 +243,7 @@ static void offload_changes_nothing(void **state) {
 }
 
 /* A run that had ended goes on, with a variance that stays frozen: full steps are a fifth of the shorter run. */
-static void a_longer_run_keeps_its_kinds(void **state) {
-    (void)state;
+TEST(a_longer_run_keeps_its_kinds) {
     run asked = {.config = "three.json", .output = "longer", .steps = 10, .save = 1,
                  .option = {"--optimizer=onebit-adam", "--adam-beta2=0.5", "--max-steps=10"}};
     run *first = run_on(&asked);
@@ -279,8 +261,7 @@ static tri_status expect_share(run *r, tri_session *s, int rank, int k) {
 }
 
 /* Copies meet every 8th step, and at a run's end: a longer run's first window begins there. */
-static void a_longer_run_begins_a_window(void **state) {
-    (void)state;
+TEST(a_longer_run_begins_a_window) {
     run asked = {.config = "three.json", .output = "window", .steps = 6, .save = 1,
                  .option = {"--optimizer=zero-one-adam", "--var-freeze-step=2", "--local-step-scaler=1",
                             "--local-step-clipper=8", "--max-steps=6"}};
@@ -292,8 +273,7 @@ static void a_longer_run_begins_a_window(void **state) {
 
 /* Two ranks that share tokens, at weights that stay: full steps have one rank's norm; in steps with signs it is that
  * of their parts, as if these were uncorrelated. */
-static void norms_of_shared_tokens(void **state) {
-    (void)state;
+TEST(norms_of_shared_tokens) {
     run asked = {.config = "three.json", .steps = 6,
                  .option = {"--optimizer=onebit-adam", "--adam-beta2=0.5", "--full-steps=3", "--max-steps=6",
                             "--lr=0"}};
@@ -309,8 +289,7 @@ static void norms_of_shared_tokens(void **state) {
 }
 
 /* A variance that would have been updated at step 6 is frozen after step 4. */
-static void a_change_of_kinds_is_followed(void **state) {
-    (void)state;
+TEST(a_change_of_kinds_is_followed) {
     run asked = {.config = "three.json", .output = "earlier", .steps = 4, .save = 1,
                  .option = {"--optimizer=zero-one-adam", "--var-update-scaler=2", "--max-steps=8",
                             "--var-freeze-step=6"}};
@@ -333,8 +312,7 @@ static tri_status overflow_third(run *r, tri_session *s, int rank, int k) {
 }
 
 /* fp16: bias corrections count the steps that updated the momentum, and the variance; a resumed run knows both. */
-static void skipped_steps_are_counted(void **state) {
-    (void)state;
+TEST(skipped_steps_are_counted) {
     run asked = {.config = "three.json", .output = "skipped", .steps = STEPS, .before = overflow_third,
                  .option = {"--optimizer=zero-one-adam", "--var-update-scaler=2", "--max-steps=8",
                             "--precision=fp16"}};
@@ -348,13 +326,4 @@ static void skipped_steps_are_counted(void **state) {
     run_free(whole), run_free(first), run_free(rest);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_shard_with_every_mesh), cmocka_unit_test(other_meshes),
-                                       cmocka_unit_test(one_copy), cmocka_unit_test(offload_changes_nothing),
-                                       cmocka_unit_test(a_longer_run_keeps_its_kinds),
-                                       cmocka_unit_test(a_longer_run_begins_a_window),
-                                       cmocka_unit_test(norms_of_shared_tokens),
-                                       cmocka_unit_test(a_change_of_kinds_is_followed),
-                                       cmocka_unit_test(skipped_steps_are_counted)};
-    return cmocka_run_group_tests(tests, make_model, remove_data);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_three, remove_data); }

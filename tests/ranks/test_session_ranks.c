@@ -1,6 +1,7 @@
 /* test_session_ranks.c - training on ranks that are threads, against one rank: the same losses for any number of
  * replicas, including uneven batches and ranks without samples; the same bits when repeated; one evaluation; a
  * checkpoint of three ranks. */
+#include "tests/lib/test.h"
 #include "tests/lib/session_data.h"
 
 #include <math.h>
@@ -70,8 +71,7 @@ static void expect_losses(const run *want, const run *have, int ranks, const cha
 }
 
 /* Batches of 12, the last of an epoch of 5, class weights 1 and 2. One rank as a world of its own changes no bit. */
-static void ranks_give_the_losses_of_one(void **state) {
-    (void)state;
+TEST(ranks_give_the_losses_of_one) {
     run *one = train_on(0, (run){.output = "one", .batch = "--global-batch-size=12", .steps = STEPS});
     for (int n = 1; n <= RANKS; n++) {
         run *many = train_on(n, (run){.output = "many", .batch = "--global-batch-size=12", .steps = STEPS});
@@ -84,8 +84,7 @@ static void ranks_give_the_losses_of_one(void **state) {
 }
 
 /* A batch of 2 leaves ranks without a sample; one of 3 on 2 ranks is never even. */
-static void a_rank_without_samples_counts_nothing(void **state) {
-    (void)state;
+TEST(a_rank_without_samples_counts_nothing) {
     static const char *const batch[] = {"--global-batch-size=2", "--global-batch-size=3"};
     static const int ranks[][2] = {{3, 4}, {2, 4}};
     for (int b = 0; b < 2; b++) {
@@ -99,8 +98,7 @@ static void a_rank_without_samples_counts_nothing(void **state) {
     }
 }
 
-static void two_runs_are_bitwise_equal(void **state) {
-    (void)state;
+TEST(two_runs_are_bitwise_equal) {
     for (int n = 2; n <= RANKS; n++) {
         run *first = train_on(n, (run){.output = "first", .batch = "--global-batch-size=12", .steps = 12});
         run *again = train_on(n, (run){.output = "again", .batch = "--global-batch-size=12", .steps = 12});
@@ -111,8 +109,7 @@ static void two_runs_are_bitwise_equal(void **state) {
     }
 }
 
-static void evaluation_is_one(void **state) {
-    (void)state;
+TEST(evaluation_is_one) {
     run *one = train_on(0, (run){.output = "one", .batch = "--global-batch-size=12", .steps = 10, .evaluate = 1});
     for (int n = 2; n <= RANKS; n++) {
         run *many = train_on(n, (run){.output = "many", .batch = "--global-batch-size=12", .steps = 10, .evaluate = 1});
@@ -125,8 +122,7 @@ static void evaluation_is_one(void **state) {
 }
 
 /* Saved by three: its files hold the replicas' weights, and the run goes on as if it had not been interrupted. */
-static void a_checkpoint_of_three_is_whole(void **state) {
-    (void)state;
+TEST(a_checkpoint_of_three_is_whole) {
     char digest[33];
     tri_checkpoint *checkpoint;
     run *whole = train_on(3, (run){.output = "whole", .batch = "--global-batch-size=12", .steps = STEPS});
@@ -146,11 +142,4 @@ static void a_checkpoint_of_three_is_whole(void **state) {
     free(rest);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_give_the_losses_of_one), cmocka_unit_test(a_rank_without_samples_counts_nothing),
-        cmocka_unit_test(two_runs_are_bitwise_equal),   cmocka_unit_test(evaluation_is_one),
-        cmocka_unit_test(a_checkpoint_of_three_is_whole),
-    };
-    return cmocka_run_group_tests(tests, make_data, remove_data);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_data, remove_data); }

@@ -7,20 +7,14 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/names.h"
 #include "tests/lib/soak.h"
 #include "tests/lib/supervised_rank.h"
@@ -64,8 +58,7 @@ static void expect_text(const tri_verdict *verdict, const char *const *parts) {
 }
 #define EXPECT_TEXT(verdict, ...) expect_text(verdict, (const char *const[]){__VA_ARGS__, NULL})
 
-static void all_leave(void **state) {
-    (void)state;
+TEST(all_leave) {
     setenv("RANK", "9", 1); /* ours counts */
     tri_verdict v = outcome(4, "leave");
     unsetenv("RANK");
@@ -90,8 +83,7 @@ static void *ignore_ends(void *context) {
     return context;
 }
 
-static void a_lost_exit_code_is_said(void **state) {
-    (void)state;
+TEST(a_lost_exit_code_is_said) {
     pthread_t thread;
     signal(SIGCHLD, own_handler);
     assert_int_equal(pthread_create(&thread, NULL, ignore_ends, NULL), 0);
@@ -125,8 +117,7 @@ static int read_delays(double *delay) {
     return n;
 }
 
-static void a_killed_rank_ends_all(void **state) {
-    (void)state;
+TEST(a_killed_rank_ends_all) {
     int rounds = soak_count("SOAK_KILLS", 10), n = 0;
     double *delay = calloc((size_t)(3 * rounds), sizeof *delay); /* of each survivor of each round */
     for (int round = 0; round < rounds; round++) {
@@ -154,8 +145,7 @@ static void a_killed_rank_ends_all(void **state) {
     assert_true(median <= 0.05 && worst <= 1);
 }
 
-static void failures_are_named(void **state) {
-    (void)state;
+TEST(failures_are_named) {
     tri_verdict v = outcome(4, "crash");
     assert_int_equal(v.code, 128 + SIGSEGV);
     EXPECT_TEXT(&v, "rank 1: killed by signal 11 (SIGSEGV)", "try", "bug");
@@ -176,8 +166,7 @@ static void failures_are_named(void **state) {
 }
 
 /* A rank that ends before it joined, with words of its own, while others wait for it. */
-static void last_words_are_the_cause(void **state) {
-    (void)state;
+TEST(last_words_are_the_cause) {
     double begin = tri__clock();
     tri_verdict v = outcome(3, "refuse");
     assert_int_equal(v.code, TRI_NOINPUT);
@@ -187,8 +176,7 @@ static void last_words_are_the_cause(void **state) {
     if (!getenv("TRI_SANITIZED")) assert_true(tri__clock() - begin < 5);
 }
 
-static void two_failures_have_one_first(void **state) {
-    (void)state;
+TEST(two_failures_have_one_first) {
     int first[4] = {0};
     for (int round = 0; round < 12; round++) {
         tri_verdict v = outcome(4, "report_two");
@@ -208,8 +196,7 @@ static void two_failures_have_one_first(void **state) {
     printf("first of two: rank 1 %d times, rank 2 %d times\n", first[1], first[2]);
 }
 
-static void a_hanging_rank_is_named(void **state) {
-    (void)state;
+TEST(a_hanging_rank_is_named) {
     char *argv[5];
     tri_supervised what = job(3, "hang", argv);
     tri_verdict v;
@@ -228,8 +215,7 @@ static void a_hanging_rank_is_named(void **state) {
 }
 
 /* Whatever a rank writes over the page: the supervisor comes to an end, has words for it, and nobody is hurt. */
-static void a_page_that_lies_hurts_nobody(void **state) {
-    (void)state;
+TEST(a_page_that_lies_hurts_nobody) {
     for (int round = 0, rounds = soak_count("SOAK_LIES", 3); round < rounds; round++) {
         char *argv[5];
         tri_supervised what = job(3, "scribble", argv);
@@ -272,8 +258,7 @@ static void read_pids(int n, pid_t *pid) {
     }
 }
 
-static void ranks_end_with_their_supervisor(void **state) {
-    (void)state;
+TEST(ranks_end_with_their_supervisor) {
     enum { N = 4 };
     pid_t rank[N];
     int status;
@@ -312,8 +297,7 @@ static int stop_supervisor(const char *action, int signal, int times) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-static void a_signal_stops_in_good_order(void **state) {
-    (void)state;
+TEST(a_signal_stops_in_good_order) {
     assert_int_equal(stop_supervisor("stop", SIGTERM, 1), TRI_STOPPED);
     assert_int_equal(stop_supervisor("stay", SIGTERM, 1), 128 + SIGTERM); /* ranks without a handler */
     assert_int_equal(stop_supervisor("stay", SIGUSR1, 1), 128 + SIGUSR1);
@@ -329,8 +313,7 @@ static char *read_whole(const char *path) {
     return text;
 }
 
-static void lines_say_who_spoke(void **state) {
-    (void)state;
+TEST(lines_say_who_spoke) {
     char *argv[5], out[96], err[96];
     tri_supervised what = job(3, "speak", argv);
     tri_verdict v;
@@ -375,8 +358,7 @@ static void expect_log(const tri_verdict *v, int rank, const char *name, const c
     free(log);
 }
 
-static void logs_are_in_torchruns_tree(void **state) {
-    (void)state;
+TEST(logs_are_in_torchruns_tree) {
     char *argv[5], logs[96], err[96];
     tri_supervised what = job(3, "speak", argv);
     tri_verdict v;
@@ -409,8 +391,7 @@ static void logs_are_in_torchruns_tree(void **state) {
     tri__verdict_free(&v);
 }
 
-static void stream_options_are_read(void **state) {
-    (void)state;
+TEST(stream_options_are_read) {
     uint8_t bits[TRI_RANKS_PER_NODE];
     assert_int_equal(tri__streams_parse("--tee", "2", 12, bits), TRI_OK);
     assert_int_equal(bits[11], 2);
@@ -429,8 +410,7 @@ static void stream_options_are_read(void **state) {
 
 /* ---- limits and starting ---- */
 
-static void cores_are_shared_out(void **state) {
-    (void)state;
+TEST(cores_are_shared_out) {
     char *argv[5];
     tri_supervised what = job(2, "show_cores", argv);
     tri_verdict v;
@@ -465,8 +445,7 @@ static int under_limit(int resource, rlim_t limit, uid_t user, const char *text)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void limits_are_said_at_the_start(void **state) {
-    (void)state;
+TEST(limits_are_said_at_the_start) {
     assert_int_equal(under_limit(RLIMIT_NOFILE, 16, 0, "4 ranks need 32 open files, and the limit is 16"),
                      TRI_RESOURCE);
     assert_int_equal(under_limit(RLIMIT_NOFILE, 256, 0, ""), TRI_OK);
@@ -489,23 +468,5 @@ static void limits_are_said_at_the_start(void **state) {
 
 int main(int argc, char **argv) {
     if (argc > 2 && !strcmp(argv[1], "rank")) return run_rank(argc, argv);
-    soak_select(argc, argv);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_leave),
-        cmocka_unit_test(a_lost_exit_code_is_said),
-        cmocka_unit_test(a_killed_rank_ends_all),
-        cmocka_unit_test(failures_are_named),
-        cmocka_unit_test(last_words_are_the_cause),
-        cmocka_unit_test(two_failures_have_one_first),
-        cmocka_unit_test(a_hanging_rank_is_named),
-        cmocka_unit_test(a_page_that_lies_hurts_nobody),
-        cmocka_unit_test(ranks_end_with_their_supervisor),
-        cmocka_unit_test(a_signal_stops_in_good_order),
-        cmocka_unit_test(lines_say_who_spoke),
-        cmocka_unit_test(logs_are_in_torchruns_tree),
-        cmocka_unit_test(stream_options_are_read),
-        cmocka_unit_test(cores_are_shared_out),
-        cmocka_unit_test(limits_are_said_at_the_start),
-    };
-    return cmocka_run_group_tests(tests, make_work, remove_work);
+    return run_listed(argc, argv, make_work, remove_work);
 }

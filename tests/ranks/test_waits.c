@@ -1,20 +1,14 @@
 /* test_waits.c - ranks that wait for each other while something interferes: a name in use by another process, a signal,
  * a long name. Each wait ends by its timeout, or earlier on a stop signal. */
 #include "comm/launchers/rendezvous.h"
+#include "tests/lib/test.h"
 #include "tests/lib/meeting_name.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static tri_stop asked;
 static void ask(int signal) { atomic_store(&asked.signal, signal); }
@@ -59,8 +53,7 @@ static int stop(pid_t child) {
 }
 
 /* Somebody listens under the name, and accepts nobody: connecting would block for good once its queue is full. */
-static void a_squatter_is_not_waited_for(void **state) {
-    (void)state;
+TEST(a_squatter_is_not_waited_for) {
     enum { MOST = 8 };
     const char *key = meeting_key();
     struct sockaddr_un name;
@@ -80,8 +73,7 @@ static void a_squatter_is_not_waited_for(void **state) {
     close(squatter);
 }
 
-static void a_signal_ends_a_meeting(void **state) {
-    (void)state;
+TEST(a_signal_ends_a_meeting) {
     const char *key = meeting_key();
     /* local rank 2 is missing; what local rank 0 was asked is told to local rank 1 */
     pid_t other = start_rank(key, 1, 3, 600, "stopped (SIGTERM)");
@@ -91,8 +83,7 @@ static void a_signal_ends_a_meeting(void **state) {
 }
 
 /* Keys longer than the name of a socket: those that differ at their end alone are different jobs. */
-static void long_keys_meet(void **state) {
-    (void)state;
+TEST(long_keys_meet) {
     enum { LENGTH = 160 };
     char key[2][LENGTH + 1];
     pid_t child[4];
@@ -106,8 +97,4 @@ static void long_keys_meet(void **state) {
     for (int i = 0; i < 4; i++) assert_int_equal(end_of(child[i]), TRI_OK);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_squatter_is_not_waited_for),
-                                       cmocka_unit_test(a_signal_ends_a_meeting), cmocka_unit_test(long_keys_meet)};
-    return cmocka_run_group_tests_name("waits", tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,16 +1,11 @@
 /* test_arena.c - arenas: growth, rewinding, memory that runs out, memory that is reused. */
 #include "base/arena.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
-static void test_arena(void **state) {
-    (void)state;
+TEST(test_arena) {
     tri_arena arena;
     assert_int_equal(tri__arena_open(&arena, (size_t)1 << 30), TRI_OK);
     int *array = NULL, count = 0, capacity = 0;
@@ -26,8 +21,7 @@ static void test_arena(void **state) {
 }
 
 /* Chunks are added and dropped: what was given out stays where it is, and what is given out again is zero. */
-static void test_arena_grows(void **state) {
-    (void)state;
+TEST(test_arena_grows) {
     enum { PIECES = 300, BYTES = 10007 };
     tri_arena arena;
     char *piece[PIECES];
@@ -73,8 +67,7 @@ static void reuse_arenas(void *data) {
     if ((*depth)++ == 0) tri__arena_reuse(reuse_arenas, data);
 }
 
-static void test_arena_reuse(void **state) {
-    (void)state;
+TEST(test_arena_reuse) {
     int depth = 0;
     tri__arena_reuse(reuse_arenas, &depth);
     assert_int_equal(depth, 2);
@@ -94,8 +87,7 @@ static tri_status take_it_inside(tri_arena *scratch, void *data) {
 }
 
 /* Under a limit of addresses an arena that cannot grow is a status, and what it took is given back. */
-static void test_arena_shortage(void **state) {
-    (void)state;
+TEST(test_arena_shortage) {
     if (getenv("TRI_SANITIZED")) skip(); /* their shadow memory is beyond any limit */
     struct rlimit before, tight;
     int rounds = 0;
@@ -112,12 +104,4 @@ static void test_arena_shortage(void **state) {
     assert_true(once > 10 && rounds == 2 * once);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arena),
-        cmocka_unit_test(test_arena_grows),
-        cmocka_unit_test(test_arena_reuse),
-        cmocka_unit_test(test_arena_shortage),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

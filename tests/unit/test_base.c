@@ -11,24 +11,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 static void expect_error(tri_status got, tri_status want, const char *part) {
     if (got != want || !strstr(tri_error(), part))
         fail_msg("expected status %d and \"%s\"; got %d and \"%s\"", want, part, got, tri_error());
 }
 
-static void test_status(void **state) {
-    (void)state;
+TEST(test_status) {
     expect_error(tri__fail(TRI_DATA, "row %d", 7), TRI_DATA, "row 7");
     expect_error(tri__fail_in(TRI_DATA, "file %s", "x.csv"), TRI_DATA, "file x.csv: row 7");
     char text[4096];
@@ -72,8 +66,7 @@ static tri_status parse(const char *text, size_t length) {
     return status;
 }
 
-static void test_json(void **state) {
-    (void)state;
+TEST(test_json) {
     for (size_t i = 0; i < sizeof json_cases / sizeof *json_cases; i++) {
         tri_status status = parse(json_cases[i].text, strlen(json_cases[i].text));
         if (json_cases[i].error) expect_error(status, TRI_DATA, json_cases[i].error);
@@ -91,8 +84,7 @@ static void test_json(void **state) {
     }
 }
 
-static void test_json_limits(void **state) {
-    (void)state;
+TEST(test_json_limits) {
     size_t size = (size_t)TRI_LIMIT_STRING + 100;
     char *text = malloc(size);
     for (int depth = TRI_LIMIT_JSON_DEPTH - 1; depth <= TRI_LIMIT_JSON_DEPTH + 1; depth++) {
@@ -137,8 +129,7 @@ static int remove_folder(void **state) {
     return tri__folder_remove(folder) == TRI_OK ? 0 : -1;
 }
 
-static void test_files(void **state) {
-    (void)state;
+TEST_IN(test_files, make_folder, remove_folder) {
     int fd;
     char *text = NULL;
     size_t size = 0;
@@ -179,8 +170,7 @@ static void test_files(void **state) {
     close(fd);
 }
 
-static void test_folders(void **state) {
-    (void)state;
+TEST_IN(test_folders, make_folder, remove_folder) {
     assert_int_equal(tri__folder_make(in_folder("b/c/d")), TRI_OK);
     assert_int_equal(tri__folder_make(in_folder("b//c/d/")), TRI_OK);
     assert_int_equal(tri__file_write(in_folder("b/c/d/x"), "1", 1), TRI_OK);
@@ -208,8 +198,7 @@ static void test_folders(void **state) {
     expect_error(tri__folder_make(big), TRI_USAGE, "4095");
 }
 
-static void test_json_files(void **state) {
-    (void)state;
+TEST_IN(test_json_files, make_folder, remove_folder) {
     tri_json *value = tri__json_pack("{s:f, s:f, s:[i, i], s:s}", "third", (double)(1.0f / 3), "tiny", 1e-12, "list", 1,
                                      2, "e", "\xc3\xa9");
     assert_int_equal(tri__json_save(in_folder("v.json"), value), TRI_OK);
@@ -231,8 +220,7 @@ static void test_json_files(void **state) {
     expect_error(tri__json_load(in_folder("bad.json"), TRI_USAGE, &back), TRI_USAGE, "at most 100000000");
 }
 
-static void test_nearest(void **state) {
-    (void)state;
+TEST(test_nearest) {
     static const char *const names[] = {"batch_size", "lr", "epochs", "output_dir", "max_sen_len", "global_batch_size"};
     static const char *const cases[][2] = {
         {"batch_size", "batch_size"}, {"batchsize", "batch_size"},  {"Batch-Size", "batch_size"},
@@ -287,8 +275,7 @@ static int32_t decode_by_encoding(const unsigned char *s, int n) {
     return good ? code : -1;
 }
 
-static void test_utf8(void **state) {
-    (void)state;
+TEST(test_utf8) {
     unsigned char s[3];
     long valid[4] = {0};
     for (int n = 1; n <= 3; n++)
@@ -329,8 +316,7 @@ static void test_utf8(void **state) {
     assert_int_equal(at, 1);
 }
 
-static void test_numbers(void **state) {
-    (void)state;
+TEST(test_numbers) {
     char out[32];
     static const struct {
         double value;
@@ -386,8 +372,7 @@ static void keep_line(void *context, tri_log_level level, const char *text) {
     snprintf(context, 64, "%d %s", level, text);
 }
 
-static void test_log_and_clock(void **state) {
-    (void)state;
+TEST(test_log_and_clock) {
     char line[64] = "";
     tri__say(NULL, TRI_LOG_INFO, "nothing");
     tri__say(&(tri_log){0}, TRI_LOG_INFO, "nothing");
@@ -407,8 +392,7 @@ static const uint32_t philox_cases[][10] = {
      0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1},
 };
 
-static void test_random(void **state) {
-    (void)state;
+TEST(test_random) {
     for (size_t i = 0; i < sizeof philox_cases / sizeof *philox_cases; i++) {
         const uint32_t *c = philox_cases[i];
         tri_random random = tri__philox(c[4], c[5], c[0], c[1], c[2], c[3]);
@@ -436,8 +420,7 @@ static const struct {
     {((int64_t)1 << 34) + 2, -0.000364370382f},
 };
 
-static void test_normals(void **state) {
-    (void)state;
+TEST(test_normals) {
     for (size_t i = 0; i < sizeof normal_cases / sizeof *normal_cases; i++) {
         float got;
         tri__random_normal(42, 12345, 0.02f, normal_cases[i].element, 1, &got);
@@ -460,8 +443,7 @@ static void test_normals(void **state) {
 }
 
 /* A library that is not there, and one of libc's for which there is no memory. */
-static void test_library(void **state) {
-    (void)state;
+TEST(test_library) {
     const char *why = NULL;
     struct rlimit before, tight = {4096, 0};
     assert_null(tri__library_open("libtrident_none.so", 0, &why));
@@ -478,21 +460,4 @@ static void test_library(void **state) {
     assert_true(no_memory);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_status),
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_json_limits),
-        cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_utf8),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_log_and_clock),
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_normals),
-        cmocka_unit_test(test_library),
-        cmocka_unit_test_setup_teardown(test_files, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_folders, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_json_files, make_folder, remove_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -4,21 +4,15 @@
 #include "study/calibrate/host.h"
 #include "study/calibrate/links.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "comm/world/world.h"
+#include "tests/lib/test.h"
 #include "tests/lib/fake_remote.h"
 #include "sim/transfer_time.h"
 
-static void threads(void **state) {
+TEST(threads) {
     tri_arena arena;
     tri_hardware h = {.ranks_per_node = 4};
     unsigned seen = 0;
-    (void)state;
     assert_int_equal(tri__arena_open(&arena, 1 << 16), TRI_OK);
     double begin = tri__clock();
     assert_int_equal(tri__calibrate_links(&arena, NULL, 3, 0.6, &h), TRI_OK);
@@ -76,8 +70,7 @@ static void *far_thread(void *context) {
     return NULL;
 }
 
-static void slow_network(void **state) {
-    (void)state;
+TEST(slow_network) {
     enum { RATE = 20000000 };
     int node_of[2] = {0, 1}, local_of[2] = {0, 0}, members[2] = {0, 1};
     static far_job job;
@@ -115,16 +108,11 @@ static void slow_network(void **state) {
     tri__arena_close(&job.arena);
 }
 
-static void host(void **state) {
+TEST(host) {
     tri_hardware h = {0};
-    (void)state;
     assert_int_equal(tri__calibrate_host(&h), TRI_OK);
     assert_true(h.copy > 1e7 && h.copy < 1e13);
     assert_true(h.host.row + h.host.token > 0 && h.host.row < 1e-2 && h.host.token < 1e-4);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(threads), cmocka_unit_test(slow_network),
-                                       cmocka_unit_test(host)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,12 +1,11 @@
 /* test_cards.c - no simulated step is shorter than the bytes of any node over the rate of its card, in either
  * direction: over random layouts, placements and hardware. */
+#include "tests/lib/test.h"
 #include "tests/lib/tensor_job.h"
 
 #include "program/transfer.h"
 #include "sim/timeline.h"
 #include "sim/transfer_time.h"
-
-#include <stdio.h>
 
 static uint64_t dice = 17;
 static int pick(int n) {
@@ -63,8 +62,7 @@ static void expect_bound(const job *j, const tri_hardware *h, const char *name) 
     tri__arena_close(&arena);
 }
 
-static void no_step_is_shorter_than_its_bytes(void **state) {
-    (void)state;
+TEST(no_step_is_shorter_than_its_bytes) {
     static const tri_shard_kind shards[] = {TRI_SHARD_NONE, TRI_SHARD_ZERO1, TRI_SHARD_ZERO2, TRI_SHARD_ZERO3};
     tri_link_point points[] = {{8, 1e-4, 0}, {1 << 17, 0.02, 0}};
     tri_link_curve curves[] = {{TRI_LINK_ALL_REDUCE, 2, 2, 2, points}, {TRI_LINK_ALL_GATHER, 2, 2, 2, points}};
@@ -90,7 +88,4 @@ static void no_step_is_shorter_than_its_bytes(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_step_is_shorter_than_its_bytes)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

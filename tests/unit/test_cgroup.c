@@ -5,14 +5,8 @@
 #include "base/machine.h"
 
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 #define GIB ((int64_t)1 << 30)
 
@@ -48,8 +42,7 @@ static void put(const char *path, const char *text) {
     "36 20 0:33 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory\n" \
     "37 20 0:34 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
 
-static void nothing_limits_nothing(void **state) {
-    (void)state;
+TEST_IN(nothing_limits_nothing, setup, teardown) {
     tri_cgroup none = tri__cgroup_read(root);
     assert_true(none.memory_limit == INT64_MAX && none.memory_free == INT64_MAX);
     assert_true(none.cpus == 0 && none.oom_kills == 0);
@@ -63,8 +56,7 @@ static void nothing_limits_nothing(void **state) {
 }
 
 /* A systemd user session: the limit is that of a slice above the own group. */
-static void a_slice_above_counts(void **state) {
-    (void)state;
+TEST_IN(a_slice_above_counts, setup, teardown) {
     put("/proc/self/cgroup", "0::/user.slice/user-1000.slice/session-3.scope\n");
     put("/proc/self/mountinfo", "25 1 8:1 / / rw - ext4 /dev/sda1 rw\n" V2);
     put("/sys/fs/cgroup/user.slice/user-1000.slice/session-3.scope/memory.max", "max\n");
@@ -88,8 +80,7 @@ static void a_slice_above_counts(void **state) {
 }
 
 /* Docker, Podman and Kubernetes with version 2: a namespace of their own, or the host's path. */
-static void a_container_sees_its_own(void **state) {
-    (void)state;
+TEST_IN(a_container_sees_its_own, setup, teardown) {
     put("/proc/self/cgroup", "0::/\n");
     put("/proc/self/mountinfo", V2);
     put("/sys/fs/cgroup/memory.max", "2147483648");
@@ -113,8 +104,7 @@ static void a_container_sees_its_own(void **state) {
 }
 
 /* Slurm with version 1: task inside step inside job; the job has the limits. */
-static void a_slurm_step_of_version_1(void **state) {
-    (void)state;
+TEST_IN(a_slurm_step_of_version_1, setup, teardown) {
     put("/proc/self/cgroup", "11:cpuset:/slurm/uid_7/job_5/step_0\n5:memory:/slurm/uid_7/job_5/step_0/task_1\n"
                              "3:cpu,cpuacct:/slurm/uid_7/job_5\n1:name=systemd:/init.scope\n0::/init.scope\n");
     put("/proc/self/mountinfo", V1);
@@ -144,8 +134,7 @@ static void a_slurm_step_of_version_1(void **state) {
     assert_true(got.cpus == 3);
 }
 
-static void nonsense_is_no_limit(void **state) {
-    (void)state;
+TEST_IN(nonsense_is_no_limit, setup, teardown) {
     char deep[6000] = "0::";
     for (int i = 0; i < 1400; i++) strcat(deep, "/abc");
     const char *const groups[] = {"", "0", "0:", "0::", "::\n:\n", "0::relative\n", deep, "\n\n0::/a\n"};
@@ -162,8 +151,7 @@ static void nonsense_is_no_limit(void **state) {
 }
 
 /* This process's own limits, whatever they are, bind what it may use. */
-static void own_limits_bind(void **state) {
-    (void)state;
+TEST(own_limits_bind) {
     tri_cgroup own = tri__cgroup_read("");
     assert_true(tri__cores() >= 1 && tri__cores() <= tri__cores_limit());
     if (!own.cpus) assert_int_equal(tri__cores_limit(), INT_MAX);
@@ -171,14 +159,4 @@ static void own_limits_bind(void **state) {
     assert_int_equal(tri__memory_limit(), own.memory_limit);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(nothing_limits_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_slice_above_counts, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_container_sees_its_own, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_slurm_step_of_version_1, setup, teardown),
-        cmocka_unit_test_setup_teardown(nonsense_is_no_limit, setup, teardown),
-        cmocka_unit_test(own_limits_bind),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -8,16 +8,11 @@
 #include "checkpoint/safetensors.h"
 
 #include <dirent.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 enum { N = 3 };
 
@@ -106,8 +101,7 @@ static int entries(void) {
     return n - 2;
 }
 
-static void round_trip(void **state) {
-    (void)state;
+TEST_IN(round_trip, setup, teardown) {
     model m, back;
     make_model(&m, 1.25f);
     make_model(&back, 0);
@@ -142,8 +136,7 @@ static void round_trip(void **state) {
 }
 
 /* Any slice can be read: rows, columns, and a flat range of a block of columns. */
-static void slices(void **state) {
-    (void)state;
+TEST_IN(slices, setup, teardown) {
     model m;
     make_model(&m, 0);
     assert_int_equal(save(&m, 1, NULL), TRI_OK);
@@ -172,8 +165,7 @@ static void slices(void **state) {
 }
 
 /* A tensor saved as two blocks of columns, one of them cut in a flat range, is the same state as the whole. */
-static void resharded(void **state) {
-    (void)state;
+TEST_IN(resharded, setup, teardown) {
     model m;
     make_model(&m, 0);
     float left[2] = {0, 3}, right[4] = {1, 2, 4, 5};
@@ -213,8 +205,7 @@ static void resharded(void **state) {
 
 /* A manifest that is whole by its checksum, but whose slice names another tensor of the same shape: both are refused,
  * neither is read. */
-static void a_slice_of_another_tensor(void **state) {
-    (void)state;
+TEST_IN(a_slice_of_another_tensor, setup, teardown) {
     model m;
     make_model(&m, 1);
     assert_int_equal(save(&m, 1, NULL), TRI_OK);
@@ -238,8 +229,7 @@ static void a_slice_of_another_tensor(void **state) {
 }
 
 /* Counting on from it would overflow. */
-static void a_step_beyond_all_counting(void **state) {
-    (void)state;
+TEST_IN(a_step_beyond_all_counting, setup, teardown) {
     model m;
     make_model(&m, 1);
     assert_int_equal(save(&m, 1, NULL), TRI_OK);
@@ -282,8 +272,7 @@ static int cut(const float *all, float *room, tri_piece pieces[static CUTS]) {
 }
 
 /* However ranks cut a tensor when they save it, ranks that cut it otherwise get theirs. */
-static void any_cut_reads_any_other(void **state) {
-    (void)state;
+TEST_IN(any_cut_reads_any_other, setup, teardown) {
     float all[ROWS * COLS], out[ROWS * COLS], want[ROWS * COLS], got[ROWS * COLS];
     tri_piece saved[CUTS], read[CUTS];
     for (int i = 0; i < ROWS * COLS; i++) all[i] = (float)i;
@@ -314,8 +303,7 @@ static void any_cut_reads_any_other(void **state) {
 
 /* As many slices as thousands of replicas write, ranges of one box or rows of their own, in any order, are compared in
  * a moment; slices without order are refused. */
-static void thousands_of_slices(void **state) {
-    (void)state;
+TEST_IN(thousands_of_slices, setup, teardown) {
     enum { SLICES = 20000 };
     static float data[SLICES];
     tri_piece *pieces = calloc(SLICES, sizeof *pieces);
@@ -342,8 +330,7 @@ static void thousands_of_slices(void **state) {
 }
 
 /* A manifest that no reader would accept is not written: the save fails, not a resume weeks later. */
-static void too_long_a_manifest(void **state) {
-    (void)state;
+TEST_IN(too_long_a_manifest, setup, teardown) {
     enum { MANY = 100, EACH = 1000 * 1000 };
     char *text = malloc(EACH + 1);
     memset(text, 'x', EACH);
@@ -359,8 +346,7 @@ static void too_long_a_manifest(void **state) {
     free(text);
 }
 
-static void digests(void **state) {
-    (void)state;
+TEST_IN(digests, setup, teardown) {
     model m;
     char a[33], b[33];
     make_model(&m, 1);
@@ -383,8 +369,7 @@ static void digests(void **state) {
     assert_string_equal(a, "a4a1d0f97739baa44824f0262c57b5a9");
 }
 
-static void replaced(void **state) {
-    (void)state;
+TEST_IN(replaced, setup, teardown) {
     model m, back;
     make_model(&m, 1);
     assert_int_equal(save(&m, 5, NULL), TRI_OK);
@@ -399,8 +384,7 @@ static void replaced(void **state) {
     tri__checkpoint_close(checkpoint);
 }
 
-static void failed_save(void **state) {
-    (void)state;
+TEST_IN(failed_save, setup, teardown) {
     model m;
     make_model(&m, 1);
     assert_int_equal(save(&m, 5, NULL), TRI_OK);
@@ -410,8 +394,7 @@ static void failed_save(void **state) {
     assert_int_equal(newest(), 5);
 }
 
-static void best_and_prune(void **state) {
-    (void)state;
+TEST_IN(best_and_prune, setup, teardown) {
     model m;
     make_model(&m, 1);
     char stray[TRI_PATH_MAX];
@@ -439,8 +422,7 @@ static void best_and_prune(void **state) {
 }
 
 /* Each file cut, changed and removed: the older checkpoint is found, and the newer one says why not. */
-static void damaged(void **state) {
-    (void)state;
+TEST_IN(damaged, setup, teardown) {
     static const char *const files[] = {"manifest.json",     "weights-00000.safetensors", "optimizer-00000.safetensors",
                                         "config.json",       "preprocessing.json",        "primary/vocab.txt"};
     model m;
@@ -483,8 +465,7 @@ static void damaged(void **state) {
 
 /* Files that the manifest lists, replaced by links to the same bytes outside of the checkpoint, and a folder
  * likewise. */
-static void links(void **state) {
-    (void)state;
+TEST_IN(links, setup, teardown) {
     static const char *const names[] = {"weights-00000.safetensors", "config.json", "primary/vocab.txt", "primary"};
     model m;
     make_model(&m, 1);
@@ -506,8 +487,7 @@ static void links(void **state) {
     }
 }
 
-static void nothing_there(void **state) {
-    (void)state;
+TEST_IN(nothing_there, setup, teardown) {
     tri_checkpoint *checkpoint;
     assert_int_equal(tri__checkpoint_open(run, 0, &checkpoint), TRI_NOINPUT);
     assert_int_equal(tri__checkpoint_open("/nowhere/at/all", 0, &checkpoint), TRI_NOINPUT);
@@ -515,8 +495,7 @@ static void nothing_there(void **state) {
 
 /* A process saves steps 1, 2, 3, ..., each of them twice, and prunes; some time after its first commit it is killed.
  * There is always a checkpoint, and it is whole: its tensors are those of its step. */
-static void killed(void **state) {
-    (void)state;
+TEST_IN(killed, setup, teardown) {
     for (int round = 0; round < 24; round++) {
         model m;
         int pipes[2], status;
@@ -550,25 +529,4 @@ static void killed(void **state) {
     }
 }
 
-int main(void) {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(round_trip),
-        TEST(slices),
-        TEST(resharded),
-        TEST(a_slice_of_another_tensor),
-        TEST(any_cut_reads_any_other),
-        TEST(thousands_of_slices),
-        TEST(digests),
-        TEST(too_long_a_manifest),
-        TEST(a_step_beyond_all_counting),
-        TEST(replaced),
-        TEST(failed_save),
-        TEST(best_and_prune),
-        TEST(damaged),
-        TEST(nothing_there),
-        TEST(killed),
-        TEST(links),
-    };
-    return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -6,16 +6,9 @@
 #include "study/choose/trial.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 #define OK(call) assert_int_equal_or_say((call), __LINE__)
 static void assert_int_equal_or_say(tri_status status, int line) {
@@ -54,8 +47,7 @@ static void same_choice(const tri_choice *a, const tri_choice *b) {
     }
 }
 
-static void test_threads(void **state) {
-    (void)state;
+TEST(test_threads) {
     static const char *const more[] = {"--recompute", "none", "--schedule", "1f1b"};
     tri_settings s;
     tri_chooser chooser[3];
@@ -74,8 +66,7 @@ static void test_threads(void **state) {
 }
 
 /* A limit leaves layouts, and says so; without one nothing is left. */
-static void test_limit(void **state) {
-    (void)state;
+TEST(test_limit) {
     static const char *const more[] = {"--recompute", "none"};
     tri_settings s;
     tri_chooser chooser;
@@ -101,8 +92,7 @@ static tri_status expect_option(void *context, const char *key, const char *valu
     return TRI_OK;
 }
 
-static void test_layout(void **state) {
-    (void)state;
+TEST(test_layout) {
     const tri_layout layout = {.pp = 2,
                                .tp = 1,
                                .cp = 1,
@@ -134,8 +124,7 @@ static void test_layout(void **state) {
     tri__settings_free(&s);
 }
 
-static void test_why(void **state) {
-    (void)state;
+TEST(test_why) {
     const tri_candidate best = {.layout = {.pp = 1, .tp = 1, .cp = 1, .dp = 8, .n_mb = 1},
                                 .seconds = 1,
                                 .computing = 0.9,
@@ -174,8 +163,7 @@ static const char *hardware_file(void) {
 }
 
 /* Where links bind, ways to send less stand apart: the choice itself stays exact, and is the same with and without. */
-static void test_proposals(void **state) {
-    (void)state;
+TEST(test_proposals) {
     const char *const slow[] = {"--hardware", hardware_file(), "--recompute", "none", "--pp-size", "1", "--tp-size",
                                 "1"};
     tri_settings s;
@@ -232,8 +220,7 @@ static void plan_whole(const tri_chooser *chooser, const tri_layout_trial *t, tr
 }
 
 /* The figures of layouts with many microbatches are those of planning all of them. */
-static void test_rounds(void **state) {
-    (void)state;
+TEST(test_rounds) {
     enum { MANY = 40, GLOBAL = 8 * MANY };
     static const char *const more[] = {"--hardware", "h200x8"};
     static const tri_layout layouts[] = {
@@ -295,8 +282,7 @@ static void count_rounds(void *context, const tri_choice *so_far) {
 }
 
 /* A deadline that is over, and a signal: what was found so far, said to be partial. */
-static void test_early(void **state) {
-    (void)state;
+TEST(test_early) {
     static const char *const more[] = {"--recompute", "none"};
     tri_settings s;
     tri_chooser chooser;
@@ -321,8 +307,7 @@ static void test_early(void **state) {
 }
 
 /* With options that send less, the search still finds what an enumeration finds. */
-static void test_coded_bounds(void **state) {
-    (void)state;
+TEST(test_coded_bounds) {
     static const char *const ways[][2] = {{"--compress-gradients", "int8"}, {"--compress-gradients", "bf16"},
                                           {"--optimizer", "onebit-adam"}, {"--sync-every", "4"},
                                           {"--compress-weights", "int8"}, {"--reshard-after-forward", "yes"}};
@@ -343,10 +328,4 @@ static void test_coded_bounds(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_proposals), cmocka_unit_test(test_coded_bounds),
-                                       cmocka_unit_test(test_threads), cmocka_unit_test(test_limit),
-                                       cmocka_unit_test(test_rounds), cmocka_unit_test(test_early),
-                                       cmocka_unit_test(test_layout), cmocka_unit_test(test_why)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

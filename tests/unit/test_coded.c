@@ -2,6 +2,7 @@
  * whatever they are given and on any number of threads; and both have the properties that compressed transfers rely on.
  */
 #include "device/cpu/coded.h"
+#include "tests/lib/test.h"
 #include "tests/lib/kernel_call.h"
 
 static const char *const devices[] = {"cpu", "reference"};
@@ -181,8 +182,7 @@ static void random_case(coded_case *c, tri_code code, uint64_t *random) {
     c->factor = next_random(random) % 2 ? 65536 : (float)uniform(random, 0.1, 10);
 }
 
-static void test_bytes_of_the_reference(void **state) {
-    (void)state;
+TEST(test_bytes_of_the_reference) {
     tables *all = tables_open();
     uint64_t random = 7;
     for (int n = 0; n < 1200; n++) {
@@ -196,8 +196,7 @@ static void test_bytes_of_the_reference(void **state) {
 }
 
 /* Every fp32 number of some binades, and every tie between two codes: rounding is that of the plain row. */
-static void test_every_quotient(void **state) {
-    (void)state;
+TEST(test_every_quotient) {
     static const tri_code codes[] = {TRI_CODE_INT8, TRI_CODE_INT4, TRI_CODE_FP8};
     tables *all = tables_open();
     for (int k = 0; k < 3; k++) {
@@ -221,8 +220,7 @@ static void test_every_quotient(void **state) {
 }
 
 /* What was decoded is coded as the same bytes, and its error is 0. */
-static void test_round_trip(void **state) {
-    (void)state;
+TEST(test_round_trip) {
     for (int d = 0; d < 2; d++) {
         tri_kernel_table table;
         tri__device_find(devices[d])->kernels(&table);
@@ -250,8 +248,7 @@ static void test_round_trip(void **state) {
 }
 
 /* No element is further from what it is coded as than half a step, or for signs than the code can say. */
-static void test_errors_are_small(void **state) {
-    (void)state;
+TEST(test_errors_are_small) {
     static const double most[] = {0, 0x1p-8, 0.5 / 127, 0.5 / 7, 0x1p-4, 0}; /* of the block's largest */
     tri_kernel_table table;
     tri__device_find("cpu")->kernels(&table);
@@ -268,8 +265,7 @@ static void test_errors_are_small(void **state) {
 }
 
 /* Over 200 steps, what was decoded and the error that is left add up to what was given: nothing is lost. */
-static void test_error_feedback(void **state) {
-    (void)state;
+TEST(test_error_feedback) {
     enum { STEPS = 200, K = 1100 };
     static double given[K], received[K], sizes[K];
     for (int n = 0; n < 20; n++) { /* devices, codes, with and without a scale */
@@ -305,8 +301,7 @@ static void test_error_feedback(void **state) {
 }
 
 /* A block that is not finite says so, leaves its errors as they were, and touches no other block. */
-static void test_not_finite(void **state) {
-    (void)state;
+TEST(test_not_finite) {
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     for (int n = 0; n < 30; n++) {
         tri_kernel_table table;
@@ -332,8 +327,7 @@ static void test_not_finite(void **state) {
 }
 
 /* Masked elements are no part of the scale, and have no error; a block of them has scale 0. */
-static void test_mask(void **state) {
-    (void)state;
+TEST(test_mask) {
     for (int d = 0; d < 2; d++) {
         tri_kernel_table table;
         tri__device_find(devices[d])->kernels(&table);
@@ -355,8 +349,7 @@ static void test_mask(void **state) {
 }
 
 /* apply = 0: nothing is read or written. */
-static void test_no_step(void **state) {
-    (void)state;
+TEST(test_no_step) {
     static const tri_op ops[] = {TRI_OP_pack,        TRI_OP_unpack_sum,   TRI_OP_momentum,
                                  TRI_OP_momentum_in, TRI_OP_momentum_out, TRI_OP_adamw_frozen,
                                  TRI_OP_momentum_alone, TRI_OP_adamw_meet};
@@ -380,8 +373,7 @@ static void test_no_step(void **state) {
 
 /* The sum of rows is that of their numbers in order, in fp32, and does not depend on threads. A shorter part lies in
  * rows of the largest one's length. */
-static void test_sums(void **state) {
-    (void)state;
+TEST(test_sums) {
     enum { M = 5 };
     tables *all = tables_open();
     uint64_t random = 21;
@@ -424,8 +416,7 @@ static void test_sums(void **state) {
 }
 
 /* The momentum: elements that never had a gradient stay out of it, and none that had becomes 0. */
-static void test_momentum(void **state) {
-    (void)state;
+TEST(test_momentum) {
     enum { K = 700 };
     for (int d = 0; d < 2; d++) {
         tri_kernel_table table;
@@ -454,8 +445,7 @@ static void test_momentum(void **state) {
 }
 
 /* Rows of every count hold their blocks and scales, in whole pieces of 64 bytes. */
-static void test_layout(void **state) {
-    (void)state;
+TEST(test_layout) {
     for (int code = TRI_CODE_BF16; code < TRI_CODE_COUNT; code++)
         for (int64_t n = 0; n < 20000; n += n < 600 ? 1 : 251) {
             int64_t bytes = tri__coded_bytes((tri_code)code, n), blocks = (n + 255) / 256;
@@ -468,19 +458,4 @@ static void test_layout(void **state) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_bytes_of_the_reference),
-        cmocka_unit_test(test_every_quotient),
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_errors_are_small),
-        cmocka_unit_test(test_error_feedback),
-        cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_mask),
-        cmocka_unit_test(test_no_step),
-        cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_momentum),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -2,14 +2,9 @@
 #include "base/file.h"
 #include "settings/column_info.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 static char path[64];
 
@@ -17,8 +12,7 @@ static void assert_error(const char *want) {
     if (!strstr(tri_error(), want)) fail_msg("\"%s\" does not say \"%s\"", tri_error(), want);
 }
 
-static void reads_column_info(void **state) {
-    (void)state;
+TEST(reads_column_info) {
     static const struct {
         const char *text, *error;
     } cases[] = {
@@ -49,8 +43,7 @@ static void reads_column_info(void **state) {
     assert_int_equal(unlink(path), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reads_column_info)};
+int main(int argc, char **argv) {
     snprintf(path, sizeof path, "/tmp/trident-column-info-%ld.json", (long)getpid());
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_listed(argc, argv, NULL, NULL);
 }

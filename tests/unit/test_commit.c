@@ -1,6 +1,7 @@
 /* test_commit.c - the crash matrix: three ranks save a checkpoint, and one system call of one rank fails, is cut short,
  * or kills it. In every case there is exactly one newest state afterwards, the complete old one or the complete new
  * one, and the next save succeeds. */
+#include "tests/lib/test.h"
 #include "tests/lib/faults.h"
 
 #include "train/state/saver.h"
@@ -8,9 +9,6 @@
 #include "tests/lib/soak.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 enum { RANKS = 3, EACH = 1000, LINES = 40, CALLS_MAX = 400 };
@@ -169,13 +167,11 @@ static void matrix(int background, int every) {
     print_message("    %d faults: one newest state each time\n", cases);
 }
 
-static void every_call_may_fail(void **state) {
-    (void)state;
+TEST(every_call_may_fail) {
     matrix(0, soak_count("SOAK_CALLS", 0) ? 1 : 4);
 }
 
-static void in_the_background_too(void **state) {
-    (void)state;
+TEST(in_the_background_too) {
     matrix(1, soak_count("SOAK_CALLS", 0) ? 1 : 11);
 }
 
@@ -195,8 +191,4 @@ static int remove_all(void **state) {
     return tri__folder_remove(folder) == TRI_OK ? 0 : -1;
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_call_may_fail), cmocka_unit_test(in_the_background_too)};
-    soak_select(argc, argv);
-    return cmocka_run_group_tests(tests, make_shared, remove_all);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_shared, remove_all); }

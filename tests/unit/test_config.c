@@ -4,16 +4,9 @@
 #include "model/config.h"
 #include "settings/settings.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/json_text.h"
 
 static void expect_error(const char *what, tri_status got, tri_status want, const char *part) {
@@ -22,8 +15,7 @@ static void expect_error(const char *what, tri_status got, tri_status want, cons
 }
 
 /* Each name, and so each key of the configuration file, has one row; and each row says what a change of it means. */
-static void test_one_row_each(void **state) {
-    (void)state;
+TEST(test_one_row_each) {
     const tri_option *const tables[] = {tri__model_options, tri__run_options};
     const tri_option *all[TRI_OPTIONS_MAX];
     int n = 0;
@@ -40,8 +32,7 @@ static void test_one_row_each(void **state) {
     }
 }
 
-static void test_defaults(void **state) {
-    (void)state;
+TEST(test_defaults) {
     tri_settings s;
     tri__settings_init(&s);
     assert_true(s.lr == 2e-5 && s.weight_decay == 0.01 && s.adam_beta1 == 0.9 && s.adam_beta2 == 0.999);
@@ -185,8 +176,7 @@ static char *field_line(const tri_option *row, const void *from) {
     return line;
 }
 
-static void test_values(void **state) {
-    (void)state;
+TEST(test_values) {
     sample s;
     for (size_t i = 0; i < sizeof value_cases / sizeof *value_cases; i++) {
         const char *text = value_cases[i].text;
@@ -217,8 +207,7 @@ static void test_values(void **state) {
     assert_string_equal(names[2], "real");
 }
 
-static void test_model_check(void **state) {
-    (void)state;
+TEST(test_model_check) {
     static const struct {
         const char *json, *error;
     } cases[] = {
@@ -279,9 +268,4 @@ static void test_model_check(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_one_row_each), cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_values),      cmocka_unit_test(test_model_check),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

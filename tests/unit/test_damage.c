@@ -3,11 +3,10 @@
 #include "checkpoint/checkpoint.h"
 
 #include "base/random.h"
+#include "tests/lib/test.h"
 #include "tests/lib/soak.h"
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -85,8 +84,7 @@ static void flip(int fd, int64_t bit) {
 }
 
 /* Half of the flips anywhere, by bytes; half in a file drawn first, so that small ones are hit as well. */
-static void every_flipped_bit_is_found(void **state) {
-    (void)state;
+TEST(every_flipped_bit_is_found) {
     int flips = soak_count("SOAK_FLIPS", 1500), tensors = 0, headers = 0;
     int64_t all = 0;
     make_checkpoint();
@@ -116,8 +114,7 @@ static void every_flipped_bit_is_found(void **state) {
 }
 
 /* The bytes behind a tensor's name are its own: the first bit of each is flipped. */
-static void the_tensor_is_the_right_one(void **state) {
-    (void)state;
+TEST(the_tensor_is_the_right_one) {
     char path[TRI_PATH_MAX], want[96];
     make_checkpoint();
     for (int t = 0; t < TENSORS; t++) {
@@ -142,8 +139,7 @@ static void cut_at(int file, const char *text, int64_t at) {
     expect_damage(file, what);
 }
 
-static void every_cut_is_found(void **state) {
-    (void)state;
+TEST(every_cut_is_found) {
     make_checkpoint();
     int cuts = 0;
     for (int f = 0; f < FILES; f++) {
@@ -164,8 +160,7 @@ static void every_cut_is_found(void **state) {
 
 /* A manifest that lies, with its checksum put right, is no better: two shards that have changed places, a file that is
  * not there. */
-static void exchanged_shards_are_found(void **state) {
-    (void)state;
+TEST(exchanged_shards_are_found) {
     char a[TRI_PATH_MAX], b[TRI_PATH_MAX], c[TRI_PATH_MAX];
     make_checkpoint();
     assert_int_equal(tri__path_join(c, folder, "aside"), TRI_OK);
@@ -177,8 +172,7 @@ static void exchanged_shards_are_found(void **state) {
 }
 
 /* Readers that share out the hashing find what one of them alone would not. */
-static void parts_make_up_the_whole(void **state) {
-    (void)state;
+TEST(parts_make_up_the_whole) {
     enum { OF = 3 };
     char path[TRI_PATH_MAX];
     tri_checkpoint *checkpoint;
@@ -197,11 +191,4 @@ static void parts_make_up_the_whole(void **state) {
     assert_int_equal(tri__checkpoint_prune(folder, 0, 0), TRI_OK);
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_flipped_bit_is_found), cmocka_unit_test(the_tensor_is_the_right_one),
-        cmocka_unit_test(every_cut_is_found), cmocka_unit_test(exchanged_shards_are_found),
-        cmocka_unit_test(parts_make_up_the_whole)};
-    soak_select(argc, argv);
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, setup, teardown); }

@@ -7,18 +7,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 static char folder[64], path[96], cache[96];
 static tri_tokenizer *both[2];
@@ -134,8 +129,7 @@ static void write_rows(int bad) {
     free(text);
 }
 
-static void is_the_same_for_any_threads_and_any_place(void **state) {
-    (void)state;
+TEST(is_the_same_for_any_threads_and_any_place) {
     tri_preprocess_spec fit = fit_spec(2, 2);
     tri_preprocess *first, *other;
     write_rows(0);
@@ -183,8 +177,7 @@ static void is_the_same_for_any_threads_and_any_place(void **state) {
     tri__folder_remove(cache);
 }
 
-static void leaves_out_bad_rows(void **state) {
-    (void)state;
+TEST(leaves_out_bad_rows) {
     tri_preprocess_spec fit = fit_spec(2, 2);
     tri_dataset_spec spec = data_spec(1, NULL);
     tri_preprocess *preprocess, *other;
@@ -232,8 +225,7 @@ static void leaves_out_bad_rows(void **state) {
     tri__folder_remove(cache);
 }
 
-static void knows_labels_at_evaluation(void **state) {
-    (void)state;
+TEST(knows_labels_at_evaluation) {
     tri_preprocess_spec fit = fit_spec(1, 0);
     tri_preprocess *fitted;
     tri_dataset_spec spec = data_spec(2, NULL);
@@ -287,8 +279,7 @@ static void find_store(char out[static 512]) {
     assert_true(out[0]);
 }
 
-static void finds_its_store_again(void **state) {
-    (void)state;
+TEST(finds_its_store_again) {
     tri_preprocess_spec fit = fit_spec(2, 2);
     tri_dataset_spec spec = data_spec(2, cache);
     tri_preprocess *preprocess, *other;
@@ -337,8 +328,7 @@ static void finds_its_store_again(void **state) {
 }
 
 /* With windows a row keeps the ids that they hold, is stored under another name, and texts with more are counted. */
-static void windows_keep_more_of_a_text(void **state) {
-    (void)state;
+TEST(windows_keep_more_of_a_text) {
     enum { LEN = 6, MOST = 3, STRIDE = 3, ROOM = LEN + (MOST - 1) * STRIDE };
     tri_preprocess_spec fit = fit_spec(2, 2);
     tri_dataset_spec spec = data_spec(2, cache), whole = data_spec(2, NULL);
@@ -375,8 +365,7 @@ static void windows_keep_more_of_a_text(void **state) {
 }
 
 /* Another vocabulary, another store. */
-static void another_tokenizer_is_another_store(void **state) {
-    (void)state;
+TEST(another_tokenizer_is_another_store) {
     static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nb\na\n##a\n##b\n";
     char place[128], file[160];
     tri_preprocess_spec fit = fit_spec(1, 0);
@@ -401,8 +390,7 @@ static void another_tokenizer_is_another_store(void **state) {
     tri__folder_remove(cache);
 }
 
-static void damaged_stores_are_made_again(void **state) {
-    (void)state;
+TEST(damaged_stores_are_made_again) {
     tri_preprocess_spec fit = fit_spec(2, 2);
     tri_dataset_spec spec = data_spec(2, cache);
     tri_preprocess *preprocess, *other;
@@ -448,8 +436,7 @@ static void damaged_stores_are_made_again(void **state) {
     tri__folder_remove(cache);
 }
 
-static void several_may_make_it_at_once(void **state) {
-    (void)state;
+TEST(several_may_make_it_at_once) {
     enum { BUILDERS = 4 };
     tri_preprocess_spec fit = fit_spec(2, 2);
     tri_dataset_spec spec = data_spec(1, cache);
@@ -475,8 +462,7 @@ static void several_may_make_it_at_once(void **state) {
     tri__folder_remove(cache);
 }
 
-static void a_folder_that_cannot_be_written_is_said(void **state) {
-    (void)state;
+TEST(a_folder_that_cannot_be_written_is_said) {
     tri_preprocess_spec fit = fit_spec(1, 0);
     tri_dataset_spec spec = data_spec(1, path); /* a file */
     tri_preprocess *preprocess;
@@ -488,8 +474,7 @@ static void a_folder_that_cannot_be_written_is_said(void **state) {
 }
 
 /* No room on the disk: an error that says so, and nothing left behind. */
-static void a_full_disk_is_said(void **state) {
-    (void)state;
+TEST(a_full_disk_is_said) {
     write_rows(0);
     pid_t child = fork();
     if (child == 0) {
@@ -519,8 +504,7 @@ static void change_table(void *context, tri_log_level level, const char *text) {
     fclose(table);
 }
 
-static void a_table_that_changes_meanwhile_is_said(void **state) {
-    (void)state;
+TEST(a_table_that_changes_meanwhile_is_said) {
     tri_preprocess_spec fit = fit_spec(2, 2);
     tri_dataset_spec spec = data_spec(1, cache);
     tri_preprocess *preprocess;
@@ -544,8 +528,7 @@ static void a_table_that_changes_meanwhile_is_said(void **state) {
 
 /* A table of 96 MB, read with 4 MB of it in memory: peak memory is the rows' share, not the texts'. Sanitizers keep
  * what is freed. */
-static void memory_does_not_grow_with_the_texts(void **state) {
-    (void)state;
+TEST(memory_does_not_grow_with_the_texts) {
     enum { LONG_ROWS = 12000, WORDS = 4000 };
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip();
@@ -581,20 +564,4 @@ static void memory_does_not_grow_with_the_texts(void **state) {
     tri__folder_remove(cache);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_the_same_for_any_threads_and_any_place),
-        cmocka_unit_test(leaves_out_bad_rows),
-        cmocka_unit_test(knows_labels_at_evaluation),
-        cmocka_unit_test(finds_its_store_again),
-        cmocka_unit_test(windows_keep_more_of_a_text),
-        cmocka_unit_test(another_tokenizer_is_another_store),
-        cmocka_unit_test(damaged_stores_are_made_again),
-        cmocka_unit_test(several_may_make_it_at_once),
-        cmocka_unit_test(a_folder_that_cannot_be_written_is_said),
-        cmocka_unit_test(a_full_disk_is_said),
-        cmocka_unit_test(a_table_that_changes_meanwhile_is_said),
-        cmocka_unit_test(memory_does_not_grow_with_the_texts),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_folder, remove_folder); }

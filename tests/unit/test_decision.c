@@ -5,13 +5,8 @@
 #include "score/bootstrap.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 enum { ROWS = 64, CLASSES = 3 };
 static char *const names[] = {"no", "yes", "maybe"};
@@ -88,8 +83,7 @@ static void check_temperature(const example *e, int64_t resamples) {
     tri__json_decref(told);
 }
 
-static void test_temperature(void **state) {
-    (void)state;
+TEST(test_temperature) {
     each(check_temperature);
 }
 
@@ -128,8 +122,7 @@ static void check_thresholds(const example *e, int64_t resamples) {
     }
 }
 
-static void test_thresholds(void **state) {
-    (void)state;
+TEST(test_thresholds) {
     each(check_thresholds);
 }
 
@@ -159,15 +152,13 @@ static void check_intervals(const example *e, int64_t resamples) {
     tri__intervals_free(&got);
 }
 
-static void test_intervals(void **state) {
-    (void)state;
+TEST(test_intervals) {
     each(check_intervals);
 }
 
 /* ---- by hand ---- */
 
-static void test_apply(void **state) {
-    (void)state;
+TEST(test_apply) {
     const tri_decision two = {.temperature = 2, .positive = -1}, plain = tri__decision_plain();
     float probs[][2] = {{0.8f, 0.2f}, {0.5f, 0.5f}, {1, 0}, {0, 1}, {NAN, 0.5f}, {INFINITY, 0}}, same[6][2];
     memcpy(same, probs, sizeof same);
@@ -181,8 +172,7 @@ static void test_apply(void **state) {
     assert_true(isnan(probs[4][0]) && !isfinite(probs[5][0])); /* refused by what computes them */
 }
 
-static void test_class(void **state) {
-    (void)state;
+TEST(test_class) {
     const float row[] = {0.7f, 0.3f}, equal[] = {0.5f, 0.5f};
     tri_decision d = {.temperature = 1, .has_threshold = 1, .threshold = (double)0.3f, .positive = 1};
     assert_int_equal(tri__decision_class(NULL, row, 2), 0);
@@ -197,8 +187,7 @@ static void test_class(void **state) {
 }
 
 /* Intervals count labels by the threshold, calibration by the likeliest class. */
-static void test_threshold_intervals(void **state) {
-    (void)state;
+TEST(test_threshold_intervals) {
     const float probs[] = {0.1f, 0.9f, 0.1f, 0.9f, 0.1f, 0.9f};
     const int32_t labels[] = {1, 1, 1};
     const tri_decision d = {.temperature = 1, .has_threshold = 1, .threshold = 0.95, .positive = 1};
@@ -213,8 +202,7 @@ static void test_threshold_intervals(void **state) {
 }
 
 /* All rows right, 3 of them positive: resampling sees no error, and in some resamples no positive row. */
-static void test_edge_intervals(void **state) {
-    (void)state;
+TEST(test_edge_intervals) {
     enum { N = 150 };
     float probs[2 * N];
     int32_t labels[N];
@@ -283,8 +271,7 @@ static void count_covered(double sharp, int covered[static TRI_FIGURES], int tab
 
 /* 95 % intervals hold the figure in about 95 % of tables: here at least 87 of 100, of a calibrated model, one that is
  * too sure, and one that is too cautious. */
-static void test_coverage(void **state) {
-    (void)state;
+TEST(test_coverage) {
     static const double sharp[] = {1, 1.6, 0.5};
     enum { TABLES = 100 };
     for (size_t k = 0; k < sizeof sharp / sizeof *sharp; k++) {
@@ -297,8 +284,7 @@ static void test_coverage(void **state) {
 }
 
 /* Two thresholds with an F1 of 2 / 3, and with a cost of 2: the lower one, which finds more. */
-static void test_ties(void **state) {
-    (void)state;
+TEST(test_ties) {
     const float probs[] = {0.1f, 0.9f, 0.2f, 0.8f, 0.3f, 0.7f, 0.4f, 0.6f};
     const int32_t labels[] = {1, 0, 0, 1};
     static const char *const targets[] = {"f1", "cost=1:2"};
@@ -312,8 +298,7 @@ static void test_ties(void **state) {
     }
 }
 
-static void test_kept(void **state) {
-    (void)state;
+TEST(test_kept) {
     float probs[] = {0.9f, 0.1f, 0.4f, 0.6f, 0.7f, 0.3f, 0.2f, 0.8f};
     int32_t labels[] = {0, 1, 1, 0};
     tri_decision_spec spec = {.probs = probs, .labels = labels, .n = 4, .n_classes = 2, .positive = 1, .scale = 1,
@@ -339,8 +324,7 @@ static void test_kept(void **state) {
     assert_true(back.temperature == 1 && !back.has_threshold);
 }
 
-static void test_damaged(void **state) {
-    (void)state;
+TEST(test_damaged) {
     static const char *const texts[] = {
         "{}", "{\"temperature\": 0}", "{\"temperature\": -1}", "{\"temperature\": 1e9}", "{\"temperature\": \"1\"}",
         "{\"temperature\": 1, \"threshold\": 3, \"positive\": \"yes\"}",
@@ -356,8 +340,7 @@ static void test_damaged(void **state) {
     }
 }
 
-static void test_forms(void **state) {
-    (void)state;
+TEST(test_forms) {
     static const char *const good[] = {"none", "f1", "precision=0.95", "recall=1", "cost=1:5", "cost=0.5:0.25", "0",
                                        "1", "0.125"},
                       *const bad[] = {"", "F1", "f1=0.5", "precision", "precision=", "precision=0", "precision=1.5",
@@ -374,13 +357,4 @@ static void test_forms(void **state) {
         if (tri__threshold_parse(bad[i], &t) != TRI_USAGE) fail_msg("\"%s\" is taken", bad[i]);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_temperature), cmocka_unit_test(test_thresholds), cmocka_unit_test(test_intervals),
-        cmocka_unit_test(test_apply),       cmocka_unit_test(test_class),      cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_damaged),     cmocka_unit_test(test_forms),      cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_threshold_intervals), cmocka_unit_test(test_edge_intervals),
-        cmocka_unit_test(test_coverage),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

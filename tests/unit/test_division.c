@@ -1,6 +1,7 @@
 /* test_division.c - rows of one table divided into parts and folds: counts as scikit-learn's, groups together, nothing
  * that depends on other rows; the datasets of the parts. */
 #include "data/dataset/dataset.h"
+#include "tests/lib/test.h"
 #include "tests/lib/fitted_table.h"
 
 enum { ROWS = 2000, CLASSES = 5 };
@@ -47,8 +48,7 @@ static void compare_counts(char *line) {
         }
 }
 
-static void strata_are_those_of_scikit_learn(void **state) {
-    (void)state;
+TEST(strata_are_those_of_scikit_learn) {
     char *text, *line;
     size_t size;
     int lines = 0;
@@ -61,8 +61,7 @@ static void strata_are_those_of_scikit_learn(void **state) {
 
 /* Sizes by largest remainder; a rare class has a row in each part; rows without a class are in none; another seed is
  * another division, the same one the same. */
-static void sizes_and_rare_classes(void **state) {
-    (void)state;
+TEST(sizes_and_rare_classes) {
     int32_t class[ROWS];
     uint16_t at[ROWS], again[ROWS];
     int64_t have[3][CLASSES];
@@ -85,8 +84,7 @@ static void sizes_and_rare_classes(void **state) {
 }
 
 /* A fold's rows are for validation in one run and for training in all others. */
-static void folds_cover_every_row_once(void **state) {
-    (void)state;
+TEST(folds_cover_every_row_once) {
     int32_t class[ROWS];
     uint16_t at[ROWS];
     int64_t have[7] = {0};
@@ -101,8 +99,7 @@ static void folds_cover_every_row_once(void **state) {
 }
 
 /* Groups of 1 to 40 rows and one of 300: together, and sizes near the shares; with strata, classes too. */
-static void groups_stay_together(void **state) {
-    (void)state;
+TEST(groups_stay_together) {
     static const struct {
         tri_division spec;
         double share[4];
@@ -138,8 +135,7 @@ static void groups_stay_together(void **state) {
 }
 
 /* One group has half of the rows: whatever the shuffle, it is dealt first, and the others fill the parts. */
-static void a_large_group_comes_first(void **state) {
-    (void)state;
+TEST(a_large_group_comes_first) {
     int32_t class[ROWS] = {0};
     uint64_t group[ROWS];
     uint16_t at[ROWS];
@@ -164,8 +160,7 @@ static void write_rows(int rows, int changed) {
     fclose(out);
 }
 
-static void a_class_without_rows_is_named(void **state) {
-    (void)state;
+TEST(a_class_without_rows_is_named) {
     static const struct {
         int rows;
         tri_division spec;
@@ -192,8 +187,7 @@ static void a_class_without_rows_is_named(void **state) {
 }
 
 /* Columns are fitted on the rows for training: another row changes nothing. */
-static void held_out_rows_do_not_leak(void **state) {
-    (void)state;
+TEST(held_out_rows_do_not_leak) {
     const tri_division parts = {.share = {0.6, 0.2, 0.2}, .stratify = 1, .seed = 9};
     uint8_t part[200];
     double mean[3] = {0}, all = 0, n = 0;
@@ -240,8 +234,7 @@ static tri_dataset *open_table(const tri_division *parts, const tri_preprocess *
 
 /* A part is what a table of only its rows is: the same digest, ids and numbers; from memory or from the store of the
  * whole table, of which there is one. */
-static void a_part_is_a_table_of_its_rows(void **state) {
-    (void)state;
+TEST(a_part_is_a_table_of_its_rows) {
     const tri_division parts = {.share = {0.6, 0.2, 0.2}, .stratify = 1, .seed = 9};
     char cache[128], vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\n", file[128];
     snprintf(cache, sizeof cache, "%s/cache", folder);
@@ -281,11 +274,4 @@ static void a_part_is_a_table_of_its_rows(void **state) {
     assert_int_equal(tri__folder_remove_all(cache), TRI_OK);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strata_are_those_of_scikit_learn), cmocka_unit_test(sizes_and_rare_classes),
-        cmocka_unit_test(folds_cover_every_row_once),       cmocka_unit_test(groups_stay_together),
-        cmocka_unit_test(a_large_group_comes_first),        cmocka_unit_test(a_class_without_rows_is_named),
-        cmocka_unit_test(held_out_rows_do_not_leak),        cmocka_unit_test(a_part_is_a_table_of_its_rows)};
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_folder, remove_folder); }

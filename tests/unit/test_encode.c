@@ -7,15 +7,9 @@
 #include "serve/infer/encode.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 static char folder[] = "/dev/shm/trident-encode-??????";
 
@@ -182,8 +176,7 @@ static tri_preprocess_spec made_spec(tri_transform transform, int n_second, int 
                                  .reading = {decimal, {missing, 1}}};
 }
 
-static void rows_equal_those_of_a_table(void **state) {
-    (void)state;
+TEST(rows_equal_those_of_a_table) {
     static const tri_transform transforms[] = {TRI_TRANSFORM_STANDARD, TRI_TRANSFORM_QUANTILE_NORMAL,
                                                TRI_TRANSFORM_NONE};
     char vocabulary[256], path[256];
@@ -201,8 +194,7 @@ static void rows_equal_those_of_a_table(void **state) {
     }
 }
 
-static void the_real_reviews(void **state) {
-    (void)state;
+TEST(the_real_reviews) {
     char path[256] = "../shared/data/reviews/test.csv", vocabulary[256] = "../shared/tokenizers/bert-base-uncased";
     struct stat info;
     if (stat(path, &info) || stat(vocabulary, &info)) skip();
@@ -235,8 +227,7 @@ static void refuse(const fitted *f, const tri_row *rows, int64_t n, tri_status s
     if (!strstr(tri_error(), words)) fail_msg("\"%s\" does not say \"%s\"", tri_error(), words);
 }
 
-static void bad_rows_name_row_column_and_cause(void **state) {
-    (void)state;
+TEST(bad_rows_name_row_column_and_cause) {
     fitted f;
     made(&f);
     tri_row good = {(tri_column_value[]){VALUE("a", "w1 w2"), VALUE("age", "33")}, 2};
@@ -271,8 +262,7 @@ static void bad_rows_name_row_column_and_cause(void **state) {
 
 /* A value that is a number by its type has a point, whatever mark the training table's texts have; a category is known
  * in any spelling, and counted where it is not known. */
-static void values_are_read_by_their_type(void **state) {
-    (void)state;
+TEST(values_are_read_by_their_type) {
     fitted f;
     made(&f);
     f.preprocess->reading.decimal = ',';
@@ -309,8 +299,7 @@ static void values_are_read_by_their_type(void **state) {
     drop(&f);
 }
 
-static void missing_values_and_the_label_are_accepted(void **state) {
-    (void)state;
+TEST(missing_values_and_the_label_are_accepted) {
     fitted f;
     tri_encoded *nothing, *empty;
     made(&f);
@@ -334,8 +323,7 @@ static void missing_values_and_the_label_are_accepted(void **state) {
 }
 
 /* A text of megabytes, and one of exactly the limit. */
-static void long_texts_are_truncated(void **state) {
-    (void)state;
+TEST(long_texts_are_truncated) {
     fitted f;
     tri_encoded *e;
     const int32_t *ids;
@@ -363,8 +351,7 @@ static void long_texts_are_truncated(void **state) {
 }
 
 /* Every allocation fails once: TRI_RESOURCE, nothing leaks, and then the call succeeds. */
-static void a_shortage_of_memory_is_an_error(void **state) {
-    (void)state;
+TEST(a_shortage_of_memory_is_an_error) {
     if (!CAN_FAIL) skip();
     fitted f;
     made(&f);
@@ -402,15 +389,4 @@ static int remove_all(void **state) {
     return tri__folder_remove_all(folder) != TRI_OK;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_equal_those_of_a_table),
-        cmocka_unit_test(the_real_reviews),
-        cmocka_unit_test(bad_rows_name_row_column_and_cause),
-        cmocka_unit_test(missing_values_and_the_label_are_accepted),
-        cmocka_unit_test(values_are_read_by_their_type),
-        cmocka_unit_test(long_texts_are_truncated),
-        cmocka_unit_test(a_shortage_of_memory_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, setup, remove_all);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, setup, remove_all); }

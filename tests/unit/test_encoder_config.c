@@ -1,14 +1,7 @@
 /* test_encoder_config.c - encoder architectures: known names, and the keys of a config.json, there and back. */
 #include "model/family.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/json_text.h"
 
 static void expect_error(const char *what, tri_status got, tri_status want, const char *part) {
@@ -17,8 +10,7 @@ static void expect_error(const char *what, tri_status got, tri_status want, cons
 }
 
 /* A key that looks like one that counts is an error; those of transformers' files are not. */
-static void test_misspelt_keys(void **state) {
-    (void)state;
+TEST(test_misspelt_keys) {
     static const struct {
         const char *text, *part; /* NULL: accepted */
     } cases[] = {
@@ -43,8 +35,7 @@ static void test_misspelt_keys(void **state) {
     }
 }
 
-static void test_presets(void **state) {
-    (void)state;
+TEST(test_presets) {
     static const struct {
         const char *name, *family;
         int vocab, hidden, layers, heads, inner, positions, types, base;
@@ -97,8 +88,7 @@ static void test_presets(void **state) {
     assert_false(tri__encoder_preset("a/b/bert-base-cased", &e));
 }
 
-static void test_encoder_parse(void **state) {
-    (void)state;
+TEST(test_encoder_parse) {
     static const struct {
         const char *json, *error;
     } cases[] = {
@@ -158,8 +148,7 @@ static void test_encoder_parse(void **state) {
 }
 
 /* ModernBERT's keys in both of transformers' forms, there and back; and what cannot be honoured. */
-static void test_modernbert(void **state) {
-    (void)state;
+TEST(test_modernbert) {
     static const struct {
         const char *keys, *error; /* of a config.json with 5 layers */
         int local[5];
@@ -207,8 +196,7 @@ static void test_modernbert(void **state) {
 }
 
 /* Without a pad token no row is left out; a config.json says so by null, and so does what is written. */
-static void test_encoder_without_pad(void **state) {
-    (void)state;
+TEST(test_encoder_without_pad) {
     tri_encoder e = {0}, back = {0};
     tri_json *json = json_of("{\"model_type\": \"bert\", \"pad_token_id\": null}");
     assert_int_equal(tri__encoder_parse(json, "cfg", &e), TRI_OK);
@@ -222,12 +210,4 @@ static void test_encoder_without_pad(void **state) {
     tri__json_decref(json);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_presets), cmocka_unit_test(test_misspelt_keys),
-        cmocka_unit_test(test_encoder_parse),
-        cmocka_unit_test(test_modernbert),
-        cmocka_unit_test(test_encoder_without_pad),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -2,6 +2,7 @@
  * with each schedule, ranks that share layers or tokens, recomputation, in fp32 and bf16. What a family cannot be
  * trained with is refused. One table of encoders, one of meshes. SOAK_STEPS=100: all pairs, else each mesh with one
  * encoder. */
+#include "tests/lib/test.h"
 #include "tests/lib/mesh_cases.h"
 
 enum { LENGTH = 60 }; /* tokens of a text at most */
@@ -112,8 +113,7 @@ static void expect_norms(const mesh_case *c, const char *name, double most, cons
 }
 
 /* Which pairs there are: each mesh that works with an encoder. */
-static void like_one_rank(void **state) {
-    (void)state;
+TEST(like_one_rank) {
     mesh_case pairs[ENCODERS * MESHES];
     int n = 0;
     for (int e = 0; e < ENCODERS; e++)
@@ -128,8 +128,7 @@ static void like_one_rank(void **state) {
 }
 
 /* Ranks never share what a family's attention needs whole. */
-static void refused(void **state) {
-    (void)state;
+TEST(refused) {
     static const mesh_cases all = {.axis = "cp", .families = families};
     for (int e = 0; e < ENCODERS; e++) {
         if (!encoders[e].no_cp) continue;
@@ -141,8 +140,4 @@ static void refused(void **state) {
     }
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(like_one_rank), cmocka_unit_test(refused)};
-    soak_select(argc, argv);
-    return cmocka_run_group_tests(tests, make_model, remove_data);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_model, remove_data); }

@@ -2,13 +2,7 @@
 #include "comm/launchers/environment.h"
 #include "comm/launchers/slurm.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 /* The environment of the case at hand: "NAME=value NAME=value". A lookup has no argument of its own, so it lives
  * here. */
@@ -35,8 +29,7 @@ static tri_status detect(const char *text, tri_launch *out) {
 #define OMPI(rank, size) "OMPI_COMM_WORLD_RANK=" #rank " OMPI_COMM_WORLD_SIZE=" #size " "
 
 /* Which MPI a launcher is for, and whether it is Slurm's step. */
-static void finds_the_mpi(void **state) {
-    (void)state;
+TEST(finds_the_mpi) {
     static const struct {
         const char *environment;
         tri_mpi_kind mpi;
@@ -58,8 +51,7 @@ static void finds_the_mpi(void **state) {
 }
 
 /* Jobs whose ids differ only in what is cut off would meet. */
-static void run_ids_are_not_cut(void **state) {
-    (void)state;
+TEST(run_ids_are_not_cut) {
     static const char *const names[] = {
         "RANK=0 WORLD_SIZE=2 TORCHELASTIC_RUN_ID=", OMPI(0, 2) "OMPI_MCA_ess_base_jobid=",
         "SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_JOB_ID="};
@@ -77,8 +69,7 @@ static void run_ids_are_not_cut(void **state) {
         }
 }
 
-static void finds_the_launcher(void **state) {
-    (void)state;
+TEST(finds_the_launcher) {
     static const struct {
         const char *environment;
         tri_launcher launcher;
@@ -140,8 +131,7 @@ static void finds_the_launcher(void **state) {
     }
 }
 
-static void refuses(void **state) {
-    (void)state;
+TEST(refuses) {
     static const struct {
         const char *environment, *text[3];
     } cases[] = {
@@ -179,8 +169,7 @@ static void refuses(void **state) {
 }
 
 /* In a batch script a caller that starts ranks by itself may go on: it is told so. */
-static void tells_a_batch_script(void **state) {
-    (void)state;
+TEST(tells_a_batch_script) {
     tri_launch got;
     assert_int_equal(detect("SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_JOB_ID=1", &got), TRI_USAGE);
     assert_int_equal(got.batch, 1);
@@ -190,8 +179,7 @@ static void tells_a_batch_script(void **state) {
     assert_int_equal(got.batch, 0);
 }
 
-static void reads_tasks(void **state) {
-    (void)state;
+TEST(reads_tasks) {
     static const struct {
         const char *text;
         int node, tasks;
@@ -207,8 +195,7 @@ static void reads_tasks(void **state) {
                      tri__slurm_tasks(cases[i].text, cases[i].node));
 }
 
-static void reads_hosts(void **state) {
-    (void)state;
+TEST(reads_hosts) {
     static const struct {
         const char *text;
         int node;
@@ -254,11 +241,4 @@ static void reads_hosts(void **state) {
     assert_int_equal(tri__slurm_host("node7[100-120]", 0, host, sizeof host), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_the_mpi), cmocka_unit_test(run_ids_are_not_cut),  cmocka_unit_test(finds_the_launcher),
-        cmocka_unit_test(refuses),       cmocka_unit_test(tells_a_batch_script), cmocka_unit_test(reads_tasks),
-        cmocka_unit_test(reads_hosts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

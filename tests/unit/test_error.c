@@ -1,5 +1,6 @@
 /* test_error.c - tri_error() after every public function: empty if the call succeeded, regardless of earlier failures
  * and of failures it recovered from; kept by cleanup after a failure. */
+#include "tests/lib/test.h"
 #include "tests/lib/session_data.h"
 
 #include <stdatomic.h>
@@ -177,8 +178,7 @@ static int look_at_header(const char *path) {
     return n;
 }
 
-static void a_call_that_succeeds_leaves_no_text(void **state) {
-    (void)state;
+TEST_IN(a_call_that_succeeds_leaves_no_text, make_data, remove_data) {
     tri_ranks how = {.n = 2}, alone = {0};
     tri_world *world;
     CALL(ranks_run, &how, rank_main, NULL);
@@ -195,8 +195,4 @@ static void a_call_that_succeeds_leaves_no_text(void **state) {
     assert_int_equal(n, n_called);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_call_that_succeeds_leaves_no_text, make_data, remove_data)};
-    return cmocka_run_group_tests_name("error", tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

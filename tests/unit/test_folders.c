@@ -2,19 +2,14 @@
  * to write or remove; a system error is never taken for a damaged checkpoint; the newest checkpoint is the one saved
  * last. */
 #define FAULTS_OF_READING
+#include "tests/lib/test.h"
 #include "tests/lib/faults.h"
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/manifest.h"
 
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-
-#include <cmocka.h>
 
 #define SCRATCH_IN "/dev/shm"
 static char root[] = SCRATCH_IN "/tri-folders-??????";
@@ -94,8 +89,7 @@ static void wipe(void) { assert_int_equal(tri__checkpoint_prune(run, 0, INT64_MA
 
 /* ---- links and pipes ---- */
 
-static void removal_does_not_follow_links(void **state) {
-    (void)state;
+TEST(removal_does_not_follow_links) {
     put(in(victim, "precious"), "kept");
     assert_int_equal(symlink("../victim", in(run, "checkpoint-9.tmp.1")), 0);
     assert_int_equal(tri__folder_make(in(run, "checkpoint-8.tmp.1/inner")), TRI_OK);
@@ -114,8 +108,7 @@ static void removal_does_not_follow_links(void **state) {
 }
 
 /* prune, and a run that was begun anew. */
-static void a_linked_checkpoint_stays_where_it_is(void **state) {
-    (void)state;
+TEST(a_linked_checkpoint_stays_where_it_is) {
     for (int anew = 0; anew < 2; anew++) {
         char elsewhere[TRI_PATH_MAX];
         memcpy(elsewhere, in(root, "elsewhere"), sizeof elsewhere);
@@ -132,8 +125,7 @@ static void a_linked_checkpoint_stays_where_it_is(void **state) {
     }
 }
 
-static void own_files_are_regular(void **state) {
-    (void)state;
+TEST(own_files_are_regular) {
     static const tri_own_way ways[] = {TRI_OWN_FRESH, TRI_OWN_APPEND, TRI_OWN_UPDATE};
     int fd;
     put(in(victim, "log"), "kept");
@@ -166,8 +158,7 @@ static void own_files_are_regular(void **state) {
 }
 
 /* A copy by hard links (cp -al) keeps its content when the run begins its file again. */
-static void other_names_keep_their_content(void **state) {
-    (void)state;
+TEST(other_names_keep_their_content) {
     int fd;
     put(in(run, "metrics"), "old");
     assert_int_equal(link(in(run, "metrics"), in(victim, "copy")), 0);
@@ -179,8 +170,7 @@ static void other_names_keep_their_content(void **state) {
     assert_int_equal(tri__file_remove(in(run, "metrics")), 0);
 }
 
-static void users_name_what_they_like(void **state) {
-    (void)state;
+TEST(users_name_what_they_like) {
     char line[8] = "", name[64];
     assert_int_equal(mkfifo(in(run, "pipe"), 0600), 0);
     expect_failure(tri__file_deliver(in(run, "pipe"), "x", 1, 0), TRI_IO, "nobody reads it");
@@ -229,8 +219,7 @@ static void expect_newest(const char *what) {
 }
 
 /* One failing call at any place of a prune: what must stay stays, and without an error nothing else does. */
-static void errors_are_not_damage(void **state) {
-    (void)state;
+TEST(errors_are_not_damage) {
     static const int causes[] = {EIO, EMFILE, ENFILE, ENOMEM, ESTALE, EACCES, EINTR};
     int calls = 0, failed = 0;
     fill();
@@ -261,8 +250,7 @@ static void errors_are_not_damage(void **state) {
 }
 
 /* The same while the newest is looked for: it is found, or the error is told; never an older one, never "none". */
-static void errors_pass_nothing_over(void **state) {
-    (void)state;
+TEST(errors_pass_nothing_over) {
     static const int causes[] = {EIO, EMFILE, ENOMEM, ESTALE, EACCES};
     fill();
     for (int at = 1, calls = 1000; at <= calls; at++) {
@@ -291,8 +279,7 @@ static void errors_pass_nothing_over(void **state) {
 }
 
 /* Without any fault of ours: no descriptor is left. */
-static void no_descriptors(void **state) {
-    (void)state;
+TEST(no_descriptors) {
     struct rlimit limit, none;
     fill();
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -321,8 +308,7 @@ static void flip_last_byte(const char *path) {
 }
 
 /* A wrong hash in a file of the right size counts as well: KEEP valid ones stay, and the damaged one goes. */
-static void damaged_ones_do_not_count(void **state) {
-    (void)state;
+TEST(damaged_ones_do_not_count) {
     fill();
     flip_last_byte(in(run, "checkpoint-50/weights-00000.safetensors"));
     assert_int_equal(tri__checkpoint_prune(run, KEEP, INT64_MAX), TRI_OK);
@@ -337,8 +323,7 @@ static void damaged_ones_do_not_count(void **state) {
 }
 
 /* Another build's manifest, whose checksum is right, is not damage. */
-static void another_version_is_not_damage(void **state) {
-    (void)state;
+TEST(another_version_is_not_damage) {
     tri_checkpoint *checkpoint;
     tri_json *manifest;
     fill();
@@ -366,8 +351,7 @@ static void expect_order(const int64_t *want, int n) {
     free(steps);
 }
 
-static void the_last_saved_is_the_newest(void **state) {
-    (void)state;
+TEST(the_last_saved_is_the_newest) {
     int64_t last = -1;
     save_in(run, 10, 0, 500); /* an older build's: by the clock, then by the step */
     save_in(run, 20, 0, 500);
@@ -390,19 +374,4 @@ static void the_last_saved_is_the_newest(void **state) {
     expect_order(NULL, 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(removal_does_not_follow_links),
-        cmocka_unit_test(a_linked_checkpoint_stays_where_it_is),
-        cmocka_unit_test(own_files_are_regular),
-        cmocka_unit_test(other_names_keep_their_content),
-        cmocka_unit_test(users_name_what_they_like),
-        cmocka_unit_test(errors_are_not_damage),
-        cmocka_unit_test(errors_pass_nothing_over),
-        cmocka_unit_test(no_descriptors),
-        cmocka_unit_test(damaged_ones_do_not_count),
-        cmocka_unit_test(another_version_is_not_damage),
-        cmocka_unit_test(the_last_saved_is_the_newest),
-    };
-    return cmocka_run_group_tests_name("folders", tests, make_all, remove_all);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_all, remove_all); }

@@ -9,18 +9,12 @@
  * tools/parity_safetensors.py gives these files, and others, to both readers. */
 #include "checkpoint/safetensors.h"
 #define SCRATCH_IN "/dev/shm"
+#include "tests/lib/test.h"
 #include "tests/lib/scratch.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define A4 "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}"
 #define TENSOR(dtype, shape, offsets) \
@@ -302,8 +296,7 @@ static int setup_path(void **state) {
 }
 
 /* In memory that has no room for what a header only speaks of, nor for what the text of it could become. */
-static void every_file_gets_its_verdict(void **state) {
-    (void)state;
+TEST(every_file_gets_its_verdict) {
     int refused = 0;
     for (int i = 0; i < FILES; i++) {
         tri_st_file file;
@@ -346,10 +339,9 @@ static int read_all(const char *from) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_file_gets_its_verdict)};
 #ifndef __SANITIZE_ADDRESS__
     setrlimit(RLIMIT_AS, &(struct rlimit){400 << 20, 400 << 20});
 #endif
     if (argc == 3) return strcmp(argv[1], "make") == 0 ? make_all(argv[2]) : read_all(argv[2]);
-    return cmocka_run_group_tests_name("foreign", tests, setup_path, teardown);
+    return run_listed(argc, argv, setup_path, teardown);
 }

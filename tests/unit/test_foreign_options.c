@@ -4,14 +4,7 @@
 #include "settings/foreign.h"
 #include "settings/settings.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 static const tri_option *own_row(const char *name) {
     const tri_option *row = tri__option_find(tri__model_options, name);
@@ -77,8 +70,7 @@ static void expect_answer(const tri_foreign *row, const char *flag, const char *
 
 /* Every row is reached, does what it says, and names options that there are; every value of a name has an answer; the
  * page lists it. */
-static void test_foreign(void **state) {
-    (void)state;
+TEST(test_foreign) {
     char *page;
     size_t size;
     assert_int_equal(tri__file_read("docs/guide/coming-from-pytorch.md", 1 << 20, &page, &size), TRI_OK);
@@ -106,7 +98,4 @@ static void test_foreign(void **state) {
     free(page);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_foreign)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

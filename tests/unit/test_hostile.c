@@ -8,15 +8,10 @@
 #include "checkpoint/manifest.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 enum { STACK = 256 << 10, MILLION = 1000 * 1000 };
 
@@ -86,8 +81,7 @@ static tri_status parse_small(made *m) {
     return m->status;
 }
 
-static void huge_json(void **state) {
-    (void)state;
+TEST(huge_json) {
     static const made rows[] = {
         {"", "[", "", MILLION, TRI_DATA, NULL, 0},
         {"", "{\"a\":", "", MILLION, TRI_DATA, NULL, 0},
@@ -109,8 +103,7 @@ static void huge_json(void **state) {
     }
 }
 
-static void million_keys(void **state) {
-    (void)state;
+TEST(million_keys) {
     enum { ROOM = 12 };
     char *text = malloc((size_t)MILLION * ROOM + 2);
     assert_non_null(text);
@@ -127,8 +120,7 @@ static void million_keys(void **state) {
     free(text);
 }
 
-static void malformed_json(void **state) {
-    (void)state;
+TEST(malformed_json) {
     static const char *const rows[] = {
         "",
         " ",
@@ -238,8 +230,7 @@ static void write_text(const char *name, const char *text) {
     assert_int_equal(tri__file_write(in_folder(name, path), text, strlen(text)), TRI_OK);
 }
 
-static void names_in_an_index(void **state) {
-    (void)state;
+TEST(names_in_an_index) {
     char text[1024], long_name[300];
     tri_hf *hf;
     make_traps();
@@ -260,8 +251,7 @@ static void names_in_an_index(void **state) {
     assert_int_equal(unlink(in_folder("model.safetensors.index.json", path)), 0);
 }
 
-static void names_in_a_manifest(void **state) {
-    (void)state;
+TEST(names_in_a_manifest) {
     make_traps();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char text[1024];
@@ -274,8 +264,7 @@ static void names_in_a_manifest(void **state) {
     }
 }
 
-static void traps_as_files(void **state) {
-    (void)state;
+TEST(traps_as_files) {
     static const char *const traps[] = {"pipe", "zero", "loop", "."};
     char path[TRI_PATH_MAX];
     make_traps();
@@ -287,8 +276,7 @@ static void traps_as_files(void **state) {
 
 /* A file of our own is not written where a link points, nor in the link's place; what a user names is written where it
  * leads. */
-static void output_and_links(void **state) {
-    (void)state;
+TEST(output_and_links) {
     char path[TRI_PATH_MAX], target[TRI_PATH_MAX], *text;
     size_t size;
     struct stat info;
@@ -307,11 +295,4 @@ static void output_and_links(void **state) {
     assert_true(S_ISLNK(info.st_mode));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(huge_json),         cmocka_unit_test(million_keys),        cmocka_unit_test(malformed_json),
-        cmocka_unit_test(names_in_an_index), cmocka_unit_test(names_in_a_manifest), cmocka_unit_test(traps_as_files),
-        cmocka_unit_test(output_and_links),
-    };
-    return cmocka_run_group_tests_name("hostile", tests, setup, teardown);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, setup, teardown); }

@@ -1,11 +1,11 @@
 /* test_http.c - the HTTP layer with clients that behave, and with those that do not. */
+#include "tests/lib/test.h"
 #include "tests/lib/http_echo.h"
 
-static void routes_and_methods(void **state) {
+TEST(routes_and_methods) {
     echo e = {0};
     http_answer a;
     int port = start_with(&e, (tri_http_options){0});
-    (void)state;
     http_once(port, "GET", "/things/a%20b/name?q=x%26y", "X-Word: w\r\n", NULL, &a);
     assert_int_equal(a.status, 200);
     assert_string_equal(a.body, "a b|x&y|w");
@@ -23,14 +23,13 @@ static void routes_and_methods(void **state) {
     stop(&e);
 }
 
-static void bodies(void **state) {
+TEST(bodies) {
     static const char chunked[] = "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
                                   "3\r\nabc\r\n5\r\ndefgh\r\n0\r\n\r\n";
     echo e = {0};
     http_answer a;
     char large[8192];
     int port = start_with(&e, (tri_http_options){0}), fd = http_connect(port);
-    (void)state;
     for (int i = 0; i < 50; i++) { /* one connection, many requests */
         char text[32];
         snprintf(text, sizeof text, "body %d", i);
@@ -64,11 +63,10 @@ static void bodies(void **state) {
     stop(&e);
 }
 
-static void keys(void **state) {
+TEST(keys) {
     static const char file[] = "# comment\n\nfirst-key-1234\r\nsecond-key-5678";
     echo e = {0};
     http_answer a;
-    (void)state;
     assert_int_equal(tri__keys_parse(file, sizeof file - 1, "keys", &e.keys), TRI_OK);
     assert_int_equal(e.keys.n, 2);
     int port = start_with(&e, (tri_http_options){.keys = &e.keys});
@@ -102,12 +100,11 @@ static void keys(void **state) {
 }
 
 /* Clients that send a byte now and then. */
-static void slow_clients(void **state) {
+TEST(slow_clients) {
     echo e = {0};
     http_answer a;
     int port = start_with(&e, (tri_http_options){.idle_seconds = 0.4, .request_seconds = 0.4});
     int body = http_connect(port), header = http_connect(port), idle = http_connect(port);
-    (void)state;
     dprintf(body, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n");
     dprintf(header, "POST /echo HTTP/1.1\r\nHo");
     double begin = tri__clock();
@@ -130,13 +127,12 @@ static void slow_clients(void **state) {
     stop(&e);
 }
 
-static void broken_clients(void **state) {
+TEST(broken_clients) {
     static const char cut[] = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf of it";
     static const char whole[] = "POST /later HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc";
     echo e = {0};
     http_answer a;
     int port = start_with(&e, (tri_http_options){0}), fd = http_connect(port);
-    (void)state;
     http_send(fd, cut, sizeof cut - 1); /* a body cut short */
     close(fd);
     assert_true(wait_for(&e.done, 1));
@@ -175,11 +171,10 @@ static void broken_clients(void **state) {
     stop(&e);
 }
 
-static void too_many_requests(void **state) {
+TEST(too_many_requests) {
     echo e = {0};
     http_answer a;
     int port = start_with(&e, (tri_http_options){.max_requests = 1}), fd = http_connect(port);
-    (void)state;
     dprintf(fd, "POST /asked HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi");
     assert_true(wait_for(&e.holding, 1));
     http_once(port, "POST", "/echo", "", "x", &a);
@@ -203,13 +198,12 @@ static void *drain_thread(void *context) {
     return (void *)(intptr_t)tri__http_drain(e->http, 10);
 }
 
-static void draining(void **state) {
+TEST(draining) {
     echo e = {0};
     http_answer a;
     pthread_t thread;
     void *left;
     int port = start_with(&e, (tri_http_options){0}), held = http_connect(port), kept = http_connect(port);
-    (void)state;
     http_ask(kept, "POST", "/echo", "", "x", &a);
     dprintf(held, "POST /asked HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi");
     assert_true(wait_for(&e.holding, 1));
@@ -231,26 +225,6 @@ static void draining(void **state) {
     close(held), close(kept);
 }
 
-/* A held exchange is finished even if its client has left: what belongs to it is freed there. Whether the library asks
- * for the reply of a connection that was reset is a matter of time, hence several. */
-static void leaving_while_held(void **state) {
-    enum { CLIENTS = 120 };
-    echo e = {0};
-    int port = start_with(&e, (tri_http_options){0});
-    (void)state;
-    for (int i = 0; i < CLIENTS; i++) {
-        const struct linger reset = {.l_onoff = i % 2};
-        int fd = http_connect(port);
-        for (int k = 0; k < 3; k++) dprintf(fd, "POST /later HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi");
-        tri__clock_sleep(tri__clock() + 1e-4 * (i % 8));
-        setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-        close(fd);
-    }
-    assert_int_equal(tri__http_drain(e.http, 5), 0);
-    assert_int_equal(atomic_load(&e.finished), atomic_load(&e.held_ever));
-    stop(&e);
-}
-
 static void *many_requests(void *context) {
     int port = *(int *)context, fd = http_connect(port);
     http_answer *a = malloc(sizeof *a);
@@ -266,12 +240,11 @@ static void *many_requests(void *context) {
     return (void *)wrong;
 }
 
-static void many_clients(void **state) {
+TEST(many_clients) {
     enum { CLIENTS = 64, IDLE = 200 }; /* two descriptors each: below the usual limit of 1024 */
     echo e = {0};
     int port = start_with(&e, (tri_http_options){.threads = 3}), idle[IDLE];
     pthread_t thread[CLIENTS];
-    (void)state;
     for (int i = 0; i < IDLE; i++) assert_true((idle[i] = http_connect(port)) >= 0);
     for (int i = 0; i < CLIENTS; i++) pthread_create(&thread[i], NULL, many_requests, &port);
     for (int i = 0; i < CLIENTS; i++) {
@@ -284,13 +257,31 @@ static void many_clients(void **state) {
     stop(&e);
 }
 
-static void addresses(void **state) {
+/* A held exchange is finished even if its client has left: what belongs to it is freed there. Whether the library asks
+ * for the reply of a connection that was reset is a matter of time, hence several. */
+TEST(leaving_while_held) {
+    enum { CLIENTS = 120 };
+    echo e = {0};
+    int port = start_with(&e, (tri_http_options){0});
+    for (int i = 0; i < CLIENTS; i++) {
+        const struct linger reset = {.l_onoff = i % 2};
+        int fd = http_connect(port);
+        for (int k = 0; k < 3; k++) dprintf(fd, "POST /later HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi");
+        tri__clock_sleep(tri__clock() + 1e-4 * (i % 8));
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+        close(fd);
+    }
+    assert_int_equal(tri__http_drain(e.http, 5), 0);
+    assert_int_equal(atomic_load(&e.finished), atomic_load(&e.held_ever));
+    stop(&e);
+}
+
+TEST(addresses) {
     echo e = {0};
     tri_http *http;
     int port = start_with(&e, (tri_http_options){0});
     tri_http_options options = {.host = "127.0.0.1", .port = port, .routes = routes, .max_connections = 9,
                                 .max_requests = 9, .idle_seconds = 9, .request_seconds = 9};
-    (void)state;
     assert_int_equal(tri__http_start(&options, &http), TRI_USAGE);
     assert_non_null(strstr(tri_error(), "--port 0 picks a free one"));
     options.host = "no such host", options.port = 0;
@@ -302,12 +293,4 @@ static void addresses(void **state) {
     assert_non_null(strstr(tri_error(), "--tls-cert"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(routes_and_methods), cmocka_unit_test(bodies),         cmocka_unit_test(keys),
-        cmocka_unit_test(slow_clients),       cmocka_unit_test(broken_clients), cmocka_unit_test(too_many_requests),
-        cmocka_unit_test(draining),           cmocka_unit_test(many_clients),   cmocka_unit_test(leaving_while_held),
-        cmocka_unit_test(addresses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

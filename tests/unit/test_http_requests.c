@@ -1,4 +1,5 @@
 /* test_http_requests.c - the HTTP layer and requests that are malformed, foreign or too many. */
+#include "tests/lib/test.h"
 #include "tests/lib/http_echo.h"
 
 #include <fcntl.h>
@@ -82,13 +83,12 @@ static int answers_of(int fd, http_answer *last) {
 
 /* What is refused is the last request of its connection: as the first one, as the second one behind a good one, and a
  * byte at a time; what stands behind it is never read as a request. */
-static void malformed_requests(void **state) {
+TEST(malformed_requests) {
     static const char good[] = "POST /later HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi",
                       hidden[] = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
     echo e = {0};
     http_answer *a = calloc(1, sizeof *a);
     int port = start_with(&e, (tri_http_options){.threads = 1});
-    (void)state;
     for (size_t i = 0; i < 3 * sizeof malformed / sizeof *malformed; i++) {
         const raw_case *c = &malformed[i / 3];
         char text[1024];
@@ -112,7 +112,7 @@ static void malformed_requests(void **state) {
 }
 
 /* What is unusual but clear is answered, and the connection kept. */
-static void unusual_requests(void **state) {
+TEST(unusual_requests) {
     static const raw_case clear[] = {
         RAW("\r\nGET /health HTTP/1.1\r\nhost:x\r\n\r\n", 200, "ok"),
         RAW("GET http://x/health?a=1 HTTP/1.1\r\nHost: x\r\nX-Empty:\r\nX-Tab: \ta\t \r\n\r\n", 200, "ok"),
@@ -126,7 +126,6 @@ static void unusual_requests(void **state) {
     echo e = {0};
     http_answer a;
     int port = start_with(&e, (tri_http_options){0}), fd = http_connect(port);
-    (void)state;
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < sizeof clear / sizeof *clear; i++) {
             if (pass == 0) http_send(fd, clear[i].text, clear[i].size);
@@ -151,12 +150,11 @@ static void unusual_requests(void **state) {
 }
 
 /* A client that sends without end leaves others their turn, on the same thread. */
-static void many_in_a_row(void **state) {
+TEST(many_in_a_row) {
     enum { ROW = 20000 };
     static const char one[] = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
     echo e = {0};
     int port = start_with(&e, (tri_http_options){.threads = 1}), fd = http_connect(port), seen = 0, sent = 0;
-    (void)state;
     fcntl(fd, F_SETFL, O_NONBLOCK);
     for (double until = tri__clock() + 10; seen < 50 && tri__clock() < until;) {
         static char drop[1 << 16];
@@ -171,7 +169,7 @@ static void many_in_a_row(void **state) {
 
 /* ---- names and sites ---- */
 
-static void hosts_and_origins(void **state) {
+TEST(hosts_and_origins) {
     static const struct {
         const char *host, *origin;
         int status;
@@ -188,7 +186,6 @@ static void hosts_and_origins(void **state) {
     echo e = {0};
     http_answer a;
     int port = start_with(&e, (tri_http_options){.check_host = 1, .allow_host = "models.example, other.example"});
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int fd = http_connect(port);
         dprintf(fd, "POST /echo HTTP/1.1\r\nHost: %s\r\n%s%s%sContent-Length: 2\r\n\r\nhi", cases[i].host,
@@ -213,7 +210,7 @@ static void hosts_and_origins(void **state) {
 /* ---- limits ---- */
 
 /* Bodies that do not come take no place from other requests; those of one address have a bound of their own. */
-static void slow_bodies(void **state) {
+TEST(slow_bodies) {
     enum { PLACES = 4 };
     echo e = {0};
     http_answer a;
@@ -221,7 +218,6 @@ static void slow_bodies(void **state) {
     int other = http_connect_from("127.0.0.2", port);
     struct pollfd ends[PLACES + 1];
     double until = tri__clock() + 10;
-    (void)state;
     for (int i = 0; i <= PLACES; i++) {
         fd[i] = http_connect(port), ends[i] = (struct pollfd){.fd = fd[i], .events = POLLIN};
         dprintf(fd[i], "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab");
@@ -255,13 +251,12 @@ static void slow_bodies(void **state) {
     stop(&e);
 }
 
-static void connections_of_an_address(void **state) {
+TEST(connections_of_an_address) {
     echo e = {0};
     http_answer a;
     int port = start_with(&e, (tri_http_options){.max_per_address = 2, .threads = 1});
     int one = http_connect(port), two = http_connect(port), three = http_connect(port),
         other = http_connect_from("127.0.0.2", port);
-    (void)state;
     http_receive(three, 1, &a);
     assert_int_equal(a.status, 429);
     assert_int_equal(a.length, strtoul(strstr(a.text, "Content-Length:") + 15, NULL, 10));
@@ -277,11 +272,4 @@ static void connections_of_an_address(void **state) {
     stop(&e);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(malformed_requests), cmocka_unit_test(unusual_requests), cmocka_unit_test(many_in_a_row),
-        cmocka_unit_test(hosts_and_origins),  cmocka_unit_test(slow_bodies),
-        cmocka_unit_test(connections_of_an_address),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,19 +1,13 @@
 /* test_huggingface.c - weights from a Hugging Face folder: names, shards, dtypes, log lines; synthetic folders here,
  * real ones in make parity. */
+#include "tests/lib/test.h"
 #include "tests/lib/scratch.h"
 #include "checkpoint/huggingface.h"
 
 #include "base/file.h"
 #include "checkpoint/safetensors.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static tri_piece whole(const char *name, tri_dtype dtype, tri_shape shape, const void *data) {
     return (tri_piece){
@@ -43,8 +37,7 @@ static const uint16_t half[2] = {0x3C00, 0xC000}, brain[2] = {0x3F80, 0xC000}; /
 static const float plain[2] = {1, -2};
 static const int64_t ids[2] = {0, 1};
 
-static void names_and_words(void **state) {
-    (void)state;
+TEST_IN(names_and_words, setup, teardown) {
     const tri_piece stored[] = {
         whole("bert.embeddings.word_embeddings.weight", TRI_F32, tri__shape_2d(2, 2), four),
         whole("bert.embeddings.LayerNorm.gamma", TRI_F16, tri__shape_1d(2), half),
@@ -95,8 +88,7 @@ static void names_and_words(void **state) {
     tri__hf_close(hf);
 }
 
-static void shards(void **state) {
-    (void)state;
+TEST_IN(shards, setup, teardown) {
     const tri_piece first = whole("roberta.embeddings.LayerNorm.weight", TRI_F32, tri__shape_1d(2), two);
     const tri_piece second = whole("roberta.embeddings.LayerNorm.bias", TRI_F32, tri__shape_1d(2), four);
     write_file("model-00001-of-00002.safetensors", &first, 1);
@@ -139,8 +131,7 @@ static void shards(void **state) {
     assert_int_equal(tri__hf_open(folder, &hf), TRI_NOINPUT);
 }
 
-static void refused(void **state) {
-    (void)state;
+TEST_IN(refused, setup, teardown) {
     tri_hf *hf;
     float out[2];
     uint8_t filled[1];
@@ -171,8 +162,7 @@ static void refused(void **state) {
 
 /* Hugging Face's cache has links under the names of files. The file with the known name may be one; a shard, whose name
  * the index makes up, may not: it could lead anywhere. */
-static void links(void **state) {
-    (void)state;
+TEST_IN(links, setup, teardown) {
     const tri_piece piece = whole("bert.embeddings.LayerNorm.weight", TRI_F32, tri__shape_1d(2), two);
     char path[TRI_PATH_MAX];
     tri_hf *hf;
@@ -199,8 +189,7 @@ static void links(void **state) {
 }
 
 /* A snapshot of Hugging Face's cache: shards, of which each type of weights is one, are links to blobs of the model. */
-static void snapshots(void **state) {
-    (void)state;
+TEST_IN(snapshots, setup, teardown) {
     static const char *const folders[] = {"/models--o--m", "/models--o--m/blobs", "/models--o--m/snapshots",
                                           "/models--o--m/snapshots/1"};
     static const struct {
@@ -267,8 +256,7 @@ static void snapshots(void **state) {
 
 /* --extend-positions copy: rows 0 to P - 1 again and again; with RoBERTa, those before the first usable one stay once.
  * Any range of the elements, as shards have them. */
-static void repeated(void **state) {
-    (void)state;
+TEST_IN(repeated, setup, teardown) {
     enum { HAVE = 5, WANT = 14, WIDTH = 2 };
     static const int from[2][WANT] = {{0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3},
                                       {0, 1, 2, 3, 4, 2, 3, 4, 2, 3, 4, 2, 3, 4}};
@@ -307,8 +295,7 @@ static void repeated(void **state) {
 }
 
 /* Parts of a joined tensor are runs of its rows, read by any slice of them. */
-static void joined(void **state) {
-    (void)state;
+TEST_IN(joined, setup, teardown) {
     static const float rows[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
     const tri_piece stored[] = {whole("model.layers.0.attn.Wqkv.weight", TRI_F32, tri__shape_2d(6, 2), rows),
                                 whole("model.layers.0.mlp.Wi.bias", TRI_F32, tri__shape_1d(4), rows),
@@ -335,10 +322,4 @@ static void joined(void **state) {
     tri__hf_close(hf);
 }
 
-int main(void) {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = {TEST(names_and_words), TEST(shards),   TEST(links),
-                                       TEST(snapshots),       TEST(repeated), TEST(refused),
-                                       TEST(joined)};
-    return cmocka_run_group_tests_name("huggingface", tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,18 +1,12 @@
 /* test_inspect.c - inspections of synthetic tables: kinds, roles, classes, lengths, rules, and each warning with a
  * table that triggers it and one that does not. */
+#include "tests/lib/test.h"
 #include "tests/lib/scratch.h"
 #include "base/file.h"
 #include "data/inspect/inspect_parts.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* A table being written; closing gives its path. */
 static FILE *begin(const char *name, char path[static 128]) {
@@ -59,8 +53,7 @@ static void write_kinds(char path[static 128]) {
     fclose(out);
 }
 
-static void kinds_and_parts(void **state) {
-    (void)state;
+TEST(kinds_and_parts) {
     static const struct {
         const char *name;
         tri_inspect_kind kind;
@@ -107,8 +100,7 @@ static void kinds_and_parts(void **state) {
 }
 
 /* The configuration's columns stand, whatever would be guessed; one that is not there is named with the nearest. */
-static void given_columns(void **state) {
-    (void)state;
+TEST(given_columns) {
     char path[128], tabular[] = "price", *list[] = {tabular};
     write_kinds(path);
     tri_inspect_spec spec = {.path = {path}, .label = "city", .primary = "title", .tabular = list, .n_tabular = 1};
@@ -130,8 +122,7 @@ static void given_columns(void **state) {
 }
 
 /* Texts that are joined to the secondary one are part of its length, and are measured nowhere else. */
-static void further_texts(void **state) {
-    (void)state;
+TEST(further_texts) {
     char path[128], note[] = "note", place[] = "place", *list[] = {place, note};
     FILE *out = begin("further.csv", path);
     fputs("story,title,note,place,label\n", out);
@@ -162,8 +153,7 @@ static void further_texts(void **state) {
 
 /* Columns that could be the label are named beside a guess, unless the name of the guess says that it is the label;
  * labels that differ only by case are two classes, which is said. */
-static void several_labels(void **state) {
-    (void)state;
+TEST(several_labels) {
     static const char *const names[] = {"kind", "kategorie"};
     static const char *const groups[] = {"Stra\xc3\x9f" "e", "\xc3\x84pfel", "\xc3\xa4pfel", "Tee"};
     for (int named = 0; named < 2; named++) {
@@ -186,8 +176,7 @@ static void several_labels(void **state) {
     }
 }
 
-static void whole_words(void **state) {
-    (void)state;
+TEST(whole_words) {
     static const char *const words[] = {"id", "label", NULL};
     static const char *const yes[] = {"id", "row_id", "rowId", "Row ID", "ID", "id2", "my-label", "LABEL"};
     static const char *const no[] = {"", "width", "idle", "grid", "labels2", "candid ate", "relabel"};
@@ -209,8 +198,7 @@ static void write_leak(const char *name, int first, int rows, int wrong, char pa
     fclose(out);
 }
 
-static void deciding_columns(void **state) {
-    (void)state;
+TEST(deciding_columns) {
     char train[128], test[128];
     write_leak("train.csv", 0, 1000, 20, train);
     write_leak("test.csv", 1000, 400, 20, test);
@@ -237,8 +225,7 @@ static void deciding_columns(void **state) {
 }
 
 /* Rare positives: a column that is right on 95 % of the rows says nothing when the most frequent class is 95 % too. */
-static void rare_class(void **state) {
-    (void)state;
+TEST(rare_class) {
     char path[128];
     FILE *out = begin("rare.csv", path);
     fputs("text,kind,target\n", out);
@@ -260,8 +247,7 @@ static void write_split(const char *name, int first, const char *header, const c
     fclose(out);
 }
 
-static void shared_rows(void **state) {
-    (void)state;
+TEST(shared_rows) {
     char train[128], valid[128], test[128];
     const char *header = "row_id,text,size,label";
     write_split("train.csv", 0, header, "", train);
@@ -294,8 +280,7 @@ static void shared_rows(void **state) {
     tri__inspect_free(in);
 }
 
-static void missing_columns(void **state) {
-    (void)state;
+TEST(missing_columns) {
     char train[128], valid[128], test[128];
     write_split("train.csv", 0, "row_id,text,size,label", "41,one more,n/a,1\n", train);
     write_split("valid.csv", 100, "row_id,text,weight,label", "", valid);
@@ -313,8 +298,7 @@ static void missing_columns(void **state) {
     tri__inspect_free(in);
 }
 
-static void lengths_and_padding(void **state) {
-    (void)state;
+TEST(lengths_and_padding) {
     char path[128];
     FILE *out = begin("lengths.csv", path);
     fputs("short,long,label\n", out);
@@ -344,8 +328,7 @@ static void lengths_and_padding(void **state) {
     tri__inspect_free(in);
 }
 
-static void tokens_counted(void **state) {
-    (void)state;
+TEST(tokens_counted) {
     static const char pieces[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nun\n##believ\n##able\nbox\n";
     char vocabulary[160], path[128];
     snprintf(vocabulary, sizeof vocabulary, "%s/vocab.txt", folder);
@@ -367,8 +350,7 @@ static void tokens_counted(void **state) {
     tri__tokenizer_free(tokenizer);
 }
 
-static void same_for_any_threads(void **state) {
-    (void)state;
+TEST(same_for_any_threads) {
     char path[128], *first = NULL;
     write_kinds(path);
     for (int threads = 0; threads < 5; threads++) {
@@ -388,8 +370,7 @@ static void same_for_any_threads(void **state) {
 }
 
 /* Tables that offer nothing: an answer and warnings, no crash. */
-static void poor_tables(void **state) {
-    (void)state;
+TEST(poor_tables) {
     static const char *const tables[] = {
         "a\n", "a,b,c\n", "text,label\nx,1\n", "label\n1\n0\n1\n0\n", "a,b\n,\n,\n", "id,id2\n1,1\n2,2\n3,3\n",
         "text,label\nsome words here,1\nother words there,1\n",
@@ -412,8 +393,7 @@ static void poor_tables(void **state) {
 
 /* Dates and amounts are numbers; those that are ambiguous, and ids, are left out with a reason; a label with a few
  * blanks is one; texts for missing values are no values. */
-static void left_out_and_missing(void **state) {
-    (void)state;
+TEST(left_out_and_missing) {
     static char *marks[] = {"NA", "-"};
     static const struct {
         const char *name;
@@ -477,8 +457,7 @@ static void left_out_and_missing(void **state) {
     tri__inspect_free(in);
 }
 
-static void tallies(void **state) {
-    (void)state;
+TEST(tallies) {
     tri_tally tally = {0};
     assert_int_equal(tri__tally_find(&tally, 5), -1);
     for (int64_t i = 0; i < 100000; i++)
@@ -493,14 +472,4 @@ static void tallies(void **state) {
     tri__tally_free(&tally);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_and_parts), cmocka_unit_test(given_columns),    cmocka_unit_test(further_texts),
-        cmocka_unit_test(whole_words),     cmocka_unit_test(deciding_columns), cmocka_unit_test(rare_class),
-        cmocka_unit_test(several_labels),
-        cmocka_unit_test(shared_rows),     cmocka_unit_test(missing_columns),  cmocka_unit_test(lengths_and_padding),
-        cmocka_unit_test(tokens_counted),  cmocka_unit_test(poor_tables),      cmocka_unit_test(same_for_any_threads),
-        cmocka_unit_test(left_out_and_missing), cmocka_unit_test(tallies),
-    };
-    return cmocka_run_group_tests_name("inspect", tests, setup, teardown);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, setup, teardown); }

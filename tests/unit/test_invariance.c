@@ -1,6 +1,7 @@
 /* test_invariance.c - a row's bits do not depend on the rows that it is batched with: forward kernels of the CPU on
  * the first 1 to 200 rows, on each row alone, and on rows from the middle, against all rows at once; attention and
  * pooling likewise by sequences. For every computing type and with other numbers of threads. */
+#include "tests/lib/test.h"
 #include "tests/lib/kernel_call.h"
 
 static tri_kernel_table table;
@@ -126,12 +127,8 @@ static const kernel_grid grids[] = {
     {"cross_entropy", "N=50 C=2,7"},
 };
 
-static void test_rows(void **state) {
-    (void)state;
+TEST(test_rows) {
     kernel_cases(grids, sizeof grids / sizeof *grids, try_case, NULL);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
-    return cmocka_run_group_tests(tests, open_table, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, open_table, NULL); }

@@ -5,15 +5,8 @@
 
 #include <locale.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/json_text.h"
 
 /* The allocation that fails, counted from 1; 0: none. Sanitizers bring their own malloc; there nothing fails. */
@@ -41,8 +34,7 @@ static void expect_text(tri_json *value, unsigned flags, const char *want) {
     free(text);
 }
 
-static void objects_keep_their_order(void **state) {
-    (void)state;
+TEST(objects_keep_their_order) {
     enum { N = 3000 };
     tri_json *object = tri__json_object();
     char key[32];
@@ -71,8 +63,7 @@ static void objects_keep_their_order(void **state) {
     tri__json_decref(object);
 }
 
-static void texts_of_values(void **state) {
-    (void)state;
+TEST(texts_of_values) {
     static const char text[] = "{\"b\":[1,-2,1.5,true,false,null,\"x\"],\"a\":{},\"c\":[]}";
     tri_json *value = json_of(text);
     expect_text(value, TRI_JSON_COMPACT, text);
@@ -108,8 +99,7 @@ static void texts_of_values(void **state) {
 }
 
 /* Names of files are bytes. Those that are not UTF-8 come back as they were, and the text is UTF-8. */
-static void bytes_come_back(void **state) {
-    (void)state;
+TEST(bytes_come_back) {
     static const char path[] = "runs/caf\xe9/\xff\xc3\xa9\xed\xa0\x80"; /* latin-1, no character, é, a surrogate */
     tri_json *value = tri__json_pack("{s:s}", path, path), *back;
     expect_text(value, TRI_JSON_COMPACT,
@@ -159,8 +149,7 @@ static const struct { const char *text, *error; } cases[] = {
     {"{\"a\":1,\"b\":2,\"a\":3}", "x:1:14: duplicate key \"a\""},
 };
 
-static void every_text_gets_its_verdict(void **state) {
-    (void)state;
+TEST(every_text_gets_its_verdict) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t n = strlen(cases[i].text);
         char *exact = malloc(n); /* a sanitizer sees a byte read past it */
@@ -175,8 +164,7 @@ static void every_text_gets_its_verdict(void **state) {
 }
 
 /* In a locale with a comma, where there is one, numbers keep their point. */
-static void numbers_know_no_locale(void **state) {
-    (void)state;
+TEST(numbers_know_no_locale) {
     if (!setlocale(LC_NUMERIC, "de_DE.UTF-8") && !setlocale(LC_NUMERIC, "fr_FR.UTF-8")) skip();
     tri_json *value = json_of("[1.5]");
     assert_true(tri__json_number_value(tri__json_at(value, 0)) == 1.5);
@@ -205,8 +193,7 @@ static tri_json *built(void) {
 }
 
 /* Nobody checks anything while building; the text says it. */
-static void no_shortage_is_lost(void **state) {
-    (void)state;
+TEST(no_shortage_is_lost) {
     tri_json *value = built();
     char *want = tri__json_line(value);
     assert_non_null(want);
@@ -234,8 +221,7 @@ static void no_shortage_is_lost(void **state) {
     free(want);
 }
 
-static void a_shortage_is_not_damage(void **state) {
-    (void)state;
+TEST(a_shortage_is_not_damage) {
     tri_json *value = built(), *back;
     char *text = tri__json_line(value), *again;
     tri__json_decref(value);
@@ -269,12 +255,4 @@ static void a_shortage_is_not_damage(void **state) {
     free(text);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(objects_keep_their_order), cmocka_unit_test(texts_of_values),
-        cmocka_unit_test(bytes_come_back),          cmocka_unit_test(every_text_gets_its_verdict),
-        cmocka_unit_test(numbers_know_no_locale),   cmocka_unit_test(no_shortage_is_lost),
-        cmocka_unit_test(a_shortage_is_not_damage),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -3,6 +3,7 @@
  *
  * Tolerances: an output element |a - b| <= 1e-6 (|b| + max |b|). A gradient element |a - b| <= 3e-6 max |b| + 1e-6 (the
  * objective is a sum of outputs with weights in -1 .. 1); where added to numbers in -1 .. 1, 1e-6 more. */
+#include "tests/lib/test.h"
 #include "tests/lib/kernel_double.h"
 
 typedef struct gradients {
@@ -314,8 +315,7 @@ static int is_coded(tri_op op) {
     return q >= 0 && tri__op_row(op)->arg[q].dtype == TRI_U8;
 }
 
-static void test_forward(void **state) {
-    (void)state;
+TEST(test_forward) {
     tri_kernel_table table;
     tri__device_find("reference")->kernels(&table);
     kernel_cases(gradient_grids, sizeof gradient_grids / sizeof *gradient_grids, forward_case, &table);
@@ -329,8 +329,7 @@ static void test_forward(void **state) {
     }
 }
 
-static void test_gradients(void **state) {
-    (void)state;
+TEST(test_gradients) {
     context *all = calloc(1, sizeof *all);
     assert_non_null(all);
     tri__device_find("reference")->kernels(&all->table);
@@ -357,8 +356,7 @@ static void own_rows_case(const kernel_case *at, void *table) {
     }
 }
 
-static void test_own_rows(void **state) {
-    (void)state;
+TEST(test_own_rows) {
     static const kernel_grid grids[] = {{"tokens_whole_din", "T=12 R=0,1,4,6 H=1,7"}};
     tri_kernel_table table;
     tri__device_find("reference")->kernels(&table);
@@ -376,8 +374,7 @@ static void zeros_case(const kernel_case *at, void *table) {
     kernel_call_close(&k);
 }
 
-static void test_no_rows(void **state) {
-    (void)state;
+TEST(test_no_rows) {
     static const kernel_grid grids[] = {
         {"embed_dw", "T=0 H=5 V=6 P=4 Y=2"},
         {"norm_dw dropout_add_norm_din gelu_din_db", "T=0 H=5"},
@@ -393,12 +390,4 @@ static void test_no_rows(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward),
-        cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_own_rows),
-        cmocka_unit_test(test_no_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,5 +1,6 @@
 /* test_kernel_masks.c - dropout makes exactly the decisions that base/random.h defines: every operation with dropout
  * gets operands that reveal its mask, and each decision is compared with an independent computation. */
+#include "tests/lib/test.h"
 #include "tests/lib/kernel_mask.h"
 
 #include "base/random.h"
@@ -293,8 +294,7 @@ static void mask_case(const kernel_case *at, void *opaque) {
     all->seen[at->op]++;
 }
 
-static void test_masks(void **state) {
-    (void)state;
+TEST(test_masks) {
     static const kernel_grid grids[] = {
         {NORMS_SCALED, "T=1,3,64 H=1,7,8,20,100"},
         {"dropout dropout_din dropout_add_norm dropout_add_norm_din", "T=1,3,64 H=1,7,8,20,100,384"},
@@ -323,8 +323,7 @@ static void test_masks(void **state) {
 }
 
 /* With p = 0 values pass through to the bit. */
-static void test_nothing_dropped(void **state) {
-    (void)state;
+TEST(test_nothing_dropped) {
     static const char *const devices[] = {"cpu", "reference"};
     for (int i = 0; i < 2; i++) {
         tri_kernel_table table;
@@ -340,8 +339,7 @@ static void test_nothing_dropped(void **state) {
 }
 
 /* Known answers of Random123 (kat_vectors, philox4x32 10), for our generator and for the one of this test. */
-static void test_known_answers(void **state) {
-    (void)state;
+TEST(test_known_answers) {
     static const uint32_t rows[][10] = {
         /* counter, key, answer */
         {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
@@ -359,11 +357,4 @@ static void test_known_answers(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_answers),
-        cmocka_unit_test(test_masks),
-        cmocka_unit_test(test_nothing_dropped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

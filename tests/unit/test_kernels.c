@@ -5,6 +5,7 @@
  * Tolerance: ||a - b|| <= 1e-5 ||b|| for a tensor, and |a - b| <= 1e-4 |b| + 1e-5 max |b| for each element; ||b|| and
  * max |b| count as at least KERNEL_SMALL, and for a sum of the operation's own outputs as at least the sum of
  * magnitudes. Of 8-bit floating-point numbers 1 % may differ by one step. */
+#include "tests/lib/test.h"
 #include "tests/lib/kernel_parts.h"
 
 #include "base/random.h"
@@ -76,8 +77,7 @@ static void try_case(const kernel_case *at, void *context) {
     all->seen[at->op]++;
 }
 
-static void test_cpu_against_reference(void **state) {
-    (void)state;
+TEST(test_cpu_against_reference) {
     tables *all = calloc(1, sizeof *all);
     assert_non_null(all);
     tri__device_find("cpu")->kernels(&all->cpu);
@@ -96,8 +96,7 @@ static void try_single_sums(const kernel_case *at, void *context) {
         if (row->arg[a].access == TRI_ACCESS_A) try_variant(context, at, 0.3f, 1u << a, 0);
 }
 
-static void test_sums_one_at_a_time(void **state) {
-    (void)state;
+TEST(test_sums_one_at_a_time) {
     static const kernel_grid grids[] = {
         {"embed_dw", "T=9 H=20 V=5 P=9 Y=2"},
         {"norm_dw add_din dropout_add_norm_din gelu_din_db", "T=9 H=20"},
@@ -125,8 +124,7 @@ static void try_left_out(const kernel_case *at, void *context) {
     try_variant(context, at, 0, 0, all);
 }
 
-static void test_left_out(void **state) {
-    (void)state;
+TEST(test_left_out) {
     static const kernel_grid grids[] = {
         {"embed embed_dw", "T=0,1,17,300 H=1,20,100 V=37 P=130 Y=2"}, {"add_din dropout_add_norm_din", "T=0,9,64 H=20"},
         {"norm norm_dw dropout_add_norm", "T=0,9,64 H=3,20,100"},
@@ -159,8 +157,7 @@ static void try_parts(const kernel_case *at, void *context) {
     kernel_parts_try(at, r->type, r->loose, run_row, context);
 }
 
-static void test_fused_sums_are_those_apart(void **state) {
-    (void)state;
+TEST(test_fused_sums_are_those_apart) {
     static const kernel_grid grids[] = {
         {"dropout_add_norm_din gelu_din_db", "T=0,1,17,530 H=1,20,100"},
         {"attention_din_db", "L=0,2,5 X=0,3 A=2 E=20"},
@@ -187,8 +184,7 @@ static void try_not_a_number(const kernel_case *at, void *context) {
     kernel_call_close(&k);
 }
 
-static void test_not_a_number_shows(void **state) {
-    (void)state;
+TEST(test_not_a_number_shows) {
     static const kernel_grid grids[] = {
         {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
          "scale scale_din skip skip_din "
@@ -241,8 +237,7 @@ static void expect_skipped(tri_op op, const tri_kernel_table *table) {
 }
 
 /* A norm that is not finite forbids the step; max_norm 0 clips nothing; a forbidden step changes nothing. */
-static void test_clip_and_skip(void **state) {
-    (void)state;
+TEST(test_clip_and_skip) {
     static const struct { double sum; float max_norm, coef; int apply; } rows[] = {
         {4, 1, 0.5f, 1}, {4, 0, 1, 1},        {4, 2, 1, 1},   {0, 1, 1, 1},
         {0.25, 1, 1, 1}, {INFINITY, 1, 0, 0}, {NAN, 1, 1, 0}, {INFINITY, 0, 1, 0},
@@ -270,8 +265,7 @@ static void test_clip_and_skip(void **state) {
     }
 }
 
-static void test_every_operation_has_a_row(void **state) {
-    (void)state;
+TEST(test_every_operation_has_a_row) {
     static const char *const devices[] = {"cpu", "reference"};
     for (int i = 0; i < 2; i++) {
         tri_target target;
@@ -302,8 +296,7 @@ static void update_in_parts(const tri_kernel_table *table, const kernel_call *al
 }
 
 /* An element's update has the same bits wherever a shard of the weights begins and ends. */
-static void test_shards_update_alike(void **state) {
-    (void)state;
+TEST(test_shards_update_alike) {
     static const tri_op updates[] = {TRI_OP_adamw,     TRI_OP_adam,         TRI_OP_sgd,        TRI_OP_lamb_moments,
                                      TRI_OP_lamb_step, TRI_OP_lamb_refresh, TRI_OP_lamb_frozen};
     enum { K = 77 };
@@ -325,8 +318,7 @@ static void test_shards_update_alike(void **state) {
         }
 }
 
-static void test_devices(void **state) {
-    (void)state;
+TEST(test_devices) {
     assert_null(tri__device_find("abacus"));
     assert_string_equal(tri__device_names(), "cpu, reference, null, timed");
     const tri_device *device = tri__device_find("cpu");
@@ -346,17 +338,4 @@ static void test_devices(void **state) {
     device->free(NULL, NULL, 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_every_operation_has_a_row),
-        cmocka_unit_test(test_cpu_against_reference),
-        cmocka_unit_test(test_sums_one_at_a_time),
-        cmocka_unit_test(test_left_out),
-        cmocka_unit_test(test_fused_sums_are_those_apart),
-        cmocka_unit_test(test_not_a_number_shows),
-        cmocka_unit_test(test_clip_and_skip),
-        cmocka_unit_test(test_shards_update_alike),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,8 +1,8 @@
 /* test_labels.c - the classes of a table's labels, from the data or from a list. */
+#include "tests/lib/test.h"
 #include "tests/lib/fitted_table.h"
 
-static void finds_the_classes(void **state) {
-    (void)state;
+TEST(finds_the_classes) {
     static const struct {
         const char *labels[4];
         int n_classes;
@@ -37,8 +37,7 @@ static void finds_the_classes(void **state) {
 }
 
 /* A label that figures belong to is one of those there are; what is fitted does not depend on it. */
-static void a_positive_label_is_one_of_them(void **state) {
-    (void)state;
+TEST(a_positive_label_is_one_of_them) {
     static const struct {
         const char *labels, *positive;
         int class; /* -1: refused */
@@ -78,8 +77,7 @@ static void a_positive_label_is_one_of_them(void **state) {
 }
 
 /* A given list fixes the order; labels are its texts or their places in it, the text first. */
-static void a_list_of_labels_fixes_the_classes(void **state) {
-    (void)state;
+TEST(a_list_of_labels_fixes_the_classes) {
     static const struct {
         const char *list[3], *labels;
         int32_t want[4];
@@ -111,11 +109,4 @@ static void a_list_of_labels_fixes_the_classes(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_the_classes),
-        cmocka_unit_test(a_positive_label_is_one_of_them),
-        cmocka_unit_test(a_list_of_labels_fixes_the_classes),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_folder, remove_folder); }

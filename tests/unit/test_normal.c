@@ -1,13 +1,9 @@
 /* test_normal.c - vectorised normal numbers are bitwise those of the definition, or are reported as doubtful: over many
  * blocks, with every instruction set that this machine has, and for extreme random words. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/normal.h"
+
+#include "tests/lib/test.h"
 
 enum { BLOCK = 4 * TRI_NORMAL_LANES };
 
@@ -26,8 +22,7 @@ static void expect_block(tri_normal *draw, uint32_t seed, uint32_t id, float dev
     assert_memory_equal(many, one, sizeof one);
 }
 
-static void every_code(void **state) {
-    (void)state;
+TEST(every_code) {
     static const uint64_t groups[] = {0, 1 << 20, ((uint64_t)1 << 32) - TRI_NORMAL_LANES / 2, (uint64_t)1 << 34};
     enum { BLOCKS = 2000 };
     tri_normal *codes[3] = {tri__normal_plain};
@@ -45,8 +40,7 @@ static void every_code(void **state) {
 }
 
 /* Words at which a logarithm or an angle is special, each with each. */
-static void the_ends(void **state) {
-    (void)state;
+TEST(the_ends) {
     static const uint32_t words[TRI_NORMAL_LANES] = {
         0,          1,          2,          0x3FFFFFFF, 0x40000000, 0x40000001, 0x7FFFFFFF, 0x80000000,
         0x80000001, 0xB504F332, 0xB504F333, 0xBFFFFFFF, 0xC0000000, 0xC0000001, 0xFFFFFFFE, 0xFFFFFFFF};
@@ -70,8 +64,7 @@ static void the_ends(void **state) {
 }
 
 /* `draw` is what the codes are made of; here it is the compiler's own. */
-static void parts_of_the_whole(void **state) {
-    (void)state;
+TEST(parts_of_the_whole) {
     enum { N = 1000 };
     float whole[N], part[N];
     tri__random_normal(7, 1, 0.02f, 5, N, whole);
@@ -84,11 +77,4 @@ static void parts_of_the_whole(void **state) {
     assert_memory_equal(block, whole + 2 * BLOCK - 5, sizeof block);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code),
-        cmocka_unit_test(the_ends),
-        cmocka_unit_test(parts_of_the_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

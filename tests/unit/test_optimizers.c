@@ -2,6 +2,7 @@
  * norms are sums over shards: within DESIGN 3's bound), other meshes one rank's result, offload changes nothing, and a
  * resumed run is the uninterrupted one to the bit. A checkpoint of another optimizer is taken only if it has what is
  * needed. */
+#include "tests/lib/test.h"
 #include "tests/lib/session_runs.h"
 
 typedef struct row {
@@ -25,8 +26,7 @@ static run asked(const row *of, int ranks, const char *const *more) {
     return made;
 }
 
-static void shards_agree(void **state) {
-    (void)state;
+TEST(shards_agree) {
     static const char *const shards[] = {"--shard=zero1", "--shard=zero2", "--shard=zero3"};
     for (int i = 0; i < ROWS; i++) {
         const char *precision = i % 2 ? "--precision=bf16" : "--precision=fp32";
@@ -43,8 +43,7 @@ static void shards_agree(void **state) {
     }
 }
 
-static void meshes_agree(void **state) {
-    (void)state;
+TEST(meshes_agree) {
     static const struct {
         int ranks;
         const char *option[4];
@@ -65,8 +64,7 @@ static void meshes_agree(void **state) {
     }
 }
 
-static void offload_changes_nothing(void **state) {
-    (void)state;
+TEST(offload_changes_nothing) {
     for (int i = 0; i < ROWS; i++) {
         run what = asked(&rows[i], 2, OPTIONS("--shard=zero1", "--precision=bf16"));
         run *here = run_on(&what);
@@ -77,8 +75,7 @@ static void offload_changes_nothing(void **state) {
     }
 }
 
-static void a_resumed_run_is_the_whole_one(void **state) {
-    (void)state;
+TEST(a_resumed_run_is_the_whole_one) {
     for (int i = 0; i < ROWS; i++) {
         run what = asked(&rows[i], 2, OPTIONS("--shard=zero1"));
         run *whole = run_on(&what);
@@ -99,8 +96,7 @@ static void a_resumed_run_is_the_whole_one(void **state) {
 }
 
 /* adam's states are adamw's, and what sgd keeps is not enough for either. */
-static void another_optimizer_s_checkpoint(void **state) {
-    (void)state;
+TEST(another_optimizer_s_checkpoint) {
     run sgd = asked(&rows[2], 2, NULL);
     sgd.save = 1;
     run_free(run_on(&sgd));
@@ -120,13 +116,4 @@ static void another_optimizer_s_checkpoint(void **state) {
     run_free(run_on(&lamb));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shards_agree),
-        cmocka_unit_test(meshes_agree),
-        cmocka_unit_test(offload_changes_nothing),
-        cmocka_unit_test(a_resumed_run_is_the_whole_one),
-        cmocka_unit_test(another_optimizer_s_checkpoint),
-    };
-    return cmocka_run_group_tests(tests, make_one_text, remove_data);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_one_text, remove_data); }

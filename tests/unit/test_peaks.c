@@ -4,13 +4,7 @@
 
 #include "base/file.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 static char folder[] = "/tmp/trident-peaks-??????", path[TRI_PATH_MAX];
 
@@ -25,8 +19,7 @@ static int teardown(void **state) {
     return tri__folder_remove_all(folder) == TRI_OK ? 0 : -1;
 }
 
-static void test_kept(void **state) {
-    (void)state;
+TEST(test_kept) {
     assert_true(tri__peak_kept(NULL, "a") == 0 && tri__peak_kept(path, "a") == 0);
     tri__peak_keep(NULL, "a", 1);
     tri__peak_keep(path, "a", 2e9); /* its folder is made */
@@ -46,8 +39,7 @@ static void test_kept(void **state) {
     assert_true(tri__peak_kept(path, "host 99") == 0 && tri__peak_kept(path, "one more") == 1e9);
 }
 
-static void test_damaged(void **state) {
-    (void)state;
+TEST(test_damaged) {
     static const char *const texts[] = {"", "{", "[]", "{\"format\": \"trident-peaks\", \"peaks\": []}",
                                         "{\"format\": \"trident-peaks\", \"peaks\": {\"a\": \"1\"}}",
                                         "{\"format\": \"trident-peaks\", \"peaks\": {\"a\": -1}}"};
@@ -66,8 +58,7 @@ static void test_damaged(void **state) {
 }
 
 /* MFU is at most 100 %: two ranks of 1e9 each, and a step that did more. */
-static void test_reached(void **state) {
-    (void)state;
+TEST(test_reached) {
     tri_peak peak = {.flops = 2e9, .team = 1e9, .from = "measured", .key = "reached"};
     tri__peak_reached(path, 1.5e9, 0.9e9, &peak);
     assert_true(peak.flops == 2e9 && peak.team == 1e9);
@@ -80,8 +71,4 @@ static void test_reached(void **state) {
     assert_true(given.flops == 1e9);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kept), cmocka_unit_test(test_damaged),
-                                       cmocka_unit_test(test_reached)};
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, setup, teardown); }

@@ -1,4 +1,5 @@
 /* test_preprocess.c - numbers, categories, statistics, quantiles and their JSON. */
+#include "tests/lib/test.h"
 #include "tests/lib/fitted_table.h"
 
 #include "data/dataset/quantile.h"
@@ -7,8 +8,7 @@
 
 #include "tests/lib/json_text.h"
 
-static void computes_statistics(void **state) {
-    (void)state;
+TEST(computes_statistics) {
     tri_table *table = table_of("text,x,y,label\na,1, 7 ,0\nb,,7,1\nc,4,,0\nd,-2.5e0,7.0,1\ne,  ,+7,1\nf,10,7,0\n");
     tri_preprocess *made;
     assert_int_equal(fit(table, 2, 2, &made), TRI_OK);
@@ -30,8 +30,7 @@ static void computes_statistics(void **state) {
     tri__table_close(table);
 }
 
-static void fills_missing_numbers_as_told(void **state) {
-    (void)state;
+TEST(fills_missing_numbers_as_told) {
     static const double fills[] = {2, 3, 0}; /* median, mean, zero of 1, 2, 6 */
     tri_table *table = table_of("text,x,label\na,1,0\nb,,1\nc,2,0\nd,6,1\n");
     for (int policy = TRI_MISSING_MEDIAN; policy <= TRI_MISSING_ZERO; policy++)
@@ -65,8 +64,7 @@ static void fills_missing_numbers_as_told(void **state) {
 }
 
 /* sklearn 1.9.1, QuantileTransformer(output_distribution="normal", n_quantiles=min(1000, n), subsample=None) */
-static void transforms_by_quantiles_as_scikit_learn(void **state) {
-    (void)state;
+TEST(transforms_by_quantiles_as_scikit_learn) {
     static const double small[] = {1, 1, 2, 3, 3, 4, 5, 5, 5, 6, 9}, constant[] = {7, 7, 7, 7, 7}, single[] = {2.5};
     double *big = malloc(2500 * sizeof *big);
     for (int i = 0; i < 2500; i++) big[i] = pow(i / 3, 1.5) / 10;
@@ -117,8 +115,7 @@ static tri_table *numbers_but(const char *odd) {
     return table_of(text);
 }
 
-static void refuses_what_is_no_number(void **state) {
-    (void)state;
+TEST(refuses_what_is_no_number) {
     static const char *const bad[] = {"nan", "NaN",   "inf",      "-inf",  "0x10",      "1e999", "-1e999",
                                       "1,5", "1.5.2", "--1",      "1e",    "1e+",       ".",     "e5",
                                       "12a", "1 2",   "infinity", "1_000", "\302\2402a", "1f"};
@@ -147,8 +144,7 @@ static void refuses_what_is_no_number(void **state) {
     }
 }
 
-static void bad_rows_count_for_nothing(void **state) {
-    (void)state;
+TEST(bad_rows_count_for_nothing) {
     tri_table *table = numbers_but("huge");
     tri_preprocess_spec spec = spec_of(1, 2);
     tri_preprocess *made;
@@ -175,8 +171,7 @@ static void bad_rows_count_for_nothing(void **state) {
     tri__table_close(table);
 }
 
-static void encodes_categories(void **state) {
-    (void)state;
+TEST(encodes_categories) {
     tri_table *table = table_of("text,x,y,label\na,red,1,0\nb, blue ,3,1\nc,,2,0\nd,red,1,1\ne,\"re,d\",2,0\n"), *other;
     tri_preprocess_spec spec = spec_of(2, 2);
     spec.categorical = (tri_texts){names + 3, 1}; /* y, though its values are numbers */
@@ -209,8 +204,7 @@ static void encodes_categories(void **state) {
     tri__preprocess_free(made);
 }
 
-static void categories_have_a_limit(void **state) {
-    (void)state;
+TEST(categories_have_a_limit) {
     for (int n = TRI_CATEGORIES_MAX; n <= TRI_CATEGORIES_MAX + 1; n++) {
         char *text = malloc(64 * 1024), *to = text + sprintf(text, "text,x,label\n");
         for (int i = 0; i < 2 * n; i++) to += sprintf(to, "t,v%d,%d\n", (i * 7) % n, i % 2);
@@ -227,8 +221,7 @@ static void categories_have_a_limit(void **state) {
 }
 
 /* Texts that mean "missing" count in columns and labels, and are kept with the model; version 1 had none. */
-static void texts_for_missing_values(void **state) {
-    (void)state;
+TEST(texts_for_missing_values) {
     static char *marks[] = {"NA", "-", "?"};
     tri_table *table = table_of("text,x,y,label\n-,1,red,yes\nNA,NA,?,no\nc, - ,NA,NA\nd,-3,red,no\n?,?,blue,yes\n");
     tri_preprocess_spec spec = spec_of(2, 2);
@@ -263,8 +256,7 @@ static void texts_for_missing_values(void **state) {
 }
 
 /* Decimal commas are recognised where commas do not separate; what is not clear is refused, and may be said. */
-static void recognises_decimal_commas(void **state) {
-    (void)state;
+TEST(recognises_decimal_commas) {
     static const struct {
         const char *text;
         char mark;         /* as asked for */
@@ -315,8 +307,7 @@ static void recognises_decimal_commas(void **state) {
     tri__table_close(table);
 }
 
-static void needs_columns_and_rows(void **state) {
-    (void)state;
+TEST(needs_columns_and_rows) {
     static const struct {
         const char *text, *error;
     } cases[] = {
@@ -361,8 +352,7 @@ static tri_preprocess *back_from(const tri_preprocess *made, tri_json **json) {
     return back;
 }
 
-static void comes_back_from_json(void **state) {
-    (void)state;
+TEST(comes_back_from_json) {
     tri_table *table = table_of("text,title,x,y,label\na,a,0.1,red,no\nb,b,0.7,blue,yes\nc,,,123456.789,no\n");
     for (int transform = TRI_TRANSFORM_STANDARD; transform <= TRI_TRANSFORM_NONE; transform++) {
         tri_preprocess_spec spec = spec_of(2, 2);
@@ -393,8 +383,7 @@ static void comes_back_from_json(void **state) {
     tri__table_close(table);
 }
 
-static void damaged_json_is_refused(void **state) {
-    (void)state;
+TEST(damaged_json_is_refused) {
     static const char whole[] =
         "{\"version\": 1, \"label_name\": \"l\", \"labels\": [\"a\"], \"primary_text\": [\"t\"], "
         "\"secondary_text\": [], \"columns\": [%s]}";
@@ -428,8 +417,7 @@ static void damaged_json_is_refused(void **state) {
     }
 }
 
-static void joins_texts(void **state) {
-    (void)state;
+TEST(joins_texts) {
     tri_table *table = table_of("title,x,text,label\nA,1,b c,0\n,1,d,1\nE,1,,0\n,1,,1\n");
     tri_preprocess_spec spec = spec_of(1, 2);
     spec.text[1] = (tri_texts){(char *[]){"title", "text", "title"}, 3};
@@ -450,15 +438,4 @@ static void joins_texts(void **state) {
     tri__table_close(table);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(computes_statistics),    cmocka_unit_test(fills_missing_numbers_as_told),
-        cmocka_unit_test(refuses_what_is_no_number), cmocka_unit_test(transforms_by_quantiles_as_scikit_learn),
-        cmocka_unit_test(bad_rows_count_for_nothing), cmocka_unit_test(encodes_categories),
-        cmocka_unit_test(categories_have_a_limit), cmocka_unit_test(needs_columns_and_rows),
-        cmocka_unit_test(comes_back_from_json),   cmocka_unit_test(damaged_json_is_refused),
-        cmocka_unit_test(texts_for_missing_values), cmocka_unit_test(recognises_decimal_commas),
-        cmocka_unit_test(joins_texts),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_folder, remove_folder); }

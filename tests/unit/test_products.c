@@ -4,15 +4,8 @@
 #include "device/device.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/simd_sets.h"
 
 enum { GUARD = 64 }; /* floats after each block */
@@ -109,8 +102,7 @@ static void try_variants(int64_t m, int64_t n, int64_t k) {
         for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) try_product(&sets[s], m, n, k, variants[i]);
 }
 
-static void test_small_and_ragged(void **state) {
-    (void)state;
+TEST(test_small_and_ragged) {
     static const int sides[] = {1, 8, 13, 50}, depths[] = {0, 3, 4, 33};
     for (int m = 0; m < 4; m++)
         for (int n = 0; n < 4; n++)
@@ -119,8 +111,7 @@ static void test_small_and_ragged(void **state) {
 
 /* More tiles than one each way; more blocks of k than one, the last one short, of a length that is a multiple of the
  * kernel's step or not. */
-static void test_tiles_and_blocks(void **state) {
-    (void)state;
+TEST(test_tiles_and_blocks) {
     try_variants(150, 50, 385);
     try_variants(137, 400, 20);
     try_variants(17, 100, 772);
@@ -128,8 +119,4 @@ static void test_tiles_and_blocks(void **state) {
     try_variants(270, 801, 36); /* of AVX-512's tiles 24, in 3 columns: taken column by column */
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small_and_ragged),
-                                       cmocka_unit_test(test_tiles_and_blocks)};
-    return cmocka_run_group_tests(tests, set_up, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, set_up, NULL); }

@@ -5,13 +5,7 @@
 #include "checkpoint/safetensors.h"
 #include "device/device.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 static const char *path = "tests/golden/products.safetensors";
 
@@ -93,8 +87,7 @@ static void compare(const tri_st_file *file, int number, const char *device, con
     for (int i = 0; i < N; i++) free(t[i].data);
 }
 
-static void products(void **state) {
-    (void)state;
+TEST(products) {
     static const char *const devices[] = {"reference", "cpu"};
     tri_st_file file;
     int n = 0;
@@ -114,6 +107,5 @@ static void products(void **state) {
 
 int main(int argc, char **argv) {
     if (argc > 1) path = argv[1];
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_listed(argc, argv, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* test_quantize.c - `trident quantize` from C: the folder's figures are those that were measured; the harmful layers
  * return to 16 bits, and only they; every integer and every scale counts; a run of --quantize int8 loses nothing. */
+#include "tests/lib/test.h"
 #include "tests/lib/session_data.h"
 
 #include "checkpoint/manifest.h"
@@ -119,8 +120,7 @@ static void expect_absent(const char *name) {
 /* ---- Tests ---- */
 
 /* The folder gives, bit by bit, what the run gives with int8 products: it is only another way to store it. */
-static void folder_is_the_run_in_int8(void **state) {
-    (void)state;
+TEST(folder_is_the_run_in_int8) {
     static const char *const types[] = {"fp32", "bf16", "fp16"};
     for (int t = 0; t < 3; t++) {
         char path[PATH], precision[32], name[32];
@@ -142,8 +142,7 @@ static void folder_is_the_run_in_int8(void **state) {
     }
 }
 
-static void harmful_layers_return(void **state) {
-    (void)state;
+TEST(harmful_layers_return) {
     char path[PATH], kept[256] = "";
     float floats[2 * ROWS], folder[2 * ROWS];
     tri_json *facts = NULL, *all = NULL;
@@ -171,8 +170,7 @@ static void harmful_layers_return(void **state) {
     tri__json_decref(facts);
 }
 
-static void refuses_with_figures(void **state) {
-    (void)state;
+TEST(refuses_with_figures) {
     tri_json *facts = NULL;
     assert_int_equal(quantize(plain, "refused", -0.5, NULL, &facts), TRI_USAGE); /* it would have to improve */
     static const char *const words[] = {"accuracy", "PR AUC", "before", "layers in 16 bits", "30 rows",
@@ -184,8 +182,7 @@ static void refuses_with_figures(void **state) {
 }
 
 /* Two encoders of MiniLM's size, with every layer in int8; the weights of quantized_folder.c. */
-static void a_quarter_of_the_bytes(void **state) {
-    (void)state;
+TEST(a_quarter_of_the_bytes) {
     tri_settings settings;
     tri_encoder encoder[2] = {{0}};
     tri_arena arena;
@@ -277,8 +274,7 @@ static int64_t find_integer(const tri_piece *piece) {
     return -1;
 }
 
-static void every_number_counts(void **state) {
-    (void)state;
+TEST(every_number_counts) {
     char path[PATH], changed[PATH];
     float before[2 * ROWS], after[2 * ROWS];
     edit e;
@@ -317,8 +313,7 @@ static void every_number_counts(void **state) {
 }
 
 /* Written by another build: bad data to those that want its answers. */
-static void another_version(void **state) {
-    (void)state;
+TEST(another_version) {
     char path[PATH], file[TRI_PATH_MAX], checkpoint[PATH + 32], data[PATH + 32];
     tri_json *manifest;
     tri_settings settings;
@@ -339,8 +334,7 @@ static void another_version(void **state) {
 }
 
 /* Trained through int8 products: the folder has the forward pass that training saw. */
-static void trained_for_it(void **state) {
-    (void)state;
+TEST(trained_for_it) {
     char run[PATH], path[PATH];
     static const char *const types[] = {"--precision=fp32", "--precision=bf16"};
     for (int t = 0; t < 2; t++) {
@@ -373,8 +367,7 @@ static void trained_for_it(void **state) {
 }
 
 /* The configuration in a folder is untrusted, whatever its manifest says. */
-static void hostile_settings(void **state) {
-    (void)state;
+TEST(hostile_settings) {
     char path[PATH], config[TRI_PATH_MAX], *none[] = {"primary.pooler.weight"};
     tri_checkpoint *checkpoint;
     tri_settings s;
@@ -399,12 +392,4 @@ static void hostile_settings(void **state) {
     tri__checkpoint_close(checkpoint);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(folder_is_the_run_in_int8), cmocka_unit_test(harmful_layers_return),
-        cmocka_unit_test(refuses_with_figures),      cmocka_unit_test(every_number_counts),
-        cmocka_unit_test(another_version),           cmocka_unit_test(hostile_settings),
-        cmocka_unit_test(a_quarter_of_the_bytes),    cmocka_unit_test(trained_for_it),
-    };
-    return cmocka_run_group_tests(tests, make_runs, remove_data);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_runs, remove_data); }

@@ -1,6 +1,7 @@
 /* test_quantized.c - 8-bit factors and their products, to the bit: rows of device "cpu" equal the reference rows in
  * every width of the computing type, and both have the exact properties that files of quantised weights and
  * tensor-parallel ranks depend on. */
+#include "tests/lib/test.h"
 #include "tests/lib/kernel_call.h"
 #include "numbers/quantized.h"
 
@@ -47,8 +48,7 @@ static void bits_case(const kernel_case *at, void *context) {
 }
 
 /* Around the widths of vector and matrix instructions, and of models. */
-static void test_bits(void **state) {
-    (void)state;
+TEST(test_bits) {
     static const kernel_grid grids[] = {
         {"quantize_int8 quantize_fp8", "T=0,1,2,7,17 I=1,3,15,16,17,33,64,100,387 M=0,1,3"},
         {"row_max quantize_din", "T=0,1,2,7,17 I=1,3,15,16,17,33,64,100,387"},
@@ -100,8 +100,7 @@ static void fill_rows(float *x) {
 
 /* scale * q is exact in fp32, and quantising it again gives the same scale and the same q: so a file of s * q holds
  * what it was made from. Holds for a scale of any row, also of one whose largest |q| is not 127. */
-static void test_again(void **state) {
-    (void)state;
+TEST(test_again) {
     static float x[T * I], back[T * I], s[2][T];
     static int8_t q[2][T * I];
     for (int d = 0; d < 2; d++) {
@@ -122,8 +121,7 @@ static void test_again(void **state) {
 }
 
 /* The same through 16 bits of a scale: every one of them, times 127, gives itself again. */
-static void test_every_scale(void **state) {
-    (void)state;
+TEST(test_every_scale) {
     for (uint32_t bits = 0x3F800000; bits < 0x40000000; bits += 0x100) {
         float scale = tri__float_of_bits(bits), largest = scale * TRI_INT8_MAX;
         assert_true(tri__quantized_scale(largest, TRI_INT8_MAX) == scale);
@@ -132,8 +130,7 @@ static void test_every_scale(void **state) {
     }
 }
 
-static void test_ties_and_zeros(void **state) {
-    (void)state;
+TEST(test_ties_and_zeros) {
     for (int d = 0; d < 2; d++) {
         tri_kernel_table table;
         tri__device_find(devices[d])->kernels(&table);
@@ -151,8 +148,7 @@ static void test_ties_and_zeros(void **state) {
 }
 
 /* A row with a NaN or an infinity gives NaN in all of its products, and no other row does; a weight's row likewise. */
-static void test_not_a_number_shows(void **state) {
-    (void)state;
+TEST(test_not_a_number_shows) {
     enum { O = 3 };
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     for (int d = 0; d < 2; d++)
@@ -184,8 +180,7 @@ static void test_not_a_number_shows(void **state) {
 
 /* Ranks that have columns of a row each take the largest of all their maxima: the same scale and integers as of the
  * whole row. */
-static void test_columns_of_ranks(void **state) {
-    (void)state;
+TEST(test_columns_of_ranks) {
     enum { RANKS = 3, EACH = I / RANKS };
     static float x[T * I], part[T * EACH], m[RANKS * T], s[2][T];
     static int8_t q[T * I], own[T * EACH];
@@ -213,8 +208,7 @@ static void test_columns_of_ranks(void **state) {
 
 /* Straight-through gradients say that s * q moves as x does: it does, in steps. Moved by n scales, without touching
  * the row's maximum, an element's q moves by n, up to the rounding of each end. */
-static void test_follows_its_argument(void **state) {
-    (void)state;
+TEST(test_follows_its_argument) {
     tri_kernel_table table;
     tri__device_find("reference")->kernels(&table);
     uint64_t random = 9;
@@ -228,8 +222,7 @@ static void test_follows_its_argument(void **state) {
     }
 }
 
-static void test_e4m3(void **state) {
-    (void)state;
+TEST(test_e4m3) {
     for (int code = 0; code < 256; code++) {
         float value = tri__from_e4m3((uint8_t)code);
         if ((code & 0x7F) == 0x7F) {
@@ -253,16 +246,4 @@ static void test_e4m3(void **state) {
     assert_int_equal(tri__to_e4m3(463.9f), 0x7E);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_again),
-        cmocka_unit_test(test_every_scale),
-        cmocka_unit_test(test_ties_and_zeros),
-        cmocka_unit_test(test_not_a_number_shows),
-        cmocka_unit_test(test_columns_of_ranks),
-        cmocka_unit_test(test_follows_its_argument),
-        cmocka_unit_test(test_e4m3),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -7,13 +7,8 @@
 #include "base/random.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/scratch.h"
 
 enum { O = 13, I = 37, COUNT = O * I, N = 4 };
@@ -27,8 +22,7 @@ static void draw(float *w) {
     }
 }
 
-static void quantising_again(void **state) {
-    (void)state;
+TEST(quantising_again) {
     static const tri_dtype types[] = {TRI_F32, TRI_BF16, TRI_F16};
     float w[COUNT], back[COUNT], scale[O], scale2[O];
     int8_t q[COUNT], q2[COUNT];
@@ -131,8 +125,7 @@ static void read_slices(const tri_checkpoint *checkpoint, const char *name, cons
             }
 }
 
-static void any_slice(void **state) {
-    (void)state;
+TEST(any_slice) {
     model m;
     float all[COUNT], back[COUNT];
     int8_t q[COUNT];
@@ -172,8 +165,7 @@ static void any_slice(void **state) {
 }
 
 /* The digest is of what is stored: one integer or one scale changes it. */
-static void digest(void **state) {
-    (void)state;
+TEST(digest) {
     char hex[3][33];
     for (int change = 0; change < 3; change++) {
         model m;
@@ -249,8 +241,7 @@ static tri_status change_file(const char *name, int64_t at, const char *byte) {
 }
 
 /* What the writer reads back before it commits, and what only a reader of the integers sees. */
-static void damage(void **state) {
-    (void)state;
+TEST(damage) {
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
         model m;
         tri_checkpoint *checkpoint = NULL;
@@ -281,12 +272,4 @@ static void damage(void **state) {
     assert_int_equal(tri__folder_remove_all(out_path), TRI_OK);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(quantising_again),
-        cmocka_unit_test(any_slice),
-        cmocka_unit_test(digest),
-        cmocka_unit_test(damage),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, setup, teardown); }

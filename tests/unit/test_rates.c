@@ -1,6 +1,7 @@
 /* test_rates.c - runs in which parts of the model are frozen, and layers have rates: on ranks that are threads, every
  * mesh gives one rank's result, frozen weights stay what they were, a resumed run is the uninterrupted one to the bit,
  * and a rate that is the same for all changes none. */
+#include "tests/lib/test.h"
 #include "tests/lib/session_runs.h"
 
 enum { STEPS = 6, HALF = 3 };
@@ -19,8 +20,7 @@ static run asked(const char *const *recipe, int ranks, const char *const *more) 
     return made;
 }
 
-static void meshes_agree(void **state) {
-    (void)state;
+TEST(meshes_agree) {
     static const struct {
         int ranks;
         const char *option[5];
@@ -48,8 +48,7 @@ static void meshes_agree(void **state) {
 }
 
 /* The weights of a run that takes no step, and of one that does; of states run_on sees whether there are any. */
-static void frozen_weights_stay(void **state) {
-    (void)state;
+TEST(frozen_weights_stay) {
     for (int i = 0; i < RECIPES; i++) {
         run what = asked(recipes[i], 2, OPTIONS("--precision=bf16", "--shard=zero1"));
         run *after = run_on(&what);
@@ -66,8 +65,7 @@ static void frozen_weights_stay(void **state) {
     }
 }
 
-static void a_resumed_run_is_the_whole_one(void **state) {
-    (void)state;
+TEST(a_resumed_run_is_the_whole_one) {
     static const char *const recipe[] = {"--freeze=embeddings,layers=1", "--lr-schedule=cosine", "--warmup-steps=0",
                                          "--warmup-ratio=0.3", "--layer-lr-decay=0.7", NULL};
     run what = asked(recipe, 2, OPTIONS("--shard=zero1"));
@@ -95,8 +93,7 @@ static void a_resumed_run_is_the_whole_one(void **state) {
 }
 
 /* Factors of 1, given by name; and a decay of the rate that nothing above the embeddings sees. */
-static void one_rate_changes_nothing(void **state) {
-    (void)state;
+TEST(one_rate_changes_nothing) {
     run what = asked((const char *const[]){NULL}, 0, NULL);
     run *plain = run_on(&what);
     what = asked((const char *const[]){"--layer-lr-decay=1", "--head-lr=0.01", NULL}, 0, NULL);
@@ -108,12 +105,4 @@ static void one_rate_changes_nothing(void **state) {
     run_free(plain), run_free(same), run_free(slower);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(meshes_agree),
-        cmocka_unit_test(frozen_weights_stay),
-        cmocka_unit_test(a_resumed_run_is_the_whole_one),
-        cmocka_unit_test(one_rate_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, make_one_text, remove_data);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_one_text, remove_data); }

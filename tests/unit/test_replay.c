@@ -1,5 +1,6 @@
 /* test_replay.c - a device that captures runs and replays them: the same bits as launching every kernel, while row
  * counts, inputs and steps change; runs that must not be captured are not. Needs no GPU. */
+#include "tests/lib/test.h"
 #include "tests/lib/lane_device.h"
 
 enum { STEPS = 12 };
@@ -47,8 +48,7 @@ static outcome train(const lane_order *order, int lanes) {
     return found;
 }
 
-static void repeated_runs_give_the_same_bits(void **state) {
-    (void)state;
+TEST(repeated_runs_give_the_same_bits) {
     const lane_order orders[] = {
         {.first = {0, 1, 2, 3}, .captures = 1}, {.first = {1, 0, 2, 3}, .captures = 1}, {.first = {-1}, .captures = 1}};
     for (int lanes = 1; lanes <= 2; lanes++)
@@ -62,24 +62,21 @@ static void repeated_runs_give_the_same_bits(void **state) {
 }
 
 /* The test can fail: kernels that are repeated with what they were told first draw other numbers. */
-static void steps_are_not_part_of_what_is_kept(void **state) {
-    (void)state;
+TEST(steps_are_not_part_of_what_is_kept) {
     outcome found = train(&(lane_order){.first = {0, 1, 2, 3}, .captures = 1, .stale = 1}, 1);
     assert_true(found.replays > 0);
     assert_false(found.same);
 }
 
 /* What could not be captured is queued after all. */
-static void runs_that_cannot_be_kept(void **state) {
-    (void)state;
+TEST(runs_that_cannot_be_kept) {
     outcome found = train(&(lane_order){.first = {1, 0, 2, 3}, .captures = 1, .fails = 1}, 2);
     assert_true(found.same);
     assert_int_equal(found.replays, 0);
 }
 
 /* Copies between memories, marks, and looking at every value: each is queued, one by one. */
-static void others_are_not_asked_for(void **state) {
-    (void)state;
+TEST(others_are_not_asked_for) {
     tiny t;
     int line, slot;
     for (int offload = 0; offload < 2; offload++) {
@@ -103,8 +100,7 @@ static void others_are_not_asked_for(void **state) {
 
 /* Rows of no sequence, which make counts equal that are not, change nothing; they are there for one rank whose kernels
  * are short. */
-static void rounded_counts(void **state) {
-    (void)state;
+TEST(rounded_counts) {
     enum { GRANULE = 8 };
     tiny plain, round;
     plan_as(&plain, 1, 0, 2);
@@ -136,13 +132,4 @@ static void rounded_counts(void **state) {
     tiny_close(&round);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(repeated_runs_give_the_same_bits),
-        cmocka_unit_test(steps_are_not_part_of_what_is_kept),
-        cmocka_unit_test(runs_that_cannot_be_kept),
-        cmocka_unit_test(others_are_not_asked_for),
-        cmocka_unit_test(rounded_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

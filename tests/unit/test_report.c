@@ -1,4 +1,5 @@
 /* test_report.c - the sinks, by the exact text and bytes they write. */
+#include "tests/lib/test.h"
 #include "tests/lib/sink_events.h"
 
 #include "base/file.h"
@@ -6,8 +7,6 @@
 
 #include <fcntl.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -32,8 +31,7 @@ static void write_text(const char *name, const char *text) {
 
 static char *labels[] = {"a \"fraud\"", "ok"};
 
-static void metrics_lines(void **state) {
-    (void)state;
+TEST_IN(metrics_lines, setup, teardown) {
     tri_sink sink;
     tri_scores scores = {.loss = 0.25, .accuracy = 0.9375, .f1_macro = 0.9, .pr_auc = NAN, .average_precision = 0.5,
                          .roc_auc = 1.0 / 3.0, .reliability = {.ece = 0.0625, .brier = 0.5}, .label = labels};
@@ -85,8 +83,7 @@ static void metrics_lines(void **state) {
 }
 
 /* Only where the loss is scaled. A norm that overflowed is no number. */
-static void metrics_of_a_skipped_step(void **state) {
-    (void)state;
+TEST_IN(metrics_of_a_skipped_step, setup, teardown) {
     tri_sink sink;
     tri_event event = train_event(1, 1700000000.125);
     event.grad_norm = INFINITY, event.loss_scale = 32768, event.skipped_steps = 1;
@@ -100,8 +97,7 @@ static void metrics_of_a_skipped_step(void **state) {
     free(text);
 }
 
-static void metrics_resume(void **state) {
-    (void)state;
+TEST_IN(metrics_resume, setup, teardown) {
     tri_sink sink;
     write_text("metrics.jsonl", TRAIN_LINE("1", "0.01") "not json\n" TRAIN_LINE("2", "0.02") TRAIN_LINE("3", "0.03")
                                     TRAIN_LINE("4", "0.04") "{\"ts\":17");
@@ -123,8 +119,7 @@ static void metrics_resume(void **state) {
     assert_int_equal(tri__metrics_close(&sink), TRI_OK); /* a zeroed sink */
 }
 
-static void metrics_unwritable(void **state) {
-    (void)state;
+TEST_IN(metrics_unwritable, setup, teardown) {
     tri_sink sink;
     tri_event event = {.kind = TRI_EVENT_START};
     assert_int_equal(tri__metrics_open("/nowhere/at/all", 0, &sink), TRI_OK);
@@ -155,8 +150,7 @@ static void assert_screen(screen *s, const char *expected) {
 
 #define FULL "epoch 1/2  step 1/200  loss 0.5000  lr 4.6e-05  32.0 samples/s  24.1k tok/s  138 GFLOP/s  left 49.8 s"
 
-static void progress_terminal(void **state) {
-    (void)state;
+TEST_IN(progress_terminal, setup, teardown) {
     screen s;
     open_screen(&s, 1, 120, 0, 0);
     send(&s.sink, train_event(1, 100));
@@ -172,8 +166,7 @@ static void progress_terminal(void **state) {
             "\r\033[K");
 }
 
-static void progress_narrow(void **state) {
-    (void)state;
+TEST_IN(progress_narrow, setup, teardown) {
     static const struct {
         int width;
         const char *line;
@@ -194,8 +187,7 @@ static void progress_narrow(void **state) {
 }
 
 /* A window that is resized while a run is watched: the next line fits it. */
-static void progress_resized(void **state) {
-    (void)state;
+TEST_IN(progress_resized, setup, teardown) {
     static const int widths[] = {100, 40, 71};
     tri_sink sink;
     char text[4096];
@@ -225,8 +217,7 @@ static tri_event rows_event(int64_t done, double time) {
     return (tri_event){.kind = TRI_EVENT_ROWS, .step = done, .steps = 2000, .time = time};
 }
 
-static void progress_rows(void **state) {
-    (void)state;
+TEST_IN(progress_rows, setup, teardown) {
     screen s;
     open_screen(&s, 1, 60, 0, 0);
     send(&s.sink, rows_event(0, 100));
@@ -245,8 +236,7 @@ static void progress_rows(void **state) {
     assert_screen(&s, "1000 of 2000 rows  32.3 rows/s  left 31.0 s\n");
 }
 
-static void progress_log(void **state) {
-    (void)state;
+TEST_IN(progress_log, setup, teardown) {
     screen s;
     char *odd[] = {"a label that\ngoes on and on"};
     tri_scores scores = {.loss = 0.1533, .accuracy = 0.9417, .f1_macro = 0.9412, .pr_auc = 0.9951, .label = odd};
@@ -281,8 +271,7 @@ static void progress_log(void **state) {
              "finished  step 200/200  3m 07s\n");
 }
 
-static void progress_quiet_and_color(void **state) {
-    (void)state;
+TEST_IN(progress_quiet_and_color, setup, teardown) {
     screen s;
     open_screen(&s, 1, 80, 1, 1);
     send(&s.sink, train_event(1, 100));
@@ -332,8 +321,7 @@ static tri_event profile_event(void) {
     return (tri_event){.kind = TRI_EVENT_PROFILE, .spans = spans, .n_spans = 4, .rank = 3, .world = 4};
 }
 
-static void trace_json(void **state) {
-    (void)state;
+TEST_IN(trace_json, setup, teardown) {
     tri_sink sink;
     assert_int_equal(tri__trace_open(folder, &sink), TRI_OK);
     send(&sink, profile_event());
@@ -380,8 +368,7 @@ static tri_json *facts_of(const char *text) {
     return facts;
 }
 
-static void profile_text(void **state) {
-    (void)state;
+TEST_IN(profile_text, setup, teardown) {
     static const char expected[] =
         "steps 4 to 6, 10.00 ms each: compute 60.0 %, copies 0.0 %, transfers 10.0 %, waiting 20.0 %, loader 5.0 %, "
         "other 5.0 %\n\n"
@@ -416,8 +403,7 @@ static void profile_text(void **state) {
 }
 
 /* More operations than the table has rows. */
-static void profile_many(void **state) {
-    (void)state;
+TEST_IN(profile_many, setup, teardown) {
     enum { MANY = 100 };
     tri_json *facts = facts_of(profile_facts), *many = tri__json_array();
     for (int i = 0; i < MANY; i++)
@@ -441,8 +427,7 @@ static void profile_many(void **state) {
 }
 
 /* profile-rank<r>.json is renewed by each event. */
-static void profile_file(void **state) {
-    (void)state;
+TEST_IN(profile_file, setup, teardown) {
     tri_sink sink;
     tri_json *facts = facts_of("{\"rank\": 3}");
     tri_event event = {.kind = TRI_EVENT_PROFILE, .facts = facts, .rank = 3, .world = 4};
@@ -456,64 +441,52 @@ static void profile_file(void **state) {
     tri__json_decref(facts);
 }
 
-static void tables(void **state) {
-    (void)state;
-    tri_text_table table = {0};
+/* Prints the table, frees it, and compares. */
+static void expect_printed(tri_text_table *table, int color, const char *want) {
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
-    tri__text_table_add(&table, "name\tbytes\tnote");
-    tri__text_table_add(&table, "%s\t%d\t%s", "\xc3\xa9t\xc3\xa9", 12345, "x");
-    tri__text_table_add(&table, "longer name\t-\t-7 and so on");
-    assert_int_equal(tri__text_table_print(&table, out, 1), TRI_OK);
-    tri__text_table_free(&table);
+    assert_int_equal(tri__text_table_print(table, out, color), TRI_OK);
+    tri__text_table_free(table);
     fclose(out);
-    assert_string_equal(text, "\033[1mname         bytes  note\033[0m\n"
-                              "\xc3\xa9t\xc3\xa9          12345  x\n"
-                              "longer name      -  -7 and so on\n");
+    assert_string_equal(text, want);
     free(text);
 }
 
-/* Chinese and emoji take two columns, combining marks none. */
-static void wide_tables(void **state) {
-    (void)state;
+TEST_IN(tables, setup, teardown) {
     tri_text_table table = {0};
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
+    tri__text_table_add(&table, "name\tbytes\tnote");
+    tri__text_table_add(&table, "%s\t%d\t%s", "\xc3\xa9t\xc3\xa9", 12345, "x");
+    tri__text_table_add(&table, "longer name\t-\t-7 and so on");
+    expect_printed(&table, 1, "\033[1mname         bytes  note\033[0m\n"
+                              "\xc3\xa9t\xc3\xa9          12345  x\n"
+                              "longer name      -  -7 and so on\n");
+}
+
+/* Chinese and emoji take two columns, combining marks none. */
+TEST_IN(wide_tables, setup, teardown) {
+    tri_text_table table = {0};
     tri__text_table_add(&table, "city\tnote");
     tri__text_table_add(&table, "\xe6\x9d\xb1\xe4\xba\xac\ta");
     tri__text_table_add(&table, "e\xcc\x81\xf0\x9f\x91\x8d\tb");
     tri__text_table_add(&table, "Rome\tc");
-    assert_int_equal(tri__text_table_print(&table, out, 0), TRI_OK);
-    tri__text_table_free(&table);
-    fclose(out);
-    assert_string_equal(text, "city  note\n"
+    expect_printed(&table, 0, "city  note\n"
                               "\xe6\x9d\xb1\xe4\xba\xac  a\n"
                               "e\xcc\x81\xf0\x9f\x91\x8d   b\n"
                               "Rome  c\n");
-    free(text);
 }
 
 /* Ranks that are alike are one row; the header, and rows that only look alike in part, stay. */
-static void folded_tables(void **state) {
-    (void)state;
+TEST_IN(folded_tables, setup, teardown) {
     tri_text_table table = {0};
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
     tri__text_table_fold(&table);
     tri__text_table_add(&table, "rank\tbytes");
     for (int rank = 0; rank < 12; rank++) tri__text_table_add(&table, "%d\t%d", rank, rank < 8 ? 5 : rank == 8 ? 6 : 5);
     tri__text_table_fold(&table);
-    assert_int_equal(tri__text_table_print(&table, out, 0), TRI_OK);
-    tri__text_table_free(&table);
-    fclose(out);
-    assert_string_equal(text, "rank  bytes\n"
+    expect_printed(&table, 0, "rank  bytes\n"
                               " 0-7      5\n"
                               "   8      6\n"
                               "9-11      5\n");
-    free(text);
 }
 
 static tri_status fails(void *context, const tri_event *event) {
@@ -522,8 +495,7 @@ static tri_status fails(void *context, const tri_event *event) {
     return tri__fail(TRI_IO, "full");
 }
 
-static void tee_and_summary(void **state) {
-    (void)state;
+TEST_IN(tee_and_summary, setup, teardown) {
     tri_sink summary, tee;
     int calls = 0;
     tri_json *facts = tri__json_pack("{s:f}", "loss", 0.1);
@@ -544,26 +516,4 @@ static void tee_and_summary(void **state) {
     tri__json_decref(back);
 }
 
-int main(void) {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(metrics_lines),
-        TEST(metrics_of_a_skipped_step),
-        TEST(metrics_resume),
-        TEST(metrics_unwritable),
-        TEST(progress_terminal),
-        TEST(progress_narrow),
-        TEST(progress_resized),
-        TEST(progress_rows),
-        TEST(progress_log),
-        TEST(progress_quiet_and_color),
-        TEST(trace_json),
-        TEST(profile_text),
-        TEST(profile_many),
-        TEST(profile_file),
-        TEST(tables), TEST(wide_tables),
-        TEST(folded_tables),
-        TEST(tee_and_summary),
-    };
-    return cmocka_run_group_tests_name("report", tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -2,14 +2,7 @@
  * numbers of every kind, and a row of a dense layer has those of its steps one by one. */
 #include "numbers/float16.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/simd_sets.h"
 
 enum { MOST = 200 };
@@ -38,8 +31,7 @@ static void widen_add(int64_t n, const uint16_t *x, float *y) {
 
 /* Every upper half with lower halves about the ties: zeros, denormals, infinities and NaN of both signs. A block has
  * numbers of few kinds, another set of lanes of each. */
-static void test_every_kind(void **state) {
-    (void)state;
+TEST(test_every_kind) {
     static const uint32_t lower[] = {0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF};
     for (int k = 0; k < n_sets; k++)
         for (uint32_t first = 0; first < 1 << 16; first += 64)
@@ -112,15 +104,11 @@ static void finish_both(const simd_set *set, int64_t n, int kind) {
     assert_memory_equal(activated[0], activated[1], sizeof activated[0]);
 }
 
-static void test_rows(void **state) {
-    (void)state;
+TEST(test_rows) {
     static const int kinds[] = {0, BIAS, ADD, BIAS | ADD, BIAS | GELU, BIAS | GELU | NO_Y, SLOPE};
     for (int k = 0; k < n_sets; k++)
         for (int64_t n = 1; n <= MOST; n += n < 70 ? 1 : 13)
             for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) finish_both(&sets[k], n, kinds[i]);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_kind), cmocka_unit_test(test_rows)};
-    return cmocka_run_group_tests(tests, set_up, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, set_up, NULL); }

@@ -4,15 +4,11 @@
 #include "report/runs/validation_figures.h"
 #include "report/runs/merged_profiles.h"
 #include "report/runs/run_parts.h"
+#include "tests/lib/test.h"
 #include "tests/lib/scratch.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static const tri_run_data_options usual = {0};
 
@@ -73,8 +69,7 @@ static const char small_run[] =
     "{\"ts\":1700000005,\"event\":\"train\",\"step\":4,\"epoch\":2,\"loss\":0.25,\"step_ms\":20,\"idle_share\":0}\n"
     "{\"ts\":1700000006,\"event\":\"end\",\"step\":4,\"seconds\":6}\n";
 
-static void test_small_run(void **state) {
-    (void)state;
+TEST(test_small_run) {
     write_text("metrics.jsonl", small_run, strlen(small_run));
     tri_json *run = read_run(), *loss = curve_of(run, "loss");
     assert_string_equal(words(run, "state"), "finished");
@@ -93,8 +88,7 @@ static void test_small_run(void **state) {
 }
 
 /* The page has no "<" of the data's texts, and every file in it. */
-static void test_page(void **state) {
-    (void)state;
+TEST(test_page) {
     tri_json *run = read_run(), *runs = tri__json_array();
     char *html;
     size_t size;
@@ -117,8 +111,7 @@ static void test_page(void **state) {
 }
 
 /* Every prefix of the file can be read: what it has of steps is shown, the rest is said. */
-static void test_cut_anywhere(void **state) {
-    (void)state;
+TEST(test_cut_anywhere) {
     size_t length = strlen(small_run);
     for (size_t n = 0; n <= length; n++) {
         size_t steps = 0;
@@ -139,8 +132,7 @@ static void test_cut_anywhere(void **state) {
 }
 
 /* Any byte may be wrong: the run is still read, and nothing but the damaged line is lost. */
-static void test_damaged_bytes(void **state) {
-    (void)state;
+TEST(test_damaged_bytes) {
     size_t length = strlen(small_run);
     char *text = strdup(small_run);
     for (size_t i = 0; i < length; i += 3) {
@@ -155,8 +147,7 @@ static void test_damaged_bytes(void **state) {
 }
 
 /* A folder that is followed gives, at every moment, what a fresh look gives. */
-static void test_following(void **state) {
-    (void)state;
+TEST(test_following) {
     tri_run_reader *reader;
     write_text("metrics.jsonl", "", 0);
     assert_int_equal(tri__run_reader_open(folder, &reader), TRI_OK);
@@ -183,8 +174,7 @@ static void test_following(void **state) {
     tri__run_reader_close(reader);
 }
 
-static void test_no_run(void **state) {
-    (void)state;
+TEST(test_no_run) {
     char path[TRI_PATH_MAX];
     tri_json *run;
     path_to("metrics.jsonl", path);
@@ -197,8 +187,7 @@ static void test_no_run(void **state) {
 /* ---- thinning ---- */
 
 /* 100,000 points: at most as many as asked for, with the first, the last, every spike, and only points there are. */
-static void test_thinning(void **state) {
-    (void)state;
+TEST(test_thinning) {
     enum { N = 100000, MOST = 2000 };
     double *step = malloc(N * sizeof *step), *value = malloc(N * sizeof *value);
     for (int i = 0; i < N; i++) step[i] = i + 1, value[i] = sin(i * 0.37);
@@ -228,8 +217,7 @@ static void test_thinning(void **state) {
 /* ---- validation files ---- */
 
 /* Four rows by hand: scores 0.95 (of the class), 0.85 (not), 0.65 (of the class), 0.15 (not). */
-static void test_predictions(void **state) {
-    (void)state;
+TEST(test_predictions) {
     static const char table[] =
         "row,label,p_no,\"p_y\"\"es\"\n1,\"y\"\"es\",0.05,0.95\n2,no,0.15,0.85\n3,\"y\"\"es\",0.35,0.65\n"
         "4,no,0.85,0.15\n";
@@ -263,8 +251,7 @@ static void test_predictions(void **state) {
 }
 
 /* Wherever it is cut off, or whatever it has instead of a table: the run is shown. */
-static void test_cut_predictions(void **state) {
-    (void)state;
+TEST(test_cut_predictions) {
     static const char table[] = "row,label,p_a,p_b\n1,a,0.5,0.5\n2,b,nan,2\n";
     for (size_t n = 0; n < sizeof table; n++) {
         write_text("validation-best.csv", table, n);
@@ -276,8 +263,7 @@ static void test_cut_predictions(void **state) {
 
 /* ---- profiles ---- */
 
-static void test_profiles(void **state) {
-    (void)state;
+TEST(test_profiles) {
     tri_json *profiles = tri__json_array();
     tri__json_append_new(profiles,
                          parsed("{\"format\":1,\"rank\":0,\"world\":2,\"coords\":{\"pp\":0,\"tp\":0,\"dp\":0},"
@@ -322,8 +308,7 @@ static void expect_binding(tri_binding_figures figures, const char *kind, const 
     tri__json_decref(binding);
 }
 
-static void test_binding(void **state) {
-    (void)state;
+TEST(test_binding) {
     tri_binding_figures f = {.world = 4, .pp = 1, .tp = 1, .dp = 4, .machines = 1, .microbatches = 1, .compute = 0.5};
     tri_binding_figures x = f;
     x.loader = 0.3, x.comm = 0.2;
@@ -366,12 +351,4 @@ static void test_binding(void **state) {
     expect_binding(x, "compute", "Computing binds");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_run),     cmocka_unit_test(test_page),       cmocka_unit_test(test_cut_anywhere),
-        cmocka_unit_test(test_damaged_bytes), cmocka_unit_test(test_following),  cmocka_unit_test(test_no_run),
-        cmocka_unit_test(test_thinning),      cmocka_unit_test(test_predictions),
-        cmocka_unit_test(test_cut_predictions), cmocka_unit_test(test_profiles), cmocka_unit_test(test_binding),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, setup, teardown); }

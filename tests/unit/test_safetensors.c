@@ -1,16 +1,10 @@
 /* test_safetensors.c - the format: bytes equal to the reference writer's; every truncated or changed file is handled.
  * tests/unit/test_foreign.c has hostile files. */
 #include "checkpoint/safetensors.h"
+#include "tests/lib/test.h"
 #include "tests/lib/scratch.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static const char golden[] = "tests/golden/reference.safetensors"; /* tools/golden_safetensors.py */
 
@@ -37,8 +31,7 @@ static void assert_same_files(const char *a, const char *b) {
     free(y);
 }
 
-static void contract_bytes(void **state) {
-    (void)state;
+TEST(contract_bytes) {
     float a[2] = {1, 2};
     tri_piece piece = whole("a", TRI_F32, tri__shape_1d(2), a);
     tri_json *metadata = tri__json_pack("{s:s}", "format", "pt");
@@ -56,8 +49,7 @@ static void contract_bytes(void **state) {
 }
 
 /* All of the golden file's tensors, read and written again. */
-static void reference_bytes(void **state) {
-    (void)state;
+TEST(reference_bytes) {
     tri_st_file file;
     assert_int_equal(tri__st_open(golden, &file), TRI_OK);
     assert_int_equal(file.n, 10);
@@ -80,8 +72,7 @@ static void reference_bytes(void **state) {
 }
 
 /* Somebody cuts the file short while it is open: an error, where a map would be a SIGBUS. */
-static void cut_short_in_use(void **state) {
-    (void)state;
+TEST(cut_short_in_use) {
     static float values[1 << 16], out[1 << 16];
     tri_piece piece = whole("x", TRI_F32, (tri_shape){.n = 1, .dim = {1 << 16}}, values);
     tri_st_file file;
@@ -96,8 +87,7 @@ static void cut_short_in_use(void **state) {
     tri__st_close(&file);
 }
 
-static void conversions(void **state) {
-    (void)state;
+TEST(conversions) {
     tri_st_file file;
     assert_int_equal(tri__st_open(golden, &file), TRI_OK);
     static const struct {
@@ -132,8 +122,7 @@ static void write_plain(const char *bytes, size_t size) {
 }
 
 /* Every prefix of a good file, and every byte changed: an answer, never a crash; a prefix is never accepted. */
-static void mutations(void **state) {
-    (void)state;
+TEST(mutations) {
     char *good;
     size_t size;
     assert_int_equal(tri__file_read(golden, 1 << 20, &good, &size), TRI_OK);
@@ -153,16 +142,9 @@ static void mutations(void **state) {
     free(good);
 }
 
-static void missing(void **state) {
-    (void)state;
+TEST(missing) {
     tri_st_file file;
     assert_int_equal(tri__st_open("/nowhere/x.safetensors", &file), TRI_NOINPUT);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contract_bytes), cmocka_unit_test(reference_bytes), cmocka_unit_test(cut_short_in_use),
-        cmocka_unit_test(conversions),    cmocka_unit_test(mutations),       cmocka_unit_test(missing),
-    };
-    return cmocka_run_group_tests_name("safetensors", tests, setup_path, teardown);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, setup_path, teardown); }

@@ -2,13 +2,9 @@
 #include "base/clock.h"
 #include "data/dataset/sampler.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/lib/test.h"
 #include "tests/lib/made_dataset.h"
 
 static int64_t tokens_of(const tri_dataset *data, int64_t row) {
@@ -24,8 +20,7 @@ static tri_sampler open_sampler(const tri_dataset *data, int64_t batch, int part
 }
 
 /* Orders computed by a Philox and a Fisher-Yates written apart, in Python. */
-static void shuffles_as_described(void **state) {
-    (void)state;
+TEST(shuffles_as_described) {
     static const struct {
         uint32_t seed;
         int epoch;
@@ -46,8 +41,7 @@ static void shuffles_as_described(void **state) {
     made_dataset_free(data);
 }
 
-static void gives_every_row_once(void **state) {
-    (void)state;
+TEST(gives_every_row_once) {
     static const int64_t sizes[][2] = {{1, 1}, {1, 8}, {7, 3}, {64, 64}, {1000, 32}, {1001, 1001}, {5, 100}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int shuffle = 0; shuffle < 2; shuffle++) {
@@ -77,8 +71,7 @@ static void gives_every_row_once(void **state) {
 }
 
 /* Batches do not depend on the parts, nor on which were asked for before. */
-static void resumes_anywhere(void **state) {
-    (void)state;
+TEST(resumes_anywhere) {
     tri_dataset *data = made_dataset(500, 2, 0, 30);
     tri_sampler one = open_sampler(data, 32, 1, 1, 9), four = open_sampler(data, 32, 4, 1, 9);
     for (int64_t epoch = 4; epoch >= 0; epoch--)
@@ -116,8 +109,7 @@ static void split_plainly(const tri_dataset *data, const int64_t *rows, int64_t 
     }
 }
 
-static void splits_greedily(void **state) {
-    (void)state;
+TEST(splits_greedily) {
     tri_dataset *data = made_dataset(300, 2, 0, 23);
     for (int parts = 1; parts <= 40; parts += 3) {
         tri_sampler sampler = open_sampler(data, 48, parts, 1, 1);
@@ -144,8 +136,7 @@ static void splits_greedily(void **state) {
     made_dataset_free(data);
 }
 
-static void measures_the_largest(void **state) {
-    (void)state;
+TEST(measures_the_largest) {
     tri_dataset *data = made_dataset(333, 2, 0, 19);
     for (int shuffle = 0; shuffle < 2; shuffle++) {
         tri_sampler sampler = open_sampler(data, 20, 3, shuffle, 5);
@@ -180,12 +171,11 @@ static void measures_the_largest(void **state) {
 }
 
 /* Of a long run, bounds: above every microbatch of any order, in no time, and not far above. */
-static void bounds_long_runs(void **state) {
+TEST(bounds_long_runs) {
     static const struct {
         int64_t rows, batch;
         int parts, texts;
     } cases[] = {{333, 20, 3, 2}, {333, 20, 1, 2}, {50, 64, 4, 1}, {97, 7, 16, 2}, {1000, 256, 8, 1}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tri_dataset *data = made_dataset(cases[i].rows, cases[i].texts, 0, 60);
         tri_sampler sampler = open_sampler(data, cases[i].batch, cases[i].parts, 1, 5);
@@ -205,8 +195,7 @@ static void bounds_long_runs(void **state) {
     }
 }
 
-static void stops(void **state) {
-    (void)state;
+TEST(stops) {
     tri_dataset *data = made_dataset(333, 2, 0, 19);
     tri_stop stop = {.signal = SIGTERM};
     tri_sampler sampler = open_sampler(data, 20, 3, 1, 5);
@@ -217,8 +206,7 @@ static void stops(void **state) {
     made_dataset_free(data);
 }
 
-static void is_fast(void **state) {
-    (void)state;
+TEST(is_fast) {
     tri_dataset *data = made_dataset(19000, 2, 0, 160);
     double begin = tri__clock();
     tri_sampler sampler = open_sampler(data, 4096, 512, 1, 5);
@@ -230,12 +218,4 @@ static void is_fast(void **state) {
     made_dataset_free(data);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shuffles_as_described), cmocka_unit_test(gives_every_row_once),
-        cmocka_unit_test(resumes_anywhere),      cmocka_unit_test(splits_greedily),
-        cmocka_unit_test(measures_the_largest),  cmocka_unit_test(bounds_long_runs),
-        cmocka_unit_test(stops),                 cmocka_unit_test(is_fast),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

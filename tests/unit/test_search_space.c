@@ -1,16 +1,11 @@
 /* test_search_space.c - spaces of a search: what is drawn from them; rungs of successive halving. */
 #include "base/file.h"
 #include "study/halving.h"
+#include "tests/lib/test.h"
 #include "tests/lib/scratch.h"
 #include "study/search_space.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { TRIALS = 400, SEED = 42 };
 static const double FIRST = 0.364663; /* Philox of key (42, xxh32 "lr"), worked out in Python: it stays so */
@@ -33,8 +28,7 @@ static double drawn(const tri_search_space *space, const char *key, uint32_t see
 }
 
 /* Quarters of each range, on its own scale, get a quarter of the trials. */
-static void draws_fill_the_range(void **state) {
-    (void)state;
+TEST(draws_fill_the_range) {
     tri_search_space space = space_of("{\"lr\": {\"from\": 1e-5, \"to\": 1e-1, \"scale\": \"log\"},"
                                "\"weight_decay\": {\"from\": 0, \"to\": 0.4},"
                                "\"warmup_steps\": {\"from\": 1, \"to\": 4},"
@@ -56,8 +50,7 @@ static void draws_fill_the_range(void **state) {
 }
 
 /* A value depends on seed, trial and key: not on the other keys, nor on trials before. */
-static void draws_stand_alone(void **state) {
-    (void)state;
+TEST(draws_stand_alone) {
     tri_search_space both = space_of("{\"weight_decay\": [0, 1], \"lr\": {\"from\": 0, \"to\": 1}}"),
               one = space_of("{\"lr\": {\"from\": 0, \"to\": 1}}");
     int equal = 0;
@@ -72,8 +65,7 @@ static void draws_stand_alone(void **state) {
     tri__search_free(&one);
 }
 
-static void logarithmic_whole_numbers(void **state) {
-    (void)state;
+TEST(logarithmic_whole_numbers) {
     tri_search_space space = space_of("{\"batch_size\": {\"from\": 1, \"to\": 7, \"scale\": \"log\"}}");
     int n[8] = {0};
     for (int trial = 1; trial <= TRIALS; trial++) n[(int)drawn(&space, "batch_size", SEED, trial)]++;
@@ -94,8 +86,7 @@ static void expect_rungs(int trials, int64_t epochs, int factor, const char *tex
     assert_string_equal(said, text);
 }
 
-static void rungs_halve(void **state) {
-    (void)state;
+TEST(rungs_halve) {
     expect_rungs(27, 27, 3, "1x27 3x9 9x3 27x1");
     expect_rungs(27, 10, 3, "1x27 3x9 10x3"); /* epochs end the ladder */
     expect_rungs(6, 81, 3, "27x6 81x2");      /* trials do */
@@ -105,12 +96,4 @@ static void rungs_halve(void **state) {
     expect_rungs(9, 1, 3, "1x9");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(draws_fill_the_range),
-        cmocka_unit_test(draws_stand_alone),
-        cmocka_unit_test(logarithmic_whole_numbers),
-        cmocka_unit_test(rungs_halve),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, setup, teardown); }

@@ -1,6 +1,7 @@
 /* test_served.c - plans without training, for inference: weights of fewer bits are filled unit by unit in little
  * memory, and give bitwise the probabilities that the forward program of a training plan gives; rows have the same bits
  * for every number of replicas and stages. Ranks are threads. */
+#include "tests/lib/test.h"
 #include "tests/lib/tensor_job.h"
 
 #include "numbers/quantized.h"
@@ -166,8 +167,7 @@ static void try_all(tri_dtype precision, tri_dtype quantize, double close) {
     serving_close(&one);
 }
 
-static void half_on_every_mesh(void **state) {
-    (void)state;
+TEST(half_on_every_mesh) {
     try_all(TRI_BF16, TRI_F32, 0.01);
     try_all(TRI_F16, TRI_F32, 0.002);
 }
@@ -176,20 +176,17 @@ static void half_on_every_mesh(void **state) {
 /* Rows quantise activations by themselves, and sums are of integers: without tp there is no tolerance. With it, partial
  * sums are added in the computing type, and where that moves an activation across a boundary of its rounding, it moves
  * by a whole scale. */
-static void int8_on_every_mesh(void **state) {
-    (void)state;
+TEST(int8_on_every_mesh) {
     try_all(TRI_F32, TRI_I8, 1e-5);
     try_all(TRI_BF16, TRI_I8, 0.01);
 }
 
-static void fp8_on_every_mesh(void **state) {
-    (void)state;
+TEST(fp8_on_every_mesh) {
     try_all(TRI_F32, TRI_F8_E4M3, 1e-5);
     try_all(TRI_F16, TRI_F8_E4M3, 0.01);
 }
 
-static void half_takes_little_memory(void **state) {
-    (void)state;
+TEST(half_takes_little_memory) {
     serving v;
     serve(&v, (job_what){.precision = TRI_BF16});
     const tri_program *start = v.plan[0].start, *infer = v.plan[0].infer.program;
@@ -207,8 +204,7 @@ static void half_takes_little_memory(void **state) {
 }
 
 /* A quantised weight takes a byte an element and 4 a row; what is not quantised takes what it did. */
-static void int8_takes_less_memory(void **state) {
-    (void)state;
+TEST(int8_takes_less_memory) {
     static const tri_dtype types[] = {TRI_F32, TRI_BF16};
     for (int i = 0; i < 2; i++) {
         serving wide, v;
@@ -235,8 +231,7 @@ static void int8_takes_less_memory(void **state) {
 }
 
 /* Nothing computes around the integers: another one, or another scale, is another answer. */
-static void integers_count(void **state) {
-    (void)state;
+TEST(integers_count) {
     serving v;
     float plain[TINY_SAMPLES * CLASSES];
     serve(&v, (job_what){.quantize = TRI_I8});
@@ -262,8 +257,7 @@ static int count_ops(const tri_program *p, tri_op op) {
 }
 
 /* Layers by the names of their weights; query, key and value are one product, tables one embedding. */
-static void float_layers(void **state) {
-    (void)state;
+TEST(float_layers) {
     static char *names[] = {"primary.encoder.layer.0.attention.self.key.weight", "secondary.pooler.dense.weight",
                             "primary.embeddings.position_embeddings.weight"};
     serving v;
@@ -277,8 +271,7 @@ static void float_layers(void **state) {
     serving_close(&v);
 }
 
-static void golden_programs(void **state) {
-    (void)state;
+TEST(golden_programs) {
     static const struct {
         const char *name;
         job_what is;
@@ -310,16 +303,4 @@ static void golden_programs(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_programs),
-        cmocka_unit_test(half_on_every_mesh),
-        cmocka_unit_test(int8_on_every_mesh),
-        cmocka_unit_test(fp8_on_every_mesh),
-        cmocka_unit_test(half_takes_little_memory),
-        cmocka_unit_test(int8_takes_less_memory),
-        cmocka_unit_test(integers_count),
-        cmocka_unit_test(float_layers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -1,5 +1,6 @@
 /* test_server.c - the whole server in one process, for sanitizers: 64 clients at once, in two protocols, while models
  * are loaded again; every answer has the bits of `predict`. */
+#include "tests/lib/test.h"
 #include "tests/lib/http_client.h"
 #include "tests/lib/session_data.h"
 
@@ -86,7 +87,7 @@ static void *client(void *context) {
     return (void *)wrong;
 }
 
-static void many_clients_and_reloads(void **state) {
+TEST(many_clients_and_reloads) {
     static const char *const names[] = {"one", "two"};
     const char *const runs[] = {run, run};
     tri_settings asked;
@@ -94,7 +95,6 @@ static void many_clients_and_reloads(void **state) {
     pthread_t thread[CLIENTS];
     http_answer a;
     int words, reloads = 0;
-    (void)state;
     OK(tri__settings_init(&asked));
     OK(tri__settings_parse(&asked, "serve", 1, OPTIONS("--threads=1"), NULL, 0, &words));
     const tri_server_options options = {
@@ -121,12 +121,11 @@ static void many_clients_and_reloads(void **state) {
 }
 
 /* The queue is bounded: what does not fit is refused at once, and the rest is answered. */
-static void full_queue(void **state) {
+TEST(full_queue) {
     const char *const names[] = {"one"}, *const runs[] = {run};
     tri_settings asked;
     tri_server *server;
     int words;
-    (void)state;
     OK(tri__settings_init(&asked));
     OK(tri__settings_parse(&asked, "serve", 1, OPTIONS("--threads=1"), NULL, 0, &words));
     const tri_server_options options = {
@@ -159,7 +158,4 @@ static void full_queue(void **state) {
     tri__settings_free(&asked);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(many_clients_and_reloads), cmocka_unit_test(full_queue)};
-    return cmocka_run_group_tests(tests, train, clean);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, train, clean); }

@@ -2,15 +2,7 @@
 #include "base/clock.h"
 #include "serve/server/server_parts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 /* Rows as text: column=value, with ~ for a missing value; rows end in ; */
 static const char *text_of(const tri_row_set *rows, char *out, size_t size) {
@@ -113,8 +105,7 @@ static const parse_case cases[] = {
     {tri__tei_parse, JSON, "{\"inputs\": [], \"parameters\": 3}", TRI_USAGE, "an object"},
 };
 
-static void parses(void **state) {
-    (void)state;
+TEST(parses) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const parse_case *c = &cases[i];
         const tri_ask_in in = {.body = c->body, .length = strlen(c->body), .form = c->form,
@@ -179,8 +170,7 @@ static const binary_case binaries[] = {
      "{\"binary_data\": 1}}]}", FOLLOWED("\1"), TRI_USAGE, "true or false"},
 };
 
-static void binary_tensors(void **state) {
-    (void)state;
+TEST(binary_tensors) {
     for (size_t i = 0; i < sizeof binaries / sizeof *binaries; i++) {
         const binary_case *c = &binaries[i];
         size_t json = strlen(c->json);
@@ -199,13 +189,12 @@ static void binary_tensors(void **state) {
 }
 
 /* A float of binary data is the number that its JSON is. */
-static void binary_floats(void **state) {
+TEST(binary_floats) {
     static const float floats[] = {0.1f, -3.3f, 1e-30f, 16777216.0f, 3.14159274f};
     static const char list[] = "{\"inputs\":[" TENSOR("a", "FP32", "[5]", "[0.1,-3.3,1e-30,16777216.0,3.1415927]") "]}",
                       head[] = "{\"inputs\":[" BINARY("a", "FP32", "[5]", "20") "]}";
     char body[sizeof head - 1 + sizeof floats], texts[2][512];
     tri_ask ask;
-    (void)state;
     memcpy(body, head, sizeof head - 1), memcpy(body + sizeof head - 1, floats, sizeof floats);
     const tri_ask_in in[] = {{.body = list, .length = sizeof list - 1},
                              {.body = body, .length = sizeof body, .json_length = sizeof head - 1}};
@@ -218,20 +207,18 @@ static void binary_floats(void **state) {
 }
 
 /* Bytes that are not text: refused with a position, not read past. */
-static void bytes(void **state) {
+TEST(bytes) {
     static const char csv[] = "a\nx\0y\n", quoted[] = "a\n\"x\0y\"\n", after[] = "a\n\"x\"\0\n",
                       line[] = "{\"a\": \"\xff\"}";
     tri_row_set rows;
-    (void)state;
     assert_int_equal(tri__rows_of_csv(csv, sizeof csv - 1, &rows), TRI_DATA);
     assert_int_equal(tri__rows_of_csv(quoted, sizeof quoted - 1, &rows), TRI_DATA);
     assert_int_equal(tri__rows_of_csv(after, sizeof after - 1, &rows), TRI_DATA);
     assert_int_equal(tri__rows_of_lines(line, sizeof line - 1, &rows), TRI_DATA);
 }
 
-static void asks(void **state) {
+TEST(asks) {
     tri_ask ask;
-    (void)state;
 #define PARSE(parse, text) \
     assert_int_equal(parse(&(tri_ask_in){.body = (text), .length = strlen(text)}, &ask), TRI_OK)
     PARSE(tri__tei_parse, "{\"inputs\": [{}]}");
@@ -250,9 +237,8 @@ static void asks(void **state) {
     tri__ask_free(&ask);
 }
 
-static void forms(void **state) {
+TEST(forms) {
     tri_wire_form form;
-    (void)state;
     assert_true(tri__form_of_type(NULL, &form) && form == TRI_ROWS_JSON);
     assert_true(tri__form_of_type("text/csv; charset=utf-8", &form) && form == TRI_ROWS_CSV);
     assert_true(tri__form_of_type("Application/JSONLines", &form) && form == TRI_ROWS_LINES);
@@ -264,14 +250,13 @@ static void forms(void **state) {
 }
 
 /* Replies as text. */
-static void renders(void **state) {
+TEST(renders) {
     static const char *const labels[] = {"no \"1\"", "yes, 2"};
     static const float probs[] = {0.25f, 0.75f, 0.5f, 0.5f};
     const tri_model_facts facts = {.n_classes = 2, .label = labels};
     tri_ask ask = {.id = (char *)"i"};
     tri_prediction p = {.facts = &facts, .name = "m", .ask = &ask, .probs = probs, .rows = 2};
     tri_buffer out = {0};
-    (void)state;
 #define RENDERS(protocol, form_, want) \
     do { \
         p.form = form_; \
@@ -316,8 +301,7 @@ static void renders(void **state) {
 }
 
 /* A float's %.9g is read back as the same float. */
-static void probabilities(void **state) {
-    (void)state;
+TEST(probabilities) {
     for (uint32_t bits = 0x33800000; bits < 0x3f800000; bits += 99991) {
         float p, back;
         tri_buffer out = {0};
@@ -329,9 +313,8 @@ static void probabilities(void **state) {
     }
 }
 
-static void histograms(void **state) {
+TEST(histograms) {
     tri_server_metrics *m = calloc(1, sizeof *m);
-    (void)state;
     tri__metrics_observe(m, TRI_HISTOGRAM_REQUEST, 0.0001); /* a bound belongs to its own bucket */
     tri__metrics_observe(m, TRI_HISTOGRAM_REQUEST, 0.00011);
     tri__metrics_observe(m, TRI_HISTOGRAM_REQUEST, 1e6);
@@ -350,11 +333,10 @@ static void histograms(void **state) {
 }
 
 /* Bodies of many columns take time in proportion. Comparing each name with each took 50 s for 100,000 names. */
-static void wide_requests(void **state) {
+TEST(wide_requests) {
     enum { COLUMNS = 50000, BYTES = 80 };
     char *csv = malloc(COLUMNS * BYTES), *tensors = malloc(COLUMNS * BYTES);
     size_t n = 0, m = (size_t)sprintf(tensors, "{\"inputs\":[");
-    (void)state;
     for (int i = 0; i < COLUMNS; i++) {
         n += (size_t)sprintf(csv + n, "%sc%d", i ? "," : "", i);
         m += (size_t)sprintf(tensors + m, "%s{\"name\":\"c%d\",\"datatype\":\"FP32\",\"shape\":[1],\"data\":[1]}",
@@ -375,12 +357,4 @@ static void wide_requests(void **state) {
     free(tensors);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parses),     cmocka_unit_test(bytes),         cmocka_unit_test(asks),
-        cmocka_unit_test(forms),      cmocka_unit_test(renders),       cmocka_unit_test(probabilities),
-        cmocka_unit_test(histograms), cmocka_unit_test(wide_requests), cmocka_unit_test(binary_tensors),
-        cmocka_unit_test(binary_floats),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

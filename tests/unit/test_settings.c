@@ -5,15 +5,9 @@
 #include "engine/infer_settings.h"
 #include "settings/settings.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 enum { ARGS = 12 };
 
@@ -219,8 +213,7 @@ static const struct {
     {"train", NULL, {"--", "--lr"}, "unexpected word \"--lr\"", {NULL}},
 };
 
-static void test_parse(void **state) {
-    (void)state;
+TEST(test_parse) {
     for (size_t i = 0; i < sizeof parse_cases / sizeof *parse_cases; i++) {
         tri_settings s;
         tri__settings_init(&s);
@@ -245,8 +238,7 @@ static void test_parse(void **state) {
     }
 }
 
-static void test_words_and_flags(void **state) {
-    (void)state;
+TEST(test_words_and_flags) {
     tri_settings s;
     tri__settings_init(&s);
     const char *args[] = {"run",        "--json", "more", "--quiet=false", "--checkpoint", "c",
@@ -290,8 +282,7 @@ static const tri_option predicting_rows[] = {{.name = "keep",
                                               .effect = TRI_EFFECT_UNRECORDED},
                                              {0}};
 
-static void test_own_rows(void **state) {
-    (void)state;
+TEST(test_own_rows) {
     const tri_option *const others[] = {predicting_rows, NULL};
     tri_settings s;
     predicting own;
@@ -377,8 +368,7 @@ static const struct {
      "ends within the learning rate's warm-up of 500 steps"},
 };
 
-static void test_check(void **state) {
-    (void)state;
+TEST(test_check) {
     for (size_t i = 0; i < sizeof check_cases / sizeof *check_cases; i++) {
         tri_settings s;
         int n_words;
@@ -394,8 +384,7 @@ static void test_check(void **state) {
 }
 
 /* Microbatches of a replica follow the stages and the batch, unless given. */
-static void test_microbatches(void **state) {
-    (void)state;
+TEST(test_microbatches) {
     static const struct {
         const char *args[ARGS];
         int64_t want;
@@ -421,8 +410,7 @@ static void test_microbatches(void **state) {
 }
 
 /* Ranks that a launcher started: options that say otherwise are refused with both numbers; the rest follows. */
-static void test_launched(void **state) {
-    (void)state;
+TEST(test_launched) {
     static const struct {
         const char *args[ARGS], *error;
         int world, local;
@@ -464,8 +452,7 @@ static void test_launched(void **state) {
 }
 
 /* What is recorded can be read again, and says the same. */
-static void test_recorded(void **state) {
-    (void)state;
+TEST(test_recorded) {
     tri_settings s, back;
     int n_words;
     tri__settings_init(&s);
@@ -493,8 +480,7 @@ static void test_recorded(void **state) {
 }
 
 /* The configurations that users of this model have today. */
-static void test_shipped(void **state) {
-    (void)state;
+TEST(test_shipped) {
     static const char *const names[] = {"hybrid_3d_16gpu", "hybrid_fsdp_pp_16gpu", "hybrid_fsdp_pp_8gpu",
                                         "hybrid_pp_dp_16gpu", "hybrid_pp_dp_8gpu"};
     for (size_t i = 0; i < 5; i++) {
@@ -534,8 +520,7 @@ static const struct {
     {TRI_PRECISION_FP32, TRI_QUANTIZE_NONE, {"--precision", "int8", "--quantize", "fp8"}, -1, 0},
 };
 
-static void test_infer(void **state) {
-    (void)state;
+TEST(test_infer) {
     const char *model_args[] = {"--nproc-per-node", "8", "--pp-size", "4", "--lr", "0.5", "--offload", "params",
                                 "--batch-size", "64", "--separator", "tab", NULL};
     for (size_t i = 0; i < sizeof infer_cases / sizeof *infer_cases; i++) {
@@ -561,12 +546,4 @@ static void test_infer(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse),   cmocka_unit_test(test_words_and_flags), cmocka_unit_test(test_own_rows),
-        cmocka_unit_test(test_check),   cmocka_unit_test(test_microbatches),    cmocka_unit_test(test_launched),
-        cmocka_unit_test(test_recorded),        cmocka_unit_test(test_shipped),
-        cmocka_unit_test(test_infer),
-    };
-    return cmocka_run_group_tests(tests, make_file, remove_file);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_file, remove_file); }

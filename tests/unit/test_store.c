@@ -1,21 +1,15 @@
 /* test_store.c - what is removed from a cache of token stores when the next one is built: leftovers of killed builders
  * and stores of a table's former content; and what is kept: stores in use, of other tables or settings, and foreign
  * files. */
+#include "tests/lib/test.h"
 #include "tests/lib/scratch.h"
 #include "data/dataset/store.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* A store named by `key`, of the content `table` at `place`. */
 static tri_store_origin from(uint64_t key, uint64_t table, uint64_t place) {
@@ -61,8 +55,7 @@ static int clean(uint64_t table, uint64_t place) {
     return tri__store_clean(folder, &origin);
 }
 
-static void superseded_ones_go(void **state) {
-    (void)state;
+TEST_IN(superseded_ones_go, setup, teardown) {
     make(1, 10, 7);
     make(2, 10, 7); /* other settings, the same content */
     make(3, 10, 8); /* another table */
@@ -72,8 +65,7 @@ static void superseded_ones_go(void **state) {
     assert_true(!there(1) && !there(2) && there(3));
 }
 
-static void open_ones_stay(void **state) {
-    (void)state;
+TEST_IN(open_ones_stay, setup, teardown) {
     const tri_key key = {1, 1};
     char path[TRI_PATH_MAX];
     tri_store writers = made(1, 10, 7), readers;
@@ -90,8 +82,7 @@ static void open_ones_stay(void **state) {
 }
 
 /* A process is killed while it makes a store. As long as it lives its file stays. */
-static void what_the_dead_left_goes(void **state) {
-    (void)state;
+TEST_IN(what_the_dead_left_goes, setup, teardown) {
     const tri_store_origin origin = from(1, 10, 7);
     int ready[2], code;
     char byte;
@@ -125,8 +116,7 @@ static void write_at(uint64_t key, off_t at, const void *data, size_t bytes) {
 }
 
 /* The version is bytes 8 to 11, the content's hash is from byte 32 on (docs/internals/token-store.md). */
-static void versions(void **state) {
-    (void)state;
+TEST_IN(versions, setup, teardown) {
     const uint32_t older = 1, newer = 1000;
     for (uint64_t key = 1; key <= 3; key++) make(key, 10, 7);
     write_at(1, 8, &older, sizeof older);
@@ -137,8 +127,7 @@ static void versions(void **state) {
     assert_true(!there(1) && there(2) && there(3));
 }
 
-static void foreign_files_stay(void **state) {
-    (void)state;
+TEST_IN(foreign_files_stay, setup, teardown) {
     static const char *const names[] = {"notes.txt", "short.tokens", "0123456789abcdef0123456789abcdef.tokens",
                                         "0123456789abcdef0123456789abcdef.tokens.tmp-x", "short.tokens.tmp-1-0",
                                         "0123456789abcdef0123456789abcdef.tokens.old"};
@@ -160,9 +149,4 @@ static void foreign_files_stay(void **state) {
     assert_int_equal(tri__store_clean("/nowhere/at/all", &(tri_store_origin){0}), 0);
 }
 
-int main(void) {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = {TEST(superseded_ones_go), TEST(open_ones_stay), TEST(what_the_dead_left_goes),
-                                       TEST(versions), TEST(foreign_files_stay)};
-    return cmocka_run_group_tests_name("store", tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -2,17 +2,9 @@
  * hand. */
 #include "web/timeline_svg.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/lib/test.h"
 
-#include <cmocka.h>
-
-static void text(void **state) {
-    (void)state;
+TEST(text) {
     static const char *const cases[][2] = {
         {"plain, \xC3\x97 and \xE2\x82\xAC", "plain, \xC3\x97 and \xE2\x82\xAC"},
         {"<a href=\"x\">&amp;'</a>", "&lt;a href=&quot;x&quot;&gt;&amp;amp;&#39;&lt;/a&gt;"},
@@ -32,8 +24,7 @@ static void text(void **state) {
     }
 }
 
-static void numbers(void **state) {
-    (void)state;
+TEST(numbers) {
     static const struct {
         double x;
         const char *text;
@@ -47,8 +38,7 @@ static void numbers(void **state) {
 }
 
 /* What is put in by pieces is what is put in at once, over many growths. */
-static void growth(void **state) {
-    (void)state;
+TEST(growth) {
     tri_buffer svg = {0};
     for (int i = 0; i < 10000; i++) tri__buffer_put(&svg, "%04d", i);
     assert_int_equal(svg.size, 40000);
@@ -76,8 +66,7 @@ static char *between(const char *text, const char *from, const char *to) {
 }
 
 /* Ten seconds on 844 pixels: 84.4 a second. */
-static void timeline(void **state) {
-    (void)state;
+TEST(timeline) {
     static const tri_chart_span first[] = {
         {0, 1, 'F', 0}, {1, 2, 'F', 0},          /* one box */
         {2.005, 3, 'F', 0},                      /* less than a pixel behind it: still the same */
@@ -122,8 +111,7 @@ static void timeline(void **state) {
 }
 
 /* A microbatch that waits half of its time in short gaps: a box of half the height, and the legend says so. */
-static void short_gaps(void **state) {
-    (void)state;
+TEST(short_gaps) {
     enum { N = 1000 };
     static tri_chart_span leg[N];
     for (int i = 0; i < N; i++) leg[i] = (tri_chart_span){i * 1e-6, (i + 0.5) * 1e-6, 'F', 3};
@@ -141,10 +129,4 @@ static void short_gaps(void **state) {
     tri__buffer_free(&svg);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text),     cmocka_unit_test(numbers),    cmocka_unit_test(growth),
-        cmocka_unit_test(timeline), cmocka_unit_test(short_gaps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -2,6 +2,7 @@
  * rows; files that change while they are read. */
 #include "base/limits.h"
 #include "settings/forms.h"
+#include "tests/lib/test.h"
 #include "tests/lib/table_text.h"
 
 #include <pthread.h>
@@ -54,8 +55,7 @@ static const struct {
     {"a,b\n\xC3\xA9,\xF0\x9F\x98\x80\n", "a|b|/\xC3\xA9|\xF0\x9F\x98\x80|/"},
 };
 
-static void reads_good_tables(void **state) {
-    (void)state;
+TEST(reads_good_tables) {
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         write_text(good[i].text);
         tri_table *table;
@@ -108,8 +108,7 @@ static const struct {
     {",\n", 0, "1:2: column 2 has no name"},
 };
 
-static void refuses_bad_tables(void **state) {
-    (void)state;
+TEST(refuses_bad_tables) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         table_write(bad[i].text, bad[i].size ? bad[i].size : strlen(bad[i].text));
         tri_table *table = (tri_table *)table_path;
@@ -123,15 +122,13 @@ static void refuses_bad_tables(void **state) {
     }
 }
 
-static void missing_files_are_noinput(void **state) {
-    (void)state;
+TEST(missing_files_are_noinput) {
     tri_table *table;
     assert_int_equal(tri__table_open("/tmp/no/such/table.csv", NULL, &table), TRI_NOINPUT);
     assert_non_null(strstr(tri_error(), "/tmp/no/such/table.csv"));
 }
 
-static void limits_hold(void **state) {
-    (void)state;
+TEST(limits_hold) {
     size_t row = TRI_LIMIT_CSV_ROW;
     char *text = malloc(row + 64);
     assert_non_null(text);
@@ -152,8 +149,7 @@ static void limits_hold(void **state) {
     free(text);
 }
 
-static void finds_columns_and_places(void **state) {
-    (void)state;
+TEST(finds_columns_and_places) {
     const char *text = "row_id,Review Text,Rating\n0,\"one\ntwo \"\"x\"\"\n\",5\n1,\"\",\xC3\xA9\n";
     table_write(text, strlen(text));
     tri_table *table;
@@ -178,8 +174,7 @@ static void finds_columns_and_places(void **state) {
 }
 
 /* Any change of bytes gives a table or an error with a place in the file; sanitizers watch the rest. */
-static void survives_mutation(void **state) {
-    (void)state;
+TEST(survives_mutation) {
     static const char alphabet[] = ",\"\n\r\0ab\xC3\xFF";
     unsigned random = 1;
     for (int round = 0; round < 1000; round++) {
@@ -208,8 +203,7 @@ static void survives_mutation(void **state) {
 }
 
 /* What separates fields is recognised by header and rows, quotes taken into account; what is not clear is refused. */
-static void recognises_separators(void **state) {
-    (void)state;
+TEST(recognises_separators) {
     static const struct {
         const char *text;
         char separator; /* 0: refused */
@@ -267,8 +261,7 @@ static void recognises_separators(void **state) {
 }
 
 /* A row's number counts the rows that were left out, however the file is cut. */
-static void numbers_rows_as_the_file_has_them(void **state) {
-    (void)state;
+TEST(numbers_rows_as_the_file_has_them) {
     enum { ROWS = 400 };
     char text[ROWS * 24] = "a,b\n", *at = text + 4;
     for (int i = 1; i <= ROWS; i++) at += sprintf(at, i % 7 == 3 ? "%d\n" : "%d,\"x\ny\"\n", i);
@@ -290,8 +283,7 @@ static void numbers_rows_as_the_file_has_them(void **state) {
 }
 
 /* Files that are no tables are named as what they are, with the way out. */
-static void names_what_is_no_table(void **state) {
-    (void)state;
+TEST(names_what_is_no_table) {
     static const struct {
         const char *ending, *bytes;
         size_t n;
@@ -333,8 +325,7 @@ static void names_what_is_no_table(void **state) {
     table_name_file(".csv");
 }
 
-static void tabs_separate_tsv(void **state) {
-    (void)state;
+TEST(tabs_separate_tsv) {
     table_name_file(".tsv");
     write_text("a\tb\n1,5\t\"x\ty\"\n\"say \"\"hi\"\"\"\t,\n");
     char *text = table_text(NULL);
@@ -383,8 +374,7 @@ static const struct {
      "status 3:2:7: invalid UTF-8 byte 0xc3 at byte offset 14; save the file as UTF-8\n"},
 };
 
-static void reads_json_lines(void **state) {
-    (void)state;
+TEST(reads_json_lines) {
     table_name_file(".jsonl");
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         write_text(lines[i].text);
@@ -403,8 +393,7 @@ static void reads_json_lines(void **state) {
 }
 
 /* All kinds of bad rows among good ones; the first hundred of many are described. */
-static void leaves_bad_rows_out(void **state) {
-    (void)state;
+TEST(leaves_bad_rows_out) {
     write_text("a,b\n1,2\n3\n4,\"x\"y\"\n\"5\n\",6\n\xFF,7\n8,\r9\n1,2,3\n10,11\n12,\"never\n13,14\n");
     char *text = table_text_any_way(TRI_BAD_ROWS_SKIP);
     assert_string_equal(text,
@@ -428,8 +417,7 @@ static void leaves_bad_rows_out(void **state) {
 }
 
 /* The keys of a bad line make no columns. */
-static void bad_lines_name_nothing(void **state) {
-    (void)state;
+TEST(bad_lines_name_nothing) {
     table_name_file(".jsonl");
     write_text("{\"x\":1,\"y\":[]}\n{\"z\":1,\"z\":2}\n{\"a\":1}\n{\"w\":1}}\n{\"b\":2,\"a\":3}\n");
     char *text = table_text_any_way(TRI_BAD_ROWS_SKIP);
@@ -440,8 +428,7 @@ static void bad_lines_name_nothing(void **state) {
 }
 
 /* A row that is too long ends where its line does, wherever windows and pieces end. */
-static void leaves_long_rows_out(void **state) {
-    (void)state;
+TEST(leaves_long_rows_out) {
     size_t size = TRI_LIMIT_CSV_ROW + (3 << 20);
     char *text = malloc(size + 64);
     assert_non_null(text);
@@ -468,8 +455,7 @@ static void leaves_long_rows_out(void **state) {
     free(text);
 }
 
-static void lets_rows_go_and_reads_them_again(void **state) {
-    (void)state;
+TEST(lets_rows_go_and_reads_them_again) {
     FILE *file = fopen(table_path, "wb");
     fprintf(file, "n,text\n");
     for (int i = 0; i < 1000; i++) fprintf(file, i % 7 ? "%d,\"say \"\"%d\"\"\"\n" : "%d,%d\n", i, i);
@@ -499,8 +485,7 @@ static void lets_rows_go_and_reads_them_again(void **state) {
 }
 
 /* The same size, other bytes. */
-static void sees_that_a_file_was_rewritten(void **state) {
-    (void)state;
+TEST(sees_that_a_file_was_rewritten) {
     tri_table_options options = {.keep = 1};
     tri_table *table, *kept;
     write_text("a,b\n1,2\n");
@@ -524,8 +509,7 @@ static void *shake(void *stop) {
     return NULL;
 }
 
-static void survives_shrinking(void **state) {
-    (void)state;
+TEST(survives_shrinking) {
     char *text = malloc(1 << 20);
     assert_non_null(text);
     for (size_t i = 0; i < 1 << 20; i += 8) memcpy(text + i, i ? "\"12\",3\n" : "name,b \n", 8);
@@ -553,17 +537,4 @@ static void survives_shrinking(void **state) {
     free(text);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_good_tables),        cmocka_unit_test(refuses_bad_tables),
-        cmocka_unit_test(missing_files_are_noinput), cmocka_unit_test(limits_hold),
-        cmocka_unit_test(finds_columns_and_places), cmocka_unit_test(survives_mutation),
-        cmocka_unit_test(recognises_separators),    cmocka_unit_test(names_what_is_no_table),
-        cmocka_unit_test(numbers_rows_as_the_file_has_them),
-        cmocka_unit_test(tabs_separate_tsv),        cmocka_unit_test(reads_json_lines),
-        cmocka_unit_test(leaves_bad_rows_out),      cmocka_unit_test(leaves_long_rows_out),
-        cmocka_unit_test(lets_rows_go_and_reads_them_again), cmocka_unit_test(survives_shrinking),
-        cmocka_unit_test(bad_lines_name_nothing),   cmocka_unit_test(sees_that_a_file_was_rewritten),
-    };
-    return cmocka_run_group_tests(tests, make_path, remove_path);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_path, remove_path); }

@@ -2,6 +2,7 @@
  * any size, and the same as in Python. */
 #include "base/limits.h"
 #include "data/table/csv.h"
+#include "tests/lib/test.h"
 #include "tests/lib/table_text.h"
 
 static tri_json *cases(const char *path, tri_json **root) {
@@ -43,8 +44,7 @@ static char *found(const tri_table_options *options, int64_t *bad, const tri_bad
     return text;
 }
 
-static void equals_python(void **state) {
-    (void)state;
+TEST(equals_python) {
     tri_json *root, *one;
     size_t i;
     table_name_file(".csv");
@@ -114,8 +114,7 @@ static void hostile_case(size_t index, const tri_json *one) {
     tri__json_decref(names);
 }
 
-static void hostile_bytes(void **state) {
-    (void)state;
+TEST(hostile_bytes) {
     tri_json *root, *one;
     size_t i, size;
     assert_true(tri__json_size(cases("tests/golden/csv_hostile.json", &root)) >= 300);
@@ -130,8 +129,7 @@ static void hostile_bytes(void **state) {
     tri__json_decref(root);
 }
 
-static void json_lines(void **state) {
-    (void)state;
+TEST(json_lines) {
     tri_json *root, *one;
     size_t i, size;
     table_name_file(".jsonl");
@@ -168,8 +166,7 @@ static void json_lines(void **state) {
 
 /* Rows beyond a budget are not read: the first ones that fit are there, for any threads and pieces, and it is known
  * that more follow. */
-static void a_budget_bounds_rows(void **state) {
-    (void)state;
+TEST(a_budget_bounds_rows) {
     static char text[1 << 16];
     for (int lines = 0; lines < 2; lines++) {
         size_t used = lines ? 0 : (size_t)sprintf(text, "a,b\n");
@@ -211,8 +208,4 @@ static void a_budget_bounds_rows(void **state) {
     tri__table_close(table);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(equals_python), cmocka_unit_test(hostile_bytes),
-                                       cmocka_unit_test(json_lines), cmocka_unit_test(a_budget_bounds_rows)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

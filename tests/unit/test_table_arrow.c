@@ -2,15 +2,8 @@
  * are not read; numbers; what is damaged. The files come from tools/golden_arrow.py. */
 #include "data/table/columnar.h"
 #include "data/table/packers.h"
+#include "tests/lib/test.h"
 #include "tests/lib/table_numbers.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static const char *golden(const char *name) {
     static char path[256];
@@ -52,8 +45,7 @@ static void expect_rows(const char *name, const char *rows) {
     }
 }
 
-static void reads_every_type(void **state) {
-    (void)state;
+TEST(reads_every_type) {
     static const char rows[] =
         "-128|0|-32768|65535|-2147483648|4294967295|-9223372036854775808|18446744073709551615|0.1|0.1|0.1|true|"
         "2024-01-31|2024-01-31|12:00:01.005|12:00:01.005000000|2024-01-31 12:00:01|2024-01-31 12:00:01.005000Z|-1.50|"
@@ -69,16 +61,14 @@ static void reads_every_type(void **state) {
     if (tri__packer_version(TRI_PACKER_ZSTD)) expect_rows("zstd.arrow", rows);
 }
 
-static void follows_dictionaries(void **state) {
-    (void)state;
+TEST(follows_dictionaries) {
     expect_rows("replaced.arrow", "a\n\nb\nc\na\nz\nz\n");
     expect_rows("deltas.arrow", "a\n\nb\nc\na\na\na\n");
     expect_rows("deltas_file.arrow", "a\n\nb\nc\na\na\na\n");
 }
 
 /* Integers, floats and decimals are given as numbers; nothing else is. */
-static void has_the_numbers_of_its_texts(void **state) {
-    (void)state;
+TEST(has_the_numbers_of_its_texts) {
     const char *names[] = {"types.arrow", "stream.arrow", "lz4.feather", "zstd.arrow"};
     for (int i = 0; i < 4; i++) {
         if (i >= 2 && !tri__packer_version(i == 2 ? TRI_PACKER_LZ4 : TRI_PACKER_ZSTD)) continue;
@@ -110,8 +100,7 @@ static tri_status give_numbers(const tri_table *table, void *state, const tri_co
 static int always(const void *state, int column) { return state && !column; }
 static void free_nothing(void *state) { assert_non_null(state); }
 
-static void joins_the_numbers_of_groups(void **state) {
-    (void)state;
+TEST(joins_the_numbers_of_groups) {
     static const tri_format format = {TRI_COLUMN_TABLE, .load = give_numbers, .has_numbers = always,
                                       .free = free_nothing};
     tri_table table = {.path = "t", .columns = 1, .source = {.memory = "", .size = 2}, .options = {.keep = 1},
@@ -132,8 +121,7 @@ static void joins_the_numbers_of_groups(void **state) {
     table.format->close(&table);
 }
 
-static void refuses_nested_columns_by_name(void **state) {
-    (void)state;
+TEST(refuses_nested_columns_by_name) {
     tri_table *table;
     int column;
     assert_int_equal(tri__table_open(golden("types.arrow"), NULL, &table), TRI_OK);
@@ -153,8 +141,7 @@ static char *load(const char *name, size_t *size) {
 }
 
 /* A column of timestamps, declared to be durations, has whole numbers of its unit, as it has in Parquet. */
-static void durations_are_whole_numbers(void **state) {
-    (void)state;
+TEST(durations_are_whole_numbers) {
     enum { TIMESTAMP = 10, DURATION = 18 };
     int found = 0, column;
     size_t size;
@@ -197,8 +184,7 @@ static char *find(char *bytes, size_t size, const char *text, size_t n) {
     return found;
 }
 
-static void names_what_is_damaged(void **state) {
-    (void)state;
+TEST(names_what_is_damaged) {
     size_t size;
     char *bytes = load("deltas.arrow", &size);
     for (size_t cut = 0; cut < size; cut++) { /* only at the end of a message is a shorter stream one */
@@ -222,8 +208,7 @@ static void names_what_is_damaged(void **state) {
 }
 
 /* Single bytes changed: the same rows, others, or TRI_DATA, never anything else. */
-static void survives_mutation(void **state) {
-    (void)state;
+TEST(survives_mutation) {
     size_t size;
     char *bytes = load("stream.arrow", &size);
     for (size_t at = 0; at < size; at += 3) {
@@ -236,20 +221,10 @@ static void survives_mutation(void **state) {
     free(bytes);
 }
 
-static void refuses_other_arrows(void **state) {
-    (void)state;
+TEST(refuses_other_arrows) {
     assert_int_equal(read_all("FEA1 and so on", 14), TRI_DATA);
     assert_non_null(strstr(tri_error(), "Feather version 1"));
     assert_int_equal(read_all("", 0), TRI_DATA);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_every_type),      cmocka_unit_test(follows_dictionaries),
-        cmocka_unit_test(durations_are_whole_numbers),
-        cmocka_unit_test(refuses_nested_columns_by_name), cmocka_unit_test(names_what_is_damaged),
-        cmocka_unit_test(survives_mutation),     cmocka_unit_test(refuses_other_arrows),
-        cmocka_unit_test(has_the_numbers_of_its_texts), cmocka_unit_test(joins_the_numbers_of_groups),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

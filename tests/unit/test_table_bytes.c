@@ -1,9 +1,8 @@
 /* test_table_bytes.c - vector code against plain code: UTF-8, exhaustively, and records of CSV. */
 #include "data/table/csv.h"
 #include "data/text/utf8.h"
+#include "tests/lib/test.h"
 #include "tests/lib/table_text.h"
-
-#include <stdint.h>
 
 /* RFC 3629, section 4: the bytes of a character. Its length; 0 when none begins here. */
 static int rfc3629(const unsigned char *b, size_t n) {
@@ -30,8 +29,7 @@ static size_t first_fault(const unsigned char *b, size_t n) {
 }
 
 /* All sequences of one to three bytes, alone and across the border of two blocks. */
-static void utf8_exhaustively(void **state) {
-    (void)state;
+TEST(utf8_exhaustively) {
     unsigned char text[160];
     memset(text, 'x', sizeof text);
     for (int n = 1; n <= 3; n++)
@@ -48,8 +46,7 @@ static void utf8_exhaustively(void **state) {
 }
 
 /* Four bytes, around every border of their rules. */
-static void utf8_of_four_bytes(void **state) {
-    (void)state;
+TEST(utf8_of_four_bytes) {
     static const unsigned char edges[] = {0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0,
                                           0xC2, 0xE0, 0xED, 0xEF, 0xF0, 0xF3, 0xF4, 0xF5, 0xFF};
     enum { N = sizeof edges };
@@ -73,8 +70,7 @@ static int swallows(int code) { return ((code & 255) == '"') != (code >> 8 == '"
 
 /* Every pair of bytes as a field: the rows that are left are the right ones, and none holds invalid UTF-8 or a 0
  * byte. */
-static void utf8_in_tables(void **state) {
-    (void)state;
+TEST(utf8_in_tables) {
     table_name_file(".csv");
     FILE *file = fopen(table_path, "wb");
     fprintf(file, "bytes,code\n");
@@ -119,8 +115,7 @@ static void free_piece(tri_table_piece *piece) {
 }
 
 /* Long random records, most of them plain: each way of scanning finds the same. */
-static void vectors_see_what_plain_code_sees(void **state) {
-    (void)state;
+TEST(vectors_see_what_plain_code_sees) {
     static tri_csv_scan *const scans[] = {
 #if defined(__aarch64__)
         tri__csv_scan_neon,
@@ -202,8 +197,7 @@ static void vectors_see_what_plain_code_sees(void **state) {
 }
 
 /* A character that is cut short at every place of a long record, which is otherwise ASCII, or is not. */
-static void cut_characters_are_seen_anywhere(void **state) {
-    (void)state;
+TEST(cut_characters_are_seen_anywhere) {
     static const char *const cuts[] = {"\xC3", "\xE4\xB8", "\xF0\x9F\x98", "\x80", "\xC3\xA9\xA9"};
     table_name_file(".csv");
     for (int quoted = 0; quoted < 2; quoted++)
@@ -231,9 +225,4 @@ static void cut_characters_are_seen_anywhere(void **state) {
     unlink(table_path);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(utf8_exhaustively), cmocka_unit_test(utf8_of_four_bytes), cmocka_unit_test(utf8_in_tables),
-        cmocka_unit_test(vectors_see_what_plain_code_sees), cmocka_unit_test(cut_characters_are_seen_anywhere)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -3,6 +3,7 @@
  * what is refused says what and where. */
 #include "data/table/unpack.h"
 #include "data/table/value_text.h"
+#include "tests/lib/test.h"
 #include "tests/lib/table_numbers.h"
 #include "tests/lib/table_text.h"
 
@@ -65,8 +66,7 @@ static void assert_same(const tri_table *table, const tri_table *want, const cha
     if (tri__table_check(table) != TRI_OK) fail_msg("%s: %s", name, tri_error());
 }
 
-static void has_the_fields_of_csv(void **state) {
-    (void)state;
+TEST(has_the_fields_of_csv) {
     char names[FILES][64], path[256];
     int n = golden(names), compared = 0;
     for (int i = 0; i < n; i++) {
@@ -90,8 +90,7 @@ static void has_the_fields_of_csv(void **state) {
 }
 
 /* Columns that hold numbers are given by them, with and without the text beside it in memory. */
-static void has_the_numbers_of_its_texts(void **state) {
-    (void)state;
+TEST(has_the_numbers_of_its_texts) {
     static const struct {
         const char *name;
         int numbers; /* 1: all columns have some; 0: some do; -1: none does */
@@ -120,8 +119,7 @@ static void has_the_numbers_of_its_texts(void **state) {
 }
 
 /* Values are converted as their texts are read, to the bit. */
-static void converts_values(void **state) {
-    (void)state;
+TEST(converts_values) {
     char out[TRI_VALUE_TEXT + 1];
     for (uint32_t bits = 0; bits < 0x10000; bits++) {
         size_t n = tri__half_text((uint16_t)bits, out);
@@ -168,8 +166,7 @@ static void *read_rows(void *data) {
     return NULL;
 }
 
-static void serves_threads(void **state) {
-    (void)state;
+TEST(serves_threads) {
     tri_table *table, *want;
     char path[256];
     snprintf(path, sizeof path, "%s/numbers_plain_snappy.csv", folder);
@@ -212,8 +209,7 @@ static tri_status read_all(void) {
     return status;
 }
 
-static void survives_any_damage(void **state) {
-    (void)state;
+TEST(survives_any_damage) {
     static char bytes[BYTES];
     char names[FILES][64];
     int n = golden(names), good = 0, bad = 0;
@@ -238,8 +234,7 @@ static void survives_any_damage(void **state) {
 }
 
 /* Damage in a page that has a checksum is found, whatever it is. */
-static void verifies_checksums(void **state) {
-    (void)state;
+TEST(verifies_checksums) {
     static char bytes[BYTES];
     size_t size = read_golden("texts_plain", bytes);
     char *at = memmem(bytes, size, "bad, or not", 11);
@@ -251,8 +246,7 @@ static void verifies_checksums(void **state) {
         fail_msg("%s", tri_error());
 }
 
-static void refuses_only_what_is_used(void **state) {
-    (void)state;
+TEST(refuses_only_what_is_used) {
     tri_table *table;
     int column;
     assert_int_equal(tri__table_open("tests/golden/parquet/nested.parquet", NULL, &table), TRI_OK);
@@ -272,8 +266,7 @@ static void refuses_only_what_is_used(void **state) {
     tri__table_close(table);
 }
 
-static void names_what_is_wrong(void **state) {
-    (void)state;
+TEST(names_what_is_wrong) {
     static const struct {
         const char *bytes;
         size_t n;
@@ -292,8 +285,7 @@ static void names_what_is_wrong(void **state) {
 }
 
 /* Literals and copies of every form; copies that overlap what they write. */
-static void unpacks_snappy(void **state) {
-    (void)state;
+TEST(unpacks_snappy) {
     enum { REST = 100, SIZE = 187 };
     uint8_t packed[24 + REST] = {0xBB, 0x01, 0x04, 'a', 'b', 0x19, 2, 0x08, 'x', 'y', 'z', 0x0B, 3, 0, 0, 0,
                                  0x00, 'q',  0xFE, 1,   0,   0x01, 1, 0xF0};
@@ -314,8 +306,7 @@ static void unpacks_snappy(void **state) {
     assert_int_equal(tri__snappy_unpack(bytes, sizeof bytes, out, SIZE), 0);
 }
 
-static void renders_values(void **state) {
-    (void)state;
+TEST(renders_values) {
     static const struct {
         double value;
         const char *want;
@@ -364,13 +355,4 @@ static int remove_path(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(has_the_fields_of_csv), cmocka_unit_test(serves_threads),
-        cmocka_unit_test(has_the_numbers_of_its_texts), cmocka_unit_test(converts_values),
-        cmocka_unit_test(survives_any_damage),   cmocka_unit_test(verifies_checksums),
-        cmocka_unit_test(refuses_only_what_is_used), cmocka_unit_test(names_what_is_wrong),
-        cmocka_unit_test(unpacks_snappy),        cmocka_unit_test(renders_values),
-    };
-    return cmocka_run_group_tests(tests, make_path, remove_path);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_path, remove_path); }

@@ -1,5 +1,6 @@
 /* test_terminal.c - a run on a terminal: Ctrl-C is answered immediately; pressed twice, however quickly, it ends the
  * run immediately. */
+#include "tests/lib/test.h"
 #include "tests/lib/session_data.h"
 
 #include <fcntl.h>
@@ -62,8 +63,7 @@ static void hold_ranks(pid_t pid) {
     fclose(file);
 }
 
-static void a_key_is_answered(void **state) {
-    (void)state;
+TEST_IN(a_key_is_answered, make_data, remove_data) {
     char program[256];
     static const struct {
         const char *ranks, *keys, *answer;
@@ -92,7 +92,4 @@ static void a_key_is_answered(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(a_key_is_answered, make_data, remove_data)};
-    return cmocka_run_group_tests_name("terminal", tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

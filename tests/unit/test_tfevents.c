@@ -1,11 +1,10 @@
 /* test_tfevents.c - TensorBoard's files, by the bytes and texts in them. */
+#include "tests/lib/test.h"
 #include "tests/lib/sink_events.h"
 
 #include "base/file.h"
 
 #include <dirent.h>
-#include <stdlib.h>
-#include <string.h>
 
 static char *labels[] = {"a \"fraud\"", "ok"};
 
@@ -33,8 +32,7 @@ static int contains(const char *text, size_t size, const char *word) {
     return memmem(text, size, word, strlen(word)) != NULL;
 }
 
-static void tfevents_bytes(void **state) {
-    (void)state;
+TEST_IN(tfevents_bytes, setup, teardown) {
     tri_sink sink;
     tri_scores scores = {.loss = 0.25, .label = labels};
     size_t size = 0;
@@ -81,8 +79,7 @@ static const char *record_of(const char *text, size_t size, int nth, uint64_t *l
 
 /* Shares, memory, figures of each class, the positive class's curve, the configuration as a table, hyperparameters.
  * What TensorBoard itself makes of them is compared by tools/parity_logs.py. */
-static void tfevents_views(void **state) {
-    (void)state;
+TEST_IN(tfevents_views, setup, teardown) {
     tri_sink sink;
     static char *two[] = {"no", "a | very long label that is cut, with \xff"};
     const float probs[] = {0.9f, 0.1f, 0.5f, 0.5f, 0.25f, 0.75f, 0.0f, 1.0f}; /* [4, 2] */
@@ -129,8 +126,7 @@ static void tfevents_views(void **state) {
     free(text);
 }
 
-static void tfevents_resume(void **state) {
-    (void)state;
+TEST_IN(tfevents_resume, setup, teardown) {
     tri_sink sink;
     size_t size = 0;
     assert_int_equal(tri__tfevents_open(folder, &sink), TRI_OK);
@@ -143,13 +139,4 @@ static void tfevents_resume(void **state) {
     free(text);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(tfevents_bytes),
-        TEST(tfevents_views),
-        TEST(tfevents_resume),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

@@ -4,15 +4,10 @@
 #include "base/file.h"
 #include "data/text/tokenizer.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 static char root[64]; /* a folder for folders */
 
@@ -56,8 +51,7 @@ static tri_tokenizer *load(const char *folder) {
 
 static const char small[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\nA\n\xC3\xA9\ne\n";
 
-static void cuts_to_max_len(void **state) {
-    (void)state;
+TEST(cuts_to_max_len) {
     tri_tokenizer *tokenizer = load(make_folder("cased", small, sizeof small - 1, NULL));
     int32_t ids[8] = {[3] = -7};
     assert_int_equal(tri__tokenizer_encode(tokenizer, "a a a a", 7, 3, ids), 3);
@@ -79,8 +73,7 @@ static void cuts_to_max_len(void **state) {
     tri__tokenizer_free(tokenizer);
 }
 
-static void reads_the_configuration(void **state) {
-    (void)state;
+TEST(reads_the_configuration) {
     static const struct {
         const char *folder, *config, *describe;
         int32_t upper, accent; /* ids of "A" and of e with an acute accent */
@@ -109,8 +102,7 @@ static void reads_the_configuration(void **state) {
     }
 }
 
-static void refuses_bad_folders(void **state) {
-    (void)state;
+TEST(refuses_bad_folders) {
     static const struct {
         const char *vocabulary;
         size_t size;
@@ -149,8 +141,7 @@ static void refuses_bad_folders(void **state) {
     assert_int_equal(tri__tokenizer_load(folder, &tokenizer), TRI_DATA);
 }
 
-static void comes_back_from_a_folder(void **state) {
-    (void)state;
+TEST(comes_back_from_a_folder) {
     char copy[128];
     snprintf(copy, sizeof copy, "%s/copy", root);
     tri_tokenizer *first = load(
@@ -172,8 +163,7 @@ static void comes_back_from_a_folder(void **state) {
     tri__tokenizer_free(second);
 }
 
-static void takes_linear_time(void **state) {
-    (void)state;
+TEST(takes_linear_time) {
     size_t size = 1000000;
     char *text = malloc(size);
     int32_t *ids = malloc((size + 2) * sizeof *ids);
@@ -195,8 +185,7 @@ static void takes_linear_time(void **state) {
     free(ids);
 }
 
-static void learns_a_vocabulary(void **state) {
-    (void)state;
+TEST(learns_a_vocabulary) {
     static const char *const texts[] = {"low low low low low lower lower newest newest newest newest newest newest",
                                         "Widest widest WIDEST", "caf\xC3\xA9 caf\xC3\xA9"};
     char first[128], again[128], path[192], *one, *two;
@@ -233,11 +222,4 @@ static void learns_a_vocabulary(void **state) {
     tri__tokenizer_free(tokenizer);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cuts_to_max_len),        cmocka_unit_test(reads_the_configuration),
-        cmocka_unit_test(refuses_bad_folders),    cmocka_unit_test(comes_back_from_a_folder),
-        cmocka_unit_test(takes_linear_time),      cmocka_unit_test(learns_a_vocabulary),
-    };
-    return cmocka_run_group_tests(tests, make_root, remove_root);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_root, remove_root); }

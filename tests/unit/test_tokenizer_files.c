@@ -5,15 +5,10 @@
 #include "data/text/tokenizer.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 static char folder[64];
 
@@ -49,7 +44,7 @@ static void refuses(size_t row, tri_status want, const char *text) {
 
 #define VOCABULARY "{\"<s>\": 0, \"</s>\": 1, \"a\": 2, \"b\": 3, \"ab\": 4, \"\\u0120\": 5}"
 
-static void refuses_bad_vocabularies_and_merges(void **state) {
+TEST(refuses_bad_vocabularies_and_merges) {
     static const struct {
         const char *vocabulary, *merges, *config;
         tri_status status;
@@ -98,7 +93,7 @@ static void refuses_bad_vocabularies_and_merges(void **state) {
     "\"model\": {\"type\": \"WordPiece\", \"unk_token\": \"[UNK]\", \"continuing_subword_prefix\": \"##\", " PIECES "}"
 #define BYTES "\"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}"
 
-static void refuses_bad_tokenizer_json(void **state) {
+TEST(refuses_bad_tokenizer_json) {
     static const struct {
         const char *text;
         tri_status status;
@@ -164,7 +159,7 @@ static void refuses_bad_tokenizer_json(void **state) {
     }
 }
 
-static void reads_files_without_types(void **state) {
+TEST(reads_files_without_types) {
     make_folder(state);
     put("tokenizer.json", "{\"model\": {\"unk_token\": \"[UNK]\", \"max_input_chars_per_word\": 100, "
                           "\"continuing_subword_prefix\": \"##\", " PIECES "}}");
@@ -179,7 +174,7 @@ static void reads_files_without_types(void **state) {
 #define PIECE "[\"<unk>\", 0], [\"a\", -1.5], [\"\xE2\x96\x81\", -2]"
 #define UNIGRAM(rest) "{\"model\": {\"type\": \"Unigram\", \"unk_id\": 0, " rest "}}"
 
-static void refuses_bad_unigram(void **state) {
+TEST(refuses_bad_unigram) {
     static const struct {
         const char *text;
         tri_status status;
@@ -249,8 +244,7 @@ static void put_map(const uint32_t (*units)[2], size_t n) {
 #define UNIT(label, leaf, offset) ((uint32_t)(label) | (uint32_t)(leaf) << 8 | (uint32_t)(offset) << 10)
 #define MAP(...) put_map((const uint32_t[][2]){__VA_ARGS__}, sizeof((const uint32_t[][2]){__VA_ARGS__}) / 8)
 
-static void follows_every_path_of_a_map(void **state) {
-    (void)state;
+TEST(follows_every_path_of_a_map) {
     int32_t ids[8];
     MAP({0, UNIT(0, 0, 1)}, {0x60, UNIT('a', 1, 0x40)}, {0x20, 1u << 31}); /* a: x */
     tri_tokenizer *tokenizer = load();
@@ -280,8 +274,7 @@ static uint64_t hash_of(const char *vocabulary, const char *merges, const char *
     return hash;
 }
 
-static void hashes_tell_tokenizers_apart(void **state) {
-    (void)state;
+TEST(hashes_tell_tokenizers_apart) {
     static const char *const merges[] = {"a b\n", "", "a b\nab ab\n", "ab ab\na b\n"};
     static const char vocabulary[] = "{\"<s>\": 0, \"</s>\": 1, \"a\": 2, \"b\": 3, \"ab\": 4, \"abab\": 5}";
     static const char moved[] = "{\"<s>\": 0, \"</s>\": 1, \"b\": 2, \"a\": 3, \"ab\": 4, \"abab\": 5}";
@@ -342,8 +335,7 @@ static double time_of(const tri_tokenizer *tokenizer, const char *unit, size_t s
     return seconds;
 }
 
-static void takes_linear_time(void **state) {
-    (void)state;
+TEST(takes_linear_time) {
     static const char *const units[] = {"a",   "aaab", "a ", " ",           "\n",
                                         "'s",  "!",    "1",  "\xCC\x81",    "a\xCC\x81\xCC\xA7",
                                         "<s>", "<",    "<s", "\xE4\xB8\xAD"};
@@ -388,8 +380,7 @@ static void *encode_all(void *to) {
     return NULL;
 }
 
-static void threads_agree(void **state) {
-    (void)state;
+TEST(threads_agree) {
     make_byte_level();
     tri_tokenizer *shared = load(), *alone = load();
     worker *w = calloc(THREADS + 1, sizeof *w);
@@ -411,8 +402,7 @@ static void threads_agree(void **state) {
 }
 
 /* What does not fit is cut, special tokens last. */
-static void cuts_to_any_length(void **state) {
-    (void)state;
+TEST(cuts_to_any_length) {
     make_byte_level();
     tri_tokenizer *tokenizer = load();
     int32_t ids[16], types[16];
@@ -434,13 +424,4 @@ static void cuts_to_any_length(void **state) {
     tri__tokenizer_free(tokenizer);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_bad_vocabularies_and_merges), cmocka_unit_test(refuses_bad_tokenizer_json),
-        cmocka_unit_test(reads_files_without_types),           cmocka_unit_test(hashes_tell_tokenizers_apart),
-        cmocka_unit_test(takes_linear_time),                   cmocka_unit_test(threads_agree),
-        cmocka_unit_test(cuts_to_any_length),                  cmocka_unit_test(refuses_bad_unigram),
-        cmocka_unit_test(follows_every_path_of_a_map),
-    };
-    return cmocka_run_group_tests(tests, make_folder, forget);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_folder, forget); }

@@ -9,14 +9,9 @@
 #include "base/json.h"
 #include "data/text/tokenizer.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/lib/test.h"
 
 enum { MAX_LEN = 1 << 22 };
 
@@ -149,13 +144,11 @@ static int check_file(const char *path) {
     return cases;
 }
 
-static void equals_the_library(void **state) {
-    (void)state;
+TEST(equals_the_library) {
     for (int i = 0; i < n_files; i++) print_message("%s: %d cases\n", files[i], check_file(files[i]));
 }
 
 int main(int argc, char **argv) {
     if (argc > 1) files = (const char *const *)argv + 1, n_files = argc - 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(equals_the_library)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_listed(argc, argv, NULL, NULL);
 }

@@ -1,13 +1,8 @@
 /* test_trace.c - traces of ranks: what Perfetto asks of them, and merging on one clock, by hand-worked cases. */
+#include "tests/lib/test.h"
 #include "tests/lib/scratch.h"
 #include "report/sinks/sinks.h"
 #include "report/runs/trace_merge.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 static const char *in(const char *name) {
     static char path[TRI_PATH_MAX];
@@ -179,8 +174,7 @@ static const tri_json *find(const tri_json *trace, int rank, const char *ph, con
 
 static void assert_near(double a, double b) { assert_true(a > b - 2e-3 && a < b + 2e-3); } /* us */
 
-static void one_rank(void **state) {
-    (void)state;
+TEST_IN(one_rank, setup, teardown) {
     write_rank(0, 5, 0);
     tri_json *trace = load("trace-rank0.json");
     assert_valid(trace);
@@ -195,8 +189,7 @@ static void one_rank(void **state) {
 }
 
 /* Rank 1's file begins 4 us after rank 0's on the shared clock; its clock gained 1 us in 5 s, after which it begins. */
-static void two_clocks(void **state) {
-    (void)state;
+TEST_IN(two_clocks, setup, teardown) {
     static const char profile[] = "{\"clock\":{\"offset\":0,\"uncertainty\":2e-6,\"end\":{\"at\":10,\"drift\":2e-6,"
                                   "\"uncertainty\":3e-6}}}";
     write_rank(0, 5, 0);
@@ -220,8 +213,7 @@ static void two_clocks(void **state) {
 }
 
 /* By the clocks the message would arrive at 17 - 9 = 8 us, before it is sent at 11: rank 1 is moved by 3 us. */
-static void never_before_it_was_sent(void **state) {
-    (void)state;
+TEST_IN(never_before_it_was_sent, setup, teardown) {
     write_rank(0, 5, 0);
     write_rank(1, 5 - 9e-6, 17);
     tri_json *facts, *trace;
@@ -236,8 +228,7 @@ static void never_before_it_was_sent(void **state) {
 }
 
 /* Cut anywhere after its head, the rest merges to a valid trace; arrows with one end are left out. */
-static void cut_off(void **state) {
-    (void)state;
+TEST_IN(cut_off, setup, teardown) {
     write_rank(0, 5, 0);
     write_rank(1, 5, 30);
     char *whole;
@@ -257,8 +248,7 @@ static void cut_off(void **state) {
     free(whole);
 }
 
-static void what_is_missing(void **state) {
-    (void)state;
+TEST_IN(what_is_missing, setup, teardown) {
     tri_json *facts;
     assert_int_equal(merge(&facts), TRI_NOINPUT);
     assert_non_null(strstr(tri_error(), "has no trace-rank<r>.json"));
@@ -275,8 +265,7 @@ static void what_is_missing(void **state) {
 }
 
 /* Transfers that a device runs at once have threads of their own. */
-static void transfers_at_once(void **state) {
-    (void)state;
+TEST_IN(transfers_at_once, setup, teardown) {
     tri_span spans[6] = {0};
     for (int i = 0; i < 6; i++)
         spans[i] = (tri_span){.name = i < 3 ? "all_reduce_post" : "wait", .unit = "", .shape = "", .step = 1,
@@ -293,10 +282,4 @@ static void transfers_at_once(void **state) {
     tri__json_decref(trace);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {TEST(one_rank),        TEST(two_clocks),      TEST(never_before_it_was_sent),
-                                       TEST(cut_off),         TEST(what_is_missing), TEST(transfers_at_once)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

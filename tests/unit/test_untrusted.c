@@ -1,6 +1,7 @@
 /* test_untrusted.c - token stores with wrong content and valid hashes, stores truncated or changed while in use, and
  * stores locked by another process: an error message, or the store is rebuilt; never a wrong index, a SIGBUS or a
  * deadlock. */
+#include "tests/lib/test.h"
 #include "tests/lib/scratch.h"
 #include "base/clock.h"
 #include "data/dataset/loader.h"
@@ -8,14 +9,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -114,8 +110,7 @@ static void forge(tri_section section, size_t at, const void *bytes, size_t n) {
     free(store);
 }
 
-static void what_rows_hold_is_checked(void **state) {
-    (void)state;
+TEST_IN(what_rows_hold_is_checked, setup_table, teardown_table) {
     static const struct {
         tri_section section;
         size_t at;
@@ -150,8 +145,7 @@ static void what_rows_hold_is_checked(void **state) {
 }
 
 /* The store's preprocessing is of as many classes as its labels, and not of as many as the model. */
-static void preprocessing_is_checked(void **state) {
-    (void)state;
+TEST_IN(preprocessing_is_checked, setup_table, teardown_table) {
     char file[512], *store;
     size_t size;
     opens();
@@ -206,8 +200,7 @@ static void change_ids(const char *file) {
 
 static void leave_alone(const char *file) { (void)file; }
 
-static void a_store_that_changes_in_use_is_said(void **state) {
-    (void)state;
+TEST_IN(a_store_that_changes_in_use_is_said, setup_table, teardown_table) {
     assert_int_equal(run(leave_alone), TRI_OK);
     assert_int_equal(run(cut_off), TRI_IO);
     if (!strstr(tri_error(), ".tokens was cut short while it is in use")) fail_msg("%s", tri_error());
@@ -217,8 +210,7 @@ static void a_store_that_changes_in_use_is_said(void **state) {
 }
 
 /* Another opening of the same file holds the lock alone, as another process would. */
-static void a_lock_is_waited_for_with_a_deadline(void **state) {
-    (void)state;
+TEST_IN(a_lock_is_waited_for_with_a_deadline, setup_table, teardown_table) {
     char file[512], want[64];
     tri_store store;
     tri_preprocess *preprocess;
@@ -245,8 +237,7 @@ static void a_lock_is_waited_for_with_a_deadline(void **state) {
     assert_true(opens());
 }
 
-static void a_signal_ends_tokenising(void **state) {
-    (void)state;
+TEST_IN(a_signal_ends_tokenising, setup_table, teardown_table) {
     tri_stop stop = {.signal = 2};
     tri_preprocess *preprocess;
     tri_dataset *data;
@@ -256,10 +247,4 @@ static void a_signal_ends_tokenising(void **state) {
     assert_int_equal(rmdir(cache), 0); /* nothing is left in it */
 }
 
-int main(void) {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup_table, teardown_table)
-    const struct CMUnitTest tests[] = {TEST(what_rows_hold_is_checked), TEST(preprocessing_is_checked),
-                                       TEST(a_store_that_changes_in_use_is_said),
-                                       TEST(a_lock_is_waited_for_with_a_deadline), TEST(a_signal_ends_tokenising)};
-    return cmocka_run_group_tests_name("untrusted", tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

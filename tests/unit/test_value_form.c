@@ -1,13 +1,13 @@
 /* test_value_form.c - amounts and dates: single values, the form of a whole column and what is refused as ambiguous,
  * and preprocessing that is fitted to them, kept as JSON and applied. */
+#include "tests/lib/test.h"
 #include "tests/lib/fitted_table.h"
 
 #include <math.h>
 
 static tri_field_text field_of(const char *text) { return (tri_field_text){.text = text, .length = strlen(text)}; }
 
-static void reads_amounts(void **state) {
-    (void)state;
+TEST(reads_amounts) {
     static const struct {
         const char *text;
         char mark;
@@ -71,8 +71,7 @@ static void reads_amounts(void **state) {
     assert_false(tri__amount_read(field_of(long_number), '.', &value, &unit));
 }
 
-static void reads_dates(void **state) {
-    (void)state;
+TEST(reads_dates) {
 #define Y TRI_DATE_YMD
 #define D TRI_DATE_DMY
 #define M TRI_DATE_MDY
@@ -155,8 +154,7 @@ static tri_form_found find(const char *const *values, const tri_form_spec *asked
     return found;
 }
 
-static void columns_have_one_form(void **state) {
-    (void)state;
+TEST(columns_have_one_form) {
     static const struct {
         const char *value[5];
         tri_form_spec asked;
@@ -237,8 +235,7 @@ static void expect_numbers(const tri_preprocess *p, const char *date, const char
 }
 
 /* Dates become a column for each part that differs, amounts one; the same from a table, from JSON and from a field. */
-static void fits_and_applies_forms(void **state) {
-    (void)state;
+TEST(fits_and_applies_forms) {
     static const tri_date_part parts[] = {TRI_PART_DAYS, TRI_PART_MONTH, TRI_PART_DAY, TRI_PART_WEEKDAY};
     tri_table *table = table_of(dated);
     char *missing[] = {"-"};
@@ -289,8 +286,7 @@ static void fits_and_applies_forms(void **state) {
 }
 
 /* Each part is a column with bins of its own; a listed column stays one of categories. */
-static void forms_become_vectors(void **state) {
-    (void)state;
+TEST(forms_become_vectors) {
     tri_table *table = table_of(dated);
     tri_preprocess_spec spec = spec_of(2, 2);
     tri_preprocess *made;
@@ -309,8 +305,7 @@ static void forms_become_vectors(void **state) {
     tri__table_close(table);
 }
 
-static void wrong_values_are_named(void **state) {
-    (void)state;
+TEST(wrong_values_are_named) {
     tri_preprocess *made;
     char text[2000] = "text,x,label\n";
     for (int i = 0; i < 20; i++) sprintf(text + strlen(text), "a,%d/%d/2024,%d\n", i % 12 + 1, i + 10, i % 2);
@@ -329,8 +324,7 @@ static void wrong_values_are_named(void **state) {
     tri__table_close(table);
 }
 
-static void damaged_forms_are_refused(void **state) {
-    (void)state;
+TEST(damaged_forms_are_refused) {
     static const char *const bad[] = {
         "{\"kind\": \"amount\", \"decimal_mark\": \";\", \"unit\": \"\"}",
         "{\"kind\": \"amount\", \"decimal_mark\": \".\", \"unit\": \"12345678\"}",
@@ -358,8 +352,7 @@ static void damaged_forms_are_refused(void **state) {
 }
 
 /* Any bytes: nothing is read beyond them, and what is a date or an amount is a possible one. */
-static void any_bytes(void **state) {
-    (void)state;
+TEST(any_bytes) {
     static const char *const pieces[] = {"1", "12", "031", "2024", ".", ",", "-",   "/",   ":",  " ",   "T",   "Z", "+",
                                          "(", ")",  "%",   "$",    "'", "e", "EUR", "Dec", "PM", "GMT", "Mon", "sept",
                                          "inf", "\xE2\x82\xAC", "\xC2\xA0", "\xE2", "2024-12-", "/12/",
@@ -397,12 +390,4 @@ static void any_bytes(void **state) {
     assert_true(dates > 10 && amounts > 1000);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_amounts),          cmocka_unit_test(reads_dates),
-        cmocka_unit_test(columns_have_one_form),  cmocka_unit_test(fits_and_applies_forms),
-        cmocka_unit_test(forms_become_vectors),   cmocka_unit_test(wrong_values_are_named),
-        cmocka_unit_test(damaged_forms_are_refused), cmocka_unit_test(any_bytes),
-    };
-    return cmocka_run_group_tests_name("value_form", tests, make_folder, remove_folder);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_folder, remove_folder); }

@@ -1,5 +1,6 @@
 /* test_values.c - a value is the same category, label and number in every format: canonical forms, decimal marks of
  * texts only, models saved before there were canonical forms. */
+#include "tests/lib/test.h"
 #include "tests/lib/fitted_table.h"
 
 #include "base/hash.h"
@@ -16,8 +17,7 @@ static void assert_form(const tri_reading *reading, tri_field_text field, const 
         fail_msg("%.*s became %.*s, not %s", (int)field.length, field.text, (int)form.length, form.text, want);
 }
 
-static void one_form_of_booleans_and_numbers(void **state) {
-    (void)state;
+TEST(one_form_of_booleans_and_numbers) {
     static const struct {
         const char *text, *form; /* NULL: the text itself */
     } cases[] = {
@@ -50,8 +50,7 @@ static void one_form_of_booleans_and_numbers(void **state) {
 }
 
 /* What integer, float and decimal columns have for equal numbers; a canonical form is its own. */
-static void equal_numbers_have_equal_forms(void **state) {
-    (void)state;
+TEST(equal_numbers_have_equal_forms) {
     for (uint32_t i = 0; i < 20000; i++) {
         char text[TRI_VALUE_TEXT], want[TRI_VALUE_TEXT], out[TRI_CANONICAL_BYTES];
         uint64_t bits = tri__hash64(7, &i, sizeof i);
@@ -81,8 +80,7 @@ static tri_table *table_as(const char *ending, const char *text) {
 }
 
 /* One table as pandas, R, a database and JSON write it: one preprocessing, and the same row of numbers. */
-static void every_format_gives_the_same_preprocessing(void **state) {
-    (void)state;
+TEST(every_format_gives_the_same_preprocessing) {
     static const struct {
         const char *ending, *text;
     } tables[] = {
@@ -136,8 +134,7 @@ static int category(const tri_preprocess *made, const char *text) {
 
 /* Categories and labels of a model from before version 4 stay as they are, in their order; values are joined with them
  * where only one has their form. */
-static void models_from_before_are_joined(void **state) {
-    (void)state;
+TEST(models_from_before_are_joined) {
     static const char saved[] =
         "{\"version\": 2, \"label_name\": \"label\", \"label_by_index\": false, "
         "\"labels\": [\"1.0\", \"2.0\", \"True\"], "
@@ -177,8 +174,7 @@ static void models_from_before_are_joined(void **state) {
 }
 
 /* Digits that are names: zip codes and ids are not numbers, of labels neither. */
-static void names_of_digits_stay_apart(void **state) {
-    (void)state;
+TEST(names_of_digits_stay_apart) {
     tri_table *table = table_of("text,x,label\na,01,01\nb,1,1\nc,+1,01\nd,12e4,1\ne,120000,1\n");
     tri_preprocess_spec spec = spec_of(1, 2);
     tri_preprocess *made;
@@ -202,8 +198,7 @@ static void names_of_digits_stay_apart(void **state) {
 }
 
 /* A model of a table with decimal commas takes numbers of any format, and texts with commas. */
-static void decimal_commas_are_of_texts(void **state) {
-    (void)state;
+TEST(decimal_commas_are_of_texts) {
     tri_table *table = table_of("text;x;y;label\na;3,5;1,5;0\nb;-1,25;2,0;1\nc;2;1,5;0\n");
     tri_preprocess_spec spec = spec_of(2, 2);
     tri_preprocess *made;
@@ -248,14 +243,4 @@ static void decimal_commas_are_of_texts(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_form_of_booleans_and_numbers),
-        cmocka_unit_test(equal_numbers_have_equal_forms),
-        cmocka_unit_test(every_format_gives_the_same_preprocessing),
-        cmocka_unit_test(models_from_before_are_joined),
-        cmocka_unit_test(names_of_digits_stay_apart),
-        cmocka_unit_test(decimal_commas_are_of_texts),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_folder, remove_folder); }

@@ -1,6 +1,7 @@
 /* test_vectors.c - columns that become vectors: edges of bins and places among them as numpy finds them, what happens
  * to columns without numbers, values or differences, the preprocessing's JSON; and models with such columns and gated
  * branches on every kind of mesh, against one rank. */
+#include "tests/lib/test.h"
 #include "tests/lib/tensor_job.h"
 
 #include "tests/lib/fitted_table.h"
@@ -68,9 +69,8 @@ static void expect_places(const tri_preprocess *made, const tri_json *golden) {
     }
 }
 
-static void fits_as_numpy(void **state) {
+TEST(fits_as_numpy) {
     static char *columns[] = {"a", "b", "c", "d", "color"};
-    (void)state;
     for (int vectors = TRI_VECTORS_PIECEWISE; vectors <= TRI_VECTORS_PERIODIC; vectors++) {
         tri_json *golden;
         tri_preprocess *made, *read;
@@ -116,8 +116,7 @@ static float place_of(const tri_preprocess *made, int c, const char *text) {
 }
 
 /* Bins of quantile_normal are quantiles of the transformed numbers, not transformed quantiles. */
-static void bins_after_the_transform(void **state) {
-    (void)state;
+TEST(bins_after_the_transform) {
     static const double numbers[] = {1, 2, 4, 8, 16, 32, 64}; /* the quartiles lie between them */
     double transformed[7], want[5];
     tri_preprocess *made;
@@ -133,8 +132,7 @@ static void bins_after_the_transform(void **state) {
     tri__preprocess_free(made);
 }
 
-static void few_values(void **state) {
-    (void)state;
+TEST(few_values) {
     tri_preprocess *made;
     /* one value, and a constant with values missing, which have a row of their own */
     fit_rows("t,5,-3,0\nt,5,,1\nt,5,-3,0\n", TRI_TRANSFORM_STANDARD, &made);
@@ -154,8 +152,7 @@ static void few_values(void **state) {
     tri__preprocess_free(made);
 }
 
-static void refuses_columns(void **state) {
-    (void)state;
+TEST(refuses_columns) {
     tri_preprocess *made;
     tri_preprocess_spec spec = vectors_spec(TRI_VECTORS_PIECEWISE, 4, 1);
     tri_table *table = table_of("text,x,label\nt,,0\nt,,1\n");
@@ -190,8 +187,7 @@ static void refuses_columns(void **state) {
     free(text);
 }
 
-static void refuses_files(void **state) {
-    (void)state;
+TEST(refuses_files) {
     static const char *const columns[][2] = {
         {"\"transform\": \"none\", \"fill\": 0", "edges of column \"x\" must be"},
         {"\"transform\": \"none\", \"fill\": 0, \"edges\": [1]", "2 to 1025 numbers"},
@@ -247,8 +243,7 @@ static void compare(job_what is) {
     job_close(&one), job_close(&have);
 }
 
-static void every_mesh(void **state) {
-    (void)state;
+TEST(every_mesh) {
     static const job_what meshes[] = {
         {.dp = 2},
         {.dp = 2, .n_mb = 2, .sharding = {.kind = TRI_SHARD_ZERO2}},
@@ -264,11 +259,4 @@ static void every_mesh(void **state) {
     for (size_t i = 0; i < sizeof meshes / sizeof *meshes; i++) compare(meshes[i]);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fits_as_numpy),   cmocka_unit_test(bins_after_the_transform),
-        cmocka_unit_test(few_values),      cmocka_unit_test(refuses_columns),
-        cmocka_unit_test(refuses_files), cmocka_unit_test(every_mesh),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, make_folder, remove_folder); }

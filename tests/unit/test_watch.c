@@ -1,4 +1,5 @@
 /* test_watch.c - a run that is watched: its log read piece by piece, the live page's answers, the terminal's text. */
+#include "tests/lib/test.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/http_client.h"
 #include "report/pages/live_page.h"
@@ -9,13 +10,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* ---- reading ---- */
 
@@ -54,8 +49,7 @@ static void assert_losses(tri_run_reader *reader, const char *expected) {
     }
 }
 
-static void read_by_pieces(void **state) {
-    (void)state;
+TEST_IN(read_by_pieces, setup, teardown) {
     tri_run_reader *reader;
     assert_int_equal(tri__run_reader_open(folder, &reader), TRI_OK);
     put_metrics(START, 0);
@@ -78,8 +72,7 @@ static void read_by_pieces(void **state) {
 }
 
 /* A run that is begun anew, or goes on from a checkpoint, writes the file again. */
-static void read_after_a_restart(void **state) {
-    (void)state;
+TEST_IN(read_after_a_restart, setup, teardown) {
     char path[TRI_PATH_MAX];
     tri_run_reader *reader;
     assert_int_equal(tri__run_reader_open(folder, &reader), TRI_OK);
@@ -104,8 +97,7 @@ static void read_after_a_restart(void **state) {
 }
 
 /* Of many warnings the first and the last are kept. */
-static void many_warnings(void **state) {
-    (void)state;
+TEST_IN(many_warnings, setup, teardown) {
     tri_run_reader *reader;
     assert_int_equal(tri__run_reader_open(folder, &reader), TRI_OK);
     for (int i = 1; i <= 377; i++) {
@@ -148,8 +140,7 @@ static void copy_tag(const http_answer *a, char tag[static 120]) {
     snprintf(tag, 120, "If-None-Match: %.*s\r\n", (int)strcspn(at + 6, "\r"), at + 6);
 }
 
-static void routes(void **state) {
-    (void)state;
+TEST_IN(routes, setup, teardown) {
     char tag[120], page_tag[120];
     static http_answer a;
     const tri_live_options options = {.folder = folder, .host = "127.0.0.1", .allow_host = "proxy.example"};
@@ -243,8 +234,7 @@ static void assert_lines(const char *screen, const char *const *expected) {
     assert_string_equal(screen, "");
 }
 
-static void terminal_text(void **state) {
-    (void)state;
+TEST_IN(terminal_text, setup, teardown) {
     static const char *const ascii[] = {"a run  running: step 4 of 8",
                                         "         ##############--------------  50 %  epoch 1.50 of 3  left 8.0 s",
                                         "",
@@ -278,8 +268,7 @@ static void terminal_text(void **state) {
 }
 
 /* Never more lines or columns than there are, whatever the window; colours end on their line. */
-static void terminal_sizes(void **state) {
-    (void)state;
+TEST_IN(terminal_sizes, setup, teardown) {
     for (int width = 1; width < 200; width += width < 30 ? 1 : 17)
         for (int height = 1; height < 40; height += 3) {
             char *text = draw(run_text, (tri_screen){.width = width, .height = height, .utf8 = 1, .color = 1},
@@ -307,9 +296,4 @@ static void terminal_sizes(void **state) {
     free(text);
 }
 
-int main(void) {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = {TEST(read_by_pieces), TEST(read_after_a_restart), TEST(many_warnings),
-                                       TEST(routes), TEST(terminal_text), TEST(terminal_sizes)};
-    return cmocka_run_group_tests_name("watch", tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

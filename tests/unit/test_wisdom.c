@@ -1,11 +1,11 @@
 /* test_wisdom.c - products chosen by timing: the wisdom file, read or refused, and which rank times what when a run
  * opens, on a device that only simulates timing. Needs no GPU. */
 #include "comm/start/ranks.h"
+#include "tests/lib/test.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/tiny.h"
 #include "engine/cost/tune.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 /* ---- The file ---- */
@@ -38,8 +38,7 @@ static tri_wisdom *made_wisdom(int n) {
     return w;
 }
 
-static void a_file_says_the_same_again(void **state) {
-    (void)state;
+TEST(a_file_says_the_same_again) {
     static const int counts[] = {0, 1, 20, TRI_WISDOM_MAX};
     for (int c = 0; c < 4; c++) {
         tri_wisdom *w = made_wisdom(counts[c]), *again = calloc(1, sizeof *again);
@@ -55,8 +54,7 @@ static void a_file_says_the_same_again(void **state) {
     }
 }
 
-static void the_first_of_a_shape_stays(void **state) {
-    (void)state;
+TEST(the_first_of_a_shape_stays) {
     tri_wisdom *w = made_wisdom(3);
     tri_wisdom_entry e = made_entry(1);
     e.algorithm[0] = 99;
@@ -108,8 +106,7 @@ static const struct {
     {HEAD "product 3 4 5 tn bf16 f32 bias set 256 1.500 1.250 000000000000000G" WORDS8 "\n", 3, "number of words"},
 };
 
-static void bad_files_are_refused_with_the_line(void **state) {
-    (void)state;
+TEST(bad_files_are_refused_with_the_line) {
     tri_wisdom *w = calloc(1, sizeof *w);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         char text[2048], place[32];
@@ -125,8 +122,7 @@ static void bad_files_are_refused_with_the_line(void **state) {
 }
 
 /* No byte can be changed, none be left out at the end or added. */
-static void damage_shows(void **state) {
-    (void)state;
+TEST(damage_shows) {
     size_t size;
     tri_wisdom *w = made_wisdom(2), *again = calloc(1, sizeof *again);
     char *text = tri__wisdom_text(w, &size);
@@ -239,8 +235,7 @@ static int tuned(tri_world *world, uint64_t mark, tri_status want, tri_wisdom *k
 
 static void wisdom_path(char path[TRI_PATH_MAX]) { OK(tri__path_join(path, folder, TRI_WISDOM_FILE)); }
 
-static void a_run_times_once_and_a_later_one_reads(void **state) {
-    (void)state;
+TEST(a_run_times_once_and_a_later_one_reads) {
     char path[TRI_PATH_MAX], *text;
     size_t size;
     tri_wisdom *first = calloc(1, sizeof *first), *second = calloc(1, sizeof *second);
@@ -281,8 +276,7 @@ static tri_status one_rank(tri_world *world, void *context) {
     return TRI_OK;
 }
 
-static void ranks_use_the_same(void **state) {
-    (void)state;
+TEST(ranks_use_the_same) {
     char path[TRI_PATH_MAX];
     shared_wisdom *all = calloc(1, sizeof *all);
     wisdom_path(path);
@@ -300,8 +294,7 @@ static void ranks_use_the_same(void **state) {
     free(all);
 }
 
-static void devices_without_a_choice_are_left_alone(void **state) {
-    (void)state;
+TEST(devices_without_a_choice_are_left_alone) {
     tiny t;
     tiny_open(&t, "cpu", 1, 0, 0, 1);
     char path[TRI_PATH_MAX];
@@ -314,15 +307,4 @@ static void devices_without_a_choice_are_left_alone(void **state) {
     tiny_close(&t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_says_the_same_again),
-        cmocka_unit_test(the_first_of_a_shape_stays),
-        cmocka_unit_test(bad_files_are_refused_with_the_line),
-        cmocka_unit_test(damage_shows),
-        cmocka_unit_test(a_run_times_once_and_a_later_one_reads),
-        cmocka_unit_test(ranks_use_the_same),
-        cmocka_unit_test(devices_without_a_choice_are_left_alone),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(int argc, char **argv) { return run_listed(argc, argv, setup, teardown); }
