@@ -25,8 +25,11 @@ template <typename T> static void attention_bits(const tri_call *call) {
     launched(call, "attention_bits");
 }
 
+/* Keys and values in qkv. */
 template <typename T> static void set_blocks(const tri_call *call, int blocks, tile_args *t) {
-    set_keys<T>(t);
+    int64_t H = (int64_t)t->a.heads * t->a.width;
+    t->kv = (const T *)t->a.qkv + H, t->kv_stride = 3 * H;
+    if (t->a.dqkv) t->dkv = (T *)t->a.dqkv + H, t->add_kv = t->a.add;
     t->blocks = data<int32_t>(call, blocks), t->block = call->attr->block, t->window = window_of(call);
 }
 

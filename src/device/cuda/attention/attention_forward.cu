@@ -2,25 +2,109 @@
  * 2024). A block of one warpgroup processes 64 queries of one head and iterates over the sequence's keys, KEYS at a
  * time; scores stay in registers. Keys and values are permuted so that a thread has the scores of 8 consecutive keys
  * (by_turns): it draws the dropout decisions for its own keys. */
-#include "device/cuda/attention/attention_loop.cuh"
+#include "device/cuda/attention/attention_softmax.cuh"
 
-enum { KEYS = TILE };
+template <int COLS> struct sizes { /* bytes of shared memory: queries, then two of each: keys, values */
+    enum {
+        KEYS = 64,
+        PANELS = COLS / PANEL,
+        QUERY_BYTES = QUERIES * COLS * 2,
+        KEY_PANEL = KEYS * ROW_BYTES,
+        KEY_BYTES = PANELS * KEY_PANEL,
+        ALL = QUERY_BYTES + 4 * KEY_BYTES + ATOM_BYTES, /* and padding to align */
+    };
+};
 
-#if TRI_HOPPER
 /* Begins to fetch a tile of keys or of values; `from` is the first one's row, of which `left` exist. */
 template <typename T, int COLS>
 static __device__ __forceinline__ void fetch_half(const attention_args &a, const T *from, int left, uint32_t to) {
     int64_t H = (int64_t)a.heads * a.width;
-    copy_rows<T, COLS, KEYS, THREADS, true>(from, 3 * H, a.width, left, to, (int)threadIdx.x);
+    copy_rows<T, COLS, sizes<COLS>::KEYS, THREADS, true>(from, 3 * H, a.width, left, to, (int)threadIdx.x);
+}
+/* Both; `from` is the first key's row. */
+template <typename T, int COLS>
+static __device__ __forceinline__ void fetch_keys(const attention_args &a, const T *from, int left, uint32_t keys,
+                                                  uint32_t values) {
+    fetch_half<T, COLS>(a, from, left, keys);
+    fetch_half<T, COLS>(a, from + (int64_t)a.heads * a.width, left, values);
 }
 
-/* Begins to add weights times values to the sums. */
+#if TRI_HOPPER
+/* Iterates over all keys of a sequence of `length` rows. `from`: its first key's row; the copy of the first tile to
+ * shared memory is in flight. EVEN: there is dropout, and decisions are mask_is_even: they are drawn while products
+ * run. */
+template <typename T, int COLS, bool EVEN>
+static __device__ __forceinline__ void attend(const attention_args &a, const decisions &drop, const T *from, int length,
+                                              uint32_t query, softmax<COLS> &of) {
+    typedef sizes<COLS> size;
+    enum { KEYS = size::KEYS };
+    uint32_t keys = query + size::QUERY_BYTES, values = keys + 2 * size::KEY_BYTES, query_tile = tile_at(query);
+    int tiles = (length + KEYS - 1) / KEYS;
+    float log2_scale = a.scale * 1.44269504f;
+    for (int n = 0; n < tiles; n++) {
+        uint32_t key_tile = tile_at(keys + (uint32_t)(n & 1) * size::KEY_BYTES);
+        uint32_t value_tile = tile_at(values + (uint32_t)(n & 1) * size::KEY_BYTES, size::KEY_PANEL);
+        uint32_t next = (uint32_t)(~n & 1) * size::KEY_BYTES, x[2][4];
+        float score[KEYS / 2];
+        copy_wait<0>();
+        show_to_matrix_units();
+        __syncthreads(); /* the tile has arrived, and the previous one is no longer read */
+        wgmma_begin();
+#pragma unroll
+        for (int k = 0; k < COLS / 16; k++)
+            wgmma<T>::template run<0, 0>(score, tile(query_tile, k / 4 * QUERIES * ROW_BYTES + k % 4 * 32),
+                                         tile(key_tile, k / 4 * size::KEY_PANEL + k % 4 * 32), k > 0);
+        wgmma_commit();
+        if (EVEN) decide<EVEN>(a, drop, n * KEYS + (int)threadIdx.x % 4 * 8, x);
+        from += (int64_t)KEYS * 3 * a.heads * a.width;
+        if (n + 1 < tiles) fetch_keys<T, COLS>(a, from, length - (n + 1) * KEYS, keys + next, values + next);
+        copy_commit();
+        wgmma_wait<0>();
+        pin(score);
+        float before[2];
+        hide(score, length - n * KEYS);
+        soften(score, before, of.largest, of.sum, log2_scale);
+        rescale(of.out, before);
+        uint32_t weight[KEYS / 32][2][4];
+#pragma unroll
+        for (int b = 0; b < KEYS / 32; b++) {
+            form_weights<T>(score, b, weight[b]);
+            if (EVEN ? b > 0 : a.drop.threshold > 0)
+                decide<EVEN>(a, drop, n * KEYS + 32 * b + (int)threadIdx.x % 4 * 8, x);
+            if (EVEN || a.drop.threshold) drop_weights(x, weight[b]);
+            wgmma_begin();
+#pragma unroll
+            for (int k = 0; k < 2; k++)
+                wgmma<T>::template run<1>(of.out, weight[b][k], tile(value_tile, (2 * b + k) * 16 * ROW_BYTES), 1);
+            wgmma_commit();
+        }
+        wgmma_wait<0>();
+        pin(of.out);
+    }
+}
+
+/* The scores of a tile: queries times keys. */
 template <typename T, int COLS>
-static __device__ __forceinline__ void queue_sums(const uint32_t (&weight)[2][2][4], uint32_t values,
-                                                  float (&out)[COLS / 2]) {
+static __device__ __forceinline__ void queue_scores(uint32_t query, uint32_t keys,
+                                                    float (&score)[sizes<COLS>::KEYS / 2]) {
+    uint32_t query_tile = tile_at(query), key_tile = tile_at(keys);
     wgmma_begin();
-    add_product<T>(weight[0], values, 0, out);
-    add_product<T>(weight[1], values, 2, out);
+#pragma unroll
+    for (int k = 0; k < COLS / 16; k++)
+        wgmma<T>::template run<0, 0>(score, tile(query_tile, k / 4 * QUERIES * ROW_BYTES + k % 4 * 32),
+                                     tile(key_tile, k / 4 * sizes<COLS>::KEY_PANEL + k % 4 * 32), k > 0);
+    wgmma_commit();
+}
+
+/* Adds weights times values to the sums. */
+template <typename T, int COLS>
+static __device__ __forceinline__ void queue_sums(const uint32_t (&weight)[sizes<COLS>::KEYS / 32][2][4],
+                                                  uint32_t values, float (&out)[COLS / 2]) {
+    uint32_t value_tile = tile_at(values, sizes<COLS>::KEY_PANEL);
+    wgmma_begin();
+#pragma unroll
+    for (int k = 0; k < sizes<COLS>::KEYS / 16; k++)
+        wgmma<T>::template run<1>(out, weight[k / 2][k % 2], tile(value_tile, k * 16 * ROW_BYTES), 1);
     wgmma_commit();
 }
 
@@ -41,32 +125,33 @@ static __device__ __forceinline__ void form_kept(const float (&score)[N], uint32
 template <typename T, int COLS, bool KEPT>
 static __device__ __forceinline__ void attend_plainly(const attention_args &a, const T *from, int length,
                                                       uint32_t query, const uint32_t *bits, softmax<COLS> &of) {
-    enum { KEY_BYTES = operand_bytes<COLS> };
-    uint32_t keys = query + KEY_BYTES, values = keys + 2 * KEY_BYTES, weight[2][2][4];
+    typedef sizes<COLS> size;
+    enum { KEYS = size::KEYS };
+    uint32_t keys = query + size::QUERY_BYTES, values = keys + 2 * size::KEY_BYTES, weight[KEYS / 32][2][4];
     int tiles = (length + KEYS - 1) / KEYS;
     int64_t H = (int64_t)a.heads * a.width, further = KEYS * 3 * H;
     float log2_scale = a.scale * 1.44269504f, score[KEYS / 2], before[2];
     uint32_t kept = KEPT && bits ? *bits : 0;
-    if (tiles > 1) fetch_half<T, COLS>(a, from + further, length - KEYS, keys + KEY_BYTES);
+    if (tiles > 1) fetch_half<T, COLS>(a, from + further, length - KEYS, keys + size::KEY_BYTES);
     fetch_half<T, COLS>(a, from + H, length, values);
     copy_commit();
     copy_wait<1>();
     show_to_matrix_units();
     __syncthreads();
-    begin_product<T, COLS>(query, keys, score);
+    queue_scores<T, COLS>(query, keys, score);
     wgmma_wait<0>();
     pin(score);
     hide(score, length);
     soften(score, before, of.largest, of.sum, log2_scale);
     for (int n = 1; n < tiles; n++) {
-        uint32_t here = (uint32_t)(n & 1) * KEY_BYTES, there = KEY_BYTES - here;
+        uint32_t here = (uint32_t)(n & 1) * size::KEY_BYTES, there = size::KEY_BYTES - here;
         form_kept<T, KEPT>(score, kept, weight);
         if (KEPT && bits) kept = bits[n * TRI_MASK_WORDS];
         copy_wait<0>();
         show_to_matrix_units();
         __syncthreads(); /* these keys have arrived, and the values before; the keys before are free, and older values
                           */
-        begin_product<T, COLS>(query, keys + here, score);
+        queue_scores<T, COLS>(query, keys + here, score);
         queue_sums<T, COLS>(weight, values + there, of.out);
         if (n + 1 < tiles) fetch_half<T, COLS>(a, from + (n + 1) * further, length - (n + 1) * KEYS, keys + there);
         fetch_half<T, COLS>(a, from + n * further + H, length - n * KEYS, values + here);
@@ -83,7 +168,7 @@ static __device__ __forceinline__ void attend_plainly(const attention_args &a, c
     copy_wait<0>();
     show_to_matrix_units();
     __syncthreads();
-    queue_sums<T, COLS>(weight, values + (uint32_t)(~tiles & 1) * KEY_BYTES, of.out);
+    queue_sums<T, COLS>(weight, values + (uint32_t)(~tiles & 1) * size::KEY_BYTES, of.out);
     wgmma_wait<0>();
     pin(of.out);
 }
@@ -93,6 +178,7 @@ static __device__ __forceinline__ void attend_plainly(const attention_args &a, c
 template <typename T, int COLS, bool BYTES>
 static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kernel(attention_args a) {
 #if TRI_HOPPER
+    typedef sizes<COLS> size;
     extern __shared__ char raw[];
     int head = blockIdx.y, s = sequence_of<QUERIES>(a.seq, a.n, blockIdx.x), begin = a.seq[s];
     int first = begin + ((int)blockIdx.x - (begin / QUERIES + s)) * QUERIES, end = s < a.n ? a.seq[s + 1] : (int)a.rows;
@@ -101,14 +187,13 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kern
         clear_rows<T>(a, head, first, min(first + QUERIES, end));
         return;
     }
-    uint32_t query = (shared_address(raw) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
-    uint32_t keys = query + operand_bytes<COLS>;
+    uint32_t query = (shared_address(raw) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES, keys = query + size::QUERY_BYTES;
     int64_t H = (int64_t)a.heads * a.width;
     const T *rows = (const T *)a.qkv + head * a.width,
             *from = rows + begin * 3 * H + H; /* the queries; the first tile's keys */
     copy_rows<T, COLS, QUERIES, THREADS>(rows + first * 3 * H, 3 * H, a.width, end - first, query, (int)threadIdx.x);
     fetch_half<T, COLS>(a, from, end - begin, keys);
-    if (a.drop.threshold && !a.bits) fetch_half<T, COLS>(a, from + H, end - begin, keys + 2 * operand_bytes<COLS>);
+    if (a.drop.threshold && !a.bits) fetch_half<T, COLS>(a, from + H, end - begin, keys + 2 * size::KEY_BYTES);
     copy_commit();
 
     softmax<COLS> of = {{}, {-INFINITY, -INFINITY}, {0, 0}};
@@ -119,11 +204,8 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kern
         attend_plainly<T, COLS, true>(a, from, end - begin, query, row < end ? bits : NULL, of);
     } else {
         decisions drop = decisions_of(a, head, begin, first);
-        all_rows all(end - begin);
-        key_rows<T> kv = {rows + H, begin, 3 * H};
-        score<T, false, DOT> dot;
-        if (mask_is_even(a, drop.feature)) attend<T, COLS, 1>(a, drop, all, kv, dot, query, of);
-        else attend<T, COLS, 2>(a, drop, all, kv, dot, query, of);
+        if (mask_is_even(a, drop.feature)) attend<T, COLS, true>(a, drop, from, end - begin, query, of);
+        else attend<T, COLS, false>(a, drop, from, end - begin, query, of);
     }
     if constexpr (BYTES) {
         int warp = (int)threadIdx.x / WARP, row = first + warp * 16;
@@ -136,13 +218,13 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kern
 #endif
 }
 
-template <typename T, int COLS, bool IN_BYTES = false> static void launch(const tri_call *call, attention_args a) {
-    enum { BYTES = loop_sizes<COLS>::MORE_AT + ATOM_BYTES }; /* and padding to align */
+template <typename T, int COLS, bool BYTES = false> static void launch(const tri_call *call, attention_args a) {
     dim3 grid(tiles_for<QUERIES>(a.rows, a.n), (unsigned)a.heads);
-    auto *kernel = flash_kernel<T, COLS, IN_BYTES>;
+    auto *kernel = flash_kernel<T, COLS, BYTES>;
     a.mask = mask_keys_of(a.drop);
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES), "attention");
-    kernel<<<grid, THREADS, BYTES, stream(call)>>>(a);
+    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL),
+           "attention");
+    kernel<<<grid, THREADS, sizes<COLS>::ALL, stream(call)>>>(a);
     launched(call, "attention");
 }
 

@@ -124,13 +124,14 @@ template <typename T, bool BIAS> static void attention_relative(const tri_call *
     int dtype = call->dtype[ARG(ctx)];
     relative_args t = relative_of(call, ARG(bias), ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
     t.a.qkv = call->t[ARG(qkv)].data, t.a.ctx = call->t[ARG(ctx)].data, t.a.lse = data<float>(call, ARG(lse));
-    set_keys<T>(&t);
     if (t.a.rows == 0) return;
     if (prepare(call, &t, dtype, 0)) {
         tri__cuda_relative(call, &t, dtype);
         return;
     }
-    plain<T>(call, t, relative_scores<T, BIAS>{t});
+    tile_args plain_args = {};
+    plain_args.a = t.a;
+    plain<T>(call, plain_args, relative_scores<T, BIAS>{t});
     launched(call, "attention by distances");
 }
 
@@ -141,13 +142,14 @@ template <typename T, bool BIAS> static void attention_relative_din(const tri_ca
     t.a.qkv = call->t[ARG(qkv)].data, t.a.dctx = call->t[ARG(dctx)].data, t.a.ctx = call->t[ARG(ctx)].data;
     t.a.lse = data<float>(call, ARG(lse)), t.a.dqkv = call->t[ARG(dqkv)].data, t.a.add = adds(call, ARG(dqkv));
     t.dtable = call->t[ARG(dbias)].data, t.add_table = adds(call, ARG(dbias));
-    set_keys<T>(&t);
     if (t.a.rows > 0 && prepare(call, &t, dtype, 1)) {
         tri__cuda_relative_din(call, &t, dtype);
         tri__cuda_relative_table(call, &t, dtype);
         return;
     }
-    if (t.a.rows > 0) plain_din<T>(call, t, relative_scores<T, BIAS>{t});
+    tile_args plain_args = {};
+    plain_args.a = t.a;
+    if (t.a.rows > 0) plain_din<T>(call, plain_args, relative_scores<T, BIAS>{t});
     if (t.B > 0 && t.a.width <= MOST_COLS * WARP)
         plain_table_kernel<T, BIAS>
             <<<dim3((unsigned)t.B, (unsigned)t.a.heads), THREADS, 0, stream(call)>>>(t);

@@ -2,7 +2,7 @@
  * all pairs of a distance, of all sequences. A block of two warpgroups has a diagonal of tiles, whose pairs have the
  * same band of distances, and every n-th sequence: gradients of the band stay in its registers. Parts of blocks are
  * added in double, by rows of the table. Which pairs a block has depends on the shapes alone. Those of biases come from
- * attention_score.cuh. */
+ * attention_relative_din.cu. */
 #include "device/cuda/attention/attention_relative.cuh"
 
 enum { PAIR_THREADS = 2 * THREADS };
@@ -142,10 +142,10 @@ static __device__ __forceinline__ void sum_pair(const relative_args &t, const ti
     float score[16], dweight[16], low[32], high[32];
     const float *statistic = reinterpret_cast<float *>(memory + size::STATISTICS_AT + (n & 1) * size::STATISTIC_BYTES);
     char *products = memory + size::PRODUCTS_AT;
-    begin_product<T, 64>(here + TILE_BYTES, here + group * (32 * ROW_BYTES), score);
-    begin_product<T, 64>(here + 2 * TILE_BYTES, here + 3 * TILE_BYTES + group * (32 * ROW_BYTES), dweight);
-    begin_product<T, 64>(here + group * TILE_BYTES, base + size::BANDS_AT + group * BAND_BYTES, low);
-    begin_product<T, 64>(here + group * TILE_BYTES, base + size::BANDS_AT + group * BAND_BYTES + TILE_BYTES, high);
+    begin_rows<T>(here + TILE_BYTES, here + group * (32 * ROW_BYTES), score);
+    begin_rows<T>(here + 2 * TILE_BYTES, here + 3 * TILE_BYTES + group * (32 * ROW_BYTES), dweight);
+    begin_rows<T>(here + group * TILE_BYTES, base + size::BANDS_AT + group * BAND_BYTES, low);
+    begin_rows<T>(here + group * TILE_BYTES, base + size::BANDS_AT + group * BAND_BYTES + TILE_BYTES, high);
     wgmma_wait<0>();
     pin(low);
     pin(high);

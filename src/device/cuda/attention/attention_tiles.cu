@@ -1,86 +1,148 @@
-/* attention_tiles.cu - attention of tiles of 64 queries to listed keys, or by relative positions to all
- * (attention_loop.cuh): a block of one warpgroup per tile and head. Several share a processor: while one computes
- * exponentials or draws dropout decisions, another's products run. */
-#include "device/cuda/attention/attention_loop.cuh"
+/* attention_tiles.cu - attention of tiles of 64 queries to listed keys (attention_tiles.cuh), as attention_forward.cu:
+ * a block of one warpgroup per tile and head. Several share a processor: while one computes exponentials or draws
+ * dropout decisions, another's products run. */
+#include "device/cuda/attention/attention_softmax.cuh"
+#include "device/cuda/attention/attention_tiles.cuh"
 
-template <int COLS, class Rows, int KIND> struct forward_sizes {
+template <int COLS> struct sizes { /* bytes of shared memory: queries, then two of each: keys, values */
     enum {
-        SCORE_AT = loop_sizes<COLS>::MORE_AT,
-        LIST_AT = SCORE_AT + score_room<KIND>::FORWARD_BYTES,
-        ALL = LIST_AT + Rows::LIST_BYTES + ATOM_BYTES, /* and padding to align */
+        PANEL_BYTES = TILE * ROW_BYTES,
+        TILE_BYTES = COLS / PANEL * PANEL_BYTES,
+        LIST_AT = 5 * TILE_BYTES,
+        ALL = LIST_AT + sizeof(tile_list) + ATOM_BYTES, /* and padding to align */
     };
 };
 
-template <typename T, int COLS, int DROP, class Rows, int KIND>
-static __global__ void __launch_bounds__(THREADS, COLS == 64 && KIND != TERMS ? 4 : 2)
-    tiles_kernel(score_args<KIND> t) {
 #if TRI_HOPPER
-    typedef forward_sizes<COLS, Rows, KIND> size;
+template <typename T, int COLS>
+static __device__ __forceinline__ void fetch(const tile_args &t, const tile_place &at, int4 four, uint32_t keys,
+                                             uint32_t values) {
+    const T *from = (const T *)t.kv + at.key_row * t.kv_stride + at.head * t.a.width;
+    copy_granules<T, COLS, true>(from, t.kv_stride, t.a.width, at.lead, at.keys, four, keys);
+    copy_granules<T, COLS, true>(from + (int64_t)t.a.heads * t.a.width, t.kv_stride, t.a.width, at.lead, at.keys, four,
+                                 values);
+}
+
+static __device__ __forceinline__ void hide_half(float (&s)[32], int b, const met_keys &of) {
+    if (min(of.valid[0], of.valid[1]) >= 8 && max(of.first[0], of.first[1]) <= 0) return;
+#pragma unroll
+    for (int i = 16 * b; i < 16 * b + 16; i++) {
+        int key = i / 4 % 4 * 2 + i % 2, h = i / 2 % 2;
+        if (key < of.first[h] || key >= of.valid[h]) s[i] = -INFINITY;
+    }
+}
+
+/* The listed keys of a window of granules; their first tile is being fetched. DROP: 0 no dropout, 1 mask_is_even, 2 any
+ * other. */
+template <typename T, int COLS, int DROP>
+static __device__ __forceinline__ void attend(const tile_args &t, const tile_place &at, const decisions &drop,
+                                              const tile_list &list, int split, uint32_t query, softmax<COLS> &of) {
+    typedef sizes<COLS> size;
+    const attention_args &a = t.a;
+    uint32_t keys = query + size::TILE_BYTES, values = keys + 2 * size::TILE_BYTES, query_tile = tile_at(query);
+    int tiles = (list.count + 3) / 4;
+    float log2_scale = a.scale * 1.44269504f;
+    for (int n = 0; n < tiles; n++) {
+        uint32_t here = (uint32_t)(n & 1) * size::TILE_BYTES, there = size::TILE_BYTES - here, x[2][2][4];
+        uint32_t key_tile = tile_at(keys + here), value_tile = tile_at(values + here, size::PANEL_BYTES);
+        float score[32], before[2];
+        met_keys met[2];
+#pragma unroll
+        for (int b = 0; b < 2; b++) met[b] = keys_met(t, at, entries_of(list, n), b, split);
+        copy_wait<0>();
+        show_to_matrix_units();
+        __syncthreads(); /* the tile has arrived, and the previous one is no longer read */
+        wgmma_begin();
+#pragma unroll
+        for (int k = 0; k < COLS / 16; k++)
+            wgmma<T>::template run<0, 0>(score, tile(query_tile, k / 4 * size::PANEL_BYTES + k % 4 * 32),
+                                         tile(key_tile, k / 4 * size::PANEL_BYTES + k % 4 * 32), k > 0);
+        wgmma_commit();
+        if (n + 1 < tiles) fetch<T, COLS>(t, at, entries_of(list, n + 1), keys + there, values + there);
+        copy_commit();
+        if (DROP == 1) decide<true>(a, drop, met[0].key, x[0]);
+        wgmma_wait<0>();
+        pin(score);
+#pragma unroll
+        for (int b = 0; b < 2; b++) hide_half(score, b, met[b]);
+        soften<true>(score, before, of.largest, of.sum, log2_scale);
+        rescale(of.out, before);
+        uint32_t weight[2][2][4];
+#pragma unroll
+        for (int b = 0; b < 2; b++) {
+            form_weights<T>(score, b, weight[b]);
+            if (DROP == 2 || (DROP && b)) decide<DROP == 1>(a, drop, met[b].key, x[b]);
+            if (DROP) drop_weights(x[b], weight[b]);
+            wgmma_begin();
+#pragma unroll
+            for (int k = 0; k < 2; k++)
+                wgmma<T>::template run<1>(of.out, weight[b][k], tile(value_tile, (2 * b + k) * 16 * ROW_BYTES), 1);
+            wgmma_commit();
+        }
+        wgmma_wait<0>();
+        pin(of.out);
+    }
+}
+#endif
+
+template <typename T, int COLS, int DROP, bool RING>
+static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) tiles_kernel(tile_args t) {
+#if TRI_HOPPER
+    typedef sizes<COLS> size;
     extern __shared__ char raw[];
     const attention_args &a = t.a;
-    tile_place at = Rows::here(t, false);
+    tile_place at = tile_here<RING>(t, false);
     if (at.first >= at.queries) return;
     if (at.is_padding) {
         clear_rows<T>(a, at.head, at.query_row + at.first, at.query_row + min(at.first + TILE, at.queries));
         return;
     }
     uint32_t unaligned = shared_address(raw), query = (unaligned + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
-    char *memory = raw + (query - unaligned);
+    tile_list &list = *reinterpret_cast<tile_list *>(raw + (query - unaligned) + size::LIST_AT);
     int64_t H = (int64_t)a.heads * a.width;
-    int row = at.query_row + at.first;
+    int row = at.query_row + at.first, granules = (at.lead + at.keys + GRANULE - 1) / GRANULE;
     copy_rows<T, COLS, QUERIES, THREADS>((const T *)a.qkv + row * 3 * H + at.head * a.width, 3 * H, a.width,
                                          at.queries - at.first, query, (int)threadIdx.x);
     softmax<COLS> of = {{}, {-INFINITY, -INFINITY}, {0, 0}};
-    Rows rows(t, at, false, memory + size::LIST_AT);
-    score<T, false, KIND> scores(t, at, memory + size::SCORE_AT, query + size::SCORE_AT);
-    key_rows<T> kv = keys_of<T>(t, at);
+    tile_cursor cursor = cursor_of<RING>(t, at, false, at.queries);
     decisions drop = {};
     if (DROP) drop = decisions_at(a, at.sample, at.query + (uint32_t)at.first, at.key - (uint32_t)at.lead);
-    for (int from = 0; rows.look(from); from += LISTED) {
-        if (!rows.tiles()) continue;
-        fetch_keys<T, COLS>(a, rows, kv, 0, query + loop_sizes<COLS>::KEYS_AT,
-                            query + loop_sizes<COLS>::VALUES_AT);
-        scores.begin();
+    for (int from = 0; from < granules; from += LISTED) {
+        list_granules<RING>(t, cursor, from, granules, list);
+        if (!list.count) continue;
+        fetch<T, COLS>(t, at, entries_of(list, 0), query + size::TILE_BYTES, query + 3 * size::TILE_BYTES);
         copy_commit();
-        if (DROP && !mask_is_even(a, drop.feature))
-            attend<T, COLS, 2 * DROP>(a, drop, rows, kv, scores, query, of);
-        else attend<T, COLS, DROP>(a, drop, rows, kv, scores, query, of);
+        if (DROP == 1 && !mask_is_even(a, drop.feature))
+            attend<T, COLS, 2 * DROP>(t, at, drop, list, cursor.split, query, of);
+        else attend<T, COLS, DROP>(t, at, drop, list, cursor.split, query, of);
     }
     copy_commit(); /* the queries, if there was no key: their place is written to */
     copy_wait<0>();
     __syncthreads();
-    write_rows<T, COLS, Rows::HOLES>(a, at.head, row, at.query_row + at.queries, of.out, of.largest, of.sum, query);
+    write_rows<T, COLS, true>(a, at.head, row, at.query_row + at.queries, of.out, of.largest, of.sum, query);
 #endif
 }
 
-template <typename T, int COLS, class Rows, int KIND>
-static void launch(const tri_call *call, score_args<KIND> t, dim3 grid) {
-    enum { BYTES = forward_sizes<COLS, Rows, KIND>::ALL };
-    auto *kernel = t.a.drop.threshold ? tiles_kernel<T, COLS, 1, Rows, KIND> : tiles_kernel<T, COLS, 0, Rows, KIND>;
+template <typename T, int COLS, int DROP, bool RING> static void launch(const tri_call *call, tile_args t) {
     t.a.mask = mask_keys_of(t.a.drop);
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES), "attention");
-    kernel<<<grid, THREADS, BYTES, stream(call)>>>(t);
+    record(call,
+           cudaFuncSetAttribute(tiles_kernel<T, COLS, DROP, RING>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                sizes<COLS>::ALL),
+           "attention of tiles");
+    tiles_kernel<T, COLS, DROP, RING><<<tile_blocks(&t), THREADS, sizes<COLS>::ALL, stream(call)>>>(t);
     launched(call, "attention of tiles");
 }
 
-template <typename T, int COLS> static void launch_listed(const tri_call *call, const tile_args *t) {
-    if (t->ring) launch<T, COLS, listed_rows<true>, DOT>(call, *t, tile_blocks(t));
-    else launch<T, COLS, listed_rows<false>, DOT>(call, *t, tile_blocks(t));
+template <typename T, int COLS> static void launch_kind(const tri_call *call, const tile_args *t) {
+    if (t->ring) t->a.drop.threshold ? launch<T, COLS, 1, true>(call, *t) : launch<T, COLS, 0, true>(call, *t);
+    else t->a.drop.threshold ? launch<T, COLS, 1, false>(call, *t) : launch<T, COLS, 0, false>(call, *t);
 }
-template <typename T> static void launch_tiles(const tri_call *call, const tile_args *t) {
-    t->a.width <= 64 ? launch_listed<T, 64>(call, t) : launch_listed<T, 128>(call, t);
-}
-int tri__cuda_tiles(const tri_call *call, const tile_args *t, int dtype) {
-    if (!tiles_fit(call, t, dtype)) return 0;
-    dtype == TRI_BF16 ? launch_tiles<bf16>(call, t) : launch_tiles<f16>(call, t);
-    return 1;
+template <typename T> static void launch_width(const tri_call *call, const tile_args *t) {
+    t->a.width <= 64 ? launch_kind<T, 64>(call, t) : launch_kind<T, 128>(call, t);
 }
 
-template <typename T> static void launch_relative(const tri_call *call, const relative_args *t) {
-    dim3 grid(tiles_for<TILE>(t->a.rows, t->a.n), (unsigned)t->a.heads);
-    if (t->terms) launch<T, 64, all_rows, TERMS>(call, *t, grid);
-    else launch<T, 64, all_rows, BIAS>(call, *t, grid);
-}
-void tri__cuda_relative(const tri_call *call, const relative_args *t, int dtype) {
-    dtype == TRI_BF16 ? launch_relative<bf16>(call, t) : launch_relative<f16>(call, t);
+int tri__cuda_tiles(const tri_call *call, const tile_args *t, int dtype) {
+    if (!tiles_fit(call, t, dtype)) return 0;
+    dtype == TRI_BF16 ? launch_width<bf16>(call, t) : launch_width<f16>(call, t);
+    return 1;
 }

@@ -1,24 +1,24 @@
-/* attention_tiles_din.cu - the gradient of attention of tiles (attention_tiles.cu), in two kernels of one warpgroup per
- * tile and head: a tile of 64 queries meets keys and sums dq; a tile of 64 keys meets queries and sums dk and dv.
- * Scores and gradients of weights are formed in both, and nothing is summed across blocks: results do not depend on
- * timing, and one long sequence occupies all processors. */
-#include "device/cuda/attention/attention_loop.cuh"
+/* attention_tiles_din.cu - the gradient of attention of tiles (attention_tiles.cuh), in two kernels of one warpgroup
+ * per tile and head: a tile of 64 queries meets listed keys and sums dq; a tile of 64 keys meets listed queries and
+ * sums dk and dv. Scores and gradients of weights are formed in both, and nothing is summed across blocks: results do
+ * not depend on timing, and one long sequence occupies all processors. */
 #include "device/cuda/attention/attention_slopes.cuh"
+#include "device/cuda/attention/attention_softmax.cuh"
+#include "device/cuda/attention/attention_tiles.cuh"
 
-/* Layout of shared memory: the tile's own rows of two operands, then two stages of two operands; what the score needs,
- * and a list. */
-template <int COLS, class Rows, int KIND> struct sizes {
+/* Layout of shared memory: the tile's own rows of two operands, then two stages of two operands. */
+template <int COLS> struct sizes {
     enum {
-        OPERAND = operand_bytes<COLS>,
-        STAGE_BYTES = 2 * OPERAND,
-        STAGES_AT = 2 * OPERAND,
-        STATISTICS_AT = STAGES_AT + 2 * STAGE_BYTES, /* two stages of [2, TILE] floats */
+        PANEL_BYTES = TILE * ROW_BYTES,
+        TILE_BYTES = COLS / PANEL * PANEL_BYTES,
+        STAGE_BYTES = 2 * TILE_BYTES,
+        STAGES_AT = 2 * TILE_BYTES,
+        STATISTICS_AT = STAGES_AT + 2 * STAGE_BYTES, /* [2, TILE] floats; of keys' tiles for two stages */
         STATISTIC_BYTES = 2 * TILE * 4,
-        DECISIONS_AT = STATISTICS_AT + 2 * STATISTIC_BYTES, /* two stages of [TILE, 2 words] */
+        DECISIONS_AT = STATISTICS_AT + 2 * STATISTIC_BYTES, /* [2 stages] of [TILE, 2 words] */
         DECISION_BYTES = TILE * 8,
-        SCORE_AT = DECISIONS_AT + 2 * DECISION_BYTES,
-        LIST_AT = SCORE_AT + score_room<KIND>::BYTES,
-        ALL = LIST_AT + Rows::LIST_BYTES + ATOM_BYTES, /* and padding to align */
+        LIST_AT = DECISIONS_AT + 2 * DECISION_BYTES,
+        ALL = LIST_AT + sizeof(tile_list) + ATOM_BYTES, /* and padding to align */
     };
 };
 
@@ -52,6 +52,35 @@ template <typename T> static __device__ void clear_tile(const tile_args &t, cons
 }
 
 #if TRI_HOPPER
+/* Begins a product [64, 64] of two tiles, summed over columns. */
+template <typename T, int COLS>
+static __device__ __forceinline__ void begin_product(uint32_t left, uint32_t right, float (&to)[32]) {
+    uint32_t a = tile_at(left), b = tile_at(right);
+    wgmma_begin();
+#pragma unroll
+    for (int k = 0; k < COLS / 16; k++)
+        wgmma<T>::template run<0, 0>(to, tile(a, k / 4 * sizes<COLS>::PANEL_BYTES + k % 4 * 32),
+                                     tile(b, k / 4 * sizes<COLS>::PANEL_BYTES + k % 4 * 32), k > 0);
+    wgmma_commit();
+}
+/* Adds factors times the rows of a tile. */
+template <typename T, int COLS>
+static __device__ __forceinline__ void add_product(const uint32_t (&factor)[4][4], uint32_t rows,
+                                                   float (&to)[COLS / 2]) {
+    uint32_t b = tile_at(rows, sizes<COLS>::PANEL_BYTES);
+#pragma unroll
+    for (int k = 0; k < 4; k++) wgmma<T>::template run<1>(to, factor[k], tile(b, k * 16 * ROW_BYTES), 1);
+}
+
+/* A tile of queries. */
+template <typename T, int COLS>
+static __device__ __forceinline__ void fetch_keys(const tile_args &t, const tile_place &at, int4 four, uint32_t to) {
+    const T *from = (const T *)t.kv + at.key_row * t.kv_stride + at.head * t.a.width;
+    copy_granules<T, COLS, true>(from, t.kv_stride, t.a.width, at.lead, at.keys, four, to);
+    copy_granules<T, COLS, true>(from + (int64_t)t.a.heads * t.a.width, t.kv_stride, t.a.width, at.lead, at.keys, four,
+                                 to + sizes<COLS>::TILE_BYTES);
+}
+
 /* Scores of half a tile and gradients of its weights become gradients of scores, without the factor of dropout's scale.
  * x: decisions of the thread's two rows for its 8 keys. */
 template <bool DROP>
@@ -68,124 +97,121 @@ static __device__ __forceinline__ void form_slopes(float (&score)[32], const flo
     }
 }
 
-/* A tile of queries. */
-template <typename T, int COLS, int DROP, class Size, class Rows, class Score>
-static __device__ __forceinline__ void sum_dq(const tile_args &t, const decisions &drop, const Rows &rows,
-                                              const key_rows<T> &kv, const Score &scores, uint32_t base,
+template <typename T, int COLS, int DROP>
+static __device__ __forceinline__ void sum_dq(const tile_args &t, const tile_place &at, const decisions &drop,
+                                              const tile_list &list, int split, uint32_t base,
                                               const float (&statistic)[2][2], float (&dq)[COLS / 2]) {
-    int tiles = rows.tiles();
+    typedef sizes<COLS> size;
+    int tiles = (list.count + 3) / 4, c = threadIdx.x % 4;
     for (int n = 0; n < tiles; n++) {
-        uint32_t here = base + Size::STAGES_AT + (uint32_t)(n & 1) * Size::STAGE_BYTES,
-                 there = base + Size::STAGES_AT + (uint32_t)(~n & 1) * Size::STAGE_BYTES;
+        uint32_t here = base + size::STAGES_AT + (uint32_t)(n & 1) * size::STAGE_BYTES,
+                 there = base + size::STAGES_AT + (uint32_t)(~n & 1) * size::STAGE_BYTES;
         float score[32], dweight[32];
         uint32_t factor[4][4], x[2][2][4] = {};
-        bool more = n + 1 < tiles;
+        int4 four = entries_of(list, n);
         copy_wait<0>();
         show_to_matrix_units();
         __syncthreads(); /* the tile has arrived, and the previous one is no longer read */
         begin_product<T, COLS>(base, here, score);
-        begin_product<T, COLS>(base + Size::OPERAND, here + Size::OPERAND, dweight);
-        if (more) fetch_keys<T, COLS>(t.a, rows, kv, n + 1, there, there + Size::OPERAND);
-        scores.form(n, more, base, here);
+        begin_product<T, COLS>(base + size::TILE_BYTES, here + size::TILE_BYTES, dweight);
+        if (n + 1 < tiles) fetch_keys<T, COLS>(t, at, entries_of(list, n + 1), there);
+        copy_commit();
 #pragma unroll
-        for (int b = 0; b < 2 && DROP; b++) decide<DROP == 1>(t.a, drop, rows.met(n, b).key, x[b]);
+        for (int b = 0; b < 2 && DROP; b++) {
+            int entry = c / 2 ? entry_of(four, 2 * b + 1) : entry_of(four, 2 * b);
+            decide<DROP == 1>(t.a, drop, row_of(entry) + c % 2 * 8, x[b]);
+        }
         wgmma_wait<0>();
         pin(score);
         pin(dweight);
-        scores.add(n, score);
 #pragma unroll
         for (int b = 0; b < 2; b++) {
-            form_slopes<DROP != 0>(score, dweight, b, statistic, x[b], rows.met(n, b), t.a.scale * 1.44269504f);
+            form_slopes<DROP != 0>(score, dweight, b, statistic, x[b], keys_met(t, at, four, b, split),
+                                   t.a.scale * 1.44269504f);
 #pragma unroll
             for (int k = 0; k < 2; k++) as_factor<T>(score, 2 * b + k, factor[2 * b + k]);
         }
-        scores.collect(n, more, score);
-        copy_commit();
         wgmma_begin();
-        add_product<T>(factor, here, 0, dq);
+        add_product<T, COLS>(factor, here, dq);
         wgmma_commit();
-        scores.sum(n, dq);
         wgmma_wait<0>();
         pin(dq);
     }
 }
 #endif
 
-template <typename T, int COLS, int DROP, class Rows, int KIND>
-static __global__ void __launch_bounds__(THREADS, COLS == 64 && KIND != TERMS ? 3 : 2) dq_kernel(score_args<KIND> t) {
+template <typename T, int COLS, int DROP, bool RING>
+static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dq_kernel(tile_args t) {
 #if TRI_HOPPER
-    typedef sizes<COLS, Rows, KIND> size;
+    typedef sizes<COLS> size;
     extern __shared__ char raw[];
     const attention_args &a = t.a;
-    tile_place at = Rows::here(t, false);
-    if (at.is_padding || at.first >= at.queries) {
-        if (at.first < at.queries) clear_tile<T>(t, at);
-        score<T, false, KIND>::put_none(t);
+    tile_place at = tile_here<RING>(t, false);
+    if (at.first >= at.queries) return;
+    if (at.is_padding) {
+        clear_tile<T>(t, at);
         return;
     }
     uint32_t unaligned = shared_address(raw), base = (unaligned + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
-    char *memory = raw + (base - unaligned);
-    score<T, false, KIND> scores(t, at, memory + size::SCORE_AT, base + size::SCORE_AT);
-    scores.clear();
+    tile_list &list = *reinterpret_cast<tile_list *>(raw + (base - unaligned) + size::LIST_AT);
     int64_t H = (int64_t)a.heads * a.width, row = at.query_row + at.first;
+    int thread_row = (int)threadIdx.x / WARP * GRANULE, granules = (at.lead + at.keys + GRANULE - 1) / GRANULE;
     copy_rows<T, COLS, TILE, THREADS>((const T *)a.qkv + row * 3 * H + at.head * a.width, 3 * H, a.width,
                                       at.queries - at.first, base, (int)threadIdx.x);
     copy_rows<T, COLS, TILE, THREADS>((const T *)a.dctx + row * H + at.head * a.width, H, a.width,
-                                      at.queries - at.first, base + size::OPERAND, (int)threadIdx.x);
-    Rows rows(t, at, false, memory + size::LIST_AT);
-    key_rows<T> kv = keys_of<T>(t, at);
-    float dq[COLS / 2] = {}, statistic[2][2], *statistics = reinterpret_cast<float *>(memory + size::STATISTICS_AT);
+                                      at.queries - at.first, base + size::TILE_BYTES, (int)threadIdx.x);
+    tile_cursor cursor = cursor_of<RING>(t, at, false, at.queries);
+    float dq[COLS / 2] = {}, statistic[2][2];
+    float *statistics = reinterpret_cast<float *>(raw + (base - unaligned) + size::STATISTICS_AT);
     form_statistics<T>(t, at, statistics);
     __syncwarp(); /* a warp's rows are its own */
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        statistic[i / 2][i % 2] =
-            statistics[i % 2 * TILE + (int)threadIdx.x / WARP * GRANULE + (int)threadIdx.x % WARP / 4 + i / 2 * 8];
+        statistic[i / 2][i % 2] = statistics[i % 2 * TILE + thread_row + (int)threadIdx.x % WARP / 4 + i / 2 * 8];
     decisions drop = {};
     if (DROP) drop = decisions_at(a, at.sample, at.query + (uint32_t)at.first, at.key - (uint32_t)at.lead);
-    for (int from = 0; rows.look(from); from += LISTED) {
-        if (!rows.tiles()) continue;
-        fetch_keys<T, COLS>(a, rows, kv, 0, base + size::STAGES_AT,
-                            base + size::STAGES_AT + size::OPERAND);
-        scores.begin();
+    for (int from = 0; from < granules; from += LISTED) {
+        list_granules<RING>(t, cursor, from, granules, list);
+        if (!list.count) continue;
+        fetch_keys<T, COLS>(t, at, entries_of(list, 0), base + size::STAGES_AT);
         copy_commit();
         if (DROP && !mask_is_even(a, drop.feature))
-            sum_dq<T, COLS, 2 * DROP, size>(t, drop, rows, kv, scores, base, statistic, dq);
-        else sum_dq<T, COLS, DROP, size>(t, drop, rows, kv, scores, base, statistic, dq);
+            sum_dq<T, COLS, 2 * DROP>(t, at, drop, list, cursor.split, base, statistic, dq);
+        else sum_dq<T, COLS, DROP>(t, at, drop, list, cursor.split, base, statistic, dq);
     }
     copy_commit(); /* of a tile that nothing met, too */
     copy_wait<0>();
     __syncthreads(); /* queries are no longer read */
     put_tile<T, COLS>(dq, a.scale * a.drop.scale, (T *)a.dqkv + row * 3 * H + at.head * a.width, 3 * H,
                       at.queries - at.first, a.width, a.add, base);
-    scores.end();
 #endif
 }
 
 #if TRI_HOPPER
-/* A tile of keys: fetches the n-th tile of queries, their dctx and statistics. */
-template <typename T, int COLS, class Rows>
-static __device__ __forceinline__ void fetch_queries(const tile_args &t, const tile_place &at, const Rows &rows, int n,
-                                                     uint32_t to, uint32_t statistics) {
+/* A tile of keys: fetches listed queries, their dctx and statistics. */
+template <typename T, int COLS>
+static __device__ __forceinline__ void fetch_queries(const tile_args &t, const tile_place &at, int4 four, uint32_t to,
+                                                     uint32_t statistics) {
     const attention_args &a = t.a;
     int64_t H = (int64_t)a.heads * a.width, row = at.query_row;
-    copy_tile<T, COLS, false>(rows, n, (const T *)a.qkv + at.head * a.width, row, 3 * H, a.width, to);
-    copy_tile<T, COLS, false>(rows, n, (const T *)a.dctx + at.head * a.width, row, H, a.width,
-                              to + operand_bytes<COLS>);
-    int query = rows.row(n, (int)threadIdx.x % TILE) - at.lead;
+    copy_granules<T, COLS, false>((const T *)a.qkv + row * 3 * H + at.head * a.width, 3 * H, a.width, at.lead,
+                                  at.queries, four, to);
+    copy_granules<T, COLS, false>((const T *)a.dctx + row * H + at.head * a.width, H, a.width, at.lead, at.queries,
+                                  four, to + sizes<COLS>::TILE_BYTES);
+    int number = (int)threadIdx.x % TILE, query = row_of(entry_of(four, number / GRANULE)) + number % GRANULE - at.lead;
     bool exists = query >= 0 && query < at.queries;
     const float *from = a.statistic + ((int64_t)threadIdx.x / TILE * a.heads + at.head) * a.rows + row;
     copy_4(statistics + threadIdx.x * 4, exists ? from + query : from, exists);
 }
 
-/* Draws the decisions of the tile's keys for a tile of queries: each thread for one query and 32 keys. */
-template <class Rows>
+/* Draws the decisions of the tile's keys for listed queries: each thread for one query and 32 keys. */
 static __device__ __forceinline__ void draw_decisions(const tile_args &t, const mask_start &start, const tile_place &at,
-                                                      const Rows &rows, int n, uint2 *to) {
+                                                      int4 four, uint2 *to) {
     int number = (int)threadIdx.x % TILE, lane = threadIdx.x % WARP, key = (int)threadIdx.x / TILE * WARP;
     attention_place place = {};
     place.sample = at.sample, place.query = at.query - (uint32_t)at.lead, place.feature = at.key;
-    uint32_t word = decide_keys(t.a, start, place, rows.row(n, number), at.first + key);
+    uint32_t word = decide_keys(t.a, start, place, row_of(entry_of(four, number / GRANULE)) + number % GRANULE,
+                                at.first + key);
     reinterpret_cast<uint32_t *>(to + key + lane % 16 * 2 + lane / 16)[number / WARP] = turn_bits(word);
 }
 
@@ -193,30 +219,32 @@ template <int COLS> struct key_sums {
     float dk[COLS / 2], dv[COLS / 2];
 };
 
-template <typename T, int COLS, int DROP, class Size, class Rows, class Score>
+template <typename T, int COLS, int DROP>
 static __device__ __forceinline__ void sum_keys(const tile_args &t, const tile_place &at, const mask_start &start,
-                                                const Rows &rows, const Score &scores, char *memory, uint32_t base,
-                                                key_sums<COLS> &of) {
-    int tiles = rows.tiles(), lane = threadIdx.x % WARP, row = (int)threadIdx.x / WARP * 16 + lane / 4;
+                                                const tile_list &list, int split, char *memory,
+                                                uint32_t base, key_sums<COLS> &of) {
+    typedef sizes<COLS> size;
+    int tiles = (list.count + 3) / 4, lane = threadIdx.x % WARP, row = (int)threadIdx.x / WARP * 16 + lane / 4;
+    int key = at.place + at.first + row - at.base * GRANULE - lane % 4 * 2; /* from the first granule on */
     for (int n = 0; n < tiles; n++) {
         int slot = n & 1;
-        uint32_t here = base + Size::STAGES_AT + (uint32_t)slot * Size::STAGE_BYTES;
-        const float *statistic = reinterpret_cast<float *>(memory + Size::STATISTICS_AT + slot * Size::STATISTIC_BYTES);
-        uint2 *decided = reinterpret_cast<uint2 *>(memory + Size::DECISIONS_AT), kept[2];
+        uint32_t here = base + size::STAGES_AT + (uint32_t)slot * size::STAGE_BYTES;
+        const float *statistic = reinterpret_cast<float *>(memory + size::STATISTICS_AT + slot * size::STATISTIC_BYTES);
+        uint2 *decided = reinterpret_cast<uint2 *>(memory + size::DECISIONS_AT), kept[2];
         float score[32], dweight[32];
         uint32_t weight[4][4], slope[4][4];
-        bool more = n + 1 < tiles;
+        int4 four = entries_of(list, n);
         copy_wait<0>();
         show_to_matrix_units();
         __syncthreads(); /* the tile and its decisions have arrived, and the previous one is no longer read */
         begin_product<T, COLS>(base, here, score);
-        begin_product<T, COLS>(base + Size::OPERAND, here + Size::OPERAND, dweight);
-        if (more)
-            fetch_queries<T, COLS>(t, at, rows, n + 1,
-                                   base + Size::STAGES_AT + (uint32_t)(slot ^ 1) * Size::STAGE_BYTES,
-                                   base + Size::STATISTICS_AT + (uint32_t)(slot ^ 1) * Size::STATISTIC_BYTES);
-        if (DROP && more) draw_decisions(t, start, at, rows, n + 1, decided + (slot ^ 1) * TILE);
-        scores.form(n, more, base, here);
+        begin_product<T, COLS>(base + size::TILE_BYTES, here + size::TILE_BYTES, dweight);
+        if (n + 1 < tiles)
+            fetch_queries<T, COLS>(t, at, entries_of(list, n + 1),
+                                   base + size::STAGES_AT + (uint32_t)(slot ^ 1) * size::STAGE_BYTES,
+                                   base + size::STATISTICS_AT + (uint32_t)(slot ^ 1) * size::STATISTIC_BYTES);
+        copy_commit();
+        if (DROP && n + 1 < tiles) draw_decisions(t, start, at, entries_of(list, n + 1), decided + (slot ^ 1) * TILE);
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             uint2 both = DROP ? decided[slot * TILE + row + 8 * h] : make_uint2(~0u, ~0u);
@@ -224,21 +252,25 @@ static __device__ __forceinline__ void sum_keys(const tile_args &t, const tile_p
         }
         wgmma_wait<1>();
         pin(score);
-        scores.add(n, score);
         exponentiate(score, statistic, t.a.scale * 1.44269504f);
         wgmma_wait<0>();
         pin(dweight);
         differentiate(score, dweight, statistic, kept, 2 * TILE); /* sums of keys that do not exist are not written */
-        rows.keep(n, score, dweight);
 #pragma unroll
-        for (int k = 0; k < 4; k++) as_factor<T>(score, k, weight[k]), as_factor<T>(dweight, k, slope[k]);
-        scores.collect(n, more, dweight);
-        copy_commit();
+        for (int i = 0; i < 4; i++) {
+            int gap = key - row_of(entry_of(four, i)) + t.window; /* of the key from the first query, and the window */
+#pragma unroll
+            for (int k = 8 * i; k < 8 * i + 8; k++) {
+                bool met = is_met(entry_of(four, i), k / 2 % 2, split) &&
+                           (unsigned)(gap + k / 2 % 2 * 8 - k / 4 % 2 * 8 - k % 2) <= 2u * (unsigned)t.window;
+                score[k] = met ? score[k] : 0.0f, dweight[k] = met ? dweight[k] : 0.0f;
+            }
+            as_factor<T>(score, i, weight[i]), as_factor<T>(dweight, i, slope[i]);
+        }
         wgmma_begin();
-        add_product<T>(weight, here + Size::OPERAND, 0, of.dv);
-        add_product<T>(slope, here, 0, of.dk);
+        add_product<T, COLS>(weight, here + size::TILE_BYTES, of.dv);
+        add_product<T, COLS>(slope, here, of.dk);
         wgmma_commit();
-        scores.sum(n, of.dk);
         wgmma_wait<0>();
         pin(of.dk);
         pin(of.dv);
@@ -246,81 +278,67 @@ static __device__ __forceinline__ void sum_keys(const tile_args &t, const tile_p
 }
 #endif
 
-template <typename T, int COLS, int DROP, class Rows, int KIND>
-static __global__ void __launch_bounds__(THREADS, COLS == 64 && KIND != TERMS ? 3 : 2) dkv_kernel(score_args<KIND> t) {
+template <typename T, int COLS, int DROP, bool RING>
+static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dkv_kernel(tile_args t) {
 #if TRI_HOPPER
-    typedef sizes<COLS, Rows, KIND> size;
+    typedef sizes<COLS> size;
     extern __shared__ char raw[];
     const attention_args &a = t.a;
-    tile_place at = Rows::here(t, true);
+    tile_place at = tile_here<RING>(t, true);
     if (at.is_padding || at.first >= at.keys) return;
     uint32_t unaligned = shared_address(raw), base = (unaligned + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
     char *memory = raw + (base - unaligned);
+    tile_list &list = *reinterpret_cast<tile_list *>(memory + size::LIST_AT);
     int64_t H = (int64_t)a.heads * a.width, at_row = (at.key_row + at.first) * t.kv_stride + at.head * a.width;
-    int left = at.keys - at.first;
-    const T *own = (const T *)t.kv + at_row;
-    copy_rows<T, COLS, TILE, THREADS>(own, t.kv_stride, a.width, left, base, (int)threadIdx.x);
-    copy_rows<T, COLS, TILE, THREADS>(own + H, t.kv_stride, a.width, left, base + size::OPERAND, (int)threadIdx.x);
-    Rows rows(t, at, true, memory + size::LIST_AT);
-    score<T, true, KIND> scores(t, at, memory + size::SCORE_AT, base + size::SCORE_AT);
+    int granules = (at.lead + at.queries + GRANULE - 1) / GRANULE, left = at.keys - at.first;
+    const T *from = (const T *)t.kv + at_row;
+    copy_rows<T, COLS, TILE, THREADS>(from, t.kv_stride, a.width, left, base, (int)threadIdx.x);
+    copy_rows<T, COLS, TILE, THREADS>(from + H, t.kv_stride, a.width, left, base + size::TILE_BYTES, (int)threadIdx.x);
+    tile_cursor cursor = cursor_of<RING>(t, at, true, at.keys);
     mask_start start = mask_start_of(a.drop);
     key_sums<COLS> of = {};
-    for (int from = 0; rows.look(from); from += LISTED) {
-        if (!rows.tiles()) continue;
-        fetch_queries<T, COLS>(t, at, rows, 0, base + size::STAGES_AT, base + size::STATISTICS_AT);
-        scores.begin();
+    for (int first = 0; first < granules; first += LISTED) {
+        list_granules<RING>(t, cursor, first, granules, list);
+        if (!list.count) continue;
+        fetch_queries<T, COLS>(t, at, entries_of(list, 0), base + size::STAGES_AT, base + size::STATISTICS_AT);
         copy_commit();
-        if (DROP) draw_decisions(t, start, at, rows, 0, reinterpret_cast<uint2 *>(memory + size::DECISIONS_AT));
-        sum_keys<T, COLS, DROP, size>(t, at, start, rows, scores, memory, base, of);
+        if (DROP)
+            draw_decisions(t, start, at, entries_of(list, 0), reinterpret_cast<uint2 *>(memory + size::DECISIONS_AT));
+        sum_keys<T, COLS, DROP>(t, at, start, list, cursor.split, memory, base, of);
     }
     copy_commit(); /* of a tile that nothing met, too */
     copy_wait<0>();
     __syncthreads(); /* keys are no longer read */
     T *to = (T *)t.dkv + at_row;
     put_tile<T, COLS>(of.dk, a.scale * a.drop.scale, to, t.kv_stride, left, a.width, t.add_kv, base);
-    put_tile<T, COLS>(of.dv, a.drop.scale, to + H, t.kv_stride, left, a.width, t.add_kv, base + size::OPERAND);
+    put_tile<T, COLS>(of.dv, a.drop.scale, to + H, t.kv_stride, left, a.width, t.add_kv, base + size::TILE_BYTES);
 #endif
 }
 
-template <typename T, int COLS, int DROP, class Rows, int KIND>
-static void launch_both(const tri_call *call, score_args<KIND> t, dim3 grid) {
-    enum { BYTES = sizes<COLS, Rows, KIND>::ALL };
+template <typename T, int COLS, int DROP, bool RING> static void launch(const tri_call *call, tile_args t) {
     const char *where = "gradient of attention of tiles";
-    void (*kernels[])(score_args<KIND>) = {dq_kernel<T, COLS, DROP, Rows, KIND>,
-                                           dkv_kernel<T, COLS, DROP, Rows, KIND>};
+    void (*kernels[2])(tile_args) = {dq_kernel<T, COLS, DROP, RING>, dkv_kernel<T, COLS, DROP, RING>};
     t.a.mask = mask_keys_of(t.a.drop);
-    for (auto *kernel : kernels) {
-        record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES), where);
-        kernel<<<grid, THREADS, BYTES, stream(call)>>>(t);
+    for (int i = 0; i < 2; i++) {
+        record(call,
+               cudaFuncSetAttribute(kernels[i], cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL), where);
+        kernels[i]<<<tile_blocks(&t), THREADS, sizes<COLS>::ALL, stream(call)>>>(t);
     }
     launched(call, where);
 }
-template <typename T, int COLS, class Rows, int KIND>
-static void launch(const tri_call *call, const score_args<KIND> &t, dim3 grid) {
-    if (t.a.drop.threshold) launch_both<T, COLS, 1, Rows, KIND>(call, t, grid);
-    else launch_both<T, COLS, 0, Rows, KIND>(call, t, grid);
+
+template <typename T, int COLS> static void launch_kind(const tri_call *call, const tile_args *t) {
+    if (t->ring) t->a.drop.threshold ? launch<T, COLS, 1, true>(call, *t) : launch<T, COLS, 0, true>(call, *t);
+    else t->a.drop.threshold ? launch<T, COLS, 1, false>(call, *t) : launch<T, COLS, 0, false>(call, *t);
+}
+template <typename T> static void launch_width(const tri_call *call, const tile_args *t) {
+    t->a.width <= 64 ? launch_kind<T, 64>(call, t) : launch_kind<T, 128>(call, t);
 }
 
-template <typename T, int COLS> static void launch_listed(const tri_call *call, const tile_args *t) {
-    if (t->ring) launch<T, COLS, listed_rows<true>, DOT>(call, *t, tile_blocks(t));
-    else launch<T, COLS, listed_rows<false>, DOT>(call, *t, tile_blocks(t));
-}
-template <typename T> static void launch_tiles(const tri_call *call, const tile_args *t) {
-    t->a.width <= 64 ? launch_listed<T, 64>(call, t) : launch_listed<T, 128>(call, t);
-}
 int tri__cuda_tiles_din(const tri_call *call, const tile_args *t, int dtype) {
     if (!tiles_fit(call, t, dtype)) return 0;
     tile_args with = *t;
     with.a.statistic = static_cast<float *>(call->work);
-    dtype == TRI_BF16 ? launch_tiles<bf16>(call, &with) : launch_tiles<f16>(call, &with);
+    dtype == TRI_BF16 ? launch_width<bf16>(call, &with) : launch_width<f16>(call, &with);
     return 1;
-}
-
-template <typename T> static void launch_relative(const tri_call *call, const relative_args *t) {
-    dim3 grid(tiles_for<TILE>(t->a.rows, t->a.n), (unsigned)t->a.heads);
-    if (t->terms) launch<T, 64, all_rows, TERMS>(call, *t, grid);
-    else launch<T, 64, all_rows, BIAS>(call, *t, grid);
-}
-void tri__cuda_relative_din(const tri_call *call, const relative_args *t, int dtype) {
-    dtype == TRI_BF16 ? launch_relative<bf16>(call, t) : launch_relative<f16>(call, t);
 }
