@@ -34,10 +34,10 @@ expect "eval agrees with the demo" is "$(json_number accuracy "$out")" == "$(hea
 run plan --config demo-run/all.json
 expect_code 0
 
-# README's line for a layout on a laptop works as it is written.
+# The guide's line for a layout on a laptop works as it is written.
 ln -s "$project/configs" configs
-line=$(sed -n '/^trident train --tiny/,/[^\\]$/p' "$project/README.md")
-expect "README has the line" test -n "$line"
+line=$(sed -n '/^trident train --tiny/,/[^\\]$/p' "$project/docs/guide/parallelism.md")
+expect "the guide has the line" test -n "$line"
 trident() { run "$@"; }
 eval "$line"
 expect_code 0
