@@ -3,7 +3,7 @@
 set -u
 trident=${TRI_BUILD:?run through tests/run}/trident
 # Messages of this script that `rejects` compares: CODE, command and message of a case, one case a line.
-wanted_messages=$(cd "$(dirname "${BASH_SOURCE[0]}")/../golden/messages" && pwd)/$(basename "$0" .sh).txt
+said_before=$(cd "$(dirname "${BASH_SOURCE[0]}")/../golden/messages" && pwd)/$(basename "$0" .sh).txt
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 out=$work/stdout err=$work/stderr code=0 failures=0 checks=0
@@ -70,13 +70,14 @@ refuses() {
 rejects() {
     refuses "$1" -- "${@:2}"
     printf '%s\t%s\t%s\n' "$code" "$last_command" "$(grep '^trident: ' "$err" | tail -n 1)" |
-        sed -E "s|$work|WORK|g; s|${wanted_messages%/tests/golden/*}|ROOT|g; s/\b[0-9a-f]{16,32}\b/HASH/g" >>"$work/rejected.txt"
+        sed -E "s|$work|WORK|g; s|${said_before%/tests/golden/*}|ROOT|g; s/\b[0-9a-f]{16,32}\b/HASH/g" \
+            >>"$work/rejected.txt"
 }
 
 finish() {
     if [ -e "$work/rejected.txt" ]; then
-        [ -z "${TRI_WRITE:-}" ] || cp "$work/rejected.txt" "$wanted_messages"
-        expect "messages differ from $wanted_messages" diff "$wanted_messages" "$work/rejected.txt"
+        [ -z "${TRI_WRITE:-}" ] || cp "$work/rejected.txt" "$said_before"
+        expect "messages differ from $said_before" diff "$said_before" "$work/rejected.txt"
     fi
     echo "$checks checks, $failures failures"
     [ "$failures" = 0 ]
