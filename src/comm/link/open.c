@@ -38,20 +38,14 @@ static tri_status copy_nodes(tri_world *world, const tri_nodes *nodes) {
     return TRI_OK;
 }
 
-static void free_group(tri_group *group) {
-    if (group->transport && group->transport->close) group->transport->close(group);
-    free(group->rank);
-    free(group->local);
-    free(group->sent);
-    free(group->received);
-    free(group);
-}
-
 /* Frees everything that is private to this rank. */
 static void release(tri_world *world) {
     while (world->spare) free(tri__block_take(world));
     free(world->pending);
-    for (int i = 0; i < world->n_groups; i++) free_group(world->group[i]);
+    for (int i = 0; i < world->n_groups; i++) {
+        world->group[i]->transport->close(world->group[i]);
+        tri__group_free(world->group[i]);
+    }
     free(world->group);
     free(world->nodes.node_of);
     free(world->nodes.local_of);

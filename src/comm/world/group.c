@@ -56,7 +56,7 @@ static void fill_in(tri_group *group, const int *ranks) {
     }
 }
 
-static void free_group(tri_group *group) {
+void tri__group_free(tri_group *group) {
     free(group->rank);
     free(group->local);
     free(group->sent);
@@ -89,7 +89,7 @@ tri_status tri__group_make_on(tri_world *world, int n, const int *ranks, const t
                          .received = calloc((size_t)n, sizeof(uint64_t)),
                          .transport = transport};
     if (!group->rank || !group->local || !group->sent || !group->received || !grow(world)) {
-        free_group(group);
+        tri__group_free(group);
         return no_memory(n);
     }
     fill_in(group, ranks);
@@ -97,7 +97,7 @@ tri_status tri__group_make_on(tri_world *world, int n, const int *ranks, const t
     tri_status status = transport->open(group);
     if (status != TRI_OK) {
         transport->close(group);
-        free_group(group);
+        tri__group_free(group);
         return status;
     }
     *out = world->group[world->n_groups++] = group;
