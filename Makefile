@@ -1,6 +1,6 @@
 # Trident. `make` builds build/trident and libtrident; there is no configure step, and what is found is announced.
 #   make test | test-pages | soak | demo | parity | ulfm | bench | lint | asan | tsan | fuzz SECONDS=60 [FAST=1]
-#   make frozen [PARTS='runs programs bytes words']
+#   make frozen [PARTS='runs programs bytes words'] | extending
 #   make examples
 #   make install PREFIX=/usr/local DESTDIR=
 #   make cuda | test-cuda | sanitize-cuda [NVCC=/usr/local/cuda/bin/nvcc]
@@ -60,8 +60,8 @@ FAMILIES = -D'TRI_SIMD_FAMILIES(X)=$(call families,$(SIMD_SOURCES))' \
 LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/plugin.c src/device/cuda/% \
   $(SIMD_SOURCES),$(sort $(shell find src -name '*.c'))))
 LIB_OBJECTS += $(foreach isa,$(ISAS),$(SIMD_SOURCES:%.c=$(BUILD)/%.$(isa).o))
-# So is the CUDA plug-in (`make cuda`): host side in C, kernels in CUDA C. Code for Ampere and Hopper, PTX for what
-# comes later.
+# The CUDA plug-in (`make cuda`) is a library of its own: host side in C, kernels in CUDA C. Code for Ampere and Hopper,
+# PTX for what comes later.
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CUDA_ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
   -gencode arch=compute_90,code=compute_90

@@ -33,7 +33,7 @@ _Static_assert((int)N_STOP_SIGNALS == (int)TRI_STOP_SIGNALS, "room for what each
 
 /* ---- signals ---- */
 
-/* Signals are blocked in this thread and read from a descriptor. A thread that does not block them (OpenBLAS starts
+/* Signals are blocked in this thread and read from a descriptor. A thread that does not block them (a library may start
  * some while it is loaded) may still receive one: it forwards it to the main thread, where it stays pending until it is
  * read. */
 static void hand_on(int signal) { syscall(SYS_tgkill, getpid(), getpid(), signal); }
