@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -16,7 +17,7 @@
 #include "tests/lib/names.h"
 #include "tests/lib/soak.h"
 
-enum { RANKS = 4, HEAP = 1 << 16, HANDOVERS = 200 };
+enum { RANKS = 4, HEAP = 1 << 16, HANDOVERS = 200, TRIES = 5 };
 
 /* Shared by test and ranks, forks too. */
 typedef struct board {
@@ -119,20 +120,21 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* 50 ms for all but one in a hundred, and but one of a few: a shared machine may stand still for a moment. */
-static void expect_quick(const char *what, double *seconds, int n) {
+/* 50 ms for all but one in a hundred, and but one of a few: a shared machine may stand still for a moment. Nonzero: it
+ * was so. Tests that run at the same time take cores away for longer, so that each case has TRIES. */
+static int were_quick(const char *what, double *seconds, int n) {
     int allowed = n >= 200 ? n / 100 : 1;
     qsort(seconds, (size_t)n, sizeof *seconds, by_size);
     print_message("%s, %d times: the last wait ended after %.2f ms (median), %.2f ms (all but %d), %.2f ms (worst)\n",
                   what, n, 1e3 * seconds[n / 2], 1e3 * seconds[n - 1 - allowed], allowed, 1e3 * seconds[n - 1]);
-    assert_true(seconds[n - 1 - allowed] < 0.05);
-    assert_true(seconds[n - 1] < 2);
+    return seconds[n - 1 - allowed] < 0.05 && seconds[n - 1] < 2;
 }
 
 TEST(error_of_one_ends_all_waits) {
     int rounds = soak_count("SOAK_KILLS", 2 * RANKS);
     double *seconds = calloc((size_t)rounds, sizeof *seconds);
-    for (int forks = 0; forks < 2; forks++) {
+    for (int forks = 0, tries = 0, quick; forks < 2; quick ? forks++, tries = 0 : tries++) {
+        assert_true(tries < TRIES);
         for (int i = 0; i < rounds; i++) {
             board *board = board_open();
             tri_ranks spec = how(forks);
@@ -144,7 +146,7 @@ TEST(error_of_one_ends_all_waits) {
             seconds[i] = latency(board);
             munmap(board, sizeof *board);
         }
-        expect_quick(forks ? "error on one of 4 forks" : "error on one of 4 threads", seconds, rounds);
+        quick = were_quick(forks ? "error on one of 4 forks" : "error on one of 4 threads", seconds, rounds);
     }
     free(seconds);
 }
@@ -169,18 +171,21 @@ static tri_status die_on_one(tri_world *world, void *context) {
 TEST(death_ends_all_waits) {
     int rounds = soak_count("SOAK_KILLS", 10);
     double *seconds = calloc((size_t)rounds, sizeof *seconds);
-    for (int i = 0; i < rounds; i++) {
-        board *board = board_open();
-        tri_ranks spec = how(1);
-        char want[128];
-        board->who = i % RANKS;
-        snprintf(want, sizeof want, "rank %d: died (signal 9, Killed) (step 3, in the step's program)", board->who);
-        assert_int_equal(tri_ranks_run(&spec, die_on_one, board), 128 + SIGKILL);
-        assert_string_equal(tri_error(), want);
-        seconds[i] = latency(board);
-        munmap(board, sizeof *board);
+    for (int tries = 0, quick = 0; !quick; tries++) {
+        assert_true(tries < TRIES);
+        for (int i = 0; i < rounds; i++) {
+            board *board = board_open();
+            tri_ranks spec = how(1);
+            char want[128];
+            board->who = i % RANKS;
+            snprintf(want, sizeof want, "rank %d: died (signal 9, Killed) (step 3, in the step's program)", board->who);
+            assert_int_equal(tri_ranks_run(&spec, die_on_one, board), 128 + SIGKILL);
+            assert_string_equal(tri_error(), want);
+            seconds[i] = latency(board);
+            munmap(board, sizeof *board);
+        }
+        quick = were_quick("kill -9 of one of 4 forks", seconds, rounds);
     }
-    expect_quick("kill -9 of one of 4 forks", seconds, rounds);
     free(seconds);
 }
 
@@ -284,6 +289,7 @@ static tri_status stop_another(tri_world *world, void *context) {
     }
     if (rank == 0) {
         wait_for_waiters(board, RANKS - 1);
+        while (!board->random && !atomic_load(&world->segment.control->line[board->who].waiting)) pause_seconds(0.001);
         atomic_store(&board->failed, tri__clock());
         kill(board->pid[board->who], SIGSTOP);
     } else {
@@ -493,6 +499,8 @@ TEST(half_a_record_does_not_block) {
  * ms. */
 typedef struct handing {
     _Atomic int turn;
+    int plain;            /* by semaphores instead: what the machine itself takes now */
+    sem_t may[2];         /* plain: rank r's turn */
     double at[HANDOVERS]; /* the clock when each began */
 } handing;
 
@@ -501,6 +509,7 @@ static tri_status hand_over(tri_world *world, void *context) {
     int rank = tri_world_rank(world), other = 1 - rank;
     for (int i = rank; i < HANDOVERS; i += 2) {
         tri_idle idle = {0};
+        if (h->plain) sem_wait(&h->may[rank]);
         while (atomic_load(&h->turn) != i) {
             TRI_TRY(tri__world_check(world));
             tri__idle(world->segment.control, world->local, &idle);
@@ -508,24 +517,33 @@ static tri_status hand_over(tri_world *world, void *context) {
         h->at[i] = tri__clock();
         pause_seconds(0.001);
         atomic_store(&h->turn, i + 1);
-        tri__control_wake(world->segment.control, &other, 1);
+        if (h->plain)
+            sem_post(&h->may[other]);
+        else
+            tri__control_wake(world->segment.control, &other, 1);
     }
     return TRI_OK;
 }
 
-/* The median: on a busy machine a few take as long as others let it. */
-TEST(wakes_are_not_lost) {
+/* The median of a hand-over, seconds. */
+static double hand_over_seconds(int plain) {
     tri_ranks spec = {.n = 2, .heap_bytes = HEAP};
-    double median = 1;
-    for (int tries = 0; median >= 0.003 && tries < 5; tries++) {
-        handing h = {0};
-        assert_int_equal(tri_ranks_run(&spec, hand_over, &h), TRI_OK);
-        for (int i = 0; i + 1 < HANDOVERS; i++) h.at[i] = h.at[i + 1] - h.at[i];
-        qsort(h.at, HANDOVERS - 1, sizeof *h.at, by_size);
-        median = h.at[HANDOVERS / 2];
-        print_message("handing over after 1000 us: %.0f us, the median\n", 1e6 * median);
+    handing h = {.plain = plain};
+    for (int rank = 0; rank < 2; rank++) assert_int_equal(sem_init(&h.may[rank], 0, rank == 0), 0);
+    assert_int_equal(tri_ranks_run(&spec, hand_over, &h), TRI_OK);
+    for (int i = 0; i + 1 < HANDOVERS; i++) h.at[i] = h.at[i + 1] - h.at[i];
+    qsort(h.at, HANDOVERS - 1, sizeof *h.at, by_size);
+    return h.at[HANDOVERS / 2];
+}
+
+/* Within 2 ms of what semaphores take in the same moments: on a busy machine both take as long as others let them. */
+TEST(wakes_are_not_lost) {
+    double ours = 1, plain = 0;
+    for (int tries = 0; ours >= plain + 0.002 && tries < TRIES; tries++) {
+        plain = hand_over_seconds(1), ours = hand_over_seconds(0);
+        print_message("handing over after 1000 us: %.0f us, by semaphores %.0f (medians)\n", 1e6 * ours, 1e6 * plain);
     }
-    assert_true(median < 0.003);
+    assert_true(ours < plain + 0.002);
 }
 
 /* ---- What is left ---- */
