@@ -100,10 +100,10 @@ $(BUILD)/flags: always
 	$(call words_in_file,$(CC) $(ALL_CFLAGS) $(LDFLAGS))
 .PHONY: always
 
+# $(call compile,FLAGS,what to say of them)
+compile = @mkdir -p $(@D); echo "  CC $<$(2)"; $(CC) $(ALL_CFLAGS) $(1) -c $< -o $@
 $(BUILD)/%.o: %.c $(BUILD)/flags
-	@mkdir -p $(@D)
-	@echo "  CC $<"
-	@$(CC) $(ALL_CFLAGS) $(OWN_FLAGS) -c $< -o $@
+	$(call compile,$(OWN_FLAGS))
 
 # A serving protocol is a file: the list of them is made of the files that there are.
 PROTOCOLS := $(sort $(basename $(notdir $(wildcard src/serve/server/protocols/*.c))))
@@ -114,10 +114,7 @@ $(BUILD)/src/serve/server/routes.o: $(BUILD)/protocols
 
 define FOR_ISA
 $(BUILD)/%.$(1).o: %.c $(BUILD)/flags
-	@mkdir -p $$(@D)
-	@echo "  CC $$< ($(1))"
-	@$$(CC) $$(ALL_CFLAGS) $(FLAGS_$(1)) -DTRI_ISA=$(1) -DTRI_ISA_$(1) $$(if $$(filter %/rows.c,$$<),$$(FAMILIES)) \
-	  -c $$< -o $$@
+	$$(call compile,$(FLAGS_$(1)) -DTRI_ISA=$(1) -DTRI_ISA_$(1) $$(if $$(filter %/rows.c,$$<),$$(FAMILIES)), ($(1)))
 endef
 $(foreach isa,$(ISAS),$(eval $(call FOR_ISA,$(isa))))
 $(BUILD)/families: always
@@ -141,9 +138,7 @@ $(MPI_PLUGIN): src/comm/mpi/plugin.c src/comm/mpi/plugin.h src/comm/link/remote.
 	@$(or $(patsubst libtrident_mpi_%.so,mpicc.%,$(filter libtrident_mpi_%,$(@F))),$(MPI)) $(STRICT) -Isrc \
 	  -fPIC -fvisibility=hidden $(CFLAGS) $(LDFLAGS) -shared -o $@ $<
 $(BUILD)/src/device/cuda/%.c.o: src/device/cuda/%.c $(BUILD)/flags
-	@mkdir -p $(@D)
-	@echo "  CC $<"
-	@$(CC) $(ALL_CFLAGS) -isystem $(CUDA_HOME)/include -c $< -o $@
+	$(call compile,-isystem $(CUDA_HOME)/include)
 $(BUILD)/cuda.flags: always
 	$(call words_in_file,$(NVCC) $(CUDA_ARCH))
 $(BUILD)/src/device/cuda/%.cu.o: src/device/cuda/%.cu $(BUILD)/flags $(BUILD)/cuda.flags
@@ -160,9 +155,7 @@ $(BUILD)/trident: $(CLI_OBJECTS) $(BUILD)/libtrident.a
 	@$(LINK) -o $@ $^ $(LIBS)
 vpath test_%.c $(sort $(dir $(wildcard tests/*/test_*.c)))
 $(BUILD)/tests/test_%.o: test_%.c $(BUILD)/flags
-	@mkdir -p $(@D)
-	@echo "  CC $<"
-	@$(CC) $(ALL_CFLAGS) -c $< -o $@
+	$(call compile)
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_HELPERS) $(BUILD)/libtrident.a
 	@$(LINK) -o $@ $^ -lcmocka $(LIBS)
 comma := ,
