@@ -26,11 +26,13 @@
 
 enum { RANKS_LEAST = 4 }; /* that links are measured between: more than the cores of a small machine is usual */
 
+typedef struct options {
+    double seconds;
+} options;
+
 typedef struct calibrating {
-    tri_settings settings;
-    struct tri_calibrate_options {
-        double seconds;
-    } own;
+    const tri_settings *settings;
+    const options *own;
     tri_launch launch;
     tri_arena arena;
     tri_hardware out;
@@ -39,16 +41,16 @@ typedef struct calibrating {
 } calibrating;
 
 const tri_option tri__calibrate_options[] = {
-    TRI_OWN_ROW(struct tri_calibrate_options, "calibrate", REAL, seconds, .value = "55", .min = 1, .max = 3600,
+    TRI_OWN_ROW(options, "calibrate", REAL, seconds, .value = "55", .min = 1, .max = 3600,
                 .help = "time to measure for, about; with little, large models are left out"),
-    {0}};
+    TRI_OWN_END(options)};
 
 /* ---- Measuring ---- */
 
 /* What nobody measures here is taken from the built-in hardware of the device. */
 static tri_status begin_with(calibrating *c) {
     TRI_TRY(tri__arena_open(&c->arena, 1 << 20));
-    TRI_TRY(tri__hardware_open(&c->arena, tri__hardware_of(c->settings.device), &c->out));
+    TRI_TRY(tri__hardware_open(&c->arena, tri__hardware_of(c->settings->device), &c->out));
     c->out = (tri_hardware){.name = c->path,
                             .near = c->out.near,
                             .far = c->out.far,
@@ -61,23 +63,23 @@ static tri_status begin_with(calibrating *c) {
 
 /* Links first, while all ranks are here. */
 static tri_status measure_links(calibrating *c, tri_world *world, const tri_log *log) {
-    int ranks = tri__settings_given(&c->settings, &c->settings.nproc_per_node) && !world
-                    ? (int)c->settings.nproc_per_node
+    int ranks = tri__settings_given(c->settings, &c->settings->nproc_per_node) && !world
+                    ? (int)c->settings->nproc_per_node
                 : tri__cores() > RANKS_LEAST ? tri__cores()
                                              : RANKS_LEAST;
     tri__say(log, TRI_LOG_INFO, "links: %d ranks of this machine%s", ranks, world ? ", and those of others" : "");
-    return tri__calibrate_links(&c->arena, world, ranks, c->own.seconds / 5, &c->out);
+    return tri__calibrate_links(&c->arena, world, ranks, c->own->seconds / 5, &c->out);
 }
 
 static tri_status measure_machine(tri_cli *cli, calibrating *c, const tri_log *log) {
     const tri_device *device;
-    TRI_TRY(tri__device_get(c->settings.device, &device));
+    TRI_TRY(tri__device_get(c->settings->device, &device));
     if (device->is_stub)
         return tri__fail(TRI_USAGE, "--device %s computes nothing that could be measured: take --device cpu",
                          device->name);
     const tri_calibration asked = {.device = device,
                                    .cores = device->async ? 0 : tri__cores(),
-                                   .seconds = c->own.seconds * (device->async ? 0.9 : 0.75),
+                                   .seconds = c->own->seconds * (device->async ? 0.9 : 0.75),
                                    .log = log,
                                    .stop = cli->stop};
     TRI_TRY(tri__calibrate_kernels(&asked, &c->arena, &c->out));
@@ -114,7 +116,7 @@ static tri_status say_origin(void *data) {
     }
     for (size_t i = 0; i < sizeof always / sizeof *always; i++) add_key(c, &o->measured, &o->n_measured, always[i]);
     if (c->out.n_links) add_key(c, &o->measured, &o->n_measured, "links");
-    TRI_TRY(tri__device_get(c->settings.device, &device));
+    TRI_TRY(tri__device_get(c->settings->device, &device));
     static const char *const wires[2][2] = {{"near_latency", "near_bytes_per_s"}, {"far_latency", "far_bytes_per_s"}},
                              *const of_async[] = {"memory_bytes", "queue_seconds", "offload"};
     for (int w = 0; w < 2; w++)
@@ -176,13 +178,12 @@ static tri_status print_table(const tri_cli *cli, const calibrating *c) {
     for (int i = 0; i < h->n_kernels; i++)
         if (h->kernel[i].op == TRI_OP_attention) add_attention(&h->kernel[i], &table);
     add_links(h, &table);
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
+    tri_status status = tri__print_table(cli, &table);
     fprintf(cli->out,
             "\none thread: products %.1f GFLOP/s in fp32, %.1f with 16 bits; memory %.1f GB/s; shortest call %.2f us\n"
             "written to %s in %.0f s: plan, simulate and choose use it%s\n",
             h->f32 / 1e9, h->half / 1e9, h->bytes / 1e9, 1e6 * h->launch, c->path, tri__clock() - c->begun,
-            c->settings.output ? " with --hardware" : " for this device");
+            c->settings->output ? " with --hardware" : " for this device");
     return status;
 }
 
@@ -192,11 +193,11 @@ static tri_status print_table(const tri_cli *cli, const calibrating *c) {
 static tri_status choose_path(const tri_cli *cli, calibrating *c) {
     char folder[TRI_PATH_MAX];
     tri_kind kind;
-    if (c->settings.output) TRI_TRY(tri__path_join(c->path, "", c->settings.output));
-    else TRI_TRY(tri__cli_calibrated(cli, c->settings.device, c->path));
+    if (c->settings->output) TRI_TRY(tri__path_join(c->path, "", c->settings->output));
+    else TRI_TRY(tri__cli_calibrated(cli, c->settings->device, c->path));
     if (c->launch.rank > 0) return TRI_OK; /* rank 0 writes */
-    if (c->settings.output) TRI_TRY(tri__output_check(&c->settings, &(tri_output){.option = "-o", .path = c->path}));
-    if (!c->settings.output && tri__is_folder(c->path))
+    if (c->settings->output) TRI_TRY(tri__output_check(c->settings, &(tri_output){.option = "-o", .path = c->path}));
+    if (!c->settings->output && tri__is_folder(c->path))
         return tri__fail(TRI_IO, "cannot write %s: it is a folder", c->path);
     TRI_TRY(tri__path_kind(c->path, &kind));
     if (kind == TRI_KIND_OTHER) return TRI_OK;
@@ -206,21 +207,21 @@ static tri_status choose_path(const tri_cli *cli, calibrating *c) {
 
 static tri_status write_results(const tri_cli *cli, const calibrating *c) {
     tri_json *json = tri__hardware_json(&c->out);
-    tri_status status = tri__json_deliver(c->path, json, c->settings.force || !c->settings.output);
-    if (status == TRI_OK && c->settings.json) status = tri__print_json(cli->out, json);
+    tri_status status = tri__json_deliver(c->path, json, c->settings->force || !c->settings->output);
+    if (status == TRI_OK && c->settings->json) status = tri__print_json(cli->out, json);
     tri__json_decref(json);
-    return status != TRI_OK || c->settings.json ? status : print_table(cli, c);
+    return status != TRI_OK || c->settings->json ? status : print_table(cli, c);
 }
 
 static tri_status calibrate(tri_cli *cli, calibrating *c, const tri_log *log) {
     tri_world *world = NULL;
     int joins = c->launch.launcher != TRI_LAUNCHER_NONE;
-    const tri_ranks how = {.progress_timeout = c->settings.progress_timeout, .io_timeout = c->settings.io_timeout};
+    const tri_ranks how = {.progress_timeout = c->settings->progress_timeout, .io_timeout = c->settings->io_timeout};
     TRI_TRY(choose_path(cli, c));
     TRI_TRY(begin_with(c));
     if (joins) TRI_TRY(tri__world_join_launch(&how, &c->launch, &world));
     const tri_device *device = NULL;
-    tri_status status = tri__device_get(c->settings.device, &device);
+    tri_status status = tri__device_get(c->settings->device, &device);
     if (status == TRI_OK && !device->async) status = measure_links(c, world, log); /* those of GPUs are not measured */
     int rank = world ? tri_world_rank(world) : 0, measures = !world || world->nodes.local_of[rank] == 0;
     if (joins) status = tri__launch_leave(cli, &c->launch, world, status);
@@ -232,20 +233,12 @@ static tri_status calibrate(tri_cli *cli, calibrating *c, const tri_log *log) {
     return write_results(cli, c);
 }
 
-tri_status tri__command_calibrate(tri_cli *cli, int n, const char *const *args) {
+tri_status tri__command_calibrate(tri_cli *cli, tri_command_call *call) {
     calibrating *c = calloc(1, sizeof *c);
-    tri_sink sink = {0};
-    const tri_log log = tri__sink_log(&sink);
-    int n_words = 0;
     if (!c) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri__signals_take(cli, TRI_SIGNAL_EARLY);
-    c->begun = tri__clock();
-    tri_status status = tri__cli_own_settings(&c->settings, "calibrate", &c->own, n, args, NULL, 0, &n_words);
-    if (status == TRI_OK) status = tri__launch_resolve(cli, &c->settings, &c->launch);
-    if (status == TRI_OK) status = tri__cli_progress(cli, c->settings.quiet, &sink);
-    if (status == TRI_OK) status = calibrate(cli, c, &log);
-    tri__progress_close(&sink);
-    tri__settings_free(&c->settings);
+    *c = (calibrating){.settings = &call->settings, .own = call->own, .begun = tri__clock()};
+    tri_status status = tri__launch_resolve(cli, &call->settings, &c->launch);
+    if (status == TRI_OK) status = calibrate(cli, c, &call->log);
     tri__arena_close(&c->arena);
     free(c);
     return status;

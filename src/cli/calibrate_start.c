@@ -24,10 +24,9 @@ typedef struct run_times {
 static tri_status take_event(const char *line, const char *path, run_times *times) {
     tri_json *event;
     TRI_TRY(tri__json_parse(line, strlen(line), path, TRI_DATA, &event));
-    const char *kind = tri__json_string_value(tri__json_get(event, "event"));
+    const char *kind = tri__text_of(event, "event");
     if (kind && strcmp(kind, "train") == 0) {
-        double at = tri__json_number_value(tri__json_get(event, "ts")),
-               took = tri__json_number_value(tri__json_get(event, "step_ms")) / 1e3;
+        double at = tri__number_of(event, "ts"), took = tri__number_of(event, "step_ms") / 1e3;
         if (times->steps == 0) times->first = at, times->first_step = took;
         times->steps += took, times->last = at;
     }

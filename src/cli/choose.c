@@ -64,7 +64,7 @@ const tri_option tri__choose_options[] = {
         .help = "allowed: where ranks wait for bytes, ways to send fewer are shown too, apart from the exact layouts"),
     OWN(BOOL, exhaustive, .value = "false",
         .help = "plan and simulate every layout, without bounds (slow): the same first choice"),
-    {0}};
+    TRI_OWN_END(options)};
 
 /* ---- words ---- */
 
@@ -271,9 +271,7 @@ static tri_status print_coded(const tri_cli *cli, const tri_choice *choice) {
                             best->seconds / c->of.seconds, tri__text_bytes(c->of.sent, bytes), c->options,
                             tri__layout_text(&c->of.layout, text));
     }
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
-    return status;
+    return tri__print_table(cli, &table);
 }
 
 static void print_search(FILE *out, const tri_choice *choice) {
@@ -418,8 +416,7 @@ static tri_status choose_ranks(const tri_cli *cli, const tri_settings *s, tri_ch
         TRI_TRY(choice_json(s, &found.choice, found.world, &facts));
         tri__json_set_new(facts, "run_seconds", tri__json_real(found.seconds));
         tri__json_set_new(facts, "partial", tri__json_boolean(found.partial));
-        status = tri__print_json(cli->out, facts);
-        tri__json_decref(facts);
+        status = tri__print_json_new(cli->out, facts);
         return status == TRI_OK ? end_of(cli, found.stopped) : status;
     }
     fprintf(cli->out, "%.0f steps in %s need %d rank%s%s, which take %s (%d numbers of ranks were compared)\n\n", steps,
@@ -429,7 +426,9 @@ static tri_status choose_ranks(const tri_cli *cli, const tri_settings *s, tri_ch
     return end_of(cli, found.stopped);
 }
 
-static tri_status choose(tri_cli *cli, const tri_settings *s, const options *own, const tri_log *log) {
+tri_status tri__command_choose(tri_cli *cli, tri_command_call *call) {
+    const tri_settings *s = &call->settings;
+    const options *own = call->own;
     double seconds = 0, now = tri__clock();
     progress shown = {.cli = cli, .begun = now, .shown = now};
     const tri_choose_options how = {.top = (int)own->top, .limit = own->limit, .exhaustive = own->exhaustive,
@@ -437,6 +436,7 @@ static tri_status choose(tri_cli *cli, const tri_settings *s, const options *own
                                     .propose = own->compression == COMPRESSION_ALLOWED,
                                     .deadline = own->seconds > 0 ? now + own->seconds : 0, .keeps = 1,
                                     .progress = s->quiet ? NULL : show_progress, .context = &shown};
+    TRI_TRY(tri__cli_hardware(cli, &call->settings, 0));
     if (!s->config) return tri__fail(TRI_USAGE, "choose needs --config");
     if (own->within) TRI_TRY(parse_time(own->within, &seconds));
     int sized = tri__settings_given(s, &s->world_size) || tri__settings_given(s, &s->nproc_per_node);
@@ -445,26 +445,10 @@ static tri_status choose(tri_cli *cli, const tri_settings *s, const options *own
     if (own->within && sized) return tri__fail(TRI_USAGE, "choose takes --world-size or --within, not both");
     tri_chooser *chooser = calloc(1, sizeof *chooser); /* large */
     if (!chooser) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__chooser_open(s, 0, log, cli->stop, NULL, chooser);
+    tri_status status = tri__chooser_open(s, 0, &call->log, cli->stop, NULL, chooser);
     if (status == TRI_OK)
         status = own->within ? choose_ranks(cli, s, chooser, &how, seconds) : choose_layout(cli, s, chooser, &how);
     tri__chooser_close(chooser);
     free(chooser);
-    return status;
-}
-
-tri_status tri__command_choose(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    options own;
-    tri_sink sink = {0};
-    const tri_log log = tri__sink_log(&sink);
-    int n_words = 0;
-    tri_status status = tri__cli_own_settings(&settings, "choose", &own, n, args, NULL, 0, &n_words);
-    tri__signals_take(cli, TRI_SIGNAL_SEARCHED);
-    if (status == TRI_OK) status = tri__cli_progress(cli, settings.quiet, &sink);
-    if (status == TRI_OK) status = tri__cli_hardware(cli, &settings, 0);
-    if (status == TRI_OK) status = choose(cli, &settings, &own, &log);
-    tri__progress_close(&sink);
-    tri__settings_free(&settings);
     return status;
 }

@@ -151,13 +151,13 @@ static void fish(FILE *out) {
     for (const tri_command *command = tri__commands; command->name; command++) fish_rows(out, command->own, command, 0);
 }
 
-tri_status tri__command_completion(tri_cli *cli, int n, const char *const *args) {
+tri_status tri__command_completion(tri_cli *cli, tri_command_call *call) {
     static const struct {
         const char *shell;
         void (*write)(FILE *out);
     } shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
-    for (size_t i = 0; n <= 1 && i < sizeof shells / sizeof *shells; i++)
-        if (!strcmp(n ? args[0] : "bash", shells[i].shell)) {
+    for (size_t i = 0; call->n <= 1 && i < sizeof shells / sizeof *shells; i++)
+        if (!strcmp(call->n ? call->args[0] : "bash", shells[i].shell)) {
             shells[i].write(cli->out);
             return TRI_OK;
         }

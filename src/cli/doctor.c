@@ -277,9 +277,7 @@ static tri_status print_findings(const tri_cli *cli, const finding *f, int json)
             if (!f[i].found && f[i].cost) tri__json_set_new(row, "absence_costs", tri__json_string(f[i].cost));
             tri__json_set_new(object, f[i].name, row);
         }
-        tri_status status = tri__print_json(cli->out, object);
-        tri__json_decref(object);
-        return status;
+        return tri__print_json_new(cli->out, object);
     }
     tri_text_table table = {0};
     tri__text_table_add(&table, "what\tfound\tdetail, or what its absence costs");
@@ -288,23 +286,14 @@ static tri_status print_findings(const tri_cli *cli, const finding *f, int json)
         tri__text_table_add(&table, "%s\t%s\t%s%s%s", f[i].name, f[i].found ? "yes" : "no", f[i].detail,
                        *f[i].detail && *cost ? "; " : "", cost);
     }
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
-    return status;
+    return tri__print_table(cli, &table);
 }
 
-tri_status tri__command_doctor(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    int n_words = 0;
-    tri_status status = tri__cli_settings(&settings, "doctor", n, args, NULL, 0, &n_words);
-    if (status == TRI_OK) {
-        finding found[PROBES] = {0};
-        for (int i = 0; i < PROBES; i++) {
-            found[i] = (finding){.name = probes[i].name, .cost = probes[i].cost, .settings = &settings};
-            probes[i].probe(cli, &found[i]);
-        }
-        status = print_findings(cli, found, settings.json);
+tri_status tri__command_doctor(tri_cli *cli, tri_command_call *call) {
+    finding found[PROBES] = {0};
+    for (int i = 0; i < PROBES; i++) {
+        found[i] = (finding){.name = probes[i].name, .cost = probes[i].cost, .settings = &call->settings};
+        probes[i].probe(cli, &found[i]);
     }
-    tri__settings_free(&settings);
-    return status;
+    return print_findings(cli, found, call->settings.json);
 }

@@ -24,7 +24,7 @@ typedef struct eval_options {
 const tri_option tri__eval_options[] = {
     ROW(INT, bootstrap, .value = "1000", .min = 0, .max = 100000,
         .help = "resamples of the rows for the 95 % interval of each figure; 0: no intervals"),
-    {0}};
+    TRI_OWN_END(eval_options)};
 
 static tri_status print_table(const tri_cli *cli, tri_text_table *table) {
     tri_status status = tri__text_table_print(table, cli->out, cli->out_color);
@@ -88,9 +88,9 @@ static tri_status print_whole(const tri_cli *cli, const tri_evaluation *e) {
 static void print_decision(const tri_cli *cli, const tri_evaluation *e) {
     const tri_scores *s = &e->scores;
     const tri_decision *d = &e->decision;
-    const char *chosen = tri__json_string_value(tri__json_get(e->fitted, "chosen_for"));
+    const char *chosen = tri__text_of(e->fitted, "chosen_for");
     int is_own = chosen && tri__json_is_number(tri__json_get(e->fitted, "threshold")) &&
-                 tri__json_number_value(tri__json_get(e->fitted, "threshold")) == d->threshold;
+                 tri__number_of(e->fitted, "threshold") == d->threshold;
     char name[NAME_BYTES];
     if (d->temperature != 1)
         fprintf(cli->out,
@@ -219,9 +219,7 @@ static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
     if (e->intervals.resamples)
         tri__json_set_new(object, "intervals", tri__intervals_json(&e->intervals, e->scores.label));
     if (e->n_members) tri__json_set_new(object, "members", members_json(e));
-    tri_status status = tri__print_json(cli->out, object);
-    tri__json_decref(object);
-    return status;
+    return tri__print_json_new(cli->out, object);
 }
 
 /* The models of folds: a table of them, or {folds, mean, spread}. */
@@ -263,15 +261,8 @@ static tri_status eval_here(tri_cli *cli, const tri_settings *settings, tri_worl
     return status;
 }
 
-tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    eval_options own;
-    int n_words = 0;
-    tri__signals_take(cli, TRI_SIGNAL_ROWS);
-    tri_status status = tri__cli_own_settings(&settings, "eval", &own, n, args, NULL, 0, &n_words);
-    if (status == TRI_OK && (!settings.checkpoint || !settings.data_path))
-        status = tri__fail(TRI_USAGE, "eval needs --checkpoint and --data-path");
-    if (status == TRI_OK) status = tri__launch_infer(cli, &settings, eval_here, &own);
-    tri__settings_free(&settings);
-    return status;
+tri_status tri__command_eval(tri_cli *cli, tri_command_call *call) {
+    if (!call->settings.checkpoint || !call->settings.data_path)
+        return tri__fail(TRI_USAGE, "eval needs --checkpoint and --data-path");
+    return tri__launch_infer(cli, &call->settings, eval_here, call->own);
 }

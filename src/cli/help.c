@@ -224,8 +224,9 @@ void tri__help_main(const tri_cli *cli, FILE *out, int all) {
     }
 }
 
-tri_status tri__command_help(tri_cli *cli, int n, const char *const *args) {
-    int all = n > 0 && !strcmp(args[n - 1], "all");
+tri_status tri__command_help(tri_cli *cli, tri_command_call *call) {
+    const char *const *args = call->args;
+    int n = call->n, all = n > 0 && !strcmp(args[n - 1], "all");
     n -= all;
     while (n > 0 && args[0][0] == '-') n--, args++;
     if (n == 0) {
@@ -238,8 +239,8 @@ tri_status tri__command_help(tri_cli *cli, int n, const char *const *args) {
     return TRI_OK;
 }
 
-tri_status tri__command_version(tri_cli *cli, int n, const char *const *args) {
-    (void)n, (void)args;
+tri_status tri__command_version(tri_cli *cli, tri_command_call *call) {
+    (void)call;
     fprintf(cli->out, "trident %s\n", tri_version());
     return TRI_OK;
 }

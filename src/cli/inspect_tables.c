@@ -49,8 +49,7 @@ static tri_status print_columns(const tri_cli *cli, const tri_inspection *in) {
     fprintf(cli->out, "%s: %s%s rows, %d columns\n\n", in->split[in->base].path,
             in->split[in->base].cut ? "the first " : "", tri__text_count(in->split[in->base].rows, rows),
             in->n_columns);
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
+    tri_status status = tri__print_table(cli, &table);
     if (estimated)
         fputs("\nmedian, p95, max: tokens of a text, estimated by its words; --tokenizer DIR, or --config and "
               "--models-dir, "
@@ -131,9 +130,7 @@ static tri_status print_splits(const tri_cli *cli, const tri_inspection *in) {
         if (in->split[s].path) add_count(row, sizeof row, in->split[s].rows);
     tri__text_table_add(&table, "%s", row);
     fputc('\n', cli->out);
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
-    return status;
+    return tri__print_table(cli, &table);
 }
 
 static tri_status print_classes(const tri_cli *cli, const tri_inspection *in) {

@@ -19,7 +19,7 @@ const tri_option tri__predict_options[] = {
     ROW(TEXTS, keep, .repeats = 1, .help = "columns of the table to write before each prediction, or all"),
     ROW(INT, top_k, .value = "0", .min = 0, .max = 65536,
         .help = "write so many classes, the most probable first; 0: the probability of each class"),
-    {0}};
+    TRI_OWN_END(tri_predict_options)};
 
 typedef enum form { CSV, TSV, JSON_LINES } form;
 
@@ -191,9 +191,7 @@ static tri_status put_object(const writer *w, int64_t i) {
         tri__json_append_new(each, tri__json_pack("{s:s, s:f}", "label", p->label[w->order[k]], "probability",
                                                   (double)probs[w->order[k]]));
     tri__json_set_new(row, w->top ? "top" : "probabilities", each);
-    tri_status status = tri__print_json(w->out, row);
-    tri__json_decref(row);
-    return status;
+    return tri__print_json_new(w->out, row);
 }
 
 static tri_status put_rows(const writer *w) {
@@ -264,19 +262,12 @@ static tri_status predict_here(tri_cli *cli, const tri_settings *settings, tri_w
     return status;
 }
 
-tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    tri_predict_options own;
-    request r = {.options = &own, .form = CSV};
-    int n_words = 0;
-    tri__signals_take(cli, TRI_SIGNAL_ROWS);
-    tri_status status = tri__cli_own_settings(&settings, "predict", &own, n, args, NULL, 0, &n_words);
-    if (status == TRI_OK && (!settings.checkpoint || !settings.data_path))
-        status = tri__fail(TRI_USAGE, "predict needs --checkpoint and --data-path");
-    if (status == TRI_OK) status = choose_form(settings.output, settings.json, &r.form);
-    if (status == TRI_OK)
-        status = tri__output_check(&settings, &(tri_output){.option = "-o", .path = settings.output});
-    if (status == TRI_OK) status = tri__launch_infer(cli, &settings, predict_here, &r);
-    tri__settings_free(&settings);
-    return status;
+tri_status tri__command_predict(tri_cli *cli, tri_command_call *call) {
+    tri_settings *settings = &call->settings;
+    request r = {.options = call->own};
+    if (!settings->checkpoint || !settings->data_path)
+        return tri__fail(TRI_USAGE, "predict needs --checkpoint and --data-path");
+    TRI_TRY(choose_form(settings->output, settings->json, &r.form));
+    TRI_TRY(tri__output_check(settings, &(tri_output){.option = "-o", .path = settings->output}));
+    return tri__launch_infer(cli, settings, predict_here, &r);
 }

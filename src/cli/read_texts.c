@@ -4,7 +4,9 @@
 #include "base/limits.h"
 #include "data/table/table.h"
 #include "data/text/utf8.h"
+#include "engine/inputs.h"
 #include "report/text/stream.h"
+#include "settings/forms.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -132,6 +134,12 @@ static tri_status read_one(const tri_texts_from *from, const char *path, tri_tex
     tri_status status = read_lines(from, in, standard ? "stdin" : path, batch, take, to);
     if (!standard) fclose(in);
     return status;
+}
+
+tri_status tri__texts_from(const tri_command_call *call, tri_texts_from *out) {
+    const tri_settings *settings = &call->settings;
+    *out = (tri_texts_from){call->words, call->n_words, settings->column, settings->null, tri__threads(settings), 0};
+    return tri__separator_parse(settings->separator, &out->separator);
 }
 
 tri_status tri__texts_read(const tri_texts_from *from, taker *take, void *to) {

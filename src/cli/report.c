@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_RUNS = 24 };
+enum { MOST_RUNS = TRI_WORDS_RUNS };
 
 typedef struct options {
     int64_t rows;
@@ -21,7 +21,7 @@ const tri_option tri__report_options[] = {
     TRI_OWN_ROW(options, "report", INT, rows, .value = "0", .min = 0, .max = 200,
                 .help = "show so many of the worst and of the most uncertain validation rows, with their fields (they "
                         "contain your data)"),
-    {0}};
+    TRI_OWN_END(options)};
 
 /* A page stays below 1 MB: several runs share the points that one would have. */
 static tri_run_data_options options_of(int runs, int64_t rows) {
@@ -73,8 +73,7 @@ static void print_runs(const tri_cli *cli, const tri_json *runs) {
     const tri_json *run, *text;
     size_t i, k;
     tri__json_each(runs, i, run) {
-        fprintf(cli->err, "%s  %s\n", tri__json_string_value(tri__json_get(run, "folder")),
-                tri__json_string_value(tri__json_get(run, "words")));
+        fprintf(cli->err, "%s  %s\n", tri__text_of(run, "folder"), tri__text_of(run, "words"));
         tri__json_each(tri__json_get(run, "missing"), k, text)
             fprintf(cli->err, "  missing: %s\n", tri__json_string_value(text));
     }
@@ -146,8 +145,7 @@ static tri_status report(tri_cli *cli, const tri_settings *settings, const optio
         status = tri__file_deliver(path, html, size, tri__output_replaces(settings, &output));
     if (status == TRI_OK && settings->json) {
         tri_json *all = tri__report_json(runs, 0);
-        status = tri__print_json(cli->out, all);
-        tri__json_decref(all);
+        status = tri__print_json_new(cli->out, all);
     }
     if (status == TRI_OK && !settings->json && !settings->quiet) {
         print_runs(cli, runs);
@@ -159,18 +157,12 @@ static tri_status report(tri_cli *cli, const tri_settings *settings, const optio
     return status;
 }
 
-tri_status tri__command_report(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    options own;
-    const char *words[MOST_RUNS];
-    int n_words = 0;
+tri_status tri__command_report(tri_cli *cli, tri_command_call *call) {
     shown of = {0};
-    tri_status status = tri__cli_own_settings(&settings, "report", &own, n, args, words, MOST_RUNS, &n_words);
-    if (status == TRI_OK && !n_words)
-        status = tri__fail(TRI_USAGE, "report needs a run folder: trident report RUN..., up to %d of them", MOST_RUNS);
-    if (status == TRI_OK) status = find_runs(cli, words, n_words, &of);
-    if (status == TRI_OK) status = report(cli, &settings, &own, words, n_words, &of);
-    for (int i = 0; i < n_words && i < MOST_RUNS; i++) tri__run_set_free(&of.set[i]);
-    tri__settings_free(&settings);
+    if (!call->n_words)
+        return tri__fail(TRI_USAGE, "report needs a run folder: trident report RUN..., up to %d of them", MOST_RUNS);
+    tri_status status = find_runs(cli, call->words, call->n_words, &of);
+    if (status == TRI_OK) status = report(cli, &call->settings, call->own, call->words, call->n_words, &of);
+    for (int i = 0; i < call->n_words; i++) tri__run_set_free(&of.set[i]);
     return status;
 }

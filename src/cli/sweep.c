@@ -23,7 +23,7 @@ const tri_option tri__sweep_options[] = {
         .help = "trials that train at the same time; they share the cores unless --threads says how many each has"),
     ROW(INT, halving, .value = "3", .min = 1, .max = 1000,
         .help = "N: after each rung one in N trials goes on, to N times the epochs; 1: all train to the end"),
-    {0}};
+    TRI_OWN_END(tri_sweep_options)};
 #undef ROW
 
 enum { LOG_BYTES = 64 << 20 };
@@ -332,14 +332,9 @@ static tri_status sweep(tri_sweep *s, int n, const char *const *args) {
     return tri__sweep_end(s);
 }
 
-tri_status tri__command_sweep(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    tri_sweep_options own = {0};
-    int n_words = 0;
-    tri_sweep s = {.cli = cli, .settings = &settings, .own = &own, .lock = -1};
-    tri__signals_take(cli, TRI_SIGNAL_EARLY);
-    tri_status status = tri__cli_own_settings(&settings, "sweep", &own, n, args, NULL, 0, &n_words);
-    if (status == TRI_OK) status = sweep(&s, n, args);
+tri_status tri__command_sweep(tri_cli *cli, tri_command_call *call) {
+    tri_sweep s = {.cli = cli, .settings = &call->settings, .own = call->own, .lock = -1};
+    tri_status status = sweep(&s, call->n, call->args);
     for (int i = 0; i < s.n; i++) {
         if (s.training) free(s.training[i].argv);
         if (!s.trial) continue;
@@ -352,6 +347,5 @@ tri_status tri__command_sweep(tri_cli *cli, int n, const char *const *args) {
     tri__json_decref(s.config);
     tri__search_free(&s.space);
     if (s.lock >= 0) close(s.lock);
-    tri__settings_free(&settings);
     return status;
 }

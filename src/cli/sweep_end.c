@@ -114,9 +114,7 @@ static tri_status print_json(const tri_sweep *s, const tri_sweep_trial *const *o
     tri__json_set_new(all, "best", tri__json_pack("{s:i, s:s, s:f, s:s}", "trial", order[0]->number, "folder",
                                                   order[0]->folder, "figure", order[0]->figure[order[0]->rungs - 1],
                                                   "config", path));
-    tri_status status = tri__print_json(s->cli->out, all);
-    tri__json_decref(all);
-    return status;
+    return tri__print_json_new(s->cli->out, all);
 }
 
 static tri_status print_words(const tri_sweep *s, const tri_sweep_trial *best, const char *path) {

@@ -43,7 +43,7 @@ const tri_option tri__bench_options[] = {
         .help = "lab: all, or some of one, ddp, zero1, zero2, zero3, zero3_no_prefetch, zero3_recompute, "
                 "zero3_offload, pipeline, tensor"),
     ROW(TEXTS, schedules, .value = "all", .help = "pipeline: all, or some of gpipe, 1f1b, interleaved, zb-h1, zbv"),
-    {0}};
+    TRI_OWN_END(tri_bench_options)};
 
 tri_status tri__bench_ranks(tri_settings *settings, int *n) {
     if (!tri__settings_given(settings, &settings->nproc_per_node)) settings->nproc_per_node = TRI_NPROC_CORES;
@@ -71,20 +71,11 @@ tri_json *tri__bench_operations(const double *by_op) {
     return out;
 }
 
-tri_status tri__command_bench(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    tri_bench_options own;
-    const char *words[1];
-    int n_words = 0;
-    tri_status status = tri__cli_own_settings(&settings, "bench", &own, n, args, words, 1, &n_words);
-    if (status == TRI_OK) {
-        status = tri__fail(TRI_USAGE,
-                           "there is no bench \"%s\"; there are `trident bench comm`, `lab`, `step`, `pipeline` and "
-                           "`serve`",
-                           n_words ? words[0] : "");
-        for (size_t i = 0; n_words && i < sizeof benches / sizeof *benches; i++)
-            if (strcmp(benches[i].name, words[0]) == 0) status = benches[i].run(cli, &settings, &own);
-    }
-    tri__settings_free(&settings);
-    return status;
+tri_status tri__command_bench(tri_cli *cli, tri_command_call *call) {
+    const char *what = call->n_words ? call->words[0] : "";
+    for (size_t i = 0; i < sizeof benches / sizeof *benches; i++)
+        if (strcmp(benches[i].name, what) == 0) return benches[i].run(cli, &call->settings, call->own);
+    return tri__fail(TRI_USAGE,
+                     "there is no bench \"%s\"; there are `trident bench comm`, `lab`, `step`, `pipeline` and `serve`",
+                     what);
 }

@@ -287,8 +287,7 @@ static tri_status report(const rig *r, const op_row *op, int64_t bytes, samples 
         tri__json_set_new(line, "mpi_ratio", tri__json_real(native / seconds));
     }
     if (line) tri__json_set_new(line, "calls", tri__json_integer(s->calls));
-    tri_status status = tri__print_json(out, line);
-    tri__json_decref(line);
+    tri_status status = tri__print_json_new(out, line);
     fflush(out);
     return status;
 }

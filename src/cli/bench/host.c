@@ -149,17 +149,13 @@ static tri_status print(tri_cli *cli, const tri_settings *settings, const figure
         tri_json *o = tri__json_pack("{s:f, s:f, s:f, s:f, s:f}", "open_ms", 1e3 * f->open, "open_cpu_ms",
                                      1e3 * f->open_cpu, "encode_us", 1e6 * f->encode, "request_us", 1e6 * f->request,
                                      "tokens_per_row", f->tokens);
-        tri_status status = tri__print_json(cli->out, o);
-        tri__json_decref(o);
-        return status;
+        return tri__print_json_new(cli->out, o);
     }
     tri_text_table table = {0};
     tri__text_table_add(&table, "open ms\tits CPU ms\ttokens a row\tencode us\trequest us");
     tri__text_table_add(&table, "%.0f\t%.0f\t%.1f\t%.2f\t%.2f", 1e3 * f->open, 1e3 * f->open_cpu, f->tokens,
                         1e6 * f->encode, 1e6 * f->request);
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
-    return status;
+    return tri__print_table(cli, &table);
 }
 
 tri_status tri__bench_host(tri_cli *cli, tri_settings *settings) {

@@ -102,17 +102,15 @@ static void line_of(const lab *b, const struct layout *layout, tri_run_line *l) 
 
 /* ---- What a run left behind ---- */
 
-static double number(const tri_json *object, const char *key) {
-    return tri__json_number_value(tri__json_get(object, key));
-}
 static void raise_to(double *most, double value) { *most = value > *most ? value : *most; }
 
 static void take_planned(const tri_json *ranks, result *r) {
     size_t i;
     tri_json *rank;
     tri__json_each(ranks, i, rank) {
-        raise_to(&r->offload, number(rank, "offload_bytes"));
-        raise_to(&r->planned, number(tri__json_get(rank, "bytes"), "total") - number(rank, "offload_bytes"));
+        raise_to(&r->offload, tri__number_of(rank, "offload_bytes"));
+        raise_to(&r->planned,
+                 tri__number_of(tri__json_get(rank, "bytes"), "total") - tri__number_of(rank, "offload_bytes"));
     }
 }
 
@@ -126,13 +124,13 @@ static tri_status read_summary(const char *folder, result *r) {
     double n = (double)tri__json_size(ranks);
     tri__json_each(ranks, i, rank) {
         const tri_json *transfers = tri__json_get(rank, "transfers");
-        raise_to(&r->allocated, number(rank, "allocated_bytes") - number(rank, "offload_bytes"));
-        raise_to(&r->held, number(rank, "held_bytes"));
-        raise_to(&r->max_rss, number(rank, "max_rss_bytes"));
-        raise_to(&r->device, number(rank, "device_bytes"));
+        raise_to(&r->allocated, tri__number_of(rank, "allocated_bytes") - tri__number_of(rank, "offload_bytes"));
+        raise_to(&r->held, tri__number_of(rank, "held_bytes"));
+        raise_to(&r->max_rss, tri__number_of(rank, "max_rss_bytes"));
+        raise_to(&r->device, tri__number_of(rank, "device_bytes"));
         for (int k = 0; k < KINDS; k++) {
-            r->kind[k].seconds += number(tri__json_get(transfers, kinds[k]), "seconds") / n;
-            r->kind[k].exposed += number(tri__json_get(transfers, kinds[k]), "exposed_seconds") / n;
+            r->kind[k].seconds += tri__number_of(tri__json_get(transfers, kinds[k]), "seconds") / n;
+            r->kind[k].exposed += tri__number_of(tri__json_get(transfers, kinds[k]), "exposed_seconds") / n;
         }
     }
     tri__json_decref(summary);
@@ -229,8 +227,7 @@ static tri_status print_json(const lab *b, int which) {
                 o, kinds[k],
                 tri__json_pack("{s:f, s:f}", "ms", 1e3 * r->kind[k].seconds, "exposed_ms", 1e3 * r->kind[k].exposed));
     }
-    tri_status status = tri__print_json(b->cli->out, o);
-    tri__json_decref(o);
+    tri_status status = tri__print_json_new(b->cli->out, o);
     fflush(b->cli->out);
     return status;
 }
@@ -267,8 +264,7 @@ static tri_status print_table(const lab *b) {
         "layout\tplanned\tmeasured\tsamples/s\tefficiency\tall_gather\treduce_scatter\tall_reduce\trecv\tbinds");
     for (int i = 0; i < LAYOUTS; i++)
         if (b->chosen[i]) add_row(b, i, &table);
-    tri_status status = tri__text_table_print(&table, out, b->cli->out_color);
-    tri__text_table_free(&table);
+    tri_status status = tri__print_table(b->cli, &table);
     for (int i = 0; i < LAYOUTS; i++)
         if (b->chosen[i] && !b->result[i].ran)
             fprintf(out, "\n%s is refused: %s\n", layouts[i].title, b->result[i].refusal);

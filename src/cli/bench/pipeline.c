@@ -103,10 +103,6 @@ static void line_of(const pipeline *b, const layout *at, tri_run_line *l) {
     for (int i = 0; i < ALWAYS; i++) tri__run_line_add(l, "%s", always[i]);
 }
 
-static double number(const tri_json *object, const char *key) {
-    return tri__json_number_value(tri__json_get(object, key));
-}
-
 static tri_status read_summary(const char *folder, result *r) {
     char path[TRI_PATH_MAX];
     tri_json *summary, *rank;
@@ -114,11 +110,11 @@ static tri_status read_summary(const char *folder, result *r) {
     TRI_TRY(tri__path_join(path, folder, "summary.json"));
     TRI_TRY(tri__json_load(path, TRI_DATA, &summary));
     const tri_json *told = tri__json_get(summary, "pipeline");
-    r->flow = number(told, "flow_seconds");
-    r->bubble = number(told, "bubble");
-    r->predicted = number(told, "predicted_bubble");
+    r->flow = tri__number_of(told, "flow_seconds");
+    r->bubble = tri__number_of(told, "bubble");
+    r->predicted = tri__number_of(told, "predicted_bubble");
     tri__json_each(tri__json_get(summary, "ranks"), i, rank) {
-        double bytes = number(tri__json_get(rank, "bytes"), "act");
+        double bytes = tri__number_of(tri__json_get(rank, "bytes"), "act");
         if (bytes > r->activations) r->activations = bytes;
     }
     tri__json_decref(summary);
@@ -166,8 +162,7 @@ static tri_status print_json(const pipeline *b, const layout *at) {
                                  1e3 * r->step, "flow_ms", 1e3 * r->flow, "bubble", r->bubble, "predicted_bubble",
                                  r->predicted, "activation_bytes", r->activations);
     if (o && r->predicted > 0) tri__json_set_new(o, "ratio", tri__json_real(ratio_of(r)));
-    tri_status status = tri__print_json(b->cli->out, o);
-    tri__json_decref(o);
+    tri_status status = tri__print_json_new(b->cli->out, o);
     fflush(b->cli->out);
     return status;
 }
@@ -187,9 +182,7 @@ static tri_status print_table(const pipeline *b) {
                             1e3 * r->flow, 100 * r->bubble, 100 * r->predicted, ratio,
                             tri__text_bytes(r->activations, bytes));
     }
-    tri_status status = tri__text_table_print(&table, b->cli->out, b->cli->out_color);
-    tri__text_table_free(&table);
-    return status;
+    return tri__print_table(b->cli, &table);
 }
 
 /* ---- From beginning to end ---- */

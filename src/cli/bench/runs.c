@@ -45,10 +45,6 @@ typedef struct steps {
     tri_run_steps sum; /* of shares */
 } steps;
 
-static double number(const tri_json *object, const char *key) {
-    return tri__json_number_value(tri__json_get(object, key));
-}
-
 static tri_status keep(steps *s, const tri_json *event) {
     if (s->n == s->cap) {
         size_t cap = s->cap ? 2 * s->cap : 64;
@@ -56,10 +52,10 @@ static tri_status keep(steps *s, const tri_json *event) {
         if (!more) return tri__fail(TRI_RESOURCE, "out of memory");
         s->seconds = more, s->cap = cap;
     }
-    s->seconds[s->n++] = number(event, "step_ms") / 1e3;
-    s->sum.loading += number(event, "loader_share");
-    s->sum.moving += number(event, "comm_share");
-    s->sum.idle += number(event, "idle_share");
+    s->seconds[s->n++] = tri__number_of(event, "step_ms") / 1e3;
+    s->sum.loading += tri__number_of(event, "loader_share");
+    s->sum.moving += tri__number_of(event, "comm_share");
+    s->sum.idle += tri__number_of(event, "idle_share");
     return TRI_OK;
 }
 
@@ -67,9 +63,9 @@ static tri_status keep(steps *s, const tri_json *event) {
 static tri_status take_line(steps *s, const char *text) {
     tri_json *event;
     TRI_TRY(tri__json_parse(text, strlen(text), s->path, TRI_DATA, &event));
-    const char *kind = tri__json_string_value(tri__json_get(event, "event"));
+    const char *kind = tri__text_of(event, "event");
     tri_status status = TRI_OK;
-    if (kind && strcmp(kind, "train") == 0 && number(event, "step") > s->warmup) status = keep(s, event);
+    if (kind && strcmp(kind, "train") == 0 && tri__number_of(event, "step") > s->warmup) status = keep(s, event);
     tri__json_decref(event);
     return status;
 }

@@ -159,8 +159,7 @@ static tri_status print_json(const bench *b, const result *r) {
         1e3 * r->cpu, "batch_ms", 1e3 * r->median, "batch_ms_min", 1e3 * r->least, "batch_ms_p99", 1e3 * r->late,
         "rows_per_second", (double)r->rows / r->pass, "tokens_per_second", (double)r->tokens / r->pass, "open_seconds",
         r->opened, "planned_bytes", r->planned, "operations_ms", tri__bench_operations(r->by_op));
-    tri_status status = tri__print_json(b->cli->out, o);
-    tri__json_decref(o);
+    tri_status status = tri__print_json_new(b->cli->out, o);
     fflush(b->cli->out);
     return status;
 }

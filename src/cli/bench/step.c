@@ -210,8 +210,7 @@ static tri_status print_json(const bench *b, const result *r) {
         tri__json_set_new(o, "predicted_ms", tri__json_real(1e3 * r->predicted));
         tri__json_set_new(o, "prediction_error", tri__json_real(r->predicted / r->step - 1));
     }
-    tri_status status = tri__print_json(b->cli->out, o);
-    tri__json_decref(o);
+    tri_status status = tri__print_json_new(b->cli->out, o);
     fflush(b->cli->out);
     return status;
 }

@@ -201,9 +201,7 @@ static tri_status print_json(const demo *d) {
     }
     tri_json *object = tri__json_pack("{s:o, s:f, s:f, s:f}", "models", models, "margin", margin(d), "promised_margin",
                                PROMISED_MARGIN / 100.0, "seconds", d->seconds);
-    tri_status status = tri__print_json(d->cli->out, object);
-    tri__json_decref(object);
-    return status;
+    return tri__print_json_new(d->cli->out, object);
 }
 
 static tri_status print_table(const demo *d) {
@@ -215,9 +213,7 @@ static tri_status print_table(const demo *d) {
         tri__text_table_add(&table, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f", variants[i].title, s->accuracy, s->f1_macro,
                             s->pr_auc, s->average_precision, s->roc_auc);
     }
-    tri_status status = tri__text_table_print(&table, out, d->cli->out_color);
-    tri__text_table_free(&table);
-    TRI_TRY(status);
+    TRI_TRY(tri__print_table(d->cli, &table));
     fprintf(out, "\nPR AUC, average precision and ROC AUC are of label %s.\n",
             tri__scores_positive(&d->made[0].scores));
     fprintf(out,
@@ -231,32 +227,22 @@ static tri_status print_table(const demo *d) {
                 "\nNext: trident predict --checkpoint %s/all --data-path %s/test.csv | head\n"
                 "      trident serve %s/all\n",
                 folder, data, folder);
-    status = folder && data ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = folder && data ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     free(folder);
     free(data);
     return status;
 }
 
-tri_status tri__command_demo(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    int n_words = 0;
+tri_status tri__command_demo(tri_cli *cli, tri_command_call *call) {
     double begin = tri__clock();
     demo *d = calloc(1, sizeof *d);
-    tri_status status = tri__cli_settings(&settings, "demo", n, args, NULL, 0, &n_words);
-    if (status == TRI_OK && !d) status = tri__fail(TRI_RESOURCE, "out of memory");
-    if (status != TRI_OK) goto done;
-    *d = (demo){.cli = cli, .asked = &settings};
-    status = write_inputs(d);
+    if (!d) return tri__fail(TRI_RESOURCE, "out of memory");
+    *d = (demo){.cli = cli, .asked = &call->settings};
+    tri_status status = write_inputs(d);
     for (int i = 0; i < VARIANTS && status == TRI_OK; i++) status = train_and_score(d, i);
     d->seconds = tri__clock() - begin;
-    if (status != TRI_OK) goto done;
-    if (settings.json)
-        status = print_json(d);
-    else
-        status = print_table(d);
-done:
-    for (int i = 0; d && i < VARIANTS; i++) tri__evaluation_free(&d->made[i]);
+    if (status == TRI_OK) status = call->settings.json ? print_json(d) : print_table(d);
+    for (int i = 0; i < VARIANTS; i++) tri__evaluation_free(&d->made[i]);
     free(d);
-    tri__settings_free(&settings);
     return status;
 }
