@@ -1,10 +1,12 @@
 /* bench.c - `trident bench WHAT`: measures this machine. */
 #include "cli/bench/bench.h"
+#include "cli/launch.h"
 
 #include "program/op.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const struct {
     const char *name;
@@ -61,6 +63,45 @@ static int by_value(const void *a, const void *b) {
 double tri__bench_median(double *values, int64_t n) {
     qsort(values, (size_t)n, sizeof *values, by_value);
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+double tri__bench_cpu(int of_thread) {
+    struct timespec now;
+    clock_gettime(of_thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+const char *tri__bench_names(const tri_texts *asked, int n, const char *(*name)(int i), int *chosen) {
+    for (int k = 0; k < asked->n; k++) {
+        int all = strcmp(asked->at[k], "all") == 0, known = all;
+        for (int i = 0; i < n; i++) {
+            int named = strcmp(asked->at[k], name(i)) == 0;
+            chosen[i] |= named || all;
+            known |= named;
+        }
+        if (!known) return asked->at[k];
+    }
+    return NULL;
+}
+
+tri_status tri__bench_alone(tri_cli *cli, tri_settings *settings, const char *bench, const char *what) {
+    tri_launch launch;
+    TRI_TRY(tri__launch_resolve(cli, settings, &launch));
+    if (launch.launcher == TRI_LAUNCHER_NONE) return TRI_OK;
+    return tri__fail(TRI_USAGE, "bench %s starts its own ranks, one %s after another: run it without a launcher", bench,
+                     what);
+}
+
+tri_status tri__bench_steps(const tri_settings *settings, int warmup, int timed, int64_t *steps) {
+    *steps = settings->max_steps ? settings->max_steps : warmup + timed;
+    if (*steps > warmup) return TRI_OK;
+    return tri__fail(TRI_USAGE, "--max-steps %lld: the first %d are warm-up; take more", (long long)*steps, warmup);
+}
+
+tri_status tri__bench_json(const tri_cli *cli, tri_json *result) {
+    tri_status status = tri__print_json_new(cli->out, result);
+    fflush(cli->out);
+    return status;
 }
 
 tri_json *tri__bench_operations(const double *by_op) {

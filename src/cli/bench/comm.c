@@ -260,7 +260,6 @@ static void print_line(const rig *r, const char *const *text) {
 }
 
 static tri_status report(const rig *r, const op_row *op, int64_t bytes, samples *s) {
-    FILE *out = r->plan->cli->out;
     double seconds = tri__bench_median(s->own, s->calls), rate = (double)bytes / seconds,
            copy_rate = COPY_BYTES / tri__bench_median(s->copy, s->copies);
     double bus = op->steps ? op->steps * (double)(r->n - 1) / r->n : 1,
@@ -282,14 +281,12 @@ static tri_status report(const rig *r, const op_row *op, int64_t bytes, samples 
                                     (tri_json_int)bytes, "ranks", r->n, "time_us", seconds * 1e6, "algbw_gbs",
                                     rate / 1e9, "busbw_gbs", bus * rate / 1e9, "memcpy_ratio", rate / copy_rate,
                                     "memcpy_gbs", copy_rate / 1e9);
-    if (line && native) {
+    if (native) {
         tri__json_set_new(line, "mpi_time_us", tri__json_real(native * 1e6));
         tri__json_set_new(line, "mpi_ratio", tri__json_real(native / seconds));
     }
-    if (line) tri__json_set_new(line, "calls", tri__json_integer(s->calls));
-    tri_status status = tri__print_json_new(out, line);
-    fflush(out);
-    return status;
+    tri__json_set_new(line, "calls", tri__json_integer(s->calls));
+    return tri__bench_json(r->plan->cli, line);
 }
 
 /* What a call of ours and of MPI took at the largest size so far. Of sizes whose time is mostly latency, and of none,
@@ -380,16 +377,12 @@ static tri_status run_rank(tri_world *world, const plan *p) {
 
 /* ---- What is asked for ---- */
 
+static const char *op_name(int i) { return op_rows[i].name; }
+
 static tri_status read_plan(const tri_bench_options *asked, plan *p) {
-    for (int k = 0; k < asked->op.n; k++) {
-        int found = 0;
-        for (int i = 0; i < OPS; i++)
-            if (strcmp(asked->op.at[k], op_rows[i].name) == 0 || strcmp(asked->op.at[k], "all") == 0)
-                found = p->asked[i] = 1;
-        if (!found)
-            return tri__fail(TRI_USAGE, "--op %s: no such operation; trident bench --help all lists them",
-                             asked->op.at[k]);
-    }
+    const char *unknown = tri__bench_names(&asked->op, OPS, op_name, p->asked);
+    if (unknown)
+        return tri__fail(TRI_USAGE, "--op %s: no such operation; trident bench --help all lists them", unknown);
     p->bytes = calloc((size_t)asked->sizes.n + 1, sizeof *p->bytes);
     if (!p->bytes) return tri__fail(TRI_RESOURCE, "no memory for %d sizes", asked->sizes.n);
     for (int k = 0; k < asked->sizes.n; k++) {

@@ -13,7 +13,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 enum { ROWS = 4096 }; /* different rows that are sent at most */
 
@@ -103,13 +102,6 @@ static tri_status make_requests(const char *host, int port, const char *data, re
     return status;
 }
 
-static double cpu_of_process(void) {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)usage.ru_utime.tv_sec + 1e-6 * (double)usage.ru_utime.tv_usec + (double)usage.ru_stime.tv_sec +
-           1e-6 * (double)usage.ru_stime.tv_usec;
-}
-
 static double percentile(const tri_load_out *out, double share) {
     int64_t at = (int64_t)(share * (double)out->answered);
     return out->answered ? out->latency[at < out->answered ? at : out->answered - 1] : 0;
@@ -155,9 +147,9 @@ static tri_status load_server(tri_cli *cli, const tri_settings *settings, const 
     warm.rate = 0, warm.seconds = 0.3, warm.clients = in.clients < 8 ? in.clients : 8;
     if (status == TRI_OK) status = tri__http_load(&warm, &out);
     tri__load_free(&out);
-    double cpu = cpu_of_process();
+    double cpu = tri__bench_cpu(0);
     if (status == TRI_OK) status = tri__http_load(&in, &out);
-    cpu = is_own ? cpu_of_process() - cpu - out.cpu : -1;
+    cpu = is_own ? tri__bench_cpu(0) - cpu - out.cpu : -1;
     if (status == TRI_OK && !out.answered) status = tri__fail(TRI_DATA, "the server answered no request with 200");
     if (status == TRI_OK) status = print(cli, settings, &in, &out, cpu);
     tri__load_free(&out);
