@@ -1,7 +1,7 @@
 /* auto_layout.c - `train --layout auto`: one process chooses, or reads what a run chose before, and tells the others.
  * The choice travels as text: "pp_size=2;shard=zero1;...;global_batch_size=64". */
-#include "cli/auto_layout.h"
 
+#include "cli/launch.h"
 #include "checkpoint/folders.h"
 #include "engine/accept_settings.h"
 #include "job/rank_process.h"

@@ -1,7 +1,6 @@
 /* launch.c - starting ranks on this machine, or joining those that a launcher started. */
-#include "cli/elastic.h"
+#include "cli/launch.h"
 #include "cli/failure.h"
-#include "cli/auto_layout.h"
 #include "cli/signals.h"
 
 #include "base/clock.h"

@@ -1,7 +1,6 @@
 /* main.c - the `trident` program: the table of commands, from commands.def, and the one place where the environment is
  * read and errors are printed. The exit code is the command's tri_status. */
 #include "cli/machine_files.h"
-#include "cli/hub.h"
 #include "cli/launch.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"

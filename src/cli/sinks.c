@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/failure.h"
-#include "cli/report.h"
 #include "cli/signals.h"
 #include "report/sinks/sinks.h"
 #include "train/run.h"

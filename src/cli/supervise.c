@@ -154,28 +154,29 @@ static void end_rest(void) {
     }
 }
 
+static int is_rank(long pid) {
+    char path[64], name[32];
+    snprintf(path, sizeof path, "/proc/%ld/comm", pid);
+    tri__file_start(path, name, sizeof name);
+    return !strncmp(name, "trident", 7);
+}
+
 /* Whether a descendant, at most `depth` generations down, is a rank. Ranks on other machines, and those of srun, are
  * not visible. */
 static int has_ranks(pid_t pid, int depth) {
-    char children[4096], path[64], name[32], *at = children, *end;
+    char children[4096], *at = children, *end;
     list_children(pid, children, sizeof children);
-    for (long child; (child = strtol(at, &end, 10)) > 0; at = end) {
-        snprintf(path, sizeof path, "/proc/%ld/comm", child);
-        tri__file_start(path, name, sizeof name);
-        if (!strncmp(name, "trident", 7) || (depth > 1 && has_ranks((pid_t)child, depth - 1))) return 1;
-    }
+    for (long child; (child = strtol(at, &end, 10)) > 0; at = end)
+        if (is_rank(child) || (depth > 1 && has_ranks((pid_t)child, depth - 1))) return 1;
     return 0;
 }
 
 /* Sends SIGUSR1 to the ranks on this machine: their launcher has gone. */
 static void tell_ranks(void) {
-    char children[4096], path[64], name[32], *at = children, *end;
+    char children[4096], *at = children, *end;
     list_children(getpid(), children, sizeof children);
-    for (long child; (child = strtol(at, &end, 10)) > 0; at = end) {
-        snprintf(path, sizeof path, "/proc/%ld/comm", child);
-        tri__file_start(path, name, sizeof name);
-        if (!strncmp(name, "trident", 7)) kill((pid_t)child, SIGUSR1);
-    }
+    for (long child; (child = strtol(at, &end, 10)) > 0; at = end)
+        if (is_rank(child)) kill((pid_t)child, SIGUSR1);
 }
 
 static void terminate(job *j, double now) {

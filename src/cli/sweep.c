@@ -8,7 +8,6 @@
 #include "cli/signals.h"
 #include "score/best.h"
 #include "data/dataset/data_files.h"
-#include "settings/foreign.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -57,29 +56,19 @@ static tri_status accept(const tri_sweep *s) {
     return TRI_OK;
 }
 
-/* The row of an option as it is written on the command line: ours, or another program's name of it; NULL: none. */
-static const tri_option *row_of(const char *arg) {
-    char name[TRI_OPTION_FLAG];
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
-    const tri_foreign *foreign = tri__foreign_find(name, NULL);
-    const char *ours = foreign && foreign->option ? foreign->option : name;
-    const tri_option *row = tri__option_find(tri__run_options, ours);
-    return row ? row : tri__option_find(tri__model_options, ours);
-}
-
 /* The command line less the options of the sweep alone, each of which takes a value. */
 static tri_status take_arguments(tri_sweep *s, int n, const char *const *args) {
     s->args = calloc((size_t)n + 1, sizeof *s->args);
     if (!s->args) return tri__fail(TRI_RESOURCE, "out of memory");
     for (int i = 0; i < n && strcmp(args[i], "--") != 0; i++) {
         char name[TRI_OPTION_FLAG] = "";
-        int option = tri__text_begins(args[i], "--");
-        if (option) snprintf(name, sizeof name, "%.*s", (int)strcspn(args[i] + 2, "="), args[i] + 2);
-        if (option && tri__option_find(tri__sweep_options, name)) {
+        if (tri__text_begins(args[i], "--"))
+            snprintf(name, sizeof name, "%.*s", (int)strcspn(args[i] + 2, "="), args[i] + 2);
+        if (tri__option_find(tri__sweep_options, name)) {
             i += !strchr(args[i], '=');
             continue;
         }
-        const tri_option *row = option ? row_of(args[i]) : NULL;
+        const tri_option *row = tri__argument_row(args[i]);
         if (row && tri__search_find(&s->space, row))
             return tri__fail(TRI_USAGE, "%s is given, and %s has values of it to search: leave one out", args[i],
                              s->own->space);

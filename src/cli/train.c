@@ -1,9 +1,7 @@
 /* train.c - `trident train`: settings from the command line and the configuration file, sinks, the run; at the end,
  * where the model is and how to use it. */
-#include "cli/elastic.h"
+#include "cli/launch.h"
 #include "cli/machine_files.h"
-#include "cli/auto_layout.h"
-#include "cli/report.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"
 #include "cli/trainings.h"
