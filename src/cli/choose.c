@@ -242,6 +242,7 @@ static tri_status print_best(FILE *out, const tri_settings *s, const tri_choice 
 static tri_status print_others(const tri_cli *cli, const tri_choice *choice) {
     tri_text_table table = {0};
     char text[TRI_LAYOUT_TEXT], time[32], bytes[32], why[TRI_WHY_TEXT];
+    if (choice->n_best < 2) return TRI_OK;
     tri__text_table_add(&table, "\tstep\tslower by\tmemory\tlayout\twhy");
     for (int i = 1; i < choice->n_best; i++) {
         const tri_candidate *c = &choice->best[i];
@@ -250,10 +251,8 @@ static tri_status print_others(const tri_cli *cli, const tri_choice *choice) {
                             tri__text_bytes((double)c->need, bytes), tri__layout_text(&c->layout, text),
                             tri__choose_why(&choice->best[0], c, why));
     }
-    if (choice->n_best > 1) fputc('\n', cli->out);
-    tri_status status = choice->n_best > 1 ? tri__text_table_print(&table, cli->out, cli->out_color) : TRI_OK;
-    tri__text_table_free(&table);
-    return status;
+    fputc('\n', cli->out);
+    return tri__print_table(cli, &table);
 }
 
 /* What changes results, apart from what does not. */
@@ -354,13 +353,6 @@ static double steps_of(const tri_settings *s, const tri_chooser *chooser, int64_
     return s->max_steps && (!rows || (double)s->max_steps < steps) ? (double)s->max_steps : steps;
 }
 
-static tri_status print_run(const tri_cli *cli, const tri_settings *s, const tri_choice *choice, double steps) {
-    char time[32];
-    if (steps > 0 && !s->json)
-        fprintf(cli->out, "\n%.0f steps take %s\n", steps, tri__choose_time(steps * choice->best[0].seconds, time));
-    return TRI_OK;
-}
-
 /* After what was found is shown: exit code 75 if a signal ended the search. */
 static tri_status end_of(const tri_cli *cli, int stopped) {
     char name[32];
@@ -370,26 +362,29 @@ static tri_status end_of(const tri_cli *cli, int stopped) {
                      tri__stop_name(cli->stop, name));
 }
 
+/* seconds: of the whole run; 0: unknown. partial: NULL, or whether fewer ranks may do. */
+static tri_status tell(const tri_cli *cli, const tri_settings *s, const tri_choice *choice, int world, double seconds,
+                       const int *partial) {
+    tri_json *facts = NULL;
+    if (!s->json) return print_choice(cli, s, choice, world);
+    TRI_TRY(choice_json(s, choice, world, &facts));
+    if (seconds > 0) tri__json_set_new(facts, "run_seconds", tri__json_real(seconds));
+    if (partial) tri__json_set_new(facts, "partial", tri__json_boolean(*partial));
+    return tri__print_json_new(cli->out, facts);
+}
+
 static tri_status choose_layout(const tri_cli *cli, const tri_settings *s, tri_chooser *chooser,
                                 const tri_choose_options *how) {
     tri_choice choice;
     int world = (int)s->world_size;
     int64_t batch = tri__choose_batch(s, world);
+    char time[32];
     tri_status found = tri__choose(chooser, world, batch, how, &choice);
     erase_progress(how->context);
     TRI_TRY(found);
-    double steps = steps_of(s, chooser, batch);
-    if (!s->json) {
-        TRI_TRY(print_choice(cli, s, &choice, world));
-        TRI_TRY(print_run(cli, s, &choice, steps));
-    } else {
-        tri_json *facts = NULL;
-        TRI_TRY(choice_json(s, &choice, world, &facts));
-        if (steps > 0) tri__json_set_new(facts, "run_seconds", tri__json_real(steps * choice.best[0].seconds));
-        found = tri__print_json(cli->out, facts);
-        tri__json_decref(facts);
-        TRI_TRY(found);
-    }
+    double steps = steps_of(s, chooser, batch), seconds = steps * choice.best[0].seconds;
+    TRI_TRY(tell(cli, s, &choice, world, seconds, NULL));
+    if (steps > 0 && !s->json) fprintf(cli->out, "\n%.0f steps take %s\n", steps, tri__choose_time(seconds, time));
     return end_of(cli, choice.ended == TRI_CHOOSE_SIGNAL);
 }
 
@@ -411,18 +406,11 @@ static tri_status choose_ranks(const tri_cli *cli, const tri_settings *s, tri_ch
                                        "%d numbers tried, with %s",
                          chooser->hardware.name, steps, tri__choose_time(seconds, a), found.fastest, found.tried,
                          tri__choose_time(found.seconds, b));
-    if (s->json) {
-        tri_json *facts = NULL;
-        TRI_TRY(choice_json(s, &found.choice, found.world, &facts));
-        tri__json_set_new(facts, "run_seconds", tri__json_real(found.seconds));
-        tri__json_set_new(facts, "partial", tri__json_boolean(found.partial));
-        status = tri__print_json_new(cli->out, facts);
-        return status == TRI_OK ? end_of(cli, found.stopped) : status;
-    }
-    fprintf(cli->out, "%.0f steps in %s need %d rank%s%s, which take %s (%d numbers of ranks were compared)\n\n", steps,
-            tri__choose_time(seconds, a), found.world, found.world == 1 ? "" : "s", found.partial ? " or fewer" : "",
-            tri__choose_time(found.seconds, b), found.tried);
-    TRI_TRY(print_choice(cli, s, &found.choice, found.world));
+    if (!s->json)
+        fprintf(cli->out, "%.0f steps in %s need %d rank%s%s, which take %s (%d numbers of ranks were compared)\n\n",
+                steps, tri__choose_time(seconds, a), found.world, found.world == 1 ? "" : "s",
+                found.partial ? " or fewer" : "", tri__choose_time(found.seconds, b), found.tried);
+    TRI_TRY(tell(cli, s, &found.choice, found.world, found.seconds, &found.partial));
     return end_of(cli, found.stopped);
 }
 

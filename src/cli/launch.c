@@ -274,15 +274,15 @@ static tri_status print_start(tri_cli *cli, const tri_settings *s, const tri_lau
  * prints it. page: file descriptor of the shared memory. */
 static void report_no_join(tri_cli *cli, const tri_launch *launch, int page, tri_status status) {
     tri_segment segment;
-    char *text = strdup(tri_error());
+    tri_words words;
+    tri__words_keep(&words);
     if (tri__segment_attach(page, &segment) == TRI_OK) {
         if (!atomic_load(&segment.control->abort))
-            tri__control_fail(segment.control, launch->rank, status, "%s", text ? text : "");
+            tri__control_fail(segment.control, launch->rank, status, "%s", words.text);
         tri__segment_close(&segment);
         cli->reported = 1;
     }
-    tri__fail(status, "%s", text ? text : "out of memory");
-    free(text);
+    tri__words_restore(&words);
 }
 
 /* Transfers of several groups wait concurrently for other ranks and for the kernels before them, so each queue needs
@@ -413,14 +413,14 @@ tri_status tri__launch_regroup(tri_cli *cli, const tri_settings *settings, const
 /* Writes torchrun's error-file format, which torchrun prints as the root cause. */
 static void write_elastic(const char *path, tri_status status) {
     char time[32];
+    tri_words words;
+    tri__words_keep(&words);
     snprintf(time, sizeof time, "%lld", (long long)tri__clock_wall());
-    char *text = strdup(tri_error());
-    tri_json *object = tri__json_pack("{s:{s:s*, s:i, s:{s:s, s:s}}}", "message", "message", text, "errorCode",
+    tri_json *object = tri__json_pack("{s:{s:s, s:i, s:{s:s, s:s}}}", "message", "message", words.text, "errorCode",
                                       (int)status, "extraInfo", "py_callstack", "", "timestamp", time);
     if (object) tri__json_save(path, object);
     tri__json_decref(object);
-    if (text) tri__fail(status, "%s", text);
-    free(text);
+    tri__words_restore(&words);
 }
 
 /* What main would print, before a wait in which this process may be killed. */

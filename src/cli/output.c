@@ -16,12 +16,10 @@ static const char *const inputs[] = {"config",   "data_path",    "column_info", 
                                      "api_key_file", "tls_cert", "tls_key", "space", "lengths"};
 
 static tri_status is_input(const tri_output *output, const char *option, const char *input) {
-    char flag[TRI_OPTION_FLAG];
-    if (!option)
-        return tri__fail(TRI_USAGE, "%s %s: this file is an input (%s) and would be overwritten; name another file",
-                         output->option, output->path, input);
-    return tri__fail(TRI_USAGE, "%s %s: this file is an input (%s %s) and would be overwritten; name another file",
-                     output->option, output->path, tri__option_flag(option, flag), input);
+    char flag[TRI_OPTION_FLAG] = "";
+    return tri__fail(TRI_USAGE, "%s %s: this file is an input (%s%s%s) and would be overwritten; name another file",
+                     output->option, output->path, option ? tri__option_flag(option, flag) : "", option ? " " : "",
+                     input);
 }
 
 /* A table, in parts or not, a file, a folder, or the name of a model. */

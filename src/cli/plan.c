@@ -61,32 +61,26 @@ static double sent_of(const tri_json *object) {
 /* Several ranks: a line each. */
 static tri_status print_ranks(const tri_cli *cli, const tri_json *ranks) {
     tri_text_table table = {0};
-    size_t index;
-    tri_json *rank;
-    char line[512] = "rank", text[32];
+    const tri_json *kinds = tri__json_get(tri__json_at(ranks, 0), "kinds"), *kind, *rank;
+    size_t index, k;
+    char text[32];
     int used[CLASSES];
-    for (size_t i = 0; i < CLASSES; i++) used[i] = is_used(ranks, classes[i].key);
+    tri__text_table_add(&table, "rank");
     for (size_t i = 0; i < CLASSES; i++)
-        if (used[i]) strncat(strcat(line, "\t"), classes[i].name, sizeof line - strlen(line) - 1);
-    const tri_json *kinds = tri__json_get(tri__json_at(ranks, 0), "kinds");
-    strncat(line, "\tsent in a step", sizeof line - strlen(line) - 1);
-    for (size_t i = 0; i < tri__json_size(kinds); i++)
-        snprintf(line + strlen(line), sizeof line - strlen(line), "\tif %s",
-                 tri__text_of(tri__json_at(kinds, i), "kind"));
-    tri__text_table_add(&table, "%s", line);
+        if ((used[i] = is_used(ranks, classes[i].key))) tri__text_table_more(&table, "%s", classes[i].name);
+    tri__text_table_more(&table, "sent in a step");
+    tri__json_each(kinds, k, kind) tri__text_table_more(&table, "if %s", tri__text_of(kind, "kind"));
     tri__json_each(ranks, index, rank) {
-        snprintf(line, sizeof line, "%lld", (long long)tri__whole_of(rank, "rank"));
-        for (size_t i = 0; i < CLASSES; i++)
-            if (used[i]) {
-                tri__text_bytes((double)tri__whole_of(tri__json_get(rank, "bytes"), classes[i].key), text);
-                strncat(strcat(line, "\t"), text, sizeof line - strlen(line) - 1);
-            }
-        strncat(strcat(line, "\t"), tri__text_bytes(sent_of(rank), text), sizeof line - strlen(line) - 1);
-        for (size_t i = 0; i < tri__json_size(kinds); i++) {
-            const tri_json *kind = tri__json_at(tri__json_get(rank, "kinds"), i);
-            strncat(strcat(line, "\t"), tri__text_bytes(sent_of(kind), text), sizeof line - strlen(line) - 1);
+        tri__text_table_add(&table, "%lld", tri__whole_of(rank, "rank"));
+        for (size_t i = 0; i < CLASSES; i++) {
+            double bytes = (double)tri__whole_of(tri__json_get(rank, "bytes"), classes[i].key);
+            if (used[i]) tri__text_table_more(&table, "%s", tri__text_bytes(bytes, text));
         }
-        tri__text_table_add(&table, "%s", line);
+        tri__text_table_more(&table, "%s", tri__text_bytes(sent_of(rank), text));
+        for (k = 0; k < tri__json_size(kinds); k++) {
+            kind = tri__json_at(tri__json_get(rank, "kinds"), k);
+            tri__text_table_more(&table, "%s", tri__text_bytes(sent_of(kind), text));
+        }
     }
     tri__text_table_fold(&table);
     return tri__print_table(cli, &table);
@@ -168,31 +162,20 @@ static tri_status check_pass(const char *name) {
 }
 
 /* A printed program is all that is printed: other views are refused, not left out. --svg writes a file, and with --json
- * everything is printed. */
-static tri_status check_printed(const tri_settings *s) {
-    const char *other = s->timeline            ? "--timeline"
-                        : s->csv               ? "--csv"
-                        : s->params            ? "--params"
-                        : s->hardware && !s->svg ? "--hardware"
-                                               : NULL;
+ * everything is printed. Between passes there is no step to prove, draw or time. */
+static tri_status check_views(const tri_settings *s) {
+    const char *view = s->timeline ? "--timeline" : s->csv ? "--csv" : s->params ? "--params" : NULL,
+               *hardware = s->hardware ? "--hardware" : NULL, *svg = s->svg ? "--svg" : NULL;
+    if (s->print_after) {
+        const char *other = s->check ? "--check" : s->timeline ? view : svg ? svg : view ? view : hardware;
+        if (!other) return TRI_OK;
+        return tri__fail(TRI_USAGE, "--print-after %s prints a program between two passes and stops there: leave out "
+                         "%s, or --print-after", s->print_after, other);
+    }
+    const char *other = view ? view : svg ? NULL : hardware;
     if (s->print_program == TRI_PRINT_NONE || s->json || !other) return TRI_OK;
     return tri__fail(TRI_USAGE, "--print-program prints a program and nothing else: leave out %s, or --print-program",
                      other);
-}
-
-/* Between passes there is no step to prove, draw or time. */
-static tri_status check_views(const tri_settings *s) {
-    const char *other = s->check      ? "--check"
-                        : s->timeline ? "--timeline"
-                        : s->svg      ? "--svg"
-                        : s->csv      ? "--csv"
-                        : s->params   ? "--params"
-                        : s->hardware ? "--hardware"
-                                      : NULL;
-    if (!s->print_after) return check_printed(s);
-    if (!other) return TRI_OK;
-    return tri__fail(TRI_USAGE, "--print-after %s prints a program between two passes and stops there: leave out %s, "
-                     "or --print-after", s->print_after, other);
 }
 
 static tri_status print(const tri_cli *cli, const tri_settings *settings, int serves, tri_json *facts,

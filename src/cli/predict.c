@@ -28,6 +28,7 @@ typedef struct writer {
     FILE *out;
     tri_buffer *line; /* of CSV, not yet written */
     form form;
+    int fields;       /* in it */
     int numbered;     /* write row numbers */
     int top;          /* classes written per row; 0: all, in class order */
     const tri_predictions *p;
@@ -66,26 +67,30 @@ static tri_status choose_form(const char *path, int json, form *out) {
                      path, strrchr(path, '.'));
 }
 
-static char separator(const writer *w) { return w->form == TSV ? '\t' : ','; }
-
-static void put_field(const writer *w, const char *text, size_t length) {
-    tri__buffer_csv(w->line, separator(w), "", text, length);
+static void put_field(writer *w, const char *text, size_t length) {
+    char separator = w->form == TSV ? '\t' : ',';
+    if (w->fields++) tri__buffer_add(w->line, &separator, 1);
+    tri__buffer_csv(w->line, separator, "", text, length);
 }
 
-static void put_text(const writer *w, const char *text) { put_field(w, text, strlen(text)); }
+static void put_text(writer *w, const char *text) { put_field(w, text, strlen(text)); }
 
-static void separate(const writer *w) { tri__buffer_add(w->line, &(char){separator(w)}, 1); }
+static void put_probability(writer *w, float probability) {
+    char text[32];
+    snprintf(text, sizeof text, "%.9g", (double)probability);
+    put_text(w, text);
+}
 
-static tri_status end_line(const writer *w) {
+static tri_status end_line(writer *w) {
     tri__buffer_add(w->line, "\n", 1);
     if (w->line->failed) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     fwrite(w->line->text, 1, w->line->size, w->out);
-    w->line->size = 0;
+    w->line->size = 0, w->fields = 0;
     return TRI_OK;
 }
 
 /* Writes the name of a generated column, renamed if a kept column has the same name. */
-static tri_status put_name(const writer *w, const char *prefix, const char *name) {
+static tri_status put_name(writer *w, const char *prefix, const char *name) {
     char *full = NULL, *longer;
     if (asprintf(&full, "%s%s", prefix, name) < 0) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     for (int c = 0; c < w->p->n_columns; c++) {
@@ -117,60 +122,45 @@ static const float *sort_classes(const writer *w, int64_t i) {
     return probs;
 }
 
-static tri_status put_header(const writer *w) {
+static tri_status put_header(writer *w) {
     const tri_predictions *p = w->p;
-    for (int c = 0; c < p->n_columns; c++) {
-        put_text(w, tri__table_name(p->table, p->column[c]));
-        separate(w);
-    }
-    if (w->numbered) {
-        TRI_TRY(put_name(w, "", "row"));
-        separate(w);
-    }
+    for (int c = 0; c < p->n_columns; c++) put_text(w, tri__table_name(p->table, p->column[c]));
+    if (w->numbered) TRI_TRY(put_name(w, "", "row"));
     TRI_TRY(put_name(w, "", "label"));
-    for (int c = 0; !w->top && c < p->n_classes; c++) {
-        separate(w);
-        TRI_TRY(put_name(w, "prob_", p->label[c]));
-    }
+    for (int c = 0; !w->top && c < p->n_classes; c++) TRI_TRY(put_name(w, "prob_", p->label[c]));
     for (int k = 1; k <= w->top; k++) {
         char number[16] = "";
         if (k > 1) {
             snprintf(number, sizeof number, "_%d", k);
-            separate(w);
             TRI_TRY(put_name(w, "label", number));
         }
-        separate(w);
         TRI_TRY(put_name(w, "prob", number));
     }
     return end_line(w);
 }
 
-static tri_status put_row(const writer *w, int64_t i) {
+static tri_status put_row(writer *w, int64_t i) {
     const tri_predictions *p = w->p;
     const float *probs = sort_classes(w, i);
     for (int c = 0; c < p->n_columns; c++) {
         tri_field_text field = tri__table_field(p->table, p->row[i], p->column[c]);
         put_field(w, field.text, field.length);
-        separate(w);
     }
     if (w->numbered) {
-        tri__buffer_put(w->line, "%lld", (long long)tri__table_record(p->table, p->row[i]));
-        separate(w);
+        char number[32];
+        snprintf(number, sizeof number, "%lld", (long long)tri__table_record(p->table, p->row[i]));
+        put_text(w, number);
     }
     put_text(w, p->label[w->order[0]]);
-    for (int c = 0; !w->top && c < p->n_classes; c++) {
-        separate(w);
-        tri__buffer_put(w->line, "%.9g", (double)probs[c]);
-    }
+    for (int c = 0; !w->top && c < p->n_classes; c++) put_probability(w, probs[c]);
     for (int k = 0; k < w->top; k++) {
-        if (k) separate(w), put_text(w, p->label[w->order[k]]);
-        separate(w);
-        tri__buffer_put(w->line, "%.9g", (double)probs[w->order[k]]);
+        if (k) put_text(w, p->label[w->order[k]]);
+        put_probability(w, probs[w->order[k]]);
     }
     return end_line(w);
 }
 
-static tri_status put_object(const writer *w, int64_t i) {
+static tri_status put_object(writer *w, int64_t i) {
     const tri_predictions *p = w->p;
     const float *probs = sort_classes(w, i);
     tri_json *row = tri__json_object(), *each = w->top ? tri__json_array() : tri__json_object();
@@ -194,7 +184,7 @@ static tri_status put_object(const writer *w, int64_t i) {
     return tri__print_json_new(w->out, row);
 }
 
-static tri_status put_rows(const writer *w) {
+static tri_status put_rows(writer *w) {
     enum { STRIDE = 4096 };
     const tri_predictions *p = w->p;
     if (w->form != JSON_LINES) TRI_TRY(put_header(w));

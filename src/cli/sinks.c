@@ -94,22 +94,18 @@ static tri_status open_all(tri_cli *cli, const tri_settings *settings, watch *w,
 
 /* Closing flushes. Returns the first failure, that of the run before any other. */
 static tri_status close_all(tri_sink sinks[static SINKS], tri_status status) {
+    tri_words words;
     tri__progress_close(&sinks[PROGRESS]);
     tri__profile_close(&sinks[PROFILE]);
     tri__summary_close(&sinks[SUMMARY]);
     tri__validation_close(&sinks[VALIDATION]);
     tri__profile_file_close(&sinks[PROFILE_FILE]);
     tri__trace_close(&sinks[TRACE]);
-    if (status != TRI_OK) { /* keep the text of the failure */
-        char *message = strdup(tri_error());
-        tri__tfevents_close(&sinks[TFEVENTS]);
-        tri__metrics_close(&sinks[METRICS]);
-        if (message) tri__fail(status, "%s", message);
-        free(message);
-        return status;
-    }
+    tri__words_keep(&words);
     tri_status tfevents = tri__tfevents_close(&sinks[TFEVENTS]), metrics = tri__metrics_close(&sinks[METRICS]);
-    return metrics != TRI_OK ? metrics : tfevents;
+    if (status == TRI_OK) return metrics != TRI_OK ? metrics : tfevents;
+    tri__words_restore(&words);
+    return status;
 }
 
 int tri__goes_on(const tri_settings *settings, const tri_world *world) {
