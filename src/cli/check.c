@@ -5,7 +5,6 @@
 #include "base/text.h"
 #include "study/study.h"
 
-#include <stdlib.h>
 
 static void print_set(FILE *out, const tri_json *set) {
     char a[32], b[32], c[32];

@@ -1,12 +1,9 @@
 /* choose.c - `trident choose`: the fastest layouts of a model on a number of ranks, or the fewest ranks that are fast
  * enough. */
 #include "cli/machine_files.h"
-#include "cli/signals.h"
-#include "cli/sinks.h"
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "report/sinks/sinks.h"
 #include "report/text/text_table.h"
 #include "study/choose/choose.h"
 

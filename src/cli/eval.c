@@ -1,7 +1,6 @@
 /* eval.c - `trident eval`: scores of a checkpoint, as tables or, with --json, one object. */
 #include "cli/launch.h"
 #include "cli/run_spread.h"
-#include "cli/signals.h"
 #include "cli/sinks.h"
 
 #include "base/text.h"

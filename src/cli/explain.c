@@ -1,12 +1,9 @@
 /* explain.c - `trident explain`: what moved a model's answers, as text, JSON lines, or a page with coloured words. */
 #include "cli/output.h"
-#include "cli/signals.h"
-#include "cli/sinks.h"
 
 #include "base/file.h"
 #include "base/text.h"
 #include "report/text/json_numbers.h"
-#include "report/sinks/sinks.h"
 #include "report/text/text_table.h"
 #include "serve/explain/explain.h"
 #include "web/pages.h"

@@ -1,9 +1,7 @@
 /* inspect.c - `trident inspect`: what a table or a data folder holds, before anything is trained on it. */
 #include "cli/inspect.h"
 #include "cli/output.h"
-#include "cli/sinks.h"
 
-#include "engine/assets.h"
 #include "engine/engine.h"
 #include "data/dataset/data_files.h"
 #include "engine/model_folder.h"

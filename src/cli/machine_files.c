@@ -4,7 +4,6 @@
 #include "sim/hardware.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* "<$variable>/trident/<name>", else "~<below>/trident/<name>"; a relative folder is to be ignored. 0: neither is

@@ -2,10 +2,8 @@
 #include "cli/cli.h"
 #include "cli/machine_files.h"
 #include "cli/plan_views.h"
-#include "cli/sinks.h"
 
 #include "base/text.h"
-#include "report/sinks/sinks.h"
 #include "plan/plan.h"
 #include "report/text/text_table.h"
 #include "study/study.h"

@@ -2,7 +2,6 @@
  * object per row. Kept columns come first, then the row's number if rows were skipped or are a part of the table. */
 #include "cli/launch.h"
 #include "cli/output.h"
-#include "cli/signals.h"
 #include "cli/sinks.h"
 
 #include "base/buffer.h"

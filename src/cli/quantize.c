@@ -1,10 +1,7 @@
 /* quantize.c - `trident quantize RUN -o DIR`: an int8 model folder, with its figures before and after. */
 #include "cli/cli.h"
-#include "cli/signals.h"
-#include "cli/sinks.h"
 
 #include "base/text.h"
-#include "report/sinks/sinks.h"
 #include "report/text/text_table.h"
 #include "serve/serve.h"
 

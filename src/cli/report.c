@@ -10,7 +10,6 @@
 #include "report/runs/run_data.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST_RUNS = TRI_WORDS_RUNS };
 

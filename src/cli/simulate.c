@@ -3,10 +3,8 @@
 #include "cli/cli.h"
 #include "cli/machine_files.h"
 #include "cli/plan_views.h"
-#include "cli/sinks.h"
 
 #include "engine/accept_settings.h"
-#include "report/sinks/sinks.h"
 #include "study/study.h"
 
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* sinks.c - opens the sinks of a run's events, and records how the run ended. */
 #include "cli/sinks.h"
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "cli/failure.h"
 #include "cli/signals.h"
@@ -10,7 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 tri_status tri__cli_progress(const tri_cli *cli, int quiet, tri_sink *sink) {
     tri_progress_out out = {

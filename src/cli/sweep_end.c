@@ -6,7 +6,6 @@
 #include "score/best.h"
 #include "report/text/text_table.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

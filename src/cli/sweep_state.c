@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "score/best.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include "engine/model_folder.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct options {
     int64_t max_len;

@@ -6,7 +6,6 @@
 #include "report/runs/trace_merge.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* "2, 5" of the ranks of a list; the caller frees it. */

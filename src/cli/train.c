@@ -13,7 +13,6 @@
 #include "settings/elastic.h"
 #include "settings/forms.h"
 #include "study/study.h"
-#include "train/run.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* trainings.c - starting trainings as processes and waiting for them. */
 #include "cli/trainings.h"
 
-#include "base/text.h"
 #include "comm/launchers/environment.h"
 #include "job/rank_process.h"
 #include "settings/foreign.h"

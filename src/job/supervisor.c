@@ -8,7 +8,6 @@
 #include "job/supervision.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>

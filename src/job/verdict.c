@@ -2,7 +2,6 @@
  * others were. */
 #include "base/buffer.h"
 #include "base/text.h"
-#include "comm/world/transport.h"
 #include "job/supervisor.h"
 #include "comm/ops/describe.h"
 

@@ -3,8 +3,6 @@
 
 #include "base/file.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,12 +4,9 @@
 #include "cli/bench/bench.h"
 #include "cli/bench/http_load.h"
 
-#include "base/text.h"
 #include "data/table/table.h"
-#include "report/sinks/sinks.h"
 #include "report/text/text_table.h"
 #include "serve/server/server.h"
-#include "base/buffer.h"
 
 #include <stdlib.h>
 #include <string.h>
