@@ -201,20 +201,20 @@ static void compare_data(const tri_piece *a, const tri_piece *b, int64_t *differ
     }
 }
 
+static tri_status add_difference(tri_json *rows, const char *tensor, const char *what) {
+    tri__json_append_new(rows, tri__json_pack("{s:s, s:s}", "tensor", tensor, "what", what));
+    return TRI_OK;
+}
+
 /* Appends an object to `rows` if the tensor differs. */
 static tri_status compare_tensor(const tri_checkpoint *const both[2], tri_piece a, tri_json *rows) {
     tri_piece b;
     void *x = NULL, *y = NULL;
     int64_t differ = 0;
     double most = 0;
-    if (!find_tensor(both[1], a.name, &b)) {
-        tri__json_append_new(rows, tri__json_pack("{s:s, s:s}", "tensor", a.name, "what", "only in the first"));
-        return TRI_OK;
-    }
-    if (a.dtype != b.dtype || !tri__shape_equal(&a.shape, &b.shape)) {
-        tri__json_append_new(rows, tri__json_pack("{s:s, s:s}", "tensor", a.name, "what", "another shape or dtype"));
-        return TRI_OK;
-    }
+    if (!find_tensor(both[1], a.name, &b)) return add_difference(rows, a.name, "only in the first");
+    if (a.dtype != b.dtype || !tri__shape_equal(&a.shape, &b.shape))
+        return add_difference(rows, a.name, "another shape or dtype");
     tri_status status = read_whole(both[0], &a, &x);
     if (status == TRI_OK) status = read_whole(both[1], &b, &y);
     if (status == TRI_OK) compare_data(&a, &b, &differ, &most);
@@ -234,8 +234,7 @@ static tri_status compare_tensors(const tri_checkpoint *const both[2], tri_json 
             TRI_TRY(tri__checkpoint_tensor(both[side], i, &tensor));
             if (side == 0) TRI_TRY(compare_tensor(both, tensor, rows));
             else if (!tri__checkpoint_has(both[0], tensor.name))
-                tri__json_append_new(rows,
-                                     tri__json_pack("{s:s, s:s}", "tensor", tensor.name, "what", "only in the second"));
+                TRI_TRY(add_difference(rows, tensor.name, "only in the second"));
         }
     return TRI_OK;
 }

@@ -67,6 +67,9 @@ typedef struct tri_exit_code {
 } tri_exit_code;
 extern const tri_exit_code tri__exit_codes[]; /* ends with a NULL meaning */
 
+/* The next row after `row` that the command takes on the command line: its own, those of runs, those of the model. NULL
+ * for `row`: the first; NULL: there is none. */
+const tri_option *tri__command_option(const tri_command *command, const tri_option *row);
 /* An option's choices without their aliases, joined by `join` ("none, zero1, zero2"), written to `out`, which is
  * returned. */
 const char *tri__option_choices(const tri_option *row, const char *join, char out[static 256]);

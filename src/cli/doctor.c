@@ -40,6 +40,8 @@ typedef struct finding {
 
 #define FOUND(f, ...) ((f)->found = 1, (void)snprintf((f)->detail, sizeof(f)->detail, __VA_ARGS__))
 
+#define LACKS(f, ...) ((void)snprintf((f)->detail, sizeof(f)->detail, __VA_ARGS__))
+
 static void add_word(char *out, size_t size, const char *word) {
     size_t n = strlen(out);
     snprintf(out + n, size - n, "%s%s", n ? " " : "", word);
@@ -77,7 +79,7 @@ static void probe_threads(finding *f) {
 #ifdef _OPENMP
     FOUND(f, "OpenMP, %d threads; this process may use %d cores", omp_get_max_threads(), allowed);
 #else
-    snprintf(f->detail, sizeof f->detail, "built without OpenMP; this process may use %d cores", allowed);
+    LACKS(f, "built without OpenMP; this process may use %d cores", allowed);
 #endif
 }
 
@@ -139,10 +141,9 @@ static void probe_mpi(finding *f) {
     tri__mpi_list(plugins, sizeof plugins);
     if (plugins[0]) FOUND(f, "plug-in built with %s; %.80s", plugins, launcher ? program : "no mpirun on the PATH");
     else
-        snprintf(
-            f->detail, sizeof f->detail,
-            "%s%.80s%s, and no plug-in that loads: install an MPI with mpicc (Debian: libopenmpi-dev) and run make",
-            launcher ? "mpirun is there (" : "no mpirun", launcher ? program : "", launcher ? ")" : "");
+        LACKS(f,
+              "%s%.80s%s, and no plug-in that loads: install an MPI with mpicc (Debian: libopenmpi-dev) and run make",
+              launcher ? "mpirun is there (" : "no mpirun", launcher ? program : "", launcher ? ")" : "");
 }
 
 /* The --mpi value for srun depends on the MPI of the plug-in. */
@@ -162,11 +163,10 @@ static void probe_cuda(finding *f) {
     void *context = NULL;
     char text[32];
     if (tri__device_get("cuda", &device) != TRI_OK) {
-        snprintf(f->detail, sizeof f->detail, "%s, and no plug-in that loads: make cuda builds it",
+        LACKS(f, "%s, and no plug-in that loads: make cuda builds it",
                  loads(driver) ? "a driver (libcuda.so.1)" : "no driver (libcuda.so.1)");
     } else if (device->room(&tri__core, 0, &bytes) != TRI_OK || device->open(&tri__core, 0, 0, &context) != TRI_OK) {
-        snprintf(f->detail, sizeof f->detail, "the plug-in loads, but %s",
-                 loads(driver) ? "no GPU answers" : "there is no driver (libcuda.so.1)");
+        LACKS(f, "the plug-in loads, but %s", loads(driver) ? "no GPU answers" : "there is no driver (libcuda.so.1)");
     } else {
         FOUND(f, "%.90s, %s free, %s", device->describe(context), tri__text_bytes((double)bytes, text),
               loads(nccl) ? "NCCL" : "no NCCL");
@@ -190,8 +190,7 @@ static void probe_packer(finding *f) {
     const char *version = tri__packer_version(f->packer);
     if (version) FOUND(f, "%s", version);
     else
-        snprintf(f->detail, sizeof f->detail, "not in this build: apt-get install %s, run make",
-                 tri__packer_package(f->packer));
+        LACKS(f, "not in this build: apt-get install %s, run make", tri__packer_package(f->packer));
 }
 
 typedef struct calibrated {
@@ -222,8 +221,8 @@ static void probe_hardware(finding *f) {
         bad = 1;
     }
     const char *join = *c[0].text && *c[1].text ? ", " : "";
-    if (!*c[0].text && !*c[1].text) snprintf(f->detail, sizeof f->detail, "not calibrated (trident calibrate)");
-    else if (bad) snprintf(f->detail, sizeof f->detail, "%s%s%s", c[0].text, join, c[1].text);
+    if (!*c[0].text && !*c[1].text) LACKS(f, "not calibrated (trident calibrate)");
+    else if (bad) LACKS(f, "%s%s%s", c[0].text, join, c[1].text);
     else FOUND(f, "%s%s%s", c[0].text, join, c[1].text);
 }
 

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int tri__sweep_beats(const tri_sweep *s, const tri_sweep_trial *a, const tri_sweep_trial *b) {
+/* Whether a trial beats another: more rungs, then the figure, then the lower number. One that failed beats none. */
+static int beats(const tri_sweep *s, const tri_sweep_trial *a, const tri_sweep_trial *b) {
     if (!a->code != !b->code) return !a->code;
     if (a->rungs != b->rungs) return a->rungs > b->rungs;
     double x = a->rungs ? a->figure[a->rungs - 1] : 0, y = b->rungs ? b->figure[b->rungs - 1] : 0;
@@ -22,7 +23,7 @@ static const tri_sweep_trial **ranked(const tri_sweep *s) {
     const tri_sweep_trial **order = calloc((size_t)s->n, sizeof *order);
     for (int i = 0; order && i < s->n; i++) {
         int at = i;
-        for (; at > 0 && tri__sweep_beats(s, &s->trial[i], order[at - 1]); at--) order[at] = order[at - 1];
+        for (; at > 0 && beats(s, &s->trial[i], order[at - 1]); at--) order[at] = order[at - 1];
         order[at] = &s->trial[i];
     }
     return order;
