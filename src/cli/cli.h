@@ -86,6 +86,8 @@ void tri__cli_report(tri_cli *cli, tri_status status);
 tri_status tri__print_json(FILE *out, const tri_json *value);
 /* The same of a value whose reference it takes. */
 tri_status tri__print_json_new(FILE *out, tri_json *value);
+/* Adds the members of an object whose reference it takes. */
+void tri__merge_new(tri_json *object, tri_json *members);
 /* A table of results, which it frees. */
 struct tri_text_table;
 tri_status tri__print_table(const tri_cli *cli, struct tri_text_table *table);

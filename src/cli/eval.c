@@ -233,17 +233,14 @@ static tri_status print(const tri_cli *cli, const tri_evaluation *e, int as_json
 }
 
 /* On each rank; the first one prints. */
-static tri_status eval_here(tri_cli *cli, const tri_settings *settings, tri_world *world, void *context) {
+static tri_status eval_here(tri_cli *cli, const tri_settings *settings, tri_world *world, int rank, const tri_log *log,
+                            void *context) {
     const eval_options *own = context;
     tri_evaluation made = {0};
-    tri_sink sink = {0};
-    tri_log log = tri__sink_log(&sink);
-    log.stop = cli->stop;
-    int prints = !world || tri_world_rank(world) == 0;
-    tri_status status = tri__cli_progress(cli, settings->quiet || !prints, &sink);
-    if (status == TRI_OK) status = tri__serve_eval(settings, own->bootstrap, world, &log, &made);
-    if (status == TRI_OK && prints) status = print(cli, &made, settings->json);
-    tri__progress_close(&sink);
+    tri_log stoppable = *log;
+    stoppable.stop = cli->stop;
+    tri_status status = tri__serve_eval(settings, own->bootstrap, world, &stoppable, &made);
+    if (status == TRI_OK && !rank) status = print(cli, &made, settings->json);
     tri__evaluation_free(&made);
     return status;
 }

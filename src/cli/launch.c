@@ -2,6 +2,7 @@
 #include "cli/launch.h"
 #include "cli/failure.h"
 #include "cli/signals.h"
+#include "cli/sinks.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -12,6 +13,7 @@
 #include "comm/link/regroup.h"
 #include "engine/accept_settings.h"
 #include "job/rank_process.h"
+#include "report/sinks/sinks.h"
 #include "settings/forms.h"
 
 #include <fcntl.h>
@@ -479,16 +481,22 @@ tri_status tri__launch_refuse(tri_cli *cli, tri_status status) {
     return status;
 }
 
-tri_status tri__launch_infer(tri_cli *cli, tri_settings *settings,
-                             tri_status (*run)(tri_cli *cli, const tri_settings *settings, tri_world *world,
-                                               void *context),
-                             void *context) {
+tri_status tri__launch_infer(tri_cli *cli, tri_settings *settings, tri_infer_run *run, void *context) {
     tri_launch launch;
     tri_world *world;
+    tri_sink sink = {0};
+    tri_log log = tri__sink_log(&sink);
+    tri_words words;
     tri_status status = tri__launch_resolve(cli, settings, &launch);
     if (status == TRI_OK) status = tri__infer_accept(settings);
     if (status != TRI_OK) return tri__launch_refuse(cli, status);
     if (tri__launch_starts(settings, &launch)) return tri__launch_start(cli, settings, NULL, 0);
     TRI_TRY(tri__launch_join(cli, settings, &launch, 0, &world));
-    return tri__launch_leave(cli, &launch, world, run(cli, settings, world, context));
+    int rank = world ? tri_world_rank(world) : 0;
+    status = tri__cli_progress(cli, settings->quiet || rank, &sink);
+    if (status == TRI_OK) status = run(cli, settings, world, rank, &log, context);
+    tri__words_keep(&words);
+    tri__progress_close(&sink);
+    tri__words_restore(&words);
+    return tri__launch_leave(cli, &launch, world, status);
 }

@@ -43,11 +43,10 @@ tri_status tri__launch_refuse(tri_cli *cli, tri_status status);
 tri_status tri__launch_leave(tri_cli *cli, const tri_launch *launch, tri_world *world, tri_status status);
 
 /* A command that predicts: starts the ranks that the settings ask for, or joins them, or neither, and calls `run` on
- * each, with its world (NULL: one rank). */
-tri_status tri__launch_infer(tri_cli *cli, tri_settings *settings,
-                             tri_status (*run)(tri_cli *cli, const tri_settings *settings, tri_world *world,
-                                               void *context),
-                             void *context);
+ * each, with its world (NULL: one rank), its number, and a log to stderr, which of all but rank 0 has warnings only. */
+typedef tri_status tri_infer_run(tri_cli *cli, const tri_settings *settings, tri_world *world, int rank,
+                                 const tri_log *log, void *context);
+tri_status tri__launch_infer(tri_cli *cli, tri_settings *settings, tri_infer_run *run, void *context);
 
 /* machines.c: prints the equivalent mpirun and srun command lines, with the user's arguments, to cli->err. */
 void tri__print_machines(tri_cli *cli, const tri_settings *settings);

@@ -70,6 +70,11 @@ tri_status tri__print_json_new(FILE *out, tri_json *value) {
     return status;
 }
 
+void tri__merge_new(tri_json *object, tri_json *members) {
+    tri__json_update(object, members);
+    tri__json_decref(members);
+}
+
 tri_status tri__print_table(const tri_cli *cli, tri_text_table *table) {
     tri_status status = tri__text_table_print(table, cli->out, cli->out_color);
     tri__text_table_free(table);

@@ -234,19 +234,16 @@ typedef struct request {
 } request;
 
 /* On each rank; the first one writes. */
-static tri_status predict_here(tri_cli *cli, const tri_settings *settings, tri_world *world, void *context) {
+static tri_status predict_here(tri_cli *cli, const tri_settings *settings, tri_world *world, int rank,
+                               const tri_log *log, void *context) {
     const request *r = context;
     tri_predictions predictions = {0};
-    tri_sink sink = {0};
-    tri_log log = tri__sink_log(&sink);
-    log.stop = cli->stop;
-    int writes = !world || tri_world_rank(world) == 0;
-    tri_status status = tri__cli_progress(cli, settings->quiet || !writes, &sink);
-    if (status == TRI_OK) status = tri__serve_predict(settings, world, r->options, &log, &predictions);
-    if (status == TRI_OK && writes) status = write_all(cli, settings, r->options->top_k, r->form, &predictions);
-    if (status == TRI_OK && writes && settings->output && !settings->quiet)
+    tri_log stoppable = *log;
+    stoppable.stop = cli->stop;
+    tri_status status = tri__serve_predict(settings, world, r->options, &stoppable, &predictions);
+    if (status == TRI_OK && !rank) status = write_all(cli, settings, r->options->top_k, r->form, &predictions);
+    if (status == TRI_OK && !rank && settings->output && !settings->quiet)
         fprintf(cli->err, "%lld rows in %s\n", (long long)predictions.n, settings->output);
-    tri__progress_close(&sink);
     tri__predictions_free(&predictions);
     return status;
 }

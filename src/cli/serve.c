@@ -204,21 +204,19 @@ static tri_status serve(serving *s, const tri_log *log) {
 }
 
 /* Rank 0 has the requests; the others compute when it says so. */
-static tri_status serve_here(tri_cli *cli, const tri_settings *settings, tri_world *world, void *context) {
+static tri_status serve_here(tri_cli *cli, const tri_settings *settings, tri_world *world, int rank, const tri_log *log,
+                             void *context) {
     serving *s = context;
-    tri_sink sink = {0};
-    const tri_log log = tri__sink_log(&sink);
-    s->server.asked = settings;
-    if (world && tri_world_rank(world) != 0) return tri__crew_follow(world, settings, &s->server.batching);
-    tri_status status = tri__cli_progress(cli, settings->quiet, &sink);
-    if (status == TRI_OK && world) status = tri__crew_open(world, &s->server.batching.crew);
-    if (status == TRI_OK) status = open_log(s);
-    if (status == TRI_OK) status = serve(s, &log);
     tri_words words;
+    (void)cli;
+    s->server.asked = settings;
+    if (rank) return tri__crew_follow(world, settings, &s->server.batching);
+    tri_status status = world ? tri__crew_open(world, &s->server.batching.crew) : TRI_OK;
+    if (status == TRI_OK) status = open_log(s);
+    if (status == TRI_OK) status = serve(s, log);
     tri__words_keep(&words);
     tri__crew_close(s->server.batching.crew);
     if (s->server.access_log > STDERR_FILENO) close(s->server.access_log);
-    tri__progress_close(&sink);
     tri__words_restore(&words);
     return status;
 }

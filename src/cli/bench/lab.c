@@ -194,12 +194,10 @@ static tri_status print_json(const lab *b, int which) {
                                  "binds", binds(r), "planned_bytes", r->planned, "offload_bytes", r->offload);
     if (!r->ran) tri__json_set_new(o, "refusal", tri__json_string(r->refusal));
     if (r->ran) {
-        tri_json *more = tri__json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "allocated_bytes", r->allocated,
-                                        "held_bytes", r->held, "max_rss_bytes", r->max_rss, "step_ms",
-                                        1e3 * r->steps.seconds, "samples_per_second", r->rate, "loader_share",
-                                        r->steps.loading, "comm_share", r->steps.moving, "idle_share", r->steps.idle);
-        tri__json_update(o, more);
-        tri__json_decref(more);
+        tri__merge_new(o, tri__json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "allocated_bytes", r->allocated,
+                                         "held_bytes", r->held, "max_rss_bytes", r->max_rss, "step_ms",
+                                         1e3 * r->steps.seconds, "samples_per_second", r->rate, "loader_share",
+                                         r->steps.loading, "comm_share", r->steps.moving, "idle_share", r->steps.idle));
         if (r->efficiency > 0) tri__json_set_new(o, "efficiency", tri__json_real(r->efficiency));
         if (r->device > 0) tri__json_set_new(o, "device_bytes", tri__json_real(r->device));
         for (int k = 0; k < KINDS; k++)

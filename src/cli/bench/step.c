@@ -219,11 +219,9 @@ static tri_status print_json(const bench *b, const result *r) {
         r->flops / 1e12, "executed_tflop", r->executed / 1e12, "planned_bytes", r->planned, "device_bytes", r->used,
         "loss_first", r->loss[0], "loss_last", r->loss[1], "operations_ms", tri__bench_operations(r->by_op));
     tri__json_update(o, r->each);
-    if (b->hardware) {
-        tri__json_set_new(o, "hardware", tri__json_string(b->hardware->name));
-        tri__json_set_new(o, "predicted_ms", tri__json_real(1e3 * r->predicted));
-        tri__json_set_new(o, "prediction_error", tri__json_real(r->predicted / r->step - 1));
-    }
+    if (b->hardware)
+        tri__merge_new(o, tri__json_pack("{s:s, s:f, s:f}", "hardware", b->hardware->name, "predicted_ms",
+                                         1e3 * r->predicted, "prediction_error", r->predicted / r->step - 1));
     return tri__bench_json(b->cli, o);
 }
 

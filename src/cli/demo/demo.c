@@ -108,10 +108,8 @@ static tri_json *configuration(const demo *d, const struct variant *v) {
         tri__json_set_new(
             config, "tab_field_list",
             tri__json_pack("[s, s, s, s]", "days_late", "updates_sent", "declared_value", "prior_claims"));
-    tri_json *optimisation = tri__json_pack("{s:f, s:f, s:i, s:i, s:i}", "lr", 1e-3, "weight_decay", 0.01,
-                                            "warmup_steps", 50, "global_batch_size", BATCH, "epochs", 6);
-    tri__json_update(config, optimisation);
-    tri__json_decref(optimisation);
+    tri__merge_new(config, tri__json_pack("{s:f, s:f, s:i, s:i, s:i}", "lr", 1e-3, "weight_decay", 0.01, "warmup_steps",
+                                          50, "global_batch_size", BATCH, "epochs", 6));
     return config;
 }
 
