@@ -37,10 +37,7 @@ static tri_status parse_time(const char *text, double *seconds) {
     return tri__fail(TRI_USAGE, "--within: expected a time as 90s, 30min, 2h or 1d, not \"%s\"", text);
 }
 
-static tri_status check_time(const char *text) {
-    double seconds;
-    return parse_time(text, &seconds);
-}
+static tri_status check_time(const char *text) { return parse_time(text, &(double){0}); }
 
 #define OWN(...) TRI_OWN_ROW(options, "choose", __VA_ARGS__)
 const tri_option tri__choose_options[] = {

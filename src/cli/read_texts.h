@@ -2,6 +2,7 @@
 #ifndef TRI_CLI_READ_TEXTS_H
 #define TRI_CLI_READ_TEXTS_H
 
+#include "base/buffer.h"
 #include "cli/cli.h"
 
 typedef struct tri_texts_from {
@@ -15,8 +16,7 @@ typedef struct tri_texts_from {
 
 /* Some texts, in order. */
 typedef struct tri_text_batch {
-    char *data;      /* the texts, a 0 byte after each */
-    size_t used, room;
+    tri_buffer data; /* the texts, a 0 byte after each */
     size_t *start;   /* [n + 1] offset of each in data; the last is the end */
     int n, starts;   /* starts: capacity of start */
 } tri_text_batch;

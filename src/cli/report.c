@@ -96,13 +96,6 @@ static tri_status print_figures(const tri_cli *cli, const tri_json *runs, tri_ru
     return status;
 }
 
-/* The default page: in the folder that was named, or here for several. */
-static tri_status path_of(const tri_settings *settings, const char *const *words, int n,
-                          char out[static TRI_PATH_MAX]) {
-    if (settings->output) return tri__path_join(out, "", settings->output);
-    return n == 1 ? tri__path_join(out, words[0], "report.html") : tri__path_join(out, "", "report.html");
-}
-
 /* The folders of a page. */
 typedef struct shown {
     const char *folder[MOST_RUNS]; /* borrowed from the words and sets */
@@ -134,8 +127,8 @@ static tri_status report(tri_cli *cli, const tri_settings *settings, const optio
     char path[TRI_PATH_MAX], own_page[TRI_PATH_MAX], *html = NULL, bytes[32];
     size_t size = 0;
     tri_json *runs = NULL;
-    TRI_TRY(path_of(settings, words, n, path));
     TRI_TRY(tri__path_join(own_page, words[0], "report.html"));
+    TRI_TRY(tri__path_join(path, "", settings->output ? settings->output : n == 1 ? own_page : "report.html"));
     const tri_output output = {.option = "-o", .path = path, .own = n == 1 ? own_page : NULL, .words = words,
                                .n_words = n};
     if (!settings->json && (settings->output || n > 1)) TRI_TRY(tri__output_check(settings, &output));

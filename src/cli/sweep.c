@@ -77,12 +77,6 @@ static tri_status take_arguments(tri_sweep *s, int n, const char *const *args) {
     return TRI_OK;
 }
 
-static tri_status read_config(tri_sweep *s) {
-    if (s->settings->config) return tri__json_load(s->settings->config, TRI_USAGE, &s->config);
-    s->config = tri__json_object();
-    return s->config ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-}
-
 /* ---- a trial ---- */
 
 /* The file of --config with the trial's values in the place of its own. */
@@ -304,7 +298,8 @@ static tri_status sweep(tri_sweep *s, int n, const char *const *args) {
     TRI_TRY(accept(s));
     TRI_TRY(tri__search_read(s->own->space, &s->space));
     TRI_TRY(take_arguments(s, n, args));
-    TRI_TRY(read_config(s));
+    if (set->config) TRI_TRY(tri__json_load(set->config, TRI_USAGE, &s->config));
+    else if (!(s->config = tri__json_object())) return tri__fail(TRI_RESOURCE, "out of memory");
     s->n = (int)s->own->trials;
     s->n_rungs = tri__rungs(s->n, set->epochs, (int)s->own->halving, s->rung);
     TRI_TRY(draw_trials(s));

@@ -71,7 +71,7 @@ static tri_status take(void *to, const tri_text_batch *batch) {
     if (!failed) {
 #pragma omp parallel for schedule(dynamic, 64) num_threads(j->threads) reduction(| : failed)
         for (int i = 0; i < batch->n; i++) {
-            ids[i] = encode(j, batch->data + batch->start[i], tri__batch_length(batch, i), &count[i]);
+            ids[i] = encode(j, batch->data.text + batch->start[i], tri__batch_length(batch, i), &count[i]);
             failed |= count[i] < 0;
         }
     }

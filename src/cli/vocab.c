@@ -22,32 +22,28 @@ const tri_option tri__vocab_options[] = {
 
 /* All texts, one after another, a 0 byte after each. */
 typedef struct corpus {
-    char *data;
-    size_t used, room;
+    tri_buffer data;
     int64_t n;
 } corpus;
 
 static tri_status collect(void *to, const tri_text_batch *batch) {
     corpus *c = to;
-    if (c->room - c->used < batch->used) {
-        size_t room = 2 * c->room + batch->used;
-        char *data = realloc(c->data, room);
-        if (!data) return tri__fail(TRI_RESOURCE, "out of memory for the texts; learn from fewer of them");
-        c->data = data, c->room = room;
-    }
     for (int i = 0; i < batch->n; i++) {
-        const char *text = batch->data + batch->start[i];
-        size_t length = tri__batch_length(batch, i);
-        for (size_t k = 0; k < length; k++)
-            if (text[k]) c->data[c->used++] = text[k]; /* BERT ignores 0 bytes */
-        c->data[c->used++] = 0;
+        const char *at = batch->data.text + batch->start[i], *end = at + tri__batch_length(batch, i);
+        for (const char *stop; at < end; at = stop + 1) { /* BERT ignores 0 bytes */
+            stop = memchr(at, 0, (size_t)(end - at));
+            if (!stop) stop = end;
+            tri__buffer_add(&c->data, at, (size_t)(stop - at));
+        }
+        tri__buffer_add(&c->data, "", 1);
     }
+    if (c->data.failed) return tri__fail(TRI_RESOURCE, "out of memory for the texts; learn from fewer of them");
     c->n += batch->n;
     return TRI_OK;
 }
 
 static tri_status train(const corpus *c, const options *own, const char *output) {
-    const char **texts = malloc(((size_t)c->n + 1) * sizeof *texts), *at = c->data;
+    const char **texts = malloc(((size_t)c->n + 1) * sizeof *texts), *at = c->data.text;
     if (!texts) return tri__fail(TRI_RESOURCE, "out of memory for the texts; learn from fewer of them");
     for (int64_t i = 0; i < c->n; i++) texts[i] = at, at += strlen(at) + 1;
     tri_status status = tri__wordpiece_train(texts, c->n, (int)own->size, own->lower_case, output);
@@ -66,7 +62,7 @@ static tri_status report(tri_cli *cli, const tri_settings *settings, const corpu
                                                               (tri_json_int)c->n));
     else
         fprintf(cli->out, "%s: %s, learnt from %s texts, %s\n", settings->output, tri__tokenizer_describe(tokenizer),
-                tri__text_count(c->n, texts), tri__text_bytes((double)(c->used - (size_t)c->n), bytes));
+                tri__text_count(c->n, texts), tri__text_bytes((double)(c->data.size - (size_t)c->n), bytes));
     tri__tokenizer_free(tokenizer);
     return status;
 }
@@ -93,6 +89,6 @@ tri_status tri__command_vocab(tri_cli *cli, tri_command_call *call) {
     tri_status status = tri__texts_read(&from, collect, &c);
     if (status == TRI_OK) status = train(&c, call->own, settings->output);
     if (status == TRI_OK) status = report(cli, settings, &c);
-    free(c.data);
+    tri__buffer_free(&c.data);
     return status;
 }

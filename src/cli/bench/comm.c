@@ -322,15 +322,12 @@ static tri_status measure(const rig *r, const op_row *op, int64_t bytes, samples
 
 /* ---- A rank from beginning to end ---- */
 
-static int64_t largest(const plan *p) {
-    int64_t most = 0;
-    for (int i = 0; i < p->n_sizes; i++)
-        if (p->bytes[i] > most) most = p->bytes[i];
-    return most;
-}
-
 /* Bytes of one buffer: slightly more than the largest size, because its parts are rounded up. */
-static size_t buffer_bytes(const plan *p, int n) { return (size_t)largest(p) + 4 * (size_t)n; }
+static size_t buffer_bytes(const plan *p, int n) {
+    int64_t most = 0;
+    for (int i = 0; i < p->n_sizes; i++) most = p->bytes[i] > most ? p->bytes[i] : most;
+    return (size_t)most + 4 * (size_t)n;
+}
 
 static int needs_out(const plan *p) {
     for (int i = 0; i < OPS; i++)
@@ -394,12 +391,6 @@ static tri_status read_plan(const tri_bench_options *asked, plan *p) {
     return p->n_sizes && asked->op.n ? TRI_OK : tri__fail(TRI_USAGE, "--op and --sizes need a value each");
 }
 
-static tri_status run_joined(const tri_ranks *how, const tri_launch *launch, const plan *p) {
-    tri_world *world;
-    TRI_TRY(tri__world_join_launch(how, launch, &world));
-    return tri__launch_leave(p->cli, launch, world, run_rank(world, p));
-}
-
 static tri_status run_plan(tri_settings *settings, const tri_bench_options *options, plan *p) {
     tri_launch launch;
     int here;
@@ -416,7 +407,9 @@ static tri_status run_plan(tri_settings *settings, const tri_bench_options *opti
         return tri__launch_start(p->cli, settings, NULL, how.heap_bytes);
     }
     p->native = tri__launcher_has_mpi(launch.launcher);
-    return run_joined(&how, &launch, p);
+    tri_world *world;
+    TRI_TRY(tri__world_join_launch(&how, &launch, &world));
+    return tri__launch_leave(p->cli, &launch, world, run_rank(world, p));
 }
 
 tri_status tri__bench_comm(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {

@@ -2,6 +2,7 @@
 #include "cli/bench/http_load.h"
 #include "cli/bench/bench.h"
 
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/random.h"
 
@@ -37,7 +38,8 @@ typedef struct load {
     int epoll, timer, open;    /* open: clients in use so far (open loop) */
     double *waiting;           /* [room], due times that no client was free for: a ring */
     int64_t first, n_waiting, room;
-    int64_t sent, room_latency;
+    int64_t sent;
+    tri_buffer latencies;      /* doubles: out->latency */
     uint64_t *first_answer;    /* [in->n] hash of the first answer's body; 0: none yet */
     double begin, next, last;  /* next: when the next request is due; last: the last answer */
     int busy;
@@ -106,12 +108,10 @@ static tri_status count(load *l, client *c, const char *body, size_t length, dou
     if (status == 429 || status == 503) out->refused++;
     else if (status != 200) out->failed++;
     if (status != 200) return TRI_OK;
-    if (out->answered == l->room_latency) {
-        double *more = realloc(out->latency, (size_t)(l->room_latency = 2 * l->room_latency + 1024) * sizeof *more);
-        if (!more) return tri__fail(TRI_RESOURCE, "out of memory");
-        out->latency = more;
-    }
-    out->latency[out->answered++] = now - c->due;
+    double latency = now - c->due;
+    tri__buffer_add(&l->latencies, (const char *)&latency, sizeof latency);
+    if (l->latencies.failed) return tri__fail(TRI_RESOURCE, "out of memory");
+    out->latency = (void *)l->latencies.text, out->answered++;
     uint64_t hash = hash_of(body, length), *first = &l->first_answer[c->request];
     out->wrong += *first && *first != hash;
     if (!*first) *first = hash;

@@ -1,6 +1,7 @@
 /* runs.c - starts runs of `trident train` for benchmarks and reads their results. */
 #include "cli/bench/runs.h"
 
+#include "base/buffer.h"
 #include "base/json.h"
 #include "base/workshop.h"
 #include "cli/bench/bench.h"
@@ -87,21 +88,15 @@ tri_status tri__run_events(const char *folder, tri_status (*take)(void *to, cons
 
 typedef struct steps {
     int warmup;
-    double *seconds;   /* [n], timed steps */
-    size_t n, cap;
-    tri_run_steps sum; /* of shares */
+    tri_buffer seconds; /* doubles, of timed steps */
+    tri_run_steps sum;  /* of shares */
 } steps;
 
 static tri_status keep(void *to, const tri_json *event) {
     steps *s = to;
     if (tri__number_of(event, "step") <= s->warmup) return TRI_OK;
-    if (s->n == s->cap) {
-        size_t cap = s->cap ? 2 * s->cap : 64;
-        double *more = realloc(s->seconds, cap * sizeof *more);
-        if (!more) return tri__fail(TRI_RESOURCE, "out of memory");
-        s->seconds = more, s->cap = cap;
-    }
-    s->seconds[s->n++] = tri__number_of(event, "step_ms") / 1e3;
+    double seconds = tri__number_of(event, "step_ms") / 1e3;
+    tri__buffer_add(&s->seconds, (const char *)&seconds, sizeof seconds);
     s->sum.loading += tri__number_of(event, "loader_share");
     s->sum.moving += tri__number_of(event, "comm_share");
     s->sum.idle += tri__number_of(event, "idle_share");
@@ -111,13 +106,13 @@ static tri_status keep(void *to, const tri_json *event) {
 tri_status tri__run_steps(const char *folder, int warmup, tri_run_steps *out) {
     steps s = {.warmup = warmup};
     tri_status status = tri__run_events(folder, keep, &s);
-    if (status == TRI_OK && s.n == 0) status = tri__fail(TRI_INTERNAL, "%s/metrics.jsonl: has no steps", folder);
-    if (status == TRI_OK) {
-        double n = (double)s.n;
-        *out = (tri_run_steps){.seconds = tri__bench_median(s.seconds, (int64_t)s.n), .loading = s.sum.loading / n,
+    double n = (double)(s.seconds.size / sizeof(double)), *seconds = (void *)s.seconds.text;
+    if (status == TRI_OK && s.seconds.failed) status = tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK && n == 0) status = tri__fail(TRI_INTERNAL, "%s/metrics.jsonl: has no steps", folder);
+    if (status == TRI_OK)
+        *out = (tri_run_steps){.seconds = tri__bench_median(seconds, (int64_t)n), .loading = s.sum.loading / n,
                                .moving = s.sum.moving / n, .idle = s.sum.idle / n};
-    }
-    free(s.seconds);
+    tri__buffer_free(&s.seconds);
     return status;
 }
 

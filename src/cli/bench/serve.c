@@ -79,13 +79,6 @@ static tri_status open_model(bench *b) {
     return TRI_OK;
 }
 
-static void close_model(bench *b) {
-    free(b->feed);
-    b->feed = NULL;
-    tri__engine_close(&b->engine);
-    tri__assets_close(&b->assets);
-}
-
 static tri_status run_batch(bench *b, int64_t i, tri_time *times) {
     TRI_TRY(tri__exec_run(b->engine.exec, b->engine.infer, 0, b->engine.plan.infer.program->n_instrs, 0, &b->feed[i],
                           times));
@@ -179,7 +172,10 @@ static tri_status run_in_folder(bench *b, result *r) {
     TRI_TRY(tri__bench_folder(b->cli, b->folder));
     tri_status status = tri__settings_init(&b->settings);
     if (status == TRI_OK) status = run(b, r);
-    close_model(b);
+    free(b->feed);
+    b->feed = NULL;
+    tri__engine_close(&b->engine);
+    tri__assets_close(&b->assets);
     tri__bench_remove(b->folder);
     return status;
 }

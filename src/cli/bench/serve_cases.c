@@ -1,6 +1,7 @@
 /* serve_cases.c - the batches of a case as packed tokens. */
 #include "cli/bench/serve_cases.h"
 
+#include "base/buffer.h"
 #include "base/file.h"
 
 #include <stdlib.h>
@@ -29,19 +30,14 @@ static tri_status parse(const char *name, tri_serve_case *at) {
 /* ---- Lengths ---- */
 
 typedef struct lengths {
-    int32_t *of;        /* [rows, texts] */
-    int64_t rows, room; /* room: of the memory, in rows */
+    tri_buffer memory; /* of `of` */
+    int32_t *of;       /* [rows, texts], once all are there */
+    int64_t rows;
 } lengths;
 
-static tri_status add_row(lengths *l, int texts, const int32_t *row) {
-    if (l->rows == l->room) {
-        int64_t room = l->room ? 2 * l->room : MADE_ROWS;
-        int32_t *more = realloc(l->of, (size_t)(room * texts) * sizeof *more);
-        if (!more) return tri__fail(TRI_RESOURCE, "out of memory");
-        l->of = more, l->room = room;
-    }
-    memcpy(l->of + l->rows++ * texts, row, (size_t)texts * sizeof *row);
-    return TRI_OK;
+static void add_row(lengths *l, int texts, const int32_t *row) {
+    tri__buffer_add(&l->memory, (const char *)row, (size_t)texts * sizeof *row);
+    l->rows++;
 }
 
 /* One line: a number for each text; further numbers, of texts that the model does not have, are ignored. */
@@ -56,7 +52,8 @@ static tri_status read_line(const char *path, int64_t number, const char *line, 
         row[text] = (int32_t)n;
         line = end;
     }
-    return add_row(l, texts, row);
+    add_row(l, texts, row);
+    return TRI_OK;
 }
 
 static tri_status read_lengths(const char *path, int texts, lengths *l) {
@@ -80,7 +77,7 @@ static tri_status make_lengths(const tri_serve_case *at, const char *path, lengt
         int32_t row[2];
         for (int text = 0; text < texts; text++)
             row[text] = at->tokens ? (int32_t)at->tokens : tri__bench_tokens(at->model, i * texts + text);
-        TRI_TRY(add_row(l, texts, row));
+        add_row(l, texts, row);
     }
     return TRI_OK;
 }
@@ -158,8 +155,10 @@ tri_status tri__serve_case_open(const char *name, const char *path, tri_serve_ca
     *at = (tri_serve_case){0};
     TRI_TRY(parse(name, at));
     tri_status status = make_lengths(at, path, &l);
+    if (status == TRI_OK && l.memory.failed) status = tri__fail(TRI_RESOURCE, "out of memory");
+    l.of = (void *)l.memory.text;
     if (status == TRI_OK) status = make_batches(at, &l);
-    free(l.of);
+    tri__buffer_free(&l.memory);
     return status;
 }
 

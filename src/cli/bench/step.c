@@ -103,12 +103,6 @@ static tri_status predict(tri_arena *arena, void *data) {
     return TRI_OK;
 }
 
-/* Simulated seconds of a step like the last one, with the row counts of its microbatches. */
-static tri_status simulate(const tri_session *session, const tri_hardware *hardware, double *seconds) {
-    predicting p = {session, hardware, seconds};
-    return tri__arena_scratch(predict, &p);
-}
-
 /* {"steps_ms": [...]} of the timed steps when[n] and, where clocks are read, their clocks and what else was read. */
 static tri_json *tell_each(const tri_gauge_watch *watch, const tri_time *when, int64_t n) {
     tri_json *each = tri__json_object(), *ms = tri__json_array(), *mhz = tri__json_array();
@@ -133,7 +127,8 @@ static tri_status take_steps(const bench *b, tri_session *s, double begun, tri_t
         if (i == 0) r->first = end - begun, r->loss[0] = s->last.loss;
         if (i < WARMUP) continue;
         when[i - WARMUP] = (tri_time){begin, end};
-        if (b->hardware) TRI_TRY(simulate(s, b->hardware, &simulated[i - WARMUP]));
+        predicting p = {s, b->hardware, &simulated[i - WARMUP]};
+        if (b->hardware) TRI_TRY(tri__arena_scratch(predict, &p));
         r->flops += s->model_flops;
         r->executed += s->last.flops;
         r->tokens += s->last.tokens;
