@@ -1,10 +1,8 @@
 /* eval.c - `trident eval`: scores of a checkpoint, as tables or, with --json, one object. */
 #include "cli/launch.h"
 #include "cli/run_spread.h"
-#include "cli/sinks.h"
 
 #include "base/text.h"
-#include "report/sinks/sinks.h"
 #include "report/text/text_table.h"
 #include "score/metrics.h"
 #include "serve/serve.h"

@@ -3,7 +3,6 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "report/text/json_numbers.h"
 #include "report/text/text_table.h"
 #include "serve/explain/explain.h"
 #include "web/pages.h"
@@ -34,6 +33,9 @@ enum { SHOWN_INPUTS = 20, SHOWN_WORDS = 8, SHOWN_WIDTH = 40 };
 /* Where explanations go. */
 typedef struct writer {
     tri_cli *cli;
+    const tri_settings *settings;
+    const tri_explain_options *options;
+    const tri_log *log;
     form form;
     FILE *out;      /* of TEXT and LINES */
     tri_json *list; /* of PAGE */
@@ -173,34 +175,25 @@ static tri_status write_page(const tri_settings *settings, const char *key, tri_
     return status;
 }
 
-static tri_status explain_rows(writer *w, const tri_settings *settings, const tri_explain_options *options,
-                               const tri_log *log) {
-    char *data = NULL;
-    size_t size = 0;
-    w->out = w->cli->out;
+static tri_status explain_to(void *context, FILE *out) {
+    writer *w = context;
+    w->out = out;
+    return tri__serve_explain(w->settings, w->options, w->log, w->cli->stop, put, w);
+}
+
+static tri_status explain_rows(writer *w) {
+    if (w->form != PAGE) return tri__output_write(w->cli, w->settings, "explanations", explain_to, w);
     w->list = tri__json_array();
-    if (settings->output && w->form == LINES) w->out = open_memstream(&data, &size);
-    if (!w->list || !w->out) {
-        tri__json_decref(w->list);
-        return tri__fail(TRI_RESOURCE, "out of memory for explanations");
-    }
-    tri_status status = tri__serve_explain(settings, options, log, w->cli->stop, put, w);
-    if (w->out != w->cli->out) {
-        if (!tri__memstream_close(w->out, &data) && status == TRI_OK)
-            status = tri__fail(TRI_RESOURCE, "out of memory for explanations");
-        if (status == TRI_OK) status = tri__file_deliver(settings->output, data, size, settings->force);
-        free(data);
-    } else if (w->form == PAGE && status == TRI_OK) {
-        status = write_page(settings, "explanations", w->list);
-    }
+    tri_status status = w->list ? explain_to(w, NULL) : tri__fail(TRI_RESOURCE, "out of memory for explanations");
+    if (status == TRI_OK) status = write_page(w->settings, "explanations", w->list);
     tri__json_decref(w->list);
     return status;
 }
 
-static tri_status explain_table(writer *w, const tri_settings *settings, const tri_explain_options *options,
-                                const tri_log *log) {
+static tri_status explain_table(const writer *w) {
+    const tri_settings *settings = w->settings;
     tri_json *facts;
-    TRI_TRY(tri__serve_importance(settings, options, log, w->cli->stop, &facts));
+    TRI_TRY(tri__serve_importance(settings, w->options, w->log, w->cli->stop, &facts));
     tri_status status;
     if (w->form == PAGE) status = write_page(settings, "importance", facts);
     else if (settings->output) status = tri__json_deliver(settings->output, facts, settings->force);
@@ -212,7 +205,9 @@ static tri_status explain_table(writer *w, const tri_settings *settings, const t
 tri_status tri__command_explain(tri_cli *cli, tri_command_call *call) {
     const tri_settings *settings = &call->settings;
     const options *own = call->own;
-    writer w = {.cli = cli};
+    const tri_explain_options options = {.first = own->first, .rows = own->rows, .label = own->label,
+                                         .repeats = own->repeats, .seed = own->seed};
+    writer w = {.cli = cli, .settings = settings, .options = &options, .log = &call->log};
     if (!settings->checkpoint || !settings->data_path)
         return tri__fail(TRI_USAGE, "explain needs --checkpoint and --data-path");
     if (own->importance && own->label)
@@ -220,10 +215,7 @@ tri_status tri__command_explain(tri_cli *cli, tri_command_call *call) {
                          own->label);
     TRI_TRY(choose_form(settings, &w.form));
     TRI_TRY(tri__output_check(settings, &(tri_output){.option = "-o", .path = settings->output}));
-    const tri_explain_options options = {.first = own->first, .rows = own->rows, .label = own->label,
-                                         .repeats = own->repeats, .seed = own->seed};
-    TRI_TRY(own->importance ? explain_table(&w, settings, &options, &call->log)
-                            : explain_rows(&w, settings, &options, &call->log));
+    TRI_TRY(own->importance ? explain_table(&w) : explain_rows(&w));
     if (settings->output && !settings->quiet) fprintf(cli->err, "wrote %s\n", settings->output);
     return TRI_OK;
 }

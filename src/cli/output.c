@@ -5,8 +5,10 @@
 #include "base/file.h"
 #include "data/table/parts.h"
 #include "engine/model_folder.h"
+#include "report/text/json_numbers.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -93,4 +95,19 @@ tri_status tri__output_check(const tri_settings *settings, const tri_output *out
     if (settings->force || output->appends || tri__path_is_open_file(output->path)) return TRI_OK;
     return tri__fail(TRI_BUSY, "%s %s: exists already; name another file, or give --force to replace it",
                      output->option, output->path);
+}
+
+tri_status tri__output_write(const tri_cli *cli, const tri_settings *settings, const char *what,
+                             tri_status (*put)(void *context, FILE *out), void *context) {
+    char *data = NULL;
+    size_t size = 0;
+    if (!settings->output) return put(context, cli->out);
+    FILE *out = open_memstream(&data, &size);
+    if (!out) return tri__fail(TRI_RESOURCE, "out of memory for %s", what);
+    tri_status status = put(context, out);
+    if (!tri__memstream_close(out, &data) && status == TRI_OK)
+        status = tri__fail(TRI_RESOURCE, "out of memory for %s", what);
+    if (status == TRI_OK) status = tri__file_deliver(settings->output, data, size, settings->force);
+    free(data);
+    return status;
 }

@@ -2,12 +2,8 @@
  * object per row. Kept columns come first, then the row's number if rows were skipped or are a part of the table. */
 #include "cli/launch.h"
 #include "cli/output.h"
-#include "cli/sinks.h"
 
 #include "base/buffer.h"
-#include "base/file.h"
-#include "report/text/json_numbers.h"
-#include "report/sinks/sinks.h"
 #include "serve/serve.h"
 
 #include <stdlib.h>
@@ -183,9 +179,11 @@ static tri_status put_object(writer *w, int64_t i) {
     return tri__print_json_new(w->out, row);
 }
 
-static tri_status put_rows(writer *w) {
+static tri_status put_rows(void *context, FILE *out) {
     enum { STRIDE = 4096 };
+    writer *w = context;
     const tri_predictions *p = w->p;
+    w->out = out;
     if (w->form != JSON_LINES) TRI_TRY(put_header(w));
     for (int64_t i = 0, done = 0; i < p->n; i++) {
         TRI_TRY(w->form == JSON_LINES ? put_object(w, i) : put_row(w, i));
@@ -196,32 +194,17 @@ static tri_status put_rows(writer *w) {
     return p->table ? tri__table_check(p->table) : TRI_OK;
 }
 
-/* Writes a file atomically: whole or not at all. */
-static tri_status write_file(const tri_settings *settings, writer *w) {
-    char *data = NULL;
-    size_t size = 0;
-    w->out = open_memstream(&data, &size);
-    if (!w->out) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
-    tri_status status = put_rows(w);
-    if (!tri__memstream_close(w->out, &data) && status == TRI_OK)
-        status = tri__fail(TRI_RESOURCE, "out of memory for the predictions");
-    if (status == TRI_OK) status = tri__file_deliver(settings->output, data, size, settings->force);
-    free(data);
-    return status;
-}
-
 static tri_status write_all(tri_cli *cli, const tri_settings *settings, int64_t top_k, form form,
                             const tri_predictions *p) {
     tri_buffer line = {0};
-    writer w = {.out = cli->out,
-                .line = &line,
+    writer w = {.line = &line,
                 .form = form,
                 .numbered = settings->bad_rows != TRI_BAD_ROWS_FAIL || settings->part != TRI_PART_ASKED_ALL,
                 .top = (int)top_k,
                 .p = p,
                 .order = malloc((size_t)p->n_classes * sizeof *w.order)};
     if (!w.order) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
-    tri_status status = settings->output ? write_file(settings, &w) : put_rows(&w);
+    tri_status status = tri__output_write(cli, settings, "the predictions", put_rows, &w);
     free(w.order);
     tri__buffer_free(&line);
     return status;

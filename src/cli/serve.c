@@ -3,12 +3,10 @@
 #include "cli/launch.h"
 #include "cli/output.h"
 #include "cli/signals.h"
-#include "cli/sinks.h"
 
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/text.h"
-#include "report/sinks/sinks.h"
 #include "serve/infer/crew.h"
 #include "serve/server/server.h"
 #include "web/http_hosts.h"
