@@ -1,6 +1,6 @@
 /* launch.c - starting ranks on this machine, or joining those that a launcher started. */
 #include "cli/launch.h"
-#include "cli/failure.h"
+#include "job/failure.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"
 

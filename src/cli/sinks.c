@@ -2,7 +2,7 @@
 #include "cli/sinks.h"
 
 #include "base/file.h"
-#include "cli/failure.h"
+#include "job/failure.h"
 #include "cli/signals.h"
 #include "report/sinks/sinks.h"
 #include "train/run.h"

@@ -3,7 +3,7 @@
  * launcher is restarted, each time after a longer pause. A launcher tells little: it may hang before any rank runs,
  * outlive its job (mpirun, after losing the connection to a machine), or end with 0 while ranks go on or are dead. What
  * counts is in the run folder (run_signs.h). */
-#include "cli/run_signs.h"
+#include "job/run_signs.h"
 #include "cli/signals.h"
 
 #include "base/clock.h"

@@ -1,11 +1,12 @@
 /* failure.c - which of the ranks that failed speaks, and what error.json says: as much as the control page of its
  * machine tells. */
-#include "cli/failure.h"
+#include "job/failure.h"
 
 #include "base/clock.h"
 #include "base/machine.h"
-#include "cli/run_signs.h"
+#include "job/run_signs.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
