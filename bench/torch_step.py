@@ -28,7 +28,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHARED = os.path.join(HERE, "..", "..", "shared")
 
-# texts, layers, width, heads, samples, tokens, ragged: as in src/cli/bench/step_cases.c
+# texts, layers, width, heads, samples, tokens, ragged: as in src/cli/bench/models.c
 GPU_CASES = {
     "minilm": (2, 6, 384, 12, 32, 256, True),
     "base128": (2, 12, 768, 12, 256, 128, False),
@@ -122,7 +122,7 @@ def review_rows(shared, count, max_len):
 
 
 def gpu_lengths(texts, samples, tokens, ragged):
-    """Tokens of each text of each sample of GPU_BATCHES batches: as src/cli/bench/step_cases.c."""
+    """Tokens of each text of each sample of GPU_BATCHES batches: as src/cli/bench/models.c."""
     count = texts * samples * GPU_BATCHES
     if not ragged:
         return [tokens] * count

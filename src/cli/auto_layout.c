@@ -1,7 +1,7 @@
 /* auto_layout.c - `train --layout auto`: one process chooses, or reads what a run chose before, and tells the others.
  * The choice travels as text: "pp_size=2;shard=zero1;...;global_batch_size=64". */
-#include "cli/auto_layout.h"
 
+#include "cli/launch.h"
 #include "checkpoint/folders.h"
 #include "engine/accept_settings.h"
 #include "job/rank_process.h"
@@ -48,19 +48,25 @@ static void add_batch(choice_text *c, int64_t samples) {
     add_pair(c, "global_batch_size", number);
 }
 
-/* A recorded layout's keys, in the order of a layout. */
+/* A recorded layout's keys, in the order of a layout, and whether one that is given now has another value. */
 typedef struct recorded {
-    const tri_json *config;
+    const tri_settings *settings;
+    const tri_json *config; /* recorded */
+    tri_json *now;          /* as given */
     choice_text *out;
+    int differs;
 } recorded;
 
 static tri_status add_recorded(void *context, const char *key, const char *value) {
     recorded *r = context;
+    const tri_option *row = tri__option_find(tri__run_options, key);
     const tri_json *was = tri__json_get(r->config, key);
     char number[32], list[128] = "";
     size_t i;
     tri_json *word;
     if (!was) return add_pair(r->out, key, value);
+    if (tri__settings_given(r->settings, (const char *)r->settings + row->offset))
+        r->differs |= !tri__json_equal(was, tri__json_get(r->now, key));
     if (tri__json_is_number(was)) {
         snprintf(number, sizeof number, "%lld", (long long)tri__json_integer_value(was));
         return add_pair(r->out, key, number);
@@ -84,40 +90,25 @@ static void load_recorded(const char *path, tri_json **manifest, tri_json **conf
     tri__words_restore(&words);
 }
 
-/* What is given has to stay: whether a key of a layout was recorded with another value than the given one. */
-typedef struct kept_keys {
-    const tri_settings *settings;
-    const tri_json *config; /* recorded */
-    tri_json *now;          /* as given */
-    int differs;
-} kept_keys;
-
-static tri_status compare_given(void *context, const char *key, const char *value) {
-    kept_keys *k = context;
-    const tri_option *row = tri__option_find(tri__run_options, key);
-    const tri_json *was = tri__json_get(k->config, key);
-    (void)value;
-    if (was && tri__settings_given(k->settings, (const char *)k->settings + row->offset))
-        k->differs |= !tri__json_equal(was, tri__json_get(k->now, key));
-    return TRI_OK;
-}
-
-static tri_status is_kept(const tri_settings *s, const tri_layout *any, const tri_json *config, int *kept) {
-    kept_keys k = {.settings = s, .config = config, .now = tri__settings_json(s)};
-    if (!k.now) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__layout_options(any, 1, compare_given, &k);
-    *kept = !k.differs;
-    tri__json_decref(k.now);
-    return status;
-}
-
 /* Samples of a step: those of the run that is continued, unless something else is asked for than on its ranks. */
 static int64_t samples_of(const tri_settings *s, const tri_json *manifest, const tri_json *config) {
-    int64_t was = tri__json_integer_value(tri__json_get(tri__json_get(manifest, "state"), "global_batch")),
-            ranks = tri__json_integer_value(tri__json_get(config, "world_size"));
+    int64_t was = tri__whole_of(tri__json_get(manifest, "state"), "global_batch"),
+            ranks = tri__whole_of(config, "world_size");
     int given = tri__settings_given(s, &s->global_batch_size) || tri__settings_given(s, &s->batch_size);
     if (was > 0 && (!given || (ranks > 0 && tri__choose_batch(s, (int)ranks) == was))) return was;
     return tri__choose_batch(s, (int)s->world_size);
+}
+
+/* What is given has to stay: *found 0, and nothing is taken, where a key was recorded with another value. */
+static tri_status take_recorded(const tri_settings *s, const tri_json *config, choice_text *out, int *found) {
+    const tri_layout any = {.pp = 1, .tp = 1, .cp = 1, .dp = 1, .n_mb = 1};
+    recorded r = {.settings = s, .config = config, .now = tri__settings_json(s), .out = out};
+    if (!r.now) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__layout_options(&any, 1, add_recorded, &r);
+    *found = status == TRI_OK && !r.differs;
+    if (!*found) out->text[0] = 0;
+    tri__json_decref(r.now);
+    return status;
 }
 
 /* The layout of the checkpoint that the run continues, if it was chosen for as many ranks and has what is given now.
@@ -125,20 +116,14 @@ static int64_t samples_of(const tri_settings *s, const tri_json *manifest, const
 static tri_status find_recorded(const tri_settings *s, choice_text *out, int *found, int64_t *samples) {
     tri_json *manifest, *config;
     tri_status status = TRI_OK;
-    const tri_layout any = {.pp = 1, .tp = 1, .cp = 1, .dp = 1, .n_mb = 1};
     *found = 0, *samples = tri__choose_batch(s, (int)s->world_size);
     if (strcmp(s->resume, "never") == 0) return TRI_OK;
     load_recorded(strcmp(s->resume, "auto") == 0 ? s->output_dir : s->resume, &manifest, &config);
-    const char *layout = tri__json_string_value(tri__json_get(config, "layout"));
+    const char *layout = tri__text_of(config, "layout");
     *samples = samples_of(s, manifest, config);
-    if (layout && strcmp(layout, "auto") == 0 &&
-        tri__json_integer_value(tri__json_get(config, "world_size")) == s->world_size)
-        status = is_kept(s, &any, config, found);
-    if (status == TRI_OK && *found) {
-        recorded r = {config, out};
-        status = tri__layout_options(&any, 1, add_recorded, &r);
-        add_batch(out, *samples);
-    }
+    if (layout && strcmp(layout, "auto") == 0 && tri__whole_of(config, "world_size") == s->world_size)
+        status = take_recorded(s, config, out, found);
+    if (*found) add_batch(out, *samples);
     tri__json_decref(manifest);
     tri__json_decref(config);
     return status;

@@ -1,36 +1,37 @@
 /* calibrate.c - `trident calibrate`: measures this machine and writes a hardware file for plan, simulate and choose. */
-#include "cli/calibrate_start.h"
+#include "cli/bench/models.h"
+#include "cli/bench/runs.h"
 #include "cli/machine_files.h"
 #include "cli/launch.h"
 #include "cli/output.h"
-#include "cli/signals.h"
-#include "cli/sinks.h"
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/text.h"
 #include "comm/start/join.h"
-#include "comm/start/ranks.h"
 #include "comm/world/world.h"
-#include "report/sinks/sinks.h"
 #include "report/text/text_table.h"
 #include "study/calibrate/calibrate.h"
 #include "study/calibrate/host.h"
 #include "study/calibrate/links.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+enum { STEPS = 30, TRIES = 3 }; /* of a short run; runs of which the fastest counts */
 enum { RANKS_LEAST = 4 }; /* that links are measured between: more than the cores of a small machine is usual */
 
+typedef struct options {
+    double seconds;
+} options;
+
 typedef struct calibrating {
-    tri_settings settings;
-    struct tri_calibrate_options {
-        double seconds;
-    } own;
+    const tri_settings *settings;
+    const options *own;
     tri_launch launch;
     tri_arena arena;
     tri_hardware out;
@@ -39,16 +40,16 @@ typedef struct calibrating {
 } calibrating;
 
 const tri_option tri__calibrate_options[] = {
-    TRI_OWN_ROW(struct tri_calibrate_options, "calibrate", REAL, seconds, .value = "55", .min = 1, .max = 3600,
+    TRI_OWN_ROW(options, "calibrate", REAL, seconds, .value = "55", .min = 1, .max = 3600,
                 .help = "time to measure for, about; with little, large models are left out"),
-    {0}};
+    TRI_OWN_END(options)};
 
 /* ---- Measuring ---- */
 
 /* What nobody measures here is taken from the built-in hardware of the device. */
 static tri_status begin_with(calibrating *c) {
     TRI_TRY(tri__arena_open(&c->arena, 1 << 20));
-    TRI_TRY(tri__hardware_open(&c->arena, tri__hardware_of(c->settings.device), &c->out));
+    TRI_TRY(tri__hardware_open(&c->arena, tri__hardware_of(c->settings->device), &c->out));
     c->out = (tri_hardware){.name = c->path,
                             .near = c->out.near,
                             .far = c->out.far,
@@ -61,23 +62,23 @@ static tri_status begin_with(calibrating *c) {
 
 /* Links first, while all ranks are here. */
 static tri_status measure_links(calibrating *c, tri_world *world, const tri_log *log) {
-    int ranks = tri__settings_given(&c->settings, &c->settings.nproc_per_node) && !world
-                    ? (int)c->settings.nproc_per_node
+    int ranks = tri__settings_given(c->settings, &c->settings->nproc_per_node) && !world
+                    ? (int)c->settings->nproc_per_node
                 : tri__cores() > RANKS_LEAST ? tri__cores()
                                              : RANKS_LEAST;
     tri__say(log, TRI_LOG_INFO, "links: %d ranks of this machine%s", ranks, world ? ", and those of others" : "");
-    return tri__calibrate_links(&c->arena, world, ranks, c->own.seconds / 5, &c->out);
+    return tri__calibrate_links(&c->arena, world, ranks, c->own->seconds / 5, &c->out);
 }
 
 static tri_status measure_machine(tri_cli *cli, calibrating *c, const tri_log *log) {
     const tri_device *device;
-    TRI_TRY(tri__device_get(c->settings.device, &device));
+    TRI_TRY(tri__device_get(c->settings->device, &device));
     if (device->is_stub)
         return tri__fail(TRI_USAGE, "--device %s computes nothing that could be measured: take --device cpu",
                          device->name);
     const tri_calibration asked = {.device = device,
                                    .cores = device->async ? 0 : tri__cores(),
-                                   .seconds = c->own.seconds * (device->async ? 0.9 : 0.75),
+                                   .seconds = c->own->seconds * (device->async ? 0.9 : 0.75),
                                    .log = log,
                                    .stop = cli->stop};
     TRI_TRY(tri__calibrate_kernels(&asked, &c->arena, &c->out));
@@ -87,6 +88,66 @@ static tri_status measure_machine(tri_cli *cli, calibrating *c, const tri_log *l
     tri_status status = tri__calibrate_host(&c->out);
     if (device->async) c->out.copy = measured.copy, c->out.host.step = measured.host.step;
     return status;
+}
+
+/* ---- Start-up and the time between steps, from short runs of `trident train` ---- */
+
+/* Of a run: seconds from its start to its end, of them in steps; and when the first and the last step were reported. */
+typedef struct run_times {
+    double all, steps, first_step, first, last;
+} run_times;
+
+static tri_status take_event(void *to, const tri_json *event) {
+    run_times *times = to;
+    double at = tri__number_of(event, "ts"), took = tri__number_of(event, "step_ms") / 1e3;
+    if (times->steps == 0) times->first = at, times->first_step = took;
+    times->steps += took, times->last = at;
+    return TRI_OK;
+}
+
+static tri_status run_once(const tri_cli *cli, const char *folder, int ranks, run_times *times) {
+    tri_run_line *l = tri__run_line_new(cli, folder, "run");
+    tri__run_line_add(l, "--nproc-per-node=%d", ranks);
+    tri__run_line_add(l, "--global-batch-size=%d", tri__lab_models[0].samples);
+    tri__run_line_add(l, "--max-steps=%d", STEPS);
+    tri__run_line_add(l, "--threads=1");
+    tri__run_line_add(l, "--device=cpu");
+    tri_status status = tri__run_line_parse(l);
+    *times = (run_times){0};
+    double begin = tri__clock();
+    if (status == TRI_OK) status = tri__run_line_start(cli, l);
+    times->all = tri__clock() - begin;
+    if (status == TRI_OK) status = tri__run_events(l->settings.output_dir, take_event, times);
+    if (l) tri__bench_remove(l->settings.output_dir);
+    tri__run_line_free(l);
+    return status;
+}
+
+/* The run that needed the least time outside its steps. */
+static tri_status run_best(const tri_cli *cli, const char *folder, int ranks, run_times *best) {
+    for (int i = 0; i < TRIES; i++) {
+        run_times times;
+        TRI_TRY(run_once(cli, folder, ranks, &times));
+        if (i == 0 || times.all - times.steps < best->all - best->steps) *best = times;
+    }
+    return TRI_OK;
+}
+
+/* Sets host.start, host.rank_start and host.step: trains the smallest model of the benchmarks for a few steps, on one
+ * rank and on two, as `trident train` does. Not for processes that a launcher started. */
+static tri_status measure_start(const tri_cli *cli, tri_hardware *out) {
+    char folder[TRI_PATH_MAX];
+    run_times one, two;
+    TRI_TRY(tri__bench_folder(cli, folder));
+    tri_status status = tri__bench_write(&tri__lab_models[0], folder, tri__lab_models[0].samples * STEPS);
+    if (status == TRI_OK) status = run_best(cli, folder, 1, &one);
+    if (status == TRI_OK) status = run_best(cli, folder, 2, &two);
+    tri__bench_remove(folder);
+    TRI_TRY(status);
+    out->host.step = fmax(0, (one.last - one.first - (one.steps - one.first_step)) / (STEPS - 1));
+    out->host.start = fmax(0, one.all - one.steps - STEPS * out->host.step);
+    out->host.rank_start = fmax(0, (two.all - two.steps) - (one.all - one.steps));
+    return TRI_OK;
 }
 
 /* ---- Where figures come from ---- */
@@ -114,7 +175,7 @@ static tri_status say_origin(void *data) {
     }
     for (size_t i = 0; i < sizeof always / sizeof *always; i++) add_key(c, &o->measured, &o->n_measured, always[i]);
     if (c->out.n_links) add_key(c, &o->measured, &o->n_measured, "links");
-    TRI_TRY(tri__device_get(c->settings.device, &device));
+    TRI_TRY(tri__device_get(c->settings->device, &device));
     static const char *const wires[2][2] = {{"near_latency", "near_bytes_per_s"}, {"far_latency", "far_bytes_per_s"}},
                              *const of_async[] = {"memory_bytes", "queue_seconds", "offload"};
     for (int w = 0; w < 2; w++)
@@ -176,13 +237,12 @@ static tri_status print_table(const tri_cli *cli, const calibrating *c) {
     for (int i = 0; i < h->n_kernels; i++)
         if (h->kernel[i].op == TRI_OP_attention) add_attention(&h->kernel[i], &table);
     add_links(h, &table);
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
+    tri_status status = tri__print_table(cli, &table);
     fprintf(cli->out,
             "\none thread: products %.1f GFLOP/s in fp32, %.1f with 16 bits; memory %.1f GB/s; shortest call %.2f us\n"
             "written to %s in %.0f s: plan, simulate and choose use it%s\n",
             h->f32 / 1e9, h->half / 1e9, h->bytes / 1e9, 1e6 * h->launch, c->path, tri__clock() - c->begun,
-            c->settings.output ? " with --hardware" : " for this device");
+            c->settings->output ? " with --hardware" : " for this device");
     return status;
 }
 
@@ -192,11 +252,11 @@ static tri_status print_table(const tri_cli *cli, const calibrating *c) {
 static tri_status choose_path(const tri_cli *cli, calibrating *c) {
     char folder[TRI_PATH_MAX];
     tri_kind kind;
-    if (c->settings.output) TRI_TRY(tri__path_join(c->path, "", c->settings.output));
-    else TRI_TRY(tri__cli_calibrated(cli, c->settings.device, c->path));
+    if (c->settings->output) TRI_TRY(tri__path_join(c->path, "", c->settings->output));
+    else TRI_TRY(tri__cli_calibrated(cli, c->settings->device, c->path));
     if (c->launch.rank > 0) return TRI_OK; /* rank 0 writes */
-    if (c->settings.output) TRI_TRY(tri__output_check(&c->settings, &(tri_output){.option = "-o", .path = c->path}));
-    if (!c->settings.output && tri__is_folder(c->path))
+    if (c->settings->output) TRI_TRY(tri__output_check(c->settings, &(tri_output){.option = "-o", .path = c->path}));
+    if (!c->settings->output && tri__is_folder(c->path))
         return tri__fail(TRI_IO, "cannot write %s: it is a folder", c->path);
     TRI_TRY(tri__path_kind(c->path, &kind));
     if (kind == TRI_KIND_OTHER) return TRI_OK;
@@ -206,46 +266,38 @@ static tri_status choose_path(const tri_cli *cli, calibrating *c) {
 
 static tri_status write_results(const tri_cli *cli, const calibrating *c) {
     tri_json *json = tri__hardware_json(&c->out);
-    tri_status status = tri__json_deliver(c->path, json, c->settings.force || !c->settings.output);
-    if (status == TRI_OK && c->settings.json) status = tri__print_json(cli->out, json);
+    tri_status status = tri__json_deliver(c->path, json, c->settings->force || !c->settings->output);
+    if (status == TRI_OK && c->settings->json) status = tri__print_json(cli->out, json);
     tri__json_decref(json);
-    return status != TRI_OK || c->settings.json ? status : print_table(cli, c);
+    return status != TRI_OK || c->settings->json ? status : print_table(cli, c);
 }
 
 static tri_status calibrate(tri_cli *cli, calibrating *c, const tri_log *log) {
     tri_world *world = NULL;
     int joins = c->launch.launcher != TRI_LAUNCHER_NONE;
-    const tri_ranks how = {.progress_timeout = c->settings.progress_timeout, .io_timeout = c->settings.io_timeout};
+    const tri_ranks how = {.progress_timeout = c->settings->progress_timeout, .io_timeout = c->settings->io_timeout};
     TRI_TRY(choose_path(cli, c));
     TRI_TRY(begin_with(c));
     if (joins) TRI_TRY(tri__world_join_launch(&how, &c->launch, &world));
     const tri_device *device = NULL;
-    tri_status status = tri__device_get(c->settings.device, &device);
+    tri_status status = tri__device_get(c->settings->device, &device);
     if (status == TRI_OK && !device->async) status = measure_links(c, world, log); /* those of GPUs are not measured */
     int rank = world ? tri_world_rank(world) : 0, measures = !world || world->nodes.local_of[rank] == 0;
     if (joins) status = tri__launch_leave(cli, &c->launch, world, status);
     if (status != TRI_OK || !measures) return status;
     TRI_TRY(measure_machine(cli, c, log)); /* all machines at once: they may be virtual ones that share a memory */
     if (rank) return TRI_OK;
-    if (!joins && !device->async) TRI_TRY(tri__calibrate_start(cli, &c->out)); /* which trains on the CPU */
+    if (!joins && !device->async) TRI_TRY(measure_start(cli, &c->out)); /* which trains on the CPU */
     TRI_TRY(tri__arena_guard(say_origin, c));
     return write_results(cli, c);
 }
 
-tri_status tri__command_calibrate(tri_cli *cli, int n, const char *const *args) {
+tri_status tri__command_calibrate(tri_cli *cli, tri_command_call *call) {
     calibrating *c = calloc(1, sizeof *c);
-    tri_sink sink = {0};
-    const tri_log log = tri__sink_log(&sink);
-    int n_words = 0;
     if (!c) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri__signals_take(cli, TRI_SIGNAL_EARLY);
-    c->begun = tri__clock();
-    tri_status status = tri__cli_own_settings(&c->settings, "calibrate", &c->own, n, args, NULL, 0, &n_words);
-    if (status == TRI_OK) status = tri__launch_resolve(cli, &c->settings, &c->launch);
-    if (status == TRI_OK) status = tri__cli_progress(cli, c->settings.quiet, &sink);
-    if (status == TRI_OK) status = calibrate(cli, c, &log);
-    tri__progress_close(&sink);
-    tri__settings_free(&c->settings);
+    *c = (calibrating){.settings = &call->settings, .own = call->own, .begun = tri__clock()};
+    tri_status status = tri__launch_resolve(cli, &call->settings, &c->launch);
+    if (status == TRI_OK) status = calibrate(cli, c, &call->log);
     tri__arena_close(&c->arena);
     free(c);
     return status;

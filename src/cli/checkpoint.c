@@ -46,8 +46,7 @@ static tri_json_int bytes_of(const tri_json *manifest) {
     const tri_json *row;
     size_t i;
     tri_json_int bytes = 0;
-    tri__json_each(tri__json_get(manifest, "files"), i, row)
-        bytes += tri__json_integer_value(tri__json_get(row, "bytes"));
+    tri__json_each(tri__json_get(manifest, "files"), i, row) bytes += tri__whole_of(row, "bytes");
     return bytes;
 }
 
@@ -69,7 +68,7 @@ static tri_status describe(const found *f, int i, int deep, tri_json **out) {
         return status;
     }
     const tri_json *mesh = tri__json_get(tri__json_get(manifest, "state"), "mesh");
-    tri_json_int step = manifest ? tri__json_integer_value(tri__json_get(manifest, "step")) : f->n ? f->steps[i] : -1;
+    tri_json_int step = manifest ? tri__whole_of(manifest, "step") : f->n ? f->steps[i] : -1;
     *out = tri__json_pack("{s:s, s:I, s:b, s:b, s:I, s:O?, s:O?, s:s?, s:O?}", "path", path, "step", step, "valid",
                           status == TRI_OK, "best", f->n && f->steps[i] == f->best, "bytes",
                           manifest ? bytes_of(manifest) : (tri_json_int)0, "mesh", mesh, "engine",
@@ -83,22 +82,18 @@ static tri_status describe(const found *f, int i, int deep, tri_json **out) {
 static void add_row(tri_text_table *table, const tri_json *row, const char *run) {
     char bytes[32], mesh[96] = "-";
     const tri_json *m = tri__json_get(row, "mesh");
-    const char *engine = tri__json_string_value(tri__json_get(row, "engine")),
-               *reason = tri__json_string_value(tri__json_get(row, "reason"));
-    if (tri__json_integer_value(tri__json_get(m, "pp"))) /* absent from exports */
-        snprintf(mesh, sizeof mesh, "pp=%d tp=%d dp=%d", (int)tri__json_integer_value(tri__json_get(m, "pp")),
-                 (int)tri__json_integer_value(tri__json_get(m, "tp")),
-                 (int)tri__json_integer_value(tri__json_get(m, "dp")));
+    const char *engine = tri__text_of(row, "engine"), *reason = tri__text_of(row, "reason");
+    if (tri__whole_of(m, "pp")) /* absent from exports */
+        snprintf(mesh, sizeof mesh, "pp=%d tp=%d dp=%d", (int)tri__whole_of(m, "pp"), (int)tri__whole_of(m, "tp"),
+                 (int)tri__whole_of(m, "dp"));
     const tri_json *d = tri__json_get(row, "decision"), *threshold = tri__json_get(d, "threshold");
     char temperature[32] = "-", from[32] = "-";
-    if (tri__json_is_object(d))
-        snprintf(temperature, sizeof temperature, "%.4g", tri__json_number_value(tri__json_get(d, "temperature")));
+    if (tri__json_is_object(d)) snprintf(temperature, sizeof temperature, "%.4g", tri__number_of(d, "temperature"));
     if (tri__json_is_number(threshold)) snprintf(from, sizeof from, "%.4g", tri__json_number_value(threshold));
-    tri__text_table_add(table, "%s%s%lld\t%s\t%s\t%s\t%s\t%s\t%s%s", run, *run ? "\t" : "",
-                        (long long)tri__json_integer_value(tri__json_get(row, "step")),
-                        tri__text_bytes((double)tri__json_integer_value(tri__json_get(row, "bytes")), bytes), mesh,
-                        engine ? engine : "-", temperature, from,
-                        tri__json_is_true(tri__json_get(row, "best")) ? "best; " : "", reason ? reason : "ok");
+    tri__text_table_add(
+        table, "%s%s%lld\t%s\t%s\t%s\t%s\t%s\t%s%s", run, *run ? "\t" : "", (long long)tri__whole_of(row, "step"),
+        tri__text_bytes((double)tri__whole_of(row, "bytes"), bytes), mesh, engine ? engine : "-", temperature, from,
+        tri__json_is_true(tri__json_get(row, "best")) ? "best; " : "", reason ? reason : "ok");
 }
 
 /* What ls and verify do with the checkpoints of all runs. */
@@ -121,7 +116,7 @@ static tri_status list_run(listing *l, const char *path, const char *run) {
         if (status != TRI_OK) break;
         l->n++;
         if (!tri__json_is_true(tri__json_get(row, "valid")) && !l->bad++)
-            snprintf(l->first, sizeof l->first, "%s", tri__json_string_value(tri__json_get(row, "reason")));
+            snprintf(l->first, sizeof l->first, "%s", tri__text_of(row, "reason"));
         if (l->settings->json) status = tri__print_json(l->cli->out, row);
         else add_row(&l->table, row, run);
         tri__json_decref(row);
@@ -206,20 +201,20 @@ static void compare_data(const tri_piece *a, const tri_piece *b, int64_t *differ
     }
 }
 
+static tri_status add_difference(tri_json *rows, const char *tensor, const char *what) {
+    tri__json_append_new(rows, tri__json_pack("{s:s, s:s}", "tensor", tensor, "what", what));
+    return TRI_OK;
+}
+
 /* Appends an object to `rows` if the tensor differs. */
 static tri_status compare_tensor(const tri_checkpoint *const both[2], tri_piece a, tri_json *rows) {
     tri_piece b;
     void *x = NULL, *y = NULL;
     int64_t differ = 0;
     double most = 0;
-    if (!find_tensor(both[1], a.name, &b)) {
-        tri__json_append_new(rows, tri__json_pack("{s:s, s:s}", "tensor", a.name, "what", "only in the first"));
-        return TRI_OK;
-    }
-    if (a.dtype != b.dtype || !tri__shape_equal(&a.shape, &b.shape)) {
-        tri__json_append_new(rows, tri__json_pack("{s:s, s:s}", "tensor", a.name, "what", "another shape or dtype"));
-        return TRI_OK;
-    }
+    if (!find_tensor(both[1], a.name, &b)) return add_difference(rows, a.name, "only in the first");
+    if (a.dtype != b.dtype || !tri__shape_equal(&a.shape, &b.shape))
+        return add_difference(rows, a.name, "another shape or dtype");
     tri_status status = read_whole(both[0], &a, &x);
     if (status == TRI_OK) status = read_whole(both[1], &b, &y);
     if (status == TRI_OK) compare_data(&a, &b, &differ, &most);
@@ -239,8 +234,7 @@ static tri_status compare_tensors(const tri_checkpoint *const both[2], tri_json 
             TRI_TRY(tri__checkpoint_tensor(both[side], i, &tensor));
             if (side == 0) TRI_TRY(compare_tensor(both, tensor, rows));
             else if (!tri__checkpoint_has(both[0], tensor.name))
-                tri__json_append_new(rows,
-                                     tri__json_pack("{s:s, s:s}", "tensor", tensor.name, "what", "only in the second"));
+                TRI_TRY(add_difference(rows, tensor.name, "only in the second"));
         }
     return TRI_OK;
 }
@@ -264,8 +258,7 @@ static void print_keys(tri_text_table *table, const char *what, const tri_json *
     tri__json_each(rows, i, row) {
         char *a = tri__json_line(tri__json_get(row, "first")), *b = tri__json_line(tri__json_get(row, "second"));
         table->failed |= !a || !b;
-        tri__text_table_add(table, "%s\t%s\t%.60s\t%.60s", what, tri__json_string_value(tri__json_get(row, "key")),
-                            a ? a : "", b ? b : "");
+        tri__text_table_add(table, "%s\t%s\t%.60s\t%.60s", what, tri__text_of(row, "key"), a ? a : "", b ? b : "");
         free(a);
         free(b);
     }
@@ -284,11 +277,10 @@ static tri_status print_diff(tri_cli *cli, const tri_json *all) {
         char words[128] = "";
         if (n)
             snprintf(words, sizeof words, "%lld of %lld elements, by %.3g at most",
-                     (long long)tri__json_integer_value(n),
-                     (long long)tri__json_integer_value(tri__json_get(row, "of")),
+                     (long long)tri__json_integer_value(n), (long long)tri__whole_of(row, "of"),
                      tri__json_real_value(tri__json_get(row, "most")));
-        tri__text_table_add(&table, "tensor\t%s\t%s\t%s", tri__json_string_value(tri__json_get(row, "tensor")),
-                            tri__json_string_value(tri__json_get(row, "what")), words);
+        tri__text_table_add(&table, "tensor\t%s\t%s\t%s", tri__text_of(row, "tensor"),
+                            tri__text_of(row, "what"), words);
     }
     tri_status status = TRI_OK;
     if (table.n > 1 || table.failed) status = tri__text_table_print(&table, cli->out, cli->out_color);
@@ -315,21 +307,13 @@ static tri_status diff(tri_cli *cli, const tri_settings *settings, const char *c
     return status;
 }
 
-tri_status tri__command_checkpoint(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    const char *words[3];
-    int n_words = 0;
-    tri_status status = tri__cli_settings(&settings, "checkpoint", n, args, words, 3, &n_words);
-    if (status == TRI_OK) {
-        const char *verb = n_words ? words[0] : "";
-        int deep = !strcmp(verb, "verify");
-        if ((deep || !strcmp(verb, "ls")) && n_words == 2) status = list(cli, &settings, words[1], deep);
-        else if (!strcmp(verb, "prune") && n_words == 2) status = prune(&settings, words[1]);
-        else if (!strcmp(verb, "diff") && n_words == 3) status = diff(cli, &settings, words + 1);
-        else
-            status = tri__fail(TRI_USAGE, "what, and of which folder? e.g. `trident checkpoint ls run`, `verify run`, "
-                                          "`prune run --keep 1`, `diff run/checkpoint-10 run/checkpoint-20`");
-    }
-    tri__settings_free(&settings);
-    return status;
+tri_status tri__command_checkpoint(tri_cli *cli, tri_command_call *call) {
+    const tri_settings *settings = &call->settings;
+    const char *verb = call->n_words ? call->words[0] : "";
+    int n = call->n_words, deep = !strcmp(verb, "verify");
+    if ((deep || !strcmp(verb, "ls")) && n == 2) return list(cli, settings, call->words[1], deep);
+    if (!strcmp(verb, "prune") && n == 2) return prune(settings, call->words[1]);
+    if (!strcmp(verb, "diff") && n == 3) return diff(cli, settings, call->words + 1);
+    return tri__fail(TRI_USAGE, "what, and of which folder? e.g. `trident checkpoint ls run`, `verify run`, "
+                                "`prune run --keep 1`, `diff run/checkpoint-10 run/checkpoint-20`");
 }

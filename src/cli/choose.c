@@ -1,12 +1,9 @@
 /* choose.c - `trident choose`: the fastest layouts of a model on a number of ranks, or the fewest ranks that are fast
  * enough. */
 #include "cli/machine_files.h"
-#include "cli/signals.h"
-#include "cli/sinks.h"
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "report/sinks/sinks.h"
 #include "report/text/text_table.h"
 #include "study/choose/choose.h"
 
@@ -40,10 +37,7 @@ static tri_status parse_time(const char *text, double *seconds) {
     return tri__fail(TRI_USAGE, "--within: expected a time as 90s, 30min, 2h or 1d, not \"%s\"", text);
 }
 
-static tri_status check_time(const char *text) {
-    double seconds;
-    return parse_time(text, &seconds);
-}
+static tri_status check_time(const char *text) { return parse_time(text, &(double){0}); }
 
 #define OWN(...) TRI_OWN_ROW(options, "choose", __VA_ARGS__)
 const tri_option tri__choose_options[] = {
@@ -64,7 +58,7 @@ const tri_option tri__choose_options[] = {
         .help = "allowed: where ranks wait for bytes, ways to send fewer are shown too, apart from the exact layouts"),
     OWN(BOOL, exhaustive, .value = "false",
         .help = "plan and simulate every layout, without bounds (slow): the same first choice"),
-    {0}};
+    TRI_OWN_END(options)};
 
 /* ---- words ---- */
 
@@ -242,6 +236,7 @@ static tri_status print_best(FILE *out, const tri_settings *s, const tri_choice 
 static tri_status print_others(const tri_cli *cli, const tri_choice *choice) {
     tri_text_table table = {0};
     char text[TRI_LAYOUT_TEXT], time[32], bytes[32], why[TRI_WHY_TEXT];
+    if (choice->n_best < 2) return TRI_OK;
     tri__text_table_add(&table, "\tstep\tslower by\tmemory\tlayout\twhy");
     for (int i = 1; i < choice->n_best; i++) {
         const tri_candidate *c = &choice->best[i];
@@ -250,10 +245,8 @@ static tri_status print_others(const tri_cli *cli, const tri_choice *choice) {
                             tri__text_bytes((double)c->need, bytes), tri__layout_text(&c->layout, text),
                             tri__choose_why(&choice->best[0], c, why));
     }
-    if (choice->n_best > 1) fputc('\n', cli->out);
-    tri_status status = choice->n_best > 1 ? tri__text_table_print(&table, cli->out, cli->out_color) : TRI_OK;
-    tri__text_table_free(&table);
-    return status;
+    fputc('\n', cli->out);
+    return tri__print_table(cli, &table);
 }
 
 /* What changes results, apart from what does not. */
@@ -271,9 +264,7 @@ static tri_status print_coded(const tri_cli *cli, const tri_choice *choice) {
                             best->seconds / c->of.seconds, tri__text_bytes(c->of.sent, bytes), c->options,
                             tri__layout_text(&c->of.layout, text));
     }
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
-    return status;
+    return tri__print_table(cli, &table);
 }
 
 static void print_search(FILE *out, const tri_choice *choice) {
@@ -356,13 +347,6 @@ static double steps_of(const tri_settings *s, const tri_chooser *chooser, int64_
     return s->max_steps && (!rows || (double)s->max_steps < steps) ? (double)s->max_steps : steps;
 }
 
-static tri_status print_run(const tri_cli *cli, const tri_settings *s, const tri_choice *choice, double steps) {
-    char time[32];
-    if (steps > 0 && !s->json)
-        fprintf(cli->out, "\n%.0f steps take %s\n", steps, tri__choose_time(steps * choice->best[0].seconds, time));
-    return TRI_OK;
-}
-
 /* After what was found is shown: exit code 75 if a signal ended the search. */
 static tri_status end_of(const tri_cli *cli, int stopped) {
     char name[32];
@@ -372,26 +356,29 @@ static tri_status end_of(const tri_cli *cli, int stopped) {
                      tri__stop_name(cli->stop, name));
 }
 
+/* seconds: of the whole run; 0: unknown. partial: NULL, or whether fewer ranks may do. */
+static tri_status tell(const tri_cli *cli, const tri_settings *s, const tri_choice *choice, int world, double seconds,
+                       const int *partial) {
+    tri_json *facts = NULL;
+    if (!s->json) return print_choice(cli, s, choice, world);
+    TRI_TRY(choice_json(s, choice, world, &facts));
+    if (seconds > 0) tri__json_set_new(facts, "run_seconds", tri__json_real(seconds));
+    if (partial) tri__json_set_new(facts, "partial", tri__json_boolean(*partial));
+    return tri__print_json_new(cli->out, facts);
+}
+
 static tri_status choose_layout(const tri_cli *cli, const tri_settings *s, tri_chooser *chooser,
                                 const tri_choose_options *how) {
     tri_choice choice;
     int world = (int)s->world_size;
     int64_t batch = tri__choose_batch(s, world);
+    char time[32];
     tri_status found = tri__choose(chooser, world, batch, how, &choice);
     erase_progress(how->context);
     TRI_TRY(found);
-    double steps = steps_of(s, chooser, batch);
-    if (!s->json) {
-        TRI_TRY(print_choice(cli, s, &choice, world));
-        TRI_TRY(print_run(cli, s, &choice, steps));
-    } else {
-        tri_json *facts = NULL;
-        TRI_TRY(choice_json(s, &choice, world, &facts));
-        if (steps > 0) tri__json_set_new(facts, "run_seconds", tri__json_real(steps * choice.best[0].seconds));
-        found = tri__print_json(cli->out, facts);
-        tri__json_decref(facts);
-        TRI_TRY(found);
-    }
+    double steps = steps_of(s, chooser, batch), seconds = steps * choice.best[0].seconds;
+    TRI_TRY(tell(cli, s, &choice, world, seconds, NULL));
+    if (steps > 0 && !s->json) fprintf(cli->out, "\n%.0f steps take %s\n", steps, tri__choose_time(seconds, time));
     return end_of(cli, choice.ended == TRI_CHOOSE_SIGNAL);
 }
 
@@ -413,23 +400,17 @@ static tri_status choose_ranks(const tri_cli *cli, const tri_settings *s, tri_ch
                                        "%d numbers tried, with %s",
                          chooser->hardware.name, steps, tri__choose_time(seconds, a), found.fastest, found.tried,
                          tri__choose_time(found.seconds, b));
-    if (s->json) {
-        tri_json *facts = NULL;
-        TRI_TRY(choice_json(s, &found.choice, found.world, &facts));
-        tri__json_set_new(facts, "run_seconds", tri__json_real(found.seconds));
-        tri__json_set_new(facts, "partial", tri__json_boolean(found.partial));
-        status = tri__print_json(cli->out, facts);
-        tri__json_decref(facts);
-        return status == TRI_OK ? end_of(cli, found.stopped) : status;
-    }
-    fprintf(cli->out, "%.0f steps in %s need %d rank%s%s, which take %s (%d numbers of ranks were compared)\n\n", steps,
-            tri__choose_time(seconds, a), found.world, found.world == 1 ? "" : "s", found.partial ? " or fewer" : "",
-            tri__choose_time(found.seconds, b), found.tried);
-    TRI_TRY(print_choice(cli, s, &found.choice, found.world));
+    if (!s->json)
+        fprintf(cli->out, "%.0f steps in %s need %d rank%s%s, which take %s (%d numbers of ranks were compared)\n\n",
+                steps, tri__choose_time(seconds, a), found.world, found.world == 1 ? "" : "s",
+                found.partial ? " or fewer" : "", tri__choose_time(found.seconds, b), found.tried);
+    TRI_TRY(tell(cli, s, &found.choice, found.world, found.seconds, &found.partial));
     return end_of(cli, found.stopped);
 }
 
-static tri_status choose(tri_cli *cli, const tri_settings *s, const options *own, const tri_log *log) {
+tri_status tri__command_choose(tri_cli *cli, tri_command_call *call) {
+    const tri_settings *s = &call->settings;
+    const options *own = call->own;
     double seconds = 0, now = tri__clock();
     progress shown = {.cli = cli, .begun = now, .shown = now};
     const tri_choose_options how = {.top = (int)own->top, .limit = own->limit, .exhaustive = own->exhaustive,
@@ -437,6 +418,7 @@ static tri_status choose(tri_cli *cli, const tri_settings *s, const options *own
                                     .propose = own->compression == COMPRESSION_ALLOWED,
                                     .deadline = own->seconds > 0 ? now + own->seconds : 0, .keeps = 1,
                                     .progress = s->quiet ? NULL : show_progress, .context = &shown};
+    TRI_TRY(tri__cli_hardware(cli, &call->settings, 0));
     if (!s->config) return tri__fail(TRI_USAGE, "choose needs --config");
     if (own->within) TRI_TRY(parse_time(own->within, &seconds));
     int sized = tri__settings_given(s, &s->world_size) || tri__settings_given(s, &s->nproc_per_node);
@@ -445,26 +427,10 @@ static tri_status choose(tri_cli *cli, const tri_settings *s, const options *own
     if (own->within && sized) return tri__fail(TRI_USAGE, "choose takes --world-size or --within, not both");
     tri_chooser *chooser = calloc(1, sizeof *chooser); /* large */
     if (!chooser) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__chooser_open(s, 0, log, cli->stop, NULL, chooser);
+    tri_status status = tri__chooser_open(s, 0, &call->log, cli->stop, NULL, chooser);
     if (status == TRI_OK)
         status = own->within ? choose_ranks(cli, s, chooser, &how, seconds) : choose_layout(cli, s, chooser, &how);
     tri__chooser_close(chooser);
     free(chooser);
-    return status;
-}
-
-tri_status tri__command_choose(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    options own;
-    tri_sink sink = {0};
-    const tri_log log = tri__sink_log(&sink);
-    int n_words = 0;
-    tri_status status = tri__cli_own_settings(&settings, "choose", &own, n, args, NULL, 0, &n_words);
-    tri__signals_take(cli, TRI_SIGNAL_SEARCHED);
-    if (status == TRI_OK) status = tri__cli_progress(cli, settings.quiet, &sink);
-    if (status == TRI_OK) status = tri__cli_hardware(cli, &settings, 0);
-    if (status == TRI_OK) status = choose(cli, &settings, &own, &log);
-    tri__progress_close(&sink);
-    tri__settings_free(&settings);
     return status;
 }

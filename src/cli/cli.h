@@ -4,6 +4,7 @@
 #ifndef TRI_CLI_CLI_H
 #define TRI_CLI_CLI_H
 
+#include "base/log.h"
 #include "settings/settings.h"
 #include "train/events.h"
 #include "train/stop.h"
@@ -25,6 +26,18 @@ typedef struct tri_cli {
     int reported;             /* set by a command whose failure has already been printed */
 } tri_cli;
 
+/* What a command is called with: its arguments, and what they mean. The caller frees it. */
+typedef struct tri_command_call {
+    int n;
+    const char *const *args; /* [n] after the command's name */
+    tri_settings settings;
+    void *own;               /* the struct that its own rows fill; NULL: it has none */
+    const char **words;      /* [n_words] bare words */
+    int n_words;
+    tri_sink sink;           /* progress and messages on stderr */
+    tri_log log;             /* to that sink */
+} tri_command_call;
+
 typedef struct tri_command {
     const char *name;
     const char *words;   /* bare words it takes, for the synopsis: " CHECKPOINT"; NULL */
@@ -37,8 +50,13 @@ typedef struct tri_command {
     int hidden;          /* 1: named without its summary in the short help; 2: not named */
     const char *shown;   /* options that the short help shows first, comma-separated; NULL: in the order of the rows */
     int parallel;        /* computes on several threads */
-    tri_status (*run)(tri_cli *cli, int n, const char *const *args);
+    int most_words;      /* bare words it takes at most */
+    int signals;         /* tri_signal_words: it handles signals, with this reply to the first; 0: it does not */
+    int ranks;           /* a launcher may have started it on every rank: all refuse wrong options, one says so */
+    int unparsed;        /* reads its arguments itself: of tri_command_call only n and args are set */
+    tri_status (*run)(tri_cli *cli, tri_command_call *call);
 } tri_command;
+enum { TRI_WORDS_ANY = 1 << 30, TRI_WORDS_RUNS = 24, TRI_WORDS_MODELS = 64 }; /* any; of report; of serve */
 
 extern const tri_command tri__commands[]; /* ends with a NULL name */
 const tri_command *tri__command_find(const char *name);
@@ -49,6 +67,9 @@ typedef struct tri_exit_code {
 } tri_exit_code;
 extern const tri_exit_code tri__exit_codes[]; /* ends with a NULL meaning */
 
+/* The next row after `row` that the command takes on the command line: its own, those of runs, those of the model. NULL
+ * for `row`: the first; NULL: there is none. */
+const tri_option *tri__command_option(const tri_command *command, const tri_option *row);
 /* An option's choices without their aliases, joined by `join` ("none, zero1, zero2"), written to `out`, which is
  * returned. */
 const char *tri__option_choices(const tri_option *row, const char *join, char out[static 256]);
@@ -63,19 +84,36 @@ void tri__help_command(const tri_cli *cli, const tri_command *command, int all);
 void tri__cli_report(tri_cli *cli, tri_status status);
 /* One JSON object on one line of `out`. */
 tri_status tri__print_json(FILE *out, const tri_json *value);
-/* Parses options into new settings, which the caller frees even after a failure. At most max_words bare words. */
-tri_status tri__cli_settings(tri_settings *settings, const char *command, int n, const char *const *args,
+/* The same of a value whose reference it takes. */
+tri_status tri__print_json_new(FILE *out, tri_json *value);
+/* Adds the members of an object whose reference it takes. */
+void tri__merge_new(tri_json *object, tri_json *members);
+/* A table of results, which it frees. */
+struct tri_text_table;
+tri_status tri__print_table(const tri_cli *cli, struct tri_text_table *table);
+/* A member's number (0 if it is none), whole number (0) and text (NULL). */
+static inline double tri__number_of(const tri_json *object, const char *key) {
+    return tri__json_number_value(tri__json_get(object, key));
+}
+static inline tri_json_int tri__whole_of(const tri_json *object, const char *key) {
+    return tri__json_integer_value(tri__json_get(object, key));
+}
+static inline const char *tri__text_of(const tri_json *object, const char *key) {
+    return tri__json_string_value(tri__json_get(object, key));
+}
+/* Parses options into new settings, which the caller frees even after a failure. own: the struct that the command's own
+ * rows fill, freed with the settings; NULL: it has none. At most max_words bare words. */
+tri_status tri__cli_settings(tri_settings *settings, const char *command, void *own, int n, const char *const *args,
                              const char **words, int max_words, int *n_words);
-/* The same for a command with its own rows, which fill `own`; tri__settings_free frees it with the settings. */
-tri_status tri__cli_own_settings(tri_settings *settings, const char *command, void *own, int n,
-                                 const char *const *args, const char **words, int max_words, int *n_words);
 
 /* A row of a command's own options; `type` is the struct that it fills. */
 #define TRI_OWN_ROW(type, command, kind_, field_, ...) \
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(type, field_), .commands = command, \
      .effect = TRI_EFFECT_UNRECORDED, __VA_ARGS__}
+/* The end of these rows has the size of the struct. */
+#define TRI_OWN_END(type) {.offset = sizeof(type)}
 #define TRI_COMMAND(name, ...) \
-    tri_status tri__command_##name(tri_cli *cli, int n, const char *const *args); \
+    tri_status tri__command_##name(tri_cli *cli, tri_command_call *call); \
     extern const tri_option tri__##name##_options[]; /* where it has its own */
 #include "cli/commands.def"
 #undef TRI_COMMAND

@@ -3,13 +3,6 @@
 
 #include <string.h>
 
-static void flags(FILE *out, const tri_option *rows, const char *command) {
-    char flag[64];
-    for (const tri_option *row = rows; row && row->name; row++)
-        if (tri__option_listed(row, command) && row->kind != TRI_OPTION_OBJECT)
-            fprintf(out, " %s", tri__option_flag(row->name, flag));
-}
-
 /* `--shard) words="none zero1" ;;` for options with choices; open, close: what a shell puts around a list. */
 static void choices(FILE *out, const tri_option *rows, const char *open, const char *close) {
     char flag[64], list[256];
@@ -40,6 +33,7 @@ static void verbs(FILE *out, const char *before, const char *between, const char
 }
 
 static void bash(FILE *out) {
+    char flag[TRI_OPTION_FLAG];
     fputs("# bash completion for trident; made by `trident completion bash`\n_trident() {\n"
           "    local word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]} words=\n"
           "    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W \"",
@@ -55,9 +49,8 @@ static void bash(FILE *out) {
           out);
     for (const tri_command *command = tri__commands; command->name; command++) {
         fprintf(out, "        %s) words=\"--help", command->name);
-        flags(out, command->own, command->name);
-        flags(out, tri__run_options, command->name);
-        if (command->model) flags(out, tri__model_options, command->name);
+        for (const tri_option *row = NULL; (row = tri__command_option(command, row));)
+            fprintf(out, " %s", tri__option_flag(row->name, flag));
         fputs("\" ;;\n", out);
     }
     fputs("    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\n"
@@ -65,27 +58,18 @@ static void bash(FILE *out) {
           out);
 }
 
-/* In single quotes, for zsh and fish. */
+/* In single quotes, for zsh and fish, with the closing one. */
 static void put_quoted(FILE *out, const char *text, int fish) {
     for (; *text; text++) {
         if (*text == '\'') fputs(fish ? "\\'" : "'\\''", out);
         else if (*text == '\\' && fish) fputs("\\\\", out);
         else fputc(*text, out);
     }
-}
-
-/* `'--config:configuration file'` for _describe. */
-static void described(FILE *out, const tri_option *rows, const char *command) {
-    char flag[64];
-    for (const tri_option *row = rows; row && row->name; row++) {
-        if (!tri__option_listed(row, command) || row->kind == TRI_OPTION_OBJECT) continue;
-        fprintf(out, " '%s:", tri__option_flag(row->name, flag));
-        put_quoted(out, row->help, 0);
-        fputc('\'', out);
-    }
+    fputs(fish ? "'\n" : "'", out);
 }
 
 static void zsh(FILE *out) {
+    char flag[TRI_OPTION_FLAG];
     fputs("#compdef trident\n# zsh completion for trident; made by `trident completion zsh`\n_trident() {\n"
           "    local command=$words[2] last=$words[CURRENT-1]\n    local -a offered\n    if (( CURRENT == 2 )); then\n"
           "        offered=(",
@@ -93,7 +77,6 @@ static void zsh(FILE *out) {
     for (const tri_command *command = tri__commands; command->name; command++) {
         fprintf(out, " '%s:", command->name);
         put_quoted(out, command->summary, 0);
-        fputc('\'', out);
     }
     fputs(" )\n        _describe command offered\n        return\n    fi\n"
           "    (( CURRENT != 3 )) || case $command in\n",
@@ -106,9 +89,10 @@ static void zsh(FILE *out) {
           out);
     for (const tri_command *command = tri__commands; command->name; command++) {
         fprintf(out, "        %s) offered=( '--help:show the options'", command->name);
-        described(out, command->own, command->name);
-        described(out, tri__run_options, command->name);
-        if (command->model) described(out, tri__model_options, command->name);
+        for (const tri_option *row = NULL; (row = tri__command_option(command, row));) {
+            fprintf(out, " '%s:", tri__option_flag(row->name, flag)); /* for _describe */
+            put_quoted(out, row->help, 0);
+        }
         fputs(" ) ;;\n", out);
     }
     fputs("    esac\n    _describe option offered\n}\n"
@@ -133,7 +117,6 @@ static void fish_rows(FILE *out, const tri_option *rows, const tri_command *owne
         else if (row->kind != TRI_OPTION_BOOL) fputs(" -r", out);
         fputs(" -d '", out);
         put_quoted(out, row->help, 1);
-        fputs("'\n", out);
     }
 }
 
@@ -142,7 +125,6 @@ static void fish(FILE *out) {
     for (const tri_command *command = tri__commands; command->name; command++) {
         fprintf(out, "complete -c trident -n __fish_use_subcommand -x -a %s -d '", command->name);
         put_quoted(out, command->summary, 1);
-        fputs("'\n", out);
     }
     verbs(out, "complete -c trident -n '__fish_seen_subcommand_from ", "' -a '", "'\n");
     fputs("complete -c trident -l help -d 'show the options'\n", out);
@@ -151,13 +133,13 @@ static void fish(FILE *out) {
     for (const tri_command *command = tri__commands; command->name; command++) fish_rows(out, command->own, command, 0);
 }
 
-tri_status tri__command_completion(tri_cli *cli, int n, const char *const *args) {
+tri_status tri__command_completion(tri_cli *cli, tri_command_call *call) {
     static const struct {
         const char *shell;
         void (*write)(FILE *out);
     } shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
-    for (size_t i = 0; n <= 1 && i < sizeof shells / sizeof *shells; i++)
-        if (!strcmp(n ? args[0] : "bash", shells[i].shell)) {
+    for (size_t i = 0; call->n <= 1 && i < sizeof shells / sizeof *shells; i++)
+        if (!strcmp(call->n ? call->args[0] : "bash", shells[i].shell)) {
             shells[i].write(cli->out);
             return TRI_OK;
         }

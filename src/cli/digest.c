@@ -14,25 +14,12 @@ static tri_status digest(const char *path, char hex[static 33]) {
     return status;
 }
 
-tri_status tri__command_digest(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    const char *words[1];
-    int n_words = 0;
+tri_status tri__command_digest(tri_cli *cli, tri_command_call *call) {
+    const char *path = call->n_words ? call->words[0] : call->settings.checkpoint;
     char hex[33];
-    tri_status status = tri__cli_settings(&settings, "digest", n, args, words, 1, &n_words);
-    if (status != TRI_OK) goto done;
-    const char *path = n_words ? words[0] : settings.checkpoint;
-    status =
-        path ? digest(path, hex) : tri__fail(TRI_USAGE, "which checkpoint? e.g. `trident digest run/checkpoint-100`");
-    if (status != TRI_OK) goto done;
-    if (settings.json) {
-        tri_json *object = tri__json_pack("{s:s}", "digest", hex);
-        status = tri__print_json(cli->out, object);
-        tri__json_decref(object);
-    } else {
-        fprintf(cli->out, "%s\n", hex);
-    }
-done:
-    tri__settings_free(&settings);
-    return status;
+    if (!path) return tri__fail(TRI_USAGE, "which checkpoint? e.g. `trident digest run/checkpoint-100`");
+    TRI_TRY(digest(path, hex));
+    if (call->settings.json) return tri__print_json_new(cli->out, tri__json_pack("{s:s}", "digest", hex));
+    fprintf(cli->out, "%s\n", hex);
+    return TRI_OK;
 }

@@ -33,18 +33,21 @@ typedef struct finding {
     int found;
     char detail[400];
     const char *cost; /* what its absence costs; NULL when it cannot be absent */
+    const tri_cli *cli;
     const tri_settings *settings;
+    tri_packer packer;
 } finding;
 
 #define FOUND(f, ...) ((f)->found = 1, (void)snprintf((f)->detail, sizeof(f)->detail, __VA_ARGS__))
+
+#define LACKS(f, ...) ((void)snprintf((f)->detail, sizeof(f)->detail, __VA_ARGS__))
 
 static void add_word(char *out, size_t size, const char *word) {
     size_t n = strlen(out);
     snprintf(out + n, size - n, "%s%s", n ? " " : "", word);
 }
 
-static void probe_cpu(const tri_cli *cli, finding *f) {
-    (void)cli;
+static void probe_cpu(finding *f) {
     char features[120] = "";
 #if defined __aarch64__
     static const struct {
@@ -70,14 +73,13 @@ static void probe_cpu(const tri_cli *cli, finding *f) {
     FOUND(f, "%s, %ld cores, %s", machine, sysconf(_SC_NPROCESSORS_ONLN), *features ? features : "no vector features");
 }
 
-static void probe_threads(const tri_cli *cli, finding *f) {
-    (void)cli;
+static void probe_threads(finding *f) {
     cpu_set_t set;
     int allowed = sched_getaffinity(0, sizeof set, &set) ? 0 : CPU_COUNT(&set);
 #ifdef _OPENMP
     FOUND(f, "OpenMP, %d threads; this process may use %d cores", omp_get_max_threads(), allowed);
 #else
-    snprintf(f->detail, sizeof f->detail, "built without OpenMP; this process may use %d cores", allowed);
+    LACKS(f, "built without OpenMP; this process may use %d cores", allowed);
 #endif
 }
 
@@ -96,8 +98,7 @@ static double number_in(const char *path, const char *name) {
     return value;
 }
 
-static void probe_memory(const tri_cli *cli, finding *f) {
-    (void)cli;
+static void probe_memory(finding *f) {
     char free_text[32], limit_text[32];
     double available = 1024 * number_in("/proc/meminfo", "MemAvailable:");
     double limit = number_in("/sys/fs/cgroup/memory.max", "");
@@ -110,8 +111,7 @@ static void probe_memory(const tri_cli *cli, finding *f) {
         FOUND(f, "%s available, no cgroup limit", free_text);
 }
 
-static void probe_shm(const tri_cli *cli, finding *f) {
-    (void)cli;
+static void probe_shm(finding *f) {
     struct statvfs fs;
     char text[32];
     if (statvfs("/dev/shm", &fs) == 0)
@@ -135,41 +135,38 @@ static int on_path(const char *path, const char *program, char out[static TRI_PA
 }
 
 /* Only a plug-in that loads counts: mpirun and the MPI library alone are not enough. */
-static void probe_mpi(const tri_cli *cli, finding *f) {
+static void probe_mpi(finding *f) {
     char program[TRI_PATH_MAX], plugins[200];
-    int launcher = on_path(cli->path, "mpirun", program);
+    int launcher = on_path(f->cli->path, "mpirun", program);
     tri__mpi_list(plugins, sizeof plugins);
     if (plugins[0]) FOUND(f, "plug-in built with %s; %.80s", plugins, launcher ? program : "no mpirun on the PATH");
     else
-        snprintf(
-            f->detail, sizeof f->detail,
-            "%s%.80s%s, and no plug-in that loads: install an MPI with mpicc (Debian: libopenmpi-dev) and run make",
-            launcher ? "mpirun is there (" : "no mpirun", launcher ? program : "", launcher ? ")" : "");
+        LACKS(f,
+              "%s%.80s%s, and no plug-in that loads: install an MPI with mpicc (Debian: libopenmpi-dev) and run make",
+              launcher ? "mpirun is there (" : "no mpirun", launcher ? program : "", launcher ? ")" : "");
 }
 
 /* The --mpi value for srun depends on the MPI of the plug-in. */
-static void probe_slurm(const tri_cli *cli, finding *f) {
+static void probe_slurm(finding *f) {
     char program[TRI_PATH_MAX], types[120];
-    if (!on_path(cli->path, "srun", program)) return;
+    if (!on_path(f->cli->path, "srun", program)) return;
     tri__slurm_types(program, types, sizeof types);
     FOUND(f, "%.80s; --mpi can be %s (Open MPI needs pmix, MPICH pmi2)", program,
           types[0] ? types : "nothing that `srun --mpi=list` would say");
 }
 
 /* Checks that the plug-in loads and a GPU responds; then reports its name and free memory. */
-static void probe_cuda(const tri_cli *cli, finding *f) {
+static void probe_cuda(finding *f) {
     static const char *const driver[] = {"libcuda.so.1", NULL}, *const nccl[] = {"libnccl.so.2", "libnccl.so", NULL};
-    (void)cli;
     const tri_device *device;
     int64_t bytes;
     void *context = NULL;
     char text[32];
     if (tri__device_get("cuda", &device) != TRI_OK) {
-        snprintf(f->detail, sizeof f->detail, "%s, and no plug-in that loads: make cuda builds it",
+        LACKS(f, "%s, and no plug-in that loads: make cuda builds it",
                  loads(driver) ? "a driver (libcuda.so.1)" : "no driver (libcuda.so.1)");
     } else if (device->room(&tri__core, 0, &bytes) != TRI_OK || device->open(&tri__core, 0, 0, &context) != TRI_OK) {
-        snprintf(f->detail, sizeof f->detail, "the plug-in loads, but %s",
-                 loads(driver) ? "no GPU answers" : "there is no driver (libcuda.so.1)");
+        LACKS(f, "the plug-in loads, but %s", loads(driver) ? "no GPU answers" : "there is no driver (libcuda.so.1)");
     } else {
         FOUND(f, "%.90s, %s free, %s", device->describe(context), tri__text_bytes((double)bytes, text),
               loads(nccl) ? "NCCL" : "no NCCL");
@@ -177,30 +174,24 @@ static void probe_cuda(const tri_cli *cli, finding *f) {
     }
 }
 
-static void probe_hwloc(const tri_cli *cli, finding *f) {
+static void probe_hwloc(finding *f) {
     static const char *const names[] = {"libhwloc.so.15", "libhwloc.so", NULL};
-    (void)cli;
     const char *library = loads(names);
     if (library) FOUND(f, "%s", library);
 }
 
-static void probe_http(const tri_cli *cli, finding *f) {
+static void probe_http(finding *f) {
     char tls[160];
-    (void)cli;
     if (tri__tls_library(tls, sizeof tls) == TRI_OK) FOUND(f, "TLS by %s", tls);
     else FOUND(f, "%s", tls);
 }
 
-static void probe_packer(finding *f, tri_packer packer) {
-    const char *version = tri__packer_version(packer);
+static void probe_packer(finding *f) {
+    const char *version = tri__packer_version(f->packer);
     if (version) FOUND(f, "%s", version);
     else
-        snprintf(f->detail, sizeof f->detail, "not in this build: apt-get install %s, run make",
-                 tri__packer_package(packer));
+        LACKS(f, "not in this build: apt-get install %s, run make", tri__packer_package(f->packer));
 }
-static void probe_zlib(const tri_cli *cli, finding *f) { (void)cli, probe_packer(f, TRI_PACKER_ZLIB); }
-static void probe_zstd(const tri_cli *cli, finding *f) { (void)cli, probe_packer(f, TRI_PACKER_ZSTD); }
-static void probe_lz4(const tri_cli *cli, finding *f) { (void)cli, probe_packer(f, TRI_PACKER_LZ4); }
 
 typedef struct calibrated {
     const char *device, *path;
@@ -218,27 +209,26 @@ static tri_status read_calibrated(tri_arena *arena, void *data) {
 
 /* Whether `trident calibrate` measured the CPU, and when; the GPU likewise. A damaged file stops commands that need
  * it. */
-static void probe_hardware(const tri_cli *cli, finding *f) {
+static void probe_hardware(finding *f) {
     static const char *const devices[] = {"cpu", "cuda"};
     char path[TRI_PATH_MAX];
     calibrated c[2] = {{.device = devices[0], .path = path}, {.device = devices[1], .path = path}};
     int bad = 0;
     for (int i = 0; i < 2; i++) {
-        if (tri__cli_calibrated(cli, devices[i], path) != TRI_OK || !tri__is_file(path)) continue;
+        if (tri__cli_calibrated(f->cli, devices[i], path) != TRI_OK || !tri__is_file(path)) continue;
         if (tri__arena_scratch(read_calibrated, &c[i]) == TRI_OK) continue;
         snprintf(c[i].text, sizeof c[i].text, "%.160s (trident calibrate)", tri_error());
         bad = 1;
     }
     const char *join = *c[0].text && *c[1].text ? ", " : "";
-    if (!*c[0].text && !*c[1].text) snprintf(f->detail, sizeof f->detail, "not calibrated (trident calibrate)");
-    else if (bad) snprintf(f->detail, sizeof f->detail, "%s%s%s", c[0].text, join, c[1].text);
+    if (!*c[0].text && !*c[1].text) LACKS(f, "not calibrated (trident calibrate)");
+    else if (bad) LACKS(f, "%s%s%s", c[0].text, join, c[1].text);
     else FOUND(f, "%s%s%s", c[0].text, join, c[1].text);
 }
 
 /* The places where models are searched for, and how many each holds. */
-static void probe_models(const tri_cli *cli, finding *f) {
+static void probe_models(finding *f) {
     tri_model_place place[TRI_MODEL_PLACES];
-    (void)cli;
     int n = tri__model_places(f->settings, place);
     for (int i = 0; i < n; i++) {
         size_t used = strlen(f->detail);
@@ -250,22 +240,23 @@ static void probe_models(const tri_cli *cli, finding *f) {
 
 static const struct {
     const char *name, *cost;
-    void (*probe)(const tri_cli *, finding *);
+    void (*probe)(finding *);
+    tri_packer packer; /* of probe_packer */
 } probes[] = {
-    {"cpu", NULL, probe_cpu},
-    {"threads", "one core does all the work", probe_threads},
-    {"memory", "plans cannot be compared with what is free", probe_memory},
-    {"/dev/shm", "nothing of Trident's: its ranks share memory without a name; MPI may need it", probe_shm},
-    {"mpi", "ranks stay on one machine", probe_mpi},
-    {"slurm", "srun does not start ranks", probe_slurm},
-    {"cuda", "training computes on the CPU", probe_cuda},
-    {"http", "no `trident serve`", probe_http},
-    {"zlib", "no tables that end in .gz, no Parquet compressed with gzip", probe_zlib},
-    {"zstd", "no tables that end in .zst, no Parquet or Arrow compressed with zstd", probe_zstd},
-    {"lz4", "no Parquet or Arrow compressed with lz4", probe_lz4},
-    {"hardware", "plan, simulate and choose predict for built-in hardware", probe_hardware},
-    {"models", "training needs a model's folder: huggingface-cli download NAME", probe_models},
-    {"hwloc", "nothing yet: threads are placed by the system", probe_hwloc},
+    {"cpu", NULL, probe_cpu, 0},
+    {"threads", "one core does all the work", probe_threads, 0},
+    {"memory", "plans cannot be compared with what is free", probe_memory, 0},
+    {"/dev/shm", "nothing of Trident's: its ranks share memory without a name; MPI may need it", probe_shm, 0},
+    {"mpi", "ranks stay on one machine", probe_mpi, 0},
+    {"slurm", "srun does not start ranks", probe_slurm, 0},
+    {"cuda", "training computes on the CPU", probe_cuda, 0},
+    {"http", "no `trident serve`", probe_http, 0},
+    {"zlib", "no tables that end in .gz, no Parquet compressed with gzip", probe_packer, TRI_PACKER_ZLIB},
+    {"zstd", "no tables that end in .zst, no Parquet or Arrow compressed with zstd", probe_packer, TRI_PACKER_ZSTD},
+    {"lz4", "no Parquet or Arrow compressed with lz4", probe_packer, TRI_PACKER_LZ4},
+    {"hardware", "plan, simulate and choose predict for built-in hardware", probe_hardware, 0},
+    {"models", "training needs a model's folder: huggingface-cli download NAME", probe_models, 0},
+    {"hwloc", "nothing yet: threads are placed by the system", probe_hwloc, 0},
 };
 enum { PROBES = sizeof probes / sizeof *probes };
 
@@ -277,9 +268,7 @@ static tri_status print_findings(const tri_cli *cli, const finding *f, int json)
             if (!f[i].found && f[i].cost) tri__json_set_new(row, "absence_costs", tri__json_string(f[i].cost));
             tri__json_set_new(object, f[i].name, row);
         }
-        tri_status status = tri__print_json(cli->out, object);
-        tri__json_decref(object);
-        return status;
+        return tri__print_json_new(cli->out, object);
     }
     tri_text_table table = {0};
     tri__text_table_add(&table, "what\tfound\tdetail, or what its absence costs");
@@ -288,23 +277,15 @@ static tri_status print_findings(const tri_cli *cli, const finding *f, int json)
         tri__text_table_add(&table, "%s\t%s\t%s%s%s", f[i].name, f[i].found ? "yes" : "no", f[i].detail,
                        *f[i].detail && *cost ? "; " : "", cost);
     }
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
-    return status;
+    return tri__print_table(cli, &table);
 }
 
-tri_status tri__command_doctor(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    int n_words = 0;
-    tri_status status = tri__cli_settings(&settings, "doctor", n, args, NULL, 0, &n_words);
-    if (status == TRI_OK) {
-        finding found[PROBES] = {0};
-        for (int i = 0; i < PROBES; i++) {
-            found[i] = (finding){.name = probes[i].name, .cost = probes[i].cost, .settings = &settings};
-            probes[i].probe(cli, &found[i]);
-        }
-        status = print_findings(cli, found, settings.json);
+tri_status tri__command_doctor(tri_cli *cli, tri_command_call *call) {
+    finding found[PROBES] = {0};
+    for (int i = 0; i < PROBES; i++) {
+        found[i] = (finding){.name = probes[i].name, .cost = probes[i].cost, .cli = cli, .settings = &call->settings,
+                             .packer = probes[i].packer};
+        probes[i].probe(&found[i]);
     }
-    tri__settings_free(&settings);
-    return status;
+    return print_findings(cli, found, call->settings.json);
 }

@@ -1,6 +1,6 @@
 /* elastic.c - what --elastic means for a run, and the meshes of one that goes on with other ranks. */
-#include "cli/elastic.h"
 
+#include "cli/launch.h"
 #include "comm/mpi/load.h"
 #include "engine/accept_settings.h"
 #include "settings/elastic.h"

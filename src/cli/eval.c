@@ -1,17 +1,13 @@
 /* eval.c - `trident eval`: scores of a checkpoint, as tables or, with --json, one object. */
 #include "cli/launch.h"
 #include "cli/run_spread.h"
-#include "cli/signals.h"
-#include "cli/sinks.h"
 
 #include "base/text.h"
-#include "report/sinks/sinks.h"
 #include "report/text/text_table.h"
 #include "score/metrics.h"
 #include "serve/serve.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { NAME_WIDTH = 32, NAME_BYTES = 4 * NAME_WIDTH + 8, FIGURE_BYTES = 48 };
 enum { SHOWN_MATRIX = 12 }; /* classes: larger matrices are only in --json */
@@ -24,13 +20,7 @@ typedef struct eval_options {
 const tri_option tri__eval_options[] = {
     ROW(INT, bootstrap, .value = "1000", .min = 0, .max = 100000,
         .help = "resamples of the rows for the 95 % interval of each figure; 0: no intervals"),
-    {0}};
-
-static tri_status print_table(const tri_cli *cli, tri_text_table *table) {
-    tri_status status = tri__text_table_print(table, cli->out, cli->out_color);
-    tri__text_table_free(table);
-    return status;
-}
+    TRI_OWN_END(eval_options)};
 
 static const char *name_of(const tri_scores *s, int class, char out[static NAME_BYTES]) {
     return tri__text_brief(s->label[class], NAME_WIDTH, out, NAME_BYTES);
@@ -42,10 +32,10 @@ static const char *area(double value, char out[static FIGURE_BYTES]) {
     return out;
 }
 
-/* A figure's interval; a dash if it has none, "" if none was asked for. */
+/* A figure's interval as a cell, a dash if it has none; "" if no intervals were asked for. */
 static const char *interval(const tri_interval *i, char out[static FIGURE_BYTES]) {
-    snprintf(out, FIGURE_BYTES, i ? "-" : "");
-    if (i && isfinite(i->low)) snprintf(out, FIGURE_BYTES, "%.4f to %.4f", i->low, i->high);
+    snprintf(out, FIGURE_BYTES, i ? "\t-" : "");
+    if (i && isfinite(i->low)) snprintf(out, FIGURE_BYTES, "\t%.4f to %.4f", i->low, i->high);
     return out;
 }
 
@@ -70,9 +60,9 @@ static tri_status print_whole(const tri_cli *cli, const tri_evaluation *e) {
     tri_text_table table = {0};
     tri__text_table_add(&table, "%lld rows\tvalue%s", (long long)s->rows, with ? "\t95 % interval" : "");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        tri__text_table_add(&table, "%s\t%s%s%s", rows[i].name, area(rows[i].value, value), with ? "\t" : "",
+        tri__text_table_add(&table, "%s\t%s%s", rows[i].name, area(rows[i].value, value),
                             interval(with ? &e->intervals.of[rows[i].figure] : NULL, range));
-    TRI_TRY(print_table(cli, &table));
+    TRI_TRY(tri__print_table(cli, &table));
     if (s->positive >= 0)
         fprintf(cli->out, "PR AUC, average precision and ROC AUC are of label %s.\n", name_of(s, s->positive, name));
     else fputs("PR AUC, average precision and ROC AUC are means over all labels, each against the rest.\n", cli->out);
@@ -88,9 +78,9 @@ static tri_status print_whole(const tri_cli *cli, const tri_evaluation *e) {
 static void print_decision(const tri_cli *cli, const tri_evaluation *e) {
     const tri_scores *s = &e->scores;
     const tri_decision *d = &e->decision;
-    const char *chosen = tri__json_string_value(tri__json_get(e->fitted, "chosen_for"));
+    const char *chosen = tri__text_of(e->fitted, "chosen_for");
     int is_own = chosen && tri__json_is_number(tri__json_get(e->fitted, "threshold")) &&
-                 tri__json_number_value(tri__json_get(e->fitted, "threshold")) == d->threshold;
+                 tri__number_of(e->fitted, "threshold") == d->threshold;
     char name[NAME_BYTES];
     if (d->temperature != 1)
         fprintf(cli->out,
@@ -107,22 +97,23 @@ static void print_decision(const tri_cli *cli, const tri_evaluation *e) {
 static tri_status print_classes(const tri_cli *cli, const tri_evaluation *e) {
     const tri_scores *s = &e->scores;
     const tri_intervals *i = &e->intervals;
-    char name[NAME_BYTES], precision[FIGURE_BYTES], recall[FIGURE_BYTES], f1[FIGURE_BYTES];
+    char name[NAME_BYTES], text[FIGURE_BYTES];
     tri_text_table table = {0};
     int with = i->precision != NULL;
+    const struct {
+        const double *value;
+        const tri_interval *range;
+    } figures[] = {{s->precision, i->precision}, {s->recall, i->recall}, {s->f1, i->f1}};
     tri__text_table_add(&table, with ? "label\trows\tprecision\t95 %%\trecall\t95 %%\tF1\t95 %%"
                                      : "label\trows\tprecision\trecall\tF1");
     for (int c = 0; c < s->n_classes; c++) {
-        const char *mark = c == s->positive ? " (positive)" : "";
-        if (with)
-            tri__text_table_add(&table, "%s%s\t%lld\t%.4f\t%s\t%.4f\t%s\t%.4f\t%s", name_of(s, c, name), mark,
-                                (long long)s->support[c], s->precision[c], interval(&i->precision[c], precision),
-                                s->recall[c], interval(&i->recall[c], recall), s->f1[c], interval(&i->f1[c], f1));
-        else
-            tri__text_table_add(&table, "%s%s\t%lld\t%.4f\t%.4f\t%.4f", name_of(s, c, name), mark,
-                                (long long)s->support[c], s->precision[c], s->recall[c], s->f1[c]);
+        tri__text_table_add(&table, "%s%s\t%lld", name_of(s, c, name), c == s->positive ? " (positive)" : "",
+                            (long long)s->support[c]);
+        for (int k = 0; k < 3; k++)
+            tri__text_table_more(&table, "%.4f%s", figures[k].value[c],
+                                 interval(with ? &figures[k].range[c] : NULL, text));
     }
-    return print_table(cli, &table);
+    return tri__print_table(cli, &table);
 }
 
 /* Rows by the probability of their likeliest label. */
@@ -135,7 +126,7 @@ static tri_status print_reliability(const tri_cli *cli, const tri_reliability *r
                                 (k + 1) / (double)TRI_RELIABILITY_BINS, r->bin[k].rows, r->bin[k].confidence,
                                 r->bin[k].accuracy);
     fputc('\n', cli->out);
-    TRI_TRY(print_table(cli, &table));
+    TRI_TRY(tri__print_table(cli, &table));
     fputs("Rows by the probability of their likeliest label. ECE: how far mean and accuracy are apart, by rows.\n",
           cli->out);
     return TRI_OK;
@@ -143,24 +134,18 @@ static tri_status print_reliability(const tri_cli *cli, const tri_reliability *r
 
 /* A row per label, a column per prediction. */
 static tri_status print_confusion(const tri_cli *cli, const tri_scores *s) {
-    char name[NAME_BYTES], *line = NULL;
-    size_t size;
+    char name[NAME_BYTES];
     tri_text_table table = {0};
     if (s->n_classes > SHOWN_MATRIX) return TRI_OK;
-    for (int row = -1; row < s->n_classes; row++) {
-        FILE *text = open_memstream(&line, &size);
-        if (!text) return tri__fail(TRI_RESOURCE, "no memory for a table");
-        fputs(row < 0 ? "label \\ predicted" : name_of(s, row, name), text);
+    tri__text_table_add(&table, "label \\ predicted");
+    for (int c = 0; c < s->n_classes; c++) tri__text_table_more(&table, "%s", name_of(s, c, name));
+    for (int row = 0; row < s->n_classes; row++) {
+        tri__text_table_add(&table, "%s", name_of(s, row, name));
         for (int c = 0; c < s->n_classes; c++)
-            if (row < 0) fprintf(text, "\t%s", name_of(s, c, name));
-            else fprintf(text, "\t%lld", (long long)s->confusion[row * s->n_classes + c]);
-        int failed = fclose(text);
-        if (!failed) tri__text_table_add(&table, "%s", line);
-        free(line);
-        if (failed) return tri__fail(TRI_RESOURCE, "no memory for a table");
+            tri__text_table_more(&table, "%lld", (long long)s->confusion[row * s->n_classes + c]);
     }
     fputc('\n', cli->out);
-    return print_table(cli, &table);
+    return tri__print_table(cli, &table);
 }
 
 static tri_status print_scores(const tri_cli *cli, const tri_evaluation *e) {
@@ -197,7 +182,7 @@ static tri_status print_members(const tri_cli *cli, const tri_evaluation *e) {
                             area(s->pr_auc, pr), area(s->average_precision, average), area(s->roc_auc, roc),
                             s->log_loss);
     }
-    TRI_TRY(print_table(cli, &table));
+    TRI_TRY(tri__print_table(cli, &table));
     fputc('\n', cli->out);
     return TRI_OK;
 }
@@ -219,9 +204,7 @@ static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
     if (e->intervals.resamples)
         tri__json_set_new(object, "intervals", tri__intervals_json(&e->intervals, e->scores.label));
     if (e->n_members) tri__json_set_new(object, "members", members_json(e));
-    tri_status status = tri__print_json(cli->out, object);
-    tri__json_decref(object);
-    return status;
+    return tri__print_json_new(cli->out, object);
 }
 
 /* The models of folds: a table of them, or {folds, mean, spread}. */
@@ -248,30 +231,20 @@ static tri_status print(const tri_cli *cli, const tri_evaluation *e, int as_json
 }
 
 /* On each rank; the first one prints. */
-static tri_status eval_here(tri_cli *cli, const tri_settings *settings, tri_world *world, void *context) {
+static tri_status eval_here(tri_cli *cli, const tri_settings *settings, tri_world *world, int rank, const tri_log *log,
+                            void *context) {
     const eval_options *own = context;
     tri_evaluation made = {0};
-    tri_sink sink = {0};
-    tri_log log = tri__sink_log(&sink);
-    log.stop = cli->stop;
-    int prints = !world || tri_world_rank(world) == 0;
-    tri_status status = tri__cli_progress(cli, settings->quiet || !prints, &sink);
-    if (status == TRI_OK) status = tri__serve_eval(settings, own->bootstrap, world, &log, &made);
-    if (status == TRI_OK && prints) status = print(cli, &made, settings->json);
-    tri__progress_close(&sink);
+    tri_log stoppable = *log;
+    stoppable.stop = cli->stop;
+    tri_status status = tri__serve_eval(settings, own->bootstrap, world, &stoppable, &made);
+    if (status == TRI_OK && !rank) status = print(cli, &made, settings->json);
     tri__evaluation_free(&made);
     return status;
 }
 
-tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    eval_options own;
-    int n_words = 0;
-    tri__signals_take(cli, TRI_SIGNAL_ROWS);
-    tri_status status = tri__cli_own_settings(&settings, "eval", &own, n, args, NULL, 0, &n_words);
-    if (status == TRI_OK && (!settings.checkpoint || !settings.data_path))
-        status = tri__fail(TRI_USAGE, "eval needs --checkpoint and --data-path");
-    if (status == TRI_OK) status = tri__launch_infer(cli, &settings, eval_here, &own);
-    tri__settings_free(&settings);
-    return status;
+tri_status tri__command_eval(tri_cli *cli, tri_command_call *call) {
+    if (!call->settings.checkpoint || !call->settings.data_path)
+        return tri__fail(TRI_USAGE, "eval needs --checkpoint and --data-path");
+    return tri__launch_infer(cli, &call->settings, eval_here, call->own);
 }

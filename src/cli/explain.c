@@ -1,12 +1,8 @@
 /* explain.c - `trident explain`: what moved a model's answers, as text, JSON lines, or a page with coloured words. */
 #include "cli/output.h"
-#include "cli/signals.h"
-#include "cli/sinks.h"
 
 #include "base/file.h"
 #include "base/text.h"
-#include "report/text/json_numbers.h"
-#include "report/sinks/sinks.h"
 #include "report/text/text_table.h"
 #include "serve/explain/explain.h"
 #include "web/pages.h"
@@ -29,7 +25,7 @@ const tri_option tri__explain_options[] = {
         .help = "permutation importance instead: how much worse the figures get when an input's values are shuffled"),
     ROW(INT, repeats, .value = "3", .min = 1, .max = 1000, .help = "importance: permutations of each input"),
     ROW(INT, seed, .value = "42", .min = 0, .max = 4294967295.0, .help = "importance: seed of the permutations"),
-    {0}};
+    TRI_OWN_END(options)};
 
 typedef enum form { TEXT, LINES, PAGE } form;
 enum { SHOWN_INPUTS = 20, SHOWN_WORDS = 8, SHOWN_WIDTH = 40 };
@@ -37,17 +33,16 @@ enum { SHOWN_INPUTS = 20, SHOWN_WORDS = 8, SHOWN_WIDTH = 40 };
 /* Where explanations go. */
 typedef struct writer {
     tri_cli *cli;
+    const tri_settings *settings;
+    const tri_explain_options *options;
+    const tri_log *log;
     form form;
     FILE *out;      /* of TEXT and LINES */
     tri_json *list; /* of PAGE */
 } writer;
 
-static double number(const tri_json *object, const char *key) {
-    return tri__json_number_value(tri__json_get(object, key));
-}
-
 static const char *text(const tri_json *object, const char *key) {
-    const char *value = tri__json_string_value(tri__json_get(object, key));
+    const char *value = tri__text_of(object, key);
     return value ? value : "";
 }
 
@@ -61,8 +56,8 @@ static tri_status choose_form(const tri_settings *settings, form *out) {
 }
 
 static int by_effect(const void *a, const void *b) {
-    double x = fabs(number(*(const tri_json *const *)a, "effect")),
-           y = fabs(number(*(const tri_json *const *)b, "effect"));
+    double x = fabs(tri__number_of(*(const tri_json *const *)a, "effect")),
+           y = fabs(tri__number_of(*(const tri_json *const *)b, "effect"));
     return (x < y) - (x > y);
 }
 
@@ -77,8 +72,8 @@ static const tri_json **sorted(const tri_json *list, size_t *n) {
 
 /* An effect that inputs or words have only together is marked: this is each one's share. */
 static void print_effect(const writer *w, const tri_json *entry) {
-    double effect = number(entry, "effect");
-    long long sharers = (long long)number(entry, "shared_by");
+    double effect = tri__number_of(entry, "effect");
+    long long sharers = (long long)tri__number_of(entry, "shared_by");
     const char *color = !w->cli->out_color || fabs(effect) < 5e-5 ? "" : effect > 0 ? "\033[32m" : "\033[31m";
     fprintf(w->out, "%s%+.4f%s", color, effect, *color ? "\033[0m" : "");
     if (sharers) fprintf(w->out, " (1/%lld of %+.4f)", sharers, (double)sharers * effect);
@@ -87,8 +82,8 @@ static void print_effect(const writer *w, const tri_json *entry) {
 static tri_status print_row(const writer *w, const tri_json *row) {
     char brief[4 * SHOWN_WIDTH + 8];
     size_t n;
-    fprintf(w->out, "row %lld: %s, probability %.4f", (long long)number(row, "row"), text(row, "explained"),
-            number(row, "probability"));
+    fprintf(w->out, "row %lld: %s, probability %.4f", (long long)tri__number_of(row, "row"), text(row, "explained"),
+            tri__number_of(row, "probability"));
     if (strcmp(text(row, "explained"), text(row, "label"))) fprintf(w->out, " (predicted: %s)", text(row, "label"));
     fputc('\n', w->out);
     const tri_json **entry = sorted(tri__json_get(row, "inputs"), &n);
@@ -132,7 +127,7 @@ enum { FIGURE_BYTES = 32 };
 static const char *figure(const tri_json *object, const char *key, const char *format, int sign,
                           char out[static FIGURE_BYTES]) {
     int is_defined = tri__json_is_number(tri__json_get(object, key));
-    snprintf(out, FIGURE_BYTES, is_defined ? format : "-", is_defined ? 0 + sign * number(object, key) : 0);
+    snprintf(out, FIGURE_BYTES, is_defined ? format : "-", is_defined ? 0 + sign * tri__number_of(object, key) : 0);
     return out;
 }
 
@@ -143,7 +138,7 @@ static tri_status print_importance(const tri_cli *cli, const tri_json *facts) {
     tri_text_table table = {0};
     char value[3][FIGURE_BYTES], spread[3][FIGURE_BYTES];
     size_t i;
-    long long repeats = (long long)number(facts, "repeats");
+    long long repeats = (long long)tri__number_of(facts, "repeats");
     tri__text_table_add(&table, "input permuted\tlog loss\t+-\taccuracy\t+-\tROC AUC\t+-");
     for (int f = 0; f < 3; f++) figure(whole, key[f], "%.4f", 1, value[f]);
     tri__text_table_add(&table, "(none)\t%s\t\t%s\t\t%s\t", value[0], value[1], value[2]);
@@ -155,10 +150,9 @@ static tri_status print_importance(const tri_cli *cli, const tri_json *facts) {
         tri__text_table_add(&table, "%s\t%s\t%s\t%s\t%s\t%s\t%s", text(input, "input"), value[0], spread[0],
                             value[1], spread[1], value[2], spread[2]);
     }
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
-    fprintf(cli->out, "%lld rows, %lld permutation%s of each input.\n", (long long)number(facts, "rows"), repeats,
-            repeats == 1 ? "" : "s");
+    tri_status status = tri__print_table(cli, &table);
+    fprintf(cli->out, "%lld rows, %lld permutation%s of each input.\n", (long long)tri__number_of(facts, "rows"),
+            repeats, repeats == 1 ? "" : "s");
     return status;
 }
 
@@ -181,34 +175,25 @@ static tri_status write_page(const tri_settings *settings, const char *key, tri_
     return status;
 }
 
-static tri_status explain_rows(writer *w, const tri_settings *settings, const tri_explain_options *options,
-                               const tri_log *log) {
-    char *data = NULL;
-    size_t size = 0;
-    w->out = w->cli->out;
+static tri_status explain_to(void *context, FILE *out) {
+    writer *w = context;
+    w->out = out;
+    return tri__serve_explain(w->settings, w->options, w->log, w->cli->stop, put, w);
+}
+
+static tri_status explain_rows(writer *w) {
+    if (w->form != PAGE) return tri__output_write(w->cli, w->settings, "explanations", explain_to, w);
     w->list = tri__json_array();
-    if (settings->output && w->form == LINES) w->out = open_memstream(&data, &size);
-    if (!w->list || !w->out) {
-        tri__json_decref(w->list);
-        return tri__fail(TRI_RESOURCE, "out of memory for explanations");
-    }
-    tri_status status = tri__serve_explain(settings, options, log, w->cli->stop, put, w);
-    if (w->out != w->cli->out) {
-        if (!tri__memstream_close(w->out, &data) && status == TRI_OK)
-            status = tri__fail(TRI_RESOURCE, "out of memory for explanations");
-        if (status == TRI_OK) status = tri__file_deliver(settings->output, data, size, settings->force);
-        free(data);
-    } else if (w->form == PAGE && status == TRI_OK) {
-        status = write_page(settings, "explanations", w->list);
-    }
+    tri_status status = w->list ? explain_to(w, NULL) : tri__fail(TRI_RESOURCE, "out of memory for explanations");
+    if (status == TRI_OK) status = write_page(w->settings, "explanations", w->list);
     tri__json_decref(w->list);
     return status;
 }
 
-static tri_status explain_table(writer *w, const tri_settings *settings, const tri_explain_options *options,
-                                const tri_log *log) {
+static tri_status explain_table(const writer *w) {
+    const tri_settings *settings = w->settings;
     tri_json *facts;
-    TRI_TRY(tri__serve_importance(settings, options, log, w->cli->stop, &facts));
+    TRI_TRY(tri__serve_importance(settings, w->options, w->log, w->cli->stop, &facts));
     tri_status status;
     if (w->form == PAGE) status = write_page(settings, "importance", facts);
     else if (settings->output) status = tri__json_deliver(settings->output, facts, settings->force);
@@ -217,32 +202,20 @@ static tri_status explain_table(writer *w, const tri_settings *settings, const t
     return status;
 }
 
-tri_status tri__command_explain(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    options own;
-    writer w = {.cli = cli};
-    tri_sink sink = {0};
-    const tri_log log = tri__sink_log(&sink);
-    int n_words = 0;
-    tri__signals_take(cli, TRI_SIGNAL_ROWS);
-    tri_status status = tri__cli_own_settings(&settings, "explain", &own, n, args, NULL, 0, &n_words);
-    if (status == TRI_OK && (!settings.checkpoint || !settings.data_path))
-        status = tri__fail(TRI_USAGE, "explain needs --checkpoint and --data-path");
-    if (status == TRI_OK && own.importance && own.label)
-        status = tri__fail(TRI_USAGE, "--label %s: figures of --importance are of all classes: leave one of them out",
-                           own.label);
-    if (status == TRI_OK) status = choose_form(&settings, &w.form);
-    if (status == TRI_OK)
-        status = tri__output_check(&settings, &(tri_output){.option = "-o", .path = settings.output});
-    if (status == TRI_OK) status = tri__cli_progress(cli, settings.quiet, &sink);
-    if (status == TRI_OK) {
-        const tri_explain_options options = {.first = own.first, .rows = own.rows, .label = own.label,
-                                             .repeats = own.repeats, .seed = own.seed};
-        status = own.importance ? explain_table(&w, &settings, &options, &log)
-                                : explain_rows(&w, &settings, &options, &log);
-    }
-    if (status == TRI_OK && settings.output && !settings.quiet) fprintf(cli->err, "wrote %s\n", settings.output);
-    tri__progress_close(&sink);
-    tri__settings_free(&settings);
-    return status;
+tri_status tri__command_explain(tri_cli *cli, tri_command_call *call) {
+    const tri_settings *settings = &call->settings;
+    const options *own = call->own;
+    const tri_explain_options options = {.first = own->first, .rows = own->rows, .label = own->label,
+                                         .repeats = own->repeats, .seed = own->seed};
+    writer w = {.cli = cli, .settings = settings, .options = &options, .log = &call->log};
+    if (!settings->checkpoint || !settings->data_path)
+        return tri__fail(TRI_USAGE, "explain needs --checkpoint and --data-path");
+    if (own->importance && own->label)
+        return tri__fail(TRI_USAGE, "--label %s: figures of --importance are of all classes: leave one of them out",
+                         own->label);
+    TRI_TRY(choose_form(settings, &w.form));
+    TRI_TRY(tri__output_check(settings, &(tri_output){.option = "-o", .path = settings->output}));
+    TRI_TRY(own->importance ? explain_table(&w) : explain_rows(&w));
+    if (settings->output && !settings->quiet) fprintf(cli->err, "wrote %s\n", settings->output);
+    return TRI_OK;
 }

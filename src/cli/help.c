@@ -2,7 +2,6 @@
  * columns: what matters most comes first, the rest is left to `--help all`. */
 #include "cli/cli.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -85,21 +84,11 @@ static const char *print_group(FILE *out, const char *heading, const tri_option 
     return heading;
 }
 
-/* Rows of a command: its own, those of runs, those of the model. */
-static const tri_option *const *rows_of(const tri_command *command, const tri_option *out[static 4]) {
-    int n = 0;
-    if (command->own) out[n++] = command->own;
-    out[n++] = tri__run_options;
-    if (command->model) out[n++] = tri__model_options;
-    out[n] = NULL;
-    return out;
-}
-
-/* The next row after `row` that the command takes; NULL, or NULL for `row`: the first. */
-static const tri_option *next_row(const tri_command *command, const tri_option *const *sets, const tri_option *row) {
+const tri_option *tri__command_option(const tri_command *command, const tri_option *row) {
+    const tri_option *const sets[] = {command->own, tri__run_options, command->model ? tri__model_options : NULL};
     int seen = !row;
-    for (; *sets; sets++)
-        for (const tri_option *at = *sets; at->name; at++) {
+    for (int i = 0; i < 3; i++)
+        for (const tri_option *at = sets[i]; at && at->name; at++) {
             if (seen && tri__option_listed(at, command->name) && at->kind != TRI_OPTION_OBJECT) return at;
             seen |= at == row;
         }
@@ -107,9 +96,9 @@ static const tri_option *next_row(const tri_command *command, const tri_option *
 }
 
 /* The row of the option that stands at `list`, whose names are separated by commas; NULL: the command has none. */
-static const tri_option *shown_row(const tri_command *command, const tri_option *const *sets, const char *list) {
+static const tri_option *shown_row(const tri_command *command, const char *list) {
     size_t length = strcspn(list, ",");
-    for (const tri_option *row = NULL; (row = next_row(command, sets, row));)
+    for (const tri_option *row = NULL; (row = tri__command_option(command, row));)
         if (strlen(row->name) == length && !strncmp(row->name, list, length)) return row;
     return NULL;
 }
@@ -119,21 +108,20 @@ static const char *next_shown(const char *at) {
     return at + (*at == ',');
 }
 
-static int is_shown(const tri_command *command, const tri_option *const *sets, const tri_option *row) {
+static int is_shown(const tri_command *command, const tri_option *row) {
     const char *at = command->shown ? command->shown : "";
-    while (*at && shown_row(command, sets, at) != row) at = next_shown(at);
+    while (*at && shown_row(command, at) != row) at = next_shown(at);
     return *at != 0;
 }
 
 /* The options that matter most, then others in the order of their rows, as far as they fit. */
 static void print_short(FILE *out, const tri_command *command, int lines, int width) {
-    const tri_option *sets[4], *row;
+    const tri_option *row;
     int left = 0;
-    rows_of(command, sets);
     for (const char *at = command->shown ? command->shown : ""; *at; at = next_shown(at))
-        if ((row = shown_row(command, sets, at))) lines -= print_row(out, row, command, SHORT_INDENT, width);
-    for (row = NULL; (row = next_row(command, sets, row));) {
-        if (is_shown(command, sets, row)) continue;
+        if ((row = shown_row(command, at))) lines -= print_row(out, row, command, SHORT_INDENT, width);
+    for (row = NULL; (row = tri__command_option(command, row));) {
+        if (is_shown(command, row)) continue;
         if (left || print_row(NULL, row, command, SHORT_INDENT, width) > lines) left++;
         else lines -= print_row(out, row, command, SHORT_INDENT, width);
     }
@@ -224,8 +212,9 @@ void tri__help_main(const tri_cli *cli, FILE *out, int all) {
     }
 }
 
-tri_status tri__command_help(tri_cli *cli, int n, const char *const *args) {
-    int all = n > 0 && !strcmp(args[n - 1], "all");
+tri_status tri__command_help(tri_cli *cli, tri_command_call *call) {
+    const char *const *args = call->args;
+    int n = call->n, all = n > 0 && !strcmp(args[n - 1], "all");
     n -= all;
     while (n > 0 && args[0][0] == '-') n--, args++;
     if (n == 0) {
@@ -238,8 +227,8 @@ tri_status tri__command_help(tri_cli *cli, int n, const char *const *args) {
     return TRI_OK;
 }
 
-tri_status tri__command_version(tri_cli *cli, int n, const char *const *args) {
-    (void)n, (void)args;
+tri_status tri__command_version(tri_cli *cli, tri_command_call *call) {
+    (void)call;
     fprintf(cli->out, "trident %s\n", tri_version());
     return TRI_OK;
 }

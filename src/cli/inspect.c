@@ -1,9 +1,7 @@
 /* inspect.c - `trident inspect`: what a table or a data folder holds, before anything is trained on it. */
 #include "cli/inspect.h"
 #include "cli/output.h"
-#include "cli/sinks.h"
 
-#include "engine/assets.h"
 #include "engine/engine.h"
 #include "data/dataset/data_files.h"
 #include "engine/model_folder.h"
@@ -18,7 +16,8 @@ typedef struct options {
 } options;
 
 const tri_option tri__inspect_options[] = {
-    TRI_OWN_ROW(options, "inspect", TEXT, write_config, .help = "write a starter configuration to this file"), {0}};
+    TRI_OWN_ROW(options, "inspect", TEXT, write_config, .help = "write a starter configuration to this file"),
+    TRI_OWN_END(options)};
 
 static int holds_tokenizer(const char *folder) {
     static const char *const files[] = {"tokenizer.json", "vocab.txt", "vocab.json"};
@@ -184,38 +183,27 @@ static tri_status write_config(const tri_cli *cli, const char *path, const char 
     return TRI_OK;
 }
 
-tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    options own;
+tri_status tri__command_inspect(tri_cli *cli, tri_command_call *call) {
+    const tri_settings *settings = &call->settings;
+    const options *own = call->own;
+    const char *data = call->n_words ? call->words[0] : settings->data_path;
+    const tri_output output = {.option = "--write-config", .path = own->write_config, .words = &data, .n_words = 1};
+    if (!data) return tri__fail(TRI_USAGE, "inspect needs a table, or a folder of train, valid and test tables");
+    TRI_TRY(tri__output_check(settings, &output));
     tri_inspection *inspection = NULL;
     tri_inspect_model *model = calloc(2, sizeof *model); /* paths are long */
-    const char *word = NULL;
-    int n_words = 0;
-    tri_status status = tri__cli_own_settings(&settings, "inspect", &own, n, args, &word, 1, &n_words);
-    const char *data = n_words ? word : settings.data_path;
-    if (status == TRI_OK && !model) status = tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK && !data)
-        status = tri__fail(TRI_USAGE, "inspect needs a table, or a folder of train, valid and test tables");
-    if (status == TRI_OK) {
-        const tri_output output = {.option = "--write-config", .path = own.write_config, .words = &data, .n_words = 1};
-        status = tri__output_check(&settings, &output);
-    }
-    if (status == TRI_OK) status = open_models(cli, &settings, model);
-    if (status == TRI_OK) status = inspect(&settings, data, model, &inspection);
-    if (status == TRI_OK && !settings.quiet) say_form(cli, inspection);
-    if (status == TRI_OK && settings.json) {
-        tri_json *object = tri__inspect_json(inspection);
-        status = tri__print_json(cli->out, object);
-        tri__json_decref(object);
-    } else if (status == TRI_OK) {
-        status = tri__inspect_print(cli, inspection);
-    }
+    if (!model) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = open_models(cli, settings, model);
+    if (status == TRI_OK) status = inspect(settings, data, model, &inspection);
+    if (status == TRI_OK && !settings->quiet) say_form(cli, inspection);
+    if (status == TRI_OK)
+        status = settings->json ? tri__print_json_new(cli->out, tri__inspect_json(inspection))
+                                : tri__inspect_print(cli, inspection);
     fflush(cli->out); /* what is said now comes after it, in a pipe too */
-    if (status == TRI_OK && own.write_config)
-        status = write_config(cli, own.write_config, data, &settings, inspection, model);
+    if (status == TRI_OK && own->write_config)
+        status = write_config(cli, own->write_config, data, settings, inspection, model);
     tri__inspect_free(inspection);
-    for (int t = 0; t < 2 && model; t++) tri__tokenizer_free(model[t].tokenizer);
+    for (int t = 0; t < 2; t++) tri__tokenizer_free(model[t].tokenizer);
     free(model);
-    tri__settings_free(&settings);
     return status;
 }

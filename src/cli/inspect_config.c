@@ -172,19 +172,15 @@ static const char *parts_of(const tri_inspection *in) {
 
 static tri_status describe_training(tri_json *config, tri_json *comments, const char *data,
                                     const tri_settings *settings, const char *path, const tri_inspection *in) {
-    tri__json_set_new(config, "is_binary", tri__json_boolean(in->n_base_classes == 2));
-    tri__json_set_new(config, "num_classes", tri__json_integer(in->n_base_classes));
-    tri__json_set_new(config, "max_sen_len", tri__json_integer(longest(in)));
+    tri__merge_new(config, tri__json_pack("{s:b, s:i, s:i}", "is_binary", in->n_base_classes == 2, "num_classes",
+                                          in->n_base_classes, "max_sen_len", longest(in)));
     comment(comments, "max_sen_len", "room for the longest text%s; tokens are packed, so short texts cost nothing",
             in->column[in->primary].lengths.estimated ? ", estimated by its words" : "");
-    tri__json_set_new(config, "hidden_common_dim", tri__json_integer(128));
-    tri__json_set_new(config, "fusion_hidden_dim", tri__json_integer(128));
-    tri__json_set_new(config, "batch_size", tri__json_integer(BATCH));
-    tri__json_set_new(config, "weight_decay", tri__json_real(0.01));
-    tri__json_set_new(config, "warmup_ratio", tri__json_real(0.08));
-    tri__json_set_new(config, "average_weights", tri__json_string("ema"));
     int uneven = tri__inspect_warned(in, "imbalance");
-    tri__json_set_new(config, "best_by", tri__json_string(uneven ? "pr_auc" : "roc_auc"));
+    tri__merge_new(config, tri__json_pack("{s:i, s:i, s:i, s:f, s:f, s:s, s:s}", "hidden_common_dim", 128,
+                                          "fusion_hidden_dim", 128, "batch_size", BATCH, "weight_decay", 0.01,
+                                          "warmup_ratio", 0.08, "average_weights", "ema", "best_by",
+                                          uneven ? "pr_auc" : "roc_auc"));
     if (uneven)
         comment(comments, "best_by", "the classes are uneven: PR AUC sees the rare one, where ROC AUC is high anyway");
     if (settings->bad_rows) tri__json_set_new(config, "bad_rows", tri__json_string("skip"));

@@ -49,8 +49,7 @@ static tri_status print_columns(const tri_cli *cli, const tri_inspection *in) {
     fprintf(cli->out, "%s: %s%s rows, %d columns\n\n", in->split[in->base].path,
             in->split[in->base].cut ? "the first " : "", tri__text_count(in->split[in->base].rows, rows),
             in->n_columns);
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
+    tri_status status = tri__print_table(cli, &table);
     if (estimated)
         fputs("\nmedian, p95, max: tokens of a text, estimated by its words; --tokenizer DIR, or --config and "
               "--models-dir, "
@@ -64,13 +63,12 @@ static tri_status print_columns(const tri_cli *cli, const tri_inspection *in) {
 
 /* A table after an empty line, unless it has only its header; frees it. */
 static tri_status print_below(const tri_cli *cli, tri_text_table *table) {
-    tri_status status = TRI_OK;
-    if (table->n > 1) {
+    if (table->n > 1 || table->failed) {
         fputc('\n', cli->out);
-        status = tri__text_table_print(table, cli->out, cli->out_color);
+        return tri__print_table(cli, table);
     }
     tri__text_table_free(table);
-    return status;
+    return TRI_OK;
 }
 
 /* Columns that are not used, and why. */
@@ -103,64 +101,47 @@ static tri_status print_forms(const tri_cli *cli, const tri_inspection *in) {
     return print_below(cli, &table);
 }
 
-/* Appends a count to a row of cells, or "-" if the table has none. */
-static void add_count(char *row, size_t size, int64_t count) {
-    char text[32];
-    size_t used = strlen(row);
-    snprintf(row + used, size - used, "\t%s", count < 0 ? "-" : tri__text_count(count, text));
-}
-
 static tri_status print_splits(const tri_cli *cli, const tri_inspection *in) {
     tri_text_table table = {0};
-    char row[512] = "", name[NAME_CHARS * 4 + 4];
+    char name[NAME_CHARS * 4 + 4], count[32];
+    tri__text_table_add(&table, "missing in");
     for (int s = 0; s < TRI_SPLITS; s++)
-        if (in->split[s].path) snprintf(row + strlen(row), sizeof row - strlen(row), "\t%s", tri__split_name(s));
-    tri__text_table_add(&table, "missing in%s", row);
-    for (int c = 0; c < in->n_columns; c++) {
-        int64_t missing = 0;
-        snprintf(row, sizeof row, "%s", cell(in->column[c].name, name));
+        if (in->split[s].path) tri__text_table_more(&table, "%s", tri__split_name(s));
+    for (int c = 0; c <= in->n_columns; c++) { /* the last row: of how many */
+        const tri_inspect_column *column = c < in->n_columns ? &in->column[c] : NULL;
+        int64_t missing = !column;
+        for (int s = 0; s < TRI_SPLITS && column; s++) missing |= in->split[s].path ? column->missing[s] : 0;
+        if (!missing) continue;
+        tri__text_table_add(&table, "%s", column ? cell(column->name, name) : "of rows");
         for (int s = 0; s < TRI_SPLITS; s++) {
-            if (!in->split[s].path) continue;
-            add_count(row, sizeof row, in->column[c].missing[s]);
-            missing |= in->column[c].missing[s];
+            int64_t n = column ? column->missing[s] : in->split[s].rows;
+            if (in->split[s].path) tri__text_table_more(&table, "%s", n < 0 ? "-" : tri__text_count(n, count));
         }
-        if (missing) tri__text_table_add(&table, "%s", row);
     }
-    snprintf(row, sizeof row, "of rows");
-    for (int s = 0; s < TRI_SPLITS; s++)
-        if (in->split[s].path) add_count(row, sizeof row, in->split[s].rows);
-    tri__text_table_add(&table, "%s", row);
-    fputc('\n', cli->out);
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
-    return status;
+    return print_below(cli, &table);
 }
 
 static tri_status print_classes(const tri_cli *cli, const tri_inspection *in) {
     if (in->label < 0) return TRI_OK;
     tri_text_table table = {0};
-    char row[512], name[NAME_CHARS * 4 + 4], count[32];
-    snprintf(row, sizeof row, "%s", cell(in->column[in->label].name, name));
+    char name[NAME_CHARS * 4 + 4], count[32];
+    const int64_t *missing = in->column[in->label].missing;
+    tri__text_table_add(&table, "%s", cell(in->column[in->label].name, name));
     for (int s = 0; s < TRI_SPLITS; s++)
-        if (in->split[s].path) snprintf(row + strlen(row), sizeof row - strlen(row), "\t%s\tshare", tri__split_name(s));
-    tri__text_table_add(&table, "%s", row);
+        if (in->split[s].path) tri__text_table_more(&table, "%s\tshare", tri__split_name(s));
     for (int i = 0; i < in->n_classes && i < CLASSES_SHOWN; i++) {
-        snprintf(row, sizeof row, "%s", cell(in->classes[i].label, name));
+        tri__text_table_add(&table, "%s", cell(in->classes[i].label, name));
         for (int s = 0; s < TRI_SPLITS; s++) {
-            if (!in->split[s].path) continue;
-            double rows = (double)(in->split[s].rows -
-                                   (in->column[in->label].missing[s] > 0 ? in->column[in->label].missing[s] : 0));
-            snprintf(row + strlen(row), sizeof row - strlen(row), "\t%s\t%.2f %%",
-                     tri__text_count(in->classes[i].rows[s], count),
-                     rows > 0 ? 100.0 * (double)in->classes[i].rows[s] / rows : 0.0);
+            double rows = (double)(in->split[s].rows - (missing[s] > 0 ? missing[s] : 0));
+            if (in->split[s].path)
+                tri__text_table_more(&table, "%s\t%.2f %%", tri__text_count(in->classes[i].rows[s], count),
+                                     rows > 0 ? 100.0 * (double)in->classes[i].rows[s] / rows : 0.0);
         }
-        tri__text_table_add(&table, "%s", row);
     }
     fprintf(cli->out, "\nlabel%s:\n", in->label_given ? "" : " (a guess; --label-name names another)");
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
+    TRI_TRY(tri__print_table(cli, &table));
     if (in->n_classes > CLASSES_SHOWN) fprintf(cli->out, "... %d classes in all\n", in->n_classes);
-    tri__text_table_free(&table);
-    return status;
+    return TRI_OK;
 }
 
 static tri_status print_padding(const tri_cli *cli, const tri_inspection *in) {
@@ -174,13 +155,7 @@ static tri_status print_padding(const tri_cli *cli, const tri_inspection *in) {
             tri__text_table_add(&table, "%s\t%.1f %%\t%.1f %%", cell(in->column[c].name, name), 100 * l->waste_batch,
                                 100 * l->waste_long);
     }
-    tri_status status = TRI_OK;
-    if (table.n > 1 || table.failed) {
-        fputc('\n', cli->out);
-        status = tri__text_table_print(&table, cli->out, cli->out_color);
-    }
-    tri__text_table_free(&table);
-    return status;
+    return print_below(cli, &table);
 }
 
 tri_status tri__inspect_print(const tri_cli *cli, const tri_inspection *in) {

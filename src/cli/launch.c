@@ -1,8 +1,8 @@
 /* launch.c - starting ranks on this machine, or joining those that a launcher started. */
-#include "cli/elastic.h"
-#include "cli/failure.h"
-#include "cli/auto_layout.h"
+#include "cli/launch.h"
+#include "job/failure.h"
 #include "cli/signals.h"
+#include "cli/sinks.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -13,6 +13,7 @@
 #include "comm/link/regroup.h"
 #include "engine/accept_settings.h"
 #include "job/rank_process.h"
+#include "report/sinks/sinks.h"
 #include "settings/forms.h"
 
 #include <fcntl.h>
@@ -275,15 +276,15 @@ static tri_status print_start(tri_cli *cli, const tri_settings *s, const tri_lau
  * prints it. page: file descriptor of the shared memory. */
 static void report_no_join(tri_cli *cli, const tri_launch *launch, int page, tri_status status) {
     tri_segment segment;
-    char *text = strdup(tri_error());
+    tri_words words;
+    tri__words_keep(&words);
     if (tri__segment_attach(page, &segment) == TRI_OK) {
         if (!atomic_load(&segment.control->abort))
-            tri__control_fail(segment.control, launch->rank, status, "%s", text ? text : "");
+            tri__control_fail(segment.control, launch->rank, status, "%s", words.text);
         tri__segment_close(&segment);
         cli->reported = 1;
     }
-    tri__fail(status, "%s", text ? text : "out of memory");
-    free(text);
+    tri__words_restore(&words);
 }
 
 /* Transfers of several groups wait concurrently for other ranks and for the kernels before them, so each queue needs
@@ -414,14 +415,14 @@ tri_status tri__launch_regroup(tri_cli *cli, const tri_settings *settings, const
 /* Writes torchrun's error-file format, which torchrun prints as the root cause. */
 static void write_elastic(const char *path, tri_status status) {
     char time[32];
+    tri_words words;
+    tri__words_keep(&words);
     snprintf(time, sizeof time, "%lld", (long long)tri__clock_wall());
-    char *text = strdup(tri_error());
-    tri_json *object = tri__json_pack("{s:{s:s*, s:i, s:{s:s, s:s}}}", "message", "message", text, "errorCode",
+    tri_json *object = tri__json_pack("{s:{s:s, s:i, s:{s:s, s:s}}}", "message", "message", words.text, "errorCode",
                                       (int)status, "extraInfo", "py_callstack", "", "timestamp", time);
     if (object) tri__json_save(path, object);
     tri__json_decref(object);
-    if (text) tri__fail(status, "%s", text);
-    free(text);
+    tri__words_restore(&words);
 }
 
 /* What main would print, before a wait in which this process may be killed. */
@@ -480,16 +481,22 @@ tri_status tri__launch_refuse(tri_cli *cli, tri_status status) {
     return status;
 }
 
-tri_status tri__launch_infer(tri_cli *cli, tri_settings *settings,
-                             tri_status (*run)(tri_cli *cli, const tri_settings *settings, tri_world *world,
-                                               void *context),
-                             void *context) {
+tri_status tri__launch_infer(tri_cli *cli, tri_settings *settings, tri_infer_run *run, void *context) {
     tri_launch launch;
     tri_world *world;
+    tri_sink sink = {0};
+    tri_log log = tri__sink_log(&sink);
+    tri_words words;
     tri_status status = tri__launch_resolve(cli, settings, &launch);
     if (status == TRI_OK) status = tri__infer_accept(settings);
     if (status != TRI_OK) return tri__launch_refuse(cli, status);
     if (tri__launch_starts(settings, &launch)) return tri__launch_start(cli, settings, NULL, 0);
     TRI_TRY(tri__launch_join(cli, settings, &launch, 0, &world));
-    return tri__launch_leave(cli, &launch, world, run(cli, settings, world, context));
+    int rank = world ? tri_world_rank(world) : 0;
+    status = tri__cli_progress(cli, settings->quiet || rank, &sink);
+    if (status == TRI_OK) status = run(cli, settings, world, rank, &log, context);
+    tri__words_keep(&words);
+    tri__progress_close(&sink);
+    tri__words_restore(&words);
+    return tri__launch_leave(cli, &launch, world, status);
 }

@@ -43,13 +43,31 @@ tri_status tri__launch_refuse(tri_cli *cli, tri_status status);
 tri_status tri__launch_leave(tri_cli *cli, const tri_launch *launch, tri_world *world, tri_status status);
 
 /* A command that predicts: starts the ranks that the settings ask for, or joins them, or neither, and calls `run` on
- * each, with its world (NULL: one rank). */
-tri_status tri__launch_infer(tri_cli *cli, tri_settings *settings,
-                             tri_status (*run)(tri_cli *cli, const tri_settings *settings, tri_world *world,
-                                               void *context),
-                             void *context);
+ * each, with its world (NULL: one rank), its number, and a log to stderr, which of all but rank 0 has warnings only. */
+typedef tri_status tri_infer_run(tri_cli *cli, const tri_settings *settings, tri_world *world, int rank,
+                                 const tri_log *log, void *context);
+tri_status tri__launch_infer(tri_cli *cli, tri_settings *settings, tri_infer_run *run, void *context);
 
 /* machines.c: prints the equivalent mpirun and srun command lines, with the user's arguments, to cli->err. */
 void tri__print_machines(tri_cli *cli, const tri_settings *settings);
+
+/* auto_layout.c, `train --layout auto`: one layout for all ranks of a run.
+ *
+ * With --layout auto: sets the layout's options and the batch. It is that of the checkpoint that the run continues, if
+ * that one chose it for as many ranks; else the first choice of a search. A process that starts ranks passes it to them
+ * in TRI_LAYOUT_VARIABLE, through cli->environment; ranks that an MPI launcher started take rank 0's (`world`; NULL:
+ * not joined yet, and nothing happens). Whoever chose says so. Then settles the batch of a continued run and checks the
+ * options; without --layout auto that is all. */
+#define TRI_LAYOUT_VARIABLE "TRIDENT_LAYOUT"
+tri_status tri__cli_layout(tri_cli *cli, tri_settings *settings, const tri_launch *launch, tri_world *world);
+
+/* elastic.c, `train --elastic`: which meshes are possible with the ranks that are left.
+ *
+ * What --elastic means under this launcher: rank 0, or the process that starts the ranks, says it in one line.
+ * TRI_USAGE where --replicate-state or --min-ranks could not be honoured. */
+tri_status tri__elastic_check(tri_cli *cli, const tri_settings *settings, const tri_launch *launch);
+/* For tri_supervised: how many of `alive` ranks the best mesh that can be planned uses, and its stages and replicas; 0:
+ * there is none. settings: tri_settings of the run. */
+int tri__elastic_fit(void *settings, int alive, int32_t *stages, int32_t *replicas);
 
 #endif

@@ -4,7 +4,6 @@
 #include "sim/hardware.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* "<$variable>/trident/<name>", else "~<below>/trident/<name>"; a relative folder is to be ignored. 0: neither is
@@ -46,4 +45,30 @@ tri_status tri__cli_hardware(const tri_cli *cli, tri_settings *settings, int nee
     if (!needs || settings->hardware) return TRI_OK;
     settings->hardware = strdup(settings->calibrated ? settings->calibrated : tri__hardware_of(device));
     return settings->hardware ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}
+
+static const char *given(char *(*lookup)(const char *), const char *name) {
+    const char *value = lookup(name);
+    return value && *value ? value : NULL;
+}
+
+tri_status tri__cli_hub(char *(*lookup)(const char *), char **out) {
+    static const struct {
+        const char *variable, *below;
+    } rows[] = {{"HF_HUB_CACHE", ""},
+                {"HF_HOME", "/hub"},
+                {"XDG_CACHE_HOME", "/huggingface/hub"},
+                {"HOME", "/.cache/huggingface/hub"}};
+    char path[TRI_PATH_MAX];
+    *out = NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *value = given(lookup, rows[i].variable), *home = given(lookup, "HOME");
+        if (!value) continue;
+        int in_home = strncmp(value, "~/", 2) == 0 && home; /* a shell does not expand it inside quotes */
+        int length = snprintf(path, sizeof path, "%s%s%s", in_home ? home : "", value + in_home, rows[i].below);
+        if (length >= TRI_PATH_MAX) return tri__fail(TRI_USAGE, "%s: the path is too long", rows[i].variable);
+        *out = strdup(path);
+        return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    }
+    return TRI_OK;
 }

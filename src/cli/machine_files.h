@@ -1,4 +1,5 @@
-/* machine_files.h - the hardware that commands predict with where none is given. */
+/* machine_files.h - files about this machine: the hardware that commands predict with where none is given, its peaks,
+ * and Hugging Face's cache of models. */
 #ifndef TRI_CLI_MACHINE_FILES_H
 #define TRI_CLI_MACHINE_FILES_H
 
@@ -14,5 +15,8 @@ tri_status tri__cli_calibrated(const tri_cli *cli, const char *device, char path
 /* Sets settings->calibrated if there is such a file; with `needs`, also --hardware where it was not given: to that file
  * or the device's built-in hardware. */
 tri_status tri__cli_hardware(const tri_cli *cli, tri_settings *settings, int needs);
+/* The folder of the cache: HF_HUB_CACHE, else HF_HOME/hub, else huggingface/hub of XDG_CACHE_HOME or ~/.cache. The
+ * caller frees *out; NULL: none of them is set. */
+tri_status tri__cli_hub(char *(*lookup)(const char *name), char **out);
 
 #endif

@@ -1,10 +1,10 @@
 /* machines.c - the mpirun and srun command lines for the same run on several machines. */
 #include "cli/launch.h"
+#include "cli/trainings.h"
 
 #include "base/text.h"
 #include "comm/mpi/load.h"
 #include "comm/launchers/slurm.h"
-#include "settings/foreign.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +16,7 @@ static const char *const dropped[] = {"nnodes",    "nproc_per_node", "node_rank"
 
 /* The row of an argument that is dropped; NULL: it is kept. */
 static const tri_option *is_dropped(const char *argument) {
-    char name[TRI_OPTION_FLAG];
-    if (strncmp(argument, "--", 2)) return NULL;
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
-    const tri_foreign *foreign = tri__foreign_find(name, NULL);
-    const tri_option *row = tri__option_find(tri__run_options, foreign && foreign->option ? foreign->option : name);
+    const tri_option *row = tri__argument_row(argument);
     for (size_t i = 0; row && i < sizeof dropped / sizeof *dropped; i++)
         if (!strcmp(row->name, dropped[i])) return row;
     return NULL;

@@ -1,12 +1,15 @@
 /* main.c - the `trident` program: the table of commands, from commands.def, and the one place where the environment is
  * read and errors are printed. The exit code is the command's tri_status. */
 #include "cli/machine_files.h"
-#include "cli/hub.h"
 #include "cli/launch.h"
+#include "cli/signals.h"
+#include "cli/sinks.h"
 
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/text.h"
+#include "report/sinks/sinks.h"
+#include "report/text/text_table.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -61,8 +64,25 @@ tri_status tri__print_json(FILE *out, const tri_json *value) {
     return TRI_OK;
 }
 
-tri_status tri__cli_own_settings(tri_settings *settings, const char *command, void *own, int n,
-                                 const char *const *args, const char **words, int max_words, int *n_words) {
+tri_status tri__print_json_new(FILE *out, tri_json *value) {
+    tri_status status = tri__print_json(out, value);
+    tri__json_decref(value);
+    return status;
+}
+
+void tri__merge_new(tri_json *object, tri_json *members) {
+    tri__json_update(object, members);
+    tri__json_decref(members);
+}
+
+tri_status tri__print_table(const tri_cli *cli, tri_text_table *table) {
+    tri_status status = tri__text_table_print(table, cli->out, cli->out_color);
+    tri__text_table_free(table);
+    return status;
+}
+
+tri_status tri__cli_settings(tri_settings *settings, const char *command, void *own, int n, const char *const *args,
+                             const char **words, int max_words, int *n_words) {
     const tri_option *others[sizeof tri__commands / sizeof *tri__commands];
     const tri_command *row = tri__command_find(command);
     int n_others = 0;
@@ -85,11 +105,6 @@ tri_status tri__cli_own_settings(tri_settings *settings, const char *command, vo
     for (int i = 0; i < settings->notes.n && tri__launch_speaks(getenv); i++)
         fprintf(stderr, "trident: %s\n", settings->notes.at[i]);
     return TRI_OK;
-}
-
-tri_status tri__cli_settings(tri_settings *settings, const char *command, int n, const char *const *args,
-                             const char **words, int max_words, int *n_words) {
-    return tri__cli_own_settings(settings, command, NULL, n, args, words, max_words, n_words);
 }
 
 /* NO_COLOR wins over FORCE_COLOR; both count if not empty (no-color.org, force-color.org). */
@@ -121,6 +136,33 @@ static tri_status unknown_command(const char *name) {
     return tri__fail(TRI_USAGE, "no command \"%s\"; `trident --help all` lists all", name);
 }
 
+/* Calls a command with its options parsed. */
+static tri_status call_parsed(tri_cli *cli, const tri_command *command, tri_command_call *call) {
+    if (command->signals) tri__signals_take(cli, (tri_signal_words)command->signals);
+    call->log = tri__sink_log(&call->sink);
+    tri_status status = tri__cli_settings(&call->settings, command->name, call->own, call->n, call->args, call->words,
+                                          command->most_words, &call->n_words);
+    if (status != TRI_OK && command->ranks) status = tri__launch_refuse(cli, status);
+    if (status == TRI_OK) status = tri__cli_progress(cli, call->settings.quiet, &call->sink);
+    if (status == TRI_OK) status = command->run(cli, call);
+    tri__progress_close(&call->sink);
+    tri__settings_free(&call->settings);
+    return status;
+}
+
+static tri_status call_command(tri_cli *cli, const tri_command *command, int n, const char *const *args) {
+    tri_command_call call = {.n = n, .args = args, .words = calloc((size_t)n + 1, sizeof *call.words)};
+    const tri_option *end = command->own;
+    while (end && end->name) end++;
+    if (end) call.own = calloc(1, end->offset);
+    tri_status status = !call.words || (end && !call.own) ? tri__fail(TRI_RESOURCE, "out of memory")
+                        : command->unparsed               ? command->run(cli, &call)
+                                                          : call_parsed(cli, command, &call);
+    free(call.own);
+    free(call.words);
+    return status;
+}
+
 /* no_output: stdout was closed, and what is printed would be lost. */
 static tri_status dispatch(tri_cli *cli, int no_output, int n, const char *const *args) {
     if (n == 0) {
@@ -139,7 +181,7 @@ static tri_status dispatch(tri_cli *cli, int no_output, int n, const char *const
         tri__help_command(cli, command, !strcmp(args[n - 1], "all"));
         return TRI_OK;
     }
-    return command->run(cli, n, args);
+    return call_command(cli, command, n, args);
 }
 
 /* libgomp calls exit(1) if it gets no memory or no thread; Trident itself never does. */

@@ -40,8 +40,8 @@ static void command_options(FILE *out, const tri_command *command) {
         if (tri__option_listed(row, command->name)) option(out, row, command);
 }
 
-tri_status tri__command_man(tri_cli *cli, int n, const char *const *args) {
-    if (n > 0) return tri__fail(TRI_USAGE, "man takes no options, \"%s\" is one too many", args[0]);
+tri_status tri__command_man(tri_cli *cli, tri_command_call *call) {
+    if (call->n > 0) return tri__fail(TRI_USAGE, "man takes no options, \"%s\" is one too many", call->args[0]);
     FILE *out = cli->out;
     fprintf(out, ".TH TRIDENT 1 \"\" \"trident %s\"\n", tri_version());
     fputs(".SH NAME\ntrident \\- train, evaluate and serve Trimodal BERT classifiers\n"

@@ -49,9 +49,7 @@ static tri_status print_ranks(const tri_cli *cli, const grid *g) {
                             rank_text(tri__mesh_previous(&g->mesh, rank), previous),
                             rank_text(tri__mesh_next(&g->mesh, rank), next));
     }
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
-    return status;
+    return tri__print_table(cli, &table);
 }
 
 /* "{0, 4, 8}", truncated after SHOWN members. */
@@ -88,9 +86,7 @@ static tri_status print_groups(const tri_cli *cli, const grid *g) {
         }
     add_runs(g, &table, "cp", g->mesh.cp);
     add_runs(g, &table, "ep", g->mesh.ep);
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
-    return status;
+    return tri__print_table(cli, &table);
 }
 
 static tri_status print_tables(const tri_cli *cli, const grid *g) {
@@ -162,9 +158,13 @@ static tri_status print_json(const tri_cli *cli, const grid *g) {
     return TRI_OK;
 }
 
-static tri_status show(const tri_cli *cli, const tri_settings *settings) {
+tri_status tri__command_mesh(tri_cli *cli, tri_command_call *call) {
+    const tri_settings *settings = &call->settings;
     grid g = {.world = (int)settings->world_size, .per_node = (int)settings->nproc_per_node};
     char advice[TRI_MESH_ADVICE];
+    if (!tri__settings_given(settings, &settings->world_size) &&
+        !tri__settings_given(settings, &settings->nproc_per_node))
+        return tri__fail(TRI_USAGE, "mesh needs --world-size, e.g. `trident mesh --world-size 8 --pp-size 2`");
     TRI_TRY(tri__settings_mesh(settings, &g.mesh));
     g.members = malloc((size_t)g.world * sizeof *g.members);
     if (!g.members) return tri__fail(TRI_RESOURCE, "no memory for a group of %d ranks", g.world);
@@ -174,17 +174,5 @@ static tri_status show(const tri_cli *cli, const tri_settings *settings) {
         fflush(cli->out);
         fprintf(cli->err, "%s\n", advice);
     }
-    return status;
-}
-
-tri_status tri__command_mesh(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    int n_words = 0;
-    tri_status status = tri__cli_settings(&settings, "mesh", n, args, NULL, 0, &n_words);
-    if (status == TRI_OK && !tri__settings_given(&settings, &settings.world_size) &&
-        !tri__settings_given(&settings, &settings.nproc_per_node))
-        status = tri__fail(TRI_USAGE, "mesh needs --world-size, e.g. `trident mesh --world-size 8 --pp-size 2`");
-    if (status == TRI_OK) status = show(cli, &settings);
-    tri__settings_free(&settings);
     return status;
 }

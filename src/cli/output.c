@@ -5,8 +5,10 @@
 #include "base/file.h"
 #include "data/table/parts.h"
 #include "engine/model_folder.h"
+#include "report/text/json_numbers.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,12 +18,10 @@ static const char *const inputs[] = {"config",   "data_path",    "column_info", 
                                      "api_key_file", "tls_cert", "tls_key", "space", "lengths"};
 
 static tri_status is_input(const tri_output *output, const char *option, const char *input) {
-    char flag[TRI_OPTION_FLAG];
-    if (!option)
-        return tri__fail(TRI_USAGE, "%s %s: this file is an input (%s) and would be overwritten; name another file",
-                         output->option, output->path, input);
-    return tri__fail(TRI_USAGE, "%s %s: this file is an input (%s %s) and would be overwritten; name another file",
-                     output->option, output->path, tri__option_flag(option, flag), input);
+    char flag[TRI_OPTION_FLAG] = "";
+    return tri__fail(TRI_USAGE, "%s %s: this file is an input (%s%s%s) and would be overwritten; name another file",
+                     output->option, output->path, option ? tri__option_flag(option, flag) : "", option ? " " : "",
+                     input);
 }
 
 /* A table, in parts or not, a file, a folder, or the name of a model. */
@@ -95,4 +95,19 @@ tri_status tri__output_check(const tri_settings *settings, const tri_output *out
     if (settings->force || output->appends || tri__path_is_open_file(output->path)) return TRI_OK;
     return tri__fail(TRI_BUSY, "%s %s: exists already; name another file, or give --force to replace it",
                      output->option, output->path);
+}
+
+tri_status tri__output_write(const tri_cli *cli, const tri_settings *settings, const char *what,
+                             tri_status (*put)(void *context, FILE *out), void *context) {
+    char *data = NULL;
+    size_t size = 0;
+    if (!settings->output) return put(context, cli->out);
+    FILE *out = open_memstream(&data, &size);
+    if (!out) return tri__fail(TRI_RESOURCE, "out of memory for %s", what);
+    tri_status status = put(context, out);
+    if (!tri__memstream_close(out, &data) && status == TRI_OK)
+        status = tri__fail(TRI_RESOURCE, "out of memory for %s", what);
+    if (status == TRI_OK) status = tri__file_deliver(settings->output, data, size, settings->force);
+    free(data);
+    return status;
 }

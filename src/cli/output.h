@@ -20,5 +20,8 @@ typedef struct tri_output {
 tri_status tri__output_check(const tri_settings *settings, const tri_output *output);
 /* Whether an existing file may be replaced, for tri__file_deliver. */
 int tri__output_replaces(const tri_settings *settings, const tri_output *output);
+/* What `put` prints goes to stdout, or with -o to its file, atomically: whole or not at all. what: for messages. */
+tri_status tri__output_write(const tri_cli *cli, const tri_settings *settings, const char *what,
+                             tri_status (*put)(void *context, FILE *out), void *context);
 
 #endif

@@ -2,10 +2,8 @@
 #include "cli/cli.h"
 #include "cli/machine_files.h"
 #include "cli/plan_views.h"
-#include "cli/sinks.h"
 
 #include "base/text.h"
-#include "report/sinks/sinks.h"
 #include "plan/plan.h"
 #include "report/text/text_table.h"
 #include "study/study.h"
@@ -23,37 +21,30 @@ static const struct {
 };
 enum { CLASSES = sizeof classes / sizeof *classes };
 
-static tri_json_int whole(const tri_json *object, const char *key) {
-    return tri__json_integer_value(tri__json_get(object, key));
-}
-
 /* One rank's training program next to its forward-only program. */
 static tri_status print_rank(const tri_cli *cli, const tri_json *train, const tri_json *infer) {
     tri_text_table table = {0};
     char a[32], b[32], c[32];
     tri__text_table_add(&table, "rank %lld\ttraining step, bytes\t\tevaluation, bytes",
-                        (long long)whole(train, "rank"));
+                        (long long)tri__whole_of(train, "rank"));
     for (size_t i = 0; i < CLASSES; i++) {
-        tri_json_int step = whole(tri__json_get(train, "bytes"), classes[i].key);
-        tri_json_int forward = whole(tri__json_get(infer, "bytes"), classes[i].key);
+        tri_json_int step = tri__whole_of(tri__json_get(train, "bytes"), classes[i].key);
+        tri_json_int forward = tri__whole_of(tri__json_get(infer, "bytes"), classes[i].key);
         tri__text_table_add(&table, "%s\t%s\t%s\t%s", classes[i].name, tri__text_count(step, a),
                        tri__text_bytes((double)step, b), tri__text_count(forward, c));
     }
-    tri__text_table_add(&table, "instructions\t%lld\t\t%lld", (long long)whole(train, "instructions"),
-                   (long long)whole(infer, "instructions"));
-    tri__text_table_add(&table, "GFLOP, at most\t%.4g\t\t%.4g",
-                        tri__json_number_value(tri__json_get(train, "flops")) / 1e9,
-                        tri__json_number_value(tri__json_get(infer, "flops")) / 1e9);
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
-    return status;
+    tri__text_table_add(&table, "instructions\t%lld\t\t%lld", (long long)tri__whole_of(train, "instructions"),
+                        (long long)tri__whole_of(infer, "instructions"));
+    tri__text_table_add(&table, "GFLOP, at most\t%.4g\t\t%.4g", tri__number_of(train, "flops") / 1e9,
+                        tri__number_of(infer, "flops") / 1e9);
+    return tri__print_table(cli, &table);
 }
 
 /* Classes that no rank uses are left out. */
 static int is_used(const tri_json *ranks, const char *key) {
     size_t index;
     tri_json *rank;
-    tri__json_each(ranks, index, rank) if (whole(tri__json_get(rank, "bytes"), key) > 0) return 1;
+    tri__json_each(ranks, index, rank) if (tri__whole_of(tri__json_get(rank, "bytes"), key) > 0) return 1;
     return 0;
 }
 
@@ -68,48 +59,40 @@ static double sent_of(const tri_json *object) {
 /* Several ranks: a line each. */
 static tri_status print_ranks(const tri_cli *cli, const tri_json *ranks) {
     tri_text_table table = {0};
-    size_t index;
-    tri_json *rank;
-    char line[512] = "rank", text[32];
+    const tri_json *kinds = tri__json_get(tri__json_at(ranks, 0), "kinds"), *kind, *rank;
+    size_t index, k;
+    char text[32];
     int used[CLASSES];
-    for (size_t i = 0; i < CLASSES; i++) used[i] = is_used(ranks, classes[i].key);
+    tri__text_table_add(&table, "rank");
     for (size_t i = 0; i < CLASSES; i++)
-        if (used[i]) strncat(strcat(line, "\t"), classes[i].name, sizeof line - strlen(line) - 1);
-    const tri_json *kinds = tri__json_get(tri__json_at(ranks, 0), "kinds");
-    strncat(line, "\tsent in a step", sizeof line - strlen(line) - 1);
-    for (size_t i = 0; i < tri__json_size(kinds); i++)
-        snprintf(line + strlen(line), sizeof line - strlen(line), "\tif %s",
-                 tri__json_string_value(tri__json_get(tri__json_at(kinds, i), "kind")));
-    tri__text_table_add(&table, "%s", line);
+        if ((used[i] = is_used(ranks, classes[i].key))) tri__text_table_more(&table, "%s", classes[i].name);
+    tri__text_table_more(&table, "sent in a step");
+    tri__json_each(kinds, k, kind) tri__text_table_more(&table, "if %s", tri__text_of(kind, "kind"));
     tri__json_each(ranks, index, rank) {
-        snprintf(line, sizeof line, "%lld", (long long)whole(rank, "rank"));
-        for (size_t i = 0; i < CLASSES; i++)
-            if (used[i]) {
-                tri__text_bytes((double)whole(tri__json_get(rank, "bytes"), classes[i].key), text);
-                strncat(strcat(line, "\t"), text, sizeof line - strlen(line) - 1);
-            }
-        strncat(strcat(line, "\t"), tri__text_bytes(sent_of(rank), text), sizeof line - strlen(line) - 1);
-        for (size_t i = 0; i < tri__json_size(kinds); i++) {
-            const tri_json *kind = tri__json_at(tri__json_get(rank, "kinds"), i);
-            strncat(strcat(line, "\t"), tri__text_bytes(sent_of(kind), text), sizeof line - strlen(line) - 1);
+        tri__text_table_add(&table, "%lld", tri__whole_of(rank, "rank"));
+        for (size_t i = 0; i < CLASSES; i++) {
+            double bytes = (double)tri__whole_of(tri__json_get(rank, "bytes"), classes[i].key);
+            if (used[i]) tri__text_table_more(&table, "%s", tri__text_bytes(bytes, text));
         }
-        tri__text_table_add(&table, "%s", line);
+        tri__text_table_more(&table, "%s", tri__text_bytes(sent_of(rank), text));
+        for (k = 0; k < tri__json_size(kinds); k++) {
+            kind = tri__json_at(tri__json_get(rank, "kinds"), k);
+            tri__text_table_more(&table, "%s", tri__text_bytes(sent_of(kind), text));
+        }
     }
     tri__text_table_fold(&table);
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
-    return status;
+    return tri__print_table(cli, &table);
 }
 
 static void print_experts(const tri_cli *cli, const tri_json *experts) {
     char count[3][32];
-    long long layers = (long long)whole(experts, "layers");
+    long long layers = (long long)tri__whole_of(experts, "layers");
     if (!experts) return;
     fprintf(cli->out,
             "%lld layer%s of experts: %s parameters are active for a token; at most %s + %s rows of experts\n", layers,
-            layers == 1 ? "" : "s", tri__text_count(whole(experts, "active_parameters"), count[0]),
-            tri__text_count(whole(experts, "primary_rows"), count[1]),
-            tri__text_count(whole(experts, "secondary_rows"), count[2]));
+            layers == 1 ? "" : "s", tri__text_count(tri__whole_of(experts, "active_parameters"), count[0]),
+            tri__text_count(tri__whole_of(experts, "primary_rows"), count[1]),
+            tri__text_count(tri__whole_of(experts, "secondary_rows"), count[2]));
 }
 
 /* serves: the plan has no step of training. */
@@ -117,16 +100,18 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int ser
     const tri_json *largest = tri__json_get(facts, "largest_microbatch");
     char count[7][32], windows[80] = "", trained[48] = "";
     if (tri__json_get(facts, "trained"))
-        snprintf(trained, sizeof trained, ", %s trained", tri__text_count(whole(facts, "trained"), count[6]));
+        snprintf(trained, sizeof trained, ", %s trained", tri__text_count(tri__whole_of(facts, "trained"), count[6]));
     if (tri__json_get(largest, "primary_windows"))
         snprintf(windows, sizeof windows, " in %s + %s windows",
-                 tri__text_count(whole(largest, "primary_windows"), count[4]),
-                 tri__text_count(whole(largest, "secondary_windows"), count[5]));
+                 tri__text_count(tri__whole_of(largest, "primary_windows"), count[4]),
+                 tri__text_count(tri__whole_of(largest, "secondary_windows"), count[5]));
     fprintf(cli->out, "%s parameters%s; %lld microbatch%s of at most %s sample%s, %s + %s tokens%s\n",
-            tri__text_count(whole(facts, "parameters"), count[0]), trained, (long long)whole(facts, "microbatches"),
-            whole(facts, "microbatches") == 1 ? "" : "es", tri__text_count(whole(largest, "samples"), count[1]),
-            whole(largest, "samples") == 1 ? "" : "s", tri__text_count(whole(largest, "primary_tokens"), count[2]),
-            tri__text_count(whole(largest, "secondary_tokens"), count[3]), windows);
+            tri__text_count(tri__whole_of(facts, "parameters"), count[0]), trained,
+            (long long)tri__whole_of(facts, "microbatches"), tri__whole_of(facts, "microbatches") == 1 ? "" : "es",
+            tri__text_count(tri__whole_of(largest, "samples"), count[1]),
+            tri__whole_of(largest, "samples") == 1 ? "" : "s",
+            tri__text_count(tri__whole_of(largest, "primary_tokens"), count[2]),
+            tri__text_count(tri__whole_of(largest, "secondary_tokens"), count[3]), windows);
     print_experts(cli, tri__json_get(facts, "experts"));
     fputc('\n', cli->out);
     const tri_json *ranks = tri__json_get(facts, "ranks");
@@ -134,10 +119,10 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int ser
     TRI_TRY(beside ? print_rank(cli, tri__json_at(ranks, 0), tri__json_get(facts, "infer")) : print_ranks(cli, ranks));
     if (tri__json_get(facts, "kept_bytes"))
         fprintf(cli->out, "\nreplicated state: %s on all ranks together, in shared memory\n",
-                tri__text_bytes((double)whole(facts, "kept_bytes"), count[0]));
-    if (whole(facts, "kept_sent"))
+                tri__text_bytes((double)tri__whole_of(facts, "kept_bytes"), count[0]));
+    if (tri__whole_of(facts, "kept_sent"))
         fprintf(cli->out, "                  %s of it is sent to other machines in each step\n",
-                tri__text_bytes((double)whole(facts, "kept_sent"), count[0]));
+                tri__text_bytes((double)tri__whole_of(facts, "kept_sent"), count[0]));
     if (!check || !tri__json_is_true(tri__json_get(facts, "checked"))) return TRI_OK;
     fputs("\nchecked: operands fit their operations; nothing is read before it is written or after its memory was\n"
           "reused; no output overlaps another operand; all slots are inside their class's allocation\n",
@@ -175,80 +160,62 @@ static tri_status check_pass(const char *name) {
 }
 
 /* A printed program is all that is printed: other views are refused, not left out. --svg writes a file, and with --json
- * everything is printed. */
-static tri_status check_printed(const tri_settings *s) {
-    const char *other = s->timeline            ? "--timeline"
-                        : s->csv               ? "--csv"
-                        : s->params            ? "--params"
-                        : s->hardware && !s->svg ? "--hardware"
-                                               : NULL;
+ * everything is printed. Between passes there is no step to prove, draw or time. */
+static tri_status check_views(const tri_settings *s) {
+    const char *view = s->timeline ? "--timeline" : s->csv ? "--csv" : s->params ? "--params" : NULL,
+               *hardware = s->hardware ? "--hardware" : NULL, *svg = s->svg ? "--svg" : NULL;
+    if (s->print_after) {
+        const char *other = s->check ? "--check" : s->timeline ? view : svg ? svg : view ? view : hardware;
+        if (!other) return TRI_OK;
+        return tri__fail(TRI_USAGE, "--print-after %s prints a program between two passes and stops there: leave out "
+                         "%s, or --print-after", s->print_after, other);
+    }
+    const char *other = view ? view : svg ? NULL : hardware;
     if (s->print_program == TRI_PRINT_NONE || s->json || !other) return TRI_OK;
     return tri__fail(TRI_USAGE, "--print-program prints a program and nothing else: leave out %s, or --print-program",
                      other);
 }
 
-/* Between passes there is no step to prove, draw or time. */
-static tri_status check_views(const tri_settings *s) {
-    const char *other = s->check      ? "--check"
-                        : s->timeline ? "--timeline"
-                        : s->svg      ? "--svg"
-                        : s->csv      ? "--csv"
-                        : s->params   ? "--params"
-                        : s->hardware ? "--hardware"
-                                      : NULL;
-    if (!s->print_after) return check_printed(s);
-    if (!other) return TRI_OK;
-    return tri__fail(TRI_USAGE, "--print-after %s prints a program between two passes and stops there: leave out %s, "
-                     "or --print-after", s->print_after, other);
+static tri_status print(const tri_cli *cli, const tri_settings *settings, int serves, tri_json *facts,
+                        const char *program) {
+    int shown;
+    if (settings->json && program) tri__json_set_new(facts, "program", tri__json_string(program));
+    if (settings->json) return tri__print_json(cli->out, facts);
+    if (program) {
+        fputs(program, cli->out);
+        return TRI_OK;
+    }
+    TRI_TRY(print_views(cli, facts, settings->timeline, &shown));
+    return shown ? TRI_OK : print_facts(cli, facts, serves, settings->check);
 }
 
-tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
+tri_status tri__command_plan(tri_cli *cli, tri_command_call *call) {
+    tri_settings *settings = &call->settings;
     tri_json *facts = NULL;
     char *program = NULL;
-    tri_sink sink = {0};
-    const tri_log log = tri__sink_log(&sink);
-    int n_words = 0;
-    tri_status status = tri__cli_settings(&settings, "plan", n, args, NULL, 0, &n_words);
-    if (status == TRI_OK && settings.print_after && strcmp(settings.print_after, "help") == 0) {
-        print_passes(cli->out);
-        goto done;
-    }
-    if (status == TRI_OK) status = check_pass(settings.print_after);
-    if (status == TRI_OK) status = check_views(&settings);
-    if (status == TRI_OK) status = tri__cli_hardware(cli, &settings, 0);
-    if (status == TRI_OK && !settings.config) status = tri__fail(TRI_USAGE, "plan needs --config");
-    if (status == TRI_OK) status = tri__pictures_check(&settings, NULL, 0);
-    tri_settings resolved = settings;
     int serves = 0;
-    if (status == TRI_OK) status = tri__study_accept(&resolved, &serves);
-    if (status != TRI_OK) goto done;
-    status = tri__cli_progress(cli, settings.quiet, &sink);
-    if (status != TRI_OK) goto done;
-    status = tri__write_map(&settings);
-    if (status != TRI_OK) goto done;
-    if (settings.print_after) {
-        status = tri__study_passes(&settings, &log, &program);
+    tri_status status;
+    if (settings->print_after && strcmp(settings->print_after, "help") == 0) {
+        print_passes(cli->out);
+        return TRI_OK;
+    }
+    TRI_TRY(check_pass(settings->print_after));
+    TRI_TRY(check_views(settings));
+    TRI_TRY(tri__cli_hardware(cli, settings, 0));
+    if (!settings->config) return tri__fail(TRI_USAGE, "plan needs --config");
+    TRI_TRY(tri__pictures_check(settings, NULL, 0));
+    tri_settings resolved = *settings;
+    TRI_TRY(tri__study_accept(&resolved, &serves));
+    TRI_TRY(tri__write_map(settings));
+    if (settings->print_after) {
+        status = tri__study_passes(settings, &call->log, &program);
         facts = tri__json_object();
     } else {
-        status = tri__study_plan(&settings, &log, &facts, &program);
-        if (status == TRI_OK) status = tri__write_timeline(&settings, tri__json_get(facts, "simulation"));
+        status = tri__study_plan(settings, &call->log, &facts, &program);
+        if (status == TRI_OK) status = tri__write_timeline(settings, tri__json_get(facts, "simulation"));
     }
-    if (status != TRI_OK) goto done;
-    if (settings.json) {
-        if (program) tri__json_set_new(facts, "program", tri__json_string(program));
-        status = tri__print_json(cli->out, facts);
-    } else if (program) {
-        fputs(program, cli->out);
-    } else {
-        int shown;
-        status = print_views(cli, facts, settings.timeline, &shown);
-        if (status == TRI_OK && !shown) status = print_facts(cli, facts, serves, settings.check);
-    }
-done:
-    tri__progress_close(&sink);
+    if (status == TRI_OK) status = print(cli, settings, serves, facts, program);
     free(program);
     tri__json_decref(facts);
-    tri__settings_free(&settings);
     return status;
 }

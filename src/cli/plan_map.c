@@ -5,7 +5,6 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "engine/assets.h"
-#include "model/model.h"
 #include "web/pattern_svg.h"
 
 #include <stdio.h>

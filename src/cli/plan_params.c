@@ -6,13 +6,6 @@
 
 #include <string.h>
 
-static const char *text_of(const tri_json *object, const char *key) {
-    return tri__json_string_value(tri__json_get(object, key));
-}
-static tri_json_int whole(const tri_json *object, const char *key) {
-    return tri__json_integer_value(tri__json_get(object, key));
-}
-
 static void shape_text(const tri_json *shape, char out[static 64]) {
     size_t i;
     tri_json *dim;
@@ -27,13 +20,11 @@ static tri_status print_stages(const tri_cli *cli, const tri_json *stages) {
     tri_json *stage;
     char elements[32], bytes[32];
     tri__text_table_add(&table, "stage\tparameters\telements\tbytes\tunits");
-    tri__json_each(stages, i, stage)
-        tri__text_table_add(&table, "%lld\t%lld\t%s\t%s\t%s", (long long)whole(stage, "stage"),
-                            (long long)whole(stage, "parameters"), tri__text_count(whole(stage, "elements"), elements),
-                            tri__text_bytes((double)whole(stage, "bytes"), bytes), text_of(stage, "units"));
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
-    return status;
+    tri__json_each(stages, i, stage) tri__text_table_add(
+        &table, "%lld\t%lld\t%s\t%s\t%s", (long long)tri__whole_of(stage, "stage"),
+        (long long)tri__whole_of(stage, "parameters"), tri__text_count(tri__whole_of(stage, "elements"), elements),
+        tri__text_bytes((double)tri__whole_of(stage, "bytes"), bytes), tri__text_of(stage, "units"));
+    return tri__print_table(cli, &table);
 }
 
 tri_status tri__print_params(const tri_cli *cli, const tri_json *params) {
@@ -44,17 +35,16 @@ tri_status tri__print_params(const tri_cli *cli, const tri_json *params) {
     tri__text_table_add(&table, "parameter\tshape\tstage\tsplit\tranks\tbytes\ta rank has");
     tri__json_each(tri__json_get(params, "parameters"), i, param) {
         shape_text(tri__json_get(param, "shape"), shape);
-        tri__text_table_add(&table, "%s\t%s\t%lld\t%s\t%s\t%s\t%s", text_of(param, "name"), shape,
-                            (long long)whole(param, "stage"), text_of(param, "split"), text_of(param, "owners"),
-                            tri__text_bytes((double)whole(param, "bytes"), bytes),
-                            tri__text_bytes(tri__json_number_value(tri__json_get(param, "bytes_per_rank")), held));
+        tri__text_table_add(&table, "%s\t%s\t%lld\t%s\t%s\t%s\t%s", tri__text_of(param, "name"), shape,
+                            (long long)tri__whole_of(param, "stage"), tri__text_of(param, "split"),
+                            tri__text_of(param, "owners"),
+                            tri__text_bytes((double)tri__whole_of(param, "bytes"), bytes),
+                            tri__text_bytes(tri__number_of(param, "bytes_per_rank"), held));
     }
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
-    TRI_TRY(status);
-    if (whole(params, "shards") > 1)
+    TRI_TRY(tri__print_table(cli, &table));
+    if (tri__whole_of(params, "shards") > 1)
         fprintf(cli->out, "\nweights are sharded over %lld ranks: about as much of each\n",
-                (long long)whole(params, "shards"));
+                (long long)tri__whole_of(params, "shards"));
     fputc('\n', cli->out);
     return print_stages(cli, tri__json_get(params, "stages"));
 }

@@ -19,17 +19,13 @@ typedef struct picture {
     char title[160], note[512];
 } picture;
 
-static double real(const tri_json *object, const char *key) {
-    return tri__json_number_value(tri__json_get(object, key));
-}
-
 static double element(const tri_json *list, size_t i) { return tri__json_number_value(tri__json_at(list, i)); }
 
 /* Whether a rank is drawn: all up to MOST_ROWS; of more, the first of each stage. */
 static int is_drawn(const tri_json *ranks, size_t rank) {
-    int stage = (int)real(tri__json_at(ranks, rank), "stage");
+    int stage = (int)tri__number_of(tri__json_at(ranks, rank), "stage");
     for (size_t i = 0; i < rank && tri__json_size(ranks) > MOST_ROWS; i++)
-        if ((int)real(tri__json_at(ranks, i), "stage") == stage) return 0;
+        if ((int)tri__number_of(tri__json_at(ranks, i), "stage") == stage) return 0;
     return 1;
 }
 
@@ -43,8 +39,8 @@ static void add_row(picture *p, const tri_json *rank, int all, tri_chart_span **
     const tri_json *legs = tri__json_get(rank, "legs"), *transfers = tri__json_get(rank, "transfers");
     tri_chart_row *row = &p->row[p->n];
     char(*label)[LABEL] = p->label[p->n++];
-    int stage = (int)real(rank, "stage");
-    snprintf(label[0], LABEL, all ? "rank %d" : "stage %d", all ? (int)real(rank, "rank") : stage);
+    int stage = (int)tri__number_of(rank, "stage");
+    snprintf(label[0], LABEL, all ? "rank %d" : "stage %d", all ? (int)tri__number_of(rank, "rank") : stage);
     snprintf(label[1], LABEL, "stage %d", stage);
     *row = (tri_chart_row){.label = label[0], .leg = *at, .n_legs = (int)tri__json_size(legs),
                            .n_transfers = (int)tri__json_size(transfers)};
@@ -79,18 +75,18 @@ static tri_status fill(picture *p, const tri_json *ranks, int stages) {
 static void write_title(picture *p, const tri_json *simulation) {
     static const char *const axes[] = {"pp", "tp", "dp"};
     const tri_json *mesh = tri__json_get(simulation, "mesh");
-    const char *schedule = tri__json_string_value(tri__json_get(simulation, "schedule"));
+    const char *schedule = tri__text_of(simulation, "schedule");
     size_t ranks = tri__json_size(tri__json_get(simulation, "ranks"));
-    int microbatches = (int)real(simulation, "microbatches"), first = 1;
+    int microbatches = (int)tri__number_of(simulation, "microbatches"), first = 1;
     int at = snprintf(p->title, sizeof p->title, "Training step on %zu rank%s", ranks, ranks == 1 ? "" : "s");
     for (int i = 0; i < 3; i++) {
-        int size = (int)real(mesh, axes[i]);
+        int size = (int)tri__number_of(mesh, axes[i]);
         if (size > 1)
             at += snprintf(p->title + at, sizeof p->title - (size_t)at, "%s%s %d", first ? ": " : " \xC3\x97 ", axes[i],
                            size);
         if (size > 1) first = 0;
     }
-    if (schedule && real(mesh, "pp") > 1)
+    if (schedule && tri__number_of(mesh, "pp") > 1)
         at += snprintf(p->title + at, sizeof p->title - (size_t)at, ", %.32s", schedule);
     if (microbatches)
         snprintf(p->title + at, sizeof p->title - (size_t)at, ", %d microbatch%s", microbatches,
@@ -98,7 +94,7 @@ static void write_title(picture *p, const tri_json *simulation) {
 }
 
 static void write_note(picture *p, const tri_settings *settings, const tri_json *simulation) {
-    double seconds = real(simulation, "step_seconds"), unit = seconds >= 1 ? 1 : 1e-3;
+    double seconds = tri__number_of(simulation, "step_seconds"), unit = seconds >= 1 ? 1 : 1e-3;
     char config[64], reduced[96] = "", count[32];
     const tri_json *ranks = tri__json_get(simulation, "ranks");
     const char *slash = settings->config ? strrchr(settings->config, '/') : NULL, *name = settings->config;
@@ -106,11 +102,11 @@ static void write_note(picture *p, const tri_settings *settings, const tri_json 
     if (tri__json_size(ranks) > MOST_ROWS)
         snprintf(reduced, sizeof reduced, "; drawn: the first rank of each stage, of %s",
                  tri__text_count((int64_t)tri__json_size(ranks), count));
-    snprintf(p->note, sizeof p->note,
-             "%s%ssimulated on %s: %.3g %s a step, %.4g samples/s, predicted bubble %.1f %%%s",
+    snprintf(p->note, sizeof p->note, "%s%ssimulated on %s: %.3g %s a step, %.4g samples/s, predicted bubble %.1f %%%s",
              name ? tri__text_brief(name, 60, config, sizeof config) : "", name ? ", " : "",
-             tri__json_string_value(tri__json_get(simulation, "hardware")), seconds / unit, unit == 1 ? "s" : "ms",
-             real(simulation, "samples_per_second"), 100 * real(simulation, "predicted_bubble"), reduced);
+             tri__text_of(simulation, "hardware"), seconds / unit, unit == 1 ? "s" : "ms",
+             tri__number_of(simulation, "samples_per_second"), 100 * tri__number_of(simulation, "predicted_bubble"),
+             reduced);
 }
 
 tri_status tri__pictures_check(const tri_settings *settings, const char *const *words, int n_words) {
@@ -127,8 +123,8 @@ tri_status tri__write_timeline(const tri_settings *settings, const tri_json *sim
     if (!settings->svg) return TRI_OK;
     write_title(&p, simulation);
     write_note(&p, settings, simulation);
-    tri_status status = fill(&p, ranks, (int)real(tri__json_get(simulation, "mesh"), "pp"));
-    tri_timeline_chart chart = {.title = p.title, .note = p.note, .seconds = real(simulation, "step_seconds"),
+    tri_status status = fill(&p, ranks, (int)tri__number_of(tri__json_get(simulation, "mesh"), "pp"));
+    tri_timeline_chart chart = {.title = p.title, .note = p.note, .seconds = tri__number_of(simulation, "step_seconds"),
                                 .row = p.row, .n_rows = p.n};
     if (status == TRI_OK) status = tri__timeline_svg(&chart, &svg);
     if (status == TRI_OK) status = tri__file_deliver(settings->svg, svg.text, svg.size, settings->force);

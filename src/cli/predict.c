@@ -2,13 +2,8 @@
  * object per row. Kept columns come first, then the row's number if rows were skipped or are a part of the table. */
 #include "cli/launch.h"
 #include "cli/output.h"
-#include "cli/signals.h"
-#include "cli/sinks.h"
 
 #include "base/buffer.h"
-#include "base/file.h"
-#include "report/text/json_numbers.h"
-#include "report/sinks/sinks.h"
 #include "serve/serve.h"
 
 #include <stdlib.h>
@@ -19,7 +14,7 @@ const tri_option tri__predict_options[] = {
     ROW(TEXTS, keep, .repeats = 1, .help = "columns of the table to write before each prediction, or all"),
     ROW(INT, top_k, .value = "0", .min = 0, .max = 65536,
         .help = "write so many classes, the most probable first; 0: the probability of each class"),
-    {0}};
+    TRI_OWN_END(tri_predict_options)};
 
 typedef enum form { CSV, TSV, JSON_LINES } form;
 
@@ -28,6 +23,7 @@ typedef struct writer {
     FILE *out;
     tri_buffer *line; /* of CSV, not yet written */
     form form;
+    int fields;       /* in it */
     int numbered;     /* write row numbers */
     int top;          /* classes written per row; 0: all, in class order */
     const tri_predictions *p;
@@ -66,26 +62,30 @@ static tri_status choose_form(const char *path, int json, form *out) {
                      path, strrchr(path, '.'));
 }
 
-static char separator(const writer *w) { return w->form == TSV ? '\t' : ','; }
-
-static void put_field(const writer *w, const char *text, size_t length) {
-    tri__buffer_csv(w->line, separator(w), "", text, length);
+static void put_field(writer *w, const char *text, size_t length) {
+    char separator = w->form == TSV ? '\t' : ',';
+    if (w->fields++) tri__buffer_add(w->line, &separator, 1);
+    tri__buffer_csv(w->line, separator, "", text, length);
 }
 
-static void put_text(const writer *w, const char *text) { put_field(w, text, strlen(text)); }
+static void put_text(writer *w, const char *text) { put_field(w, text, strlen(text)); }
 
-static void separate(const writer *w) { tri__buffer_add(w->line, &(char){separator(w)}, 1); }
+static void put_probability(writer *w, float probability) {
+    char text[32];
+    snprintf(text, sizeof text, "%.9g", (double)probability);
+    put_text(w, text);
+}
 
-static tri_status end_line(const writer *w) {
+static tri_status end_line(writer *w) {
     tri__buffer_add(w->line, "\n", 1);
     if (w->line->failed) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     fwrite(w->line->text, 1, w->line->size, w->out);
-    w->line->size = 0;
+    w->line->size = 0, w->fields = 0;
     return TRI_OK;
 }
 
 /* Writes the name of a generated column, renamed if a kept column has the same name. */
-static tri_status put_name(const writer *w, const char *prefix, const char *name) {
+static tri_status put_name(writer *w, const char *prefix, const char *name) {
     char *full = NULL, *longer;
     if (asprintf(&full, "%s%s", prefix, name) < 0) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     for (int c = 0; c < w->p->n_columns; c++) {
@@ -117,60 +117,45 @@ static const float *sort_classes(const writer *w, int64_t i) {
     return probs;
 }
 
-static tri_status put_header(const writer *w) {
+static tri_status put_header(writer *w) {
     const tri_predictions *p = w->p;
-    for (int c = 0; c < p->n_columns; c++) {
-        put_text(w, tri__table_name(p->table, p->column[c]));
-        separate(w);
-    }
-    if (w->numbered) {
-        TRI_TRY(put_name(w, "", "row"));
-        separate(w);
-    }
+    for (int c = 0; c < p->n_columns; c++) put_text(w, tri__table_name(p->table, p->column[c]));
+    if (w->numbered) TRI_TRY(put_name(w, "", "row"));
     TRI_TRY(put_name(w, "", "label"));
-    for (int c = 0; !w->top && c < p->n_classes; c++) {
-        separate(w);
-        TRI_TRY(put_name(w, "prob_", p->label[c]));
-    }
+    for (int c = 0; !w->top && c < p->n_classes; c++) TRI_TRY(put_name(w, "prob_", p->label[c]));
     for (int k = 1; k <= w->top; k++) {
         char number[16] = "";
         if (k > 1) {
             snprintf(number, sizeof number, "_%d", k);
-            separate(w);
             TRI_TRY(put_name(w, "label", number));
         }
-        separate(w);
         TRI_TRY(put_name(w, "prob", number));
     }
     return end_line(w);
 }
 
-static tri_status put_row(const writer *w, int64_t i) {
+static tri_status put_row(writer *w, int64_t i) {
     const tri_predictions *p = w->p;
     const float *probs = sort_classes(w, i);
     for (int c = 0; c < p->n_columns; c++) {
         tri_field_text field = tri__table_field(p->table, p->row[i], p->column[c]);
         put_field(w, field.text, field.length);
-        separate(w);
     }
     if (w->numbered) {
-        tri__buffer_put(w->line, "%lld", (long long)tri__table_record(p->table, p->row[i]));
-        separate(w);
+        char number[32];
+        snprintf(number, sizeof number, "%lld", (long long)tri__table_record(p->table, p->row[i]));
+        put_text(w, number);
     }
     put_text(w, p->label[w->order[0]]);
-    for (int c = 0; !w->top && c < p->n_classes; c++) {
-        separate(w);
-        tri__buffer_put(w->line, "%.9g", (double)probs[c]);
-    }
+    for (int c = 0; !w->top && c < p->n_classes; c++) put_probability(w, probs[c]);
     for (int k = 0; k < w->top; k++) {
-        if (k) separate(w), put_text(w, p->label[w->order[k]]);
-        separate(w);
-        tri__buffer_put(w->line, "%.9g", (double)probs[w->order[k]]);
+        if (k) put_text(w, p->label[w->order[k]]);
+        put_probability(w, probs[w->order[k]]);
     }
     return end_line(w);
 }
 
-static tri_status put_object(const writer *w, int64_t i) {
+static tri_status put_object(writer *w, int64_t i) {
     const tri_predictions *p = w->p;
     const float *probs = sort_classes(w, i);
     tri_json *row = tri__json_object(), *each = w->top ? tri__json_array() : tri__json_object();
@@ -191,14 +176,14 @@ static tri_status put_object(const writer *w, int64_t i) {
         tri__json_append_new(each, tri__json_pack("{s:s, s:f}", "label", p->label[w->order[k]], "probability",
                                                   (double)probs[w->order[k]]));
     tri__json_set_new(row, w->top ? "top" : "probabilities", each);
-    tri_status status = tri__print_json(w->out, row);
-    tri__json_decref(row);
-    return status;
+    return tri__print_json_new(w->out, row);
 }
 
-static tri_status put_rows(const writer *w) {
+static tri_status put_rows(void *context, FILE *out) {
     enum { STRIDE = 4096 };
+    writer *w = context;
     const tri_predictions *p = w->p;
+    w->out = out;
     if (w->form != JSON_LINES) TRI_TRY(put_header(w));
     for (int64_t i = 0, done = 0; i < p->n; i++) {
         TRI_TRY(w->form == JSON_LINES ? put_object(w, i) : put_row(w, i));
@@ -209,32 +194,17 @@ static tri_status put_rows(const writer *w) {
     return p->table ? tri__table_check(p->table) : TRI_OK;
 }
 
-/* Writes a file atomically: whole or not at all. */
-static tri_status write_file(const tri_settings *settings, writer *w) {
-    char *data = NULL;
-    size_t size = 0;
-    w->out = open_memstream(&data, &size);
-    if (!w->out) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
-    tri_status status = put_rows(w);
-    if (!tri__memstream_close(w->out, &data) && status == TRI_OK)
-        status = tri__fail(TRI_RESOURCE, "out of memory for the predictions");
-    if (status == TRI_OK) status = tri__file_deliver(settings->output, data, size, settings->force);
-    free(data);
-    return status;
-}
-
 static tri_status write_all(tri_cli *cli, const tri_settings *settings, int64_t top_k, form form,
                             const tri_predictions *p) {
     tri_buffer line = {0};
-    writer w = {.out = cli->out,
-                .line = &line,
+    writer w = {.line = &line,
                 .form = form,
                 .numbered = settings->bad_rows != TRI_BAD_ROWS_FAIL || settings->part != TRI_PART_ASKED_ALL,
                 .top = (int)top_k,
                 .p = p,
                 .order = malloc((size_t)p->n_classes * sizeof *w.order)};
     if (!w.order) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
-    tri_status status = settings->output ? write_file(settings, &w) : put_rows(&w);
+    tri_status status = tri__output_write(cli, settings, "the predictions", put_rows, &w);
     free(w.order);
     tri__buffer_free(&line);
     return status;
@@ -247,36 +217,26 @@ typedef struct request {
 } request;
 
 /* On each rank; the first one writes. */
-static tri_status predict_here(tri_cli *cli, const tri_settings *settings, tri_world *world, void *context) {
+static tri_status predict_here(tri_cli *cli, const tri_settings *settings, tri_world *world, int rank,
+                               const tri_log *log, void *context) {
     const request *r = context;
     tri_predictions predictions = {0};
-    tri_sink sink = {0};
-    tri_log log = tri__sink_log(&sink);
-    log.stop = cli->stop;
-    int writes = !world || tri_world_rank(world) == 0;
-    tri_status status = tri__cli_progress(cli, settings->quiet || !writes, &sink);
-    if (status == TRI_OK) status = tri__serve_predict(settings, world, r->options, &log, &predictions);
-    if (status == TRI_OK && writes) status = write_all(cli, settings, r->options->top_k, r->form, &predictions);
-    if (status == TRI_OK && writes && settings->output && !settings->quiet)
+    tri_log stoppable = *log;
+    stoppable.stop = cli->stop;
+    tri_status status = tri__serve_predict(settings, world, r->options, &stoppable, &predictions);
+    if (status == TRI_OK && !rank) status = write_all(cli, settings, r->options->top_k, r->form, &predictions);
+    if (status == TRI_OK && !rank && settings->output && !settings->quiet)
         fprintf(cli->err, "%lld rows in %s\n", (long long)predictions.n, settings->output);
-    tri__progress_close(&sink);
     tri__predictions_free(&predictions);
     return status;
 }
 
-tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    tri_predict_options own;
-    request r = {.options = &own, .form = CSV};
-    int n_words = 0;
-    tri__signals_take(cli, TRI_SIGNAL_ROWS);
-    tri_status status = tri__cli_own_settings(&settings, "predict", &own, n, args, NULL, 0, &n_words);
-    if (status == TRI_OK && (!settings.checkpoint || !settings.data_path))
-        status = tri__fail(TRI_USAGE, "predict needs --checkpoint and --data-path");
-    if (status == TRI_OK) status = choose_form(settings.output, settings.json, &r.form);
-    if (status == TRI_OK)
-        status = tri__output_check(&settings, &(tri_output){.option = "-o", .path = settings.output});
-    if (status == TRI_OK) status = tri__launch_infer(cli, &settings, predict_here, &r);
-    tri__settings_free(&settings);
-    return status;
+tri_status tri__command_predict(tri_cli *cli, tri_command_call *call) {
+    tri_settings *settings = &call->settings;
+    request r = {.options = call->own};
+    if (!settings->checkpoint || !settings->data_path)
+        return tri__fail(TRI_USAGE, "predict needs --checkpoint and --data-path");
+    TRI_TRY(choose_form(settings->output, settings->json, &r.form));
+    TRI_TRY(tri__output_check(settings, &(tri_output){.option = "-o", .path = settings->output}));
+    return tri__launch_infer(cli, settings, predict_here, &r);
 }

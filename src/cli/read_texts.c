@@ -4,7 +4,9 @@
 #include "base/limits.h"
 #include "data/table/table.h"
 #include "data/text/utf8.h"
+#include "engine/inputs.h"
 #include "report/text/stream.h"
+#include "settings/forms.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,26 +24,19 @@ static tri_status add(tri_text_batch *batch, const char *path, const char *text,
         if (!start) return no_memory(path);
         batch->start = start, batch->starts = starts;
     }
-    if (batch->room - batch->used < length + 1) {
-        size_t room = 2 * batch->room + length + 4096;
-        char *data = realloc(batch->data, room);
-        if (!data) return no_memory(path);
-        batch->data = data, batch->room = room;
-    }
-    batch->start[batch->n++] = batch->used;
-    memcpy(batch->data + batch->used, text, length);
-    batch->data[batch->used + length] = 0;
-    batch->used += length + 1;
-    batch->start[batch->n] = batch->used;
-    return TRI_OK;
+    batch->start[batch->n++] = batch->data.size;
+    tri__buffer_add(&batch->data, text, length);
+    tri__buffer_add(&batch->data, "", 1);
+    batch->start[batch->n] = batch->data.size;
+    return batch->data.failed ? no_memory(path) : TRI_OK;
 }
 
 typedef tri_status taker(void *to, const tri_text_batch *batch);
 
 static tri_status give(tri_text_batch *batch, int last, taker *take, void *to) {
-    if (!batch->n || (!last && batch->n < BATCH_TEXTS && batch->used < BATCH_BYTES)) return TRI_OK;
+    if (!batch->n || (!last && batch->n < BATCH_TEXTS && batch->data.size < BATCH_BYTES)) return TRI_OK;
     tri_status status = take(to, batch);
-    batch->n = 0, batch->used = 0;
+    batch->n = 0, batch->data.size = 0;
     return status;
 }
 
@@ -134,12 +129,18 @@ static tri_status read_one(const tri_texts_from *from, const char *path, tri_tex
     return status;
 }
 
+tri_status tri__texts_from(const tri_command_call *call, tri_texts_from *out) {
+    const tri_settings *settings = &call->settings;
+    *out = (tri_texts_from){call->words, call->n_words, settings->column, settings->null, tri__threads(settings), 0};
+    return tri__separator_parse(settings->separator, &out->separator);
+}
+
 tri_status tri__texts_read(const tri_texts_from *from, taker *take, void *to) {
     tri_text_batch batch = {0};
     tri_status status = from->n ? TRI_OK : read_one(from, "-", &batch, take, to);
     for (int i = 0; i < from->n && status == TRI_OK; i++) status = read_one(from, from->file[i], &batch, take, to);
     if (status == TRI_OK) status = give(&batch, 1, take, to);
-    free(batch.data);
+    tri__buffer_free(&batch.data);
     free(batch.start);
     return status;
 }

@@ -2,6 +2,7 @@
 #ifndef TRI_CLI_READ_TEXTS_H
 #define TRI_CLI_READ_TEXTS_H
 
+#include "base/buffer.h"
 #include "cli/cli.h"
 
 typedef struct tri_texts_from {
@@ -15,8 +16,7 @@ typedef struct tri_texts_from {
 
 /* Some texts, in order. */
 typedef struct tri_text_batch {
-    char *data;      /* the texts, a 0 byte after each */
-    size_t used, room;
+    tri_buffer data; /* the texts, a 0 byte after each */
     size_t *start;   /* [n + 1] offset of each in data; the last is the end */
     int n, starts;   /* starts: capacity of start */
 } tri_text_batch;
@@ -25,6 +25,8 @@ static inline size_t tri__batch_length(const tri_text_batch *batch, int i) {
     return batch->start[i + 1] - batch->start[i] - 1;
 }
 
+/* The texts that a command's bare words and options name. */
+tri_status tri__texts_from(const tri_command_call *call, tri_texts_from *out);
 /* Passes all texts to `take`, a few thousand at a time; the batch is reused. Texts are valid UTF-8 (else TRI_DATA:
  * file, line, byte), of at most TRI_LIMIT_CSV_ROW bytes; a line's carriage return is removed. */
 tri_status tri__texts_read(const tri_texts_from *from, tri_status (*take)(void *to, const tri_text_batch *batch),

@@ -1,8 +1,8 @@
 /* report.c - `trident report RUN...`: one page of one run, or of several side by side. The folder of a sweep, of folds
  * or seeds is all of its runs. */
+#include "cli/sinks.h"
 #include "cli/run_spread.h"
 #include "cli/output.h"
-#include "cli/report.h"
 
 #include "base/file.h"
 #include "base/text.h"
@@ -10,9 +10,8 @@
 #include "report/runs/run_data.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-enum { MOST_RUNS = 24 };
+enum { MOST_RUNS = TRI_WORDS_RUNS };
 
 typedef struct options {
     int64_t rows;
@@ -21,7 +20,7 @@ const tri_option tri__report_options[] = {
     TRI_OWN_ROW(options, "report", INT, rows, .value = "0", .min = 0, .max = 200,
                 .help = "show so many of the worst and of the most uncertain validation rows, with their fields (they "
                         "contain your data)"),
-    {0}};
+    TRI_OWN_END(options)};
 
 /* A page stays below 1 MB: several runs share the points that one would have. */
 static tri_run_data_options options_of(int runs, int64_t rows) {
@@ -73,8 +72,7 @@ static void print_runs(const tri_cli *cli, const tri_json *runs) {
     const tri_json *run, *text;
     size_t i, k;
     tri__json_each(runs, i, run) {
-        fprintf(cli->err, "%s  %s\n", tri__json_string_value(tri__json_get(run, "folder")),
-                tri__json_string_value(tri__json_get(run, "words")));
+        fprintf(cli->err, "%s  %s\n", tri__text_of(run, "folder"), tri__text_of(run, "words"));
         tri__json_each(tri__json_get(run, "missing"), k, text)
             fprintf(cli->err, "  missing: %s\n", tri__json_string_value(text));
     }
@@ -96,13 +94,6 @@ static tri_status print_figures(const tri_cli *cli, const tri_json *runs, tri_ru
                               : tri__fail(TRI_RESOURCE, "out of memory");
     tri__json_decref(facts);
     return status;
-}
-
-/* The default page: in the folder that was named, or here for several. */
-static tri_status path_of(const tri_settings *settings, const char *const *words, int n,
-                          char out[static TRI_PATH_MAX]) {
-    if (settings->output) return tri__path_join(out, "", settings->output);
-    return n == 1 ? tri__path_join(out, words[0], "report.html") : tri__path_join(out, "", "report.html");
 }
 
 /* The folders of a page. */
@@ -136,8 +127,8 @@ static tri_status report(tri_cli *cli, const tri_settings *settings, const optio
     char path[TRI_PATH_MAX], own_page[TRI_PATH_MAX], *html = NULL, bytes[32];
     size_t size = 0;
     tri_json *runs = NULL;
-    TRI_TRY(path_of(settings, words, n, path));
     TRI_TRY(tri__path_join(own_page, words[0], "report.html"));
+    TRI_TRY(tri__path_join(path, "", settings->output ? settings->output : n == 1 ? own_page : "report.html"));
     const tri_output output = {.option = "-o", .path = path, .own = n == 1 ? own_page : NULL, .words = words,
                                .n_words = n};
     if (!settings->json && (settings->output || n > 1)) TRI_TRY(tri__output_check(settings, &output));
@@ -146,8 +137,7 @@ static tri_status report(tri_cli *cli, const tri_settings *settings, const optio
         status = tri__file_deliver(path, html, size, tri__output_replaces(settings, &output));
     if (status == TRI_OK && settings->json) {
         tri_json *all = tri__report_json(runs, 0);
-        status = tri__print_json(cli->out, all);
-        tri__json_decref(all);
+        status = tri__print_json_new(cli->out, all);
     }
     if (status == TRI_OK && !settings->json && !settings->quiet) {
         print_runs(cli, runs);
@@ -159,18 +149,12 @@ static tri_status report(tri_cli *cli, const tri_settings *settings, const optio
     return status;
 }
 
-tri_status tri__command_report(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    options own;
-    const char *words[MOST_RUNS];
-    int n_words = 0;
+tri_status tri__command_report(tri_cli *cli, tri_command_call *call) {
     shown of = {0};
-    tri_status status = tri__cli_own_settings(&settings, "report", &own, n, args, words, MOST_RUNS, &n_words);
-    if (status == TRI_OK && !n_words)
-        status = tri__fail(TRI_USAGE, "report needs a run folder: trident report RUN..., up to %d of them", MOST_RUNS);
-    if (status == TRI_OK) status = find_runs(cli, words, n_words, &of);
-    if (status == TRI_OK) status = report(cli, &settings, &own, words, n_words, &of);
-    for (int i = 0; i < n_words && i < MOST_RUNS; i++) tri__run_set_free(&of.set[i]);
-    tri__settings_free(&settings);
+    if (!call->n_words)
+        return tri__fail(TRI_USAGE, "report needs a run folder: trident report RUN..., up to %d of them", MOST_RUNS);
+    tri_status status = find_runs(cli, call->words, call->n_words, &of);
+    if (status == TRI_OK) status = report(cli, &call->settings, call->own, call->words, call->n_words, &of);
+    for (int i = 0; i < call->n_words; i++) tri__run_set_free(&of.set[i]);
     return status;
 }

@@ -18,7 +18,7 @@ static void add_moments(const tri_json *runs, const char *figure, tri_json *mean
         sum += whole ? tri__json_number_value(value) : 0;
     }
     tri__json_each(runs, i, run) {
-        double value = tri__json_number_value(tri__json_get(tri__json_get(run, "figures"), figure));
+        double value = tri__number_of(tri__json_get(run, "figures"), figure);
         squares += (value - sum / n) * (value - sum / n);
     }
     tri__json_set_new(mean, figure, whole ? tri__json_real(sum / n) : tri__json_null());
@@ -76,7 +76,5 @@ tri_status tri__members_print(const tri_cli *cli, const tri_json *facts, const c
     }
     if (moments) add_row(&table, mean, "mean", mean);
     if (moments) add_row(&table, mean, "spread", tri__json_get(facts, "spread"));
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
-    return status;
+    return tri__print_table(cli, &table);
 }

@@ -3,12 +3,10 @@
 #include "cli/launch.h"
 #include "cli/output.h"
 #include "cli/signals.h"
-#include "cli/sinks.h"
 
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/text.h"
-#include "report/sinks/sinks.h"
 #include "serve/infer/crew.h"
 #include "serve/server/server.h"
 #include "web/http_hosts.h"
@@ -18,7 +16,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { MODELS = 64, KEY_FILE = 1 << 20, PEM_FILE = 1 << 20, SPARE_FILES = 64, LEAST_EACH = 256 };
+enum { MODELS = TRI_WORDS_MODELS, KEY_FILE = 1 << 20, PEM_FILE = 1 << 20, SPARE_FILES = 64, LEAST_EACH = 256 };
 
 typedef struct serve_options {
     char *host, *allow_host, *api_key_file, *tls_cert, *tls_key, *access_log, *max_body;
@@ -67,16 +65,15 @@ const tri_option tri__serve_options[] = {
         .help = "seconds that requests in flight get after SIGTERM"),
     ROW(INT, http_threads, .value = "0", .min = 0, .max = 256,
         .help = "threads that read requests and tokenise; 0: one for every four cores, at most 8"),
-    {0}};
+    TRI_OWN_END(serve_options)};
 
 /* What the server's options point to. */
 typedef struct serving {
     tri_cli *cli;
-    tri_settings settings;
-    serve_options own;
+    tri_settings *settings;
+    const serve_options *own;
     tri_keys_file keys;
     char *certificate, *private_key;
-    const char *words[MODELS];
     char *name[MODELS];         /* owned */
     const char *run[MODELS];
     int n;
@@ -115,7 +112,7 @@ static void warn_of_readers(const serving *s, const char *path) {
 }
 
 static tri_status take_files(serving *s) {
-    const serve_options *own = &s->own;
+    const serve_options *own = s->own;
     char *text;
     size_t size;
     if (!own->tls_cert != !own->tls_key)
@@ -133,14 +130,14 @@ static tri_status take_files(serving *s) {
 
 static tri_status open_log(serving *s) {
     s->server.access_log = -1;
-    if (!s->own.access_log) return TRI_OK;
-    if (!strcmp(s->own.access_log, "-")) {
+    if (!s->own->access_log) return TRI_OK;
+    if (!strcmp(s->own->access_log, "-")) {
         s->server.access_log = STDERR_FILENO;
         return TRI_OK;
     }
-    const tri_output output = {.option = "--access-log", .path = s->own.access_log, .appends = 1};
-    TRI_TRY(tri__output_check(&s->settings, &output));
-    return tri__file_own(s->own.access_log, TRI_OWN_APPEND, &s->server.access_log);
+    const tri_output output = {.option = "--access-log", .path = s->own->access_log, .appends = 1};
+    TRI_TRY(tri__output_check(s->settings, &output));
+    return tri__file_own(s->own->access_log, TRI_OWN_APPEND, &s->server.access_log);
 }
 
 /* Each connection is an open file: raises this process's limit as far as it may, and takes no more connections than
@@ -155,24 +152,24 @@ static int64_t allow_connections(const serving *s, int64_t wanted) {
     if (limit.rlim_cur >= need) return wanted;
     int64_t allowed = (int64_t)limit.rlim_cur - SPARE_FILES;
     if (allowed < 16) allowed = 16;
-    if (!s->settings.quiet && tri__launch_speaks(s->cli->lookup))
+    if (!s->settings->quiet && tri__launch_speaks(s->cli->lookup))
         fprintf(s->cli->err, "%lld connections at most: the limit of open files is %lld (ulimit -n)\n",
                 (long long)allowed, (long long)limit.rlim_cur);
     return allowed;
 }
 
 static int http_threads(const serving *s) {
-    int threads = (int)s->own.http_threads;
+    int threads = (int)s->own->http_threads;
     if (!threads) threads = tri__cores() / 4 > 8 ? 8 : tri__cores() / 4;
     return threads > 1 ? threads : 1;
 }
 
 static void fill(serving *s) {
-    const serve_options *own = &s->own;
+    const serve_options *own = s->own;
     int64_t connections = allow_connections(s, own->max_connections), each = own->max_per_address;
     int open = !own->api_key_file && tri__host_is_loopback(own->host); /* pages in a browser here could use it */
     s->server = (tri_server_options){
-        .n_models = s->n, .name = (const char *const *)s->name, .run = s->run, .asked = &s->settings,
+        .n_models = s->n, .name = (const char *const *)s->name, .run = s->run, .asked = s->settings,
         .batching = {.max_batch_tokens = own->max_batch_tokens, .max_batch_rows = own->max_batch_rows,
                      .max_wait = own->max_wait_ms / 1000, .queue_rows = own->max_queue},
         .http = {.host = own->host, .port = (int)own->port, .keys = own->api_key_file ? &s->keys : NULL,
@@ -199,60 +196,52 @@ static tri_status serve(serving *s, const tri_log *log) {
     fflush(s->cli->out);
     free(example);
     while (tri__signals_wait() == TRI_SERVER_RELOAD) (void)tri__server_reload(server); /* the log has said why */
-    int64_t answered = tri__server_close(server, s->own.drain_timeout);
+    int64_t answered = tri__server_close(server, s->own->drain_timeout);
     tri__say(log, TRI_LOG_INFO, "%lld requests were answered", (long long)answered);
     return TRI_OK;
 }
 
 /* Rank 0 has the requests; the others compute when it says so. */
-static tri_status serve_here(tri_cli *cli, const tri_settings *settings, tri_world *world, void *context) {
+static tri_status serve_here(tri_cli *cli, const tri_settings *settings, tri_world *world, int rank, const tri_log *log,
+                             void *context) {
     serving *s = context;
-    tri_sink sink = {0};
-    const tri_log log = tri__sink_log(&sink);
-    s->server.asked = settings;
-    if (world && tri_world_rank(world) != 0) return tri__crew_follow(world, settings, &s->server.batching);
-    tri_status status = tri__cli_progress(cli, settings->quiet, &sink);
-    if (status == TRI_OK && world) status = tri__crew_open(world, &s->server.batching.crew);
-    if (status == TRI_OK) status = open_log(s);
-    if (status == TRI_OK) status = serve(s, &log);
     tri_words words;
+    (void)cli;
+    s->server.asked = settings;
+    if (rank) return tri__crew_follow(world, settings, &s->server.batching);
+    tri_status status = world ? tri__crew_open(world, &s->server.batching.crew) : TRI_OK;
+    if (status == TRI_OK) status = open_log(s);
+    if (status == TRI_OK) status = serve(s, log);
     tri__words_keep(&words);
     tri__crew_close(s->server.batching.crew);
     if (s->server.access_log > STDERR_FILENO) close(s->server.access_log);
-    tri__progress_close(&sink);
     tri__words_restore(&words);
     return status;
 }
 
-static tri_status prepare(serving *s, int n, const char *const *args) {
-    int n_words = 0;
-    TRI_TRY(tri__cli_own_settings(&s->settings, "serve", &s->own, n, args, s->words, MODELS, &n_words));
-    if (s->settings.cp_size > 1)
+static tri_status prepare(serving *s, const tri_command_call *call) {
+    if (s->settings->cp_size > 1)
         return tri__fail(TRI_USAGE,
                          "--cp-size %lld: a server's first rank sends the others whole batches, not runs of their "
                          "tokens; take --tp-size, or trident predict for long texts in a file",
-                         (long long)s->settings.cp_size);
-    if (!n_words) return tri__fail(TRI_USAGE, "which model? trident serve RUN, a checkpoint or a run folder");
-    for (int i = 0; i < n_words; i++) TRI_TRY(take_model(s, s->words[i]));
+                         (long long)s->settings->cp_size);
+    if (!call->n_words) return tri__fail(TRI_USAGE, "which model? trident serve RUN, a checkpoint or a run folder");
+    for (int i = 0; i < call->n_words; i++) TRI_TRY(take_model(s, call->words[i]));
     TRI_TRY(take_files(s));
     fill(s);
     return TRI_OK;
 }
 
-tri_status tri__command_serve(tri_cli *cli, int n, const char *const *args) {
-    serving *s = calloc(1, sizeof *s);
-    if (!s) return tri__fail(TRI_RESOURCE, "out of memory");
-    s->cli = cli;
-    tri_status status = prepare(s, n, args);
+tri_status tri__command_serve(tri_cli *cli, tri_command_call *call) {
+    serving s = {.cli = cli, .settings = &call->settings, .own = call->own};
+    tri_status status = prepare(&s, call);
     if (status == TRI_OK) {
         tri__signals_serve(cli);
-        status = tri__launch_infer(cli, &s->settings, serve_here, s);
+        status = tri__launch_infer(cli, s.settings, serve_here, &s);
     }
-    for (int i = 0; i < s->n; i++) free(s->name[i]);
-    tri__keys_file_free(&s->keys);
-    free(s->certificate);
-    free(s->private_key);
-    tri__settings_free(&s->settings);
-    free(s);
+    for (int i = 0; i < s.n; i++) free(s.name[i]);
+    tri__keys_file_free(&s.keys);
+    free(s.certificate);
+    free(s.private_key);
     return status;
 }

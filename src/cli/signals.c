@@ -89,33 +89,40 @@ void tri__signals_say(tri_signal_words words) {
     if (atomic_load(&taken.words) != TRI_SIGNAL_SILENT) atomic_store(&taken.words, (int)words);
 }
 
-void tri__signals_take(tri_cli *cli, tri_signal_words words) {
-    static const int stop_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
-    const char *end = cli->lookup("SLURM_JOB_END_TIME");
-    tri_launch launch;
-    struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_RESTART | SA_SIGINFO};
-    taken.stop.deadline = end ? strtod(end, NULL) : 0;
+/* With a 0 at the end. A server and a viewer end without SIGUSR1. */
+static const int stop_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, 0}, end_signals[] = {SIGTERM, SIGINT, SIGHUP, 0};
+
+static void install(tri_cli *cli, tri_signal_words words, void (*handler)(int, siginfo_t *, void *),
+                    const int *signals) {
+    struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_RESTART | SA_SIGINFO}, before;
     taken.terminal = cli->err_terminal;
     atomic_store(&taken.first, tri__clock());
-    atomic_store(&taken.words, tri__launch_speaks(cli->lookup) ? (int)words : TRI_SIGNAL_SILENT);
-    taken.ranks = tri__launch_detect(cli->lookup, &launch) == TRI_OK && launch.launcher != TRI_LAUNCHER_NONE;
-    taken.hasty = taken.ranks && !launch.slurm &&
-                  (launch.launcher == TRI_LAUNCHER_OPENMPI || launch.launcher == TRI_LAUNCHER_MPICH);
+    atomic_store(&taken.words, (int)(tri__launch_speaks(cli->lookup) ? words : TRI_SIGNAL_SILENT));
     cli->stop = &taken.stop;
-    for (size_t i = 0; i < sizeof stop_signals / sizeof *stop_signals; i++) {
-        struct sigaction before;
-        sigaction(stop_signals[i], NULL, &before);
-        int ignored = before.sa_handler == SIG_IGN; /* by nohup: a closed terminal is not a stop request */
-        if (stop_signals[i] != SIGHUP || !ignored) sigaction(stop_signals[i], &action, NULL);
+    sem_init(&taken.wake, 0, 0);
+    for (; *signals; signals++) {
+        sigaction(*signals, NULL, &before);
+        if (*signals == SIGHUP && handler == note && before.sa_handler == SIG_IGN)
+            continue; /* by nohup: a closed terminal is not a stop request */
+        sigaction(*signals, &action, NULL);
     }
 }
 
+void tri__signals_take(tri_cli *cli, tri_signal_words words) {
+    const char *end = cli->lookup("SLURM_JOB_END_TIME");
+    tri_launch launch;
+    taken.stop.deadline = end ? strtod(end, NULL) : 0;
+    taken.ranks = tri__launch_detect(cli->lookup, &launch) == TRI_OK && launch.launcher != TRI_LAUNCHER_NONE;
+    taken.hasty = taken.ranks && !launch.slurm &&
+                  (launch.launcher == TRI_LAUNCHER_OPENMPI || launch.launcher == TRI_LAUNCHER_MPICH);
+    install(cli, words, note, stop_signals);
+}
+
 void tri__signals_end(int seconds, int code) {
-    static const int ends[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+    for (const int *at = stop_signals; *at; at++) {
         struct sigaction now;
-        sigaction(ends[i], NULL, &now);
-        if (now.sa_sigaction == note) signal(ends[i], ends[i] == SIGUSR1 ? SIG_IGN : SIG_DFL);
+        sigaction(*at, NULL, &now);
+        if (now.sa_sigaction == note) signal(*at, *at == SIGUSR1 ? SIG_IGN : SIG_DFL);
     }
     taken.code = code;
     if (!seconds) return;
@@ -132,14 +139,8 @@ static void note_server(int signal, siginfo_t *info, void *context) {
 }
 
 void tri__signals_serve(tri_cli *cli) {
-    static const int heard[] = {SIGTERM, SIGINT, SIGHUP};
-    struct sigaction action = {.sa_sigaction = note_server, .sa_flags = SA_RESTART | SA_SIGINFO};
-    taken.terminal = cli->err_terminal;
-    atomic_store(&taken.first, tri__clock());
-    atomic_store(&taken.words, (int)(tri__launch_speaks(cli->lookup) ? TRI_SIGNAL_DRAIN : TRI_SIGNAL_SILENT));
-    cli->stop = &taken.stop, cli->reloads = 1;
-    sem_init(&taken.wake, 0, 0);
-    for (size_t i = 0; i < sizeof heard / sizeof *heard; i++) sigaction(heard[i], &action, NULL);
+    install(cli, TRI_SIGNAL_DRAIN, note_server, end_signals);
+    cli->reloads = 1;
     signal(SIGPIPE, SIG_IGN);
 }
 
@@ -159,15 +160,8 @@ static void wake(int signal) {
 }
 
 void tri__signals_view(tri_cli *cli) {
-    static const int heard[] = {SIGTERM, SIGINT, SIGHUP};
-    struct sigaction end = {.sa_sigaction = note_server, .sa_flags = SA_RESTART | SA_SIGINFO},
-                     resized = {.sa_handler = wake, .sa_flags = SA_RESTART};
-    taken.terminal = cli->err_terminal;
-    atomic_store(&taken.first, tri__clock());
-    atomic_store(&taken.words, TRI_SIGNAL_SILENT);
-    cli->stop = &taken.stop;
-    sem_init(&taken.wake, 0, 0);
-    for (size_t i = 0; i < sizeof heard / sizeof *heard; i++) sigaction(heard[i], &end, NULL);
+    struct sigaction resized = {.sa_handler = wake, .sa_flags = SA_RESTART};
+    install(cli, TRI_SIGNAL_SILENT, note_server, end_signals);
     sigaction(SIGWINCH, &resized, NULL);
 }
 

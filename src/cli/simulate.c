@@ -3,10 +3,8 @@
 #include "cli/cli.h"
 #include "cli/machine_files.h"
 #include "cli/plan_views.h"
-#include "cli/sinks.h"
 
 #include "engine/accept_settings.h"
-#include "report/sinks/sinks.h"
 #include "study/study.h"
 
 #include <stdlib.h>
@@ -44,32 +42,16 @@ static tri_status simulate_files(const tri_cli *cli, const tri_settings *setting
     return status;
 }
 
-static tri_status simulate(const tri_cli *cli, const tri_settings *settings, const tri_log *log,
-                           const char *const *words, int n_words) {
+tri_status tri__command_simulate(tri_cli *cli, tri_command_call *call) {
+    const tri_settings *settings = &call->settings;
+    TRI_TRY(tri__cli_hardware(cli, &call->settings, 1));
+    TRI_TRY(tri__pictures_check(settings, call->words, call->n_words));
     if (settings->program.n && settings->config)
         return tri__fail(TRI_USAGE, "simulate takes --config, to plan a step, or --program, not both");
-    if (settings->program.n) return simulate_files(cli, settings, words, n_words);
-    if (n_words)
+    if (settings->program.n) return simulate_files(cli, settings, call->words, call->n_words);
+    if (call->n_words)
         return tri__fail(TRI_USAGE, "simulate: \"%s\" belongs to no option; files of programs follow --program",
-                         *words);
+                         call->words[0]);
     if (!settings->config) return tri__fail(TRI_USAGE, "simulate needs --config, or printed programs with --program");
-    return simulate_plan(cli, settings, log);
-}
-
-tri_status tri__command_simulate(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    tri_sink sink = {0};
-    const tri_log log = tri__sink_log(&sink);
-    int n_words = 0;
-    const char **words = calloc((size_t)n + 1, sizeof *words);
-    if (!words) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__cli_settings(&settings, "simulate", n, args, words, n, &n_words);
-    if (status == TRI_OK) status = tri__cli_hardware(cli, &settings, 1);
-    if (status == TRI_OK) status = tri__pictures_check(&settings, words, n_words);
-    if (status == TRI_OK) status = tri__cli_progress(cli, settings.quiet, &sink);
-    if (status == TRI_OK) status = simulate(cli, &settings, &log, words, n_words);
-    tri__progress_close(&sink);
-    tri__settings_free(&settings);
-    free(words);
-    return status;
+    return simulate_plan(cli, settings, &call->log);
 }

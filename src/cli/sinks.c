@@ -1,17 +1,14 @@
 /* sinks.c - opens the sinks of a run's events, and records how the run ended. */
 #include "cli/sinks.h"
 
-#include "base/clock.h"
 #include "base/file.h"
-#include "cli/failure.h"
-#include "cli/report.h"
+#include "job/failure.h"
 #include "cli/signals.h"
 #include "report/sinks/sinks.h"
 #include "train/run.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 tri_status tri__cli_progress(const tri_cli *cli, int quiet, tri_sink *sink) {
     tri_progress_out out = {
@@ -43,7 +40,7 @@ static tri_status watch_emit(void *context, const tri_event *event) {
     }
     if (event->kind == TRI_EVENT_START || event->kind == TRI_EVENT_UNCHANGED)
         (void)tri__file_remove(w->error); /* of an earlier run; a run that is complete failed after its end */
-    const char *last = event->kind == TRI_EVENT_END ? tri__json_string_value(tri__json_get(event->facts, "checkpoint"))
+    const char *last = event->kind == TRI_EVENT_END ? tri__text_of(event->facts, "checkpoint")
                        : event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_UNCHANGED ? event->text
                                                                                                      : NULL;
     if (last) {
@@ -95,22 +92,18 @@ static tri_status open_all(tri_cli *cli, const tri_settings *settings, watch *w,
 
 /* Closing flushes. Returns the first failure, that of the run before any other. */
 static tri_status close_all(tri_sink sinks[static SINKS], tri_status status) {
+    tri_words words;
     tri__progress_close(&sinks[PROGRESS]);
     tri__profile_close(&sinks[PROFILE]);
     tri__summary_close(&sinks[SUMMARY]);
     tri__validation_close(&sinks[VALIDATION]);
     tri__profile_file_close(&sinks[PROFILE_FILE]);
     tri__trace_close(&sinks[TRACE]);
-    if (status != TRI_OK) { /* keep the text of the failure */
-        char *message = strdup(tri_error());
-        tri__tfevents_close(&sinks[TFEVENTS]);
-        tri__metrics_close(&sinks[METRICS]);
-        if (message) tri__fail(status, "%s", message);
-        free(message);
-        return status;
-    }
+    tri__words_keep(&words);
     tri_status tfevents = tri__tfevents_close(&sinks[TFEVENTS]), metrics = tri__metrics_close(&sinks[METRICS]);
-    return metrics != TRI_OK ? metrics : tfevents;
+    if (status == TRI_OK) return metrics != TRI_OK ? metrics : tfevents;
+    tri__words_restore(&words);
+    return status;
 }
 
 int tri__goes_on(const tri_settings *settings, const tri_world *world) {

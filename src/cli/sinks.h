@@ -23,4 +23,10 @@ int tri__goes_on(const tri_settings *settings, const tri_world *world);
  * error.json. `world`: this rank's world; NULL: a single process. */
 tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri_world *world, tri_outcome *outcome);
 
+/* report.c: the page that a run leaves in its folder.
+ *
+ * Writes report.html; does nothing where the folder has no run. A page that cannot be written is a warning on `err`;
+ * the text of an earlier failure stays. */
+void tri__report_write(const tri_cli *cli, const char *folder);
+
 #endif

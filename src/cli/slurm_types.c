@@ -16,7 +16,8 @@
 
 static const double SECONDS = 3;
 
-void tri__slurm_types_parse(const char *text, char *out, size_t size) {
+/* From its output, which differs between versions of Slurm. */
+static void parse(const char *text, char *out, size_t size) {
     out[0] = 0;
     for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         const char *end = line + strcspn(line, "\n"), *at = line;
@@ -59,7 +60,7 @@ void tri__slurm_types(const char *srun, char *out, size_t size) {
         read_until(fds[0], deadline, text, sizeof text);
         kill(pid, SIGKILL); /* its output is complete, or it takes too long */
         waitpid(pid, &status, 0);
-        tri__slurm_types_parse(text, out, size);
+        parse(text, out, size);
     }
     close(fds[0]);
 }

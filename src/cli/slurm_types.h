@@ -6,7 +6,5 @@
 
 /* The types that `SRUN --mpi=list` prints, separated by blanks; "" if it prints none within a few seconds. */
 void tri__slurm_types(const char *srun, char *out, size_t size);
-/* The same from its output, which differs between versions of Slurm. */
-void tri__slurm_types_parse(const char *text, char *out, size_t size);
 
 #endif

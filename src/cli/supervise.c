@@ -3,7 +3,7 @@
  * launcher is restarted, each time after a longer pause. A launcher tells little: it may hang before any rank runs,
  * outlive its job (mpirun, after losing the connection to a machine), or end with 0 while ranks go on or are dead. What
  * counts is in the run folder (run_signs.h). */
-#include "cli/run_signs.h"
+#include "job/run_signs.h"
 #include "cli/signals.h"
 
 #include "base/clock.h"
@@ -40,12 +40,12 @@ const tri_option tri__supervise_options[] = {
     ROW(REAL, start_timeout, .value = "600", .min = 0, .max = 1e9,
         .help = "seconds in which the ranks must have met, else the command is ended and started again; 0: any time, "
                 "as for a job that waits in a queue"),
-    {0}};
+    TRI_OWN_END(supervise_options)};
 
 typedef struct job {
     tri_cli *cli;
     char *const *argv;
-    supervise_options own;
+    const supervise_options *own;
     pid_t pid;
     tri_run_signs signs;
     int saves;                 /* the run is known to save checkpoints */
@@ -74,8 +74,8 @@ static tri_status find_run(job *j, const tri_settings *own) {
     for (at = 1; at < n; at++)
         if (!strcmp(j->argv[at], "train") && !strncmp(last_part(j->argv[at - 1]), "trident", 7)) break;
     if (at >= n || status != TRI_OK) return status;
-    if (tri__cli_settings(&inner, "train", n - at - 1, (const char *const *)j->argv + at + 1, NULL, 0, &n_words) ==
-        TRI_OK) {
+    if (tri__cli_settings(&inner, "train", NULL, n - at - 1, (const char *const *)j->argv + at + 1, NULL, 0,
+                          &n_words) == TRI_OK) {
         j->saves = inner.save_every || inner.save_steps;
         j->quiet = QUIET_LEAST + QUIET_TIMEOUTS * inner.progress_timeout;
         if (!j->signs.folder[0]) status = tri__run_open(&j->signs, inner.output_dir);
@@ -154,28 +154,29 @@ static void end_rest(void) {
     }
 }
 
+static int is_rank(long pid) {
+    char path[64], name[32];
+    snprintf(path, sizeof path, "/proc/%ld/comm", pid);
+    tri__file_start(path, name, sizeof name);
+    return !strncmp(name, "trident", 7);
+}
+
 /* Whether a descendant, at most `depth` generations down, is a rank. Ranks on other machines, and those of srun, are
  * not visible. */
 static int has_ranks(pid_t pid, int depth) {
-    char children[4096], path[64], name[32], *at = children, *end;
+    char children[4096], *at = children, *end;
     list_children(pid, children, sizeof children);
-    for (long child; (child = strtol(at, &end, 10)) > 0; at = end) {
-        snprintf(path, sizeof path, "/proc/%ld/comm", child);
-        tri__file_start(path, name, sizeof name);
-        if (!strncmp(name, "trident", 7) || (depth > 1 && has_ranks((pid_t)child, depth - 1))) return 1;
-    }
+    for (long child; (child = strtol(at, &end, 10)) > 0; at = end)
+        if (is_rank(child) || (depth > 1 && has_ranks((pid_t)child, depth - 1))) return 1;
     return 0;
 }
 
 /* Sends SIGUSR1 to the ranks on this machine: their launcher has gone. */
 static void tell_ranks(void) {
-    char children[4096], path[64], name[32], *at = children, *end;
+    char children[4096], *at = children, *end;
     list_children(getpid(), children, sizeof children);
-    for (long child; (child = strtol(at, &end, 10)) > 0; at = end) {
-        snprintf(path, sizeof path, "/proc/%ld/comm", child);
-        tri__file_start(path, name, sizeof name);
-        if (!strncmp(name, "trident", 7)) kill((pid_t)child, SIGUSR1);
-    }
+    for (long child; (child = strtol(at, &end, 10)) > 0; at = end)
+        if (is_rank(child)) kill((pid_t)child, SIGUSR1);
 }
 
 static void terminate(job *j, double now) {
@@ -186,7 +187,7 @@ static void terminate(job *j, double now) {
 /* SIGTERM, then SIGKILL, to a launcher whose ranks have not met in time, or that keeps running although its ranks have
  * reported a failure. */
 static void hasten(job *j) {
-    double now = tri__clock(), since = now - j->failed, most = j->own.start_timeout;
+    double now = tri__clock(), since = now - j->failed, most = j->own->start_timeout;
     char time[32];
     if (j->signs.folder[0] && most > 0 && !j->met && !j->failed && now - j->began > most) {
         j->failed = now, j->code = TRI_RESOURCE;
@@ -279,7 +280,7 @@ static tri_status ended(const job *j, int code, int asked, int late, int lost) {
         return tri__fail(TRI_STOPPED, "stopped before the ranks of %s had begun: run again", name);
     if (late)
         return tri__fail((tri_status)code, "the ranks of %s did not meet within %s (--start-timeout)", name,
-                         tri__text_seconds(j->own.start_timeout, time));
+                         tri__text_seconds(j->own->start_timeout, time));
     if (lost)
         return tri__fail((tri_status)code,
                          "%s ended with exit code 0, but its run is not complete (%s has no new summary.json), and no "
@@ -290,7 +291,7 @@ static tri_status ended(const job *j, int code, int asked, int late, int lost) {
 
 static tri_status supervise(job *j, const tri_settings *settings) {
     const char *name = j->argv[0];
-    double delay = j->own.restart_delay, most = fmax(DELAY_MOST, delay);
+    double delay = j->own->restart_delay, most = fmax(DELAY_MOST, delay);
     char time[32];
     tri__signals_take(j->cli, TRI_SIGNAL_PASSED_ON);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -304,7 +305,7 @@ static tri_status supervise(job *j, const tri_settings *settings) {
         end_rest(); /* leftovers would interfere with the next start, and are useless after the last */
         if ((is_final(code) && !late) || asked || restarts == settings->max_restarts)
             return ended(j, code, asked, late, lost);
-        if (tri__run_saved(&j->signs)) delay = j->own.restart_delay;
+        if (tri__run_saved(&j->signs)) delay = j->own->restart_delay;
         if (late || lost) fprintf(j->cli->err, "trident: %s", name);
         else fprintf(j->cli->err, "trident: %s ended with exit code %d;", name, code);
         fprintf(j->cli->err, "%s start %lld of %lld in %s\n", late || lost ? " again:" : "", (long long)restarts + 2,
@@ -314,17 +315,17 @@ static tri_status supervise(job *j, const tri_settings *settings) {
     }
 }
 
-tri_status tri__command_supervise(tri_cli *cli, int n, const char *const *args) {
+tri_status tri__command_supervise(tri_cli *cli, tri_command_call *call) {
     tri_settings settings;
     int split = 0, n_words = 0;
-    job j = {.cli = cli};
-    while (split < n && strcmp(args[split], "--") != 0) split++;
-    tri_status status = tri__cli_own_settings(&settings, "supervise", &j.own, split, args, NULL, 0, &n_words);
-    if (status == TRI_OK && split + 1 >= n)
+    job j = {.cli = cli, .own = call->own};
+    while (split < call->n && strcmp(call->args[split], "--") != 0) split++;
+    tri_status status = tri__cli_settings(&settings, "supervise", call->own, split, call->args, NULL, 0, &n_words);
+    if (status == TRI_OK && split + 1 >= call->n)
         status = tri__fail(
             TRI_USAGE, "supervise what? e.g. `trident supervise --max-restarts 3 -- mpirun -np 4 trident train ...`");
     if (status == TRI_OK) {
-        j.argv = (char *const *)(args + split + 1);
+        j.argv = (char *const *)(call->args + split + 1);
         status = find_run(&j, &settings);
     }
     if (status == TRI_OK) status = supervise(&j, &settings);

@@ -8,7 +8,6 @@
 #include "cli/signals.h"
 #include "score/best.h"
 #include "data/dataset/data_files.h"
-#include "settings/foreign.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -23,7 +22,7 @@ const tri_option tri__sweep_options[] = {
         .help = "trials that train at the same time; they share the cores unless --threads says how many each has"),
     ROW(INT, halving, .value = "3", .min = 1, .max = 1000,
         .help = "N: after each rung one in N trials goes on, to N times the epochs; 1: all train to the end"),
-    {0}};
+    TRI_OWN_END(tri_sweep_options)};
 #undef ROW
 
 enum { LOG_BYTES = 64 << 20 };
@@ -57,41 +56,25 @@ static tri_status accept(const tri_sweep *s) {
     return TRI_OK;
 }
 
-/* The row of an option as it is written on the command line: ours, or another program's name of it; NULL: none. */
-static const tri_option *row_of(const char *arg) {
-    char name[TRI_OPTION_FLAG];
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
-    const tri_foreign *foreign = tri__foreign_find(name, NULL);
-    const char *ours = foreign && foreign->option ? foreign->option : name;
-    const tri_option *row = tri__option_find(tri__run_options, ours);
-    return row ? row : tri__option_find(tri__model_options, ours);
-}
-
 /* The command line less the options of the sweep alone, each of which takes a value. */
 static tri_status take_arguments(tri_sweep *s, int n, const char *const *args) {
     s->args = calloc((size_t)n + 1, sizeof *s->args);
     if (!s->args) return tri__fail(TRI_RESOURCE, "out of memory");
     for (int i = 0; i < n && strcmp(args[i], "--") != 0; i++) {
         char name[TRI_OPTION_FLAG] = "";
-        int option = tri__text_begins(args[i], "--");
-        if (option) snprintf(name, sizeof name, "%.*s", (int)strcspn(args[i] + 2, "="), args[i] + 2);
-        if (option && tri__option_find(tri__sweep_options, name)) {
+        if (tri__text_begins(args[i], "--"))
+            snprintf(name, sizeof name, "%.*s", (int)strcspn(args[i] + 2, "="), args[i] + 2);
+        if (tri__option_find(tri__sweep_options, name)) {
             i += !strchr(args[i], '=');
             continue;
         }
-        const tri_option *row = option ? row_of(args[i]) : NULL;
+        const tri_option *row = tri__argument_row(args[i]);
         if (row && tri__search_find(&s->space, row))
             return tri__fail(TRI_USAGE, "%s is given, and %s has values of it to search: leave one out", args[i],
                              s->own->space);
         s->args[s->n_args++] = args[i];
     }
     return TRI_OK;
-}
-
-static tri_status read_config(tri_sweep *s) {
-    if (s->settings->config) return tri__json_load(s->settings->config, TRI_USAGE, &s->config);
-    s->config = tri__json_object();
-    return s->config ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 /* ---- a trial ---- */
@@ -315,7 +298,8 @@ static tri_status sweep(tri_sweep *s, int n, const char *const *args) {
     TRI_TRY(accept(s));
     TRI_TRY(tri__search_read(s->own->space, &s->space));
     TRI_TRY(take_arguments(s, n, args));
-    TRI_TRY(read_config(s));
+    if (set->config) TRI_TRY(tri__json_load(set->config, TRI_USAGE, &s->config));
+    else if (!(s->config = tri__json_object())) return tri__fail(TRI_RESOURCE, "out of memory");
     s->n = (int)s->own->trials;
     s->n_rungs = tri__rungs(s->n, set->epochs, (int)s->own->halving, s->rung);
     TRI_TRY(draw_trials(s));
@@ -332,14 +316,9 @@ static tri_status sweep(tri_sweep *s, int n, const char *const *args) {
     return tri__sweep_end(s);
 }
 
-tri_status tri__command_sweep(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    tri_sweep_options own = {0};
-    int n_words = 0;
-    tri_sweep s = {.cli = cli, .settings = &settings, .own = &own, .lock = -1};
-    tri__signals_take(cli, TRI_SIGNAL_EARLY);
-    tri_status status = tri__cli_own_settings(&settings, "sweep", &own, n, args, NULL, 0, &n_words);
-    if (status == TRI_OK) status = sweep(&s, n, args);
+tri_status tri__command_sweep(tri_cli *cli, tri_command_call *call) {
+    tri_sweep s = {.cli = cli, .settings = &call->settings, .own = call->own, .lock = -1};
+    tri_status status = sweep(&s, call->n, call->args);
     for (int i = 0; i < s.n; i++) {
         if (s.training) free(s.training[i].argv);
         if (!s.trial) continue;
@@ -352,6 +331,5 @@ tri_status tri__command_sweep(tri_cli *cli, int n, const char *const *args) {
     tri__json_decref(s.config);
     tri__search_free(&s.space);
     if (s.lock >= 0) close(s.lock);
-    tri__settings_free(&settings);
     return status;
 }

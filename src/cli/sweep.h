@@ -40,9 +40,6 @@ typedef struct tri_sweep {
     int lock;                 /* on the folder; -1 */
 } tri_sweep;
 
-/* Whether a trial beats another: more rungs, then the figure, then the lower number. One that failed beats none. */
-int tri__sweep_beats(const tri_sweep *sweep, const tri_sweep_trial *a, const tri_sweep_trial *b);
-
 /* Whether another attempt may end otherwise: it was killed, or lacked memory, a lock, or the disk; `later`: or a file,
  * which may be there when the command is run again. Not a wrong value. */
 int tri__sweep_may_succeed(int code, int later);

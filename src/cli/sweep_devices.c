@@ -3,15 +3,13 @@
 #include "cli/sweep.h"
 
 #include "base/machine.h"
-#include "base/text.h"
+#include "job/rank_process.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define VARIABLE "CUDA_VISIBLE_DEVICES="
-
 /* Where item `at` of "0,1,2" begins; its end when there are fewer. */
-static const char *item(const char *list, int64_t at) {
+static char *item(char *list, int64_t at) {
     for (; at > 0 && *list; at--) list += strcspn(list, ","), list += *list == ',';
     return list;
 }
@@ -28,20 +26,6 @@ static char *visible(const tri_cli *cli) {
     return list;
 }
 
-/* The environment of this process with other GPUs: one allocation, of which the text is the last part. */
-static char **with_gpus(char **environment, const char *gpus, size_t length) {
-    size_t n = 0, used = 0;
-    while (environment[n]) n++;
-    char **out = malloc((n + 2) * sizeof *out + sizeof VARIABLE + length), *text = (char *)(out ? out + n + 2 : NULL);
-    if (!out) return NULL;
-    for (size_t i = 0; i < n; i++)
-        if (!tri__text_begins(environment[i], VARIABLE)) out[used++] = environment[i];
-    snprintf(text, sizeof VARIABLE + length, VARIABLE "%.*s", (int)length, gpus);
-    out[used++] = text;
-    out[used] = NULL;
-    return out;
-}
-
 tri_status tri__sweep_environment(const tri_cli *cli, const tri_settings *settings, int64_t slots, int64_t slot,
                                   char ***out) {
     *out = NULL;
@@ -52,8 +36,9 @@ tri_status tri__sweep_environment(const tri_cli *cli, const tri_settings *settin
     for (const char *at = list; *at; at++) n += *at == ',';
     int64_t shares = ranks > 0 ? n / ranks : 1; /* auto: a rank for each GPU */
     if (shares >= 2) {
-        const char *begin = item(list, slot % shares * ranks), *end = item(begin, ranks);
-        *out = with_gpus(cli->environment, begin, (size_t)(end - begin) - (end[-1] == ','));
+        char *begin = item(list, slot % shares * ranks), *end = item(begin, ranks);
+        end[-(end[-1] == ',')] = 0;
+        *out = tri__environment_with(cli->environment, &(const char *const[2]){"CUDA_VISIBLE_DEVICES", begin}, 1);
     }
     free(list);
     return shares < 2 || *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");

@@ -6,11 +6,11 @@
 #include "score/best.h"
 #include "report/text/text_table.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-int tri__sweep_beats(const tri_sweep *s, const tri_sweep_trial *a, const tri_sweep_trial *b) {
+/* Whether a trial beats another: more rungs, then the figure, then the lower number. One that failed beats none. */
+static int beats(const tri_sweep *s, const tri_sweep_trial *a, const tri_sweep_trial *b) {
     if (!a->code != !b->code) return !a->code;
     if (a->rungs != b->rungs) return a->rungs > b->rungs;
     double x = a->rungs ? a->figure[a->rungs - 1] : 0, y = b->rungs ? b->figure[b->rungs - 1] : 0;
@@ -23,7 +23,7 @@ static const tri_sweep_trial **ranked(const tri_sweep *s) {
     const tri_sweep_trial **order = calloc((size_t)s->n, sizeof *order);
     for (int i = 0; order && i < s->n; i++) {
         int at = i;
-        for (; at > 0 && tri__sweep_beats(s, &s->trial[i], order[at - 1]); at--) order[at] = order[at - 1];
+        for (; at > 0 && beats(s, &s->trial[i], order[at - 1]); at--) order[at] = order[at - 1];
         order[at] = &s->trial[i];
     }
     return order;
@@ -62,47 +62,35 @@ static tri_status write_best(const tri_sweep *s, const tri_sweep_trial *best, co
 /* ---- the table ---- */
 
 /* A value as a person reads it: texts without quotes. */
-static tri_status cell(char *line, size_t size, const tri_json *value) {
+static void add_value(tri_text_table *table, const tri_json *value) {
     char brief[160];
     const char *word = tri__json_string_value(value);
     char *text = word ? strdup(word) : tri__json_line(value);
-    if (!text) return tri__fail(TRI_RESOURCE, "out of memory");
-    size_t used = strlen(line);
-    snprintf(line + used, size - used, "\t%s", tri__text_brief(text, 32, brief, sizeof brief));
+    table->failed |= !text;
+    tri__text_table_more(table, "%s", text ? tri__text_brief(text, 32, brief, sizeof brief) : "");
     free(text);
-    return TRI_OK;
 }
 
-static tri_status add_row(const tri_sweep *s, tri_text_table *table, int rank, const tri_sweep_trial *t) {
-    char line[2000], figure[32] = "-", place[16] = "-";
+static void add_row(const tri_sweep *s, tri_text_table *table, int rank, const tri_sweep_trial *t) {
+    char figure[32] = "-", place[16] = "-";
     if (t->rungs) snprintf(figure, sizeof figure, "%.4f", t->figure[t->rungs - 1]);
     if (!t->code) snprintf(place, sizeof place, "%d", rank);
-    snprintf(line, sizeof line, "%s\t%d\t%s\t%lld", place, t->number, figure,
-             t->rungs ? (long long)s->rung[t->rungs - 1].epochs : 0LL);
-    for (int i = 0; i < s->space.n; i++)
-        TRI_TRY(cell(line, sizeof line, tri__json_get(t->values, s->space.key[i].row->name)));
-    tri__text_table_add(table, "%s", line);
-    return TRI_OK;
+    tri__text_table_add(table, "%s\t%d\t%s\t%lld", place, t->number, figure,
+                        t->rungs ? (long long)s->rung[t->rungs - 1].epochs : 0LL);
+    for (int i = 0; i < s->space.n; i++) add_value(table, tri__json_get(t->values, s->space.key[i].row->name));
 }
 
 static tri_status print_table(const tri_sweep *s, const tri_sweep_trial *const *order) {
-    char line[2000];
     tri_text_table table = {0};
-    tri_status status = TRI_OK;
-    snprintf(line, sizeof line, "rank\ttrial\t%s\tepochs", tri__best_key((tri_best_by)s->settings->best_by));
-    for (int i = 0; i < s->space.n; i++) {
-        size_t used = strlen(line);
-        snprintf(line + used, sizeof line - used, "\t%.60s", s->space.key[i].row->name);
-    }
-    tri__text_table_add(&table, "%s", line);
-    for (int i = 0; i < s->n && status == TRI_OK; i++) status = add_row(s, &table, i + 1, order[i]);
-    if (status == TRI_OK) status = tri__text_table_print(&table, s->cli->out, s->cli->out_color);
-    tri__text_table_free(&table);
-    for (int i = 0; i < s->n && status == TRI_OK; i++)
+    tri__text_table_add(&table, "rank\ttrial\t%s\tepochs", tri__best_key((tri_best_by)s->settings->best_by));
+    for (int i = 0; i < s->space.n; i++) tri__text_table_more(&table, "%.60s", s->space.key[i].row->name);
+    for (int i = 0; i < s->n; i++) add_row(s, &table, i + 1, order[i]);
+    TRI_TRY(tri__print_table(s->cli, &table));
+    for (int i = 0; i < s->n; i++)
         if (order[i]->code)
             fprintf(s->cli->out, "trial %d failed with exit code %d: %s\n", order[i]->number, order[i]->code,
                     order[i]->why);
-    return status;
+    return TRI_OK;
 }
 
 /* The trials best first, and which is the best. */
@@ -114,9 +102,7 @@ static tri_status print_json(const tri_sweep *s, const tri_sweep_trial *const *o
     tri__json_set_new(all, "best", tri__json_pack("{s:i, s:s, s:f, s:s}", "trial", order[0]->number, "folder",
                                                   order[0]->folder, "figure", order[0]->figure[order[0]->rungs - 1],
                                                   "config", path));
-    tri_status status = tri__print_json(s->cli->out, all);
-    tri__json_decref(all);
-    return status;
+    return tri__print_json_new(s->cli->out, all);
 }
 
 static tri_status print_words(const tri_sweep *s, const tri_sweep_trial *best, const char *path) {

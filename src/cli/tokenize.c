@@ -4,14 +4,10 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "data/table/table.h"
 #include "data/text/tokenizer.h"
-#include "engine/inputs.h"
 #include "engine/model_folder.h"
-#include "settings/forms.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct options {
     int64_t max_len;
@@ -21,12 +17,11 @@ typedef struct options {
 #define ROW(kind, field, ...) TRI_OWN_ROW(options, "tokenize", kind, field, __VA_ARGS__)
 const tri_option tri__tokenize_options[] = {
     ROW(INT, max_len, .value = "0", .min = 0, .max = 1 << 28, .help = "most ids of a text, special tokens too; 0: all"),
-    ROW(BOOL, pieces, .value = "false", .help = "print pieces, not ids"),
-    {0}};
+    ROW(BOOL, pieces, .value = "false", .help = "print pieces, not ids"), TRI_OWN_END(options)};
 
 typedef struct job {
     tri_cli *cli;
-    const tri_tokenizer *tokenizer;
+    tri_tokenizer *tokenizer;
     const tri_settings *settings;
     const options *own;
     int threads;
@@ -76,7 +71,7 @@ static tri_status take(void *to, const tri_text_batch *batch) {
     if (!failed) {
 #pragma omp parallel for schedule(dynamic, 64) num_threads(j->threads) reduction(| : failed)
         for (int i = 0; i < batch->n; i++) {
-            ids[i] = encode(j, batch->data + batch->start[i], tri__batch_length(batch, i), &count[i]);
+            ids[i] = encode(j, batch->data.text + batch->start[i], tri__batch_length(batch, i), &count[i]);
             failed |= count[i] < 0;
         }
     }
@@ -93,40 +88,25 @@ static tri_status take(void *to, const tri_text_batch *batch) {
     return status;
 }
 
-static tri_status tokenize(tri_cli *cli, const tri_settings *settings, const options *own, const tri_texts_from *from) {
+tri_status tri__command_tokenize(tri_cli *cli, tri_command_call *call) {
+    const tri_settings *settings = &call->settings;
     char folder[TRI_PATH_MAX], texts[32], ids[32], seconds[32];
-    tri_tokenizer *tokenizer;
+    tri_texts_from from;
+    int there;
+    TRI_TRY(tri__texts_from(call, &from));
     if (!settings->tokenizer)
         return tri__fail(TRI_USAGE, "which tokenizer? e.g. `trident tokenize --tokenizer models/bert-base-cased`");
-    int there;
     TRI_TRY(tri__folder_there(settings->tokenizer, &there));
     if (there) TRI_TRY(tri__path_join(folder, "", settings->tokenizer));
     else TRI_TRY(tri__model_folder(settings, settings->tokenizer, "--tokenizer", folder));
-    TRI_TRY(tri__tokenizer_load(folder, &tokenizer));
-    job j = {.cli = cli, .tokenizer = tokenizer, .settings = settings, .own = own, .threads = from->threads};
+    job j = {.cli = cli, .settings = settings, .own = call->own, .threads = from.threads};
+    TRI_TRY(tri__tokenizer_load(folder, &j.tokenizer));
     double begin = tri__clock();
-    tri_status status = tri__texts_read(from, take, &j);
+    tri_status status = tri__texts_read(&from, take, &j);
     if (status == TRI_OK && !settings->quiet)
-        fprintf(cli->err, "%s: %s texts, %s ids in %s\n", tri__tokenizer_describe(tokenizer),
+        fprintf(cli->err, "%s: %s texts, %s ids in %s\n", tri__tokenizer_describe(j.tokenizer),
                 tri__text_count(j.texts, texts), tri__text_count(j.ids, ids),
                 tri__text_seconds(tri__clock() - begin, seconds));
-    tri__tokenizer_free(tokenizer);
-    return status;
-}
-
-tri_status tri__command_tokenize(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    options own;
-    const char **words = calloc((size_t)n + 1, sizeof *words);
-    int n_words = 0;
-    if (!words) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__cli_own_settings(&settings, "tokenize", &own, n, args, words, n, &n_words);
-    if (status == TRI_OK) {
-        tri_texts_from from = {words, n_words, settings.column, settings.null, tri__threads(&settings), 0};
-        status = tri__separator_parse(settings.separator, &from.separator);
-        if (status == TRI_OK) status = tokenize(cli, &settings, &own, &from);
-    }
-    tri__settings_free(&settings);
-    free(words);
+    tri__tokenizer_free(j.tokenizer);
     return status;
 }

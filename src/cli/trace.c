@@ -6,7 +6,6 @@
 #include "report/runs/trace_merge.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* "2, 5" of the ranks of a list; the caller frees it. */
@@ -32,19 +31,17 @@ static void say(const tri_cli *cli, const tri_json *facts, const char *key, cons
     free(ranks);
 }
 
-static double number(const tri_json *facts, const char *key) {
-    return tri__json_number_value(tri__json_get(facts, key));
-}
-
 static void print(const tri_cli *cli, const char *path, const tri_json *facts) {
-    fprintf(cli->out, "%s: %.0f events of %.0f of %.0f ranks, %.0f messages between ranks; open it in "
-                      "https://ui.perfetto.dev\n",
-            path, number(facts, "events"), number(facts, "ranks"), number(facts, "world"), number(facts, "messages"));
-    if (number(facts, "uncertainty") > 0)
-        fprintf(cli->out, "clocks of the machines agree to %.1f us\n", 1e6 * number(facts, "uncertainty"));
-    if (number(facts, "shift") > number(facts, "uncertainty"))
+    fprintf(cli->out,
+            "%s: %.0f events of %.0f of %.0f ranks, %.0f messages between ranks; open it in "
+            "https://ui.perfetto.dev\n",
+            path, tri__number_of(facts, "events"), tri__number_of(facts, "ranks"), tri__number_of(facts, "world"),
+            tri__number_of(facts, "messages"));
+    if (tri__number_of(facts, "uncertainty") > 0)
+        fprintf(cli->out, "clocks of the machines agree to %.1f us\n", 1e6 * tri__number_of(facts, "uncertainty"));
+    if (tri__number_of(facts, "shift") > tri__number_of(facts, "uncertainty"))
         fprintf(cli->err, "warning: a machine's clock was moved by %.1f us, so that no message arrives before it is "
-                          "sent: more than the measurement's error\n", 1e6 * number(facts, "shift"));
+                          "sent: more than the measurement's error\n", 1e6 * tri__number_of(facts, "shift"));
     say(cli, facts, "missing", "warning: no trace of rank %s\n");
     say(cli, facts, "old",
         "warning: left out, being of an earlier start on another number of ranks: the trace of rank %s\n");
@@ -63,10 +60,13 @@ static tri_status merge(const char *folder, const char *path, int replaces, tri_
     return tri__delivery_end(&to, status);
 }
 
-static tri_status run(const tri_cli *cli, const tri_settings *settings, const char *folder) {
+tri_status tri__command_trace(tri_cli *cli, tri_command_call *call) {
+    const tri_settings *settings = &call->settings;
+    const char *folder = call->n_words ? call->words[0] : NULL;
     char path[TRI_PATH_MAX], own[TRI_PATH_MAX];
     tri_json *facts = NULL;
     int there;
+    if (!folder) return tri__fail(TRI_USAGE, "which run? e.g. `trident trace run -o trace.json`");
     TRI_TRY(tri__folder_there(folder, &there));
     if (!there) return tri__fail(TRI_NOINPUT, "%s: there is no such run folder", folder);
     TRI_TRY(tri__path_join(own, folder, "trace.json"));
@@ -79,17 +79,5 @@ static tri_status run(const tri_cli *cli, const tri_settings *settings, const ch
         status = tri__print_json(cli->out, facts);
     } else if (status == TRI_OK) print(cli, path, facts);
     tri__json_decref(facts);
-    return status;
-}
-
-tri_status tri__command_trace(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    const char *words[1];
-    int n_words = 0;
-    tri_status status = tri__cli_settings(&settings, "trace", n, args, words, 1, &n_words);
-    if (status == TRI_OK)
-        status = n_words ? run(cli, &settings, words[0])
-                         : tri__fail(TRI_USAGE, "which run? e.g. `trident trace run -o trace.json`");
-    tri__settings_free(&settings);
     return status;
 }

@@ -1,9 +1,7 @@
 /* train.c - `trident train`: settings from the command line and the configuration file, sinks, the run; at the end,
  * where the model is and how to use it. */
-#include "cli/elastic.h"
+#include "cli/launch.h"
 #include "cli/machine_files.h"
-#include "cli/auto_layout.h"
-#include "cli/report.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"
 #include "cli/trainings.h"
@@ -15,7 +13,6 @@
 #include "settings/elastic.h"
 #include "settings/forms.h"
 #include "study/study.h"
-#include "train/run.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -51,8 +48,7 @@ static double number(const tri_json *object, const char *key) {
 static void print_decision(FILE *out, const tri_json *summary) {
     const tri_json *best = tri__json_get(tri__json_get(tri__json_get(summary, "best"), "figures"), "decision"),
                    *d = best ? best : tri__json_get(summary, "decision"), *losses = tri__json_get(d, "log_loss");
-    const char *fit = tri__json_string_value(tri__json_get(d, "fit")),
-               *asked = tri__json_string_value(tri__json_get(d, "chosen_for"));
+    const char *fit = tri__text_of(d, "fit"), *asked = tri__text_of(d, "chosen_for");
     if (!fit) return;
     fprintf(out, "decision    temperature %.4g", number(d, "temperature"));
     if (!strcmp(fit, "none")) fputs(" (--calibration none)", out);
@@ -64,7 +60,7 @@ static void print_decision(FILE *out, const tri_json *summary) {
                 tri__json_number_value(tri__json_at(losses, 0)), tri__json_number_value(tri__json_at(losses, 1)));
     if (asked && tri__json_is_number(tri__json_get(d, "threshold")))
         fprintf(out, ", %s from a probability of %.4g (%s%s: precision %.4f, recall %.4f, F1 %.4f)",
-                tri__json_string_value(tri__json_get(d, "positive")), number(d, "threshold"), asked,
+                tri__text_of(d, "positive"), number(d, "threshold"), asked,
                 tri__json_is_true(tri__json_get(d, "reached")) ? "" : ", not reached", number(d, "precision"),
                 number(d, "recall"), number(d, "f1"));
     else if (asked) fprintf(out, ", no threshold (%s: no validation row is of the positive label)", asked);
@@ -117,14 +113,8 @@ static tri_settings settings_of(const tri_settings *asked, const tri_world *worl
     return tri__elastic_settings(asked, control->stages, control->replicas);
 }
 
-/* A run that goes on does so from what it has committed, whatever the command line says about resuming. */
-static tri_status resume_committed(tri_settings *asked, const tri_world *world) {
-    if (!atomic_load(&world->segment.control->committed) || !strcmp(asked->resume, "auto")) return TRI_OK;
-    char *copy = strdup("auto");
-    if (!copy) return tri__fail(TRI_RESOURCE, "out of memory");
-    free(asked->resume);
-    asked->resume = copy;
-    return TRI_OK;
+static tri_status set_resume(tri_settings *settings, const char *value) {
+    return tri__option_set_text(tri__option_find(tri__run_options, "resume"), settings, "--resume", value);
 }
 
 /* When the world failed; now, if it did not. */
@@ -152,7 +142,8 @@ static tri_status train_on(tri_cli *cli, tri_settings *asked, int64_t threads, c
             (*world)->since = since;
             asked->threads = threads;
             tri__launch_threads(cli, asked, *world);
-            TRI_TRY(resume_committed(asked, *world));
+            /* from what it has committed, whatever the command line says about resuming */
+            if (atomic_load(&(*world)->segment.control->committed)) TRI_TRY(set_resume(asked, "auto"));
         }
     } while (again);
     return status;
@@ -176,54 +167,43 @@ static tri_status train_here(tri_cli *cli, tri_settings *settings, const tri_lau
 /* Rank 0 writes the report; after a failure so does the launcher, since rank 0 may be dead, and only the launcher knows
  * the whole cause. */
 static tri_status start_ranks(tri_cli *cli, const tri_settings *settings) {
+    TRI_TRY(tri__study_prepare(settings, cli->stop));
     tri_status status = tri__launch_start(cli, settings, settings->output_dir, 0);
     int failed = status != TRI_OK && status != TRI_STOPPED && status != TRI_USAGE && status != TRI_BUSY;
     if (failed && !settings->no_report) tri__report_write(cli, settings->output_dir);
     return status;
 }
 
-/* A restarted rank resumes from the last checkpoint that its run committed, whatever the command line says about
- * resuming. */
-static tri_status resolve_resume(tri_cli *cli, tri_settings *settings, const tri_launch *launch) {
+/* Settles the settings, and refuses what cannot be run. A restarted rank resumes from the last checkpoint that its run
+ * committed, whatever the command line says about resuming. */
+static tri_status prepare(tri_cli *cli, tri_settings *settings, tri_launch *launch) {
+    if (!settings->data_path) return tri__fail(TRI_USAGE, "train needs --data-path");
+    TRI_TRY(tri__several_refuse(settings));
+    TRI_TRY(tri__cli_hardware(cli, settings, 0));
+    if (settings->log_to.n)
+        return tri__fail(TRI_USAGE, "--log-to %s: Trident writes no files of other tools; metrics.jsonl and "
+                         "TensorBoard's files, which are always in the run folder, have all figures: log them "
+                         "through the tool's own client", settings->log_to.at[0]);
+    TRI_TRY(tri__launch_resolve(cli, settings, launch));
     const char *again = launch->launcher == TRI_LAUNCHER_OWN ? cli->lookup(TRI_RESUME_VARIABLE) : NULL;
-    if (!again) return TRI_OK;
-    char *copy = strdup(again);
-    if (!copy) return tri__fail(TRI_RESOURCE, "out of memory");
-    free(settings->resume);
-    settings->resume = copy;
-    return TRI_OK;
+    if (again) TRI_TRY(set_resume(settings, again));
+    TRI_TRY(tri__cli_layout(cli, settings, launch, NULL));
+    TRI_TRY(tri__model_config_check(&settings->model));
+    return tri__elastic_check(cli, settings, launch);
 }
 
-tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
+tri_status tri__command_train(tri_cli *cli, tri_command_call *call) {
+    tri_settings *settings = &call->settings;
     tri_launch launch;
-    int n_words = 0;
-    tri__signals_take(cli, TRI_SIGNAL_EARLY);
-    tri_status status = tri__cli_settings(&settings, "train", n, args, NULL, 0, &n_words);
-    if (status == TRI_OK && !settings.data_path) status = tri__fail(TRI_USAGE, "train needs --data-path");
-    if (status == TRI_OK && tri__trains_several(&settings)) {
-        status = tri__train_several(cli, &settings, n, args);
-        if (status == TRI_USAGE) status = tri__launch_refuse(cli, status);
-        tri__settings_free(&settings);
-        return status;
+    tri_status status;
+    if (settings->data_path && tri__trains_several(settings)) {
+        status = tri__train_several(cli, settings, call->n, call->args);
+        return status == TRI_USAGE ? tri__launch_refuse(cli, status) : status;
     }
-    if (status == TRI_OK) status = tri__several_refuse(&settings);
-    if (status == TRI_OK) status = tri__cli_hardware(cli, &settings, 0);
-    if (status == TRI_OK && settings.log_to.n)
-        status = tri__fail(TRI_USAGE, "--log-to %s: Trident writes no files of other tools; metrics.jsonl and "
-                           "TensorBoard's files, which are always in the run folder, have all figures: log them "
-                           "through the tool's own client", settings.log_to.at[0]);
-    if (status == TRI_OK) status = tri__launch_resolve(cli, &settings, &launch);
-    if (status == TRI_OK) status = resolve_resume(cli, &settings, &launch);
-    if (status == TRI_OK) status = tri__cli_layout(cli, &settings, &launch, NULL);
-    if (status == TRI_OK) status = tri__model_config_check(&settings.model);
-    if (status == TRI_OK) status = tri__elastic_check(cli, &settings, &launch);
+    status = prepare(cli, settings, &launch);
     if (status != TRI_OK) status = tri__launch_refuse(cli, status);
-    int starts = status == TRI_OK && tri__launch_starts(&settings, &launch);
-    if (starts) status = tri__study_prepare(&settings, cli->stop);
-    if (status == TRI_OK)
-        status = starts ? start_ranks(cli, &settings) : train_here(cli, &settings, &launch);
+    else if (tri__launch_starts(settings, &launch)) status = start_ranks(cli, settings);
+    else status = train_here(cli, settings, &launch);
     tri__signals_end(0, 0);
-    tri__settings_free(&settings);
     return status;
 }

@@ -1,9 +1,9 @@
 /* trainings.c - starting trainings as processes and waiting for them. */
 #include "cli/trainings.h"
 
-#include "base/text.h"
 #include "comm/launchers/environment.h"
 #include "job/rank_process.h"
+#include "settings/foreign.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,21 +29,23 @@ tri_status tri__trainings_accept(const tri_cli *cli, const char *option) {
 
 /* ---- the command line ---- */
 
-static const tri_option *row_of(const char *name, size_t length) {
-    char text[TRI_OPTION_FLAG];
-    snprintf(text, sizeof text, "%.*s", (int)length, name);
-    const tri_option *row = tri__option_find(tri__run_options, text);
-    return row ? row : tri__option_find(tri__model_options, text);
+const tri_option *tri__argument_row(const char *argument) {
+    char name[TRI_OPTION_FLAG];
+    if (strncmp(argument, "--", 2)) return NULL;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
+    const tri_foreign *foreign = tri__foreign_find(name, NULL);
+    const char *ours = foreign && foreign->option ? foreign->option : name;
+    const tri_option *row = tri__option_find(tri__run_options, ours);
+    return row ? row : tri__option_find(tri__model_options, ours);
 }
 
 /* How many arguments from args[0] on give an option that is changed; 0: it is not. */
 static int replaced(int n, const char *const *args, const tri_change *changes, int n_changes) {
     static const char *const truths[] = {"true", "false", "yes", "no", "on", "off"};
-    const char *text = args[0] + 2, *equal = strchr(args[0], '=');
-    const tri_option *row = strncmp(args[0], "--", 2) ? NULL : row_of(text, equal ? (size_t)(equal - text)
-                                                                                  : strlen(text));
+    const char *equal = strchr(args[0], '=');
+    const tri_option *row = tri__argument_row(args[0]);
     int is_changed = 0, is_truth = 0;
-    for (int i = 0; row && i < n_changes; i++) is_changed |= row == row_of(changes[i].name, strlen(changes[i].name));
+    for (int i = 0; row && i < n_changes; i++) is_changed |= !strcmp(row->name, changes[i].name);
     if (!is_changed) return 0;
     for (size_t i = 0; n > 1 && i < sizeof truths / sizeof *truths; i++) is_truth |= !strcasecmp(args[1], truths[i]);
     return equal || n < 2 || (row->kind == TRI_OPTION_BOOL && !is_truth) ? 1 : 2;

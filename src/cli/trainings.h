@@ -28,6 +28,8 @@ typedef struct tri_training {
     int told;                    /* 1: the signal was passed on to it */
 } tri_training;
 
+/* The row of an option as it is written on the command line: by our name, or another program's; NULL: none. */
+const tri_option *tri__argument_row(const char *argument);
 /* `trident train` with the n options of args, in which changed ones are replaced. One allocation; NULL: out of
  * memory. */
 char **tri__training_argv(const tri_cli *cli, int n, const char *const *args, const tri_change *changes, int n_changes);

@@ -2,11 +2,9 @@
 #include "cli/output.h"
 #include "cli/read_texts.h"
 
+#include "base/file.h"
 #include "base/text.h"
-#include "data/table/table.h"
 #include "data/text/tokenizer.h"
-#include "engine/inputs.h"
-#include "settings/forms.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,36 +18,32 @@ typedef struct options {
 const tri_option tri__vocab_options[] = {
     ROW(INT, size, .value = "30000", .min = 7, .max = 1e7, .help = "most pieces of the vocabulary"),
     ROW(BOOL, lower_case, .value = "false", .help = "lower-case texts and strip accents, now and when it is used"),
-    {0}};
+    TRI_OWN_END(options)};
 
 /* All texts, one after another, a 0 byte after each. */
 typedef struct corpus {
-    char *data;
-    size_t used, room;
+    tri_buffer data;
     int64_t n;
 } corpus;
 
 static tri_status collect(void *to, const tri_text_batch *batch) {
     corpus *c = to;
-    if (c->room - c->used < batch->used) {
-        size_t room = 2 * c->room + batch->used;
-        char *data = realloc(c->data, room);
-        if (!data) return tri__fail(TRI_RESOURCE, "out of memory for the texts; learn from fewer of them");
-        c->data = data, c->room = room;
-    }
     for (int i = 0; i < batch->n; i++) {
-        const char *text = batch->data + batch->start[i];
-        size_t length = tri__batch_length(batch, i);
-        for (size_t k = 0; k < length; k++)
-            if (text[k]) c->data[c->used++] = text[k]; /* BERT ignores 0 bytes */
-        c->data[c->used++] = 0;
+        const char *at = batch->data.text + batch->start[i], *end = at + tri__batch_length(batch, i);
+        for (const char *stop; at < end; at = stop + 1) { /* BERT ignores 0 bytes */
+            stop = memchr(at, 0, (size_t)(end - at));
+            if (!stop) stop = end;
+            tri__buffer_add(&c->data, at, (size_t)(stop - at));
+        }
+        tri__buffer_add(&c->data, "", 1);
     }
+    if (c->data.failed) return tri__fail(TRI_RESOURCE, "out of memory for the texts; learn from fewer of them");
     c->n += batch->n;
     return TRI_OK;
 }
 
 static tri_status train(const corpus *c, const options *own, const char *output) {
-    const char **texts = malloc(((size_t)c->n + 1) * sizeof *texts), *at = c->data;
+    const char **texts = malloc(((size_t)c->n + 1) * sizeof *texts), *at = c->data.text;
     if (!texts) return tri__fail(TRI_RESOURCE, "out of memory for the texts; learn from fewer of them");
     for (int64_t i = 0; i < c->n; i++) texts[i] = at, at += strlen(at) + 1;
     tri_status status = tri__wordpiece_train(texts, c->n, (int)own->size, own->lower_case, output);
@@ -62,15 +56,13 @@ static tri_status report(tri_cli *cli, const tri_settings *settings, const corpu
     char texts[32], bytes[32];
     TRI_TRY(tri__tokenizer_load(settings->output, &tokenizer));
     tri_status status = TRI_OK;
-    if (settings->json) {
-        tri_json *facts = tri__json_pack("{s:s, s:i, s:I}", "folder", settings->output, "pieces",
-                                         tri__tokenizer_size(tokenizer), "texts", (tri_json_int)c->n);
-        status = tri__print_json(cli->out, facts);
-        tri__json_decref(facts);
-    } else {
+    if (settings->json)
+        status = tri__print_json_new(cli->out, tri__json_pack("{s:s, s:i, s:I}", "folder", settings->output, "pieces",
+                                                              tri__tokenizer_size(tokenizer), "texts",
+                                                              (tri_json_int)c->n));
+    else
         fprintf(cli->out, "%s: %s, learnt from %s texts, %s\n", settings->output, tri__tokenizer_describe(tokenizer),
-                tri__text_count(c->n, texts), tri__text_bytes((double)(c->used - (size_t)c->n), bytes));
-    }
+                tri__text_count(c->n, texts), tri__text_bytes((double)(c->data.size - (size_t)c->n), bytes));
     tri__tokenizer_free(tokenizer);
     return status;
 }
@@ -87,30 +79,16 @@ static tri_status check_output(const tri_settings *settings, const tri_texts_fro
     return TRI_OK;
 }
 
-static tri_status vocab(tri_cli *cli, const tri_settings *settings, const options *own, const tri_texts_from *from) {
-    if (!settings->output) return tri__fail(TRI_USAGE, "vocab needs -o: the folder to write");
-    TRI_TRY(check_output(settings, from));
+tri_status tri__command_vocab(tri_cli *cli, tri_command_call *call) {
+    const tri_settings *settings = &call->settings;
+    tri_texts_from from;
     corpus c = {0};
-    tri_status status = tri__texts_read(from, collect, &c);
-    if (status == TRI_OK) status = train(&c, own, settings->output);
+    TRI_TRY(tri__texts_from(call, &from));
+    if (!settings->output) return tri__fail(TRI_USAGE, "vocab needs -o: the folder to write");
+    TRI_TRY(check_output(settings, &from));
+    tri_status status = tri__texts_read(&from, collect, &c);
+    if (status == TRI_OK) status = train(&c, call->own, settings->output);
     if (status == TRI_OK) status = report(cli, settings, &c);
-    free(c.data);
-    return status;
-}
-
-tri_status tri__command_vocab(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    options own;
-    const char **words = calloc((size_t)n + 1, sizeof *words);
-    int n_words = 0;
-    if (!words) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__cli_own_settings(&settings, "vocab", &own, n, args, words, n, &n_words);
-    if (status == TRI_OK) {
-        tri_texts_from from = {words, n_words, settings.column, settings.null, tri__threads(&settings), 0};
-        status = tri__separator_parse(settings.separator, &from.separator);
-        if (status == TRI_OK) status = vocab(cli, &settings, &own, &from);
-    }
-    tri__settings_free(&settings);
-    free(words);
+    tri__buffer_free(&c.data);
     return status;
 }

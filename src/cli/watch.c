@@ -9,7 +9,6 @@
 #include "report/pages/terminal.h"
 #include "web/http_hosts.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -27,11 +26,11 @@ const tri_option tri__watch_options[] = {
     ROW(TEXT, allow_host, .help = "further names that the page may be asked for by, separated by commas; *: all"),
     ROW(BOOL, terminal, .value = "false", .help = "show the run in this terminal instead of a browser"),
     ROW(BOOL, once, .value = "false", .help = "print the run as it is now, and end"),
-    {0}};
+    TRI_OWN_END(watch_options)};
 
 typedef struct watching {
     tri_cli *cli;
-    watch_options own;
+    const watch_options *own;
     const char *folder;
     tri_run_reader *reader;
     int terminal;           /* stdout is one */
@@ -114,8 +113,8 @@ static tri_status show(const watching *w) {
 /* ---- in a browser ---- */
 
 static tri_status serve(const watching *w) {
-    const tri_live_options options = {.folder = w->folder, .host = w->own.host, .port = (int)w->own.port,
-                                      .allow_host = w->own.allow_host, .least_seconds = 0.5};
+    const tri_live_options options = {.folder = w->folder, .host = w->own->host, .port = (int)w->own->port,
+                                      .allow_host = w->own->allow_host, .least_seconds = 0.5};
     tri_live_page *live;
     tri_kind kind;
     TRI_TRY(tri__live_open(&options, &live));
@@ -124,7 +123,7 @@ static tri_status serve(const watching *w) {
     fflush(w->cli->out);
     if (tri__path_kind(w->folder, &kind) == TRI_OK && kind == TRI_KIND_NONE)
         fprintf(w->cli->err, "%s does not exist yet: waiting for it\n", w->folder);
-    if (!tri__host_is_loopback(w->own.host))
+    if (!tri__host_is_loopback(w->own->host))
         fprintf(w->cli->err,
                 "warning: everybody who reaches this machine's port of %s can read the run's settings and figures; "
                 "`ssh -L` to 127.0.0.1 keeps them private\n",
@@ -134,24 +133,19 @@ static tri_status serve(const watching *w) {
     return TRI_OK;
 }
 
-static tri_status watch(watching *w) {
-    if (w->own.once) return print_once(w);
-    if (!w->own.terminal) return serve(w);
-    return w->terminal ? show(w) : print_once(w);
+static tri_status watch(const watching *w) {
+    if (!w->own->once && !w->own->terminal) return serve(w);
+    return w->terminal && !w->own->once ? show(w) : print_once(w);
 }
 
-tri_status tri__command_watch(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    watching w = {.cli = cli};
+tri_status tri__command_watch(tri_cli *cli, tri_command_call *call) {
     const char *term = cli->lookup("TERM");
-    int n_words = 0;
-    tri_status status = tri__cli_own_settings(&settings, "watch", &w.own, n, args, &w.folder, 1, &n_words);
-    if (status == TRI_OK && !n_words)
-        status = tri__fail(TRI_USAGE, "which run? trident watch RUN, the --output-dir of `trident train`");
-    w.terminal = isatty(fileno(cli->out)) && term && strcmp(term, "dumb");
-    if (status == TRI_OK) status = tri__run_reader_open(w.folder, &w.reader);
-    if (status == TRI_OK) status = watch(&w);
+    if (!call->n_words)
+        return tri__fail(TRI_USAGE, "which run? trident watch RUN, the --output-dir of `trident train`");
+    watching w = {.cli = cli, .own = call->own, .folder = call->words[0],
+                  .terminal = isatty(fileno(cli->out)) && term && strcmp(term, "dumb")};
+    TRI_TRY(tri__run_reader_open(w.folder, &w.reader));
+    tri_status status = watch(&w);
     tri__run_reader_close(w.reader);
-    tri__settings_free(&settings);
     return status;
 }

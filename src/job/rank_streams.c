@@ -15,7 +15,8 @@
 
 static const char *const stream_name[] = {"stdout", "stderr"};
 
-int tri__streams_any(const tri_rank_logs *logs, int n) {
+/* Whether a file is requested. */
+static int any_file(const tri_rank_logs *logs, int n) {
     for (int i = 0; i < n; i++)
         if (logs->redirect[i] | logs->tee[i]) return 1;
     return 0;
@@ -89,12 +90,9 @@ tri_status tri__streams_open(const tri_rank_logs *logs, int n, int out, int err,
     *streams = (tri_streams){.n = n, .rank = calloc((size_t)n, sizeof *streams->rank), .log = log};
     if (!streams->rank) return tri__fail(TRI_RESOURCE, "out of memory for the output of %d ranks", n);
     for (int i = 0; i < n; i++)
-        for (int k = 0; k < 2; k++) {
-            tri_stream *s = &streams->rank[i][k];
-            s->child = s->from = s->file = s->console = -1;
-            s->number = i;
-        }
-    tri_status status = tri__streams_any(logs, n) ? make_folder(logs, streams->folder) : TRI_OK;
+        for (int k = 0; k < 2; k++)
+            streams->rank[i][k] = (tri_stream){.child = -1, .from = -1, .file = -1, .console = -1, .number = i};
+    tri_status status = any_file(logs, n) ? make_folder(logs, streams->folder) : TRI_OK;
     for (int i = 0; i < n && status == TRI_OK; i++)
         for (int k = 0; k < 2 && status == TRI_OK; k++) status = open_stream(streams, logs, i, k, k ? err : out);
     if (status != TRI_OK) tri__streams_close(streams);

@@ -20,8 +20,6 @@ typedef struct tri_rank_logs {
     int elastic; /* 1: any rank may become rank 0, whose output is the console's, and may be started again */
 } tri_rank_logs;
 
-int tri__streams_any(const tri_rank_logs *logs, int n); /* 1: a file is requested */
-
 /* One rank's stream. */
 typedef struct tri_stream {
     int child; /* the descriptor that the rank gets; -1: the console itself. Closed once it has started */

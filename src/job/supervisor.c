@@ -8,7 +8,6 @@
 #include "job/supervision.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -426,16 +425,7 @@ static void conclude(tri_supervisor *s) {
     v->n = s->segment.n;
     for (int i = 0; i < s->what->n; i++)
         if (s->child[i].local >= 0) v->rank[s->child[i].local] = s->child[i].end;
-    for (int i = 0; i < v->n; i++) {
-        const tri_rank_line *line = &control->line[i];
-        v->rank[i].rank = i;
-        v->rank[i].life = atomic_load(&line->life);
-        v->rank[i].phase = atomic_load(&line->phase);
-        v->rank[i].waiting = atomic_load(&line->waiting);
-        v->rank[i].step = atomic_load(&line->step);
-        v->rank[i].posted = atomic_load(&line->posted);
-        v->rank[i].last = atomic_load(&line->last);
-    }
+    for (int i = 0; i < v->n; i++) tri__rank_end_take(&v->rank[i], i, &control->line[i]);
     int failed = tri__control_failure(control, &v->failure),
         between = s->regrouping > 0 && v->stopped; /* two worlds: the run had got over that failure */
     if (failed && tri__supervisor_completed(s)) {

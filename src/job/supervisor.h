@@ -78,6 +78,8 @@ char *tri__verdict_text(const tri_verdict *verdict);
 /* The same as a JSON object: rank, host, step, phase, code, message, cause, operation, try, time, ranks: [{rank, exit,
  * life, phase, step, waiting, last, peak_bytes}], others: [{rank, code, cause}]. */
 tri_json *tri__verdict_json(const tri_verdict *verdict);
+/* A rank's number, and its last position as the control page tells it. */
+void tri__rank_end_take(tri_rank_end *end, int rank, const tri_rank_line *line);
 /* "killed by signal 9 (SIGKILL)", "exit code 3", into `out`, which is returned. */
 const char *tri__end_text(int status, char out[static 64]);
 

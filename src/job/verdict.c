@@ -1,12 +1,11 @@
 /* verdict.c - how the ranks ended, as text and as JSON: which rank failed first, where, why, what to try, and where the
  * others were. */
+#include "base/buffer.h"
 #include "base/text.h"
-#include "comm/world/transport.h"
 #include "job/supervisor.h"
 #include "comm/ops/describe.h"
 
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,39 +43,22 @@ static const struct {
     {TRI_NOTFINITE, "try a smaller --lr, a longer --warmup-steps, or --max-grad-norm 1"},
 };
 
-/* Text that grows. */
-typedef struct words {
-    char *at;
-    size_t used, size;
-    int failed;
-} words;
-
-static void add(words *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(words *w, const char *format, ...) {
-    for (int round = 0; round < 2 && !w->failed; round++) {
-        va_list args;
-        va_start(args, format);
-        int n = vsnprintf(w->at ? w->at + w->used : NULL, w->size - w->used, format, args);
-        va_end(args);
-        if (n < 0) w->failed = 1;
-        else if ((size_t)n < w->size - w->used) {
-            w->used += (size_t)n;
-            return;
-        } else {
-            size_t size = 2 * (w->size + (size_t)n + 1);
-            char *more = realloc(w->at, size);
-            if (!more) w->failed = 1;
-            else w->at = more, w->size = size;
-        }
-    }
-}
-
 const char *tri__end_text(int status, char out[static 64]) {
     const char *name = status != -1 && WIFSIGNALED(status) ? sigabbrev_np(WTERMSIG(status)) : NULL;
     if (status == -1) snprintf(out, 64, "still running, or its exit status is unknown");
     else if (WIFSIGNALED(status)) snprintf(out, 64, "killed by signal %d (SIG%s)", WTERMSIG(status), name ? name : "?");
     else snprintf(out, 64, "exit code %d", WEXITSTATUS(status));
     return out;
+}
+
+void tri__rank_end_take(tri_rank_end *end, int rank, const tri_rank_line *line) {
+    end->rank = rank;
+    end->life = atomic_load(&line->life);
+    end->phase = atomic_load(&line->phase);
+    end->waiting = atomic_load(&line->waiting);
+    end->step = atomic_load(&line->step);
+    end->posted = atomic_load(&line->posted);
+    end->last = atomic_load(&line->last);
 }
 
 int tri__is_crash(int code, int hung) {
@@ -130,10 +112,10 @@ static void describe_rank(const tri_rank_end *rank, char *out, size_t size) {
 }
 
 /* "ranks 0, 2-5": those from `first` on with the same story as `first`; their stories are cleared. */
-static void add_ranks(words *w, char (*story)[STORY], int first, int n) {
+static void add_ranks(tri_buffer *w, char (*story)[STORY], int first, int n) {
     int several = 0, run = first; /* `run` begins the range of consecutive ranks that `last` ends */
     for (int k = first + 1; k < n; k++) several |= !strcmp(story[k], story[first]);
-    add(w, "rank%s %d", several ? "s" : "", first);
+    tri__buffer_put(w, "rank%s %d", several ? "s" : "", first);
     for (int k = first + 1, last = first; k <= n; k++) {
         int same = k < n && !strcmp(story[k], story[first]);
         if (same) story[k][0] = 0;
@@ -142,13 +124,13 @@ static void add_ranks(words *w, char (*story)[STORY], int first, int n) {
             continue;
         }
         if (!same && k < n) continue;
-        if (last > run) add(w, "%s%d", last - run > 1 ? "-" : ", ", last);
-        if (same) add(w, ", %d", k), run = last = k;
+        if (last > run) tri__buffer_put(w, "%s%d", last - run > 1 ? "-" : ", ", last);
+        if (same) tri__buffer_put(w, ", %d", k), run = last = k;
     }
 }
 
 /* All ranks except the culprit; those with the same story on one line. */
-static void add_others(words *w, const tri_verdict *v) {
+static void add_others(tri_buffer *w, const tri_verdict *v) {
     char (*story)[STORY] = calloc((size_t)v->n, STORY);
     if (!story) {
         w->failed = 1;
@@ -158,9 +140,9 @@ static void add_others(words *w, const tri_verdict *v) {
         if (i != v->failure.rank) describe_rank(&v->rank[i], story[i], STORY);
     for (int i = 0; i < v->n; i++) {
         if (!story[i][0]) continue;
-        add(w, "\n  %-10s ", "others");
+        tri__buffer_put(w, "\n  %-10s ", "others");
         add_ranks(w, story, i, v->n);
-        add(w, ": %s", story[i]);
+        tri__buffer_put(w, ": %s", story[i]);
     }
     free(story);
 }
@@ -172,33 +154,32 @@ static void message(const tri_failure *failure, const char *host, char *out, siz
 }
 
 char *tri__verdict_text(const tri_verdict *v) {
-    words w = {0};
+    tri_buffer w = {0};
+    size_t size;
     char line[TRI_FAILURE_TEXT + 128], peak[32];
     const tri_rank_end *rank = culprit(v);
     message(&v->failure, v->host, line, sizeof line);
-    add(&w, "%s", line);
+    tri__buffer_put(&w, "%s", line);
     if (v->failure.phase < TRI_DOING_COUNT) {
-        add(&w, "\n  %-10s ", "where");
-        if (v->failure.step >= 0) add(&w, "step %lld, ", (long long)v->failure.step);
-        add(&w, "%s", tri__doing_text(v->failure.phase));
+        tri__buffer_put(&w, "\n  %-10s ", "where");
+        if (v->failure.step >= 0) tri__buffer_put(&w, "step %lld, ", (long long)v->failure.step);
+        tri__buffer_put(&w, "%s", tri__doing_text(v->failure.phase));
     }
     describe_last(rank, line, sizeof line);
-    if (*line) add(&w, "\n  %-10s last %s", "operation", line);
+    if (*line) tri__buffer_put(&w, "\n  %-10s last %s", "operation", line);
     if (rank && v->failure.code == 128 + SIGKILL)
-        add(&w, "\n  %-10s its peak was %s%s", "memory", tri__text_bytes((double)rank->peak_bytes, peak),
+        tri__buffer_put(&w, "\n  %-10s its peak was %s%s", "memory", tri__text_bytes((double)rank->peak_bytes, peak),
             v->out_of_memory ? "; the system's out-of-memory killer was active" : "");
     for (int i = 0; i < v->n_second; i++) {
         if (!strcmp(v->second[i].text, v->failure.text)) continue; /* the same on another rank */
         message(&v->second[i], "", line, sizeof line);
-        add(&w, "\n  %-10s %s", "then", line);
+        tri__buffer_put(&w, "\n  %-10s %s", "then", line);
     }
     const char *hint = advice_for(v);
-    if (hint) add(&w, "\n  %-10s %s", "try", hint);
+    if (hint) tri__buffer_put(&w, "\n  %-10s %s", "try", hint);
     add_others(&w, v);
-    if (v->logs[0]) add(&w, "\n  %-10s %s", "logs", v->logs);
-    if (!w.failed) return w.at;
-    free(w.at);
-    return NULL;
+    if (v->logs[0]) tri__buffer_put(&w, "\n  %-10s %s", "logs", v->logs);
+    return tri__buffer_take(&w, &size);
 }
 
 /* Any bytes as a JSON string: a rank's text may be cut inside a character. NULL becomes null. */

@@ -8,8 +8,8 @@
 enum { TRI_FOREIGN_TEXT = 96 }; /* bytes of a value */
 
 typedef struct tri_foreign {
-    const char *name;    /* with underscores; "ddp_*": any name that begins so */
-    const char *value;   /* value it matches, ignoring case; "true", "false": all words for them; NULL: any */
+    const char *name;    /* with underscores; "a|b": either; "ddp_*": any name that begins so */
+    const char *value;   /* values it matches, ignoring case; "true", "false": all words for them; NULL: any */
     const char *option;  /* our option that it maps to; NULL: held or refused */
     const char *to;      /* the value of our option; NULL: the given one */
     int held;            /* 1: always the case here; 0: refused */

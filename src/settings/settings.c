@@ -491,17 +491,14 @@ char tri__settings_decimal(const tri_settings *settings) {
 }
 
 tri_json *tri__settings_json(const tri_settings *settings) {
-    const struct {
-        const tri_option *rows;
-        const void *from;
-    } parts[] = {{tri__model_options, &settings->model}, {tri__run_options, settings}};
+    tri_option_set sets[SETS];
     tri_json *all = tri__json_object();
-    for (int i = 0; i < 2 && all; i++)
-        for (const tri_option *row = parts[i].rows; row->name; row++)
-            if (tri__option_listed(row, "config") &&
-                tri__json_set_new(all, row->name, tri__option_json(row, parts[i].from))) {
-                tri__json_decref(all);
-                return NULL;
-            }
-    return all;
+    sets_of(settings, sets);
+    for (int t = 0; t < SETS; t++)
+        for (const tri_option *row = sets[t].rows; row->name; row++)
+            if (tri__option_listed(row, "config"))
+                tri__json_set_new(all, row->name, tri__option_json(row, sets[t].into));
+    if (tri__json_is_whole(all)) return all;
+    tri__json_decref(all);
+    return NULL;
 }

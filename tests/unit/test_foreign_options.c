@@ -49,7 +49,7 @@ static void expect_taken(const tri_foreign *row, const char *flag, const char *v
     tri_json *b = tri__option_json(option, in_model ? (void *)&ours.model : &ours);
     assert_true(tri__json_equal(a, b));
     assert_int_equal(ours.notes.n, 0);
-    if (own_row(row->name)) assert_int_equal(theirs.notes.n, 0);
+    if (own_row(flag + 2)) assert_int_equal(theirs.notes.n, 0);
     else if (theirs.notes.n != 1 || !strstr(theirs.notes.at[0], flag) || !strstr(theirs.notes.at[0], own))
         fail_msg("%s: no note", flag);
     tri__json_decref(a), tri__json_decref(b);
@@ -69,32 +69,35 @@ static void expect_answer(const tri_foreign *row, const char *flag, const char *
 }
 
 /* Every row is reached, does what it says, and names options that there are; every value of a name has an answer; the
- * page lists it. */
+ * page lists it. at: one of its names. */
+static void check_name(const tri_foreign *row, const char *at, const char *page) {
+    char name[64], flag[TRI_OPTION_FLAG], listed[80], first[64], buffer[32];
+    int any = strcspn(at, "*") < strcspn(at, "|");
+    snprintf(name, sizeof name, "%.*s%s", (int)strcspn(at, "*|"), at, any ? "x" : "");
+    snprintf(first, sizeof first, "%.*s", row->value ? (int)strcspn(row->value, "|") : 0, row->value ? row->value : "");
+    tri__option_flag(name, flag);
+    snprintf(listed, sizeof listed, "`%.*s%s`", (int)strlen(flag) - any, flag, any ? "…" : "");
+    if (!strstr(page, listed)) fail_msg("docs/guide/coming-from-pytorch.md does not list %s", listed);
+    const char *value = row->value                ? first
+                        : row->option && !row->to ? sample(own_row(row->option), buffer)
+                                                  : "other";
+    if (!row->value && !row->option && tri__foreign_is_switch(name))
+        value = tri__foreign_find(name, "false") == row ? "false" : "true";
+    if (tri__foreign_find(name, value) != row) fail_msg("%s %s: the row is never reached", name, value);
+    if (row->option) expect_taken(row, flag, value);
+    else expect_answer(row, flag, value), expect_options(name, row->words);
+    int answered = tri__foreign_is_switch(name)
+                       ? tri__foreign_find(name, "true") && tri__foreign_find(name, "false")
+                       : tri__foreign_find(name, "other") != NULL;
+    if (!answered && !own_row(name)) fail_msg("%s: some of its values have no answer", name);
+}
+
 TEST(test_foreign) {
     char *page;
     size_t size;
     assert_int_equal(tri__file_read("docs/guide/coming-from-pytorch.md", 1 << 20, &page, &size), TRI_OK);
-    for (const tri_foreign *row = tri__foreign; row->name; row++) {
-        char name[64], flag[TRI_OPTION_FLAG], listed[80], buffer[32];
-        snprintf(name, sizeof name, "%.*s%s", (int)strcspn(row->name, "*"), row->name,
-                 strchr(row->name, '*') ? "x" : "");
-        tri__option_flag(name, flag);
-        snprintf(listed, sizeof listed, "`%.*s%s`", (int)strlen(flag) - (strchr(row->name, '*') != NULL), flag,
-                 strchr(row->name, '*') ? "…" : "");
-        if (!strstr(page, listed)) fail_msg("docs/guide/coming-from-pytorch.md does not list %s", listed);
-        const char *value = row->value                ? row->value
-                            : row->option && !row->to ? sample(own_row(row->option), buffer)
-                                                      : "other";
-        if (!row->value && !row->option && tri__foreign_is_switch(name))
-            value = tri__foreign_find(name, "false") == row ? "false" : "true";
-        if (tri__foreign_find(name, value) != row) fail_msg("%s %s: the row is never reached", row->name, value);
-        if (row->option) expect_taken(row, flag, value);
-        else expect_answer(row, flag, value), expect_options(row->name, row->words);
-        int answered = tri__foreign_is_switch(name)
-                           ? tri__foreign_find(name, "true") && tri__foreign_find(name, "false")
-                           : tri__foreign_find(name, "other") != NULL;
-        if (!answered && !own_row(name)) fail_msg("%s: some of its values have no answer", row->name);
-    }
+    for (const tri_foreign *row = tri__foreign; row->name; row++)
+        for (const char *at = row->name; *at; at += strcspn(at, "|"), at += *at == '|') check_name(row, at, page);
     free(page);
 }
 

@@ -1,10 +1,12 @@
 /* bench.c - `trident bench WHAT`: measures this machine. */
 #include "cli/bench/bench.h"
+#include "cli/launch.h"
 
 #include "program/op.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const struct {
     const char *name;
@@ -43,7 +45,7 @@ const tri_option tri__bench_options[] = {
         .help = "lab: all, or some of one, ddp, zero1, zero2, zero3, zero3_no_prefetch, zero3_recompute, "
                 "zero3_offload, pipeline, tensor"),
     ROW(TEXTS, schedules, .value = "all", .help = "pipeline: all, or some of gpipe, 1f1b, interleaved, zb-h1, zbv"),
-    {0}};
+    TRI_OWN_END(tri_bench_options)};
 
 tri_status tri__bench_ranks(tri_settings *settings, int *n) {
     if (!tri__settings_given(settings, &settings->nproc_per_node)) settings->nproc_per_node = TRI_NPROC_CORES;
@@ -63,6 +65,45 @@ double tri__bench_median(double *values, int64_t n) {
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
+double tri__bench_cpu(int of_thread) {
+    struct timespec now;
+    clock_gettime(of_thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+const char *tri__bench_names(const tri_texts *asked, int n, const char *(*name)(int i), int *chosen) {
+    for (int k = 0; k < asked->n; k++) {
+        int all = strcmp(asked->at[k], "all") == 0, known = all;
+        for (int i = 0; i < n; i++) {
+            int named = strcmp(asked->at[k], name(i)) == 0;
+            chosen[i] |= named || all;
+            known |= named;
+        }
+        if (!known) return asked->at[k];
+    }
+    return NULL;
+}
+
+tri_status tri__bench_alone(tri_cli *cli, tri_settings *settings, const char *bench, const char *what) {
+    tri_launch launch;
+    TRI_TRY(tri__launch_resolve(cli, settings, &launch));
+    if (launch.launcher == TRI_LAUNCHER_NONE) return TRI_OK;
+    return tri__fail(TRI_USAGE, "bench %s starts its own ranks, one %s after another: run it without a launcher", bench,
+                     what);
+}
+
+tri_status tri__bench_steps(const tri_settings *settings, int warmup, int timed, int64_t *steps) {
+    *steps = settings->max_steps ? settings->max_steps : warmup + timed;
+    if (*steps > warmup) return TRI_OK;
+    return tri__fail(TRI_USAGE, "--max-steps %lld: the first %d are warm-up; take more", (long long)*steps, warmup);
+}
+
+tri_status tri__bench_json(const tri_cli *cli, tri_json *result) {
+    tri_status status = tri__print_json_new(cli->out, result);
+    fflush(cli->out);
+    return status;
+}
+
 tri_json *tri__bench_operations(const double *by_op) {
     tri_json *out = tri__json_object();
     for (int op = 0; op < TRI_OP_COUNT; op++)
@@ -71,20 +112,11 @@ tri_json *tri__bench_operations(const double *by_op) {
     return out;
 }
 
-tri_status tri__command_bench(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    tri_bench_options own;
-    const char *words[1];
-    int n_words = 0;
-    tri_status status = tri__cli_own_settings(&settings, "bench", &own, n, args, words, 1, &n_words);
-    if (status == TRI_OK) {
-        status = tri__fail(TRI_USAGE,
-                           "there is no bench \"%s\"; there are `trident bench comm`, `lab`, `step`, `pipeline` and "
-                           "`serve`",
-                           n_words ? words[0] : "");
-        for (size_t i = 0; n_words && i < sizeof benches / sizeof *benches; i++)
-            if (strcmp(benches[i].name, words[0]) == 0) status = benches[i].run(cli, &settings, &own);
-    }
-    tri__settings_free(&settings);
-    return status;
+tri_status tri__command_bench(tri_cli *cli, tri_command_call *call) {
+    const char *what = call->n_words ? call->words[0] : "";
+    for (size_t i = 0; i < sizeof benches / sizeof *benches; i++)
+        if (strcmp(benches[i].name, what) == 0) return benches[i].run(cli, &call->settings, call->own);
+    return tri__fail(TRI_USAGE,
+                     "there is no bench \"%s\"; there are `trident bench comm`, `lab`, `step`, `pipeline` and `serve`",
+                     what);
 }

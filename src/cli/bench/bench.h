@@ -33,6 +33,17 @@ tri_status tri__bench_serve_http(tri_cli *cli, tri_settings *settings, const tri
 tri_json *tri__bench_operations(const double *by_op);
 /* The median of n >= 1 numbers; sorts them in place. */
 double tri__bench_median(double *values, int64_t n);
+/* CPU seconds of this process, or of this thread. */
+double tri__bench_cpu(int of_thread);
+/* Which of n names are asked for, by themselves or by "all", in chosen [n]. Returns the first that is none of them;
+ * NULL: there is no such. */
+const char *tri__bench_names(const tri_texts *asked, int n, const char *(*name)(int i), int *chosen);
+/* For a benchmark that trains: TRI_USAGE under a launcher, since it starts ranks itself, one `what` after another. */
+tri_status tri__bench_alone(tri_cli *cli, tri_settings *settings, const char *bench, const char *what);
+/* Steps of a run: --max-steps, else warmup + timed; more than warmup. */
+tri_status tri__bench_steps(const tri_settings *settings, int warmup, int timed, int64_t *steps);
+/* A result as a line of JSON, at once; takes the reference. */
+tri_status tri__bench_json(const tri_cli *cli, tri_json *result);
 /* Ranks to start on this machine: as requested, else one per core, but at least two. */
 tri_status tri__bench_ranks(tri_settings *settings, int *n);
 

@@ -21,8 +21,6 @@
 #include "comm/mpi/mpi.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -92,36 +90,12 @@ typedef struct samples {
 
 /* ---- The yardstick: a copy by two threads ---- */
 
-typedef struct copier {
-    char *to;
-    const char *from;
-    size_t bytes;
-    _Atomic int ready, go, done;
-} copier;
-
-static void *copy_half(void *context) {
-    copier *half = context;
-    atomic_store(&half->ready, 1);
-    while (!atomic_load(&half->go)) sched_yield();
-    memcpy(half->to, half->from, half->bytes);
-    atomic_store(&half->done, 1);
-    return NULL;
-}
-
-static tri_status time_copy(const rig *r, double *seconds) {
+static double time_copy(const rig *r) {
     size_t half = COPY_BYTES / 2;
-    copier other = {.to = r->to + half, .from = r->from + half, .bytes = half};
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, copy_half, &other))
-        return tri__fail(TRI_RESOURCE, "cannot start a thread that copies memory");
-    while (!atomic_load(&other.ready)) sched_yield();
     double begin = tri__clock();
-    atomic_store(&other.go, 1);
-    memcpy(r->to, r->from, half);
-    while (!atomic_load(&other.done)) sched_yield();
-    *seconds = tri__clock() - begin;
-    pthread_join(thread, NULL);
-    return TRI_OK;
+#pragma omp parallel for num_threads(2)
+    for (int i = 0; i < 2; i++) memcpy(r->to + (size_t)i * half, r->from + (size_t)i * half, half);
+    return tri__clock() - begin;
 }
 
 /* ---- One call ---- */
@@ -240,7 +214,7 @@ static tri_status take_samples(const rig *r, const op_row *op, int64_t count, in
     for (int call = 0; call < s->calls; call++) {
         TRI_TRY(call_both(r, op, count, call, &s->own[call], &s->native[call]));
         if (call % every) continue;
-        if (r->me == 0) TRI_TRY(time_copy(r, &s->copy[s->copies]));
+        if (r->me == 0) s->copy[s->copies] = time_copy(r);
         s->copies++;
     }
     TRI_TRY(tri_all_reduce(r->all, NULL, s->own, s->calls, TRI_F64,
@@ -260,7 +234,6 @@ static void print_line(const rig *r, const char *const *text) {
 }
 
 static tri_status report(const rig *r, const op_row *op, int64_t bytes, samples *s) {
-    FILE *out = r->plan->cli->out;
     double seconds = tri__bench_median(s->own, s->calls), rate = (double)bytes / seconds,
            copy_rate = COPY_BYTES / tri__bench_median(s->copy, s->copies);
     double bus = op->steps ? op->steps * (double)(r->n - 1) / r->n : 1,
@@ -282,15 +255,12 @@ static tri_status report(const rig *r, const op_row *op, int64_t bytes, samples 
                                     (tri_json_int)bytes, "ranks", r->n, "time_us", seconds * 1e6, "algbw_gbs",
                                     rate / 1e9, "busbw_gbs", bus * rate / 1e9, "memcpy_ratio", rate / copy_rate,
                                     "memcpy_gbs", copy_rate / 1e9);
-    if (line && native) {
+    if (native) {
         tri__json_set_new(line, "mpi_time_us", tri__json_real(native * 1e6));
         tri__json_set_new(line, "mpi_ratio", tri__json_real(native / seconds));
     }
-    if (line) tri__json_set_new(line, "calls", tri__json_integer(s->calls));
-    tri_status status = tri__print_json(out, line);
-    tri__json_decref(line);
-    fflush(out);
-    return status;
+    tri__json_set_new(line, "calls", tri__json_integer(s->calls));
+    return tri__bench_json(r->plan->cli, line);
 }
 
 /* What a call of ours and of MPI took at the largest size so far. Of sizes whose time is mostly latency, and of none,
@@ -326,15 +296,12 @@ static tri_status measure(const rig *r, const op_row *op, int64_t bytes, samples
 
 /* ---- A rank from beginning to end ---- */
 
-static int64_t largest(const plan *p) {
-    int64_t most = 0;
-    for (int i = 0; i < p->n_sizes; i++)
-        if (p->bytes[i] > most) most = p->bytes[i];
-    return most;
-}
-
 /* Bytes of one buffer: slightly more than the largest size, because its parts are rounded up. */
-static size_t buffer_bytes(const plan *p, int n) { return (size_t)largest(p) + 4 * (size_t)n; }
+static size_t buffer_bytes(const plan *p, int n) {
+    int64_t most = 0;
+    for (int i = 0; i < p->n_sizes; i++) most = p->bytes[i] > most ? p->bytes[i] : most;
+    return (size_t)most + 4 * (size_t)n;
+}
 
 static int needs_out(const plan *p) {
     for (int i = 0; i < OPS; i++)
@@ -357,6 +324,7 @@ static tri_status set_up(rig *r) {
     r->from = both, r->to = both + COPY_BYTES;
     static const char *const head[] = {"op", "bytes", "ranks", "time us", "algbw GB/s", "busbw GB/s", "of memcpy",
                                        "MPI us", "MPI / ours"};
+    (void)time_copy(r); /* starts the second thread */
     if (!r->plan->settings->json) print_line(r, head);
     return TRI_OK;
 }
@@ -381,16 +349,12 @@ static tri_status run_rank(tri_world *world, const plan *p) {
 
 /* ---- What is asked for ---- */
 
+static const char *op_name(int i) { return op_rows[i].name; }
+
 static tri_status read_plan(const tri_bench_options *asked, plan *p) {
-    for (int k = 0; k < asked->op.n; k++) {
-        int found = 0;
-        for (int i = 0; i < OPS; i++)
-            if (strcmp(asked->op.at[k], op_rows[i].name) == 0 || strcmp(asked->op.at[k], "all") == 0)
-                found = p->asked[i] = 1;
-        if (!found)
-            return tri__fail(TRI_USAGE, "--op %s: no such operation; trident bench --help all lists them",
-                             asked->op.at[k]);
-    }
+    const char *unknown = tri__bench_names(&asked->op, OPS, op_name, p->asked);
+    if (unknown)
+        return tri__fail(TRI_USAGE, "--op %s: no such operation; trident bench --help all lists them", unknown);
     p->bytes = calloc((size_t)asked->sizes.n + 1, sizeof *p->bytes);
     if (!p->bytes) return tri__fail(TRI_RESOURCE, "no memory for %d sizes", asked->sizes.n);
     for (int k = 0; k < asked->sizes.n; k++) {
@@ -400,12 +364,6 @@ static tri_status read_plan(const tri_bench_options *asked, plan *p) {
                              asked->sizes.at[k]);
     }
     return p->n_sizes && asked->op.n ? TRI_OK : tri__fail(TRI_USAGE, "--op and --sizes need a value each");
-}
-
-static tri_status run_joined(const tri_ranks *how, const tri_launch *launch, const plan *p) {
-    tri_world *world;
-    TRI_TRY(tri__world_join_launch(how, launch, &world));
-    return tri__launch_leave(p->cli, launch, world, run_rank(world, p));
 }
 
 static tri_status run_plan(tri_settings *settings, const tri_bench_options *options, plan *p) {
@@ -424,7 +382,9 @@ static tri_status run_plan(tri_settings *settings, const tri_bench_options *opti
         return tri__launch_start(p->cli, settings, NULL, how.heap_bytes);
     }
     p->native = tri__launcher_has_mpi(launch.launcher);
-    return run_joined(&how, &launch, p);
+    tri_world *world;
+    TRI_TRY(tri__world_join_launch(&how, &launch, &world));
+    return tri__launch_leave(p->cli, &launch, world, run_rank(world, p));
 }
 
 tri_status tri__bench_comm(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {

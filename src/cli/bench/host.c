@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { REQUESTS = 20000, IN_FLIGHT = 64, OPENINGS = 5 };
 
@@ -32,12 +31,6 @@ typedef struct figures {
     double encode, request;     /* seconds of CPU time: of a row; of a request of one row, encoded to answered */
     double tokens;              /* of a row */
 } figures;
-
-static double cpu_time(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* Reads the table's columns that the model knows. */
 static tri_status read_rows(host *h) {
@@ -71,9 +64,9 @@ static tri_status time_open(host *h, figures *f) {
     for (int i = 0; i < OPENINGS; i++) {
         tri__model_close(h->model);
         h->model = NULL;
-        double begin = tri__clock(), used = cpu_time();
+        double begin = tri__clock(), used = tri__bench_cpu(0);
         TRI_TRY(tri__model_open(&h->asked, NULL, NULL, &h->model));
-        times[i] = tri__clock() - begin, used = cpu_time() - used;
+        times[i] = tri__clock() - begin, used = tri__bench_cpu(0) - used;
         f->open_cpu = i && f->open_cpu < used ? f->open_cpu : used;
     }
     f->open = tri__bench_median(times, OPENINGS);
@@ -85,12 +78,12 @@ static tri_status time_encode(host *h, figures *f) {
     double begin = 0;
     for (int64_t i = -h->n; i < REQUESTS; i++) { /* once through the table to warm up */
         tri_encoded *encoded;
-        if (i == 0) begin = cpu_time();
+        if (i == 0) begin = tri__bench_cpu(0);
         TRI_TRY(tri__model_encode(h->model, &h->rows[(i + h->n) % h->n], 1, TRI_OVERLONG_TRUNCATE, &encoded));
         if (i >= 0) tokens += tri__encoded_tokens(encoded);
         tri__encoded_free(encoded);
     }
-    f->encode = (cpu_time() - begin) / REQUESTS;
+    f->encode = (tri__bench_cpu(0) - begin) / REQUESTS;
     f->tokens = (double)tokens / REQUESTS;
     return TRI_OK;
 }
@@ -115,7 +108,7 @@ static tri_status time_requests(host *h, figures *f) {
     double begin = 0;
     for (int64_t i = -1000; i < REQUESTS; i++) {
         tri_encoded *encoded;
-        if (i == 0) begin = cpu_time();
+        if (i == 0) begin = tri__bench_cpu(0);
         TRI_TRY(tri__model_encode(h->model, &h->rows[(i + 1000) % h->n], 1, TRI_OVERLONG_TRUNCATE, &encoded));
         wait_below(h, IN_FLIGHT);
         pthread_mutex_lock(&h->lock);
@@ -128,7 +121,7 @@ static tri_status time_requests(host *h, figures *f) {
     }
     tri__model_close(h->model); /* answers all */
     h->model = NULL;
-    f->request = (cpu_time() - begin) / REQUESTS;
+    f->request = (tri__bench_cpu(0) - begin) / REQUESTS;
     return h->failed ? tri__fail(TRI_INTERNAL, "%lld requests failed", (long long)h->failed) : TRI_OK;
 }
 
@@ -149,17 +142,13 @@ static tri_status print(tri_cli *cli, const tri_settings *settings, const figure
         tri_json *o = tri__json_pack("{s:f, s:f, s:f, s:f, s:f}", "open_ms", 1e3 * f->open, "open_cpu_ms",
                                      1e3 * f->open_cpu, "encode_us", 1e6 * f->encode, "request_us", 1e6 * f->request,
                                      "tokens_per_row", f->tokens);
-        tri_status status = tri__print_json(cli->out, o);
-        tri__json_decref(o);
-        return status;
+        return tri__print_json_new(cli->out, o);
     }
     tri_text_table table = {0};
     tri__text_table_add(&table, "open ms\tits CPU ms\ttokens a row\tencode us\trequest us");
     tri__text_table_add(&table, "%.0f\t%.0f\t%.1f\t%.2f\t%.2f", 1e3 * f->open, 1e3 * f->open_cpu, f->tokens,
                         1e6 * f->encode, 1e6 * f->request);
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
-    return status;
+    return tri__print_table(cli, &table);
 }
 
 tri_status tri__bench_host(tri_cli *cli, tri_settings *settings) {

@@ -1,6 +1,8 @@
 /* http_load.c - a client that loads an HTTP server. epoll; a timer wakes it when the next request is due. */
 #include "cli/bench/http_load.h"
+#include "cli/bench/bench.h"
 
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/random.h"
 
@@ -15,7 +17,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { ANSWER = 1 << 16, EVENTS = 256, PAUSE_MS = 5 };
@@ -37,7 +38,8 @@ typedef struct load {
     int epoll, timer, open;    /* open: clients in use so far (open loop) */
     double *waiting;           /* [room], due times that no client was free for: a ring */
     int64_t first, n_waiting, room;
-    int64_t sent, room_latency;
+    int64_t sent;
+    tri_buffer latencies;      /* doubles: out->latency */
     uint64_t *first_answer;    /* [in->n] hash of the first answer's body; 0: none yet */
     double begin, next, last;  /* next: when the next request is due; last: the last answer */
     int busy;
@@ -106,12 +108,10 @@ static tri_status count(load *l, client *c, const char *body, size_t length, dou
     if (status == 429 || status == 503) out->refused++;
     else if (status != 200) out->failed++;
     if (status != 200) return TRI_OK;
-    if (out->answered == l->room_latency) {
-        double *more = realloc(out->latency, (size_t)(l->room_latency = 2 * l->room_latency + 1024) * sizeof *more);
-        if (!more) return tri__fail(TRI_RESOURCE, "out of memory");
-        out->latency = more;
-    }
-    out->latency[out->answered++] = now - c->due;
+    double latency = now - c->due;
+    tri__buffer_add(&l->latencies, (const char *)&latency, sizeof latency);
+    if (l->latencies.failed) return tri__fail(TRI_RESOURCE, "out of memory");
+    out->latency = (void *)l->latencies.text, out->answered++;
     uint64_t hash = hash_of(body, length), *first = &l->first_answer[c->request];
     out->wrong += *first && *first != hash;
     if (!*first) *first = hash;
@@ -232,24 +232,13 @@ static tri_status run(load *l) {
     return TRI_OK;
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double cpu_of_thread(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 tri_status tri__http_load(const tri_load_in *in, tri_load_out *out) {
     load l = {.in = in, .out = out, .epoll = epoll_create1(EPOLL_CLOEXEC),
               .timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
               .client = calloc((size_t)in->clients, sizeof *l.client),
               .first_answer = calloc((size_t)in->n, sizeof *l.first_answer)};
     struct epoll_event event = {.events = EPOLLIN};
-    *out = (tri_load_out){.cpu = -cpu_of_thread()};
+    *out = (tri_load_out){.cpu = -tri__bench_cpu(1)};
     tri_status status = TRI_OK;
     if (l.epoll < 0 || l.timer < 0 || !l.client || !l.first_answer)
         status = tri__fail(TRI_RESOURCE, "no memory or descriptors for the load");
@@ -257,8 +246,8 @@ tri_status tri__http_load(const tri_load_in *in, tri_load_out *out) {
     if (status == TRI_OK && epoll_ctl(l.epoll, EPOLL_CTL_ADD, l.timer, &event))
         status = tri__fail(TRI_RESOURCE, "epoll: %s", strerror(errno));
     if (status == TRI_OK) status = run(&l);
-    out->cpu += cpu_of_thread();
-    if (out->latency) qsort(out->latency, (size_t)out->answered, sizeof *out->latency, by_value);
+    out->cpu += tri__bench_cpu(1);
+    if (out->answered) tri__bench_median(out->latency, out->answered); /* sorts them */
     for (int i = 0; l.client && i < in->clients; i++) drop(&l.client[i]);
     if (l.epoll >= 0) close(l.epoll);
     if (l.timer >= 0) close(l.timer);

@@ -6,8 +6,7 @@
  * starts, or is killed by the system if other processes take the memory meanwhile; its line says so. */
 #include "cli/bench/bench.h"
 #include "cli/bench/runs.h"
-#include "cli/bench/lab_data.h"
-#include "cli/launch.h"
+#include "cli/bench/models.h"
 
 #include "base/file.h"
 #include "base/machine.h"
@@ -15,6 +14,7 @@
 #include "report/text/text_table.h"
 #include "study/study.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,7 @@ typedef struct lab {
     tri_cli *cli;
     const tri_settings *asked;
     const tri_bench_options *options;
-    const tri_lab_model *model;
+    const tri_bench_model *model;
     int n, sharing;            /* ranks; ranks per GPU */
     int chosen[LAYOUTS];
     int64_t steps;             /* of a run, warm-up included */
@@ -70,17 +70,9 @@ typedef struct lab {
 
 /* ---- One layout as a command line ---- */
 
-static const char *const always[] = {"--save-every=0", "--resume=never", "--json", "--quiet"};
-enum { ALWAYS = sizeof always / sizeof *always };
-
-
-static void line_of(const lab *b, const struct layout *layout, tri_run_line *l) {
-    int n = layout->kind == ALONE ? 1 : b->n, warmup = b->model->warmup;
-    tri__run_line_add(l, "%s", b->cli->argv[0]);
-    tri__run_line_add(l, "train");
-    tri__run_line_add(l, "--config=%s/config.json", b->folder);
-    tri__run_line_add(l, "--data-path=%s/data", b->folder);
-    tri__run_line_add(l, "--output-dir=%s/%s", b->folder, layout->name);
+static tri_run_line *line_of(const lab *b, const struct layout *layout) {
+    int n = layout->kind == ALONE ? 1 : b->n;
+    tri_run_line *l = tri__run_line_new(b->cli, b->folder, layout->name);
     tri__run_line_add(l, "--nproc-per-node=%d", n);
     tri__run_line_add(l, "--global-batch-size=%d", n * b->model->samples);
     if (layout->kind == PIPELINE)
@@ -90,53 +82,50 @@ static void line_of(const lab *b, const struct layout *layout, tri_run_line *l) 
                       b->sharing && tri__cores() > b->n ? tri__cores() / b->n
                                                         : 1); /* on GPUs, only for generating weights */
     tri__run_line_add(l, "--max-steps=%lld", (long long)b->steps);
-    tri__run_line_add(l, "--profile=wait=%d,active=%lld", warmup, (long long)(b->steps - warmup));
+    tri__run_line_add(l, "--profile=wait=%d,active=%lld", TRI_LAB_WARMUP, (long long)(b->steps - TRI_LAB_WARMUP));
     tri__run_line_add(l, "--bind-cores=%s", b->n <= tri__cores() ? "core" : "none");
     tri__run_line_add(l, "--progress-timeout=%d", RUN_SECONDS);
-    for (int i = 0; i < ALWAYS; i++) tri__run_line_add(l, "%s", always[i]);
+    tri__run_line_add(l, "--json");
     tri__run_line_add(l, "--device=%s", b->asked->device);
     tri__run_line_add(l, "--precision=%s", tri__settings_computing(b->asked));
     if (b->asked->memory_limit) tri__run_line_add(l, "--memory-limit=%s", b->asked->memory_limit);
     for (int i = 0; layout->options[i]; i++) tri__run_line_add(l, "%s", layout->options[i]);
+    return l;
 }
 
 /* ---- What a run left behind ---- */
 
-static double number(const tri_json *object, const char *key) {
-    return tri__json_number_value(tri__json_get(object, key));
-}
-static void raise_to(double *most, double value) { *most = value > *most ? value : *most; }
+static void raise_to(double *most, double value) { *most = fmax(*most, value); }
 
 static void take_planned(const tri_json *ranks, result *r) {
     size_t i;
     tri_json *rank;
     tri__json_each(ranks, i, rank) {
-        raise_to(&r->offload, number(rank, "offload_bytes"));
-        raise_to(&r->planned, number(tri__json_get(rank, "bytes"), "total") - number(rank, "offload_bytes"));
+        raise_to(&r->offload, tri__number_of(rank, "offload_bytes"));
+        raise_to(&r->planned,
+                 tri__number_of(tri__json_get(rank, "bytes"), "total") - tri__number_of(rank, "offload_bytes"));
     }
 }
 
 static tri_status read_summary(const char *folder, result *r) {
-    char path[TRI_PATH_MAX];
     tri_json *summary, *rank;
     size_t i;
-    TRI_TRY(tri__path_join(path, folder, "summary.json"));
-    TRI_TRY(tri__json_load(path, TRI_DATA, &summary));
+    TRI_TRY(tri__run_summary(folder, &summary));
     const tri_json *ranks = tri__json_get(summary, "ranks");
     double n = (double)tri__json_size(ranks);
     tri__json_each(ranks, i, rank) {
         const tri_json *transfers = tri__json_get(rank, "transfers");
-        raise_to(&r->allocated, number(rank, "allocated_bytes") - number(rank, "offload_bytes"));
-        raise_to(&r->held, number(rank, "held_bytes"));
-        raise_to(&r->max_rss, number(rank, "max_rss_bytes"));
-        raise_to(&r->device, number(rank, "device_bytes"));
+        raise_to(&r->allocated, tri__number_of(rank, "allocated_bytes") - tri__number_of(rank, "offload_bytes"));
+        raise_to(&r->held, tri__number_of(rank, "held_bytes"));
+        raise_to(&r->max_rss, tri__number_of(rank, "max_rss_bytes"));
+        raise_to(&r->device, tri__number_of(rank, "device_bytes"));
         for (int k = 0; k < KINDS; k++) {
-            r->kind[k].seconds += number(tri__json_get(transfers, kinds[k]), "seconds") / n;
-            r->kind[k].exposed += number(tri__json_get(transfers, kinds[k]), "exposed_seconds") / n;
+            r->kind[k].seconds += tri__number_of(tri__json_get(transfers, kinds[k]), "seconds") / n;
+            r->kind[k].exposed += tri__number_of(tri__json_get(transfers, kinds[k]), "exposed_seconds") / n;
         }
     }
     tri__json_decref(summary);
-    return n > 0 ? TRI_OK : tri__fail(TRI_INTERNAL, "%s: has no ranks", path);
+    return n > 0 ? TRI_OK : tri__fail(TRI_INTERNAL, "%s/summary.json: has no ranks", folder);
 }
 
 /* ---- Running ---- */
@@ -154,18 +143,14 @@ static tri_status plan(tri_settings *settings, result *r) {
     return status;
 }
 
-static tri_status run(const lab *b, tri_run_line *l, tri_settings *settings, result *r) {
-    TRI_TRY(plan(settings, r));
-    tri_status status = tri__study_prepare(settings, b->cli->stop);
-    if (status == TRI_RESOURCE) {
-        snprintf(r->refusal, sizeof r->refusal, "%s", tri_error());
-        return TRI_OK;
-    }
-    if (status == TRI_OK) status = tri__run_line_start(b->cli, l, settings);
+static tri_status run(const lab *b, tri_run_line *l, result *r) {
+    const tri_settings *settings = &l->settings;
+    TRI_TRY(plan(&l->settings, r));
+    tri_status status = tri__run_line_start(b->cli, l);
     if (status == TRI_OK) status = read_summary(settings->output_dir, r);
-    if (status == TRI_OK) status = tri__run_steps(settings->output_dir, b->model->warmup, &r->steps);
+    if (status == TRI_OK) status = tri__run_steps(settings->output_dir, TRI_LAB_WARMUP, &r->steps);
     tri__bench_remove(settings->output_dir);
-    if (status == TRI_RESOURCE) { /* only the ranks look at a GPU's memory */
+    if (status == TRI_RESOURCE) { /* of a GPU's memory, after its ranks had begun */
         snprintf(r->refusal, sizeof r->refusal, "%s", tri_error());
         return TRI_OK;
     }
@@ -176,26 +161,19 @@ static tri_status run(const lab *b, tri_run_line *l, tri_settings *settings, res
             "a rank was killed, as systems do when memory runs out; --memory-limit refuses such a layout beforehand");
         return TRI_OK;
     }
-    r->ran = status == TRI_OK;
-    r->rate = r->ran ? (double)settings->nproc_per_node * b->model->samples / r->steps.seconds : 0;
-    return status;
+    TRI_TRY(status);
+    r->ran = 1;
+    r->rate = (double)settings->nproc_per_node * b->model->samples / r->steps.seconds;
+    if (b->result[0].ran) r->efficiency = r->rate / ((double)settings->nproc_per_node * b->result[0].rate);
+    return TRI_OK;
 }
 
 static tri_status run_layout(lab *b, int which) {
-    tri_settings settings;
-    int n_words;
-    tri_run_line *l = calloc(1, sizeof *l);
-    if (!l) return tri__fail(TRI_RESOURCE, "out of memory");
     if (!b->asked->quiet) fprintf(b->cli->err, "%s ...\n", layouts[which].title);
-    line_of(b, &layouts[which], l);
-    tri_status status = tri__settings_init(&settings);
-    if (status == TRI_OK)
-        status = tri__settings_parse(&settings, "train", l->n - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);
-    if (status == TRI_OK) status = run(b, l, &settings, &b->result[which]);
-    result *r = &b->result[which];
-    if (b->result[0].ran && r->ran) r->efficiency = r->rate / ((double)settings.nproc_per_node * b->result[0].rate);
-    tri__settings_free(&settings);
-    free(l);
+    tri_run_line *l = line_of(b, &layouts[which]);
+    tri_status status = tri__run_line_parse(l);
+    if (status == TRI_OK) status = run(b, l, &b->result[which]);
+    tri__run_line_free(l);
     return status;
 }
 
@@ -214,14 +192,12 @@ static tri_status print_json(const lab *b, int which) {
     tri_json *o = tri__json_pack("{s:s, s:s, s:i, s:b, s:s, s:f, s:f}", "model", b->model->name, "layout",
                                  layouts[which].name, "ranks", layouts[which].kind == ALONE ? 1 : b->n, "fits", r->ran,
                                  "binds", binds(r), "planned_bytes", r->planned, "offload_bytes", r->offload);
-    if (o && !r->ran) tri__json_set_new(o, "refusal", tri__json_string(r->refusal));
-    if (o && r->ran) {
-        tri_json *more = tri__json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "allocated_bytes", r->allocated,
-                                        "held_bytes", r->held, "max_rss_bytes", r->max_rss, "step_ms",
-                                        1e3 * r->steps.seconds, "samples_per_second", r->rate, "loader_share",
-                                        r->steps.loading, "comm_share", r->steps.moving, "idle_share", r->steps.idle);
-        tri__json_update(o, more);
-        tri__json_decref(more);
+    if (!r->ran) tri__json_set_new(o, "refusal", tri__json_string(r->refusal));
+    if (r->ran) {
+        tri__merge_new(o, tri__json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "allocated_bytes", r->allocated,
+                                         "held_bytes", r->held, "max_rss_bytes", r->max_rss, "step_ms",
+                                         1e3 * r->steps.seconds, "samples_per_second", r->rate, "loader_share",
+                                         r->steps.loading, "comm_share", r->steps.moving, "idle_share", r->steps.idle));
         if (r->efficiency > 0) tri__json_set_new(o, "efficiency", tri__json_real(r->efficiency));
         if (r->device > 0) tri__json_set_new(o, "device_bytes", tri__json_real(r->device));
         for (int k = 0; k < KINDS; k++)
@@ -229,10 +205,7 @@ static tri_status print_json(const lab *b, int which) {
                 o, kinds[k],
                 tri__json_pack("{s:f, s:f}", "ms", 1e3 * r->kind[k].seconds, "exposed_ms", 1e3 * r->kind[k].exposed));
     }
-    tri_status status = tri__print_json(b->cli->out, o);
-    tri__json_decref(o);
-    fflush(b->cli->out);
-    return status;
+    return tri__bench_json(b->cli, o);
 }
 
 static void add_row(const lab *b, int which, tri_text_table *table) {
@@ -255,7 +228,7 @@ static void add_row(const lab *b, int which, tri_text_table *table) {
 }
 
 static tri_status print_table(const lab *b) {
-    const tri_lab_model *m = b->model;
+    const tri_bench_model *m = b->model;
     FILE *out = b->cli->out;
     tri_text_table table = {0};
     fprintf(
@@ -267,8 +240,7 @@ static tri_status print_table(const lab *b) {
         "layout\tplanned\tmeasured\tsamples/s\tefficiency\tall_gather\treduce_scatter\tall_reduce\trecv\tbinds");
     for (int i = 0; i < LAYOUTS; i++)
         if (b->chosen[i]) add_row(b, i, &table);
-    tri_status status = tri__text_table_print(&table, out, b->cli->out_color);
-    tri__text_table_free(&table);
+    tri_status status = tri__print_table(b->cli, &table);
     for (int i = 0; i < LAYOUTS; i++)
         if (b->chosen[i] && !b->result[i].ran)
             fprintf(out, "\n%s is refused: %s\n", layouts[i].title, b->result[i].refusal);
@@ -277,20 +249,16 @@ static tri_status print_table(const lab *b) {
 
 /* ---- From beginning to end ---- */
 
-static tri_status make_inputs(lab *b) {
-    TRI_TRY(tri__bench_folder(b->cli, b->folder));
-    return tri__lab_write(b->model, 1, b->folder, b->n * b->model->samples * b->steps);
-}
-
 static tri_status run_all(lab *b) {
-    tri_status status = make_inputs(b);
+    TRI_TRY(tri__bench_folder(b->cli, b->folder));
+    tri_status status = tri__bench_write(b->model, b->folder, b->n * b->model->samples * b->steps);
     for (int i = 0; i < LAYOUTS && status == TRI_OK; i++) {
         if (!b->chosen[i]) continue;
         status = run_layout(b, i);
         if (status == TRI_OK && b->asked->json) status = print_json(b, i);
     }
     if (status == TRI_OK && !b->asked->json) status = print_table(b);
-    if (b->folder[0]) tri__bench_remove(b->folder);
+    tri__bench_remove(b->folder);
     return status;
 }
 
@@ -300,39 +268,25 @@ static int is_possible(const lab *b, const struct layout *layout) {
                                   : layout->kind != PIPELINE || b->model->layers + 2 >= b->n;
 }
 
-static tri_status choose(lab *b) {
-    const tri_texts *asked = &b->options->layouts;
-    for (int k = 0; k < asked->n; k++) {
-        int known = strcmp(asked->at[k], "all") == 0;
-        for (int i = 0; i < LAYOUTS; i++) {
-            int named = strcmp(asked->at[k], layouts[i].name) == 0;
-            if ((named || strcmp(asked->at[k], "all") == 0) && is_possible(b, &layouts[i])) b->chosen[i] = 1;
-            known |= named;
-        }
-        if (!known)
-            return tri__fail(TRI_USAGE, "--layouts %s: no such layout; `trident bench --help all` names them",
-                             asked->at[k]);
-    }
-    return TRI_OK;
+static const char *layout_name(int i) { return layouts[i].name; }
+
+static tri_status prepare(lab *b, tri_settings *settings) {
+    TRI_TRY(tri__bench_ranks(settings, &b->n));
+    const char *unknown = tri__bench_names(&b->options->layouts, LAYOUTS, layout_name, b->chosen);
+    if (unknown)
+        return tri__fail(TRI_USAGE, "--layouts %s: no such layout; `trident bench --help all` names them", unknown);
+    for (int i = 0; i < LAYOUTS; i++) b->chosen[i] &= is_possible(b, &layouts[i]);
+    int gpus = strcmp(settings->device, "cuda") ? 0 : tri__gpus();
+    if (gpus) b->sharing = (b->n + gpus - 1) / gpus;
+    return tri__bench_steps(settings, TRI_LAB_WARMUP, b->model->timed, &b->steps);
 }
 
 tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {
-    tri_launch launch;
-    TRI_TRY(tri__launch_resolve(cli, settings, &launch));
-    if (launch.launcher != TRI_LAUNCHER_NONE)
-        return tri__fail(TRI_USAGE,
-                         "bench lab starts its own ranks, one layout after another: run it without a launcher");
-    lab *b = calloc(1, sizeof *b);
+    TRI_TRY(tri__bench_alone(cli, settings, "lab", "layout"));
+    lab *b = calloc(1, sizeof *b); /* large */
     if (!b) return tri__fail(TRI_RESOURCE, "out of memory");
     *b = (lab){.cli = cli, .asked = settings, .options = options, .model = &tri__lab_models[options->lab_model]};
-    b->steps = settings->max_steps ? settings->max_steps : b->model->warmup + b->model->timed;
-    tri_status status = tri__bench_ranks(settings, &b->n);
-    if (status == TRI_OK) status = choose(b);
-    int gpus = strcmp(settings->device, "cuda") ? 0 : tri__gpus();
-    if (gpus) b->sharing = (b->n + gpus - 1) / gpus;
-    if (status == TRI_OK && b->steps <= b->model->warmup)
-        status = tri__fail(TRI_USAGE, "--max-steps %lld: the first %d are warm-up; take more", (long long)b->steps,
-                           b->model->warmup);
+    tri_status status = prepare(b, settings);
     if (status == TRI_OK) status = run_all(b);
     free(b);
     return status;

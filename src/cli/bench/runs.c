@@ -1,18 +1,36 @@
 /* runs.c - starts runs of `trident train` for benchmarks and reads their results. */
 #include "cli/bench/runs.h"
 
+#include "base/buffer.h"
 #include "base/json.h"
 #include "base/workshop.h"
 #include "cli/bench/bench.h"
 #include "cli/launch.h"
+#include "study/study.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+tri_run_line *tri__run_line_new(const tri_cli *cli, const char *folder, const char *name) {
+    tri_run_line *line = calloc(1, sizeof *line);
+    if (!line) return NULL;
+    tri__run_line_add(line, "%s", cli->argv[0]);
+    tri__run_line_add(line, "train");
+    if (!name) return line;
+    tri__run_line_add(line, "--config=%s/config.json", folder);
+    tri__run_line_add(line, "--data-path=%s/data", folder);
+    tri__run_line_add(line, "--output-dir=%s/%s", folder, name);
+    tri__run_line_add(line, "--save-every=0");
+    tri__run_line_add(line, "--resume=never");
+    tri__run_line_add(line, "--quiet");
+    return line;
+}
+
 void tri__run_line_add(tri_run_line *line, const char *format, ...) {
     va_list args;
+    if (!line) return;
     va_start(args, format);
     vsnprintf(line->text[line->n], TRI_RUN_LINE_WORD, format, args);
     va_end(args);
@@ -20,78 +38,88 @@ void tri__run_line_add(tri_run_line *line, const char *format, ...) {
     line->argv[++line->n] = NULL;
 }
 
-tri_status tri__run_line_start(const tri_cli *by, tri_run_line *line, const tri_settings *settings) {
+tri_status tri__run_line_parse(tri_run_line *line) {
+    int n_words;
+    if (!line) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(tri__settings_init(&line->settings));
+    return tri__settings_parse(&line->settings, "train", line->n - 2, (const char *const *)line->argv + 2, NULL, 0,
+                               &n_words);
+}
+
+tri_status tri__run_line_start(const tri_cli *by, tri_run_line *line) {
     tri_cli cli = *by;
     cli.argv = line->argv;
     int nothing;
+    TRI_TRY(tri__study_prepare(&line->settings, by->stop));
     TRI_TRY(tri__null_open(&nothing));
     cli.out = cli.err = fdopen(nothing, "w"); /* not tri__stream_open: ranks are given its descriptor */
     if (!cli.out) {
         close(nothing);
         return tri__fail(TRI_RESOURCE, "out of memory");
     }
-    tri_status status = tri__launch_start(&cli, settings, settings->output_dir, 0);
+    tri_status status = tri__launch_start(&cli, &line->settings, line->settings.output_dir, 0);
     fclose(cli.out);
     return status;
 }
 
+void tri__run_line_free(tri_run_line *line) {
+    if (line) tri__settings_free(&line->settings);
+    free(line);
+}
+
 /* ---- metrics.jsonl ---- */
 
-typedef struct steps {
-    const char *path;
-    int warmup;
-    double *seconds;   /* [n], timed steps */
-    size_t n, cap;
-    tri_run_steps sum; /* of shares */
-} steps;
-
-static double number(const tri_json *object, const char *key) {
-    return tri__json_number_value(tri__json_get(object, key));
-}
-
-static tri_status keep(steps *s, const tri_json *event) {
-    if (s->n == s->cap) {
-        size_t cap = s->cap ? 2 * s->cap : 64;
-        double *more = realloc(s->seconds, cap * sizeof *more);
-        if (!more) return tri__fail(TRI_RESOURCE, "out of memory");
-        s->seconds = more, s->cap = cap;
-    }
-    s->seconds[s->n++] = number(event, "step_ms") / 1e3;
-    s->sum.loading += number(event, "loader_share");
-    s->sum.moving += number(event, "comm_share");
-    s->sum.idle += number(event, "idle_share");
-    return TRI_OK;
-}
-
-/* Adds a line's step if it is a timed one; skips other lines. */
-static tri_status take_line(steps *s, const char *text) {
-    tri_json *event;
-    TRI_TRY(tri__json_parse(text, strlen(text), s->path, TRI_DATA, &event));
-    const char *kind = tri__json_string_value(tri__json_get(event, "event"));
-    tri_status status = TRI_OK;
-    if (kind && strcmp(kind, "train") == 0 && number(event, "step") > s->warmup) status = keep(s, event);
-    tri__json_decref(event);
-    return status;
-}
-
-tri_status tri__run_steps(const char *folder, int warmup, tri_run_steps *out) {
-    char path[TRI_PATH_MAX], *text;
+tri_status tri__run_events(const char *folder, tri_status (*take)(void *to, const tri_json *event), void *to) {
+    char path[TRI_PATH_MAX], *text, *line;
     size_t size;
-    steps s = {.path = path, .warmup = warmup};
     TRI_TRY(tri__path_join(path, folder, "metrics.jsonl"));
     TRI_TRY(tri__file_read(path, SIZE_MAX / 2, &text, &size));
     tri_status status = TRI_OK;
-    char *rest = text;
-    for (char *at; status == TRI_OK && (at = strsep(&rest, "\n")) && *at;) status = take_line(&s, at);
-    free(text);
-    if (status == TRI_OK && s.n == 0) status = tri__fail(TRI_INTERNAL, "%s: has no steps", path);
-    if (status == TRI_OK) {
-        double n = (double)s.n;
-        *out = (tri_run_steps){.seconds = tri__bench_median(s.seconds, (int64_t)s.n), .loading = s.sum.loading / n,
-                               .moving = s.sum.moving / n, .idle = s.sum.idle / n};
+    for (char *rest = text; status == TRI_OK && (line = strsep(&rest, "\n")) && *line;) {
+        tri_json *event;
+        status = tri__json_parse(line, strlen(line), path, TRI_DATA, &event);
+        const char *kind = tri__text_of(event, "event");
+        if (kind && strcmp(kind, "train") == 0) status = take(to, event);
+        tri__json_decref(event);
     }
-    free(s.seconds);
+    free(text);
     return status;
+}
+
+typedef struct steps {
+    int warmup;
+    tri_buffer seconds; /* doubles, of timed steps */
+    tri_run_steps sum;  /* of shares */
+} steps;
+
+static tri_status keep(void *to, const tri_json *event) {
+    steps *s = to;
+    if (tri__number_of(event, "step") <= s->warmup) return TRI_OK;
+    double seconds = tri__number_of(event, "step_ms") / 1e3;
+    tri__buffer_add(&s->seconds, (const char *)&seconds, sizeof seconds);
+    s->sum.loading += tri__number_of(event, "loader_share");
+    s->sum.moving += tri__number_of(event, "comm_share");
+    s->sum.idle += tri__number_of(event, "idle_share");
+    return TRI_OK;
+}
+
+tri_status tri__run_steps(const char *folder, int warmup, tri_run_steps *out) {
+    steps s = {.warmup = warmup};
+    tri_status status = tri__run_events(folder, keep, &s);
+    double n = (double)(s.seconds.size / sizeof(double)), *seconds = (void *)s.seconds.text;
+    if (status == TRI_OK && s.seconds.failed) status = tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK && n == 0) status = tri__fail(TRI_INTERNAL, "%s/metrics.jsonl: has no steps", folder);
+    if (status == TRI_OK)
+        *out = (tri_run_steps){.seconds = tri__bench_median(seconds, (int64_t)n), .loading = s.sum.loading / n,
+                               .moving = s.sum.moving / n, .idle = s.sum.idle / n};
+    tri__buffer_free(&s.seconds);
+    return status;
+}
+
+tri_status tri__run_summary(const char *folder, tri_json **out) {
+    char path[TRI_PATH_MAX];
+    TRI_TRY(tri__path_join(path, folder, "summary.json"));
+    return tri__json_load(path, TRI_DATA, out);
 }
 
 /* ---- Folders ---- */

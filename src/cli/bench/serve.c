@@ -59,7 +59,10 @@ static tri_status open_model(bench *b) {
     tri_place place;
     tri_counts max;
     tri_engine *engine = &b->engine;
-    TRI_TRY(tri__serve_case_settings(&b->at, b->folder, &b->settings));
+    char config[TRI_PATH_MAX];
+    TRI_TRY(tri__bench_config(b->at.model, b->folder, "bert-base-uncased")); /* a tokenizer that is not used */
+    TRI_TRY(tri__path_join(config, b->folder, "config.json"));
+    TRI_TRY(tri__settings_config(&b->settings, config));
     TRI_TRY(tri__settings_infer(&b->settings, b->asked));
     TRI_TRY(tri__assets_open(&b->settings, 0, NULL, &b->assets));
     TRI_TRY(tri__place_make(&b->settings, NULL, 1, 0, &place));
@@ -74,13 +77,6 @@ static tri_status open_model(bench *b) {
     if (!b->feed) return tri__fail(TRI_RESOURCE, "out of memory");
     for (int64_t i = 0; i < b->at.batches; i++) tri__feed(&b->at.batch[i], engine, &one, NULL, &b->feed[i]);
     return TRI_OK;
-}
-
-static void close_model(bench *b) {
-    free(b->feed);
-    b->feed = NULL;
-    tri__engine_close(&b->engine);
-    tri__assets_close(&b->assets);
 }
 
 static tri_status run_batch(bench *b, int64_t i, tri_time *times) {
@@ -159,10 +155,7 @@ static tri_status print_json(const bench *b, const result *r) {
         1e3 * r->cpu, "batch_ms", 1e3 * r->median, "batch_ms_min", 1e3 * r->least, "batch_ms_p99", 1e3 * r->late,
         "rows_per_second", (double)r->rows / r->pass, "tokens_per_second", (double)r->tokens / r->pass, "open_seconds",
         r->opened, "planned_bytes", r->planned, "operations_ms", tri__bench_operations(r->by_op));
-    tri_status status = tri__print_json(b->cli->out, o);
-    tri__json_decref(o);
-    fflush(b->cli->out);
-    return status;
+    return tri__bench_json(b->cli, o);
 }
 
 static void add_row(const bench *b, const result *r, tri_text_table *table) {
@@ -179,7 +172,10 @@ static tri_status run_in_folder(bench *b, result *r) {
     TRI_TRY(tri__bench_folder(b->cli, b->folder));
     tri_status status = tri__settings_init(&b->settings);
     if (status == TRI_OK) status = run(b, r);
-    close_model(b);
+    free(b->feed);
+    b->feed = NULL;
+    tri__engine_close(&b->engine);
+    tri__assets_close(&b->assets);
     tri__bench_remove(b->folder);
     return status;
 }

@@ -1,41 +1,19 @@
-/* serve_cases.c - a case's model as a configuration, and its batches as packed tokens. */
+/* serve_cases.c - the batches of a case as packed tokens. */
 #include "cli/bench/serve_cases.h"
 
+#include "base/buffer.h"
 #include "base/file.h"
-#include "base/json.h"
 
-#include <errno.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { FIRST_WORD = 1000, MADE_ROWS = 256 }; /* first id that is not special; rows of a made mixed case */
 
-/* name, what, texts, layers, width, heads, vocabulary */
-#define MODELS(X)                                             \
-    X("tiny", "2 x (2 layers x 64)", 2, 2, 64, 4, 2000)       \
-    X("minilm", "2 x (6 layers x 384)", 2, 6, 384, 12, 30522) \
-    X("base", "bert-base", 1, 12, 768, 12, 30522)             \
-    X("large", "bert-large", 1, 24, 1024, 16, 30522)
-
-static const tri_serve_model models[] = {
-#define X(...) {__VA_ARGS__},
-    MODELS(X)
-#undef X
-};
-
-static const tri_serve_model *find_model(const char *name, size_t length) {
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        if (strlen(models[i].name) == length && memcmp(models[i].name, name, length) == 0) return &models[i];
-    return NULL;
-}
-
 static tri_status parse(const char *name, tri_serve_case *at) {
     const char *colon = strchr(name, ':');
-    char *end = NULL;
+    char *end = NULL, names[256];
     at->name = name;
-    at->model = colon ? find_model(name, (size_t)(colon - name)) : NULL;
+    at->model = colon ? tri__bench_model(tri__serve_models, name, (size_t)(colon - name)) : NULL;
     at->rows = at->model ? strtoll(colon + 1, &end, 10) : 0;
     if (at->rows > 0 && *end == 'x') {
         const char *tokens = end + 1;
@@ -43,30 +21,23 @@ static tri_status parse(const char *name, tri_serve_case *at) {
         at->tokens = strtoll(tokens, &end, 10);
         if (*tokens && !*end && at->tokens >= 2 && at->tokens <= TRI_SERVE_TOKENS) return TRI_OK;
     }
-#define X(name, ...) ", " name
     return tri__fail(TRI_USAGE,
                      "--cases %s: write MODEL:ROWSxTOKENS, as in minilm:32x128, or MODEL:ROWSxmixed; tokens are 2 to "
                      "%d, models %s",
-                     name, TRI_SERVE_TOKENS, &MODELS(X)[2]);
-#undef X
+                     name, TRI_SERVE_TOKENS, tri__bench_model_names(tri__serve_models, names));
 }
 
 /* ---- Lengths ---- */
 
 typedef struct lengths {
-    int32_t *of;        /* [rows, texts] */
-    int64_t rows, room; /* room: of the memory, in rows */
+    tri_buffer memory; /* of `of` */
+    int32_t *of;       /* [rows, texts], once all are there */
+    int64_t rows;
 } lengths;
 
-static tri_status add_row(lengths *l, int texts, const int32_t *row) {
-    if (l->rows == l->room) {
-        int64_t room = l->room ? 2 * l->room : MADE_ROWS;
-        int32_t *more = realloc(l->of, (size_t)(room * texts) * sizeof *more);
-        if (!more) return tri__fail(TRI_RESOURCE, "out of memory");
-        l->of = more, l->room = room;
-    }
-    memcpy(l->of + l->rows++ * texts, row, (size_t)texts * sizeof *row);
-    return TRI_OK;
+static void add_row(lengths *l, int texts, const int32_t *row) {
+    tri__buffer_add(&l->memory, (const char *)row, (size_t)texts * sizeof *row);
+    l->rows++;
 }
 
 /* One line: a number for each text; further numbers, of texts that the model does not have, are ignored. */
@@ -81,7 +52,8 @@ static tri_status read_line(const char *path, int64_t number, const char *line, 
         row[text] = (int32_t)n;
         line = end;
     }
-    return add_row(l, texts, row);
+    add_row(l, texts, row);
+    return TRI_OK;
 }
 
 static tri_status read_lengths(const char *path, int texts, lengths *l) {
@@ -98,20 +70,14 @@ static tri_status read_lengths(const char *path, int texts, lengths *l) {
     return status;
 }
 
-/* A power of evenly spread numbers in 0..1 gives few long texts and many short ones, with mean 1 / 3.7. */
-static int32_t made_length(int64_t k) {
-    int32_t length = (int32_t)(TRI_SERVE_TOKENS * pow(fmod(((double)k + 0.5) * 0.6180339887498949, 1), 2.7));
-    return length < 4 ? 4 : length;
-}
-
 static tri_status make_lengths(const tri_serve_case *at, const char *path, lengths *l) {
     int texts = at->model->texts;
     if (!at->tokens && path) return read_lengths(path, texts, l);
     for (int64_t i = 0; i < (at->tokens ? at->rows : MADE_ROWS); i++) {
         int32_t row[2];
         for (int text = 0; text < texts; text++)
-            row[text] = at->tokens ? (int32_t)at->tokens : made_length(i * texts + text);
-        TRI_TRY(add_row(l, texts, row));
+            row[text] = at->tokens ? (int32_t)at->tokens : tri__bench_tokens(at->model, i * texts + text);
+        add_row(l, texts, row);
     }
     return TRI_OK;
 }
@@ -189,8 +155,10 @@ tri_status tri__serve_case_open(const char *name, const char *path, tri_serve_ca
     *at = (tri_serve_case){0};
     TRI_TRY(parse(name, at));
     tri_status status = make_lengths(at, path, &l);
+    if (status == TRI_OK && l.memory.failed) status = tri__fail(TRI_RESOURCE, "out of memory");
+    l.of = (void *)l.memory.text;
     if (status == TRI_OK) status = make_batches(at, &l);
-    free(l.of);
+    tri__buffer_free(&l.memory);
     return status;
 }
 
@@ -198,33 +166,4 @@ void tri__serve_case_close(tri_serve_case *at) {
     free(at->batch);
     free(at->memory);
     *at = (tri_serve_case){0};
-}
-
-/* ---- The model ---- */
-
-static tri_json *encoder_json(const tri_serve_model *m) {
-    return tri__json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", "bert", "vocab_size", m->vocabulary,
-                          "hidden_size", m->width, "num_hidden_layers", m->layers, "num_attention_heads", m->heads,
-                          "intermediate_size", 4 * m->width, "max_position_embeddings", TRI_SERVE_TOKENS,
-                          "type_vocab_size", 2);
-}
-
-tri_status tri__serve_case_settings(const tri_serve_case *at, const char *folder, tri_settings *settings) {
-    static const char known[] = "bert-base-uncased"; /* a tokenizer that is named, not used */
-    char path[TRI_PATH_MAX];
-    tri_json *config = tri__json_pack("{s:s, s:s, s:[s,s,s], s:s, s:o, s:i, s:i, s:i, s:i}", "label_name", "label",
-                                      "primary_text_name", "first", "tab_field_list", "a", "b", "c",
-                                      "primary_tokenizer", known, "primary_encoder", encoder_json(at->model),
-                                      "hidden_common_dim", 256, "fusion_hidden_dim", 128, "num_classes", 2,
-                                      "max_sen_len", TRI_SERVE_TOKENS);
-    if (config && at->model->texts > 1) {
-        tri__json_set_new(config, "secondary_text_name", tri__json_string("second"));
-        tri__json_set_new(config, "secondary_tokenizer", tri__json_string(known));
-        tri__json_set_new(config, "secondary_encoder", encoder_json(at->model));
-    }
-    tri_status status = config ? tri__path_join(path, folder, "config.json") : tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK) status = tri__json_save(path, config);
-    if (status == TRI_OK) status = tri__settings_config(settings, path);
-    tri__json_decref(config);
-    return status;
 }

@@ -3,18 +3,12 @@
 #ifndef TRI_CLI_BENCH_SERVE_CASES_H
 #define TRI_CLI_BENCH_SERVE_CASES_H
 
+#include "cli/bench/models.h"
 #include "data/dataset/loader.h"
-#include "settings/settings.h"
-
-typedef struct tri_serve_model {
-    const char *name, *what;
-    int texts;                            /* number of encoders, all equal */
-    int layers, width, heads, vocabulary; /* of an encoder */
-} tri_serve_model;
 
 typedef struct tri_serve_case {
     const char *name;              /* as given */
-    const tri_serve_model *model;
+    const tri_bench_model *model;
     int64_t rows, tokens;          /* of a batch; of each text, 0: as in `lengths` */
     int64_t batches;
     tri_micro *batch;              /* [batches] */
@@ -27,7 +21,5 @@ enum { TRI_SERVE_TOKENS = 512, TRI_SERVE_COLUMNS = 3 }; /* the longest text; num
  * mean of 27 % of the longest text. TRI_USAGE with what there is, TRI_DATA for a bad line. */
 tri_status tri__serve_case_open(const char *name, const char *lengths, tri_serve_case *out);
 void tri__serve_case_close(tri_serve_case *at);
-/* Adds the case's model to the settings, through a file in `folder`. */
-tri_status tri__serve_case_settings(const tri_serve_case *at, const char *folder, tri_settings *settings);
 
 #endif

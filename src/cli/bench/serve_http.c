@@ -4,16 +4,12 @@
 #include "cli/bench/bench.h"
 #include "cli/bench/http_load.h"
 
-#include "base/text.h"
 #include "data/table/table.h"
-#include "report/sinks/sinks.h"
 #include "report/text/text_table.h"
 #include "serve/server/server.h"
-#include "base/buffer.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 enum { ROWS = 4096 }; /* different rows that are sent at most */
 
@@ -59,8 +55,7 @@ static tri_json *row_of(const tri_table *table, int64_t row, const tri_json *col
     tri__json_each(columns, i, column) {
         tri_field_text field = tri__table_field(table, row, at[i]);
         if (field.length)
-            tri__json_set_new(object, tri__json_string_value(tri__json_get(column, "name")),
-                              tri__json_stringn(field.text, field.length));
+            tri__json_set_new(object, tri__text_of(column, "name"), tri__json_stringn(field.text, field.length));
     }
     return object;
 }
@@ -71,8 +66,7 @@ static tri_status rows_of_table(const char *path, const tri_json *columns, reque
     if (!at) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = tri__table_open(path, NULL, &table);
     for (size_t i = 0; status == TRI_OK && i < tri__json_size(columns); i++)
-        status = tri__table_find(table, tri__json_string_value(tri__json_get(tri__json_at(columns, i), "name")),
-                                 &at[i]);
+        status = tri__table_find(table, tri__text_of(tri__json_at(columns, i), "name"), &at[i]);
     for (int64_t i = 0; status == TRI_OK && i < tri__table_rows(table) && i < ROWS; i++) {
         tri_json *row = row_of(table, i, columns, at);
         char *body;
@@ -105,13 +99,6 @@ static tri_status make_requests(const char *host, int port, const char *data, re
     return status;
 }
 
-static double cpu_of_process(void) {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)usage.ru_utime.tv_sec + 1e-6 * (double)usage.ru_utime.tv_usec + (double)usage.ru_stime.tv_sec +
-           1e-6 * (double)usage.ru_stime.tv_usec;
-}
-
 static double percentile(const tri_load_out *out, double share) {
     int64_t at = (int64_t)(share * (double)out->answered);
     return out->answered ? out->latency[at < out->answered ? at : out->answered - 1] : 0;
@@ -130,9 +117,7 @@ static tri_status print(tri_cli *cli, const tri_settings *settings, const tri_lo
             "p90_ms", 1e3 * percentile(out, 0.9), "p99_ms", 1e3 * percentile(out, 0.99), "max_ms",
             1e3 * percentile(out, 1));
         if (each >= 0) tri__json_set_new(o, "cpu_us", tri__json_real(each));
-        tri_status status = tri__print_json(cli->out, o);
-        tri__json_decref(o);
-        return status;
+        return tri__print_json_new(cli->out, o);
     }
     tri_text_table table = {0};
     char rate[32], host[32] = "-";
@@ -144,9 +129,7 @@ static tri_status print(tri_cli *cli, const tri_settings *settings, const tri_lo
                         (double)out->answered / out->seconds, 1e3 * percentile(out, 0.5), 1e3 * percentile(out, 0.9),
                         1e3 * percentile(out, 0.99), 1e3 * percentile(out, 1), host, (long long)out->refused,
                         (long long)out->failed, (long long)out->wrong, (long long)out->retried);
-    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
-    return status;
+    return tri__print_table(cli, &table);
 }
 
 static tri_status load_server(tri_cli *cli, const tri_settings *settings, const tri_bench_options *options,
@@ -161,9 +144,9 @@ static tri_status load_server(tri_cli *cli, const tri_settings *settings, const 
     warm.rate = 0, warm.seconds = 0.3, warm.clients = in.clients < 8 ? in.clients : 8;
     if (status == TRI_OK) status = tri__http_load(&warm, &out);
     tri__load_free(&out);
-    double cpu = cpu_of_process();
+    double cpu = tri__bench_cpu(0);
     if (status == TRI_OK) status = tri__http_load(&in, &out);
-    cpu = is_own ? cpu_of_process() - cpu - out.cpu : -1;
+    cpu = is_own ? tri__bench_cpu(0) - cpu - out.cpu : -1;
     if (status == TRI_OK && !out.answered) status = tri__fail(TRI_DATA, "the server answered no request with 200");
     if (status == TRI_OK) status = print(cli, settings, &in, &out, cpu);
     tri__load_free(&out);

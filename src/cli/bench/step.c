@@ -3,17 +3,17 @@
  * A configuration with random weights and its table are written to a temporary folder; then steps run as in `trident
  * train`, but in this process. MFU counts only real tokens and the model's nominal FLOPs (engine/cost/mfu.h). */
 #include "cli/bench/bench.h"
+#include "cli/bench/models.h"
 #include "cli/bench/runs.h"
 #include "engine/cost/ceiling.h"
-#include "cli/bench/step_cases.h"
 #include "cli/bench/step_gauges.h"
-#include "cli/bench/step_forecast.h"
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "engine/accept_settings.h"
 #include "report/text/text_table.h"
+#include "sim/timeline.h"
 #include "train/session.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ typedef struct bench {
     tri_cli *cli;
     const tri_settings *asked;
     const tri_bench_options *options;
-    const tri_step_case *at;
+    const tri_bench_model *at;
     const tri_device *device;
     double ceiling;                  /* FLOPs a second */
     const tri_hardware *hardware;    /* to predict with; NULL */
@@ -50,37 +50,22 @@ typedef struct bench {
 
 /* ---- A case as a run ---- */
 
-static tri_status parse_run(const bench *b, tri_settings *settings) {
+static tri_run_line *line_of(const bench *b) {
     static const char *const recomputes[] = {TRI_RECOMPUTE_KINDS(TRI_NAMED)};
-    enum { ARGUMENTS = 20 };
-    char(*text)[TRI_PATH_MAX + 32] = calloc(ARGUMENTS, sizeof *text), limit[64] = "";
-    const char *args[ARGUMENTS];
-    int n = 0, n_words;
-    if (!text) return tri__fail(TRI_RESOURCE, "out of memory");
-#define ADD(...) (snprintf(text[n], sizeof text[n], __VA_ARGS__), args[n] = text[n], n++)
-    ADD("--config=%s/config.json", b->folder);
-    ADD("--data-path=%s/data", b->folder);
-    ADD("--output-dir=%s/run", b->folder);
-    ADD("--batch-size=%d", b->at->samples);
-    ADD("--max-steps=%lld", (long long)b->steps + 1); /* + 1: the instrumented step */
-    ADD("--epochs=%lld", (long long)b->steps + 1);
-    ADD("--device=%s", b->asked->device);
-    ADD("--precision=%s", tri__settings_computing(b->asked));
-    ADD("--recompute=%s", recomputes[b->asked->recompute]);
-    ADD("--layer-drop=%s", b->asked->layer_drop);
-    ADD("--save-every=0");
-    ADD("--resume=never");
-    if (b->asked->tune_products) ADD("--tune-products");
-    ADD("--seed=1");
-    ADD("--threads=%lld", (long long)b->asked->threads);
-    if (b->asked->memory_limit)
-        snprintf(limit, sizeof limit, "--memory-limit=%s", b->asked->memory_limit), args[n++] = limit;
-    for (int i = 0; i < b->asked->offload.n; i++) ADD("--offload=%s", b->asked->offload.at[i]);
-#undef ADD
-    tri_status status = tri__settings_init(settings);
-    if (status == TRI_OK) status = tri__settings_parse(settings, "train", n, args, NULL, 0, &n_words);
-    free(text);
-    return status;
+    tri_run_line *l = tri__run_line_new(b->cli, b->folder, "run");
+    tri__run_line_add(l, "--batch-size=%d", b->at->samples);
+    tri__run_line_add(l, "--max-steps=%lld", (long long)b->steps + 1); /* + 1: the instrumented step */
+    tri__run_line_add(l, "--epochs=%lld", (long long)b->steps + 1);
+    tri__run_line_add(l, "--device=%s", b->asked->device);
+    tri__run_line_add(l, "--precision=%s", tri__settings_computing(b->asked));
+    tri__run_line_add(l, "--recompute=%s", recomputes[b->asked->recompute]);
+    tri__run_line_add(l, "--layer-drop=%s", b->asked->layer_drop);
+    if (b->asked->tune_products) tri__run_line_add(l, "--tune-products");
+    tri__run_line_add(l, "--seed=1");
+    tri__run_line_add(l, "--threads=%lld", (long long)b->asked->threads);
+    if (b->asked->memory_limit) tri__run_line_add(l, "--memory-limit=%s", b->asked->memory_limit);
+    for (int i = 0; i < b->asked->offload.n; i++) tri__run_line_add(l, "--offload=%s", b->asked->offload.at[i]);
+    return l;
 }
 
 /* ---- Steps ---- */
@@ -93,6 +78,29 @@ static tri_status one_step(tri_session *s, double *host) {
     TRI_TRY(tri_forward_backward(s, NULL));
     *host = tri__clock() - begin - s->waited;
     return tri_update(s);
+}
+
+/* A step's program, timed with the row counts that its batch had. */
+typedef struct predicting {
+    const tri_session *session;
+    const tri_hardware *hardware;
+    double *seconds;
+} predicting;
+
+static tri_status predict(tri_arena *arena, void *data) {
+    const predicting *p = data;
+    const tri_engine *engine = &p->session->engine;
+    const tri_program *program = engine->plan.train.program;
+    tri_counts *counts = tri__arena_alloc(arena, (size_t)engine->n_mb * sizeof *counts);
+    tri_classes ranks;
+    tri_timeline line;
+    for (int mb = 0; mb < engine->n_mb; mb++) counts[mb] = p->session->feed[mb].counts;
+    tri_costs costs = {
+        .hardware = p->hardware, .counts = counts, .n_counts = engine->n_mb, .threads = engine->threads};
+    TRI_TRY(tri__classes_list(&ranks, arena, &program, 1));
+    TRI_TRY(tri__timeline(arena, &ranks, &costs, &line));
+    *p->seconds = line.seconds + p->hardware->host.step;
+    return TRI_OK;
 }
 
 /* {"steps_ms": [...]} of the timed steps when[n] and, where clocks are read, their clocks and what else was read. */
@@ -119,7 +127,8 @@ static tri_status take_steps(const bench *b, tri_session *s, double begun, tri_t
         if (i == 0) r->first = end - begun, r->loss[0] = s->last.loss;
         if (i < WARMUP) continue;
         when[i - WARMUP] = (tri_time){begin, end};
-        if (b->hardware) TRI_TRY(tri__step_predict(s, b->hardware, &simulated[i - WARMUP]));
+        predicting p = {s, b->hardware, &simulated[i - WARMUP]};
+        if (b->hardware) TRI_TRY(tri__arena_scratch(predict, &p));
         r->flops += s->model_flops;
         r->executed += s->last.flops;
         r->tokens += s->last.tokens;
@@ -174,13 +183,13 @@ static tri_status mark_step(tri_session *s, result *r) {
 }
 
 static tri_status run(const bench *b, result *r) {
-    tri_settings settings;
+    tri_run_line *l = line_of(b);
     tri_session *s = NULL;
     int64_t before = 0, after = 0;
-    tri_status status = parse_run(b, &settings);
+    tri_status status = tri__run_line_parse(l);
     if (status == TRI_OK && b->device->async) status = b->device->room(&tri__core, 0, &before);
     double begun = tri__clock();
-    if (status == TRI_OK) status = tri__session_open(&settings, NULL, NULL, NULL, &s);
+    if (status == TRI_OK) status = tri__session_open(&l->settings, NULL, NULL, NULL, &s);
     r->opened = tri__clock() - begun;
     if (status == TRI_OK) status = time_steps(b, s, begun, r);
     if (status == TRI_OK) status = mark_step(s, r);
@@ -188,7 +197,7 @@ static tri_status run(const bench *b, result *r) {
     if (s) r->planned = (double)tri__exec_bytes(s->engine.exec);
     r->used = (double)(before - after);
     tri_session_close(s);
-    tri__settings_free(&settings);
+    tri__run_line_free(l);
     return status;
 }
 
@@ -205,15 +214,10 @@ static tri_status print_json(const bench *b, const result *r) {
         r->flops / 1e12, "executed_tflop", r->executed / 1e12, "planned_bytes", r->planned, "device_bytes", r->used,
         "loss_first", r->loss[0], "loss_last", r->loss[1], "operations_ms", tri__bench_operations(r->by_op));
     tri__json_update(o, r->each);
-    if (b->hardware) {
-        tri__json_set_new(o, "hardware", tri__json_string(b->hardware->name));
-        tri__json_set_new(o, "predicted_ms", tri__json_real(1e3 * r->predicted));
-        tri__json_set_new(o, "prediction_error", tri__json_real(r->predicted / r->step - 1));
-    }
-    tri_status status = tri__print_json(b->cli->out, o);
-    tri__json_decref(o);
-    fflush(b->cli->out);
-    return status;
+    if (b->hardware)
+        tri__merge_new(o, tri__json_pack("{s:s, s:f, s:f}", "hardware", b->hardware->name, "predicted_ms",
+                                         1e3 * r->predicted, "prediction_error", r->predicted / r->step - 1));
+    return tri__bench_json(b->cli, o);
 }
 
 static void add_row(const bench *b, const result *r, tri_text_table *table) {
@@ -236,7 +240,7 @@ static tri_status run_case(bench *b, tri_text_table *table) {
     result r = {0};
     if (!b->asked->quiet) fprintf(b->cli->err, "%s: %s ...\n", b->at->name, b->at->what);
     TRI_TRY(tri__bench_folder(b->cli, b->folder));
-    tri_status status = tri__step_case_write(b->at, b->folder, BATCHES);
+    tri_status status = tri__bench_write(b->at, b->folder, BATCHES * b->at->samples);
     if (status == TRI_OK) status = run(b, &r);
     tri__bench_remove(b->folder);
     if (status != TRI_OK) return tri__json_decref(r.each), status;
@@ -247,15 +251,18 @@ static tri_status run_case(bench *b, tri_text_table *table) {
 }
 
 static tri_status run_cases(bench *b) {
+    char names[256];
     tri_text_table table = {0};
     tri_status status = TRI_OK;
     tri__text_table_add(&table,
                         "case\twhat\tms a step\tsamples/s\tMFU\tfirst step, s\tplanned\tof the device\tpredicted\tmean"
                         "\tMHz, W");
     for (int i = 0; i < b->options->cases.n && status == TRI_OK; i++) {
-        b->at = tri__step_case_find(b->options->cases.at[i]);
-        if (b->at) status = run_case(b, &table);
-        else status = tri__fail(TRI_USAGE, "--cases %s: there are %s", b->options->cases.at[i], tri__step_case_names());
+        const char *name = b->options->cases.at[i];
+        b->at = tri__bench_model(tri__step_models, name, strlen(name));
+        status = b->at ? run_case(b, &table)
+                       : tri__fail(TRI_USAGE, "--cases %s: there are %s", name,
+                                   tri__bench_model_names(tri__step_models, names));
     }
     if (status == TRI_OK && !b->asked->json) {
         fprintf(b->cli->out, "%s; a large product reaches %.1f TFLOP/s\n\n", b->asked->device, b->ceiling / 1e12);
@@ -268,13 +275,8 @@ static tri_status run_cases(bench *b) {
 tri_status tri__bench_step(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {
     static const tri_dtype dtypes[] = {[TRI_PRECISION_FP32] = TRI_F32, [TRI_PRECISION_BF16] = TRI_BF16,
                                        [TRI_PRECISION_FP16] = TRI_F16, [TRI_PRECISION_FP8] = TRI_BF16};
-    bench b = {.cli = cli,
-               .asked = settings,
-               .options = options,
-               .steps = settings->max_steps ? settings->max_steps : WARMUP + TIMED};
-    if (b.steps <= WARMUP)
-        return tri__fail(TRI_USAGE, "--max-steps %lld: the first %d are warm-up; take more", (long long)b.steps,
-                         WARMUP);
+    bench b = {.cli = cli, .asked = settings, .options = options};
+    TRI_TRY(tri__bench_steps(settings, WARMUP, TIMED, &b.steps));
     TRI_TRY(tri__accept_precision(settings));
     TRI_TRY(tri__device_get(settings->device, &b.device));
     if (b.device->is_stub)

@@ -2,6 +2,7 @@
  * four ranks and the same model with one input left out, and prints each model's scores on held-out rows. It leaves
  * data/, vocab/, and a configuration and a run folder for each model, which train, eval and predict can use. */
 #include "cli/cli.h"
+#include "cli/bench/runs.h"
 #include "cli/demo/demo_data.h"
 #include "cli/launch.h"
 #include "cli/sinks.h"
@@ -107,80 +108,57 @@ static tri_json *configuration(const demo *d, const struct variant *v) {
         tri__json_set_new(
             config, "tab_field_list",
             tri__json_pack("[s, s, s, s]", "days_late", "updates_sent", "declared_value", "prior_claims"));
-    tri_json *optimisation = tri__json_pack("{s:f, s:f, s:i, s:i, s:i}", "lr", 1e-3, "weight_decay", 0.01,
-                                            "warmup_steps", 50, "global_batch_size", BATCH, "epochs", 6);
-    tri__json_update(config, optimisation);
-    tri__json_decref(optimisation);
+    tri__merge_new(config, tri__json_pack("{s:f, s:f, s:i, s:i, s:i}", "lr", 1e-3, "weight_decay", 0.01, "warmup_steps",
+                                          50, "global_batch_size", BATCH, "epochs", 6));
     return config;
 }
 
 /* One model's training as a command line: its configuration file, the demo's data, a fresh run folder, four ranks. */
-enum { ARGUMENT_MAX = TRI_PATH_MAX + 32, ARGUMENTS = 10 };
-typedef struct line {
-    char text[ARGUMENTS][ARGUMENT_MAX];
-    char *argv[ARGUMENTS + 1]; /* the program, "train" and its options */
-} line;
-
-static tri_status line_of(const demo *d, const struct variant *v, line *out) {
+static tri_status fill_line(const demo *d, const struct variant *v, tri_run_line *l) {
     char name[64], path[TRI_PATH_MAX], run[TRI_PATH_MAX];
-    int n = 0;
     snprintf(name, sizeof name, "%s.json", v->folder);
     TRI_TRY(tri__path_join(path, d->asked->output_dir, name));
     TRI_TRY(tri__path_join(run, d->asked->output_dir, v->folder));
     tri_json *config = configuration(d, v);
-    if (!config) return tri__fail(TRI_RESOURCE, "out of memory for the demo's configuration");
     tri_status status = tri__json_save(path, config);
     tri__json_decref(config);
     TRI_TRY(status);
-    snprintf(out->text[n++], ARGUMENT_MAX, "%s", d->cli->argv[0]);
-    snprintf(out->text[n++], ARGUMENT_MAX, "train");
-    snprintf(out->text[n++], ARGUMENT_MAX, "--config=%s", path);
-    snprintf(out->text[n++], ARGUMENT_MAX, "--data-path=%s", d->data);
-    snprintf(out->text[n++], ARGUMENT_MAX, "--output-dir=%s", run);
-    snprintf(out->text[n++], ARGUMENT_MAX, "--seed=%lld", (long long)d->asked->seed);
-    snprintf(out->text[n++], ARGUMENT_MAX, "--threads=%lld", (long long)d->asked->threads);
-    snprintf(out->text[n++], ARGUMENT_MAX, "--resume=never");
-    snprintf(out->text[n++], ARGUMENT_MAX, "--nproc-per-node=%d", RANKS);
-    if (d->asked->quiet) snprintf(out->text[n++], ARGUMENT_MAX, "--quiet");
-    for (int i = 0; i < n; i++) out->argv[i] = out->text[i];
-    out->argv[n] = NULL;
-    return TRI_OK;
+    tri__run_line_add(l, "--config=%s", path);
+    tri__run_line_add(l, "--data-path=%s", d->data);
+    tri__run_line_add(l, "--output-dir=%s", run);
+    tri__run_line_add(l, "--seed=%lld", (long long)d->asked->seed);
+    tri__run_line_add(l, "--threads=%lld", (long long)d->asked->threads);
+    tri__run_line_add(l, "--resume=never");
+    tri__run_line_add(l, "--nproc-per-node=%d", RANKS);
+    if (d->asked->quiet) tri__run_line_add(l, "--quiet");
+    return tri__run_line_parse(l);
 }
 
 /* Each rank is this program with that command line. Ranks print to stderr: stdout has only the demo's results. */
-static tri_status train_on_ranks(const demo *d, line *l, const tri_settings *settings) {
+static tri_status train_on_ranks(const demo *d, tri_run_line *l) {
     tri_cli cli = *d->cli;
     cli.argv = l->argv;
     cli.out = cli.err;
-    TRI_TRY(tri__study_prepare(settings, cli.stop));
-    tri_status status = tri__launch_start(&cli, settings, settings->output_dir, 0);
+    TRI_TRY(tri__study_prepare(&l->settings, cli.stop));
+    tri_status status = tri__launch_start(&cli, &l->settings, l->settings.output_dir, 0);
     d->cli->reported = cli.reported;
     return status;
 }
 
 static tri_status train_and_score(demo *d, int which) {
-    tri_settings settings;
     const struct variant *v = &variants[which];
     tri_sink sink = {0};
     const tri_log log = tri__sink_log(&sink);
-    int n_args = 0, n_words;
-    line *l = calloc(1, sizeof *l);
-    if (!l) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_run_line *l = tri__run_line_new(d->cli, NULL, NULL);
     if (!d->asked->quiet) fprintf(d->cli->err, "\n%s\n", v->title);
-    tri_status status = tri__settings_init(&settings);
-    if (status == TRI_OK) status = line_of(d, v, l);
-    while (l->argv[n_args]) n_args++;
-    if (status == TRI_OK)
-        status = tri__settings_parse(&settings, "train", n_args - 2, (const char *const *)l->argv + 2, NULL, 0,
-                                     &n_words);
-    if (status == TRI_OK) status = train_on_ranks(d, l, &settings);
-    if (status == TRI_OK && !(settings.checkpoint = strdup(settings.output_dir)))
+    tri_status status = fill_line(d, v, l);
+    if (status == TRI_OK) status = train_on_ranks(d, l);
+    if (status == TRI_OK && !(l->settings.checkpoint = strdup(l->settings.output_dir)))
         status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__cli_progress(d->cli, 1, &sink);
-    if (status == TRI_OK) status = tri__serve_eval(&settings, 0, NULL, &log, &d->made[which]);
+    if (status == TRI_OK) status = tri__serve_eval(&l->settings, 0, NULL, &log, &d->made[which]);
     tri__progress_close(&sink);
-    tri__settings_free(&settings);
-    free(l);
+    tri__run_line_free(l);
     return status;
 }
 
@@ -201,9 +179,7 @@ static tri_status print_json(const demo *d) {
     }
     tri_json *object = tri__json_pack("{s:o, s:f, s:f, s:f}", "models", models, "margin", margin(d), "promised_margin",
                                PROMISED_MARGIN / 100.0, "seconds", d->seconds);
-    tri_status status = tri__print_json(d->cli->out, object);
-    tri__json_decref(object);
-    return status;
+    return tri__print_json_new(d->cli->out, object);
 }
 
 static tri_status print_table(const demo *d) {
@@ -215,9 +191,7 @@ static tri_status print_table(const demo *d) {
         tri__text_table_add(&table, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f", variants[i].title, s->accuracy, s->f1_macro,
                             s->pr_auc, s->average_precision, s->roc_auc);
     }
-    tri_status status = tri__text_table_print(&table, out, d->cli->out_color);
-    tri__text_table_free(&table);
-    TRI_TRY(status);
+    TRI_TRY(tri__print_table(d->cli, &table));
     fprintf(out, "\nPR AUC, average precision and ROC AUC are of label %s.\n",
             tri__scores_positive(&d->made[0].scores));
     fprintf(out,
@@ -231,32 +205,22 @@ static tri_status print_table(const demo *d) {
                 "\nNext: trident predict --checkpoint %s/all --data-path %s/test.csv | head\n"
                 "      trident serve %s/all\n",
                 folder, data, folder);
-    status = folder && data ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = folder && data ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     free(folder);
     free(data);
     return status;
 }
 
-tri_status tri__command_demo(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    int n_words = 0;
+tri_status tri__command_demo(tri_cli *cli, tri_command_call *call) {
     double begin = tri__clock();
     demo *d = calloc(1, sizeof *d);
-    tri_status status = tri__cli_settings(&settings, "demo", n, args, NULL, 0, &n_words);
-    if (status == TRI_OK && !d) status = tri__fail(TRI_RESOURCE, "out of memory");
-    if (status != TRI_OK) goto done;
-    *d = (demo){.cli = cli, .asked = &settings};
-    status = write_inputs(d);
+    if (!d) return tri__fail(TRI_RESOURCE, "out of memory");
+    *d = (demo){.cli = cli, .asked = &call->settings};
+    tri_status status = write_inputs(d);
     for (int i = 0; i < VARIANTS && status == TRI_OK; i++) status = train_and_score(d, i);
     d->seconds = tri__clock() - begin;
-    if (status != TRI_OK) goto done;
-    if (settings.json)
-        status = print_json(d);
-    else
-        status = print_table(d);
-done:
-    for (int i = 0; d && i < VARIANTS; i++) tri__evaluation_free(&d->made[i]);
+    if (status == TRI_OK) status = call->settings.json ? print_json(d) : print_table(d);
+    for (int i = 0; i < VARIANTS; i++) tri__evaluation_free(&d->made[i]);
     free(d);
-    tri__settings_free(&settings);
     return status;
 }

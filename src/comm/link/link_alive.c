@@ -144,7 +144,7 @@ void tri__link_drop(tri_link *link) {
         memcpy(bytes + sizeof note, failure.text, (size_t)n);
         for (int r = 0; r < world->size; r++)
             if (elsewhere(world, r)) link->remote->note(link->state, r, bytes, (int)sizeof note + n);
-        if (failure.rank == world->rank) /* who has failed speaks, but one for all (cli/failure.h) */
+        if (failure.rank == world->rank) /* who has failed speaks, but one for all (job/failure.h) */
             for (double end = tri__clock() + LISTEN_SECONDS;
                  tri__clock() < end && tri__link_hear(link) == TRI_OK; usleep(1000)) {}
     }

@@ -27,6 +27,20 @@ void tri__text_table_add(tri_text_table *table, const char *format, ...) {
     va_end(args);
 }
 
+void tri__text_table_more(tri_text_table *table, const char *format, ...) {
+    va_list args;
+    char *cells, *joined;
+    va_start(args, format);
+    int n = vasprintf(&cells, format, args);
+    va_end(args);
+    table->failed |= n < 0 || !table->n;
+    if (n < 0 || !table->n) return;
+    char **row = &table->row[table->n - 1];
+    if (asprintf(&joined, "%s\t%s", *row, cells) < 0) table->failed = 1;
+    else free(*row), *row = joined;
+    free(cells);
+}
+
 void tri__text_table_fold(tri_text_table *table) {
     int kept = 1;
     for (int r = 1, next; r < table->n; r = next) {

@@ -1,6 +1,6 @@
 /* run_signs.c - the files of a run folder as signs: compared by identity, size and time, since clocks of machines
  * differ. */
-#include "cli/run_signs.h"
+#include "job/run_signs.h"
 
 #include "base/json.h"
 #include "base/lock.h"

@@ -1,7 +1,7 @@
 /* run_signs.h - what a run folder tells a process that only sees that folder: `supervise`, whose ranks may run on other
  * machines. A sign is a file or folder that is not as it was when the job was started. */
-#ifndef TRI_CLI_RUN_SIGNS_H
-#define TRI_CLI_RUN_SIGNS_H
+#ifndef TRI_JOB_RUN_SIGNS_H
+#define TRI_JOB_RUN_SIGNS_H
 
 #include "base/file.h"
 

@@ -1,11 +1,12 @@
 /* failure.c - which of the ranks that failed speaks, and what error.json says: as much as the control page of its
  * machine tells. */
-#include "cli/failure.h"
+#include "job/failure.h"
 
 #include "base/clock.h"
 #include "base/machine.h"
-#include "cli/run_signs.h"
+#include "job/run_signs.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,17 +57,10 @@ static tri_status stand(const tri_world *world, tri_verdict *v, tri_status statu
     v->rank = calloc((size_t)v->n, sizeof *v->rank);
     if (!v->rank) return TRI_RESOURCE;
     for (int i = 0; i < v->n; i++) {
-        const tri_rank_line *line = &control->line[i];
         int rank = control->rank_of[i], code = v->failure.code, dead = rank == v->failure.rank && code > 128;
-        v->rank[i] = (tri_rank_end){.rank = rank,
-                                    .status = rank == world->rank ? (int)status << 8 : dead ? code - 128 : -1,
-                                    .life = atomic_load(&line->life),
-                                    .phase = atomic_load(&line->phase),
-                                    .waiting = atomic_load(&line->waiting),
-                                    .step = atomic_load(&line->step),
-                                    .posted = atomic_load(&line->posted),
-                                    .last = atomic_load(&line->last),
-                                    .peak_bytes = tri__process_peak(atomic_load(&line->pid))};
+        tri__rank_end_take(&v->rank[i], rank, &control->line[i]);
+        v->rank[i].status = rank == world->rank ? (int)status << 8 : dead ? code - 128 : -1;
+        v->rank[i].peak_bytes = tri__process_peak(atomic_load(&control->line[i].pid));
     }
     return TRI_OK;
 }

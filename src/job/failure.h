@@ -1,9 +1,8 @@
 /* failure.h - a failure of ranks, said once: on stderr and in error.json. Under our own supervisor that one does it; of
  * ranks that another launcher started, one speaks for all. */
-#ifndef TRI_CLI_FAILURE_H
-#define TRI_CLI_FAILURE_H
+#ifndef TRI_JOB_FAILURE_H
+#define TRI_JOB_FAILURE_H
 
-#include "cli/cli.h"
 #include "comm/world/world.h"
 #include "job/supervisor.h"
 
