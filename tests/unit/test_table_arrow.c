@@ -103,8 +103,9 @@ static void free_nothing(void *state) { assert_non_null(state); }
 TEST(joins_the_numbers_of_groups) {
     static const tri_format format = {TRI_COLUMN_TABLE, .load = give_numbers, .has_numbers = always,
                                       .free = free_nothing};
-    tri_table table = {.path = "t", .columns = 1, .source = {.memory = "", .size = 2}, .options = {.keep = 1},
-                       .format = &format};
+    char *unread[] = {NULL};
+    tri_table table = {.path = "t", .columns = 1, .unread = unread, .source = {.memory = "", .size = 2},
+                       .options = {.keep = 1}, .format = &format};
     assert_int_equal(tri__columns_begin(&table, &table), TRI_OK);
     assert_int_equal(tri__columns_add(&table, 4, 0, 0), TRI_OK);
     assert_int_equal(tri__columns_add(&table, 6, 0, 4), TRI_OK);

@@ -9,12 +9,9 @@
 enum { RATIO = 1 << 15 };    /* the most that zstd can pack: 128 KiB of one byte in 4; lz4 less */
 static const uint64_t LARGEST = (4ull << 30) - 1; /* bytes of a column's text, or of a buffer, that are in memory */
 
-/* What is being read, for messages. */
+/* What is being read. */
 typedef struct place {
-    const tri_table *table;
-    int column;
-    const char *what;        /* "batch", "dictionary" */
-    int64_t number;          /* of the batch */
+    tri_column_place place;
     const tri_arrow_batch *batch;
 } place;
 
@@ -25,26 +22,21 @@ typedef struct part {
     uint64_t size;
 } part;
 
-static tri_status damaged(const place *p, const char *what) {
-    return tri__fail(TRI_DATA, "%s: column \"%.80s\", %s %lld: %s", p->table->path, p->table->name[p->column], p->what,
-                     (long long)p->number + 1, what);
-}
-
-static tri_status no_memory(const place *p) { return tri__table_no_memory(p->table); }
+static tri_status no_memory(const place *p) { return tri__table_no_memory(p->place.table); }
 
 /* Reads bytes of the body. */
 static tri_status read_body(const place *p, uint64_t at, uint64_t size, part *out) {
-    if (size > LARGEST) return damaged(p, "more than 4 GiB of text; write it in smaller batches");
+    if (size > LARGEST) return tri__column_fail(&p->place, "more than 4 GiB of text; write it in smaller batches");
     if (!(out->own = malloc((size_t)size + 1))) return no_memory(p);
     out->at = out->own, out->size = size;
-    return tri__source_read(&p->table->source, p->table->path, p->batch->body + at, out->own, (size_t)size);
+    return tri__source_read(p->place.table, p->batch->body + at, out->own, (size_t)size);
 }
 
 /* Unpacks a buffer. Its first 8 bytes say how long it becomes; -1: it is not packed. */
 static tri_status unpack(const place *p, const struct tri_arrow_buffer *buffer, part *out) {
     part packed = {0};
     int64_t size;
-    if (buffer->size < 8) return damaged(p, "a compressed buffer is too short");
+    if (buffer->size < 8) return tri__column_fail(&p->place, "a compressed buffer is too short");
     tri_status status = read_body(p, buffer->at, buffer->size, &packed);
     if (status == TRI_OK) memcpy(&size, packed.at, 8);
     if (status == TRI_OK && size == -1) {
@@ -52,14 +44,12 @@ static tri_status unpack(const place *p, const struct tri_arrow_buffer *buffer, 
         return TRI_OK;
     }
     if (status == TRI_OK && (size < 0 || (uint64_t)size > LARGEST || (uint64_t)size / RATIO > packed.size))
-        status = damaged(p, "a buffer would unpack to more than 4 GiB, or to more than its bytes can");
+        status = tri__column_fail(&p->place, "a buffer would unpack to more than 4 GiB, or to more than its bytes can");
     if (status == TRI_OK && !(out->own = malloc((size_t)size + 1))) status = no_memory(p);
     if (status == TRI_OK) {
         out->at = out->own, out->size = (uint64_t)size;
-        status = tri__unpack(p->batch->codec, packed.at + 8, (size_t)packed.size - 8, out->own, (size_t)size);
-        if (status != TRI_OK)
-            status = tri__fail_in(status, "%s: column \"%.80s\", %s %lld", p->table->path, p->table->name[p->column],
-                                  p->what, (long long)p->number + 1);
+        status = tri__column_unpack(&p->place, p->batch->codec, packed.at + 8, (size_t)packed.size - 8, out->own,
+                                    (size_t)size);
     }
     free(packed.own);
     return status;
@@ -76,7 +66,7 @@ static tri_status read_part(const place *p, size_t index, uint64_t from, uint64_
     int packed = p->batch->codec != TRI_CODEC_NONE && buffer->size;
     if (packed) TRI_TRY(unpack(p, buffer, out));
     uint64_t whole = packed ? out->size : buffer->size;
-    if (from > whole || size > whole - from) return damaged(p, "a buffer is shorter than its values");
+    if (from > whole || size > whole - from) return tri__column_fail(&p->place, "a buffer is shorter than its values");
     if (!packed) return read_body(p, buffer->at + from, size, out);
     out->at += from, out->size = size;
     return TRI_OK;
@@ -84,27 +74,22 @@ static tri_status read_part(const place *p, size_t index, uint64_t from, uint64_
 
 /* Text that is being made. */
 typedef struct writing {
-    char *text;
-    size_t used, room;
+    tri_column_buffer text;
     tri_field_span *field;         /* [rows] */
     size_t begin;            /* of the row's text */
 } writing;
 
 /* The row's text ends here. */
 static void end_row(writing *w, int64_t row) {
-    w->field[row] = (tri_field_span){(uint32_t)w->begin, (uint32_t)(w->used - w->begin)};
-    w->begin = w->used;
+    w->field[row] = (tri_field_span){(uint32_t)w->begin, (uint32_t)(w->text.used - w->begin)};
+    w->begin = w->text.used;
 }
 
 /* Makes room for n more bytes. */
 static tri_status reserve(const place *p, writing *w, size_t n) {
-    if (w->room - w->used >= n) return TRI_OK;
-    size_t room = w->room + w->room / 2 + n + 256;
-    if (w->used + n > LARGEST) return damaged(p, "more than 4 GiB of text; write it in smaller batches");
-    char *moved = realloc(w->text, room);
-    if (!moved) return no_memory(p);
-    w->text = moved, w->room = room;
-    return TRI_OK;
+    if (w->text.used + n > LARGEST)
+        return tri__column_fail(&p->place, "more than 4 GiB of text; write it in smaller batches");
+    return tri__column_reserve(&w->text, n) ? TRI_OK : no_memory(p);
 }
 
 /* What a column's rows are read by: validity, and the values or offsets. */
@@ -133,56 +118,14 @@ static tri_status begin(const place *p, size_t buffer, uint64_t from, uint64_t s
     return w->field ? reserve(p, w, 1) : no_memory(p);
 }
 
-static int64_t number_at(const uint8_t *at, int width, int is_signed) {
-    uint64_t value = 0;
-    memcpy(&value, at, (size_t)width);
-    if (width == 8 || !is_signed) return (int64_t)value;
-    uint64_t sign = 1ull << (8 * width - 1);
-    return (int64_t)(value ^ sign) - (int64_t)sign;
-}
-
-static size_t float_text(const uint8_t *at, int width, char *out) {
-    uint16_t half;
-    float single;
-    double value;
-    if (width == 2) return memcpy(&half, at, 2), tri__half_text(half, out);
-    if (width == 4) return memcpy(&single, at, 4), tri__float_text(single, out);
-    return memcpy(&value, at, 8), tri__double_text(value, out);
-}
-
-static size_t decimal_text(const uint8_t *at, int width, int scale, char *out) {
-    uint8_t bytes[TRI_DECIMAL_BYTES];
-    for (int i = 0; i < width; i++) bytes[i] = at[width - 1 - i];
-    return tri__decimal_text(bytes, (size_t)width, scale, out);
-}
-
-static int64_t floor_days(int64_t milliseconds) {
-    const int64_t day = 86400000;
-    return milliseconds / day - (milliseconds % day < 0);
-}
-
-/* A value of fixed width as text. */
-static size_t value_text(const tri_arrow_type *type, const uint8_t *at, char *out) {
-    int64_t value = type->kind == TRI_ARROW_FLOAT || type->kind == TRI_ARROW_DECIMAL
-                        ? 0
-                        : number_at(at, type->width, type->kind != TRI_ARROW_INTEGER || type->is_signed);
-    switch (type->kind) {
-    case TRI_ARROW_INTEGER:
-        return type->is_signed ? tri__integer_text(value, out) : tri__unsigned_text((uint64_t)value, out);
-    case TRI_ARROW_FLOAT: return float_text(at, type->width, out);
-    case TRI_ARROW_DATE: return tri__date_text(type->width == 4 ? value : floor_days(value), out);
-    case TRI_ARROW_TIME: return tri__time_text(value, type->unit, out);
-    case TRI_ARROW_TIMESTAMP: return tri__timestamp_text(value, type->unit, type->utc, out);
-    default: return decimal_text(at, type->width, type->scale, out);
-    }
-}
-
 static tri_status write_fixed(const place *p, const tri_arrow_type *type, size_t buffer, rows *r, writing *w) {
-    uint64_t width = (uint64_t)type->width;
+    size_t width = (size_t)type->values.width;
     TRI_TRY(begin(p, buffer, width * (uint64_t)r->first, width * (uint64_t)r->n, r, w));
     for (int64_t i = 0; i < r->n; i++) {
-        TRI_TRY(reserve(p, w, TRI_VALUE_TEXT));
-        if (!is_null(r, i)) w->used += value_text(type, r->values.at + width * (uint64_t)i, w->text + w->used);
+        TRI_TRY(reserve(p, w, tri__value_room(type->values.kind)));
+        if (!is_null(r, i))
+            w->text.used +=
+                tri__value_text(&type->values, r->values.at + width * (size_t)i, width, w->text.at + w->text.used);
         end_row(w, i);
     }
     return TRI_OK;
@@ -195,7 +138,7 @@ static tri_status write_booleans(const place *p, size_t buffer, rows *r, writing
         int64_t bit = r->first % 8 + i;
         TRI_TRY(reserve(p, w, TRI_VALUE_TEXT));
         if (!is_null(r, i))
-            w->used += tri__boolean_text(r->values.at[bit / 8] >> (bit % 8) & 1, w->text + w->used);
+            w->text.used += tri__boolean_text(r->values.at[bit / 8] >> (bit % 8) & 1, w->text.at + w->text.used);
         end_row(w, i);
     }
     return TRI_OK;
@@ -205,20 +148,20 @@ static tri_status write_booleans(const place *p, size_t buffer, rows *r, writing
 static tri_status check_text(const place *p, const rows *r, int64_t i, const char *text, size_t size) {
     if (tri__bytes_are_text(text, size)) return TRI_OK;
     return tri__fail(TRI_DATA, "%s: column \"%.80s\", %s %lld, row %lld of it: bytes that are not text in UTF-8 (or a "
-                     "0 byte)", p->table->path, p->table->name[p->column], p->what, (long long)p->number + 1,
-                     (long long)(r->first + i) + 1);
+                     "0 byte)", p->place.table->path, p->place.table->name[p->place.column], p->place.what,
+                     (long long)p->place.number, (long long)(r->first + i) + 1);
 }
 
 static tri_status append(const place *p, const rows *r, int64_t i, const void *text, size_t size, writing *w) {
     TRI_TRY(check_text(p, r, i, text, size));
     TRI_TRY(reserve(p, w, size));
-    if (size) memcpy(w->text + w->used, text, size);
-    w->used += size;
+    if (size) memcpy(w->text.at + w->text.used, text, size);
+    w->text.used += size;
     return TRI_OK;
 }
 
 static tri_status write_bytes(const place *p, const tri_arrow_type *type, size_t buffer, rows *r, writing *w) {
-    uint64_t width = (uint64_t)type->width;
+    uint64_t width = (uint64_t)type->values.width;
     TRI_TRY(begin(p, buffer, width * (uint64_t)r->first, width * (uint64_t)r->n, r, w));
     for (int64_t i = 0; i < r->n; i++) {
         if (!is_null(r, i)) TRI_TRY(append(p, r, i, r->values.at + width * (uint64_t)i, (size_t)width, w));
@@ -227,26 +170,26 @@ static tri_status write_bytes(const place *p, const tri_arrow_type *type, size_t
     return TRI_OK;
 }
 
-static uint64_t offset_at(const rows *r, int64_t i, int width) {
-    return (uint64_t)number_at(r->values.at + (size_t)i * (size_t)width, width, 1);
+static uint64_t offset_at(const rows *r, int64_t i, const tri_arrow_type *type) {
+    return (uint64_t)tri__value_integer(&type->values, r->values.at + (size_t)i * (size_t)type->values.width);
 }
 
 /* Texts by offsets: their bytes are taken as they are, and those of nulls closed up. */
 static tri_status write_texts(const place *p, const tri_arrow_type *type, size_t buffer, rows *r, writing *w) {
-    uint64_t width = (uint64_t)type->width;
+    uint64_t width = (uint64_t)type->values.width;
     part data;
     TRI_TRY(begin(p, buffer, width * (uint64_t)r->first, width * (uint64_t)(r->n + 1), r, w));
-    uint64_t base = offset_at(r, 0, type->width), last = base;
+    uint64_t base = offset_at(r, 0, type), last = base;
     for (int64_t i = 1; i <= r->n; i++) {
-        uint64_t next = offset_at(r, i, type->width);
-        if (next < last || next > INT64_MAX) return damaged(p, "the offsets of its texts are wrong");
+        uint64_t next = offset_at(r, i, type);
+        if (next < last || next > INT64_MAX) return tri__column_fail(&p->place, "the offsets of its texts are wrong");
         last = next;
     }
-    if (base > INT64_MAX) return damaged(p, "the offsets of its texts are wrong");
+    if (base > INT64_MAX) return tri__column_fail(&p->place, "the offsets of its texts are wrong");
     tri_status status = read_part(p, buffer + 1, base, last - base, &data);
     if (status == TRI_OK) status = reserve(p, w, (size_t)(last - base));
     for (int64_t i = 0; i < r->n && status == TRI_OK; i++) {
-        uint64_t from = offset_at(r, i, type->width) - base, to = offset_at(r, i + 1, type->width) - base;
+        uint64_t from = offset_at(r, i, type) - base, to = offset_at(r, i + 1, type) - base;
         if (!is_null(r, i)) status = append(p, r, i, data.at + from, (size_t)(to - from), w);
         end_row(w, i);
     }
@@ -283,7 +226,7 @@ static tri_status find_viewed(const place *p, const rows *r, viewed *list, size_
         view v = view_at(r, i);
         if (is_null(r, i) || v.size <= INLINE) continue;
         if (v.size > INT32_MAX || v.at < 0 || v.buffer < 0 || (size_t)v.buffer >= n)
-            return damaged(p, "a view leads outside its buffers");
+            return tri__column_fail(&p->place, "a view leads outside its buffers");
         viewed *one = &list[v.buffer];
         uint64_t from = (uint64_t)v.at, to = from + v.size;
         one->from = one->to && one->from < from ? one->from : from;
@@ -333,9 +276,9 @@ static tri_status dictionary_text(const place *p, tri_arrow *arrow, tri_arrow_di
         pthread_mutex_lock(&arrow->lock);
         text = atomic_load_explicit(&d->text, memory_order_relaxed);
         if (!text) {
-            place inner = {p->table, p->column, "dictionary", d - arrow->dictionary, &d->values};
+            place inner = {{p->place.table, p->place.column, "dictionary", d - arrow->dictionary + 1}, &d->values};
             text = calloc(1, sizeof *text);
-            status = text ? load_values(&inner, &d->type, 0, 0, d->values.views[d->type.kind == TRI_ARROW_VIEWS], 0,
+            status = text ? load_values(&inner, &d->type, 0, 0, d->values.views[d->type.layout == TRI_ARROW_VIEWS], 0,
                                         d->values.rows, text)
                           : no_memory(p);
             if (status == TRI_OK) atomic_store_explicit(&d->text, text, memory_order_release);
@@ -369,19 +312,19 @@ static tri_status find_dictionary(const place *p, tri_arrow *arrow, int64_t id, 
 
 static tri_status write_encoded(const place *p, const tri_arrow_column *c, size_t buffer, const lookup *list, size_t n,
                                 rows *r, writing *w) {
-    uint64_t width = (uint64_t)c->index_width;
+    uint64_t width = (uint64_t)c->index.width;
     TRI_TRY(begin(p, buffer, width * (uint64_t)r->first, width * (uint64_t)r->n, r, w));
     for (int64_t i = 0; i < r->n; i++) {
         if (!is_null(r, i)) {
-            int64_t index = number_at(r->values.at + width * (uint64_t)i, c->index_width, c->index_signed);
+            int64_t index = tri__value_integer(&c->index, r->values.at + width * (uint64_t)i);
             size_t k = 0;
             while (k < n && index >= list[k].first + list[k].n) k++;
-            if (index < 0 || k == n) return damaged(p, "an index is beyond its dictionary");
+            if (index < 0 || k == n) return tri__column_fail(&p->place, "an index is beyond its dictionary");
             const tri_column_text *text = list[k].text;
             tri_field_span span = text->field ? text->field[index - list[k].first] : (tri_field_span){0, 0};
             TRI_TRY(reserve(p, w, span.length));
-            if (span.length) memcpy(w->text + w->used, text->text + span.begin, span.length);
-            w->used += span.length;
+            if (span.length) memcpy(w->text.at + w->text.used, text->text + span.begin, span.length);
+            w->text.used += span.length;
         }
         end_row(w, i);
     }
@@ -394,8 +337,8 @@ static tri_status write_encoded(const place *p, const tri_arrow_column *c, size_
 static tri_status give(tri_status status, rows *r, writing *w, tri_column_text *out) {
     free(r->valid.own);
     free(r->values.own);
-    out->text = w->text, out->field = w->field;
-    out->bytes = w->room + (w->field ? (size_t)r->n * sizeof *w->field : 0);
+    out->text = w->text.at, out->field = w->field;
+    out->bytes = w->text.room + (w->field ? (size_t)r->n * sizeof *w->field : 0);
     return status;
 }
 
@@ -403,10 +346,10 @@ static tri_status load_values(const place *p, const tri_arrow_type *type, size_t
                               int64_t first, int64_t n, tri_column_text *out) {
     rows r = {.first = first, .n = n};
     writing w = {0};
-    if (type->kind == TRI_ARROW_NULL || !n) return TRI_OK; /* no text at all: every field is empty */
+    if (type->layout == TRI_ARROW_NULL || !n) return TRI_OK; /* no text at all: every field is empty */
     tri_status status = read_valid(p, node, buffer, &r);
-    if (status == TRI_OK) switch (type->kind) {
-        case TRI_ARROW_BOOLEAN: status = write_booleans(p, buffer + 1, &r, &w); break;
+    if (status == TRI_OK) switch (type->layout) {
+        case TRI_ARROW_BITS: status = write_booleans(p, buffer + 1, &r, &w); break;
         case TRI_ARROW_BYTES: status = write_bytes(p, type, buffer + 1, &r, &w); break;
         case TRI_ARROW_TEXT: status = write_texts(p, type, buffer + 1, &r, &w); break;
         case TRI_ARROW_VIEWS: status = write_views(p, buffer + 1, views, &r, &w); break;
@@ -430,27 +373,7 @@ static tri_status load_encoded(const place *p, tri_arrow *arrow, const tri_arrow
 
 int tri__arrow_has_numbers(const void *state, int column) {
     const tri_arrow_column *c = &((const tri_arrow *)state)->column[column];
-    tri_arrow_kind kind = c->type.kind;
-    return !c->encoded && (kind == TRI_ARROW_INTEGER || kind == TRI_ARROW_FLOAT || kind == TRI_ARROW_DECIMAL);
-}
-
-/* The number that value_text's text is read as. */
-static double value_number(const tri_arrow_type *type, const uint8_t *at) {
-    uint8_t bytes[TRI_DECIMAL_BYTES];
-    uint16_t half;
-    float single;
-    double value;
-    if (type->kind == TRI_ARROW_INTEGER) {
-        int64_t whole = number_at(at, type->width, type->is_signed);
-        return type->is_signed ? (double)whole : (double)(uint64_t)whole;
-    }
-    if (type->kind == TRI_ARROW_DECIMAL) {
-        for (int i = 0; i < type->width; i++) bytes[i] = at[type->width - 1 - i];
-        return tri__decimal_number(bytes, (size_t)type->width, type->scale);
-    }
-    if (type->width == 2) return memcpy(&half, at, 2), tri__half_number(half);
-    if (type->width == 4) return memcpy(&single, at, 4), tri__float_number(single);
-    return memcpy(&value, at, 8), value;
+    return !c->encoded && tri__value_is_number(c->type.values.kind);
 }
 
 /* Doubles in the place of the fields. */
@@ -459,13 +382,14 @@ static tri_status load_numbers(const place *p, const tri_arrow_column *c, size_t
     _Static_assert(sizeof(tri_field_span) == sizeof(double), "a number lies where a field does");
     rows r = {.first = first, .n = n};
     writing w = {0};
-    uint64_t width = (uint64_t)c->type.width;
+    size_t width = (size_t)c->type.values.width;
     tri_status status = read_valid(p, c->node, buffer, &r);
     if (status == TRI_OK)
         status = read_part(p, buffer + 1, width * (uint64_t)first, width * (uint64_t)n, &r.values);
     if (status == TRI_OK && !(w.field = malloc((size_t)n * sizeof *w.field))) status = no_memory(p);
     for (int64_t i = 0; i < n && status == TRI_OK; i++) {
-        double number = is_null(&r, i) ? NAN : value_number(&c->type, r.values.at + width * (uint64_t)i);
+        const uint8_t *at = r.values.at + width * (size_t)i;
+        double number = is_null(&r, i) ? NAN : tri__value_number(&c->type.values, at, width);
         memcpy(&w.field[i], &number, sizeof number);
     }
     return give(status, &r, &w, out);
@@ -476,10 +400,10 @@ tri_status tri__arrow_load(const tri_table *table, void *state, const tri_column
     tri_arrow *arrow = state;
     const tri_arrow_column *c = &arrow->column[column];
     const tri_arrow_batch *batch = &arrow->batch[group->of];
-    place p = {table, column, "batch", group->of, batch};
+    place p = {{table, column, "batch", group->of + 1}, batch};
     size_t buffer = c->buffer + batch->views[c->view];
     if (as_numbers) return load_numbers(&p, c, buffer, group->from, group->rows, out);
     if (c->encoded) return load_encoded(&p, arrow, c, buffer, group->from, group->rows, out);
-    size_t views = c->type.kind == TRI_ARROW_VIEWS ? batch->views[c->view + 1] - batch->views[c->view] : 0;
+    size_t views = c->type.layout == TRI_ARROW_VIEWS ? batch->views[c->view + 1] - batch->views[c->view] : 0;
     return load_values(&p, &c->type, c->node, buffer, views, group->from, group->rows, out);
 }

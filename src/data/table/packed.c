@@ -61,7 +61,7 @@ static tri_status refill(unpacking *u) {
     uint64_t more = u->table->source.size - u->read;
     if (u->left || !more) return TRI_OK;
     size_t size = more < PART ? (size_t)more : PART;
-    TRI_TRY(tri__source_read(&u->table->source, u->table->path, u->read, u->in, size));
+    TRI_TRY(tri__source_read(u->table, u->read, u->in, size));
     u->read += size, u->left = size, u->next = u->in;
     return TRI_OK;
 }
@@ -179,8 +179,7 @@ static tri_status unpack(unpacking *u, tri_packer packer) {
 static tri_status take(unpacking *u) {
     tri_source *source = &u->table->source;
     tri_source text = {.fd = u->fd, .size = u->size, .memory = u->memory, .own = u->memory};
-    if (tri__source_changed(source))
-        return tri__fail(TRI_IO, "%s has changed while it was read; start again when it is complete", u->table->path);
+    TRI_TRY(tri__source_check(u->table));
     if (u->fd >= 0 && fstat(u->fd, &text.info))
         return tri__fail(TRI_IO, "%s: cannot read its temporary file: %s", u->table->path, strerror(errno));
     if (u->fd < 0 && !u->memory) text.memory = "";

@@ -98,18 +98,10 @@ static tri_status name_columns(tri_table *table, parts *p) {
     for (int i = 0; i < (lines ? p->n : 1); i++)
         for (int c = 0; c < p->part[i]->columns; c++)
             failed |= tri__keys_add(&keys, p->part[i]->name[c], strlen(p->part[i]->name[c])) < 0;
-    table->name = calloc((size_t)keys.n + 1, sizeof *table->name);
-    table->unread = calloc((size_t)keys.n + 1, sizeof *table->unread);
-    table->type = calloc((size_t)keys.n + 1, sizeof *table->type);
     p->at = malloc(((size_t)keys.n * (size_t)p->n + 1) * sizeof *p->at);
-    failed |= !table->name || !table->unread || !table->type || !p->at;
-    for (int c = 0; c < keys.n && !failed; c++) {
-        table->name[c] = strndup(keys.key[c].length ? keys.text + keys.key[c].at : "", keys.key[c].length);
-        failed |= !table->name[c];
-        table->columns = c + 1;
-    }
+    tri_status status = failed || !p->at ? tri__table_no_memory(table) : tri__table_take_keys(table, &keys);
     tri__keys_free(&keys);
-    return failed ? tri__table_no_memory(table) : TRI_OK;
+    return status;
 }
 
 /* Finds the table's columns in a part, and compares it with the first. */
@@ -119,7 +111,7 @@ static tri_status join(tri_table *table, parts *p, int i) {
     for (int c = 0; c < table->columns; c++) {
         at[c] = place_of(part, table->name[c]);
         if (at[c] < 0 && !lines) return lacks(table, part, first, table->name[c]);
-        const char *type = at[c] >= 0 && part->type ? part->type[at[c]] : NULL;
+        const char *type = at[c] >= 0 ? part->type[at[c]] : NULL;
         if (type && table->type[c] && strcmp(type, table->type[c]))
             return tri__fail(TRI_DATA, "%s: column \"%.80s\" has %s in %s, but %s in a part before it", table->path,
                              table->name[c], type, part->path, table->type[c]);

@@ -24,9 +24,43 @@ tri_status tri__table_fail(const tri_table *table, uint64_t at, const char *form
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     tri_table_line line = {1, table->top};
-    TRI_TRY(tri__source_line(&table->source, table->path, at, &line));
+    TRI_TRY(tri__source_line(table, at, &line));
     return tri__fail(TRI_DATA, "%s:%lld:%lld: %s", table->path, (long long)line.number,
                      (long long)(at - line.begin) + 1, text);
+}
+
+tri_status tri__table_make_columns(tri_table *table, size_t n) {
+    table->name = calloc(n + 1, sizeof *table->name);
+    table->unread = calloc(n + 1, sizeof *table->unread);
+    table->type = calloc(n + 1, sizeof *table->type);
+    return table->name && table->unread && table->type ? TRI_OK : tri__table_no_memory(table);
+}
+
+tri_status tri__table_add_column(tri_table *table, const char *name, size_t length) {
+    if (!(table->name[table->columns] = strndup(name, length))) return tri__table_no_memory(table);
+    table->columns++;
+    return TRI_OK;
+}
+
+tri_status tri__table_take_keys(tri_table *table, const tri_keys *keys) {
+    TRI_TRY(tri__table_make_columns(table, (size_t)keys->n));
+    for (int i = 0; i < keys->n; i++)
+        TRI_TRY(tri__table_add_column(table, keys->key[i].length ? keys->text + keys->key[i].at : "",
+                                      keys->key[i].length));
+    return TRI_OK;
+}
+
+tri_status tri__table_check_names(const tri_table *table, const char *advice) {
+    tri_keys keys = {0};
+    tri_status status = TRI_OK;
+    for (int c = 0; c < table->columns && status == TRI_OK; c++) {
+        int number = tri__keys_add(&keys, table->name[c], strlen(table->name[c]));
+        if (number < 0) status = tri__table_no_memory(table);
+        else if (number != c)
+            status = tri__fail(TRI_DATA, "%s: two columns are named \"%.80s\"%s", table->path, table->name[c], advice);
+    }
+    tri__keys_free(&keys);
+    return status;
 }
 
 static tri_status open_table(tri_table *table) {
@@ -76,9 +110,8 @@ tri_status tri__table_open_bytes(const char *name, const void *bytes, size_t siz
 void tri__table_close(tri_table *table) {
     if (!table) return;
     if (table->format) table->format->close(table);
-    for (int c = 0; table->name && c < table->columns; c++) free(table->name[c]);
+    for (int c = 0; c < table->columns; c++) free(table->name[c]), free(table->unread[c]);
     free(table->name);
-    for (int c = 0; table->unread && c < table->columns; c++) free(table->unread[c]);
     free(table->unread);
     free(table->type);
     for (int i = 0; i < table->described; i++) free((char *)table->bad_row[i].why);
@@ -116,7 +149,7 @@ const char *tri__table_name(const tri_table *table, int column) {
 
 const char *tri__table_unread(const tri_table *table, int column) {
     TRI_ASSERT(column >= 0 && column < table->columns);
-    return table->unread ? table->unread[column] : NULL;
+    return table->unread[column];
 }
 
 tri_status tri__table_find(const tri_table *table, const char *name, int *column) {
@@ -145,7 +178,7 @@ static int is_number(const char *type) {
 tri_field_text tri__table_field(const tri_table *table, int64_t row, int column) {
     TRI_ASSERT(row >= 0 && row < table->rows && column >= 0 && column < table->columns);
     tri_field_text field = table->format->field(table, row, column);
-    field.number |= table->type && is_number(table->type[column]);
+    field.number |= is_number(table->type[column]);
     return field;
 }
 

@@ -33,16 +33,16 @@ typedef struct tri_source {
 tri_status tri__source_open(tri_source *source, const char *path);
 void tri__source_close(tri_source *source);
 /* Reads exactly `size` bytes from `at`: TRI_IO if the file has shrunk. */
-tri_status tri__source_read(const tri_source *source, const char *path, uint64_t at, char *to, size_t size);
-/* Whether its size or modification time has changed since it was opened. */
-int tri__source_changed(const tri_source *source);
+tri_status tri__source_read(const tri_table *table, uint64_t at, char *to, size_t size);
+/* TRI_IO if its size or modification time has changed since it was opened. */
+tri_status tri__source_check(const tri_table *table);
 /* A line, by number from 1, and its first byte. */
 typedef struct tri_table_line {
     int64_t number;
     uint64_t begin;
 } tri_table_line;
 /* Advances *line to the line of byte `at`, which must not be before it. */
-tri_status tri__source_line(const tri_source *source, const char *path, uint64_t at, tri_table_line *line);
+tri_status tri__source_line(const tri_table *table, uint64_t at, tri_table_line *line);
 
 /* A part of the file in memory; its first byte begins a row. */
 typedef struct tri_window {
@@ -103,8 +103,6 @@ typedef struct tri_table_piece {
 int tri__piece_room(tri_table_piece *piece, size_t rows, size_t values);
 /* Records a malformed row. */
 void tri__piece_bad(tri_table_piece *piece, uint64_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void tri__piece_clear(tri_table_piece *piece);
-void tri__piece_free(tri_table_piece *piece);
 
 struct tri_column_group;
 struct tri_column_text;
@@ -201,8 +199,8 @@ struct tri_table {
     uint64_t begin, end;     /* the rows' bytes in the file */
     int columns;
     char **name;             /* [columns] */
-    char **unread;           /* [columns] why a column cannot be read, NULL: it can; NULL: all can */
-    const char **type;       /* [columns] what its values are, in words that last; NULL: text */
+    char **unread;           /* [columns] why a column cannot be read, NULL: it can */
+    const char **type;       /* [columns] what its values are, in words that last, NULL: text */
     int64_t rows;
     int cut;                 /* rows beyond the budget were not read */
     size_t room_rows, room_values;
@@ -221,6 +219,13 @@ struct tri_table {
     tri_table_line line;           /* of the last one described */
 };
 
+/* Makes room for n columns, and adds one by its name. */
+tri_status tri__table_make_columns(tri_table *table, size_t n);
+tri_status tri__table_add_column(tri_table *table, const char *name, size_t length);
+/* Its columns are those of the keys, in their order. */
+tri_status tri__table_take_keys(tri_table *table, const tri_keys *keys);
+/* TRI_DATA if two columns have the same name; `advice` ends the message. */
+tri_status tri__table_check_names(const tri_table *table, const char *advice);
 /* Rows of so many columns that its budget allows. */
 int64_t tri__table_most(const tri_table *table, int columns);
 /* Where a format's text begins and ends, and whether it is one at all. */

@@ -122,7 +122,7 @@ static tri_status move_window(reader *r, size_t from) {
     r->text = text;
     *w = (tri_window){.text = text, .size = kept + fresh, .base = w->base + from, .last = fresh == left};
     memset(text + w->size, 0, TRI_TABLE_PAD);
-    return tri__source_read(&table->source, table->path, at, text + kept, fresh);
+    return tri__source_read(table, at, text + kept, fresh);
 }
 
 static tri_status begin_window(reader *r, uint64_t at) {
@@ -195,7 +195,7 @@ static tri_status take_bad(tri_table *table, const tri_table_piece *piece) {
         tri_bad_row *rows = realloc(table->bad_row, (size_t)(table->described + 1) * sizeof *rows);
         if (!rows) return tri__table_no_memory(table);
         table->bad_row = rows;
-        TRI_TRY(tri__source_line(&table->source, table->path, fault->at, &table->line));
+        TRI_TRY(tri__source_line(table, fault->at, &table->line));
         char *why = strdup(fault->why);
         if (!why) return tri__table_no_memory(table);
         rows[table->described++] = (tri_bad_row){table->line.number, (int64_t)(fault->at - table->line.begin) + 1, why};
