@@ -21,7 +21,7 @@ static char *rows_of(const tri_table *table) {
         for (int c = 0; c < tri__table_columns(table); c++) {
             tri_field_text field = tri__table_field(table, row, c);
             double value;
-            (void)tri__table_number(table, row, c, &value);
+            (void)table_number(table, row, c, &value);
             if (tri__table_unread(table, c)) fprintf(out, "%s?", c ? "|" : "");
             else fprintf(out, "%s%.*s", c ? "|" : "", (int)field.length, field.text);
         }
@@ -156,7 +156,7 @@ TEST(durations_are_whole_numbers) {
             double value = 0;
             if (tri__table_find(table, "stamp", &column) == TRI_OK) field = tri__table_field(table, 0, column);
             if (field.length == 10 && memcmp(field.text, "1706702401", 10) == 0) {
-                assert_int_equal(tri__table_number(table, 0, column, &value), TRI_CELL_NUMBER);
+                assert_int_equal(table_number(table, 0, column, &value), CELL_NUMBER);
                 assert_true(value == 1706702401);
                 found++;
             }

@@ -132,9 +132,9 @@ static tri_status too_many(const fit *f, const tri_column_stats *stats, int colu
              most_categories(f), more);
     for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
         double value;
-        if (!f->bad[row] &&
-            tri__cell_number(f->table, row, column, &f->made->reading, &value) == TRI_NUMBER_NONE)
-            return tri__field_fail(f->table, row, column, what);
+        tri_number number;
+        tri__form_numbers(f->table, row, 1, column, &(tri_value_form){0}, &f->made->reading, &number, &value);
+        if (!f->bad[row] && number == TRI_NUMBER_NONE) return tri__field_fail(f->table, row, column, what);
     }
     return tri__fail(TRI_DATA,
                      "%s: column \"%s\" has more than %d different values, too many for categories: leave it out of "

@@ -3,7 +3,7 @@
  * anything is allocated for them. */
 #include "data/table/arrow.h"
 
-#include "base/limits.h"
+#include "base/grow.h"
 #include "data/table/packers.h"
 
 #include <stdlib.h>
@@ -165,15 +165,6 @@ static tri_status take_batch(const tri_table *table, message *m, tri_flat_table 
     return read_codec(table, m, header, out);
 }
 
-/* Makes room for one more element. */
-static void *grown(void *list, size_t n, size_t *room, size_t each) {
-    if (n < *room) return list;
-    size_t more = *room ? 2 * *room : 16;
-    void *moved = realloc(list, more * each);
-    if (moved) *room = more;
-    return moved;
-}
-
 /* Whether buffers are as long as their rows need, of columns that are read; of compressed ones that is seen later. */
 static tri_status check_sizes(const tri_table *table, const tri_arrow *arrow, const tri_arrow_batch *batch) {
     for (int c = 0; c < table->columns && batch->codec == TRI_CODEC_NONE && batch->rows; c++) {
@@ -195,9 +186,8 @@ static tri_status check_sizes(const tri_table *table, const tri_arrow *arrow, co
 
 static tri_status add_batch(opening *o, message *m) {
     tri_arrow *arrow = o->arrow;
-    tri_arrow_batch *moved = grown(arrow->batch, arrow->batches, &arrow->room_batches, sizeof *moved);
-    if (!moved) return tri__table_no_memory(o->table);
-    arrow->batch = moved;
+    if (!tri__grow(&arrow->batch, &arrow->room_batches, arrow->batches + 1, sizeof *arrow->batch))
+        return tri__table_no_memory(o->table);
     tri_arrow_batch *batch = &arrow->batch[arrow->batches++];
     *batch = (tri_arrow_batch){0};
     TRI_TRY(take_batch(o->table, m, m->header, &arrow->counts, batch));
@@ -213,10 +203,8 @@ static tri_status add_batch(opening *o, message *m) {
 /* Reads a dictionary that a column needs; others belong to columns that are not read. */
 static tri_status add_dictionary(opening *o, message *m) {
     tri_arrow *arrow = o->arrow;
-    tri_arrow_dictionary *moved =
-        grown(arrow->dictionary, arrow->dictionaries, &arrow->room_dictionaries, sizeof *moved);
-    if (!moved) return tri__table_no_memory(o->table);
-    arrow->dictionary = moved;
+    if (!tri__grow(&arrow->dictionary, &arrow->room_dictionaries, arrow->dictionaries + 1, sizeof *arrow->dictionary))
+        return tri__table_no_memory(o->table);
     tri_arrow_dictionary *d = &arrow->dictionary[arrow->dictionaries++];
     *d = (tri_arrow_dictionary){.id = tri__flat_number(&m->flat, m->header, DICTIONARY_ID, 8, 0),
                                 .delta = tri__flat_number(&m->flat, m->header, DICTIONARY_DELTA, 1, 0) != 0};

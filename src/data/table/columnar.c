@@ -8,6 +8,7 @@
  * the order of sequential consistency). */
 #include "data/table/columnar.h"
 
+#include "base/grow.h"
 #include "data/text/utf8.h"
 
 #include <stdarg.h>
@@ -17,7 +18,8 @@
 
 typedef struct columnar {
     void *state;             /* the format's */
-    int64_t groups, room;
+    int64_t groups;
+    size_t room;
     tri_column_group *group; /* [groups] */
     _Atomic int64_t last;    /* the group of the last field, where the search begins */
     pthread_mutex_t lock;    /* for what follows, and cells */
@@ -230,17 +232,6 @@ void tri__columns_done(const tri_table *table, int64_t first, int64_t count) {
     pthread_mutex_unlock(&c->lock);
 }
 
-/* A row's number is its line. */
-void tri__columns_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at) {
-    (void)table;
-    *line = row + 1, *at = column + 1;
-}
-
-void tri__columns_place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]) {
-    (void)column;
-    snprintf(out, TRI_PLACE_BYTES, "%s: row %lld", table->path, (long long)row + 1);
-}
-
 void tri__columns_close(tri_table *table) {
     columnar *c = table->state;
     if (!c) return;
@@ -279,12 +270,7 @@ tri_status tri__columns_add(tri_table *table, int64_t rows, int64_t of, int64_t 
     columnar *c = table->state;
     TRI_ASSERT(rows >= 1);
     if (rows > INT64_MAX - table->rows) return tri__fail(TRI_DATA, "%s: more rows than can be counted", table->path);
-    if (c->groups == c->room) {
-        int64_t room = c->room ? 2 * c->room : 16;
-        tri_column_group *more = realloc(c->group, (size_t)room * sizeof *more);
-        if (!more) return tri__table_no_memory(table);
-        c->group = more, c->room = room;
-    }
+    if (!tri__grow(&c->group, &c->room, (size_t)c->groups + 1, sizeof *c->group)) return tri__table_no_memory(table);
     tri_column_group *g = &c->group[c->groups++];
     *g = (tri_column_group){.first = table->rows, .rows = rows, .of = of, .from = from};
     table->rows += rows;
@@ -304,13 +290,7 @@ int tri__bytes_are_text(const char *bytes, size_t size) {
 }
 
 int tri__column_reserve(tri_column_buffer *buffer, size_t more) {
-    if (more <= buffer->room - buffer->used) return 1;
-    size_t need = buffer->used + more, room = buffer->room + buffer->room / 2;
-    if (room < need) room = need;
-    char *grown = realloc(buffer->at, room + TRI_TABLE_PAD);
-    if (!grown) return 0;
-    buffer->at = grown, buffer->room = room;
-    return 1;
+    return tri__grow(&buffer->at, &buffer->room, buffer->used + more + TRI_TABLE_PAD, 1);
 }
 
 tri_status tri__column_fail(const tri_column_place *place, const char *format, ...) {

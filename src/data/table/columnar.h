@@ -49,7 +49,7 @@ int tri__bytes_are_text(const char *bytes, size_t size);
 /* Bytes that are appended to. */
 typedef struct tri_column_buffer {
     char *at;
-    size_t used, room;       /* room without TRI_TABLE_PAD, which is always there too */
+    size_t used, room;       /* room also for TRI_TABLE_PAD bytes behind them */
 } tri_column_buffer;
 /* Room for `more` bytes. 0: out of memory. */
 int tri__column_reserve(tri_column_buffer *buffer, size_t more);

@@ -2,6 +2,7 @@
  * room on the disk, and by a ratio that no table has. */
 #include "data/table/packed.h"
 
+#include "base/grow.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -89,12 +90,7 @@ static tri_status put(unpacking *u, size_t n) {
     if (u->fd >= 0) {
         TRI_TRY(tri__write_all(u->fd, u->out, n, "a temporary file in /var/tmp or /tmp"));
     } else if (n) {
-        if (u->room - u->size < n) {
-            size_t room = 2 * u->room + n;
-            char *moved = realloc(u->memory, room);
-            if (!moved) return tri__table_no_memory(u->table);
-            u->memory = moved, u->room = room;
-        }
+        if (!tri__grow(&u->memory, &u->room, (size_t)u->size + n, 1)) return tri__table_no_memory(u->table);
         memcpy(u->memory + u->size, u->out, n);
     }
     u->size += n;

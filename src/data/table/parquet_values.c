@@ -4,7 +4,6 @@
 
 #include "base/limits.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 tri_status tri__parquet_text_room(tri_parquet_reader *r, uint64_t more) {

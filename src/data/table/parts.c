@@ -23,10 +23,16 @@ static int find(const parts *p, int64_t row) {
     return low;
 }
 
-static tri_field_text field(const tri_table *table, int64_t row, int column) {
+static const tri_table *within(const tri_table *table, int64_t *row, int *column) {
     const parts *p = table->state;
-    int i = find(p, row), at = p->at[(int64_t)i * table->columns + column];
-    return at < 0 ? (tri_field_text){"", 0, 0} : tri__table_field(p->part[i], row - p->first[i], at);
+    int i = find(p, *row);
+    *row -= p->first[i], *column = p->at[(int64_t)i * table->columns + *column];
+    return p->part[i];
+}
+
+static tri_field_text field(const tri_table *table, int64_t row, int column) {
+    const tri_table *part = within(table, &row, &column);
+    return column < 0 ? (tri_field_text){"", 0, 0} : tri__table_field(part, row, column);
 }
 
 /* Parts have values of the same kind; where one lacks a column, or another has text, all are asked for their text. */
@@ -56,18 +62,6 @@ static void done(const tri_table *table, int64_t first, int64_t count) {
     }
 }
 
-static void where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at) {
-    const parts *p = table->state;
-    int i = find(p, row), inner = p->at[(int64_t)i * table->columns + column];
-    tri__table_where(p->part[i], row - p->first[i], inner < 0 ? 0 : inner, line, at);
-}
-
-static void place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]) {
-    const parts *p = table->state;
-    int i = find(p, row), inner = p->at[(int64_t)i * table->columns + column];
-    tri__table_place(p->part[i], row - p->first[i], inner < 0 ? 0 : inner, out);
-}
-
 static void close_parts(tri_table *table) {
     parts *p = table->state;
     for (int i = 0; p && p->part && i < p->n; i++) tri__table_close(p->part[i]);
@@ -76,8 +70,8 @@ static void close_parts(tri_table *table) {
     table->state = NULL;
 }
 
-static const tri_format format = {.field = field, .numbers = numbers, .check = check, .done = done, .where = where,
-                                  .place = place, .close = close_parts};
+static const tri_format format = {.field = field, .numbers = numbers, .check = check, .done = done, .within = within,
+                                  .close = close_parts};
 
 static int place_of(const tri_table *table, const char *name) {
     for (int c = 0; c < table->columns; c++)

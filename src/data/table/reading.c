@@ -81,23 +81,6 @@ tri_number tri__field_number(const tri_reading *reading, tri_field_text field, d
     return isfinite(*value) && !*end ? TRI_NUMBER_GOOD : TRI_NUMBER_TOO_LARGE;
 }
 
-void tri__cell_numbers(const tri_table *table, int64_t first, int64_t count, int column, const tri_reading *reading,
-                       tri_number *number, double *value) {
-    int given = tri__table_numbers(table, first, count, column, value);
-    for (int64_t i = 0; i < count; i++)
-        number[i] = !given || isinf(value[i])
-                        ? tri__field_number(reading, tri__table_field(table, first + i, column), &value[i])
-                    : isnan(value[i]) ? TRI_NUMBER_MISSING
-                                      : TRI_NUMBER_GOOD;
-}
-
-tri_number tri__cell_number(const tri_table *table, int64_t row, int column, const tri_reading *reading,
-                            double *value) {
-    tri_number number;
-    tri__cell_numbers(table, row, 1, column, reading, &number, value);
-    return number;
-}
-
 /* Counts of a column's fields by kind. */
 typedef struct count {
     int64_t filled, whole;          /* whole: numbers without a mark */

@@ -34,12 +34,6 @@ enum { TRI_CANONICAL_BYTES = 96 };
 tri_field_text tri__field_canonical(const tri_reading *reading, tri_field_text field,
                                     char out[static TRI_CANONICAL_BYTES]);
 
-/* A table's field, likewise; without its text where the table has numbers. */
-tri_number tri__cell_number(const tri_table *table, int64_t row, int column, const tri_reading *reading, double *value);
-/* Of rows [first, first + count): number [count], value [count]. */
-void tri__cell_numbers(const tri_table *table, int64_t first, int64_t count, int column, const tri_reading *reading,
-                       tri_number *number, double *value);
-
 /* The decimal mark of some columns' numbers. A point if fields are separated by commas or the table is JSON lines; else
  * a comma if some column consists of numbers with commas, and none of numbers with points; where both occur, the one
  * that must mark a fraction in some number, if it is one: the other then separates thousands. */

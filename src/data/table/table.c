@@ -5,7 +5,6 @@
 #include "data/table/parts.h"
 
 #include <stdarg.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +44,7 @@ tri_status tri__table_add_column(tri_table *table, const char *name, size_t leng
 tri_status tri__table_take_keys(tri_table *table, const tri_keys *keys) {
     TRI_TRY(tri__table_make_columns(table, (size_t)keys->n));
     for (int i = 0; i < keys->n; i++)
-        TRI_TRY(tri__table_add_column(table, keys->key[i].length ? keys->text + keys->key[i].at : "",
-                                      keys->key[i].length));
+        TRI_TRY(tri__table_add_column(table, keys->text + keys->key[i].at, keys->key[i].length));
     return TRI_OK;
 }
 
@@ -182,14 +180,6 @@ tri_field_text tri__table_field(const tri_table *table, int64_t row, int column)
     return field;
 }
 
-tri_table_cell tri__table_number(const tri_table *table, int64_t row, int column, double *value) {
-    double number;
-    if (!tri__table_numbers(table, row, 1, column, &number) || isinf(number)) return TRI_CELL_TEXT;
-    if (isnan(number)) return TRI_CELL_EMPTY;
-    *value = number;
-    return TRI_CELL_NUMBER;
-}
-
 int tri__table_numbers(const tri_table *table, int64_t first, int64_t count, int column, double *value) {
     TRI_ASSERT(first >= 0 && count >= 0 && count <= table->rows - first && column >= 0 && column < table->columns);
     return table->format->numbers && table->format->numbers(table, first, count, column, value);
@@ -204,12 +194,19 @@ void tri__table_done(const tri_table *table, int64_t first, int64_t count) {
 
 void tri__table_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at) {
     TRI_ASSERT(row >= 0 && row < table->rows && column >= 0 && column < table->columns);
-    table->format->where(table, row, column, line, at);
+    if (table->format->within) table = table->format->within(table, &row, &column);
+    if (column < 0) column = 0;
+    if (table->format->parse) tri__text_where(table, row, column, line, at);
+    else *line = row + 1, *at = column + 1;
 }
 
 const char *tri__table_place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]) {
-    TRI_ASSERT(row >= 0 && row < table->rows && column >= 0 && column < table->columns);
-    table->format->place(table, row, column, out);
+    int64_t line, at;
+    tri__table_where(table, row, column, &line, &at);
+    if (table->format->within) table = table->format->within(table, &row, &column);
+    if (table->format->parse)
+        snprintf(out, TRI_PLACE_BYTES, "%s:%lld:%lld", table->path, (long long)line, (long long)at);
+    else snprintf(out, TRI_PLACE_BYTES, "%s: row %lld", table->path, (long long)line);
     return out;
 }
 

@@ -60,7 +60,8 @@ typedef struct tri_fault {
 
 /* Distinct names, numbered in order of insertion. */
 typedef struct tri_keys {
-    int n, room;
+    int n;
+    size_t room;
     struct {
         size_t at, length;   /* in text */
         uint64_t hash;
@@ -123,8 +124,9 @@ typedef struct tri_format {
     int (*numbers)(const tri_table *table, int64_t first, int64_t count, int column, double *value); /* NULL: none */
     tri_status (*check)(const tri_table *table);
     void (*done)(const tri_table *table, int64_t first, int64_t count);
-    void (*where)(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at);
-    void (*place)(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]);
+    /* Of several files, the one that has the row, and the row and column of that (-1: it has no such column); NULL: it
+     * is one file. */
+    const tri_table *(*within)(const tri_table *table, int64_t *row, int *column);
     void (*close)(tri_table *table); /* frees table->state, which may be NULL */
 
     /* ---- text ---- */
@@ -163,23 +165,19 @@ tri_field_text tri__text_field(const tri_table *table, int64_t row, int column);
 tri_status tri__text_check(const tri_table *table);
 void tri__text_done(const tri_table *table, int64_t first, int64_t count);
 void tri__text_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at);
-void tri__text_place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]);
 void tri__text_close(tri_table *table);
 #define TRI_TEXT_TABLE \
-    .field = tri__text_field, .check = tri__text_check, .done = tri__text_done, .where = tri__text_where, \
-    .place = tri__text_place, .close = tri__text_close
+    .field = tri__text_field, .check = tri__text_check, .done = tri__text_done, .close = tri__text_close
 
 /* columnar.c */
 tri_field_text tri__columns_field(const tri_table *table, int64_t row, int column);
 int tri__columns_numbers(const tri_table *table, int64_t first, int64_t count, int column, double *value);
 tri_status tri__columns_check(const tri_table *table);
 void tri__columns_done(const tri_table *table, int64_t first, int64_t count);
-void tri__columns_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at);
-void tri__columns_place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]);
 void tri__columns_close(tri_table *table);
 #define TRI_COLUMN_TABLE \
     .field = tri__columns_field, .numbers = tri__columns_numbers, .check = tri__columns_check, \
-    .done = tri__columns_done, .where = tri__columns_where, .place = tri__columns_place, .close = tri__columns_close
+    .done = tri__columns_done, .close = tri__columns_close
 
 /* The text of some rows, read on first use. */
 typedef struct tri_table_block {

@@ -2,7 +2,6 @@
  * first use, decoded in place, and kept until the caller releases it. */
 #include "data/table/table_parts.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,12 +159,6 @@ void tri__text_where(const tri_table *table, int64_t row, int column, int64_t *l
     if (tri__source_line(table, byte, &found) != TRI_OK) found = (tri_table_line){row + 1, byte};
     *line = found.number;
     *at = (int64_t)(byte - found.begin) + 1;
-}
-
-void tri__text_place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]) {
-    int64_t line, at;
-    tri__text_where(table, row, column, &line, &at);
-    snprintf(out, TRI_PLACE_BYTES, "%s:%lld:%lld", table->path, (long long)line, (long long)at);
 }
 
 void tri__text_close(tri_table *table) {

@@ -111,13 +111,19 @@ static char *put_two(int64_t value, char *at) {
 }
 
 /* Days since 1970-01-01 in the Gregorian calendar (Howard Hinnant, "chrono-compatible low-level date algorithms"). */
-size_t tri__date_text(int64_t days, char *out) {
+int64_t tri__date_of(int64_t days, int *month, int *day) {
     days += 719468; /* since 0000-03-01 */
     int64_t era = (days >= 0 ? days : days - 146096) / 146097, day_of_era = days - era * 146097;
     int64_t year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
     int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    int64_t m = (5 * day_of_year + 2) / 153, day = day_of_year - (153 * m + 2) / 5 + 1, month = m < 10 ? m + 3 : m - 9;
-    int64_t year = year_of_era + era * 400 + (month <= 2);
+    int64_t m = (5 * day_of_year + 2) / 153;
+    *day = (int)(day_of_year - (153 * m + 2) / 5 + 1), *month = (int)(m < 10 ? m + 3 : m - 9);
+    return year_of_era + era * 400 + (*month <= 2);
+}
+
+size_t tri__date_text(int64_t days, char *out) {
+    int month, day;
+    int64_t year = tri__date_of(days, &month, &day);
     char *at = out;
     if (year < 0) *at++ = '-', year = -year;
     if (year < 10000) at = put_two(year % 100, put_two(year / 100, at));

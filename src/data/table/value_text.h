@@ -64,6 +64,7 @@ size_t tri__double_text(double value, char *out);
 size_t tri__float_text(float value, char *out);
 size_t tri__half_text(uint16_t bits, char *out);            /* IEEE half precision */
 size_t tri__boolean_text(int value, char *out);             /* "true", "false" */
+int64_t tri__date_of(int64_t days, int *month, int *day);   /* since 1970-01-01: the year; month and day from 1 */
 size_t tri__date_text(int64_t days, char *out);             /* since 1970-01-01; |days| < 2^40 */
 size_t tri__time_text(int64_t value, tri_time_unit unit, char *out); /* since midnight */
 size_t tri__timestamp_text(int64_t value, tri_time_unit unit, int utc, char *out);
