@@ -73,12 +73,6 @@ static void close_parts(tri_table *table) {
 static const tri_format format = {.field = field, .numbers = numbers, .check = check, .done = done, .within = within,
                                   .close = close_parts};
 
-static int place_of(const tri_table *table, const char *name) {
-    for (int c = 0; c < table->columns; c++)
-        if (!strcmp(table->name[c], name)) return c;
-    return -1;
-}
-
 static tri_status lacks(const tri_table *table, const tri_table *without, const tri_table *with, const char *name) {
     return tri__fail(TRI_DATA, "%s: %s has no column \"%.80s\", which %s has: the parts of one table have the same "
                      "columns", table->path, without->path, name, with->path);
@@ -103,7 +97,7 @@ static tri_status join(tri_table *table, parts *p, int i) {
     const tri_table *first = p->part[0], *part = p->part[i];
     int *at = p->at + (int64_t)i * table->columns, lines = first->format->objects && part->format->objects;
     for (int c = 0; c < table->columns; c++) {
-        at[c] = place_of(part, table->name[c]);
+        at[c] = tri__table_column(part, table->name[c]);
         if (at[c] < 0 && !lines) return lacks(table, part, first, table->name[c]);
         const char *type = at[c] >= 0 ? part->type[at[c]] : NULL;
         if (type && table->type[c] && strcmp(type, table->type[c]))
@@ -114,7 +108,7 @@ static tri_status join(tri_table *table, parts *p, int i) {
         if (why && !table->unread[c] && !(table->unread[c] = strdup(why))) return tri__table_no_memory(table);
     }
     for (int c = 0; c < part->columns && !lines; c++)
-        if (place_of(table, part->name[c]) < 0) return lacks(table, first, part, part->name[c]);
+        if (tri__table_column(table, part->name[c]) < 0) return lacks(table, first, part, part->name[c]);
     if (part->delimiter != first->delimiter)
         return tri__fail(TRI_DATA, "%s: the fields of %s and %s are not separated by the same character; give "
                          "--separator, or write them alike", table->path, first->path, part->path);

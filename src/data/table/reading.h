@@ -23,6 +23,8 @@ typedef enum tri_number {
 
 /* Without blanks around it. */
 tri_field_text tri__field_trim(tri_field_text field);
+/* Whether it is one of the texts. */
+int tri__field_is_one_of(const tri_texts *texts, tri_field_text field);
 /* Empty, blank, or one of the texts for missing values. */
 int tri__field_missing(const tri_reading *reading, tri_field_text field);
 /* A decimal number, blanks around it allowed. "nan" and hexadecimal are not numbers; "inf" and "Infinity" are

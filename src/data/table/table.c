@@ -150,13 +150,19 @@ const char *tri__table_unread(const tri_table *table, int column) {
     return table->unread[column];
 }
 
-tri_status tri__table_find(const tri_table *table, const char *name, int *column) {
+int tri__table_column(const tri_table *table, const char *name) {
     for (int c = 0; c < table->columns; c++)
-        if (!strcmp(table->name[c], name)) {
-            *column = c;
-            const char *why = tri__table_unread(table, c);
-            return why ? tri__fail(TRI_DATA, "%s: column \"%.80s\" %s", table->path, name, why) : TRI_OK;
-        }
+        if (!strcmp(table->name[c], name)) return c;
+    return -1;
+}
+
+tri_status tri__table_find(const tri_table *table, const char *name, int *column) {
+    int there = tri__table_column(table, name);
+    if (there >= 0) {
+        *column = there;
+        const char *why = tri__table_unread(table, there);
+        return why ? tri__fail(TRI_DATA, "%s: column \"%.80s\" %s", table->path, name, why) : TRI_OK;
+    }
     enum { SHOWN = 30 };
     char list[1200] = "none";
     int used = 0, c = 0;

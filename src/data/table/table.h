@@ -63,6 +63,7 @@ const char *tri__table_name(const tri_table *table, int column);
 /* Why a column cannot be read (it is nested, or of a type that has no text): a phrase that follows its name; NULL: it
  * can. Its fields are empty. */
 const char *tri__table_unread(const tri_table *table, int column);
+int tri__table_column(const tri_table *table, const char *name); /* the column of this name; -1: none */
 /* TRI_DATA, listing the existing columns (and the nearest), if it is missing; TRI_DATA if it cannot be read. */
 tri_status tri__table_find(const tri_table *table, const char *name, int *column);
 /* Valid until tri__table_done of its row or tri__table_close. Thread-safe. Empty if the file has changed or shrunk
