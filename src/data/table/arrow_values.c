@@ -326,6 +326,7 @@ typedef struct lookup {
 
 static tri_status find_dictionary(const reading *r, tri_arrow *arrow, int64_t id, lookup *list) {
     int64_t values = 0;
+    list->n = 0;
     for (size_t i = 0; i < r->batch->dictionaries; i++) {
         tri_arrow_dictionary *d = &arrow->dictionary[i];
         if (d->id != id) continue;
@@ -350,7 +351,7 @@ static tri_status put_encoded(reading *r, const void *with, int64_t i) {
 }
 
 static tri_status load_encoded(reading *r, tri_arrow *arrow, int64_t id, tri_column_text *out) {
-    lookup *list = calloc(1, sizeof *list + (r->batch->dictionaries + 1) * sizeof list->of[0]);
+    lookup *list = malloc(sizeof *list + (r->batch->dictionaries + 1) * sizeof list->of[0]);
     tri_status status = list ? read_rows(r) : no_memory(r);
     if (status == TRI_OK) status = find_dictionary(r, arrow, id, list);
     if (status == TRI_OK) status = write_rows(r, put_encoded, list);

@@ -8,7 +8,6 @@
  * the order of sequential consistency). */
 #include "data/table/columnar.h"
 
-#include "base/grow.h"
 #include "data/text/utf8.h"
 
 #include <stdarg.h>
@@ -287,10 +286,6 @@ int tri__bytes_are_text(const char *bytes, size_t size) {
     }
     for (; at < size; at++) special |= (signed char)bytes[at] <= 0 ? highs : 0;
     return !(special & highs) || (tri__utf8_fault(bytes, size) == size && !memchr(bytes, 0, size));
-}
-
-int tri__column_reserve(tri_column_buffer *buffer, size_t more) {
-    return tri__grow(&buffer->at, &buffer->room, buffer->used + more + TRI_TABLE_PAD, 1);
 }
 
 tri_status tri__column_fail(const tri_column_place *place, const char *format, ...) {

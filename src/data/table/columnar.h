@@ -5,6 +5,7 @@
 #ifndef TRI_DATA_TABLE_COLUMNAR_H
 #define TRI_DATA_TABLE_COLUMNAR_H
 
+#include "base/grow.h"
 #include "data/table/table_parts.h"
 #include "data/table/unpack.h"
 
@@ -52,7 +53,9 @@ typedef struct tri_column_buffer {
     size_t used, room;       /* room also for TRI_TABLE_PAD bytes behind them */
 } tri_column_buffer;
 /* Room for `more` bytes. 0: out of memory. */
-int tri__column_reserve(tri_column_buffer *buffer, size_t more);
+static inline int tri__column_reserve(tri_column_buffer *buffer, size_t more) {
+    return tri__grow(&buffer->at, &buffer->room, buffer->used + more + TRI_TABLE_PAD, 1);
+}
 
 /* What is being decoded, for messages. */
 typedef struct tri_column_place {
