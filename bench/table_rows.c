@@ -2,9 +2,10 @@
  * tools/parity_parquet.py).
  *   table_rows [--keep BYTES] [--threads N] [--rows N] FILE...
  * For each file: its names as a JSON array of strings, then each row (or the first N); a column that cannot be read is
- * null, and a field whose number (tri__table_number) is not what its text is read as says so. The last line of a file
+ * null, and a field whose number (tri__table_numbers) is not what its text is read as says so. The last line of a file
  * is "ok", or its error. Without a file: says what it is for. */
 #include "data/table/reading.h"
+#include "tests/lib/table_number.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,10 +24,10 @@ static void print_text(tri_field_text field) {
 
 static int has_other_number(const tri_table *table, int64_t row, int column) {
     double value = 0, want = 0;
-    tri_table_cell cell = tri__table_number(table, row, column, &value);
+    table_cell cell = table_number(table, row, column, &value);
     tri_number number = tri__field_number(&(tri_reading){.decimal = '.'}, tri__table_field(table, row, column), &want);
-    if (cell == TRI_CELL_TEXT) return 0;
-    return cell == TRI_CELL_EMPTY ? number != TRI_NUMBER_MISSING
+    if (cell == CELL_TEXT) return 0;
+    return cell == CELL_EMPTY ? number != TRI_NUMBER_MISSING
                                   : number != TRI_NUMBER_GOOD || memcmp(&value, &want, sizeof value);
 }
 

@@ -5,15 +5,16 @@
 #include "fuzz.h"
 
 #include "data/table/reading.h"
+#include "tests/lib/table_number.h"
 
 #include <string.h>
 
 static inline void fuzz_number(const tri_table *table, int64_t row, int column) {
     double value = 0, want = 0;
-    tri_table_cell cell = tri__table_number(table, row, column, &value);
+    table_cell cell = table_number(table, row, column, &value);
     tri_field_text field = tri__table_field(table, row, column); /* empty, if it cannot be decoded */
-    if (cell == TRI_CELL_TEXT || !field.length) return;
-    FUZZ_CHECK(cell == TRI_CELL_NUMBER);
+    if (cell == CELL_TEXT || !field.length) return;
+    FUZZ_CHECK(cell == CELL_NUMBER);
     FUZZ_CHECK(tri__field_number(&(tri_reading){.decimal = '.'}, field, &want) == TRI_NUMBER_GOOD);
     FUZZ_CHECK(!memcmp(&value, &want, sizeof value));
 }

@@ -24,7 +24,7 @@ static tri_status load(const tri_table *table, void *state, const tri_column_gro
     for (size_t i = 0; i < rows; i++) {
         uint64_t at = ((uint64_t)group->from + i) * (uint64_t)table->columns + (uint64_t)column;
         char *text = out->text + i * FIELD;
-        TRI_TRY(tri__source_read(&table->source, table->path, table->begin + at * FIELD, text, FIELD));
+        TRI_TRY(tri__source_read(table, table->begin + at * FIELD, text, FIELD));
         uint32_t length = FIELD;
         while (length && text[length - 1] == ' ') length--;
         out->field[i] = (tri_field_span){(uint32_t)(i * FIELD), length};
@@ -39,15 +39,14 @@ static tri_status open_fixed(tri_table *table) {
     char head[HEAD + 1] = "";
     size_t n = table->source.size < HEAD ? (size_t)table->source.size : HEAD;
     TRI_TRY(tri__columns_begin(table, calloc(1, 1)));
-    TRI_TRY(tri__source_read(&table->source, table->path, 0, head, n));
+    TRI_TRY(tri__source_read(table, 0, head, n));
     char *end = strchr(head, '\n');
-    if (!end || !(table->name = calloc(HEAD, sizeof *table->name)))
-        return tri__fail(TRI_DATA, "%s: a line of names was expected", table->path);
+    if (!end) return tri__fail(TRI_DATA, "%s: a line of names was expected", table->path);
+    TRI_TRY(tri__table_make_columns(table, HEAD));
     *end = 0;
     table->begin = (uint64_t)(end + 1 - head);
     for (char *name = strchr(head, ' '), *next; name && (next = strchr(name + 1, ' ')); name = next)
-        if (!(table->name[table->columns++] = strndup(name + 1, (size_t)(next - name - 1))))
-            return tri__table_no_memory(table);
+        TRI_TRY(tri__table_add_column(table, name + 1, (size_t)(next - name - 1)));
     int64_t rows = table->columns ? (int64_t)(table->source.size - table->begin) / FIELD / table->columns : 0;
     for (int64_t from = 0; from < rows; from += ROWS)
         TRI_TRY(tri__columns_add(table, rows - from < ROWS ? rows - from : ROWS, 0, from));

@@ -3,18 +3,17 @@
 #define TRI_TESTS_TABLE_NUMBERS_H
 
 #include "data/table/reading.h"
-
-#include <math.h>
+#include "tests/lib/table_number.h"
 
 #include "tests/lib/test.h"
 
 /* 0 if the number of a field is another than that of `text`, to the bit, or there is one where the text has none. */
 static inline int table_number_agrees(const tri_table *table, int64_t row, int column, tri_field_text text) {
     double value = 0, want = 0;
-    tri_table_cell cell = tri__table_number(table, row, column, &value);
+    table_cell cell = table_number(table, row, column, &value);
     tri_number number = tri__field_number(&(tri_reading){.decimal = '.'}, text, &want);
-    if (cell == TRI_CELL_EMPTY) return number == TRI_NUMBER_MISSING;
-    return cell == TRI_CELL_TEXT || (number == TRI_NUMBER_GOOD && !memcmp(&value, &want, sizeof value));
+    if (cell == CELL_EMPTY) return number == TRI_NUMBER_MISSING;
+    return cell == CELL_TEXT || (number == TRI_NUMBER_GOOD && !memcmp(&value, &want, sizeof value));
 }
 
 /* Rows at once have the numbers of each, wherever a range begins and ends. */
@@ -28,10 +27,10 @@ static inline void table_ranges_compare(const tri_table *table, int column, cons
             int given = tri__table_numbers(table, first, n, column, value);
             for (int64_t i = 0; i < n; i++) {
                 double one = 0;
-                tri_table_cell cell = tri__table_number(table, first + i, column, &one);
-                int same = !given || isinf(value[i]) ? cell == TRI_CELL_TEXT
-                           : isnan(value[i])         ? cell == TRI_CELL_EMPTY
-                                                     : cell == TRI_CELL_NUMBER && !memcmp(&one, &value[i], sizeof one);
+                table_cell cell = table_number(table, first + i, column, &one);
+                int same = !given || isinf(value[i]) ? cell == CELL_TEXT
+                           : isnan(value[i])         ? cell == CELL_EMPTY
+                                                     : cell == CELL_NUMBER && !memcmp(&one, &value[i], sizeof one);
                 if (!same) fail_msg("%s: row %d of %d at once", name, (int)(first + i), (int)n);
             }
         }
@@ -50,7 +49,7 @@ static inline int64_t table_numbers_compare(const tri_table *table, const tri_ta
             if (!table_number_agrees(table, row, c, text))
                 fail_msg("%s: row %d, column %s: another number than \"%.*s\"", name, (int)row,
                          tri__table_name(table, c), (int)text.length, text.text);
-            found += tri__table_number(table, row, c, &value) == TRI_CELL_NUMBER;
+            found += table_number(table, row, c, &value) == CELL_NUMBER;
         }
         tri__table_done(table, row, 1);
     }
@@ -65,8 +64,8 @@ static inline int table_has_numbers(const tri_table *table, int column) {
         double value;
         tri_field_text field = tri__table_field(table, row, column);
         int infinite = field.length && field.text[field.length - 1] == 'f';
-        if (infinite) assert_int_equal(tri__table_number(table, row, column, &value), TRI_CELL_TEXT);
-        else if (tri__table_number(table, row, column, &value) == TRI_CELL_TEXT) texts++;
+        if (infinite) assert_int_equal(table_number(table, row, column, &value), CELL_TEXT);
+        else if (table_number(table, row, column, &value) == CELL_TEXT) texts++;
         else numbers++;
     }
     return numbers && texts ? -1 : numbers > 0;

@@ -197,8 +197,8 @@ static tri_status read_all(void) {
         for (int64_t row = 0; row < tri__table_rows(table) && row < 1000; row++)
             for (int c = 0; c < tri__table_columns(table); c++) {
                 double value;
-                tri_table_cell cell = tri__table_number(table, row, c, &value);
-                bytes += tri__table_field(table, row, c).length + (cell == TRI_CELL_NUMBER && value == 1);
+                table_cell cell = table_number(table, row, c, &value);
+                bytes += tri__table_field(table, row, c).length + (cell == CELL_NUMBER && value == 1);
             }
         status = tri__table_check(table);
         tri__table_close(table);

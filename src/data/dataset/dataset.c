@@ -32,21 +32,17 @@ typedef struct whole {
 } whole;
 
 /* Identifies the files that were hashed, to detect changes: a hash of their devices, inodes, sizes and times. */
-typedef struct stamp {
-    uint64_t hash;
-} stamp;
-
-static tri_status add_stamp(const char *path, int fd, stamp *out) {
+static tri_status add_stamp(const char *path, int fd, uint64_t *stamp) {
     struct stat info;
     if (fstat(fd, &info)) return tri__fail_errno("read", path, TRI_IO);
     uint64_t file[] = {(uint64_t)info.st_dev, (uint64_t)info.st_ino, (uint64_t)info.st_size,
                        (uint64_t)info.st_mtim.tv_sec, (uint64_t)info.st_mtim.tv_nsec};
-    out->hash = XXH3_64bits_withSeed(file, sizeof file, out->hash);
+    *stamp = XXH3_64bits_withSeed(file, sizeof file, *stamp);
     return TRI_OK;
 }
 
-static tri_status check_stamp(const char *path, const stamp *was) {
-    stamp now = {0};
+static tri_status check_stamp(const char *path, uint64_t was) {
+    uint64_t now = 0;
     tri_names files;
     TRI_TRY(tri__parts_list(path, &files));
     tri_status status = TRI_OK;
@@ -60,7 +56,7 @@ static tri_status check_stamp(const char *path, const stamp *was) {
     }
     tri__names_free(&files);
     TRI_TRY(status);
-    if (now.hash == was->hash) return TRI_OK;
+    if (now == was) return TRI_OK;
     return tri__fail(TRI_IO, "%s changed while it was read; start again when it is complete", path);
 }
 
@@ -78,12 +74,12 @@ static tri_key digest(const XXH3_state_t *hash) {
 }
 
 /* Reads, does not map: a file that shrinks meanwhile is only short. */
-static tri_status hash_file(XXH3_state_t *hash, const char *path, stamp *out) {
+static tri_status hash_file(XXH3_state_t *hash, const char *path, uint64_t *stamp) {
     int fd;
     size_t size;
     TRI_TRY(tri__file_open(path, &fd, &size));
     char *buffer = malloc(READ_BYTES);
-    tri_status status = buffer ? add_stamp(path, fd, out) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    tri_status status = buffer ? add_stamp(path, fd, stamp) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     for (ssize_t n = 1; status == TRI_OK && n != 0;) {
         tri__call_begin(TRI_CALL_READ, path);
         n = read(fd, buffer, READ_BYTES);
@@ -98,14 +94,14 @@ static tri_status hash_file(XXH3_state_t *hash, const char *path, stamp *out) {
 }
 
 /* Hashes the bytes of a table's files, one after the other; of several also where each ends. `hash` is consumed. */
-static tri_status hash_files(XXH3_state_t *hash, const char *path, stamp *out, tri_key *key) {
+static tri_status hash_files(XXH3_state_t *hash, const char *path, uint64_t *stamp, tri_key *key) {
     tri_names files;
     TRI_TRY(tri__parts_list(path, &files));
     tri_status status = TRI_OK;
     XXH3_128bits_reset(hash);
     for (int i = 0; i < files.n && status == TRI_OK; i++) {
         if (i) add_text(hash, "next part");
-        status = hash_file(hash, files.name[i], out);
+        status = hash_file(hash, files.name[i], stamp);
     }
     *key = digest(hash);
     tri__names_free(&files);
@@ -144,23 +140,26 @@ static void hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, const cha
     add_bytes(hash, table, sizeof *table);
 }
 
+/* The same text for equal values; frees the value. NULL: out of memory. */
+static char *recipe_of(tri_json *json) {
+    char *text = tri__json_text(json, TRI_JSON_COMPACT | TRI_JSON_SORT_KEYS | TRI_JSON_REAL_PRECISION(17));
+    tri__json_decref(json);
+    return text;
+}
+
 /* How rows are divided, where they are. */
 static tri_status hash_parts(XXH3_state_t *hash, const tri_division *parts) {
-    tri_json *json = parts ? tri__division_json(parts) : NULL;
-    char *text = json ? tri__json_text(json, TRI_JSON_COMPACT | TRI_JSON_SORT_KEYS | TRI_JSON_REAL_PRECISION(17))
-                      : NULL;
-    if (text) add_text(hash, text);
-    tri__json_decref(json);
-    tri_status status = text || !parts ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for a token store");
+    if (!parts) return TRI_OK;
+    char *text = recipe_of(tri__division_json(parts));
+    if (!text) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
+    add_text(hash, text);
     free(text);
-    return status;
+    return TRI_OK;
 }
 
 static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_store_origin *origin,
-                              stamp *stamp) {
-    tri_json *json = fit ? tri__preprocess_spec_json(fit) : tri__preprocess_json(spec->preprocess);
-    char *recipe = json ? tri__json_text(json, TRI_JSON_COMPACT | TRI_JSON_SORT_KEYS | TRI_JSON_REAL_PRECISION(17))
-                        : NULL;
+                              uint64_t *stamp) {
+    char *recipe = recipe_of(fit ? tri__preprocess_spec_json(fit) : tri__preprocess_json(spec->preprocess));
     XXH3_state_t *hash = XXH3_createState();
     int n_texts = (fit ? fit->text[1].n : spec->preprocess->text[1].n) ? 2 : 1;
     tri_status status = tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
@@ -175,7 +174,6 @@ static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess
     }
     XXH3_freeState(hash);
     free(recipe);
-    tri__json_decref(json);
     return status;
 }
 
@@ -280,12 +278,12 @@ static tri_status write_notes(const tri_built *built, const char *form, const tr
                               tri_store_writer *writer) {
     const tri_bad_list *bad = &built->bad;
     tri_json *notes = tri__json_pack("{s:o, s:s}", "bad", bad_json(bad->count, bad->row, bad->n), "form", form);
-    if (notes && windowed)
+    if (windowed)
         tri__json_set_new(notes, "cut", tri__json_pack("[I, I]", (tri_json_int)built->cut[0],
                                                        (tri_json_int)built->cut[1]));
-    if (notes) tri__json_set(notes, "unseen", built->unseen);
-    if (fitted && notes) tri__json_set_new(notes, "preprocessing", tri__preprocess_json(fitted));
-    char *text = notes ? tri__json_text(notes, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(17)) : NULL;
+    tri__json_set(notes, "unseen", built->unseen);
+    if (fitted) tri__json_set_new(notes, "preprocessing", tri__preprocess_json(fitted));
+    char *text = tri__json_text(notes, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(17));
     tri__json_decref(notes);
     if (!text) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
     tri_status status = tri__store_begin(writer, TRI_SECTION_NOTES);
@@ -314,7 +312,7 @@ static tri_status divide(const tri_dataset_spec *spec, const tri_table *table, c
 
 /* Builds the store; path NULL: in memory. fitted: receives the fitted preprocessing. */
 static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, const char *path,
-                       const tri_store_origin *origin, const stamp *stamp, whole *w, tri_preprocess **fitted) {
+                       const tri_store_origin *origin, uint64_t stamp, whole *w, tri_preprocess **fitted) {
     tri_table *table = NULL;
     tri_store_writer *writer = NULL;
     uint8_t *part = NULL;
@@ -399,8 +397,8 @@ static tri_status open_or_make(const tri_dataset_spec *spec, const tri_preproces
                                tri_preprocess **fitted) {
     char path[TRI_PATH_MAX];
     tri_store_origin origin = {0};
-    stamp stamp = {0};
-    if (!spec->cache) return make(spec, fit, NULL, &origin, &stamp, w, fitted);
+    uint64_t stamp = 0;
+    if (!spec->cache) return make(spec, fit, NULL, &origin, stamp, w, fitted);
     TRI_TRY(find_origin(spec, fit, &origin, &stamp));
     TRI_TRY(tri__store_path(spec->cache, &origin.key, path));
     tri_status status =
@@ -412,7 +410,7 @@ static tri_status open_or_make(const tri_dataset_spec *spec, const tri_preproces
     if (status != TRI_NOINPUT && status != TRI_DATA && status != TRI_IO) return status;
     forget(w);
     if (status != TRI_NOINPUT) tri__say(spec->log, TRI_LOG_WARN, "%s; making it again", tri_error());
-    return make(spec, fit, path, &origin, &stamp, w, fitted);
+    return make(spec, fit, path, &origin, stamp, w, fitted);
 }
 
 static tri_status open_whole(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **fitted,

@@ -3,6 +3,7 @@
  * process blocks, whose results are written in order, so nothing depends on the number of threads. */
 #include "data/dataset/dataset_build.h"
 
+#include "base/grow.h"
 #include "data/dataset/unseen.h"
 #include "data/dataset/field_values.h"
 
@@ -14,7 +15,8 @@ enum { BLOCK = 64, PIECE_BLOCKS = 64, PIECE = BLOCK * PIECE_BLOCKS }; /* rows; b
 /* A thread's result for one block of rows. */
 typedef struct block {
     int32_t *ids;     /* [used] of one text, row after row */
-    int64_t used, room;
+    int64_t used;
+    size_t room;
     tri_joined joined; /* texts of several columns */
     int64_t cut;      /* texts of the block with more windows than are kept */
     int failed;       /* out of memory */
@@ -195,16 +197,10 @@ static int encode(const build *b, int text, tri_field_text field, block *out) {
 
 /* Tokens of kept rows [begin, end) of the table; their counts go to lengths, by table row. */
 static void tokenise_block(const build *b, int text, int64_t begin, int64_t end, block *out, int32_t *lengths) {
-    const int64_t room = b->room;
     out->used = out->cut = 0;
     for (int64_t row = begin; row < end; row++) {
         if (b->skip[row]) continue;
-        if (out->room - out->used <= room) {
-            int64_t more = (out->room + room + 1) * 2;
-            int32_t *grown = realloc(out->ids, (size_t)more * sizeof *grown);
-            if (grown) out->ids = grown, out->room = more;
-            else out->failed = 1;
-        }
+        out->failed = !tri__grow(&out->ids, &out->room, (size_t)(out->used + b->room + 1), sizeof *out->ids);
         if (out->failed) return;
         tri_field_text field = tri__fields_text(&b->fields, row, text, &out->joined);
         out->failed = !field.text;

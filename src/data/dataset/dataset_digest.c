@@ -1,6 +1,6 @@
 /* dataset_digest.c - a digest of everything that training reads from a row. The digest of a whole table is computed
  * when its rows are checked (dataset_rows.c). */
-#include "data/dataset/dataset.h"
+#include "data/dataset/dataset_rows.h"
 
 #include "base/hash.h"
 
@@ -27,19 +27,9 @@ static tri_status digest_row(const tri_dataset *data, int64_t row, const row_buf
     return TRI_OK;
 }
 
-static int64_t longest_row(const tri_dataset *data) {
-    int64_t most = 0;
-    for (int t = 0; t < data->n_texts; t++)
-        for (int64_t row = 0; row < data->n; row++) {
-            int64_t length = data->text[t].start[row + 1] - data->text[t].start[row];
-            if (length > most) most = length;
-        }
-    return most;
-}
-
 tri_status tri__dataset_row_digests(const tri_dataset *data, void (*take)(void *context, uint64_t digest),
                                     void *context) {
-    row_buffer b = {.ids = malloc(((size_t)longest_row(data) + 1) * sizeof *b.ids),
+    row_buffer b = {.ids = malloc(((size_t)tri__dataset_longest(data) + 1) * sizeof *b.ids),
                     .numbers = malloc(((size_t)data->n_columns + 1) * sizeof *b.numbers)};
     tri_status status = b.ids && b.numbers ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for a row");
     for (int64_t row = 0; status == TRI_OK && row < data->n; row++) {

@@ -42,16 +42,6 @@ static tri_status select_rows(const tri_dataset *from, tri_rows_for part, tri_da
     return TRI_OK;
 }
 
-static int64_t longest(const tri_dataset *data) {
-    int64_t most = data->n_columns;
-    for (int t = 0; t < data->n_texts; t++)
-        for (int64_t row = 0; row < data->n; row++) {
-            int64_t length = data->text[t].start[row + 1] - data->text[t].start[row];
-            most = length > most ? length : most;
-        }
-    return most;
-}
-
 /* As tri__dataset_take hashes a store that has only these rows. buffer: room for the longest row's ids, and for its
  * numbers, which are as large. */
 static tri_status hash_rows(tri_dataset *data, XXH3_state_t *hash, int32_t *buffer) {
@@ -81,7 +71,8 @@ tri_status tri__dataset_select(const tri_dataset *from, tri_rows_for part, const
     *to = (tri_dataset){.n_texts = from->n_texts, .n_columns = from->n_columns, .store = store,
                         .windows = from->windows, .from_store = from->from_store};
     TRI_TRY(select_rows(from, part, to));
-    int32_t *buffer = malloc(((size_t)longest(to) + 1) * sizeof *buffer);
+    int64_t most = tri__dataset_longest(to);
+    int32_t *buffer = malloc(((size_t)(most > to->n_columns ? most : to->n_columns) + 1) * sizeof *buffer);
     XXH3_state_t *hash = XXH3_createState();
     tri_status status = buffer && hash ? hash_rows(to, hash, buffer) : no_memory(store);
     XXH3_freeState(hash);

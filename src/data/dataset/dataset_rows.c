@@ -129,6 +129,16 @@ tri_status tri__dataset_take(const tri_store *store, const tri_row_limits *limit
     return status;
 }
 
+int64_t tri__dataset_longest(const tri_dataset *data) {
+    int64_t most = 0;
+    for (int t = 0; t < data->n_texts; t++)
+        for (int64_t row = 0; row < data->n; row++) {
+            int64_t length = data->text[t].start[row + 1] - data->text[t].start[row];
+            if (length > most) most = length;
+        }
+    return most;
+}
+
 void tri__dataset_drop(tri_dataset *data) {
     for (int t = 0; t < 2; t++) free(data->text[t].start), free(data->text[t].place);
     free(data->labels);

@@ -18,6 +18,8 @@ typedef struct tri_row_limits {
 tri_status tri__dataset_take(const tri_store *store, const tri_row_limits *limits, tri_dataset *data);
 /* Fills in `to` with the rows of a part of `from`, whose store it reads through `store`. */
 tri_status tri__dataset_select(const tri_dataset *from, tri_rows_for part, const tri_store *store, tri_dataset *to);
+/* The most ids of a row's text. */
+int64_t tri__dataset_longest(const tri_dataset *data);
 /* Frees what these allocated; accepts a zeroed one. */
 void tri__dataset_drop(tri_dataset *data);
 

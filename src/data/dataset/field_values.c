@@ -1,6 +1,7 @@
 /* field_values.c - fields as categories, and a row of numbers and categories as the model's numbers. */
 #include "data/dataset/field_values.h"
 
+#include "base/grow.h"
 #include "data/dataset/quantile.h"
 
 #include <math.h>
@@ -45,14 +46,11 @@ static int find(char *const *list, int n, tri_field_text text, int *there) {
 int tri__values_add(tri_values *values, tri_field_text text) {
     int there, at = find(values->at, values->n, text, &there);
     if (there) return 0;
-    if (values->n == values->room) {
-        int room = values->room ? 2 * values->room : 16;
-        char **grown = realloc(values->at, (size_t)room * sizeof *grown);
-        if (!grown) return -1;
-        values->at = grown, values->room = room;
-    }
     char *copy = strndup(text.text, text.length);
-    if (!copy) return -1;
+    if (!copy || !tri__grow(&values->at, &values->room, (size_t)values->n + 1, sizeof *values->at)) {
+        free(copy);
+        return -1;
+    }
     memmove(values->at + at + 1, values->at + at, (size_t)(values->n++ - at) * sizeof *values->at);
     values->at[at] = copy;
     return 1;
@@ -174,11 +172,7 @@ int tri__fields_numbers(const tri_fields *fields, int64_t row, float *numbers, t
 int tri__joined_add(tri_joined *joined, tri_field_text field) {
     if (!field.length) return 1;
     size_t need = joined->used + 1 + field.length;
-    if (need > joined->room) {
-        char *grown = realloc(joined->at, 2 * need);
-        if (!grown) return 0;
-        joined->at = grown, joined->room = 2 * need;
-    }
+    if (!tri__grow(&joined->at, &joined->room, need, 1)) return 0;
     if (joined->used) joined->at[joined->used++] = ' ';
     memcpy(joined->at + joined->used, field.text, field.length);
     joined->used += field.length;

@@ -7,7 +7,8 @@
 /* Distinct texts in byte order. */
 typedef struct tri_values {
     char **at;                /* [n], owned */
-    int n, room;
+    int n;
+    size_t room;
 } tri_values;
 /* 1: added; 0: already present; -1: out of memory. */
 int tri__values_add(tri_values *values, tri_field_text text);

@@ -87,11 +87,7 @@ static tri_status take(const tri_table *table, char *copy, char **to) {
 
 /* A listed label is never missing, whatever its text. */
 static int is_missing(const tri_reading *reading, const tri_texts *label_list, tri_field_text field) {
-    field = tri__field_trim(field);
-    for (int i = 0; i < label_list->n; i++)
-        if (strlen(label_list->at[i]) == field.length && memcmp(label_list->at[i], field.text, field.length) == 0)
-            return 0;
-    return tri__field_missing(reading, field);
+    return !tri__field_is_one_of(label_list, tri__field_trim(field)) && tri__field_missing(reading, field);
 }
 
 static const char *missing_words(tri_field_text field) {

@@ -3,6 +3,7 @@
  * the data are reported with file, line and column. */
 #include "data/dataset/preprocess.h"
 
+#include "base/buffer.h"
 #include "data/dataset/field_values.h"
 #include "data/dataset/quantile.h"
 
@@ -132,9 +133,9 @@ static tri_status too_many(const fit *f, const tri_column_stats *stats, int colu
              most_categories(f), more);
     for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
         double value;
-        if (!f->bad[row] &&
-            tri__cell_number(f->table, row, column, &f->made->reading, &value) == TRI_NUMBER_NONE)
-            return tri__field_fail(f->table, row, column, what);
+        tri_number number;
+        tri__form_numbers(f->table, row, 1, column, &(tri_value_form){0}, &f->made->reading, &number, &value);
+        if (!f->bad[row] && number == TRI_NUMBER_NONE) return tri__field_fail(f->table, row, column, what);
     }
     return tri__fail(TRI_DATA,
                      "%s: column \"%s\" has more than %d different values, too many for categories: leave it out of "
@@ -371,29 +372,27 @@ void tri__preprocess_read_as(tri_preprocess *preprocess, char decimal, tri_date_
     }
 }
 
+static void free_texts(char **at, int n) {
+    for (int i = 0; at && i < n; i++) free(at[i]);
+    free(at);
+}
+
 void tri__preprocess_free(tri_preprocess *preprocess) {
     if (!preprocess) return;
     for (int c = 0; preprocess->column && c < preprocess->n_columns; c++) {
         tri_column_stats *stats = &preprocess->column[c];
-        for (int k = 0; stats->category && k < stats->n_categories; k++) free(stats->category[k]);
-        for (int k = 0; stats->form && k < stats->n_categories; k++) free(stats->form[k]);
-        free(stats->category);
-        free(stats->form);
+        free_texts(stats->category, stats->n_categories);
+        free_texts(stats->form, stats->n_categories);
         free(stats->of_form);
         free(stats->quantile);
         free(stats->edge);
         free(stats->name);
     }
-    for (int i = 0; preprocess->label && i < preprocess->n_classes; i++) free(preprocess->label[i]);
-    for (int t = 0; t < 2; t++) {
-        for (int i = 0; i < preprocess->text[t].n; i++) free(preprocess->text[t].at[i]);
-        free(preprocess->text[t].at);
-    }
-    for (int i = 0; i < preprocess->reading.missing.n; i++) free(preprocess->reading.missing.at[i]);
-    free(preprocess->reading.missing.at);
+    free_texts(preprocess->label, preprocess->n_classes);
+    for (int t = 0; t < 2; t++) free_texts(preprocess->text[t].at, preprocess->text[t].n);
+    free_texts(preprocess->reading.missing.at, preprocess->reading.missing.n);
     free((void *)preprocess->vectors.at);
     free(preprocess->column);
-    free(preprocess->label);
     free(preprocess->label_form);
     free(preprocess->label_name);
     free(preprocess);
@@ -406,52 +405,40 @@ int tri__preprocess_next(const tri_preprocess *preprocess, int c) {
     return next;
 }
 
-/* One column of the table: "age: numeric, 3 missing". NULL: out of memory. */
-static char *describe_column(const tri_preprocess *preprocess, int c) {
+/* One column of the table: "age: numeric, 3 missing". */
+static void describe_column(const tri_preprocess *preprocess, int c, tri_buffer *out) {
     const tri_column_stats *stats = &preprocess->column[c];
-    char missing[48] = "", bins[24] = "", form[TRI_FORM_WORDS], parts[96] = "", *made;
-    int n_bins = stats->n_edges - 1, n = 0;
-    if (stats->n_edges) snprintf(bins, sizeof bins, ", %d bin%s", n_bins, n_bins > 1 ? "s" : "");
-    if (stats->missing) snprintf(missing, sizeof missing, ", %lld missing", (long long)stats->missing);
-    for (int i = c; stats->read_as.kind == TRI_FORM_DATE && i < tri__preprocess_next(preprocess, c); i++)
-        n += snprintf(parts + n, sizeof parts - (size_t)n, "%s %s", i > c ? "," : " as",
-                      tri__date_part_names[preprocess->column[i].read_as.part]);
-    int length = stats->category
-                     ? asprintf(&made, "%.80s: %d categor%s%s", stats->name, stats->n_categories,
-                                stats->n_categories == 1 ? "y" : "ies", missing)
-                 : stats->read_as.kind == TRI_FORM_PLAIN
-                     ? asprintf(&made, "%.80s: numeric%s%s", stats->name, bins, missing)
-                     : asprintf(&made, "%.80s: %s%s%s%s", stats->name, tri__form_words(&stats->read_as, form), parts,
-                                n ? "" : bins, missing);
-    return length < 0 ? NULL : made;
-}
-
-/* "; and 3 more: ...": the columns of the table from column c of the model on; "" if there are none. */
-static char *describe_rest(const tri_preprocess *preprocess, int c) {
-    int categorical = 0, missing = 0, all = 0;
-    for (; c < preprocess->n_columns; c = tri__preprocess_next(preprocess, c), all++) {
-        categorical += preprocess->column[c].category != NULL;
-        missing += preprocess->column[c].missing > 0;
-    }
-    char *text;
-    if (!all) return strdup("");
-    int length = asprintf(&text, "; and %d more: %d numeric, %d of categories, %d with missing values", all,
-                          all - categorical, categorical, missing);
-    return length < 0 ? NULL : text;
+    int n_bins = stats->n_edges - 1, date = stats->read_as.kind == TRI_FORM_DATE;
+    char form[TRI_FORM_WORDS];
+    tri__buffer_put(out, "%.80s: ", stats->name);
+    if (stats->category)
+        tri__buffer_put(out, "%d categor%s", stats->n_categories, stats->n_categories == 1 ? "y" : "ies");
+    else if (stats->read_as.kind == TRI_FORM_PLAIN) tri__buffer_put(out, "numeric");
+    else tri__buffer_put(out, "%s", tri__form_words(&stats->read_as, form));
+    for (int i = c; date && i < tri__preprocess_next(preprocess, c); i++)
+        tri__buffer_put(out, "%s %s", i > c ? "," : " as", tri__date_part_names[preprocess->column[i].read_as.part]);
+    if (stats->n_edges && !date) tri__buffer_put(out, ", %d bin%s", n_bins, n_bins > 1 ? "s" : "");
+    if (stats->missing) tri__buffer_put(out, ", %lld missing", (long long)stats->missing);
 }
 
 char *tri__preprocess_describe(const tri_preprocess *preprocess) {
     enum { SHOWN = 12 };
-    char *text = strdup(preprocess->n_columns ? "" : "no columns"), *longer;
-    int c = 0, shown = 0, sources = 0;
+    tri_buffer out = {0};
+    size_t size;
+    int c = 0, sources = 0, all = 0, categorical = 0, missing = 0;
     for (int i = 0; i < preprocess->n_columns; i = tri__preprocess_next(preprocess, i)) sources++;
-    if (sources > SHOWN + 1) sources = SHOWN;
-    for (; text && shown <= sources; shown++, text = longer) {
-        char *more = shown < sources ? describe_column(preprocess, c) : describe_rest(preprocess, c);
-        if (!more || asprintf(&longer, "%s%s%s", text, shown && shown < sources ? "; " : "", more) < 0) longer = NULL;
-        free(more);
-        free(text);
-        if (shown < sources) c = tri__preprocess_next(preprocess, c);
+    if (!sources) tri__buffer_put(&out, "no columns");
+    for (int shown = 0; shown < (sources > SHOWN + 1 ? SHOWN : sources); shown++) {
+        if (shown) tri__buffer_put(&out, "; ");
+        describe_column(preprocess, c, &out);
+        c = tri__preprocess_next(preprocess, c);
     }
-    return text;
+    for (; c < preprocess->n_columns; c = tri__preprocess_next(preprocess, c), all++) {
+        categorical += preprocess->column[c].category != NULL;
+        missing += preprocess->column[c].missing > 0;
+    }
+    if (all)
+        tri__buffer_put(&out, "; and %d more: %d numeric, %d of categories, %d with missing values", all,
+                        all - categorical, categorical, missing);
+    return tri__buffer_take(&out, &size);
 }

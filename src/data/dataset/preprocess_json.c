@@ -14,68 +14,51 @@ enum { VERSION = 4, WITH_VECTORS = 3, AS_SPELT = 2, BEFORE_READING = 1 }; /* wri
 static const char *const transforms[] = {"standard", "quantile_normal", "none"};
 static const char *const vectors[] = {"none", "piecewise", "periodic"};
 static const char *const fills[] = {"median", "mean", "zero"};
+static const char *const marks[] = {".", ","};
 
 static tri_json *texts_json(char *const *texts, int n) {
     tri_json *array = tri__json_array();
-    for (int i = 0; i < n; i++)
-        if (tri__json_append_new(array, tri__json_string(texts[i]))) {
-            tri__json_decref(array);
-            return NULL;
-        }
+    for (int i = 0; i < n; i++) tri__json_append_new(array, tri__json_string(texts[i]));
     return array;
 }
 
 static tri_json *reals_json(const double *values, int n) {
     tri_json *array = tri__json_array();
-    for (int i = 0; i < n; i++)
-        if (tri__json_append_new(array, tri__json_real(values[i]))) {
-            tri__json_decref(array);
-            return NULL;
-        }
+    for (int i = 0; i < n; i++) tri__json_append_new(array, tri__json_real(values[i]));
     return array;
 }
 
 /* A text of one character. */
 static tri_json *mark_json(char mark) { return tri__json_stringn(&mark, mark != 0); }
 
-static int form_json(const tri_value_form *form, tri_json *column) {
-    int amount = form->kind == TRI_FORM_AMOUNT;
-    if (form->kind == TRI_FORM_PLAIN) return 0;
-    return tri__json_set_new(
-        column, "form",
-        amount ? tri__json_pack("{s:s, s:o, s:s}", "kind", "amount", "decimal_mark", mark_json(form->mark), "unit",
-                                form->unit)
-               : tri__json_pack("{s:s, s:s, s:b, s:b, s:s}", "kind", "date", "order", tri__date_orders[form->order],
-                                "zoned", form->zoned, "clock", form->clock, "part",
-                                tri__date_part_names[form->part]));
+static tri_json *form_json(const tri_value_form *form) {
+    if (form->kind == TRI_FORM_AMOUNT)
+        return tri__json_pack("{s:s, s:o, s:s}", "kind", "amount", "decimal_mark", mark_json(form->mark), "unit",
+                              form->unit);
+    return tri__json_pack("{s:s, s:s, s:b, s:b, s:s}", "kind", "date", "order", tri__date_orders[form->order], "zoned",
+                          form->zoned, "clock", form->clock, "part", tri__date_part_names[form->part]);
 }
 
 static tri_json *column_json(const tri_column_stats *s) {
     if (s->category)
         return tri__json_pack("{s:s, s:I, s:o}", "name", s->name, "missing", (tri_json_int)s->missing, "categories",
-                         texts_json(s->category, s->n_categories));
+                              texts_json(s->category, s->n_categories));
     tri_json *column = tri__json_pack("{s:s, s:I, s:s, s:f}", "name", s->name, "missing", (tri_json_int)s->missing,
                                       "transform", transforms[s->transform], "fill", s->fill);
-    int failed = column && form_json(&s->read_as, column);
-    if (column && s->transform == TRI_TRANSFORM_STANDARD && !failed)
-        failed = tri__json_set_new(column, "mean", tri__json_real(s->mean)) ||
-                 tri__json_set_new(column, "deviation", tri__json_real(s->deviation));
-    else if (column && s->transform == TRI_TRANSFORM_QUANTILE_NORMAL && !failed)
-        failed = tri__json_set_new(column, "quantiles", reals_json(s->quantile, s->n_quantiles));
-    if (column && s->n_edges && !failed)
-        failed = tri__json_set_new(column, "edges", reals_json(s->edge, s->n_edges));
-    if (!failed) return column;
-    tri__json_decref(column);
-    return NULL;
+    if (s->read_as.kind != TRI_FORM_PLAIN) tri__json_set_new(column, "form", form_json(&s->read_as));
+    if (s->transform == TRI_TRANSFORM_STANDARD) {
+        tri__json_set_new(column, "mean", tri__json_real(s->mean));
+        tri__json_set_new(column, "deviation", tri__json_real(s->deviation));
+    } else if (s->transform == TRI_TRANSFORM_QUANTILE_NORMAL) {
+        tri__json_set_new(column, "quantiles", reals_json(s->quantile, s->n_quantiles));
+    }
+    if (s->n_edges) tri__json_set_new(column, "edges", reals_json(s->edge, s->n_edges));
+    return column;
 }
 
 tri_json *tri__preprocess_json(const tri_preprocess *p) {
     tri_json *columns = tri__json_array();
-    for (int c = 0; c < p->n_columns; c++)
-        if (tri__json_append_new(columns, column_json(&p->column[c]))) {
-            tri__json_decref(columns);
-            return NULL;
-        }
+    for (int c = 0; c < p->n_columns; c++) tri__json_append_new(columns, column_json(&p->column[c]));
     int version = !p->as_spelt ? VERSION : p->embedding ? WITH_VECTORS : AS_SPELT;
     tri_json *made = tri__json_pack(
         "{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version", version, "label_name", p->label_name,
@@ -83,10 +66,8 @@ tri_json *tri__preprocess_json(const tri_preprocess *p) {
         "primary_text", texts_json(p->text[0].at, p->text[0].n), "secondary_text",
         texts_json(p->text[1].at, p->text[1].n), "decimal_mark", mark_json(p->reading.decimal), "missing_values",
         texts_json(p->reading.missing.at, p->reading.missing.n), "columns", columns);
-    if (!made || !p->embedding || !tri__json_set_new(made, "vectors", tri__json_string(vectors[p->embedding])))
-        return made;
-    tri__json_decref(made);
-    return NULL;
+    if (p->embedding) tri__json_set_new(made, "vectors", tri__json_string(vectors[p->embedding]));
+    return made;
 }
 
 tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
@@ -98,21 +79,24 @@ tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
         "n_classes", s->n_classes, "missing", fills[s->missing], "transform", transforms[s->transform], "skip",
         s->bad_rows == TRI_BAD_ROWS_SKIP, "decimal_mark", mark_json(s->reading.decimal), "missing_values",
         texts_json(s->reading.missing.at, s->reading.missing.n));
-    int failed = made && s->date_order &&
-                 tri__json_set_new(made, "date_order", tri__json_string(tri__date_orders[s->date_order]));
-    if (made && s->vectors && !failed)
-        failed = tri__json_set_new(made, "vectors", tri__json_string(vectors[s->vectors]));
-    if (made && s->vectors == TRI_VECTORS_PIECEWISE && !failed)
-        failed = tri__json_set_new(made, "bins", tri__json_integer(s->bins));
-    if (!failed) return made;
-    tri__json_decref(made);
-    return NULL;
+    if (s->date_order) tri__json_set_new(made, "date_order", tri__json_string(tri__date_orders[s->date_order]));
+    if (s->vectors) tri__json_set_new(made, "vectors", tri__json_string(vectors[s->vectors]));
+    if (s->vectors == TRI_VECTORS_PIECEWISE) tri__json_set_new(made, "bins", tri__json_integer(s->bins));
+    return made;
 }
 
 static tri_status parse_text(const tri_json *value, const char *what, const char *name, char **out) {
     if (!tri__json_is_string(value)) return tri__fail(TRI_DATA, "%s: %s must be a text", name, what);
     *out = strdup(tri__json_string_value(value));
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", name);
+}
+
+/* The place of a text among the names; -1: none of them. */
+static int choice(const tri_json *object, const char *key, const char *const *names, int n) {
+    const char *text = tri__json_string_value(tri__json_get(object, key));
+    for (int i = 0; i < n && text; i++)
+        if (strcmp(text, names[i]) == 0) return i;
+    return -1;
 }
 
 static tri_status parse_number(const tri_json *object, const char *key, const char *name, double *out) {
@@ -183,16 +167,8 @@ static tri_status parse_transform(const tri_json *from, const char *name, tri_co
                              : tri__fail(TRI_DATA, "%s: deviation of column \"%s\" must be above 0", name, to->name);
 }
 
-/* The place of a text among the names; -1: none of them. */
-static int choice(const tri_json *object, const char *key, const char *const *names, int n) {
-    const char *text = tri__json_string_value(tri__json_get(object, key));
-    for (int i = 0; i < n && text; i++)
-        if (strcmp(text, names[i]) == 0) return i;
-    return -1;
-}
-
 static tri_status parse_form(const tri_json *from, const char *name, tri_column_stats *to) {
-    static const char *const kinds[] = {"plain", "amount", "date"}, *const marks[] = {".", ","};
+    static const char *const kinds[] = {"plain", "amount", "date"};
     tri_value_form *form = &to->read_as;
     if (!from) return TRI_OK;
     int kind = choice(from, "kind", kinds, 3), mark = choice(from, "decimal_mark", marks, 2);
@@ -216,10 +192,8 @@ static tri_status parse_column(const tri_json *from, const char *name, tri_colum
     TRI_TRY(parse_text(tri__json_get(from, "name"), "name of a column", name, &to->name));
     to->missing = tri__json_integer_value(tri__json_get(from, "missing"));
     if (tri__json_get(from, "categories")) return parse_categories(from, name, to);
-    const char *transform = tri__json_string_value(tri__json_get(from, "transform"));
-    int which = 0;
-    while (which < 3 && (!transform || strcmp(transform, transforms[which]))) which++;
-    if (which == 3)
+    int which = choice(from, "transform", transforms, 3);
+    if (which < 0)
         return tri__fail(TRI_DATA, "%s: transform of column \"%s\" must be standard, quantile_normal or none", name,
                          to->name);
     to->transform = (tri_transform)which, to->width = 1;
@@ -267,17 +241,16 @@ static tri_status find_forms(const char *name, const tri_reading *reading, tri_c
 
 /* How columns become vectors, of a version that has this key. */
 static tri_status parse_vectors(const tri_json *json, const char *name, tri_vectors *out) {
-    const char *text = tri__json_string_value(tri__json_get(json, "vectors"));
-    for (int i = TRI_VECTORS_PIECEWISE; i <= TRI_VECTORS_PERIODIC && text; i++)
-        if (strcmp(text, vectors[i]) == 0) *out = (tri_vectors)i;
-    return *out ? TRI_OK : tri__fail(TRI_DATA, "%s: vectors must be piecewise or periodic", name);
+    int which = choice(json, "vectors", vectors, 3);
+    if (which <= TRI_VECTORS_NONE) return tri__fail(TRI_DATA, "%s: vectors must be piecewise or periodic", name);
+    *out = (tri_vectors)which;
+    return TRI_OK;
 }
 
 static tri_status parse_reading(const tri_json *json, const char *name, tri_reading *to) {
-    const char *mark = tri__json_string_value(tri__json_get(json, "decimal_mark"));
-    if (!mark || (strcmp(mark, ".") && strcmp(mark, ",")))
-        return tri__fail(TRI_DATA, "%s: decimal_mark must be a point or a comma", name);
-    to->decimal = mark[0];
+    int mark = choice(json, "decimal_mark", marks, 2);
+    if (mark < 0) return tri__fail(TRI_DATA, "%s: decimal_mark must be a point or a comma", name);
+    to->decimal = marks[mark][0];
     return parse_texts(json, "missing_values", name, &to->missing.at, &to->missing.n);
 }
 

@@ -120,6 +120,12 @@ static void take_row(const tri_sampler *sampler, int64_t row, tri_packed of[stat
     of[1] = (tri_packed){0};
 }
 
+/* The shortest sequences, where windows are not counted. */
+static void note_shortest(const tri_sampler *sampler, const tri_packed of[static 2], tri_sampler_maxima *out) {
+    for (int text = 0; text < 2 && !tri__windows_count(&sampler->data->windows); text++)
+        lower_to(&out->shortest[text], of[text].tokens);
+}
+
 /* Sums rows, tokens and windows per part, in the split's scratch memory, which is free by then. */
 static void measure(tri_sampler *sampler, const int64_t *rows, int64_t n, tri_sampler_maxima *out) {
     entry *sum = sampler->heap, *windows = sum + sampler->parts; /* [parts] of either text, rows */
@@ -131,9 +137,7 @@ static void measure(tri_sampler *sampler, const int64_t *rows, int64_t n, tri_sa
         sum[part].value++;
         sum[part].major += of[0].tokens, sum[part].minor += of[1].tokens;
         windows[part].major += of[0].windows, windows[part].minor += of[1].windows;
-        if (tri__windows_count(&sampler->data->windows)) continue;
-        lower_to(&out->shortest[0], of[0].tokens);
-        lower_to(&out->shortest[1], of[1].tokens);
+        note_shortest(sampler, of, out);
     }
     for (int p = 0; p < sampler->parts; p++) {
         raise_to(&out->rows, sum[p].value);
@@ -182,9 +186,7 @@ static void bound(const tri_sampler *sampler, tri_sampler_maxima *out) {
         take_row(sampler, row, of);
         raise_to(&longest, of[0].tokens + of[1].tokens);
         lower_to(&shortest, of[0].tokens + of[1].tokens);
-        if (tri__windows_count(&sampler->data->windows)) continue;
-        lower_to(&out->shortest[0], of[0].tokens);
-        lower_to(&out->shortest[1], of[1].tokens);
+        note_shortest(sampler, of, out);
     }
     for (int q = 0; q < QUANTITIES; q++) most[q] = largest_batch(sampler, (quantity)q);
     int64_t of_part = sampler->parts == 1 ? most[COST] : most[COST] / sampler->parts + longest;

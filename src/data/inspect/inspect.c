@@ -19,6 +19,10 @@ const char *tri__inspect_role_name(tri_inspect_role role) {
     return names[role];
 }
 
+tri_status tri__inspect_no_memory(const tri_inspector *in) {
+    return tri__fail(TRI_RESOURCE, "%s: out of memory", in->out->split[in->out->base].path);
+}
+
 static tri_status open_tables(tri_inspector *in) {
     tri_inspection *out = in->out;
     tri_table_options options = {.threads = in->spec->threads, .separator = in->spec->separator,
@@ -47,12 +51,6 @@ static tri_status open_tables(tri_inspector *in) {
     return TRI_OK;
 }
 
-static int place_of(const tri_table *table, const char *name) {
-    for (int c = 0; c < tri__table_columns(table); c++)
-        if (strcmp(tri__table_name(table, c), name) == 0) return c;
-    return -1;
-}
-
 static tri_status name_columns(tri_inspector *in) {
     tri_inspection *out = in->out;
     const tri_table *base = in->table[out->base];
@@ -72,10 +70,10 @@ static tri_status name_columns(tri_inspector *in) {
         column->rule = -1;
         failed |= !column->name;
         for (int s = 0; s < TRI_SPLITS && !failed; s++)
-            if (in->table[s]) in->at[s][out->n_columns] = place_of(in->table[s], column->name);
+            if (in->table[s]) in->at[s][out->n_columns] = tri__table_column(in->table[s], column->name);
         out->n_columns++;
     }
-    return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path) : TRI_OK;
+    return failed ? tri__inspect_no_memory(in) : TRI_OK;
 }
 
 /* Detects the decimal mark over all of base's columns. If ambiguous, a point is assumed and a warning given: training

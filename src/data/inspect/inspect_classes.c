@@ -24,10 +24,6 @@ static int by_text(const void *a, const void *b) {
     return order ? order : (x.length > y.length) - (x.length < y.length);
 }
 
-static tri_status no_memory(const tri_inspector *in) {
-    return tri__fail(TRI_RESOURCE, "%s: out of memory", in->out->split[in->out->base].path);
-}
-
 /* Equal labels have equal keys: "1" and "1.0" are one class, as training sees them. */
 static uint64_t label_key(const tri_inspector *in, tri_field_text field) {
     char form[TRI_CANONICAL_BYTES];
@@ -40,7 +36,7 @@ static tri_status add_class(tri_inspector *in, tri_field_text label) {
     char form[TRI_CANONICAL_BYTES];
     label = tri__field_canonical(&in->reading, label, form);
     made->label = strndup(label.text, label.length);
-    if (!made->label) return no_memory(in);
+    if (!made->label) return tri__inspect_no_memory(in);
     out->n_classes++;
     return TRI_OK;
 }
@@ -50,7 +46,7 @@ static tri_status order_classes(tri_inspector *in, const tri_tally *tally, int32
     tri_inspection *out = in->out;
     int64_t n = tally->n < TRI_INSPECT_CLASSES ? tally->n : TRI_INSPECT_CLASSES;
     value *values = calloc((size_t)n + 1, sizeof *values);
-    if (!values) return no_memory(in);
+    if (!values) return tri__inspect_no_memory(in);
     for (int64_t i = 0; i < n; i++) {
         tri_field_text text = tri__inspect_field(in, out->base, tally->entry[i].first, out->label);
         values[i] = (value){.text = text, .entry = i};
@@ -72,14 +68,14 @@ static tri_status read_labels(tri_inspector *in, int split, tri_tally *tally, in
     tri_inspection *out = in->out;
     int64_t rows = tri__table_rows(in->table[split]);
     in->klass[split] = malloc((size_t)rows * sizeof(int32_t) + 1);
-    if (!in->klass[split]) return no_memory(in);
+    if (!in->klass[split]) return tri__inspect_no_memory(in);
     for (int64_t row = 0; row < rows; row++) {
         tri_field_text field = tri__inspect_field(in, split, row, out->label);
         int missing = tri__inspect_missing(in, out->label, field);
         int64_t entry = missing ? -1 : tri__tally_find(tally, label_key(in, field));
         if (entry < 0 && !missing && split != out->base && out->n_classes < 2 * TRI_INSPECT_CLASSES) {
             entry = tri__tally_add(tally, label_key(in, field), row);
-            if (entry < 0) return no_memory(in);
+            if (entry < 0) return tri__inspect_no_memory(in);
             klass[entry] = out->n_classes;
             TRI_TRY(add_class(in, field));
         }
@@ -107,13 +103,13 @@ tri_status tri__inspect_classes(tri_inspector *in) {
     for (int64_t row = 0; row < out->split[out->base].rows && status == TRI_OK; row++) {
         tri_field_text field = tri__inspect_field(in, out->base, row, out->label);
         if (!tri__inspect_missing(in, out->label, field) && tri__tally_add(&tally, label_key(in, field), row) < 0)
-            status = no_memory(in);
+            status = tri__inspect_no_memory(in);
         tri__rows_passed(in->table[out->base], row);
     }
     size_t room = (size_t)tally.n + 2 * TRI_INSPECT_CLASSES;
     int32_t *klass = malloc(room * sizeof *klass);
     out->classes = calloc(2 * TRI_INSPECT_CLASSES, sizeof *out->classes);
-    if (status == TRI_OK && (!klass || !out->classes)) status = no_memory(in);
+    if (status == TRI_OK && (!klass || !out->classes)) status = tri__inspect_no_memory(in);
     if (status == TRI_OK) {
         memset(klass, -1, room * sizeof *klass);
         status = count_classes(in, &tally, klass);

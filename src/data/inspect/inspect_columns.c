@@ -21,10 +21,8 @@ tri_field_text tri__inspect_field(const tri_inspector *in, int split, int64_t ro
 /* Whether it is one of the given labels, which are never "missing". */
 static int is_listed(const tri_inspector *in, int column, tri_field_text field) {
     const tri_texts *labels = &in->spec->label_list;
-    if (!labels->n || !in->spec->label || strcmp(in->spec->label, in->out->column[column].name)) return 0;
-    for (int i = 0; i < labels->n; i++)
-        if (strlen(labels->at[i]) == field.length && memcmp(labels->at[i], field.text, field.length) == 0) return 1;
-    return 0;
+    return in->spec->label && !strcmp(in->spec->label, in->out->column[column].name) &&
+           tri__field_is_one_of(labels, field);
 }
 
 int tri__inspect_missing(const tri_inspector *in, int column, tri_field_text field) {
@@ -210,7 +208,7 @@ tri_status tri__inspect_columns(tri_inspector *in) {
     int64_t rows = out->split[out->base].rows;
     (void)threads; /* unused without OpenMP */
     count *counts = calloc((size_t)out->n_columns + 1, sizeof *counts);
-    if (!counts) return tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
+    if (!counts) return tri__inspect_no_memory(in);
     for (int c = 0; c < out->n_columns; c++) counts[c].whole = counts[c].rising = 1;
     for (int64_t begin = 0; begin < rows; begin += BLOCK) {
         int64_t end = begin + BLOCK < rows ? begin + BLOCK : rows;
@@ -230,5 +228,5 @@ tri_status tri__inspect_columns(tri_inspector *in) {
     free(counts);
     for (int s = 0; s < TRI_SPLITS; s++)
         if (s != out->base && in->table[s]) count_missing(in, s);
-    return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path) : status;
+    return failed ? tri__inspect_no_memory(in) : status;
 }

@@ -104,5 +104,5 @@ tri_status tri__inspect_lengths(tri_inspector *in) {
     }
     free(columns);
     free(length);
-    return good ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
+    return good ? TRI_OK : tri__inspect_no_memory(in);
 }

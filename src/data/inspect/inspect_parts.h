@@ -41,6 +41,8 @@ int64_t tri__inspect_words(tri_field_text field, int64_t *pieces);
 int tri__inspect_named(const char *name, const char *const *words);
 /* Whether a value is missing. A text is missing only if empty. */
 int tri__inspect_missing(const tri_inspector *in, int column, tri_field_text field);
+/* TRI_RESOURCE, naming the described table. */
+tri_status tri__inspect_no_memory(const tri_inspector *in);
 /* Adds a warning. */
 tri_status tri__inspect_warn(tri_inspector *in, const char *what, int column, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -81,7 +81,7 @@ static int longest_text(const tri_inspection *out, int also_categories) {
 static tri_status find_further(tri_inspector *in) {
     tri_inspection *out = in->out;
     out->further = calloc((size_t)in->spec->n_further + 1, sizeof *out->further);
-    if (!out->further) return tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
+    if (!out->further) return tri__inspect_no_memory(in);
     for (int i = 0; i < in->spec->n_further; i++) {
         TRI_TRY(find_column(in, in->spec->further[i], &out->further[i]));
         out->column[out->further[i]].role = TRI_INSPECT_SECONDARY;
@@ -166,7 +166,7 @@ static tri_status explain_left_out(tri_inspector *in) {
     for (int c = 0; c < out->n_columns; c++) {
         tri_inspect_column *column = &out->column[c];
         if (column->role == TRI_INSPECT_NO_ROLE && !(column->left_out = strdup(reason(out, column, text))))
-            return tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
+            return tri__inspect_no_memory(in);
     }
     return TRI_OK;
 }

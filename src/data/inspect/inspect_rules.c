@@ -35,7 +35,7 @@ static tri_status cut_ranges(const tri_inspector *in, int column, rule *rule) {
     const tri_inspection *out = in->out;
     int64_t rows = out->split[out->base].rows, n = 0;
     double *number = malloc((size_t)rows * sizeof *number + 1);
-    if (!number) return tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
+    if (!number) return tri__inspect_no_memory(in);
     for (int64_t row = 0; row < rows; row++) {
         if (takes_part(out, out->base, row, 0) &&
             tri__form_number(rule->form, &in->reading, tri__inspect_field(in, out->base, row, column), &number[n]) ==
@@ -82,7 +82,7 @@ static tri_status learn(const tri_inspector *in, int column, rule *rule) {
                 rule->seen = seen, rule->room = rule->values.capacity;
             }
         }
-        if (entry < 0) return tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
+        if (entry < 0) return tri__inspect_no_memory(in);
         rule->seen[entry * classes + label]++;
     }
     return TRI_OK;

@@ -2,7 +2,6 @@
 #include "data/inspect/inspect_parts.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* The slot of a hash, or the free slot where it would go. */
 static int64_t *find_slot(const tri_tally *tally, uint64_t hash) {

@@ -23,7 +23,7 @@ tri_status tri__inspect_warn(tri_inspector *in, const char *what, int column, co
     if (grown && vasprintf(&text, format, args) < 0) text = NULL;
     va_end(args);
     if (grown) out->warning = grown;
-    if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
+    if (!text) return tri__inspect_no_memory(in);
     grown[out->n_warnings++] = (tri_inspect_warning){.what = what, .column = column, .text = text};
     return TRI_OK;
 }
@@ -64,10 +64,6 @@ static uint64_t hash_row(const tri_inspector *in, int split, int64_t row, const 
     return hash;
 }
 
-static tri_status no_memory(const tri_inspector *in) {
-    return tri__fail(TRI_RESOURCE, "%s: out of memory", in->out->split[in->out->base].path);
-}
-
 /* Names of the ignored columns, as "but ..."; "" if there are none. */
 static void name_keys(const tri_inspection *out, const uint8_t *counts, char *text, size_t size) {
     size_t used = 0;
@@ -78,16 +74,21 @@ static void name_keys(const tri_inspection *out, const uint8_t *counts, char *te
                                      out->column[c].name[0] ? out->column[c].name : "the first");
 }
 
+/* Rows of the second table that the first has too. */
+static int64_t count_shared(const tri_tally *first, const tri_tally *second) {
+    int64_t shared = 0;
+    for (int64_t i = 0; i < second->n; i++)
+        if (tri__tally_find(first, second->entry[i].hash) >= 0) shared += second->entry[i].count;
+    return shared;
+}
+
 static tri_status warn_rows(tri_inspector *in, const tri_tally *seen, const uint8_t *counts) {
     tri_inspection *out = in->out;
     char keys[300], many[32], all[32];
     name_keys(out, counts, keys, sizeof keys);
     for (int a = 0; a < TRI_SPLITS; a++)
         for (int b = a + 1; b < TRI_SPLITS; b++) {
-            int64_t shared = 0;
-            if (!in->table[a] || !in->table[b]) continue;
-            for (int64_t i = 0; i < seen[b].n; i++)
-                if (tri__tally_find(&seen[a], seen[b].entry[i].hash) >= 0) shared += seen[b].entry[i].count;
+            int64_t shared = count_shared(&seen[a], &seen[b]);
             if (shared)
                 TRI_TRY(tri__inspect_warn(in, "duplicate_rows", -1,
                                           "%s of %s rows of %s equal a row of %s in every column%s",
@@ -111,7 +112,7 @@ static tri_status tally_rows(tri_inspector *in, const uint8_t *counts, int text,
             tri_field_text field = text < 0 ? (tri_field_text){0} : tri__inspect_field(in, s, row, text);
             if (text >= 0 && !field.length) continue;
             uint64_t hash = text < 0 ? hash_row(in, s, row, counts) : tri__inspect_hash(field);
-            if (tri__tally_add(&seen[s], hash, row) < 0) return no_memory(in);
+            if (tri__tally_add(&seen[s], hash, row) < 0) return tri__inspect_no_memory(in);
         }
     }
     return TRI_OK;
@@ -127,7 +128,7 @@ static tri_status warn_duplicates(tri_inspector *in) {
         for (int s = 0; s < TRI_SPLITS; s++) counts[c] &= !in->table[s] || in->at[s][c] >= 0;
         any |= counts[c];
     }
-    tri_status status = counts ? TRI_OK : no_memory(in);
+    tri_status status = counts ? TRI_OK : tri__inspect_no_memory(in);
     if (status == TRI_OK && any) status = tally_rows(in, counts, -1, seen);
     if (status == TRI_OK && any) status = warn_rows(in, seen, counts);
     for (int s = 0; s < TRI_SPLITS; s++) tri__tally_free(&seen[s]);
@@ -143,9 +144,7 @@ static tri_status warn_texts(tri_inspector *in) {
     tri_status status = tally_rows(in, NULL, out->primary, seen);
     for (int a = 0; a < TRI_SPLITS; a++)
         for (int b = a + 1; b < TRI_SPLITS; b++) {
-            int64_t shared = 0;
-            for (int64_t i = 0; i < seen[b].n; i++)
-                if (tri__tally_find(&seen[a], seen[b].entry[i].hash) >= 0) shared += seen[b].entry[i].count;
+            int64_t shared = count_shared(&seen[a], &seen[b]);
             if (shared && status == TRI_OK)
                 status = tri__inspect_warn(in, "duplicate_texts", out->primary,
                                            "%s of %s rows of %s have a \"%s\" that also appears in %s",
@@ -266,7 +265,7 @@ static tri_status warn_case(tri_inspector *in) {
         uint64_t hash = lower ? tri__inspect_hash((tri_field_text){.text = lower, .length = strlen(lower)}) : 0;
         int64_t before = lower ? tri__tally_find(&seen, hash) : -1;
         if (!lower || (before < 0 && tri__tally_add(&seen, hash, i) < 0))
-            status = no_memory(in);
+            status = tri__inspect_no_memory(in);
         else if (before >= 0)
             status = tri__inspect_warn(
                 in, "label_case", out->label,

@@ -3,7 +3,7 @@
  * anything is allocated for them. */
 #include "data/table/arrow.h"
 
-#include "base/limits.h"
+#include "base/grow.h"
 #include "data/table/packers.h"
 
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static tri_status read_bytes(const tri_table *table, uint64_t at, uint64_t size,
     if (at > table->source.size || size > table->source.size - at || size > METADATA)
         return damaged(table, at, "its metadata are longer than the file or 256 MiB");
     if (!(*out = malloc((size_t)size + 1))) return tri__table_no_memory(table);
-    return tri__source_read(&table->source, table->path, at, (char *)*out, (size_t)size);
+    return tri__source_read(table, at, (char *)*out, (size_t)size);
 }
 
 /* Reads the metadata of the message at `at`. kind 0: the stream ends here. */
@@ -58,7 +58,7 @@ static tri_status read_message(const tri_table *table, uint64_t at, message *m) 
     *m = (message){.end = at};
     if (left == 0) return TRI_OK;
     if (left < 4) return damaged(table, at, "the file is cut off in a message");
-    TRI_TRY(tri__source_read(&table->source, table->path, at, (char *)word, left < 8 ? 4 : 8));
+    TRI_TRY(tri__source_read(table, at, (char *)word, left < 8 ? 4 : 8));
     size_t prefix = word[0] == UINT32_MAX ? 8 : 4; /* before 0.15 the first word was missing */
     uint32_t size = prefix == 8 ? word[1] : word[0];
     if (left < prefix || (size && size > left - prefix)) return damaged(table, at, "the file is cut off in a message");
@@ -165,27 +165,18 @@ static tri_status take_batch(const tri_table *table, message *m, tri_flat_table 
     return read_codec(table, m, header, out);
 }
 
-/* Makes room for one more element. */
-static void *grown(void *list, size_t n, size_t *room, size_t each) {
-    if (n < *room) return list;
-    size_t more = *room ? 2 * *room : 16;
-    void *moved = realloc(list, more * each);
-    if (moved) *room = more;
-    return moved;
-}
-
 /* Whether buffers are as long as their rows need, of columns that are read; of compressed ones that is seen later. */
 static tri_status check_sizes(const tri_table *table, const tri_arrow *arrow, const tri_arrow_batch *batch) {
     for (int c = 0; c < table->columns && batch->codec == TRI_CODEC_NONE && batch->rows; c++) {
         const tri_arrow_column *column = &arrow->column[c];
-        uint64_t rows = (uint64_t)batch->rows, width = (uint64_t)column->type.width;
-        int nulls = column->type.kind == TRI_ARROW_NULL && !column->encoded;
-        if (column->type.kind == TRI_ARROW_NESTED || nulls) continue;
+        tri_arrow_layout layout = column->type.layout;
+        uint64_t rows = (uint64_t)batch->rows, width = (uint64_t)column->type.values.width;
+        if (layout == TRI_ARROW_NESTED || (layout == TRI_ARROW_NULL && !column->encoded)) continue;
         size_t buffer = column->buffer + batch->views[column->view];
-        uint64_t need = column->encoded                          ? rows * (uint64_t)column->index_width
-                        : column->type.kind == TRI_ARROW_BOOLEAN ? (rows + 7) / 8
-                        : column->type.kind == TRI_ARROW_TEXT    ? (rows + 1) * width
-                                                                 : rows * width;
+        uint64_t need = column->encoded            ? rows * (uint64_t)column->index.width
+                        : layout == TRI_ARROW_BITS ? (rows + 7) / 8
+                        : layout == TRI_ARROW_TEXT ? (rows + 1) * width
+                                                   : rows * width;
         if (batch->buffer[buffer + 1].size < need)
             return tri__fail(TRI_DATA, "%s: column \"%.80s\", batch %zu: a buffer is shorter than its values",
                              table->path, table->name[c], arrow->batches);
@@ -195,9 +186,8 @@ static tri_status check_sizes(const tri_table *table, const tri_arrow *arrow, co
 
 static tri_status add_batch(opening *o, message *m) {
     tri_arrow *arrow = o->arrow;
-    tri_arrow_batch *moved = grown(arrow->batch, arrow->batches, &arrow->room_batches, sizeof *moved);
-    if (!moved) return tri__table_no_memory(o->table);
-    arrow->batch = moved;
+    if (!tri__grow(&arrow->batch, &arrow->room_batches, arrow->batches + 1, sizeof *arrow->batch))
+        return tri__table_no_memory(o->table);
     tri_arrow_batch *batch = &arrow->batch[arrow->batches++];
     *batch = (tri_arrow_batch){0};
     TRI_TRY(take_batch(o->table, m, m->header, &arrow->counts, batch));
@@ -213,16 +203,14 @@ static tri_status add_batch(opening *o, message *m) {
 /* Reads a dictionary that a column needs; others belong to columns that are not read. */
 static tri_status add_dictionary(opening *o, message *m) {
     tri_arrow *arrow = o->arrow;
-    tri_arrow_dictionary *moved =
-        grown(arrow->dictionary, arrow->dictionaries, &arrow->room_dictionaries, sizeof *moved);
-    if (!moved) return tri__table_no_memory(o->table);
-    arrow->dictionary = moved;
+    if (!tri__grow(&arrow->dictionary, &arrow->room_dictionaries, arrow->dictionaries + 1, sizeof *arrow->dictionary))
+        return tri__table_no_memory(o->table);
     tri_arrow_dictionary *d = &arrow->dictionary[arrow->dictionaries++];
     *d = (tri_arrow_dictionary){.id = tri__flat_number(&m->flat, m->header, DICTIONARY_ID, 8, 0),
                                 .delta = tri__flat_number(&m->flat, m->header, DICTIONARY_DELTA, 1, 0) != 0};
     for (int c = 0; c < o->table->columns; c++) {
         const tri_arrow_column *column = &arrow->column[c];
-        if (!column->encoded || column->dictionary != d->id || column->type.kind == TRI_ARROW_NESTED) continue;
+        if (!column->encoded || column->dictionary != d->id || column->type.layout == TRI_ARROW_NESTED) continue;
         if (d->used && memcmp(&d->type, &column->type, sizeof d->type))
             return tri__fail(TRI_DATA, "%s: damaged: column \"%.80s\" shares a dictionary with one of another type",
                              o->table->path, o->table->name[c]);
@@ -298,7 +286,7 @@ static tri_status read_file(opening *o) {
     uint64_t size = o->table->source.size;
     uint8_t *bytes;
     if (size < sizeof magic + sizeof end) return damaged(o->table, size, "the file is cut off");
-    TRI_TRY(tri__source_read(&o->table->source, o->table->path, size - sizeof end, (char *)&end, sizeof end));
+    TRI_TRY(tri__source_read(o->table, size - sizeof end, (char *)&end, sizeof end));
     if (memcmp(end.magic, magic, sizeof end.magic))
         return damaged(o->table, size, "an Arrow file ends in ARROW1, this one does not: it is cut off, or is still "
                                        "being written");
@@ -318,7 +306,7 @@ static tri_status open_arrow(tri_table *table) {
     TRI_TRY(tri__columns_begin(table, arrow));
     opening o = {table, arrow};
     if (!n) return tri__fail(TRI_DATA, "%s: the file is empty; an Arrow file or stream was expected", table->path);
-    TRI_TRY(tri__source_read(&table->source, table->path, 0, head, n));
+    TRI_TRY(tri__source_read(table, 0, head, n));
     if (n == sizeof head && !memcmp(head, "FEA1", 4))
         return tri__fail(TRI_DATA, "%s is Feather version 1, which is not read; write it again: pyarrow.feather."
                          "write_feather(pyarrow.feather.read_table(FILE), OTHER)", table->path);

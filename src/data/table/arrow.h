@@ -10,35 +10,26 @@
 #include "data/table/value_text.h"
 
 /* How a column's values are stored. */
-typedef enum tri_arrow_kind {
+typedef enum tri_arrow_layout {
     TRI_ARROW_NESTED,        /* lists, structures and what else is no value: not read */
     TRI_ARROW_NULL,
-    TRI_ARROW_INTEGER,
-    TRI_ARROW_FLOAT,
-    TRI_ARROW_BOOLEAN,
-    TRI_ARROW_DATE,          /* days, or milliseconds of 8 bytes */
-    TRI_ARROW_TIME,
-    TRI_ARROW_TIMESTAMP,
-    TRI_ARROW_DECIMAL,
+    TRI_ARROW_FIXED,         /* values of `width` bytes */
+    TRI_ARROW_BITS,
     TRI_ARROW_BYTES,         /* text of `width` bytes each */
     TRI_ARROW_TEXT,          /* offsets of `width` bytes */
     TRI_ARROW_VIEWS
-} tri_arrow_kind;
+} tri_arrow_layout;
 
 typedef struct tri_arrow_type {
-    tri_arrow_kind kind;
-    int width;               /* bytes of a value, or of an offset */
-    int is_signed;           /* integers */
-    tri_time_unit unit;
-    int utc;                 /* timestamps with a time zone: they are UTC */
-    int scale;               /* of decimals */
+    tri_arrow_layout layout;
+    tri_value_type values;
 } tri_arrow_type;
 
 typedef struct tri_arrow_column {
     tri_arrow_type type;     /* of a dictionary's values, where there is one */
     int encoded;             /* values are indices of a dictionary */
     int64_t dictionary;
-    int index_width, index_signed;
+    tri_value_type index;
     size_t node, buffer, view; /* its first ones in a batch; `buffer` without the buffers of views before it */
 } tri_arrow_column;
 

@@ -66,54 +66,63 @@ static tri_status damaged(const tri_table *table) {
     return tri__fail(TRI_DATA, "%s: the schema of this Arrow file is damaged", table->path);
 }
 
+static tri_arrow_type fixed(tri_value_kind kind, int64_t bits) {
+    return (tri_arrow_type){TRI_ARROW_FIXED, {.kind = kind, .width = (int)(bits / 8), .bits = (int)bits}};
+}
+
+static tri_arrow_type texts(tri_arrow_layout layout, int64_t width) {
+    return (tri_arrow_type){layout, {.kind = TRI_VALUES_TEXTS, .width = (int)width, .bits = 8 * (int)width}};
+}
+
 /* The type of a field's values; 0 if its numbers are impossible. */
 static int read_type(tri_flat *flat, int number, tri_flat_table type, tri_arrow_type *out) {
-    *out = (tri_arrow_type){.kind = TRI_ARROW_NESTED};
+    *out = (tri_arrow_type){.layout = TRI_ARROW_NESTED};
     int64_t unit = tri__flat_number(flat, type, 0, 2, number == TIMESTAMP ? 0 : 1), bits;
     size_t zone;
     switch (number) {
-    case NIL: out->kind = TRI_ARROW_NULL; return 1;
+    case NIL: out->layout = TRI_ARROW_NULL; return 1;
     case INT:
         bits = tri__flat_number(flat, type, 0, 4, 0);
-        *out = (tri_arrow_type){.kind = TRI_ARROW_INTEGER, .width = (int)(bits / 8),
-                                .is_signed = tri__flat_number(flat, type, 1, 1, 0) != 0};
+        *out = fixed(tri__flat_number(flat, type, 1, 1, 0) ? TRI_VALUES_SIGNED : TRI_VALUES_UNSIGNED, bits);
         return bits == 8 || bits == 16 || bits == 32 || bits == 64;
     case DURATION: /* whole numbers of its unit, as Parquet stores it */
-        *out = (tri_arrow_type){.kind = TRI_ARROW_INTEGER, .width = 8, .is_signed = 1};
+        *out = fixed(TRI_VALUES_SIGNED, 64);
         return unit >= 0 && unit <= 3;
     case FLOATING:
         unit = tri__flat_number(flat, type, 0, 2, 0);
-        *out = (tri_arrow_type){.kind = TRI_ARROW_FLOAT, .width = 2 << (unit & 3)};
+        *out = fixed(TRI_VALUES_FLOATS, 16 << (unit & 3));
         return unit >= 0 && unit <= 2;
-    case BOOL: *out = (tri_arrow_type){.kind = TRI_ARROW_BOOLEAN}; return 1;
+    case BOOL: *out = (tri_arrow_type){TRI_ARROW_BITS, {.kind = TRI_VALUES_BOOLEANS}}; return 1;
     case DATE:
-        *out = (tri_arrow_type){.kind = TRI_ARROW_DATE, .width = unit == 0 ? 4 : 8};
+        *out = fixed(TRI_VALUES_DATES, unit == 0 ? 32 : 64);
         return unit == 0 || unit == 1;
     case TIME:
         bits = tri__flat_number(flat, type, 1, 4, 32);
-        *out = (tri_arrow_type){.kind = TRI_ARROW_TIME, .width = (int)(bits / 8), .unit = (tri_time_unit)(unit & 3)};
+        *out = fixed(TRI_VALUES_TIMES, bits);
+        out->values.unit = (tri_time_unit)(unit & 3);
         return unit >= 0 && unit <= 3 && bits == (unit < 2 ? 32 : 64);
     case TIMESTAMP:
         tri__flat_vector(flat, type, 1, 1, &zone);
-        *out = (tri_arrow_type){.kind = TRI_ARROW_TIMESTAMP, .width = 8, .unit = (tri_time_unit)(unit & 3),
-                                .utc = zone > 0};
+        *out = fixed(TRI_VALUES_TIMESTAMPS, 64);
+        out->values.unit = (tri_time_unit)(unit & 3), out->values.utc = zone > 0;
         return unit >= 0 && unit <= 3;
     case DECIMAL:
         bits = tri__flat_number(flat, type, 2, 4, 128);
         int64_t scale = tri__flat_number(flat, type, 1, 4, 0);
-        *out = (tri_arrow_type){.kind = TRI_ARROW_DECIMAL, .width = (int)(bits / 8), .scale = (int)scale};
+        *out = fixed(TRI_VALUES_DECIMALS, bits);
+        out->values.scale = (int)scale, out->values.low_first = 1;
         return (bits == 32 || bits == 64 || bits == 128 || bits == 256) && scale >= -TRI_DECIMAL_SCALE &&
                scale <= TRI_DECIMAL_SCALE;
     case FIXED_BINARY:
         bits = tri__flat_number(flat, type, 0, 4, 0);
-        *out = (tri_arrow_type){.kind = TRI_ARROW_BYTES, .width = (int)bits};
+        *out = texts(TRI_ARROW_BYTES, bits);
         return bits >= 0 && bits <= TRI_LIMIT_CSV_ROW;
     case BINARY:
-    case UTF8: *out = (tri_arrow_type){.kind = TRI_ARROW_TEXT, .width = 4}; return 1;
+    case UTF8: *out = texts(TRI_ARROW_TEXT, 4); return 1;
     case LARGE_BINARY:
-    case LARGE_UTF8: *out = (tri_arrow_type){.kind = TRI_ARROW_TEXT, .width = 8}; return 1;
+    case LARGE_UTF8: *out = texts(TRI_ARROW_TEXT, 8); return 1;
     case BINARY_VIEW:
-    case UTF8_VIEW: *out = (tri_arrow_type){.kind = TRI_ARROW_VIEWS, .width = 16}; return 1;
+    case UTF8_VIEW: *out = texts(TRI_ARROW_VIEWS, 16); return 1;
     default: return 1;
     }
 }
@@ -151,28 +160,16 @@ static tri_status count_field(walk *w, tri_flat_table field, int column, int dep
     return TRI_OK;
 }
 
-static const char *type_words(tri_arrow_kind kind) {
-    static const char *const words[] = {
-        [TRI_ARROW_NESTED] = NULL,          [TRI_ARROW_NULL] = NULL,
-        [TRI_ARROW_INTEGER] = "integers",   [TRI_ARROW_FLOAT] = "floating-point numbers",
-        [TRI_ARROW_BOOLEAN] = "booleans",   [TRI_ARROW_DATE] = "dates",
-        [TRI_ARROW_TIME] = "times",         [TRI_ARROW_TIMESTAMP] = "timestamps",
-        [TRI_ARROW_DECIMAL] = "decimals",   [TRI_ARROW_BYTES] = "texts",
-        [TRI_ARROW_TEXT] = "texts",         [TRI_ARROW_VIEWS] = "texts"};
-    return words[kind];
-}
-
 /* A column's name, which may be empty only for the first. */
 static tri_status read_name(walk *w, tri_flat_table field, int column) {
     size_t n, at = tri__flat_vector(w->flat, field, FIELD_NAME, 1, &n);
     const char *text = n ? (const char *)w->flat->bytes + at : "";
     if (w->flat->bad) return damaged(w->table);
     if (!n && column) return tri__fail(TRI_DATA, "%s: column %d has no name", w->table->path, column + 1);
-    if (n > TRI_LIMIT_STRING || memchr(text, 0, n) || !tri__bytes_are_text(text, n))
+    if (n > TRI_LIMIT_STRING || !tri__bytes_are_text(text, n))
         return tri__fail(TRI_DATA, "%s: the name of column %d is not text in UTF-8, or too long", w->table->path,
                          column + 1);
-    w->table->name[column] = strndup(text, n);
-    return w->table->name[column] ? TRI_OK : tri__table_no_memory(w->table);
+    return tri__table_add_column(w->table, text, n);
 }
 
 static tri_status read_column(walk *w, tri_flat_table field, int column) {
@@ -187,34 +184,20 @@ static tri_status read_column(walk *w, tri_flat_table field, int column) {
         tri_flat_table index = tri__flat_child(w->flat, dictionary, DICTIONARY_INDEX);
         int64_t bits = index ? tri__flat_number(w->flat, index, 0, 4, 0) : 32;
         c->encoded = 1, c->dictionary = tri__flat_number(w->flat, dictionary, DICTIONARY_ID, 8, 0);
-        c->index_width = (int)(bits / 8);
-        c->index_signed = !index || tri__flat_number(w->flat, index, 1, 1, 0) != 0;
+        int has_sign = !index || tri__flat_number(w->flat, index, 1, 1, 0) != 0;
+        c->index = fixed(has_sign ? TRI_VALUES_SIGNED : TRI_VALUES_UNSIGNED, bits).values;
         possible &= bits == 8 || bits == 16 || bits == 32 || bits == 64;
     }
     if (!possible || w->flat->bad)
         return tri__fail(TRI_DATA, "%s: the type of column \"%.80s\" is damaged", w->table->path,
                          w->table->name[column]);
-    w->table->type[column] = type_words(c->type.kind);
-    if (c->type.kind != TRI_ARROW_NESTED) return TRI_OK;
+    w->table->type[column] = tri__value_words(c->type.values.kind);
+    if (c->type.layout != TRI_ARROW_NESTED) return TRI_OK;
     if (asprintf(&w->table->unread[column], "%s; only texts, numbers, dates and booleans are read",
                  types[number].words) >= 0)
         return TRI_OK;
     w->table->unread[column] = NULL;
     return tri__table_no_memory(w->table);
-}
-
-/* Refuses names that occur twice. */
-static tri_status check_names(tri_table *table) {
-    tri_keys keys = {0};
-    tri_status status = TRI_OK;
-    for (int c = 0; c < table->columns && status == TRI_OK; c++) {
-        int number = tri__keys_add(&keys, table->name[c], strlen(table->name[c]));
-        if (number < 0) status = tri__table_no_memory(table);
-        else if (number != c)
-            status = tri__fail(TRI_DATA, "%s: two columns are named \"%.80s\"", table->path, table->name[c]);
-    }
-    tri__keys_free(&keys);
-    return status;
 }
 
 tri_status tri__arrow_schema(tri_table *table, tri_arrow *arrow, tri_flat *flat, tri_flat_table schema) {
@@ -227,22 +210,18 @@ tri_status tri__arrow_schema(tri_table *table, tri_arrow *arrow, tri_flat *flat,
     if (!n) return tri__fail(TRI_DATA, "%s: this Arrow file has no columns", table->path);
     if (n > TRI_LIMIT_COLUMNS)
         return tri__fail(TRI_DATA, "%s: more than %d columns", table->path, TRI_LIMIT_COLUMNS);
-    table->name = calloc(n, sizeof *table->name);
-    table->unread = calloc(n, sizeof *table->unread);
-    table->type = calloc(n, sizeof *table->type);
-    arrow->column = calloc(n, sizeof *arrow->column);
-    if (!table->name || !table->unread || !table->type || !arrow->column) return tri__table_no_memory(table);
-    table->columns = (int)n;
+    TRI_TRY(tri__table_make_columns(table, n));
+    if (!(arrow->column = calloc(n, sizeof *arrow->column))) return tri__table_no_memory(table);
     for (size_t i = 0; i < n; i++) {
         tri_flat_table field = tri__flat_follow(flat, at + 4 * i);
         if (flat->bad) return damaged(table);
         TRI_TRY(read_column(&w, field, (int)i));
     }
     arrow->counts = w.counts;
-    return check_names(table);
+    return tri__table_check_names(table, "");
 }
 
 tri_arrow_counts tri__arrow_counts(const tri_arrow_type *type) {
-    size_t buffers = type->kind == TRI_ARROW_NULL ? 0 : type->kind == TRI_ARROW_TEXT ? 3 : 2;
-    return (tri_arrow_counts){1, buffers, type->kind == TRI_ARROW_VIEWS};
+    size_t buffers = type->layout == TRI_ARROW_NULL ? 0 : type->layout == TRI_ARROW_TEXT ? 3 : 2;
+    return (tri_arrow_counts){1, buffers, type->layout == TRI_ARROW_VIEWS};
 }

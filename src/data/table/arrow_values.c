@@ -9,15 +9,6 @@
 enum { RATIO = 1 << 15 };    /* the most that zstd can pack: 128 KiB of one byte in 4; lz4 less */
 static const uint64_t LARGEST = (4ull << 30) - 1; /* bytes of a column's text, or of a buffer, that are in memory */
 
-/* What is being read, for messages. */
-typedef struct place {
-    const tri_table *table;
-    int column;
-    const char *what;        /* "batch", "dictionary" */
-    int64_t number;          /* of the batch */
-    const tri_arrow_batch *batch;
-} place;
-
 /* Bytes of a buffer. */
 typedef struct part {
     void *own;
@@ -25,247 +16,194 @@ typedef struct part {
     uint64_t size;
 } part;
 
-static tri_status damaged(const place *p, const char *what) {
-    return tri__fail(TRI_DATA, "%s: column \"%.80s\", %s %lld: %s", p->table->path, p->table->name[p->column], p->what,
-                     (long long)p->number + 1, what);
+/* Some rows of a column, or the values of a dictionary, while they are read. */
+typedef struct reading {
+    tri_column_place place;
+    const tri_arrow_batch *batch;
+    tri_arrow_type type;
+    size_t node, buffer;     /* its first ones in the batch */
+    int64_t first, n;        /* rows */
+    part valid, values;      /* valid.at NULL: no nulls; values: or offsets, views, indices */
+    tri_column_buffer text;
+    tri_field_span *field;   /* [n] */
+} reading;
+
+static tri_status no_memory(const reading *r) { return tri__table_no_memory(r->place.table); }
+
+static tri_status too_long(const reading *r) {
+    return tri__column_fail(&r->place, "more than 4 GiB of text; write it in smaller batches");
 }
 
-static tri_status no_memory(const place *p) { return tri__table_no_memory(p->table); }
-
 /* Reads bytes of the body. */
-static tri_status read_body(const place *p, uint64_t at, uint64_t size, part *out) {
-    if (size > LARGEST) return damaged(p, "more than 4 GiB of text; write it in smaller batches");
-    if (!(out->own = malloc((size_t)size + 1))) return no_memory(p);
+static tri_status read_body(const reading *r, uint64_t at, uint64_t size, part *out) {
+    if (size > LARGEST) return too_long(r);
+    if (!(out->own = malloc((size_t)size + 1))) return no_memory(r);
     out->at = out->own, out->size = size;
-    return tri__source_read(&p->table->source, p->table->path, p->batch->body + at, out->own, (size_t)size);
+    return tri__source_read(r->place.table, r->batch->body + at, out->own, (size_t)size);
 }
 
 /* Unpacks a buffer. Its first 8 bytes say how long it becomes; -1: it is not packed. */
-static tri_status unpack(const place *p, const struct tri_arrow_buffer *buffer, part *out) {
+static tri_status unpack(const reading *r, const struct tri_arrow_buffer *buffer, part *out) {
     part packed = {0};
     int64_t size;
-    if (buffer->size < 8) return damaged(p, "a compressed buffer is too short");
-    tri_status status = read_body(p, buffer->at, buffer->size, &packed);
+    if (buffer->size < 8) return tri__column_fail(&r->place, "a compressed buffer is too short");
+    tri_status status = read_body(r, buffer->at, buffer->size, &packed);
     if (status == TRI_OK) memcpy(&size, packed.at, 8);
     if (status == TRI_OK && size == -1) {
         *out = (part){packed.own, packed.at + 8, packed.size - 8};
         return TRI_OK;
     }
     if (status == TRI_OK && (size < 0 || (uint64_t)size > LARGEST || (uint64_t)size / RATIO > packed.size))
-        status = damaged(p, "a buffer would unpack to more than 4 GiB, or to more than its bytes can");
-    if (status == TRI_OK && !(out->own = malloc((size_t)size + 1))) status = no_memory(p);
+        status = tri__column_fail(&r->place, "a buffer would unpack to more than 4 GiB, or to more than its bytes can");
+    if (status == TRI_OK && !(out->own = malloc((size_t)size + 1))) status = no_memory(r);
     if (status == TRI_OK) {
         out->at = out->own, out->size = (uint64_t)size;
-        status = tri__unpack(p->batch->codec, packed.at + 8, (size_t)packed.size - 8, out->own, (size_t)size);
-        if (status != TRI_OK)
-            status = tri__fail_in(status, "%s: column \"%.80s\", %s %lld", p->table->path, p->table->name[p->column],
-                                  p->what, (long long)p->number + 1);
+        status = tri__column_unpack(&r->place, r->batch->codec, packed.at + 8, (size_t)packed.size - 8, out->own,
+                                    (size_t)size);
     }
     free(packed.own);
     return status;
 }
 
 /* Bytes [from, from + size) of a buffer; out->own is freed by the caller in any case. */
-static tri_status read_part(const place *p, size_t index, uint64_t from, uint64_t size, part *out) {
-    const struct tri_arrow_buffer *buffer = &p->batch->buffer[index];
+static tri_status read_part(const reading *r, size_t index, uint64_t from, uint64_t size, part *out) {
+    const struct tri_arrow_buffer *buffer = &r->batch->buffer[index];
     *out = (part){0};
     if (!size) {
         out->at = (const uint8_t *)"";
         return TRI_OK;
     }
-    int packed = p->batch->codec != TRI_CODEC_NONE && buffer->size;
-    if (packed) TRI_TRY(unpack(p, buffer, out));
+    int packed = r->batch->codec != TRI_CODEC_NONE && buffer->size;
+    if (packed) TRI_TRY(unpack(r, buffer, out));
     uint64_t whole = packed ? out->size : buffer->size;
-    if (from > whole || size > whole - from) return damaged(p, "a buffer is shorter than its values");
-    if (!packed) return read_body(p, buffer->at + from, size, out);
+    if (from > whole || size > whole - from)
+        return tri__column_fail(&r->place, "a buffer is shorter than its values");
+    if (!packed) return read_body(r, buffer->at + from, size, out);
     out->at += from, out->size = size;
     return TRI_OK;
 }
 
-/* Text that is being made. */
-typedef struct writing {
-    char *text;
-    size_t used, room;
-    tri_field_span *field;         /* [rows] */
-    size_t begin;            /* of the row's text */
-} writing;
-
-/* The row's text ends here. */
-static void end_row(writing *w, int64_t row) {
-    w->field[row] = (tri_field_span){(uint32_t)w->begin, (uint32_t)(w->used - w->begin)};
-    w->begin = w->used;
+/* Reads validity, if some rows may be null, and values; only then makes room for as many fields: a file can say any
+ * number of rows. */
+static tri_status read_rows(reading *r) {
+    uint64_t first = (uint64_t)r->first, n = (uint64_t)r->n, width = (uint64_t)r->type.values.width;
+    uint64_t bits = first / 8, bytes = (first + n + 7) / 8 - bits; /* of a bit for each row */
+    if (r->batch->nulls[r->node] && r->batch->buffer[r->buffer].size)
+        TRI_TRY(read_part(r, r->buffer, bits, bytes, &r->valid));
+    if (r->type.layout == TRI_ARROW_BITS) TRI_TRY(read_part(r, r->buffer + 1, bits, bytes, &r->values));
+    else
+        TRI_TRY(read_part(r, r->buffer + 1, width * first, width * (n + (r->type.layout == TRI_ARROW_TEXT)),
+                          &r->values));
+    r->field = malloc((size_t)n * sizeof *r->field);
+    return r->field ? TRI_OK : no_memory(r);
 }
 
-/* Makes room for n more bytes. */
-static tri_status reserve(const place *p, writing *w, size_t n) {
-    if (w->room - w->used >= n) return TRI_OK;
-    size_t room = w->room + w->room / 2 + n + 256;
-    if (w->used + n > LARGEST) return damaged(p, "more than 4 GiB of text; write it in smaller batches");
-    char *moved = realloc(w->text, room);
-    if (!moved) return no_memory(p);
-    w->text = moved, w->room = room;
-    return TRI_OK;
-}
-
-/* What a column's rows are read by: validity, and the values or offsets. */
-typedef struct rows {
-    int64_t first, n;
-    part valid, values;      /* valid.at NULL: no nulls */
-} rows;
-
-static int is_null(const rows *r, int64_t i) {
-    if (!r->valid.at) return 0;
+static int bit_of(const reading *r, const part *bits, int64_t i) {
     int64_t bit = r->first % 8 + i;
-    return !(r->valid.at[bit / 8] >> (bit % 8) & 1);
+    return bits->at[bit / 8] >> (bit % 8) & 1;
 }
 
-/* Reads the validity of rows, if some may be null. */
-static tri_status read_valid(const place *p, size_t node, size_t buffer, rows *r) {
-    if (!p->batch->nulls[node] || !p->batch->buffer[buffer].size) return TRI_OK;
-    int64_t from = r->first / 8, to = (r->first + r->n + 7) / 8;
-    return read_part(p, buffer, (uint64_t)from, (uint64_t)(to - from), &r->valid);
+static int is_null(const reading *r, int64_t i) { return r->valid.at && !bit_of(r, &r->valid, i); }
+
+static const uint8_t *value_at(const reading *r, int64_t i) {
+    return r->values.at + (size_t)r->type.values.width * (size_t)i;
 }
 
-/* Reads the rows' values, and only then makes room for as many texts: a file can say any number of rows. */
-static tri_status begin(const place *p, size_t buffer, uint64_t from, uint64_t size, rows *r, writing *w) {
-    TRI_TRY(read_part(p, buffer, from, size, &r->values));
-    w->field = malloc((size_t)r->n * sizeof *w->field);
-    return w->field ? reserve(p, w, 1) : no_memory(p);
+/* Makes room for n more bytes of text. */
+static tri_status reserve(reading *r, size_t n) {
+    if (r->text.used + n > LARGEST) return too_long(r);
+    return tri__column_reserve(&r->text, n) ? TRI_OK : no_memory(r);
 }
 
-static int64_t number_at(const uint8_t *at, int width, int is_signed) {
-    uint64_t value = 0;
-    memcpy(&value, at, (size_t)width);
-    if (width == 8 || !is_signed) return (int64_t)value;
-    uint64_t sign = 1ull << (8 * width - 1);
-    return (int64_t)(value ^ sign) - (int64_t)sign;
-}
-
-static size_t float_text(const uint8_t *at, int width, char *out) {
-    uint16_t half;
-    float single;
-    double value;
-    if (width == 2) return memcpy(&half, at, 2), tri__half_text(half, out);
-    if (width == 4) return memcpy(&single, at, 4), tri__float_text(single, out);
-    return memcpy(&value, at, 8), tri__double_text(value, out);
-}
-
-static size_t decimal_text(const uint8_t *at, int width, int scale, char *out) {
-    uint8_t bytes[TRI_DECIMAL_BYTES];
-    for (int i = 0; i < width; i++) bytes[i] = at[width - 1 - i];
-    return tri__decimal_text(bytes, (size_t)width, scale, out);
-}
-
-static int64_t floor_days(int64_t milliseconds) {
-    const int64_t day = 86400000;
-    return milliseconds / day - (milliseconds % day < 0);
-}
-
-/* A value of fixed width as text. */
-static size_t value_text(const tri_arrow_type *type, const uint8_t *at, char *out) {
-    int64_t value = type->kind == TRI_ARROW_FLOAT || type->kind == TRI_ARROW_DECIMAL
-                        ? 0
-                        : number_at(at, type->width, type->kind != TRI_ARROW_INTEGER || type->is_signed);
-    switch (type->kind) {
-    case TRI_ARROW_INTEGER:
-        return type->is_signed ? tri__integer_text(value, out) : tri__unsigned_text((uint64_t)value, out);
-    case TRI_ARROW_FLOAT: return float_text(at, type->width, out);
-    case TRI_ARROW_DATE: return tri__date_text(type->width == 4 ? value : floor_days(value), out);
-    case TRI_ARROW_TIME: return tri__time_text(value, type->unit, out);
-    case TRI_ARROW_TIMESTAMP: return tri__timestamp_text(value, type->unit, type->utc, out);
-    default: return decimal_text(at, type->width, type->scale, out);
-    }
-}
-
-static tri_status write_fixed(const place *p, const tri_arrow_type *type, size_t buffer, rows *r, writing *w) {
-    uint64_t width = (uint64_t)type->width;
-    TRI_TRY(begin(p, buffer, width * (uint64_t)r->first, width * (uint64_t)r->n, r, w));
-    for (int64_t i = 0; i < r->n; i++) {
-        TRI_TRY(reserve(p, w, TRI_VALUE_TEXT));
-        if (!is_null(r, i)) w->used += value_text(type, r->values.at + width * (uint64_t)i, w->text + w->used);
-        end_row(w, i);
-    }
-    return TRI_OK;
-}
-
-static tri_status write_booleans(const place *p, size_t buffer, rows *r, writing *w) {
-    int64_t from = r->first / 8, to = (r->first + r->n + 7) / 8;
-    TRI_TRY(begin(p, buffer, (uint64_t)from, (uint64_t)(to - from), r, w));
-    for (int64_t i = 0; i < r->n; i++) {
-        int64_t bit = r->first % 8 + i;
-        TRI_TRY(reserve(p, w, TRI_VALUE_TEXT));
-        if (!is_null(r, i))
-            w->used += tri__boolean_text(r->values.at[bit / 8] >> (bit % 8) & 1, w->text + w->used);
-        end_row(w, i);
-    }
+static tri_status append(reading *r, const void *text, size_t size) {
+    TRI_TRY(reserve(r, size));
+    if (size) memcpy(r->text.at + r->text.used, text, size);
+    r->text.used += size;
     return TRI_OK;
 }
 
 /* A text's bytes are UTF-8 without 0 bytes, or it is an error. */
-static tri_status check_text(const place *p, const rows *r, int64_t i, const char *text, size_t size) {
-    if (tri__bytes_are_text(text, size)) return TRI_OK;
+static tri_status append_text(reading *r, int64_t i, const void *text, size_t size) {
+    if (tri__bytes_are_text(text, size)) return append(r, text, size);
     return tri__fail(TRI_DATA, "%s: column \"%.80s\", %s %lld, row %lld of it: bytes that are not text in UTF-8 (or a "
-                     "0 byte)", p->table->path, p->table->name[p->column], p->what, (long long)p->number + 1,
-                     (long long)(r->first + i) + 1);
+                     "0 byte)", r->place.table->path, r->place.table->name[r->place.column], r->place.what,
+                     (long long)r->place.number, (long long)(r->first + i) + 1);
 }
 
-static tri_status append(const place *p, const rows *r, int64_t i, const void *text, size_t size, writing *w) {
-    TRI_TRY(check_text(p, r, i, text, size));
-    TRI_TRY(reserve(p, w, size));
-    if (size) memcpy(w->text + w->used, text, size);
-    w->used += size;
-    return TRI_OK;
-}
+/* Appends the text of row i, which is not null. */
+typedef tri_status put_row(reading *r, const void *with, int64_t i);
 
-static tri_status write_bytes(const place *p, const tri_arrow_type *type, size_t buffer, rows *r, writing *w) {
-    uint64_t width = (uint64_t)type->width;
-    TRI_TRY(begin(p, buffer, width * (uint64_t)r->first, width * (uint64_t)r->n, r, w));
+static tri_status write_rows(reading *r, put_row *put, const void *with) {
+    TRI_TRY(reserve(r, 1));
     for (int64_t i = 0; i < r->n; i++) {
-        if (!is_null(r, i)) TRI_TRY(append(p, r, i, r->values.at + width * (uint64_t)i, (size_t)width, w));
-        end_row(w, i);
+        size_t begin = r->text.used;
+        if (!is_null(r, i)) TRI_TRY(put(r, with, i));
+        r->field[i] = (tri_field_span){(uint32_t)begin, (uint32_t)(r->text.used - begin)};
     }
     return TRI_OK;
 }
 
-static uint64_t offset_at(const rows *r, int64_t i, int width) {
-    return (uint64_t)number_at(r->values.at + (size_t)i * (size_t)width, width, 1);
+static tri_status put_fixed(reading *r, const void *with, int64_t i) {
+    (void)with;
+    const tri_value_type *type = &r->type.values;
+    TRI_TRY(reserve(r, tri__value_room(type->kind)));
+    r->text.used += tri__value_text(type, value_at(r, i), (size_t)type->width, r->text.at + r->text.used);
+    return TRI_OK;
 }
 
-/* Texts by offsets: their bytes are taken as they are, and those of nulls closed up. */
-static tri_status write_texts(const place *p, const tri_arrow_type *type, size_t buffer, rows *r, writing *w) {
-    uint64_t width = (uint64_t)type->width;
+static tri_status put_bit(reading *r, const void *with, int64_t i) {
+    (void)with;
+    TRI_TRY(reserve(r, TRI_VALUE_TEXT));
+    r->text.used += tri__boolean_text(bit_of(r, &r->values, i), r->text.at + r->text.used);
+    return TRI_OK;
+}
+
+static tri_status put_bytes(reading *r, const void *with, int64_t i) {
+    (void)with;
+    return append_text(r, i, value_at(r, i), (size_t)r->type.values.width);
+}
+
+/* ---- texts by offsets: their bytes are taken as they are, and those of nulls closed up ---- */
+
+static uint64_t offset_at(const reading *r, int64_t i) {
+    return (uint64_t)tri__value_integer(&r->type.values, value_at(r, i));
+}
+
+static tri_status put_text(reading *r, const void *data, int64_t i) {
+    uint64_t from = offset_at(r, i);
+    return append_text(r, i, ((const part *)data)->at + (from - offset_at(r, 0)),
+                       (size_t)(offset_at(r, i + 1) - from));
+}
+
+static tri_status write_texts(reading *r) {
     part data;
-    TRI_TRY(begin(p, buffer, width * (uint64_t)r->first, width * (uint64_t)(r->n + 1), r, w));
-    uint64_t base = offset_at(r, 0, type->width), last = base;
-    for (int64_t i = 1; i <= r->n; i++) {
-        uint64_t next = offset_at(r, i, type->width);
-        if (next < last || next > INT64_MAX) return damaged(p, "the offsets of its texts are wrong");
+    uint64_t base = offset_at(r, 0), last = base;
+    int wrong = base > INT64_MAX;
+    for (int64_t i = 1; i <= r->n && !wrong; i++) {
+        uint64_t next = offset_at(r, i);
+        wrong = next < last || next > INT64_MAX;
         last = next;
     }
-    if (base > INT64_MAX) return damaged(p, "the offsets of its texts are wrong");
-    tri_status status = read_part(p, buffer + 1, base, last - base, &data);
-    if (status == TRI_OK) status = reserve(p, w, (size_t)(last - base));
-    for (int64_t i = 0; i < r->n && status == TRI_OK; i++) {
-        uint64_t from = offset_at(r, i, type->width) - base, to = offset_at(r, i + 1, type->width) - base;
-        if (!is_null(r, i)) status = append(p, r, i, data.at + from, (size_t)(to - from), w);
-        end_row(w, i);
-    }
+    if (wrong) return tri__column_fail(&r->place, "the offsets of its texts are wrong");
+    tri_status status = read_part(r, r->buffer + 2, base, last - base, &data);
+    if (status == TRI_OK) status = reserve(r, (size_t)(last - base));
+    if (status == TRI_OK) status = write_rows(r, put_text, &data);
     free(data.own);
     return status;
 }
 
 /* ---- views: 16 bytes a text, which hold it if it is short, else say where it is ---- */
 
-enum { VIEW = 16, INLINE = 12 };
+enum { INLINE = 12 };
 
 typedef struct view {
     uint32_t size;
     int32_t buffer, at;      /* where a long one is */
 } view;
 
-static view view_at(const rows *r, int64_t i) {
+static view view_at(const reading *r, int64_t i) {
     view v;
-    const uint8_t *at = r->values.at + VIEW * (size_t)i;
+    const uint8_t *at = value_at(r, i);
     memcpy(&v.size, at, 4);
     memcpy(&v.buffer, at + 8, 4);
     memcpy(&v.at, at + 12, 4);
@@ -278,12 +216,12 @@ typedef struct viewed {
     part bytes;
 } viewed;
 
-static tri_status find_viewed(const place *p, const rows *r, viewed *list, size_t n) {
+static tri_status find_viewed(const reading *r, viewed *list, size_t n) {
     for (int64_t i = 0; i < r->n; i++) {
         view v = view_at(r, i);
         if (is_null(r, i) || v.size <= INLINE) continue;
         if (v.size > INT32_MAX || v.at < 0 || v.buffer < 0 || (size_t)v.buffer >= n)
-            return damaged(p, "a view leads outside its buffers");
+            return tri__column_fail(&r->place, "a view leads outside its buffers");
         viewed *one = &list[v.buffer];
         uint64_t from = (uint64_t)v.at, to = from + v.size;
         one->from = one->to && one->from < from ? one->from : from;
@@ -292,40 +230,70 @@ static tri_status find_viewed(const place *p, const rows *r, viewed *list, size_
     return TRI_OK;
 }
 
-static tri_status write_viewed(const place *p, const rows *r, const viewed *list, writing *w) {
-    for (int64_t i = 0; i < r->n; i++) {
-        view v = view_at(r, i);
-        if (!is_null(r, i)) {
-            const uint8_t *text = v.size <= INLINE
-                                      ? r->values.at + VIEW * (size_t)i + 4
-                                      : list[v.buffer].bytes.at + ((uint64_t)v.at - list[v.buffer].from);
-            TRI_TRY(append(p, r, i, text, v.size, w));
-        }
-        end_row(w, i);
-    }
-    return TRI_OK;
+static tri_status put_view(reading *r, const void *list, int64_t i) {
+    view v = view_at(r, i);
+    if (v.size <= INLINE) return append_text(r, i, value_at(r, i) + 4, v.size);
+    const viewed *in = (const viewed *)list + v.buffer;
+    return append_text(r, i, in->bytes.at + ((uint64_t)v.at - in->from), v.size);
 }
 
-static tri_status write_views(const place *p, size_t buffer, size_t n, rows *r, writing *w) {
-    TRI_TRY(begin(p, buffer, VIEW * (uint64_t)r->first, VIEW * (uint64_t)r->n, r, w));
+static tri_status write_views(reading *r, size_t n) {
     viewed *list = calloc(n + 1, sizeof *list);
-    if (!list) return no_memory(p);
-    tri_status status = find_viewed(p, r, list, n);
+    if (!list) return no_memory(r);
+    tri_status status = find_viewed(r, list, n);
     for (size_t i = 0; i < n && status == TRI_OK; i++)
-        if (list[i].to) status = read_part(p, buffer + 1 + i, list[i].from, list[i].to - list[i].from, &list[i].bytes);
-    if (status == TRI_OK) status = write_viewed(p, r, list, w);
+        if (list[i].to)
+            status = read_part(r, r->buffer + 2 + i, list[i].from, list[i].to - list[i].from, &list[i].bytes);
+    if (status == TRI_OK) status = write_rows(r, put_view, list);
     for (size_t i = 0; i < n; i++) free(list[i].bytes.own);
     free(list);
     return status;
 }
 
+/* ---- columns ---- */
+
+/* views: buffers of them. */
+static tri_status write_values(reading *r, size_t views) {
+    TRI_TRY(read_rows(r));
+    switch (r->type.layout) {
+    case TRI_ARROW_BITS: return write_rows(r, put_bit, NULL);
+    case TRI_ARROW_BYTES: return write_rows(r, put_bytes, NULL);
+    case TRI_ARROW_TEXT: return write_texts(r);
+    case TRI_ARROW_VIEWS: return write_views(r, views);
+    default: return write_rows(r, put_fixed, NULL);
+    }
+}
+
+/* Ends the reading: what was written becomes `out`, also if it failed. */
+static tri_status give(tri_status status, reading *r, tri_column_text *out) {
+    free(r->valid.own);
+    free(r->values.own);
+    out->text = r->text.at, out->field = r->field;
+    out->bytes = r->text.room + (r->field ? (size_t)r->n * sizeof *r->field : 0);
+    return status;
+}
+
+static tri_status load_values(reading *r, size_t views, tri_column_text *out) {
+    if (r->type.layout == TRI_ARROW_NULL || !r->n) return TRI_OK; /* no text at all: every field is empty */
+    return give(write_values(r, views), r, out);
+}
+
+/* Doubles in the place of the fields. */
+static tri_status load_numbers(reading *r, tri_column_text *out) {
+    _Static_assert(sizeof(tri_field_span) == sizeof(double), "a number lies where a field does");
+    const tri_value_type *type = &r->type.values;
+    tri_status status = read_rows(r);
+    for (int64_t i = 0; i < r->n && status == TRI_OK; i++) {
+        double number = is_null(r, i) ? NAN : tri__value_number(type, value_at(r, i), (size_t)type->width);
+        memcpy(&r->field[i], &number, sizeof number);
+    }
+    return give(status, r, out);
+}
+
 /* ---- dictionaries ---- */
 
-static tri_status load_values(const place *p, const tri_arrow_type *type, size_t node, size_t buffer, size_t views,
-                              int64_t first, int64_t n, tri_column_text *out);
-
 /* The dictionary's values, read on first use. */
-static tri_status dictionary_text(const place *p, tri_arrow *arrow, tri_arrow_dictionary *d,
+static tri_status dictionary_text(const reading *r, tri_arrow *arrow, tri_arrow_dictionary *d,
                                   const tri_column_text **out) {
     tri_column_text *text = atomic_load_explicit(&d->text, memory_order_acquire);
     tri_status status = TRI_OK;
@@ -333,11 +301,11 @@ static tri_status dictionary_text(const place *p, tri_arrow *arrow, tri_arrow_di
         pthread_mutex_lock(&arrow->lock);
         text = atomic_load_explicit(&d->text, memory_order_relaxed);
         if (!text) {
-            place inner = {p->table, p->column, "dictionary", d - arrow->dictionary, &d->values};
+            reading inner = {.place = r->place, .batch = &d->values, .type = d->type, .n = d->values.rows};
+            inner.place.what = "dictionary", inner.place.number = d - arrow->dictionary + 1;
             text = calloc(1, sizeof *text);
-            status = text ? load_values(&inner, &d->type, 0, 0, d->values.views[d->type.kind == TRI_ARROW_VIEWS], 0,
-                                        d->values.rows, text)
-                          : no_memory(p);
+            status = text ? load_values(&inner, d->values.views[d->type.layout == TRI_ARROW_VIEWS], text)
+                          : no_memory(r);
             if (status == TRI_OK) atomic_store_explicit(&d->text, text, memory_order_release);
             else if (text) free(text->text), free(text->field), free(text);
         }
@@ -349,126 +317,51 @@ static tri_status dictionary_text(const place *p, tri_arrow *arrow, tri_arrow_di
 
 /* The batches that make up the dictionary of an id at some point: the last whole one and what was added to it. */
 typedef struct lookup {
-    int64_t first, n;        /* its values' numbers */
-    const tri_column_text *text;
+    size_t n;
+    struct {
+        int64_t first, n;    /* its values' numbers */
+        const tri_column_text *text;
+    } of[];
 } lookup;
 
-static tri_status find_dictionary(const place *p, tri_arrow *arrow, int64_t id, lookup *list, size_t *n) {
-    *n = 0;
+static tri_status find_dictionary(const reading *r, tri_arrow *arrow, int64_t id, lookup *list) {
     int64_t values = 0;
-    for (size_t i = 0; i < p->batch->dictionaries; i++) {
+    list->n = 0;
+    for (size_t i = 0; i < r->batch->dictionaries; i++) {
         tri_arrow_dictionary *d = &arrow->dictionary[i];
         if (d->id != id) continue;
-        if (!d->delta) *n = 0, values = 0;
-        list[*n] = (lookup){values, d->values.rows, NULL};
-        TRI_TRY(dictionary_text(p, arrow, d, &list[*n].text));
-        values += d->values.rows, ++*n;
+        if (!d->delta) list->n = 0, values = 0;
+        list->of[list->n].first = values, list->of[list->n].n = d->values.rows;
+        TRI_TRY(dictionary_text(r, arrow, d, &list->of[list->n++].text));
+        values += d->values.rows;
     }
     return TRI_OK;
 }
 
-static tri_status write_encoded(const place *p, const tri_arrow_column *c, size_t buffer, const lookup *list, size_t n,
-                                rows *r, writing *w) {
-    uint64_t width = (uint64_t)c->index_width;
-    TRI_TRY(begin(p, buffer, width * (uint64_t)r->first, width * (uint64_t)r->n, r, w));
-    for (int64_t i = 0; i < r->n; i++) {
-        if (!is_null(r, i)) {
-            int64_t index = number_at(r->values.at + width * (uint64_t)i, c->index_width, c->index_signed);
-            size_t k = 0;
-            while (k < n && index >= list[k].first + list[k].n) k++;
-            if (index < 0 || k == n) return damaged(p, "an index is beyond its dictionary");
-            const tri_column_text *text = list[k].text;
-            tri_field_span span = text->field ? text->field[index - list[k].first] : (tri_field_span){0, 0};
-            TRI_TRY(reserve(p, w, span.length));
-            if (span.length) memcpy(w->text + w->used, text->text + span.begin, span.length);
-            w->used += span.length;
-        }
-        end_row(w, i);
-    }
-    return TRI_OK;
+static tri_status put_encoded(reading *r, const void *with, int64_t i) {
+    const lookup *list = with;
+    int64_t index = tri__value_integer(&r->type.values, value_at(r, i));
+    size_t k = 0;
+    while (k < list->n && index >= list->of[k].first + list->of[k].n) k++;
+    if (index < 0 || k == list->n) return tri__column_fail(&r->place, "an index is beyond its dictionary");
+    const tri_column_text *text = list->of[k].text;
+    if (!text->field) return TRI_OK;
+    tri_field_span span = text->field[index - list->of[k].first];
+    return append(r, text->text + span.begin, span.length);
 }
 
-/* ---- columns ---- */
-
-/* Ends the writing: what was written becomes `out`, also if it failed. */
-static tri_status give(tri_status status, rows *r, writing *w, tri_column_text *out) {
-    free(r->valid.own);
-    free(r->values.own);
-    out->text = w->text, out->field = w->field;
-    out->bytes = w->room + (w->field ? (size_t)r->n * sizeof *w->field : 0);
-    return status;
-}
-
-static tri_status load_values(const place *p, const tri_arrow_type *type, size_t node, size_t buffer, size_t views,
-                              int64_t first, int64_t n, tri_column_text *out) {
-    rows r = {.first = first, .n = n};
-    writing w = {0};
-    if (type->kind == TRI_ARROW_NULL || !n) return TRI_OK; /* no text at all: every field is empty */
-    tri_status status = read_valid(p, node, buffer, &r);
-    if (status == TRI_OK) switch (type->kind) {
-        case TRI_ARROW_BOOLEAN: status = write_booleans(p, buffer + 1, &r, &w); break;
-        case TRI_ARROW_BYTES: status = write_bytes(p, type, buffer + 1, &r, &w); break;
-        case TRI_ARROW_TEXT: status = write_texts(p, type, buffer + 1, &r, &w); break;
-        case TRI_ARROW_VIEWS: status = write_views(p, buffer + 1, views, &r, &w); break;
-        default: status = write_fixed(p, type, buffer + 1, &r, &w); break;
-        }
-    return give(status, &r, &w, out);
-}
-
-static tri_status load_encoded(const place *p, tri_arrow *arrow, const tri_arrow_column *c, size_t buffer,
-                               int64_t first, int64_t n, tri_column_text *out) {
-    rows r = {.first = first, .n = n};
-    writing w = {0};
-    size_t lookups = 0;
-    lookup *list = malloc((p->batch->dictionaries + 1) * sizeof *list);
-    tri_status status = list ? read_valid(p, c->node, buffer, &r) : no_memory(p);
-    if (status == TRI_OK) status = find_dictionary(p, arrow, c->dictionary, list, &lookups);
-    if (status == TRI_OK) status = write_encoded(p, c, buffer + 1, list, lookups, &r, &w);
+static tri_status load_encoded(reading *r, tri_arrow *arrow, int64_t id, tri_column_text *out) {
+    lookup *list = malloc(sizeof *list + (r->batch->dictionaries + 1) * sizeof list->of[0]);
+    tri_status status = list ? read_rows(r) : no_memory(r);
+    if (status == TRI_OK) status = find_dictionary(r, arrow, id, list);
+    if (status == TRI_OK) status = write_rows(r, put_encoded, list);
     free(list);
-    return give(status, &r, &w, out);
+    return give(status, r, out);
 }
 
 int tri__arrow_has_numbers(const void *state, int column) {
     const tri_arrow_column *c = &((const tri_arrow *)state)->column[column];
-    tri_arrow_kind kind = c->type.kind;
-    return !c->encoded && (kind == TRI_ARROW_INTEGER || kind == TRI_ARROW_FLOAT || kind == TRI_ARROW_DECIMAL);
-}
-
-/* The number that value_text's text is read as. */
-static double value_number(const tri_arrow_type *type, const uint8_t *at) {
-    uint8_t bytes[TRI_DECIMAL_BYTES];
-    uint16_t half;
-    float single;
-    double value;
-    if (type->kind == TRI_ARROW_INTEGER) {
-        int64_t whole = number_at(at, type->width, type->is_signed);
-        return type->is_signed ? (double)whole : (double)(uint64_t)whole;
-    }
-    if (type->kind == TRI_ARROW_DECIMAL) {
-        for (int i = 0; i < type->width; i++) bytes[i] = at[type->width - 1 - i];
-        return tri__decimal_number(bytes, (size_t)type->width, type->scale);
-    }
-    if (type->width == 2) return memcpy(&half, at, 2), tri__half_number(half);
-    if (type->width == 4) return memcpy(&single, at, 4), tri__float_number(single);
-    return memcpy(&value, at, 8), value;
-}
-
-/* Doubles in the place of the fields. */
-static tri_status load_numbers(const place *p, const tri_arrow_column *c, size_t buffer, int64_t first, int64_t n,
-                               tri_column_text *out) {
-    _Static_assert(sizeof(tri_field_span) == sizeof(double), "a number lies where a field does");
-    rows r = {.first = first, .n = n};
-    writing w = {0};
-    uint64_t width = (uint64_t)c->type.width;
-    tri_status status = read_valid(p, c->node, buffer, &r);
-    if (status == TRI_OK)
-        status = read_part(p, buffer + 1, width * (uint64_t)first, width * (uint64_t)n, &r.values);
-    if (status == TRI_OK && !(w.field = malloc((size_t)n * sizeof *w.field))) status = no_memory(p);
-    for (int64_t i = 0; i < n && status == TRI_OK; i++) {
-        double number = is_null(&r, i) ? NAN : value_number(&c->type, r.values.at + width * (uint64_t)i);
-        memcpy(&w.field[i], &number, sizeof number);
-    }
-    return give(status, &r, &w, out);
+    return !c->encoded && tri__value_is_number(c->type.values.kind);
 }
 
 tri_status tri__arrow_load(const tri_table *table, void *state, const tri_column_group *group, int column,
@@ -476,10 +369,13 @@ tri_status tri__arrow_load(const tri_table *table, void *state, const tri_column
     tri_arrow *arrow = state;
     const tri_arrow_column *c = &arrow->column[column];
     const tri_arrow_batch *batch = &arrow->batch[group->of];
-    place p = {table, column, "batch", group->of, batch};
-    size_t buffer = c->buffer + batch->views[c->view];
-    if (as_numbers) return load_numbers(&p, c, buffer, group->from, group->rows, out);
-    if (c->encoded) return load_encoded(&p, arrow, c, buffer, group->from, group->rows, out);
-    size_t views = c->type.kind == TRI_ARROW_VIEWS ? batch->views[c->view + 1] - batch->views[c->view] : 0;
-    return load_values(&p, &c->type, c->node, buffer, views, group->from, group->rows, out);
+    reading r = {.place = {table, column, "batch", group->of + 1}, .batch = batch, .type = c->type, .node = c->node,
+                 .buffer = c->buffer + batch->views[c->view], .first = group->from, .n = group->rows};
+    if (as_numbers) return load_numbers(&r, out);
+    if (c->encoded) {
+        r.type = (tri_arrow_type){TRI_ARROW_FIXED, c->index};
+        return load_encoded(&r, arrow, c->dictionary, out);
+    }
+    size_t views = c->type.layout == TRI_ARROW_VIEWS ? batch->views[c->view + 1] - batch->views[c->view] : 0;
+    return load_values(&r, views, out);
 }

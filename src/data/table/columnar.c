@@ -8,15 +8,17 @@
  * the order of sequential consistency). */
 #include "data/table/columnar.h"
 
-#include "base/text.h"
+#include "data/text/utf8.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct columnar {
     void *state;             /* the format's */
-    int64_t groups, room;
+    int64_t groups;
+    size_t room;
     tri_column_group *group; /* [groups] */
     _Atomic int64_t last;    /* the group of the last field, where the search begins */
     pthread_mutex_t lock;    /* for what follows, and cells */
@@ -116,8 +118,7 @@ static tri_status decode(const tri_table *table, columnar *c, const tri_column_g
     tri_column_text *text = *out = calloc(1, sizeof *text);
     if (!text) return tri__table_no_memory(table);
     tri_status status = table->format->load(table, c->state, group, column, as_numbers, text);
-    if (status == TRI_OK && tri__source_changed(&table->source))
-        status = tri__fail(TRI_IO, "%s has changed while it was read; start again when it is complete", table->path);
+    if (status == TRI_OK) status = tri__source_check(table);
     if (status != TRI_OK) free_text(text), *out = NULL;
     return status;
 }
@@ -230,17 +231,6 @@ void tri__columns_done(const tri_table *table, int64_t first, int64_t count) {
     pthread_mutex_unlock(&c->lock);
 }
 
-/* A row's number is its line. */
-void tri__columns_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at) {
-    (void)table;
-    *line = row + 1, *at = column + 1;
-}
-
-void tri__columns_place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]) {
-    (void)column;
-    snprintf(out, TRI_PLACE_BYTES, "%s: row %lld", table->path, (long long)row + 1);
-}
-
 void tri__columns_close(tri_table *table) {
     columnar *c = table->state;
     if (!c) return;
@@ -279,12 +269,7 @@ tri_status tri__columns_add(tri_table *table, int64_t rows, int64_t of, int64_t 
     columnar *c = table->state;
     TRI_ASSERT(rows >= 1);
     if (rows > INT64_MAX - table->rows) return tri__fail(TRI_DATA, "%s: more rows than can be counted", table->path);
-    if (c->groups == c->room) {
-        int64_t room = c->room ? 2 * c->room : 16;
-        tri_column_group *more = realloc(c->group, (size_t)room * sizeof *more);
-        if (!more) return tri__table_no_memory(table);
-        c->group = more, c->room = room;
-    }
+    if (!tri__grow(&c->group, &c->room, (size_t)c->groups + 1, sizeof *c->group)) return tri__table_no_memory(table);
     tri_column_group *g = &c->group[c->groups++];
     *g = (tri_column_group){.first = table->rows, .rows = rows, .of = of, .from = from};
     table->rows += rows;
@@ -292,16 +277,31 @@ tri_status tri__columns_add(tri_table *table, int64_t rows, int64_t of, int64_t 
 }
 
 int tri__bytes_are_text(const char *bytes, size_t size) {
-    for (size_t at = 0; at < size;) {
-        uint64_t eight;
-        if (size - at >= 8) { /* ASCII, none of them 0: the borrow of the lowest 0 byte sets its high bit */
-            memcpy(&eight, bytes + at, 8);
-            if (!((eight | (eight - 0x0101010101010101u)) & 0x8080808080808080u)) {
-                at += 8;
-                continue;
-            }
-        }
-        if (!bytes[at] || tri__utf8_next(bytes, size, &at) < 0) return 0;
+    const uint64_t ones = 0x0101010101010101, highs = 0x8080808080808080;
+    uint64_t word, special = 0; /* a high bit: some byte is 0, or not ASCII */
+    size_t at = 0;
+    for (; size - at >= 8; at += 8) {
+        memcpy(&word, bytes + at, 8);
+        special |= (word - ones) | word;
     }
-    return 1;
+    for (; at < size; at++) special |= (signed char)bytes[at] <= 0 ? highs : 0;
+    return !(special & highs) || (tri__utf8_fault(bytes, size) == size && !memchr(bytes, 0, size));
+}
+
+tri_status tri__column_fail(const tri_column_place *place, const char *format, ...) {
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return tri__fail(TRI_DATA, "%s: column \"%.80s\", %s %lld: %s", place->table->path,
+                     place->table->name[place->column], place->what, (long long)place->number, text);
+}
+
+tri_status tri__column_unpack(const tri_column_place *place, tri_codec codec, const void *packed, size_t size,
+                              void *out, size_t out_size) {
+    tri_status status = tri__unpack(codec, packed, size, out, out_size);
+    if (status == TRI_OK) return TRI_OK;
+    return tri__fail_in(status, "%s: column \"%.80s\", %s %lld", place->table->path,
+                        place->table->name[place->column], place->what, (long long)place->number);
 }

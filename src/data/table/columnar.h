@@ -5,7 +5,9 @@
 #ifndef TRI_DATA_TABLE_COLUMNAR_H
 #define TRI_DATA_TABLE_COLUMNAR_H
 
+#include "base/grow.h"
 #include "data/table/table_parts.h"
+#include "data/table/unpack.h"
 
 /* A field's bytes in a text; of numbers, the bytes of a double: NaN, if the field is empty. */
 typedef struct tri_field_span {
@@ -44,5 +46,29 @@ tri_status tri__columns_begin(tri_table *table, void *state);
 tri_status tri__columns_add(tri_table *table, int64_t rows, int64_t of, int64_t from);
 /* Whether the bytes are UTF-8 without 0 bytes: a field's text. */
 int tri__bytes_are_text(const char *bytes, size_t size);
+
+/* Bytes that are appended to. */
+typedef struct tri_column_buffer {
+    char *at;
+    size_t used, room;       /* room also for TRI_TABLE_PAD bytes behind them */
+} tri_column_buffer;
+/* Room for `more` bytes. 0: out of memory. */
+static inline int tri__column_reserve(tri_column_buffer *buffer, size_t more) {
+    return tri__grow(&buffer->at, &buffer->room, buffer->used + more + TRI_TABLE_PAD, 1);
+}
+
+/* What is being decoded, for messages. */
+typedef struct tri_column_place {
+    const tri_table *table;
+    int column;
+    const char *what;        /* "row group", "batch", "dictionary" */
+    int64_t number;          /* from 1 */
+} tri_column_place;
+/* TRI_DATA with file, column and group. */
+tri_status tri__column_fail(const tri_column_place *place, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* tri__unpack, with the place in its failures. */
+tri_status tri__column_unpack(const tri_column_place *place, tri_codec codec, const void *packed, size_t size,
+                              void *out, size_t out_size);
 
 #endif

@@ -272,13 +272,11 @@ static tri_status take_names(tri_table *table, char *text, const uint32_t *end, 
     if (fields > TRI_LIMIT_COLUMNS)
         return tri__table_fail(table, table->top + end[TRI_LIMIT_COLUMNS - 1] + 1, "more than %d columns",
                                TRI_LIMIT_COLUMNS);
-    table->name = calloc((size_t)fields, sizeof *table->name);
-    if (!table->name) return tri__table_no_memory(table);
-    for (uint32_t begin = 0; table->columns < fields; begin = end[table->columns++] + 1) {
+    TRI_TRY(tri__table_make_columns(table, (size_t)fields));
+    for (uint32_t begin = 0; table->columns < fields; begin = end[table->columns - 1] + 1) {
         decode_field(text, begin, end[table->columns]);
         tri_field_text name = tri__table_text(text + begin, end[table->columns] - begin);
-        table->name[table->columns] = strndup(name.text, name.length);
-        if (!table->name[table->columns]) return tri__table_no_memory(table);
+        TRI_TRY(tri__table_add_column(table, name.text, name.length));
     }
     return check_names(table, end);
 }
@@ -297,7 +295,7 @@ static tri_status read_header(tri_table *table) {
         window.text = text = malloc(window.size + 1);
         end = malloc(fields_most * sizeof *end);
         status = text && end ? TRI_OK : tri__table_no_memory(table);
-        if (status == TRI_OK) status = tri__source_read(&table->source, table->path, table->top, text, window.size);
+        if (status == TRI_OK) status = tri__source_read(table, table->top, text, window.size);
         if (status != TRI_OK) break;
         record r = {.table = table, .window = &window, .state = START, .end = end, .limit = (int64_t)fields_most};
         size_t next = 0;

@@ -8,6 +8,7 @@
  * Years of two digits are 1969 to 2068. Days are counted in the Gregorian calendar (Howard Hinnant, "chrono-compatible
  * low-level date algorithms"). */
 #include "data/table/value_form.h"
+#include "data/table/value_text.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -54,12 +55,7 @@ static int64_t days_of(int year, int month, int day) {
 }
 
 static void set_days(tri_date *d, int64_t days) {
-    int64_t z = days + 719468, era = (z >= 0 ? z : z - 146096) / 146097, day_of_era = z - era * 146097;
-    int64_t year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-    int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    int64_t m = (5 * day_of_year + 2) / 153;
-    d->day = (int)(day_of_year - (153 * m + 2) / 5 + 1), d->month = (int)(m < 10 ? m + 3 : m - 9);
-    d->year = (int)(year_of_era + era * 400 + (d->month <= 2)), d->days = days;
+    d->year = (int)tri__date_of(days, &d->month, &d->day), d->days = days;
 }
 
 /* A day of the calendar. year_digits: 2 or 4. */

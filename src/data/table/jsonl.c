@@ -198,24 +198,13 @@ static void decode(const tri_table *table, int64_t row, char *text) {
     }
 }
 
-static tri_status name_columns(tri_table *table) {
-    table->name = calloc((size_t)table->keys.n + 1, sizeof *table->name);
-    if (!table->name) return tri__table_no_memory(table);
-    for (; table->columns < table->keys.n; table->columns++) {
-        const char *text = table->keys.text + table->keys.key[table->columns].at;
-        table->name[table->columns] = strndup(text, table->keys.key[table->columns].length);
-        if (!table->name[table->columns]) return tri__table_no_memory(table);
-    }
-    return TRI_OK;
-}
-
 static tri_status open_jsonl(tri_table *table) {
     TRI_TRY(tri__text_begin(table));
     table->first_value = calloc(1, sizeof *table->first_value);
     if (!table->first_value) return tri__table_no_memory(table);
     TRI_TRY(tri__table_trim(table, &table->end));
     TRI_TRY(tri__table_read(table));
-    TRI_TRY(name_columns(table));
+    TRI_TRY(tri__table_take_keys(table, &table->keys));
     return tri__text_ready(table);
 }
 

@@ -16,7 +16,8 @@ typedef struct tri_jsonl_line {
     const char *text;             /* [size] */
     size_t size, at;
     uint64_t base;                /* offset of the line in its file, for messages */
-    uint32_t n, room;
+    uint32_t n;
+    size_t room;
     tri_jsonl_member *member;      /* [n]; the caller frees it after the last line */
     size_t wrong;                 /* position of the first fault, and its description; why[0] = 0: none */
     char why[192];

@@ -1,5 +1,6 @@
 /* jsonl_line.c - a flat JSON object, validated strictly against RFC 8259 in one pass without recursion: a nested value
  * is a fault at its first byte. Further faults: half a surrogate pair, U+0000, a string of more than 1 MiB. */
+#include "base/grow.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "data/table/jsonl.h"
@@ -7,7 +8,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 void tri__jsonl_blame(tri_jsonl_line *line, size_t at, const char *format, ...) {
@@ -210,12 +210,7 @@ static int object(tri_jsonl_line *line) {
     }
     for (;; line->at++, blanks(line)) {
         if (line->n == TRI_LIMIT_COLUMNS) tri__jsonl_blame(line, line->at, "more than %d keys", TRI_LIMIT_COLUMNS);
-        if (line->n == line->room) {
-            uint32_t room = line->room ? line->room * 2 : 32;
-            tri_jsonl_member *more = realloc(line->member, room * sizeof *more);
-            if (!more) return 0;
-            line->member = more, line->room = room;
-        }
+        if (!tri__grow(&line->member, &line->room, line->n + (size_t)1, sizeof *line->member)) return 0;
         if (line->why[0] || !member(line, &line->member[line->n])) return 1;
         line->n++;
         blanks(line);

@@ -2,6 +2,7 @@
  * room on the disk, and by a ratio that no table has. */
 #include "data/table/packed.h"
 
+#include "base/grow.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -61,7 +62,7 @@ static tri_status refill(unpacking *u) {
     uint64_t more = u->table->source.size - u->read;
     if (u->left || !more) return TRI_OK;
     size_t size = more < PART ? (size_t)more : PART;
-    TRI_TRY(tri__source_read(&u->table->source, u->table->path, u->read, u->in, size));
+    TRI_TRY(tri__source_read(u->table, u->read, u->in, size));
     u->read += size, u->left = size, u->next = u->in;
     return TRI_OK;
 }
@@ -89,12 +90,7 @@ static tri_status put(unpacking *u, size_t n) {
     if (u->fd >= 0) {
         TRI_TRY(tri__write_all(u->fd, u->out, n, "a temporary file in /var/tmp or /tmp"));
     } else if (n) {
-        if (u->room - u->size < n) {
-            size_t room = 2 * u->room + n;
-            char *moved = realloc(u->memory, room);
-            if (!moved) return tri__table_no_memory(u->table);
-            u->memory = moved, u->room = room;
-        }
+        if (!tri__grow(&u->memory, &u->room, (size_t)u->size + n, 1)) return tri__table_no_memory(u->table);
         memcpy(u->memory + u->size, u->out, n);
     }
     u->size += n;
@@ -179,8 +175,7 @@ static tri_status unpack(unpacking *u, tri_packer packer) {
 static tri_status take(unpacking *u) {
     tri_source *source = &u->table->source;
     tri_source text = {.fd = u->fd, .size = u->size, .memory = u->memory, .own = u->memory};
-    if (tri__source_changed(source))
-        return tri__fail(TRI_IO, "%s has changed while it was read; start again when it is complete", u->table->path);
+    TRI_TRY(tri__source_check(u->table));
     if (u->fd >= 0 && fstat(u->fd, &text.info))
         return tri__fail(TRI_IO, "%s: cannot read its temporary file: %s", u->table->path, strerror(errno));
     if (u->fd < 0 && !u->memory) text.memory = "";

@@ -25,34 +25,12 @@ enum {
 };
 enum { PQ_DATA_PAGE, PQ_INDEX_PAGE, PQ_DICTIONARY_PAGE, PQ_DATA_PAGE_V2 };
 
-/* What a column's values mean. */
-typedef enum tri_parquet_kind {
-    TRI_PARQUET_TEXT,
-    TRI_PARQUET_BOOLEAN,
-    TRI_PARQUET_SIGNED,
-    TRI_PARQUET_UNSIGNED,
-    TRI_PARQUET_HALF,
-    TRI_PARQUET_FLOAT,
-    TRI_PARQUET_DOUBLE,
-    TRI_PARQUET_DECIMAL,
-    TRI_PARQUET_DATE,
-    TRI_PARQUET_TIME,
-    TRI_PARQUET_TIMESTAMP,
-    TRI_PARQUET_INT96,     /* nanoseconds of a Julian day */
-    TRI_PARQUET_UUID
-} tri_parquet_kind;
-
 /* A column without nesting. */
 typedef struct tri_parquet_column {
     int leaf;               /* its number among all columns, nested ones included; -1: it cannot be read */
     int type;               /* PQ_* */
-    int width;              /* bytes of a value; 0: they differ (BYTE_ARRAY), or are bits (BOOLEAN) */
     int optional;           /* values may be null */
-    tri_parquet_kind kind;
-    int bits;               /* of an integer: 8, 16, 32, 64 */
-    int scale;              /* of a decimal */
-    tri_time_unit unit;
-    int utc;
+    tri_value_type values;
 } tri_parquet_column;
 
 /* A column of a row group in the file. */
@@ -66,25 +44,18 @@ typedef struct tri_parquet_chunk {
 typedef struct tri_parquet_group {
     int number;              /* in the file, from 1 */
     int64_t rows;
-    tri_parquet_chunk *chunk; /* [columns] */
+    tri_parquet_chunk *chunk; /* [table->columns] */
 } tri_parquet_group;
-
-/* Bytes that are appended to. */
-typedef struct tri_parquet_buffer {
-    char *at;
-    size_t used, room;       /* room without TRI_TABLE_PAD, which is always there too */
-} tri_parquet_buffer;
 
 /* Memory that a chunk needs only while it is decoded, kept for the next. */
 typedef struct tri_parquet_scratch {
     uint8_t *window;         /* [window_room] bytes of the file */
     size_t window_room;
-    tri_parquet_buffer page; /* an unpacked page */
+    tri_column_buffer page; /* an unpacked page */
 } tri_parquet_scratch;
 
 typedef struct tri_parquet {
-    int columns;
-    tri_parquet_column *column; /* [columns] */
+    tri_parquet_column *column; /* [table->columns] */
     int leaves;              /* columns, those of nested ones included */
     int32_t *column_of;      /* [leaves] -1: it is inside a nested one */
     int64_t groups;          /* with rows */
@@ -95,7 +66,6 @@ typedef struct tri_parquet {
 
 /* Reads the footer: columns, names, rows, groups. */
 tri_status tri__parquet_footer(tri_table *table, tri_parquet *file);
-/* Whether a column's texts are numbers: integers, floats and decimals. */
 int tri__parquet_has_numbers(const void *state, int column);
 /* tri_format's. TRI_DATA, with column and row group, if it is damaged. */
 tri_status tri__parquet_load(const tri_table *table, void *state, const tri_column_group *group, int column,
@@ -104,23 +74,19 @@ tri_status tri__parquet_load(const tri_table *table, void *state, const tri_colu
 int tri__parquet_refused(const tri_table *table, const tri_parquet_group *group, int column, char *why, size_t size);
 tri_status tri__parquet_damaged(const tri_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Room for `more` bytes. 0: out of memory. */
-int tri__parquet_reserve(tri_parquet_buffer *buffer, size_t more);
-
 /* A column of a row group while it is decoded. */
 typedef struct tri_parquet_reader {
-    const tri_table *table;
+    tri_column_place place;
     const tri_parquet_group *group;
     const tri_parquet_chunk *chunk;
     const tri_parquet_column *column;
-    const char *name;
     int as_numbers;
     tri_codec codec;
     uint64_t next;           /* of the file: what was not read yet */
     uint8_t *window;         /* bytes of the file [window_from, window_end) */
     size_t window_from, window_end, window_room;
-    tri_parquet_buffer text, page; /* the fields' text; an unpacked page */
-    tri_parquet_buffer levels, numbers;
+    tri_column_buffer text, page; /* the fields' text; an unpacked page */
+    tri_column_buffer levels, numbers;
     tri_field_span *dictionary; /* [n_dictionary] */
     uint32_t n_dictionary;
     int has_dictionary;
@@ -129,10 +95,9 @@ typedef struct tri_parquet_reader {
     uint32_t *crc;           /* [8 * 256], made when a page has a checksum */
 } tri_parquet_reader;
 
-/* TRI_DATA with file, column and row group. */
-tri_status tri__parquet_fail(const tri_parquet_reader *r, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 tri_status tri__parquet_no_memory(const tri_parquet_reader *r);
+/* Reserves text, whose offsets have 32 bits. */
+tri_status tri__parquet_text_room(tri_parquet_reader *r, uint64_t more);
 
 /* A page's values. They lie in the reader's text at `begin`, if in_text, so that texts need not be copied. */
 typedef struct tri_parquet_values {

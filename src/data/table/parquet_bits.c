@@ -1,23 +1,13 @@
 /* parquet_bits.c - Parquet's packed numbers: runs of RLE and bit-packing, levels, and DELTA_BINARY_PACKED
  * (parquet-format, Encodings.md). */
 #include "data/table/parquet.h"
+#include "data/table/thrift.h"
 
 #include <string.h>
 
-static int varint(const uint8_t **at, const uint8_t *end, uint64_t *value) {
-    *value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-        if (*at >= end) return 0;
-        uint8_t byte = *(*at)++;
-        *value |= (uint64_t)(byte & 0x7F) << shift;
-        if (byte < 0x80) return 1;
-    }
-    return 0;
-}
-
 int tri__parquet_run(tri_parquet_runs *runs, tri_parquet_run *run) {
     uint64_t header;
-    if (!varint(&runs->at, runs->end, &header)) return 0;
+    if (!tri__varint(&runs->at, runs->end, &header)) return 0;
     size_t left = (size_t)(runs->end - runs->at), bytes = (size_t)(runs->width + 7) / 8;
     run->packed = (int)(header & 1);
     if (!run->packed) {
@@ -85,8 +75,8 @@ static uint64_t add_deltas(const uint8_t *bits, int width, int64_t n, uint64_t b
 static int delta_block(const uint8_t **at, const uint8_t *end, uint64_t parts, uint64_t part, int64_t n,
                        uint64_t *last, int64_t *out) {
     uint64_t zigzag;
-    if (!varint(at, end, &zigzag) || (uint64_t)(end - *at) < parts) return 0;
-    uint64_t base = zigzag >> 1 ^ (0 - (zigzag & 1));
+    if (!tri__varint(at, end, &zigzag) || (uint64_t)(end - *at) < parts) return 0;
+    uint64_t base = (uint64_t)tri__zigzag(zigzag);
     const uint8_t *width = *at;
     *at += parts;
     for (uint64_t i = 0; i < parts && n > 0; i++) {
@@ -105,12 +95,12 @@ int64_t tri__parquet_deltas(const uint8_t *bytes, size_t size, int64_t n, int64_
     enum { BLOCK = 1 << 20 };
     const uint8_t *at = bytes, *end = bytes + size;
     uint64_t block, parts, total, first;
-    if (!varint(&at, end, &block) || !varint(&at, end, &parts) || !varint(&at, end, &total) ||
-        !varint(&at, end, &first))
+    if (!tri__varint(&at, end, &block) || !tri__varint(&at, end, &parts) || !tri__varint(&at, end, &total) ||
+        !tri__varint(&at, end, &first))
         return -1;
     if (!parts || block > BLOCK || parts > block || block % parts || block / parts % 32) return -1;
     if (n < 0 ? total > (uint64_t)-n : total != (uint64_t)n) return -1;
-    uint64_t last = first >> 1 ^ (0 - (first & 1));
+    uint64_t last = (uint64_t)tri__zigzag(first);
     n = (int64_t)total;
     if (n) out[0] = (int64_t)last;
     for (int64_t done = 1; done < n; done += (int64_t)block) {

@@ -2,9 +2,7 @@
 #include "data/table/parquet.h"
 
 #include "base/limits.h"
-#include "base/text.h"
 #include "data/table/thrift.h"
-#include "data/text/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -98,35 +96,36 @@ static void modernise(element *e) {
 /* The meaning of a column's values. Returns NULL, or why it cannot be read. */
 static const char *understand(const element *e, tri_parquet_column *out) {
     static const int widths[PQ_TYPES] = {0, 4, 8, 12, 4, 8, 0, 0};
-    static const tri_parquet_kind kinds[PQ_TYPES] = {
-        TRI_PARQUET_BOOLEAN, TRI_PARQUET_SIGNED, TRI_PARQUET_SIGNED, TRI_PARQUET_INT96,
-        TRI_PARQUET_FLOAT,   TRI_PARQUET_DOUBLE, TRI_PARQUET_TEXT,   TRI_PARQUET_TEXT};
+    static const tri_value_kind kinds[PQ_TYPES] = {TRI_VALUES_BOOLEANS, TRI_VALUES_SIGNED, TRI_VALUES_SIGNED,
+                                                   TRI_VALUES_INT96,    TRI_VALUES_FLOATS, TRI_VALUES_FLOATS,
+                                                   TRI_VALUES_TEXTS,    TRI_VALUES_TEXTS};
+    tri_value_type *v = &out->values;
     int integer = e->type == PQ_INT32 || e->type == PQ_INT64, bytes = e->type == PQ_BYTE_ARRAY || e->type == PQ_FIXED;
     if (e->type < 0 || e->type >= PQ_TYPES) return "has a type that is not known";
-    *out = (tri_parquet_column){.type = e->type, .width = widths[e->type], .kind = kinds[e->type],
-                                .optional = e->repetition == OPTIONAL, .bits = e->type == PQ_INT32 ? 32 : 64};
+    *out = (tri_parquet_column){.type = e->type, .optional = e->repetition == OPTIONAL};
+    *v = (tri_value_type){kinds[e->type], .width = widths[e->type], .bits = e->type == PQ_INT32 ? 32 : 64};
     if (e->type == PQ_FIXED) {
         if (e->length < 1 || e->length > TRI_LIMIT_CSV_ROW) return "has values of a size that is not read";
-        out->width = e->length;
+        v->width = e->length;
     }
     if (e->logical == L_INTEGER && integer) {
         if (e->bits != 8 && e->bits != 16 && e->bits != 32 && e->bits != 64) return "has integers of an odd size";
-        out->bits = e->bits < out->bits ? e->bits : out->bits;
-        out->kind = e->is_signed ? TRI_PARQUET_SIGNED : TRI_PARQUET_UNSIGNED;
+        v->bits = e->bits < v->bits ? e->bits : v->bits;
+        v->kind = e->is_signed ? TRI_VALUES_SIGNED : TRI_VALUES_UNSIGNED;
     } else if (e->logical == L_DATE && e->type == PQ_INT32) {
-        out->kind = TRI_PARQUET_DATE;
+        v->kind = TRI_VALUES_DATES;
     } else if ((e->logical == L_TIME || e->logical == L_TIMESTAMP) && integer) {
         if (e->unit < 1 || e->unit > 3) return "has times in a unit that is not known";
-        out->kind = e->logical == L_TIME ? TRI_PARQUET_TIME : TRI_PARQUET_TIMESTAMP;
-        out->unit = (tri_time_unit)(TRI_UNIT_SECOND + e->unit), out->utc = e->utc;
+        v->kind = e->logical == L_TIME ? TRI_VALUES_TIMES : TRI_VALUES_TIMESTAMPS;
+        v->unit = (tri_time_unit)(TRI_UNIT_SECOND + e->unit), v->utc = e->utc;
     } else if (e->logical == L_DECIMAL && (integer || bytes)) {
         if (e->scale < 0 || e->scale > TRI_DECIMAL_SCALE || (e->type == PQ_FIXED && e->length > TRI_DECIMAL_BYTES))
             return "has decimals of more digits than are read";
-        out->kind = TRI_PARQUET_DECIMAL, out->scale = e->scale;
+        v->kind = TRI_VALUES_DECIMALS, v->scale = e->scale, v->low_first = integer;
     } else if (e->logical == L_FLOAT16 && e->type == PQ_FIXED && e->length == 2) {
-        out->kind = TRI_PARQUET_HALF;
+        v->kind = TRI_VALUES_FLOATS;
     } else if (e->logical == L_UUID && e->type == PQ_FIXED && e->length == 16) {
-        out->kind = TRI_PARQUET_UUID;
+        v->kind = TRI_VALUES_UUIDS;
     }
     return NULL;
 }
@@ -137,61 +136,21 @@ typedef struct schema {
     tri_parquet *file;
     tri_thrift *in;
     int64_t left;            /* elements that were not read yet */
-    int room;
 } schema;
-
-/* What a column's values are; parts of one table must agree in it. NULL: it has none. */
-static const char *type_words(const element *e, tri_parquet_kind kind) {
-    static const char *const words[] = {
-        [TRI_PARQUET_TEXT] = "texts",           [TRI_PARQUET_BOOLEAN] = "booleans",
-        [TRI_PARQUET_SIGNED] = "integers",      [TRI_PARQUET_UNSIGNED] = "integers",
-        [TRI_PARQUET_HALF] = "floating-point numbers", [TRI_PARQUET_FLOAT] = "floating-point numbers",
-        [TRI_PARQUET_DOUBLE] = "floating-point numbers", [TRI_PARQUET_DECIMAL] = "decimals",
-        [TRI_PARQUET_DATE] = "dates",           [TRI_PARQUET_TIME] = "times",
-        [TRI_PARQUET_TIMESTAMP] = "timestamps", [TRI_PARQUET_INT96] = "timestamps",
-        [TRI_PARQUET_UUID] = "texts"};
-    return e->logical == L_NULL || e->children || e->repetition == REPEATED ? NULL : words[kind];
-}
 
 static tri_status add_column(schema *s, const element *e, const char *why, const tri_parquet_column *column) {
     tri_table *table = s->table;
-    if (table->columns == TRI_LIMIT_COLUMNS)
-        return tri__fail(TRI_DATA, "%s: more than %d columns", table->path, TRI_LIMIT_COLUMNS);
     int c = table->columns;
-    if (c == s->room) {
-        int room = s->room ? 2 * s->room : 16;
-        char **name = realloc(table->name, (size_t)room * sizeof *name);
-        if (name) table->name = name;
-        char **unread = realloc(table->unread, (size_t)room * sizeof *unread);
-        if (unread) table->unread = unread;
-        const char **type = realloc(table->type, (size_t)room * sizeof *type);
-        if (type) table->type = type;
-        tri_parquet_column *columns = realloc(s->file->column, (size_t)room * sizeof *columns);
-        if (columns) s->file->column = columns;
-        if (!name || !unread || !type || !columns) return tri__table_no_memory(table);
-        s->room = room;
-    }
-    table->name[c] = table->unread[c] = NULL;
-    if (tri__utf8_fault(e->name, e->name_length) != e->name_length || memchr(e->name, 0, e->name_length))
+    if (!tri__bytes_are_text(e->name, e->name_length))
         return tri__parquet_damaged(table, "the name of column %d is not UTF-8", c + 1);
-    if (!(table->name[c] = strndup(e->name, e->name_length))) return tri__table_no_memory(table);
+    TRI_TRY(tri__table_add_column(table, e->name, e->name_length));
     s->file->column[c] = *column;
-    table->type[c] = type_words(e, column->kind);
-    table->columns = s->file->columns = c + 1;
+    table->type[c] = e->logical == L_NULL ? NULL : tri__value_words(column->values.kind);
     if (why && !(table->unread[c] = strdup(why))) return tri__table_no_memory(table);
     return TRI_OK;
 }
 
-static tri_status add_leaf(schema *s, int column) {
-    tri_parquet *file = s->file;
-    if (!(file->leaves & (file->leaves - 1))) { /* a power of two, or none */
-        int32_t *grown = realloc(file->column_of, (file->leaves ? 2 * (size_t)file->leaves : 1) * sizeof *grown);
-        if (!grown) return tri__table_no_memory(s->table);
-        file->column_of = grown;
-    }
-    file->column_of[file->leaves++] = column;
-    return TRI_OK;
-}
+static void add_leaf(schema *s, int column) { s->file->column_of[s->file->leaves++] = column; }
 
 static tri_status next_element(schema *s, element *e) {
     if (s->left-- <= 0) return tri__parquet_damaged(s->table, "its columns are not all described");
@@ -210,34 +169,19 @@ static tri_status read_column(schema *s) {
         modernise(&e);
         const char *why = understand(&e, &column);
         column.leaf = why ? -1 : s->file->leaves;
-        TRI_TRY(add_leaf(s, why ? -1 : s->table->columns));
+        add_leaf(s, why ? -1 : s->table->columns);
         return add_column(s, &e, why, &column);
     }
     TRI_TRY(add_column(s, &e, "is nested (lists, maps or groups of values), which is not read; write it as columns of "
                        "single values", &column));
-    if (!e.children) return add_leaf(s, -1);
+    if (!e.children) add_leaf(s, -1);
     for (int64_t open = e.children; open > 0;) {
         TRI_TRY(next_element(s, &e));
         if (e.children) open += e.children;
-        else TRI_TRY(add_leaf(s, -1));
+        else add_leaf(s, -1);
         open--;
     }
     return TRI_OK;
-}
-
-static tri_status check_names(const tri_table *table) {
-    tri_keys keys = {0};
-    tri_status status = TRI_OK;
-    for (int c = 0; c < table->columns && status == TRI_OK; c++) {
-        int at = table->name[c][0] ? tri__keys_add(&keys, table->name[c], strlen(table->name[c])) : c;
-        if (at < 0) status = tri__table_no_memory(table);
-        else if (at != c)
-            status = tri__fail(TRI_DATA, "%s: two columns are named \"%.80s\"; rename one", table->path,
-                               table->name[c]);
-        else if (!table->name[c][0]) status = tri__fail(TRI_DATA, "%s: column %d has no name", table->path, c + 1);
-    }
-    tri__keys_free(&keys);
-    return status;
 }
 
 static tri_status read_schema(tri_table *table, tri_parquet *file, tri_thrift *in, const tri_thrift_field *field) {
@@ -246,10 +190,18 @@ static tri_status read_schema(tri_table *table, tri_parquet *file, tri_thrift *i
     if (table->columns) return tri__parquet_damaged(table, "its columns are described twice");
     s.left = tri__thrift_list(in, field, TRI_THRIFT_STRUCT);
     TRI_TRY(next_element(&s, &root));
+    if (root.children > TRI_LIMIT_COLUMNS)
+        return tri__fail(TRI_DATA, "%s: more than %d columns", table->path, TRI_LIMIT_COLUMNS);
+    TRI_TRY(tri__table_make_columns(table, (size_t)root.children));
+    file->column = calloc((size_t)root.children + 1, sizeof *file->column);
+    file->column_of = malloc(((size_t)s.left + 1) * sizeof *file->column_of);
+    if (!file->column || !file->column_of) return tri__table_no_memory(table);
     for (int64_t i = 0; i < root.children; i++) TRI_TRY(read_column(&s));
     if (s.left) return tri__parquet_damaged(table, "the description of its columns has more than its columns");
     if (!table->columns) return tri__fail(TRI_DATA, "%s: a Parquet file without columns", table->path);
-    return check_names(table);
+    for (int c = 0; c < table->columns; c++)
+        if (!table->name[c][0]) return tri__fail(TRI_DATA, "%s: column %d has no name", table->path, c + 1);
+    return tri__table_check_names(table, "; rename one");
 }
 
 static void read_chunk_meta(tri_thrift *in, tri_parquet_chunk *chunk, int *type) {
@@ -365,8 +317,8 @@ static tri_status find_footer(const tri_table *table, uint64_t *begin, size_t *s
     uint8_t head[MARK] = {0}, tail[TAIL];
     if (table->source.size < MARK + TAIL) return tri__parquet_damaged(table, "it has %llu bytes",
                                                                       (unsigned long long)table->source.size);
-    TRI_TRY(tri__source_read(&table->source, table->path, 0, (char *)head, MARK));
-    TRI_TRY(tri__source_read(&table->source, table->path, table->source.size - TAIL, (char *)tail, TAIL));
+    TRI_TRY(tri__source_read(table, 0, (char *)head, MARK));
+    TRI_TRY(tri__source_read(table, table->source.size - TAIL, (char *)tail, TAIL));
     if (!memcmp(head, "PARE", MARK) || !memcmp(tail + 4, "PARE", MARK))
         return tri__fail(TRI_DATA, "%s is an encrypted Parquet file whose footer cannot be read either; write it anew "
                          "without encryption", table->path);
@@ -392,7 +344,7 @@ tri_status tri__parquet_footer(tri_table *table, tri_parquet *file) {
     TRI_TRY(find_footer(table, &begin, &size));
     uint8_t *bytes = malloc(size + 1);
     if (!bytes) return tri__table_no_memory(table);
-    tri_status status = tri__source_read(&table->source, table->path, begin, (char *)bytes, size);
+    tri_status status = tri__source_read(table, begin, (char *)bytes, size);
     tri_thrift in = {.at = bytes, .end = bytes + size};
     if (status == TRI_OK) status = read_metadata(table, file, &in);
     free(bytes);

@@ -2,28 +2,16 @@
  * decoded, as text or as numbers; null values become empty fields. */
 #include "data/table/parquet.h"
 
-#include "base/limits.h"
 #include "data/table/thrift.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-tri_status tri__parquet_fail(const tri_parquet_reader *r, const char *format, ...) {
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    return tri__fail(TRI_DATA, "%s: column \"%.80s\", row group %d: %s", r->table->path, r->name, r->group->number,
-                     text);
-}
-
 tri_status tri__parquet_no_memory(const tri_parquet_reader *r) {
     return tri__fail(TRI_RESOURCE, "%s: column \"%.80s\", row group %d: out of memory; write the file with smaller row "
-                     "groups", r->table->path, r->name, r->group->number);
+                     "groups", r->place.table->path, r->place.table->name[r->place.column], r->group->number);
 }
 
 /* Codecs by the format's numbers. ratio: most bytes that one packed byte can become. */
@@ -89,7 +77,7 @@ static tri_status look(tri_parquet_reader *r, size_t size, const uint8_t **at, s
             memmove(r->window, r->window + r->window_from, have);
         }
         r->window_from = 0, r->window_end = have + more;
-        TRI_TRY(tri__source_read(&r->table->source, r->table->path, r->next, (char *)r->window + have, more));
+        TRI_TRY(tri__source_read(r->place.table, r->next, (char *)r->window + have, more));
         r->next += more;
     }
     *at = r->window + r->window_from, *got = r->window_end - r->window_from;
@@ -146,15 +134,15 @@ static tri_status next_page(tri_parquet_reader *r, page *out) {
             break;
         }
         if (size < ask || ask >= HEADER_MOST)
-            return tri__parquet_fail(r, "the header of a page is damaged; get the file again");
+            return tri__column_fail(&r->place, "the header of a page is damaged; get the file again");
     }
     uint64_t left = r->chunk->begin + r->chunk->bytes - r->next + (r->window_end - r->window_from);
     if (out->packed < 0 || out->unpacked < 0 || out->packed > INT32_MAX || out->unpacked > INT32_MAX ||
         (uint64_t)out->packed > left)
-        return tri__parquet_fail(r, "a page lies beyond the column's end: the file is damaged; get it again");
+        return tri__column_fail(&r->place, "a page lies beyond the column's end: the file is damaged; get it again");
     if ((uint64_t)out->unpacked > (uint64_t)out->packed * codecs[r->chunk->codec].ratio + 64)
-        return tri__parquet_fail(r, "a page of %lld bytes cannot become %lld: the file is damaged; get it again",
-                                 (long long)out->packed, (long long)out->unpacked);
+        return tri__column_fail(&r->place, "a page of %lld bytes cannot become %lld: the file is damaged; get it again",
+                                (long long)out->packed, (long long)out->unpacked);
     return TRI_OK;
 }
 
@@ -186,7 +174,7 @@ static tri_status check_crc(tri_parquet_reader *r, const page *page, const uint8
         make_crc_table(r->crc);
     }
     if (crc32_of(r->crc, bytes, (size_t)page->packed) == page->crc) return TRI_OK;
-    return tri__parquet_fail(r, "the checksum of a page is wrong: the file is damaged; get it again");
+    return tri__column_fail(&r->place, "the checksum of a page is wrong: the file is damaged; get it again");
 }
 
 /* Unpacks bytes into the text, if its values are to stay there, or into the page's buffer. */
@@ -194,18 +182,15 @@ static tri_status unpack(tri_parquet_reader *r, tri_codec codec, const uint8_t *
                          tri_parquet_values *out) {
     if (codec == TRI_CODEC_NONE && !out->in_text) {
         if (size != unpacked)
-            return tri__parquet_fail(r, "a page's sizes disagree: the file is damaged; get it again");
+            return tri__column_fail(&r->place, "a page's sizes disagree: the file is damaged; get it again");
         out->bytes = packed, out->size = size;
         return TRI_OK;
     }
-    tri_parquet_buffer *to = out->in_text ? &r->text : &r->page;
-    if (!out->in_text) to->used = 0;
-    else if (unpacked > UINT32_MAX - to->used)
-        return tri__parquet_fail(r, "more than 4 GiB of text in one row group; write the file with smaller row groups");
-    if (!tri__parquet_reserve(to, unpacked)) return tri__parquet_no_memory(r);
-    tri_status status = tri__unpack(codec, packed, size, to->at + to->used, unpacked);
-    if (status != TRI_OK)
-        return tri__fail_in(status, "%s: column \"%.80s\", row group %d", r->table->path, r->name, r->group->number);
+    tri_column_buffer *to = out->in_text ? &r->text : &r->page;
+    if (out->in_text) TRI_TRY(tri__parquet_text_room(r, unpacked));
+    else to->used = 0;
+    if (!tri__column_reserve(to, unpacked)) return tri__parquet_no_memory(r);
+    TRI_TRY(tri__column_unpack(&r->place, codec, packed, size, to->at + to->used, unpacked));
     out->bytes = (const uint8_t *)to->at + to->used, out->size = unpacked;
     out->begin = out->in_text ? to->used : 0;
     to->used += unpacked;
@@ -213,7 +198,8 @@ static tri_status unpack(tri_parquet_reader *r, tri_codec codec, const uint8_t *
 }
 
 static tri_status bad_levels(const tri_parquet_reader *r) {
-    return tri__parquet_fail(r, "its definition levels, which say what is null, are damaged; get the file again");
+    return tri__column_fail(&r->place,
+                            "its definition levels, which say what is null, are damaged; get the file again");
 }
 
 /* Levels in the old form: bits from the highest of each byte on. */
@@ -228,7 +214,7 @@ static int old_levels(const uint8_t *bytes, size_t size, int64_t n, uint8_t *out
 static tri_status read_levels(tri_parquet_reader *r, const page *page, const uint8_t *bytes, size_t size,
                               int64_t *set) {
     r->levels.used = 0;
-    if (!tri__parquet_reserve(&r->levels, (size_t)page->values + 1)) return tri__parquet_no_memory(r);
+    if (!tri__column_reserve(&r->levels, (size_t)page->values + 1)) return tri__parquet_no_memory(r);
     uint8_t *out = (uint8_t *)r->levels.at;
     int good = page->level_encoding == PQ_BIT_PACKED ? old_levels(bytes, size, page->values, out, set)
                                                      : tri__parquet_levels(bytes, size, page->values, out, set);
@@ -264,7 +250,7 @@ static tri_status data_page(tri_parquet_reader *r, const page *page, const uint8
     tri_parquet_values v = {.encoding = page->encoding, .in_text = tri__parquet_in_place(r->column, page->encoding)};
     if (r->as_numbers) r->text.used = 0; /* bytes of decimals, which became numbers with their page */
     if (page->values < 0 || page->values > r->group->rows - r->rows)
-        return tri__parquet_fail(r, "it has more values than there are rows: the file is damaged; get it again");
+        return tri__column_fail(&r->place, "it has more values than there are rows: the file is damaged; get it again");
     if (v2) {
         uint64_t levels = (uint64_t)page->level_bytes;
         if (page->repeat_bytes || page->level_bytes < 0 || levels > packed || levels > unpacked) return bad_levels(r);
@@ -285,13 +271,14 @@ static tri_status data_page(tri_parquet_reader *r, const page *page, const uint8
 static tri_status dictionary_page(tri_parquet_reader *r, const page *page, const uint8_t *bytes) {
     tri_parquet_values v = {.encoding = PQ_PLAIN, .in_text = tri__parquet_in_place(r->column, PQ_PLAIN)};
     if (r->has_dictionary || r->rows || r->column->type == PQ_BOOLEAN)
-        return tri__parquet_fail(r, "a dictionary where none belongs: the file is damaged; get it again");
+        return tri__column_fail(&r->place, "a dictionary where none belongs: the file is damaged; get it again");
     if (page->encoding != PQ_PLAIN && page->encoding != PQ_PLAIN_DICTIONARY)
-        return tri__parquet_fail(r, "a dictionary in encoding %d, which is not read; write the file anew",
-                                 page->encoding);
-    size_t least = r->column->width ? (size_t)r->column->width : 4;
+        return tri__column_fail(&r->place, "a dictionary in encoding %d, which is not read; write the file anew",
+                                page->encoding);
+    size_t least = r->column->values.width ? (size_t)r->column->values.width : 4;
     if (page->values < 0 || (uint64_t)page->values > (uint64_t)page->unpacked / least)
-        return tri__parquet_fail(r, "a dictionary has fewer values than it says: the file is damaged; get it again");
+        return tri__column_fail(&r->place,
+                                "a dictionary has fewer values than it says: the file is damaged; get it again");
     TRI_TRY(unpack(r, page->unpacked ? r->codec : TRI_CODEC_NONE, bytes, page->unpacked ? (size_t)page->packed : 0,
                    (size_t)page->unpacked, &v));
     r->dictionary = malloc(((size_t)page->values + 1) * sizeof *r->dictionary);
@@ -308,16 +295,16 @@ static tri_status decode_pages(tri_parquet_reader *r) {
         const uint8_t *bytes;
         size_t size;
         if (r->window_from == r->window_end && r->next == r->chunk->begin + r->chunk->bytes)
-            return tri__parquet_fail(r, "it ends after %lld of %lld rows: the file is damaged; get it again",
-                                     (long long)r->rows, (long long)r->group->rows);
+            return tri__column_fail(&r->place, "it ends after %lld of %lld rows: the file is damaged; get it again",
+                                    (long long)r->rows, (long long)r->group->rows);
         TRI_TRY(next_page(r, &page));
         TRI_TRY(look(r, (size_t)page.packed, &bytes, &size));
         TRI_TRY(check_crc(r, &page, bytes));
         if (page.type == PQ_DATA_PAGE || page.type == PQ_DATA_PAGE_V2) TRI_TRY(data_page(r, &page, bytes));
         else if (page.type == PQ_DICTIONARY_PAGE) TRI_TRY(dictionary_page(r, &page, bytes));
         else if (page.type != PQ_INDEX_PAGE)
-            return tri__parquet_fail(r, "a page of kind %d, which is not known: the file is damaged, or of a newer "
-                                     "form; write it anew", page.type);
+            return tri__column_fail(&r->place, "a page of kind %d, which is not known: the file is damaged, or of a "
+                                    "newer form; write it anew", page.type);
         r->window_from += (size_t)page.packed;
     }
     return TRI_OK;
@@ -327,7 +314,7 @@ static tri_status decode(tri_parquet_reader *r) {
     enum { FIRST = 4096 };
     r->codec = (tri_codec)codecs[r->chunk->codec].codec;
     r->field = malloc((size_t)r->group->rows * sizeof *r->field);
-    if (!r->field || !tri__parquet_reserve(&r->text, FIRST)) return tri__parquet_no_memory(r);
+    if (!r->field || !tri__column_reserve(&r->text, FIRST)) return tri__parquet_no_memory(r);
     return decode_pages(r);
 }
 
@@ -347,9 +334,9 @@ tri_status tri__parquet_load(const tri_table *table, void *state, const tri_colu
     tri_parquet *file = state;
     const tri_parquet_group *group = &file->group[of->of];
     tri_parquet_scratch scratch = {0};
-    tri_parquet_reader r = {.table = table, .group = group, .chunk = &group->chunk[column],
-                            .column = &file->column[column], .name = table->name[column], .as_numbers = as_numbers,
-                            .next = group->chunk[column].begin};
+    tri_parquet_reader r = {.place = {table, column, "row group", group->number}, .group = group,
+                            .chunk = &group->chunk[column], .column = &file->column[column],
+                            .as_numbers = as_numbers, .next = group->chunk[column].begin};
     exchange_scratch(file, &scratch);
     r.window = scratch.window, r.window_room = scratch.window_room, r.page = scratch.page;
     tri_status status = decode(&r);
@@ -361,7 +348,7 @@ tri_status tri__parquet_load(const tri_table *table, void *state, const tri_colu
     free(r.numbers.at);
     free(r.dictionary);
     free(r.crc);
-    if (as_numbers) free(r.text.at), r.text = (tri_parquet_buffer){0};
+    if (as_numbers) free(r.text.at), r.text = (tri_column_buffer){0};
     out->text = r.text.at, out->field = r.field;
     out->bytes = r.text.room + (size_t)group->rows * sizeof *r.field;
     return status;

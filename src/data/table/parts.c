@@ -23,10 +23,16 @@ static int find(const parts *p, int64_t row) {
     return low;
 }
 
-static tri_field_text field(const tri_table *table, int64_t row, int column) {
+static const tri_table *within(const tri_table *table, int64_t *row, int *column) {
     const parts *p = table->state;
-    int i = find(p, row), at = p->at[(int64_t)i * table->columns + column];
-    return at < 0 ? (tri_field_text){"", 0, 0} : tri__table_field(p->part[i], row - p->first[i], at);
+    int i = find(p, *row);
+    *row -= p->first[i], *column = p->at[(int64_t)i * table->columns + *column];
+    return p->part[i];
+}
+
+static tri_field_text field(const tri_table *table, int64_t row, int column) {
+    const tri_table *part = within(table, &row, &column);
+    return column < 0 ? (tri_field_text){"", 0, 0} : tri__table_field(part, row, column);
 }
 
 /* Parts have values of the same kind; where one lacks a column, or another has text, all are asked for their text. */
@@ -56,18 +62,6 @@ static void done(const tri_table *table, int64_t first, int64_t count) {
     }
 }
 
-static void where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at) {
-    const parts *p = table->state;
-    int i = find(p, row), inner = p->at[(int64_t)i * table->columns + column];
-    tri__table_where(p->part[i], row - p->first[i], inner < 0 ? 0 : inner, line, at);
-}
-
-static void place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]) {
-    const parts *p = table->state;
-    int i = find(p, row), inner = p->at[(int64_t)i * table->columns + column];
-    tri__table_place(p->part[i], row - p->first[i], inner < 0 ? 0 : inner, out);
-}
-
 static void close_parts(tri_table *table) {
     parts *p = table->state;
     for (int i = 0; p && p->part && i < p->n; i++) tri__table_close(p->part[i]);
@@ -76,14 +70,8 @@ static void close_parts(tri_table *table) {
     table->state = NULL;
 }
 
-static const tri_format format = {.field = field, .numbers = numbers, .check = check, .done = done, .where = where,
-                                  .place = place, .close = close_parts};
-
-static int place_of(const tri_table *table, const char *name) {
-    for (int c = 0; c < table->columns; c++)
-        if (!strcmp(table->name[c], name)) return c;
-    return -1;
-}
+static const tri_format format = {.field = field, .numbers = numbers, .check = check, .done = done, .within = within,
+                                  .close = close_parts};
 
 static tri_status lacks(const tri_table *table, const tri_table *without, const tri_table *with, const char *name) {
     return tri__fail(TRI_DATA, "%s: %s has no column \"%.80s\", which %s has: the parts of one table have the same "
@@ -98,18 +86,10 @@ static tri_status name_columns(tri_table *table, parts *p) {
     for (int i = 0; i < (lines ? p->n : 1); i++)
         for (int c = 0; c < p->part[i]->columns; c++)
             failed |= tri__keys_add(&keys, p->part[i]->name[c], strlen(p->part[i]->name[c])) < 0;
-    table->name = calloc((size_t)keys.n + 1, sizeof *table->name);
-    table->unread = calloc((size_t)keys.n + 1, sizeof *table->unread);
-    table->type = calloc((size_t)keys.n + 1, sizeof *table->type);
     p->at = malloc(((size_t)keys.n * (size_t)p->n + 1) * sizeof *p->at);
-    failed |= !table->name || !table->unread || !table->type || !p->at;
-    for (int c = 0; c < keys.n && !failed; c++) {
-        table->name[c] = strndup(keys.key[c].length ? keys.text + keys.key[c].at : "", keys.key[c].length);
-        failed |= !table->name[c];
-        table->columns = c + 1;
-    }
+    tri_status status = failed || !p->at ? tri__table_no_memory(table) : tri__table_take_keys(table, &keys);
     tri__keys_free(&keys);
-    return failed ? tri__table_no_memory(table) : TRI_OK;
+    return status;
 }
 
 /* Finds the table's columns in a part, and compares it with the first. */
@@ -117,9 +97,9 @@ static tri_status join(tri_table *table, parts *p, int i) {
     const tri_table *first = p->part[0], *part = p->part[i];
     int *at = p->at + (int64_t)i * table->columns, lines = first->format->objects && part->format->objects;
     for (int c = 0; c < table->columns; c++) {
-        at[c] = place_of(part, table->name[c]);
+        at[c] = tri__table_column(part, table->name[c]);
         if (at[c] < 0 && !lines) return lacks(table, part, first, table->name[c]);
-        const char *type = at[c] >= 0 && part->type ? part->type[at[c]] : NULL;
+        const char *type = at[c] >= 0 ? part->type[at[c]] : NULL;
         if (type && table->type[c] && strcmp(type, table->type[c]))
             return tri__fail(TRI_DATA, "%s: column \"%.80s\" has %s in %s, but %s in a part before it", table->path,
                              table->name[c], type, part->path, table->type[c]);
@@ -128,7 +108,7 @@ static tri_status join(tri_table *table, parts *p, int i) {
         if (why && !table->unread[c] && !(table->unread[c] = strdup(why))) return tri__table_no_memory(table);
     }
     for (int c = 0; c < part->columns && !lines; c++)
-        if (place_of(table, part->name[c]) < 0) return lacks(table, first, part, part->name[c]);
+        if (tri__table_column(table, part->name[c]) < 0) return lacks(table, first, part, part->name[c]);
     if (part->delimiter != first->delimiter)
         return tri__fail(TRI_DATA, "%s: the fields of %s and %s are not separated by the same character; give "
                          "--separator, or write them alike", table->path, first->path, part->path);

@@ -15,9 +15,9 @@ tri_field_text tri__field_trim(tri_field_text field) {
     return field;
 }
 
-static int is_one_of(const tri_texts *texts, tri_field_text field) {
+int tri__field_is_one_of(const tri_texts *texts, tri_field_text field) {
     for (int i = 0; i < texts->n; i++)
-        if (texts->at[i][0] == field.text[0] && strlen(texts->at[i]) == field.length &&
+        if (texts->at[i][0] == (field.length ? field.text[0] : 0) && strlen(texts->at[i]) == field.length &&
             memcmp(texts->at[i], field.text, field.length) == 0)
             return 1;
     return 0;
@@ -26,8 +26,8 @@ static int is_one_of(const tri_texts *texts, tri_field_text field) {
 int tri__field_missing(const tri_reading *reading, tri_field_text field) {
     char form[TRI_CANONICAL_BYTES];
     field = tri__field_trim(field);
-    return field.length == 0 || is_one_of(&reading->missing, field) ||
-           is_one_of(&reading->missing, tri__field_canonical(reading, field, form));
+    return field.length == 0 || tri__field_is_one_of(&reading->missing, field) ||
+           tri__field_is_one_of(&reading->missing, tri__field_canonical(reading, field, form));
 }
 
 static size_t digits(const char *text, size_t length, size_t at) {
@@ -70,7 +70,7 @@ tri_number tri__field_number(const tri_reading *reading, tri_field_text field, d
     field = tri__field_trim(field);
     if (field.length == 0) return TRI_NUMBER_MISSING;
     if (!is_decimal(field.text, field.length, field.number ? '.' : reading->decimal, &mark))
-        return is_one_of(&reading->missing, field) ? TRI_NUMBER_MISSING
+        return tri__field_is_one_of(&reading->missing, field) ? TRI_NUMBER_MISSING
                : is_infinite(field)                ? TRI_NUMBER_INFINITE
                                                    : TRI_NUMBER_NONE;
     if (field.length > NUMBER_BYTES) return TRI_NUMBER_TOO_LARGE;
@@ -79,23 +79,6 @@ tri_number tri__field_number(const tri_reading *reading, tri_field_text field, d
     if (mark != SIZE_MAX) text[mark] = '.';
     *value = strtod(text, &end);
     return isfinite(*value) && !*end ? TRI_NUMBER_GOOD : TRI_NUMBER_TOO_LARGE;
-}
-
-void tri__cell_numbers(const tri_table *table, int64_t first, int64_t count, int column, const tri_reading *reading,
-                       tri_number *number, double *value) {
-    int given = tri__table_numbers(table, first, count, column, value);
-    for (int64_t i = 0; i < count; i++)
-        number[i] = !given || isinf(value[i])
-                        ? tri__field_number(reading, tri__table_field(table, first + i, column), &value[i])
-                    : isnan(value[i]) ? TRI_NUMBER_MISSING
-                                      : TRI_NUMBER_GOOD;
-}
-
-tri_number tri__cell_number(const tri_table *table, int64_t row, int column, const tri_reading *reading,
-                            double *value) {
-    tri_number number;
-    tri__cell_numbers(table, row, 1, column, reading, &number, value);
-    return number;
 }
 
 /* Counts of a column's fields by kind. */
@@ -115,7 +98,7 @@ static int may_be_thousands(tri_field_text field, size_t mark) {
 static void count_field(const tri_texts *missing, tri_field_text field, count *c) {
     size_t mark;
     field = tri__field_trim(field);
-    if (field.length == 0 || is_one_of(missing, field)) return;
+    if (field.length == 0 || tri__field_is_one_of(missing, field)) return;
     c->filled++;
     if (is_decimal(field.text, field.length, ',', &mark)) {
         c->whole += mark == SIZE_MAX;

@@ -23,6 +23,8 @@ typedef enum tri_number {
 
 /* Without blanks around it. */
 tri_field_text tri__field_trim(tri_field_text field);
+/* Whether it is one of the texts. */
+int tri__field_is_one_of(const tri_texts *texts, tri_field_text field);
 /* Empty, blank, or one of the texts for missing values. */
 int tri__field_missing(const tri_reading *reading, tri_field_text field);
 /* A decimal number, blanks around it allowed. "nan" and hexadecimal are not numbers; "inf" and "Infinity" are
@@ -33,12 +35,6 @@ tri_number tri__field_number(const tri_reading *reading, tri_field_text field, d
 enum { TRI_CANONICAL_BYTES = 96 };
 tri_field_text tri__field_canonical(const tri_reading *reading, tri_field_text field,
                                     char out[static TRI_CANONICAL_BYTES]);
-
-/* A table's field, likewise; without its text where the table has numbers. */
-tri_number tri__cell_number(const tri_table *table, int64_t row, int column, const tri_reading *reading, double *value);
-/* Of rows [first, first + count): number [count], value [count]. */
-void tri__cell_numbers(const tri_table *table, int64_t first, int64_t count, int column, const tri_reading *reading,
-                       tri_number *number, double *value);
 
 /* The decimal mark of some columns' numbers. A point if fields are separated by commas or the table is JSON lines; else
  * a comma if some column consists of numbers with commas, and none of numbers with points; where both occur, the one

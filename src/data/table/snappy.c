@@ -1,22 +1,12 @@
 /* snappy.c - Snappy's block format (google/snappy, format_description.txt): a varint with the unpacked size, then
  * literals and copies of what was unpacked before. Every length and offset is checked before bytes move. */
+#include "data/table/thrift.h"
 #include "data/table/unpack.h"
 
 #include <string.h>
 
 enum { LITERAL, COPY_1, COPY_2, COPY_4 };
-
-/* The unpacked size; 0: damaged. */
-static int read_size(const uint8_t **at, const uint8_t *end, uint64_t *size) {
-    *size = 0;
-    for (int shift = 0; shift < 35; shift += 7) {
-        if (*at == end) return 0;
-        uint8_t byte = *(*at)++;
-        *size |= (uint64_t)(byte & 0x7F) << shift;
-        if (byte < 0x80) return *size <= UINT32_MAX;
-    }
-    return 0;
-}
+enum { SIZE_BYTES = 5 }; /* most of the unpacked size */
 
 /* Copies `length` bytes that begin `offset` before `to`; they may overlap, which repeats them. `room` bytes may be
  * written. */
@@ -37,7 +27,7 @@ int tri__snappy_unpack(const uint8_t *packed, size_t size, uint8_t *out, size_t 
     const uint8_t *at = packed, *end = packed + size;
     uint8_t *to = out, *stop = out + out_size;
     uint64_t expected;
-    if (!read_size(&at, end, &expected) || expected != out_size) return 0;
+    if (!tri__varint(&at, end, &expected) || at - packed > SIZE_BYTES || expected != out_size) return 0;
     while (at < end) {
         uint8_t tag = *at++;
         size_t left = (size_t)(end - at), room = (size_t)(stop - to), length, offset, extra;

@@ -5,7 +5,6 @@
 #include "data/table/parts.h"
 
 #include <stdarg.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +23,42 @@ tri_status tri__table_fail(const tri_table *table, uint64_t at, const char *form
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     tri_table_line line = {1, table->top};
-    TRI_TRY(tri__source_line(&table->source, table->path, at, &line));
+    TRI_TRY(tri__source_line(table, at, &line));
     return tri__fail(TRI_DATA, "%s:%lld:%lld: %s", table->path, (long long)line.number,
                      (long long)(at - line.begin) + 1, text);
+}
+
+tri_status tri__table_make_columns(tri_table *table, size_t n) {
+    table->name = calloc(n + 1, sizeof *table->name);
+    table->unread = calloc(n + 1, sizeof *table->unread);
+    table->type = calloc(n + 1, sizeof *table->type);
+    return table->name && table->unread && table->type ? TRI_OK : tri__table_no_memory(table);
+}
+
+tri_status tri__table_add_column(tri_table *table, const char *name, size_t length) {
+    if (!(table->name[table->columns] = strndup(name, length))) return tri__table_no_memory(table);
+    table->columns++;
+    return TRI_OK;
+}
+
+tri_status tri__table_take_keys(tri_table *table, const tri_keys *keys) {
+    TRI_TRY(tri__table_make_columns(table, (size_t)keys->n));
+    for (int i = 0; i < keys->n; i++)
+        TRI_TRY(tri__table_add_column(table, keys->text + keys->key[i].at, keys->key[i].length));
+    return TRI_OK;
+}
+
+tri_status tri__table_check_names(const tri_table *table, const char *advice) {
+    tri_keys keys = {0};
+    tri_status status = TRI_OK;
+    for (int c = 0; c < table->columns && status == TRI_OK; c++) {
+        int number = tri__keys_add(&keys, table->name[c], strlen(table->name[c]));
+        if (number < 0) status = tri__table_no_memory(table);
+        else if (number != c)
+            status = tri__fail(TRI_DATA, "%s: two columns are named \"%.80s\"%s", table->path, table->name[c], advice);
+    }
+    tri__keys_free(&keys);
+    return status;
 }
 
 static tri_status open_table(tri_table *table) {
@@ -76,9 +108,8 @@ tri_status tri__table_open_bytes(const char *name, const void *bytes, size_t siz
 void tri__table_close(tri_table *table) {
     if (!table) return;
     if (table->format) table->format->close(table);
-    for (int c = 0; table->name && c < table->columns; c++) free(table->name[c]);
+    for (int c = 0; c < table->columns; c++) free(table->name[c]), free(table->unread[c]);
     free(table->name);
-    for (int c = 0; table->unread && c < table->columns; c++) free(table->unread[c]);
     free(table->unread);
     free(table->type);
     for (int i = 0; i < table->described; i++) free((char *)table->bad_row[i].why);
@@ -116,16 +147,22 @@ const char *tri__table_name(const tri_table *table, int column) {
 
 const char *tri__table_unread(const tri_table *table, int column) {
     TRI_ASSERT(column >= 0 && column < table->columns);
-    return table->unread ? table->unread[column] : NULL;
+    return table->unread[column];
+}
+
+int tri__table_column(const tri_table *table, const char *name) {
+    for (int c = 0; c < table->columns; c++)
+        if (!strcmp(table->name[c], name)) return c;
+    return -1;
 }
 
 tri_status tri__table_find(const tri_table *table, const char *name, int *column) {
-    for (int c = 0; c < table->columns; c++)
-        if (!strcmp(table->name[c], name)) {
-            *column = c;
-            const char *why = tri__table_unread(table, c);
-            return why ? tri__fail(TRI_DATA, "%s: column \"%.80s\" %s", table->path, name, why) : TRI_OK;
-        }
+    int there = tri__table_column(table, name);
+    if (there >= 0) {
+        *column = there;
+        const char *why = tri__table_unread(table, there);
+        return why ? tri__fail(TRI_DATA, "%s: column \"%.80s\" %s", table->path, name, why) : TRI_OK;
+    }
     enum { SHOWN = 30 };
     char list[1200] = "none";
     int used = 0, c = 0;
@@ -145,16 +182,8 @@ static int is_number(const char *type) {
 tri_field_text tri__table_field(const tri_table *table, int64_t row, int column) {
     TRI_ASSERT(row >= 0 && row < table->rows && column >= 0 && column < table->columns);
     tri_field_text field = table->format->field(table, row, column);
-    field.number |= table->type && is_number(table->type[column]);
+    field.number |= is_number(table->type[column]);
     return field;
-}
-
-tri_table_cell tri__table_number(const tri_table *table, int64_t row, int column, double *value) {
-    double number;
-    if (!tri__table_numbers(table, row, 1, column, &number) || isinf(number)) return TRI_CELL_TEXT;
-    if (isnan(number)) return TRI_CELL_EMPTY;
-    *value = number;
-    return TRI_CELL_NUMBER;
 }
 
 int tri__table_numbers(const tri_table *table, int64_t first, int64_t count, int column, double *value) {
@@ -171,12 +200,19 @@ void tri__table_done(const tri_table *table, int64_t first, int64_t count) {
 
 void tri__table_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at) {
     TRI_ASSERT(row >= 0 && row < table->rows && column >= 0 && column < table->columns);
-    table->format->where(table, row, column, line, at);
+    if (table->format->within) table = table->format->within(table, &row, &column);
+    if (column < 0) column = 0;
+    if (table->format->parse) tri__text_where(table, row, column, line, at);
+    else *line = row + 1, *at = column + 1;
 }
 
 const char *tri__table_place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]) {
-    TRI_ASSERT(row >= 0 && row < table->rows && column >= 0 && column < table->columns);
-    table->format->place(table, row, column, out);
+    int64_t line, at;
+    tri__table_where(table, row, column, &line, &at);
+    if (table->format->within) table = table->format->within(table, &row, &column);
+    if (table->format->parse)
+        snprintf(out, TRI_PLACE_BYTES, "%s:%lld:%lld", table->path, (long long)line, (long long)at);
+    else snprintf(out, TRI_PLACE_BYTES, "%s: row %lld", table->path, (long long)line);
     return out;
 }
 

@@ -63,19 +63,16 @@ const char *tri__table_name(const tri_table *table, int column);
 /* Why a column cannot be read (it is nested, or of a type that has no text): a phrase that follows its name; NULL: it
  * can. Its fields are empty. */
 const char *tri__table_unread(const tri_table *table, int column);
+int tri__table_column(const tri_table *table, const char *name); /* the column of this name; -1: none */
 /* TRI_DATA, listing the existing columns (and the nearest), if it is missing; TRI_DATA if it cannot be read. */
 tri_status tri__table_find(const tri_table *table, const char *name, int *column);
 /* Valid until tri__table_done of its row or tri__table_close. Thread-safe. Empty if the file has changed or shrunk
  * since it was opened and the row's text was not in memory: tri__table_check then fails. */
 tri_field_text tri__table_field(const tri_table *table, int64_t row, int column);
-/* A field where a number is wanted. A binary file's columns of integers, floats and decimals have numbers, which are
- * given without their text: to the bit what reading the text gives. TEXT: it has none, tri__table_field says what is
- * there (tables of text; other columns; infinity). */
-typedef enum tri_table_cell { TRI_CELL_TEXT, TRI_CELL_EMPTY, TRI_CELL_NUMBER } tri_table_cell;
-/* Thread-safe. EMPTY (null, NaN) in the cases in which tri__table_field is empty. tri__table_done is due as for it. */
-tri_table_cell tri__table_number(const tri_table *table, int64_t row, int column, double *value);
-/* The same of rows [first, first + count) at once: value [count] is NaN where it is EMPTY, and infinite where it is
- * TEXT. 0: all are TEXT. */
+/* Fields of rows [first, first + count) where numbers are wanted. A binary file's columns of integers, floats and
+ * decimals have numbers, which are given without their text: to the bit what reading the text gives. value [count] is
+ * NaN where tri__table_field is empty (null, NaN), and infinite where it says what is there. 0: that is so of all
+ * (tables of text; other columns). Thread-safe. tri__table_done is due as for fields. */
 int tri__table_numbers(const tri_table *table, int64_t first, int64_t count, int column, double *value);
 /* TRI_IO if the text of some row could not be read again. Call it after a pass over the rows. */
 tri_status tri__table_check(const tri_table *table);

@@ -111,7 +111,7 @@ tri_status tri__table_separate(tri_table *table) {
     size_t size = left < SAMPLE ? (size_t)left : SAMPLE;
     char *text = malloc(size + 1);
     tri_status status =
-        text ? tri__source_read(&table->source, table->path, table->top, text, size) : tri__table_no_memory(table);
+        text ? tri__source_read(table, table->top, text, size) : tri__table_no_memory(table);
     if (status == TRI_OK) status = choose(table, text, size, size == left, &table->delimiter);
     free(text);
     table->recognised = status == TRI_OK && table->delimiter != ',';
@@ -192,7 +192,7 @@ static tri_status check_json(const tri_table *table, const char *head, size_t n)
 tri_status tri__table_form(const tri_table *table) {
     char head[65] = "";
     size_t n = table->source.size < 64 ? (size_t)table->source.size : 64;
-    TRI_TRY(tri__source_read(&table->source, table->path, 0, head, n));
+    TRI_TRY(tri__source_read(table, 0, head, n));
     const tri_format *other = tri__format_by_magic(head, n);
     if (other) {
         char ending[TRI_ENDING_BYTES], words[128];
@@ -214,7 +214,7 @@ tri_status tri__table_faulty(const tri_table *table, const tri_fault *fault) {
     size_t n = left < 4 ? (size_t)left : 4, at = 0;
     tri_status status = tri__table_fail(table, fault->at, "%s", fault->why);
     if (status != TRI_DATA || !n || strncmp(fault->why, "invalid UTF-8", 13)) return status;
-    TRI_TRY(tri__source_read(&table->source, table->path, fault->at, bytes, n));
+    TRI_TRY(tri__source_read(table, fault->at, bytes, n));
     if (tri__utf8_next(bytes, n, &at) >= 0) return status;
     char said[2048];
     int windows = (unsigned char)bytes[0] < 0xA0;

@@ -2,6 +2,8 @@
  * text. */
 #include "data/table/table_parts.h"
 
+#include "base/grow.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,18 +21,9 @@ static void place(tri_keys *keys, int number) {
 
 /* Reserves space for one more name of `length` bytes. */
 static int make_room(tri_keys *keys, size_t length) {
-    if (keys->n == keys->room) {
-        int room = keys->room ? keys->room * 2 : 16;
-        void *key = realloc(keys->key, (size_t)room * sizeof *keys->key);
-        if (!key) return 0;
-        keys->key = key, keys->room = room;
-    }
-    if (keys->room_text - keys->used < length) {
-        size_t room = (keys->used + length) * 2;
-        char *text = realloc(keys->text, room);
-        if (!text) return 0;
-        keys->text = text, keys->room_text = room;
-    }
+    if (!tri__grow(&keys->key, &keys->room, (size_t)keys->n + 1, sizeof *keys->key) ||
+        !tri__grow(&keys->text, &keys->room_text, keys->used + length, 1))
+        return 0;
     if ((size_t)keys->n * 2 < keys->slots) return 1;
     size_t slots = keys->slots ? keys->slots * 2 : 64;
     uint32_t *slot = calloc(slots, sizeof *slot);

@@ -33,16 +33,16 @@ typedef struct tri_source {
 tri_status tri__source_open(tri_source *source, const char *path);
 void tri__source_close(tri_source *source);
 /* Reads exactly `size` bytes from `at`: TRI_IO if the file has shrunk. */
-tri_status tri__source_read(const tri_source *source, const char *path, uint64_t at, char *to, size_t size);
-/* Whether its size or modification time has changed since it was opened. */
-int tri__source_changed(const tri_source *source);
+tri_status tri__source_read(const tri_table *table, uint64_t at, char *to, size_t size);
+/* TRI_IO if its size or modification time has changed since it was opened. */
+tri_status tri__source_check(const tri_table *table);
 /* A line, by number from 1, and its first byte. */
 typedef struct tri_table_line {
     int64_t number;
     uint64_t begin;
 } tri_table_line;
 /* Advances *line to the line of byte `at`, which must not be before it. */
-tri_status tri__source_line(const tri_source *source, const char *path, uint64_t at, tri_table_line *line);
+tri_status tri__source_line(const tri_table *table, uint64_t at, tri_table_line *line);
 
 /* A part of the file in memory; its first byte begins a row. */
 typedef struct tri_window {
@@ -60,7 +60,8 @@ typedef struct tri_fault {
 
 /* Distinct names, numbered in order of insertion. */
 typedef struct tri_keys {
-    int n, room;
+    int n;
+    size_t room;
     struct {
         size_t at, length;   /* in text */
         uint64_t hash;
@@ -103,8 +104,6 @@ typedef struct tri_table_piece {
 int tri__piece_room(tri_table_piece *piece, size_t rows, size_t values);
 /* Records a malformed row. */
 void tri__piece_bad(tri_table_piece *piece, uint64_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void tri__piece_clear(tri_table_piece *piece);
-void tri__piece_free(tri_table_piece *piece);
 
 struct tri_column_group;
 struct tri_column_text;
@@ -125,8 +124,9 @@ typedef struct tri_format {
     int (*numbers)(const tri_table *table, int64_t first, int64_t count, int column, double *value); /* NULL: none */
     tri_status (*check)(const tri_table *table);
     void (*done)(const tri_table *table, int64_t first, int64_t count);
-    void (*where)(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at);
-    void (*place)(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]);
+    /* Of several files, the one that has the row, and the row and column of that (-1: it has no such column); NULL: it
+     * is one file. */
+    const tri_table *(*within)(const tri_table *table, int64_t *row, int *column);
     void (*close)(tri_table *table); /* frees table->state, which may be NULL */
 
     /* ---- text ---- */
@@ -165,23 +165,19 @@ tri_field_text tri__text_field(const tri_table *table, int64_t row, int column);
 tri_status tri__text_check(const tri_table *table);
 void tri__text_done(const tri_table *table, int64_t first, int64_t count);
 void tri__text_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at);
-void tri__text_place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]);
 void tri__text_close(tri_table *table);
 #define TRI_TEXT_TABLE \
-    .field = tri__text_field, .check = tri__text_check, .done = tri__text_done, .where = tri__text_where, \
-    .place = tri__text_place, .close = tri__text_close
+    .field = tri__text_field, .check = tri__text_check, .done = tri__text_done, .close = tri__text_close
 
 /* columnar.c */
 tri_field_text tri__columns_field(const tri_table *table, int64_t row, int column);
 int tri__columns_numbers(const tri_table *table, int64_t first, int64_t count, int column, double *value);
 tri_status tri__columns_check(const tri_table *table);
 void tri__columns_done(const tri_table *table, int64_t first, int64_t count);
-void tri__columns_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at);
-void tri__columns_place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]);
 void tri__columns_close(tri_table *table);
 #define TRI_COLUMN_TABLE \
     .field = tri__columns_field, .numbers = tri__columns_numbers, .check = tri__columns_check, \
-    .done = tri__columns_done, .where = tri__columns_where, .place = tri__columns_place, .close = tri__columns_close
+    .done = tri__columns_done, .close = tri__columns_close
 
 /* The text of some rows, read on first use. */
 typedef struct tri_table_block {
@@ -201,8 +197,8 @@ struct tri_table {
     uint64_t begin, end;     /* the rows' bytes in the file */
     int columns;
     char **name;             /* [columns] */
-    char **unread;           /* [columns] why a column cannot be read, NULL: it can; NULL: all can */
-    const char **type;       /* [columns] what its values are, in words that last; NULL: text */
+    char **unread;           /* [columns] why a column cannot be read, NULL: it can */
+    const char **type;       /* [columns] what its values are, in words that last, NULL: text */
     int64_t rows;
     int cut;                 /* rows beyond the budget were not read */
     size_t room_rows, room_values;
@@ -221,6 +217,13 @@ struct tri_table {
     tri_table_line line;           /* of the last one described */
 };
 
+/* Makes room for n columns, and adds one by its name. */
+tri_status tri__table_make_columns(tri_table *table, size_t n);
+tri_status tri__table_add_column(tri_table *table, const char *name, size_t length);
+/* Its columns are those of the keys, in their order. */
+tri_status tri__table_take_keys(tri_table *table, const tri_keys *keys);
+/* TRI_DATA if two columns have the same name; `advice` ends the message. */
+tri_status tri__table_check_names(const tri_table *table, const char *advice);
 /* Rows of so many columns that its budget allows. */
 int64_t tri__table_most(const tri_table *table, int columns);
 /* Where a format's text begins and ends, and whether it is one at all. */

@@ -1,7 +1,7 @@
 /* table_read.c - finds a table's rows with several threads (see table_parts.h). A thread takes the next piece, parses
  * it, stores the result in a slot, and joins all pieces that are next in order, its own or not. So no thread waits for
  * a slow one until all slots are full. Joining is a copy: about a tenth of the work. */
-#include "base/limits.h"
+#include "base/grow.h"
 #include "data/table/table_parts.h"
 
 #include <stdarg.h>
@@ -50,48 +50,26 @@ typedef struct pass {
     char error[2048];    /* its text: error texts are per thread */
 } pass;
 
-static void *grow(void *array, size_t *room, size_t need, size_t element) {
-    if (need <= *room && array) return array;
-    size_t more = *room + *room / 2 > need ? *room + *room / 2 : need, bytes;
-    if (more < 64) more = 64;
-    if (__builtin_mul_overflow(more, element, &bytes)) return NULL;
-    void *larger = realloc(array, bytes);
-    if (larger) *room = more;
-    return larger;
-}
-
 int tri__piece_room(tri_table_piece *piece, size_t rows, size_t values) {
-    size_t need = (size_t)piece->rows + rows, room_row = piece->room_rows, room_count = piece->room_rows;
-    uint64_t *row = grow(piece->row, &room_row, need, sizeof *row);
-    if (row) piece->row = row;
-    uint32_t *count = grow(piece->count, &room_count, need, sizeof *count);
-    if (count) piece->count = count;
-    uint32_t *value = grow(piece->value, &piece->room_values, piece->values + values, sizeof *value);
-    if (value) piece->value = value;
-    if (row && count && value) {
-        piece->room_rows = room_row;
+    size_t need = (size_t)piece->rows + rows, room = piece->room_rows;
+    if (tri__grow(&piece->count, &room, need, sizeof *piece->count) &&
+        tri__grow(&piece->row, &piece->room_rows, need, sizeof *piece->row) &&
+        tri__grow(&piece->value, &piece->room_values, piece->values + values, sizeof *piece->value))
         return 1;
-    }
     piece->no_memory = 1;
     return 0;
 }
 
 void tri__piece_bad(tri_table_piece *piece, uint64_t at, const char *format, ...) {
-    int64_t *after = grow(piece->bad_after, &piece->room_after, (size_t)piece->bad + 1, sizeof *after);
-    if (!after) {
+    size_t n = (size_t)piece->bad, described = n < TRI_TABLE_DESCRIBED ? n + 1 : TRI_TABLE_DESCRIBED;
+    if (!tri__grow(&piece->bad_after, &piece->room_after, n + 1, sizeof *piece->bad_after) ||
+        !tri__grow(&piece->fault, &piece->room_bad, described, sizeof *piece->fault)) {
         piece->no_memory = 1;
         return;
     }
-    piece->bad_after = after;
-    after[piece->bad] = piece->rows;
-    if (piece->bad++ >= TRI_TABLE_DESCRIBED) return;
-    tri_fault *fault = grow(piece->fault, &piece->room_bad, (size_t)piece->bad, sizeof *fault);
-    if (!fault) {
-        piece->bad--, piece->no_memory = 1;
-        return;
-    }
-    piece->fault = fault;
-    fault += piece->bad - 1;
+    piece->bad_after[piece->bad++] = piece->rows;
+    if (n >= TRI_TABLE_DESCRIBED) return;
+    tri_fault *fault = &piece->fault[n];
     fault->at = at;
     va_list args;
     va_start(args, format);
@@ -117,12 +95,10 @@ static tri_status move_window(reader *r, size_t from) {
     uint64_t at = w->base + w->size, left = table->end - at;
     size_t fresh = left < r->step ? (size_t)left : r->step;
     if (from) memmove(r->text, r->text + from, kept);
-    char *text = grow(r->text, &r->room, kept + fresh + TRI_TABLE_PAD, 1);
-    if (!text) return tri__table_no_memory(table);
-    r->text = text;
-    *w = (tri_window){.text = text, .size = kept + fresh, .base = w->base + from, .last = fresh == left};
-    memset(text + w->size, 0, TRI_TABLE_PAD);
-    return tri__source_read(&table->source, table->path, at, text + kept, fresh);
+    if (!tri__grow(&r->text, &r->room, kept + fresh + TRI_TABLE_PAD, 1)) return tri__table_no_memory(table);
+    *w = (tri_window){.text = r->text, .size = kept + fresh, .base = w->base + from, .last = fresh == left};
+    memset(r->text + w->size, 0, TRI_TABLE_PAD);
+    return tri__source_read(table, at, r->text + kept, fresh);
 }
 
 static tri_status begin_window(reader *r, uint64_t at) {
@@ -195,7 +171,7 @@ static tri_status take_bad(tri_table *table, const tri_table_piece *piece) {
         tri_bad_row *rows = realloc(table->bad_row, (size_t)(table->described + 1) * sizeof *rows);
         if (!rows) return tri__table_no_memory(table);
         table->bad_row = rows;
-        TRI_TRY(tri__source_line(&table->source, table->path, fault->at, &table->line));
+        TRI_TRY(tri__source_line(table, fault->at, &table->line));
         char *why = strdup(fault->why);
         if (!why) return tri__table_no_memory(table);
         rows[table->described++] = (tri_bad_row){table->line.number, (int64_t)(fault->at - table->line.begin) + 1, why};
@@ -204,21 +180,16 @@ static tri_status take_bad(tri_table *table, const tri_table_piece *piece) {
 }
 
 static tri_status copy_rows(tri_table *table, const tri_table_piece *piece) {
-    size_t need = (size_t)(table->rows + piece->rows) + 1, room_row = table->room_rows, room_first = table->room_rows;
-    uint64_t *row = grow(table->row, &room_row, need, sizeof *row);
-    if (row) table->row = row;
-    if (row && table->first_value) {
-        uint64_t *first = grow(table->first_value, &room_first, need, sizeof *first);
-        if (!first) return tri__table_no_memory(table);
-        table->first_value = first;
-        for (int64_t i = 0; i < piece->rows; i++) first[table->rows + i + 1] = first[table->rows + i] + piece->count[i];
-    }
-    uint32_t *value = grow(table->value, &table->room_values, table->values + piece->values, sizeof *value);
-    if (value) table->value = value;
-    if (!row || !value) return tri__table_no_memory(table);
-    table->room_rows = room_row;
-    if (piece->rows) memcpy(row + table->rows, piece->row, (size_t)piece->rows * sizeof *row);
-    if (piece->values) table->format->copy(piece, value + table->values);
+    size_t need = (size_t)(table->rows + piece->rows) + 1, room = table->room_rows;
+    uint64_t **first = &table->first_value;
+    if ((*first && !tri__grow(first, &room, need, sizeof **first)) ||
+        !tri__grow(&table->row, &table->room_rows, need, sizeof *table->row) ||
+        !tri__grow(&table->value, &table->room_values, table->values + piece->values, sizeof *table->value))
+        return tri__table_no_memory(table);
+    for (int64_t i = table->rows; *first && i < table->rows + piece->rows; i++)
+        (*first)[i + 1] = (*first)[i] + piece->count[i - table->rows];
+    if (piece->rows) memcpy(table->row + table->rows, piece->row, (size_t)piece->rows * sizeof *table->row);
+    if (piece->values) table->format->copy(piece, table->value + table->values);
     table->rows += piece->rows;
     table->values += piece->values;
     return TRI_OK;

@@ -29,7 +29,9 @@ void tri__source_close(tri_source *source) {
     source->own = NULL, source->memory = NULL;
 }
 
-tri_status tri__source_read(const tri_source *source, const char *path, uint64_t at, char *to, size_t size) {
+tri_status tri__source_read(const tri_table *table, uint64_t at, char *to, size_t size) {
+    const tri_source *source = &table->source;
+    const char *path = table->path;
     if (source->memory) {
         TRI_ASSERT(at <= source->size && size <= source->size - at);
         if (size) memcpy(to, source->memory + at, size);
@@ -48,23 +50,25 @@ tri_status tri__source_read(const tri_source *source, const char *path, uint64_t
     return TRI_OK;
 }
 
-int tri__source_changed(const tri_source *source) {
+tri_status tri__source_check(const tri_table *table) {
+    const struct stat *was = &table->source.info;
     struct stat now;
-    if (source->memory) return 0;
-    if (fstat(source->fd, &now)) return 1;
-    return now.st_size != source->info.st_size || now.st_mtim.tv_sec != source->info.st_mtim.tv_sec ||
-           now.st_mtim.tv_nsec != source->info.st_mtim.tv_nsec;
+    if (table->source.memory) return TRI_OK;
+    if (!fstat(table->source.fd, &now) && now.st_size == was->st_size && now.st_mtim.tv_sec == was->st_mtim.tv_sec &&
+        now.st_mtim.tv_nsec == was->st_mtim.tv_nsec)
+        return TRI_OK;
+    return tri__fail(TRI_IO, "%s has changed while it was read; start again when it is complete", table->path);
 }
 
-tri_status tri__source_line(const tri_source *source, const char *path, uint64_t at, tri_table_line *line) {
+tri_status tri__source_line(const tri_table *table, uint64_t at, tri_table_line *line) {
     enum { PART = 1 << 16 };
     if (line->begin >= at) return TRI_OK;
     char *text = malloc(at - line->begin < PART ? (size_t)(at - line->begin) : PART);
-    if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", table->path);
     tri_status status = TRI_OK;
     for (uint64_t from = line->begin; from < at && status == TRI_OK;) {
         size_t size = at - from < PART ? (size_t)(at - from) : PART;
-        status = tri__source_read(source, path, from, text, size);
+        status = tri__source_read(table, from, text, size);
         const char *start = text, *end = text + size;
         for (const char *feed; status == TRI_OK && (feed = memchr(start, '\n', (size_t)(end - start)));
              start = feed + 1)

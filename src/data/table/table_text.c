@@ -2,7 +2,6 @@
  * first use, decoded in place, and kept until the caller releases it. */
 #include "data/table/table_parts.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +21,7 @@ static tri_status byte_before(const tri_table *table, tail *tail, uint64_t at, c
     if (tail->size == 0 || at <= tail->end - tail->size) {
         uint64_t left = at - table->begin;
         tail->end = at, tail->size = left < sizeof tail->text ? (size_t)left : sizeof tail->text;
-        TRI_TRY(tri__source_read(&table->source, table->path, at - tail->size, tail->text, tail->size));
+        TRI_TRY(tri__source_read(table, at - tail->size, tail->text, tail->size));
     }
     *byte = tail->text[tail->size - 1 - (size_t)(tail->end - at)];
     return TRI_OK;
@@ -42,18 +41,13 @@ tri_status tri__table_trim(const tri_table *table, uint64_t *end) {
 tri_status tri__text_begin(tri_table *table) {
     char mark[3];
     if (table->source.size >= 3) {
-        TRI_TRY(tri__source_read(&table->source, table->path, 0, mark, 3));
+        TRI_TRY(tri__source_read(table, 0, mark, 3));
         if (!memcmp(mark, "\xEF\xBB\xBF", 3)) table->top = 3;
     }
     table->begin = table->top, table->end = table->source.size, table->line = (tri_table_line){1, table->top};
     if (table->begin == table->end)
         return tri__table_fail(table, table->begin, "the file is empty; %s", table->format->expected);
     return tri__table_form(table);
-}
-
-static tri_status check_unchanged(const tri_table *table) {
-    if (!tri__source_changed(&table->source)) return TRI_OK;
-    return tri__fail(TRI_IO, "%s has changed while it was read; start again when it is complete", table->path);
 }
 
 /* Reads rows [first, end) of a block, packed; small gaps between rows are read too. */
@@ -65,10 +59,10 @@ static tri_status load_rows(const tri_table *table, int64_t first, int64_t end, 
             row[next % TRI_TABLE_BLOCK] = to + (table->row[next] - from);
             stop = table->row[next] + table->format->length(table, next);
         }
-        TRI_TRY(tri__source_read(&table->source, table->path, from, to, (size_t)(stop - from)));
+        TRI_TRY(tri__source_read(table, from, to, (size_t)(stop - from)));
         to += stop - from;
     }
-    return check_unchanged(table);
+    return tri__source_check(table);
 }
 
 /* Reads and decodes a block. */
@@ -113,7 +107,7 @@ tri_status tri__text_ready(tri_table *table) {
     int64_t n = (table->rows + TRI_TABLE_BLOCK - 1) / TRI_TABLE_BLOCK;
     table->block = calloc((size_t)n + 1, sizeof *table->block);
     if (!table->block) return tri__table_no_memory(table);
-    if (table->source.size > table->options.keep) return check_unchanged(table);
+    if (table->source.size > table->options.keep) return tri__source_check(table);
     int failed = 0;
 #pragma omp parallel for schedule(static) num_threads(table->options.threads) reduction(|: failed)
     for (int64_t i = 0; i < n; i++) failed |= load(table, i) != TRI_OK;
@@ -162,15 +156,9 @@ void tri__text_where(const tri_table *table, int64_t row, int column, int64_t *l
     uint64_t byte = table->row[row] + begin;
     tri_table_line found = {1, table->top};
     /* If the file can no longer be read, the row's number replaces the line. */
-    if (tri__source_line(&table->source, table->path, byte, &found) != TRI_OK) found = (tri_table_line){row + 1, byte};
+    if (tri__source_line(table, byte, &found) != TRI_OK) found = (tri_table_line){row + 1, byte};
     *line = found.number;
     *at = (int64_t)(byte - found.begin) + 1;
-}
-
-void tri__text_place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]) {
-    int64_t line, at;
-    tri__text_where(table, row, column, &line, &at);
-    snprintf(out, TRI_PLACE_BYTES, "%s:%lld:%lld", table->path, (long long)line, (long long)at);
 }
 
 void tri__text_close(tri_table *table) {

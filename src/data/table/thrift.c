@@ -11,20 +11,21 @@ static uint8_t byte(tri_thrift *in) {
     return 0;
 }
 
-static uint64_t varint(tri_thrift *in) {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-        uint8_t b = byte(in);
-        value |= (uint64_t)(b & 0x7F) << shift;
-        if (b < 0x80) return value;
+int tri__varint(const uint8_t **at, const uint8_t *end, uint64_t *value) {
+    *value = 0;
+    for (int shift = 0; shift < 64 && *at < end; shift += 7) {
+        uint8_t byte = *(*at)++;
+        *value |= (uint64_t)(byte & 0x7F) << shift;
+        if (byte < 0x80) return 1;
     }
-    tri__thrift_fail(in);
     return 0;
 }
 
-static int64_t zigzag(tri_thrift *in) {
-    uint64_t value = varint(in);
-    return (int64_t)(value >> 1 ^ (0 - (value & 1)));
+static uint64_t varint(tri_thrift *in) {
+    uint64_t value;
+    if (tri__varint(&in->at, in->end, &value)) return value;
+    tri__thrift_fail(in);
+    return 0;
 }
 
 int tri__thrift_next(tri_thrift *in, tri_thrift_field *field) {
@@ -32,7 +33,7 @@ int tri__thrift_next(tri_thrift *in, tri_thrift_field *field) {
     field->type = (tri_thrift_type)(b & 15);
     if (in->failed || field->type == TRI_THRIFT_STOP) return 0;
     if (field->type > TRI_THRIFT_STRUCT) tri__thrift_fail(in);
-    int64_t id = b >> 4 ? field->id + (b >> 4) : zigzag(in);
+    int64_t id = b >> 4 ? field->id + (b >> 4) : tri__zigzag(varint(in));
     if (id < 0 || id > INT16_MAX) tri__thrift_fail(in);
     field->id = (int)id;
     return !in->failed;
@@ -40,7 +41,7 @@ int tri__thrift_next(tri_thrift *in, tri_thrift_field *field) {
 
 int64_t tri__thrift_integer(tri_thrift *in, const tri_thrift_field *field) {
     if (field->type == TRI_THRIFT_BYTE) return (int8_t)byte(in);
-    if (field->type >= TRI_THRIFT_I16 && field->type <= TRI_THRIFT_I64) return zigzag(in);
+    if (field->type >= TRI_THRIFT_I16 && field->type <= TRI_THRIFT_I64) return tri__zigzag(varint(in));
     tri__thrift_fail(in);
     return 0;
 }
@@ -78,7 +79,6 @@ uint32_t tri__thrift_list(tri_thrift *in, const tri_thrift_field *field, tri_thr
     if (n && found != type) tri__thrift_fail(in);
     return in->failed ? 0 : n;
 }
-
 
 int tri__thrift_struct(tri_thrift *in, const tri_thrift_field *field) {
     if (field->type != TRI_THRIFT_STRUCT) tri__thrift_fail(in);

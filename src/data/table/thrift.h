@@ -28,6 +28,10 @@ typedef struct tri_thrift {
     int failed;
 } tri_thrift;
 
+/* A number of 7 bits a byte, the lowest first, a byte below 128 being its last; advances *at. 0: there is none. */
+int tri__varint(const uint8_t **at, const uint8_t *end, uint64_t *value);
+static inline int64_t tri__zigzag(uint64_t value) { return (int64_t)(value >> 1 ^ (0 - (value & 1))); }
+
 /* A field of a struct. Begin with a zeroed one; tri__thrift_next moves on to the next, whose value must be read or
  * skipped before the one after it. */
 typedef struct tri_thrift_field {

@@ -45,18 +45,14 @@ tri_number tri__form_number(const tri_value_form *form, const tri_reading *readi
 void tri__form_numbers(const tri_table *table, int64_t first, int64_t count, int column, const tri_value_form *form,
                        const tri_reading *reading, tri_number *number, double *value) {
     static const tri_field_text no_unit = {.text = "", .length = 0};
-    if (form->kind == TRI_FORM_PLAIN) {
-        tri__cell_numbers(table, first, count, column, reading, number, value);
-        return;
-    }
     int given = tri__table_numbers(table, first, count, column, value);
     for (int64_t i = 0; i < count; i++)
         if (!given || isinf(value[i]))
             number[i] = tri__form_number(form, reading, tri__table_field(table, first + i, column), &value[i]);
         else if (isnan(value[i])) number[i] = TRI_NUMBER_MISSING;
-        else
-            number[i] = form->kind == TRI_FORM_AMOUNT && fits_unit(form->unit, no_unit, value[i]) ? TRI_NUMBER_GOOD
-                                                                                                  : TRI_NUMBER_NONE;
+        else if (form->kind == TRI_FORM_AMOUNT)
+            number[i] = fits_unit(form->unit, no_unit, value[i]) ? TRI_NUMBER_GOOD : TRI_NUMBER_NONE;
+        else number[i] = form->kind == TRI_FORM_PLAIN ? TRI_NUMBER_GOOD : TRI_NUMBER_NONE;
 }
 
 const char *tri__number_words(const tri_value_form *form, tri_number number, const tri_reading *reading) {

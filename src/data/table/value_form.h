@@ -54,7 +54,8 @@ double tri__date_number(const tri_date *date, tri_date_part part);
 /* A field as the form's number. */
 tri_number tri__form_number(const tri_value_form *form, const tri_reading *reading, tri_field_text field,
                             double *value);
-/* Of rows [first, first + count) of a table: number [count], value [count]. */
+/* Of rows [first, first + count) of a table: number [count], value [count]; without their texts where the table has
+ * numbers. */
 void tri__form_numbers(const tri_table *table, int64_t first, int64_t count, int column, const tri_value_form *form,
                        const tri_reading *reading, tri_number *number, double *value);
 /* Why a field is bad, as a phrase that follows its text. It lasts. */

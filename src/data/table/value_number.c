@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const int64_t EXACT = (int64_t)1 << 53;
 
@@ -43,4 +44,18 @@ double tri__decimal_number(const uint8_t *bytes, size_t n, int scale) {
     if (!fits || (value < 0) != (sign != 0) || value > EXACT || value < -EXACT)
         return read_text(text, tri__decimal_text(bytes, n, scale, text));
     return (double)value / tri__power10[scale];
+}
+
+double tri__value_number(const tri_value_type *type, const uint8_t *bytes, size_t length) {
+    uint8_t room[TRI_DECIMAL_BYTES];
+    uint16_t half;
+    float single;
+    double value;
+    if (type->kind == TRI_VALUES_SIGNED) return (double)tri__value_integer(type, bytes);
+    if (type->kind == TRI_VALUES_UNSIGNED) return (double)(uint64_t)tri__value_integer(type, bytes);
+    if (type->kind == TRI_VALUES_DECIMALS)
+        return tri__decimal_number(tri__value_decimal(type, bytes, length, room), length, type->scale);
+    if (type->width == 2) return memcpy(&half, bytes, 2), tri__half_number(half);
+    if (type->width == 4) return memcpy(&single, bytes, 4), tri__float_number(single);
+    return memcpy(&value, bytes, 8), value;
 }

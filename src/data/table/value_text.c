@@ -111,13 +111,19 @@ static char *put_two(int64_t value, char *at) {
 }
 
 /* Days since 1970-01-01 in the Gregorian calendar (Howard Hinnant, "chrono-compatible low-level date algorithms"). */
-size_t tri__date_text(int64_t days, char *out) {
+int64_t tri__date_of(int64_t days, int *month, int *day) {
     days += 719468; /* since 0000-03-01 */
     int64_t era = (days >= 0 ? days : days - 146096) / 146097, day_of_era = days - era * 146097;
     int64_t year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
     int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    int64_t m = (5 * day_of_year + 2) / 153, day = day_of_year - (153 * m + 2) / 5 + 1, month = m < 10 ? m + 3 : m - 9;
-    int64_t year = year_of_era + era * 400 + (month <= 2);
+    int64_t m = (5 * day_of_year + 2) / 153;
+    *day = (int)(day_of_year - (153 * m + 2) / 5 + 1), *month = (int)(m < 10 ? m + 3 : m - 9);
+    return year_of_era + era * 400 + (*month <= 2);
+}
+
+size_t tri__date_text(int64_t days, char *out) {
+    int month, day;
+    int64_t year = tri__date_of(days, &month, &day);
     char *at = out;
     if (year < 0) *at++ = '-', year = -year;
     if (year < 10000) at = put_two(year % 100, put_two(year / 100, at));
@@ -206,4 +212,104 @@ size_t tri__decimal_text(const uint8_t *bytes, size_t n, int scale, char *out) {
     if (count < places) memset(at, '0', places - count), at += places - count;
     memcpy(at, first + before, count - before);
     return (size_t)(at - out) + count - before;
+}
+
+const char *tri__value_words(tri_value_kind kind) {
+    static const char *const words[] = {
+        [TRI_VALUES_NONE] = NULL,
+        [TRI_VALUES_TEXTS] = "texts",
+        [TRI_VALUES_BOOLEANS] = "booleans",
+        [TRI_VALUES_SIGNED] = "integers",
+        [TRI_VALUES_UNSIGNED] = "integers",
+        [TRI_VALUES_FLOATS] = "floating-point numbers",
+        [TRI_VALUES_DECIMALS] = "decimals",
+        [TRI_VALUES_DATES] = "dates",
+        [TRI_VALUES_TIMES] = "times",
+        [TRI_VALUES_TIMESTAMPS] = "timestamps",
+        [TRI_VALUES_INT96] = "timestamps",
+        [TRI_VALUES_UUIDS] = "texts"};
+    return words[kind];
+}
+
+int tri__value_is_number(tri_value_kind kind) { return kind >= TRI_VALUES_SIGNED && kind <= TRI_VALUES_DECIMALS; }
+
+size_t tri__value_room(tri_value_kind kind) {
+    enum { NUMBER = 26 };
+    return tri__value_is_number(kind) && kind != TRI_VALUES_DECIMALS ? NUMBER : TRI_VALUE_TEXT;
+}
+
+int64_t tri__value_integer(const tri_value_type *type, const uint8_t *bytes) {
+    uint64_t value = 0;
+    uint32_t four;
+    if (type->width == 8) memcpy(&value, bytes, 8);
+    else if (type->width == 4) memcpy(&four, bytes, 4), value = four;
+    else memcpy(&value, bytes, (size_t)type->width);
+    int shift = 64 - type->bits;
+    value <<= shift;
+    return type->kind == TRI_VALUES_UNSIGNED ? (int64_t)(value >> shift) : (int64_t)value >> shift;
+}
+
+const uint8_t *tri__value_decimal(const tri_value_type *type, const uint8_t *bytes, size_t length,
+                                  uint8_t room[static TRI_DECIMAL_BYTES]) {
+    if (!type->low_first) return bytes;
+    for (size_t i = 0; i < length; i++) room[i] = bytes[length - 1 - i];
+    return room;
+}
+
+static size_t put_floating(int width, const uint8_t *bytes, char *out) {
+    uint16_t half;
+    float single;
+    double value;
+    if (width == 2) return memcpy(&half, bytes, 2), tri__half_text(half, out);
+    if (width == 4) return memcpy(&single, bytes, 4), tri__float_text(single, out);
+    return memcpy(&value, bytes, 8), tri__double_text(value, out);
+}
+
+static size_t put_date(const tri_value_type *type, const uint8_t *bytes, char *out) {
+    const int64_t day = 86400000;
+    int64_t value = tri__value_integer(type, bytes);
+    return tri__date_text(type->width == 4 ? value : value / day - (value % day < 0), out);
+}
+
+/* Julian days and nanoseconds in the day. */
+static size_t put_int96(const uint8_t *bytes, char *out) {
+    enum { JULIAN_1970 = 2440588 };
+    const int64_t day = (int64_t)86400 * 1000000000;
+    int64_t nanos;
+    int32_t julian;
+    memcpy(&nanos, bytes, 8);
+    memcpy(&julian, bytes + 8, 4);
+    int64_t days = (int64_t)julian - JULIAN_1970 + nanos / day;
+    nanos %= day;
+    if (nanos < 0) nanos += day, days--;
+    size_t n = tri__date_text(days, out);
+    out[n++] = ' ';
+    return n + tri__time_text(nanos, TRI_UNIT_NANO, out + n);
+}
+
+static size_t put_uuid(const uint8_t *bytes, char *out) {
+    static const char digits[] = "0123456789abcdef";
+    char *at = out;
+    for (int i = 0; i < 16; i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10) *at++ = '-';
+        *at++ = digits[bytes[i] >> 4], *at++ = digits[bytes[i] & 15];
+    }
+    return (size_t)(at - out);
+}
+
+size_t tri__value_text(const tri_value_type *type, const uint8_t *bytes, size_t length, char *out) {
+    uint8_t room[TRI_DECIMAL_BYTES];
+    switch (type->kind) {
+    case TRI_VALUES_SIGNED: return tri__integer_text(tri__value_integer(type, bytes), out);
+    case TRI_VALUES_UNSIGNED: return tri__unsigned_text((uint64_t)tri__value_integer(type, bytes), out);
+    case TRI_VALUES_FLOATS: return put_floating(type->width, bytes, out);
+    case TRI_VALUES_DECIMALS:
+        return tri__decimal_text(tri__value_decimal(type, bytes, length, room), length, type->scale, out);
+    case TRI_VALUES_DATES: return put_date(type, bytes, out);
+    case TRI_VALUES_TIMES: return tri__time_text(tri__value_integer(type, bytes), type->unit, out);
+    case TRI_VALUES_TIMESTAMPS:
+        return tri__timestamp_text(tri__value_integer(type, bytes), type->unit, type->utc, out);
+    case TRI_VALUES_INT96: return put_int96(bytes, out);
+    default: return put_uuid(bytes, out);
+    }
 }

@@ -16,6 +16,47 @@ enum {
 
 typedef enum tri_time_unit { TRI_UNIT_SECOND, TRI_UNIT_MILLI, TRI_UNIT_MICRO, TRI_UNIT_NANO } tri_time_unit;
 
+/* What a column's values are. */
+typedef enum tri_value_kind {
+    TRI_VALUES_NONE,        /* nothing: it is nested, or always null */
+    TRI_VALUES_TEXTS,
+    TRI_VALUES_BOOLEANS,
+    TRI_VALUES_SIGNED,      /* the first of the numbers */
+    TRI_VALUES_UNSIGNED,
+    TRI_VALUES_FLOATS,
+    TRI_VALUES_DECIMALS,    /* the last of the numbers */
+    TRI_VALUES_DATES,       /* days, or milliseconds of 8 bytes */
+    TRI_VALUES_TIMES,
+    TRI_VALUES_TIMESTAMPS,
+    TRI_VALUES_INT96,       /* nanoseconds of a Julian day */
+    TRI_VALUES_UUIDS
+} tri_value_kind;
+
+/* And how they are stored: numbers with the lowest byte first. */
+typedef struct tri_value_type {
+    tri_value_kind kind;
+    int width;              /* bytes of a value; 0: they differ, or are bits */
+    int bits;               /* of these, the ones that count in whole numbers, dates and times */
+    int low_first;          /* decimals: have the lowest byte first, too */
+    int scale;              /* decimals */
+    tri_time_unit unit;
+    int utc;
+} tri_value_type;
+
+/* "integers"; NULL of NONE. Lasts. */
+const char *tri__value_words(tri_value_kind kind);
+int tri__value_is_number(tri_value_kind kind);
+/* Most bytes of the text of a value that is not stored as one: few of numbers, so that a column of them stays small. */
+size_t tri__value_room(tri_value_kind kind);
+/* A value of `length` bytes, neither a text nor a boolean, as text in out [TRI_VALUE_TEXT]; returns the bytes. */
+size_t tri__value_text(const tri_value_type *type, const uint8_t *bytes, size_t length, char *out);
+/* value_number.c: the number that this text is read as, of a kind that is a number. */
+double tri__value_number(const tri_value_type *type, const uint8_t *bytes, size_t length);
+int64_t tri__value_integer(const tri_value_type *type, const uint8_t *bytes);
+/* A decimal with its highest byte first: as it is, or turned round in `room`. */
+const uint8_t *tri__value_decimal(const tri_value_type *type, const uint8_t *bytes, size_t length,
+                                  uint8_t room[static TRI_DECIMAL_BYTES]);
+
 /* Each writes to out [TRI_VALUE_TEXT] without a 0 at the end, and returns the bytes. */
 size_t tri__integer_text(int64_t value, char *out);
 size_t tri__unsigned_text(uint64_t value, char *out);
@@ -23,6 +64,7 @@ size_t tri__double_text(double value, char *out);
 size_t tri__float_text(float value, char *out);
 size_t tri__half_text(uint16_t bits, char *out);            /* IEEE half precision */
 size_t tri__boolean_text(int value, char *out);             /* "true", "false" */
+int64_t tri__date_of(int64_t days, int *month, int *day);   /* since 1970-01-01: the year; month and day from 1 */
 size_t tri__date_text(int64_t days, char *out);             /* since 1970-01-01; |days| < 2^40 */
 size_t tri__time_text(int64_t value, tri_time_unit unit, char *out); /* since midnight */
 size_t tri__timestamp_text(int64_t value, tri_time_unit unit, int utc, char *out);
