@@ -18,6 +18,7 @@
  *
  * An operation that has begun holds a receive buffer for reductions (as large as its input, in slices; all inputs if
  * small), from malloc; at most WINDOW operations of a group have begun and not completed. */
+#include "comm/ops/kind.h"
 #include "comm/ops/reduce.h"
 #include "comm/link/relay.h"
 #include "comm/link/message.h"
@@ -56,9 +57,7 @@ typedef struct job {
 
 static const span NONE = {0, 0};
 
-static int reduces(const tri_pending *p) {
-    return p->what.kind == TRI_ALL_REDUCE || p->what.kind == TRI_REDUCE || p->what.kind == TRI_REDUCE_SCATTER;
-}
+static int reduces(const tri_pending *p) { return tri__kind(p->what.kind)->reduces; }
 
 static int in_slices(const tri_pending *p) {
     return p->what.kind == TRI_ALL_REDUCE || p->what.kind == TRI_REDUCE || p->what.kind == TRI_BROADCAST;

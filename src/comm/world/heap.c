@@ -1,6 +1,7 @@
 /* heap.c - first fit over an array of pieces. Buffers are few and live for a whole run, so a linear search is cheap. */
 #include "comm/world/heap.h"
 
+#include "base/grow.h"
 #include "base/machine.h"
 #include "base/text.h"
 
@@ -13,10 +14,15 @@
 
 enum { GRANULE = 4096 };
 
+/* For one more piece. */
+static tri_status make_room(tri_heap *heap) {
+    if (tri__grow(&heap->piece, (size_t)heap->n, &heap->room, sizeof *heap->piece)) return TRI_OK;
+    return tri__fail(TRI_RESOURCE, "out of memory for the shared heap's list of pieces");
+}
+
 tri_status tri__heap_open(tri_heap *heap, void *base, size_t bytes, int fd, int64_t file_at) {
-    *heap = (tri_heap){.base = base, .bytes = bytes & ~(size_t)(GRANULE - 1), .fd = fd, .file_at = file_at, .cap = 16};
-    heap->piece = calloc((size_t)heap->cap, sizeof *heap->piece);
-    if (!heap->piece) return tri__fail(TRI_RESOURCE, "out of memory for the shared heap's list of pieces");
+    *heap = (tri_heap){.base = base, .bytes = bytes & ~(size_t)(GRANULE - 1), .fd = fd, .file_at = file_at};
+    TRI_TRY(make_room(heap));
     heap->piece[0] = (struct tri_heap_piece){.bytes = heap->bytes};
     heap->n = 1;
     return TRI_OK;
@@ -45,11 +51,7 @@ static tri_status no_room(const tri_heap *heap, size_t bytes) {
 /* Splits piece i after `bytes`. */
 static tri_status split(tri_heap *heap, int i, size_t bytes) {
     if (heap->piece[i].bytes == bytes) return TRI_OK;
-    if (heap->n == heap->cap) {
-        struct tri_heap_piece *more = realloc(heap->piece, 2 * (size_t)heap->cap * sizeof *more);
-        if (!more) return tri__fail(TRI_RESOURCE, "out of memory for the shared heap's list of pieces");
-        heap->piece = more, heap->cap *= 2;
-    }
+    TRI_TRY(make_room(heap));
     struct tri_heap_piece *piece = &heap->piece[i];
     memmove(piece + 1, piece, (size_t)(heap->n - i) * sizeof *piece);
     piece[1].at += bytes, piece[1].bytes -= bytes;
