@@ -310,5 +310,5 @@ static void cancel(tri_group *group, tri_pending *p) {
 }
 
 const tri_transport tri__transport_exchange = {
-    .name = "exchange", .open = exchange_open, .close = exchange_close, .progress = progress, .shares = relayed,
+    .open = exchange_open, .close = exchange_close, .progress = progress, .shares = relayed,
     .cancel = cancel};

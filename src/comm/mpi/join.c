@@ -203,11 +203,10 @@ void tri__joining_free(tri_joining *join) {
 /* Starts MPI, and compares it with the launcher. */
 static tri_status begin(tri_joining *join) {
     const tri_launch *launch = join->launch;
-    const char *library = "";
     tri_status status = tri__mpi_load(tri__launcher_text(launch->launcher), launch->mpi, &join->plugin);
     if (status == TRI_USAGE) set_reported(launch, launch->local > 0); /* the same for all of this machine */
     TRI_TRY(status);
-    TRI_TRY(tri__mpi_try(join->plugin, join->plugin->open(&join->state, &join->rank, &join->size, &library), "start"));
+    TRI_TRY(tri__mpi_try(join->plugin, join->plugin->open(&join->state, &join->rank, &join->size), "start"));
     join->members = join->size;
     return join->size == launch->size && join->rank == launch->rank ? TRI_OK : wrong_launcher(join, launch);
 }

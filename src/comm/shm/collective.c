@@ -209,9 +209,5 @@ static void shm_cancel(tri_group *group, tri_pending *p) {
     tri__tasks_close(shm, p);
 }
 
-const tri_transport tri__transport_shm = {.name = "shm",
-                                          .open = shm_open,
-                                          .close = shm_close,
-                                          .progress = shm_progress,
-                                          .shares = shm_shares,
-                                          .cancel = shm_cancel};
+const tri_transport tri__transport_shm = {
+    .open = shm_open, .close = shm_close, .progress = shm_progress, .shares = shm_shares, .cancel = shm_cancel};
