@@ -396,19 +396,16 @@ tri_status tri__path_kind(const char *path, tri_kind *kind) {
     return TRI_OK;
 }
 
-tri_status tri__file_there(const char *path, int *there) {
+static tri_status is_kind(const char *path, tri_kind wanted, int *there) {
     tri_kind kind;
     tri_status status = tri__path_kind(path, &kind);
-    *there = kind == TRI_KIND_FILE;
+    *there = kind == wanted;
     return status;
 }
 
-tri_status tri__folder_there(const char *path, int *there) {
-    tri_kind kind;
-    tri_status status = tri__path_kind(path, &kind);
-    *there = kind == TRI_KIND_FOLDER;
-    return status;
-}
+tri_status tri__file_there(const char *path, int *there) { return is_kind(path, TRI_KIND_FILE, there); }
+
+tri_status tri__folder_there(const char *path, int *there) { return is_kind(path, TRI_KIND_FOLDER, there); }
 
 int tri__is_file(const char *path) {
     int there;

@@ -282,6 +282,8 @@ static tri_status step_on(tri_group *group, tri_pending *p, int *moved) {
     return TRI_OK;
 }
 
+/* Operations begin in the order of posting, which is the same on all members: so the window of one member never holds
+ * up an operation that another member needs to end its own. */
 static tri_status progress(tri_group *group, tri_pending *p, int *moved) {
     state *own = group->state;
     if (!p->state) {

@@ -91,7 +91,10 @@ void tri__link_close(tri_world *world) {
     world->link = NULL;
 }
 
-/* ---- Tags: one for each send in flight to a rank, or for all of an operation ---- */
+/* ---- Tags: one for each send in flight to a rank, or for all of an operation ----
+ *
+ * The sender owns a tag until its transfers have completed, which they do only after their receives have begun: so a
+ * receive that is posted under a tag never gets an earlier message's bytes. */
 
 static int tag_take(tri_far *far) {
     enum { WORDS = TRI_REMOTE_TAGS / 64 };

@@ -206,7 +206,7 @@ static tri_status no_request(const tri_world *world, tri_request request) {
     return tri__fail(TRI_USAGE, "no operation was posted with this request");
 }
 
-/* Removes a completed operation from the list. */
+/* Removes a completed operation from the list, which stays in the order of posting: transports rely on it. */
 static void end(tri_world *world, tri_pending *p) {
     tri_pending *last = &world->pending[--world->n_pending];
     if (p->user_out) memcpy(p->user_out, p->out, (size_t)p->out_count * size_of(p));

@@ -19,8 +19,8 @@ struct tri_watcher {
     tri_log log;
     int n, local;              /* ranks of the machine; this one */
     char found[TRI_RANKS_PER_NODE]; /* 1: has joined, and is watched if its pid can be */
-    struct pollfd poll[TRI_RANKS_PER_NODE +
-                       1]; /* [0..n-1] pidfds (-1: none), [n] an eventfd, readable when the watcher should end */
+    /* [0..n-1] pidfds (-1: none), [n] an eventfd, readable when the watcher should end */
+    struct pollfd poll[TRI_RANKS_PER_NODE + 1];
     tri_seen seen[TRI_RANKS_PER_NODE];
 };
 

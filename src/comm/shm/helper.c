@@ -40,7 +40,10 @@ static int agreed(const tri_shm_group *shm, tri_pending *p) {
     return 1;
 }
 
-/* Does what can be done of the operations offered. 1: there was some work; *left: operations are offered. */
+/* A group's state is the rank's own, but what is read of it here, where its cells are, does not change any more once an
+ * operation of it has been announced.
+ *
+ * Does what can be done of the operations offered. 1: there was some work; *left: operations are offered. */
 static int look(struct tri_helper *helper, int *left) {
     int moved = 0;
     for (int i = 0; i < TRI_RING && may_work(helper); i++) {

@@ -51,7 +51,8 @@ static void do_task(task_list *list, uint32_t number) {
 static uint32_t count_in(uint64_t word, uint32_t tag) { return (uint32_t)(word >> 32) == tag ? (uint32_t)word : 0; }
 static uint64_t word_of(uint32_t tag, uint32_t count) { return (uint64_t)tag << 32 | count; }
 
-/* The next task's number; n or more if none is left. */
+/* The next task's number; n or more if none is left. A word of an earlier operation counts as 0, so nobody has to clear
+ * it: an entry of the ring is not used again before all members have ended the operation (cells.h). */
 static uint32_t claim(tri_cell_claims *place, uint32_t tag, uint32_t n) {
     uint64_t word = atomic_load(&place->claimed);
     for (;;) {

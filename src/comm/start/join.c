@@ -8,8 +8,8 @@
 
 #include <stdio.h>
 
-static const double MEET_LEAST =
-    5; /* seconds: processes start one after another, however short the progress timeout is */
+/* Seconds: processes start one after another, however short the progress timeout is. */
+static const double MEET_LEAST = 5;
 
 static double meet_seconds(const tri_ranks *how) {
     return how->progress_timeout > MEET_LEAST ? how->progress_timeout : MEET_LEAST;

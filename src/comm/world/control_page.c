@@ -99,6 +99,9 @@ void tri__control_fail(tri_control *control, int rank, int code, const char *for
     tri__control_record(control, &failure);
 }
 
+/* The abort word is raised after the record is written, but not only by its writer: a rank that comes second raises it
+ * too, perhaps before the first has finished. So who sees the word may find the record in state 1 for a moment, and
+ * tri__control_failure waits for it. */
 void tri__control_record(tri_control *control, const tri_failure *failure) {
     uint32_t empty = 0;
     if (atomic_compare_exchange_strong(&control->failure.state, &empty, 1)) {

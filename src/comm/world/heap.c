@@ -75,10 +75,9 @@ static tri_status commit(tri_heap *heap, size_t end) {
         return tri__fail(TRI_RESOURCE, "no memory for %s more of this rank's shared heap: %s is available (%s)",
                          tri__text_bytes((double)more, a), tri__text_bytes((double)tri__memory_available(), b),
                          strerror(failed));
-    size_t page = (size_t)sysconf(_SC_PAGESIZE),
-           before = (uintptr_t)(heap->base + from) % page; /* pages may be larger than our granularity */
-    (void)madvise(heap->base + from - before, more + before,
-                  MADV_POPULATE_WRITE); /* before Linux 5.14 pages are mapped when touched */
+    /* Pages may be larger than our granularity. Before Linux 5.14 they are mapped when touched. */
+    size_t before = (uintptr_t)(heap->base + from) % (size_t)sysconf(_SC_PAGESIZE);
+    (void)madvise(heap->base + from - before, more + before, MADV_POPULATE_WRITE);
     heap->committed = end;
     return TRI_OK;
 }
