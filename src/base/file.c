@@ -170,10 +170,12 @@ uint64_t tri__file_number(const char *path) {
 
 /* ---- writing ---- */
 
-tri_status tri__write_all(int fd, const void *data, size_t size, const char *path) {
+/* at -1: where the descriptor stands, which may be a pipe's. */
+static tri_status write_from(int fd, off_t at, const char *data, size_t size, const char *path) {
     for (size_t done = 0; done < size;) {
         tri__call_begin(TRI_CALL_WRITE, path);
-        ssize_t part = write(fd, (const char *)data + done, size - done);
+        ssize_t part = at < 0 ? write(fd, data + done, size - done)
+                              : pwrite(fd, data + done, size - done, at + (off_t)done);
         tri__call_end();
         if (part < 0 && errno == EINTR) continue;
         if (part < 0) return tri__fail_errno("write", path, TRI_IO);
@@ -182,16 +184,12 @@ tri_status tri__write_all(int fd, const void *data, size_t size, const char *pat
     return TRI_OK;
 }
 
+tri_status tri__write_all(int fd, const void *data, size_t size, const char *path) {
+    return write_from(fd, -1, data, size, path);
+}
+
 tri_status tri__write_at(int fd, uint64_t at, const void *data, size_t size, const char *path) {
-    for (size_t done = 0; done < size;) {
-        tri__call_begin(TRI_CALL_WRITE, path);
-        ssize_t part = pwrite(fd, (const char *)data + done, size - done, (off_t)(at + done));
-        tri__call_end();
-        if (part < 0 && errno == EINTR) continue;
-        if (part < 0) return tri__fail_errno("write", path, TRI_IO);
-        done += (size_t)part;
-    }
-    return TRI_OK;
+    return write_from(fd, (off_t)at, data, size, path);
 }
 
 tri_status tri__file_resize(int fd, uint64_t size, const char *path) {
@@ -398,19 +396,16 @@ tri_status tri__path_kind(const char *path, tri_kind *kind) {
     return TRI_OK;
 }
 
-tri_status tri__file_there(const char *path, int *there) {
+static tri_status is_kind(const char *path, tri_kind wanted, int *there) {
     tri_kind kind;
     tri_status status = tri__path_kind(path, &kind);
-    *there = kind == TRI_KIND_FILE;
+    *there = kind == wanted;
     return status;
 }
 
-tri_status tri__folder_there(const char *path, int *there) {
-    tri_kind kind;
-    tri_status status = tri__path_kind(path, &kind);
-    *there = kind == TRI_KIND_FOLDER;
-    return status;
-}
+tri_status tri__file_there(const char *path, int *there) { return is_kind(path, TRI_KIND_FILE, there); }
+
+tri_status tri__folder_there(const char *path, int *there) { return is_kind(path, TRI_KIND_FOLDER, there); }
 
 int tri__is_file(const char *path) {
     int there;

@@ -3,6 +3,7 @@
 #include "base/file_parts.h"
 
 #include "base/file_call.h"
+#include "base/grow.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -37,21 +38,17 @@ void tri__spot_close(tri_spot *spot) {
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static tri_status add_name(tri_names *names, int *capacity, const char *name, const char *path) {
-    if (names->n == *capacity) {
-        int more = 2 * *capacity + 16;
-        char **grown = realloc(names->name, (size_t)more * sizeof *grown);
-        if (!grown) return tri__fail(TRI_RESOURCE, "no memory for the names in %s", path);
-        names->name = grown, *capacity = more;
-    }
-    if (!(names->name[names->n] = strdup(name))) return tri__fail(TRI_RESOURCE, "no memory for the names in %s", path);
-    names->n++;
+static tri_status add_name(tri_names *names, size_t *room, const char *name, const char *path) {
+    char *copy = tri__grow(&names->name, room, (size_t)names->n + 1, sizeof *names->name) ? strdup(name) : NULL;
+    if (!copy) return tri__fail(TRI_RESOURCE, "no memory for the names in %s", path);
+    names->name[names->n++] = copy;
     return TRI_OK;
 }
 
 /* Leaves the descriptor open. */
 static tri_status list_open(int fd, const char *path, tri_names *names) {
-    int capacity = 0, own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    size_t room = 0;
     *names = (tri_names){0};
     DIR *folder = own >= 0 ? fdopendir(own) : NULL;
     if (folder) rewinddir(folder); /* both descriptors share a position */
@@ -66,7 +63,7 @@ static tri_status list_open(int fd, const char *path, tri_names *names) {
             status = tri__fail_errno("list", path, TRI_IO); /* else the rest would be missed silently */
         if (!entry) break;
         if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
-            status = add_name(names, &capacity, entry->d_name, path);
+            status = add_name(names, &room, entry->d_name, path);
     }
     if (folder) closedir(folder);
     if (status == TRI_OK && names->n) qsort(names->name, (size_t)names->n, sizeof *names->name, by_name);

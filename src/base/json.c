@@ -18,28 +18,19 @@ tri_status tri__json_load(const char *path, tri_status bad, tri_json **out) {
     return status;
 }
 
-static char *file_text(const tri_json *value, size_t *size) {
+/* own: one of our own files, else a user's output. */
+static tri_status write_file(const char *path, const tri_json *value, int own, int replaces) {
     char *text = tri__json_text(value, TRI_JSON_INDENT(2) | TRI_JSON_REAL_PRECISION(9));
-    if (!text) return NULL;
-    *size = strlen(text) + 1;
-    text[*size - 1] = '\n'; /* replaces the 0 byte, which is not written */
-    return text;
-}
-
-tri_status tri__json_save(const char *path, const tri_json *value) {
-    size_t size;
-    char *text = file_text(value, &size);
-    tri_status status =
-        text ? tri__file_write(path, text, size) : tri__fail(TRI_RESOURCE, "no memory to write %s", path);
+    if (!text) return tri__fail(TRI_RESOURCE, "no memory to write %s", path);
+    size_t size = strlen(text) + 1;
+    text[size - 1] = '\n'; /* replaces the 0 byte, which is not written */
+    tri_status status = own ? tri__file_write(path, text, size) : tri__file_deliver(path, text, size, replaces);
     free(text);
     return status;
 }
+
+tri_status tri__json_save(const char *path, const tri_json *value) { return write_file(path, value, 1, 1); }
 
 tri_status tri__json_deliver(const char *path, const tri_json *value, int replaces) {
-    size_t size;
-    char *text = file_text(value, &size);
-    tri_status status = text ? tri__file_deliver(path, text, size, replaces)
-                             : tri__fail(TRI_RESOURCE, "no memory to write %s", path);
-    free(text);
-    return status;
+    return write_file(path, value, 0, replaces);
 }

@@ -3,6 +3,7 @@
  * duplicate keys, U+0000, numbers out of range (64-bit integers, doubles). */
 #include "base/json.h"
 
+#include "base/buffer.h"
 #include "base/limits.h"
 #include "base/text.h"
 
@@ -28,8 +29,7 @@ typedef struct reader {
     tri_status bad, status;
     int depth, nul;    /* nul: \u0000 is accepted in strings that are not keys */
     int wide;          /* an integer that does not fit in 64 bits becomes a real number */
-    char *string;      /* [room], the string being read */
-    size_t n, room;
+    tri_buffer string; /* the one being read */
 } reader;
 
 /* Records a fault, unless there already is one: name:line:column, from 1, of the byte at `at`. Returns NULL. */
@@ -83,16 +83,8 @@ static int bounded(reader *r) {
 }
 
 static int keep(reader *r, const char *bytes, size_t n) {
-    if (r->room - r->n <= n) {
-        size_t room = 2 * r->room + n + 64;
-        char *larger = realloc(r->string, room);
-        if (!larger) return shortage(r), 0;
-        r->string = larger, r->room = room;
-    }
-    memcpy(r->string + r->n, bytes, n);
-    r->n += n;
-    r->string[r->n] = 0;
-    return 1;
+    tri__buffer_add(&r->string, bytes, n);
+    return r->string.failed ? shortage(r), 0 : 1;
 }
 
 /* Four hexadecimal digits at text[at]; -1 if invalid. */
@@ -138,7 +130,7 @@ static int escape(reader *r) {
 /* Reads a string, with its quote at text[at], into r->string, 0-terminated. */
 static int read_string(reader *r) {
     size_t start = r->at++;
-    r->n = 0;
+    r->string.size = 0;
     if (!keep(r, "", 0)) return 0;
     while (peek(r) != '"') {
         size_t from = r->at;
@@ -239,17 +231,9 @@ static int is_empty(reader *r, char end) {
     return 1;
 }
 
-static tri_json *read_list(reader *r) {
-    tri_json *list = tri__json_array();
-    int more = list && !is_empty(r, ']');
-    while (more > 0) {
-        tri_json *value = read_value(r);
-        if (!value || tri__json_append_new(list, value)) break;
-        more = goes_on(r, ']');
-    }
-    if (list && more == 0) return list;
-    tri__json_decref(list);
-    return shortage(r); /* unless there is a fault */
+static int read_item(reader *r, tri_json *list) {
+    tri_json *value = read_value(r);
+    return value && !tri__json_append_new(list, value);
 }
 
 static int read_member(reader *r, tri_json *object) {
@@ -257,9 +241,9 @@ static int read_member(reader *r, tri_json *object) {
     if (peek(r) != '"') return unexpected(r, "a key in quotes"), 0;
     size_t at = r->at;
     if (!read_string(r)) return 0;
-    if (strlen(r->string) != r->n) return fault(r, at, "\\u0000 in a key"), 0;
-    if (tri__json_get(object, r->string)) return fault(r, at, "duplicate key \"%.100s\"", r->string), 0;
-    char *key = strdup(r->string);
+    if (strlen(r->string.text) != r->string.size) return fault(r, at, "\\u0000 in a key"), 0;
+    if (tri__json_get(object, r->string.text)) return fault(r, at, "duplicate key \"%.100s\"", r->string.text), 0;
+    char *key = strdup(r->string.text);
     blanks(r);
     if (!key) shortage(r);
     else if (peek(r) != ':') unexpected(r, "':'");
@@ -270,23 +254,17 @@ static int read_member(reader *r, tri_json *object) {
     return done;
 }
 
-static tri_json *read_object(reader *r) {
-    tri_json *object = tri__json_object();
-    int more = object && !is_empty(r, '}');
-    while (more > 0) {
-        if (!read_member(r, object)) break;
-        more = goes_on(r, '}');
-    }
-    if (object && more == 0) return object;
-    tri__json_decref(object);
-    return shortage(r); /* unless there is a fault */
-}
-
 static tri_json *read_container(reader *r, int byte) {
     if (++r->depth > TRI_LIMIT_JSON_DEPTH) return fault(r, r->at, "nested deeper than %d", TRI_LIMIT_JSON_DEPTH);
-    tri_json *value = byte == '{' ? read_object(r) : read_list(r);
+    int is_object = byte == '{';
+    char end = is_object ? '}' : ']';
+    tri_json *all = is_object ? tri__json_object() : tri__json_array();
+    int more = all && !is_empty(r, end);
+    while (more > 0 && (is_object ? read_member(r, all) : read_item(r, all))) more = goes_on(r, end);
     r->depth--;
-    return value;
+    if (all && more == 0) return all;
+    tri__json_decref(all);
+    return shortage(r); /* unless there is a fault */
 }
 
 static tri_json *read_value(reader *r) {
@@ -294,7 +272,7 @@ static tri_json *read_value(reader *r) {
     int byte = peek(r);
     tri_json *value;
     if (byte == '{' || byte == '[') value = read_container(r, byte);
-    else if (byte == '"') value = read_string(r) ? tri__json_stringn(r->string, r->n) : NULL;
+    else if (byte == '"') value = read_string(r) ? tri__json_stringn(r->string.text, r->string.size) : NULL;
     else if (byte == '-' || (byte >= '0' && byte <= '9')) value = read_number(r);
     else value = read_word(r);
     return value ? value : shortage(r); /* unless there is a fault */
@@ -308,7 +286,7 @@ static tri_status read_text(reader *r, tri_json **out) {
     tri_json *root = bounded(r) ? read_value(r) : NULL;
     blanks(r);
     if (root && r->at < r->length) unexpected(r, "the end");
-    free(r->string);
+    tri__buffer_free(&r->string);
     if (r->status == TRI_OK) *out = root;
     else tri__json_decref(root);
     return r->status;

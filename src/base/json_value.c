@@ -2,6 +2,7 @@
  * hash index into it: open addressing, at most half full. A container that misses a value stays marked (json.h). */
 #include "base/json.h"
 
+#include "base/grow.h"
 #include "base/hash.h"
 
 #include <math.h>
@@ -123,16 +124,6 @@ static int lose(tri_json *container, tri_json *value) {
     return -1;
 }
 
-/* Grows an array by doubling, for one more item of `size` bytes; 0 if out of memory, with nothing changed. */
-static int grow(void **items, size_t n, size_t *room, size_t size) {
-    if (n < *room) return 1;
-    size_t wanted = *room ? 2 * *room : 4;
-    void *larger = reallocarray(*items, wanted, size);
-    if (!larger) return 0;
-    *items = larger, *room = wanted;
-    return 1;
-}
-
 /* Seeded with the object's address, so that colliding keys cannot be prepared. */
 static uint64_t hash_of(const tri_json *object, const char *key) {
     return tri__hash64((uint64_t)(uintptr_t)object, key, strlen(key));
@@ -180,7 +171,7 @@ tri_json *tri__json_get(const tri_json *object, const char *key) {
 static int add_member(tri_json *object, const char *key, uint64_t hash, tri_json *value) {
     size_t n = object->object.n, slots = object->object.slots;
     char *copy = n < MOST_MEMBERS ? strdup(key) : NULL;
-    if (copy && grow((void **)&object->object.item, n, &object->object.room, sizeof(member)) &&
+    if (copy && tri__grow(&object->object.item, &object->object.room, n + 1, sizeof(member)) &&
         (n < SEARCHED || 2 * (n + 1) <= slots || index_members(object, slots ? 2 * slots : 4 * SEARCHED))) {
         object->object.item[n] = (member){copy, value, hash};
         object->object.n++;
@@ -247,7 +238,7 @@ tri_json *tri__json_at(const tri_json *array, size_t at) {
 
 int tri__json_append_new(tri_json *array, tri_json *value) {
     if (!is(array, TRI_JSON_ARRAY) || !value || array == value ||
-        !grow((void **)&array->list.item, array->list.n, &array->list.room, sizeof value))
+        !tri__grow(&array->list.item, &array->list.room, array->list.n + 1, sizeof value))
         return lose(array, value);
     array->list.item[array->list.n++] = value;
     return 0;

@@ -23,23 +23,22 @@ int tri__cores(void) {
     return n < 1 ? 1 : n > limit ? limit : n;
 }
 
+/* The KiB that a file gives after `key`, in bytes; `missing` if it does not. */
+static int64_t kib_after(const char *path, const char *key, int64_t missing) {
+    char text[2048];
+    tri__file_start(path, text, sizeof text);
+    const char *at = strstr(text, key);
+    return at ? strtoll(at + strlen(key), NULL, 10) * 1024 : missing;
+}
+
 int64_t tri__memory_limit(void) { return tri__cgroup_read("").memory_limit; }
 
 int64_t tri__memory_available(void) {
-    int64_t available = INT64_MAX, free = tri__cgroup_read("").memory_free;
-    char text[1024];
-    tri__file_start("/proc/meminfo", text, sizeof text);
-    const char *at = strstr(text, "MemAvailable:");
-    if (at) available = strtoll(at + strlen("MemAvailable:"), NULL, 10) * 1024;
+    int64_t available = kib_after("/proc/meminfo", "MemAvailable:", INT64_MAX), free = tri__cgroup_read("").memory_free;
     return free < available ? free : available;
 }
 
-int64_t tri__memory_held(void) {
-    char text[1024];
-    tri__file_start("/proc/self/smaps_rollup", text, sizeof text);
-    const char *at = strstr(text, "\nPss:");
-    return at ? strtoll(at + strlen("\nPss:"), NULL, 10) * 1024 : 0;
-}
+int64_t tri__memory_held(void) { return kib_after("/proc/self/smaps_rollup", "\nPss:", 0); }
 
 int64_t tri__oom_kills(void) { return tri__cgroup_read("").oom_kills; }
 
@@ -64,11 +63,9 @@ char tri__process_state(int pid) {
 }
 
 int64_t tri__process_peak(int pid) {
-    char path[64], text[2048];
+    char path[64];
     snprintf(path, sizeof path, "/proc/%d/status", pid);
-    tri__file_start(path, text, sizeof text);
-    const char *at = strstr(text, "\nVmHWM:");
-    return at ? strtoll(at + strlen("\nVmHWM:"), NULL, 10) * 1024 : 0;
+    return kib_after(path, "\nVmHWM:", 0);
 }
 
 uint64_t tri__process_ticks(int pid) {

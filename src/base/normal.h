@@ -1,6 +1,6 @@
-/* normal.h - vectorised normal random numbers: the body of base/normal_*.c, each of which compiles it for one
- * instruction set and defines `roots`: square roots of x [TRI_NORMAL_LANES], in place. (Compilers do not vectorise
- * sqrt, as it may set errno.)
+/* normal.h - vectorised normal random numbers: what base/normal.c compiles for each instruction set. It is inlined
+ * there always, so that it has the instructions of the function around it. That one gives `roots`: square roots of x
+ * [TRI_NORMAL_LANES], in place. (Compilers do not vectorise sqrt, as it may set errno.)
  *
  * The numbers are bitwise those of base/random.c, which uses the system's logarithm, sine and cosine. Here these are
  * polynomials (those of FreeBSD's msun, with errors below one unit in the last place) in loops over lanes. Results
@@ -11,15 +11,16 @@
 #include <math.h>
 #include <string.h>
 
-static inline void roots(double *x);
+typedef void tri_normal_roots(double *x);
+#define INLINE static inline __attribute__((always_inline))
 
-static inline double as_double(uint64_t bits) {
+INLINE double as_double(uint64_t bits) {
     double value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-static inline uint64_t as_bits(double value) {
+INLINE uint64_t as_bits(double value) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
@@ -27,10 +28,10 @@ static inline uint64_t as_bits(double value) {
 
 /* Converts an integer below 2^52 by adding an exponent whose last place is 1: few conversions have vector
  * instructions. */
-static inline double from_whole(uint64_t number) { return as_double(number | 0x4330000000000000) - 0x1p52; }
+INLINE double from_whole(uint64_t number) { return as_double(number | 0x4330000000000000) - 0x1p52; }
 
 /* u = m * 2^k with m in [sqrt(1/2), sqrt(2)); the logarithm of m from its series in (m - 1) / (m + 1). */
-static inline double logarithm(double u) {
+INLINE double logarithm(double u) {
     const uint64_t root = 0x3fe6a09e00000000, one = 0x3ff0000000000000;
     uint64_t shifted = as_bits(u) + (one - root);
     double k = from_whole(shifted >> 52) - 1023, f = as_double((shifted & 0x000fffffffffffff) + root) - 1;
@@ -42,7 +43,7 @@ static inline double logarithm(double u) {
 }
 
 /* Sine and cosine for |x| <= pi / 4. */
-static inline double sine(double x) {
+INLINE double sine(double x) {
     double z = x * x;
     double rest = 8.33333333332248946124e-03 +
                   z * (-1.98412698298579493134e-04 +
@@ -51,7 +52,7 @@ static inline double sine(double x) {
     return x + x * z * (-1.66666666666666324348e-01 + z * rest);
 }
 
-static inline double cosine(double x) {
+INLINE double cosine(double x) {
     double z = x * x, half = 0.5 * z, near = 1 - half;
     double rest = 4.16666666666666019037e-02 +
                   z * (-1.38888888888741095749e-03 +
@@ -62,10 +63,10 @@ static inline double cosine(double x) {
 }
 
 /* Whether rounding to float could differ: the relative error is below 2^-49, here and in base/random.c. */
-static inline int is_doubtful(double value) { return (float)(value * (1 - 0x1p-46)) != (float)(value * (1 + 0x1p-46)); }
+INLINE int is_doubtful(double value) { return (float)(value * (1 - 0x1p-46)) != (float)(value * (1 + 0x1p-46)); }
 
 /* Turns counters [TRI_NORMAL_LANES] into random words, in place: word k of lane i is word[k][i] (tri__philox). */
-static inline void mix(uint32_t key0, uint32_t key1, uint64_t word[4][TRI_NORMAL_LANES]) {
+INLINE void mix(uint32_t key0, uint32_t key1, uint64_t word[4][TRI_NORMAL_LANES]) {
     for (int round = 0; round < 10; round++, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u)
         for (int i = 0; i < TRI_NORMAL_LANES; i++) {
             uint64_t a = 0xD2511F53u * (uint64_t)(uint32_t)word[0][i], b = 0xCD9E8D57u * (uint64_t)(uint32_t)word[2][i];
@@ -75,7 +76,8 @@ static inline void mix(uint32_t key0, uint32_t key1, uint64_t word[4][TRI_NORMAL
 }
 
 /* Turns two words into two normals of a deviation, x and y [TRI_NORMAL_LANES]; returns how many are doubtful. */
-static inline int64_t box_muller(const uint64_t *first, const uint64_t *second, double deviation, float *x, float *y) {
+INLINE int64_t box_muller(const uint64_t *first, const uint64_t *second, double deviation, float *x, float *y,
+                          tri_normal_roots *roots) {
     double radius[TRI_NORMAL_LANES];
     int64_t doubts = 0;
     for (int i = 0; i < TRI_NORMAL_LANES; i++) radius[i] = -2.0 * logarithm((from_whole(first[i]) + 1.0) * 0x1p-32);
@@ -99,14 +101,16 @@ static inline int64_t box_muller(const uint64_t *first, const uint64_t *second, 
 
 /* The normals of TRI_NORMAL_LANES groups of four elements, out [4 * TRI_NORMAL_LANES]; returns how many are
  * doubtful. */
-static inline int64_t draw(uint32_t seed, uint32_t id, float deviation, uint64_t group, float *out) {
+INLINE int64_t draw(uint32_t seed, uint32_t id, float deviation, uint64_t group, float *out,
+                    tri_normal_roots *roots) {
     uint64_t word[4][TRI_NORMAL_LANES];
     float normal[4][TRI_NORMAL_LANES];
     for (int i = 0; i < TRI_NORMAL_LANES; i++)
         word[0][i] = (uint32_t)(group + i), word[1][i] = (group + i) >> 32, word[2][i] = 0, word[3][i] = 1;
     mix(seed, id, word);
     int64_t doubts = 0;
-    for (int k = 0; k < 4; k += 2) doubts += box_muller(word[k], word[k + 1], deviation, normal[k], normal[k + 1]);
+    for (int k = 0; k < 4; k += 2)
+        doubts += box_muller(word[k], word[k + 1], deviation, normal[k], normal[k + 1], roots);
     for (int i = 0; i < TRI_NORMAL_LANES; i++)
         for (int k = 0; k < 4; k++) out[4 * i + k] = normal[k][i];
     return doubts;

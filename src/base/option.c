@@ -458,12 +458,6 @@ const tri_option *tri__option_find(const tri_option *rows, const char *name) {
     return NULL;
 }
 
-int tri__option_names(const tri_option *rows, const char **names, int max) {
-    int n = 0;
-    for (const tri_option *row = rows; row->name && n < max; row++) names[n++] = row->name;
-    return n;
-}
-
 int tri__option_listed(const tri_option *row, const char *command) {
     size_t n = strlen(command);
     if (strcmp(command, "config") == 0) return row->effect > TRI_EFFECT_UNRECORDED;

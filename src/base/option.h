@@ -105,7 +105,5 @@ enum { TRI_OPTION_FLAG = 64 }; /* bytes of a flag's text */
 const char *tri__option_flag(const char *name, char out[static TRI_OPTION_FLAG]);
 /* The word of a choice by its index, into `out`, which is returned. */
 const char *tri__option_word(const tri_option *row, int index, char out[static TRI_OPTION_FLAG]);
-/* Names of all rows, for tri__text_nearest: fills at most `max`, returns how many. */
-int tri__option_names(const tri_option *rows, const char **names, int max);
 
 #endif

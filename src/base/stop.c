@@ -19,26 +19,25 @@ const char *tri__stop_name(const tri_stop *stop, char out[static 32]) {
     return out;
 }
 
-static tri_status stopped(const tri_stop *stop, const char *then, const char *format, va_list list) {
+static tri_status check(const tri_stop *stop, const char *then, const char *format, va_list list) {
     char what[512], name[32];
+    if (!tri__stop_signalled(stop)) return TRI_OK;
     vsnprintf(what, sizeof what, format, list);
     return tri__fail(TRI_STOPPED, "stopped (%s) while %s; %s", tri__stop_name(stop, name), what, then);
 }
 
 tri_status tri__stop_check(const tri_stop *stop, const char *format, ...) {
     va_list list;
-    if (!tri__stop_signalled(stop)) return TRI_OK;
     va_start(list, format);
-    tri_status status = stopped(stop, "run again", format, list);
+    tri_status status = check(stop, "run again", format, list);
     va_end(list);
     return status;
 }
 
 tri_status tri__stop_check_kept(const tri_stop *stop, const char *format, ...) {
     va_list list;
-    if (!tri__stop_signalled(stop)) return TRI_OK;
     va_start(list, format);
-    tri_status status = stopped(stop, "what is done is kept: run again to continue", format, list);
+    tri_status status = check(stop, "what is done is kept: run again to continue", format, list);
     va_end(list);
     return status;
 }

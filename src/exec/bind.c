@@ -7,10 +7,10 @@
 
 #include <stdlib.h>
 
-/* The address that kernels use. */
-void *tri__exec_slot_memory(const tri_exec *exec, int program, int slot) {
+/* The address that kernels use; slot -1: none. */
+static void *memory_of(const tri_exec *exec, int program, int slot) {
     const tri_program *p = exec->program[program];
-    return exec->memory[p->slot[slot].mem] + tri__slot_offset(p, slot);
+    return slot < 0 ? NULL : exec->memory[p->slot[slot].mem] + tri__slot_offset(p, slot);
 }
 
 void *tri__exec_slot(const tri_exec *exec, int program, int slot) {
@@ -28,7 +28,7 @@ tri_status tri__exec_push(tri_exec *exec, int program, int slot) {
     const tri_program *p = exec->program[program];
     if (!tri__exec_has_copy(exec, p->slot[slot].mem)) return TRI_OK;
     tri__exec_keep_order(exec);
-    return exec->device->async->copy(exec->context, tri__exec_slot_memory(exec, program, slot),
+    return exec->device->async->copy(exec->context, memory_of(exec, program, slot),
                                      tri__exec_slot(exec, program, slot),
                                      (size_t)tri__slot_bytes(&p->slot[slot], &p->max));
 }
@@ -42,7 +42,7 @@ tri_status tri__exec_fill(tri_exec *exec, int program, int slot, tri_make *make,
     const tri_program *p = exec->program[program];
     size_t bytes = (size_t)tri__slot_bytes(&p->slot[slot], &p->max);
     if (!bytes) return TRI_OK;
-    void *to = tri__exec_slot_memory(exec, program, slot);
+    void *to = memory_of(exec, program, slot);
     tri__exec_keep_order(exec);
     if (exec->device->async && exec->host[p->slot[slot].mem] != exec->memory[p->slot[slot].mem])
         return exec->device->async->fill(exec->context, to, bytes, make, maker);
@@ -84,22 +84,14 @@ static void bind_program(tri_exec *exec, int index, int threads, uint32_t seed) 
             if (instr->slot[k] < 0) continue;
             const tri_slot *slot = &p->slot[instr->slot[k]];
             b->call.dtype[k] = (uint8_t)slot->dtype;
-            b->call.t[k] = (tri_tensor){tri__exec_slot_memory(exec, index, instr->slot[k]), slot->rows.add, slot->cols};
+            b->call.t[k] = (tri_tensor){memory_of(exec, index, instr->slot[k]), slot->rows.add, slot->cols};
         }
     }
 }
 
-static void *memory_of(const tri_exec *exec, int program, int slot) {
-    return slot < 0 ? NULL : tri__exec_slot_memory(exec, program, slot);
-}
-
-static tri_bound_transfer *posted(const tri_exec *exec, int program, int wait) {
-    int post = tri__transfer_post_of(exec->program[program], wait);
-    TRI_ASSERT(post >= 0); /* the checker rejects a wait without a post */
-    return exec->bound[program][post].transfer;
-}
-
+/* Transfers, and copies to and from offload memory. */
 static tri_status bind_transfers(tri_exec *exec) {
+    int copies = 0;
     size_t posts = 0, used = 0, world = exec->world ? (size_t)tri_world_size(exec->world) : 1;
     for (int p = 0; p < exec->n; p++)
         for (int i = 0; i < exec->program[p]->n_instrs; i++)
@@ -110,26 +102,21 @@ static tri_status bind_transfers(tri_exec *exec) {
     for (int p = 0; p < exec->n; p++)
         for (int i = 0; i < exec->program[p]->n_instrs; i++) {
             const tri_instr *instr = &exec->program[p]->instr[i];
-            if (instr->op == TRI_OP_wait) exec->bound[p][i].transfer = posted(exec, p, i);
+            tri_bound *b = &exec->bound[p][i];
+            if (tri__ends(instr->op)) {
+                int post = tri__transfer_post_of(exec->program[p], i);
+                TRI_ASSERT(post >= 0); /* the checker rejects a wait without a post */
+                b->transfer = exec->bound[p][post].transfer, b->copy = exec->bound[p][post].copy;
+            }
+            if (instr->op == TRI_OP_copy_post) b->copy = copies++;
             if (!tri__is_post(instr->op)) continue;
             tri_ends ends = tri__transfer_ends(instr);
-            tri_bound_transfer *to = exec->bound[p][i].transfer = &exec->transfer[used];
+            b->transfer = &exec->transfer[used];
             tri__transfer_bind(&exec->groups, exec->program[p], instr, memory_of(exec, p, ends.y),
-                               memory_of(exec, p, ends.x), exec->counts + used * world, (int)used, to);
+                               memory_of(exec, p, ends.x), exec->counts + used * world, (int)used, b->transfer);
             used++;
         }
     return TRI_OK;
-}
-
-static void bind_copies(tri_exec *exec) {
-    int used = 0;
-    for (int p = 0; p < exec->n; p++)
-        for (int i = 0; i < exec->program[p]->n_instrs; i++) {
-            tri_bound *b = &exec->bound[p][i];
-            if (exec->program[p]->instr[i].op == TRI_OP_copy_post) b->copy = used++;
-            if (exec->program[p]->instr[i].op == TRI_OP_copy_wait)
-                b->copy = exec->bound[p][tri__transfer_post_of(exec->program[p], i)].copy;
-        }
 }
 
 /* Numbers the signals of instructions that another lane waits for. */
@@ -220,7 +207,6 @@ tri_status tri__exec_open(const tri_exec_spec *spec, tri_exec **out) {
     device->kernels(exec->table);
     for (int i = 0; i < n; i++) bind_program(exec, i, threads, spec->seed);
     if ((status = bind_transfers(exec)) != TRI_OK) goto fail;
-    bind_copies(exec);
     bind_lanes(exec);
     if ((status = tri__replay_open(programs, n, &exec->replay)) != TRI_OK) goto fail;
     *out = exec;

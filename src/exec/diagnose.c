@@ -4,24 +4,22 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* Element i; those of other types are finite. */
+static int is_finite_at(const void *data, tri_dtype dtype, int64_t i) {
+    uint16_t infinite = dtype == TRI_BF16 ? 0x7F80 : 0x7C00;
+    switch (dtype) {
+    case TRI_F32: return isfinite(((const float *)data)[i]);
+    case TRI_F64: return isfinite(((const double *)data)[i]);
+    case TRI_BF16:
+    case TRI_F16: return (((const uint16_t *)data)[i] & infinite) != infinite;
+    default: return 1;
+    }
+}
+
 static int is_finite(const tri_tensor *t, tri_dtype dtype) {
-    int64_t n = t->rows * t->cols;
-    if (dtype == TRI_F32) {
-        const float *x = t->data; /* [rows, cols] */
-        for (int64_t i = 0; i < n; i++)
-            if (!isfinite(x[i])) return 0;
-    }
-    if (dtype == TRI_BF16 || dtype == TRI_F16) {
-        const uint16_t *x = t->data, infinite = dtype == TRI_BF16 ? 0x7F80 : 0x7C00; /* [rows, cols] */
-        for (int64_t i = 0; i < n; i++)
-            if ((x[i] & infinite) == infinite) return 0;
-    }
-    if (dtype == TRI_F64) {
-        const double *x = t->data; /* [rows, cols] */
-        for (int64_t i = 0; i < n; i++)
-            if (!isfinite(x[i])) return 0;
-    }
-    return 1;
+    int64_t i = 0, n = t->rows * t->cols;
+    while (i < n && is_finite_at(t->data, dtype, i)) i++;
+    return i == n;
 }
 
 /* is_finite for an operand in any memory. */

@@ -53,8 +53,7 @@ struct tri_exec {
     tri_keep keep;
 };
 
-/* bind.c: a slot's address for kernels; whether the host has a separate copy of a class. */
-void *tri__exec_slot_memory(const tri_exec *exec, int program, int slot);
+/* bind.c: whether the host has a separate copy of a class. */
 int tri__exec_has_copy(const tri_exec *exec, int mem);
 
 /* run.c: one instruction; the bytes that an input instruction copies; the microbatch of an instruction. */

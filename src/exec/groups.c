@@ -17,8 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const double BLAME_SECONDS =
-    2; /* time to learn which rank failed first, when a device only reports lost peers */
+/* Time to learn which rank failed first, when a device only reports lost peers. */
+static const double BLAME_SECONDS = 2;
 
 /* ---- Devices that wait for other ranks ---- */
 

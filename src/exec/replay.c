@@ -7,12 +7,9 @@
 
 #include <stdlib.h>
 
-enum {
-    KEY_HEAD = 4,
-    KEY_LAYERS = TRI_MAX_LAYERS / 64,
-    KEY_EACH = TRI_SYM_COUNT - 1
-}; /* words: program, begin, end, the kind of the step; its closed layers, if it may have any; then the counts of each
-      microbatch */
+/* Words: program, begin, end, the kind of the step; its closed layers, if it may have any; then the counts of each
+ * microbatch. */
+enum { KEY_HEAD = 4, KEY_LAYERS = TRI_MAX_LAYERS / 64, KEY_EACH = TRI_SYM_COUNT - 1 };
 
 static int counted(const tri_program *program) {
     int end = 0;

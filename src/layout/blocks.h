@@ -14,14 +14,9 @@
 #ifndef TRI_LAYOUT_BLOCKS_H
 #define TRI_LAYOUT_BLOCKS_H
 
-#include <stdint.h>
+#include "base/kernel_function.h"
 
-/* For kernels of both CPUs and GPUs. */
-#ifdef __CUDACC__
-#define TRI_BLOCKS_FUNCTION static __host__ __device__ inline
-#else
-#define TRI_BLOCKS_FUNCTION static inline
-#endif
+#include <stdint.h>
 
 /* Lists of blocks: list i is of[at[i]] up to of[at[i + 1]]. */
 typedef struct tri_block_lists {
@@ -30,13 +25,13 @@ typedef struct tri_block_lists {
 } tri_block_lists;
 
 /* The lists of a head: the key blocks of each block of queries, or the query blocks of each block of keys. */
-TRI_BLOCKS_FUNCTION tri_block_lists tri__blocks_of_queries(const int32_t *words, int64_t head) {
+TRI_KERNEL_FUNCTION tri_block_lists tri__blocks_of_queries(const int32_t *words, int64_t head) {
     const int32_t *at = words + words[2 + head % words[1]];
     tri_block_lists lists = {at, at + words[0] + 1};
     return lists;
 }
 
-TRI_BLOCKS_FUNCTION tri_block_lists tri__blocks_of_keys(const int32_t *words, int64_t head) {
+TRI_KERNEL_FUNCTION tri_block_lists tri__blocks_of_keys(const int32_t *words, int64_t head) {
     tri_block_lists rows = tri__blocks_of_queries(words, head);
     const int32_t *at = rows.of + rows.at[words[0]];
     tri_block_lists lists = {at, at + words[0] + 1};
@@ -44,7 +39,7 @@ TRI_BLOCKS_FUNCTION tri_block_lists tri__blocks_of_keys(const int32_t *words, in
 }
 
 /* The end of list i of a sequence of `n` blocks: it has only those below n. */
-TRI_BLOCKS_FUNCTION int32_t tri__blocks_end(tri_block_lists lists, int64_t i, int64_t n) {
+TRI_KERNEL_FUNCTION int32_t tri__blocks_end(tri_block_lists lists, int64_t i, int64_t n) {
     int32_t end = lists.at[i + 1];
     while (end > lists.at[i] && lists.of[end - 1] >= n) end--;
     return end;

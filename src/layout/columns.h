@@ -10,6 +10,8 @@
 #ifndef TRI_LAYOUT_COLUMNS_H
 #define TRI_LAYOUT_COLUMNS_H
 
+#include "base/kernel_function.h"
+
 #include <float.h>
 #include <stdint.h>
 
@@ -41,15 +43,8 @@ enum {
 };
 enum { TRI_COLUMN_DIM_MAX = 1024, TRI_BINS_MAX = 1024 }; /* elements of a vector; bins of a number */
 
-/* For kernels of both CPUs and GPUs. */
-#ifdef __CUDACC__
-#define TRI_COLUMNS_FUNCTION static __host__ __device__ inline
-#else
-#define TRI_COLUMNS_FUNCTION static inline
-#endif
-
 /* The factor of bin k of n at place x: 0 below the bin, 1 above it; the outer ones go on beyond. */
-TRI_COLUMNS_FUNCTION float tri__column_bin(float x, int64_t k, int64_t n) {
+TRI_KERNEL_FUNCTION float tri__column_bin(float x, int64_t k, int64_t n) {
     float e = x - (float)k;
     if (k > 0 && e < 0) e = 0;
     if (k < n - 1 && e > 1) e = 1;
@@ -57,7 +52,7 @@ TRI_COLUMNS_FUNCTION float tri__column_bin(float x, int64_t k, int64_t n) {
 }
 
 /* The row of the table of categories; -1: none. */
-TRI_COLUMNS_FUNCTION int64_t tri__column_row(float x, const int32_t *words) {
+TRI_KERNEL_FUNCTION int64_t tri__column_row(float x, const int32_t *words) {
     return x >= 0 && x < (float)words[TRI_COLUMN_COUNT] ? words[TRI_COLUMN_FIRST] + (int64_t)x : -1;
 }
 

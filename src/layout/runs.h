@@ -10,6 +10,8 @@
 #ifndef TRI_LAYOUT_RUNS_H
 #define TRI_LAYOUT_RUNS_H
 
+#include "base/kernel_function.h"
+
 #include <stdint.h>
 
 /* Rows [begin, end) of a run; the first is token `place` of its sequence. */
@@ -17,21 +19,14 @@ typedef struct tri_run_rows {
     int64_t begin, end, place;
 } tri_run_rows;
 
-/* For kernels of both CPUs and GPUs. */
-#ifdef __CUDACC__
-#define TRI_RUN_FUNCTION static __host__ __device__ inline
-#else
-#define TRI_RUN_FUNCTION static inline
-#endif
-
 /* Rows of all n runs, each a multiple of granule / n. */
-TRI_RUN_FUNCTION int64_t tri__ring_rows(int64_t tokens, int64_t sequences, int64_t n, int64_t granule) {
+TRI_KERNEL_FUNCTION int64_t tri__ring_rows(int64_t tokens, int64_t sequences, int64_t n, int64_t granule) {
     int64_t rows = n * (tokens / n + sequences);
     return (rows + granule - 1) / granule * granule;
 }
 
 /* Sequence s in run `run` of a ring of n ranks. seq: first packed token of each sequence, and their end. */
-TRI_RUN_FUNCTION tri_run_rows tri__ring_run(const int32_t *seq, int64_t s, int64_t run, int64_t n) {
+TRI_KERNEL_FUNCTION tri_run_rows tri__ring_run(const int32_t *seq, int64_t s, int64_t run, int64_t n) {
     int64_t length = seq[s + 1] - seq[s], chunk = (length + n - 1) / n, begin = seq[s] / n + s, place = run * chunk;
     int64_t left = length - place, rows = left < 0 ? 0 : left < chunk ? left : chunk;
     tri_run_rows out = {begin, begin + rows, place};
@@ -39,7 +34,7 @@ TRI_RUN_FUNCTION tri_run_rows tri__ring_run(const int32_t *seq, int64_t s, int64
 }
 
 /* Sequence s in run `run`, of `rows` rows; ring: its ranks, 0: plain. */
-TRI_RUN_FUNCTION tri_run_rows tri__run_of(const int32_t *seq, int64_t s, int64_t run, int64_t rows, int64_t ring) {
+TRI_KERNEL_FUNCTION tri_run_rows tri__run_of(const int32_t *seq, int64_t s, int64_t run, int64_t rows, int64_t ring) {
     if (ring) return tri__ring_run(seq, s, run, ring);
     int64_t begin = seq[s] - run * rows, end = seq[s + 1] - run * rows;
     int64_t first = begin < 0 ? 0 : begin < rows ? begin : rows, last = end < 0 ? 0 : end < rows ? end : rows;

@@ -5,18 +5,14 @@
 #ifndef TRI_NUMBERS_DISTANCE_H
 #define TRI_NUMBERS_DISTANCE_H
 
+#include "base/kernel_function.h"
+
 #include <math.h>
 #include <stdint.h>
 
-#if defined(__CUDACC__)
-#define TRI_DISTANCE static inline __host__ __device__
-#else
-#define TRI_DISTANCE static inline
-#endif
-
 /* T5's (MPNet): `distance` is key - query. Rows 0 .. buckets/2 - 1 are of keys at or before the query, the others of
  * keys behind it; distances from `reach` on share the last row of their half. */
-TRI_DISTANCE int32_t tri__bucket_t5(int32_t distance, int32_t buckets, int32_t reach) {
+TRI_KERNEL_FUNCTION int32_t tri__bucket_t5(int32_t distance, int32_t buckets, int32_t reach) {
     int32_t half = buckets / 2, exact = half / 2, base = distance > 0 ? half : 0;
     int32_t n = distance < 0 ? -distance : distance;
     if (n < exact) return base + n;
@@ -29,7 +25,7 @@ TRI_DISTANCE int32_t tri__bucket_t5(int32_t distance, int32_t buckets, int32_t r
 
 /* DeBERTa's: `distance` is query - key; rows are bucket + buckets/2, 0 .. buckets - 1. Distances below buckets/4 have a
  * row each, those up to `reach` share the others; with reach 0 each distance has its own. */
-TRI_DISTANCE int32_t tri__bucket_log(int32_t distance, int32_t buckets, int32_t reach) {
+TRI_KERNEL_FUNCTION int32_t tri__bucket_log(int32_t distance, int32_t buckets, int32_t reach) {
     int32_t span = buckets / 2, mid = span / 2, n = distance < 0 ? -distance : distance;
     if (reach && n > mid) {
         float part = (float)log((double)((float)n / (float)mid));

@@ -3,22 +3,17 @@
 #ifndef TRI_NUMBERS_ROPE_H
 #define TRI_NUMBERS_ROPE_H
 
+#include "base/kernel_function.h"
+
 #include <math.h>
 #include <stdint.h>
 
-/* For kernels of both CPUs and GPUs. */
-#ifdef __CUDACC__
-#define TRI_ROPE_FUNCTION static __host__ __device__ inline
-#else
-#define TRI_ROPE_FUNCTION static inline
-#endif
-
 /* The angle of one position for columns j and j + d / 2 of a head of d columns. */
-TRI_ROPE_FUNCTION float tri__rope_turn(float theta, int64_t j, int64_t d) {
+TRI_KERNEL_FUNCTION float tri__rope_turn(float theta, int64_t j, int64_t d) {
     float power = (float)(2 * j) / (float)d;
     return 1.0f / (float)pow((double)theta, (double)power);
 }
 
-TRI_ROPE_FUNCTION float tri__rope_angle(int32_t pos, float turn) { return (float)pos * turn; }
+TRI_KERNEL_FUNCTION float tri__rope_angle(int32_t pos, float turn) { return (float)pos * turn; }
 
 #endif

@@ -2,13 +2,9 @@
 #ifndef TRI_NUMBERS_TRUST_H
 #define TRI_NUMBERS_TRUST_H
 
-#include <math.h>
+#include "base/kernel_function.h"
 
-#ifdef __CUDACC__
-#define TRI_TRUST_FUNCTION static __host__ __device__ inline
-#else
-#define TRI_TRUST_FUNCTION static inline
-#endif
+#include <math.h>
 
 #define TRI_RATIO_KEPT 0.9    /* of a ratio's average, at each full step */
 #define TRI_FACTOR_LEAST 0.5  /* bounds of the factor on that average, once signs travel */
@@ -17,7 +13,7 @@
 
 /* The ratio of a step along a decoded momentum: average * factor, each 1 where it is 0, but at most LAMB's own, from
  * sums [3] of lamb_refresh. */
-TRI_TRUST_FUNCTION double tri__frozen_ratio(double average, double factor, const double *sums) {
+TRI_KERNEL_FUNCTION double tri__frozen_ratio(double average, double factor, const double *sums) {
     double ratio = (average != 0 ? average : 1) * (factor != 0 ? factor : 1);
     double own = sums[1] > 0 && sums[2] > 0 ? sqrt(sums[2] / sums[1]) : ratio;
     return ratio < own ? ratio : own;

@@ -117,19 +117,6 @@ tri_exchange *tri__exchange_begin(tri_http_connection *connection, char *text, s
     return e;
 }
 
-int tri__exchange_keep(tri_exchange *e, const char *data, size_t size) {
-    if (e->length + size + 1 > e->room) {
-        size_t room = e->length + size + 1 > 2 * e->room ? e->length + size + 1 : 2 * e->room;
-        char *larger = realloc(e->body, room);
-        if (!larger) return 0;
-        e->body = larger, e->room = room;
-    }
-    if (size) memcpy(e->body + e->length, data, size);
-    e->length += size;
-    e->body[e->length] = 0;
-    return 1;
-}
-
 /* A request has a place from here on: one whose body comes slowly takes none from others. */
 void tri__exchange_answer(tri_exchange *e) {
     tri_http *http = e->http;
@@ -146,11 +133,11 @@ void tri__exchange_end(tri_exchange *e, int was_sent) {
     const tri_http_record record = {
         .method = e->head.method, .path = e->head.path, .peer = e->connection->peer,
         .route = e->route ? (int)(e->route - http->options.routes) : -1, .status = was_sent ? e->status : 0,
-        .bytes_in = e->length, .bytes_out = e->size, .begun = e->begun, .seconds = tri__clock() - e->clock,
+        .bytes_in = e->body.size, .bytes_out = e->size, .begun = e->begun, .seconds = tri__clock() - e->clock,
     };
     if (http->options.done) http->options.done(http->options.context, &record);
     if (!e->is_const) free(e->reply);
-    free(e->body);
+    tri__buffer_free(&e->body);
     free(e->text);
     atomic_fetch_sub(&http->placed, e->placed);
     free(e);

@@ -192,8 +192,9 @@ static int take_piece(tri_http_connection *c) {
     if (e->head.chunked) used = tri__http_chunks_read(&c->chunks, in, n, &data, &size);
     else used = (ptrdiff_t)(size = n < c->left ? n : (size_t)c->left), c->left -= size;
     if (used < 0) return 400;
-    if (e->length + size > c->loop->http->options.max_body) return 413;
-    if (!tri__exchange_keep(e, data, size)) return 500;
+    if (e->body.size + size > c->loop->http->options.max_body) return 413;
+    if (size) tri__buffer_add(&e->body, data, size);
+    if (e->body.failed) return 500;
     use(c, (size_t)used);
     if (e->head.chunked ? c->chunks.state == TRI_CHUNKS_DONE : !c->left) return 1;
     return used ? -1 : 0;

@@ -20,8 +20,8 @@ const char *tri__exchange_query(const tri_exchange *exchange, const char *name) 
 }
 
 const char *tri__exchange_body(const tri_exchange *exchange, size_t *length) {
-    *length = exchange->length;
-    return exchange->body ? exchange->body : "";
+    *length = exchange->body.size;
+    return exchange->body.text ? exchange->body.text : "";
 }
 
 void tri__exchange_add(tri_exchange *exchange, const char *name, const char *value) {

@@ -5,11 +5,11 @@
 #include "web/http_parts.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -131,23 +131,19 @@ static int start_loop(tri_http *http, tri_http_loop *loop) {
     pthread_mutex_init(&loop->mutex, NULL);
     if (loop->epoll < 0 || loop->event < 0 || epoll_ctl(loop->epoll, EPOLL_CTL_ADD, loop->event, &event)) return 0;
     listen_or_not(loop, 0);
-    return loop->started = !pthread_create(&loop->thread, NULL, work, loop);
+    return loop->started = !tri__thread_start(&loop->thread, work, loop);
 }
 
 tri_status tri__http_loops_open(tri_http *http) {
     const tri_http_options *options = &http->options;
     int n = options->threads < options->max_connections ? options->threads : options->max_connections, started = 1;
-    sigset_t all, before;
     http->tick_event = -1;
     http->loop = calloc((size_t)(n > 1 ? n : 1), sizeof *http->loop);
     if (!http->loop) return tri__fail(TRI_RESOURCE, "out of memory");
-    sigfillset(&all); /* signals are for the program's own threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     while (started && http->n_loops < (n > 1 ? n : 1)) started = start_loop(http, &http->loop[http->n_loops++]);
     if (started && options->tick)
         started = (http->tick_event = eventfd(0, EFD_CLOEXEC)) >= 0 &&
-                  (http->ticking = !pthread_create(&http->ticker, NULL, tick, http));
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+                  (http->ticking = !tri__thread_start(&http->ticker, tick, http));
     return started ? TRI_OK : tri__fail(TRI_RESOURCE, "no threads or descriptors for the HTTP server");
 }
 

@@ -97,8 +97,7 @@ struct tri_exchange {
     tri_http_head head;
     const tri_http_route *route; /* NULL: none */
     char part[256];            /* what * matched */
-    char *body;                /* [length], [room]; owned */
-    size_t length, room;
+    tri_buffer body;
     double begun, clock;       /* since 1970; tri__clock() */
     int placed;                /* counted against max_requests */
     /* the reply */
@@ -120,8 +119,6 @@ struct tri_exchange {
 tri_exchange *tri__exchange_begin(tri_http_connection *connection, char *text, size_t size);
 /* Its body is complete: calls the handler, unless it is refused. */
 void tri__exchange_answer(tri_exchange *exchange);
-/* 0: no memory. */
-int tri__exchange_keep(tri_exchange *exchange, const char *data, size_t size);
 /* The reply as bytes; 0: no memory. */
 int tri__exchange_write(tri_exchange *exchange, int close, tri_buffer *out);
 /* The reply was sent, or the client has left before. Frees it. */

@@ -4,6 +4,7 @@
 #include "base/text.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,9 +27,10 @@ void tri__svg_text(tri_buffer *svg, const char *text) {
     }
 }
 
-void tri__svg_number(tri_buffer *svg, double x) {
+const char *tri__svg_number(double x, char out[static 32]) {
     long long tenths = llround(10 * x), whole = llabs(tenths);
-    tri__buffer_put(svg, whole % 10 ? "%s%lld.%lld" : "%s%lld", tenths < 0 ? "-" : "", whole / 10, whole % 10);
+    snprintf(out, 32, whole % 10 ? "%s%lld.%lld" : "%s%lld", tenths < 0 ? "-" : "", whole / 10, whole % 10);
+    return out;
 }
 
 void tri__svg_label(tri_buffer *svg, const char *class, int x, int y, const char *text) {

@@ -7,8 +7,8 @@
 
 /* Text between tags: & < > and quotes escaped, control characters as blanks, invalid UTF-8 as U+FFFD. */
 void tri__svg_text(tri_buffer *svg, const char *text);
-/* To a tenth of a pixel: "12.5", "12", "0", "-3". */
-void tri__svg_number(tri_buffer *svg, double x);
+/* To a tenth of a pixel: "12.5", "12", "0", "-3". Written to `out`, which is returned. */
+const char *tri__svg_number(double x, char out[static 32]);
 void tri__svg_label(tri_buffer *svg, const char *class, int x, int y, const char *text);
 
 /* A picture: its class, which `style` is written for, its size in pixels, and a title and a note at the top. */

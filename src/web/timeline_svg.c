@@ -125,15 +125,12 @@ static void draw_boxes(const drawing *d, const tri_chart_row *row, int top, int 
         box b = next_box(d, row, &at);
         if (b.span.kind != kinds[kind].kind) continue;
         if (!open++) tri__buffer_put(d->svg, "<g class=\"%c\">", kinds[kind].class);
-        tri__buffer_put(d->svg, "<rect x=\"");
-        tri__svg_number(d->svg, x_of(d, b.span.begin));
-        tri__buffer_put(d->svg, "\" y=\"");
-        tri__svg_number(d->svg, top + (BAR - height_of(&b)) / 2);
-        tri__buffer_put(d->svg, "\" width=\"");
-        tri__svg_number(d->svg, fmax(0.4, length(&b) * d->scale - 0.5)); /* leaves space between neighbours */
-        tri__buffer_put(d->svg, "\" height=\"");
-        tri__svg_number(d->svg, height_of(&b));
-        tri__buffer_put(d->svg, "\" rx=\"1.5\"/>");
+        double width = fmax(0.4, length(&b) * d->scale - 0.5); /* leaves space between neighbours */
+        char x[32], y[32], w[32], h[32];
+        tri__buffer_put(d->svg, "<rect x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\" rx=\"1.5\"/>",
+                        tri__svg_number(x_of(d, b.span.begin), x),
+                        tri__svg_number(top + (BAR - height_of(&b)) / 2, y), tri__svg_number(width, w),
+                        tri__svg_number(height_of(&b), h));
     }
     if (open) tri__buffer_put(d->svg, "</g>\n");
 }
@@ -161,9 +158,10 @@ static void draw_numbers(const drawing *d, const tri_chart_row *row, int top) {
         if (best.span.mb < 0 || length(&best) * d->scale < DIGIT * digits_of(best.span.mb) + 1) continue;
         if (height_of(&best) < DIGITS_HIGH) continue;
         if (!open++) tri__buffer_put(d->svg, "<g class=\"k\">");
-        tri__buffer_put(d->svg, "<text%s x=\"", best.span.kind == 'W' ? " class=\"d\"" : "");
-        tri__svg_number(d->svg, x_of(d, (best.span.begin + best.span.end) / 2));
-        tri__buffer_put(d->svg, "\" y=\"%d\">%d</text>", top + 11, best.span.mb);
+        char x[32];
+        tri__buffer_put(d->svg, "<text%s x=\"%s\" y=\"%d\">%d</text>",
+                        best.span.kind == 'W' ? " class=\"d\"" : "",
+                        tri__svg_number(x_of(d, (best.span.begin + best.span.end) / 2), x), top + 11, best.span.mb);
     }
     if (open) tri__buffer_put(d->svg, "</g>\n");
 }
@@ -175,10 +173,9 @@ static void draw_transfers(const drawing *d, const tri_chart_row *row, int top) 
         double begin = row->transfer[i].begin, end = row->transfer[i].end;
         for (i++; i < row->n_transfers && (row->transfer[i].begin - end) * d->scale < GAP; i++)
             end = fmax(end, row->transfer[i].end);
-        tri__buffer_put(d->svg, "M");
-        tri__svg_number(d->svg, x_of(d, begin));
-        tri__buffer_put(d->svg, " %d.5h", top + BAR + 2);
-        tri__svg_number(d->svg, fmax(0.4, (end - begin) * d->scale));
+        char x[32], w[32];
+        tri__buffer_put(d->svg, "M%s %d.5h%s", tri__svg_number(x_of(d, begin), x), top + BAR + 2,
+                        tri__svg_number(fmax(0.4, (end - begin) * d->scale), w));
     }
     tri__buffer_put(d->svg, "\"/>\n");
 }
@@ -216,11 +213,10 @@ static void draw_axis(const drawing *d) {
     int y = d->bottom + 6;
     tri__buffer_put(d->svg, "<g class=\"x\">");
     for (int i = 0; i * step <= seconds * (1 + 1e-9); i++) {
-        tri__buffer_put(d->svg, "<path d=\"M");
-        tri__svg_number(d->svg, x_of(d, i * step));
-        tri__buffer_put(d->svg, " %dv5\"/><text x=\"", y);
-        tri__svg_number(d->svg, x_of(d, i * step));
-        tri__buffer_put(d->svg, "\" y=\"%d\">%.6g%s%s</text>", y + 18, i * step / unit, i ? "" : " ", i ? "" : name);
+        char x[32];
+        tri__svg_number(x_of(d, i * step), x);
+        tri__buffer_put(d->svg, "<path d=\"M%s %dv5\"/><text x=\"%s\" y=\"%d\">%.6g%s%s</text>", x, y, x, y + 18,
+                        i * step / unit, i ? "" : " ", i ? "" : name);
     }
     tri__buffer_put(d->svg, "</g>\n");
 }

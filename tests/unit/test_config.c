@@ -202,9 +202,6 @@ TEST(test_values) {
     }
     assert_ptr_equal(tri__option_find(sample_rows, "other-name"), &sample_rows[3]);
     assert_null(tri__option_find(sample_rows, "Text"));
-    const char *names[3];
-    assert_int_equal(tri__option_names(sample_rows, names, 3), 3);
-    assert_string_equal(names[2], "real");
 }
 
 TEST(test_model_check) {

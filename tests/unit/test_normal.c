@@ -7,7 +7,7 @@
 
 enum { BLOCK = 4 * TRI_NORMAL_LANES };
 
-static inline void roots(double *x) {
+static void roots(double *x) {
     for (int i = 0; i < TRI_NORMAL_LANES; i++) x[i] = sqrt(x[i]);
 }
 
@@ -51,7 +51,7 @@ TEST(the_ends) {
             float x[TRI_NORMAL_LANES], y[TRI_NORMAL_LANES];
             for (int i = 0; i < TRI_NORMAL_LANES; i++)
                 first[i] = words[only], second[i] = words[(only + shift) % TRI_NORMAL_LANES];
-            if (box_muller(first, second, 0.5, x, y)) continue;
+            if (box_muller(first, second, 0.5, x, y, roots)) continue;
             double radius = sqrt(-2.0 * log(((double)first[0] + 1.0) * 0x1p-32)),
                    angle = 2.0 * M_PI * ((double)second[0] * 0x1p-32);
             for (int i = 0; i < TRI_NORMAL_LANES; i++) {
@@ -73,7 +73,7 @@ TEST(parts_of_the_whole) {
         assert_memory_equal(part, whole + begin, (size_t)(N - begin) * sizeof *part);
     }
     float block[BLOCK];
-    assert_int_equal(draw(7, 1, 0.02f, 2 * TRI_NORMAL_LANES, block), 0);
+    assert_int_equal(draw(7, 1, 0.02f, 2 * TRI_NORMAL_LANES, block, roots), 0);
     assert_memory_equal(block, whole + 2 * BLOCK - 5, sizeof block);
 }
 

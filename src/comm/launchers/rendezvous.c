@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "comm/world/packet.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -156,8 +157,6 @@ static tri_status compare(const hello *theirs, const hello *own) {
     return TRI_OK;
 }
 
-static void say(int fd, const answer *words, int segment_fd);
-
 /* A process that is no rank of this run: it is told so, and the ranks go on meeting. */
 static void refuse(int fd, const tri_rendezvous *meeting, int user) {
     struct ucred peer = peer_of(fd);
@@ -165,7 +164,7 @@ static void refuse(int fd, const tri_rendezvous *meeting, int user) {
     snprintf(words.text, sizeof words.text, "refused: %s",
              user ? "the ranks that meet here are of another run; give each run its own MASTER_PORT or run id"
                   : "the ranks that meet here belong to another user");
-    say(fd, &words, -1);
+    tri__packet_send(fd, &words, sizeof words, NULL, 0);
     tri__say(meeting->log, TRI_LOG_WARN, "process %d of %s user %u wanted to join the ranks of this run: refused",
              (int)peer.pid, user ? "the same" : "another", (unsigned)peer.uid);
 }
@@ -189,22 +188,6 @@ static tri_status greet(int fd, const tri_rendezvous *meeting, const hello *own,
         return tri__fail(TRI_DISAGREE, "two ranks say that they are local rank %d", theirs.local);
     *place = theirs.local;
     return TRI_OK;
-}
-
-static void say(int fd, const answer *words, int segment_fd) {
-    struct iovec part = {.iov_base = (void *)words, .iov_len = sizeof *words};
-    union {
-        struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (segment_fd >= 0) {
-        message.msg_control = &control, message.msg_controllen = sizeof control.room;
-        control.head = (struct cmsghdr){
-            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
-        memcpy(CMSG_DATA(&control.head), &segment_fd, sizeof segment_fd);
-    }
-    sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* a process that has ended will be missed when all join */
 }
 
 /* Collects every rank's socket in fds[1..n-1]. A rank with a wrong greeting gets the answer too: its socket is in
@@ -240,7 +223,8 @@ static tri_status host(const tri_rendezvous *meeting, const tri_segment_spec *sp
     if (words.status != TRI_OK) snprintf(words.text, sizeof words.text, "%s", tri_error());
     for (int i = 0; i < meeting->n; i++)
         if (fds[i] >= 0) {
-            say(fds[i], &words, segment->fd);
+            /* a process that has ended will be missed when all join */
+            tri__packet_send(fds[i], &words, sizeof words, &segment->fd, segment->fd >= 0);
             close(fds[i]);
         }
     close(listener);
@@ -292,22 +276,12 @@ static tri_status connect_to(const tri_rendezvous *meeting, double deadline, int
 
 /* Receives the answer, and its descriptor or -1. */
 static tri_status hear(int fd, answer *words, int *segment_fd) {
-    struct iovec part = {.iov_base = words, .iov_len = sizeof *words};
-    union {
-        struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.room};
-    *segment_fd = -1;
-    ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    const struct cmsghdr *head = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
-        head->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(segment_fd, CMSG_DATA(head), sizeof *segment_fd);
+    int came[TRI_PACKET_DESCRIPTORS], n;
+    ssize_t got = tri__packet_receive(fd, words, sizeof *words, came, &n);
     words->text[sizeof words->text - 1] = 0;
-    if (got == (ssize_t)sizeof *words && (words->status != TRI_OK || *segment_fd >= 0)) return TRI_OK;
-    if (*segment_fd >= 0) close(*segment_fd);
+    *segment_fd = came[0];
+    if (got == (ssize_t)sizeof *words && n < 2 && (words->status != TRI_OK || n)) return TRI_OK;
+    for (int i = 0; i < n; i++) close(came[i]);
     return tri__fail(TRI_RESOURCE, "local rank 0 of this machine ended while the ranks met: see its messages");
 }
 

@@ -18,6 +18,7 @@
  *
  * An operation that has begun holds a receive buffer for reductions (as large as its input, in slices; all inputs if
  * small), from malloc; at most WINDOW operations of a group have begun and not completed. */
+#include "comm/ops/kind.h"
 #include "comm/ops/reduce.h"
 #include "comm/link/relay.h"
 #include "comm/link/message.h"
@@ -56,9 +57,7 @@ typedef struct job {
 
 static const span NONE = {0, 0};
 
-static int reduces(const tri_pending *p) {
-    return p->what.kind == TRI_ALL_REDUCE || p->what.kind == TRI_REDUCE || p->what.kind == TRI_REDUCE_SCATTER;
-}
+static int reduces(const tri_pending *p) { return tri__kind(p->what.kind)->reduces; }
 
 static int in_slices(const tri_pending *p) {
     return p->what.kind == TRI_ALL_REDUCE || p->what.kind == TRI_REDUCE || p->what.kind == TRI_BROADCAST;
@@ -283,6 +282,8 @@ static tri_status step_on(tri_group *group, tri_pending *p, int *moved) {
     return TRI_OK;
 }
 
+/* Operations begin in the order of posting, which is the same on all members: so the window of one member never holds
+ * up an operation that another member needs to end its own. */
 static tri_status progress(tri_group *group, tri_pending *p, int *moved) {
     state *own = group->state;
     if (!p->state) {
@@ -311,5 +312,5 @@ static void cancel(tri_group *group, tri_pending *p) {
 }
 
 const tri_transport tri__transport_exchange = {
-    .name = "exchange", .open = exchange_open, .close = exchange_close, .progress = progress, .shares = relayed,
+    .open = exchange_open, .close = exchange_close, .progress = progress, .shares = relayed,
     .cancel = cancel};

@@ -91,7 +91,10 @@ void tri__link_close(tri_world *world) {
     world->link = NULL;
 }
 
-/* ---- Tags: one for each send in flight to a rank, or for all of an operation ---- */
+/* ---- Tags: one for each send in flight to a rank, or for all of an operation ----
+ *
+ * The sender owns a tag until its transfers have completed, which they do only after their receives have begun: so a
+ * receive that is posted under a tag never gets an earlier message's bytes. */
 
 static int tag_take(tri_far *far) {
     enum { WORDS = TRI_REMOTE_TAGS / 64 };
@@ -146,23 +149,18 @@ static tri_arrived *find(tri_far *far, const tri_message *message) {
     return NULL;
 }
 
-static tri_status start_send(tri_link *link, int rank, tri_message *message) {
-    message->stage = 1;
-    return tri__link_try(
-        link, link->remote->send(link->state, rank, message->tag, message->data, message->bytes, &message->state),
-        rank);
-}
-
-static tri_status start_receive(tri_link *link, int rank, tri_message *message) {
-    message->stage = 1;
-    return tri__link_try(
-        link, link->remote->receive(link->state, rank, message->tag, message->data, message->bytes, &message->state),
-        rank);
+/* Hands the data to the remote, under the message's tag. */
+static tri_status start(tri_link *link, int rank, tri_message *m) {
+    const tri_remote *remote = link->remote;
+    m->stage = 1;
+    int error = m->receive ? remote->receive(link->state, rank, m->tag, m->data, m->bytes, &m->state)
+                           : remote->send(link->state, rank, m->tag, m->data, m->bytes, &m->state);
+    return tri__link_try(link, error, rank);
 }
 
 static tri_status begin_send(tri_link *link, int rank, tri_message *message) {
     char bytes[TRI_NOTE_BYTES];
-    if (message->agreed) return start_send(link, rank, message);
+    if (message->agreed) return start(link, rank, message);
     if (message->follow && *message->follow < 0 && (*message->follow = tag_take(&link->far[rank])) < 0)
         return TRI_OK; /* all in use: retried at the next poll */
     tri_note note = {.kind = TRI_NOTE_MESSAGE,
@@ -180,34 +178,23 @@ static tri_status begin_send(tri_link *link, int rank, tri_message *message) {
     TRI_TRY(tri__link_try(
         link, link->remote->note(link->state, rank, bytes, (int)sizeof note + (small ? (int)message->bytes : 0)),
         rank));
-    if (!small) return start_send(link, rank, message);
+    if (!small) return start(link, rank, message);
     message->stage = 2;
     return TRI_OK;
 }
 
-static tri_status disagree(tri_link *link, tri_group *group, const tri_message *message, const tri_descriptor *theirs) {
-    char here[160], there[160];
-    int rank = group->rank[message->peer];
-    tri__describe(&message->what, group->n, here, sizeof here);
-    tri__describe(theirs, group->n, there, sizeof there);
-    link->mine = 1;
-    tri__control_fail(group->world->segment.control, rank, TRI_DISAGREE,
-                      "ranks of a group asked for different operations: rank %d for %s, rank %d for %s",
-                      group->world->rank, here, rank, there);
-    return tri__world_check(group->world);
-}
-
 static tri_status begin_receive(tri_link *link, int rank, tri_group *group, tri_message *message) {
-    if (message->agreed) return start_receive(link, rank, message);
+    if (message->agreed) return start(link, rank, message);
     tri_arrived *it = find(&link->far[rank], message);
     if (!it) return TRI_OK;
     int same = tri__describe_same(&it->note.what, &message->what) && it->note.bytes == message->bytes &&
                (it->note.follow >= 0) == (message->follow != NULL);
-    tri_status status = same ? TRI_OK : disagree(link, group, message, &it->note.what);
+    link->mine |= !same;
+    tri_status status = same ? TRI_OK : tri__disagree(group, rank, 0, &message->what, message->peer, &it->note.what);
     if (message->follow) *message->follow = it->note.follow;
     message->tag = it->note.tag;
     message->stage = 2;
-    if (status == TRI_OK && message->tag >= 0) status = start_receive(link, rank, message);
+    if (status == TRI_OK && message->tag >= 0) status = start(link, rank, message);
     else if (status == TRI_OK && message->bytes) memcpy(message->data, it->data, (size_t)message->bytes);
     free(it);
     return status;

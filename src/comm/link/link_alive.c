@@ -17,8 +17,8 @@
 
 static const double LOOK_SECONDS = 0.02;    /* between checks of the ranks waited for */
 static const double FRESH_SECONDS = 0.5;    /* a wait that was not polled for longer is a new one */
-static const double SILENCE =
-    1.25; /* times the progress timeout: that machine's own watcher, which knows more, reports first */
+/* Times the progress timeout: that machine's own watcher, which knows more, reports first. */
+static const double SILENCE = 1.25;
 static const double TELL_SECONDS = 0.1;     /* for sending notes of a failure */
 static const double LISTEN_SECONDS = 0.1;   /* for those of other machines, which may have failed alike */
 
@@ -36,7 +36,7 @@ void tri__link_files(tri_link *link, int begins) {
 
 void tri__link_take(tri_link *link, int from, const tri_note *note, const char *text) {
     tri_control *control = link->world->segment.control;
-    tri_rank_line *own = &control->line[link->world->local];
+    tri_rank_line *own = tri__own_line(link->world);
     tri_far *far = &link->far[from];
     if (note->kind == TRI_NOTE_FAILURE) {
         tri_failure failure = {.rank = note->rank, .code = note->code, .phase = (uint32_t)note->channel,
@@ -112,15 +112,14 @@ tri_status tri__link_watch(tri_link *link) {
         tri_far *far = &link->far[r];
         if (far->waited == 0 || now - far->waited > FRESH_SECONDS) continue;
         if (link->looked > 0 && stood > 0) far->sign += stood; /* this rank itself did not poll */
-        int gone = far->left &&
-                   far->waited > far->left; /* all its messages arrived before its answer, and have been polled since */
+        /* all its messages arrived before its answer, and have been polled since */
+        int gone = far->left && far->waited > far->left;
         double most = far->files && control->io_timeout > limit ? control->io_timeout : limit;
         int silent = 0;
         if (far->files) TRI_TRY(ask_machine(link, r, limit, now, &silent));
         if (gone || silent || now - far->sign > most * SILENCE) return report(link, r, now - far->sign);
         if (now - far->sign < limit / 8 || now - far->asked < limit / 8) continue;
-        if (far->files) beat(&link->world->segment.control->line[link->world->local]); /* else all here seem to wait
-                                                                                          for nothing */
+        if (far->files) beat(tri__own_line(link->world)); /* else all here seem to wait for nothing */
         TRI_TRY(ask(link, r, now));
     }
     link->looked = now;

@@ -141,3 +141,11 @@ void tri_world_close(tri_world *world) {
     if (world) (void)tri__world_leave(world);
     tri__words_restore(&words);
 }
+
+int tri__world_abandon(tri_world **world, tri_status status) {
+    int other = (*world)->failed == status;
+    if (!other) tri_world_fail(*world, status, tri_error());
+    tri_world_close(*world);
+    *world = NULL;
+    return other;
+}

@@ -1,13 +1,15 @@
 /* regroup.c - messages between a rank and its supervisor, and the way from one world into the next. */
 #include "comm/link/regroup.h"
 
+#include "comm/world/packet.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MAGIC = 0x54524752, DESCRIPTORS = 2, LOOK_MS = 50 /* between looks at the stop request */ };
+enum { MAGIC = 0x54524752, LOOK_MS = 50 /* between looks at the stop request */ };
 
 /* What a socket carries; descriptors are counted, their numbers are the receiver's. */
 typedef struct words {
@@ -15,56 +17,22 @@ typedef struct words {
     int32_t kind, local, n, descriptors;
 } words;
 
-typedef union room {
-    struct cmsghdr head;
-    char bytes[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
-} room;
-
 tri_status tri__regroup_open(int end[2]) {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, end) == 0) return TRI_OK;
     return tri__fail(TRI_RESOURCE, "cannot make a socket for a rank: %s; raise `ulimit -n`", strerror(errno));
 }
 
 int tri__regroup_say(int socket, const tri_regroup_message *message) {
-    int fd[DESCRIPTORS] = {message->next, message->before}, n = message->next < 0 ? 0 : message->before < 0 ? 1 : 2;
+    int fd[] = {message->next, message->before}, n = message->next < 0 ? 0 : message->before < 0 ? 1 : 2;
     words text = {MAGIC, message->kind, message->local, message->n, n};
-    struct iovec part = {.iov_base = &text, .iov_len = sizeof text};
-    struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1};
-    room control = {0};
-    if (n) {
-        packet.msg_control = &control, packet.msg_controllen = CMSG_SPACE((size_t)n * sizeof(int));
-        control.head = (struct cmsghdr){
-            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN((size_t)n * sizeof(int))};
-        memcpy(CMSG_DATA(&control.head), fd, (size_t)n * sizeof(int));
-    }
-    ssize_t sent;
-    do sent = sendmsg(socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (sent < 0 && errno == EINTR);
-    return sent == (ssize_t)sizeof text;
-}
-
-/* The descriptors of a packet, [DESCRIPTORS]; returns their number. */
-static int take_descriptors(struct msghdr *packet, int *fd) {
-    const struct cmsghdr *head = CMSG_FIRSTHDR(packet);
-    if (!head || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) return 0;
-    size_t n = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    if (n > DESCRIPTORS) n = DESCRIPTORS; /* the kernel has dropped what did not fit */
-    memcpy(fd, CMSG_DATA(head), n * sizeof(int));
-    return (int)n;
+    return tri__packet_send(socket, &text, sizeof text, fd, n);
 }
 
 int tri__regroup_hear(int socket, tri_regroup_message *message) {
     words text = {0};
-    int fd[DESCRIPTORS] = {-1, -1}, n = 0;
-    struct iovec part = {.iov_base = &text, .iov_len = sizeof text};
-    room control = {0};
-    struct msghdr packet = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.bytes};
-    ssize_t got;
-    do got = recvmsg(socket, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    while (got < 0 && errno == EINTR);
+    int fd[TRI_PACKET_DESCRIPTORS], n;
+    ssize_t got = tri__packet_receive(socket, &text, sizeof text, fd, &n);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
-    if (got > 0) n = take_descriptors(&packet, fd);
     int wanted = text.kind == TRI_REGROUP_WORLD;
     if (got == (ssize_t)sizeof text && text.magic == MAGIC && n == text.descriptors && (n > 0) == wanted) {
         *message = (tri_regroup_message){text.magic, text.kind, text.local, text.n, fd[0], fd[1]};
@@ -121,10 +89,7 @@ static tri_status enter(const tri_regroup_message *message, double seconds, cons
     (*world)->before[0] = before;
     status = tri__world_meet(*world, seconds, stop);
     if (status == TRI_OK) return TRI_OK;
-    *other = (*world)->failed == status;
-    if (!*other) tri_world_fail(*world, status, tri_error());
-    tri_world_close(*world);
-    *world = NULL;
+    *other = tri__world_abandon(world, status);
     return status;
 }
 

@@ -135,16 +135,10 @@ static tri_status meet(tri_joining *join, const tri_ranks *how, const tri_launch
                            .seconds = join->seconds,
                            .stop = launch->stop,
                            .log = &launch->log};
-    tri_segment_spec spec = {.n = join->n_here,
-                             .world = join->members,
-                             .world_rank = join->here,
-                             .heap_bytes = how->heap_bytes,
-                             .progress_timeout = how->progress_timeout,
-                             .io_timeout = how->io_timeout,
-                             .generation = first->generation,
-                             .stages = first->stages,
-                             .replicas = first->replicas,
-                             .committed = first->committed};
+    tri_segment_spec spec = tri__ranks_spec(how, join->n_here, 0);
+    spec.world = join->members, spec.world_rank = join->here;
+    spec.generation = first->generation, spec.committed = first->committed;
+    spec.stages = first->stages, spec.replicas = first->replicas;
     return tri__rendezvous(&meeting, &spec, segment);
 }
 
@@ -191,11 +185,8 @@ tri_status tri__joining_world(tri_joining *join, const tri_ranks *how, const tri
     status = tri__watcher_open(*world, &launch->log);
     if (status == TRI_OK) status = tri__world_meet(*world, join->seconds, launch->stop);
     if (status == TRI_OK) return TRI_OK;
-    int other = (*world)->failed == status; /* which says so, unless it is dead */
-    if (!other) tri_world_fail(*world, status, tri_error());
+    int other = tri__world_abandon(world, status); /* which says so, unless it is dead */
     set_reported(join->launch, other && (int)status <= 128);
-    tri_world_close(*world);
-    *world = NULL;
     return status;
 }
 
@@ -212,11 +203,10 @@ void tri__joining_free(tri_joining *join) {
 /* Starts MPI, and compares it with the launcher. */
 static tri_status begin(tri_joining *join) {
     const tri_launch *launch = join->launch;
-    const char *library = "";
     tri_status status = tri__mpi_load(tri__launcher_text(launch->launcher), launch->mpi, &join->plugin);
     if (status == TRI_USAGE) set_reported(launch, launch->local > 0); /* the same for all of this machine */
     TRI_TRY(status);
-    TRI_TRY(tri__mpi_try(join->plugin, join->plugin->open(&join->state, &join->rank, &join->size, &library), "start"));
+    TRI_TRY(tri__mpi_try(join->plugin, join->plugin->open(&join->state, &join->rank, &join->size), "start"));
     join->members = join->size;
     return join->size == launch->size && join->rank == launch->rank ? TRI_OK : wrong_launcher(join, launch);
 }

@@ -28,10 +28,13 @@ static void *open_plugin(tri_mpi_kind kind, const char **why) {
     return library;
 }
 
+static const tri_mpi_plugin *table_of(void *library) {
+    return library ? dlsym(library, "tri_mpi_plugin_table") : NULL;
+}
+
 int tri__mpi_has_ulfm(tri_mpi_kind kind) {
     const char *why;
-    void *library = open_plugin(kind, &why);
-    const tri_mpi_plugin *plugin = library ? dlsym(library, "tri_mpi_plugin_table") : NULL;
+    const tri_mpi_plugin *plugin = table_of(open_plugin(kind, &why));
     return plugin && plugin->version == TRI_MPI_PLUGIN_VERSION && plugin->outlives;
 }
 
@@ -46,7 +49,7 @@ tri_status tri__mpi_load(const char *launcher, tri_mpi_kind kind, const tri_mpi_
             "started by %s, but the MPI plug-in does not load (%s). Install an MPI with its compiler (Debian: "
             "libopenmpi-dev) and run make again, which builds %s; on one machine --nproc-per-node needs no MPI",
             launcher, why, TRI_MPI_PLUGIN_NAME);
-    *plugin = dlsym(library, "tri_mpi_plugin_table");
+    *plugin = table_of(library);
     if (!*plugin || (*plugin)->version != TRI_MPI_PLUGIN_VERSION)
         return tri__fail(TRI_USAGE,
                          "%s is of another version than this program: run make again, or install both together",
@@ -55,18 +58,16 @@ tri_status tri__mpi_load(const char *launcher, tri_mpi_kind kind, const tri_mpi_
 }
 
 void tri__mpi_list(char *out, size_t size) {
-    static const char *const names[] = {TRI_MPI_PLUGIN_NAME, "libtrident_mpi_openmpi.so", "libtrident_mpi_mpich.so"};
     out[0] = 0;
-    for (int i = 0; i < 3; i++) {
-        const char *why;
-        void *library = tri__library_open(names[i], 0, &why);
-        const tri_mpi_plugin *plugin = library ? dlsym(library, "tri_mpi_plugin_table") : NULL;
+    for (int kind = 0; kind < 3; kind++) {
+        const char *why, *name = plugins[kind][0];
+        const tri_mpi_plugin *plugin = table_of(tri__library_open(name, 0, &why));
         size_t used = strlen(out);
         if (!plugin) continue;
         int same = plugin->version == TRI_MPI_PLUGIN_VERSION;
         snprintf(out + used, size - used, "%s%s%s (%s)", used ? ", " : "",
                  same ? plugin->built_with : "of another version", same && plugin->outlives ? " with ULFM" : "",
-                 names[i]);
+                 name);
     }
 }
 

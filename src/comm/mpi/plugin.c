@@ -23,8 +23,7 @@
  * piece finds its receive posted. */
 enum {
     PIECE = TRI_REMOTE_PIECE,
-    SENDS = 2, RECEIVES = 4, /* pieces in flight */
-    NAMES = MPI_MAX_LIBRARY_VERSION_STRING
+    SENDS = 2, RECEIVES = 4 /* pieces in flight */
 };
 
 /* ULFM. MPICH declares it too, but its ch4 device ends the job when a rank dies (tried: 5.0.2). */
@@ -58,7 +57,6 @@ typedef struct state {
     int agreeing, flag, why;     /* ... 1: it has begun; what this rank says, then the answer; why it says no */
     int members;                 /* ranks of the world; those after them are spares */
     MPI_Request leave, gather;   /* MPI_REQUEST_NULL: not in progress */
-    char library[NAMES];
     item list;                   /* head of a ring; last, as it has a flexible array of requests */
 } state;
 
@@ -404,8 +402,8 @@ static void words(int error, char *out, size_t size) {
     out[size - 1] = 0;
 }
 
-static int state_open(void **of, int *rank, int *size, const char **library) {
-    int level, n, error = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
+static int state_open(void **of, int *rank, int *size) {
+    int level, error = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
     state *s = calloc(1, sizeof *s);
     if (!s) return TRI_REMOTE_NO_MEMORY;
     s->list.next = s->list.prev = &s->list;
@@ -413,10 +411,7 @@ static int state_open(void **of, int *rank, int *size, const char **library) {
     if (!error) error = duplicate(s, MPI_COMM_WORLD);
     if (!error) error = MPI_Comm_rank(MPI_COMM_WORLD, rank);
     if (!error) error = MPI_Comm_size(MPI_COMM_WORLD, &s->size);
-    if (!error) error = MPI_Get_library_version(s->library, &n);
-    s->library[strcspn(s->library, ",\n")] = 0;
     *size = s->members = s->size;
-    *library = s->library;
     *of = s;
     return error;
 }

@@ -4,15 +4,15 @@
 
 #include "comm/link/remote.h"
 
-enum { TRI_MPI_PLUGIN_VERSION = 3 };
+enum { TRI_MPI_PLUGIN_VERSION = 4 };
 #define TRI_MPI_PLUGIN_NAME "libtrident_mpi.so"
 
 typedef struct tri_mpi_plugin {
     int version;
     const char *built_with; /* "Open MPI 4.1.4" */
     tri_remote remote;
-    /* MPI_Init_thread(FUNNELED): once per process. library: a line that names the MPI, valid until the process ends. */
-    int (*open)(void **state, int *rank, int *size, const char **library);
+    /* MPI_Init_thread(FUNNELED): once per process. */
+    int (*open)(void **state, int *rank, int *size);
     /* Gathers from all ranks: all[size][bytes] in rank order. Waits for them while go_on(context) is not 0; then -1,
      * and only close or shrink may follow, both before mine and all are freed. */
     int (*gather)(void *state, const void *mine, void *all, int bytes, int (*go_on)(void *context), void *context);

@@ -114,14 +114,10 @@ static tri_status check_buffers(const tri_group *group, const tri_collective *wh
     range in = range_of(p->in, p->in_count, size), out = range_of(p->out, p->out_count, size);
     TRI_TRY(check_buffer(kind->name, "input", p->in, p->in_count, size));
     TRI_TRY(check_buffer(kind->name, "output", p->out, p->out_count, size));
-    if (overlap(in, out)) {
-        p->what.inplace = 1;
-        if (!in_place(group, p, in, out, size))
-            return tri__fail(
-                TRI_USAGE,
-                "%s: input and output overlap; use separate buffers, or the same one for an in-place operation",
-                kind->name);
-    }
+    if (overlap(in, out) && !in_place(group, p, in, out, size))
+        return tri__fail(
+            TRI_USAGE, "%s: input and output overlap; use separate buffers, or the same one for an in-place operation",
+            kind->name);
     return check_under_way(group->world, kind->name, in, out);
 }
 

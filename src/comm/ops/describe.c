@@ -74,6 +74,17 @@ int tri__describe_same(const tri_descriptor *a, const tri_descriptor *b) {
            a->counts == b->counts && a->dtype == b->dtype && a->reduction == b->reduction && a->tag == b->tag;
 }
 
+tri_status tri__disagree(tri_group *group, int blamed, int ends, const tri_descriptor *mine, int other,
+                         const tri_descriptor *theirs) {
+    char here[160], there[160];
+    tri__describe(mine, group->n, here, sizeof here);
+    tri__describe(theirs, group->n, there, sizeof there);
+    tri__control_fail(group->world->segment.control, blamed, TRI_DISAGREE, "%s: rank %d %sfor %s, rank %d for %s",
+                      ends ? "the two ends of a message differ" : "ranks of a group asked for different operations",
+                      group->rank[group->me], ends ? "asked " : "", here, group->rank[other], there);
+    return tri__world_check(group->world);
+}
+
 /* 8 bits each for kind, dtype and reduction; 40 for the count. */
 uint64_t tri__describe_pack(const tri_descriptor *what) {
     uint64_t most = ((uint64_t)1 << 40) - 1, count = (uint64_t)what->count < most ? (uint64_t)what->count : most;

@@ -2,7 +2,7 @@
 #ifndef TRI_COMM_OPS_DESCRIBE_H
 #define TRI_COMM_OPS_DESCRIBE_H
 
-#include "comm/world/transport.h"
+#include "comm/world/world.h"
 
 /* "all_reduce sum f32 x 1024 (group of 4, operation 17)" for messages. */
 void tri__describe(const tri_descriptor *what, int group_size, char *out, size_t size);
@@ -10,6 +10,10 @@ uint64_t tri__describe_pack(const tri_descriptor *what);                 /* kind
 void tri__describe_unpack(uint64_t packed, char *out, size_t size);
 /* Whether two members' operations match; also for the two ends of a send and its receive. */
 int tri__describe_same(const tri_descriptor *a, const tri_descriptor *b);
+/* Two that do not: the failure of `blamed`, for all ranks. ends: they are a send and its receive; other: the member
+ * that asked for `theirs`. Returns it. */
+tri_status tri__disagree(tri_group *group, int blamed, int ends, const tri_descriptor *mine, int other,
+                         const tri_descriptor *theirs);
 const char *tri__collective_name(int kind);                              /* "all_reduce" */
 
 #endif

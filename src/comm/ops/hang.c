@@ -147,8 +147,8 @@ static void tell(const tri_control *control, const suspect *who, tri_seen *seen,
 
 void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER_NODE], const tri_log *log, int only) {
     double now = tri__clock(), limit = control->progress_timeout, latest_beat = 0;
-    int n = tri__control_lines(control), waiter[2] = {-1, -1}, waiting = 0,
-        unfinished = 0; /* two waiters: one is not the culprit */
+    int n = tri__control_lines(control), waiting = 0, unfinished = 0;
+    int waiter[2] = {-1, -1}; /* two: one of them is not the culprit */
     if (atomic_load(&control->abort)) return;
     for (int i = 0; i < n; i++) {
         see(&control->line[i], &seen[i], control->io_timeout, now);
@@ -165,8 +165,9 @@ void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER
         if (only < 0 || only == i) tell(control, &who, &seen[i], log);
         if (who.over > worst.over) worst = who;
     }
+    /* Across machines the progress of a rank waited for counts too, but arrives late: a deadlock takes twice as long. */
+    double stuck = control->world == n ? limit : 2 * limit;
     if (worst.local >= 0) report_hung(control, &worst, waiter[waiter[0] == worst.local]);
-    else if (unfinished && waiting == unfinished && now - latest_beat > (control->world == n ? limit : 2 * limit))
-        report_deadlock(control, now - latest_beat); /* across machines: progress of a rank waited for counts too, but
-                                                        arrives late */
+    else if (unfinished && waiting == unfinished && now - latest_beat > stuck)
+        report_deadlock(control, now - latest_beat);
 }

@@ -7,92 +7,57 @@
 
 #define NAME f32
 #define ELEMENT float
-#define WORK float
-#define UNSIGNED float
-#define LOAD(x) (x)
-#define SAVE(x) (x)
-#define NAN_OF(x) ((x) != (x))
 #include "comm/ops/reduce_body.h"
 
 #define NAME f64
 #define ELEMENT double
-#define WORK double
-#define UNSIGNED double
-#define LOAD(x) (x)
-#define SAVE(x) (x)
-#define NAN_OF(x) ((x) != (x))
 #include "comm/ops/reduce_body.h"
 
 #define NAME bf16
 #define ELEMENT uint16_t
 #define WORK float
-#define UNSIGNED float
 #define LOAD tri__from_bf16
 #define SAVE tri__to_bf16
-#define NAN_OF(x) ((x) != (x))
 #include "comm/ops/reduce_body.h"
 
 #define NAME f16
 #define ELEMENT uint16_t
 #define WORK float
-#define UNSIGNED float
 #define LOAD tri__from_f16
 #define SAVE tri__to_f16
-#define NAN_OF(x) ((x) != (x))
 #include "comm/ops/reduce_body.h"
 
 #define NAME i32
 #define ELEMENT int32_t
-#define WORK int32_t
 #define UNSIGNED uint32_t
-#define LOAD(x) (x)
-#define SAVE(x) (x)
-#define NAN_OF(x) 0
 #include "comm/ops/reduce_body.h"
 
 #define NAME i64
 #define ELEMENT int64_t
-#define WORK int64_t
 #define UNSIGNED uint64_t
-#define LOAD(x) (x)
-#define SAVE(x) (x)
-#define NAN_OF(x) 0
 #include "comm/ops/reduce_body.h"
 
 #define NAME u8
 #define ELEMENT uint8_t
-#define WORK uint8_t
-#define UNSIGNED uint8_t
-#define LOAD(x) (x)
-#define SAVE(x) (x)
-#define NAN_OF(x) 0
 #include "comm/ops/reduce_body.h"
 
 #define NAME i8
 #define ELEMENT int8_t
-#define WORK int8_t
 #define UNSIGNED uint8_t
-#define LOAD(x) (x)
-#define SAVE(x) (x)
-#define NAN_OF(x) 0
 #include "comm/ops/reduce_body.h"
 
 #define NAME f8
 #define ELEMENT uint8_t
 #define WORK float
-#define UNSIGNED float
 #define LOAD tri__from_e4m3
 #define SAVE tri__to_e4m3
-#define NAN_OF(x) ((x) != (x))
 #include "comm/ops/reduce_body.h"
 
 #define NAME f8e5
 #define ELEMENT uint8_t
 #define WORK float
-#define UNSIGNED float
 #define LOAD tri__from_e5m2
 #define SAVE tri__to_e5m2
-#define NAN_OF(x) ((x) != (x))
 #include "comm/ops/reduce_body.h"
 
 typedef void row(tri_reduction reduction, int n, const void *const *in, int n_out, void *const *out, int64_t first,

@@ -1,14 +1,23 @@
 /* reduce_body.h - the plain rows of one element type. The includer defines NAME; ELEMENT, the stored type; WORK, the
- * type of the reduction; UNSIGNED, in which WORK wraps around (for a float, itself); LOAD and SAVE; NAN_OF, whether a
- * value is NaN. All are undefined again at the end. */
+ * type of the reduction, with LOAD and SAVE, unless it is the stored one; UNSIGNED, in which a signed WORK wraps
+ * around. All are undefined again at the end. */
+#ifndef WORK
+#define WORK ELEMENT
+#define LOAD(x) (x)
+#define SAVE(x) (x)
+#endif
+#ifndef UNSIGNED
+#define UNSIGNED WORK
+#endif
+#define IS_NAN(x) ((x) != (x))
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 
 /* For minimum and maximum NaN wins. */
 static inline __attribute__((always_inline)) WORK JOIN(combine_, NAME)(tri_reduction reduction, WORK sum, WORK x) {
     switch (reduction) {
-    case TRI_MIN: return x < sum || NAN_OF(x) ? x : sum;
-    case TRI_MAX: return x > sum || NAN_OF(x) ? x : sum;
+    case TRI_MIN: return x < sum || IS_NAN(x) ? x : sum;
+    case TRI_MAX: return x > sum || IS_NAN(x) ? x : sum;
     case TRI_PRODUCT: return (WORK)((UNSIGNED)sum * (UNSIGNED)x);
     default: return (WORK)((UNSIGNED)sum + (UNSIGNED)x);
     }
@@ -61,4 +70,4 @@ static void JOIN(onto_, NAME)(tri_reduction reduction, const void *before, int n
 #undef UNSIGNED
 #undef LOAD
 #undef SAVE
-#undef NAN_OF
+#undef IS_NAN

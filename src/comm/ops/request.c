@@ -5,6 +5,7 @@
 #include "comm/ops/request.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "comm/ops/accept.h"
 #include "comm/ops/describe.h"
 
@@ -81,16 +82,6 @@ static void count_in(tri_world *world, tri_pending *p) {
     atomic_store_explicit(&line->last, tri__describe_pack(&p->what), memory_order_relaxed);
 }
 
-static int grow(tri_world *world) {
-    if (world->n_pending < world->cap_pending) return 1;
-    int cap = world->cap_pending ? 2 * world->cap_pending : 32;
-    tri_pending *list = realloc(world->pending, (size_t)cap * sizeof *list);
-    if (!list) return 0;
-    world->pending = list;
-    world->cap_pending = cap;
-    return 1;
-}
-
 /* ---- Progress ---- */
 
 static tri_status move_one(tri_pending *p, int *moved) {
@@ -141,7 +132,8 @@ static tri_status post(tri_group *group, const tri_collective *what, int bare, t
     tri_world *world = group->world;
     *request = 0;
     if (tri__world_check(world) != TRI_OK) return give_up(world);
-    if (!grow(world)) return tri__fail(TRI_RESOURCE, "out of memory for %d operations in flight", world->n_pending + 1);
+    if (!tri__grow(&world->pending, &world->room_pending, (size_t)world->n_pending + 1, sizeof *world->pending))
+        return tri__fail(TRI_RESOURCE, "out of memory for %d operations in flight", world->n_pending + 1);
     tri_pending *p = &world->pending[world->n_pending];
     *p = (tri_pending){.bare = bare};
     TRI_TRY(tri__accept(group, what, p));
@@ -214,7 +206,7 @@ static tri_status no_request(const tri_world *world, tri_request request) {
     return tri__fail(TRI_USAGE, "no operation was posted with this request");
 }
 
-/* Removes a completed operation from the list. */
+/* Removes a completed operation from the list, which stays in the order of posting: transports rely on it. */
 static void end(tri_world *world, tri_pending *p) {
     tri_pending *last = &world->pending[--world->n_pending];
     if (p->user_out) memcpy(p->user_out, p->out, (size_t)p->out_count * size_of(p));

@@ -1,10 +1,10 @@
 /* watcher.c - one small thread: polls a pidfd of each local peer, and runs tri__control_watch. */
 #include "comm/ops/watcher.h"
 
+#include "base/thread.h"
+
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -19,8 +19,8 @@ struct tri_watcher {
     tri_log log;
     int n, local;              /* ranks of the machine; this one */
     char found[TRI_RANKS_PER_NODE]; /* 1: has joined, and is watched if its pid can be */
-    struct pollfd poll[TRI_RANKS_PER_NODE +
-                       1]; /* [0..n-1] pidfds (-1: none), [n] an eventfd, readable when the watcher should end */
+    /* [0..n-1] pidfds (-1: none), [n] an eventfd, readable when the watcher should end */
+    struct pollfd poll[TRI_RANKS_PER_NODE + 1];
     tri_seen seen[TRI_RANKS_PER_NODE];
 };
 
@@ -68,16 +68,6 @@ static void *watch(void *context) {
     return NULL;
 }
 
-/* Signals are for the program's own threads: this one blocks all of them. */
-static int start(struct tri_watcher *watcher) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&watcher->thread, NULL, watch, watcher);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed;
-}
-
 tri_status tri__watcher_open(tri_world *world, const tri_log *log) {
     struct tri_watcher *watcher = calloc(1, sizeof *watcher);
     if (!watcher) return tri__fail(TRI_RESOURCE, "out of memory for the watcher of local ranks");
@@ -88,7 +78,7 @@ tri_status tri__watcher_open(tri_world *world, const tri_log *log) {
     for (int i = 0; i < watcher->n; i++) watcher->poll[i] = (struct pollfd){.fd = -1, .events = POLLIN};
     int wake = eventfd(0, EFD_CLOEXEC), failed = wake < 0 ? errno : 0;
     watcher->poll[watcher->n] = (struct pollfd){.fd = wake, .events = POLLIN};
-    if (!failed) failed = start(watcher);
+    if (!failed) failed = tri__thread_start(&watcher->thread, watch, watcher);
     if (failed) {
         if (wake >= 0) close(wake);
         free(watcher);

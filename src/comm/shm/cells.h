@@ -13,8 +13,8 @@
 enum {
     TRI_RING = 16,     /* operations in flight in a group */
     TRI_INLINE = 4096, /* bytes of input that travel in the cell */
-    TRI_INLINE_ALL =
-        32768 /* the same over all members: beyond it, reading everything everywhere costs more than sharing the work */
+    /* The same over all members: beyond it, reading everything everywhere costs more than sharing the work. */
+    TRI_INLINE_ALL = 32768
 };
 
 /* One member's part of an operation. Polling and comparing touch one cache line. */

@@ -95,23 +95,13 @@ static int odd_one(const tri_group *group, const tri_descriptor *what, int other
     return as_mine == 1 && group->n > 2 ? group->rank[group->me] : group->rank[other];
 }
 
-static tri_status disagree(tri_group *group, const tri_descriptor *what, int other) {
-    char mine[160], theirs[160];
-    tri__describe(&what[group->me], group->n, mine, sizeof mine);
-    tri__describe(&what[other], group->n, theirs, sizeof theirs);
-    tri__control_fail(group->world->segment.control, odd_one(group, what, other), TRI_DISAGREE,
-                      "ranks of a group asked for different operations: rank %d for %s, rank %d for %s",
-                      group->rank[group->me], mine, group->rank[other], theirs);
-    return tri__world_check(group->world);
-}
-
 static tri_status compare(tri_group *group, const tri_shm_group *shm, const tri_pending *p) {
     for (int m = 0; m < group->n; m++) {
         tri_descriptor theirs = tri__cell(shm, m, p->what.sequence)->what;
         if (tri__describe_same(&theirs, &p->what)) continue;
         tri_descriptor what[TRI_RANKS_PER_NODE];
         for (int k = 0; k < group->n; k++) what[k] = tri__cell(shm, k, p->what.sequence)->what;
-        return disagree(group, what, m);
+        return tri__disagree(group, odd_one(group, what, m), 0, &what[group->me], m, &what[m]);
     }
     return TRI_OK;
 }
@@ -130,24 +120,16 @@ static tri_status ask_for_missing(tri_group *group, const tri_shm_group *shm, tr
 
 /* ---- Doing the work ---- */
 
+/* Also of any size in a group of one, which has no cells. */
 static void do_small(const tri_group *group, const tri_shm_group *shm, const tri_pending *p) {
     const char *in[TRI_RANKS_PER_NODE];
     char *out[TRI_RANKS_PER_NODE];
-    for (int m = 0; m < group->n; m++) in[m] = tri__cell(shm, m, p->what.sequence)->data, out[m] = NULL;
-    if (p->in_count) in[group->me] = p->in;
-    if (p->out_count) out[group->me] = p->out;
-    tri_work work = tri__work_of(group, p);
-    work.in = in, work.out = out;
-    tri__work_do_all(&work);
-}
-
-/* A group of one. */
-static void do_alone(const tri_group *group, const tri_pending *p) {
-    const char *in = p->in;
-    char *out = p->out_count ? p->out : NULL;
-    tri_work work = tri__work_of(group, p);
-    work.in = &in, work.out = &out;
-    tri__work_do_all(&work);
+    for (int m = 0; m < group->n; m++) {
+        int own = m == group->me;
+        in[m] = own ? p->in : tri__cell(shm, m, p->what.sequence)->data;
+        out[m] = own && p->out_count ? p->out : NULL;
+    }
+    tri__work_do_all(&(tri_work){.p = p, .in = in, .out = out});
 }
 
 static tri_status after_task(void *context) {
@@ -163,7 +145,7 @@ static tri_status after_other_task(void *control) {
 /* All threads of the rank do tasks; this one, the first, beats, and finds what fails. */
 static tri_status do_large(tri_group *group, const tri_shm_group *shm, tri_pending *p, int *moved) {
     tri_world *world = group->world;
-    int threads = world->threads > 1 && tri__tasks_left(group, shm, p) > 1 ? world->threads : 1;
+    int threads = world->threads > 1 && tri__tasks_left(shm, p) > 1 ? world->threads : 1;
     tri_status status = TRI_OK;
 #pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
     for (int t = 0; t < threads; t++) {
@@ -187,7 +169,7 @@ static tri_status end(tri_group *group, tri_shm_group *shm, tri_pending *p, int 
 
 static tri_status begin(tri_group *group, tri_shm_group *shm, tri_pending *p, int *moved) {
     if (group->n == 1) {
-        if (!p->bare) do_alone(group, p);
+        if (!p->bare) do_small(group, shm, p);
         return end(group, shm, p, moved);
     }
     if (!shm->cells) TRI_TRY(tri__cells_find(group, shm));
@@ -227,9 +209,5 @@ static void shm_cancel(tri_group *group, tri_pending *p) {
     tri__tasks_close(shm, p);
 }
 
-const tri_transport tri__transport_shm = {.name = "shm",
-                                          .open = shm_open,
-                                          .close = shm_close,
-                                          .progress = shm_progress,
-                                          .shares = shm_shares,
-                                          .cancel = shm_cancel};
+const tri_transport tri__transport_shm = {
+    .open = shm_open, .close = shm_close, .progress = shm_progress, .shares = shm_shares, .cancel = shm_cancel};

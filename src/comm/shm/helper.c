@@ -2,13 +2,12 @@
  * in turn, and owns one (BUSY) while it reads the operation's cells or does its tasks. */
 #include "comm/shm/helper.h"
 
+#include "base/thread.h"
 #include "comm/shm/cells.h"
 #include "comm/shm/tasks.h"
 #include "comm/ops/describe.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +40,10 @@ static int agreed(const tri_shm_group *shm, tri_pending *p) {
     return 1;
 }
 
-/* Does what can be done of the operations offered. 1: there was some work; *left: operations are offered. */
+/* A group's state is the rank's own, but what is read of it here, where its cells are, does not change any more once an
+ * operation of it has been announced.
+ *
+ * Does what can be done of the operations offered. 1: there was some work; *left: operations are offered. */
 static int look(struct tri_helper *helper, int *left) {
     int moved = 0;
     for (int i = 0; i < TRI_RING && may_work(helper); i++) {
@@ -76,11 +78,7 @@ tri_status tri__helper_open(tri_world *world) {
     struct tri_helper *helper = calloc(1, sizeof *helper);
     if (!helper) return tri__fail(TRI_RESOURCE, "out of memory for a rank's helper thread");
     helper->world = world;
-    sigset_t all, before; /* signals are for the program's own threads */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&helper->thread, NULL, help, helper);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int failed = tri__thread_start(&helper->thread, help, helper);
     if (failed) {
         free(helper);
         return tri__fail(TRI_RESOURCE, "cannot start a rank's helper thread: %s", strerror(failed));

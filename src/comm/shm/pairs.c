@@ -39,16 +39,6 @@ static pair_entry *entry_at(const tri_world *world, int from, int to, uint64_t i
                           i % TRI_SEGMENT_PAIR_ENTRIES * TRI_SEGMENT_PAIR_ENTRY_BYTES);
 }
 
-static tri_status disagree(tri_group *group, const tri_descriptor *mine, const tri_descriptor *theirs, int peer) {
-    char here[160], there[160];
-    tri__describe(mine, group->n, here, sizeof here);
-    tri__describe(theirs, group->n, there, sizeof there);
-    tri__control_fail(group->world->segment.control, group->rank[peer], TRI_DISAGREE,
-                      "the two ends of a message differ: rank %d asked for %s, rank %d for %s", group->rank[group->me],
-                      here, group->rank[peer], there);
-    return tri__world_check(group->world);
-}
-
 /* The other end left without completing its part. */
 static tri_status missing(tri_group *group, const tri_message *message) {
     char mine[160];
@@ -134,7 +124,7 @@ static tri_status take(tri_group *group, tri_message *message, pair_entry *entry
     tri_descriptor theirs = entry->what;
     const char *from = group->world->segment.base + entry->at;
     if (!tri__describe_same(&theirs, &message->what) || entry->bytes != message->bytes)
-        return disagree(group, &message->what, &theirs, message->peer);
+        return tri__disagree(group, group->rank[message->peer], 1, &message->what, message->peer, &theirs);
     if (message->bytes <= DATA_BYTES) from = entry->data;
     else if (!tri__segment_has(&group->world->segment, from, (size_t)message->bytes))
         return tri__fail(TRI_DISAGREE, "rank %d sends from outside of the shared memory", group->rank[message->peer]);

@@ -17,11 +17,6 @@ size_t tri__bytes_of(const tri_group *group, const tri_pending *p, tri_buffer_ex
            tri__dtype_bytes((tri_dtype)p->what.dtype);
 }
 
-tri_work tri__work_of(const tri_group *group, const tri_pending *p) {
-    return (tri_work){.kind = p->what.kind, .n = group->n, .root = p->what.root, .dtype = (tri_dtype)p->what.dtype,
-                      .reduction = (tri_reduction)p->what.reduction, .count = p->what.count, .shard = p->shard};
-}
-
 /* Tasks are pieces of segments, numbered consecutively; `task` elements each, the last of a segment fewer. */
 typedef struct task_list {
     tri_work work;
@@ -37,9 +32,9 @@ static uint32_t tasks_of(const task_list *list, int segment) {
 
 static void list_tasks(task_list *list) {
     int segments = tri__work_segments(&list->work);
-    int64_t bytes = (int64_t)tri__dtype_bytes(list->work.dtype), all = 0, task;
+    int64_t bytes = (int64_t)tri__dtype_bytes(list->work.p->what.dtype), all = 0, task;
     for (int s = 0; s < segments; s++) all += tri__work_length(&list->work, s) * bytes;
-    task = all / (list->work.n * TASKS_EACH);
+    task = all / (list->work.p->group->n * TASKS_EACH);
     task = task < LEAST_TASK ? LEAST_TASK : task > MOST_TASK ? MOST_TASK : task & -4096;
     list->task = task / bytes;
     for (int s = 0; s < segments; s++) list->n += tasks_of(list, s);
@@ -56,7 +51,8 @@ static void do_task(task_list *list, uint32_t number) {
 static uint32_t count_in(uint64_t word, uint32_t tag) { return (uint32_t)(word >> 32) == tag ? (uint32_t)word : 0; }
 static uint64_t word_of(uint32_t tag, uint32_t count) { return (uint64_t)tag << 32 | count; }
 
-/* The next task's number; n or more if none is left. */
+/* The next task's number; n or more if none is left. A word of an earlier operation counts as 0, so nobody has to clear
+ * it: an entry of the ring is not used again before all members have ended the operation (cells.h). */
 static uint32_t claim(tri_cell_claims *place, uint32_t tag, uint32_t n) {
     uint64_t word = atomic_load(&place->claimed);
     for (;;) {
@@ -84,9 +80,8 @@ static tri_status buffers(const tri_group *group, const tri_shm_group *shm, cons
         int root = m == p->what.root;
         in[m] = kind->in_root && !root ? NULL : segment->base + cell->in;
         out[m] = kind->out_root && !root ? NULL : segment->base + cell->out;
-        if (in[m] && !tri__segment_has(segment, in[m], tri__bytes_of(group, p, kind->in, m)))
-            return tri__fail(TRI_DISAGREE, "rank %d gave a buffer outside of the shared memory", group->rank[m]);
-        if (out[m] && !tri__segment_has(segment, out[m], tri__bytes_of(group, p, kind->out, m)))
+        if ((in[m] && !tri__segment_has(segment, in[m], tri__bytes_of(group, p, kind->in, m))) ||
+            (out[m] && !tri__segment_has(segment, out[m], tri__bytes_of(group, p, kind->out, m))))
             return tri__fail(TRI_DISAGREE, "rank %d gave a buffer outside of the shared memory", group->rank[m]);
     }
     return TRI_OK;
@@ -98,8 +93,7 @@ tri_status tri__tasks_do(tri_group *group, const tri_shm_group *shm, const tri_p
     char *out[TRI_RANKS_PER_NODE];
     tri_cell_claims *place = &shm->cells->place[p->what.sequence % TRI_RING];
     uint32_t tag = (uint32_t)(p->what.sequence + 1);
-    task_list list = {.work = tri__work_of(group, p)};
-    list.work.in = in, list.work.out = out;
+    task_list list = {.work = {.p = p, .in = in, .out = out}};
     TRI_TRY(buffers(group, shm, p, in, out));
     list_tasks(&list);
     *n = list.n;
@@ -112,8 +106,8 @@ tri_status tri__tasks_do(tri_group *group, const tri_shm_group *shm, const tri_p
     return TRI_OK;
 }
 
-uint32_t tri__tasks_left(const tri_group *group, const tri_shm_group *shm, const tri_pending *p) {
-    task_list list = {.work = tri__work_of(group, p)};
+uint32_t tri__tasks_left(const tri_shm_group *shm, const tri_pending *p) {
+    task_list list = {.work = {.p = p}};
     uint64_t word = atomic_load(&shm->cells->place[p->what.sequence % TRI_RING].claimed);
     uint32_t claimed = count_in(word, (uint32_t)(p->what.sequence + 1));
     list_tasks(&list);

@@ -4,14 +4,10 @@
 #ifndef TRI_COMM_SHM_WORK_H
 #define TRI_COMM_SHM_WORK_H
 
-#include "comm/world/transport.h"
+#include "comm/world/world.h"
 
 typedef struct tri_work {
-    int kind, n, root;
-    tri_dtype dtype;
-    tri_reduction reduction;
-    int64_t count;             /* of each member, if shards are equal */
-    const int64_t *shard;      /* [n + 1] first element of each shard; NULL: all are `count` long */
+    const tri_pending *p;      /* kind, type, reduction, counts */
     const char *const *in;     /* [n] inputs; read if the kind has one */
     char *const *out;          /* [n] outputs; NULL: none on that member */
 } tri_work;

@@ -8,8 +8,8 @@
 
 #include <stdio.h>
 
-static const double MEET_LEAST =
-    5; /* seconds: processes start one after another, however short the progress timeout is */
+/* Seconds: processes start one after another, however short the progress timeout is. */
+static const double MEET_LEAST = 5;
 
 static double meet_seconds(const tri_ranks *how) {
     return how->progress_timeout > MEET_LEAST ? how->progress_timeout : MEET_LEAST;
@@ -27,20 +27,13 @@ static tri_status open_owned(tri_segment *segment, int local, tri_world **world)
 static tri_status go_on(tri_status status, const tri_ranks *how, const tri_launch *launch, tri_world **world) {
     if (status == TRI_OK) status = tri__world_meet(*world, meet_seconds(how), launch->stop);
     if (status == TRI_OK) return TRI_OK;
-    if ((*world)->failed != status) tri_world_fail(*world, status, tri_error());
-    tri_world_close(*world);
-    *world = NULL;
+    tri__world_abandon(world, status);
     return status;
 }
 
 static tri_status join_alone(const tri_ranks *how, tri_world **world) {
     tri_segment segment;
-    tri_segment_spec spec = {.n = 1,
-                             .world = 1,
-                             .heap_bytes = how->heap_bytes,
-                             .progress_timeout = how->progress_timeout,
-                             .io_timeout = how->io_timeout,
-                             .flat = 1};
+    tri_segment_spec spec = tri__ranks_spec(how, 1, 1);
     TRI_TRY(tri__segment_create(&spec, &segment));
     return open_owned(&segment, 0, world);
 }
@@ -76,11 +69,7 @@ static tri_status join_torchrun(const tri_ranks *how, const tri_launch *launch, 
     snprintf(key, sizeof key, "%d.%s", launch->port, launch->run);
     tri_rendezvous meeting = {.key = key, .local = launch->rank, .n = launch->size, .seconds = meet_seconds(how),
                            .stop = launch->stop, .log = &launch->log};
-    tri_segment_spec spec = {.n = launch->size,
-                             .world = launch->size,
-                             .heap_bytes = how->heap_bytes,
-                             .progress_timeout = how->progress_timeout,
-                             .io_timeout = how->io_timeout};
+    tri_segment_spec spec = tri__ranks_spec(how, launch->size, 0);
     TRI_TRY(tri__rendezvous(&meeting, &spec, &segment));
     TRI_TRY(open_owned(&segment, launch->rank, world));
     return go_on(tri__watcher_open(*world, &launch->log), how, launch, world);

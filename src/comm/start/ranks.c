@@ -41,7 +41,7 @@ static void *run_thread(void *context) {
     return NULL;
 }
 
-tri_status tri__ranks_threads(tri_ranks_job *job) {
+static tri_status run_threads(tri_ranks_job *job) {
     int n = job->segment.n, started = 0;
     tri_control *control = job->segment.control;
     _Atomic uint32_t running = (uint32_t)n;
@@ -71,14 +71,9 @@ tri_status tri_ranks_run(const tri_ranks *how, tri_rank_main *main, void *argume
     tri_ranks_job job = {.main = main, .argument = argument};
     if (!how || !main) return tri__fail(TRI_USAGE, "tri_ranks_run needs a number of ranks and a function");
     TRI_TRY(tri__ranks_resolve(how, &resolved));
-    tri_segment_spec spec = {.n = resolved.n,
-                             .world = resolved.n,
-                             .heap_bytes = resolved.heap_bytes,
-                             .progress_timeout = resolved.progress_timeout,
-                             .io_timeout = resolved.io_timeout,
-                             .flat = !resolved.forks};
+    tri_segment_spec spec = tri__ranks_spec(&resolved, resolved.n, !resolved.forks);
     TRI_TRY(tri__segment_create(&spec, &job.segment));
-    tri_status status = resolved.forks ? tri__ranks_forks(&job) : tri__ranks_threads(&job);
+    tri_status status = resolved.forks ? tri__ranks_forks(&job) : run_threads(&job);
     tri__segment_close(&job.segment);
     return tri__done(status);
 }

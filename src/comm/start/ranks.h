@@ -14,7 +14,6 @@ typedef struct tri_ranks_job {
 
 /* One rank from start to end: opens its world, runs main, makes its failure everyone's, leaves. */
 tri_status tri__ranks_one(const tri_ranks_job *job, int local);
-tri_status tri__ranks_threads(tri_ranks_job *job);
 tri_status tri__ranks_forks(tri_ranks_job *job);
 
 #endif

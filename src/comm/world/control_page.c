@@ -72,14 +72,16 @@ void tri__control_join(tri_control *control, int local) {
     tri__control_wake(control, NULL, 0);
 }
 
+/* All but the state, which others may still try to claim. */
+static void copy_fields(tri_failure *to, const tri_failure *from) {
+    size_t after = offsetof(tri_failure, state) + sizeof from->state;
+    memcpy((char *)to + after, (const char *)from + after, sizeof *to - after);
+}
+
 /* Fills in and completes a record that the caller has claimed. */
 static void write_record(tri_failure *record, const tri_failure *failure) {
-    record->rank = failure->rank;
-    record->code = failure->code;
-    record->step = failure->step;
-    record->phase = failure->phase;
+    copy_fields(record, failure);
     record->time = tri__clock();
-    memcpy(record->text, failure->text, TRI_FAILURE_TEXT);
     atomic_store(&record->state, 2);
 }
 
@@ -97,6 +99,9 @@ void tri__control_fail(tri_control *control, int rank, int code, const char *for
     tri__control_record(control, &failure);
 }
 
+/* The abort word is raised after the record is written, but not only by its writer: a rank that comes second raises it
+ * too, perhaps before the first has finished. So who sees the word may find the record in state 1 for a moment, and
+ * tri__control_failure waits for it. */
 void tri__control_record(tri_control *control, const tri_failure *failure) {
     uint32_t empty = 0;
     if (atomic_compare_exchange_strong(&control->failure.state, &empty, 1)) {
@@ -112,8 +117,7 @@ void tri__control_record(tri_control *control, const tri_failure *failure) {
 
 /* A copy of a finished record, with printable, terminated text and a valid failure code. */
 static void copy_record(const tri_failure *record, tri_failure *out) {
-    size_t after = offsetof(tri_failure, state) + sizeof record->state; /* others may still try to claim the state */
-    memcpy((char *)out + after, (const char *)record + after, sizeof *out - after);
+    copy_fields(out, record);
     atomic_store(&out->state, 2);
     out->text[TRI_FAILURE_TEXT - 1] = 0;
     for (char *at = out->text; *at; at++)

@@ -2,6 +2,8 @@
  * list this rank has made, so that members agree on it without communication. */
 #include "comm/world/group.h"
 
+#include "base/grow.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,17 +66,6 @@ void tri__group_free(tri_group *group) {
     free(group);
 }
 
-/* Grows the world's list by one. */
-static int grow(tri_world *world) {
-    if (world->n_groups < world->cap_groups) return 1;
-    int cap = world->cap_groups ? 2 * world->cap_groups : 16;
-    tri_group **list = realloc(world->group, (size_t)cap * sizeof *list);
-    if (!list) return 0;
-    world->group = list;
-    world->cap_groups = cap;
-    return 1;
-}
-
 tri_status tri__group_make_on(tri_world *world, int n, const int *ranks, const tri_transport *transport,
                               tri_group **out) {
     *out = NULL;
@@ -88,7 +79,8 @@ tri_status tri__group_make_on(tri_world *world, int n, const int *ranks, const t
                          .sent = calloc((size_t)n, sizeof(uint64_t)),
                          .received = calloc((size_t)n, sizeof(uint64_t)),
                          .transport = transport};
-    if (!group->rank || !group->local || !group->sent || !group->received || !grow(world)) {
+    if (!group->rank || !group->local || !group->sent || !group->received ||
+        !tri__grow(&world->group, &world->room_groups, (size_t)world->n_groups + 1, sizeof *world->group)) {
         tri__group_free(group);
         return no_memory(n);
     }

@@ -1,6 +1,7 @@
 /* heap.c - first fit over an array of pieces. Buffers are few and live for a whole run, so a linear search is cheap. */
 #include "comm/world/heap.h"
 
+#include "base/grow.h"
 #include "base/machine.h"
 #include "base/text.h"
 
@@ -13,10 +14,15 @@
 
 enum { GRANULE = 4096 };
 
+/* For one more piece. */
+static tri_status make_room(tri_heap *heap) {
+    if (tri__grow(&heap->piece, &heap->room, (size_t)heap->n + 1, sizeof *heap->piece)) return TRI_OK;
+    return tri__fail(TRI_RESOURCE, "out of memory for the shared heap's list of pieces");
+}
+
 tri_status tri__heap_open(tri_heap *heap, void *base, size_t bytes, int fd, int64_t file_at) {
-    *heap = (tri_heap){.base = base, .bytes = bytes & ~(size_t)(GRANULE - 1), .fd = fd, .file_at = file_at, .cap = 16};
-    heap->piece = calloc((size_t)heap->cap, sizeof *heap->piece);
-    if (!heap->piece) return tri__fail(TRI_RESOURCE, "out of memory for the shared heap's list of pieces");
+    *heap = (tri_heap){.base = base, .bytes = bytes & ~(size_t)(GRANULE - 1), .fd = fd, .file_at = file_at};
+    TRI_TRY(make_room(heap));
     heap->piece[0] = (struct tri_heap_piece){.bytes = heap->bytes};
     heap->n = 1;
     return TRI_OK;
@@ -45,11 +51,7 @@ static tri_status no_room(const tri_heap *heap, size_t bytes) {
 /* Splits piece i after `bytes`. */
 static tri_status split(tri_heap *heap, int i, size_t bytes) {
     if (heap->piece[i].bytes == bytes) return TRI_OK;
-    if (heap->n == heap->cap) {
-        struct tri_heap_piece *more = realloc(heap->piece, 2 * (size_t)heap->cap * sizeof *more);
-        if (!more) return tri__fail(TRI_RESOURCE, "out of memory for the shared heap's list of pieces");
-        heap->piece = more, heap->cap *= 2;
-    }
+    TRI_TRY(make_room(heap));
     struct tri_heap_piece *piece = &heap->piece[i];
     memmove(piece + 1, piece, (size_t)(heap->n - i) * sizeof *piece);
     piece[1].at += bytes, piece[1].bytes -= bytes;
@@ -73,10 +75,9 @@ static tri_status commit(tri_heap *heap, size_t end) {
         return tri__fail(TRI_RESOURCE, "no memory for %s more of this rank's shared heap: %s is available (%s)",
                          tri__text_bytes((double)more, a), tri__text_bytes((double)tri__memory_available(), b),
                          strerror(failed));
-    size_t page = (size_t)sysconf(_SC_PAGESIZE),
-           before = (uintptr_t)(heap->base + from) % page; /* pages may be larger than our granularity */
-    (void)madvise(heap->base + from - before, more + before,
-                  MADV_POPULATE_WRITE); /* before Linux 5.14 pages are mapped when touched */
+    /* Pages may be larger than our granularity. Before Linux 5.14 they are mapped when touched. */
+    size_t before = (uintptr_t)(heap->base + from) % (size_t)sysconf(_SC_PAGESIZE);
+    (void)madvise(heap->base + from - before, more + before, MADV_POPULATE_WRITE);
     heap->committed = end;
     return TRI_OK;
 }

@@ -15,7 +15,8 @@ typedef struct tri_heap {
     int fd;            /* the shared file; -1: plain memory, which needs no commit */
     int64_t file_at;   /* offset of base in it */
     struct tri_heap_piece { size_t at, bytes; int used; } *piece; /* in order of `at`, contiguous, covering the range */
-    int n, cap;
+    int n;
+    size_t room;       /* of the list */
 } tri_heap;
 
 tri_status tri__heap_open(tri_heap *heap, void *base, size_t bytes, int fd, int64_t file_at);

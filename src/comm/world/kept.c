@@ -1,18 +1,16 @@
 /* kept.c - where ranks keep their state, and of which steps. */
 #include "comm/world/kept.h"
 
-static tri_rank_line *own_line(tri_world *world) { return &world->segment.control->line[world->local]; }
-
 void tri__kept_place(tri_world *world, const void *area, size_t bytes) {
-    tri_rank_line *line = own_line(world);
+    tri_rank_line *line = tri__own_line(world);
     for (int i = 0; i < 2; i++) atomic_store(&line->kept[i], 0);
     atomic_store(&line->kept_at, bytes ? (uint64_t)((const char *)area - world->segment.base) : 0);
     atomic_store(&line->kept_bytes, bytes);
 }
 
-void tri__kept_begin(tri_world *world, int64_t step) { atomic_store(&own_line(world)->kept[step & 1], 0); }
+void tri__kept_begin(tri_world *world, int64_t step) { atomic_store(&tri__own_line(world)->kept[step & 1], 0); }
 
-void tri__kept_end(tri_world *world, int64_t step) { atomic_store(&own_line(world)->kept[step & 1], step + 1); }
+void tri__kept_end(tri_world *world, int64_t step) { atomic_store(&tri__own_line(world)->kept[step & 1], step + 1); }
 
 static int all_have(const tri_segment *segment, int64_t step) {
     for (int i = 0; i < segment->n; i++)
@@ -49,7 +47,7 @@ struct tri_held {
 enum { AREA_AT = 4096 };
 
 tri_status tri__kept_hold(tri_world *world, int rank, size_t bytes, tri_held **out) {
-    tri_rank_line *line = own_line(world);
+    tri_rank_line *line = tri__own_line(world);
     void *memory;
     TRI_TRY(tri_heap_alloc(world, AREA_AT + bytes, &memory));
     tri_held *held = memory;

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -61,11 +62,6 @@ static int lay_out_spec(const tri_segment_spec *spec, tri_segment_header *out) {
     size_t heap = spec->heap_bytes ? spec->heap_bytes : most_heap(spec->n);
     if (heap > SIZE_MAX / 2) return 0;
     return lay_out((uint64_t)spec->n, (heap + PAGE - 1) & ~(uint64_t)(PAGE - 1), out);
-}
-
-size_t tri__segment_bytes(const tri_segment_spec *spec) {
-    tri_segment_header header;
-    return lay_out_spec(spec, &header) ? header.bytes : SIZE_MAX;
 }
 
 static tri_status no_memory(uint64_t need, int n, const char *why) {
@@ -150,15 +146,12 @@ tri_status tri__segment_create(const tri_segment_spec *spec, tri_segment *segmen
     return TRI_OK;
 }
 
-/* Whether the header's copy matches the layout for its n and heap_bytes. */
+/* Whether the header's copy is what was made for its n and heap_bytes: all but cells_used, the last, which changes. */
 static int header_fits(const tri_segment_header *header, uint64_t file_bytes) {
     tri_segment_header want;
-    if (header->n < 1 || header->n > TRI_RANKS_PER_NODE || header->heap_bytes % PAGE ||
-        !lay_out(header->n, header->heap_bytes, &want))
-        return 0;
-    return header->bytes == file_bytes && header->bytes == want.bytes && header->control == want.control &&
-           header->groups == want.groups && header->cells == want.cells && header->pairs == want.pairs &&
-           header->heap == want.heap && header->cell_bytes == want.cell_bytes;
+    return header->n >= 1 && header->n <= TRI_RANKS_PER_NODE && header->heap_bytes % PAGE == 0 &&
+           lay_out(header->n, header->heap_bytes, &want) && header->bytes == file_bytes &&
+           memcmp((void *)header, (void *)&want, offsetof(tri_segment_header, cells_used)) == 0;
 }
 
 static tri_status check_file(int fd, tri_segment_header *header) {

@@ -56,8 +56,6 @@ typedef struct tri_segment_spec {
     int64_t committed;
 } tri_segment_spec;
 
-/* Bytes of address space that a segment takes; SIZE_MAX on overflow. */
-size_t tri__segment_bytes(const tri_segment_spec *spec);
 /* memfd_create (0600, CLOEXEC cleared by the code that passes it on), posix_fallocate, seals against resizing, map,
  * fill in the header. TRI_RESOURCE with required and available when memory or descriptors are short; TRI_USAGE for more
  * ranks than TRI_RANKS_PER_NODE. */

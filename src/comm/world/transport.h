@@ -11,8 +11,7 @@ typedef struct tri_descriptor {
     uint64_t group, sequence;      /* the group's id; the operation's number on it (sends: on the pair) */
     int64_t count;                 /* of each member; the total if shards are unequal */
     uint64_t counts;               /* hash of unequal shards; 0: all are equal */
-    uint8_t kind, dtype, reduction,
-        inplace;                   /* reduction 0 if unused; inplace may differ between members */
+    uint8_t kind, dtype, reduction; /* reduction 0 if unused */
     int32_t root, tag;             /* 0 if unused */
     int32_t rank;                  /* world rank that posted it */
 } tri_descriptor;
@@ -38,7 +37,6 @@ typedef struct tri_pending {
 } tri_pending;
 
 typedef struct tri_transport {
-    const char *name;
     tri_status (*open)(tri_group *group);      /* state of a group */
     void (*close)(tri_group *group);
     /* Announces the operation if possible and does all work that needs no waiting. Sets pending->done on completion.

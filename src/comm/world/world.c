@@ -23,6 +23,11 @@ tri_status tri__ranks_resolve(const tri_ranks *how, tri_ranks *out) {
     return TRI_OK;
 }
 
+tri_segment_spec tri__ranks_spec(const tri_ranks *how, int n, int flat) {
+    return (tri_segment_spec){.n = n, .world = n, .heap_bytes = how->heap_bytes, .flat = flat,
+                              .progress_timeout = how->progress_timeout, .io_timeout = how->io_timeout};
+}
+
 void *tri__block_take(tri_world *world) {
     size_t shards = ((size_t)world->size + 1) * sizeof(int64_t);
     void *block = world->spare;
@@ -56,10 +61,8 @@ void tri_heap_free(tri_world *world, void *memory) {
     if (memory) tri__heap_give(&world->heap, memory);
 }
 
-static tri_rank_line *own_line(tri_world *world) { return &world->segment.control->line[world->local]; }
-
 void tri__world_beat(tri_world *world) {
-    tri_rank_line *line = own_line(world); /* no other rank writes it: no read-modify-write needed */
+    tri_rank_line *line = tri__own_line(world); /* no other rank writes it: no read-modify-write needed */
     atomic_store_explicit(&line->beats, atomic_load_explicit(&line->beats, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     if (world->link) world->carriers->poll(world); /* a failure is returned by the next wait */
@@ -70,16 +73,16 @@ void tri__world_files(tri_world *world, int begins) {
 }
 
 void tri__world_doing(tri_world *world, tri_doing phase, int64_t step) {
-    int before = atomic_load_explicit(&own_line(world)->phase, memory_order_relaxed) == TRI_DOING_LOAD;
+    int before = atomic_load_explicit(&tri__own_line(world)->phase, memory_order_relaxed) == TRI_DOING_LOAD;
     if ((phase == TRI_DOING_LOAD) != before) tri__world_files(world, !before);
-    atomic_store_explicit(&own_line(world)->phase, (uint32_t)phase, memory_order_relaxed);
-    atomic_store_explicit(&own_line(world)->step, step, memory_order_relaxed);
+    atomic_store_explicit(&tri__own_line(world)->phase, (uint32_t)phase, memory_order_relaxed);
+    atomic_store_explicit(&tri__own_line(world)->step, step, memory_order_relaxed);
     tri__world_beat(world);
 }
 
 void tri__world_waits(tri_world *world, int waiting) {
     tri__world_beat(world);
-    atomic_store_explicit(&own_line(world)->waiting, (uint32_t)waiting, memory_order_relaxed);
+    atomic_store_explicit(&tri__own_line(world)->waiting, (uint32_t)waiting, memory_order_relaxed);
 }
 
 const char *tri__world_host(const tri_world *world, int rank) {

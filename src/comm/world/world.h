@@ -28,9 +28,10 @@ struct tri_world {
     tri_nodes nodes;
     tri_group *all;          /* tri_group_world */
     tri_group **group;       /* every group made, in order; closing the world closes and frees them (see tri_group) */
-    int n_groups, cap_groups;
+    int n_groups;
     struct tri_pending *pending;  /* operations in flight, in posting order; request.c */
-    int n_pending, cap_pending;
+    int n_pending;
+    size_t room_groups, room_pending; /* of the two lists */
     void *spare; /* list of unused blocks, each beginning with the address of the next; NULL: none */
     uint64_t posted;         /* operations posted so far */
     const tri_carriers *carriers;
@@ -69,13 +70,23 @@ struct tri_group {
     void *state;             /* private to the transport */
 };
 
+/* This rank's line of the control page: no other rank writes to it but to wake it. */
+static inline tri_rank_line *tri__own_line(const tri_world *world) {
+    return &world->segment.control->line[world->local];
+}
+
 /* tri_ranks with its defaults filled in; TRI_USAGE for values out of range. */
 tri_status tri__ranks_resolve(const tri_ranks *how, tri_ranks *out);
+/* The memory of n ranks, all of a world on this machine; of `how` with its defaults filled in. */
+tri_segment_spec tri__ranks_spec(const tri_ranks *how, int n, int flat);
 
 /* A world over an existing segment: used by starting, joining and tests. nodes: NULL for one machine; copied. The
  * caller keeps ownership of the segment unless owns_segment is set afterwards. */
 tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes,
                            const struct tri_remote *remote, void *remote_state, tri_world **out);
+/* A world that this rank cannot go on in: its status becomes the failure of all, unless it is another rank's already,
+ * and the world is closed. Returns whether it is another rank's. */
+int tri__world_abandon(tri_world **world, tri_status status);
 /* Closes the memory of earlier worlds. */
 void tri__world_forget(tri_world *world);
 /* tri_world_close that returns the failure, if another rank reported one before all had left; for MPI's ranks. */

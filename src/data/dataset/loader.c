@@ -6,10 +6,9 @@
 
 #include "base/clock.h"
 #include "base/file_call.h"
+#include "base/thread.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,18 +170,13 @@ static void *work(void *context) {
     return NULL;
 }
 
-/* Workers block all signals, which are for the program's own threads. Starting one thread suffices; more are
- * optional. */
+/* Starting one thread suffices; more are optional. */
 static tri_status start(tri_loader *loader) {
-    sigset_t all, before;
     int failed = 0;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     while (!failed && loader->started < loader->n_buffers - 1) {
-        failed = pthread_create(&loader->thread[loader->started], NULL, work, loader);
+        failed = tri__thread_start(&loader->thread[loader->started], work, loader);
         loader->started += !failed;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return loader->started ? TRI_OK : tri__fail(TRI_RESOURCE, "cannot start the loader's thread: %s", strerror(failed));
 }
 

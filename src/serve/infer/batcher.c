@@ -3,11 +3,10 @@
 #include "serve/infer/batcher.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "serve/infer/encode.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -230,13 +229,8 @@ static void *work(void *context) {
     return NULL;
 }
 
-/* The thread blocks all signals, which are for the program's own threads. */
 static tri_status start(tri_batcher *b) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&b->thread, NULL, work, b);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int failed = tri__thread_start(&b->thread, work, b);
     b->started = !failed;
     return failed ? tri__fail(TRI_RESOURCE, "cannot start the model's thread: %s", strerror(failed)) : TRI_OK;
 }

@@ -2,12 +2,11 @@
 #include "serve/infer/crew.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "engine/server_ranks.h"
 #include "engine/infer.h"
 #include "engine/cost/memory_fit.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,7 +161,6 @@ static void *give_idle_orders(void *context) {
 
 tri_status tri__crew_open(tri_world *world, tri_crew **out) {
     pthread_condattr_t monotonic;
-    sigset_t all, before;
     tri_crew *crew = calloc(1, sizeof *crew);
     *out = NULL;
     if (!crew) return tri__fail(TRI_RESOURCE, "out of memory");
@@ -172,10 +170,7 @@ tri_status tri__crew_open(tri_world *world, tri_crew **out) {
     pthread_mutex_init(&crew->lock, NULL);
     pthread_cond_init(&crew->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    sigfillset(&all); /* signals are for the program's own threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    crew->started = !pthread_create(&crew->thread, NULL, give_idle_orders, crew);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    crew->started = !tri__thread_start(&crew->thread, give_idle_orders, crew);
     if (crew->started) *out = crew;
     else tri__crew_close(crew);
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "cannot start a thread for the ranks of a server");

@@ -8,10 +8,9 @@
 #include "base/file_call.h"
 #include "base/machine.h"
 #include "base/text.h"
+#include "base/thread.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,16 +115,6 @@ static void *run_job_beside(void *context) {
     return NULL;
 }
 
-/* Signals go to the training thread. */
-static int start_thread(pthread_t *thread, void *(*main)(void *), void *context) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(thread, NULL, main, context);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed;
-}
-
 /* Its file calls are this rank's meanwhile, which still answers other machines. */
 static void join_thread(pthread_t thread) {
     struct timespec until;
@@ -161,7 +150,7 @@ static void start_cleaner(tri_saver *saver) {
     tri__proven_add(&c->proven, c->last);
     snprintf(c->folder, sizeof c->folder, "%s", saver->what.folder);
     atomic_store(&c->ended, 0);
-    c->running = !start_thread(&c->thread, clean_beside, c);
+    c->running = !tri__thread_start(&c->thread, clean_beside, c);
     if (!c->running) clean(c);
 }
 
@@ -184,7 +173,7 @@ static void start_job(tri_saver *saver, stage stage) {
         if (saver->world) tri__world_files(saver->world, 0);
         return;
     }
-    int failed = start_thread(&saver->thread, run_job_beside, saver);
+    int failed = tri__thread_start(&saver->thread, run_job_beside, saver);
     saver->running = !failed;
     if (!failed) return;
     saver->status = TRI_RESOURCE;
