@@ -68,8 +68,10 @@ typedef struct tri_link_curve {
 
 /* Where figures come from: keys of the file, by their source. */
 typedef struct tri_hardware_origin {
-    const char **measured, **maker, **assumed;
-    int n_measured, n_maker, n_assumed;
+    struct tri_hardware_names {
+        const char **at;
+        int n;
+    } measured, maker, assumed;
     const char *machine, *date, *version; /* what was measured, when, by which Trident; NULL */
 } tri_hardware_origin;
 
