@@ -16,8 +16,6 @@
 #include "report/sinks/sinks.h"
 #include "report/text/text_table.h"
 #include "study/calibrate/calibrate.h"
-#include "study/calibrate/host.h"
-#include "study/calibrate/links.h"
 
 #include <stdlib.h>
 #include <string.h>
