@@ -100,3 +100,12 @@ const char *tri__link_kind_name(tri_link_kind kind) {
                                                       "copy_out"};
     return names[kind];
 }
+
+int tri__hardware_here(const tri_hardware *h, int world) {
+    return world < h->ranks_per_node ? world : h->ranks_per_node;
+}
+
+int tri__hardware_threads(const tri_hardware *h, int world, int asked) {
+    int here = tri__hardware_here(h, world);
+    return asked || !h->cores ? asked : h->cores > here ? h->cores / here : 1;
+}

@@ -127,5 +127,8 @@ const char *tri__hardware_of(const char *device);
 tri_json *tri__hardware_json(const tri_hardware *hardware); /* a new reference: as the file that describes it */
 
 const char *tri__link_kind_name(tri_link_kind kind); /* "all_reduce" */
+/* Ranks that a node has of a world; a rank's threads: as asked or, where nobody says (0), its share of the cores. */
+int tri__hardware_here(const tri_hardware *hardware, int world);
+int tri__hardware_threads(const tri_hardware *hardware, int world, int asked);
 
 #endif

@@ -1,4 +1,5 @@
-/* hardware_write.c - hardware as JSON, texts first, then in the order of its keys; what a file may leave out is left out where empty. */
+/* hardware_write.c - hardware as JSON, texts first, then in the order of its keys; what a file may leave out is left
+ * out where empty. */
 #include "sim/hardware_keys.h"
 #include "sim/sizes.h"
 

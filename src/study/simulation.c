@@ -8,17 +8,6 @@
 
 #include <string.h>
 
-static tri_json *legs_json(tri_arena *arena, const tri_rank_timeline *rank) {
-    tri_leg *leg;
-    int n = tri__timeline_legs(arena, rank, &leg);
-    tri_json *all = tri__json_array();
-    for (int i = 0; i < n; i++) {
-        const char kind[] = {leg[i].kind, 0};
-        tri__json_append_new(all, tri__json_pack("[s, i, f, f]", kind, leg[i].mb, leg[i].begin, leg[i].end));
-    }
-    return all;
-}
-
 static tri_json *transfers_json(tri_arena *arena, const tri_rank_timeline *rank) {
     tri_leg *span;
     int n = tri__timeline_transfers(arena, rank, &span);
@@ -99,7 +88,9 @@ static tri_status describe(const tri_settings *s, tri_arena *arena, const tri_cl
         role[i] = role_json(&line->role[i], place);
         if (held) lost |= tri__json_set_new(role[i], "microbatches_held", tri__json_real(held[place]));
         if (!s->timeline && !s->svg) continue;
-        lost |= tri__json_set_new(role[i], "legs", legs_json(arena, &line->role[i]));
+        tri_leg *leg;
+        int n = tri__timeline_legs(arena, &line->role[i], &leg);
+        lost |= tri__json_set_new(role[i], "legs", tri__legs_json(leg, n));
         lost |= tri__json_set_new(role[i], "transfers", transfers_json(arena, &line->role[i]));
     }
     for (int rank = 0; rank < line->world; rank++) {
@@ -147,14 +138,11 @@ static tri_status describe_plan(const viewed *v, const tri_hardware *hardware, t
 /* The run that the settings describe. */
 static tri_outlook outlook_of(tri_arena *arena, const viewed *v) {
     const tri_settings *s = v->settings;
-    tri_outlook run = {.steps = s->max_steps, .price = s->price_per_hour, .threads = (int)s->threads};
+    tri_outlook run = {.facts = {.steps = s->max_steps, .price = s->price_per_hour, .threads = (int)s->threads}};
     if (!v->train) return run;
-    tri__sample_rows(arena, v->train, v->engine, &run.train);
-    run.epoch_steps = tri__sampler_batches(v->train);
-    if (!s->max_steps || s->max_steps > run.epoch_steps * s->epochs) run.steps = run.epoch_steps * s->epochs;
-    if (v->valid) tri__sample_rows(arena, v->valid, v->engine, &run.valid);
-    if (v->valid) run.valid_samples = v->valid->data->n;
-    tri__outlook_count(s, &run);
+    int64_t batches = run.facts.epoch_steps = tri__sampler_batches(v->train);
+    if (!s->max_steps || s->max_steps > batches * s->epochs) run.facts.steps = batches * s->epochs;
+    tri__outlook_data(arena, s, v->engine, v->train, v->valid, &run);
     return run;
 }
 
@@ -175,8 +163,9 @@ static tri_status simulate(tri_arena *arena, void *data) {
     TRI_TRY(describe_plan(v, &hardware, arena, samples, &line));
     tri__json_set_new(*v->out, "start_seconds", tri__json_real(forecast.start_program));
     tri_json *all_of_it = tri__forecast_json(&forecast);
-    if (run.steps) tri__json_set_new(all_of_it, "steps", tri__json_integer(run.steps));
-    if (run.epoch_steps) tri__json_set_new(all_of_it, "epoch_steps", tri__json_integer(run.epoch_steps));
+    const tri_run_facts *facts = &run.facts;
+    if (facts->steps) tri__json_set_new(all_of_it, "steps", tri__json_integer(facts->steps));
+    if (facts->epoch_steps) tri__json_set_new(all_of_it, "epoch_steps", tri__json_integer(facts->epoch_steps));
     tri__json_set_new(*v->out, "forecast", all_of_it);
     return TRI_OK;
 }

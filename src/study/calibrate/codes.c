@@ -96,7 +96,7 @@ static tri_status time_call(const tri_call *call, tri_kernel *run, int keeps, tr
     return samples ? tri__samples_put(samples, &like, took, TRIES) : TRI_OK;
 }
 
-static void time_size(tri_crew *crew, int rank, const tri_kernel_table *table, int64_t n, numbers *of) {
+static void time_size(tri_team *team, int rank, const tri_kernel_table *table, int64_t n, numbers *of) {
     static const tri_dtype types[] = {TRI_F32, TRI_BF16};
     for (int i = 0; i < 2 * KINDS * TRI_CODE_COUNT; i++) {
         tri_dtype dtype = types[i % 2];
@@ -105,33 +105,33 @@ static void time_size(tri_crew *crew, int rank, const tri_kernel_table *table, i
         int is_momentum = kind->op == TRI_OP_momentum_out;
         if (attr.code == TRI_CODE_NONE) continue;
         if (is_momentum && (attr.code != TRI_CODE_SIGNS || dtype != TRI_F32)) continue;
-        tri_call call = call_of(of, kind, dtype, n, &attr, crew->threads);
+        tri_call call = call_of(of, kind, dtype, n, &attr, team->threads);
         table->run[kind->op][dtype](&call); /* touches memory */
-        if (!tri__crew_goes_on(crew)) return;
-        crew->status[rank] = time_call(&call, table->run[kind->op][dtype], kind->keeps, rank ? NULL : crew->samples);
+        if (!tri__team_goes_on(team)) return;
+        team->status[rank] = time_call(&call, table->run[kind->op][dtype], kind->keeps, rank ? NULL : team->samples);
     }
 }
 
 /* How many sizes are timed, by rank 0's clock and the memory that is left: took: seconds of the size before. */
-static int sizes_for(const tri_crew *crew, int next, double took, double left) {
+static int sizes_for(const tri_team *team, int next, double took, double left) {
     if (next && took * (double)(sizes[next] / sizes[next - 1]) > left) return next;
-    double bytes = (double)bytes_of(sizes[next]) * crew->ranks;
+    double bytes = (double)bytes_of(sizes[next]) * team->ranks;
     return bytes < 0.5 * (double)tri__memory_available() ? next + 1 : next;
 }
 
-void tri__time_codes(tri_crew *crew, int rank) {
+void tri__time_codes(tri_team *team, int rank) {
     tri_kernel_table *table = malloc(sizeof *table);
-    tri_status *status = &crew->status[rank];
+    tri_status *status = &team->status[rank];
     double begin = tri__clock(), took = 0;
     *status = table ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    if (table) crew->asked->device->kernels(table);
+    if (table) team->asked->device->kernels(table);
     for (int i = 0; i < SIZES; i++) {
         double from = tri__clock();
         numbers of = {0};
-        if (rank == 0) crew->code_sizes = sizes_for(crew, i, took, crew->seconds - (from - begin));
-        if (!tri__crew_goes_on(crew) || crew->code_sizes <= i) break;
+        if (rank == 0) team->code_sizes = sizes_for(team, i, took, team->seconds - (from - begin));
+        if (!tri__team_goes_on(team) || team->code_sizes <= i) break;
         *status = make(&of, sizes[i]);
-        if (tri__crew_goes_on(crew)) time_size(crew, rank, table, sizes[i], &of);
+        if (tri__team_goes_on(team)) time_size(team, rank, table, sizes[i], &of);
         drop(&of);
         took = tri__clock() - from;
     }

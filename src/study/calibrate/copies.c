@@ -26,8 +26,8 @@ static tri_status time_all(const tri_device *device, void *context, void *near, 
     TRI_TRY(time_copy(device, context, near, far, SHORT, 0, &least));
     TRI_TRY(time_copy(device, context, near, far, BYTES, 0, &in));
     TRI_TRY(time_copy(device, context, far, near, BYTES, 1, &back));
-    out->offload = (struct tri_hardware_offload){BYTES / fmax(in - least, 1e-9), BYTES / fmax(back - least, 1e-9), least};
-    out->copy = out->offload.in;
+    out->copy = BYTES / fmax(in - least, 1e-9);
+    out->offload = (struct tri_hardware_offload){out->copy, BYTES / fmax(back - least, 1e-9), least};
     return TRI_OK;
 }
 

@@ -43,13 +43,13 @@ typedef struct run_kind {
 } run_kind;
 
 typedef struct member {
-    tri_crew *crew;
+    tri_team *team;
     int rank;
     pthread_t thread;
 } member;
 
 /* The cores of a rank: its share of those that this process may use. */
-static void pin(const tri_crew *c, int rank) {
+static void pin(const tri_team *c, int rank) {
     cpu_set_t all, own;
     int seen = 0;
     CPU_ZERO(&own);
@@ -62,7 +62,7 @@ static void pin(const tri_crew *c, int rank) {
     if (CPU_COUNT(&own)) sched_setaffinity(0, sizeof own, &own);
 }
 
-int tri__crew_goes_on(tri_crew *c) {
+int tri__team_goes_on(tri_team *c) {
     int failed = 0;
     pthread_barrier_wait(&c->together);
     for (int i = 0; i < c->ranks; i++) failed |= c->status[i] != TRI_OK;
@@ -81,7 +81,7 @@ static tri_status step(tri_trial *trial, tri_time *times) {
 }
 
 /* The first step touches memory for the first time; the second says how many fit. */
-static void warm_up(tri_crew *c, int rank, tri_trial *trial) {
+static void warm_up(tri_team *c, int rank, tri_trial *trial) {
     double begin = 0;
     for (int i = 0; i < 2 && c->status[rank] == TRI_OK; i++) {
         begin = tri__clock();
@@ -93,28 +93,28 @@ static void warm_up(tri_crew *c, int rank, tri_trial *trial) {
 }
 
 /* One step of all ranks; rank 0 says whether the system interrupted it. */
-static int step_together(tri_crew *c, int rank, tri_trial *trial, tri_time *times) {
+static int step_together(tri_team *c, int rank, tri_trial *trial, tri_time *times) {
     long before = rank ? 0 : switches();
     double begin = tri__clock();
     c->status[rank] = step(trial, times);
-    int ok = tri__crew_goes_on(c);
+    int ok = tri__team_goes_on(c);
     if (rank == 0)
         c->disturbed = (double)(switches() - before) >
                        2 + SWITCHES * c->ranks * c->threads * (tri__clock() - begin);
-    return tri__crew_goes_on(c) && ok;
+    return tri__team_goes_on(c) && ok;
 }
 
-static void time_steps(tri_crew *c, int rank, tri_trial *trial) {
+static void time_steps(tri_team *c, int rank, tri_trial *trial) {
     size_t n = (size_t)trial->program[TRI_TRAIN]->n_instrs;
     tri_time *times = calloc(n * (size_t)c->steps, sizeof *times);
     int done = 0, left = 2 * c->steps;
     if (!times) c->status[rank] = tri__fail(TRI_RESOURCE, "out of memory");
-    for (int ok = tri__crew_goes_on(c); ok && done < c->steps; left--) {
+    for (int ok = tri__team_goes_on(c); ok && done < c->steps; left--) {
         ok = step_together(c, rank, trial, times + n * (size_t)done);
         if (!c->disturbed || left <= c->steps - done) done++;
         else if (rank == 0) c->repeated++;
     }
-    if (tri__crew_goes_on(c)) {
+    if (tri__team_goes_on(c)) {
         pthread_mutex_lock(&c->adding);
         c->status[rank] = tri__samples_add(c->samples, trial, c->asked->cores ? c->threads : 0, times, c->steps);
         pthread_mutex_unlock(&c->adding);
@@ -124,13 +124,13 @@ static void time_steps(tri_crew *c, int rank, tri_trial *trial) {
 
 static void *be_rank(void *data) {
     const member *m = data;
-    tri_crew *c = m->crew;
+    tri_team *c = m->team;
     tri_trial *trial = NULL;
     if (c->asked->cores) pin(c, m->rank);
     c->status[m->rank] = tri__trial_open(c->asked->device, &c->at, c->threads, &trial);
-    if (tri__crew_goes_on(c)) {
+    if (tri__team_goes_on(c)) {
         warm_up(c, m->rank, trial);
-        if (tri__crew_goes_on(c)) time_steps(c, m->rank, trial);
+        if (tri__team_goes_on(c)) time_steps(c, m->rank, trial);
     }
     if (c->status[m->rank] != TRI_OK) tri__words_keep(&c->words[m->rank]);
     tri__trial_close(trial);
@@ -140,14 +140,14 @@ static void *be_rank(void *data) {
 /* Times coding and expanding instead; one rank's times count. */
 static void *be_coder(void *data) {
     const member *m = data;
-    tri_crew *c = m->crew;
+    tri_team *c = m->team;
     pin(c, m->rank);
     tri__time_codes(c, m->rank);
     if (c->status[m->rank] != TRI_OK) tri__words_keep(&c->words[m->rank]);
     return NULL;
 }
 
-static tri_status first_failure(const tri_crew *c) {
+static tri_status first_failure(const tri_team *c) {
     for (int i = 0; i < c->ranks; i++) {
         if (c->status[i] == TRI_OK) continue;
         tri__words_restore(&c->words[i]);
@@ -157,17 +157,17 @@ static tri_status first_failure(const tri_crew *c) {
 }
 
 /* Fresh threads for each model, so that those of OpenMP are on the same cores. */
-static tri_status run_crew(tri_crew *c, void *(*be)(void *)) {
-    member members[TRI_CREW];
+static tri_status run_crew(tri_team *c, void *(*be)(void *)) {
+    member members[TRI_TEAM];
     int started = 0;
-    c->words = calloc(TRI_CREW, sizeof *c->words);
+    c->words = calloc(TRI_TEAM, sizeof *c->words);
     if (!c->words || pthread_barrier_init(&c->together, NULL, (unsigned)c->ranks)) {
         free(c->words);
         return tri__fail(TRI_RESOURCE, "out of memory");
     }
     pthread_mutex_init(&c->adding, NULL);
     for (; started < c->ranks; started++) {
-        members[started] = (member){.crew = c, .rank = started};
+        members[started] = (member){.team = c, .rank = started};
         if (pthread_create(&members[started].thread, NULL, be, &members[started])) break;
     }
     TRI_ASSERT(started == c->ranks); /* those that started wait for all */
@@ -198,9 +198,9 @@ static tri_status run_models(const tri_calibration *asked, const run_kind *kind,
     double begin = tri__clock(), rate = 0;
     int ranks = asked->cores / kind->threads;
     for (int i = 0; i < MODELS; i++) {
-        tri_crew c = {.asked = asked,
+        tri_team c = {.asked = asked,
                   .at = case_of(&models[i], kind),
-                  .ranks = ranks < TRI_CREW ? ranks : TRI_CREW,
+                  .ranks = ranks < TRI_TEAM ? ranks : TRI_TEAM,
                   .threads = kind->threads,
                   .samples = samples};
         double now = tri__clock(), rest = kind->seconds - (now - begin), work = tri__trial_flops(&c.at);
@@ -237,8 +237,8 @@ static tri_status run_codes(const tri_calibration *asked, tri_samples *samples) 
     for (int threads = 1; threads <= asked->cores; threads *= 2) runs++;
     for (int threads = 1; threads <= asked->cores; threads *= 2) {
         int ranks = asked->cores / threads;
-        tri_crew c = {.asked = asked,
-                  .ranks = ranks < TRI_CREW ? ranks : TRI_CREW,
+        tri_team c = {.asked = asked,
+                  .ranks = ranks < TRI_TEAM ? ranks : TRI_TEAM,
                   .threads = threads,
                   .seconds = CODES_SHARE * asked->seconds / runs,
                   .samples = samples};

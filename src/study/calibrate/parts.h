@@ -70,7 +70,8 @@ typedef struct tri_samples {
 /* Adds the instructions of a model's program that ran `steps` times; times: [steps][n_instrs]. An instruction counts
  * with its median, so that what else happened meanwhile does not; instructions of equal size count with their mean,
  * because some find their operands in a cache and others do not. Not thread-safe. */
-tri_status tri__samples_add(tri_samples *samples, const tri_trial *trial, int threads, const tri_time *times, int steps);
+tri_status tri__samples_add(tri_samples *samples, const tri_trial *trial, int threads, const tri_time *times,
+                            int steps);
 /* Adds one call by its times, [n], which are sorted. */
 tri_status tri__samples_put(tri_samples *samples, const tri_sample *like, double *seconds, int n);
 /* The curves of all samples, in order of operation, type, threads and size; in the arena. */
@@ -83,9 +84,9 @@ void tri__curves_tiles(tri_hardware *out);
 
 /* ---- ranks that do the same at the same time (kernels.c) ---- */
 
-enum { TRI_CREW = 64 }; /* at most */
+enum { TRI_TEAM = 64 }; /* at most */
 
-typedef struct tri_crew {
+typedef struct tri_team {
     const tri_calibration *asked;
     tri_trial_case at;
     int ranks, threads, steps;
@@ -93,16 +94,16 @@ typedef struct tri_crew {
     int disturbed, repeated;   /* the last step; steps */
     int code_sizes;            /* that are timed, as rank 0 says, where ranks code numbers */
     pthread_barrier_t together;
-    tri_status status[TRI_CREW];
-    tri_words *words;          /* [TRI_CREW] */
+    tri_status status[TRI_TEAM];
+    tri_words *words;          /* [TRI_TEAM] */
     tri_samples *samples;
     pthread_mutex_t adding;
-} tri_crew;
+} tri_team;
 /* All ranks agree whether to go on: each has set its status before. */
-int tri__crew_goes_on(tri_crew *crew);
+int tri__team_goes_on(tri_team *team);
 /* Times of coding and expanding numbers for their way between ranks (numbers/coded.h); those of rank 0 are added to the
  * samples. Sets the rank's status. The largest sizes are left out where time is short. */
-void tri__time_codes(tri_crew *crew, int rank);
+void tri__time_codes(tri_team *team, int rank);
 
 /* ---- asynchronous devices (async.c) ---- */
 

@@ -85,10 +85,8 @@ struct tri_choice {
 /* A model and its data, opened once for any number of searches. */
 typedef struct tri_chooser {
     tri_settings settings; /* only read: as given, with the hardware's device */
-    tri_study study;       /* `runs` and `hardware` are used */
+    tri_study study;       /* its plan is not made; engine: for tri__sample_rows */
     tri_arena arena;
-    tri_assets assets;
-    tri_row_source rows;
     tri_network model;
     tri_target target;
     const tri_device *device; /* NULL: it is not here, and described by the hardware */

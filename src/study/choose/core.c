@@ -13,7 +13,7 @@ tri_status tri__layout_asks(const tri_chooser *c, const tri_layout *l, int64_t g
     tri__layout_settings(l, &c->settings, global, settings);
     settings->settings.world_size = tri__layout_world(l);
     TRI_TRY(tri__place_make(&settings->settings, NULL, tri__layout_world(l), 0, &place));
-    place.steps = tri__rows_steps(&c->rows, &settings->settings, global);
+    place.steps = tri__rows_steps(&c->study.rows, &settings->settings, global);
     *out = tri__plan_input(&settings->settings, &place, &c->model, &c->target, 1);
     return TRI_OK;
 }
@@ -163,14 +163,6 @@ static void add_program(tri_arena *arena, const tri_network *model, const tri_pr
     out->total *= share;
 }
 
-/* Threads of a rank of the whole layout: a rank planned alone would get all cores. */
-static int threads_of(const tri_chooser *c, const tri_layout *l) {
-    int world = tri__layout_world(l), here = c->hardware.ranks_per_node;
-    if (world < here) here = world;
-    if (c->settings.threads || !c->hardware.cores) return (int)c->settings.threads;
-    return c->hardware.cores > here ? c->hardware.cores / here : 1;
-}
-
 /* Bytes of activations grow with the rows: those of a program whose microbatch is not the one it was planned for. */
 static int64_t activations_of(const tri_program *p, const tri_counts *max) {
     double least = 1e9;
@@ -190,7 +182,8 @@ static void time_size(tri_arena *arena, const unit_job *job, int i, const tri_pl
     tri_counts max = tri__plan_counts(in, &rows->max), mean = rows->mean;
     int granule = tri__plan_granule(in);
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) mean.of[sym] -= mean.of[sym] % granule;
-    costs.threads = threads_of(c, job->layout);
+    /* of the whole layout: a rank planned alone would get all cores */
+    costs.threads = tri__hardware_threads(&c->hardware, tri__layout_world(job->layout), (int)c->settings.threads);
     costs.counts = rows->sampled.counts ? &mean : &max, costs.n_counts = 1;
     for (int k = 0; k < n_programs; k++) {
         add_program(arena, &c->model, program[k], &costs, job->out[i]);
