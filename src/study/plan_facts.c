@@ -4,7 +4,6 @@
 #include "engine/coded_report.h"
 #include "engine/cost/program_facts.h"
 #include "engine/cost/memory_fit.h"
-#include "engine/fp8_layers.h"
 #include "engine/staging.h"
 #include "program/text.h"
 #include "study/row_counts.h"

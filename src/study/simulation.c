@@ -1,5 +1,6 @@
 /* simulation.c - programs on described hardware, as JSON: those of a plan, or printed ones. Without data every
  * microbatch is taken as the largest. */
+#include "base/text.h"
 #include "engine/cost/outlook.h"
 #include "engine/staging.h"
 #include "study/programs.h"
@@ -202,13 +203,6 @@ typedef struct printed {
     tri_json **out;
 } printed;
 
-static const char START[] = " start"; /* titles of start programs end in it */
-
-static int is_start(const tri_program_set *set) {
-    size_t length = strlen(set->title), end = strlen(START);
-    return length >= end && strcmp(set->title + length - end, START) == 0;
-}
-
 /* Simulates one step; its start programs may be among the sets, too. */
 static tri_status simulate_printed(tri_arena *arena, const tri_program_sets *sets, void *data) {
     const printed *job = data;
@@ -217,8 +211,8 @@ static tri_status simulate_printed(tri_arena *arena, const tri_program_sets *set
     tri_timeline line;
     for (int i = 1; i < sets->n; i++) {
         const tri_program_set *set = &sets->at[i];
-        if (!start && is_start(step)) start = step, step = set;
-        else if (!start && is_start(set)) start = set;
+        if (!start && tri__text_ends(step->title, " start")) start = step, step = set;
+        else if (!start && tri__text_ends(set->title, " start")) start = set;
         else
             return tri__fail(TRI_DATA, "%s:%d: \"%s\" and \"%s\": one step is timed at a time", set->first.path,
                              set->first.parsed->line, set->title, step->title);

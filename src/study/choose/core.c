@@ -73,17 +73,6 @@ typedef struct unit_job {
     int n;
 } unit_job;
 
-/* Where seconds go: the model's unit of each of the program's. */
-static int *map_units(tri_arena *arena, const tri_network *model, const tri_program *p) {
-    int *map = tri__arena_alloc(arena, (size_t)p->n_units * sizeof *map);
-    for (int i = 0; i < p->n_units; i++) {
-        map[i] = 0;
-        for (int u = 0; u < model->n_units; u++)
-            if (strcmp(model->unit[u].name, p->unit[i]) == 0) map[i] = u;
-    }
-    return map;
-}
-
 /* A lane of a rank among others that do the same at the same time: when it is free, and its link; its seconds of one
  * microbatch. */
 typedef struct alike_lane {
@@ -140,14 +129,15 @@ static double lanes_share(const alike *a) {
 /* Adds the seconds of a rank's program to its units. */
 static void add_program(tri_arena *arena, const tri_network *model, const tri_program *p, const tri_costs *costs,
                         tri_unit_times *out) {
-    int *map = map_units(arena, model, p), unit = 0, backward = 0, updates = 0;
+    int *map = tri__arena_alloc(arena, (size_t)p->n_units * sizeof *map), unit = 0, backward = 0, updates = 0;
     alike a = {.program = p, .costs = costs, .seconds = tri__program_seconds(arena, p, costs),
                .end = tri__arena_alloc(arena, (size_t)p->n_instrs * sizeof *a.end),
                .members = tri__arena_alloc(arena, (size_t)tri__mesh_world(&p->mesh) * sizeof *a.members)};
+    for (int i = 0; i < p->n_units; i++) map[i] = tri__model_find_unit(model, p->unit[i]);
     for (int i = 0; i < p->n_instrs; i++) {
         tri_op_phase phase = tri__op_row(p->instr[i].op)->phase;
         updates |= phase == TRI_PHASE_U, backward |= phase == TRI_PHASE_B || phase == TRI_PHASE_W;
-        if (p->instr[i].unit >= 0) unit = map[p->instr[i].unit];
+        if (p->instr[i].unit >= 0) unit = map[p->instr[i].unit] < 0 ? 0 : map[p->instr[i].unit];
         if (updates) {
             if (phase == TRI_PHASE_U) out->update += tri__instr_share(p, &p->instr[i]) * a.seconds[i];
             continue;
