@@ -3,7 +3,6 @@
 #include "sim/hardware_keys.h"
 #include "sim/sizes.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

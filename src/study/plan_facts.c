@@ -5,8 +5,6 @@
 #include "engine/cost/program_facts.h"
 #include "engine/cost/memory_fit.h"
 #include "engine/staging.h"
-#include "program/text.h"
-#include "study/row_counts.h"
 #include "study/study.h"
 #include "study/views.h"
 

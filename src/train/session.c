@@ -6,7 +6,6 @@
 #include "engine/coded_report.h"
 #include "engine/infer.h"
 #include "engine/inputs.h"
-#include "score/metrics.h"
 #include "engine/cost/mfu.h"
 #include "engine/cost/memory_fit.h"
 #include "engine/staging.h"
@@ -14,13 +13,11 @@
 #include "plan/layer_gates.h"
 #include "plan/step_kinds.h"
 #include "settings/learning_rate.h"
-#include "train/state/held_peer.h"
-#include "train/together.h"
+#include "train/state/held.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 tri_status tri__session_emit(const tri_session *session, tri_event *event) {

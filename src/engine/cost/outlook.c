@@ -1,7 +1,6 @@
 /* outlook.c - batches are sampled, their steps timed, and the run computed from the mean. */
 #include "engine/cost/outlook.h"
 
-#include "engine/inputs.h"
 #include "engine/cost/memory_fit.h"
 #include "engine/cost/mfu.h"
 #include "engine/staging.h"

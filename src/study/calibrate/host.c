@@ -42,22 +42,18 @@ static tri_status append(tri_store_writer *writer, tri_section section, const vo
     return tri__store_append(writer, data, bytes);
 }
 
-/* ROWS rows of `length` tokens and one number. */
+/* ROWS rows of `length` tokens and one number, all 0. */
 static tri_status write_rows(tri_store_writer *writer, int64_t length) {
-    int32_t *ids = calloc((size_t)(ROWS * length), sizeof *ids), *labels = calloc(ROWS, sizeof *labels);
+    int32_t *zeros = calloc((size_t)(ROWS * length), sizeof *zeros);
     int64_t *start = calloc(ROWS + 1, sizeof *start);
-    float *numbers = calloc(ROWS, sizeof *numbers);
-    tri_status status =
-        ids && labels && start && numbers ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for made rows");
+    tri_status status = zeros && start ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for made rows");
     for (int64_t r = 0; r < ROWS && status == TRI_OK; r++) start[r + 1] = start[r] + length;
-    if (status == TRI_OK) status = append(writer, TRI_SECTION_NUMBERS, numbers, ROWS * sizeof *numbers);
-    if (status == TRI_OK) status = append(writer, TRI_SECTION_LABELS, labels, ROWS * sizeof *labels);
-    if (status == TRI_OK) status = append(writer, TRI_SECTION_IDS0, ids, (size_t)(ROWS * length) * sizeof *ids);
+    if (status == TRI_OK) status = append(writer, TRI_SECTION_NUMBERS, zeros, ROWS * sizeof(float));
+    if (status == TRI_OK) status = append(writer, TRI_SECTION_LABELS, zeros, ROWS * sizeof *zeros);
+    if (status == TRI_OK) status = append(writer, TRI_SECTION_IDS0, zeros, (size_t)(ROWS * length) * sizeof *zeros);
     if (status == TRI_OK) status = append(writer, TRI_SECTION_START0, start, (ROWS + 1) * sizeof *start);
-    free(ids);
-    free(labels);
+    free(zeros);
     free(start);
-    free(numbers);
     return status;
 }
 

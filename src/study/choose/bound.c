@@ -1,8 +1,7 @@
 /* bound.c - what a step takes at least: on top of study/choose/core.c, what the passes say (plan/least.h). */
-#include "study/choose/bound.h"
+#include "study/choose/parts.h"
 
 #include "plan/least.h"
-#include "study/choose/parallel.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* trial.c - plans and simulates one layout. */
-#include "study/choose/trial.h"
+#include "study/choose/parts.h"
 
 #include "base/clock.h"
 #include "engine/accept_settings.h"

@@ -1,5 +1,5 @@
 /* modules.c - sums by unit and family, and their tree. A unit's name has its branch before the first dot. */
-#include "train/record/modules.h"
+#include "train/record/recorder.h"
 
 #include "base/text.h"
 

@@ -7,11 +7,9 @@
  *
  * A GPU copies while it computes the next step: the copy begins after the update, and is complete before this rank
  * joins the next step's control, and before a validation, a checkpoint or the end, which follow from the step. So is a
- * copy on another machine (held_peer.h). */
-#include "checkpoint/memory.h"
+ * copy on another machine (held.h). */
 #include "comm/world/kept.h"
-#include "train/state/collect.h"
-#include "train/state/held_peer.h"
+#include "train/state/held.h"
 #include "train/session.h"
 
 #include <stdlib.h>
