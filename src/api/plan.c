@@ -52,12 +52,11 @@ static tri_status check_rank(const asked *a) {
 
 static tri_status find_facts(tri_arena *arena, void *data) {
     const asked *a = data;
-    const tri_program *programs[TRI_PROGRAMS], *train;
+    const tri_programs *all = &a->plan->study.all;
+    int64_t bytes[TRI_MEM_COUNT];
     TRI_TRY(check_rank(a));
-    for (int kind = 0; kind < TRI_PROGRAMS; kind++)
-        programs[kind] = tri__classes_program(&a->plan->study.all.of[kind], arena, a->rank);
-    train = programs[TRI_TRAIN];
-    *a->facts = (tri_rank_facts){.bytes = tri__room_need(programs, TRI_PROGRAMS),
+    const tri_program *train = tri__classes_program(&all->of[TRI_TRAIN], arena, a->rank);
+    *a->facts = (tri_rank_facts){.bytes = tri__room_rank(all, a->rank, bytes),
                                  .instructions = train->n_instrs,
                                  .flops = tri__program_cost(train).flops};
     return TRI_OK;

@@ -13,8 +13,6 @@
 #include "comm/world/world.h"
 #include "report/text/text_table.h"
 #include "study/calibrate/calibrate.h"
-#include "study/calibrate/host.h"
-#include "study/calibrate/links.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -152,11 +150,11 @@ static tri_status measure_start(const tri_cli *cli, tri_hardware *out) {
 
 /* ---- Where figures come from ---- */
 
-static void add_key(calibrating *c, const char ***list, int *n, const char *key) {
-    const char **more = tri__arena_alloc(&c->arena, ((size_t)*n + 1) * sizeof *more);
-    if (*n) memcpy(more, *list, (size_t)*n * sizeof *more);
-    more[(*n)++] = key;
-    *list = more;
+static void add_key(calibrating *c, struct tri_hardware_names *list, const char *key) {
+    const char **more = tri__arena_alloc(&c->arena, ((size_t)list->n + 1) * sizeof *more);
+    if (list->n) memcpy(more, list->at, (size_t)list->n * sizeof *more);
+    more[list->n++] = key;
+    list->at = more;
 }
 
 static tri_status say_origin(void *data) {
@@ -173,18 +171,18 @@ static tri_status say_origin(void *data) {
         near |= c->out.link[i].nodes == 1 && c->out.link[i].ranks > 1;
         far |= c->out.link[i].nodes > 1;
     }
-    for (size_t i = 0; i < sizeof always / sizeof *always; i++) add_key(c, &o->measured, &o->n_measured, always[i]);
-    if (c->out.n_links) add_key(c, &o->measured, &o->n_measured, "links");
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++) add_key(c, &o->measured, always[i]);
+    if (c->out.n_links) add_key(c, &o->measured, "links");
     TRI_TRY(tri__device_get(c->settings->device, &device));
     static const char *const wires[2][2] = {{"near_latency", "near_bytes_per_s"}, {"far_latency", "far_bytes_per_s"}},
                              *const of_async[] = {"memory_bytes", "queue_seconds", "offload"};
     for (int w = 0; w < 2; w++)
         for (int k = 0; k < 2; k++)
-            if (w ? far : near) add_key(c, &o->measured, &o->n_measured, wires[w][k]);
-            else if (device->async && k == 1) add_key(c, &o->maker, &o->n_maker, wires[w][k]);
-            else add_key(c, &o->assumed, &o->n_assumed, wires[w][k]);
-    for (int i = 0; device->async && i < 3; i++) add_key(c, &o->measured, &o->n_measured, of_async[i]);
-    if (device->async) add_key(c, &o->maker, &o->n_maker, "watts"); /* of the built-in hardware, as the links */
+            if (w ? far : near) add_key(c, &o->measured, wires[w][k]);
+            else if (device->async && k == 1) add_key(c, &o->maker, wires[w][k]);
+            else add_key(c, &o->assumed, wires[w][k]);
+    for (int i = 0; device->async && i < 3; i++) add_key(c, &o->measured, of_async[i]);
+    if (device->async) add_key(c, &o->maker, "watts"); /* of the built-in hardware, as the links */
     strftime(c->date, sizeof c->date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
     if (!device->async) /* of others, measuring has set it */
         o->machine = tri__arena_print(&c->arena, "%d core%s of %s", tri__cores(), tri__cores() == 1 ? "" : "s",

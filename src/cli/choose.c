@@ -342,7 +342,7 @@ static unsigned precisions_of(const tri_texts *asked) {
 
 /* Steps of the run; 0: unknown. */
 static double steps_of(const tri_settings *s, const tri_chooser *chooser, int64_t batch) {
-    double rows = chooser->rows.data ? (double)chooser->rows.data->n : 0,
+    double rows = chooser->study.rows.data ? (double)chooser->study.rows.data->n : 0,
            steps = (double)s->epochs * ceil(rows / (double)batch);
     return s->max_steps && (!rows || (double)s->max_steps < steps) ? (double)s->max_steps : steps;
 }

@@ -275,7 +275,7 @@ tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all) {
 
 tri_status tri__engine_bind(tri_engine *engine, const char *folder) {
     char need_text[32], have_text[32];
-    int64_t need = tri__room_need(engine->program, engine->n_programs), have;
+    int64_t bytes[TRI_MEM_COUNT], need = tri__room_need(engine->program, engine->n_programs, bytes), have;
     TRI_TRY(engine->device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &have));
     if (need > have)
         return tri__fail(

@@ -3,7 +3,7 @@
 #define TRI_ENGINE_ENGINE_H
 
 #include "base/machine.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/memory.h"
 #include "comm/world/world.h"
 #include "exec/exec.h"
 #include "plan/plan.h"
@@ -41,9 +41,8 @@ typedef struct tri_engine {
     size_t guard;                  /* bytes after each class of memory, for tests */
     tri_piece *weights, *optimizer; /* pieces that this rank holds, in fp32; in the arena, as all of these. Weights of
                                        fewer bits without masters have no memory in fp32: data is NULL */
-    tri_piece *saved_weights,
-        *saved_optimizer; /* pieces it writes to a checkpoint: over all ranks each element once */
-    int n_weights, n_optimizer, n_saved_weights, n_saved_optimizer;
+    int n_weights, n_optimizer;
+    tri_memory_pieces saved;       /* pieces it writes to a checkpoint: over all ranks each element once */
     int state_at[TRI_MAX_STATES + 1]; /* pieces of the plan's state i: optimizer[state_at[i]] up to state_at[i + 1] */
     float *class_weights;          /* [n_classes] */
     float *layer_scale;            /* [layers of the model] the field layer_scale: 1, until a step sets it */

@@ -34,6 +34,21 @@ void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *l
     feed->field[TRI_FIELD_hyper] = hyper;
 }
 
+tri_loader_spec tri__loader_spec(const tri_engine *engine, tri_sampler *sampler, int parts) {
+    tri_loader_spec spec = {.sampler = sampler,
+                            .first_part = engine->place.replica * parts,
+                            .parts = parts,
+                            .workers = engine->workers,
+                            .granule = tri__plan_granule(&engine->in),
+                            .ring = tri__plan_ring(&engine->in),
+                            .sharers = tri__mesh_ep(&engine->in.mesh)};
+    for (int text = 0; text < engine->model.n_texts; text++) {
+        spec.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
+        spec.capacity[text] = tri__encoder_capacity(&engine->model.encoder[text]);
+    }
+    return spec;
+}
+
 tri_status tri__largest(tri_sampler *sampler, int64_t epochs, int64_t max_tokens, int64_t max_len, tri_counts *max) {
     tri_sampler_maxima most;
     TRI_TRY(tri__sampler_maxima(sampler, epochs, &most));
@@ -132,18 +147,8 @@ static tri_status open_evaluation(evaluation *e, const tri_dataset *data, int64_
     e->feed = calloc((size_t)n_mb, sizeof *e->feed);
     e->at = calloc((size_t)(replicas * n_mb), sizeof *e->at);
     if (!e->feed || !e->at) return tri__fail(TRI_RESOURCE, "out of memory for an evaluation");
-    tri_loader_spec spec = {.sampler = &e->sampler,
-                            .epochs = 1,
-                            .first_part = engine->place.replica * n_mb,
-                            .parts = n_mb,
-                            .workers = engine->workers,
-                            .granule = tri__plan_granule(&engine->in),
-                            .ring = tri__plan_ring(&engine->in),
-                            .sharers = tri__mesh_ep(&engine->in.mesh)};
-    for (int text = 0; text < engine->model.n_texts; text++) {
-        spec.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
-        spec.capacity[text] = tri__encoder_capacity(&engine->model.encoder[text]);
-    }
+    tri_loader_spec spec = tri__loader_spec(engine, &e->sampler, n_mb);
+    spec.epochs = 1;
     TRI_TRY(tri__sampler_maxima(&e->sampler, 1, &spec.maxima));
     return tri__loader_open(&spec, &e->loader);
 }

@@ -10,6 +10,10 @@
 void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *loss_inv, const float *hyper,
                tri_feed *feed);
 
+/* Batches of a sampler in `parts` microbatches for this rank's replica, as the engine's plans need them; the caller
+ * sets epochs and maxima. */
+tri_loader_spec tri__loader_spec(const tri_engine *engine, tri_sampler *sampler, int parts);
+
 /* The largest microbatch of a sampler's epochs, as input of a plan; max_tokens > 0 replaces the token counts: TRI_USAGE
  * when it is less. */
 tri_status tri__largest(tri_sampler *sampler, int64_t epochs, int64_t max_tokens, int64_t max_len, tri_counts *max);

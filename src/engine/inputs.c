@@ -90,7 +90,8 @@ static tri_status check_alone(const tri_settings *s, const tri_data_files *files
                      asked, s->data_path, other, files->train, asked, files->train);
 }
 
-tri_json *tri__division_record(const tri_dataset *whole) {
+/* What a checkpoint keeps of a divided table. NULL: out of memory. */
+static tri_json *division_record(const tri_dataset *whole) {
     int64_t rows[TRI_ROWS_PARTS] = {0};
     char digest[24];
     for (int64_t i = 0; i < whole->n; i++) rows[whole->part[i]]++;
@@ -121,7 +122,7 @@ static void say_parts(const tri_inputs *in, const tri_json *record) {
 static tri_status take_parts(const tri_inputs *in, tri_fitted *out) {
     tri_dataset *whole = out->train;
     out->train = NULL;
-    out->parts = tri__division_record(whole);
+    out->parts = division_record(whole);
     tri_status status = tri__json_is_whole(out->parts) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__dataset_part(whole, TRI_ROWS_TRAIN, &out->train);
     if (status == TRI_OK) status = tri__dataset_part(whole, TRI_ROWS_VALID, &out->valid);
@@ -170,7 +171,7 @@ tri_status tri__inputs_open_part(const tri_inputs *in, const char *path, const t
     tri_dataset_spec spec = dataset_spec(in, path);
     spec.preprocess = preprocess, spec.parts = &parts;
     TRI_TRY(tri__dataset_open(&spec, &whole));
-    tri_json *now = tri__division_record(whole);
+    tri_json *now = division_record(whole);
     tri_status status = tri__json_is_whole(now) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK && !tri__json_equal(now, record))
         status = tri__fail(TRI_DATA,

@@ -34,14 +34,11 @@ typedef struct tri_fitted {
     tri_preprocess *preprocess;
     tri_dataset *train;
     tri_dataset *valid; /* where one table is divided; else NULL */
-    tri_json *parts;    /* likewise: tri__division_record */
+    tri_json *parts;    /* likewise: {table: digest of all rows, rows: {training, validation, test}} */
 } tri_fitted;
 /* files: what tri__data_files found at the settings' data_path. TRI_USAGE where a table that is to be divided has
  * others beside it. Whatever it returns, the caller frees *out. */
 tri_status tri__inputs_fit(const tri_inputs *inputs, const tri_data_files *files, tri_fitted *out);
-/* {table: digest of all rows, rows: {training, validation, test}}: what a checkpoint keeps of a divided table. A new
- * reference; NULL: out of memory. */
-tri_json *tri__division_record(const tri_dataset *whole);
 /* The positive class of two, which is logged: positive_label, else the rarer label of the training rows, in a tie the
  * last one. Beyond two classes -1. */
 tri_status tri__inputs_positive(const tri_inputs *inputs, const tri_preprocess *preprocess, const tri_dataset *train,

@@ -57,10 +57,8 @@ static tri_status not_found(const search *s) {
 
 static int is_read(const char *name) {
     static const char *const ends[] = {".json", ".txt", ".safetensors", ".bin"};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        size_t n = strlen(name), m = strlen(ends[i]);
-        if (n > m && strcmp(name + n - m, ends[i]) == 0) return 1;
-    }
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (tri__text_ends(name + 1, ends[i])) return 1;
     return 0;
 }
 

@@ -3,7 +3,6 @@
 #include "engine/server_ranks.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static const double inv = 1; /* the factor of the loss, which nothing reads */
 

@@ -81,13 +81,18 @@ typedef struct staging_job {
     int known; /* 1: staged is set already */
 } staging_job;
 
-/* The same cut in the form of --stages: a list of units for each stage of a chain, for each rank of branches. */
-static tri_texts given_stages(tri_arena *arena, const tri_network *model, const tri_stages *stages) {
+tri_texts tri__stage_texts(tri_arena *arena, const tri_network *model, const tri_stages *stages) {
     tri_texts texts = {.n = stages->pipeline.n_stages};
     texts.at = tri__arena_alloc(arena, (size_t)texts.n * sizeof *texts.at);
-    for (int i = 0; i < texts.n; i++)
-        texts.at[stages->branches ? stages->pipeline.rank[i] : i] = tri__stage_text(arena, model, stages, i);
+    for (int i = 0; i < texts.n; i++) texts.at[i] = tri__stage_text(arena, model, stages, i);
     return texts;
+}
+
+/* The same cut in the form of --stages: a list of units for each stage of a chain, for each rank of branches. */
+static tri_texts given_stages(tri_arena *arena, const tri_network *model, const tri_stages *stages) {
+    tri_texts texts = tri__stage_texts(arena, model, stages), by_rank = tri__stage_texts(arena, model, stages);
+    for (int i = 0; i < texts.n && stages->branches; i++) by_rank.at[stages->pipeline.rank[i]] = texts.at[i];
+    return by_rank;
 }
 
 static tri_status time_job(tri_arena *scratch, staging_job *job, const tri_plan_in *in) {

@@ -37,6 +37,7 @@ tri_status tri__staging_say(const tri_settings *settings, const tri_plan_in *in,
 
 /* The units of a stage as --stages writes them: "primary.embeddings primary.layer.0-5". In the arena. */
 char *tri__stage_text(tri_arena *arena, const tri_network *model, const tri_stages *stages, int stage);
+tri_texts tri__stage_texts(tri_arena *arena, const tri_network *model, const tri_stages *stages); /* of all stages */
 /* The ranks that hold a stage: "4-7", "0,4,8"; many runs are shortened: "0,4,...,16380". In the arena. */
 const char *tri__stage_ranks(tri_arena *arena, const tri_mesh *mesh, const tri_stages *stages, int stage);
 const char *tri__shape_name(tri_shape_kind shape);

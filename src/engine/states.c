@@ -5,15 +5,27 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Some parameters may have none. Every rank looks for the same tensors, whatever it holds. */
-static int is_there(const tri_engine *engine, const tri_checkpoint *checkpoint, const tri_state *state) {
-    int there = 0;
-    for (int i = 0; i < engine->model.n_params && !there; i++) {
+/* A parameter that has such a state in the checkpoint, and the state's shape; NULL: none has. Some parameters may have
+ * none. Every rank looks for the same tensors, whatever it holds. */
+static const tri_param *find_state(const tri_engine *engine, const tri_checkpoint *checkpoint, const char *prefix,
+                                   tri_shape *shape) {
+    for (int i = 0; i < engine->model.n_params; i++) {
         char name[512];
-        snprintf(name, sizeof name, "%s%s", state->prefix, engine->model.param[i].name);
-        there = tri__checkpoint_has(checkpoint, name);
+        snprintf(name, sizeof name, "%s%s", prefix, engine->model.param[i].name);
+        if (tri__checkpoint_shape(checkpoint, name, shape)) return &engine->model.param[i];
     }
-    return there;
+    return NULL;
+}
+
+static int is_there(const tri_engine *engine, const tri_checkpoint *checkpoint, const char *prefix) {
+    tri_shape shape;
+    return find_state(engine, checkpoint, prefix, &shape) != NULL;
+}
+
+static int keeps(const tri_engine *engine, const char *prefix) {
+    for (int i = 0; i < engine->plan.train.n_states; i++)
+        if (strcmp(engine->plan.train.state[i].prefix, prefix) == 0) return 1;
+    return 0;
 }
 
 /* Another optimizer wrote the checkpoint (--allow-change optimizer), and did not keep what this one needs. */
@@ -41,15 +53,9 @@ static void clear(const tri_piece *piece) {
 
 /* Copies of the model whose states the checkpoint has; 0: this one's states are not of copies there. */
 static int copies_of(const tri_engine *engine, const tri_checkpoint *checkpoint, const tri_state *state) {
-    for (int i = 0; i < engine->model.n_params; i++) {
-        const tri_param *param = &engine->model.param[i];
-        tri_shape shape;
-        char name[512];
-        snprintf(name, sizeof name, "%s%s", state->prefix, param->name);
-        if (!tri__checkpoint_shape(checkpoint, name, &shape)) continue;
-        return shape.n == param->shape.n + 1 ? (int)shape.dim[0] : 0;
-    }
-    return 0;
+    tri_shape shape;
+    const tri_param *param = find_state(engine, checkpoint, state->prefix, &shape);
+    return param && shape.n == param->shape.n + 1 ? (int)shape.dim[0] : 0;
 }
 
 /* Says once that the run does not go on as it would have. */
@@ -71,10 +77,7 @@ static void say_dropped(const tri_engine *engine, const tri_checkpoint *checkpoi
     static const char *const prefixes[] = {"gradient_error.",     "error.",       "error_sum.",      "momentum_error.",
                                            "momentum_error_sum.", "outer_error.", "outer_error_sum."};
     for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++) {
-        int kept = 0;
-        for (int i = 0; i < engine->plan.train.n_states; i++)
-            kept = kept || strcmp(engine->plan.train.state[i].prefix, prefixes[k]) == 0;
-        if (kept || !is_there(engine, checkpoint, &(tri_state){.prefix = prefixes[k]})) continue;
+        if (keeps(engine, prefixes[k]) || !is_there(engine, checkpoint, prefixes[k])) continue;
         tri__say(log, TRI_LOG_WARN,
                  "%s has '%s*', what its run had not sent yet; this run does not send it in that way, and drops it",
                  tri__checkpoint_path(checkpoint), prefixes[k]);
@@ -83,7 +86,7 @@ static void say_dropped(const tri_engine *engine, const tri_checkpoint *checkpoi
 
 static tri_status read_state(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log, int index) {
     const tri_state *state = &engine->plan.train.state[index];
-    int there = is_there(engine, checkpoint, state), is_shared = state->scope == TRI_STATE_SHARED;
+    int there = is_there(engine, checkpoint, state->prefix), is_shared = state->scope == TRI_STATE_SHARED;
     if (!there && state->absent == TRI_ABSENT_REFUSED) return refuse(checkpoint, state);
     if (!there)
         tri__say(log, TRI_LOG_WARN, "%s has no '%s*': it begins %s", tri__checkpoint_path(checkpoint), state->prefix,
@@ -117,26 +120,20 @@ static tri_status take_weights(tri_engine *engine, const tri_checkpoint *checkpo
     return TRI_OK;
 }
 
-static int keeps(const tri_engine *engine, const tri_state *state) {
-    int i = 0, n = engine->plan.train.n_states;
-    while (i < n && strcmp(engine->plan.train.state[i].prefix, state->prefix) != 0) i++;
-    return i < n;
-}
-
 /* A run that keeps no averages goes on from the weights that one with averages was training; one copy that steps with
  * nobody else from those of the copies that stepped alone, not from where they last met. */
 static tri_status take_live(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log) {
-    static const tri_state live = {.prefix = "live."}, local = {.prefix = "local."};
-    if (!keeps(engine, &live) && is_there(engine, checkpoint, &live)) {
+    static const char live[] = "live.", local[] = "local.";
+    if (!keeps(engine, live) && is_there(engine, checkpoint, live)) {
         tri__say(log, TRI_LOG_INFO,
                  "%s has averages as its weights; this run goes on from '%s*', those that were trained",
-                 tri__checkpoint_path(checkpoint), live.prefix);
-        TRI_TRY(take_weights(engine, checkpoint, live.prefix));
+                 tri__checkpoint_path(checkpoint), live);
+        TRI_TRY(take_weights(engine, checkpoint, live));
     }
-    if (keeps(engine, &local) || !is_there(engine, checkpoint, &local)) return TRI_OK;
+    if (keeps(engine, local) || !is_there(engine, checkpoint, local)) return TRI_OK;
     tri__say(log, TRI_LOG_INFO, "%s has copies that stepped alone; this run goes on from the mean of '%s*'",
-             tri__checkpoint_path(checkpoint), local.prefix);
-    return take_weights(engine, checkpoint, local.prefix);
+             tri__checkpoint_path(checkpoint), local);
+    return take_weights(engine, checkpoint, local);
 }
 
 tri_status tri__engine_load_state(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log) {

@@ -100,11 +100,11 @@ static tri_status list_pieces(void *data) {
     engine->weights = tri__arena_alloc(&engine->arena, n * sizeof *engine->weights);
     engine->n_weights = pieces_of(engine, engine->weights, base, held_part, held_part, "");
     if (engine->train < 0) return TRI_OK;
-    engine->saved_weights = tri__arena_alloc(&engine->arena, n * sizeof *engine->saved_weights);
-    engine->n_saved_weights = pieces_of(engine, engine->saved_weights, base, held_part, p->save_part, "");
-    n *= (size_t)p->n_states;
-    tri_piece *held = engine->optimizer = tri__arena_alloc(&engine->arena, n * sizeof *held);
-    tri_piece *saved = engine->saved_optimizer = tri__arena_alloc(&engine->arena, n * sizeof *saved);
+    tri_piece *saved = tri__arena_alloc(&engine->arena, n * ((size_t)p->n_states + 1) * sizeof *saved);
+    int n_saved = pieces_of(engine, saved, base, held_part, p->save_part, "");
+    engine->saved = (tri_memory_pieces){.weights = saved, .n_weights = n_saved, .optimizer = saved + n_saved};
+    saved += n_saved;
+    tri_piece *held = engine->optimizer = tri__arena_alloc(&engine->arena, n * (size_t)p->n_states * sizeof *held);
     for (int i = 0; i < p->n_states; i++) {
         const tri_state *s = &p->state[i];
         held += state_pieces(engine, held, s, s->held);
@@ -112,7 +112,7 @@ static tri_status list_pieces(void *data) {
         engine->state_at[i + 1] = (int)(held - engine->optimizer);
     }
     engine->n_optimizer = (int)(held - engine->optimizer);
-    engine->n_saved_optimizer = (int)(saved - engine->saved_optimizer);
+    engine->saved.n_optimizer = (int)(saved - engine->saved.optimizer);
     return TRI_OK;
 }
 

@@ -140,6 +140,12 @@ static const tri_param *find_from(const tri_network *model, const char *name, in
 
 const tri_param *tri__model_find(const tri_network *model, const char *name) { return find_from(model, name, 0); }
 
+int tri__model_find_unit(const tri_network *model, const char *name) {
+    for (int u = 0; u < model->n_units; u++)
+        if (strcmp(model->unit[u].name, name) == 0) return u;
+    return -1;
+}
+
 int tri__forward_weight(tri_forward *f, const char *label, const char *name, int64_t rows, int64_t cols) {
     const tri_param *param = find_from(f->model, name, f->found);
     TRI_ASSERT(param && param->at + rows * cols <= f->model->unit[param->unit].count);

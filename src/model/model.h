@@ -109,6 +109,7 @@ int64_t tri__model_expert_layers(const tri_network *model); /* those with expert
 int64_t tri__model_active(const tri_network *model); /* elements of parameters, without experts that a token does not
                                                         choose */
 const tri_param *tri__model_find(const tri_network *model, const char *name); /* NULL */
+int tri__model_find_unit(const tri_network *model, const char *name); /* its index; -1 */
 /* A rank among those that share a model's parameters. */
 typedef struct tri_holder {
     int tp, tp_place; /* of the ranks that split parameters */

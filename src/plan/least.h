@@ -1,5 +1,5 @@
 /* least.h - what a rank's training step moves between replicas and holds at least, as the passes know it before
- * anything is planned: the lower bounds of `trident choose` (study/choose/bound.h).
+ * anything is planned: the lower bounds of `trident choose` (study/choose/bound.c).
  *
  * A pass that makes such transfers, or decides what is held, has a function in the column `least` of its row
  * (passes.c). They run in the order of the passes, each on what the ones before it said, as passes do on a program. */

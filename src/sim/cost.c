@@ -22,14 +22,6 @@ static double flops_of(const tri_hardware *h, const tri_program *program, const 
     return kind == TRI_RATE_ATTENTION ? rate * h->attention : rate;
 }
 
-/* Where nobody says: a rank has its share of a node's cores. */
-static int threads_of(const tri_costs *costs, const tri_program *program) {
-    const tri_hardware *h = costs->hardware;
-    int world = tri__mesh_world(&program->mesh), here = world < h->ranks_per_node ? world : h->ranks_per_node;
-    if (costs->threads || !h->cores) return costs->threads;
-    return h->cores > here ? h->cores / here : 1;
-}
-
 /* Seconds that an operation occupies the device, without the minimum of a launch. */
 static double work_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr,
                       const tri_counts *counts) {
@@ -58,7 +50,8 @@ static double curve_of(const tri_costs *costs, const tri_program *program, const
     if (!h->n_kernels) return -1;
     memset(&call, 0, sizeof call); /* calls are compared by their bytes */
     call.op = (tri_op)instr->op, call.dtype = tri__instr_dtype(program, instr);
-    call.adds = tri__instr_adds(instr), call.threads = threads_of(costs, program), call.code = tri__instr_code(instr);
+    call.threads = tri__hardware_threads(h, tri__mesh_world(&program->mesh), costs->threads);
+    call.adds = tri__instr_adds(instr), call.code = tri__instr_code(instr);
     tri__instr_sizes(program, instr, counts, call.size);
     timed *at = &known[place_of(&call)];
     if (at->seconds == 0 || memcmp(&at->call, &call, sizeof call) != 0)

@@ -3,13 +3,9 @@
 
 #include <math.h>
 
-static int ranks_on_node(const tri_hardware *h, int ranks) {
-    return ranks < h->ranks_per_node ? ranks : h->ranks_per_node;
-}
-
 /* FLOP/s of all ranks' devices. Where ranks share cores, the figure is that of all cores of a node. */
 static double peak_of(const tri_hardware *h, const tri_run_facts *f) {
-    double peak = h->peak[f->dtype], here = ranks_on_node(h, f->ranks);
+    double peak = h->peak[f->dtype], here = tri__hardware_here(h, f->ranks);
     if (!h->cores) return peak * f->ranks;
     double used = fmin(1, here * (f->threads > 0 ? f->threads : 1) / h->cores);
     return peak * used * f->ranks / here;
@@ -22,7 +18,7 @@ static double loader_of(const tri_hardware *h, const tri_run_facts *f) {
 
 tri_forecast tri__forecast(const tri_hardware *h, const tri_run_facts *f) {
     tri_forecast out = {.loader = loader_of(h, f), .start_program = f->start_seconds};
-    out.start_up = h->host.start + h->host.rank_start * (ranks_on_node(h, f->ranks) - 1) + f->start_seconds;
+    out.start_up = h->host.start + h->host.rank_start * (tri__hardware_here(h, f->ranks) - 1) + f->start_seconds;
     out.step = fmax(f->step_seconds + h->host.step, out.loader); /* batches are assembled beside the steps */
     out.epoch = (double)f->epoch_steps * out.step;
     out.validation = (double)f->valid_batches * f->infer_seconds + (double)f->valid_samples * h->host.row_result;

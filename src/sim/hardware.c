@@ -43,23 +43,25 @@ tri_status tri__hardware_open(tri_arena *arena, const char *text, tri_hardware *
     return status;
 }
 
-#define NEED(key, field, min, max) {NULL, key, offsetof(tri_hardware, field), min, max, 1, 0}
-#define MAY(section, key, field, min, max) {section, key, offsetof(tri_hardware, field), min, max, 0, 0}
+#define FIELD(section_, key_, kind_, field) \
+    .section = section_, .key = key_, .offset = offsetof(tri_hardware, field), .kind = TRI_KEY_##kind_
+#define NEED(key, field, min, max) {FIELD(NULL, key, NUMBER, field), 1, min, max}
+#define MAY(section, key, field, min, max) {FIELD(section, key, NUMBER, field), 0, min, max}
 
-static const tri_hardware_key keys[] = {
+const tri_hardware_key tri__hardware_keys[] = {
     NEED("f32_flops", f32, 1, 1e21),
     NEED("half_flops", half, 1, 1e21),
     NEED("attention_share", attention, 1e-6, 10),
     NEED("memory_bytes_per_s", bytes, 1, 1e18),
     NEED("copy_bytes_per_s", copy, 1, 1e18),
     NEED("launch_seconds", launch, 0, 10),
-    {NULL, "ranks_per_node", offsetof(tri_hardware, ranks_per_node), 1, 1 << 20, 1, 1},
+    {FIELD(NULL, "ranks_per_node", WHOLE, ranks_per_node), 1, 1, 1 << 20},
     NEED("near_latency", near.latency, 0, 10),
     NEED("near_bytes_per_s", near.bytes, 1, 1e18),
     NEED("far_latency", far.latency, 0, 10),
     NEED("far_bytes_per_s", far.bytes, 1, 1e18),
     MAY(NULL, "memory_bytes", memory, 1 << 20, 1e18),
-    {NULL, "cores", offsetof(tri_hardware, cores), 0, 1 << 20, 0, 1},
+    {FIELD(NULL, "cores", WHOLE, cores), 0, 0, 1 << 20},
     MAY(NULL, "queue_seconds", queue, 0, 10),
     MAY(NULL, "lane_share", lane_share, 0.1, 10),
     MAY(NULL, "node_bytes_per_s", node_bytes, 1, 1e18),
@@ -81,23 +83,29 @@ static const tri_hardware_key keys[] = {
     MAY("offload", "latency", offload.latency, 0, 10),
     MAY("watts", "idle", watts.idle, 0, 1e6),
     MAY("watts", "busy", watts.busy, 1e-3, 1e6),
+    {FIELD(NULL, "overlap", SWITCH, overlap), .required = 1},
+    {FIELD(NULL, "device", TEXT, device)},
+    {FIELD("origin", "measured", TEXTS, origin.measured)},
+    {FIELD("origin", "maker", TEXTS, origin.maker)},
+    {FIELD("origin", "assumed", TEXTS, origin.assumed)},
+    {FIELD("origin", "machine", TEXT, origin.machine)},
+    {FIELD("origin", "date", TEXT, origin.date)},
+    {FIELD("origin", "version", TEXT, origin.version)},
+    {.key = NULL},
 };
-
-const tri_hardware_key *tri__hardware_keys(int *n) {
-    *n = sizeof keys / sizeof *keys;
-    return keys;
-}
-
-const char *const *tri__hardware_parts(int *n) {
-    static const char *const parts[] = {"overlap", "device",  "peak_flops", "host",   "offload",  "watts",
-                                        "origin",  "kernels", "links",      "target", "_comments"};
-    *n = sizeof parts / sizeof *parts;
-    return parts;
-}
 
 const char *tri__link_kind_name(tri_link_kind kind) {
     static const char *const names[TRI_LINK_KINDS] = {"send",           "broadcast", "all_reduce", "all_gather",
                                                       "reduce_scatter", "all_to_all", "control",   "copy_in",
                                                       "copy_out"};
     return names[kind];
+}
+
+int tri__hardware_here(const tri_hardware *h, int world) {
+    return world < h->ranks_per_node ? world : h->ranks_per_node;
+}
+
+int tri__hardware_threads(const tri_hardware *h, int world, int asked) {
+    int here = tri__hardware_here(h, world);
+    return asked || !h->cores ? asked : h->cores > here ? h->cores / here : 1;
 }

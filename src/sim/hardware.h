@@ -68,8 +68,10 @@ typedef struct tri_link_curve {
 
 /* Where figures come from: keys of the file, by their source. */
 typedef struct tri_hardware_origin {
-    const char **measured, **maker, **assumed;
-    int n_measured, n_maker, n_assumed;
+    struct tri_hardware_names {
+        const char **at;
+        int n;
+    } measured, maker, assumed;
     const char *machine, *date, *version; /* what was measured, when, by which Trident; NULL */
 } tri_hardware_origin;
 
@@ -125,5 +127,8 @@ const char *tri__hardware_of(const char *device);
 tri_json *tri__hardware_json(const tri_hardware *hardware); /* a new reference: as the file that describes it */
 
 const char *tri__link_kind_name(tri_link_kind kind); /* "all_reduce" */
+/* Ranks that a node has of a world; a rank's threads: as asked or, where nobody says (0), its share of the cores. */
+int tri__hardware_here(const tri_hardware *hardware, int world);
+int tri__hardware_threads(const tri_hardware *hardware, int world, int asked);
 
 #endif

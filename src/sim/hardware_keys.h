@@ -1,4 +1,5 @@
-/* hardware_keys.h - the figures of a hardware file: one row each, for reading and writing. */
+/* hardware_keys.h - the members of a hardware file but for its curves and its target: one row each, for reading and
+ * writing. */
 #ifndef TRI_SIM_HARDWARE_KEYS_H
 #define TRI_SIM_HARDWARE_KEYS_H
 
@@ -7,14 +8,13 @@
 typedef struct tri_hardware_key {
     const char *section;   /* the object that holds it; NULL: the file itself */
     const char *key;
-    size_t offset;         /* of a double, or an int with `whole` */
-    double min, max;
-    int required, whole;   /* one that is not required is left out if 0 */
+    size_t offset;         /* of the field, whose type follows from the kind */
+    enum { TRI_KEY_NUMBER, TRI_KEY_WHOLE, TRI_KEY_SWITCH, TRI_KEY_TEXT, TRI_KEY_TEXTS } kind;
+    int required;          /* 0: left out if 0 or NULL */
+    double min, max;       /* of numbers */
 } tri_hardware_key;
 
-const tri_hardware_key *tri__hardware_keys(int *n);
-/* Members of the file that are not figures. */
-const char *const *tri__hardware_parts(int *n);
+extern const tri_hardware_key tri__hardware_keys[]; /* ends with a NULL key */
 
 /* The target as data, "target" of a file. */
 tri_json *tri__target_json(const tri_target *target);

@@ -3,7 +3,6 @@
 #include "sim/hardware_keys.h"
 #include "sim/sizes.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,28 +39,21 @@ static tri_status part_of(const source *s, const tri_json *root, const char *key
 }
 
 static tri_status refuse_unknown(const source *s, const tri_json *root) {
-    const char *known[MOST_KEYS];
-    static const char *const sections[] = {NULL, "peak_flops", "host", "offload", "watts"};
-    int n_keys, n_parts;
-    const tri_hardware_key *key = tri__hardware_keys(&n_keys);
-    const char *const *parts = tri__hardware_parts(&n_parts);
-    for (size_t k = 0; k < sizeof sections / sizeof *sections; k++) {
+    static const char *const parts[] = {"peak_flops", "host", "offload", "watts", "origin",
+                                        "kernels", "links", "target", "_comments"};
+    enum { SECTIONS = 5, PARTS = sizeof parts / sizeof *parts }; /* the first are sections */
+    for (int k = -1; k < SECTIONS; k++) {
+        const char *known[MOST_KEYS];
         const tri_json *object = root;
         int n = 0;
-        if (sections[k]) TRI_TRY(part_of(s, root, sections[k], &object));
-        for (int i = 0; i < n_keys; i++)
-            if (sections[k] ? key[i].section && strcmp(key[i].section, sections[k]) == 0 : !key[i].section)
-                known[n++] = key[i].key;
-        for (int i = 0; i < n_parts && !sections[k]; i++) known[n++] = parts[i];
+        if (k >= 0) TRI_TRY(part_of(s, root, parts[k], &object));
+        for (const tri_hardware_key *key = tri__hardware_keys; key->key; key++)
+            if (k < 0 ? !key->section : key->section && strcmp(key->section, parts[k]) == 0) known[n++] = key->key;
+        for (int i = 0; i < PARTS && k < 0; i++) known[n++] = parts[i];
         TRI_ASSERT(n <= MOST_KEYS);
-        if (object) TRI_TRY(tri__hardware_refuse(s->name, sections[k], object, known, n));
+        if (object) TRI_TRY(tri__hardware_refuse(s->name, k < 0 ? NULL : parts[k], object, known, n));
     }
     return TRI_OK;
-}
-
-static tri_status bad_number(const source *s, const char *key, double min, double max, const tri_json *value) {
-    if (!value) return tri__fail(TRI_DATA, "%s: %s is missing: a number from %g to %g", s->name, key, min, max);
-    return tri__fail(TRI_DATA, "%s: %s has to be a number from %g to %g", s->name, key, min, max);
 }
 
 static int is_within(const tri_json *value, double min, double max) {
@@ -69,82 +61,83 @@ static int is_within(const tri_json *value, double min, double max) {
     return tri__json_is_number(value) && x >= min && x <= max;
 }
 
-static tri_status read_figures(const source *s, const tri_json *root) {
-    int n;
-    const tri_hardware_key *key = tri__hardware_keys(&n);
-    for (int i = 0; i < n; i++, key++) {
-        const tri_json *section = key->section ? tri__json_get(root, key->section) : root,
-                       *value = tri__json_get(section, key->key);
-        char name[KEY_TEXT];
-        if (!value && !key->required) continue;
-        snprintf(name, sizeof name, "%s%s%s", key->section ? key->section : "", key->section ? "." : "", key->key);
-        if (!is_within(value, key->min, key->max)) return bad_number(s, name, key->min, key->max, value);
-        if (key->whole && !tri__json_is_integer(value))
-            return tri__fail(TRI_DATA, "%s: %s has to be a whole number from %g to %g", s->name, name, key->min,
-                             key->max);
-        void *at = (char *)s->out + key->offset;
-        if (key->whole) *(int *)at = (int)tri__json_integer_value(value);
-        else *(double *)at = tri__json_number_value(value);
-    }
+static tri_status read_number(const source *s, const tri_hardware_key *key, const char *name, const tri_json *value,
+                              void *at) {
+    int whole = key->kind == TRI_KEY_WHOLE, within = is_within(value, key->min, key->max);
+    if (!within || (whole && !tri__json_is_integer(value)))
+        return tri__fail(TRI_DATA, "%s: %s %s number from %g to %g", s->name, name,
+                         !value ? "is missing: a" : within ? "has to be a whole" : "has to be a", key->min, key->max);
+    if (whole) *(int *)at = (int)tri__json_integer_value(value);
+    else *(double *)at = tri__json_number_value(value);
     return TRI_OK;
 }
 
-/* A member's text, copied; NULL if the object leaves it out. */
-static tri_status read_text(const source *s, const tri_json *object, const char *section, const char *key,
-                            const char **text) {
-    const tri_json *value = tri__json_get(object, key);
-    *text = NULL;
-    if (!value) return TRI_OK;
-    if (!tri__json_is_string(value))
-        return tri__fail(TRI_DATA, "%s: %s%s has to be a text in quotes", s->name, section, key);
-    *text = tri__arena_copy(s->arena, tri__json_string_value(value));
-    return TRI_OK;
-}
-
-static tri_status read_list(const source *s, const tri_json *origin, const char *key, const char ***texts, int *n) {
-    const tri_json *list = tri__json_get(origin, key);
+/* 0: it is not a list of texts. */
+static int read_texts(const source *s, const tri_json *list, struct tri_hardware_names *out) {
     tri_json *value;
     size_t i;
-    if (!list) return TRI_OK;
-    if (tri__json_is_array(list)) *texts = tri__arena_alloc(s->arena, tri__json_size(list) * sizeof **texts);
+    if (!tri__json_is_array(list)) return 0;
+    out->at = tri__arena_alloc(s->arena, tri__json_size(list) * sizeof *out->at);
     tri__json_each(list, i, value) {
-        if (!tri__json_is_string(value)) break;
-        (*texts)[(*n)++] = tri__arena_copy(s->arena, tri__json_string_value(value));
+        if (!tri__json_is_string(value)) return 0;
+        out->at[out->n++] = tri__arena_copy(s->arena, tri__json_string_value(value));
     }
-    if (tri__json_is_array(list) && i == tri__json_size(list)) return TRI_OK;
-    return tri__fail(TRI_DATA, "%s: origin.%s has to be a list of keys in quotes", s->name, key);
+    return 1;
 }
 
-static tri_status read_origin(const source *s, const tri_json *root) {
-    static const char *const known[] = {"measured", "maker", "assumed", "machine", "date", "version"};
-    tri_hardware_origin *o = &s->out->origin;
-    const tri_json *origin;
-    TRI_TRY(part_of(s, root, "origin", &origin));
-    if (!origin) return TRI_OK;
-    TRI_TRY(tri__hardware_refuse(s->name, "origin", origin, known, sizeof known / sizeof *known));
-    TRI_TRY(read_list(s, origin, "measured", &o->measured, &o->n_measured));
-    TRI_TRY(read_list(s, origin, "maker", &o->maker, &o->n_maker));
-    TRI_TRY(read_list(s, origin, "assumed", &o->assumed, &o->n_assumed));
-    TRI_TRY(read_text(s, origin, "origin.", "machine", &o->machine));
-    TRI_TRY(read_text(s, origin, "origin.", "date", &o->date));
-    return read_text(s, origin, "origin.", "version", &o->version);
+static tri_status read_member(const source *s, const tri_hardware_key *key, const tri_json *value) {
+    char name[KEY_TEXT];
+    void *at = (char *)s->out + key->offset;
+    const char *wants = NULL, *text = tri__json_string_value(value);
+    snprintf(name, sizeof name, "%s%s%s", key->section ? key->section : "", key->section ? "." : "", key->key);
+    if (key->kind <= TRI_KEY_WHOLE) return read_number(s, key, name, value, at);
+    if (key->kind == TRI_KEY_SWITCH) {
+        *(int *)at = tri__json_is_true(value);
+        if (!tri__json_is_boolean(value)) wants = "true or false";
+    } else if (key->kind == TRI_KEY_TEXTS) {
+        if (!read_texts(s, value, at)) wants = "a list of keys in quotes";
+    } else if (text) *(const char **)at = tri__arena_copy(s->arena, text);
+    else wants = "a text in quotes";
+    return wants ? tri__fail(TRI_DATA, "%s: %s has to be %s", s->name, name, wants) : TRI_OK;
+}
+
+static tri_status read_members(const source *s, const tri_json *root) {
+    for (const tri_hardware_key *key = tri__hardware_keys; key->key; key++) {
+        const tri_json *value = tri__json_get(key->section ? tri__json_get(root, key->section) : root, key->key);
+        if (value || key->required) TRI_TRY(read_member(s, key, value));
+    }
+    return TRI_OK;
 }
 
 /* One of `kernels` or `links`, for messages: "kernels[3].points[0]". */
 typedef struct row_at {
+    const source *from;
     const char *list;
     size_t row;
+    const tri_json *json;
 } row_at;
 
+static tri_status bad_row(const row_at *at, const char *member, const char *wants) {
+    return tri__fail(TRI_DATA, "%s: %s[%zu]%s has to be %s", at->from->name, at->list, at->row, member, wants);
+}
+
+/* The row is an object, of these members only. */
+static tri_status check_row(const row_at *at, const char *const *known, int n) {
+    if (!tri__json_is_object(at->json)) return bad_row(at, "", "an object {...}");
+    return tri__hardware_refuse(at->from->name, at->list, at->json, known, n);
+}
+
+static const char *text_of(const row_at *at, const char *key) {
+    return tri__json_string_value(tri__json_get(at->json, key));
+}
+
 /* A row's list of points, each of `sizes` sizes (or one less, if the last is `optional`), seconds and their spread. */
-static tri_status read_points(const source *s, row_at at, const tri_json *row, int sizes, int optional,
-                              const tri_json **out) {
-    const tri_json *points = tri__json_get(row, "points");
+static tri_status read_points(const row_at *at, int sizes, int optional, const tri_json **out) {
+    const tri_json *points = tri__json_get(at->json, "points");
     tri_json *point;
     size_t i;
     if (!tri__json_is_array(points) || tri__json_size(points) == 0)
-        return tri__fail(TRI_DATA, "%s: %s[%zu].points has to be a list of points [size, ..., seconds, spread]",
-                         s->name, at.list, at.row);
+        return bad_row(at, ".points", "a list of points [size, ..., seconds, spread]");
     tri__json_each(points, i, point) {
         int has = (int)tri__json_size(point) - 2, good = has == sizes || (optional && has == sizes - 1);
         for (int k = 0; good && k < has; k++) good = is_within(tri__json_at(point, (size_t)k), 1, 1e18);
@@ -153,7 +146,7 @@ static tri_status read_points(const source *s, row_at at, const tri_json *row, i
         if (!good)
             return tri__fail(TRI_DATA,
                              "%s: %s[%zu].points[%zu] has to be %d sizes from 1 on, seconds above 0 and their spread",
-                             s->name, at.list, at.row, i, sizes);
+                             at->from->name, at->list, at->row, i, sizes);
     }
     *out = points;
     return TRI_OK;
@@ -161,63 +154,53 @@ static tri_status read_points(const source *s, row_at at, const tri_json *row, i
 
 static double number_at(const tri_json *point, int k) { return tri__json_number_value(tri__json_at(point, (size_t)k)); }
 
-static tri_status row_int(const source *s, row_at at, const tri_json *row, const char *key, int min, int *out) {
-    const tri_json *value = tri__json_get(row, key);
+static tri_status row_int(const row_at *at, const char *key, int min, int *out) {
+    const tri_json *value = tri__json_get(at->json, key);
     if (!tri__json_is_integer(value) || !is_within(value, min, 1 << 20))
-        return tri__fail(TRI_DATA, "%s: %s[%zu].%s has to be a whole number from %d on", s->name, at.list, at.row, key,
-                         min);
+        return tri__fail(TRI_DATA, "%s: %s[%zu].%s has to be a whole number from %d on", at->from->name, at->list,
+                         at->row, key, min);
     *out = (int)tri__json_integer_value(value);
     return TRI_OK;
 }
 
-static tri_status read_tile(const source *s, row_at at, const tri_json *row, int tile[static 2]) {
-    const tri_json *value = tri__json_get(row, "tile");
-    if (!value) return TRI_OK;
-    int good = tri__json_is_array(value) && tri__json_size(value) == 2;
-    for (int k = 0; k < 2 && good; k++) {
+static tri_status read_tile(const row_at *at, int tile[static 2]) {
+    const tri_json *value = tri__json_get(at->json, "tile");
+    int good = !value || (tri__json_is_array(value) && tri__json_size(value) == 2);
+    for (int k = 0; k < 2 && value && good; k++) {
         const tri_json *side = tri__json_at(value, (size_t)k);
         good = tri__json_is_integer(side) && is_within(side, 0, 1 << 20);
         tile[k] = good ? (int)tri__json_integer_value(side) : 0;
     }
-    if (good) return TRI_OK;
-    return tri__fail(TRI_DATA, "%s: kernels[%zu].tile has to be two whole numbers, rows and columns", s->name, at.row);
+    return good ? TRI_OK : bad_row(at, ".tile", "two whole numbers, rows and columns");
 }
 
-static tri_status read_code(const source *s, row_at at, const tri_json *row, tri_code *code) {
-    const tri_json *value = tri__json_get(row, "code");
-    const char *name = tri__json_string_value(value);
-    *code = TRI_CODE_NONE;
-    if (!value) return TRI_OK;
+static tri_status read_code(const row_at *at, tri_code *code) {
+    const char *name = text_of(at, "code");
     for (int k = TRI_CODE_BF16; k < TRI_CODE_COUNT && name; k++)
         if (strcmp(name, tri__code_name((tri_code)k)) == 0) *code = (tri_code)k;
-    if (*code != TRI_CODE_NONE) return TRI_OK;
-    return tri__fail(TRI_DATA, "%s: kernels[%zu].code has to be a code: bf16, int8, int4, fp8, signs", s->name, at.row);
+    if (*code != TRI_CODE_NONE || !tri__json_get(at->json, "code")) return TRI_OK;
+    return bad_row(at, ".code", "a code: bf16, int8, int4, fp8, signs");
 }
 
-static tri_status read_kernel(const source *s, row_at at, const tri_json *row, tri_kernel_curve *curve) {
+static tri_status read_kernel(const row_at *at, tri_kernel_curve *curve) {
     static const char *const known[] = {"op", "dtype", "threads", "adds", "code", "tile", "points"};
-    const char *op = tri__json_string_value(tri__json_get(row, "op")), *names[TRI_SIZES],
-               *dtype = tri__json_string_value(tri__json_get(row, "dtype"));
+    const char *op = text_of(at, "op"), *dtype = text_of(at, "dtype"), *names[TRI_SIZES];
     int op_at = op ? tri__op_find(op) : -1, dtype_at = dtype ? tri__dtype_find(dtype) : -1;
-    const tri_json *points, *adds = tri__json_get(row, "adds");
-    if (!tri__json_is_object(row))
-        return tri__fail(TRI_DATA, "%s: kernels[%zu] has to be an object {...}", s->name, at.row);
-    TRI_TRY(tri__hardware_refuse(s->name, "kernels", row, known, 7));
+    const tri_json *points, *adds = tri__json_get(at->json, "adds");
+    TRI_TRY(check_row(at, known, 7));
     if (op_at < 0 || tri__op_queue((tri_op)op_at) != TRI_QUEUE_COMPUTE)
-        return tri__fail(TRI_DATA, "%s: kernels[%zu].op has to be an operation that computes", s->name, at.row);
-    if (dtype_at < 0)
-        return tri__fail(TRI_DATA, "%s: kernels[%zu].dtype has to be a type: f32, bf16, f16", s->name, at.row);
-    *curve = (tri_kernel_curve){.op = (tri_op)op_at, .dtype = (tri_dtype)dtype_at};
-    TRI_TRY(row_int(s, at, row, "threads", 0, &curve->threads));
-    if (adds && !tri__json_is_boolean(adds))
-        return tri__fail(TRI_DATA, "%s: kernels[%zu].adds has to be true or false", s->name, at.row);
+        return bad_row(at, ".op", "an operation that computes");
+    if (dtype_at < 0) return bad_row(at, ".dtype", "a type: f32, bf16, f16");
+    *curve = (tri_kernel_curve){.op = (tri_op)op_at, .dtype = (tri_dtype)dtype_at, .code = TRI_CODE_NONE};
+    TRI_TRY(row_int(at, "threads", 0, &curve->threads));
+    if (adds && !tri__json_is_boolean(adds)) return bad_row(at, ".adds", "true or false");
     curve->adds = tri__json_is_true(adds);
-    TRI_TRY(read_code(s, at, row, &curve->code));
-    TRI_TRY(read_tile(s, at, row, curve->tile));
+    TRI_TRY(read_code(at, &curve->code));
+    TRI_TRY(read_tile(at, curve->tile));
     /* Attention without raggedness: files from before it was measured, when all sequences were equally long. */
     int sizes = tri__op_sizes(curve->op, names), attends = tri__op_is_attention(curve->op);
-    TRI_TRY(read_points(s, at, row, sizes, attends, &points));
-    curve->point = tri__arena_alloc(s->arena, tri__json_size(points) * sizeof *curve->point);
+    TRI_TRY(read_points(at, sizes, attends, &points));
+    curve->point = tri__arena_alloc(at->from->arena, tri__json_size(points) * sizeof *curve->point);
     for (curve->n = 0; curve->n < (int)tri__json_size(points); curve->n++) {
         const tri_json *from = tri__json_at(points, (size_t)curve->n);
         tri_kernel_point *to = &curve->point[curve->n];
@@ -228,28 +211,24 @@ static tri_status read_kernel(const source *s, row_at at, const tri_json *row, t
     return TRI_OK;
 }
 
-static tri_status read_link(const source *s, row_at at, const tri_json *row, tri_link_curve *curve) {
+static tri_status read_link(const row_at *at, tri_link_curve *curve) {
     static const char *const known[] = {"kind", "ranks", "nodes", "points"};
-    const char *kind = tri__json_string_value(tri__json_get(row, "kind"));
+    const char *kind = text_of(at, "kind");
     const tri_json *points;
-    if (!tri__json_is_object(row))
-        return tri__fail(TRI_DATA, "%s: links[%zu] has to be an object {...}", s->name, at.row);
-    TRI_TRY(tri__hardware_refuse(s->name, "links", row, known, 4));
+    TRI_TRY(check_row(at, known, 4));
     *curve = (tri_link_curve){0};
     while (curve->kind < TRI_LINK_KINDS && (!kind || strcmp(tri__link_kind_name(curve->kind), kind) != 0))
         curve->kind++;
-    if (curve->kind == TRI_LINK_KINDS)
-        return tri__fail(TRI_DATA, "%s: links[%zu].kind has to be a transfer: all_reduce, send, copy_in, ...", s->name,
-                         at.row);
-    TRI_TRY(row_int(s, at, row, "ranks", 1, &curve->ranks));
-    TRI_TRY(row_int(s, at, row, "nodes", 1, &curve->nodes));
-    TRI_TRY(read_points(s, at, row, 1, 0, &points));
-    curve->point = tri__arena_alloc(s->arena, tri__json_size(points) * sizeof *curve->point);
+    if (curve->kind == TRI_LINK_KINDS) return bad_row(at, ".kind", "a transfer: all_reduce, send, copy_in, ...");
+    TRI_TRY(row_int(at, "ranks", 1, &curve->ranks));
+    TRI_TRY(row_int(at, "nodes", 1, &curve->nodes));
+    TRI_TRY(read_points(at, 1, 0, &points));
+    curve->point = tri__arena_alloc(at->from->arena, tri__json_size(points) * sizeof *curve->point);
     for (curve->n = 0; curve->n < (int)tri__json_size(points); curve->n++) {
         const tri_json *from = tri__json_at(points, (size_t)curve->n);
         curve->point[curve->n] = (tri_link_point){number_at(from, 0), number_at(from, 1), number_at(from, 2)};
         if (curve->n && curve->point[curve->n].bytes <= curve->point[curve->n - 1].bytes)
-            return tri__fail(TRI_DATA, "%s: links[%zu].points have to be in order of bytes", s->name, at.row);
+            return tri__fail(TRI_DATA, "%s: links[%zu].points have to be in order of bytes", at->from->name, at->row);
     }
     double last = curve->point[curve->n - 1].bytes;
     if (curve->kind != TRI_LINK_CONTROL && last < TRI_LINK_LEAST)
@@ -257,29 +236,23 @@ static tri_status read_link(const source *s, row_at at, const tri_json *row, tri
                          "%s: links[%zu], %s of %d ranks on %d nodes, ends at %.0f bytes: times of larger transfers do "
                          "not follow from that. Measure up to 128 KiB at least: `trident calibrate` again, or leave "
                          "the curve out",
-                         s->name, at.row, kind, curve->ranks, curve->nodes, last);
+                         at->from->name, at->row, kind, curve->ranks, curve->nodes, last);
     return TRI_OK;
 }
 
-static tri_status rows_of(const source *s, const tri_json *root, const char *key, const tri_json **rows) {
-    *rows = tri__json_get(root, key);
-    if (*rows && !tri__json_is_array(*rows))
-        return tri__fail(TRI_DATA, "%s: %s has to be a list [...]", s->name, key);
-    return TRI_OK;
-}
-
-static tri_status read_curves(const source *s, const tri_json *root) {
+static tri_status read_curves(const source *s, const tri_json *root, int links) {
+    const char *key = links ? "links" : "kernels";
+    const tri_json *rows = tri__json_get(root, key);
     tri_hardware *h = s->out;
-    const tri_json *rows;
     tri_json *row;
     size_t i;
-    TRI_TRY(rows_of(s, root, "kernels", &rows));
-    if (rows) h->kernel = tri__arena_alloc(s->arena, tri__json_size(rows) * sizeof *h->kernel);
-    tri__json_each(rows, i, row)
-        TRI_TRY(read_kernel(s, (row_at){"kernels", i}, row, &h->kernel[h->n_kernels++]));
-    TRI_TRY(rows_of(s, root, "links", &rows));
-    if (rows) h->link = tri__arena_alloc(s->arena, tri__json_size(rows) * sizeof *h->link);
-    tri__json_each(rows, i, row) TRI_TRY(read_link(s, (row_at){"links", i}, row, &h->link[h->n_links++]));
+    if (rows && !tri__json_is_array(rows)) return tri__fail(TRI_DATA, "%s: %s has to be a list [...]", s->name, key);
+    if (links) h->link = tri__arena_alloc(s->arena, tri__json_size(rows) * sizeof *h->link);
+    else h->kernel = tri__arena_alloc(s->arena, tri__json_size(rows) * sizeof *h->kernel);
+    tri__json_each(rows, i, row) {
+        const row_at at = {s, key, i, row};
+        TRI_TRY(links ? read_link(&at, &h->link[h->n_links++]) : read_kernel(&at, &h->kernel[h->n_kernels++]));
+    }
     return TRI_OK;
 }
 
@@ -291,15 +264,11 @@ typedef struct reading {
 static tri_status read_all(void *data) {
     const reading *r = data;
     const source *s = &r->from;
-    const tri_json *overlap = tri__json_get(r->root, "overlap"), *target;
+    const tri_json *target;
     *s->out = (tri_hardware){.name = tri__arena_copy(s->arena, s->name)};
     TRI_TRY(refuse_unknown(s, r->root));
-    TRI_TRY(read_figures(s, r->root));
-    if (!tri__json_is_boolean(overlap)) return tri__fail(TRI_DATA, "%s: overlap has to be true or false", s->name);
-    s->out->overlap = tri__json_is_true(overlap);
-    TRI_TRY(read_text(s, r->root, "", "device", &s->out->device));
-    TRI_TRY(read_origin(s, r->root));
-    TRI_TRY(read_curves(s, r->root));
+    TRI_TRY(read_members(s, r->root));
+    for (int links = 0; links < 2; links++) TRI_TRY(read_curves(s, r->root, links));
     TRI_TRY(part_of(s, r->root, "target", &target));
     if (!target) return TRI_OK;
     if (!s->out->device)

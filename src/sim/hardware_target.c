@@ -3,8 +3,6 @@
  * row_cols, half of tri_workspace, without the zeros at its end. */
 #include "sim/hardware_keys.h"
 
-#include <stdio.h>
-
 enum { TERMS = 5 };
 
 static const struct {

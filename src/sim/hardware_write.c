@@ -1,37 +1,35 @@
-/* hardware_write.c - hardware as JSON, in the order of its keys; what a file may leave out is left out where empty. */
+/* hardware_write.c - hardware as JSON, texts first, then in the order of its keys; what a file may leave out is left
+ * out where empty. */
 #include "sim/hardware_keys.h"
 #include "sim/sizes.h"
 
 #include <string.h>
 
-static tri_json *texts_json(const char **texts, int n) {
+static tri_json *texts_json(const struct tri_hardware_names *texts) {
     tri_json *list = tri__json_array();
-    for (int i = 0; i < n; i++) tri__json_append_new(list, tri__json_string(texts[i]));
+    for (int i = 0; i < texts->n; i++) tri__json_append_new(list, tri__json_string(texts->at[i]));
     return list;
 }
 
-static tri_json *origin_json(const tri_hardware_origin *o) {
-    tri_json *root = tri__json_object();
-    tri__json_set_filled(root, "measured", texts_json(o->measured, o->n_measured));
-    tri__json_set_filled(root, "maker", texts_json(o->maker, o->n_maker));
-    tri__json_set_filled(root, "assumed", texts_json(o->assumed, o->n_assumed));
-    if (o->machine) tri__json_set_new(root, "machine", tri__json_string(o->machine));
-    if (o->date) tri__json_set_new(root, "date", tri__json_string(o->date));
-    if (o->version) tri__json_set_new(root, "version", tri__json_string(o->version));
-    return root;
+static tri_json *value_json(const tri_hardware_key *key, const void *at) {
+    switch (key->kind) {
+    case TRI_KEY_NUMBER: return tri__json_real(*(const double *)at);
+    case TRI_KEY_WHOLE: return tri__json_integer(*(const int *)at);
+    case TRI_KEY_SWITCH: return tri__json_boolean(*(const int *)at);
+    case TRI_KEY_TEXT: return tri__json_string(*(const char *const *)at);
+    default: return texts_json(at);
+    }
 }
 
-static void add_figure(tri_json *root, const tri_hardware *h, const tri_hardware_key *key) {
+static void add_member(tri_json *root, const tri_hardware *h, const tri_hardware_key *key) {
+    static const size_t bytes[] = {sizeof(double), sizeof(int), sizeof(int), sizeof(char *),
+                                   sizeof(struct tri_hardware_names)}; /* by kind */
+    static const struct tri_hardware_names nothing;
     const void *at = (const char *)h + key->offset;
-    double value = key->whole ? *(const int *)at : *(const double *)at;
-    tri_json *object = root;
-    if (value == 0 && !key->required) return;
-    if (key->section) {
-        object = tri__json_get(root, key->section);
-        if (!object) tri__json_set_new(root, key->section, object = tri__json_object());
-    }
-    if (!object) return; /* out of memory: root is incomplete */
-    tri__json_set_new(object, key->key, key->whole ? tri__json_integer((tri_json_int)value) : tri__json_real(value));
+    tri_json *object = key->section ? tri__json_get(root, key->section) : root;
+    if (!key->required && memcmp(at, &nothing, bytes[key->kind]) == 0) return;
+    if (!object) tri__json_set_new(root, key->section, object = tri__json_object());
+    if (object) tri__json_set_new(object, key->key, value_json(key, at)); /* else root is incomplete */
 }
 
 static tri_json *kernels_json(const tri_hardware *h) {
@@ -76,12 +74,9 @@ static tri_json *links_json(const tri_hardware *h) {
 
 tri_json *tri__hardware_json(const tri_hardware *h) {
     tri_json *root = tri__json_object();
-    int n;
-    const tri_hardware_key *key = tri__hardware_keys(&n);
-    if (h->device) tri__json_set_new(root, "device", tri__json_string(h->device));
-    tri__json_set_filled(root, "origin", origin_json(&h->origin));
-    for (int i = 0; i < n; i++) add_figure(root, h, &key[i]);
-    tri__json_set_new(root, "overlap", tri__json_boolean(h->overlap));
+    for (int texts = 1; texts >= 0; texts--)
+        for (const tri_hardware_key *key = tri__hardware_keys; key->key; key++)
+            if ((key->kind >= TRI_KEY_TEXT) == texts) add_member(root, h, key);
     if (h->target) tri__json_set_new(root, "target", tri__target_json(h->target));
     tri__json_set_filled(root, "links", links_json(h));
     tri__json_set_filled(root, "kernels", kernels_json(h));

@@ -88,6 +88,15 @@ int tri__timeline_legs(tri_arena *arena, const tri_rank_timeline *rank, tri_leg 
     return l.n;
 }
 
+tri_json *tri__legs_json(const tri_leg *leg, int n) {
+    tri_json *all = tri__json_array();
+    for (int i = 0; i < n; i++) {
+        const char kind[] = {leg[i].kind, 0};
+        tri__json_append_new(all, tri__json_pack("[s, i, f, f]", kind, leg[i].mb, leg[i].begin, leg[i].end));
+    }
+    return all;
+}
+
 static int by_begin(const void *a, const void *b) {
     double x = ((const tri_leg *)a)->begin, y = ((const tri_leg *)b)->begin;
     return x < y ? -1 : x > y;

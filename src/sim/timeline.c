@@ -256,9 +256,8 @@ static double busy_in_lanes(const tri_rank_timeline *line) {
 
 tri_status tri__timeline_one(tri_arena *arena, const tri_classes *ranks, const tri_costs *costs, tri_timeline *out) {
     const tri_hardware *h = costs->hardware;
-    int here = ranks->world < h->ranks_per_node ? ranks->world : h->ranks_per_node;
-    tri_simulation s = {.arena = arena, .hardware = h, .tasks.arena = arena};
-    s.threads = costs->threads > 0 ? costs->threads : h->cores > here ? h->cores / here : 1;
+    int here = tri__hardware_here(h, ranks->world), threads = tri__hardware_threads(h, ranks->world, costs->threads);
+    tri_simulation s = {.arena = arena, .hardware = h, .tasks.arena = arena, .threads = threads > 0 ? threads : 1};
     s.helpers = h->cores / here > s.threads;
     s.shares_cores = h->cores > 0 && here * s.threads > h->cores;
     /* By formulas, devices with a card each ask for no more than theirs, one transfer at a time. */

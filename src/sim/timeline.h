@@ -62,6 +62,7 @@ typedef struct tri_leg {
 } tri_leg;
 /* A rank's computing as legs, in order; returns how many. Recomputed operations belong to the backward. */
 int tri__timeline_legs(tri_arena *arena, const tri_rank_timeline *rank, tri_leg **legs);
+tri_json *tri__legs_json(const tri_leg *legs, int n); /* [[kind, microbatch, begin, end], ...], a new reference */
 /* When data of its transfers moves, in order; overlapping intervals are merged. Returns how many; kind and mb are not
  * set. */
 int tri__timeline_transfers(tri_arena *arena, const tri_rank_timeline *rank, tri_leg **spans);

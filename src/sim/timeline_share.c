@@ -9,32 +9,27 @@
 
 /* ---- Nodes ---- */
 
-/* The node of a role, by the lowest role among its ranks: roles tell nodes apart (program/roles.h). */
-static int node_of(const tri_simulation *s, int role) {
+/* The node of a role, by the lowest role among its ranks: roles tell nodes apart (program/roles.h). *same: its ranks of
+ * that role. */
+static int node_of(const tri_simulation *s, int role, int *same) {
     const tri_roles *roles = s->meetings.roles;
     int per_node = s->hardware->ranks_per_node, world = s->meetings.ranks->world, lowest = role;
     int first = roles->rank[role] / per_node * per_node;
-    for (int rank = first; rank < first + per_node && rank < world; rank++)
+    *same = 0;
+    for (int rank = first; rank < first + per_node && rank < world; rank++) {
         if (roles->of[rank] < lowest) lowest = roles->of[rank];
+        *same += roles->of[rank] == role;
+    }
     return lowest;
-}
-
-static int on_node_of(const tri_simulation *s, int role) {
-    const tri_roles *roles = s->meetings.roles;
-    int per_node = s->hardware->ranks_per_node, world = s->meetings.ranks->world, n = 0;
-    int first = roles->rank[role] / per_node * per_node;
-    for (int rank = first; rank < first + per_node && rank < world; rank++) n += roles->of[rank] == role;
-    return n;
 }
 
 void tri__sim_nodes_open(tri_simulation *s) {
     const tri_roles *roles = s->meetings.roles;
     int *known = tri__arena_alloc(s->arena, (size_t)roles->n * sizeof *known); /* 1 + node, by its lowest role */
     int *cap = tri__arena_alloc(s->arena, (size_t)roles->n * sizeof *cap);
-    for (int role = 0; role < roles->n; role++) s->rank[role].node = -1;
     if (!s->shares_cores && !s->shares_links) return;
     for (int role = 0; role < roles->n; role++) {
-        int lowest = node_of(s, role);
+        int lowest = node_of(s, role, &s->rank[role].on_node);
         if (!known[lowest]) {
             *TRI_PUSH(s->arena, s->node, s->n_nodes, s->cap_nodes) = (tri_sim_node){.rate = 1};
             known[lowest] = s->n_nodes;
@@ -43,7 +38,6 @@ void tri__sim_nodes_open(tri_simulation *s) {
         tri_sim_node *node = &s->node[index];
         *TRI_PUSH(s->arena, node->role, node->n_roles, cap[index]) = role;
         s->rank[role].node = index;
-        s->rank[role].on_node = on_node_of(s, role);
     }
 }
 

@@ -80,14 +80,17 @@ void tri__cards_of(const tri_cards *c, int place, double crossing[2]) {
     crossing[0] = card.in * c->bytes, crossing[1] = card.out * c->bytes;
 }
 
-static tri_collective_kind kind_of(tri_link_kind kind) {
-    switch (kind) {
-    case TRI_LINK_ALL_GATHER: return TRI_ALL_GATHER;
-    case TRI_LINK_ALL_TO_ALL: return TRI_ALL_TO_ALL;
-    case TRI_LINK_REDUCE_SCATTER: return TRI_REDUCE_SCATTER;
-    case TRI_LINK_BROADCAST: return TRI_BROADCAST;
-    default: return TRI_ALL_REDUCE;
-    }
+/* Collectives as links; the others are messages. */
+static const tri_link_kind link_of_kind[TRI_COLLECTIVE_COUNT] = {
+    [TRI_ALL_REDUCE] = TRI_LINK_ALL_REDUCE,         [TRI_ALL_GATHER] = TRI_LINK_ALL_GATHER,
+    [TRI_REDUCE_SCATTER] = TRI_LINK_REDUCE_SCATTER, [TRI_ALL_TO_ALL] = TRI_LINK_ALL_TO_ALL,
+    [TRI_BROADCAST] = TRI_LINK_BROADCAST,           [TRI_SEND] = TRI_LINK_SEND};
+
+/* A control record is an all_reduce. */
+static tri_collective_kind kind_of(tri_link_kind link) {
+    for (int kind = TRI_BROADCAST; kind < TRI_COLLECTIVE_COUNT; kind++)
+        if (link_of_kind[kind] == link) return (tri_collective_kind)kind;
+    return TRI_ALL_REDUCE;
 }
 
 /* Ranks on CPUs, between nodes: the bytes of the busiest card, and a latency for the descriptors and for each step. */
@@ -193,17 +196,6 @@ static double seconds_of(const tri_hardware *h, tri_link_kind kind, const int *m
                part * log(carried_over(h, above, n, &s, bytes)));
 }
 
-static tri_link_kind link_kind(tri_collective_kind kind) {
-    switch (kind) {
-    case TRI_ALL_REDUCE: return TRI_LINK_ALL_REDUCE;
-    case TRI_ALL_GATHER: return TRI_LINK_ALL_GATHER;
-    case TRI_REDUCE_SCATTER: return TRI_LINK_REDUCE_SCATTER;
-    case TRI_ALL_TO_ALL: return TRI_LINK_ALL_TO_ALL;
-    case TRI_BROADCAST: return TRI_LINK_BROADCAST;
-    default: return TRI_LINK_SEND;
-    }
-}
-
 /* A kind, or if the hardware has no curves of it, one that moves as many bytes. */
 static tri_link_kind known(const tri_hardware *h, tri_link_kind kind, tri_link_kind otherwise) {
     for (int i = 0; i < h->n_links; i++)
@@ -212,7 +204,7 @@ static tri_link_kind known(const tri_hardware *h, tri_link_kind kind, tri_link_k
 }
 
 double tri__transfer_seconds(const tri_hardware *h, tri_collective_kind kind, const int *members, int n, double bytes) {
-    tri_link_kind link = link_kind(kind);
+    tri_link_kind link = link_of_kind[kind];
     if (link == TRI_LINK_ALL_TO_ALL) link = known(h, link, TRI_LINK_ALL_GATHER);
     return seconds_of(h, link, members, n, bytes);
 }

@@ -4,10 +4,7 @@
 #include "engine/coded_report.h"
 #include "engine/cost/program_facts.h"
 #include "engine/cost/memory_fit.h"
-#include "engine/fp8_layers.h"
 #include "engine/staging.h"
-#include "program/text.h"
-#include "study/row_counts.h"
 #include "study/study.h"
 #include "study/views.h"
 

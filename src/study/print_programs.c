@@ -1,6 +1,7 @@
 /* print_programs.c - programs as text, fully planned or between two passes. */
 #include "study/views.h"
 
+#include "base/buffer.h"
 #include "program/text.h"
 
 #include <stdlib.h>
@@ -12,29 +13,15 @@ typedef struct printing {
     const tri_pass_row *last;
     tri_plan_part part;        /* with last */
     int first, end;            /* ranks */
-    char *text;                /* [size], `used` of them a text; owned */
-    size_t used, size;
+    tri_buffer text;
 } printing;
-
-static tri_status append(printing *p, const char *more) {
-    size_t length = strlen(more) + 1;
-    if (p->used + length > p->size) {
-        size_t size = 2 * p->size > p->used + length ? 2 * p->size : p->used + length;
-        char *text = realloc(p->text, size);
-        if (!text) return tri__fail(TRI_RESOURCE, "out of memory for a program's text");
-        p->text = text, p->size = size;
-    }
-    memcpy(p->text + p->used, more, length);
-    p->used += length - 1;
-    return TRI_OK;
-}
 
 static tri_status append_program(printing *p, const tri_program *program) {
     char *text;
     TRI_TRY(tri__program_text(program, &text));
-    tri_status status = append(p, text);
+    tri__buffer_add(&p->text, text, strlen(text));
     free(text);
-    return status;
+    return p->text.failed ? tri__fail(TRI_RESOURCE, "out of memory for a program's text") : TRI_OK;
 }
 
 static tri_status append_after(tri_arena *arena, printing *p, int rank) {
@@ -43,10 +30,9 @@ static tri_status append_after(tri_arena *arena, printing *p, int rank) {
     int ran;
     p->in.rank = rank;
     TRI_TRY(tri__plan_until(arena, &p->in, p->part, last, &ran, &program));
-    TRI_TRY(append(p, tri__arena_print(arena, "# after pass %s: %s\n", last->name, last->does)));
+    tri__buffer_put(&p->text, "# after pass %s: %s\n", last->name, last->does);
     if (!ran)
-        TRI_TRY(append(p, tri__arena_print(arena, "# it was not needed here, only for %s: the program is as before\n",
-                                           last->needs)));
+        tri__buffer_put(&p->text, "# it was not needed here, only for %s: the program is as before\n", last->needs);
     return append_program(p, program);
 }
 
@@ -77,7 +63,7 @@ tri_status tri__view_programs(const tri_settings *s, const tri_engine *engine, c
                          "--print-after: the %s program is not made by passes; --print-kind train or infer",
                          s->print_kind == TRI_START ? "start" : "exchange");
     tri_status status = tri__arena_scratch(print_ranks, &p);
-    if (status == TRI_OK) *text = p.text;
-    else free(p.text);
+    if (status == TRI_OK) *text = p.text.text;
+    else tri__buffer_free(&p.text);
     return status;
 }

@@ -2,7 +2,6 @@
 #include "study/row_counts.h"
 
 #include "engine/evaluate.h"
-#include "data/dataset/data_files.h"
 #include "engine/inputs.h"
 
 tri_status tri__rows_open(const tri_settings *s, const tri_assets *assets, const tri_log *log, const tri_stop *stop,

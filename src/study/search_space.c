@@ -15,28 +15,19 @@ enum { ORIGIN_BYTES = 512, DRAWN = 4 }; /* DRAWN: the last word of a draw's coun
 
 /* Keys that a search leaves alone, and why. */
 static const struct {
-    const char *name, *why;
+    const char *why, *names[12];
 } fixed[] = {
-    {"epochs", "rungs are parts of `epochs`, which is the same for all trials"},
-    {"max_steps", "rungs are epochs, and their number is the same for all trials"},
-    {"best_by", "trials are ranked by one figure"},
-    {"early_stopping", "it ends trials by itself, and is the same for all"},
-    {"class_weights", "they are part of the validation loss too, so that trials could not be compared"},
-    {"data_path", "trials could not be compared"},
-    {"label_name", "trials could not be compared"},
-    {"label_list", "trials could not be compared"},
-    {"num_classes", "trials could not be compared"},
-    {"bad_rows", "trials could not be compared"},
-    {"split", "trials could not be compared"},
-    {"split_seed", "trials could not be compared"},
-    {"stratify", "trials could not be compared"},
-    {"group_by", "trials could not be compared"},
-    {"folds", "trials could not be compared"},
-    {"fold", "trials could not be compared"},
-    {"seeds", "a trial is one training"},
-    {"output_dir", "each trial has a folder of its own"},
-    {"resume", "each trial is resumed from its own checkpoint"},
-    {"save_every", "each trial is resumed from its own checkpoint"},
+    {"rungs are parts of `epochs`, which is the same for all trials", {"epochs"}},
+    {"rungs are epochs, and their number is the same for all trials", {"max_steps"}},
+    {"trials are ranked by one figure", {"best_by"}},
+    {"it ends trials by itself, and is the same for all", {"early_stopping"}},
+    {"they are part of the validation loss too, so that trials could not be compared", {"class_weights"}},
+    {"trials could not be compared",
+     {"data_path", "label_name", "label_list", "num_classes", "bad_rows", "split", "split_seed", "stratify", "group_by",
+      "folds", "fold"}},
+    {"a trial is one training", {"seeds"}},
+    {"each trial has a folder of its own", {"output_dir"}},
+    {"each trial is resumed from its own checkpoint", {"resume", "save_every"}},
 };
 
 typedef struct reading {
@@ -71,8 +62,9 @@ static tri_status find_key(const reading *r, const tri_option **out, int *model)
     if (!tri__option_listed(row, "config"))
         return tri__fail(TRI_USAGE, "%s: belongs on the command line: it is not a key of the configuration", r->origin);
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        if (strcmp(row->name, fixed[i].name) == 0)
-            return tri__fail(TRI_USAGE, "%s: cannot be searched: %s", r->origin, fixed[i].why);
+        for (const char *const *name = fixed[i].names; *name; name++)
+            if (strcmp(row->name, *name) == 0)
+                return tri__fail(TRI_USAGE, "%s: cannot be searched: %s", r->origin, fixed[i].why);
     *out = row;
     return TRI_OK;
 }

@@ -1,5 +1,6 @@
 /* simulation.c - programs on described hardware, as JSON: those of a plan, or printed ones. Without data every
  * microbatch is taken as the largest. */
+#include "base/text.h"
 #include "engine/cost/outlook.h"
 #include "engine/staging.h"
 #include "study/programs.h"
@@ -7,17 +8,6 @@
 #include "study/views.h"
 
 #include <string.h>
-
-static tri_json *legs_json(tri_arena *arena, const tri_rank_timeline *rank) {
-    tri_leg *leg;
-    int n = tri__timeline_legs(arena, rank, &leg);
-    tri_json *all = tri__json_array();
-    for (int i = 0; i < n; i++) {
-        const char kind[] = {leg[i].kind, 0};
-        tri__json_append_new(all, tri__json_pack("[s, i, f, f]", kind, leg[i].mb, leg[i].begin, leg[i].end));
-    }
-    return all;
-}
 
 static tri_json *transfers_json(tri_arena *arena, const tri_rank_timeline *rank) {
     tri_leg *span;
@@ -99,7 +89,9 @@ static tri_status describe(const tri_settings *s, tri_arena *arena, const tri_cl
         role[i] = role_json(&line->role[i], place);
         if (held) lost |= tri__json_set_new(role[i], "microbatches_held", tri__json_real(held[place]));
         if (!s->timeline && !s->svg) continue;
-        lost |= tri__json_set_new(role[i], "legs", legs_json(arena, &line->role[i]));
+        tri_leg *leg;
+        int n = tri__timeline_legs(arena, &line->role[i], &leg);
+        lost |= tri__json_set_new(role[i], "legs", tri__legs_json(leg, n));
         lost |= tri__json_set_new(role[i], "transfers", transfers_json(arena, &line->role[i]));
     }
     for (int rank = 0; rank < line->world; rank++) {
@@ -147,14 +139,11 @@ static tri_status describe_plan(const viewed *v, const tri_hardware *hardware, t
 /* The run that the settings describe. */
 static tri_outlook outlook_of(tri_arena *arena, const viewed *v) {
     const tri_settings *s = v->settings;
-    tri_outlook run = {.steps = s->max_steps, .price = s->price_per_hour, .threads = (int)s->threads};
+    tri_outlook run = {.facts = {.steps = s->max_steps, .price = s->price_per_hour, .threads = (int)s->threads}};
     if (!v->train) return run;
-    tri__sample_rows(arena, v->train, v->engine, &run.train);
-    run.epoch_steps = tri__sampler_batches(v->train);
-    if (!s->max_steps || s->max_steps > run.epoch_steps * s->epochs) run.steps = run.epoch_steps * s->epochs;
-    if (v->valid) tri__sample_rows(arena, v->valid, v->engine, &run.valid);
-    if (v->valid) run.valid_samples = v->valid->data->n;
-    tri__outlook_count(s, &run);
+    int64_t batches = run.facts.epoch_steps = tri__sampler_batches(v->train);
+    if (!s->max_steps || s->max_steps > batches * s->epochs) run.facts.steps = batches * s->epochs;
+    tri__outlook_data(arena, s, v->engine, v->train, v->valid, &run);
     return run;
 }
 
@@ -175,8 +164,9 @@ static tri_status simulate(tri_arena *arena, void *data) {
     TRI_TRY(describe_plan(v, &hardware, arena, samples, &line));
     tri__json_set_new(*v->out, "start_seconds", tri__json_real(forecast.start_program));
     tri_json *all_of_it = tri__forecast_json(&forecast);
-    if (run.steps) tri__json_set_new(all_of_it, "steps", tri__json_integer(run.steps));
-    if (run.epoch_steps) tri__json_set_new(all_of_it, "epoch_steps", tri__json_integer(run.epoch_steps));
+    const tri_run_facts *facts = &run.facts;
+    if (facts->steps) tri__json_set_new(all_of_it, "steps", tri__json_integer(facts->steps));
+    if (facts->epoch_steps) tri__json_set_new(all_of_it, "epoch_steps", tri__json_integer(facts->epoch_steps));
     tri__json_set_new(*v->out, "forecast", all_of_it);
     return TRI_OK;
 }
@@ -213,13 +203,6 @@ typedef struct printed {
     tri_json **out;
 } printed;
 
-static const char START[] = " start"; /* titles of start programs end in it */
-
-static int is_start(const tri_program_set *set) {
-    size_t length = strlen(set->title), end = strlen(START);
-    return length >= end && strcmp(set->title + length - end, START) == 0;
-}
-
 /* Simulates one step; its start programs may be among the sets, too. */
 static tri_status simulate_printed(tri_arena *arena, const tri_program_sets *sets, void *data) {
     const printed *job = data;
@@ -228,8 +211,8 @@ static tri_status simulate_printed(tri_arena *arena, const tri_program_sets *set
     tri_timeline line;
     for (int i = 1; i < sets->n; i++) {
         const tri_program_set *set = &sets->at[i];
-        if (!start && is_start(step)) start = step, step = set;
-        else if (!start && is_start(set)) start = set;
+        if (!start && tri__text_ends(step->title, " start")) start = step, step = set;
+        else if (!start && tri__text_ends(set->title, " start")) start = set;
         else
             return tri__fail(TRI_DATA, "%s:%d: \"%s\" and \"%s\": one step is timed at a time", set->first.path,
                              set->first.parsed->line, set->title, step->title);

@@ -1,7 +1,6 @@
 /* loop.c - a whole training run: steps, validation at each epoch's end, checkpoints, the summary. */
-#include "train/record/figures.h"
+#include "train/record/recorder.h"
 #include "score/best.h"
-#include "score/metrics.h"
 #include "engine/cost/mfu.h"
 #include "train/run.h"
 #include "train/record/stage_report.h"
@@ -50,6 +49,10 @@ static tri_json *bad_rows_json(const tri_session *s) {
     return both;
 }
 
+static void add(tri_json *to, const char *key, tri_json *value) {
+    if (value) tri__json_set_new(to, key, value);
+}
+
 static tri_status emit_start(loop *l) {
     tri_session *s = l->s;
     const tri_engine *e = &s->engine;
@@ -68,10 +71,8 @@ static tri_status emit_start(loop *l) {
         tri__json_set_new(facts, "peak_flops", tri__json_real(l->peak.flops));
         tri__json_set_new(facts, "peak_from", tri__json_string(l->peak.from));
     }
-    tri_json *predicted = tri__prediction_json(&s->prediction, 0);
-    if (predicted) tri__json_set_new(facts, "prediction", predicted);
-    tri_json *bad = bad_rows_json(s);
-    if (bad) tri__json_set_new(facts, "bad_rows", bad);
+    add(facts, "prediction", tri__prediction_json(&s->prediction, 0));
+    add(facts, "bad_rows", bad_rows_json(s));
     tri_event event = {.kind = TRI_EVENT_START,
                        .facts = facts,
                        .epochs = s->settings->epochs,
@@ -324,11 +325,11 @@ static tri_status leave(loop *l) {
 /* Numbers are not finite: the weights are still those of the last good step, and are saved unless checkpoints are
  * off. */
 static tri_status keep_last_good(loop *l, tri_status status) {
-    char text[1024];
+    tri_words words;
+    const char *text = words.text;
     tri_session *s = l->s;
     if (status != TRI_NOTFINITE || s->at.step == 0 || s->settings->save_every == 0) return status;
-    strncpy(text, tri_error(), sizeof text - 1);
-    text[sizeof text - 1] = 0;
+    tri__words_keep(&words);
     if (tri__engine_fetch(&s->engine) != TRI_OK) return tri__fail(status, "%s", text);
     for (int i = 0; i < s->engine.n_weights; i++) {
         const float *w = s->engine.weights[i].data; /* [count] */
@@ -368,10 +369,8 @@ static tri_json *summary_json(const loop *l) {
         (double)l->tokens / safe, "max_rss_bytes", (tri_json_int)usage.ru_maxrss * 1024, "data_bytes",
         (tri_json_int)(s->train->memory + (s->valid ? s->valid->memory : 0)), "memory", memory_json(&s->engine));
     if (!summary) return NULL;
-    tri_json *predicted = tri__prediction_json(&s->prediction, own);
-    if (predicted) tri__json_set_new(summary, "prediction", predicted);
-    tri_json *bad = bad_rows_json(s);
-    if (bad) tri__json_set_new(summary, "bad_rows", bad);
+    add(summary, "prediction", tri__prediction_json(&s->prediction, own));
+    add(summary, "bad_rows", bad_rows_json(s));
     if (is_scaled(s)) tri__json_set_new(summary, "skipped_steps", tri__json_integer(s->at.skipped));
     if (l->has_valid) tri__json_set_new(summary, "valid", tri__scores_json(&l->valid));
     if (s->decision) tri__json_set_new(summary, "decision", tri__json_deep_copy(s->decision));
@@ -448,9 +447,9 @@ static tri_status end_run(loop *l) {
     if (status == TRI_OK) status = tri__modules_of_all(s, &l->recorder, &modules);
     if (status == TRI_OK) status = tri__pipeline_json(s, &l->clock, &pipeline);
     tri_json *summary = summary_json(l);
-    if (pipeline) tri__json_set_new(summary, "pipeline", pipeline);
-    if (modules) tri__json_set_new(summary, "modules", modules);
-    if (ranks) tri__json_set_new(summary, "ranks", ranks);
+    add(summary, "pipeline", pipeline);
+    add(summary, "modules", modules);
+    add(summary, "ranks", ranks);
     if (!summary && status == TRI_OK) status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK)
         status = tri__session_emit(

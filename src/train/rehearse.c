@@ -4,7 +4,6 @@
 #include "checkpoint/huggingface.h"
 #include "data/dataset/field_values.h"
 #include "engine/accept_settings.h"
-#include "data/dataset/data_files.h"
 #include "engine/inputs.h"
 #include "settings/forms.h"
 #include "train/run.h"

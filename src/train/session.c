@@ -6,22 +6,18 @@
 #include "engine/coded_report.h"
 #include "engine/infer.h"
 #include "engine/inputs.h"
-#include "score/metrics.h"
 #include "engine/cost/mfu.h"
 #include "engine/cost/memory_fit.h"
-#include "engine/fp8_layers.h"
 #include "engine/staging.h"
 #include "engine/cost/tune.h"
 #include "plan/layer_gates.h"
 #include "plan/step_kinds.h"
 #include "settings/learning_rate.h"
-#include "train/state/held_peer.h"
-#include "train/together.h"
+#include "train/state/held.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 tri_status tri__session_emit(const tri_session *session, tri_event *event) {
@@ -186,22 +182,9 @@ static tri_status open_engine(tri_session *s) {
 }
 
 static tri_status open_loader(tri_session *s) {
-    tri_loader_spec spec = {.sampler = &s->sampler,
-                            .class_weights = s->settings->model.class_weights.n ? s->settings->model.class_weights.at
-                                                                                : NULL,
-                            .first_epoch = s->at.epoch,
-                            .first_batch = s->at.batch,
-                            .epochs = s->epochs,
-                            .first_part = s->place.replica * s->engine.n_mb,
-                            .parts = s->engine.n_mb,
-                            .workers = s->engine.workers,
-                            .granule = tri__plan_granule(&s->engine.in),
-                            .ring = tri__plan_ring(&s->engine.in),
-                            .sharers = tri__mesh_ep(&s->engine.in.mesh)};
-    for (int text = 0; text < s->assets.n_texts; text++) {
-        spec.position_base[text] = tri__encoder_position_base(&s->assets.encoder[text]);
-        spec.capacity[text] = tri__encoder_capacity(&s->assets.encoder[text]);
-    }
+    tri_loader_spec spec = tri__loader_spec(&s->engine, &s->sampler, s->engine.n_mb);
+    spec.class_weights = s->settings->model.class_weights.n ? s->settings->model.class_weights.at : NULL;
+    spec.first_epoch = s->at.epoch, spec.first_batch = s->at.batch, spec.epochs = s->epochs;
     const tri_counts *max = &s->engine.plan.train.program->max;
     spec.maxima = (tri_sampler_maxima){.rows = max->of[TRI_SYM_N],
                                        .tokens = {max->of[TRI_SYM_T0], max->of[TRI_SYM_T1]},

@@ -40,7 +40,7 @@ struct tri_session {
     tri_preprocess *preprocess;
     int positive;                     /* class that figures are for; -1: more than two classes */
     tri_dataset *train, *valid;       /* valid NULL: none */
-    tri_json *parts;                  /* tri__division_record, where they are parts of one table; else NULL */
+    tri_json *parts;                  /* of tri_fitted, where they are parts of one table; else NULL */
     tri_sampler sampler;
     tri_loader *loader;
     tri_engine engine;
@@ -62,7 +62,7 @@ struct tri_session {
     tri_saver *saver;
     void *kept;                       /* this rank's area of replicated state (checkpoint/memory.h); NULL: none */
     int64_t keeping;                  /* the step of which a copy is in flight to it; 0: none */
-    struct tri_held_peers *held_peers; /* its copy on another machine (held_peer.h); NULL: there is one machine */
+    struct tri_held_peers *held_peers; /* its copy on another machine (held.h); NULL: there is one machine */
     int pending;                      /* 1: it continues from replicated state, and the last step's end (its event,
                                          validation, checkpoint) is to be done again */
     /* the current batch */
@@ -145,6 +145,13 @@ double tri__session_average(const tri_session *session);
 double tri__ema_step(double decay, int64_t n);
 void tri__session_average_taken(tri_session *session);
 tri_status tri__session_average_fits(const tri_session *session);
+
+/* together.c: the beginning of a run whose ranks another launcher started, maybe on several machines.
+All ranks tell each other how their first checks ended (`mine`, tri_error()): if one failed, its failure is that of
+ * all, naming rank and machine, or no rank if all failed alike. On several machines they then prove that the run folder
+ * is one that all of them see: TRI_IO naming two machines otherwise. Of ranks with a supervisor, and in a world that
+ * follows others, `mine` is returned. world NULL: one process. */
+tri_status tri__begin_together(tri_world *world, const char *folder, tri_status mine);
 
 /* resume.c: finds the checkpoint to continue from and reads position, weights, optimizer state. */
 tri_status tri__session_resume(tri_session *session);

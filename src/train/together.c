@@ -1,6 +1,6 @@
 /* together.c - two rounds in which each rank tells all others a few words. In the first one, how its checks ended; with
  * it rank 0 names a file that it has just made in the run folder. In the second one, whether the file is seen. */
-#include "train/together.h"
+#include "train/session.h"
 
 #include "base/clock.h"
 #include "base/file.h"

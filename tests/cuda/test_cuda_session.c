@@ -152,7 +152,7 @@ static size_t bytes_of(const tri_piece *piece) {
 /* Of the step before the last one, the kept copy is complete: the last step ran while it was made. */
 static tri_status compare_kept(run *run, tri_session *s, int rank, int step) {
     tri_engine *e = &s->engine;
-    const tri_memory_pieces pieces = {e->saved_weights, e->saved_optimizer, e->n_saved_weights, e->n_saved_optimizer};
+    const tri_memory_pieces pieces = e->saved;
     int n = pieces.n_weights + pieces.n_optimizer;
     size_t *at = calloc((size_t)n + 1, sizeof *at);
     const char *kept = tri__memory_data(s->kept, !(step & 1), &last.bytes);

@@ -132,9 +132,9 @@ static inline tri_status run_keep(run *run, tri_session *s) {
     static const int kinds[] = {1, 2, 1};
     const tri_engine *e = &s->engine;
     TRI_TRY(tri__engine_fetch(&s->engine));
-    for (int i = 0; i < e->n_saved_weights + e->n_saved_optimizer; i++) {
-        int is_weight = i < e->n_saved_weights, kind = 0;
-        const tri_piece *piece = is_weight ? &e->saved_weights[i] : &e->saved_optimizer[i - e->n_saved_weights];
+    for (int i = 0; i < e->saved.n_weights + e->saved.n_optimizer; i++) {
+        int is_weight = i < e->saved.n_weights, kind = 0;
+        const tri_piece *piece = is_weight ? &e->saved.weights[i] : &e->saved.optimizer[i - e->saved.n_weights];
         int64_t at = is_weight ? run_piece_at(&e->model, piece->name, "") : -1;
         for (int k = 0; k < 3 && at < 0; k++) at = run_piece_at(&e->model, piece->name, prefix[k]), kind = kinds[k];
         if (at < 0 && run_is_more(piece->name)) continue;

@@ -17,11 +17,11 @@ static tri_status look(run *run, tri_session *s, int rank, int step) {
     tri_result unused;
     if (evaluates) TRI_TRY(tri_evaluate(s, &unused));
     TRI_TRY(tri__engine_fetch(&s->engine));
-    for (int i = 0; i < e->n_saved_weights; i++)
-        run_copy(average[step] + run_piece_at(&e->model, e->saved_weights[i].name, ""), &e->saved_weights[i]);
-    for (int i = 0; i < e->n_saved_optimizer; i++) {
-        int64_t at = run_piece_at(&e->model, e->saved_optimizer[i].name, "live.");
-        if (at >= 0) run_copy(live[step] + at, &e->saved_optimizer[i]);
+    for (int i = 0; i < e->saved.n_weights; i++)
+        run_copy(average[step] + run_piece_at(&e->model, e->saved.weights[i].name, ""), &e->saved.weights[i]);
+    for (int i = 0; i < e->saved.n_optimizer; i++) {
+        int64_t at = run_piece_at(&e->model, e->saved.optimizer[i].name, "live.");
+        if (at >= 0) run_copy(live[step] + at, &e->saved.optimizer[i]);
     }
     return TRI_OK;
 }

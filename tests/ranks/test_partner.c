@@ -3,8 +3,7 @@
  * ranks its threads, linked by fake_remote.h, so that sanitizers see everything. */
 #include "comm/ops/request.h"
 #include "comm/world/kept.h"
-#include "train/state/collect.h"
-#include "train/state/held_peer.h"
+#include "train/state/held.h"
 
 #include <fcntl.h>
 #include <math.h>

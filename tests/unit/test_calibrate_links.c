@@ -1,8 +1,7 @@
 /* test_calibrate_links.c - transfers measured between ranks that are threads: every kind has a curve that grows. Over a
  * slow network, with hardly any time, curves still say how long large transfers take. The host's figures are
  * positive. */
-#include "study/calibrate/host.h"
-#include "study/calibrate/links.h"
+#include "study/calibrate/calibrate.h"
 
 #include "comm/world/world.h"
 #include "tests/lib/test.h"

@@ -50,14 +50,14 @@ static tri_piece piece_of(const char *name, int rank, float *data) {
 
 /* data: [EACH] what is saved; in the background it may change at once. */
 static tri_status save(tri_world *world, const job *job, tri_saver *saver, float *data, tri_saved *saved) {
-    tri_save_spec spec = {.folder = folder,
-                          .step = job->step,
-                          .keep = 1,
+    tri_save_spec spec = {.keep = 1,
                           .best = 1,
-                          .config = tri__json_pack("{s:i}", "lr", 1),
-                          .preprocessing = tri__json_pack("{s:i}", "columns", 0),
-                          .state = tri__json_pack("{s:I}", "samples", (tri_json_int)job->step),
-                          .extras = extras};
+                          .out = {.folder = folder,
+                                  .step = job->step,
+                                  .config = tri__json_pack("{s:i}", "lr", 1),
+                                  .preprocessing = tri__json_pack("{s:i}", "columns", 0),
+                                  .state = tri__json_pack("{s:I}", "samples", (tri_json_int)job->step),
+                                  .extras = extras}};
     TRI_TRY(tri__saver_begin(saver, &spec));
     for (int i = 0; i < EACH && job->background; i++) data[i] = -1;
     do {
@@ -75,7 +75,7 @@ static tri_status rank_main(tri_world *world, void *context) {
     tri_piece weight = piece_of("w", rank, data), moment = piece_of("exp_avg.w", rank, data);
     tri_saver *saver;
     tri_saved saved = {0};
-    TRI_TRY(tri__saver_open(world, &weight, 1, &moment, 1, job->background, &saver));
+    TRI_TRY(tri__saver_open(world, &(tri_memory_pieces){&weight, &moment, 1, 1}, job->background, &saver));
     fault_arm(job->rank == rank ? job->at : 0, job->kind);
     tri_status status = save(world, job, saver, data, &saved);
     shared->result[rank] = saved.result;

@@ -52,7 +52,7 @@ struct tri_world {
     int generation;          /* worlds that the run had before this one (regroup.h) */
     /* Of a regrouped world: memory of earlier ones in which ranks kept their state (kept.h), the newest first; base
      * NULL: none. Only ranks that joined by MPI may have two: which of them is complete on all machines is found out by
-     * collect.h. Closed with the world, or before */
+     * held.h. Closed with the world, or before */
     tri_segment before[2];
 };
 

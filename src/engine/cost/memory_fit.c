@@ -9,36 +9,39 @@
 #include <stdio.h>
 #include <string.h>
 
-int64_t tri__room_need(const tri_program *const *programs, int n) {
+int64_t tri__room_need(const tri_program *const *programs, int n, int64_t bytes[static TRI_MEM_COUNT]) {
     int64_t need = 0;
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
-        int64_t most = 0;
+        bytes[mem] = 0;
         for (int i = 0; i < n; i++)
-            if (!(programs[i]->offload >> mem & 1) && programs[i]->bytes[mem] > most) most = programs[i]->bytes[mem];
-        need += most;
+            if (!(programs[i]->offload >> mem & 1) && programs[i]->bytes[mem] > bytes[mem])
+                bytes[mem] = programs[i]->bytes[mem];
+        need += bytes[mem];
     }
     return need;
 }
 
+int64_t tri__room_rank(const tri_programs *all, int rank, int64_t bytes[static TRI_MEM_COUNT]) {
+    const tri_program *programs[TRI_PROGRAMS];
+    int n = 0;
+    for (int i = 0; i < TRI_PROGRAMS; i++)
+        if (all->of[i].n) programs[n++] = tri__class_of(&all->of[i], rank, NULL)->program;
+    return tri__room_need(programs, n, bytes);
+}
+
 int64_t tri__room_most(const tri_programs *all, tri_room_shares by) {
-    int64_t most = 0;
+    int64_t most = 0, bytes[TRI_MEM_COUNT];
     for (int first = 0; first < all->world; first += by.here)
         for (int memory = 0; memory < by.memories; memory++) {
             int64_t need = 0;
-            for (int rank = first + memory; rank < first + by.here && rank < all->world; rank += by.memories) {
-                const tri_program *programs[TRI_PROGRAMS];
-                int n = 0;
-                for (int i = 0; i < TRI_PROGRAMS; i++)
-                    if (all->of[i].n) programs[n++] = tri__class_of(&all->of[i], rank, NULL)->program;
-                need += tri__room_need(programs, n);
-            }
+            for (int rank = first + memory; rank < first + by.here && rank < all->world; rank += by.memories)
+                need += tri__room_rank(all, rank, bytes);
             if (need > most) most = need;
         }
     return most;
 }
 
-/* Bytes of weights and optimizer state, each element once. */
-static int64_t kept_once(const tri_engine *engine) {
+int64_t tri__state_bytes(const tri_engine *engine) {
     const tri_planned *p = &engine->plan.train;
     int64_t elements = engine->model.n_elements, trained = tri__model_trained(&engine->model);
     for (int i = 0; i < p->n_states; i++)
@@ -48,11 +51,11 @@ static int64_t kept_once(const tri_engine *engine) {
 
 /* Each rank's area has a copy on another machine, where there is one. */
 int64_t tri__kept_sent(const tri_settings *settings, const tri_engine *engine, int world) {
-    return world > settings->nproc_per_node ? kept_once(engine) : 0;
+    return world > settings->nproc_per_node ? tri__state_bytes(engine) : 0;
 }
 
 int64_t tri__kept_bytes(const tri_settings *settings, const tri_engine *engine, int world) {
-    return 2 * (kept_once(engine) + tri__kept_sent(settings, engine, world));
+    return 2 * (tri__state_bytes(engine) + tri__kept_sent(settings, engine, world));
 }
 
 /* On the machine that keeps most: each rank keeps as much as any other, or less. */

@@ -4,15 +4,18 @@
 
 #include "engine/engine.h"
 
-/* Bytes of memory that a rank with these programs needs: they share each class, and classes in offload memory do not
- * count. */
-int64_t tri__room_need(const tri_program *const *programs, int n);
+/* Bytes of memory that a rank with these programs needs, also by class: they share each class, and classes in offload
+ * memory do not count. */
+int64_t tri__room_need(const tri_program *const *programs, int n, int64_t bytes[static TRI_MEM_COUNT]);
+int64_t tri__room_rank(const tri_programs *all, int rank, int64_t bytes[static TRI_MEM_COUNT]);
 /* Which ranks share memory: a machine has `here` consecutive ranks, assigned to its `memories` round-robin. */
 typedef struct tri_room_shares {
     int here, memories;
 } tri_room_shares;
 /* Bytes needed of the memory that needs most. */
 int64_t tri__room_most(const tri_programs *all, tri_room_shares by);
+/* Bytes of weights and optimizer state, as a checkpoint has them: each element once. */
+int64_t tri__state_bytes(const tri_engine *engine);
 /* Bytes of state that all ranks together keep in shared memory with --replicate-state: two copies of weights and
  * optimizer state, and where there are several machines two more. Not of the texts beside them. `sent`: bytes that
  * they send to other machines for that, in each step. */

@@ -1,7 +1,7 @@
 /* outlook.c - batches are sampled, their steps timed, and the run computed from the mean. */
 #include "engine/cost/outlook.h"
 
-#include "engine/inputs.h"
+#include "engine/cost/memory_fit.h"
 #include "engine/cost/mfu.h"
 #include "engine/staging.h"
 
@@ -115,44 +115,29 @@ static tri_status time_program(tri_arena *arena, const tri_classes *ranks, tri_c
 
 /* ---- The run ---- */
 
-void tri__outlook_count(const tri_settings *s, tri_outlook *run) {
-    if (!run->steps) return;
-    int64_t each = run->epoch_steps ? run->epoch_steps : run->steps, epochs = (run->steps + each - 1) / each;
-    run->validations = run->valid_samples ? epochs : 0;
-    run->checkpoints = s->save_every ? (epochs + s->save_every - 1) / s->save_every : 0;
-    if (s->save_steps) run->checkpoints += run->steps / s->save_steps;
+void tri__outlook_data(tri_arena *arena, const tri_settings *s, const tri_engine *engine, tri_sampler *train,
+                       tri_sampler *valid, tri_outlook *run) {
+    tri_run_facts *facts = &run->facts;
+    tri__sample_rows(arena, train, engine, &run->train);
+    if (valid) tri__sample_rows(arena, valid, engine, &run->valid);
+    if (valid) facts->valid_samples = valid->data->n;
+    if (!facts->steps) return;
+    int64_t each = facts->epoch_steps ? facts->epoch_steps : facts->steps, epochs = (facts->steps + each - 1) / each;
+    facts->validations = facts->valid_samples ? epochs : 0;
+    facts->checkpoints = s->save_every ? (epochs + s->save_every - 1) / s->save_every : 0;
+    if (s->save_steps) facts->checkpoints += facts->steps / s->save_steps;
 }
 
-/* Numbers that a checkpoint keeps of a trained element, beside its weight: a state, or one of each copy. */
-static int numbers_of(const tri_planned *train) {
-    int n = 0;
-    for (int i = 0; i < train->n_states; i++)
-        if (!train->state[i].each.n) n += train->state[i].scope == TRI_STATE_SHARED ? 1 : train->state[i].copies;
-    return n;
-}
-
-static tri_run_facts facts_of(const tri_settings *s, const tri_engine *engine, const tri_sampled *train,
-                              const tri_outlook *run) {
+/* What follows from the engine and the mean batch. */
+static void add_facts(const tri_settings *s, const tri_engine *engine, const tri_sampled *train, tri_run_facts *facts) {
     int dp = tri__mesh_readers(&engine->in.mesh);
-    return (tri_run_facts){.ranks = tri__mesh_world(&engine->in.mesh),
-                           .threads = run->threads,
-                           .workers = engine->workers,
-                           .dtype = engine->in.precision,
-                           .samples = train->samples,
-                           .tokens = train->tokens,
-                           .loaded_samples = train->samples / dp,
-                           .loaded_tokens = train->tokens / dp,
-                           .flops = train->flops,
-                           .steps = run->steps,
-                           .epoch_steps = run->epoch_steps,
-                           .validations = run->validations,
-                           .valid_batches = (run->valid_samples + s->batch_size * dp - 1) / (s->batch_size * dp),
-                           .valid_samples = run->valid_samples,
-                           .checkpoints = run->checkpoints,
-                           .checkpoint_bytes = 4.0 * ((double)engine->model.n_elements +
-                                                      numbers_of(&engine->plan.train) *
-                                                          (double)tri__model_trained(&engine->model)),
-                           .price = run->price};
+    int64_t batch = s->batch_size * dp;
+    facts->ranks = tri__mesh_world(&engine->in.mesh), facts->workers = engine->workers;
+    facts->dtype = engine->in.precision;
+    facts->samples = train->samples, facts->tokens = train->tokens, facts->flops = train->flops;
+    facts->loaded_samples = train->samples / dp, facts->loaded_tokens = train->tokens / dp;
+    facts->valid_batches = (facts->valid_samples + batch - 1) / batch;
+    facts->checkpoint_bytes = (double)tri__state_bytes(engine);
 }
 
 tri_status tri__outlook_run(const tri_settings *s, tri_arena *arena, const tri_engine *engine, const tri_programs *all,
@@ -162,15 +147,16 @@ tri_status tri__outlook_run(const tri_settings *s, tri_arena *arena, const tri_e
     tri_timeline middle, start;
     const tri_program *p = all->of[TRI_TRAIN].at[0].program;
     tri_sampled train = run->train.counts ? run->train : largest_rows(engine, p);
-    costs.threads = run->threads;
-    tri_run_facts facts = facts_of(s, engine, &train, run);
+    tri_run_facts facts = run->facts;
+    costs.threads = facts.threads;
+    add_facts(s, engine, &train, &facts);
     TRI_TRY(time_program(arena, &all->of[TRI_TRAIN], costs, &train, &middle, &facts.step_seconds));
     facts.busy = 1 - tri__timeline_idle(&middle);
     if (step) *step = middle;
-    TRI_TRY(tri__timeline(arena, &all->of[TRI_START], &(tri_costs){.hardware = hardware, .threads = run->threads},
+    TRI_TRY(tri__timeline(arena, &all->of[TRI_START], &(tri_costs){.hardware = hardware, .threads = facts.threads},
                           &start));
     facts.start_seconds = start.seconds;
-    if (run->valid_samples)
+    if (facts.valid_samples)
         TRI_TRY(time_program(arena, &all->of[TRI_INFER], costs, &run->valid, NULL, &facts.infer_seconds));
     *out = tri__forecast(hardware, &facts);
     return TRI_OK;

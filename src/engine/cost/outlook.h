@@ -18,16 +18,16 @@ enum { TRI_SAMPLED = 8 };    /* batches, at most */
 /* Of the sampler's current epoch, the first if none. */
 void tri__sample_rows(tri_arena *arena, tri_sampler *sampler, const tri_engine *engine, tri_sampled *out);
 
-/* The run. What is not known is 0. */
+/* A run. Its caller sets steps, epoch_steps, price and threads, as far as they are known. */
 typedef struct tri_outlook {
     tri_sampled train, valid;
-    int64_t steps, epoch_steps, validations, valid_samples, checkpoints;
-    double price;            /* of one rank for an hour */
-    int threads;             /* of a rank; 0: as the hardware's cores and ranks of a node give them */
+    tri_run_facts facts;
 } tri_outlook;
 
-/* Fills in checkpoints and validations that the settings ask for, from steps and epoch_steps. */
-void tri__outlook_count(const tri_settings *settings, tri_outlook *run);
+/* With data: samples rows of both tables (valid NULL: there is none), and counts the checkpoints and validations that
+ * the settings ask for. */
+void tri__outlook_data(tri_arena *arena, const tri_settings *settings, const tri_engine *engine, tri_sampler *train,
+                       tri_sampler *valid, tri_outlook *run);
 /* Times the training, forward and start programs of all ranks, and forecasts the run. With several sampled batches the
  * step is the mean over them; on large meshes fewer are taken, or each microbatch counts as the largest of all
  * replicas', so that the work is bounded. *step: the timeline of a batch from the middle, in the arena; may be NULL. */

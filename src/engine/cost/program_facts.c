@@ -1,7 +1,6 @@
 /* program_facts.c - a program's size, cost and traffic: the same keys in `trident plan --json` and in summary.json. */
 #include "engine/cost/program_facts.h"
 
-#include "comm/world/transport.h"
 #include "program/transfer.h"
 #include "comm/ops/describe.h"
 

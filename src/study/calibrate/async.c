@@ -5,7 +5,7 @@
  * Models at the power limit are measured for longer; marked steps of such took 2 to 3 % less than those without marks,
  * to which their times are scaled. How much of each kernel's time is left to the other lane follows from a model of two
  * texts: its instructions one after the other take longer than its step. */
-#include "study/calibrate/async.h"
+#include "study/calibrate/parts.h"
 
 #include "base/clock.h"
 
@@ -73,23 +73,11 @@ typedef struct measured {
     int windows, marked, n;    /* n: instructions */
 } measured;
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(const double *values, int n) {
-    double sorted[MOST_WINDOWS];
-    for (int i = 0; i < n; i++) sorted[i] = values[i];
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
-    return sorted[n / 2];
-}
-
 /* Steps without marks, for about WINDOW seconds. */
 static tri_status run_window(tri_trial *trial, int steps, double *step) {
     double begin = tri__clock();
     for (int i = 0; i < steps; i++) TRI_TRY(tri__trial_queue(trial, NULL));
-    TRI_TRY(tri__trial_finish(trial));
+    TRI_TRY(tri__exec_finish(trial->exec));
     *step = (tri__clock() - begin) / steps;
     return TRI_OK;
 }
@@ -99,9 +87,9 @@ static tri_status run_marked(tri_trial *trial, measured *m, double step) {
     tri_time *times = m->times + (size_t)m->marked * (size_t)m->n;
     double ahead = QUEUE_MARKED * m->n - step;
     for (int i = 0; i < 2; i++) TRI_TRY(tri__trial_queue(trial, NULL));
-    if (ahead > 0) tri__trial_hold(trial, ahead);
+    if (ahead > 0) tri__exec_hold(trial->exec, ahead);
     TRI_TRY(tri__trial_queue(trial, times));
-    TRI_TRY(tri__trial_finish(trial));
+    TRI_TRY(tri__exec_finish(trial->exec));
     m->sum[m->marked] = 0;
     for (int i = 0; i < m->n; i++) m->sum[m->marked] += times[i].end - times[i].begin;
     m->marked++;
@@ -122,8 +110,8 @@ static tri_status run_steps(tri_trial *trial, double flops, measured *m) {
 }
 
 /* From times between marks to those of a graph's kernels. */
-static void correct(async_run *run, const measured *m, int heavy, double step) {
-    double sum = median(m->sum, m->marked), mark = (sum - step) / m->n, scale = 1;
+static void correct(async_run *run, measured *m, int heavy, double step) {
+    double sum = tri__median(m->sum, m->marked), mark = (sum - step) / m->n, scale = 1;
     if (!heavy && mark > 0) run->mark = mark;
     mark = run->mark;
     double rest = 0;
@@ -151,18 +139,17 @@ static tri_trial_case case_of(const struct async_row *row, tri_dtype precision, 
 
 /* *step: seconds of a step without marks; *marked: of its instructions one after the other. */
 static tri_status measure(async_run *run, tri_trial *trial, const tri_trial_case *at, double *step, double *marked) {
-    const tri_program *program = tri__trial_program(trial);
-    measured m = {.n = program->n_instrs};
+    measured m = {.n = trial->program[TRI_TRAIN]->n_instrs};
     double flops = tri__trial_flops(at);
     m.times = calloc((size_t)MOST_MARKED * (size_t)m.n, sizeof *m.times);
     tri_status status = m.times ? run_steps(trial, flops, &m) : tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) {
         int heavy = flops / m.window[0] >= HEAVY_FLOPS, first = heavy ? m.windows / 3 : 0;
-        *step = median(m.window + first, m.windows - first);
-        *marked = median(m.sum, m.marked) - run->mark * m.n;
+        *step = tri__median(m.window + first, m.windows - first);
+        *marked = tri__median(m.sum, m.marked) - run->mark * m.n;
         if (at->texts == 1) {
             correct(run, &m, heavy, *step);
-            status = tri__samples_add(run->samples, program, tri__trial_counts(trial), 0, m.times, m.marked);
+            status = tri__samples_add(run->samples, trial, 0, m.times, m.marked);
         }
     }
     free(m.times);
@@ -177,7 +164,7 @@ static tri_status measure_row(async_run *run, const struct async_row *row, tri_d
     if (status == TRI_OK) status = measure(run, trial, &at, &step, &marked);
     if (status == TRI_OK)
         tri__say(run->asked->log, TRI_LOG_INFO, "%s, %d wide, %lld tokens in sequences of %s%d: %.3f ms a step, %.1f s",
-                 tri__dtype_name(precision), at.width, (long long)tri__trial_counts(trial)->of[TRI_SYM_T0],
+                 tri__dtype_name(precision), at.width, (long long)trial->feed[0].counts.of[TRI_SYM_T0],
                  at.ragged > 0 ? "about " : "", at.length, 1e3 * step, tri__clock() - begin);
     tri__trial_close(trial);
     return status;
@@ -193,8 +180,8 @@ static tri_status measure_lanes(async_run *run, double *launch) {
     int second = 0;
     tri_status status = tri__trial_open(run->asked->device, &at, 0, &trial);
     if (status == TRI_OK) status = measure(run, trial, &at, &step, &marked);
-    for (int i = 0; status == TRI_OK && i < tri__trial_program(trial)->n_instrs; i++)
-        second += tri__trial_program(trial)->instr[i].lane == 1;
+    for (int i = 0; status == TRI_OK && i < trial->program[TRI_TRAIN]->n_instrs; i++)
+        second += trial->program[TRI_TRAIN]->instr[i].lane == 1;
     if (second) *launch = fmax(0, marked - step) / (2 * second);
     tri__trial_close(trial);
     return status;
@@ -202,7 +189,7 @@ static tri_status measure_lanes(async_run *run, double *launch) {
 
 /* ---- The host ---- */
 
-static tri_status time_host(tri_trial *trial, tri_async_figures *out) {
+static tri_status time_host(tri_trial *trial, tri_hardware *out) {
     double alone[STEPS], queueing[QUEUED], step = 0;
     for (int i = 0; i < WARM_STEPS; i++) TRI_TRY(run_window(trial, 1, &step));
     TRI_TRY(run_window(trial, STEPS, &step));
@@ -212,16 +199,16 @@ static tri_status time_host(tri_trial *trial, tri_async_figures *out) {
         alone[i] = tri__clock() - begin;
     }
     for (int i = 0; i < QUEUED; i++) TRI_TRY(tri__trial_queueing(trial, i + 1, &queueing[i]));
-    out->step = fmax(0, median(alone, STEPS) - step), out->queue = median(queueing, QUEUED);
+    out->host.step = fmax(0, tri__median(alone, STEPS) - step), out->queue = tri__median(queueing, QUEUED);
     return TRI_OK;
 }
 
-static tri_status measure_host(async_run *run, tri_async_figures *out) {
+static tri_status measure_host(async_run *run, char machine[static TRI_MACHINE], tri_hardware *out) {
     tri_trial_case at = case_of(&brief, TRI_BF16, 1);
     tri_trial *trial;
     tri_status status = tri__trial_open(run->asked->device, &at, 0, &trial);
     if (status == TRI_OK) status = time_host(trial, out);
-    if (status == TRI_OK) snprintf(out->machine, sizeof out->machine, "%s", tri__trial_machine(trial));
+    if (status == TRI_OK) snprintf(machine, TRI_MACHINE, "%s", tri__exec_describe(trial->exec));
     tri__trial_close(trial);
     return status;
 }
@@ -238,13 +225,14 @@ static tri_status measure_rows(async_run *run) {
     return TRI_OK;
 }
 
-tri_status tri__calibrate_async(const tri_calibration *asked, tri_samples *samples, tri_async_figures *figures) {
+tri_status tri__calibrate_async(const tri_calibration *asked, tri_samples *samples, char machine[static TRI_MACHINE],
+                                tri_hardware *out) {
     async_run run = {.asked = asked, .samples = samples};
     int64_t bytes = 0;
     TRI_TRY(asked->device->room(&tri__core, 0, &bytes));
-    figures->memory = (double)bytes;
-    TRI_TRY(tri__calibrate_copies(asked->device, figures));
-    TRI_TRY(measure_host(&run, figures));
+    out->memory = (double)bytes;
+    TRI_TRY(tri__calibrate_copies(asked->device, out));
+    TRI_TRY(measure_host(&run, machine, out));
     TRI_TRY(measure_rows(&run));
-    return measure_lanes(&run, &figures->launch);
+    return measure_lanes(&run, &out->launch);
 }

@@ -1,6 +1,6 @@
 /* codes.c - times of pack, unpack, unpack_sum and momentum_out for every code: a rank alone sends nothing, so
- * these operations are in none of the programs that calibrate_kernels.c runs. */
-#include "study/calibrate/codes.h"
+ * these operations are in none of the programs that kernels.c runs. */
+#include "study/calibrate/parts.h"
 
 #include "base/clock.h"
 #include "base/machine.h"
@@ -79,8 +79,7 @@ static tri_call call_of(numbers *of, const struct kind *kind, tri_dtype dtype, i
 }
 
 /* One call of all ranks at the same time. */
-static tri_status time_call(const tri_code_timing *at, const tri_call *call, tri_kernel *run, int keeps,
-                            tri_samples *samples) {
+static tri_status time_call(const tri_call *call, tri_kernel *run, int keeps, tri_samples *samples) {
     double took[TRIES];
     int vector = call->op == TRI_OP_pack ? TRI_ARG(pack, x) : 0;
     for (int i = 0; i < TRIES; i++) {
@@ -90,15 +89,14 @@ static tri_status time_call(const tri_code_timing *at, const tri_call *call, tri
     }
     tri_sample like = {.op = call->op,
                        .dtype = (tri_dtype)call->dtype[vector],
-                       .threads = at->threads,
+                       .threads = call->threads,
                        .adds = keeps,
                        .code = (tri_code)call->attr->code};
     like.size[0] = call->op == TRI_OP_unpack_sum ? MEMBERS : 1, like.size[1] = (double)call->t[vector].cols;
     return samples ? tri__samples_put(samples, &like, took, TRIES) : TRI_OK;
 }
 
-static void time_size(const tri_code_timing *at, const tri_kernel_table *table, int64_t n, numbers *of,
-                      tri_samples *samples) {
+static void time_size(tri_team *team, int rank, const tri_kernel_table *table, int64_t n, numbers *of) {
     static const tri_dtype types[] = {TRI_F32, TRI_BF16};
     for (int i = 0; i < 2 * KINDS * TRI_CODE_COUNT; i++) {
         tri_dtype dtype = types[i % 2];
@@ -107,32 +105,33 @@ static void time_size(const tri_code_timing *at, const tri_kernel_table *table, 
         int is_momentum = kind->op == TRI_OP_momentum_out;
         if (attr.code == TRI_CODE_NONE) continue;
         if (is_momentum && (attr.code != TRI_CODE_SIGNS || dtype != TRI_F32)) continue;
-        tri_call call = call_of(of, kind, dtype, n, &attr, at->threads);
+        tri_call call = call_of(of, kind, dtype, n, &attr, team->threads);
         table->run[kind->op][dtype](&call); /* touches memory */
-        if (!at->go_on(at->crew)) return;
-        *at->status = time_call(at, &call, table->run[kind->op][dtype], kind->keeps, samples);
+        if (!tri__team_goes_on(team)) return;
+        team->status[rank] = time_call(&call, table->run[kind->op][dtype], kind->keeps, rank ? NULL : team->samples);
     }
 }
 
 /* How many sizes are timed, by rank 0's clock and the memory that is left: took: seconds of the size before. */
-static int sizes_for(const tri_code_timing *at, int next, double took, double left) {
+static int sizes_for(const tri_team *team, int next, double took, double left) {
     if (next && took * (double)(sizes[next] / sizes[next - 1]) > left) return next;
-    double bytes = (double)bytes_of(sizes[next]) * at->ranks;
+    double bytes = (double)bytes_of(sizes[next]) * team->ranks;
     return bytes < 0.5 * (double)tri__memory_available() ? next + 1 : next;
 }
 
-void tri__time_codes(const tri_code_timing *at, tri_samples *samples) {
+void tri__time_codes(tri_team *team, int rank) {
     tri_kernel_table *table = malloc(sizeof *table);
+    tri_status *status = &team->status[rank];
     double begin = tri__clock(), took = 0;
-    *at->status = table ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    if (table) at->device->kernels(table);
+    *status = table ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    if (table) team->asked->device->kernels(table);
     for (int i = 0; i < SIZES; i++) {
         double from = tri__clock();
         numbers of = {0};
-        if (at->rank == 0) *at->sizes = sizes_for(at, i, took, at->seconds - (from - begin));
-        if (!at->go_on(at->crew) || *at->sizes <= i) break;
-        *at->status = make(&of, sizes[i]);
-        if (at->go_on(at->crew)) time_size(at, table, sizes[i], &of, samples);
+        if (rank == 0) team->code_sizes = sizes_for(team, i, took, team->seconds - (from - begin));
+        if (!tri__team_goes_on(team) || team->code_sizes <= i) break;
+        *status = make(&of, sizes[i]);
+        if (tri__team_goes_on(team)) time_size(team, rank, table, sizes[i], &of);
         drop(&of);
         took = tri__clock() - from;
     }

@@ -1,5 +1,5 @@
 /* copies.c - copies between a device and pinned host memory, as offload memory uses them. */
-#include "study/calibrate/async.h"
+#include "study/calibrate/parts.h"
 
 #include "base/clock.h"
 
@@ -21,17 +21,17 @@ static tri_status time_copy(const tri_device *device, void *context, void *to, c
     return TRI_OK;
 }
 
-static tri_status time_all(const tri_device *device, void *context, void *near, void *far, tri_async_figures *out) {
+static tri_status time_all(const tri_device *device, void *context, void *near, void *far, tri_hardware *out) {
     double in, back, least;
     TRI_TRY(time_copy(device, context, near, far, SHORT, 0, &least));
     TRI_TRY(time_copy(device, context, near, far, BYTES, 0, &in));
     TRI_TRY(time_copy(device, context, far, near, BYTES, 1, &back));
-    out->latency = least;
-    out->in = BYTES / fmax(in - least, 1e-9), out->back = BYTES / fmax(back - least, 1e-9);
+    out->copy = BYTES / fmax(in - least, 1e-9);
+    out->offload = (struct tri_hardware_offload){out->copy, BYTES / fmax(back - least, 1e-9), least};
     return TRI_OK;
 }
 
-tri_status tri__calibrate_copies(const tri_device *device, tri_async_figures *out) {
+tri_status tri__calibrate_copies(const tri_device *device, tri_hardware *out) {
     void *context, *near = NULL, *far = NULL;
     TRI_TRY(device->open(&tri__core, 0, 0, &context));
     tri_status status = device->alloc(context, BYTES, &near);

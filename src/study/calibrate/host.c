@@ -1,6 +1,6 @@
 /* host.c - measures copies in memory, and the loader: one worker packs made rows of two lengths, from a token
  * store in memory, so that seconds of a row and of a token follow. */
-#include "study/calibrate/host.h"
+#include "study/calibrate/parts.h"
 
 #include "base/clock.h"
 #include "data/dataset/dataset_rows.h"
@@ -19,16 +19,6 @@ enum {
     CLASSES = 2
 };
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values) {
-    qsort(values, TRIES, sizeof *values, by_value);
-    return values[TRIES / 2];
-}
-
 static tri_status time_copy(double *rate) {
     char *from = malloc(COPY_BYTES), *to = malloc(COPY_BYTES);
     double took[TRIES];
@@ -39,7 +29,7 @@ static tri_status time_copy(double *rate) {
         if (i >= 0) took[i] = tri__clock() - begin;
     }
     tri_status status = from && to ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for copies of 32 MiB");
-    if (status == TRI_OK) *rate = COPY_BYTES / median(took);
+    if (status == TRI_OK) *rate = COPY_BYTES / tri__median(took, TRIES);
     free(from);
     free(to);
     return status;
@@ -52,22 +42,18 @@ static tri_status append(tri_store_writer *writer, tri_section section, const vo
     return tri__store_append(writer, data, bytes);
 }
 
-/* ROWS rows of `length` tokens and one number. */
+/* ROWS rows of `length` tokens and one number, all 0. */
 static tri_status write_rows(tri_store_writer *writer, int64_t length) {
-    int32_t *ids = calloc((size_t)(ROWS * length), sizeof *ids), *labels = calloc(ROWS, sizeof *labels);
+    int32_t *zeros = calloc((size_t)(ROWS * length), sizeof *zeros);
     int64_t *start = calloc(ROWS + 1, sizeof *start);
-    float *numbers = calloc(ROWS, sizeof *numbers);
-    tri_status status =
-        ids && labels && start && numbers ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for made rows");
+    tri_status status = zeros && start ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for made rows");
     for (int64_t r = 0; r < ROWS && status == TRI_OK; r++) start[r + 1] = start[r] + length;
-    if (status == TRI_OK) status = append(writer, TRI_SECTION_NUMBERS, numbers, ROWS * sizeof *numbers);
-    if (status == TRI_OK) status = append(writer, TRI_SECTION_LABELS, labels, ROWS * sizeof *labels);
-    if (status == TRI_OK) status = append(writer, TRI_SECTION_IDS0, ids, (size_t)(ROWS * length) * sizeof *ids);
+    if (status == TRI_OK) status = append(writer, TRI_SECTION_NUMBERS, zeros, ROWS * sizeof(float));
+    if (status == TRI_OK) status = append(writer, TRI_SECTION_LABELS, zeros, ROWS * sizeof *zeros);
+    if (status == TRI_OK) status = append(writer, TRI_SECTION_IDS0, zeros, (size_t)(ROWS * length) * sizeof *zeros);
     if (status == TRI_OK) status = append(writer, TRI_SECTION_START0, start, (ROWS + 1) * sizeof *start);
-    free(ids);
-    free(labels);
+    free(zeros);
     free(start);
-    free(numbers);
     return status;
 }
 
@@ -111,7 +97,7 @@ static tri_status time_rows(int64_t length, double *seconds) {
     tri_status status = made_rows(length, &store, &data);
     if (status == TRI_OK) status = tri__sampler_open(&sampler, &data, BATCH, 1, 1, 1);
     for (int i = 0; i < TRIES && status == TRI_OK; i++) status = load_all(&sampler, &took[i]);
-    if (status == TRI_OK) *seconds = median(took);
+    if (status == TRI_OK) *seconds = tri__median(took, TRIES);
     tri__sampler_close(&sampler);
     tri__store_close(&store);
     tri__dataset_drop(&data);

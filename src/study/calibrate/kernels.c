@@ -3,20 +3,17 @@
  * On a CPU the ranks of a calibration are threads of this process that each train the same model at the same time, as
  * many as fill all cores, each on its own cores: so caches and memory are shared as in a run. A step during which the
  * system ran something else on these cores is repeated. */
-#include "study/calibrate/calibrate.h"
+#include "study/calibrate/parts.h"
 
 #include "base/clock.h"
 #include "base/machine.h"
-#include "study/calibrate/async.h"
-#include "study/calibrate/codes.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
-enum { MOST_RANKS = 64, MOST_STEPS = 8, FEWEST_STEPS = 2, MOST_RUNS = 16 };
+enum { MOST_STEPS = 8, FEWEST_STEPS = 2, MOST_RUNS = 16 };
 #define CODES_SHARE 0.08 /* of the time, for coded numbers */
 #define SWITCHES 30 /* a second and core, involuntary: more of them are another process */
 
@@ -45,29 +42,14 @@ typedef struct run_kind {
     double seconds;            /* that they may take */
 } run_kind;
 
-/* Ranks that train one model at the same time. */
-typedef struct crew {
-    const tri_calibration *asked;
-    tri_trial_case at;
-    int ranks, threads, steps;
-    double seconds;            /* that the steps may take */
-    int disturbed, repeated;   /* the last step; steps */
-    int code_sizes;            /* that ranks time, where they code numbers */
-    pthread_barrier_t together;
-    tri_status status[MOST_RANKS];
-    tri_words *words;          /* [MOST_RANKS] */
-    tri_samples *samples;
-    pthread_mutex_t adding;
-} crew;
-
 typedef struct member {
-    crew *crew;
+    tri_team *team;
     int rank;
     pthread_t thread;
 } member;
 
 /* The cores of a rank: its share of those that this process may use. */
-static void pin(const crew *c, int rank) {
+static void pin(const tri_team *c, int rank) {
     cpu_set_t all, own;
     int seen = 0;
     CPU_ZERO(&own);
@@ -80,8 +62,7 @@ static void pin(const crew *c, int rank) {
     if (CPU_COUNT(&own)) sched_setaffinity(0, sizeof own, &own);
 }
 
-/* All ranks agree whether to go on: each has set its status before. */
-static int go_on(crew *c) {
+int tri__team_goes_on(tri_team *c) {
     int failed = 0;
     pthread_barrier_wait(&c->together);
     for (int i = 0; i < c->ranks; i++) failed |= c->status[i] != TRI_OK;
@@ -94,12 +75,17 @@ static long switches(void) {
     return getrusage(RUSAGE_SELF, &use) ? 0 : use.ru_nivcsw;
 }
 
+static tri_status step(tri_trial *trial, tri_time *times) {
+    TRI_TRY(tri__trial_queue(trial, times));
+    return tri__exec_finish(trial->exec);
+}
+
 /* The first step touches memory for the first time; the second says how many fit. */
-static void warm_up(crew *c, int rank, tri_trial *trial) {
+static void warm_up(tri_team *c, int rank, tri_trial *trial) {
     double begin = 0;
     for (int i = 0; i < 2 && c->status[rank] == TRI_OK; i++) {
         begin = tri__clock();
-        c->status[rank] = tri__trial_step(trial, NULL);
+        c->status[rank] = step(trial, NULL);
     }
     if (rank) return;
     double most = c->seconds / fmax(tri__clock() - begin, 1e-6) - 2;
@@ -107,31 +93,30 @@ static void warm_up(crew *c, int rank, tri_trial *trial) {
 }
 
 /* One step of all ranks; rank 0 says whether the system interrupted it. */
-static int step_together(crew *c, int rank, tri_trial *trial, tri_time *times) {
+static int step_together(tri_team *c, int rank, tri_trial *trial, tri_time *times) {
     long before = rank ? 0 : switches();
     double begin = tri__clock();
-    c->status[rank] = tri__trial_step(trial, times);
-    int ok = go_on(c);
+    c->status[rank] = step(trial, times);
+    int ok = tri__team_goes_on(c);
     if (rank == 0)
         c->disturbed = (double)(switches() - before) >
                        2 + SWITCHES * c->ranks * c->threads * (tri__clock() - begin);
-    return go_on(c) && ok;
+    return tri__team_goes_on(c) && ok;
 }
 
-static void time_steps(crew *c, int rank, tri_trial *trial) {
-    size_t n = (size_t)tri__trial_program(trial)->n_instrs;
+static void time_steps(tri_team *c, int rank, tri_trial *trial) {
+    size_t n = (size_t)trial->program[TRI_TRAIN]->n_instrs;
     tri_time *times = calloc(n * (size_t)c->steps, sizeof *times);
     int done = 0, left = 2 * c->steps;
     if (!times) c->status[rank] = tri__fail(TRI_RESOURCE, "out of memory");
-    for (int ok = go_on(c); ok && done < c->steps; left--) {
+    for (int ok = tri__team_goes_on(c); ok && done < c->steps; left--) {
         ok = step_together(c, rank, trial, times + n * (size_t)done);
         if (!c->disturbed || left <= c->steps - done) done++;
         else if (rank == 0) c->repeated++;
     }
-    if (go_on(c)) {
+    if (tri__team_goes_on(c)) {
         pthread_mutex_lock(&c->adding);
-        c->status[rank] = tri__samples_add(c->samples, tri__trial_program(trial), tri__trial_counts(trial),
-                                           c->asked->cores ? c->threads : 0, times, c->steps);
+        c->status[rank] = tri__samples_add(c->samples, trial, c->asked->cores ? c->threads : 0, times, c->steps);
         pthread_mutex_unlock(&c->adding);
     }
     free(times);
@@ -139,41 +124,30 @@ static void time_steps(crew *c, int rank, tri_trial *trial) {
 
 static void *be_rank(void *data) {
     const member *m = data;
-    crew *c = m->crew;
+    tri_team *c = m->team;
     tri_trial *trial = NULL;
     if (c->asked->cores) pin(c, m->rank);
     c->status[m->rank] = tri__trial_open(c->asked->device, &c->at, c->threads, &trial);
-    if (go_on(c)) {
+    if (tri__team_goes_on(c)) {
         warm_up(c, m->rank, trial);
-        if (go_on(c)) time_steps(c, m->rank, trial);
+        if (tri__team_goes_on(c)) time_steps(c, m->rank, trial);
     }
     if (c->status[m->rank] != TRI_OK) tri__words_keep(&c->words[m->rank]);
     tri__trial_close(trial);
     return NULL;
 }
 
-static int coders_go_on(void *data) { return go_on(data); }
-
 /* Times coding and expanding instead; one rank's times count. */
 static void *be_coder(void *data) {
     const member *m = data;
-    crew *c = m->crew;
-    tri_code_timing timing = {.device = c->asked->device,
-                              .rank = m->rank,
-                              .ranks = c->ranks,
-                              .threads = c->threads,
-                              .seconds = c->seconds,
-                              .sizes = &c->code_sizes,
-                              .status = &c->status[m->rank],
-                              .go_on = coders_go_on,
-                              .crew = c};
+    tri_team *c = m->team;
     pin(c, m->rank);
-    tri__time_codes(&timing, m->rank ? NULL : c->samples);
+    tri__time_codes(c, m->rank);
     if (c->status[m->rank] != TRI_OK) tri__words_keep(&c->words[m->rank]);
     return NULL;
 }
 
-static tri_status first_failure(const crew *c) {
+static tri_status first_failure(const tri_team *c) {
     for (int i = 0; i < c->ranks; i++) {
         if (c->status[i] == TRI_OK) continue;
         tri__words_restore(&c->words[i]);
@@ -183,17 +157,17 @@ static tri_status first_failure(const crew *c) {
 }
 
 /* Fresh threads for each model, so that those of OpenMP are on the same cores. */
-static tri_status run_crew(crew *c, void *(*be)(void *)) {
-    member members[MOST_RANKS];
+static tri_status run_crew(tri_team *c, void *(*be)(void *)) {
+    member members[TRI_TEAM];
     int started = 0;
-    c->words = calloc(MOST_RANKS, sizeof *c->words);
+    c->words = calloc(TRI_TEAM, sizeof *c->words);
     if (!c->words || pthread_barrier_init(&c->together, NULL, (unsigned)c->ranks)) {
         free(c->words);
         return tri__fail(TRI_RESOURCE, "out of memory");
     }
     pthread_mutex_init(&c->adding, NULL);
     for (; started < c->ranks; started++) {
-        members[started] = (member){.crew = c, .rank = started};
+        members[started] = (member){.team = c, .rank = started};
         if (pthread_create(&members[started].thread, NULL, be, &members[started])) break;
     }
     TRI_ASSERT(started == c->ranks); /* those that started wait for all */
@@ -224,9 +198,9 @@ static tri_status run_models(const tri_calibration *asked, const run_kind *kind,
     double begin = tri__clock(), rate = 0;
     int ranks = asked->cores / kind->threads;
     for (int i = 0; i < MODELS; i++) {
-        crew c = {.asked = asked,
+        tri_team c = {.asked = asked,
                   .at = case_of(&models[i], kind),
-                  .ranks = ranks < MOST_RANKS ? ranks : MOST_RANKS,
+                  .ranks = ranks < TRI_TEAM ? ranks : TRI_TEAM,
                   .threads = kind->threads,
                   .samples = samples};
         double now = tri__clock(), rest = kind->seconds - (now - begin), work = tri__trial_flops(&c.at);
@@ -263,8 +237,8 @@ static tri_status run_codes(const tri_calibration *asked, tri_samples *samples) 
     for (int threads = 1; threads <= asked->cores; threads *= 2) runs++;
     for (int threads = 1; threads <= asked->cores; threads *= 2) {
         int ranks = asked->cores / threads;
-        crew c = {.asked = asked,
-                  .ranks = ranks < MOST_RANKS ? ranks : MOST_RANKS,
+        tri_team c = {.asked = asked,
+                  .ranks = ranks < TRI_TEAM ? ranks : TRI_TEAM,
                   .threads = threads,
                   .seconds = CODES_SHARE * asked->seconds / runs,
                   .samples = samples};
@@ -294,37 +268,32 @@ static tri_status run_kinds(const tri_calibration *asked, tri_samples *samples) 
 
 typedef struct keeping {
     const tri_calibration *asked;
-    tri_samples *samples;
+    tri_samples samples;
     tri_arena *arena;
     tri_hardware *out;
-    const tri_async_figures *figures;
+    char machine[TRI_MACHINE]; /* of an asynchronous device */
 } keeping;
 
 static tri_status keep(void *data) {
-    const keeping *k = data;
+    keeping *k = data;
     tri_target *target = tri__arena_alloc(k->arena, sizeof *target);
+    double launch = k->out->launch; /* an asynchronous device's, which does not follow from curves */
     TRI_TRY(tri__device_target(k->asked->device, target));
     k->out->device = k->asked->device->name, k->out->target = target, k->out->cores = k->asked->cores;
-    tri__samples_curves(k->samples, k->arena, k->out);
+    tri__samples_curves(&k->samples, k->arena, k->out);
     tri__curves_rates(k->out);
     tri__curves_tiles(k->out);
-    if (k->asked->device->async) {
-        const tri_async_figures *f = k->figures;
-        k->out->launch = f->launch, k->out->queue = f->queue, k->out->host.step = f->step, k->out->copy = f->in;
-        k->out->memory = f->memory;
-        k->out->origin.machine = tri__arena_copy(k->arena, f->machine);
-        k->out->offload.in = f->in, k->out->offload.out = f->back, k->out->offload.latency = f->latency;
-    }
+    if (!k->asked->device->async) return TRI_OK;
+    k->out->launch = launch;
+    k->out->origin.machine = tri__arena_copy(k->arena, k->machine);
     return TRI_OK;
 }
 
 tri_status tri__calibrate_kernels(const tri_calibration *asked, tri_arena *arena, tri_hardware *out) {
-    tri_samples samples = {0};
-    tri_async_figures figures = {0};
-    keeping k = {asked, &samples, arena, out, &figures};
-    tri_status status =
-        asked->device->async ? tri__calibrate_async(asked, &samples, &figures) : run_kinds(asked, &samples);
+    keeping k = {.asked = asked, .arena = arena, .out = out};
+    tri_status status = asked->device->async ? tri__calibrate_async(asked, &k.samples, k.machine, out)
+                                             : run_kinds(asked, &k.samples);
     if (status == TRI_OK) status = tri__arena_guard(keep, &k);
-    tri__samples_free(&samples);
+    free(k.samples.at);
     return status;
 }

@@ -4,7 +4,7 @@
  * that computed it, as gradients are; then all begin together. A call takes as long as its slowest member. A curve has
  * its latency and its rate first: the smallest size and 128 KiB, whatever the time; then, the largest first, the others
  * that fit into its share of the time, as latency and rate say. Over a slow network the largest are left out. */
-#include "study/calibrate/links.h"
+#include "study/calibrate/parts.h"
 
 #include "base/clock.h"
 #include "base/machine.h"
@@ -67,11 +67,6 @@ typedef struct rig {
     double until;           /* tri__clock: all curves of the group */
 } rig;
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Elements of f32 (control: f64) of one member's part, or of the whole. */
 static int64_t count_of(const rig *r, const kind_row *row, int64_t bytes) {
     int64_t size = row->link == TRI_LINK_CONTROL ? 8 : 4, parts = row->all_in || row->all_out ? r->n : 1;
@@ -132,8 +127,8 @@ static tri_status take_point(rig *r, const kind_row *row, int64_t bytes, double 
     }
     int n = (int)calls;
     TRI_TRY(tri_all_reduce(r->group, NULL, r->sample, n, TRI_F64, TRI_MAX));
-    qsort(r->sample, (size_t)n, sizeof *r->sample, by_value);
-    *point = (tri_link_point){(double)moved_bytes(r, row, bytes), r->sample[n / 2],
+    double middle = tri__median(r->sample, n);
+    *point = (tri_link_point){(double)moved_bytes(r, row, bytes), middle,
                               (r->sample[n - 1 - n / 4] - r->sample[n / 4]) / 2};
     return TRI_OK;
 }
@@ -282,8 +277,7 @@ static tri_status measure_node(tri_world *world, int each, double rate, double *
         took[i] = tri__clock() - begin;
     }
     TRI_TRY(tri_all_reduce(all, NULL, took, TRIES, TRI_F64, TRI_MAX));
-    qsort(took, TRIES, sizeof *took, by_value);
-    *bytes = (double)(count * 4 * each) / took[TRIES / 2];
+    *bytes = (double)(count * 4 * each) / tri__median(took, TRIES);
     tri_heap_free(world, memory);
     return TRI_OK;
 }

@@ -1,11 +1,9 @@
 /* model.c - a model to be timed: one or two texts of sequences of equal or of ragged lengths, three columns,
  * random weights. Plans are those of a run, so kernels, fusion and the reuse of memory are those of a run, too. */
-#include "study/calibrate/calibrate.h"
+#include "study/calibrate/parts.h"
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "exec/exec.h"
-#include "plan/plan.h"
 #include "program/check.h"
 
 #include <math.h>
@@ -20,21 +18,6 @@ enum {
     LONGEST = 4            /* times the mean length */
 };
 #define DROPOUT 0.1 /* as models train with */
-
-struct tri_trial {
-    tri_arena arena;
-    tri_network model;
-    tri_target target;
-    tri_plan_in in;
-    tri_rank_plan plan;
-    const tri_program *program[TRI_PROGRAMS];
-    tri_exec *exec;
-    int samples;
-    int32_t *seq;     /* [samples + 1] where sequences begin */
-    tri_feed *feed;   /* [microbatches], all the same */
-    float *table;     /* TABLE_BYTES of random numbers */
-    uint32_t step;
-};
 
 static int longest_of(const tri_trial_case *at) { return at->ragged > 0 ? LONGEST * at->length : at->length; }
 
@@ -195,21 +178,12 @@ tri_status tri__trial_queue(tri_trial *t, tri_time *times) {
     return tri__exec_run(t->exec, TRI_TRAIN, 0, t->program[TRI_TRAIN]->n_instrs, ++t->step, t->feed, times);
 }
 
-tri_status tri__trial_finish(tri_trial *t) { return tri__exec_finish(t->exec); }
-
-tri_status tri__trial_step(tri_trial *t, tri_time *times) {
-    TRI_TRY(tri__trial_queue(t, times));
-    return tri__trial_finish(t);
-}
-
 tri_status tri__trial_run_step(tri_trial *t) {
     int update = t->plan.train.update, n = t->program[TRI_TRAIN]->n_instrs;
     TRI_TRY(tri__exec_run(t->exec, TRI_TRAIN, 0, update, ++t->step, t->feed, NULL));
     TRI_TRY(tri__exec_run(t->exec, TRI_TRAIN, update, n, t->step, t->feed, NULL));
     return tri__exec_finish(t->exec);
 }
-
-void tri__trial_hold(tri_trial *t, double seconds) { tri__exec_hold(t->exec, seconds); }
 
 /* A range that was never run is queued instruction by instruction, not as a graph. */
 tri_status tri__trial_queueing(tri_trial *t, int without, double *seconds) {
@@ -219,12 +193,6 @@ tri_status tri__trial_queueing(tri_trial *t, int without, double *seconds) {
     *seconds = (tri__clock() - begin) / n;
     return tri__exec_finish(t->exec);
 }
-
-const char *tri__trial_machine(const tri_trial *t) { return tri__exec_describe(t->exec); }
-
-const tri_program *tri__trial_program(const tri_trial *t) { return t->program[TRI_TRAIN]; }
-
-const tri_counts *tri__trial_counts(const tri_trial *t) { return &t->feed[0].counts; }
 
 void tri__trial_close(tri_trial *t) {
     if (!t) return;

@@ -1,5 +1,5 @@
 /* points.c - from times of instructions to curves. */
-#include "study/calibrate/points.h"
+#include "study/calibrate/parts.h"
 
 #include "sim/sizes.h"
 
@@ -12,16 +12,25 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+double tri__median(double *values, int n) {
+    qsort(values, (size_t)n, sizeof *values, by_value);
+    return values[n / 2];
+}
+
+/* The order of their curves; 0: they are of one. */
+static int compare_curves(const tri_sample *a, const tri_sample *b) {
+    const int x[] = {(int)a->op, (int)a->dtype, a->threads, a->adds, (int)a->code},
+              y[] = {(int)b->op, (int)b->dtype, b->threads, b->adds, (int)b->code};
+    for (size_t k = 0; k < sizeof x / sizeof *x; k++)
+        if (x[k] != y[k]) return x[k] < y[k] ? -1 : 1;
+    return 0;
+}
+
 /* Where samples differ, apart from their times. */
 static int compare(const tri_sample *a, const tri_sample *b) {
-    if (a->op != b->op) return a->op < b->op ? -1 : 1;
-    if (a->dtype != b->dtype) return a->dtype < b->dtype ? -1 : 1;
-    if (a->threads != b->threads) return a->threads < b->threads ? -1 : 1;
-    if (a->adds != b->adds) return a->adds < b->adds ? -1 : 1;
-    if (a->code != b->code) return a->code < b->code ? -1 : 1;
-    for (int k = 0; k < TRI_SIZES; k++)
-        if (a->size[k] != b->size[k]) return a->size[k] < b->size[k] ? -1 : 1;
-    return 0;
+    int order = compare_curves(a, b);
+    for (int k = 0; k < TRI_SIZES && !order; k++) order = by_value(&a->size[k], &b->size[k]);
+    return order;
 }
 
 static int by_place(const void *a, const void *b) { return compare(a, b); }
@@ -43,15 +52,16 @@ static tri_sample *find(tri_samples *all, const tri_sample *like) {
 tri_status tri__samples_put(tri_samples *samples, const tri_sample *like, double *seconds, int n) {
     tri_sample *at = find(samples, like);
     if (!at) return tri__fail(TRI_RESOURCE, "out of memory");
-    qsort(seconds, (size_t)n, sizeof *seconds, by_value);
+    (void)tri__median(seconds, n);
     at->seconds += seconds[(n - 1) / 2];
     at->spread += (seconds[3 * n / 4] - seconds[n / 4]) / 2;
     at->n++;
     return TRI_OK;
 }
 
-tri_status tri__samples_add(tri_samples *samples, const tri_program *program, const tri_counts *counts, int threads,
-                            const tri_time *times, int steps) {
+tri_status tri__samples_add(tri_samples *samples, const tri_trial *trial, int threads, const tri_time *times,
+                            int steps) {
+    const tri_program *program = trial->program[TRI_TRAIN];
     int n = program->n_instrs;
     double *took = malloc((size_t)steps * sizeof *took);
     tri_status status = took ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
@@ -63,18 +73,15 @@ tri_status tri__samples_add(tri_samples *samples, const tri_program *program, co
                            .threads = threads,
                            .adds = tri__instr_adds(instr),
                            .code = tri__instr_code(instr)};
-        tri__instr_sizes(program, instr, counts, like.size);
-        for (int s = 0; s < steps; s++)
-            took[s] = times[(size_t)s * (size_t)n + (size_t)i].end - times[(size_t)s * (size_t)n + (size_t)i].begin;
+        tri__instr_sizes(program, instr, &trial->feed[0].counts, like.size);
+        for (int s = 0; s < steps; s++) {
+            const tri_time *time = &times[(size_t)s * (size_t)n + (size_t)i];
+            took[s] = time->end - time->begin;
+        }
         status = tri__samples_put(samples, &like, took, steps);
     }
     free(took);
     return status;
-}
-
-static int same_curve(const tri_sample *a, const tri_sample *b) {
-    return a->op == b->op && a->dtype == b->dtype && a->threads == b->threads && a->adds == b->adds &&
-           a->code == b->code;
 }
 
 void tri__samples_curves(tri_samples *samples, tri_arena *arena, tri_hardware *out) {
@@ -84,7 +91,7 @@ void tri__samples_curves(tri_samples *samples, tri_arena *arena, tri_hardware *o
     for (int i = 0, end; i < samples->n; i = end) {
         const tri_sample *first = &samples->at[i];
         tri_kernel_curve *curve = &out->kernel[out->n_kernels++];
-        for (end = i; end < samples->n && same_curve(first, &samples->at[end]);) end++;
+        for (end = i; end < samples->n && compare_curves(first, &samples->at[end]) == 0;) end++;
         *curve = (tri_kernel_curve){
             .op = first->op, .dtype = first->dtype, .threads = first->threads, .adds = first->adds,
             .code = first->code, .n = end - i};
@@ -145,9 +152,4 @@ void tri__curves_rates(tri_hardware *out) {
     out->peak[TRI_BF16] = out->peak[TRI_F16] = cores * half;
     out->peak[TRI_I8] = cores * best_rate(out, TRI_OP_linear_int8, TRI_F32);
     find_memory(out);
-}
-
-void tri__samples_free(tri_samples *samples) {
-    free(samples->at);
-    *samples = (tri_samples){0};
 }

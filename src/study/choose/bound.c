@@ -1,11 +1,8 @@
 /* bound.c - what a step takes at least: on top of study/choose/core.c, what the passes say (plan/least.h). */
-#include "study/choose/bound.h"
+#include "study/choose/parts.h"
 
 #include "plan/least.h"
-#include "study/choose/core.h"
-#include "study/choose/parallel.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct tri_bounds {
@@ -18,10 +15,11 @@ struct tri_bounds {
         tri_layout_rows rows;
     } *counted; /* row counts by number of microbatches of all replicas */
     int n_counted, cap_counted;
-    tri_unit_times **units; /* sorted by key, as cores */
-    int n_units, cap_units;
-    tri_core_times **cores;
-    int n_cores, cap_cores;
+    struct memos {
+        void **at;          /* [n] begin with a key, by which they are sorted */
+        int n, cap;
+        size_t key, bytes;  /* of a key, of a memo */
+    } units, cores;         /* tri_unit_times, tri_core_times */
     int *ranks, cap_ranks; /* scratch, of a transfer */
     const char *refusal;
 };
@@ -34,7 +32,9 @@ static double safe(const tri_bounds *b, const tri_layout *l) {
 
 tri_bounds *tri__bounds_open(tri_arena *arena, tri_chooser *chooser, int64_t global, int threads) {
     tri_bounds *b = tri__arena_alloc(arena, sizeof *b);
-    *b = (tri_bounds){.arena = arena, .chooser = chooser, .global = global, .threads = threads};
+    *b = (tri_bounds){.arena = arena, .chooser = chooser, .global = global, .threads = threads,
+                      .units = {.key = sizeof(tri_unit_key), .bytes = sizeof(tri_unit_times)},
+                      .cores = {.key = sizeof(tri_core_key), .bytes = sizeof(tri_core_times)}};
     return b;
 }
 
@@ -42,16 +42,9 @@ tri_bounds *tri__bounds_open(tri_arena *arena, tri_chooser *chooser, int64_t glo
 static tri_status sample(tri_bounds *b, int64_t parts, tri_layout_rows *out) {
     tri_sampler sampler = {0};
     const tri_chooser *c = b->chooser;
-    TRI_TRY(tri__sampler_open(&sampler, c->rows.data, b->global, (int)parts, 1, (uint32_t)c->settings.seed));
-    tri_engine *engine = calloc(1, sizeof *engine); /* large; rounds nothing */
-    if (engine) {
-        engine->model = c->model;
-        engine->in = (tri_plan_in){.model = &c->model, .target = &c->target, .mesh = {.pp = 1, .tp = 1, .dp = 2}};
-        tri__sample_rows(b->arena, &sampler, engine, &out->sampled);
-    }
+    TRI_TRY(tri__sampler_open(&sampler, c->study.rows.data, b->global, (int)parts, 1, (uint32_t)c->settings.seed));
+    tri__sample_rows(b->arena, &sampler, &c->study.engine, &out->sampled);
     tri__sampler_close(&sampler);
-    free(engine);
-    if (!engine) return tri__fail(TRI_RESOURCE, "out of memory");
     int n = out->sampled.n * out->sampled.parts;
     out->mean = (tri_counts){0};
     for (int i = 0; i < n; i++)
@@ -71,55 +64,51 @@ tri_status tri__bounds_rows(tri_bounds *b, const tri_layout *l, tri_layout_rows 
             return TRI_OK;
         }
     *out = (tri_layout_rows){0};
-    TRI_TRY(tri__rows_largest(&b->chooser->rows, &b->chooser->settings, b->global, parts, &out->max));
+    TRI_TRY(tri__rows_largest(&b->chooser->study.rows, &b->chooser->settings, b->global, parts, &out->max));
     out->mean = out->max;
-    if (b->chooser->rows.data) TRI_TRY(sample(b, parts, out));
+    if (b->chooser->study.rows.data) TRI_TRY(sample(b, parts, out));
     *TRI_PUSH(b->arena, b->counted, b->n_counted, b->cap_counted) = (struct counted){parts, *out};
     return TRI_OK;
 }
 
-/* ---- memos, sorted by key ---- */
+/* ---- memos ---- */
 
-/* The place of a key in a sorted list of pointers to structs that begin with it. */
-static int place_of(void *const *list, int n, const void *key, size_t size, int *found) {
-    int low = 0, high = n;
-    while (low < high) {
-        int middle = (low + high) / 2, order = memcmp(list[middle], key, size);
-        if (order == 0) {
-            *found = 1;
-            return middle;
-        }
+/* The place of a key; *found: a memo of it is there. */
+static int place_of(const struct memos *m, const void *key, int *found) {
+    int low = 0, high = m->n;
+    *found = 0;
+    while (low < high && !*found) {
+        int middle = (low + high) / 2, order = memcmp(m->at[middle], key, m->key);
         if (order < 0) low = middle + 1;
         else high = middle;
+        if (order == 0) *found = 1, low = middle;
     }
-    *found = 0;
     return low;
 }
 
-static void *find_memo(void *const *list, int n, const void *key, size_t size) {
-    int found, at = place_of(list, n, key, size, &found);
-    return found ? list[at] : NULL;
+static void *find_memo(const struct memos *m, const void *key) {
+    int found, at = place_of(m, key, &found);
+    return found ? m->at[at] : NULL;
 }
 
 /* Adds an empty memo of a key that is not there yet; returns it, or NULL. */
-static void *add_memo(tri_arena *arena, void ***list, int *n, int *cap, const void *key, size_t key_size,
-                      size_t size) {
-    int found, at = place_of(*list, *n, key, key_size, &found);
+static void *add_memo(tri_arena *arena, struct memos *m, const void *key) {
+    int found, at = place_of(m, key, &found);
     if (found) return NULL;
-    void *made = memcpy(tri__arena_alloc(arena, size), key, key_size);
-    TRI_PUSH(arena, *list, *n, *cap);
-    memmove(*list + at + 1, *list + at, (size_t)(*n - 1 - at) * sizeof **list);
-    return (*list)[at] = made;
+    void *made = memcpy(tri__arena_alloc(arena, m->bytes), key, m->key);
+    TRI_PUSH(arena, m->at, m->n, m->cap);
+    memmove(m->at + at + 1, m->at + at, (size_t)(m->n - 1 - at) * sizeof *m->at);
+    return m->at[at] = made;
 }
 
 static tri_unit_times *units_of(const tri_bounds *b, const tri_layout *l) {
     tri_unit_key key = tri__unit_key(b->chooser, l);
-    return find_memo((void *const *)b->units, b->n_units, &key, sizeof key);
+    return find_memo(&b->units, &key);
 }
 
 static tri_core_times *core_of(const tri_bounds *b, const tri_layout *l) {
     tri_core_key key = tri__core_key(b->chooser, l);
-    return find_memo((void *const *)b->cores, b->n_cores, &key, sizeof key);
+    return find_memo(&b->cores, &key);
 }
 
 /* Work of one call of tri__bounds_prepare. */
@@ -186,8 +175,7 @@ static tri_status prepare_units(tri_bounds *b, const tri_layout *const *layouts,
     wanted w = want(b, n);
     for (int i = 0; i < n; i++) {
         tri_unit_key key = tri__unit_key(b->chooser, layouts[i]);
-        tri_unit_times *memo = add_memo(b->arena, (void ***)&b->units, &b->n_units, &b->cap_units, &key, sizeof key,
-                                        sizeof *memo);
+        tri_unit_times *memo = add_memo(b->arena, &b->units, &key);
         if (!memo) continue;
         tri__unit_times_open(b->arena, b->chooser, memo);
         w.layout[w.n] = layouts[i], w.memo[w.n++] = memo;
@@ -207,8 +195,7 @@ tri_status tri__bounds_prepare(tri_bounds *b, const tri_layout *const *layouts, 
     wanted w = want(b, n);
     for (int i = 0; i < n; i++) {
         tri_core_key key = tri__core_key(b->chooser, layouts[i]);
-        tri_core_times *memo = add_memo(b->arena, (void ***)&b->cores, &b->n_cores, &b->cap_cores, &key, sizeof key,
-                                        sizeof *memo);
+        tri_core_times *memo = add_memo(b->arena, &b->cores, &key);
         if (!memo) continue;
         tri__core_times_open(b->arena, layouts[i], memo);
         w.layout[w.n] = layouts[i], w.memo[w.n++] = memo;

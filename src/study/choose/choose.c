@@ -1,20 +1,13 @@
 /* choose.c - the search itself: layouts wait in a heap with the best bound so far, the least on top. One that has only
  * its quick bound gets its close one; one that has that is planned and, if it fits, simulated. Batches of them are
  * computed in parallel and their results are taken in order, so the search is the same for any number of threads. */
-#include "study/choose/choose.h"
+#include "study/choose/parts.h"
 
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/text.h"
-#include "settings/forms.h"
-#include "study/choose/bound.h"
-#include "study/choose/core.h"
-#include "study/choose/space.h"
-#include "study/choose/trial.h"
-#include "study/choose/parallel.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Layouts that get a close bound, and that are planned, at once. */
 enum { BOUNDED_AT_ONCE = 64, PLANNED_AT_ONCE = 8 };
@@ -43,7 +36,8 @@ typedef struct search {
     tri_candidate *family; /* the fastest of each family so far */
     int n_families, cap_families;
     int64_t planned;
-    int threads;
+    int world, threads;
+    tri_status status;
     char *refusal;       /* the planner's first; NULL */
 } search;
 
@@ -175,20 +169,18 @@ static tri_status take_trial(search *s, const tri_layout_trial *t) {
 
 static tri_status plan_batch(search *s, const entry *batch, int n) {
     tri_layout_trial *trials = tri__arena_alloc(s->arena, (size_t)n * sizeof *trials);
-    int planned = 0;
     for (int i = 0; i < n; i++) {
-        tri_layout_trial *t = &trials[planned];
+        tri_layout_trial *t = &trials[i];
         *t = (tri_layout_trial){.chooser = s->chooser, .room = s->out->room, .global_batch = s->out->global_batch,
                                 .of = {.layout = layout_of(s, batch[i].index), .index = batch[i].index,
                                        .bound = batch[i].bound}};
         t->beat = to_beat(s, &t->of.layout);
         t->deadline = s->n_families ? s->options->deadline : 0;
         TRI_TRY(tri__bounds_rows(s->bounds, &t->of.layout, &t->rows));
-        planned++;
     }
-    tri__parallel(planned, s->threads, tri__layout_try, trials);
-    s->planned += planned;
-    for (int i = 0; i < planned; i++) TRI_TRY(take_trial(s, &trials[i]));
+    tri__parallel(n, s->threads, tri__layout_try, trials);
+    s->planned += n;
+    for (int i = 0; i < n; i++) TRI_TRY(take_trial(s, &trials[i]));
     return TRI_OK;
 }
 
@@ -313,9 +305,9 @@ static tri_status enumerate_all(search *s) {
     return TRI_OK;
 }
 
-static tri_status run_search(search *s, int world, int offloads) {
+static tri_status run_search(search *s, int offloads) {
     tri_choice *out = s->out;
-    tri__space_list(s->arena, s->chooser, world, out->global_batch, s->options->precisions, offloads, &s->space);
+    tri__space_list(s->arena, s->chooser, s->world, out->global_batch, s->options->precisions, offloads, &s->space);
     out->space = (int64_t)s->space.n * s->space.savings.n_recompute * s->space.savings.n_offload;
     s->bounds = tri__bounds_open(s->arena, s->chooser, out->global_batch, s->threads);
     s->base = tri__arena_alloc(s->arena, (size_t)s->space.n * sizeof *s->base);
@@ -325,34 +317,28 @@ static tri_status run_search(search *s, int world, int offloads) {
     return TRI_OK;
 }
 
-typedef struct choosing {
-    search search;
-    int world;
-    tri_status status;
-} choosing;
-
 /* Offload memory that kernels access directly (a file, on CPUs) takes no time in the simulation: there it is searched
  * only when nothing else fits. */
 static tri_status choose_guarded(void *data) {
-    choosing *job = data;
-    search *s = &job->search, again = *s;
+    search *s = data, again = *s;
     tri_choice empty = *s->out;
     int copies = s->chooser->target.ahead > 0, fixed = tri__settings_given(&s->chooser->settings,
                                                                            &s->chooser->settings.offload);
-    TRI_TRY(run_search(s, job->world, copies));
+    TRI_TRY(run_search(s, copies));
     if (!s->n_families && s->out->unfit && !copies && !fixed) {
         *s->out = empty, *s = again;
-        TRI_TRY(run_search(s, job->world, 1));
+        TRI_TRY(run_search(s, 1));
     }
     set_best(s);
     if (!s->options->propose || s->out->ended > TRI_CHOOSE_LIMIT) return TRI_OK;
     return tri__choose_coded(s->arena, s->chooser, &s->space, s->bounds, s->threads, s->out);
 }
 
-static void choose_reusing(void *data) { ((choosing *)data)->status = tri__arena_guard(choose_guarded, data); }
+static void choose_reusing(void *data) { ((search *)data)->status = tri__arena_guard(choose_guarded, data); }
 
 /* Nothing fits: says what the nearest layout lacks. */
-static tri_status refuse(const search *s, int world) {
+static tri_status refuse(const search *s) {
+    int world = s->world;
     const tri_choice *out = s->out;
     const tri_candidate *near = &out->nearest;
     char need[32], room[32], text[TRI_LAYOUT_TEXT], most[32];
@@ -382,9 +368,8 @@ static tri_status refuse(const search *s, int world) {
 
 tri_status tri__choose(tri_chooser *chooser, int world, int64_t global_batch, const tri_choose_options *options,
                        tri_choice *out) {
-    choosing job = {.search = {.arena = &chooser->arena, .chooser = chooser, .options = options, .out = out,
-                               .threads = options->threads ? options->threads : tri__cores()},
-                    .world = world};
+    search s = {.arena = &chooser->arena, .chooser = chooser, .options = options, .out = out, .world = world,
+                .threads = options->threads ? options->threads : tri__cores()};
     *out = (tri_choice){.global_batch = global_batch, .hardware = chooser->hardware, .nearest = {.index = -1}};
     if (chooser->settings.ep_size > 1)
         return tri__fail(
@@ -393,7 +378,7 @@ tri_status tri__choose(tri_chooser *chooser, int world, int64_t global_batch, co
             "with trident simulate",
             (long long)chooser->settings.ep_size);
     TRI_TRY(tri__choose_room(chooser, world, &out->room));
-    tri__arena_reuse(choose_reusing, &job);
-    TRI_TRY(job.status);
-    return out->n_best ? TRI_OK : refuse(&job.search, world);
+    tri__arena_reuse(choose_reusing, &s);
+    TRI_TRY(s.status);
+    return out->n_best ? TRI_OK : refuse(&s);
 }

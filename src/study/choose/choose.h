@@ -4,7 +4,7 @@
  * shapes and stages a rank, numbers of microbatches, types of arithmetic, recomputation and offloading. What the user
  * gave stays. The samples of a step are the same for all.
  *
- * A layout is planned and simulated unless a lower bound of its time (study/choose/bound.h) is above the time of one
+ * A layout is planned and simulated unless a lower bound of its time (study/choose/bound.c) is above the time of one
  * already simulated that it would have to beat; a plan that does not fit is not simulated. So the first choice is that
  * of an enumeration of the whole space. Layouts of one mesh and kind of sharding are a family, of which the fastest is
  * reported. Everything is deterministic, for any number of threads. */
@@ -85,10 +85,8 @@ struct tri_choice {
 /* A model and its data, opened once for any number of searches. */
 typedef struct tri_chooser {
     tri_settings settings; /* only read: as given, with the hardware's device */
-    tri_study study;       /* `runs` and `hardware` are used */
+    tri_study study;       /* its plan is not made; engine: for tri__sample_rows */
     tri_arena arena;
-    tri_assets assets;
-    tri_row_source rows;
     tri_network model;
     tri_target target;
     const tri_device *device; /* NULL: it is not here, and described by the hardware */

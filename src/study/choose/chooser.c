@@ -21,8 +21,12 @@ static tri_status open_model(void *data) {
         TRI_TRY(tri__device_get(s->device, &c->device));
         TRI_TRY(tri__device_target(c->device, &c->target));
     }
-    tri__model_make(&c->arena, &s->model, c->assets.encoder, tri__rows_columns(&c->rows), s->no_decay, &c->model);
-    return tri__tune_model(s, &c->model);
+    tri__model_make(&c->arena, &s->model, c->study.assets.encoder, tri__rows_columns(&c->study.rows), s->no_decay,
+                    &c->model);
+    TRI_TRY(tri__tune_model(s, &c->model));
+    c->study.engine.model = c->model; /* rounds no row counts */
+    c->study.engine.in = (tri_plan_in){.model = &c->model, .target = &c->target, .mesh = {.pp = 1, .tp = 1, .dp = 2}};
+    return TRI_OK;
 }
 
 tri_status tri__chooser_open(const tri_settings *asked, int runs, const tri_log *log, const tri_stop *stop,
@@ -32,16 +36,14 @@ tri_status tri__chooser_open(const tri_settings *asked, int runs, const tri_log 
     TRI_TRY(tri__model_config_check(&s->model));
     TRI_TRY(tri__study_hardware(&out->settings, &out->study, log));
     TRI_TRY(tri__accept_precision(s));
-    TRI_TRY(tri__assets_open(s, s->data_path != NULL, log, &out->assets));
-    TRI_TRY(tri__rows_open(s, &out->assets, log, stop, beside, &out->rows));
+    TRI_TRY(tri__assets_open(s, s->data_path != NULL, log, &out->study.assets));
+    TRI_TRY(tri__rows_open(s, &out->study.assets, log, stop, beside, &out->study.rows));
     TRI_TRY(tri__arena_open(&out->arena, TRI_PLAN_ARENA));
     return tri__arena_guard(open_model, out);
 }
 
 void tri__chooser_close(tri_chooser *c) {
     tri__arena_close(&c->arena);
-    tri__rows_close(&c->rows);
-    tri__assets_close(&c->assets);
     tri__study_close(&c->study);
     *c = (tri_chooser){0};
 }
@@ -54,7 +56,7 @@ int64_t tri__choose_batch(const tri_settings *s, int world) {
 
 tri_status tri__choose_room(const tri_chooser *c, int world, tri_choose_room *out) {
     const tri_settings *s = &c->settings;
-    int per_node = c->hardware.ranks_per_node, here = world < per_node ? world : per_node;
+    int here = tri__hardware_here(&c->hardware, world);
     int own = c->device ? c->device->async != NULL : !c->hardware.cores; /* each rank has a device's memory */
     *out = (tri_choose_room){.bytes = INT64_MAX, .by = {.here = here, .memories = own ? here : 1}};
     if (s->memory_limit) {

@@ -3,9 +3,8 @@
  *
  * Ways change what is computed: so they are never the first choice, and are listed apart. Whoever gives one of these
  * options has asked for it: then all layouts are searched with it, and nothing else is proposed. */
-#include "study/choose/trial.h"
+#include "study/choose/parts.h"
 
-#include "study/choose/parallel.h"
 
 static const double BINDS = 0.1, /* of the step: waits for bytes that are worth a proposal */
                     FASTER = 1.05; /* than the first choice, to be reported */
@@ -13,30 +12,16 @@ enum { APART = 32, SHARDINGS = TRI_SHARD_HYBRID + 1 }; /* APART: --sync-every */
 
 typedef struct way {
     const char *options, *sharded, *does; /* sharded: the options where weights are gathered, NULL: the same */
-    void (*set)(tri_settings *s, int sharded);
+    int gradients, weights, optimizer, sync_every; /* the options' choices; 0: as they are. weights: where gathered */
 } way;
 
-static void set_int8(tri_settings *s, int sharded) {
-    enum { GRADIENTS_INT8 = 2, WEIGHTS_INT8 = 2 }; /* the options' choices */
-    s->compress_gradients = GRADIENTS_INT8;
-    if (sharded) s->compress_weights = WEIGHTS_INT8;
-}
-
-static void set_signs(tri_settings *s, int sharded) {
-    (void)sharded;
-    s->optimizer = TRI_ONEBIT_ADAM;
-}
-
-static void set_local(tri_settings *s, int sharded) {
-    (void)sharded;
-    s->sync_every = APART;
-}
-
+enum { GRADIENTS_INT8 = 2, WEIGHTS_INT8 = 2 };
 static const way ways[] = {
     {"--compress-gradients int8", "--compress-gradients int8 --compress-weights int8",
-     "sums of gradients travel in 8 bits", set_int8},
-    {"--optimizer onebit-adam", NULL, "momentum travels as signs, after a fifth of the run or more", set_signs},
-    {"--sync-every 32", NULL, "replicas meet every 32 steps only", set_local},
+     "sums of gradients travel in 8 bits", .gradients = GRADIENTS_INT8, .weights = WEIGHTS_INT8},
+    {"--optimizer onebit-adam", NULL, "momentum travels as signs, after a fifth of the run or more",
+     .optimizer = TRI_ONEBIT_ADAM},
+    {"--sync-every 32", NULL, "replicas meet every 32 steps only", .sync_every = APART},
 };
 enum { WAYS = sizeof ways / sizeof *ways };
 
@@ -52,7 +37,10 @@ static int gathers_weights(const tri_layout *l) {
 static const tri_chooser *chooser_of(tri_arena *arena, const tri_chooser *chooser, int k, int sharded) {
     tri_chooser *with = tri__arena_alloc(arena, sizeof *with);
     *with = *chooser;
-    ways[k].set(&with->settings, sharded);
+    tri_settings *s = &with->settings; /* exact until now */
+    s->compress_gradients = ways[k].gradients, s->compress_weights = sharded ? ways[k].weights : 0;
+    if (ways[k].optimizer) s->optimizer = ways[k].optimizer;
+    if (ways[k].sync_every) s->sync_every = ways[k].sync_every;
     return with;
 }
 

@@ -1,5 +1,5 @@
 /* core.c - seconds of units, from one microbatch's program; seconds of a pipeline's ranks, from its order. */
-#include "study/choose/core.h"
+#include "study/choose/parts.h"
 
 #include "engine/staging.h"
 #include "plan/least.h"
@@ -13,7 +13,7 @@ tri_status tri__layout_asks(const tri_chooser *c, const tri_layout *l, int64_t g
     tri__layout_settings(l, &c->settings, global, settings);
     settings->settings.world_size = tri__layout_world(l);
     TRI_TRY(tri__place_make(&settings->settings, NULL, tri__layout_world(l), 0, &place));
-    place.steps = tri__rows_steps(&c->rows, &settings->settings, global);
+    place.steps = tri__rows_steps(&c->study.rows, &settings->settings, global);
     *out = tri__plan_input(&settings->settings, &place, &c->model, &c->target, 1);
     return TRI_OK;
 }
@@ -73,17 +73,6 @@ typedef struct unit_job {
     int n;
 } unit_job;
 
-/* Where seconds go: the model's unit of each of the program's. */
-static int *map_units(tri_arena *arena, const tri_network *model, const tri_program *p) {
-    int *map = tri__arena_alloc(arena, (size_t)p->n_units * sizeof *map);
-    for (int i = 0; i < p->n_units; i++) {
-        map[i] = 0;
-        for (int u = 0; u < model->n_units; u++)
-            if (strcmp(model->unit[u].name, p->unit[i]) == 0) map[i] = u;
-    }
-    return map;
-}
-
 /* A lane of a rank among others that do the same at the same time: when it is free, and its link; its seconds of one
  * microbatch. */
 typedef struct alike_lane {
@@ -140,14 +129,15 @@ static double lanes_share(const alike *a) {
 /* Adds the seconds of a rank's program to its units. */
 static void add_program(tri_arena *arena, const tri_network *model, const tri_program *p, const tri_costs *costs,
                         tri_unit_times *out) {
-    int *map = map_units(arena, model, p), unit = 0, backward = 0, updates = 0;
+    int *map = tri__arena_alloc(arena, (size_t)p->n_units * sizeof *map), unit = 0, backward = 0, updates = 0;
     alike a = {.program = p, .costs = costs, .seconds = tri__program_seconds(arena, p, costs),
                .end = tri__arena_alloc(arena, (size_t)p->n_instrs * sizeof *a.end),
                .members = tri__arena_alloc(arena, (size_t)tri__mesh_world(&p->mesh) * sizeof *a.members)};
+    for (int i = 0; i < p->n_units; i++) map[i] = tri__model_find_unit(model, p->unit[i]);
     for (int i = 0; i < p->n_instrs; i++) {
         tri_op_phase phase = tri__op_row(p->instr[i].op)->phase;
         updates |= phase == TRI_PHASE_U, backward |= phase == TRI_PHASE_B || phase == TRI_PHASE_W;
-        if (p->instr[i].unit >= 0) unit = map[p->instr[i].unit];
+        if (p->instr[i].unit >= 0) unit = map[p->instr[i].unit] < 0 ? 0 : map[p->instr[i].unit];
         if (updates) {
             if (phase == TRI_PHASE_U) out->update += tri__instr_share(p, &p->instr[i]) * a.seconds[i];
             continue;
@@ -161,14 +151,6 @@ static void add_program(tri_arena *arena, const tri_network *model, const tri_pr
     for (int u = 0; u < model->n_units; u++)
         out->of[u].forward *= share, out->of[u].input *= share, out->of[u].weight *= share;
     out->total *= share;
-}
-
-/* Threads of a rank of the whole layout: a rank planned alone would get all cores. */
-static int threads_of(const tri_chooser *c, const tri_layout *l) {
-    int world = tri__layout_world(l), here = c->hardware.ranks_per_node;
-    if (world < here) here = world;
-    if (c->settings.threads || !c->hardware.cores) return (int)c->settings.threads;
-    return c->hardware.cores > here ? c->hardware.cores / here : 1;
 }
 
 /* Bytes of activations grow with the rows: those of a program whose microbatch is not the one it was planned for. */
@@ -190,7 +172,8 @@ static void time_size(tri_arena *arena, const unit_job *job, int i, const tri_pl
     tri_counts max = tri__plan_counts(in, &rows->max), mean = rows->mean;
     int granule = tri__plan_granule(in);
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) mean.of[sym] -= mean.of[sym] % granule;
-    costs.threads = threads_of(c, job->layout);
+    /* of the whole layout: a rank planned alone would get all cores */
+    costs.threads = tri__hardware_threads(&c->hardware, tri__layout_world(job->layout), (int)c->settings.threads);
     costs.counts = rows->sampled.counts ? &mean : &max, costs.n_counts = 1;
     for (int k = 0; k < n_programs; k++) {
         add_program(arena, &c->model, program[k], &costs, job->out[i]);

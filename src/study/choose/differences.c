@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 const char *tri__choose_time(double seconds, char out[static 32]) {
     if (seconds >= 59.95) return tri__text_seconds(seconds, out);

@@ -1,6 +1,5 @@
 /* fewest.c - the fewest ranks with which a run takes at most a given time. */
-#include "study/choose/choose.h"
-#include "study/choose/bound.h"
+#include "study/choose/parts.h"
 
 #include <math.h>
 

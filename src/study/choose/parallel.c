@@ -1,5 +1,5 @@
 /* parallel.c - independent pieces of work on several threads. */
-#include "study/choose/parallel.h"
+#include "study/choose/parts.h"
 
 #include "base/arena.h"
 

@@ -1,5 +1,5 @@
 /* trial.c - plans and simulates one layout. */
-#include "study/choose/trial.h"
+#include "study/choose/parts.h"
 
 #include "base/clock.h"
 #include "engine/accept_settings.h"
@@ -12,20 +12,12 @@
 
 /* Bytes by class of the rank that needs most. */
 static void find_need(const tri_choose_room *room, const tri_programs *all, tri_candidate *out) {
-    int64_t most = -1;
+    int64_t most = -1, bytes[TRI_MEM_COUNT];
     out->need = tri__room_most(all, room->by);
     for (int rank = 0; rank < all->world; rank++) {
-        int64_t bytes[TRI_MEM_COUNT] = {0}, sum = 0;
-        for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
-            for (int kind = 0; kind < TRI_PROGRAMS; kind++) {
-                if (!all->of[kind].n) continue;
-                const tri_program *p = tri__class_of(&all->of[kind], rank, NULL)->program;
-                if (!(p->offload >> mem & 1) && p->bytes[mem] > bytes[mem]) bytes[mem] = p->bytes[mem];
-            }
-            sum += bytes[mem];
-        }
-        if (sum <= most) continue;
-        most = sum;
+        int64_t need = tri__room_rank(all, rank, bytes);
+        if (need <= most) continue;
+        most = need;
         memcpy(out->bytes, bytes, sizeof bytes);
     }
 }

@@ -1,6 +1,6 @@
 /* clocks.c - offsets by exchanges with rank 0, as NTP does: rank 0's time is compared with the middle of the round
  * trip, so the error is at most half of it, whatever part of it each direction took. */
-#include "train/record/clocks.h"
+#include "train/record/recorder.h"
 
 #include "base/clock.h"
 

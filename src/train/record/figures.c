@@ -1,5 +1,5 @@
 /* figures.c - planned and measured figures of all ranks, gathered on the lead. */
-#include "train/record/figures.h"
+#include "train/record/recorder.h"
 #include "engine/cost/program_facts.h"
 #include "comm/ops/describe.h"
 

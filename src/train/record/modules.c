@@ -1,5 +1,7 @@
 /* modules.c - sums by unit and family, and their tree. A unit's name has its branch before the first dot. */
-#include "train/record/modules.h"
+#include "train/record/recorder.h"
+
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,18 +15,16 @@ static const struct family {
                              {TRI_OPS_NORMS, "norms"},         {TRI_OPS_EMBEDDING, "embedding"},
                              {TRI_OPS_ELEMENTWISE, "elementwise"}, {TRI_OPS_UPDATE, "update"}};
 
-static int begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
-
 /* The family whose operations use a parameter. */
 static tri_op_family param_family(const char *name) {
     if (strstr(name, "norm") || strstr(name, "Norm")) return TRI_OPS_NORMS;
     return strstr(name, "embeddings.") ? TRI_OPS_EMBEDDING : TRI_OPS_PRODUCTS;
 }
 
+/* The last one is for operations of no unit. */
 static int find_unit(const tri_network *model, const char *name) {
-    for (int u = 0; u < model->n_units; u++)
-        if (strcmp(model->unit[u].name, name) == 0) return u;
-    return model->n_units;
+    int unit = tri__model_find_unit(model, name);
+    return unit < 0 ? model->n_units : unit;
 }
 
 tri_status tri__modules_open(tri_modules *m, const tri_network *model, const tri_program *program) {
@@ -110,7 +110,7 @@ static int64_t *count_parameters(const tri_network *model, const tri_network *he
 
 static int is_layer(const tri_network *model, int unit) {
     const char *inner = strchr(model->unit[unit].name, '.');
-    return inner && begins(inner, ".layer.");
+    return inner && tri__text_begins(inner, ".layer.");
 }
 
 /* The end of the units that share a node with unit `first`, at most `end`. */

@@ -114,16 +114,6 @@ static tri_json *memory_json(const profile_job *job) {
 
 /* ---- The last recorded step ---- */
 
-static tri_json *legs_json(const profile_job *job) {
-    tri_json *list = tri__json_array();
-    for (int i = 0; i < job->n_legs; i++) {
-        const tri_leg *leg = &job->leg[i];
-        char kind[2] = {leg->kind, 0};
-        tri__json_append_new(list, tri__json_pack("[s, i, f, f]", kind, leg->mb, leg->begin, leg->end));
-    }
-    return list;
-}
-
 static tri_json *flights_json(const tri_recorder *r, const tri_program *p, const tri_open_gates *now) {
     tri_json *list = tri__json_array();
     for (int i = 0; i < p->n_instrs; i++)
@@ -137,7 +127,8 @@ static tri_json *flights_json(const tri_recorder *r, const tri_program *p, const
 static tri_json *timeline_json(const profile_job *job) {
     const tri_recorder *r = job->recorder;
     return tri__json_pack("{s:I, s:f, s:f, s:o, s:o}", "step", (tri_json_int)r->last_step, "begin",
-                          r->begin - r->waited - r->zero, "end", r->end - r->zero, "legs", legs_json(job), "transfers",
+                          r->begin - r->waited - r->zero, "end", r->end - r->zero, "legs",
+                          tri__legs_json(job->leg, job->n_legs), "transfers",
                           flights_json(r, program_of(job->session), &job->session->feed[0].gates));
 }
 

@@ -4,9 +4,44 @@
 #define TRI_TRAIN_RECORD_RECORDER_H
 
 #include "program/transfer.h"
-#include "train/record/clocks.h"
-#include "train/record/modules.h"
 #include "train/session.h"
+
+/* ---- machines' clocks compared with rank 0's (clocks.c) ---- Ranks of one machine share a clock. */
+
+/* Seconds to add to this rank's tri__clock for rank 0's, wrong by at most `uncertainty`. 0 and 0 on rank 0's
+ * machine. */
+typedef struct tri_clock_offset {
+    double offset, uncertainty;
+} tri_clock_offset;
+
+/* Every rank of the world calls it. One rank of each machine exchanges messages with rank 0, one machine after the
+ * other, and takes the exchange with the shortest round trip. *zero: one instant, the same for all ranks, on this
+ * rank's tri__clock. world NULL: one rank. */
+tri_status tri__clocks_compare(tri_world *world, tri_clock_offset *out, double *zero);
+
+/* ---- FLOPs and time by module: units of the model, and in each of them families of operations (modules.c) ---- */
+
+typedef struct tri_module_time {
+    double flops, seconds;
+} tri_module_time;
+
+/* time [(n_units + 1) * TRI_OPS_COUNT] by unit of the whole model, the last for operations of no unit. */
+typedef struct tri_modules {
+    const tri_network *model;
+    tri_module_time *time;
+    int *unit_of;             /* [program's units + 1] the model's unit; n_units for none, which -1 + 1 stands for */
+} tri_modules;
+
+tri_status tri__modules_open(tri_modules *modules, const tri_network *model, const tri_program *program);
+void tri__modules_close(tri_modules *modules);
+void tri__modules_add(tri_modules *modules, const tri_instr *instr, double flops, double seconds);
+/* The tree of train/record/profile.h: `time` as above, each divided by `n`; parameters of `held`, the whole model or a
+ * rank's part of it. Units without parameters and time are left out. folded: all layers of a branch are one node,
+ * `layers`. New reference. */
+tri_json *tri__modules_json(const tri_network *model, const tri_network *held, const tri_module_time *time, double n,
+                            int folded);
+
+/* ---- recorded steps ---- */
 
 /* Kinds of transfers: the collectives, and two more. */
 enum { TRI_TRANSFER_CONTROL = TRI_COLLECTIVE_COUNT, TRI_TRANSFER_COPY, TRI_TRANSFER_KINDS };
@@ -66,5 +101,16 @@ tri_status tri__recorder_after(tri_recorder *recorder, tri_session *session);
 /* After the last step: compares the clocks again and emits the event with them, and with the shares. Every rank calls
  * it. */
 tri_status tri__recorder_finish(tri_recorder *recorder, tri_session *session);
+
+/* ---- planned and measured figures of ranks, as JSON (figures.c) ---- */
+
+/* tri__programs_json of every rank's training program, with measured figures: allocated_bytes, held_bytes,
+ * max_rss_bytes, device_bytes, loader_share, comm_share and idle_share of all steps and, of recorded steps, transfers.
+ * Every rank calls it; *ranks is an array (new
+ * reference) on the lead, NULL elsewhere. */
+tri_status tri__ranks_json(const tri_session *session, const tri_recorder *recorder, tri_json **ranks);
+/* The tree of modules (train/record/profile.h) of the whole model, its layers folded: flops and seconds of one step,
+ * summed over ranks. Every rank calls it, once, after the last profile; as above. NULL if no step was recorded. */
+tri_status tri__modules_of_all(const tri_session *session, tri_recorder *recorder, tri_json **modules);
 
 #endif

@@ -24,13 +24,9 @@ static tri_status predict(tri_arena *arena, void *data) {
     TRI_TRY(tri__staging_hardware(run->settings, arena, &hardware));
     if (hardware.device && strcmp(hardware.device, engine->device->name) != 0) return TRI_USAGE; /* of other plans */
     hardware.ranks_per_node = engine->place.world ? engine->place.world->segment.n : 1;
-    tri_outlook look = {.steps = run->steps, .epoch_steps = run->epoch_steps, .threads = engine->threads};
-    tri__sample_rows(arena, run->sampler, engine, &look.train);
-    if (job->valid) {
-        tri__sample_rows(arena, job->valid, engine, &look.valid);
-        look.valid_samples = run->valid->n;
-    }
-    tri__outlook_count(run->settings, &look);
+    tri_outlook look = {
+        .facts = {.steps = run->steps, .epoch_steps = run->epoch_steps, .threads = engine->threads}};
+    tri__outlook_data(arena, run->settings, engine, run->sampler, job->valid, &look);
     TRI_TRY(tri__outlook_run(run->settings, arena, engine, run->programs, &hardware, &look, NULL,
                              &job->out->forecast));
     snprintf(job->out->hardware, sizeof job->out->hardware, "%s", hardware.name);

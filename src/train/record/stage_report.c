@@ -12,12 +12,6 @@
 
 static const double uneven = 1.2; /* slowest stage over the mean */
 
-static int find_unit(const tri_network *model, const char *name) {
-    for (int u = 0; u < model->n_units; u++)
-        if (strcmp(model->unit[u].name, name) == 0) return u;
-    return -1;
-}
-
 tri_status tri__stage_clock_open(tri_stage_clock *clock, const tri_session *s) {
     *clock = (tri_stage_clock){0};
     if (s->place.mesh.pp == 1) return TRI_OK;
@@ -30,7 +24,7 @@ tri_status tri__stage_clock_open(tri_stage_clock *clock, const tri_session *s) {
         tri__stage_clock_close(clock);
         return tri__fail(TRI_RESOURCE, "out of memory");
     }
-    for (int u = 0; u < p->n_units; u++) clock->unit_of[u] = find_unit(&s->engine.model, p->unit[u]);
+    for (int u = 0; u < p->n_units; u++) clock->unit_of[u] = tri__model_find_unit(&s->engine.model, p->unit[u]);
     return TRI_OK;
 }
 
@@ -132,13 +126,6 @@ static spent *places(const tri_mesh *mesh, tri_arena *arena, const measured *all
     return at;
 }
 
-static tri_texts texts_of(tri_arena *arena, const tri_network *model, const tri_stages *stages) {
-    tri_texts texts = {.n = stages->pipeline.n_stages};
-    texts.at = tri__arena_alloc(arena, (size_t)texts.n * sizeof *texts.at);
-    for (int i = 0; i < texts.n; i++) texts.at[i] = tri__stage_text(arena, model, stages, i);
-    return texts;
-}
-
 static tri_json *texts_json(const tri_texts *texts) {
     tri_json *list = tri__json_array();
     for (int i = 0; i < texts->n; i++) tri__json_append_new(list, tri__json_string(texts->at[i]));
@@ -182,7 +169,7 @@ static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_
     if (better.seconds >= span) return TRI_OK;
     tri_stages stages;
     TRI_TRY(tri__stages_plan(arena, &in, &stages));
-    tri_texts texts = texts_of(arena, in.model, &stages);
+    tri_texts texts = tri__stage_texts(arena, in.model, &stages);
     const char *joined = "";
     for (int i = 0; i < texts.n; i++) joined = tri__arena_print(arena, "%s%s%s", joined, i ? "," : "", texts.at[i]);
     tri__json_set_new(facts, "better_stages", texts_json(&texts));
@@ -232,7 +219,7 @@ static tri_status describe(const tri_session *s, tri_arena *arena, const measure
     tri_stages stages;
     tri_staged now;
     TRI_TRY(tri__stages_plan(arena, &in, &stages));
-    tri_texts texts = texts_of(arena, &e->model, &stages);
+    tri_texts texts = tri__stage_texts(arena, &e->model, &stages);
     in.staging.time = all->unit;
     TRI_TRY(tri__staging_hardware(s->settings, arena, &hardware));
     TRI_TRY(tri__staging_time(arena, &in, &s->programs.of[TRI_TRAIN], &hardware, &now));

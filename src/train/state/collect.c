@@ -1,5 +1,5 @@
 /* collect.c - which earlier world's state is whole, who has which part of it, and bringing it to every machine. */
-#include "train/state/collect.h"
+#include "train/state/held.h"
 
 #include "comm/world/kept.h"
 

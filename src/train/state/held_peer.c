@@ -1,5 +1,5 @@
 /* held_peer.c - copies of replicated state on another machine. */
-#include "train/state/held_peer.h"
+#include "train/state/held.h"
 
 #include "comm/world/kept.h"
 

@@ -7,24 +7,16 @@
  *
  * A GPU copies while it computes the next step: the copy begins after the update, and is complete before this rank
  * joins the next step's control, and before a validation, a checkpoint or the end, which follow from the step. So is a
- * copy on another machine (held_peer.h). */
-#include "checkpoint/memory.h"
+ * copy on another machine (held.h). */
 #include "comm/world/kept.h"
-#include "train/state/collect.h"
-#include "train/state/held_peer.h"
+#include "train/state/held.h"
 #include "train/session.h"
 
 #include <stdlib.h>
 
-static tri_memory_pieces pieces_of(const tri_engine *e) {
-    return (tri_memory_pieces){.weights = e->saved_weights,
-                               .optimizer = e->saved_optimizer,
-                               .n_weights = e->n_saved_weights,
-                               .n_optimizer = e->n_saved_optimizer};
-}
-
 /* Lets the device copy the pieces into the area by itself, where it can. */
-static tri_status open_copies(tri_session *s, const tri_memory_pieces *p, size_t bytes) {
+static tri_status open_copies(tri_session *s, size_t bytes) {
+    const tri_memory_pieces *p = &s->engine.saved;
     tri_exec *exec = s->engine.exec;
     size_t n = (size_t)(p->n_weights + p->n_optimizer), each;
     int direct = 1;
@@ -57,11 +49,10 @@ tri_status tri__session_keep_open(tri_session *s) {
     tri_world *world = s->place.world;
     size_t bytes;
     if (!s->settings->replicate_state || !world) return TRI_OK;
-    const tri_memory_pieces pieces = pieces_of(&s->engine);
-    TRI_TRY(tri__memory_size(world->rank, &pieces, &bytes));
+    TRI_TRY(tri__memory_size(world->rank, &s->engine.saved, &bytes));
     TRI_TRY(tri_heap_alloc(world, bytes, &s->kept));
-    TRI_TRY(tri__memory_format(s->kept, bytes, world->rank, &pieces));
-    TRI_TRY(open_copies(s, &pieces, bytes));
+    TRI_TRY(tri__memory_format(s->kept, bytes, world->rank, &s->engine.saved));
+    TRI_TRY(open_copies(s, bytes));
     tri__kept_place(world, s->kept, bytes);
     return world->nodes.n > 1 ? tri__held_peers_open(world, s->kept, bytes, &s->held_peers) : TRI_OK;
 }
@@ -102,8 +93,7 @@ static tri_status keep(tri_session *s, int done) {
         tri__exec_keep_begin(s->engine.exec, tri__memory_data(s->kept, copy, &bytes));
         return TRI_OK;
     }
-    const tri_memory_pieces pieces = pieces_of(&s->engine);
-    tri__memory_copy(s->kept, copy, &pieces, s->engine.threads);
+    tri__memory_copy(s->kept, copy, &s->engine.saved, s->engine.threads);
     return copied(s);
 }
 

@@ -92,32 +92,28 @@ tri_json *tri__session_recorded(const tri_session *s) {
 }
 
 tri_status tri__session_open_saver(tri_session *s) {
-    const tri_engine *e = &s->engine;
     if (s->lead) TRI_TRY(tri__checkpoint_sweep(s->settings->output_dir));
     if (s->lead) TRI_TRY(tri__trained_json(s->train, &s->trained));
     if (s->lead) TRI_TRY(tri__checkpoint_sequence(s->settings->output_dir, &s->sequence));
-    return tri__saver_open(s->place.world, e->saved_weights, e->n_saved_weights, e->saved_optimizer,
-                           e->n_saved_optimizer, s->settings->async_save, &s->saver);
+    return tri__saver_open(s->place.world, &s->engine.saved, s->settings->async_save, &s->saver);
 }
 
 tri_status tri__session_save_begin(tri_session *s) {
     TRI_TRY(tri__session_keep_end(s));
     TRI_TRY(tri__engine_fetch(&s->engine));
     int best = s->at.step > 0 && s->at.best_step == s->at.step;
-    tri_save_spec what = {.folder = s->settings->output_dir,
-                          .step = s->at.step,
-                          .sequence = ++s->sequence,
-                          .keep = (int)s->settings->keep,
+    tri_save_spec what = {.keep = (int)s->settings->keep,
                           .best = best,
-                          .config = tri__session_recorded(s),
-                          .preprocessing = tri__preprocess_json(s->preprocess),
-                          .state = saved_state(s),
-                          .extras = tri__assets_save,
-                          .context = &s->assets};
-    if (what.config && what.preprocessing && what.state) return tri__saver_begin(s->saver, &what);
-    tri__json_decref(what.config);
-    tri__json_decref(what.preprocessing);
-    tri__json_decref(what.state);
+                          .out = {.folder = s->settings->output_dir,
+                                  .step = s->at.step,
+                                  .sequence = ++s->sequence,
+                                  .config = tri__session_recorded(s),
+                                  .preprocessing = tri__preprocess_json(s->preprocess),
+                                  .state = saved_state(s),
+                                  .extras = tri__assets_save,
+                                  .context = &s->assets}};
+    if (what.out.config && what.out.preprocessing && what.out.state) return tri__saver_begin(s->saver, &what);
+    tri__save_spec_free(&what);
     return tri__fail(TRI_RESOURCE, "out of memory for a checkpoint");
 }
 

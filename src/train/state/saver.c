@@ -22,9 +22,18 @@ typedef enum stage { IDLE, WRITING, COMMITTING } stage;
 enum { PENDING = -1 }; /* as a status: not ended yet */
 enum { JOIN_NANOSECONDS = 50 * 1000 * 1000 };
 
+/* Work with files, by the caller or by a thread. */
+typedef struct job {
+    void (*work)(void *context);
+    void *context;
+    tri_calls *calls;            /* of this rank: where its threads announce their file calls */
+    pthread_t thread;
+    int running;                 /* 1: to be joined */
+    atomic_int ended;
+} job;
+
 struct tri_saver {
     tri_world *world;
-    tri_calls *calls;            /* of this rank: where its threads announce their file calls */
     int rank, lead, background;
     const tri_piece *piece[2];   /* of training: weights, optimizer */
     tri_piece *copy[2];          /* [n] the same in `memory`; background only */
@@ -33,21 +42,14 @@ struct tri_saver {
     size_t bytes;
     stage stage;
     tri_save_spec what;
-    tri_checkpoint_out out;
     char made[TRI_PATH_MAX];     /* temporary folder */
     tri_json *part;                /* of the manifest: this rank's; on the first rank, after gathering, all ranks' */
-    /* the current job: written by its thread until `ended` */
-    pthread_t thread;
-    int running;                 /* 1: to be joined */
-    atomic_int ended;
-    tri_status status;
+    job job;                     /* of the stage */
+    tri_status status;           /* written by its thread until it has ended, as the next */
     char words[1024];
-    /* the thread that removes older checkpoints, on the first rank; it owns its data */
+    /* removes older checkpoints, on the first rank; its thread owns its data */
     struct cleaner {
-        pthread_t thread;
-        int running;             /* 1: to be joined */
-        atomic_int ended;
-        tri_calls *calls;
+        job job;
         char folder[TRI_PATH_MAX];
         int keep;
         int64_t last;
@@ -77,9 +79,43 @@ static tri_status tell(tri_saver *saver, notice *note) {
 
 /* ---- Jobs ---- */
 
-static void write_pieces(tri_saver *saver) {
-    saver->status = tri__checkpoint_write(&saver->out, saver->made, saver->rank, &saver->part);
-    if (saver->status != TRI_OK) keep_words(saver->words);
+static void run(job *j) {
+    j->work(j->context);
+    atomic_store(&j->ended, 1);
+}
+
+static void *run_beside(void *data) {
+    job *j = data;
+    tri__calls_help(j->calls);
+    run(j);
+    tri__calls_leave();
+    return NULL;
+}
+
+/* Not 0: why there is no thread. */
+static int start(job *j) {
+    atomic_store(&j->ended, 0);
+    int failed = tri__thread_start(&j->thread, run_beside, j);
+    j->running = !failed;
+    return failed;
+}
+
+/* Whether it has ended; with `wait`, waits for that. Its file calls are this rank's meanwhile, which still answers
+ * other machines. */
+static int has_ended(job *j, int wait) {
+    struct timespec until;
+    if (!wait && !atomic_load(&j->ended)) return 0;
+    if (!j->running) return 1;
+    tri__helpers_begin();
+    do {
+        tri__helpers_poll();
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += JOIN_NANOSECONDS;
+        if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+    } while (pthread_timedjoin_np(j->thread, NULL, &until) == ETIMEDOUT);
+    tri__helpers_end();
+    j->running = 0;
+    return 1;
 }
 
 /* The lines of all steps until this one were written before the save began (TRI_EVENT_SAVE): a run that resumes here
@@ -92,111 +128,71 @@ static tri_status sync_metrics(const char *folder) {
 
 /* A failure after the commit does not fail the save: `words` is then a warning. */
 static void commit(tri_saver *saver) {
-    const tri_save_spec *what = &saver->what;
+    const tri_checkpoint_out *out = &saver->what.out;
     saver->words[0] = 0;
-    saver->status = sync_metrics(what->folder);
-    if (saver->status == TRI_OK) saver->status = tri__checkpoint_end(&saver->out, saver->made, saver->part);
-    if (saver->status != TRI_OK || (what->best && tri__checkpoint_mark_best(what->folder, what->step) != TRI_OK))
+    saver->status = sync_metrics(out->folder);
+    if (saver->status == TRI_OK) saver->status = tri__checkpoint_end(out, saver->made, saver->part);
+    if (saver->status != TRI_OK || (saver->what.best && tri__checkpoint_mark_best(out->folder, out->step) != TRI_OK))
         keep_words(saver->words);
 }
 
-static void *run_job(void *context) {
+static void work(void *context) {
     tri_saver *saver = context;
-    if (saver->stage == WRITING) write_pieces(saver);
-    else commit(saver);
-    atomic_store(&saver->ended, 1);
-    return NULL;
+    if (saver->stage == COMMITTING) {
+        commit(saver);
+        return;
+    }
+    saver->status = tri__checkpoint_write(&saver->what.out, saver->made, saver->rank, &saver->part);
+    if (saver->status != TRI_OK) keep_words(saver->words);
 }
 
-static void *run_job_beside(void *context) {
-    tri__calls_help(((tri_saver *)context)->calls);
-    run_job(context);
-    tri__calls_leave();
-    return NULL;
-}
-
-/* Its file calls are this rank's meanwhile, which still answers other machines. */
-static void join_thread(pthread_t thread) {
-    struct timespec until;
-    tri__helpers_begin();
-    do {
-        tri__helpers_poll();
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += JOIN_NANOSECONDS;
-        if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-    } while (pthread_timedjoin_np(thread, NULL, &until) == ETIMEDOUT);
-    tri__helpers_end();
-}
-
-static void *clean(void *context) {
+static void clean(void *context) {
     struct cleaner *c = context;
     c->warning[0] = 0;
     if (tri__checkpoint_prune_proven(c->folder, c->keep, c->last, &c->proven) != TRI_OK) keep_words(c->warning);
-    atomic_store(&c->ended, 1);
-    return NULL;
-}
-
-static void *clean_beside(void *context) {
-    tri__calls_help(((struct cleaner *)context)->calls);
-    clean(context);
-    tri__calls_leave();
-    return NULL;
 }
 
 static void start_cleaner(tri_saver *saver) {
     struct cleaner *c = &saver->cleaner;
-    c->calls = saver->calls;
-    c->keep = saver->what.keep, c->last = saver->what.step;
+    c->keep = saver->what.keep, c->last = saver->what.out.step;
     tri__proven_add(&c->proven, c->last);
-    snprintf(c->folder, sizeof c->folder, "%s", saver->what.folder);
-    atomic_store(&c->ended, 0);
-    c->running = !tri__thread_start(&c->thread, clean_beside, c);
-    if (!c->running) clean(c);
+    snprintf(c->folder, sizeof c->folder, "%s", saver->what.out.folder);
+    if (start(&c->job)) run(&c->job);
 }
 
 /* Reports the cleaner's warning once it has ended; with `wait`, waits for its end. */
 static void end_cleaner(tri_saver *saver, int wait, char words[static 1024]) {
     struct cleaner *c = &saver->cleaner;
-    if (!wait && !atomic_load(&c->ended)) return;
-    if (c->running) join_thread(c->thread);
-    c->running = 0;
+    if (!has_ended(&c->job, wait)) return;
     if (c->warning[0]) memcpy(words, c->warning, sizeof c->warning);
     c->warning[0] = 0;
 }
 
 static void start_job(tri_saver *saver, stage stage) {
     saver->stage = stage;
-    atomic_store(&saver->ended, 0);
     if (!saver->background) {
         if (saver->world) tri__world_files(saver->world, 1);
-        run_job(saver);
+        run(&saver->job);
         if (saver->world) tri__world_files(saver->world, 0);
         return;
     }
-    int failed = tri__thread_start(&saver->thread, run_job_beside, saver);
-    saver->running = !failed;
+    int failed = start(&saver->job);
     if (!failed) return;
     saver->status = TRI_RESOURCE;
     snprintf(saver->words, sizeof saver->words, "cannot start the thread that saves: %s", strerror(failed));
-    atomic_store(&saver->ended, 1);
+    atomic_store(&saver->job.ended, 1);
 }
 
 /* The job's status; without `wait`, PENDING until it has ended. */
 static int32_t job_status(tri_saver *saver, int wait) {
-    if (!wait && !atomic_load(&saver->ended)) return PENDING;
-    if (saver->running) join_thread(saver->thread);
-    saver->running = 0;
-    return (int32_t)saver->status;
+    return has_ended(&saver->job, wait) ? (int32_t)saver->status : PENDING;
 }
 
 /* ---- Agreement ---- */
 
 static void forget(tri_saver *saver) {
-    tri__json_decref(saver->what.config);
-    tri__json_decref(saver->what.preprocessing);
-    tri__json_decref(saver->what.state);
+    tri__save_spec_free(&saver->what);
     tri__json_decref(saver->part);
-    saver->what = (tri_save_spec){0};
     saver->part = NULL;
     saver->stage = IDLE;
 }
@@ -285,7 +281,7 @@ static tri_status end_commit(tri_saver *saver, int wait, tri_saved *saved) {
         note.status = job_status(saver, wait);
         if (note.status != PENDING) memcpy(note.words, saver->words, sizeof note.words);
         if (note.status == TRI_OK)
-            snprintf(note.path, sizeof note.path, "%s/checkpoint-%lld", saver->what.folder, (long long)saved->step);
+            snprintf(note.path, sizeof note.path, "%s/checkpoint-%lld", saver->what.out.folder, (long long)saved->step);
     }
     TRI_TRY(tell(saver, &note));
     if (note.status == PENDING) saved->result = TRI_SAVE_PENDING;
@@ -301,18 +297,25 @@ static tri_status end_commit(tri_saver *saver, int wait, tri_saved *saved) {
 }
 
 tri_status tri__saver_advance(tri_saver *saver, int wait, tri_saved *saved) {
-    *saved = (tri_saved){.result = TRI_SAVE_NONE, .step = saver->what.step};
+    *saved = (tri_saved){.result = TRI_SAVE_NONE, .step = saver->what.out.step};
     if (saver->stage == IDLE) {
         end_cleaner(saver, wait, saved->words);
         return TRI_OK;
     }
-    if (saver->world && wait) tri__world_doing(saver->world, TRI_DOING_SAVE, saver->what.step);
+    if (saver->world && wait) tri__world_doing(saver->world, TRI_DOING_SAVE, saver->what.out.step);
     if (saver->stage == WRITING) TRI_TRY(end_writing(saver, wait, saved));
     if (saver->stage == COMMITTING) TRI_TRY(end_commit(saver, wait, saved));
     return TRI_OK;
 }
 
 /* ---- Beginning ---- */
+
+void tri__save_spec_free(tri_save_spec *what) {
+    tri__json_decref((tri_json *)what->out.config);
+    tri__json_decref((tri_json *)what->out.preprocessing);
+    tri__json_decref((tri_json *)what->out.state);
+    *what = (tri_save_spec){0};
+}
 
 static void copy_pieces(tri_saver *saver) {
     for (int k = 0; k < 2; k++)
@@ -322,25 +325,15 @@ static void copy_pieces(tri_saver *saver) {
 
 tri_status tri__saver_begin(tri_saver *saver, const tri_save_spec *what) {
     TRI_ASSERT(saver->stage == IDLE);
-    if (saver->world) tri__world_doing(saver->world, TRI_DOING_SAVE, what->step);
+    if (saver->world) tri__world_doing(saver->world, TRI_DOING_SAVE, what->out.step);
     end_cleaner(saver, 1, saver->words); /* it would remove the new temporary folder as an old one */
     saver->what = *what;
     const tri_piece *const *from = saver->background ? (const tri_piece *const *)saver->copy : saver->piece;
-    saver->out = (tri_checkpoint_out){.folder = what->folder,
-                                      .step = what->step,
-                                      .sequence = what->sequence,
-                                      .weights = from[0],
-                                      .n_weights = saver->n[0],
-                                      .optimizer = from[1],
-                                      .n_optimizer = saver->n[1],
-                                      .config = what->config,
-                                      .preprocessing = what->preprocessing,
-                                      .state = what->state,
-                                      .extras = what->extras,
-                                      .context = what->context};
+    tri_checkpoint_out *out = &saver->what.out;
+    out->weights = from[0], out->n_weights = saver->n[0], out->optimizer = from[1], out->n_optimizer = saver->n[1];
     notice note = {.status = TRI_OK};
     if (saver->lead) {
-        note.status = (int32_t)tri__checkpoint_begin(&saver->out, note.path);
+        note.status = (int32_t)tri__checkpoint_begin(out, note.path);
         if (note.status != TRI_OK) keep_words(note.words);
     }
     saver->stage = WRITING;
@@ -349,7 +342,7 @@ tri_status tri__saver_begin(tri_saver *saver, const tri_save_spec *what) {
     if (note.status != TRI_OK) { /* reported by tri__saver_advance, like any other failure */
         saver->status = (tri_status)note.status;
         memcpy(saver->words, note.words, sizeof note.words);
-        atomic_store(&saver->ended, 1);
+        atomic_store(&saver->job.ended, 1);
         return TRI_OK;
     }
     if (saver->background) copy_pieces(saver);
@@ -384,15 +377,15 @@ static tri_status open_copy(tri_saver *saver) {
     return TRI_OK;
 }
 
-tri_status tri__saver_open(tri_world *world, const tri_piece *weights, int n_weights, const tri_piece *optimizer,
-                           int n_optimizer, int background, tri_saver **out) {
+tri_status tri__saver_open(tri_world *world, const tri_memory_pieces *pieces, int background, tri_saver **out) {
     tri_saver *saver = calloc(1, sizeof *saver);
     *out = NULL;
     if (!saver) return tri__fail(TRI_RESOURCE, "out of memory for a saver");
-    *saver = (tri_saver){.world = world, .calls = tri__calls_mine(), .rank = world ? tri_world_rank(world) : 0,
-                         .background = background, .piece = {weights, optimizer}, .n = {n_weights, n_optimizer}};
+    *saver = (tri_saver){.world = world, .rank = world ? tri_world_rank(world) : 0, .background = background,
+                         .piece = {pieces->weights, pieces->optimizer}, .n = {pieces->n_weights, pieces->n_optimizer},
+                         .job = {.work = work, .context = saver, .calls = tri__calls_mine()}};
+    saver->cleaner.job = (job){.work = clean, .context = &saver->cleaner, .calls = saver->job.calls, .ended = 1};
     saver->lead = saver->rank == 0;
-    atomic_store(&saver->cleaner.ended, 1);
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < saver->n[k]; i++) saver->bytes += room_of(&saver->piece[k][i]);
     tri_status status = background ? open_copy(saver) : TRI_OK;
@@ -404,7 +397,7 @@ tri_status tri__saver_open(tri_world *world, const tri_piece *weights, int n_wei
 void tri__saver_close(tri_saver *saver) {
     if (!saver) return;
     char unused[1024];
-    if (saver->running) join_thread(saver->thread);
+    if (saver->job.running) (void)has_ended(&saver->job, 1);
     end_cleaner(saver, 1, unused);
     if (saver->lead && saver->stage != IDLE && saver->made[0])
         tri__checkpoint_drop(saver->made); /* the run ends during a save */

@@ -7,22 +7,19 @@
 #ifndef TRI_TRAIN_STATE_SAVER_H
 #define TRI_TRAIN_STATE_SAVER_H
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/memory.h"
 #include "comm/world/world.h"
 
 typedef struct tri_saver tri_saver;
 
-/* What a checkpoint holds in addition to the pieces. Takes ownership of the objects, even on failure; context and
- * folder outlive the save. */
+/* A checkpoint: all but its pieces. Takes ownership of the objects, even on failure; context and folder outlive the
+ * save. */
 typedef struct tri_save_spec {
-    const char *folder;        /* the run folder */
-    int64_t step, sequence;    /* sequence: as of tri_checkpoint_out */
+    tri_checkpoint_out out;
     int keep;                  /* checkpoints to keep, in addition to the best */
     int best;                  /* 1: it becomes the best one */
-    tri_json *config, *preprocessing, *state;
-    tri_status (*extras)(void *context, const char *folder); /* as of tri_checkpoint_out */
-    void *context;
 } tri_save_spec;
+void tri__save_spec_free(tri_save_spec *what); /* of one that no saver has taken */
 
 typedef enum tri_save_result {
     TRI_SAVE_NONE,     /* nothing is in flight */
@@ -43,8 +40,7 @@ typedef struct tri_saved {
 
 /* The pieces that this rank owns: borrowed, with their data. world NULL: one rank. TRI_RESOURCE with figures when there
  * is no memory for a copy. */
-tri_status tri__saver_open(tri_world *world, const tri_piece *weights, int n_weights, const tri_piece *optimizer,
-                           int n_optimizer, int background, tri_saver **out);
+tri_status tri__saver_open(tri_world *world, const tri_memory_pieces *pieces, int background, tri_saver **out);
 /* Waits for its thread; a checkpoint not committed by then is abandoned and removed. Accepts NULL. */
 void tri__saver_close(tri_saver *saver);
 /* Begins a save; every rank calls it, and none may be in flight. In the background, the pieces may change once it
