@@ -12,9 +12,9 @@
 enum { SHOWN = 10 };
 
 typedef struct profile {
-    char *folder;
-    FILE *out;
+    FILE *out; /* NULL: profile.txt alone */
     int color;
+    char folder[];
 } profile;
 
 static double number(const tri_json *object, const char *key) {
@@ -199,25 +199,15 @@ static tri_status emit(void *context, const tri_event *event) {
     if (event->kind != TRI_EVENT_PROFILE || !event->spans) return TRI_OK;
     tri_status status = p->out ? print(event->facts, p->out, p->color) : TRI_OK;
     if (p->out) fflush(p->out);
-    return status == TRI_OK && p->folder ? save(p, event->facts) : status;
+    return status == TRI_OK ? save(p, event->facts) : status;
 }
 
 tri_status tri__profile_open(const char *folder, FILE *out, int color, tri_sink *sink) {
     *sink = (tri_sink){0};
-    profile *p = calloc(1, sizeof *p);
-    if (p && folder) p->folder = strdup(folder);
-    if (!p || (folder && !p->folder)) {
-        free(p);
-        return tri__fail(TRI_RESOURCE, "no memory for the profile");
-    }
+    profile *p = calloc(1, sizeof *p + strlen(folder) + 1);
+    if (!p) return tri__fail(TRI_RESOURCE, "no memory for the profile");
     p->out = out, p->color = color;
+    strcpy(p->folder, folder);
     *sink = (tri_sink){.emit = emit, .context = p};
     return TRI_OK;
-}
-
-void tri__profile_close(tri_sink *sink) {
-    profile *p = sink->context;
-    if (p) free(p->folder);
-    free(p);
-    *sink = (tri_sink){0};
 }

@@ -275,6 +275,5 @@ void tri__progress_close(tri_sink *sink) {
         erase(p);
         fflush(p->out.file);
     }
-    free(p);
-    *sink = (tri_sink){0};
+    tri__sink_close(sink);
 }

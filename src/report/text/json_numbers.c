@@ -11,6 +11,11 @@ void tri__put_real(FILE *out, double value) {
     else fputs("null", out);
 }
 
+void tri__put_field(FILE *out, const char *key, double value) {
+    fprintf(out, ",\"%s\":", key);
+    tri__put_real(out, value);
+}
+
 void tri__put_text(FILE *out, const char *text) {
     size_t length = strlen(text), at = 0;
     fputc('"', out);

@@ -9,6 +9,8 @@ static inline double tri__rate(double amount, double seconds) { return seconds >
 
 /* 9 significant digits, so that a float round-trips; null if not finite, which JSON cannot represent. */
 void tri__put_real(FILE *out, double value);
+/* A further member of an object. */
+void tri__put_field(FILE *out, const char *key, double value);
 /* Quoted and escaped; bytes that are not UTF-8 become U+FFFD. */
 void tri__put_text(FILE *out, const char *text);
 /* Closes a stream of open_memstream. 0: memory ran out, and *data is not all that was written. */
