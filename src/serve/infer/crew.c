@@ -57,7 +57,7 @@ static tri_status share(tri_world *world, command *c) {
     return tri_broadcast(tri_group_world(world), c, (int64_t)sizeof *c, TRI_U8, 0);
 }
 
-static work_state state_of(tri_work *w) {
+static work_state state_of(tri_polite_work *w) {
     if (!atomic_load(&w->ended)) return WORK_BUSY;
     return w->status == TRI_OK ? WORK_DONE : WORK_FAILED;
 }
@@ -211,15 +211,15 @@ static tri_status await_others(tri_crew *crew, int slot, work_state *all) {
 
 /* All ranks allocate; then each reads its weights. */
 static tri_status bind_all(tri_crew *crew, tri_opened *o, const tri_counts *max, int slot) {
-    tri_work mine;
+    tri_polite_work mine;
     pthread_mutex_lock(&crew->lock);
     tri_status status = send(crew, COMMAND_BIND, slot, NULL);
     if (status == TRI_OK) status = note(crew, tri__opened_bind(o, max));
     if (status == TRI_OK) listen_to_any(crew);
     pthread_mutex_unlock(&crew->lock);
     TRI_TRY(status);
-    tri__work_begin(&mine, load_weights, o);
-    return tri__work_end(&mine);
+    tri__polite_begin(&mine, load_weights, o);
+    return tri__polite_end(&mine);
 }
 
 static tri_status finish(tri_crew *crew, tri_opened *o, int slot) {
@@ -305,7 +305,7 @@ typedef struct held {
     const tri_batching *asked_batching;
     tri_batching batching;
     char path[TRI_PATH_MAX];
-    tri_work work;
+    tri_polite_work work;
 } held;
 
 typedef struct follower {
@@ -319,7 +319,7 @@ typedef struct follower {
 static void drop(follower *f, int slot) {
     held *h = f->model[slot];
     if (!h) return;
-    (void)tri__work_end(&h->work);
+    (void)tri__polite_end(&h->work);
     tri__opened_close(&h->opened);
     free(h);
     f->model[slot] = NULL;
@@ -339,20 +339,20 @@ static tri_status begin_reading(follower *f, const command *c) {
     *h = (held){.asked = *f->asked, .world = f->world, .asked_batching = f->batching};
     memcpy(h->path, c->path, sizeof h->path);
     h->asked.checkpoint = h->path;
-    tri__work_begin(&h->work, read_model, h);
+    tri__polite_begin(&h->work, read_model, h);
     return TRI_OK;
 }
 
 static tri_status bind_model(held *h) {
-    TRI_TRY(tri__work_end(&h->work));
+    TRI_TRY(tri__polite_end(&h->work));
     tri_counts max = tri__batching_counts(&h->batching, &h->opened);
     TRI_TRY(tri__opened_bind(&h->opened, &max));
-    tri__work_begin(&h->work, load_weights, &h->opened);
+    tri__polite_begin(&h->work, load_weights, &h->opened);
     return TRI_OK;
 }
 
 static tri_status finish_model(held *h) {
-    TRI_TRY(tri__work_end(&h->work));
+    TRI_TRY(tri__polite_end(&h->work));
     return tri__engine_ready_infer(&h->opened.engine);
 }
 

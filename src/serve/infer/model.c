@@ -53,13 +53,13 @@ static tri_status open_politely(void *context) {
 }
 
 static tri_status open_members(opening *a) {
-    tri_work work;
+    tri_polite_work work;
     if (!a->batching || !a->batching->polite) {
         TRI_TRY(read_model(a));
         return load_model(a->model);
     }
-    tri__work_begin(&work, open_politely, a);
-    TRI_TRY(tri__work_end(&work));
+    tri__polite_begin(&work, open_politely, a);
+    TRI_TRY(tri__polite_end(&work));
     return a->model->members.crew ? load_model(a->model) : TRI_OK;
 }
 

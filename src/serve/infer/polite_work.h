@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-typedef struct tri_work {
+typedef struct tri_polite_work {
     pthread_t thread;
     int started;
     atomic_int ended;
@@ -16,11 +16,11 @@ typedef struct tri_work {
     void *context;
     tri_status status;
     tri_words why;
-} tri_work;
+} tri_polite_work;
 
 /* A failure to start is that of the work. */
-void tri__work_begin(tri_work *work, tri_status (*run)(void *context), void *context);
+void tri__polite_begin(tri_polite_work *work, tri_status (*run)(void *context), void *context);
 /* Waits for its end. */
-tri_status tri__work_end(tri_work *work);
+tri_status tri__polite_end(tri_polite_work *work);
 
 #endif
