@@ -94,11 +94,11 @@ static tri_status open_all(tri_cli *cli, const tri_settings *settings, watch *w,
 static tri_status close_all(tri_sink sinks[static SINKS], tri_status status) {
     tri_words words;
     tri__progress_close(&sinks[PROGRESS]);
-    tri__profile_close(&sinks[PROFILE]);
-    tri__summary_close(&sinks[SUMMARY]);
-    tri__validation_close(&sinks[VALIDATION]);
-    tri__profile_file_close(&sinks[PROFILE_FILE]);
-    tri__trace_close(&sinks[TRACE]);
+    tri__sink_close(&sinks[PROFILE]);
+    tri__sink_close(&sinks[SUMMARY]);
+    tri__sink_close(&sinks[VALIDATION]);
+    tri__sink_close(&sinks[PROFILE_FILE]);
+    tri__sink_close(&sinks[TRACE]);
     tri__words_keep(&words);
     tri_status tfevents = tri__tfevents_close(&sinks[TFEVENTS]), metrics = tri__metrics_close(&sinks[METRICS]);
     if (status == TRI_OK) return metrics != TRI_OK ? metrics : tfevents;
@@ -137,9 +137,9 @@ static tri_status train_quietly(const tri_cli *cli, const tri_settings *settings
     if (status == TRI_OK) status = tri__tee_open(sinks, 2, &tee);
     if (status != TRI_OK) tri_world_fail(world, status, tri_error());
     else status = tri__run_train(settings, world, &tee, cli->stop);
-    tri__tee_close(&tee);
-    tri__profile_file_close(&profile.sink);
-    tri__trace_close(&sinks[0]);
+    tri__sink_close(&tee);
+    tri__sink_close(&profile.sink);
+    tri__sink_close(&sinks[0]);
     if (!tri__goes_on(settings, world)) record(settings, world, status, -1);
     return status;
 }
@@ -160,7 +160,7 @@ tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri
     careful[PROFILE_FILE] = (tri_sink){spare_emit, &profile}, careful[VALIDATION] = (tri_sink){spare_emit, &validation};
     if (status == TRI_OK) status = tri__tee_open(careful, SINKS, &tee);
     if (status == TRI_OK) status = tri__run_train(settings, world, &tee, cli->stop);
-    tri__tee_close(&tee);
+    tri__sink_close(&tee);
     status = close_all(sinks, status);
     int goes_on = tri__goes_on(settings, world);
     if (!goes_on && (w.started || world)) record(settings, world, status, outcome->step);

@@ -325,7 +325,7 @@ TEST_IN(trace_json, setup, teardown) {
     tri_sink sink;
     assert_int_equal(tri__trace_open(folder, &sink), TRI_OK);
     send(&sink, profile_event());
-    tri__trace_close(&sink);
+    tri__sink_close(&sink);
     char path[TRI_PATH_MAX];
     tri_json *trace;
     assert_int_equal(tri__path_join(path, folder, "trace-rank3.json"), TRI_OK);
@@ -394,7 +394,7 @@ TEST_IN(profile_text, setup, teardown) {
     send(&sink, event);
     event.spans = NULL, event.facts = NULL; /* renewed during the run: no table */
     send(&sink, event);
-    tri__profile_close(&sink);
+    tri__sink_close(&sink);
     fclose(out);
     assert_string_equal(text, expected);
     free(text);
@@ -415,7 +415,7 @@ TEST_IN(profile_many, setup, teardown) {
     event.facts = facts;
     assert_int_equal(tri__profile_open(folder, NULL, 0, &sink), TRI_OK);
     send(&sink, event);
-    tri__profile_close(&sink);
+    tri__sink_close(&sink);
     tri__json_decref(facts);
     char *text = text_of("profile.txt", NULL);
     assert_non_null(strstr(text, "\n10 costliest of 100 operations  calls"));
@@ -437,7 +437,7 @@ TEST_IN(profile_file, setup, teardown) {
     tri__json_set_new(facts, "x", tri__json_real(0.1));
     send(&sink, event);
     assert_file("profile-rank3.json", "{\"rank\":3,\"x\":0.1}");
-    tri__profile_file_close(&sink);
+    tri__sink_close(&sink);
     tri__json_decref(facts);
 }
 
@@ -505,8 +505,8 @@ TEST_IN(tee_and_summary, setup, teardown) {
     assert_int_equal(tri__tee_open(sinks, 3, &tee), TRI_OK);
     assert_int_equal(tee.emit(tee.context, &end), TRI_IO);
     assert_int_equal(calls, 1);
-    tri__tee_close(&tee);
-    tri__summary_close(&summary);
+    tri__sink_close(&tee);
+    tri__sink_close(&summary);
     tri__json_decref(facts);
     tri_json *back;
     char path[TRI_PATH_MAX];

@@ -151,7 +151,7 @@ static void write_rank(int rank, double zero, double received) {
                        .machine = rank};
     assert_int_equal(tri__trace_open(folder, &sink), TRI_OK);
     assert_int_equal(sink.emit(sink.context, &event), TRI_OK);
-    tri__trace_close(&sink);
+    tri__sink_close(&sink);
 }
 
 static tri_status merge(tri_json **facts) {
@@ -276,7 +276,7 @@ TEST_IN(transfers_at_once, setup, teardown) {
     tri_event event = {.kind = TRI_EVENT_PROFILE, .spans = spans, .n_spans = 6, .world = 1};
     assert_int_equal(tri__trace_open(folder, &sink), TRI_OK);
     assert_int_equal(sink.emit(sink.context, &event), TRI_OK);
-    tri__trace_close(&sink);
+    tri__sink_close(&sink);
     tri_json *trace = load("trace-rank0.json");
     assert_valid(trace);
     tri__json_decref(trace);

@@ -21,11 +21,11 @@
  *   last               the last train event, as it stands
  *   summary            summary.json without `ranks`
  *   ranks              summary.json's `ranks`: planned and measured memory and traffic, at most 64
- *   predictions        {best, last}: of validation-best.csv and validation-last.csv (predicted.h)
+ *   predictions        {best, last}: of validation-best.csv and validation-last.csv (validation_figures.h)
  *   shares             {compute, comm, idle, loader}: of the time of the last half of the steps, each 0 to 1
  *   rates              {step_seconds, samples_per_second, tokens_per_second, gflops, mfu}: medians over the same steps
- *   profile            of the profile-rank<r>.json files (profiled.h)
- *   binding            {kind, words}: what limits the speed, and what to try (binding.h)
+ *   profile            of the profile-rank<r>.json files (run_parts.h)
+ *   binding            {kind, words}: what limits the speed, and what to try (binding.c)
  *   set                only in the report of a set of runs: "folds", "members" or "trials"
  */
 #ifndef TRI_REPORT_RUNS_RUN_DATA_H
@@ -51,6 +51,8 @@ tri_status tri__run_data(const char *folder, const tri_run_data_options *options
 /* What the page is given: {format: 1, version, live, made, runs}; `runs` is a list of tri__run_data. A new reference;
  * NULL if out of memory. */
 tri_json *tri__report_json(const tri_json *runs, int live);
+/* The same as text, which the caller frees. */
+char *tri__report_text(const tri_json *runs, int live);
 /* The page, self-contained, with that object in it; the caller frees it. live: it asks for data.json, which is that
  * object again, every 2 seconds. */
 tri_status tri__report_page(const tri_json *runs, int live, char **html, size_t *size);

@@ -20,11 +20,5 @@ static tri_status emit(void *context, const tri_event *event) {
 }
 
 tri_status tri__profile_file_open(const char *folder, tri_sink *sink) {
-    *sink = (tri_sink){.emit = emit, .context = strdup(folder)};
-    return sink->context ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for the profile");
-}
-
-void tri__profile_file_close(tri_sink *sink) {
-    free(sink->context);
-    *sink = (tri_sink){0};
+    return tri__folder_sink(folder, emit, "the profile", sink);
 }

@@ -1,7 +1,7 @@
-/* sinks.h - the sinks that receive a run's events. Each is opened into a tri_sink and closed by its close function,
- * which accepts a zeroed sink. Opening touches no file: the run folder may still belong to another run. Files are
- * created at the START event, whose `step` is the number of steps already taken: above 0 the run is resumed, and
- * records of later steps by an earlier run are dropped. */
+/* sinks.h - the sinks that receive a run's events. Each is opened into a tri_sink and closed by its close function, or
+ * by tri__sink_close where it has none; both accept a zeroed sink. Opening touches no file: the run folder may still
+ * belong to another run. Files are created at the START event, whose `step` is the number of steps already taken: above
+ * 0 the run is resumed, and records of later steps by an earlier run are dropped. */
 #ifndef TRI_REPORT_SINKS_SINKS_H
 #define TRI_REPORT_SINKS_SINKS_H
 
@@ -9,9 +9,13 @@
 
 #include <stdio.h>
 
+void tri__sink_close(tri_sink *sink);
+/* A sink whose context is the folder's name; `what` is for messages. */
+tri_status tri__folder_sink(const char *folder, tri_status (*emit)(void *folder, const tri_event *event),
+                            const char *what, tri_sink *sink);
+
 /* Forwards each event to all of `sinks` in order, up to the first that fails. The array is copied. */
 tri_status tri__tee_open(const tri_sink *sinks, int n, tri_sink *sink);
-void tri__tee_close(tri_sink *sink);
 
 /* metrics.jsonl in the folder: one flat object per line. Flushed at checkpoints, epochs, the end, and every 2
  * seconds; eager: after each line, so that it survives this process. */
@@ -34,24 +38,19 @@ void tri__progress_close(tri_sink *sink);
 
 /* trace-rank<r>.json in the folder, for Perfetto and chrome://tracing, from the PROFILE event. */
 tri_status tri__trace_open(const char *folder, tri_sink *sink);
-void tri__trace_close(tri_sink *sink);
 
 /* profile-rank<r>.json in the folder: the PROFILE event's facts, written anew at each of them. */
 tri_status tri__profile_file_open(const char *folder, tri_sink *sink);
-void tri__profile_file_close(tri_sink *sink);
 
-/* Tables of the PROFILE event with spans, to `out` and to profile.txt in the folder; either may be NULL: parts of the
+/* Tables of the PROFILE event with spans, to profile.txt in the folder and to `out`, which may be NULL: parts of the
  * step, the ten costliest operations, transfers by kind, modules. */
 tri_status tri__profile_open(const char *folder, FILE *out, int color, tri_sink *sink);
-void tri__profile_close(tri_sink *sink);
 
 /* validation-last.csv and validation-best.csv in the folder: probabilities of the last and of the best validation; none
  * beyond 32 M probabilities. */
 tri_status tri__validation_open(const char *folder, tri_sink *sink);
-void tri__validation_close(tri_sink *sink);
 
 /* summary.json in the folder: the END event's facts. After UNCHANGED only its time is new. */
 tri_status tri__summary_open(const char *folder, tri_sink *sink);
-void tri__summary_close(tri_sink *sink);
 
 #endif

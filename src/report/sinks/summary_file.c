@@ -20,11 +20,5 @@ tri_status tri__summary_open(const char *folder, tri_sink *sink) {
     char path[TRI_PATH_MAX];
     TRI_TRY(tri__path_join(path, folder, "summary.json"));
     TRI_TRY(tri__file_check_own(path)); /* fail now, not after the last step */
-    *sink = (tri_sink){.emit = emit, .context = strdup(folder)};
-    return sink->context ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for the summary");
-}
-
-void tri__summary_close(tri_sink *sink) {
-    free(sink->context);
-    *sink = (tri_sink){0};
+    return tri__folder_sink(folder, emit, "the summary", sink);
 }

@@ -1,8 +1,19 @@
-/* tee.c - a sink that forwards to several. */
+/* tee.c - a sink that forwards to several, and what sinks share. */
 #include "report/sinks/sinks.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+void tri__sink_close(tri_sink *sink) {
+    free(sink->context);
+    *sink = (tri_sink){0};
+}
+
+tri_status tri__folder_sink(const char *folder, tri_status (*emit)(void *folder, const tri_event *event),
+                            const char *what, tri_sink *sink) {
+    *sink = (tri_sink){.emit = emit, .context = strdup(folder)};
+    return sink->context ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for %s", what);
+}
 
 typedef struct tee {
     int n;
@@ -23,9 +34,4 @@ tri_status tri__tee_open(const tri_sink *sinks, int n, tri_sink *sink) {
     if (n) memcpy(t->sink, sinks, (size_t)n * sizeof *sinks);
     *sink = (tri_sink){.emit = emit, .context = t};
     return TRI_OK;
-}
-
-void tri__tee_close(tri_sink *sink) {
-    free(sink->context);
-    *sink = (tri_sink){0};
 }

@@ -2,27 +2,20 @@
  * data; the data is a protobuf Event. docs/reference/formats.md */
 #include "report/sinks/sinks.h"
 
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/file_call.h"
 #include "base/text.h"
-#include "report/text/json_numbers.h"
-#include "report/text/stream.h"
+#include "report/sinks/run_file.h"
 #include "report/sinks/tfevents_parts.h"
+#include "report/text/json_numbers.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const double flush_seconds = 2;
 enum { SESSION_STATUS = 1, SESSION_START = 1 }; /* a field of the SessionLog message; a value of it */
 
 typedef struct tfevents {
-    char folder[TRI_PATH_MAX], path[TRI_PATH_MAX];
-    FILE *file;      /* NULL before START */
-    int failed;      /* out of memory: a record is missing */
-    double flushed;  /* tri__clock() of the last flush */
+    char folder[TRI_PATH_MAX];
+    tri_run_file to;
 } tfevents;
 
 /* CRC-32C, reflected polynomial 0x82F63B78, rotated and offset so that a CRC over data that contains CRCs stays
@@ -41,13 +34,13 @@ static uint32_t masked_crc(const void *data, size_t size) {
 /* Frees the message. */
 static void write_record(tfevents *t, tri_buffer *m) {
     uint64_t length = m->size;
-    t->failed |= m->failed;
+    t->to.failed |= m->failed;
     if (!m->failed) {
         uint32_t length_crc = masked_crc(&length, sizeof length), data_crc = masked_crc(m->text, m->size);
-        fwrite(&length, sizeof length, 1, t->file);
-        fwrite(&length_crc, sizeof length_crc, 1, t->file);
-        fwrite(m->text, 1, m->size, t->file);
-        fwrite(&data_crc, sizeof data_crc, 1, t->file);
+        fwrite(&length, sizeof length, 1, t->to.file);
+        fwrite(&length_crc, sizeof length_crc, 1, t->to.file);
+        fwrite(m->text, 1, m->size, t->to.file);
+        fwrite(&data_crc, sizeof data_crc, 1, t->to.file);
     }
     tri__buffer_free(m);
 }
@@ -115,18 +108,16 @@ static void write_step(tfevents *t, const tri_event *event) {
 
 /* Precision, recall and F1 of each class, and its precision-recall curve: of two classes only the positive one's. */
 static void write_classes(tfevents *t, const tri_event *event) {
+    static const char *const words[] = {"precision", "recall", "f1"};
     const tri_scores *scores = event->valid;
+    const double *const figures[] = {scores->precision, scores->recall, scores->f1};
     char name[TRI_CLASS_TAG], tag[TRI_CLASS_TAG + 40];
     tri_buffer summary = {0};
     for (int c = 0; scores->f1 && c < scores->n_classes && c < TRI_CURVES_MAX; c++) {
         tri__tfevents_class(scores, c, name);
-        const struct {
-            const char *word;
-            double value;
-        } figures[] = {{"precision", scores->precision[c]}, {"recall", scores->recall[c]}, {"f1", scores->f1[c]}};
         for (int i = 0; i < 3; i++) {
-            snprintf(tag, sizeof tag, "eval_%s/%s", figures[i].word, name);
-            put_scalar(&summary, tag, figures[i].value, NULL);
+            snprintf(tag, sizeof tag, "eval_%s/%s", words[i], name);
+            put_scalar(&summary, tag, figures[i][c], NULL);
         }
         if (scores->above && (scores->positive < 0 || scores->positive == c))
             tri__tfevents_curve(&summary, scores, c);
@@ -148,32 +139,21 @@ static void write_scores(tfevents *t, const tri_event *event) {
     write_classes(t, event);
 }
 
-static void write_config(tfevents *t, const tri_event *event) {
+/* The configuration, or the end of the run. */
+static void write_session(tfevents *t, const tri_event *event) {
     tri_buffer summary = {0};
-    tri__tfevents_config(&summary, event->facts);
-    tri__tfevents_hyper(&summary, event->facts, event->time);
-    write_summary(t, event, &summary);
-}
-
-static void write_end(tfevents *t, const tri_event *event) {
-    tri_buffer summary = {0};
-    tri__tfevents_hyper_end(&summary, event->time);
+    if (event->kind == TRI_EVENT_END) tri__tfevents_hyper_end(&summary, event->time);
+    else tri__tfevents_config(&summary, event->facts), tri__tfevents_hyper(&summary, event->facts, event->time);
     write_summary(t, event, &summary);
 }
 
 static tri_status start(tfevents *t, const tri_event *event) {
     char host[65] = "", name[160];
-    int fd;
-    if (t->file) return TRI_OK;
+    if (t->to.file) return TRI_OK;
     if (gethostname(host, sizeof host - 1) || !*host) strcpy(host, "localhost");
     snprintf(name, sizeof name, "events.out.tfevents.%010lld.%s.%ld.0", (long long)event->time, host, (long)getpid());
-    TRI_TRY(tri__path_join(t->path, t->folder, name));
-    TRI_TRY(tri__file_own(t->path, TRI_OWN_FRESH, &fd));
-    t->file = tri__stream_open(fd, "wb");
-    if (!t->file) {
-        close(fd);
-        return tri__fail(TRI_RESOURCE, "no memory for %s", t->path);
-    }
+    TRI_TRY(tri__path_join(t->to.path, t->folder, name));
+    TRI_TRY(tri__run_file_start(&t->to, TRI_OWN_FRESH));
     tri_buffer m = new_event(event->time, 0);
     tri__proto_text(&m, TRI_EVENT_FIELD_VERSION, "brain.Event:2");
     write_record(t, &m);
@@ -184,30 +164,18 @@ static tri_status start(tfevents *t, const tri_event *event) {
         tri__proto_message(&m, TRI_EVENT_FIELD_SESSION, &session);
         write_record(t, &m);
     }
-    write_config(t, event);
-    return TRI_OK;
-}
-
-static tri_status flush(tfevents *t) {
-    if (t->failed) return tri__fail(TRI_RESOURCE, "no memory for %s", t->path);
-    tri__call_begin(TRI_CALL_WRITE, t->path);
-    int failed = fflush(t->file);
-    tri__call_end();
-    if (failed || ferror(t->file)) return tri__fail(TRI_IO, "cannot write %s: %s", t->path, strerror(errno));
-    t->flushed = tri__clock();
+    write_session(t, event);
     return TRI_OK;
 }
 
 static tri_status emit(void *context, const tri_event *event) {
     tfevents *t = context;
     if (event->kind == TRI_EVENT_START) TRI_TRY(start(t, event));
-    if (!t->file) return TRI_OK;
+    if (!t->to.file) return TRI_OK;
     if (event->kind == TRI_EVENT_TRAIN) write_step(t, event);
     else if (event->kind == TRI_EVENT_EPOCH && event->valid) write_scores(t, event);
-    else if (event->kind == TRI_EVENT_END) write_end(t, event);
-    int commits = event->kind == TRI_EVENT_EPOCH || event->kind == TRI_EVENT_SAVE ||
-                  event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_END;
-    return commits || tri__clock() - t->flushed > flush_seconds ? flush(t) : TRI_OK;
+    else if (event->kind == TRI_EVENT_END) write_session(t, event);
+    return tri__run_file_commit(&t->to, event, 0);
 }
 
 tri_status tri__tfevents_open(const char *folder, tri_sink *sink) {
@@ -222,12 +190,7 @@ tri_status tri__tfevents_open(const char *folder, tri_sink *sink) {
 
 tri_status tri__tfevents_close(tri_sink *sink) {
     tfevents *t = sink->context;
-    tri_status status = TRI_OK;
-    if (t && t->file) {
-        status = flush(t);
-        fclose(t->file);
-    }
-    free(t);
-    *sink = (tri_sink){0};
+    tri_status status = t ? tri__run_file_close(&t->to) : TRI_OK;
+    tri__sink_close(sink);
     return status;
 }

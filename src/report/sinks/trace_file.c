@@ -74,15 +74,10 @@ static void put_args(FILE *out, const tri_span *span) {
     tri__put_text(out, span->unit);
     fputs(",\"shape\":", out);
     tri__put_text(out, span->shape);
-    fputs(",\"flops\":", out);
-    tri__put_real(out, span->flops);
-    fputs(",\"bytes\":", out);
-    tri__put_real(out, span->bytes);
+    tri__put_field(out, "flops", span->flops);
+    tri__put_field(out, "bytes", span->bytes);
     fprintf(out, ",\"mb\":%d,\"step\":%lld", span->mb, (long long)span->step);
-    if (span->posts) {
-        fputs(",\"sent\":", out);
-        tri__put_real(out, span->sent);
-    }
+    if (span->posts) tri__put_field(out, "sent", span->sent);
     if (span->sender != span->receiver) /* trace_merge.c draws the arrow between ranks */
         fprintf(out, ",\"%s\":\"%d.%d.%u.%lld\"", span->posts ? "sends" : "receives", span->sender, span->receiver,
                 (unsigned)span->id, (long long)span->step);
@@ -214,11 +209,5 @@ static tri_status emit(void *context, const tri_event *event) {
 }
 
 tri_status tri__trace_open(const char *folder, tri_sink *sink) {
-    *sink = (tri_sink){.emit = emit, .context = strdup(folder)};
-    return sink->context ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for the trace");
-}
-
-void tri__trace_close(tri_sink *sink) {
-    free(sink->context);
-    *sink = (tri_sink){0};
+    return tri__folder_sink(folder, emit, "the trace", sink);
 }

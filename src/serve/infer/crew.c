@@ -6,12 +6,13 @@
 #include "engine/server_ranks.h"
 #include "engine/infer.h"
 #include "engine/cost/memory_fit.h"
+#include "serve/infer/polite_work.h"
 
-#include <stdatomic.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 enum { SLOTS = 256, NOBODY = -1 };
@@ -37,15 +38,6 @@ typedef struct command {
 
 /* A rank's work in the background; in the order of what is asked for, of which the least counts. */
 typedef enum work_state { WORK_FAILED, WORK_BUSY, WORK_DONE } work_state;
-typedef struct work {
-    pthread_t thread;
-    int started;
-    atomic_int ended;
-    tri_status (*run)(void *context);
-    void *context;
-    tri_status status;
-    tri_words why;
-} work;
 
 struct tri_crew {
     tri_world *world;
@@ -66,32 +58,7 @@ static tri_status share(tri_world *world, command *c) {
     return tri_broadcast(tri_group_world(world), c, (int64_t)sizeof *c, TRI_U8, 0);
 }
 
-static void *do_work(void *context) {
-    work *w = context;
-    (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + TRI_POLITE); /* of this thread, in Linux */
-    w->status = w->run(w->context);
-    tri__words_keep(&w->why);
-    atomic_store(&w->ended, 1);
-    return NULL;
-}
-
-static void begin_work(work *w, tri_status (*run)(void *context), void *context) {
-    *w = (work){.run = run, .context = context};
-    w->started = !pthread_create(&w->thread, NULL, do_work, w);
-    if (w->started) return;
-    w->status = tri__fail(TRI_RESOURCE, "cannot start a thread to open a model");
-    tri__words_keep(&w->why);
-    atomic_store(&w->ended, 1);
-}
-
-/* Waits for its end. */
-static tri_status end_work(work *w) {
-    if (w->started) pthread_join(w->thread, NULL);
-    w->started = 0;
-    return w->status == TRI_OK ? TRI_OK : tri__fail(w->status, "%s", w->why.text);
-}
-
-static work_state state_of(work *w) {
+static work_state state_of(tri_polite_work *w) {
     if (!atomic_load(&w->ended)) return WORK_BUSY;
     return w->status == TRI_OK ? WORK_DONE : WORK_FAILED;
 }
@@ -191,13 +158,6 @@ void tri__crew_close(tri_crew *crew) {
 
 tri_world *tri__crew_world(const tri_crew *crew) { return crew->world; }
 
-tri_status tri__crew_failed(tri_crew *crew) {
-    pthread_mutex_lock(&crew->lock);
-    tri_status status = failed(crew);
-    pthread_mutex_unlock(&crew->lock);
-    return status;
-}
-
 /* Plans all ranks without opening anything, so that a plan that does not fit is refused before others hear of it. */
 static tri_status check_plan(const tri_opened *o, const tri_counts *max) {
     tri_engine *engine = calloc(1, sizeof *engine); /* large */
@@ -215,66 +175,43 @@ static tri_status check_plan(const tri_opened *o, const tri_counts *max) {
     return status;
 }
 
-/* One command, after which the others listen to whatever is open; then what rank 0 does at the same time. */
-static tri_status tell(tri_crew *crew, command_kind what, int slot, const char *path) {
+/* One command, and what rank 0 does at the same time; then the others listen to the new model or to whatever is open.
+ * all: of COMMAND_ASK. */
+static tri_status tell(tri_crew *crew, command_kind what, int slot, tri_opened *o, const tri_counts *max,
+                       work_state *all) {
     pthread_mutex_lock(&crew->lock);
-    tri_status status = send(crew, what, slot, path);
-    if (status == TRI_OK) listen_to_any(crew);
+    tri_status status = send(crew, what, slot, what == COMMAND_READ ? tri__checkpoint_path(o->checkpoint) : NULL);
+    if (status == TRI_OK && what == COMMAND_ASK) status = note(crew, compare(crew->world, WORK_DONE, all));
+    if (status == TRI_OK && what == COMMAND_BIND) status = note(crew, tri__opened_bind(o, max));
+    if (status == TRI_OK && what == COMMAND_FINISH) status = note(crew, tri__engine_ready_infer(&o->engine));
+    if (status == TRI_OK && what == COMMAND_FINISH) crew->engine[slot] = &o->engine, crew->listening = slot;
+    else if (status == TRI_OK) listen_to_any(crew);
     pthread_mutex_unlock(&crew->lock);
     return status;
 }
 
 /* Asks until the others have ended what they do in the background. */
-static tri_status await_others(tri_crew *crew, int slot, work_state *all) {
+static tri_status await_others(tri_crew *crew, int slot, tri_opened *o) {
     static const double PERIOD = 0.005; /* seconds */
-    for (*all = WORK_BUSY; *all == WORK_BUSY;) {
-        pthread_mutex_lock(&crew->lock);
-        tri_status status = send(crew, COMMAND_ASK, slot, NULL);
-        if (status == TRI_OK) status = note(crew, compare(crew->world, WORK_DONE, all));
-        if (status == TRI_OK) listen_to_any(crew);
-        pthread_mutex_unlock(&crew->lock);
-        TRI_TRY(status);
-        if (*all == WORK_BUSY) tri__clock_sleep(tri__clock() + PERIOD);
+    for (work_state all = WORK_BUSY; all != WORK_DONE;) {
+        TRI_TRY(tell(crew, COMMAND_ASK, slot, o, NULL, &all));
+        if (all == WORK_FAILED)
+            return tri__fail(TRI_DATA, "%s: another rank cannot read it; its own output says why",
+                             tri__checkpoint_path(o->checkpoint));
+        if (all == WORK_BUSY) tri__clock_sleep(tri__clock() + PERIOD);
     }
     return TRI_OK;
 }
 
-/* All ranks allocate; then each reads its weights. */
-static tri_status bind_all(tri_crew *crew, tri_opened *o, const tri_counts *max, int slot) {
-    work mine;
-    pthread_mutex_lock(&crew->lock);
-    tri_status status = send(crew, COMMAND_BIND, slot, NULL);
-    if (status == TRI_OK) status = note(crew, tri__opened_bind(o, max));
-    if (status == TRI_OK) listen_to_any(crew);
-    pthread_mutex_unlock(&crew->lock);
-    TRI_TRY(status);
-    begin_work(&mine, load_weights, o);
-    return end_work(&mine);
-}
-
-static tri_status finish(tri_crew *crew, tri_opened *o, int slot) {
-    pthread_mutex_lock(&crew->lock);
-    tri_status status = send(crew, COMMAND_FINISH, slot, NULL);
-    if (status == TRI_OK) status = note(crew, tri__engine_ready_infer(&o->engine));
-    if (status == TRI_OK) crew->engine[slot] = &o->engine, crew->listening = slot;
-    pthread_mutex_unlock(&crew->lock);
-    return status;
-}
-
-static tri_status refused(const tri_opened *o) {
-    return tri__fail(TRI_DATA, "%s: another rank cannot read it; its own output says why",
-                     tri__checkpoint_path(o->checkpoint));
-}
-
 static tri_status add(tri_crew *crew, tri_opened *o, const tri_counts *max, int slot) {
-    work_state all;
-    TRI_TRY(tell(crew, COMMAND_READ, slot, tri__checkpoint_path(o->checkpoint)));
-    TRI_TRY(await_others(crew, slot, &all));
-    if (all == WORK_FAILED) return refused(o);
-    TRI_TRY(bind_all(crew, o, max, slot));
-    TRI_TRY(await_others(crew, slot, &all));
-    if (all == WORK_FAILED) return refused(o);
-    return finish(crew, o, slot);
+    tri_polite_work mine;
+    TRI_TRY(tell(crew, COMMAND_READ, slot, o, NULL, NULL));
+    TRI_TRY(await_others(crew, slot, o));
+    TRI_TRY(tell(crew, COMMAND_BIND, slot, o, max, NULL)); /* all ranks allocate; then each reads its weights */
+    tri__polite_begin(&mine, load_weights, o);
+    TRI_TRY(tri__polite_end(&mine));
+    TRI_TRY(await_others(crew, slot, o));
+    return tell(crew, COMMAND_FINISH, slot, o, NULL, NULL);
 }
 
 /* A slot that nobody else will take. */
@@ -335,7 +272,7 @@ typedef struct held {
     const tri_batching *asked_batching;
     tri_batching batching;
     char path[TRI_PATH_MAX];
-    work work;
+    tri_polite_work work;
 } held;
 
 typedef struct follower {
@@ -349,7 +286,7 @@ typedef struct follower {
 static void drop(follower *f, int slot) {
     held *h = f->model[slot];
     if (!h) return;
-    (void)end_work(&h->work);
+    (void)tri__polite_end(&h->work);
     tri__opened_close(&h->opened);
     free(h);
     f->model[slot] = NULL;
@@ -369,20 +306,20 @@ static tri_status begin_reading(follower *f, const command *c) {
     *h = (held){.asked = *f->asked, .world = f->world, .asked_batching = f->batching};
     memcpy(h->path, c->path, sizeof h->path);
     h->asked.checkpoint = h->path;
-    begin_work(&h->work, read_model, h);
+    tri__polite_begin(&h->work, read_model, h);
     return TRI_OK;
 }
 
 static tri_status bind_model(held *h) {
-    TRI_TRY(end_work(&h->work));
+    TRI_TRY(tri__polite_end(&h->work));
     tri_counts max = tri__batching_counts(&h->batching, &h->opened);
     TRI_TRY(tri__opened_bind(&h->opened, &max));
-    begin_work(&h->work, load_weights, &h->opened);
+    tri__polite_begin(&h->work, load_weights, &h->opened);
     return TRI_OK;
 }
 
 static tri_status finish_model(held *h) {
-    TRI_TRY(end_work(&h->work));
+    TRI_TRY(tri__polite_end(&h->work));
     return tri__engine_ready_infer(&h->opened.engine);
 }
 

@@ -5,6 +5,7 @@
 #include "serve/server/server_parts.h"
 
 #include "base/text.h"
+#include "data/table/value_text.h"
 #include "data/text/utf8.h"
 
 #include <float.h>
@@ -130,17 +131,6 @@ static double half_of(uint16_t bits) {
     return bits >> 15 ? -size : size;
 }
 
-/* The number with the fewest digits that is this float: 0.1, as JSON and tables have it, not 0.10000000149011612. */
-static double single_of(float value) {
-    char text[32];
-    double real = (double)value;
-    for (int digits = 6, same = 0; digits <= 9 && !same; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)value);
-        same = (float)(real = strtod(text, NULL)) == value;
-    }
-    return real;
-}
-
 static tri_status text_of(tensor *t, size_t i, uint32_t length, tri_json **out) {
     if (length > t->bytes.left) return bad_value(t, i, "ends beyond the binary data of its");
     const char *text = (const char *)t->bytes.at;
@@ -174,7 +164,8 @@ static tri_status binary_value(tensor *t, size_t i, tri_json **out) {
     case REAL:
         memcpy(&single, &bits, sizeof single);
         memcpy(&real, &bits, sizeof real);
-        return real_of(t, i, bytes == 2 ? half_of((uint16_t)bits) : bytes == 4 ? single_of(single) : real, out);
+        if (bytes == 4) real = tri__float_number(single); /* 0.1, as JSON and tables have it, not 0.10000000149011612 */
+        return real_of(t, i, bytes == 2 ? half_of((uint16_t)bits) : real, out);
     }
     return TRI_OK;
 }
@@ -292,39 +283,22 @@ tri_status tri__kserve_parse(const tri_ask_in *in, tri_ask *out) {
 
 /* ---- the answer ---- */
 
-static const char *label_of(const tri_prediction *told, int64_t row) {
-    const tri_model_facts *facts = told->facts;
-    return facts->label[tri__decision_class(facts->decision, told->probs + row * facts->n_classes, facts->n_classes)];
-}
-
-static void put_labels(const tri_prediction *told, tri_buffer *out) {
-    size_t bytes = 0;
-    for (int64_t i = 0; i < told->rows; i++) bytes += 4 + strlen(label_of(told, i));
-    tri__buffer_put(out, "{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[%lld],", (long long)told->rows);
-    if (told->ask->binary_label) {
-        tri__buffer_put(out, "\"parameters\":{\"binary_data_size\":%zu}}", bytes);
-        return;
-    }
-    tri__buffer_put(out, "\"data\":[");
-    for (int64_t i = 0; i < told->rows; i++) {
-        if (i) tri__buffer_add(out, ",", 1);
-        tri__buffer_json(out, label_of(told, i), strlen(label_of(told, i)));
-    }
-    tri__buffer_put(out, "]}");
-}
-
-static void put_probabilities(const tri_prediction *told, tri_buffer *out) {
-    int64_t n = told->rows * told->facts->n_classes;
-    tri__buffer_put(out, "{\"name\":\"probabilities\",\"datatype\":\"FP32\",\"shape\":[%lld,%d],",
-                    (long long)told->rows, told->facts->n_classes);
-    if (told->ask->binary_probabilities) {
-        tri__buffer_put(out, "\"parameters\":{\"binary_data_size\":%lld}}", (long long)n * 4);
+static void put_output(const tri_prediction *told, int is_label, tri_buffer *out) {
+    int64_t rows = told->rows, n = is_label ? rows : rows * told->facts->n_classes, bytes = 4 * n;
+    if (is_label)
+        tri__buffer_put(out, "{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[%lld],", (long long)rows);
+    else
+        tri__buffer_put(out, "{\"name\":\"probabilities\",\"datatype\":\"FP32\",\"shape\":[%lld,%d],", (long long)rows,
+                        told->facts->n_classes);
+    for (int64_t i = 0; i < rows && is_label; i++) bytes += (int64_t)strlen(tri__label_of(told, i));
+    if (is_label ? told->ask->binary_label : told->ask->binary_probabilities) {
+        tri__buffer_put(out, "\"parameters\":{\"binary_data_size\":%lld}}", (long long)bytes);
         return;
     }
     tri__buffer_put(out, "\"data\":[");
     for (int64_t i = 0; i < n; i++) {
-        if (i) tri__buffer_add(out, ",", 1);
-        tri__put_probability(out, told->probs[i]);
+        if (is_label) tri__put_string(out, i ? "," : "", tri__label_of(told, i));
+        else tri__put_probability(out, i ? "," : "", told->probs[i]);
     }
     tri__buffer_put(out, "]}");
 }
@@ -332,22 +306,18 @@ static void put_probabilities(const tri_prediction *told, tri_buffer *out) {
 static size_t render(const tri_prediction *told, tri_buffer *out) {
     const tri_ask *ask = told->ask;
     int labels = !ask->omit_label, probabilities = !ask->omit_probabilities;
-    tri__buffer_put(out, "{\"model_name\":");
-    tri__buffer_json(out, told->name, strlen(told->name));
-    if (ask->id) {
-        tri__buffer_put(out, ",\"id\":");
-        tri__buffer_json(out, ask->id, strlen(ask->id));
-    }
+    tri__put_string(out, "{\"model_name\":", told->name);
+    if (ask->id) tri__put_string(out, ",\"id\":", ask->id);
     tri__buffer_put(out, ",\"outputs\":[");
-    if (labels) put_labels(told, out);
+    if (labels) put_output(told, 1, out);
     if (labels && probabilities) tri__buffer_add(out, ",", 1);
-    if (probabilities) put_probabilities(told, out);
+    if (probabilities) put_output(told, 0, out);
     tri__buffer_put(out, "]}");
     size_t json = out->size;
     for (int64_t i = 0; labels && ask->binary_label && i < told->rows; i++) {
-        uint32_t length = (uint32_t)strlen(label_of(told, i));
+        uint32_t length = (uint32_t)strlen(tri__label_of(told, i));
         tri__buffer_add(out, (const char *)&length, sizeof length);
-        tri__buffer_add(out, label_of(told, i), length);
+        tri__buffer_add(out, tri__label_of(told, i), length);
     }
     if (probabilities && ask->binary_probabilities)
         tri__buffer_add(out, (const char *)told->probs,
@@ -365,17 +335,14 @@ static void infer(void *context, tri_exchange *exchange) {
 
 static void say_server(void *context, tri_exchange *exchange) {
     tri_buffer out = {0};
-    size_t size;
     (void)context;
     tri__buffer_put(&out, "{\"name\":\"trident\",\"version\":\"%s\",\"extensions\":[\"binary_tensor_data\"]}",
                     tri_version());
-    char *text = tri__buffer_take(&out, &size);
-    tri__exchange_reply(exchange, 200, "application/json", text, size);
+    tri__reply(exchange, "application/json", &out);
 }
 
 static void put_input(tri_buffer *out, const char *name, const char *type, int *n) {
-    tri__buffer_put(out, "%s{\"name\":", (*n)++ ? "," : "");
-    tri__buffer_json(out, name, strlen(name));
+    tri__put_string(out, (*n)++ ? ",{\"name\":" : "{\"name\":", name);
     tri__buffer_put(out, ",\"datatype\":\"%s\",\"shape\":[-1]}", type);
 }
 
@@ -386,32 +353,26 @@ static void say_model(void *context, tri_exchange *exchange) {
     tri_live *live = tri__server_use(server, served);
     const tri_model_facts *facts = live->facts;
     tri_buffer out = {0};
-    size_t size;
     int n = 0;
-    tri__buffer_put(&out, "{\"name\":");
-    tri__buffer_json(&out, served->name, strlen(served->name));
+    tri__put_string(&out, "{\"name\":", served->name);
     tri__buffer_put(&out, ",\"versions\":[\"%lld\"],\"platform\":\"trident\",\"inputs\":[", (long long)facts->step);
     for (int t = 0; t < facts->n_texts; t++)
-        for (int i = 0; i < facts->n_text_columns[t]; i++) put_input(&out, facts->text[t][i], "BYTES", &n);
+        for (int i = 0; i < facts->text[t].n; i++) put_input(&out, facts->text[t].at[i], "BYTES", &n);
     for (int c = 0; c < facts->n_columns; c++) {
-        const tri_value_form *form = facts->form[c];
-        int text = facts->category[c] || form->kind == TRI_FORM_DATE || form->unit[0] == '%';
-        put_input(&out, facts->column[c], text ? "BYTES" : "FP64", &n);
+        const tri_column_stats *column = facts->column[c];
+        const tri_value_form *form = &column->read_as;
+        int text = column->category || form->kind == TRI_FORM_DATE || form->unit[0] == '%';
+        put_input(&out, column->name, text ? "BYTES" : "FP64", &n);
     }
     tri__buffer_put(&out, "],\"outputs\":[{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[-1]},"
                     "{\"name\":\"probabilities\",\"datatype\":\"FP32\",\"shape\":[-1,%d]}]}", facts->n_classes);
     tri__server_release(server, live);
-    char *text = tri__buffer_take(&out, &size);
-    tri__exchange_reply(exchange, 200, "application/json", text, size);
+    tri__reply(exchange, "application/json", &out);
 }
 
 static void say_ready(void *context, tri_exchange *exchange) {
-    static const char ready[] = "{\"ready\":true}";
-    tri_server *server = context;
-    if (!tri__server_find(server, exchange, tri__exchange_part(exchange))) return;
-    if (tri__http_draining(server->http))
-        tri__exchange_error(exchange, 503, "Unhealthy", "the server is shutting down");
-    else tri__exchange_reply_const(exchange, 200, "application/json", ready, sizeof ready - 1);
+    if (tri__server_find(context, exchange, tri__exchange_part(exchange)))
+        tri__reply_ready(context, exchange, "{\"ready\":true}");
 }
 
 static void alive(void *context, tri_exchange *exchange) {
