@@ -2,7 +2,6 @@
 """Writes the tokenizer's golden files from the tokenizers library and transformers (tools/venv):
 
     tools/golden_tokenizer.py             writes tests/golden/tokenizer_*.jsonl
-    tools/golden_tokenizer.py --classes   prints src/data/text/unicode_classes.c
 
 A file is JSON lines: {"folder": F} or {"files": {name: text}}, a tokenizer, then its cases: {"text": T, "ids": [...]},
 or a pair: {"a": A, "b": B, "max_len": M, "ids": [...], "types": [...]}. tests/unit/test_tokenizer_golden.c reads them.
@@ -448,7 +447,7 @@ def golden():
 
 
 def classes():
-    """The table of src/data/text/unicode_classes.c: what the library makes of each code point."""
+    """What the library makes of each code point: the classes of src/data/text/unicode.h."""
     clean = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=False, strip_accents=False,
                                        lowercase=False)
     strip = normalizers.BertNormalizer(clean_text=False, handle_chinese_chars=False, strip_accents=True,
@@ -467,27 +466,8 @@ def classes():
                 (count(bert_split, "a" + char + "a") == 3) << 4 | (clean.normalize_str(char) == "") << 5 |
                 (strip.normalize_str(char) == "") << 6 | (marks.normalize_str(char) == "") << 7)
 
-    def rows(items):
-        text = "   "
-        for item in items:
-            if len(text) + len(item) > 116:
-                print(text)
-                text = "   "
-            text += f" {item},"
-        print(text)
-
-    each = [0 if 0xD800 <= code < 0xE000 else flags(chr(code)) for code in range(0x110000)]
-    print("""\
-/* unicode_classes.c - the classes of all characters as in the tokenizers library (0.23), determined by testing each
- * code point: tools/golden_tokenizer.py --classes prints this file. */
-#include "data/text/unicode.h"
-
-const uint8_t tri__ascii_class[128] = {""")
-    rows(str(value) for value in each[:128])
-    print("};\n\nconst uint32_t tri__class_bounds[] = {")
-    rows(f"0x{code << 8 | value:X}" for code, value in enumerate(each) if code == 0 or value != each[code - 1])
-    print("};\n\nconst int tri__class_bounds_n = (int)(sizeof tri__class_bounds / sizeof *tri__class_bounds);")
+    return [0 if 0xD800 <= code < 0xE000 else flags(chr(code)) for code in range(0x110000)]
 
 
 if __name__ == "__main__":
-    classes() if sys.argv[1:] == ["--classes"] else golden()
+    golden()
