@@ -3,8 +3,8 @@
 
     tools/golden_tokenizer.py             writes tests/golden/tokenizer_*.jsonl
 
-A file is JSON lines: {"folder": F} or {"files": {name: text}}, a tokenizer, then its cases: {"text": T, "ids": [...]},
-or a pair: {"a": A, "b": B, "max_len": M, "ids": [...], "types": [...]}. tests/unit/test_tokenizer_golden.c reads them.
+A file is JSON lines: {"folder": F} or {"files": {name: text}}, a tokenizer, then its cases: {"text": T, "ids": [...]}.
+tests/unit/test_tokenizer_golden.c reads them.
 The full comparisons are tools/parity_tokenizer.py and parity_folders.py; they take their texts and tokenizers from
 here. """
 import json
@@ -209,18 +209,6 @@ def cases(tokenizer, texts, batch=512):
             yield line(text=text, ids=encoding.ids)
 
 
-def pairs(tokenizer, seed, n):
-    chance = random.Random(seed)
-    texts = list(random_texts(seed, 2 * n))
-    added = tokenizer.num_special_tokens_to_add(True)
-    for a, b in zip(texts[::2], texts[1::2]):
-        max_len = max(1, added) + chance.choice([0, 1, 2, 3, 5, 9, 60])
-        tokenizer.enable_truncation(max_len)
-        encoding = tokenizer.encode(a, b)
-        yield line(a=a, b=b, max_len=max_len, ids=encoding.ids, types=encoding.type_ids)
-    tokenizer.no_truncation()
-
-
 def write(name, lines):
     with open(os.path.join(GOLDEN, name), "w", encoding="utf-8", newline="\n") as file:
         file.writelines(lines)
@@ -249,7 +237,6 @@ def folders():
             tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         yield line(files=files)
         yield from cases(tokenizer, TEXTS)
-        yield from pairs(tokenizer, 4, 20)
 
 
 def bert_json(lower, **options):
@@ -428,7 +415,6 @@ def golden():
         lines.append(line(files={"tokenizer.json": tokenizer.to_str()}))
         lines += cases(tokenizer, TEXTS[::3] if i % 2 else TEXTS[1::3])
         lines += cases(tokenizer, random_texts(100 + i, 30))
-        lines += pairs(tokenizer, 200 + i, 12)
     write("tokenizer_components.jsonl", lines)
     write("tokenizer_folders.jsonl", folders())
     write("tokenizer_settings.jsonl", settings_lines())
@@ -437,13 +423,11 @@ def golden():
         lines.append(line(folder=f"../shared/tokenizers/bert-base-{kind}"))
         tokenizer = bert(os.path.join(SHARED, f"bert-base-{kind}"), kind == "uncased")
         lines += cases(tokenizer, TEXTS)
-        lines += pairs(tokenizer, 1, 40)
     write("tokenizer_bert.jsonl", lines)
     folder = os.path.join(SHARED, "roberta-base")
     tokenizer = byte_level(os.path.join(folder, "vocab.json"), os.path.join(folder, "merges.txt"), True)
     head = line(folder="../shared/tokenizers/roberta-base")
-    write("tokenizer_roberta.jsonl", [head, *cases(tokenizer, TEXTS), *cases(tokenizer, random_texts(2, 60)),
-                                      *pairs(tokenizer, 3, 40)])
+    write("tokenizer_roberta.jsonl", [head, *cases(tokenizer, TEXTS), *cases(tokenizer, random_texts(2, 60))])
 
 
 def classes():

@@ -286,7 +286,6 @@ def class_lines():
             tokenizer = AutoTokenizer.from_pretrained(folder)._tokenizer
         tokenizer.no_truncation()
         yield from golden.cases(tokenizer, golden.TEXTS[i % 5::5])
-        yield from golden.pairs(tokenizer, 300 + i, 4)
 
 
 def write_golden():
@@ -296,7 +295,6 @@ def write_golden():
         lines += golden.cases(tokenizer, golden.TEXTS[i % 4::4])
         lines += golden.cases(tokenizer, golden.random_texts(400 + i, 15))
         lines += golden.cases(tokenizer, [unit * count for unit in "ae." for count in (5, 7)])
-        lines += golden.pairs(tokenizer, 500 + i, 4)
     golden.write("tokenizer_unigram.jsonl", lines + list(class_lines()))
 
 
