@@ -2,10 +2,9 @@
 """Writes the tokenizer's golden files from the tokenizers library and transformers (tools/venv):
 
     tools/golden_tokenizer.py             writes tests/golden/tokenizer_*.jsonl
-    tools/golden_tokenizer.py --classes   prints src/data/text/unicode_classes.c
 
-A file is JSON lines: {"folder": F} or {"files": {name: text}}, a tokenizer, then its cases: {"text": T, "ids": [...]},
-or a pair: {"a": A, "b": B, "max_len": M, "ids": [...], "types": [...]}. tests/unit/test_tokenizer_golden.c reads them.
+A file is JSON lines: {"folder": F} or {"files": {name: text}}, a tokenizer, then its cases: {"text": T, "ids": [...]}.
+tests/unit/test_tokenizer_golden.c reads them.
 The full comparisons are tools/parity_tokenizer.py and parity_folders.py; they take their texts and tokenizers from
 here. """
 import json
@@ -210,18 +209,6 @@ def cases(tokenizer, texts, batch=512):
             yield line(text=text, ids=encoding.ids)
 
 
-def pairs(tokenizer, seed, n):
-    chance = random.Random(seed)
-    texts = list(random_texts(seed, 2 * n))
-    added = tokenizer.num_special_tokens_to_add(True)
-    for a, b in zip(texts[::2], texts[1::2]):
-        max_len = max(1, added) + chance.choice([0, 1, 2, 3, 5, 9, 60])
-        tokenizer.enable_truncation(max_len)
-        encoding = tokenizer.encode(a, b)
-        yield line(a=a, b=b, max_len=max_len, ids=encoding.ids, types=encoding.type_ids)
-    tokenizer.no_truncation()
-
-
 def write(name, lines):
     with open(os.path.join(GOLDEN, name), "w", encoding="utf-8", newline="\n") as file:
         file.writelines(lines)
@@ -250,7 +237,6 @@ def folders():
             tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         yield line(files=files)
         yield from cases(tokenizer, TEXTS)
-        yield from pairs(tokenizer, 4, 20)
 
 
 def bert_json(lower, **options):
@@ -429,7 +415,6 @@ def golden():
         lines.append(line(files={"tokenizer.json": tokenizer.to_str()}))
         lines += cases(tokenizer, TEXTS[::3] if i % 2 else TEXTS[1::3])
         lines += cases(tokenizer, random_texts(100 + i, 30))
-        lines += pairs(tokenizer, 200 + i, 12)
     write("tokenizer_components.jsonl", lines)
     write("tokenizer_folders.jsonl", folders())
     write("tokenizer_settings.jsonl", settings_lines())
@@ -438,17 +423,15 @@ def golden():
         lines.append(line(folder=f"../shared/tokenizers/bert-base-{kind}"))
         tokenizer = bert(os.path.join(SHARED, f"bert-base-{kind}"), kind == "uncased")
         lines += cases(tokenizer, TEXTS)
-        lines += pairs(tokenizer, 1, 40)
     write("tokenizer_bert.jsonl", lines)
     folder = os.path.join(SHARED, "roberta-base")
     tokenizer = byte_level(os.path.join(folder, "vocab.json"), os.path.join(folder, "merges.txt"), True)
     head = line(folder="../shared/tokenizers/roberta-base")
-    write("tokenizer_roberta.jsonl", [head, *cases(tokenizer, TEXTS), *cases(tokenizer, random_texts(2, 60)),
-                                      *pairs(tokenizer, 3, 40)])
+    write("tokenizer_roberta.jsonl", [head, *cases(tokenizer, TEXTS), *cases(tokenizer, random_texts(2, 60))])
 
 
 def classes():
-    """The table of src/data/text/unicode_classes.c: what the library makes of each code point."""
+    """What the library makes of each code point: the classes of src/data/text/unicode.h."""
     clean = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=False, strip_accents=False,
                                        lowercase=False)
     strip = normalizers.BertNormalizer(clean_text=False, handle_chinese_chars=False, strip_accents=True,
@@ -467,27 +450,8 @@ def classes():
                 (count(bert_split, "a" + char + "a") == 3) << 4 | (clean.normalize_str(char) == "") << 5 |
                 (strip.normalize_str(char) == "") << 6 | (marks.normalize_str(char) == "") << 7)
 
-    def rows(items):
-        text = "   "
-        for item in items:
-            if len(text) + len(item) > 116:
-                print(text)
-                text = "   "
-            text += f" {item},"
-        print(text)
-
-    each = [0 if 0xD800 <= code < 0xE000 else flags(chr(code)) for code in range(0x110000)]
-    print("""\
-/* unicode_classes.c - the classes of all characters as in the tokenizers library (0.23), determined by testing each
- * code point: tools/golden_tokenizer.py --classes prints this file. */
-#include "data/text/unicode.h"
-
-const uint8_t tri__ascii_class[128] = {""")
-    rows(str(value) for value in each[:128])
-    print("};\n\nconst uint32_t tri__class_bounds[] = {")
-    rows(f"0x{code << 8 | value:X}" for code, value in enumerate(each) if code == 0 or value != each[code - 1])
-    print("};\n\nconst int tri__class_bounds_n = (int)(sizeof tri__class_bounds / sizeof *tri__class_bounds);")
+    return [0 if 0xD800 <= code < 0xE000 else flags(chr(code)) for code in range(0x110000)]
 
 
 if __name__ == "__main__":
-    classes() if sys.argv[1:] == ["--classes"] else golden()
+    golden()

@@ -2,8 +2,8 @@
 """SentencePiece Unigram tokenizers for golden_tokenizer.py, parity_tokenizer.py and bench/tokenizing.py: character
 maps, small tokenizers with every component, and tokenizers with the structure of XLM-R's and DeBERTa-v3's.
 
-    tools/golden_unigram.py               writes tests/golden/tokenizer_unigram.jsonl
-    tools/golden_unigram.py --graphemes   prints src/data/text/unicode_graphemes.c
+    tools/golden_unigram.py             writes tests/golden/tokenizer_unigram.jsonl
+    tools/golden_unigram.py --classes   prints src/data/text/unicode_classes.c
 """
 import json
 import os
@@ -115,27 +115,45 @@ def grapheme_classes():
     return values
 
 
-def graphemes():
-    """The table of src/data/text/unicode_graphemes.c; Hangul syllables follow from arithmetic."""
-    values = grapheme_classes()
-    print("""\
-/* unicode_graphemes.c - the grapheme cluster classes of all characters as in the tokenizers library (0.23), determined
- * by testing each code point: tools/golden_unigram.py --graphemes prints this file. */
-#include "data/text/graphemes.h"
-
-const uint32_t tri__grapheme_bounds[] = {""")
-    text, before = "   ", None
-    for code in range(0x110000):
-        value = 0 if 0xAC00 <= code < 0xD7A4 else values.get(code, 3)
-        if value != before:
-            item = f" 0x{code << 8 | value:X},"
-            if len(text) + len(item) > 116:
-                print(text)
-                text = "   "
-            text, before = text + item, value
+def rows(items):
+    """Prints a table's entries in lines of at most 118 columns."""
+    text = "   "
+    for item in items:
+        if len(text) + len(item) > 116:
+            print(text)
+            text = "   "
+        text += f" {item},"
     print(text)
-    print("};\n\nconst int tri__grapheme_bounds_n = "
-          "(int)(sizeof tri__grapheme_bounds / sizeof *tri__grapheme_bounds);")
+
+
+def print_classes(classes, graphemes):
+    """The tables of src/data/text/unicode_classes.c, of both classes of each code point."""
+    each, kinds, bounds = list(zip(classes, graphemes)), [], []
+    for code, kind in enumerate(each):
+        if kind not in kinds:
+            kinds.append(kind)
+        if code == 0 or kind != each[code - 1]:
+            bounds.append(code << 6 | kinds.index(kind))
+    assert len(kinds) <= 1 << 6
+    print("""\
+/* unicode_classes.c - the classes of all characters as in the tokenizers library (0.23), determined by testing each
+ * code point: tools/golden_unigram.py --classes prints this file. */
+#include "data/text/unicode.h"
+
+const uint8_t tri__ascii_class[128] = {""")
+    rows(str(value) for value in classes[:128])
+    print("};\n\nconst tri_char_kind tri__char_kinds[] = {")
+    rows(f"{{{kind[0]}, {kind[1]}}}" for kind in kinds)
+    print("};\n\nconst uint32_t tri__char_bounds[] = {")
+    rows(str(bound) for bound in bounds)
+    print("};\n\nconst int tri__char_bounds_n = (int)(sizeof tri__char_bounds / sizeof *tri__char_bounds);")
+
+
+def print_all_classes():
+    """Hangul syllables' graphemes follow from arithmetic."""
+    graphemes = grapheme_classes()
+    print_classes(golden.classes(), [0 if 0xAC00 <= code < 0xD7A4 else graphemes.get(code, 3)
+                                     for code in range(0x110000)])
 
 
 def small_map():
@@ -268,7 +286,6 @@ def class_lines():
             tokenizer = AutoTokenizer.from_pretrained(folder)._tokenizer
         tokenizer.no_truncation()
         yield from golden.cases(tokenizer, golden.TEXTS[i % 5::5])
-        yield from golden.pairs(tokenizer, 300 + i, 4)
 
 
 def write_golden():
@@ -278,7 +295,6 @@ def write_golden():
         lines += golden.cases(tokenizer, golden.TEXTS[i % 4::4])
         lines += golden.cases(tokenizer, golden.random_texts(400 + i, 15))
         lines += golden.cases(tokenizer, [unit * count for unit in "ae." for count in (5, 7)])
-        lines += golden.pairs(tokenizer, 500 + i, 4)
     golden.write("tokenizer_unigram.jsonl", lines + list(class_lines()))
 
 
@@ -382,4 +398,4 @@ def map_tokenizers(folder):
 
 
 if __name__ == "__main__":
-    graphemes() if sys.argv[1:] == ["--graphemes"] else write_golden()
+    print_all_classes() if sys.argv[1:] == ["--classes"] else write_golden()

@@ -170,7 +170,6 @@ def compare_unigram(program, folder, sets):
             if kind in sets:
                 check(program, folder, f"Unigram, {name}, {kind}", golden.line(folder=here),
                       golden.cases(tokenizer, texts[kind]()))
-        check(program, folder, f"Unigram, {name}, pairs", golden.line(folder=here), golden.pairs(tokenizer, 12, 1000))
     if "torture" in sets:
         made = [(golden.line(files={"tokenizer.json": text}), tokenizer) for text, tokenizer in unigram.components()]
         lines = (line for head, tokenizer in made for line in [head, *golden.cases(tokenizer, torture())])
@@ -197,10 +196,9 @@ def check(program, folder, name, head, lines):
 
 
 def component_lines(tokenizers):
-    for i, tokenizer in enumerate(tokenizers):
+    for tokenizer in tokenizers:
         yield golden.line(files={"tokenizer.json": tokenizer.to_str()})
         yield from golden.cases(tokenizer, torture())
-        yield from golden.pairs(tokenizer, i, 300)
 
 
 def compare(build, folder, sets=("reviews", "torture", "random", "characters")):
@@ -214,11 +212,10 @@ def compare(build, folder, sets=("reviews", "torture", "random", "characters")):
                 if kind in sets:
                     check(program, folder, f"{name}, {kind}", golden.line(folder=here),
                           golden.cases(tokenizer, texts[kind]()))
-            check(program, folder, f"{name}, pairs", golden.line(folder=here), golden.pairs(tokenizer, 11, 1000))
     compare_unigram(program, folder, sets)
     if "torture" in sets:
         made = list(golden.components())
-        check(program, folder, f"{len(made)} made tokenizers, torture and pairs", "", component_lines(made))
+        check(program, folder, f"{len(made)} made tokenizers, torture", "", component_lines(made))
     for name, tokenizer, rows in character_sets():
         if "characters" in sets:
             head = golden.line(files={"tokenizer.json": tokenizer.to_str()})

@@ -74,7 +74,7 @@ int32_t tri__utf8_next(const char *text, size_t length, size_t *at) {
     return code;
 }
 
-int tri__utf8_put(int32_t code, char out[static 4]) {
+int tri__utf8_put(int32_t code, char *out) {
     if (code < 0x80) {
         out[0] = (char)code;
         return 1;

@@ -248,7 +248,6 @@ static tri_status need_files(const char *path, size_t shards) {
 
 /* Opens the listed shards; tri__manifest_check has verified that their names are plain. */
 static tri_status open_shards(tri_checkpoint *checkpoint) {
-    static const char suffix[] = ".safetensors";
     const tri_json *files = tri__json_get(checkpoint->manifest, "files"), *row;
     size_t i;
     checkpoint->shard = calloc(tri__json_size(files) + 1, sizeof *checkpoint->shard);
@@ -256,9 +255,7 @@ static tri_status open_shards(tri_checkpoint *checkpoint) {
     TRI_TRY(need_files(checkpoint->path, tri__json_size(files)));
     tri__json_each(files, i, row) {
         const char *name = tri__json_string_value(tri__json_get(row, "name"));
-        size_t length = strlen(name);
-        if (strchr(name, '/') || length < sizeof suffix || strcmp(name + length - (sizeof suffix - 1), suffix) != 0)
-            continue;
+        if (strchr(name, '/') || !tri__is_shard(name)) continue;
         TRI_TRY(tri__st_open_listed(checkpoint->path, name, &checkpoint->shard[checkpoint->n_shards]));
         if (tri__json_set_new(checkpoint->shards, name, tri__json_integer(checkpoint->n_shards++)))
             return tri__fail(TRI_RESOURCE, "out of memory");
@@ -340,8 +337,8 @@ static tri_status hash_weights(const tri_checkpoint *checkpoint, int threads) {
 
 static tri_status open_whole(tri_checkpoint *checkpoint, const verifying *by) {
     TRI_TRY(tri__manifest_load(checkpoint->path, &checkpoint->manifest));
-    TRI_TRY(by->threads ? tri__manifest_check_small(checkpoint->path, checkpoint->manifest)
-                        : tri__manifest_check(checkpoint->path, checkpoint->manifest, by->part, by->of));
+    int of = by->threads ? TRI_HASH_SMALL : by->of;
+    TRI_TRY(tri__manifest_check(checkpoint->path, checkpoint->manifest, by->part, of));
     const tri_json *step = tri__json_get(checkpoint->manifest, "step");
     if (!tri__json_is_integer(step) || tri__json_integer_value(step) < 0 || tri__json_integer_value(step) > STEP_MAX)
         return tri__fail(TRI_DATA, "%s/manifest.json names no step", checkpoint->path);

@@ -21,29 +21,40 @@ static tri_json *sizes_json(const int64_t *value, int n) {
     return list;
 }
 
+/* Appends rows to those of a manifest: slices of a tensor that has one go there. -1 if out of memory. */
+static int join_rows(tri_json *rows, const tri_json *more) {
+    tri_json *slices_of = tri__json_object(), *row; /* name -> list of slices, borrowed from the rows */
+    const tri_json *lists[] = {rows, more};
+    int failed = slices_of == NULL;
+    for (int k = 0; k < 2; k++) {
+        size_t i;
+        tri__json_each(lists[k], i, row) {
+            const char *name = tri__json_string_value(tri__json_get(row, "name"));
+            tri_json *own = tri__json_get(row, "slices"), *slices = tri__json_get(slices_of, name);
+            if (slices) failed |= tri__json_extend(slices, own);
+            else failed |= tri__json_set(slices_of, name, own) | (k ? tri__json_append(rows, row) : 0);
+        }
+    }
+    tri__json_decref(slices_of);
+    return failed;
+}
+
 tri_status tri__tensor_rows(const char *file, const tri_piece *pieces, const tri_piece *stored, char (*hash)[33], int n,
                             tri_json *tensors) {
-    tri_json *slices_of = tri__json_object(); /* name -> list of slices, borrowed from the rows */
-    int failed = slices_of == NULL;
-    for (int i = 0; i < n && !failed; i++) {
+    tri_json *rows = tri__json_array(); /* of each piece */
+    for (int i = 0; i < n; i++) {
         const tri_piece *piece = &pieces[i];
-        tri_json *slices = tri__json_get(slices_of, piece->name);
-        if (!slices) {
-            tri_json *made = tri__json_array();
-            tri_json *row = tri__json_pack("{s:s, s:s, s:o, s:O}", "name", piece->name, "dtype",
-                                           tri__dtype_file_name(piece->dtype), "shape",
-                                           sizes_json(piece->shape.dim, piece->shape.n), "slices", made);
-            failed |= tri__json_set_new(slices_of, piece->name, made) | tri__json_append_new(tensors, row);
-            slices = tri__json_get(slices_of, piece->name);
-        }
         tri_json *slice = tri__json_pack(
             "{s:s, s:s, s:o, s:o, s:I, s:I, s:s*}", "file", file, "tensor", stored[i].name, "start",
             sizes_json(piece->slice.start, piece->shape.n), "extent", sizes_json(piece->slice.extent, piece->shape.n),
             "begin", (tri_json_int)piece->slice.begin, "end", (tri_json_int)piece->slice.end, "xxh3",
             hash ? hash[i] : NULL);
-        failed |= tri__json_append_new(slices, slice);
+        tri__json_append_new(rows, tri__json_pack("{s:s, s:s, s:o, s:[o]}", "name", piece->name, "dtype",
+                                                  tri__dtype_file_name(piece->dtype), "shape",
+                                                  sizes_json(piece->shape.dim, piece->shape.n), "slices", slice));
     }
-    tri__json_decref(slices_of);
+    int failed = !tri__json_is_whole(rows) || join_rows(tensors, rows);
+    tri__json_decref(rows);
     return failed ? tri__fail(TRI_RESOURCE, "out of memory for the manifest") : TRI_OK;
 }
 
@@ -120,19 +131,8 @@ tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made
 }
 
 tri_status tri__checkpoint_join(tri_json *part, const tri_json *added) {
-    tri_json *slices_of = tri__json_object(), *row; /* name -> list of slices, borrowed from the rows */
-    tri_json *rows = tri__json_get(part, "tensors"), *more = tri__json_get(added, "tensors");
-    size_t i;
-    int failed = slices_of == NULL || tri__json_extend(tri__json_get(part, "files"), tri__json_get(added, "files"));
-    tri__json_each(rows, i, row) {
-        failed |= tri__json_set(slices_of, tri__json_string_value(tri__json_get(row, "name")),
-                                tri__json_get(row, "slices"));
-    }
-    tri__json_each(more, i, row) {
-        tri_json *slices = tri__json_get(slices_of, tri__json_string_value(tri__json_get(row, "name")));
-        failed |= slices ? tri__json_extend(slices, tri__json_get(row, "slices")) : tri__json_append(rows, row);
-    }
-    tri__json_decref(slices_of);
+    int failed = tri__json_extend(tri__json_get(part, "files"), tri__json_get(added, "files")) ||
+                 join_rows(tri__json_get(part, "tensors"), tri__json_get(added, "tensors"));
     return failed ? tri__fail(TRI_RESOURCE, "out of memory for the manifest") : TRI_OK;
 }
 

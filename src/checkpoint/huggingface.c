@@ -29,11 +29,6 @@ static const char *const heads[] = {
     "qa_outputs.", "pre_classifier.", "vocab_transform.", "vocab_layer_norm.", "vocab_projector.",
     "head.",       "decoder.",        "generator_predictions.", "generator_lm_head.", "discriminator_predictions."};
 
-static int ends(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* A shard's name comes from the index, so it may be a link only to a blob of its model in Hugging Face's cache. */
 static tri_status open_shard(const char *folder, const char *name, tri_st_file *file) {
     char blob[TRI_PATH_MAX];
@@ -167,7 +162,7 @@ static void base_name(const char *name, const char *base, char out[static TRI_PA
     snprintf(out, TRI_PATH_MAX, "%s", tri__text_begins(name, base) ? name + strlen(base) : name);
     for (int i = 0; i < 2; i++) {
         size_t at = strlen(out) - strlen(old_names[i][0]);
-        if (ends(out, old_names[i][0])) snprintf(out + at, TRI_PATH_MAX - at, "%s", old_names[i][1]);
+        if (tri__text_ends(out, old_names[i][0])) snprintf(out + at, TRI_PATH_MAX - at, "%s", old_names[i][1]);
     }
 }
 
@@ -335,7 +330,7 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const char *base, const 
                         uint8_t *filled, const tri_log *log) {
     char branch[64], shape[128];
     size_t length = strlen(prefix);
-    snprintf(branch, sizeof branch, "%.*s", (int)(ends(prefix, ".") ? length - 1 : length), prefix);
+    snprintf(branch, sizeof branch, "%.*s", (int)(tri__text_ends(prefix, ".") ? length - 1 : length), prefix);
     tri_json *map = tri__json_object(), *read = tri__json_object();
     tri_status status = map && read ? map_names(hf, base, map)
                                     : tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/limits.h"
+#include "base/text.h"
 #include "checkpoint/content_hash.h"
 #include "checkpoint/safetensors.h"
 
@@ -18,6 +19,11 @@
 static const char file_name[] = "manifest.json", format_name[] = "trident-checkpoint";
 static const char opening[] = "{\n", sum_begin[] = " \"checksum\": \"", sum_end[] = "\",\n";
 enum { VERSION = 2, HEX = 32 };
+
+int tri__is_shard(const char *name) {
+    static const char end[] = ".safetensors";
+    return strlen(name) >= sizeof end && tri__text_ends(name, end);
+}
 
 int tri__is_plain_name(const char *name) {
     size_t length = strlen(name);
@@ -133,16 +139,10 @@ static void name_tensor(const char *folder, const char *name, const tri_json *ma
     tri__st_close(&file);
 }
 
-static int is_shard(const char *name) {
-    static const char suffix[] = ".safetensors";
-    size_t length = strlen(name);
-    return length >= sizeof suffix && !strcmp(name + length - (sizeof suffix - 1), suffix);
-}
-
 static tri_status damaged(const char *folder, const char *name, const tri_json *manifest, const char *hex,
                           const char *hash) {
     char what[256] = "";
-    int shard = is_shard(name);
+    int shard = tri__is_shard(name);
     if (shard) name_tensor(folder, name, manifest, what);
     return tri__fail(TRI_DATA, "%s/%s is damaged%s%s: its hash is %s, the manifest says %s", folder, name,
                      shard ? " in " : "", what, hex, hash);
@@ -172,32 +172,21 @@ static tri_status check_file(const char *folder, const tri_json *manifest, const
     return status;
 }
 
-tri_status tri__manifest_check_small(const char *folder, const tri_json *manifest) {
-    const tri_json *files = tri__json_get(manifest, "files"), *row;
-    size_t i;
-    if (!tri__json_is_array(files)) return tri__fail(TRI_DATA, "%s/%s has no files", folder, file_name);
-    tri__json_each(files, i, row) {
-        const char *name = text_of(row, "name");
-        tri_status status = check_file(folder, manifest, row, name && !is_shard(name));
-        if (status == TRI_NOINPUT) status = tri__fail_in(TRI_DATA, "%s is incomplete", folder);
-        TRI_TRY(status);
-    }
-    return TRI_OK;
-}
-
 /* Each file, in order, goes to the part with the fewest bytes so far. */
 tri_status tri__manifest_check(const char *folder, const tri_json *manifest, int part, int of) {
     const tri_json *files = tri__json_get(manifest, "files"), *row;
     size_t i;
     if (!tri__json_is_array(files)) return tri__fail(TRI_DATA, "%s/%s has no files", folder, file_name);
-    double *bytes = calloc((size_t)of + 1, sizeof *bytes); /* [of] */
+    double *bytes = calloc((size_t)(of > 0 ? of : 1), sizeof *bytes); /* [of] */
     tri_status status = bytes ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     tri__json_each(files, i, row) {
+        const char *name = text_of(row, "name");
         int least = 0;
         if (status != TRI_OK) break;
         for (int k = 1; k < of; k++) least = bytes[k] < bytes[least] ? k : least;
         bytes[least] += (double)tri__json_integer_value(tri__json_get(row, "bytes"));
-        status = check_file(folder, manifest, row, of > 0 && least == part);
+        int hashes = of == TRI_HASH_SMALL ? name && !tri__is_shard(name) : of > 0 && least == part;
+        status = check_file(folder, manifest, row, hashes);
         if (status == TRI_NOINPUT) status = tri__fail_in(TRI_DATA, "%s is incomplete", folder);
     }
     free(bytes);

@@ -4,8 +4,6 @@
 
 #include "base/random.h"
 
-#include <stdio.h>
-
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 tri_field tri__branch_field(const tri_branch *b, tri_field primary) {
@@ -17,8 +15,45 @@ tri_branch tri__branch_open(tri_forward *f, int index) {
         .f = f, .e = &f->model->encoder[index], .index = index, .rows = {.sym = index ? TRI_SYM_T1 : TRI_SYM_T0}};
     b.key = tri__branch_field(&b, TRI_FIELD_key0);
     b.sequences = (tri_rows){.sym = tri__sequences(f->model, index)};
-    snprintf(b.prefix, sizeof b.prefix, "%s", tri__branch_name(index));
+    b.prefix = tri__branch_name(index);
     return b;
+}
+
+const char *tri__branch_join(const tri_branch *b, const char *prefix, const char *name) {
+    return tri__arena_print(b->f->build.arena, "%s.%s", prefix, name);
+}
+
+/* From here on the rows are the first tokens, one a sequence; a sequence's key is that of its first token. Taken before
+ * everything else in a layer, the rows get their gradient last: it is added, row by row, to the other gradients. */
+static int take_first(tri_branch *b, int x) {
+    tri_forward *f = b->f;
+    b->rows = b->sequences;
+    b->key = !tri__counts_windows(f->model) ? TRI_FIELD_keyn : b->index ? TRI_FIELD_keyw1 : TRI_FIELD_keyw0;
+    int first = tri__forward_slot(f, b->rows, b->e->hidden_size, "first");
+    TRI_BUILD(&f->build, pool_first, (tri_attr){0}, first, x, b->seq);
+    return first;
+}
+
+/* Only the first rows of the last layer are read, but its experts take all of a sequence's tokens. */
+static int is_first_alone(const tri_branch *b, int64_t index) {
+    return b->f->first_rows && index + 1 == b->e->num_hidden_layers && !tri__encoder_has_experts(b->e, index);
+}
+
+int tri__branch_layer_begin(tri_branch *b, int x, int64_t index) {
+    tri_builder *build = &b->f->build;
+    tri__build_unit(build, tri__arena_print(build->arena, "%s.layer.%lld", b->prefix, (long long)index));
+    int res = is_first_alone(b, index) ? take_first(b, x) : x;
+    build->layer = 1 + tri__layer_find(build->program, build->program->unit[build->unit]), b->scale = -1;
+    return res;
+}
+
+int tri__branch_layer_end(tri_branch *b, int out, int res) {
+    tri_builder *build = &b->f->build;
+    int gate = build->layer;
+    build->layer = -gate;
+    if (gate) TRI_BUILD(build, skip, (tri_attr){0}, out, res);
+    build->layer = 0;
+    return out;
 }
 
 tri_attention tri__branch_attention(tri_branch *b, tri_rows queries, int qkv) {
@@ -67,56 +102,30 @@ int tri__branch_scaled(tri_branch *b, int x, const char *label) {
     return y;
 }
 
-/* From here on the rows are the first tokens, one a sequence; a sequence's key is that of its first token. Taken before
- * everything else in a layer, the rows get their gradient last: it is added, row by row, to the other gradients. */
-int tri__branch_take_first(tri_branch *b, int x) {
-    tri_forward *f = b->f;
-    b->rows = b->sequences;
-    b->key = !tri__counts_windows(f->model) ? TRI_FIELD_keyn : b->index ? TRI_FIELD_keyw1 : TRI_FIELD_keyw0;
-    int first = tri__forward_slot(f, b->rows, b->e->hidden_size, "first");
-    TRI_BUILD(&f->build, pool_first, (tri_attr){0}, first, x, b->seq);
-    return first;
-}
-
 int tri__branch_mixture(tri_branch *b, int x, const char *layer) {
     const tri_mixture m = {.branch = b->index, .rows = b->rows, .seq = b->seq,
                            .places = {.sym = b->index ? TRI_SYM_X1 : TRI_SYM_X0}};
     return tri__experts_forward(b->f, &m, x, layer);
 }
 
-/* Only the first rows of the last layer are read, but its experts take all of a sequence's tokens. */
-int tri__branch_is_first_alone(const tri_branch *b, int64_t index) {
-    return b->f->first_rows && index + 1 == b->e->num_hidden_layers && !tri__encoder_has_experts(b->e, index);
-}
-
-static void projection_params(tri_network *model, int text, int64_t H) {
+/* The unit of a text whose encoder is e, with a pooler or without. */
+static void pooling_params(tri_network *model, int text, const tri_encoder *e, int pools) {
+    int64_t H = e->hidden_size, P = pools ? H : 0;
     const tri_param_row rows[] = {
+        {"pooler.dense.weight", P, H, TRI_INIT_NORMAL, (float)e->initializer_range, TRI_SHARE_WHOLE},
+        {"pooler.dense.bias", TRI_VECTOR, P, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
         {"projection.weight", model->common, H, TRI_INIT_NORMAL, 1.0f / sqrtf((float)H), TRI_SHARE_WHOLE},
-        {"projection.bias", 0, model->common, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+        {"projection.bias", TRI_VECTOR, model->common, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
     };
-    char prefix[128];
-    snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(text));
-    tri__model_params(model, prefix, rows, COUNT(rows));
+    tri__model_unit(model, "%s.pooling", tri__branch_name(text));
+    tri__model_params(model, tri__arena_print(model->arena, "%s.", tri__branch_name(text)), rows, COUNT(rows));
 }
 
 void tri__branch_pooling_params(tri_network *model, int branch) {
-    const tri_encoder *e = &model->encoder[branch];
-    int64_t H = e->hidden_size;
-    const tri_param_row pooler[] = {
-        {"pooler.dense.weight", H, H, TRI_INIT_NORMAL, (float)e->initializer_range, TRI_SHARE_WHOLE},
-        {"pooler.dense.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-    };
-    char prefix[128];
-    tri__model_unit(model, "%s.pooling", tri__branch_name(branch));
-    snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));
-    if (model->pooling == TRI_POOLING_POOLER) tri__model_params(model, prefix, pooler, COUNT(pooler));
-    projection_params(model, branch, H);
+    pooling_params(model, branch, &model->encoder[branch], model->pooling == TRI_POOLING_POOLER);
 }
 
-void tri__branch_second_params(tri_network *model) {
-    tri__model_unit(model, "%s.pooling", tri__branch_name(1));
-    projection_params(model, 1, model->encoder[0].hidden_size);
-}
+void tri__branch_second_params(tri_network *model) { pooling_params(model, 1, &model->encoder[0], 0); }
 
 /* The mean over the windows of each sample's text. */
 static int average(tri_branch *b, int pooled, int text) {
@@ -130,25 +139,21 @@ static int average(tri_branch *b, int pooled, int text) {
 
 static int project(tri_branch *b, int pooled, int text) {
     tri_forward *f = b->f;
-    char name[128];
-    tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.pooling", tri__branch_name(text)));
-    snprintf(name, sizeof name, "%s.projection", tri__branch_name(text));
+    tri__build_unit(&f->build, tri__branch_join(b, tri__branch_name(text), "pooling"));
     return tri__forward_linear(f, pooled, (tri_rows){.sym = TRI_SYM_N}, f->model->common, b->e->hidden_size,
-                               "projection", name);
+                               "projection", tri__branch_join(b, tri__branch_name(text), "projection"));
 }
 
 int tri__branch_pooling(tri_branch *b, int x) {
     tri_forward *f = b->f;
     const tri_rows rows = b->sequences;
     int64_t H = b->e->hidden_size;
-    char name[128];
-    tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.pooling", b->prefix));
-    int pooled = tri__branch_is_first_alone(b, b->e->num_hidden_layers - 1) ? x
-                                                                            : tri__forward_slot(f, rows, H, "pooled");
+    tri__build_unit(&f->build, tri__branch_join(b, b->prefix, "pooling"));
+    int pooled = is_first_alone(b, b->e->num_hidden_layers - 1) ? x : tri__forward_slot(f, rows, H, "pooled");
     if (f->model->pooling == TRI_POOLING_MEAN) TRI_BUILD(&f->build, pool_mean, (tri_attr){0}, pooled, x, b->seq);
     else if (pooled != x) TRI_BUILD(&f->build, pool_first, (tri_attr){0}, pooled, x, b->seq);
     if (f->model->pooling == TRI_POOLING_POOLER) {
-        snprintf(name, sizeof name, "%s.pooler.dense", b->prefix);
+        const char *name = tri__branch_join(b, b->prefix, "pooler.dense");
         int dense = tri__forward_linear(f, pooled, rows, H, H, "pooler", name);
         pooled = tri__forward_slot(f, rows, H, "tanh");
         TRI_BUILD(&f->build, tanh, (tri_attr){0}, pooled, dense);

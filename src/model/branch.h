@@ -16,10 +16,12 @@ typedef struct tri_branch {
     int dense;                /* 1: attention is to all keys, whatever the blocks */
     int table;                /* of distances, as the layer reads it; -1: none. relative.c */
     int scale;                /* [1,1] of a layer that steps leave out; -1: not made yet */
-    char prefix[64];          /* of logical names */
+    const char *prefix;       /* of logical names */
 } tri_branch;
 
 tri_branch tri__branch_open(tri_forward *f, int index);
+/* "PREFIX.NAME", in the arena of the program. */
+const char *tri__branch_join(const tri_branch *b, const char *prefix, const char *name);
 /* The branch's own field: that of the primary text, or its sibling. */
 tri_field tri__branch_field(const tri_branch *b, tri_field primary);
 /* What attention of qkv reads and writes: slots ctx and lse of `queries`, the key of its dropout, attributes. */
@@ -33,9 +35,10 @@ tri_attention tri__branch_attention(tri_branch *b, tri_rows queries, int qkv);
 void tri__branch_attend(tri_branch *b, tri_attr attr, int all, const int slot[static 4]);
 /* x, a sub-layer's result, times the factor of a layer that steps leave out. */
 int tri__branch_scaled(tri_branch *b, int x, const char *label);
-int tri__branch_take_first(tri_branch *b, int x);
-/* Whether a layer computes first tokens alone. */
-int tri__branch_is_first_alone(const tri_branch *b, int64_t layer);
+/* Begins the unit of a layer of x, which steps may leave out: the residual, x or, where the layer computes first tokens
+ * only, those of x. And ends it: `out`, which is the residual in steps that leave it out. */
+int tri__branch_layer_begin(tri_branch *b, int x, int64_t index);
+int tri__branch_layer_end(tri_branch *b, int out, int res);
 /* The experts of the layer whose logical names begin with `layer`. */
 int tri__branch_mixture(tri_branch *b, int x, const char *layer);
 /* The table of distances, in the embeddings' unit; -1: the family has none. And what a layer hands on to the next. */

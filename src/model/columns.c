@@ -38,10 +38,7 @@ int64_t tri__columns_params(tri_network *model) {
         {"categories.weight", of->categories, of->dim, TRI_INIT_NORMAL, inverse_root(of->dim), TRI_SHARE_WHOLE},
         {"columns.bias", model->n_columns, of->dim, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
     };
-    if (of->numbers) tri__model_params(model, "tabular.", &rows[0], 1);
-    if (of->periodic) tri__model_params(model, "tabular.", &rows[1], 1);
-    if (of->categories) tri__model_params(model, "tabular.", &rows[2], 1);
-    tri__model_params(model, "tabular.", &rows[3], 1);
+    tri__model_params(model, "tabular.", rows, 4);
     return model->n_columns * of->dim;
 }
 

@@ -145,12 +145,12 @@ void tri__experts_params(tri_network *model, int branch, int64_t layer) {
     const tri_param_row params[] = {
         {tri__arena_print(arena, "%s.weight", n->inner), I, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
         {tri__arena_print(arena, "%s.weight", n->outer), H, I, TRI_INIT_NORMAL, d, TRI_SHARE_COLS},
-        {tri__arena_print(arena, "%s.bias", n->inner), 0, I, TRI_INIT_ZERO, 0, TRI_SHARE_COLS},
-        {tri__arena_print(arena, "%s.bias", n->outer), 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+        {tri__arena_print(arena, "%s.bias", n->inner), TRI_VECTOR, I, TRI_INIT_ZERO, 0, TRI_SHARE_COLS},
+        {tri__arena_print(arena, "%s.bias", n->outer), TRI_VECTOR, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
     };
-    char prefix[128];
     tri__model_unit(model, "%s.layer.%lld.experts", tri__branch_name(branch), (long long)layer);
-    snprintf(prefix, sizeof prefix, "%s.%s%lld.experts.", tri__branch_name(branch), n->layer, (long long)layer);
+    const char *prefix = tri__arena_print(arena, "%s.%s%lld.experts.", tri__branch_name(branch), n->layer,
+                                          (long long)layer);
     model->unit[model->n_units - 1].experts = E;
     tri__model_params(model, prefix, params, COUNT(params));
 }

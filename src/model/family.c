@@ -15,16 +15,17 @@
     .initializer_range = 0.02, .layer_norm_eps = 1e-12, EXPERTS
 #define BASE .hidden_size = 768, .num_attention_heads = 12, .intermediate_size = 3072
 
-static const tri_layer_names bert_names = {.layer = "encoder.layer.",
+/* Names of layers that all but DistilBERT have. */
+#define LAYER \
+    .layer = "encoder.layer.", .inner = "intermediate.dense", .outer = "output.dense", .norm = "output.LayerNorm", \
+    .attention_dropout = 1
+
+static const tri_layer_names bert_names = {LAYER,
                                            .query = "attention.self.query",
                                            .key = "attention.self.key",
                                            .value = "attention.self.value",
                                            .attention = "attention.output.dense",
-                                           .attention_norm = "attention.output.LayerNorm",
-                                           .inner = "intermediate.dense",
-                                           .outer = "output.dense",
-                                           .norm = "output.LayerNorm",
-                                           .attention_dropout = 1};
+                                           .attention_norm = "attention.output.LayerNorm"};
 
 static const tri_fixed_key bert_fixed[] = {{"position_embedding_type", "\"absolute\"", .checked = 1, .written = 1},
                                            {"is_decoder", "false", .checked = 1},
@@ -72,23 +73,18 @@ static const tri_option electra_keys[] = {
 
 /* ---- MPNet ---- */
 
-static const tri_layer_names mpnet_names = {.layer = "encoder.layer.",
+static const tri_layer_names mpnet_names = {LAYER,
                                             .query = "attention.attn.q",
                                             .key = "attention.attn.k",
                                             .value = "attention.attn.v",
                                             .attention = "attention.attn.o",
-                                            .attention_norm = "attention.LayerNorm",
-                                            .inner = "intermediate.dense",
-                                            .outer = "output.dense",
-                                            .norm = "output.LayerNorm",
-                                            .attention_dropout = 1};
+                                            .attention_norm = "attention.LayerNorm"};
 
 static const tri_key_name mpnet_keys[] = {{"type_vocab_size", NULL}, {0}};
 
 /* transformers reads 32 rows, whatever this says. */
 static const tri_option mpnet_own[] = {
-    {.name = "relative_attention_num_buckets", .kind = TRI_OPTION_INT,
-     .offset = offsetof(tri_encoder, relative_attention_num_buckets), .min = 32, .max = 65536},
+    TRI_ENCODER_KEY(INT, relative_attention_num_buckets, 32, 65536),
     {0}};
 
 static const tri_fixed_key mpnet_fixed[] = {{"pad_token_id", "1", .checked = 1},
@@ -98,36 +94,13 @@ static const tri_fixed_key mpnet_fixed[] = {{"pad_token_id", "1", .checked = 1},
 
 /* ---- DeBERTa ---- */
 
-static const tri_layer_names deberta_names = {.layer = "encoder.layer.",
+static const tri_layer_names deberta_names = {LAYER,
                                               .query = "attention.self.query_proj",
                                               .key = "attention.self.key_proj",
                                               .value = "attention.self.value_proj",
                                               .attention = "attention.output.dense",
                                               .attention_norm = "attention.output.LayerNorm",
-                                              .inner = "intermediate.dense",
-                                              .outer = "output.dense",
-                                              .norm = "output.LayerNorm",
-                                              .attention_dropout = 1,
                                               .widens_first = 1};
-
-#define DEBERTA \
-    { \
-        .vocab_size = 128100, .hidden_size = 1536, .num_hidden_layers = 24, \
-        .num_attention_heads = 24, .intermediate_size = 6144, .max_position_embeddings = 512, \
-        .hidden_dropout_prob = 0.1, .attention_probs_dropout_prob = 0.1, .initializer_range = 0.02, \
-        .layer_norm_eps = 1e-7, .position_biased_input = 1, .position_buckets = -1, .max_relative_positions = -1, \
-        EXPERTS \
-    }
-
-/* ---- ModernBERT ---- */
-
-#define MODERNBERT \
-    { \
-        .vocab_size = 50368, .hidden_size = 768, .num_hidden_layers = 22, \
-        .num_attention_heads = 12, .intermediate_size = 1152, .max_position_embeddings = 8192, \
-        .pad_token_id = 50283, .initializer_range = 0.02, .layer_norm_eps = 1e-5, .local_attention = 128, \
-        .global_rope_theta = 160000, .local_rope_theta = 10000, .global_attn_every_n_layers = 3, EXPERTS \
-    }
 
 /* ---- The table ---- */
 
@@ -187,7 +160,11 @@ static const tri_family_row rows[] = {
     {.type = "deberta-v2",
      .architecture = "DebertaV2Model",
      .prefix = "deberta.",
-     .defaults = DEBERTA,
+     .defaults = {.vocab_size = 128100, .hidden_size = 1536, .num_hidden_layers = 24,
+                  .num_attention_heads = 24, .intermediate_size = 6144, .max_position_embeddings = 512,
+                  .hidden_dropout_prob = 0.1, .attention_probs_dropout_prob = 0.1, .initializer_range = 0.02,
+                  .layer_norm_eps = 1e-7, .position_biased_input = 1, .position_buckets = -1,
+                  .max_relative_positions = -1, EXPERTS},
      .own = tri__deberta_own,
      .relative = TRI_RELATIVE_VECTORS,
      .names = &deberta_names,
@@ -197,7 +174,10 @@ static const tri_family_row rows[] = {
     {.type = "modernbert",
      .architecture = "ModernBertModel",
      .prefix = "model.",
-     .defaults = MODERNBERT,
+     .defaults = {.vocab_size = 50368, .hidden_size = 768, .num_hidden_layers = 22,
+                  .num_attention_heads = 12, .intermediate_size = 1152, .max_position_embeddings = 8192,
+                  .pad_token_id = 50283, .initializer_range = 0.02, .layer_norm_eps = 1e-5, .local_attention = 128,
+                  .global_rope_theta = 160000, .local_rope_theta = 10000, .global_attn_every_n_layers = 3, EXPERTS},
      .keys = tri__modernbert_keys,
      .own = tri__modernbert_own,
      .gated = 1,

@@ -10,21 +10,18 @@ static int64_t fused_width(const tri_network *model) {
 }
 
 void tri__fusion_params(tri_network *model) {
-    int64_t width = fused_width(model);
+    int64_t width = fused_width(model), gated = model->is_gated ? width : 0;
     const tri_param_row rows[] = {
         {"dense.weight", model->fusion, width, TRI_INIT_NORMAL, 1.0f / sqrtf((float)width), TRI_SHARE_WHOLE},
         {"output.weight", model->n_classes, model->fusion, TRI_INIT_NORMAL, 1.0f / sqrtf((float)model->fusion),
          TRI_SHARE_WHOLE},
-        {"dense.bias", 0, model->fusion, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"output.bias", 0, model->n_classes, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-    };
-    const tri_param_row gates[] = {
-        {"gate.weight", width, width, TRI_INIT_NORMAL, GATE_DEVIATION, TRI_SHARE_WHOLE},
-        {"gate.bias", 0, width, TRI_INIT_ONE, 0, TRI_SHARE_WHOLE},
+        {"dense.bias", TRI_VECTOR, model->fusion, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+        {"output.bias", TRI_VECTOR, model->n_classes, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+        {"gate.weight", width, gated, TRI_INIT_NORMAL, GATE_DEVIATION, TRI_SHARE_WHOLE},
+        {"gate.bias", TRI_VECTOR, gated, TRI_INIT_ONE, 0, TRI_SHARE_WHOLE},
     };
     tri__model_unit(model, "fusion");
-    tri__model_params(model, "fusion.", rows, 4);
-    if (model->is_gated) tri__model_params(model, "fusion.", gates, 2);
+    tri__model_params(model, "fusion.", rows, 6);
 }
 
 /* x * sigmoid(gates), where all branches together decide on each element's gate. */

@@ -46,9 +46,9 @@ static void place_param(tri_unit *unit, const tri_param *param, int64_t room) {
     unit->n++;
 }
 
-/* [experts, rows, cols], without the dims that are 0. */
+/* [experts, rows, cols], without dims that it does not have. */
 static tri_shape shape_of(const tri_param_row *row, int64_t experts) {
-    tri_shape shape = row->rows ? tri__shape_2d(row->rows, row->cols) : tri__shape_1d(row->cols);
+    tri_shape shape = row->rows > 0 ? tri__shape_2d(row->rows, row->cols) : tri__shape_1d(row->cols);
     if (!experts) return shape;
     for (int d = shape.n++; d > 0; d--) shape.dim[d] = shape.dim[d - 1];
     shape.dim[0] = experts;
@@ -59,6 +59,7 @@ void tri__model_params(tri_network *model, const char *prefix, const tri_param_r
     tri_unit *unit = &model->unit[model->n_units - 1];
     for (int i = 0; i < n; i++) {
         const tri_param_row *row = &rows[i];
+        if (!row->rows || !row->cols) continue;
         tri_param *param = TRI_PUSH(model->arena, model->param, model->n_params, model->cap_params);
         *param = (tri_param){.name = tri__arena_print(model->arena, "%s%s", prefix, row->name),
                              .shape = shape_of(row, unit->experts),

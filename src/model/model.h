@@ -149,9 +149,10 @@ void tri__model_forward(tri_forward *forward);
 
 /* For the files of this folder. */
 
+enum { TRI_VECTOR = -1 };
 typedef struct tri_param_row {
     const char *name;             /* after the unit's prefix */
-    int64_t rows, cols;           /* rows 0: a vector of cols */
+    int64_t rows, cols;           /* rows TRI_VECTOR: a vector of cols; without elements there is no parameter */
     tri_init init;
     float deviation;
     tri_share share;

@@ -5,9 +5,6 @@
 #include "model/branch.h"
 #include "model/family.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 int tri__encoder_is_local(const tri_encoder *e, int64_t layer) {
@@ -27,71 +24,51 @@ tri_pattern tri__modernbert_pattern(const tri_encoder *e, int64_t *window) {
 
 /* ---- Parameters ---- */
 
-/* Which a configuration may lack. */
-enum { ALWAYS, ATTENTION_BIAS, MLP_BIAS, ATTENTION_NORM, ATTENTION_NORM_BIAS, NORM_BIAS };
-
-static int is_there(const tri_encoder *e, int64_t layer, int when) {
-    switch (when) {
-    case ATTENTION_BIAS: return e->attention_bias;
-    case MLP_BIAS: return e->mlp_bias;
-    case ATTENTION_NORM: return layer > 0; /* the embeddings end with a norm */
-    case ATTENTION_NORM_BIAS: return layer > 0 && e->norm_bias;
-    case NORM_BIAS: return e->norm_bias;
-    default: return 1;
-    }
-}
-
 static void layer_params(tri_network *model, int branch, int64_t layer) {
     const tri_encoder *e = &model->encoder[branch];
     int64_t H = e->hidden_size, I = e->intermediate_size;
     float in = (float)e->initializer_range, out = in / sqrtf(2 * (float)e->num_hidden_layers);
-    const struct {
-        tri_param_row row;
-        int when;
-    } rows[] = {
-        {{"attn.Wqkv.query.weight", H, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS}, ALWAYS},
-        {{"attn.Wqkv.key.weight", H, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS}, ALWAYS},
-        {{"attn.Wqkv.value.weight", H, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS}, ALWAYS},
-        {{"attn.Wo.weight", H, H, TRI_INIT_NORMAL, out, TRI_SHARE_COLS}, ALWAYS},
-        {{"mlp.Wi.input.weight", I, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS}, ALWAYS},
-        {{"mlp.Wi.gate.weight", I, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS}, ALWAYS},
-        {{"mlp.Wo.weight", H, I, TRI_INIT_NORMAL, out, TRI_SHARE_COLS}, ALWAYS},
-        {{"attn.Wqkv.query.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS}, ATTENTION_BIAS},
-        {{"attn.Wqkv.key.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS}, ATTENTION_BIAS},
-        {{"attn.Wqkv.value.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS}, ATTENTION_BIAS},
-        {{"mlp.Wi.input.bias", 0, I, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS}, MLP_BIAS},
-        {{"mlp.Wi.gate.bias", 0, I, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS}, MLP_BIAS},
-        {{"attn.Wo.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE}, ATTENTION_BIAS},
-        {{"mlp.Wo.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE}, MLP_BIAS},
-        {{"attn_norm.weight", 0, H, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS}, ATTENTION_NORM},
-        {{"attn_norm.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS}, ATTENTION_NORM_BIAS},
-        {{"mlp_norm.weight", 0, H, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS}, ALWAYS},
-        {{"mlp_norm.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS}, NORM_BIAS},
+    int64_t attention = e->attention_bias ? H : 0, inner = e->mlp_bias ? I : 0, outer = e->mlp_bias ? H : 0;
+    int64_t first = layer ? H : 0, norm = e->norm_bias ? H : 0; /* the embeddings end with a norm */
+    const tri_param_row rows[] = {
+        {"attn.Wqkv.query.weight", H, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS},
+        {"attn.Wqkv.key.weight", H, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS},
+        {"attn.Wqkv.value.weight", H, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS},
+        {"attn.Wo.weight", H, H, TRI_INIT_NORMAL, out, TRI_SHARE_COLS},
+        {"mlp.Wi.input.weight", I, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS},
+        {"mlp.Wi.gate.weight", I, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS},
+        {"mlp.Wo.weight", H, I, TRI_INIT_NORMAL, out, TRI_SHARE_COLS},
+        {"attn.Wqkv.query.bias", TRI_VECTOR, attention, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
+        {"attn.Wqkv.key.bias", TRI_VECTOR, attention, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
+        {"attn.Wqkv.value.bias", TRI_VECTOR, attention, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
+        {"mlp.Wi.input.bias", TRI_VECTOR, inner, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
+        {"mlp.Wi.gate.bias", TRI_VECTOR, inner, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
+        {"attn.Wo.bias", TRI_VECTOR, attention, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+        {"mlp.Wo.bias", TRI_VECTOR, outer, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+        {"attn_norm.weight", TRI_VECTOR, first, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
+        {"attn_norm.bias", TRI_VECTOR, layer ? norm : 0, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
+        {"mlp_norm.weight", TRI_VECTOR, H, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
+        {"mlp_norm.bias", TRI_VECTOR, norm, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
     };
-    char prefix[128];
     tri__model_unit(model, "%s.layer.%lld", tri__branch_name(branch), (long long)layer);
-    snprintf(prefix, sizeof prefix, "%s.layers.%lld.", tri__branch_name(branch), (long long)layer);
-    for (int i = 0; i < COUNT(rows); i++)
-        if (is_there(e, layer, rows[i].when)) tri__model_params(model, prefix, &rows[i].row, 1);
+    tri__model_params(model, tri__arena_print(model->arena, "%s.layers.%lld.", tri__branch_name(branch),
+                                              (long long)layer), rows, COUNT(rows));
 }
 
 static void norm_params(tri_network *model, int branch, const char *name) {
     const tri_encoder *e = &model->encoder[branch];
-    const tri_param_row rows[] = {{".weight", 0, e->hidden_size, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
-                                  {".bias", 0, e->hidden_size, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS}};
-    char prefix[128];
-    snprintf(prefix, sizeof prefix, "%s.%s", tri__branch_name(branch), name);
+    const tri_param_row rows[] = {{".weight", TRI_VECTOR, e->hidden_size, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
+                                  {".bias", TRI_VECTOR, e->hidden_size, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS}};
+    const char *prefix = tri__arena_print(model->arena, "%s.%s", tri__branch_name(branch), name);
     tri__model_params(model, prefix, rows, e->norm_bias ? 2 : 1);
 }
 
 void tri__modernbert_params(tri_network *model, int branch) {
     const tri_encoder *e = &model->encoder[branch];
-    const tri_param_row words = {"tok_embeddings.weight", e->vocab_size, e->hidden_size, TRI_INIT_NORMAL,
+    const tri_param_row words = {".embeddings.tok_embeddings.weight", e->vocab_size, e->hidden_size, TRI_INIT_NORMAL,
                                  (float)e->initializer_range, TRI_SHARE_ROWS};
-    char prefix[128];
     tri__model_unit(model, "%s.embeddings", tri__branch_name(branch));
-    snprintf(prefix, sizeof prefix, "%s.embeddings.", tri__branch_name(branch));
-    tri__model_params(model, prefix, &words, 1);
+    tri__model_params(model, tri__branch_name(branch), &words, 1);
     model->param[model->n_params - 1].zero_row = e->pad_token_id + 1; /* like transformers' padding_idx */
     norm_params(model, branch, "embeddings.norm");
     for (int64_t layer = 0; layer < e->num_hidden_layers; layer++) layer_params(model, branch, layer);
@@ -104,8 +81,7 @@ void tri__modernbert_params(tri_network *model, int branch) {
 /* A dense layer of a layer; `name` is that of its weight's first parameter. */
 static int dense(tri_branch *b, int x, tri_rows rows, const int64_t size[static 2], const char *label,
                  const char *layer, const char *name) {
-    return tri__forward_linear(b->f, x, rows, size[0], size[1], label,
-                               tri__arena_print(b->f->build.arena, "%s.%s", layer, name));
+    return tri__forward_linear(b->f, x, rows, size[0], size[1], label, tri__branch_join(b, layer, name));
 }
 
 static int norm(tri_branch *b, int x, const char *label, const char *name) {
@@ -116,16 +92,15 @@ static int norm(tri_branch *b, int x, const char *label, const char *name) {
 static int embeddings(tri_branch *b) {
     tri_forward *f = b->f;
     int64_t H = b->e->hidden_size;
-    char name[128];
-    tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.embeddings", b->prefix));
+    const char *prefix = tri__branch_join(b, b->prefix, "embeddings");
+    tri__build_unit(&f->build, prefix);
     int ids = tri__forward_input(f, tri__branch_field(b, TRI_FIELD_ids0)),
         pos = tri__forward_input(f, tri__branch_field(b, TRI_FIELD_pos0));
     int words = tri__forward_slot(f, b->rows, H, "words");
-    snprintf(name, sizeof name, "%s.embeddings.tok_embeddings.weight", b->prefix);
+    const char *name = tri__branch_join(b, prefix, "tok_embeddings.weight");
     int table = tri__forward_weight(f, "word", name, b->e->vocab_size, H);
     TRI_BUILD(&f->build, embed, ((tri_attr){.pad = (int32_t)b->e->pad_token_id + 1}), words, ids, pos, table, -1, -1);
-    snprintf(name, sizeof name, "%s.embeddings.norm", b->prefix);
-    int x = norm(b, words, "norm", name);
+    int x = norm(b, words, "norm", tri__branch_join(b, prefix, "norm"));
     return tri__forward_dropout(f, x, b->rows, H, b->e->hidden_dropout_prob, b->key, "dropout");
 }
 
@@ -169,22 +144,12 @@ static int residual(tri_branch *b, int x, int res, const char *label) {
 }
 
 static int layer(tri_branch *b, int x, int64_t index) {
-    tri_forward *f = b->f;
-    tri_arena *arena = f->build.arena;
-    tri__build_unit(&f->build, tri__arena_print(arena, "%s.layer.%lld", b->prefix, (long long)index));
-    const char *prefix = tri__arena_print(arena, "%s.layers.%lld", b->prefix, (long long)index);
-
-    int gate = 1 + tri__layer_find(f->build.program, f->build.program->unit[f->build.unit]);
-    int res = tri__branch_is_first_alone(b, index) ? tri__branch_take_first(b, x) : x;
-    f->build.layer = gate, b->scale = -1;
-    int from = index ? norm(b, x, "norm1", tri__arena_print(arena, "%s.attn_norm", prefix)) : x;
+    const char *prefix = tri__arena_print(b->f->build.arena, "%s.layers.%lld", b->prefix, (long long)index);
+    int res = tri__branch_layer_begin(b, x, index);
+    int from = index ? norm(b, x, "norm1", tri__branch_join(b, prefix, "attn_norm")) : x;
     int mid = residual(b, attention(b, from, prefix, tri__encoder_is_local(b->e, index)), res, "attn");
-    int inner = norm(b, mid, "norm2", tri__arena_print(arena, "%s.mlp_norm", prefix));
-    int out = residual(b, feed_forward(b, inner, prefix), mid, "ff2");
-    f->build.layer = -gate;
-    if (gate) TRI_BUILD(&f->build, skip, (tri_attr){0}, out, res);
-    f->build.layer = 0;
-    return out;
+    int inner = norm(b, mid, "norm2", tri__branch_join(b, prefix, "mlp_norm"));
+    return tri__branch_layer_end(b, residual(b, feed_forward(b, inner, prefix), mid, "ff2"), res);
 }
 
 int tri__modernbert_forward(tri_forward *f, int index) {
@@ -192,7 +157,7 @@ int tri__modernbert_forward(tri_forward *f, int index) {
     int x = embeddings(&b);
     b.seq = tri__forward_input(f, tri__branch_field(&b, TRI_FIELD_seq0));
     for (int64_t i = 0; i < b.e->num_hidden_layers; i++) x = layer(&b, x, i);
-    tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.pooling", b.prefix));
-    x = norm(&b, x, "norm", tri__arena_print(f->build.arena, "%s.final_norm", b.prefix));
+    tri__build_unit(&f->build, tri__branch_join(&b, b.prefix, "pooling"));
+    x = norm(&b, x, "norm", tri__branch_join(&b, b.prefix, "final_norm"));
     return tri__branch_pooling(&b, x);
 }

@@ -41,12 +41,10 @@ typedef struct tri_pattern {
     tri_pattern_list global_block_end_indices; /* n 0: each index is one block */
 } tri_pattern;
 
-/* A pattern by a name of --attention: dense, window, longformer, bigbird, fixed, or another mode's defaults
- * with blocks of 64. 0: there is none. */
-int tri__pattern_named(const char *name, tri_pattern *pattern);
-/* From an object with "mode" and that mode's keys, or from such a name. TRI_USAGE; unknown keys with the nearest. */
+/* From an object with "mode" and that mode's keys, or from a name of --attention: dense, window, longformer, bigbird,
+ * fixed, or another mode's defaults with blocks of 64. TRI_USAGE; unknown keys with the nearest. */
 tri_status tri__pattern_parse(const tri_json *json, const char *origin, tri_pattern *pattern);
-/* By a name of --attention, or from a file that holds such an object, or a DeepSpeed configuration with one as its
+/* By such a name, or from a file that holds such an object, or a DeepSpeed configuration with one as its
  * "sparse_attention". TRI_NOINPUT where there is neither. */
 tri_status tri__pattern_load(const char *name, tri_pattern *pattern);
 /* All keys of the mode. */

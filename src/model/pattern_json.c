@@ -87,7 +87,8 @@ static tri_pattern default_of(int mode) {
     return pattern;
 }
 
-int tri__pattern_named(const char *name, tri_pattern *out) {
+/* 0: there is none of that name. */
+static int pattern_named(const char *name, tri_pattern *out) {
     for (int mode = TRI_PATTERN_DENSE; mode < TRI_PATTERN_MODES; mode++) {
         if (strcmp(name, tri__pattern_mode_name(mode)) != 0) continue;
         *out = default_of(mode);
@@ -222,7 +223,7 @@ static tri_status parse_object(const tri_json *json, const char *origin, tri_pat
 tri_status tri__pattern_parse(const tri_json *json, const char *origin, tri_pattern *pattern) {
     tri_pattern parsed = {0};
     const char *name = tri__json_string_value(json);
-    if (name && tri__pattern_named(name, pattern)) return TRI_OK;
+    if (name && pattern_named(name, pattern)) return TRI_OK;
     if (name || !tri__json_is_object(json))
         return tri__fail(TRI_USAGE, "%s: \"%s\" is not a pattern; give dense, window, longformer, bigbird, fixed, or "
                          "an object with a mode", origin, name ? name : "it");
@@ -234,7 +235,7 @@ tri_status tri__pattern_parse(const tri_json *json, const char *origin, tri_patt
 
 tri_status tri__pattern_load(const char *name, tri_pattern *pattern) {
     tri_json *json;
-    if (tri__pattern_named(name, pattern)) return TRI_OK;
+    if (pattern_named(name, pattern)) return TRI_OK;
     int there;
     TRI_TRY(tri__file_there(name, &there));
     if (!there)

@@ -7,8 +7,6 @@
 
 #include "numbers/distance.h"
 
-#include <stdio.h>
-
 /* transformers' MPNet has these, however many rows its table has. */
 enum { MPNET_BUCKETS = 32, MPNET_REACH = 128 };
 
@@ -51,15 +49,14 @@ int tri__relative_table(tri_branch *b) {
     const tri_distances *d = &f->model->distances[b->index];
     int is_biased = tri__family(b->e)->relative == TRI_RELATIVE_BIAS;
     int64_t cols = is_biased ? b->e->num_attention_heads : b->e->hidden_size;
-    char name[128];
     if (!d->rows) return -1;
     int table = tri__forward_slot(f, rows_of(b), cols, "distances");
-    snprintf(name, sizeof name, "%s.encoder.%s.weight", b->prefix,
-             is_biased ? "relative_attention_bias" : "rel_embeddings");
+    const char *name = tri__branch_join(b, b->prefix, is_biased ? "encoder.relative_attention_bias.weight"
+                                                                : "encoder.rel_embeddings.weight");
     TRI_BUILD(&f->build, table, (tri_attr){0}, table, tri__forward_weight(f, "distances", name, d->all, cols));
     if (!b->e->norm_rel_ebd) return table;
-    snprintf(name, sizeof name, "%s.encoder.LayerNorm", b->prefix);
-    return tri__forward_norm(f, table, rows_of(b), cols, b->e->layer_norm_eps, "distances.norm", name);
+    return tri__forward_norm(f, table, rows_of(b), cols, b->e->layer_norm_eps, "distances.norm",
+                             tri__branch_join(b, b->prefix, "encoder.LayerNorm"));
 }
 
 int tri__relative_next(tri_branch *b) {

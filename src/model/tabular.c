@@ -10,16 +10,13 @@ void tri__tabular_params(tri_network *model) {
     int is_normed = F >= MIN_COLUMNS_TO_NORM && !model->columns.word;
     tri__model_unit(model, "tabular");
     if (model->columns.word) F = tri__columns_params(model);
-    const tri_param_row linear[] = {
+    const tri_param_row rows[] = {
         {"linear.weight", model->common, F, TRI_INIT_NORMAL, 1.0f / sqrtf((float)F), TRI_SHARE_WHOLE},
-        {"linear.bias", 0, model->common, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+        {"linear.bias", TRI_VECTOR, model->common, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+        {"norm.weight", TRI_VECTOR, is_normed ? F : 0, TRI_INIT_ONE, 0, TRI_SHARE_WHOLE},
+        {"norm.bias", TRI_VECTOR, is_normed ? F : 0, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
     };
-    const tri_param_row norm[] = {
-        {"norm.weight", 0, F, TRI_INIT_ONE, 0, TRI_SHARE_WHOLE},
-        {"norm.bias", 0, F, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-    };
-    tri__model_params(model, "tabular.", linear, 2);
-    if (is_normed) tri__model_params(model, "tabular.", norm, 2);
+    tri__model_params(model, "tabular.", rows, 4);
 }
 
 int tri__tabular_forward(tri_forward *f) {

@@ -405,22 +405,16 @@ TEST(threads_agree) {
 TEST(cuts_to_any_length) {
     make_byte_level();
     tri_tokenizer *tokenizer = load();
-    int32_t ids[16], types[16];
+    int32_t ids[16];
     for (int max_len = 1; max_len < 10; max_len++) {
-        ids[max_len] = types[max_len] = -7;
+        ids[max_len] = -7;
         int n = tri__tokenizer_encode(tokenizer, "bcd", 3, max_len, ids);
         assert_int_equal(n, max_len < 5 ? max_len : 5);
         assert_int_equal(ids[max_len], -7);
         assert_int_equal(ids[0], 0);
         if (max_len > 1) assert_int_equal(ids[n - 1], 1);
-        n = tri__tokenizer_encode_pair(tokenizer, "bcd", 3, "e", 1, max_len, ids, types);
-        assert_int_equal(n, max_len < 8 ? max_len : 8);
-        assert_int_equal(ids[max_len], -7);
-        assert_int_equal(types[max_len], -7);
-        assert_int_equal(tri__tokenizer_encode_pair(tokenizer, "bcd", 3, "e", 1, max_len, ids, NULL), n);
     }
     assert_int_equal(tri__tokenizer_encode(tokenizer, "", 0, 16, ids), 2);
-    assert_int_equal(tri__tokenizer_encode_pair(tokenizer, "", 0, "", 0, 16, ids, types), 4);
     tri__tokenizer_free(tokenizer);
 }
 

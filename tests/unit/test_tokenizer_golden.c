@@ -1,7 +1,7 @@
 /* test_tokenizer_golden.c - ids equal to those of the tokenizers library and of transformers, from files that
  * tools/golden_tokenizer.py and, given as arguments, tools/parity_*.py write: JSON lines. The first is {"folder": F} or
- * {"files": {name: text}}; the others are {"text": T, "ids": [..]}, with "max_len" if truncated, or {"a": A, "b": B,
- * "max_len": M, "ids": [..], "types": [..]}. Each case is encoded twice: the second time its words are cached.
+ * {"files": {name: text}}; the others are {"text": T, "ids": [..]}, with "max_len" if truncated. Each case is encoded
+ * twice: the second time its words are cached.
  *
  * Further keys of the first line: "refused": W, the folder must be refused with these words; "may_refuse", it may be
  * refused, with exit 2, 65 or 66, and its cases are then skipped; "save": F, its tokenizer is saved there. */
@@ -21,7 +21,7 @@ static const char *const committed[] = {"tests/golden/tokenizer_components.jsonl
                                         "tests/golden/tokenizer_unigram.jsonl"};
 static const char *const *files = committed;
 static int n_files = (int)(sizeof committed / sizeof *committed);
-static int32_t ids[MAX_LEN], types[MAX_LEN];
+static int32_t ids[MAX_LEN];
 
 static void must(tri_status status) {
     if (status != TRI_OK) fail_msg("%s", tri_error());
@@ -49,29 +49,24 @@ static void print_row(const char *what, const int32_t *row, int n) {
     for (int i = 0; i < n && i < 200; i++) print_message(" %d", row[i]);
 }
 
-static void compare(const char *file, int line, const char *what, const tri_json *want, const int32_t *got, int n,
-                    const tri_json *one) {
+static void compare(const char *file, int line, const tri_json *want, const int32_t *got, int n, const tri_json *one) {
     int expected = (int)tri__json_size(want), same = n == expected;
     for (int i = 0; same && i < n; i++) same = tri__json_integer_value(tri__json_at(want, (size_t)i)) == got[i];
     if (same) return;
     char *text = tri__json_text(one, TRI_JSON_COMPACT | TRI_JSON_ENSURE_ASCII);
-    print_message("%s:%d: %s differ for %.400s", file, line, what, text);
+    print_message("%s:%d: ids differ for %.400s", file, line, text);
     print_row("got", got, n);
     free(text);
-    fail_msg("%d %s instead of %d", n, what, expected);
+    fail_msg("%d ids instead of %d", n, expected);
 }
 
 static void check(const tri_tokenizer *tokenizer, const char *file, int line, const tri_json *one) {
-    const tri_json *text = tri__json_get(one, "text"), *a = tri__json_get(one, "a"), *b = tri__json_get(one, "b");
+    const tri_json *text = tri__json_get(one, "text");
     int max_len = tri__json_get(one, "max_len") ? (int)tri__json_integer_value(tri__json_get(one, "max_len")) : MAX_LEN;
     for (int turn = 0; turn < 2; turn++) {
-        int n = text ? tri__tokenizer_encode(tokenizer, tri__json_string_value(text), tri__json_string_length(text),
-                                             max_len, ids)
-                     : tri__tokenizer_encode_pair(tokenizer, tri__json_string_value(a), tri__json_string_length(a),
-                                                  tri__json_string_value(b), tri__json_string_length(b), max_len, ids,
-                                                  types);
-        compare(file, line, "ids", tri__json_get(one, "ids"), ids, n, one);
-        if (!text) compare(file, line, "types", tri__json_get(one, "types"), types, n, one);
+        int n = tri__tokenizer_encode(tokenizer, tri__json_string_value(text), tri__json_string_length(text), max_len,
+                                      ids);
+        compare(file, line, tri__json_get(one, "ids"), ids, n, one);
     }
 }
 

@@ -6,8 +6,6 @@
 #include "base/text.h"
 #include "data/text/pre_tokenize.h"
 
-#include <string.h>
-
 typedef struct symbol {
     int32_t id;         /* -1: merged into the one before */
     int32_t prev, next; /* -1: none */
@@ -99,12 +97,8 @@ static int32_t find_whole(const tri_bpe *model, const tri_vocabulary *vocabulary
                           char *spelt) {
     if (!model->byte_level) return tri__vocabulary_find(vocabulary, text, length, tri__piece_hash(text, length));
     size_t n = 0;
-    for (size_t i = 0; i < length; i++) {
-        char utf8[4];
-        int bytes = tri__utf8_put(tri__byte_level_char((unsigned char)text[i]), utf8);
-        memcpy(spelt + n, utf8, (size_t)bytes);
-        n += (size_t)bytes;
-    }
+    for (size_t i = 0; i < length; i++)
+        n += (size_t)tri__utf8_put(tri__byte_level_char((unsigned char)text[i]), spelt + n);
     return tri__vocabulary_find(vocabulary, spelt, n, tri__piece_hash(spelt, n));
 }
 

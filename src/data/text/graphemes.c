@@ -2,6 +2,7 @@
 #include "data/text/graphemes.h"
 
 #include "base/text.h"
+#include "data/text/unicode.h"
 
 /* Classes of the table: the low 4 bits; the part in Indic conjuncts is in the 2 bits above. */
 enum { OTHER, CR, LF, CONTROL, EXTEND, ZWJ, SPACING, PREPEND, PICTURE, L, V, T, LV, LVT };
@@ -18,13 +19,7 @@ typedef struct cluster {
 static int class_of(int32_t code) {
     if (code < 0) return OTHER;
     if (code >= SYLLABLES && code < SYLLABLES_END) return (code - SYLLABLES) % SYLLABLES_T ? LVT : LV;
-    int low = 0, high = tri__grapheme_bounds_n; /* the answer is in [low, high): the first bound is 0 */
-    while (high - low > 1) {
-        int middle = (low + high) / 2;
-        if ((int32_t)(tri__grapheme_bounds[middle] >> 8) <= code) low = middle;
-        else high = middle;
-    }
-    return (int)(tri__grapheme_bounds[low] & 0xFF);
+    return tri__char_kind(code).grapheme;
 }
 
 static void see(cluster *c, int class) {

@@ -4,10 +4,6 @@
 #define TRI_DATA_TEXT_GRAPHEMES_H
 
 #include <stddef.h>
-#include <stdint.h>
-
-extern const uint32_t tri__grapheme_bounds[]; /* ascending: first code point << 8 | class, from there to the next */
-extern const int tri__grapheme_bounds_n;
 
 /* Where the cluster that begins at text[at] ends; at < length. */
 size_t tri__grapheme_end(const char *text, size_t length, size_t at);

@@ -69,12 +69,8 @@ static void finish_run(run *r) {
 }
 
 static void flush(run *r) {
-    for (size_t i = 0; i < r->n; i++) {
-        char utf8[4];
-        int bytes = tri__utf8_put((int32_t)(r->at[i] >> 8), utf8);
-        memcpy(r->out + r->written, utf8, (size_t)bytes);
-        r->written += (size_t)bytes;
-    }
+    for (size_t i = 0; i < r->n; i++)
+        r->written += (size_t)tri__utf8_put((int32_t)(r->at[i] >> 8), r->out + r->written);
     r->n = 0;
 }
 

@@ -8,32 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-int tri__normaliser_add(tri_normaliser *normaliser, tri_norm_step kind, int left, int right) {
-    if (normaliser->n == TRI_NORM_STEPS) return 0;
+tri_norm_rule *tri__normaliser_add(tri_normaliser *normaliser, tri_norm_step kind) {
+    if (normaliser->n == TRI_NORM_STEPS) return NULL;
     normaliser->step[normaliser->n].kind = kind;
-    normaliser->step[normaliser->n].left = left;
-    normaliser->step[normaliser->n++].right = right;
-    return 1;
+    return &normaliser->step[normaliser->n++];
 }
 
 int tri__normaliser_add_bert(tri_normaliser *normaliser, tri_bert_rules rules) {
-    return (!rules.clean_text || tri__normaliser_add(normaliser, TRI_NORM_CLEAN, 0, 0)) &&
-           (!rules.split_chinese || tri__normaliser_add(normaliser, TRI_NORM_CHINESE, 0, 0)) &&
-           (!rules.strip_accents || (tri__normaliser_add(normaliser, TRI_NORM_NFD, 0, 0) &&
-                                     tri__normaliser_add(normaliser, TRI_NORM_ACCENTS, 0, 0))) &&
-           (!rules.lower_case || tri__normaliser_add(normaliser, TRI_NORM_LOWER, 0, 0));
-}
-
-int tri__normaliser_add_replace(tri_normaliser *normaliser, tri_norm_step kind, tri_replace rule) {
-    if (!tri__normaliser_add(normaliser, kind, 0, 0)) return 0;
-    normaliser->step[normaliser->n - 1].replace = rule;
-    return 1;
-}
-
-int tri__normaliser_add_map(tri_normaliser *normaliser, tri_charsmap *map) {
-    if (!tri__normaliser_add(normaliser, TRI_NORM_CHARSMAP, 0, 0)) return 0;
-    normaliser->step[normaliser->n - 1].map = map;
-    return 1;
+    return (!rules.clean_text || tri__normaliser_add(normaliser, TRI_NORM_CLEAN)) &&
+           (!rules.split_chinese || tri__normaliser_add(normaliser, TRI_NORM_CHINESE)) &&
+           (!rules.strip_accents || (tri__normaliser_add(normaliser, TRI_NORM_NFD) &&
+                                     tri__normaliser_add(normaliser, TRI_NORM_ACCENTS))) &&
+           (!rules.lower_case || tri__normaliser_add(normaliser, TRI_NORM_LOWER));
 }
 
 void tri__normaliser_free(tri_normaliser *normaliser) {
@@ -151,12 +137,7 @@ static size_t change_each(tri_norm_step kind, const char *text, size_t length, c
         }
         int32_t code = tri__utf8_next(text, length, &at), parts[3];
         int count = code < 0 ? 0 : change(kind, code, parts);
-        for (int i = 0; i < count; i++) {
-            char utf8[4];
-            int bytes = tri__utf8_put(parts[i], utf8);
-            memcpy(out + n, utf8, (size_t)bytes);
-            n += (size_t)bytes;
-        }
+        for (int i = 0; i < count; i++) n += (size_t)tri__utf8_put(parts[i], out + n);
     }
     return n;
 }

@@ -23,14 +23,16 @@ enum {
     TRI_NORM_GROWTH = 4096 /* most bytes that all steps may make of one */
 };
 
+typedef struct tri_norm_rule {
+    tri_norm_step kind;
+    int left, right;     /* STRIP */
+    tri_replace replace; /* REPLACE; PREPEND: its content */
+    tri_charsmap *map;   /* CHARSMAP */
+} tri_norm_rule;
+
 typedef struct tri_normaliser {
     int n;
-    struct {
-        tri_norm_step kind;
-        int left, right;     /* STRIP */
-        tri_replace replace; /* REPLACE; PREPEND: its content */
-        tri_charsmap *map;   /* CHARSMAP */
-    } step[TRI_NORM_STEPS];
+    tri_norm_rule step[TRI_NORM_STEPS];
 } tri_normaliser;
 
 /* The switches of BERT's normaliser. */
@@ -38,13 +40,10 @@ typedef struct tri_bert_rules {
     int clean_text, split_chinese, strip_accents, lower_case;
 } tri_bert_rules;
 
-/* Appends a step; 0 if there are too many. */
-int tri__normaliser_add(tri_normaliser *normaliser, tri_norm_step kind, int left, int right);
+/* Appends a step, of which the caller sets what its kind needs: it owns texts and map. NULL if there are too many. */
+tri_norm_rule *tri__normaliser_add(tri_normaliser *normaliser, tri_norm_step kind);
+/* 0 if there are too many steps. */
 int tri__normaliser_add_bert(tri_normaliser *normaliser, tri_bert_rules rules);
-/* Appends PREPEND or REPLACE with a rule, whose texts it then owns, CHARSMAP with a map likewise; 0 if there are too
- * many. */
-int tri__normaliser_add_replace(tri_normaliser *normaliser, tri_norm_step kind, tri_replace rule);
-int tri__normaliser_add_map(tri_normaliser *normaliser, tri_charsmap *map);
 void tri__normaliser_free(tri_normaliser *normaliser);
 /* The most bytes that the steps make of one; more than TRI_NORM_GROWTH if that is too many. */
 size_t tri__normaliser_growth(const tri_normaliser *normaliser);

@@ -32,17 +32,19 @@ typedef enum tri_scheme {
 
 enum { TRI_SPLIT_STEPS = 8 };
 
+typedef struct tri_split_rule {
+    tri_split kind;
+    tri_behaviour behaviour; /* PUNCTUATION */
+    int prefix_space;        /* BYTE_LEVEL: a blank is prepended to a text without one */
+    int pattern;             /* BYTE_LEVEL, METASPACE: split; else the text is one word */
+    tri_scheme scheme;       /* METASPACE */
+    char mark[4];            /* METASPACE: the character, in UTF-8 */
+    int mark_bytes;
+} tri_split_rule;
+
 typedef struct tri_pre_tokenizer {
     int n;
-    struct {
-        tri_split kind;
-        tri_behaviour behaviour; /* PUNCTUATION */
-        int prefix_space;        /* BYTE_LEVEL: a blank is prepended to a text without one */
-        int pattern;             /* BYTE_LEVEL, METASPACE: split; else the text is one word */
-        tri_scheme scheme;       /* METASPACE */
-        char mark[4];            /* METASPACE: the character, in UTF-8 */
-        int mark_bytes;
-    } step[TRI_SPLIT_STEPS];
+    tri_split_rule step[TRI_SPLIT_STEPS];
 } tri_pre_tokenizer;
 
 /* Takes a word; returns 1 to continue, 0 to stop, -1 on failure. */

@@ -99,13 +99,11 @@ static int encode(walk *w, const char *text, size_t length) {
     return done < 0 ? -1 : (int)(w->ids.n < w->ids.room ? w->ids.n : w->ids.room);
 }
 
-/* The ids of a text, truncated to `room`: the first, or the last if texts are truncated on the left. *all, unless NULL:
- * their number before truncation. Returns the number in `ids`, -1 if out of memory. */
-static int encode_part(const tri_tokenizer *tokenizer, const char *text, size_t length, int room, int32_t *ids,
-                       int64_t *all) {
-    walk w = {.tokenizer = tokenizer, .ids = {.at = ids, .room = room}, .count = all || tokenizer->cut_left};
+/* The ids of a text, truncated to `room`: the first, or the last if texts are truncated on the left. Returns their
+ * number, -1 if out of memory. */
+static int encode_part(const tri_tokenizer *tokenizer, const char *text, size_t length, int room, int32_t *ids) {
+    walk w = {.tokenizer = tokenizer, .ids = {.at = ids, .room = room}, .count = tokenizer->cut_left};
     int n = encode(&w, text, length);
-    if (all) *all = w.ids.n;
     if (n < 0 || !tokenizer->cut_left || w.ids.n <= room) return n;
     int64_t many = w.ids.n;
     int32_t *whole = malloc((size_t)many * sizeof *whole); /* [many] */
@@ -140,46 +138,9 @@ int tri__tokenizer_encode(const tri_tokenizer *tokenizer, const char *text, size
             if (n < max_len) ids[n++] = template->part[i].id;
             continue;
         }
-        int count = encode_part(tokenizer, text, length, room < max_len - n ? room : max_len - n, ids + n, NULL);
+        int count = encode_part(tokenizer, text, length, room < max_len - n ? room : max_len - n, ids + n);
         if (count < 0) return -1;
         n += count;
     }
     return n;
-}
-
-/* Truncates two texts to `room` in total: only the longer one if that suffices, else half each, with the odd id for the
- * longer. */
-static void cut_longest(int64_t *a, int64_t *b, int64_t room) {
-    int64_t *shorter = *a > *b ? b : a, *longer = *a > *b ? a : b;
-    if (*shorter > room) *longer = *shorter;
-    else *longer = *longer < room - *shorter ? *longer : *shorter > room - *shorter ? *shorter : room - *shorter;
-    if (*shorter + *longer <= room) return;
-    *shorter = room / 2;
-    *longer = *shorter + room % 2;
-}
-
-int tri__tokenizer_encode_pair(const tri_tokenizer *tokenizer, const char *a, size_t a_length, const char *b,
-                               size_t b_length, int max_len, int32_t *ids, int32_t *types) {
-    TRI_ASSERT(max_len >= 1);
-    const tri_template *template = &tokenizer->two;
-    int room = max_len > specials(template) ? max_len - specials(template) : 0, n = 0;
-    int32_t *both = malloc((2 * (size_t)room + 1) * sizeof *both); /* [2, room] */
-    if (!both) return tri__fail(TRI_RESOURCE, "out of memory for a pair of texts"), -1;
-    int64_t kept[2] = {0};
-    int have[2] = {encode_part(tokenizer, a, a_length, room, both, &kept[0])};
-    have[1] = have[0] < 0 ? -1 : encode_part(tokenizer, b, b_length, room, both + room, &kept[1]);
-    int failed = have[1] < 0;
-    cut_longest(&kept[0], &kept[1], room);
-    for (int i = 0; i < template->n && !failed; i++) {
-        int32_t id = template->part[i].id;
-        int second = id == TRI_TEMPLATE_B;
-        int64_t count = id >= 0 ? 1 : kept[second];
-        const int32_t *from = id >= 0 ? &id : both + second * room + (tokenizer->cut_left ? have[second] - count : 0);
-        for (int64_t k = 0; k < count && n < max_len; k++, n++) {
-            ids[n] = from[k];
-            if (types) types[n] = template->part[i].type;
-        }
-    }
-    free(both);
-    return failed ? -1 : n;
 }

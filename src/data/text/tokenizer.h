@@ -21,10 +21,6 @@ int tri__tokenizer_size(const tri_tokenizer *tokenizer);
 int tri__tokenizer_encode(const tri_tokenizer *tokenizer, const char *text, size_t length, int max_len, int32_t *ids);
 /* Special tokens that the template puts before a text, and after it. */
 void tri__tokenizer_specials(const tri_tokenizer *tokenizer, int *before, int *after);
-/* A pair, truncated longest first, as in Hugging Face; types [max_len] or NULL: 0 and 1 (BERT), all 0 (RoBERTa).
- * Returns likewise. */
-int tri__tokenizer_encode_pair(const tri_tokenizer *tokenizer, const char *a, size_t a_length, const char *b,
-                               size_t b_length, int max_len, int32_t *ids, int32_t *types);
 const char *tri__tokenizer_piece(const tri_tokenizer *tokenizer, int32_t id);
 /* A one-line description: "WordPiece, 28,996 pieces, cased". Owned by the tokenizer. */
 const char *tri__tokenizer_describe(const tri_tokenizer *tokenizer);

@@ -11,13 +11,21 @@
 
 enum { NESTED = 8 }; /* Sequences in Sequences */
 
-/* A component of one kind: reads `it` into the tokenizer. */
+/* A component of a type, and the step that it is: a `read` of its own adds it with its settings, else it has none. */
 typedef struct component {
     const char *type;
+    int step; /* tri_norm_step or tri_split */
     tri_status (*read)(tri_tokenizer *tokenizer, const char *path, const tri_json *it);
 } component;
 
-static tri_status read_flag(const char *path, const tri_json *it, const char *key, int otherwise, int *flag) {
+/* The components of one kind. */
+typedef struct components {
+    const char *what, *list; /* for messages; the key of a Sequence's list */
+    tri_status (*add)(tri_tokenizer *tokenizer, const char *path, int step);
+    component row[13]; /* ends with a NULL type */
+} components;
+
+tri_status tri__tokenizer_flag(const char *path, const tri_json *it, const char *key, int otherwise, int *flag) {
     const tri_json *value = tri__json_get(it, key);
     *flag = otherwise;
     if (!value || tri__json_is_null(value)) return TRI_OK;
@@ -36,187 +44,159 @@ static tri_status read_text(const char *path, const tri_json *it, const char *ke
     return TRI_OK;
 }
 
-/* Dispatches on the type's row; `what` and the rows' names are for the message. The `list` of a Sequence is read in
- * order. */
-static tri_status read_component(tri_tokenizer *tokenizer, const char *path, const tri_json *it, const component *rows,
-                                 const char *what, const char *list, int depth) {
+/* Adds what the type's row says. The list of a Sequence is read in order. */
+static tri_status read_component(tri_tokenizer *tokenizer, const char *path, const tri_json *it,
+                                 const components *of, int depth) {
     const char *type = tri__json_string_value(tri__json_get(it, "type"));
     if (!it || tri__json_is_null(it)) return TRI_OK;
-    if (!type) return tri__fail(TRI_DATA, "%s: %s has no type", path, what);
+    if (!type) return tri__fail(TRI_DATA, "%s: %s has no type", path, of->what);
     if (!strcmp(type, "Sequence")) {
-        const tri_json *parts = tri__json_get(it, list);
+        const tri_json *parts = tri__json_get(it, of->list);
         size_t i;
         tri_json *part;
         if (!tri__json_is_array(parts))
-            return tri__fail(TRI_DATA, "%s: %s: a Sequence needs an array of %s", path, what, list);
-        if (depth == NESTED) return tri__fail(TRI_DATA, "%s: %s: Sequences nest deeper than %d", path, what, NESTED);
-        tri__json_each(parts, i, part) TRI_TRY(read_component(tokenizer, path, part, rows, what, list, depth + 1));
+            return tri__fail(TRI_DATA, "%s: %s: a Sequence needs an array of %s", path, of->what, of->list);
+        if (depth == NESTED)
+            return tri__fail(TRI_DATA, "%s: %s: Sequences nest deeper than %d", path, of->what, NESTED);
+        tri__json_each(parts, i, part) TRI_TRY(read_component(tokenizer, path, part, of, depth + 1));
         return TRI_OK;
     }
     char names[384] = "Sequence";
-    for (const component *row = rows; row->type; row++) {
-        if (!strcmp(row->type, type)) return row->read(tokenizer, path, it);
+    for (const component *row = of->row; row->type; row++) {
+        if (!strcmp(row->type, type))
+            return row->read ? row->read(tokenizer, path, it) : of->add(tokenizer, path, row->step);
         size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, ", %s", row->type);
     }
-    return tri__fail(TRI_USAGE, "%s: %s %.80s is not known here; known are %s", path, what, type, names);
+    return tri__fail(TRI_USAGE, "%s: %s %.80s is not known here; known are %s", path, of->what, type, names);
 }
 
-static tri_status add_step(tri_tokenizer *tokenizer, const char *path, tri_norm_step kind, int left, int right) {
-    if (tri__normaliser_add(&tokenizer->normaliser, kind, left, right)) return TRI_OK;
+static tri_status too_many_steps(const char *path) {
     return tri__fail(TRI_USAGE, "%s: the normalizer has more than %d steps", path, TRI_NORM_STEPS);
 }
 
+static tri_status add_rule(tri_tokenizer *tokenizer, const char *path, tri_norm_step kind, tri_norm_rule **rule) {
+    *rule = tri__normaliser_add(&tokenizer->normaliser, kind);
+    return *rule ? TRI_OK : too_many_steps(path);
+}
+
+static tri_status norm_plain(tri_tokenizer *tokenizer, const char *path, int step) {
+    tri_norm_rule *rule = NULL;
+    return add_rule(tokenizer, path, (tri_norm_step)step, &rule);
+}
+
 tri_status tri__tokenizer_bert_rules(const char *path, const tri_json *it, tri_bert_rules *rules) {
-    TRI_TRY(read_flag(path, it, "clean_text", 1, &rules->clean_text));
-    TRI_TRY(read_flag(path, it, "handle_chinese_chars", 1, &rules->split_chinese));
-    TRI_TRY(read_flag(path, it, "lowercase", 1, &rules->lower_case));
-    return read_flag(path, it, "strip_accents", rules->lower_case, &rules->strip_accents);
+    TRI_TRY(tri__tokenizer_flag(path, it, "clean_text", 1, &rules->clean_text));
+    TRI_TRY(tri__tokenizer_flag(path, it, "handle_chinese_chars", 1, &rules->split_chinese));
+    TRI_TRY(tri__tokenizer_flag(path, it, "lowercase", 1, &rules->lower_case));
+    return tri__tokenizer_flag(path, it, "strip_accents", rules->lower_case, &rules->strip_accents);
 }
 
 static tri_status norm_bert(tri_tokenizer *tokenizer, const char *path, const tri_json *it) {
     tri_bert_rules rules;
     TRI_TRY(tri__tokenizer_bert_rules(path, it, &rules));
-    if (tri__normaliser_add_bert(&tokenizer->normaliser, rules)) return TRI_OK;
-    return tri__fail(TRI_USAGE, "%s: the normalizer has more than %d steps", path, TRI_NORM_STEPS);
+    return tri__normaliser_add_bert(&tokenizer->normaliser, rules) ? TRI_OK : too_many_steps(path);
 }
 
 static tri_status norm_strip(tri_tokenizer *tokenizer, const char *path, const tri_json *it) {
-    int left, right;
-    TRI_TRY(read_flag(path, it, "strip_left", 1, &left));
-    TRI_TRY(read_flag(path, it, "strip_right", 1, &right));
-    return add_step(tokenizer, path, TRI_NORM_STRIP, left, right);
+    tri_norm_rule *rule = NULL;
+    TRI_TRY(add_rule(tokenizer, path, TRI_NORM_STRIP, &rule));
+    TRI_TRY(tri__tokenizer_flag(path, it, "strip_left", 1, &rule->left));
+    return tri__tokenizer_flag(path, it, "strip_right", 1, &rule->right);
 }
 
-/* Appends a step with a rule, whose texts are freed if it fails. */
-static tri_status add_replace(tri_tokenizer *tokenizer, const char *path, tri_norm_step kind, tri_replace rule) {
-    tri_status status = rule.content && (rule.text || kind == TRI_NORM_PREPEND || rule.kind != TRI_REPLACE_TEXT)
-                            ? TRI_OK
-                            : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    if (status == TRI_OK && tri__normaliser_add_replace(&tokenizer->normaliser, kind, rule)) return TRI_OK;
-    free(rule.text);
-    free(rule.content);
-    return status == TRI_OK ? tri__fail(TRI_USAGE, "%s: the normalizer has more than %d steps", path, TRI_NORM_STEPS)
-                            : status;
+static tri_status copy_text(const char *path, const char *text, char **copy, size_t *bytes) {
+    *copy = strdup(text), *bytes = strlen(text);
+    return *copy ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
 }
 
 static tri_status norm_prepend(tri_tokenizer *tokenizer, const char *path, const tri_json *it) {
     const char *content;
+    tri_norm_rule *rule = NULL;
     TRI_TRY(read_text(path, it, "prepend", &content));
-    return add_replace(tokenizer, path, TRI_NORM_PREPEND,
-                       (tri_replace){.content = strdup(content), .content_bytes = strlen(content)});
+    TRI_TRY(add_rule(tokenizer, path, TRI_NORM_PREPEND, &rule));
+    return copy_text(path, content, &rule->replace.content, &rule->replace.content_bytes);
 }
 
 /* {"pattern": {"String": text} or {"Regex": expression}, "content": text} */
 static tri_status norm_replace(tri_tokenizer *tokenizer, const char *path, const tri_json *it) {
     const tri_json *pattern = tri__json_get(it, "pattern");
     const char *text, *expression, *content;
-    tri_replace rule = {0};
+    tri_replace_kind kind = TRI_REPLACE_TEXT;
+    tri_norm_rule *rule = NULL;
     TRI_TRY(read_text(path, pattern, "String", &text));
     TRI_TRY(read_text(path, pattern, "Regex", &expression));
     TRI_TRY(read_text(path, it, "content", &content));
     if (!*text == !*expression)
         return tri__fail(TRI_DATA, "%s: the pattern of Replace must be {\"String\": text} or {\"Regex\": text}", path);
-    if (*expression && !tri__replace_pattern(expression, &rule.kind))
+    if (*expression && !tri__replace_pattern(expression, &kind))
         return tri__fail(TRI_USAGE,
                          "%s: the regular expression %.80s of Replace is not known here; known are \" {2,}\" "
                          "and \"\\s{2,}|[\\n\\r\\t]\"",
                          path, expression);
-    rule.content = strdup(content), rule.content_bytes = strlen(content);
-    if (*text) rule.text = strdup(text), rule.text_bytes = strlen(text);
-    return add_replace(tokenizer, path, TRI_NORM_REPLACE, rule);
+    TRI_TRY(add_rule(tokenizer, path, TRI_NORM_REPLACE, &rule));
+    rule->replace.kind = kind;
+    TRI_TRY(copy_text(path, content, &rule->replace.content, &rule->replace.content_bytes));
+    return *text ? copy_text(path, text, &rule->replace.text, &rule->replace.text_bytes) : TRI_OK;
 }
 
 static tri_status norm_precompiled(tri_tokenizer *tokenizer, const char *path, const tri_json *it) {
     const tri_json *value = tri__json_get(it, "precompiled_charsmap");
-    tri_charsmap *map;
+    tri_norm_rule *rule = NULL;
     if (!tri__json_is_string(value)) return tri__fail(TRI_DATA, "%s: precompiled_charsmap must be a text", path);
-    TRI_TRY(tri__charsmap_read(path, tri__json_string_value(value), tri__json_string_length(value), &map));
-    if (tri__normaliser_add_map(&tokenizer->normaliser, map)) return TRI_OK;
-    tri__charsmap_free(map);
-    return tri__fail(TRI_USAGE, "%s: the normalizer has more than %d steps", path, TRI_NORM_STEPS);
+    TRI_TRY(add_rule(tokenizer, path, TRI_NORM_CHARSMAP, &rule));
+    return tri__charsmap_read(path, tri__json_string_value(value), tri__json_string_length(value), &rule->map);
 }
 
-#define PLAIN(name, kind) \
-    static tri_status norm_##name(tri_tokenizer *tokenizer, const char *path, const tri_json *it) { \
-        (void)it; \
-        return add_step(tokenizer, path, kind, 0, 0); \
-    }
-PLAIN(lower, TRI_NORM_LOWER)
-PLAIN(nfd, TRI_NORM_NFD)
-PLAIN(nfc, TRI_NORM_NFC)
-PLAIN(nfkd, TRI_NORM_NFKD)
-PLAIN(nfkc, TRI_NORM_NFKC)
-PLAIN(marks, TRI_NORM_MARKS)
-PLAIN(nmt, TRI_NORM_NMT)
-
-static const component normalizers[] = {
-    {"BertNormalizer", norm_bert},
-    {"Lowercase", norm_lower},
-    {"NFD", norm_nfd},
-    {"NFC", norm_nfc},
-    {"NFKD", norm_nfkd},
-    {"NFKC", norm_nfkc},
-    {"StripAccents", norm_marks},
-    {"Strip", norm_strip},
-    {"Nmt", norm_nmt},
-    {"Prepend", norm_prepend},
-    {"Replace", norm_replace},
-    {"Precompiled", norm_precompiled},
-    {0},
+static const components normalizers = {
+    "normalizer", "normalizers", norm_plain,
+    {{"BertNormalizer", .read = norm_bert},
+     {"Lowercase", .step = TRI_NORM_LOWER},
+     {"NFD", .step = TRI_NORM_NFD},
+     {"NFC", .step = TRI_NORM_NFC},
+     {"NFKD", .step = TRI_NORM_NFKD},
+     {"NFKC", .step = TRI_NORM_NFKC},
+     {"StripAccents", .step = TRI_NORM_MARKS},
+     {"Strip", .read = norm_strip},
+     {"Nmt", .step = TRI_NORM_NMT},
+     {"Prepend", .read = norm_prepend},
+     {"Replace", .read = norm_replace},
+     {"Precompiled", .read = norm_precompiled}},
 };
 
-static tri_status add_split(tri_tokenizer *tokenizer, const char *path, tri_split kind) {
+static tri_status add_split(tri_tokenizer *tokenizer, const char *path, tri_split_rule rule) {
     tri_pre_tokenizer *pre = &tokenizer->pre_tokenizer;
     if (pre->n == TRI_SPLIT_STEPS)
         return tri__fail(TRI_USAGE, "%s: the pre_tokenizer has more than %d steps", path, TRI_SPLIT_STEPS);
     if (pre->n && pre->step[pre->n - 1].kind == TRI_SPLIT_BYTE_LEVEL)
         return tri__fail(TRI_USAGE, "%s: the pre_tokenizer ByteLevel must be the last of its Sequence", path);
-    for (int i = 0; i < pre->n && kind == TRI_SPLIT_BYTE_LEVEL; i++)
+    for (int i = 0; i < pre->n && rule.kind == TRI_SPLIT_BYTE_LEVEL; i++)
         if (pre->step[i].kind == TRI_SPLIT_METASPACE)
             return tri__fail(TRI_USAGE, "%s: the pre_tokenizer ByteLevel after Metaspace is not known here", path);
-    pre->step[pre->n++].kind = kind;
+    pre->step[pre->n++] = rule;
     return TRI_OK;
 }
 
-static tri_status split_bert(tri_tokenizer *tokenizer, const char *path, const tri_json *it) {
-    (void)it;
-    return add_split(tokenizer, path, TRI_SPLIT_BERT);
-}
-
-static tri_status split_words(tri_tokenizer *tokenizer, const char *path, const tri_json *it) {
-    (void)it;
-    return add_split(tokenizer, path, TRI_SPLIT_WORDS);
-}
-
-static tri_status split_blanks(tri_tokenizer *tokenizer, const char *path, const tri_json *it) {
-    (void)it;
-    return add_split(tokenizer, path, TRI_SPLIT_BLANKS);
+static tri_status split_plain(tri_tokenizer *tokenizer, const char *path, int step) {
+    return add_split(tokenizer, path, (tri_split_rule){.kind = (tri_split)step});
 }
 
 static tri_status split_punctuation(tri_tokenizer *tokenizer, const char *path, const tri_json *it) {
     static const char *const names[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext"};
     const char *name;
     TRI_TRY(read_text(path, it, "behavior", &name));
-    TRI_TRY(add_split(tokenizer, path, TRI_SPLIT_PUNCTUATION));
-    if (!*name) name = names[0];
-    for (int i = 0; i < 5; i++) {
-        if (strcmp(name, names[i])) continue;
-        tokenizer->pre_tokenizer.step[tokenizer->pre_tokenizer.n - 1].behaviour = (tri_behaviour)i;
-        return TRI_OK;
-    }
+    for (int i = 0; i < 5; i++)
+        if (!strcmp(*name ? name : names[0], names[i]))
+            return add_split(tokenizer, path,
+                             (tri_split_rule){.kind = TRI_SPLIT_PUNCTUATION, .behaviour = (tri_behaviour)i});
     return tri__fail(TRI_USAGE, "%s: the behavior %.80s of Punctuation is not known here", path, name);
 }
 
 static tri_status split_byte_level(tri_tokenizer *tokenizer, const char *path, const tri_json *it) {
-    int space, pattern;
-    TRI_TRY(read_flag(path, it, "add_prefix_space", 1, &space));
-    TRI_TRY(read_flag(path, it, "use_regex", 1, &pattern));
-    TRI_TRY(add_split(tokenizer, path, TRI_SPLIT_BYTE_LEVEL));
-    tri_pre_tokenizer *pre = &tokenizer->pre_tokenizer;
-    pre->step[pre->n - 1].prefix_space = space;
-    pre->step[pre->n - 1].pattern = pattern;
-    return TRI_OK;
+    tri_split_rule rule = {.kind = TRI_SPLIT_BYTE_LEVEL};
+    TRI_TRY(tri__tokenizer_flag(path, it, "add_prefix_space", 1, &rule.prefix_space));
+    TRI_TRY(tri__tokenizer_flag(path, it, "use_regex", 1, &rule.pattern));
+    return add_split(tokenizer, path, rule);
 }
 
 static tri_status read_scheme(const char *path, const tri_json *it, tri_scheme *scheme) {
@@ -224,7 +204,7 @@ static tri_status read_scheme(const char *path, const tri_json *it, tri_scheme *
     const tri_json *named = tri__json_get(it, "prepend_scheme");
     const char *name = named ? tri__json_string_value(named) : "always";
     int prefix, found = 0;
-    TRI_TRY(read_flag(path, it, "add_prefix_space", 1, &prefix));
+    TRI_TRY(tri__tokenizer_flag(path, it, "add_prefix_space", 1, &prefix));
     while (name && found < 3 && strcmp(name, names[found])) found++;
     if (!name || found == 3)
         return tri__fail(TRI_DATA, "%s: prepend_scheme of Metaspace must be \"first\", \"never\" or \"always\"", path);
@@ -235,37 +215,43 @@ static tri_status read_scheme(const char *path, const tri_json *it, tri_scheme *
 
 static tri_status split_metaspace(tri_tokenizer *tokenizer, const char *path, const tri_json *it) {
     const char *mark;
-    tri_scheme scheme = TRI_SCHEME_ALWAYS;
-    int pattern;
+    tri_split_rule rule = {.kind = TRI_SPLIT_METASPACE};
     size_t bytes = 0;
-    tri_pre_tokenizer *pre = &tokenizer->pre_tokenizer;
+    const tri_pre_tokenizer *pre = &tokenizer->pre_tokenizer;
     TRI_TRY(read_text(path, it, "replacement", &mark));
-    TRI_TRY(read_scheme(path, it, &scheme));
-    TRI_TRY(read_flag(path, it, "split", 1, &pattern));
+    TRI_TRY(read_scheme(path, it, &rule.scheme));
+    TRI_TRY(tri__tokenizer_flag(path, it, "split", 1, &rule.pattern));
     if (!*mark || tri__utf8_next(mark, strlen(mark), &bytes) < 0 || mark[bytes])
         return tri__fail(TRI_DATA, "%s: replacement of Metaspace must be one character", path);
     for (int i = 0; i < pre->n; i++)
         if (pre->step[i].kind == TRI_SPLIT_METASPACE)
             return tri__fail(TRI_USAGE, "%s: the pre_tokenizer has Metaspace twice; once is known here", path);
-    if (scheme == TRI_SCHEME_FIRST && tri__normaliser_drops_first(&tokenizer->normaliser))
+    if (rule.scheme == TRI_SCHEME_FIRST && tri__normaliser_drops_first(&tokenizer->normaliser))
         return tri__fail(
             TRI_USAGE,
             "%s: prepend_scheme \"first\" of Metaspace after a normalizer that may drop the beginning of a "
             "text is not known here; \"always\" and \"never\" are",
             path);
-    TRI_TRY(add_split(tokenizer, path, TRI_SPLIT_METASPACE));
-    pre->step[pre->n - 1].scheme = scheme;
-    pre->step[pre->n - 1].pattern = pattern;
-    memcpy(pre->step[pre->n - 1].mark, mark, bytes);
-    pre->step[pre->n - 1].mark_bytes = (int)bytes;
-    return TRI_OK;
+    memcpy(rule.mark, mark, bytes);
+    rule.mark_bytes = (int)bytes;
+    return add_split(tokenizer, path, rule);
 }
 
-static const component pre_tokenizers[] = {
-    {"BertPreTokenizer", split_bert},   {"Whitespace", split_words},     {"WhitespaceSplit", split_blanks},
-    {"Punctuation", split_punctuation}, {"ByteLevel", split_byte_level}, {"Metaspace", split_metaspace},
-    {0},
+static const components pre_tokenizers = {
+    "pre_tokenizer", "pretokenizers", split_plain,
+    {{"BertPreTokenizer", .step = TRI_SPLIT_BERT},
+     {"Whitespace", .step = TRI_SPLIT_WORDS},
+     {"WhitespaceSplit", .step = TRI_SPLIT_BLANKS},
+     {"Punctuation", .read = split_punctuation},
+     {"ByteLevel", .read = split_byte_level},
+     {"Metaspace", .read = split_metaspace}},
 };
+
+static tri_status find_unknown(const tri_tokenizer *tokenizer, const char *path, const char *name, int32_t *id) {
+    *id = tri__vocabulary_named(&tokenizer->vocabulary, name);
+    if (*id >= 0) return TRI_OK;
+    return tri__fail(TRI_DATA, "%s: the unknown token \"%.80s\" is missing; it must be one of the pieces", path, name);
+}
 
 static tri_status model_wordpiece(tri_tokenizer *tokenizer, const char *path, const tri_json *it, size_t size,
                                   int byte_level) {
@@ -279,10 +265,8 @@ static tri_status model_wordpiece(tri_tokenizer *tokenizer, const char *path, co
     TRI_TRY(read_text(path, it, "continuing_subword_prefix", &prefix));
     TRI_TRY(read_text(path, it, "unk_token", &unknown));
     TRI_TRY(tri__vocabulary_read_json(path, tri__json_get(it, "vocab"), size, prefix, &tokenizer->vocabulary));
-    tokenizer->wordpiece = (tri_wordpiece){tri__vocabulary_named(&tokenizer->vocabulary, unknown), (int)chars};
-    if (tokenizer->wordpiece.unknown >= 0) return TRI_OK;
-    return tri__fail(TRI_DATA, "%s: the unknown token \"%.80s\" is missing; it must be one of the pieces", path,
-                     unknown);
+    tokenizer->wordpiece.max_chars = (int)chars;
+    return find_unknown(tokenizer, path, unknown, &tokenizer->wordpiece.unknown);
 }
 
 static tri_status model_bpe(tri_tokenizer *tokenizer, const char *path, const tri_json *it, size_t size,
@@ -293,9 +277,9 @@ static tri_status model_bpe(tri_tokenizer *tokenizer, const char *path, const tr
     TRI_TRY(read_text(path, it, "continuing_subword_prefix", &prefix));
     TRI_TRY(read_text(path, it, "end_of_word_suffix", &suffix));
     TRI_TRY(read_text(path, it, "unk_token", &unknown));
-    TRI_TRY(read_flag(path, it, "fuse_unk", 0, &fuse));
-    TRI_TRY(read_flag(path, it, "byte_fallback", 0, &fallback));
-    TRI_TRY(read_flag(path, it, "ignore_merges", 0, &whole));
+    TRI_TRY(tri__tokenizer_flag(path, it, "fuse_unk", 0, &fuse));
+    TRI_TRY(tri__tokenizer_flag(path, it, "byte_fallback", 0, &fallback));
+    TRI_TRY(tri__tokenizer_flag(path, it, "ignore_merges", 0, &whole));
     if (dropout && !tri__json_is_null(dropout) && tri__json_number_value(dropout) != 0)
         return tri__fail(TRI_USAGE, "%s: BPE with dropout gives other ids each time; take it out", path);
     if (*prefix || *suffix || fallback)
@@ -304,19 +288,16 @@ static tri_status model_bpe(tri_tokenizer *tokenizer, const char *path, const tr
     TRI_TRY(tri__vocabulary_read_json(path, tri__json_get(it, "vocab"), size, "", &tokenizer->vocabulary));
     TRI_TRY(tri__bpe_read_json(path, tri__json_get(it, "merges"), byte_level, &tokenizer->vocabulary, &tokenizer->bpe));
     tokenizer->model = TRI_MODEL_BPE;
-    tokenizer->bpe.unknown = *unknown ? tri__vocabulary_named(&tokenizer->vocabulary, unknown) : -1;
     tokenizer->bpe.fuse_unknown = fuse;
     tokenizer->bpe.whole_words = whole;
-    if (!*unknown || tokenizer->bpe.unknown >= 0) return TRI_OK;
-    return tri__fail(TRI_DATA, "%s: the unknown token \"%.80s\" is missing; it must be one of the pieces", path,
-                     unknown);
+    return *unknown ? find_unknown(tokenizer, path, unknown, &tokenizer->bpe.unknown) : TRI_OK;
 }
 
 static tri_status model_unigram(tri_tokenizer *tokenizer, const char *path, const tri_json *it, int exact,
                                 int byte_level) {
     static const char *const sampling[] = {"alpha", "nbest_size", "dropout"};
     int fallback;
-    TRI_TRY(read_flag(path, it, "byte_fallback", 0, &fallback));
+    TRI_TRY(tri__tokenizer_flag(path, it, "byte_fallback", 0, &fallback));
     for (int i = 0; i < 3; i++) {
         const tri_json *value = tri__json_get(it, sampling[i]);
         if (value && !tri__json_is_null(value))
@@ -351,22 +332,20 @@ tri_status tri__added_token_read(const char *path, const tri_json *object, tri_a
     *token = (tri_added_token){.id = -1};
     if (!tri__json_is_string(content)) return tri__fail(TRI_DATA, "%s: an added token has no content", path);
     token->content = (char *)tri__json_string_value(content);
-    TRI_TRY(read_flag(path, object, "special", 0, &token->special));
-    TRI_TRY(read_flag(path, object, "single_word", 0, &token->single_word));
-    TRI_TRY(read_flag(path, object, "lstrip", 0, &token->lstrip));
-    TRI_TRY(read_flag(path, object, "rstrip", 0, &token->rstrip));
-    return read_flag(path, object, "normalized", !token->special, &token->normalized);
+    TRI_TRY(tri__tokenizer_flag(path, object, "special", 0, &token->special));
+    TRI_TRY(tri__tokenizer_flag(path, object, "single_word", 0, &token->single_word));
+    TRI_TRY(tri__tokenizer_flag(path, object, "lstrip", 0, &token->lstrip));
+    TRI_TRY(tri__tokenizer_flag(path, object, "rstrip", 0, &token->rstrip));
+    return tri__tokenizer_flag(path, object, "normalized", !token->special, &token->normalized);
 }
 
 tri_status tri__tokenizer_read_json(tri_tokenizer *tokenizer, const char *path, const tri_json *root, size_t size,
                                     int exact) {
     const tri_json *model = tri__json_get(root, "model"), *vocabulary = tri__json_get(model, "vocab");
-    TRI_TRY(read_component(tokenizer, path, tri__json_get(root, "normalizer"), normalizers, "normalizer", "normalizers",
-                           0));
+    TRI_TRY(read_component(tokenizer, path, tri__json_get(root, "normalizer"), &normalizers, 0));
     if (tri__normaliser_growth(&tokenizer->normaliser) > TRI_NORM_GROWTH)
         return tri__fail(TRI_DATA, "%s: the normalizer may make more than %d bytes of one", path, TRI_NORM_GROWTH);
-    TRI_TRY(read_component(tokenizer, path, tri__json_get(root, "pre_tokenizer"), pre_tokenizers, "pre_tokenizer",
-                           "pretokenizers", 0));
+    TRI_TRY(read_component(tokenizer, path, tri__json_get(root, "pre_tokenizer"), &pre_tokenizers, 0));
     TRI_TRY(read_model(tokenizer, path, model, size, exact));
     tokenizer->next = tokenizer->model == TRI_MODEL_UNIGRAM ? (int)tri__json_size(vocabulary)
                                                             : (int)tri__json_object_size(vocabulary);

@@ -54,11 +54,7 @@ typedef struct builder {
 } builder;
 
 static tri_status read_flag(const tri_tokenizer_settings *s, const char *key, int *flag) {
-    const tri_json *value = tri__json_get(s->config, key);
-    if (!value || tri__json_is_null(value)) return TRI_OK;
-    if (!tri__json_is_boolean(value)) return tri__fail(TRI_DATA, "%s: %s must be true or false", s->path, key);
-    *flag = tri__json_is_true(value);
-    return TRI_OK;
+    return tri__tokenizer_flag(s->path, s->config, key, *flag, flag);
 }
 
 /* Released models have it in their names; "uncased" contains "cased" too. */

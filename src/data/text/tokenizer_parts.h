@@ -50,6 +50,8 @@ tri_status tri__tokenizer_keep(tri_tokenizer *tokenizer, const char *name, char 
  * `exact`: Unigram's scores are those that are written there (unigram.h). */
 tri_status tri__tokenizer_read_json(tri_tokenizer *tokenizer, const char *path, const tri_json *root, size_t size,
                                     int exact);
+/* A key that is true or false; `otherwise`: its value if it is missing or null. */
+tri_status tri__tokenizer_flag(const char *path, const tri_json *it, const char *key, int otherwise, int *flag);
 /* The switches of a BertNormalizer. */
 tri_status tri__tokenizer_bert_rules(const char *path, const tri_json *normalizer, tri_bert_rules *rules);
 /* Adds the tokens to match in texts: those of tokenizer.json (`file`; NULL), listed, named and additional ones. */

@@ -44,14 +44,14 @@ static const range *find(const range *ranges, int n, int32_t code) {
     return NULL;
 }
 
-int tri__char_class_wide(int32_t code) {
-    int low = 0, high = tri__class_bounds_n; /* the answer is in [low, high): the first bound is 0 */
+tri_char_kind tri__char_kind(int32_t code) {
+    int low = 0, high = tri__char_bounds_n; /* the answer is in [low, high): the first bound is 0 */
     while (high - low > 1) {
         int middle = (low + high) / 2;
-        if ((int32_t)(tri__class_bounds[middle] >> 8) <= code) low = middle;
+        if ((int32_t)(tri__char_bounds[middle] >> 6) <= code) low = middle;
         else high = middle;
     }
-    return (int)(tri__class_bounds[low] & 0xFF);
+    return tri__char_kinds[tri__char_bounds[low] & 63];
 }
 
 int tri__char_lower(int32_t code, int32_t out[static 2]) {

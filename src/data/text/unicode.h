@@ -19,14 +19,19 @@ enum {
 
 enum { TRI_DECOMPOSED = 18 }; /* most code points that one decomposes into */
 
-extern const uint8_t tri__ascii_class[128];
-extern const uint32_t
-    tri__class_bounds[]; /* ascending: first code point << 8 | classes, from there to the next entry */
-extern const int tri__class_bounds_n;
+/* What the tables know of a character: its classes above, and its class in grapheme clusters (graphemes.c). */
+typedef struct tri_char_kind {
+    uint8_t classes, grapheme;
+} tri_char_kind;
 
-int tri__char_class_wide(int32_t code); /* tri__char_class, above ASCII */
+extern const uint8_t tri__ascii_class[128];
+extern const tri_char_kind tri__char_kinds[];
+extern const uint32_t tri__char_bounds[]; /* ascending: first code point << 6 | its kind, from there to the next */
+extern const int tri__char_bounds_n;
+
+tri_char_kind tri__char_kind(int32_t code);
 static inline int tri__char_class(int32_t code) {
-    return code < 128 ? tri__ascii_class[code] : tri__char_class_wide(code);
+    return code < 128 ? tri__ascii_class[code] : tri__char_kind(code).classes;
 }
 
 /* A code point in lower case; writes one or two code points, returns how many. */

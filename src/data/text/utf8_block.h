@@ -26,45 +26,27 @@ enum {
     TRI_UTF8_ANY = TRI_UTF8_SHORT | TRI_UTF8_LONG | TRI_UTF8_TWO
 };
 
-static const uint8_t tri_utf8_first_high[16] = {
-    2, 2, 2, 2, 2, 2, 2, 2, TRI_UTF8_TWO, TRI_UTF8_TWO, TRI_UTF8_TWO, TRI_UTF8_TWO, TRI_UTF8_SHORT | TRI_UTF8_OVER2,
-    TRI_UTF8_SHORT, TRI_UTF8_SHORT | TRI_UTF8_OVER3 | TRI_UTF8_SURROGATE,
-    TRI_UTF8_SHORT | TRI_UTF8_LARGE | TRI_UTF8_OVER4};
+static const uint8_t tri_utf8_first_high[16] = {[0 ... 7] = TRI_UTF8_LONG,
+                                                [8 ... 11] = TRI_UTF8_TWO,
+                                                [12] = TRI_UTF8_SHORT | TRI_UTF8_OVER2,
+                                                [13] = TRI_UTF8_SHORT,
+                                                [14] = TRI_UTF8_SHORT | TRI_UTF8_OVER3 | TRI_UTF8_SURROGATE,
+                                                [15] = TRI_UTF8_SHORT | TRI_UTF8_LARGE | TRI_UTF8_OVER4};
 #define TRI_UTF8_F5 (TRI_UTF8_ANY | TRI_UTF8_LARGE | TRI_UTF8_OVER4)
 static const uint8_t tri_utf8_first_low[16] = {TRI_UTF8_ANY | TRI_UTF8_OVER3 | TRI_UTF8_OVER2 | TRI_UTF8_OVER4,
                                                TRI_UTF8_ANY | TRI_UTF8_OVER2,
-                                               TRI_UTF8_ANY,
-                                               TRI_UTF8_ANY,
-                                               TRI_UTF8_ANY | TRI_UTF8_LARGE,
-                                               TRI_UTF8_F5,
-                                               TRI_UTF8_F5,
-                                               TRI_UTF8_F5,
-                                               TRI_UTF8_F5,
-                                               TRI_UTF8_F5,
-                                               TRI_UTF8_F5,
-                                               TRI_UTF8_F5,
-                                               TRI_UTF8_F5,
-                                               TRI_UTF8_F5 | TRI_UTF8_SURROGATE,
-                                               TRI_UTF8_F5,
-                                               TRI_UTF8_F5};
+                                               [2 ... 3] = TRI_UTF8_ANY,
+                                               [4] = TRI_UTF8_ANY | TRI_UTF8_LARGE,
+                                               [5 ... 12] = TRI_UTF8_F5,
+                                               [13] = TRI_UTF8_F5 | TRI_UTF8_SURROGATE,
+                                               [14 ... 15] = TRI_UTF8_F5};
 #undef TRI_UTF8_F5
 #define TRI_UTF8_CONT (TRI_UTF8_LONG | TRI_UTF8_OVER2 | TRI_UTF8_TWO)
-static const uint8_t tri_utf8_second_high[16] = {1,
-                                                 1,
-                                                 1,
-                                                 1,
-                                                 1,
-                                                 1,
-                                                 1,
-                                                 1,
-                                                 TRI_UTF8_CONT | TRI_UTF8_OVER3 | TRI_UTF8_OVER4,
-                                                 TRI_UTF8_CONT | TRI_UTF8_OVER3 | TRI_UTF8_LARGE,
-                                                 TRI_UTF8_CONT | TRI_UTF8_SURROGATE | TRI_UTF8_LARGE,
-                                                 TRI_UTF8_CONT | TRI_UTF8_SURROGATE | TRI_UTF8_LARGE,
-                                                 1,
-                                                 1,
-                                                 1,
-                                                 1};
+static const uint8_t tri_utf8_second_high[16] = {[0 ... 7] = TRI_UTF8_SHORT,
+                                                 [8] = TRI_UTF8_CONT | TRI_UTF8_OVER3 | TRI_UTF8_OVER4,
+                                                 [9] = TRI_UTF8_CONT | TRI_UTF8_OVER3 | TRI_UTF8_LARGE,
+                                                 [10 ... 11] = TRI_UTF8_CONT | TRI_UTF8_SURROGATE | TRI_UTF8_LARGE,
+                                                 [12 ... 15] = TRI_UTF8_SHORT};
 #undef TRI_UTF8_CONT
 #endif
 
