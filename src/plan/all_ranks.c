@@ -10,7 +10,7 @@
  * Figures (memory, traffic, times) do not depend on where parts begin: for them the first of a run is enough, and so is
  * one of the ranks of a tp group that hold equally large parts. The first of the group has more to do than the others
  * (pass_tensor_sums.c), so the second stands for the rest. */
-#include "plan/pipeline/stage.h"
+#include "plan/pass.h"
 
 #include <string.h>
 
@@ -197,25 +197,22 @@ static void share_rows(ranks *r, const side *side, int tp) {
                                    tri__classes_row(&r->in.mesh, (tri_coords){.pp = at.pp, .tp = 1}));
 }
 
-static tri_status plan_all(ranks *r, const tri_plan_in *in) {
-    TRI_TRY(tri__plan_resolve(r->scratch, in, &r->in, &r->stages));
-    size_t mark = r->scratch->used;
+static tri_status plan_all(tri_arena *scratch, void *data) {
+    ranks *r = data;
+    const tri_plan_in *in = r->asked;
+    r->scratch = scratch;
+    TRI_TRY(tri__plan_resolve(scratch, in, &r->in, &r->stages));
+    size_t mark = scratch->used;
     for (int i = 0; i < 2; i++) {
         r->side[i].places = tri__arena_alloc(r->keep, (size_t)in->mesh.pp * sizeof *r->side[i].places);
         for (int pp = 0; pp < in->mesh.pp; pp++) r->side[i].places[pp].arena = r->keep;
         for (int tp = 0; tp < in->mesh.tp && r->side[i].out[STEP]; tp++) {
             if (r->figures && tp > 1 && is_like_second(r, tp)) share_rows(r, &r->side[i], tp);
             else TRI_TRY(plan_stages(r, &r->side[i], tp));
-            tri__arena_rewind(r->scratch, mark);
+            tri__arena_rewind(scratch, mark);
         }
     }
     return TRI_OK;
-}
-
-static tri_status plan_ranks(tri_arena *scratch, void *data) {
-    ranks *r = data;
-    r->scratch = scratch;
-    return plan_all(r, r->asked);
 }
 
 static tri_status plan_kinds(tri_arena *arena, const tri_plan_in *in, int train, unsigned kinds, int figures,
@@ -226,7 +223,7 @@ static tri_status plan_kinds(tri_arena *arena, const tri_plan_in *in, int train,
     if (kinds >> TRI_INFER & 1) r.side[1].out[STEP] = &out[TRI_INFER];
     if (kinds >> TRI_START & 1) r.side[!train].out[START] = &out[TRI_START]; /* with training: it has the masters */
     if (kinds >> TRI_EXCHANGE & 1) r.side[!train].out[EXCHANGE] = &out[TRI_EXCHANGE];
-    return tri__arena_scratch(plan_ranks, &r);
+    return tri__arena_scratch(plan_all, &r);
 }
 
 tri_status tri__plan_kinds(tri_arena *arena, const tri_plan_in *in, int train, unsigned kinds, tri_classes *out) {

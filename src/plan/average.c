@@ -24,31 +24,19 @@ tri_status tri__average_check(const tri_plan_in *in) {
                      (long long)in->optimizer.sync_every);
 }
 
-/* The elements of a unit's weights that this rank updates. */
-static int live_slot(tri_updating *up, int unit) {
-    const tri_planned *out = &up->pass->out;
-    tri_range held = out->param_part[unit], part = out->state_part[unit];
-    int64_t count = tri__range_count(part);
-    if (held.begin == part.begin && held.end == part.end) return out->param[unit];
-    return tri__build_view(&up->build, out->param[unit], count ? part.begin - held.begin : 0, 1, count, "%s.live",
-                           up->pass->program->slot[out->param[unit]].name);
-}
-
 static void add_states(tri_updating *up) {
     tri_pass *pass = up->pass;
     int n = pass->model->n_units, live = tri__add_state(pass, "live", "live.");
     tri_planned *out = &pass->out;
     out->state[live].absent = TRI_ABSENT_WEIGHTS;
     out->live = out->state[live].slot;
-    out->shown = tri__arena_alloc(pass->arena, (size_t)n * sizeof *out->shown);
+    out->shown = tri__none_yet(pass->arena, n);
     for (int u = 0; u < n; u++) {
-        out->shown[u] = -1;
         if (pass->unit_grad[u] < 0) continue; /* it is not trained */
         up->build.unit = pass->program->slot[out->param[u]].unit;
-        out->live[u] = live_slot(up, u);
-        out->shown[u] = tri__build_slot(&up->build, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
-                                          tri__range_count(out->state_part[u]), "average.%s",
-                                          pass->model->unit[u].name);
+        out->live[u] = tri__build_part(&up->build, out->param[u], out->param_part[u], out->state_part[u], "live");
+        out->shown[u] = TRI_BUILD_FLAT(&up->build, TRI_MEM_STATE, TRI_F32, tri__range_count(out->state_part[u]),
+                                       "average.%s", pass->model->unit[u].name);
     }
 }
 
@@ -60,7 +48,7 @@ void tri__average_emit(tri_updating *up) {
     if (pass->in->average == TRI_AVERAGE_NONE) return;
     add_states(up);
     up->build.unit = -1;
-    int factor = tri__build_slot(&up->build, TRI_MEM_RESULT, TRI_F32, (tri_rows){.add = 1}, 1, "average.factor");
+    int factor = TRI_BUILD_FLAT(&up->build, TRI_MEM_RESULT, TRI_F32, 1, "average.factor");
     TRI_BUILD(&up->build, input, ((tri_attr){.field = TRI_FIELD_average}), factor);
     for (int u = 0; u < pass->model->n_units; u++) {
         if (out->shown[u] < 0 || !tri__range_count(out->state_part[u])) continue;

@@ -38,7 +38,7 @@ static void begin_gather(tri_builder *to, tri_coded_transfer *t) {
         post(to, t, TRI_LEG_GATHER, TRI_OP_all_gather_post, t->group, (tri_ends){t->part, t->own});
         return;
     }
-    int all = tri__build_slot(to, TRI_MEM_COMM, TRI_U8, (tri_rows){.add = 1}, t->n * t->row, "s.%s", name_of(to, t));
+    int all = TRI_BUILD_FLAT(to, TRI_MEM_COMM, TRI_U8, t->n * t->row, "s.%s", name_of(to, t));
     int own = tri__build_view(to, all, t->place * t->row, 1, t->row, "s.%s.own", name_of(to, t));
     pack(to, t, own, t->error_sum, t->own);
     post(to, t, TRI_LEG_GATHER, TRI_OP_all_gather_post, t->group, (tri_ends){all, own});
@@ -56,7 +56,7 @@ void tri__coded_begin(tri_builder *to, tri_coded_transfer *t, int sums) {
 }
 
 tri_coded_leg tri__coded_end(tri_builder *to, const tri_coded_transfer *t) {
-    TRI_BUILD(to, wait, (tri_attr){0}, t->ends.y, t->ends.x);
+    tri__build_wait(to, t->ends);
     if (t->code != TRI_CODE_NONE && t->leg == TRI_LEG_SUM)
         TRI_BUILD(to, unpack_sum, ((tri_attr){.code = (int32_t)t->code}), t->own, t->ends.y, t->apply);
     if (t->code != TRI_CODE_NONE && t->leg == TRI_LEG_GATHER) decode_gathered(to, t);

@@ -2,7 +2,7 @@
 #ifndef TRI_PLAN_FP8_H
 #define TRI_PLAN_FP8_H
 
-#include "plan/plan.h"
+#include "plan/pass.h"
 
 /* Rows of history of a product, in the order of tri_fp8_kind; weights of one instruction (ops_fp8.def). */
 enum { TRI_FP8_KINDS = 3, TRI_FP8_AT_ONCE = 4 };
@@ -56,13 +56,13 @@ tri_fp8_form *tri__fp8_open(tri_fp8 *z, int slot, int i);
 /* Whether a slot has the form that instruction i, which is being rewritten, may read. */
 int tri__fp8_is_made(const tri_fp8 *z, int slot, int i);
 
-/* pass_fp8_weights.c: makes the forms of a weight that instruction i and later ones read, and with them those of the
+/* fp8_weights.c: makes the forms of a weight that instruction i and later ones read, and with them those of the
  * other weights of its unit. */
 void tri__fp8_make_weights(tri_fp8 *z, int slot, int i);
 /* Appends casts of parts of n weights to q, without turning them; [n] by row of history, which `row` has. */
 void tri__fp8_cast_parts(tri_fp8 *z, int n, const int *row, const int *q, const int *x);
 
-/* pass_fp8_gathers.c: finds the gathers that can be in 8 bits, and replaces their results in the program before this
+/* fp8_gathers.c: finds the gathers that can be in 8 bits, and replaces their results in the program before this
  * pass. Then appends what takes the place of instruction i; 0: it is not of such a gather. */
 void tri__fp8_gathers_plan(tri_fp8 *z);
 int tri__fp8_gathers_append(tri_fp8 *z, int i);

@@ -2,7 +2,8 @@
  * anything is planned: the lower bounds of `trident choose` (study/choose/bound.c).
  *
  * A pass that makes such transfers, or decides what is held, has a function in the column `least` of its row
- * (passes.c). They run in the order of the passes, each on what the ones before it said, as passes do on a program. */
+ * (passes.def). They run in the order of the passes, each on what the ones before it said, as passes do on a
+ * program. */
 #ifndef TRI_PLAN_LEAST_H
 #define TRI_PLAN_LEAST_H
 

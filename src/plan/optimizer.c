@@ -2,8 +2,6 @@
 #include "plan/optimizer.h"
 #include "plan/step_kinds.h"
 
-#include "base/random.h"
-
 #include <float.h>
 #include <math.h>
 
@@ -34,11 +32,10 @@ int tri__optimizer_moments(tri_optimizer_kind kind) {
 }
 
 int tri__add_state(tri_pass *pass, const char *name, const char *prefix) {
-    int n = pass->model->n_units, index = pass->out.n_states++;
+    int index = pass->out.n_states++;
     TRI_ASSERT(index < TRI_MAX_STATES);
-    int *slot = tri__arena_alloc(pass->arena, (size_t)n * sizeof *slot);
-    for (int u = 0; u < n; u++) slot[u] = -1;
-    pass->out.state[index] = (tri_state){.name = name, .prefix = prefix, .scope = TRI_STATE_SHARED, .slot = slot,
+    pass->out.state[index] = (tri_state){.name = name, .prefix = prefix, .scope = TRI_STATE_SHARED,
+                                         .slot = tri__none_yet(pass->arena, pass->model->n_units),
                                          .held = tri__trained_parts(pass, pass->out.state_part),
                                          .save = tri__trained_parts(pass, pass->out.save_part)};
     return index;
@@ -60,7 +57,7 @@ int tri__add_numbers(tri_pass *pass, tri_builder *build, const char *name, const
         s->held[model->param[i].unit].end += has[i];
     }
     for (int u = 0; u < model->n_units; u++) at += (int)s->held[u].end;
-    *slot = tri__build_slot(build, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1}, at, "%s", name);
+    *slot = TRI_BUILD_FLAT(build, TRI_MEM_STATE, TRI_F32, at, "%s", name);
     at = 0;
     for (int u = 0; u < model->n_units; at += (int)s->held[u++].end) {
         tri_range first = pass->out.save_part[u];
@@ -82,9 +79,8 @@ void tri__state_of_copies(tri_pass *pass, int state, tri_state_scope scope, int 
 int tri__state_slot(tri_pass *pass, tri_builder *build, int state, int unit) {
     const tri_state *s = &pass->out.state[state];
     if (s->slot[unit] < 0)
-        s->slot[unit] = tri__build_slot(build, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
-                                        tri__range_count(s->held[unit]), "%s.%s", s->name,
-                                        pass->model->unit[unit].name);
+        s->slot[unit] = TRI_BUILD_FLAT(build, TRI_MEM_STATE, TRI_F32, tri__range_count(s->held[unit]), "%s.%s",
+                                       s->name, pass->model->unit[unit].name);
     return s->slot[unit];
 }
 
@@ -191,6 +187,12 @@ void tri__emit_each(tri_updating *up) {
     tri__each_run(up, emit_run);
 }
 
+int tri__build_part(tri_builder *to, int slot, tri_range held, tri_range part, const char *label) {
+    int64_t count = tri__range_count(part), at = count ? part.begin - held.begin : 0;
+    if (held.begin == part.begin && held.end == part.end) return slot;
+    return tri__build_view(to, slot, at, 1, count, "%s.%s", to->program->slot[slot].name, label);
+}
+
 int tri__update_part(tri_updating *up, int slot, tri_range held, tri_range part) {
     int64_t count = tri__range_count(part), at = count ? part.begin - held.begin : 0;
     if (held.begin == part.begin && held.end == part.end) return slot;
@@ -209,21 +211,12 @@ int tri__no_elements(tri_updating *up, const int *grad, const char *name) {
     return tri__build_view(&up->build, u < n ? grad[u] : up->pass->out.param[0], 0, 1, 0, "%s", name);
 }
 
-uint32_t tri__other_axes(const tri_mesh *mesh) {
-    return (mesh->pp > 1 ? TRI_AXIS_SET(TRI_AXIS_PP) : 0) | (mesh->tp > 1 ? TRI_AXIS_SET(TRI_AXIS_TP) : 0);
-}
-
-void tri__update_transfer(tri_updating *up, tri_op op, tri_attr group, int y, int x, int named) {
-    group.id = tri__random_id(up->pass->program->slot[named].name);
-    tri__build(&up->build, op, (const int[TRI_MAX_ARGS]){y, x}, group);
-}
-
 void tri__update_max(tri_updating *up, tri_attr group, int most) {
-    tri__update_transfer(up, TRI_OP_all_max_post, group, most, -1, most);
-    TRI_BUILD(&up->build, wait, (tri_attr){0}, most, -1);
+    tri__build_post(&up->build, TRI_OP_all_max_post, group, (tri_ends){most, -1});
+    tri__build_wait(&up->build, (tri_ends){most, -1});
 }
 
 void tri__update_sum(tri_updating *up, tri_attr group, int sums) {
-    tri__update_transfer(up, TRI_OP_all_reduce_post, group, sums, -1, sums);
-    TRI_BUILD(&up->build, wait, (tri_attr){0}, sums, -1);
+    tri__build_post(&up->build, TRI_OP_all_reduce_post, group, (tri_ends){sums, -1});
+    tri__build_wait(&up->build, (tri_ends){sums, -1});
 }

@@ -7,7 +7,7 @@
 #ifndef TRI_PLAN_OPTIMIZER_H
 #define TRI_PLAN_OPTIMIZER_H
 
-#include "plan/plan.h"
+#include "plan/pass.h"
 
 typedef struct tri_updating {
     tri_pass *pass;
@@ -50,7 +50,8 @@ int tri__add_state(tri_pass *pass, const char *name, const char *prefix);
  * [1, parameters that decay]. */
 int tri__add_numbers(tri_pass *pass, tri_builder *build, const char *name, const char *prefix, int *slot);
 /* Makes a state one of which each copy of the model has its own, and of which this rank holds the elements `held` of
- * copy `copy` of `copies`. Call it before tri__state_slot. */
+ * copy `copy` of `copies`; or, of scope SHARED, other elements than the unit's states. Call it before
+ * tri__state_slot. */
 void tri__state_of_copies(tri_pass *pass, int state, tri_state_scope scope, int copy, int copies, tri_range *held);
 /* The slot of a unit's state, of class `state`; made by the first call. */
 int tri__state_slot(tri_pass *pass, tri_builder *build, int state, int unit);
@@ -81,10 +82,6 @@ void tri__run_adam(tri_updating *up, const tri_run *run, tri_op op);
 int tri__update_part(tri_updating *up, int slot, tri_range held, tri_range part);
 /* A slot without elements: a view of the first of these gradients, [n_units], that there is, else of weights. */
 int tri__no_elements(tri_updating *up, const int *grad, const char *name);
-/* Axes beyond the replicas' on which ranks hold different elements: 0 when there are none. */
-uint32_t tri__other_axes(const tri_mesh *mesh);
-/* Posts a transfer in the group of `group`; its id is that of the slot `named`. */
-void tri__update_transfer(tri_updating *up, tri_op op, tri_attr group, int y, int x, int named);
 /* Sums a slot in place over a group; takes the largest of each element. */
 void tri__update_sum(tri_updating *up, tri_attr group, int sums);
 void tri__update_max(tri_updating *up, tri_attr group, int most);

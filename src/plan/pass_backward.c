@@ -6,7 +6,7 @@
  * are not computed: backward ends above what is frozen. An operation of a layer that steps
  * leave out has its adjoint in the same steps; so first contributions are counted for both cases, the open and the
  * closed layer. */
-#include "plan/plan.h"
+#include "plan/pass.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static int unit_grad(backward *b, int unit) {
         const tri_unit *u = &b->pass->model->unit[unit];
         tri_builder at = b->build;
         at.unit = b->pass->program->slot[b->pass->forward.unit_slot[unit]].unit;
-        *slot = tri__build_slot(&at, TRI_MEM_GRAD, TRI_F32, (tri_rows){.add = 1}, u->count, "g.%s", u->name);
+        *slot = TRI_BUILD_FLAT(&at, TRI_MEM_GRAD, TRI_F32, u->count, "g.%s", u->name);
     }
     return *slot;
 }
@@ -138,13 +138,10 @@ static void find_fixed(backward *b) {
         if (program->slot[s].mem == TRI_MEM_ACT) b->is_fixed[s] = 1;
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
-        const tri_op_row *row = tri__op_row(instr->op);
         int depends = 0;
-        for (int k = 0; k < row->n_args; k++)
-            depends |= instr->slot[k] >= 0 && tri__access_reads(row->arg[k].access) && !b->is_fixed[instr->slot[k]];
-        for (int k = 0; k < row->n_args && depends; k++)
-            if (instr->slot[k] >= 0 && tri__access_writes(row->arg[k].access) &&
-                program->slot[instr->slot[k]].dtype != TRI_I32)
+        for (int k = 0; k < TRI_MAX_ARGS; k++) depends |= tri__reads(instr, k) && !b->is_fixed[instr->slot[k]];
+        for (int k = 0; k < TRI_MAX_ARGS && depends; k++)
+            if (tri__writes(instr, k) && program->slot[instr->slot[k]].dtype != TRI_I32)
                 b->is_fixed[instr->slot[k]] = 0;
     }
 }
@@ -157,10 +154,8 @@ tri_status tri__pass_backward(tri_pass *pass) {
     b.written = tri__arena_alloc(pass->arena, (size_t)room);
     b.layer = tri__arena_alloc(pass->arena, (size_t)room * sizeof *b.layer);
     b.is_fixed = tri__arena_alloc(pass->arena, (size_t)n_forward);
-    b.grad = tri__arena_alloc(pass->arena, (size_t)n_forward * sizeof *b.grad);
-    pass->unit_grad = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *pass->unit_grad);
-    for (int i = 0; i < n_forward; i++) b.grad[i] = -1;
-    for (int u = 0; u < pass->model->n_units; u++) pass->unit_grad[u] = -1;
+    b.grad = tri__none_yet(pass->arena, n_forward);
+    pass->unit_grad = tri__none_yet(pass->arena, pass->model->n_units);
     for (int i = 0; i < n_forward; i++) b.is_fixed[i] = program->slot[i].dtype == TRI_I32;
     find_fixed(&b);
     for (int i = n_instrs - 1; i >= 0; i--) {

@@ -4,7 +4,7 @@
  *
  * Replicas have different numbers of samples, but each has room for the most: what is exchanged has the same size
  * everywhere, and every rank knows from the batch which rows hold samples. */
-#include "plan/pipeline/stage.h"
+#include "plan/pass.h"
 #include "base/random.h"
 
 typedef struct collect {
@@ -16,7 +16,7 @@ typedef struct collect {
 static int probs_of(collect *c, int replicas, const char *name) {
     const tri_program *program = c->pass->program;
     int64_t each = program->n_mb * program->max.of[TRI_SYM_N] * c->pass->in->model->n_classes;
-    return tri__build_slot(&c->build, TRI_MEM_RESULT, TRI_F32, (tri_rows){.add = 1}, replicas * each, "%s", name);
+    return TRI_BUILD_FLAT(&c->build, TRI_MEM_RESULT, TRI_F32, replicas * each, "%s", name);
 }
 
 static void transfer(collect *c, tri_op op, tri_attr group, int y, int x) {

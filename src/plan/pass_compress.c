@@ -22,8 +22,6 @@
 #include "plan/least.h"
 #include "plan/local.h"
 
-#include "base/random.h"
-
 #include <string.h>
 
 typedef struct flight {
@@ -45,18 +43,8 @@ typedef struct compress {
     int *error_new;        /* [n_buckets] the same with this step's losses; -1: nothing of the bucket is coded yet */
 } compress;
 
-static tri_range own_of(const compress *c, int64_t count, tri_attr group) {
-    const tri_mesh *mesh = &c->pass->in->mesh;
-    return tri__shard(count, tri__transfer_size(mesh, &group), tri__transfer_place(mesh, c->pass->in->rank, &group));
-}
-
 static tri_attr within_of(const compress *c) {
     return (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = c->within};
-}
-
-/* What is appended now has the gates, the unit and the microbatch of the transfer that it replaces. */
-static void set_place(compress *c, const tri_instr *post) {
-    tri__build_as(&c->to, post);
 }
 
 /* Begins a transfer among the ranks of a layer, in place; y: a view of `slot`. */
@@ -65,13 +53,8 @@ static tri_ends post_in_layer(compress *c, tri_op op, int slot, tri_range part, 
     int is_first = tri__mesh_coords(&c->pass->in->mesh, c->pass->in->rank).tp == 0;
     int y = tri__build_view(&c->to, slot, part.begin, 1, tri__range_count(part), "%s.layer.%s", name, unit);
     tri_ends ends = {y, op == TRI_OP_broadcast_post && is_first ? y : -1};
-    tri_attr group = {.axes = TRI_AXIS_SET(TRI_AXIS_TP), .id = tri__random_id(c->to.program->slot[y].name)};
-    tri__build(&c->to, op, (const int[TRI_MAX_ARGS]){ends.y, ends.x}, group);
+    tri__build_post(&c->to, op, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_TP)}, ends);
     return ends;
-}
-
-static void await_all(compress *c, const tri_ends *ends, int n) {
-    for (int i = 0; i < n; i++) TRI_BUILD(&c->to, wait, (tri_attr){0}, ends[i].y, ends[i].x);
 }
 
 /* Codes whose blocks have a scale: what a number decodes to depends on the others of its block. */
@@ -91,14 +74,14 @@ static void take_first(compress *c, const flight *f) {
         if (tri__range_count(whole))
             ends[n++] = post_in_layer(c, TRI_OP_broadcast_post, f->transfer.part, whole, unit->name);
     }
-    await_all(c, ends, n);
+    for (int i = 0; i < n; i++) tri__build_wait(&c->to, ends[i]);
 }
 
 /* Ends the leg in flight, and begins what follows it. */
 static void advance(compress *c, flight *f) {
     tri_coded_transfer *t = &f->transfer;
     if (t->leg == TRI_LEG_DONE) return;
-    set_place(c, &f->post);
+    tri__build_as(&c->to, &f->post);
     tri__coded_end(&c->to, t);
     if (f->post.op == TRI_OP_all_gather_post && has_scales(t->code) && c->pass->in->mesh.tp > 1) take_first(c, f);
     tri__coded_next(&c->to, t);
@@ -126,9 +109,11 @@ static tri_coded_transfer transfer_of(const compress *c, tri_code code, tri_attr
     return t;
 }
 
-static int view_of(compress *c, int slot, tri_range part, const char *label) {
-    return tri__build_view(&c->to, slot, part.begin, 1, tri__range_count(part), "%s.%s",
-                           c->to.program->slot[slot].name, label);
+/* This member's shard of a slot among a group. */
+static int own_of(compress *c, int slot, tri_attr group, const char *label) {
+    const tri_slot *whole = &c->to.program->slot[slot];
+    tri_range own = tri__group_shard(c->pass, whole->cols, group);
+    return tri__build_view(&c->to, slot, own.begin, 1, tri__range_count(own), "%s.%s", whole->name, label);
 }
 
 /* The group that exchanges a sum of gradients in the code, and the elements that a member of it has. */
@@ -160,13 +145,13 @@ static int is_hybrid(const compress *c) { return c->pass->sharding.kind == TRI_S
 /* The elements of a bucket of `count` that this replica codes, and its part of their sum. */
 static tri_range error_range(const compress *c, int64_t count) {
     if (c->within == 1) return (tri_range){0, count};
-    return own_of(c, count, is_hybrid(c) ? c->pass->group : within_of(c));
+    return tri__group_shard(c->pass, count, is_hybrid(c) ? c->pass->group : within_of(c));
 }
 
 static tri_range sum_range(const compress *c, int64_t count) {
-    tri_range inner = is_hybrid(c) ? own_of(c, count, c->pass->group) : error_range(c, count);
+    tri_range inner = is_hybrid(c) ? tri__group_shard(c->pass, count, c->pass->group) : error_range(c, count);
     int each = is_hybrid(c) ? c->pass->sharding.size : c->within;
-    tri_range part = own_of(c, tri__range_count(inner),
+    tri_range part = tri__group_shard(c->pass, tri__range_count(inner),
                             (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .across = each > 1 ? each : 0});
     return (tri_range){inner.begin + part.begin, inner.begin + part.end};
 }
@@ -177,47 +162,39 @@ static tri_range held_of(const tri_pass *pass, int unit, tri_range part) {
     return tri__range_both((tri_range){part.begin - at, part.end - at}, (tri_range){0, pass->model->unit[unit].count});
 }
 
-/* A slot for each bucket, of which the state has each unit's part. */
-static void keep_units(compress *c, tri_state *state) {
+/* Makes the state of error feedback: each replica's own, whose sum matters. A slot for each bucket, of which the state
+ * has each unit's part. */
+static void keep_errors(compress *c) {
     tri_pass *pass = c->pass;
-    int n = pass->model->n_units;
-    state->held = tri__arena_alloc(pass->arena, (size_t)n * sizeof *state->held);
-    state->save = tri__arena_alloc(pass->arena, (size_t)n * sizeof *state->save);
+    int n = pass->model->n_units, place = tri__mesh_coords(&pass->in->mesh, pass->in->rank).dp, each = c->within;
+    if (is_hybrid(c) && each > 1) each = pass->sharding.size;
+    for (int u = 0; u < n; u++)
+        if (pass->unit_bucket[u] >= c->n_buckets) c->n_buckets = pass->unit_bucket[u] + 1;
+    c->bucket_count = tri__arena_alloc(pass->arena, (size_t)c->n_buckets * sizeof *c->bucket_count);
+    for (int u = 0; u < n; u++)
+        if (pass->unit_bucket[u] >= 0) c->bucket_count[pass->unit_bucket[u]] += pass->model->unit[u].count;
+    c->error = tri__none_yet(pass->arena, c->n_buckets);
+    c->error_new = tri__none_yet(pass->arena, c->n_buckets);
     c->to.unit = -1;
     for (int b = 0; b < c->n_buckets; b++)
-        c->error[b] = !c->bucket_count[b] ? -1 : tri__build_slot(&c->to, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
-                                      tri__range_count(error_range(c, c->bucket_count[b])), "error.bucket.%d", b);
+        if (c->bucket_count[b])
+            c->error[b] = TRI_BUILD_FLAT(&c->to, TRI_MEM_STATE, TRI_F32,
+                                         tri__range_count(error_range(c, c->bucket_count[b])), "error.bucket.%d", b);
+    pass->error_new = tri__none_yet(pass->arena, n);
+    pass->tokens_summed = tri__arena_alloc(pass->arena, (size_t)n);
+    pass->error = tri__add_state(pass, "error", "gradient_error.");
+    tri_state *state = &pass->out.state[pass->error];
+    tri_range *held = tri__arena_alloc(pass->arena, (size_t)n * sizeof *held);
     for (int u = 0; u < n; u++) {
         int b = pass->unit_bucket[u];
         if (b < 0) continue;
-        tri_range all = error_range(c, c->bucket_count[b]), held = state->held[u] = held_of(pass, u, all);
-        int64_t count = tri__range_count(held), at = count ? held.begin + pass->unit_at[u] - all.begin : 0;
-        state->save[u] = tri__tensor_once(pass, u, held);
+        tri_range all = error_range(c, c->bucket_count[b]);
+        held[u] = held_of(pass, u, all);
+        int64_t count = tri__range_count(held[u]), at = count ? held[u].begin + pass->unit_at[u] - all.begin : 0;
         state->slot[u] = tri__build_view(&c->to, c->error[b], at, 1, count, "error.%s", pass->model->unit[u].name);
     }
-}
-
-/* Makes the state of error feedback: each replica's own, whose sum matters. */
-static void keep_errors(compress *c) {
-    tri_pass *pass = c->pass;
-    int place = tri__mesh_coords(&pass->in->mesh, pass->in->rank).dp, each = c->within;
-    if (is_hybrid(c) && each > 1) each = pass->sharding.size;
-    for (int u = 0; u < pass->model->n_units; u++)
-        if (pass->unit_bucket[u] >= c->n_buckets) c->n_buckets = pass->unit_bucket[u] + 1;
-    c->bucket_count = tri__arena_alloc(pass->arena, (size_t)c->n_buckets * sizeof *c->bucket_count);
-    c->error = tri__arena_alloc(pass->arena, (size_t)c->n_buckets * sizeof *c->error);
-    c->error_new = tri__arena_alloc(pass->arena, (size_t)c->n_buckets * sizeof *c->error_new);
-    pass->error_new = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *pass->error_new);
-    for (int u = 0; u < pass->model->n_units; u++) pass->error_new[u] = -1;
-    for (int b = 0; b < c->n_buckets; b++) c->error_new[b] = -1;
-    for (int u = 0; u < pass->model->n_units; u++)
-        if (pass->unit_bucket[u] >= 0) c->bucket_count[pass->unit_bucket[u]] += pass->model->unit[u].count;
-    pass->error = tri__add_state(pass, "error", "gradient_error.");
-    tri_state *state = &pass->out.state[pass->error];
-    state->scope = TRI_STATE_SUMMED, state->absent = TRI_ABSENT_ZERO;
-    state->copy = place / each, state->copies = pass->in->mesh.dp / each;
-    keep_units(c, state);
-    pass->tokens_summed = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units);
+    tri__state_of_copies(pass, pass->error, TRI_STATE_SUMMED, place / each, pass->in->mesh.dp / each, held);
+    state->absent = TRI_ABSENT_ZERO;
 }
 
 /* Before the first coding of a bucket: the errors of this step begin as those of the steps before. Whether it is
@@ -242,8 +219,7 @@ static void open_errors(compress *c, int bucket) {
 /* The slot of what is lost of elements `part` of a bucket. */
 static int lost_of(compress *c, int bucket, tri_range part, const char *label) {
     tri_range all = error_range(c, c->bucket_count[bucket]);
-    if (part.begin == all.begin && part.end == all.end) return c->error_new[bucket];
-    return view_of(c, c->error_new[bucket], (tri_range){part.begin - all.begin, part.end - all.begin}, label);
+    return tri__build_part(&c->to, c->error_new[bucket], all, part, label);
 }
 
 static void set_errors(compress *c, flight *f) {
@@ -253,7 +229,7 @@ static void set_errors(compress *c, flight *f) {
     while (pass->bucket_slot[i].slot != root) i++;
     int bucket = pass->bucket_slot[i].bucket;
     int64_t count = c->bucket_count[bucket];
-    tri_range sent = f->post.attr.across ? own_of(c, count, pass->group) : error_range(c, count);
+    tri_range sent = f->post.attr.across ? tri__group_shard(c->pass, count, pass->group) : error_range(c, count);
     open_errors(c, bucket);
     f->transfer.error = lost_of(c, bucket, sent, "own");
     if (f->transfer.gathers) f->transfer.error_sum = lost_of(c, bucket, sum_range(c, count), "sum");
@@ -269,7 +245,7 @@ static void sum_tokens(compress *c, const flight *f) {
     while (pass->bucket_slot[i].slot != slot) i++;
     int bucket = pass->bucket_slot[i].bucket;
     int64_t count = c->bucket_count[bucket];
-    tri_range held = f->post.attr.across ? own_of(c, count, pass->group) : (tri_range){0, count};
+    tri_range held = f->post.attr.across ? tri__group_shard(c->pass, count, pass->group) : (tri_range){0, count};
     tri_ends *ends = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *ends);
     for (int u = 0; u < pass->model->n_units; u++) {
         const tri_unit *unit = &pass->model->unit[u];
@@ -280,7 +256,7 @@ static void sum_tokens(compress *c, const flight *f) {
         tri_range here = {part.begin - held.begin, part.end - held.begin};
         if (tri__range_count(part)) ends[n++] = post_in_layer(c, TRI_OP_all_reduce_post, slot, here, unit->name);
     }
-    await_all(c, ends, n);
+    for (int i = 0; i < n; i++) tri__build_wait(&c->to, ends[i]);
 }
 
 /* Begins a sum of gradients; those like it that are under way go on, while it is in flight. */
@@ -290,13 +266,13 @@ static void begin_sum(compress *c, const tri_instr *instr) {
     int whole = tri__transfer_whole(instr), sums_all = instr->op == TRI_OP_all_reduce_post, n = c->n_open;
     int64_t count = c->to.program->slot[whole].cols;
     tri_attr group = coded_group(c, instr, &count);
-    set_place(c, instr);
+    tri__build_as(&c->to, instr);
     sum_tokens(c, &f);
     int nested = group.across && !instr->attr.across, part = whole;
-    if (nested) part = view_of(c, whole, own_of(c, c->to.program->slot[whole].cols, within_of(c)), "node");
+    if (nested) part = own_of(c, whole, within_of(c), "node");
     f.transfer = transfer_of(c, c->how->gradients, group, part);
     f.transfer.gathers = sums_all, f.transfer.whole = whole;
-    f.transfer.own = sums_all ? view_of(c, part, own_of(c, c->to.program->slot[part].cols, group), "sum") : ends.y;
+    f.transfer.own = sums_all ? own_of(c, part, group, "sum") : ends.y;
     if (nested) f.transfer.within = within_of(c);
     set_errors(c, &f);
     c->n_gradients++;
@@ -311,7 +287,7 @@ static void begin_gather(compress *c, const tri_instr *instr) {
     flight f = {.post = *instr, .transfer = transfer_of(c, c->how->weights, instr->attr, whole)};
     f.transfer.whole = whole, f.transfer.own = TRI_SLOT(instr, all_gather_post, x);
     c->n_weights++;
-    set_place(c, instr);
+    tri__build_as(&c->to, instr);
     tri__coded_begin(&c->to, &f.transfer, 0);
     *TRI_PUSH(c->pass->arena, c->open, c->n_open, c->cap_open) = f;
 }
@@ -337,17 +313,14 @@ static void finish(compress *c, int index) {
 }
 
 static void rewrite(compress *c) {
-    tri_program *program = c->to.program;
-    const tri_instr *instr = program->instr;
-    int n = program->n_instrs;
-    program->instr = NULL;
-    program->n_instrs = program->cap_instrs = 0;
+    int n;
+    const tri_instr *instr = tri__take_instrs(c->to.program, &n);
     for (int i = 0; i < n; i++) {
         int waited = flight_of(c, &instr[i]);
         if (is_coded_sum(c, &instr[i])) begin_sum(c, &instr[i]);
         else if (is_coded_gather(c, &instr[i])) begin_gather(c, &instr[i]);
         else if (waited >= 0) finish(c, waited);
-        else *TRI_PUSH(c->pass->arena, program->instr, program->n_instrs, program->cap_instrs) = instr[i];
+        else tri__build_copy(&c->to, &instr[i]);
     }
     TRI_ASSERT(!c->n_open);
 }

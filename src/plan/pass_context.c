@@ -1,4 +1,4 @@
-/* pass_context.c - passes: context parallelism: ranks share the tokens of each text.
+/* pass_context.c - pass: context parallelism: ranks share the tokens of each text.
  *
  * Runs of cp replicas take the same samples. Each has a run of their tokens, and computes everything of its tokens but
  * attention, which has two forms. In a ring (pass_ring.c) ranks have a chunk of each sequence each, and keys and values
@@ -14,12 +14,9 @@
  * others), so that gradients are plain sums over all replicas: nothing later knows of cp. So it is with the last layer,
  * where only first tokens are used: all ranks have these few rows.
  *
- * The template is the same for all ranks of a run. `context_place` writes what differs: which run of the inputs and of
- * pooled rows is this rank's, which heads, and its neighbours in the ring. */
-#include "plan/plan.h"
+ * The template is the same for all ranks of a run. pass_context_place.c writes what differs. */
+#include "plan/pass.h"
 #include "model/family.h"
-
-#include <string.h>
 
 typedef struct context {
     tri_builder to;      /* the program itself: instructions are written anew, slots are added */
@@ -69,7 +66,7 @@ static int qkv_of_heads(context *c, int qkv) {
  * its gradient is the sum of all ranks'. */
 static void sum_up(context *c, int y, int own) {
     const tri_slot s = c->to.program->slot[y];
-    int sum = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, s.cols, "%s.sum", s.name);
+    int sum = TRI_BUILD_SAME(&c->to, s, "%s.sum", s.name);
     TRI_BUILD(&c->to, ranks_sum, group_of(c), sum, own);
     TRI_BUILD(&c->to, ranks_copy, group_of(c), y, sum);
 }
@@ -88,7 +85,7 @@ static void attention(context *c, const tri_instr *from, int first) {
     tri__build(&c->to, instr.op, instr.slot, instr.attr);
     if (first) {
         const tri_slot s = c->to.program->slot[ctx];
-        int own = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, s.cols, "%s.own", s.name);
+        int own = TRI_BUILD_SAME(&c->to, s, "%s.own", s.name);
         TRI_BUILD(&c->to, heads_own, (tri_attr){0}, own, out);
         sum_up(c, ctx, own);
         return;
@@ -111,7 +108,7 @@ static void ring(context *c, const tri_instr *from, int first) {
         return;
     }
     const tri_slot s = c->to.program->slot[ctx], wide = c->to.program->slot[qkv];
-    int sum = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, s.cols, "%s.sum", s.name);
+    int sum = TRI_BUILD_SAME(&c->to, s, "%s.sum", s.name);
     int q = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, wide.cols, "%s.first", wide.name);
     TRI_BUILD(&c->to, ring_first, instr.attr, sum, lse, q, qkv, seq, blocks, key);
     TRI_BUILD(&c->to, ranks_copy, group_of(c), ctx, sum);
@@ -121,7 +118,7 @@ static void ring(context *c, const tri_instr *from, int first) {
 static void pool(context *c, const tri_instr *instr) {
     int y = TRI_SLOT(instr, pool_first, y); /* all pooling has this order */
     const tri_slot s = c->to.program->slot[y];
-    int own = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, s.cols, "%s.own", s.name);
+    int own = TRI_BUILD_SAME(&c->to, s, "%s.own", s.name);
     tri_attr attr = instr->attr;
     attr.members = c->ring ? c->n : 0;
     tri__build(&c->to, instr->op,
@@ -137,7 +134,7 @@ static void rewrite(context *c, const tri_instr *instr) {
         (c->ring ? ring : attention)(c, instr, row->arg[0].dims[0] == 'N'); /* results of samples: of first tokens */
     else if (pools && is_tokens(c->to.program->slot[instr->slot[tri__op_run(instr->op)]].rows))
         pool(c, instr);
-    else tri__build(&c->to, instr->op, instr->slot, instr->attr)->acc = instr->acc;
+    else tri__build_copy(&c->to, instr);
 }
 
 static tri_status check_sizes(const tri_plan_in *in) {
@@ -163,49 +160,17 @@ static tri_status check_sizes(const tri_plan_in *in) {
 
 tri_status tri__pass_context(tri_pass *pass) {
     tri_program *program = pass->program;
-    const tri_instr *from = program->instr;
-    int n_from = program->n_instrs;
+    int n;
     TRI_TRY(check_sizes(pass->in));
     context c = {.to = {.arena = pass->arena, .program = program},
                  .n = tri__mesh_cp(&pass->in->mesh), .ring = pass->in->ring};
     for (int field = 0; field < TRI_FIELD_COUNT; field++) c.whole[field] = -1;
-    c.field = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *c.field);
-    for (int s = 0; s < program->n_slots; s++) {
-        c.field[s] = -1;
+    c.field = tri__none_yet(pass->arena, program->n_slots);
+    for (int s = 0; s < program->n_slots; s++)
         if (is_tokens(program->slot[s].rows)) program->slot[s].rows.div = c.n;
-    }
-    for (int i = 0; i < n_from; i++)
+    const tri_instr *from = tri__take_instrs(program, &n);
+    for (int i = 0; i < n; i++)
         if (from[i].op == TRI_OP_input) c.field[TRI_SLOT(&from[i], input, y)] = from[i].attr.field;
-    program->instr = NULL, program->n_instrs = program->cap_instrs = 0;
-    for (int i = 0; i < n_from; i++) rewrite(&c, &from[i]);
-    return TRI_OK;
-}
-
-/* Until here runs of keys and peers count from this rank on. */
-static void place_run(const tri_program *program, tri_instr *instr, int cp, int place) {
-    switch (tri__op_row(instr->op)->part) {
-    case TRI_PART_TOKENS: /* ranks that share layers have runs of it */
-        instr->attr.part += place * (program->slot[instr->slot[tri__op_run(instr->op)]].rows.div / cp);
-        return;
-    case TRI_PART_KEYS: instr->attr.run = place, instr->attr.part = (instr->attr.part + place) % cp; return;
-    case TRI_PART_RUN: case TRI_PART_HEADS: instr->attr.part = place; return;
-    case TRI_PART_NONE: case TRI_PART_ROWS: case TRI_PART_ALL: return;
-    }
-}
-
-tri_status tri__pass_context_place(tri_pass *pass) {
-    tri_program *program = pass->program;
-    int cp = tri__mesh_cp(&pass->in->mesh), place = tri__mesh_context(&pass->in->mesh, pass->in->rank);
-    size_t bytes = (size_t)program->n_instrs * sizeof *program->instr;
-    program->instr = memcpy(tri__arena_alloc(pass->arena, bytes), program->instr, bytes); /* shared by all replicas */
-    program->cap_instrs = program->n_instrs;
-    for (int i = 0; i < program->n_instrs; i++) {
-        tri_instr *instr = &program->instr[i];
-        int pairs = instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post;
-        place_run(program, instr, cp, place);
-        if (pass->in->ring && pairs && instr->attr.within == cp) instr->attr.root = (instr->attr.root + place) % cp;
-        if (!pass->in->ring && instr->attr.heads)
-            instr->attr.head0 = instr->attr.head0 * cp + place * instr->attr.heads;
-    }
+    for (int i = 0; i < n; i++) rewrite(&c, &from[i]);
     return TRI_OK;
 }

@@ -11,7 +11,7 @@
  * So does `from`, which tells empty places from others. All ranks of a run have the same X: the largest of theirs,
  * which each knows before the step (data/dataset/loader.c). Gradients are sums over all samples of a run, and need no
  * factor. Programs of all places are alike; only which experts the weights are of differs. */
-#include "plan/plan.h"
+#include "plan/pass.h"
 #include "plan/step_kinds.h"
 
 typedef struct expert {
@@ -67,7 +67,7 @@ static tri_status check_training(const tri_plan_in *in) {
 /* The rows of `x` with their owners, or back with those who sent them. */
 static int exchange(expert *e, int x, const char *suffix) {
     const tri_slot s = e->to.program->slot[x];
-    int y = tri__build_slot(&e->to, s.mem, s.dtype, s.rows, s.cols, "%s.%s", s.name, suffix);
+    int y = TRI_BUILD_SAME(&e->to, s, "%s.%s", s.name, suffix);
     TRI_BUILD(&e->to, rows_swap, ((tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = e->ep}), y, x);
     return y;
 }
@@ -82,7 +82,7 @@ static void rewrite(expert *e, tri_instr instr) {
         break;
     case TRI_OP_combine: TRI_SLOT(&instr, combine, x) = exchange(e, TRI_SLOT(&instr, combine, x), "back"); break;
     }
-    tri__build(&e->to, instr.op, instr.slot, instr.attr)->acc = instr.acc;
+    tri__build_copy(&e->to, &instr);
     if (instr.op != TRI_OP_dispatch) return;
     int from = TRI_SLOT(&instr, dispatch, from), y = TRI_SLOT(&instr, dispatch, y);
     e->there[from] = exchange(e, from, "there");
@@ -108,19 +108,17 @@ static void cut_weights(expert *e, const tri_network *held) {
 
 tri_status tri__pass_expert(tri_pass *pass) {
     tri_program *program = pass->program;
-    const tri_instr *from = program->instr;
-    int n_from = program->n_instrs, ep = tri__mesh_ep(&pass->in->mesh);
+    int n, ep = tri__mesh_ep(&pass->in->mesh);
     TRI_TRY(check_numbers(pass->in));
     if (pass->training) TRI_TRY(check_training(pass->in));
     expert e = {.pass = pass, .to = {.arena = pass->arena, .program = program}, .ep = ep};
-    e.there = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *e.there);
-    for (int s = 0; s < program->n_slots; s++) e.there[s] = -1;
+    e.there = tri__none_yet(pass->arena, program->n_slots);
     tri_holder holder = tri__plan_holder(pass->in);
     const tri_network *held = tri__model_part(pass->arena, pass->in->model, NULL,
                                               (tri_holder){1, 0, holder.ep, holder.ep_place});
     cut_weights(&e, held);
     pass->model = pass->forward.model = held;
-    program->instr = NULL, program->n_instrs = program->cap_instrs = 0;
-    for (int i = 0; i < n_from; i++) rewrite(&e, from[i]);
+    const tri_instr *from = tri__take_instrs(program, &n);
+    for (int i = 0; i < n; i++) rewrite(&e, from[i]);
     return TRI_OK;
 }

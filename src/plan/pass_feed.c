@@ -9,7 +9,7 @@
  * that both sides of a transfer name the same one. Inputs are small; all ranks of a replica take all of them, a
  * microbatch at a time, before they compute. Inputs that do not depend on the batch (class weights, the factor of the
  * loss, blocks of attention, words of columns) every rank reads itself. */
-#include "plan/plan.h"
+#include "plan/pass.h"
 #include "base/random.h"
 
 typedef struct feeder {
@@ -47,8 +47,7 @@ static int find_field(const feeder *f, const tri_instr *instr) {
 
 /* This rank's slots of the inputs; where its stages need one not, a new one. */
 static void find_slots(feeder *f) {
-    f->slot = tri__arena_alloc(f->pass->arena, (size_t)(f->n_mb * f->n_fields) * sizeof *f->slot);
-    for (int i = 0; i < f->n_mb * f->n_fields; i++) f->slot[i] = -1;
+    f->slot = tri__none_yet(f->pass->arena, f->n_mb * f->n_fields);
     for (int i = 0; i < f->n_from; i++) {
         int k = find_field(f, &f->from[i]);
         if (k < 0) continue;
@@ -113,20 +112,18 @@ static void feed_microbatch(feeder *f, int mb) {
 
 static void tell_order(feeder *f) {
     const tri_mesh *mesh = &f->pass->in->mesh;
-    int told = tri__build_slot(&f->to, TRI_MEM_HOST, TRI_F64, (tri_rows){.add = 1},
-                               TRI_ORDERED_PARTS + TRI_SYM_COUNT * mesh->dp * f->n_mb, "order");
-    uint32_t axes = f->axes | (mesh->dp > 1 ? TRI_AXIS_SET(TRI_AXIS_DP) : 0);
-    TRI_BUILD(&f->to, control_post, ((tri_attr){.axes = axes, .id = tri__random_id("order")}), told);
-    TRI_BUILD(&f->to, wait, (tri_attr){0}, told, -1);
+    const tri_ends told = {TRI_BUILD_FLAT(&f->to, TRI_MEM_HOST, TRI_F64,
+                                          TRI_ORDERED_PARTS + TRI_SYM_COUNT * mesh->dp * f->n_mb, "order"), -1};
+    uint32_t axes = f->axes | tri__long_axes(mesh, TRI_AXIS_SET(TRI_AXIS_DP));
+    tri__build_post(&f->to, TRI_OP_control_post, (tri_attr){.axes = axes}, told);
+    tri__build_wait(&f->to, told);
 }
 
 /* The instructions of the step, without the inputs that are fed. */
 static void append_step(feeder *f) {
-    tri_program *program = f->pass->program;
     for (int i = 0; i < f->n_from; i++) {
         if (find_field(f, &f->from[i]) >= 0) continue;
-        tri_instr *instr = TRI_PUSH(f->to.arena, program->instr, program->n_instrs, program->cap_instrs);
-        *instr = f->from[i];
+        tri_instr *instr = tri__build_copy(&f->to, &f->from[i]);
         if (instr->mb >= 0) instr->mb = (int16_t)(instr->mb + f->at.dp * f->n_mb);
     }
 }
@@ -136,16 +133,13 @@ tri_status tri__pass_feed(tri_pass *pass) {
     tri_program *program = pass->program;
     feeder f = {.pass = pass,
                 .to = {.arena = pass->arena, .program = program, .unit = -1, .mb = -1},
-                .from = program->instr,
-                .n_from = program->n_instrs,
                 .n_mb = program->n_mb,
                 .at = tri__mesh_coords(mesh, pass->in->rank),
-                .axes = (mesh->pp > 1 ? TRI_AXIS_SET(TRI_AXIS_PP) : 0) |
-                        (mesh->tp > 1 ? TRI_AXIS_SET(TRI_AXIS_TP) : 0)};
+                .axes = tri__long_axes(mesh, TRI_AXIS_SET(TRI_AXIS_PP) | TRI_AXIS_SET(TRI_AXIS_TP))};
     for (int field = 0; field < TRI_FIELD_COUNT; field++)
         if (pass->forward.input[field] >= 0 && depends_on_batch((tri_field)field)) f.field[f.n_fields++] = field;
+    f.from = tri__take_instrs(program, &f.n_from);
     find_slots(&f);
-    program->instr = NULL, program->n_instrs = program->cap_instrs = 0;
     program->n_mb *= mesh->dp;
     tell_order(&f);
     for (int mb = 0; mb < f.n_mb; mb++) feed_microbatch(&f, mb);

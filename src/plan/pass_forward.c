@@ -1,4 +1,5 @@
 /* pass_forward.c - pass: the model writes its single-device operation list. */
+#include "plan/pass.h"
 #include "plan/layer_gates.h"
 #include "plan/step_kinds.h"
 

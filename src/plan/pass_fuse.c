@@ -14,7 +14,7 @@
  * gradients of weights from those of inputs, norm_dw and bias_dw are kept and give the same bits (except those of
  * attention and of linear_gelu_din on a GPU, docs/internals/cuda.md). linear_gelu_din has no form of quantised factors
  * (pass_quantize.c): such a layer keeps its linear_din. */
-#include "plan/pipeline/stage.h"
+#include "plan/pass.h"
 
 typedef struct fuser {
     const tri_pass *pass;

@@ -1,13 +1,12 @@
-/* pass_lanes.c - passes: where a device runs two queues of kernels concurrently, assigns each instruction a lane and
+/* pass_lanes.c - pass: where a device runs two queues of kernels concurrently, assigns each instruction a lane and
  * adds the waits that keep conflicting instructions of the two lanes in order.
  *
  * An instruction waits for the last earlier one of the other lane that shares bytes with it, at least one of them
  * writing, unless its lane is already behind that one. Waits for transfers and copies need none: the transfer itself
  * begins after its post. The waits are derived twice by the same rule. Before the memory pass no two slots share bytes:
  * these are the data dependencies, from which the memory pass knows what may run concurrently. After it slots have
- * their offsets: gathered weights and transfer buffers reuse memory across lanes and may need more waits. */
-#include "plan/plan.h"
-#include "program/lane_order.h"
+ * their offsets (pass_waits.c). */
+#include "plan/pass.h"
 
 /* Full recomputation is chosen to save memory: two open layers take 15 % more. */
 int tri__plan_lanes(const tri_plan_in *in) {
@@ -24,9 +23,7 @@ static int lane_of(const tri_program *program, int index) {
     return instr[-1].lane;
 }
 
-/* Sets the waits for slots that occupy the bytes `of`. behind [n_instrs], or NULL: the last instruction of the other
- * lane that is done before each; -1. */
-static void find_waits(const tri_pass *pass, const tri_slot_bytes *of, int *behind) {
+void tri__find_waits(const tri_pass *pass, const tri_slot_bytes *of, int *behind) {
     tri_program *program = pass->program;
     tri_lane_order *order = tri__lane_order_open(pass->arena, program, of);
     for (int i = 0; i < program->n_instrs; i++) {
@@ -61,18 +58,6 @@ tri_status tri__pass_lanes(tri_pass *pass) {
     tri_program *program = pass->program;
     for (int i = 0; i < program->n_instrs; i++) program->instr[i].lane = lane_of(program, i);
     pass->behind = tri__arena_alloc(pass->arena, (size_t)program->n_instrs * sizeof *pass->behind);
-    find_waits(pass, apart(pass), pass->behind);
-    return TRI_OK;
-}
-
-tri_status tri__pass_waits(tri_pass *pass) {
-    const tri_program *program = pass->program;
-    tri_slot_bytes *of = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *of);
-    for (int s = 0; s < program->n_slots; s++) {
-        int64_t begin = tri__slot_offset(program, s);
-        of[s] = (tri_slot_bytes){program->slot[s].mem, begin,
-                                 begin + tri__slot_bytes(&program->slot[s], &program->max)};
-    }
-    find_waits(pass, of, NULL);
+    tri__find_waits(pass, apart(pass), pass->behind);
     return TRI_OK;
 }

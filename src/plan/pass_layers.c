@@ -1,6 +1,7 @@
 /* pass_layers.c - pass: gradients of layers that steps leave out. Where a layer is closed nothing writes the gradients
  * of its weights, and no transfer sums them: they are set to 0, once a step, on every rank, and the update goes on as
  * usual. The instruction stands before the first that uses them, so that memory is planned alike in both cases. */
+#include "plan/pass.h"
 #include "plan/layer_gates.h"
 
 /* The slot with the gradients of a unit that steps leave out, which is a bucket or a block of its own. All of them,
@@ -23,8 +24,7 @@ static int first_use(const tri_program *program, int root) {
 
 tri_status tri__pass_layers(tri_pass *pass) {
     tri_program *program = pass->program;
-    const tri_instr *from = program->instr;
-    int n = program->n_instrs, n_units = pass->model->n_units;
+    int n, n_units = pass->model->n_units;
     int *at = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *at),
         *gate = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *gate);
     tri_builder to = {.arena = pass->arena, .program = program, .mb = -1};
@@ -32,14 +32,14 @@ tri_status tri__pass_layers(tri_pass *pass) {
         gate[u] = pass->unit_grad[u] < 0 ? 0 : 1 + tri__layer_find(program, pass->model->unit[u].name);
         at[u] = gate[u] ? first_use(program, gradients_of(pass, u)) : -1;
     }
-    program->instr = NULL, program->n_instrs = program->cap_instrs = 0;
+    const tri_instr *from = tri__take_instrs(program, &n);
     for (int i = 0; i <= n; i++) {
         for (int u = 0; u < n_units; u++) {
             if (at[u] != i) continue;
             to.unit = program->slot[gradients_of(pass, u)].unit, to.layer = -gate[u];
             TRI_BUILD(&to, zero, (tri_attr){0}, gradients_of(pass, u));
         }
-        if (i < n) *TRI_PUSH(pass->arena, program->instr, program->n_instrs, program->cap_instrs) = from[i];
+        if (i < n) tri__build_copy(&to, &from[i]);
     }
     return TRI_OK;
 }

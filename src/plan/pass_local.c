@@ -130,21 +130,18 @@ double tri__local_norm_factor(const tri_pass *pass) {
 void tri__local_agree(tri_updating *up, int sums) {
     tri_pass *pass = up->pass;
     tri_builder *b = &up->build;
-    const tri_rows one = {.add = 1};
     if (!tri__steps_alone(pass)) return;
     tri__update_sum(up, tri__copies_group(pass), sums);
-    int coef = tri__build_slot(b, TRI_MEM_RESULT, TRI_F32, one, 1, "copies.coef");
-    int norm = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "copies.norm");
-    pass->out.apply = tri__build_slot(b, TRI_MEM_RESULT, TRI_I32, one, 1, "copies.apply");
+    int coef = TRI_BUILD_FLAT(b, TRI_MEM_RESULT, TRI_F32, 1, "copies.coef");
+    int norm = TRI_BUILD_FLAT(b, TRI_MEM_RESULT, TRI_F64, 1, "copies.norm");
+    pass->out.apply = TRI_BUILD_FLAT(b, TRI_MEM_RESULT, TRI_I32, 1, "copies.apply");
     TRI_BUILD(b, clip, ((tri_attr){.max_norm = 0}), coef, pass->out.apply, norm, sums, -1);
 }
 
 /* ---- Who exchanges what ---- */
 
 static tri_range part_of(const tri_pass *pass, tri_range all, tri_attr group) {
-    const tri_mesh *mesh = &pass->in->mesh;
-    tri_range part = tri__shard(tri__range_count(all), tri__transfer_size(mesh, &group),
-                                tri__transfer_place(mesh, pass->in->rank, &group));
+    tri_range part = tri__group_shard(pass, tri__range_count(all), group);
     return (tri_range){all.begin + part.begin, all.begin + part.end};
 }
 
@@ -183,13 +180,9 @@ static tri_range *ranges_of(const meeting *m, int own, int coded) {
 
 /* A state of which one rank has each element. */
 static int add_owned(meeting *m, const char *name, const char *prefix, int coded) {
-    tri_pass *pass = m->pass;
-    int n = pass->model->n_units, index = tri__add_state(pass, name, prefix);
-    tri_state *s = &pass->out.state[index];
-    s->absent = TRI_ABSENT_ZERO;
-    s->held = ranges_of(m, 1, coded);
-    s->save = tri__arena_alloc(pass->arena, (size_t)n * sizeof *s->save);
-    for (int u = 0; u < n; u++) s->save[u] = tri__tensor_once(pass, u, s->held[u]);
+    int index = tri__add_state(m->pass, name, prefix);
+    tri__state_of_copies(m->pass, index, TRI_STATE_SHARED, 0, 0, ranges_of(m, 1, coded));
+    m->pass->out.state[index].absent = TRI_ABSENT_ZERO;
     return index;
 }
 
@@ -220,14 +213,12 @@ void tri__local_weights(tri_pass *pass, int copy, int copies) {
 
 void tri__local_anchor(tri_pass *pass, tri_builder *build) {
     int n_units = pass->model->n_units;
-    pass->out.shown = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.shown);
+    pass->out.shown = tri__none_yet(pass->arena, n_units);
     for (int u = 0; u < n_units; u++) {
-        pass->out.shown[u] = -1;
         if (pass->model->unit[u].frozen) continue;
         build->unit = pass->program->slot[pass->out.param[u]].unit;
-        pass->out.shown[u] = tri__build_slot(build, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
-                                              tri__range_count(pass->out.param_part[u]), "anchor.%s",
-                                              pass->model->unit[u].name);
+        pass->out.shown[u] = TRI_BUILD_FLAT(build, TRI_MEM_STATE, TRI_F32, tri__range_count(pass->out.param_part[u]),
+                                            "anchor.%s", pass->model->unit[u].name);
     }
 }
 
@@ -282,12 +273,6 @@ static void advance(meeting *m, flight *f) {
     if (t->leg == TRI_LEG_DONE) finish(m, f);
 }
 
-static int view_of(meeting *m, int slot, tri_range held, tri_range part, const char *label) {
-    if (held.begin == part.begin && held.end == part.end) return slot;
-    int64_t count = tri__range_count(part), at = count ? part.begin - held.begin : 0;
-    return tri__build_view(&m->build, slot, at, 1, count, "%s.%s", m->build.program->slot[slot].name, label);
-}
-
 static flight begin(meeting *m, const exchange *x) {
     const tri_planned *out = &m->pass->out;
     tri_range held = out->param_part[x->unit];
@@ -295,10 +280,10 @@ static flight begin(meeting *m, const exchange *x) {
     tri_coded_transfer t = {.code = x->code, .group = x->group, .n = x->n, .place = x->place, .gathers = 1,
                             .row = tri__coded_row(x->code, tri__range_count(x->part), x->n), .apply = apply_of(m)};
     if (x->is_nested) t.within = within_of(m->pass);
-    t.whole = tri__build_slot(&m->build, TRI_MEM_COMM, TRI_F32, (tri_rows){.add = 1}, tri__range_count(held), "d.%s",
-                              m->pass->model->unit[x->unit].name);
-    t.part = view_of(m, t.whole, held, x->part, "node");
-    t.own = view_of(m, t.part, x->part, x->own, "own");
+    t.whole = TRI_BUILD_FLAT(&m->build, TRI_MEM_COMM, TRI_F32, tri__range_count(held), "d.%s",
+                             m->pass->model->unit[x->unit].name);
+    t.part = tri__build_part(&m->build, t.whole, held, x->part, "node");
+    t.own = tri__build_part(&m->build, t.part, x->part, x->own, "own");
     t.error = state_of(m, x, m->error), t.error_sum = state_of(m, x, m->error_sum);
     TRI_BUILD(&m->build, local_delta, (tri_attr){0}, t.whole, out->shown[x->unit], out->param[x->unit]);
     tri__coded_begin(&m->build, &t, 1);
@@ -329,15 +314,13 @@ static void divide_alone(meeting *m) {
     int n = program->n_instrs, inv = -1;
     for (int i = 0; i < n; i++) {
         if (instr[i].op != TRI_OP_cross_entropy_din) continue;
-        if (inv < 0) inv = tri__build_slot(&m->build, TRI_MEM_RESULT, TRI_F64, (tri_rows){.add = 1}, 1, "copy.inv");
+        if (inv < 0) inv = TRI_BUILD_FLAT(&m->build, TRI_MEM_RESULT, TRI_F64, 1, "copy.inv");
         instr[i].slot[TRI_ARG(cross_entropy_din, inv)] = inv;
     }
     if (inv < 0) return;
-    program->instr = NULL;
-    program->n_instrs = program->cap_instrs = 0;
+    tri__take_instrs(program, &n);
     TRI_BUILD(&m->build, input, ((tri_attr){.field = TRI_FIELD_copy_inv}), inv);
-    for (int i = 0; i < n; i++)
-        *TRI_PUSH(m->pass->arena, program->instr, program->n_instrs, program->cap_instrs) = instr[i];
+    for (int i = 0; i < n; i++) tri__build_copy(&m->build, &instr[i]);
     m->pass->out.update++;
 }
 

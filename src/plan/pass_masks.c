@@ -1,7 +1,7 @@
 /* pass_masks.c - pass: attention keeps its dropout decisions as bits (layout/mask_bits.h), which its gradient reads
  * instead of drawing them again: attention_bits in the place of attention. Where attention is recomputed, it draws them
  * once more and its gradient reads those. */
-#include "plan/plan.h"
+#include "plan/pass.h"
 #include "layout/mask_bits.h"
 
 static int keeps(const tri_pass *pass, const tri_instr *instr) {
@@ -21,18 +21,12 @@ static void keep(tri_builder *to, const tri_instr *instr) {
 }
 
 tri_status tri__pass_masks(tri_pass *pass) {
-    const tri_program from = *pass->program;
+    int n;
+    const tri_instr *from = tri__take_instrs(pass->program, &n);
     tri_builder to = {.arena = pass->arena, .program = pass->program};
-    pass->program->instr = NULL;
-    pass->program->n_instrs = pass->program->cap_instrs = 0;
-    for (int i = 0; i < from.n_instrs; i++) {
-        const tri_instr *instr = &from.instr[i];
-        if (keeps(pass, instr)) {
-            keep(&to, instr);
-            continue;
-        }
-        tri__build_as(&to, instr);
-        tri__build(&to, instr->op, instr->slot, instr->attr)->acc = instr->acc;
+    for (int i = 0; i < n; i++) {
+        if (keeps(pass, &from[i])) keep(&to, &from[i]);
+        else tri__build_copy(&to, &from[i]);
     }
     return TRI_OK;
 }

@@ -8,7 +8,7 @@
  * With two lanes, reuse of activations' memory must not add waits: slots of instructions that may run concurrently,
  * given the waits for data dependencies (pass_lanes.c), count as alive at the same time. */
 #include "base/text.h"
-#include "plan/plan.h"
+#include "plan/pass.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -36,10 +36,6 @@ static int larger_first(const void *a, const void *b) {
 static int earlier_first(const void *a, const void *b) {
     const life *x = a, *y = b;
     return x->first != y->first ? x->first - y->first : larger_first(a, b);
-}
-
-static int is_reused(tri_mem mem) {
-    return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM || mem == TRI_MEM_STAGING;
 }
 
 /* Instructions [from[i], to[i]] of the other lane may run concurrently with instruction i: it is behind those before,
@@ -304,7 +300,7 @@ static void place_work(tri_pass *pass) {
     }
     bytes = align(bytes) * tri__program_lanes(program);
     tri_builder b = {.arena = pass->arena, .program = program, .unit = -1, .mb = -1};
-    int slot = tri__build_slot(&b, TRI_MEM_WORK, TRI_U8, (tri_rows){.add = 1}, bytes, "work");
+    int slot = TRI_BUILD_FLAT(&b, TRI_MEM_WORK, TRI_U8, bytes, "work");
     program->slot[slot].offset = 0;
     program->bytes[TRI_MEM_WORK] = bytes;
 }
@@ -335,12 +331,12 @@ tri_status tri__pass_memory(tri_pass *pass) {
     for (int s = 0; s < program->n_slots; s++) {
         tri_slot *slot = &program->slot[s];
         if (slot->parent >= 0) continue;
-        slot->offset = is_reused(slot->mem) ? 0 : program->bytes[slot->mem];
-        if (is_reused(slot->mem)) continue; /* placed by lifetime, if anything uses it */
+        slot->offset = tri__mem_is_reused(slot->mem) ? 0 : program->bytes[slot->mem];
+        if (tri__mem_is_reused(slot->mem)) continue; /* placed by lifetime, if anything uses it */
         program->bytes[slot->mem] += align(tri__slot_bytes(slot, max));
     }
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
-        if (is_reused((tri_mem)mem)) place_by_lifetime(pass, (tri_mem)mem);
+        if (tri__mem_is_reused((tri_mem)mem)) place_by_lifetime(pass, (tri_mem)mem);
     place_work(pass);
     return TRI_OK;
 }

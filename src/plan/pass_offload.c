@@ -8,8 +8,10 @@
  * the bus work at the same time in little memory. A tile with one span that does not outlive the step is in staging
  * memory only. */
 #include "plan/least.h"
+#include "plan/pass.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     CLOSE = 16, /* instructions from one use to the next in a span: half a layer */
@@ -64,8 +66,6 @@ typedef struct offload {
         int span, slot;
     } *stand;              /* [slots] the slot that replaces a slot in a span; span -1: none yet */
 } offload;
-
-static int outlives_step(tri_mem mem) { return mem == TRI_MEM_PARAM || mem == TRI_MEM_STATE; }
 
 static tri_mem class_of(const offload *o, const tile *t) { return o->to.program->slot[t->root].mem; }
 
@@ -147,13 +147,7 @@ static void append_part(offload *o, const tri_instr *instr, int64_t from, int64_
         if (k < row->n_args && is_flat(instr, k))
             slots[k] = tri__build_view(&o->to, slots[k], from, 1, n, "%s.%d", o->to.program->slot[slots[k]].name, part);
     }
-    tri__build_as(&o->to, instr);
-    tri_instr *made = tri__build(&o->to, instr->op, slots, instr->attr);
-    made->acc = instr->acc;
-}
-
-static void append(offload *o, const tri_instr *instr) {
-    *TRI_PUSH(o->pass->arena, o->to.program->instr, o->to.program->n_instrs, o->to.program->cap_instrs) = *instr;
+    memcpy(tri__build_copy(&o->to, instr)->slot, slots, sizeof slots);
 }
 
 static void cut_update(offload *o, const tri_instr *instr) {
@@ -162,7 +156,7 @@ static void cut_update(offload *o, const tri_instr *instr) {
     tri_range all = range_of(o, instr->slot[k]);
     int64_t count = tri__range_count(all), n;
     if (uncut_length(o, instr, 0, count) == count) {
-        append(o, instr);
+        tri__build_copy(&o->to, instr);
         return;
     }
     for (int64_t from = 0; from < count; from += n) {
@@ -171,22 +165,13 @@ static void cut_update(offload *o, const tri_instr *instr) {
     }
 }
 
-/* Empties the program's list of instructions; returns the old one. */
-static tri_instr *take_instrs(tri_program *program, int *n) {
-    tri_instr *had = program->instr;
-    *n = program->n_instrs;
-    program->instr = NULL;
-    program->n_instrs = program->cap_instrs = 0;
-    return had;
-}
-
 static void cut_updates(offload *o) {
     int n, update = o->pass->out.update;
-    const tri_instr *instr = take_instrs(o->to.program, &n);
+    const tri_instr *instr = tri__take_instrs(o->to.program, &n);
     for (int i = 0; i < n; i++) {
         if (i == update) o->pass->out.update = o->to.program->n_instrs;
         if (can_be_cut(o, &instr[i])) cut_update(o, &instr[i]);
-        else append(o, &instr[i]);
+        else tri__build_copy(&o->to, &instr[i]);
     }
 }
 
@@ -194,7 +179,7 @@ static void cut_updates(offload *o) {
  * again for them. */
 static void advance_sums(offload *o) {
     int n, update = o->pass->out.update;
-    const tri_instr *instr = take_instrs(o->to.program, &n);
+    const tri_instr *instr = tri__take_instrs(o->to.program, &n);
     int *last = tri__arena_alloc(o->pass->arena, (size_t)o->to.program->n_slots *
                                                      sizeof *last); /* of roots: 1 + the last use; 0 none */
     int *then = tri__arena_alloc(o->pass->arena,
@@ -209,8 +194,8 @@ static void advance_sums(offload *o) {
     }
     for (int i = 0; i < n; i++) {
         if (i == update) o->pass->out.update = o->to.program->n_instrs;
-        if (!moved[i]) append(o, &instr[i]);
-        if (then[i]) append(o, &instr[then[i] - 1]);
+        if (!moved[i]) tri__build_copy(&o->to, &instr[i]);
+        if (then[i]) tri__build_copy(&o->to, &instr[then[i] - 1]);
     }
 }
 
@@ -247,7 +232,7 @@ static void know(offload *o, tile *t, tri_range add) {
 /* Whether a tile may be stored between two uses: all of it has a value, and no transfer of it is in flight. */
 static int may_leave(const offload *o, const tile *t) {
     if (t->flights) return 0;
-    return outlives_step(class_of(o, t)) ||
+    return tri__mem_lasts(class_of(o, t)) ||
            (t->n_known == 1 && tri__range_count(t->known[0]) == tri__range_count(t->part));
 }
 
@@ -276,7 +261,7 @@ static void use(offload *o, tile *t, int at, const tri_instr *instr, int k) {
     if (!tri__access_writes(tri__op_row(instr->op)->arg[k].access)) return;
     o->span[t->last].writes = 1;
     /* what a closed layer writes, the open one writes in the same span */
-    if (!outlives_step(class_of(o, t)) && instr->layer >= 0) know(o, t, range_of(o, instr->slot[k]));
+    if (!tri__mem_lasts(class_of(o, t)) && instr->layer >= 0) know(o, t, range_of(o, instr->slot[k]));
 }
 
 static void find_spans(offload *o) {
@@ -294,7 +279,7 @@ static void find_spans(offload *o) {
 static void keep_staged(offload *o) {
     tri_program *p = o->to.program;
     for (int i = 0; i < o->n_tiles; i++)
-        if (o->tile[i].n_spans == 1 && !outlives_step(class_of(o, &o->tile[i]))) o->first_tile[o->tile[i].root] = -1;
+        if (o->tile[i].n_spans == 1 && !tri__mem_lasts(class_of(o, &o->tile[i]))) o->first_tile[o->tile[i].root] = -1;
     for (int s = 0; s < p->n_slots; s++) {
         int root = tri__slot_root(p, s);
         if (o->pass->in->offload >> p->slot[s].mem & 1 && o->first_tile[root] < 0) p->slot[s].mem = TRI_MEM_STAGING;
@@ -320,7 +305,7 @@ static void order_fetches(offload *o) {
         span *s = &o->span[i];
         const tile *t = &o->tile[s->tile];
         if (o->first_tile[t->root] < 0) continue;
-        int outlives = outlives_step(class_of(o, t));
+        int outlives = tri__mem_lasts(class_of(o, t));
         s->fetches = outlives || s->before >= 0;
         s->stores = s->writes && (outlives || s->next >= 0);
         if (!s->fetches) continue;
@@ -419,7 +404,7 @@ static void rewrite_one(offload *o, const tri_instr *instr, int at) {
         enter(o, t, at);
         changed.slot[k] = stand_in(o, instr->slot[k], t);
     }
-    append(o, &changed);
+    tri__build_copy(&o->to, &changed);
     for (int k = 0; k < TRI_MAX_ARGS; k++) {
         const tile *t = tile_of(o, instr->slot[k]);
         if (t && o->span[t->span].last == at && o->span[t->span].stores && !o->span[t->span].is_stored)
@@ -430,7 +415,7 @@ static void rewrite_one(offload *o, const tri_instr *instr, int at) {
 static void rewrite(offload *o) {
     size_t n_slots = (size_t)o->to.program->n_slots;
     int n, update = o->pass->out.update;
-    const tri_instr *instr = take_instrs(o->to.program, &n);
+    const tri_instr *instr = tri__take_instrs(o->to.program, &n);
     o->away = tri__arena_alloc(o->pass->arena, (size_t)o->n_spans * sizeof *o->away);
     o->stand = tri__arena_alloc(o->pass->arena, n_slots * sizeof *o->stand);
     for (size_t s = 0; s < n_slots; s++) o->stand[s].span = -1;

@@ -11,6 +11,7 @@
  * coded gradients are kept without it. What the update codes, momenta and changes of weights, has no scale. A step
  * whose norm is not finite changes nothing, and the host lowers the scale (train/loss_scale.h). */
 #include "plan/least.h"
+#include "plan/pass.h"
 
 typedef struct precision {
     tri_pass *pass;
@@ -48,9 +49,7 @@ static void find_weights(precision *p) {
     tri_pass *pass = p->pass;
     int n = pass->model->n_units;
     for (int u = 0; u < n; u++) p->unit_of[pass->out.param[u]] = u;
-    if (!has_fewer_bits(p) || !pass->training) return;
-    pass->out.master = tri__arena_alloc(pass->arena, (size_t)n * sizeof *pass->out.master);
-    for (int u = 0; u < n; u++) pass->out.master[u] = -1;
+    if (has_fewer_bits(p) && pass->training) pass->out.master = tri__none_yet(pass->arena, n);
 }
 
 static tri_dtype type_of(const precision *p, int slot) {
@@ -71,9 +70,8 @@ static int unit_master(precision *p, int unit) {
     int *master = &pass->out.master[unit];
     at.unit = at.program->slot[pass->out.param[unit]].unit;
     if (*master < 0)
-        *master = tri__build_slot(&at, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
-                                  tri__range_count(pass->out.state_part[unit]), "master.%s",
-                                  pass->model->unit[unit].name);
+        *master = TRI_BUILD_FLAT(&at, TRI_MEM_STATE, TRI_F32, tri__range_count(pass->out.state_part[unit]),
+                                 "master.%s", pass->model->unit[unit].name);
     return *master;
 }
 
@@ -117,9 +115,8 @@ static int needs_master(const precision *p, const tri_instr *instr, int k) {
 
 /* Where an update wrote a master, it is rounded into the weight. */
 static void append_casts(precision *p, const tri_instr *instr) {
-    const tri_op_row *row = tri__op_row(instr->op);
-    for (int k = 0; k < row->n_args; k++)
-        if (needs_master(p, instr, k) && tri__access_writes(row->arg[k].access))
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (needs_master(p, instr, k) && tri__writes(instr, k))
             TRI_BUILD(&p->to, cast, (tri_attr){0}, instr->slot[k], master_of(p, instr->slot[k]));
 }
 
@@ -133,7 +130,7 @@ static void append(precision *p, const tri_instr *instr) {
     }
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         slots[k] = instr->slot[k] >= 0 && p->cast[instr->slot[k]] >= 0 ? p->cast[instr->slot[k]] : instr->slot[k];
-    for (int k = 0; k < tri__op_row(instr->op)->n_args && has_fewer_bits(p); k++)
+    for (int k = 0; k < TRI_MAX_ARGS && has_fewer_bits(p); k++)
         if (needs_master(p, instr, k))
             slots[k] = instr->op == TRI_OP_average ? unit_master(p, unit_of(p, instr->slot[k]))
                                                    : master_of(p, instr->slot[k]);
@@ -152,13 +149,11 @@ static void append(precision *p, const tri_instr *instr) {
 static void rewrite(precision *p) {
     tri_pass *pass = p->pass;
     tri_program *program = pass->program;
-    const tri_instr *instr = program->instr;
-    int n = program->n_instrs, update = pass->out.update;
-    program->instr = NULL;
-    program->n_instrs = program->cap_instrs = 0;
+    int n, update = pass->out.update;
+    const tri_instr *instr = tri__take_instrs(program, &n);
     if (pass->in->precision == TRI_F16 && pass->out.apply >= 0) {
         p->to.unit = p->to.mb = -1;
-        pass->out.scale = tri__build_slot(&p->to, TRI_MEM_RESULT, TRI_F32, (tri_rows){.add = 1}, 1, "loss.scale");
+        pass->out.scale = TRI_BUILD_FLAT(&p->to, TRI_MEM_RESULT, TRI_F32, 1, "loss.scale");
         TRI_BUILD(&p->to, input, ((tri_attr){.field = TRI_FIELD_loss_scale}), pass->out.scale);
     }
     for (int i = 0; i < n; i++) {
@@ -192,10 +187,9 @@ tri_status tri__pass_precision(tri_pass *pass) {
     precision p = {.pass = pass, .to = {.arena = pass->arena, .program = program}, .n_slots = program->n_slots};
     p.from_host = tri__arena_alloc(pass->arena, n);
     p.computes = tri__arena_alloc(pass->arena, n);
-    p.cast = tri__arena_alloc(pass->arena, n * sizeof *p.cast);
-    p.unit_of = tri__arena_alloc(pass->arena, n * sizeof *p.unit_of);
-    p.master = tri__arena_alloc(pass->arena, n * sizeof *p.master);
-    for (size_t s = 0; s < n; s++) p.cast[s] = p.unit_of[s] = p.master[s] = -1;
+    p.cast = tri__none_yet(pass->arena, p.n_slots);
+    p.unit_of = tri__none_yet(pass->arena, p.n_slots);
+    p.master = tri__none_yet(pass->arena, p.n_slots);
     find_weights(&p);
     look(&p);
     for (int s = 0; s < p.n_slots; s++) program->slot[s].dtype = type_of(&p, s);

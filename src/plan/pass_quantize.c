@@ -18,7 +18,7 @@
  * computing type has fewer bits.
  *
  * Ranks of the tp axis that have columns of a factor each agree on the largest number of each row. */
-#include "plan/plan.h"
+#include "plan/pass.h"
 #include "base/random.h"
 
 #include <stdint.h>

@@ -8,7 +8,7 @@
  *
  * Repeated operations come before the unit's first backward operation, in forward order, and write separate slots,
  * "r.name". Their attributes are the same, so dropout drops the same values. */
-#include "plan/plan.h"
+#include "plan/pass.h"
 
 /* Floating point operations a byte, written or saved, up to which repeating is cheap. GELU takes 5, a norm 1, attention
  * as many as a sequence has tokens, a dense layer half its inputs. */
@@ -30,17 +30,11 @@ static int is_backward(const tri_instr *instr) {
     tri_op_phase phase = tri__op_row(instr->op)->phase;
     return phase == TRI_PHASE_B || phase == TRI_PHASE_W;
 }
-static int reads(const tri_instr *instr, int k) {
-    return instr->slot[k] >= 0 && tri__access_reads(tri__op_row(instr->op)->arg[k].access);
-}
-static int writes(const tri_instr *instr, int k) {
-    return instr->slot[k] >= 0 && tri__access_writes(tri__op_row(instr->op)->arg[k].access);
-}
 
 static int is_repeatable(const tri_program *program, const tri_instr *instr) {
     if (!is_forward(instr)) return 0;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
-        if (writes(instr, k) &&
+        if (tri__writes(instr, k) &&
             (tri__op_row(instr->op)->arg[k].access != TRI_ACCESS_W || program->slot[instr->slot[k]].mem != TRI_MEM_ACT))
             return 0;
     return 1;
@@ -51,19 +45,18 @@ static int is_cheap(const tri_program *program, const tri_instr *instr, const tr
     double bytes = 0;
     if (instr->op == TRI_OP_ranks_sum || instr->op == TRI_OP_tokens_scatter) return 0;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
-        if (writes(instr, k)) bytes += (double)tri__slot_bytes(&program->slot[instr->slot[k]], counts);
+        if (tri__writes(instr, k)) bytes += (double)tri__slot_bytes(&program->slot[instr->slot[k]], counts);
     return tri__instr_cost(program, instr, counts).flops <= CHEAP * bytes;
 }
 
 static void find_makers(recompute *r) {
     const tri_program *p = r->from;
-    for (int s = 0; s < p->n_slots; s++) r->maker[s] = r->again[s] = -1;
     for (int i = 0; i < p->n_instrs; i++)
         for (int k = 0; k < TRI_MAX_ARGS; k++)
-            if (writes(&p->instr[i], k) && is_repeatable(p, &p->instr[i])) r->maker[p->instr[i].slot[k]] = i;
+            if (tri__writes(&p->instr[i], k) && is_repeatable(p, &p->instr[i])) r->maker[p->instr[i].slot[k]] = i;
     for (int i = 0; i < p->n_instrs; i++)
         for (int k = 0; k < TRI_MAX_ARGS; k++) {
-            if (!reads(&p->instr[i], k)) continue;
+            if (!tri__reads(&p->instr[i], k)) continue;
             int maker = r->maker[p->instr[i].slot[k]];
             if (maker < 0 || p->instr[maker].unit != p->instr[i].unit) r->stays[p->instr[i].slot[k]] = 1;
         }
@@ -79,7 +72,7 @@ static void need(recompute *r, int slot) {
     if (r->needed[maker]) return;
     r->needed[maker] = 1;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
-        if (reads(&r->from->instr[maker], k)) need(r, r->from->instr[maker].slot[k]);
+        if (tri__reads(&r->from->instr[maker], k)) need(r, r->from->instr[maker].slot[k]);
 }
 
 /* Finds the operations that a unit repeats, given those chosen so far; returns the bytes of activations that it keeps,
@@ -91,7 +84,7 @@ static int64_t trace_unit(recompute *r, int unit) {
         if (p->instr[i].unit == unit) r->needed[i] = 0;
     for (int i = 0; i < p->n_instrs; i++)
         for (int k = 0; k < TRI_MAX_ARGS && p->instr[i].unit == unit && is_backward(&p->instr[i]); k++)
-            if (reads(&p->instr[i], k)) need(r, p->instr[i].slot[k]);
+            if (tri__reads(&p->instr[i], k)) need(r, p->instr[i].slot[k]);
     int64_t bytes = 0;
     for (int s = 0; s < p->n_slots; s++)
         if (r->kept[s] && p->slot[s].mem == TRI_MEM_ACT) bytes += tri__slot_bytes(&p->slot[s], &r->pass->in->max);
@@ -121,7 +114,7 @@ static void choose_runs(recompute *r, int unit) {
 
 static int ends_unit(const recompute *r, const tri_instr *instr) {
     for (int k = 0; k < TRI_MAX_ARGS; k++)
-        if (writes(instr, k) && r->stays[instr->slot[k]]) return 1;
+        if (tri__writes(instr, k) && r->stays[instr->slot[k]]) return 1;
     return 0;
 }
 
@@ -138,11 +131,11 @@ static void append(recompute *r, tri_builder *to, const tri_instr *instr, int re
     int slots[TRI_MAX_ARGS];
     for (int k = 0; k < TRI_MAX_ARGS; k++) {
         int slot = slots[k] = instr->slot[k];
-        if (repeated && writes(instr, k)) {
+        if (repeated && tri__writes(instr, k)) {
             const tri_slot s = to->program->slot[slot];
             to->unit = s.unit;
-            slots[k] = r->again[slot] = tri__build_slot(to, s.mem, s.dtype, s.rows, s.cols, "r.%s", s.name);
-        } else if (reads(instr, k) && r->again[slot] >= 0 && !r->stays[slot]) {
+            slots[k] = r->again[slot] = TRI_BUILD_SAME(to, s, "r.%s", s.name);
+        } else if (tri__reads(instr, k) && r->again[slot] >= 0 && !r->stays[slot]) {
             slots[k] = r->again[slot];
         }
     }
@@ -153,9 +146,9 @@ static void append(recompute *r, tri_builder *to, const tri_instr *instr, int re
 static void rewrite(recompute *r, tri_program *program) {
     tri_builder to = {.arena = r->pass->arena, .program = program};
     uint8_t *rebuilt = tri__arena_alloc(r->pass->arena, (size_t)program->n_units);
-    program->instr = NULL;
-    program->n_instrs = program->cap_instrs = 0;
-    for (int i = 0; i < r->from->n_instrs; i++) {
+    int n;
+    tri__take_instrs(program, &n);
+    for (int i = 0; i < n; i++) {
         const tri_instr *instr = &r->from->instr[i];
         if (is_backward(instr) && !rebuilt[instr->unit]) {
             rebuilt[instr->unit] = 1;
@@ -170,8 +163,8 @@ tri_status tri__pass_recompute(tri_pass *pass) {
     const tri_program from = *pass->program;
     size_t n_slots = (size_t)from.n_slots, n_instrs = (size_t)from.n_instrs;
     recompute r = {.pass = pass, .from = &from};
-    r.maker = tri__arena_alloc(pass->arena, n_slots * sizeof *r.maker);
-    r.again = tri__arena_alloc(pass->arena, n_slots * sizeof *r.again);
+    r.maker = tri__none_yet(pass->arena, from.n_slots);
+    r.again = tri__none_yet(pass->arena, from.n_slots);
     r.stays = tri__arena_alloc(pass->arena, n_slots);
     r.kept = tri__arena_alloc(pass->arena, n_slots);
     r.chosen = tri__arena_alloc(pass->arena, n_instrs);

@@ -19,7 +19,7 @@
  * in which each rank has columns of its own, brings the parts together.
  *
  * Runs of keys and peers count from this rank on until `context_place`. */
-#include "plan/plan.h"
+#include "plan/pass.h"
 #include "base/random.h"
 #include "layout/blocks.h"
 
@@ -184,10 +184,9 @@ static void attention_din(ring *r) {
 
 /* A sum over the ranks, in place. */
 static void sum_up(ring *r, int slot) {
-    tri_attr attr = group_of(r);
-    attr.id = tri__random_id(r->to.program->slot[slot].name);
-    TRI_BUILD(&r->to, all_reduce_post, attr, slot);
-    TRI_BUILD(&r->to, wait, (tri_attr){0}, slot, -1);
+    const tri_ends ends = {slot, -1};
+    tri__build_post(&r->to, TRI_OP_all_reduce_post, group_of(r), ends);
+    tri__build_wait(&r->to, ends);
 }
 
 static void first(ring *r) {
@@ -274,14 +273,13 @@ static void choose_steps(ring *r) {
 
 tri_status tri__pass_ring(tri_pass *pass) {
     tri_program *program = pass->program;
-    const tri_instr *from = program->instr;
-    int n = program->n_instrs;
+    int n;
     ring r = {.to = {.arena = pass->arena, .program = program}, .n = tri__plan_ring(pass->in)};
     r.all = tri__arena_alloc(pass->arena, (size_t)(r.n + 1) * sizeof *r.all);
     for (int step = 0; step <= r.n; step++) r.all[step] = step;
     for (int text = 0; text < pass->in->model->n_encoders; text++)
         if (pass->in->model->blocks[text].word) r.sparse[text] = steps_of(&r, pass, text);
-    program->instr = NULL, program->n_instrs = program->cap_instrs = 0;
+    const tri_instr *from = tri__take_instrs(program, &n);
     for (int i = 0; i < n; i++) {
         r.at = &from[i], r.name = from[i].slot[0] < 0 ? "" : program->slot[from[i].slot[0]].name;
         tri__build_as(&r.to, &from[i]);
@@ -291,7 +289,7 @@ tri_status tri__pass_ring(tri_pass *pass) {
         case TRI_OP_ring_attention_din: attention_din(&r); break;
         case TRI_OP_ring_first: first(&r); break;
         case TRI_OP_ring_first_din: first_din(&r); break;
-        default: tri__build(&r.to, from[i].op, from[i].slot, from[i].attr)->acc = from[i].acc;
+        default: tri__build_copy(&r.to, &from[i]);
         }
     }
     return TRI_OK;

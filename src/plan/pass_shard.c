@@ -1,5 +1,5 @@
 /* pass_shard.c - pass: data parallelism. Rewrites the program with its transfers: gradients are summed
- * (pass_shard_gradients.c), and sharded weights are gathered (pass_shard_weights.c). To the executor these are
+ * (shard_gradients.c), and sharded weights are gathered (shard_weights.c). To the executor these are
  * transfers like any other.
  *
  *   none     buckets of gradients are all-reduced after their last write, and waited for before the update
@@ -12,21 +12,19 @@
 #include "plan/local.h"
 #include "plan/shard.h"
 #include "plan/step_kinds.h"
-#include "base/random.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-int tri__sharder_map(tri_sharder *s, int slot) {
+/* The new slot that replaces a slot of the old program; created on first use. */
+static int map_slot(tri_sharder *s, int slot) {
     if (slot < 0) return -1;
     if (s->map[slot] >= 0) return s->map[slot];
     const tri_slot *old = &s->from->slot[slot];
     tri_builder at = s->to;
     at.unit = old->unit;
     if (old->parent < 0)
-        return s->map[slot] = tri__build_slot(&at, old->mem, old->dtype, old->rows, old->cols, "%s", old->name);
-    int parent = tri__sharder_map(s, old->parent);
+        return s->map[slot] = TRI_BUILD_SAME(&at, *old, "%s", old->name);
+    int parent = map_slot(s, old->parent);
     const char *label = old->name + strlen(s->from->slot[old->parent].name) + 1; /* a view's name is parent.label */
     const char *name = s->to.program->slot[parent].name;
     return s->map[slot] = tri__build_rows_view(&at, parent, old->parent_at, old->rows, old->cols, "%s.%s", name, label);
@@ -46,17 +44,6 @@ void tri__sharder_stand_block(tri_sharder *s, const tri_flats *flats, const tri_
             part = tri__build_view(&s->to, slot, s->unit_at[u], 1, unit->count, "%s.%s", name, unit->name);
         tri__sharder_stand(s, flats, u, part);
     }
-}
-
-int tri__sharder_slot(tri_sharder *s, const tri_shard_block *block, tri_mem mem, int64_t cols, const char *format,
-                      ...) {
-    char name[256];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(name, sizeof name, format, args);
-    va_end(args);
-    s->to.unit = tri__sharder_unit(s, block);
-    return tri__build_slot(&s->to, mem, TRI_F32, (tri_rows){.add = 1}, cols, "%s", name);
 }
 
 int tri__sharder_share(tri_sharder *s, const tri_shard_block *block, int unit, int slot) {
@@ -79,13 +66,12 @@ static void set_unit(tri_sharder *s, int unit, int mb) {
 
 void tri__sharder_post(tri_sharder *s, tri_op op, tri_attr group, tri_ends ends, int unit, int mb) {
     set_unit(s, unit, mb);
-    tri_instr *instr = tri__build(&s->to, op, (const int[TRI_MAX_ARGS]){ends.y, ends.x}, group);
-    instr->attr.id = tri__random_id(s->to.program->slot[tri__transfer_whole(instr)].name);
+    tri__build_post(&s->to, op, group, ends);
 }
 
 void tri__sharder_wait(tri_sharder *s, tri_ends ends, int unit, int mb) {
     set_unit(s, unit, mb);
-    TRI_BUILD(&s->to, wait, (tri_attr){0}, ends.y, ends.x);
+    tri__build_wait(&s->to, ends);
 }
 
 int tri__sharder_closes(const tri_sharder *s, int unit) {
@@ -137,11 +123,10 @@ static void make_blocks(tri_sharder *s) {
 static tri_flats find_flats(const tri_sharder *s, const int *slot) {
     int n_units = s->pass->model->n_units;
     size_t n_slots = (size_t)s->from->n_slots;
-    tri_flats flats = {.unit = tri__arena_alloc(s->to.arena, n_slots * sizeof *flats.unit)};
+    tri_flats flats = {.unit = tri__none_yet(s->to.arena, s->from->n_slots)};
     int *copy = tri__arena_alloc(s->to.arena, (size_t)n_units * sizeof *copy);
     flats.member = tri__arena_alloc(s->to.arena, n_slots * sizeof *flats.member);
     flats.first = tri__arena_alloc(s->to.arena, ((size_t)n_units + 1) * sizeof *flats.first);
-    for (int i = 0; i < s->from->n_slots; i++) flats.unit[i] = -1;
     for (int u = 0; slot && u < n_units; u++) {
         copy[u] = slot[u];
         if (slot[u] >= 0) flats.unit[slot[u]] = u;
@@ -163,15 +148,15 @@ static void keep_weights(tri_sharder *s) {
     for (int b = 0; b < s->n_blocks && s->pass->sharding.kind != TRI_SHARD_NONE; b++) {
         const tri_shard_block *block = &s->block[b];
         if (block->n == 1) continue;
-        int flat = tri__sharder_slot(s, block, TRI_MEM_PARAM, block->count, "p.%s", block->name);
+        int flat = TRI_SHARD_SLOT(s, block, TRI_MEM_PARAM, block->count, "p.%s", block->name);
         tri__sharder_stand_block(s, &s->weights, block, flat);
     }
-    for (int u = 0; u < s->pass->model->n_units; u++) s->pass->out.param[u] = tri__sharder_map(s, s->weights.slot[u]);
+    for (int u = 0; u < s->pass->model->n_units; u++) s->pass->out.param[u] = map_slot(s, s->weights.slot[u]);
 }
 
 static void copy_instr(tri_sharder *s, const tri_instr *instr) {
     int slots[TRI_MAX_ARGS];
-    for (int k = 0; k < TRI_MAX_ARGS; k++) slots[k] = tri__sharder_map(s, instr->slot[k]);
+    for (int k = 0; k < TRI_MAX_ARGS; k++) slots[k] = map_slot(s, instr->slot[k]);
     s->to.unit = instr->unit, s->to.mb = instr->mb, s->to.layer = instr->layer;
     tri__build(&s->to, instr->op, slots, instr->attr)->acc = (uint16_t)(s->reductions ? tri__reductions_acc(s, instr)
                                                                                       : instr->acc);
@@ -284,8 +269,7 @@ static void mark(uint8_t *begins, int n, int64_t each, int64_t at) {
     if (at % each && place + 1 < n) begins[place + 1] = 1;
 }
 
-/* Marks the elements at which a unit's treatment changes: see pass_update.c, pass_tensor_sums.c, pass_fp8_gathers.c.
- */
+/* Marks the elements at which a unit's treatment changes: see pass_update.c, pass_tensor_sums.c, fp8_gathers.c. */
 static void mark_unit(const tri_sharder *s, int u, uint8_t *begins, int64_t each) {
     const tri_network *model = s->pass->model;
     const tri_unit *unit = &model->unit[u];
@@ -360,8 +344,7 @@ static void open_sharder(tri_sharder *s, tri_pass *pass) {
     const tri_program *from = pass->program;
     open_blocks(s, pass);
     s->to = tri__build_like(pass->arena, from);
-    s->map = tri__arena_alloc(pass->arena, (size_t)from->n_slots * sizeof *s->map);
-    for (int i = 0; i < from->n_slots; i++) s->map[i] = -1;
+    s->map = tri__none_yet(pass->arena, from->n_slots);
     s->weights = find_flats(s, pass->out.param);
     s->grads = find_flats(s, pass->unit_grad);
 }

@@ -12,7 +12,7 @@
  * holds some of the words. Where a value is not placed as its reader needs it, an exchange operation is inserted
  * (tokens_, ranks_ in ops.def). These have adjoints, so the backward pass needs no special case; pass_tensor_lower.c
  * turns them into transfers. */
-#include "plan/plan.h"
+#include "plan/pass.h"
 
 #include <stdio.h>
 

@@ -10,7 +10,7 @@
  * A post moves ahead of the gradients of weights before it, and the wait is just before the first use, so those
  * gradients overlap the transfer. A gradient that others add to is received in a separate slot and added. In a sum over
  * ranks only the first rank adds the bias. */
-#include "plan/plan.h"
+#include "plan/pass.h"
 #include "base/random.h"
 
 /* One transfer in the making. */
@@ -24,7 +24,6 @@ typedef struct pending_collective {
 } pending_collective;
 
 typedef struct lower {
-    tri_pass *pass;
     tri_instr *from;         /* [n] the old list */
     int n;
     tri_builder to;
@@ -34,9 +33,8 @@ typedef struct lower {
 } lower;
 
 static int writes(const tri_instr *instr, int slot) {
-    const tri_op_row *row = tri__op_row(instr->op);
-    for (int k = 0; k < row->n_args; k++)
-        if (instr->slot[k] == slot && tri__access_writes(row->arg[k].access)) return 1;
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (instr->slot[k] == slot && tri__writes(instr, k)) return 1;
     return 0;
 }
 
@@ -100,7 +98,7 @@ static void plan_pending(lower *l, int at) {
         tri_builder b = l->to;
         b.unit = s.unit;
         h.add = y;
-        if (h.ends.x >= 0) h.ends.y = tri__build_slot(&b, s.mem, s.dtype, s.rows, s.cols, "%s.more%d", s.name, at);
+        if (h.ends.x >= 0) h.ends.y = TRI_BUILD_SAME(&b, s, "%s.more%d", s.name, at);
     }
     while (h.post > 0 && tri__op_row(l->from[h.post - 1].op)->phase == TRI_PHASE_W && !touches(&l->from[h.post - 1], x))
         h.post--;
@@ -112,13 +110,12 @@ static void plan_pending(lower *l, int at) {
 
 static void emit_post(lower *l, const pending_collective *h) {
     tri__build_as(&l->to, h->of);
-    tri_instr *post = tri__build(&l->to, h->op, (const int[TRI_MAX_ARGS]){h->ends.y, h->ends.x}, h->group);
-    post->attr.id = tri__random_id(l->to.program->slot[tri__transfer_whole(post)].name);
+    tri__build_post(&l->to, h->op, h->group, h->ends);
 }
 
 static void emit_wait(lower *l, const pending_collective *h) {
     tri__build_as(&l->to, h->of);
-    TRI_BUILD(&l->to, wait, (tri_attr){0}, h->ends.y, h->ends.x);
+    tri__build_wait(&l->to, h->ends);
     if (h->add >= 0) TRI_BUILD(&l->to, add_din, (tri_attr){0}, h->add, -1, h->ends.y)->acc = 1;
 }
 
@@ -128,7 +125,7 @@ static void emit_instr(lower *l, const tri_instr *instr) {
         TRI_BUILD(&l->to, add_din, (tri_attr){0}, instr->slot[0], -1, instr->slot[1])->acc = 1;
         return;
     }
-    if (!tri__op_is_lowered(instr->op)) tri__build(&l->to, instr->op, instr->slot, instr->attr)->acc = instr->acc;
+    if (!tri__op_is_lowered(instr->op)) tri__build_copy(&l->to, instr);
 }
 
 /* Pending collectives are in the order of their posts. */
@@ -153,12 +150,10 @@ static void write_list(lower *l) {
 
 tri_status tri__pass_tensor_lower(tri_pass *pass) {
     tri_program *program = pass->program;
-    lower l = {
-        .pass = pass, .from = program->instr, .n = program->n_instrs, .to = {.arena = pass->arena, .program = program}};
+    lower l = {.to = {.arena = pass->arena, .program = program}};
     l.alias = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *l.alias);
     for (int s = 0; s < program->n_slots; s++) l.alias[s] = s;
-    program->instr = NULL;
-    program->n_instrs = program->cap_instrs = 0;
+    l.from = tri__take_instrs(program, &l.n);
     join_names(&l);
     int place = tri__mesh_coords(&program->mesh, program->rank).tp;
     for (int i = 0; i < l.n; i++) {

@@ -5,8 +5,8 @@
  * between replicas, in blocks that begin or end with numbers of a rank's own (pass_compress.c): then the first rank's
  * are taken, and its errors. Replicated values are written to checkpoints by the first rank only, and counted in the
  * gradient norm there only. */
+#include "plan/pass.h"
 #include "plan/step_kinds.h"
-#include "base/random.h"
 
 tri_range tri__tensor_once(const tri_pass *pass, int unit, tri_range part) {
     if (tri__mesh_coords(&pass->in->mesh, pass->in->rank).tp == 0) return part;
@@ -36,49 +36,29 @@ static int grads_of(tri_builder *to, const grads *from, int unit, tri_range of, 
                            to->program->slot[flat].name, label);
 }
 
-static void transfer(tri_builder *to, tri_op op, tri_ends ends) {
-    tri_attr group = {.axes = TRI_AXIS_SET(TRI_AXIS_TP), .id = tri__random_id(to->program->slot[ends.y].name)};
-    tri__build(to, op, (const int[TRI_MAX_ARGS]){ends.y, ends.x}, group);
-}
-
-static void await_all(tri_builder *to, const tri_ends *ends, int n) {
-    for (int i = 0; i < n; i++) {
-        set_unit(to, ends[i].y);
-        TRI_BUILD(to, wait, (tri_attr){0}, ends[i].y, ends[i].x);
-    }
-}
-
 static int is_summed(const tri_pass *pass, int unit) { return pass->tokens_summed && pass->tokens_summed[unit]; }
 
-/* Takes the first rank's gradients of weights that all ranks of the tp axis hold and compute alike; or what it keeps of
- * them. */
-static void take_first(tri_pass *pass, const grads *from) {
-    int n = 0, is_first = tri__mesh_coords(&pass->in->mesh, pass->in->rank).tp == 0;
-    tri_ends *ends = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *ends);
+/* Gradients of weights that all ranks of the tp axis hold, unit by unit: `sums`, those that each forms from its own
+ * tokens are summed; else those that all compute alike, or what is kept of them, are the first rank's. */
+static void exchange(tri_pass *pass, const grads *from, int sums) {
+    int n = 0, gives = !sums && tri__mesh_coords(&pass->in->mesh, pass->in->rank).tp == 0;
+    tri_ends *ends = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *ends); /* in flight */
     tri_builder to = {.arena = pass->arena, .program = pass->program, .mb = -1, .gates = from->gates};
     for (int u = 0; u < pass->model->n_units; u++) {
         const tri_unit *unit = &pass->model->unit[u];
-        int64_t end = pass->in->sequence_parallel && !is_summed(pass, u) ? unit->tokens : unit->count;
-        int slot = grads_of(&to, from, u, (tri_range){unit->split, end}, "whole");
+        int own_tokens = pass->in->sequence_parallel && !is_summed(pass, u);
+        tri_range alike = {unit->split, own_tokens ? unit->tokens : unit->count}, tokens = {unit->tokens, unit->count};
+        if (sums && !own_tokens) continue;
+        int slot = grads_of(&to, from, u, sums ? tokens : alike, sums ? "tokens" : "whole");
         if (slot < 0) continue;
-        ends[n++] = (tri_ends){slot, is_first ? slot : -1};
-        transfer(&to, TRI_OP_broadcast_post, ends[n - 1]);
+        ends[n++] = (tri_ends){slot, gives ? slot : -1};
+        tri__build_post(&to, sums ? TRI_OP_all_reduce_post : TRI_OP_broadcast_post,
+                        (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_TP)}, ends[n - 1]);
     }
-    await_all(&to, ends, n);
-}
-
-static void sum_tokens(tri_pass *pass, const grads *from) {
-    int n = 0;
-    tri_ends *sums = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *sums); /* in flight */
-    tri_builder to = {.arena = pass->arena, .program = pass->program, .mb = -1, .gates = from->gates};
-    for (int u = 0; u < pass->model->n_units; u++) {
-        const tri_unit *unit = &pass->model->unit[u];
-        int slot = is_summed(pass, u) ? -1 : grads_of(&to, from, u, (tri_range){unit->tokens, unit->count}, "tokens");
-        if (slot < 0) continue;
-        sums[n++] = (tri_ends){slot, -1};
-        transfer(&to, TRI_OP_all_reduce_post, sums[n - 1]);
+    for (int i = 0; i < n; i++) {
+        set_unit(&to, ends[i].y);
+        tri__build_wait(&to, ends[i]);
     }
-    await_all(&to, sums, n);
 }
 
 tri_status tri__pass_tensor_sums(tri_pass *pass) {
@@ -88,13 +68,13 @@ tri_status tri__pass_tensor_sums(tri_pass *pass) {
     int n = pass->model->n_units, is_apart = pass->local_grad && pass->local_part != pass->grad_part;
     grads summed = {pass->unit_grad, pass->grad_part, is_apart ? full : 0};
     grads local = {pass->local_grad, pass->local_part, tri__step_gates(how) & ~full}; /* not over replicas */
-    if (pass->in->sequence_parallel) sum_tokens(pass, &summed);
-    if (pass->in->sequence_parallel && is_apart) sum_tokens(pass, &local);
+    if (pass->in->sequence_parallel) exchange(pass, &summed, 1);
+    if (pass->in->sequence_parallel && is_apart) exchange(pass, &local, 1);
     summed.gates = full;
     if (code != TRI_CODE_NONE && code != TRI_CODE_BF16 /* which has no blocks */) {
-        take_first(pass, &summed);
+        exchange(pass, &summed, 0);
         if (pass->error_new)
-            take_first(pass, &(grads){pass->error_new, pass->out.state[pass->error].held, full});
+            exchange(pass, &(grads){pass->error_new, pass->out.state[pass->error].held, full}, 0);
     }
     tri_range *once = tri__arena_alloc(pass->arena, (size_t)n * sizeof *once);
     for (int u = 0; u < n; u++) once[u] = tri__tensor_once(pass, u, pass->out.save_part[u]);

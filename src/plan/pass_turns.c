@@ -3,7 +3,7 @@
  *
  * Both orders are correct, since the encoders are independent; this one queues both from the beginning, and their
  * gradients are sent to other replicas as they complete. Which lane an instruction goes to: pass_lanes.c. */
-#include "plan/plan.h"
+#include "plan/pass.h"
 
 #include <string.h>
 

@@ -7,24 +7,20 @@
 #include "plan/average.h"
 #include "plan/least.h"
 #include "plan/local.h"
-#include "plan/pipeline/stage.h"
 #include "plan/step_kinds.h"
 
 #include <stdio.h>
 
-/* All axes of more than one place; 0 for one rank. */
-static uint32_t world_axes(const tri_mesh *mesh) {
-    return tri__other_axes(mesh) | (mesh->dp > 1 ? TRI_AXIS_SET(TRI_AXIS_DP) : 0);
-}
+enum { PP = TRI_AXIS_SET(TRI_AXIS_PP), TP = TRI_AXIS_SET(TRI_AXIS_TP), DP = TRI_AXIS_SET(TRI_AXIS_DP) };
 
 /* Posted before the norm's sums, which synchronise all ranks, and waited for after the update: by then it is
  * complete. */
 static void emit_control(tri_updating *up) {
-    uint32_t axes = world_axes(&up->pass->in->mesh);
+    uint32_t axes = tri__long_axes(&up->pass->in->mesh, PP | TP | DP);
     up->control = -1;
     if (!axes) return;
-    up->control = tri__build_slot(&up->build, TRI_MEM_HOST, TRI_F64, (tri_rows){.add = 1}, TRI_TOLD_COUNT, "control");
-    tri__update_transfer(up, TRI_OP_control_post, (tri_attr){.axes = axes}, up->control, -1, up->control);
+    up->control = TRI_BUILD_FLAT(&up->build, TRI_MEM_HOST, TRI_F64, TRI_TOLD_COUNT, "control");
+    tri__build_post(&up->build, TRI_OP_control_post, (tri_attr){.axes = axes}, (tri_ends){up->control, -1});
 }
 
 static void emit_control_wait(tri_updating *up) {
@@ -37,11 +33,10 @@ static void emit_loss(tri_updating *up) {
     tri_pass *pass = up->pass;
     int root = pass->stages->pipeline.rank[pass->stages->head], has = pass->out.loss >= 0;
     if (pass->in->mesh.pp == 1) return;
-    if (!has) pass->out.loss = tri__build_slot(&up->build, TRI_MEM_RESULT, TRI_F64, (tri_rows){.add = 1}, 1, "loss");
-    int loss = pass->out.loss, x = has ? loss : -1;
-    tri__update_transfer(up, TRI_OP_broadcast_post, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_PP), .root = root}, loss,
-                         x, loss);
-    TRI_BUILD(&up->build, wait, (tri_attr){0}, loss, x);
+    if (!has) pass->out.loss = TRI_BUILD_FLAT(&up->build, TRI_MEM_RESULT, TRI_F64, 1, "loss");
+    const tri_ends loss = {pass->out.loss, has ? pass->out.loss : -1};
+    tri__build_post(&up->build, TRI_OP_broadcast_post, (tri_attr){.axes = PP, .root = root}, loss);
+    tri__build_wait(&up->build, loss);
 }
 
 /* A view of the figures of layer `index` with experts: unless a stage of this rank has the layer, they are 0 here. */
@@ -57,13 +52,11 @@ static void clear_figures(tri_updating *up, int all, int index, const char *unit
 static void emit_experts(tri_updating *up) {
     tri_pass *pass = up->pass;
     const tri_network *model = pass->in->model;
-    const tri_mesh *mesh = &pass->in->mesh;
     int64_t n = tri__model_expert_layers(model);
-    uint32_t axes = (mesh->pp > 1 ? TRI_AXIS_SET(TRI_AXIS_PP) : 0) | (mesh->dp > 1 ? TRI_AXIS_SET(TRI_AXIS_DP) : 0);
+    uint32_t axes = tri__long_axes(&pass->in->mesh, PP | DP);
     if (!n) return;
     int all = tri__program_find(pass->program, "experts"), index = 0;
-    if (all < 0)
-        all = tri__build_slot(&up->build, TRI_MEM_RESULT, TRI_F64, (tri_rows){.add = 1}, 2 * n, "experts");
+    if (all < 0) all = TRI_BUILD_FLAT(&up->build, TRI_MEM_RESULT, TRI_F64, 2 * n, "experts");
     pass->out.experts = all;
     for (int u = 0; u < model->n_units; u++)
         if (model->unit[u].experts) clear_figures(up, all, index++, model->unit[u - 1].name);
@@ -92,7 +85,7 @@ static int emit_squares(tri_updating *up, const normed *of) {
     const char *name = of->copies ? "grad.sumsq.each" : "grad.sumsq";
     b->unit = -1;
     int n = count_trained(all);
-    int sums = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, (tri_rows){.add = 1}, n, "%s", name);
+    int sums = TRI_BUILD_FLAT(b, TRI_MEM_RESULT, TRI_F64, n, "%s", name);
     int none = count_trained(here) < n ? tri__no_elements(up, of->grad, of->copies ? "g.none.each" : "g.none") : -1;
     for (int i = 0, u = 0, at = 0; i < all->n_units; i++) {
         int is_held = u < here->n_units && here->unit[u].name == all->unit[i].name, x = none;
@@ -110,8 +103,8 @@ static int emit_squares(tri_updating *up, const normed *of) {
     }
     b->unit = -1;
     if (of->group.axes) tri__update_sum(up, of->group, sums);
-    if (tri__other_axes(&pass->in->mesh))
-        tri__update_sum(up, (tri_attr){.axes = tri__other_axes(&pass->in->mesh)}, sums);
+    uint32_t others = tri__long_axes(&pass->in->mesh, PP | TP); /* whose ranks hold other elements */
+    if (others) tri__update_sum(up, (tri_attr){.axes = others}, sums);
     return sums;
 }
 
@@ -129,19 +122,17 @@ static void emit_clip(tri_updating *up, int sums) {
  * Ranks that share tokens have parts of the same samples' gradients, which have something in common: the norm is then
  * too small, but never by more than sqrt(cp). With hybrid shards of a multiple of cp ranks they are summed first. */
 static void emit_norm(tri_updating *up) {
-    const tri_rows one = {.add = 1};
     tri_pass *pass = up->pass;
     tri_builder *b = &up->build;
     const tri_optimizing *how = &pass->in->optimizer;
     normed whole = {pass->unit_grad, pass->grad_part, pass->own, pass->n_shards > 1 ? pass->group : (tri_attr){0}, 0};
-    normed each = {pass->local_grad, pass->local_part, pass->local_part, {.axes = TRI_AXIS_SET(TRI_AXIS_DP)},
-                   pass->n_copies};
+    normed each = {pass->local_grad, pass->local_part, pass->local_part, {.axes = DP}, pass->n_copies};
     int has_each = pass->local_grad && pass->n_copies > 1;
     b->gates = has_each ? tri__sum_gates(how) : 0;
     int sums = emit_squares(up, &whole);
-    up->coef = tri__build_slot(b, TRI_MEM_RESULT, TRI_F32, one, 1, "grad.coef");
-    pass->out.apply = tri__build_slot(b, TRI_MEM_RESULT, TRI_I32, one, 1, "apply");
-    pass->out.norm = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "grad.norm");
+    up->coef = TRI_BUILD_FLAT(b, TRI_MEM_RESULT, TRI_F32, 1, "grad.coef");
+    pass->out.apply = TRI_BUILD_FLAT(b, TRI_MEM_RESULT, TRI_I32, 1, "apply");
+    pass->out.norm = TRI_BUILD_FLAT(b, TRI_MEM_RESULT, TRI_F64, 1, "grad.norm");
     emit_clip(up, sums);
     tri__local_agree(up, sums);
     b->gates = tri__step_gates(how) & ~tri__sum_gates(how);
@@ -163,7 +154,7 @@ static void emit_errors(tri_updating *up) {
 }
 
 void tri__gather_parts(tri_pass *pass, int frozen_too) {
-    tri_updating up = {.pass = pass, .build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
+    tri_builder build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1};
     if (pass->sharding.kind != TRI_SHARD_ZERO1 && pass->sharding.kind != TRI_SHARD_ZERO2) return;
     tri_ends *ends = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *ends);
     int n = 0;
@@ -174,14 +165,14 @@ void tri__gather_parts(tri_pass *pass, int frozen_too) {
         if (of.n == 1 || (n && ends[n - 1].y == whole)) continue; /* it is all here; another unit of the same block */
         const tri_slot *slot = &pass->program->slot[whole];
         tri_range own = tri__shard(slot->cols, of.n, of.place);
-        up.build.unit = slot->unit;
-        int part = tri__build_view(&up.build, whole, own.begin, 1, own.end - own.begin, "%s.own", slot->name);
+        build.unit = slot->unit;
+        int part = tri__build_view(&build, whole, own.begin, 1, own.end - own.begin, "%s.own", slot->name);
         ends[n++] = (tri_ends){whole, part};
-        tri__update_transfer(&up, TRI_OP_all_gather_post, of.group, whole, part, whole);
+        tri__build_post(&build, TRI_OP_all_gather_post, of.group, ends[n - 1]);
     }
     for (int i = 0; i < n; i++) {
-        up.build.unit = pass->program->slot[ends[i].y].unit;
-        TRI_BUILD(&up.build, wait, (tri_attr){0}, ends[i].y, ends[i].x);
+        build.unit = pass->program->slot[ends[i].y].unit;
+        tri__build_wait(&build, ends[i]);
     }
 }
 
@@ -195,7 +186,7 @@ tri_status tri__pass_update(tri_pass *pass) {
     emit_experts(&up);
     pass->out.update = pass->program->n_instrs;
     emit_control(&up);
-    up.hyper = tri__build_slot(&up.build, TRI_MEM_RESULT, TRI_F32, (tri_rows){.add = 1}, 4, "hyper");
+    up.hyper = TRI_BUILD_FLAT(&up.build, TRI_MEM_RESULT, TRI_F32, 4, "hyper");
     emit_norm(&up);
     emit_errors(&up);
     TRI_BUILD(&up.build, input, ((tri_attr){.field = TRI_FIELD_hyper}), up.hyper);

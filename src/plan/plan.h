@@ -1,7 +1,9 @@
-/* plan.h - from a model to one rank's programs. Pure arithmetic: no device, no file, no clock.
+/* plan.h - from a model to one rank's programs: what callers give and get. Pure arithmetic: no device, no file, no
+ * clock.
  *
- * To learn how Trident works, read the passes in the order of passes.c; each is one file of this folder and turns
- * tri_pass.program into the next. The first ones work on the template of one microbatch, which `schedule` unrolls. */
+ * To learn how Trident works, read the passes in the order of passes.def; each is one file of this folder and turns
+ * tri_pass.program into the next (pass.h). The first ones work on the template of one microbatch, which `schedule`
+ * unrolls. */
 #ifndef TRI_PLAN_PLAN_H
 #define TRI_PLAN_PLAN_H
 
@@ -204,14 +206,34 @@ void tri__plan_share_rows(const tri_plan_in *in, tri_counts *counts, int n_mb);
 /* Ranks of a ring that share each sequence; 0: none. */
 int tri__plan_ring(const tri_plan_in *in);
 
+typedef struct tri_pass tri_pass;   /* plan/pass.h */
+typedef struct tri_least tri_least; /* plan/least.h */
+typedef void tri_least_pass(const tri_plan_in *in, tri_least *least);
+/* Which ranks share a pass's result: all_ranks.c runs each scope once for them. */
+typedef enum tri_scope {
+    TRI_SCOPE_TENSOR,   /* ranks of one place on the tp axis. The program is the template of one microbatch */
+    TRI_SCOPE_STAGE,    /* ranks that also share the place on the pp axis */
+    TRI_SCOPE_REPLICA   /* each rank by itself */
+} tri_scope;
+
+typedef struct tri_pass_row {
+    const char *name, *does; /* does: one line */
+    tri_scope scope;
+    int (*when)(const tri_pass *pass); /* 0: the program stays as it is. NULL: always */
+    const char *needs;                 /* `when` in words; NULL: always */
+    tri_status (*run)(tri_pass *pass);
+    tri_least_pass *least;             /* what it adds to a step at least; NULL: nothing that bounds know */
+} tri_pass_row;
+
+/* In the order in which they run; the last row has no name. */
+extern const tri_pass_row tri__passes[];
+const tri_pass_row *tri__pass_find(const char *name); /* NULL */
+
 /* TRI_USAGE when the target lacks a kernel the model needs. `train` 0: no training program. */
 tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_rank_plan *plan);
 /* The program of in->rank after a pass: of training, of evaluation beside training, or of a plan that only serves.
  * *ran: whether the plan needed that pass. */
 typedef enum tri_plan_part { TRI_PART_TRAIN, TRI_PART_INFER, TRI_PART_SERVE } tri_plan_part;
-typedef struct tri_pass_row tri_pass_row;
-typedef struct tri_least tri_least; /* plan/least.h */
-typedef void tri_least_pass(const tri_plan_in *in, tri_least *least);
 tri_status tri__plan_until(tri_arena *arena, const tri_plan_in *in, tri_plan_part part, const tri_pass_row *last,
                            int *ran, tri_program **program);
 /* The programs of all ranks of in->mesh: the same as planned one by one, but members of a class are planned and kept
@@ -227,141 +249,6 @@ tri_status tri__plan_figures(tri_arena *arena, const tri_plan_in *in, unsigned k
 
 typedef struct tri_stages tri_stages; /* plan/pipeline/stage.h */
 
-/* Offsets that the memory pass found, to be reused for programs with the same lifetimes. Set only `arena` to begin with
- * none. */
-typedef struct tri_places {
-    tri_arena *arena;
-    void *lives[TRI_MEM_COUNT];       /* [n] the memory pass's lifetimes */
-    int64_t *offset[TRI_MEM_COUNT];   /* [n] */
-    int64_t bytes[TRI_MEM_COUNT];
-    int n[TRI_MEM_COUNT];
-} tri_places;
-
-/* A stretch of a unit's elements that has left the unit's flat slot, in a plan that only serves: a quantised weight, or
- * an embedding table that keeps fp32. */
-typedef struct tri_stored {
-    int unit;
-    int64_t begin, rows, cols; /* from the unit's begin */
-    int slot, scale;           /* scale -1: not quantised */
-    uint32_t axes;             /* ranks along them have its other columns; 0: none */
-} tri_stored;
-
-/* A slot that holds gradients of a bucket: units whose gradients one transfer sums (blocks, where they are sharded). */
-typedef struct tri_bucket_slot {
-    int slot, bucket;
-} tri_bucket_slot;
-
-/* The state between passes. A pass reads only what the rows before it in tri__passes set; state of a single pass is not
- * here. */
-typedef struct tri_pass {
-    /* Given. */
-    tri_arena *arena;
-    const tri_plan_in *in;
-    const tri_stages *stages; /* of the pipeline, or a single one. Read by fuse, schedule, update */
-    int training;             /* 0: the forward program */
-    int serving;              /* 1: the forward program of a plan without training: weights are only read */
-    tri_places *places;       /* offsets found for other ranks. Read and set by memory; NULL: not kept */
-    /* Rewritten by every pass. */
-    tri_program *program;
-    tri_planned out;       /* slots that the host sets or reads (`program` unused): each pass keeps them up to date */
-    const tri_network *model; /* this rank's share of in->model: all of it until tensor and schedule reduce it */
-    /* From one pass to later ones. */
-    tri_forward forward;   /* slots of the forward list. Set by forward, tensor; read by backward, schedule */
-    int *unit_grad;        /* [n_units] flat gradients of each unit; -1: it is frozen. Set by backward, schedule, shard;
-                            * read by tensor_sums, update. NULL without training */
-    const int *unit_stage; /* [n_units] stage of each unit. Set by schedule, read by shard */
-    tri_range *grad_part;  /* [n_units] the range of the unit's elements that unit_grad holds. Set by shard, read by
-                              tensor_sums, update */
-    tri_range *own;        /* [n_units] the unit's elements that this rank owns (norm, update). Set by shard, read by
-                              update */
-    tri_sharding sharding; /* as requested, with hybrids resolved. Set by shard, read by update */
-    tri_attr group;        /* replicas whose parts of all units together are one copy of the model, as attributes of
-                              transfers. Set by shard, read by update */
-    int n_shards;          /* ranks of that group. Set by shard, read by update */
-    int *block_of;         /* [n_units] the block, sharded as a whole, of each unit. These five set by shard, read by
-                              tensor_sums, update */
-    int *local_grad; /* 1-bit optimizers: [n_units] gradients before they are summed over copies of the model; with
-                        shards of gradients (hybrid) after their sum within a run. NULL: other optimizers */
-    tri_range *local_part; /* [n_units] the range of the unit's elements that local_grad holds */
-    tri_attr copies;       /* the group that sums them, as attributes of transfers */
-    int n_copies;          /* ranks of that group */
-    int *unit_bucket; /* [n_units] the bucket of each unit's gradients; -1: it is frozen. These four set by shard, read
-                         by compress */
-    int64_t *unit_at;      /* [n_units] where its elements begin in the bucket */
-    tri_bucket_slot *bucket_slot; /* [n_bucket_slots] */
-    int n_bucket_slots, cap_bucket_slots;
-    int *error_new; /* [n_units] what coding has lost of gradients, this step's included: the state `error`, once
-                       `update` commits it; -1: no part of the unit is coded. Both set by compress, read by
-                       tensor_sums, update. NULL: no error feedback */
-    int error;
-    uint8_t *tokens_summed; /* [n_units] 1: gradients from a rank's own tokens are summed over the tp axis already. Set
-                              by compress, read by tensor_sums; NULL: none */
-    tri_stored *stored;    /* [n_stored] weights with slots of their own, by unit and place. Set by quantize, read by
-                              start */
-    int n_stored;
-    int *behind;           /* [n_instrs] the last instruction of the other lane that is done before each; -1. Set by
-                            * lanes, read by memory; NULL: one lane */
-} tri_pass;
-
-/* Which ranks share a pass's result: ranks.c runs each scope once for them. */
-typedef enum tri_scope {
-    TRI_SCOPE_TENSOR,   /* ranks of one place on the tp axis. The program is the template of one microbatch */
-    TRI_SCOPE_STAGE,    /* ranks that also share the place on the pp axis */
-    TRI_SCOPE_REPLICA   /* each rank by itself */
-} tri_scope;
-
-struct tri_pass_row {
-    const char *name, *does; /* does: one line */
-    tri_scope scope;
-    int (*when)(const tri_pass *pass); /* 0: the program stays as it is. NULL: always */
-    const char *needs;                 /* `when` in words; NULL: always */
-    tri_status (*run)(tri_pass *pass);
-    tri_least_pass *least;             /* what it adds to a step at least; NULL: nothing that bounds know */
-};
-
-/* passes.c: in the order in which they run; the last row has no name. */
-extern const tri_pass_row tri__passes[];
-const tri_pass_row *tri__pass_find(const char *name); /* NULL */
-/* Runs the passes of one scope; only those up to row `last`, unless that is NULL. */
-tri_status tri__passes_run(tri_pass *pass, tri_scope scope, const tri_pass_row *last);
-
-/* The input common to all ranks' plans: `asked` with row counts rounded, and the stages. */
-tri_status tri__plan_resolve(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages);
-
-tri_status tri__pass_forward(tri_pass *pass);
-tri_status tri__pass_context(tri_pass *pass);
-tri_status tri__pass_context_place(tri_pass *pass);
-tri_status tri__pass_ring(tri_pass *pass);
-tri_status tri__pass_expert(tri_pass *pass);
-tri_status tri__pass_tensor(tri_pass *pass);
-tri_status tri__pass_masks(tri_pass *pass);
-tri_status tri__pass_backward(tri_pass *pass);
-tri_status tri__pass_recompute(tri_pass *pass);
-tri_status tri__pass_fuse(tri_pass *pass);
-tri_status tri__pass_prune(tri_pass *pass);
-tri_status tri__pass_tensor_lower(tri_pass *pass);
-tri_status tri__pass_turns(tri_pass *pass);
-tri_status tri__pass_schedule(tri_pass *pass);
-tri_status tri__pass_shard(tri_pass *pass);
-tri_status tri__pass_compress(tri_pass *pass);
-tri_status tri__pass_tensor_sums(tri_pass *pass);
-tri_status tri__pass_collect(tri_pass *pass);
-tri_status tri__pass_layers(tri_pass *pass);
-tri_status tri__pass_update(tri_pass *pass);
-tri_status tri__pass_local(tri_pass *pass);
-tri_status tri__pass_precision(tri_pass *pass);
-tri_status tri__pass_quantize(tri_pass *pass);
-tri_status tri__pass_fp8(tri_pass *pass);
-tri_status tri__pass_feed(tri_pass *pass);
-tri_status tri__pass_offload(tri_pass *pass);
-tri_status tri__pass_lanes(tri_pass *pass);
-tri_status tri__pass_memory(tri_pass *pass);
-tri_status tri__pass_waits(tri_pass *pass);
-
-/* For `forward`, whose slots `from` has: the parameter that a view begins at. */
-int tri__forward_param(const tri_pass *pass, const tri_program *from, int view);
-/* For `forward`: marks the operations whose factors are to be quantised (attr.bits). */
-void tri__mark_quantized(tri_pass *pass);
 /* What FP8 training does with a parameter, of which `tp` ranks have a share each. */
 typedef enum tri_fp8_weight {
     TRI_FP8_NONE,    /* not the weight of a dense layer of an encoder */
@@ -370,61 +257,9 @@ typedef enum tri_fp8_weight {
     TRI_FP8_TAKEN
 } tri_fp8_weight;
 tri_fp8_weight tri__fp8_weight(const tri_network *model, int tp, const tri_param *param);
-/* For `forward`: marks those of FP8 training; TRI_USAGE where the model has none. */
-tri_status tri__mark_fp8(tri_pass *pass);
-/* For `forward`: whether a weight may be quantised: none of its parameters is in float_layers. */
-int tri__is_quantized(const tri_pass *pass, int view);
 /* Whether --float-layers names a parameter. */
 int tri__is_exempt(const tri_plan_in *in, const char *name);
-/* The type of weights as they are kept, and as they are gathered. */
-tri_dtype tri__weights_dtype(const tri_pass *pass);
-/* An 8-bit factor: numbers, and the scale of each row. */
-typedef struct tri_factor {
-    int q, s; /* slots; -1: none */
-} tri_factor;
-/* Appends instructions that quantise slot x by rows; `axes`: ranks along them, which have its other columns, take part.
- */
-void tri__build_quantize(tri_builder *to, tri_dtype dtype, int x, uint32_t axes, tri_factor into);
-
 /* Whether the encoders have a queue of kernels each. */
 int tri__plan_lanes(const tri_plan_in *in);
-/* The encoder that a unit belongs to; -1: none. */
-int tri__unit_encoder(const tri_program *program, int unit);
-
-/* For a pass that has reached `shard`: *n ranks shard a unit; where begins[place], [*n], is not 0, a run of places
- * begins whose plans differ only in where their (consecutive, equal) shards begin. */
-tri_status tri__shard_runs(const tri_pass *pass, int *n, uint8_t **begins);
-
-/* The ranks that hold the same share of a unit: they sum its gradients and shard its state, or with hybrid all that is
- * sharded. */
-typedef struct tri_sharers {
-    tri_attr group; /* as attributes of transfers */
-    int n, place;   /* its ranks; this one's place */
-} tri_sharers;
-tri_sharers tri__unit_sharers(const tri_pass *pass, int unit);
-/* Whether two units have the same ones: else no transfer may have both. */
-int tri__same_sharers(const tri_pass *pass, int unit, int other);
-
-/* The ranges of units that are trained; those of frozen ones are empty. */
-tri_range *tri__trained_parts(const tri_pass *pass, tri_range *part);
-/* Whether an optimizer treats neighbouring parameters alike: one instruction then has both. */
-int tri__same_run(const tri_param *a, const tri_param *b);
-
-/* in->rank among those that share the parameters of each unit. */
-tri_holder tri__plan_holder(const tri_plan_in *in);
-
-/* The start program for a finished pass: of training, or of prediction where there is no training. */
-tri_status tri__plan_start(const tri_pass *from, tri_program **out, tri_filling *filling);
-/* The exchange program for a finished pass, likewise. */
-tri_status tri__plan_exchange(const tri_pass *from, tri_program **out);
-/* Common to the update and the start program: all-gathers, block by block, weights that all ranks hold and of which
- * each wrote a part (zero1, zero2): of the update those that are trained. Sharded weights stay sharded. */
-void tri__gather_parts(tri_pass *pass, int frozen_too);
-/* TRI_USAGE when the target lacks a kernel of the program. */
-tri_status tri__check_kernels(const tri_pass *pass);
-
-/* The elements of `part` of a unit that this rank counts and saves, among the ranks of its tp group that hold the same
- * ones: the first rank has all. */
-tri_range tri__tensor_once(const tri_pass *pass, int unit, tri_range part);
 
 #endif

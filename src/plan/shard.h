@@ -6,7 +6,7 @@
 #ifndef TRI_PLAN_SHARD_H
 #define TRI_PLAN_SHARD_H
 
-#include "plan/plan.h"
+#include "plan/pass.h"
 
 typedef struct tri_shard_block {
     const char *name;      /* of its unit; of several: first-last */
@@ -37,15 +37,13 @@ typedef struct tri_sharder {
     struct tri_reductions *reductions; /* of gradients; NULL: none */
 } tri_sharder;
 
-/* The new slot that replaces a slot of the old program; created on first use. */
-int tri__sharder_map(tri_sharder *s, int slot);
 /* From now on `slot` replaces a unit's flat slot, and views of it replace that slot's views. */
 void tri__sharder_stand(tri_sharder *s, const tri_flats *flats, int unit, int slot);
 /* The same for all units of a block, concatenated in `slot` [1, count of the block]. */
 void tri__sharder_stand_block(tri_sharder *s, const tri_flats *flats, const tri_shard_block *block, int slot);
-/* A slot of a block: [1, cols] f32. */
-int tri__sharder_slot(tri_sharder *s, const tri_shard_block *block, tri_mem mem, int64_t cols, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+/* A slot of a block: [1, cols] f32. Then its name. */
+#define TRI_SHARD_SLOT(s, block, mem, cols, ...) \
+    ((s)->to.unit = tri__sharder_unit((s), (block)), TRI_BUILD_FLAT(&(s)->to, (mem), TRI_F32, (cols), __VA_ARGS__))
 /* The view of one unit's elements in `slot`, which holds this rank's shard of a block. */
 int tri__sharder_share(tri_sharder *s, const tri_shard_block *block, int unit, int slot);
 /* Appends a post, or the wait for it. x = -1: in place. unit: of the program, or -1. */
@@ -57,11 +55,11 @@ int tri__sharder_unit(const tri_sharder *s,
 /* Whether steps leave a unit of the model out: its transfers are its own, so that they are left out with it. */
 int tri__sharder_closes(const tri_sharder *s, int unit);
 
-/* pass_shard_weights.c: shards instead of weights, gathered before their use. `at` is an instruction of the old
+/* shard_weights.c: shards instead of weights, gathered before their use. `at` is an instruction of the old
  * program. */
 void tri__gathers_plan(tri_sharder *s);
 void tri__gathers_before(tri_sharder *s, int at);
-/* pass_shard_gradients.c: sums of gradients. */
+/* shard_gradients.c: sums of gradients. */
 void tri__reductions_plan(tri_sharder *s);
 void tri__reductions_before(tri_sharder *s, int at);
 unsigned tri__reductions_acc(tri_sharder *s,

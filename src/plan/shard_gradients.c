@@ -74,10 +74,8 @@ static int shares_unit(const tri_sharder *s, int unit) {
 
 /* The unit whose gradients an instruction writes; -1 none. */
 static int unit_written(const tri_sharder *s, const tri_instr *instr) {
-    const tri_op_row *row = tri__op_row(instr->op);
-    for (int k = 0; k < row->n_args; k++)
-        if (instr->slot[k] >= 0 && tri__access_writes(row->arg[k].access) && s->grads.unit[instr->slot[k]] >= 0)
-            return s->grads.unit[instr->slot[k]];
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (tri__writes(instr, k) && s->grads.unit[instr->slot[k]] >= 0) return s->grads.unit[instr->slot[k]];
     return -1;
 }
 
@@ -118,7 +116,7 @@ static void close_bucket(tri_sharder *s, const ending *units, int n) {
     s->to.unit = made.unit;
     const char *name = n == 1 ? tri__arena_print(s->to.arena, "g.%s", model->unit[units[0].unit].name)
                               : tri__arena_print(s->to.arena, "g.bucket.%d", r->n_buckets);
-    made.slot = tri__build_slot(&s->to, TRI_MEM_GRAD, TRI_F32, (tri_rows){.add = 1}, count, "%s", name);
+    made.slot = TRI_BUILD_FLAT(&s->to, TRI_MEM_GRAD, TRI_F32, count, "%s", name);
     made.ends = (tri_ends){.y = made.slot, .x = -1};
     for (int64_t i = 0, at = 0; i < n; at += model->unit[units[i++].unit].count) {
         const tri_unit *unit = &model->unit[units[i].unit];
@@ -162,13 +160,12 @@ static int is_frozen(const tri_sharder *s, const tri_shard_block *block) {
 /* zero1: a bucket is a block, and its sum is reduce-scattered into this rank's shard. */
 static void make_scatters(tri_sharder *s, const int *last) {
     struct tri_reductions *r = s->reductions;
-    r->shard = tri__arena_alloc(s->to.arena, (size_t)s->n_blocks * sizeof *r->shard);
+    r->shard = tri__none_yet(s->to.arena, s->n_blocks);
     for (int b = 0; b < s->n_blocks; b++) {
         const tri_shard_block *block = &s->block[b];
-        r->shard[b] = -1;
         if (is_frozen(s, block)) continue;
         bucket made = {.unit = tri__sharder_unit(s, block), .of = block->of};
-        made.slot = tri__sharder_slot(s, block, TRI_MEM_GRAD, block->count, "g.%s", block->name);
+        made.slot = TRI_SHARD_SLOT(s, block, TRI_MEM_GRAD, block->count, "g.%s", block->name);
         r->shard[b] = tri__build_view(&s->to, made.slot, block->own.begin, 1, tri__range_count(block->own), "g.%s.own",
                                       block->name);
         made.ends = (tri_ends){.y = r->shard[b], .x = made.slot};
@@ -186,7 +183,7 @@ static void make_shards(tri_sharder *s) {
     int n_mb = s->from->n_mb;
     r->last = tri__arena_alloc(s->to.arena, (size_t)s->n_blocks * (size_t)n_mb * sizeof *r->last);
     r->begun = tri__arena_alloc(s->to.arena, (size_t)s->n_blocks * sizeof *r->begun);
-    r->shard = tri__arena_alloc(s->to.arena, (size_t)s->n_blocks * sizeof *r->shard);
+    r->shard = tri__none_yet(s->to.arena, s->n_blocks);
     r->written = tri__arena_alloc(s->to.arena, (size_t)s->from->n_slots * sizeof *r->written);
     for (int i = 0; i < s->from->n_instrs; i++) {
         int unit = unit_written(s, &s->from->instr[i]);
@@ -194,9 +191,8 @@ static void make_shards(tri_sharder *s) {
     }
     for (int b = 0; b < s->n_blocks; b++) {
         const tri_shard_block *block = &s->block[b];
-        r->shard[b] = -1;
         if (is_frozen(s, block)) continue;
-        r->shard[b] = tri__sharder_slot(s, block, TRI_MEM_GRAD, tri__range_count(block->own), "g.%s", block->name);
+        r->shard[b] = TRI_SHARD_SLOT(s, block, TRI_MEM_GRAD, tri__range_count(block->own), "g.%s", block->name);
         note_slot(s, r->shard[b], b);
         if (block->of.n == 1) tri__sharder_stand_block(s, &s->grads, block, r->shard[b]);
     }
@@ -248,7 +244,7 @@ void tri__reductions_before(tri_sharder *s, int at) {
     const tri_shard_block *block = &s->block[b];
     if (!codes_scatters(s)) finish_open(s);
     r->begun[b] = mb + 1;
-    int slot = tri__sharder_slot(s, block, TRI_MEM_COMM, block->count, "g.%s#%d", block->name, mb);
+    int slot = TRI_SHARD_SLOT(s, block, TRI_MEM_COMM, block->count, "g.%s#%d", block->name, mb);
     note_slot(s, slot, b);
     tri__sharder_stand_block(s, &s->grads, block, slot);
 }
@@ -275,7 +271,7 @@ static void post_scatter(tri_sharder *s, int b, int mb) {
         finish_open(
             s); /* with two lanes, blocks of several units alternate: this one began before that scatter was posted */
     if (mb > 0)
-        to = tri__sharder_slot(s, block, TRI_MEM_COMM, tri__range_count(block->own), "g.%s#%d.own", block->name, mb);
+        to = TRI_SHARD_SLOT(s, block, TRI_MEM_COMM, tri__range_count(block->own), "g.%s#%d.own", block->name, mb);
     scatter before = r->open;
     r->open = (scatter){b, mb, {.y = to, .x = tri__slot_root(s->to.program, whole)}};
     tri__sharder_post(s, TRI_OP_reduce_scatter_post, block->of.group, r->open.ends, tri__sharder_unit(s, block), mb);
@@ -306,15 +302,12 @@ void tri__reductions_end(tri_sharder *s) {
         tri__sharder_wait(s, r->flight[i].ends, r->flight[i].unit, s->from->n_mb - 1);
     }
     s->to.gates = 0;
-    size_t n_units = (size_t)s->pass->model->n_units;
-    if (s->pass->local_grad) s->pass->local_grad = tri__arena_alloc(s->to.arena, n_units * sizeof *s->pass->local_grad);
-    for (size_t u = 0; u < n_units; u++) {
-        if (s->grads.slot[u] < 0) {
-            if (s->pass->local_grad) s->pass->local_grad[u] = -1;
-            continue;
-        }
+    int n_units = s->pass->model->n_units;
+    if (s->pass->local_grad) s->pass->local_grad = tri__none_yet(s->to.arena, n_units);
+    for (int u = 0; u < n_units; u++) {
+        if (s->grads.slot[u] < 0) continue;
         int b = s->block_of[u], whole = s->map[s->grads.slot[u]];
-        s->pass->unit_grad[u] = r->shard ? tri__sharder_share(s, &s->block[b], (int)u, r->shard[b]) : whole;
+        s->pass->unit_grad[u] = r->shard ? tri__sharder_share(s, &s->block[b], u, r->shard[b]) : whole;
         if (s->pass->local_grad) s->pass->local_grad[u] = shares_grads(s) ? s->pass->unit_grad[u] : whole;
     }
 }

@@ -9,7 +9,6 @@
  *   prefetch 1, blocks a b c:   post a, post b, wait a, a.., post c, wait b, b.., wait c, c.. |
  *                               c.., b.., post a, wait a, a.. */
 #include "plan/least.h"
-#include "plan/pipeline/stage.h"
 #include "plan/shard.h"
 
 #include <limits.h>
@@ -45,8 +44,7 @@ static int longest_gap(const tri_sharding *how) {
 
 static void find_runs(tri_sharder *s, struct tri_gathers *g) {
     int run = -1, now = -1, wait = longest_gap(&s->pass->sharding);
-    int *last = tri__arena_alloc(s->to.arena, (size_t)s->n_blocks * sizeof *last); /* the block's latest gather */
-    for (int b = 0; b < s->n_blocks; b++) last[b] = -1;
+    int *last = tri__none_yet(s->to.arena, s->n_blocks); /* the block's latest gather */
     for (int i = 0; i < s->from->n_instrs; i++) {
         int block = block_used(s, &s->from->instr[i]);
         g->run[i] = -1;
@@ -69,7 +67,7 @@ void tri__gathers_plan(tri_sharder *s) {
     g->shard = tri__arena_alloc(s->to.arena, (size_t)s->n_blocks * sizeof *g->shard);
     for (int b = 0; b < s->n_blocks; b++) {
         const tri_shard_block *block = &s->block[b];
-        g->shard[b] = tri__sharder_slot(s, block, TRI_MEM_PARAM, tri__range_count(block->own), "p.%s", block->name);
+        g->shard[b] = TRI_SHARD_SLOT(s, block, TRI_MEM_PARAM, tri__range_count(block->own), "p.%s", block->name);
         for (int u = block->first; u < block->first + block->n; u++)
             s->pass->out.param[u] = tri__sharder_share(s, block, u, g->shard[b]);
         if (block->of.n == 1) tri__sharder_stand_block(s, &s->weights, block, g->shard[b]);
@@ -80,7 +78,7 @@ void tri__gathers_plan(tri_sharder *s) {
 static void post(tri_sharder *s, int index, int mb) {
     gather *at = &s->gathers->gather[index];
     const tri_shard_block *block = &s->block[at->block];
-    int whole = tri__sharder_slot(s, block, TRI_MEM_GATHER, block->count, "w.%s/%d", block->name, index);
+    int whole = TRI_SHARD_SLOT(s, block, TRI_MEM_GATHER, block->count, "w.%s/%d", block->name, index);
     at->ends = (tri_ends){.y = whole, .x = s->gathers->shard[at->block]};
     tri__sharder_post(s, TRI_OP_all_gather_post, block->of.group, at->ends, tri__sharder_unit(s, block), mb);
 }

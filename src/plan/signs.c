@@ -73,8 +73,7 @@ static int bucket_slot(tri_signs *s, const tri_sign_bucket *b, int state) {
     tri_builder *to = &s->up->build;
     const tri_state *of = &pass->out.state[state];
     to->unit = unit_of(s, b);
-    int slot = tri__build_slot(to, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1}, b->count, "%s.%s", of->name,
-                               bucket_name(s, b));
+    int slot = TRI_BUILD_FLAT(to, TRI_MEM_STATE, TRI_F32, b->count, "%s.%s", of->name, bucket_name(s, b));
     for (int u = b->first; u < b->first + b->n; u++)
         if (!pass->model->unit[u].frozen)
             of->slot[u] = b->n == 1 ? slot
@@ -100,16 +99,16 @@ static void make_slots(tri_signs *s, tri_sign_message *message) {
     tri_builder *to = &s->up->build;
     const tri_sign_bucket *b = &s->bucket[message->bucket];
     const tri_state *error = &pass->out.state[message->state];
-    const tri_rows one = {.add = 1}, each = {.add = s->n};
+    const tri_rows each = {.add = s->n};
     int64_t row = tri__coded_row(TRI_CODE_SIGNS, tri__range_count(message->part), s->n);
     const char *name = tri__arena_print(pass->arena, "%s.+%lld", bucket_name(s, b), (long long)message->part.begin);
     to->unit = unit_of(s, b);
-    message->sum = tri__build_slot(to, TRI_MEM_STATE, TRI_F32, one, tri__range_count(message->own), "%s.%s",
-                                   error->name, name);
+    message->sum = TRI_BUILD_FLAT(to, TRI_MEM_STATE, TRI_F32, tri__range_count(message->own), "%s.%s", error->name,
+                                  name);
     message->out = tri__build_slot(to, TRI_MEM_COMM, TRI_U8, each, row, "signs.%s", name);
     message->in = tri__build_slot(to, TRI_MEM_COMM, TRI_U8, each, row, "signs.%s.own", name);
-    message->code = tri__build_slot(to, TRI_MEM_COMM, TRI_U8, one, row, "sum.%s", name);
-    message->all = tri__build_slot(to, TRI_MEM_COMM, TRI_U8, one, s->n * row, "sums.%s", name);
+    message->code = TRI_BUILD_FLAT(to, TRI_MEM_COMM, TRI_U8, row, "sum.%s", name);
+    message->all = TRI_BUILD_FLAT(to, TRI_MEM_COMM, TRI_U8, s->n * row, "sums.%s", name);
     for (int u = b->first; u < b->first + b->n; u++) {
         tri_range part = unit_part(s, own_of(message), u), held = pass->local_part[u];
         int64_t count = tri__range_count(part), at = s->unit_at[u] + part.begin - held.begin - own_of(message).begin;
@@ -120,10 +119,6 @@ static void make_slots(tri_signs *s, tri_sign_message *message) {
                              : tri__build_view(to, message->sum, at, 1, count, "%s.%s.of.%s", error->name,
                                                pass->model->unit[u].name, name);
     }
-}
-
-static tri_range *no_ranges(tri_pass *pass) {
-    return tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof(tri_range));
 }
 
 /* A copy's own error; their sum is what has not been sent. */
@@ -138,7 +133,9 @@ static int add_error(tri_signs *s) {
 static int add_sum_error(tri_signs *s, const char *name) {
     tri_pass *pass = pass_of(s);
     int index = tri__add_state(pass, name, s->v < 0 ? "momentum_error_sum." : "error_sum.");
-    pass->out.state[index].held = no_ranges(pass), pass->out.state[index].save = no_ranges(pass);
+    size_t ranges = (size_t)pass->model->n_units * sizeof(tri_range);
+    pass->out.state[index].held = tri__arena_alloc(pass->arena, ranges);
+    pass->out.state[index].save = tri__arena_alloc(pass->arena, ranges);
     pass->out.state[index].absent = TRI_ABSENT_ZERO;
     return index;
 }
@@ -170,7 +167,7 @@ static tri_ends gather(tri_signs *s, int state, int slot, int first, int64_t cou
     tri_range own = tri__shard(count, among.n, among.place);
     int whole = tri__build_view(to, slot, s->unit_at[first], 1, count, "%s.%s.block", of, name);
     int part = tri__build_view(to, whole, own.begin, 1, tri__range_count(own), "%s.%s.block.own", of, name);
-    tri__update_transfer(s->up, TRI_OP_all_gather_post, among.group, whole, part, whole);
+    tri__build_post(to, TRI_OP_all_gather_post, among.group, (tri_ends){whole, part});
     return (tri_ends){whole, part};
 }
 
@@ -193,7 +190,7 @@ void tri__signs_gather(tri_signs *s) {
     }
     for (int i = 0; i < n; i++) {
         to->unit = pass->program->slot[ends[i].y].unit;
-        TRI_BUILD(to, wait, (tri_attr){0}, ends[i].y, ends[i].x);
+        tri__build_wait(to, ends[i]);
     }
 }
 
@@ -253,7 +250,7 @@ static void emit_out(tri_signs *s, const tri_sign_message *message, uint32_t own
     to->unit = unit_of(s, b);
     int e = view_of(s, b, b->e, message->part, "out"), m = view_of(s, b, b->m, message->part, "out");
     TRI_BUILD(to, pack, code, message->out, e, -1, m, -1, pass->out.apply);
-    tri__update_transfer(s->up, TRI_OP_all_to_all_post, pass->copies, message->in, message->out, message->in);
+    tri__build_post(to, TRI_OP_all_to_all_post, pass->copies, (tri_ends){message->in, message->out});
 }
 
 /* The copies' signs of the own part are added to what the owner has not sent yet; the signs of this go to all. */
@@ -268,7 +265,7 @@ static void emit_sum(tri_signs *s, const tri_sign_message *message) {
     if (!tri__range_count(own)) own = (tri_range){0, 0};
     int m = view_of(s, b, b->m, own, "own");
     TRI_BUILD(to, pack, code, message->code, message->sum, -1, m, -1, pass->out.apply);
-    tri__update_transfer(s->up, TRI_OP_all_gather_post, pass->copies, message->all, message->code, message->all);
+    tri__build_post(to, TRI_OP_all_gather_post, pass->copies, (tri_ends){message->all, message->code});
 }
 
 static void emit_in(tri_signs *s, const tri_sign_message *message) {

@@ -11,7 +11,7 @@
  * without slots. With fewer bits the host fills one unit at a time, in fp32, into a slot whose memory the next unit
  * reuses; the unit's instructions then round what it holds into the weights. So the peak is that of the small weights
  * and the largest unit. Every plan has a start program, so that callers need no special case. */
-#include "plan/plan.h"
+#include "plan/pass.h"
 
 typedef struct start {
     const tri_pass *from; /* of the step, fully planned */
@@ -20,15 +20,13 @@ typedef struct start {
     int *map;             /* [slots of the step] the slot here; -1: none yet */
 } start;
 
-static int lasts(tri_mem mem) { return mem == TRI_MEM_PARAM || mem == TRI_MEM_STATE; }
-
 /* The slot here that corresponds to one of the step. */
 static int map_slot(start *s, int slot) {
     const tri_slot *old = &s->from->program->slot[slot];
     if (s->map[slot] >= 0) return s->map[slot];
     s->build.unit = old->unit;
     if (old->parent < 0)
-        return s->map[slot] = tri__build_slot(&s->build, old->mem, old->dtype, old->rows, old->cols, "%s", old->name);
+        return s->map[slot] = TRI_BUILD_SAME(&s->build, *old, "%s", old->name);
     int parent = map_slot(s, old->parent);
     return s->map[slot] = tri__build_view(&s->build, parent, old->parent_at, old->rows.add, old->cols, "%s", old->name);
 }
@@ -36,14 +34,20 @@ static int map_slot(start *s, int slot) {
 /* All slots that outlive a step, in its order, so that the memory pass gives them the same offsets. */
 static void copy_slots(start *s) {
     const tri_program *from = s->from->program;
-    s->map = tri__arena_alloc(s->pass.arena, (size_t)from->n_slots * sizeof *s->map);
-    for (int i = 0; i < from->n_slots; i++) s->map[i] = -1;
+    s->map = tri__none_yet(s->pass.arena, from->n_slots);
     for (int u = 0; u < from->n_units; u++) tri__build_unit(&s->build, from->unit[u]);
     for (int i = 0; i < from->n_slots; i++)
-        if (from->slot[i].parent < 0 && lasts(from->slot[i].mem)) map_slot(s, i);
+        if (from->slot[i].parent < 0 && tri__mem_lasts(from->slot[i].mem)) map_slot(s, i);
     int n_units = s->pass.model->n_units;
     s->pass.out.param = tri__arena_alloc(s->pass.arena, (size_t)n_units * sizeof *s->pass.out.param);
     for (int u = 0; u < n_units; u++) s->pass.out.param[u] = map_slot(s, s->from->out.param[u]);
+}
+
+/* A view of a unit's flat slot; the slot itself where it is all of it. */
+static int part_of(start *s, int slot, int64_t at, int64_t rows, int64_t cols) {
+    const tri_slot *of = &s->pass.program->slot[slot];
+    if (at == 0 && rows == of->rows.add && cols == of->cols) return slot;
+    return tri__build_view(&s->build, slot, at, rows, cols, "%s.+%lld", of->name, (long long)at);
 }
 
 /* Rounds this rank's masters of a unit into their part of its weights. */
@@ -53,9 +57,7 @@ static void cast_unit(start *s, int unit) {
     int weights = s->pass.out.param[unit], master = map_slot(s, from->master[unit]);
     if (!tri__range_count(own)) return;
     s->build.unit = s->pass.program->slot[weights].unit;
-    if (tri__range_count(own) < tri__range_count(held))
-        weights = tri__build_view(&s->build, weights, own.begin - held.begin, 1, tri__range_count(own), "%s.+%lld",
-                                  s->pass.program->slot[weights].name, (long long)own.begin);
+    weights = part_of(s, weights, own.begin - held.begin, 1, tri__range_count(own));
     TRI_BUILD(&s->build, cast, (tri_attr){0}, weights, master);
 }
 
@@ -63,13 +65,6 @@ static void cast_unit(start *s, int unit) {
 static void prepare_weights(start *s, int frozen_too) {
     for (int u = 0; u < s->pass.model->n_units && s->from->out.master; u++) cast_unit(s, u);
     tri__gather_parts(&s->pass, frozen_too);
-}
-
-/* A view of a unit's flat slot; the slot itself where it is all of it. */
-static int part_of(start *s, int slot, int64_t at, int64_t rows, int64_t cols) {
-    const tri_slot *of = &s->pass.program->slot[slot];
-    if (at == 0 && rows == of->rows.add && cols == of->cols) return slot;
-    return tri__build_view(&s->build, slot, at, rows, cols, "%s.+%lld", of->name, (long long)at);
 }
 
 /* Rounds elements [from, to) of a unit, none of which has a slot of its own, into their place `at` in its weights. */
@@ -94,27 +89,25 @@ static void fill_stored(start *s, const tri_stored *stored, int filled) {
 static void fill_unit(start *s, tri_filling *filling, int unit) {
     int weights = s->pass.out.param[unit];
     int64_t count = tri__range_count(s->from->out.param_part[unit]), next = 0, at = 0;
-    filling->slot[unit] = -1;
-    if (count) {
-        s->build.unit = s->pass.program->slot[weights].unit;
-        int filled = filling->slot[unit] = tri__build_slot(&s->build, TRI_MEM_STAGING, TRI_F32, (tri_rows){.add = 1},
-                                                           count, "fill.%s", s->pass.model->unit[unit].name);
-        TRI_BUILD(&s->build, input, ((tri_attr){.field = TRI_FIELD_weights}), filled);
-        for (int i = 0; i < s->from->n_stored; i++) {
-            const tri_stored *stored = &s->from->stored[i];
-            if (stored->unit != unit) continue;
-            fill_stretch(s, weights, at, filled, (tri_range){next, stored->begin});
-            fill_stored(s, stored, filled);
-            at += stored->begin - next;
-            next = stored->begin + stored->rows * stored->cols;
-        }
-        fill_stretch(s, weights, at, filled, (tri_range){next, count});
+    if (!count) return;
+    s->build.unit = s->pass.program->slot[weights].unit;
+    int filled = filling->slot[unit] = TRI_BUILD_FLAT(&s->build, TRI_MEM_STAGING, TRI_F32, count, "fill.%s",
+                                                      s->pass.model->unit[unit].name);
+    TRI_BUILD(&s->build, input, ((tri_attr){.field = TRI_FIELD_weights}), filled);
+    for (int i = 0; i < s->from->n_stored; i++) {
+        const tri_stored *stored = &s->from->stored[i];
+        if (stored->unit != unit) continue;
+        fill_stretch(s, weights, at, filled, (tri_range){next, stored->begin});
+        fill_stored(s, stored, filled);
+        at += stored->begin - next;
+        next = stored->begin + stored->rows * stored->cols;
     }
+    fill_stretch(s, weights, at, filled, (tri_range){next, count});
 }
 
 static void fill_units(start *s, tri_filling *filling) {
     int n = s->pass.model->n_units;
-    filling->slot = tri__arena_alloc(s->pass.arena, (size_t)n * sizeof *filling->slot);
+    filling->slot = tri__none_yet(s->pass.arena, n);
     filling->end = tri__arena_alloc(s->pass.arena, (size_t)n * sizeof *filling->end);
     for (int u = 0; u < n; u++) fill_unit(s, filling, u);
 }
@@ -131,19 +124,17 @@ static void find_ends(const start *s, tri_filling *filling) {
     }
 }
 
-/* Programs of one plan share memory by class and offset (exec/exec.h). */
-static void assert_places(const start *s) {
-    const tri_program *from = s->from->program, *to = s->pass.program;
-    for (int i = 0; i < from->n_slots; i++)
-        if (s->map[i] >= 0) TRI_ASSERT(tri__slot_offset(to, s->map[i]) == tri__slot_offset(from, i));
-}
-
-/* The passes after `feed`: offsets are found in the same way for every program. What runs in parts runs on one lane. */
-static tri_status run_last_passes(tri_pass *pass, int in_parts) {
+/* Finds the offsets as for every program, by the passes after `feed`; what runs in parts runs on one lane. Programs of
+ * one plan share memory by class and offset (exec/exec.h): slots of the step have those that they have there. */
+static tri_status finish(start *s, int in_parts) {
+    const tri_program *from = s->from->program;
+    TRI_TRY(tri__check_kernels(&s->pass));
     for (const tri_pass_row *row = tri__pass_find("feed") + 1; row->name; row++) {
         int lanes = row->run == tri__pass_lanes || row->run == tri__pass_waits;
-        if ((!row->when || row->when(pass)) && !(in_parts && lanes)) TRI_TRY(row->run(pass));
+        if ((!row->when || row->when(&s->pass)) && !(in_parts && lanes)) TRI_TRY(row->run(&s->pass));
     }
+    for (int i = 0; i < from->n_slots; i++)
+        TRI_ASSERT(s->map[i] < 0 || tri__slot_offset(s->pass.program, s->map[i]) == tri__slot_offset(from, i));
     return TRI_OK;
 }
 
@@ -168,10 +159,8 @@ tri_status tri__plan_start(const tri_pass *from, tri_program **out, tri_filling 
     copy_slots(&s);
     if (fills) fill_units(&s, filling);
     else prepare_weights(&s, 1);
-    TRI_TRY(tri__check_kernels(&s.pass));
-    TRI_TRY(run_last_passes(&s.pass, fills));
+    TRI_TRY(finish(&s, fills));
     if (fills) find_ends(&s, filling);
-    assert_places(&s);
     return TRI_OK;
 }
 
@@ -188,8 +177,5 @@ tri_status tri__plan_exchange(const tri_pass *from, tri_program **out) {
         TRI_BUILD(&s.build, swap, (tri_attr){0}, live, shown);
     }
     prepare_weights(&s, 0);
-    TRI_TRY(tri__check_kernels(&s.pass));
-    TRI_TRY(run_last_passes(&s.pass, 0));
-    assert_places(&s);
-    return TRI_OK;
+    return finish(&s, 0);
 }

@@ -1,5 +1,6 @@
 /* builder.c - appends units, slots and instructions to a program. */
 #include "program/builder.h"
+#include "base/random.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,10 +23,6 @@ int tri__build_unit(tri_builder *builder, const char *name) {
     return builder->unit = program->n_units - 1;
 }
 
-void tri__build_units(tri_builder *builder, const tri_program *from) {
-    for (int i = 0; i < from->n_units; i++) tri__build_unit(builder, from->unit[i]);
-}
-
 tri_builder tri__build_like(tri_arena *arena, const tri_program *from) {
     tri_builder build = {.arena = arena, .program = tri__program_new(arena, from->title)};
     build.program->mesh = from->mesh, build.program->rank = from->rank;
@@ -33,7 +30,7 @@ tri_builder tri__build_like(tri_arena *arena, const tri_program *from) {
     build.program->gates = from->gates;
     memcpy(build.program->share, from->share, sizeof from->share);
     build.program->layer = from->layer, build.program->n_layers = build.program->cap_layers = from->n_layers;
-    tri__build_units(&build, from);
+    for (int i = 0; i < from->n_units; i++) tri__build_unit(&build, from->unit[i]);
     build.program->cap_slots = from->n_slots + from->n_slots / 8; /* most rewrites add little */
     build.program->slot = tri__arena_alloc(arena, (size_t)build.program->cap_slots * sizeof *from->slot);
     build.program->cap_instrs = from->n_instrs + from->n_instrs / 8;
@@ -119,4 +116,27 @@ tri_instr *tri__build(tri_builder *builder, tri_op op, const int *slots, tri_att
     int n = tri__op_row(op)->n_args;
     for (int k = 0; k < TRI_MAX_ARGS; k++) instr->slot[k] = k < n ? slots[k] : -1;
     return instr;
+}
+
+tri_instr *tri__build_copy(tri_builder *builder, const tri_instr *instr) {
+    tri_program *program = builder->program;
+    tri_instr *made = TRI_PUSH(builder->arena, program->instr, program->n_instrs, program->cap_instrs);
+    *made = *instr;
+    return made;
+}
+
+void tri__build_post(tri_builder *builder, tri_op op, tri_attr group, tri_ends ends) {
+    tri_instr *post = tri__build(builder, op, (const int[TRI_MAX_ARGS]){ends.y, ends.x}, group);
+    post->attr.id = tri__random_id(builder->program->slot[tri__transfer_whole(post)].name);
+}
+
+void tri__build_wait(tri_builder *builder, tri_ends ends) {
+    TRI_BUILD(builder, wait, (tri_attr){0}, ends.y, ends.x);
+}
+
+tri_instr *tri__take_instrs(tri_program *program, int *n) {
+    tri_instr *had = program->instr;
+    *n = program->n_instrs;
+    program->instr = NULL, program->n_instrs = program->cap_instrs = 0;
+    return had;
 }

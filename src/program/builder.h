@@ -2,7 +2,7 @@
 #ifndef TRI_PROGRAM_BUILDER_H
 #define TRI_PROGRAM_BUILDER_H
 
-#include "program/program.h"
+#include "program/transfer.h"
 
 typedef struct tri_builder {
     tri_arena *arena;
@@ -14,12 +14,15 @@ typedef struct tri_builder {
 
 tri_program *tri__program_new(tri_arena *arena, const char *title);
 int tri__build_unit(tri_builder *builder, const char *name);   /* finds or adds it; makes it the current unit */
-void tri__build_units(tri_builder *builder,
-                      const tri_program *from); /* adds the units of another program */
 /* Begins a rewrite of another program: copies its header and units, no slots or instructions. */
 tri_builder tri__build_like(tri_arena *arena, const tri_program *from);
 int tri__build_slot(tri_builder *builder, tri_mem mem, tri_dtype dtype, tri_rows rows, int64_t cols, const char *format,
                     ...) __attribute__((format(printf, 6, 7)));
+/* A slot of one row; one of the class, type and size of `like`, a tri_slot. Then its name. */
+#define TRI_BUILD_FLAT(builder, mem, dtype, cols, ...) \
+    tri__build_slot((builder), (mem), (dtype), (tri_rows){.add = 1}, (cols), __VA_ARGS__)
+#define TRI_BUILD_SAME(builder, like, ...) \
+    tri__build_slot((builder), (like).mem, (like).dtype, (like).rows, (like).cols, __VA_ARGS__)
 int tri__build_view(tri_builder *builder, int parent, int64_t at, int64_t rows, int64_t cols, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 /* A view with any rows: counted ones, at most as many as fit into the parent. */
@@ -31,5 +34,13 @@ void tri__build_as(tri_builder *builder, const tri_instr *like);
 tri_instr *tri__build(tri_builder *builder, tri_op op, const int *slots, tri_attr attr);
 #define TRI_BUILD(builder, op, attr, ...) \
     tri__build((builder), TRI_OP_##op, (const int[TRI_MAX_ARGS]){__VA_ARGS__}, (attr))
+/* Appends a copy of an instruction, of this program or with slots that it has too. */
+tri_instr *tri__build_copy(tri_builder *builder, const tri_instr *instr);
+/* Appends a post in the group of `group`, or the wait for one. All members name a transfer alike, by its attr.id: that
+ * of the name of the slot that holds all members' data. */
+void tri__build_post(tri_builder *builder, tri_op op, tri_attr group, tri_ends ends);
+void tri__build_wait(tri_builder *builder, tri_ends ends);
+/* Empties a program's list of instructions, to be written anew; returns the old one, [*n]. */
+tri_instr *tri__take_instrs(tri_program *program, int *n);
 
 #endif

@@ -24,13 +24,14 @@
 #include "program/lane_order.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 /* The rank of a member (0: the first) of one of the runs. */
 int tri__check_rank(const tri_checker *c, int member, int copy) {
     const tri_program *p = c->program;
-    if (!c->class) return p->rank;
+    if (!c->of.period) return p->rank;
     tri_coords at = tri__mesh_coords(&p->mesh, p->rank);
     at.dp += c->of.first + member + (c->of.copy + copy) * c->of.period;
     return tri__mesh_rank(&p->mesh, at);
@@ -50,10 +51,13 @@ static void describe_step(const tri_checker *c, char *text, size_t size) {
         snprintf(text + used, size - used, ", with %s closed", closed == 1 ? p->layer[last].name : "all layers");
 }
 
-tri_status tri__defect(const tri_checker *c, const char *format, const char *a, const char *b) {
+tri_status tri__defect(const tri_checker *c, const char *format, ...) {
     char what[256];
     const tri_program *p = c->program;
-    size_t used = (size_t)snprintf(what, sizeof what, format, a, b);
+    va_list args;
+    va_start(args, format);
+    size_t used = (size_t)vsnprintf(what, sizeof what, format, args);
+    va_end(args);
     if (used < sizeof what) describe_step(c, what + used, sizeof what - used);
     if (c->origin) {
         char at[TRI_ORIGIN_TEXT];
@@ -137,7 +141,7 @@ static tri_status check_read(tri_checker *c, int slot) {
     if (c->root[at].taken_by >= 0)
         return tri__defect(c, "%s is read after its memory went to %s", p->slot[slot].name,
                       p->slot[c->root[at].taken_by].name);
-    return tri__defect(c, "%s is read before it is written%s", p->slot[slot].name, "");
+    return tri__defect(c, "%s is read before it is written", p->slot[slot].name);
 }
 
 /* Writing `slot` makes its root live: live roots that overlap it lose their values. */
@@ -189,8 +193,8 @@ static int suits(const tri_operand *operand, tri_dtype dtype, int computes) {
 
 static tri_status check_operand(tri_checker *c, const tri_operand *operand, int slot) {
     const tri_program *p = c->program;
-    if (slot >= p->n_slots) return tri__defect(c, "operand %s is not a slot%s", operand->name, "");
-    if (slot < 0) return operand->optional ? TRI_OK : tri__defect(c, "operand %s is missing%s", operand->name, "");
+    if (slot >= p->n_slots) return tri__defect(c, "operand %s is not a slot", operand->name);
+    if (slot < 0) return operand->optional ? TRI_OK : tri__defect(c, "operand %s is missing", operand->name);
     tri_op op = p->instr[c->line].op;
     if (p->slot[slot].mem == TRI_MEM_HOST && op != TRI_OP_control_post && op != TRI_OP_wait)
         return tri__defect(c, "%s is in host memory, which %s cannot access", p->slot[slot].name,
@@ -218,7 +222,7 @@ static tri_status check_computing_type(const tri_checker *c, const tri_instr *in
 static tri_status check_part(const tri_checker *c, const tri_instr *instr) {
     const tri_slot *slot = &c->program->slot[instr->slot[tri__op_run(instr->op)]];
     if (instr->attr.part >= 0 && instr->attr.part < (slot->rows.div ? slot->rows.div : 1)) return TRI_OK;
-    return tri__defect(c, "%s is a run of rows that does not exist%s", slot->name, "");
+    return tri__defect(c, "%s is a run of rows that does not exist", slot->name);
 }
 
 /* Runs of a ring are among those of its ranks. */
@@ -226,15 +230,15 @@ static tri_status check_ring(const tri_checker *c, const tri_attr *attr) {
     if (attr->members > 0 && attr->part >= 0 && attr->part < attr->members && attr->run >= 0 &&
         attr->run < attr->members)
         return TRI_OK;
-    return tri__defect(c, "its attributes name no run of a ring%s%s", "", "");
+    return tri__defect(c, "its attributes name no run of a ring");
 }
 
 static tri_status check_instr(tri_checker *c, const tri_instr *instr) {
     const tri_program *p = c->program;
-    if (instr->op >= TRI_OP_COUNT) return tri__defect(c, "no such operation%s%s", "", "");
-    if (instr->mb >= p->n_mb) return tri__defect(c, "no such microbatch%s%s", "", "");
+    if (instr->op >= TRI_OP_COUNT) return tri__defect(c, "no such operation");
+    if (instr->mb >= p->n_mb) return tri__defect(c, "no such microbatch");
     if (tri__op_is_lowered(instr->op))
-        return tri__defect(c, "the operation must be lowered before it can run%s%s", "", "");
+        return tri__defect(c, "the operation must be lowered before it can run");
     const tri_op_row *row = tri__op_row(instr->op);
     for (int k = 0; k < row->n_args; k++) TRI_TRY(check_operand(c, &row->arg[k], instr->slot[k]));
     TRI_TRY(check_computing_type(c, instr));
@@ -242,7 +246,7 @@ static tri_status check_instr(tri_checker *c, const tri_instr *instr) {
     /* Distinct counts, so that no two dims are equal by accident. */
     const tri_counts probe = {.of = {0, 100003, 200017, 301}};
     tri_dims dims;
-    if (tri__instr_dims(p, instr, &probe, &dims) != TRI_OK) return tri__defect(c, "%s%s", tri_error(), "");
+    if (tri__instr_dims(p, instr, &probe, &dims) != TRI_OK) return tri__defect(c, "%s", tri_error());
 
     if (tri__op_run(instr->op) >= 0) TRI_TRY(check_part(c, instr));
     if (row->part == TRI_PART_KEYS || row->part == TRI_PART_RUN || row->part == TRI_PART_ALL)
@@ -256,9 +260,9 @@ static tri_status check_instr(tri_checker *c, const tri_instr *instr) {
         int adds = instr->acc >> k & 1, reads = !adds && !tri__access_writes(row->arg[k].access);
         TRI_TRY(check_idle(c, instr->slot[k], reads));
         if (adds && row->arg[k].access != TRI_ACCESS_A)
-            return tri__defect(c, "operand %s cannot be added to%s", row->arg[k].name, "");
+            return tri__defect(c, "operand %s cannot be added to", row->arg[k].name);
         if (adds && c->root[c->root_of[instr->slot[k]]].is_read)
-            return tri__defect(c, "%s is added to after it was read%s", p->slot[instr->slot[k]].name, "");
+            return tri__defect(c, "%s is added to after it was read", p->slot[instr->slot[k]].name);
         if (adds || tri__access_reads(row->arg[k].access)) TRI_TRY(check_read(c, instr->slot[k]));
         if (tri__access_writes(row->arg[k].access)) TRI_TRY(check_apart(c, instr, k));
     }
@@ -295,12 +299,10 @@ static tri_status check_order(tri_checker *c) {
     if (!fault) return TRI_OK;
     if (other >= 0 && c->of.n > 1 && c->class->n_shifts) c->varies = 1;
     if (other >= 0) snprintf(line, sizeof line, "instruction %d", other);
-    return tri__defect(c, fault, line, "");
+    return tri__defect(c, fault, line);
 }
 
-static int outlives_step(tri_mem mem) {
-    return mem == TRI_MEM_PARAM || mem == TRI_MEM_STATE || mem == TRI_MEM_RESULT || mem == TRI_MEM_HOST;
-}
+static int outlives_step(tri_mem mem) { return tri__mem_lasts(mem) || mem == TRI_MEM_RESULT || mem == TRI_MEM_HOST; }
 
 static tri_status check_end(tri_checker *c) {
     const tri_program *p = c->program;
@@ -310,7 +312,7 @@ static tri_status check_end(tri_checker *c) {
                           p->slot[c->root[s].taken_by].name);
     if (!c->n_flights) return TRI_OK;
     c->line = c->flight[0].line;
-    return tri__defect(c, "the transfer is never waited for%s%s", "", "");
+    return tri__defect(c, "the transfer is never waited for");
 }
 
 /* A view is inside its parent and in the parent's class. */
@@ -335,14 +337,14 @@ static tri_status check_slots(tri_checker *c) {
     for (int s = c->slot = 0; s < p->n_slots; c->slot = ++s) {
         const tri_slot *slot = &p->slot[s];
         if (slot->rows.div && p->max.of[slot->rows.sym] % slot->rows.div)
-            return tri__defect(c, "the rows of %s are not split evenly%s", slot->name, "");
-        if (slot->parent >= s) return tri__defect(c, "view %s names a later slot%s", slot->name, "");
+            return tri__defect(c, "the rows of %s are not split evenly", slot->name);
+        if (slot->parent >= s) return tri__defect(c, "view %s names a later slot", slot->name);
         if (slot->parent >= 0) {
             TRI_TRY(check_view(c, s));
             continue;
         }
         int64_t bytes = tri__slot_bytes(slot, &p->max);
-        if (slot->offset < 0) return tri__defect(c, "%s has no offset yet%s", slot->name, "");
+        if (slot->offset < 0) return tri__defect(c, "%s has no offset yet", slot->name);
         if (slot->offset + bytes > p->bytes[slot->mem])
             return tri__defect(c, "%s is outside the memory of class %s", slot->name, tri__mem_name(slot->mem));
         c->root_of[s] = s;
@@ -364,10 +366,10 @@ static tri_status open_slots(tri_checker *c) {
         c->live[mem] = tri__arena_alloc(c->arena, n * sizeof(int));
         c->n_live[mem] = 0;
     }
-    for (int i = 0; c->class && i < c->class->n_shifts; i++) {
+    for (int i = 0; i < c->class->n_shifts; i++) {
         const tri_shift *shift = &c->class->shift[i];
         if (shift->slot < 0 || shift->slot >= p->n_slots || p->slot[shift->slot].parent < 0)
-            return tri__defect(c, "what moves from member to member of a class is not a view%s%s", "", "");
+            return tri__defect(c, "what moves from member to member of a class is not a view");
         c->range[shift->slot].begin = (tri_linear){shift->each * c->of.first, shift->each, 0};
     }
     return TRI_OK;
@@ -380,8 +382,7 @@ static tri_status check_step(tri_checker *c) {
     TRI_TRY(open_slots(c));
     TRI_TRY(check_slots(c));
     for (int s = 0; s < p->n_slots; s++) /* weights and optimizer state hold values from the step before */
-        if (p->slot[s].parent < 0 && (p->slot[s].mem == TRI_MEM_PARAM || p->slot[s].mem == TRI_MEM_STATE))
-            write_slot(c, s);
+        if (p->slot[s].parent < 0 && tri__mem_lasts(p->slot[s].mem)) write_slot(c, s);
     for (c->line = 0; c->line < p->n_instrs; c->line++)
         if (tri__is_open(&p->instr[c->line], &c->now)) TRI_TRY(check_instr(c, &p->instr[c->line]));
     return check_end(c);
@@ -393,13 +394,13 @@ static tri_status check_gates(tri_checker *c) {
     double shares = 0;
     for (c->line = 0; c->line < p->n_instrs; c->line++)
         if (p->instr[c->line].gates & ~p->gates)
-            return tri__defect(c, "it runs in a kind of step that the program does not have%s%s", "", "");
+            return tri__defect(c, "it runs in a kind of step that the program does not have");
     for (c->line = 0; c->line < p->n_instrs; c->line++)
         if (p->instr[c->line].layer > p->n_layers || p->instr[c->line].layer < -p->n_layers)
-            return tri__defect(c, "it belongs to a layer that the program has no gate of%s%s", "", "");
+            return tri__defect(c, "it belongs to a layer that the program has no gate of");
     for (int gate = 0; gate < TRI_GATE_COUNT; gate++) shares += p->gates >> gate & 1 ? p->share[gate] : 0;
     return p->gates && fabs(shares - 1) > 1e-6
-               ? tri__defect(c, "the shares of its kinds of steps are not 1%s%s", "", "")
+               ? tri__defect(c, "the shares of its kinds of steps are not 1")
                : TRI_OK;
 }
 
@@ -415,12 +416,13 @@ static tri_status check_program(tri_checker *c) {
     return check_order(c);
 }
 
-/* Each program alone; members in two parts where a comparison varies. */
+/* The members of a class, each alone; in two parts where a comparison varies. */
 static tri_status check_members(tri_arena *arena, const tri_class *class, tri_check_members of,
                                 const tri_origin *origin) {
     tri_checker c = {.program = class->program, .class = class, .of = of, .arena = arena, .origin = origin};
+    size_t mark = arena->used;
     tri_status status = check_program(&c);
-    tri__arena_rewind(arena, 0);
+    tri__arena_rewind(arena, mark);
     if (!c.varies) return status;
     tri_check_members half = of, rest = of;
     if (of.n > 1) half.n /= 2, rest.first += half.n, rest.n -= half.n;
@@ -445,57 +447,44 @@ static tri_status check_alike(const tri_classes *r) {
     return TRI_OK;
 }
 
-typedef struct each_job {
+/* What is checked: classes, or some programs, [n]. */
+typedef struct job {
     const tri_classes *ranks;
     const tri_origin *origin;
-} each_job;
+    const tri_program *const *programs;
+    int n;
+} job;
 
-static tri_status check_each(tri_arena *arena, void *data) {
-    const each_job *job = data;
+static tri_status check_ranks(tri_arena *arena, void *data) {
+    const job *job = data;
     const tri_classes *r = job->ranks;
     TRI_TRY(tri__classes_check(r));
     TRI_TRY(check_alike(r));
-    for (int i = 0; i < r->n; i++)
-        TRI_TRY(check_members(
-            arena, &r->at[i],
-            (tri_check_members){.n = r->at[i].n, .copies = r->mesh.dp / r->period, .period = r->period}, job->origin));
-    return TRI_OK;
+    for (int i = 0; i < r->n; i++) {
+        const tri_check_members all = {.n = r->at[i].n, .copies = r->mesh.dp / r->period, .period = r->period};
+        TRI_TRY(check_members(arena, &r->at[i], all, job->origin));
+    }
+    return r->world > 1 ? tri__check_together(arena, r, job->origin) : TRI_OK;
 }
 
 tri_status tri__check_read(const tri_classes *ranks, const tri_origin *origin) {
-    each_job job = {ranks, origin};
-    TRI_TRY(tri__arena_scratch(check_each, &job));
-    return ranks->world > 1 ? tri__check_together(ranks, origin) : TRI_OK;
+    return tri__arena_scratch(check_ranks, &(job){.ranks = ranks, .origin = origin});
 }
 
 tri_status tri__check_all(const tri_classes *ranks) { return tri__check_read(ranks, NULL); }
 
-/* Checks each of some programs alone; fails at the first defect. */
-static tri_status check_alone(tri_arena *arena, const tri_program *const *programs, int n) {
-    for (int i = 0; i < n; i++) {
-        tri_checker one = {.program = programs[i], .of = {.n = 1, .copies = 1}, .arena = arena};
-        TRI_TRY(check_program(&one));
-        tri__arena_rewind(arena, 0);
-    }
-    return TRI_OK;
-}
-
-typedef struct listed {
-    const tri_program *const *programs; /* [n] */
-    int n;
-} listed;
-
 static tri_status check_listed(tri_arena *arena, void *data) {
-    const listed *l = data;
+    const job *listed = data;
     tri_classes ranks;
-    TRI_TRY(check_alone(arena, l->programs, l->n));
-    if (l->n == 1) return TRI_OK;
-    TRI_TRY(tri__classes_list(&ranks, arena, l->programs, l->n));
+    for (int i = 0; i < listed->n; i++)
+        TRI_TRY(check_members(arena, &(tri_class){.program = listed->programs[i], .n = 1},
+                              (tri_check_members){.n = 1, .copies = 1}, NULL));
+    if (listed->n == 1) return TRI_OK;
+    TRI_TRY(tri__classes_list(&ranks, arena, listed->programs, listed->n));
     TRI_TRY(check_alike(&ranks));
-    return tri__check_together(&ranks, NULL);
+    return tri__check_together(arena, &ranks, NULL);
 }
 
 tri_status tri__check(const tri_program *const *programs, int n) {
-    listed l = {programs, n};
-    return tri__arena_scratch(check_listed, &l);
+    return tri__arena_scratch(check_listed, &(job){.programs = programs, .n = n});
 }

@@ -22,6 +22,6 @@ typedef struct tri_origin {
 tri_status tri__check_read(const tri_classes *ranks, const tri_origin *origin);
 
 /* For check.c: the checks across ranks, on programs that passed alone. origin NULL: they were planned. */
-tri_status tri__check_together(const tri_classes *ranks, const tri_origin *origin);
+tri_status tri__check_together(tri_arena *arena, const tri_classes *ranks, const tri_origin *origin);
 
 #endif

@@ -51,6 +51,6 @@ tri_status tri__check_layers(tri_checker *c) {
     const tri_program *p = c->program;
     for (c->line = 0; c->line < p->n_instrs; c->line++)
         if (p->instr[c->line].layer < 0 && !is_identity(c, &p->instr[c->line]))
-            return tri__defect(c, "a closed layer would leave behind something else than its input%s%s", "", "");
+            return tri__defect(c, "a closed layer would leave behind something else than its input");
     return TRI_OK;
 }

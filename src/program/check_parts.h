@@ -33,12 +33,12 @@ typedef struct tri_flight {
 /* Members of a class: n of them from index `first` on, in each of `copies` runs of replicas from run `copy` on. */
 typedef struct tri_check_members {
     int first, n, copy, copies;
-    int period;        /* replicas of a run */
+    int period;        /* replicas of a run; 0: the program's rank alone, whose mesh may be anything */
 } tri_check_members;
 
 typedef struct tri_checker {
     const tri_program *program;
-    const tri_class *class; /* NULL: the program's rank alone */
+    const tri_class *class;
     tri_check_members of;
     int varies;        /* a comparison is not the same for all members */
     tri_open_gates now; /* the step that runs dry */
@@ -66,8 +66,8 @@ static inline tri_linear tri__sum(tri_linear a, tri_linear b) {
 int tri__check_compare(tri_checker *c, tri_linear a, tri_linear b);
 /* The rank of a member (0: the first) of one of the runs. */
 int tri__check_rank(const tri_checker *c, int member, int copy);
-/* Fails at the current line: a format with two %s. */
-tri_status tri__defect(const tri_checker *c, const char *format, const char *a, const char *b);
+/* Fails at the current line. */
+tri_status tri__defect(const tri_checker *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* check_layers.c: what a closed layer leaves behind is its input. */
 tri_status tri__check_layers(tri_checker *c);

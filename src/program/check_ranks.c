@@ -5,6 +5,7 @@
  * has its dry run, and so have steps that leave layers out. */
 #include "program/check.h"
 #include "program/meet.h"
+#include "program/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -47,17 +48,11 @@ enum { POST_TEXT = TRI_ORIGIN_TEXT + 256 };
 /* "rank 1, instruction 12 (all_reduce_post g.b0[1,403] f32)" */
 static const char *post_text(const dry *d, int role, int line, char text[static POST_TEXT]) {
     const tri_program *p = d->meetings.program[role];
-    char at[TRI_ORIGIN_TEXT];
+    char at[TRI_ORIGIN_TEXT], size[TRI_SIZE_TEXT];
     const tri_instr *instr = &p->instr[line];
     const tri_slot *slot = &p->slot[tri__transfer_whole(instr)];
-    char rows[64], div[16] = "";
-    const char *sym = tri__sym_name(slot->rows.sym);
-    if (slot->rows.div) snprintf(div, sizeof div, "/%d", slot->rows.div);
-    if (slot->rows.sym && !slot->rows.add) snprintf(rows, sizeof rows, "%s%s", sym, div);
-    else snprintf(rows, sizeof rows, "%s%s%s%lld", sym, div, slot->rows.sym ? "+" : "", (long long)slot->rows.add);
-    snprintf(text, POST_TEXT, "%s (%s %.120s [%s,%lld] %s, id %u)", origin_of(d, role, line, at),
-             tri__op_row(instr->op)->name, slot->name, rows, (long long)slot->cols, tri__dtype_name(slot->dtype),
-             instr->attr.id);
+    snprintf(text, POST_TEXT, "%s (%s %.120s %s %s, id %u)", origin_of(d, role, line, at), tri__op_row(instr->op)->name,
+             slot->name, tri__slot_size(slot, size), tri__dtype_name(slot->dtype), instr->attr.id);
     return text;
 }
 
@@ -66,11 +61,9 @@ static int is_summed(const tri_program *p, int line, const tri_open_gates *now) 
     int whole = tri__transfer_whole(&p->instr[line]), root = tri__slot_root(p, whole);
     for (int i = line - 1; i >= 0; i--) {
         const tri_instr *instr = &p->instr[i];
-        const tri_op_row *row = tri__op_row(instr->op);
         if (!tri__is_open(instr, now)) continue;
-        for (int k = 0; k < row->n_args && instr->op != TRI_OP_wait; k++)
-            if (instr->slot[k] >= 0 && tri__access_writes(row->arg[k].access) &&
-                tri__slot_root(p, instr->slot[k]) == root)
+        for (int k = 0; k < TRI_MAX_ARGS && instr->op != TRI_OP_wait; k++)
+            if (tri__writes(instr, k) && tri__slot_root(p, instr->slot[k]) == root)
                 return instr->op == TRI_OP_all_reduce_post;
     }
     return 0;
@@ -186,27 +179,15 @@ static tri_status run_dry(dry *d) {
     return TRI_OK;
 }
 
-typedef struct together_job {
-    const tri_classes *ranks;
-    const tri_origin *origin;
-} together_job;
-
-static tri_status check_together(tri_arena *arena, void *data) {
-    const together_job *job = data;
-    const tri_classes *ranks = job->ranks;
+tri_status tri__check_together(tri_arena *arena, const tri_classes *ranks, const tri_origin *origin) {
     tri_open_gates now;
     tri_roles roles;
     tri__roles_find(&roles, arena, ranks, &(tri_role_facts){0});
     for (int i = 0; tri__program_case(ranks->at[0].program, i, &now); i++) { /* all ranks have the same: check.c */
-        dry d = {.arena = arena, .origin = job->origin, .roles = roles, .now = now};
+        dry d = {.arena = arena, .origin = origin, .roles = roles, .now = now};
         tri__meetings_open(&d.meetings, arena, ranks, &d.roles);
         d.run = tri__arena_alloc(arena, (size_t)d.roles.n * sizeof *d.run);
         TRI_TRY(run_dry(&d));
     }
     return TRI_OK;
-}
-
-tri_status tri__check_together(const tri_classes *ranks, const tri_origin *origin) {
-    together_job job = {ranks, origin};
-    return tri__arena_scratch(check_together, &job);
 }

@@ -69,10 +69,10 @@ static tri_status check_control(tri_checker *c, const tri_instr *instr) {
     const tri_program *p = c->program;
     const tri_slot *record = &p->slot[instr->slot[TRI_ARG(control_post, y)]];
     if (tri__transfer_size(&p->mesh, &instr->attr) != tri__mesh_world(&p->mesh))
-        return tri__defect(c, "%s is not exchanged among all ranks%s", record->name, "");
+        return tri__defect(c, "%s is not exchanged among all ranks", record->name);
     int ordered = TRI_ORDERED_PARTS + TRI_SYM_COUNT * p->n_mb; /* columns of a server's order */
     if (record->mem != TRI_MEM_HOST || (record->cols != TRI_TOLD_COUNT && record->cols != ordered))
-        return tri__defect(c, "%s is not a record in the host's memory%s", record->name, "");
+        return tri__defect(c, "%s is not a record in the host's memory", record->name);
     return TRI_OK;
 }
 
@@ -98,19 +98,19 @@ tri_status tri__check_post(tri_checker *c, const tri_instr *instr) {
     const tri_mesh *m = &p->mesh;
     if (m->pp < 1 || m->tp < 1 || m->dp < 1 || (double)m->pp * m->tp * m->dp > MOST_RANKS ||
         p->rank >= tri__mesh_world(m))
-        return tri__defect(c, "the mesh has no such rank%s%s", "", "");
+        return tri__defect(c, "the mesh has no such rank");
     int n = tri__transfer_size(m, attr);
-    if (n == 0) return tri__defect(c, "the attributes do not name a group of ranks%s%s", "", "");
-    if (attr->root < 0 || attr->root >= n) return tri__defect(c, "the group has no such place as root%s%s", "", "");
+    if (n == 0) return tri__defect(c, "the attributes do not name a group of ranks");
+    if (attr->root < 0 || attr->root >= n) return tri__defect(c, "the group has no such place as root");
     tri_ends ends = tri__transfer_ends(instr);
     if (instr->op == TRI_OP_control_post) TRI_TRY(check_control(c, instr));
     int sums = tri__post_kind(instr->op) == TRI_ALL_REDUCE; /* all places have the same size */
     tri_linear place = sums ? tri__fixed(-1) : place_of(c, attr);
     int at_root = tri__check_compare(c, place, tri__fixed(attr->root)) == 0;
     if ((instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post) && at_root)
-        return tri__defect(c, "a rank sends %s to itself%s", p->slot[tri__transfer_whole(instr)].name, "");
+        return tri__defect(c, "a rank sends %s to itself", p->slot[tri__transfer_whole(instr)].name);
     if (instr->op == TRI_OP_broadcast_post && (ends.x >= 0) != at_root)
-        return tri__defect(c, "%s is given on another rank than the root%s", "x", "");
+        return tri__defect(c, "x is given on another rank than the root");
     if (ends.x >= 0 && ends.y >= 0 && p->slot[ends.x].dtype != p->slot[ends.y].dtype)
         return tri__defect(c, "%s and %s differ in element type", p->slot[ends.y].name, p->slot[ends.x].name);
     if (instr->op == TRI_OP_all_to_all_post) return check_rows(c, ends, n);
@@ -141,5 +141,5 @@ tri_status tri__check_wait(tri_checker *c, const tri_instr *instr) {
         c->flight[i] = c->flight[--c->n_flights];
         return TRI_OK;
     }
-    return tri__defect(c, "no transfer of these slots is in flight%s%s", "", "");
+    return tri__defect(c, "no transfer of these slots is in flight");
 }

@@ -1,11 +1,6 @@
 /* live.c - live bytes by class: differences at the first and after the last use of each slot, then their sums. */
 #include "program/live.h"
 
-/* Whether memory of a class goes to other slots after a slot's last use. */
-static int is_reused(tri_mem mem) {
-    return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM || mem == TRI_MEM_STAGING;
-}
-
 /* A slot that owns memory: 1 + its first and last instruction; 0: not used. */
 typedef struct tri_slot_life {
     int first, last;
@@ -28,7 +23,7 @@ int64_t *tri__program_live(tri_arena *arena, const tri_program *p) {
     int64_t *live = tri__arena_alloc(arena, (size_t)p->n_instrs * TRI_MEM_COUNT * sizeof *live);
     for (int s = 0; s < p->n_slots; s++) {
         const tri_slot *slot = &p->slot[s];
-        if (!life[s].first || !is_reused(slot->mem)) continue;
+        if (!life[s].first || !tri__mem_is_reused(slot->mem)) continue;
         int64_t bytes = tri__slot_bytes(slot, &p->max);
         live[(int64_t)(life[s].first - 1) * TRI_MEM_COUNT + (int)slot->mem] += bytes;
         if (life[s].last < p->n_instrs) live[(int64_t)life[s].last * TRI_MEM_COUNT + (int)slot->mem] -= bytes;
@@ -36,7 +31,7 @@ int64_t *tri__program_live(tri_arena *arena, const tri_program *p) {
     for (int i = 0; i < p->n_instrs; i++)
         for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
             int64_t *now = &live[(int64_t)i * TRI_MEM_COUNT + mem];
-            if (!is_reused((tri_mem)mem)) *now = p->bytes[mem];
+            if (!tri__mem_is_reused((tri_mem)mem)) *now = p->bytes[mem];
             else if (i) *now += now[-TRI_MEM_COUNT];
         }
     return live;

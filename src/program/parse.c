@@ -168,15 +168,20 @@ static tri_status note_slot(parser *p, int slot) {
     return TRI_OK;
 }
 
+static int find_mem(const char *word) {
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
+        if (strcmp(word, tri__mem_name((tri_mem)mem)) == 0) return mem;
+    return -1;
+}
+
 static tri_status parse_slot(parser *p) {
     tri_program *program = p->build.program;
     char *name = next_word(p), *mem_word = next_word(p), *dtype_word = next_word(p), *dims = next_word(p),
          *unit = next_word(p);
     if (!dims) return bad(p, "expected: slot name class dtype [rows,cols] @offset unit", name);
     TRI_TRY(check_name(p, name));
-    int mem = 0, dtype = tri__dtype_find(dtype_word);
-    while (mem < TRI_MEM_COUNT && strcmp(mem_word, tri__mem_name((tri_mem)mem)) != 0) mem++;
-    if (mem == TRI_MEM_COUNT) return bad(p, "unknown memory class", mem_word);
+    int mem = find_mem(mem_word), dtype = tri__dtype_find(dtype_word);
+    if (mem < 0) return bad(p, "unknown memory class", mem_word);
     if (dtype < 0) return bad(p, "unknown element type", dtype_word);
     tri_rows rows;
     int64_t cols = 0, offset = -1;
@@ -209,26 +214,25 @@ static tri_status parse_view(parser *p) {
     return note_slot(p, tri__build_rows_view(&p->build, parent, first, rows, cols, "%s", name));
 }
 
-/* "pp+dp" */
-static tri_status parse_axes(parser *p, char *text, uint32_t *axes) {
+static int find_axis(const char *word) {
+    for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
+        if (strcmp(word, tri__axis_name((tri_axis)axis)) == 0) return axis;
+    return -1;
+}
+
+/* "pp+dp", "full+turn": a set of bits by their names; `what` an unknown one is not. */
+static tri_status parse_set(parser *p, char *text, int (*find)(const char *word), const char *what, uint32_t *set) {
     char *save = NULL;
     for (char *word = strtok_r(text, "+", &save); word; word = strtok_r(NULL, "+", &save)) {
-        int axis = 0;
-        while (axis < TRI_AXIS_COUNT && strcmp(word, tri__axis_name((tri_axis)axis)) != 0) axis++;
-        if (axis == TRI_AXIS_COUNT) return bad(p, "not an axis of the mesh", word);
-        *axes |= TRI_AXIS_SET(axis);
+        int bit = find(word);
+        if (bit < 0) return bad(p, what, word);
+        *set |= 1u << bit;
     }
     return TRI_OK;
 }
 
-/* "full+turn" */
 static tri_status parse_gates(parser *p, char *text, uint32_t *gates) {
-    char *save = NULL;
-    for (char *word = strtok_r(text, "+", &save); word; word = strtok_r(NULL, "+", &save)) {
-        int gate = tri__gate_find(word);
-        if (gate < 0) return bad(p, "not a kind of step", word);
-        *gates |= 1u << gate;
-    }
+    TRI_TRY(parse_set(p, text, tri__gate_find, "not a kind of step", gates));
     return *gates ? TRI_OK : bad(p, "expected kinds of steps after", "gates=");
 }
 
@@ -268,7 +272,7 @@ static tri_status parse_attr(parser *p, char *word, tri_instr *instr) {
             *(uint32_t *)at = (uint32_t)whole;
             break;
         case TRI_ATTR_AXES:
-            TRI_TRY(parse_axes(p, value, (uint32_t *)at));
+            TRI_TRY(parse_set(p, value, find_axis, "not an axis of the mesh", (uint32_t *)at));
             break;
         }
         return TRI_OK;
@@ -431,20 +435,18 @@ static tri_status parse_layer_gate(parser *p) {
 static tri_status parse_bytes(parser *p) {
     for (char *word; (word = next_word(p));) {
         char *value = strchr(word, '=');
-        int mem = 0;
         if (value) *value++ = 0;
-        while (mem < TRI_MEM_COUNT && strcmp(word, tri__mem_name((tri_mem)mem)) != 0) mem++;
-        if (!value || mem == TRI_MEM_COUNT) return bad(p, "expected a class of memory and its bytes", word);
+        int mem = find_mem(word);
+        if (!value || mem < 0) return bad(p, "expected a class of memory and its bytes", word);
         TRI_TRY(parse_whole(p, value, SIZE_LIMIT, &p->build.program->bytes[mem]));
     }
     return TRI_OK;
 }
 
 static tri_status parse_offload(parser *p) {
-    int mem = 0;
     char *word = next_word(p);
-    while (mem < TRI_MEM_COUNT && word && strcmp(word, tri__mem_name((tri_mem)mem)) != 0) mem++;
-    if (!word || mem == TRI_MEM_COUNT) return bad(p, "unknown memory class", word);
+    int mem = word ? find_mem(word) : -1;
+    if (mem < 0) return bad(p, "unknown memory class", word);
     p->build.program->offload |= 1u << mem;
     return TRI_OK;
 }

@@ -16,44 +16,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void print_rows(FILE *out, const tri_slot *slot) {
+const char *tri__slot_size(const tri_slot *slot, char text[static TRI_SIZE_TEXT]) {
     const tri_rows *rows = &slot->rows;
-    fprintf(out, "[%s", tri__sym_name(rows->sym));
-    if (rows->div) fprintf(out, "/%d", rows->div);
-    if (rows->sym != TRI_SYM_NONE && rows->add) fputc('+', out);
-    if (rows->sym == TRI_SYM_NONE || rows->add) fprintf(out, "%lld", (long long)rows->add);
-    fprintf(out, ",%lld]", (long long)slot->cols);
+    char div[16] = "", add[32] = "";
+    if (rows->div) snprintf(div, sizeof div, "/%d", rows->div);
+    if (!rows->sym || rows->add) snprintf(add, sizeof add, "%s%lld", rows->sym ? "+" : "", (long long)rows->add);
+    snprintf(text, TRI_SIZE_TEXT, "[%s%s%s,%lld]", tri__sym_name(rows->sym), div, add, (long long)slot->cols);
+    return text;
 }
 
 static void print_slot(FILE *out, const tri_program *program, const tri_slot *slot) {
+    char size[TRI_SIZE_TEXT];
+    tri__slot_size(slot, size);
     if (slot->parent >= 0) {
-        fprintf(out, "view %s of %s +%lld ", slot->name, program->slot[slot->parent].name, (long long)slot->parent_at);
-        print_rows(out, slot);
-        fputc('\n', out);
+        fprintf(out, "view %s of %s +%lld %s\n", slot->name, program->slot[slot->parent].name,
+                (long long)slot->parent_at, size);
         return;
     }
-    fprintf(out, "slot %s %s %s ", slot->name, tri__mem_name(slot->mem), tri__dtype_name(slot->dtype));
-    print_rows(out, slot);
+    fprintf(out, "slot %s %s %s %s", slot->name, tri__mem_name(slot->mem), tri__dtype_name(slot->dtype), size);
     if (slot->offset >= 0) fprintf(out, " @%lld", (long long)slot->offset);
     if (slot->unit >= 0) fprintf(out, " %s", program->unit[slot->unit]);
     fputc('\n', out);
 }
 
-static void print_axes(FILE *out, const char *name, uint32_t axes) {
-    const char *before = "=";
-    if (axes) fprintf(out, " %s", name);
-    for (int axis = 0; axis < TRI_AXIS_COUNT; axis++) {
-        if (!(axes & TRI_AXIS_SET(axis))) continue;
-        fprintf(out, "%s%s", before, tri__axis_name((tri_axis)axis));
-        before = "+";
-    }
-}
+static const char *axis_name(int axis) { return tri__axis_name((tri_axis)axis); }
+static const char *gate_name(int gate) { return tri__gate_name((tri_gate)gate); }
 
-static void print_gates(FILE *out, uint32_t gates) {
-    const char *before = " gates=";
-    for (int gate = 0; gate < TRI_GATE_COUNT; gate++) {
-        if (!(gates >> gate & 1)) continue;
-        fprintf(out, "%s%s", before, tri__gate_name((tri_gate)gate));
+/* " axes=pp+dp": a set of bits by their names; nothing where it is empty. */
+static void print_set(FILE *out, const char *name, uint32_t set, const char *(*name_of)(int bit)) {
+    const char *before = "=";
+    if (set) fprintf(out, " %s", name);
+    for (int bit = 0; set >> bit; bit++) {
+        if (!(set >> bit & 1)) continue;
+        fprintf(out, "%s%s", before, name_of(bit));
         before = "+";
     }
 }
@@ -77,7 +72,7 @@ static void print_attr(FILE *out, const tri_attr *attr) {
             if (*(const uint32_t *)at) fprintf(out, " %s=%u", row->name, *(const uint32_t *)at);
             break;
         case TRI_ATTR_AXES:
-            print_axes(out, row->name, *(const uint32_t *)at);
+            print_set(out, row->name, *(const uint32_t *)at, axis_name);
             break;
         }
     }
@@ -85,8 +80,9 @@ static void print_attr(FILE *out, const tri_attr *attr) {
 
 static void print_instr(FILE *out, const tri_program *program, const tri_instr *instr, int line) {
     const tri_op_row *row = tri__op_row(instr->op);
-    fprintf(out, "%d %-20s", line, row->name);
+    char size[TRI_SIZE_TEXT];
     int outputs = 1;
+    fprintf(out, "%d %-20s", line, row->name);
     for (int k = 0; k < row->n_args; k++) {
         if (outputs && !tri__access_writes(row->arg[k].access)) {
             fputs(" <-", out);
@@ -98,10 +94,10 @@ static void print_instr(FILE *out, const tri_program *program, const tri_instr *
         }
         const tri_slot *slot = &program->slot[instr->slot[k]];
         fprintf(out, " %s%s", instr->acc >> k & 1 ? "+" : "", slot->name);
-        if (slot->rows.sym != TRI_SYM_NONE) print_rows(out, slot);
+        if (slot->rows.sym != TRI_SYM_NONE) fputs(tri__slot_size(slot, size), out);
     }
     print_attr(out, &instr->attr);
-    print_gates(out, instr->gates);
+    print_set(out, "gates", instr->gates, gate_name);
     print_layer(out, program, instr->layer);
     if (instr->mb >= 0) fprintf(out, "  mb %d", instr->mb);
     if (instr->unit >= 0) fprintf(out, "  %s", program->unit[instr->unit]);

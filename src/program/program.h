@@ -135,6 +135,13 @@ typedef struct tri_program {
 static inline int tri__layer_is_open(const tri_open_gates *now, int layer) {
     return !(now->closed[layer / 64] >> (layer % 64) & 1);
 }
+/* Whether an instruction reads, or writes, its operand k, which may be left out. */
+static inline int tri__reads(const tri_instr *instr, int k) {
+    return instr->slot[k] >= 0 && tri__access_reads(tri__op_row(instr->op)->arg[k].access);
+}
+static inline int tri__writes(const tri_instr *instr, int k) {
+    return instr->slot[k] >= 0 && tri__access_writes(tri__op_row(instr->op)->arg[k].access);
+}
 /* Whether an instruction runs in a step. */
 static inline int tri__is_open(const tri_instr *instr, const tri_open_gates *now) {
     if (instr->gates && !(instr->gates & now->kind)) return 0;
@@ -161,6 +168,12 @@ int tri__gate_find(const char *name); /* -1: none */
 int tri__program_kinds(const tri_program *program, uint32_t kind[static TRI_GATE_COUNT]);
 double tri__kind_share(const tri_program *program, uint32_t kind); /* of all steps */
 const char *tri__mem_name(tri_mem mem);
+/* Whether values of a class outlive the step: weights and optimizer state. */
+static inline int tri__mem_lasts(tri_mem mem) { return mem == TRI_MEM_PARAM || mem == TRI_MEM_STATE; }
+/* Whether memory of a class goes to other slots after a slot's last use. */
+static inline int tri__mem_is_reused(tri_mem mem) {
+    return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM || mem == TRI_MEM_STAGING;
+}
 const char *tri__sym_name(tri_sym sym);
 /* Token counts rounded up to a multiple of `granule`: padding rows belong to no sequence. */
 tri_counts tri__counts_rounded(const tri_counts *counts, int granule);

@@ -7,6 +7,9 @@
 
 #include <stdio.h>
 
+/* "[T0/2+1,64]": rows and columns of a slot, into `text`, which is returned. */
+enum { TRI_SIZE_TEXT = 80 };
+const char *tri__slot_size(const tri_slot *slot, char text[static TRI_SIZE_TEXT]);
 void tri__program_print(const tri_program *program, FILE *out);
 /* The same into memory; the caller frees it. */
 tri_status tri__program_text(const tri_program *program, char **text);

@@ -7,6 +7,7 @@
 #include "tests/lib/tensor_job.h"
 
 #include "base/random.h"
+#include "plan/pass.h"
 #include "program/check.h"
 #include "program/transfer.h"
 

@@ -4,6 +4,7 @@
 #include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 
+#include "plan/pass.h"
 #include "program/text.h"
 
 enum { WORLD = 16, OFFLOAD_BYTES = 1 << 12 };

@@ -4,6 +4,7 @@
  * needed first: both ranks of a pair post in the sender's order. A send is waited for once messages that the sender has
  * received imply that it has arrived. Such a wait never blocks, so ranks only wait for what their schedule needs, which
  * has no cycle. */
+#include "plan/pass.h"
 #include "plan/pipeline/handover.h"
 
 #include <stdlib.h>
@@ -53,17 +54,16 @@ void tri__edges_find(tri_arena *arena, const tri_stages *stages, const tri_progr
     for (int pass = 0; pass < 2; pass++) /* first writers, then readers */
         for (int i = 0; i < program->n_instrs; i++) {
             const tri_instr *instr = &program->instr[i];
-            const tri_op_row *row = tri__op_row(instr->op);
-            for (int k = 0; k < row->n_args && stage_of[i] >= 0; k++) {
+            for (int k = 0; k < TRI_MAX_ARGS && stage_of[i] >= 0; k++) {
                 int slot = instr->slot[k] < 0 ? -1 : tri__slot_root(program, instr->slot[k]);
                 if (slot < 0 || program->slot[slot].mem != TRI_MEM_ACT) continue;
                 tri_edge *way = &made[slot];
-                if (pass == 0 && tri__access_writes(row->arg[k].access)) {
+                if (pass == 0 && tri__writes(instr, k)) {
                     TRI_ASSERT(way->from < 0 || way->from == stage_of[i]);
                     way->back = way->from < 0 ? i > loss : way->back;
                     way->from = stage_of[i], way->after = i;
                 }
-                if (pass == 1 && tri__access_reads(row->arg[k].access) && way->from >= 0 && way->from != stage_of[i])
+                if (pass == 1 && tri__reads(instr, k) && way->from >= 0 && way->from != stage_of[i])
                     add_way(&f, *way, stage_of[i]);
             }
         }
@@ -114,10 +114,8 @@ static void list_messages(sorter *s) {
 static void list_needs(sorter *s) {
     s->next = tri__arena_alloc(s->arena, (size_t)s->n * sizeof *s->next);
     s->needs = tri__arena_alloc(s->arena, (size_t)s->pipeline->n_ranks * sizeof *s->needs);
-    for (int rank = 0; rank < s->pipeline->n_ranks; rank++) {
-        s->needs[rank] = tri__arena_alloc(s->arena, (size_t)s->order[rank].n * sizeof **s->needs);
-        for (int i = 0; i < s->order[rank].n; i++) s->needs[rank][i] = -1;
-    }
+    for (int rank = 0; rank < s->pipeline->n_ranks; rank++)
+        s->needs[rank] = tri__none_yet(s->arena, s->order[rank].n);
     for (int i = 0; i < s->n; i++) {
         int *first = &s->needs[s->message[i].to][s->message[i].used];
         s->next[i] = *first;

@@ -4,7 +4,7 @@
  * A chain is cut from the units in the model's order. In a branch shape the ranks are split between the two encoders;
  * the table and the fusion follow the encoder that leaves the slowest stage faster. Costs are those of one microbatch's
  * template, in the mean of all steps where some leave layers out, or measured. */
-#include "plan/pipeline/stage.h"
+#include "plan/pass.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,27 +50,24 @@ static void weigh(cutter *c, const tri_program *program) {
     }
 }
 
-static void add_edge(cutter *c, int from, int to) {
-    for (int i = 0; i < c->n_edges; i++)
-        if (c->edge[i][0] == from && c->edge[i][1] == to) return;
-    int *edge = *TRI_PUSH(c->arena, c->edge, c->n_edges, c->cap_edges);
-    edge[0] = from, edge[1] = to;
+/* Adds a pair to a list, [*n], unless it is there. */
+static void add_pair(tri_arena *arena, int (**pairs)[2], int *n, int *cap, int from, int to) {
+    for (int i = 0; i < *n; i++)
+        if ((*pairs)[i][0] == from && (*pairs)[i][1] == to) return;
+    int *pair = *TRI_PUSH(arena, *pairs, *n, *cap);
+    pair[0] = from, pair[1] = to;
 }
 
 static void find_edges(cutter *c, const tri_program *program) {
-    int *maker = tri__arena_alloc(c->arena,
-                                  (size_t)program->n_slots * sizeof *maker); /* unit that computes a slot; -1 */
-    for (int s = 0; s < program->n_slots; s++) maker[s] = -1;
+    int *maker = tri__none_yet(c->arena, program->n_slots); /* unit that computes a slot; -1 */
     for (int i = 0, loss = loss_at(program); i <= loss; i++) {
         const tri_instr *instr = &program->instr[i];
-        const tri_op_row *row = tri__op_row(instr->op);
-        if (row->phase == TRI_PHASE_I) continue;
-        for (int k = row->n_args - 1; k >= 0; k--) { /* outputs come first */
+        if (tri__op_row(instr->op)->phase == TRI_PHASE_I) continue;
+        for (int k = TRI_MAX_ARGS - 1; k >= 0; k--) { /* outputs come first */
             int slot = instr->slot[k];
-            if (slot < 0) continue;
-            if (tri__access_reads(row->arg[k].access) && maker[slot] >= 0 && maker[slot] != instr->unit)
-                add_edge(c, maker[slot], instr->unit);
-            if (tri__access_writes(row->arg[k].access)) maker[slot] = instr->unit;
+            if (tri__reads(instr, k) && maker[slot] >= 0 && maker[slot] != instr->unit)
+                add_pair(c->arena, &c->edge, &c->n_edges, &c->cap_edges, maker[slot], instr->unit);
+            if (tri__writes(instr, k)) maker[slot] = instr->unit;
         }
     }
 }
@@ -272,16 +269,11 @@ static tri_status number_places(const cutter *c, int *number) {
 
 static void find_feeds(const cutter *c, const int *of_unit, tri_pipeline *pipeline) {
     int (*feed)[2] = NULL, cap = 0;
-    for (int s = 0; s + 1 < c->n_stages && !c->branches; s++) {
-        int *pair = *TRI_PUSH(c->arena, feed, pipeline->n_feeds, cap);
-        pair[0] = s, pair[1] = s + 1;
-    }
+    for (int s = 0; s + 1 < c->n_stages && !c->branches; s++)
+        add_pair(c->arena, &feed, &pipeline->n_feeds, &cap, s, s + 1);
     for (int i = 0; i < c->n_edges && c->branches; i++) {
-        int from = of_unit[c->edge[i][0]], to = of_unit[c->edge[i][1]], known = from == to;
-        for (int k = 0; k < pipeline->n_feeds; k++) known |= feed[k][0] == from && feed[k][1] == to;
-        if (known) continue;
-        int *pair = *TRI_PUSH(c->arena, feed, pipeline->n_feeds, cap);
-        pair[0] = from, pair[1] = to;
+        int from = of_unit[c->edge[i][0]], to = of_unit[c->edge[i][1]];
+        if (from != to) add_pair(c->arena, &feed, &pipeline->n_feeds, &cap, from, to);
     }
     int *depth = tri__arena_alloc(c->arena, (size_t)c->n_stages * sizeof *depth);
     for (int s = c->n_stages - 1; s >= 0; s--) /* those fed by s have higher numbers */
@@ -342,13 +334,12 @@ static tri_status count_stages(cutter *c) {
 
 /* program: the template; its unit i is unit i of in->model. */
 static tri_status cut(tri_arena *arena, const tri_plan_in *in, const tri_program *program, tri_stages *out) {
-    size_t n = (size_t)in->model->n_units;
     cutter c = {.arena = arena, .in = in, .model = in->model, .row = tri__schedule_row(in->staging.schedule)};
     TRI_TRY(count_stages(&c));
-    c.time = tri__arena_alloc(arena, n * sizeof *c.time);
-    c.place = tri__arena_alloc(arena, n * sizeof *c.place);
-    for (size_t u = 0; u < n; u++) c.place[u] = -1;
-    if (in->staging.time) memcpy(c.time, in->staging.time, n * sizeof *c.time);
+    size_t bytes = (size_t)in->model->n_units * sizeof *c.time;
+    c.time = tri__arena_alloc(arena, bytes);
+    c.place = tri__none_yet(arena, in->model->n_units);
+    if (in->staging.time) memcpy(c.time, in->staging.time, bytes);
     else weigh(&c, program);
     find_edges(&c, program);
     if (in->staging.stages.n && in->mesh.pp > 1) TRI_TRY(place_given(&c));

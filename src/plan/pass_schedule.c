@@ -1,5 +1,5 @@
-/* unroll.c - pass: unrolls the template of one microbatch into everything that this rank computes in a step, in the
- * order of its schedule.
+/* pass_schedule.c - pass: unrolls the template of one microbatch into everything that this rank computes in a step,
+ * in the order of its schedule.
  *
  * The rank's program has only the instructions of its stages. Forward is the template up to the loss; the rest is
  * backward, in which gradients of weights are separate actions where the schedule separates them. Values that depend
@@ -11,7 +11,7 @@
  * Activations get a copy for each microbatch, "name#k". Everything else is shared: gradients of weights and the loss
  * are written by microbatch 0, which is first in every schedule, and added to by the rest. Slots that no instruction
  * uses are dropped. */
-#include "base/random.h"
+#include "plan/pass.h"
 #include "plan/pipeline/handover.h"
 
 #include <string.h>
@@ -51,9 +51,7 @@ static int map_probs(unroll *u, int mb) {
     const tri_slot *s = &u->from->slot[u->pass->forward.probs];
     tri_builder at = u->to;
     at.unit = s->unit;
-    if (*all < 0)
-        *all = tri__build_slot(&at, s->mem, s->dtype, (tri_rows){.add = 1},
-                               u->to.program->n_mb * probs_each(u), "%s", s->name);
+    if (*all < 0) *all = TRI_BUILD_FLAT(&at, s->mem, s->dtype, u->to.program->n_mb * probs_each(u), "%s", s->name);
     if (*own < 0) *own = tri__build_rows_view(&at, *all, mb * probs_each(u), s->rows, s->cols, "%s.#%d", s->name, mb);
     return *own;
 }
@@ -73,18 +71,17 @@ static int map_slot(unroll *u, int slot, int mb) {
         return *index = tri__build_view(&at, parent, s->parent_at, s->rows.add, s->cols, "%s%s",
                                         is_own(s) ? u->to.program->slot[parent].name : s->name, is_own(s) ? label : "");
     }
-    if (is_own(s)) return *index = tri__build_slot(&at, s->mem, s->dtype, s->rows, s->cols, "%s#%d", s->name, mb);
-    return *index = tri__build_slot(&at, s->mem, s->dtype, s->rows, s->cols, "%s", s->name);
+    if (is_own(s)) return *index = TRI_BUILD_SAME(&at, *s, "%s#%d", s->name, mb);
+    return *index = TRI_BUILD_SAME(&at, *s, "%s", s->name);
 }
 
 /* ---- Which stage has which instructions ---- */
 
 static int is_given(const tri_program *p, const tri_instr *instr, const uint8_t *given) {
-    const tri_op_row *row = tri__op_row(instr->op);
-    for (int k = 0; k < row->n_args; k++)
-        if (instr->slot[k] >= 0 && tri__access_reads(row->arg[k].access) && !given[tri__slot_root(p, instr->slot[k])])
-            return 0;
-    return row->phase == TRI_PHASE_I || row->phase == TRI_PHASE_F;
+    tri_op_phase phase = tri__op_row(instr->op)->phase;
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (tri__reads(instr, k) && !given[tri__slot_root(p, instr->slot[k])]) return 0;
+    return phase == TRI_PHASE_I || phase == TRI_PHASE_F;
 }
 
 static void find_stages(unroll *u) {
@@ -93,13 +90,11 @@ static void find_stages(unroll *u) {
     u->stage_of = tri__arena_alloc(u->to.arena, (size_t)p->n_instrs * sizeof *u->stage_of);
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_instr *instr = &p->instr[i];
-        const tri_op_row *row = tri__op_row(instr->op);
         int alone = is_given(p, instr, given);
         TRI_ASSERT(alone || instr->unit >= 0);
         u->stage_of[i] = alone ? -1 : u->stages->of_unit[instr->unit];
-        for (int k = 0; k < row->n_args && alone; k++)
-            if (instr->slot[k] >= 0 && tri__access_writes(row->arg[k].access))
-                given[tri__slot_root(p, instr->slot[k])] = 1;
+        for (int k = 0; k < TRI_MAX_ARGS && alone; k++)
+            if (tri__writes(instr, k)) given[tri__slot_root(p, instr->slot[k])] = 1;
         if (instr->slot[0] == u->pass->forward.loss) u->loss = i;
     }
 }
@@ -135,17 +130,15 @@ static int is_of(const unroll *u, tri_act act, int i) {
 
 static void post(unroll *u, tri_op op, const tri_message_plan *message) {
     int slot = map_slot(u, u->hand.edge[message->edge].slot, message->mb);
-    const tri_slot *s = &u->to.program->slot[slot];
-    u->to.unit = s->unit, u->to.mb = message->mb;
-    tri_attr attr = {.axes = TRI_AXIS_SET(TRI_AXIS_PP), .root = op == TRI_OP_send_post ? message->to : message->from,
-                     .id = tri__random_id(s->name)};
-    tri__build(&u->to, op, (const int[TRI_MAX_ARGS]){slot}, attr);
+    u->to.unit = u->to.program->slot[slot].unit, u->to.mb = message->mb;
+    tri_attr group = {.axes = TRI_AXIS_SET(TRI_AXIS_PP), .root = op == TRI_OP_send_post ? message->to : message->from};
+    tri__build_post(&u->to, op, group, (tri_ends){slot, -1});
 }
 
 static void wait(unroll *u, const tri_message_plan *message, int sent) {
     int slot = map_slot(u, u->hand.edge[message->edge].slot, message->mb);
     u->to.unit = u->to.program->slot[slot].unit, u->to.mb = message->mb;
-    TRI_BUILD(&u->to, wait, (tri_attr){0}, sent ? -1 : slot, sent ? slot : -1);
+    tri__build_wait(&u->to, sent ? (tri_ends){-1, slot} : (tri_ends){slot, -1});
 }
 
 static void wait_sent(unroll *u, int slot, int mb) {
@@ -278,16 +271,14 @@ static void open_unroll(unroll *u, tri_pass *pass, int n_mb) {
     *u = (unroll){.pass = pass, .from = from, .to = tri__build_like(arena, from), .stages = pass->stages};
     u->to.program->n_mb = n_mb;
     u->collects = !pass->training && n_mb * pass->in->mesh.pp * tri__mesh_readers(&pass->in->mesh) > 1;
-    size_t n = (size_t)from->n_slots, all = (size_t)n_mb * n, n_stages = (size_t)pass->stages->pipeline.n_stages;
-    u->shared = tri__arena_alloc(arena, n * sizeof *u->shared);
-    u->own = tri__arena_alloc(arena, all * sizeof *u->own);
+    size_t all = (size_t)n_mb * (size_t)from->n_slots, n_stages = (size_t)pass->stages->pipeline.n_stages;
+    u->shared = tri__none_yet(arena, from->n_slots);
+    u->own = tri__none_yet(arena, (int64_t)all);
     u->coming = tri__arena_alloc(arena, all * sizeof *u->coming);
     u->leaving = tri__arena_alloc(arena, all * sizeof *u->leaving);
     u->given = tri__arena_alloc(arena, all);
     u->list = tri__arena_alloc(arena, n_stages * sizeof *u->list);
     u->n_list = tri__arena_alloc(arena, n_stages * sizeof *u->n_list);
-    memset(u->shared, -1, n * sizeof *u->shared);
-    memset(u->own, -1, all * sizeof *u->own);
 }
 
 /* Reduces the pass's tables of units to those that this rank holds. */
