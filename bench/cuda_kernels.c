@@ -286,7 +286,7 @@ static double seconds_of(bench *b, tri_kernel *run, const tri_call *call) {
         b->device->timing->mark(b->context, 0);
         for (int i = 0; i < BATCH; i++) run(call);
         b->device->timing->mark(b->context, 1);
-        if (b->device->async->finish(b->context) != TRI_OK) fail(tri__op_row(call->op)->name);
+        if (b->device->async->finish(b->context) != TRI_OK) fail(tri__call_row(call)->name);
         b->device->timing->times(b->context, 1, &time);
         if (r >= 0) seconds[r] = (time.end - time.begin) / BATCH;
     }

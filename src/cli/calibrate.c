@@ -172,9 +172,9 @@ static tri_status print_table(const tri_cli *cli, const calibrating *c) {
     tri_text_table table = {0};
     tri__text_table_add(&table, "what\ttype\tthreads\tsize\tms\trate\tspread");
     for (int i = 0; i < h->n_kernels; i++)
-        if (h->kernel[i].op == TRI_OP_linear && !h->kernel[i].adds) add_products(&h->kernel[i], &table);
+        if (h->kernel[i].variant == tri__variant_find("linear") && !h->kernel[i].adds) add_products(&h->kernel[i], &table);
     for (int i = 0; i < h->n_kernels; i++)
-        if (h->kernel[i].op == TRI_OP_attention) add_attention(&h->kernel[i], &table);
+        if (h->kernel[i].variant == tri__variant_find("attention")) add_attention(&h->kernel[i], &table);
     add_links(h, &table);
     tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
     tri__text_table_free(&table);

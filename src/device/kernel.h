@@ -34,19 +34,34 @@ typedef struct tri_kernel_row {
     tri_dtype dtype;     /* tri__instr_dtype: rows of 16-bit types get operands of both widths */
     tri_kernel *run;     /* NULL ends a list of rows */
     tri_workspace work;
+    unsigned facts;      /* of the variants that it computes, tri_fact or-ed, but for those of operands alone */
 } tri_kernel_row;
 
 struct tri_kernel_table {
-    tri_kernel *run[TRI_OP_COUNT][TRI_DTYPE_COUNT];
-    tri_workspace work[TRI_OP_COUNT][TRI_DTYPE_COUNT];
+    tri_kernel *run[TRI_VARIANTS][TRI_DTYPE_COUNT];
+    tri_workspace work[TRI_VARIANTS][TRI_DTYPE_COUNT];
 };
+
+/* Puts a row into the places of the variants that it computes. */
+static inline void tri__kernel_table_put(tri_kernel_table *table, const tri_kernel_row *row, tri_dtype dtype) {
+    for (int v = tri__op_variants(row->op), end = v + tri__op_variant_count(row->op); v < end; v++) {
+        if ((tri__variant_row(v)->facts & ~(unsigned)TRI_FACT_RESULT) != row->facts) continue;
+        table->run[v][dtype] = row->run;
+        table->work[v][dtype] = row->work;
+    }
+}
 
 /* Adds rows to a table; later rows override earlier ones. */
 static inline void tri__kernel_table_add(tri_kernel_table *table, const tri_kernel_row *rows) {
-    for (; rows->run; rows++) {
-        table->run[rows->op][rows->dtype] = rows->run;
-        table->work[rows->op][rows->dtype] = rows->work;
-    }
+    for (; rows->run; rows++) tri__kernel_table_put(table, rows, rows->dtype);
+}
+
+static inline const tri_op_row *tri__call_row(const tri_call *call) { return tri__op_row(call->op, call->attr); }
+
+/* The kernel of an operation with these attributes; NULL: none. */
+static inline tri_kernel *tri__kernel(const tri_kernel_table *table, tri_op op, const tri_attr *attr, int dtype) {
+    int variant = tri__variant(op, attr);
+    return variant < 0 ? NULL : table->run[variant][dtype];
 }
 
 #endif

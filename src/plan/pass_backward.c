@@ -60,9 +60,9 @@ static int grad_of(backward *b, int slot) {
 
 /* The forward operand that a name in an adjoint means; *gradient: whether it means the operand's gradient. */
 static int operand_of(const tri_instr *of, const char *name, int *gradient) {
-    int k = tri__op_arg(of->op, name);
+    int k = tri__row_arg(tri__instr_row(of), name);
     *gradient = k < 0;
-    if (k < 0 && name[0] == 'd') k = tri__op_arg(of->op, name + 1);
+    if (k < 0 && name[0] == 'd') k = tri__row_arg(tri__instr_row(of), name + 1);
     TRI_ASSERT(k >= 0);
     return k;
 }
@@ -138,7 +138,7 @@ static void find_fixed(backward *b) {
         if (program->slot[s].mem == TRI_MEM_ACT) b->is_fixed[s] = 1;
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
-        const tri_op_row *row = tri__op_row(instr->op);
+        const tri_op_row *row = tri__instr_row(instr);
         int depends = 0;
         for (int k = 0; k < row->n_args; k++)
             depends |= instr->slot[k] >= 0 && tri__access_reads(row->arg[k].access) && !b->is_fixed[instr->slot[k]];
@@ -165,7 +165,7 @@ tri_status tri__pass_backward(tri_pass *pass) {
     find_fixed(&b);
     for (int i = n_instrs - 1; i >= 0; i--) {
         const tri_instr of = program->instr[i]; /* a copy: appending may move the array */
-        char *adjoint = tri__arena_copy(pass->arena, tri__op_row(of.op)->adjoint), *save = NULL;
+        char *adjoint = tri__arena_copy(pass->arena, tri__instr_row(&of)->adjoint), *save = NULL;
         for (char *part = strtok_r(adjoint, ";", &save); part; part = strtok_r(NULL, ";", &save)) emit(&b, &of, part);
     }
     return TRI_OK;

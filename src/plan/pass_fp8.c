@@ -163,7 +163,7 @@ static void find_uses(tri_fp8 *z) {
         z->use[s].again = INT32_MAX, z->use[s].row = -1, z->form[s] = (tri_fp8_form){.q = -1, .turned = -1};
     for (int i = 0; i < z->n_from; i++) {
         const tri_instr *instr = &z->from[i];
-        const tri_op_row *row = tri__op_row(instr->op);
+        const tri_op_row *row = tri__instr_row(instr);
         factor of[2];
         int n = factors_of(instr, of);
         for (int k = 0; k < row->n_args; k++) {
@@ -242,7 +242,9 @@ static int form_of(tri_fp8 *z, int i, const factor *of) {
 
 /* ---- Instructions ---- */
 
-static int has(const tri_fp8 *z, tri_op op) { return z->pass->in->target->has[op][z->pass->in->precision]; }
+static int has(const tri_fp8 *z, tri_op op, const tri_attr *attr) {
+    return tri__target_has(z->pass->in->target, op, attr, z->pass->in->precision);
+}
 
 /* Whether instruction i, whose first output is `slot`, may write its 8-bit form: q, and turned if `both`. Alone:
  * nothing but products reads it, so that it is not written in 16 bits. */
@@ -313,7 +315,7 @@ static void append_linear_dw(tri_fp8 *z, int i, const factor of[2]) {
 /* An operation that writes the 8-bit form of `slot`, its first output; the other operands by their names. */
 static void append_scaled(tri_fp8 *z, int i, tri_op op, int slot) {
     const tri_instr *instr = &z->from[i];
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     int slots[TRI_MAX_ARGS];
     const tri_fp8_form *f = tri__fp8_open(z, slot, i);
     uint16_t acc = 0;
@@ -458,7 +460,7 @@ static void rewrite(tri_fp8 *z) {
 
 static tri_status check_target(const tri_pass *pass) {
     const tri_target *target = pass->in->target;
-    if (target->has[TRI_OP_linear_scaled][pass->in->precision]) return TRI_OK;
+    if (tri__target_has(target, TRI_OP_linear_scaled, &(tri_attr){0}, pass->in->precision)) return TRI_OK;
     return tri__fail(TRI_USAGE,
                      "--precision fp8: device %s has no kernels for products of 8-bit factors; NVIDIA GPUs of compute "
                      "capability 9.0 (H100, H200) and later have, and --device cpu emulates them: take --precision "

@@ -24,7 +24,9 @@ typedef struct fuser {
     int apart;          /* 1: gradients of weights stay separate from those of inputs */
 } fuser;
 
-static int has(const fuser *f, tri_op op) { return f->pass->in->target->has[op][f->pass->in->precision]; }
+static int has(const fuser *f, tri_op op, const tri_attr *attr) {
+    return tri__target_has(f->pass->in->target, op, attr, f->pass->in->precision);
+}
 
 /* The instruction `ahead` places further, if it is of that operation, of the same unit, which stages have whole, and
  * runs in the same steps. */
@@ -260,7 +262,7 @@ tri_status tri__pass_fuse(tri_pass *pass) {
     f.apart = pass->stages->pipeline.n_ranks > 1 && tri__schedule_row(pass->in->staging.schedule)->apart;
     f.reads = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *f.reads);
     for (int i = 0; i < program->n_instrs; i++) {
-        const tri_op_row *row = tri__op_row(program->instr[i].op);
+        const tri_op_row *row = tri__instr_row(&program->instr[i]);
         for (int k = 0; k < row->n_args; k++)
             if (program->instr[i].slot[k] >= 0 && tri__access_reads(row->arg[k].access))
                 f.reads[program->instr[i].slot[k]]++;

@@ -190,7 +190,7 @@ static tri_attr attr_of(const tensor *t, const tri_instr *instr) {
 }
 
 static void rewrite(tensor *t, const tri_instr *instr) {
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     rule r = rule_of(t, instr);
     int slots[TRI_MAX_ARGS];
     tri__build_as(&t->to, instr);

@@ -1,4 +1,9 @@
-/* op.h - the operations, as a table made from ops.def. */
+/* op.h - the operations, as a table made from ops.def.
+ *
+ * An instruction is an operation with attributes. Some attributes multiply an operation: which activation follows a
+ * product, which factors it has. Each combination is a *variant*, with a mnemonic, operands, costs and kernels of its
+ * own; variant.c makes their rows from those of ops.def. Whoever prints, checks, counts or runs an instruction asks for
+ * the row of its variant; whoever rewrites programs sets attributes. */
 #ifndef TRI_PROGRAM_OP_H
 #define TRI_PROGRAM_OP_H
 
@@ -27,7 +32,7 @@ typedef enum tri_op {
 #define Ao(name, ...) name
 #define U(name, ...) name
 #define Uo(name, ...) name
-#define TRI_OP(op, phase, flops, adjoint, formula, ...) struct tri_args_##op { char __VA_ARGS__; };
+#define TRI_OP(op, phase, flops, adjoint, formula, row, ...) struct tri_args_##op { char __VA_ARGS__; };
 #include "program/ops.def"
 #undef TRI_OP
 #undef R
@@ -67,25 +72,95 @@ enum { TRI_MAX_ARGS = 14, TRI_DTYPE_COMPUTE = -1, TRI_DTYPE_ANY = -2 };
 
 typedef struct tri_operand {
     const char *name;
-    tri_access access;
+    tri_access access; /* TRI_ACCESS_NONE: this variant has no such operand */
     int optional;
     int dtype;         /* a tri_dtype, TRI_DTYPE_COMPUTE or TRI_DTYPE_ANY */
     const char *dims;  /* "T,H" */
 } tri_operand;
+
+/* What the values of attributes say about a variant. Operands and kernels depend on these alone. */
+#define TRI_FACTS(X)                                                     \
+    X(ACT, "an activation is part of the operation")                     \
+    X(RESULT, "its slope is computed from the result")                   \
+    X(DB, "the gradient of a bias is summed on the way")
+enum {
+#define X(name, text) TRI_BIT_##name,
+    TRI_FACTS(X)
+#undef X
+};
+typedef enum tri_fact {
+    TRI_FACT_NONE,
+#define X(name, text) TRI_FACT_##name = 1 << TRI_BIT_##name,
+    TRI_FACTS(X)
+#undef X
+} tri_fact;
 
 /* The extents of the dim letters, as bound by one instruction's operands. */
 typedef struct tri_dims {
     double of[26]; /* by letter; 0 where unbound */
 } tri_dims;
 
-typedef struct tri_op_row {
+/* Families of operations, by which profiles sum times. */
+typedef enum tri_op_family {
+    TRI_OPS_ELEMENTWISE, /* activations, dropout, sums, pooling, casts, the loss */
+    TRI_OPS_ATTENTION,
+    TRI_OPS_PRODUCTS,
+    TRI_OPS_NORMS,
+    TRI_OPS_EMBEDDING,
+    TRI_OPS_UPDATE,      /* all of phase U */
+    TRI_OPS_COUNT
+} tri_op_family;
+
+/* How ranks that share layers split an operation of the forward pass (plan/pass_tensor.c). */
+typedef enum tri_split {
+    TRI_SPLIT_NONE,      /* whole operands, whole results */
+    TRI_SPLIT_SAME,      /* results are placed as the first operand that is read */
+    TRI_SPLIT_COLUMNS,   /* each rank has its heads, or its columns */
+    TRI_SPLIT_PRODUCT,   /* by the share of its weight w: by rows whole -> columns, by columns columns -> a sum */
+    TRI_SPLIT_TABLE,     /* by the share of its table: whole -> columns, or a sum where ranks have some of the rows */
+    TRI_SPLIT_POOL       /* columns -> columns, all else whole */
+} tri_split;
+
+/* A product of 8-bit factors with a scale each, of the time that it takes in bf16, where it was not measured: 0.48 to
+ * 0.57 in steps of base512, large512 and oneb on an H200. */
+#define TRI_FP8_TIME 0.53
+
+/* Activations: activation.def. */
+typedef enum tri_activation {
+#define TRI_ACTIVATION(NAME, ...) TRI_ACTIVATION_##NAME,
+#include "program/activation.def"
+#undef TRI_ACTIVATION
+    TRI_ACTIVATION_COUNT
+} tri_activation;
+
+typedef struct tri_activation_row {
     const char *name;
+    double flops, slope; /* of an element, forward and backward */
+    int by_result;       /* 1: the slope is computed from the result */
+    const char *config;  /* names in a config.json, separated by spaces; the first is written */
+} tri_activation_row;
+extern const tri_activation_row tri__activations[TRI_ACTIVATION_COUNT];
+
+/* What is known of a variant of an operation. */
+typedef struct tri_op_row tri_op_row;
+struct tri_op_row {
+    const char *name;              /* the mnemonic; "": the operation has no such variant */
+    tri_op op;
+    unsigned facts;                /* tri_fact or-ed */
+    const tri_activation_row *act; /* the one that is part of it; NULL: none */
     tri_op_phase phase;
-    double (*flops)(const tri_dims *dims);
+    double (*flops)(const tri_dims *dims, const tri_op_row *row);
     const char *adjoint, *formula;
-    tri_operand arg[TRI_MAX_ARGS];
+    tri_operand arg[TRI_MAX_ARGS]; /* an operand has the same place in all variants of an operation */
     int n_args;
-} tri_op_row;
+
+    tri_op_family family;
+    tri_split split;
+    int like;     /* a variant: where this one was not measured it takes `times` as long as that, which does the same */
+    double times; /* kind of work; -1: as none */
+    int lowered;  /* 1: to transfers, before a program runs */
+    int fp8;      /* 1: a product of FP8 training */
+};
 
 /* An operand's matrix: [rows, cols] of dtype. */
 typedef struct tri_extent {
@@ -99,29 +174,38 @@ typedef struct tri_cost {
     double flops, bytes;
 } tri_cost;
 
-const tri_op_row *tri__op_row(tri_op op);
+enum { TRI_VARIANTS = 512 }; /* numbers of variants are below it */
+typedef struct tri_attr tri_attr;
+
+/* The number of a variant, by which tables of kernels and of times are indexed; -1: attributes have no such values. */
+int tri__variant(tri_op op, const tri_attr *attr);
+int tri__variant_find(const char *name); /* by its mnemonic; -1 when there is none */
+int tri__variant_count(void);
+/* The variants of an operation: the first, and how many. Some may not exist: their rows have no name. */
+int tri__op_variants(tri_op op);
+int tri__op_variant_count(tri_op op);
+int tri__op_find(const char *name); /* by its name in ops.def; -1 when there is none */
+const tri_op_row *tri__variant_row(int variant);
+/* Sets the attributes that make the variant what it is, and leaves all others. */
+void tri__variant_set(int variant, tri_attr *attr);
+const tri_op_row *tri__op_row(tri_op op, const tri_attr *attr);
+int tri__row_arg(const tri_op_row *row, const char *name); /* the operand's index; -1: the variant has none */
 /* Binds the dim letters to the operands' extents, [TRI_MAX_ARGS]; the caller sets Q. Returns the first operand that
  * does not fit those before it, or -1. */
-int tri__op_bind(tri_op op, const tri_extent *arg, tri_dims *dims);
+int tri__op_bind(const tri_op_row *row, const tri_extent *arg, tri_dims *dims);
 /* The cost of one call; acc: bit k: operand k is added to. */
-tri_cost tri__op_cost(tri_op op, const tri_extent *arg, unsigned acc, const tri_dims *dims);
-int tri__op_find(const char *name);                     /* -1 when there is none */
-int tri__op_arg(tri_op op, const char *name);           /* the operand's index; -1 */
+tri_cost tri__op_cost(const tri_op_row *row, const tri_extent *arg, unsigned acc, const tri_dims *dims);
+tri_op_family tri__op_family(tri_op op);
 tri_queue tri__op_queue(tri_op op);
 int tri__op_is_lowered(tri_op op);                      /* lowered to transfers before a program runs */
 int tri__access_reads(tri_access access);               /* R, G, U */
 int tri__access_writes(tri_access access);              /* W, A, U */
 
-/* Activations of feed-forward layers. */
-typedef enum tri_activation {
-    TRI_ACTIVATION_GELU,
-    TRI_ACTIVATION_GELU_TANH,
-    TRI_ACTIVATION_RELU,
-    TRI_ACTIVATION_SILU
-} tri_activation;
-
-/* An instruction's attributes. A field that its operation does not use is 0. */
-typedef struct tri_attr {
+/* An instruction's attributes. A field that its operation does not use is 0. The first ones choose a variant: they are
+ * printed as part of the mnemonic. */
+struct tri_attr {
+    int32_t activation; /* act, linear and their gradients: 1 + the tri_activation that is part of it; 0: none */
+    int32_t sums;       /* act_din: 1: sums the gradient of a bias, too */
     float p;            /* dropout probability */
     float eps;          /* norm, adamw */
     uint32_t id; /* the logical operation, for random numbers: xxh32 of its name; transfers: the same on every member */
@@ -163,7 +247,7 @@ typedef struct tri_attr {
     int32_t within;     /* transfers: only the run of this many places of that group that contains this rank; 0: all */
     int32_t across;     /* transfers: only places of that group at this stride; 0: all */
     int32_t root;       /* broadcast: the place that has the data; send and recv: the peer's place */
-} tri_attr;
+};
 
 /* The factor of the learning rate of an optimizer's operation. */
 static inline float tri__rate_factor(const tri_attr *attr) { return attr->rate > 0 ? attr->rate : 1; }

@@ -4,13 +4,9 @@
 
 #include "sim/hardware.h"
 
-/* A product of 8-bit factors with a scale each, of the time that it takes in bf16, where it was not measured: 0.48 to
- * 0.57 in steps of base512, large512 and oneb on an H200. */
-#define TRI_FP8_TIME 0.53
-
 /* A call to be timed. */
 typedef struct tri_kernel_call {
-    tri_op op;
+    int variant;
     tri_dtype dtype;
     int threads, adds;
     double size[TRI_SIZES];

@@ -112,7 +112,7 @@ static void try_attention(const kernel_case *at, void *context) {
         run_on_gpu(g, &got, i / 2), run_on_gpu(g, &want, i / 2);
         const tri_op_row *row = tri__op_row(op);
         for (int a = op == TRI_OP_attention_din_db; a < row->n_args; a++) { /* dqkv has become q */
-            int same = tri__op_arg(at->op, row->arg[a].name);
+            int same = tri__row_arg(tri__instr_row(at), row->arg[a].name);
             if (!tri__access_writes(row->arg[a].access) || !want.block[a]) continue;
             if (strcmp(row->arg[a].name, "db") == 0) expect_sums(&got, same, &want, a);
             else if (memcmp(want.block[a] + GUARD, got.block[same] + GUARD, want.bytes[a]) != 0)
@@ -295,7 +295,7 @@ static void check_gelu_din(const kernel_call *k) {
 
 static void try_large(const kernel_case *at, void *context) {
     gpu *g = context;
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__instr_row(at);
     unsigned sums = 0;
     for (int a = 0; a < row->n_args; a++)
         if (row->arg[a].access == TRI_ACCESS_A) sums |= 1u << a;

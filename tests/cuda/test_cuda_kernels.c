@@ -190,7 +190,7 @@ static int first_rows_are_the_same(gpu *g, kernel_call *k, char *const *all, int
 /* A row's bits do not depend on the rows beside it, whatever algorithm their number leads to. */
 static void try_fewer_rows(const kernel_case *at, void *context) {
     static const int64_t fewer[] = {1, 2, 7, 16, 33, 64, 100, 128, 300, 512, 777, 1024, 2048, 3000};
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__instr_row(at);
     gpu *g = context;
     kernel_call k;
     char *all[TRI_MAX_ARGS] = {NULL}, text[160], numbers[120] = "";

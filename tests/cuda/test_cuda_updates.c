@@ -16,7 +16,7 @@ static void try_forbidden(const kernel_case *at, void *context) {
     gpu *g = context;
     kernel_call k;
     kernel_call_open(&k, at, 0, 0, 0);
-    int apply = tri__op_arg(at->op, "apply");
+    int apply = tri__row_arg(tri__instr_row(at), "apply");
     *(int32_t *)k.call.t[apply].data = 0;
     memcpy(k.before[apply], k.block[apply], k.bytes[apply] + GUARD);
     run_on_gpu(g, &k, 0);
@@ -46,7 +46,7 @@ static void a_skipped_step_changes_nothing(void **state) {
 
 /* Without operands that are only read, one at a time and all together; pack keeps x or e. */
 static void try_left_out(const kernel_case *at, void *context) {
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__instr_row(at);
     unsigned all = 0;
     for (int a = 0; a < row->n_args; a++) {
         if (!row->arg[a].optional) continue;

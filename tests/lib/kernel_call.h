@@ -331,7 +331,7 @@ static const float loss_forms[][2] = {{0, 0}, {0.1f, 0}, {0, 2}, {0, 0.5f}};
 /* acc and left_out are bit masks over operands. Operands that are written and not read are poisoned: NaN, or -1. */
 static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at, tri_dtype type, tri_dtype loose,
                                           float p, unsigned acc, unsigned left_out) {
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__instr_row(at);
     int rings = kernel_case_rings(at);
     *k = (kernel_call){.at = *at, .type = type, .loose = loose, .random = tri__hash64(1, row->name, strlen(row->name))};
     k->attr = (tri_attr){.p = p,

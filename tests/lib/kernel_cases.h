@@ -262,8 +262,8 @@ static inline void kernel_columns(kernel_case *at, int32_t *words) {
 
 /* What a call without dropout may leave out, as a mask of operands: keys of random numbers, and a factor. */
 static inline unsigned kernel_case_spare(const kernel_case *at) {
-    const tri_op_row *row = tri__op_row(at->op);
-    int key = tri__op_arg(at->op, "key"), s = tri__op_arg(at->op, "s");
+    const tri_op_row *row = tri__instr_row(at);
+    int key = tri__row_arg(tri__instr_row(at), "key"), s = tri__row_arg(tri__instr_row(at), "s");
     return (key >= 0 && row->arg[key].optional ? 1u << key : 0) | (s >= 0 && row->arg[s].optional ? 1u << s : 0);
 }
 
@@ -285,11 +285,11 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
     }
     if (DIM('F'))
         DIM('B') = tri__coded_row((tri_code)DIM('F'), DIM('K'), at->op == TRI_OP_unpack_sum ? 1 : (int)DIM('M'));
-    else if (DIM('M') && tri__op_arg(at->op, "bits") >= 0)
+    else if (DIM('M') && tri__row_arg(tri__instr_row(at), "bits") >= 0)
         while (DIM('T') && !tri__mask_fits(DIM('T'), DIM('M'), DIM('N'), DIM('A'), KERNEL_LONGEST)) DIM('M')++;
     else if (!kernel_case_fp8(at)) DIM('M') *= DIM('T');
     at->blocks = NULL;
-    if (tri__op_arg(at->op, "blocks") >= 0) {
+    if (tri__row_arg(tri__instr_row(at), "blocks") >= 0) {
         tri_blocks blocks = kernel_blocks(DIM('W'));
         at->pattern = &kernel_patterns[DIM('W')], at->blocks = blocks.word;
         *(kernel_case_rings(at) ? &DIM('B') : &DIM('K')) = blocks.n;
@@ -349,7 +349,7 @@ static inline void kernel_cases(const kernel_grid *grids, int n, kernel_visit *v
 
 /* "linear T=17 O=3 I=8" into text, which is returned. */
 static inline const char *kernel_case_text(const kernel_case *at, char text[static 160]) {
-    int used = snprintf(text, 160, "%s", tri__op_row(at->op)->name);
+    int used = snprintf(text, 160, "%s", tri__instr_row(at)->name);
     for (int i = 0; i < 26; i++)
         if (at->dim[i] && used < 140)
             used += snprintf(text + used, (size_t)(160 - used), " %c=%lld", 'A' + i, (long long)at->dim[i]);

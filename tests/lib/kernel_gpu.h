@@ -172,7 +172,7 @@ static inline void compare_bits(const kernel_call *got, const kernel_call *want,
 
 static inline void try_variant(gpu *g, const kernel_case *at, tri_dtype loose, float p, unsigned acc,
                                unsigned left_out) {
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__instr_row(at);
     kernel_call want, got[3]; /* aligned, again, not aligned */
     kernel_call_open(&want, at, p, acc, left_out);
     for (int i = 0; i < 3; i++) {
@@ -200,9 +200,9 @@ static inline void try_variant(gpu *g, const kernel_case *at, tri_dtype loose, f
 static inline void try_case(const kernel_case *at, void *context) {
     gpu *g = context;
     if (!is_asked(g, at->op)) return;
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__instr_row(at);
     unsigned sums = 0, optional = 0;
-    int loose = 0, key = tri__op_arg(at->op, "key");
+    int loose = 0, key = tri__row_arg(tri__instr_row(at), "key");
     for (int a = 0; a < row->n_args; a++) {
         if (row->arg[a].access == TRI_ACCESS_A) sums |= 1u << a;
         if (row->arg[a].access == TRI_ACCESS_A && row->arg[a].dtype == TRI_DTYPE_ANY) loose = 1;

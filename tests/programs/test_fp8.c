@@ -308,7 +308,7 @@ static void norm_case(const kernel_case *at, void *context) {
     kernel_call_open_mixed(&k, at, p->type, TRI_F32, 0.1f, 0, 0);
     kernel_call_open_mixed(&norm, &of, p->type, TRI_F32, 0.1f, 0, 0);
     kernel_call_run(&k, &p->table, 2);
-    const tri_op_row *row = tri__op_row(of.op);
+    const tri_op_row *row = tri__instr_row(&of);
     for (int a = 0; a < row->n_args; a++)
         if (tri__access_reads(row->arg[a].access)) hand_over(&norm.call, of.op, row->arg[a].name, &k, row->arg[a].name);
     run_with(&p->table, &norm.call, p->type);
@@ -328,7 +328,7 @@ static void attention_case(const kernel_case *at, void *context) {
     kernel_call_open_mixed(&k, at, p->type, TRI_F32, 0.1f, 0, 0);
     kernel_call_open_mixed(&whole, &of, p->type, TRI_F32, 0.1f, 0, 0);
     kernel_call_run(&k, &p->table, 2);
-    const tri_op_row *row = tri__op_row(of.op);
+    const tri_op_row *row = tri__instr_row(&of);
     for (int a = 0; a < row->n_args; a++)
         if (tri__access_reads(row->arg[a].access))
             hand_over(&whole.call, of.op, row->arg[a].name, &k, row->arg[a].name);

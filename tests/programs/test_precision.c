@@ -37,7 +37,7 @@ static void compare(const kernel_call *got, const kernel_call *want, int arg, do
 }
 
 static void try_variant(rows *all, const kernel_case *at, float p, unsigned acc, unsigned left_out) {
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__instr_row(at);
     for (int threads = 1; threads <= 2; threads++) {
         kernel_call want, got;
         kernel_call_open(&want, at, p, acc, left_out);
@@ -57,13 +57,13 @@ static void try_variant(rows *all, const kernel_case *at, float p, unsigned acc,
 
 static void try_case(const kernel_case *at, void *context) {
     rows *all = context;
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__instr_row(at);
     unsigned sums = 0, optional = 0;
     for (int a = 0; a < row->n_args; a++) {
         if (row->arg[a].access == TRI_ACCESS_A) sums |= 1u << a;
         if (row->arg[a].access == TRI_ACCESS_W && row->arg[a].optional) optional |= 1u << a;
     }
-    float p = tri__op_arg(at->op, "key") >= 0 ? 0.3f : 0;
+    float p = tri__row_arg(tri__instr_row(at), "key") >= 0 ? 0.3f : 0;
     try_variant(all, at, p, 0, 0);
     if (sums) try_variant(all, at, p, sums, 0);
     if (optional) try_variant(all, at, p, 0, optional);

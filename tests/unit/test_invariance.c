@@ -90,7 +90,7 @@ static void try_sequences(const kernel_call *k, int s0, int s1, int threads) {
 static const tri_dtype types[] = {TRI_F32, TRI_BF16, TRI_F16};
 
 static void try_case(const kernel_case *at, void *context) {
-    char letter = strchr("TN", tri__op_row(at->op)->arg[1].dims[0]) ? tri__op_row(at->op)->arg[1].dims[0] : 'T';
+    char letter = strchr("TN", tri__instr_row(at)->arg[1].dims[0]) ? tri__instr_row(at)->arg[1].dims[0] : 'T';
     (void)context;
     for (int i = 0; i < 3; i++) {
         kernel_call k;

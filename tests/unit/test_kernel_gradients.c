@@ -65,7 +65,7 @@ static void check_forward(const kernel_call *k, double *const *v) {
 }
 
 static void forward_case(const kernel_case *at, void *context) {
-    int drops = tri__op_arg(at->op, "key") >= 0, sums = tri__op_row(at->op)->arg[0].access == TRI_ACCESS_A;
+    int drops = tri__row_arg(tri__instr_row(at), "key") >= 0, sums = tri__instr_row(at)->arg[0].access == TRI_ACCESS_A;
     for (int variant = 0; variant <= (drops || sums); variant++) {
         kernel_call k;
         double *v[TRI_MAX_ARGS];
@@ -218,7 +218,7 @@ static void gradient_run(context *all, const kernel_case *at, float p, unsigned 
         run_step(&k, &g, &all->table, step);
     doubles_open(&k, v);
     for (int a = 0; a < TRI_MAX_ARGS; a++) {
-        if (!g.written[a] || tri__access_writes(tri__op_row(at->op)->arg[a].access)) continue;
+        if (!g.written[a] || tri__access_writes(tri__instr_row(at)->arg[a].access)) continue;
         check_gradient(&k, &g, v, a);
         all->checked[at->op]++;
     }
@@ -232,7 +232,7 @@ static void gradient_run(context *all, const kernel_case *at, float p, unsigned 
 
 static void gradient_case(const kernel_case *at, void *opaque) {
     context *all = opaque;
-    int drops = tri__op_arg(at->op, "key") >= 0,
+    int drops = tri__row_arg(tri__instr_row(at), "key") >= 0,
         chain = at->op == TRI_OP_linear_gelu || at->op == TRI_OP_linear_experts_gelu; /* dh is read, not added to */
     for (int on = 0; on <= drops; on++)
         for (unsigned adds = 0; adds <= !chain; adds++) gradient_run(all, at, on ? 0.3f : 0, adds);
@@ -370,7 +370,7 @@ static void zeros_case(const kernel_case *at, void *table) {
     kernel_call k;
     kernel_call_open(&k, at, 0, 0, 0);
     kernel_call_run(&k, table, 1);
-    for (int a = 0; tri__op_row(at->op)->arg[a].access == TRI_ACCESS_A; a++)
+    for (int a = 0; tri__instr_row(at)->arg[a].access == TRI_ACCESS_A; a++)
         for (int64_t i = 0; i < operand_count(&k, a); i++)
             if (kernel_value(&k, a, i) != 0) kernel_call_fail(&k, a, "is not zero after no rows");
     kernel_call_close(&k);

@@ -37,7 +37,7 @@ static void compare(const kernel_call *got, const kernel_call *want, int arg) {
 }
 
 static void try_variant(tables *all, const kernel_case *at, float p, unsigned acc, unsigned left_out) {
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__instr_row(at);
     kernel_call want, got[3];
     kernel_call_open(&want, at, p, acc, left_out);
     kernel_call_run(&want, &all->reference, 1);
@@ -59,13 +59,13 @@ static void try_variant(tables *all, const kernel_case *at, float p, unsigned ac
  * outputs; where no random numbers are drawn their keys are left out, and a factor. */
 static void try_case(const kernel_case *at, void *context) {
     tables *all = context;
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__instr_row(at);
     unsigned sums = 0, optional = 0;
     for (int a = 0; a < row->n_args; a++) {
         if (row->arg[a].access == TRI_ACCESS_A) sums |= 1u << a;
         if (row->arg[a].access == TRI_ACCESS_W && row->arg[a].optional) optional |= 1u << a;
     }
-    int key = tri__op_arg(at->op, "key");
+    int key = tri__row_arg(tri__instr_row(at), "key");
     for (int on = 0; on <= (key >= 0); on++)
         for (int add = 0; add <= (sums != 0); add++)
             for (unsigned left_out = optional;; left_out = (left_out - 1) & optional) {
@@ -91,7 +91,7 @@ static void test_cpu_against_reference(void **state) {
 
 /* One of two sums is added to, the other overwritten. */
 static void try_single_sums(const kernel_case *at, void *context) {
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__instr_row(at);
     for (int a = 0; a < row->n_args; a++)
         if (row->arg[a].access == TRI_ACCESS_A) try_variant(context, at, 0.3f, 1u << a, 0);
 }
@@ -115,7 +115,7 @@ static void test_sums_one_at_a_time(void **state) {
 
 /* Without the operands that a rank of several leaves out, one at a time and all together. */
 static void try_left_out(const kernel_case *at, void *context) {
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__instr_row(at);
     unsigned all = 0, sums = at->op == TRI_OP_add_din;
     for (int a = 0; a < row->n_args; a++) {
         if (!row->arg[a].optional) continue;

@@ -29,7 +29,7 @@ static int is_exact(tri_op op, int arg) {
 
 static void bits_case(const kernel_case *at, void *context) {
     tables *all = context;
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__instr_row(at);
     for (int threads = 1; threads <= 3; threads++) {
         kernel_call want, got;
         kernel_call_open_mixed(&want, at, all->type, all->loose, 0, 0, all->left_out);

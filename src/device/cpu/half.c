@@ -38,7 +38,7 @@ static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN
 
 /* Scratch: the fp32 row's, one float per element of 16-bit operands, and alignment. */
 static void through_f32(const tri_call *call) {
-    const tri_op_row *row = tri__op_row(call->op);
+    const tri_op_row *row = tri__call_row(call);
     tri_call wide = *call;
     char *scratch = call->work;
     for (int k = 0; k < row->n_args; k++) {
@@ -243,7 +243,7 @@ static tri_tensor piece_of(const tri_call *call, int k, int64_t i, int64_t size)
 
 /* Elements [i, i + size) of an update, by the fp32 row; its sums are added to by all but the first piece. */
 static void update_piece(const tri_call *call, int64_t i, int64_t size) {
-    const tri_op_row *row = tri__op_row(call->op);
+    const tri_op_row *row = tri__call_row(call);
     tri_call part = *call;
     part.work = (char *)call->work + sizeof(float) * UPDATE_PIECE;
     for (int k = 0; k < row->n_args; k++) {
@@ -266,7 +266,7 @@ static int64_t update_size(int64_t n, int64_t i) { return n - i < UPDATE_PIECE ?
 
 /* An update of fp32 weights, of which only the gradient may have 16 bits. */
 static void update(const tri_call *call) {
-    int64_t n = elements(call, tri__op_arg(call->op, "g"));
+    int64_t n = elements(call, tri__row_arg(tri__call_row(call), "g"));
     for (int64_t i = 0; i == 0 || i < n; i += UPDATE_PIECE) update_piece(call, i, update_size(n, i));
 }
 

@@ -82,7 +82,7 @@ tri_status tri__modules_of_all(const tri_session *s, tri_recorder *recorder, tri
     const tri_network *model = &s->engine.model;
     tri_world *world = s->place.world;
     tri_module_time *time = recorder->modules.time;
-    int64_t numbers = ((int64_t)model->n_units + 1) * TRI_OP_FAMILY_COUNT * (int64_t)(sizeof *time / sizeof(double));
+    int64_t numbers = ((int64_t)model->n_units + 1) * TRI_OPS_COUNT * (int64_t)(sizeof *time / sizeof(double));
     *modules = NULL;
     if (!recorder->kept) return TRI_OK; /* every rank has the same count */
     if (world) TRI_TRY(tri_all_reduce(tri_group_world(world), NULL, time, numbers, TRI_F64, TRI_SUM));

@@ -5,24 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const family_names[TRI_OP_FAMILY_COUNT] = {"attention", "products",    "norms",
-                                                           "embedding", "elementwise", "update"};
+/* In the order of the tree. */
+static const struct family {
+    tri_op_family family;
+    const char *name;
+} families[TRI_OPS_COUNT] = {{TRI_OPS_ATTENTION, "attention"}, {TRI_OPS_PRODUCTS, "products"},
+                             {TRI_OPS_NORMS, "norms"},         {TRI_OPS_EMBEDDING, "embedding"},
+                             {TRI_OPS_ELEMENTWISE, "elementwise"}, {TRI_OPS_UPDATE, "update"}};
 
 static int begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
 
-tri_op_family tri__op_family(tri_op op) {
-    const char *name = tri__op_row(op)->name;
-    if (tri__op_row(op)->phase == TRI_PHASE_U) return TRI_OP_FAMILY_UPDATE;
-    if (begins(name, "attention")) return TRI_OP_FAMILY_ATTENTION;
-    if (begins(name, "linear") || begins(name, "bias")) return TRI_OP_FAMILY_PRODUCTS;
-    if (begins(name, "norm") || begins(name, "dropout_add_norm")) return TRI_OP_FAMILY_NORMS;
-    return begins(name, "embed") ? TRI_OP_FAMILY_EMBEDDING : TRI_OP_FAMILY_ELEMENTWISE;
-}
-
 /* The family whose operations use a parameter. */
 static tri_op_family param_family(const char *name) {
-    if (strstr(name, "norm") || strstr(name, "Norm")) return TRI_OP_FAMILY_NORMS;
-    return strstr(name, "embeddings.") ? TRI_OP_FAMILY_EMBEDDING : TRI_OP_FAMILY_PRODUCTS;
+    if (strstr(name, "norm") || strstr(name, "Norm")) return TRI_OPS_NORMS;
+    return strstr(name, "embeddings.") ? TRI_OPS_EMBEDDING : TRI_OPS_PRODUCTS;
 }
 
 static int find_unit(const tri_network *model, const char *name) {
@@ -33,7 +29,7 @@ static int find_unit(const tri_network *model, const char *name) {
 
 tri_status tri__modules_open(tri_modules *m, const tri_network *model, const tri_program *program) {
     *m = (tri_modules){.model = model};
-    m->time = calloc(((size_t)model->n_units + 1) * TRI_OP_FAMILY_COUNT, sizeof *m->time);
+    m->time = calloc(((size_t)model->n_units + 1) * TRI_OPS_COUNT, sizeof *m->time);
     m->unit_of = calloc((size_t)program->n_units + 1, sizeof *m->unit_of);
     if (!m->time || !m->unit_of) return tri__fail(TRI_RESOURCE, "out of memory");
     m->unit_of[0] = model->n_units;
@@ -49,7 +45,7 @@ void tri__modules_close(tri_modules *m) {
 
 void tri__modules_add(tri_modules *m, const tri_instr *instr, double flops, double seconds) {
     int unit = m->unit_of[instr->unit < 0 ? 0 : instr->unit + 1];
-    tri_module_time *time = &m->time[unit * TRI_OP_FAMILY_COUNT + (int)tri__op_family(instr->op)];
+    tri_module_time *time = &m->time[unit * TRI_OPS_COUNT + (int)tri__op_family(instr->op)];
     time->flops += flops;
     time->seconds += seconds;
 }
@@ -86,27 +82,28 @@ typedef struct tri_module_sums {
 /* The families of units [first, end) together into `list`; returns their sum. */
 static node put_families(tri_json *list, const tri_module_sums *of, int first, int end) {
     node sum = {0};
-    for (int family = 0; family < TRI_OP_FAMILY_COUNT; family++) {
+    for (int f = 0; f < TRI_OPS_COUNT; f++) {
         node one = {0};
+        int family = families[f].family;
         for (int u = first; u < end; u++) {
-            const tri_module_time *time = &of->time[u * TRI_OP_FAMILY_COUNT + family];
-            add(&one, &(node){of->parameters[u * TRI_OP_FAMILY_COUNT + family], time->flops / of->n,
+            const tri_module_time *time = &of->time[u * TRI_OPS_COUNT + family];
+            add(&one, &(node){of->parameters[u * TRI_OPS_COUNT + family], time->flops / of->n,
                               time->seconds / of->n});
         }
         if (is_empty(&one)) continue;
-        put(list, family_names[family], &one, NULL);
+        put(list, families[f].name, &one, NULL);
         add(&sum, &one);
     }
     return sum;
 }
 
-/* [(n_units + 1) * TRI_OP_FAMILY_COUNT] elements by unit of the whole model and family; NULL: out of memory. */
+/* [(n_units + 1) * TRI_OPS_COUNT] elements by unit of the whole model and family; NULL: out of memory. */
 static int64_t *count_parameters(const tri_network *model, const tri_network *held) {
-    int64_t *count = calloc(((size_t)model->n_units + 1) * TRI_OP_FAMILY_COUNT, sizeof *count);
+    int64_t *count = calloc(((size_t)model->n_units + 1) * TRI_OPS_COUNT, sizeof *count);
     for (int i = 0; i < held->n_params && count; i++) {
         const tri_param *param = &held->param[i];
         int unit = held == model ? param->unit : find_unit(model, held->unit[param->unit].name);
-        count[unit * TRI_OP_FAMILY_COUNT + (int)param_family(param->name)] += param->count;
+        count[unit * TRI_OPS_COUNT + (int)param_family(param->name)] += param->count;
     }
     return count;
 }

@@ -5,22 +5,11 @@
 #include "base/json.h"
 #include "model/model.h"
 
-typedef enum tri_op_family {
-    TRI_OP_FAMILY_ATTENTION,
-    TRI_OP_FAMILY_PRODUCTS,
-    TRI_OP_FAMILY_NORMS,
-    TRI_OP_FAMILY_EMBEDDING,
-    TRI_OP_FAMILY_ELEMENTWISE, /* activations, dropout, sums, pooling, casts, the loss */
-    TRI_OP_FAMILY_UPDATE,
-    TRI_OP_FAMILY_COUNT
-} tri_op_family;
-tri_op_family tri__op_family(tri_op op);
-
 typedef struct tri_module_time {
     double flops, seconds;
 } tri_module_time;
 
-/* time [(n_units + 1) * TRI_OP_FAMILY_COUNT] by unit of the whole model, the last for operations of no unit. */
+/* time [(n_units + 1) * TRI_OPS_COUNT] by unit of the whole model, the last for operations of no unit. */
 typedef struct tri_modules {
     const tri_network *model;
     tri_module_time *time;

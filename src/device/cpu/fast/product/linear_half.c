@@ -28,7 +28,7 @@ static int fits_any(tri_half_gemm g) {
 /* 0: the fallback has computed the whole operation. */
 static int gemm(const tri_call *call, tri_half_gemm g, int a, int b) {
     if (g.m == 0 || g.n == 0) return 1;
-    int forward = tri__op_row(call->op)->phase == TRI_PHASE_F;
+    int forward = tri__call_row(call)->phase == TRI_PHASE_F;
     if (call->dtype[a] != TRI_BF16 || call->dtype[b] != TRI_BF16 || !(forward ? fits_any(g) : fits(call, &g))) {
         tri__cpu_half_row(call);
         return 0;
