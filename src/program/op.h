@@ -112,14 +112,14 @@ typedef enum tri_op_family {
 } tri_op_family;
 
 /* How ranks that share layers split an operation of the forward pass (plan/pass_tensor.c). */
-typedef enum tri_split {
+typedef enum tri_op_split {
     TRI_SPLIT_NONE,      /* whole operands, whole results */
     TRI_SPLIT_SAME,      /* results are placed as the first operand that is read */
     TRI_SPLIT_COLUMNS,   /* each rank has its heads, or its columns */
     TRI_SPLIT_PRODUCT,   /* by the share of its weight w: by rows whole -> columns, by columns columns -> a sum */
     TRI_SPLIT_TABLE,     /* by the share of its table: whole -> columns, or a sum where ranks have some of the rows */
     TRI_SPLIT_POOL       /* columns -> columns, all else whole */
-} tri_split;
+} tri_op_split;
 
 /* A product of 8-bit factors with a scale each, of the time that it takes in bf16, where it was not measured: 0.48 to
  * 0.57 in steps of base512, large512 and oneb on an H200. */
@@ -155,7 +155,7 @@ struct tri_op_row {
     int n_args;
 
     tri_op_family family;
-    tri_split split;
+    tri_op_split split;
     int like;     /* a variant: where this one was not measured it takes `times` as long as that, which does the same */
     double times; /* kind of work; -1: as none */
     int lowered;  /* 1: to transfers, before a program runs */

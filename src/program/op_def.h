@@ -47,7 +47,7 @@ typedef struct tri_op_def {
 
     /* Set by ROW(...). */
     tri_op_family family;
-    tri_split split;
+    tri_op_split split;
     tri_like like[4];     /* the first that holds counts */
     int lowered;
     int fp8;
