@@ -42,13 +42,25 @@ struct tri_kernel_table {
     tri_workspace work[TRI_VARIANTS][TRI_DTYPE_COUNT];
 };
 
+/* What distinguishes the kernels of an operation: all facts but those on which operands alone depend. */
+static inline unsigned tri__kernel_facts(int variant) {
+    return tri__variant_row(variant)->facts & ~(unsigned)TRI_FACT_RESULT;
+}
+
 /* Puts a row into the places of the variants that it computes. */
 static inline void tri__kernel_table_put(tri_kernel_table *table, const tri_kernel_row *row, tri_dtype dtype) {
     for (int v = tri__op_variants(row->op), end = v + tri__op_variant_count(row->op); v < end; v++) {
-        if ((tri__variant_row(v)->facts & ~(unsigned)TRI_FACT_RESULT) != row->facts) continue;
+        if (tri__kernel_facts(v) != row->facts) continue;
         table->run[v][dtype] = row->run;
         table->work[v][dtype] = row->work;
     }
+}
+
+/* Replaces the function of rows that are there, and leaves their scratch space. */
+static inline void tri__kernel_table_run(tri_kernel_table *table, tri_op op, unsigned facts, tri_dtype dtype,
+                                         tri_kernel *run) {
+    for (int v = tri__op_variants(op), end = v + tri__op_variant_count(op); v < end; v++)
+        if (tri__kernel_facts(v) == facts) table->run[v][dtype] = run;
 }
 
 /* Adds rows to a table; later rows override earlier ones. */

@@ -250,7 +250,7 @@ static int has(const tri_fp8 *z, tri_op op, const tri_attr *attr) {
  * nothing but products reads it, so that it is not written in 16 bits. */
 static int can_write(const tri_fp8 *z, int i, int slot, tri_op op, int both, int alone) {
     const tri_fp8_use *u = &z->use[slot];
-    if (!has(z, op) || u->writers != 1 || !u->rows[0] || (both && !u->turned[0]) || z->from[i].acc & 1) return 0;
+    if (!has(z, op, &z->from[i].attr) || u->writers != 1 || !u->rows[0] || (both && !u->turned[0]) || z->from[i].acc & 1) return 0;
     if (alone && (u->others || u->again != INT32_MAX)) return 0;
     return !u->differs && tri__same_gates(u->first, &z->from[i]);
 }
@@ -279,7 +279,7 @@ static void append_linear_gelu(tri_fp8 *z, int i, const factor of[2]) {
     }
     if (h < 0) h = temporary(z, y, "h");
     TRI_BUILD(&z->to, linear_scaled, (tri_attr){0}, h, x, w, sx, sw, b);
-    TRI_BUILD(&z->to, gelu, (tri_attr){0}, y, h);
+    TRI_BUILD(&z->to, act, ((tri_attr){.activation = 1 + TRI_ACTIVATION_GELU}), y, h);
 }
 
 static void append_linear_din(tri_fp8 *z, int i, const factor of[2]) {
@@ -302,7 +302,8 @@ static void append_linear_gelu_din(tri_fp8 *z, int i, const factor of[2]) {
     }
     int dh = temporary(z, dx, "dy");
     TRI_BUILD(&z->to, linear_scaled_din, (tri_attr){0}, dh, dy, w, sdy, sw);
-    TRI_BUILD(&z->to, gelu_din_db, (tri_attr){0}, dx, db, dh, h)->acc = (uint16_t)(adds << TRI_ARG(gelu_din_db, db));
+    TRI_BUILD(&z->to, act_din, ((tri_attr){.activation = 1 + TRI_ACTIVATION_GELU, .sums = 1}), dx, db, dh, h, -1)->acc =
+        (uint16_t)(adds << TRI_ARG(act_din, db));
 }
 
 static void append_linear_dw(tri_fp8 *z, int i, const factor of[2]) {
@@ -315,19 +316,19 @@ static void append_linear_dw(tri_fp8 *z, int i, const factor of[2]) {
 /* An operation that writes the 8-bit form of `slot`, its first output; the other operands by their names. */
 static void append_scaled(tri_fp8 *z, int i, tri_op op, int slot) {
     const tri_instr *instr = &z->from[i];
-    const tri_op_row *row = tri__instr_row(instr);
+    const tri_op_row *row = tri__instr_row(instr), *scaled = tri__op_row(op, &instr->attr);
     int slots[TRI_MAX_ARGS];
     const tri_fp8_form *f = tri__fp8_open(z, slot, i);
     uint16_t acc = 0;
     for (int k = 0; k < TRI_MAX_ARGS; k++) slots[k] = -1;
     for (int k = 0; k < row->n_args; k++) {
-        int to = tri__op_arg(op, row->arg[k].name);
+        int to = tri__row_arg(scaled, row->arg[k].name);
         if (to < 0) continue; /* dx or dqkv, which has become q */
         slots[to] = instr->slot[k];
         acc |= (uint16_t)((instr->acc >> k & 1) << to);
     }
-    slots[tri__op_arg(op, "q")] = f->q, slots[tri__op_arg(op, "turned")] = f->turned;
-    slots[tri__op_arg(op, "most")] = most(z, slot), slots[tri__op_arg(op, "sq")] = scale(z, slot);
+    slots[tri__row_arg(scaled, "q")] = f->q, slots[tri__row_arg(scaled, "turned")] = f->turned;
+    slots[tri__row_arg(scaled, "most")] = most(z, slot), slots[tri__row_arg(scaled, "sq")] = scale(z, slot);
     tri__build(&z->to, op, slots, instr->attr)->acc = acc;
 }
 

@@ -77,7 +77,7 @@ static const tri_op_def defs[TRI_OP_COUNT] = {
                         .flops = flops_##name_,                               \
                         .adjoint = adjoint_,                                  \
                         .formula = formula_,                                  \
-                        .arg = {__VA_ARGS__},                                 \
+                        .arg = (const tri_operand_def[]){__VA_ARGS__},        \
                         .n_args = (int)sizeof(struct tri_args_##name_),       \
                         row_},
 #include "program/ops.def"

@@ -42,7 +42,7 @@ typedef struct tri_op_def {
     tri_op_phase phase;
     double (*flops)(const tri_dims *dims, const tri_op_row *row);
     const char *adjoint, *formula;
-    tri_operand_def arg[TRI_MAX_ARGS];
+    const tri_operand_def *arg;
     int n_args;
 
     /* Set by ROW(...). */
