@@ -1,5 +1,6 @@
 # Trident. `make` builds build/trident and libtrident; there is no configure step, and what is found is announced.
 #   make test | test-pages | soak | demo | parity | ulfm | bench | lint | asan | tsan | fuzz SECONDS=60 [FAST=1]
+#   make frozen [PARTS='runs programs bytes words']
 #   make examples
 #   make install PREFIX=/usr/local DESTDIR=
 #   make cuda | test-cuda | sanitize-cuda [NVCC=/usr/local/cuda/bin/nvcc]
@@ -68,7 +69,7 @@ BENCHES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard bench/*.c)))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 
-.PHONY: test-pages
+.PHONY: test-pages frozen
 .PHONY: all announce cuda test-cuda sanitize-cuda demo test check soak ulfm parity bench lint asan tsan check-tsan \
   fuzz fuzzers examples install clean
 .SECONDARY:
@@ -192,6 +193,9 @@ CHECKED := $(if $(ONLY),$(sort $(foreach name,$(ONLY),$(foreach test,$(TESTS),\
   $(if $(findstring $(name),$(notdir $(test))),$(test))))),$(TESTS))
 check: all examples $(CHECKED)
 	@tests/run $(BUILD) $(ONLY)
+# What must stay as it is while the sources change, against tests/frozen.d; PARTS='runs words': only those.
+frozen: all
+	@tests/frozen $(BUILD) $(PARTS)
 # The pages of report and watch in Chromium; skipped with a reason where it or python3-selenium is missing.
 test-pages: all
 	@python=python3; $$python -c 'import selenium' 2>/dev/null || python=/usr/bin/python3; \
