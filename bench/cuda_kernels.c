@@ -348,10 +348,10 @@ static double time_shape(bench *b, const shape *at) {
                  (row->arg[k].access == TRI_ACCESS_U || at->acc >> k & 1 ? 2 : 1);
     }
     tri_dtype type = halves ? TRI_BF16 : TRI_F32;
-    size_t scratch = (size_t)tri__workspace_bytes(&b->table.work[call.op][type], call.t[0].rows, call.t[0].cols,
+    size_t scratch = (size_t)tri__workspace_bytes(&b->table.work[tri__variant(call.op, call.attr)][type], call.t[0].rows, call.t[0].cols,
                                                   halves);
     if (b->device->alloc(b->context, scratch + 64, &call.work) != TRI_OK) fail("scratch");
-    double seconds = seconds_of(b, b->table.run[call.op][type], &call),
+    double seconds = seconds_of(b, b->table.run[tri__variant(call.op, call.attr)][type], &call),
            all = seconds * 1e3 * m->branches * (at->layer * m->layers + at->step);
     printf("%-22s %-30s %9.4f ms %8.1f TFLOP/s %7.2f TB/s %9.3f ms a step\n", at->op, at->dims, seconds * 1e3,
            row->flops(&dims) / seconds * 1e-12, bytes / seconds * 1e-12, all);

@@ -45,7 +45,7 @@ static void *take(size_t bytes) {
 static void give(void *memory, size_t bytes) { tri__device_find("cpu")->free(NULL, memory, bytes); }
 
 static size_t work_bytes(const bench *b) {
-    const tri_workspace *f32 = &b->table.work[TRI_OP_linear][TRI_F32], *bf16 = &b->table.work[TRI_OP_linear][TRI_BF16];
+    const tri_workspace *f32 = &b->table.work[plain(TRI_OP_linear)][TRI_F32], *bf16 = &b->table.work[plain(TRI_OP_linear)][TRI_BF16];
     int64_t halves = b->T * b->I + b->O * b->I + b->O + b->T * b->O;
     return (size_t)(tri__workspace_bytes(f32, b->T, b->O, 0) + tri__workspace_bytes(bf16, b->T, b->O, halves) + 64);
 }

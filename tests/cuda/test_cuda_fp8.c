@@ -65,7 +65,7 @@ static void open_like(kernel_call *of, tri_op op, const kernel_call *like) {
     at.op = op;
     kernel_call_open_mixed(of, &at, like->type, like->loose, like->attr.p, 0, 0);
     for (int a = 0; a < row->n_args; a++) {
-        int from = tri__op_arg(like->at.op, row->arg[a].name);
+        int from = tri__row_arg(tri__variant_row(like->at.variant), row->arg[a].name);
         if (from < 0 || !of->block[a] || !like->block[from] || tri__access_writes(row->arg[a].access)) continue;
         assert_int_equal(of->bytes[a], like->bytes[from]);
         memcpy(of->block[a], like->before[from], of->bytes[a] + 2 * GUARD);
@@ -74,17 +74,17 @@ static void open_like(kernel_call *of, tri_op op, const kernel_call *like) {
 }
 
 static void expect_bytes(gpu *g, const kernel_call *got, const kernel_call *from) {
-    int q = tri__op_arg(got->at.op, "q"), t = tri__op_arg(got->at.op, "turned"), most = tri__op_arg(got->at.op, "most");
+    int q = tri__row_arg(tri__variant_row(got->at.variant), "q"), t = tri__row_arg(tri__variant_row(got->at.variant), "turned"), most = tri__row_arg(tri__variant_row(got->at.variant), "most");
     size_t n = got->bytes[q];
     uint8_t *made[2] = {malloc(n + 1), malloc(n + 1)};
     float largest = *(const float *)(const void *)(got->before[most] + GUARD);
     int64_t rows = got->call.t[q].rows, cols = got->call.t[q].cols;
     tri_call cast = {.op = TRI_OP_fp8_cast, .threads = 1};
     const tri_tensor of[] = {{made[0], rows, cols}, {made[1], rows, cols}, {&largest, 1, 1}, from->call.t[0],
-                             got->call.t[tri__op_arg(got->at.op, "sq")]};
+                             got->call.t[tri__row_arg(tri__variant_row(got->at.variant), "sq")]};
     for (int k = 0; k < 5; k++) cast.t[k] = of[k];
     cast.dtype[0] = cast.dtype[1] = got->call.dtype[q], cast.dtype[3] = (uint8_t)got->type;
-    g->reference.run[TRI_OP_fp8_cast][got->type](&cast);
+    g->reference.run[plain(TRI_OP_fp8_cast)][got->type](&cast);
     for (int k = 0; k < 2; k++)
         if (memcmp(made[k], got->call.t[k ? t : q].data, n) != 0)
             kernel_call_fail(got, k ? t : q, "is not the cast of what attention gives");

@@ -171,7 +171,7 @@ static void sums_are_of_what_is_written(void **state) {
 
 /* Results of the first `rows` rows alone are those of all rows, to the bit. `k` has been run; `all`: its results. */
 static int first_rows_are_the_same(gpu *g, kernel_call *k, char *const *all, int64_t rows) {
-    const tri_op_row *row = tri__op_row(k->at.op);
+    const tri_op_row *row = tri__variant_row(k->at.variant);
     kernel_call few = *k;
     int same = 1;
     for (int a = 0; a < row->n_args; a++) {
@@ -190,7 +190,7 @@ static int first_rows_are_the_same(gpu *g, kernel_call *k, char *const *all, int
 /* A row's bits do not depend on the rows beside it, whatever algorithm their number leads to. */
 static void try_fewer_rows(const kernel_case *at, void *context) {
     static const int64_t fewer[] = {1, 2, 7, 16, 33, 64, 100, 128, 300, 512, 777, 1024, 2048, 3000};
-    const tri_op_row *row = tri__instr_row(at);
+    const tri_op_row *row = tri__variant_row(at->variant);
     gpu *g = context;
     kernel_call k;
     char *all[TRI_MAX_ARGS] = {NULL}, text[160], numbers[120] = "";
@@ -282,11 +282,11 @@ static void time_products(gpu *g, const kernel_case *at, unsigned acc, int fresh
         if (k.block[a]) call.t[a].data = g->memory + to.block[a] + GUARD;
     call.context = g->context, call.table = &g->table, call.work = g->memory + to.work;
     int before = wisdom->n;
-    g->device->tuner->tune(g->context, &call, g->table.run[at->op][type], wisdom);
+    g->device->tuner->tune(g->context, &call, g->table.run[at->variant][type], wisdom);
     if (g->device->async->finish(g->context) != TRI_OK) kernel_call_fail(&k, 0, tri_error());
     assert_true((wisdom->n > before) == fresh);
     int found = wisdom->n;
-    g->device->tuner->tune(g->context, &call, g->table.run[at->op][type], wisdom);
+    g->device->tuner->tune(g->context, &call, g->table.run[at->variant][type], wisdom);
     assert_int_equal(wisdom->n, found); /* once */
     assert_int_equal(g->device->async->copy(g->context, g->stage, g->memory, to.end), TRI_OK);
     for (size_t i = 0; i < to.end; i++)

@@ -36,8 +36,13 @@ typedef struct kernel_grid {
     const char *ops, *dims; /* both separated by spaces */
 } kernel_grid;
 
+/* The variant of an operation without attributes. */
+static inline int plain(tri_op op) { return tri__variant(op, &(tri_attr){0}); }
+static inline const tri_op_row *plain_row(tri_op op) { return tri__variant_row(plain(op)); }
+
 typedef struct kernel_case {
     tri_op op;
+    int variant;            /* of op */
     int64_t dim[26];        /* by letter */
     const int32_t *lengths; /* ended by 0; NULL without L */
     const tri_pattern *pattern;
@@ -262,8 +267,8 @@ static inline void kernel_columns(kernel_case *at, int32_t *words) {
 
 /* What a call without dropout may leave out, as a mask of operands: keys of random numbers, and a factor. */
 static inline unsigned kernel_case_spare(const kernel_case *at) {
-    const tri_op_row *row = tri__instr_row(at);
-    int key = tri__row_arg(tri__instr_row(at), "key"), s = tri__row_arg(tri__instr_row(at), "s");
+    const tri_op_row *row = tri__variant_row(at->variant);
+    int key = tri__row_arg(tri__variant_row(at->variant), "key"), s = tri__row_arg(tri__variant_row(at->variant), "s");
     return (key >= 0 && row->arg[key].optional ? 1u << key : 0) | (s >= 0 && row->arg[s].optional ? 1u << s : 0);
 }
 
@@ -285,11 +290,11 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
     }
     if (DIM('F'))
         DIM('B') = tri__coded_row((tri_code)DIM('F'), DIM('K'), at->op == TRI_OP_unpack_sum ? 1 : (int)DIM('M'));
-    else if (DIM('M') && tri__row_arg(tri__instr_row(at), "bits") >= 0)
+    else if (DIM('M') && tri__row_arg(tri__variant_row(at->variant), "bits") >= 0)
         while (DIM('T') && !tri__mask_fits(DIM('T'), DIM('M'), DIM('N'), DIM('A'), KERNEL_LONGEST)) DIM('M')++;
     else if (!kernel_case_fp8(at)) DIM('M') *= DIM('T');
     at->blocks = NULL;
-    if (tri__row_arg(tri__instr_row(at), "blocks") >= 0) {
+    if (tri__row_arg(tri__variant_row(at->variant), "blocks") >= 0) {
         tri_blocks blocks = kernel_blocks(DIM('W'));
         at->pattern = &kernel_patterns[DIM('W')], at->blocks = blocks.word;
         *(kernel_case_rings(at) ? &DIM('B') : &DIM('K')) = blocks.n;
@@ -334,12 +339,12 @@ static inline void kernel_cases(const kernel_grid *grids, int n, kernel_visit *v
             char word[64];
             int length = (int)strcspn(name, " ");
             snprintf(word, sizeof word, "%.*s", length, name);
-            int op = tri__op_find(word);
-            if (op < 0) {
+            int variant = tri__variant_find(word);
+            if (variant < 0) {
                 fprintf(stderr, "kernel_cases.h: no operation '%s'\n", word);
                 abort();
             }
-            kernel_case at = {.op = (tri_op)op};
+            kernel_case at = {.op = tri__variant_row(variant)->op, .variant = variant};
             kernel_case_expand(&at, grids[g].dims, 0, visit, context);
             name += length;
             name += strspn(name, " ");
@@ -349,7 +354,7 @@ static inline void kernel_cases(const kernel_grid *grids, int n, kernel_visit *v
 
 /* "linear T=17 O=3 I=8" into text, which is returned. */
 static inline const char *kernel_case_text(const kernel_case *at, char text[static 160]) {
-    int used = snprintf(text, 160, "%s", tri__instr_row(at)->name);
+    int used = snprintf(text, 160, "%s", tri__variant_row(at->variant)->name);
     for (int i = 0; i < 26; i++)
         if (at->dim[i] && used < 140)
             used += snprintf(text + used, (size_t)(160 - used), " %c=%lld", 'A' + i, (long long)at->dim[i]);

@@ -24,7 +24,7 @@ typedef struct gpu {
     tri_kernel_table table, reference;
     char *memory, *stage; /* [ROOM] on the device, on the host */
     tri_dtype type;
-    int turn, seen[TRI_OP_COUNT];
+    int turn, seen[TRI_VARIANTS];
     int differ; /* cases in which a row depended on others */
     int few, own;
     const char *ops;             /* --ops: only operations with this in their name; NULL: all */
@@ -96,7 +96,7 @@ static inline void run_on_gpu(gpu *g, kernel_call *k, int elements) {
     call.context = g->context;
     assert_int_equal(g->device->async->copy(g->context, g->memory, g->stage, at.end), TRI_OK);
     g->device->async->begin_run(g->context, call.step);
-    g->table.run[k->at.op][type](&call);
+    g->table.run[k->at.variant][type](&call);
     if (g->device->async->finish(g->context) != TRI_OK) kernel_call_fail(k, 0, tri_error());
     assert_int_equal(g->device->async->copy(g->context, g->stage, g->memory, at.end), TRI_OK);
     for (int a = 0; a < TRI_MAX_ARGS; a++)
@@ -172,7 +172,7 @@ static inline void compare_bits(const kernel_call *got, const kernel_call *want,
 
 static inline void try_variant(gpu *g, const kernel_case *at, tri_dtype loose, float p, unsigned acc,
                                unsigned left_out) {
-    const tri_op_row *row = tri__instr_row(at);
+    const tri_op_row *row = tri__variant_row(at->variant);
     kernel_call want, got[3]; /* aligned, again, not aligned */
     kernel_call_open(&want, at, p, acc, left_out);
     for (int i = 0; i < 3; i++) {
@@ -200,9 +200,9 @@ static inline void try_variant(gpu *g, const kernel_case *at, tri_dtype loose, f
 static inline void try_case(const kernel_case *at, void *context) {
     gpu *g = context;
     if (!is_asked(g, at->op)) return;
-    const tri_op_row *row = tri__instr_row(at);
+    const tri_op_row *row = tri__variant_row(at->variant);
     unsigned sums = 0, optional = 0;
-    int loose = 0, key = tri__row_arg(tri__instr_row(at), "key");
+    int loose = 0, key = tri__row_arg(tri__variant_row(at->variant), "key");
     for (int a = 0; a < row->n_args; a++) {
         if (row->arg[a].access == TRI_ACCESS_A) sums |= 1u << a;
         if (row->arg[a].access == TRI_ACCESS_A && row->arg[a].dtype == TRI_DTYPE_ANY) loose = 1;

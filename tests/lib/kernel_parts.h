@@ -77,7 +77,7 @@ static inline void kernel_part_check(const kernel_call *fused, int which, kernel
 /* Overwriting, and adding to the sums. */
 static inline void kernel_parts_try(const kernel_case *at, tri_dtype type, tri_dtype loose, kernel_runner *run,
                                     void *context) {
-    const tri_op_row *row = tri__instr_row(at);
+    const tri_op_row *row = tri__variant_row(at->variant);
     unsigned sums = 0;
     for (int a = 0; a < row->n_args; a++)
         if (row->arg[a].access == TRI_ACCESS_A && row->arg[a].dtype == TRI_DTYPE_ANY) sums |= 1u << a;

@@ -90,7 +90,7 @@ static void lane_do(lane_item *item) {
             dtype = (tri_dtype)item->call.dtype[k];
     item->call.table = &lanes_now.real;
     if (!lanes_now.order.stale) item->call.step = lanes_now.step;
-    lanes_now.real.run[item->call.op][dtype](&item->call);
+    lanes_now.real.run[tri__variant(item->call.op, item->call.attr)][dtype](&item->call);
 }
 
 static int lane_can(int queue) {

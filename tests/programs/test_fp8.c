@@ -7,10 +7,10 @@ static const char *const devices[] = {"cpu", "reference"};
 static const tri_dtype types[] = {TRI_F32, TRI_BF16, TRI_F16};
 
 static void run(const tri_kernel_table *table, tri_call *call, tri_dtype type) {
-    int64_t work = tri__workspace_bytes(&table->work[call->op][type], call->t[0].rows, call->t[0].cols, 0);
+    int64_t work = tri__workspace_bytes(&table->work[tri__variant(call->op, call->attr)][type], call->t[0].rows, call->t[0].cols, 0);
     call->table = table, call->threads = 2, call->work = calloc(1, (size_t)work + 64);
     assert_non_null(call->work);
-    table->run[call->op][type](call);
+    table->run[tri__variant(call->op, call->attr)][type](call);
     free(call->work);
 }
 
@@ -212,7 +212,7 @@ static void test_products(void **state) {
 
 /* Operand `name` of a call, for an operand of another. */
 static void hand_over(tri_call *to, tri_op op, const char *as, const kernel_call *from, const char *name) {
-    int a = tri__op_arg(op, as), b = tri__op_arg(from->at.op, name);
+    int a = tri__op_arg(op, as), b = tri__row_arg(tri__variant_row(from->at.variant), name);
     assert_true(a >= 0 && b >= 0);
     to->t[a] = from->call.t[b], to->dtype[a] = from->call.dtype[b];
 }
@@ -228,18 +228,18 @@ static void run_with(const tri_kernel_table *table, tri_call *call, tri_dtype ty
     for (int a = 0; a < TRI_MAX_ARGS; a++)
         if (call->t[a].data && tri__dtype_bytes((tri_dtype)call->dtype[a]) == 2)
             halves += call->t[a].rows * call->t[a].cols;
-    int64_t work = tri__workspace_bytes(&table->work[call->op][type], call->t[0].rows, call->t[0].cols, halves);
+    int64_t work = tri__workspace_bytes(&table->work[tri__variant(call->op, call->attr)][type], call->t[0].rows, call->t[0].cols, halves);
     call->table = table, call->threads = 2;
     call->work = aligned_alloc(64, ((size_t)work + 127) / 64 * 64);
     assert_non_null(call->work);
-    table->run[call->op][type](call);
+    table->run[tri__variant(call->op, call->attr)][type](call);
     free(call->work);
 }
 
 /* Casts `x` as the fused call did, and expects its bytes. */
 static void expect_cast(const tri_kernel_table *table, const kernel_call *fused, const char *scale_name, void *x) {
-    int q = tri__op_arg(fused->at.op, "q"), t = tri__op_arg(fused->at.op, "turned");
-    int most = tri__op_arg(fused->at.op, "most");
+    int q = tri__row_arg(tri__variant_row(fused->at.variant), "q"), t = tri__row_arg(tri__variant_row(fused->at.variant), "turned");
+    int most = tri__row_arg(tri__variant_row(fused->at.variant), "most");
     size_t n = fused->bytes[q];
     uint8_t *made[2] = {calloc(n + 1, 1), calloc(n + 1, 1)};
     float largest = *(const float *)(const void *)(fused->before[most] + GUARD);
@@ -259,7 +259,7 @@ static void expect_cast(const tri_kernel_table *table, const kernel_call *fused,
 }
 
 static void expect_same(const kernel_call *fused, const char *name, const void *made) {
-    int a = tri__op_arg(fused->at.op, name);
+    int a = tri__row_arg(tri__variant_row(fused->at.variant), name);
     if (memcmp(made, fused->call.t[a].data, fused->bytes[a]) != 0)
         kernel_call_fail(fused, a, "is not that of the parts");
 }

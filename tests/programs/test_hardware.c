@@ -93,8 +93,8 @@ static void whole_file(void **state) {
     assert_int_equal(h.link[0].kind, TRI_LINK_ALL_REDUCE);
     assert_true(h.link[0].point[1].bytes == 262144);
     assert_string_equal(h.target->name, "cuda");
-    assert_true(h.target->has[TRI_OP_add][TRI_F32] && !h.target->has[TRI_OP_add][TRI_BF16]);
-    assert_true(h.target->work[TRI_OP_linear][TRI_F32].row == 4 && h.target->granule == 8 && h.target->lanes == 2);
+    assert_true(h.target->has[plain(TRI_OP_add)][TRI_F32] && !h.target->has[plain(TRI_OP_add)][TRI_BF16]);
+    assert_true(h.target->work[plain(TRI_OP_linear)][TRI_F32].row == 4 && h.target->granule == 8 && h.target->lanes == 2);
     assert_string_equal(h.origin.measured[0], "f32_flops");
     prints_back(&arena, &h);
     tri__arena_close(&arena);

@@ -16,7 +16,7 @@ static double tolerance(tri_dtype type) { return type == TRI_BF16 ? 2e-2 : 2e-3;
 typedef struct rows {
     tri_kernel_table cpu, reference;
     tri_dtype type;
-    int seen[TRI_OP_COUNT];
+    int seen[TRI_VARIANTS];
 } rows;
 
 static void compare(const kernel_call *got, const kernel_call *want, int arg, double relative) {

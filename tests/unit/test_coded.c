@@ -368,11 +368,11 @@ static void test_no_step(void **state) {
         at.dim['B' - 'A'] = tri__coded_bytes(TRI_CODE_SIGNS, 777);
         kernel_call k;
         kernel_call_open(&k, &at, 0, 0, 0);
-        int apply = tri__op_arg(at.op, "apply");
+        int apply = tri__row_arg(tri__variant_row(at.variant), "apply");
         *(int32_t *)k.call.t[apply].data = 0;
         memcpy(k.before[apply], k.block[apply], k.bytes[apply] + GUARD);
         kernel_call_run(&k, &table, 2);
-        for (int a = 0; a < tri__op_row(at.op)->n_args; a++)
+        for (int a = 0; a < tri__variant_row(at.variant)->n_args; a++)
             assert_memory_equal(k.block[a], k.before[a], k.bytes[a] + 2 * GUARD);
         kernel_call_close(&k);
     }

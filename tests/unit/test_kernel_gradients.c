@@ -45,7 +45,7 @@ static void doubles_close(double *v[TRI_MAX_ARGS]) {
 
 /* Outputs that are added to hold, beside the formula's value, what was there before. */
 static void check_forward(const kernel_call *k, double *const *v) {
-    const tri_op_row *row = tri__op_row(k->at.op);
+    const tri_op_row *row = tri__variant_row(k->at.variant);
     int64_t n = operand_count(k, 0);
     double *before = calloc((size_t)n + 1, sizeof *before); /* only first operands are added to */
     assert_non_null(before);
@@ -65,7 +65,7 @@ static void check_forward(const kernel_call *k, double *const *v) {
 }
 
 static void forward_case(const kernel_case *at, void *context) {
-    int drops = tri__row_arg(tri__instr_row(at), "key") >= 0, sums = tri__instr_row(at)->arg[0].access == TRI_ACCESS_A;
+    int drops = tri__row_arg(tri__variant_row(at->variant), "key") >= 0, sums = tri__variant_row(at->variant)->arg[0].access == TRI_ACCESS_A;
     for (int variant = 0; variant <= (drops || sums); variant++) {
         kernel_call k;
         double *v[TRI_MAX_ARGS];
@@ -80,10 +80,10 @@ static void forward_case(const kernel_case *at, void *context) {
 
 /* The operand that a word of an adjoint names: as it stands, or (gradient set) after its d. */
 static int named(const kernel_call *k, const char *word, int *gradient) {
-    int arg = tri__op_arg(k->at.op, word);
+    int arg = tri__row_arg(tri__variant_row(k->at.variant), word);
     *gradient = arg < 0;
-    if (arg < 0 && word[0] == 'd') arg = tri__op_arg(k->at.op, word + 1);
-    if (arg < 0) fail_msg("adjoint of %s: it has no operand %s", tri__op_row(k->at.op)->name, word);
+    if (arg < 0 && word[0] == 'd') arg = tri__row_arg(tri__variant_row(k->at.variant), word + 1);
+    if (arg < 0) fail_msg("adjoint of %s: it has no operand %s", tri__variant_row(k->at.variant)->name, word);
     return arg;
 }
 
@@ -109,7 +109,7 @@ static tri_tensor operand(kernel_call *k, gradients *g, const char *word, int ou
 static void run_step(kernel_call *k, gradients *g, const tri_kernel_table *table, char *text) {
     char *rest, *word = strtok_r(text, " ", &rest);
     int op = tri__op_find(word), n = 0, output = 1;
-    if (op < 0) fail_msg("adjoint of %s: no operation %s", tri__op_row(k->at.op)->name, word);
+    if (op < 0) fail_msg("adjoint of %s: no operation %s", tri__variant_row(k->at.variant)->name, word);
     tri_call call = {.op = (tri_op)op, .attr = &k->attr, .seed = k->call.seed, .step = k->call.step, .threads = 1};
     while ((word = strtok_r(NULL, " ", &rest))) {
         if (strcmp(word, "<-") == 0) {
@@ -146,7 +146,7 @@ static void straight_through(const kernel_call *k, double *const *v) {
 }
 
 static double objective(const kernel_call *k, const gradients *g, double *const *v) {
-    const tri_op_row *row = tri__op_row(k->at.op);
+    const tri_op_row *row = tri__variant_row(k->at.variant);
     straight_through(k, v);
     double sum = 0;
     int weighed = 0;
@@ -202,7 +202,7 @@ static void check_gradient(const kernel_call *k, const gradients *g, double *con
 
 typedef struct context {
     tri_kernel_table table;
-    int seen[TRI_OP_COUNT];
+    int seen[TRI_VARIANTS];
     int64_t checked[TRI_OP_COUNT]; /* gradient tensors */
 } context;
 
@@ -218,7 +218,7 @@ static void gradient_run(context *all, const kernel_case *at, float p, unsigned 
         run_step(&k, &g, &all->table, step);
     doubles_open(&k, v);
     for (int a = 0; a < TRI_MAX_ARGS; a++) {
-        if (!g.written[a] || tri__access_writes(tri__instr_row(at)->arg[a].access)) continue;
+        if (!g.written[a] || tri__access_writes(tri__variant_row(at->variant)->arg[a].access)) continue;
         check_gradient(&k, &g, v, a);
         all->checked[at->op]++;
     }
@@ -232,7 +232,7 @@ static void gradient_run(context *all, const kernel_case *at, float p, unsigned 
 
 static void gradient_case(const kernel_case *at, void *opaque) {
     context *all = opaque;
-    int drops = tri__row_arg(tri__instr_row(at), "key") >= 0,
+    int drops = tri__row_arg(tri__variant_row(at->variant), "key") >= 0,
         chain = at->op == TRI_OP_linear_gelu || at->op == TRI_OP_linear_experts_gelu; /* dh is read, not added to */
     for (int on = 0; on <= drops; on++)
         for (unsigned adds = 0; adds <= !chain; adds++) gradient_run(all, at, on ? 0.3f : 0, adds);
@@ -370,7 +370,7 @@ static void zeros_case(const kernel_case *at, void *table) {
     kernel_call k;
     kernel_call_open(&k, at, 0, 0, 0);
     kernel_call_run(&k, table, 1);
-    for (int a = 0; tri__instr_row(at)->arg[a].access == TRI_ACCESS_A; a++)
+    for (int a = 0; tri__variant_row(at->variant)->arg[a].access == TRI_ACCESS_A; a++)
         for (int64_t i = 0; i < operand_count(&k, a); i++)
             if (kernel_value(&k, a, i) != 0) kernel_call_fail(&k, a, "is not zero after no rows");
     kernel_call_close(&k);

@@ -11,7 +11,7 @@
 
 typedef struct tables {
     tri_kernel_table cpu, reference;
-    int seen[TRI_OP_COUNT]; /* cases */
+    int seen[TRI_VARIANTS]; /* cases */
 } tables;
 
 static void compare(const kernel_call *got, const kernel_call *want, int arg) {
@@ -37,7 +37,7 @@ static void compare(const kernel_call *got, const kernel_call *want, int arg) {
 }
 
 static void try_variant(tables *all, const kernel_case *at, float p, unsigned acc, unsigned left_out) {
-    const tri_op_row *row = tri__instr_row(at);
+    const tri_op_row *row = tri__variant_row(at->variant);
     kernel_call want, got[3];
     kernel_call_open(&want, at, p, acc, left_out);
     kernel_call_run(&want, &all->reference, 1);
@@ -59,13 +59,13 @@ static void try_variant(tables *all, const kernel_case *at, float p, unsigned ac
  * outputs; where no random numbers are drawn their keys are left out, and a factor. */
 static void try_case(const kernel_case *at, void *context) {
     tables *all = context;
-    const tri_op_row *row = tri__instr_row(at);
+    const tri_op_row *row = tri__variant_row(at->variant);
     unsigned sums = 0, optional = 0;
     for (int a = 0; a < row->n_args; a++) {
         if (row->arg[a].access == TRI_ACCESS_A) sums |= 1u << a;
         if (row->arg[a].access == TRI_ACCESS_W && row->arg[a].optional) optional |= 1u << a;
     }
-    int key = tri__row_arg(tri__instr_row(at), "key");
+    int key = tri__row_arg(tri__variant_row(at->variant), "key");
     for (int on = 0; on <= (key >= 0); on++)
         for (int add = 0; add <= (sums != 0); add++)
             for (unsigned left_out = optional;; left_out = (left_out - 1) & optional) {
@@ -91,7 +91,7 @@ static void test_cpu_against_reference(void **state) {
 
 /* One of two sums is added to, the other overwritten. */
 static void try_single_sums(const kernel_case *at, void *context) {
-    const tri_op_row *row = tri__instr_row(at);
+    const tri_op_row *row = tri__variant_row(at->variant);
     for (int a = 0; a < row->n_args; a++)
         if (row->arg[a].access == TRI_ACCESS_A) try_variant(context, at, 0.3f, 1u << a, 0);
 }
@@ -115,7 +115,7 @@ static void test_sums_one_at_a_time(void **state) {
 
 /* Without the operands that a rank of several leaves out, one at a time and all together. */
 static void try_left_out(const kernel_case *at, void *context) {
-    const tri_op_row *row = tri__instr_row(at);
+    const tri_op_row *row = tri__variant_row(at->variant);
     unsigned all = 0, sums = at->op == TRI_OP_add_din;
     for (int a = 0; a < row->n_args; a++) {
         if (!row->arg[a].optional) continue;
@@ -258,7 +258,7 @@ static void test_clip_and_skip(void **state) {
             tri_attr attr = {.max_norm = rows[i].max_norm};
             tri_call call = {
                 .t = {{&coef, 1, 1}, {&apply, 1, 1}, {&norm, 1, 1}, {&sum, 1, 1}}, .attr = &attr, .threads = 1};
-            table.run[TRI_OP_clip][TRI_F32](&call);
+            table.run[plain(TRI_OP_clip)][TRI_F32](&call);
             assert_true(fabsf(coef - rows[i].coef) < 1e-6f);
             assert_int_equal(apply, rows[i].apply);
             assert_true(isnan(sum) ? isnan(norm) : norm == sqrt(sum));
@@ -286,7 +286,7 @@ static void test_every_operation_has_a_row(void **state) {
 
 /* Runs an update on all of K elements, or on parts of them, one after the other. `sums`: of all. */
 static void update_in_parts(const tri_kernel_table *table, const kernel_call *all, int64_t part) {
-    const tri_op_row *row = tri__op_row(all->at.op);
+    const tri_op_row *row = tri__variant_row(all->at.variant);
     int64_t K = all->at.dim['K' - 'A'];
     double work[256];
     for (int64_t at = 0; at < K; at += part) {
@@ -297,7 +297,7 @@ static void update_in_parts(const tri_kernel_table *table, const kernel_call *al
                 call.t[a] = (tri_tensor){(float *)call.t[a].data + at, 1, K - at < part ? K - at : part};
         if (at && all->at.op == TRI_OP_lamb_moments) call.acc = 1u << TRI_ARG(lamb_moments, sums);
         if (at && all->at.op == TRI_OP_lamb_refresh) call.acc = 1u << TRI_ARG(lamb_refresh, sums);
-        table->run[all->at.op][TRI_F32](&call);
+        table->run[all->at.variant][TRI_F32](&call);
     }
 }
 
@@ -318,8 +318,8 @@ static void test_shards_update_alike(void **state) {
                 kernel_call_open(&k[j], &at, 0, 0, 0);
                 update_in_parts(&table, &k[j], j ? part : K);
             }
-            for (int a = 0; a < tri__op_row(at.op)->n_args; a++)
-                if (tri__op_row(at.op)->arg[a].access == TRI_ACCESS_U)
+            for (int a = 0; a < tri__variant_row(at.variant)->n_args; a++)
+                if (tri__variant_row(at.variant)->arg[a].access == TRI_ACCESS_U)
                     assert_memory_equal(k[0].block[a], k[1].block[a], k[0].bytes[a] + GUARD);
             for (int j = 0; j < 2; j++) kernel_call_close(&k[j]);
         }
