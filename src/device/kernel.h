@@ -34,7 +34,11 @@ typedef struct tri_kernel_row {
     tri_dtype dtype;     /* tri__instr_dtype: rows of 16-bit types get operands of both widths */
     tri_kernel *run;     /* NULL ends a list of rows */
     tri_workspace work;
-    unsigned facts;      /* of the variants that it computes, tri_fact or-ed, but for those of operands alone */
+    unsigned facts       /* of the variants that it computes, tri_fact or-ed, but for those of operands alone */
+#ifdef __cplusplus
+        = 0              /* where a row of CUDA C leaves it out */
+#endif
+        ;
 } tri_kernel_row;
 
 struct tri_kernel_table {

@@ -74,7 +74,9 @@ static void sum_up(context *c, int y, int own) {
     TRI_BUILD(&c->to, ranks_copy, group_of(c), y, sum);
 }
 
-static int *operand(tri_instr *instr, const char *name) { return &instr->slot[tri__row_arg(tri__instr_row(instr), name)]; }
+static int *operand(tri_instr *instr, const char *name) {
+    return &instr->slot[tri__row_arg(tri__instr_row(instr), name)];
+}
 
 /* All attention is alike: dense or sparse; of first tokens, whose results all ranks have, or of all. */
 static void attention(context *c, const tri_instr *from, int first) {

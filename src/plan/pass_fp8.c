@@ -250,7 +250,8 @@ static int has(const tri_fp8 *z, tri_op op, const tri_attr *attr) {
  * nothing but products reads it, so that it is not written in 16 bits. */
 static int can_write(const tri_fp8 *z, int i, int slot, tri_op op, int both, int alone) {
     const tri_fp8_use *u = &z->use[slot];
-    if (!has(z, op, &z->from[i].attr) || u->writers != 1 || !u->rows[0] || (both && !u->turned[0]) || z->from[i].acc & 1) return 0;
+    if (!has(z, op, &z->from[i].attr) || u->writers != 1 || !u->rows[0] || (both && !u->turned[0])) return 0;
+    if (z->from[i].acc & 1) return 0;
     if (alone && (u->others || u->again != INT32_MAX)) return 0;
     return !u->differs && tri__same_gates(u->first, &z->from[i]);
 }

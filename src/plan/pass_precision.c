@@ -182,7 +182,8 @@ tri_status tri__check_kernels(const tri_pass *pass) {
     for (int i = 0; i < pass->program->n_instrs; i++) {
         const tri_instr *instr = &pass->program->instr[i];
         tri_dtype dtype = tri__instr_dtype(pass->program, instr);
-        if (tri__op_queue(instr->op) == TRI_QUEUE_COMPUTE && !tri__target_has(target, (tri_op)instr->op, &instr->attr, dtype))
+        if (tri__op_queue(instr->op) == TRI_QUEUE_COMPUTE &&
+            !tri__target_has(target, (tri_op)instr->op, &instr->attr, dtype))
             return tri__fail(TRI_USAGE, "device %s has no %s kernel for operation %s, which the model needs",
                              target->name, tri__dtype_name(dtype), tri__instr_row(instr)->name);
     }

@@ -102,7 +102,8 @@ static void plan_pending(lower *l, int at) {
         h.add = y;
         if (h.ends.x >= 0) h.ends.y = tri__build_slot(&b, s.mem, s.dtype, s.rows, s.cols, "%s.more%d", s.name, at);
     }
-    while (h.post > 0 && tri__instr_row(&l->from[h.post - 1])->phase == TRI_PHASE_W && !touches(&l->from[h.post - 1], x))
+    while (h.post > 0 && tri__instr_row(&l->from[h.post - 1])->phase == TRI_PHASE_W &&
+           !touches(&l->from[h.post - 1], x))
         h.post--;
     for (int i = 0; i < l->n_pending; i++)
         if (l->pending[i].wait == at) h.post = at; /* x is the result of that one */

@@ -183,6 +183,7 @@ int tri__variant_find(const char *name); /* by its mnemonic; -1 when there is no
 int tri__variant_count(void);
 /* The variants of an operation: the first, and how many. Some may not exist: their rows have no name. */
 int tri__op_variants(tri_op op);
+int tri__variant_computes(int variant); /* whether there is such a variant, and kernels compute it */
 int tri__op_variant_count(tri_op op);
 int tri__op_find(const char *name); /* by its name in ops.def; -1 when there is none */
 const tri_op_row *tri__variant_row(int variant);

@@ -3,7 +3,9 @@
 
 enum { PAGE = 4096 }; /* shared memory is allocated in pages */
 
-int tri__is_post(tri_op op) { return tri__op_queue(op) == TRI_QUEUE_COMM && !tri__op_is_lowered(op) && op != TRI_OP_wait; }
+int tri__is_post(tri_op op) {
+    return tri__op_queue(op) == TRI_QUEUE_COMM && !tri__op_is_lowered(op) && op != TRI_OP_wait;
+}
 
 int tri__begins(tri_op op) { return tri__is_post(op) || op == TRI_OP_copy_post; }
 

@@ -110,7 +110,8 @@ static int holds(const tri_condition *of, unsigned facts) {
     ((kind) == TRI_KIND_C ? TRI_DTYPE_COMPUTE : (kind) == TRI_KIND_ANY ? TRI_DTYPE_ANY : (kind) - TRI_KIND_FIXED)
 #define OPERAND(of) \
     (tri_operand) { \
-        .name = (of).name, .access = (of).access, .optional = (of).optional, .dims = (of).dims, .dtype = KIND((of).kind) \
+        .name = (of).name, .access = (of).access, .optional = (of).optional, .dims = (of).dims,                      \
+        .dtype = KIND((of).kind)                                                                                     \
     }
 
 static tri_operand operand_of(const tri_operand_def *def, unsigned facts) {
@@ -210,6 +211,11 @@ int tri__variant_count(void) {
 int tri__op_variants(tri_op op) {
     pthread_once(&made, make);
     return all.op[op].first;
+}
+
+int tri__variant_computes(int variant) {
+    const tri_op_row *row = tri__variant_row(variant);
+    return *row->name && tri__op_queue(row->op) == TRI_QUEUE_COMPUTE;
 }
 
 int tri__op_variant_count(tri_op op) {

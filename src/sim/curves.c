@@ -79,7 +79,8 @@ static void nearest(const tri_hardware *h, const tri_kernel_call *call, int adds
     found[0] = found[1] = NULL;
     for (int i = 0; i < h->n_kernels; i++) {
         const tri_kernel_curve *c = &h->kernel[i];
-        if (c->variant != call->variant || c->dtype != call->dtype || c->adds != adds || c->code != call->code) continue;
+        if (c->variant != call->variant || c->dtype != call->dtype || c->adds != adds) continue;
+        if (c->code != call->code) continue;
         if (c->threads <= call->threads && (!found[0] || c->threads > found[0]->threads)) found[0] = c;
         if (c->threads >= call->threads && (!found[1] || c->threads < found[1]->threads)) found[1] = c;
     }

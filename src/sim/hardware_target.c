@@ -80,7 +80,8 @@ static tri_status read_rows(const char *name, const char *dtype, const tri_json 
                          dtype);
     tri__json_each_member((tri_json *)rows, key, list) {
         int variant = tri__variant_find(key);
-        if (variant < 0) return tri__fail(TRI_DATA, "%s: target.kernels.%s: there is no operation %s", name, dtype, key);
+        if (variant < 0)
+            return tri__fail(TRI_DATA, "%s: target.kernels.%s: there is no operation %s", name, dtype, key);
         TRI_TRY(read_row(name, dtype, key, list, &target->work[variant][at]));
         target->has[variant][at] = 1;
     }

@@ -28,6 +28,8 @@ typedef struct kernel_call {
     uint64_t random;
 } kernel_call;
 
+static inline int kernel_arg(const kernel_call *k, const char *name) { return kernel_case_arg(&k->at, name); }
+
 static inline uint64_t next_random(uint64_t *state) { /* splitmix64 */
     uint64_t z = *state += 0x9E3779B97F4A7C15u;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
@@ -63,11 +65,12 @@ static inline int is_quantize(tri_op op) { return op == TRI_OP_quantize_int8 || 
 static inline float power_of_two(const kernel_call *k, int arg) {
     static const struct { const char *name; int power; } scales[] = {
         {"s", 8}, {"sq", 8}, {"sx", 3}, {"sw", -2}, {"sdy", 1}};
-    const tri_operand *operand = &tri__variant_row(k->at.variant)->arg[arg];
+    const tri_op_row *row = tri__variant_row(k->at.variant);
+    const tri_operand *operand = &row->arg[arg];
     if (!kernel_case_fp8(&k->at) || !tri__access_reads(operand->access) || operand->optional) return 0;
     for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
         if (strcmp(operand->name, scales[i].name) == 0)
-            return ldexpf(1, scales[i].power + (i < 2 && tri__variant_row(k->at.variant)->phase == TRI_PHASE_B ? 6 : 0) +
+            return ldexpf(1, scales[i].power + (i < 2 && row->phase == TRI_PHASE_B ? 6 : 0) +
                                  (int)(k->random % 3)); /* e5m2 has a larger range */
     return 0;
 }
@@ -208,7 +211,7 @@ static inline void fill_mask(kernel_call *k, int bits) {
     int64_t T = extent(k, 'T'), H = extent(k, 'H');
     memset(k->call.t[bits].data, 0, k->bytes[bits]);
     for (int a = 0; a < row->n_args; a++) {
-        int from = tri__row_arg(tri__variant_row(k->at.variant), row->arg[a].name);
+        int from = kernel_arg(k, row->arg[a].name);
         if (from >= 0) call.t[a] = k->call.t[from];
     }
     if (k->attr.p == 0 || !call.t[TRI_ARG(attention_bits, key)].data) return;
@@ -218,8 +221,9 @@ static inline void fill_mask(kernel_call *k, int bits) {
     call.t[TRI_ARG(attention_bits, ctx)].data = zero;
     call.t[TRI_ARG(attention_bits, lse)].data = zero + T * H;
     call.t[TRI_ARG(attention_bits, qkv)].data = zero + T * H + T * k->attr.heads;
-    call.work = calloc((size_t)tri__workspace_bytes(&table.work[tri__variant(call.op, call.attr)][TRI_F32], T, H, 0) + 1, 1);
-    table.run[tri__variant(call.op, call.attr)][TRI_F32](&call);
+    int variant = tri__variant(call.op, call.attr);
+    call.work = calloc((size_t)tri__workspace_bytes(&table.work[variant][TRI_F32], T, H, 0) + 1, 1);
+    table.run[variant][TRI_F32](&call);
     free(call.work), free(zero);
 }
 
@@ -270,11 +274,11 @@ static inline void fill_attention(kernel_call *k, tri_op op) {
     tri_kernel_table table;
     tri__device_find("reference")->kernels(&table);
     tri_call call = {.op = op, .attr = &k->attr, .seed = k->call.seed, .step = k->call.step};
-    for (int a = 0; a < tri__op_row(op)->n_args; a++)
-        call.t[a] = k->call.t[tri__row_arg(tri__variant_row(k->at.variant), tri__op_row(op)->arg[a].name)];
+    for (int a = 0; a < plain_row(op)->n_args; a++)
+        call.t[a] = k->call.t[kernel_arg(k, plain_row(op)->arg[a].name)];
     const tri_tensor *ctx = &call.t[TRI_ARG(attention, ctx)]; /* attention_first has it first, too */
-    call.work = calloc((size_t)tri__workspace_bytes(&table.work[op][TRI_F32], ctx->rows, ctx->cols, 0) + 1, 1);
-    table.run[op][TRI_F32](&call);
+    call.work = calloc((size_t)tri__workspace_bytes(&table.work[plain(op)][TRI_F32], ctx->rows, ctx->cols, 0) + 1, 1);
+    table.run[plain(op)][TRI_F32](&call);
     free(call.work);
 }
 
@@ -298,7 +302,7 @@ static inline void fill_routed(kernel_call *k) {
                            {seq, n + 1, 1}, {places, n + 1, 1}}};
     table.run[plain(TRI_OP_route)][TRI_F32](&call);
     for (int a = 0; a < 4; a++) {
-        int to = tri__row_arg(tri__variant_row(k->at.variant), plain_row(TRI_OP_route)->arg[a].name);
+        int to = kernel_arg(k, plain_row(TRI_OP_route)->arg[a].name);
         if (to >= 0 && k->call.t[to].data) memcpy(k->call.t[to].data, out[a], k->bytes[to]);
         free(out[a]);
     }
@@ -307,7 +311,7 @@ static inline void fill_routed(kernel_call *k) {
 
 /* Dense layers of experts read zeros in empty places. */
 static inline void fill_empty(kernel_call *k) {
-    int from = tri__row_arg(tri__variant_row(k->at.variant), "from");
+    int from = kernel_arg(k, "from");
     for (int a = 0; a < tri__variant_row(k->at.variant)->n_args && k->block[from]; a++) {
         const tri_operand *operand = &tri__variant_row(k->at.variant)->arg[a];
         if (a == from || operand->dims[0] != 'T' || !tri__access_reads(operand->access)) continue;
@@ -364,12 +368,14 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
                                     : rings || kernel_case_pools(at) ? (int32_t)at->dim['J' - 'A'] : 3,
                          .nesterov = at->dim['K' - 'A'] & 1,
                          .rate = 0.7f};
+    tri__variant_set(at->variant, &k->attr);
     if (at->op == TRI_OP_cross_entropy || at->op == TRI_OP_cross_entropy_din)
         k->attr.smoothing = loss_forms[at->dim['G' - 'A']][0], k->attr.gamma = loss_forms[at->dim['G' - 'A']][1];
     k->call = (tri_call){.op = at->op, .acc = acc, .attr = &k->attr, .seed = 42, .step = 7};
     for (int a = 0; a < row->n_args; a++) {
         const tri_operand *operand = &row->arg[a];
         tri_tensor *t = &k->call.t[a];
+        if (!operand->access) continue;
         t->rows = operand_extent(at, operand->dims);
         t->cols = operand_extent(at, strchr(operand->dims, ',') + 1);
         int none = t->cols == 0 || (strchr("MPVB", operand->dims[0]) && t->rows == 0);
@@ -433,7 +439,8 @@ static inline tri_dtype kernel_call_row(const kernel_call *k, const tri_kernel_t
     for (int a = 0; a < row->n_args; a++)
         if (k->block[a] && tri__dtype_bytes(operand_dtype(k, a)) == 2) halves += operand_count(k, a);
     tri_dtype type = halves ? k->type : TRI_F32;
-    *scratch = (size_t)tri__workspace_bytes(&table->work[k->at.variant][type], k->call.t[0].rows, k->call.t[0].cols, halves);
+    const tri_workspace *work = &table->work[k->at.variant][type];
+    *scratch = (size_t)tri__workspace_bytes(work, k->call.t[0].rows, k->call.t[0].cols, halves);
     assert_non_null(table->run[k->at.variant][type]);
     return type;
 }
@@ -519,12 +526,13 @@ static inline double kernel_step_8_bits(const kernel_call *k, int arg, double va
 #define KERNEL_SMALL 0.05
 
 /* Fills one operand with NaN; returns its index. */
-static inline int kernel_call_spoil(kernel_call *k, tri_op op) {
+static inline int kernel_call_spoil(kernel_call *k) {
+    const tri_op_row *row = tri__variant_row(k->at.variant);
     static const char *const names[] = {"x", "a", "qkv", "logits", "dy", "dctx", "probs"};
     int arg = -1;
     for (int i = 0; i < 7; i++) {
-        int found = tri__op_arg(op, names[i]);
-        if (found >= 0 && tri__access_reads(tri__op_row(op)->arg[found].access)) arg = found;
+        int found = tri__row_arg(row, names[i]);
+        if (found >= 0 && tri__access_reads(row->arg[found].access)) arg = found;
     }
     assert_true(arg >= 0);
     memset(k->call.t[arg].data, 0xFF, k->bytes[arg]);

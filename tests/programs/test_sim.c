@@ -179,7 +179,8 @@ static void build_stage(ranks *r, const tri_pipeline *p, const tri_actions *orde
         }
         if (a->act == TRI_ACT_F) TRI_BUILD(b, act, ((tri_attr){.activation = 1}), y, x);
         if (a->act == TRI_ACT_W || a->act == TRI_ACT_BW) TRI_BUILD(b, bias_dw, (tri_attr){0}, slot(b, "db", 1), x);
-        if (a->act == TRI_ACT_B || a->act == TRI_ACT_BW) TRI_BUILD(b, act_din, ((tri_attr){.activation = 1}), y, -1, x, x, -1);
+        if (a->act == TRI_ACT_B || a->act == TRI_ACT_BW)
+            TRI_BUILD(b, act_din, ((tri_attr){.activation = 1}), y, -1, x, x, -1);
         if (a->act == TRI_ACT_W || to < 0 || to > last || p->rank[to] == rank) continue;
         give(b, y, p->rank[to], axes);
         sent[n_sent++] = y;

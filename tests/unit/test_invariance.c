@@ -79,7 +79,7 @@ static void try_rows(const kernel_call *k, char letter, int64_t first, int64_t r
 
 /* Sequences [s0, s1) of the call. */
 static void try_sequences(const kernel_call *k, int s0, int s1, int threads) {
-    const int32_t *seq = k->call.t[tri__row_arg(tri__variant_row(k->at.variant), "seq")].data;
+    const int32_t *seq = k->call.t[kernel_arg(k, "seq")].data;
     part p = {.first = {['T' - 'A'] = seq[s0], ['N' - 'A'] = s0},
               .rows = {['T' - 'A'] = seq[s1] - seq[s0], ['N' - 'A'] = s1 - s0, ['S' - 'A'] = s1 - s0 + 1}};
     for (int s = s0; s <= s1; s++) p.seq[s - s0] = seq[s] - seq[s0];
@@ -90,7 +90,7 @@ static void try_sequences(const kernel_call *k, int s0, int s1, int threads) {
 static const tri_dtype types[] = {TRI_F32, TRI_BF16, TRI_F16};
 
 static void try_case(const kernel_case *at, void *context) {
-    char letter = strchr("TN", tri__variant_row(at->variant)->arg[1].dims[0]) ? tri__variant_row(at->variant)->arg[1].dims[0] : 'T';
+    char first = tri__variant_row(at->variant)->arg[1].dims[0], letter = strchr("TN", first) ? first : 'T';
     (void)context;
     for (int i = 0; i < 3; i++) {
         kernel_call k;

@@ -65,7 +65,7 @@ static void try_case(const kernel_case *at, void *context) {
         if (row->arg[a].access == TRI_ACCESS_A) sums |= 1u << a;
         if (row->arg[a].access == TRI_ACCESS_W && row->arg[a].optional) optional |= 1u << a;
     }
-    int key = tri__row_arg(tri__variant_row(at->variant), "key");
+    int key = kernel_case_arg(at, "key");
     for (int on = 0; on <= (key >= 0); on++)
         for (int add = 0; add <= (sums != 0); add++)
             for (unsigned left_out = optional;; left_out = (left_out - 1) & optional) {
@@ -73,7 +73,7 @@ static void try_case(const kernel_case *at, void *context) {
                 try_variant(all, at, on ? 0.3f : 0, add ? sums : 0, left_out | keys);
                 if (left_out == 0) break;
             }
-    all->seen[at->op]++;
+    all->seen[at->variant]++;
 }
 
 static void test_cpu_against_reference(void **state) {
@@ -83,9 +83,9 @@ static void test_cpu_against_reference(void **state) {
     tri__device_find("cpu")->kernels(&all->cpu);
     tri__device_find("reference")->kernels(&all->reference);
     kernel_cases(kernel_grids, KERNEL_GRIDS, try_case, all);
-    for (int op = 0; op < TRI_OP_COUNT; op++)
-        if (tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE && !all->seen[op])
-            fail_msg("no case tries %s", tri__op_row((tri_op)op)->name);
+    for (int v = 0; v < tri__variant_count(); v++)
+        if (tri__variant_computes(v) && !all->seen[v])
+            fail_msg("no case tries %s", tri__variant_row(v)->name);
     free(all);
 }
 
@@ -181,7 +181,7 @@ static void try_not_a_number(const kernel_case *at, void *context) {
     const tri_kernel_table *table = context;
     kernel_call k;
     kernel_call_open(&k, at, 0, 0, 0);
-    int arg = kernel_call_spoil(&k, at->op);
+    int arg = kernel_call_spoil(&k);
     kernel_call_run(&k, table, 1);
     kernel_call_expect_spoilt(&k, arg);
     kernel_call_close(&k);
@@ -222,18 +222,19 @@ static void test_not_a_number_shows(void **state) {
 
 /* An update that is not to be applied keeps weights and states, whatever the gradient. */
 static void expect_skipped(tri_op op, const tri_kernel_table *table) {
-    kernel_case at = {.op = op};
+    kernel_case at = {.op = op, .variant = plain(op)};
+    const tri_op_row *row = plain_row(op);
     at.dim['K' - 'A'] = 77;
     kernel_call k;
     kernel_call_open(&k, &at, 0, 0, 0);
-    int apply = tri__op_arg(op, "apply"), g = tri__op_arg(op, "g");
+    int apply = tri__row_arg(row, "apply"), g = tri__row_arg(row, "g");
     *(int32_t *)k.call.t[apply].data = 0;
     memcpy(k.before[apply], k.block[apply], k.bytes[apply] + GUARD);
     if (g >= 0) memset(k.call.t[g].data, 0xFF, k.bytes[g]);
     if (g >= 0) memcpy(k.before[g], k.block[g], k.bytes[g] + GUARD);
     kernel_call_run(&k, table, 2);
-    for (int a = 0; a < tri__op_row(op)->n_args; a++) {
-        if (tri__op_row(op)->arg[a].access == TRI_ACCESS_U)
+    for (int a = 0; a < row->n_args; a++) {
+        if (row->arg[a].access == TRI_ACCESS_U)
             assert_memory_equal(k.block[a], k.before[a], k.bytes[a] + 2 * GUARD);
         for (int64_t i = 0; i < operand_count(&k, a) && a != g; i++) assert_true(isfinite(kernel_value(&k, a, i)));
     }
@@ -278,9 +279,9 @@ static void test_every_operation_has_a_row(void **state) {
         tri__device_target(tri__device_find(devices[i]), &target);
         assert_string_equal(target.name, devices[i]);
         assert_int_equal(target.granule, 1);
-        for (int op = 0; op < TRI_OP_COUNT; op++)
-            if (tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE && !target.has[op][TRI_F32])
-                fail_msg("device %s has no row for %s", devices[i], tri__op_row((tri_op)op)->name);
+        for (int v = 0; v < tri__variant_count(); v++)
+            if (tri__variant_computes(v) && !target.has[v][TRI_F32])
+                fail_msg("device %s has no row for %s", devices[i], tri__variant_row(v)->name);
     }
 }
 
@@ -311,7 +312,7 @@ static void test_shards_update_alike(void **state) {
     tri__device_find("cpu")->kernels(&table);
     for (size_t i = 0; i < sizeof updates / sizeof *updates; i++)
         for (int part = 1; part < K; part++) {
-            kernel_case at = {.op = updates[i]};
+            kernel_case at = {.op = updates[i], .variant = plain(updates[i])};
             kernel_call k[2];
             at.dim['K' - 'A'] = K;
             for (int j = 0; j < 2; j++) {

@@ -62,9 +62,8 @@ static void fill(tri_kernel_table *table, tri_kernel *run, tri_workspace work) {
     static const tri_dtype dtypes[] = {TRI_F32, TRI_BF16, TRI_F16};
     memset(table, 0, sizeof *table);
     for (int v = 0; v < tri__variant_count(); v++)
-        for (int i = 0; i < 3 && *tri__variant_row(v)->name; i++)
-            if (tri__op_queue(tri__variant_row(v)->op) == TRI_QUEUE_COMPUTE)
-                table->run[v][dtypes[i]] = run, table->work[v][dtypes[i]] = work;
+        for (int i = 0; i < 3 && tri__variant_computes(v); i++)
+            table->run[v][dtypes[i]] = run, table->work[v][dtypes[i]] = work;
 }
 
 static void null_kernels(tri_kernel_table *table) { fill(table, nothing, (tri_workspace){0}); }

@@ -56,7 +56,8 @@ static tri_status prepare(product *p, const tri_ceiling_product *of) {
         TRI_TRY(fill(p, k, dtype));
     }
     int64_t halves = tri__dtype_bytes(dtype) == 2 ? 3 * n * n + n : 0;
-    p->work_bytes = (size_t)tri__workspace_bytes(&p->table.work[tri__variant(TRI_OP_linear, &p->attr)][dtype], n, n, halves);
+    const tri_workspace *work = &p->table.work[tri__variant(TRI_OP_linear, &p->attr)][dtype];
+    p->work_bytes = (size_t)tri__workspace_bytes(work, n, n, halves);
     return d->alloc(p->context, p->work_bytes, &p->call.work);
 }
 

@@ -18,7 +18,8 @@ enum { SIDES = sizeof sides / sizeof *sides };
 static const tri_kernel_point *alone(const tri_hardware *h, const tri_kernel_curve *like, const tri_kernel_point *at) {
     for (int i = 0; i < h->n_kernels; i++) {
         const tri_kernel_curve *c = &h->kernel[i];
-        if (c->variant != like->variant || c->dtype != like->dtype || c->adds != like->adds || c->threads != 1) continue;
+        if (c->variant != like->variant || c->dtype != like->dtype) continue;
+        if (c->adds != like->adds || c->threads != 1) continue;
         for (int k = 0; k < c->n; k++)
             if (memcmp(c->point[k].size, at->size, sizeof at->size) == 0) return &c->point[k];
     }

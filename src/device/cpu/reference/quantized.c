@@ -111,7 +111,9 @@ static void linear_quantized(const tri_call *call, int y, int h, int q, int s, i
             if (call->t[b].data) value += load(call, b, o);
             if (h >= 0) save(call, h, t * O + o, value);
             if (!gelu) save(call, y, t * O + o, value);
-            else save(call, y, t * O + o, activation_at(TRI_ACTIVATION_GELU, tri__rounded((tri_dtype)call->dtype[y], value)));
+            else
+                save(call, y, t * O + o,
+                     activation_at(TRI_ACTIVATION_GELU, tri__rounded((tri_dtype)call->dtype[y], value)));
         }
 }
 

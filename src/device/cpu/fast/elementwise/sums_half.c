@@ -88,7 +88,8 @@ static void make_act_din(const rows_made *m, int64_t t, int64_t n) {
     OPERANDS(act_din);
     enum { DX, DY, AT };
     const tri_simd *simd = tri__simd();
-    float *dx = tri__half_rows_at(&m->r, DX), *dy = take_rows(m, DY, ARG(dy), t, n), *at = take_rows(m, AT, m->call->t[ARG(x)].data ? ARG(x) : ARG(y), t, n);
+    int from = m->call->t[ARG(x)].data ? ARG(x) : ARG(y);
+    float *dx = tri__half_rows_at(&m->r, DX), *dy = take_rows(m, DY, ARG(dy), t, n), *at = take_rows(m, AT, from, t, n);
     uint16_t *out = bf16(m->call, ARG(dx)) + t * m->r.h;
     if (adds(m->call, ARG(dx))) simd->widen(n * m->r.h, out, dx);
     simd->act_din((tri_activation)(m->call->attr->activation - 1), n * m->r.h, dy, at, dx, adds(m->call, ARG(dx)));
