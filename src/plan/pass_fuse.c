@@ -42,12 +42,6 @@ static const tri_instr *peek_gelu(const fuser *f, int ahead, tri_op op) {
     return instr && instr->attr.activation == 1 + TRI_ACTIVATION_GELU ? instr : NULL;
 }
 
-static tri_attr with_sums(const tri_instr *act) {
-    tri_attr attr = act->attr;
-    attr.sums = 1;
-    return attr;
-}
-
 static void keep(fuser *f, tri_instr instr) { f->program->instr[f->n++] = instr; }
 
 /* An instruction without operands, with the unit and microbatch of `like`. */
@@ -230,7 +224,8 @@ static tri_instr linear_gelu_din(const tri_instr *gelu, const tri_instr *bias, c
 }
 
 static tri_instr gelu_din_db(const tri_instr *gelu, const tri_instr *bias) {
-    tri_instr fused = made(TRI_OP_act_din, gelu, with_sums(gelu));
+    tri_instr fused = made(TRI_OP_act_din, gelu, gelu->attr);
+    fused.attr.sums = 1;
     TAKE(&fused, act_din, dx, gelu, act_din, dx);
     TAKE(&fused, act_din, db, bias, bias_dw, db);
     TAKE(&fused, act_din, dy, gelu, act_din, dy);

@@ -39,9 +39,9 @@
 
 /* Names in ops.def: of element types, and of facts. */
 enum {
-    C = TRI_KIND_C,
-    ANY = TRI_KIND_ANY,
-#define X(upper, lower, bytes) upper = TRI_KIND_FIXED + TRI_##upper,
+    C = 1 + TRI_DTYPE_COMPUTE,
+    ANY = 1 + TRI_DTYPE_ANY,
+#define X(upper, lower, bytes) upper = 1 + TRI_##upper,
     TRI_DTYPES(X)
 #undef X
 };

@@ -174,23 +174,7 @@ typedef struct tri_cost {
     double flops, bytes;
 } tri_cost;
 
-enum { TRI_VARIANTS = 512 }; /* numbers of variants are below it */
 typedef struct tri_attr tri_attr;
-
-/* The number of a variant, by which tables of kernels and of times are indexed; -1: attributes have no such values. */
-int tri__variant(tri_op op, const tri_attr *attr);
-int tri__variant_find(const char *name); /* by its mnemonic; -1 when there is none */
-int tri__variant_count(void);
-/* The variants of an operation: the first, and how many. Some may not exist: their rows have no name. */
-int tri__op_variants(tri_op op);
-int tri__variant_computes(int variant); /* whether there is such a variant, and kernels compute it */
-int tri__op_variant_count(tri_op op);
-int tri__op_find(const char *name); /* by its name in ops.def; -1 when there is none */
-const tri_op_row *tri__variant_row(int variant);
-/* Sets the attributes that make the variant what it is, and leaves all others. */
-void tri__variant_set(int variant, tri_attr *attr);
-const tri_op_row *tri__op_row(tri_op op, const tri_attr *attr);
-int tri__row_arg(const tri_op_row *row, const char *name); /* the operand's index; -1: the variant has none */
 /* Binds the dim letters to the operands' extents, [TRI_MAX_ARGS]; the caller sets Q. Returns the first operand that
  * does not fit those before it, or -1. */
 int tri__op_bind(const tri_op_row *row, const tri_extent *arg, tri_dims *dims);
@@ -306,5 +290,7 @@ typedef enum tri_told {
 /* The columns of the record that a server's rank 0 sends: what it wants (a tri_order of engine/server_ranks.h) and a
  * number with it, then for each part of the batch its row counts, TRI_SYM_COUNT of them. */
 typedef enum tri_ordered { TRI_ORDERED_WHAT, TRI_ORDERED_VALUE, TRI_ORDERED_PARTS } tri_ordered;
+
+#include "program/variant.h"
 
 #endif

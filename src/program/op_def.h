@@ -4,14 +4,13 @@
 
 #include "program/op.h"
 
-/* An operand; `kind` is 0 (C) for the computing type. */
+/* An operand; `kind` is 1 + its dtype, so that it is 0 where it is left out: the computing type. */
 #define TRI_OPERAND_FIELDS \
     const char *name;      \
     tri_access access;     \
     int optional;          \
     const char *dims;      \
     int kind
-enum { TRI_KIND_C, TRI_KIND_ANY, TRI_KIND_FIXED /* + a tri_dtype */ };
 
 /* A condition of an operand: IF: it exists only with all of these facts; ANY: with one of them; OR: with all of them it
  * is the operand `is` instead; of several, the last that holds counts. */

@@ -23,31 +23,26 @@ const tri_activation_row tri__activations[TRI_ACTIVATION_COUNT] = {
 typedef struct choice {
     const char *name;
     size_t field; /* an int32_t of tri_attr */
+    int n;        /* values */
     struct {
         const char *text;
         unsigned facts;
-    } value[MOST_VALUES]; /* the first without a text is the end */
+    } value[MOST_VALUES];
 } choice;
 
 static const choice choices[] = {
-    {"act", offsetof(tri_attr, activation),
+    {"act", offsetof(tri_attr, activation), 1 + TRI_ACTIVATION_COUNT,
      {{"", 0},
 #define TRI_ACTIVATION(NAME, name_, flops_, slope_, by_result_, config_) \
     {"_" #name_, TRI_FACT_ACT | ((by_result_) ? TRI_FACT_RESULT : 0)},
 #include "program/activation.def"
 #undef TRI_ACTIVATION
      }},
-    {"db", offsetof(tri_attr, sums), {{"", 0}, {"_db", TRI_FACT_DB}}},
+    {"db", offsetof(tri_attr, sums), 2, {{"", 0}, {"_db", TRI_FACT_DB}}},
 };
 enum { CHOICES = sizeof choices / sizeof *choices };
 
 static int32_t *field_of(tri_attr *attr, const choice *of) { return (int32_t *)(void *)((char *)attr + of->field); }
-
-static int values_of(const choice *of) {
-    int n = 0;
-    while (n < MOST_VALUES && of->value[n].text) n++;
-    return n;
-}
 
 /* The choice whose name follows a brace. */
 static const choice *choice_at(const char *brace) {
@@ -106,13 +101,8 @@ static int holds(const tri_condition *of, unsigned facts) {
     return (facts & of->facts) == of->facts;
 }
 
-#define KIND(kind) \
-    ((kind) == TRI_KIND_C ? TRI_DTYPE_COMPUTE : (kind) == TRI_KIND_ANY ? TRI_DTYPE_ANY : (kind) - TRI_KIND_FIXED)
 #define OPERAND(of) \
-    (tri_operand) { \
-        .name = (of).name, .access = (of).access, .optional = (of).optional, .dims = (of).dims,                      \
-        .dtype = KIND((of).kind)                                                                                     \
-    }
+    (tri_operand){(of).name, (of).access, (of).optional, (of).kind - 1, (of).dims}
 
 static tri_operand operand_of(const tri_operand_def *def, unsigned facts) {
     const tri_condition *const conditions[TRI_CONDITIONS] = {&def->a, &def->b, &def->c, &def->d};
@@ -134,12 +124,11 @@ static int exists(const tri_op_def *def, unsigned facts) {
 
 static void make_row(const tri_op_def *def, tri_op op, int at, unsigned facts) {
     tri_op_row *row = &all.row[at];
-    int32_t act = all.attr[at].activation;
     if (exists(def, facts)) fill(mnemonic_of(def), all.attr[at], all.name[at]);
     *row = (tri_op_row){.name = all.name[at], .op = op, .facts = facts, .phase = def->phase, .flops = def->flops,
                         .adjoint = def->adjoint, .formula = def->formula, .n_args = def->n_args, .family = def->family,
-                        .split = def->split, .lowered = def->lowered, .fp8 = def->fp8, .like = -1};
-    if (act) row->act = &tri__activations[act - 1];
+                        .split = def->split, .lowered = def->lowered, .fp8 = def->fp8, .like = -1,
+                        .act = facts & TRI_FACT_ACT ? &tri__activations[all.attr[at].activation - 1] : NULL};
     for (int k = 0; k < def->n_args; k++) row->arg[k] = operand_of(&def->arg[k], facts);
 }
 
@@ -170,12 +159,12 @@ static void make(void) {
         const choice **of = all.op[op].of;
         int n = all.op[op].n = choices_of(mnemonic_of(def), of), count = 1;
         all.op[op].first = all.n;
-        for (int i = 0; i < n; i++) count *= values_of(of[i]);
+        for (int i = 0; i < n; i++) count *= of[i]->n;
         TRI_ASSERT(all.n + count <= TRI_VARIANTS);
         for (int v = 0; v < count; v++, all.n++) {
             unsigned facts = 0;
-            for (int i = n - 1, rest = v; i >= 0; rest /= values_of(of[i--])) {
-                int value = rest % values_of(of[i]);
+            for (int i = n - 1, rest = v; i >= 0; rest /= of[i--]->n) {
+                int value = rest % of[i]->n;
                 *field_of(&all.attr[all.n], of[i]) = value, facts |= of[i]->value[value].facts;
             }
             make_row(def, (tri_op)op, all.n, facts);
@@ -191,8 +180,8 @@ int tri__variant(tri_op op, const tri_attr *attr) {
     for (int i = 0; i < all.op[op].n; i++) {
         const choice *of = all.op[op].of[i];
         int32_t value = *field_of((tri_attr *)attr, of);
-        if (value < 0 || value >= values_of(of)) return -1;
-        at = at * values_of(of) + value;
+        if (value < 0 || value >= of->n) return -1;
+        at = at * of->n + value;
     }
     at += all.op[op].first;
     return *all.name[at] ? at : -1;

@@ -43,9 +43,9 @@ static void run_part(const kernel_call *k, part *p, int threads) {
         if (tri__dtype_bytes(operand_dtype(k, a)) == 2) halves += t->rows * t->cols;
     }
     tri_dtype type = halves ? k->type : TRI_F32;
+    const tri_workspace *work = &table.work[k->at.variant][type];
     p->call.work = aligned_alloc(
-        64, ((size_t)tri__workspace_bytes(&table.work[k->at.variant][type], p->call.t[0].rows, p->call.t[0].cols, halves) +
-             127) / 64 * 64);
+        64, ((size_t)tri__workspace_bytes(work, p->call.t[0].rows, p->call.t[0].cols, halves) + 127) / 64 * 64);
     assert_non_null(p->call.work);
     table.run[k->at.variant][type](&p->call);
     free(p->call.work);

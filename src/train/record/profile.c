@@ -60,9 +60,9 @@ static tri_json *operations_json(const tri_recorder *r) {
     for (int i = 0; i < count; i++) {
         const tri_op_time *t = &r->op[rows[i].variant];
         const char *name = tri__variant_row(rows[i].variant)->name;
-        tri__json_append_new(list, tri__json_pack("{s:s, s:I, s:f, s:f, s:f}", "name", name,
-                                                  "calls", (tri_json_int)(t->calls / r->kept), "seconds",
-                                                  t->seconds / n, "flops", t->flops / n, "bytes", t->bytes / n));
+        tri__json_append_new(list, tri__json_pack("{s:s, s:I, s:f, s:f, s:f}", "name", name, "calls",
+                                                  (tri_json_int)(t->calls / r->kept), "seconds", t->seconds / n,
+                                                  "flops", t->flops / n, "bytes", t->bytes / n));
     }
     return list;
 }

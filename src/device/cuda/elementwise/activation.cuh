@@ -1,7 +1,7 @@
 /* activation.cuh - activations and their derivatives. Some have a form of their own here: the Gaussian error linear
- * unit by the error function, as in BERT, and by tanh; SiLU; ReLU; tanh. fp32 uses the library's functions; 16-bit types use
- * formulas of few instructions, whose relative error of at most 1.6e-4 is below half of their last bit. All others are
- * computed by device/activation.h. */
+ * unit by the error function, as in BERT, and by tanh; SiLU; ReLU; tanh. fp32 uses the library's functions; 16-bit
+ * types use formulas of few instructions, whose relative error of at most 1.6e-4 is below half of their last bit. All
+ * others are computed by device/activation.h. */
 #ifndef TRI_DEVICE_CUDA_ELEMENTWISE_ACTIVATION_CUH
 #define TRI_DEVICE_CUDA_ELEMENTWISE_ACTIVATION_CUH
 
