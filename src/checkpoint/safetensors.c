@@ -208,10 +208,6 @@ const tri_st_entry *tri__st_find(const tri_st_file *file, const char *name) {
     return tri__json_is_integer(index) ? &file->entry[tri__json_integer_value(index)] : NULL;
 }
 
-const char *tri__st_metadata(const tri_st_file *file, const char *key) {
-    return tri__json_string_value(tri__json_get(tri__json_get(file->header, metadata_key), key));
-}
-
 tri_status tri__st_read(const tri_st_file *file, const tri_st_entry *entry, int64_t begin, int64_t n, void *out) {
     int64_t bytes = (int64_t)tri__dtype_bytes(entry->dtype);
     TRI_ASSERT(begin >= 0 && n >= 0 && begin + n <= (entry->end - entry->begin) / bytes);

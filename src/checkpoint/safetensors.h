@@ -29,7 +29,6 @@ tri_status tri__st_open(const char *path, tri_st_file *file);
 tri_status tri__st_open_listed(const char *folder, const char *name, tri_st_file *file);
 void tri__st_close(tri_st_file *file);
 const tri_st_entry *tri__st_find(const tri_st_file *file, const char *name);
-const char *tri__st_metadata(const tri_st_file *file, const char *key); /* NULL when absent */
 /* Elements [begin, begin + n) of a tensor, in its dtype. TRI_IO if the file is now too short. */
 tri_status tri__st_read(const tri_st_file *file, const tri_st_entry *entry, int64_t begin, int64_t n, void *out);
 /* The same converted to fp32, from F32, F16 or BF16. */

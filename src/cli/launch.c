@@ -10,7 +10,7 @@
 #include "comm/link/link.h"
 #include "comm/mpi/mpi.h"
 #include "comm/start/join.h"
-#include "comm/world/regroup.h"
+#include "comm/link/regroup.h"
 #include "engine/accept_settings.h"
 #include "job/rank_process.h"
 #include "settings/forms.h"

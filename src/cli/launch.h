@@ -3,7 +3,7 @@
 #define TRI_CLI_LAUNCH_H
 
 #include "cli/cli.h"
-#include "comm/start/environment.h"
+#include "comm/launchers/environment.h"
 
 /* Detects the launcher of this process and takes sizes from it into the settings. TRI_USAGE if they contradict the
  * options, or if several machines are requested without MPI; then the command lines to use are printed. */

@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 #include "comm/mpi/load.h"
-#include "comm/start/slurm.h"
+#include "comm/launchers/slurm.h"
 #include "settings/foreign.h"
 
 #include <stdlib.h>

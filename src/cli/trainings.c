@@ -2,7 +2,7 @@
 #include "cli/trainings.h"
 
 #include "base/text.h"
-#include "comm/start/environment.h"
+#include "comm/launchers/environment.h"
 #include "job/rank_process.h"
 
 #include <errno.h>

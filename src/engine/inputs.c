@@ -130,14 +130,6 @@ static tri_status take_parts(const tri_inputs *in, tri_fitted *out) {
     return status;
 }
 
-void tri__fitted_free(tri_fitted *fitted) {
-    tri__dataset_close(fitted->train);
-    tri__dataset_close(fitted->valid);
-    tri__preprocess_free(fitted->preprocess);
-    tri__json_decref(fitted->parts);
-    *fitted = (tri_fitted){0};
-}
-
 tri_status tri__inputs_fit(const tri_inputs *in, const tri_data_files *files, tri_fitted *out) {
     const tri_model_config *m = &in->settings->model;
     tri_fit_spec fit;

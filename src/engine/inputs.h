@@ -39,7 +39,6 @@ typedef struct tri_fitted {
 /* files: what tri__data_files found at the settings' data_path. TRI_USAGE where a table that is to be divided has
  * others beside it. Whatever it returns, the caller frees *out. */
 tri_status tri__inputs_fit(const tri_inputs *inputs, const tri_data_files *files, tri_fitted *out);
-void tri__fitted_free(tri_fitted *fitted);
 /* {table: digest of all rows, rows: {training, validation, test}}: what a checkpoint keeps of a divided table. A new
  * reference; NULL: out of memory. */
 tri_json *tri__division_record(const tri_dataset *whole);

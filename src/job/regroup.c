@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "comm/world/kept.h"
-#include "comm/world/regroup.h"
+#include "comm/link/regroup.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -17,7 +17,7 @@ typedef struct tri_child {
     int pidfd;        /* -1: ended, or not started */
     int asked;        /* 1: it was sent the stop signal */
     int local;        /* its rank in the current world; -1: in none (a spare, or not joined yet) */
-    int socket;       /* of an elastic run: our end (comm/world/regroup.h); -1: none */
+    int socket;       /* of an elastic run: our end (comm/link/regroup.h); -1: none */
     int ready;        /* 1: it waits on its socket for a world */
     int joins;        /* 1: it was started again, and has been in no world yet */
     int told;         /* 1: users know of its death */

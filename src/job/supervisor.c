@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/machine.h"
-#include "comm/world/regroup.h"
+#include "comm/link/regroup.h"
 #include "job/rank_process.h"
 #include "job/supervision.h"
 

@@ -28,7 +28,7 @@ typedef struct tri_supervised {
     int reloads;                 /* 1: SIGHUP requests no stop: it is passed on each time it comes */
     const char *stopping;        /* message when the first signal requests a stop; NULL: none */
     const char *stopping_early;  /* the same before any rank has begun its first step */
-    int elastic;                 /* 1: when ranks die, the others go on in another world (comm/world/regroup.h) */
+    int elastic;                 /* 1: when ranks die, the others go on in another world (comm/link/regroup.h) */
     int64_t max_restarts;        /* of an elastic run: how often ranks that died are started again, to join */
     int min_ranks;               /* of an elastic run: with fewer it ends */
     /* How many of `alive` ranks the best mesh uses, and its stages and replicas; 0: none can go on. */

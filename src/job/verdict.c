@@ -1,8 +1,9 @@
 /* verdict.c - how the ranks ended, as text and as JSON: which rank failed first, where, why, what to try, and where the
  * others were. */
 #include "base/text.h"
-#include "comm/ops/transport.h"
+#include "comm/world/transport.h"
 #include "job/supervisor.h"
+#include "comm/ops/describe.h"
 
 #include <signal.h>
 #include <stdarg.h>

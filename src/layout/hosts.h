@@ -1,8 +1,8 @@
 /* hosts.h - how many bytes of a collective cross the network cards of the hosts that its members are on, and which way
  * is taken (comm/ops): the transport and the simulator ask the same function.
  *
- *   member by member   each member sends every other the part that it needs (comm/ops/exchange.c)
- *   host by host       bytes reach a host once, and its members share memory (comm/ops/relay.c). A sum goes from host
+ *   member by member   each member sends every other the part that it needs (comm/link/exchange.c)
+ *   host by host       bytes reach a host once, and its members share memory (comm/link/relay.c). A sum goes from host
  *                      to host: each adds its members' inputs to the sum of those before, and the last has the result.
  *                      Members are added in the group's order only where those of a host follow one another in it */
 #ifndef TRI_LAYOUT_HOSTS_H

@@ -184,8 +184,6 @@ int tri__mesh_beside(const tri_mesh *mesh, int rank, tri_axis axis, int at) {
     return tri__mesh_rank(mesh, coords);
 }
 
-int tri__mesh_first(const tri_mesh *mesh, int rank) { return tri__mesh_beside(mesh, rank, TRI_AXIS_PP, 0); }
-int tri__mesh_last(const tri_mesh *mesh, int rank) { return tri__mesh_beside(mesh, rank, TRI_AXIS_PP, mesh->pp - 1); }
 int tri__mesh_previous(const tri_mesh *mesh, int rank) {
     return tri__mesh_beside(mesh, rank, TRI_AXIS_PP, tri__mesh_coords(mesh, rank).pp - 1);
 }

@@ -85,9 +85,6 @@ int tri__mesh_group_rank(const tri_mesh *mesh, int rank, unsigned axes, int plac
 
 /* The rank with the same coordinates except `at` on `axis`; -1 when `at` is out of range. */
 int tri__mesh_beside(const tri_mesh *mesh, int rank, tri_axis axis, int at);
-/* Ranks of the pipeline that `rank` is in; -1: none. A rank is in the first stage when it is its own first. */
-int tri__mesh_first(const tri_mesh *mesh, int rank);
-int tri__mesh_last(const tri_mesh *mesh, int rank);
 int tri__mesh_previous(const tri_mesh *mesh, int rank);
 int tri__mesh_next(const tri_mesh *mesh, int rank);
 

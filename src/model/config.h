@@ -46,22 +46,9 @@ tri_status tri__model_config_check(const tri_model_config *config);
 
 enum { TRI_MAX_ENCODER_LAYERS = 1024, TRI_MAX_EXPERTS = 1024 };
 
-/* Encoder families: rows of model/family.c. */
-typedef enum tri_family {
-    TRI_FAMILY_BERT,
-    TRI_FAMILY_ROBERTA,
-    TRI_FAMILY_DISTILBERT,
-    TRI_FAMILY_ELECTRA,
-    TRI_FAMILY_XLM_ROBERTA,
-    TRI_FAMILY_MPNET,
-    TRI_FAMILY_DEBERTA_V2,
-    TRI_FAMILY_MODERNBERT,
-    TRI_FAMILY_COUNT
-} tri_family;
-
 /* An encoder's architecture. */
 typedef struct tri_encoder {
-    tri_family family;
+    int family;            /* its row in model/family.c; 0: BERT */
     tri_activation act;    /* hidden_act */
     int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
     int64_t max_position_embeddings;

@@ -62,13 +62,14 @@ static tri_status parse_activation(const tri_json *json, const char *key, tri_en
 
 static tri_status parse_family(const tri_json *json, const char *origin, tri_encoder *e) {
     const tri_json *type = tri__json_get(json, "model_type");
-    tri_family family = e->family;
+    int family = e->family;
     if (type)
         TRI_TRY(tri__family_find(tri__json_is_string(type) ? tri__json_string_value(type) : "not a string", origin,
                                  &family));
     if (e->vocab_size && family == e->family) return TRI_OK;
     e->family = family;
     *e = tri__family(e)->defaults;
+    e->family = family;
     return TRI_OK;
 }
 
@@ -112,7 +113,7 @@ int64_t tri__encoder_embedding(const tri_encoder *encoder) {
 }
 
 int64_t tri__encoder_positions(const tri_encoder *encoder) {
-    int none = encoder->family == TRI_FAMILY_DEBERTA_V2 && !encoder->position_biased_input;
+    int none = tri__family(encoder)->relative == TRI_RELATIVE_VECTORS && !encoder->position_biased_input;
     return none ? 0 : encoder->max_position_embeddings;
 }
 

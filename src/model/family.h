@@ -29,6 +29,9 @@ typedef struct tri_layer_names {
     int widens_first;                 /* tables of another width are projected before their norm, without a bias */
 } tri_layer_names;
 
+/* Positions relative to each other (relative.c): none, MPNet's biases by distance, DeBERTa's vectors by distance. */
+typedef enum tri_relative_kind { TRI_RELATIVE_NONE, TRI_RELATIVE_BIAS, TRI_RELATIVE_VECTORS } tri_relative_kind;
+
 typedef struct tri_family_row {
     const char *type;         /* model_type of config.json */
     const char *architecture; /* transformers' class */
@@ -40,8 +43,9 @@ typedef struct tri_family_row {
     int counts_from_pad;      /* positions: from pad_token_id + 1 on, pad tokens not counted; 0: from 0 on */
     int gated;                /* feed-forward layers have a second product to intermediate_size */
     int has_pooler;           /* transformers' class has pooler.dense; 0: one that is asked for is new */
+    tri_relative_kind relative;
     const tri_layer_names *names; /* NULL: the skeleton has its own */
-    void (*params)(tri_network *model, int branch);
+    void (*params)(tri_network *model, int branch); /* NULL: it and forward are those of bert.c */
     int (*forward)(tri_forward *f, int branch); /* a slot [N, common] */
     tri_pattern (*pattern)(const tri_encoder *e,
                            int64_t *window);                   /* of its local layers; NULL: the encoder's, of all */
@@ -52,7 +56,7 @@ typedef struct tri_family_row {
 
 const tri_family_row *tri__family(const tri_encoder *encoder);
 /* The row of a model_type; TRI_USAGE, with the list of those that there are. */
-tri_status tri__family_find(const char *type, const char *origin, tri_family *family);
+tri_status tri__family_find(const char *type, const char *origin, int *family);
 /* The family's name for a key of BERT's; NULL: it has none. */
 const char *tri__family_key(const tri_family_row *row, const char *bert);
 

@@ -11,7 +11,7 @@
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 int tri__encoder_is_local(const tri_encoder *e, int64_t layer) {
-    if (e->family != TRI_FAMILY_MODERNBERT) return 1;
+    if (!tri__family(e)->pattern) return 1;
     if (e->global_attn_every_n_layers) return layer % e->global_attn_every_n_layers != 0;
     return (int)(e->local_layer[layer / 64] >> layer % 64 & 1);
 }

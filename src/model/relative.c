@@ -23,13 +23,13 @@ tri_status tri__relative_check(const tri_encoder *e) {
 }
 
 int64_t tri__encoder_span(const tri_encoder *e) {
-    if (e->family != TRI_FAMILY_DEBERTA_V2) return 0;
+    if (tri__family(e)->relative != TRI_RELATIVE_VECTORS) return 0;
     if (e->position_buckets > 0) return e->position_buckets;
     return e->max_relative_positions > 0 ? e->max_relative_positions : e->max_position_embeddings;
 }
 
 tri_distances tri__distances(tri_arena *arena, const tri_encoder *e, int64_t max_len) {
-    if (e->family == TRI_FAMILY_MPNET)
+    if (tri__family(e)->relative == TRI_RELATIVE_BIAS)
         return (tri_distances){.rows = e->relative_attention_num_buckets, .all = e->relative_attention_num_buckets,
                                .buckets = MPNET_BUCKETS, .reach = MPNET_REACH};
     int64_t span = tri__encoder_span(e);
@@ -49,7 +49,7 @@ static tri_rows rows_of(const tri_branch *b) { return (tri_rows){.add = b->f->mo
 int tri__relative_table(tri_branch *b) {
     tri_forward *f = b->f;
     const tri_distances *d = &f->model->distances[b->index];
-    int is_biased = b->e->family == TRI_FAMILY_MPNET;
+    int is_biased = tri__family(b->e)->relative == TRI_RELATIVE_BIAS;
     int64_t cols = is_biased ? b->e->num_attention_heads : b->e->hidden_size;
     char name[128];
     if (!d->rows) return -1;
@@ -74,7 +74,7 @@ void tri__relative_attend(tri_branch *b, tri_attr attr, const int slot[static 4]
     const tri_distances *d = &f->model->distances[b->index];
     int64_t H = b->e->hidden_size;
     attr.buckets = d->buckets, attr.reach = d->reach;
-    if (b->e->family == TRI_FAMILY_MPNET) {
+    if (tri__family(b->e)->relative == TRI_RELATIVE_BIAS) {
         TRI_BUILD(&f->build, attention_biased, attr, slot[0], slot[1], slot[2], b->table, b->seq, slot[3]);
         return;
     }

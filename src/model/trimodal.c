@@ -24,7 +24,7 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
         int64_t window = 0;
         tri_pattern pattern = family->pattern ? family->pattern(&encoder[branch], &window) : encoder[branch].pattern;
         model->distances[branch] = tri__distances(arena, &encoder[branch], model->max_len);
-        family->params(model, branch);
+        (family->params ? family->params : tri__bert_params)(model, branch);
         model->blocks[branch] = tri__pattern_blocks(arena, &pattern, model->max_len,
                                                     encoder[branch].num_attention_heads, window);
     }
@@ -46,8 +46,10 @@ void tri__model_forward(tri_forward *f) {
                                           "p.%s", model->unit[u].name);
     }
     int branch[3] = {-1, -1, -1}, n = 0;
-    for (int encoder = 0; encoder < model->n_encoders; encoder++)
-        branch[n++] = tri__family(&model->encoder[encoder])->forward(f, encoder);
+    for (int encoder = 0; encoder < model->n_encoders; encoder++) {
+        const tri_family_row *family = tri__family(&model->encoder[encoder]);
+        branch[n++] = (family->forward ? family->forward : tri__bert_forward)(f, encoder);
+    }
     if (model->n_encoders < model->n_texts) branch[n++] = f->second;
     if (model->n_columns > 0) branch[n++] = tri__tabular_forward(f);
     tri__fusion_forward(f, branch);

@@ -217,7 +217,7 @@ static tri_status check_sizes(const tri_plan_in *in) {
     for (int b = 0; b < in->model->n_encoders; b++) {
         const tri_encoder *e = &in->model->encoder[b];
         char sizes[256] = "";
-        if (e->mlp_dropout > 0 && e->family == TRI_FAMILY_MODERNBERT)
+        if (e->mlp_dropout > 0)
             return tri__fail(TRI_USAGE,
                              "--tp-size %d: the %s encoder has an mlp_dropout of %g, on columns that these ranks would "
                              "share, where random numbers are those of whole rows; take mlp_dropout 0, or no --tp-size",

@@ -97,19 +97,6 @@ unsigned tri__program_shared(const tri_program *program) {
     return shared & ~program->offload & ~(1u << TRI_MEM_HOST);
 }
 
-int64_t tri__programs_shared_bytes(const tri_program *const *programs, int n) {
-    unsigned shared = 0;
-    int64_t bytes = 0;
-    for (int i = 0; i < n; i++) shared |= tri__program_shared(programs[i]);
-    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
-        int64_t most = 0;
-        for (int i = 0; i < n; i++)
-            if (programs[i]->bytes[mem] > most) most = programs[i]->bytes[mem];
-        if (shared >> mem & 1) bytes += (most + PAGE - 1) / PAGE * PAGE;
-    }
-    return bytes;
-}
-
 double tri__transfer_sent(const tri_program *program, const tri_instr *post, const tri_counts *counts) {
     double n = tri__transfer_size(&program->mesh, &post->attr);
     double whole = (double)tri__slot_bytes(&program->slot[tri__transfer_whole(post)], counts);

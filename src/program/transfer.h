@@ -36,8 +36,6 @@ int tri__transfer_members(const tri_mesh *mesh, int rank, const tri_attr *attr, 
 /* Memory classes that transfers touch, a bit each: peers access them directly, so they are in shared memory. Except
  * classes in offload memory and the hosts' small records, for which transfers copy. */
 unsigned tri__program_shared(const tri_program *program);
-/* Shared bytes that a rank with these programs needs. */
-int64_t tri__programs_shared_bytes(const tri_program *const *programs, int n);
 /* Bytes that a rank sends by a post, as the best algorithms send them, when the row counts are `counts`. */
 double tri__transfer_sent(const tri_program *program, const tri_instr *post, const tri_counts *counts);
 /* Bytes that a rank sends in a step of one kind by each kind of collective, as the best algorithms send them;

@@ -30,7 +30,7 @@ static int nodes_of(const tri_hardware *h, const int *members, int n, tri_spread
     return s->nodes;
 }
 
-/* As the transport sees them (comm/ops/relay.c): ranks of a node follow one another in every group of a mesh. */
+/* As the transport sees them (comm/link/relay.c): ranks of a node follow one another in every group of a mesh. */
 static tri_hosts hosts_of(const tri_spread *s, int n, double wide) {
     int uneven = s->fewest != s->most;
     return (tri_hosts){.n = s->nodes,

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "comm/start/join.h"
 #include "comm/world/kept.h"
-#include "comm/world/regroup.h"
+#include "comm/link/regroup.h"
 
 #include <fcntl.h>
 #include <poll.h>

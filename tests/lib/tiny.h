@@ -2,6 +2,7 @@
 #ifndef TESTS_TINY_H
 #define TESTS_TINY_H
 
+#include "model/family.h"
 #include "base/random.h"
 #include "device/device.h"
 #include "exec/exec.h"
@@ -130,7 +131,8 @@ static inline void tiny_open_rank(tiny *t, const char *device, int texts, int co
                                   .layer_norm_eps = 1e-12};
     t->encoder[1] = t->encoder[0];
     t->encoder[1].hidden_size = 12, t->encoder[1].num_attention_heads = 3, t->encoder[1].num_hidden_layers = 1;
-    t->encoder[1].family = TRI_FAMILY_ROBERTA, t->encoder[1].pad_token_id = 1, t->encoder[1].type_vocab_size = 1;
+    assert_int_equal(tri__family_find("roberta", "", &t->encoder[1].family), TRI_OK);
+    t->encoder[1].pad_token_id = 1, t->encoder[1].type_vocab_size = 1;
     tri__model_make(&t->arena, &t->config, t->encoder, (tri_columns){.n = columns}, (tri_texts){no_decay, 3},
                     &t->model);
     const tri_device *d = tri__device_find(device);

@@ -1,6 +1,7 @@
 /* test_freeze.c - plans of models that are trained in part: frozen units have no gradients, states, transfers of
  * gradients or backward operations beyond what passes through them, on every mesh, and every rank's program passes the
  * checker. Rates of parameters by layers, and in the attributes of the update. */
+#include "model/family.h"
 #include "tests/lib/tiny.h"
 
 #include "plan/pipeline/stage.h"
@@ -152,7 +153,7 @@ static void a_new_pooler_has_the_head_s_rate(void **state) {
     (void)state;
     tiny t;
     tiny_open(&t, "cpu", 1, 0, 0, 1);
-    t.encoder[0].family = TRI_FAMILY_ELECTRA;
+    assert_int_equal(tri__family_find("electra", "", &t.encoder[0].family), TRI_OK);
     t.encoder[0].embedding_size = t.encoder[0].hidden_size;
     tri__model_make(&t.arena, &t.config, t.encoder, (tri_columns){0}, (tri_texts){0}, &t.model);
     OK(tri__model_tune(&t.model, &(tri_recipe){.head = 10}));

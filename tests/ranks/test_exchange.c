@@ -24,6 +24,7 @@
 #include "tests/lib/collective_program.h"
 #include "tests/lib/fake_remote.h"
 #include "tests/lib/soak.h"
+#include "comm/link/message.h"
 
 enum { RANKS = 4, HEAP = 32 << 20 };
 

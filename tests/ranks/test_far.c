@@ -9,6 +9,8 @@
 #include "tests/lib/far_device.h"
 #include "program/transfer.h"
 #include "tests/lib/rank_waits.h"
+#include "comm/link/message.h"
+#include "comm/shm/shm.h"
 
 enum { STEPS = 3 };
 

@@ -2,7 +2,7 @@
  * every rank gets TRI_DISAGREE with both descriptors in its text, and no output byte is written. */
 #include "base/status.h"
 #include "comm/ops/kind.h"
-#include "comm/ops/transport.h"
+#include "comm/world/transport.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -17,6 +17,7 @@
 
 #include "tests/lib/collective_program.h"
 #include "tests/lib/fake_remote.h"
+#include "comm/ops/describe.h"
 
 enum { HEAP = 48 << 20 };
 

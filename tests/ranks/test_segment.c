@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "comm/world/heap.h"
-#include "comm/start/rendezvous.h"
+#include "comm/launchers/rendezvous.h"
 
 #include <errno.h>
 #include <fcntl.h>

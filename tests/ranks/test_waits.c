@@ -1,6 +1,6 @@
 /* test_waits.c - ranks that wait for each other while something interferes: a name in use by another process, a signal,
  * a long name. Each wait ends by its timeout, or earlier on a stop signal. */
-#include "comm/start/rendezvous.h"
+#include "comm/launchers/rendezvous.h"
 #include "tests/lib/meeting_name.h"
 
 #include <setjmp.h>

@@ -62,10 +62,10 @@ mutant F01 "a fork's death is judged by its parent" src/comm/start/forks.c \
     's/^        judge(family, i, how);/        if (how < 0) judge(family, i, how);/' test_ranks death_ends_all_waits
 mutant F01 "a rank's death is judged by its supervisor" src/job/supervisor.c \
     's/if (WIFSIGNALED(status)) judge(s, i, status);/;/' test_supervisor a_killed_rank_ends_all
-mutant F01 "a peer's death is seen without a supervisor" src/comm/world/watcher.c \
+mutant F01 "a peer's death is seen without a supervisor" src/comm/ops/watcher.c \
     's/^                    ended(watcher, i);/                    ;/' test_join death_is_seen_without_a_supervisor
 mutant F01 "a wait looks at the abort word" src/comm/world/world.c \
-    's/^    if (!atomic_load_explicit(&world->segment.control->abort, memory_order_acquire)) return TRI_OK;/ '\
+    's/^    if (!atomic_load_explicit(&control->abort, memory_order_acquire)) return TRI_OK;/ '\
 '   if (world->size) return TRI_OK;/' test_ranks death_ends_all_waits
 mutant F05 "forks die with their parent" src/comm/start/forks.c \
     's/^    prctl(PR_SET_PDEATHSIG, SIGKILL);/    (void)parent;/' test_ranks ranks_die_with_their_parent
@@ -73,7 +73,7 @@ mutant F05 "ranks die with their supervisor" src/job/rank_process.c \
     's/prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && //' test_supervisor ranks_end_with_their_supervisor
 mutant F01 "ranks that are left get another world" src/job/regroup.c \
     's/^    if (!f->ranks) {/    if (f->ranks >= 0) {/' test_regroup any_rank_may_die
-mutant F01 "a world that fails before all met is followed by another" src/comm/world/regroup.c \
+mutant F01 "a world that fails before all met is followed by another" src/comm/link/regroup.c \
     's/^    for (int other = 1; other;) {/    for (int other = 1; other; other = 0) {/' \
     test_regroup deaths_while_others_regroup
 mutant F01 "the memory with kept state outlives its world" src/job/regroup.c \
@@ -89,7 +89,7 @@ mutant F01 "whoever waits is told the end" src/job/regroup.c \
     's/^            tri__regroup_say(s->child\[i\].socket, &end);/            (void)end;/' test_regroup a_spare_steps_in
 mutant F06 "a rank that hangs is not taken along" src/job/regroup.c \
     's/^            tri__child_end(s, i, SIGKILL);/            (void)0;/' test_regroup failures_that_others_survive
-mutant F29 "earlier worlds are closed" src/comm/world/world.c \
+mutant F29 "earlier worlds are closed" src/comm/link/open.c \
     's/^    for (int i = 0; i < 2; i++) tri__segment_close(&world->before\[i\]);/    (void)world;/' \
     test_regroup worlds_leave_nothing_behind
 mutant F01 "a copy that comes from another machine is of no step" src/train/state/held_peer.c \
@@ -118,30 +118,30 @@ mutant F01 "all machines go on from one text of the state" src/train/state/colle
     's/^    take_one_state(c);/    if (c->n < 0) take_one_state(c);/' test_partner the_machines_left_have_all_of_it
 mutant F01 "what is kept is not overwritten while it is copied" src/exec/run.c \
     's/^        tri__exec_keep_before(exec, program, begin, end);/        (void)exec;/' test_exec_keep
-mutant F06 "a rank that does not get on is reported" src/comm/world/hang.c \
+mutant F06 "a rank that does not get on is reported" src/comm/ops/hang.c \
     's/^    if (worst.local >= 0) report_hung/    if (worst.local >= n) report_hung/' \
     test_ranks hang_of_a_thread_is_found
-mutant F06 "a file call has its own limit" src/comm/world/hang.c \
+mutant F06 "a file call has its own limit" src/comm/ops/hang.c \
     's/^    if (who.in_call && !is_stopped(who.state)) who.over = who.silent - io;/    if (io < 0) return who;/' \
     test_hangs a_file_call_has_its_own_limit
-mutant F06 "a process that is stopped in a file call is told apart" src/comm/world/hang.c \
+mutant F06 "a process that is stopped in a file call is told apart" src/comm/ops/hang.c \
     "s/return state == 'T' || state == 't';/return state == 'X';/" test_hangs a_pipe_that_nobody_opens_is_named
-mutant F08 "a file call that ended is progress" src/comm/world/hang.c \
+mutant F08 "a file call that ended is progress" src/comm/ops/hang.c \
     's/^    if (calls != seen->calls) seen->calls = calls, .*/    seen->calls = calls;/' \
     test_hangs a_slow_disk_is_no_hang
-mutant F06 "ranks that wait for one another are reported" src/comm/world/hang.c \
+mutant F06 "ranks that wait for one another are reported" src/comm/ops/hang.c \
     's/^    else if (unfinished && waiting == unfinished/    else if (unfinished < 0 \&\& waiting == unfinished/' \
     test_ranks deadlock_is_found
 mutant F06 "the supervisor watches" src/job/supervisor.c \
     's/^    tri__control_watch(control, s->seen, s->what->log, -1);/    (void)s->seen;/' \
     test_supervisor a_hanging_rank_is_named
-mutant F06 "ranks watch each other without a supervisor" src/comm/world/watcher.c \
+mutant F06 "ranks watch each other without a supervisor" src/comm/ops/watcher.c \
     's/^        tri__control_watch(watcher->control, watcher->seen, &watcher->log, watcher->local);//' \
     test_join hang_is_seen_without_a_supervisor
 mutant F06 "ranks watch those of other machines" src/comm/link/link_alive.c \
     's/now - far->sign > most \* SILENCE)/now - far->sign > 1e9 * most * SILENCE)/' \
     test_exchange a_machine_that_is_silent_is_reported
-mutant F08 "a watcher's own standstill does not count" src/comm/world/hang.c \
+mutant F08 "a watcher's own standstill does not count" src/comm/ops/hang.c \
     's/^    else if (stood > 0) seen->beat += stood, .*/    else if (stood > 1e9) seen->beat += stood;/' \
     test_ranks standstill_of_all_is_no_hang
 mutant F09 "an error of one becomes everyone's" src/comm/start/ranks.c \
@@ -196,7 +196,7 @@ mutant F30 "a waker does not trust it" src/comm/world/idle.c \
 mutant F30 "a record's text ends" src/comm/world/control_page.c \
     's/^    out->text\[TRI_FAILURE_TEXT - 1\] = 0;//' test_segment ends_a_record_that_has_no_end
 [ "$(id -u)" != 0 ] || # only root can be another user
-    mutant F30 "another user is shown the door" src/comm/start/rendezvous.c \
+    mutant F30 "another user is shown the door" src/comm/launchers/rendezvous.c \
         's/return peer_of(fd).uid == geteuid();/return peer_of(fd).uid != (uid_t)-1;/' \
         test_segment strangers_are_refused
 mutant F31 "open files are counted at the start" src/job/supervisor.c \
@@ -228,7 +228,7 @@ mutant F21 "changes that make another run are refused" src/settings/changes.c \
 mutant F36 "other data is refused" src/train/state/resume.c \
     's/.data = (data && strcmp(data, digest) != 0) ||/.data = (data \&\& digest[0] == 1) ||/' \
     test_reload other_data_is_refused
-mutant F48 "ranks compare digests" src/comm/world/agree.c \
+mutant F48 "ranks compare digests" src/comm/ops/agree.c \
     's/^    if (odd >= 0) {/    if (odd >= world->size) {/' test_ranks odd_rank_is_named
 mutant F48 "a session's ranks agree before they begin" src/train/session.c \
     's/^    TRI_TRY(tri__engine_agree(/    if (s->at.step < 0) TRI_TRY(tri__engine_agree(/' cli_disagree.sh
@@ -238,7 +238,7 @@ mutant F38 "a header becomes no gigabytes" src/base/json_read.c \
     's/^        if (memory > TRI_LIMIT_JSON_MEMORY)/        if (memory < 0)/' test_foreign
 mutant F27 "limits of all control groups up to the root" src/base/cgroup.c \
     's/^        if (!slash) return;/        return;/' test_cgroup a_slice_above_counts
-mutant F01 "a rank's death under a foreign launcher is no bug" src/comm/world/watcher.c \
+mutant F01 "a rank's death under a foreign launcher is no bug" src/comm/ops/watcher.c \
     's/rank_of\[i\], TRI_KILLED,/rank_of[i], TRI_INTERNAL,/' test_join death_is_seen_without_a_supervisor
 echo "$rows mechanisms turned off, $missed not noticed"
 [ "$missed" = 0 ] && [ "$rows" -gt 0 ]

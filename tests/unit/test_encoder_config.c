@@ -1,5 +1,5 @@
 /* test_encoder_config.c - encoder architectures: known names, and the keys of a config.json, there and back. */
-#include "model/config.h"
+#include "model/family.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,27 +46,27 @@ static void test_misspelt_keys(void **state) {
 static void test_presets(void **state) {
     (void)state;
     static const struct {
-        const char *name;
-        int family, vocab, hidden, layers, heads, inner, positions, types, base;
+        const char *name, *family;
+        int vocab, hidden, layers, heads, inner, positions, types, base;
         double eps;
     } cases[] = {
-        {"bert-base-cased", 0, 28996, 768, 12, 12, 3072, 512, 2, 0, 1e-12},
-        {"bert-base-uncased", 0, 30522, 768, 12, 12, 3072, 512, 2, 0, 1e-12},
-        {"bert-large-cased", 0, 28996, 1024, 24, 16, 4096, 512, 2, 0, 1e-12},
-        {"roberta-base", 1, 50265, 768, 12, 12, 3072, 514, 1, 2, 1e-5},
-        {"roberta-large", 1, 50265, 1024, 24, 16, 4096, 514, 1, 2, 1e-5},
-        {"google/electra-small-discriminator", TRI_FAMILY_ELECTRA, 30522, 256, 12, 4, 1024, 512, 2, 0, 1e-12},
-        {"distilbert-base-cased", TRI_FAMILY_DISTILBERT, 28996, 768, 6, 12, 3072, 512, 0, 0, 1e-12},
-        {"microsoft/mpnet-base", TRI_FAMILY_MPNET, 30527, 768, 12, 12, 3072, 514, 0, 2, 1e-5},
-        {"microsoft/deberta-v3-xsmall", TRI_FAMILY_DEBERTA_V2, 128100, 384, 12, 6, 1536, 512, 0, 0, 1e-7},
-        {"microsoft/deberta-v3-base", TRI_FAMILY_DEBERTA_V2, 128100, 768, 12, 12, 3072, 512, 0, 0, 1e-7},
-        {"FacebookAI/xlm-roberta-large", TRI_FAMILY_XLM_ROBERTA, 250002, 1024, 24, 16, 4096, 514, 1, 2, 1e-5},
+        {"bert-base-cased", "bert", 28996, 768, 12, 12, 3072, 512, 2, 0, 1e-12},
+        {"bert-base-uncased", "bert", 30522, 768, 12, 12, 3072, 512, 2, 0, 1e-12},
+        {"bert-large-cased", "bert", 28996, 1024, 24, 16, 4096, 512, 2, 0, 1e-12},
+        {"roberta-base", "roberta", 50265, 768, 12, 12, 3072, 514, 1, 2, 1e-5},
+        {"roberta-large", "roberta", 50265, 1024, 24, 16, 4096, 514, 1, 2, 1e-5},
+        {"google/electra-small-discriminator", "electra", 30522, 256, 12, 4, 1024, 512, 2, 0, 1e-12},
+        {"distilbert-base-cased", "distilbert", 28996, 768, 6, 12, 3072, 512, 0, 0, 1e-12},
+        {"microsoft/mpnet-base", "mpnet", 30527, 768, 12, 12, 3072, 514, 0, 2, 1e-5},
+        {"microsoft/deberta-v3-xsmall", "deberta-v2", 128100, 384, 12, 6, 1536, 512, 0, 0, 1e-7},
+        {"microsoft/deberta-v3-base", "deberta-v2", 128100, 768, 12, 12, 3072, 512, 0, 0, 1e-7},
+        {"FacebookAI/xlm-roberta-large", "xlm-roberta", 250002, 1024, 24, 16, 4096, 514, 1, 2, 1e-5},
     };
     tri_encoder e, back;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_true(tri__encoder_preset(cases[i].name, &e));
-        assert_true((int)e.family == cases[i].family && e.vocab_size == cases[i].vocab &&
-                    e.hidden_size == cases[i].hidden);
+        assert_string_equal(tri__family(&e)->type, cases[i].family);
+        assert_true(e.vocab_size == cases[i].vocab && e.hidden_size == cases[i].hidden);
         assert_true(e.num_hidden_layers == cases[i].layers && e.num_attention_heads == cases[i].heads);
         assert_true(e.intermediate_size == cases[i].inner && e.max_position_embeddings == cases[i].positions);
         assert_true(e.type_vocab_size == cases[i].types && e.layer_norm_eps == cases[i].eps);
@@ -143,7 +143,7 @@ static void test_encoder_parse(void **state) {
     tri_encoder e = {0};
     tri_json *json = tri__json_pack("{s:s}", "model_type", "roberta"); /* the class's defaults, not roberta-base's */
     assert_int_equal(tri__encoder_parse(json, "cfg", &e), TRI_OK);
-    assert_true(e.family == TRI_FAMILY_ROBERTA && e.vocab_size == 50265 && e.pad_token_id == 1 &&
+    assert_true(strcmp(tri__family(&e)->type, "roberta") == 0 && e.vocab_size == 50265 && e.pad_token_id == 1 &&
                 e.max_position_embeddings == 512);
     tri__json_decref(json);
     e.num_attention_heads = 7;

@@ -1,6 +1,6 @@
 /* test_environment.c - which launcher is detected, its variables, and what is refused; Slurm's grammars. */
-#include "comm/start/environment.h"
-#include "comm/start/slurm.h"
+#include "comm/launchers/environment.h"
+#include "comm/launchers/slurm.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

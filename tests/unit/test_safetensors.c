@@ -61,8 +61,6 @@ static void reference_bytes(void **state) {
     tri_st_file file;
     assert_int_equal(tri__st_open(golden, &file), TRI_OK);
     assert_int_equal(file.n, 10);
-    assert_string_equal(tri__st_metadata(&file, "format"), "pt");
-    assert_null(tri__st_metadata(&file, "nothing"));
     assert_null(tri__st_find(&file, "nothing"));
     assert_null(tri__st_find(&file, "__metadata__"));
     tri_piece piece[10];

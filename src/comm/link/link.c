@@ -2,6 +2,7 @@
 #include "comm/link/link_parts.h"
 
 #include "base/clock.h"
+#include "comm/ops/describe.h"
 
 #include <sched.h>
 #include <stdlib.h>

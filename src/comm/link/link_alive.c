@@ -9,6 +9,7 @@
 #include "comm/link/link_parts.h"
 
 #include "base/clock.h"
+#include "comm/ops/describe.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,8 +5,9 @@
 #include "base/file.h"
 #include "comm/link/link.h"
 #include "comm/mpi/load.h"
-#include "comm/start/rendezvous.h"
-#include "comm/world/watcher.h"
+#include "comm/launchers/rendezvous.h"
+#include "comm/ops/watcher.h"
+#include "comm/ops/describe.h"
 
 #include <stddef.h>
 #include <stdio.h>

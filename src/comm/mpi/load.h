@@ -2,7 +2,7 @@
 #ifndef TRI_COMM_MPI_LOAD_H
 #define TRI_COMM_MPI_LOAD_H
 
-#include "comm/start/environment.h"
+#include "comm/launchers/environment.h"
 #include "comm/mpi/plugin.h"
 
 /* Searches next to the program or library, in ../lib, and in the system's library path: the plug-in for the launcher's

@@ -2,7 +2,7 @@
 #ifndef TRI_COMM_MPI_MPI_H
 #define TRI_COMM_MPI_MPI_H
 
-#include "comm/start/environment.h"
+#include "comm/launchers/environment.h"
 #include "comm/world/world.h"
 
 /* Loads the plug-in, starts MPI, finds out which ranks share a machine and gives those one segment: MPI carries only

@@ -2,6 +2,7 @@
 #include "comm/ops/accept.h"
 
 #include "comm/ops/kind.h"
+#include "comm/ops/describe.h"
 
 #include <stdlib.h>
 

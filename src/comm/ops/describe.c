@@ -1,6 +1,6 @@
 /* describe.c - the table of operation kinds, and descriptions of operations. */
 #include "comm/ops/kind.h"
-#include "comm/ops/transport.h"
+#include "comm/ops/describe.h"
 
 #include <stdio.h>
 

@@ -6,8 +6,7 @@
 
 #include "base/clock.h"
 #include "comm/ops/accept.h"
-#include "comm/link/link.h"
-#include "comm/shm/shm.h"
+#include "comm/ops/describe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,12 +31,12 @@ static tri_status stage(tri_world *world, tri_pending *p) {
     size_t in = (size_t)p->in_count * size_of(p), out = (size_t)p->out_count * size_of(p);
     int both = p->in == p->out && in == out;
     if (is_message(p) || !p->group->transport->shares(p->group, p)) return TRI_OK;
-    if (in && !tri__shm_inside(&world->segment, p->in, in)) {
+    if (in && !tri__segment_has(&world->segment, p->in, in)) {
         TRI_TRY(tri__heap_take(&world->heap, in, &p->staged[0]));
         memcpy(p->staged[0], p->in, in);
         p->in = p->staged[0];
     }
-    if (out && !tri__shm_inside(&world->segment, p->out, out)) {
+    if (out && !tri__segment_has(&world->segment, p->out, out)) {
         if (!both) TRI_TRY(tri__heap_take(&world->heap, out, &p->staged[1]));
         p->user_out = p->out;
         p->out = both ? p->staged[0] : p->staged[1];
@@ -97,19 +96,19 @@ static int grow(tri_world *world) {
 static tri_status move_one(tri_pending *p, int *moved) {
     if (!is_message(p)) return p->group->transport->progress(p->group, p, moved);
     tri_message *message = p->state;
-    TRI_TRY(tri__message_progress(p->group, message, moved));
+    TRI_TRY(p->group->world->carriers->progress(p->group, message, moved));
     p->done = message->stage == 2;
     return TRI_OK;
 }
 
 static void cancel(tri_pending *p) {
-    if (is_message(p)) tri__message_cancel(p->group, p->state);
+    if (is_message(p)) p->group->world->carriers->cancel(p->group, p->state);
     else if (p->group->transport->cancel) p->group->transport->cancel(p->group, p);
 }
 
 /* After a failure: cancels all operations in flight. Returns the failure. */
 static tri_status give_up(tri_world *world) {
-    tri__remote_poll(world); /* other machines are informed, and no longer access this rank's buffers */
+    world->carriers->poll(world); /* other machines are informed, and no longer access this rank's buffers */
     for (int i = 0; i < world->n_pending; i++) {
         cancel(&world->pending[i]);
         release(world, &world->pending[i]);
@@ -173,7 +172,7 @@ tri_status tri_post(tri_group *group, const tri_collective *what, tri_request *r
 tri_status tri__announced(tri_world *world, int *left) {
     int moved = 0, kept = 0;
     *left = 0;
-    if (tri__remote_poll(world) != TRI_OK) return give_up(world);
+    if (world->carriers->poll(world) != TRI_OK) return give_up(world);
     TRI_TRY(move_all(world, &moved));
     for (int i = 0; i < world->n_pending; i++) {
         tri_pending *p = &world->pending[i];
@@ -227,7 +226,7 @@ tri_status tri_test(tri_world *world, tri_request request, int *done) {
     if (!world || !done) return tri__fail(TRI_USAGE, "tri_test needs a world and a place for its answer");
     int moved = 0;
     *done = 0;
-    if (tri__remote_poll(world) != TRI_OK) return give_up(world);
+    if (world->carriers->poll(world) != TRI_OK) return give_up(world);
     tri_pending *p = find(world, request);
     if (!p) return no_request(world, request);
     TRI_TRY(move_all(world, &moved));
@@ -268,7 +267,7 @@ static tri_status wait_for(tri_world *world, const tri_pending *p) {
     while (!p->done) {
         int moved = 0;
         double looked = since > 0 ? tri__clock() : begin;
-        if (tri__remote_poll(world) != TRI_OK) return give_up(world);
+        if (world->carriers->poll(world) != TRI_OK) return give_up(world);
         TRI_TRY(move_all(world, &moved));
         if ((p->done || moved) && since > 0) world->idle_seconds += looked - since, since = 0;
         if (p->done) break;

@@ -13,6 +13,7 @@
 #include "comm/shm/helper.h"
 #include "comm/shm/shm.h"
 #include "comm/shm/tasks.h"
+#include "comm/ops/describe.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -51,11 +52,6 @@ static int is_small(const tri_group *group, const tri_pending *p) {
 }
 
 static int shm_shares(const tri_group *group, const tri_pending *p) { return !is_small(group, p); }
-
-int tri__shm_inside(const tri_segment *segment, const void *memory, size_t bytes) {
-    uintptr_t at = (uintptr_t)memory - (uintptr_t)segment->base;
-    return segment->flat || bytes == 0 || (at <= segment->bytes && bytes <= segment->bytes - at);
-}
 
 static void fetch_to_write(const char *line) {
 #if defined(__x86_64__)

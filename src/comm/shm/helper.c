@@ -4,6 +4,7 @@
 
 #include "comm/shm/cells.h"
 #include "comm/shm/tasks.h"
+#include "comm/ops/describe.h"
 
 #include <pthread.h>
 #include <sched.h>

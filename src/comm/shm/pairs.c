@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "comm/shm/shm.h"
+#include "comm/ops/describe.h"
 
 #include <sched.h>
 #include <string.h>
@@ -74,7 +75,7 @@ static tri_status place_data(tri_world *world, const tri_message *message, pair_
         if (message->bytes) memcpy(entry->data, message->data, (size_t)message->bytes);
         return TRI_OK;
     }
-    if (!tri__shm_inside(&world->segment, message->data, (size_t)message->bytes)) {
+    if (!tri__segment_has(&world->segment, message->data, (size_t)message->bytes)) {
         TRI_TRY(tri__heap_take(&world->heap, (size_t)message->bytes, &from));
         memcpy(from, message->data, (size_t)message->bytes);
     }
@@ -135,7 +136,7 @@ static tri_status take(tri_group *group, tri_message *message, pair_entry *entry
     if (!tri__describe_same(&theirs, &message->what) || entry->bytes != message->bytes)
         return disagree(group, &message->what, &theirs, message->peer);
     if (message->bytes <= DATA_BYTES) from = entry->data;
-    else if (!tri__shm_inside(&group->world->segment, from, (size_t)message->bytes))
+    else if (!tri__segment_has(&group->world->segment, from, (size_t)message->bytes))
         return tri__fail(TRI_DISAGREE, "rank %d sends from outside of the shared memory", group->rank[message->peer]);
     if (message->bytes) memcpy(message->data, from, (size_t)message->bytes);
     return TRI_OK;

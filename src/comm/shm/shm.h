@@ -4,7 +4,6 @@
 
 #include "comm/world/world.h"
 
-/* Whether peers can access this memory. */
-int tri__shm_inside(const tri_segment *segment, const void *memory, size_t bytes);
+extern const tri_transport tri__transport_shm;
 
 #endif

@@ -84,9 +84,9 @@ static tri_status buffers(const tri_group *group, const tri_shm_group *shm, cons
         int root = m == p->what.root;
         in[m] = kind->in_root && !root ? NULL : segment->base + cell->in;
         out[m] = kind->out_root && !root ? NULL : segment->base + cell->out;
-        if (in[m] && !tri__shm_inside(segment, in[m], tri__bytes_of(group, p, kind->in, m)))
+        if (in[m] && !tri__segment_has(segment, in[m], tri__bytes_of(group, p, kind->in, m)))
             return tri__fail(TRI_DISAGREE, "rank %d gave a buffer outside of the shared memory", group->rank[m]);
-        if (out[m] && !tri__shm_inside(segment, out[m], tri__bytes_of(group, p, kind->out, m)))
+        if (out[m] && !tri__segment_has(segment, out[m], tri__bytes_of(group, p, kind->out, m)))
             return tri__fail(TRI_DISAGREE, "rank %d gave a buffer outside of the shared memory", group->rank[m]);
     }
     return TRI_OK;

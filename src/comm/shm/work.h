@@ -4,7 +4,7 @@
 #ifndef TRI_COMM_SHM_WORK_H
 #define TRI_COMM_SHM_WORK_H
 
-#include "comm/ops/transport.h"
+#include "comm/world/transport.h"
 
 typedef struct tri_work {
     int kind, n, root;

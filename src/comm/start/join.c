@@ -3,8 +3,8 @@
 #include "comm/start/join.h"
 
 #include "comm/mpi/mpi.h"
-#include "comm/start/rendezvous.h"
-#include "comm/world/watcher.h"
+#include "comm/launchers/rendezvous.h"
+#include "comm/ops/watcher.h"
 
 #include <stdio.h>
 

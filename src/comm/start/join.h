@@ -2,7 +2,7 @@
 #ifndef TRI_COMM_START_JOIN_H
 #define TRI_COMM_START_JOIN_H
 
-#include "comm/start/environment.h"
+#include "comm/launchers/environment.h"
 #include "comm/world/world.h"
 
 /* tri_world_join for a launcher that has been detected already. */

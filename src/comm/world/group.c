@@ -117,7 +117,7 @@ tri_status tri_group_make(tri_world *world, int n, const int *ranks, tri_group *
     TRI_TRY(tri__world_check(world));
     int spans = ranks && spans_machines(world, n, ranks);
     return tri__done(
-        tri__group_make_on(world, n, ranks, spans ? &tri__transport_exchange : &tri__transport_shm, group));
+        tri__group_make_on(world, n, ranks, spans ? world->carriers->across : world->carriers->here, group));
 }
 
 tri_group *tri_group_world(tri_world *world) { return world->all; }

@@ -222,3 +222,8 @@ uint64_t tri__segment_cells(tri_segment *segment, size_t bytes) {
     } while (!atomic_compare_exchange_weak(&segment->header->cells_used, &at, at + size));
     return (uint64_t)(segment->cells - segment->base) + at;
 }
+
+int tri__segment_has(const tri_segment *segment, const void *memory, size_t bytes) {
+    uintptr_t at = (uintptr_t)memory - (uintptr_t)segment->base;
+    return segment->flat || bytes == 0 || (at <= segment->bytes && bytes <= segment->bytes - at);
+}

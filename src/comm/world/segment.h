@@ -71,4 +71,7 @@ char *tri__segment_heap(const tri_segment *segment, int local);
 /* Zeroed shared bytes for cells of a group, aligned to 128. Returns the offset from base; 0 if there is no space. */
 uint64_t tri__segment_cells(tri_segment *segment, size_t bytes);
 
+/* Whether peers can access this memory. */
+int tri__segment_has(const tri_segment *segment, const void *memory, size_t bytes);
+
 #endif

@@ -6,7 +6,7 @@
 #include "base/stop.h"
 #include "comm/world/heap.h"
 #include "comm/world/segment.h"
-#include "comm/ops/transport.h"
+#include "comm/world/transport.h"
 
 enum { TRI_HOST_NAME = 65 };
 
@@ -33,6 +33,7 @@ struct tri_world {
     int n_pending, cap_pending;
     void *spare; /* list of unused blocks, each beginning with the address of the next; NULL: none */
     uint64_t posted;         /* operations posted so far */
+    const tri_carriers *carriers;
     const struct tri_remote *remote; /* carries traffic between machines; NULL: the launcher cannot span machines */
     void *remote_state;
     struct tri_link *link;           /* this rank's use of remote; NULL: none */

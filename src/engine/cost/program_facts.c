@@ -1,8 +1,9 @@
 /* program_facts.c - a program's size, cost and traffic: the same keys in `trident plan --json` and in summary.json. */
 #include "engine/cost/program_facts.h"
 
-#include "comm/ops/transport.h"
+#include "comm/world/transport.h"
 #include "program/transfer.h"
+#include "comm/ops/describe.h"
 
 #include <stdlib.h>
 

@@ -64,17 +64,6 @@ tri_status tri__layout_options(const tri_layout *l, int all, tri_layout_each *ea
     return TRI_OK;
 }
 
-static tri_status set_option(void *context, const char *key, const char *value) {
-    return tri__option_set_text(tri__option_find(tri__run_options, key), context, key, value);
-}
-
-tri_status tri__layout_apply(const tri_layout *l, int64_t global, tri_settings *settings) {
-    TRI_TRY(tri__layout_options(l, 1, set_option, settings));
-    settings->global_batch_size = global;
-    settings->batch_size = (global + l->dp - 1) / l->dp;
-    return TRI_OK;
-}
-
 static tri_status add_member(void *context, const char *key, const char *value) {
     const tri_option *row = tri__option_find(tri__run_options, key);
     int number;

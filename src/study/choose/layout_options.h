@@ -37,8 +37,6 @@ void tri__layout_settings(const tri_layout *layout, const tri_settings *asked, i
  * Calls `each` until it fails. */
 typedef tri_status tri_layout_each(void *context, const char *key, const char *value);
 tri_status tri__layout_options(const tri_layout *layout, int all, tri_layout_each *each, void *context);
-/* Sets them, and the batch that keeps `global_batch` samples a step. */
-tri_status tri__layout_apply(const tri_layout *layout, int64_t global_batch, tri_settings *settings);
 /* A new reference: {"pp_size": 2, ...}, every key. NULL when out of memory. */
 tri_json *tri__layout_json(const tri_layout *layout);
 /* "dp 4 x tp 2, zero1, 4 microbatches": what tells layouts apart. Into `out`, which is returned. */

@@ -1,6 +1,7 @@
 /* figures.c - planned and measured figures of all ranks, gathered on the lead. */
 #include "train/record/figures.h"
 #include "engine/cost/program_facts.h"
+#include "comm/ops/describe.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>

@@ -5,6 +5,7 @@
 #include "program/live.h"
 #include "settings/forms.h"
 #include "train/record/profile.h"
+#include "comm/ops/describe.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* environment.h - which launcher started this process, and its settings: torchrun's variables, Open MPI's, MPICH's and
  * Slurm's, or our own supervisor's. Read through a lookup function, so that nothing here accesses the environment
  * directly. */
-#ifndef TRI_COMM_START_ENVIRONMENT_H
-#define TRI_COMM_START_ENVIRONMENT_H
+#ifndef TRI_COMM_LAUNCHERS_ENVIRONMENT_H
+#define TRI_COMM_LAUNCHERS_ENVIRONMENT_H
 
 #include "base/log.h"
 #include "base/stop.h"
@@ -30,7 +30,7 @@ typedef struct tri_launch {
     int local, local_size;        /* on this machine; all ranks unless specified otherwise */
     int node, nodes;              /* this machine's number; number of machines */
     int fd;                       /* TRIDENT_FD; -1: none, so this rank waits on its socket for its first world */
-    int socket;                   /* TRIDENT_SOCKET, of a rank of an elastic run (comm/world/regroup.h); -1: none */
+    int socket;                   /* TRIDENT_SOCKET, of a rank of an elastic run (comm/link/regroup.h); -1: none */
     int port;                     /* MASTER_PORT; by default torchrun's and Slurm's own rule; 0: none */
     int slurm;                    /* a Slurm step, whose --mpi says for which MPI it is */
     int batch;                    /* a Slurm batch script or salloc shell: no tasks have been started yet */

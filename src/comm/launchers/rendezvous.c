@@ -1,6 +1,6 @@
 /* rendezvous.c - over an abstract local socket, every rank identifies itself to local rank 0, which answers all at
  * once, with the descriptor of the shared memory or with the error. */
-#include "comm/start/rendezvous.h"
+#include "comm/launchers/rendezvous.h"
 
 #include "base/clock.h"
 #include "base/hash.h"

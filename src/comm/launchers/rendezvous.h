@@ -1,8 +1,8 @@
 /* rendezvous.h - a rendezvous of the ranks of one machine that a launcher started separately: the first creates the
  * shared memory and passes its descriptor to the others over an abstract local socket, which has no name in the file
  * system and leaves nothing behind. */
-#ifndef TRI_COMM_START_RENDEZVOUS_H
-#define TRI_COMM_START_RENDEZVOUS_H
+#ifndef TRI_COMM_LAUNCHERS_RENDEZVOUS_H
+#define TRI_COMM_LAUNCHERS_RENDEZVOUS_H
 
 #include "base/log.h"
 #include "base/stop.h"

@@ -4,8 +4,8 @@
  * A rank says READY and waits; the supervisor answers WORLD, with the descriptors of the next segment and, if there is
  * one, of an earlier segment with complete kept state (kept.h); or END. Ranks that the next world has no place for get
  * no answer until a later one needs them. */
-#ifndef TRI_COMM_WORLD_REGROUP_H
-#define TRI_COMM_WORLD_REGROUP_H
+#ifndef TRI_COMM_LINK_REGROUP_H
+#define TRI_COMM_LINK_REGROUP_H
 
 #include "comm/world/world.h"
 

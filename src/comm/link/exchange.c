@@ -19,7 +19,8 @@
  * An operation that has begun holds a receive buffer for reductions (as large as its input, in slices; all inputs if
  * small), from malloc; at most WINDOW operations of a group have begun and not completed. */
 #include "comm/ops/reduce.h"
-#include "comm/ops/relay.h"
+#include "comm/link/relay.h"
+#include "comm/link/message.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* watcher.h - a thread that watches the other ranks of this machine if our supervisor does not (ranks of torchrun or
  * MPI): a rank's death or hang becomes the failure of all. */
-#ifndef TRI_COMM_WORLD_WATCHER_H
-#define TRI_COMM_WORLD_WATCHER_H
+#ifndef TRI_COMM_OPS_WATCHER_H
+#define TRI_COMM_OPS_WATCHER_H
 
 #include "comm/world/world.h"
 

@@ -12,7 +12,7 @@
  *   all_gather, broadcast   from a chunk's host to the next one, in a ring, until all have it
  *
  * Between two ranks all chunks have one tag and one direction has one order, so nothing has to name them. */
-#include "comm/ops/relay.h"
+#include "comm/link/relay.h"
 
 #include "comm/link/remote.h"
 #include "comm/ops/kind.h"
@@ -20,6 +20,7 @@
 #include "comm/shm/pairs.h"
 #include "comm/shm/shm.h"
 #include "layout/hosts.h"
+#include "comm/link/message.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -260,7 +261,7 @@ static tri_status check_loan(const tri_relay *r, const tri_pending *p, int i) {
         tri_buffer_extent extent = which == IN ? kind->in : kind->out;
         int only_root = which == IN ? kind->in_root : kind->out_root;
         int64_t n = only_root && !root ? 0 : tri__extent(extent, p->group->n, p->what.count, p->shard, member);
-        if (!tri__shm_inside(segment, segment->base + r->theirs[i][which], (size_t)(n * size_of(p))))
+        if (!tri__segment_has(segment, segment->base + r->theirs[i][which], (size_t)(n * size_of(p))))
             return tri__fail(TRI_DISAGREE, "rank %d lends a buffer outside of the shared memory",
                              p->group->rank[member]);
     }

@@ -1,6 +1,6 @@
 /* slurm.c - Slurm's lists, expanded one item at a time: nothing is allocated, and counts are bounded before they are
  * used. */
-#include "comm/start/slurm.h"
+#include "comm/launchers/slurm.h"
 
 #include <ctype.h>
 #include <string.h>

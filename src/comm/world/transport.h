@@ -1,8 +1,8 @@
-/* transport.h - how a group's operations are carried out. Two transports are built in: shm (comm/shm/), for groups on
- * one machine, and exchange (comm/ops/exchange.c), which builds every collective from sends and receives, for groups
- * that span machines. A row each. */
-#ifndef TRI_COMM_OPS_TRANSPORT_H
-#define TRI_COMM_OPS_TRANSPORT_H
+/* transport.h - the interface of transports: how a group's operations are carried out, and who carries those of a
+ * world. Two are built in: shm (comm/shm/), for groups on one machine, and exchange (comm/link/exchange.c), which
+ * builds every collective from sends and receives, for groups that span machines. */
+#ifndef TRI_COMM_WORLD_TRANSPORT_H
+#define TRI_COMM_WORLD_TRANSPORT_H
 
 #include "layout/dtype.h"
 
@@ -53,8 +53,6 @@ typedef struct tri_transport {
     void (*cancel)(tri_group *group, tri_pending *pending);
 } tri_transport;
 
-extern const tri_transport tri__transport_shm, tri__transport_exchange;
-
 /* Bytes between two ranks: on one machine through shm/pairs.c, between machines through a link (comm/link/link.h). Used
  * by users' sends and receives and by the exchange. A message is identified by (group, channel, number): the k-th send
  * of a channel matches the k-th receive. */
@@ -75,16 +73,14 @@ typedef struct tri_message {
     int lent;                  /* of a receive within a machine. 1: the message says where memory is, which the sender
                                   lends until tri__pair_return (shm/pairs.h): until then its send is not done */
 } tri_message;
-tri_status tri__message_progress(tri_group *group, tri_message *message, int *moved);
-void tri__message_release(tri_group *group, int peer, int tag); /* by the sender; no message under it is in flight */
-void tri__message_cancel(tri_group *group, tri_message *message); /* as a transport's cancel */
 
-/* "all_reduce sum f32 x 1024 (group of 4, operation 17)" for messages. */
-void tri__describe(const tri_descriptor *what, int group_size, char *out, size_t size);
-uint64_t tri__describe_pack(const tri_descriptor *what);                 /* kind, dtype, reduction, count in one word */
-void tri__describe_unpack(uint64_t packed, char *out, size_t size);
-/* Whether two members' operations match; also for the two ends of a send and its receive. */
-int tri__describe_same(const tri_descriptor *a, const tri_descriptor *b);
-const char *tri__collective_name(int kind);                              /* "all_reduce" */
+/* What carries the operations of a world: rows of comm/link/open.c. The rooms below know only these functions. */
+typedef struct tri_carriers {
+    const tri_transport *here, *across; /* of groups on one machine; of groups that span machines */
+    tri_status (*progress)(tri_group *group, tri_message *message, int *moved); /* of a user's send or receive */
+    void (*cancel)(tri_group *group, tri_message *message);                     /* as a transport's cancel */
+    tri_status (*poll)(tri_world *world);             /* traffic with other machines, if any: tri__remote_poll */
+    void (*files)(tri_world *world, int begins);      /* tells other machines of work on files */
+} tri_carriers;
 
 #endif

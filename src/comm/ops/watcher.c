@@ -1,5 +1,5 @@
 /* watcher.c - one small thread: polls a pidfd of each local peer, and runs tri__control_watch. */
-#include "comm/world/watcher.h"
+#include "comm/ops/watcher.h"
 
 #include <errno.h>
 #include <poll.h>

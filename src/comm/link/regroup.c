@@ -1,5 +1,5 @@
 /* regroup.c - messages between a rank and its supervisor, and the way from one world into the next. */
-#include "comm/world/regroup.h"
+#include "comm/link/regroup.h"
 
 #include <errno.h>
 #include <poll.h>

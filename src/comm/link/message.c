@@ -1,6 +1,7 @@
 /* message.c - routes a message: through shared memory to a rank of this machine, over the link to others. */
 #include "comm/link/link.h"
 #include "comm/shm/pairs.h"
+#include "comm/link/message.h"
 
 tri_status tri__message_progress(tri_group *group, tri_message *message, int *moved) {
     return (group->local[message->peer] >= 0 ? tri__pair_progress : tri__link_progress)(group, message, moved);

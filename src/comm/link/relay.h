@@ -1,7 +1,7 @@
 /* relay.h - large collectives of groups with several members on a host, host by host (layout/hosts.h): bytes cross a
  * host's card once, and its members share memory. */
-#ifndef TRI_COMM_OPS_RELAY_H
-#define TRI_COMM_OPS_RELAY_H
+#ifndef TRI_COMM_LINK_RELAY_H
+#define TRI_COMM_LINK_RELAY_H
 
 #include "comm/world/world.h"
 

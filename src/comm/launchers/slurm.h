@@ -1,6 +1,6 @@
 /* slurm.h - Slurm's two small grammars: tasks per machine, "2(x3),1", and names of machines, "n[01-03,07],gpu5". */
-#ifndef TRI_COMM_START_SLURM_H
-#define TRI_COMM_START_SLURM_H
+#ifndef TRI_COMM_LAUNCHERS_SLURM_H
+#define TRI_COMM_LAUNCHERS_SLURM_H
 
 #include <stddef.h>
 

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/machine.h"
-#include "comm/ops/transport.h"
+#include "comm/ops/describe.h"
 
 #include <stdio.h>
 #include <string.h>

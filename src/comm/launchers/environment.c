@@ -1,8 +1,8 @@
 /* environment.c - one row per launcher: the variables with rank and size, on this machine and in the world. Slurm gives
  * some of it as lists. */
-#include "comm/start/environment.h"
+#include "comm/launchers/environment.h"
 
-#include "comm/start/slurm.h"
+#include "comm/launchers/slurm.h"
 
 #include <errno.h>
 #include <stdio.h>
