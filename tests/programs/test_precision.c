@@ -80,8 +80,8 @@ static void try_case(const kernel_case *at, void *context) {
 static const kernel_grid grids[] = {
     {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
      "scale scale_din skip skip_din "
-     "gelu_din_db gelu_tanh gelu_tanh_din silu silu_din tanh tanh_din relu "
-     "relu_din",
+     "gelu_din_db gelu_tanh gelu_tanh_din gelu_tanh_din_db silu silu_din silu_din_db tanh tanh_din tanh_din_db "
+     "relu relu_din relu_din_db",
      "T=0,1,5,17,64 H=3,20,100"},
     {"embed embed_dw", "T=0,1,17,129 H=3,20 V=37,600 P=130 Y=2"},
     {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=0,1,3,17,64 O=1,20,100 I=3,20,64"},

@@ -341,11 +341,10 @@ void tri__cpu_half_rows(tri_kernel_table *table) {
             table->work[v][dtype] = table->work[v][TRI_F32];
             table->work[v][dtype].fixed += (int64_t)sizeof(float) * UPDATE_PIECE;
         }
-        for (int v = 0; v < tri__variant_count(); v++) {
-            const tri_op_row *row = tri__variant_row(v);
-            if (row->op == TRI_OP_act_din && row->facts & TRI_FACT_DB) table->run[v][dtype] = act_din_db;
-            if (row->op == TRI_OP_dropout_add_norm_din) table->run[v][dtype] = dropout_add_norm_din;
-            if (row->op != TRI_OP_linear_gelu && row->op != TRI_OP_linear_experts_gelu) continue;
+        tri__kernel_table_run(table, TRI_OP_act_din, TRI_FACT_ACT | TRI_FACT_DB, (tri_dtype)dtype, act_din_db);
+        tri__kernel_table_run(table, TRI_OP_dropout_add_norm_din, 0, (tri_dtype)dtype, dropout_add_norm_din);
+        for (int i = 0; i < 2; i++) {
+            int v = tri__op_variants(i ? TRI_OP_linear_experts_gelu : TRI_OP_linear_gelu);
             table->run[v][dtype] = linear_gelu;
             table->work[v][dtype].row_cols += 6; /* h, if it is absent, and its fp32 copy */
         }
