@@ -74,7 +74,9 @@ static void sum_up(context *c, int y, int own) {
     TRI_BUILD(&c->to, ranks_copy, group_of(c), y, sum);
 }
 
-static int *operand(tri_instr *instr, const char *name) { return &instr->slot[tri__op_arg(instr->op, name)]; }
+static int *operand(tri_instr *instr, const char *name) {
+    return &instr->slot[tri__row_arg(tri__instr_row(instr), name)];
+}
 
 /* All attention is alike: dense or sparse; of first tokens, whose results all ranks have, or of all. */
 static void attention(context *c, const tri_instr *from, int first) {
@@ -102,7 +104,7 @@ static void attention(context *c, const tri_instr *from, int first) {
  * results. */
 static void ring(context *c, const tri_instr *from, int first) {
     tri_instr instr = *from;
-    int blocks = tri__op_arg(from->op, "blocks") < 0 ? -1 : *operand(&instr, "blocks");
+    int blocks = tri__row_arg(tri__instr_row(from), "blocks") < 0 ? -1 : *operand(&instr, "blocks");
     int ctx = *operand(&instr, "ctx"), lse = *operand(&instr, "lse"), qkv = *operand(&instr, "qkv");
     int seq = *operand(&instr, "seq"), key = whole_field(c, *operand(&instr, "key"));
     instr.attr.members = c->n;

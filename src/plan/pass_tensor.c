@@ -145,10 +145,7 @@ static rule rule_of(const tensor *t, const tri_instr *instr) {
     case TRI_OP_skip: same = t->placed[TRI_SLOT(instr, skip, x)]; return (rule){same, same};
     case TRI_OP_rope: return (rule){COLUMNS, COLUMNS};
     case TRI_OP_gated: same = t->placed[TRI_SLOT(instr, gated, x)]; return (rule){same, same};
-    case TRI_OP_gelu: same = t->placed[TRI_SLOT(instr, gelu, x)]; return (rule){same, same};
-    case TRI_OP_gelu_tanh: same = t->placed[TRI_SLOT(instr, gelu_tanh, x)]; return (rule){same, same};
-    case TRI_OP_silu: same = t->placed[TRI_SLOT(instr, silu, x)]; return (rule){same, same};
-    case TRI_OP_relu: same = t->placed[TRI_SLOT(instr, relu, x)]; return (rule){same, same};
+    case TRI_OP_act: same = t->placed[TRI_SLOT(instr, act, x)]; return (rule){same, same};
     default: return (rule){WHOLE, WHOLE};
     }
 }
@@ -190,7 +187,7 @@ static tri_attr attr_of(const tensor *t, const tri_instr *instr) {
 }
 
 static void rewrite(tensor *t, const tri_instr *instr) {
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     rule r = rule_of(t, instr);
     int slots[TRI_MAX_ARGS];
     tri__build_as(&t->to, instr);

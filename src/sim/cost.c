@@ -51,7 +51,7 @@ typedef struct timed {
 } timed;
 
 static size_t place_of(const tri_kernel_call *call) {
-    double mix = (double)call->op * 31 + (double)call->dtype * 7 + call->adds + 3 * (double)call->code;
+    double mix = (double)call->variant * 31 + (double)call->dtype * 7 + call->adds + 3 * (double)call->code;
     for (int k = 0; k < TRI_SIZES; k++) mix = mix * 1.7 + call->size[k];
     return (size_t)fmod(mix, REMEMBERED);
 }
@@ -63,7 +63,7 @@ static double curve_of(const tri_costs *costs, const tri_program *program, const
     tri_kernel_call call;
     if (!h->n_kernels) return -1;
     memset(&call, 0, sizeof call); /* calls are compared by their bytes */
-    call.op = (tri_op)instr->op, call.dtype = tri__instr_dtype(program, instr);
+    call.variant = tri__variant((tri_op)instr->op, &instr->attr), call.dtype = tri__instr_dtype(program, instr);
     call.adds = tri__instr_adds(instr), call.threads = threads_of(costs, program), call.code = tri__instr_code(instr);
     tri__instr_sizes(program, instr, counts, call.size);
     timed *at = &known[place_of(&call)];
@@ -88,7 +88,7 @@ static double seconds_of(const tri_costs *costs, const tri_program *program, con
 
 /* 0 forward, 1 gradients of inputs, 2 of weights; -1: other. */
 static int phase_of(const tri_instr *instr) {
-    tri_op_phase phase = tri__op_row(instr->op)->phase;
+    tri_op_phase phase = tri__instr_row(instr)->phase;
     return phase == TRI_PHASE_F ? 0 : phase == TRI_PHASE_B ? 1 : phase == TRI_PHASE_W ? 2 : -1;
 }
 

@@ -13,14 +13,14 @@ enum { TERMS = TRI_SIZES + 1 };
 
 /* Seconds by rates alone; only its shape matters. */
 static double smooth_roofline(const tri_hardware *h, const tri_kernel_curve *curve, const double *size) {
-    tri_op op = curve->op;
+    const tri_op_row *row = tri__variant_row(curve->variant);
     tri_dtype dtype = curve->dtype;
     const char *name[TRI_SIZES];
-    int n = tri__op_sizes(op, name);
+    int n = tri__op_sizes(row, name);
     double bytes = (double)tri__dtype_bytes(dtype), rate = dtype == TRI_F32 ? h->f32 : h->half, flops, moved;
-    if (tri__op_is_attention(op)) {
+    if (tri__op_is_attention(row)) {
         flops = 4 * size[0] * size[1] * size[2] * size[3], moved = 4 * size[0] * size[2] * size[3];
-    } else if (op != TRI_OP_embed_dw && n == 3) { /* products */
+    } else if (row->op != TRI_OP_embed_dw && n == 3) { /* products */
         flops = 2 * size[0] * size[1] * size[2] * tri__product_imbalance(curve, size);
         moved = size[0] * size[1] + size[0] * size[2] + size[1] * size[2];
     } else {
@@ -63,7 +63,7 @@ static double fitted(const tri_hardware *h, const tri_kernel_curve *curve, const
 static double seconds_by(const tri_hardware *h, const tri_kernel_curve *curve, const tri_kernel_call *call) {
     const char *name[TRI_SIZES];
     double at[TRI_SIZES];
-    int sizes = tri__op_sizes(curve->op, name);
+    int sizes = tri__op_sizes(tri__variant_row(curve->variant), name);
     for (int k = 0; k < sizes; k++) {
         double least = curve->point[0].size[k], most = least;
         for (int i = 1; i < curve->n; i++)
@@ -74,12 +74,13 @@ static double seconds_by(const tri_hardware *h, const tri_kernel_curve *curve, c
 }
 
 /* Of the curves of an operation, those of the nearest numbers of threads, not more and not fewer than the call's. */
-static void nearest(const tri_hardware *h, tri_op op, const tri_kernel_call *call, int adds,
+static void nearest(const tri_hardware *h, const tri_kernel_call *call, int adds,
                     const tri_kernel_curve *found[2]) {
     found[0] = found[1] = NULL;
     for (int i = 0; i < h->n_kernels; i++) {
         const tri_kernel_curve *c = &h->kernel[i];
-        if (c->op != op || c->dtype != call->dtype || c->adds != adds || c->code != call->code) continue;
+        if (c->variant != call->variant || c->dtype != call->dtype || c->adds != adds) continue;
+        if (c->code != call->code) continue;
         if (c->threads <= call->threads && (!found[0] || c->threads > found[0]->threads)) found[0] = c;
         if (c->threads >= call->threads && (!found[1] || c->threads < found[1]->threads)) found[1] = c;
     }
@@ -88,9 +89,9 @@ static void nearest(const tri_hardware *h, tri_op op, const tri_kernel_call *cal
 }
 
 /* Between two numbers of threads: interpolated in their logarithms. */
-static double seconds_of(const tri_hardware *h, tri_op op, const tri_kernel_call *call, int adds) {
+static double seconds_of(const tri_hardware *h, const tri_kernel_call *call, int adds) {
     const tri_kernel_curve *found[2];
-    nearest(h, op, call, adds, found);
+    nearest(h, call, adds, found);
     if (!found[0]) return -1;
     double fewer = seconds_by(h, found[0], call);
     if (found[0] == found[1]) return fewer;
@@ -99,90 +100,20 @@ static double seconds_of(const tri_hardware *h, tri_op op, const tri_kernel_call
     return fewer * pow(seconds_by(h, found[1], call) / fewer, share);
 }
 
-/* Operations that do the same kind of work, for those that were never measured, and how much longer they take. */
-static const struct sibling {
-    tri_op op, like;
-    double times;
-} siblings[] = {
-    {TRI_OP_linear_din, TRI_OP_linear, 1},
-    {TRI_OP_linear_dw, TRI_OP_linear, 1},
-    {TRI_OP_linear_gelu, TRI_OP_linear, 1},
-    {TRI_OP_linear_gelu_din, TRI_OP_linear_din, 1},
-    {TRI_OP_linear_experts, TRI_OP_linear, 1},
-    {TRI_OP_linear_experts_gelu, TRI_OP_linear_experts, 1},
-    {TRI_OP_linear_experts_din, TRI_OP_linear_din, 1},
-    {TRI_OP_linear_experts_dw, TRI_OP_linear_dw, 1},
-    {TRI_OP_linear_int8_din, TRI_OP_linear_din, 1},
-    {TRI_OP_linear_int8_dw, TRI_OP_linear_dw, 1},
-    {TRI_OP_linear_gelu_int8, TRI_OP_linear_int8, 1},
-    {TRI_OP_linear_gelu_fp8, TRI_OP_linear_fp8, 1},
-    {TRI_OP_linear_scaled, TRI_OP_linear, TRI_FP8_TIME}, /* these seven: steps of three models on an H200 */
-    {TRI_OP_linear_scaled_din, TRI_OP_linear_din, TRI_FP8_TIME},
-    {TRI_OP_linear_scaled_dw, TRI_OP_linear_dw, TRI_FP8_TIME},
-    {TRI_OP_linear_gelu_scaled, TRI_OP_linear_gelu, 0.67},
-    {TRI_OP_linear_gelu_scaled_din, TRI_OP_linear_gelu_din, 0.86},
-    {TRI_OP_dropout_add_norm_scaled, TRI_OP_dropout_add_norm, 1.37},
-    {TRI_OP_dropout_add_norm_scaled_din, TRI_OP_dropout_add_norm_din, 1.07},
-    {TRI_OP_attention_bits, TRI_OP_attention, 1},
-    {TRI_OP_attention_scaled, TRI_OP_attention, 1},
-    {TRI_OP_attention_scaled_din, TRI_OP_attention_din_db, 1},
-    {TRI_OP_attention_din, TRI_OP_attention_din_db, 1},
-    {TRI_OP_attention_din_db, TRI_OP_attention, 2.5},
-    {TRI_OP_attention_sparse, TRI_OP_attention, 1}, /* of sequences as long as a query has keys */
-    {TRI_OP_attention_sparse_din, TRI_OP_attention_din, 1},
-    {TRI_OP_attention_biased, TRI_OP_attention, 1},
-    {TRI_OP_attention_biased_din, TRI_OP_attention_din, 1.05},
-    {TRI_OP_attention_disentangled, TRI_OP_attention, 2},
-    {TRI_OP_attention_disentangled_din, TRI_OP_attention_din, 2.2},
-    {TRI_OP_attention_part, TRI_OP_attention, 1}, /* of sequences as long as a chunk */
-    {TRI_OP_attention_part_din, TRI_OP_attention_din, 1},
-    {TRI_OP_attention_first_part, TRI_OP_attention_first, 1},
-    {TRI_OP_attention_first_part_din, TRI_OP_attention_first_din, 1},
-    {TRI_OP_attention_sparse_part, TRI_OP_attention, 1},
-    {TRI_OP_attention_sparse_part_din, TRI_OP_attention_din, 1},
-    {TRI_OP_attention_sparse_first_part, TRI_OP_attention_first, 1},
-    {TRI_OP_attention_sparse_first_part_din, TRI_OP_attention_first_din, 1},
-    {TRI_OP_attention_sparse_first, TRI_OP_attention_first, 1},
-    {TRI_OP_attention_sparse_first_din, TRI_OP_attention_first_din, 1},
-    {TRI_OP_gelu_din_db, TRI_OP_gelu_din, 1},
-    {TRI_OP_gelu_din, TRI_OP_gelu, 1.25},
-    {TRI_OP_gelu_tanh, TRI_OP_gelu, 1},
-    {TRI_OP_gelu_tanh_din, TRI_OP_gelu_din, 1},
-    {TRI_OP_silu, TRI_OP_gelu, 1},
-    {TRI_OP_silu_din, TRI_OP_gelu_din, 1},
-    {TRI_OP_gated, TRI_OP_gelu, 1.3},
-    {TRI_OP_gated_din, TRI_OP_gelu_din, 1.8},
-    {TRI_OP_gate, TRI_OP_gelu, 1.3},
-    {TRI_OP_gate_din, TRI_OP_gelu_din, 1.8},
-    {TRI_OP_rope_din, TRI_OP_rope, 1},
-    {TRI_OP_rope, TRI_OP_norm, 1},
-    {TRI_OP_dropout_din, TRI_OP_dropout, 1},
-    {TRI_OP_adamw_copy, TRI_OP_adamw, 1},
-    {TRI_OP_adam, TRI_OP_adamw, 1},
-    {TRI_OP_sgd, TRI_OP_adamw, 0.65},
-    {TRI_OP_lamb_moments, TRI_OP_adamw, 1.4},
-    {TRI_OP_lamb_step, TRI_OP_adamw, 0.9},
-    {TRI_OP_lamb_refresh, TRI_OP_adamw, 1.4},
-    {TRI_OP_lamb_frozen, TRI_OP_adamw, 0.9},
-    {TRI_OP_adamw_frozen, TRI_OP_adamw, 0.87},
-    {TRI_OP_momentum_in, TRI_OP_adamw, 0.72},
-    {TRI_OP_norm_din, TRI_OP_norm, 1},
-};
-
 double tri__curve_seconds(const tri_hardware *h, const tri_kernel_call *call) {
-    double seconds = seconds_of(h, call->op, call, call->adds);
-    if (seconds < 0) seconds = seconds_of(h, call->op, call, !call->adds);
+    double seconds = seconds_of(h, call, call->adds);
+    if (seconds < 0) seconds = seconds_of(h, call, !call->adds);
     if (seconds < 0 && (call->dtype == TRI_F16 || call->dtype == TRI_BF16)) { /* kernels of 16 bits are alike */
         tri_kernel_call other = *call;
         other.dtype = call->dtype == TRI_F16 ? TRI_BF16 : TRI_F16;
-        seconds = seconds_of(h, call->op, &other, call->adds);
+        seconds = seconds_of(h, &other, call->adds);
     }
-    for (size_t i = 0; i < sizeof siblings / sizeof *siblings && seconds < 0; i++)
-        if (siblings[i].op == call->op) {
-            tri_kernel_call like = *call;
-            like.op = siblings[i].like;
-            if (call->op == TRI_OP_linear_scaled_dw) like.dtype = TRI_BF16; /* only its result may be fp32 */
-            seconds = siblings[i].times * tri__curve_seconds(h, &like);
-        }
+    const tri_op_row *row = tri__variant_row(call->variant);
+    if (seconds < 0 && row->like >= 0) {
+        tri_kernel_call like = *call;
+        like.variant = row->like;
+        if (row->op == TRI_OP_linear_scaled_dw) like.dtype = TRI_BF16; /* only its result may be fp32 */
+        seconds = row->times * tri__curve_seconds(h, &like);
+    }
     return seconds < 0 ? -1 : seconds;
 }

@@ -421,7 +421,7 @@ static tri_status not_finite(tri_session *s, const char *what, double value) {
                  "; the first bad tensor is %s (operation %s%s%s%s). Weights keep their last good values; try a "
                  "smaller --lr or more "
                  "--warmup-steps, or look at this batch's numbers",
-                 p->slot[slot].name, tri__op_row(p->instr[at].op)->name, unit >= 0 ? " of " : "",
+                 p->slot[slot].name, tri__instr_row(&p->instr[at])->name, unit >= 0 ? " of " : "",
                  unit >= 0 ? p->unit[unit] : "", rank);
     }
     int found = at < 0 ? FOUND_NOTHING : receives(p->instr[at].op) ? FOUND_RECEIVED : FOUND_COMPUTED;

@@ -53,12 +53,12 @@ static void finish_slowly(const tri_simd *simd, const tri_half_row *r, int64_t n
     simd->narrow(n, sum, y);
     simd->widen(n, y, sum);
     if (r->activated) {
-        simd->gelu(n, sum, x);
+        simd->act(TRI_ACTIVATION_GELU, n, sum, x);
         simd->narrow(n, x, r->activated);
     }
     if (r->slope_at) {
         simd->widen(n, r->slope_at, x);
-        simd->gelu_din(n, sum, x, sum, 0);
+        simd->act_din(TRI_ACTIVATION_GELU, n, sum, x, sum, 0);
         simd->narrow(n, sum, y);
     }
 }

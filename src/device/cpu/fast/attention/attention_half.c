@@ -32,7 +32,7 @@ static span span_of(const tri_call *call, int seq, int key, int64_t h) {
 /* As many threads as the row's scratch space allows: that of the fp32 row and of its fp32 copies. 0: not even one. */
 static int fit_threads(span *s, int64_t need) {
     const tri_call *call = s->call;
-    const tri_workspace *work = &call->table->work[call->op][TRI_BF16];
+    const tri_workspace *work = &call->table->work[tri__variant(call->op, call->attr)][TRI_BF16];
     int64_t halves = 0;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         if (call->t[k].data && call->dtype[k] == TRI_BF16) halves += elements(call, k);
@@ -186,8 +186,8 @@ static void attention_first_din(const tri_call *call) {
 
 void tri__cpu_attention_half(tri_kernel_table *table) {
     if (!fits_product(tri__half_product())) return;
-    table->run[TRI_OP_attention][TRI_BF16] = attention;
-    table->run[TRI_OP_attention_din][TRI_BF16] = attention_din;
-    table->run[TRI_OP_attention_first][TRI_BF16] = attention_first;
-    table->run[TRI_OP_attention_first_din][TRI_BF16] = attention_first_din;
+    tri__kernel_table_run(table, TRI_OP_attention, 0, TRI_BF16, attention);
+    tri__kernel_table_run(table, TRI_OP_attention_din, 0, TRI_BF16, attention_din);
+    tri__kernel_table_run(table, TRI_OP_attention_first, 0, TRI_BF16, attention_first);
+    tri__kernel_table_run(table, TRI_OP_attention_first_din, 0, TRI_BF16, attention_first_din);
 }

@@ -82,8 +82,8 @@ static void dropout_din(const tri_call *call) {
 }
 
 void tri__cpu_norm_half(tri_kernel_table *table) {
-    table->run[TRI_OP_norm][TRI_BF16] = norm;
-    table->run[TRI_OP_dropout_add_norm][TRI_BF16] = dropout_add_norm;
-    table->run[TRI_OP_dropout][TRI_BF16] = dropout;
-    table->run[TRI_OP_dropout_din][TRI_BF16] = dropout_din;
+    tri__kernel_table_run(table, TRI_OP_norm, 0, TRI_BF16, norm);
+    tri__kernel_table_run(table, TRI_OP_dropout_add_norm, 0, TRI_BF16, dropout_add_norm);
+    tri__kernel_table_run(table, TRI_OP_dropout, 0, TRI_BF16, dropout);
+    tri__kernel_table_run(table, TRI_OP_dropout_din, 0, TRI_BF16, dropout_din);
 }

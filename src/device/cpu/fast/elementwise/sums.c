@@ -93,30 +93,33 @@ static void dropout_add_norm_din(const tri_call *call) {
     sum_rows(call, call->t[ARG(dy)].rows, norm.h, n, of, make_norm_din, &norm);
 }
 
-typedef struct gelu_rows {
-    const float *dy, *x; /* [T,h] */
+typedef struct act_rows {
+    tri_activation act;
+    const float *dy, *at; /* [T,h] */
     float *dx;           /* [T,h] */
     int64_t h;
     int add;
-} gelu_rows;
+} act_rows;
 
-static void make_gelu_din(const void *what, int64_t t0, int64_t t1) {
-    const gelu_rows *g = what;
+static void make_act_din(const void *what, int64_t t0, int64_t t1) {
+    const act_rows *g = what;
     int64_t at = t0 * g->h;
-    tri__simd()->gelu_din((t1 - t0) * g->h, g->dy + at, g->x + at, g->dx + at, g->add);
+    tri__simd()->act_din(g->act, (t1 - t0) * g->h, g->dy + at, g->at + at, g->dx + at, g->add);
 }
 
-static void gelu_din_db(const tri_call *call) {
-    OPERANDS(gelu_din_db);
-    gelu_rows rows = {f32(call, ARG(dy)), f32(call, ARG(x)), f32(call, ARG(dx)), call->t[ARG(dx)].cols,
-                      adds(call, ARG(dx))};
-    sum_rows(call, call->t[ARG(dx)].rows, rows.h, 1, &(summed){rows.dx, NULL, ARG(db), -1}, make_gelu_din, &rows);
+static void act_din_db(const tri_call *call) {
+    OPERANDS(act_din);
+    act_rows rows = {(tri_activation)(call->attr->activation - 1), f32(call, ARG(dy)),
+                     f32(call, call->t[ARG(x)].data ? ARG(x) : ARG(y)), f32(call, ARG(dx)), call->t[ARG(dx)].cols,
+                     adds(call, ARG(dx))};
+    sum_rows(call, call->t[ARG(dx)].rows, rows.h, 1, &(summed){rows.dx, NULL, ARG(db), -1}, make_act_din, &rows);
 }
 
 const tri_kernel_row tri__cpu_sums_fast[] = {
     {.op = TRI_OP_bias_dw, .dtype = TRI_F32, .run = bias_dw, .work = {.col = BLOCKS * 8}},
     {.op = TRI_OP_norm_dw, .dtype = TRI_F32, .run = norm_dw, .work = {.col = 2 * BLOCKS * 8}},
     {.op = TRI_OP_dropout_add_norm_din, .dtype = TRI_F32, .run = dropout_add_norm_din, .work = {.col = 3 * BLOCKS * 8}},
-    {.op = TRI_OP_gelu_din_db, .dtype = TRI_F32, .run = gelu_din_db, .work = {.col = BLOCKS * 8}},
+    {.op = TRI_OP_act_din, .dtype = TRI_F32, .run = act_din_db, .work = {.col = BLOCKS * 8},
+     .facts = TRI_FACT_ACT | TRI_FACT_DB},
     {.run = NULL},
 };

@@ -84,27 +84,28 @@ static void bias_dw(const tri_call *call) {
     sum_rows(&m, T, 1, &(summed){0, -1, ARG(db), -1}, make_bias);
 }
 
-static void make_gelu_din(const rows_made *m, int64_t t, int64_t n) {
-    OPERANDS(gelu_din_db);
-    enum { DX, DY, X };
+static void make_act_din(const rows_made *m, int64_t t, int64_t n) {
+    OPERANDS(act_din);
+    enum { DX, DY, AT };
     const tri_simd *simd = tri__simd();
-    float *dx = tri__half_rows_at(&m->r, DX), *dy = take_rows(m, DY, ARG(dy), t, n), *x = take_rows(m, X, ARG(x), t, n);
+    int from = m->call->t[ARG(x)].data ? ARG(x) : ARG(y);
+    float *dx = tri__half_rows_at(&m->r, DX), *dy = take_rows(m, DY, ARG(dy), t, n), *at = take_rows(m, AT, from, t, n);
     uint16_t *out = bf16(m->call, ARG(dx)) + t * m->r.h;
     if (adds(m->call, ARG(dx))) simd->widen(n * m->r.h, out, dx);
-    simd->gelu_din(n * m->r.h, dy, x, dx, adds(m->call, ARG(dx)));
+    simd->act_din((tri_activation)(m->call->attr->activation - 1), n * m->r.h, dy, at, dx, adds(m->call, ARG(dx)));
     simd->narrow(n * m->r.h, dx, out);
     simd->widen(n * m->r.h, out, dx);
 }
 
-static void gelu_din_db(const tri_call *call) {
-    OPERANDS(gelu_din_db);
+static void act_din_db(const tri_call *call) {
+    OPERANDS(act_din);
     int64_t T = call->t[ARG(dy)].rows, h = call->t[ARG(dy)].cols;
     if (call->dtype[ARG(dy)] != TRI_BF16) {
         tri__cpu_half_row(call);
         return;
     }
     rows_made m = {.call = call, .r = tri__half_rows(call, T, h, 3, sums_at(call, 1, h), ENOUGH)};
-    sum_rows(&m, T, 1, &(summed){0, -1, ARG(db), -1}, make_gelu_din);
+    sum_rows(&m, T, 1, &(summed){0, -1, ARG(db), -1}, make_act_din);
 }
 
 enum { DY, XHAT, DX, DRES }; /* matrices of dropout_add_norm_din */
@@ -155,7 +156,7 @@ static void dropout_add_norm_din(const tri_call *call) {
 }
 
 void tri__cpu_sums_half(tri_kernel_table *table) {
-    table->run[TRI_OP_bias_dw][TRI_BF16] = bias_dw;
-    table->run[TRI_OP_gelu_din_db][TRI_BF16] = gelu_din_db;
-    table->run[TRI_OP_dropout_add_norm_din][TRI_BF16] = dropout_add_norm_din;
+    tri__kernel_table_run(table, TRI_OP_bias_dw, 0, TRI_BF16, bias_dw);
+    tri__kernel_table_run(table, TRI_OP_act_din, TRI_FACT_ACT | TRI_FACT_DB, TRI_BF16, act_din_db);
+    tri__kernel_table_run(table, TRI_OP_dropout_add_norm_din, 0, TRI_BF16, dropout_add_norm_din);
 }

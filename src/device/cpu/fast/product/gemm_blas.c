@@ -24,7 +24,7 @@ static void tile(const tri_gemm *g, int64_t row, int64_t column) {
                 g->add || g->bias ? 1.0f : 0.0f, c, (int)g->n);
     if (g->activated)
         for (int64_t i = 0; i < rows; i++)
-            g->simd->gelu(columns, c + i * g->n, g->activated + (row + i) * g->n + column);
+            g->simd->act(TRI_ACTIVATION_GELU, columns, c + i * g->n, g->activated + (row + i) * g->n + column);
 }
 
 void tri__gemm_blas(const tri_gemm *g) {

@@ -9,7 +9,7 @@ static void gemm(const tri_call *call, tri_gemm g) {
     g.threads = threads_for(call, g.m * g.n * (g.k + 1), ENOUGH);
     g.work = call->work;
     g.simd = tri__simd();
-    int gradient = tri__op_row(call->op)->phase != TRI_PHASE_F;
+    int gradient = tri__call_row(call)->phase != TRI_PHASE_F;
     (g.simd->slow && gradient ? tri__gemm_blas : tri__gemm_packed)(&g);
 }
 

@@ -112,8 +112,8 @@ static void linear_experts_dw(const tri_call *call) {
 }
 
 void tri__cpu_linear_experts_half(tri_kernel_table *table) {
-    table->run[TRI_OP_linear_experts][TRI_BF16] = linear_experts;
-    table->run[TRI_OP_linear_experts_gelu][TRI_BF16] = linear_experts_gelu;
-    table->run[TRI_OP_linear_experts_din][TRI_BF16] = linear_experts_din;
-    table->run[TRI_OP_linear_experts_dw][TRI_BF16] = linear_experts_dw;
+    tri__kernel_table_run(table, TRI_OP_linear_experts, 0, TRI_BF16, linear_experts);
+    tri__kernel_table_run(table, TRI_OP_linear_experts_gelu, 0, TRI_BF16, linear_experts_gelu);
+    tri__kernel_table_run(table, TRI_OP_linear_experts_din, 0, TRI_BF16, linear_experts_din);
+    tri__kernel_table_run(table, TRI_OP_linear_experts_dw, 0, TRI_BF16, linear_experts_dw);
 }

@@ -28,7 +28,7 @@ static int fits_any(tri_half_gemm g) {
 /* 0: the fallback has computed the whole operation. */
 static int gemm(const tri_call *call, tri_half_gemm g, int a, int b) {
     if (g.m == 0 || g.n == 0) return 1;
-    int forward = tri__op_row(call->op)->phase == TRI_PHASE_F;
+    int forward = tri__call_row(call)->phase == TRI_PHASE_F;
     if (call->dtype[a] != TRI_BF16 || call->dtype[b] != TRI_BF16 || !(forward ? fits_any(g) : fits(call, &g))) {
         tri__cpu_half_row(call);
         return 0;
@@ -93,7 +93,7 @@ static void linear_gelu_din(const tri_call *call) {
     tri_call sums = {.t = {call->t[ARG(db)], call->t[ARG(dx)]}, .dtype = {call->dtype[ARG(db)], call->dtype[ARG(dx)]},
                      .op = TRI_OP_bias_dw, .table = call->table, .acc = (unsigned)adds(call, ARG(db)),
                      .attr = call->attr, .threads = call->threads, .work = call->work};
-    call->table->run[TRI_OP_bias_dw][TRI_BF16](&sums);
+    tri__kernel(call->table, TRI_OP_bias_dw, call->attr, TRI_BF16)(&sums);
 }
 
 /* dw[O,I] = dy[T,O]^T x[T,I] */
@@ -116,11 +116,11 @@ void tri__cpu_fast_half_rows(tri_kernel_table *table) {
     tri__cpu_sums_half(table);
     tri__cpu_optimizer_half(table);
     if (!tri__half_product()) return;
-    table->run[TRI_OP_linear][TRI_BF16] = linear;
-    table->run[TRI_OP_linear_gelu][TRI_BF16] = linear_gelu;
-    table->run[TRI_OP_linear_din][TRI_BF16] = linear_din;
-    table->run[TRI_OP_linear_dw][TRI_BF16] = linear_dw;
-    table->run[TRI_OP_linear_gelu_din][TRI_BF16] = linear_gelu_din;
+    tri__kernel_table_run(table, TRI_OP_linear, 0, TRI_BF16, linear);
+    tri__kernel_table_run(table, TRI_OP_linear_gelu, 0, TRI_BF16, linear_gelu);
+    tri__kernel_table_run(table, TRI_OP_linear_din, 0, TRI_BF16, linear_din);
+    tri__kernel_table_run(table, TRI_OP_linear_dw, 0, TRI_BF16, linear_dw);
+    tri__kernel_table_run(table, TRI_OP_linear_gelu_din, 0, TRI_BF16, linear_gelu_din);
     tri__cpu_linear_experts_half(table);
     tri__cpu_attention_half(table);
 }

@@ -179,16 +179,11 @@ typedef struct tri_simd {
     /* The same with rows of a [mr,k] in place, with stride ld_a floats; NULL: a must be packed */
     void (*product_rows)(int64_t k, const float *a, int64_t ld_a, const float *b, const float *init, int64_t ld_init,
                          float *c, int64_t ld);
-    void (*gelu)(int64_t n, const float *x, float *y);
-    void (*gelu_din)(int64_t n, const float *dy, const float *x, float *dx, int acc);
-    void (*gelu_tanh)(int64_t n, const float *x, float *y);
-    void (*gelu_tanh_din)(int64_t n, const float *dy, const float *x, float *dx, int acc);
-    void (*silu)(int64_t n, const float *x, float *y);
-    void (*silu_din)(int64_t n, const float *dy, const float *x, float *dx, int acc);
-    void (*tanh)(int64_t n, const float *x, float *y);
-    /* By tri_activation. */
-    void (*gated[4])(int64_t n, const float *a, const float *b, float *y);
-    void (*gated_din[4])(const tri_gated_din *gated);
+    /* y = f(x); dx = dy * f', where `at` is x or, of an activation by_result, y */
+    void (*act)(tri_activation act, int64_t n, const float *x, float *y);
+    void (*act_din)(tri_activation act, int64_t n, const float *dy, const float *at, float *dx, int acc);
+    void (*gated)(tri_activation act, int64_t n, const float *a, const float *b, float *y);
+    void (*gated_din)(tri_activation act, const tri_gated_din *gated);
     /* y = float(sum) * (s * scale) + bias, rounded three times */
     void (*scale_sums)(int64_t n, const int32_t *sum, float s, const float *scale, const float *bias, float *y);
     float (*largest)(int64_t n, const float *x); /* of |x|; NaN if one is */

@@ -22,10 +22,8 @@
 /* The fields after the name are for large products. */
 #define TRI_SIMD_TABLE(name_, ...) \
     { \
-        .name = name_, .mr = MR, .nr = NR, __VA_ARGS__, .product = product, .gelu = gelu, .gelu_din = gelu_din, \
-        .gelu_tanh = gelu_tanh, .gelu_tanh_din = gelu_tanh_din, .silu = silu, .silu_din = silu_din, \
-        .tanh = hyperbolic_tangent, .gated = {gated_gelu, gated_gelu_tanh, gated_relu, gated_silu}, \
-        .gated_din = {gated_gelu_din, gated_gelu_tanh_din, gated_relu_din, gated_silu_din}, .scale_sums = scale_sums, \
+        .name = name_, .mr = MR, .nr = NR, __VA_ARGS__, .product = product, .act = act, .act_din = act_din, \
+        .gated = gated, .gated_din = gated_din, .scale_sums = scale_sums, \
         .largest = largest, .to_int8 = to_int8, .dropout = dropout, .norm = norm, .norm_din = norm_din, \
         .column_sums = column_sums, .sumsq = sumsq, .adamw = adamw, .adamw_frozen = adamw_frozen, .adam = adam, \
         .sgd = sgd, .lamb_moments = lamb_moments, .lamb_step = lamb_step, .lamb_frozen = lamb_frozen, \

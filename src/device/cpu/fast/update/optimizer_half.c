@@ -36,4 +36,6 @@ static void adamw_copy(const tri_call *call) {
     }
 }
 
-void tri__cpu_optimizer_half(tri_kernel_table *table) { table->run[TRI_OP_adamw_copy][TRI_BF16] = adamw_copy; }
+void tri__cpu_optimizer_half(tri_kernel_table *table) {
+    tri__kernel_table_run(table, TRI_OP_adamw_copy, 0, TRI_BF16, adamw_copy);
+}
