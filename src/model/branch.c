@@ -150,8 +150,7 @@ int tri__branch_pooling(tri_branch *b, int x) {
     if (f->model->pooling == TRI_POOLING_POOLER) {
         snprintf(name, sizeof name, "%s.pooler.dense", b->prefix);
         int dense = tri__forward_linear(f, pooled, rows, H, H, "pooler", name);
-        pooled = tri__forward_slot(f, rows, H, "tanh");
-        TRI_BUILD(&f->build, tanh, (tri_attr){0}, pooled, dense);
+        pooled = tri__forward_activation(f, dense, rows, H, TRI_ACTIVATION_TANH);
     }
     int shared = f->model->n_encoders < f->model->n_texts, second = shared ? average(b, pooled, 1) : -1;
     if (tri__counts_windows(f->model)) pooled = average(b, pooled, b->index);

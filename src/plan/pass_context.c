@@ -74,7 +74,9 @@ static void sum_up(context *c, int y, int own) {
     TRI_BUILD(&c->to, ranks_copy, group_of(c), y, sum);
 }
 
-static int *operand(tri_instr *instr, const char *name) { return &instr->slot[tri__op_arg(instr->op, name)]; }
+static int *operand(tri_instr *instr, const char *name) {
+    return &instr->slot[tri__row_arg(tri__instr_row(instr), name)];
+}
 
 /* All attention is alike: dense or sparse; of first tokens, whose results all ranks have, or of all. */
 static void attention(context *c, const tri_instr *from, int first) {
@@ -102,7 +104,7 @@ static void attention(context *c, const tri_instr *from, int first) {
  * results. */
 static void ring(context *c, const tri_instr *from, int first) {
     tri_instr instr = *from;
-    int blocks = tri__op_arg(from->op, "blocks") < 0 ? -1 : *operand(&instr, "blocks");
+    int blocks = tri__row_arg(tri__instr_row(from), "blocks") < 0 ? -1 : *operand(&instr, "blocks");
     int ctx = *operand(&instr, "ctx"), lse = *operand(&instr, "lse"), qkv = *operand(&instr, "qkv");
     int seq = *operand(&instr, "seq"), key = whole_field(c, *operand(&instr, "key"));
     instr.attr.members = c->n;
@@ -130,12 +132,12 @@ static void pool(context *c, const tri_instr *instr) {
 }
 
 static void rewrite(context *c, const tri_instr *instr) {
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     int pools = row->part == TRI_PART_TOKENS && row->phase == TRI_PHASE_F; /* or windows, which all ranks have */
     tri__build_as(&c->to, instr);
     if (row->family == TRI_OPS_ATTENTION)
         (c->ring ? ring : attention)(c, instr, row->arg[0].dims[0] == 'N'); /* results of samples: of first tokens */
-    else if (pools && is_tokens(c->to.program->slot[instr->slot[tri__op_run(instr->op)]].rows))
+    else if (pools && is_tokens(c->to.program->slot[instr->slot[tri__row_run(tri__instr_row(instr))]].rows))
         pool(c, instr);
     else tri__build(&c->to, instr->op, instr->slot, instr->attr)->acc = instr->acc;
 }
@@ -183,9 +185,9 @@ tri_status tri__pass_context(tri_pass *pass) {
 
 /* Until here runs of keys and peers count from this rank on. */
 static void place_run(const tri_program *program, tri_instr *instr, int cp, int place) {
-    switch (tri__op_row(instr->op)->part) {
+    switch (tri__instr_row(instr)->part) {
     case TRI_PART_TOKENS: /* ranks that share layers have runs of it */
-        instr->attr.part += place * (program->slot[instr->slot[tri__op_run(instr->op)]].rows.div / cp);
+        instr->attr.part += place * (program->slot[instr->slot[tri__row_run(tri__instr_row(instr))]].rows.div / cp);
         return;
     case TRI_PART_KEYS: instr->attr.run = place, instr->attr.part = (instr->attr.part + place) % cp; return;
     case TRI_PART_RUN: case TRI_PART_HEADS: instr->attr.part = place; return;

@@ -39,7 +39,7 @@ static tri_attr group_of(const ring *r) {
     return (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = r->n};
 }
 
-static int operand(const ring *r, const char *name) { return r->at->slot[tri__op_arg(r->at->op, name)]; }
+static int operand(const ring *r, const char *name) { return r->at->slot[tri__row_arg(tri__instr_row(r->at), name)]; }
 
 /* A slot with the rows of `like`. */
 static int slot_like(ring *r, int like, int64_t cols, const char *what, int step) {
@@ -265,7 +265,7 @@ static int *steps_of(ring *r, const tri_pass *pass, int text) {
 
 /* The operation's steps. */
 static void choose_steps(ring *r) {
-    int blocks = tri__op_arg(r->at->op, "blocks"), text = 0;
+    int blocks = tri__row_arg(tri__instr_row(r->at), "blocks"), text = 0;
     r->straight = blocks >= 0 && r->at->slot[blocks] >= 0;
     if (r->straight) text = r->to.program->slot[operand(r, "qkv")].rows.sym == TRI_SYM_T1;
     r->step = r->straight ? r->sparse[text] : r->all;

@@ -34,7 +34,7 @@ typedef struct lower {
 } lower;
 
 static int writes(const tri_instr *instr, int slot) {
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     for (int k = 0; k < row->n_args; k++)
         if (instr->slot[k] == slot && tri__access_writes(row->arg[k].access)) return 1;
     return 0;
@@ -102,7 +102,8 @@ static void plan_pending(lower *l, int at) {
         h.add = y;
         if (h.ends.x >= 0) h.ends.y = tri__build_slot(&b, s.mem, s.dtype, s.rows, s.cols, "%s.more%d", s.name, at);
     }
-    while (h.post > 0 && tri__op_row(l->from[h.post - 1].op)->phase == TRI_PHASE_W && !touches(&l->from[h.post - 1], x))
+    while (h.post > 0 && tri__instr_row(&l->from[h.post - 1])->phase == TRI_PHASE_W &&
+           !touches(&l->from[h.post - 1], x))
         h.post--;
     for (int i = 0; i < l->n_pending; i++)
         if (l->pending[i].wait == at) h.post = at; /* x is the result of that one */

@@ -13,7 +13,7 @@ static int open_uses(const tri_checker *c, const tri_instr *closed, int slot, si
     const tri_program *p = c->program;
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_instr *instr = &p->instr[i];
-        const tri_op_row *row = tri__op_row(instr->op);
+        const tri_op_row *row = tri__instr_row(instr);
         for (int k = 0; k < row->n_args && instr->layer == -closed->layer && instr->mb == closed->mb; k++) {
             tri_access access = row->arg[k].access;
             int uses = how == READS ? tri__access_reads(access) || (instr->acc >> k & 1) : tri__access_writes(access);

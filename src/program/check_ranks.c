@@ -56,7 +56,7 @@ static const char *post_text(const dry *d, int role, int line, char text[static 
     if (slot->rows.sym && !slot->rows.add) snprintf(rows, sizeof rows, "%s%s", sym, div);
     else snprintf(rows, sizeof rows, "%s%s%s%lld", sym, div, slot->rows.sym ? "+" : "", (long long)slot->rows.add);
     snprintf(text, POST_TEXT, "%s (%s %.120s [%s,%lld] %s, id %u)", origin_of(d, role, line, at),
-             tri__op_row(instr->op)->name, slot->name, rows, (long long)slot->cols, tri__dtype_name(slot->dtype),
+             tri__instr_row(instr)->name, slot->name, rows, (long long)slot->cols, tri__dtype_name(slot->dtype),
              instr->attr.id);
     return text;
 }
@@ -66,7 +66,7 @@ static int is_summed(const tri_program *p, int line, const tri_open_gates *now) 
     int whole = tri__transfer_whole(&p->instr[line]), root = tri__slot_root(p, whole);
     for (int i = line - 1; i >= 0; i--) {
         const tri_instr *instr = &p->instr[i];
-        const tri_op_row *row = tri__op_row(instr->op);
+        const tri_op_row *row = tri__instr_row(instr);
         if (!tri__is_open(instr, now)) continue;
         for (int k = 0; k < row->n_args && instr->op != TRI_OP_wait; k++)
             if (instr->slot[k] >= 0 && tri__access_writes(row->arg[k].access) &&

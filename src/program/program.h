@@ -111,6 +111,11 @@ typedef struct tri_instr {
     tri_attr attr;
 } tri_instr;
 
+/* The row of an instruction's variant. */
+static inline const tri_op_row *tri__instr_row(const tri_instr *instr) {
+    return tri__op_row((tri_op)instr->op, &instr->attr);
+}
+
 /* The slot of an operand by its name: TRI_SLOT(instr, norm, x), where instr is a norm. */
 #define TRI_SLOT(instr, op, name) ((instr)->slot[TRI_ARG(op, name)])
 

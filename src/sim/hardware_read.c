@@ -198,16 +198,16 @@ static tri_status read_kernel(const source *s, row_at at, const tri_json *row, t
     static const char *const known[] = {"op", "dtype", "threads", "adds", "code", "tile", "points"};
     const char *op = tri__json_string_value(tri__json_get(row, "op")), *names[TRI_SIZES],
                *dtype = tri__json_string_value(tri__json_get(row, "dtype"));
-    int op_at = op ? tri__op_find(op) : -1, dtype_at = dtype ? tri__dtype_find(dtype) : -1;
+    int op_at = op ? tri__variant_find(op) : -1, dtype_at = dtype ? tri__dtype_find(dtype) : -1;
     const tri_json *points, *adds = tri__json_get(row, "adds");
     if (!tri__json_is_object(row))
         return tri__fail(TRI_DATA, "%s: kernels[%zu] has to be an object {...}", s->name, at.row);
     TRI_TRY(tri__hardware_refuse(s->name, "kernels", row, known, 7));
-    if (op_at < 0 || tri__op_queue((tri_op)op_at) != TRI_QUEUE_COMPUTE)
+    if (op_at < 0 || tri__op_queue(tri__variant_row(op_at)->op) != TRI_QUEUE_COMPUTE)
         return tri__fail(TRI_DATA, "%s: kernels[%zu].op has to be an operation that computes", s->name, at.row);
     if (dtype_at < 0)
         return tri__fail(TRI_DATA, "%s: kernels[%zu].dtype has to be a type: f32, bf16, f16", s->name, at.row);
-    *curve = (tri_kernel_curve){.op = (tri_op)op_at, .dtype = (tri_dtype)dtype_at};
+    *curve = (tri_kernel_curve){.variant = op_at, .dtype = (tri_dtype)dtype_at};
     TRI_TRY(row_int(s, at, row, "threads", 0, &curve->threads));
     if (adds && !tri__json_is_boolean(adds))
         return tri__fail(TRI_DATA, "%s: kernels[%zu].adds has to be true or false", s->name, at.row);
@@ -215,7 +215,7 @@ static tri_status read_kernel(const source *s, row_at at, const tri_json *row, t
     TRI_TRY(read_code(s, at, row, &curve->code));
     TRI_TRY(read_tile(s, at, row, curve->tile));
     /* Attention without raggedness: files from before it was measured, when all sequences were equally long. */
-    int sizes = tri__op_sizes(curve->op, names), attends = tri__op_is_attention(curve->op);
+    int sizes = tri__op_sizes(tri__variant_row(op_at), names), attends = tri__op_is_attention(tri__variant_row(op_at));
     TRI_TRY(read_points(s, at, row, sizes, attends, &points));
     curve->point = tri__arena_alloc(s->arena, tri__json_size(points) * sizeof *curve->point);
     for (curve->n = 0; curve->n < (int)tri__json_size(points); curve->n++) {

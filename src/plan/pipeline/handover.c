@@ -53,7 +53,7 @@ void tri__edges_find(tri_arena *arena, const tri_stages *stages, const tri_progr
     for (int pass = 0; pass < 2; pass++) /* first writers, then readers */
         for (int i = 0; i < program->n_instrs; i++) {
             const tri_instr *instr = &program->instr[i];
-            const tri_op_row *row = tri__op_row(instr->op);
+            const tri_op_row *row = tri__instr_row(instr);
             for (int k = 0; k < row->n_args && stage_of[i] >= 0; k++) {
                 int slot = instr->slot[k] < 0 ? -1 : tri__slot_root(program, instr->slot[k]);
                 if (slot < 0 || program->slot[slot].mem != TRI_MEM_ACT) continue;

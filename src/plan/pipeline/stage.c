@@ -45,7 +45,7 @@ static void weigh(cutter *c, const tri_program *program) {
         time *= tri__instr_share(program, instr);
         tri_stage_time *unit = &c->time[instr->unit];
         if (i <= loss) unit->forward += time;
-        else if (tri__op_row(instr->op)->phase == TRI_PHASE_W) unit->weight += time;
+        else if (tri__instr_row(instr)->phase == TRI_PHASE_W) unit->weight += time;
         else unit->input += time;
     }
 }
@@ -63,7 +63,7 @@ static void find_edges(cutter *c, const tri_program *program) {
     for (int s = 0; s < program->n_slots; s++) maker[s] = -1;
     for (int i = 0, loss = loss_at(program); i <= loss; i++) {
         const tri_instr *instr = &program->instr[i];
-        const tri_op_row *row = tri__op_row(instr->op);
+        const tri_op_row *row = tri__instr_row(instr);
         if (row->phase == TRI_PHASE_I) continue;
         for (int k = row->n_args - 1; k >= 0; k--) { /* outputs come first */
             int slot = instr->slot[k];

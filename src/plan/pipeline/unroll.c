@@ -80,7 +80,7 @@ static int map_slot(unroll *u, int slot, int mb) {
 /* ---- Which stage has which instructions ---- */
 
 static int is_given(const tri_program *p, const tri_instr *instr, const uint8_t *given) {
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     for (int k = 0; k < row->n_args; k++)
         if (instr->slot[k] >= 0 && tri__access_reads(row->arg[k].access) && !given[tri__slot_root(p, instr->slot[k])])
             return 0;
@@ -93,7 +93,7 @@ static void find_stages(unroll *u) {
     u->stage_of = tri__arena_alloc(u->to.arena, (size_t)p->n_instrs * sizeof *u->stage_of);
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_instr *instr = &p->instr[i];
-        const tri_op_row *row = tri__op_row(instr->op);
+        const tri_op_row *row = tri__instr_row(instr);
         int alone = is_given(p, instr, given);
         TRI_ASSERT(alone || instr->unit >= 0);
         u->stage_of[i] = alone ? -1 : u->stages->of_unit[instr->unit];
@@ -126,7 +126,7 @@ static void list_stage(unroll *u, int stage) {
 }
 
 static int is_of(const unroll *u, tri_act act, int i) {
-    int weight = tri__op_row(u->from->instr[i].op)->phase == TRI_PHASE_W;
+    int weight = tri__instr_row(&u->from->instr[i])->phase == TRI_PHASE_W;
     if (act == TRI_ACT_F || i <= u->loss) return act == TRI_ACT_F && i <= u->loss;
     return act == TRI_ACT_BW || weight == (act == TRI_ACT_W);
 }
@@ -209,7 +209,7 @@ static void send(unroll *u, int action, int done) {
 
 static void append(unroll *u, int i, int mb) {
     const tri_instr *instr = &u->from->instr[i];
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     int slots[TRI_MAX_ARGS];
     unsigned acc = instr->acc;
     for (int k = 0; k < row->n_args; k++) {

@@ -88,7 +88,7 @@ static tri_status time_call(const tri_code_timing *at, const tri_call *call, tri
         run(call);
         took[i] = tri__clock() - begin;
     }
-    tri_sample like = {.op = call->op,
+    tri_sample like = {.variant = tri__variant(call->op, call->attr),
                        .dtype = (tri_dtype)call->dtype[vector],
                        .threads = at->threads,
                        .adds = keeps,
@@ -108,9 +108,9 @@ static void time_size(const tri_code_timing *at, const tri_kernel_table *table, 
         if (attr.code == TRI_CODE_NONE) continue;
         if (is_momentum && (attr.code != TRI_CODE_SIGNS || dtype != TRI_F32)) continue;
         tri_call call = call_of(of, kind, dtype, n, &attr, at->threads);
-        table->run[kind->op][dtype](&call); /* touches memory */
+        tri__kernel(table, kind->op, call.attr, dtype)(&call); /* touches memory */
         if (!at->go_on(at->crew)) return;
-        *at->status = time_call(at, &call, table->run[kind->op][dtype], kind->keeps, samples);
+        *at->status = time_call(at, &call, tri__kernel(table, kind->op, call.attr, dtype), kind->keeps, samples);
     }
 }
 

@@ -14,7 +14,7 @@ static int by_value(const void *a, const void *b) {
 
 /* Where samples differ, apart from their times. */
 static int compare(const tri_sample *a, const tri_sample *b) {
-    if (a->op != b->op) return a->op < b->op ? -1 : 1;
+    if (a->variant != b->variant) return a->variant < b->variant ? -1 : 1;
     if (a->dtype != b->dtype) return a->dtype < b->dtype ? -1 : 1;
     if (a->threads != b->threads) return a->threads < b->threads ? -1 : 1;
     if (a->adds != b->adds) return a->adds < b->adds ? -1 : 1;
@@ -58,7 +58,7 @@ tri_status tri__samples_add(tri_samples *samples, const tri_program *program, co
     for (int i = 0; i < n && status == TRI_OK; i++) {
         const tri_instr *instr = &program->instr[i];
         if (tri__op_queue((tri_op)instr->op) != TRI_QUEUE_COMPUTE) continue;
-        tri_sample like = {.op = (tri_op)instr->op,
+        tri_sample like = {.variant = tri__variant((tri_op)instr->op, &instr->attr),
                            .dtype = tri__instr_dtype(program, instr),
                            .threads = threads,
                            .adds = tri__instr_adds(instr),
@@ -73,7 +73,7 @@ tri_status tri__samples_add(tri_samples *samples, const tri_program *program, co
 }
 
 static int same_curve(const tri_sample *a, const tri_sample *b) {
-    return a->op == b->op && a->dtype == b->dtype && a->threads == b->threads && a->adds == b->adds &&
+    return a->variant == b->variant && a->dtype == b->dtype && a->threads == b->threads && a->adds == b->adds &&
            a->code == b->code;
 }
 
@@ -86,7 +86,7 @@ void tri__samples_curves(tri_samples *samples, tri_arena *arena, tri_hardware *o
         tri_kernel_curve *curve = &out->kernel[out->n_kernels++];
         for (end = i; end < samples->n && same_curve(first, &samples->at[end]);) end++;
         *curve = (tri_kernel_curve){
-            .op = first->op, .dtype = first->dtype, .threads = first->threads, .adds = first->adds,
+            .variant = first->variant, .dtype = first->dtype, .threads = first->threads, .adds = first->adds,
             .code = first->code, .n = end - i};
         curve->point = tri__arena_alloc(arena, (size_t)curve->n * sizeof *curve->point);
         for (int k = 0; k < curve->n; k++) {
@@ -99,14 +99,15 @@ void tri__samples_curves(tri_samples *samples, tri_arena *arena, tri_hardware *o
 }
 
 /* FLOP/s of the fastest point of an operation with one thread; 0: it has none. */
-static double best_rate(const tri_hardware *h, tri_op op, tri_dtype dtype) {
+static double best_rate(const tri_hardware *h, const char *name, tri_dtype dtype) {
     double best = 0;
+    int variant = tri__variant_find(name);
     for (int i = 0; i < h->n_kernels; i++) {
         const tri_kernel_curve *c = &h->kernel[i];
-        if (c->op != op || c->dtype != dtype || c->threads > 1) continue;
+        if (c->variant != variant || c->dtype != dtype || c->threads > 1) continue;
         for (int k = 0; k < c->n; k++) {
             const double *size = c->point[k].size;
-            double flops = op == TRI_OP_attention ? 4 * size[0] * size[1] * size[2] * size[3]
+            double flops = tri__op_is_attention(tri__variant_row(variant)) ? 4 * size[0] * size[1] * size[2] * size[3]
                                                   : 2 * size[0] * size[1] * size[2];
             best = fmax(best, flops / c->point[k].seconds);
         }
@@ -117,9 +118,9 @@ static double best_rate(const tri_hardware *h, tri_op op, tri_dtype dtype) {
 /* Bytes a second of operations that only move data, where it does not fit into a cache; the shortest call. */
 static void find_memory(tri_hardware *h) {
     static const struct {
-        tri_op op;
+        const char *name;
         double bytes; /* of an element */
-    } movers[] = {{TRI_OP_sumsq, 4}, {TRI_OP_adamw, 28}, {TRI_OP_bias_dw, 4}};
+    } movers[] = {{"sumsq", 4}, {"adamw", 28}, {"bias_dw", 4}};
     h->bytes = 0, h->launch = 1;
     for (int i = 0; i < h->n_kernels; i++) {
         const tri_kernel_curve *c = &h->kernel[i];
@@ -128,7 +129,7 @@ static void find_memory(tri_hardware *h) {
             h->launch = fmin(h->launch, p->seconds);
             for (size_t m = 0; m < sizeof movers / sizeof *movers; m++) {
                 double bytes = movers[m].bytes * p->size[0] * p->size[1];
-                if (c->op == movers[m].op && c->dtype == TRI_F32 && bytes > 1 << 20)
+                if (c->variant == tri__variant_find(movers[m].name) && c->dtype == TRI_F32 && bytes > 1 << 20)
                     h->bytes = fmax(h->bytes, bytes / p->seconds);
             }
         }
@@ -136,14 +137,14 @@ static void find_memory(tri_hardware *h) {
 }
 
 void tri__curves_rates(tri_hardware *out) {
-    double half = best_rate(out, TRI_OP_linear, TRI_BF16), cores = fmax(1, out->cores);
-    out->f32 = best_rate(out, TRI_OP_linear, TRI_F32);
+    double half = best_rate(out, "linear", TRI_BF16), cores = fmax(1, out->cores);
+    out->f32 = best_rate(out, "linear", TRI_F32);
     out->half = half > 0 ? half : out->f32;
-    out->attention = out->cores ? best_rate(out, TRI_OP_attention, TRI_F32) / out->f32
-                                : best_rate(out, TRI_OP_attention, TRI_BF16) / out->half;
+    out->attention = out->cores ? best_rate(out, "attention", TRI_F32) / out->f32
+                                : best_rate(out, "attention", TRI_BF16) / out->half;
     out->peak[TRI_F32] = cores * out->f32;
     out->peak[TRI_BF16] = out->peak[TRI_F16] = cores * half;
-    out->peak[TRI_I8] = cores * best_rate(out, TRI_OP_linear_int8, TRI_F32);
+    out->peak[TRI_I8] = cores * best_rate(out, "linear_int8", TRI_F32);
     find_memory(out);
 }
 

@@ -7,7 +7,7 @@
 #include "sim/hardware.h"
 
 typedef struct tri_sample {
-    tri_op op;
+    int variant;
     tri_dtype dtype;
     int threads, adds;
     tri_code code;

@@ -8,7 +8,7 @@
 #define NO_KEYS (-1e30) /* lse of a row without keys: finite, and its weight is 0 beside any other */
 
 /* Both forms of an operation, whose operands differ in `blocks` alone: the operand's number in this call; -1: none. */
-static int arg_of(const tri_call *call, const char *name) { return tri__op_arg(call->op, name); }
+static int arg_of(const tri_call *call, const char *name) { return tri__row_arg(tri__call_row(call), name); }
 
 /* One head: queries and keys are rows of two matrices, each a run. */
 typedef struct part_head {

@@ -37,7 +37,10 @@ template <typename T> static void dropout(const tri_call *call) {
     launched(call, "dropout");
 }
 
-template <typename T> static void add(const tri_call *call) { map2<sum_op, T>(call, "add"); }
+template <typename T> static void add(const tri_call *call) {
+    OPERANDS(add);
+    map2<sum_op, T>(call, ARG(y), ARG(a), ARG(b), "add");
+}
 
 /* da and db (+)= dy, which is read once. */
 template <typename T>
