@@ -46,9 +46,11 @@ struct tri_kernel_table {
     tri_workspace work[TRI_VARIANTS][TRI_DTYPE_COUNT];
 };
 
-/* What distinguishes the kernels of an operation: all facts but those on which operands alone depend. */
+/* What distinguishes the kernels of an operation: all facts but those on which operands alone depend, and directions,
+ * which a kernel asks its attributes for. */
 static inline unsigned tri__kernel_facts(int variant) {
-    return tri__variant_row(variant)->facts & ~(unsigned)TRI_FACT_RESULT;
+    unsigned own = TRI_FACT_RESULT | TRI_FACT_BACK | TRI_FACT_JOIN | TRI_FACT_MEAN;
+    return tri__variant_row(variant)->facts & ~own;
 }
 
 /* Puts a row into the places of the variants that it computes. */

@@ -68,7 +68,8 @@ static int operand_of(const tri_instr *of, const char *name, int *gradient) {
 }
 
 /* Appends an operation whose first n_out operands are its outputs; layer: its gate. */
-static void append(backward *b, const tri_instr *of, tri_op op, const int *slots, int n_out, int layer) {
+static void append(backward *b, const tri_instr *of, tri_op op, tri_attr attr, const int *slots, int n_out,
+                   int layer) {
     int when = layer > 0 ? OPEN : layer < 0 ? CLOSED : ALWAYS;
     unsigned acc = 0;
     for (int k = 0; k < n_out; k++) {
@@ -78,7 +79,7 @@ static void append(backward *b, const tri_instr *of, tri_op op, const int *slots
         if (layer) b->layer[slots[k]] = abs(layer);
     }
     b->build.unit = of->unit, b->build.layer = layer;
-    tri__build(&b->build, op, slots, of->attr)->acc = (uint16_t)acc;
+    tri__build(&b->build, op, slots, attr)->acc = (uint16_t)acc;
 }
 
 /* The gate on which it depends whether an operation that always runs is the first contribution to an output; 0: none.
@@ -100,7 +101,9 @@ static int unread(backward *b, const tri_instr *of, int forward) {
 static void emit(backward *b, const tri_instr *of, const char *name) {
     int slots[TRI_MAX_ARGS], fixed[TRI_MAX_ARGS] = {0}, n_out = 0, wanted = 0, op = tri__op_find(name);
     TRI_ASSERT(op >= 0);
-    const tri_op_row *row = tri__op_row((tri_op)op, &of->attr);
+    tri_attr attr = of->attr;
+    attr.back = (tri_op)op == of->op; /* its own adjoint */
+    const tri_op_row *row = tri__op_row((tri_op)op, &attr);
     for (int k = 0; k < row->n_args; k++) {
         int gradient, is_output = tri__access_writes(row->arg[k].access);
         slots[k] = -1;
@@ -117,8 +120,8 @@ static void emit(backward *b, const tri_instr *of, const char *name) {
     for (int k = 0; k < n_out; k++)
         if (fixed[k] && !row->arg[k].optional) slots[k] = unread(b, of, fixed[k] - 1);
     int split = of->layer ? 0 : split_of(b, slots, n_out);
-    append(b, of, (tri_op)op, slots, n_out, split ? split : of->layer);
-    if (split) append(b, of, (tri_op)op, slots, n_out, -split);
+    append(b, of, (tri_op)op, attr, slots, n_out, split ? split : of->layer);
+    if (split) append(b, of, (tri_op)op, attr, slots, n_out, -split);
 }
 
 /* What no trained weight changes has no gradient: operations only on such values write such values. */

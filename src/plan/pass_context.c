@@ -60,7 +60,7 @@ static int whole_field(context *c, int own) {
 /* All tokens of this rank's heads. */
 static int qkv_of_heads(context *c, int qkv) {
     int parts = heads_slot(c, qkv, "parts"), heads = heads_slot(c, qkv, "heads");
-    TRI_BUILD(&c->to, heads_part, ((tri_attr){.members = c->n, .groups = 3}), parts, qkv);
+    TRI_BUILD(&c->to, heads, ((tri_attr){.members = c->n, .groups = 3}), parts, qkv);
     TRI_BUILD(&c->to, rows_swap, group_of(c), heads, parts);
     return heads;
 }
@@ -97,7 +97,7 @@ static void attention(context *c, const tri_instr *from, int first) {
     }
     int back = heads_slot(c, ctx, "parts");
     TRI_BUILD(&c->to, rows_swap, group_of(c), back, out);
-    TRI_BUILD(&c->to, heads_join, ((tri_attr){.members = c->n, .groups = 1}), ctx, back);
+    TRI_BUILD(&c->to, heads, ((tri_attr){.members = c->n, .groups = 1, .join = 1}), ctx, back);
 }
 
 /* Attention whose keys come round the ring, to all of them or to present blocks. Of first tokens all ranks have the
@@ -121,7 +121,7 @@ static void ring(context *c, const tri_instr *from, int first) {
 
 /* Each rank's rows of a sequence, summed. */
 static void pool(context *c, const tri_instr *instr) {
-    int y = TRI_SLOT(instr, pool_first, y); /* all pooling has this order */
+    int y = TRI_SLOT(instr, pool, y);
     const tri_slot s = c->to.program->slot[y];
     int own = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, s.cols, "%s.own", s.name);
     tri_attr attr = instr->attr;

@@ -42,6 +42,12 @@ static const tri_instr *peek_gelu(const fuser *f, int ahead, tri_op op) {
     return instr && instr->attr.activation == 1 + TRI_ACTIVATION_GELU ? instr : NULL;
 }
 
+/* The same of a gradient, of an operation that is its own adjoint. */
+static const tri_instr *peek_back(const fuser *f, int ahead, tri_op op) {
+    const tri_instr *instr = peek(f, ahead, op);
+    return instr && instr->attr.back ? instr : NULL;
+}
+
 static void keep(fuser *f, tri_instr instr) { f->program->instr[f->n++] = instr; }
 
 /* An instruction without operands, with the unit and microbatch of `like`. */
@@ -145,8 +151,8 @@ typedef struct norm_run {
 
 /* The gradients of the inputs: the last of the run writes dx, add_din writes dres. */
 static void take_norm_din(tri_instr *fused, const norm_run *r) {
-    if (r->scale) TAKE(fused, dropout_add_norm_din, dx, r->scale, scale_din, dx);
-    else if (r->dropout) TAKE(fused, dropout_add_norm_din, dx, r->dropout, dropout_din, dx);
+    if (r->scale) TAKE(fused, dropout_add_norm_din, dx, r->scale, scale, y);
+    else if (r->dropout) TAKE(fused, dropout_add_norm_din, dx, r->dropout, dropout, y);
     else if (r->add) TAKE(fused, dropout_add_norm_din, dx, r->add, add_din, da);
     else TAKE(fused, dropout_add_norm_din, dx, r->din, norm_din, dx);
     if (r->add) TAKE(fused, dropout_add_norm_din, dres, r->add, add_din, db);
@@ -154,8 +160,8 @@ static void take_norm_din(tri_instr *fused, const norm_run *r) {
     TAKE(fused, dropout_add_norm_din, xhat, r->din, norm_din, xhat);
     TAKE(fused, dropout_add_norm_din, rstd, r->din, norm_din, rstd);
     TAKE(fused, dropout_add_norm_din, g, r->din, norm_din, g);
-    if (r->dropout) TAKE(fused, dropout_add_norm_din, key, r->dropout, dropout_din, key);
-    if (r->scale) TAKE(fused, dropout_add_norm_din, s, r->scale, scale_din, s);
+    if (r->dropout) TAKE(fused, dropout_add_norm_din, key, r->dropout, dropout, key);
+    if (r->scale) TAKE(fused, dropout_add_norm_din, s, r->scale, scale, s);
 }
 
 static void take_norm_dw(tri_instr *fused, const norm_run *r) {
@@ -170,12 +176,12 @@ static void shorten(const fuser *f, norm_run *r) {
     if (r->add && (TRI_SLOT(r->add, add_din, dy) != dx || f->reads[dx] != 1 || r->din->acc)) r->add = NULL;
     if (!r->add) return;
     int da = TRI_SLOT(r->add, add_din, da);
-    r->dropout = peek(f, 3, TRI_OP_dropout_din);
-    if (r->dropout && (TRI_SLOT(r->dropout, dropout_din, dy) != da || f->reads[da] != 1)) r->dropout = NULL;
-    if (r->dropout) da = TRI_SLOT(r->dropout, dropout_din, dx);
-    r->scale = peek(f, r->dropout ? 4 : 3, TRI_OP_scale_din);
+    r->dropout = peek_back(f, 3, TRI_OP_dropout);
+    if (r->dropout && (TRI_SLOT(r->dropout, dropout, x) != da || f->reads[da] != 1)) r->dropout = NULL;
+    if (r->dropout) da = TRI_SLOT(r->dropout, dropout, y);
+    r->scale = peek_back(f, r->dropout ? 4 : 3, TRI_OP_scale);
     int overwrites = r->dropout ? !r->dropout->acc : !(r->add->acc >> TRI_ARG(add_din, da) & 1);
-    if (r->scale && (TRI_SLOT(r->scale, scale_din, dy) != da || f->reads[da] != 1 || !overwrites)) r->scale = NULL;
+    if (r->scale && (TRI_SLOT(r->scale, scale, x) != da || f->reads[da] != 1 || !overwrites)) r->scale = NULL;
 }
 
 static int try_dropout_add_norm_din(fuser *f) {

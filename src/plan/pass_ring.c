@@ -179,7 +179,7 @@ static void attention_din(ring *r) {
         send_gradient(r, &w, r->step[i], own);
     }
     arrive(r, &w, -1);
-    TRI_BUILD(&r->to, kv_part_din, (tri_attr){0}, dqkv, r->straight ? w.sum : w.coming)->acc = 1;
+    TRI_BUILD(&r->to, kv_part, (tri_attr){.back = 1}, dqkv, r->straight ? w.sum : w.coming)->acc = 1;
 }
 
 /* A sum over the ranks, in place. */
@@ -195,7 +195,7 @@ static void first(ring *r) {
     int blocks = operand(r, "blocks"), key = operand(r, "key");
     const tri_slot of = r->to.program->slot[ctx];
     tri_attr attr = r->at->attr;
-    TRI_BUILD(&r->to, pool_first, ((tri_attr){.members = r->n}), q, qkv, seq);
+    TRI_BUILD(&r->to, pool, ((tri_attr){.members = r->n}), q, qkv, seq);
     sum_up(r, q);
     int all = tri__build_slot(&r->to, of.mem, TRI_F32, of.rows, r->n * (of.cols + attr.heads), "%s.parts", r->name);
     attr = attr_of(r, 0);
@@ -218,7 +218,7 @@ static void first_din(ring *r) {
                                blocks, key);
     made->acc = r->at->acc;
     sum_up(r, dq);
-    TRI_BUILD(&r->to, pool_first_din, ((tri_attr){.members = r->n}), dqkv, dq, seq)->acc = 1;
+    TRI_BUILD(&r->to, pool, ((tri_attr){.back = 1, .members = r->n}), dqkv, dq, seq)->acc = 1;
 }
 
 /* The runs of chunks of `chunk` tokens that a block of a sequence of `length` tokens is in. */

@@ -37,7 +37,7 @@ static int has_twin(const tri_program *p, const tri_instr *closed) {
 
 /* Copies and their waits move what others of the closed layer use; sums over ranks are not checked here. */
 static int is_identity(const tri_checker *c, const tri_instr *instr) {
-    if (instr->op == TRI_OP_skip || instr->op == TRI_OP_skip_din)
+    if (instr->op == TRI_OP_skip)
         return open_uses(c, instr, instr->slot[1], READS) && open_uses(c, instr, instr->slot[0], WRITES);
     if (instr->op == TRI_OP_balance_none) return c->program->slot[instr->slot[0]].mem == TRI_MEM_RESULT;
     if (instr->op == TRI_OP_zero)

@@ -82,7 +82,10 @@ typedef struct tri_operand {
 #define TRI_FACTS(X)                                                     \
     X(ACT, "an activation is part of the operation")                     \
     X(RESULT, "its slope is computed from the result")                   \
-    X(DB, "the gradient of a bias is summed on the way")
+    X(DB, "the gradient of a bias is summed on the way")                 \
+    X(BACK, "the same for a gradient: of an operation that is its own adjoint") \
+    X(JOIN, "parts become whole again")                                  \
+    X(MEAN, "of all rows, not of the first")
 enum {
 #define X(name, text) TRI_BIT_##name,
     TRI_FACTS(X)
@@ -216,6 +219,9 @@ int tri__access_writes(tri_access access);              /* W, A, U */
 struct tri_attr {
     int32_t activation; /* act, linear and their gradients: 1 + the tri_activation that is part of it; 0: none */
     int32_t sums;       /* act_din: 1: sums the gradient of a bias, too */
+    int32_t back;       /* operations that are their own adjoints: 1: of a gradient */
+    int32_t join;       /* heads: 1: the parts become whole again */
+    int32_t mean;       /* pool: 1: of all rows of a sequence; 0: the first */
     float p;            /* dropout probability */
     float eps;          /* norm, adamw */
     uint32_t id; /* the logical operation, for random numbers: xxh32 of its name; transfers: the same on every member */
@@ -228,7 +234,7 @@ struct tri_attr {
     int32_t part;       /* input, tokens_whole_din, pool: which run of rows, each as long as the output (pool: as x);
                            heads_own: which run of columns; attention_part: which run has the keys */
     int32_t run;        /* attention_part: which run has the queries */
-    int32_t groups;     /* heads_part, heads_join: 3 where a row is query, key and value, else 1; linear_experts: an
+    int32_t groups;     /* heads: 3 where a row is query, key and value, else 1; linear_experts: an
                            expert's runs of rows, 0: 1 */
     int32_t max_len;    /* attention: max_sen_len, for random numbers */
     int32_t block;      /* attention_sparse, attention_sparse_part: tokens of a block */
@@ -246,7 +252,7 @@ struct tri_attr {
     int32_t nesterov;   /* sgd, outer_step: 1: the momentum is applied ahead */
     int32_t code;       /* pack, unpack: a tri_code */
     int32_t members;    /* momentum_in, momentum_alone, outer_step: replicas or copies whose numbers are summed;
-                           heads_part, heads_join: ranks that divide the heads; attention_part, pool: ranks of a ring
+                           heads: ranks that divide the heads; attention_part, pool: ranks of a ring
                            (layout/runs.h); linear_experts: experts */
     float rate;         /* optimizers: these elements' factor of the learning rate, 0: 1; outer_step: its learning
                            rate; balance: the factor of the balancing loss */

@@ -39,6 +39,9 @@ static const choice choices[] = {
 #undef TRI_ACTIVATION
      }},
     {"db", offsetof(tri_attr, sums), 2, {{"", 0}, {"_db", TRI_FACT_DB}}},
+    {"back", offsetof(tri_attr, back), 2, {{"", 0}, {"_din", TRI_FACT_BACK}}},
+    {"way", offsetof(tri_attr, join), 2, {{"_part", 0}, {"_join", TRI_FACT_JOIN}}},
+    {"rows", offsetof(tri_attr, mean), 2, {{"_first", 0}, {"_mean", TRI_FACT_MEAN}}},
 };
 enum { CHOICES = sizeof choices / sizeof *choices };
 
@@ -125,9 +128,10 @@ static int exists(const tri_op_def *def, unsigned facts) {
 static void make_row(const tri_op_def *def, tri_op op, int at, unsigned facts) {
     tri_op_row *row = &all.row[at];
     if (exists(def, facts)) fill(mnemonic_of(def), all.attr[at], all.name[at]);
-    *row = (tri_op_row){.name = all.name[at], .op = op, .facts = facts, .phase = def->phase, .flops = def->flops,
-                        .adjoint = def->adjoint, .formula = def->formula, .n_args = def->n_args, .family = def->family,
-                        .split = def->split, .rate = def->rate, .part = def->part, .scaled = def->scaled,
+    *row = (tri_op_row){.name = all.name[at], .op = op, .facts = facts,
+                        .phase = facts & TRI_FACT_BACK ? TRI_PHASE_B : def->phase, .flops = def->flops,
+                        .adjoint = facts & TRI_FACT_BACK ? "" : def->adjoint, .formula = def->formula,
+                        .n_args = def->n_args, .family = def->family, .split = def->split, .rate = def->rate, .part = def->part, .scaled = def->scaled,
                         .lowered = def->lowered, .elementwise = def->elementwise, .decodes = def->decodes, .like = -1,
                         .act = facts & TRI_FACT_ACT ? &tri__activations[all.attr[at].activation - 1] : NULL};
     for (int k = 0; k < def->n_args; k++) row->arg[k] = operand_of(&def->arg[k], facts);

@@ -224,7 +224,7 @@ typedef void kernel_visit(const kernel_case *at, void *context);
 
 /* Pooling of run Z of the tokens, of which there are T; X below 0: fewer than the sequences have. */
 static inline int kernel_case_pools(const kernel_case *at) {
-    return at->op >= TRI_OP_pool_first && at->op <= TRI_OP_pool_mean_din;
+    return at->op == TRI_OP_pool;
 }
 
 /* Operations of a ring's ranks. */
@@ -304,7 +304,7 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
         at->pattern = &kernel_patterns[DIM('W')], at->blocks = blocks.word;
         *(kernel_case_rings(at) ? &DIM('B') : &DIM('K')) = blocks.n;
     }
-    if (at->op >= TRI_OP_heads_part && at->op <= TRI_OP_heads_join_din) /* three ranks: kernel_call.h's members */
+    if (at->op == TRI_OP_heads) /* three ranks: kernel_call.h's members */
         DIM('T') = 3 * DIM('R'), DIM('G') = DIM('D') / 3;
     if (kernel_case_experts(at)) {
         int64_t more = DIM('R'), each = more + (has_lengths ? 0 : kernel_capacity(at, DIM('T')));

@@ -119,7 +119,7 @@ static int64_t double_row(const kernel_call *k, const double *seq, int64_t s, in
     return first / ring + s + place % ((length + ring - 1) / ring);
 }
 
-static void double_pool_first(const kernel_call *k, double *const *v) {
+static void double_first(const kernel_call *k, double *const *v) {
     int64_t H = extent(k, 'H'), run;
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         int64_t t = double_row(k, v[2], i / H, 0, &run);
@@ -127,7 +127,7 @@ static void double_pool_first(const kernel_call *k, double *const *v) {
     }
 }
 
-static void double_pool_mean(const kernel_call *k, double *const *v) {
+static void double_mean(const kernel_call *k, double *const *v) {
     int64_t H = extent(k, 'H'), run;
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         int64_t length = (int64_t)(v[2][i / H + 1] - v[2][i / H]);
@@ -138,6 +138,8 @@ static void double_pool_mean(const kernel_call *k, double *const *v) {
         }
     }
 }
+
+static void double_pool(const kernel_call *k, double *const *v) { (k->attr.mean ? double_mean : double_first)(k, v); }
 
 static void double_kv_part(const kernel_call *k, double *const *v) {
     int64_t D = extent(k, 'D'), G = extent(k, 'G');
@@ -222,12 +224,9 @@ static int64_t double_wide_at(const kernel_call *k, int64_t i) {
     return t * extent(k, 'D') + (group * k->attr.members + rank) * each + i % each;
 }
 
-static void double_heads_part(const kernel_call *k, double *const *v) {
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][double_wide_at(k, i)];
-}
-
-static void double_heads_join(const kernel_call *k, double *const *v) {
-    for (int64_t i = 0; i < operand_count(k, 1); i++) v[0][double_wide_at(k, i)] = v[1][i];
+static void double_heads(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++)
+        *(k->attr.join ? &v[0][double_wide_at(k, i)] : &v[0][i]) = v[1][k->attr.join ? i : double_wide_at(k, i)];
 }
 
 static void double_heads_own(const kernel_call *k, double *const *v) {

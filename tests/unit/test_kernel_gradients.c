@@ -34,8 +34,10 @@ static const char *adjoint_of(int variant, char text[static ADJOINT]) {
     text[0] = 0;
     for (char *name = strtok_r(names, "; ", &save); name; name = strtok_r(NULL, "; ", &save)) {
         tri_attr attr = {0};
+        tri_op op = (tri_op)tri__op_find(name);
         tri__variant_set(variant, &attr);
-        const tri_op_row *of = tri__op_row((tri_op)tri__op_find(name), &attr);
+        attr.back = op == row->op;
+        const tri_op_row *of = tri__op_row(op, &attr);
         int inputs = 0;
         used += snprintf(text + used, (size_t)(ADJOINT - used), "%s%s", used ? ";" : "", of->name);
         for (int k = 0; k < of->n_args; k++) {

@@ -30,7 +30,7 @@ static const int32_t *keys(const kernel_call *k) { return k->call.t[kernel_arg(k
 
 /* dropout, dropout_din: of ones, they give 0 or exactly 1 / (1 - p). */
 static void show_plain(context *all, kernel_call *k) {
-    set_all(k, k->at.op == TRI_OP_dropout ? "x" : "dy", 1);
+    set_all(k, k->attr.back ? "dy" : "x", 1);
     kernel_call_run(k, &all->table, 2);
     int64_t H = k->at.dim['H' - 'A'];
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
@@ -256,7 +256,6 @@ static void show_first_part(context *all, kernel_call *k) {
 static void mask_case(const kernel_case *at, void *opaque) {
     static void (*const shows[TRI_OP_COUNT])(context *, kernel_call *) = {
         [TRI_OP_dropout] = show_plain,
-        [TRI_OP_dropout_din] = show_plain,
         [TRI_OP_dropout_add_norm] = show_norm,
         [TRI_OP_dropout_add_norm_din] = show_norm_din,
         [TRI_OP_dropout_add_norm_scaled] = show_norm,

@@ -202,7 +202,7 @@ static void zero(const tri_call *call) {
     memset(at_element(call, ARG(y), 0), 0, (size_t)elements(call, ARG(y)) * tri__dtype_bytes(call->dtype[ARG(y)]));
 }
 
-/* skip and skip_din have their operands in this order, too. */
+/* skip has its operands in this order, too. */
 static void accumulate(const tri_call *call) {
     OPERANDS(accumulate);
     int64_t n = elements(call, ARG(y));
@@ -300,7 +300,6 @@ static const tri_kernel_row by_pieces[] = {
     {.op = TRI_OP_embed_dw, .run = embed_dw, .work = {.col = 4 * TABLE_ROWS}},
     {.op = TRI_OP_accumulate, .run = accumulate},
     {.op = TRI_OP_skip, .run = accumulate},
-    {.op = TRI_OP_skip_din, .run = accumulate},
     {.op = TRI_OP_zero, .run = zero},
     {.op = TRI_OP_sumsq, .run = sumsq, .work = {.fixed = 8 * SUM_BLOCKS}},
     {.run = NULL},

@@ -105,10 +105,8 @@ template <typename T> static void scale(const tri_call *call) {
 
 const tri_kernel_row tri__cuda_dropout[] = {
     TRI_CUDA_ROWS(TRI_OP_dropout, dropout, {}),
-    TRI_CUDA_ROWS(TRI_OP_dropout_din, dropout, {}),
     TRI_CUDA_ROWS(TRI_OP_add, add, {}),
     TRI_CUDA_ROWS(TRI_OP_add_din, add_din, {}),
     TRI_CUDA_ROWS(TRI_OP_scale, scale, {}),
-    TRI_CUDA_ROWS(TRI_OP_scale_din, scale, {}),
     {},
 };
