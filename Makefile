@@ -67,7 +67,7 @@ CUDA_ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=
   -gencode arch=compute_90,code=compute_90
 CUDA_OBJECTS := $(patsubst %,$(BUILD)/%.o,$(sort $(shell find src/device/cuda -name '*.c' -o -name '*.cu')))
 CUDA_SHARES := $(patsubst %.c,$(BUILD)/%.o,src/base/status.c src/base/clock.c src/layout/dtype.c src/layout/shard.c \
-  src/numbers/coded.c src/device/wisdom.c)
+  src/numbers/coded.c src/device/wisdom.c src/program/op.c src/program/variant.c)
 CLI_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(shell find src/cli -name "*.c")))
 # A test is tests/ROOM/test_NAME.c; its program is BUILD/tests/test_NAME.
 TESTS := $(patsubst %.c,$(BUILD)/tests/%,$(sort $(notdir $(wildcard tests/*/test_*.c))))

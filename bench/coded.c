@@ -158,7 +158,7 @@ int main(int argc, char **argv) {
                 tri_attr attr = {.code = code};
                 double bytes, one, copy, numbers = (double)b.bytes * (kinds[k].type == TRI_F32 ? 1 : 0.5);
                 tri_call call = call_of(&b, &kinds[k], &attr, threads, &bytes);
-                tri_kernel *run = table.run[kinds[k].op][kinds[k].type];
+                tri_kernel *run = tri__kernel(&table, kinds[k].op, &attr, kinds[k].type);
                 time_both(&b, &call, run, seconds, &one, &copy);
                 printf("%-6s %-22s %6zu %9.1f %7.2f %7.2f %6.2f %6.2f\n", tri__code_name((tri_code)code), kinds[k].name,
                        b.bytes >> 20, one * 1e6, bytes / one / 1e9, 2 * (double)b.bytes / copy / 1e9,

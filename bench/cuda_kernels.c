@@ -286,7 +286,7 @@ static double seconds_of(bench *b, tri_kernel *run, const tri_call *call) {
         b->device->timing->mark(b->context, 0);
         for (int i = 0; i < BATCH; i++) run(call);
         b->device->timing->mark(b->context, 1);
-        if (b->device->async->finish(b->context) != TRI_OK) fail(tri__op_row(call->op)->name);
+        if (b->device->async->finish(b->context) != TRI_OK) fail(tri__call_row(call)->name);
         b->device->timing->times(b->context, 1, &time);
         if (r >= 0) seconds[r] = (time.end - time.begin) / BATCH;
     }
@@ -296,7 +296,8 @@ static double seconds_of(bench *b, tri_kernel *run, const tri_call *call) {
 
 /* Times a shape; returns the milliseconds of all its calls in a step. */
 static double time_shape(bench *b, const shape *at) {
-    const tri_op_row *row = tri__op_row((tri_op)tri__op_find(at->op));
+    int variant = tri__variant_find(at->op);
+    const tri_op_row *row = tri__variant_row(variant);
     const model *m = b->of;
     tri_attr attr = {.p = b->dropout,
                      .eps = 1e-12f,
@@ -314,7 +315,8 @@ static double time_shape(bench *b, const shape *at) {
                      .reach = (int32_t)extent(b, at, 'B') == 32 ? 128 : 512,
                      .terms = (int32_t)extent(b, at, 'G'),
                      .block = (int32_t)b->block};
-    tri_call call = {.op = (tri_op)tri__op_find(at->op),
+    tri__variant_set(variant, &attr);
+    tri_call call = {.op = row->op,
                      .attr = &attr,
                      .acc = at->acc,
                      .seed = 1,
@@ -348,13 +350,13 @@ static double time_shape(bench *b, const shape *at) {
                  (row->arg[k].access == TRI_ACCESS_U || at->acc >> k & 1 ? 2 : 1);
     }
     tri_dtype type = halves ? TRI_BF16 : TRI_F32;
-    size_t scratch = (size_t)tri__workspace_bytes(&b->table.work[call.op][type], call.t[0].rows, call.t[0].cols,
-                                                  halves);
+    const tri_workspace *work = &b->table.work[variant][type];
+    size_t scratch = (size_t)tri__workspace_bytes(work, call.t[0].rows, call.t[0].cols, halves);
     if (b->device->alloc(b->context, scratch + 64, &call.work) != TRI_OK) fail("scratch");
-    double seconds = seconds_of(b, b->table.run[call.op][type], &call),
+    double seconds = seconds_of(b, b->table.run[variant][type], &call),
            all = seconds * 1e3 * m->branches * (at->layer * m->layers + at->step);
     printf("%-22s %-30s %9.4f ms %8.1f TFLOP/s %7.2f TB/s %9.3f ms a step\n", at->op, at->dims, seconds * 1e3,
-           row->flops(&dims) / seconds * 1e-12, bytes / seconds * 1e-12, all);
+           row->flops(&dims, row) / seconds * 1e-12, bytes / seconds * 1e-12, all);
     for (int k = 0; k < row->n_args; k++)
         if (call.t[k].data) b->device->free(b->context, call.t[k].data, size[k]);
     b->device->free(b->context, call.work, scratch + 64);
@@ -381,7 +383,7 @@ static void read_words(bench *b, int argc, char **argv) {
         else if (strcmp(word, "--dropout") == 0 && i + 1 < argc) b->dropout = strtof(argv[++i], NULL);
         else if (strcmp(word, "--window") == 0 && i + 1 < argc) b->window = strtoll(argv[++i], NULL, 10);
         else if (strcmp(word, "--block") == 0 && i + 1 < argc) b->block = strtoll(argv[++i], NULL, 10);
-        else if (tri__op_find(word) >= 0 && b->n_ops < 32) b->op[b->n_ops++] = word;
+        else if (tri__variant_find(word) >= 0 && b->n_ops < 32) b->op[b->n_ops++] = word;
         else {
             fprintf(stderr,
                     "cuda_kernels: '%s' is no model (base128, base512, large512, large384, oneb, long), option or "

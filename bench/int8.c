@@ -45,7 +45,8 @@ static void *take(size_t bytes) {
 static void give(void *memory, size_t bytes) { tri__device_find("cpu")->free(NULL, memory, bytes); }
 
 static size_t work_bytes(const bench *b) {
-    const tri_workspace *f32 = &b->table.work[TRI_OP_linear][TRI_F32], *bf16 = &b->table.work[TRI_OP_linear][TRI_BF16];
+    int linear = tri__variant_find("linear");
+    const tri_workspace *f32 = &b->table.work[linear][TRI_F32], *bf16 = &b->table.work[linear][TRI_BF16];
     int64_t halves = b->T * b->I + b->O * b->I + b->O + b->T * b->O;
     return (size_t)(tri__workspace_bytes(f32, b->T, b->O, 0) + tri__workspace_bytes(bf16, b->T, b->O, halves) + 64);
 }
@@ -75,7 +76,7 @@ static void run_row(const bench *b, tri_op op, tri_dtype type, int n, const tri_
     tri_call call = {.op = op, .table = &b->table, .attr = &attr, .threads = b->threads, .work = b->work};
     memcpy(call.t, t, (size_t)n * sizeof *t);
     memcpy(call.dtype, dtype, (size_t)n);
-    b->table.run[op][type](&call);
+    tri__kernel(&b->table, op, &attr, type)(&call);
 }
 
 static void run(bench *b, int way) {

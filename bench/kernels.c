@@ -113,8 +113,8 @@ static void *take(const tri_device *device, size_t bytes) {
 
 static void open_bench(bench *b, const shape *at, const tri_device *device, const tri_kernel_table *table,
                        int threads) {
-    int op = tri__op_find(at->op);
-    const tri_op_row *row = tri__op_row((tri_op)op);
+    int variant = tri__variant_find(at->op);
+    const tri_op_row *row = tri__variant_row(variant);
     *b = (bench){.attr = {.p = 0.1f,
                           .eps = 1e-12f,
                           .id = 7,
@@ -123,12 +123,14 @@ static void open_bench(bench *b, const shape *at, const tri_device *device, cons
                           .beta1 = 0.9f,
                           .beta2 = 0.999f,
                           .decay = 0.01f}};
+    tri__variant_set(variant, &b->attr);
     tri_dims dims = {{0}};
     for (char letter = 'A'; letter <= 'Z'; letter++) dims.of[letter - 'A'] = (double)extent(at->dims, letter);
     dims.of['Q' - 'A'] = (double)TOKENS * LENGTH;
-    b->flops = row->flops(&dims);
+    b->flops = row->flops(&dims, row);
     for (int k = 0; k < row->n_args; k++) {
         tri_tensor *t = &b->call.t[k];
+        if (!row->arg[k].access) continue;
         t->rows = extent(at->dims, row->arg[k].dims[0]);
         t->cols = extent(at->dims, row->arg[k].dims[2]);
         size_t element = tri__dtype_bytes(row->arg[k].dtype < 0 ? TRI_F32 : (tri_dtype)row->arg[k].dtype);
@@ -140,9 +142,10 @@ static void open_bench(bench *b, const shape *at, const tri_device *device, cons
         b->all_bytes += gathered ? (size_t)TOKENS * (size_t)t->cols * 4 : b->bytes[k] * (twice ? 2 : 1);
         if (!gathered && t->rows * t->cols > b->largest) b->largest = t->rows * t->cols;
     }
-    b->work_bytes = (size_t)tri__workspace_bytes(&table->work[op][TRI_F32], b->call.t[0].rows, b->call.t[0].cols, 0);
+    const tri_workspace *work = &table->work[variant][TRI_F32];
+    b->work_bytes = (size_t)tri__workspace_bytes(work, b->call.t[0].rows, b->call.t[0].cols, 0);
     b->call.work = take(device, b->work_bytes);
-    b->call.op = (tri_op)op;
+    b->call.op = row->op;
     b->call.acc = at->acc, b->call.attr = &b->attr, b->call.seed = 1, b->call.step = 2, b->call.threads = threads;
 }
 
@@ -221,7 +224,7 @@ int main(int argc, char **argv) {
         bench b;
         double best;
         open_bench(&b, &shapes[i], device, &table, threads);
-        double time = time_call(table.run[tri__op_find(shapes[i].op)][TRI_F32], &b.call, seconds, &best);
+        double time = time_call(table.run[tri__variant_find(shapes[i].op)][TRI_F32], &b.call, seconds, &best);
         double by_flops = b.flops / time / (threads * peak_flops),
                by_bytes = (double)b.all_bytes / time / (threads * peak_bytes);
         double share = shapes[i].calls * time * 1e3;

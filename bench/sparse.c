@@ -63,7 +63,7 @@ static void fill(bench *b) {
 }
 
 static tri_call call_of(const bench *b, tri_op op) {
-    const tri_op_row *row = tri__op_row(op);
+    const tri_op_row *row = tri__op_row(op, &b->attr);
     tri_call call = {.op = op, .attr = &b->attr, .seed = 1, .step = 2, .threads = (int)b->is.threads,
                      .table = &b->table};
     for (int a = 0; a < row->n_args; a++) {
@@ -71,7 +71,8 @@ static tri_call call_of(const bench *b, tri_op op) {
             if (strcmp(operands[k].name, row->arg[a].name) == 0) call.t[a] = b->t[k];
         if (strcmp(row->arg[a].name, "blocks") == 0) call.t[a] = (tri_tensor){b->blocks.word, b->blocks.n, 1};
     }
-    call.work = take((size_t)tri__workspace_bytes(&b->table.work[op][TRI_F32], call.t[0].rows, call.t[0].cols, 0));
+    const tri_workspace *work = &b->table.work[tri__variant(op, &b->attr)][TRI_F32];
+    call.work = take((size_t)tri__workspace_bytes(work, call.t[0].rows, call.t[0].cols, 0));
     return call;
 }
 
@@ -84,7 +85,7 @@ static void time_both(const bench *b, const tri_op ops[2], double median[2]) {
     for (double spent = 0; n < MOST && (n < 3 || spent < b->is.seconds); n++)
         for (int k = 0; k < 2; k++) {
             double begin = bench_clock(call[k].threads);
-            b->table.run[ops[k]][TRI_F32](&call[k]);
+            tri__kernel(&b->table, ops[k], &b->attr, TRI_F32)(&call[k]);
             sample[k][n] = bench_clock(call[k].threads) - begin;
             spent += sample[k][n];
         }

@@ -21,8 +21,8 @@ static char *reprint(const char *text, size_t size, int times) {
     FUZZ_CHECK(status == TRI_OK || status == TRI_DATA);
     tri__json_decref(root);
     if (status == TRI_OK) {
-        for (int op = 0; times && op < TRI_OP_COUNT; op++) {
-            const tri_kernel_call call = {.op = (tri_op)op, .threads = 3, .size = {5, 300, 70, 9}};
+        for (int v = 0; times && v < tri__variant_count(); v++) {
+            const tri_kernel_call call = {.variant = v, .threads = 3, .size = {5, 300, 70, 9}};
             double seconds = tri__curve_seconds(&h, &call);
             FUZZ_CHECK(isfinite(seconds) && (seconds == -1 || seconds >= 0));
         }

@@ -229,11 +229,12 @@ static void add_links(const tri_hardware *h, tri_text_table *table) {
 static tri_status print_table(const tri_cli *cli, const calibrating *c) {
     const tri_hardware *h = &c->out;
     tri_text_table table = {0};
+    int linear = tri__variant_find("linear"), attention = tri__variant_find("attention");
     tri__text_table_add(&table, "what\ttype\tthreads\tsize\tms\trate\tspread");
     for (int i = 0; i < h->n_kernels; i++)
-        if (h->kernel[i].op == TRI_OP_linear && !h->kernel[i].adds) add_products(&h->kernel[i], &table);
+        if (h->kernel[i].variant == linear && !h->kernel[i].adds) add_products(&h->kernel[i], &table);
     for (int i = 0; i < h->n_kernels; i++)
-        if (h->kernel[i].op == TRI_OP_attention) add_attention(&h->kernel[i], &table);
+        if (h->kernel[i].variant == attention) add_attention(&h->kernel[i], &table);
     add_links(h, &table);
     tri_status status = tri__print_table(cli, &table);
     fprintf(cli->out,

@@ -53,10 +53,10 @@ tri_status tri__device_target(const tri_device *device, tri_target *target) {
                            .mask_tokens = device->mask_tokens,
                            .flops = device->flops,
                            .bytes = device->bytes};
-    for (int op = 0; op < TRI_OP_COUNT; op++) {
+    for (int v = 0; v < TRI_VARIANTS; v++) {
         for (int dtype = 0; dtype < TRI_DTYPE_COUNT; dtype++) {
-            target->has[op][dtype] = table->run[op][dtype] != NULL;
-            target->work[op][dtype] = table->work[op][dtype];
+            target->has[v][dtype] = table->run[v][dtype] != NULL;
+            target->work[v][dtype] = table->work[v][dtype];
         }
     }
     free(table);

@@ -34,19 +34,52 @@ typedef struct tri_kernel_row {
     tri_dtype dtype;     /* tri__instr_dtype: rows of 16-bit types get operands of both widths */
     tri_kernel *run;     /* NULL ends a list of rows */
     tri_workspace work;
+    unsigned facts       /* of the variants that it computes, tri_fact or-ed, but for those of operands alone */
+#ifdef __cplusplus
+        = 0              /* where a row of CUDA C leaves it out */
+#endif
+        ;
 } tri_kernel_row;
 
 struct tri_kernel_table {
-    tri_kernel *run[TRI_OP_COUNT][TRI_DTYPE_COUNT];
-    tri_workspace work[TRI_OP_COUNT][TRI_DTYPE_COUNT];
+    tri_kernel *run[TRI_VARIANTS][TRI_DTYPE_COUNT];
+    tri_workspace work[TRI_VARIANTS][TRI_DTYPE_COUNT];
 };
+
+/* What distinguishes the kernels of an operation: all facts but those on which operands alone depend, and directions,
+ * which a kernel asks its attributes for. */
+static inline unsigned tri__kernel_facts(int variant) {
+    unsigned own = TRI_FACT_RESULT | TRI_FACT_BACK | TRI_FACT_JOIN | TRI_FACT_MEAN;
+    return tri__variant_row(variant)->facts & ~own;
+}
+
+/* Puts a row into the places of the variants that it computes. */
+static inline void tri__kernel_table_put(tri_kernel_table *table, const tri_kernel_row *row, tri_dtype dtype) {
+    for (int v = tri__op_variants(row->op), end = v + tri__op_variant_count(row->op); v < end; v++) {
+        if (tri__kernel_facts(v) != row->facts) continue;
+        table->run[v][dtype] = row->run;
+        table->work[v][dtype] = row->work;
+    }
+}
+
+/* Replaces the function of rows that are there, and leaves their scratch space. */
+static inline void tri__kernel_table_run(tri_kernel_table *table, tri_op op, unsigned facts, tri_dtype dtype,
+                                         tri_kernel *run) {
+    for (int v = tri__op_variants(op), end = v + tri__op_variant_count(op); v < end; v++)
+        if (tri__kernel_facts(v) == facts) table->run[v][dtype] = run;
+}
 
 /* Adds rows to a table; later rows override earlier ones. */
 static inline void tri__kernel_table_add(tri_kernel_table *table, const tri_kernel_row *rows) {
-    for (; rows->run; rows++) {
-        table->run[rows->op][rows->dtype] = rows->run;
-        table->work[rows->op][rows->dtype] = rows->work;
-    }
+    for (; rows->run; rows++) tri__kernel_table_put(table, rows, rows->dtype);
+}
+
+static inline const tri_op_row *tri__call_row(const tri_call *call) { return tri__op_row(call->op, call->attr); }
+
+/* The kernel of an operation with these attributes; NULL: none. */
+static inline tri_kernel *tri__kernel(const tri_kernel_table *table, tri_op op, const tri_attr *attr, int dtype) {
+    int variant = tri__variant(op, attr);
+    return variant < 0 ? NULL : table->run[variant][dtype];
 }
 
 #endif

@@ -16,7 +16,7 @@ typedef struct tri_plugin_layout {
     uint32_t device, async, queues, offload, keeping, graphs, peers, timing, tuner, gauges;
 } tri_plugin_layout;
 #define TRI_PLUGIN_LAYOUT                                                                                    \
-    {.ops = TRI_OP_COUNT, .dtypes = TRI_DTYPE_COUNT, .call = sizeof(tri_call), .attr = sizeof(tri_attr),     \
+    {.ops = TRI_VARIANTS, .dtypes = TRI_DTYPE_COUNT, .call = sizeof(tri_call), .attr = sizeof(tri_attr),     \
      .workspace = sizeof(tri_workspace), .wisdom = sizeof(tri_wisdom), .collective = sizeof(tri_collective), \
      .device = sizeof(tri_device), .async = sizeof(tri_async), .queues = sizeof(tri_queues),                 \
      .offload = sizeof(tri_offload), .keeping = sizeof(tri_keeping), .graphs = sizeof(tri_graphs),           \

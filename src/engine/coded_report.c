@@ -25,7 +25,7 @@ static int is_full_sum(const tri_plan_in *in, const tri_program *p, const tri_in
 static void count(const tri_plan_in *in, const tri_program *p, counted *n) {
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_instr *instr = &p->instr[i];
-        const tri_op_row *row = tri__op_row(instr->op);
+        const tri_op_row *row = tri__instr_row(instr);
         int sums = row->decodes && row->arg[0].access == TRI_ACCESS_A, decodes = row->decodes && !sums;
         int gathers = instr->op == TRI_OP_all_gather_post;
         n->sums += sums, n->full_sums += is_full_sum(in, p, instr);

@@ -70,7 +70,7 @@ static void bind_program(tri_exec *exec, int index, int threads, uint32_t seed) 
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_instr *instr = &p->instr[i];
         tri_bound *b = &exec->bound[index][i];
-        b->run = table->run[instr->op][tri__instr_dtype(p, instr)];
+        b->run = tri__kernel(table, (tri_op)instr->op, &instr->attr, tri__instr_dtype(p, instr));
         TRI_ASSERT(b->run || tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE);
         b->call = (tri_call){.op = (tri_op)instr->op,
                              .acc = instr->acc,

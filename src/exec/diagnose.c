@@ -42,8 +42,8 @@ static tri_status look_at(tri_exec *exec, const tri_tensor *t, tri_dtype dtype, 
 
 /* An update: all that it writes is weights and optimizer state. */
 static int is_update(const tri_program *p, const tri_instr *instr) {
-    const tri_op_row *row = tri__op_row(instr->op);
-    if (tri__op_arg(instr->op, "apply") < 0) return 0;
+    const tri_op_row *row = tri__instr_row(instr);
+    if (tri__row_arg(tri__instr_row(instr), "apply") < 0) return 0;
     for (int k = 0; k < row->n_args; k++) {
         if (instr->slot[k] < 0 || !tri__access_writes(row->arg[k].access)) continue;
         tri_mem mem = p->slot[instr->slot[k]].mem;
@@ -57,7 +57,7 @@ tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const 
     *line = *slot = -1;
     if (exec->device->async) tri__exec_start(exec, program, 0, p->n_instrs, step, feed);
     for (int i = 0; i < p->n_instrs; i++) {
-        const tri_op_row *row = tri__op_row(p->instr[i].op);
+        const tri_op_row *row = tri__instr_row(&p->instr[i]);
         if (!tri__exec_opens(exec, program, i, feed)) continue;
         if (is_update(p, &p->instr[i])) continue;
         TRI_TRY(tri__exec_run_one(exec, program, i, step, feed));

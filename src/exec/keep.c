@@ -45,7 +45,7 @@ static void add(tri_copied *list, int *n, int joins, tri_copied what) {
 static int writes_any(const tri_exec *exec, int program, int i, const tri_copied *what, int n) {
     const tri_program *p = exec->program[program];
     const tri_instr *instr = &p->instr[i];
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     for (int k = 0; k < row->n_args; k++) {
         int slot = instr->slot[k];
         if (slot < 0 || tri__ends(instr->op) || !tri__access_writes(row->arg[k].access)) continue;

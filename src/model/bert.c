@@ -125,7 +125,7 @@ static int attention(tri_branch *b, int x, const char *layer) {
     else tri__relative_attend(b, a.attr, a.slot, w, bias);
     if (queries.sym != b->rows.sym) {
         int first = tri__forward_slot(f, b->rows, H, "ctx.first");
-        TRI_BUILD(&f->build, pool_first, (tri_attr){0}, first, ctx, b->seq);
+        TRI_BUILD(&f->build, pool, (tri_attr){0}, first, ctx, b->seq);
         ctx = first;
     }
     return tri__forward_linear(f, ctx, b->rows, H, H, "attn", tri__branch_join(b, layer, n->attention));

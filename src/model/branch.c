@@ -30,7 +30,7 @@ static int take_first(tri_branch *b, int x) {
     b->rows = b->sequences;
     b->key = !tri__counts_windows(f->model) ? TRI_FIELD_keyn : b->index ? TRI_FIELD_keyw1 : TRI_FIELD_keyw0;
     int first = tri__forward_slot(f, b->rows, b->e->hidden_size, "first");
-    TRI_BUILD(&f->build, pool_first, (tri_attr){0}, first, x, b->seq);
+    TRI_BUILD(&f->build, pool, (tri_attr){0}, first, x, b->seq);
     return first;
 }
 
@@ -133,7 +133,7 @@ static int average(tri_branch *b, int pooled, int text) {
     int windows = tri__forward_input(f, text ? TRI_FIELD_win1 : TRI_FIELD_win0);
     int mean = tri__forward_slot(f, (tri_rows){.sym = TRI_SYM_N}, b->e->hidden_size,
                                  text == b->index ? "windows" : "windows1");
-    TRI_BUILD(&f->build, pool_mean, (tri_attr){0}, mean, pooled, windows);
+    TRI_BUILD(&f->build, pool, (tri_attr){.mean = 1}, mean, pooled, windows);
     return mean;
 }
 
@@ -150,13 +150,12 @@ int tri__branch_pooling(tri_branch *b, int x) {
     int64_t H = b->e->hidden_size;
     tri__build_unit(&f->build, tri__branch_join(b, b->prefix, "pooling"));
     int pooled = is_first_alone(b, b->e->num_hidden_layers - 1) ? x : tri__forward_slot(f, rows, H, "pooled");
-    if (f->model->pooling == TRI_POOLING_MEAN) TRI_BUILD(&f->build, pool_mean, (tri_attr){0}, pooled, x, b->seq);
-    else if (pooled != x) TRI_BUILD(&f->build, pool_first, (tri_attr){0}, pooled, x, b->seq);
+    if (f->model->pooling == TRI_POOLING_MEAN) TRI_BUILD(&f->build, pool, (tri_attr){.mean = 1}, pooled, x, b->seq);
+    else if (pooled != x) TRI_BUILD(&f->build, pool, (tri_attr){0}, pooled, x, b->seq);
     if (f->model->pooling == TRI_POOLING_POOLER) {
         const char *name = tri__branch_join(b, b->prefix, "pooler.dense");
         int dense = tri__forward_linear(f, pooled, rows, H, H, "pooler", name);
-        pooled = tri__forward_slot(f, rows, H, "tanh");
-        TRI_BUILD(&f->build, tanh, (tri_attr){0}, pooled, dense);
+        pooled = tri__forward_activation(f, dense, rows, H, TRI_ACTIVATION_TANH);
     }
     int shared = f->model->n_encoders < f->model->n_texts, second = shared ? average(b, pooled, 1) : -1;
     if (tri__counts_windows(f->model)) pooled = average(b, pooled, b->index);

@@ -24,22 +24,6 @@ static const tri_option rows[] = {
     TRI_ENCODER_KEY(REAL, layer_norm_eps, 1e-30, 1),
     {0}};
 
-/* Names of activations; of those that mean the same the first one is written. */
-static const struct {
-    const char *name;
-    tri_activation act;
-} activations[] = {
-    {"gelu", TRI_ACTIVATION_GELU},
-    {"gelu_python", TRI_ACTIVATION_GELU},
-    {"gelu_new", TRI_ACTIVATION_GELU_TANH},
-    {"gelu_pytorch_tanh", TRI_ACTIVATION_GELU_TANH},
-    {"gelu_fast", TRI_ACTIVATION_GELU_TANH},
-    {"gelu_accurate", TRI_ACTIVATION_GELU_TANH},
-    {"relu", TRI_ACTIVATION_RELU},
-    {"silu", TRI_ACTIVATION_SILU},
-    {"swish", TRI_ACTIVATION_SILU},
-};
-
 /* Keys of which only one value is supported. */
 static tri_status check_fixed(const tri_fixed_key *fixed, const tri_json *json) {
     tri_json *value;
@@ -62,12 +46,16 @@ static tri_status parse_activation(const tri_json *json, const char *key, tri_en
     if (!given) given = tri__json_get(json, "hidden_act");
     if (!given || tri__json_is_null(given)) return TRI_OK;
     const char *text = tri__json_is_string(given) ? tri__json_string_value(given) : "not a string";
-    char list[256] = "";
-    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
-        size_t used = strlen(list);
-        e->act = activations[i].act;
-        if (strcmp(text, activations[i].name) == 0) return TRI_OK;
-        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", activations[i].name);
+    char list[256] = "", names[128];
+    for (int act = 0; act < TRI_ACTIVATION_COUNT; act++) {
+        char *save = NULL;
+        snprintf(names, sizeof names, "%s", tri__activations[act].config);
+        for (char *name = strtok_r(names, " ", &save); name; name = strtok_r(NULL, " ", &save)) {
+            size_t used = strlen(list);
+            e->act = (tri_activation)act;
+            if (strcmp(text, name) == 0) return TRI_OK;
+            snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", name);
+        }
     }
     return tri__fail(TRI_USAGE, "%s is \"%s\"; supported are %s", key, text, list);
 }
@@ -180,19 +168,16 @@ tri_status tri__encoder_check(const tri_encoder *encoder, const char *origin, in
     return status == TRI_OK ? TRI_OK : tri__fail_in(status, "%s", origin);
 }
 
-static const char *activation_name(tri_activation act) {
-    size_t i = 0;
-    while (activations[i].act != act) i++;
-    return activations[i].name;
-}
-
 /* Keys in the order of transformers' files: what it is, then fixed values, then numbers. */
 tri_json *tri__encoder_json(const tri_encoder *encoder) {
     const tri_family_row *family = tri__family(encoder);
     tri_json *json = tri__json_pack("{s:s, s:[s]}", "model_type", family->type, "architectures", family->architecture),
              *value;
     const char *act = tri__family_key(family, "hidden_act");
-    tri__json_set_new(json, act, tri__json_string(activation_name(encoder->act)));
+    const char *names = tri__activations[encoder->act].config;
+    char name[32];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(names, " "), names);
+    tri__json_set_new(json, act, tri__json_string(name));
     for (const tri_fixed_key *fixed = family->fixed; fixed && fixed->key; fixed++)
         if (fixed->written) { /* NULL without memory: the object is then incomplete */
             (void)tri__json_parse_any(fixed->value, strlen(fixed->value), fixed->key, TRI_USAGE, &value);

@@ -45,8 +45,7 @@ void tri__fusion_forward(tri_forward *f, const int branch[3]) {
     }
     if (m->is_gated) x = forward_gates(f, x);
     int h = tri__forward_linear(f, x, samples, m->fusion, fused_width(m), "dense", "fusion.dense");
-    int relu = tri__forward_slot(f, samples, m->fusion, "relu");
-    TRI_BUILD(&f->build, relu, (tri_attr){0}, relu, h);
+    int relu = tri__forward_activation(f, h, samples, m->fusion, TRI_ACTIVATION_RELU);
     int kept = tri__forward_dropout(f, relu, samples, m->fusion, m->fusion_dropout, TRI_FIELD_keyn, "dropout");
     int logits = tri__forward_linear(f, kept, samples, m->n_classes, m->fusion, "logits", "fusion.output");
 

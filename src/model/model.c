@@ -252,12 +252,8 @@ int tri__forward_linear(tri_forward *f, int x, tri_rows rows, int64_t out, int64
 }
 
 int tri__forward_activation(tri_forward *f, int x, tri_rows rows, int64_t cols, tri_activation act) {
-    static const tri_op ops[] = {[TRI_ACTIVATION_GELU] = TRI_OP_gelu,
-                                 [TRI_ACTIVATION_GELU_TANH] = TRI_OP_gelu_tanh,
-                                 [TRI_ACTIVATION_RELU] = TRI_OP_relu,
-                                 [TRI_ACTIVATION_SILU] = TRI_OP_silu};
-    int y = tri__forward_slot(f, rows, cols, tri__op_row(ops[act])->name);
-    tri__build(&f->build, ops[act], (const int[TRI_MAX_ARGS]){y, x}, (tri_attr){0});
+    int y = tri__forward_slot(f, rows, cols, tri__activations[act].name);
+    TRI_BUILD(&f->build, act, ((tri_attr){.activation = 1 + (int32_t)act}), y, x);
     return y;
 }
 

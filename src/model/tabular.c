@@ -27,7 +27,5 @@ int tri__tabular_forward(tri_forward *f) {
     if (f->model->columns.word) x = tri__columns_forward(f, x), F *= f->model->columns.dim;
     else if (F >= MIN_COLUMNS_TO_NORM) x = tri__forward_norm(f, x, samples, F, EPS, "norm", "tabular.norm");
     int h = tri__forward_linear(f, x, samples, C, F, "linear", "tabular.linear");
-    int y = tri__forward_slot(f, samples, C, "relu");
-    TRI_BUILD(&f->build, relu, (tri_attr){0}, y, h);
-    return y;
+    return tri__forward_activation(f, h, samples, C, TRI_ACTIVATION_RELU);
 }

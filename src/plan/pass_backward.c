@@ -58,17 +58,18 @@ static int grad_of(backward *b, int slot) {
     return b->grad[slot] = tri__build_slot(&b->build, TRI_MEM_ACT, s.dtype, s.rows, s.cols, "d.%s", s.name);
 }
 
-/* The forward operand that a name in an adjoint means; *gradient: whether it means the operand's gradient. */
+/* The forward operand that an operand of a gradient's operation is, by its name; *gradient: whether it is that
+ * operand's gradient. -1: neither. */
 static int operand_of(const tri_instr *of, const char *name, int *gradient) {
-    int k = tri__op_arg(of->op, name);
+    const tri_op_row *row = tri__instr_row(of);
+    int k = tri__row_arg(row, name);
     *gradient = k < 0;
-    if (k < 0 && name[0] == 'd') k = tri__op_arg(of->op, name + 1);
-    TRI_ASSERT(k >= 0);
-    return k;
+    return k < 0 && name[0] == 'd' ? tri__row_arg(row, name + 1) : k;
 }
 
 /* Appends an operation whose first n_out operands are its outputs; layer: its gate. */
-static void append(backward *b, const tri_instr *of, tri_op op, const int *slots, int n_out, int layer) {
+static void append(backward *b, const tri_instr *of, tri_op op, tri_attr attr, const int *slots, int n_out,
+                   int layer) {
     int when = layer > 0 ? OPEN : layer < 0 ? CLOSED : ALWAYS;
     unsigned acc = 0;
     for (int k = 0; k < n_out; k++) {
@@ -78,7 +79,7 @@ static void append(backward *b, const tri_instr *of, tri_op op, const int *slots
         if (layer) b->layer[slots[k]] = abs(layer);
     }
     b->build.unit = of->unit, b->build.layer = layer;
-    tri__build(&b->build, op, slots, of->attr)->acc = (uint16_t)acc;
+    tri__build(&b->build, op, slots, attr)->acc = (uint16_t)acc;
 }
 
 /* The gate on which it depends whether an operation that always runs is the first contribution to an output; 0: none.
@@ -96,35 +97,31 @@ static int unread(backward *b, const tri_instr *of, int forward) {
     return tri__build_slot(&b->build, TRI_MEM_ACT, TRI_F32, s.rows, s.cols, "d.%s.%s.unread", unit, s.name);
 }
 
-/* Appends one operation of an adjoint: `text` is "op outputs <- inputs". */
-static void emit(backward *b, const tri_instr *of, char *text) {
-    int slots[TRI_MAX_ARGS], fixed[TRI_MAX_ARGS] = {0}, n = 0, n_out = 0, outputs = 1, wanted = 0;
-    char *save = NULL, *word = strtok_r(text, " ", &save);
-    int op = tri__op_find(word);
+/* Appends one operation of an adjoint; its outputs are its first operands. */
+static void emit(backward *b, const tri_instr *of, const char *name) {
+    int slots[TRI_MAX_ARGS], fixed[TRI_MAX_ARGS] = {0}, n_out = 0, wanted = 0, op = tri__op_find(name);
     TRI_ASSERT(op >= 0);
-    while ((word = strtok_r(NULL, " ", &save))) {
-        if (strcmp(word, "<-") == 0) {
-            if (!wanted) return;
-            outputs = 0;
-            continue;
-        }
-        int gradient, forward = of->slot[operand_of(of, word, &gradient)];
-        TRI_ASSERT(n < TRI_MAX_ARGS);
-        slots[n] = forward;
-        if (forward >= 0 && outputs && b->is_fixed[forward]) slots[n] = -1, fixed[n] = forward + 1;
-        else if (forward >= 0 && gradient) slots[n] = grad_of(b, forward);
-        wanted |= outputs && slots[n] >= 0;
-        n++;
-        n_out += outputs;
+    tri_attr attr = of->attr;
+    attr.back = (tri_op)op == of->op; /* its own adjoint */
+    const tri_op_row *row = tri__op_row((tri_op)op, &attr);
+    for (int k = 0; k < row->n_args; k++) {
+        int gradient, is_output = tri__access_writes(row->arg[k].access);
+        slots[k] = -1;
+        if (!row->arg[k].access) continue;
+        if (!is_output && !wanted) return;
+        int from = operand_of(of, row->arg[k].name, &gradient), forward = from < 0 ? -1 : of->slot[from];
+        TRI_ASSERT(from >= 0 || row->arg[k].optional);
+        if (is_output) n_out = k + 1;
+        if (forward < 0) continue;
+        if (is_output && b->is_fixed[forward]) fixed[k] = forward + 1;
+        else slots[k] = gradient ? grad_of(b, forward) : forward;
+        wanted |= is_output && slots[k] >= 0;
     }
-    const tri_op_row *row = tri__op_row((tri_op)op);
-    for (; n < row->n_args && row->arg[n].optional; n++) slots[n] = -1;
-    TRI_ASSERT(n == row->n_args);
     for (int k = 0; k < n_out; k++)
         if (fixed[k] && !row->arg[k].optional) slots[k] = unread(b, of, fixed[k] - 1);
     int split = of->layer ? 0 : split_of(b, slots, n_out);
-    append(b, of, (tri_op)op, slots, n_out, split ? split : of->layer);
-    if (split) append(b, of, (tri_op)op, slots, n_out, -split);
+    append(b, of, (tri_op)op, attr, slots, n_out, split ? split : of->layer);
+    if (split) append(b, of, (tri_op)op, attr, slots, n_out, -split);
 }
 
 /* What no trained weight changes has no gradient: operations only on such values write such values. */
@@ -160,8 +157,8 @@ tri_status tri__pass_backward(tri_pass *pass) {
     find_fixed(&b);
     for (int i = n_instrs - 1; i >= 0; i--) {
         const tri_instr of = program->instr[i]; /* a copy: appending may move the array */
-        char *adjoint = tri__arena_copy(pass->arena, tri__op_row(of.op)->adjoint), *save = NULL;
-        for (char *part = strtok_r(adjoint, ";", &save); part; part = strtok_r(NULL, ";", &save)) emit(&b, &of, part);
+        char *adjoint = tri__arena_copy(pass->arena, tri__instr_row(&of)->adjoint), *save = NULL;
+        for (char *op = strtok_r(adjoint, "; ", &save); op; op = strtok_r(NULL, "; ", &save)) emit(&b, &of, op);
     }
     return TRI_OK;
 }

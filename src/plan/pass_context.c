@@ -57,7 +57,7 @@ static int whole_field(context *c, int own) {
 /* All tokens of this rank's heads. */
 static int qkv_of_heads(context *c, int qkv) {
     int parts = heads_slot(c, qkv, "parts"), heads = heads_slot(c, qkv, "heads");
-    TRI_BUILD(&c->to, heads_part, ((tri_attr){.members = c->n, .groups = 3}), parts, qkv);
+    TRI_BUILD(&c->to, heads, ((tri_attr){.members = c->n, .groups = 3}), parts, qkv);
     TRI_BUILD(&c->to, rows_swap, group_of(c), heads, parts);
     return heads;
 }
@@ -71,7 +71,9 @@ static void sum_up(context *c, int y, int own) {
     TRI_BUILD(&c->to, ranks_copy, group_of(c), y, sum);
 }
 
-static int *operand(tri_instr *instr, const char *name) { return &instr->slot[tri__op_arg(instr->op, name)]; }
+static int *operand(tri_instr *instr, const char *name) {
+    return &instr->slot[tri__row_arg(tri__instr_row(instr), name)];
+}
 
 /* All attention is alike: dense or sparse; of first tokens, whose results all ranks have, or of all. */
 static void attention(context *c, const tri_instr *from, int first) {
@@ -92,14 +94,14 @@ static void attention(context *c, const tri_instr *from, int first) {
     }
     int back = heads_slot(c, ctx, "parts");
     TRI_BUILD(&c->to, rows_swap, group_of(c), back, out);
-    TRI_BUILD(&c->to, heads_join, ((tri_attr){.members = c->n, .groups = 1}), ctx, back);
+    TRI_BUILD(&c->to, heads, ((tri_attr){.members = c->n, .groups = 1, .join = 1}), ctx, back);
 }
 
 /* Attention whose keys come round the ring, to all of them or to present blocks. Of first tokens all ranks have the
  * results. */
 static void ring(context *c, const tri_instr *from, int first) {
     tri_instr instr = *from;
-    int blocks = tri__op_arg(from->op, "blocks") < 0 ? -1 : *operand(&instr, "blocks");
+    int blocks = tri__row_arg(tri__instr_row(from), "blocks") < 0 ? -1 : *operand(&instr, "blocks");
     int ctx = *operand(&instr, "ctx"), lse = *operand(&instr, "lse"), qkv = *operand(&instr, "qkv");
     int seq = *operand(&instr, "seq"), key = whole_field(c, *operand(&instr, "key"));
     instr.attr.members = c->n;
@@ -116,7 +118,7 @@ static void ring(context *c, const tri_instr *from, int first) {
 
 /* Each rank's rows of a sequence, summed. */
 static void pool(context *c, const tri_instr *instr) {
-    int y = TRI_SLOT(instr, pool_first, y); /* all pooling has this order */
+    int y = TRI_SLOT(instr, pool, y);
     const tri_slot s = c->to.program->slot[y];
     int own = TRI_BUILD_SAME(&c->to, s, "%s.own", s.name);
     tri_attr attr = instr->attr;
@@ -127,12 +129,12 @@ static void pool(context *c, const tri_instr *instr) {
 }
 
 static void rewrite(context *c, const tri_instr *instr) {
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     int pools = row->part == TRI_PART_TOKENS && row->phase == TRI_PHASE_F; /* or windows, which all ranks have */
     tri__build_as(&c->to, instr);
     if (row->family == TRI_OPS_ATTENTION)
         (c->ring ? ring : attention)(c, instr, row->arg[0].dims[0] == 'N'); /* results of samples: of first tokens */
-    else if (pools && is_tokens(c->to.program->slot[instr->slot[tri__op_run(instr->op)]].rows))
+    else if (pools && is_tokens(c->to.program->slot[instr->slot[tri__row_run(tri__instr_row(instr))]].rows))
         pool(c, instr);
     else tri__build_copy(&c->to, instr);
 }

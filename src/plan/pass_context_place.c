@@ -7,9 +7,9 @@
 
 /* Until here runs of keys and peers count from this rank on. */
 static void place_run(const tri_program *program, tri_instr *instr, int cp, int place) {
-    switch (tri__op_row(instr->op)->part) {
+    switch (tri__instr_row(instr)->part) {
     case TRI_PART_TOKENS: /* ranks that share layers have runs of it */
-        instr->attr.part += place * (program->slot[instr->slot[tri__op_run(instr->op)]].rows.div / cp);
+        instr->attr.part += place * (program->slot[instr->slot[tri__row_run(tri__instr_row(instr))]].rows.div / cp);
         return;
     case TRI_PART_KEYS: instr->attr.run = place, instr->attr.part = (instr->attr.part + place) % cp; return;
     case TRI_PART_RUN: case TRI_PART_HEADS: instr->attr.part = place; return;

@@ -163,7 +163,7 @@ static void find_uses(tri_fp8 *z) {
         z->use[s].again = INT32_MAX, z->use[s].row = -1, z->form[s] = (tri_fp8_form){.q = -1, .turned = -1};
     for (int i = 0; i < z->n_from; i++) {
         const tri_instr *instr = &z->from[i];
-        const tri_op_row *row = tri__op_row(instr->op);
+        const tri_op_row *row = tri__instr_row(instr);
         factor of[2];
         int n = factors_of(instr, of);
         for (int k = 0; k < row->n_args; k++) {
@@ -242,13 +242,16 @@ static int form_of(tri_fp8 *z, int i, const factor *of) {
 
 /* ---- Instructions ---- */
 
-static int has(const tri_fp8 *z, tri_op op) { return z->pass->in->target->has[op][z->pass->in->precision]; }
+static int has(const tri_fp8 *z, tri_op op, const tri_attr *attr) {
+    return tri__target_has(z->pass->in->target, op, attr, z->pass->in->precision);
+}
 
 /* Whether instruction i, whose first output is `slot`, may write its 8-bit form: q, and turned if `both`. Alone:
  * nothing but products reads it, so that it is not written in 16 bits. */
 static int can_write(const tri_fp8 *z, int i, int slot, tri_op op, int both, int alone) {
     const tri_fp8_use *u = &z->use[slot];
-    if (!has(z, op) || u->writers != 1 || !u->rows[0] || (both && !u->turned[0]) || z->from[i].acc & 1) return 0;
+    if (!has(z, op, &z->from[i].attr) || u->writers != 1 || !u->rows[0] || (both && !u->turned[0])) return 0;
+    if (z->from[i].acc & 1) return 0;
     if (alone && (u->others || u->again != INT32_MAX)) return 0;
     return !u->differs && tri__same_gates(u->first, &z->from[i]);
 }
@@ -277,7 +280,7 @@ static void append_linear_gelu(tri_fp8 *z, int i, const factor of[2]) {
     }
     if (h < 0) h = temporary(z, y, "h");
     TRI_BUILD(&z->to, linear_scaled, (tri_attr){0}, h, x, w, sx, sw, b);
-    TRI_BUILD(&z->to, gelu, (tri_attr){0}, y, h);
+    TRI_BUILD(&z->to, act, ((tri_attr){.activation = 1 + TRI_ACTIVATION_GELU}), y, h);
 }
 
 static void append_linear_din(tri_fp8 *z, int i, const factor of[2]) {
@@ -300,7 +303,8 @@ static void append_linear_gelu_din(tri_fp8 *z, int i, const factor of[2]) {
     }
     int dh = temporary(z, dx, "dy");
     TRI_BUILD(&z->to, linear_scaled_din, (tri_attr){0}, dh, dy, w, sdy, sw);
-    TRI_BUILD(&z->to, gelu_din_db, (tri_attr){0}, dx, db, dh, h)->acc = (uint16_t)(adds << TRI_ARG(gelu_din_db, db));
+    TRI_BUILD(&z->to, act_din, ((tri_attr){.activation = 1 + TRI_ACTIVATION_GELU, .sums = 1}), dx, db, dh, h, -1)->acc =
+        (uint16_t)(adds << TRI_ARG(act_din, db));
 }
 
 static void append_linear_dw(tri_fp8 *z, int i, const factor of[2]) {
@@ -314,19 +318,19 @@ static void append_linear_dw(tri_fp8 *z, int i, const factor of[2]) {
  * the other operands by their names. */
 static void append_scaled(tri_fp8 *z, int i, tri_op op, int slot) {
     const tri_instr *instr = &z->from[i];
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr), *scaled = tri__op_row(op, &instr->attr);
     int slots[TRI_MAX_ARGS];
     const tri_fp8_form *f = tri__fp8_open(z, slot, i);
     uint16_t acc = 0;
     for (int k = 0; k < TRI_MAX_ARGS; k++) slots[k] = -1;
     for (int k = 0; k < row->n_args; k++) {
-        int to = tri__op_arg(op, row->arg[k].name);
+        int to = tri__row_arg(scaled, row->arg[k].name);
         if (to < 0) continue; /* dx or dqkv, which has become q */
         slots[to] = instr->slot[k];
         acc |= (uint16_t)((instr->acc >> k & 1) << to);
     }
-    slots[tri__op_arg(op, "q")] = f->q, slots[tri__op_arg(op, "turned")] = f->turned;
-    slots[tri__op_arg(op, "most")] = most(z, slot), slots[tri__op_arg(op, "sq")] = scale(z, slot);
+    slots[tri__row_arg(scaled, "q")] = f->q, slots[tri__row_arg(scaled, "turned")] = f->turned;
+    slots[tri__row_arg(scaled, "most")] = most(z, slot), slots[tri__row_arg(scaled, "sq")] = scale(z, slot);
     tri__build(&z->to, op, slots, instr->attr)->acc = acc;
 }
 
@@ -334,7 +338,7 @@ static void append_other(tri_fp8 *z, int i) {
     const tri_instr *instr = &z->from[i];
     tri_attr attr = instr->attr;
     if (attr.bits) attr.bits = 0, attr.id = 0, attr.axes = 0; /* a bias's gradient */
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     int alone = row->phase == TRI_PHASE_B; /* only products may read gradients, in both orders */
     if (row->scaled && can_write(z, i, instr->slot[0], row->scaled, alone, alone)) {
         append_scaled(z, i, row->scaled, instr->slot[0]);
@@ -448,7 +452,7 @@ static void rewrite(tri_fp8 *z) {
 
 static tri_status check_target(const tri_pass *pass) {
     const tri_target *target = pass->in->target;
-    if (target->has[TRI_OP_linear_scaled][pass->in->precision]) return TRI_OK;
+    if (tri__target_has(target, TRI_OP_linear_scaled, &(tri_attr){0}, pass->in->precision)) return TRI_OK;
     return tri__fail(TRI_USAGE,
                      "--precision fp8: device %s has no kernels for products of 8-bit factors; NVIDIA GPUs of compute "
                      "capability 9.0 (H100, H200) and later have, and --device cpu emulates them: take --precision "

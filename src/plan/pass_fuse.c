@@ -24,7 +24,9 @@ typedef struct fuser {
     int apart;          /* 1: gradients of weights stay separate from those of inputs */
 } fuser;
 
-static int has(const fuser *f, tri_op op) { return f->pass->in->target->has[op][f->pass->in->precision]; }
+static int has(const fuser *f, tri_op op, const tri_attr *attr) {
+    return tri__target_has(f->pass->in->target, op, attr, f->pass->in->precision);
+}
 
 /* The instruction `ahead` places further, if it is of that operation, of the same unit, which stages have whole, and
  * runs in the same steps. */
@@ -33,6 +35,17 @@ static const tri_instr *peek(const fuser *f, int ahead, tri_op op) {
     const tri_instr *first = &f->program->instr[f->at], *instr = first + ahead;
     if (i >= f->program->n_instrs || instr->op != op) return NULL;
     return instr->unit == first->unit && instr->layer == first->layer ? instr : NULL;
+}
+
+static const tri_instr *peek_gelu(const fuser *f, int ahead, tri_op op) {
+    const tri_instr *instr = peek(f, ahead, op);
+    return instr && instr->attr.activation == 1 + TRI_ACTIVATION_GELU ? instr : NULL;
+}
+
+/* The same of a gradient, of an operation that is its own adjoint. */
+static const tri_instr *peek_back(const fuser *f, int ahead, tri_op op) {
+    const tri_instr *instr = peek(f, ahead, op);
+    return instr && instr->attr.back ? instr : NULL;
 }
 
 static void keep(fuser *f, tri_instr instr) { f->program->instr[f->n++] = instr; }
@@ -57,11 +70,11 @@ static void take(tri_instr *fused, int to, const tri_instr *instr, int from) {
 /* Each try_ returns how many instructions it replaced; 0 when it does not apply. */
 
 static int try_linear_gelu(fuser *f) {
-    const tri_instr *linear = peek(f, 0, TRI_OP_linear), *gelu = peek(f, 1, TRI_OP_gelu);
-    if (!linear || !gelu || TRI_SLOT(gelu, gelu, x) != TRI_SLOT(linear, linear, y)) return 0;
-    if (!has(f, TRI_OP_linear_gelu)) return 0;
+    const tri_instr *linear = peek(f, 0, TRI_OP_linear), *gelu = peek_gelu(f, 1, TRI_OP_act);
+    if (!linear || !gelu || TRI_SLOT(gelu, act, x) != TRI_SLOT(linear, linear, y)) return 0;
+    if (!has(f, TRI_OP_linear_gelu, &linear->attr)) return 0;
     tri_instr fused = made(TRI_OP_linear_gelu, linear, linear->attr);
-    TAKE(&fused, linear_gelu, y, gelu, gelu, y);
+    TAKE(&fused, linear_gelu, y, gelu, act, y);
     TAKE(&fused, linear_gelu, h, linear, linear, y);
     TAKE(&fused, linear_gelu, x, linear, linear, x);
     TAKE(&fused, linear_gelu, w, linear, linear, w);
@@ -71,11 +84,11 @@ static int try_linear_gelu(fuser *f) {
 }
 
 static int try_linear_experts_gelu(fuser *f) {
-    const tri_instr *linear = peek(f, 0, TRI_OP_linear_experts), *gelu = peek(f, 1, TRI_OP_gelu);
-    if (!linear || !gelu || TRI_SLOT(gelu, gelu, x) != TRI_SLOT(linear, linear_experts, y)) return 0;
-    if (TRI_SLOT(linear, linear_experts, b) < 0 || !has(f, TRI_OP_linear_experts_gelu)) return 0;
+    const tri_instr *linear = peek(f, 0, TRI_OP_linear_experts), *gelu = peek_gelu(f, 1, TRI_OP_act);
+    if (!linear || !gelu || TRI_SLOT(gelu, act, x) != TRI_SLOT(linear, linear_experts, y)) return 0;
+    if (TRI_SLOT(linear, linear_experts, b) < 0 || !has(f, TRI_OP_linear_experts_gelu, &linear->attr)) return 0;
     tri_instr fused = made(TRI_OP_linear_experts_gelu, linear, linear->attr);
-    TAKE(&fused, linear_experts_gelu, y, gelu, gelu, y);
+    TAKE(&fused, linear_experts_gelu, y, gelu, act, y);
     TAKE(&fused, linear_experts_gelu, h, linear, linear_experts, y);
     TAKE(&fused, linear_experts_gelu, x, linear, linear_experts, x);
     TAKE(&fused, linear_experts_gelu, w, linear, linear_experts, w);
@@ -96,7 +109,7 @@ static int try_dropout_add_norm(fuser *f) {
         return 0;
     int x = dropout ? TRI_SLOT(dropout, dropout, x) : TRI_SLOT(add, add, a);
     if (scale && (TRI_SLOT(scale, scale, y) != x || f->reads[x] != 1)) return 0;
-    if (!has(f, TRI_OP_dropout_add_norm)) return 0;
+    if (!has(f, TRI_OP_dropout_add_norm, &norm->attr)) return 0;
     tri_attr attr = norm->attr;
     if (dropout) attr.p = dropout->attr.p, attr.id = dropout->attr.id;
     tri_instr fused = made(TRI_OP_dropout_add_norm, norm, attr);
@@ -138,8 +151,8 @@ typedef struct norm_run {
 
 /* The gradients of the inputs: the last of the run writes dx, add_din writes dres. */
 static void take_norm_din(tri_instr *fused, const norm_run *r) {
-    if (r->scale) TAKE(fused, dropout_add_norm_din, dx, r->scale, scale_din, dx);
-    else if (r->dropout) TAKE(fused, dropout_add_norm_din, dx, r->dropout, dropout_din, dx);
+    if (r->scale) TAKE(fused, dropout_add_norm_din, dx, r->scale, scale, y);
+    else if (r->dropout) TAKE(fused, dropout_add_norm_din, dx, r->dropout, dropout, y);
     else if (r->add) TAKE(fused, dropout_add_norm_din, dx, r->add, add_din, da);
     else TAKE(fused, dropout_add_norm_din, dx, r->din, norm_din, dx);
     if (r->add) TAKE(fused, dropout_add_norm_din, dres, r->add, add_din, db);
@@ -147,8 +160,8 @@ static void take_norm_din(tri_instr *fused, const norm_run *r) {
     TAKE(fused, dropout_add_norm_din, xhat, r->din, norm_din, xhat);
     TAKE(fused, dropout_add_norm_din, rstd, r->din, norm_din, rstd);
     TAKE(fused, dropout_add_norm_din, g, r->din, norm_din, g);
-    if (r->dropout) TAKE(fused, dropout_add_norm_din, key, r->dropout, dropout_din, key);
-    if (r->scale) TAKE(fused, dropout_add_norm_din, s, r->scale, scale_din, s);
+    if (r->dropout) TAKE(fused, dropout_add_norm_din, key, r->dropout, dropout, key);
+    if (r->scale) TAKE(fused, dropout_add_norm_din, s, r->scale, scale, s);
 }
 
 static void take_norm_dw(tri_instr *fused, const norm_run *r) {
@@ -163,12 +176,12 @@ static void shorten(const fuser *f, norm_run *r) {
     if (r->add && (TRI_SLOT(r->add, add_din, dy) != dx || f->reads[dx] != 1 || r->din->acc)) r->add = NULL;
     if (!r->add) return;
     int da = TRI_SLOT(r->add, add_din, da);
-    r->dropout = peek(f, 3, TRI_OP_dropout_din);
-    if (r->dropout && (TRI_SLOT(r->dropout, dropout_din, dy) != da || f->reads[da] != 1)) r->dropout = NULL;
-    if (r->dropout) da = TRI_SLOT(r->dropout, dropout_din, dx);
-    r->scale = peek(f, r->dropout ? 4 : 3, TRI_OP_scale_din);
+    r->dropout = peek_back(f, 3, TRI_OP_dropout);
+    if (r->dropout && (TRI_SLOT(r->dropout, dropout, x) != da || f->reads[da] != 1)) r->dropout = NULL;
+    if (r->dropout) da = TRI_SLOT(r->dropout, dropout, y);
+    r->scale = peek_back(f, r->dropout ? 4 : 3, TRI_OP_scale);
     int overwrites = r->dropout ? !r->dropout->acc : !(r->add->acc >> TRI_ARG(add_din, da) & 1);
-    if (r->scale && (TRI_SLOT(r->scale, scale_din, dy) != da || f->reads[da] != 1 || !overwrites)) r->scale = NULL;
+    if (r->scale && (TRI_SLOT(r->scale, scale, x) != da || f->reads[da] != 1 || !overwrites)) r->scale = NULL;
 }
 
 static int try_dropout_add_norm_din(fuser *f) {
@@ -176,7 +189,7 @@ static int try_dropout_add_norm_din(fuser *f) {
                   .dw = peek(f, 1, TRI_OP_norm_dw),
                   .add = peek(f, 2, TRI_OP_add_din)};
     if (!r.din || !r.dw || TRI_SLOT(r.dw, norm_dw, dy) != TRI_SLOT(r.din, norm_din, dy)) return 0;
-    if (!has(f, TRI_OP_dropout_add_norm_din)) return 0;
+    if (!has(f, TRI_OP_dropout_add_norm_din, &r.din->attr)) return 0;
     shorten(f, &r);
     if (!r.add && f->apart) return 0;
     int taken = 2 + (r.add != NULL) + (r.dropout != NULL) + (r.scale != NULL);
@@ -195,10 +208,10 @@ static int try_dropout_add_norm_din(fuser *f) {
  * linear_din from the list and returns it in *din. */
 static int take_linear_din(fuser *f, const tri_instr *gelu, tri_instr *din) {
     tri_instr *kept = f->program->instr + f->n;
-    int dy = TRI_SLOT(gelu, gelu_din, dy);
+    int dy = TRI_SLOT(gelu, act_din, dy);
     if (f->n < 2 || kept[-1].op != TRI_OP_linear_dw || kept[-2].op != TRI_OP_linear_din || kept[-2].acc || gelu->acc ||
         (kept[-2].attr.bits && !f->pass->in->fp8) || TRI_SLOT(&kept[-2], linear_din, dx) != dy || f->reads[dy] != 1 ||
-        !has(f, TRI_OP_linear_gelu_din))
+        !has(f, TRI_OP_linear_gelu_din, &kept[-2].attr))
         return 0;
     *din = kept[-2];
     kept[-2] = kept[-1];
@@ -208,28 +221,29 @@ static int take_linear_din(fuser *f, const tri_instr *gelu, tri_instr *din) {
 
 static tri_instr linear_gelu_din(const tri_instr *gelu, const tri_instr *bias, const tri_instr *din) {
     tri_instr fused = made(TRI_OP_linear_gelu_din, gelu, din->attr);
-    TAKE(&fused, linear_gelu_din, dx, gelu, gelu_din, dx);
+    TAKE(&fused, linear_gelu_din, dx, gelu, act_din, dx);
     TAKE(&fused, linear_gelu_din, db, bias, bias_dw, db);
     TAKE(&fused, linear_gelu_din, dy, din, linear_din, dy);
     TAKE(&fused, linear_gelu_din, w, din, linear_din, w);
-    TAKE(&fused, linear_gelu_din, x, gelu, gelu_din, x);
+    TAKE(&fused, linear_gelu_din, x, gelu, act_din, x);
     return fused;
 }
 
 static tri_instr gelu_din_db(const tri_instr *gelu, const tri_instr *bias) {
-    tri_instr fused = made(TRI_OP_gelu_din_db, gelu, gelu->attr);
-    TAKE(&fused, gelu_din_db, dx, gelu, gelu_din, dx);
-    TAKE(&fused, gelu_din_db, db, bias, bias_dw, db);
-    TAKE(&fused, gelu_din_db, dy, gelu, gelu_din, dy);
-    TAKE(&fused, gelu_din_db, x, gelu, gelu_din, x);
+    tri_instr fused = made(TRI_OP_act_din, gelu, gelu->attr);
+    fused.attr.sums = 1;
+    TAKE(&fused, act_din, dx, gelu, act_din, dx);
+    TAKE(&fused, act_din, db, bias, bias_dw, db);
+    TAKE(&fused, act_din, dy, gelu, act_din, dy);
+    TAKE(&fused, act_din, x, gelu, act_din, x);
     return fused;
 }
 
 static int try_gelu_din_db(fuser *f) {
-    const tri_instr *gelu = peek(f, 0, TRI_OP_gelu_din);
-    const tri_instr *bias = gelu ? bias_after(f, 1, TRI_SLOT(gelu, gelu_din, dx)) : NULL;
+    const tri_instr *gelu = peek_gelu(f, 0, TRI_OP_act_din);
+    const tri_instr *bias = gelu ? bias_after(f, 1, TRI_SLOT(gelu, act_din, dx)) : NULL;
     tri_instr din;
-    if (!bias || !has(f, TRI_OP_gelu_din_db)) return 0;
+    if (!bias || !has(f, TRI_OP_act_din, &(tri_attr){.activation = gelu->attr.activation, .sums = 1})) return 0;
     keep(f, take_linear_din(f, gelu, &din) ? linear_gelu_din(gelu, bias, &din) : gelu_din_db(gelu, bias));
     return 1 + keep_linear(f, bias);
 }
@@ -237,7 +251,7 @@ static int try_gelu_din_db(fuser *f) {
 static int try_attention_din_db(fuser *f) {
     const tri_instr *din = peek(f, 0, TRI_OP_attention_din);
     const tri_instr *bias = din ? bias_after(f, 1, TRI_SLOT(din, attention_din, dqkv)) : NULL;
-    if (!bias || !has(f, TRI_OP_attention_din_db)) return 0;
+    if (!bias || !has(f, TRI_OP_attention_din_db, &din->attr)) return 0;
     tri_instr fused = made(TRI_OP_attention_din_db, din, din->attr);
     TAKE(&fused, attention_din_db, dqkv, din, attention_din, dqkv);
     TAKE(&fused, attention_din_db, db, bias, bias_dw, db);
@@ -260,7 +274,7 @@ tri_status tri__pass_fuse(tri_pass *pass) {
     f.apart = pass->stages->pipeline.n_ranks > 1 && tri__schedule_row(pass->in->staging.schedule)->apart;
     f.reads = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *f.reads);
     for (int i = 0; i < program->n_instrs; i++) {
-        const tri_op_row *row = tri__op_row(program->instr[i].op);
+        const tri_op_row *row = tri__instr_row(&program->instr[i]);
         for (int k = 0; k < row->n_args; k++)
             if (program->instr[i].slot[k] >= 0 && tri__access_reads(row->arg[k].access))
                 f.reads[program->instr[i].slot[k]]++;

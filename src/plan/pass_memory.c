@@ -287,7 +287,8 @@ static void place_work(tri_pass *pass) {
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
         if (tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE) continue;
-        const tri_workspace *work = &pass->in->target->work[instr->op][tri__instr_dtype(program, instr)];
+        int variant = tri__variant((tri_op)instr->op, &instr->attr);
+        const tri_workspace *work = &pass->in->target->work[variant][tri__instr_dtype(program, instr)];
         int k0 = 0;
         while (instr->slot[k0] < 0) k0++;
         const tri_slot *first = &program->slot[instr->slot[k0]];

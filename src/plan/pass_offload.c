@@ -99,13 +99,13 @@ static int is_state(const offload *o, int slot) {
 
 /* Whether operand k is one of elements that an instruction treats one by one. */
 static int is_flat(const tri_instr *instr, int k) {
-    return instr->slot[k] >= 0 && tri__op_is_flat(instr->op, k);
+    return instr->slot[k] >= 0 && tri__row_is_flat(tri__instr_row(instr), k);
 }
 
 /* Whether an instruction is elementwise in optimizer state, so that cutting it gives the same bits: all its operands
  * have the same elements, or are single numbers; sums are not. */
 static int can_be_cut(const offload *o, const tri_instr *instr) {
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     int has_state = 0;
     if (tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE) return 0;
     for (int k = 0; k < row->n_args; k++) {
@@ -140,7 +140,7 @@ static int64_t uncut_length(const offload *o, const tri_instr *instr, int64_t fr
 
 /* The part of an instruction on elements [from, from + n) of its operands. */
 static void append_part(offload *o, const tri_instr *instr, int64_t from, int64_t n, int part) {
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     int slots[TRI_MAX_ARGS];
     for (int k = 0; k < TRI_MAX_ARGS; k++) {
         slots[k] = instr->slot[k];
@@ -258,7 +258,7 @@ static void use(offload *o, tile *t, int at, const tri_instr *instr, int k) {
     o->span[t->last].gates |= instr->gates;
     o->span[t->last].always |= !instr->gates;
     if (o->span[t->last].layer != instr->layer) o->span[t->last].layer = 0;
-    if (!tri__access_writes(tri__op_row(instr->op)->arg[k].access)) return;
+    if (!tri__access_writes(tri__instr_row(instr)->arg[k].access)) return;
     o->span[t->last].writes = 1;
     /* what a closed layer writes, the open one writes in the same span */
     if (!tri__mem_lasts(class_of(o, t)) && instr->layer >= 0) know(o, t, range_of(o, instr->slot[k]));

@@ -31,7 +31,7 @@ static void look(precision *p) {
     const tri_program *program = p->pass->program;
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
-        const tri_op_row *row = tri__op_row(instr->op);
+        const tri_op_row *row = tri__instr_row(instr);
         for (int k = 0; k < row->n_args; k++) {
             if (instr->slot[k] < 0) continue;
             int root = tri__slot_root(program, instr->slot[k]);
@@ -109,7 +109,7 @@ static void append_adamw(precision *p, const tri_instr *instr) {
 
 /* Weights that an operation takes in fp32 whatever computes: an update, which works on their master. */
 static int needs_master(const precision *p, const tri_instr *instr, int k) {
-    return instr->slot[k] >= 0 && tri__op_row(instr->op)->arg[k].dtype == TRI_F32 &&
+    return instr->slot[k] >= 0 && tri__instr_row(instr)->arg[k].dtype == TRI_F32 &&
            p->to.program->slot[instr->slot[k]].mem == TRI_MEM_PARAM;
 }
 
@@ -121,6 +121,7 @@ static void append_casts(precision *p, const tri_instr *instr) {
 }
 
 static void append(precision *p, const tri_instr *instr) {
+    const tri_op_row *row = tri__instr_row(instr);
     tri_pass *pass = p->pass;
     int slots[TRI_MAX_ARGS];
     tri__build_as(&p->to, instr);
@@ -134,7 +135,7 @@ static void append(precision *p, const tri_instr *instr) {
         if (needs_master(p, instr, k))
             slots[k] = instr->op == TRI_OP_average ? unit_master(p, unit_of(p, instr->slot[k]))
                                                    : master_of(p, instr->slot[k]);
-    int scale = tri__op_arg(instr->op, "scale"), e = tri__op_arg(instr->op, "e"); /* of the loss; what coding lost */
+    int scale = tri__row_arg(row, "scale"), e = tri__row_arg(row, "e"); /* of the loss; what coding lost */
     if (scale >= 0 && (e < 0 || (instr->slot[e] >= 0 && !p->is_update))) slots[scale] = pass->out.scale;
     tri__build(&p->to, instr->op, slots, instr->attr)->acc = instr->acc;
     if (has_fewer_bits(p)) append_casts(p, instr);
@@ -174,9 +175,10 @@ tri_status tri__check_kernels(const tri_pass *pass) {
     for (int i = 0; i < pass->program->n_instrs; i++) {
         const tri_instr *instr = &pass->program->instr[i];
         tri_dtype dtype = tri__instr_dtype(pass->program, instr);
-        if (tri__op_queue(instr->op) == TRI_QUEUE_COMPUTE && !target->has[instr->op][dtype])
+        if (tri__op_queue(instr->op) == TRI_QUEUE_COMPUTE &&
+            !tri__target_has(target, (tri_op)instr->op, &instr->attr, dtype))
             return tri__fail(TRI_USAGE, "device %s has no %s kernel for operation %s, which the model needs",
-                             target->name, tri__dtype_name(dtype), tri__op_row(instr->op)->name);
+                             target->name, tri__dtype_name(dtype), tri__instr_row(instr)->name);
     }
     return TRI_OK;
 }

@@ -9,7 +9,7 @@ tri_status tri__pass_prune(tri_pass *pass) {
             if (tri__reads(&program->instr[i], k)) read[program->instr[i].slot[k]] = 1;
     for (int i = 0; i < program->n_instrs; i++) {
         tri_instr *instr = &program->instr[i];
-        const tri_op_row *row = tri__op_row(instr->op);
+        const tri_op_row *row = tri__instr_row(instr);
         for (int k = 0; k < row->n_args; k++)
             if (instr->slot[k] >= 0 && row->arg[k].optional && row->arg[k].access == TRI_ACCESS_W &&
                 !read[instr->slot[k]])

@@ -163,7 +163,7 @@ static void append_linear_dw(quantizer *z, const tri_instr *instr) {
 
 /* Any other instruction, and embed, whose operands are those of embed_int8. */
 static void append_other(quantizer *z, const tri_instr *instr) {
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     int embeds = instr->op == TRI_OP_embed && instr->attr.bits, slots[TRI_MAX_ARGS];
     tri_attr attr = instr->attr;
     for (int k = 0; k < TRI_MAX_ARGS; k++) {

@@ -25,9 +25,9 @@ typedef struct recompute {
     int *again;                /* [slots] the slot of the rebuilt value; -1 */
 } recompute;
 
-static int is_forward(const tri_instr *instr) { return tri__op_row(instr->op)->phase == TRI_PHASE_F; }
+static int is_forward(const tri_instr *instr) { return tri__instr_row(instr)->phase == TRI_PHASE_F; }
 static int is_backward(const tri_instr *instr) {
-    tri_op_phase phase = tri__op_row(instr->op)->phase;
+    tri_op_phase phase = tri__instr_row(instr)->phase;
     return phase == TRI_PHASE_B || phase == TRI_PHASE_W;
 }
 
@@ -35,7 +35,7 @@ static int is_repeatable(const tri_program *program, const tri_instr *instr) {
     if (!is_forward(instr)) return 0;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         if (tri__writes(instr, k) &&
-            (tri__op_row(instr->op)->arg[k].access != TRI_ACCESS_W || program->slot[instr->slot[k]].mem != TRI_MEM_ACT))
+            (tri__instr_row(instr)->arg[k].access != TRI_ACCESS_W || program->slot[instr->slot[k]].mem != TRI_MEM_ACT))
             return 0;
     return 1;
 }

@@ -39,7 +39,7 @@ static tri_attr group_of(const ring *r) {
     return (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = r->n};
 }
 
-static int operand(const ring *r, const char *name) { return r->at->slot[tri__op_arg(r->at->op, name)]; }
+static int operand(const ring *r, const char *name) { return r->at->slot[tri__row_arg(tri__instr_row(r->at), name)]; }
 
 /* A slot with the rows of `like`. */
 static int slot_like(ring *r, int like, int64_t cols, const char *what, int step) {
@@ -179,7 +179,7 @@ static void attention_din(ring *r) {
         send_gradient(r, &w, r->step[i], own);
     }
     arrive(r, &w, -1);
-    TRI_BUILD(&r->to, kv_part_din, (tri_attr){0}, dqkv, r->straight ? w.sum : w.coming)->acc = 1;
+    TRI_BUILD(&r->to, kv_part, (tri_attr){.back = 1}, dqkv, r->straight ? w.sum : w.coming)->acc = 1;
 }
 
 /* A sum over the ranks, in place. */
@@ -194,7 +194,7 @@ static void first(ring *r) {
     int blocks = operand(r, "blocks"), key = operand(r, "key");
     const tri_slot of = r->to.program->slot[ctx];
     tri_attr attr = r->at->attr;
-    TRI_BUILD(&r->to, pool_first, ((tri_attr){.members = r->n}), q, qkv, seq);
+    TRI_BUILD(&r->to, pool, ((tri_attr){.members = r->n}), q, qkv, seq);
     sum_up(r, q);
     int all = tri__build_slot(&r->to, of.mem, TRI_F32, of.rows, r->n * (of.cols + attr.heads), "%s.parts", r->name);
     attr = attr_of(r, 0);
@@ -217,7 +217,7 @@ static void first_din(ring *r) {
                                blocks, key);
     made->acc = r->at->acc;
     sum_up(r, dq);
-    TRI_BUILD(&r->to, pool_first_din, ((tri_attr){.members = r->n}), dqkv, dq, seq)->acc = 1;
+    TRI_BUILD(&r->to, pool, ((tri_attr){.back = 1, .members = r->n}), dqkv, dq, seq)->acc = 1;
 }
 
 /* The runs of chunks of `chunk` tokens that a block of a sequence of `length` tokens is in. */
@@ -264,7 +264,7 @@ static int *steps_of(ring *r, const tri_pass *pass, int text) {
 
 /* The operation's steps. */
 static void choose_steps(ring *r) {
-    int blocks = tri__op_arg(r->at->op, "blocks"), text = 0;
+    int blocks = tri__row_arg(tri__instr_row(r->at), "blocks"), text = 0;
     r->straight = blocks >= 0 && r->at->slot[blocks] >= 0;
     if (r->straight) text = r->to.program->slot[operand(r, "qkv")].rows.sym == TRI_SYM_T1;
     r->step = r->straight ? r->sparse[text] : r->all;

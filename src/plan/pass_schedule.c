@@ -78,7 +78,7 @@ static int map_slot(unroll *u, int slot, int mb) {
 /* ---- Which stage has which instructions ---- */
 
 static int is_given(const tri_program *p, const tri_instr *instr, const uint8_t *given) {
-    tri_op_phase phase = tri__op_row(instr->op)->phase;
+    tri_op_phase phase = tri__instr_row(instr)->phase;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         if (tri__reads(instr, k) && !given[tri__slot_root(p, instr->slot[k])]) return 0;
     return phase == TRI_PHASE_I || phase == TRI_PHASE_F;
@@ -121,7 +121,7 @@ static void list_stage(unroll *u, int stage) {
 }
 
 static int is_of(const unroll *u, tri_act act, int i) {
-    int weight = tri__op_row(u->from->instr[i].op)->phase == TRI_PHASE_W;
+    int weight = tri__instr_row(&u->from->instr[i])->phase == TRI_PHASE_W;
     if (act == TRI_ACT_F || i <= u->loss) return act == TRI_ACT_F && i <= u->loss;
     return act == TRI_ACT_BW || weight == (act == TRI_ACT_W);
 }
@@ -202,7 +202,7 @@ static void send(unroll *u, int action, int done) {
 
 static void append(unroll *u, int i, int mb) {
     const tri_instr *instr = &u->from->instr[i];
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     int slots[TRI_MAX_ARGS];
     unsigned acc = instr->acc;
     for (int k = 0; k < row->n_args; k++) {

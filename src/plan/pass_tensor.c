@@ -122,7 +122,7 @@ typedef struct rule {
 /* As the first operand is placed that is read. */
 static rule same_rule(const tensor *t, const tri_instr *instr) {
     int k = 0;
-    while (tri__access_writes(tri__op_row(instr->op)->arg[k].access)) k++;
+    while (tri__access_writes(tri__instr_row(instr)->arg[k].access)) k++;
     placement same = t->placed[instr->slot[k]];
     return (rule){same, same};
 }
@@ -141,7 +141,7 @@ static rule table_rule(tri_share share) {
 }
 
 static rule rule_of(const tensor *t, const tri_instr *instr) {
-    switch (tri__op_row(instr->op)->split) {
+    switch (tri__instr_row(instr)->split) {
     case TRI_SPLIT_SAME: return same_rule(t, instr);
     case TRI_SPLIT_COLUMNS: return (rule){COLUMNS, COLUMNS};
     case TRI_SPLIT_PRODUCT: return product_rule(t, instr);
@@ -156,7 +156,7 @@ static rule rule_of(const tensor *t, const tri_instr *instr) {
 /* Integers are never divided by columns, and have no gradient to sum: all ranks have the same rows of experts. */
 static rule rule_at(const tri_instr *instr, int k, rule r) {
     int divided = r.needs == COLUMNS || r.gives == COLUMNS;
-    return divided && tri__op_row(instr->op)->arg[k].dtype == TRI_I32 ? (rule){WHOLE, WHOLE} : r;
+    return divided && tri__instr_row(instr)->arg[k].dtype == TRI_I32 ? (rule){WHOLE, WHOLE} : r;
 }
 
 static int map_read(tensor *t, int slot, rule r) {
@@ -183,7 +183,7 @@ static int map_written(tensor *t, int slot, placement gives) {
 static tri_attr attr_of(const tensor *t, const tri_instr *instr) {
     tri_attr attr = instr->attr;
     if (attr.heads) attr.heads /= t->n, attr.head0 = t->place * attr.heads;
-    tri_op_split split = tri__op_row(instr->op)->split;
+    tri_op_split split = tri__instr_row(instr)->split;
     if (split == TRI_SPLIT_PRODUCT && attr.bits && share_of(t, instr) == TRI_SHARE_COLS)
         attr.axes = TRI_AXIS_SET(TRI_AXIS_TP);
     if (split == TRI_SPLIT_TABLE) attr.row0 = (int32_t)t->held->param[weight_of(t, instr)].part.start[0];
@@ -191,7 +191,7 @@ static tri_attr attr_of(const tensor *t, const tri_instr *instr) {
 }
 
 static void rewrite(tensor *t, const tri_instr *instr) {
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     rule r = rule_of(t, instr);
     int slots[TRI_MAX_ARGS];
     tri__build_as(&t->to, instr);

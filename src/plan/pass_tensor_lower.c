@@ -48,10 +48,10 @@ static int touches(const tri_instr *instr, int slot) {
 static void join_names(lower *l) {
     for (int i = 0; i < l->n; i++) {
         const tri_instr *instr = &l->from[i];
-        int same = instr->op == TRI_OP_ranks_copy ||
-                   ((instr->op == TRI_OP_ranks_copy_din || instr->op == TRI_OP_ranks_sum_din) && !instr->acc);
-        if (same) l->alias[instr->slot[0]] = instr->slot[1];
-        if (instr->op == TRI_OP_ranks_sum) l->alias[instr->slot[1]] = instr->slot[0];
+        int sums = instr->op == TRI_OP_ranks_sum, copies = instr->op == TRI_OP_ranks_copy;
+        if (!sums && !copies) continue;
+        if (sums && !instr->attr.back) l->alias[instr->slot[1]] = instr->slot[0];
+        else if (!instr->acc) l->alias[instr->slot[0]] = instr->slot[1];
     }
     for (int i = 0; i < l->n; i++)
         for (int k = 0; k < TRI_MAX_ARGS; k++)
@@ -70,12 +70,16 @@ static void drop_bias(lower *l, int at) {
     else TRI_SLOT(instr, embed, position) = TRI_SLOT(instr, embed, type) = -1;
 }
 
-static tri_op post_of(tri_op op) {
-    switch (op) {
-    case TRI_OP_tokens_gather: case TRI_OP_tokens_whole: case TRI_OP_tokens_scatter_din: return TRI_OP_all_gather_post;
-    case TRI_OP_tokens_scatter: case TRI_OP_tokens_gather_din: return TRI_OP_reduce_scatter_post;
-    case TRI_OP_ranks_sum: case TRI_OP_ranks_copy_din: return TRI_OP_all_reduce_post;
-    case TRI_OP_rows_swap: case TRI_OP_rows_swap_din: return TRI_OP_all_to_all_post;
+/* TRI_OP_COUNT: none. */
+static tri_op post_of(const tri_instr *instr) {
+    int back = instr->attr.back;
+    switch (instr->op) {
+    case TRI_OP_tokens_whole: return TRI_OP_all_gather_post;
+    case TRI_OP_tokens_gather: return back ? TRI_OP_reduce_scatter_post : TRI_OP_all_gather_post;
+    case TRI_OP_tokens_scatter: return back ? TRI_OP_all_gather_post : TRI_OP_reduce_scatter_post;
+    case TRI_OP_ranks_sum: return back ? TRI_OP_COUNT : TRI_OP_all_reduce_post;
+    case TRI_OP_ranks_copy: return back ? TRI_OP_all_reduce_post : TRI_OP_COUNT;
+    case TRI_OP_rows_swap: return TRI_OP_all_to_all_post;
     default: return TRI_OP_COUNT;
     }
 }
@@ -89,7 +93,7 @@ static tri_attr group_of(const tri_instr *instr) {
 static void plan_pending(lower *l, int at) {
     const tri_instr *instr = &l->from[at];
     pending_collective h = {
-        .op = post_of(instr->op), .add = -1, .post = at, .wait = at + 1, .of = instr, .group = group_of(instr)};
+        .op = post_of(instr), .add = -1, .post = at, .wait = at + 1, .of = instr, .group = group_of(instr)};
     if (h.op == TRI_OP_COUNT) return;
     int y = instr->slot[0], x = instr->slot[1];
     h.ends = h.op == TRI_OP_all_reduce_post ? (tri_ends){x, -1} : (tri_ends){y, x};
@@ -100,7 +104,8 @@ static void plan_pending(lower *l, int at) {
         h.add = y;
         if (h.ends.x >= 0) h.ends.y = TRI_BUILD_SAME(&b, s, "%s.more%d", s.name, at);
     }
-    while (h.post > 0 && tri__op_row(l->from[h.post - 1].op)->phase == TRI_PHASE_W && !touches(&l->from[h.post - 1], x))
+    while (h.post > 0 && tri__instr_row(&l->from[h.post - 1])->phase == TRI_PHASE_W &&
+           !touches(&l->from[h.post - 1], x))
         h.post--;
     for (int i = 0; i < l->n_pending; i++)
         if (l->pending[i].wait == at) h.post = at; /* x is the result of that one */
@@ -121,7 +126,7 @@ static void emit_wait(lower *l, const pending_collective *h) {
 
 static void emit_instr(lower *l, const tri_instr *instr) {
     tri__build_as(&l->to, instr);
-    if (instr->op == TRI_OP_ranks_sum_din && instr->acc) {
+    if (instr->op == TRI_OP_ranks_sum && instr->attr.back && instr->acc) {
         TRI_BUILD(&l->to, add_din, (tri_attr){0}, instr->slot[0], -1, instr->slot[1])->acc = 1;
         return;
     }
@@ -157,8 +162,9 @@ tri_status tri__pass_tensor_lower(tri_pass *pass) {
     join_names(&l);
     int place = tri__mesh_coords(&program->mesh, program->rank).tp;
     for (int i = 0; i < l.n; i++) {
-        int sums = l.from[i].op == TRI_OP_ranks_sum || l.from[i].op == TRI_OP_tokens_scatter;
-        if (place > 0 && sums && !l.from[i].attr.axes) drop_bias(&l, i);
+        const tri_instr *instr = &l.from[i];
+        int sums = instr->op == TRI_OP_ranks_sum || instr->op == TRI_OP_tokens_scatter;
+        if (place > 0 && sums && !instr->attr.back && !instr->attr.axes) drop_bias(&l, i);
         plan_pending(&l, i);
     }
     write_list(&l);

@@ -23,7 +23,7 @@ static int sums_layers(const tri_pass *pass) { return pass->training && shares_l
 static int keeps_masks(const tri_pass *pass) {
     const tri_target *target = pass->in->target;
     return pass->training && target->mask_tokens > 0 && pass->in->precision != TRI_F32 &&
-           target->has[TRI_OP_attention_bits][pass->in->precision];
+           tri__target_has(target, TRI_OP_attention_bits, &(tri_attr){0}, pass->in->precision);
 }
 
 static int recomputes(const tri_pass *pass) {

@@ -250,7 +250,7 @@ void tri__reductions_before(tri_sharder *s, int at) {
 }
 
 unsigned tri__reductions_acc(tri_sharder *s, const tri_instr *instr) {
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     unsigned acc = instr->acc;
     for (int k = 0; k < row->n_args && shares_grads(s); k++) {
         if (instr->slot[k] < 0 || row->arg[k].access != TRI_ACCESS_A || s->grads.unit[instr->slot[k]] < 0) continue;

@@ -113,7 +113,7 @@ tri_instr *tri__build(tri_builder *builder, tri_op op, const int *slots, tri_att
                          .layer = builder->layer,
                          .await = -1,
                          .attr = attr};
-    int n = tri__op_row(op)->n_args;
+    int n = tri__op_row(op, &attr)->n_args;
     for (int k = 0; k < TRI_MAX_ARGS; k++) instr->slot[k] = k < n ? slots[k] : -1;
     return instr;
 }

@@ -63,11 +63,11 @@ tri_status tri__defect(const tri_checker *c, const char *format, ...) {
         char at[TRI_ORIGIN_TEXT];
         int ended = c->line >= p->n_instrs;
         c->origin->at(c->origin->data, tri__check_rank(c, 0, 0), ended ? -1 : c->line, ended ? c->slot : -1, at);
-        return tri__fail(TRI_DATA, "%s: %s%s%s", at, ended ? "" : tri__op_row(p->instr[c->line].op)->name,
+        return tri__fail(TRI_DATA, "%s: %s%s%s", at, ended ? "" : tri__instr_row(&p->instr[c->line])->name,
                          ended ? "" : ": ", what);
     }
     return tri__fail(TRI_INTERNAL, "the plan of rank %d is broken at instruction %d (%s): %s", tri__check_rank(c, 0, 0),
-                     c->line, c->line < p->n_instrs ? tri__op_row(p->instr[c->line].op)->name : "end", what);
+                     c->line, c->line < p->n_instrs ? tri__instr_row(&p->instr[c->line])->name : "end", what);
 }
 
 static int sign_of(int64_t value) { return (value > 0) - (value < 0); }
@@ -176,7 +176,7 @@ static void write_slot(tri_checker *c, int slot) {
 /* An output must not overlap another operand; disjoint ranges of one root are allowed. */
 static tri_status check_apart(tri_checker *c, const tri_instr *instr, int output) {
     const tri_program *p = c->program;
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     for (int k = 0; k < row->n_args; k++)
         if (k != output && instr->slot[k] >= 0 && overlap(c, instr->slot[output], instr->slot[k]) &&
             !tri__check_own_part(c, instr))
@@ -194,11 +194,14 @@ static int suits(const tri_operand *operand, tri_dtype dtype, int computes) {
 static tri_status check_operand(tri_checker *c, const tri_operand *operand, int slot) {
     const tri_program *p = c->program;
     if (slot >= p->n_slots) return tri__defect(c, "operand %s is not a slot", operand->name);
+    if (slot >= 0 && !operand->access)
+        return tri__defect(c, "%s is given for operand %s, which the operation does not have", p->slot[slot].name,
+                           operand->name);
     if (slot < 0) return operand->optional ? TRI_OK : tri__defect(c, "operand %s is missing", operand->name);
     tri_op op = p->instr[c->line].op;
     if (p->slot[slot].mem == TRI_MEM_HOST && op != TRI_OP_control_post && op != TRI_OP_wait)
         return tri__defect(c, "%s is in host memory, which %s cannot access", p->slot[slot].name,
-                      tri__op_row(op)->name);
+                      tri__instr_row(&p->instr[c->line])->name);
     if (!suits(operand, p->slot[slot].dtype, tri__op_queue(op) == TRI_QUEUE_COMPUTE))
         return tri__defect(c, "%s has the wrong element type for operand %s", p->slot[slot].name, operand->name);
     return TRI_OK;
@@ -206,7 +209,7 @@ static tri_status check_operand(tri_checker *c, const tri_operand *operand, int 
 
 /* All operands of the computing type have one type. */
 static tri_status check_computing_type(const tri_checker *c, const tri_instr *instr) {
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     const tri_slot *first = NULL;
     for (int k = 0; k < row->n_args; k++) {
         if (instr->slot[k] < 0 || row->arg[k].dtype != TRI_DTYPE_COMPUTE) continue;
@@ -220,7 +223,7 @@ static tri_status check_computing_type(const tri_checker *c, const tri_instr *in
 
 /* The run of rows exists: of a field by the ranks that split it, of another operand by its rows. */
 static tri_status check_part(const tri_checker *c, const tri_instr *instr) {
-    const tri_slot *slot = &c->program->slot[instr->slot[tri__op_run(instr->op)]];
+    const tri_slot *slot = &c->program->slot[instr->slot[tri__row_run(tri__instr_row(instr))]];
     if (instr->attr.part >= 0 && instr->attr.part < (slot->rows.div ? slot->rows.div : 1)) return TRI_OK;
     return tri__defect(c, "%s is a run of rows that does not exist", slot->name);
 }
@@ -239,7 +242,7 @@ static tri_status check_instr(tri_checker *c, const tri_instr *instr) {
     if (instr->mb >= p->n_mb) return tri__defect(c, "no such microbatch");
     if (tri__op_is_lowered(instr->op))
         return tri__defect(c, "the operation must be lowered before it can run");
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     for (int k = 0; k < row->n_args; k++) TRI_TRY(check_operand(c, &row->arg[k], instr->slot[k]));
     TRI_TRY(check_computing_type(c, instr));
 
@@ -248,7 +251,7 @@ static tri_status check_instr(tri_checker *c, const tri_instr *instr) {
     tri_dims dims;
     if (tri__instr_dims(p, instr, &probe, &dims) != TRI_OK) return tri__defect(c, "%s", tri_error());
 
-    if (tri__op_run(instr->op) >= 0) TRI_TRY(check_part(c, instr));
+    if (tri__row_run(tri__instr_row(instr)) >= 0) TRI_TRY(check_part(c, instr));
     if (row->part == TRI_PART_KEYS || row->part == TRI_PART_RUN || row->part == TRI_PART_ALL)
         TRI_TRY(check_ring(c, &instr->attr));
     if (tri__ends(instr->op)) return tri__check_wait(c, instr);

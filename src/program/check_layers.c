@@ -13,7 +13,7 @@ static int open_uses(const tri_checker *c, const tri_instr *closed, int slot, si
     const tri_program *p = c->program;
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_instr *instr = &p->instr[i];
-        const tri_op_row *row = tri__op_row(instr->op);
+        const tri_op_row *row = tri__instr_row(instr);
         for (int k = 0; k < row->n_args && instr->layer == -closed->layer && instr->mb == closed->mb; k++) {
             tri_access access = row->arg[k].access;
             int uses = how == READS ? tri__access_reads(access) || (instr->acc >> k & 1) : tri__access_writes(access);
@@ -37,7 +37,7 @@ static int has_twin(const tri_program *p, const tri_instr *closed) {
 
 /* Copies and their waits move what others of the closed layer use; sums over ranks are not checked here. */
 static int is_identity(const tri_checker *c, const tri_instr *instr) {
-    if (instr->op == TRI_OP_skip || instr->op == TRI_OP_skip_din)
+    if (instr->op == TRI_OP_skip)
         return open_uses(c, instr, instr->slot[1], READS) && open_uses(c, instr, instr->slot[0], WRITES);
     if (instr->op == TRI_OP_balance_none) return c->program->slot[instr->slot[0]].mem == TRI_MEM_RESULT;
     if (instr->op == TRI_OP_zero)

@@ -51,7 +51,7 @@ static const char *post_text(const dry *d, int role, int line, char text[static 
     char at[TRI_ORIGIN_TEXT], size[TRI_SIZE_TEXT];
     const tri_instr *instr = &p->instr[line];
     const tri_slot *slot = &p->slot[tri__transfer_whole(instr)];
-    snprintf(text, POST_TEXT, "%s (%s %.120s %s %s, id %u)", origin_of(d, role, line, at), tri__op_row(instr->op)->name,
+    snprintf(text, POST_TEXT, "%s (%s %.120s %s %s, id %u)", origin_of(d, role, line, at), tri__instr_row(instr)->name,
              slot->name, tri__slot_size(slot, size), tri__dtype_name(slot->dtype), instr->attr.id);
     return text;
 }

@@ -148,7 +148,7 @@ tri_lane_order *tri__lane_order_open(tri_arena *arena, const tri_program *progra
 }
 
 static int writes(const tri_instr *instr, int k) {
-    return tri__begins(instr->op) || tri__ends(instr->op) || tri__access_writes(tri__op_row(instr->op)->arg[k].access);
+    return tri__begins(instr->op) || tri__ends(instr->op) || tri__access_writes(tri__instr_row(instr)->arg[k].access);
 }
 
 int tri__lane_order_missing(const tri_lane_order *order, const tri_instr *instr) {

@@ -1,5 +1,5 @@
-/* op.c - expands ops.def into the operation table. */
-#include "program/op.h"
+/* op.c - expands ops.def into the table of operations; what a row says about operands and costs. */
+#include "program/op_def.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,11 @@
 #define P (d->of['P' - 'A'])
 #define Q (d->of['Q' - 'A'])
 #define T (d->of['T' - 'A'])
+#define ACT_FLOPS (row->act ? row->act->flops : 0)
+#define ACT_SLOPE (row->act ? row->act->slope : 0)
+#define IS(fact) (row->facts & TRI_FACT_##fact ? 1.0 : 0.0)
 #define TRI_OP(name, phase, flops, ...) \
-    static double flops_##name(const tri_dims *d) { return (void)d, (double)(flops); }
+    static double flops_##name(const tri_dims *d, const tri_op_row *row) { return (void)d, (void)row, (double)(flops); }
 #include "program/ops.def"
 #undef TRI_OP
 #undef B
@@ -34,78 +37,80 @@
 #undef Q
 #undef T
 
+/* Names in ops.def: of element types, and of facts. */
 enum {
-    KIND_C = TRI_DTYPE_COMPUTE,
-    KIND_ANY = TRI_DTYPE_ANY,
-    KIND_F8 = TRI_DTYPE_F8,
-#define X(upper, lower, bytes) KIND_##upper = TRI_##upper,
+    C = 1 + TRI_DTYPE_COMPUTE,
+    ANY = 1 + TRI_DTYPE_ANY,
+    F8 = 1 + TRI_DTYPE_F8,
+#define X(upper, lower, bytes) upper = 1 + TRI_##upper,
     TRI_DTYPES(X)
 #undef X
 };
+enum {
+#define X(name, text) name = TRI_FACT_##name,
+    TRI_FACTS(X)
+#undef X
+};
 
-#define OPERAND(access_, optional_, name_, dims_, dtype_, ...)                                                \
-    {.name = #name_, .access = TRI_ACCESS_##access_, .optional = optional_, .dtype = KIND_##dtype_, .dims = dims_}
-#define R(...) OPERAND(R, 0, __VA_ARGS__, C, 0)
-#define Ro(...) OPERAND(R, 1, __VA_ARGS__, C, 0)
-#define G(...) OPERAND(G, 0, __VA_ARGS__, C, 0)
-#define Go(...) OPERAND(G, 1, __VA_ARGS__, C, 0)
-#define W(...) OPERAND(W, 0, __VA_ARGS__, C, 0)
-#define Wo(...) OPERAND(W, 1, __VA_ARGS__, C, 0)
-#define A(...) OPERAND(A, 0, __VA_ARGS__, C, 0)
-#define Ao(...) OPERAND(A, 1, __VA_ARGS__, C, 0)
-#define U(...) OPERAND(U, 0, __VA_ARGS__, C, 0)
-#define Uo(...) OPERAND(U, 1, __VA_ARGS__, C, 0)
-
+/* An operand's dims, type and conditions are the next fields of tri_operand_def, in this order. */
+#define OPERAND(access_, optional_, name_, ...) \
+    {.name = #name_, .access = TRI_ACCESS_##access_, .optional = optional_, .dims = __VA_ARGS__}
+#define R(name_, ...) OPERAND(R, 0, name_, __VA_ARGS__)
+#define Ro(name_, ...) OPERAND(R, 1, name_, __VA_ARGS__)
+#define G(name_, ...) OPERAND(G, 0, name_, __VA_ARGS__)
+#define Go(name_, ...) OPERAND(G, 1, name_, __VA_ARGS__)
+#define W(name_, ...) OPERAND(W, 0, name_, __VA_ARGS__)
+#define Wo(name_, ...) OPERAND(W, 1, name_, __VA_ARGS__)
+#define A(name_, ...) OPERAND(A, 0, name_, __VA_ARGS__)
+#define Ao(name_, ...) OPERAND(A, 1, name_, __VA_ARGS__)
+#define U(name_, ...) OPERAND(U, 0, name_, __VA_ARGS__)
+#define Uo(name_, ...) OPERAND(U, 1, name_, __VA_ARGS__)
+#define IF(facts_) {.rule = TRI_RULE_IF, .facts = facts_}
+#define IF_ANY(facts_) {.rule = TRI_RULE_ANY, .facts = facts_}
+#define IF_NOT(facts_) {.rule = TRI_RULE_NOT, .facts = facts_}
+#define OR(facts_, ...) {.rule = TRI_RULE_OR, .facts = facts_, .is = __VA_ARGS__}
 #define ROW(...) __VA_ARGS__
 
-static const tri_op_row rows[TRI_OP_COUNT] = {
-#define TRI_OP(name_, phase_, cost_, adjoint_, formula_, row_, ...)     \
-    [TRI_OP_##name_] = {.name = #name_,                                 \
-                        .phase = TRI_PHASE_##phase_,                    \
-                        .flops = flops_##name_,                         \
-                        .adjoint = adjoint_,                            \
-                        .formula = formula_,                            \
-                        .arg = {__VA_ARGS__},                           \
-                        .n_args = (int)(sizeof((tri_operand[]){__VA_ARGS__}) / sizeof(tri_operand)), \
+static const tri_op_def defs[TRI_OP_COUNT] = {
+#define TRI_OP(name_, phase_, cost_, adjoint_, formula_, row_, ...)           \
+    [TRI_OP_##name_] = {.name = #name_,                                       \
+                        .phase = TRI_PHASE_##phase_,                          \
+                        .flops = flops_##name_,                               \
+                        .adjoint = adjoint_,                                  \
+                        .formula = formula_,                                  \
+                        .arg = (const tri_operand_def[]){__VA_ARGS__},        \
+                        .n_args = (int)sizeof(struct tri_args_##name_),       \
                         row_},
 #include "program/ops.def"
 #undef TRI_OP
 };
 
-const tri_op_row *tri__op_row(tri_op op) { return &rows[op]; }
+const tri_op_def *tri__op_def(tri_op op) { return &defs[op]; }
 
-int tri__op_find(const char *name) {
-    for (int op = 0; op < TRI_OP_COUNT; op++)
-        if (strcmp(rows[op].name, name) == 0) return op;
+int tri__row_arg(const tri_op_row *row, const char *name) {
+    for (int k = 0; k < row->n_args; k++)
+        if (row->arg[k].access && strcmp(row->arg[k].name, name) == 0) return k;
     return -1;
 }
 
-int tri__op_arg(tri_op op, const char *name) {
-    for (int k = 0; k < rows[op].n_args; k++)
-        if (strcmp(rows[op].arg[k].name, name) == 0) return k;
-    return -1;
-}
-
-int tri__op_run(tri_op op) {
+int tri__row_run(const tri_op_row *row) {
     int k = 0;
-    if (rows[op].part != TRI_PART_TOKENS && rows[op].part != TRI_PART_ROWS) return -1;
-    while (rows[op].arg[k].dims[0] == 'N') k++; /* rows of samples */
+    if (row->part != TRI_PART_TOKENS && row->part != TRI_PART_ROWS) return -1;
+    while (!row->arg[k].access || row->arg[k].dims[0] == 'N') k++; /* rows of samples */
     return k;
 }
 
-int tri__op_is_flat(tri_op op, int k) {
-    return rows[op].elementwise || strcmp(rows[op].arg[k].dims, "1,K") == 0;
-}
+int tri__row_is_flat(const tri_op_row *row, int k) { return row->elementwise || strcmp(row->arg[k].dims, "1,K") == 0; }
 
 tri_op_family tri__op_family(tri_op op) {
-    return rows[op].phase == TRI_PHASE_U ? TRI_OPS_UPDATE : rows[op].family;
+    return defs[op].phase == TRI_PHASE_U ? TRI_OPS_UPDATE : defs[op].family;
 }
 
-int tri__op_is_lowered(tri_op op) { return rows[op].lowered; }
+int tri__op_is_lowered(tri_op op) { return defs[op].lowered; }
 
 tri_queue tri__op_queue(tri_op op) {
     if (tri__op_is_lowered(op)) return TRI_QUEUE_COMM;
-    switch (rows[op].phase) {
+    switch (defs[op].phase) {
     case TRI_PHASE_T: return TRI_QUEUE_COMM;
     case TRI_PHASE_I: case TRI_PHASE_M: return TRI_QUEUE_COPY;
     default: return TRI_QUEUE_COMPUTE;
@@ -130,8 +135,7 @@ static int bind(tri_dims *dims, unsigned *bound, const char *dim, int64_t extent
     return 1;
 }
 
-int tri__op_bind(tri_op op, const tri_extent *arg, tri_dims *dims) {
-    const tri_op_row *row = &rows[op];
+int tri__op_bind(const tri_op_row *row, const tri_extent *arg, tri_dims *dims) {
     unsigned bound = 0;
     *dims = (tri_dims){{0}};
     for (int k = 0; k < row->n_args; k++) {
@@ -148,9 +152,8 @@ static double traffic(const tri_operand *operand, int accumulates) {
     return operand->access == TRI_ACCESS_A && accumulates ? 2 : 1;
 }
 
-tri_cost tri__op_cost(tri_op op, const tri_extent *arg, unsigned acc, const tri_dims *dims) {
-    const tri_op_row *row = &rows[op];
-    tri_cost cost = {.flops = row->flops(dims)};
+tri_cost tri__op_cost(const tri_op_row *row, const tri_extent *arg, unsigned acc, const tri_dims *dims) {
+    tri_cost cost = {.flops = row->flops(dims, row)};
     for (int k = 0; k < row->n_args; k++) {
         int gathered = row->arg[k].access == TRI_ACCESS_G; /* one row a token, or for each column of a sample */
         double tokens = dims->of['T' - 'A'], each = tokens ? tokens : dims->of['N' - 'A'] * dims->of['C' - 'A'];

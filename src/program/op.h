@@ -1,4 +1,9 @@
-/* op.h - the operations, as a table made from ops.def. */
+/* op.h - the operations, as a table made from ops.def.
+ *
+ * An instruction is an operation with attributes. Some attributes multiply an operation: which activation follows a
+ * product, which factors it has. Each combination is a *variant*, with a mnemonic, operands, costs and kernels of its
+ * own; variant.c makes their rows from those of ops.def. Whoever prints, checks, counts or runs an instruction asks for
+ * the row of its variant; whoever rewrites programs sets attributes. */
 #ifndef TRI_PROGRAM_OP_H
 #define TRI_PROGRAM_OP_H
 
@@ -67,11 +72,31 @@ enum { TRI_MAX_ARGS = 14, TRI_DTYPE_COMPUTE = -1, TRI_DTYPE_ANY = -2, TRI_DTYPE_
 
 typedef struct tri_operand {
     const char *name;
-    tri_access access;
+    tri_access access; /* TRI_ACCESS_NONE: this variant has no such operand */
     int optional;
     int dtype;         /* a tri_dtype, TRI_DTYPE_COMPUTE, _ANY or _F8 */
     const char *dims;  /* "T,H" */
 } tri_operand;
+
+/* What the values of attributes say about a variant. Operands and kernels depend on these alone. */
+#define TRI_FACTS(X)                                                     \
+    X(ACT, "an activation is part of the operation")                     \
+    X(RESULT, "its slope is computed from the result")                   \
+    X(DB, "the gradient of a bias is summed on the way")                 \
+    X(BACK, "the same for a gradient: of an operation that is its own adjoint") \
+    X(JOIN, "parts become whole again")                                  \
+    X(MEAN, "of all rows, not of the first")
+enum {
+#define X(name, text) TRI_BIT_##name,
+    TRI_FACTS(X)
+#undef X
+};
+typedef enum tri_fact {
+    TRI_FACT_NONE,
+#define X(name, text) TRI_FACT_##name = 1 << TRI_BIT_##name,
+    TRI_FACTS(X)
+#undef X
+} tri_fact;
 
 /* The extents of the dim letters, as bound by one instruction's operands. */
 typedef struct tri_dims {
@@ -109,8 +134,8 @@ typedef enum tri_op_rate {
 /* What attr.part counts; ranks that share tokens set it (plan/pass_context.c). */
 typedef enum tri_op_part {
     TRI_PART_NONE,
-    TRI_PART_TOKENS,     /* runs of all tokens' rows; the operand tri__op_run is one of them */
-    TRI_PART_ROWS,       /* runs of another operand's rows; tri__op_run is one of them */
+    TRI_PART_TOKENS,     /* runs of all tokens' rows; the operand tri__row_run is one of them */
+    TRI_PART_ROWS,       /* runs of another operand's rows; tri__row_run is one of them */
     TRI_PART_KEYS,       /* runs of a ring: that of the keys, attr.run that of the queries */
     TRI_PART_RUN,        /* runs of a ring: the rank's own */
     TRI_PART_ALL,        /* runs of a ring, of which it uses all */
@@ -121,26 +146,46 @@ typedef enum tri_op_part {
  * 0.57 in steps of base512, large512 and oneb on an H200. */
 #define TRI_FP8_TIME 0.53
 
-/* What is known of an operation; ROW(...) of ops.def sets the fields from `family` on. */
-typedef struct tri_op_row {
+/* Activations: activation.def. */
+typedef enum tri_activation {
+#define TRI_ACTIVATION(NAME, ...) TRI_ACTIVATION_##NAME,
+#include "program/activation.def"
+#undef TRI_ACTIVATION
+    TRI_ACTIVATION_COUNT
+} tri_activation;
+
+typedef struct tri_activation_row {
     const char *name;
+    double flops, slope; /* of an element, forward and backward */
+    int by_result;       /* 1: the slope is computed from the result */
+    const char *config;  /* names in a config.json, separated by spaces; the first is written */
+} tri_activation_row;
+extern const tri_activation_row tri__activations[TRI_ACTIVATION_COUNT];
+
+/* What is known of a variant of an operation. */
+typedef struct tri_op_row tri_op_row;
+struct tri_op_row {
+    const char *name;              /* the mnemonic; "": the operation has no such variant */
+    tri_op op;
+    unsigned facts;                /* tri_fact or-ed */
+    const tri_activation_row *act; /* the one that is part of it; NULL: none */
     tri_op_phase phase;
-    double (*flops)(const tri_dims *dims);
+    double (*flops)(const tri_dims *dims, const tri_op_row *row);
     const char *adjoint, *formula;
-    tri_operand arg[TRI_MAX_ARGS];
+    tri_operand arg[TRI_MAX_ARGS]; /* an operand has the same place in all variants of an operation */
     int n_args;
 
     tri_op_family family;
     tri_op_split split;
-    tri_op like;         /* where it was not measured it takes `times` as long as this operation, which does the same */
-    double times;        /* kind of work; like 0 (input): none, times 0: 1 */
+    int like;            /* a variant: where this one was not measured it takes `times` as long as that, which does */
+    double times;        /* the same kind of work; -1: as none */
     tri_op_rate rate;
     tri_op_part part;
     tri_op scaled;       /* FP8 training: the form that writes its first output in 8 bits; 0 (input): none */
     int lowered;         /* 1: to transfers, before a program runs */
     int elementwise;     /* 1: treats operands of any shape element by element; others those with the dims 1,K */
     int decodes;         /* 1: its output is what coded bytes of other ranks stand for */
-} tri_op_row;
+};
 
 /* An operand's matrix: [rows, cols] of dtype. */
 typedef struct tri_extent {
@@ -154,32 +199,29 @@ typedef struct tri_cost {
     double flops, bytes;
 } tri_cost;
 
-const tri_op_row *tri__op_row(tri_op op);
+typedef struct tri_attr tri_attr;
 /* Binds the dim letters to the operands' extents, [TRI_MAX_ARGS]; the caller sets Q. Returns the first operand that
  * does not fit those before it, or -1. */
-int tri__op_bind(tri_op op, const tri_extent *arg, tri_dims *dims);
+int tri__op_bind(const tri_op_row *row, const tri_extent *arg, tri_dims *dims);
 /* The cost of one call; acc: bit k: operand k is added to. */
-tri_cost tri__op_cost(tri_op op, const tri_extent *arg, unsigned acc, const tri_dims *dims);
-int tri__op_find(const char *name);                     /* -1 when there is none */
-int tri__op_arg(tri_op op, const char *name);           /* the operand's index; -1 */
-int tri__op_run(tri_op op);                             /* the operand that is a run of rows, by attr.part; -1 */
-int tri__op_is_flat(tri_op op, int k);                  /* operand k is treated element by element */
+tri_cost tri__op_cost(const tri_op_row *row, const tri_extent *arg, unsigned acc, const tri_dims *dims);
+int tri__row_arg(const tri_op_row *row, const char *name); /* the operand's index; -1: the variant has none */
+int tri__row_run(const tri_op_row *row);                /* the operand that is a run of rows, by attr.part; -1 */
+int tri__row_is_flat(const tri_op_row *row, int k);     /* operand k is treated element by element */
 tri_op_family tri__op_family(tri_op op);
 tri_queue tri__op_queue(tri_op op);
 int tri__op_is_lowered(tri_op op);                      /* lowered to transfers before a program runs */
 int tri__access_reads(tri_access access);               /* R, G, U */
 int tri__access_writes(tri_access access);              /* W, A, U */
 
-/* Activations of feed-forward layers. */
-typedef enum tri_activation {
-    TRI_ACTIVATION_GELU,
-    TRI_ACTIVATION_GELU_TANH,
-    TRI_ACTIVATION_RELU,
-    TRI_ACTIVATION_SILU
-} tri_activation;
-
-/* An instruction's attributes. A field that its operation does not use is 0. */
-typedef struct tri_attr {
+/* An instruction's attributes. A field that its operation does not use is 0. The first ones choose a variant: they are
+ * printed as part of the mnemonic. */
+struct tri_attr {
+    int32_t activation; /* act, linear and their gradients: 1 + the tri_activation that is part of it; 0: none */
+    int32_t sums;       /* act_din: 1: sums the gradient of a bias, too */
+    int32_t back;       /* operations that are their own adjoints: 1: of a gradient */
+    int32_t join;       /* heads: 1: the parts become whole again */
+    int32_t mean;       /* pool: 1: of all rows of a sequence; 0: the first */
     float p;            /* dropout probability */
     float eps;          /* norm, adamw */
     uint32_t id; /* the logical operation, for random numbers: xxh32 of its name; transfers: the same on every member */
@@ -192,7 +234,7 @@ typedef struct tri_attr {
     int32_t part;       /* input, tokens_whole_din, pool: which run of rows, each as long as the output (pool: as x);
                            heads_own: which run of columns; attention_part: which run has the keys */
     int32_t run;        /* attention_part: which run has the queries */
-    int32_t groups;     /* heads_part, heads_join: 3 where a row is query, key and value, else 1; linear_experts: an
+    int32_t groups;     /* heads: 3 where a row is query, key and value, else 1; linear_experts: an
                            expert's runs of rows, 0: 1 */
     int32_t max_len;    /* attention: max_sen_len, for random numbers */
     int32_t block;      /* attention_sparse, attention_sparse_part: tokens of a block */
@@ -210,7 +252,7 @@ typedef struct tri_attr {
     int32_t nesterov;   /* sgd, outer_step: 1: the momentum is applied ahead */
     int32_t code;       /* pack, unpack: a tri_code */
     int32_t members;    /* momentum_in, momentum_alone, outer_step: replicas or copies whose numbers are summed;
-                           heads_part, heads_join: ranks that divide the heads; attention_part, pool: ranks of a ring
+                           heads: ranks that divide the heads; attention_part, pool: ranks of a ring
                            (layout/runs.h); linear_experts: experts */
     float rate;         /* optimizers: these elements' factor of the learning rate, 0: 1; outer_step: its learning
                            rate; balance: the factor of the balancing loss */
@@ -221,7 +263,7 @@ typedef struct tri_attr {
     int32_t within;     /* transfers: only the run of this many places of that group that contains this rank; 0: all */
     int32_t across;     /* transfers: only places of that group at this stride; 0: all */
     int32_t root;       /* broadcast: the place that has the data; send and recv: the peer's place */
-} tri_attr;
+};
 
 /* The factor of the learning rate of an optimizer's operation. */
 static inline float tri__rate_factor(const tri_attr *attr) { return attr->rate > 0 ? attr->rate : 1; }
@@ -279,5 +321,7 @@ typedef enum tri_told {
 /* The columns of the record that a server's rank 0 sends: what it wants (a tri_order of engine/server_ranks.h) and a
  * number with it, then for each part of the batch its row counts, TRI_SYM_COUNT of them. */
 typedef enum tri_ordered { TRI_ORDERED_WHAT, TRI_ORDERED_VALUE, TRI_ORDERED_PARTS } tri_ordered;
+
+#include "program/variant.h"
 
 #endif

@@ -281,8 +281,9 @@ static tri_status parse_attr(parser *p, char *word, tri_instr *instr) {
 }
 
 static tri_status parse_operands(parser *p, tri_instr *instr) {
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     for (int k = 0; k < row->n_args; k++) {
+        if (!row->arg[k].access) continue;
         char *word = next_word(p);
         if (word && strcmp(word, "<-") == 0) word = next_word(p);
         if (!word) return bad(p, "operand is missing", row->arg[k].name);
@@ -322,15 +323,17 @@ static tri_status parse_number(parser *p, const numbered_word *which, tri_instr 
 
 static tri_status parse_instr(parser *p) {
     char *name = next_word(p);
-    int op = name ? tri__op_find(name) : -1;
-    if (op < 0) return bad(p, "unknown operation", name);
+    int variant = name ? tri__variant_find(name) : -1;
+    if (variant < 0) return bad(p, "unknown operation", name);
+    tri_attr attr = {0};
+    tri__variant_set(variant, &attr);
     int none[TRI_MAX_ARGS];
     for (int k = 0; k < TRI_MAX_ARGS; k++) none[k] = -1;
     p->build.unit = p->build.mb = -1;
     tri_parsed *of = &p->parsed[p->n_parsed - 1];
     int n = p->build.program->n_instrs;
     *TRI_PUSH(p->build.arena, of->instr_line, n, of->cap_instrs) = p->line;
-    tri_instr *instr = tri__build(&p->build, (tri_op)op, none, (tri_attr){0});
+    tri_instr *instr = tri__build(&p->build, tri__variant_row(variant)->op, none, attr);
     TRI_TRY(parse_operands(p, instr));
     for (char *word; (word = next_word(p));) {
         if (strchr(word, '=')) {

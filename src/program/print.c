@@ -79,11 +79,12 @@ static void print_attr(FILE *out, const tri_attr *attr) {
 }
 
 static void print_instr(FILE *out, const tri_program *program, const tri_instr *instr, int line) {
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     char size[TRI_SIZE_TEXT];
     int outputs = 1;
     fprintf(out, "%d %-20s", line, row->name);
     for (int k = 0; k < row->n_args; k++) {
+        if (!row->arg[k].access) continue;
         if (outputs && !tri__access_writes(row->arg[k].access)) {
             fputs(" <-", out);
             outputs = 0;

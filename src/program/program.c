@@ -130,7 +130,7 @@ int tri__program_lanes(const tri_program *program) {
 
 static void extents(const tri_program *program, const tri_instr *instr, const tri_counts *counts,
                     tri_extent out[static TRI_MAX_ARGS]) {
-    for (int k = 0; k < tri__op_row(instr->op)->n_args; k++) {
+    for (int k = 0; k < tri__instr_row(instr)->n_args; k++) {
         const tri_slot *slot = instr->slot[k] < 0 ? NULL : &program->slot[instr->slot[k]];
         out[k] = slot ? (tri_extent){tri__slot_rows(slot, counts), slot->cols, slot->dtype, 1} : (tri_extent){0};
     }
@@ -147,10 +147,10 @@ static void leave_out(const tri_instr *instr, tri_dims *dims) {
 
 tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, const tri_counts *counts,
                            tri_dims *dims) {
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     tri_extent arg[TRI_MAX_ARGS];
     extents(program, instr, counts, arg);
-    int bad = tri__op_bind(instr->op, arg, dims);
+    int bad = tri__op_bind(row, arg, dims);
     if (bad >= 0)
         return tri__fail(TRI_INTERNAL, "%s: operand %s is [%lld,%lld], which does not fit [%s] with the other operands",
                          row->name, row->arg[bad].name, (long long)arg[bad].rows, (long long)arg[bad].cols,
@@ -166,7 +166,7 @@ tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, c
 }
 
 tri_dtype tri__instr_dtype(const tri_program *program, const tri_instr *instr) {
-    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_op_row *row = tri__instr_row(instr);
     for (int k = 0; k < row->n_args; k++) {
         if (instr->slot[k] < 0 || row->arg[k].dtype >= 0) continue;
         tri_dtype dtype = program->slot[instr->slot[k]].dtype;
@@ -180,7 +180,7 @@ tri_cost tri__instr_cost(const tri_program *program, const tri_instr *instr, con
     tri_dims dims;
     if (tri__instr_dims(program, instr, counts, &dims) != TRI_OK) return (tri_cost){0};
     extents(program, instr, counts, arg);
-    return tri__op_cost(instr->op, arg, instr->acc, &dims);
+    return tri__op_cost(tri__instr_row(instr), arg, instr->acc, &dims);
 }
 
 double tri__layer_share(const tri_program *program, const tri_instr *instr) {

@@ -111,6 +111,11 @@ typedef struct tri_instr {
     tri_attr attr;
 } tri_instr;
 
+/* The row of an instruction's variant. */
+static inline const tri_op_row *tri__instr_row(const tri_instr *instr) {
+    return tri__op_row((tri_op)instr->op, &instr->attr);
+}
+
 /* The slot of an operand by its name: TRI_SLOT(instr, norm, x), where instr is a norm. */
 #define TRI_SLOT(instr, op, name) ((instr)->slot[TRI_ARG(op, name)])
 
@@ -137,10 +142,10 @@ static inline int tri__layer_is_open(const tri_open_gates *now, int layer) {
 }
 /* Whether an instruction reads, or writes, its operand k, which may be left out. */
 static inline int tri__reads(const tri_instr *instr, int k) {
-    return instr->slot[k] >= 0 && tri__access_reads(tri__op_row(instr->op)->arg[k].access);
+    return instr->slot[k] >= 0 && tri__access_reads(tri__instr_row(instr)->arg[k].access);
 }
 static inline int tri__writes(const tri_instr *instr, int k) {
-    return instr->slot[k] >= 0 && tri__access_writes(tri__op_row(instr->op)->arg[k].access);
+    return instr->slot[k] >= 0 && tri__access_writes(tri__instr_row(instr)->arg[k].access);
 }
 /* Whether an instruction runs in a step. */
 static inline int tri__is_open(const tri_instr *instr, const tri_open_gates *now) {

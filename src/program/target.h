@@ -18,8 +18,8 @@ enum { TRI_LANES = 2 }; /* queues of kernels that one rank may use */
 
 typedef struct tri_target {
     const char *name;
-    uint8_t has[TRI_OP_COUNT][TRI_DTYPE_COUNT]; /* 1 where a kernel row exists */
-    tri_workspace work[TRI_OP_COUNT][TRI_DTYPE_COUNT];
+    uint8_t has[TRI_VARIANTS][TRI_DTYPE_COUNT]; /* 1 where a kernel row exists */
+    tri_workspace work[TRI_VARIANTS][TRI_DTYPE_COUNT];
     int granule; /* token counts are rounded up to multiples of it where one rank's kernels are short; 0 is 1 */
     double short_flops;                         /* short: a square dense layer takes fewer FLOPs than this */
     int64_t ahead; /* bytes copied from offload memory ahead of their use; 0: kernels access it directly */
@@ -28,5 +28,11 @@ typedef struct tri_target {
                         0: never */
     double flops, bytes;                        /* a second, for predictions; 0 unknown */
 } tri_target;
+
+/* Whether the target has a kernel for an operation with these attributes. */
+static inline int tri__target_has(const tri_target *target, tri_op op, const tri_attr *attr, tri_dtype dtype) {
+    int variant = tri__variant(op, attr);
+    return variant >= 0 && target->has[variant][dtype];
+}
 
 #endif

@@ -3,7 +3,9 @@
 
 enum { PAGE = 4096 }; /* shared memory is allocated in pages */
 
-int tri__is_post(tri_op op) { return tri__op_row(op)->phase == TRI_PHASE_T && op != TRI_OP_wait; }
+int tri__is_post(tri_op op) {
+    return tri__op_queue(op) == TRI_QUEUE_COMM && !tri__op_is_lowered(op) && op != TRI_OP_wait;
+}
 
 int tri__begins(tri_op op) { return tri__is_post(op) || op == TRI_OP_copy_post; }
 
@@ -29,7 +31,7 @@ tri_collective_kind tri__post_kind(tri_op op) {
 int tri__on_host(tri_op op) { return op == TRI_OP_control_post; }
 
 static int end_of(const tri_instr *instr, const char *name) {
-    int k = tri__op_arg(instr->op, name);
+    int k = tri__row_arg(tri__instr_row(instr), name);
     return k < 0 ? -1 : instr->slot[k];
 }
 

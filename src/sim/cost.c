@@ -10,13 +10,12 @@
 
 enum { PHASES = 3 }; /* forward, gradients of inputs, of weights */
 
-static tri_op_rate rate_of(tri_op op) {
-    const tri_op_row *row = tri__op_row(op);
-    return row->rate || !row->like ? row->rate : rate_of(row->like);
+static tri_op_rate rate_of(const tri_op_row *row) {
+    return row->rate || row->like < 0 ? row->rate : rate_of(tri__variant_row(row->like));
 }
 
 static double flops_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr) {
-    tri_op_rate kind = rate_of(instr->op);
+    tri_op_rate kind = rate_of(tri__instr_row(instr));
     if (kind == TRI_RATE_FP8) return h->half / TRI_FP8_TIME;
     double rate = tri__instr_dtype(program, instr) == TRI_F32 ? h->f32 : h->half;
     return kind == TRI_RATE_ATTENTION ? rate * h->attention : rate;
@@ -37,7 +36,7 @@ typedef struct timed {
 } timed;
 
 static size_t place_of(const tri_kernel_call *call) {
-    double mix = (double)call->op * 31 + (double)call->dtype * 7 + call->adds + 3 * (double)call->code;
+    double mix = (double)call->variant * 31 + (double)call->dtype * 7 + call->adds + 3 * (double)call->code;
     for (int k = 0; k < TRI_SIZES; k++) mix = mix * 1.7 + call->size[k];
     return (size_t)fmod(mix, REMEMBERED);
 }
@@ -49,7 +48,7 @@ static double curve_of(const tri_costs *costs, const tri_program *program, const
     tri_kernel_call call;
     if (!h->n_kernels) return -1;
     memset(&call, 0, sizeof call); /* calls are compared by their bytes */
-    call.op = (tri_op)instr->op, call.dtype = tri__instr_dtype(program, instr);
+    call.variant = tri__variant((tri_op)instr->op, &instr->attr), call.dtype = tri__instr_dtype(program, instr);
     call.threads = tri__hardware_threads(h, tri__mesh_world(&program->mesh), costs->threads);
     call.adds = tri__instr_adds(instr), call.code = tri__instr_code(instr);
     tri__instr_sizes(program, instr, counts, call.size);
@@ -75,7 +74,7 @@ static double seconds_of(const tri_costs *costs, const tri_program *program, con
 
 /* 0 forward, 1 gradients of inputs, 2 of weights; -1: other. */
 static int phase_of(const tri_instr *instr) {
-    tri_op_phase phase = tri__op_row(instr->op)->phase;
+    tri_op_phase phase = tri__instr_row(instr)->phase;
     return phase == TRI_PHASE_F ? 0 : phase == TRI_PHASE_B ? 1 : phase == TRI_PHASE_W ? 2 : -1;
 }
 

@@ -13,14 +13,14 @@ enum { TERMS = TRI_SIZES + 1 };
 
 /* Seconds by rates alone; only its shape matters. */
 static double smooth_roofline(const tri_hardware *h, const tri_kernel_curve *curve, const double *size) {
-    tri_op op = curve->op;
+    const tri_op_row *row = tri__variant_row(curve->variant);
     tri_dtype dtype = curve->dtype;
     const char *name[TRI_SIZES];
-    int n = tri__op_sizes(op, name);
+    int n = tri__op_sizes(row, name);
     double bytes = (double)tri__dtype_bytes(dtype), rate = dtype == TRI_F32 ? h->f32 : h->half, flops, moved;
-    if (tri__op_is_attention(op)) {
+    if (tri__op_is_attention(row)) {
         flops = 4 * size[0] * size[1] * size[2] * size[3], moved = 4 * size[0] * size[2] * size[3];
-    } else if (tri__op_is_product(op)) {
+    } else if (tri__op_is_product(row)) {
         flops = 2 * size[0] * size[1] * size[2] * tri__product_imbalance(curve, size);
         moved = size[0] * size[1] + size[0] * size[2] + size[1] * size[2];
     } else {
@@ -63,7 +63,7 @@ static double fitted(const tri_hardware *h, const tri_kernel_curve *curve, const
 static double seconds_by(const tri_hardware *h, const tri_kernel_curve *curve, const tri_kernel_call *call) {
     const char *name[TRI_SIZES];
     double at[TRI_SIZES];
-    int sizes = tri__op_sizes(curve->op, name);
+    int sizes = tri__op_sizes(tri__variant_row(curve->variant), name);
     for (int k = 0; k < sizes; k++) {
         double least = curve->point[0].size[k], most = least;
         for (int i = 1; i < curve->n; i++)
@@ -74,12 +74,13 @@ static double seconds_by(const tri_hardware *h, const tri_kernel_curve *curve, c
 }
 
 /* Of the curves of an operation, those of the nearest numbers of threads, not more and not fewer than the call's. */
-static void nearest(const tri_hardware *h, tri_op op, const tri_kernel_call *call, int adds,
+static void nearest(const tri_hardware *h, const tri_kernel_call *call, int adds,
                     const tri_kernel_curve *found[2]) {
     found[0] = found[1] = NULL;
     for (int i = 0; i < h->n_kernels; i++) {
         const tri_kernel_curve *c = &h->kernel[i];
-        if (c->op != op || c->dtype != call->dtype || c->adds != adds || c->code != call->code) continue;
+        if (c->variant != call->variant || c->dtype != call->dtype || c->adds != adds) continue;
+        if (c->code != call->code) continue;
         if (c->threads <= call->threads && (!found[0] || c->threads > found[0]->threads)) found[0] = c;
         if (c->threads >= call->threads && (!found[1] || c->threads < found[1]->threads)) found[1] = c;
     }
@@ -88,9 +89,9 @@ static void nearest(const tri_hardware *h, tri_op op, const tri_kernel_call *cal
 }
 
 /* Between two numbers of threads: interpolated in their logarithms. */
-static double seconds_of(const tri_hardware *h, tri_op op, const tri_kernel_call *call, int adds) {
+static double seconds_of(const tri_hardware *h, const tri_kernel_call *call, int adds) {
     const tri_kernel_curve *found[2];
-    nearest(h, op, call, adds, found);
+    nearest(h, call, adds, found);
     if (!found[0]) return -1;
     double fewer = seconds_by(h, found[0], call);
     if (found[0] == found[1]) return fewer;
@@ -100,19 +101,19 @@ static double seconds_of(const tri_hardware *h, tri_op op, const tri_kernel_call
 }
 
 double tri__curve_seconds(const tri_hardware *h, const tri_kernel_call *call) {
-    double seconds = seconds_of(h, call->op, call, call->adds);
-    if (seconds < 0) seconds = seconds_of(h, call->op, call, !call->adds);
+    double seconds = seconds_of(h, call, call->adds);
+    if (seconds < 0) seconds = seconds_of(h, call, !call->adds);
     if (seconds < 0 && (call->dtype == TRI_F16 || call->dtype == TRI_BF16)) { /* kernels of 16 bits are alike */
         tri_kernel_call other = *call;
         other.dtype = call->dtype == TRI_F16 ? TRI_BF16 : TRI_F16;
-        seconds = seconds_of(h, call->op, &other, call->adds);
+        seconds = seconds_of(h, &other, call->adds);
     }
-    const tri_op_row *row = tri__op_row(call->op);
-    if (seconds < 0 && row->like) {
+    const tri_op_row *row = tri__variant_row(call->variant);
+    if (seconds < 0 && row->like >= 0) {
         tri_kernel_call like = *call;
-        like.op = row->like;
+        like.variant = row->like;
         if (row->rate == TRI_RATE_FP8 && like.dtype == TRI_F32) like.dtype = TRI_BF16; /* that of its result */
-        seconds = (row->times > 0 ? row->times : 1) * tri__curve_seconds(h, &like);
+        seconds = row->times * tri__curve_seconds(h, &like);
     }
     return seconds < 0 ? -1 : seconds;
 }

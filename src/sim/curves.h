@@ -6,7 +6,7 @@
 
 /* A call to be timed. */
 typedef struct tri_kernel_call {
-    tri_op op;
+    int variant;
     tri_dtype dtype;
     int threads, adds;
     double size[TRI_SIZES];

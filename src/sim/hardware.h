@@ -25,7 +25,7 @@ typedef struct tri_kernel_point {
 
 /* Measured times of one operation's kernel, in order of size. */
 typedef struct tri_kernel_curve {
-    tri_op op;
+    int variant;           /* tri__variant */
     tri_dtype dtype;       /* as tri__instr_dtype */
     int threads;           /* of the rank, while other ranks use the remaining cores; 0: the device has no threads */
     int adds;              /* 1: of calls that add to their output; of pack: that keep errors */

@@ -185,20 +185,20 @@ static tri_status read_code(const row_at *at, tri_code *code) {
 static tri_status read_kernel(const row_at *at, tri_kernel_curve *curve) {
     static const char *const known[] = {"op", "dtype", "threads", "adds", "code", "tile", "points"};
     const char *op = text_of(at, "op"), *dtype = text_of(at, "dtype"), *names[TRI_SIZES];
-    int op_at = op ? tri__op_find(op) : -1, dtype_at = dtype ? tri__dtype_find(dtype) : -1;
+    int op_at = op ? tri__variant_find(op) : -1, dtype_at = dtype ? tri__dtype_find(dtype) : -1;
     const tri_json *points, *adds = tri__json_get(at->json, "adds");
     TRI_TRY(check_row(at, known, 7));
-    if (op_at < 0 || tri__op_queue((tri_op)op_at) != TRI_QUEUE_COMPUTE)
+    if (op_at < 0 || tri__op_queue(tri__variant_row(op_at)->op) != TRI_QUEUE_COMPUTE)
         return bad_row(at, ".op", "an operation that computes");
     if (dtype_at < 0) return bad_row(at, ".dtype", "a type: f32, bf16, f16");
-    *curve = (tri_kernel_curve){.op = (tri_op)op_at, .dtype = (tri_dtype)dtype_at, .code = TRI_CODE_NONE};
+    *curve = (tri_kernel_curve){.variant = op_at, .dtype = (tri_dtype)dtype_at, .code = TRI_CODE_NONE};
     TRI_TRY(row_int(at, "threads", 0, &curve->threads));
     if (adds && !tri__json_is_boolean(adds)) return bad_row(at, ".adds", "true or false");
     curve->adds = tri__json_is_true(adds);
     TRI_TRY(read_code(at, &curve->code));
     TRI_TRY(read_tile(at, curve->tile));
     /* Attention without raggedness: files from before it was measured, when all sequences were equally long. */
-    int sizes = tri__op_sizes(curve->op, names), attends = tri__op_is_attention(curve->op);
+    int sizes = tri__op_sizes(tri__variant_row(op_at), names), attends = tri__op_is_attention(tri__variant_row(op_at));
     TRI_TRY(read_points(at, sizes, attends, &points));
     curve->point = tri__arena_alloc(at->from->arena, tri__json_size(points) * sizeof *curve->point);
     for (curve->n = 0; curve->n < (int)tri__json_size(points); curve->n++) {

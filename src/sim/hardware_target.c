@@ -30,9 +30,8 @@ tri_json *tri__target_json(const tri_target *t) {
         if (values[i] != 0) tri__json_set_new(root, figures[i].key, tri__json_real(values[i]));
     for (int dtype = 0; dtype < TRI_DTYPE_COUNT; dtype++) {
         tri_json *rows = tri__json_object();
-        for (int op = 0; op < TRI_OP_COUNT; op++)
-            if (t->has[op][dtype])
-                tri__json_set_new(rows, tri__op_row((tri_op)op)->name, row_json(&t->work[op][dtype]));
+        for (int v = 0; v < tri__variant_count(); v++)
+            if (t->has[v][dtype]) tri__json_set_new(rows, tri__variant_row(v)->name, row_json(&t->work[v][dtype]));
         tri__json_set_filled(kernels, tri__dtype_name((tri_dtype)dtype), rows);
     }
     tri__json_set_new(root, "kernels", kernels);
@@ -78,10 +77,11 @@ static tri_status read_rows(const char *name, const char *dtype, const tri_json 
         return tri__fail(TRI_DATA, "%s: target.kernels.%s has to be a type with an object {...} of operations", name,
                          dtype);
     tri__json_each_member((tri_json *)rows, key, list) {
-        int op = tri__op_find(key);
-        if (op < 0) return tri__fail(TRI_DATA, "%s: target.kernels.%s: there is no operation %s", name, dtype, key);
-        TRI_TRY(read_row(name, dtype, key, list, &target->work[op][at]));
-        target->has[op][at] = 1;
+        int variant = tri__variant_find(key);
+        if (variant < 0)
+            return tri__fail(TRI_DATA, "%s: target.kernels.%s: there is no operation %s", name, dtype, key);
+        TRI_TRY(read_row(name, dtype, key, list, &target->work[variant][at]));
+        target->has[variant][at] = 1;
     }
     return TRI_OK;
 }

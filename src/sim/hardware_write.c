@@ -38,7 +38,7 @@ static tri_json *kernels_json(const tri_hardware *h) {
         const tri_kernel_curve *curve = &h->kernel[i];
         const char *names[TRI_SIZES];
         tri_json *points = tri__json_array();
-        int sizes = tri__op_sizes(curve->op, names);
+        int sizes = tri__op_sizes(tri__variant_row(curve->variant), names);
         for (int k = 0; k < curve->n; k++) {
             const tri_kernel_point *from = &curve->point[k];
             tri_json *point = tri__json_array();
@@ -47,7 +47,7 @@ static tri_json *kernels_json(const tri_hardware *h) {
             tri__json_append_new(point, tri__json_real(from->spread));
             tri__json_append_new(points, point);
         }
-        tri_json *row = tri__json_pack("{s:s, s:s, s:i, s:o}", "op", tri__op_row(curve->op)->name, "dtype",
+        tri_json *row = tri__json_pack("{s:s, s:s, s:i, s:o}", "op", tri__variant_row(curve->variant)->name, "dtype",
                                        tri__dtype_name(curve->dtype), "threads", curve->threads, "points", points);
         if (row && curve->adds) tri__json_set_new(row, "adds", tri__json_boolean(1));
         if (row && curve->code) tri__json_set_new(row, "code", tri__json_string(tri__code_name(curve->code)));

@@ -23,7 +23,7 @@ typedef struct legs {
     int n, cap;
 } legs;
 
-static tri_op_phase phase_of(const tri_program *p, int i) { return tri__op_row(p->instr[i].op)->phase; }
+static tri_op_phase phase_of(const tri_program *p, int i) { return tri__instr_row(&p->instr[i])->phase; }
 
 static int computes(const tri_program *p, int i) { return tri__op_queue(p->instr[i].op) == TRI_QUEUE_COMPUTE; }
 

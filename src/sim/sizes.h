@@ -10,13 +10,13 @@
  * the square of their mean, 1 where all are equally long; other operations have rows and cols (of unpack_sum: the rows
  * that are added up); embed_dw also words: the rows of a table that is overwritten, 1 if it is added to. Returns how
  * many. */
-int tri__op_sizes(tri_op op, const char *name[static TRI_SIZES]);
+int tri__op_sizes(const tri_op_row *row, const char *name[static TRI_SIZES]);
 /* An instruction's sizes, each at least 1. */
 int tri__instr_sizes(const tri_program *program, const tri_instr *instr, const tri_counts *counts,
                      double size[static TRI_SIZES]);
 
-int tri__op_is_product(tri_op op);
-int tri__op_is_attention(tri_op op);
+int tri__op_is_product(const tri_op_row *row);
+int tri__op_is_attention(const tri_op_row *row);
 /* How much longer a product of this size takes because the tiles of its output do not divide evenly among the curve's
  * threads; 1: not at all. */
 double tri__product_imbalance(const tri_kernel_curve *curve, const double *size);

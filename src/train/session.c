@@ -386,7 +386,7 @@ static tri_status agree_on_words(const tri_session *s, int found, char words[sta
 }
 
 /* Whether an instruction brings numbers of other ranks, as they are or decoded. */
-static int receives(tri_op op) { return op == TRI_OP_wait || tri__op_row(op)->decodes; }
+static int receives(const tri_instr *instr) { return instr->op == TRI_OP_wait || tri__instr_row(instr)->decodes; }
 
 /* Fails, naming the first bad value and its rank. */
 static tri_status not_finite(tri_session *s, const char *what, double value) {
@@ -402,10 +402,10 @@ static tri_status not_finite(tri_session *s, const char *what, double value) {
                  "; the first bad tensor is %s (operation %s%s%s%s). Weights keep their last good values; try a "
                  "smaller --lr or more "
                  "--warmup-steps, or look at this batch's numbers",
-                 p->slot[slot].name, tri__op_row(p->instr[at].op)->name, unit >= 0 ? " of " : "",
+                 p->slot[slot].name, tri__instr_row(&p->instr[at])->name, unit >= 0 ? " of " : "",
                  unit >= 0 ? p->unit[unit] : "", rank);
     }
-    int found = at < 0 ? FOUND_NOTHING : receives(p->instr[at].op) ? FOUND_RECEIVED : FOUND_COMPUTED;
+    int found = at < 0 ? FOUND_NOTHING : receives(&p->instr[at]) ? FOUND_RECEIVED : FOUND_COMPUTED;
     if (s->place.world) TRI_TRY(agree_on_words(s, found, words));
     return tri__fail(TRI_NOTFINITE, "%s", words);
 }

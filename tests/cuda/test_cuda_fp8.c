@@ -13,7 +13,7 @@ static gpu *the_gpu; /* made by main, before the tests */
 
 static void try_some(const kernel_case *at, void *context) {
     gpu *g = context;
-    if (!g->few || !g->seen[at->op] || g->turn++ % 24 == 0) try_case(at, context);
+    if (!g->few || !g->seen[at->variant] || g->turn++ % 24 == 0) try_case(at, context);
 }
 
 TEST(rows_are_the_references) {
@@ -60,11 +60,11 @@ TEST(many_rows) {
 /* A call of `op` with what `like` has in operands of the same names. */
 static void open_like(kernel_call *of, tri_op op, const kernel_call *like) {
     kernel_case at = like->at;
-    const tri_op_row *row = tri__op_row(op);
-    at.op = op;
+    const tri_op_row *row = plain_row(op);
+    at.op = op, at.variant = plain(op);
     kernel_call_open_mixed(of, &at, like->type, like->loose, like->attr.p, 0, 0);
     for (int a = 0; a < row->n_args; a++) {
-        int from = tri__op_arg(like->at.op, row->arg[a].name);
+        int from = tri__row_arg(tri__variant_row(like->at.variant), row->arg[a].name);
         if (from < 0 || !of->block[a] || !like->block[from] || tri__access_writes(row->arg[a].access)) continue;
         assert_int_equal(of->bytes[a], like->bytes[from]);
         memcpy(of->block[a], like->before[from], of->bytes[a] + 2 * GUARD);
@@ -73,17 +73,18 @@ static void open_like(kernel_call *of, tri_op op, const kernel_call *like) {
 }
 
 static void expect_bytes(gpu *g, const kernel_call *got, const kernel_call *from) {
-    int q = tri__op_arg(got->at.op, "q"), t = tri__op_arg(got->at.op, "turned"), most = tri__op_arg(got->at.op, "most");
+    const tri_op_row *row = tri__variant_row(got->at.variant);
+    int q = tri__row_arg(row, "q"), t = tri__row_arg(row, "turned"), most = tri__row_arg(row, "most");
     size_t n = got->bytes[q];
     uint8_t *made[2] = {malloc(n + 1), malloc(n + 1)};
     float largest = *(const float *)(const void *)(got->before[most] + GUARD);
     int64_t rows = got->call.t[q].rows, cols = got->call.t[q].cols;
     tri_call cast = {.op = TRI_OP_fp8_cast, .threads = 1};
     const tri_tensor of[] = {{made[0], rows, cols}, {made[1], rows, cols}, {&largest, 1, 1}, from->call.t[0],
-                             got->call.t[tri__op_arg(got->at.op, "sq")]};
+                             got->call.t[tri__row_arg(row, "sq")]};
     for (int k = 0; k < 5; k++) cast.t[k] = of[k];
     cast.dtype[0] = cast.dtype[1] = got->call.dtype[q], cast.dtype[3] = (uint8_t)got->type;
-    g->reference.run[TRI_OP_fp8_cast][got->type](&cast);
+    g->reference.run[plain(TRI_OP_fp8_cast)][got->type](&cast);
     for (int k = 0; k < 2; k++)
         if (memcmp(made[k], got->call.t[k ? t : q].data, n) != 0)
             kernel_call_fail(got, k ? t : q, "is not the cast of what attention gives");
@@ -100,7 +101,7 @@ static void expect_sums(const kernel_call *got, int db, const kernel_call *want,
 
 static void try_attention(const kernel_case *at, void *context) {
     gpu *g = context;
-    if (!is_asked(g, at->op)) return;
+    if (!is_asked(g, at->variant)) return;
     tri_op op = at->op == TRI_OP_attention_scaled_din ? TRI_OP_attention_din_db
                 : at->dim['M' - 'A']                  ? TRI_OP_attention_bits
                                                       : TRI_OP_attention;
@@ -109,9 +110,9 @@ static void try_attention(const kernel_case *at, void *context) {
         kernel_call_open_mixed(&got, at, g->type, TRI_F32, i % 2 ? 0.3f : 0, 0, 0);
         open_like(&want, op, &got);
         run_on_gpu(g, &got, i / 2), run_on_gpu(g, &want, i / 2);
-        const tri_op_row *row = tri__op_row(op);
+        const tri_op_row *row = plain_row(op);
         for (int a = op == TRI_OP_attention_din_db; a < row->n_args; a++) { /* dqkv has become q */
-            int same = tri__op_arg(at->op, row->arg[a].name);
+            int same = kernel_case_arg(at, row->arg[a].name);
             if (!tri__access_writes(row->arg[a].access) || !want.block[a]) continue;
             if (strcmp(row->arg[a].name, "db") == 0) expect_sums(&got, same, &want, a);
             else if (memcmp(want.block[a] + GUARD, got.block[same] + GUARD, want.bytes[a]) != 0)
@@ -120,7 +121,7 @@ static void try_attention(const kernel_case *at, void *context) {
         expect_bytes(g, &got, &want);
         kernel_call_close(&got), kernel_call_close(&want);
     }
-    g->seen[at->op]++;
+    g->seen[at->variant]++;
 }
 
 TEST(attention_in_bytes) {
@@ -292,7 +293,7 @@ static void check_gelu_din(const kernel_call *k) {
 
 static void try_large(const kernel_case *at, void *context) {
     gpu *g = context;
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__variant_row(at->variant);
     unsigned sums = 0;
     for (int a = 0; a < row->n_args; a++)
         if (row->arg[a].access == TRI_ACCESS_A) sums |= 1u << a;

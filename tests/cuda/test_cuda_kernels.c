@@ -61,12 +61,12 @@ static const kernel_grid own_grids[] = {
  * try. */
 static void try_in_turn(const kernel_case *at, void *context) {
     gpu *g = context;
-    if (!g->seen[at->op] || g->turn++ % (g->few ? 40 : 3) == 0) try_case(at, context);
+    if (!g->seen[at->variant] || g->turn++ % (g->few ? 40 : 3) == 0) try_case(at, context);
 }
 
 static void try_own(const kernel_case *at, void *context) {
     gpu *g = context;
-    if (!g->few || !g->seen[at->op] || g->turn++ % 8 == 0) try_case(at, context);
+    if (!g->few || !g->seen[at->variant] || g->turn++ % 8 == 0) try_case(at, context);
 }
 
 static void try_grids(int type) {
@@ -78,9 +78,9 @@ static void try_grids(int type) {
     kernel_cases(kernel_grids, KERNEL_GRIDS, try_in_turn, g);
     static const kernel_grid wide = {"linear_int8", "T=4200 O=2048 I=16"}; /* so do sums */
     if (g->type == TRI_F32) kernel_cases(&wide, 1, try_own, g);
-    for (int op = 0; op < TRI_OP_COUNT; op++)
-        if (tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE && !g->seen[op])
-            fail_msg("no case tries %s", tri__op_row((tri_op)op)->name);
+    for (int v = 0; v < tri__variant_count(); v++)
+        if (tri__variant_computes(v) && !g->seen[v])
+            fail_msg("no case tries %s", tri__variant_row(v)->name);
 }
 
 static void rows_of_fp32(void **state) {
@@ -100,10 +100,10 @@ static void rows_of_fp16(void **state) {
 
 static void every_operation_has_rows(void **state) {
     (void)state;
-    for (int op = 0; op < TRI_OP_COUNT; op++)
-        for (int i = 0; i < 3 && tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE; i++)
-            if (!the_gpu->table.run[op][types[i]])
-                fail_msg("no %s row for %s", tri__dtype_name(types[i]), tri__op_row((tri_op)op)->name);
+    for (int v = 0; v < tri__variant_count(); v++)
+        for (int i = 0; i < 3 && tri__variant_computes(v); i++)
+            if (!the_gpu->table.run[v][types[i]])
+                fail_msg("no %s row for %s", tri__dtype_name(types[i]), tri__variant_row(v)->name);
 }
 
 static void run_aligned(kernel_call *k, void *context) { run_on_gpu(context, k, 0); }
@@ -133,14 +133,14 @@ static void fused_sums_are_those_apart(void **state) {
  * written. That of attention has the bits of attention_din. */
 static void try_sums(const kernel_case *at, void *context) {
     /* as those of linear_gelu_din, and dqkv and db of attention_din_db */
-    const int dx = TRI_ARG(gelu_din_db, dx), db = TRI_ARG(gelu_din_db, db);
+    const int dx = TRI_ARG(act_din, dx), db = TRI_ARG(act_din, db);
     gpu *g = context;
     for (int add = 0; add <= 1; add++) {
         kernel_call k;
         kernel_call_open_mixed(&k, at, g->type, TRI_F32, add ? 0.3f : 0, add ? 1u << db : 0, 0);
         run_on_gpu(g, &k, 0);
         for (int i = 0; i < KERNEL_PARTS; i++)
-            if (kernel_parts[i].fused == at->op && kernel_parts[i].part == TRI_OP_attention_din)
+            if (kernel_part_of(i, at->variant) && strcmp(kernel_parts[i].part, "attention_din") == 0)
                 kernel_part_check(&k, i, run_aligned, g);
         for (int64_t c = 0; c < operand_count(&k, db); c++) {
             double before = add ? (double)((float *)(void *)(k.before[db] + GUARD))[c] : 0, sum = before,
@@ -171,7 +171,7 @@ static void sums_are_of_what_is_written(void **state) {
 
 /* Results of the first `rows` rows alone are those of all rows, to the bit. `k` has been run; `all`: its results. */
 static int first_rows_are_the_same(gpu *g, kernel_call *k, char *const *all, int64_t rows) {
-    const tri_op_row *row = tri__op_row(k->at.op);
+    const tri_op_row *row = tri__variant_row(k->at.variant);
     kernel_call few = *k;
     int same = 1;
     for (int a = 0; a < row->n_args; a++) {
@@ -190,7 +190,7 @@ static int first_rows_are_the_same(gpu *g, kernel_call *k, char *const *all, int
 /* A row's bits do not depend on the rows beside it, whatever algorithm their number leads to. */
 static void try_fewer_rows(const kernel_case *at, void *context) {
     static const int64_t fewer[] = {1, 2, 7, 16, 33, 64, 100, 128, 300, 512, 777, 1024, 2048, 3000};
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__variant_row(at->variant);
     gpu *g = context;
     kernel_call k;
     char *all[TRI_MAX_ARGS] = {NULL}, text[160], numbers[120] = "";
@@ -233,7 +233,7 @@ static void try_not_a_number(const kernel_case *at, void *context) {
     gpu *g = context;
     kernel_call k;
     kernel_call_open_as(&k, at, g->type, 0, 0, 0);
-    int arg = kernel_call_spoil(&k, at->op);
+    int arg = kernel_call_spoil(&k);
     run_on_gpu(g, &k, 0);
     kernel_call_expect_spoilt(&k, arg);
     kernel_call_close(&k);
@@ -282,11 +282,11 @@ static void time_products(gpu *g, const kernel_case *at, unsigned acc, int fresh
         if (k.block[a]) call.t[a].data = g->memory + to.block[a] + GUARD;
     call.context = g->context, call.table = &g->table, call.work = g->memory + to.work;
     int before = wisdom->n;
-    g->device->tuner->tune(g->context, &call, g->table.run[at->op][type], wisdom);
+    g->device->tuner->tune(g->context, &call, g->table.run[at->variant][type], wisdom);
     if (g->device->async->finish(g->context) != TRI_OK) kernel_call_fail(&k, 0, tri_error());
     assert_true((wisdom->n > before) == fresh);
     int found = wisdom->n;
-    g->device->tuner->tune(g->context, &call, g->table.run[at->op][type], wisdom);
+    g->device->tuner->tune(g->context, &call, g->table.run[at->variant][type], wisdom);
     assert_int_equal(wisdom->n, found); /* once */
     assert_int_equal(g->device->async->copy(g->context, g->stage, g->memory, to.end), TRI_OK);
     for (size_t i = 0; i < to.end; i++)
@@ -307,7 +307,7 @@ static void timed_products(void **state) {
     assert_true(wisdom->kind[0]);
     g->type = TRI_BF16;
     for (int i = 0; i < 4; i++) {
-        kernel_case at = {.op = ops[i]};
+        kernel_case at = {.op = ops[i], .variant = plain(ops[i])};
         at.dim['T' - 'A'] = 2050, at.dim['O' - 'A'] = 512, at.dim['I' - 'A'] = 512;
         for (unsigned acc = 0; acc <= (unsigned)(i >= 2); acc++)
             time_products(g, &at, acc, i != 1, wisdom); /* linear_gelu has the product of linear */
@@ -319,7 +319,7 @@ static void timed_products(void **state) {
     assert_int_equal(tri__wisdom_parse(text, size, "text", wisdom + 1), TRI_OK);
     g->device->tuner->follow(g->context, wisdom + 1);
     for (int i = 0; i < 4; i++) {
-        kernel_case at = {.op = ops[i]};
+        kernel_case at = {.op = ops[i], .variant = plain(ops[i])};
         at.dim['T' - 'A'] = 2050 - 500 * (i == 3), at.dim['O' - 'A'] = 512, at.dim['I' - 'A'] = 512;
         try_variant(g, &at, g->type, 0, i >= 2, 0);
     }

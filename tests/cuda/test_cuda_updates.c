@@ -17,7 +17,7 @@ static void try_forbidden(const kernel_case *at, void *context) {
     gpu *g = context;
     kernel_call k;
     kernel_call_open(&k, at, 0, 0, 0);
-    int apply = tri__op_arg(at->op, "apply");
+    int apply = kernel_case_arg(at, "apply");
     *(int32_t *)k.call.t[apply].data = 0;
     memcpy(k.before[apply], k.block[apply], k.bytes[apply] + GUARD);
     run_on_gpu(g, &k, 0);
@@ -26,7 +26,7 @@ static void try_forbidden(const kernel_case *at, void *context) {
         else if (k.block[a]) assert_memory_equal(k.block[a], k.before[a], k.bytes[a] + 2 * GUARD);
     }
     kernel_call_close(&k);
-    g->seen[at->op]++;
+    g->seen[at->variant]++;
 }
 
 TEST(a_skipped_step_changes_nothing) {
@@ -39,14 +39,15 @@ TEST(a_skipped_step_changes_nothing) {
     };
     memset(the_gpu->seen, 0, sizeof the_gpu->seen);
     kernel_cases(grids, 3, try_forbidden, the_gpu);
-    for (int op = 0; op < TRI_OP_COUNT; op++)
-        if (tri__op_arg((tri_op)op, "apply") > 0 && op != TRI_OP_clip && !the_gpu->seen[op])
-            fail_msg("no case forbids %s", tri__op_row((tri_op)op)->name);
+    for (int v = 0; v < tri__variant_count(); v++)
+        if (tri__row_arg(tri__variant_row(v), "apply") > 0 && tri__variant_row(v)->op != TRI_OP_clip &&
+            !the_gpu->seen[v])
+            fail_msg("no case forbids %s", tri__variant_row(v)->name);
 }
 
 /* Without operands that are only read, one at a time and all together; pack keeps x or e. */
 static void try_left_out(const kernel_case *at, void *context) {
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__variant_row(at->variant);
     unsigned all = 0;
     for (int a = 0; a < row->n_args; a++) {
         if (!row->arg[a].optional) continue;

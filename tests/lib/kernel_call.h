@@ -28,6 +28,8 @@ typedef struct kernel_call {
     uint64_t random;
 } kernel_call;
 
+static inline int kernel_arg(const kernel_call *k, const char *name) { return kernel_case_arg(&k->at, name); }
+
 static inline uint64_t next_random(uint64_t *state) { /* splitmix64 */
     uint64_t z = *state += 0x9E3779B97F4A7C15u;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
@@ -39,7 +41,7 @@ static inline double uniform(uint64_t *state, double low, double high) {
 }
 
 static inline tri_dtype operand_dtype(const kernel_call *k, int arg) {
-    int dtype = tri__op_row(k->at.op)->arg[arg].dtype;
+    int dtype = tri__variant_row(k->at.variant)->arg[arg].dtype;
     if (dtype == TRI_DTYPE_F8) return k->at.dim['G' - 'A'] ? TRI_F8_E5M2 : TRI_F8_E4M3;
     return dtype == TRI_DTYPE_COMPUTE ? k->type : dtype == TRI_DTYPE_ANY ? k->loose : (tri_dtype)dtype;
 }
@@ -62,18 +64,19 @@ static inline int is_quantize(tri_op op) { return op == TRI_OP_quantize_int8 || 
 static inline float power_of_two(const kernel_call *k, int arg) {
     static const struct { const char *name; int power; } scales[] = {
         {"s", 8}, {"sq", 8}, {"sx", 3}, {"sw", -2}, {"sdy", 1}};
-    const tri_operand *operand = &tri__op_row(k->at.op)->arg[arg];
+    const tri_op_row *row = tri__variant_row(k->at.variant);
+    const tri_operand *operand = &row->arg[arg];
     if (!kernel_case_fp8(&k->at) || !tri__access_reads(operand->access) || operand->optional) return 0;
     for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
         if (strcmp(operand->name, scales[i].name) == 0)
-            return ldexpf(1, scales[i].power + (i < 2 && tri__op_row(k->at.op)->phase == TRI_PHASE_B ? 6 : 0) +
+            return ldexpf(1, scales[i].power + (i < 2 && row->phase == TRI_PHASE_B ? 6 : 0) +
                                  (int)(k->random % 3)); /* e5m2 has a larger range */
     return 0;
 }
 
 /* Scales of quantised factors: the operands s and ws that are read. */
 static inline int is_scale(const kernel_call *k, int arg) {
-    const tri_operand *operand = &tri__op_row(k->at.op)->arg[arg];
+    const tri_operand *operand = &tri__variant_row(k->at.variant)->arg[arg];
     return (strcmp(operand->name, "s") == 0 || strcmp(operand->name, "ws") == 0) &&
            tri__access_reads(operand->access);
 }
@@ -94,15 +97,14 @@ static inline int is_mask(const kernel_call *k, int arg) {
 }
 
 static inline void fill_real(kernel_call *k, int arg) {
-    const tri_operand *operand = &tri__op_row(k->at.op)->arg[arg];
+    const tri_operand *operand = &tri__variant_row(k->at.variant)->arg[arg];
     double low = -1, high = 1;
     for (size_t i = 0; i < sizeof kernel_ranges / sizeof *kernel_ranges; i++)
         if (strcmp(operand->name, kernel_ranges[i].name) == 0) low = kernel_ranges[i].low, high = kernel_ranges[i].high;
     if (is_scale(k, arg)) low = 0.002, high = 0.02;
     if (arg == TRI_ARG(quantize_int8, m) && is_quantize(k->at.op)) low = 0, high = 1.5; /* maxima, some too small */
-    static const tri_op curved[] = {TRI_OP_gelu, TRI_OP_gelu_din, TRI_OP_gelu_din_db, TRI_OP_tanh,
-                                    TRI_OP_gated, TRI_OP_gated_din, TRI_OP_gate, TRI_OP_gate_din, TRI_OP_gelu_tanh,
-                                    TRI_OP_gelu_tanh_din, TRI_OP_silu, TRI_OP_silu_din};
+    static const tri_op curved[] = {TRI_OP_act, TRI_OP_act_din, TRI_OP_gated, TRI_OP_gated_din, TRI_OP_gate,
+                                    TRI_OP_gate_din};
     for (size_t i = 0; i < sizeof curved / sizeof *curved; i++)
         if (k->at.op == curved[i]) low = -7, high = 7;
     for (int64_t i = 0; i < operand_count(k, arg); i++) {
@@ -146,7 +148,7 @@ static inline void fill_coded(kernel_call *k, int arg) {
         tri_call call = {.op = TRI_OP_pack, .attr = &k->attr};
         call.t[TRI_ARG(pack, q)] = (tri_tensor){(char *)q->data + row * q->cols, 1, q->cols};
         call.t[TRI_ARG(pack, x)] = (tri_tensor){x, 1, tri__range_count(part)};
-        table.run[TRI_OP_pack][TRI_F32](&call);
+        table.run[plain(TRI_OP_pack)][TRI_F32](&call);
     }
     free(x);
 }
@@ -204,11 +206,11 @@ static inline void fill_mask(kernel_call *k, int bits) {
     tri_kernel_table table;
     tri__device_find("reference")->kernels(&table);
     tri_call call = {.op = TRI_OP_attention_bits, .attr = &k->attr, .seed = k->call.seed, .step = k->call.step};
-    const tri_op_row *row = tri__op_row(TRI_OP_attention_bits);
+    const tri_op_row *row = plain_row(TRI_OP_attention_bits);
     int64_t T = extent(k, 'T'), H = extent(k, 'H');
     memset(k->call.t[bits].data, 0, k->bytes[bits]);
     for (int a = 0; a < row->n_args; a++) {
-        int from = tri__op_arg(k->at.op, row->arg[a].name);
+        int from = kernel_arg(k, row->arg[a].name);
         if (from >= 0) call.t[a] = k->call.t[from];
     }
     if (k->attr.p == 0 || !call.t[TRI_ARG(attention_bits, key)].data) return;
@@ -218,13 +220,14 @@ static inline void fill_mask(kernel_call *k, int bits) {
     call.t[TRI_ARG(attention_bits, ctx)].data = zero;
     call.t[TRI_ARG(attention_bits, lse)].data = zero + T * H;
     call.t[TRI_ARG(attention_bits, qkv)].data = zero + T * H + T * k->attr.heads;
-    call.work = calloc((size_t)tri__workspace_bytes(&table.work[call.op][TRI_F32], T, H, 0) + 1, 1);
-    table.run[call.op][TRI_F32](&call);
+    int variant = tri__variant(call.op, call.attr);
+    call.work = calloc((size_t)tri__workspace_bytes(&table.work[variant][TRI_F32], T, H, 0) + 1, 1);
+    table.run[variant][TRI_F32](&call);
     free(call.work), free(zero);
 }
 
 static inline void fill_integers(kernel_call *k, int arg) {
-    const char *name = tri__op_row(k->at.op)->arg[arg].name;
+    const char *name = tri__variant_row(k->at.variant)->arg[arg].name;
     int32_t *out = k->call.t[arg].data;
     if (strcmp(name, "key") == 0 && kernel_case_rings(&k->at)) {
         fill_ring_keys(k, out);
@@ -270,11 +273,11 @@ static inline void fill_attention(kernel_call *k, tri_op op) {
     tri_kernel_table table;
     tri__device_find("reference")->kernels(&table);
     tri_call call = {.op = op, .attr = &k->attr, .seed = k->call.seed, .step = k->call.step};
-    for (int a = 0; a < tri__op_row(op)->n_args; a++)
-        call.t[a] = k->call.t[tri__op_arg(k->at.op, tri__op_row(op)->arg[a].name)];
+    for (int a = 0; a < plain_row(op)->n_args; a++)
+        call.t[a] = k->call.t[kernel_arg(k, plain_row(op)->arg[a].name)];
     const tri_tensor *ctx = &call.t[TRI_ARG(attention, ctx)]; /* attention_first has it first, too */
-    call.work = calloc((size_t)tri__workspace_bytes(&table.work[op][TRI_F32], ctx->rows, ctx->cols, 0) + 1, 1);
-    table.run[op][TRI_F32](&call);
+    call.work = calloc((size_t)tri__workspace_bytes(&table.work[plain(op)][TRI_F32], ctx->rows, ctx->cols, 0) + 1, 1);
+    table.run[plain(op)][TRI_F32](&call);
     free(call.work);
 }
 
@@ -296,9 +299,9 @@ static inline void fill_routed(kernel_call *k) {
                      .attr = &k->attr,
                      .t = {{out[0], T, K}, {out[1], T, K}, {out[2], R, 1}, {out[3], T, C}, {logits, T, C},
                            {seq, n + 1, 1}, {places, n + 1, 1}}};
-    table.run[TRI_OP_route][TRI_F32](&call);
+    table.run[plain(TRI_OP_route)][TRI_F32](&call);
     for (int a = 0; a < 4; a++) {
-        int to = tri__op_arg(k->at.op, tri__op_row(TRI_OP_route)->arg[a].name);
+        int to = kernel_arg(k, plain_row(TRI_OP_route)->arg[a].name);
         if (to >= 0 && k->call.t[to].data) memcpy(k->call.t[to].data, out[a], k->bytes[to]);
         free(out[a]);
     }
@@ -307,9 +310,9 @@ static inline void fill_routed(kernel_call *k) {
 
 /* Dense layers of experts read zeros in empty places. */
 static inline void fill_empty(kernel_call *k) {
-    int from = tri__op_arg(k->at.op, "from");
-    for (int a = 0; a < tri__op_row(k->at.op)->n_args && k->block[from]; a++) {
-        const tri_operand *operand = &tri__op_row(k->at.op)->arg[a];
+    int from = kernel_arg(k, "from");
+    for (int a = 0; a < tri__variant_row(k->at.variant)->n_args && k->block[from]; a++) {
+        const tri_operand *operand = &tri__variant_row(k->at.variant)->arg[a];
         if (a == from || operand->dims[0] != 'T' || !tri__access_reads(operand->access)) continue;
         size_t row = (size_t)k->call.t[a].cols * tri__dtype_bytes(operand_dtype(k, a));
         for (int64_t r = 0; r < k->call.t[a].rows; r++)
@@ -330,7 +333,7 @@ static const float loss_forms[][2] = {{0, 0}, {0.1f, 0}, {0, 2}, {0, 0.5f}};
 /* acc and left_out are bit masks over operands. Operands that are written and not read are poisoned: NaN, or -1. */
 static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at, tri_dtype type, tri_dtype loose,
                                           float p, unsigned acc, unsigned left_out) {
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__variant_row(at->variant);
     int rings = kernel_case_rings(at);
     *k = (kernel_call){.at = *at, .type = type, .loose = loose, .random = tri__hash64(1, row->name, strlen(row->name))};
     k->attr = (tri_attr){.p = p,
@@ -364,12 +367,14 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
                                     : rings || kernel_case_pools(at) ? (int32_t)at->dim['J' - 'A'] : 3,
                          .nesterov = at->dim['K' - 'A'] & 1,
                          .rate = 0.7f};
+    tri__variant_set(at->variant, &k->attr);
     if (at->op == TRI_OP_cross_entropy || at->op == TRI_OP_cross_entropy_din)
         k->attr.smoothing = loss_forms[at->dim['G' - 'A']][0], k->attr.gamma = loss_forms[at->dim['G' - 'A']][1];
     k->call = (tri_call){.op = at->op, .acc = acc, .attr = &k->attr, .seed = 42, .step = 7};
     for (int a = 0; a < row->n_args; a++) {
         const tri_operand *operand = &row->arg[a];
         tri_tensor *t = &k->call.t[a];
+        if (!operand->access) continue;
         t->rows = operand_extent(at, operand->dims);
         t->cols = operand_extent(at, strchr(operand->dims, ',') + 1);
         int none = t->cols == 0 || (strchr("MPVB", operand->dims[0]) && t->rows == 0);
@@ -423,24 +428,25 @@ static inline void kernel_call_close(kernel_call *k) {
 static inline void kernel_call_fail(const kernel_call *k, int arg, const char *what) {
     char text[160];
     fail_msg("%s, p=%g acc=%u threads=%d: operand %s: %s", kernel_case_text(&k->at, text), (double)k->attr.p,
-             k->call.acc, k->call.threads, tri__op_row(k->at.op)->arg[arg].name, what);
+             k->call.acc, k->call.threads, tri__variant_row(k->at.variant)->arg[arg].name, what);
 }
 
 /* The type of the row that runs a call, and the scratch bytes that it needs. */
 static inline tri_dtype kernel_call_row(const kernel_call *k, const tri_kernel_table *table, size_t *scratch) {
-    const tri_op_row *row = tri__op_row(k->at.op);
+    const tri_op_row *row = tri__variant_row(k->at.variant);
     int64_t halves = 0;
     for (int a = 0; a < row->n_args; a++)
         if (k->block[a] && tri__dtype_bytes(operand_dtype(k, a)) == 2) halves += operand_count(k, a);
     tri_dtype type = halves ? k->type : TRI_F32;
-    *scratch = (size_t)tri__workspace_bytes(&table->work[k->at.op][type], k->call.t[0].rows, k->call.t[0].cols, halves);
-    assert_non_null(table->run[k->at.op][type]);
+    const tri_workspace *work = &table->work[k->at.variant][type];
+    *scratch = (size_t)tri__workspace_bytes(work, k->call.t[0].rows, k->call.t[0].cols, halves);
+    assert_non_null(table->run[k->at.variant][type]);
     return type;
 }
 
 /* Checks guards and inputs. `space`: the end of the scratch memory. */
 static inline void kernel_call_check(const kernel_call *k, const char *space) {
-    const tri_op_row *row = tri__op_row(k->at.op);
+    const tri_op_row *row = tri__variant_row(k->at.variant);
     for (int i = 0; i < GUARD; i++)
         if (space[i] != (char)GUARD_BYTE) kernel_call_fail(k, 0, "wrote past its scratch space");
     for (int a = 0; a < row->n_args; a++) {
@@ -463,14 +469,14 @@ static inline void kernel_call_run(kernel_call *k, const tri_kernel_table *table
     k->call.work = space;
     k->call.threads = threads;
     k->call.table = table;
-    table->run[k->at.op][type](&k->call);
+    table->run[k->at.variant][type](&k->call);
     kernel_call_check(k, space + scratch);
     free(space);
 }
 
 /* Gives both calls the same numbers: those of `wide` (fp32), rounded to the other's types. */
 static inline void kernel_call_equalise(kernel_call *wide, kernel_call *half) {
-    const tri_op_row *row = tri__op_row(wide->at.op);
+    const tri_op_row *row = tri__variant_row(wide->at.variant);
     for (int a = 0; a < row->n_args; a++) {
         if (!wide->block[a] || !(tri__access_reads(row->arg[a].access) || (wide->call.acc >> a & 1))) continue;
         int rounds = tri__dtype_bytes(operand_dtype(half, a)) == 2;
@@ -519,12 +525,13 @@ static inline double kernel_step_8_bits(const kernel_call *k, int arg, double va
 #define KERNEL_SMALL 0.05
 
 /* Fills one operand with NaN; returns its index. */
-static inline int kernel_call_spoil(kernel_call *k, tri_op op) {
+static inline int kernel_call_spoil(kernel_call *k) {
+    const tri_op_row *row = tri__variant_row(k->at.variant);
     static const char *const names[] = {"x", "a", "qkv", "logits", "dy", "dctx", "probs"};
     int arg = -1;
     for (int i = 0; i < 7; i++) {
-        int found = tri__op_arg(op, names[i]);
-        if (found >= 0 && tri__access_reads(tri__op_row(op)->arg[found].access)) arg = found;
+        int found = tri__row_arg(row, names[i]);
+        if (found >= 0 && tri__access_reads(row->arg[found].access)) arg = found;
     }
     assert_true(arg >= 0);
     memset(k->call.t[arg].data, 0xFF, k->bytes[arg]);

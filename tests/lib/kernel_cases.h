@@ -36,13 +36,23 @@ typedef struct kernel_grid {
     const char *ops, *dims; /* both separated by spaces */
 } kernel_grid;
 
+/* The variant of an operation without attributes. */
+static inline int plain(tri_op op) { return tri__variant(op, &(tri_attr){0}); }
+static inline const tri_op_row *plain_row(tri_op op) { return tri__variant_row(plain(op)); }
+
 typedef struct kernel_case {
     tri_op op;
+    int variant;            /* of op */
     int64_t dim[26];        /* by letter */
     const int32_t *lengths; /* ended by 0; NULL without L */
     const tri_pattern *pattern;
     const int32_t *blocks;  /* [K] its words; NULL where attention is not block-sparse */
 } kernel_case;
+
+/* The operand of this name; -1: the variant has none. */
+static inline int kernel_case_arg(const kernel_case *at, const char *name) {
+    return tri__row_arg(tri__variant_row(at->variant), name);
+}
 
 enum { MAX_SEQUENCES = 12 };
 static const int32_t kernel_lengths[][MAX_SEQUENCES + 1] = {
@@ -114,8 +124,8 @@ static inline tri_blocks kernel_blocks(int64_t number) {
 static const kernel_grid kernel_grids[] = {
     {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
      "scale scale_din skip skip_din "
-     "gelu_din_db gelu_tanh gelu_tanh_din silu silu_din tanh tanh_din "
-     "relu relu_din",
+     "gelu_din_db gelu_tanh gelu_tanh_din gelu_tanh_din_db silu silu_din silu_din_db tanh tanh_din tanh_din_db "
+     "relu relu_din relu_din_db",
      ROWS " H=1,3,8,20,64,100,384"},
     {"norm norm_din norm_dw dropout_add_norm dropout_add_norm_din gelu gelu_din_db", "T=4,300 H=768,1025"},
     {"embed embed_dw", ROWS " H=1,3,8,20,64,100,384 V=37 P=130 Y=2"},
@@ -214,7 +224,7 @@ typedef void kernel_visit(const kernel_case *at, void *context);
 
 /* Pooling of run Z of the tokens, of which there are T; X below 0: fewer than the sequences have. */
 static inline int kernel_case_pools(const kernel_case *at) {
-    return at->op >= TRI_OP_pool_first && at->op <= TRI_OP_pool_mean_din;
+    return at->op == TRI_OP_pool;
 }
 
 /* Operations of a ring's ranks. */
@@ -262,8 +272,8 @@ static inline void kernel_columns(kernel_case *at, int32_t *words) {
 
 /* What a call without dropout may leave out, as a mask of operands: keys of random numbers, and a factor. */
 static inline unsigned kernel_case_spare(const kernel_case *at) {
-    const tri_op_row *row = tri__op_row(at->op);
-    int key = tri__op_arg(at->op, "key"), s = tri__op_arg(at->op, "s");
+    const tri_op_row *row = tri__variant_row(at->variant);
+    int key = kernel_case_arg(at, "key"), s = kernel_case_arg(at, "s");
     return (key >= 0 && row->arg[key].optional ? 1u << key : 0) | (s >= 0 && row->arg[s].optional ? 1u << s : 0);
 }
 
@@ -285,16 +295,16 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
     }
     if (DIM('F'))
         DIM('B') = tri__coded_row((tri_code)DIM('F'), DIM('K'), at->op == TRI_OP_unpack_sum ? 1 : (int)DIM('M'));
-    else if (DIM('M') && tri__op_arg(at->op, "bits") >= 0)
+    else if (DIM('M') && kernel_case_arg(at, "bits") >= 0)
         while (DIM('T') && !tri__mask_fits(DIM('T'), DIM('M'), DIM('N'), DIM('A'), KERNEL_LONGEST)) DIM('M')++;
     else if (!kernel_case_fp8(at)) DIM('M') *= DIM('T');
     at->blocks = NULL;
-    if (tri__op_arg(at->op, "blocks") >= 0) {
+    if (kernel_case_arg(at, "blocks") >= 0) {
         tri_blocks blocks = kernel_blocks(DIM('W'));
         at->pattern = &kernel_patterns[DIM('W')], at->blocks = blocks.word;
         *(kernel_case_rings(at) ? &DIM('B') : &DIM('K')) = blocks.n;
     }
-    if (at->op >= TRI_OP_heads_part && at->op <= TRI_OP_heads_join_din) /* three ranks: kernel_call.h's members */
+    if (at->op == TRI_OP_heads) /* three ranks: kernel_call.h's members */
         DIM('T') = 3 * DIM('R'), DIM('G') = DIM('D') / 3;
     if (kernel_case_experts(at)) {
         int64_t more = DIM('R'), each = more + (has_lengths ? 0 : kernel_capacity(at, DIM('T')));
@@ -334,12 +344,12 @@ static inline void kernel_cases(const kernel_grid *grids, int n, kernel_visit *v
             char word[64];
             int length = (int)strcspn(name, " ");
             snprintf(word, sizeof word, "%.*s", length, name);
-            int op = tri__op_find(word);
-            if (op < 0) {
+            int variant = tri__variant_find(word);
+            if (variant < 0) {
                 fprintf(stderr, "kernel_cases.h: no operation '%s'\n", word);
                 abort();
             }
-            kernel_case at = {.op = (tri_op)op};
+            kernel_case at = {.op = tri__variant_row(variant)->op, .variant = variant};
             kernel_case_expand(&at, grids[g].dims, 0, visit, context);
             name += length;
             name += strspn(name, " ");
@@ -349,7 +359,7 @@ static inline void kernel_cases(const kernel_grid *grids, int n, kernel_visit *v
 
 /* "linear T=17 O=3 I=8" into text, which is returned. */
 static inline const char *kernel_case_text(const kernel_case *at, char text[static 160]) {
-    int used = snprintf(text, 160, "%s", tri__op_row(at->op)->name);
+    int used = snprintf(text, 160, "%s", tri__variant_row(at->variant)->name);
     for (int i = 0; i < 26; i++)
         if (at->dim[i] && used < 140)
             used += snprintf(text + used, (size_t)(160 - used), " %c=%lld", 'A' + i, (long long)at->dim[i]);

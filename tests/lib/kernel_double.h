@@ -88,33 +88,18 @@ static void double_linear_gelu_din(const kernel_call *k, double *const *v) {
     }
 }
 
-static void double_gelu(const kernel_call *k, double *const *v) {
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = double_gelu_at(v[1][i]);
-}
-
-static void double_tanh(const kernel_call *k, double *const *v) {
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = 1 - 2 / (exp(2 * v[1][i]) + 1);
-}
-
-static void double_relu(const kernel_call *k, double *const *v) {
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = fmax(v[1][i], 0);
-}
-
 static double double_activation(int act, double x) {
     switch (act) {
     case TRI_ACTIVATION_GELU: return double_gelu_at(x);
     case TRI_ACTIVATION_GELU_TANH: return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * pow(x, 3))));
     case TRI_ACTIVATION_RELU: return fmax(x, 0);
+    case TRI_ACTIVATION_TANH: return 1 - 2 / (exp(2 * x) + 1);
     default: return x / (1 + exp(-x));
     }
 }
 
-static void double_gelu_tanh(const kernel_call *k, double *const *v) {
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = double_activation(TRI_ACTIVATION_GELU_TANH, v[1][i]);
-}
-
-static void double_silu(const kernel_call *k, double *const *v) {
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = double_activation(TRI_ACTIVATION_SILU, v[1][i]);
+static void double_act(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = double_activation(k->attr.activation - 1, v[1][i]);
 }
 
 static void double_gated(const kernel_call *k, double *const *v) {
@@ -501,7 +486,7 @@ static void double_dropout_add_norm_scaled(const kernel_call *k, double *const *
 
 static double_op *const double_ops[TRI_OP_COUNT] = {
 #define ROW(name) [TRI_OP_##name] = double_##name
-    ROW(gelu_tanh), ROW(silu),
+    ROW(act),
     ROW(embed),
     ROW(norm),
     ROW(dropout),
@@ -510,9 +495,6 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(linear),
     ROW(linear_gelu),
     ROW(linear_gelu_din),
-    ROW(gelu),
-    ROW(tanh),
-    ROW(relu),
     ROW(gated),
     ROW(rope),
     ROW(attention),
@@ -520,10 +502,8 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(attention_first),
     ROW(attention_sparse),
     ROW(attention_sparse_first),
-    ROW(pool_first),
-    ROW(pool_mean),
-    ROW(heads_part),
-    ROW(heads_join),
+    ROW(pool),
+    ROW(heads),
     ROW(heads_own),
     ROW(kv_part),
     ROW(attention_part),

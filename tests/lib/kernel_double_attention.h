@@ -38,7 +38,7 @@ static double double_score(const kernel_call *k, double *const *v, int64_t h, co
 static void double_attend(const kernel_call *k, double *const *v, int64_t h, int64_t begin, int64_t end, int64_t row,
                           int64_t to) {
     int64_t H = extent(k, 'H'), heads = extent(k, 'A'), d = H / heads, at = h * d;
-    const double *query = v[2] + row * 3 * H + at, *keys = v[tri__op_arg(k->at.op, "key")];
+    const double *query = v[2] + row * 3 * H + at, *keys = v[kernel_arg(k, "key")];
     double sum = 0;
     uint8_t present[KERNEL_LONGEST];
     double_present(k, h, row - begin, present);
@@ -60,7 +60,7 @@ static void double_attend(const kernel_call *k, double *const *v, int64_t h, int
 static void double_attention(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = 0; /* rows of no sequence stay 0 */
     for (int64_t i = 0; i < operand_count(k, 1); i++) v[1][i] = 0;
-    const double *seq = v[tri__op_arg(k->at.op, "seq")];
+    const double *seq = v[kernel_arg(k, "seq")];
     for (int64_t s = 0; s < extent(k, 'N'); s++)
         for (int64_t row = (int64_t)seq[s]; row < (int64_t)seq[s + 1]; row++)
             for (int64_t h = 0; h < extent(k, 'A'); h++)
@@ -87,12 +87,12 @@ static void double_mask(const kernel_call *k, double *bits) {
 }
 
 static void double_attention_bits(const kernel_call *k, double *const *v) {
-    double *const plain[] = {v[TRI_ARG(attention_bits, ctx)], v[TRI_ARG(attention_bits, lse)],
+    double *const dense[] = {v[TRI_ARG(attention_bits, ctx)], v[TRI_ARG(attention_bits, lse)],
                              v[TRI_ARG(attention_bits, qkv)], v[TRI_ARG(attention_bits, seq)],
                              v[TRI_ARG(attention_bits, key)]};
     kernel_call as = *k;
-    as.at.op = TRI_OP_attention;
-    double_attention(&as, plain);
+    as.at.op = TRI_OP_attention, as.at.variant = plain(TRI_OP_attention);
+    double_attention(&as, dense);
     double_mask(k, v[TRI_ARG(attention_bits, bits)]);
 }
 
@@ -119,7 +119,7 @@ static int64_t double_row(const kernel_call *k, const double *seq, int64_t s, in
     return first / ring + s + place % ((length + ring - 1) / ring);
 }
 
-static void double_pool_first(const kernel_call *k, double *const *v) {
+static void double_first(const kernel_call *k, double *const *v) {
     int64_t H = extent(k, 'H'), run;
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         int64_t t = double_row(k, v[2], i / H, 0, &run);
@@ -127,7 +127,7 @@ static void double_pool_first(const kernel_call *k, double *const *v) {
     }
 }
 
-static void double_pool_mean(const kernel_call *k, double *const *v) {
+static void double_mean(const kernel_call *k, double *const *v) {
     int64_t H = extent(k, 'H'), run;
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         int64_t length = (int64_t)(v[2][i / H + 1] - v[2][i / H]);
@@ -138,6 +138,8 @@ static void double_pool_mean(const kernel_call *k, double *const *v) {
         }
     }
 }
+
+static void double_pool(const kernel_call *k, double *const *v) { (k->attr.mean ? double_mean : double_first)(k, v); }
 
 static void double_kv_part(const kernel_call *k, double *const *v) {
     int64_t D = extent(k, 'D'), G = extent(k, 'G');
@@ -178,7 +180,7 @@ static void double_attention_part(const kernel_call *k, double *const *v) {
             int64_t h = i % A, t = double_row(k, v[4], s, i / A, &run);
             if (run != k->attr.run) continue;
             v[1][t * A + h] = double_attend_run(k, v[4], s, h, v[2] + t * 3 * H + h * d, run * T + t, v[3] + h * d,
-                                                v[3] + H + h * d, 2 * H, v[tri__op_arg(k->at.op, "key")],
+                                                v[3] + H + h * d, 2 * H, v[kernel_arg(k, "key")],
                                                 v[0] + t * H + h * d);
         }
 }
@@ -199,7 +201,7 @@ static void double_attention_first_part(const kernel_call *k, double *const *v) 
         int64_t s = i / A, h = i % A, t = double_row(k, v[3], s, 0, &run);
         double *y = v[0] + s * G + k->attr.part * (H + A);
         y[H + h] = double_attend_run(k, v[3], s, h, v[1] + s * 3 * H + h * d, t, v[2] + H + h * d,
-                                     v[2] + 2 * H + h * d, 3 * H, v[tri__op_arg(k->at.op, "key")], y + h * d);
+                                     v[2] + 2 * H + h * d, 3 * H, v[kernel_arg(k, "key")], y + h * d);
     }
 }
 
@@ -222,12 +224,9 @@ static int64_t double_wide_at(const kernel_call *k, int64_t i) {
     return t * extent(k, 'D') + (group * k->attr.members + rank) * each + i % each;
 }
 
-static void double_heads_part(const kernel_call *k, double *const *v) {
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][double_wide_at(k, i)];
-}
-
-static void double_heads_join(const kernel_call *k, double *const *v) {
-    for (int64_t i = 0; i < operand_count(k, 1); i++) v[0][double_wide_at(k, i)] = v[1][i];
+static void double_heads(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++)
+        *(k->attr.join ? &v[0][double_wide_at(k, i)] : &v[0][i]) = v[1][k->attr.join ? i : double_wide_at(k, i)];
 }
 
 static void double_heads_own(const kernel_call *k, double *const *v) {

@@ -80,7 +80,7 @@ static void double_linear_scaled(const kernel_call *k, double *const *v) {
 static void double_attention_scaled(const kernel_call *k, double *const *v) {
     double *const attention[] = {v[0], v[4], v[6], v[7], v[8]};
     kernel_call as = *k;
-    as.at.op = TRI_OP_attention, as.call.t[1] = k->call.t[4];
+    as.at.op = TRI_OP_attention, as.at.variant = plain(TRI_OP_attention), as.call.t[1] = k->call.t[4];
     double_attention(&as, attention);
     double_8_bits(k, 1, v[0], v[9][0], v[1], v[2], v[3]);
 }

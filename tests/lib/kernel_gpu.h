@@ -24,7 +24,7 @@ typedef struct gpu {
     tri_kernel_table table, reference;
     char *memory, *stage; /* [ROOM] on the device, on the host */
     tri_dtype type;
-    int turn, seen[TRI_OP_COUNT];
+    int turn, seen[TRI_VARIANTS];
     int differ; /* cases in which a row depended on others */
     int few, own;
     const char *ops;             /* --ops: only operations with this in their name; NULL: all */
@@ -52,10 +52,10 @@ static inline int read_arguments(gpu *g, int argc, char **argv) {
 }
 
 /* Whether this process tries the next case; one that it leaves to others counts as seen. */
-static inline int is_asked(gpu *g, tri_op op) {
-    if (g->ops && !strstr(tri__op_row(op)->name, g->ops)) return g->seen[op]++, 0;
+static inline int is_asked(gpu *g, int variant) {
+    if (g->ops && !strstr(tri__variant_row(variant)->name, g->ops)) return g->seen[variant]++, 0;
     if (g->shares < 2 || g->n_tried++ % g->shares == g->share) return 1;
-    g->seen[op]++;
+    g->seen[variant]++;
     return 0;
 }
 
@@ -96,7 +96,7 @@ static inline void run_on_gpu(gpu *g, kernel_call *k, int elements) {
     call.context = g->context;
     assert_int_equal(g->device->async->copy(g->context, g->memory, g->stage, at.end), TRI_OK);
     g->device->async->begin_run(g->context, call.step);
-    g->table.run[k->at.op][type](&call);
+    g->table.run[k->at.variant][type](&call);
     if (g->device->async->finish(g->context) != TRI_OK) kernel_call_fail(k, 0, tri_error());
     assert_int_equal(g->device->async->copy(g->context, g->stage, g->memory, at.end), TRI_OK);
     for (int a = 0; a < TRI_MAX_ARGS; a++)
@@ -172,7 +172,7 @@ static inline void compare_bits(const kernel_call *got, const kernel_call *want,
 
 static inline void try_variant(gpu *g, const kernel_case *at, tri_dtype loose, float p, unsigned acc,
                                unsigned left_out) {
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__variant_row(at->variant);
     kernel_call want, got[3]; /* aligned, again, not aligned */
     kernel_call_open(&want, at, p, acc, left_out);
     for (int i = 0; i < 3; i++) {
@@ -185,7 +185,7 @@ static inline void try_variant(gpu *g, const kernel_case *at, tri_dtype loose, f
         if (!tri__access_writes(row->arg[a].access) || !got[0].block[a]) continue;
         for (int i = 0; i < 3 && is_exact(at->op, a); i += 2) compare_bits(&got[i], &want, a);
         int is_compared = g->type == TRI_F32 ||
-                          (!kernel_sums_rounded(at->op, a) && at->op != TRI_OP_attention_scaled_din);
+                          (!kernel_sums_rounded(at->variant, a) && at->op != TRI_OP_attention_scaled_din);
         for (int i = 0; i < 3 && is_compared; i += 2)
             compare(&got[i], &want, a, tolerance_of(at->op, g->type));
         if (memcmp(got[0].block[a], got[1].block[a], got[0].bytes[a] + GUARD) != 0)
@@ -199,10 +199,10 @@ static inline void try_variant(gpu *g, const kernel_case *at, tri_dtype loose, f
  * out; without dropout also keys and a factor. */
 static inline void try_case(const kernel_case *at, void *context) {
     gpu *g = context;
-    if (!is_asked(g, at->op)) return;
-    const tri_op_row *row = tri__op_row(at->op);
+    if (!is_asked(g, at->variant)) return;
+    const tri_op_row *row = tri__variant_row(at->variant);
     unsigned sums = 0, optional = 0;
-    int loose = 0, key = tri__op_arg(at->op, "key");
+    int loose = 0, key = kernel_case_arg(at, "key");
     for (int a = 0; a < row->n_args; a++) {
         if (row->arg[a].access == TRI_ACCESS_A) sums |= 1u << a;
         if (row->arg[a].access == TRI_ACCESS_A && row->arg[a].dtype == TRI_DTYPE_ANY) loose = 1;
@@ -217,7 +217,7 @@ static inline void try_case(const kernel_case *at, void *context) {
         if (optional) try_variant(g, at, g->type, p, 0, keys | optional);
         if (loose && g->type != TRI_F32) try_variant(g, at, TRI_F32, p, on ? 0 : sums, keys);
     }
-    g->seen[at->op]++;
+    g->seen[at->variant]++;
 }
 
 static inline int open_gpu(gpu *g) {

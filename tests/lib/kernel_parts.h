@@ -7,29 +7,58 @@
 
 typedef void kernel_runner(kernel_call *k, void *context);
 
-/* Operand k of `part` is operand of[k] of `fused`. */
-static const struct { tri_op fused, part; int of[TRI_MAX_ARGS];
+/* The operands of `part`, in order, as those of `fused` are named. */
+static const struct { const char *fused, *part, *operands;
 } kernel_parts[] = {
-    {TRI_OP_dropout_add_norm_din, TRI_OP_norm_din, {1, 5, 6, 7, 8}},
-    {TRI_OP_dropout_add_norm_din, TRI_OP_norm_dw, {2, 3, 5, 6}},
-    {TRI_OP_dropout_add_norm_din, TRI_OP_bias_dw, {4, 0}},
-    {TRI_OP_gelu_din_db, TRI_OP_gelu_din, {0, 2, 3}},
-    {TRI_OP_gelu_din_db, TRI_OP_bias_dw, {1, 0}},
-    {TRI_OP_attention_din_db, TRI_OP_attention_din, {0, 2, 3, 4, 5, 6, 7, 8}},
-    {TRI_OP_attention_din_db, TRI_OP_bias_dw, {1, 0}},
-    {TRI_OP_linear_gelu_din, TRI_OP_bias_dw, {1, 0}},
+    {"dropout_add_norm_din", "norm_din", "dres dy xhat rstd g"},
+    {"dropout_add_norm_din", "norm_dw", "dg db dy xhat"},
+    {"dropout_add_norm_din", "bias_dw", "dbias dx"},
+    {"gelu_din_db", "gelu_din", "dx dy x"},
+    {"gelu_din_db", "bias_dw", "db dx"},
+    {"gelu_tanh_din_db", "gelu_tanh_din", "dx dy x"},
+    {"gelu_tanh_din_db", "bias_dw", "db dx"},
+    {"silu_din_db", "silu_din", "dx dy x"},
+    {"silu_din_db", "bias_dw", "db dx"},
+    {"relu_din_db", "relu_din", "dx dy y"},
+    {"relu_din_db", "bias_dw", "db dx"},
+    {"tanh_din_db", "tanh_din", "dx dy y"},
+    {"tanh_din_db", "bias_dw", "db dx"},
+    {"attention_din_db", "attention_din", "dqkv dctx qkv ctx lse seq key bits"},
+    {"attention_din_db", "bias_dw", "db dqkv"},
+    {"linear_gelu_din", "bias_dw", "db dx"},
 };
 enum { KERNEL_PARTS = sizeof kernel_parts / sizeof *kernel_parts };
 
+static inline int kernel_part_of(int which, int variant) {
+    return strcmp(kernel_parts[which].fused, tri__variant_row(variant)->name) == 0;
+}
+
+/* of[a]: the operand of `fused` that operand a of its part is; -1: none. */
+static inline void kernel_part_operands(int which, int of[static TRI_MAX_ARGS]) {
+    const tri_op_row *fused = tri__variant_row(tri__variant_find(kernel_parts[which].fused)),
+                     *part = tri__variant_row(tri__variant_find(kernel_parts[which].part));
+    char text[128], *rest = text;
+    snprintf(text, sizeof text, "%s", kernel_parts[which].operands);
+    for (int a = 0; a < TRI_MAX_ARGS; a++) {
+        of[a] = -1;
+        if (a < part->n_args && part->arg[a].access) of[a] = tri__row_arg(fused, strsep(&rest, " "));
+    }
+}
+
 /* Whether an operand is a sum of values that the operation rounded first: 16-bit numbers may cancel there, so it is
  * compared only with the part. */
-static inline int kernel_sums_rounded(tri_op op, int arg) {
+static inline int kernel_sums_rounded(int variant, int arg) {
+    const tri_op_row *row = tri__variant_row(variant);
+    tri_op op = row->op;
+    int of[TRI_MAX_ARGS];
     if (op == TRI_OP_linear_gelu_scaled_din && arg == TRI_ARG(linear_gelu_scaled_din, db)) return 1;
     if (op == TRI_OP_dropout_add_norm_scaled_din && arg == TRI_ARG(dropout_add_norm_scaled_din, dbias)) return 1;
     if (op == TRI_OP_attention_scaled_din && arg == TRI_ARG(attention_scaled_din, db)) return 1;
-    for (int i = 0; i < KERNEL_PARTS; i++)
-        if (kernel_parts[i].fused == op && kernel_parts[i].part == TRI_OP_bias_dw && kernel_parts[i].of[0] == arg)
-            return 1;
+    for (int i = 0; i < KERNEL_PARTS; i++) {
+        if (!kernel_part_of(i, variant) || strcmp(kernel_parts[i].part, "bias_dw") != 0) continue;
+        kernel_part_operands(i, of);
+        if (of[TRI_ARG(bias_dw, db)] == arg) return 1;
+    }
     return 0;
 }
 
@@ -39,7 +68,7 @@ static inline double kernel_sum_scale(const kernel_call *k, int arg) {
     if (kernel_case_fp8(&k->at)) return 0; /* operand 0 has a scale; their sums are those of parts: test_fp8.c */
     double most = k->at.op == TRI_OP_attention_biased_din && arg == TRI_ARG(attention_biased_din, dbias);
     int64_t cols = k->call.t[0].cols;
-    for (int64_t c = 0; c < cols && kernel_sums_rounded(k->at.op, arg); c++) {
+    for (int64_t c = 0; c < cols && kernel_sums_rounded(k->at.variant, arg); c++) {
         double sum = 0;
         for (int64_t i = c; i < operand_count(k, 0); i += cols) sum += fabs(kernel_value(k, 0, i));
         if (sum > most) most = sum;
@@ -49,15 +78,17 @@ static inline double kernel_sum_scale(const kernel_call *k, int arg) {
 
 /* Runs a part of a call that has already run, and compares. */
 static inline void kernel_part_check(const kernel_call *fused, int which, kernel_runner *run, void *context) {
-    tri_op op = kernel_parts[which].part;
-    const tri_op_row *row = tri__op_row(op);
-    const int *of = kernel_parts[which].of;
     kernel_case at = fused->at;
     kernel_call part;
     unsigned acc = 0;
-    at.op = op;
+    int of[TRI_MAX_ARGS];
+    at.variant = tri__variant_find(kernel_parts[which].part);
+    const tri_op_row *row = tri__variant_row(at.variant);
+    at.op = row->op;
+    kernel_part_operands(which, of);
     at.dim['O' - 'A'] = fused->call.t[0].cols; /* bias_dw has the columns of what the fused operation writes first */
-    for (int k = 0; k < row->n_args; k++) acc |= (fused->call.acc >> of[k] & 1) << k;
+    for (int k = 0; k < row->n_args; k++)
+        if (of[k] >= 0) acc |= (fused->call.acc >> of[k] & 1) << k;
     kernel_call_open_mixed(&part, &at, fused->type, fused->loose, fused->attr.p, acc, 0);
     for (int k = 0; k < row->n_args; k++) {
         int writes = tri__access_writes(row->arg[k].access);
@@ -77,7 +108,7 @@ static inline void kernel_part_check(const kernel_call *fused, int which, kernel
 /* Overwriting, and adding to the sums. */
 static inline void kernel_parts_try(const kernel_case *at, tri_dtype type, tri_dtype loose, kernel_runner *run,
                                     void *context) {
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__variant_row(at->variant);
     unsigned sums = 0;
     for (int a = 0; a < row->n_args; a++)
         if (row->arg[a].access == TRI_ACCESS_A && row->arg[a].dtype == TRI_DTYPE_ANY) sums |= 1u << a;
@@ -86,7 +117,7 @@ static inline void kernel_parts_try(const kernel_case *at, tri_dtype type, tri_d
         kernel_call_open_mixed(&fused, at, type, loose, add ? 0.3f : 0, add ? sums : 0, 0);
         run(&fused, context);
         for (int i = 0; i < KERNEL_PARTS; i++)
-            if (kernel_parts[i].fused == at->op) kernel_part_check(&fused, i, run, context);
+            if (kernel_part_of(i, at->variant)) kernel_part_check(&fused, i, run, context);
         kernel_call_close(&fused);
     }
 }

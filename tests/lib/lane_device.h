@@ -90,7 +90,7 @@ static void lane_do(lane_item *item) {
             dtype = (tri_dtype)item->call.dtype[k];
     item->call.table = &lanes_now.real;
     if (!lanes_now.order.stale) item->call.step = lanes_now.step;
-    lanes_now.real.run[item->call.op][dtype](&item->call);
+    lanes_now.real.run[tri__variant(item->call.op, item->call.attr)][dtype](&item->call);
 }
 
 static int lane_can(int queue) {
@@ -124,9 +124,9 @@ static void lane_kernel(const tri_call *call) { lane_push(lanes_now.lane, LANE_K
 static void lane_kernels(tri_kernel_table *table) {
     tri__device_find("cpu")->kernels(table);
     lanes_now.real = *table;
-    for (int op = 0; op < TRI_OP_COUNT; op++)
+    for (int v = 0; v < tri__variant_count(); v++)
         for (int dtype = 0; dtype < TRI_DTYPE_COUNT; dtype++)
-            if (table->run[op][dtype]) table->run[op][dtype] = lane_kernel;
+            if (table->run[v][dtype]) table->run[v][dtype] = lane_kernel;
 }
 
 static tri_status lane_open(const tri_core *core, int local, size_t inputs, void **context) {

@@ -343,7 +343,7 @@ static void mutate_slot(tri_program *p, int transferred, uint32_t *state) {
 static void mutate(tri_program *p, uint32_t *state) {
     int at = some_transfer(p, state), other = some_transfer(p, state), any = (int)draw(state, p->n_instrs - 1);
     tri_instr instr = p->instr[at];
-    int ends = tri__op_row(instr.op)->n_args;
+    int ends = tri__instr_row(&instr)->n_args;
     switch (draw(state, 9)) {
     case 0: remove_at(p, at); break;
     case 1: insert_at(p, any, instr); break;

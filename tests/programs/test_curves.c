@@ -19,41 +19,45 @@ static tri_hardware clockwork(tri_kernel_curve *curve, int n) {
                           .near = {0, 1}, .far = {0, 1}, .kernel = curve, .n_kernels = n};
 }
 
-static double seconds(const tri_hardware *h, tri_op op, tri_dtype dtype, int threads, double a, double b, double c) {
-    return tri__curve_seconds(h, &(tri_kernel_call){.op = op, .dtype = dtype, .threads = threads, .size = {a, b, c}});
+static int of(const char *name) { return tri__variant_find(name); }
+
+static double seconds(const tri_hardware *h, const char *op, tri_dtype dtype, int threads, double a, double b,
+                      double c) {
+    tri_kernel_call call = {.variant = of(op), .dtype = dtype, .threads = threads, .size = {a, b, c}};
+    return tri__curve_seconds(h, &call);
 }
 
 /* Twice the roofline at 16 columns, eight times at 64: four times half-way between their logarithms. Outside of them
  * the ratio of the nearer one holds. */
 TEST(between_points) {
-    tri_kernel_curve curve = {.op = TRI_OP_add, .dtype = TRI_F32, .threads = 1, .n = 2, .point = two};
+    tri_kernel_curve curve = {.variant = of("add"), .dtype = TRI_F32, .threads = 1, .n = 2, .point = two};
     const tri_hardware h = clockwork(&curve, 1);
-    NEAR(seconds(&h, TRI_OP_add, TRI_F32, 1, 1, 16, 0), 128);
-    NEAR(seconds(&h, TRI_OP_add, TRI_F32, 1, 1, 64, 0), 2048);
-    NEAR(seconds(&h, TRI_OP_add, TRI_F32, 1, 1, 32, 0), 128 * 4);
-    NEAR(seconds(&h, TRI_OP_add, TRI_F32, 1, 1, 4, 0), 16 * 2);
-    NEAR(seconds(&h, TRI_OP_add, TRI_F32, 1, 1, 1024, 0), 4096 * 8);
-    NEAR(seconds(&h, TRI_OP_add, TRI_F32, 1, 10, 64, 0), 2560 * 8); /* rows were never varied */
+    NEAR(seconds(&h, "add", TRI_F32, 1, 1, 16, 0), 128);
+    NEAR(seconds(&h, "add", TRI_F32, 1, 1, 64, 0), 2048);
+    NEAR(seconds(&h, "add", TRI_F32, 1, 1, 32, 0), 128 * 4);
+    NEAR(seconds(&h, "add", TRI_F32, 1, 1, 4, 0), 16 * 2);
+    NEAR(seconds(&h, "add", TRI_F32, 1, 1, 1024, 0), 4096 * 8);
+    NEAR(seconds(&h, "add", TRI_F32, 1, 10, 64, 0), 2560 * 8); /* rows were never varied */
 }
 
 /* Four threads are twice as fast as one: two are in the middle; more than four are as fast as four. */
 TEST(between_threads) {
     tri_kernel_point four[] = {{.size = {1, 16}, .seconds = 32}, {.size = {1, 64}, .seconds = 128}};
-    tri_kernel_curve curve[] = {{.op = TRI_OP_add, .dtype = TRI_F32, .threads = 1, .n = 2, .point = fast},
-                                {.op = TRI_OP_add, .dtype = TRI_F32, .threads = 4, .n = 2, .point = four}};
+    tri_kernel_curve curve[] = {{.variant = of("add"), .dtype = TRI_F32, .threads = 1, .n = 2, .point = fast},
+                                {.variant = of("add"), .dtype = TRI_F32, .threads = 4, .n = 2, .point = four}};
     const tri_hardware h = clockwork(curve, 2);
-    NEAR(seconds(&h, TRI_OP_add, TRI_F32, 1, 1, 16, 0), 64);
-    NEAR(seconds(&h, TRI_OP_add, TRI_F32, 4, 1, 16, 0), 32);
-    NEAR(seconds(&h, TRI_OP_add, TRI_F32, 2, 1, 16, 0), 64 / sqrt(2));
-    NEAR(seconds(&h, TRI_OP_add, TRI_F32, 16, 1, 16, 0), 32);
+    NEAR(seconds(&h, "add", TRI_F32, 1, 1, 16, 0), 64);
+    NEAR(seconds(&h, "add", TRI_F32, 4, 1, 16, 0), 32);
+    NEAR(seconds(&h, "add", TRI_F32, 2, 1, 16, 0), 64 / sqrt(2));
+    NEAR(seconds(&h, "add", TRI_F32, 16, 1, 16, 0), 32);
 }
 
 /* Each code has its curves; pack that keeps errors has its own, and takes the other's where it has none. */
 TEST(codes) {
     tri_kernel_curve curve[] = {
-        {.op = TRI_OP_pack, .dtype = TRI_F32, .threads = 1, .code = TRI_CODE_INT8, .n = 2, .point = fast},
-        {.op = TRI_OP_pack, .dtype = TRI_F32, .threads = 1, .code = TRI_CODE_INT8, .adds = 1, .n = 2, .point = two},
-        {.op = TRI_OP_pack, .dtype = TRI_F32, .threads = 1, .code = TRI_CODE_FP8, .n = 2, .point = two}};
+        {.variant = of("pack"), .dtype = TRI_F32, .threads = 1, .code = TRI_CODE_INT8, .n = 2, .point = fast},
+        {.variant = of("pack"), .dtype = TRI_F32, .threads = 1, .code = TRI_CODE_INT8, .adds = 1, .n = 2, .point = two},
+        {.variant = of("pack"), .dtype = TRI_F32, .threads = 1, .code = TRI_CODE_FP8, .n = 2, .point = two}};
     const tri_hardware h = clockwork(curve, 3);
     const struct {
         tri_code code;
@@ -62,7 +66,7 @@ TEST(codes) {
     } cases[] = {{TRI_CODE_INT8, 0, 64}, {TRI_CODE_INT8, 1, 128}, {TRI_CODE_FP8, 0, 128}, {TRI_CODE_FP8, 1, 128},
                  {TRI_CODE_SIGNS, 0, -1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        NEAR(tri__curve_seconds(&h, &(tri_kernel_call){.op = TRI_OP_pack,
+        NEAR(tri__curve_seconds(&h, &(tri_kernel_call){.variant = of("pack"),
                                                        .threads = 1,
                                                        .adds = cases[i].adds,
                                                        .size = {1, 16},
@@ -74,21 +78,21 @@ TEST(codes) {
 TEST(ragged) {
     tri_kernel_point points[] = {{.size = {64, 16, 2, 8, 1}, .seconds = 100},
                                  {.size = {64, 16, 2, 8, 4}, .seconds = 200}};
-    tri_kernel_curve curve = {.op = TRI_OP_attention, .dtype = TRI_F32, .threads = 1, .n = 2, .point = points};
+    tri_kernel_curve curve = {.variant = of("attention"), .dtype = TRI_F32, .threads = 1, .n = 2, .point = points};
     const tri_hardware h = clockwork(&curve, 1);
     const double raggedness[] = {1, 2, 4, 9}, want[] = {100, 100 * sqrt(2), 200, 200};
     for (int i = 0; i < 4; i++) {
         const tri_kernel_call call = {
-            .op = TRI_OP_attention, .dtype = TRI_F32, .threads = 1, .size = {64, 16, 2, 8, raggedness[i]}};
+            .variant = of("attention"), .dtype = TRI_F32, .threads = 1, .size = {64, 16, 2, 8, raggedness[i]}};
         NEAR(tri__curve_seconds(&h, &call), want[i]);
     }
 }
 
 /* Two threads and tiles of 8 rows: a product of 24 rows is three tiles, two after each other: as long as 32 rows. */
 TEST(tiles) {
-    const tri_kernel_curve curve = {.op = TRI_OP_linear, .threads = 2, .tile = {8, 0}},
-                           whole = {.op = TRI_OP_linear, .threads = 2},
-                           gradient = {.op = TRI_OP_linear_dw, .threads = 2, .tile = {8, 16}};
+    const tri_kernel_curve curve = {.variant = of("linear"), .threads = 2, .tile = {8, 0}},
+                           whole = {.variant = of("linear"), .threads = 2},
+                           gradient = {.variant = of("linear_dw"), .threads = 2, .tile = {8, 16}};
     NEAR(tri__product_imbalance(&curve, (double[]){24, 64, 64}), 4.0 / 3);
     NEAR(tri__product_imbalance(&curve, (double[]){32, 64, 64}), 1);
     NEAR(tri__product_imbalance(&curve, (double[]){8, 64, 64}), 2); /* one thread has nothing to do */
@@ -99,21 +103,21 @@ TEST(tiles) {
 /* An operation that was not measured: like its sibling; with 16 bits like the other type of 16 bits; else not known. */
 TEST(siblings) {
     tri_kernel_curve curve[] = {
-        {.op = TRI_OP_linear, .dtype = TRI_BF16, .threads = 1, .n = 2, .point = product},
-        {.op = TRI_OP_add_din, .dtype = TRI_F32, .threads = 1, .adds = 1, .n = 2, .point = fast}};
+        {.variant = of("linear"), .dtype = TRI_BF16, .threads = 1, .n = 2, .point = product},
+        {.variant = of("add_din"), .dtype = TRI_F32, .threads = 1, .adds = 1, .n = 2, .point = fast}};
     const tri_hardware h = clockwork(curve, 2);
-    NEAR(seconds(&h, TRI_OP_linear_gelu, TRI_BF16, 1, 8, 16, 8), 7);
-    NEAR(seconds(&h, TRI_OP_linear_gelu_din, TRI_BF16, 1, 8, 8, 8), 5); /* by linear_din, by linear */
-    NEAR(seconds(&h, TRI_OP_linear, TRI_F16, 1, 8, 8, 8), 5);
-    NEAR(seconds(&h, TRI_OP_add_din, TRI_F32, 1, 1, 16, 0), 64); /* only calls that add were measured */
-    assert_true(seconds(&h, TRI_OP_linear, TRI_F32, 1, 8, 8, 8) < 0);
-    assert_true(seconds(&h, TRI_OP_gelu, TRI_F32, 1, 8, 8, 0) < 0);
+    NEAR(seconds(&h, "linear_gelu", TRI_BF16, 1, 8, 16, 8), 7);
+    NEAR(seconds(&h, "linear_gelu_din", TRI_BF16, 1, 8, 8, 8), 5); /* by linear_din, by linear */
+    NEAR(seconds(&h, "linear", TRI_F16, 1, 8, 8, 8), 5);
+    NEAR(seconds(&h, "add_din", TRI_F32, 1, 1, 16, 0), 64); /* only calls that add were measured */
+    assert_true(seconds(&h, "linear", TRI_F32, 1, 8, 8, 8) < 0);
+    assert_true(seconds(&h, "gelu", TRI_F32, 1, 8, 8, 0) < 0);
 }
 
 /* Every instruction of a real program has sizes, and costs what its curve or the roofline says. */
 TEST(programs) {
     tiny t;
-    tri_kernel_curve curve = {.op = TRI_OP_linear, .dtype = TRI_F32, .threads = 1, .n = 2, .point = product};
+    tri_kernel_curve curve = {.variant = of("linear"), .dtype = TRI_F32, .threads = 1, .n = 2, .point = product};
     const tri_hardware h = clockwork(&curve, 1), none = clockwork(NULL, 0);
     tiny_open(&t, "cpu", 2, 3, 0.1, 2);
     const tri_program *p = t.program[TRI_TRAIN];
@@ -124,13 +128,15 @@ TEST(programs) {
         double size[TRI_SIZES];
         const char *name[TRI_SIZES];
         int n = tri__instr_sizes(p, &p->instr[i], &p->max, size);
-        assert_int_equal(n, tri__op_sizes((tri_op)p->instr[i].op, name));
+        assert_int_equal(n, tri__op_sizes(tri__instr_row(&p->instr[i]), name));
         for (int k = 0; k < n; k++) assert_true(size[k] >= 1 && isfinite(size[k]));
         if (p->instr[i].op == TRI_OP_linear) {
-            NEAR(with[i], seconds(&h, TRI_OP_linear, TRI_F32, 1, size[0], size[1], size[2]));
+            NEAR(with[i], seconds(&h, "linear", TRI_F32, 1, size[0], size[1], size[2]));
             products++;
         } else if (tri__curve_seconds(
-                       &h, &(tri_kernel_call){.op = (tri_op)p->instr[i].op, .threads = 1, .size = {1, 1, 1}}) < 0) {
+                       &h, &(tri_kernel_call){.variant = tri__variant((tri_op)p->instr[i].op, &p->instr[i].attr),
+                                              .threads = 1,
+                                              .size = {1, 1, 1}}) < 0) {
             assert_true(with[i] == without[i]);
         }
     }

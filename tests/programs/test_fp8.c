@@ -8,10 +8,11 @@ static const char *const devices[] = {"cpu", "reference"};
 static const tri_dtype types[] = {TRI_F32, TRI_BF16, TRI_F16};
 
 static void run(const tri_kernel_table *table, tri_call *call, tri_dtype type) {
-    int64_t work = tri__workspace_bytes(&table->work[call->op][type], call->t[0].rows, call->t[0].cols, 0);
+    int variant = tri__variant(call->op, call->attr);
+    int64_t work = tri__workspace_bytes(&table->work[variant][type], call->t[0].rows, call->t[0].cols, 0);
     call->table = table, call->threads = 2, call->work = calloc(1, (size_t)work + 64);
     assert_non_null(call->work);
-    table->run[call->op][type](call);
+    table->run[variant][type](call);
     free(call->work);
 }
 
@@ -206,14 +207,14 @@ TEST(test_products) {
 /* ---- Fused operations against the operations one by one, to the bit ---- */
 
 /* Operand `name` of a call, for an operand of another. */
-static void hand_over(tri_call *to, tri_op op, const char *as, const kernel_call *from, const char *name) {
-    int a = tri__op_arg(op, as), b = tri__op_arg(from->at.op, name);
+static void hand_over(tri_call *to, const char *as, const kernel_call *from, const char *name) {
+    int a = tri__row_arg(tri__call_row(to), as), b = tri__row_arg(tri__variant_row(from->at.variant), name);
     assert_true(a >= 0 && b >= 0);
     to->t[a] = from->call.t[b], to->dtype[a] = from->call.dtype[b];
 }
 
-static void set_operand(tri_call *to, tri_op op, const char *as, tri_tensor t, tri_dtype type) {
-    int a = tri__op_arg(op, as);
+static void set_operand(tri_call *to, const char *as, tri_tensor t, tri_dtype type) {
+    int a = tri__row_arg(tri__call_row(to), as);
     assert_true(a >= 0);
     to->t[a] = t, to->dtype[a] = (uint8_t)type;
 }
@@ -223,29 +224,30 @@ static void run_with(const tri_kernel_table *table, tri_call *call, tri_dtype ty
     for (int a = 0; a < TRI_MAX_ARGS; a++)
         if (call->t[a].data && tri__dtype_bytes((tri_dtype)call->dtype[a]) == 2)
             halves += call->t[a].rows * call->t[a].cols;
-    int64_t work = tri__workspace_bytes(&table->work[call->op][type], call->t[0].rows, call->t[0].cols, halves);
+    int variant = tri__variant(call->op, call->attr);
+    int64_t work = tri__workspace_bytes(&table->work[variant][type], call->t[0].rows, call->t[0].cols, halves);
     call->table = table, call->threads = 2;
     call->work = aligned_alloc(64, ((size_t)work + 127) / 64 * 64);
     assert_non_null(call->work);
-    table->run[call->op][type](call);
+    table->run[variant][type](call);
     free(call->work);
 }
 
 /* Casts `x` as the fused call did, and expects its bytes. */
 static void expect_cast(const tri_kernel_table *table, const kernel_call *fused, const char *scale_name, void *x) {
-    int q = tri__op_arg(fused->at.op, "q"), t = tri__op_arg(fused->at.op, "turned");
-    int most = tri__op_arg(fused->at.op, "most");
+    const tri_op_row *row = tri__variant_row(fused->at.variant);
+    int q = tri__row_arg(row, "q"), t = tri__row_arg(row, "turned"), most = tri__row_arg(row, "most");
     size_t n = fused->bytes[q];
     uint8_t *made[2] = {calloc(n + 1, 1), calloc(n + 1, 1)};
     float largest = *(const float *)(const void *)(fused->before[most] + GUARD);
     tri_call cast = {.op = TRI_OP_fp8_cast};
     tri_tensor of = fused->call.t[q];
     tri_dtype type = (tri_dtype)fused->call.dtype[q];
-    set_operand(&cast, cast.op, "q", (tri_tensor){made[0], of.rows, of.cols}, type);
-    set_operand(&cast, cast.op, "turned", (tri_tensor){made[1], of.rows, of.cols}, type);
-    set_operand(&cast, cast.op, "most", (tri_tensor){&largest, 1, 1}, TRI_F32);
-    set_operand(&cast, cast.op, "x", (tri_tensor){x, of.rows, of.cols}, fused->type);
-    hand_over(&cast, cast.op, "s", fused, scale_name);
+    set_operand(&cast, "q", (tri_tensor){made[0], of.rows, of.cols}, type);
+    set_operand(&cast, "turned", (tri_tensor){made[1], of.rows, of.cols}, type);
+    set_operand(&cast, "most", (tri_tensor){&largest, 1, 1}, TRI_F32);
+    set_operand(&cast, "x", (tri_tensor){x, of.rows, of.cols}, fused->type);
+    hand_over(&cast, "s", fused, scale_name);
     run_with(table, &cast, fused->type);
     assert_memory_equal(made[0], fused->call.t[q].data, n);
     assert_memory_equal(made[1], fused->call.t[t].data, n);
@@ -254,7 +256,7 @@ static void expect_cast(const tri_kernel_table *table, const kernel_call *fused,
 }
 
 static void expect_same(const kernel_call *fused, const char *name, const void *made) {
-    int a = tri__op_arg(fused->at.op, name);
+    int a = tri__row_arg(tri__variant_row(fused->at.variant), name);
     if (memcmp(made, fused->call.t[a].data, fused->bytes[a]) != 0)
         kernel_call_fail(fused, a, "is not that of the parts");
 }
@@ -275,18 +277,19 @@ static void gelu_case(const kernel_case *at, void *context) {
     float *db = calloc((size_t)cols, sizeof *db);
     tri_tensor product = {h, rows, cols}, result = {y, rows, cols};
     tri_call linear = {.op = back ? TRI_OP_linear_scaled_din : TRI_OP_linear_scaled},
-             gelu = {.op = back ? TRI_OP_gelu_din_db : TRI_OP_gelu};
-    set_operand(&linear, linear.op, back ? "dx" : "y", product, p->type);
-    hand_over(&linear, linear.op, back ? "dy" : "x", &k, back ? "dy" : "x");
-    hand_over(&linear, linear.op, "w", &k, "w");
-    hand_over(&linear, linear.op, back ? "sdy" : "sx", &k, back ? "sdy" : "sx");
-    hand_over(&linear, linear.op, "sw", &k, "sw");
-    if (!back) hand_over(&linear, linear.op, "b", &k, "b");
+             gelu = {.op = back ? TRI_OP_act_din : TRI_OP_act,
+                     .attr = &(tri_attr){.activation = 1 + TRI_ACTIVATION_GELU, .sums = back}};
+    set_operand(&linear, back ? "dx" : "y", product, p->type);
+    hand_over(&linear, back ? "dy" : "x", &k, back ? "dy" : "x");
+    hand_over(&linear, "w", &k, "w");
+    hand_over(&linear, back ? "sdy" : "sx", &k, back ? "sdy" : "sx");
+    hand_over(&linear, "sw", &k, "sw");
+    if (!back) hand_over(&linear, "b", &k, "b");
     run_with(&p->table, &linear, p->type);
-    set_operand(&gelu, gelu.op, back ? "dx" : "y", result, p->type);
-    set_operand(&gelu, gelu.op, back ? "dy" : "x", product, p->type);
-    if (back) set_operand(&gelu, gelu.op, "db", (tri_tensor){db, 1, cols}, TRI_F32);
-    if (back) hand_over(&gelu, gelu.op, "x", &k, "h");
+    set_operand(&gelu, back ? "dx" : "y", result, p->type);
+    set_operand(&gelu, back ? "dy" : "x", product, p->type);
+    if (back) set_operand(&gelu, "db", (tri_tensor){db, 1, cols}, TRI_F32);
+    if (back) hand_over(&gelu, "x", &k, "h");
     run_with(&p->table, &gelu, p->type);
     expect_same(&k, back ? "db" : "h", back ? (void *)db : h);
     expect_cast(&p->table, &k, "s", y);
@@ -300,12 +303,13 @@ static void norm_case(const kernel_case *at, void *context) {
     kernel_call k, norm;
     kernel_case of = *at;
     of.op = back ? TRI_OP_dropout_add_norm_din : TRI_OP_dropout_add_norm;
+    of.variant = plain(of.op);
     kernel_call_open_mixed(&k, at, p->type, TRI_F32, 0.1f, 0, 0);
     kernel_call_open_mixed(&norm, &of, p->type, TRI_F32, 0.1f, 0, 0);
     kernel_call_run(&k, &p->table, 2);
-    const tri_op_row *row = tri__op_row(of.op);
+    const tri_op_row *row = tri__variant_row(of.variant);
     for (int a = 0; a < row->n_args; a++)
-        if (tri__access_reads(row->arg[a].access)) hand_over(&norm.call, of.op, row->arg[a].name, &k, row->arg[a].name);
+        if (tri__access_reads(row->arg[a].access)) hand_over(&norm.call, row->arg[a].name, &k, row->arg[a].name);
     run_with(&p->table, &norm.call, p->type);
     for (int a = back; a < row->n_args; a++) /* dx has become q */
         if (tri__access_writes(row->arg[a].access)) expect_same(&k, row->arg[a].name, norm.call.t[a].data);
@@ -320,13 +324,14 @@ static void attention_case(const kernel_case *at, void *context) {
     kernel_call k, whole;
     kernel_case of = *at;
     of.op = back ? TRI_OP_attention_din_db : at->dim['M' - 'A'] ? TRI_OP_attention_bits : TRI_OP_attention;
+    of.variant = plain(of.op);
     kernel_call_open_mixed(&k, at, p->type, TRI_F32, 0.1f, 0, 0);
     kernel_call_open_mixed(&whole, &of, p->type, TRI_F32, 0.1f, 0, 0);
     kernel_call_run(&k, &p->table, 2);
-    const tri_op_row *row = tri__op_row(of.op);
+    const tri_op_row *row = tri__variant_row(of.variant);
     for (int a = 0; a < row->n_args; a++)
         if (tri__access_reads(row->arg[a].access))
-            hand_over(&whole.call, of.op, row->arg[a].name, &k, row->arg[a].name);
+            hand_over(&whole.call, row->arg[a].name, &k, row->arg[a].name);
     run_with(&p->table, &whole.call, p->type);
     for (int a = back; a < row->n_args; a++) /* dqkv has become q */
         if (tri__access_writes(row->arg[a].access)) expect_same(&k, row->arg[a].name, whole.call.t[a].data);

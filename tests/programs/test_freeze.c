@@ -25,7 +25,7 @@ static int is_frozen(const tri_network *model, const char *unit) {
 static void expect_frozen(const tri_network *model, const tri_recipe *recipe, const tri_program *p) {
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_instr *instr = &p->instr[i];
-        tri_op_phase phase = tri__op_row(instr->op)->phase;
+        tri_op_phase phase = tri__instr_row(instr)->phase;
         if (instr->unit < 0 || !is_frozen(model, p->unit[instr->unit])) continue;
         assert_true(phase != TRI_PHASE_W && phase != TRI_PHASE_U);
         if (recipe->freezes_embeddings) assert_true(phase != TRI_PHASE_B);

@@ -80,14 +80,15 @@ TEST_IN(whole_file, setup, teardown) {
     assert_true(h.memory == 8e9 && h.cores == 4 && h.lane_share == 1.2 && h.peak[TRI_BF16] == 3e9);
     assert_true(h.host.start == 0.5 && h.host.token == 1e-7 && h.offload.in == 5e8 && h.watts.busy == 100);
     assert_int_equal(h.n_kernels, 1);
-    assert_int_equal(h.kernel[0].op, TRI_OP_linear);
+    assert_int_equal(h.kernel[0].variant, tri__variant_find("linear"));
     assert_int_equal(h.kernel[0].n, 2);
     assert_true(h.kernel[0].point[1].size[0] == 16 && h.kernel[0].point[1].seconds == 2e-5);
     assert_int_equal(h.link[0].kind, TRI_LINK_ALL_REDUCE);
     assert_true(h.link[0].point[1].bytes == 262144);
     assert_string_equal(h.target->name, "cuda");
-    assert_true(h.target->has[TRI_OP_add][TRI_F32] && !h.target->has[TRI_OP_add][TRI_BF16]);
-    assert_true(h.target->work[TRI_OP_linear][TRI_F32].row == 4 && h.target->granule == 8 && h.target->lanes == 2);
+    int add = tri__variant_find("add"), linear = tri__variant_find("linear");
+    assert_true(h.target->has[add][TRI_F32] && !h.target->has[add][TRI_BF16]);
+    assert_true(h.target->work[linear][TRI_F32].row == 4 && h.target->granule == 8 && h.target->lanes == 2);
     assert_string_equal(h.origin.measured.at[0], "f32_flops");
     prints_back(&arena, &h);
     tri__arena_close(&arena);

@@ -120,7 +120,7 @@ static void run_reference(const layer *l, void *y, void *h) {
     call.t[at] = w, call.dtype[at++] = TRI_I8;
     call.t[at] = ws, call.dtype[at++] = TRI_F32;
     call.t[at] = b, call.dtype[at++] = (uint8_t)l->type;
-    reference.run[call.op][l->type](&call);
+    reference.run[tri__variant(call.op, call.attr)][l->type](&call);
 }
 
 static void run_kernel(const layer *l, const tri_int8_product *kernel, int threads, int64_t first, int64_t m, void *y,
@@ -241,10 +241,10 @@ static void try_quantize(tri_dtype type, int64_t rows, int64_t cols, const float
                          .t = {{q[i], rows, cols}, {s[i], rows, 1}, {x, rows, cols}, {(void *)(uintptr_t)maxima,
                                n_maxima, 1}},
                          .dtype = {TRI_I8, TRI_F32, (uint8_t)type, TRI_F32}};
-        table->run[call.op][type](&call);
+        table->run[tri__variant(call.op, call.attr)][type](&call);
         call = (tri_call){.op = TRI_OP_row_max, .table = table, .attr = &attr, .threads = 2,
                           .t = {{most[i], rows, 1}, {x, rows, cols}}, .dtype = {TRI_F32, (uint8_t)type}};
-        table->run[call.op][type](&call);
+        table->run[tri__variant(call.op, call.attr)][type](&call);
     }
     assert_memory_equal(q[0], q[1], (size_t)(rows * cols));
     for (int64_t t = 0; t < rows; t++) {

@@ -126,7 +126,7 @@ TEST(encoders_take_turns) {
 /* ---- What waits for what ---- */
 
 static int writes(const tri_instr *instr, int k) {
-    return tri__begins(instr->op) || tri__ends(instr->op) || tri__access_writes(tri__op_row(instr->op)->arg[k].access);
+    return tri__begins(instr->op) || tri__ends(instr->op) || tri__access_writes(tri__instr_row(instr)->arg[k].access);
 }
 
 /* Bytes [range[0], range[1]) of a slot in its class. */

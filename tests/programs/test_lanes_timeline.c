@@ -42,7 +42,7 @@ static int instr(tri_builder *b, int lane, int await) {
 /* A kernel; returns its number. */
 static int work(tri_builder *b, int lane, int await) {
     int y = slot(b, "y"), x = slot(b, "x");
-    TRI_BUILD(b, gelu, (tri_attr){0}, y, x);
+    TRI_BUILD(b, act, ((tri_attr){.activation = 1}), y, x);
     return instr(b, lane, await);
 }
 

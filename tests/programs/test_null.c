@@ -16,10 +16,10 @@ TEST(test_every_row_exists) {
         tri__device_target(device, &target);
         assert_true(device->is_stub);
         assert_true(strlen(device->describe(NULL)) > 0);
-        for (int op = 0; op < TRI_OP_COUNT; op++)
+        for (int v = 0; v < tri__variant_count(); v++)
             for (int i = 0; i < 3; i++)
-                if (target.has[op][dtypes[i]] != (tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE))
-                    fail_msg("device %s and operation %s", devices[d], tri__op_row((tri_op)op)->name);
+                if (target.has[v][dtypes[i]] != (tri__variant_computes(v)))
+                    fail_msg("device %s and operation %s", devices[d], tri__variant_row(v)->name);
         assert_int_equal(target.flops > 0, d);
     }
     assert_false(tri__device_find("cpu")->is_stub);

@@ -96,7 +96,7 @@ TEST(mutations_are_caught) {
     const tri_program *broken = &copy;
     int caught = 0, tried = 0;
     for (int i = 0; i < copy.n_instrs; i++) {
-        const tri_op_row *row = tri__op_row(t.program[0]->instr[i].op);
+        const tri_op_row *row = tri__instr_row(&t.program[0]->instr[i]);
         for (int kind = 0; kind < 4; kind++) {
             memcpy(copy.instr, t.program[0]->instr, (size_t)copy.n_instrs * sizeof *copy.instr);
             memcpy(copy.slot, t.program[0]->slot, (size_t)copy.n_slots * sizeof *copy.slot);

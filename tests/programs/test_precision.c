@@ -14,7 +14,7 @@ static double tolerance(tri_dtype type) { return type == TRI_BF16 ? 2e-2 : 2e-3;
 typedef struct rows {
     tri_kernel_table cpu, reference;
     tri_dtype type;
-    int seen[TRI_OP_COUNT];
+    int seen[TRI_VARIANTS];
 } rows;
 
 static void compare(const kernel_call *got, const kernel_call *want, int arg, double relative) {
@@ -35,7 +35,7 @@ static void compare(const kernel_call *got, const kernel_call *want, int arg, do
 }
 
 static void try_variant(rows *all, const kernel_case *at, float p, unsigned acc, unsigned left_out) {
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__variant_row(at->variant);
     for (int threads = 1; threads <= 2; threads++) {
         kernel_call want, got;
         kernel_call_open(&want, at, p, acc, left_out);
@@ -46,7 +46,7 @@ static void try_variant(rows *all, const kernel_case *at, float p, unsigned acc,
         /* Here attention's gradients go beyond e5m2's largest number, and differences of them are smaller than their
          * errors. They are those of attention_din, to the bit (test_fp8.c). */
         for (int a = 0; a < row->n_args && at->op != TRI_OP_attention_scaled_din; a++)
-            if (tri__access_writes(row->arg[a].access) && got.block[a] && !kernel_sums_rounded(at->op, a))
+            if (tri__access_writes(row->arg[a].access) && got.block[a] && !kernel_sums_rounded(at->variant, a))
                 compare(&got, &want, a, tolerance(all->type));
         kernel_call_close(&want);
         kernel_call_close(&got);
@@ -55,13 +55,13 @@ static void try_variant(rows *all, const kernel_case *at, float p, unsigned acc,
 
 static void try_case(const kernel_case *at, void *context) {
     rows *all = context;
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__variant_row(at->variant);
     unsigned sums = 0, optional = 0;
     for (int a = 0; a < row->n_args; a++) {
         if (row->arg[a].access == TRI_ACCESS_A) sums |= 1u << a;
         if (row->arg[a].access == TRI_ACCESS_W && row->arg[a].optional) optional |= 1u << a;
     }
-    float p = tri__op_arg(at->op, "key") >= 0 ? 0.3f : 0;
+    float p = kernel_case_arg(at, "key") >= 0 ? 0.3f : 0;
     try_variant(all, at, p, 0, 0);
     if (sums) try_variant(all, at, p, sums, 0);
     if (optional) try_variant(all, at, p, 0, optional);
@@ -71,15 +71,15 @@ static void try_case(const kernel_case *at, void *context) {
         for (int a = 0; a < row->n_args && at->op == alone[i]; a++)
             if (row->arg[a].optional && strcmp(row->arg[a].name, "key") != 0)
                 try_variant(all, at, p, at->op == TRI_OP_add_din, 1u << a);
-    all->seen[at->op]++;
+    all->seen[at->variant]++;
 }
 
 /* Ragged, and no rows at all. */
 static const kernel_grid grids[] = {
     {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
      "scale scale_din skip skip_din "
-     "gelu_din_db gelu_tanh gelu_tanh_din silu silu_din tanh tanh_din relu "
-     "relu_din",
+     "gelu_din_db gelu_tanh gelu_tanh_din gelu_tanh_din_db silu silu_din silu_din_db tanh tanh_din tanh_din_db "
+     "relu relu_din relu_din_db",
      "T=0,1,5,17,64 H=3,20,100"},
     {"embed embed_dw", "T=0,1,17,129 H=3,20 V=37,600 P=130 Y=2"},
     {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=0,1,3,17,64 O=1,20,100 I=3,20,64"},
@@ -144,9 +144,9 @@ TEST(rows_against_fp32) {
         all->type = halves[i];
         kernel_cases(grids, sizeof grids / sizeof *grids, try_case, all);
     }
-    for (int op = 0; op < TRI_OP_COUNT; op++)
-        if (tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE && !all->seen[op])
-            fail_msg("no case tries %s", tri__op_row((tri_op)op)->name);
+    for (int v = 0; v < tri__variant_count(); v++)
+        if (tri__variant_computes(v) && !all->seen[v])
+            fail_msg("no case tries %s", tri__variant_row(v)->name);
     free(all);
 }
 
@@ -156,8 +156,8 @@ TEST(rows_exist) {
     for (int d = 0; d < 2; d++) {
         tri_target target;
         tri__device_target(tri__device_find(devices[d]), &target);
-        for (int op = 0; op < TRI_OP_COUNT; op++)
-            for (int i = 0; i < 2; i++) assert_int_equal(target.has[op][halves[i]], target.has[op][TRI_F32]);
+        for (int v = 0; v < tri__variant_count(); v++)
+            for (int i = 0; i < 2; i++) assert_int_equal(target.has[v][halves[i]], target.has[v][TRI_F32]);
     }
 }
 

@@ -137,7 +137,7 @@ TEST(refused_by_name) {
     assert_int_equal(tri__plan(&t.arena, &t.in, 1, &plan), TRI_USAGE);
     assert_non_null(strstr(tri_error(), "--quantize fp8"));
     t.in.quantize = TRI_I8;
-    t.target.has[TRI_OP_linear_int8_dw][TRI_F32] = 0;
+    t.target.has[tri__variant_find("linear_int8_dw")][TRI_F32] = 0;
     assert_int_equal(tri__plan(&t.arena, &t.in, 1, &plan), TRI_USAGE);
     assert_non_null(strstr(tri_error(), "no f32 kernel for operation linear_int8_dw"));
     OK(tri__plan(&t.arena, &t.in, 0, &plan)); /* inference does not need it */

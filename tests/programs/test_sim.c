@@ -40,7 +40,7 @@ static int slot(tri_builder *b, const char *name, int64_t cols) {
 static void work(tri_builder *b, int seconds) {
     for (int i = 0; i < seconds; i++) {
         int y = slot(b, "y", 1), x = slot(b, "x", 1);
-        TRI_BUILD(b, gelu, (tri_attr){0}, y, x);
+        TRI_BUILD(b, act, ((tri_attr){.activation = 1}), y, x);
     }
 }
 
@@ -172,9 +172,10 @@ static void build_stage(ranks *r, const tri_pipeline *p, const tri_actions *orde
             take(b, x, p->rank[from], axes);
             await(b, x, -1);
         }
-        if (a->act == TRI_ACT_F) TRI_BUILD(b, gelu, (tri_attr){0}, y, x);
+        if (a->act == TRI_ACT_F) TRI_BUILD(b, act, ((tri_attr){.activation = 1}), y, x);
         if (a->act == TRI_ACT_W || a->act == TRI_ACT_BW) TRI_BUILD(b, bias_dw, (tri_attr){0}, slot(b, "db", 1), x);
-        if (a->act == TRI_ACT_B || a->act == TRI_ACT_BW) TRI_BUILD(b, gelu_din, (tri_attr){0}, y, x, x);
+        if (a->act == TRI_ACT_B || a->act == TRI_ACT_BW)
+            TRI_BUILD(b, act_din, ((tri_attr){.activation = 1}), y, -1, x, x, -1);
         if (a->act == TRI_ACT_W || to < 0 || to > last || p->rank[to] == rank) continue;
         give(b, y, p->rank[to], axes);
         sent[n_sent++] = y;

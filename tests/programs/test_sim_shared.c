@@ -50,7 +50,7 @@ static int slot(tri_builder *b, int64_t floats) {
 static void work(tri_builder *b, int seconds) {
     for (int i = 0; i < seconds; i++) {
         int y = slot(b, 1), x = slot(b, 1);
-        TRI_BUILD(b, gelu, (tri_attr){0}, y, x);
+        TRI_BUILD(b, act, ((tri_attr){.activation = 1}), y, x);
     }
 }
 
@@ -302,7 +302,7 @@ TEST(microbatches_differ) {
             int y = tri__build_slot(&r.b[i], TRI_MEM_ACT, TRI_F32, rows, 1, "y"),
                 x = tri__build_slot(&r.b[i], TRI_MEM_ACT, TRI_F32, rows, 1, "x");
             r.b[i].mb = mb;
-            TRI_BUILD(&r.b[i], gelu, (tri_attr){0}, y, x);
+            TRI_BUILD(&r.b[i], act, ((tri_attr){.activation = 1}), y, x);
         }
         await(&r.b[i], sum(&r.b[i], 1, DP), -1);
     }

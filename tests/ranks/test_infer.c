@@ -138,7 +138,7 @@ TEST(microbatches_are_in_flight) {
         const tri_program *p = j.rank[r].program[TRI_INFER];
         int last = -1;
         for (int i = 0; i < p->n_instrs; i++) {
-            if (tri__op_row(p->instr[i].op)->phase != TRI_PHASE_F) continue;
+            if (tri__instr_row(&p->instr[i])->phase != TRI_PHASE_F) continue;
             assert_true(p->instr[i].mb >= last); /* each microbatch once, in order: none waits for a later one */
             last = p->instr[i].mb;
         }

@@ -25,7 +25,7 @@ static size_t row_bytes(const kernel_call *k, int arg) {
 }
 
 static void run_part(const kernel_call *k, part *p, int threads) {
-    const tri_op_row *row = tri__op_row(k->at.op);
+    const tri_op_row *row = tri__variant_row(k->at.variant);
     int64_t halves = 0;
     p->call = k->call, p->call.threads = threads, p->call.table = &table;
     for (int a = 0; a < row->n_args; a++) {
@@ -44,17 +44,17 @@ static void run_part(const kernel_call *k, part *p, int threads) {
         if (tri__dtype_bytes(operand_dtype(k, a)) == 2) halves += t->rows * t->cols;
     }
     tri_dtype type = halves ? k->type : TRI_F32;
+    const tri_workspace *work = &table.work[k->at.variant][type];
     p->call.work = aligned_alloc(
-        64, ((size_t)tri__workspace_bytes(&table.work[k->at.op][type], p->call.t[0].rows, p->call.t[0].cols, halves) +
-             127) / 64 * 64);
+        64, ((size_t)tri__workspace_bytes(work, p->call.t[0].rows, p->call.t[0].cols, halves) + 127) / 64 * 64);
     assert_non_null(p->call.work);
-    table.run[k->at.op][type](&p->call);
+    table.run[k->at.variant][type](&p->call);
     free(p->call.work);
 }
 
 /* Every row that the part wrote has the bits that it has in the whole. */
 static void compare_part(const kernel_call *k, part *p) {
-    const tri_op_row *row = tri__op_row(k->at.op);
+    const tri_op_row *row = tri__variant_row(k->at.variant);
     for (int a = 0; a < row->n_args; a++) {
         char letter = row->arg[a].dims[0];
         size_t bytes = row_bytes(k, a);
@@ -80,7 +80,7 @@ static void try_rows(const kernel_call *k, char letter, int64_t first, int64_t r
 
 /* Sequences [s0, s1) of the call. */
 static void try_sequences(const kernel_call *k, int s0, int s1, int threads) {
-    const int32_t *seq = k->call.t[tri__op_arg(k->at.op, "seq")].data;
+    const int32_t *seq = k->call.t[kernel_arg(k, "seq")].data;
     part p = {.first = {['T' - 'A'] = seq[s0], ['N' - 'A'] = s0},
               .rows = {['T' - 'A'] = seq[s1] - seq[s0], ['N' - 'A'] = s1 - s0, ['S' - 'A'] = s1 - s0 + 1}};
     for (int s = s0; s <= s1; s++) p.seq[s - s0] = seq[s] - seq[s0];
@@ -91,7 +91,7 @@ static void try_sequences(const kernel_call *k, int s0, int s1, int threads) {
 static const tri_dtype types[] = {TRI_F32, TRI_BF16, TRI_F16};
 
 static void try_case(const kernel_case *at, void *context) {
-    char letter = strchr("TN", tri__op_row(at->op)->arg[1].dims[0]) ? tri__op_row(at->op)->arg[1].dims[0] : 'T';
+    char first = tri__variant_row(at->variant)->arg[1].dims[0], letter = strchr("TN", first) ? first : 'T';
     (void)context;
     for (int i = 0; i < 3; i++) {
         kernel_call k;

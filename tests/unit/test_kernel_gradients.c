@@ -13,6 +13,8 @@ typedef struct gradients {
     float *start[TRI_MAX_ARGS];
 } gradients;
 
+enum { ADJOINT = 512 };
+
 /* Fused operations have no adjoint in ops.def: the planner fuses after it has formed gradients. These are theirs. */
 static const struct { tri_op op; const char *adjoint; } fused[] = {
     {TRI_OP_dropout_add_norm, "dropout_add_norm_din dx dres dg db _ <- dy xhat rstd g key s"},
@@ -21,10 +23,33 @@ static const struct { tri_op op; const char *adjoint; } fused[] = {
                                  "linear_experts_dw dw <- dh x from; bias_experts_dw db <- dh from"},
 };
 
-static const char *adjoint_of(tri_op op) {
+/* Operands of other operations' adjoints have the names of the operation's: "op outputs <- inputs; ..." into text. */
+static const char *adjoint_of(int variant, char text[static ADJOINT]) {
+    const tri_op_row *row = tri__variant_row(variant);
     for (size_t i = 0; i < sizeof fused / sizeof *fused; i++)
-        if (fused[i].op == op) return fused[i].adjoint;
-    return tri__op_row(op)->adjoint;
+        if (fused[i].op == row->op) return fused[i].adjoint;
+    char names[ADJOINT], *save = NULL;
+    int used = 0;
+    snprintf(names, sizeof names, "%s", row->adjoint);
+    text[0] = 0;
+    for (char *name = strtok_r(names, "; ", &save); name; name = strtok_r(NULL, "; ", &save)) {
+        tri_attr attr = {0};
+        tri_op op = (tri_op)tri__op_find(name);
+        tri__variant_set(variant, &attr);
+        attr.back = op == row->op;
+        const tri_op_row *of = tri__op_row(op, &attr);
+        int inputs = 0;
+        used += snprintf(text + used, (size_t)(ADJOINT - used), "%s%s", used ? ";" : "", of->name);
+        for (int k = 0; k < of->n_args; k++) {
+            const char *word = of->arg[k].name;
+            int known = tri__row_arg(row, word) >= 0 || (*word == 'd' && tri__row_arg(row, word + 1) >= 0);
+            if (!of->arg[k].access || (!known && of->arg[k].optional)) continue;
+            if (!inputs && !tri__access_writes(of->arg[k].access))
+                inputs = 1, used += snprintf(text + used, (size_t)(ADJOINT - used), " <-");
+            used += snprintf(text + used, (size_t)(ADJOINT - used), " %s", word);
+        }
+    }
+    return text;
 }
 
 /* The operands' values before the forward ran, in double. */
@@ -46,7 +71,7 @@ static void doubles_close(double *v[TRI_MAX_ARGS]) {
 
 /* Outputs that are added to hold, beside the formula's value, what was there before. */
 static void check_forward(const kernel_call *k, double *const *v) {
-    const tri_op_row *row = tri__op_row(k->at.op);
+    const tri_op_row *row = tri__variant_row(k->at.variant);
     int64_t n = operand_count(k, 0);
     double *before = calloc((size_t)n + 1, sizeof *before); /* only first operands are added to */
     assert_non_null(before);
@@ -66,7 +91,7 @@ static void check_forward(const kernel_call *k, double *const *v) {
 }
 
 static void forward_case(const kernel_case *at, void *context) {
-    int drops = tri__op_arg(at->op, "key") >= 0, sums = tri__op_row(at->op)->arg[0].access == TRI_ACCESS_A;
+    int drops = kernel_case_arg(at, "key") >= 0, sums = tri__variant_row(at->variant)->arg[0].access == TRI_ACCESS_A;
     for (int variant = 0; variant <= (drops || sums); variant++) {
         kernel_call k;
         double *v[TRI_MAX_ARGS];
@@ -81,10 +106,10 @@ static void forward_case(const kernel_case *at, void *context) {
 
 /* The operand that a word of an adjoint names: as it stands, or (gradient set) after its d. */
 static int named(const kernel_call *k, const char *word, int *gradient) {
-    int arg = tri__op_arg(k->at.op, word);
+    int arg = kernel_arg(k, word);
     *gradient = arg < 0;
-    if (arg < 0 && word[0] == 'd') arg = tri__op_arg(k->at.op, word + 1);
-    if (arg < 0) fail_msg("adjoint of %s: it has no operand %s", tri__op_row(k->at.op)->name, word);
+    if (arg < 0 && word[0] == 'd') arg = kernel_arg(k, word + 1);
+    if (arg < 0) fail_msg("adjoint of %s: it has no operand %s", tri__variant_row(k->at.variant)->name, word);
     return arg;
 }
 
@@ -109,9 +134,12 @@ static tri_tensor operand(kernel_call *k, gradients *g, const char *word, int ou
 /* Runs one "op outputs <- inputs". */
 static void run_step(kernel_call *k, gradients *g, const tri_kernel_table *table, char *text) {
     char *rest, *word = strtok_r(text, " ", &rest);
-    int op = tri__op_find(word), n = 0, output = 1;
-    if (op < 0) fail_msg("adjoint of %s: no operation %s", tri__op_row(k->at.op)->name, word);
-    tri_call call = {.op = (tri_op)op, .attr = &k->attr, .seed = k->call.seed, .step = k->call.step, .threads = 1};
+    int variant = tri__variant_find(word), n = 0, output = 1;
+    if (variant < 0) fail_msg("adjoint of %s: no operation %s", tri__variant_row(k->at.variant)->name, word);
+    const tri_op_row *row = tri__variant_row(variant);
+    tri_attr attr = k->attr;
+    tri__variant_set(variant, &attr);
+    tri_call call = {.op = row->op, .attr = &attr, .seed = k->call.seed, .step = k->call.step, .threads = 1};
     while ((word = strtok_r(NULL, " ", &rest))) {
         if (strcmp(word, "<-") == 0) {
             output = 0;
@@ -121,17 +149,19 @@ static void run_step(kernel_call *k, gradients *g, const tri_kernel_table *table
             n++;
             continue;
         }
+        while (!row->arg[n].access) n++;
         int gradient, a = named(k, word, &gradient);
         call.t[n] = operand(k, g, word, output);
         if (!k->block[a]) call.t[n] = (tri_tensor){NULL, k->call.t[a].rows, 0};
-        assert_int_equal(output, tri__access_writes(tri__op_row((tri_op)op)->arg[n].access));
+        assert_int_equal(output, tri__access_writes(row->arg[n].access));
         if (output && g->adds) call.acc |= 1u << n;
         n++;
     }
-    while (n < tri__op_row((tri_op)op)->n_args && tri__op_row((tri_op)op)->arg[n].optional) n++;
-    assert_int_equal(n, tri__op_row((tri_op)op)->n_args);
-    call.work = malloc((size_t)tri__workspace_bytes(&table->work[op][TRI_F32], call.t[0].rows, call.t[0].cols, 0) + 1);
-    table->run[op][TRI_F32](&call);
+    while (n < row->n_args && row->arg[n].optional) n++;
+    assert_int_equal(n, row->n_args);
+    call.work = malloc((size_t)tri__workspace_bytes(&table->work[variant][TRI_F32], call.t[0].rows, call.t[0].cols, 0) +
+                       1);
+    table->run[variant][TRI_F32](&call);
     free(call.work);
 }
 
@@ -147,7 +177,7 @@ static void straight_through(const kernel_call *k, double *const *v) {
 }
 
 static double objective(const kernel_call *k, const gradients *g, double *const *v) {
-    const tri_op_row *row = tri__op_row(k->at.op);
+    const tri_op_row *row = tri__variant_row(k->at.variant);
     straight_through(k, v);
     double sum = 0;
     int weighed = 0;
@@ -203,8 +233,8 @@ static void check_gradient(const kernel_call *k, const gradients *g, double *con
 
 typedef struct context {
     tri_kernel_table table;
-    int seen[TRI_OP_COUNT];
-    int64_t checked[TRI_OP_COUNT]; /* gradient tensors */
+    int seen[TRI_VARIANTS];
+    int64_t checked[TRI_VARIANTS]; /* gradient tensors */
 } context;
 
 static void gradient_run(context *all, const kernel_case *at, float p, unsigned adds) {
@@ -213,15 +243,15 @@ static void gradient_run(context *all, const kernel_case *at, float p, unsigned 
     double *v[TRI_MAX_ARGS];
     kernel_call_open(&k, at, p, 0, 0);
     kernel_call_run(&k, &all->table, 1);
-    char text[256], *rest;
-    snprintf(text, sizeof text, "%s", adjoint_of(at->op));
+    char text[ADJOINT], made[ADJOINT], *rest;
+    snprintf(text, sizeof text, "%s", adjoint_of(at->variant, made));
     for (char *step = strtok_r(text, ";", &rest); step; step = strtok_r(NULL, ";", &rest))
         run_step(&k, &g, &all->table, step);
     doubles_open(&k, v);
     for (int a = 0; a < TRI_MAX_ARGS; a++) {
-        if (!g.written[a] || tri__access_writes(tri__op_row(at->op)->arg[a].access)) continue;
+        if (!g.written[a] || tri__access_writes(tri__variant_row(at->variant)->arg[a].access)) continue;
         check_gradient(&k, &g, v, a);
-        all->checked[at->op]++;
+        all->checked[at->variant]++;
     }
     doubles_close(v);
     for (int a = 0; a < TRI_MAX_ARGS; a++) {
@@ -233,11 +263,11 @@ static void gradient_run(context *all, const kernel_case *at, float p, unsigned 
 
 static void gradient_case(const kernel_case *at, void *opaque) {
     context *all = opaque;
-    int drops = tri__op_arg(at->op, "key") >= 0,
+    int drops = kernel_case_arg(at, "key") >= 0,
         chain = at->op == TRI_OP_linear_gelu || at->op == TRI_OP_linear_experts_gelu; /* dh is read, not added to */
     for (int on = 0; on <= drops; on++)
         for (unsigned adds = 0; adds <= !chain; adds++) gradient_run(all, at, on ? 0.3f : 0, adds);
-    all->seen[at->op]++;
+    all->seen[at->variant]++;
 }
 
 static const kernel_grid gradient_grids[] = {
@@ -310,9 +340,9 @@ static const kernel_grid update_grids[] = {
     {"cast", "R=0,1,3 C=1,9"}};
 
 /* Operations on coded rows are defined to the byte: tests/unit/test_coded.c. */
-static int is_coded(tri_op op) {
-    int q = tri__op_arg(op, "q");
-    return q >= 0 && tri__op_row(op)->arg[q].dtype == TRI_U8;
+static int is_coded(const tri_op_row *row) {
+    int q = tri__row_arg(row, "q");
+    return q >= 0 && row->arg[q].dtype == TRI_U8;
 }
 
 TEST(test_forward) {
@@ -321,11 +351,12 @@ TEST(test_forward) {
     kernel_cases(gradient_grids, sizeof gradient_grids / sizeof *gradient_grids, forward_case, &table);
     kernel_cases(fused_grids, sizeof fused_grids / sizeof *fused_grids, forward_case, &table);
     kernel_cases(update_grids, sizeof update_grids / sizeof *update_grids, forward_case, &table);
-    for (int op = 0; op < TRI_OP_COUNT; op++) {
-        tri_op_phase phase = tri__op_row((tri_op)op)->phase;
-        if (is_coded((tri_op)op) || tri__op_is_lowered((tri_op)op)) continue;
+    for (int v = 0; v < tri__variant_count(); v++) {
+        tri_op op = tri__variant_row(v)->op;
+        tri_op_phase phase = tri__variant_row(v)->phase;
+        if (!*tri__variant_row(v)->name || is_coded(tri__variant_row(v)) || tri__op_is_lowered(op)) continue;
         if ((phase == TRI_PHASE_F || phase == TRI_PHASE_U) && !double_ops[op])
-            fail_msg("%s has no formula in double", tri__op_row((tri_op)op)->name);
+            fail_msg("%s has no formula in double", tri__variant_row(v)->name);
     }
 }
 
@@ -334,9 +365,11 @@ TEST(test_gradients) {
     assert_non_null(all);
     tri__device_find("reference")->kernels(&all->table);
     kernel_cases(gradient_grids, sizeof gradient_grids / sizeof *gradient_grids, gradient_case, all);
-    for (int op = 0; op < TRI_OP_COUNT; op++)
-        if (adjoint_of((tri_op)op)[0] && !tri__op_is_lowered((tri_op)op) && (!all->seen[op] || !all->checked[op]))
-            fail_msg("no case tries the adjoint of %s", tri__op_row((tri_op)op)->name);
+    char text[ADJOINT];
+    for (int v = 0; v < tri__variant_count(); v++)
+        if (*tri__variant_row(v)->name && adjoint_of(v, text)[0] && !tri__op_is_lowered(tri__variant_row(v)->op) &&
+            (!all->seen[v] || !all->checked[v]))
+            fail_msg("no case tries the adjoint of %s", tri__variant_row(v)->name);
     free(all);
 }
 
@@ -368,7 +401,7 @@ static void zeros_case(const kernel_case *at, void *table) {
     kernel_call k;
     kernel_call_open(&k, at, 0, 0, 0);
     kernel_call_run(&k, table, 1);
-    for (int a = 0; tri__op_row(at->op)->arg[a].access == TRI_ACCESS_A; a++)
+    for (int a = 0; tri__variant_row(at->variant)->arg[a].access == TRI_ACCESS_A; a++)
         for (int64_t i = 0; i < operand_count(&k, a); i++)
             if (kernel_value(&k, a, i) != 0) kernel_call_fail(&k, a, "is not zero after no rows");
     kernel_call_close(&k);

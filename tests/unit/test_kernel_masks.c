@@ -10,11 +10,11 @@ typedef struct context {
     tri_kernel_table table;
     float p;
     int64_t kept, decided;
-    int seen[TRI_OP_COUNT];
+    int seen[TRI_VARIANTS];
 } context;
 
 static void set_all(kernel_call *k, const char *name, float value) {
-    int a = tri__op_arg(k->at.op, name);
+    int a = kernel_arg(k, name);
     for (int64_t i = 0; i < operand_count(k, a); i++) ((float *)k->call.t[a].data)[i] = value;
     memcpy(k->before[a], k->block[a], k->bytes[a] + 2 * GUARD);
 }
@@ -26,11 +26,11 @@ static void decide(context *all, const kernel_call *k, int drops, int shown_drop
     all->decided++;
 }
 
-static const int32_t *keys(const kernel_call *k) { return k->call.t[tri__op_arg(k->at.op, "key")].data; }
+static const int32_t *keys(const kernel_call *k) { return k->call.t[kernel_arg(k, "key")].data; }
 
 /* dropout, dropout_din: of ones, they give 0 or exactly 1 / (1 - p). */
 static void show_plain(context *all, kernel_call *k) {
-    set_all(k, k->at.op == TRI_OP_dropout ? "x" : "dy", 1);
+    set_all(k, k->attr.back ? "dy" : "x", 1);
     kernel_call_run(k, &all->table, 2);
     int64_t H = k->at.dim['H' - 'A'];
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
@@ -47,7 +47,7 @@ static void show_norm(context *all, kernel_call *k) {
     kernel_call_run(k, &all->table, 2);
     int64_t H = k->at.dim['H' - 'A'];
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
-        double value = kernel_value(k, tri__op_arg(k->at.op, "xhat"), i);
+        double value = kernel_value(k, kernel_arg(k, "xhat"), i);
         if (fabs(value) > 1e-3) /* a row of one kind is all 0 */
             decide(all, k, mask_drops(k, keys(k)[i / H * 2], keys(k)[i / H * 2 + 1], i % H), value < 0);
     }
@@ -83,13 +83,13 @@ static void show_norm_scaled_din(context *all, kernel_call *k) {
 /* Attention between rows that score alike, where row t of the value (or of dctx) is the unit vector of t's place: entry
  * c of row t is then the weight between t and the row at place c. Sequences are no longer than a head is wide. */
 static void show_attention(context *all, kernel_call *k) {
-    int backward = tri__op_row(k->at.op)->phase == TRI_PHASE_B;
+    int backward = tri__variant_row(k->at.variant)->phase == TRI_PHASE_B;
     int64_t H = k->at.dim['H' - 'A'], heads = k->at.dim['A' - 'A'], d = H / heads;
     set_all(k, "qkv", 0);
-    if (tri__op_arg(k->at.op, "bias") >= 0) set_all(k, "bias", 0);
+    if (kernel_arg(k, "bias") >= 0) set_all(k, "bias", 0);
     if (backward) set_all(k, "dctx", 0);
     int64_t cols = backward ? H : 3 * H, from = backward ? 0 : 2 * H;
-    int unit = tri__op_arg(k->at.op, backward ? "dctx" : "qkv");
+    int unit = kernel_arg(k, backward ? "dctx" : "qkv");
     const int32_t *key = keys(k); /* [T,2] */
     for (int64_t t = 0; t < k->at.dim['T' - 'A']; t++)
         for (int64_t h = 0; h < heads; h++)
@@ -97,7 +97,7 @@ static void show_attention(context *all, kernel_call *k) {
     memcpy(k->before[unit], k->block[unit], k->bytes[unit] + 2 * GUARD);
     if (backward) { /* of scores that are all 0 */
         int64_t t = 0;
-        int lse = tri__op_arg(k->at.op, "lse");
+        int lse = kernel_arg(k, "lse");
         for (int s = 0; k->at.lengths[s]; s++)
             for (int i = 0; i < k->at.lengths[s] * heads; i++)
                 ((float *)k->call.t[lse].data)[t++] = logf((float)k->at.lengths[s]);
@@ -136,7 +136,7 @@ static void show_bits(context *all, kernel_call *k) {
 
 /* attention_scaled, attention_scaled_din: as show_attention; bytes of the weights' gradients are 0 where those are. */
 static void show_attention_scaled(context *all, kernel_call *k) {
-    int sq = tri__op_arg(k->at.op, "sq");
+    int sq = kernel_arg(k, "sq");
     *(float *)k->call.t[sq].data = 1;
     memcpy(k->before[sq], k->block[sq], k->bytes[sq] + 2 * GUARD);
     show_attention(all, k);
@@ -148,8 +148,8 @@ static void show_first(context *all, kernel_call *k) {
     int backward = k->at.op == TRI_OP_attention_first_din || k->at.op == TRI_OP_attention_sparse_first_din;
     int64_t H = k->at.dim['H' - 'A'], heads = k->at.dim['A' - 'A'], d = H / heads, T = k->at.dim['T' - 'A'],
             N = k->at.dim['N' - 'A'];
-    const int32_t *key = keys(k), *seq = k->call.t[tri__op_arg(k->at.op, "seq")].data; /* [T,2] [N+1] */
-    int unit = tri__op_arg(k->at.op, backward ? "dctx" : "qkv");
+    const int32_t *key = keys(k), *seq = k->call.t[kernel_arg(k, "seq")].data; /* [T,2] [N+1] */
+    int unit = kernel_arg(k, backward ? "dctx" : "qkv");
     set_all(k, "qkv", 0);
     if (backward) set_all(k, "dctx", 0);
     for (int64_t i = 0; i < (backward ? N : T) * heads; i++) {
@@ -158,7 +158,7 @@ static void show_first(context *all, kernel_call *k) {
     }
     memcpy(k->before[unit], k->block[unit], k->bytes[unit] + 2 * GUARD);
     if (backward) { /* of scores that are all 0 */
-        int lse = tri__op_arg(k->at.op, "lse");
+        int lse = kernel_arg(k, "lse");
         for (int64_t i = 0; i < N * heads; i++)
             ((float *)k->call.t[lse].data)[i] = logf((float)k->at.lengths[i / heads]);
         memcpy(k->before[lse], k->block[lse], k->bytes[lse] + 2 * GUARD);
@@ -182,14 +182,14 @@ static int64_t rows_of(const kernel_call *k, int64_t run, int32_t sample) {
 }
 
 static void set_one(kernel_call *k, const char *name, int64_t at) {
-    int arg = tri__op_arg(k->at.op, name);
+    int arg = kernel_arg(k, name);
     ((float *)k->call.t[arg].data)[at] = 1;
     memcpy(k->before[arg], k->block[arg], k->bytes[arg] + 2 * GUARD);
 }
 
 /* lse of scores that are all 0, of rows of key (every `step`-th number is a sample), or of sequences; else NULL. */
 static void set_sums(kernel_call *k, int64_t rows, const int32_t *sample, int64_t step) {
-    int lse = tri__op_arg(k->at.op, "lse");
+    int lse = kernel_arg(k, "lse");
     int64_t heads = k->at.dim['A' - 'A'];
     for (int64_t i = 0; i < rows * heads; i++) {
         int32_t s = sample ? sample[i / heads * step] - 100 : (int32_t)(i / heads);
@@ -256,7 +256,6 @@ static void show_first_part(context *all, kernel_call *k) {
 static void mask_case(const kernel_case *at, void *opaque) {
     static void (*const shows[TRI_OP_COUNT])(context *, kernel_call *) = {
         [TRI_OP_dropout] = show_plain,
-        [TRI_OP_dropout_din] = show_plain,
         [TRI_OP_dropout_add_norm] = show_norm,
         [TRI_OP_dropout_add_norm_din] = show_norm_din,
         [TRI_OP_dropout_add_norm_scaled] = show_norm,
@@ -291,7 +290,7 @@ static void mask_case(const kernel_case *at, void *opaque) {
     kernel_call_open(&k, at, all->p, 0, 0);
     shows[at->op](all, &k);
     kernel_call_close(&k);
-    all->seen[at->op]++;
+    all->seen[at->variant]++;
 }
 
 TEST(test_masks) {
@@ -316,9 +315,9 @@ TEST(test_masks) {
         double p = (double)rates[i % 4], n = (double)all.decided;
         assert_true(n > 100000);
         assert_true(fabs((double)all.kept / n - (1 - p)) < 0.01);
-        for (int op = 0; op < TRI_OP_COUNT; op++)
-            if (tri__op_arg((tri_op)op, "key") >= 0 && !tri__op_is_lowered((tri_op)op) && !all.seen[op])
-                fail_msg("no case shows the mask of %s", tri__op_row((tri_op)op)->name);
+        for (int v = 0; v < tri__variant_count(); v++)
+            if (tri__row_arg(tri__variant_row(v), "key") >= 0 && tri__variant_computes(v) && !all.seen[v])
+                fail_msg("no case shows the mask of %s", tri__variant_row(v)->name);
     }
 }
 
@@ -328,7 +327,7 @@ TEST(test_nothing_dropped) {
     for (int i = 0; i < 2; i++) {
         tri_kernel_table table;
         tri__device_find(devices[i])->kernels(&table);
-        kernel_case at = {.op = TRI_OP_dropout};
+        kernel_case at = {.op = TRI_OP_dropout, .variant = plain(TRI_OP_dropout)};
         at.dim['T' - 'A'] = 9, at.dim['H' - 'A'] = 21;
         kernel_call k;
         kernel_call_open(&k, &at, 0, 0, 0);

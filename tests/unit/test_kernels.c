@@ -12,7 +12,7 @@
 
 typedef struct tables {
     tri_kernel_table cpu, reference;
-    int seen[TRI_OP_COUNT]; /* cases */
+    int seen[TRI_VARIANTS]; /* cases */
 } tables;
 
 static void compare(const kernel_call *got, const kernel_call *want, int arg) {
@@ -38,7 +38,7 @@ static void compare(const kernel_call *got, const kernel_call *want, int arg) {
 }
 
 static void try_variant(tables *all, const kernel_case *at, float p, unsigned acc, unsigned left_out) {
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__variant_row(at->variant);
     kernel_call want, got[3];
     kernel_call_open(&want, at, p, acc, left_out);
     kernel_call_run(&want, &all->reference, 1);
@@ -60,13 +60,13 @@ static void try_variant(tables *all, const kernel_case *at, float p, unsigned ac
  * outputs; where no random numbers are drawn their keys are left out, and a factor. */
 static void try_case(const kernel_case *at, void *context) {
     tables *all = context;
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__variant_row(at->variant);
     unsigned sums = 0, optional = 0;
     for (int a = 0; a < row->n_args; a++) {
         if (row->arg[a].access == TRI_ACCESS_A) sums |= 1u << a;
         if (row->arg[a].access == TRI_ACCESS_W && row->arg[a].optional) optional |= 1u << a;
     }
-    int key = tri__op_arg(at->op, "key");
+    int key = kernel_case_arg(at, "key");
     for (int on = 0; on <= (key >= 0); on++)
         for (int add = 0; add <= (sums != 0); add++)
             for (unsigned left_out = optional;; left_out = (left_out - 1) & optional) {
@@ -74,7 +74,7 @@ static void try_case(const kernel_case *at, void *context) {
                 try_variant(all, at, on ? 0.3f : 0, add ? sums : 0, left_out | keys);
                 if (left_out == 0) break;
             }
-    all->seen[at->op]++;
+    all->seen[at->variant]++;
 }
 
 TEST(test_cpu_against_reference) {
@@ -83,15 +83,15 @@ TEST(test_cpu_against_reference) {
     tri__device_find("cpu")->kernels(&all->cpu);
     tri__device_find("reference")->kernels(&all->reference);
     kernel_cases(kernel_grids, KERNEL_GRIDS, try_case, all);
-    for (int op = 0; op < TRI_OP_COUNT; op++)
-        if (tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE && !all->seen[op])
-            fail_msg("no case tries %s", tri__op_row((tri_op)op)->name);
+    for (int v = 0; v < tri__variant_count(); v++)
+        if (tri__variant_computes(v) && !all->seen[v])
+            fail_msg("no case tries %s", tri__variant_row(v)->name);
     free(all);
 }
 
 /* One of two sums is added to, the other overwritten. */
 static void try_single_sums(const kernel_case *at, void *context) {
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__variant_row(at->variant);
     for (int a = 0; a < row->n_args; a++)
         if (row->arg[a].access == TRI_ACCESS_A) try_variant(context, at, 0.3f, 1u << a, 0);
 }
@@ -114,7 +114,7 @@ TEST(test_sums_one_at_a_time) {
 
 /* Without the operands that a rank of several leaves out, one at a time and all together. */
 static void try_left_out(const kernel_case *at, void *context) {
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__variant_row(at->variant);
     unsigned all = 0, sums = at->op == TRI_OP_add_din;
     for (int a = 0; a < row->n_args; a++) {
         if (!row->arg[a].optional) continue;
@@ -178,7 +178,7 @@ static void try_not_a_number(const kernel_case *at, void *context) {
     const tri_kernel_table *table = context;
     kernel_call k;
     kernel_call_open(&k, at, 0, 0, 0);
-    int arg = kernel_call_spoil(&k, at->op);
+    int arg = kernel_call_spoil(&k);
     kernel_call_run(&k, table, 1);
     kernel_call_expect_spoilt(&k, arg);
     kernel_call_close(&k);
@@ -218,18 +218,19 @@ TEST(test_not_a_number_shows) {
 
 /* An update that is not to be applied keeps weights and states, whatever the gradient. */
 static void expect_skipped(tri_op op, const tri_kernel_table *table) {
-    kernel_case at = {.op = op};
+    kernel_case at = {.op = op, .variant = plain(op)};
+    const tri_op_row *row = plain_row(op);
     at.dim['K' - 'A'] = 77;
     kernel_call k;
     kernel_call_open(&k, &at, 0, 0, 0);
-    int apply = tri__op_arg(op, "apply"), g = tri__op_arg(op, "g");
+    int apply = tri__row_arg(row, "apply"), g = tri__row_arg(row, "g");
     *(int32_t *)k.call.t[apply].data = 0;
     memcpy(k.before[apply], k.block[apply], k.bytes[apply] + GUARD);
     if (g >= 0) memset(k.call.t[g].data, 0xFF, k.bytes[g]);
     if (g >= 0) memcpy(k.before[g], k.block[g], k.bytes[g] + GUARD);
     kernel_call_run(&k, table, 2);
-    for (int a = 0; a < tri__op_row(op)->n_args; a++) {
-        if (tri__op_row(op)->arg[a].access == TRI_ACCESS_U)
+    for (int a = 0; a < row->n_args; a++) {
+        if (row->arg[a].access == TRI_ACCESS_U)
             assert_memory_equal(k.block[a], k.before[a], k.bytes[a] + 2 * GUARD);
         for (int64_t i = 0; i < operand_count(&k, a) && a != g; i++) assert_true(isfinite(kernel_value(&k, a, i)));
     }
@@ -253,7 +254,7 @@ TEST(test_clip_and_skip) {
             tri_attr attr = {.max_norm = rows[i].max_norm};
             tri_call call = {
                 .t = {{&coef, 1, 1}, {&apply, 1, 1}, {&norm, 1, 1}, {&sum, 1, 1}}, .attr = &attr, .threads = 1};
-            table.run[TRI_OP_clip][TRI_F32](&call);
+            table.run[plain(TRI_OP_clip)][TRI_F32](&call);
             assert_true(fabsf(coef - rows[i].coef) < 1e-6f);
             assert_int_equal(apply, rows[i].apply);
             assert_true(isnan(sum) ? isnan(norm) : norm == sqrt(sum));
@@ -272,15 +273,15 @@ TEST(test_every_operation_has_a_row) {
         tri__device_target(tri__device_find(devices[i]), &target);
         assert_string_equal(target.name, devices[i]);
         assert_int_equal(target.granule, 1);
-        for (int op = 0; op < TRI_OP_COUNT; op++)
-            if (tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE && !target.has[op][TRI_F32])
-                fail_msg("device %s has no row for %s", devices[i], tri__op_row((tri_op)op)->name);
+        for (int v = 0; v < tri__variant_count(); v++)
+            if (tri__variant_computes(v) && !target.has[v][TRI_F32])
+                fail_msg("device %s has no row for %s", devices[i], tri__variant_row(v)->name);
     }
 }
 
 /* Runs an update on all of K elements, or on parts of them, one after the other. `sums`: of all. */
 static void update_in_parts(const tri_kernel_table *table, const kernel_call *all, int64_t part) {
-    const tri_op_row *row = tri__op_row(all->at.op);
+    const tri_op_row *row = tri__variant_row(all->at.variant);
     int64_t K = all->at.dim['K' - 'A'];
     double work[256];
     for (int64_t at = 0; at < K; at += part) {
@@ -291,7 +292,7 @@ static void update_in_parts(const tri_kernel_table *table, const kernel_call *al
                 call.t[a] = (tri_tensor){(float *)call.t[a].data + at, 1, K - at < part ? K - at : part};
         if (at && all->at.op == TRI_OP_lamb_moments) call.acc = 1u << TRI_ARG(lamb_moments, sums);
         if (at && all->at.op == TRI_OP_lamb_refresh) call.acc = 1u << TRI_ARG(lamb_refresh, sums);
-        table->run[all->at.op][TRI_F32](&call);
+        table->run[all->at.variant][TRI_F32](&call);
     }
 }
 
@@ -304,15 +305,15 @@ TEST(test_shards_update_alike) {
     tri__device_find("cpu")->kernels(&table);
     for (size_t i = 0; i < sizeof updates / sizeof *updates; i++)
         for (int part = 1; part < K; part++) {
-            kernel_case at = {.op = updates[i]};
+            kernel_case at = {.op = updates[i], .variant = plain(updates[i])};
             kernel_call k[2];
             at.dim['K' - 'A'] = K;
             for (int j = 0; j < 2; j++) {
                 kernel_call_open(&k[j], &at, 0, 0, 0);
                 update_in_parts(&table, &k[j], j ? part : K);
             }
-            for (int a = 0; a < tri__op_row(at.op)->n_args; a++)
-                if (tri__op_row(at.op)->arg[a].access == TRI_ACCESS_U)
+            for (int a = 0; a < tri__variant_row(at.variant)->n_args; a++)
+                if (tri__variant_row(at.variant)->arg[a].access == TRI_ACCESS_U)
                     assert_memory_equal(k[0].block[a], k[1].block[a], k[0].bytes[a] + GUARD);
             for (int j = 0; j < 2; j++) kernel_call_close(&k[j]);
         }

@@ -46,10 +46,11 @@ static void run(const tri_kernel_table *table, tri_op op, const tensor *const *a
             call.t[i] = (tri_tensor){args[i]->data, args[i]->rows, args[i]->cols};
             call.dtype[i] = (uint8_t)args[i]->dtype;
         }
-    int64_t work = tri__workspace_bytes(&table->work[op][TRI_F32], call.t[0].rows, call.t[0].cols, call.t[1].cols);
+    int v = tri__op_variants(op);
+    int64_t work = tri__workspace_bytes(&table->work[v][TRI_F32], call.t[0].rows, call.t[0].cols, call.t[1].cols);
     call.work = aligned_alloc(64, (size_t)(work + 127) / 64 * 64);
     assert_non_null(call.work);
-    table->run[op][TRI_F32](&call);
+    table->run[v][TRI_F32](&call);
     free(call.work);
 }
 

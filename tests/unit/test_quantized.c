@@ -30,7 +30,7 @@ static int is_exact(tri_op op, int arg) {
 
 static void bits_case(const kernel_case *at, void *context) {
     tables *all = context;
-    const tri_op_row *row = tri__op_row(at->op);
+    const tri_op_row *row = tri__variant_row(at->variant);
     for (int threads = 1; threads <= 3; threads++) {
         kernel_call want, got;
         kernel_call_open_mixed(&want, at, all->type, all->loose, 0, 0, all->left_out);
@@ -82,8 +82,8 @@ static void quantize(const tri_kernel_table *table, tri_op op, int64_t T, int64_
     tri_call call = {.op = op, .table = table, .attr = &attr, .threads = 2,
                      .t = {{q, T, I}, {s, T, 1}, {x, T, I}, {m, M, 1}},
                      .dtype = {op == TRI_OP_quantize_int8 ? TRI_I8 : TRI_F8_E4M3, TRI_F32, TRI_F32, TRI_F32}};
-    call.work = calloc(1, (size_t)tri__workspace_bytes(&table->work[op][TRI_F32], T, I, 0) + 64);
-    table->run[op][TRI_F32](&call);
+    call.work = calloc(1, (size_t)tri__workspace_bytes(&table->work[plain(op)][TRI_F32], T, I, 0) + 64);
+    table->run[plain(op)][TRI_F32](&call);
     free(call.work);
 }
 
@@ -170,8 +170,8 @@ TEST(test_not_a_number_shows) {
                 tri_call call = {.op = product, .table = &table, .threads = 1,
                                  .t = {{y, 5, O}, {q, 5, 7}, {s, 5, 1}, {wq, O, 7}, {ws, O, 1}},
                                  .dtype = {TRI_F32, (uint8_t)type, TRI_F32, (uint8_t)type, TRI_F32}};
-                call.work = calloc(1, (size_t)tri__workspace_bytes(&table.work[product][TRI_F32], 5, O, 0) + 64);
-                table.run[product][TRI_F32](&call);
+                call.work = calloc(1, (size_t)tri__workspace_bytes(&table.work[plain(product)][TRI_F32], 5, O, 0) + 64);
+                table.run[plain(product)][TRI_F32](&call);
                 free(call.work);
                 for (int t = 0; t < 5; t++)
                     for (int o = 0; o < O; o++) assert_int_equal(isnan(y[t][o]) != 0, t == 2 || o == 1);
@@ -195,7 +195,7 @@ TEST(test_columns_of_ranks) {
                 for (int k = 0; k < T * EACH; k++) part[k] = x[k / EACH * I + rank * EACH + k % EACH];
                 tri_call call = {.op = TRI_OP_row_max, .table = &table, .threads = 1,
                                  .t = {{m + rank * T, T, 1}, {part, T, EACH}}};
-                if (pass == 0) table.run[TRI_OP_row_max][TRI_F32](&call);
+                if (pass == 0) table.run[plain(TRI_OP_row_max)][TRI_F32](&call);
                 if (pass == 0) continue;
                 quantize(&table, TRI_OP_quantize_int8, T, EACH, part, m, RANKS * T, own, s[1]);
                 for (int t = 0; t < T; t++) {

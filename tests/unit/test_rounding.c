@@ -57,13 +57,13 @@ static void fill(float *x, int64_t n, unsigned seed) {
     }
 }
 
-/* An fp32 row of the set, on rows of n elements. */
-static void run_row(const simd_set *set, tri_op op, int64_t n, float *const operand[]) {
-    tri_call call = {.op = op, .attr = &(tri_attr){0}, .threads = 1};
-    for (int k = 0; k < tri__op_row(op)->n_args; k++) call.t[k] = (tri_tensor){operand[k], 1, n};
+/* An fp32 row of GELU of the set, on rows of n elements. */
+static void run_gelu(const simd_set *set, tri_op op, int64_t n, int operands, float *const operand[]) {
+    tri_call call = {.op = op, .attr = &(tri_attr){.activation = 1 + TRI_ACTIVATION_GELU}, .threads = 1};
+    for (int k = 0; k < operands; k++) call.t[k] = (tri_tensor){operand[k], 1, n};
     for (const tri_kernel_row *const *list = set->lists; *list; list++)
         for (const tri_kernel_row *row = *list; row->run; row++)
-            if (row->op == op && row->dtype == TRI_F32) row->run(&call);
+            if (row->op == op && row->dtype == TRI_F32 && row->facts == TRI_FACT_ACT) row->run(&call);
 }
 
 /* By one step after the other, each with a function of its own. */
@@ -76,12 +76,12 @@ static void finish_slowly(const simd_set *set, const tri_half_row *r, int64_t n,
     narrow(n, sum, y);
     widen(n, y, sum);
     if (r->activated) {
-        run_row(set, TRI_OP_gelu, n, (float *[]){x, sum});
+        run_gelu(set, TRI_OP_act, n, 2, (float *[]){x, sum});
         narrow(n, x, r->activated);
     }
     if (r->slope_at) {
         widen(n, r->slope_at, x);
-        run_row(set, TRI_OP_gelu_din, n, (float *[]){sum, sum, x});
+        run_gelu(set, TRI_OP_act_din, n, 4, (float *[]){sum, NULL, sum, x});
         narrow(n, sum, y);
     }
 }

@@ -106,9 +106,8 @@ tri_status tri__bench_json(const tri_cli *cli, tri_json *result) {
 
 tri_json *tri__bench_operations(const double *by_op) {
     tri_json *out = tri__json_object();
-    for (int op = 0; op < TRI_OP_COUNT; op++)
-        if (by_op[op] > 0)
-            tri__json_set_new(out, tri__op_row((tri_op)op)->name, tri__json_real(1e3 * by_op[op]));
+    for (int v = 0; v < tri__variant_count(); v++)
+        if (by_op[v] > 0) tri__json_set_new(out, tri__variant_row(v)->name, tri__json_real(1e3 * by_op[v]));
     return out;
 }
 

@@ -29,7 +29,7 @@ tri_status tri__bench_serve(tri_cli *cli, tri_settings *settings, const tri_benc
 tri_status tri__bench_host(tri_cli *cli, tri_settings *settings);
 /* The same over loopback: a server in this process, or one that runs, under load. Called by tri__bench_serve. */
 tri_status tri__bench_serve_http(tri_cli *cli, tri_settings *settings, const tri_bench_options *options);
-/* Milliseconds by operation, of those that took any; by_op [TRI_OP_COUNT], in seconds. New reference. */
+/* Milliseconds by operation, of those that took any; by_op [TRI_VARIANTS], in seconds. New reference. */
 tri_json *tri__bench_operations(const double *by_op);
 /* The median of n >= 1 numbers; sorts them in place. */
 double tri__bench_median(double *values, int64_t n);

@@ -25,7 +25,7 @@ typedef struct result {
     double opened;                 /* seconds until the model was ready */
     int64_t rows, tokens;          /* of a pass; tokens of all texts */
     double planned;                /* bytes */
-    double by_op[TRI_OP_COUNT];    /* seconds of one additional, instrumented pass */
+    double by_op[TRI_VARIANTS];    /* seconds of one additional, instrumented pass */
 } result;
 
 typedef struct bench {
@@ -120,7 +120,7 @@ static tri_status mark_pass(bench *b, result *r) {
     for (int64_t i = 0; i < b->at.batches && status == TRI_OK; i++) {
         status = run_batch(b, i, times);
         for (int k = 0; k < p->n_instrs && status == TRI_OK; k++)
-            r->by_op[p->instr[k].op] += times[k].end - times[k].begin;
+            r->by_op[tri__variant((tri_op)p->instr[k].op, &p->instr[k].attr)] += times[k].end - times[k].begin;
     }
     free(times);
     return status;

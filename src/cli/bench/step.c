@@ -30,7 +30,7 @@ typedef struct result {
     double executed;                 /* FLOPs of all operations of a step */
     int64_t tokens;                  /* of the median step, both texts */
     double planned, used; /* bytes: planned; decrease of the device's free memory, 0 if unknown */
-    double by_op[TRI_OP_COUNT];      /* seconds in one additional, instrumented step */
+    double by_op[TRI_VARIANTS];      /* seconds in one additional, instrumented step */
     double loss[2];                  /* of the first and the last step */
     tri_json *each;                  /* {steps_ms, clocks, if they were read} */
     double predicted;                /* seconds: simulated, median of the same steps; 0 without --hardware */
@@ -176,7 +176,7 @@ static tri_status mark_step(tri_session *s, result *r) {
     if (!s->times) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = one_step(s, &host);
     for (int i = 0; i < p->n_instrs && status == TRI_OK; i++)
-        r->by_op[p->instr[i].op] += s->times[i].end - s->times[i].begin;
+        r->by_op[tri__variant((tri_op)p->instr[i].op, &p->instr[i].attr)] += s->times[i].end - s->times[i].begin;
     free(s->times);
     s->times = NULL;
     return status;

@@ -38,7 +38,7 @@ static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN
 
 /* Scratch: the fp32 row's, one float per element of 16-bit operands, and alignment. */
 static void through_f32(const tri_call *call) {
-    const tri_op_row *row = tri__op_row(call->op);
+    const tri_op_row *row = tri__call_row(call);
     tri_call wide = *call;
     char *scratch = call->work;
     for (int k = 0; k < row->n_args; k++) {
@@ -49,7 +49,7 @@ static void through_f32(const tri_call *call) {
         if (tri__access_reads(row->arg[k].access) || adds(call, k)) widen_operand(call, k, wide.t[k].data);
     }
     wide.work = scratch;
-    call->table->run[call->op][TRI_F32](&wide);
+    tri__kernel(call->table, call->op, call->attr, TRI_F32)(&wide);
     for (int k = 0; k < row->n_args; k++)
         if (wide.t[k].data != call->t[k].data && tri__access_writes(row->arg[k].access))
             narrow_operand(call, k, wide.t[k].data);
@@ -79,49 +79,54 @@ static void linear_gelu(const tri_call *call) {
     }
     tri_call linear = *call, gelu = *call;
     int type = call->dtype[ARG(y)];
-    linear.op = dense, gelu.op = TRI_OP_gelu;
+    linear.op = dense, gelu.op = TRI_OP_act;
+    gelu.attr = &(tri_attr){.activation = 1 + TRI_ACTIVATION_GELU};
     linear.work = gelu.work = scratch;
     memmove(linear.t, linear.t + 1, sizeof linear.t - sizeof *linear.t);
     memmove(linear.dtype, linear.dtype + 1, sizeof linear.dtype - sizeof *linear.dtype);
-    linear.t[0] = gelu.t[TRI_ARG(gelu, x)] = h;
-    linear.dtype[0] = gelu.dtype[TRI_ARG(gelu, x)] = (uint8_t)type;
-    call->table->run[dense][type](&linear);
-    call->table->run[TRI_OP_gelu][type](&gelu);
+    linear.t[0] = gelu.t[TRI_ARG(act, x)] = h;
+    linear.dtype[0] = gelu.dtype[TRI_ARG(act, x)] = (uint8_t)type;
+    tri__kernel(call->table, dense, call->attr, type)(&linear);
+    tri__kernel(call->table, TRI_OP_act, gelu.attr, type)(&gelu);
 }
 
 /* Runs `op` on these operands of the call only: rows may test which operands are present. */
-static void run_part(const tri_call *call, tri_op op, int n, const int *operand) {
+static void run_part(const tri_call *call, tri_op op, tri_attr attr, int n, const int *operand) {
     tri_call part = *call;
     int type = TRI_F32;
-    part.op = op, part.acc = 0;
+    part.op = op, part.attr = &attr, part.acc = 0;
     memset(part.t, 0, sizeof part.t);
     for (int k = 0; k < n; k++) {
+        if (operand[k] < 0) continue;
         part.t[k] = call->t[operand[k]], part.dtype[k] = call->dtype[operand[k]];
         part.acc |= (unsigned)adds(call, operand[k]) << k;
         if (is_half(part.dtype[k])) type = part.dtype[k];
     }
-    call->table->run[op][type](&part);
+    tri__kernel(call->table, op, &attr, type)(&part);
 }
 
 /* Sums the rounded gradients, as the unfused operations do. */
-static void gelu_din_db(const tri_call *call) {
-    OPERANDS(gelu_din_db);
-    run_part(call, TRI_OP_gelu_din, 3, (int[]){ARG(dx), ARG(dy), ARG(x)});
-    run_part(call, TRI_OP_bias_dw, 2, (int[]){ARG(db), ARG(dx)});
+static void act_din_db(const tri_call *call) {
+    OPERANDS(act_din);
+    tri_attr attr = *call->attr;
+    attr.sums = 0;
+    run_part(call, TRI_OP_act_din, attr, 5, (int[]){ARG(dx), -1, ARG(dy), ARG(x), ARG(y)});
+    run_part(call, TRI_OP_bias_dw, attr, 2, (int[]){ARG(db), ARG(dx)});
 }
 
 /* The next two work for any type. The product is stored in dx. */
 static void linear_gelu_din(const tri_call *call) {
     OPERANDS(linear_gelu_din);
-    run_part(call, TRI_OP_linear_din, 3, (int[]){ARG(dx), ARG(dy), ARG(w)});
-    run_part(call, TRI_OP_gelu_din_db, 4, (int[]){ARG(dx), ARG(db), ARG(dx), ARG(x)});
+    run_part(call, TRI_OP_linear_din, *call->attr, 3, (int[]){ARG(dx), ARG(dy), ARG(w)});
+    tri_attr attr = {.activation = 1 + TRI_ACTIVATION_GELU, .sums = 1};
+    run_part(call, TRI_OP_act_din, attr, 4, (int[]){ARG(dx), ARG(db), ARG(dx), ARG(x)});
 }
 
 static void attention_din_db(const tri_call *call) {
     OPERANDS(attention_din_db);
-    run_part(call, TRI_OP_attention_din, 7,
+    run_part(call, TRI_OP_attention_din, *call->attr, 7,
              (int[]){ARG(dqkv), ARG(dctx), ARG(qkv), ARG(ctx), ARG(lse), ARG(seq), ARG(key)});
-    run_part(call, TRI_OP_bias_dw, 2, (int[]){ARG(db), ARG(dqkv)});
+    run_part(call, TRI_OP_bias_dw, *call->attr, 2, (int[]){ARG(db), ARG(dqkv)});
 }
 
 static void dropout_add_norm_din(const tri_call *call) {
@@ -129,7 +134,7 @@ static void dropout_add_norm_din(const tri_call *call) {
     tri_call rest = *call;
     rest.t[ARG(dbias)].data = NULL;
     through_f32(&rest);
-    if (call->t[ARG(dbias)].data) run_part(call, TRI_OP_bias_dw, 2, (int[]){ARG(dbias), ARG(dx)});
+    if (call->t[ARG(dbias)].data) run_part(call, TRI_OP_bias_dw, *call->attr, 2, (int[]){ARG(dbias), ARG(dx)});
 }
 
 /* n columns of a table's row, from column c on, as fp32; zeros if the row does not exist. */
@@ -197,7 +202,7 @@ static void zero(const tri_call *call) {
     memset(at_element(call, ARG(y), 0), 0, (size_t)elements(call, ARG(y)) * tri__dtype_bytes(call->dtype[ARG(y)]));
 }
 
-/* skip and skip_din have their operands in this order, too. */
+/* skip has its operands in this order, too. */
 static void accumulate(const tri_call *call) {
     OPERANDS(accumulate);
     int64_t n = elements(call, ARG(y));
@@ -243,12 +248,12 @@ static tri_tensor piece_of(const tri_call *call, int k, int64_t i, int64_t size)
 
 /* Elements [i, i + size) of an update, by the fp32 row; its sums are added to by all but the first piece. */
 static void update_piece(const tri_call *call, int64_t i, int64_t size) {
-    const tri_op_row *row = tri__op_row(call->op);
+    const tri_op_row *row = tri__call_row(call);
     tri_call part = *call;
     part.work = (char *)call->work + sizeof(float) * UPDATE_PIECE;
     for (int k = 0; k < row->n_args; k++) {
         if (!call->t[k].data) continue;
-        if (!tri__op_is_flat(call->op, k)) {
+        if (!tri__row_is_flat(row, k)) {
             if (i && row->arg[k].access == TRI_ACCESS_A) part.acc |= 1u << k;
             continue;
         }
@@ -259,14 +264,14 @@ static void update_piece(const tri_call *call, int64_t i, int64_t size) {
         part.t[k].data = call->work;
         part.dtype[k] = TRI_F32;
     }
-    call->table->run[call->op][TRI_F32](&part);
+    tri__kernel(call->table, call->op, call->attr, TRI_F32)(&part);
 }
 
 static int64_t update_size(int64_t n, int64_t i) { return n - i < UPDATE_PIECE ? n - i : UPDATE_PIECE; }
 
 /* An update of fp32 weights, of which only the gradient may have 16 bits. */
 static void update(const tri_call *call) {
-    int64_t n = elements(call, tri__op_arg(call->op, "g"));
+    int64_t n = elements(call, tri__row_arg(tri__call_row(call), "g"));
     for (int64_t i = 0; i == 0 || i < n; i += UPDATE_PIECE) update_piece(call, i, update_size(n, i));
 }
 
@@ -295,24 +300,20 @@ static const tri_kernel_row by_pieces[] = {
     {.op = TRI_OP_embed_dw, .run = embed_dw, .work = {.col = 4 * TABLE_ROWS}},
     {.op = TRI_OP_accumulate, .run = accumulate},
     {.op = TRI_OP_skip, .run = accumulate},
-    {.op = TRI_OP_skip_din, .run = accumulate},
     {.op = TRI_OP_zero, .run = zero},
     {.op = TRI_OP_sumsq, .run = sumsq, .work = {.fixed = 8 * SUM_BLOCKS}},
     {.run = NULL},
 };
 
 static void add_as(tri_kernel_table *table, const tri_kernel_row *rows, tri_dtype dtype) {
-    for (; rows->run; rows++) {
-        table->run[rows->op][dtype] = rows->run;
-        table->work[rows->op][dtype] = rows->work;
-    }
+    for (; rows->run; rows++) tri__kernel_table_put(table, rows, dtype);
 }
 
 void tri__cpu_half_row(const tri_call *call) {
     switch (call->op) {
     case TRI_OP_linear_gelu:
     case TRI_OP_linear_experts_gelu: linear_gelu(call); return;
-    case TRI_OP_gelu_din_db: gelu_din_db(call); return;
+    case TRI_OP_act_din: call->attr->sums ? act_din_db(call) : through_f32(call); return;
     case TRI_OP_linear_gelu_din: linear_gelu_din(call); return;
     case TRI_OP_dropout_add_norm_din: dropout_add_norm_din(call); return;
     case TRI_OP_adamw_copy: adamw_copy(call); return;
@@ -323,22 +324,23 @@ void tri__cpu_half_row(const tri_call *call) {
 void tri__cpu_half_rows(tri_kernel_table *table) {
     add_as(table, any_width, TRI_F32);
     for (int dtype = TRI_BF16; dtype <= TRI_F16; dtype++) {
-        for (int op = 0; op < TRI_OP_COUNT; op++) {
-            if (!table->run[op][TRI_F32] || table->run[op][dtype]) continue; /* some rows take any width */
-            int updates = tri__op_row(op)->phase == TRI_PHASE_U && tri__op_arg(op, "g") >= 0;
-            table->run[op][dtype] = updates ? update : through_f32;
-            table->work[op][dtype] = table->work[op][TRI_F32];
-            table->work[op][dtype].fixed += updates ? (int64_t)sizeof(float) * UPDATE_PIECE : TRI_MAX_ARGS * ALIGN;
-            if (!updates) table->work[op][dtype].half = sizeof(float);
+        for (int v = 0; v < tri__variant_count(); v++) {
+            const tri_op_row *row = tri__variant_row(v);
+            if (!table->run[v][TRI_F32] || table->run[v][dtype]) continue; /* some rows take any width */
+            int updates = row->phase == TRI_PHASE_U && tri__row_arg(row, "g") >= 0;
+            table->run[v][dtype] = updates ? update : through_f32;
+            table->work[v][dtype] = table->work[v][TRI_F32];
+            table->work[v][dtype].fixed += updates ? (int64_t)sizeof(float) * UPDATE_PIECE : TRI_MAX_ARGS * ALIGN;
+            if (!updates) table->work[v][dtype].half = sizeof(float);
         }
         add_as(table, any_width, (tri_dtype)dtype);
         add_as(table, by_pieces, (tri_dtype)dtype);
-        table->run[TRI_OP_gelu_din_db][dtype] = gelu_din_db;
-        table->run[TRI_OP_dropout_add_norm_din][dtype] = dropout_add_norm_din;
+        tri__kernel_table_run(table, TRI_OP_act_din, TRI_FACT_ACT | TRI_FACT_DB, (tri_dtype)dtype, act_din_db);
+        tri__kernel_table_run(table, TRI_OP_dropout_add_norm_din, 0, (tri_dtype)dtype, dropout_add_norm_din);
         for (int i = 0; i < 2; i++) {
-            tri_op op = i ? TRI_OP_linear_experts_gelu : TRI_OP_linear_gelu;
-            table->run[op][dtype] = linear_gelu;
-            table->work[op][dtype].row_cols += 6; /* h, if it is absent, and its fp32 copy */
+            int v = tri__op_variants(i ? TRI_OP_linear_experts_gelu : TRI_OP_linear_gelu);
+            table->run[v][dtype] = linear_gelu;
+            table->work[v][dtype].row_cols += 6; /* h, if it is absent, and its fp32 copy */
         }
     }
 }
@@ -347,18 +349,21 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* The parts run in sequence and share scratch space. `copies`: additional fp32 copies of the first operand, beyond
  * those that the parts' own rows count. */
-static void add_parts(tri_kernel_table *table, tri_op op, tri_kernel *run, tri_op first, tri_op second, int copies) {
+static void add_parts(tri_kernel_table *table, const char *op, tri_kernel *run, const char *first, const char *second,
+                      int copies) {
+    int v = tri__variant_find(op);
     for (int dtype = TRI_F32; dtype <= TRI_F16; dtype++) {
-        const tri_workspace *a = &table->work[first][dtype], *b = &table->work[second][dtype];
+        const tri_workspace *a = &table->work[tri__variant_find(first)][dtype],
+                            *b = &table->work[tri__variant_find(second)][dtype];
         int64_t row_cols = larger(a->row_cols, b->row_cols) + (is_half(dtype) ? copies * (int64_t)sizeof(float) : 0);
-        table->run[op][dtype] = run;
-        table->work[op][dtype] = (tri_workspace){larger(a->fixed, b->fixed), larger(a->row, b->row),
+        table->run[v][dtype] = run;
+        table->work[v][dtype] = (tri_workspace){larger(a->fixed, b->fixed), larger(a->row, b->row),
                                                  larger(a->col, b->col), row_cols, larger(a->half, b->half)};
     }
 }
 
 void tri__cpu_part_rows(tri_kernel_table *table) {
-    add_parts(table, TRI_OP_linear_gelu_din, linear_gelu_din, TRI_OP_linear_din, TRI_OP_gelu_din_db,
+    add_parts(table, "linear_gelu_din", linear_gelu_din, "linear_din", "gelu_din_db",
               1); /* dx is both read and written */
-    add_parts(table, TRI_OP_attention_din_db, attention_din_db, TRI_OP_attention_din, TRI_OP_bias_dw, 0);
+    add_parts(table, "attention_din_db", attention_din_db, "attention_din", "bias_dw", 0);
 }

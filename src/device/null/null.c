@@ -22,7 +22,7 @@ static void nothing(const tri_call *call) {
 
 /* The sum over sequences of length squared; 0 for operations without sequences. */
 static double squares(const tri_call *call) {
-    int at = tri__op_arg(call->op, "seq");
+    int at = tri__row_arg(tri__call_row(call), "seq");
     const int32_t *seq = at < 0 ? NULL : call->t[at].data; /* [N+1] */
     double sum = 0;
     for (int64_t i = 0; seq && i + 1 < call->t[at].rows; i++)
@@ -35,9 +35,9 @@ static double seconds_of(const tri_call *call) {
     tri_dims dims;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         arg[k] = (tri_extent){call->t[k].rows, call->t[k].cols, (tri_dtype)call->dtype[k], call->t[k].data != NULL};
-    tri__op_bind(call->op, arg, &dims);
+    tri__op_bind(tri__call_row(call), arg, &dims);
     dims.of['Q' - 'A'] = squares(call);
-    tri_cost cost = tri__op_cost(call->op, arg, call->acc, &dims);
+    tri_cost cost = tri__op_cost(tri__call_row(call), arg, call->acc, &dims);
     return (cost.flops > cost.bytes ? cost.flops : cost.bytes) / RATE;
 }
 
@@ -61,9 +61,9 @@ static void pass_time(const tri_call *call) {
 static void fill(tri_kernel_table *table, tri_kernel *run, tri_workspace work) {
     static const tri_dtype dtypes[] = {TRI_F32, TRI_BF16, TRI_F16};
     memset(table, 0, sizeof *table);
-    for (int op = 0; op < TRI_OP_COUNT; op++)
-        for (int i = 0; i < 3 && tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE; i++)
-            tri__kernel_table_add(table, (const tri_kernel_row[]){{(tri_op)op, dtypes[i], run, work}, {0}});
+    for (int v = 0; v < tri__variant_count(); v++)
+        for (int i = 0; i < 3 && tri__variant_computes(v); i++)
+            table->run[v][dtypes[i]] = run, table->work[v][dtypes[i]] = work;
 }
 
 static void null_kernels(tri_kernel_table *table) { fill(table, nothing, (tri_workspace){0}); }

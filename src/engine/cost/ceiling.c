@@ -56,7 +56,8 @@ static tri_status prepare(product *p, const tri_ceiling_product *of) {
         TRI_TRY(fill(p, k, dtype));
     }
     int64_t halves = tri__dtype_bytes(dtype) == 2 ? 3 * n * n + n : 0;
-    p->work_bytes = (size_t)tri__workspace_bytes(&p->table.work[TRI_OP_linear][dtype], n, n, halves);
+    const tri_workspace *work = &p->table.work[tri__variant(TRI_OP_linear, &p->attr)][dtype];
+    p->work_bytes = (size_t)tri__workspace_bytes(work, n, n, halves);
     return d->alloc(p->context, p->work_bytes, &p->call.work);
 }
 
@@ -93,7 +94,7 @@ tri_status tri__ceiling(const tri_device *device, const tri_ceiling_product *of,
     if (!p) return tri__fail(TRI_RESOURCE, "out of memory");
     p->device = device;
     device->kernels(&p->table);
-    tri_kernel *run = p->table.run[TRI_OP_linear][of->dtype];
+    tri_kernel *run = tri__kernel(&p->table, TRI_OP_linear, &p->attr, of->dtype);
     tri_status status = run ? device->open(&tri__core, 0, 0, &p->context) : TRI_OK;
     if (run && status == TRI_OK) status = prepare(p, of);
     if (run && status == TRI_OK) status = time_products(p, run, of, times);

@@ -45,7 +45,7 @@ static void weigh(cutter *c, const tri_program *program) {
         time *= tri__instr_share(program, instr);
         tri_stage_time *unit = &c->time[instr->unit];
         if (i <= loss) unit->forward += time;
-        else if (tri__op_row(instr->op)->phase == TRI_PHASE_W) unit->weight += time;
+        else if (tri__instr_row(instr)->phase == TRI_PHASE_W) unit->weight += time;
         else unit->input += time;
     }
 }
@@ -62,7 +62,7 @@ static void find_edges(cutter *c, const tri_program *program) {
     int *maker = tri__none_yet(c->arena, program->n_slots); /* unit that computes a slot; -1 */
     for (int i = 0, loss = loss_at(program); i <= loss; i++) {
         const tri_instr *instr = &program->instr[i];
-        if (tri__op_row(instr->op)->phase == TRI_PHASE_I) continue;
+        if (tri__instr_row(instr)->phase == TRI_PHASE_I) continue;
         for (int k = TRI_MAX_ARGS - 1; k >= 0; k--) { /* outputs come first */
             int slot = instr->slot[k];
             if (tri__reads(instr, k) && maker[slot] >= 0 && maker[slot] != instr->unit)

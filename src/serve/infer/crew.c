@@ -9,7 +9,6 @@
 #include "serve/infer/polite_work.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

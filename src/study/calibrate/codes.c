@@ -87,7 +87,7 @@ static tri_status time_call(const tri_call *call, tri_kernel *run, int keeps, tr
         run(call);
         took[i] = tri__clock() - begin;
     }
-    tri_sample like = {.op = call->op,
+    tri_sample like = {.variant = tri__variant(call->op, call->attr),
                        .dtype = (tri_dtype)call->dtype[vector],
                        .threads = call->threads,
                        .adds = keeps,
@@ -106,9 +106,10 @@ static void time_size(tri_team *team, int rank, const tri_kernel_table *table, i
         if (attr.code == TRI_CODE_NONE) continue;
         if (is_momentum && (attr.code != TRI_CODE_SIGNS || dtype != TRI_F32)) continue;
         tri_call call = call_of(of, kind, dtype, n, &attr, team->threads);
-        table->run[kind->op][dtype](&call); /* touches memory */
+        tri_kernel *run = tri__kernel(table, kind->op, call.attr, dtype);
+        run(&call); /* touches memory */
         if (!tri__team_goes_on(team)) return;
-        team->status[rank] = time_call(&call, table->run[kind->op][dtype], kind->keeps, rank ? NULL : team->samples);
+        team->status[rank] = time_call(&call, run, kind->keeps, rank ? NULL : team->samples);
     }
 }
 

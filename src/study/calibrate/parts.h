@@ -52,7 +52,7 @@ double tri__trial_bytes(const tri_trial_case *at);           /* of memory, about
 /* ---- samples (points.c) ---- */
 
 typedef struct tri_sample {
-    tri_op op;
+    int variant;
     tri_dtype dtype;
     int threads, adds;
     tri_code code;

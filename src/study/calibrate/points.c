@@ -19,8 +19,8 @@ double tri__median(double *values, int n) {
 
 /* The order of their curves; 0: they are of one. */
 static int compare_curves(const tri_sample *a, const tri_sample *b) {
-    const int x[] = {(int)a->op, (int)a->dtype, a->threads, a->adds, (int)a->code},
-              y[] = {(int)b->op, (int)b->dtype, b->threads, b->adds, (int)b->code};
+    const int x[] = {a->variant, (int)a->dtype, a->threads, a->adds, (int)a->code},
+              y[] = {b->variant, (int)b->dtype, b->threads, b->adds, (int)b->code};
     for (size_t k = 0; k < sizeof x / sizeof *x; k++)
         if (x[k] != y[k]) return x[k] < y[k] ? -1 : 1;
     return 0;
@@ -68,7 +68,7 @@ tri_status tri__samples_add(tri_samples *samples, const tri_trial *trial, int th
     for (int i = 0; i < n && status == TRI_OK; i++) {
         const tri_instr *instr = &program->instr[i];
         if (tri__op_queue((tri_op)instr->op) != TRI_QUEUE_COMPUTE) continue;
-        tri_sample like = {.op = (tri_op)instr->op,
+        tri_sample like = {.variant = tri__variant((tri_op)instr->op, &instr->attr),
                            .dtype = tri__instr_dtype(program, instr),
                            .threads = threads,
                            .adds = tri__instr_adds(instr),
@@ -93,7 +93,7 @@ void tri__samples_curves(tri_samples *samples, tri_arena *arena, tri_hardware *o
         tri_kernel_curve *curve = &out->kernel[out->n_kernels++];
         for (end = i; end < samples->n && compare_curves(first, &samples->at[end]) == 0;) end++;
         *curve = (tri_kernel_curve){
-            .op = first->op, .dtype = first->dtype, .threads = first->threads, .adds = first->adds,
+            .variant = first->variant, .dtype = first->dtype, .threads = first->threads, .adds = first->adds,
             .code = first->code, .n = end - i};
         curve->point = tri__arena_alloc(arena, (size_t)curve->n * sizeof *curve->point);
         for (int k = 0; k < curve->n; k++) {
@@ -106,14 +106,15 @@ void tri__samples_curves(tri_samples *samples, tri_arena *arena, tri_hardware *o
 }
 
 /* FLOP/s of the fastest point of an operation with one thread; 0: it has none. */
-static double best_rate(const tri_hardware *h, tri_op op, tri_dtype dtype) {
+static double best_rate(const tri_hardware *h, const char *name, tri_dtype dtype) {
     double best = 0;
+    int variant = tri__variant_find(name);
     for (int i = 0; i < h->n_kernels; i++) {
         const tri_kernel_curve *c = &h->kernel[i];
-        if (c->op != op || c->dtype != dtype || c->threads > 1) continue;
+        if (c->variant != variant || c->dtype != dtype || c->threads > 1) continue;
         for (int k = 0; k < c->n; k++) {
             const double *size = c->point[k].size;
-            double flops = op == TRI_OP_attention ? 4 * size[0] * size[1] * size[2] * size[3]
+            double flops = tri__op_is_attention(tri__variant_row(variant)) ? 4 * size[0] * size[1] * size[2] * size[3]
                                                   : 2 * size[0] * size[1] * size[2];
             best = fmax(best, flops / c->point[k].seconds);
         }
@@ -124,9 +125,9 @@ static double best_rate(const tri_hardware *h, tri_op op, tri_dtype dtype) {
 /* Bytes a second of operations that only move data, where it does not fit into a cache; the shortest call. */
 static void find_memory(tri_hardware *h) {
     static const struct {
-        tri_op op;
+        const char *name;
         double bytes; /* of an element */
-    } movers[] = {{TRI_OP_sumsq, 4}, {TRI_OP_adamw, 28}, {TRI_OP_bias_dw, 4}};
+    } movers[] = {{"sumsq", 4}, {"adamw", 28}, {"bias_dw", 4}};
     h->bytes = 0, h->launch = 1;
     for (int i = 0; i < h->n_kernels; i++) {
         const tri_kernel_curve *c = &h->kernel[i];
@@ -135,7 +136,7 @@ static void find_memory(tri_hardware *h) {
             h->launch = fmin(h->launch, p->seconds);
             for (size_t m = 0; m < sizeof movers / sizeof *movers; m++) {
                 double bytes = movers[m].bytes * p->size[0] * p->size[1];
-                if (c->op == movers[m].op && c->dtype == TRI_F32 && bytes > 1 << 20)
+                if (c->variant == tri__variant_find(movers[m].name) && c->dtype == TRI_F32 && bytes > 1 << 20)
                     h->bytes = fmax(h->bytes, bytes / p->seconds);
             }
         }
@@ -143,13 +144,13 @@ static void find_memory(tri_hardware *h) {
 }
 
 void tri__curves_rates(tri_hardware *out) {
-    double half = best_rate(out, TRI_OP_linear, TRI_BF16), cores = fmax(1, out->cores);
-    out->f32 = best_rate(out, TRI_OP_linear, TRI_F32);
+    double half = best_rate(out, "linear", TRI_BF16), cores = fmax(1, out->cores);
+    out->f32 = best_rate(out, "linear", TRI_F32);
     out->half = half > 0 ? half : out->f32;
-    out->attention = out->cores ? best_rate(out, TRI_OP_attention, TRI_F32) / out->f32
-                                : best_rate(out, TRI_OP_attention, TRI_BF16) / out->half;
+    out->attention = out->cores ? best_rate(out, "attention", TRI_F32) / out->f32
+                                : best_rate(out, "attention", TRI_BF16) / out->half;
     out->peak[TRI_F32] = cores * out->f32;
     out->peak[TRI_BF16] = out->peak[TRI_F16] = cores * half;
-    out->peak[TRI_I8] = cores * best_rate(out, TRI_OP_linear_int8, TRI_F32);
+    out->peak[TRI_I8] = cores * best_rate(out, "linear_int8", TRI_F32);
     find_memory(out);
 }

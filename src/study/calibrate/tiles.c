@@ -18,7 +18,8 @@ enum { SIDES = sizeof sides / sizeof *sides };
 static const tri_kernel_point *alone(const tri_hardware *h, const tri_kernel_curve *like, const tri_kernel_point *at) {
     for (int i = 0; i < h->n_kernels; i++) {
         const tri_kernel_curve *c = &h->kernel[i];
-        if (c->op != like->op || c->dtype != like->dtype || c->adds != like->adds || c->threads != 1) continue;
+        if (c->variant != like->variant || c->dtype != like->dtype) continue;
+        if (c->adds != like->adds || c->threads != 1) continue;
         for (int k = 0; k < c->n; k++)
             if (memcmp(c->point[k].size, at->size, sizeof at->size) == 0) return &c->point[k];
     }
@@ -41,7 +42,7 @@ void tri__curves_tiles(tri_hardware *out) {
         tri_kernel_curve *curve = &out->kernel[i];
         double none = unexplained(out, curve), best = BETTER * none;
         int rows = 0, cols = 0;
-        if (curve->threads < 2 || !tri__op_is_product(curve->op)) continue;
+        if (curve->threads < 2 || !tri__op_is_product(tri__variant_row(curve->variant))) continue;
         for (int k = 1; k < SIDES * SIDES; k++) {
             curve->tile[0] = (int)sides[k / SIDES], curve->tile[1] = (int)sides[k % SIDES];
             double left = unexplained(out, curve);

@@ -135,7 +135,7 @@ static void add_program(tri_arena *arena, const tri_network *model, const tri_pr
                .members = tri__arena_alloc(arena, (size_t)tri__mesh_world(&p->mesh) * sizeof *a.members)};
     for (int i = 0; i < p->n_units; i++) map[i] = tri__model_find_unit(model, p->unit[i]);
     for (int i = 0; i < p->n_instrs; i++) {
-        tri_op_phase phase = tri__op_row(p->instr[i].op)->phase;
+        tri_op_phase phase = tri__instr_row(&p->instr[i])->phase;
         updates |= phase == TRI_PHASE_U, backward |= phase == TRI_PHASE_B || phase == TRI_PHASE_W;
         if (p->instr[i].unit >= 0) unit = map[p->instr[i].unit] < 0 ? 0 : map[p->instr[i].unit];
         if (updates) {

@@ -23,10 +23,10 @@ static const tri_program *program_of(const tri_session *s) { return s->engine.pl
 
 static tri_json *parts_json(const tri_recorder *r) {
     double n = (double)r->kept, compute = 0, copies = 0, transfers = 0, waiting = 0;
-    for (int op = 0; op < TRI_OP_COUNT; op++) {
-        tri_queue queue = tri__op_queue((tri_op)op);
-        if (queue == TRI_QUEUE_COMPUTE) compute += r->op[op].seconds;
-        else if (op == TRI_OP_input) copies += r->op[op].seconds;
+    for (int v = 0; v < tri__variant_count(); v++) {
+        tri_op op = tri__variant_row(v)->op;
+        if (tri__op_queue(op) == TRI_QUEUE_COMPUTE) compute += r->op[v].seconds;
+        else if (op == TRI_OP_input) copies += r->op[v].seconds;
     }
     for (int kind = 0; kind < TRI_TRANSFER_KINDS; kind++) {
         const tri_transfer_time *t = &r->transfer[kind];
@@ -39,29 +39,30 @@ static tri_json *parts_json(const tri_recorder *r) {
 }
 
 typedef struct op_row {
-    tri_op op;
+    int variant;
     double seconds;
 } op_row;
 
 static int costliest_first(const void *a, const void *b) {
     const op_row *x = a, *y = b;
-    return x->seconds == y->seconds ? (int)x->op - (int)y->op : x->seconds < y->seconds ? 1 : -1;
+    return x->seconds == y->seconds ? x->variant - y->variant : x->seconds < y->seconds ? 1 : -1;
 }
 
 static tri_json *operations_json(const tri_recorder *r) {
     tri_json *list = tri__json_array();
-    op_row rows[TRI_OP_COUNT];
+    op_row rows[TRI_VARIANTS];
     int count = 0;
     double n = (double)r->kept;
-    for (int op = 0; op < TRI_OP_COUNT; op++)
-        if (r->op[op].calls && !tri__begins((tri_op)op) && !tri__ends((tri_op)op))
-            rows[count++] = (op_row){(tri_op)op, r->op[op].seconds};
+    for (int v = 0; v < tri__variant_count(); v++)
+        if (r->op[v].calls && !tri__begins(tri__variant_row(v)->op) && !tri__ends(tri__variant_row(v)->op))
+            rows[count++] = (op_row){v, r->op[v].seconds};
     qsort(rows, (size_t)count, sizeof *rows, costliest_first);
     for (int i = 0; i < count; i++) {
-        const tri_op_time *t = &r->op[rows[i].op];
-        tri__json_append_new(list, tri__json_pack("{s:s, s:I, s:f, s:f, s:f}", "name", tri__op_row(rows[i].op)->name,
-                                                  "calls", (tri_json_int)(t->calls / r->kept), "seconds",
-                                                  t->seconds / n, "flops", t->flops / n, "bytes", t->bytes / n));
+        const tri_op_time *t = &r->op[rows[i].variant];
+        const char *name = tri__variant_row(rows[i].variant)->name;
+        tri__json_append_new(list, tri__json_pack("{s:s, s:I, s:f, s:f, s:f}", "name", name, "calls",
+                                                  (tri_json_int)(t->calls / r->kept), "seconds", t->seconds / n,
+                                                  "flops", t->flops / n, "bytes", t->bytes / n));
     }
     return list;
 }

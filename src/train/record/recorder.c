@@ -137,7 +137,7 @@ static void add_operation(tri_recorder *r, const tri_session *session, int i) {
     const tri_instr *instr = &p->instr[i];
     tri_cost cost = tri__instr_cost(p, instr, counts_of(session, instr));
     double seconds = r->times[i].end - r->times[i].begin;
-    tri_op_time *op = &r->op[instr->op];
+    tri_op_time *op = &r->op[tri__variant((tri_op)instr->op, &instr->attr)];
     op->calls++, op->seconds += seconds, op->flops += cost.flops, op->bytes += cost.bytes;
     if (tri__op_queue(instr->op) == TRI_QUEUE_COMPUTE) tri__modules_add(&r->modules, instr, cost.flops, seconds);
 }
@@ -238,7 +238,7 @@ static tri_status keep_spans(tri_recorder *r, const tri_session *session) {
         if (!runs(session, instr)) continue;
         tri_cost cost = tri__instr_cost(program, instr, counts);
         tri_span *span = &r->spans[r->n_spans++];
-        *span = (tri_span){.name = tri__op_row(instr->op)->name,
+        *span = (tri_span){.name = tri__instr_row(instr)->name,
                            .unit = instr->unit >= 0 ? program->unit[instr->unit] : "",
                            .shape = shape_text(program, instr, counts),
                            .begin = r->times[i].begin - r->origin,

@@ -76,7 +76,7 @@ typedef struct tri_recorder {
     tri_time *times;        /* [n_instrs] of the current step */
     double *idle;           /* [n_instrs] of its seconds, those waiting for other ranks */
     int *partner;           /* [n_instrs] the wait of a post, the post of a wait; -1 */
-    tri_op_time op[TRI_OP_COUNT];
+    tri_op_time op[TRI_VARIANTS]; /* by variant */
     tri_modules modules;
     tri_transfer_time transfer[TRI_TRANSFER_KINDS];
     double seconds, loader; /* of recorded steps; of these, waiting for batches */

@@ -42,7 +42,7 @@ void tri__stage_clock_before(tri_stage_clock *clock, tri_session *s) {
 
 /* Adds an instruction to its unit's time; without a unit or microbatch it only counts as busy. */
 static void add_instr(tri_stage_clock *clock, const tri_instr *instr, double seconds) {
-    tri_op_phase phase = tri__op_row(instr->op)->phase;
+    tri_op_phase phase = tri__instr_row(instr)->phase;
     clock->busy += seconds;
     if (instr->mb < 0 || instr->unit < 0 || clock->unit_of[instr->unit] < 0) return;
     tri_stage_time *unit = &clock->unit[clock->unit_of[instr->unit]];

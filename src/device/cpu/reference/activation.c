@@ -1,87 +1,59 @@
-/* activation.c - GELU in both forms, SiLU, tanh and ReLU, element by element. NaN stays NaN: clipping detects it. */
-#include "device/cpu/reference/gelu.h"
+/* activation.c - activations and gated ones (Shazeer, 2020: one half of the columns, through an activation, times the
+ * other half), element by element. */
+#include "device/activation.h"
 #include "device/cpu/reference/reference.h"
 
 static int64_t count(const tri_call *call) { return call->t[0].rows * call->t[0].cols; }
+static tri_activation act_of(const tri_call *call) { return (tri_activation)(call->attr->activation - 1); }
 
-static void gelu(const tri_call *call) {
-    OPERANDS(gelu);
+static void act(const tri_call *call) {
+    OPERANDS(act);
     const float *x = f32(call, ARG(x)); /* [T,H] */
-    for (int64_t i = 0; i < count(call); i++) store(call, ARG(y), i, gelu_at(x[i]));
+    for (int64_t i = 0; i < count(call); i++) store(call, ARG(y), i, activation_at(act_of(call), x[i]));
 }
 
-static void gelu_din(const tri_call *call) {
-    OPERANDS(gelu_din);
-    const float *dy = f32(call, ARG(dy)), *x = f32(call, ARG(x)); /* [T,H] */
-    for (int64_t i = 0; i < count(call); i++) store(call, ARG(dx), i, dy[i] * gelu_slope(x[i]));
+static void act_din(const tri_call *call) {
+    OPERANDS(act_din);
+    const float *dy = f32(call, ARG(dy)), *at = f32(call, ARG(x)); /* [T,H] */
+    if (!at) at = f32(call, ARG(y));
+    for (int64_t i = 0; i < count(call); i++) store(call, ARG(dx), i, activation_din(act_of(call), dy[i], at[i]));
+    if (f32(call, ARG(db)))
+        sum_rows(call, ARG(db), f32(call, ARG(dx)), NULL, call->t[ARG(dx)].rows, call->t[ARG(dx)].cols);
 }
 
-static void gelu_din_db(const tri_call *call) {
-    OPERANDS(gelu_din_db);
-    const float *dy = f32(call, ARG(dy)), *x = f32(call, ARG(x)); /* [T,H] */
-    for (int64_t i = 0; i < count(call); i++) store(call, ARG(dx), i, dy[i] * gelu_slope(x[i]));
-    sum_rows(call, ARG(db), f32(call, ARG(dx)), NULL, call->t[ARG(dx)].rows, call->t[ARG(dx)].cols);
+/* The derivative at x, whatever it is computed from. */
+static double slope_at(tri_activation act, double x) {
+    return activation_din(act, 1, activation_by_result(act) ? activation_at(act, x) : x);
 }
 
-static void gelu_tanh(const tri_call *call) {
-    OPERANDS(gelu_tanh);
-    const float *x = f32(call, ARG(x)); /* [T,H] */
-    for (int64_t i = 0; i < count(call); i++) store(call, ARG(y), i, gelu_tanh_at(x[i]));
+static void gated(const tri_call *call) {
+    OPERANDS(gated);
+    tri_activation f = (tri_activation)call->attr->act;
+    const float *x = f32(call, ARG(x)); /* [T,2H] */
+    int64_t T = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols;
+    for (int64_t i = 0; i < T * H; i++) {
+        const float *a = x + i / H * 2 * H + i % H;
+        store(call, ARG(y), i, activation_at(f, a[0]) * a[H]);
+    }
 }
 
-static void gelu_tanh_din(const tri_call *call) {
-    OPERANDS(gelu_tanh_din);
-    const float *dy = f32(call, ARG(dy)), *x = f32(call, ARG(x)); /* [T,H] */
-    for (int64_t i = 0; i < count(call); i++) store(call, ARG(dx), i, dy[i] * gelu_tanh_slope(x[i]));
-}
-
-static void silu(const tri_call *call) {
-    OPERANDS(silu);
-    const float *x = f32(call, ARG(x)); /* [T,H] */
-    for (int64_t i = 0; i < count(call); i++) store(call, ARG(y), i, silu_at(x[i]));
-}
-
-static void silu_din(const tri_call *call) {
-    OPERANDS(silu_din);
-    const float *dy = f32(call, ARG(dy)), *x = f32(call, ARG(x)); /* [T,H] */
-    for (int64_t i = 0; i < count(call); i++) store(call, ARG(dx), i, dy[i] * silu_slope(x[i]));
-}
-
-static void tanh_(const tri_call *call) {
-    OPERANDS(tanh);
-    const float *x = f32(call, ARG(x)); /* [T,H] */
-    for (int64_t i = 0; i < count(call); i++) store(call, ARG(y), i, tanh(x[i]));
-}
-
-static void tanh_din(const tri_call *call) {
-    OPERANDS(tanh_din);
-    const float *dy = f32(call, ARG(dy)), *y = f32(call, ARG(y)); /* [T,H] */
-    for (int64_t i = 0; i < count(call); i++) store(call, ARG(dx), i, dy[i] * (1 - (double)y[i] * y[i]));
-}
-
-static void relu(const tri_call *call) {
-    OPERANDS(relu);
-    const float *x = f32(call, ARG(x)); /* [T,H] */
-    for (int64_t i = 0; i < count(call); i++) store(call, ARG(y), i, x[i] < 0 ? 0 : x[i]);
-}
-
-static void relu_din(const tri_call *call) {
-    OPERANDS(relu_din);
-    const float *dy = f32(call, ARG(dy)), *y = f32(call, ARG(y)); /* [T,H] */
-    for (int64_t i = 0; i < count(call); i++) store(call, ARG(dx), i, y[i] > 0 ? dy[i] : 0);
+static void gated_din(const tri_call *call) {
+    OPERANDS(gated_din);
+    tri_activation f = (tri_activation)call->attr->act;
+    const float *x = f32(call, ARG(x)), *dy = f32(call, ARG(dy)); /* [T,2H] [T,H] */
+    int64_t T = call->t[ARG(dy)].rows, H = call->t[ARG(dy)].cols;
+    for (int64_t i = 0; i < T * H; i++) {
+        int64_t to = i / H * 2 * H + i % H;
+        store(call, ARG(dx), to, dy[i] * slope_at(f, x[to]) * x[to + H]);
+        store(call, ARG(dx), to + H, dy[i] * activation_at(f, x[to]));
+    }
 }
 
 const tri_kernel_row tri__cpu_activation_reference[] = {
-    {.op = TRI_OP_gelu, .dtype = TRI_F32, .run = gelu},
-    {.op = TRI_OP_gelu_din, .dtype = TRI_F32, .run = gelu_din},
-    {.op = TRI_OP_gelu_din_db, .dtype = TRI_F32, .run = gelu_din_db},
-    {.op = TRI_OP_gelu_tanh, .dtype = TRI_F32, .run = gelu_tanh},
-    {.op = TRI_OP_gelu_tanh_din, .dtype = TRI_F32, .run = gelu_tanh_din},
-    {.op = TRI_OP_silu, .dtype = TRI_F32, .run = silu},
-    {.op = TRI_OP_silu_din, .dtype = TRI_F32, .run = silu_din},
-    {.op = TRI_OP_tanh, .dtype = TRI_F32, .run = tanh_},
-    {.op = TRI_OP_tanh_din, .dtype = TRI_F32, .run = tanh_din},
-    {.op = TRI_OP_relu, .dtype = TRI_F32, .run = relu},
-    {.op = TRI_OP_relu_din, .dtype = TRI_F32, .run = relu_din},
+    {.op = TRI_OP_act, .dtype = TRI_F32, .run = act, .facts = TRI_FACT_ACT},
+    {.op = TRI_OP_act_din, .dtype = TRI_F32, .run = act_din, .facts = TRI_FACT_ACT},
+    {.op = TRI_OP_act_din, .dtype = TRI_F32, .run = act_din, .facts = TRI_FACT_ACT | TRI_FACT_DB},
+    {.op = TRI_OP_gated, .dtype = TRI_F32, .run = gated},
+    {.op = TRI_OP_gated_din, .dtype = TRI_F32, .run = gated_din},
     {.run = NULL},
 };

@@ -8,7 +8,7 @@
 #define NO_KEYS (-1e30) /* lse of a row without keys: finite, and its weight is 0 beside any other */
 
 /* Both forms of an operation, whose operands differ in `blocks` alone: the operand's number in this call; -1: none. */
-static int arg_of(const tri_call *call, const char *name) { return tri__op_arg(call->op, name); }
+static int arg_of(const tri_call *call, const char *name) { return tri__row_arg(tri__call_row(call), name); }
 
 /* One head: queries and keys are rows of two matrices, each a run. */
 typedef struct part_head {
@@ -88,15 +88,11 @@ static tri_run_rows run_of(const tri_call *call, int seq, int64_t s, int64_t run
 
 static void kv_part(const tri_call *call) {
     OPERANDS(kv_part);
-    int64_t T = call->t[ARG(y)].rows, G = call->t[ARG(y)].cols, D = call->t[ARG(x)].cols;
-    for (int64_t i = 0; i < T * G; i++) store(call, ARG(y), i, f32(call, ARG(x))[i / G * D + D - G + i % G]);
-}
-
-static void kv_part_din(const tri_call *call) {
-    OPERANDS(kv_part_din);
-    int64_t T = call->t[ARG(dx)].rows, D = call->t[ARG(dx)].cols, G = call->t[ARG(dy)].cols;
-    for (int64_t i = 0; i < T * D; i++)
-        store(call, ARG(dx), i, i % D < D - G ? 0 : f32(call, ARG(dy))[i / D * G + i % D - (D - G)]);
+    int64_t T = call->t[ARG(y)].rows, to = call->t[ARG(y)].cols, from = call->t[ARG(x)].cols;
+    for (int64_t i = 0; i < T * to; i++) {
+        int64_t column = i % to + from - to; /* the last ones are the same */
+        store(call, ARG(y), i, column < 0 ? 0 : f32(call, ARG(x))[i / to * from + column]);
+    }
 }
 
 static const int32_t *blocks_of(const tri_call *call) {
@@ -260,7 +256,6 @@ static void attention_first_part_din(const tri_call *call) {
 /* Scratch: doubles of a head's columns, which are at most those of the first operand. */
 const tri_kernel_row tri__cpu_attention_part_reference[] = {
     {.op = TRI_OP_kv_part, .dtype = TRI_F32, .run = kv_part},
-    {.op = TRI_OP_kv_part_din, .dtype = TRI_F32, .run = kv_part_din},
     {.op = TRI_OP_attention_part, .dtype = TRI_F32, .run = attention_part, .work = {.col = 8}},
     {.op = TRI_OP_attention_part_din, .dtype = TRI_F32, .run = attention_part_din, .work = {.col = 8}},
     {.op = TRI_OP_attention_join, .dtype = TRI_F32, .run = attention_join},

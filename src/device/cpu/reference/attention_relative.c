@@ -18,7 +18,7 @@ static relative relative_at(const tri_call *call, int qkv, int table, int key, i
     relative a = {.of = head_at(call, qkv, key, call->t[qkv].cols / 3, h), .table = f32(call, table),
                   .B = call->t[table].rows, .terms = -1};
     int products = 1;
-    if (tri__op_arg(call->op, "rel") >= 0) {
+    if (tri__row_arg(tri__call_row(call), "rel") >= 0) {
         a.terms = call->attr->terms;
         products += (a.terms & 1) + (a.terms >> 1 & 1);
     }

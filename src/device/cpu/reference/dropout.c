@@ -41,10 +41,8 @@ static void scale(const tri_call *call) {
 
 const tri_kernel_row tri__cpu_dropout_reference[] = {
     {.op = TRI_OP_dropout, .dtype = TRI_F32, .run = dropout},
-    {.op = TRI_OP_dropout_din, .dtype = TRI_F32, .run = dropout},
     {.op = TRI_OP_add, .dtype = TRI_F32, .run = add},
     {.op = TRI_OP_add_din, .dtype = TRI_F32, .run = add_din},
     {.op = TRI_OP_scale, .dtype = TRI_F32, .run = scale},
-    {.op = TRI_OP_scale_din, .dtype = TRI_F32, .run = scale},
     {.run = NULL},
 };

@@ -1,6 +1,6 @@
 /* experts.c - mixtures of experts: routing with a capacity in each sequence, the balancing loss, rows on their way to
  * experts and back, and the experts' dense layers. */
-#include "device/cpu/reference/gelu.h"
+#include "device/activation.h"
 #include "device/cpu/reference/reference.h"
 
 /* The expert of a choice: of a row, one of `each` of every expert, or of a choice without a place. */
@@ -221,7 +221,7 @@ static void linear_experts_gelu(const tri_call *call) {
         for (int64_t o = 0; o < O; o++) {
             double h = e < 0 ? 0 : linear_element(x, w, b, I, t, e * O + o);
             store(call, ARG(h), t * O + o, h);
-            store(call, ARG(y), t * O + o, gelu_at(h));
+            store(call, ARG(y), t * O + o, activation_at(TRI_ACTIVATION_GELU, h));
         }
     }
 }

@@ -155,7 +155,7 @@ static void cast_by(const tri_call *call, tri_tensor x, int type, int q, int tur
     for (int k = 0; k <= ARG(s); k++)
         if (k != ARG(x)) cast.t[k] = call->t[of[k]], cast.dtype[k] = call->dtype[of[k]];
     cast.t[ARG(x)] = x, cast.dtype[ARG(x)] = (uint8_t)type;
-    call->table->run[TRI_OP_fp8_cast][type](&cast);
+    tri__kernel(call->table, TRI_OP_fp8_cast, cast.attr, type)(&cast);
 }
 
 enum { ALIGN = 64 }; /* bytes */
@@ -172,7 +172,7 @@ static void give(tri_call *part, int k, tri_tensor t, int type) { part->t[k] = t
 /* Scratch: y and, if it is absent, h; then that of a part. */
 static void linear_gelu_scaled(const tri_call *call) {
     OPERANDS(linear_gelu_scaled);
-    tri_call linear = part_of(call, TRI_OP_linear_scaled), gelu = part_of(call, TRI_OP_gelu);
+    tri_call linear = part_of(call, TRI_OP_linear_scaled), gelu = part_of(call, TRI_OP_act);
     int type = call->dtype[ARG(b)];
     char *scratch = call->work;
     int64_t T = call->t[ARG(x)].rows, O = call->t[ARG(w)].rows;
@@ -181,29 +181,31 @@ static void linear_gelu_scaled(const tri_call *call) {
     TAKE(&linear, linear_scaled, x), TAKE(&linear, linear_scaled, w), TAKE(&linear, linear_scaled, sx);
     TAKE(&linear, linear_scaled, sw), TAKE(&linear, linear_scaled, b);
     give(&linear, TRI_ARG(linear_scaled, y), h, type);
-    give(&gelu, TRI_ARG(gelu, y), y, type), give(&gelu, TRI_ARG(gelu, x), h, type);
+    give(&gelu, TRI_ARG(act, y), y, type), give(&gelu, TRI_ARG(act, x), h, type);
     linear.work = gelu.work = scratch;
-    call->table->run[TRI_OP_linear_scaled][type](&linear);
-    call->table->run[TRI_OP_gelu][type](&gelu);
+    gelu.attr = &(tri_attr){.activation = 1 + TRI_ACTIVATION_GELU};
+    tri__kernel(call->table, TRI_OP_linear_scaled, linear.attr, type)(&linear);
+    tri__kernel(call->table, TRI_OP_act, gelu.attr, type)(&gelu);
     cast_by(call, y, type, ARG(q), ARG(turned), ARG(most), ARG(s));
 }
 
 /* Scratch: the gradient of y, which becomes that of h; then that of a part. */
 static void linear_gelu_scaled_din(const tri_call *call) {
     OPERANDS(linear_gelu_scaled_din);
-    tri_call linear = part_of(call, TRI_OP_linear_scaled_din), gelu = part_of(call, TRI_OP_gelu_din_db);
+    tri_call linear = part_of(call, TRI_OP_linear_scaled_din), gelu = part_of(call, TRI_OP_act_din);
     int type = call->dtype[ARG(h)];
     char *scratch = call->work;
     tri_tensor g = take_scratch(&scratch, call->t[ARG(h)].rows, call->t[ARG(h)].cols, type);
     TAKE(&linear, linear_scaled_din, dy), TAKE(&linear, linear_scaled_din, w);
     TAKE(&linear, linear_scaled_din, sdy), TAKE(&linear, linear_scaled_din, sw);
     give(&linear, TRI_ARG(linear_scaled_din, dx), g, type);
-    TAKE(&gelu, gelu_din_db, db);
-    give(&gelu, TRI_ARG(gelu_din_db, dx), g, type), give(&gelu, TRI_ARG(gelu_din_db, dy), g, type);
-    give(&gelu, TRI_ARG(gelu_din_db, x), call->t[ARG(h)], type);
+    TAKE(&gelu, act_din, db);
+    give(&gelu, TRI_ARG(act_din, dx), g, type), give(&gelu, TRI_ARG(act_din, dy), g, type);
+    give(&gelu, TRI_ARG(act_din, x), call->t[ARG(h)], type);
     linear.work = gelu.work = scratch;
-    call->table->run[TRI_OP_linear_scaled_din][type](&linear);
-    call->table->run[TRI_OP_gelu_din_db][type](&gelu);
+    gelu.attr = &(tri_attr){.activation = 1 + TRI_ACTIVATION_GELU, .sums = 1};
+    tri__kernel(call->table, TRI_OP_linear_scaled_din, linear.attr, type)(&linear);
+    tri__kernel(call->table, TRI_OP_act_din, gelu.attr, type)(&gelu);
     cast_by(call, g, type, ARG(q), ARG(turned), ARG(most), ARG(s));
 }
 
@@ -214,7 +216,7 @@ static void dropout_add_norm_scaled(const tri_call *call) {
     TAKE(&norm, dropout_add_norm, y), TAKE(&norm, dropout_add_norm, xhat), TAKE(&norm, dropout_add_norm, rstd);
     TAKE(&norm, dropout_add_norm, x), TAKE(&norm, dropout_add_norm, res), TAKE(&norm, dropout_add_norm, g);
     TAKE(&norm, dropout_add_norm, b), TAKE(&norm, dropout_add_norm, key), TAKE(&norm, dropout_add_norm, s);
-    call->table->run[TRI_OP_dropout_add_norm][type](&norm);
+    tri__kernel(call->table, TRI_OP_dropout_add_norm, norm.attr, type)(&norm);
     cast_by(call, call->t[ARG(y)], type, ARG(q), ARG(turned), ARG(most), ARG(sq));
 }
 
@@ -232,7 +234,7 @@ static void dropout_add_norm_scaled_din(const tri_call *call) {
     TAKE(&norm, dropout_add_norm_din, dy), TAKE(&norm, dropout_add_norm_din, xhat);
     TAKE(&norm, dropout_add_norm_din, rstd), TAKE(&norm, dropout_add_norm_din, g);
     TAKE(&norm, dropout_add_norm_din, key), TAKE(&norm, dropout_add_norm_din, s);
-    call->table->run[TRI_OP_dropout_add_norm_din][type](&norm);
+    tri__kernel(call->table, TRI_OP_dropout_add_norm_din, norm.attr, type)(&norm);
     cast_by(call, dx, type, ARG(q), ARG(turned), ARG(most), ARG(sq));
 }
 
@@ -249,7 +251,7 @@ static void attention_scaled(const tri_call *call) {
         TAKE(&attention, attention, ctx), TAKE(&attention, attention, lse), TAKE(&attention, attention, qkv);
         TAKE(&attention, attention, seq), TAKE(&attention, attention, key);
     }
-    call->table->run[op][type](&attention);
+    tri__kernel(call->table, op, attention.attr, type)(&attention);
     cast_by(call, call->t[ARG(ctx)], type, ARG(q), ARG(turned), ARG(most), ARG(sq));
 }
 
@@ -274,7 +276,7 @@ static void attention_scaled_din(const tri_call *call) {
         TAKE(&attention, attention_din, seq), TAKE(&attention, attention_din, key);
         TAKE(&attention, attention_din, bits);
     }
-    call->table->run[op][type](&attention);
+    tri__kernel(call->table, op, attention.attr, type)(&attention);
     cast_by(call, dqkv, type, ARG(q), ARG(turned), ARG(most), ARG(sq));
 }
 
@@ -282,23 +284,25 @@ static int64_t more(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* The scratch space of two parts, one after the other, and of tensors beside it. Rows of 16 bits ask for fp32 copies of
  * a call's operands; `copied`: how often such tensors are operands of a part. */
-static void set_work(tri_kernel_table *table, tri_op op, tri_op first, tri_op second, int type, int tensors,
-                     int copied) {
-    const tri_workspace *a = &table->work[first][type], *b = &table->work[second][type];
+static void set_work(tri_kernel_table *table, const char *op, const char *first, const char *second, int type,
+                     int tensors, int copied) {
+    const tri_workspace *a = &table->work[tri__variant_find(first)][type],
+                        *b = &table->work[tri__variant_find(second)][type];
     int64_t half = more(a->half, b->half);
     int64_t beside = tensors * (int64_t)tri__dtype_bytes((tri_dtype)type) + copied * half;
-    table->work[op][type] = (tri_workspace){more(a->fixed, b->fixed) + (int64_t)tensors * ALIGN, more(a->row, b->row),
-                                            more(a->col, b->col), more(a->row_cols, b->row_cols) + beside, half};
+    table->work[tri__variant_find(op)][type] =
+        (tri_workspace){more(a->fixed, b->fixed) + (int64_t)tensors * ALIGN, more(a->row, b->row),
+                        more(a->col, b->col), more(a->row_cols, b->row_cols) + beside, half};
 }
 
 void tri__cpu_fp8_parts(tri_kernel_table *table) {
     for (int type = TRI_F32; type <= TRI_F16; type++) {
-        set_work(table, TRI_OP_linear_gelu_scaled, TRI_OP_linear_scaled, TRI_OP_gelu, type, 2, 2);
-        set_work(table, TRI_OP_linear_gelu_scaled_din, TRI_OP_linear_scaled_din, TRI_OP_gelu_din_db, type, 1, 2);
-        set_work(table, TRI_OP_dropout_add_norm_scaled, TRI_OP_dropout_add_norm, TRI_OP_fp8_cast, type, 0, 0);
-        set_work(table, TRI_OP_dropout_add_norm_scaled_din, TRI_OP_dropout_add_norm_din, TRI_OP_fp8_cast, type, 1, 1);
-        set_work(table, TRI_OP_attention_scaled, TRI_OP_attention, TRI_OP_attention_bits, type, 0, 0);
-        set_work(table, TRI_OP_attention_scaled_din, TRI_OP_attention_din, TRI_OP_attention_din_db, type, 1, 1);
+        set_work(table, "linear_gelu_scaled", "linear_scaled", "gelu", type, 2, 2);
+        set_work(table, "linear_gelu_scaled_din", "linear_scaled_din", "gelu_din_db", type, 1, 2);
+        set_work(table, "dropout_add_norm_scaled", "dropout_add_norm", "fp8_cast", type, 0, 0);
+        set_work(table, "dropout_add_norm_scaled_din", "dropout_add_norm_din", "fp8_cast", type, 1, 1);
+        set_work(table, "attention_scaled", "attention", "attention_bits", type, 0, 0);
+        set_work(table, "attention_scaled_din", "attention_din", "attention_din_db", type, 1, 1);
     }
 }
 

@@ -1,6 +1,6 @@
 /* fusion.c - concatenates the branches: columns of up to three matrices; and the reverse. Gates that scale
  * them. */
-#include "device/cpu/reference/gelu.h"
+#include "device/activation.h"
 #include "device/cpu/reference/reference.h"
 
 static int64_t width(const tri_call *call, int k) { return call->t[k].data ? call->t[k].cols : 0; }
@@ -29,16 +29,16 @@ static void gate(const tri_call *call) {
     OPERANDS(gate);
     const float *x = f32(call, ARG(x)), *z = f32(call, ARG(z)); /* [T,H] */
     for (int64_t i = 0; i < call->t[ARG(y)].rows * call->t[ARG(y)].cols; i++)
-        store(call, ARG(y), i, x[i] * logistic(z[i]));
+        store(call, ARG(y), i, x[i] * logistic_at(z[i]));
 }
 
 static void gate_din(const tri_call *call) {
     OPERANDS(gate_din);
     const float *x = f32(call, ARG(x)), *z = f32(call, ARG(z)), *dy = f32(call, ARG(dy)); /* [T,H] */
     for (int64_t i = 0; i < call->t[ARG(dy)].rows * call->t[ARG(dy)].cols; i++) {
-        double s = logistic(z[i]);
+        double s = logistic_at(z[i]);
         store(call, ARG(dx), i, dy[i] * s);
-        store(call, ARG(dz), i, dy[i] * x[i] * s * logistic(-z[i]));
+        store(call, ARG(dz), i, dy[i] * x[i] * s * logistic_at(-z[i]));
     }
 }
 

@@ -25,47 +25,25 @@ static void to_wide(const tri_call *call, int wide, int narrow) {
             store(call, wide, t * D + c, f32(call, narrow)[narrow_at(call, R, D, t, c)]);
 }
 
-static void heads_part(const tri_call *call) {
-    OPERANDS(heads_part);
-    to_narrow(call, ARG(y), ARG(x));
-}
-
-static void heads_part_din(const tri_call *call) {
-    OPERANDS(heads_part_din);
-    to_wide(call, ARG(dx), ARG(dy));
-}
-
-static void heads_join(const tri_call *call) {
-    OPERANDS(heads_join);
-    to_wide(call, ARG(y), ARG(x));
-}
-
-static void heads_join_din(const tri_call *call) {
-    OPERANDS(heads_join_din);
-    to_narrow(call, ARG(dx), ARG(dy));
+static void heads(const tri_call *call) {
+    OPERANDS(heads);
+    if (call->attr->join != call->attr->back) to_wide(call, ARG(y), ARG(x));
+    else to_narrow(call, ARG(y), ARG(x));
 }
 
 static void heads_own(const tri_call *call) {
     OPERANDS(heads_own);
-    int64_t N = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols, C = call->t[ARG(x)].cols, at = call->attr->part * C;
+    int64_t N = call->t[ARG(y)].rows, to = call->t[ARG(y)].cols, from = call->t[ARG(x)].cols;
+    int64_t shift = call->attr->back ? call->attr->part * to : -call->attr->part * from;
     for (int64_t s = 0; s < N; s++)
-        for (int64_t c = 0; c < H; c++)
-            store(call, ARG(y), s * H + c, c >= at && c < at + C ? f32(call, ARG(x))[s * C + c - at] : 0);
-}
-
-static void heads_own_din(const tri_call *call) {
-    OPERANDS(heads_own_din);
-    int64_t N = call->t[ARG(dy)].rows, H = call->t[ARG(dy)].cols, C = call->t[ARG(dx)].cols, at = call->attr->part * C;
-    for (int64_t s = 0; s < N; s++)
-        for (int64_t c = 0; c < C; c++) store(call, ARG(dx), s * C + c, f32(call, ARG(dy))[s * H + at + c]);
+        for (int64_t c = 0; c < to; c++) {
+            int64_t at = c + shift;
+            store(call, ARG(y), s * to + c, at >= 0 && at < from ? f32(call, ARG(x))[s * from + at] : 0);
+        }
 }
 
 const tri_kernel_row tri__cpu_heads_reference[] = {
-    {.op = TRI_OP_heads_part, .dtype = TRI_F32, .run = heads_part},
-    {.op = TRI_OP_heads_part_din, .dtype = TRI_F32, .run = heads_part_din},
-    {.op = TRI_OP_heads_join, .dtype = TRI_F32, .run = heads_join},
-    {.op = TRI_OP_heads_join_din, .dtype = TRI_F32, .run = heads_join_din},
+    {.op = TRI_OP_heads, .dtype = TRI_F32, .run = heads},
     {.op = TRI_OP_heads_own, .dtype = TRI_F32, .run = heads_own},
-    {.op = TRI_OP_heads_own_din, .dtype = TRI_F32, .run = heads_own_din},
     {.run = NULL},
 };

@@ -1,6 +1,6 @@
 /* linear.c - dense layers, y = x w^T + b with w stored [out, in], and their gradients; one dot product per element. */
 #include "device/cpu/reference/reference.h"
-#include "device/cpu/reference/gelu.h"
+#include "device/activation.h"
 
 /* Row t of x times row o of w, plus b[o] if there is a bias. */
 static double element(const float *x, const float *w, const float *b, int64_t I, int64_t t, int64_t o) {
@@ -25,7 +25,7 @@ static void linear_gelu(const tri_call *call) {
         for (int64_t o = 0; o < O; o++) {
             double h = element(x, w, b, I, t, o);
             store(call, ARG(h), t * O + o, h);
-            store(call, ARG(y), t * O + o, gelu_at(h));
+            store(call, ARG(y), t * O + o, activation_at(TRI_ACTIVATION_GELU, h));
         }
 }
 

@@ -1,7 +1,7 @@
 /* quantized.c - 8-bit factors and their products. All rows take every width of the computing type: factors are exact
  * integers or e4m3 numbers whatever surrounds them, and results are rounded once to their own type. */
 #include "device/cpu/reference/any_width.h"
-#include "device/cpu/reference/gelu.h"
+#include "device/activation.h"
 #include "numbers/float8.h"
 #include "numbers/quantized.h"
 
@@ -111,7 +111,9 @@ static void linear_quantized(const tri_call *call, int y, int h, int q, int s, i
             if (call->t[b].data) value += load(call, b, o);
             if (h >= 0) save(call, h, t * O + o, value);
             if (!gelu) save(call, y, t * O + o, value);
-            else save(call, y, t * O + o, gelu_at(tri__rounded((tri_dtype)call->dtype[y], value)));
+            else
+                save(call, y, t * O + o,
+                     activation_at(TRI_ACTIVATION_GELU, tri__rounded((tri_dtype)call->dtype[y], value)));
         }
 }
 

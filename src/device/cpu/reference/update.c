@@ -1,7 +1,7 @@
 /* update.c - the end of a step: the gradients' norm, and clipping. */
 #include "device/cpu/reference/reference.h"
 
-/* skip and skip_din have their operands in this order, too. */
+/* skip has its operands in this order, too. */
 static void accumulate(const tri_call *call) {
     OPERANDS(accumulate);
     float *y = f32(call, ARG(y));       /* [K] */
@@ -47,7 +47,6 @@ const tri_kernel_row tri__cpu_update_reference[] = {
     {.op = TRI_OP_accumulate, .dtype = TRI_F32, .run = accumulate},
     {.op = TRI_OP_commit, .dtype = TRI_F32, .run = commit},
     {.op = TRI_OP_skip, .dtype = TRI_F32, .run = accumulate},
-    {.op = TRI_OP_skip_din, .dtype = TRI_F32, .run = accumulate},
     {.op = TRI_OP_zero, .dtype = TRI_F32, .run = zero},
     {.op = TRI_OP_sumsq, .dtype = TRI_F32, .run = sumsq},
     {.op = TRI_OP_clip, .dtype = TRI_F32, .run = clip},

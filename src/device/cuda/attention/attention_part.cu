@@ -453,24 +453,18 @@ template <typename T> static void attention_first_join(const tri_call *call) {
 
 template <typename T> static void kv_part(const tri_call *call) {
     OPERANDS(kv_part);
+    T *y = data<T>(call, ARG(y));
+    const T *x = data<T>(call, ARG(x));
+    int64_t to = call->t[ARG(y)].cols, from = call->t[ARG(x)].cols;
+    unsigned rows = (unsigned)call->t[ARG(y)].rows;
     if (elements(call, ARG(y)) == 0) return;
-    kv_kernel<T><<<(unsigned)call->t[ARG(y)].rows, THREADS, 0, stream(call)>>>(
-        call->t[ARG(x)].cols, call->t[ARG(y)].cols, data<T>(call, ARG(y)), data<T>(call, ARG(x)));
+    if (call->attr->back) kv_din_kernel<T><<<rows, THREADS, 0, stream(call)>>>(to, from, y, x, adds(call, ARG(y)));
+    else kv_kernel<T><<<rows, THREADS, 0, stream(call)>>>(from, to, y, x);
     launched(call, "kv_part");
-}
-
-template <typename T> static void kv_part_din(const tri_call *call) {
-    OPERANDS(kv_part_din);
-    if (elements(call, ARG(dx)) == 0) return;
-    kv_din_kernel<T><<<(unsigned)call->t[ARG(dx)].rows, THREADS, 0, stream(call)>>>(
-        call->t[ARG(dx)].cols, call->t[ARG(dy)].cols, data<T>(call, ARG(dx)), data<T>(call, ARG(dy)),
-        adds(call, ARG(dx)));
-    launched(call, "kv_part_din");
 }
 
 const tri_kernel_row tri__cuda_attention_part[] = {
     TRI_CUDA_ROWS(TRI_OP_kv_part, kv_part, {}),
-    TRI_CUDA_ROWS(TRI_OP_kv_part_din, kv_part_din, {}),
     TRI_CUDA_ROWS(TRI_OP_attention_part, attention_part, {}),
     {TRI_OP_attention_part_din, TRI_F32, attention_part_din<float>, {}},
     {TRI_OP_attention_part_din, TRI_BF16, attention_part_din<bf16>, TILES_WORK},

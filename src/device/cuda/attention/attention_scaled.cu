@@ -102,7 +102,7 @@ template <typename T> static void attention_scaled(const tri_call *call) {
         TAKE(&part, attention, ctx), TAKE(&part, attention, lse), TAKE(&part, attention, qkv);
         TAKE(&part, attention, seq), TAKE(&part, attention, key);
     }
-    call->table->run[op][call->dtype[ARG(ctx)]](&part);
+    tri__kernel(call->table, op, part.attr, call->dtype[ARG(ctx)])(&part);
     fp8_cast_to<T>(call, to, data<T>(call, ARG(ctx)), 0);
 }
 
@@ -148,7 +148,7 @@ template <typename T> static void attention_scaled_din(const tri_call *call) {
         TAKE(&part, attention_din, lse), TAKE(&part, attention_din, seq), TAKE(&part, attention_din, key);
         TAKE(&part, attention_din, bits), part.acc = 0;
     }
-    call->table->run[op][part.dtype[0]](&part);
+    tri__kernel(call->table, op, part.attr, part.dtype[0])(&part);
     fp8_cast_to<T>(call, to, dqkv, 0);
 }
 

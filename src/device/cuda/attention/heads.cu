@@ -36,62 +36,36 @@ static __global__ void own_din_kernel(int64_t H, int64_t C, int64_t at, T *dx, c
     }
 }
 
-template <typename T> static void exchange(const tri_call *call, int to, int from, int wide) {
+template <typename T> static void heads(const tri_call *call) {
+    OPERANDS(heads);
+    int to_wide = call->attr->join != call->attr->back, wide = to_wide ? ARG(y) : ARG(x);
+    T *y = data<T>(call, ARG(y));
+    const T *x = data<T>(call, ARG(x));
     int64_t R = call->t[wide].rows, D = call->t[wide].cols;
     if (R == 0) return;
     heads_kernel<T><<<(unsigned)R, THREADS, 0, stream(call)>>>(
-        R, D, call->attr->members, call->attr->groups, to == wide ? data<T>(call, to) : nullptr,
-        from == wide ? data<T>(call, from) : nullptr, to == wide ? nullptr : data<T>(call, to),
-        from == wide ? nullptr : data<T>(call, from), adds(call, to));
+        R, D, call->attr->members, call->attr->groups, to_wide ? y : nullptr, to_wide ? nullptr : x,
+        to_wide ? nullptr : y, to_wide ? x : nullptr, adds(call, ARG(y)));
     launched(call, "heads");
-}
-
-template <typename T> static void heads_part(const tri_call *call) {
-    OPERANDS(heads_part);
-    exchange<T>(call, ARG(y), ARG(x), ARG(x));
-}
-
-template <typename T> static void heads_part_din(const tri_call *call) {
-    OPERANDS(heads_part_din);
-    exchange<T>(call, ARG(dx), ARG(dy), ARG(dx));
-}
-
-template <typename T> static void heads_join(const tri_call *call) {
-    OPERANDS(heads_join);
-    exchange<T>(call, ARG(y), ARG(x), ARG(y));
-}
-
-template <typename T> static void heads_join_din(const tri_call *call) {
-    OPERANDS(heads_join_din);
-    exchange<T>(call, ARG(dx), ARG(dy), ARG(dy));
 }
 
 template <typename T> static void heads_own(const tri_call *call) {
     OPERANDS(heads_own);
-    int64_t C = call->t[ARG(x)].cols;
-    if (call->t[ARG(y)].rows == 0) return;
-    own_kernel<T><<<(unsigned)call->t[ARG(y)].rows, THREADS, 0, stream(call)>>>(
-        call->t[ARG(y)].cols, C, call->attr->part * C, data<T>(call, ARG(y)), data<T>(call, ARG(x)),
-        adds(call, ARG(y)));
+    T *y = data<T>(call, ARG(y));
+    const T *x = data<T>(call, ARG(x));
+    int64_t to = call->t[ARG(y)].cols, from = call->t[ARG(x)].cols;
+    unsigned rows = (unsigned)call->t[ARG(y)].rows;
+    if (rows == 0) return;
+    if (call->attr->back)
+        own_din_kernel<T><<<rows, THREADS, 0, stream(call)>>>(from, to, call->attr->part * to, y, x,
+                                                              adds(call, ARG(y)));
+    else
+        own_kernel<T><<<rows, THREADS, 0, stream(call)>>>(to, from, call->attr->part * from, y, x, adds(call, ARG(y)));
     launched(call, "heads_own");
 }
 
-template <typename T> static void heads_own_din(const tri_call *call) {
-    OPERANDS(heads_own_din);
-    int64_t C = call->t[ARG(dx)].cols;
-    if (call->t[ARG(dx)].rows == 0) return;
-    own_din_kernel<T><<<(unsigned)call->t[ARG(dx)].rows, THREADS, 0, stream(call)>>>(
-        call->t[ARG(dy)].cols, C, call->attr->part * C, data<T>(call, ARG(dx)), data<T>(call, ARG(dy)),
-        adds(call, ARG(dx)));
-    launched(call, "heads_own_din");
-}
-
 const tri_kernel_row tri__cuda_heads[] = {
-    TRI_CUDA_ROWS(TRI_OP_heads_part, heads_part, {}),
-    TRI_CUDA_ROWS(TRI_OP_heads_part_din, heads_part_din, {}),
-    TRI_CUDA_ROWS(TRI_OP_heads_join, heads_join, {}),
-    TRI_CUDA_ROWS(TRI_OP_heads_join_din, heads_join_din, {}),
+    TRI_CUDA_ROWS(TRI_OP_heads, heads, {}),
     TRI_CUDA_ROWS(TRI_OP_heads_own, heads_own, {}),
-    TRI_CUDA_ROWS(TRI_OP_heads_own_din, heads_own_din, {}),
     {},
 };

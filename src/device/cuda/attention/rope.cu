@@ -54,11 +54,11 @@ template <typename T, int N> static __global__ void __launch_bounds__(THREADS) r
     }
 }
 
-template <typename T> static void turn(const tri_call *call, float sign, const char *where) {
-    OPERANDS(rope); /* same order as rope_din */
+template <typename T> static void rope(const tri_call *call) {
+    OPERANDS(rope);
     rope_args a = {};
     a.y = call->t[ARG(y)].data, a.x = call->t[ARG(x)].data, a.pos = data<int32_t>(call, ARG(pos));
-    a.cols = call->t[ARG(y)].cols, a.heads = call->attr->heads, a.add = adds(call, ARG(y)), a.sign = sign;
+    a.cols = call->t[ARG(y)].cols, a.heads = call->attr->heads, a.add = adds(call, ARG(y)), a.sign = call->attr->back ? -1.0f : 1.0f;
     int64_t rows = call->t[ARG(y)].rows, width = a.cols / 3 / a.heads;
     a.half = (int)(width / 2);
     if (elements(call, ARG(y)) == 0) return;
@@ -70,13 +70,10 @@ template <typename T> static void turn(const tri_call *call, float sign, const c
     if (a.half % WIDE == 0 && aligned(a.y) && aligned(a.x))
         rope_kernel<T, WIDE><<<(unsigned)rows, THREADS, 0, stream(call)>>>(a);
     else rope_kernel<T, 1><<<(unsigned)rows, THREADS, 0, stream(call)>>>(a);
-    launched(call, where);
+    launched(call, "rope");
 }
-template <typename T> static void rope(const tri_call *call) { turn<T>(call, 1.0f, "rope"); }
-template <typename T> static void rope_din(const tri_call *call) { turn<T>(call, -1.0f, "rope_din"); }
 
 const tri_kernel_row tri__cuda_rope[] = {
     TRI_CUDA_ROWS(TRI_OP_rope, rope, {}),
-    TRI_CUDA_ROWS(TRI_OP_rope_din, rope_din, {}),
     {},
 };

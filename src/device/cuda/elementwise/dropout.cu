@@ -37,7 +37,10 @@ template <typename T> static void dropout(const tri_call *call) {
     launched(call, "dropout");
 }
 
-template <typename T> static void add(const tri_call *call) { map2<sum_op, T>(call, "add"); }
+template <typename T> static void add(const tri_call *call) {
+    OPERANDS(add);
+    map2<sum_op, T>(call, ARG(y), ARG(a), ARG(b), "add");
+}
 
 /* da and db (+)= dy, which is read once. */
 template <typename T>
@@ -102,10 +105,8 @@ template <typename T> static void scale(const tri_call *call) {
 
 const tri_kernel_row tri__cuda_dropout[] = {
     TRI_CUDA_ROWS(TRI_OP_dropout, dropout, {}),
-    TRI_CUDA_ROWS(TRI_OP_dropout_din, dropout, {}),
     TRI_CUDA_ROWS(TRI_OP_add, add, {}),
     TRI_CUDA_ROWS(TRI_OP_add_din, add_din, {}),
     TRI_CUDA_ROWS(TRI_OP_scale, scale, {}),
-    TRI_CUDA_ROWS(TRI_OP_scale_din, scale, {}),
     {},
 };

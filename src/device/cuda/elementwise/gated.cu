@@ -1,16 +1,8 @@
 /* gated.cu - gated activations: y = f(a) * b, where a row of x is a | b. A thread handles 8 columns of a row if
  * alignment allows, else one. */
-#include "device/cuda/elementwise/gelu.cuh"
+#include "device/cuda/elementwise/activation.cuh"
 
 enum { THREADS = 256 };
-
-/* As gelu_op and gelu_din_op; NaN stays NaN. */
-template <typename T> struct relu_op {
-    static __device__ __forceinline__ float at(float x) { return x < 0 ? 0 : x; }
-};
-template <typename T> struct relu_din_op {
-    static __device__ __forceinline__ float at(float dy, float x) { return x > 0 ? dy : 0 * x; }
-};
 
 /* The N columns of this thread; false: none. */
 template <int N>
@@ -21,18 +13,18 @@ static __device__ __forceinline__ bool place_here(int64_t rows, int64_t cols, in
 }
 
 /* x [rows, 2 cols], y [rows, cols] */
-template <class F, typename T, int N>
+template <int ACT, typename T, int N>
 static __global__ void __launch_bounds__(THREADS) gated_kernel(int64_t rows, int64_t cols, T *y, const T *x) {
     int64_t row, c;
     if (!place_here<N>(rows, cols, &row, &c)) return;
     float a[N], b[N];
     load<N>(x + row * 2 * cols + c, a), load<N>(x + row * 2 * cols + cols + c, b);
 #pragma unroll
-    for (int k = 0; k < N; k++) a[k] = F::at(a[k]) * b[k];
+    for (int k = 0; k < N; k++) a[k] = act_op<ACT, T>::at(a[k]) * b[k];
     store<N>(y + row * cols + c, a);
 }
 
-template <class F, class D, typename T, int N>
+template <int ACT, typename T, int N>
 static __global__ void __launch_bounds__(THREADS)
     gated_din_kernel(int64_t rows, int64_t cols, T *dx, const T *dy, const T *x, int add) {
     int64_t row, c;
@@ -41,7 +33,8 @@ static __global__ void __launch_bounds__(THREADS)
     float a[N], b[N], d[N], da[N], db[N];
     load<N>(x + at, a), load<N>(x + at + cols, b), load<N>(dy + row * cols + c, d);
 #pragma unroll
-    for (int k = 0; k < N; k++) da[k] = D::at(d[k], a[k]) * b[k], db[k] = d[k] * F::at(a[k]);
+    for (int k = 0; k < N; k++)
+        da[k] = act_din_from_x<ACT, T>(d[k], a[k]) * b[k], db[k] = d[k] * act_op<ACT, T>::at(a[k]);
     put<N>(dx + at, da, add), put<N>(dx + at + cols, db, add);
 }
 
@@ -51,46 +44,36 @@ static int is_wide(int64_t cols, const void *x, const void *y, const void *z) {
     return cols % WIDE == 0 && aligned(x) && aligned(y) && aligned(z);
 }
 
-template <class F, typename T> static void forward(const tri_call *call) {
+template <int ACT, typename T> static void forward(const tri_call *call) {
     OPERANDS(gated);
     int64_t rows = call->t[ARG(y)].rows, cols = call->t[ARG(y)].cols;
     T *y = data<T>(call, ARG(y));
     const T *x = data<T>(call, ARG(x));
     if (is_wide(cols, x, y, NULL))
-        gated_kernel<F, T, WIDE><<<blocks_of<WIDE>(rows, cols), THREADS, 0, stream(call)>>>(rows, cols, y, x);
-    else gated_kernel<F, T, 1><<<blocks_of<1>(rows, cols), THREADS, 0, stream(call)>>>(rows, cols, y, x);
+        gated_kernel<ACT, T, WIDE><<<blocks_of<WIDE>(rows, cols), THREADS, 0, stream(call)>>>(rows, cols, y, x);
+    else gated_kernel<ACT, T, 1><<<blocks_of<1>(rows, cols), THREADS, 0, stream(call)>>>(rows, cols, y, x);
 }
-template <class F, class D, typename T> static void backward(const tri_call *call) {
+template <int ACT, typename T> static void backward(const tri_call *call) {
     OPERANDS(gated_din);
     int64_t rows = call->t[ARG(dy)].rows, cols = call->t[ARG(dy)].cols;
     T *dx = data<T>(call, ARG(dx));
     const T *dy = data<T>(call, ARG(dy)), *x = data<T>(call, ARG(x));
     if (is_wide(cols, x, dx, dy))
-        gated_din_kernel<F, D, T, WIDE><<<blocks_of<WIDE>(rows, cols), THREADS, 0, stream(call)>>>(
+        gated_din_kernel<ACT, T, WIDE><<<blocks_of<WIDE>(rows, cols), THREADS, 0, stream(call)>>>(
             rows, cols, dx, dy, x, adds(call, ARG(dx)));
     else
-        gated_din_kernel<F, D, T, 1><<<blocks_of<1>(rows, cols), THREADS, 0, stream(call)>>>(rows, cols, dx, dy, x,
+        gated_din_kernel<ACT, T, 1><<<blocks_of<1>(rows, cols), THREADS, 0, stream(call)>>>(rows, cols, dx, dy, x,
                                                                                             adds(call, ARG(dx)));
 }
 
 template <typename T> static void gated(const tri_call *call) {
     if (elements(call, 0) == 0) return;
-    switch (call->attr->act) {
-    case TRI_ACTIVATION_GELU: forward<gelu_op<T>, T>(call); break;
-    case TRI_ACTIVATION_GELU_TANH: forward<gelu_tanh_op<T>, T>(call); break;
-    case TRI_ACTIVATION_RELU: forward<relu_op<T>, T>(call); break;
-    default: forward<silu_op<T>, T>(call);
-    }
+    with_activation(call->attr->act, [&](auto act) { forward<decltype(act)::value, T>(call); });
     launched(call, "gated");
 }
 template <typename T> static void gated_din(const tri_call *call) {
     if (elements(call, 0) == 0) return;
-    switch (call->attr->act) {
-    case TRI_ACTIVATION_GELU: backward<gelu_op<T>, gelu_din_op<T>, T>(call); break;
-    case TRI_ACTIVATION_GELU_TANH: backward<gelu_tanh_op<T>, gelu_tanh_din_op<T>, T>(call); break;
-    case TRI_ACTIVATION_RELU: backward<relu_op<T>, relu_din_op<T>, T>(call); break;
-    default: backward<silu_op<T>, silu_din_op<T>, T>(call);
-    }
+    with_activation(call->attr->act, [&](auto act) { backward<decltype(act)::value, T>(call); });
     launched(call, "gated_din");
 }
 

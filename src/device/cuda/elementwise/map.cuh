@@ -55,17 +55,17 @@ template <class F, typename Y, typename A> static void map1(const tri_call *call
     map1_on<F, Y, A>(call, elements(call, y), data<Y>(call, y), data<A>(call, a), adds(call, y), name);
 }
 
-/* Operand 0 = F(operand 1, operand 2). */
-template <class F, typename T> static void map2(const tri_call *call, const char *name) {
-    int64_t n = elements(call, 0);
-    T *y = data<T>(call, 0);
-    const T *a = data<T>(call, 1), *b = data<T>(call, 2);
+/* Operand to = F(operand x, operand z). */
+template <class F, typename T> static void map2(const tri_call *call, int to, int x, int z, const char *name) {
+    int64_t n = elements(call, to);
+    T *y = data<T>(call, to);
+    const T *a = data<T>(call, x), *b = data<T>(call, z);
     if (n == 0) return;
     if (aligned(y) && aligned(a) && aligned(b))
         map2_kernel<F, T, WIDE>
-            <<<blocks_for(n, MAP_THREADS * WIDE), MAP_THREADS, 0, stream(call)>>>(n, y, a, b, adds(call, 0));
+            <<<blocks_for(n, MAP_THREADS * WIDE), MAP_THREADS, 0, stream(call)>>>(n, y, a, b, adds(call, to));
     else
-        map2_kernel<F, T, 1><<<blocks_for(n, MAP_THREADS), MAP_THREADS, 0, stream(call)>>>(n, y, a, b, adds(call, 0));
+        map2_kernel<F, T, 1><<<blocks_for(n, MAP_THREADS), MAP_THREADS, 0, stream(call)>>>(n, y, a, b, adds(call, to));
     launched(call, name);
 }
 

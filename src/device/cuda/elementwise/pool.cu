@@ -43,22 +43,20 @@ static __global__ void pool_din_kernel(int64_t n, int64_t rows, int part, int ri
 }
 
 template <typename T> static void pool(const tri_call *call) {
-    OPERANDS(pool_first); /* same order as pool_mean */
+    OPERANDS(pool);
+    const tri_attr *attr = call->attr;
+    int64_t to = call->t[ARG(y)].rows, from = call->t[ARG(x)].rows, cols = call->t[ARG(y)].cols;
+    T *y = data<T>(call, ARG(y));
+    const T *x = data<T>(call, ARG(x));
+    const int32_t *seq = data<int32_t>(call, ARG(seq));
     if (elements(call, ARG(y)) == 0) return;
-    pool_kernel<T><<<(unsigned)call->t[ARG(y)].rows, THREADS, 0, stream(call)>>>(
-        call->t[ARG(x)].rows, call->attr->part, call->attr->members, call->t[ARG(y)].cols, data<T>(call, ARG(y)),
-        data<T>(call, ARG(x)), data<int32_t>(call, ARG(seq)), call->op == TRI_OP_pool_mean);
+    if (attr->back)
+        pool_din_kernel<T><<<(unsigned)to, THREADS, 0, stream(call)>>>(from, to, attr->part, attr->members, cols, y, x,
+                                                                       seq, attr->mean, adds(call, ARG(y)));
+    else
+        pool_kernel<T><<<(unsigned)to, THREADS, 0, stream(call)>>>(from, attr->part, attr->members, cols, y, x, seq,
+                                                                   attr->mean);
     launched(call, "pool");
-}
-
-template <typename T> static void pool_din(const tri_call *call) {
-    OPERANDS(pool_first_din); /* same order as pool_mean_din */
-    if (elements(call, ARG(dx)) == 0) return;
-    pool_din_kernel<T><<<(unsigned)call->t[ARG(dx)].rows, THREADS, 0, stream(call)>>>(
-        call->t[ARG(dy)].rows, call->t[ARG(dx)].rows, call->attr->part, call->attr->members, call->t[ARG(dx)].cols,
-        data<T>(call, ARG(dx)), data<T>(call, ARG(dy)), data<int32_t>(call, ARG(seq)),
-        call->op == TRI_OP_pool_mean_din, adds(call, ARG(dx)));
-    launched(call, "pool_din");
 }
 
 template <typename T> static void tokens_whole_din(const tri_call *call) {
@@ -70,9 +68,6 @@ template <typename T> static void tokens_whole_din(const tri_call *call) {
 
 const tri_kernel_row tri__cuda_pool[] = {
     TRI_CUDA_ROWS(TRI_OP_tokens_whole_din, tokens_whole_din, {}),
-    TRI_CUDA_ROWS(TRI_OP_pool_first, pool, {}),
-    TRI_CUDA_ROWS(TRI_OP_pool_mean, pool, {}),
-    TRI_CUDA_ROWS(TRI_OP_pool_first_din, pool_din, {}),
-    TRI_CUDA_ROWS(TRI_OP_pool_mean_din, pool_din, {}),
+    TRI_CUDA_ROWS(TRI_OP_pool, pool, {}),
     {},
 };

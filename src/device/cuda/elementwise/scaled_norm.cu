@@ -109,7 +109,7 @@ template <typename T> static void dropout_add_norm_scaled(const tri_call *call) 
 #undef SAME
     for (auto k : same) norm.t[k.to] = call->t[k.from], norm.dtype[k.to] = call->dtype[k.from];
     norm.acc = 0;
-    call->table->run[TRI_OP_dropout_add_norm][call->dtype[ARG(y)]](&norm);
+    tri__kernel(call->table, TRI_OP_dropout_add_norm, norm.attr, call->dtype[ARG(y)])(&norm);
     fp8_cast_to<T>(call, to, data<T>(call, ARG(y)), 0);
 }
 
@@ -214,7 +214,7 @@ template <typename T> static void dropout_add_norm_scaled_din(const tri_call *ca
         }
         norm.t[TRI_ARG(dropout_add_norm_din, dx)] = tri_tensor{run.at, n, to.cols};
         norm.dtype[TRI_ARG(dropout_add_norm_din, dx)] = call->dtype[ARG(dy)];
-        call->table->run[TRI_OP_dropout_add_norm_din][call->dtype[ARG(dy)]](&norm);
+        tri__kernel(call->table, TRI_OP_dropout_add_norm_din, norm.attr, call->dtype[ARG(dy)])(&norm);
         fp8_cast_to<T>(call, fp8_rows(to, first, n), (const T *)run.at, 0);
         first += n;
     } while (first < rows);

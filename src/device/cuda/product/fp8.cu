@@ -2,7 +2,7 @@
  * (ops_fp8.def). A warp takes 32 rows by 64 columns, a thread 8 by 8, which it turns in registers: operands are read
  * once, in whole lines. */
 #include "device/cuda/product/fp8.cuh"
-#include "device/cuda/elementwise/gelu.cuh"
+#include "device/cuda/elementwise/activation.cuh"
 
 enum { THREADS = 256, TILE = 128, WARP_ROWS = 32, WARP_COLS = 64 }; /* TILE: rows and columns of a block */
 
@@ -11,7 +11,7 @@ template <typename T, bool GELU> static __device__ __forceinline__ pack<T, WIDE>
     if constexpr (GELU) {
         float of[WIDE];
 #pragma unroll
-        for (int i = 0; i < WIDE; i++) of[i] = gelu_op<T>::at(x.at(i));
+        for (int i = 0; i < WIDE; i++) of[i] = act_op<TRI_ACTIVATION_GELU, T>::at(x.at(i));
         value.set(of);
     }
     return value;
@@ -58,7 +58,7 @@ static __global__ void __launch_bounds__(THREADS) cast_any_kernel(fp8_tensor to,
     uint32_t largest = 0;
     if (t < to.rows) {
         float value = wide(x[i]);
-        if (GELU) value = wide(narrow<T>(gelu_op<T>::at(value)));
+        if (GELU) value = wide(narrow<T>(act_op<TRI_ACTIVATION_GELU, T>::at(value)));
         uint8_t byte = (uint8_t)quantized<Q>::at(value, *to.s);
         largest = size_of(value);
         if (to.q) to.q[i] = byte;

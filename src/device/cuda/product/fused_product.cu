@@ -3,7 +3,7 @@
  * are int32 in memory: both need another pass. product_tiles.cuh says how it works. Every sum is made in the order of
  * the summed dimension, whatever the number of rows. */
 #include "device/cuda/product/fused_product.cuh"
-#include "device/cuda/elementwise/gelu.cuh"
+#include "device/cuda/elementwise/activation.cuh"
 #include "device/cuda/product/product.cuh"
 #include "device/cuda/product/product_tiles.cuh"
 
@@ -147,7 +147,7 @@ static __device__ __forceinline__ void end_rows(const layer_tiles &a, uint32_t b
         for (int i = 0; i < TOGETHER; i++) {
             float of[WIDE];
 #pragma unroll
-            for (int k = 0; k < WIDE; k++) of[k] = gelu_op<T>::at(x[i].at(k));
+            for (int k = 0; k < WIDE; k++) of[k] = act_op<TRI_ACTIVATION_GELU, T>::at(x[i].at(k));
             value[i].set(of);
         }
     }

@@ -2,7 +2,7 @@
  * another pass over memory. product_tiles.cuh says how it works: here the warps that finish results multiply them by
  * GELU's slope and sum them over rows, one warp each, in row order: bitwise reproducible. */
 #include "device/cuda/product/gelu_product.cuh"
-#include "device/cuda/elementwise/gelu.cuh"
+#include "device/cuda/elementwise/activation.cuh"
 #include "device/cuda/product/product.cuh"
 #include "device/cuda/product/product_tiles.cuh"
 
@@ -134,7 +134,7 @@ static __device__ __forceinline__ void end_box(const product_args &a, const gelu
             float of[WIDE];
             pack<T, WIDE> value;
 #pragma unroll
-            for (int k = 0; k < WIDE; k++) of[k] = gelu_din_op<T>::at(dy[i].at(k), x[i].at(k));
+            for (int k = 0; k < WIDE; k++) of[k] = act_din_op<TRI_ACTIVATION_GELU, T>::at(dy[i].at(k), x[i].at(k));
             value.set(of);
             if (slice + i >= p.left) continue;
             pass_on(dx, value);

@@ -3,7 +3,7 @@
  * gelu_product.cu does both. */
 #include "device/cuda/elementwise/columns.cuh"
 #include "device/cuda/product/fused_product.cuh"
-#include "device/cuda/elementwise/gelu.cuh"
+#include "device/cuda/elementwise/activation.cuh"
 #include "device/cuda/product/gelu_product.cuh"
 #include "device/cuda/elementwise/map.cuh"
 #include "device/cuda/product/product.cuh"
@@ -35,7 +35,8 @@ template <typename T> static void linear_gelu(const tri_call *call) {
     if (fused_product(call, &of, "linear_gelu") || narrow_product(call, &of, "linear_gelu")) return;
     forward(call, h, ARG(x), "linear_gelu");
     if (only_timed(call)) return;
-    map1_on<gelu_op<T>, T, T>(call, elements(call, ARG(y)), data<T>(call, ARG(y)), h, 0, "linear_gelu");
+    map1_on<act_op<TRI_ACTIVATION_GELU, T>, T, T>(call, elements(call, ARG(y)), data<T>(call, ARG(y)), h, 0,
+                                                  "linear_gelu");
 }
 
 /* dx [T,I] = dy [T,O] w [O,I] */
@@ -63,9 +64,12 @@ template <typename T> static void linear_gelu_din(const tri_call *call) {
     put(&product, TRI_ARG(linear_din, w), call, ARG(w));
     linear_din(&product);
     if (only_timed(call)) return;
-    put(&gelu, TRI_ARG(gelu_din_db, dy), call, ARG(dx));
-    put(&gelu, TRI_ARG(gelu_din_db, x), call, ARG(x));
-    call->table->run[TRI_OP_gelu_din_db][call->dtype[ARG(dx)]](&gelu);
+    tri_attr attr = {};
+    attr.activation = 1 + TRI_ACTIVATION_GELU, attr.sums = 1;
+    gelu.op = TRI_OP_act_din, gelu.attr = &attr;
+    put(&gelu, TRI_ARG(act_din, dy), call, ARG(dx));
+    put(&gelu, TRI_ARG(act_din, x), call, ARG(x));
+    tri__kernel(call->table, gelu.op, &attr, call->dtype[ARG(dx)])(&gelu);
 }
 
 /* dw [O,I] = dy [T,O]^T x [T,I] */
@@ -95,11 +99,10 @@ template <typename T> static void bias_dw(const tri_call *call) {
     launched(call, "bias_dw");
 }
 
-#define ROWS(op, run) {op, TRI_F32, run, {}}, {op, TRI_BF16, run, {}}, {op, TRI_F16, run, {}}
 const tri_kernel_row tri__cuda_linear[] = {
-    ROWS(TRI_OP_linear, linear),
-    ROWS(TRI_OP_linear_din, linear_din),
-    ROWS(TRI_OP_linear_dw, linear_dw),
+    TRI_CUDA_SAME_ROWS(TRI_OP_linear, linear, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_linear_din, linear_din, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_linear_dw, linear_dw, {}),
     TRI_CUDA_ROWS(TRI_OP_linear_gelu, linear_gelu, {}),
     TRI_CUDA_ROWS(TRI_OP_linear_gelu_din, linear_gelu_din, COLUMN_WORK(PART_SUMS)),
     TRI_CUDA_ROWS(TRI_OP_bias_dw, bias_dw, COLUMN_WORK(1)),

@@ -1,7 +1,7 @@
 /* linear_experts.cu - dense layers of experts and their gradients: the experts' rows are equal runs, so one call of
  * cuBLASLt makes the products of all. Which rows have a token only the GPU knows: those that have none are 0 and are
  * multiplied, too. The result begins as the bias, which is added in fp32 as the product is. */
-#include "device/cuda/elementwise/gelu.cuh"
+#include "device/cuda/elementwise/activation.cuh"
 #include "device/cuda/elementwise/map.cuh"
 #include "device/cuda/product/product.cuh"
 
@@ -86,7 +86,8 @@ template <typename T> static void linear_experts_gelu(const tri_call *call) {
     OPERANDS(linear_experts_gelu);
     T *h = data<T>(call, call->t[ARG(h)].data ? ARG(h) : ARG(y)); /* [T,O] */
     forward<T>(call, h, ARG(x), "linear_experts_gelu");
-    map1_on<gelu_op<T>, T, T>(call, elements(call, ARG(y)), data<T>(call, ARG(y)), h, 0, "linear_experts_gelu");
+    map1_on<act_op<TRI_ACTIVATION_GELU, T>, T, T>(call, elements(call, ARG(y)), data<T>(call, ARG(y)), h, 0,
+                                                  "linear_experts_gelu");
 }
 
 /* dx [T,I] = dy [T,O] w [O,I], an expert's */

@@ -3,7 +3,7 @@
  * fetches, a warpgroup multiplies. Nothing is split along the summed dimension: sums are made in its order, as for many
  * rows, and a row has the same bits whatever rows are beside it. */
 #include "device/cuda/product/fused_product.cuh"
-#include "device/cuda/elementwise/gelu.cuh"
+#include "device/cuda/elementwise/activation.cuh"
 #include "device/cuda/product/product.cuh"
 
 enum {
@@ -155,7 +155,8 @@ static __global__ void __launch_bounds__(THREADS)
     if (!gelu) return;
 #pragma unroll
     for (int i = 0; i < TOKENS / 4; i++)
-        pair[i] = pair_of(T(), gelu_op<T>::at(wide_half(T(), pair[i], 0)), gelu_op<T>::at(wide_half(T(), pair[i], 1)));
+        pair[i] = pair_of(T(), act_op<TRI_ACTIVATION_GELU, T>::at(wide_half(T(), pair[i], 0)),
+                          act_op<TRI_ACTIVATION_GELU, T>::at(wide_half(T(), pair[i], 1)));
     write_rows<T, TOKENS>(a, m.base, pair, (T *)a.y);
 #endif
 }

@@ -3,7 +3,7 @@
  * over them; else, for widths that the library does not take, a plain kernel. The gradients' factor scale * q is
  * written to the workspace in the computing type. */
 #include "device/cuda/product/fused_product.cuh"
-#include "device/cuda/elementwise/gelu.cuh"
+#include "device/cuda/elementwise/activation.cuh"
 #include "device/cuda/product/product.cuh"
 #include "device/cuda/product/quantize.cuh"
 
@@ -25,7 +25,7 @@ static __device__ __forceinline__ void put_result(const end_args &a, int64_t t, 
     if (a.b) value = __fadd_rn(value, wide(((const T *)a.b)[c]));
     T rounded = narrow<T>(value);
     if (a.h) ((T *)a.h)[t * a.cols + c] = rounded;
-    ((T *)a.y)[t * a.cols + c] = a.gelu ? narrow<T>(gelu_op<T>::at(wide(rounded))) : rounded;
+    ((T *)a.y)[t * a.cols + c] = a.gelu ? narrow<T>(act_op<TRI_ACTIVATION_GELU, T>::at(wide(rounded))) : rounded;
 }
 
 /* sums: [rows, cols] of the rows from `first` on; words are int32. */

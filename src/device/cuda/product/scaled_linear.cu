@@ -134,19 +134,21 @@ template <typename T> static void linear_gelu_scaled_din(const tri_call *call) {
         return;
     }
     a.y = run.at, a.taken = run.taken;
+    tri_attr attr = {};
+    attr.activation = 1 + TRI_ACTIVATION_GELU, attr.sums = 1;
     do {
         tri_call gelu = *call;
         a.rows = rows - first < run.most ? rows - first : run.most;
         a.x = data<char>(call, ARG(dy)) + first * a.in;
         multiply_scaled(call, a, "linear_gelu_scaled_din");
-        gelu.acc = (unsigned)(adds(call, ARG(db)) || first > 0) << TRI_ARG(gelu_din_db, db);
-        gelu.work = work;
-        put_rows(&gelu, TRI_ARG(gelu_din_db, x), call, ARG(h), first, a.rows);
-        gelu.t[TRI_ARG(gelu_din_db, db)] = call->t[ARG(db)];
-        gelu.dtype[TRI_ARG(gelu_din_db, db)] = call->dtype[ARG(db)];
-        for (int k : {TRI_ARG(gelu_din_db, dx), TRI_ARG(gelu_din_db, dy)})
+        gelu.acc = (unsigned)(adds(call, ARG(db)) || first > 0) << TRI_ARG(act_din, db);
+        gelu.work = work, gelu.op = TRI_OP_act_din, gelu.attr = &attr;
+        put_rows(&gelu, TRI_ARG(act_din, x), call, ARG(h), first, a.rows);
+        gelu.t[TRI_ARG(act_din, db)] = call->t[ARG(db)];
+        gelu.dtype[TRI_ARG(act_din, db)] = call->dtype[ARG(db)];
+        for (int k : {TRI_ARG(act_din, dx), TRI_ARG(act_din, dy)})
             gelu.t[k] = tri_tensor{run.at, a.rows, a.cols}, gelu.dtype[k] = call->dtype[ARG(h)];
-        call->table->run[TRI_OP_gelu_din_db][call->dtype[ARG(h)]](&gelu);
+        tri__kernel(call->table, gelu.op, &attr, call->dtype[ARG(h)])(&gelu);
         fp8_cast_to<T>(call, fp8_rows(to, first, a.rows), (const T *)run.at, 0);
         first += a.rows;
     } while (first < rows);

@@ -3,7 +3,7 @@
  * by 64 columns at a time, a thread 8 by 8: it turns its bytes in registers, and a warp writes whole sectors in both
  * orders. */
 #include "device/cuda/product/scaled_product.cuh"
-#include "device/cuda/elementwise/gelu.cuh"
+#include "device/cuda/elementwise/activation.cuh"
 #include "device/cuda/product/product.cuh"
 #include "device/cuda/product/product_tiles.cuh"
 
@@ -211,7 +211,7 @@ template <typename T> struct end_gelu {
             pack<T, WIDE> value;
             if (a.y) pass_on(y + (int64_t)i * a.cols, x[i]);
 #pragma unroll
-            for (int k = 0; k < WIDE; k++) of[k] = gelu_op<T>::at(x[i].at(k));
+            for (int k = 0; k < WIDE; k++) of[k] = act_op<TRI_ACTIVATION_GELU, T>::at(x[i].at(k));
             value.set(of);
             largest.see(value);
             row[i] = eight_bytes<e4m3>(value, s);

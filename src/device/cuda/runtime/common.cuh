@@ -26,13 +26,16 @@ typedef __nv_fp8_e5m2 e5m2;
 
 enum { WARP = 32, WIDE = 8 }; /* threads; elements that a thread moves at a time */
 
-/* One row for each computing type. */
-#define TRI_CUDA_ROWS(op, run, ...) \
-    {op, TRI_F32, run<float>, __VA_ARGS__}, {op, TRI_BF16, run<bf16>, __VA_ARGS__}, {op, TRI_F16, run<f16>, __VA_ARGS__}
+/* One row for each computing type, of the variants with these facts; ROWS: with none. */
+#define TRI_CUDA_FACT_ROWS(facts, op, run, ...)                                                              \
+    {op, TRI_F32, run<float>, __VA_ARGS__, facts}, {op, TRI_BF16, run<bf16>, __VA_ARGS__, facts}, {          \
+        op, TRI_F16, run<f16>, __VA_ARGS__, facts                                                            \
+    }
+#define TRI_CUDA_ROWS(op, run, ...) TRI_CUDA_FACT_ROWS(0, op, run, __VA_ARGS__)
 
 /* The same row for each: it finds the types of its operands in the call. */
 #define TRI_CUDA_SAME_ROWS(op, run, ...) \
-    {op, TRI_F32, run, __VA_ARGS__}, {op, TRI_BF16, run, __VA_ARGS__}, {op, TRI_F16, run, __VA_ARGS__}
+    {op, TRI_F32, run, __VA_ARGS__, 0}, {op, TRI_BF16, run, __VA_ARGS__, 0}, {op, TRI_F16, run, __VA_ARGS__, 0}
 
 static __device__ __forceinline__ float wide(float x) { return x; }
 static __device__ __forceinline__ float wide(bf16 x) { return __bfloat162float(x); }

@@ -30,9 +30,9 @@ static void kernels(tri_kernel_table *table) {
     TRI_CUDA_FAMILIES(X)
 #undef X
     if (!is_older()) return;
-    memset(table->run[TRI_OP_attention_bits], 0, sizeof table->run[TRI_OP_attention_bits]);
-    for (int op = TRI_OP_fp8_cast; op < TRI_OP_COUNT; op++) /* ops_fp8.def is the last part of the instruction set */
-        memset(table->run[op], 0, sizeof table->run[op]);
+    memset(table->run[tri__op_variants(TRI_OP_attention_bits)], 0, sizeof *table->run);
+    for (int v = tri__op_variants(TRI_OP_fp8_cast); v < tri__variant_count(); v++) /* ops_fp8.def is the last part */
+        memset(table->run[v], 0, sizeof *table->run);
 }
 
 static tri_status fail(const tri_core *core, cudaError_t error, const char *what) {

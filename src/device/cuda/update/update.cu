@@ -147,7 +147,7 @@ static void adamw_copy(const tri_call *call) {
     else update_copy<f16>(call, ARG(copy), ARG(g));
 }
 
-/* skip and skip_din have their operands in this order, too. */
+/* skip has its operands in this order, too. */
 template <typename T> static void accumulate(const tri_call *call) {
     OPERANDS(accumulate);
     map1<same_op, T, T>(call, ARG(y), ARG(x), "accumulate");
@@ -163,7 +163,6 @@ template <typename T> static void zero(const tri_call *call) {
 const tri_kernel_row tri__cuda_update[] = {
     TRI_CUDA_ROWS(TRI_OP_accumulate, accumulate, {}),
     TRI_CUDA_ROWS(TRI_OP_skip, accumulate, {}),
-    TRI_CUDA_ROWS(TRI_OP_skip_din, accumulate, {}),
     TRI_CUDA_ROWS(TRI_OP_zero, zero, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_sumsq, sumsq, {8 * SUM_BLOCKS, 0, 0, 0, 0}),
     TRI_CUDA_SAME_ROWS(TRI_OP_clip, clip, {}),

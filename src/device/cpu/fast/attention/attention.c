@@ -24,8 +24,8 @@ typedef struct span {
 static span span_of(const tri_call *call, int seq, int64_t h) {
     span s = {.seq = i32(call, seq), .sequences = call->t[seq].rows - 1, .heads = call->attr->heads,
               .window = call->attr->window};
-    int blocks = tri__op_arg(call->op, "blocks");
-    s.key = tri__op_arg(call->op, "key");
+    int blocks = tri__row_arg(tri__call_row(call), "blocks");
+    s.key = tri__row_arg(tri__call_row(call), "key");
     s.blocks = blocks < 0 ? NULL : i32(call, blocks);
     s.d = h / s.heads;
     s.threads = threads_for(call, s.seq[s.sequences] * h, ENOUGH);
@@ -203,7 +203,7 @@ static int relative_open(const tri_call *call, int table, int seq, int64_t h, tr
                          relative_span *out) {
     span s = span_of(call, seq, h);
     const tri_attr *attr = call->attr;
-    int is_biased = tri__op_arg(call->op, "bias") >= 0;
+    int is_biased = tri__row_arg(tri__call_row(call), "bias") >= 0;
     int64_t bytes = w.fixed + w.row * call->t[0].rows + w.col * call->t[0].cols + w.row_cols * elements(call, 0);
     int64_t longest = longest_of(&s), B = call->t[table].rows, list = (8 * longest + 63) / 64 * 64;
     int64_t each = is_biased ? 8 * s.heads * attr->buckets : 4 * elements(call, table);
@@ -235,7 +235,7 @@ static tri_relative relative_of(const tri_call *call, const relative_span *r, tr
     head->work = r->work + r->s.need * omp_get_thread_num();
     head->terms = r->terms;
     out.work = head->work + simd_head_din_work(r->longest, r->s.d);
-    if (tri__op_arg(call->op, "bias") >= 0) {
+    if (tri__row_arg(tri__call_row(call), "bias") >= 0) {
         out.bias = table + a;
         return out;
     }

@@ -31,7 +31,7 @@ static span span_of(const tri_call *call, int seq, int key, int64_t h) {
 /* As many threads as the row's scratch space allows: that of the fp32 row and of its fp32 copies. 0: not even one. */
 static int fit_threads(span *s, int64_t need) {
     const tri_call *call = s->call;
-    const tri_workspace *work = &call->table->work[call->op][TRI_BF16];
+    const tri_workspace *work = &call->table->work[tri__variant(call->op, call->attr)][TRI_BF16];
     int64_t halves = 0;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         if (call->t[k].data && call->dtype[k] == TRI_BF16) halves += elements(call, k);

@@ -28,8 +28,8 @@ typedef struct pair {
 } pair;
 
 static pair pair_of(const tri_call *call, int qkv, int kv, int seq) {
-    int blocks = tri__op_arg(call->op, "blocks");
-    pair p = {.call = call, .seq = i32(call, seq), .key = tri__op_arg(call->op, "key"),
+    int blocks = tri__row_arg(tri__call_row(call), "blocks");
+    pair p = {.call = call, .seq = i32(call, seq), .key = tri__row_arg(tri__call_row(call), "key"),
               .blocks = blocks < 0 ? NULL : i32(call, blocks), .qkv = f32(call, qkv), .kv = f32(call, kv),
               .items = (call->t[seq].rows - 1) * call->attr->heads, .T = call->t[qkv].rows, .H = call->t[kv].cols / 2};
     p.d = p.H / call->attr->heads;

@@ -24,30 +24,33 @@ static void attention_join(const tri_call *call) {
         tri__join_keys(f32(call, ARG(ctx)) + i * d, &lse[i], f32(call, ARG(more)) + i * d, logs[i], d);
 }
 
+static void kv_part_din(const tri_call *call) {
+    OPERANDS(kv_part);
+    int64_t T = call->t[ARG(y)].rows, D = call->t[ARG(y)].cols, G = call->t[ARG(x)].cols;
+    int add = adds(call, ARG(y));
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, T * G, ENOUGH))
+    for (int64_t t = 0; t < T; t++) {
+        float *restrict dx = f32(call, ARG(y)) + t * D + D - G;
+        const float *restrict dy = f32(call, ARG(x)) + t * G;
+        if (!add) memset(dx - (D - G), 0, (size_t)D * sizeof(float));
+        for (int64_t c = 0; c < G; c++) dx[c] += dy[c];
+    }
+}
+
 static void kv_part(const tri_call *call) {
     OPERANDS(kv_part);
+    if (call->attr->back) {
+        kv_part_din(call);
+        return;
+    }
     int64_t T = call->t[ARG(y)].rows, G = call->t[ARG(y)].cols, D = call->t[ARG(x)].cols;
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, T * G, ENOUGH))
     for (int64_t t = 0; t < T; t++)
         memcpy(f32(call, ARG(y)) + t * G, f32(call, ARG(x)) + t * D + D - G, (size_t)G * sizeof(float));
 }
 
-static void kv_part_din(const tri_call *call) {
-    OPERANDS(kv_part_din);
-    int64_t T = call->t[ARG(dx)].rows, D = call->t[ARG(dx)].cols, G = call->t[ARG(dy)].cols;
-    int add = adds(call, ARG(dx));
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, T * G, ENOUGH))
-    for (int64_t t = 0; t < T; t++) {
-        float *restrict dx = f32(call, ARG(dx)) + t * D + D - G;
-        const float *restrict dy = f32(call, ARG(dy)) + t * G;
-        if (!add) memset(dx - (D - G), 0, (size_t)D * sizeof(float));
-        for (int64_t c = 0; c < G; c++) dx[c] += dy[c];
-    }
-}
-
 TRI_FAST_ROWS(join) = {
     {.op = TRI_OP_kv_part, .dtype = TRI_F32, .run = kv_part},
-    {.op = TRI_OP_kv_part_din, .dtype = TRI_F32, .run = kv_part_din},
     {.op = TRI_OP_attention_join, .dtype = TRI_F32, .run = attention_join},
     {.run = NULL},
 };

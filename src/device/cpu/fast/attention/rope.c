@@ -40,9 +40,10 @@ static void turn_row(const float *restrict x, const float *table, int64_t heads,
     else memcpy(y + 2 * wide, x + 2 * wide, (size_t)wide * sizeof *y);
 }
 
-/* Both directions: y = x turned, or dx = dy turned back. */
-static void turn(const tri_call *call, double sign) {
+/* y = x turned, or dx = dy turned back. */
+static void rope(const tri_call *call) {
     OPERANDS(rope);
+    double sign = call->attr->back ? -1 : 1;
     const int32_t *pos = i32(call, ARG(pos));
     int64_t rows = call->t[ARG(y)].rows, D = call->t[ARG(y)].cols, heads = call->attr->heads, half = D / heads / 6;
     int shares = by_position(pos, rows);
@@ -64,12 +65,8 @@ static void turn(const tri_call *call, double sign) {
     }
 }
 
-static void rope(const tri_call *call) { turn(call, 1); }
-static void rope_din(const tri_call *call) { turn(call, -1); }
-
 /* Scratch: a third of a row's columns, or less, in fp32. */
 TRI_FAST_ROWS(rope) = {
     {.op = TRI_OP_rope, .dtype = TRI_F32, .run = rope, .work = {.row_cols = 2}},
-    {.op = TRI_OP_rope_din, .dtype = TRI_F32, .run = rope_din, .work = {.row_cols = 2}},
     {.run = NULL},
 };

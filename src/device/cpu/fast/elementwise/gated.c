@@ -6,24 +6,25 @@ enum { ENOUGH = 1 << 13 }; /* elements */
 
 static void gated(const tri_call *call) {
     OPERANDS(gated);
-    void (*run)(int64_t, const float *, const float *, float *) = gated_by[call->attr->act];
+    tri_activation act = (tri_activation)call->attr->act;
     int64_t rows = call->t[ARG(y)].rows, h = call->t[ARG(y)].cols;
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, rows * h, ENOUGH))
     for (int64_t t = 0; t < rows; t++) {
         const float *a = f32(call, ARG(x)) + t * 2 * h;
-        run(h, a, a + h, f32(call, ARG(y)) + t * h);
+        simd_gated(act, h, a, a + h, f32(call, ARG(y)) + t * h);
     }
 }
 
 static void gated_din(const tri_call *call) {
     OPERANDS(gated_din);
-    void (*run)(const tri_gated_din *) = gated_din_by[call->attr->act];
+    tri_activation act = (tri_activation)call->attr->act;
     int64_t rows = call->t[ARG(dy)].rows, h = call->t[ARG(dy)].cols;
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, rows * h, ENOUGH))
     for (int64_t t = 0; t < rows; t++) {
         const float *a = f32(call, ARG(x)) + t * 2 * h;
         float *da = f32(call, ARG(dx)) + t * 2 * h;
-        run(&(tri_gated_din){h, f32(call, ARG(dy)) + t * h, a, a + h, da, da + h, adds(call, ARG(dx))});
+        simd_gated_din(
+            act, &(tri_gated_din){h, f32(call, ARG(dy)) + t * h, a, a + h, da, da + h, adds(call, ARG(dx))});
     }
 }
 

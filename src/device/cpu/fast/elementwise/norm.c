@@ -66,8 +66,10 @@ static void norm_din(const tri_call *call) {
     for (int64_t t = 0; t < r.T; t += r.rows) simd_norm_din(&norm, t, t + tri__wide_count(&r, t, r.T));
 }
 
-static void run_dropout(const tri_call *call, int to, int from, int key) {
-    tri_drop drop = drop_of(call, key);
+static void dropout(const tri_call *call) {
+    OPERANDS(dropout);
+    enum { to = ARG(y), from = ARG(x) };
+    tri_drop drop = drop_of(call, ARG(key));
     tri_wide_rows r = tri__wide_rows(call, to, 2, call->work, ENOUGH, MANY_ROWS);
     int add = adds(call, to);
 #pragma omp parallel for schedule(static) num_threads(r.threads)
@@ -81,21 +83,11 @@ static void run_dropout(const tri_call *call, int to, int from, int key) {
     }
 }
 
-static void dropout(const tri_call *call) {
-    OPERANDS(dropout);
-    run_dropout(call, ARG(y), ARG(x), ARG(key));
-}
-
-static void dropout_din(const tri_call *call) {
-    OPERANDS(dropout_din);
-    run_dropout(call, ARG(dx), ARG(dy), ARG(key));
-}
-
 #define ROWS(op_) \
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, \
     {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_, .work = TRI_AS_HALF}
 TRI_FAST_ROWS(norm) = {
-    ROWS(norm), ROWS(dropout), ROWS(dropout_din), ROWS(dropout_add_norm),
+    ROWS(norm), ROWS(dropout), ROWS(dropout_add_norm),
     {.op = TRI_OP_norm_din, .dtype = TRI_F32, .run = norm_din},
     {.run = NULL},
 };

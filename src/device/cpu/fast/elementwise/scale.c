@@ -49,7 +49,6 @@ static void gate_din(const tri_call *call) {
 
 TRI_FAST_ROWS(scale) = {
     {.op = TRI_OP_scale, .dtype = TRI_F32, .run = scale},
-    {.op = TRI_OP_scale_din, .dtype = TRI_F32, .run = scale},
     {.op = TRI_OP_gate, .dtype = TRI_F32, .run = gate},
     {.op = TRI_OP_gate_din, .dtype = TRI_F32, .run = gate_din},
     {.run = NULL},

@@ -33,29 +33,30 @@ INLINE void gated_din_some(tri_activation act, const tri_gated_din *g, int64_t i
 
 enum { GATED_AHEAD = 3 }; /* vectors at a time */
 
-#define GATED(name, act)                                                                                               \
-    SIMD void simd_gated_##name(int64_t n, const float *a, const float *b, float *y) {                                 \
-        int64_t i = 0;                                                                                                 \
-        for (; i + GATED_AHEAD * VEC <= n; i += GATED_AHEAD * VEC)                                                     \
-            gated_some(act, GATED_AHEAD * VEC, a + i, b + i, y + i, GATED_AHEAD);                                      \
-        for (; i < n; i += VEC) gated_some(act, n - i, a + i, b + i, y + i, 1);                                        \
-    }                                                                                                                  \
-    SIMD void simd_gated_##name##_din(const tri_gated_din *g) {                                                        \
-        int64_t i = 0;                                                                                                 \
-        for (; i + GATED_AHEAD * VEC <= g->n; i += GATED_AHEAD * VEC)                                                  \
-            gated_din_some(act, g, i, GATED_AHEAD * VEC, GATED_AHEAD);                                                 \
-        for (; i < g->n; i += VEC) gated_din_some(act, g, i, g->n - i, 1);                                             \
-    }
-GATED(gelu, TRI_ACTIVATION_GELU)
-GATED(gelu_tanh, TRI_ACTIVATION_GELU_TANH)
-GATED(relu, TRI_ACTIVATION_RELU)
-GATED(silu, TRI_ACTIVATION_SILU)
-#undef GATED
+INLINE void gated_as(tri_activation act, int64_t n, const float *a, const float *b, float *y) {
+    int64_t i = 0;
+    for (; i + GATED_AHEAD * VEC <= n; i += GATED_AHEAD * VEC)
+        gated_some(act, GATED_AHEAD * VEC, a + i, b + i, y + i, GATED_AHEAD);
+    for (; i < n; i += VEC) gated_some(act, n - i, a + i, b + i, y + i, 1);
+}
 
-/* By tri_activation. */
-static void (*const gated_by[])(int64_t, const float *, const float *, float *) = {
-    simd_gated_gelu, simd_gated_gelu_tanh, simd_gated_relu, simd_gated_silu};
-static void (*const gated_din_by[])(const tri_gated_din *) = {simd_gated_gelu_din, simd_gated_gelu_tanh_din,
-                                                              simd_gated_relu_din, simd_gated_silu_din};
+INLINE void gated_din_as(tri_activation act, const tri_gated_din *g) {
+    int64_t i = 0;
+    for (; i + GATED_AHEAD * VEC <= g->n; i += GATED_AHEAD * VEC)
+        gated_din_some(act, g, i, GATED_AHEAD * VEC, GATED_AHEAD);
+    for (; i < g->n; i += VEC) gated_din_some(act, g, i, g->n - i, 1);
+}
+
+SIMD void simd_gated(tri_activation which, int64_t n, const float *a, const float *b, float *y) {
+#define CALL(act) gated_as(act, n, a, b, y)
+    EACH_ACTIVATION(which, CALL)
+#undef CALL
+}
+
+SIMD void simd_gated_din(tri_activation which, const tri_gated_din *g) {
+#define CALL(act) gated_din_as(act, g)
+    EACH_ACTIVATION(which, CALL)
+#undef CALL
+}
 
 #endif

@@ -87,20 +87,22 @@ static void norm_dw(const tri_call *call) {
     sum_rows(&m, 1, &(summed){0, 1, ARG(db), ARG(dg)}, make_norm);
 }
 
-static void make_gelu_din(const making *m, int64_t t, int64_t n, float *row[MOST_MATRICES]) {
-    OPERANDS(gelu_din_db);
-    enum { DX, DY, X };
-    int add = adds(m->r.call, ARG(dx));
+static void make_act_din(const making *m, int64_t t, int64_t n, float *row[MOST_MATRICES]) {
+    OPERANDS(act_din);
+    enum { DX, DY, AT };
+    const tri_call *call = m->r.call;
+    int add = adds(call, ARG(dx)), from = call->t[ARG(x)].data ? ARG(x) : ARG(y);
     float *dx = add ? tri__wide_get(&m->r, DX, ARG(dx), t, n) : tri__wide_at(&m->r, DX, ARG(dx), t);
-    simd_gelu_din(n * m->r.h, tri__wide_get(&m->r, DY, ARG(dy), t, n), tri__wide_get(&m->r, X, ARG(x), t, n), dx, add);
+    simd_act_din((tri_activation)(call->attr->activation - 1), n * m->r.h, tri__wide_get(&m->r, DY, ARG(dy), t, n),
+                 tri__wide_get(&m->r, AT, from, t, n), dx, add);
     tri__wide_put(&m->r, dx, ARG(dx), t, n);
     row[0] = tri__wide_get(&m->r, DX, ARG(dx), t, n);
 }
 
-static void gelu_din_db(const tri_call *call) {
-    OPERANDS(gelu_din_db);
+static void act_din_db(const tri_call *call) {
+    OPERANDS(act_din);
     making m = {.r = tri__wide_rows(call, ARG(dy), 3, sums_at(call, 1, call->t[ARG(dy)].cols), ENOUGH, CACHED_ROWS)};
-    sum_rows(&m, 1, &(summed){0, -1, ARG(db), -1}, make_gelu_din);
+    sum_rows(&m, 1, &(summed){0, -1, ARG(db), -1}, make_act_din);
 }
 
 enum { DY, XHAT, DX, DRES }; /* matrices of dropout_add_norm_din */
@@ -140,11 +142,13 @@ static void dropout_add_norm_din(const tri_call *call) {
     sum_rows(&m, n, of, make_norm_din);
 }
 
-#define ROWS(op_, sums) \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_, .work = {.col = (sums) * BLOCKS * 8}}, \
-    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_, .work = TRI_AS_HALF}
+#define ROWS(op_, run_, sums, facts_) \
+    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .work = {.col = (sums) * BLOCKS * 8}, .facts = facts_}, \
+    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .work = TRI_AS_HALF, .facts = facts_}
 TRI_FAST_ROWS(sums) = {
-    ROWS(bias_dw, 1), ROWS(gelu_din_db, 1), ROWS(dropout_add_norm_din, 3),
+    ROWS(bias_dw, bias_dw, 1, 0),
+    ROWS(act_din, act_din_db, 1, TRI_FACT_ACT | TRI_FACT_DB),
+    ROWS(dropout_add_norm_din, dropout_add_norm_din, 3, 0),
     {.op = TRI_OP_norm_dw, .dtype = TRI_F32, .run = norm_dw, .work = {.col = 2 * BLOCKS * 8}},
     {.run = NULL},
 };

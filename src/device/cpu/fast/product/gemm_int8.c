@@ -63,7 +63,7 @@ static void finish(const plan *p, buffers *own, int64_t row, int64_t rows, int64
         if (g->h) tri__narrow(g->type, columns, value, at_element(g, g->h, row + i, column));
         if (g->gelu) {
             round_row(g->type, columns, value);
-            simd_gelu(columns, value, value);
+            simd_act(TRI_ACTIVATION_GELU, columns, value, value);
         }
         tri__narrow(g->type, columns, value, at_element(g, g->c, row + i, column));
     }

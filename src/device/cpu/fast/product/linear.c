@@ -51,7 +51,7 @@ static int multiply(const tri_call *call, layer l) {
                        .wide = call->t[l.c].data && call->dtype[l.c] == TRI_F32, .add = adds(call, l.c),
                        .activated = data_of(call, l.activated), .slope_at = data_of(call, l.slope_at),
                        .threads = threads_for(call, m * n * (k + 1), ENOUGH_HALF), .work = call->work};
-    int forward = tri__op_row(call->op)->phase == TRI_PHASE_F;
+    int forward = tri__call_row(call)->phase == TRI_PHASE_F;
     if (!tri__half_product() || call->dtype[l.a] != TRI_BF16 || call->dtype[l.b] != TRI_BF16 ||
         !(forward ? PER_ISA(tri__half_gemm_fits_any)(&g) : fits(call, &g))) {
         tri__cpu_half_row(call);
@@ -86,7 +86,7 @@ static void linear_gelu_din(const tri_call *call) {
     tri_call sums = {.t = {call->t[ARG(db)], call->t[ARG(dx)]}, .dtype = {call->dtype[ARG(db)], call->dtype[ARG(dx)]},
                      .op = TRI_OP_bias_dw, .table = call->table, .acc = (unsigned)adds(call, ARG(db)),
                      .attr = call->attr, .threads = call->threads, .work = call->work};
-    call->table->run[TRI_OP_bias_dw][TRI_BF16](&sums);
+    tri__kernel(call->table, TRI_OP_bias_dw, sums.attr, TRI_BF16)(&sums);
 }
 
 /* dw[O,I] = dy[T,O]^T x[T,I] */

@@ -35,15 +35,14 @@ void tri__cpu_fast_rows(tri_kernel_table *table) {
     const char *name;
     for (const tri_kernel_row *const *list = choose(&name); *list; list++)
         for (const tri_kernel_row *row = *list; row->run; row++)
-            if (!row->work.half)
-                table->run[row->op][row->dtype] = row->run, table->work[row->op][row->dtype] = row->work;
+            if (!row->work.half) tri__kernel_table_put(table, row, row->dtype);
 }
 
 void tri__cpu_fast_half_rows(tri_kernel_table *table) {
     const char *name;
     for (const tri_kernel_row *const *list = choose(&name); *list; list++)
         for (const tri_kernel_row *row = *list; row->run; row++)
-            if (row->work.half) table->run[row->op][row->dtype] = row->run;
+            if (row->work.half) tri__kernel_table_run(table, row->op, row->facts, row->dtype, row->run);
 }
 
 const char *tri__cpu_fast_name(void) {

@@ -6,7 +6,7 @@
 
 enum { BLOCKS = 64, CHUNK = 16384, ENOUGH = 1 << 14 }; /* floats */
 
-/* skip and skip_din have their operands in this order, too. */
+/* skip has its operands in this order, too. */
 static void accumulate(const tri_call *call) {
     OPERANDS(accumulate);
     int64_t n = elements(call, ARG(y));
@@ -76,7 +76,6 @@ TRI_FAST_ROWS(update) = {
     {.op = TRI_OP_accumulate, .dtype = TRI_F32, .run = accumulate},
     {.op = TRI_OP_commit, .dtype = TRI_F32, .run = commit},
     {.op = TRI_OP_skip, .dtype = TRI_F32, .run = accumulate},
-    {.op = TRI_OP_skip_din, .dtype = TRI_F32, .run = accumulate},
     {.op = TRI_OP_zero, .dtype = TRI_F32, .run = zero},
     {.op = TRI_OP_sumsq, .dtype = TRI_F32, .run = sumsq, .work = {.fixed = BLOCKS * 8}},
     {.run = NULL},
