@@ -137,12 +137,11 @@ static tri_status open_evaluation(evaluation *e, const tri_dataset *data, int64_
                             .first_part = engine->place.replica * n_mb,
                             .parts = n_mb,
                             .workers = engine->workers,
-                            .granule = tri__plan_granule(&engine->in),
-                            .ring = tri__plan_ring(&engine->in),
+                            .micro = {.granule = tri__plan_granule(&engine->in), .ring = tri__plan_ring(&engine->in)},
                             .sharers = tri__mesh_ep(&engine->in.mesh)};
     for (int text = 0; text < engine->model.n_texts; text++) {
-        spec.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
-        spec.capacity[text] = tri__encoder_capacity(&engine->model.encoder[text]);
+        spec.micro.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
+        spec.micro.capacity[text] = tri__encoder_capacity(&engine->model.encoder[text]);
     }
     TRI_TRY(tri__sampler_maxima(&e->sampler, 1, &spec.maxima));
     return tri__loader_open(&spec, &e->loader);

@@ -195,12 +195,12 @@ static tri_status open_loader(tri_session *s) {
                             .first_part = s->place.replica * s->engine.n_mb,
                             .parts = s->engine.n_mb,
                             .workers = s->engine.workers,
-                            .granule = tri__plan_granule(&s->engine.in),
-                            .ring = tri__plan_ring(&s->engine.in),
+                            .micro = {.granule = tri__plan_granule(&s->engine.in),
+                                      .ring = tri__plan_ring(&s->engine.in)},
                             .sharers = tri__mesh_ep(&s->engine.in.mesh)};
     for (int text = 0; text < s->assets.n_texts; text++) {
-        spec.position_base[text] = tri__encoder_position_base(&s->assets.encoder[text]);
-        spec.capacity[text] = tri__encoder_capacity(&s->assets.encoder[text]);
+        spec.micro.position_base[text] = tri__encoder_position_base(&s->assets.encoder[text]);
+        spec.micro.capacity[text] = tri__encoder_capacity(&s->assets.encoder[text]);
     }
     const tri_counts *max = &s->engine.plan.train.program->max;
     spec.maxima = (tri_sampler_maxima){.rows = max->of[TRI_SYM_N],
