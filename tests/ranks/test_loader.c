@@ -149,7 +149,8 @@ TEST(replicas_share_a_batch) {
         tri_loader *loader;
         assert_int_equal(tri__sampler_open(&sampler, data, 10, 6, 1, 3), TRI_OK);
         tri_loader_spec spec = {.sampler = &sampler, .class_weights = class_weights,
-                                .micro.position_base = {0, PAD + 1}, .epochs = 1, .first_part = 2 * replica, .parts = 2};
+                                .micro.position_base = {0, PAD + 1}, .epochs = 1, .first_part = 2 * replica,
+                                .parts = 2};
         tri__sampler_maxima(&sampler, 1, &spec.maxima);
         assert_int_equal(tri__loader_open(&spec, &loader), TRI_OK);
         for (int64_t k = 0; k < tri__sampler_batches(&mine); k++) {
