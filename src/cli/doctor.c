@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "comm/mpi/load.h"
-#include "data/table/packers.h"
+#include "data/table/unpack.h"
 #include "device/device.h"
 #include "engine/model_folder.h"
 #include "report/text/text_table.h"

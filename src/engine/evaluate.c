@@ -39,12 +39,11 @@ tri_loader_spec tri__loader_spec(const tri_engine *engine, tri_sampler *sampler,
                             .first_part = engine->place.replica * parts,
                             .parts = parts,
                             .workers = engine->workers,
-                            .granule = tri__plan_granule(&engine->in),
-                            .ring = tri__plan_ring(&engine->in),
+                            .micro = {.granule = tri__plan_granule(&engine->in), .ring = tri__plan_ring(&engine->in)},
                             .sharers = tri__mesh_ep(&engine->in.mesh)};
     for (int text = 0; text < engine->model.n_texts; text++) {
-        spec.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
-        spec.capacity[text] = tri__encoder_capacity(&engine->model.encoder[text]);
+        spec.micro.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
+        spec.micro.capacity[text] = tri__encoder_capacity(&engine->model.encoder[text]);
     }
     return spec;
 }

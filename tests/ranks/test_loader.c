@@ -12,9 +12,9 @@ enum { GRANULE = 8, PAD = 151 }; /* PAD: the second token of row 1's second text
 
 static tri_loader *open_loader(tri_sampler *sampler, int64_t epochs, int64_t first_epoch, int64_t first_batch,
                                int workers) {
-    tri_loader_spec spec = {.sampler = sampler, .class_weights = class_weights, .position_base = {0, PAD + 1},
+    tri_loader_spec spec = {.sampler = sampler, .class_weights = class_weights, .micro.position_base = {0, PAD + 1},
                             .first_epoch = first_epoch, .first_batch = first_batch, .epochs = epochs,
-                            .workers = workers, .granule = GRANULE};
+                            .workers = workers, .micro.granule = GRANULE};
     tri__sampler_maxima(sampler, epochs, &spec.maxima);
     tri_loader *loader;
     assert_int_equal(tri__loader_open(&spec, &loader), TRI_OK);
@@ -148,8 +148,9 @@ TEST(replicas_share_a_batch) {
         tri_sampler sampler;
         tri_loader *loader;
         assert_int_equal(tri__sampler_open(&sampler, data, 10, 6, 1, 3), TRI_OK);
-        tri_loader_spec spec = {.sampler = &sampler, .class_weights = class_weights, .position_base = {0, PAD + 1},
-                                .epochs = 1, .first_part = 2 * replica, .parts = 2};
+        tri_loader_spec spec = {.sampler = &sampler, .class_weights = class_weights,
+                                .micro.position_base = {0, PAD + 1}, .epochs = 1, .first_part = 2 * replica,
+                                .parts = 2};
         tri__sampler_maxima(&sampler, 1, &spec.maxima);
         assert_int_equal(tri__loader_open(&spec, &loader), TRI_OK);
         for (int64_t k = 0; k < tri__sampler_batches(&mine); k++) {

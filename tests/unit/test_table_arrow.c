@@ -1,7 +1,7 @@
 /* test_table_arrow.c - Arrow files and streams: every type as text, dictionaries that grow, compression; columns that
  * are not read; numbers; what is damaged. The files come from tools/golden_arrow.py. */
 #include "data/table/columnar.h"
-#include "data/table/packers.h"
+#include "data/table/unpack.h"
 #include "tests/lib/test.h"
 #include "tests/lib/table_numbers.h"
 

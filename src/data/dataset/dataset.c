@@ -41,25 +41,6 @@ static tri_status add_stamp(const char *path, int fd, uint64_t *stamp) {
     return TRI_OK;
 }
 
-static tri_status check_stamp(const char *path, uint64_t was) {
-    uint64_t now = 0;
-    tri_names files;
-    TRI_TRY(tri__parts_list(path, &files));
-    tri_status status = TRI_OK;
-    for (int i = 0; i < files.n && status == TRI_OK; i++) {
-        int fd;
-        size_t size;
-        status = tri__file_open(files.name[i], &fd, &size);
-        if (status != TRI_OK) break;
-        status = add_stamp(files.name[i], fd, &now);
-        close(fd);
-    }
-    tri__names_free(&files);
-    TRI_TRY(status);
-    if (now == was) return TRI_OK;
-    return tri__fail(TRI_IO, "%s changed while it was read; start again when it is complete", path);
-}
-
 static void add_bytes(XXH3_state_t *hash, const void *data, size_t bytes) {
     uint64_t length = bytes;
     XXH3_128bits_update(hash, &length, sizeof length); /* so that field boundaries are part of the hash */
@@ -73,14 +54,14 @@ static tri_key digest(const XXH3_state_t *hash) {
     return (tri_key){value.low64, value.high64};
 }
 
-/* Reads, does not map: a file that shrinks meanwhile is only short. */
+/* Reads, does not map: a file that shrinks meanwhile is only short. hash NULL: only the stamp is wanted. */
 static tri_status hash_file(XXH3_state_t *hash, const char *path, uint64_t *stamp) {
     int fd;
     size_t size;
     TRI_TRY(tri__file_open(path, &fd, &size));
     char *buffer = malloc(READ_BYTES);
     tri_status status = buffer ? add_stamp(path, fd, stamp) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    for (ssize_t n = 1; status == TRI_OK && n != 0;) {
+    for (ssize_t n = 1; hash && status == TRI_OK && n != 0;) {
         tri__call_begin(TRI_CALL_READ, path);
         n = read(fd, buffer, READ_BYTES);
         tri__call_end();
@@ -93,19 +74,24 @@ static tri_status hash_file(XXH3_state_t *hash, const char *path, uint64_t *stam
     return status;
 }
 
-/* Hashes the bytes of a table's files, one after the other; of several also where each ends. `hash` is consumed. */
-static tri_status hash_files(XXH3_state_t *hash, const char *path, uint64_t *stamp, tri_key *key) {
+/* Hashes the bytes of a table's files, one after the other; of several also where each ends. */
+static tri_status hash_files(XXH3_state_t *hash, const char *path, uint64_t *stamp) {
     tri_names files;
     TRI_TRY(tri__parts_list(path, &files));
     tri_status status = TRI_OK;
-    XXH3_128bits_reset(hash);
     for (int i = 0; i < files.n && status == TRI_OK; i++) {
-        if (i) add_text(hash, "next part");
+        if (i && hash) add_text(hash, "next part");
         status = hash_file(hash, files.name[i], stamp);
     }
-    *key = digest(hash);
     tri__names_free(&files);
     return status;
+}
+
+static tri_status check_stamp(const char *path, uint64_t was) {
+    uint64_t now = 0;
+    TRI_TRY(hash_files(NULL, path, &now));
+    if (now == was) return TRI_OK;
+    return tri__fail(TRI_IO, "%s changed while it was read; start again when it is complete", path);
 }
 
 /* Where the ending of a table's name begins: ".csv", ".csv.gz"; its end if there is none. */
@@ -163,8 +149,10 @@ static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess
     XXH3_state_t *hash = XXH3_createState();
     int n_texts = (fit ? fit->text[1].n : spec->preprocess->text[1].n) ? 2 : 1;
     tri_status status = tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
-    if (recipe && hash) status = hash_files(hash, spec->path, stamp, &origin->table);
+    if (hash) XXH3_128bits_reset(hash);
+    if (recipe && hash) status = hash_files(hash, spec->path, stamp);
     if (status == TRI_OK) {
+        origin->table = digest(hash);
         XXH3_128bits_reset(hash);
         add_text(hash, fit ? "fit" : "apply");
         hash_all(hash, spec, recipe, n_texts, &origin->table);

@@ -26,7 +26,6 @@ typedef struct buffer {
 
 struct tri_loader {
     tri_loader_spec spec;
-    tri_micro_spec micro;  /* of each part */
     tri_calls *calls;      /* of the thread that opened it: where workers announce their file calls */
     char *block;           /* holds the arrays of all buffers */
     buffer *buffers;       /* [n_buffers] batch i of the run is in buffer i % n_buffers */
@@ -58,7 +57,7 @@ static size_t lay_out(tri_loader *loader, char *base) {
         batch->parts = loader->spec.parts;
         batch->part = tri__carve(base, &at, (size_t)batch->parts * sizeof *batch->part);
         for (int p = 0; p < batch->parts; p++)
-            tri__micro_carve(&loader->micro, base, &at, base ? &batch->part[p] : NULL);
+            tri__micro_carve(&loader->spec.micro, base, &at, base ? &batch->part[p] : NULL);
     }
     return at;
 }
@@ -67,11 +66,11 @@ static tri_status add_row(const tri_loader *loader, tri_micro *micro, int64_t ro
     const tri_dataset *data = loader->spec.sampler->data;
     for (int t = 0; t < data->n_texts; t++) {
         int64_t length = data->text[t].start[row + 1] - data->text[t].start[row];
-        TRI_TRY(tri__dataset_ids(data, t, row, tri__micro_ids(&loader->micro, micro, t, length)));
-        tri__micro_text(&loader->micro, micro, t, length, row);
+        TRI_TRY(tri__dataset_ids(data, t, row, tri__micro_ids(&loader->spec.micro, micro, t, length)));
+        tri__micro_text(&loader->spec.micro, micro, t, length, row);
     }
-    if (data->n_columns) TRI_TRY(tri__dataset_numbers(data, row, tri__micro_numbers(&loader->micro, micro)));
-    tri__micro_row(&loader->micro, micro, row, data->labels ? data->labels[row] : 0);
+    if (data->n_columns) TRI_TRY(tri__dataset_numbers(data, row, tri__micro_numbers(&loader->spec.micro, micro)));
+    tri__micro_row(&loader->spec.micro, micro, row, data->labels ? data->labels[row] : 0);
     return TRI_OK;
 }
 
@@ -81,15 +80,15 @@ static void count_places(const tri_loader *loader, buffer *into, int64_t row, in
     int all = loader->spec.sharers * loader->spec.parts, k = part - loader->spec.first_part / all * all;
     for (int t = 0; t < data->n_texts && k >= 0 && k < all; t++)
         into->places[k][data->windows.joined ? 0 : t] += tri__micro_places(
-            &loader->micro, t, data->text[t].start[row + 1] - data->text[t].start[row]);
+            &loader->spec.micro, t, data->text[t].start[row + 1] - data->text[t].start[row]);
 }
 
 /* All replicas that share experts have as many rows of them as the one with the most. */
 static void share_places(const tri_loader *loader, buffer *into) {
     int parts = loader->spec.parts;
     for (int k = 0; k < loader->spec.sharers * parts; k++)
-        for (int t = 0; t < loader->micro.n_texts; t++) {
-            int64_t rows = into->places[k][t] * loader->micro.capacity[t].experts,
+        for (int t = 0; t < loader->spec.micro.n_texts; t++) {
+            int64_t rows = into->places[k][t] * loader->spec.micro.capacity[t].experts,
                     *most = &into->batch.part[k % parts].expert_rows[t];
             if (rows > *most) *most = rows;
         }
@@ -99,7 +98,7 @@ static tri_status fill(const tri_loader *loader, buffer *into) {
     const tri_dataset *data = loader->spec.sampler->data;
     tri_batch *batch = &into->batch;
     batch->tokens = 0, batch->weight = 0;
-    for (int p = 0; p < batch->parts; p++) tri__micro_clear(&loader->micro, &batch->part[p]);
+    for (int p = 0; p < batch->parts; p++) tri__micro_clear(&loader->spec.micro, &batch->part[p]);
     memset(into->places, 0, (size_t)(loader->spec.sharers * batch->parts) * sizeof *into->places);
     for (int64_t i = 0; i < batch->n; i++) {
         int64_t row = into->rows[i];
@@ -111,7 +110,7 @@ static tri_status fill(const tri_loader *loader, buffer *into) {
         batch->weight += loader->spec.class_weights ? loader->spec.class_weights[data->labels ? data->labels[row] : 0]
                                                     : 1.0;
     }
-    for (int p = 0; p < batch->parts; p++) tri__micro_pad(&loader->micro, &batch->part[p]);
+    for (int p = 0; p < batch->parts; p++) tri__micro_pad(&loader->spec.micro, &batch->part[p]);
     share_places(loader, into);
     return TRI_OK;
 }
@@ -190,16 +189,12 @@ tri_status tri__loader_open(const tri_loader_spec *spec, tri_loader **out) {
     if (!spec->parts) loader->spec.parts = spec->sampler->parts;
     if (!spec->sharers) loader->spec.sharers = 1;
     TRI_ASSERT(spec->first_part >= 0 && spec->first_part + loader->spec.parts <= spec->sampler->parts);
-    loader->micro = (tri_micro_spec){.n_texts = spec->sampler->data->n_texts,
-                                     .n_columns = spec->sampler->data->n_columns,
-                                     .rows = spec->maxima.rows,
-                                     .tokens = {spec->maxima.tokens[0], spec->maxima.tokens[1]},
-                                     .sequences = {spec->maxima.windows[0], spec->maxima.windows[1]},
-                                     .windows = spec->sampler->data->windows,
-                                     .position_base = {spec->position_base[0], spec->position_base[1]},
-                                     .capacity = {spec->capacity[0], spec->capacity[1]},
-                                     .granule = spec->granule,
-                                     .ring = spec->ring};
+    tri_micro_spec *micro = &loader->spec.micro;
+    const tri_dataset *data = spec->sampler->data;
+    micro->n_texts = data->n_texts, micro->n_columns = data->n_columns, micro->windows = data->windows;
+    micro->rows = spec->maxima.rows;
+    for (int t = 0; t < 2; t++)
+        micro->tokens[t] = spec->maxima.tokens[t], micro->sequences[t] = spec->maxima.windows[t];
     loader->n_buffers = (spec->workers ? spec->workers : 1) + 1;
     loader->epoch = spec->first_epoch, loader->index = spec->first_batch;
     loader->last = -1;

@@ -21,12 +21,10 @@ enum { TRI_LOADER_WORKERS = 256 };
 typedef struct tri_loader_spec {
     tri_sampler *sampler;          /* used only by the loader while it is open */
     const double *class_weights;   /* [n_classes]; NULL: all 1 */
-    int position_base[2];          /* tri_micro_spec's */
-    tri_capacity capacity[2];      /* tri_micro_spec's */
+    tri_micro_spec micro;          /* position_base, capacity, granule, ring: given; the rest comes from the sampler */
     int64_t first_epoch, first_batch, epochs;  /* where to start; total epochs */
     tri_sampler_maxima maxima;     /* determine the buffer sizes */
     int first_part, parts; /* the parts of a batch to fill: those of this replica; parts 0: all of the sampler's */
-    int granule, ring;             /* tri_micro_spec's */
     int sharers;                   /* replicas that share experts, runs of consecutive ones: their microbatches of the
                                     * same place have as many rows of experts as the largest; 0: 1 */
     int workers;                   /* threads, 1 to TRI_LOADER_WORKERS; 0: 1. Batches do not depend on it */

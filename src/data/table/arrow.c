@@ -4,7 +4,6 @@
 #include "data/table/arrow.h"
 
 #include "base/grow.h"
-#include "data/table/packers.h"
 
 #include <stdlib.h>
 

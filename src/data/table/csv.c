@@ -244,27 +244,24 @@ static void decode(const tri_table *table, int64_t row, char *text) {
     for (int c = 0; c < table->columns; c++) decode_field(text, c ? end[c - 1] + 1 : 0, end[c]);
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-/* end: [columns], ends of the names. */
+/* Of names that occur twice, the first by their bytes is told. end: [columns], ends of the names. */
 static tri_status check_names(const tri_table *table, const uint32_t *end) {
     for (int c = 1; c < table->columns; c++)
         if (!table->name[c][0])
             return tri__table_fail(table, table->top + end[c - 1] + 1,
                                    "column %d has no name; only the first may have none", c + 1);
-    char **sorted = malloc((size_t)table->columns * sizeof *sorted);
-    if (!sorted) return tri__table_no_memory(table);
-    memcpy(sorted, table->name, (size_t)table->columns * sizeof *sorted);
-    qsort(sorted, (size_t)table->columns, sizeof *sorted, by_text);
-    const char *twice = NULL;
-    for (int i = 1; i < table->columns && !twice; i++)
-        if (!strcmp(sorted[i], sorted[i - 1])) twice = sorted[i];
-    free(sorted);
-    if (!twice) return TRI_OK;
-    int seen = 0, c = 0;
-    while (strcmp(table->name[c], twice) || !seen++) c++;
-    uint64_t at = table->top + end[c - 1] + 1;
-    return tri__table_fail(table, at, "column name \"%.80s\" appears twice in the header", twice);
+    tri_keys keys = {0};
+    int twice = -1, failed = 0;
+    for (int c = 0; c < table->columns; c++) {
+        int before = keys.n;
+        failed |= tri__keys_add(&keys, table->name[c], strlen(table->name[c])) < 0;
+        if (keys.n == before && (twice < 0 || strcmp(table->name[c], table->name[twice]) < 0)) twice = c;
+    }
+    tri__keys_free(&keys);
+    if (failed) return tri__table_no_memory(table);
+    if (twice < 0) return TRI_OK;
+    return tri__table_fail(table, table->top + end[twice - 1] + 1, "column name \"%.80s\" appears twice in the header",
+                           table->name[twice]);
 }
 
 /* The column names from the header's text; end: [columns], where each ends. */

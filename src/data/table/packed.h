@@ -4,7 +4,7 @@
 #ifndef TRI_DATA_TABLE_PACKED_H
 #define TRI_DATA_TABLE_PACKED_H
 
-#include "data/table/packers.h"
+#include "data/table/unpack.h"
 #include "data/table/table_parts.h"
 
 /* The library that a name's ending (.gz, .zst) asks for; TRI_PACKERS: it is not compressed. *stem: the name's length

@@ -72,7 +72,6 @@ tri_status tri__parquet_load(const tri_table *table, void *state, const tri_colu
                              int as_numbers, tri_column_text *out);
 /* Whether the footer says that a column of a group cannot be decoded; `why` then follows the column's name. */
 int tri__parquet_refused(const tri_table *table, const tri_parquet_group *group, int column, char *why, size_t size);
-tri_status tri__parquet_damaged(const tri_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A column of a row group while it is decoded. */
 typedef struct tri_parquet_reader {

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-tri_status tri__parquet_damaged(const tri_table *table, const char *format, ...) {
+static tri_status damaged(const tri_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static tri_status damaged(const tri_table *table, const char *format, ...) {
     char text[512];
     va_list args;
     va_start(args, format);
@@ -142,7 +143,7 @@ static tri_status add_column(schema *s, const element *e, const char *why, const
     tri_table *table = s->table;
     int c = table->columns;
     if (!tri__bytes_are_text(e->name, e->name_length))
-        return tri__parquet_damaged(table, "the name of column %d is not UTF-8", c + 1);
+        return damaged(table, "the name of column %d is not UTF-8", c + 1);
     TRI_TRY(tri__table_add_column(table, e->name, e->name_length));
     s->file->column[c] = *column;
     table->type[c] = e->logical == L_NULL ? NULL : tri__value_words(column->values.kind);
@@ -153,10 +154,10 @@ static tri_status add_column(schema *s, const element *e, const char *why, const
 static void add_leaf(schema *s, int column) { s->file->column_of[s->file->leaves++] = column; }
 
 static tri_status next_element(schema *s, element *e) {
-    if (s->left-- <= 0) return tri__parquet_damaged(s->table, "its columns are not all described");
+    if (s->left-- <= 0) return damaged(s->table, "its columns are not all described");
     read_element(s->in, e);
     if (s->in->failed || e->children < 0 || e->children > s->left)
-        return tri__parquet_damaged(s->table, "the description of its columns cannot be read");
+        return damaged(s->table, "the description of its columns cannot be read");
     return TRI_OK;
 }
 
@@ -187,7 +188,7 @@ static tri_status read_column(schema *s) {
 static tri_status read_schema(tri_table *table, tri_parquet *file, tri_thrift *in, const tri_thrift_field *field) {
     element root;
     schema s = {.table = table, .file = file, .in = in};
-    if (table->columns) return tri__parquet_damaged(table, "its columns are described twice");
+    if (table->columns) return damaged(table, "its columns are described twice");
     s.left = tri__thrift_list(in, field, TRI_THRIFT_STRUCT);
     TRI_TRY(next_element(&s, &root));
     if (root.children > TRI_LIMIT_COLUMNS)
@@ -197,7 +198,7 @@ static tri_status read_schema(tri_table *table, tri_parquet *file, tri_thrift *i
     file->column_of = malloc(((size_t)s.left + 1) * sizeof *file->column_of);
     if (!file->column || !file->column_of) return tri__table_no_memory(table);
     for (int64_t i = 0; i < root.children; i++) TRI_TRY(read_column(&s));
-    if (s.left) return tri__parquet_damaged(table, "the description of its columns has more than its columns");
+    if (s.left) return damaged(table, "the description of its columns has more than its columns");
     if (!table->columns) return tri__fail(TRI_DATA, "%s: a Parquet file without columns", table->path);
     for (int c = 0; c < table->columns; c++)
         if (!table->name[c][0]) return tri__fail(TRI_DATA, "%s: column %d has no name", table->path, c + 1);
@@ -244,19 +245,18 @@ static tri_status read_chunks(const tri_table *table, const tri_parquet *file, t
                               const tri_thrift_field *field, tri_parquet_group *group) {
     uint32_t n = tri__thrift_list(in, field, TRI_THRIFT_STRUCT);
     if (in->failed || n != (uint32_t)file->leaves || group->chunk)
-        return tri__parquet_damaged(table, "row group %d does not have the table's columns", group->number);
+        return damaged(table, "row group %d does not have the table's columns", group->number);
     group->chunk = calloc((size_t)table->columns + 1, sizeof *group->chunk);
     if (!group->chunk) return tri__table_no_memory(table);
     for (uint32_t i = 0; i < n; i++) {
         tri_parquet_chunk chunk;
         int type, c = file->column_of[i];
         read_chunk(in, &chunk, &type);
-        if (in->failed) return tri__parquet_damaged(table, "row group %d cannot be read", group->number);
+        if (in->failed) return damaged(table, "row group %d cannot be read", group->number);
         if (c < 0) continue;
         group->chunk[c] = chunk;
         if (!chunk.absent && !chunk.encrypted && type != file->column[c].type)
-            return tri__parquet_damaged(table, "column \"%.80s\" has another type in row group %d", table->name[c],
-                                        group->number);
+            return damaged(table, "column \"%.80s\" has another type in row group %d", table->name[c], group->number);
     }
     return TRI_OK;
 }
@@ -270,7 +270,7 @@ static tri_status read_group(const tri_table *table, const tri_parquet *file, tr
         else tri__thrift_skip(in, field.type);
     }
     if (in->failed || !group->chunk || group->rows < 0)
-        return tri__parquet_damaged(table, "row group %d cannot be read", group->number);
+        return damaged(table, "row group %d cannot be read", group->number);
     if (group->rows > TRI_LIMIT_GROUP_ROWS)
         return tri__fail(TRI_DATA, "%s: row group %d has %lld rows, more than %d; write the file with smaller row "
                          "groups", table->path, group->number, (long long)group->rows, TRI_LIMIT_GROUP_ROWS);
@@ -280,7 +280,7 @@ static tri_status read_group(const tri_table *table, const tri_parquet *file, tr
 static tri_status read_groups(tri_table *table, tri_parquet *file, tri_thrift *in, const tri_thrift_field *field) {
     uint32_t n = tri__thrift_list(in, field, TRI_THRIFT_STRUCT);
     if (!table->columns || file->group || in->failed)
-        return tri__parquet_damaged(table, "its row groups cannot be read");
+        return damaged(table, "its row groups cannot be read");
     file->group = calloc((size_t)n + 1, sizeof *file->group);
     if (!file->group) return tri__table_no_memory(table);
     for (uint32_t i = 0; i < n; i++) {
@@ -304,10 +304,9 @@ static tri_status read_metadata(tri_table *table, tri_parquet *file, tri_thrift 
         else tri__thrift_skip(in, field.type);
     }
     if (in->failed || !table->columns || !file->group || rows < 0)
-        return tri__parquet_damaged(table, "its footer cannot be read");
+        return damaged(table, "its footer cannot be read");
     if (rows != table->rows)
-        return tri__parquet_damaged(table, "its row groups have %lld rows, not %lld", (long long)table->rows,
-                                    (long long)rows);
+        return damaged(table, "its row groups have %lld rows, not %lld", (long long)table->rows, (long long)rows);
     return TRI_OK;
 }
 
@@ -315,8 +314,8 @@ static tri_status read_metadata(tri_table *table, tri_parquet *file, tri_thrift 
 static tri_status find_footer(const tri_table *table, uint64_t *begin, size_t *size) {
     enum { MARK = 4, TAIL = 8 };
     uint8_t head[MARK] = {0}, tail[TAIL];
-    if (table->source.size < MARK + TAIL) return tri__parquet_damaged(table, "it has %llu bytes",
-                                                                      (unsigned long long)table->source.size);
+    if (table->source.size < MARK + TAIL)
+        return damaged(table, "it has %llu bytes", (unsigned long long)table->source.size);
     TRI_TRY(tri__source_read(table, 0, (char *)head, MARK));
     TRI_TRY(tri__source_read(table, table->source.size - TAIL, (char *)tail, TAIL));
     if (!memcmp(head, "PARE", MARK) || !memcmp(tail + 4, "PARE", MARK))
@@ -326,11 +325,11 @@ static tri_status find_footer(const tri_table *table, uint64_t *begin, size_t *s
         return tri__fail(TRI_DATA, "%s does not begin as a Parquet file does (PAR1); if it is another kind of table, "
                          "give it the ending of that", table->path);
     if (memcmp(tail + 4, "PAR1", MARK))
-        return tri__parquet_damaged(table, "its end is missing: perhaps it was not written or copied completely");
+        return damaged(table, "its end is missing: perhaps it was not written or copied completely");
     uint32_t length = tri__load32(tail);
     if (length > table->source.size - MARK - TAIL)
-        return tri__parquet_damaged(table, "its footer would have %u of the file's %llu bytes", length,
-                                    (unsigned long long)table->source.size);
+        return damaged(table, "its footer would have %u of the file's %llu bytes", length,
+                       (unsigned long long)table->source.size);
     if (length > TRI_LIMIT_PARQUET_FOOTER)
         return tri__fail(TRI_DATA, "%s: a footer of %u bytes, more than %d; write the file with larger row groups",
                          table->path, length, TRI_LIMIT_PARQUET_FOOTER);

@@ -1,8 +1,6 @@
-/* unpack.c - one call for all compressions of tables in columns. A library that the build did not find is named when a
- * file needs it. */
+/* unpack.c - which compression libraries this build has, and one call for all compressions of tables in columns. A
+ * library that the build did not find is named when a file needs it. */
 #include "data/table/unpack.h"
-
-#include "data/table/packers.h"
 
 #include <limits.h>
 #include <string.h>
@@ -18,6 +16,34 @@
 #include <lz4.h>
 #include <lz4frame.h>
 #endif
+
+static const struct {
+    const char *name, *library, *package;
+} packers[TRI_PACKERS] = {
+    {"gzip", "zlib", "zlib1g-dev"}, {"zstd", "libzstd", "libzstd-dev"}, {"lz4", "liblz4", "liblz4-dev"}};
+
+const char *tri__packer_version(tri_packer packer) {
+    switch (packer) {
+#ifdef TRI_HAS_ZLIB
+    case TRI_PACKER_ZLIB: return zlibVersion();
+#endif
+#ifdef TRI_HAS_ZSTD
+    case TRI_PACKER_ZSTD: return ZSTD_versionString();
+#endif
+#ifdef TRI_HAS_LZ4
+    case TRI_PACKER_LZ4: return LZ4_versionString();
+#endif
+    default: return NULL;
+    }
+}
+
+const char *tri__packer_package(tri_packer packer) { return packers[packer].package; }
+
+tri_status tri__packer_missing(tri_packer packer, tri_status status, const char *what) {
+    return tri__fail(status, "%s%sis compressed with %s, and this build has no %s: apt-get install %s, then run make",
+                     what ? what : "", what ? " " : "", packers[packer].name, packers[packer].library,
+                     packers[packer].package);
+}
 
 typedef enum outcome { UNPACKED, DAMAGED, NO_MEMORY } outcome;
 

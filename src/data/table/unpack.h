@@ -1,5 +1,5 @@
-/* unpack.h - the compressions that occur inside tables in columns (Parquet pages, Arrow buffers). Snappy is our own
- * (snappy.c); the others come from the machine's libraries where the build found them (packers.h). */
+/* unpack.h - the libraries that compressed tables need, each optional and found when Trident is built (tools/deps); and
+ * the compressions that occur inside tables in columns (Parquet pages, Arrow buffers). Snappy is our own (snappy.c). */
 #ifndef TRI_DATA_TABLE_UNPACK_H
 #define TRI_DATA_TABLE_UNPACK_H
 
@@ -7,6 +7,16 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+typedef enum tri_packer { TRI_PACKER_ZLIB, TRI_PACKER_ZSTD, TRI_PACKER_LZ4, TRI_PACKERS } tri_packer;
+
+/* Its version; NULL: this build is without it. */
+const char *tri__packer_version(tri_packer packer);
+/* The Debian package that a build with it needs. */
+const char *tri__packer_package(tri_packer packer);
+/* `status`, with words: `what` is compressed with a library that this build is without. what NULL: the caller puts it
+ * before them. */
+tri_status tri__packer_missing(tri_packer packer, tri_status status, const char *what);
 
 typedef enum tri_codec {
     TRI_CODEC_NONE,
