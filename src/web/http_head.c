@@ -184,7 +184,8 @@ static int read_meaning(tri_http_head *out, const char *authority, const char **
     else if (authority && host && strcasecmp(authority, host)) *why = "the Host is another than that of the path";
     if (*why) return 400;
     out->chunked = coding != NULL;
-    if (length && read_length(length, &out->length, why)) return strstr(*why, "larger") ? 413 : 400;
+    int refused = length ? read_length(length, &out->length, why) : 0;
+    if (refused) return refused;
     *why = "Expect: only 100-continue is understood";
     if (expect && strcasecmp(expect, "100-continue")) return 417;
     out->expects = expect && out->minor;

@@ -165,7 +165,7 @@ void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER
         if (only < 0 || only == i) tell(control, &who, &seen[i], log);
         if (who.over > worst.over) worst = who;
     }
-    /* Across machines the progress of a rank waited for counts too, but arrives late: a deadlock takes twice as long. */
+    /* Across machines the progress of a rank waited for counts too, but arrives late. */
     double stuck = control->world == n ? limit : 2 * limit;
     if (worst.local >= 0) report_hung(control, &worst, waiter[waiter[0] == worst.local]);
     else if (unfinished && waiting == unfinished && now - latest_beat > stuck)
