@@ -1,5 +1,5 @@
 /* plan_views.h - what `trident plan` and `trident simulate` print in addition to tables of memory, from the facts of
- * study/views.h. */
+ * study/study.h. */
 #ifndef TRI_CLI_PLAN_VIEWS_H
 #define TRI_CLI_PLAN_VIEWS_H
 

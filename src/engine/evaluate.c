@@ -53,17 +53,13 @@ tri_status tri__largest(tri_sampler *sampler, int64_t epochs, int64_t max_tokens
     TRI_TRY(tri__sampler_maxima(sampler, epochs, &most));
     *max = (tri_counts){.of = {0, most.tokens[0], most.tokens[1], most.rows, most.windows[0], most.windows[1]}};
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) {
-        if (max_tokens > 0 && max_tokens < max->of[sym] && most.bounded)
-            return tri__fail(
-                TRI_USAGE,
-                "--max-tokens %lld: the batches of so many epochs are not measured one by one, and a microbatch may "
-                "have %lld tokens of one text; give at least that, or 0, or fewer epochs",
-                (long long)max_tokens, (long long)max->of[sym]);
         if (max_tokens > 0 && max_tokens < max->of[sym])
             return tri__fail(
-                TRI_USAGE,
-                "--max-tokens %lld: the largest microbatch has %lld tokens of one text; give at least that, or 0",
-                (long long)max_tokens, (long long)max->of[sym]);
+                TRI_USAGE, "--max-tokens %lld: %s %lld tokens of one text; give at least that, or 0%s",
+                (long long)max_tokens,
+                most.bounded ? "the batches of so many epochs are not measured one by one, and a microbatch may have"
+                             : "the largest microbatch has",
+                (long long)max->of[sym], most.bounded ? ", or fewer epochs" : "");
         if (max_tokens > 0 && max->of[sym] > 0) max->of[sym] = max_tokens;
         max->squares[sym] = (double)max->of[sym] * (double)max_len; /* no sequence is longer than max_len */
         max->shortest[sym - TRI_SYM_T0] = most.shortest[sym - TRI_SYM_T0];

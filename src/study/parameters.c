@@ -1,6 +1,6 @@
 /* parameters.c - where each parameter of a plan is: its stage, how ranks split it, its owners, and its size. */
 #include "engine/staging.h"
-#include "study/views.h"
+#include "study/study.h"
 
 typedef struct listing {
     tri_arena *arena;

@@ -6,7 +6,6 @@
 #include "engine/cost/memory_fit.h"
 #include "engine/staging.h"
 #include "study/study.h"
-#include "study/views.h"
 
 #include <stdlib.h>
 #include <string.h>

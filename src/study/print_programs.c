@@ -1,5 +1,5 @@
 /* print_programs.c - programs as text, fully planned or between two passes. */
-#include "study/views.h"
+#include "study/study.h"
 
 #include "base/buffer.h"
 #include "program/text.h"

@@ -5,7 +5,6 @@
 #include "engine/staging.h"
 #include "study/programs.h"
 #include "study/study.h"
-#include "study/views.h"
 
 #include <string.h>
 

@@ -3,16 +3,17 @@
 
 #include "base/clock.h"
 
-static void emit_message(void *context, tri_log_level level, const char *text) {
-    const tri_sink *sink = context;
-    tri_event event = {.kind = TRI_EVENT_MESSAGE, .time = tri__clock_wall(), .level = level, .text = text};
+static void emit(const tri_sink *sink, tri_event event) {
+    event.time = tri__clock_wall();
     if (sink && sink->emit) (void)sink->emit(sink->context, &event);
 }
 
+static void emit_message(void *context, tri_log_level level, const char *text) {
+    emit(context, (tri_event){.kind = TRI_EVENT_MESSAGE, .level = level, .text = text});
+}
+
 static void emit_rows(void *context, int64_t done, int64_t all) {
-    const tri_sink *sink = context;
-    tri_event event = {.kind = TRI_EVENT_ROWS, .time = tri__clock_wall(), .step = done, .steps = all};
-    if (sink && sink->emit) (void)sink->emit(sink->context, &event);
+    emit(context, (tri_event){.kind = TRI_EVENT_ROWS, .step = done, .steps = all});
 }
 
 tri_log tri__sink_log(const tri_sink *sink) {

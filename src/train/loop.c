@@ -256,13 +256,13 @@ static tri_status end_step(loop *l) {
 static tri_status one_step(loop *l) {
     tri_session *s = l->s;
     double begin = tri__clock();
-    tri__recorder_before(&l->recorder, s);
+    tri__recorder_before(&l->recorder);
     tri__stage_clock_before(&l->clock, s);
     TRI_TRY(tri_forward_backward(s, NULL));
     TRI_TRY(tri_update(s));
     double seconds = tri__clock() - begin + s->waited;
     tri__stage_clock_after(&l->clock, s, tri__clock() - begin);
-    TRI_TRY(tri__recorder_after(&l->recorder, s));
+    TRI_TRY(tri__recorder_after(&l->recorder));
     tri__prediction_step(&s->prediction, seconds);
     l->samples += s->last.samples;
     l->tokens += s->last.tokens;
@@ -442,7 +442,7 @@ static tri_status catch_up(loop *l) {
 static tri_status end_run(loop *l) {
     tri_session *s = l->s;
     tri_json *pipeline = NULL, *modules = NULL, *ranks = NULL;
-    TRI_TRY(tri__recorder_finish(&l->recorder, s));
+    TRI_TRY(tri__recorder_finish(&l->recorder));
     tri_status status = tri__ranks_json(s, &l->recorder, &ranks);
     if (status == TRI_OK) status = tri__modules_of_all(s, &l->recorder, &modules);
     if (status == TRI_OK) status = tri__pipeline_json(s, &l->clock, &pipeline);

@@ -219,11 +219,7 @@ static tri_status open_all(tri_session *s) {
     TRI_TRY(tri__session_keep_first(s)); /* the state is in the engine now */
     TRI_TRY(tri__session_compare_replicas(s));
     TRI_TRY(tri__stop_check(s->stop, "the run was being prepared"));
-    if (s->lead && !tri__session_is_over(s)) { /* before the loader, which then has the sampler */
-        const tri_predicted_run run = {s->settings, &s->engine, &s->programs, &s->sampler, s->valid,
-                                       s->steps - s->at.step, s->batches};
-        tri__prediction_make(&run, &s->log, &s->prediction);
-    }
+    if (s->lead && !tri__session_is_over(s)) tri__prediction_make(s); /* before the loader has the sampler */
     return open_loader(s);
 }
 

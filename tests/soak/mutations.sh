@@ -98,7 +98,7 @@ mutant F01 "it is of none before its first byte may come" src/train/state/held_p
     '/^        tri__held_begin(w->held, step);/d; s/^        if (w->state) TRI_TRY(post(p, TRI_RECV.*/&\n'\
 '        tri__held_begin(w->held, step);/' test_partner the_next_machine_holds_every_area
 mutant F01 "a copy goes to another machine after it is complete" src/train/state/replicate.c \
-    's/^    tri__memory_copy(s->kept, copy, &pieces, s->engine.threads);/    TRI_TRY(copied(s));\n&/' \
+    's/^    tri__memory_copy(s->kept, copy, &s->engine.saved, s->engine.threads);/    TRI_TRY(copied(s));\n&/' \
     test_partner a_session_goes_on_without_a_machine
 mutant F01 "the state that goes with a copy is of its step" src/train/state/held_peer.c \
     's/tri__memory_text(p->area, copy, &bytes);/tri__memory_text(p->area, !copy, \&bytes);/' \

@@ -43,6 +43,7 @@ typedef struct run_kind {
 } run_kind;
 
 typedef struct member {
+    void (*be)(tri_team *team, int rank);
     tri_team *team;
     int rank;
     pthread_t thread;
@@ -122,28 +123,21 @@ static void time_steps(tri_team *c, int rank, tri_trial *trial) {
     free(times);
 }
 
-static void *be_rank(void *data) {
-    const member *m = data;
-    tri_team *c = m->team;
+static void time_model(tri_team *c, int rank) {
     tri_trial *trial = NULL;
-    if (c->asked->cores) pin(c, m->rank);
-    c->status[m->rank] = tri__trial_open(c->asked->device, &c->at, c->threads, &trial);
+    c->status[rank] = tri__trial_open(c->asked->device, &c->at, c->threads, &trial);
     if (tri__team_goes_on(c)) {
-        warm_up(c, m->rank, trial);
-        if (tri__team_goes_on(c)) time_steps(c, m->rank, trial);
+        warm_up(c, rank, trial);
+        if (tri__team_goes_on(c)) time_steps(c, rank, trial);
     }
-    if (c->status[m->rank] != TRI_OK) tri__words_keep(&c->words[m->rank]);
     tri__trial_close(trial);
-    return NULL;
 }
 
-/* Times coding and expanding instead; one rank's times count. */
-static void *be_coder(void *data) {
+static void *be_member(void *data) {
     const member *m = data;
-    tri_team *c = m->team;
-    pin(c, m->rank);
-    tri__time_codes(c, m->rank);
-    if (c->status[m->rank] != TRI_OK) tri__words_keep(&c->words[m->rank]);
+    if (m->team->asked->cores) pin(m->team, m->rank);
+    m->be(m->team, m->rank);
+    if (m->team->status[m->rank] != TRI_OK) tri__words_keep(&m->team->words[m->rank]);
     return NULL;
 }
 
@@ -157,7 +151,7 @@ static tri_status first_failure(const tri_team *c) {
 }
 
 /* Fresh threads for each model, so that those of OpenMP are on the same cores. */
-static tri_status run_crew(tri_team *c, void *(*be)(void *)) {
+static tri_status run_team(tri_team *c, void (*be)(tri_team *team, int rank)) {
     member members[TRI_TEAM];
     int started = 0;
     c->words = calloc(TRI_TEAM, sizeof *c->words);
@@ -167,8 +161,8 @@ static tri_status run_crew(tri_team *c, void *(*be)(void *)) {
     }
     pthread_mutex_init(&c->adding, NULL);
     for (; started < c->ranks; started++) {
-        members[started] = (member){.team = c, .rank = started};
-        if (pthread_create(&members[started].thread, NULL, be, &members[started])) break;
+        members[started] = (member){.be = be, .team = c, .rank = started};
+        if (pthread_create(&members[started].thread, NULL, be_member, &members[started])) break;
     }
     TRI_ASSERT(started == c->ranks); /* those that started wait for all */
     for (int i = 0; i < started; i++) pthread_join(members[i].thread, NULL);
@@ -177,6 +171,12 @@ static tri_status run_crew(tri_team *c, void *(*be)(void *)) {
     tri_status status = first_failure(c);
     free(c->words);
     return status;
+}
+
+static tri_team team_of(const tri_calibration *asked, int threads, tri_samples *samples) {
+    int ranks = asked->cores / threads;
+    return (tri_team){.asked = asked, .ranks = ranks < TRI_TEAM ? ranks : TRI_TEAM, .threads = threads,
+                      .samples = samples};
 }
 
 static tri_trial_case case_of(const struct model_row *row, const run_kind *kind) {
@@ -196,19 +196,15 @@ static tri_trial_case case_of(const struct model_row *row, const run_kind *kind)
 static tri_status run_models(const tri_calibration *asked, const run_kind *kind, tri_samples *samples,
                              int *repeated) {
     double begin = tri__clock(), rate = 0;
-    int ranks = asked->cores / kind->threads;
     for (int i = 0; i < MODELS; i++) {
-        tri_team c = {.asked = asked,
-                  .at = case_of(&models[i], kind),
-                  .ranks = ranks < TRI_TEAM ? ranks : TRI_TEAM,
-                  .threads = kind->threads,
-                  .samples = samples};
+        tri_team c = team_of(asked, kind->threads, samples);
+        c.at = case_of(&models[i], kind);
         double now = tri__clock(), rest = kind->seconds - (now - begin), work = tri__trial_flops(&c.at);
-        if (asked->stop) TRI_TRY(tri__stop_check(asked->stop, "the machine was being measured"));
+        TRI_TRY(tri__stop_check(asked->stop, "the machine was being measured"));
         if (i > 2 && (2 + FEWEST_STEPS) * work / rate > rest) continue; /* later ones may be shorter */
         if (tri__trial_bytes(&c.at) * c.ranks > 0.5 * (double)tri__memory_available()) continue;
         c.seconds = rest / (MODELS - i) / 2; /* later ones take longer */
-        TRI_TRY(run_crew(&c, be_rank));
+        TRI_TRY(run_team(&c, time_model));
         rate = fmax(rate, work * (c.steps + c.repeated + 2) / (tri__clock() - now));
         *repeated += c.repeated;
     }
@@ -236,16 +232,12 @@ static tri_status run_codes(const tri_calibration *asked, tri_samples *samples) 
     int runs = 0;
     for (int threads = 1; threads <= asked->cores; threads *= 2) runs++;
     for (int threads = 1; threads <= asked->cores; threads *= 2) {
-        int ranks = asked->cores / threads;
-        tri_team c = {.asked = asked,
-                  .ranks = ranks < TRI_TEAM ? ranks : TRI_TEAM,
-                  .threads = threads,
-                  .seconds = CODES_SHARE * asked->seconds / runs,
-                  .samples = samples};
-        if (asked->stop) TRI_TRY(tri__stop_check(asked->stop, "the machine was being measured"));
+        tri_team c = team_of(asked, threads, samples);
+        c.seconds = CODES_SHARE * asked->seconds / runs;
+        TRI_TRY(tri__stop_check(asked->stop, "the machine was being measured"));
         tri__say(asked->log, TRI_LOG_INFO, "kernels: coded numbers, %d thread%s a rank, %.1f s", threads,
                  threads == 1 ? "" : "s", c.seconds);
-        TRI_TRY(run_crew(&c, be_coder));
+        TRI_TRY(run_team(&c, tri__time_codes));
     }
     return TRI_OK;
 }

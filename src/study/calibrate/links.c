@@ -208,11 +208,10 @@ static tri_status near_rank(tri_world *world, void *context) {
              .me = tri_world_rank(world),
              .largest = job->largest,
              .until = job->until};
-    group_curves *own = calloc(1, sizeof *own);
+    group_curves *own = r.me ? calloc(1, sizeof *own) : job->out;
     if (!own) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = take_group(&r, own);
-    if (status == TRI_OK && r.me == 0) memcpy(job->out->of, own->of, sizeof own->of);
-    free(own);
+    if (r.me) free(own);
     return status;
 }
 

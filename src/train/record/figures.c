@@ -4,20 +4,15 @@
 #include "comm/ops/describe.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
-/* Seconds of one kind of transfer, as train/record/profile.h has them. */
-typedef struct spell {
-    double seconds, exposed, waiting;
-} spell;
-
-/* A rank's measured figures, as plain numbers that ranks can gather. */
+/* A rank's measured figures, which ranks gather. */
 typedef struct taken {
     double allocated, held, max_rss, device; /* bytes */
     double loading, moving, waiting;         /* shares of the time of all steps */
-    spell transfer[TRI_COLLECTIVE_COUNT];    /* of one step, mean */
+    tri_transfer_time transfer[TRI_COLLECTIVE_COUNT]; /* of all recorded steps */
 } taken;
-enum { NUMBERS = sizeof(taken) / sizeof(double) };
 
 static taken take(const tri_session *s, const tri_recorder *recorder) {
     struct rusage usage;
@@ -28,22 +23,20 @@ static taken take(const tri_session *s, const tri_recorder *recorder) {
     double seconds = shares->seconds > 0 ? shares->seconds : 1;
     own.loading = shares->loader / seconds, own.moving = shares->transfers / seconds,
     own.waiting = shares->waiting / seconds;
-    for (int kind = 0; kind < TRI_COLLECTIVE_COUNT && recorder->kept; kind++) {
-        const tri_transfer_time *of = &recorder->transfer[kind];
-        own.transfer[kind] = (spell){of->seconds / (double)recorder->kept, of->exposed / (double)recorder->kept,
-                                     of->waiting / (double)recorder->kept};
-    }
+    memcpy(own.transfer, recorder->transfer, sizeof own.transfer);
     return own;
 }
 
-static tri_json *transfers_json(const taken *t) {
+/* Of one step, mean. */
+static tri_json *transfers_json(const taken *t, double steps) {
     tri_json *all = tri__json_object();
-    for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++)
-        if (t->transfer[kind].seconds > 0)
+    for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++) {
+        const tri_transfer_time *of = &t->transfer[kind];
+        if (of->seconds > 0)
             tri__json_set_new(all, tri__collective_name(kind),
-                              tri__json_pack("{s:f, s:f, s:f}", "seconds", t->transfer[kind].seconds,
-                                             "exposed_seconds", t->transfer[kind].exposed, "waiting_seconds",
-                                             t->transfer[kind].waiting));
+                              tri__json_pack("{s:f, s:f, s:f}", "seconds", of->seconds / steps, "exposed_seconds",
+                                             of->exposed / steps, "waiting_seconds", of->waiting / steps));
+    }
     return all;
 }
 
@@ -59,7 +52,7 @@ static tri_json *all_json(const tri_session *s, const tri_recorder *recorder, co
         tri__json_set_new(one, "loader_share", tri__json_real(all[rank].loading));
         tri__json_set_new(one, "comm_share", tri__json_real(all[rank].moving));
         tri__json_set_new(one, "idle_share", tri__json_real(all[rank].waiting));
-        if (recorder->kept) tri__json_set_new(one, "transfers", transfers_json(&all[rank]));
+        if (recorder->kept) tri__json_set_new(one, "transfers", transfers_json(&all[rank], (double)recorder->kept));
     }
     return ranks;
 }
@@ -72,7 +65,7 @@ tri_status tri__ranks_json(const tri_session *s, const tri_recorder *recorder, t
     *ranks = NULL;
     if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
     all[0] = own;
-    tri_status status = world ? tri_all_gather(tri_group_world(world), &own, all, NUMBERS, NULL, TRI_F64) : TRI_OK;
+    tri_status status = world ? tri_all_gather(tri_group_world(world), &own, all, sizeof own, NULL, TRI_U8) : TRI_OK;
     if (status == TRI_OK && s->lead && !(*ranks = all_json(s, recorder, all)))
         status = tri__fail(TRI_RESOURCE, "out of memory");
     free(all);

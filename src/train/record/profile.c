@@ -10,14 +10,11 @@
 
 typedef struct profile_job {
     const tri_recorder *recorder;
-    const tri_session *session;
     tri_leg *leg;                   /* [n_legs] */
     int n_legs;
     int64_t peak[TRI_MEM_COUNT + 1]; /* most live bytes of each class, and of all together */
     tri_json **out;
 } profile_job;
-
-static const tri_program *program_of(const tri_session *s) { return s->engine.plan.train.program; }
 
 /* ---- Where the time went ---- */
 
@@ -98,8 +95,8 @@ static tri_json *process_json(const tri_session *s) {
 }
 
 static tri_json *memory_json(const profile_job *job) {
-    const tri_session *s = job->session;
-    const tri_program *p = program_of(s);
+    const tri_session *s = job->recorder->session;
+    const tri_program *p = job->recorder->program;
     tri_json *memory = tri__json_object();
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
         int64_t held;
@@ -115,10 +112,11 @@ static tri_json *memory_json(const profile_job *job) {
 
 /* ---- The last recorded step ---- */
 
-static tri_json *flights_json(const tri_recorder *r, const tri_program *p, const tri_open_gates *now) {
+static tri_json *flights_json(const tri_recorder *r) {
     tri_json *list = tri__json_array();
+    const tri_program *p = r->program;
     for (int i = 0; i < p->n_instrs; i++)
-        if (tri__begins(p->instr[i].op) && tri__is_open(&p->instr[i], now))
+        if (tri__begins(p->instr[i].op) && tri__is_open(&p->instr[i], &r->session->feed[0].gates))
             tri__json_append_new(list, tri__json_pack("[s, f, f]", tri__transfer_name(tri__transfer_kind(&p->instr[i])),
                                                       r->times[i].begin - r->zero,
                                                       r->times[r->partner[i]].end - r->zero));
@@ -130,7 +128,7 @@ static tri_json *timeline_json(const profile_job *job) {
     return tri__json_pack("{s:I, s:f, s:f, s:o, s:o}", "step", (tri_json_int)r->last_step, "begin",
                           r->begin - r->waited - r->zero, "end", r->end - r->zero, "legs",
                           tri__legs_json(job->leg, job->n_legs), "transfers",
-                          flights_json(r, program_of(job->session), &job->session->feed[0].gates));
+                          flights_json(r));
 }
 
 static tri_json *coords_json(const tri_place *place) {
@@ -151,7 +149,7 @@ static tri_json *kinds_json(const tri_recorder *r) {
 
 static tri_status make(const profile_job *job) {
     const tri_recorder *r = job->recorder;
-    const tri_engine *e = &job->session->engine;
+    const tri_engine *e = &r->session->engine;
     double n = (double)r->kept;
     *job->out = tri__json_pack(
         "{s:i, s:i, s:i, s:o, s:s, s:[I, I], s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:{s:f, s:f}}", "format", 1, "rank",
@@ -161,7 +159,7 @@ static tri_status make(const profile_job *job) {
         tri__modules_json(&e->model, e->plan.model, r->modules.time, n, 0), "transfers", transfers_json(r), "memory",
         memory_json(job), "timeline", timeline_json(job), "clock", "offset", r->clock.offset, "uncertainty",
         r->clock.uncertainty);
-    if (*job->out && program_of(job->session)->gates) tri__json_set_new(*job->out, "kinds", kinds_json(r));
+    if (*job->out && r->program->gates) tri__json_set_new(*job->out, "kinds", kinds_json(r));
     return *job->out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for the profile");
 }
 
@@ -169,7 +167,7 @@ static tri_status make(const profile_job *job) {
  * be seen in a picture of the step. */
 static void find_legs(profile_job *job, tri_arena *arena) {
     const tri_recorder *r = job->recorder;
-    const tri_program *p = program_of(job->session);
+    const tri_program *p = r->program;
     tri_rank_timeline line = {.program = p};
     double shortest = (r->end - r->begin) / 200, last = -INFINITY, waited = 0;
     line.begin = tri__arena_alloc(arena, (size_t)p->n_instrs * sizeof *line.begin);
@@ -186,7 +184,7 @@ static void find_legs(profile_job *job, tri_arena *arena) {
 }
 
 static void find_peaks(profile_job *job, tri_arena *arena) {
-    const tri_program *p = program_of(job->session);
+    const tri_program *p = job->recorder->program;
     const int64_t *live = tri__program_live(arena, p);
     for (int i = 0; i < p->n_instrs; i++) {
         int64_t all = 0;
@@ -206,8 +204,8 @@ static tri_status prepare(tri_arena *scratch, void *data) {
     return make(job);
 }
 
-tri_status tri__profile_json(const tri_recorder *recorder, const tri_session *session, tri_json **out) {
-    profile_job job = {.recorder = recorder, .session = session, .out = out};
+tri_status tri__profile_json(const tri_recorder *recorder, tri_json **out) {
+    profile_job job = {.recorder = recorder, .out = out};
     *out = NULL;
     return tri__arena_scratch(prepare, &job);
 }

@@ -50,6 +50,6 @@
 enum { TRI_PROFILED_RANKS = 64 };
 
 /* The object above, of what the recorder holds, without `shares` and clock.end; new reference. */
-tri_status tri__profile_json(const tri_recorder *recorder, const tri_session *session, tri_json **out);
+tri_status tri__profile_json(const tri_recorder *recorder, tri_json **out);
 
 #endif

@@ -34,7 +34,8 @@ static void choose_steps(tri_recorder *r, int64_t left) {
 
 /* Each post with its wait. A wait names its post's slots, and no other post of its kinds of steps may own them in
  * between. */
-static tri_status find_partners(tri_recorder *r, const tri_program *p) {
+static tri_status find_partners(tri_recorder *r) {
+    const tri_program *p = r->program;
     int *open = malloc(((size_t)p->n_slots + 1) * sizeof *open); /* the last post that names a slot */
     if (!open) return tri__fail(TRI_RESOURCE, "out of memory for the profile");
     for (int i = 0; i < p->n_instrs; i++) {
@@ -53,44 +54,39 @@ static tri_status find_partners(tri_recorder *r, const tri_program *p) {
     return TRI_OK;
 }
 
-static tri_status make_room(tri_recorder *r, const tri_program *p) {
-    size_t n = (size_t)p->n_instrs;
+static tri_status make_room(tri_recorder *r) {
+    size_t n = (size_t)r->program->n_instrs;
     r->times = calloc(n, sizeof *r->times);
     r->idle = calloc(n, sizeof *r->idle);
     r->partner = calloc(n, sizeof *r->partner);
     if (r->traced) r->spans = calloc((n + 1) * (size_t)r->active, sizeof *r->spans);
     return r->times && r->idle && r->partner && (!r->traced || r->spans)
-               ? find_partners(r, p)
+               ? find_partners(r)
                : tri__fail(TRI_RESOURCE, "out of memory for a profile of %lld steps", (long long)r->active);
 }
 
-typedef struct live_job {
-    tri_recorder *recorder;
-    const tri_program *program;
-} live_job;
-
 static tri_status find_live(tri_arena *scratch, void *data) {
-    const live_job *job = data;
-    size_t bytes = (size_t)job->program->n_instrs * TRI_MEM_COUNT * sizeof *job->recorder->live;
-    const int64_t *live = tri__program_live(scratch, job->program);
-    job->recorder->live = malloc(bytes);
-    if (!job->recorder->live) return tri__fail(TRI_RESOURCE, "out of memory for the profile");
-    memcpy(job->recorder->live, live, bytes);
-    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) job->recorder->classes[mem] = tri__mem_name((tri_mem)mem);
+    tri_recorder *r = data;
+    size_t bytes = (size_t)r->program->n_instrs * TRI_MEM_COUNT * sizeof *r->live;
+    const int64_t *live = tri__program_live(scratch, r->program);
+    r->live = malloc(bytes);
+    if (!r->live) return tri__fail(TRI_RESOURCE, "out of memory for the profile");
+    memcpy(r->live, live, bytes);
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) r->classes[mem] = tri__mem_name((tri_mem)mem);
     return TRI_OK;
 }
 
 tri_status tri__recorder_open(tri_recorder *r, const char *text, tri_session *session) {
     tri_profile_steps steps;
-    const tri_program *p = session->engine.plan.train.program;
-    *r = (tri_recorder){.traced = text != NULL, .async = tri__exec_runs_on(session->engine.exec)};
+    *r = (tri_recorder){.session = session, .program = session->engine.plan.train.program, .traced = text != NULL,
+                        .async = tri__exec_runs_on(session->engine.exec)};
     if (text) {
         TRI_TRY(tri__profile_parse(text, &steps));
         r->first = steps.wait + steps.warmup, r->active = steps.active;
     } else if (tri__exec_can_time(session->engine.exec)) choose_steps(r, session->steps - session->at.step);
-    TRI_TRY(make_room(r, p));
-    if (r->traced) TRI_TRY(tri__arena_scratch(find_live, &(live_job){r, p}));
-    TRI_TRY(tri__modules_open(&r->modules, &session->engine.model, p));
+    TRI_TRY(make_room(r));
+    if (r->traced) TRI_TRY(tri__arena_scratch(find_live, r));
+    TRI_TRY(tri__modules_open(&r->modules, &session->engine.model, r->program));
     return tri__clocks_compare(session->place.world, &r->clock, &r->zero);
 }
 
@@ -112,30 +108,30 @@ static int is_recorded(const tri_recorder *r, int64_t seen) {
     return seen >= r->first && seen < r->first + r->active;
 }
 
-void tri__recorder_before(tri_recorder *r, tri_session *session) {
+void tri__recorder_before(tri_recorder *r) {
+    tri_session *session = r->session;
     int now = is_recorded(r, r->seen);
     session->times = now ? r->times : NULL;
     tri__exec_note_idle(session->engine.exec, now ? r->idle : NULL);
     if (!now) return;
-    memset(r->idle, 0, (size_t)session->engine.plan.train.program->n_instrs * sizeof *r->idle);
+    memset(r->idle, 0, (size_t)r->program->n_instrs * sizeof *r->idle);
     r->waited = session->waited;
     r->begin = tri__clock();
     if (r->seen == r->first) r->origin = r->begin - r->waited;
 }
 
-static const tri_counts *counts_of(const tri_session *session, const tri_instr *instr) {
-    return &session->feed[instr->mb < 0 ? 0 : instr->mb].counts;
+static const tri_counts *counts_of(const tri_recorder *r, const tri_instr *instr) {
+    return &r->session->feed[instr->mb < 0 ? 0 : instr->mb].counts;
 }
 
 /* Whether an instruction runs in the current step. */
-static int runs(const tri_session *session, const tri_instr *instr) {
-    return tri__is_open(instr, &session->feed[0].gates);
+static int runs(const tri_recorder *r, const tri_instr *instr) {
+    return tri__is_open(instr, &r->session->feed[0].gates);
 }
 
-static void add_operation(tri_recorder *r, const tri_session *session, int i) {
-    const tri_program *p = session->engine.plan.train.program;
-    const tri_instr *instr = &p->instr[i];
-    tri_cost cost = tri__instr_cost(p, instr, counts_of(session, instr));
+static void add_operation(tri_recorder *r, int i) {
+    const tri_instr *instr = &r->program->instr[i];
+    tri_cost cost = tri__instr_cost(r->program, instr, counts_of(r, instr));
     double seconds = r->times[i].end - r->times[i].begin;
     tri_op_time *op = &r->op[tri__variant((tri_op)instr->op, &instr->attr)];
     op->calls++, op->seconds += seconds, op->flops += cost.flops, op->bytes += cost.bytes;
@@ -144,12 +140,12 @@ static void add_operation(tri_recorder *r, const tri_session *session, int i) {
 
 /* Posts begin in program order, so a transfer overlaps earlier ones of its kind if it begins before the latest end;
  * until: [TRI_TRANSFER_KINDS]. */
-static void add_transfer(tri_recorder *r, const tri_session *session, int post, double *until) {
-    const tri_program *p = session->engine.plan.train.program;
+static void add_transfer(tri_recorder *r, int post, double *until) {
+    const tri_program *p = r->program;
     const tri_instr *instr = &p->instr[post];
     int kind = tri__transfer_kind(instr), wait = r->partner[post];
     tri_transfer_time *t = &r->transfer[kind];
-    const tri_counts *counts = counts_of(session, instr);
+    const tri_counts *counts = counts_of(r, instr);
     double begin = r->times[post].begin > until[kind] ? r->times[post].begin : until[kind], end = r->times[wait].end;
     t->count++;
     t->bytes += kind == TRI_TRANSFER_COPY ? (double)tri__slot_bytes(&p->slot[tri__transfer_ends(instr).y], counts)
@@ -160,17 +156,17 @@ static void add_transfer(tri_recorder *r, const tri_session *session, int post, 
     t->waiting += r->idle[post] + r->idle[wait];
 }
 
-static void add_step(tri_recorder *r, const tri_session *session) {
-    const tri_program *p = session->engine.plan.train.program;
+static void add_step(tri_recorder *r) {
+    const tri_program *p = r->program;
     double until[TRI_TRANSFER_KINDS] = {0};
     for (int i = 0; i < p->n_instrs; i++) {
-        if (!runs(session, &p->instr[i])) continue;
-        add_operation(r, session, i);
-        if (tri__begins(p->instr[i].op)) add_transfer(r, session, i, until);
+        if (!runs(r, &p->instr[i])) continue;
+        add_operation(r, i);
+        if (tri__begins(p->instr[i].op)) add_transfer(r, i, until);
     }
-    if (!r->kept++) r->first_step = session->at.step;
-    r->last_step = session->at.step;
-    for (int gate = 0; gate < TRI_GATE_COUNT; gate++) r->of_kind[gate] += session->feed[0].gates.kind >> gate & 1;
+    r->last_step = r->session->at.step;
+    if (!r->kept++) r->first_step = r->last_step;
+    for (int gate = 0; gate < TRI_GATE_COUNT; gate++) r->of_kind[gate] += r->session->feed[0].gates.kind >> gate & 1;
     r->seconds += r->end - r->begin + r->waited;
     r->loader += r->waited;
 }
@@ -210,32 +206,32 @@ static int name_message(const tri_program *p, const tri_instr *post, tri_span *s
 
 /* What a trace says of a transfer's two ends. A message is drawn from its post at the sender to its wait at the
  * receiver. Returns 0 without memory. */
-static int mark_transfer(const tri_recorder *r, const tri_session *session, int i, tri_span *span) {
-    const tri_program *p = session->engine.plan.train.program;
+static int mark_transfer(const tri_recorder *r, int i, tri_span *span) {
+    const tri_program *p = r->program;
     int posts = tri__begins(p->instr[i].op), post = posts ? i : r->partner[i];
     const tri_instr *instr = &p->instr[post];
     span->transfer = post + 1, span->posts = posts;
     if (instr->op == TRI_OP_copy_post) return 1;
-    if (posts) span->sent = tri__transfer_sent(p, instr, counts_of(session, instr));
+    if (posts) span->sent = tri__transfer_sent(p, instr, counts_of(r, instr));
     int named = (posts && instr->op == TRI_OP_send_post) || (!posts && instr->op == TRI_OP_recv_post);
     return !named || name_message(p, instr, span);
 }
 
-static tri_status keep_spans(tri_recorder *r, const tri_session *session) {
-    const tri_program *program = session->engine.plan.train.program;
+static tri_status keep_spans(tri_recorder *r) {
+    const tri_program *program = r->program;
     r->spans[r->n_spans++] = (tri_span){.name = "wait for the batch",
                                         .unit = "",
                                         .shape = strdup(""),
                                         .begin = r->begin - r->waited - r->origin,
                                         .end = r->begin - r->origin,
-                                        .step = session->at.step,
+                                        .step = r->last_step,
                                         .mb = -1,
                                         .track = TRI_TRACK_LOADER};
     int whole = r->spans[r->n_spans - 1].shape != NULL;
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
-        const tri_counts *counts = counts_of(session, instr);
-        if (!runs(session, instr)) continue;
+        const tri_counts *counts = counts_of(r, instr);
+        if (!runs(r, instr)) continue;
         tri_cost cost = tri__instr_cost(program, instr, counts);
         tri_span *span = &r->spans[r->n_spans++];
         *span = (tri_span){.name = tri__instr_row(instr)->name,
@@ -245,20 +241,20 @@ static tri_status keep_spans(tri_recorder *r, const tri_session *session) {
                            .end = r->times[i].end - r->origin,
                            .flops = cost.flops,
                            .bytes = cost.bytes,
-                           .step = session->at.step,
+                           .step = r->last_step,
                            .mb = instr->mb,
                            .track = track_of(r, instr),
                            .live = &r->live[(int64_t)i * TRI_MEM_COUNT]};
-        if (r->partner[i] >= 0 && !mark_transfer(r, session, i, span)) whole = 0;
+        if (r->partner[i] >= 0 && !mark_transfer(r, i, span)) whole = 0;
         if (!span->shape) whole = 0;
     }
     return whole ? TRI_OK
-                 : tri__fail(TRI_RESOURCE, "no memory for the trace of step %lld", (long long)session->at.step);
+                 : tri__fail(TRI_RESOURCE, "no memory for the trace of step %lld", (long long)r->last_step);
 }
 
 /* ---- Telling ---- */
 
-static tri_status tell(tri_recorder *r, const tri_session *session) {
+static tri_status tell(tri_recorder *r) {
     const tri_shares *of = &r->shares;
     double safe = of->seconds > 0 ? of->seconds : 1;
     tri__json_set_new(r->profile, "shares",
@@ -266,7 +262,7 @@ static tri_status tell(tri_recorder *r, const tri_session *session) {
                                      of->seconds, "loader", of->loader / safe, "transfers", of->transfers / safe,
                                      "waiting", of->waiting / safe));
     r->written = tri__clock();
-    return tri__session_emit(session, &(tri_event){.kind = TRI_EVENT_PROFILE, .facts = r->profile});
+    return tri__session_emit(r->session, &(tri_event){.kind = TRI_EVENT_PROFILE, .facts = r->profile});
 }
 
 static int machine_of(const tri_session *session) {
@@ -275,9 +271,10 @@ static int machine_of(const tri_session *session) {
 }
 
 /* What was recorded, with its spans. */
-static tri_status tell_first(tri_recorder *r, const tri_session *session) {
+static tri_status tell_first(tri_recorder *r) {
+    const tri_session *session = r->session;
     if (!r->traced && session->place.rank >= TRI_PROFILED_RANKS) return TRI_OK;
-    TRI_TRY(tri__profile_json(r, session, &r->profile));
+    TRI_TRY(tri__profile_json(r, &r->profile));
     if (r->traced)
         TRI_TRY(tri__session_emit(session, &(tri_event){.kind = TRI_EVENT_PROFILE,
                                                         .facts = r->profile,
@@ -288,7 +285,7 @@ static tri_status tell_first(tri_recorder *r, const tri_session *session) {
                                                         .zero = r->origin - r->zero,
                                                         .uncertainty = r->clock.uncertainty,
                                                         .machine = machine_of(session)}));
-    return tell(r, session);
+    return tell(r);
 }
 
 static void add_shares(tri_shares *to, const tri_session *session) {
@@ -299,21 +296,21 @@ static void add_shares(tri_shares *to, const tri_session *session) {
     to->waiting += session->told[TRI_TOLD_IDLE] * session->span;
 }
 
-tri_status tri__recorder_after(tri_recorder *r, tri_session *session) {
+tri_status tri__recorder_after(tri_recorder *r) {
     int now = is_recorded(r, r->seen++);
-    add_shares(&r->shares, session);
-    if (!now) return r->profile && tri__clock() - r->written > tell_seconds ? tell(r, session) : TRI_OK;
+    add_shares(&r->shares, r->session);
+    if (!now) return r->profile && tri__clock() - r->written > tell_seconds ? tell(r) : TRI_OK;
     r->end = tri__clock();
-    add_step(r, session);
-    if (r->traced) TRI_TRY(keep_spans(r, session));
-    return r->kept < r->active ? TRI_OK : tell_first(r, session);
+    add_step(r);
+    if (r->traced) TRI_TRY(keep_spans(r));
+    return r->kept < r->active ? TRI_OK : tell_first(r);
 }
 
-tri_status tri__recorder_finish(tri_recorder *r, tri_session *session) {
+tri_status tri__recorder_finish(tri_recorder *r) {
     tri_clock_offset end;
     double zero, at = tri__clock() - r->zero;
-    tri_world *world = session->place.world;
-    if (r->kept && !r->profile) TRI_TRY(tell_first(r, session)); /* the run ended before all steps were recorded */
+    tri_world *world = r->session->place.world;
+    if (r->kept && !r->profile) TRI_TRY(tell_first(r)); /* the run ended before all steps were recorded */
     if (world && world->nodes.n > 1) {
         TRI_TRY(tri__clocks_compare(world, &end, &zero));
         if (r->profile)
@@ -321,5 +318,5 @@ tri_status tri__recorder_finish(tri_recorder *r, tri_session *session) {
                               tri__json_pack("{s:f, s:f, s:f}", "at", at, "drift", end.offset - r->clock.offset,
                                              "uncertainty", end.uncertainty));
     }
-    return r->profile ? tell(r, session) : TRI_OK;
+    return r->profile ? tell(r) : TRI_OK;
 }

@@ -66,6 +66,8 @@ typedef struct tri_shares {
 } tri_shares;
 
 typedef struct tri_recorder {
+    tri_session *session;
+    const tri_program *program; /* of training */
     int64_t first, active;  /* steps of this process before the first recorded one; recorded steps */
     int64_t seen, kept;     /* steps so far; recorded so far */
     int traced;             /* 1: --profile, so spans are kept */
@@ -96,11 +98,11 @@ typedef struct tri_recorder {
 tri_status tri__recorder_open(tri_recorder *recorder, const char *text, tri_session *session);
 void tri__recorder_close(tri_recorder *recorder);
 /* Before and after each step. After the last active one the PROFILE event is emitted. */
-void tri__recorder_before(tri_recorder *recorder, tri_session *session);
-tri_status tri__recorder_after(tri_recorder *recorder, tri_session *session);
+void tri__recorder_before(tri_recorder *recorder);
+tri_status tri__recorder_after(tri_recorder *recorder);
 /* After the last step: compares the clocks again and emits the event with them, and with the shares. Every rank calls
  * it. */
-tri_status tri__recorder_finish(tri_recorder *recorder, tri_session *session);
+tri_status tri__recorder_finish(tri_recorder *recorder);
 
 /* ---- planned and measured figures of ranks, as JSON (figures.c) ---- */
 

@@ -1,5 +1,5 @@
 /* run_forecast.c - a run's forecast, made by its first rank before the first step. */
-#include "train/record/run_forecast.h"
+#include "train/session.h"
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -11,48 +11,46 @@
 #include <string.h>
 
 typedef struct prediction_job {
-    const tri_predicted_run *run;
+    tri_session *session;
     tri_sampler *valid; /* NULL: none */
-    tri_run_prediction *out;
 } prediction_job;
 
 static tri_status predict(tri_arena *arena, void *data) {
     const prediction_job *job = data;
-    const tri_predicted_run *run = job->run;
-    const tri_engine *engine = run->engine;
+    tri_session *s = job->session;
+    const tri_engine *engine = &s->engine;
+    tri_run_prediction *out = &s->prediction;
     tri_hardware hardware;
-    TRI_TRY(tri__staging_hardware(run->settings, arena, &hardware));
+    TRI_TRY(tri__staging_hardware(s->settings, arena, &hardware));
     if (hardware.device && strcmp(hardware.device, engine->device->name) != 0) return TRI_USAGE; /* of other plans */
     hardware.ranks_per_node = engine->place.world ? engine->place.world->segment.n : 1;
     tri_outlook look = {
-        .facts = {.steps = run->steps, .epoch_steps = run->epoch_steps, .threads = engine->threads}};
-    tri__outlook_data(arena, run->settings, engine, run->sampler, job->valid, &look);
-    TRI_TRY(tri__outlook_run(run->settings, arena, engine, run->programs, &hardware, &look, NULL,
-                             &job->out->forecast));
-    snprintf(job->out->hardware, sizeof job->out->hardware, "%s", hardware.name);
-    job->out->is_measured = tri__hardware_is_measured(&hardware);
-    job->out->is_made = 1;
+        .facts = {.steps = s->steps - s->at.step, .epoch_steps = s->batches, .threads = engine->threads}};
+    tri__outlook_data(arena, s->settings, engine, &s->sampler, job->valid, &look);
+    TRI_TRY(tri__outlook_run(s->settings, arena, engine, &s->programs, &hardware, &look, NULL, &out->forecast));
+    snprintf(out->hardware, sizeof out->hardware, "%s", hardware.name);
+    out->is_measured = tri__hardware_is_measured(&hardware);
+    out->is_made = 1;
     return TRI_OK;
 }
 
-void tri__prediction_make(const tri_predicted_run *run, const tri_log *log, tri_run_prediction *out) {
-    const tri_engine *engine = run->engine;
+void tri__prediction_make(tri_session *s) {
+    tri_run_prediction *out = &s->prediction;
     tri_sampler valid = {0};
-    prediction_job job = {.run = run, .out = out};
+    prediction_job job = {.session = s};
     double begin = tri__clock();
-    int dp = tri__mesh_readers(&engine->in.mesh);
+    int dp = tri__mesh_readers(&s->engine.in.mesh), parts = dp * s->engine.in.n_mb_infer;
     *out = (tri_run_prediction){0};
-    if (run->valid && tri__sampler_open(&valid, run->valid, run->settings->batch_size * dp, dp * engine->in.n_mb_infer,
-                                        0, 0) == TRI_OK)
+    if (s->valid && tri__sampler_open(&valid, s->valid, s->settings->batch_size * dp, parts, 0, 0) == TRI_OK)
         job.valid = &valid;
     tri_status status = tri__arena_scratch(predict, &job);
     tri__sampler_close(&valid);
     if (status != TRI_OK) *out = (tri_run_prediction){0};
-    if (status == TRI_DATA) tri__say(log, TRI_LOG_WARN, "the run is not predicted: %s", tri_error());
+    if (status == TRI_DATA) tri__say(&s->log, TRI_LOG_WARN, "the run is not predicted: %s", tri_error());
     out->made_in = tri__clock() - begin;
     if (!out->is_made || !out->is_measured) return;
     char whole[32];
-    tri__say(log, TRI_LOG_INFO, "predicted %.4g ms a step, %s in all (%s)", 1e3 * out->forecast.step,
+    tri__say(&s->log, TRI_LOG_INFO, "predicted %.4g ms a step, %s in all (%s)", 1e3 * out->forecast.step,
              tri__text_seconds(out->forecast.run, whole), out->hardware);
 }
 

@@ -2,9 +2,6 @@
 #ifndef TRI_TRAIN_RECORD_RUN_FORECAST_H
 #define TRI_TRAIN_RECORD_RUN_FORECAST_H
 
-#include "base/log.h"
-#include "data/dataset/sampler.h"
-#include "engine/engine.h"
 #include "sim/forecast.h"
 
 enum { TRI_PREDICTED_STEPS = 1024 }; /* whose times are kept */
@@ -19,18 +16,9 @@ typedef struct tri_run_prediction {
     int64_t n;               /* steps taken */
 } tri_run_prediction;
 
-/* A run about to begin. */
-typedef struct tri_predicted_run {
-    const tri_settings *settings;
-    const tri_engine *engine;
-    const tri_programs *programs; /* of all ranks */
-    tri_sampler *sampler;
-    const tri_dataset *valid; /* NULL: none */
-    int64_t steps, epoch_steps; /* still to take; of an epoch */
-} tri_predicted_run;
-
-/* Never fails a run: what cannot be predicted is not. Logs the prediction where hardware is measured. */
-void tri__prediction_make(const tri_predicted_run *run, const tri_log *log, tri_run_prediction *out);
+/* For a session that is about to begin; sets its prediction. Never fails a run: what cannot be predicted is not. Logs
+ * the prediction where hardware is measured. */
+void tri__prediction_make(tri_session *session);
 void tri__prediction_step(tri_run_prediction *prediction, double seconds);
 /* A new reference: hardware, origin, the forecast's fields; with measured > 0 seconds from the first step to the end,
  * also what was measured and the errors, predicted over measured - 1. NULL: no prediction. */
