@@ -208,31 +208,25 @@ tri_status tri__decision_fit(const tri_decision_spec *s, tri_decision_fit *out) 
 
 /* ---- as JSON ---- */
 
-static tri_json *number(double value) { return isfinite(value) ? tri__json_real(value) : tri__json_null(); }
-
-static tri_json *pair(const double value[static 2]) {
-    return tri__json_pack("[o, o]", number(value[0]), number(value[1]));
-}
-
 tri_json *tri__decision_json(const tri_decision_fit *fit, const tri_decision_spec *s, char *const *label,
                              int64_t step) {
     static const char *const ends[] = {"none", "found", "bounded", "separated", "flat"};
     const tri_decision *d = &fit->decision;
     char words[TRI_THRESHOLD_TEXT];
     int asked = fit->chosen_for.kind != TRI_THRESHOLD_NONE;
-    tri_json *all = tri__json_pack("{s:f, s:s, s:o, s:s?, s:s?, s:I, s:I, s:o, s:o, s:o}", "temperature",
-                                   d->temperature, "fit", ends[fit->end], "threshold",
-                                   d->has_threshold ? tri__json_real(d->threshold) : tri__json_null(), "positive",
-                                   d->has_threshold ? label[d->positive] : NULL, "chosen_for",
-                                   asked ? tri__threshold_text(&fit->chosen_for, words) : NULL, "step",
-                                   (tri_json_int)step, "rows", (tri_json_int)s->n, "log_loss", pair(fit->log_loss),
-                                   "ece", pair(fit->ece), "brier", pair(fit->brier));
+    tri_json *all = tri__json_pack(
+        "{s:f, s:s, s:f, s:s?, s:s?, s:I, s:I, s:[f, f], s:[f, f], s:[f, f]}", "temperature", d->temperature, "fit",
+        ends[fit->end], "threshold", d->has_threshold ? d->threshold : NAN, "positive",
+        d->has_threshold ? label[d->positive] : NULL, "chosen_for",
+        asked ? tri__threshold_text(&fit->chosen_for, words) : NULL, "step", (tri_json_int)step, "rows",
+        (tri_json_int)s->n, "log_loss", fit->log_loss[0], fit->log_loss[1], "ece", fit->ece[0], fit->ece[1], "brier",
+        fit->brier[0], fit->brier[1]);
     if (!all || !d->has_threshold) return all;
     tri__json_set_new(all, "reached", tri__json_boolean(fit->reached));
-    tri__json_set_new(all, "precision", number(fit->precision));
-    tri__json_set_new(all, "recall", number(fit->recall));
-    tri__json_set_new(all, "f1", number(fit->f1));
-    if (isfinite(fit->cost)) tri__json_set_new(all, "cost", number(fit->cost));
+    tri__json_set_new(all, "precision", tri__json_real(fit->precision));
+    tri__json_set_new(all, "recall", tri__json_real(fit->recall));
+    tri__json_set_new(all, "f1", tri__json_real(fit->f1));
+    if (isfinite(fit->cost)) tri__json_set_new(all, "cost", tri__json_real(fit->cost));
     return all;
 }
 

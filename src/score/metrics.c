@@ -77,16 +77,14 @@ static void count_above(const float *probs, const int32_t *labels, tri_scores *o
 static int make_classes(const tri_label_set *classes, tri_scores *out) {
     size_t n = (size_t)classes->n;
     out->label = calloc(n, sizeof *out->label);
-    out->f1 = calloc(n, sizeof *out->f1);
-    out->precision = calloc(n, sizeof *out->precision);
-    out->recall = calloc(n, sizeof *out->recall);
+    out->f1 = calloc(3 * n, sizeof *out->f1);
     out->support = calloc(n, sizeof *out->support);
     int with_matrix = classes->n <= TRI_CONFUSION_MAX, with_curves = classes->n <= TRI_CURVES_MAX;
     if (with_matrix) out->confusion = calloc(n * n, sizeof *out->confusion);
     if (with_curves) out->above = calloc(n * TRI_THRESHOLDS * 2, sizeof *out->above);
-    if (!out->label || !out->f1 || !out->precision || !out->recall || !out->support ||
-        (with_matrix && !out->confusion) || (with_curves && !out->above))
+    if (!out->label || !out->f1 || !out->support || (with_matrix && !out->confusion) || (with_curves && !out->above))
         return 0;
+    out->precision = out->f1 + n, out->recall = out->precision + n;
     for (size_t c = 0; c < n; c++)
         if (!(out->label[c] = strdup(classes->label[c]))) return 0;
     return 1;
@@ -133,30 +131,20 @@ void tri__scores_free(tri_scores *scores) {
     free(scores->confusion);
     free(scores->above);
     free(scores->f1);
-    free(scores->precision);
-    free(scores->recall);
     free(scores->support);
     *scores = (tri_scores){0};
 }
 
-/* Undefined values (an area of a class without rows) are null. */
-static tri_json *number(double value) { return isfinite(value) ? tri__json_real(value) : tri__json_null(); }
-
-static tri_json *positive_json(const tri_scores *scores) {
-    const char *label = tri__scores_positive(scores);
-    return label ? tri__json_string(label) : tri__json_null();
+const char *tri__scores_positive(const tri_scores *scores) {
+    return scores->label && scores->positive >= 0 ? scores->label[scores->positive] : NULL;
 }
 
-static tri_json *classes_json(const tri_scores *scores) {
+static tri_json *classes_json(const tri_scores *s) {
     tri_json *all = tri__json_object();
-    for (int c = 0; c < scores->n_classes; c++) {
-        tri_json *one = tri__json_object();
-        tri__json_set_new(one, "rows", tri__json_integer(scores->support[c]));
-        tri__json_set_new(one, "precision", number(scores->precision[c]));
-        tri__json_set_new(one, "recall", number(scores->recall[c]));
-        tri__json_set_new(one, "f1", number(scores->f1[c]));
-        tri__json_set_new(all, scores->label[c], one);
-    }
+    for (int c = 0; c < s->n_classes; c++)
+        tri__json_set_new(all, s->label[c],
+                          tri__json_pack("{s:I, s:f, s:f, s:f}", "rows", (tri_json_int)s->support[c], "precision",
+                                         s->precision[c], "recall", s->recall[c], "f1", s->f1[c]));
     return all;
 }
 
@@ -172,41 +160,25 @@ static tri_json *confusion_json(const tri_scores *scores) {
     return all;
 }
 
-const char *tri__scores_positive(const tri_scores *scores) {
-    return scores->label && scores->positive >= 0 ? scores->label[scores->positive] : NULL;
-}
-
-tri_json *tri__scores_json(const tri_scores *scores) {
-    tri_json *f1 = tri__json_object(), *per_class = tri__json_object();
-    for (int c = 0; c < scores->n_classes; c++) tri__json_set_new(per_class, scores->label[c], number(scores->f1[c]));
-    tri__json_set_new(f1, "macro", number(scores->f1_macro));
-    tri__json_set_new(f1, "per_class", per_class);
-    tri_json *all = tri__json_object();
-    tri__json_set_new(all, "loss", number(scores->loss));
-    tri__json_set_new(all, "accuracy", number(scores->accuracy));
-    tri__json_set_new(all, "f1", f1);
-    tri__json_set_new(all, "pr_auc", number(scores->pr_auc));
-    tri__json_set_new(all, "average_precision", number(scores->average_precision));
-    tri__json_set_new(all, "roc_auc", number(scores->roc_auc));
-    tri__json_set_new(all, "log_loss", number(scores->log_loss));
-    tri__json_set_new(all, "positive_label", positive_json(scores));
-    tri__json_set_new(all, "classes", classes_json(scores));
-    if (scores->confusion) tri__json_set_new(all, "confusion", confusion_json(scores));
-    tri__json_set_new(all, "rows", tri__json_integer(scores->rows));
-    tri__json_set_new(all, "ece", number(scores->reliability.ece));
-    tri__json_set_new(all, "brier", number(scores->reliability.brier));
-    tri__json_set_new(all, "reliability", tri__reliability_json(&scores->reliability));
+/* Undefined values (an area of a class without rows) are null. */
+tri_json *tri__scores_json(const tri_scores *s) {
+    tri_json *per_class = tri__json_object();
+    for (int c = 0; c < s->n_classes; c++) tri__json_set_new(per_class, s->label[c], tri__json_real(s->f1[c]));
+    tri_json *all = tri__json_pack("{s:f, s:f, s:{s:f, s:o}, s:f, s:f, s:f, s:f, s:s?, s:o}", "loss", s->loss,
+                                   "accuracy", s->accuracy, "f1", "macro", s->f1_macro, "per_class", per_class,
+                                   "pr_auc", s->pr_auc, "average_precision", s->average_precision, "roc_auc",
+                                   s->roc_auc, "log_loss", s->log_loss, "positive_label", tri__scores_positive(s),
+                                   "classes", classes_json(s));
+    if (s->confusion) tri__json_set_new(all, "confusion", confusion_json(s));
+    tri__json_set_new(all, "rows", tri__json_integer(s->rows));
+    tri__json_set_new(all, "ece", tri__json_real(s->reliability.ece));
+    tri__json_set_new(all, "brier", tri__json_real(s->reliability.brier));
+    tri__json_set_new(all, "reliability", tri__reliability_json(&s->reliability));
     return all;
 }
 
-tri_json *tri__scores_figures(const tri_scores *scores) {
-    tri_json *all = tri__json_object();
-    tri__json_set_new(all, "valid_loss", number(scores->loss));
-    tri__json_set_new(all, "accuracy", number(scores->accuracy));
-    tri__json_set_new(all, "f1_macro", number(scores->f1_macro));
-    tri__json_set_new(all, "pr_auc", number(scores->pr_auc));
-    tri__json_set_new(all, "average_precision", number(scores->average_precision));
-    tri__json_set_new(all, "roc_auc", number(scores->roc_auc));
-    tri__json_set_new(all, "positive_label", positive_json(scores));
-    return all;
+tri_json *tri__scores_figures(const tri_scores *s) {
+    return tri__json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:s?}", "valid_loss", s->loss, "accuracy", s->accuracy,
+                          "f1_macro", s->f1_macro, "pr_auc", s->pr_auc, "average_precision", s->average_precision,
+                          "roc_auc", s->roc_auc, "positive_label", tri__scores_positive(s));
 }

@@ -15,7 +15,7 @@ typedef struct tri_scores {
     double accuracy, f1_macro, pr_auc, average_precision, roc_auc;
     tri_reliability reliability;
     char **label;                    /* [n_classes] names; owned */
-    double *f1, *precision, *recall; /* [n_classes]; owned */
+    double *f1, *precision, *recall; /* [n_classes] in one allocation; owned */
     int64_t *support;                /* [n_classes] rows of each class; owned */
     int64_t *confusion;              /* [n_classes, n_classes] rows by label and prediction; NULL: too many; owned */
     int64_t *above;                  /* [n_classes, TRI_THRESHOLDS, 2] rows whose probability of the class reaches

@@ -163,10 +163,10 @@ TEST(facts_and_names) {
     assert_null(tri_model_label(model, 2));
     assert_int_equal(f->n_texts, 2);
     assert_int_equal(f->n_columns, 2);
-    assert_int_equal(f->n_text_columns[1], 1);
-    assert_string_equal(f->text[1][0], "title");
-    assert_string_equal(f->column[0], "age");
-    assert_null(f->category[0]);
+    assert_int_equal(f->text[1].n, 1);
+    assert_string_equal(f->text[1].at[0], "title");
+    assert_string_equal(f->column[0]->name, "age");
+    assert_null(f->column[0]->category);
     assert_int_equal(f->max_len, 12);
     assert_int_equal(f->step, 18);
     assert_string_equal(f->precision, "fp32");

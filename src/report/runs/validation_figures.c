@@ -13,7 +13,7 @@
 
 enum { CURVES = 8, MATRIX = 32, CONFUSED = 12, FIRST = 2 }; /* FIRST: the first column of probabilities */
 
-void tri__predicted_close(tri_predicted *p) {
+static void close_predicted(tri_predicted *p) {
     for (int c = 0; p->class && c < p->n_classes; c++) free(p->class[c]);
     free(p->class);
     free(p->row);
@@ -74,7 +74,8 @@ static tri_status read_rows(const tri_table *table, tri_predicted *p) {
     return tri__table_check(table);
 }
 
-tri_status tri__predicted_open(const char *path, tri_predicted *out) {
+/* TRI_NOINPUT: no such file; TRI_DATA: it is damaged. */
+static tri_status open_predicted(const char *path, tri_predicted *out) {
     tri_table *table;
     tri_kind kind;
     *out = (tri_predicted){0};
@@ -84,20 +85,18 @@ tri_status tri__predicted_open(const char *path, tri_predicted *out) {
     tri_status status = read_header(table, out);
     if (status == TRI_OK) status = read_rows(table, out);
     tri__table_close(table);
-    if (status != TRI_OK) tri__predicted_close(out);
+    if (status != TRI_OK) close_predicted(out);
     return status;
 }
 
 /* ---- figures ---- */
 
-static tri_json *real(double value) { return isfinite(value) ? tri__json_real(value) : tri__json_null(); }
-
 static tri_json *classes_json(const tri_scores *s) {
     tri_json *all = tri__json_array();
     for (int c = 0; c < s->n_classes; c++)
-        tri__json_append_new(all, tri__json_pack("{s:s, s:I, s:o, s:o, s:o}", "label", s->label[c], "rows",
-                                                 (tri_json_int)s->support[c], "precision", real(s->precision[c]),
-                                                 "recall", real(s->recall[c]), "f1", real(s->f1[c])));
+        tri__json_append_new(all, tri__json_pack("{s:s, s:I, s:f, s:f, s:f}", "label", s->label[c], "rows",
+                                                 (tri_json_int)s->support[c], "precision", s->precision[c], "recall",
+                                                 s->recall[c], "f1", s->f1[c]));
     return all;
 }
 
@@ -176,14 +175,13 @@ static tri_json *figures_json(const tri_predicted *p, const tri_scores *s) {
     int class[CURVES], n = curve_classes(s, class);
     tri_json *pr = tri__json_array(), *roc = tri__json_array();
     for (int k = 0; k < n; k++) {
-        tri__json_append_new(pr, tri__predicted_pr(p, class[k]));
-        tri__json_append_new(roc, tri__predicted_roc(p, class[k]));
+        tri__json_append_new(pr, tri__predicted_curve(p, class[k], 0));
+        tri__json_append_new(roc, tri__predicted_curve(p, class[k], 1));
     }
     tri_json *all = tri__json_pack(
-        "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rows", (tri_json_int)s->rows, "loss",
-        real(s->log_loss), "accuracy", real(s->accuracy), "f1_macro", real(s->f1_macro), "pr_auc", real(s->pr_auc),
-        "average_precision", real(s->average_precision), "roc_auc", real(s->roc_auc), "classes", classes_json(s), "pr",
-        pr, "roc", roc);
+        "{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o}", "rows", (tri_json_int)s->rows, "loss", s->log_loss,
+        "accuracy", s->accuracy, "f1_macro", s->f1_macro, "pr_auc", s->pr_auc, "average_precision",
+        s->average_precision, "roc_auc", s->roc_auc, "classes", classes_json(s), "pr", pr, "roc", roc);
     if (all && s->positive >= 0) tri__json_set_new(all, "positive", tri__json_string(s->label[s->positive]));
     if (all && s->confusion && s->n_classes <= MATRIX) tri__json_set_new(all, "confusion", matrix_json(s));
     if (all && s->confusion && s->n_classes > 2) tri__json_set_new(all, "confused", confused_json(s));
@@ -205,7 +203,7 @@ static tri_status take_file(const char *folder, const char *kind, const tri_run_
     *out = NULL;
     snprintf(name, sizeof name, "validation-%s.csv", kind);
     TRI_TRY(tri__path_join(path, folder, name));
-    tri_status status = tri__predicted_open(path, &p);
+    tri_status status = open_predicted(path, &p);
     if (status == TRI_NOINPUT) return TRI_OK;
     if (status == TRI_OK) {
         const tri_label_set set = {.n = p.n_classes, .label = p.class, .positive = positive_of(&p, run)};
@@ -222,7 +220,7 @@ static tri_status take_file(const char *folder, const char *kind, const tri_run_
         status = TRI_OK;
     }
     tri__scores_free(&scores);
-    tri__predicted_close(&p);
+    close_predicted(&p);
     return status;
 }
 

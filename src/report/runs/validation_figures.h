@@ -27,13 +27,8 @@ typedef struct tri_predicted {
     float *probs;    /* [n, n_classes] */
 } tri_predicted;
 
-/* TRI_NOINPUT: no such file; TRI_DATA: it is damaged. */
-tri_status tri__predicted_open(const char *path, tri_predicted *out);
-void tri__predicted_close(tri_predicted *predicted); /* accepts a zeroed one */
-
-/* The curves above; areas are those of score/metrics.h. */
-tri_json *tri__predicted_pr(const tri_predicted *p, int class);
-tri_json *tri__predicted_roc(const tri_predicted *p, int class);
+/* The curves above, pr or roc; areas are those of score/metrics.h. */
+tri_json *tri__predicted_curve(const tri_predicted *p, int class, int roc);
 
 /* predicted_rows.c: the `most` worst and most uncertain rows, into `worst` and `uncertain` of `into`; their fields are
  * read from the table that run.config names. What is missing is noted in the run. */

@@ -289,8 +289,7 @@ static tri_status open_search(search *s) {
 /* ---- Results ---- */
 
 static tri_json *figures_json(const figures *f) {
-    return tri__json_pack("{s:f, s:o, s:f}", "accuracy", f->accuracy, "pr_auc",
-                          isfinite(f->pr_auc) ? tri__json_real(f->pr_auc) : tri__json_null(), "log_loss", f->log_loss);
+    return tri__json_pack("{s:f, s:f, s:f}", "accuracy", f->accuracy, "pr_auc", f->pr_auc, "log_loss", f->log_loss);
 }
 
 static tri_json *facts_of(const search *s) {

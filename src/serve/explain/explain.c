@@ -311,7 +311,7 @@ static tri_status explain_some(tri_arena *arena, void *data) {
 
 /* --label */
 static tri_status find_class(job *j) {
-    const tri_preprocess *p = tri__model_preprocess(j->rows.model);
+    const tri_preprocess *p = j->rows.facts->preprocess;
     const char *label = j->options->label;
     char words[1024];
     j->class = -1;

@@ -51,11 +51,11 @@ static tri_status refuse_label(const job *j, int64_t i, int column) {
     int64_t row = tri__table_row(&j->rows, j->first + i);
     tri_field_text field = tri__table_field(j->rows.table, row, column);
     return tri__field_fail(j->rows.table, row, column,
-                           tri__label_words(tri__model_preprocess(j->rows.model), field, words, sizeof words));
+                           tri__label_words(j->rows.facts->preprocess, field, words, sizeof words));
 }
 
 static tri_status take_rows(job *j, int label) {
-    const tri_preprocess *p = tri__model_preprocess(j->rows.model);
+    const tri_preprocess *p = j->rows.facts->preprocess;
     int columns = j->rows.n_columns;
     for (int64_t i = 0; i < j->n; i++) {
         tri_column_value *value = j->value + i * columns;
@@ -71,7 +71,7 @@ static tri_status take_rows(job *j, int label) {
 static tri_status open_job(job *j, const tri_settings *asked) {
     int label;
     TRI_TRY(tri__table_rows_open(asked, j->log, &j->rows));
-    TRI_TRY(tri__table_find(j->rows.table, tri__model_preprocess(j->rows.model)->label_name, &label));
+    TRI_TRY(tri__table_find(j->rows.table, j->rows.facts->preprocess->label_name, &label));
     int64_t rows = j->rows.n;
     j->first = j->options->first - 1;
     j->n = rows - j->first < j->options->rows ? rows - j->first : j->options->rows;
@@ -91,7 +91,7 @@ static tri_status open_job(job *j, const tri_settings *asked) {
 }
 
 static tri_status score(job *j, double out[static FIGURES]) {
-    const tri_preprocess *p = tri__model_preprocess(j->rows.model);
+    const tri_preprocess *p = j->rows.facts->preprocess;
     const tri_label_set classes = {.n = p->n_classes, .label = p->label, .positive = j->rows.facts->positive,
                                    .decision = j->rows.facts->decision};
     tri_scores scores = {0};

@@ -5,14 +5,13 @@
 #include "engine/server_ranks.h"
 #include "engine/infer.h"
 #include "engine/cost/memory_fit.h"
+#include "serve/infer/polite_work.h"
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 enum { SLOTS = 256, NOBODY = -1 };
@@ -38,15 +37,6 @@ typedef struct command {
 
 /* A rank's work in the background; in the order of what is asked for, of which the least counts. */
 typedef enum work_state { WORK_FAILED, WORK_BUSY, WORK_DONE } work_state;
-typedef struct work {
-    pthread_t thread;
-    int started;
-    atomic_int ended;
-    tri_status (*run)(void *context);
-    void *context;
-    tri_status status;
-    tri_words why;
-} work;
 
 struct tri_crew {
     tri_world *world;
@@ -67,32 +57,7 @@ static tri_status share(tri_world *world, command *c) {
     return tri_broadcast(tri_group_world(world), c, (int64_t)sizeof *c, TRI_U8, 0);
 }
 
-static void *do_work(void *context) {
-    work *w = context;
-    (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + TRI_POLITE); /* of this thread, in Linux */
-    w->status = w->run(w->context);
-    tri__words_keep(&w->why);
-    atomic_store(&w->ended, 1);
-    return NULL;
-}
-
-static void begin_work(work *w, tri_status (*run)(void *context), void *context) {
-    *w = (work){.run = run, .context = context};
-    w->started = !pthread_create(&w->thread, NULL, do_work, w);
-    if (w->started) return;
-    w->status = tri__fail(TRI_RESOURCE, "cannot start a thread to open a model");
-    tri__words_keep(&w->why);
-    atomic_store(&w->ended, 1);
-}
-
-/* Waits for its end. */
-static tri_status end_work(work *w) {
-    if (w->started) pthread_join(w->thread, NULL);
-    w->started = 0;
-    return w->status == TRI_OK ? TRI_OK : tri__fail(w->status, "%s", w->why.text);
-}
-
-static work_state state_of(work *w) {
+static work_state state_of(tri_polite_work *w) {
     if (!atomic_load(&w->ended)) return WORK_BUSY;
     return w->status == TRI_OK ? WORK_DONE : WORK_FAILED;
 }
@@ -246,15 +211,15 @@ static tri_status await_others(tri_crew *crew, int slot, work_state *all) {
 
 /* All ranks allocate; then each reads its weights. */
 static tri_status bind_all(tri_crew *crew, tri_opened *o, const tri_counts *max, int slot) {
-    work mine;
+    tri_polite_work mine;
     pthread_mutex_lock(&crew->lock);
     tri_status status = send(crew, COMMAND_BIND, slot, NULL);
     if (status == TRI_OK) status = note(crew, tri__opened_bind(o, max));
     if (status == TRI_OK) listen_to_any(crew);
     pthread_mutex_unlock(&crew->lock);
     TRI_TRY(status);
-    begin_work(&mine, load_weights, o);
-    return end_work(&mine);
+    tri__polite_begin(&mine, load_weights, o);
+    return tri__polite_end(&mine);
 }
 
 static tri_status finish(tri_crew *crew, tri_opened *o, int slot) {
@@ -340,7 +305,7 @@ typedef struct held {
     const tri_batching *asked_batching;
     tri_batching batching;
     char path[TRI_PATH_MAX];
-    work work;
+    tri_polite_work work;
 } held;
 
 typedef struct follower {
@@ -354,7 +319,7 @@ typedef struct follower {
 static void drop(follower *f, int slot) {
     held *h = f->model[slot];
     if (!h) return;
-    (void)end_work(&h->work);
+    (void)tri__polite_end(&h->work);
     tri__opened_close(&h->opened);
     free(h);
     f->model[slot] = NULL;
@@ -374,20 +339,20 @@ static tri_status begin_reading(follower *f, const command *c) {
     *h = (held){.asked = *f->asked, .world = f->world, .asked_batching = f->batching};
     memcpy(h->path, c->path, sizeof h->path);
     h->asked.checkpoint = h->path;
-    begin_work(&h->work, read_model, h);
+    tri__polite_begin(&h->work, read_model, h);
     return TRI_OK;
 }
 
 static tri_status bind_model(held *h) {
-    TRI_TRY(end_work(&h->work));
+    TRI_TRY(tri__polite_end(&h->work));
     tri_counts max = tri__batching_counts(&h->batching, &h->opened);
     TRI_TRY(tri__opened_bind(&h->opened, &max));
-    begin_work(&h->work, load_weights, &h->opened);
+    tri__polite_begin(&h->work, load_weights, &h->opened);
     return TRI_OK;
 }
 
 static tri_status finish_model(held *h) {
-    TRI_TRY(end_work(&h->work));
+    TRI_TRY(tri__polite_end(&h->work));
     return tri__engine_ready_infer(&h->opened.engine);
 }
 

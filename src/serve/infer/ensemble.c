@@ -69,14 +69,14 @@ static tri_status other_classes(const tri_run_set *e, int member) {
 
 /* ---- evaluation ---- */
 
-/* Evaluates member i and adds its probabilities to the sum, which the first one makes. */
+/* Evaluates member i; unless members are folds, adds its probabilities to the sum, which the first one makes. */
 static tri_status eval_member(const tri_settings *asked, tri_world *world, const tri_log *log, const tri_run_set *e,
                               int i, tri_judged *first, double **sum, tri_evaluation *out) {
     tri_settings one = *asked; /* borrows its texts */
     tri_evaluation made;
     tri_judged judged = {0};
     one.checkpoint = e->folder[i];
-    tri_status status = tri__eval_model(&one, 0, world, log, &made, &judged);
+    tri_status status = tri__eval_model(&one, 0, world, log, &made, out->folds ? NULL : &judged);
     int64_t n = judged.n * judged.n_classes;
     if (status == TRI_OK && i > 0 && judged.probs &&
         (judged.n != first->n || memcmp(judged.labels, first->labels, (size_t)judged.n * sizeof *judged.labels) != 0 ||
@@ -85,13 +85,15 @@ static tri_status eval_member(const tri_settings *asked, tri_world *world, const
         status = other_classes(e, i);
     if (status == TRI_OK && i == 0 && !(*sum = calloc((size_t)n + 1, sizeof **sum))) status = no_memory();
     if (status == TRI_OK && judged.probs) tri__mean_add(judged.probs, n, *sum);
-    tri__decision_add(&made.decision, i, &out->decision);
     out->member[i].scores = made.scores;
     made.scores = (tri_scores){0};
     out->member[i].folder = strdup(e->folder[i]);
     out->n_members = i + 1;
-    out->trained_on = made.trained_on > out->trained_on ? made.trained_on : out->trained_on;
-    if (!out->unseen) out->unseen = tri__json_incref(made.unseen); /* members have the same columns and values */
+    if (!out->folds) {
+        tri__decision_add(&made.decision, i, &out->decision);
+        out->trained_on = made.trained_on > out->trained_on ? made.trained_on : out->trained_on;
+        if (!out->unseen) out->unseen = tri__json_incref(made.unseen); /* members have the same columns and values */
+    }
     if (status == TRI_OK && !out->member[i].folder) status = no_memory();
     tri__evaluation_free(&made);
     if (i == 0) *first = judged;
@@ -105,6 +107,7 @@ static tri_status score(const tri_run_set *e, const double *sum, tri_judged *fir
     const tri_scores *one = &out->member[0].scores;
     const tri_label_set classes = {.n = one->n_classes, .label = one->label, .weights = first->weights,
                                    .positive = one->positive, .decision = &out->decision};
+    tri__decision_take(e->n, &out->decision);
     tri__mean_take(sum, first->n * first->n_classes, e->n, first->probs);
     TRI_TRY(tri__scores(first->probs, first->labels, first->n, &classes, &out->scores));
     out->before.log_loss = out->scores.log_loss;
@@ -113,37 +116,20 @@ static tri_status score(const tri_run_set *e, const double *sum, tri_judged *fir
     return tri__bootstrap(first->probs, first->labels, first->n, &classes, bootstrap, threads, &out->intervals);
 }
 
+/* An ensemble's mean; or each fold's model by itself: with --part valid their rows differ. */
 static tri_status eval_members(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
                                const tri_run_set *e, tri_evaluation *out) {
     double *sum = NULL;
     tri_judged first = {0};
-    *out = (tri_evaluation){.trained_on = -1, .member = calloc((size_t)e->n, sizeof *out->member)};
+    *out = (tri_evaluation){.trained_on = -1, .folds = e->kind == TRI_RUN_SET_FOLDS,
+                            .member = calloc((size_t)e->n, sizeof *out->member)};
     tri_status status = out->member ? TRI_OK : no_memory();
     for (int i = 0; i < e->n && status == TRI_OK; i++)
         status = eval_member(asked, world, log, e, i, &first, &sum, out);
-    tri__decision_take(e->n, &out->decision);
     if (status == TRI_OK && first.probs) /* on the first rank */
         status = score(e, sum, &first, bootstrap, tri__threads(asked), out);
     tri__judged_free(&first);
     free(sum);
-    return status;
-}
-
-/* Each fold's model by itself: with --part valid their rows differ. */
-static tri_status eval_folds(const tri_settings *asked, tri_world *world, const tri_log *log, const tri_run_set *e,
-                             tri_evaluation *out) {
-    *out = (tri_evaluation){.trained_on = -1, .folds = 1, .member = calloc((size_t)e->n, sizeof *out->member)};
-    tri_status status = out->member ? TRI_OK : no_memory();
-    for (int i = 0; i < e->n && status == TRI_OK; i++) {
-        tri_settings one = *asked; /* borrows its texts */
-        tri_evaluation made;
-        one.checkpoint = e->folder[i];
-        status = tri__eval_model(&one, 0, world, log, &made, NULL);
-        out->member[out->n_members].scores = made.scores;
-        made.scores = (tri_scores){0};
-        if (status == TRI_OK && !(out->member[out->n_members++].folder = strdup(e->folder[i]))) status = no_memory();
-        tri__evaluation_free(&made);
-    }
     return status;
 }
 
@@ -152,9 +138,9 @@ tri_status tri__serve_eval(const tri_settings *asked, int64_t bootstrap, tri_wor
     tri_run_set e;
     *out = (tri_evaluation){0};
     TRI_TRY(tri__run_set_read(asked->checkpoint, &e));
-    tri_status status = e.kind == TRI_RUN_SET_SEEDS   ? eval_members(asked, bootstrap, world, log, &e, out)
-                        : e.kind == TRI_RUN_SET_FOLDS ? eval_folds(asked, world, log, &e, out)
-                                                    : tri__eval_model(asked, bootstrap, world, log, out, NULL);
+    int several = e.kind == TRI_RUN_SET_SEEDS || e.kind == TRI_RUN_SET_FOLDS;
+    tri_status status = several ? eval_members(asked, bootstrap, world, log, &e, out)
+                                : tri__eval_model(asked, bootstrap, world, log, out, NULL);
     tri__run_set_free(&e);
     return status;
 }

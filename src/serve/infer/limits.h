@@ -5,8 +5,6 @@
 #include "serve/infer/model.h"
 #include "serve/infer/model_checkpoint.h"
 
-enum { TRI_POLITE = 10 }; /* steps of priority by which opening is below computing: about a tenth of a busy core */
-
 /* asked, or NULL, with the defaults filled in. TRI_USAGE when one row would not fit a batch. */
 tri_status tri__batching_resolve(const tri_batching *asked, const tri_opened *opened, tri_batching *out);
 /* Microbatches of a batch: replicas, times those in flight through a pipeline. */

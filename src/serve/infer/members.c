@@ -1,4 +1,4 @@
-/* members.c - an ensemble in a server. */
+/* members.c - one model, or an ensemble, in a server. */
 #include "serve/infer/members.h"
 
 #include "engine/evaluate.h"
@@ -28,81 +28,90 @@ static tri_status compare(const tri_opened *a, const tri_opened *b) {
     return status;
 }
 
-tri_status tri__members_read(const tri_run_set *ensemble, const tri_settings *asked, tri_crew *crew,
-                             const tri_opened *first, tri_members *out) {
-    if (ensemble->n < 2) return TRI_OK;
-    out->at = calloc((size_t)ensemble->n - 1, sizeof *out->at);
-    if (!out->at) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri__decision_add(&first->decision, 0, &out->decision);
-    for (int i = 1; i < ensemble->n; i++) {
-        tri_settings one = *asked; /* borrows its texts */
-        tri_member *member = &out->at[out->n++];
-        one.checkpoint = ensemble->folder[i];
-        member->slot = -1;
-        TRI_TRY(tri__opened_read(&one, crew ? tri__crew_world(crew) : NULL, &member->opened));
-        TRI_TRY(compare(first, &member->opened));
-        tri__decision_add(&member->opened.decision, i, &out->decision);
-    }
-    tri__decision_take(ensemble->n, &out->decision);
-    out->n_classes = first->preprocess->n_classes;
+static tri_status read_member(tri_members *m, const tri_settings *asked, const char *checkpoint) {
+    tri_settings one = *asked; /* borrows its texts */
+    tri_member *member = &m->at[m->n++];
+    one.checkpoint = (char *)checkpoint;
+    member->slot = -1;
+    TRI_TRY(tri__opened_read(&one, m->crew ? tri__crew_world(m->crew) : NULL, &member->opened));
+    return m->n > 1 ? compare(&m->at[0].opened, &member->opened) : TRI_OK;
+}
+
+tri_status tri__members_read(const tri_settings *asked, tri_crew *crew, tri_members *m) {
+    tri_run_set ensemble;
+    *m = (tri_members){.crew = crew};
+    TRI_TRY(tri__ensemble_read(asked->checkpoint, &ensemble));
+    int n = ensemble.n ? ensemble.n : 1;
+    m->at = calloc((size_t)n, sizeof *m->at);
+    tri_status status = m->at ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    for (int i = 0; i < n && status == TRI_OK; i++)
+        status = read_member(m, asked, ensemble.n ? ensemble.folder[i] : asked->checkpoint);
+    tri__run_set_free(&ensemble);
+    TRI_TRY(status);
+    m->decision = m->at[0].opened.decision;
+    for (int i = 0; i < n && n > 1; i++) tri__decision_add(&m->at[i].opened.decision, i, &m->decision);
+    if (n > 1) tri__decision_take(n, &m->decision);
+    m->n_classes = m->at[0].opened.preprocess->n_classes;
     return TRI_OK;
 }
 
-tri_status tri__members_load(tri_members *m, tri_crew *crew, const tri_batching *batching) {
-    if (!m->n) return TRI_OK;
-    m->parts = tri__batching_parts(&m->at[0].opened), m->rows = batching->max_batch_rows;
+tri_status tri__members_load(tri_members *m, const tri_batching *batching) {
+    const tri_opened *first = &m->at[0].opened;
+    int copied = m->n > 1 || first->decision.temperature != 1;
+    m->parts = tri__batching_parts(first), m->rows = batching->max_batch_rows;
     size_t n = (size_t)m->parts * (size_t)m->rows * (size_t)m->n_classes;
-    m->sum = malloc(n * sizeof *m->sum);
-    m->mean = malloc(n * sizeof *m->mean);
-    if (!m->sum || !m->mean) return tri__fail(TRI_RESOURCE, "out of memory for the answers of an ensemble");
+    m->feed = calloc((size_t)m->parts, sizeof *m->feed);
+    if (copied) m->probs = malloc(n * sizeof *m->probs);
+    if (m->n > 1) m->sum = malloc(n * sizeof *m->sum);
+    if (!m->feed || (copied && !m->probs) || (m->n > 1 && !m->sum))
+        return tri__fail(TRI_RESOURCE, "out of memory%s", m->n > 1 ? " for the answers of an ensemble" : "");
     for (int i = 0; i < m->n; i++) {
         tri_opened *o = &m->at[i].opened;
         tri_counts max = tri__batching_counts(batching, o);
-        TRI_TRY(crew ? tri__crew_add(crew, o, batching, &m->at[i].slot) : tri__opened_load(o, &max, 0));
+        TRI_TRY(m->crew ? tri__crew_add(m->crew, o, batching, &m->at[i].slot) : tri__opened_load(o, &max, 0));
     }
     return TRI_OK;
 }
 
-static tri_status run_member(tri_member *member, tri_crew *crew, int parts, const tri_micro *micro, tri_feed *feed) {
-    static const double inv = 1;
-    tri_engine *engine = &member->opened.engine;
-    for (int part = 0; part < parts; part++) tri__feed(&micro[part], engine, &inv, NULL, &feed[part]);
-    return crew ? tri__crew_run(crew, member->slot, feed) : tri__engine_lead(engine, TRI_ORDER_RUN, 0, feed);
-}
-
-/* A member's probabilities of a part [rows, classes]. */
+/* A member's probabilities of a part [rows, classes], calibrated. */
 static const float *calibrated(tri_members *m, int member, int part, int64_t rows) {
     const tri_opened *o = &m->at[member].opened;
-    float *to = m->mean + part * m->rows * m->n_classes;
-    memcpy(to, tri__infer_probs(&o->engine, part), (size_t)(rows * m->n_classes) * sizeof *to);
+    const float *from = tri__infer_probs(&o->engine, part);
+    if (o->decision.temperature == 1) return from;
+    float *to = m->probs + part * m->rows * m->n_classes;
+    memcpy(to, from, (size_t)(rows * m->n_classes) * sizeof *to);
     tri__decision_apply(&o->decision, to, rows, m->n_classes);
     return to;
 }
 
-tri_status tri__members_run(tri_members *m, tri_crew *crew, const tri_micro *micro, tri_feed *feed,
-                            const float **probs) {
+tri_status tri__members_run(tri_members *m, const tri_micro *micro, const float **probs) {
+    static const double inv = 1;
     int64_t room = m->rows * m->n_classes;
-    if (!m->n) return TRI_OK;
-    memset(m->sum, 0, (size_t)(m->parts * room) * sizeof *m->sum);
-    for (int i = -1; i < m->n; i++) {
-        if (i >= 0) TRI_TRY(run_member(&m->at[i], crew, m->parts, micro, feed));
-        for (int part = 0; part < m->parts; part++)
-            tri__mean_add(i < 0 ? probs[part] : calibrated(m, i, part, micro[part].n), micro[part].n * m->n_classes,
-                          m->sum + part * room);
+    if (m->sum) memset(m->sum, 0, (size_t)(m->parts * room) * sizeof *m->sum);
+    for (int i = 0; i < m->n; i++) {
+        tri_engine *engine = &m->at[i].opened.engine;
+        for (int part = 0; part < m->parts; part++) tri__feed(&micro[part], engine, &inv, NULL, &m->feed[part]);
+        TRI_TRY(m->crew ? tri__crew_run(m->crew, m->at[i].slot, m->feed)
+                        : tri__engine_lead(engine, TRI_ORDER_RUN, 0, m->feed));
+        for (int part = 0; part < m->parts; part++) {
+            probs[part] = calibrated(m, i, part, micro[part].n);
+            if (m->sum) tri__mean_add(probs[part], micro[part].n * m->n_classes, m->sum + part * room);
+        }
     }
-    for (int part = 0; part < m->parts; part++) {
-        tri__mean_take(m->sum + part * room, micro[part].n * m->n_classes, m->n + 1, m->mean + part * room);
-        probs[part] = m->mean + part * room;
+    for (int part = 0; part < m->parts && m->sum; part++) {
+        tri__mean_take(m->sum + part * room, micro[part].n * m->n_classes, m->n, m->probs + part * room);
+        probs[part] = m->probs + part * room;
     }
     return TRI_OK;
 }
 
-void tri__members_close(tri_members *m, tri_crew *crew) {
+void tri__members_close(tri_members *m) {
     for (int i = m->n - 1; i >= 0; i--)
-        if (m->at[i].slot >= 0) tri__crew_drop(crew, m->at[i].slot, &m->at[i].opened);
+        if (m->at[i].slot >= 0) tri__crew_drop(m->crew, m->at[i].slot, &m->at[i].opened);
         else tri__opened_close(&m->at[i].opened);
     free(m->at);
+    free(m->feed);
+    free(m->probs);
     free(m->sum);
-    free(m->mean);
     *m = (tri_members){0};
 }

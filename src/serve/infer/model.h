@@ -8,6 +8,7 @@
 #define TRI_SERVE_INFER_MODEL_H
 
 #include "base/log.h"
+#include "data/dataset/preprocess.h"
 #include "data/dataset/unseen.h"
 #include "score/decision.h"
 #include "settings/settings.h"
@@ -43,19 +44,15 @@ typedef struct tri_model_facts {
     const char *device;
     int max_len;                /* tokens of one text */
     int n_texts, n_columns, n_classes;
-    const char *const *text[2]; /* [n_text_columns[i]] columns joined to text i */
-    int n_text_columns[2];
-    const char *const *column;  /* [n_columns] tabular columns */
-    const char *const *const *category; /* [n_columns][n_categories] NULL entries: numeric columns */
-    const int *n_categories;    /* [n_columns] */
-    const tri_value_form *const *form; /* [n_columns] how numbers are written */
+    const tri_texts *text;      /* [n_texts] columns joined to each text */
+    const tri_column_stats *const *column; /* [n_columns] tabular columns of a table */
     const char *const *label;   /* [n_classes] */
     int positive;               /* class; -1 */
     const tri_decision *decision; /* the temperature of its probabilities, the threshold of its labels */
     int64_t parameters, bytes;  /* of all members of an ensemble; bytes: memory of the plan */
+    const tri_preprocess *preprocess;
 } tri_model_facts;
 const tri_model_facts *tri__model_facts(const tri_model *model);
-const tri_preprocess *tri__model_preprocess(const tri_model *model); /* likewise */
 
 const char *tri__model_column(const tri_model *model, int index); /* of those it reads, texts first; NULL beyond */
 

@@ -34,6 +34,7 @@ static void close_served(served *v) {
     free(v->probs);
     tri__dataset_close(v->data);
     tri__opened_close(&v->opened);
+    free(v);
 }
 
 /* The table to read; of a part, the one that the model's run divided: a folder's training table. */
@@ -186,20 +187,19 @@ static void calibrate(served *v) {
 /* Figures before and after the temperature, and how far they can be believed. */
 static tri_status score(served *v, const tri_label_set *classes, int64_t bootstrap, tri_evaluation *out) {
     const int32_t *labels = v->data->labels;
-    int threads = tri__threads(&v->opened.settings);
+    tri_label_set decided = *classes;
     tri_scores *scores = &out->scores;
     TRI_TRY(tri__scores(v->probs, labels, v->data->n, classes, scores));
     out->before.log_loss = scores->log_loss;
     out->before.ece = scores->reliability.ece, out->before.brier = scores->reliability.brier;
     if (v->opened.decision.temperature != 1 || v->opened.decision.has_threshold) {
-        const tri_label_set decided = {classes->n, classes->label, classes->weights, classes->positive,
-                                       &v->opened.decision};
+        decided.decision = &v->opened.decision;
         tri__scores_free(scores);
         calibrate(v);
         TRI_TRY(tri__scores(v->probs, labels, v->data->n, &decided, scores));
-        return tri__bootstrap(v->probs, labels, v->data->n, &decided, bootstrap, threads, &out->intervals);
     }
-    return tri__bootstrap(v->probs, labels, v->data->n, classes, bootstrap, threads, &out->intervals);
+    return tri__bootstrap(v->probs, labels, v->data->n, &decided, bootstrap, tri__threads(&v->opened.settings),
+                          &out->intervals);
 }
 
 static tri_status evaluate(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
@@ -248,7 +248,6 @@ tri_status tri__eval_model(const tri_settings *asked, int64_t bootstrap, tri_wor
     tri_status status = evaluate(asked, bootstrap, world, log, v, out);
     if (status == TRI_OK && kept && v->opened.place.rank == 0) status = keep_judged(v, kept);
     close_served(v);
-    free(v);
     return status;
 }
 
@@ -351,7 +350,6 @@ tri_status tri__predict_model(const tri_settings *asked, tri_world *world, const
         v->probs = NULL;
     }
     close_served(v);
-    free(v);
     return status;
 }
 
@@ -367,7 +365,6 @@ tri_status tri__part_rows(const tri_settings *asked, const tri_log *log, tri_tab
     }
     tri__predictions_free(&found);
     close_served(v);
-    free(v);
     return status;
 }
 

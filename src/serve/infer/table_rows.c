@@ -41,7 +41,7 @@ static int index_of(const tri_table_rows *rows, const char *name) {
     return c;
 }
 
-static void add_input(tri_table_rows *rows, int is_text, const char *const *names, int n) {
+static void add_input(tri_table_rows *rows, int is_text, char *const *names, int n) {
     const tri_input *last = rows->n_inputs ? &rows->input[rows->n_inputs - 1] : NULL;
     tri_input *input = &rows->input[rows->n_inputs++];
     *input = (tri_input){.name = names[0], .is_text = is_text, .first = last ? last->first + last->n : 0, .n = n};
@@ -51,12 +51,12 @@ static void add_input(tri_table_rows *rows, int is_text, const char *const *name
 static tri_status find_inputs(tri_table_rows *rows) {
     const tri_model_facts *f = rows->facts;
     size_t inputs = (size_t)(f->n_texts + f->n_columns), members = (size_t)f->n_columns;
-    for (int t = 0; t < f->n_texts; t++) members += (size_t)f->n_text_columns[t];
+    for (int t = 0; t < f->n_texts; t++) members += (size_t)f->text[t].n;
     rows->input = malloc(inputs * sizeof *rows->input);
     rows->member = malloc(members * sizeof *rows->member);
     if (!rows->input || !rows->member) return no_memory();
-    for (int t = 0; t < f->n_texts; t++) add_input(rows, 1, f->text[t], f->n_text_columns[t]);
-    for (int c = 0; c < f->n_columns; c++) add_input(rows, 0, &f->column[c], 1);
+    for (int t = 0; t < f->n_texts; t++) add_input(rows, 1, f->text[t].at, f->text[t].n);
+    for (int c = 0; c < f->n_columns; c++) add_input(rows, 0, &f->column[c]->name, 1);
     return TRI_OK;
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static tri_json *texts_json(const char *const *text, int n) {
+static tri_json *texts_json(char *const *text, int n) {
     tri_json *list = tri__json_array();
     for (int i = 0; i < n; i++) tri__json_append_new(list, tri__json_string(text[i]));
     return list;
@@ -27,19 +27,16 @@ static tri_json *columns_json(tri_server *server, const tri_live *live) {
     const tri_model_facts *facts = live->facts;
     tri_json *list = tri__json_array();
     for (int t = 0; t < facts->n_texts; t++)
-        for (int i = 0; i < facts->n_text_columns[t]; i++)
-            tri__json_append_new(list, tri__json_pack("{s:s, s:s}", "name", facts->text[t][i], "kind", "text"));
+        for (int i = 0; i < facts->text[t].n; i++)
+            tri__json_append_new(list, tri__json_pack("{s:s, s:s}", "name", facts->text[t].at[i], "kind", "text"));
     for (int c = 0; c < facts->n_columns; c++) {
-        const char *const *category = facts->category[c];
+        const tri_column_stats *of = facts->column[c];
         char words[TRI_FORM_WORDS];
-        const tri_value_form *form = facts->form[c];
-        tri_json *column = tri__json_pack("{s:s, s:s}", "name", facts->column[c], "kind",
-                                          category                       ? "category"
-                                          : form->kind == TRI_FORM_DATE ? "date"
-                                                                        : "number");
-        if (form->kind) tri__json_set_new(column, "form", tri__json_string(tri__form_words(form, words)));
-        if (category) {
-            tri__json_set_new(column, "values", texts_json(category, facts->n_categories[c]));
+        const char *kind = of->category ? "category" : of->read_as.kind == TRI_FORM_DATE ? "date" : "number";
+        tri_json *column = tri__json_pack("{s:s, s:s}", "name", of->name, "kind", kind);
+        if (of->read_as.kind) tri__json_set_new(column, "form", tri__json_string(tri__form_words(&of->read_as, words)));
+        if (of->category) {
+            tri__json_set_new(column, "values", texts_json(of->category, of->n_categories));
             tri__json_set_new(column, "unseen", unseen_json(server, live, c));
         }
         tri__json_append_new(list, column);
@@ -51,18 +48,18 @@ tri_json *tri__example_row(const tri_model_facts *facts) {
     static const char *const words[2] = {"Lovely, I would buy it again", "Just right"};
     tri_json *row = tri__json_object();
     for (int t = 0; t < facts->n_texts; t++)
-        for (int i = 0; i < facts->n_text_columns[t]; i++)
-            tri__json_set_new(row, facts->text[t][i], tri__json_string(words[t]));
+        for (int i = 0; i < facts->text[t].n; i++)
+            tri__json_set_new(row, facts->text[t].at[i], tri__json_string(words[t]));
     for (int c = 0; c < facts->n_columns; c++) {
-        const char *const *category = facts->category[c];
-        const tri_value_form *form = facts->form[c];
-        const char *text = category && facts->n_categories[c] ? category[0]
-                           : form->unit[0] == '%'             ? "1%"
-                           : form->kind != TRI_FORM_DATE      ? NULL
-                           : form->clock                      ? "08:30"
-                           : form->zoned                      ? "2024-12-31T08:30Z"
-                                                              : "2024-12-31";
-        tri__json_set_new(row, facts->column[c], text ? tri__json_string(text) : tri__json_integer(1));
+        const tri_column_stats *column = facts->column[c];
+        const tri_value_form *form = &column->read_as;
+        const char *text = column->category && column->n_categories ? column->category[0]
+                           : form->unit[0] == '%'                   ? "1%"
+                           : form->kind != TRI_FORM_DATE            ? NULL
+                           : form->clock                            ? "08:30"
+                           : form->zoned                            ? "2024-12-31T08:30Z"
+                                                                    : "2024-12-31";
+        tri__json_set_new(row, column->name, text ? tri__json_string(text) : tri__json_integer(1));
     }
     return row;
 }
@@ -94,7 +91,7 @@ static tri_json *info_json(tri_server *server, const tri_served *served, const t
     tri_json *more = tri__json_pack(
         "{s:o, s:s, s:I, s:s, s:I, s:I, s:o, s:o, s:o}", "models", names, "checkpoint", facts->path, "step",
         (tri_json_int)facts->step, "device", facts->device, "parameters", (tri_json_int)facts->parameters, "bytes",
-        (tri_json_int)facts->bytes, "labels", texts_json(facts->label, facts->n_classes), "columns",
+        (tri_json_int)facts->bytes, "labels", texts_json(facts->preprocess->label, facts->n_classes), "columns",
         columns_json(server, live), "example", tri__example_row(facts));
     if (facts->positive >= 0)
         tri__json_set_new(more, "positive_label", tri__json_string(facts->label[facts->positive]));
@@ -134,8 +131,7 @@ static tri_json *tokens_json(const tri_model_facts *facts, const tri_encoded *en
             tri_json *list = tri__json_array();
             for (int i = 0; i < n; i++) tri__json_append_new(list, tri__json_integer(ids[i]));
             tri__json_append_new(texts, tri__json_pack("{s:o, s:o}", "columns",
-                                                       texts_json(facts->text[t], facts->n_text_columns[t]), "ids",
-                                                       list));
+                                                       texts_json(facts->text[t].at, facts->text[t].n), "ids", list));
         }
         tri__json_append_new(rows, texts);
     }

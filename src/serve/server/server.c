@@ -36,7 +36,7 @@ void tri__server_release(tri_server *server, tri_live *live) {
 
 /* The only column of text, for which a row may be a bare string. */
 static const char *only_text(const tri_model_facts *facts) {
-    return facts->n_texts == 1 && facts->n_text_columns[0] == 1 ? facts->text[0][0] : NULL;
+    return facts->n_texts == 1 && facts->text->n == 1 ? facts->text->at[0] : NULL;
 }
 
 static void unload(tri_live *live) {

@@ -20,7 +20,7 @@ void tri__server_unseen(tri_server *server, const tri_served *served, tri_live *
             tri__say(server->log, TRI_LOG_WARN,
                      "model %s: requests have values in column \"%.80s\" that training did not have, for example "
                      "\"%s\"; they count as unknown. This is said once; /metrics and /info go on counting",
-                     served->name, live->facts->column[c], seen[c].example[0]);
+                     served->name, live->facts->column[c]->name, seen[c].example[0]);
         tri__unseen_join(to, &seen[c]);
     }
     pthread_mutex_unlock(&server->mutex);
@@ -39,8 +39,8 @@ void tri__put_unseen(tri_server *server, tri_buffer *out) {
         tri_live *live = tri__server_use(server, &server->served[m]);
         for (int c = 0; c < live->facts->n_columns; c++) {
             tri_unseen unseen;
-            const char *model = server->served[m].name, *column = live->facts->column[c];
-            if (!live->facts->category[c]) continue;
+            const char *model = server->served[m].name, *column = live->facts->column[c]->name;
+            if (!live->facts->column[c]->category) continue;
             tri__live_unseen(server, live, c, &unseen);
             tri__buffer_put(out, "trident_unseen_values_total{model=");
             tri__buffer_json(out, model, strlen(model));

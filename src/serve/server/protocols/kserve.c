@@ -392,11 +392,12 @@ static void say_model(void *context, tri_exchange *exchange) {
     tri__buffer_json(&out, served->name, strlen(served->name));
     tri__buffer_put(&out, ",\"versions\":[\"%lld\"],\"platform\":\"trident\",\"inputs\":[", (long long)facts->step);
     for (int t = 0; t < facts->n_texts; t++)
-        for (int i = 0; i < facts->n_text_columns[t]; i++) put_input(&out, facts->text[t][i], "BYTES", &n);
+        for (int i = 0; i < facts->text[t].n; i++) put_input(&out, facts->text[t].at[i], "BYTES", &n);
     for (int c = 0; c < facts->n_columns; c++) {
-        const tri_value_form *form = facts->form[c];
-        int text = facts->category[c] || form->kind == TRI_FORM_DATE || form->unit[0] == '%';
-        put_input(&out, facts->column[c], text ? "BYTES" : "FP64", &n);
+        const tri_column_stats *column = facts->column[c];
+        const tri_value_form *form = &column->read_as;
+        int text = column->category || form->kind == TRI_FORM_DATE || form->unit[0] == '%';
+        put_input(&out, column->name, text ? "BYTES" : "FP64", &n);
     }
     tri__buffer_put(&out, "],\"outputs\":[{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[-1]},"
                     "{\"name\":\"probabilities\",\"datatype\":\"FP32\",\"shape\":[-1,%d]}]}", facts->n_classes);
