@@ -139,7 +139,7 @@ static tri_encoded *make_rows(int64_t n, int longest, uint32_t seed) {
     size_t starts = (size_t)n * TEXTS + 1;
     tri_encoded *e = malloc(sizeof *e + (starts + (size_t)n + 1) * sizeof *e->start +
                             (size_t)n * (WIDTH + CLASSES) * sizeof(float));
-    *e = (tri_encoded){.n = n, .n_texts = TEXTS, .width = WIDTH, .n_classes = CLASSES, .start = (int64_t *)(e + 1)};
+    *e = (tri_encoded){.n = n, .n_texts = TEXTS, .start = (int64_t *)(e + 1)};
     e->tokens_to = e->start + starts;
     e->numbers = (float *)(e->tokens_to + n + 1);
     e->probs = e->numbers + n * WIDTH;

@@ -7,10 +7,11 @@
 #include "serve/explain/explain.h"
 
 #include "base/arena.h"
+#include "base/text.h"
 #include "data/dataset/field_values.h"
+#include "data/text/unicode.h"
 #include "score/decision.h"
 #include "serve/infer/table_rows.h"
-#include "serve/explain/split_words.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -24,9 +25,12 @@ enum {
 static const double NOTHING = 5e-4;            /* a chunk whose effect is below is not cut further */
 
 /* A word of a sample. */
+typedef struct word_span {
+    size_t at, length;      /* bytes of the text */
+} word_span;
 typedef struct word {
     int column;             /* of tri_table_rows.column */
-    tri_word_span span;     /* in its field */
+    word_span span;         /* in its field */
 } word;
 
 /* Consecutive words of one text, or consecutive tabular columns, and their effect together. */
@@ -71,6 +75,32 @@ typedef struct job {
     int n_trials;
 } job;
 
+/* ---- words, as a reader sees them: runs between blanks, and single Chinese characters ---- */
+
+enum kind { BLANK, LETTER, ALONE }; /* ALONE: a word by itself, for writing without blanks */
+
+/* The kind of the character at text[*at], which moves past it. */
+static enum kind kind_at(const char *text, size_t length, size_t *at) {
+    int32_t code = tri__utf8_next(text, length, at);
+    if (code < 0) return LETTER;
+    if (tri__char_class(code) & TRI_CHAR_SPACE) return BLANK;
+    return tri__char_is_chinese(code) ? ALONE : LETTER;
+}
+
+/* The next word of text [length] from byte `from` on; 0: there is none. `text` is UTF-8; other bytes are letters. */
+static int next_word(const char *text, size_t length, size_t from, word_span *word) {
+    size_t at = from, next = from;
+    enum kind kind = BLANK;
+    while (next < length && kind == BLANK) at = next, kind = kind_at(text, length, &next);
+    if (kind == BLANK) return 0;
+    *word = (word_span){at, next - at};
+    for (at = next; kind == LETTER && at < length && kind_at(text, length, &next) == LETTER; at = next)
+        word->length = next - word->at;
+    return 1;
+}
+
+/* ---- rounds ---- */
+
 static int is_empty(const job *j, const sample *s, int first, int n) {
     const tri_input *in = &j->rows.input[first], *last = in + n - 1;
     for (int k = in->first; k < last->first + last->n; k++)
@@ -79,14 +109,14 @@ static int is_empty(const job *j, const sample *s, int first, int n) {
 }
 
 static void find_words(job *j, sample *s) {
-    tri_word_span span;
+    word_span span;
     int room = 0;
     for (int t = 0; t < j->rows.facts->n_texts; t++) {
         const tri_input *in = &j->rows.input[t];
         for (int k = 0; k < in->n; k++) {
             int column = j->rows.member[in->first + k];
             const tri_column_value *v = &s->value[column];
-            for (size_t at = 0; tri__word_next(v->value, v->length, at, &span); at = span.at + span.length)
+            for (size_t at = 0; next_word(v->value, v->length, at, &span); at = span.at + span.length)
                 *TRI_PUSH(j->arena, s->word, s->n_words, room) = (word){column, span}, s->text_words[t]++;
         }
     }
@@ -261,7 +291,7 @@ static tri_json *words_json(const job *j, const sample *s) {
         const chunk *c = &s->chunk[k];
         for (int w = c->first; !c->of_columns && w < c->first + c->n; w++) {
             const tri_column_value *v = &s->value[s->word[w].column];
-            const tri_word_span *span = &s->word[w].span, *before = w ? &s->word[w - 1].span : NULL;
+            const word_span *span = &s->word[w].span, *before = w ? &s->word[w - 1].span : NULL;
             int joined = before && s->word[w - 1].column == s->word[w].column &&
                          before->at + before->length == span->at;
             tri_json *word = tri__json_pack("{s:s, s:o, s:f}", "column",

@@ -239,7 +239,7 @@ static tri_encoded *make(const tri_row_form *form, int64_t n) {
     tri_encoded *e = malloc(sizeof *e + (starts + rows + 1) * sizeof *e->start +
                             (numbers + probs) * sizeof *e->numbers);
     if (!e) return NULL;
-    *e = (tri_encoded){.n = n, .n_texts = form->n_texts, .width = p->width, .n_classes = p->n_classes};
+    *e = (tri_encoded){.n = n, .n_texts = form->n_texts};
     e->start = (int64_t *)(e + 1);
     e->tokens_to = e->start + starts;
     e->numbers = (float *)(e->tokens_to + rows + 1);

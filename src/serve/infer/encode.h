@@ -29,11 +29,11 @@ void tri__row_form_free(tri_row_form *form); /* accepts a zeroed one */
  * allocates nothing. */
 struct tri_encoded {
     int64_t n, tokens;     /* rows; tokens of all texts, in all windows */
-    int n_texts, width, n_classes;
+    int n_texts;
     int64_t *start;        /* [n * n_texts + 1] of row r's text t in ids: at r * n_texts + t */
     int64_t *tokens_to;    /* [n + 1] tokens of the rows before each, and of all */
     int32_t *ids;          /* [start[n * n_texts]], owned */
-    float *numbers;        /* [n, width] */
+    float *numbers;        /* [n, preprocess->width] */
     float *probs;          /* [n, n_classes] */
     tri_unseen *unseen;    /* [n_columns] values that training did not have; NULL: none; owned */
     /* batcher.c's, once submitted */

@@ -22,12 +22,10 @@ static void put_line(tri_buffer *out, const tri_http_record *record) {
     time_t whole = (time_t)record->begun;
     gmtime_r(&whole, &utc);
     strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &utc);
-    tri__buffer_put(out, "{\"time\":\"%s.%03dZ\",\"client\":", stamp, (int)(fmod(record->begun, 1) * 1000));
-    tri__buffer_json(out, record->peer, strlen(record->peer));
-    tri__buffer_put(out, ",\"method\":");
-    tri__buffer_json(out, record->method, strlen(record->method));
-    tri__buffer_put(out, ",\"path\":");
-    tri__buffer_json(out, record->path, strlen(record->path));
+    tri__buffer_put(out, "{\"time\":\"%s.%03dZ\"", stamp, (int)(fmod(record->begun, 1) * 1000));
+    tri__put_string(out, ",\"client\":", record->peer);
+    tri__put_string(out, ",\"method\":", record->method);
+    tri__put_string(out, ",\"path\":", record->path);
     tri__buffer_put(out, ",\"status\":%d,\"bytes_in\":%zu,\"bytes_out\":%zu,\"seconds\":%.6f}\n",
                     record->status ? record->status : 499, record->bytes_in, record->bytes_out, record->seconds);
 }

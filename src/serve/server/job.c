@@ -18,8 +18,7 @@ typedef struct job {
     tri_live *live;
     tri_exchange *exchange;
     tri_ask ask;
-    tri_wire_form form;          /* of the answer */
-    int64_t rows;
+    tri_prediction told;
     tri_status status;          /* of the model */
     char *error;                /* owned; NULL with TRI_OK */
     float probs[];              /* [rows, n_classes] */
@@ -28,6 +27,17 @@ typedef struct job {
 /* ---- what protocols share ---- */
 
 void tri__put_probability(tri_buffer *out, float probability) { tri__buffer_put(out, "%.9g", (double)probability); }
+
+void tri__put_string(tri_buffer *out, const char *before, const char *text) {
+    tri__buffer_add(out, before, strlen(before));
+    tri__buffer_json(out, text, strlen(text));
+}
+
+void tri__reply(tri_exchange *exchange, const char *type, tri_buffer *out) {
+    size_t size;
+    char *text = tri__buffer_take(out, &size);
+    tri__exchange_reply(exchange, 200, type, text, size);
+}
 
 static const struct {
     const char *type;
@@ -98,18 +108,11 @@ static void finish(void *context, tri_exchange *exchange) {
         refuse(exchange, j->status, j->error ? j->error : "out of memory");
     } else {
         tri_buffer out = {0};
-        size_t size;
-        const tri_prediction told = {.facts = j->live->facts,
-                                     .name = j->served->name,
-                                     .ask = &j->ask,
-                                     .probs = j->probs,
-                                     .rows = j->rows,
-                                     .form = j->form};
-        size_t json = j->protocol->render(&told, &out);
-        char *text = tri__buffer_take(&out, &size), length[24];
+        size_t json = j->protocol->render(&j->told, &out);
+        char length[24];
         snprintf(length, sizeof length, "%zu", json);
         if (json) tri__exchange_add_copy(exchange, binary_header, length);
-        tri__exchange_reply(exchange, 200, json ? "application/octet-stream" : tri__form_type(j->form), text, size);
+        tri__reply(exchange, json ? "application/octet-stream" : tri__form_type(j->told.form), &out);
     }
     job_free(j);
 }
@@ -120,7 +123,7 @@ static void answered(void *context, const tri_answer *answer) {
     tri_server_metrics *metrics = &j->server->metrics;
     j->status = answer->status;
     if (answer->status == TRI_OK) {
-        memcpy(j->probs, answer->probs, (size_t)(j->rows * j->live->facts->n_classes) * sizeof *j->probs);
+        memcpy(j->probs, answer->probs, (size_t)(j->told.rows * j->live->facts->n_classes) * sizeof *j->probs);
         tri__metrics_observe(metrics, TRI_HISTOGRAM_QUEUE, answer->queued);
         tri__metrics_observe(metrics, TRI_HISTOGRAM_COMPUTE, answer->computed);
         tri__metrics_observe(metrics, TRI_HISTOGRAM_BATCH_ROWS, (double)answer->batch_rows);
@@ -235,9 +238,9 @@ int tri__ask_take(tri_server *server, tri_exchange *exchange, const tri_live *li
 /* Hands the encoded rows to the model. From here on the answer may come at any moment. */
 static void submit(job *j, tri_encoded *encoded) {
     tri_exchange *exchange = j->exchange;
-    atomic_fetch_add(&j->server->metrics.rows, (uint64_t)j->rows);
+    atomic_fetch_add(&j->server->metrics.rows, (uint64_t)j->told.rows);
     atomic_fetch_add(&j->server->metrics.tokens, (uint64_t)tri__encoded_tokens(encoded));
-    tri__metrics_observe(&j->server->metrics, TRI_HISTOGRAM_ROWS, (double)j->rows);
+    tri__metrics_observe(&j->server->metrics, TRI_HISTOGRAM_ROWS, (double)j->told.rows);
     tri__server_unseen(j->server, j->served, j->live, encoded);
     tri__row_set_free(&j->ask.rows);
     tri__exchange_hold(exchange, finish, j);
@@ -261,7 +264,9 @@ void tri__predict(tri_server *server, tri_exchange *exchange, const char *name, 
         job *j = malloc(sizeof *j + (size_t)(ask.rows.n * live->facts->n_classes) * sizeof *j->probs);
         if (j) {
             *j = (job){.server = server, .served = served, .protocol = protocol, .live = live, .exchange = exchange,
-                       .ask = ask, .form = form, .rows = ask.rows.n};
+                       .ask = ask};
+            j->told = (tri_prediction){.facts = live->facts, .name = served->name, .ask = &j->ask, .probs = j->probs,
+                                       .rows = ask.rows.n, .form = form};
             submit(j, encoded);
             return;
         }

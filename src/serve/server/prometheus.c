@@ -110,8 +110,8 @@ static void put_models(tri_server *server, tri_buffer *out, int running, const c
         tri_live *live = tri__server_use(server, &server->served[m]);
         tri__model_load(live->model, &load);
         tri__server_release(server, live);
-        tri__buffer_put(out, "%s{model=", name);
-        tri__buffer_json(out, server->served[m].name, strlen(server->served[m].name));
+        tri__buffer_put(out, "%s", name);
+        tri__put_string(out, "{model=", server->served[m].name);
         tri__buffer_put(out, "} %lld\n", (long long)(running ? load.running_rows : load.queued_rows));
     }
 }
@@ -120,7 +120,6 @@ void tri__handle_metrics(void *context, tri_exchange *exchange) {
     tri_server *server = context;
     const tri_server_metrics *metrics = &server->metrics;
     tri_buffer out = {0};
-    size_t size;
     put_requests(server, &out);
     put_one(&out, "trident_requests_in_flight", "gauge", "Requests that are not answered yet",
             tri__http_in_flight(server->http));
@@ -139,6 +138,5 @@ void tri__handle_metrics(void *context, tri_exchange *exchange) {
     for (int k = 0; k < TRI_HISTOGRAMS; k++) put_histogram(&metrics->histogram[k], (tri_histogram_kind)k, &out);
     put_one(&out, "process_resident_memory_bytes", "gauge", "Memory of the server", (double)tri__memory_held());
     put_one(&out, "trident_uptime_seconds", "gauge", "Since the server started", tri__clock() - server->started);
-    char *text = tri__buffer_take(&out, &size);
-    tri__exchange_reply(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", text, size);
+    tri__reply(exchange, "text/plain; version=0.0.4; charset=utf-8", &out);
 }

@@ -89,6 +89,10 @@ typedef struct tri_protocol {
 extern const tri_protocol tri__protocol_tei, tri__protocol_inference, tri__protocol_kserve, tri__protocol_sagemaker;
 
 void tri__put_probability(tri_buffer *out, float probability); /* %.9g: the float itself */
+/* `before`, as it stands, and a text as a JSON string. */
+void tri__put_string(tri_buffer *out, const char *before, const char *text);
+/* Replies with the buffer's text, which is taken out of it. */
+void tri__reply(tri_exchange *exchange, const char *type, tri_buffer *out);
 /* Reads the forms of Content-Type and Accept; 0: not one of ours. */
 int tri__form_of_type(const char *type, tri_wire_form *out);
 int tri__form_of_accept(const char *accept, tri_wire_form usual, tri_wire_form *out);

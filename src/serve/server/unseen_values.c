@@ -39,13 +39,10 @@ void tri__put_unseen(tri_server *server, tri_buffer *out) {
         tri_live *live = tri__server_use(server, &server->served[m]);
         for (int c = 0; c < live->facts->n_columns; c++) {
             tri_unseen unseen;
-            const char *model = server->served[m].name, *column = live->facts->column[c]->name;
             if (!live->facts->column[c]->category) continue;
             tri__live_unseen(server, live, c, &unseen);
-            tri__buffer_put(out, "trident_unseen_values_total{model=");
-            tri__buffer_json(out, model, strlen(model));
-            tri__buffer_put(out, ",column=");
-            tri__buffer_json(out, column, strlen(column));
+            tri__put_string(out, "trident_unseen_values_total{model=", server->served[m].name);
+            tri__put_string(out, ",column=", live->facts->column[c]->name);
             tri__buffer_put(out, "} %lld\n", (long long)unseen.unseen);
         }
         tri__server_release(server, live);

@@ -297,34 +297,22 @@ static const char *label_of(const tri_prediction *told, int64_t row) {
     return facts->label[tri__decision_class(facts->decision, told->probs + row * facts->n_classes, facts->n_classes)];
 }
 
-static void put_labels(const tri_prediction *told, tri_buffer *out) {
-    size_t bytes = 0;
-    for (int64_t i = 0; i < told->rows; i++) bytes += 4 + strlen(label_of(told, i));
-    tri__buffer_put(out, "{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[%lld],", (long long)told->rows);
-    if (told->ask->binary_label) {
-        tri__buffer_put(out, "\"parameters\":{\"binary_data_size\":%zu}}", bytes);
-        return;
-    }
-    tri__buffer_put(out, "\"data\":[");
-    for (int64_t i = 0; i < told->rows; i++) {
-        if (i) tri__buffer_add(out, ",", 1);
-        tri__buffer_json(out, label_of(told, i), strlen(label_of(told, i)));
-    }
-    tri__buffer_put(out, "]}");
-}
-
-static void put_probabilities(const tri_prediction *told, tri_buffer *out) {
-    int64_t n = told->rows * told->facts->n_classes;
-    tri__buffer_put(out, "{\"name\":\"probabilities\",\"datatype\":\"FP32\",\"shape\":[%lld,%d],",
-                    (long long)told->rows, told->facts->n_classes);
-    if (told->ask->binary_probabilities) {
-        tri__buffer_put(out, "\"parameters\":{\"binary_data_size\":%lld}}", (long long)n * 4);
+static void put_output(const tri_prediction *told, int is_label, tri_buffer *out) {
+    int64_t rows = told->rows, n = is_label ? rows : rows * told->facts->n_classes, bytes = 4 * n;
+    if (is_label)
+        tri__buffer_put(out, "{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[%lld],", (long long)rows);
+    else
+        tri__buffer_put(out, "{\"name\":\"probabilities\",\"datatype\":\"FP32\",\"shape\":[%lld,%d],", (long long)rows,
+                        told->facts->n_classes);
+    for (int64_t i = 0; i < rows && is_label; i++) bytes += (int64_t)strlen(label_of(told, i));
+    if (is_label ? told->ask->binary_label : told->ask->binary_probabilities) {
+        tri__buffer_put(out, "\"parameters\":{\"binary_data_size\":%lld}}", (long long)bytes);
         return;
     }
     tri__buffer_put(out, "\"data\":[");
     for (int64_t i = 0; i < n; i++) {
-        if (i) tri__buffer_add(out, ",", 1);
-        tri__put_probability(out, told->probs[i]);
+        if (is_label) tri__put_string(out, i ? "," : "", label_of(told, i));
+        else tri__buffer_put(out, "%s%.9g", i ? "," : "", (double)told->probs[i]);
     }
     tri__buffer_put(out, "]}");
 }
@@ -332,16 +320,12 @@ static void put_probabilities(const tri_prediction *told, tri_buffer *out) {
 static size_t render(const tri_prediction *told, tri_buffer *out) {
     const tri_ask *ask = told->ask;
     int labels = !ask->omit_label, probabilities = !ask->omit_probabilities;
-    tri__buffer_put(out, "{\"model_name\":");
-    tri__buffer_json(out, told->name, strlen(told->name));
-    if (ask->id) {
-        tri__buffer_put(out, ",\"id\":");
-        tri__buffer_json(out, ask->id, strlen(ask->id));
-    }
+    tri__put_string(out, "{\"model_name\":", told->name);
+    if (ask->id) tri__put_string(out, ",\"id\":", ask->id);
     tri__buffer_put(out, ",\"outputs\":[");
-    if (labels) put_labels(told, out);
+    if (labels) put_output(told, 1, out);
     if (labels && probabilities) tri__buffer_add(out, ",", 1);
-    if (probabilities) put_probabilities(told, out);
+    if (probabilities) put_output(told, 0, out);
     tri__buffer_put(out, "]}");
     size_t json = out->size;
     for (int64_t i = 0; labels && ask->binary_label && i < told->rows; i++) {
@@ -365,17 +349,14 @@ static void infer(void *context, tri_exchange *exchange) {
 
 static void say_server(void *context, tri_exchange *exchange) {
     tri_buffer out = {0};
-    size_t size;
     (void)context;
     tri__buffer_put(&out, "{\"name\":\"trident\",\"version\":\"%s\",\"extensions\":[\"binary_tensor_data\"]}",
                     tri_version());
-    char *text = tri__buffer_take(&out, &size);
-    tri__exchange_reply(exchange, 200, "application/json", text, size);
+    tri__reply(exchange, "application/json", &out);
 }
 
 static void put_input(tri_buffer *out, const char *name, const char *type, int *n) {
-    tri__buffer_put(out, "%s{\"name\":", (*n)++ ? "," : "");
-    tri__buffer_json(out, name, strlen(name));
+    tri__put_string(out, (*n)++ ? ",{\"name\":" : "{\"name\":", name);
     tri__buffer_put(out, ",\"datatype\":\"%s\",\"shape\":[-1]}", type);
 }
 
@@ -386,10 +367,8 @@ static void say_model(void *context, tri_exchange *exchange) {
     tri_live *live = tri__server_use(server, served);
     const tri_model_facts *facts = live->facts;
     tri_buffer out = {0};
-    size_t size;
     int n = 0;
-    tri__buffer_put(&out, "{\"name\":");
-    tri__buffer_json(&out, served->name, strlen(served->name));
+    tri__put_string(&out, "{\"name\":", served->name);
     tri__buffer_put(&out, ",\"versions\":[\"%lld\"],\"platform\":\"trident\",\"inputs\":[", (long long)facts->step);
     for (int t = 0; t < facts->n_texts; t++)
         for (int i = 0; i < facts->text[t].n; i++) put_input(&out, facts->text[t].at[i], "BYTES", &n);
@@ -402,8 +381,7 @@ static void say_model(void *context, tri_exchange *exchange) {
     tri__buffer_put(&out, "],\"outputs\":[{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[-1]},"
                     "{\"name\":\"probabilities\",\"datatype\":\"FP32\",\"shape\":[-1,%d]}]}", facts->n_classes);
     tri__server_release(server, live);
-    char *text = tri__buffer_take(&out, &size);
-    tri__exchange_reply(exchange, 200, "application/json", text, size);
+    tri__reply(exchange, "application/json", &out);
 }
 
 static void say_ready(void *context, tri_exchange *exchange) {

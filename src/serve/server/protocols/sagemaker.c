@@ -28,12 +28,10 @@ static void put_csv(const tri_prediction *told, tri_buffer *out) {
 static void put_line(const tri_prediction *told, const float *probs, tri_buffer *out) {
     const tri_model_facts *facts = told->facts;
     const char *label = facts->label[tri__decision_class(facts->decision, probs, facts->n_classes)];
-    tri__buffer_put(out, "{\"label\":");
-    tri__buffer_json(out, label, strlen(label));
+    tri__put_string(out, "{\"label\":", label);
     tri__buffer_put(out, ",\"probabilities\":{");
     for (int c = 0; c < facts->n_classes; c++) {
-        if (c) tri__buffer_add(out, ",", 1);
-        tri__buffer_json(out, facts->label[c], strlen(facts->label[c]));
+        tri__put_string(out, c ? "," : "", facts->label[c]);
         tri__buffer_add(out, ":", 1);
         tri__put_probability(out, probs[c]);
     }
