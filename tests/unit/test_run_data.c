@@ -1,8 +1,6 @@
 /* test_run_data.c - run folders read back: curves against the lines, files cut off at any byte, files that change while
  * they are followed; figures of validation files; merged profiles; what binds, case by case; the page's text. */
-#include "report/runs/binding.h"
 #include "report/runs/validation_figures.h"
-#include "report/runs/merged_profiles.h"
 #include "report/runs/run_parts.h"
 #include "tests/lib/test.h"
 #include "tests/lib/scratch.h"
@@ -309,7 +307,7 @@ static void expect_binding(tri_binding_figures figures, const char *kind, const 
 }
 
 TEST(test_binding) {
-    tri_binding_figures f = {.world = 4, .pp = 1, .tp = 1, .dp = 4, .machines = 1, .microbatches = 1, .compute = 0.5};
+    tri_binding_figures f = {.world = 4, .pp = 1, .tp = 1, .machines = 1, .microbatches = 1, .compute = 0.5};
     tri_binding_figures x = f;
     x.loader = 0.3, x.comm = 0.2;
     expect_binding(x, "loader", "30 % of a step");

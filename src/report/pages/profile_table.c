@@ -17,15 +17,6 @@ typedef struct profile {
     char folder[];
 } profile;
 
-static double number(const tri_json *object, const char *key) {
-    return tri__json_number_value(tri__json_get(object, key));
-}
-
-static const char *text(const tri_json *object, const char *key) {
-    const char *value = tri__json_string_value(tri__json_get(object, key));
-    return value ? value : "";
-}
-
 static const char *rate_text(double amount, double seconds, char out[static 32]) {
     if (amount > 0 && seconds > 0) snprintf(out, 32, "%.1f", amount / seconds / 1e9);
     else strcpy(out, "-");
@@ -44,7 +35,7 @@ static void print_kinds(const tri_json *kinds, FILE *out) {
 
 static void print_parts(const tri_json *facts, FILE *out) {
     const tri_json *steps = tri__json_get(facts, "steps");
-    double seconds = number(facts, "seconds");
+    double seconds = tri__number_in(facts, "seconds");
     const char *key;
     tri_json *value;
     int n = 0;
@@ -73,12 +64,12 @@ static tri_status print_operations(const tri_json *facts, FILE *out, int color) 
     snprintf(header, sizeof header, n > SHOWN ? "%d costliest of %zu operations" : "operation", SHOWN, n);
     tri__text_table_add(&table, "%s\tcalls\tms\tshare\tavg us\tGFLOP/s\tGB/s", header);
     tri__json_each(list, i, one) {
-        double seconds = number(one, "seconds"), calls = number(one, "calls");
+        double seconds = tri__number_in(one, "seconds"), calls = tri__number_in(one, "calls");
         if (i >= SHOWN) break;
-        tri__text_table_add(&table, "%s\t%.0f\t%.2f\t%.1f%%\t%.1f\t%s\t%s", text(one, "name"), calls, 1e3 * seconds,
-                            100 * tri__rate(seconds, number(facts, "seconds")), 1e6 * tri__rate(seconds, calls),
-                            rate_text(number(one, "flops"), seconds, flops),
-                            rate_text(number(one, "bytes"), seconds, bytes));
+        tri__text_table_add(&table, "%s\t%.0f\t%.2f\t%.1f%%\t%.1f\t%s\t%s", tri__text_in(one, "name"), calls,
+                            1e3 * seconds, 100 * tri__rate(seconds, tri__number_in(facts, "seconds")),
+                            1e6 * tri__rate(seconds, calls), rate_text(tri__number_in(one, "flops"), seconds, flops),
+                            rate_text(tri__number_in(one, "bytes"), seconds, bytes));
     }
     return finish_table(&table, out, color);
 }
@@ -91,11 +82,11 @@ static tri_status print_transfers(const tri_json *facts, FILE *out, int color) {
     if (!tri__json_size(list)) return TRI_OK;
     tri__text_table_add(&table, "transfer\tcount\tMB sent\tin flight ms\tmoving ms\twaiting ms\tshare");
     tri__json_each(list, i, one) {
-        double exposed = number(one, "exposed_seconds"), waiting = number(one, "waiting_seconds");
-        tri__text_table_add(&table, "%s\t%.0f\t%.3f\t%.2f\t%.2f\t%.2f\t%.1f%%", text(one, "kind"),
-                            number(one, "count"), number(one, "bytes") / 1e6, 1e3 * number(one, "seconds"),
-                            1e3 * (exposed - waiting), 1e3 * waiting,
-                            100 * tri__rate(exposed, number(facts, "seconds")));
+        double exposed = tri__number_in(one, "exposed_seconds"), waiting = tri__number_in(one, "waiting_seconds");
+        tri__text_table_add(&table, "%s\t%.0f\t%.3f\t%.2f\t%.2f\t%.2f\t%.1f%%", tri__text_in(one, "kind"),
+                            tri__number_in(one, "count"), tri__number_in(one, "bytes") / 1e6,
+                            1e3 * tri__number_in(one, "seconds"), 1e3 * (exposed - waiting), 1e3 * waiting,
+                            100 * tri__rate(exposed, tri__number_in(facts, "seconds")));
     }
     return finish_table(&table, out, color);
 }
@@ -109,8 +100,8 @@ typedef struct row {
 } row;
 
 static row row_of(const tri_json *node) {
-    row r = {"", number(node, "parameters"), number(node, "flops"), number(node, "seconds")};
-    snprintf(r.name, sizeof r.name, "%s", text(node, "name"));
+    row r = {"", tri__number_in(node, "parameters"), tri__number_in(node, "flops"), tri__number_in(node, "seconds")};
+    snprintf(r.name, sizeof r.name, "%s", tri__text_in(node, "name"));
     return r;
 }
 
@@ -121,7 +112,7 @@ static void add_row(tri_text_table *table, int depth, const row *r, double whole
                         100 * tri__rate(r->seconds, whole));
 }
 
-static int is_layer(const tri_json *node) { return strncmp(text(node, "name"), "layer.", 6) == 0; }
+static int is_layer(const tri_json *node) { return strncmp(tri__text_in(node, "name"), "layer.", 6) == 0; }
 
 /* Adds a node to the row of its name; *n rows so far, at most `room`. */
 static void gather(row *rows, int *n, int room, const tri_json *node) {
@@ -167,7 +158,7 @@ static void add_node(tri_text_table *table, int depth, const tri_json *node, dou
 static tri_status print_modules(const tri_json *facts, FILE *out, int color) {
     tri_text_table table = {0};
     tri__text_table_add(&table, "module\tparameters\tGFLOP\tms\tGFLOP/s\tshare");
-    add_node(&table, 0, tri__json_get(facts, "modules"), number(facts, "seconds"));
+    add_node(&table, 0, tri__json_get(facts, "modules"), tri__number_in(facts, "seconds"));
     return finish_table(&table, out, color);
 }
 

@@ -3,6 +3,7 @@
 #include "report/pages/terminal_lines.h"
 
 #include "base/text.h"
+#include "report/text/json_numbers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -26,11 +27,6 @@ static double number(const tri_json *object, const char *key) {
     return tri__json_is_number(value) ? tri__json_number_value(value) : NAN;
 }
 
-static const char *text(const tri_json *object, const char *key) {
-    const char *value = tri__json_string_value(tri__json_get(object, key));
-    return value ? value : "";
-}
-
 /* The last value of a curve; NaN: none. */
 static double last_of(const view *v, const char *key) {
     const tri_json *values = tri__json_get(tri__json_get(tri__json_get(v->run, "curves"), key), "value");
@@ -45,15 +41,6 @@ static tri_buffer *labelled(const view *v, int rank, const char *word) {
     return line;
 }
 
-/* About three digits: "4.25", "312", "24.1k". */
-static const char *brief(double x, char out[static 32]) {
-    static const char *const units[] = {"", "k", "M", "G", "T"};
-    int unit = 0;
-    while (x >= 999.5 && unit < 4) x /= 1000, unit++;
-    snprintf(out, 32, "%.*f%s", unit ? 1 : x < 9.995 ? 2 : x < 99.95 ? 1 : 0, x, units[unit]);
-    return out;
-}
-
 /* "  12.3 words", after the first one; nothing of a NaN. */
 static void put_figure(tri_buffer *line, const char *format, double value, const char *words) {
     char figure[64];
@@ -64,22 +51,22 @@ static void put_figure(tri_buffer *line, const char *format, double value, const
 
 static void put_brief(tri_buffer *line, double value, const char *words) {
     char figure[32];
-    if (isfinite(value)) tri__buffer_put(line, "%s%s  ", brief(value, figure), words);
+    if (isfinite(value)) tri__buffer_put(line, "%s%s  ", tri__text_short(value, figure), words);
 }
 
 /* ---- lines ---- */
 
 static void put_state(const view *v) {
-    const char *state = text(v->run, "state");
+    const char *state = tri__text_in(v->run, "state");
     const char *paint = !strcmp(state, "running") || !strcmp(state, "finished") ? TRI_GOOD
                         : !strcmp(state, "failed")                              ? TRI_BAD
                                                                                 : TRI_WARN;
     tri_buffer *line = tri__lines_new(v->lines, STATE);
     char time[32];
     tri__buffer_put(line, TRI_BOLD);
-    tri__lines_text(line, text(v->run, "name"), v->screen->width / 2);
+    tri__lines_text(line, tri__text_in(v->run, "name"), v->screen->width / 2);
     tri__buffer_put(line, TRI_PLAIN "  %s", paint);
-    tri__lines_text(line, text(v->run, "words"), 400);
+    tri__lines_text(line, tri__text_in(v->run, "words"), 400);
     tri__buffer_put(line, TRI_PLAIN);
     double silent = v->now - number(v->run, "updated"), usual = number(tri__json_get(v->run, "rates"), "step_seconds");
     if (!strcmp(state, "running") && silent > silent_seconds && !(silent < 10 * usual))
@@ -99,7 +86,7 @@ static void put_progress(const view *v) {
     }
     tri__buffer_put(line, "%.0f %%  ", floor(100 * step / steps));
     if (isfinite(epoch) && of > 0) tri__buffer_put(line, "epoch %.2f of %.0f  ", epoch, of);
-    if (!strcmp(text(v->run, "state"), "running") && isfinite(each) && step < steps)
+    if (!strcmp(tri__text_in(v->run, "state"), "running") && isfinite(each) && step < steps)
         tri__buffer_put(line, "left %s", tri__text_seconds((steps - step) * each, time));
 }
 
@@ -243,14 +230,14 @@ static void put_warnings(const view *v) {
         if (isfinite(number(one, "time")) && localtime_r(&at, &local))
             strftime(clock, sizeof clock, "%H:%M:%S ", &local);
         tri__buffer_put(line, TRI_FAINT "%s" TRI_WARN, clock);
-        tri__lines_text(line, text(one, "message"), v->screen->width - LABEL - 9);
+        tri__lines_text(line, tri__text_in(one, "message"), v->screen->width - LABEL - 9);
         tri__buffer_put(line, TRI_PLAIN);
     }
 }
 
 /* Words over as many lines as they need, at most four. */
 static void put_advice(const view *v) {
-    const char *words = text(tri__json_get(v->run, "binding"), "words");
+    const char *words = tri__text_in(tri__json_get(v->run, "binding"), "words");
     int width = v->screen->width - LABEL;
     for (int row = 0; row < 4 && *words && width > 20; row++) {
         size_t length = strlen(words), cut = length;

@@ -2,20 +2,15 @@
 #include "report/pages/terminal_lines.h"
 
 #include "base/text.h"
+#include "data/text/unicode.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
 tri_buffer *tri__lines_new(tri_lines *lines, int rank) {
     if (lines->n < TRI_SCREEN_LINES) lines->line[lines->n++] = (typeof(lines->line[0])){.rank = rank};
     return &lines->line[lines->n - 1].text;
-}
-
-static int columns_of(int32_t code) {
-    int columns = code < 0 ? 1 : utf8proc_charwidth(code);
-    return columns < 0 ? 0 : columns;
 }
 
 /* C0 and C1 controls (U+009B begins an escape sequence), and marks that change the direction of writing. */
@@ -31,7 +26,7 @@ void tri__lines_text(tri_buffer *line, const char *text, int width) {
     while (at < length) {
         size_t begin = at;
         int32_t code = tri__utf8_next(text, length, &at);
-        int more = code < 0 || is_control(code) ? 1 : columns_of(code);
+        int more = code < 0 || is_control(code) ? 1 : tri__char_width(code);
         if (columns + more > width) {
             clean.size = cut;
             tri__buffer_put(&clean, "%.*s", width - cut_columns < 3 ? width - cut_columns : 3, "...");
@@ -48,11 +43,12 @@ void tri__lines_text(tri_buffer *line, const char *text, int width) {
     tri__buffer_free(&clean);
 }
 
-int tri__lines_width(const char *text, size_t size) {
+/* Columns of a line. */
+static int width_of(const char *text, size_t size) {
     int columns = 0;
     for (size_t at = 0; at < size;) {
         int32_t code = tri__utf8_next(text, size, &at);
-        if (code >= ' ') columns += columns_of(code);
+        if (code >= ' ') columns += tri__char_width(code);
     }
     return columns;
 }
@@ -64,11 +60,11 @@ static size_t fitting(const tri_buffer *line, int width) {
     size_t size = line->size, gap = 0;
     int columns = 0;
     while (size && line->text[size - 1] == ' ') size--;
-    if (tri__lines_width(line->text, size) <= width) return size;
+    if (width_of(line->text, size) <= width) return size;
     for (size_t at = 0; at < size;) {
         size_t begin = at;
         int32_t code = tri__utf8_next(line->text, size, &at);
-        if (code >= ' ') columns += columns_of(code);
+        if (code >= ' ') columns += tri__char_width(code);
         if (columns > width) break;
         if (begin > 16 && !strncmp(line->text + begin, "  ", 2)) gap = begin;
     }
@@ -87,8 +83,8 @@ static void put_line(const tri_buffer *line, const tri_screen *screen, tri_buffe
             if (screen->color) tri__buffer_put(out, "%s", codes[code]), painted = code != 6;
             continue;
         }
-        if (columns + columns_of(code) > screen->width) break;
-        columns += columns_of(code);
+        if (columns + tri__char_width(code) > screen->width) break;
+        columns += tri__char_width(code);
         tri__buffer_add(out, line->text + begin, at - begin);
     }
     if (painted) tri__buffer_put(out, "%s", codes[6]);

@@ -26,8 +26,6 @@ typedef struct tri_lines {
 tri_buffer *tri__lines_new(tri_lines *lines, int rank);
 /* A text of the run: one line, without control characters, at most `width` columns. */
 void tri__lines_text(tri_buffer *line, const char *text, int width);
-/* Columns of a line. */
-int tri__lines_width(const char *text, size_t size);
 /* Writes those that fit, and frees all. */
 void tri__lines_print(tri_lines *lines, const tri_screen *screen, tri_buffer *out);
 

@@ -1,8 +1,9 @@
 /* binding.c - a decision table: the first row that applies names what binds. Rows come in the order in which removing
  * the cause would help most: no other change helps a rank that waits for its batch. */
-#include "report/runs/binding.h"
+#include "report/runs/run_parts.h"
 
 #include "base/text.h"
+#include "report/text/json_numbers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -164,22 +165,15 @@ tri_json *tri__binding(const tri_binding_figures *figures) {
 
 /* ---- from a run's data ---- */
 
-static double number(const tri_json *object, const char *key) {
-    double value = tri__json_number_value(tri__json_get(object, key));
-    return isfinite(value) ? value : 0;
-}
-
 static int at_least_1(double value) { return value >= 1 && value < 1e9 ? (int)value : 1; }
 
 static void take_config(const tri_json *run, tri_binding_figures *f) {
     const tri_json *config = tri__json_get(run, "config");
-    f->world = at_least_1(number(config, "world_size"));
-    f->pp = at_least_1(number(config, "pp_size"));
-    f->tp = at_least_1(number(config, "tp_size"));
-    f->dp = at_least_1(f->world / (double)(f->pp * f->tp));
-    f->machines = at_least_1(f->world / (double)at_least_1(number(config, "nproc_per_node")));
-    f->microbatches = at_least_1(number(tri__json_get(run, "facts"), "microbatches"));
-    f->device = tri__json_string_value(tri__json_get(config, "device"));
+    f->world = at_least_1(tri__number_in(config, "world_size"));
+    f->pp = at_least_1(tri__number_in(config, "pp_size"));
+    f->tp = at_least_1(tri__number_in(config, "tp_size"));
+    f->machines = at_least_1(f->world / (double)at_least_1(tri__number_in(config, "nproc_per_node")));
+    f->microbatches = at_least_1(tri__number_in(tri__json_get(run, "facts"), "microbatches"));
     f->precision = tri__json_string_value(tri__json_get(config, "precision"));
     f->shard = tri__json_string_value(tri__json_get(config, "shard"));
 }
@@ -190,9 +184,9 @@ static void take_operations(const tri_json *operations, tri_binding_figures *f) 
     size_t i;
     tri__json_each(operations, i, one) {
         static const double few = 8; /* operations a byte: below what any device needs to be busy */
-        double flops = number(one, "flops"), bytes = number(one, "bytes"), time = number(one, "seconds");
-        calls += number(one, "calls"), seconds += time;
-        if (flops < few * bytes) small += time;
+        double time = tri__number_in(one, "seconds");
+        calls += tri__number_in(one, "calls"), seconds += time;
+        if (tri__number_in(one, "flops") < few * tri__number_in(one, "bytes")) small += time;
     }
     if (calls > 0) f->kernel_seconds = seconds / calls;
     if (seconds > 0) f->small = small / seconds;
@@ -204,22 +198,21 @@ static void take_profile(const tri_json *profile, tri_binding_figures *f) {
     const char *kind = tri__json_string_value(tri__json_get(first, "kind"));
     size_t i;
     if (kind && strlen(kind) < sizeof f->kind) strcpy(f->kind, kind);
-    f->kind_bytes = number(first, "bytes"), f->kind_seconds = number(first, "exposed_seconds");
+    f->kind_bytes = tri__number_in(first, "bytes"), f->kind_seconds = tri__number_in(first, "exposed_seconds");
     take_operations(tri__json_get(profile, "operations"), f);
     tri__json_each(tri__json_get(profile, "ranks"), i, rank) {
-        double busy = number(tri__json_get(rank, "parts"), "compute");
+        double busy = tri__number_in(tri__json_get(rank, "parts"), "compute");
         f->most_busy = i ? fmax(f->most_busy, busy) : busy;
         f->least_busy = i ? fmin(f->least_busy, busy) : busy;
     }
 }
 
 void tri__run_binding(tri_json *run) {
-    tri_binding_figures f = {.world = 1};
     const tri_json *shares = tri__json_get(run, "shares");
+    tri_binding_figures f = {.loader = tri__number_in(shares, "loader"), .comm = tri__number_in(shares, "comm"),
+                             .idle = tri__number_in(shares, "idle"), .compute = tri__number_in(shares, "compute"),
+                             .mfu = tri__number_in(tri__json_get(run, "rates"), "mfu")};
     take_config(run, &f);
-    f.loader = number(shares, "loader"), f.comm = number(shares, "comm"), f.idle = number(shares, "idle");
-    f.compute = number(shares, "compute");
-    f.mfu = number(tri__json_get(run, "rates"), "mfu");
     take_profile(tri__json_get(run, "profile"), &f);
     tri__json_set_new(run, "binding", tri__binding(&f));
 }

@@ -1,27 +1,22 @@
 /* merged_profiles.c - merges the profiles of all ranks. Only numbers are trusted: a file may be damaged, or of another
  * version. */
-#include "report/runs/merged_profiles.h"
-
 #include "report/runs/run_parts.h"
+
+#include "report/text/json_numbers.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILES = 64, FILE_BYTES = 64 << 20, LEGS = 6000 };
-
-static double number(const tri_json *object, const char *key) {
-    double value = tri__json_number_value(tri__json_get(object, key));
-    return isfinite(value) ? value : 0;
-}
+enum { FILES = 64, LEGS = 6000 };
 
 static const char *text(const tri_json *object, const char *key) {
     return tri__json_string_value(tri__json_get(object, key));
 }
 
 static void add(tri_json *to, const char *key, double value) {
-    tri__json_set_new(to, key, tri__json_real(number(to, key) + value));
+    tri__json_set_new(to, key, tri__json_real(tri__number_in(to, key) + value));
 }
 
 /* The member of a list whose `key` is `name`; made if there is none. */
@@ -40,7 +35,7 @@ static void add_rows(tri_json *list, const tri_json *from, const char *name, con
     tri__json_each(from, i, row) {
         if (!text(row, name)) continue;
         tri_json *to = entry(list, name, text(row, name));
-        for (int k = 0; to && keys[k]; k++) add(to, keys[k], by * number(row, keys[k]));
+        for (int k = 0; to && keys[k]; k++) add(to, keys[k], by * tri__number_in(row, keys[k]));
     }
 }
 
@@ -52,7 +47,8 @@ static tri_json *sorted(const tri_json *list, const char *key) {
     for (size_t k = 0; k < n && taken; k++) {
         size_t best = n;
         tri__json_each(list, i, row)
-            if (!taken[i] && (best == n || number(row, key) > number(tri__json_at(list, best), key))) best = i;
+            if (!taken[i] && (best == n || tri__number_in(row, key) > tri__number_in(tri__json_at(list, best), key)))
+                best = i;
         taken[best] = 1;
         tri__json_append(out, tri__json_at(list, best));
     }
@@ -66,9 +62,9 @@ static void add_module(tri_json *to, const tri_json *from, double by, int first,
     const tri_json *child;
     tri_json *children = tri__json_get(to, "children");
     size_t i;
-    add(to, "seconds", by * number(from, "seconds"));
-    add(to, "flops", number(from, "flops"));
-    add(to, "parameters", first ? number(from, "parameters") : 0);
+    add(to, "seconds", by * tri__number_in(from, "seconds"));
+    add(to, "flops", tri__number_in(from, "flops"));
+    add(to, "parameters", first ? tri__number_in(from, "parameters") : 0);
     tri__json_each(tri__json_get(from, "children"), i, child) {
         if (!text(child, "name") || depth > 8) continue;
         if (!children) {
@@ -126,15 +122,15 @@ static void add_timeline(tri_json *to, const tri_json *profiles, int legs) {
     tri__json_each(profiles, i, profile) {
         const tri_json *line = tri__json_get(profile, "timeline");
         if (!line) continue;
-        if (step < 0) step = number(line, "step");
-        if (number(line, "step") != step) continue;
-        origin = fmin(origin, number(line, "begin")), end = fmax(end, number(line, "end"));
+        if (step < 0) step = tri__number_in(line, "step");
+        if (tri__number_in(line, "step") != step) continue;
+        origin = fmin(origin, tri__number_in(line, "begin")), end = fmax(end, tri__number_in(line, "end"));
     }
     if (!(end > origin)) return;
     tri_json *ranks = tri__json_array();
     tri__json_each(profiles, i, profile) {
         const tri_json *line = tri__json_get(profile, "timeline");
-        if (!line || number(line, "step") != step) continue;
+        if (!line || tri__number_in(line, "step") != step) continue;
         tri_json *boxed = boxes(tri__json_get(line, "legs"), 2, origin, &left, &left_out),
                  *moved = boxes(tri__json_get(line, "transfers"), 1, origin, &left, &left_out);
         tri__json_append_new(ranks, tri__json_pack("{s:O?, s:O?, s:o, s:o}", "rank", tri__json_get(profile, "rank"),
@@ -159,7 +155,7 @@ static void add_profile(merged *m, const tri_json *profile, double by) {
     static const char *const moved[] = {"count", "bytes", "seconds", "exposed_seconds", "waiting_seconds", NULL};
     const tri_json *modules = tri__json_get(profile, "modules"), *value;
     const char *key;
-    int first = number(tri__json_get(profile, "coords"), "dp") == 0;
+    int first = tri__number_in(tri__json_get(profile, "coords"), "dp") == 0;
     tri__json_each_member(tri__json_get(profile, "parts"), key, value)
         if (tri__json_is_number(value)) add(m->parts, key, by * tri__json_number_value(value));
     tri__json_append_new(m->ranks, rank_json(profile));
@@ -168,7 +164,7 @@ static void add_profile(merged *m, const tri_json *profile, double by) {
     if (modules) add_module(m->modules, modules, by, first, 0);
     const tri_json *total = tri__json_get(tri__json_get(profile, "memory"), "total"),
                    *most = tri__json_get(tri__json_get(m->largest, "memory"), "total");
-    if (total && (!most || number(total, "held") > number(most, "held"))) m->largest = profile;
+    if (total && (!most || tri__number_in(total, "held") > tri__number_in(most, "held"))) m->largest = profile;
 }
 
 tri_json *tri__profiles_merge(const tri_json *profiles, int legs) {
@@ -179,7 +175,7 @@ tri_json *tri__profiles_merge(const tri_json *profiles, int legs) {
                 tri__json_array(), NULL};
     tri__json_each(profiles, i, profile) {
         add_profile(&m, profile, by);
-        seconds += by * number(profile, "seconds");
+        seconds += by * tri__number_in(profile, "seconds");
     }
     tri_json *out = tri__json_pack(
         "{s:O?, s:I, s:O?, s:f, s:o, s:o, s:o, s:o, s:o}", "world", tri__json_get(first, "world"), "n",
@@ -207,24 +203,15 @@ static int rank_of(const char *name) {
 /* Whether a profile was left by an earlier start of the run, on another number of ranks than the first rank's has. */
 static int is_of_other_start(const tri_json *profile, const tri_json *profiles) {
     const tri_json *first = tri__json_at(profiles, 0);
-    return first && number(first, "world") != number(profile, "world");
+    return first && tri__number_in(first, "world") != tri__number_in(profile, "world");
 }
 
 static tri_status read_profile(const char *folder, const char *name, tri_json *run, tri_json *profiles) {
-    char path[TRI_PATH_MAX], *content;
-    size_t size;
-    tri_json *profile = NULL;
-    TRI_TRY(tri__path_join(path, folder, name));
-    tri_status status = tri__file_read(path, FILE_BYTES, &content, &size);
-    if (status == TRI_OK) {
-        status = tri__json_parse(content, size, name, TRI_DATA, &profile);
-        free(content);
-    }
-    if (status == TRI_RESOURCE) return status;
-    if (status == TRI_OK && number(profile, "format") != 1)
-        status = tri__fail(TRI_DATA, "its format is not 1; another version of Trident wrote it");
-    if (status == TRI_OK && !is_of_other_start(profile, profiles)) tri__json_append(profiles, profile);
-    if (status != TRI_OK) tri__run_missing(run, "%s cannot be read: %s", name, tri_error());
+    tri_json *profile;
+    TRI_TRY(tri__run_load(folder, name, 1, run, &profile));
+    if (profile && tri__number_in(profile, "format") != 1)
+        tri__run_missing(run, "%s cannot be read: its format is not 1; another version of Trident wrote it", name);
+    else if (profile && !is_of_other_start(profile, profiles)) tri__json_append(profiles, profile);
     tri__json_decref(profile);
     return TRI_OK;
 }

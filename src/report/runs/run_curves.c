@@ -1,5 +1,4 @@
 /* run_curves.c - metrics.jsonl read as it grows, and put into a run's data as curves and lists. */
-#include "report/runs/run_events.h"
 #include "report/runs/run_parts.h"
 
 #include <errno.h>
@@ -9,32 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { SEEN = 256 };
-
-struct tri_run_follow {
-    char path[TRI_PATH_MAX];
-    tri_run_lines lines;
-    ino_t inode;
-    int64_t at;      /* bytes of complete lines that were read */
-    char seen[SEEN]; /* [n_seen] the last of those bytes: they tell whether the file is still the same */
-    int n_seen;
-};
-
-tri_status tri__run_follow_open(const char *folder, tri_run_follow **out) {
-    tri_run_follow *f = calloc(1, sizeof *f);
-    if (!f) return tri__fail(TRI_RESOURCE, "no memory for the events of a run");
-    tri_status status = tri__path_join(f->path, folder, "metrics.jsonl");
-    if (status == TRI_OK) status = tri__run_lines_open(&f->lines);
-    if (status != TRI_OK) free(f);
-    else *out = f;
-    return status;
-}
-
-void tri__run_follow_close(tri_run_follow *f) {
-    if (f) tri__run_lines_close(&f->lines);
-    free(f);
-}
 
 /* Fewer bytes than asked for: the file ends there. */
 static tri_status read_at(const char *path, int fd, char *into, size_t size, int64_t at, size_t *n) {
@@ -48,15 +21,15 @@ static tri_status read_at(const char *path, int fd, char *into, size_t size, int
     return TRI_OK;
 }
 
-static tri_status begin_again(tri_run_follow *f) {
+static tri_status begin_again(tri_run_reader *f) {
     tri__run_lines_close(&f->lines);
     f->at = f->n_seen = 0;
     return tri__run_lines_open(&f->lines);
 }
 
 /* Begins again at the start, unless the file only grew. */
-static tri_status recognise(tri_run_follow *f, int fd, size_t size) {
-    char seen[SEEN];
+static tri_status recognise(tri_run_reader *f, int fd, size_t size) {
+    char seen[TRI_RUN_SEEN];
     size_t n = 0;
     struct stat stat;
     if (fstat(fd, &stat)) return tri__fail(TRI_IO, "%s: %s", f->path, strerror(errno));
@@ -68,7 +41,7 @@ static tri_status recognise(tri_run_follow *f, int fd, size_t size) {
 }
 
 /* Takes complete lines of a text that begins at f->at. */
-static tri_status take_lines(tri_run_follow *f, const char *text, size_t size, int *torn) {
+static tri_status take_lines(tri_run_reader *f, const char *text, size_t size, int *torn) {
     size_t at = 0;
     tri_status status = TRI_OK;
     while (at < size && status == TRI_OK) {
@@ -79,14 +52,14 @@ static tri_status take_lines(tri_run_follow *f, const char *text, size_t size, i
     }
     *torn = at < size;
     if (at) {
-        f->n_seen = at < SEEN ? (int)at : SEEN;
+        f->n_seen = at < TRI_RUN_SEEN ? (int)at : TRI_RUN_SEEN;
         memcpy(f->seen, text + at - f->n_seen, (size_t)f->n_seen);
     }
     f->at += (int64_t)at;
     return status;
 }
 
-static tri_status read_more(tri_run_follow *f, int fd, size_t size, int *torn) {
+static tri_status read_more(tri_run_reader *f, int fd, size_t size, int *torn) {
     size_t n = 0;
     TRI_TRY(recognise(f, fd, size));
     char *text = malloc(size - (size_t)f->at + 1);
@@ -174,7 +147,7 @@ static tri_status put_all(const tri_run_lines *e, int points, tri_json *run) {
     return put_rates(e, run);
 }
 
-tri_status tri__run_follow(tri_run_follow *f, const tri_run_data_options *options, tri_json *run, tri_run_tail *tail) {
+tri_status tri__run_follow(tri_run_reader *f, const tri_run_data_options *options, tri_json *run, tri_run_tail *tail) {
     int fd;
     size_t size;
     *tail = (tri_run_tail){0};
@@ -189,6 +162,6 @@ tri_status tri__run_follow(tri_run_follow *f, const tri_run_data_options *option
     if (status == TRI_RESOURCE) return status;
     if (status != TRI_OK)
         tri__run_missing(run, "metrics.jsonl: %s", status == TRI_NOINPUT ? "no such file" : tri_error());
-    tail->ended = f->lines.ended, tail->lines = f->lines.lines, tail->damaged = f->lines.damaged;
+    tail->ended = f->lines.ended, tail->lines = f->lines.lines;
     return put_all(&f->lines, options->points ? options->points : 2000, run);
 }

@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/manifest.h"
-#include "report/runs/binding.h"
 #include "report/runs/run_parts.h"
 
 #include <errno.h>
@@ -35,14 +34,13 @@ static int64_t integer(const tri_json *object, const char *key) {
     return tri__json_integer_value(tri__json_get(object, key));
 }
 
-/* A file of the folder; *out is NULL when there is none, or when it is damaged, which is noted. */
-static tri_status load(const char *folder, const char *name, tri_json *run, tri_json **out) {
+tri_status tri__run_load(const char *folder, const char *name, int expected, tri_json *run, tri_json **out) {
     char path[TRI_PATH_MAX], *text;
     size_t size;
     *out = NULL;
     TRI_TRY(tri__path_join(path, folder, name));
     tri_status status = tri__file_read(path, SMALL_FILE, &text, &size);
-    if (status == TRI_NOINPUT) return TRI_OK;
+    if (status == TRI_NOINPUT && !expected) return TRI_OK;
     if (status == TRI_OK) {
         status = tri__json_parse(text, size, name, TRI_DATA, out);
         free(text);
@@ -197,7 +195,7 @@ static void judge(const char *folder, const tri_run_tail *tail, tri_json *run) {
 static tri_status take_summary(const char *folder, tri_json *run) {
     tri_json *summary, *one;
     size_t i;
-    TRI_TRY(load(folder, "summary.json", run, &summary));
+    TRI_TRY(tri__run_load(folder, "summary.json", 0, run, &summary));
     tri_json *ranks = tri__json_get(summary, "ranks"), *first = tri__json_array();
     tri__json_each(ranks, i, one) if (i < RANKS) tri__json_append(first, one);
     tri__json_set_filled(run, "ranks", first);
@@ -220,19 +218,14 @@ static int is_run(const tri_names *names) {
     return 0;
 }
 
-struct tri_run_reader {
-    char *folder;
-    tri_run_follow *follow;
-};
-
 static tri_status fill(tri_run_reader *reader, const tri_names *names, const tri_run_data_options *options,
                        tri_json *run) {
     const char *folder = reader->folder;
     tri_run_tail tail;
     tri_json *error;
-    TRI_TRY(tri__run_follow(reader->follow, options, run, &tail));
+    TRI_TRY(tri__run_follow(reader, options, run, &tail));
     TRI_TRY(take_summary(folder, run));
-    TRI_TRY(load(folder, "error.json", run, &error));
+    TRI_TRY(tri__run_load(folder, "error.json", 0, run, &error));
     if (error) tri__json_set_new(run, "error", error);
     TRI_TRY(find_checkpoints(folder, names, run));
     TRI_TRY(tri__run_predictions(folder, options, run));
@@ -253,20 +246,17 @@ static tri_json *name_of(const char *path) {
 tri_status tri__run_reader_open(const char *folder, tri_run_reader **out) {
     tri_run_reader *reader = calloc(1, sizeof *reader);
     *out = NULL;
-    if (!reader || !(reader->folder = strdup(folder))) {
-        free(reader);
-        return tri__fail(TRI_RESOURCE, "no memory for the data of %s", folder);
-    }
-    tri_status status = tri__run_follow_open(folder, &reader->follow);
+    if (!reader) return tri__fail(TRI_RESOURCE, "no memory for the data of %s", folder);
+    tri_status status = tri__path_join(reader->path, folder, "metrics.jsonl");
+    if (status == TRI_OK) status = tri__run_lines_open(&reader->lines);
+    snprintf(reader->folder, sizeof reader->folder, "%s", folder);
     if (status == TRI_OK) *out = reader;
     else tri__run_reader_close(reader);
     return status;
 }
 
 void tri__run_reader_close(tri_run_reader *reader) {
-    if (!reader) return;
-    tri__run_follow_close(reader->follow);
-    free(reader->folder);
+    if (reader) tri__run_lines_close(&reader->lines);
     free(reader);
 }
 

@@ -1,6 +1,6 @@
 /* run_events.c - the lines of metrics.jsonl. Lines that are not JSON, or whose step goes backwards, are damaged:
  * they are counted and left out. */
-#include "report/runs/run_events.h"
+#include "report/runs/run_parts.h"
 
 #include <math.h>
 #include <stdio.h>

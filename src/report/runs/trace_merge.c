@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "report/text/json_numbers.h"
 #include "report/text/stream.h"
 
 #include <errno.h>
@@ -64,6 +65,13 @@ static long long micros_at(const char *line, const char *key, const char **where
     return whole * 1000 + part;
 }
 
+/* FOLDER/trace-rank<r>.json; of: "trace", "profile" */
+static tri_status rank_path(const merge *m, const char *of, int rank, char path[static TRI_PATH_MAX]) {
+    char name[64];
+    snprintf(name, sizeof name, "%s-rank%d.json", of, rank);
+    return tri__path_join(path, m->folder, name);
+}
+
 static int is_event(const char *line) { return line[0] == '{' && strncmp(line, "{\"ph\":\"", 7) == 0; }
 
 /* A line as an event without the comma after it; TRI_DATA: it is incomplete or damaged. */
@@ -80,11 +88,10 @@ typedef tri_status take_event(merge *m, int trace, char *line);
 
 /* Calls take() for each whole event of a rank's trace. *cut: the file ends early. */
 static tri_status each_event(merge *m, int trace, take_event *take, int *cut) {
-    char path[TRI_PATH_MAX], name[64], *line = NULL;
+    char path[TRI_PATH_MAX], *line = NULL;
     size_t room = 0, size, number = 0;
     int fd, ended = 0;
-    snprintf(name, sizeof name, "trace-rank%d.json", m->trace[trace].rank);
-    TRI_TRY(tri__path_join(path, m->folder, name));
+    TRI_TRY(rank_path(m, "trace", m->trace[trace].rank, path));
     TRI_TRY(tri__file_open(path, &fd, &size));
     FILE *in = tri__stream_open(fd, "r");
     tri_status status = in ? TRI_OK : no_memory();
@@ -115,9 +122,8 @@ static tri_status each_event(merge *m, int trace, take_event *take, int *cut) {
 
 /* The keys of the file's first line. */
 static tri_status read_head(const merge *m, rank_trace *t) {
-    char path[TRI_PATH_MAX], name[64], text[1024];
-    snprintf(name, sizeof name, "trace-rank%d.json", t->rank);
-    TRI_TRY(tri__path_join(path, m->folder, name));
+    char path[TRI_PATH_MAX], text[1024];
+    TRI_TRY(rank_path(m, "trace", t->rank, path));
     tri__file_start(path, text, sizeof text);
     char *end = strchr(text, '\n');
     if (!end || end == text || end[-1] != ',') return tri__fail(TRI_DATA, "%s: is not a trace of a run", path);
@@ -127,8 +133,7 @@ static tri_status read_head(const merge *m, rank_trace *t) {
     const tri_json *clock = tri__json_get(head, "clock"), *of = tri__json_get(head, "distributedInfo");
     tri_json_int world = tri__json_integer_value(tri__json_get(of, "world_size"));
     int known = tri__json_is_number(tri__json_get(clock, "zero"));
-    t->zero = tri__json_number_value(tri__json_get(clock, "zero"));
-    t->uncertainty = tri__json_number_value(tri__json_get(clock, "uncertainty"));
+    t->zero = tri__number_in(clock, "zero"), t->uncertainty = tri__number_in(clock, "uncertainty");
     t->machine = (int)tri__json_integer_value(tri__json_get(clock, "machine"));
     tri__json_decref(head);
     if (!known || t->machine < 0 || t->machine > 1 << 20 || world < 1 || world > 1 << 24)
@@ -139,18 +144,13 @@ static tri_status read_head(const merge *m, rank_trace *t) {
 
 /* How far the clock had moved at the end of the run; a run that did not end has no such figure. */
 static tri_status read_drift(const merge *m, rank_trace *t) {
-    char path[TRI_PATH_MAX], name[64];
+    char path[TRI_PATH_MAX];
     tri_json *profile;
-    snprintf(name, sizeof name, "profile-rank%d.json", t->rank);
-    TRI_TRY(tri__path_join(path, m->folder, name));
+    TRI_TRY(rank_path(m, "profile", t->rank, path));
     if (!tri__is_file(path) || tri__json_load(path, TRI_DATA, &profile) != TRI_OK) return TRI_OK;
     const tri_json *end = tri__json_get(tri__json_get(profile, "clock"), "end");
-    double uncertainty = tri__json_number_value(tri__json_get(end, "uncertainty"));
-    if (end) {
-        t->drift = tri__json_number_value(tri__json_get(end, "drift"));
-        t->drift_at = tri__json_number_value(tri__json_get(end, "at"));
-        if (uncertainty > t->uncertainty) t->uncertainty = uncertainty;
-    }
+    t->drift = tri__number_in(end, "drift"), t->drift_at = tri__number_in(end, "at");
+    t->uncertainty = fmax(t->uncertainty, tri__number_in(end, "uncertainty"));
     tri__json_decref(profile);
     return TRI_OK;
 }

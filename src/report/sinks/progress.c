@@ -53,16 +53,6 @@ __attribute__((format(printf, 3, 4))) static void add(line *l, int rank, const c
     l->field[l->n++].rank = rank;
 }
 
-/* About three digits: "4.25", "31.2", "312", "24.1k", "1.2M". */
-static const char *brief(double x, char out[static 32]) {
-    static const char *const units[] = {"", "k", "M", "G"};
-    int unit = 0;
-    while (x >= 999.5 && unit < 3) x /= 1000, unit++;
-    int digits = unit ? 1 : x < 9.995 ? 2 : x < 99.95 ? 1 : 0;
-    snprintf(out, 32, "%.*f%s", digits, x, units[unit]);
-    return out;
-}
-
 static void add_epoch(line *l, int64_t index, int64_t epochs) {
     if (epochs > 0) add(l, 1, "epoch %lld/%lld", (long long)index, (long long)epochs);
     else add(l, 1, "epoch %lld", (long long)index);
@@ -75,9 +65,9 @@ static void fill(line *l, const progress *p, const tri_event *event) {
     add(l, 0, "step %lld/%lld", (long long)event->step, (long long)event->steps);
     add(l, 0, "loss %.4f", event->loss);
     add(l, 4, "lr %.2g", event->learning_rate);
-    add(l, 3, "%s samples/s", brief(tri__rate(p->samples, p->seconds), text));
-    add(l, 5, "%s tok/s", brief(tri__rate(p->tokens, p->seconds), text));
-    if (p->flops > 0) add(l, 6, "%s GFLOP/s", brief(tri__rate(p->flops, p->seconds) / 1e9, text));
+    add(l, 3, "%s samples/s", tri__text_short(tri__rate(p->samples, p->seconds), text));
+    add(l, 5, "%s tok/s", tri__text_short(tri__rate(p->tokens, p->seconds), text));
+    if (p->flops > 0) add(l, 6, "%s GFLOP/s", tri__text_short(tri__rate(p->flops, p->seconds) / 1e9, text));
     if (p->ideal > 0) add(l, 6, "MFU %.1f %%", 100 * tri__rate(p->ideal, p->seconds));
     double left = (double)(event->steps - event->step) * tri__rate(p->seconds, p->steps);
     add(l, 2, "left %s", tri__text_seconds(left, text));
@@ -178,7 +168,7 @@ static void take_rows(progress *p, const tri_event *event) {
     if (done == 0 || passed < (p->out.terminal ? redraw_seconds : line_seconds)) return;
     p->shown_time = event->time;
     add(&l, 0, "%lld of %lld rows", (long long)done, (long long)event->steps);
-    add(&l, 2, "%s rows/s", brief(tri__rate((double)done, seconds), text));
+    add(&l, 2, "%s rows/s", tri__text_short(tri__rate((double)done, seconds), text));
     add(&l, 1, "left %s", tri__text_seconds((double)left * seconds / (double)done, text));
     show_line(p, &l, event);
 }
@@ -204,10 +194,6 @@ static void show_epoch(const progress *p, const tri_event *event) {
     fputc('\n', out);
 }
 
-static double number(const tri_json *object, const char *key) {
-    return tri__json_number_value(tri__json_get(object, key));
-}
-
 /* How a pipeline's ranks spent their time; prints nothing without a pipeline. */
 static void show_stages(const progress *p, const tri_json *pipeline) {
     tri_text_table table = {0};
@@ -215,12 +201,13 @@ static void show_stages(const progress *p, const tri_json *pipeline) {
     tri_json *stage;
     if (!pipeline) return;
     fprintf(p->out.file, "bubble %.1f %% of the ranks' time (predicted with these times: %.1f %%)\n",
-            100 * number(pipeline, "bubble"), 100 * number(pipeline, "predicted_bubble"));
+            100 * tri__number_in(pipeline, "bubble"), 100 * tri__number_in(pipeline, "predicted_bubble"));
     tri__text_table_add(&table, "stage\tbusy ms\twaiting ms\tcommunication ms\tunits");
     tri__json_each(tri__json_get(pipeline, "stages"), index, stage)
-        tri__text_table_add(&table, "%d\t%.2f\t%.2f\t%.2f\t%s", (int)index, 1e3 * number(stage, "busy_seconds"),
-                            1e3 * number(stage, "waiting_seconds"), 1e3 * number(stage, "communication_seconds"),
-                            tri__json_string_value(tri__json_get(stage, "units")));
+        tri__text_table_add(&table, "%d\t%.2f\t%.2f\t%.2f\t%s", (int)index,
+                            1e3 * tri__number_in(stage, "busy_seconds"),
+                            1e3 * tri__number_in(stage, "waiting_seconds"),
+                            1e3 * tri__number_in(stage, "communication_seconds"), tri__text_in(stage, "units"));
     (void)tri__text_table_print(&table, p->out.file, p->out.color);
     tri__text_table_free(&table);
 }

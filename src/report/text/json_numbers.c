@@ -1,10 +1,27 @@
-/* json_numbers.c - writes values as JSON text to a stream. */
+/* json_numbers.c - short numbers, members of JSON objects, and values as JSON text in a stream. */
 #include "report/text/json_numbers.h"
 
 #include "base/text.h"
 
 #include <math.h>
 #include <string.h>
+
+const char *tri__text_short(double x, char out[static 32]) {
+    static const char *const units[] = {"", "k", "M", "G", "T"};
+    int unit = 0;
+    while (x >= 999.5 && unit < 4) x /= 1000, unit++;
+    snprintf(out, 32, "%.*f%s", unit ? 1 : x < 9.995 ? 2 : x < 99.95 ? 1 : 0, x, units[unit]);
+    return out;
+}
+
+double tri__number_in(const tri_json *object, const char *key) {
+    return tri__json_number_value(tri__json_get(object, key));
+}
+
+const char *tri__text_in(const tri_json *object, const char *key) {
+    const char *value = tri__json_string_value(tri__json_get(object, key));
+    return value ? value : "";
+}
 
 void tri__put_real(FILE *out, double value) {
     if (isfinite(value)) fprintf(out, "%.9g", value);

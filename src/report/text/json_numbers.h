@@ -1,11 +1,21 @@
-/* json_numbers.h - helpers that several sinks share: rates, values as JSON text, and streams to memory. */
+/* json_numbers.h - what sinks and pages share: rates, members of JSON objects, values as JSON text, and streams to
+ * memory. */
 #ifndef TRI_REPORT_TEXT_JSON_NUMBERS_H
 #define TRI_REPORT_TEXT_JSON_NUMBERS_H
+
+#include "base/json.h"
 
 #include <stdio.h>
 
 /* amount / seconds; 0 if no time has passed. */
 static inline double tri__rate(double amount, double seconds) { return seconds > 0 ? amount / seconds : 0; }
+
+/* About three digits: "4.25", "31.2", "312", "24.1k", "1.2M". */
+const char *tri__text_short(double x, char out[static 32]);
+
+/* Members of an object; 0 and "" where there is no such number or text. */
+double tri__number_in(const tri_json *object, const char *key);
+const char *tri__text_in(const tri_json *object, const char *key);
 
 /* 9 significant digits, so that a float round-trips; null if not finite, which JSON cannot represent. */
 void tri__put_real(FILE *out, double value);
