@@ -8,6 +8,7 @@
 #include "report/runs/run_data.h"
 #include "base/buffer.h"
 #include "web/http.h"
+#include "web/svg.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -69,11 +70,7 @@ static void reply_waiting(const tri_live_page *live, tri_exchange *exchange) {
         &page, "<!doctype html><html lang=en><meta charset=utf-8><meta http-equiv=refresh content=2><title>waiting "
                "for a run</title><style>:root{color-scheme:light dark}body{font:16px system-ui;margin:3em}</style>"
                "<p id=waiting>Waiting for a run: ");
-    for (const char *c = live->words; *c; c++) {
-        if (*c == '<') tri__buffer_put(&page, "&lt;");
-        else if (*c == '&') tri__buffer_put(&page, "&amp;");
-        else tri__buffer_add(&page, c, 1);
-    }
+    tri__svg_text(&page, live->words);
     tri__buffer_put(&page, "</p></html>");
     char *text = tri__buffer_take(&page, &size);
     tri__exchange_reply(exchange, 200, "text/html; charset=utf-8", text, size);
@@ -81,17 +78,11 @@ static void reply_waiting(const tri_live_page *live, tri_exchange *exchange) {
 
 /* Under the mutex. data: data.json, else the page. */
 static void reply_run(tri_live_page *live, tri_exchange *exchange, int data) {
-    tri_json *all = NULL;
     char *text = NULL;
     size_t size = 0;
     if (is_known(exchange, live->tag)) return;
-    if (data && (all = tri__report_json(live->runs, 1))) {
-        text = tri__json_text(all, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9));
-        size = text ? strlen(text) : 0;
-    } else if (!data) {
-        (void)tri__report_page(live->runs, 1, &text, &size);
-    }
-    tri__json_decref(all);
+    if (!data) (void)tri__report_page(live->runs, 1, &text, &size);
+    else if ((text = tri__report_text(live->runs, 1))) size = strlen(text);
     tri__exchange_reply(exchange, 200, data ? "application/json" : "text/html; charset=utf-8", text, size);
 }
 

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 
 tri_status tri__report_page(const tri_json *runs, int live, char **html, size_t *size) {
-    tri_json *data = tri__report_json(runs, live);
-    char *text = data ? tri__json_text(data, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9)) : NULL;
+    char *text = tri__report_text(runs, live);
     tri_buffer out = {0};
     *html = NULL;
     if (text) {
@@ -16,6 +15,5 @@ tri_status tri__report_page(const tri_json *runs, int live, char **html, size_t 
         *html = tri__buffer_take(&out, size);
     }
     free(text);
-    tri__json_decref(data);
     return *html ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for the report");
 }

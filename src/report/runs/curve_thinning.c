@@ -12,7 +12,7 @@ double tri__rounded(double value) {
     return strtod(text, NULL);
 }
 
-/* value[i * stride] belongs to step[i]. */
+/* value[i * stride] belongs to step[i * stride]. */
 typedef struct curve {
     const double *step, *value;
     int64_t stride;
@@ -21,9 +21,10 @@ typedef struct curve {
 } curve;
 
 static double at(const curve *c, int64_t i) { return c->value[i * c->stride]; }
+static double step_at(const curve *c, int64_t i) { return c->step[i * c->stride]; }
 
 static void put(const curve *c, int64_t i) {
-    tri__json_append_new(c->steps, tri__json_integer((tri_json_int)c->step[i]));
+    tri__json_append_new(c->steps, tri__json_integer((tri_json_int)step_at(c, i)));
     tri__json_append_new(c->values, tri__json_real(c->exact ? at(c, i) : tri__rounded(at(c, i))));
 }
 
@@ -42,13 +43,13 @@ static void put_extremes(const curve *c, int64_t begin, int64_t end) {
 
 /* First and last stay as they are; the buckets are of what is between them. */
 static void put_thinned(const curve *c, int64_t first, int64_t last, int64_t buckets) {
-    double width = (c->step[last] - c->step[first]) / (double)buckets;
+    double width = (step_at(c, last) - step_at(c, first)) / (double)buckets;
     int64_t begin = first + 1;
     put(c, first);
     for (int64_t k = 1; k <= buckets && begin < last; k++) {
-        double until = c->step[first] + width * (double)k;
+        double until = step_at(c, first) + width * (double)k;
         int64_t end = begin;
-        while (end < last && (k == buckets || c->step[end] < until)) end++;
+        while (end < last && (k == buckets || step_at(c, end) < until)) end++;
         put_extremes(c, begin, end);
         begin = end;
     }

@@ -21,10 +21,10 @@ static tri_status read_at(const char *path, int fd, char *into, size_t size, int
     return TRI_OK;
 }
 
-static tri_status begin_again(tri_run_reader *f) {
+static void begin_again(tri_run_reader *f) {
     tri__run_lines_close(&f->lines);
     f->at = f->n_seen = 0;
-    return tri__run_lines_open(&f->lines);
+    tri__run_lines_open(&f->lines);
 }
 
 /* Begins again at the start, unless the file only grew. */
@@ -36,12 +36,12 @@ static tri_status recognise(tri_run_reader *f, int fd, size_t size) {
     int same = stat.st_ino == f->inode && (int64_t)size >= f->at;
     if (same) TRI_TRY(read_at(f->path, fd, seen, (size_t)f->n_seen, f->at - f->n_seen, &n));
     f->inode = stat.st_ino;
-    if (same && n == (size_t)f->n_seen && !memcmp(seen, f->seen, n)) return TRI_OK;
-    return begin_again(f);
+    if (!same || n != (size_t)f->n_seen || memcmp(seen, f->seen, n)) begin_again(f);
+    return TRI_OK;
 }
 
 /* Takes complete lines of a text that begins at f->at. */
-static tri_status take_lines(tri_run_reader *f, const char *text, size_t size, int *torn) {
+static tri_status take_lines(tri_run_reader *f, const char *text, size_t size) {
     size_t at = 0;
     tri_status status = TRI_OK;
     while (at < size && status == TRI_OK) {
@@ -50,7 +50,7 @@ static tri_status take_lines(tri_run_reader *f, const char *text, size_t size, i
         status = tri__run_lines_take(&f->lines, text + at, (size_t)(end - (text + at)));
         at = (size_t)(end - text) + 1;
     }
-    *torn = at < size;
+    f->torn = at < size;
     if (at) {
         f->n_seen = at < TRI_RUN_SEEN ? (int)at : TRI_RUN_SEEN;
         memcpy(f->seen, text + at - f->n_seen, (size_t)f->n_seen);
@@ -59,13 +59,13 @@ static tri_status take_lines(tri_run_reader *f, const char *text, size_t size, i
     return status;
 }
 
-static tri_status read_more(tri_run_reader *f, int fd, size_t size, int *torn) {
+static tri_status read_more(tri_run_reader *f, int fd, size_t size) {
     size_t n = 0;
     TRI_TRY(recognise(f, fd, size));
     char *text = malloc(size - (size_t)f->at + 1);
     if (!text) return tri__fail(TRI_RESOURCE, "no memory for %s", f->path);
     tri_status status = read_at(f->path, fd, text, size - (size_t)f->at, f->at, &n);
-    if (status == TRI_OK) status = take_lines(f, text, n, torn);
+    if (status == TRI_OK) status = take_lines(f, text, n);
     free(text);
     return status;
 }
@@ -121,18 +121,18 @@ static tri_status put_all(const tri_run_lines *e, int points, tri_json *run) {
     TRI_TRY(tri__run_lines_last(e, &last));
     tri__json_update(run, e->head);
     tri_json *curves = tri__json_object();
-    for (int c = 0; c < e->n_keys; c++) {
-        tri_json *curve = tri__thin_curve(e->step, e->value + c, e->n, TRI_RUN_COLUMNS, points);
+    for (int c = TRI_RUN_FIGURES; c < e->n_keys && e->n; c++) {
+        tri_json *curve = tri__thin_curve(e->value + TRI_RUN_STEP, e->value + c, e->n, TRI_RUN_COLUMNS, points);
         if (!curve || tri__json_size(tri__json_get(curve, "step"))) tri__json_set_new(curves, e->key[c], curve);
         else tri__json_decref(curve);
     }
     tri__json_set_new(run, "curves", curves);
     if (e->n) {
-        int64_t at = e->n - 1;
-        step = fmax(step, e->step[at]);
-        set_real(run, "epoch", e->epoch[at]);
-        if (e->time[at] > tri__json_number_value(tri__json_get(run, "updated")))
-            tri__json_set_new(run, "updated", tri__run_time(e->time[at]));
+        const double *at = e->value + (e->n - 1) * TRI_RUN_COLUMNS;
+        step = fmax(step, at[TRI_RUN_STEP]);
+        set_real(run, "epoch", at[TRI_RUN_EPOCH]);
+        if (at[TRI_RUN_TIME] > tri__json_number_value(tri__json_get(run, "updated")))
+            tri__json_set_new(run, "updated", tri__run_time(at[TRI_RUN_TIME]));
     }
     tri__json_set_new(run, "step", tri__json_integer((tri_json_int)step));
     tri__json_set(run, "starts", e->starts);
@@ -147,21 +147,17 @@ static tri_status put_all(const tri_run_lines *e, int points, tri_json *run) {
     return put_rates(e, run);
 }
 
-tri_status tri__run_follow(tri_run_reader *f, const tri_run_data_options *options, tri_json *run, tri_run_tail *tail) {
+tri_status tri__run_follow(tri_run_reader *f, const tri_run_data_options *options, tri_json *run) {
     int fd;
     size_t size;
-    *tail = (tri_run_tail){0};
     tri_status status = tri__file_open(f->path, &fd, &size);
-    if (status == TRI_OK) {
-        tail->found = 1;
-        status = read_more(f, fd, size, &tail->torn);
+    f->torn = 0, f->found = status == TRI_OK;
+    if (f->found) {
+        status = read_more(f, fd, size);
         close(fd);
-    } else if (status == TRI_NOINPUT) {
-        TRI_TRY(begin_again(f)); /* what was read is no longer there */
-    }
+    } else if (status == TRI_NOINPUT) begin_again(f); /* what was read is no longer there */
     if (status == TRI_RESOURCE) return status;
     if (status != TRI_OK)
         tri__run_missing(run, "metrics.jsonl: %s", status == TRI_NOINPUT ? "no such file" : tri_error());
-    tail->ended = f->lines.ended, tail->lines = f->lines.lines;
     return put_all(&f->lines, options->points ? options->points : 2000, run);
 }

@@ -154,13 +154,13 @@ static const char *broken_off(int64_t step, const char *of, int64_t saved, char 
     return "ended";
 }
 
-static void judge(const char *folder, const tri_run_tail *tail, tri_json *run) {
+static void judge(const tri_run_reader *reader, tri_json *run) {
     char words[512], of[40] = "", time[32];
     const tri_json *error = tri__json_get(run, "error"), *summary = tri__json_get(run, "summary");
     int64_t step = integer(run, "step"), steps = integer(run, "steps"), saved = newest_saved(run);
     const char *state;
     if (steps > 0) snprintf(of, sizeof of, " of %lld", (long long)steps);
-    if (is_locked(folder)) {
+    if (is_locked(reader->folder)) {
         state = "running";
         snprintf(words, sizeof words, "running: step %lld%s", (long long)step, of);
     } else if (error) {
@@ -168,7 +168,7 @@ static void judge(const char *folder, const tri_run_tail *tail, tri_json *run) {
         state = "failed";
         snprintf(words, sizeof words, "failed at step %lld%s: %s", (long long)step, of,
                  message ? message : "error.json does not say why");
-    } else if (tail->ended || (summary && (integer(summary, "steps") == steps || !tail->lines))) {
+    } else if (reader->lines.ended || (summary && (integer(summary, "steps") == steps || !reader->lines.lines))) {
         double seconds = tri__json_number_value(tri__json_get(summary, "seconds"));
         state = "finished";
         int early = tri__json_is_true(tri__json_get(summary, "stopped_early"));
@@ -180,9 +180,9 @@ static void judge(const char *folder, const tri_run_tail *tail, tri_json *run) {
     }
     tri__json_set_new(run, "state", tri__json_string(state));
     tri__json_set_new(run, "words", tri__json_string(words));
-    if (tail->torn && strcmp(state, "running"))
+    if (reader->torn && strcmp(state, "running"))
         tri__run_missing(run, "metrics.jsonl ends in the middle of a line, which is left out");
-    if (tail->found && !tri__json_get(run, "facts"))
+    if (reader->found && !tri__json_get(run, "facts"))
         tri__run_missing(run, "metrics.jsonl has no start event: settings and machine are unknown");
     if (summary && step > integer(summary, "steps"))
         tri__run_missing(run, "summary.json is of step %lld, before the run went on",
@@ -221,16 +221,15 @@ static int is_run(const tri_names *names) {
 static tri_status fill(tri_run_reader *reader, const tri_names *names, const tri_run_data_options *options,
                        tri_json *run) {
     const char *folder = reader->folder;
-    tri_run_tail tail;
     tri_json *error;
-    TRI_TRY(tri__run_follow(reader, options, run, &tail));
+    TRI_TRY(tri__run_follow(reader, options, run));
     TRI_TRY(take_summary(folder, run));
     TRI_TRY(tri__run_load(folder, "error.json", 0, run, &error));
     if (error) tri__json_set_new(run, "error", error);
     TRI_TRY(find_checkpoints(folder, names, run));
     TRI_TRY(tri__run_predictions(folder, options, run));
     TRI_TRY(tri__run_profiles(folder, names, options, run));
-    judge(folder, &tail, run);
+    judge(reader, run);
     tri__run_binding(run);
     return tri__json_is_whole(run) ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for the data of %s", folder);
 }
@@ -248,7 +247,7 @@ tri_status tri__run_reader_open(const char *folder, tri_run_reader **out) {
     *out = NULL;
     if (!reader) return tri__fail(TRI_RESOURCE, "no memory for the data of %s", folder);
     tri_status status = tri__path_join(reader->path, folder, "metrics.jsonl");
-    if (status == TRI_OK) status = tri__run_lines_open(&reader->lines);
+    tri__run_lines_open(&reader->lines);
     snprintf(reader->folder, sizeof reader->folder, "%s", folder);
     if (status == TRI_OK) *out = reader;
     else tri__run_reader_close(reader);
@@ -295,4 +294,11 @@ tri_status tri__run_reader_data(tri_run_reader *reader, const tri_run_data_optio
 tri_json *tri__report_json(const tri_json *runs, int live) {
     return tri__json_pack("{s:i, s:s, s:b, s:I, s:O}", "format", 1, "version", tri_version(), "live", live, "made",
                           (tri_json_int)tri__clock_wall(), "runs", runs);
+}
+
+char *tri__report_text(const tri_json *runs, int live) {
+    tri_json *all = tri__report_json(runs, live);
+    char *text = all ? tri__json_text(all, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9)) : NULL;
+    tri__json_decref(all);
+    return text;
 }

@@ -51,6 +51,8 @@ tri_status tri__run_data(const char *folder, const tri_run_data_options *options
 /* What the page is given: {format: 1, version, live, made, runs}; `runs` is a list of tri__run_data. A new reference;
  * NULL if out of memory. */
 tri_json *tri__report_json(const tri_json *runs, int live);
+/* The same as text, which the caller frees. */
+char *tri__report_text(const tri_json *runs, int live);
 /* The page, self-contained, with that object in it; the caller frees it. live: it asks for data.json, which is that
  * object again, every 2 seconds. */
 tri_status tri__report_page(const tri_json *runs, int live, char **html, size_t *size);

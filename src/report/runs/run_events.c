@@ -12,14 +12,9 @@ enum { FIRST_WARNINGS = 10, LAST_WARNINGS = 40, LAST_CHECKPOINTS = 100 };
 static int grow(tri_run_lines *e) {
     if (e->n < e->room) return 1;
     int64_t room = e->room ? 2 * e->room : 1024;
-    double **all[] = {&e->step, &e->time, &e->epoch, &e->value};
-    for (int i = 0; i < 4; i++) {
-        double *more = realloc(*all[i], (size_t)room * (i == 3 ? TRI_RUN_COLUMNS : 1) * sizeof *more);
-        if (!more) return 0;
-        *all[i] = more;
-    }
-    e->room = room;
-    return 1;
+    double *more = realloc(e->value, (size_t)room * TRI_RUN_COLUMNS * sizeof *more);
+    if (more) e->value = more, e->room = room;
+    return more != NULL;
 }
 
 /* The column of a key, made if it is new; -1: there are too many. `hint`: where it was in the last event. */
@@ -34,16 +29,6 @@ static int column_of(tri_run_lines *e, const char *key, size_t length, int hint)
     return e->n_keys++;
 }
 
-/* What the events of a step have besides figures: EVENT is a text, the others are numbers. */
-enum { STEP, TIME, EPOCH, EVENT, NAMES };
-
-static int name_of(const char *key, size_t length) {
-    static const char *const names[NAMES] = {[STEP] = "step", [TIME] = "ts", [EPOCH] = "epoch", [EVENT] = "event"};
-    int i = 0;
-    while (i < NAMES && (strlen(names[i]) != length || memcmp(names[i], key, length))) i++;
-    return i;
-}
-
 /* A value of a line that was checked; NaN: it is none that a curve has. What follows ends a number for strtod. */
 static double number_of(const tri_jsonl_line *line, const tri_jsonl_member *m) {
     const char *text = line->text + m->begin;
@@ -53,44 +38,39 @@ static double number_of(const tri_jsonl_line *line, const tri_jsonl_member *m) {
 static int is_train(const tri_jsonl_line *line) {
     for (uint32_t i = 0; i < line->n; i++) {
         const tri_jsonl_member *m = &line->member[i];
-        if (name_of(line->text + m->key_begin, m->key_end - m->key_begin) == EVENT)
+        if (m->key_end - m->key_begin == 5 && !memcmp(line->text + m->key_begin, "event", 5))
             return m->end - m->begin == 7 && !memcmp(line->text + m->begin, "\"train\"", 7);
     }
     return 0;
 }
 
+static double step_of(const tri_run_lines *e, int64_t row) { return e->value[row * TRI_RUN_COLUMNS + TRI_RUN_STEP]; }
+
 /* Steps rise. Of two lines that disagree, the one that fits its neighbours is right. 0: this one is damaged. */
 static int accept_step(tri_run_lines *e, double step) {
     if (!(step >= 0) || step > 1e15) return 0;
-    if (!e->n || step > e->step[e->n - 1]) return 1;
-    if (e->n > 1 && step <= e->step[e->n - 2]) return 0;
+    if (!e->n || step > step_of(e, e->n - 1)) return 1;
+    if (e->n > 1 && step <= step_of(e, e->n - 2)) return 0;
     e->n--, e->damaged++;
     return 1;
 }
 
 static tri_status take_train(tri_run_lines *e, const tri_jsonl_line *line) {
-    double named[NAMES] = {NAN, NAN, NAN, NAN};
+    double row[TRI_RUN_COLUMNS];
+    int hint = 0;
+    for (int c = 0; c < TRI_RUN_COLUMNS; c++) row[c] = NAN;
     for (uint32_t i = 0; i < line->n; i++) {
         const tri_jsonl_member *m = &line->member[i];
-        int name = name_of(line->text + m->key_begin, m->key_end - m->key_begin);
-        if (name < NAMES) named[name] = number_of(line, m);
+        if (m->end && strchr("\"tf", line->text[m->begin])) continue;
+        int c = column_of(e, line->text + m->key_begin, m->key_end - m->key_begin, hint);
+        if (c >= 0) row[c] = number_of(line, m), hint = c + 1;
     }
-    if (!accept_step(e, named[STEP])) {
+    if (!accept_step(e, row[TRI_RUN_STEP])) {
         e->damaged++;
         return TRI_OK;
     }
     if (!grow(e)) return tri__fail(TRI_RESOURCE, "no memory for the events of %s", "metrics.jsonl");
-    double *row = e->value + e->n * TRI_RUN_COLUMNS;
-    for (int c = 0; c < TRI_RUN_COLUMNS; c++) row[c] = NAN;
-    int hint = 0;
-    for (uint32_t i = 0; i < line->n; i++) {
-        const tri_jsonl_member *m = &line->member[i];
-        const char *key = line->text + m->key_begin, *value = line->text + m->begin;
-        if (name_of(key, m->key_end - m->key_begin) != NAMES || (m->end && strchr("\"tf", *value))) continue;
-        int c = column_of(e, key, m->key_end - m->key_begin, hint);
-        if (c >= 0) row[c] = number_of(line, m), hint = c + 1;
-    }
-    e->step[e->n] = named[STEP], e->time[e->n] = named[TIME], e->epoch[e->n++] = named[EPOCH];
+    memcpy(e->value + e->n++ * TRI_RUN_COLUMNS, row, sizeof row);
     return TRI_OK;
 }
 
@@ -197,18 +177,14 @@ tri_status tri__run_lines_last(const tri_run_lines *e, tri_json **out) {
     return status == TRI_RESOURCE ? status : TRI_OK;
 }
 
-tri_status tri__run_lines_open(tri_run_lines *e) {
-    *e = (tri_run_lines){.head = tri__json_object(), .starts = tri__json_array(), .checkpoints = tri__json_array(),
-                         .warnings = tri__json_array(), .validations = tri__json_array()};
-    if (e->head && e->starts && e->checkpoints && e->warnings && e->validations) return TRI_OK;
-    tri__run_lines_close(e);
-    return tri__fail(TRI_RESOURCE, "no memory for the events of a run");
+void tri__run_lines_open(tri_run_lines *e) {
+    *e = (tri_run_lines){.key = {[TRI_RUN_STEP] = "step", [TRI_RUN_TIME] = "ts", [TRI_RUN_EPOCH] = "epoch"},
+                         .n_keys = TRI_RUN_FIGURES, .head = tri__json_object(), .starts = tri__json_array(),
+                         .checkpoints = tri__json_array(), .warnings = tri__json_array(),
+                         .validations = tri__json_array()};
 }
 
 void tri__run_lines_close(tri_run_lines *e) {
-    free(e->step);
-    free(e->time);
-    free(e->epoch);
     free(e->value);
     free(e->flat.member);
     tri__json_decref(e->head);

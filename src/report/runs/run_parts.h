@@ -15,23 +15,16 @@ void tri__run_missing(tri_json *run, const char *format, ...) __attribute__((for
  * noted in the run, as is what is `expected` and not there. */
 tri_status tri__run_load(const char *folder, const char *name, int expected, tri_json *run, tri_json **out);
 
-/* How metrics.jsonl ends. */
-typedef struct tri_run_tail {
-    int found;              /* there is such a file */
-    int ended;              /* its last `start` has an `end` */
-    int torn;               /* its last line has no newline: it is still written, or was cut off */
-    int64_t lines;          /* in all */
-} tri_run_tail;
-
 /* ---- run_events.c: metrics.jsonl in memory, what its lines said so far ---- */
 
-enum { TRI_RUN_COLUMNS = 32, TRI_RUN_KEY = 40, TRI_RUN_LAST = 4096 };
+/* Columns: those of every event of a step, then its figures. */
+enum { TRI_RUN_STEP, TRI_RUN_TIME, TRI_RUN_EPOCH, TRI_RUN_FIGURES, TRI_RUN_COLUMNS = TRI_RUN_FIGURES + 32 };
+enum { TRI_RUN_KEY = 40, TRI_RUN_LAST = 4096 };
 
 /* Train events as rows: one for each step. */
 typedef struct tri_run_lines {
     char key[TRI_RUN_COLUMNS][TRI_RUN_KEY];
-    int n_keys;
-    double *step, *time, *epoch; /* [n] */
+    int n_keys;                  /* with TRI_RUN_FIGURES */
     double *value;               /* [n, TRI_RUN_COLUMNS]; NaN: not in that event */
     int64_t n, room;
     double last_step;            /* of any event */
@@ -44,7 +37,7 @@ typedef struct tri_run_lines {
     int ended;                   /* the last `start` has an `end` */
 } tri_run_lines;
 
-tri_status tri__run_lines_open(tri_run_lines *lines);
+void tri__run_lines_open(tri_run_lines *lines);
 void tri__run_lines_close(tri_run_lines *lines); /* accepts a zeroed one */
 /* One line, without its newline. Damaged ones are counted and left out. */
 tri_status tri__run_lines_take(tri_run_lines *lines, const char *line, size_t length);
@@ -64,13 +57,14 @@ struct tri_run_reader {
     int64_t at;              /* bytes of complete lines that were read */
     char seen[TRI_RUN_SEEN]; /* [n_seen] the last of those bytes: they tell whether the file is still the same */
     int n_seen;
+    int found;               /* there is such a file */
+    int torn;                /* its last line has no newline: it is still written, or was cut off */
 };
 
 /* Reads what was appended since the last call, or everything if the file is another one now; all that was ever read
  * goes into started, updated, step, steps, epoch, epochs, facts, config, starts, checkpoints, warnings, curves,
  * validations, last, shares, rates. */
-tri_status tri__run_follow(tri_run_reader *reader, const tri_run_data_options *options, tri_json *run,
-                           tri_run_tail *tail);
+tri_status tri__run_follow(tri_run_reader *reader, const tri_run_data_options *options, tri_json *run);
 
 /* validation_figures.c: validation-best.csv and validation-last.csv into predictions. */
 tri_status tri__run_predictions(const char *folder, const tri_run_data_options *options, tri_json *run);
@@ -121,7 +115,8 @@ tri_json *tri__binding(const tri_binding_figures *figures);
 void tri__run_binding(tri_json *run);
 
 /* curve_thinning.c: a curve of n points (steps ascending) with at most `most` of them: the smallest and the largest of
- * each bucket, the first and the last. Values that are not finite are left out. A new reference. */
+ * each bucket, the first and the last. Both arrays have `stride` numbers a point. Values that are not finite are left
+ * out. A new reference. */
 tri_json *tri__thin_curve(const double *step, const double *value, int64_t n, int64_t stride, int most);
 /* To 6 significant digits, which is more than a picture shows. */
 double tri__rounded(double value);
