@@ -306,7 +306,7 @@ TEST(probabilities) {
         float p, back;
         tri_buffer out = {0};
         memcpy(&p, &bits, sizeof p);
-        tri__put_probability(&out, p);
+        tri__put_probability(&out, "", p);
         back = strtof(out.text, NULL);
         assert_memory_equal(&p, &back, sizeof p);
         tri__buffer_free(&out);

@@ -143,13 +143,10 @@ static tri_status write_extras(void *context, const char *folder) {
 
 static tri_status write_folder(tri_original *e, const char *folder) {
     tri_json *config = tri__json_deep_copy(tri__checkpoint_config(e->checkpoint));
-    const tri_json *was = tri__checkpoint_state(e->checkpoint), *data = tri__json_get(was, "data"),
-                   *decision = tri__json_get(was, "decision"), *split = tri__json_get(was, "split");
-    tri_json *state = data || decision ? tri__json_object() : NULL;
+    const tri_json *was = tri__checkpoint_state(e->checkpoint);
+    tri_json *state = tri__json_get(was, "data") || tri__json_get(was, "decision") ? tri__json_object() : NULL;
     int failed = tri__json_set_new(config, "model_type", tri__json_string("trimodal-bert"));
-    if (data) failed |= tri__json_set(state, "data", data); /* eval recognises the training table by it */
-    if (decision) failed |= tri__json_set(state, "decision", decision);
-    if (state && split) failed |= tri__json_set(state, "split", split);
+    if (state) tri__original_state(e, state);
     tri_checkpoint_out out = {.folder = folder,
                               .step = tri__checkpoint_step(e->checkpoint),
                               .weights = e->weights,
@@ -159,6 +156,7 @@ static tri_status write_folder(tri_original *e, const char *folder) {
                               .state = state,
                               .extras = write_extras,
                               .context = e};
+    failed |= state && !tri__json_is_whole(state);
     tri_status status = failed ? tri__fail(TRI_RESOURCE, "out of memory") : tri__checkpoint_export(&out);
     tri__json_decref(config);
     tri__json_decref(state);

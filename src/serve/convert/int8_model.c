@@ -319,10 +319,10 @@ static tri_status run(search *s, tri_json **facts) {
     *facts = facts_of(s);
     if (!tri__json_is_whole(*facts)) return tri__fail(TRI_RESOURCE, "out of memory");
     TRI_TRY(write_candidate(s, *facts, s->asked->output, &bytes));
-    int failed = tri__json_set_new(*facts, "output_dir", tri__json_string(s->asked->output));
-    failed |= tri__json_set_new(*facts, "bytes", tri__json_integer(bytes));
-    failed |= tri__json_set_new(*facts, "fp32_bytes", tri__json_integer(4 * s->original.elements));
-    return failed ? tri__fail(TRI_RESOURCE, "out of memory") : TRI_OK;
+    tri__json_set_new(*facts, "output_dir", tri__json_string(s->asked->output));
+    tri__json_set_new(*facts, "bytes", tri__json_integer(bytes));
+    tri__json_set_new(*facts, "fp32_bytes", tri__json_integer(4 * s->original.elements));
+    return tri__json_is_whole(*facts) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 tri_status tri__serve_quantize(const tri_settings *asked, double max_drop, const tri_log *log, const tri_stop *stop,

@@ -83,35 +83,24 @@ const char *tri__quantizer_precision(const tri_quantizer *z) {
     return words[z->computing];
 }
 
-/* The run's configuration with the choices of this folder; NULL: out of memory. */
+/* The run's configuration with the choices of this folder. */
 static tri_json *make_config(const tri_quantizer *z, const tri_dtype *store) {
     tri_json *config = tri__json_deep_copy(tri__checkpoint_config(z->original->checkpoint)), *names = tri__json_array();
-    int failed = !config || !names;
-    for (int i = 0; i < z->original->n_weights && !failed; i++)
+    for (int i = 0; i < z->original->n_weights; i++)
         if (z->weight[i].q && store[i] != TRI_I8)
-            failed |= tri__json_append_new(names, tri__json_string(z->original->weights[i].name));
-    failed |= tri__json_set_new(config, "float_layers", names);
-    failed |= tri__json_set_new(config, "quantize", tri__json_string("int8"));
-    failed |= tri__json_set_new(config, "precision", tri__json_string(tri__quantizer_precision(z)));
-    if (!failed) return config;
-    tri__json_decref(config);
-    return NULL;
+            tri__json_append_new(names, tri__json_string(z->original->weights[i].name));
+    tri__json_set_new(config, "float_layers", names);
+    tri__json_set_new(config, "quantize", tri__json_string("int8"));
+    tri__json_set_new(config, "precision", tri__json_string(tri__quantizer_precision(z)));
+    return config;
 }
 
-/* NULL: out of memory. */
 static tri_json *make_state(const tri_quantizer *z, const tri_json *facts) {
-    const tri_json *was = tri__checkpoint_state(z->original->checkpoint),
-                   *data = tri__json_get(was, "data"), /* eval recognises the training table by it */
-                   *decision = tri__json_get(was, "decision"), *split = tri__json_get(was, "split");
     tri_json *quantized = facts ? tri__json_deep_copy(facts) : tri__json_object(), *state = tri__json_object();
-    int failed = tri__json_set_new(quantized, "version", tri__json_integer(TRI_QUANTIZED_VERSION));
-    failed |= tri__json_set_new(state, "quantized", quantized);
-    if (data) failed |= tri__json_set(state, "data", (tri_json *)data);
-    if (decision) failed |= tri__json_set(state, "decision", (tri_json *)decision);
-    if (split) failed |= tri__json_set(state, "split", (tri_json *)split);
-    if (!failed) return state;
-    tri__json_decref(state);
-    return NULL;
+    tri__json_set_new(quantized, "version", tri__json_integer(TRI_QUANTIZED_VERSION));
+    tri__json_set_new(state, "quantized", quantized);
+    tri__original_state(z->original, state);
+    return state;
 }
 
 static tri_status save_assets(void *context, const char *folder) {
@@ -132,7 +121,8 @@ tri_status tri__quantizer_write(const tri_quantizer *z, const tri_dtype *store, 
                               .state = state,
                               .extras = save_assets,
                               .context = (void *)original};
-    tri_status status = pieces && config && state ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    int whole = pieces && tri__json_is_whole(config) && tri__json_is_whole(state);
+    tri_status status = whole ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     if (status == TRI_OK) {
         out.n_weights = list_pieces(z, store, pieces);
         status = tri__checkpoint_export(&out);

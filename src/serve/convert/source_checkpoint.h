@@ -24,5 +24,7 @@ typedef struct tri_original {
  * failure. */
 tri_status tri__original_open(const char *path, size_t room, tri_original *original);
 void tri__original_close(tri_original *original);
+/* Adds what the other form keeps of the checkpoint's state: by "data", eval recognises the training table. */
+void tri__original_state(const tri_original *original, tri_json *state);
 
 #endif

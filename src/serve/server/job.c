@@ -26,7 +26,14 @@ typedef struct job {
 
 /* ---- what protocols share ---- */
 
-void tri__put_probability(tri_buffer *out, float probability) { tri__buffer_put(out, "%.9g", (double)probability); }
+const char *tri__label_of(const tri_prediction *told, int64_t row) {
+    const tri_model_facts *facts = told->facts;
+    return facts->label[tri__decision_class(facts->decision, told->probs + row * facts->n_classes, facts->n_classes)];
+}
+
+void tri__put_probability(tri_buffer *out, const char *before, float probability) {
+    tri__buffer_put(out, "%s%.9g", before, (double)probability);
+}
 
 void tri__put_string(tri_buffer *out, const char *before, const char *text) {
     tri__buffer_add(out, before, strlen(before));

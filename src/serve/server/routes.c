@@ -4,14 +4,17 @@
 #include "web/pages.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Models are loaded before the server listens: what answers is ready, until it drains. */
-void tri__handle_ready(void *context, tri_exchange *exchange) {
-    static const char yes[] = "{\"status\":\"ready\"}";
-    tri_server *server = context;
+void tri__reply_ready(const tri_server *server, tri_exchange *exchange, const char *text) {
     if (tri__http_draining(server->http))
         tri__exchange_error(exchange, 503, "Unhealthy", "the server is shutting down");
-    else tri__exchange_reply_const(exchange, 200, "application/json", yes, sizeof yes - 1);
+    else tri__exchange_reply_const(exchange, 200, "application/json", text, strlen(text));
+}
+
+void tri__handle_ready(void *context, tri_exchange *exchange) {
+    tri__reply_ready(context, exchange, "{\"status\":\"ready\"}");
 }
 
 static void page(void *context, tri_exchange *exchange) {

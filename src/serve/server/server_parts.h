@@ -78,6 +78,9 @@ typedef struct tri_prediction {
     tri_wire_form form;          /* of the answer */
 } tri_prediction;
 
+/* Of a row, by the model's decision. */
+const char *tri__label_of(const tri_prediction *told, int64_t row);
+
 typedef struct tri_protocol {
     tri_status (*parse)(const tri_ask_in *in, tri_ask *out);
     /* Bytes of the JSON before binary tensors; 0: there are none. */
@@ -88,8 +91,8 @@ typedef struct tri_protocol {
 /* Those that others build on, and tests call. */
 extern const tri_protocol tri__protocol_tei, tri__protocol_inference, tri__protocol_kserve, tri__protocol_sagemaker;
 
-void tri__put_probability(tri_buffer *out, float probability); /* %.9g: the float itself */
-/* `before`, as it stands, and a text as a JSON string. */
+/* `before`, as it stands, and a probability (%.9g: the float itself) or a text as a JSON string. */
+void tri__put_probability(tri_buffer *out, const char *before, float probability);
 void tri__put_string(tri_buffer *out, const char *before, const char *text);
 /* Replies with the buffer's text, which is taken out of it. */
 void tri__reply(tri_exchange *exchange, const char *type, tri_buffer *out);
@@ -167,6 +170,8 @@ struct tri_server {
  * with a NULL path. */
 tri_status tri__routes_make(tri_http_route **out);
 tri_http_handler tri__handle_info, tri__handle_tokenize, tri__handle_metrics, tri__handle_ready;
+/* Replies with the text unless the server drains. */
+void tri__reply_ready(const tri_server *server, tri_exchange *exchange, const char *text);
 
 /* The model of that name; NULL or "": the first. NULL: there is none, and the exchange has its reply. */
 tri_served *tri__server_find(tri_server *server, tri_exchange *exchange, const char *name);

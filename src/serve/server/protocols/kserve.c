@@ -292,11 +292,6 @@ tri_status tri__kserve_parse(const tri_ask_in *in, tri_ask *out) {
 
 /* ---- the answer ---- */
 
-static const char *label_of(const tri_prediction *told, int64_t row) {
-    const tri_model_facts *facts = told->facts;
-    return facts->label[tri__decision_class(facts->decision, told->probs + row * facts->n_classes, facts->n_classes)];
-}
-
 static void put_output(const tri_prediction *told, int is_label, tri_buffer *out) {
     int64_t rows = told->rows, n = is_label ? rows : rows * told->facts->n_classes, bytes = 4 * n;
     if (is_label)
@@ -304,15 +299,15 @@ static void put_output(const tri_prediction *told, int is_label, tri_buffer *out
     else
         tri__buffer_put(out, "{\"name\":\"probabilities\",\"datatype\":\"FP32\",\"shape\":[%lld,%d],", (long long)rows,
                         told->facts->n_classes);
-    for (int64_t i = 0; i < rows && is_label; i++) bytes += (int64_t)strlen(label_of(told, i));
+    for (int64_t i = 0; i < rows && is_label; i++) bytes += (int64_t)strlen(tri__label_of(told, i));
     if (is_label ? told->ask->binary_label : told->ask->binary_probabilities) {
         tri__buffer_put(out, "\"parameters\":{\"binary_data_size\":%lld}}", (long long)bytes);
         return;
     }
     tri__buffer_put(out, "\"data\":[");
     for (int64_t i = 0; i < n; i++) {
-        if (is_label) tri__put_string(out, i ? "," : "", label_of(told, i));
-        else tri__buffer_put(out, "%s%.9g", i ? "," : "", (double)told->probs[i]);
+        if (is_label) tri__put_string(out, i ? "," : "", tri__label_of(told, i));
+        else tri__put_probability(out, i ? "," : "", told->probs[i]);
     }
     tri__buffer_put(out, "]}");
 }
@@ -329,9 +324,9 @@ static size_t render(const tri_prediction *told, tri_buffer *out) {
     tri__buffer_put(out, "]}");
     size_t json = out->size;
     for (int64_t i = 0; labels && ask->binary_label && i < told->rows; i++) {
-        uint32_t length = (uint32_t)strlen(label_of(told, i));
+        uint32_t length = (uint32_t)strlen(tri__label_of(told, i));
         tri__buffer_add(out, (const char *)&length, sizeof length);
-        tri__buffer_add(out, label_of(told, i), length);
+        tri__buffer_add(out, tri__label_of(told, i), length);
     }
     if (probabilities && ask->binary_probabilities)
         tri__buffer_add(out, (const char *)told->probs,
@@ -385,12 +380,8 @@ static void say_model(void *context, tri_exchange *exchange) {
 }
 
 static void say_ready(void *context, tri_exchange *exchange) {
-    static const char ready[] = "{\"ready\":true}";
-    tri_server *server = context;
-    if (!tri__server_find(server, exchange, tri__exchange_part(exchange))) return;
-    if (tri__http_draining(server->http))
-        tri__exchange_error(exchange, 503, "Unhealthy", "the server is shutting down");
-    else tri__exchange_reply_const(exchange, 200, "application/json", ready, sizeof ready - 1);
+    if (tri__server_find(context, exchange, tri__exchange_part(exchange)))
+        tri__reply_ready(context, exchange, "{\"ready\":true}");
 }
 
 static void alive(void *context, tri_exchange *exchange) {

@@ -15,25 +15,20 @@ static void put_csv(const tri_prediction *told, tri_buffer *out) {
     tri__buffer_add(out, "\n", 1);
     for (int64_t i = 0; i < told->rows; i++) {
         const float *probs = told->probs + i * facts->n_classes;
-        const char *label = facts->label[tri__decision_class(facts->decision, probs, facts->n_classes)];
+        const char *label = tri__label_of(told, i);
         tri__buffer_csv(out, ',', "", label, strlen(label));
-        for (int c = 0; c < facts->n_classes; c++) {
-            tri__buffer_add(out, ",", 1);
-            tri__put_probability(out, probs[c]);
-        }
+        for (int c = 0; c < facts->n_classes; c++) tri__put_probability(out, ",", probs[c]);
         tri__buffer_add(out, "\n", 1);
     }
 }
 
-static void put_line(const tri_prediction *told, const float *probs, tri_buffer *out) {
+static void put_line(const tri_prediction *told, int64_t row, tri_buffer *out) {
     const tri_model_facts *facts = told->facts;
-    const char *label = facts->label[tri__decision_class(facts->decision, probs, facts->n_classes)];
-    tri__put_string(out, "{\"label\":", label);
+    tri__put_string(out, "{\"label\":", tri__label_of(told, row));
     tri__buffer_put(out, ",\"probabilities\":{");
     for (int c = 0; c < facts->n_classes; c++) {
         tri__put_string(out, c ? "," : "", facts->label[c]);
-        tri__buffer_add(out, ":", 1);
-        tri__put_probability(out, probs[c]);
+        tri__put_probability(out, ":", told->probs[row * facts->n_classes + c]);
     }
     tri__buffer_put(out, "}}\n");
 }
@@ -42,7 +37,7 @@ static size_t render(const tri_prediction *told, tri_buffer *out) {
     if (told->form == TRI_ROWS_CSV) put_csv(told, out);
     else if (told->form == TRI_ROWS_JSON) tri__protocol_tei.render(told, out);
     else
-        for (int64_t i = 0; i < told->rows; i++) put_line(told, told->probs + i * told->facts->n_classes, out);
+        for (int64_t i = 0; i < told->rows; i++) put_line(told, i, out);
     return 0;
 }
 

@@ -103,8 +103,7 @@ tri_status tri__tei_parse(const tri_ask_in *in, tri_ask *out) {
 }
 
 static void put_class(const tri_prediction *told, const float *probs, int class, int is_first, tri_buffer *out) {
-    tri__buffer_put(out, "%s{\"score\":", is_first ? "" : ",");
-    tri__put_probability(out, probs[class]);
+    tri__put_probability(out, is_first ? "{\"score\":" : ",{\"score\":", probs[class]);
     tri__put_string(out, ",\"label\":", told->facts->label[class]);
     tri__buffer_add(out, "}", 1);
 }
