@@ -185,66 +185,43 @@ static tri_status check_plan(const tri_opened *o, const tri_counts *max) {
     return status;
 }
 
-/* One command, after which the others listen to whatever is open; then what rank 0 does at the same time. */
-static tri_status tell(tri_crew *crew, command_kind what, int slot, const char *path) {
+/* One command, and what rank 0 does at the same time; then the others listen to the new model or to whatever is open.
+ * all: of COMMAND_ASK. */
+static tri_status tell(tri_crew *crew, command_kind what, int slot, tri_opened *o, const tri_counts *max,
+                       work_state *all) {
     pthread_mutex_lock(&crew->lock);
-    tri_status status = send(crew, what, slot, path);
-    if (status == TRI_OK) listen_to_any(crew);
+    tri_status status = send(crew, what, slot, what == COMMAND_READ ? tri__checkpoint_path(o->checkpoint) : NULL);
+    if (status == TRI_OK && what == COMMAND_ASK) status = note(crew, compare(crew->world, WORK_DONE, all));
+    if (status == TRI_OK && what == COMMAND_BIND) status = note(crew, tri__opened_bind(o, max));
+    if (status == TRI_OK && what == COMMAND_FINISH) status = note(crew, tri__engine_ready_infer(&o->engine));
+    if (status == TRI_OK && what == COMMAND_FINISH) crew->engine[slot] = &o->engine, crew->listening = slot;
+    else if (status == TRI_OK) listen_to_any(crew);
     pthread_mutex_unlock(&crew->lock);
     return status;
 }
 
 /* Asks until the others have ended what they do in the background. */
-static tri_status await_others(tri_crew *crew, int slot, work_state *all) {
+static tri_status await_others(tri_crew *crew, int slot, tri_opened *o) {
     static const double PERIOD = 0.005; /* seconds */
-    for (*all = WORK_BUSY; *all == WORK_BUSY;) {
-        pthread_mutex_lock(&crew->lock);
-        tri_status status = send(crew, COMMAND_ASK, slot, NULL);
-        if (status == TRI_OK) status = note(crew, compare(crew->world, WORK_DONE, all));
-        if (status == TRI_OK) listen_to_any(crew);
-        pthread_mutex_unlock(&crew->lock);
-        TRI_TRY(status);
-        if (*all == WORK_BUSY) tri__clock_sleep(tri__clock() + PERIOD);
+    for (work_state all = WORK_BUSY; all != WORK_DONE;) {
+        TRI_TRY(tell(crew, COMMAND_ASK, slot, o, NULL, &all));
+        if (all == WORK_FAILED)
+            return tri__fail(TRI_DATA, "%s: another rank cannot read it; its own output says why",
+                             tri__checkpoint_path(o->checkpoint));
+        if (all == WORK_BUSY) tri__clock_sleep(tri__clock() + PERIOD);
     }
     return TRI_OK;
 }
 
-/* All ranks allocate; then each reads its weights. */
-static tri_status bind_all(tri_crew *crew, tri_opened *o, const tri_counts *max, int slot) {
-    tri_polite_work mine;
-    pthread_mutex_lock(&crew->lock);
-    tri_status status = send(crew, COMMAND_BIND, slot, NULL);
-    if (status == TRI_OK) status = note(crew, tri__opened_bind(o, max));
-    if (status == TRI_OK) listen_to_any(crew);
-    pthread_mutex_unlock(&crew->lock);
-    TRI_TRY(status);
-    tri__polite_begin(&mine, load_weights, o);
-    return tri__polite_end(&mine);
-}
-
-static tri_status finish(tri_crew *crew, tri_opened *o, int slot) {
-    pthread_mutex_lock(&crew->lock);
-    tri_status status = send(crew, COMMAND_FINISH, slot, NULL);
-    if (status == TRI_OK) status = note(crew, tri__engine_ready_infer(&o->engine));
-    if (status == TRI_OK) crew->engine[slot] = &o->engine, crew->listening = slot;
-    pthread_mutex_unlock(&crew->lock);
-    return status;
-}
-
-static tri_status refused(const tri_opened *o) {
-    return tri__fail(TRI_DATA, "%s: another rank cannot read it; its own output says why",
-                     tri__checkpoint_path(o->checkpoint));
-}
-
 static tri_status add(tri_crew *crew, tri_opened *o, const tri_counts *max, int slot) {
-    work_state all;
-    TRI_TRY(tell(crew, COMMAND_READ, slot, tri__checkpoint_path(o->checkpoint)));
-    TRI_TRY(await_others(crew, slot, &all));
-    if (all == WORK_FAILED) return refused(o);
-    TRI_TRY(bind_all(crew, o, max, slot));
-    TRI_TRY(await_others(crew, slot, &all));
-    if (all == WORK_FAILED) return refused(o);
-    return finish(crew, o, slot);
+    tri_polite_work mine;
+    TRI_TRY(tell(crew, COMMAND_READ, slot, o, NULL, NULL));
+    TRI_TRY(await_others(crew, slot, o));
+    TRI_TRY(tell(crew, COMMAND_BIND, slot, o, max, NULL)); /* all ranks allocate; then each reads its weights */
+    tri__polite_begin(&mine, load_weights, o);
+    TRI_TRY(tri__polite_end(&mine));
+    TRI_TRY(await_others(crew, slot, o));
+    return tell(crew, COMMAND_FINISH, slot, o, NULL, NULL);
 }
 
 /* A slot that nobody else will take. */

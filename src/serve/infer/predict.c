@@ -310,13 +310,11 @@ static tri_status find_rows(const served *v, tri_predictions *out) {
 /* Finds the columns and rows that predictions are joined with. Called before computing, so that a missing column fails
  * early. */
 static tri_status join(const served *v, const tri_settings *asked, const tri_texts *keep, tri_predictions *out) {
-    char file[TRI_PATH_MAX];
     if (!keep->n && asked->bad_rows == TRI_BAD_ROWS_FAIL && !v->data->row) return TRI_OK;
     tri_table_options options = {.threads = tri__threads(&v->opened.settings),
                                  .bad_rows = (tri_bad_rows)asked->bad_rows};
     TRI_TRY(tri__separator_parse(v->opened.settings.separator, &options.separator));
-    TRI_TRY(find_table(asked, file));
-    TRI_TRY(tri__table_open(file, &options, &out->table));
+    TRI_TRY(tri__table_open(v->table, &options, &out->table));
     TRI_TRY(find_kept(keep, out));
     return find_rows(v, out);
 }

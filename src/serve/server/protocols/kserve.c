@@ -5,6 +5,7 @@
 #include "serve/server/server_parts.h"
 
 #include "base/text.h"
+#include "data/table/value_text.h"
 #include "data/text/utf8.h"
 
 #include <float.h>
@@ -130,17 +131,6 @@ static double half_of(uint16_t bits) {
     return bits >> 15 ? -size : size;
 }
 
-/* The number with the fewest digits that is this float: 0.1, as JSON and tables have it, not 0.10000000149011612. */
-static double single_of(float value) {
-    char text[32];
-    double real = (double)value;
-    for (int digits = 6, same = 0; digits <= 9 && !same; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)value);
-        same = (float)(real = strtod(text, NULL)) == value;
-    }
-    return real;
-}
-
 static tri_status text_of(tensor *t, size_t i, uint32_t length, tri_json **out) {
     if (length > t->bytes.left) return bad_value(t, i, "ends beyond the binary data of its");
     const char *text = (const char *)t->bytes.at;
@@ -174,7 +164,8 @@ static tri_status binary_value(tensor *t, size_t i, tri_json **out) {
     case REAL:
         memcpy(&single, &bits, sizeof single);
         memcpy(&real, &bits, sizeof real);
-        return real_of(t, i, bytes == 2 ? half_of((uint16_t)bits) : bytes == 4 ? single_of(single) : real, out);
+        if (bytes == 4) real = tri__float_number(single); /* 0.1, as JSON and tables have it, not 0.10000000149011612 */
+        return real_of(t, i, bytes == 2 ? half_of((uint16_t)bits) : real, out);
     }
     return TRI_OK;
 }
