@@ -1,41 +1,28 @@
-/* binding.c - a decision table: the first row that applies names what binds. Rows come in the order in which removing
- * the cause would help most: no other change helps a rank that waits for its batch. */
+/* binding.c - the first cause that applies names what binds. Causes come in the order in which removing them would help
+ * most: no other change helps a rank that waits for its batch. */
 #include "report/runs/run_parts.h"
 
 #include "base/text.h"
 #include "report/text/json_numbers.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { WORDS = 768 };
 static const double LOADING = 0.1, MOVING = 0.15, WAITING = 0.15, UNEVEN = 0.15, SMALL = 0.5, SHORT_KERNEL = 15e-6,
                     WELL_USED = 0.3; /* of the peak */
 
-typedef struct row {
-    const char *kind;
-    int (*applies)(const tri_binding_figures *f);
-    void (*say)(const tri_binding_figures *f, char out[static WORDS]);
-} row;
-
 static double percent(double share) { return 100 * share; }
 
-/* ---- the loader ---- */
-
-static int loads(const tri_binding_figures *f) {
-    return f->loader >= LOADING && f->loader >= f->comm && f->loader >= f->idle;
+__attribute__((format(printf, 2, 3))) static tri_json *say(const char *kind, const char *format, ...) {
+    char words[768];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(words, sizeof words, format, args);
+    va_end(args);
+    return tri__json_pack("{s:s, s:s}", "kind", kind, "words", words);
 }
-static void say_loads(const tri_binding_figures *f, char out[static WORDS]) {
-    snprintf(out, WORDS,
-             "Loading binds: ranks wait %.0f %% of a step for their batch. Try more --num-workers, fewer --threads so "
-             "that cores are left for them, or a --cache-dir on a faster disk.",
-             percent(f->loader));
-}
-
-/* ---- transfers ---- */
-
-static int moves(const tri_binding_figures *f) { return f->world > 1 && f->comm >= MOVING && f->comm >= f->idle; }
 
 /* What makes the costliest transfer cheaper. */
 static const char *cheaper(const tri_binding_figures *f) {
@@ -52,79 +39,45 @@ static const char *cheaper(const tri_binding_figures *f) {
         return "Try --shard zero2 or zero1 if memory allows, a larger batch, or --prefetch 2";
     return "Try a larger batch (fewer updates for the same samples), --reduce-dtype bf16, or larger --bucket-mb";
 }
-static void say_moves(const tri_binding_figures *f, char out[static WORDS]) {
+
+static tri_json *say_moves(const tri_binding_figures *f) {
     char bytes[32], rate[32], detail[160] = "";
     const char *link = f->machines > 1 ? "over the network" : "inside the machine";
     if (f->kind[0] && f->kind_seconds > 0 && f->kind_bytes > 0)
         snprintf(detail, sizeof detail, ", most of it %s (%s a step from each rank, %s/s)", f->kind,
                  tri__text_bytes(f->kind_bytes, bytes), tri__text_bytes(f->kind_bytes / f->kind_seconds, rate));
     else if (f->kind[0]) snprintf(detail, sizeof detail, ", most of it %s", f->kind);
-    snprintf(out, WORDS, "Communication binds: moving data %s takes %.0f %% of a step%s. %s.", link, percent(f->comm),
-             detail, cheaper(f));
+    return say("communication", "Communication binds: moving data %s takes %.0f %% of a step%s. %s.", link,
+               percent(f->comm), detail, cheaper(f));
 }
 
-/* ---- waiting for other ranks ---- */
-
-static int waits(const tri_binding_figures *f) { return f->world > 1 && f->idle >= WAITING; }
-
-static int is_uneven(const tri_binding_figures *f) {
-    return f->most_busy > 0 && f->most_busy - f->least_busy > UNEVEN * f->most_busy;
-}
-
-static int has_uneven_stages(const tri_binding_figures *f) { return waits(f) && f->pp > 1 && is_uneven(f); }
-static void say_uneven_stages(const tri_binding_figures *f, char out[static WORDS]) {
-    snprintf(out, WORDS,
-             "Uneven stages bind: ranks wait %.0f %% of a step, while the busiest computes %.1f ms and the idlest %.1f "
-             "ms. Try --stage-profile with this run's stage_profile.json, which balances stages by measured times.",
-             percent(f->idle), 1e3 * f->most_busy, 1e3 * f->least_busy);
-}
-
-static int has_bubble(const tri_binding_figures *f) { return waits(f) && f->pp > 1; }
-static void say_bubble(const tri_binding_figures *f, char out[static WORDS]) {
-    snprintf(
-        out, WORDS,
-        "The pipeline's bubble binds: ranks wait %.0f %% of a step, with %lld microbatches for %d stages. Try more "
-        "--num-microbatches, --schedule interleaved or zb-h1, or fewer stages.",
-        percent(f->idle), (long long)f->microbatches, f->pp);
-}
-
-static void say_waits(const tri_binding_figures *f, char out[static WORDS]) {
+/* Ranks wait for each other. */
+static tri_json *say_waits(const tri_binding_figures *f) {
     char detail[160] = "";
-    if (is_uneven(f))
+    int uneven = f->most_busy > 0 && f->most_busy - f->least_busy > UNEVEN * f->most_busy;
+    if (f->pp > 1 && uneven)
+        return say("stages",
+                   "Uneven stages bind: ranks wait %.0f %% of a step, while the busiest computes %.1f ms and the "
+                   "idlest %.1f ms. Try --stage-profile with this run's stage_profile.json, which balances stages by "
+                   "measured times.",
+                   percent(f->idle), 1e3 * f->most_busy, 1e3 * f->least_busy);
+    if (f->pp > 1)
+        return say("bubble",
+                   "The pipeline's bubble binds: ranks wait %.0f %% of a step, with %lld microbatches for %d stages. "
+                   "Try more --num-microbatches, --schedule interleaved or zb-h1, or fewer stages.",
+                   percent(f->idle), (long long)f->microbatches, f->pp);
+    if (uneven)
         snprintf(detail, sizeof detail, ": the busiest computes %.1f ms, the idlest %.1f ms", 1e3 * f->most_busy,
                  1e3 * f->least_busy);
-    snprintf(out, WORDS,
-             "Waiting binds: ranks wait %.0f %% of a step for each other%s. Look for other work on these cores or a "
-             "slower machine; try --bind-cores core, fewer --threads a rank, or a larger batch, which splits more "
-             "evenly.",
-             percent(f->idle), detail);
+    return say("waiting",
+               "Waiting binds: ranks wait %.0f %% of a step for each other%s. Look for other work on these cores or a "
+               "slower machine; try --bind-cores core, fewer --threads a rank, or a larger batch, which splits more "
+               "evenly.",
+               percent(f->idle), detail);
 }
 
-/* ---- computing ---- */
-
-static int launches(const tri_binding_figures *f) {
-    return f->compute > 0 && f->kernel_seconds > 0 && f->kernel_seconds < SHORT_KERNEL;
-}
-static void say_launches(const tri_binding_figures *f, char out[static WORDS]) {
-    snprintf(out, WORDS,
-             "Launching binds: an operation takes %.1f us on average, not much more than starting it. Try a larger "
-             "--batch-size, or fewer microbatches.",
-             1e6 * f->kernel_seconds);
-}
-
-static int reads_memory(const tri_binding_figures *f) { return f->compute > 0 && f->small >= SMALL; }
-static void say_reads_memory(const tri_binding_figures *f, char out[static WORDS]) {
-    int fp32 = !f->precision || !strcmp(f->precision, "fp32");
-    snprintf(out, WORDS,
-             "Memory traffic binds: %.0f %% of computing is in operations with little arithmetic for each byte (norms, "
-             "dropout, the update). Try a larger --batch-size, which does more arithmetic for each update%s.",
-             percent(f->small), fp32 ? ", or --precision bf16, which moves half the bytes" : "");
-}
-
-static int computes(const tri_binding_figures *f) { return f->compute > 0; }
-static void say_computes(const tri_binding_figures *f, char out[static WORDS]) {
+static tri_json *say_computes(const tri_binding_figures *f, int fp32) {
     char detail[160] = "", used[160] = "";
-    int fp32 = !f->precision || !strcmp(f->precision, "fp32");
     if (f->costliest) snprintf(detail, sizeof detail, ", most of it in %s", f->costliest);
     if (f->mfu > 1)
         snprintf(used, sizeof used,
@@ -134,33 +87,36 @@ static void say_computes(const tri_binding_figures *f, char out[static WORDS]) {
     else if (f->mfu > 0)
         snprintf(used, sizeof used, ", at %s%.0f %% of the peak%s", f->mfu < WELL_USED ? "only " : "", percent(f->mfu),
                  f->mfu < WELL_USED ? "" : ", which is as it should be");
-    snprintf(out, WORDS, "Computing binds: it takes %.0f %% of a step%s%s. To go faster: %s%smore ranks, or a smaller "
-                         "max_sen_len.",
-             percent(f->compute), detail, used,
-             f->mfu > 0 && f->mfu < WELL_USED ? "a larger --batch-size, whose products are larger, " : "",
-             fp32 ? "--precision bf16 where the device has it, " : "");
+    return say("compute",
+               "Computing binds: it takes %.0f %% of a step%s%s. To go faster: %s%smore ranks, or a smaller "
+               "max_sen_len.",
+               percent(f->compute), detail, used,
+               f->mfu > 0 && f->mfu < WELL_USED ? "a larger --batch-size, whose products are larger, " : "",
+               fp32 ? "--precision bf16 where the device has it, " : "");
 }
 
-static const row rows[] = {
-    {"loader", loads, say_loads},
-    {"communication", moves, say_moves},
-    {"stages", has_uneven_stages, say_uneven_stages},
-    {"bubble", has_bubble, say_bubble},
-    {"waiting", waits, say_waits},
-    {"launch", launches, say_launches},
-    {"memory", reads_memory, say_reads_memory},
-    {"compute", computes, say_computes},
-};
-
-tri_json *tri__binding(const tri_binding_figures *figures) {
-    char words[WORDS];
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].applies(figures)) {
-            rows[i].say(figures, words);
-            return tri__json_pack("{s:s, s:s}", "kind", rows[i].kind, "words", words);
-        }
-    return tri__json_pack("{s:s, s:s}", "kind", "unknown", "words",
-                          "What binds is unknown: the run has no events of steps yet.");
+tri_json *tri__binding(const tri_binding_figures *f) {
+    int fp32 = !f->precision || !strcmp(f->precision, "fp32");
+    if (f->loader >= LOADING && f->loader >= f->comm && f->loader >= f->idle)
+        return say("loader",
+                   "Loading binds: ranks wait %.0f %% of a step for their batch. Try more --num-workers, fewer "
+                   "--threads so that cores are left for them, or a --cache-dir on a faster disk.",
+                   percent(f->loader));
+    if (f->world > 1 && f->comm >= MOVING && f->comm >= f->idle) return say_moves(f);
+    if (f->world > 1 && f->idle >= WAITING) return say_waits(f);
+    if (f->compute <= 0) return say("unknown", "What binds is unknown: the run has no events of steps yet.");
+    if (f->kernel_seconds > 0 && f->kernel_seconds < SHORT_KERNEL)
+        return say("launch",
+                   "Launching binds: an operation takes %.1f us on average, not much more than starting it. Try a "
+                   "larger --batch-size, or fewer microbatches.",
+                   1e6 * f->kernel_seconds);
+    if (f->small >= SMALL)
+        return say("memory",
+                   "Memory traffic binds: %.0f %% of computing is in operations with little arithmetic for each byte "
+                   "(norms, dropout, the update). Try a larger --batch-size, which does more arithmetic for each "
+                   "update%s.",
+                   percent(f->small), fp32 ? ", or --precision bf16, which moves half the bytes" : "");
+    return say_computes(f, fp32);
 }
 
 /* ---- from a run's data ---- */

@@ -30,37 +30,28 @@ static void put_table(tri_buffer *out, const tri_event *event) {
     tri__buffer_add(out, "\n", 1);
 }
 
-/* The first `n` of the names. */
-static tri_status write_files(const char *folder, int n, const char *text, size_t size) {
+/* The first `n` of the names get the text; NULL: they are removed. */
+static tri_status set_files(const char *folder, int n, const char *text, size_t size) {
     char path[TRI_PATH_MAX];
     for (int i = 0; i < n; i++) {
         TRI_TRY(tri__path_join(path, folder, names[i]));
-        TRI_TRY(tri__file_write(path, text, size));
-    }
-    return TRI_OK;
-}
-
-/* Those of an earlier run. */
-static tri_status remove_files(const char *folder) {
-    char path[TRI_PATH_MAX];
-    for (int i = 0; i < 2; i++) {
-        TRI_TRY(tri__path_join(path, folder, names[i]));
-        (void)tri__file_remove(path);
+        if (text) TRI_TRY(tri__file_write(path, text, size));
+        else (void)tri__file_remove(path);
     }
     return TRI_OK;
 }
 
 /* context: the folder */
 static tri_status emit(void *context, const tri_event *event) {
-    if (event->kind == TRI_EVENT_START && event->step == 0) return remove_files(context);
+    if (event->kind == TRI_EVENT_START && event->step == 0) return set_files(context, 2, NULL, 0); /* an earlier run */
     const tri_scores *scores = event->valid;
     if (event->kind != TRI_EVENT_EPOCH || !scores || !event->probs) return TRI_OK;
-    if (scores->rows * scores->n_classes > MOST_FIELDS) return remove_files(context);
+    if (scores->rows * scores->n_classes > MOST_FIELDS) return set_files(context, 2, NULL, 0);
     tri_buffer out = {0};
     size_t size;
     put_table(&out, event);
     char *text = tri__buffer_take(&out, &size);
-    tri_status status = text ? write_files(context, event->best ? 2 : 1, text, size)
+    tri_status status = text ? set_files(context, event->best ? 2 : 1, text, size)
                              : tri__fail(TRI_RESOURCE, "no memory for validation-last.csv");
     free(text);
     return status;

@@ -163,19 +163,17 @@ static tri_status write_folder(tri_original *e, const char *folder) {
     return status;
 }
 
-/* Where one folder has the encoder of both texts. */
-static void note_sharing(const tri_assets *assets, tri_json *facts) {
+/* What a user of the folder has to know. Other programs know no pattern: they read its key of config.json over, and
+ * attend to all keys. */
+static void note_traits(const tri_assets *assets, tri_json *facts) {
+    for (int branch = 0; branch < tri__assets_encoders(assets); branch++)
+        if (assets->encoder[branch].pattern.mode != TRI_PATTERN_DENSE)
+            tri__json_set_new(facts, "note",
+                              tri__json_string("config.json has attention_pattern, which transformers ignores: there "
+                                               "the encoder attends to all keys, and its outputs differ"));
     if (assets->shares)
         tri__json_set_new(facts, "shared",
                           tri__json_string("primary/ is the encoder of both texts (share_encoders)"));
-}
-
-/* Other programs know no pattern: they read its key of config.json over, and attend to all keys. */
-static void note_pattern(const tri_encoder *encoder, tri_json *facts) {
-    if (encoder->pattern.mode != TRI_PATTERN_DENSE)
-        tri__json_set_new(facts, "note",
-                          tri__json_string("config.json has attention_pattern, which transformers ignores: there the "
-                                           "encoder attends to all keys, and its outputs differ"));
 }
 
 tri_status tri__serve_export(const tri_settings *settings, tri_json **facts) {
@@ -194,9 +192,7 @@ tri_status tri__serve_export(const tri_settings *settings, tri_json **facts) {
                                 (tri_json_int)tri__checkpoint_step(e.checkpoint), "tensors", e.n_weights, "encoders",
                                 tri__assets_encoders(&e.assets));
         if (!*facts) status = tri__fail(TRI_RESOURCE, "out of memory");
-        for (int branch = 0; branch < tri__assets_encoders(&e.assets) && *facts; branch++)
-            note_pattern(&e.assets.encoder[branch], *facts);
-        note_sharing(&e.assets, *facts);
+        note_traits(&e.assets, *facts);
     }
     tri__original_close(&e);
     return status;

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,27 +82,20 @@ static tri_json *info_json(tri_server *server, const tri_served *served, const t
     const tri_model_facts *facts = live->facts;
     tri_json *names = tri__json_array();
     for (int i = 0; i < options->n_models; i++) tri__json_append_new(names, tri__json_string(server->served[i].name));
-    tri_json *info = tri__json_pack(
-        "{s:s, s:n, s:s, s:o, s:i, s:i, s:I, s:n, s:I, s:b, s:i, s:s}", "model_id", served->name, "model_sha",
-        "model_dtype", facts->precision, "model_type", labels_json(facts), "max_concurrent_requests",
-        options->http.max_requests, "max_input_length", facts->max_len, "max_batch_tokens",
+    const tri_decision *d = facts->decision;
+    return tri__json_pack(
+        "{s:s, s:n, s:s, s:o, s:i, s:i, s:I, s:n, s:I, s:b, s:i, s:s, s:o, s:s, s:I, s:s, s:I, s:I, s:o, s:o, s:o, "
+        "s:s*, s:f, s:f, s:s*}",
+        "model_id", served->name, "model_sha", "model_dtype", facts->precision, "model_type", labels_json(facts),
+        "max_concurrent_requests", options->http.max_requests, "max_input_length", facts->max_len, "max_batch_tokens",
         (tri_json_int)options->batching.max_batch_tokens, "max_batch_requests", "max_client_batch_size",
         (tri_json_int)options->max_rows, "auto_truncate", options->auto_truncate, "tokenization_workers",
-        options->http.threads, "version", tri_version());
-    tri_json *more = tri__json_pack(
-        "{s:o, s:s, s:I, s:s, s:I, s:I, s:o, s:o, s:o}", "models", names, "checkpoint", facts->path, "step",
+        options->http.threads, "version", tri_version(), "models", names, "checkpoint", facts->path, "step",
         (tri_json_int)facts->step, "device", facts->device, "parameters", (tri_json_int)facts->parameters, "bytes",
         (tri_json_int)facts->bytes, "labels", texts_json(facts->preprocess->label, facts->n_classes), "columns",
-        columns_json(server, live), "example", tri__example_row(facts));
-    if (facts->positive >= 0)
-        tri__json_set_new(more, "positive_label", tri__json_string(facts->label[facts->positive]));
-    const tri_decision *d = facts->decision;
-    tri__json_set_new(more, "temperature", tri__json_real(d->temperature));
-    tri__json_set_new(more, "threshold", d->has_threshold ? tri__json_real(d->threshold) : tri__json_null());
-    if (d->has_threshold) tri__json_set_new(more, "threshold_label", tri__json_string(facts->label[d->positive]));
-    tri__json_update(info, more);
-    tri__json_decref(more);
-    return info;
+        columns_json(server, live), "example", tri__example_row(facts), "positive_label",
+        facts->positive >= 0 ? facts->label[facts->positive] : NULL, "temperature", d->temperature, "threshold",
+        d->has_threshold ? d->threshold : NAN, "threshold_label", d->has_threshold ? facts->label[d->positive] : NULL);
 }
 
 static void reply_json(tri_exchange *exchange, tri_json *value) {

@@ -56,13 +56,11 @@ static tri_status load(const tri_server *server, const tri_served *served, int p
     asked.checkpoint = (char *)served->run;
     batching.polite = polite;
     tri_status status = tri__model_open(&asked, &batching, server->log, &live->model);
-    if (status != TRI_OK) {
-        free(live);
-        return status;
+    if (status == TRI_OK) {
+        live->facts = tri__model_facts(live->model);
+        live->text_column = only_text(live->facts);
+        status = tri__live_unseen_make(live);
     }
-    live->facts = tri__model_facts(live->model);
-    live->text_column = only_text(live->facts);
-    status = tri__live_unseen_make(live);
     if (status == TRI_OK) *out = live;
     else unload(live);
     return status;
