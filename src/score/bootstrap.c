@@ -3,6 +3,7 @@
  * keeping them. Threads take resamples in turn. */
 #include "score/bootstrap.h"
 
+#include "base/arena.h"
 #include "base/random.h"
 #include "score/areas.h"
 
@@ -35,6 +36,7 @@ typedef struct bootstrap {
     double *moved;           /* [2, resamples] how far macro F1 moves down, up */
     float *normal;           /* [resamples, TRI_RELIABILITY_BINS] */
     int32_t *defined;        /* [TRI_AREAS, resamples] classes whose area is defined */
+    tri_intervals *out;
 } bootstrap;
 
 /* How often each row counts, [n] of this thread. */
@@ -207,7 +209,8 @@ static tri_interval macro_interval(bootstrap *b, const int64_t *counts, const tr
                           fmax(fmin(middle + sqrt(square[1]), 1), macro)};
 }
 
-static void score_shares(bootstrap *b, tri_intervals *out) {
+static void score_shares(bootstrap *b) {
+    tri_intervals *out = b->out;
     int n = b->classes->n;
     int64_t *counts = b->counts, right = 0; /* [3, n] of the first thread */
     memset(counts, 0, 3 * (size_t)n * sizeof *counts);
@@ -232,56 +235,44 @@ static tri_interval error_interval(bootstrap *b) {
     return tri__reliability_interval(&reliability, b->normal, b->resamples);
 }
 
-static tri_status open_bootstrap(bootstrap *b, tri_intervals *out) {
-    size_t n = (size_t)b->n, classes = (size_t)b->classes->n, resamples = (size_t)b->resamples;
-    size_t threads = (size_t)b->threads;
-    b->by_class = b->classes->n <= TRI_CONFUSION_MAX;
-    b->n_values = TRI_FIGURES + (b->by_class ? b->classes->n : 0);
-    b->id = tri__random_id("bootstrap");
-    b->times = malloc(threads * n * sizeof *b->times);
-    b->rows = malloc(n * sizeof *b->rows);
-    b->points = malloc(n * sizeof *b->points);
-    b->counts = malloc(threads * 3 * classes * sizeof *b->counts);
-    b->values = calloc((size_t)b->n_values * resamples, sizeof *b->values);
-    b->moved = calloc(2 * resamples, sizeof *b->moved);
-    b->normal = malloc(resamples * TRI_RELIABILITY_BINS * sizeof *b->normal);
-    b->defined = calloc(TRI_AREAS * resamples, sizeof *b->defined);
-    if (b->by_class) out->precision = malloc(3 * classes * sizeof *out->precision);
-    if (out->precision) out->recall = out->precision + classes, out->f1 = out->recall + classes;
-    if (!b->times || !b->rows || !b->points || !b->counts || !b->values || !b->moved || !b->normal || !b->defined ||
-        (b->by_class && !out->precision))
-        return tri__fail(TRI_RESOURCE, "no memory for %lld resamples of %lld rows: take a lower --bootstrap, or 0",
-                         (long long)b->resamples, (long long)b->n);
+static tri_status run(tri_arena *arena, void *data) {
+    static const tri_figure by_percentiles[] = {TRI_FIGURE_LOSS, TRI_FIGURE_LOG_LOSS, TRI_FIGURE_PR_AUC,
+                                                TRI_FIGURE_AVERAGE_PRECISION, TRI_FIGURE_ROC_AUC, TRI_FIGURE_BRIER};
+    bootstrap *b = data;
+    size_t n = (size_t)b->n, resamples = (size_t)b->resamples, threads = (size_t)b->threads;
+    b->times = tri__arena_alloc(arena, threads * n * sizeof *b->times);
+    b->rows = tri__arena_alloc(arena, n * sizeof *b->rows);
+    b->points = tri__arena_alloc(arena, n * sizeof *b->points);
+    b->counts = tri__arena_alloc(arena, threads * 3 * (size_t)b->classes->n * sizeof *b->counts);
+    b->values = tri__arena_alloc(arena, (size_t)b->n_values * resamples * sizeof *b->values);
+    b->moved = tri__arena_alloc(arena, 2 * resamples * sizeof *b->moved);
+    b->normal = tri__arena_alloc(arena, resamples * TRI_RELIABILITY_BINS * sizeof *b->normal);
+    b->defined = tri__arena_alloc(arena, TRI_AREAS * resamples * sizeof *b->defined);
+    read_rows(b);
+    each_resample(b, score_rows);
+    score_areas(b);
+    score_shares(b);
+    b->out->of[TRI_FIGURE_ECE] = error_interval(b);
+    for (size_t i = 0; i < sizeof by_percentiles / sizeof *by_percentiles; i++)
+        b->out->of[by_percentiles[i]] = percentiles_of(b, by_percentiles[i]);
     return TRI_OK;
 }
 
 tri_status tri__bootstrap(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes,
                           int64_t resamples, int threads, tri_intervals *out) {
-    static const tri_figure by_percentiles[] = {TRI_FIGURE_LOSS, TRI_FIGURE_LOG_LOSS, TRI_FIGURE_PR_AUC,
-                                                TRI_FIGURE_AVERAGE_PRECISION, TRI_FIGURE_ROC_AUC, TRI_FIGURE_BRIER};
-    bootstrap b = {.probs = probs, .labels = labels, .n = n, .resamples = resamples, .classes = classes};
+    int by_class = classes->n <= TRI_CONFUSION_MAX;
+    bootstrap b = {.probs = probs, .labels = labels, .n = n, .resamples = resamples, .classes = classes,
+                   .by_class = by_class, .n_values = TRI_FIGURES + (by_class ? classes->n : 0),
+                   .id = tri__random_id("bootstrap"), .out = out};
     b.threads = threads < 1 ? 1 : threads > resamples ? (int)resamples : threads;
     *out = (tri_intervals){.resamples = resamples, .n_classes = classes->n};
     if (!resamples) return TRI_OK;
-    tri_status status = open_bootstrap(&b, out);
-    if (status == TRI_OK) {
-        read_rows(&b);
-        each_resample(&b, score_rows);
-        score_areas(&b);
-        score_shares(&b, out);
-        out->of[TRI_FIGURE_ECE] = error_interval(&b);
-        for (size_t i = 0; i < sizeof by_percentiles / sizeof *by_percentiles; i++)
-            out->of[by_percentiles[i]] = percentiles_of(&b, by_percentiles[i]);
-    } else tri__intervals_free(out);
-    free(b.times);
-    free(b.rows);
-    free(b.points);
-    free(b.counts);
-    free(b.values);
-    free(b.moved);
-    free(b.normal);
-    free(b.defined);
-    return status;
+    if (by_class) out->precision = malloc(3 * (size_t)classes->n * sizeof *out->precision);
+    if (out->precision) out->recall = out->precision + classes->n, out->f1 = out->recall + classes->n;
+    if ((!by_class || out->precision) && tri__arena_scratch(run, &b) == TRI_OK) return TRI_OK;
+    tri__intervals_free(out);
+    return tri__fail(TRI_RESOURCE, "no memory for %lld resamples of %lld rows: take a lower --bootstrap, or 0",
+                     (long long)resamples, (long long)n);
 }
 
 void tri__intervals_free(tri_intervals *intervals) {

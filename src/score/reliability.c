@@ -17,28 +17,23 @@ tri_reliability_row tri__reliability_row(const float *probs, int label, int n_cl
     return row;
 }
 
-void tri__reliability_end(tri_reliability *r) {
-    double rows = 0;
-    for (int k = 0; k < TRI_RELIABILITY_BINS; k++) rows += r->bin[k].rows;
-    r->brier /= rows;
-    r->ece = 0;
-    for (int k = 0; k < TRI_RELIABILITY_BINS; k++) {
-        tri_reliability_bin *bin = &r->bin[k];
-        if (bin->rows <= 0) continue;
-        bin->confidence /= bin->rows;
-        bin->accuracy /= bin->rows;
-        r->ece += bin->rows / rows * fabs(bin->accuracy - bin->confidence);
-    }
-}
-
 void tri__reliability(const float *probs, const int32_t *labels, int64_t n, int n_classes, int positive,
                       tri_reliability *out) {
     *out = (tri_reliability){0};
     for (int64_t i = 0; i < n; i++) {
         tri_reliability_row row = tri__reliability_row(probs + i * n_classes, labels[i], n_classes, positive);
-        tri__reliability_add(out, row.bin, (double)row.confidence, row.best == labels[i], row.brier, 1);
+        tri_reliability_bin *bin = &out->bin[row.bin];
+        bin->rows++, bin->confidence += (double)row.confidence, bin->accuracy += row.best == labels[i];
+        out->brier += row.brier;
     }
-    tri__reliability_end(out);
+    out->brier /= (double)n;
+    for (int k = 0; k < TRI_RELIABILITY_BINS; k++) {
+        tri_reliability_bin *bin = &out->bin[k];
+        if (bin->rows <= 0) continue;
+        bin->confidence /= bin->rows;
+        bin->accuracy /= bin->rows;
+        out->ece += bin->rows / (double)n * fabs(bin->accuracy - bin->confidence);
+    }
 }
 
 /* ---- interval ---- */

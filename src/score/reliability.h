@@ -11,7 +11,7 @@ enum { TRI_RELIABILITY_BINS = 15 };
 /* Rows by confidence, the probability of the likeliest class (the first of equal ones): bin k has those above k / 15,
  * up to (k + 1) / 15; 0 is in the first. A row is right if that class is its label, whatever a threshold says. */
 typedef struct tri_reliability_bin {
-    double rows;       /* whole numbers, unless rows have weights */
+    double rows;
     double confidence; /* mean of the bin's rows; 0: it has none */
     double accuracy;
 } tri_reliability_bin;
@@ -30,17 +30,6 @@ typedef struct tri_reliability_row {
     int bin, best;
 } tri_reliability_row;
 tri_reliability_row tri__reliability_row(const float *probs, int label, int n_classes, int positive);
-
-/* Adds a row `weight` times to the sums of a zeroed object; `right`: whether its likeliest class is its label. */
-static inline void tri__reliability_add(tri_reliability *r, int bin, double confidence, int right, double brier,
-                                        double weight) {
-    r->bin[bin].rows += weight;
-    r->bin[bin].confidence += weight * confidence;
-    r->bin[bin].accuracy += right ? weight : 0;
-    r->brier += weight * brier;
-}
-/* From sums to means. */
-void tri__reliability_end(tri_reliability *reliability);
 
 /* probs [n, n_classes], labels [n]; n > 0. */
 void tri__reliability(const float *probs, const int32_t *labels, int64_t n, int n_classes, int positive,

@@ -89,8 +89,7 @@ static tri_status try_missing(const job *j, tri_crew *crew, tri_world *world) {
     batching.crew = crew;
     tri_status status = tri__model_open(&asked, &batching, NULL, &none);
     tri__settings_free(&asked);
-    if (status != TRI_NOINPUT) return tri__fail(TRI_INTERNAL, "a missing folder: status %d", (int)status);
-    return tri__crew_failed(crew);
+    return status == TRI_NOINPUT ? TRI_OK : tri__fail(TRI_INTERNAL, "a missing folder: status %d", (int)status);
 }
 
 static tri_status lead(const job *j, tri_world *world, const tri_settings *asked, tri_crew *crew) {
@@ -118,13 +117,13 @@ static tri_status lead(const job *j, tri_world *world, const tri_settings *asked
 static tri_status lead_in_vain(const job *j, const tri_settings *asked, tri_crew *crew) {
     tri_batching batching = j->batching;
     batching.crew = crew;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         tri_model *none;
         tri_status status = tri__model_open(asked, &batching, NULL, &none);
         if (status != TRI_DATA || !strstr(tri_error(), "another rank cannot read it"))
             return tri__fail(TRI_INTERNAL, "a model that others refuse: status %d", (int)status);
     }
-    return tri__crew_failed(crew);
+    return TRI_OK;
 }
 
 static tri_status rank_main(tri_world *world, void *context) {

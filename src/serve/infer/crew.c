@@ -161,13 +161,6 @@ void tri__crew_close(tri_crew *crew) {
 
 tri_world *tri__crew_world(const tri_crew *crew) { return crew->world; }
 
-tri_status tri__crew_failed(tri_crew *crew) {
-    pthread_mutex_lock(&crew->lock);
-    tri_status status = failed(crew);
-    pthread_mutex_unlock(&crew->lock);
-    return status;
-}
-
 /* Plans all ranks without opening anything, so that a plan that does not fit is refused before others hear of it. */
 static tri_status check_plan(const tri_opened *o, const tri_counts *max) {
     tri_engine *engine = calloc(1, sizeof *engine); /* large */

@@ -21,8 +21,6 @@ tri_status tri__crew_add(tri_crew *crew, tri_opened *opened, const tri_batching 
 void tri__crew_drop(tri_crew *crew, int slot, tri_opened *opened);
 /* Computes [tri__batching_parts] microbatches. After a failure of any rank, every call fails with its reason. */
 tri_status tri__crew_run(tri_crew *crew, int slot, const tri_feed *feed);
-/* Why the crew has failed; TRI_OK: it has not. The text is recorded as a failure's. Thread-safe. */
-tri_status tri__crew_failed(tri_crew *crew);
 
 /* Every other rank: holds its part of each model until rank 0 closes the crew. asked, batching: as rank 0's. */
 tri_status tri__crew_follow(tri_world *world, const tri_settings *asked, const tri_batching *batching);
