@@ -46,6 +46,7 @@ void tri__reply(tri_exchange *exchange, const char *type, tri_buffer *out) {
     tri__exchange_reply(exchange, 200, type, text, size);
 }
 
+/* Of a form, its usual type first. */
 static const struct {
     const char *type;
     tri_wire_form form;
@@ -80,9 +81,9 @@ int tri__form_of_accept(const char *accept, tri_wire_form usual, tri_wire_form *
 }
 
 const char *tri__form_type(tri_wire_form form) {
-    static const char *const types[] = {[TRI_ROWS_JSON] = "application/json",
-                                        [TRI_ROWS_LINES] = "application/jsonlines", [TRI_ROWS_CSV] = "text/csv"};
-    return types[form];
+    int i = 0;
+    while (media[i].form != form) i++;
+    return media[i].type;
 }
 
 /* Of a request or an answer with binary tensors: the bytes of JSON before them. */

@@ -34,11 +34,6 @@ void tri__server_release(tri_server *server, tri_live *live) {
     pthread_mutex_unlock(&server->mutex);
 }
 
-/* The only column of text, for which a row may be a bare string. */
-static const char *only_text(const tri_model_facts *facts) {
-    return facts->n_texts == 1 && facts->text->n == 1 ? facts->text->at[0] : NULL;
-}
-
 static void unload(tri_live *live) {
     if (!live) return;
     tri__model_close(live->model);
@@ -57,9 +52,10 @@ static tri_status load(const tri_server *server, const tri_served *served, int p
     batching.polite = polite;
     tri_status status = tri__model_open(&asked, &batching, server->log, &live->model);
     if (status == TRI_OK) {
-        live->facts = tri__model_facts(live->model);
-        live->text_column = only_text(live->facts);
-        status = tri__live_unseen_make(live);
+        const tri_model_facts *facts = live->facts = tri__model_facts(live->model);
+        if (facts->n_texts == 1 && facts->text->n == 1) live->text_column = facts->text->at[0];
+        live->unseen = calloc((size_t)facts->n_columns + 1, sizeof *live->unseen);
+        if (!live->unseen) status = tri__fail(TRI_RESOURCE, "out of memory");
     }
     if (status == TRI_OK) *out = live;
     else unload(live);

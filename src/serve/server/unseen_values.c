@@ -5,11 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-tri_status tri__live_unseen_make(tri_live *live) {
-    live->unseen = calloc((size_t)live->facts->n_columns + 1, sizeof *live->unseen);
-    return live->unseen ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-}
-
 void tri__server_unseen(tri_server *server, const tri_served *served, tri_live *live, const tri_encoded *encoded) {
     const tri_unseen *seen = tri__encoded_unseen(encoded);
     if (!seen) return;
