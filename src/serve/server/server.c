@@ -10,22 +10,22 @@
 
 /* ---- models ---- */
 
-tri_served *tri__server_find(tri_server *server, tri_exchange *exchange, const char *name) {
-    if (!name || !*name) return &server->served[0];
-    for (int i = 0; i < server->options.n_models; i++)
-        if (!strcmp(server->served[i].name, name)) return &server->served[i];
-    const char *near = tri__text_nearest(name, server->options.name, server->options.n_models);
-    tri__exchange_error(exchange, 404, "Validation", "there is no model \"%.100s\"; %s \"%s\"", name,
-                        near ? "did you mean" : "there is", near ? near : server->served[0].name);
-    return NULL;
-}
-
 tri_live *tri__server_use(tri_server *server, tri_served *served) {
     pthread_mutex_lock(&server->mutex);
     tri_live *live = served->live;
     live->users++;
     pthread_mutex_unlock(&server->mutex);
     return live;
+}
+
+tri_live *tri__server_find(tri_server *server, tri_exchange *exchange, const char *name) {
+    if (!name || !*name) return tri__server_use(server, &server->served[0]);
+    for (int i = 0; i < server->options.n_models; i++)
+        if (!strcmp(server->served[i].name, name)) return tri__server_use(server, &server->served[i]);
+    const char *near = tri__text_nearest(name, server->options.name, server->options.n_models);
+    tri__exchange_error(exchange, 404, "Validation", "there is no model \"%.100s\"; %s \"%s\"", name,
+                        near ? "did you mean" : "there is", near ? near : server->served[0].name);
+    return NULL;
 }
 
 void tri__server_release(tri_server *server, tri_live *live) {
@@ -49,7 +49,7 @@ static tri_status load(const tri_server *server, const tri_served *served, int p
     *out = NULL;
     if (!live) return tri__fail(TRI_RESOURCE, "out of memory");
     asked.checkpoint = (char *)served->run;
-    batching.polite = polite;
+    batching.polite = polite, live->name = served->name;
     tri_status status = tri__model_open(&asked, &batching, server->log, &live->model);
     if (status == TRI_OK) {
         const tri_model_facts *facts = live->facts = tri__model_facts(live->model);

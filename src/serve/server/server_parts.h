@@ -105,6 +105,7 @@ const char *tri__form_type(tri_wire_form form);
 
 /* A model and how many requests use it. */
 typedef struct tri_live {
+    const char *name;
     tri_model *model;
     const tri_model_facts *facts;
     const char *text_column;    /* the only one, for which a row may be a bare string; NULL: there is not one */
@@ -173,13 +174,13 @@ tri_http_handler tri__handle_info, tri__handle_tokenize, tri__handle_metrics, tr
 /* Replies with the text unless the server drains. */
 void tri__reply_ready(const tri_server *server, tri_exchange *exchange, const char *text);
 
-/* The model of that name; NULL or "": the first. NULL: there is none, and the exchange has its reply. */
-tri_served *tri__server_find(tri_server *server, tri_exchange *exchange, const char *name);
 /* A model in use, until it is released. */
 tri_live *tri__server_use(tri_server *server, tri_served *served);
+/* That of a name; NULL or "": the first. NULL: there is none, and the exchange has its reply. */
+tri_live *tri__server_find(tri_server *server, tri_exchange *exchange, const char *name);
 void tri__server_release(tri_server *server, tri_live *live);
 /* Values of a model's requests that training did not have: adds an answer's; of a column. */
-void tri__server_unseen(tri_server *server, const tri_served *served, tri_live *live, const tri_encoded *encoded);
+void tri__server_unseen(tri_server *server, tri_live *live, const tri_encoded *encoded);
 void tri__live_unseen(tri_server *server, const tri_live *live, int column, tri_unseen *out);
 void tri__put_unseen(tri_server *server, tri_buffer *out); /* for /metrics */
 /* A body of an object with one made-up row, as /predict takes it; NULL: out of memory. */
