@@ -1,6 +1,5 @@
 /* test_run_data.c - run folders read back: curves against the lines, files cut off at any byte, files that change while
  * they are followed; figures of validation files; merged profiles; what binds, case by case; the page's text. */
-#include "report/runs/validation_figures.h"
 #include "report/runs/run_parts.h"
 #include "tests/lib/test.h"
 #include "tests/lib/scratch.h"

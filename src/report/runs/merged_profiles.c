@@ -200,18 +200,15 @@ static int rank_of(const char *name) {
     return rank;
 }
 
-/* Whether a profile was left by an earlier start of the run, on another number of ranks than the first rank's has. */
-static int is_of_other_start(const tri_json *profile, const tri_json *profiles) {
-    const tri_json *first = tri__json_at(profiles, 0);
-    return first && tri__number_in(first, "world") != tri__number_in(profile, "world");
-}
-
+/* A profile of another number of ranks than the first's was left by an earlier start of the run. */
 static tri_status read_profile(const char *folder, const char *name, tri_json *run, tri_json *profiles) {
+    const tri_json *first = tri__json_at(profiles, 0);
     tri_json *profile;
     TRI_TRY(tri__run_load(folder, name, 1, run, &profile));
     if (profile && tri__number_in(profile, "format") != 1)
         tri__run_missing(run, "%s cannot be read: its format is not 1; another version of Trident wrote it", name);
-    else if (profile && !is_of_other_start(profile, profiles)) tri__json_append(profiles, profile);
+    else if (profile && (!first || tri__number_in(first, "world") == tri__number_in(profile, "world")))
+        tri__json_append(profiles, profile);
     tri__json_decref(profile);
     return TRI_OK;
 }

@@ -21,7 +21,7 @@
  *   last               the last train event, as it stands
  *   summary            summary.json without `ranks`
  *   ranks              summary.json's `ranks`: planned and measured memory and traffic, at most 64
- *   predictions        {best, last}: of validation-best.csv and validation-last.csv (validation_figures.h)
+ *   predictions        {best, last}: of validation-best.csv and validation-last.csv (run_parts.h)
  *   shares             {compute, comm, idle, loader}: of the time of the last half of the steps, each 0 to 1
  *   rates              {step_seconds, samples_per_second, tokens_per_second, gflops, mfu}: medians over the same steps
  *   profile            of the profile-rank<r>.json files (run_parts.h)

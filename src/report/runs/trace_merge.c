@@ -287,11 +287,6 @@ static void align(merge *m) {
     }
 }
 
-static void find_base(merge *m) {
-    m->base = INFINITY;
-    for (int i = 0; i < m->n; i++) m->base = fmin(m->base, shared(m, i, 0));
-}
-
 /* ---- The second pass ---- */
 
 static void put_comma(merge *m) {
@@ -370,12 +365,12 @@ static tri_json *facts_of(const merge *m) {
 }
 
 tri_status tri__traces_merge(const char *folder, FILE *out, tri_json **facts) {
-    merge m = {.folder = folder, .out = out, .old = tri__json_array()};
+    merge m = {.folder = folder, .out = out, .old = tri__json_array(), .base = INFINITY};
     *facts = NULL;
     tri_status status = m.old ? look(&m) : no_memory();
     if (status == TRI_OK) {
         align(&m);
-        find_base(&m);
+        for (int i = 0; i < m.n; i++) m.base = fmin(m.base, shared(&m, i, 0));
         status = write_all(&m);
     }
     if (status == TRI_OK && !(*facts = facts_of(&m))) status = no_memory();

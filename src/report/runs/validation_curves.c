@@ -1,7 +1,7 @@
 /* validation_curves.c - precision and recall, and ROC. */
-#include "report/runs/validation_figures.h"
-
 #include "report/runs/run_parts.h"
+#include "score/areas.h"
+
 #include "score/areas.h"
 
 #include <math.h>

@@ -1,9 +1,8 @@
 /* validation_figures.c - reads validation files, and puts their figures into a run's data. */
-#include "report/runs/validation_figures.h"
+#include "report/runs/run_parts.h"
 
 #include "data/table/table.h"
 #include "score/metrics.h"
-#include "report/runs/run_parts.h"
 
 #include <errno.h>
 #include <math.h>

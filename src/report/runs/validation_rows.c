@@ -1,11 +1,10 @@
 /* validation_rows.c - the rows that a model gets most wrong, and those it is least sure of, with their fields. They
  * contain the user's data: shown only when asked for. */
-#include "report/runs/validation_figures.h"
+#include "report/runs/run_parts.h"
 
 #include "base/text.h"
 #include "data/table/table.h"
 #include "data/dataset/data_files.h"
-#include "report/runs/run_parts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -65,14 +64,18 @@ static void add_column(source *s, const char *name) {
     if (name && s->n < FIELDS && tri__table_find(s->table, name, &column) == TRI_OK) s->column[s->n++] = column;
 }
 
+/* names: a name, or a list of them */
 static void add_columns(source *s, const tri_json *names) {
     const tri_json *name;
     size_t i;
+    add_column(s, tri__json_string_value(names));
     tri__json_each(names, i, name) add_column(s, tri__json_string_value(name));
 }
 
 /* The validation table of the run's configuration; what is wrong with it is noted. */
 static void open_source(tri_json *run, int64_t rows, source *s) {
+    static const char *const keys[] = {"primary_text_name", "secondary_text_name", "secondary_text_list",
+                                       "tab_field_list", "cat_field_list"};
     const tri_json *config = tri__json_get(run, "config");
     const char *path = tri__json_string_value(tri__json_get(config, "data_path")), *label;
     tri_data_files files;
@@ -90,11 +93,7 @@ static void open_source(tri_json *run, int64_t rows, source *s) {
         tri__run_missing(run, "rows are shown without their fields: %s", tri_error());
         return;
     }
-    add_column(s, tri__json_string_value(tri__json_get(config, "primary_text_name")));
-    add_column(s, tri__json_string_value(tri__json_get(config, "secondary_text_name")));
-    add_columns(s, tri__json_get(config, "secondary_text_list"));
-    add_columns(s, tri__json_get(config, "tab_field_list"));
-    add_columns(s, tri__json_get(config, "cat_field_list"));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) add_columns(s, tri__json_get(config, keys[i]));
     label = tri__json_string_value(tri__json_get(config, "label_name"));
     if (!label || tri__table_find(s->table, label, &s->label) != TRI_OK) s->label = -1;
     int is_part = tri__json_string_value(tri__json_get(config, "split")) ||

@@ -26,12 +26,6 @@ static void put_words(FILE *out, const char *key, const char *text) {
     tri__put_text(out, text ? text : "");
 }
 
-static void begin_line(FILE *out, const tri_event *event, const char *name) {
-    fprintf(out, "{\"ts\":%.3f", event->time);
-    put_words(out, "event", name);
-    put_integer(out, "step", event->step);
-}
-
 static tri_status put_facts(FILE *out, const tri_json *facts) {
     const char *key;
     tri_json *value;
@@ -151,7 +145,9 @@ static tri_status put_line(FILE *out, const tri_event *event) {
     tri_event_kind kind = event->kind;
     const char *name = kind < sizeof names / sizeof *names ? names[kind] : NULL;
     if (!name || (kind == TRI_EVENT_MESSAGE && event->level != TRI_LOG_WARN)) return TRI_OK;
-    begin_line(out, event, name);
+    fprintf(out, "{\"ts\":%.3f", event->time);
+    put_words(out, "event", name);
+    put_integer(out, "step", event->step);
     if (kind == TRI_EVENT_START || kind == TRI_EVENT_END) TRI_TRY(put_facts(out, event->facts));
     if (kind == TRI_EVENT_REGROUP) put_integer(out, "ranks", event->world);
     if (kind == TRI_EVENT_REGROUP) tri__put_field(out, "seconds", event->seconds);

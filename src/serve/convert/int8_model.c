@@ -41,7 +41,7 @@ typedef struct search {
     tri_workshop workshop;    /* lock < 0: not open */
     char trial[TRI_PATH_MAX]; /* a folder for candidates, in it */
     int part;                 /* the part of the table; TRI_PART_ASKED_ALL: the whole */
-    layer *layers;            /* [n_layers] */
+    layer *layers, *order;    /* [n_layers]; order: by their harm */
     int *layer_of;            /* [n_weights]; -1: not quantised */
     tri_dtype *store;         /* [n_weights] */
     int n_layers, evaluations;
@@ -91,10 +91,12 @@ static int was_float(const search *s, const char *layer) {
 
 static tri_status list_layers(search *s) {
     int n = s->original.n_weights;
-    s->layers = calloc((size_t)n + 1, sizeof *s->layers);
-    s->layer_of = calloc((size_t)n + 1, sizeof *s->layer_of);
-    s->store = calloc((size_t)n + 1, sizeof *s->store);
-    if (!s->layers || !s->layer_of || !s->store) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_arena *arena = &s->original.arena;
+    TRI_TRY(tri__arena_room(arena, (size_t)n * (2 * sizeof *s->layers + sizeof *s->layer_of + sizeof *s->store) + 64));
+    s->layers = tri__arena_alloc(arena, (size_t)n * sizeof *s->layers);
+    s->order = tri__arena_alloc(arena, (size_t)n * sizeof *s->order);
+    s->layer_of = tri__arena_alloc(arena, (size_t)n * sizeof *s->layer_of);
+    s->store = tri__arena_alloc(arena, (size_t)n * sizeof *s->store);
     for (int i = 0; i < n; i++) {
         const tri_piece *weight = &s->original.weights[i];
         char name[256];
@@ -190,9 +192,8 @@ static tri_status find_harm(search *s) {
 
 /* layer_of is by index, so layers are visited in an order and not moved. */
 static tri_status return_layers(search *s) {
-    layer *order = calloc((size_t)s->n_layers + 1, sizeof *order);
+    layer *order = s->order;
     char words[128];
-    if (!order) return tri__fail(TRI_RESOURCE, "out of memory");
     memcpy(order, s->layers, (size_t)s->n_layers * sizeof *order);
     qsort(order, (size_t)s->n_layers, sizeof *order, by_harm);
     for (int i = 0; i < s->n_layers; i++) s->layers[i].is_float = 0;
@@ -204,7 +205,6 @@ static tri_status return_layers(search *s) {
             tri__say(s->log, TRI_LOG_INFO, "%s back in 16 bits: %s; drop %.4f", order[k].name,
                      words_of(&s->after, words), drop_of(&s->before, &s->after));
     }
-    free(order);
     if (status != TRI_OK || is_allowed(s)) return status;
     char before[128];
     return tri__fail(
@@ -340,9 +340,6 @@ tri_status tri__serve_quantize(const tri_settings *asked, double max_drop, const
     tri__words_restore(&words);
     tri__quantizer_close(&s->quantizer);
     tri__original_close(&s->original);
-    free(s->layers);
-    free(s->layer_of);
-    free(s->store);
     free(s);
     return status;
 }

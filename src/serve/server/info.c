@@ -77,7 +77,7 @@ static tri_json *labels_json(const tri_model_facts *facts) {
 }
 
 /* Members of text-embeddings-inference first, then ours. */
-static tri_json *info_json(tri_server *server, const tri_served *served, const tri_live *live) {
+static tri_json *info_json(tri_server *server, const tri_live *live) {
     const tri_server_options *options = &server->options;
     const tri_model_facts *facts = live->facts;
     tri_json *names = tri__json_array();
@@ -86,7 +86,7 @@ static tri_json *info_json(tri_server *server, const tri_served *served, const t
     return tri__json_pack(
         "{s:s, s:n, s:s, s:o, s:i, s:i, s:I, s:n, s:I, s:b, s:i, s:s, s:o, s:s, s:I, s:s, s:I, s:I, s:o, s:o, s:o, "
         "s:s*, s:f, s:f, s:s*}",
-        "model_id", served->name, "model_sha", "model_dtype", facts->precision, "model_type", labels_json(facts),
+        "model_id", live->name, "model_sha", "model_dtype", facts->precision, "model_type", labels_json(facts),
         "max_concurrent_requests", options->http.max_requests, "max_input_length", facts->max_len, "max_batch_tokens",
         (tri_json_int)options->batching.max_batch_tokens, "max_batch_requests", "max_client_batch_size",
         (tri_json_int)options->max_rows, "auto_truncate", options->auto_truncate, "tokenization_workers",
@@ -106,10 +106,9 @@ static void reply_json(tri_exchange *exchange, tri_json *value) {
 
 void tri__handle_info(void *context, tri_exchange *exchange) {
     tri_server *server = context;
-    tri_served *served = tri__server_find(server, exchange, tri__exchange_query(exchange, "model"));
-    if (!served) return;
-    tri_live *live = tri__server_use(server, served);
-    tri_json *info = info_json(server, served, live);
+    tri_live *live = tri__server_find(server, exchange, tri__exchange_query(exchange, "model"));
+    if (!live) return;
+    tri_json *info = info_json(server, live);
     tri__server_release(server, live);
     reply_json(exchange, info);
 }
@@ -134,9 +133,8 @@ static tri_json *tokens_json(const tri_model_facts *facts, const tri_encoded *en
 
 void tri__handle_tokenize(void *context, tri_exchange *exchange) {
     tri_server *server = context;
-    tri_served *served = tri__server_find(server, exchange, tri__exchange_query(exchange, "model"));
-    if (!served) return;
-    tri_live *live = tri__server_use(server, served);
+    tri_live *live = tri__server_find(server, exchange, tri__exchange_query(exchange, "model"));
+    if (!live) return;
     tri_ask ask;
     tri_wire_form form;
     tri_encoded *encoded;

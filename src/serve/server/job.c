@@ -13,7 +13,6 @@
 
 typedef struct job {
     tri_server *server;
-    const tri_served *served;
     const tri_protocol *protocol;
     tri_live *live;
     tri_exchange *exchange;
@@ -46,6 +45,7 @@ void tri__reply(tri_exchange *exchange, const char *type, tri_buffer *out) {
     tri__exchange_reply(exchange, 200, type, text, size);
 }
 
+/* Of a form, its usual type first. */
 static const struct {
     const char *type;
     tri_wire_form form;
@@ -80,9 +80,9 @@ int tri__form_of_accept(const char *accept, tri_wire_form usual, tri_wire_form *
 }
 
 const char *tri__form_type(tri_wire_form form) {
-    static const char *const types[] = {[TRI_ROWS_JSON] = "application/json",
-                                        [TRI_ROWS_LINES] = "application/jsonlines", [TRI_ROWS_CSV] = "text/csv"};
-    return types[form];
+    int i = 0;
+    while (media[i].form != form) i++;
+    return media[i].type;
 }
 
 /* Of a request or an answer with binary tensors: the bytes of JSON before them. */
@@ -248,7 +248,7 @@ static void submit(job *j, tri_encoded *encoded) {
     atomic_fetch_add(&j->server->metrics.rows, (uint64_t)j->told.rows);
     atomic_fetch_add(&j->server->metrics.tokens, (uint64_t)tri__encoded_tokens(encoded));
     tri__metrics_observe(&j->server->metrics, TRI_HISTOGRAM_ROWS, (double)j->told.rows);
-    tri__server_unseen(j->server, j->served, j->live, encoded);
+    tri__server_unseen(j->server, j->live, encoded);
     tri__row_set_free(&j->ask.rows);
     tri__exchange_hold(exchange, finish, j);
     tri_status status = tri__model_submit(j->live->model, encoded, answered, j);
@@ -259,9 +259,8 @@ static void submit(job *j, tri_encoded *encoded) {
 }
 
 void tri__predict(tri_server *server, tri_exchange *exchange, const char *name, const tri_protocol *protocol) {
-    tri_served *served = tri__server_find(server, exchange, name);
-    if (!served) return;
-    tri_live *live = tri__server_use(server, served);
+    tri_live *live = tri__server_find(server, exchange, name);
+    if (!live) return;
     tri_ask ask;
     tri_wire_form form;
     tri_encoded *encoded;
@@ -270,9 +269,8 @@ void tri__predict(tri_server *server, tri_exchange *exchange, const char *name, 
     else if (tri__ask_take(server, exchange, live, protocol, &ask, &form, &encoded)) {
         job *j = malloc(sizeof *j + (size_t)(ask.rows.n * live->facts->n_classes) * sizeof *j->probs);
         if (j) {
-            *j = (job){.server = server, .served = served, .protocol = protocol, .live = live, .exchange = exchange,
-                       .ask = ask};
-            j->told = (tri_prediction){.facts = live->facts, .name = served->name, .ask = &j->ask, .probs = j->probs,
+            *j = (job){.server = server, .protocol = protocol, .live = live, .exchange = exchange, .ask = ask};
+            j->told = (tri_prediction){.facts = live->facts, .name = live->name, .ask = &j->ask, .probs = j->probs,
                                        .rows = ask.rows.n, .form = form};
             submit(j, encoded);
             return;

@@ -10,16 +10,6 @@
 
 /* ---- models ---- */
 
-tri_served *tri__server_find(tri_server *server, tri_exchange *exchange, const char *name) {
-    if (!name || !*name) return &server->served[0];
-    for (int i = 0; i < server->options.n_models; i++)
-        if (!strcmp(server->served[i].name, name)) return &server->served[i];
-    const char *near = tri__text_nearest(name, server->options.name, server->options.n_models);
-    tri__exchange_error(exchange, 404, "Validation", "there is no model \"%.100s\"; %s \"%s\"", name,
-                        near ? "did you mean" : "there is", near ? near : server->served[0].name);
-    return NULL;
-}
-
 tri_live *tri__server_use(tri_server *server, tri_served *served) {
     pthread_mutex_lock(&server->mutex);
     tri_live *live = served->live;
@@ -28,15 +18,20 @@ tri_live *tri__server_use(tri_server *server, tri_served *served) {
     return live;
 }
 
+tri_live *tri__server_find(tri_server *server, tri_exchange *exchange, const char *name) {
+    if (!name || !*name) return tri__server_use(server, &server->served[0]);
+    for (int i = 0; i < server->options.n_models; i++)
+        if (!strcmp(server->served[i].name, name)) return tri__server_use(server, &server->served[i]);
+    const char *near = tri__text_nearest(name, server->options.name, server->options.n_models);
+    tri__exchange_error(exchange, 404, "Validation", "there is no model \"%.100s\"; %s \"%s\"", name,
+                        near ? "did you mean" : "there is", near ? near : server->served[0].name);
+    return NULL;
+}
+
 void tri__server_release(tri_server *server, tri_live *live) {
     pthread_mutex_lock(&server->mutex);
     if (--live->users == 0) pthread_cond_broadcast(&server->unused);
     pthread_mutex_unlock(&server->mutex);
-}
-
-/* The only column of text, for which a row may be a bare string. */
-static const char *only_text(const tri_model_facts *facts) {
-    return facts->n_texts == 1 && facts->text->n == 1 ? facts->text->at[0] : NULL;
 }
 
 static void unload(tri_live *live) {
@@ -54,12 +49,13 @@ static tri_status load(const tri_server *server, const tri_served *served, int p
     *out = NULL;
     if (!live) return tri__fail(TRI_RESOURCE, "out of memory");
     asked.checkpoint = (char *)served->run;
-    batching.polite = polite;
+    batching.polite = polite, live->name = served->name;
     tri_status status = tri__model_open(&asked, &batching, server->log, &live->model);
     if (status == TRI_OK) {
-        live->facts = tri__model_facts(live->model);
-        live->text_column = only_text(live->facts);
-        status = tri__live_unseen_make(live);
+        const tri_model_facts *facts = live->facts = tri__model_facts(live->model);
+        if (facts->n_texts == 1 && facts->text->n == 1) live->text_column = facts->text->at[0];
+        live->unseen = calloc((size_t)facts->n_columns + 1, sizeof *live->unseen);
+        if (!live->unseen) status = tri__fail(TRI_RESOURCE, "out of memory");
     }
     if (status == TRI_OK) *out = live;
     else unload(live);

@@ -3,7 +3,7 @@
  *   server.c           start, reload, close
  *   routes.c           the table of routes
  *   job.c              a request for predictions, from its body to its reply; what every protocol shares
- *   json_rows.c, csv_rows.c   rows in: JSON, JSON lines, CSV. Pure functions of bytes
+ *   request_rows.c     rows in: JSON, JSON lines, CSV. Pure functions of bytes
  *   protocols/         a protocol each: its routes, parse (pure), render
  *   info.c             what says something about models
  *   prometheus.c, access_log.c   counters; the access log
@@ -105,9 +105,10 @@ const char *tri__form_type(tri_wire_form form);
 
 /* A model and how many requests use it. */
 typedef struct tri_live {
+    const char *name;
     tri_model *model;
     const tri_model_facts *facts;
-    const char *text_column;    /* the only one; NULL: there are several, or none */
+    const char *text_column;    /* the only one, for which a row may be a bare string; NULL: there is not one */
     tri_unseen *unseen;         /* [n_columns] of its requests; under the server's mutex */
     int users;                  /* under the server's mutex */
 } tri_live;
@@ -173,14 +174,13 @@ tri_http_handler tri__handle_info, tri__handle_tokenize, tri__handle_metrics, tr
 /* Replies with the text unless the server drains. */
 void tri__reply_ready(const tri_server *server, tri_exchange *exchange, const char *text);
 
-/* The model of that name; NULL or "": the first. NULL: there is none, and the exchange has its reply. */
-tri_served *tri__server_find(tri_server *server, tri_exchange *exchange, const char *name);
 /* A model in use, until it is released. */
 tri_live *tri__server_use(tri_server *server, tri_served *served);
+/* That of a name; NULL or "": the first. NULL: there is none, and the exchange has its reply. */
+tri_live *tri__server_find(tri_server *server, tri_exchange *exchange, const char *name);
 void tri__server_release(tri_server *server, tri_live *live);
-/* Values of its requests that training did not have: counters, of a model that was loaded; an answer's; of a column. */
-tri_status tri__live_unseen_make(tri_live *live);
-void tri__server_unseen(tri_server *server, const tri_served *served, tri_live *live, const tri_encoded *encoded);
+/* Values of a model's requests that training did not have: adds an answer's; of a column. */
+void tri__server_unseen(tri_server *server, tri_live *live, const tri_encoded *encoded);
 void tri__live_unseen(tri_server *server, const tri_live *live, int column, tri_unseen *out);
 void tri__put_unseen(tri_server *server, tri_buffer *out); /* for /metrics */
 /* A body of an object with one made-up row, as /predict takes it; NULL: out of memory. */

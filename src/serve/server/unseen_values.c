@@ -5,12 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-tri_status tri__live_unseen_make(tri_live *live) {
-    live->unseen = calloc((size_t)live->facts->n_columns + 1, sizeof *live->unseen);
-    return live->unseen ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-}
-
-void tri__server_unseen(tri_server *server, const tri_served *served, tri_live *live, const tri_encoded *encoded) {
+void tri__server_unseen(tri_server *server, tri_live *live, const tri_encoded *encoded) {
     const tri_unseen *seen = tri__encoded_unseen(encoded);
     if (!seen) return;
     pthread_mutex_lock(&server->mutex);
@@ -20,7 +15,7 @@ void tri__server_unseen(tri_server *server, const tri_served *served, tri_live *
             tri__say(server->log, TRI_LOG_WARN,
                      "model %s: requests have values in column \"%.80s\" that training did not have, for example "
                      "\"%s\"; they count as unknown. This is said once; /metrics and /info go on counting",
-                     served->name, live->facts->column[c]->name, seen[c].example[0]);
+                     live->name, live->facts->column[c]->name, seen[c].example[0]);
         tri__unseen_join(to, &seen[c]);
     }
     pthread_mutex_unlock(&server->mutex);

@@ -348,13 +348,12 @@ static void put_input(tri_buffer *out, const char *name, const char *type, int *
 
 static void say_model(void *context, tri_exchange *exchange) {
     tri_server *server = context;
-    tri_served *served = tri__server_find(server, exchange, tri__exchange_part(exchange));
-    if (!served) return;
-    tri_live *live = tri__server_use(server, served);
+    tri_live *live = tri__server_find(server, exchange, tri__exchange_part(exchange));
+    if (!live) return;
     const tri_model_facts *facts = live->facts;
     tri_buffer out = {0};
     int n = 0;
-    tri__put_string(&out, "{\"name\":", served->name);
+    tri__put_string(&out, "{\"name\":", live->name);
     tri__buffer_put(&out, ",\"versions\":[\"%lld\"],\"platform\":\"trident\",\"inputs\":[", (long long)facts->step);
     for (int t = 0; t < facts->n_texts; t++)
         for (int i = 0; i < facts->text[t].n; i++) put_input(&out, facts->text[t].at[i], "BYTES", &n);
@@ -371,8 +370,10 @@ static void say_model(void *context, tri_exchange *exchange) {
 }
 
 static void say_ready(void *context, tri_exchange *exchange) {
-    if (tri__server_find(context, exchange, tri__exchange_part(exchange)))
-        tri__reply_ready(context, exchange, "{\"ready\":true}");
+    tri_live *live = tri__server_find(context, exchange, tri__exchange_part(exchange));
+    if (!live) return;
+    tri__reply_ready(context, exchange, "{\"ready\":true}");
+    tri__server_release(context, live);
 }
 
 static void alive(void *context, tri_exchange *exchange) {
