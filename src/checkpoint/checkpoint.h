@@ -29,11 +29,8 @@ typedef struct tri_checkpoint_out {
 } tri_checkpoint_out;
 
 /* Temporary folder, fsync of each file, manifest last, rename, fsync of the parent. An existing checkpoint of the same
- * step stays intact until the rename. */
-tri_status tri__checkpoint_save(const tri_checkpoint_out *out);
-
-/* The same in three parts, for many ranks: the first rank begins; each rank writes its own pieces and gets its part of
- * the manifest, {tensors, files}, a new reference; the first rank merges all parts and commits. If any rank fails, the
+ * step stays intact until the rename. The first rank begins; each rank writes its own pieces and gets its part of the
+ * manifest, {tensors, files}, a new reference; the first rank merges all parts and commits. If any rank fails, the
  * first rank drops the temporary folder. */
 tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static TRI_PATH_MAX]);
 tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made, int rank, tri_json **part);

@@ -3,7 +3,6 @@
  * a temporary folder, which the next prune removes. */
 #include "checkpoint/checkpoint.h"
 
-#include "base/text.h"
 #include "base/workshop.h"
 #include "checkpoint/checkpoint_parts.h"
 #include "checkpoint/folders.h"
@@ -196,24 +195,10 @@ tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, 
 }
 
 void tri__checkpoint_drop(const char *made) {
-    char text[2048];
-    snprintf(text, sizeof text, "%s", tri_error());
+    tri_words kept;
+    tri__words_keep(&kept);
     (void)tri__folder_remove_all(made); /* the next prune removes leftovers */
-    tri__fail(TRI_IO, "%s", text);
-}
-
-tri_status tri__checkpoint_save(const tri_checkpoint_out *out) {
-    char made[TRI_PATH_MAX];
-    tri_json *part = NULL;
-    TRI_TRY(tri__checkpoint_begin(out, made));
-    tri_status status = tri__checkpoint_write(out, made, 0, &part);
-    if (status == TRI_OK) status = tri__checkpoint_end(out, made, part);
-    tri__json_decref(part);
-    if (status != TRI_OK) {
-        tri__fail_in(status, "checkpoint of step %lld not saved", (long long)out->step);
-        tri__checkpoint_drop(made);
-    }
-    return status;
+    tri__words_restore(&kept);
 }
 
 static tri_status export_into(const tri_checkpoint_out *out, const char *made) {

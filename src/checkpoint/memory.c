@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { ALIGNED = 4096, PIECE_ALIGNED = 64, FILES = 2 /* weights, optimizer */ };
 static const char MAGIC[8] = "TRIKEPT";
@@ -32,9 +31,15 @@ static size_t piece_bytes(const tri_piece *piece) {
     return (size_t)(piece->slice.end - piece->slice.begin) * tri__dtype_bytes(piece->dtype);
 }
 
-static size_t data_bytes(const tri_piece *pieces, int n) {
+/* Piece i of all, weights first. */
+static const tri_piece *piece_of(const tri_memory_pieces *p, int i) {
+    return i < p->n_weights ? &p->weights[i] : &p->optimizer[i - p->n_weights];
+}
+
+/* Bytes that the first n pieces take. */
+static size_t data_bytes(const tri_memory_pieces *p, int n) {
     size_t bytes = 0;
-    for (int i = 0; i < n; i++) bytes += up(piece_bytes(&pieces[i]), PIECE_ALIGNED);
+    for (int i = 0; i < n; i++) bytes += up(piece_bytes(piece_of(p, i)), PIECE_ALIGNED);
     return bytes;
 }
 
@@ -75,8 +80,7 @@ static tri_status make_table(int rank, const tri_memory_pieces *p, char **text) 
     tri_status status = table ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for replicated state");
     if (status == TRI_OK) status = add_file(TRI_FILE_WEIGHTS, rank, p->weights, p->n_weights, 0, table);
     if (status == TRI_OK)
-        status = add_file(TRI_FILE_OPTIMIZER, rank, p->optimizer, p->n_optimizer,
-                          data_bytes(p->weights, p->n_weights), table);
+        status = add_file(TRI_FILE_OPTIMIZER, rank, p->optimizer, p->n_optimizer, data_bytes(p, p->n_weights), table);
     if (status == TRI_OK && !(*text = tri__json_line(table)))
         status = tri__fail(TRI_RESOURCE, "out of memory for replicated state");
     tri__json_decref(table);
@@ -84,7 +88,7 @@ static tri_status make_table(int rank, const tri_memory_pieces *p, char **text) 
 }
 
 static head lay_out(size_t table, const tri_memory_pieces *p) {
-    size_t data = up(data_bytes(p->weights, p->n_weights) + data_bytes(p->optimizer, p->n_optimizer), ALIGNED);
+    size_t data = up(data_bytes(p, p->n_weights + p->n_optimizer), ALIGNED);
     head h = {.table_at = sizeof(head), .table_bytes = table};
     memcpy(h.magic, MAGIC, sizeof h.magic);
     h.state_at = up(h.table_at + table, ALIGNED);
@@ -122,40 +126,28 @@ typedef struct run {
 
 enum { RUN_BYTES = 1 << 20 };
 
-/* Part i of the pieces, counted over all of them; 0: there is none. */
-static int find_run(const tri_piece *pieces, int n, char *to, int64_t *i, run *out) {
-    for (int k = 0; k < n; k++) {
-        size_t bytes = piece_bytes(&pieces[k]);
-        int64_t runs = (int64_t)((bytes + RUN_BYTES - 1) / RUN_BYTES);
-        if (*i < runs) {
-            size_t at = (size_t)*i * RUN_BYTES;
-            *out = (run){to + at, (const char *)pieces[k].data + at, bytes - at < RUN_BYTES ? bytes - at : RUN_BYTES};
-            return 1;
-        }
-        *i -= runs;
-        to += up(bytes, PIECE_ALIGNED);
-    }
-    return 0;
+static int64_t runs_of(const tri_piece *piece) {
+    return (int64_t)((piece_bytes(piece) + RUN_BYTES - 1) / RUN_BYTES);
 }
 
-static int64_t count_runs(const tri_piece *pieces, int n) {
-    int64_t runs = 0;
-    for (int k = 0; k < n; k++) runs += (int64_t)((piece_bytes(&pieces[k]) + RUN_BYTES - 1) / RUN_BYTES);
-    return runs;
+/* Part i of the pieces, counted over all of them. */
+static run find_run(const tri_memory_pieces *p, char *to, int64_t i) {
+    const tri_piece *piece = piece_of(p, 0);
+    for (int k = 0; i >= runs_of(piece); piece = piece_of(p, ++k))
+        i -= runs_of(piece), to += up(piece_bytes(piece), PIECE_ALIGNED);
+    size_t at = (size_t)i * RUN_BYTES, rest = piece_bytes(piece) - at;
+    return (run){to + at, (const char *)piece->data + at, rest < RUN_BYTES ? rest : RUN_BYTES};
 }
 
 void tri__memory_copy(void *area, int copy, const tri_memory_pieces *p, int threads) {
     char *to = (char *)area + ((const head *)area)->data_at[copy];
-    char *optimizer = to + data_bytes(p->weights, p->n_weights);
-    int64_t n = count_runs(p->weights, p->n_weights) + count_runs(p->optimizer, p->n_optimizer);
+    int64_t n = 0;
+    for (int k = 0; k < p->n_weights + p->n_optimizer; k++) n += runs_of(piece_of(p, k));
     (void)threads; /* of a build without OpenMP */
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < n; i++) {
-        int64_t at = i;
-        run r;
-        if (find_run(p->weights, p->n_weights, to, &at, &r) ||
-            find_run(p->optimizer, p->n_optimizer, optimizer, &at, &r))
-            tri__copy_large(r.to, r.from, r.bytes);
+        run r = find_run(p, to, i);
+        tri__copy_large(r.to, r.from, r.bytes);
     }
 }
 
@@ -167,8 +159,8 @@ void *tri__memory_data(void *area, int copy, size_t *bytes) {
 
 void tri__memory_places(const tri_memory_pieces *p, size_t *at) {
     size_t next = 0;
-    for (int i = 0; i < p->n_weights; next += up(piece_bytes(&p->weights[i++]), PIECE_ALIGNED)) *at++ = next;
-    for (int i = 0; i < p->n_optimizer; next += up(piece_bytes(&p->optimizer[i++]), PIECE_ALIGNED)) *at++ = next;
+    for (int i = 0; i < p->n_weights + p->n_optimizer; next += up(piece_bytes(piece_of(p, i++)), PIECE_ALIGNED))
+        *at++ = next;
 }
 
 void tri__memory_put_text(void *area, int copy, const char *text, size_t bytes) {

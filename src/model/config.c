@@ -3,7 +3,6 @@
 
 #include "layout/columns.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #define MODEL "train,plan,choose,simulate,inspect"
@@ -21,12 +20,17 @@ static tri_status require(const char *name, const char *value, const char *what)
     return tri__fail(TRI_USAGE, "%s is not given: it names %s; set it in the configuration file", name, what);
 }
 
+/* Whether a text is among the first n of a list. */
+static int has(const tri_texts *list, int n, const char *text) {
+    for (int i = 0; i < n; i++)
+        if (!strcmp(list->at[i], text)) return 1;
+    return 0;
+}
+
 /* Whether a column is (part of) a text. */
 static int is_text(const tri_model_config *config, const char *name) {
-    const tri_texts *further = &config->secondary_text_list;
-    for (int i = 0; i < further->n; i++)
-        if (!strcmp(further->at[i], name)) return 1;
-    return !strcmp(config->primary_text_name, name) ||
+    return has(&config->secondary_text_list, config->secondary_text_list.n, name) ||
+           !strcmp(config->primary_text_name, name) ||
            (config->secondary_text_name && !strcmp(config->secondary_text_name, name));
 }
 
@@ -43,15 +47,12 @@ static tri_status check_columns(const tri_model_config *config) {
         if (is_text(config, fields->at[i]))
             return tri__fail(TRI_USAGE, "\"%s\" is a text and in tab_field_list: name it in one of them",
                              fields->at[i]);
-        for (int j = 0; j < i; j++)
-            if (strcmp(fields->at[i], fields->at[j]) == 0)
-                return tri__fail(TRI_USAGE, "tab_field_list holds \"%s\" twice", fields->at[i]);
+        if (has(fields, i, fields->at[i]))
+            return tri__fail(TRI_USAGE, "tab_field_list holds \"%s\" twice", fields->at[i]);
     }
     for (int i = 0; i < config->cat_field_list.n; i++) {
         const char *name = config->cat_field_list.at[i];
-        int j = 0;
-        while (j < fields->n && strcmp(fields->at[j], name)) j++;
-        if (j == fields->n)
+        if (!has(fields, fields->n, name))
             return tri__fail(TRI_USAGE, "cat_field_list holds \"%s\", which tab_field_list does not", name);
     }
     if (config->secondary_text_list.n && !second)
@@ -69,12 +70,10 @@ static tri_status check_labels(const tri_model_config *config) {
         return tri__fail(TRI_USAGE, "label_list has %d label%s, but num_classes is %lld", labels->n,
                          labels->n == 1 ? "" : "s", (long long)config->num_classes);
     for (int i = 0; i < labels->n; i++)
-        for (int j = 0; j < i; j++)
-            if (strcmp(labels->at[i], labels->at[j]) == 0)
-                return tri__fail(TRI_USAGE, "label_list holds \"%s\" twice", labels->at[i]);
-    int named = !config->positive_label || !labels->n;
-    for (int i = 0; i < labels->n && !named; i++) named = strcmp(labels->at[i], config->positive_label) == 0;
-    if (!named) return tri__fail(TRI_USAGE, "positive_label \"%s\" is not in label_list", config->positive_label);
+        if (has(labels, i, labels->at[i]))
+            return tri__fail(TRI_USAGE, "label_list holds \"%s\" twice", labels->at[i]);
+    if (config->positive_label && labels->n && !has(labels, labels->n, config->positive_label))
+        return tri__fail(TRI_USAGE, "positive_label \"%s\" is not in label_list", config->positive_label);
     if (config->positive_label && config->num_classes > 2)
         return tri__fail(TRI_USAGE,
                          "positive_label \"%s\" names one of two classes, but num_classes is %lld: beyond two, figures "

@@ -8,7 +8,6 @@
 #include "model/family.h"
 
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

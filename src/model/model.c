@@ -9,14 +9,19 @@
 
 const char *tri__branch_name(int branch) { return branch == 0 ? "primary" : "secondary"; }
 
+int tri__branch_of(const char *name, const char **rest) {
+    for (int branch = 0; branch < 2; branch++) {
+        *rest = name + strlen(tri__branch_name(branch));
+        if (tri__text_begins(name, tri__branch_name(branch)) && **rest == '.') return branch;
+    }
+    return -1;
+}
+
 int tri__weight_quantizes(const char *name, const tri_shape *shape) {
     if (shape->n != 2) return 0; /* a bias, a norm */
     if (strstr(name, ".relative_attention_bias.") || strstr(name, ".rel_embeddings.")) return 0; /* of distances */
-    for (int branch = 0; branch < 2; branch++) {
-        const char *start = tri__branch_name(branch);
-        if (tri__text_begins(name, start) && name[strlen(start)] == '.') return 1;
-    }
-    return 0;
+    const char *rest;
+    return tri__branch_of(name, &rest) >= 0;
 }
 
 void tri__model_unit(tri_network *model, const char *format, ...) {

@@ -209,6 +209,8 @@ int tri__tabular_forward(tri_forward *f);               /* a slot [N, common] */
 void tri__fusion_params(tri_network *model);
 void tri__fusion_forward(tri_forward *f, const int branch[3]); /* sets f->loss and f->probs */
 const char *tri__branch_name(int branch);               /* primary, secondary */
+/* The branch that a logical name begins with, and *rest, the name from the dot behind it on; -1: none. */
+int tri__branch_of(const char *name, const char **rest);
 
 /* 1 for weights that quantised models have in 8 bits: of the encoders' dense layers, and their tables. */
 int tri__weight_quantizes(const char *name, const tri_shape *shape);

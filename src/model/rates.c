@@ -16,30 +16,25 @@ enum { EMBEDDINGS = -1, ABOVE = -2 };
 
 /* The layer of an encoder that a unit is, or belongs to: its experts; EMBEDDINGS; ABOVE: neither. *branch: the
  * encoder. */
-static int64_t layer_of(const tri_network *model, const tri_unit *unit, int *branch) {
-    for (*branch = 0; *branch < model->n_encoders; ++*branch) {
-        const char *prefix = tri__branch_name(*branch), *rest = unit->name + strlen(prefix);
-        if (!tri__text_begins(unit->name, prefix) || *rest != '.') continue;
-        if (strcmp(rest, ".embeddings") == 0) return EMBEDDINGS;
-        if (tri__text_begins(rest, ".layer.")) return strtoll(rest + strlen(".layer."), NULL, 10);
-    }
-    return ABOVE;
+static int64_t layer_of(const tri_unit *unit, int *branch) {
+    const char *rest;
+    *branch = tri__branch_of(unit->name, &rest);
+    if (*branch < 0) return ABOVE;
+    if (strcmp(rest, ".embeddings") == 0) return EMBEDDINGS;
+    return tri__text_begins(rest, ".layer.") ? strtoll(rest + strlen(".layer."), NULL, 10) : ABOVE;
 }
 
 /* Of a parameter above the layers: whether pretrained weights lack it. */
 static int is_new(const tri_network *model, const tri_param *param) {
-    for (int branch = 0; branch < model->n_encoders; branch++) {
-        const char *prefix = tri__branch_name(branch), *rest = param->name + strlen(prefix);
-        if (!tri__text_begins(param->name, prefix) || *rest != '.') continue;
-        return tri__text_begins(rest, ".projection.") ||
-               (tri__text_begins(rest, ".pooler.") && !tri__family(&model->encoder[branch])->has_pooler);
-    }
-    return 1;
+    const char *rest;
+    int branch = tri__branch_of(param->name, &rest);
+    return branch < 0 || tri__text_begins(rest, ".projection.") ||
+           (tri__text_begins(rest, ".pooler.") && !tri__family(&model->encoder[branch])->has_pooler);
 }
 
 static double rate_of(const tri_network *model, const tri_param *param, const tri_recipe *recipe) {
     int branch;
-    int64_t layer = layer_of(model, &model->unit[param->unit], &branch);
+    int64_t layer = layer_of(&model->unit[param->unit], &branch);
     if (layer == ABOVE) return is_new(model, param) && recipe->head > 0 ? recipe->head : 1;
     int64_t layers = model->encoder[branch].num_hidden_layers;
     return recipe->layer_decay > 0 ? pow(recipe->layer_decay, (double)(layers - 1 - layer)) : 1;
@@ -61,7 +56,7 @@ tri_status tri__model_tune(tri_network *model, const tri_recipe *recipe) {
     TRI_TRY(check_layers(model, recipe->frozen_layers));
     for (int u = 0; u < model->n_units; u++) {
         int branch;
-        int64_t layer = layer_of(model, &model->unit[u], &branch);
+        int64_t layer = layer_of(&model->unit[u], &branch);
         model->unit[u].frozen = layer == EMBEDDINGS ? recipe->freezes_embeddings
                                                     : layer >= 0 && layer < recipe->frozen_layers;
     }

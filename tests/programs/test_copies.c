@@ -2,6 +2,7 @@
  * copies, by others, and by none. */
 #include "checkpoint/copies.h"
 
+#include "tests/lib/saved.h"
 #include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 
@@ -166,7 +167,7 @@ TEST_IN(many_copies, make_folder, remove_folder) {
         tri__piece_of_copy(&pieces[MANY + c], c, 2);
     }
     tri_checkpoint *checkpoint;
-    OK(tri__checkpoint_save(
+    OK(save_checkpoint(
         &(tri_checkpoint_out){.folder = run, .step = 5, .optimizer = pieces, .n_optimizer = MANY + 2}));
     OK(tri__checkpoint_open(run, 0, &checkpoint));
     tri_piece sum = {.name = "error.b", .dtype = TRI_F32, .shape = shape, .slice = tri__slice_whole(&shape),

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/lib/saved.h"
 #include "tests/lib/test.h"
 
 enum { N = 3 };
@@ -61,7 +62,7 @@ static tri_status save(model *m, int64_t step, void *fail) {
                               .state = state,
                               .extras = extras,
                               .context = fail};
-    tri_status status = tri__checkpoint_save(&out);
+    tri_status status = save_checkpoint(&out);
     tri__json_decref(config);
     tri__json_decref(preprocessing);
     tri__json_decref(state);
@@ -176,7 +177,7 @@ TEST_IN(resharded, setup, teardown) {
     pieces[1].slice = (tri_slice){.start = {0, 1}, .extent = {2, 2}, .begin = 0, .end = 1};
     pieces[2].slice = (tri_slice){.start = {0, 1}, .extent = {2, 2}, .begin = 1, .end = 4};
     tri_checkpoint_out out = {.folder = run, .step = 3, .weights = pieces, .n_weights = 3};
-    assert_int_equal(tri__checkpoint_save(&out), TRI_OK);
+    assert_int_equal(save_checkpoint(&out), TRI_OK);
     tri_checkpoint *checkpoint;
     assert_int_equal(tri__checkpoint_open(run, 0, &checkpoint), TRI_OK);
     float back[6];
@@ -191,13 +192,13 @@ TEST_IN(resharded, setup, teardown) {
 
     /* What a reader would refuse is not committed: the older one stays. */
     out.n_weights = 2; /* a hole */
-    assert_int_equal(tri__checkpoint_save(&out), TRI_IO);
+    assert_int_equal(save_checkpoint(&out), TRI_IO);
     assert_non_null(strstr(tri_error(), "cannot be read back"));
     assert_non_null(strstr(tri_error(), "do not cover it"));
 
     out.n_weights = 3; /* a hole as large as an overlap */
     pieces[1].slice = (tri_slice){.start = {0, 0}, .extent = {2, 2}, .begin = 0, .end = 1};
-    assert_int_equal(tri__checkpoint_save(&out), TRI_IO);
+    assert_int_equal(save_checkpoint(&out), TRI_IO);
     assert_non_null(strstr(tri_error(), "two of its slices overlap"));
     assert_int_equal(newest(), 3);
     assert_int_equal(entries(), 1);
@@ -286,7 +287,7 @@ TEST_IN(any_cut_reads_any_other, setup, teardown) {
             saved[i] = saved[other], saved[other] = piece;
         }
         tri_checkpoint_out what = {.folder = run, .step = 1, .weights = saved, .n_weights = n};
-        assert_int_equal(tri__checkpoint_save(&what), TRI_OK);
+        assert_int_equal(save_checkpoint(&what), TRI_OK);
         assert_int_equal(tri__checkpoint_open(run, 0, &checkpoint), TRI_OK);
         for (int other = 0; other < 20; other++) {
             n = cut(all, want, read);
@@ -314,17 +315,17 @@ TEST_IN(thousands_of_slices, setup, teardown) {
     }
     tri_checkpoint_out what = {.folder = run, .step = 1, .weights = pieces, .n_weights = SLICES};
     tri_checkpoint *checkpoint;
-    assert_int_equal(tri__checkpoint_save(&what), TRI_OK);
+    assert_int_equal(save_checkpoint(&what), TRI_OK);
     assert_int_equal(tri__checkpoint_open(run, 0, &checkpoint), TRI_OK);
     tri__checkpoint_close(checkpoint);
     for (int i = 0; i < SLICES; i++)
         pieces[i].slice = (tri_slice){.start = {(int64_t)i * 7919 % SLICES}, .extent = {1}, .end = 1};
-    assert_int_equal(tri__checkpoint_save(&what), TRI_OK);
+    assert_int_equal(save_checkpoint(&what), TRI_OK);
     for (int i = 0; i < SLICES; i++) {
         pieces[i].shape = tri__shape_2d(1, SLICES);
         pieces[i].slice = (tri_slice){.start = {0, i}, .extent = {1, 1}, .end = 1};
     }
-    assert_int_equal(tri__checkpoint_save(&what), TRI_IO);
+    assert_int_equal(save_checkpoint(&what), TRI_IO);
     assert_non_null(strstr(tri_error(), "too many slices"));
     free(pieces);
 }
@@ -338,7 +339,7 @@ TEST_IN(too_long_a_manifest, setup, teardown) {
     tri_json *string = tri__json_string(text), *list = tri__json_array(), *out = tri__json_pack("{s:o}", "list", list);
     for (int i = 0; i < MANY; i++) tri__json_append(list, string); /* the same one */
     tri_checkpoint_out what = {.folder = run, .step = 1, .state = out};
-    assert_int_equal(tri__checkpoint_save(&what), TRI_RESOURCE);
+    assert_int_equal(save_checkpoint(&what), TRI_RESOURCE);
     assert_non_null(strstr(tri_error(), "too many slices"));
     assert_int_equal(entries(), 0);
     tri__json_decref(out);

@@ -4,6 +4,7 @@
 #define FAULTS_OF_READING
 #include "tests/lib/test.h"
 #include "tests/lib/faults.h"
+#include "tests/lib/saved.h"
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folders.h"
@@ -62,7 +63,7 @@ static void save_in(const char *folder, int64_t step, int64_t sequence, double b
     tri_json *config = tri__json_pack("{s:i}", "lr", 1), *kept = tri__json_pack("{s:f}", "began", began);
     tri_checkpoint_out out = {.folder = folder, .step = step, .sequence = sequence, .weights = &piece, .n_weights = 1,
                               .config = config, .preprocessing = config, .state = kept};
-    if (tri__checkpoint_save(&out) != TRI_OK) fail_msg("step %d: %s", (int)step, tri_error());
+    if (save_checkpoint(&out) != TRI_OK) fail_msg("step %d: %s", (int)step, tri_error());
     tri__json_decref(config);
     tri__json_decref(kept);
 }

@@ -9,15 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static tri_added_token *find(const tri_added_tokens *tokens, const char *content) {
+const tri_added_token *tri__added_tokens_find(const tri_added_tokens *tokens, const char *content) {
     uint64_t hash = tri__piece_hash(content, strlen(content));
     for (int i = 0; i < tokens->n; i++)
         if (tokens->all[i].hash == hash && !strcmp(tokens->all[i].content, content)) return &tokens->all[i];
     return NULL;
-}
-
-const tri_added_token *tri__added_tokens_find(const tri_added_tokens *tokens, const char *content) {
-    return find(tokens, content);
 }
 
 tri_status tri__added_tokens_add(tri_added_tokens *tokens, const char *where, const tri_added_token *token) {
@@ -26,7 +22,7 @@ tri_status tri__added_tokens_add(tri_added_tokens *tokens, const char *where, co
     if (length > TRI_ADDED_BYTES)
         return tri__fail(TRI_DATA, "%s: the added token \"%.40s...\" has %zu bytes; at most %d are accepted", where,
                          token->content, length, TRI_ADDED_BYTES);
-    tri_added_token copy = *token, *before = find(tokens, token->content);
+    tri_added_token copy = *token, *before = (tri_added_token *)tri__added_tokens_find(tokens, token->content);
     copy.pattern = NULL;
     copy.hash = tri__piece_hash(token->content, length);
     if (before) {

@@ -6,7 +6,6 @@
 #include "base/text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { NESTED = 8 }; /* Sequences in Sequences */

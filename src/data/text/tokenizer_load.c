@@ -385,19 +385,20 @@ static tri_tokenizer_class class_by_files(const builder *b, int found) {
                : TRI_CLASS_GPT2;
 }
 
-/* The files that a class reads: tokenizer.json, vocab.txt, vocab.json with merges.txt. */
+/* The files that a class reads (tokenizer.json, vocab.txt, vocab.json with merges.txt), and what it makes of them. */
 static const struct {
     uint8_t reads[3];
     const char *names;
-} class_files[] = {
-    [TRI_CLASS_OPEN] = {{1, 1, 1}, ""},
-    [TRI_CLASS_BERT] = {{1, 1, 0}, "tokenizer.json or vocab.txt"},
-    [TRI_CLASS_ROBERTA] = {{1, 0, 1}, "tokenizer.json, or vocab.json and merges.txt"},
-    [TRI_CLASS_GPT2] = {{1, 0, 1}, "tokenizer.json, or vocab.json and merges.txt"},
-    [TRI_CLASS_MPNET] = {{1, 1, 0}, "tokenizer.json or vocab.txt"},
-    [TRI_CLASS_XLM_ROBERTA] = {{1, 0, 0}, "tokenizer.json"},
-    [TRI_CLASS_DEBERTA] = {{1, 0, 0}, "tokenizer.json"},
-    [TRI_CLASS_FILE] = {{1, 0, 0}, "tokenizer.json"},
+    tri_status (*build)(builder *b);
+} classes[] = {
+    [TRI_CLASS_OPEN] = {{1, 1, 1}, "", NULL},
+    [TRI_CLASS_BERT] = {{1, 1, 0}, "tokenizer.json or vocab.txt", build_wordpiece},
+    [TRI_CLASS_ROBERTA] = {{1, 0, 1}, "tokenizer.json, or vocab.json and merges.txt", build_bpe},
+    [TRI_CLASS_GPT2] = {{1, 0, 1}, "tokenizer.json, or vocab.json and merges.txt", build_bpe},
+    [TRI_CLASS_MPNET] = {{1, 1, 0}, "tokenizer.json or vocab.txt", build_wordpiece},
+    [TRI_CLASS_XLM_ROBERTA] = {{1, 0, 0}, "tokenizer.json", build_unigram},
+    [TRI_CLASS_DEBERTA] = {{1, 0, 0}, "tokenizer.json", build_unigram},
+    [TRI_CLASS_FILE] = {{1, 0, 0}, "tokenizer.json", build_file},
 };
 
 /* The file with the vocabulary, in b->path: the first of `names` that exists and that the class reads. *found: its
@@ -405,7 +406,7 @@ static const struct {
 static tri_status find_vocabulary(builder *b, const char *const names[static 3], int *found) {
     int there = 0;
     for (*found = 0; *found < 3; ++*found) {
-        if (!class_files[b->settings.class].reads[*found]) continue;
+        if (!classes[b->settings.class].reads[*found]) continue;
         TRI_TRY(tri__path_join(b->path, b->folder, names[*found]));
         TRI_TRY(tri__file_there(b->path, &there));
         if (there) break;
@@ -431,19 +432,7 @@ static tri_status refuse_folder(const builder *b) {
                          b->folder);
     return tri__fail(TRI_NOINPUT,
                      "%s: by its settings this folder is of transformers' %s, whose vocabulary is missing: %s",
-                     b->folder, tri__tokenizer_class_name(b->settings.class), class_files[b->settings.class].names);
-}
-
-static tri_status build_class(builder *b) {
-    switch (b->settings.class) {
-    case TRI_CLASS_BERT:
-    case TRI_CLASS_MPNET: return build_wordpiece(b);
-    case TRI_CLASS_ROBERTA:
-    case TRI_CLASS_GPT2: return build_bpe(b);
-    case TRI_CLASS_XLM_ROBERTA:
-    case TRI_CLASS_DEBERTA: return build_unigram(b);
-    default: return build_file(b);
-    }
+                     b->folder, tri__tokenizer_class_name(b->settings.class), classes[b->settings.class].names);
 }
 
 static tri_status build(builder *b) {
@@ -455,7 +444,7 @@ static tri_status build(builder *b) {
     TRI_TRY(found == 0 ? read_file(b) : found == 1 ? read_lines(b) : read_bpe(b));
     if (b->settings.class == TRI_CLASS_OPEN) b->settings.class = class_by_files(b, found);
     TRI_TRY(read_side(b));
-    TRI_TRY(build_class(b));
+    TRI_TRY(classes[b->settings.class].build(b));
     TRI_TRY(tri__tokenizer_keep_config(b->tokenizer, &b->settings));
     return tri__word_cache_open(b->tokenizer->vocabulary.n, &b->tokenizer->cache);
 }

@@ -13,19 +13,29 @@
 const char *const tri__tokenizer_named[TRI_NAMED] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                      "pad_token", "cls_token", "mask_token"};
 
+/* Names of classes, and the model_type that has one where no file names it. */
 static const struct {
     const char *name; /* without "Fast" at its end */
+    const char *type; /* NULL: none */
     tri_tokenizer_class class;
 } classes[] = {
-    {"BertTokenizer", TRI_CLASS_BERT},       {"RobertaTokenizer", TRI_CLASS_ROBERTA},
-    {"GPT2Tokenizer", TRI_CLASS_GPT2},       {"PreTrainedTokenizer", TRI_CLASS_FILE},
-    {"TokenizersBackend", TRI_CLASS_FILE},   {"ElectraTokenizer", TRI_CLASS_BERT},
-    {"MobileBertTokenizer", TRI_CLASS_BERT}, {"SqueezeBertTokenizer", TRI_CLASS_BERT},
-    {"LayoutLMTokenizer", TRI_CLASS_BERT},   {"LongformerTokenizer", TRI_CLASS_ROBERTA},
-    {"BartTokenizer", TRI_CLASS_ROBERTA},    {"MPNetTokenizer", TRI_CLASS_MPNET},
-    {"DistilBertTokenizer", TRI_CLASS_BERT}, {"XLMRobertaTokenizer", TRI_CLASS_XLM_ROBERTA},
-    {"DebertaV2Tokenizer", TRI_CLASS_DEBERTA},
+    {"BertTokenizer", "bert", TRI_CLASS_BERT},
+    {"RobertaTokenizer", "roberta", TRI_CLASS_ROBERTA},
+    {"GPT2Tokenizer", "gpt2", TRI_CLASS_GPT2},
+    {"PreTrainedTokenizer", "modernbert", TRI_CLASS_FILE},
+    {"TokenizersBackend", NULL, TRI_CLASS_FILE},
+    {"ElectraTokenizer", "electra", TRI_CLASS_BERT},
+    {"MobileBertTokenizer", NULL, TRI_CLASS_BERT},
+    {"SqueezeBertTokenizer", NULL, TRI_CLASS_BERT},
+    {"LayoutLMTokenizer", NULL, TRI_CLASS_BERT},
+    {"LongformerTokenizer", NULL, TRI_CLASS_ROBERTA},
+    {"BartTokenizer", NULL, TRI_CLASS_ROBERTA},
+    {"MPNetTokenizer", "mpnet", TRI_CLASS_MPNET},
+    {"DistilBertTokenizer", "distilbert", TRI_CLASS_BERT},
+    {"XLMRobertaTokenizer", "xlm-roberta", TRI_CLASS_XLM_ROBERTA},
+    {"DebertaV2Tokenizer", "deberta-v2", TRI_CLASS_DEBERTA},
 };
+enum { CLASSES = sizeof classes / sizeof *classes };
 
 const char *tri__tokenizer_class_name(tri_tokenizer_class class) {
     static const char *const names[] = {NULL, "BertTokenizer", "RobertaTokenizer", "GPT2Tokenizer", "MPNetTokenizer",
@@ -100,7 +110,7 @@ static tri_status class_named(const char *path, const tri_json *name, tri_tokeni
     const char *text = tri__json_is_string(name) ? tri__json_string_value(name) : "";
     size_t length = strlen(text);
     if (length > 4 && !strcmp(text + length - 4, "Fast")) length -= 4;
-    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+    for (int i = 0; i < CLASSES; i++)
         if (strlen(classes[i].name) == length && !strncmp(classes[i].name, text, length)) {
             s->class = classes[i].class;
             s->follows_file = !strcmp(classes[i].name, "DistilBertTokenizer");
@@ -117,14 +127,6 @@ static tri_status class_named(const char *path, const tri_json *name, tri_tokeni
 /* tokenizer_config.json names the class, or config.json does, or its model_type; ModernBERT's is that of a
  * tokenizer.json, whatever they name, where there is one. */
 static tri_status find_class(tri_tokenizer_settings *s, const char *folder) {
-    static const struct {
-        const char *type;
-        tri_tokenizer_class class;
-    } types[] = {{"bert", TRI_CLASS_BERT},           {"roberta", TRI_CLASS_ROBERTA},
-                 {"gpt2", TRI_CLASS_GPT2},           {"distilbert", TRI_CLASS_BERT},
-                 {"electra", TRI_CLASS_BERT},        {"mpnet", TRI_CLASS_MPNET},
-                 {"deberta-v2", TRI_CLASS_DEBERTA},  {"xlm-roberta", TRI_CLASS_XLM_ROBERTA},
-                 {"modernbert", TRI_CLASS_FILE}};
     char path[TRI_PATH_MAX], file[TRI_PATH_MAX];
     tri_json *model;
     const tri_json *name = tri__json_get(s->config, "tokenizer_class");
@@ -141,8 +143,8 @@ static tri_status find_class(tri_tokenizer_settings *s, const char *folder) {
     } else if (name && !tri__json_is_null(name)) {
         status = class_named(here ? s->path : path, name, s);
     } else if (type) {
-        for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-            if (!strcmp(type, types[i].type)) s->class = types[i].class;
+        for (int i = 0; i < CLASSES; i++)
+            if (classes[i].type && !strcmp(type, classes[i].type)) s->class = classes[i].class;
         if (s->class == TRI_CLASS_OPEN)
             status =
                 tri__fail(TRI_USAGE,

@@ -2,8 +2,6 @@
  * the pieces that begin there by length, then the unknown character; of equal sums the first one found stays. */
 #include "data/text/unigram.h"
 
-#include <string.h>
-
 /* The best path that ends at a byte of the word. */
 typedef struct path {
     double score;

@@ -2,8 +2,6 @@
  * the bytes of the pieces. */
 #include "data/text/unigram.h"
 
-#include "base/limits.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,6 +6,7 @@
 #include "data/text/tokenizer.h"
 
 #include "base/arena.h"
+#include "base/buffer.h"
 #include "base/file.h"
 #include "data/text/normalise.h"
 #include "data/text/pre_tokenize.h"
@@ -314,17 +315,12 @@ static void learn(trainer *t, int size) {
 
 static tri_status write_pieces(const char *folder, const char *const *piece, int n) {
     char path[TRI_PATH_MAX];
+    tri_buffer text = {0};
     TRI_TRY(tri__path_join(path, folder, "vocab.txt"));
-    size_t size = 0;
-    for (int i = 0; i < n; i++) size += strlen(piece[i]) + 1;
-    char *text = malloc(size + 1), *to = text;
-    if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    for (int i = 0; i < n; i++) {
-        to = stpcpy(to, piece[i]);
-        *to++ = '\n';
-    }
-    tri_status status = tri__file_write(path, text, size);
-    free(text);
+    for (int i = 0; i < n; i++) tri__buffer_put(&text, "%s\n", piece[i]);
+    tri_status status = text.failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", path)
+                                    : tri__file_write(path, text.text, text.size);
+    tri__buffer_free(&text);
     return status;
 }
 
