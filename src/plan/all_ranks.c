@@ -35,13 +35,6 @@ typedef struct ranks {
     int figures;    /* 1: for figures only */
 } ranks;
 
-static int same_units(const tri_program *a, const tri_program *b) {
-    if (a->n_units != b->n_units) return 0;
-    for (int i = 0; i < a->n_units; i++)
-        if (strcmp(a->unit[i], b->unit[i]) != 0) return 0;
-    return 1;
-}
-
 static const char **keep_units(tri_arena *arena, const tri_program *made) {
     const char **unit = tri__arena_alloc(arena, (size_t)made->n_units * sizeof *unit);
     for (int i = 0; i < made->n_units; i++) unit[i] = tri__arena_copy(arena, made->unit[i]);
@@ -72,7 +65,7 @@ static tri_program *keep_program(tri_arena *arena, tri_program *made, const tri_
     kept->title = strcmp(like->title, made->title) == 0 ? like->title : tri__arena_copy(arena, made->title);
     kept->layer = tri__same_layers(made, like) ? like->layer : keep_layers(arena, made);
     kept->cap_layers = kept->n_layers;
-    kept->unit = same_units(made, like) ? like->unit : keep_units(arena, made);
+    kept->unit = tri__same_units(made, like) ? like->unit : keep_units(arena, made);
     for (int s = 0; s < made->n_slots; s++) {
         const char **name = &made->slot[s].name, *known = s < like->n_slots ? like->slot[s].name : "";
         *name = figures ? "" : strcmp(known, *name) == 0 ? known : tri__arena_copy(arena, *name);

@@ -7,6 +7,16 @@ static const char *name_of(const tri_builder *to, const tri_coded_transfer *t) {
     return to->program->slot[t->whole].name;
 }
 
+tri_coded_transfer tri__coded_open(const tri_builder *to, tri_code code, tri_attr group, int part) {
+    const tri_program *program = to->program;
+    int n = tri__transfer_size(&program->mesh, &group);
+    return (tri_coded_transfer){.code = code,
+                                .group = {.axes = group.axes, .within = group.within, .across = group.across},
+                                .n = n, .place = tri__transfer_place(&program->mesh, program->rank, &group),
+                                .row = tri__coded_row(code, program->slot[part].cols, n), .part = part,
+                                .error = -1, .error_sum = -1, .apply = -1};
+}
+
 static void post(tri_builder *to, tri_coded_transfer *t, tri_coded_leg leg, tri_op op, tri_attr group, tri_ends ends) {
     tri_instr *instr = tri__build(to, op, (const int[TRI_MAX_ARGS]){ends.y, ends.x}, group);
     const char *name = to->program->slot[tri__transfer_whole(instr)].name;

@@ -33,6 +33,8 @@ typedef struct tri_coded_transfer {
     tri_ends ends;           /* of its transfer */
 } tri_coded_transfer;
 
+/* A transfer of a slot among a group; the other slots, which are -1, are to be set. */
+tri_coded_transfer tri__coded_open(const tri_builder *to, tri_code code, tri_attr group, int part);
 /* Posts the first leg: within or sum, where `sums`; else gather. Instructions have the unit, the microbatch and the
  * gates of `to`. */
 void tri__coded_begin(tri_builder *to, tri_coded_transfer *t, int sums);

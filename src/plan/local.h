@@ -9,8 +9,6 @@
 int tri__steps_alone(const tri_pass *pass);
 /* For `shard`, which has resolved hybrids: TRI_USAGE where there are no copies that could take them. */
 tri_status tri__local_check(const tri_pass *pass);
-/* For a pass that has reached `shard`: the ranks of all copies that hold the same elements as this one. */
-tri_attr tri__copies_group(const tri_pass *pass);
 /* For copies that take them, this one being `copy`: the state of each one's own weights; the slots of the anchor. */
 void tri__local_weights(tri_pass *pass, int copy, int copies);
 void tri__local_anchor(tri_pass *pass, tri_builder *build);

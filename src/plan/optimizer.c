@@ -113,29 +113,26 @@ static int known_view(const tri_updating *up, int slot, int64_t at, int64_t coun
     return -1;
 }
 
-static int view_of(tri_updating *up, int slot, tri_range held, tri_range part) {
-    int known = known_view(up, slot, part.begin - held.begin, tri__range_count(part));
-    if (known >= 0) return known;
-    return tri__build_view(&up->build, slot, part.begin - held.begin, 1, tri__range_count(part), "%s.+%lld",
-                           up->pass->program->slot[slot].name, (long long)part.begin);
-}
-
 int tri__run_part(tri_updating *up, int slot, tri_range held, const tri_run *run) {
-    return view_of(up, slot, held, run->part);
+    int64_t at = run->part.begin - held.begin, count = tri__range_count(run->part);
+    int known = known_view(up, slot, at, count);
+    if (known >= 0) return known;
+    return tri__build_view(&up->build, slot, at, 1, count, "%s.+%lld", up->pass->program->slot[slot].name,
+                           (long long)run->part.begin);
 }
 
 int tri__run_weights(tri_updating *up, const tri_run *run) {
     const tri_planned *out = &up->pass->out;
-    return view_of(up, out->param[run->unit], out->param_part[run->unit], run->part);
+    return tri__run_part(up, out->param[run->unit], out->param_part[run->unit], run);
 }
 
 int tri__run_gradient(tri_updating *up, const tri_run *run) {
-    return view_of(up, up->pass->unit_grad[run->unit], up->pass->grad_part[run->unit], run->part);
+    return tri__run_part(up, up->pass->unit_grad[run->unit], up->pass->grad_part[run->unit], run);
 }
 
 int tri__run_state(tri_updating *up, int state, const tri_run *run) {
     const tri_state *s = &up->pass->out.state[up->first + state];
-    return view_of(up, s->slot[run->unit], s->held[run->unit], run->part);
+    return tri__run_part(up, s->slot[run->unit], s->held[run->unit], run);
 }
 
 int tri__same_run(const tri_param *a, const tri_param *b) { return a->decays == b->decays && a->rate == b->rate; }
@@ -211,12 +208,7 @@ int tri__no_elements(tri_updating *up, const int *grad, const char *name) {
     return tri__build_view(&up->build, u < n ? grad[u] : up->pass->out.param[0], 0, 1, 0, "%s", name);
 }
 
-void tri__update_max(tri_updating *up, tri_attr group, int most) {
-    tri__build_post(&up->build, TRI_OP_all_max_post, group, (tri_ends){most, -1});
-    tri__build_wait(&up->build, (tri_ends){most, -1});
-}
-
-void tri__update_sum(tri_updating *up, tri_attr group, int sums) {
-    tri__build_post(&up->build, TRI_OP_all_reduce_post, group, (tri_ends){sums, -1});
-    tri__build_wait(&up->build, (tri_ends){sums, -1});
+void tri__update_reduce(tri_updating *up, tri_op op, tri_attr group, int slot) {
+    tri__build_post(&up->build, op, group, (tri_ends){slot, -1});
+    tri__build_wait(&up->build, (tri_ends){slot, -1});
 }

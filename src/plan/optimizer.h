@@ -82,8 +82,7 @@ void tri__run_adam(tri_updating *up, const tri_run *run, tri_op op);
 int tri__update_part(tri_updating *up, int slot, tri_range held, tri_range part);
 /* A slot without elements: a view of the first of these gradients, [n_units], that there is, else of weights. */
 int tri__no_elements(tri_updating *up, const int *grad, const char *name);
-/* Sums a slot in place over a group; takes the largest of each element. */
-void tri__update_sum(tri_updating *up, tri_attr group, int sums);
-void tri__update_max(tri_updating *up, tri_attr group, int most);
+/* Sums a slot in place over a group (all_reduce_post), or takes the largest of each element (all_max_post). */
+void tri__update_reduce(tri_updating *up, tri_op op, tri_attr group, int slot);
 
 #endif

@@ -98,17 +98,6 @@ static int has_blocks(const compress *c, int64_t count, tri_attr group) {
     return n > 1 && tri__range_count(tri__shard(count, n, 0)) >= TRI_CODE_BLOCK;
 }
 
-/* A transfer of `part` in a code; the other slots are to be set. */
-static tri_coded_transfer transfer_of(const compress *c, tri_code code, tri_attr group, int part) {
-    const tri_mesh *mesh = &c->pass->in->mesh;
-    tri_coded_transfer t = {.code = code, .part = part, .error = -1, .error_sum = -1, .apply = -1};
-    t.group = (tri_attr){.axes = group.axes, .within = group.within, .across = group.across};
-    t.n = tri__transfer_size(mesh, &group);
-    t.place = tri__transfer_place(mesh, c->pass->in->rank, &group);
-    t.row = tri__coded_row(code, c->to.program->slot[part].cols, t.n);
-    return t;
-}
-
 /* This member's shard of a slot among a group. */
 static int own_of(compress *c, int slot, tri_attr group, const char *label) {
     const tri_slot *whole = &c->to.program->slot[slot];
@@ -270,7 +259,7 @@ static void begin_sum(compress *c, const tri_instr *instr) {
     sum_tokens(c, &f);
     int nested = group.across && !instr->attr.across, part = whole;
     if (nested) part = own_of(c, whole, within_of(c), "node");
-    f.transfer = transfer_of(c, c->how->gradients, group, part);
+    f.transfer = tri__coded_open(&c->to, c->how->gradients, group, part);
     f.transfer.gathers = sums_all, f.transfer.whole = whole;
     f.transfer.own = sums_all ? own_of(c, part, group, "sum") : ends.y;
     if (nested) f.transfer.within = within_of(c);
@@ -284,7 +273,7 @@ static void begin_sum(compress *c, const tri_instr *instr) {
 
 static void begin_gather(compress *c, const tri_instr *instr) {
     int whole = TRI_SLOT(instr, all_gather_post, y);
-    flight f = {.post = *instr, .transfer = transfer_of(c, c->how->weights, instr->attr, whole)};
+    flight f = {.post = *instr, .transfer = tri__coded_open(&c->to, c->how->weights, instr->attr, whole)};
     f.transfer.whole = whole, f.transfer.own = TRI_SLOT(instr, all_gather_post, x);
     c->n_weights++;
     tri__build_as(&c->to, instr);

@@ -10,16 +10,13 @@ static int gradients_of(const tri_pass *pass, int unit) {
     return tri__slot_root(pass->program, pass->unit_grad[unit]);
 }
 
-static int uses(const tri_program *program, const tri_instr *instr, int root) {
-    for (int k = 0; k < TRI_MAX_ARGS; k++)
-        if (instr->slot[k] >= 0 && tri__slot_root(program, instr->slot[k]) == root) return 1;
-    return 0;
-}
-
 static int first_use(const tri_program *program, int root) {
-    int i = 0;
-    while (i < program->n_instrs && !uses(program, &program->instr[i], root)) i++;
-    return i;
+    for (int i = 0; i < program->n_instrs; i++)
+        for (int k = 0; k < TRI_MAX_ARGS; k++) {
+            int slot = program->instr[i].slot[k];
+            if (slot >= 0 && tri__slot_root(program, slot) == root) return i;
+        }
+    return program->n_instrs;
 }
 
 tri_status tri__pass_layers(tri_pass *pass) {

@@ -52,7 +52,8 @@ int tri__steps_alone(const tri_pass *pass) {
     return pass->training && pass->in->optimizer.sync_every > 1 && pass->in->mesh.dp > 1;
 }
 
-tri_attr tri__copies_group(const tri_pass *pass) {
+/* The ranks of all copies that hold the same elements as this one. */
+static tri_attr copies_group(const tri_pass *pass) {
     return (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP),
                       .across = pass->sharding.kind == TRI_SHARD_HYBRID ? pass->sharding.size : 0};
 }
@@ -123,7 +124,7 @@ tri_status tri__local_check(const tri_pass *pass) {
  * times that of the whole batch's: the limit that was chosen for the batch would clip nearly every step of a copy, and
  * the copies' mean would go less far than steps on the whole batch. (As with inner_factor in engine.c.) */
 double tri__local_norm_factor(const tri_pass *pass) {
-    tri_attr group = tri__copies_group(pass);
+    tri_attr group = copies_group(pass);
     return tri__steps_alone(pass) ? sqrt(tri__transfer_size(&pass->in->mesh, &group)) : 1;
 }
 
@@ -131,7 +132,7 @@ void tri__local_agree(tri_updating *up, int sums) {
     tri_pass *pass = up->pass;
     tri_builder *b = &up->build;
     if (!tri__steps_alone(pass)) return;
-    tri__update_sum(up, tri__copies_group(pass), sums);
+    tri__update_reduce(up, TRI_OP_all_reduce_post, copies_group(pass), sums);
     int coef = TRI_BUILD_FLAT(b, TRI_MEM_RESULT, TRI_F32, 1, "copies.coef");
     int norm = TRI_BUILD_FLAT(b, TRI_MEM_RESULT, TRI_F64, 1, "copies.norm");
     pass->out.apply = TRI_BUILD_FLAT(b, TRI_MEM_RESULT, TRI_I32, 1, "copies.apply");
@@ -152,7 +153,7 @@ static tri_attr within_of(const tri_pass *pass) {
 static exchange exchange_of(const tri_pass *pass, int unit) {
     const tri_mesh *mesh = &pass->in->mesh;
     const tri_compression *how = &pass->in->compression;
-    exchange x = {.unit = unit, .group = tri__copies_group(pass), .part = pass->out.param_part[unit]};
+    exchange x = {.unit = unit, .group = copies_group(pass), .part = pass->out.param_part[unit]};
     int nests = how->gradients != TRI_CODE_NONE && how->within > 1 && !x.group.across;
     tri_attr coded = nests ? (tri_attr){.axes = x.group.axes, .across = how->within} : x.group;
     tri_range part = nests ? part_of(pass, x.part, within_of(pass)) : x.part;
@@ -225,7 +226,7 @@ void tri__local_anchor(tri_pass *pass, tri_builder *build) {
 static void add_states(meeting *m) {
     tri_pass *pass = m->pass;
     const tri_mesh *mesh = &pass->in->mesh;
-    tri_attr group = tri__copies_group(pass);
+    tri_attr group = copies_group(pass);
     int copy = tri__transfer_place(mesh, pass->in->rank, &group);
     m->copies = tri__transfer_size(mesh, &group);
     for (int s = 0; s < pass->out.n_states; s++) /* the optimizer's */
@@ -277,12 +278,12 @@ static flight begin(meeting *m, const exchange *x) {
     const tri_planned *out = &m->pass->out;
     tri_range held = out->param_part[x->unit];
     m->build.unit = m->build.program->slot[out->param[x->unit]].unit;
-    tri_coded_transfer t = {.code = x->code, .group = x->group, .n = x->n, .place = x->place, .gathers = 1,
-                            .row = tri__coded_row(x->code, tri__range_count(x->part), x->n), .apply = apply_of(m)};
+    int whole = TRI_BUILD_FLAT(&m->build, TRI_MEM_COMM, TRI_F32, tri__range_count(held), "d.%s",
+                               m->pass->model->unit[x->unit].name);
+    int part = tri__build_part(&m->build, whole, held, x->part, "node");
+    tri_coded_transfer t = tri__coded_open(&m->build, x->code, x->group, part);
+    t.whole = whole, t.gathers = 1, t.apply = apply_of(m);
     if (x->is_nested) t.within = within_of(m->pass);
-    t.whole = TRI_BUILD_FLAT(&m->build, TRI_MEM_COMM, TRI_F32, tri__range_count(held), "d.%s",
-                             m->pass->model->unit[x->unit].name);
-    t.part = tri__build_part(&m->build, t.whole, held, x->part, "node");
     t.own = tri__build_part(&m->build, t.part, x->part, x->own, "own");
     t.error = state_of(m, x, m->error), t.error_sum = state_of(m, x, m->error_sum);
     TRI_BUILD(&m->build, local_delta, (tri_attr){0}, t.whole, out->shown[x->unit], out->param[x->unit]);

@@ -11,7 +11,6 @@
 #include "plan/pass.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     CLOSE = 16, /* instructions from one use to the next in a span: half a layer */
@@ -139,15 +138,12 @@ static int64_t uncut_length(const offload *o, const tri_instr *instr, int64_t fr
 }
 
 /* The part of an instruction on elements [from, from + n) of its operands. */
-static void append_part(offload *o, const tri_instr *instr, int64_t from, int64_t n, int part) {
-    const tri_op_row *row = tri__instr_row(instr);
-    int slots[TRI_MAX_ARGS];
-    for (int k = 0; k < TRI_MAX_ARGS; k++) {
-        slots[k] = instr->slot[k];
-        if (k < row->n_args && is_flat(instr, k))
-            slots[k] = tri__build_view(&o->to, slots[k], from, 1, n, "%s.%d", o->to.program->slot[slots[k]].name, part);
-    }
-    memcpy(tri__build_copy(&o->to, instr)->slot, slots, sizeof slots);
+static void append_part(offload *o, tri_instr instr, int64_t from, int64_t n, int part) {
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (is_flat(&instr, k))
+            instr.slot[k] = tri__build_view(&o->to, instr.slot[k], from, 1, n, "%s.%d",
+                                            o->to.program->slot[instr.slot[k]].name, part);
+    tri__build_copy(&o->to, &instr);
 }
 
 static void cut_update(offload *o, const tri_instr *instr) {
@@ -161,7 +157,7 @@ static void cut_update(offload *o, const tri_instr *instr) {
     }
     for (int64_t from = 0; from < count; from += n) {
         n = uncut_length(o, instr, from, count);
-        append_part(o, instr, from, n, (int)((all.begin + from) / o->each));
+        append_part(o, *instr, from, n, (int)((all.begin + from) / o->each));
     }
 }
 

@@ -44,14 +44,6 @@ static void look(precision *p) {
     }
 }
 
-/* Training with weights of fewer bits has masters. */
-static void find_weights(precision *p) {
-    tri_pass *pass = p->pass;
-    int n = pass->model->n_units;
-    for (int u = 0; u < n; u++) p->unit_of[pass->out.param[u]] = u;
-    if (has_fewer_bits(p) && pass->training) pass->out.master = tri__none_yet(pass->arena, n);
-}
-
 static tri_dtype type_of(const precision *p, int slot) {
     const tri_slot *s = &p->pass->program->slot[slot];
     int root = tri__slot_root(p->pass->program, slot);
@@ -192,7 +184,8 @@ tri_status tri__pass_precision(tri_pass *pass) {
     p.cast = tri__none_yet(pass->arena, p.n_slots);
     p.unit_of = tri__none_yet(pass->arena, p.n_slots);
     p.master = tri__none_yet(pass->arena, p.n_slots);
-    find_weights(&p);
+    for (int u = 0; u < pass->model->n_units; u++) p.unit_of[pass->out.param[u]] = u;
+    if (has_fewer_bits(&p) && pass->training) pass->out.master = tri__none_yet(pass->arena, pass->model->n_units);
     look(&p);
     for (int s = 0; s < p.n_slots; s++) program->slot[s].dtype = type_of(&p, s);
     rewrite(&p);

@@ -127,20 +127,18 @@ static void choose_all(recompute *r, int unit) {
 }
 
 /* Appends an instruction that reads rebuilt values; a repeated one also writes them. */
-static void append(recompute *r, tri_builder *to, const tri_instr *instr, int repeated) {
-    int slots[TRI_MAX_ARGS];
+static void append(recompute *r, tri_builder *to, tri_instr instr, int repeated) {
     for (int k = 0; k < TRI_MAX_ARGS; k++) {
-        int slot = slots[k] = instr->slot[k];
-        if (repeated && tri__writes(instr, k)) {
+        int slot = instr.slot[k];
+        if (repeated && tri__writes(&instr, k)) {
             const tri_slot s = to->program->slot[slot];
             to->unit = s.unit;
-            slots[k] = r->again[slot] = TRI_BUILD_SAME(to, s, "r.%s", s.name);
-        } else if (tri__reads(instr, k) && r->again[slot] >= 0 && !r->stays[slot]) {
-            slots[k] = r->again[slot];
+            instr.slot[k] = r->again[slot] = TRI_BUILD_SAME(to, s, "r.%s", s.name);
+        } else if (tri__reads(&instr, k) && r->again[slot] >= 0 && !r->stays[slot]) {
+            instr.slot[k] = r->again[slot];
         }
     }
-    tri__build_as(to, instr);
-    tri__build(to, instr->op, slots, instr->attr)->acc = instr->acc;
+    tri__build_copy(to, &instr);
 }
 
 static void rewrite(recompute *r, tri_program *program) {
@@ -153,9 +151,9 @@ static void rewrite(recompute *r, tri_program *program) {
         if (is_backward(instr) && !rebuilt[instr->unit]) {
             rebuilt[instr->unit] = 1;
             for (int j = 0; j < i; j++)
-                if (r->from->instr[j].unit == instr->unit && r->needed[j]) append(r, &to, &r->from->instr[j], 1);
+                if (r->from->instr[j].unit == instr->unit && r->needed[j]) append(r, &to, r->from->instr[j], 1);
         }
-        append(r, &to, instr, 0);
+        append(r, &to, *instr, 0);
     }
 }
 

@@ -201,19 +201,16 @@ static void send(unroll *u, int action, int done) {
 /* ---- Actions ---- */
 
 static void append(unroll *u, int i, int mb) {
-    const tri_instr *instr = &u->from->instr[i];
-    const tri_op_row *row = tri__instr_row(instr);
-    int slots[TRI_MAX_ARGS];
-    unsigned acc = instr->acc;
-    for (int k = 0; k < row->n_args; k++) {
-        int root = instr->slot[k] < 0 ? -1 : tri__slot_root(u->from, instr->slot[k]);
-        if (root >= 0) wait_received(u, root, mb), wait_sent(u, root, mb);
-        slots[k] = map_slot(u, instr->slot[k], mb);
-        if (mb > 0 && root >= 0 && row->arg[k].access == TRI_ACCESS_A && !is_own(&u->from->slot[root])) acc |= 1u << k;
+    tri_instr instr = u->from->instr[i];
+    instr.mb = (int16_t)mb;
+    for (int k = 0; k < TRI_MAX_ARGS; k++) {
+        if (instr.slot[k] < 0) continue;
+        int root = tri__slot_root(u->from, instr.slot[k]), sums = tri__instr_row(&instr)->arg[k].access == TRI_ACCESS_A;
+        wait_received(u, root, mb), wait_sent(u, root, mb);
+        instr.slot[k] = map_slot(u, instr.slot[k], mb);
+        if (mb > 0 && sums && !is_own(&u->from->slot[root])) instr.acc |= (uint16_t)(1u << k);
     }
-    u->to.unit = instr->unit, u->to.mb = mb;
-    tri_instr *made = tri__build(&u->to, instr->op, slots, instr->attr);
-    made->acc = (uint16_t)acc, made->layer = instr->layer;
+    tri__build_copy(&u->to, &instr);
 }
 
 static void act(unroll *u, int action) {

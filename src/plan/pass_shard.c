@@ -154,12 +154,10 @@ static void keep_weights(tri_sharder *s) {
     for (int u = 0; u < s->pass->model->n_units; u++) s->pass->out.param[u] = map_slot(s, s->weights.slot[u]);
 }
 
-static void copy_instr(tri_sharder *s, const tri_instr *instr) {
-    int slots[TRI_MAX_ARGS];
-    for (int k = 0; k < TRI_MAX_ARGS; k++) slots[k] = map_slot(s, instr->slot[k]);
-    s->to.unit = instr->unit, s->to.mb = instr->mb, s->to.layer = instr->layer;
-    tri__build(&s->to, instr->op, slots, instr->attr)->acc = (uint16_t)(s->reductions ? tri__reductions_acc(s, instr)
-                                                                                      : instr->acc);
+static void copy_instr(tri_sharder *s, tri_instr instr) {
+    if (s->reductions) instr.acc = (uint16_t)tri__reductions_acc(s, &instr);
+    for (int k = 0; k < TRI_MAX_ARGS; k++) instr.slot[k] = map_slot(s, instr.slot[k]);
+    tri__build_copy(&s->to, &instr);
 }
 
 tri_range *tri__trained_parts(const tri_pass *pass, tri_range *part) {
@@ -363,7 +361,7 @@ tri_status tri__pass_shard(tri_pass *pass) {
     for (int i = 0; i < s.from->n_instrs; i++) {
         if (s.gathers) tri__gathers_before(&s, i);
         if (s.reductions) tri__reductions_before(&s, i);
-        copy_instr(&s, &s.from->instr[i]);
+        copy_instr(&s, s.from->instr[i]);
         if (s.reductions) tri__reductions_after(&s, i);
     }
     if (s.reductions) tri__reductions_end(&s);

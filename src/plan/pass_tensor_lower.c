@@ -113,11 +113,6 @@ static void plan_pending(lower *l, int at) {
     *TRI_PUSH(l->to.arena, l->pending, l->n_pending, l->cap_pending) = h;
 }
 
-static void emit_post(lower *l, const pending_collective *h) {
-    tri__build_as(&l->to, h->of);
-    tri__build_post(&l->to, h->op, h->group, h->ends);
-}
-
 static void emit_wait(lower *l, const pending_collective *h) {
     tri__build_as(&l->to, h->of);
     tri__build_wait(&l->to, h->ends);
@@ -145,7 +140,9 @@ static void write_list(lower *l) {
         }
         n_open = kept;
         for (; posted < l->n_pending && l->pending[posted].post == i; posted++) {
-            emit_post(l, &l->pending[posted]);
+            const pending_collective *h = &l->pending[posted];
+            tri__build_as(&l->to, h->of);
+            tri__build_post(&l->to, h->op, h->group, h->ends);
             open[n_open++] = posted;
         }
         if (i < l->n) emit_instr(l, &l->from[i]);

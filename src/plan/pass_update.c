@@ -23,11 +23,6 @@ static void emit_control(tri_updating *up) {
     tri__build_post(&up->build, TRI_OP_control_post, (tri_attr){.axes = axes}, (tri_ends){up->control, -1});
 }
 
-static void emit_control_wait(tri_updating *up) {
-    up->build.unit = -1;
-    if (up->control >= 0) TRI_BUILD(&up->build, wait, (tri_attr){0}, up->control, -1);
-}
-
 /* Sends the loss, which one stage has, to all. */
 static void emit_loss(tri_updating *up) {
     tri_pass *pass = up->pass;
@@ -60,7 +55,7 @@ static void emit_experts(tri_updating *up) {
     pass->out.experts = all;
     for (int u = 0; u < model->n_units; u++)
         if (model->unit[u].experts) clear_figures(up, all, index++, model->unit[u - 1].name);
-    if (axes) tri__update_sum(up, (tri_attr){.axes = axes}, all);
+    if (axes) tri__update_reduce(up, TRI_OP_all_reduce_post, (tri_attr){.axes = axes}, all);
 }
 
 /* Gradients whose norm is taken. */
@@ -102,9 +97,9 @@ static int emit_squares(tri_updating *up, const normed *of) {
         u += is_held;
     }
     b->unit = -1;
-    if (of->group.axes) tri__update_sum(up, of->group, sums);
+    if (of->group.axes) tri__update_reduce(up, TRI_OP_all_reduce_post, of->group, sums);
     uint32_t others = tri__long_axes(&pass->in->mesh, PP | TP); /* whose ranks hold other elements */
-    if (others) tri__update_sum(up, (tri_attr){.axes = others}, sums);
+    if (others) tri__update_reduce(up, TRI_OP_all_reduce_post, (tri_attr){.axes = others}, sums);
     return sums;
 }
 
@@ -195,7 +190,8 @@ tri_status tri__pass_update(tri_pass *pass) {
     optimizer->emit(&up);
     tri__average_emit(&up);
     tri__gather_parts(pass, 0);
-    emit_control_wait(&up);
+    up.build.unit = -1;
+    if (up.control >= 0) tri__build_wait(&up.build, (tri_ends){up.control, -1});
     return TRI_OK;
 }
 

@@ -172,7 +172,7 @@ tri_status tri__plan_until(tri_arena *arena, const tri_plan_in *asked, tri_plan_
     tri_pass pass = {.arena = arena, .in = &in, .model = in.model, .stages = &stages,
                      .training = part == TRI_PART_TRAIN, .serving = part == TRI_PART_SERVE};
     TRI_TRY(run_all(&pass, last));
-    *ran = !last->when || last->when(&pass);
+    *ran = last->when(&pass);
     *program = pass.program;
     return TRI_OK;
 }

@@ -219,7 +219,7 @@ typedef enum tri_scope {
 typedef struct tri_pass_row {
     const char *name, *does; /* does: one line */
     tri_scope scope;
-    int (*when)(const tri_pass *pass); /* 0: the program stays as it is. NULL: always */
+    int (*when)(const tri_pass *pass); /* 0: the program stays as it is */
     const char *needs;                 /* `when` in words; NULL: always */
     tri_status (*run)(tri_pass *pass);
     tri_least_pass *least;             /* what it adds to a step at least; NULL: nothing that bounds know */

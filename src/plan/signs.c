@@ -281,13 +281,11 @@ static void emit_in(tri_signs *s, const tri_sign_message *message) {
     TRI_BUILD(to, momentum_out, attr, m, rows, v, pass_of(s)->out.apply);
 }
 
-void tri__signs_meet(tri_signs *s, uint32_t own) {
+void tri__signs_exchange(tri_signs *s, uint32_t own) {
     for (int i = 0; i < s->n_messages; i++) emit_out(s, &s->message[i], own);
     for (int i = 0; i < s->n_messages; i++) emit_sum(s, &s->message[i]);
     for (int i = 0; i < s->n_messages; i++) emit_in(s, &s->message[i]);
 }
-
-void tri__signs_exchange(tri_signs *s) { tri__signs_meet(s, 0); }
 
 enum { MEAN, VARIANCE }; /* states of Adam */
 

@@ -59,10 +59,9 @@ typedef struct tri_signs {
 void tri__signs_open(tri_signs *s, tri_updating *up, int m, int v);
 /* zero1 to zero3: brings the owners' parts of m and v, which full steps update, to all replicas. */
 void tri__signs_gather(tri_signs *s);
-/* Replaces m by that of the next step, with the gates of up->build. */
-void tri__signs_exchange(tri_signs *s);
-/* The same, where in steps of the kinds `own` copies add their own momenta: alone, or to meet. */
-void tri__signs_meet(tri_signs *s, uint32_t own);
+/* Replaces m by that of the next step, with the gates of up->build. In steps of the kinds `own` copies add their own
+ * momenta: alone, or to meet. */
+void tri__signs_exchange(tri_signs *s, uint32_t own);
 
 /* For a run of an optimizer whose first two states are the moments: the momentum of a single copy, which has nothing to
  * exchange; the weights' step with a variance that stays as it is. */

@@ -131,7 +131,7 @@ static tri_status finish(start *s, int in_parts) {
     TRI_TRY(tri__check_kernels(&s->pass));
     for (const tri_pass_row *row = tri__pass_find("feed") + 1; row->name; row++) {
         int lanes = row->run == tri__pass_lanes || row->run == tri__pass_waits;
-        if ((!row->when || row->when(&s->pass)) && !(in_parts && lanes)) TRI_TRY(row->run(&s->pass));
+        if (row->when(&s->pass) && !(in_parts && lanes)) TRI_TRY(row->run(&s->pass));
     }
     for (int i = 0; i < from->n_slots; i++)
         TRI_ASSERT(s->map[i] < 0 || tri__slot_offset(s->pass.program, s->map[i]) == tri__slot_offset(from, i));

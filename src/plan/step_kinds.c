@@ -37,9 +37,6 @@ uint32_t tri__step_gates(const tri_optimizing *how) {
 
 /* ---- 0/1 Adam. Steps count from 1 here, as in the paper: a step is a meeting if the interval divides it ---- */
 
-/* Multiples of `each` in 1 .. n. */
-static int64_t multiples(int64_t n, int64_t each) { return n / each; }
-
 /* Of steps 1 .. n, those that update the variance. The last of an interval's var_update_scaler updates begins the next
  * interval, twice as long. */
 static int64_t variance_until(const tri_optimizing *how, int64_t n) {
@@ -61,7 +58,7 @@ static int64_t meetings_until(const tri_optimizing *how, int64_t n) {
     for (int64_t each = 1; at < n; each *= 2) {
         int longest = 2 * each > how->local_step_clipper;
         int64_t end = longest ? n : smaller(n, at + how->local_step_scaler);
-        count += multiples(end, each) - multiples(at, each);
+        count += end / each - at / each; /* multiples of it */
         at = end;
     }
     if (how->steps && n >= how->steps && how->steps > how->var_freeze_step) { /* the last one, whatever its interval */

@@ -54,8 +54,9 @@ static char *print_name(tri_arena *arena, const char *format, va_list args) {
     return tri__arena_copy(arena, name);
 }
 
-static int push_slot(tri_builder *builder, tri_slot slot) {
+static int push_slot(tri_builder *builder, tri_slot slot, const char *format, va_list args) {
     tri_program *program = builder->program;
+    slot.name = print_name(builder->arena, format, args);
     *TRI_PUSH(builder->arena, program->slot, program->n_slots, program->cap_slots) = slot;
     return program->n_slots - 1;
 }
@@ -64,39 +65,23 @@ int tri__build_slot(tri_builder *builder, tri_mem mem, tri_dtype dtype, tri_rows
                     ...) {
     va_list args;
     va_start(args, format);
-    char *name = print_name(builder->arena, format, args);
+    tri_slot made = {.dtype = dtype, .mem = mem, .rows = rows, .cols = cols, .unit = builder->unit, .parent = -1,
+                     .offset = -1};
+    int slot = push_slot(builder, made, format, args);
     va_end(args);
-    return push_slot(builder, (tri_slot){.name = name, .dtype = dtype, .mem = mem, .rows = rows, .cols = cols,
-                                         .unit = builder->unit, .parent = -1, .offset = -1});
-}
-
-static int push_view(tri_builder *builder, int parent, int64_t at, tri_rows rows, int64_t cols, char *name) {
-    const tri_slot *of = &builder->program->slot[parent];
-    return push_slot(builder, (tri_slot){.name = name,
-                                         .dtype = of->dtype,
-                                         .mem = of->mem,
-                                         .rows = rows,
-                                         .cols = cols,
-                                         .unit = of->unit,
-                                         .parent = parent,
-                                         .parent_at = at});
-}
-
-int tri__build_view(tri_builder *builder, int parent, int64_t at, int64_t rows, int64_t cols, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    char *name = print_name(builder->arena, format, args);
-    va_end(args);
-    return push_view(builder, parent, at, (tri_rows){.add = rows}, cols, name);
+    return slot;
 }
 
 int tri__build_rows_view(tri_builder *builder, int parent, int64_t at, tri_rows rows, int64_t cols, const char *format,
                          ...) {
     va_list args;
     va_start(args, format);
-    char *name = print_name(builder->arena, format, args);
+    const tri_slot *of = &builder->program->slot[parent];
+    tri_slot made = {.dtype = of->dtype, .mem = of->mem, .rows = rows, .cols = cols, .unit = of->unit, .parent = parent,
+                     .parent_at = at};
+    int slot = push_slot(builder, made, format, args);
     va_end(args);
-    return push_view(builder, parent, at, rows, cols, name);
+    return slot;
 }
 
 void tri__build_as(tri_builder *builder, const tri_instr *like) {

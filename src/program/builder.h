@@ -23,11 +23,11 @@ int tri__build_slot(tri_builder *builder, tri_mem mem, tri_dtype dtype, tri_rows
     tri__build_slot((builder), (mem), (dtype), (tri_rows){.add = 1}, (cols), __VA_ARGS__)
 #define TRI_BUILD_SAME(builder, like, ...) \
     tri__build_slot((builder), (like).mem, (like).dtype, (like).rows, (like).cols, __VA_ARGS__)
-int tri__build_view(tri_builder *builder, int parent, int64_t at, int64_t rows, int64_t cols, const char *format, ...)
-    __attribute__((format(printf, 6, 7)));
-/* A view with any rows: counted ones, at most as many as fit into the parent. */
+/* A view of elements of a slot, from `at` on: counted rows, at most as many as fit into it; or so many. */
 int tri__build_rows_view(tri_builder *builder, int parent, int64_t at, tri_rows rows, int64_t cols, const char *format,
                          ...) __attribute__((format(printf, 6, 7)));
+#define tri__build_view(builder, parent, at, rows, cols, ...) \
+    tri__build_rows_view((builder), (parent), (at), (tri_rows){.add = (rows)}, (cols), __VA_ARGS__)
 /* Unit, microbatch and gates of everything added from now on are those of `like`. */
 void tri__build_as(tri_builder *builder, const tri_instr *like);
 /* Appends an instruction; `slots` in the order of the operation's row, -1 for omitted operands. */

@@ -109,10 +109,11 @@ const tri_program *tri__classes_program(const tri_classes *r, tri_arena *arena, 
     return p;
 }
 
-static int same_texts(const char *const *a, const char *const *b, int n) {
-    for (int i = 0; i < n; i++)
-        if (a[i] != b[i] && strcmp(a[i], b[i]) != 0) return 0;
-    return 1;
+int tri__same_units(const tri_program *a, const tri_program *b) {
+    int same = a->n_units == b->n_units;
+    for (int i = 0; i < a->n_units && same; i++)
+        same = a->unit[i] == b->unit[i] || strcmp(a->unit[i], b->unit[i]) == 0;
+    return same;
 }
 
 int tri__same_layers(const tri_program *a, const tri_program *b) {
@@ -127,9 +128,7 @@ static int same_frame(const tri_program *a, const tri_program *b) {
     return strcmp(a->title, b->title) == 0 && memcmp(&a->mesh, &b->mesh, sizeof a->mesh) == 0 && a->n_mb == b->n_mb &&
            memcmp(&a->max, &b->max, sizeof a->max) == 0 && memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0 &&
            a->gates == b->gates && memcmp(a->share, b->share, sizeof a->share) == 0 && a->offload == b->offload &&
-           tri__same_layers(a, b) &&
-           a->n_units == b->n_units && a->n_slots == b->n_slots &&
-           a->n_instrs == b->n_instrs && same_texts(a->unit, b->unit, a->n_units) &&
+           tri__same_layers(a, b) && tri__same_units(a, b) && a->n_slots == b->n_slots && a->n_instrs == b->n_instrs &&
            (a->instr == b->instr || memcmp(a->instr, b->instr, (size_t)a->n_instrs * sizeof *a->instr) == 0);
 }
 

@@ -56,7 +56,8 @@ const tri_program *tri__classes_program(const tri_classes *ranks, tri_arena *are
 /* Finds the shifts (in the arena) that lead from `first`, member 0, to `last`, member n - 1, n > 1. 0: there are none,
  * so they are not members of one class. */
 int tri__class_rule(tri_arena *arena, const tri_program *first, const tri_program *last, int n, tri_class *out);
-/* Whether two programs have the same gates of layers. */
+/* Whether two programs have the same units, or gates of layers. */
+int tri__same_units(const tri_program *a, const tri_program *b);
 int tri__same_layers(const tri_program *a, const tri_program *b);
 /* Whether two programs are identical. */
 int tri__program_equal(const tri_program *a, const tri_program *b);

@@ -121,6 +121,11 @@ static tri_status parse_real(parser *p, const char *text, double *out) {
     return end == text || *end || !isfinite(*out) ? bad(p, "not a number", text) : TRI_OK;
 }
 
+static tri_status parse_share(parser *p, const char *text, double *out) {
+    TRI_TRY(parse_real(p, text, out));
+    return *out < 0 || *out > 1 ? bad(p, "not a share of all steps", text) : TRI_OK;
+}
+
 /* "[T0/2+1,64]"; at most SIZE_LIMIT bytes of any element type. */
 static tri_status parse_dims(parser *p, const char *text, tri_rows *rows, int64_t *cols) {
     static const char expected[] = "expected [rows,cols] of a size that memory could have";
@@ -263,12 +268,8 @@ static tri_status parse_attr(parser *p, char *word, tri_instr *instr) {
             if (fabs(real) > FLT_MAX) return bad(p, "too large a number", value);
             *(float *)at = (float)real;
             break;
-        case TRI_ATTR_INT:
-            TRI_TRY(parse_whole(p, value, INT32_MAX, &whole));
-            *(int32_t *)at = (int32_t)whole;
-            break;
-        case TRI_ATTR_ID:
-            TRI_TRY(parse_whole(p, value, UINT32_MAX, &whole));
+        case TRI_ATTR_INT: case TRI_ATTR_ID:
+            TRI_TRY(parse_whole(p, value, row->kind == TRI_ATTR_ID ? UINT32_MAX : INT32_MAX, &whole));
             *(uint32_t *)at = (uint32_t)whole;
             break;
         case TRI_ATTR_AXES:
@@ -405,14 +406,11 @@ static tri_status parse_kinds(parser *p) {
     tri_program *program = p->build.program;
     for (char *word; (word = next_word(p));) {
         char *value = strchr(word, '=');
-        double share = 0;
         if (value) *value++ = 0;
         int gate = tri__gate_find(word);
         if (!value || gate < 0) return bad(p, "expected a kind of step and its share of all steps", word);
-        TRI_TRY(parse_real(p, value, &share));
-        if (share < 0 || share > 1) return bad(p, "not a share of all steps", value);
+        TRI_TRY(parse_share(p, value, &program->share[gate]));
         program->gates |= 1u << gate;
-        program->share[gate] = share;
     }
     return TRI_OK;
 }
@@ -426,8 +424,7 @@ static tri_status parse_layer_gate(parser *p) {
     if (!name) return bad(p, "expected a name after", "layer");
     TRI_TRY(check_name(p, name));
     TRI_TRY(next_value(p, "keep", &value));
-    TRI_TRY(parse_real(p, value, &keep));
-    if (keep < 0 || keep > 1) return bad(p, "not a share of all steps", value);
+    TRI_TRY(parse_share(p, value, &keep));
     if (tri__layer_find(program, name) >= 0) return bad(p, "a layer that already has a gate", name);
     if (program->n_layers == TRI_MAX_LAYERS) return bad(p, "too many layers with gates", name);
     *TRI_PUSH(p->build.arena, program->layer, program->n_layers, program->cap_layers) =

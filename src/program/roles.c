@@ -161,12 +161,6 @@ static void prove(const finder *f) {
     }
 }
 
-static void list_first(finder *f) {
-    tri_roles *r = f->out;
-    r->rank = tri__arena_alloc(f->arena, (size_t)r->n * sizeof *r->rank);
-    for (int rank = f->ranks->world - 1; rank >= 0; rank--) r->rank[r->of[rank]] = rank;
-}
-
 void tri__roles_find(tri_roles *r, tri_arena *arena, const tri_classes *ranks, const tri_role_facts *facts) {
     size_t world = (size_t)ranks->world;
     finder f = {.arena = arena, .ranks = ranks, .facts = facts, .out = r};
@@ -186,6 +180,7 @@ void tri__roles_find(tri_roles *r, tri_arena *arena, const tri_classes *ranks, c
         for (int kind = 0; kind < n_kinds(&f); kind++) each_group(&f, kind, tell_apart);
         number(&f);
     }
-    list_first(&f);
+    r->rank = tri__arena_alloc(arena, (size_t)r->n * sizeof *r->rank);
+    for (int rank = ranks->world - 1; rank >= 0; rank--) r->rank[r->of[rank]] = rank;
     prove(&f);
 }

@@ -4,7 +4,7 @@ most=2
 
 add() {
     row src/plan/schedule/schedules.def 'TRI_SCHEDULE(1F1B' \
-        'TRI_SCHEDULE(EAGER, "eager", eager, .chunks = 1, .fewest = 1, .rank = tri__rank_looped)'
+        'TRI_SCHEDULE(EAGER, "eager", eager, .chunks = 1, .fewest = 1)'
     cat >src/plan/schedule/eager.c <<'C'
 /* eager.c - one forward more than 1F1B before the first backward. */
 #include "plan/schedule/schedule.h"

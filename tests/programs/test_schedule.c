@@ -47,7 +47,7 @@ static void open_chain(line *l, tri_schedule_kind kind, int p, int v, int m, tri
     int n = p * v;
     open_line(l, kind, p, n, n - 1, m);
     for (int s = 0; s < n; s++) {
-        l->rank[s] = l->row->rank(s, p, n);
+        l->rank[s] = tri__schedule_rank(l->row, s, p, n);
         l->depth[s] = n - 1 - s;
         l->time[s] = (tri_stage_time){rank_time.forward / v, rank_time.input / v, rank_time.weight / v};
         if (s) l->feed[s - 1][0] = s - 1, l->feed[s - 1][1] = s;

@@ -203,7 +203,7 @@ TEST(pipelines) {
                           .n_feeds = n - 1,
                           .depth = depth};
         for (int s = 0; s < n; s++) {
-            rank[s] = row->rank(s, P, n), depth[s] = n - 1 - s, feed[s][0] = s, feed[s][1] = s + 1;
+            rank[s] = tri__schedule_rank(row, s, P, n), depth[s] = n - 1 - s, feed[s][0] = s, feed[s][1] = s + 1;
             time[s] = (tri_stage_time){1, 1.3, 0.7};
         }
         const tri_actions *orders = tri__schedule_orders(&r.arena, row, &p);
@@ -212,7 +212,7 @@ TEST(pipelines) {
         for (int i = 0; i < P; i++) build_stage(&r, &p, &orders[i], i);
         tri_classes all;
         OK(tri__classes_list(&all, &r.arena, r.program, P));
-        OK(tri__check_together(&all, NULL));
+        OK(tri__check_together(&r.arena, &all, NULL));
         tri_unit_seconds measured[2 * P];
         for (int s = 0; s < n; s++) measured[s] = (tri_unit_seconds){stage_name[s], 1, 1.3, 0.7};
         time_ranks(&r, &(tri_costs){.hardware = &hardware, .measured = measured, .n_measured = n});

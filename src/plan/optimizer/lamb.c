@@ -89,19 +89,20 @@ void tri__each_decaying(tri_updating *up, void *with, void (*emit)(void *with, c
     up->build.unit = -1;
 }
 
-void tri__lamb_reduce(tri_updating *up, int slot, void (*reduce)(tri_updating *up, tri_attr group, int slot)) {
+void tri__lamb_reduce(tri_updating *up, int slot, tri_op op) {
     const tri_pass *pass = up->pass;
-    if (slot >= 0 && pass->n_shards > 1 && pass->sharding.kind != TRI_SHARD_NONE) reduce(up, pass->group, slot);
-    if (slot >= 0 && shares_experts_alone(pass))
-        reduce(up, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = tri__mesh_ep(&pass->in->mesh)}, slot);
-    if (slot >= 0 && pass->in->mesh.tp > 1) reduce(up, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_TP)}, slot);
+    const tri_attr experts = {.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = tri__mesh_ep(&pass->in->mesh)};
+    if (slot < 0) return;
+    if (pass->n_shards > 1 && pass->sharding.kind != TRI_SHARD_NONE) tri__update_reduce(up, op, pass->group, slot);
+    if (shares_experts_alone(pass)) tri__update_reduce(up, op, experts, slot);
+    if (pass->in->mesh.tp > 1) tri__update_reduce(up, op, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_TP)}, slot);
 }
 
 void tri__lamb_moments(tri_updating *up) {
     const tri_lamb *l = up->own;
     tri__each_run(up, emit_run);
     tri__each_decaying(up, up, emit_param);
-    tri__lamb_reduce(up, l->sums, tri__update_sum);
+    tri__lamb_reduce(up, l->sums, TRI_OP_all_reduce_post);
 }
 
 void tri__lamb_steps(tri_updating *up) {

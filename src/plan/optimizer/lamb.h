@@ -41,7 +41,7 @@ typedef struct tri_lamb_param {
 void tri__each_decaying(tri_updating *up, void *with, void (*emit)(void *with, const tri_lamb_param *param));
 /* Sets slot's element k to 0. */
 void tri__lamb_zero(tri_updating *up, int slot, int k);
-/* Ranks that hold shards of the parameters, and the tp group: `reduce` for each that there is. */
-void tri__lamb_reduce(tri_updating *up, int slot, void (*reduce)(tri_updating *up, tri_attr group, int slot));
+/* tri__update_reduce among ranks that hold shards of the parameters, and in the tp group, as far as there are any. */
+void tri__lamb_reduce(tri_updating *up, int slot, tri_op op);
 
 #endif

@@ -18,7 +18,7 @@ void tri__emit_onebit_adam(tri_updating *up) {
     up->build.gates = TRI_GATE(turn);
     if (exchanges) tri__signs_gather(&signs);
     up->build.gates = TRI_GATE(turn) | TRI_GATE(signs);
-    if (exchanges) tri__signs_exchange(&signs);
+    if (exchanges) tri__signs_exchange(&signs, 0);
     else tri__each_run(up, tri__run_momentum);
     tri__each_run(up, tri__run_frozen);
     up->build.gates = 0;

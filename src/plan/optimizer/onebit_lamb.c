@@ -119,11 +119,11 @@ static void emit_full(onebit *o) {
 static void emit_signs(onebit *o) {
     tri_updating *up = o->up;
     tri__each_decaying(up, o, keep_old);
-    if (up->pass->n_copies > 1) tri__signs_exchange(&o->signs);
+    if (up->pass->n_copies > 1) tri__signs_exchange(&o->signs, 0);
     else tri__each_run(up, tri__run_momentum);
     tri__each_decaying(up, o, refresh);
-    tri__lamb_reduce(up, o->sums, tri__update_sum);
-    tri__lamb_reduce(up, o->most, tri__update_max);
+    tri__lamb_reduce(up, o->sums, TRI_OP_all_reduce_post);
+    tri__lamb_reduce(up, o->most, TRI_OP_all_max_post);
     if (o->lamb.n)
         TRI_BUILD(&up->build, lamb_factor, (tri_attr){0}, o->factor, rows_of(o, o->sums, 3), o->most,
                   up->pass->out.apply);

@@ -50,7 +50,7 @@ void tri__emit_zero_one_adam(tri_updating *up) {
     tri__each_run(up, emit_variance);
     if (exchanges) tri__signs_gather(&signs);
     up->build.gates = exchanges ? gates & (TRI_GATE(signs) | TRI_GATE(sync)) : gates & ~TRI_GATE(variance);
-    if (exchanges) tri__signs_meet(&signs, own);
+    if (exchanges) tri__signs_exchange(&signs, own);
     else tri__each_run(up, tri__run_momentum);
     up->build.gates = meets ? TRI_GATE(alone) : gates;
     tri__each_run(up, tri__run_frozen);

@@ -291,7 +291,8 @@ static tri_status finish(cutter *c, tri_stages *out) {
     out->of_unit = tri__arena_alloc(c->arena, (size_t)c->model->n_units * sizeof *out->of_unit);
     for (int u = 0; u < c->model->n_units; u++) out->of_unit[u] = number[c->place[u]];
     for (int place = 0; place < c->n_stages; place++)
-        rank[number[place]] = c->branches ? place : c->row->rank(number[place], c->in->mesh.pp, c->n_stages);
+        rank[number[place]] =
+            c->branches ? place : tri__schedule_rank(c->row, number[place], c->in->mesh.pp, c->n_stages);
     out->pipeline = (tri_pipeline){
         .n_ranks = c->in->mesh.pp, .n_stages = c->n_stages, .n_mb = c->in->n_mb, .rank = rank};
     find_feeds(c, out->of_unit, &out->pipeline);

@@ -56,7 +56,6 @@ double tri__schedule_held(const tri_pipeline *pipeline, const tri_actions *order
     return stages ? (double)most / stages : 0;
 }
 
-int tri__rank_looped(int stage, int n_ranks, int n_stages) {
-    (void)n_stages;
-    return stage % n_ranks;
+int tri__schedule_rank(const tri_schedule_row *row, int stage, int n_ranks, int n_stages) {
+    return row->folds && stage >= n_ranks ? n_stages - 1 - stage : stage % n_ranks;
 }

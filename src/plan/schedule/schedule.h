@@ -48,12 +48,14 @@ typedef struct tri_schedule_row {
     int fewest;
     int chain;              /* 1: only for chains */
     int apart;              /* 1: gradients of weights are separate actions */
-    int (*rank)(int stage, int n_ranks, int n_stages);                          /* the holder of a chain's stage */
+    int folds;              /* 1: a chain's stages go to the ranks up to the last one and back; 0: round-robin */
     void (*order)(const tri_pipeline *pipeline, int rank,
                   tri_actions *out); /* appends all that `rank` computes in a step */
 } tri_schedule_row;
 
 const tri_schedule_row *tri__schedule_row(tri_schedule_kind kind);
+/* The rank that holds a chain's stage. */
+int tri__schedule_rank(const tri_schedule_row *row, int stage, int n_ranks, int n_stages);
 enum { TRI_SCHEDULE_NAMES = 128 };
 /* "gpipe, 1f1b, zb-h1": the names of all, or of those that are not for chains only, into `out`, which is returned. */
 const char *tri__schedule_names(int branches, char out[static TRI_SCHEDULE_NAMES]);
@@ -72,8 +74,6 @@ static inline void tri__act(tri_actions *out, tri_act act, int stage, int mb) {
 /* Stages of a rank, in order; returns how many. stage: room for all, or NULL. */
 int tri__rank_stages(const tri_pipeline *pipeline, int rank, int *stage);
 int tri__rank_depth(const tri_pipeline *pipeline, int rank); /* of its last stage */
-int tri__rank_looped(int stage, int n_ranks, int n_stages);  /* stages are dealt to the ranks round-robin */
-int tri__rank_v(int stage, int n_ranks, int n_stages);       /* ... to the last rank and back */
 /* A rank with v stages takes microbatches in rounds of at least n_ranks (of all, where there are fewer): one round for
  * each stage in order; backwards begin with the last stage. After the forwards of v - 1 rounds and `warm` more,
  * forwards and backwards alternate while there are forwards; then the remaining backwards. Gradients of weights come

@@ -33,5 +33,3 @@ void tri__order_zbv(const tri_pipeline *pipeline, int rank, tri_actions *out) {
     while (z.done[TRI_ACT_W][B] < n) next(&z, TRI_ACT_W, B);
     while (z.done[TRI_ACT_W][A] < n) next(&z, TRI_ACT_W, A);
 }
-
-int tri__rank_v(int stage, int n_ranks, int n_stages) { return stage < n_ranks ? stage : n_stages - 1 - stage; }
