@@ -14,12 +14,6 @@ static tri_json *bytes_json(const double *bytes) {
     return sent;
 }
 
-static tri_json *sent_json(const tri_program *p) {
-    double bytes[TRI_COLLECTIVE_COUNT];
-    tri__program_sent(p, bytes);
-    return bytes_json(bytes);
-}
-
 /* The same for each kind of step. */
 static tri_json *kinds_json(const tri_program *p) {
     tri_json *kinds = tri__json_array();
@@ -36,13 +30,15 @@ static tri_json *kinds_json(const tri_program *p) {
 tri_json *tri__program_json(const tri_program *p) {
     tri_json *bytes = tri__json_object();
     tri_cost cost = tri__program_cost(p);
+    double sent[TRI_COLLECTIVE_COUNT];
+    tri__program_sent(p, sent);
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
         tri__json_set_new(bytes, tri__mem_name((tri_mem)mem), tri__json_integer(p->bytes[mem]));
     tri__json_set_new(bytes, "total", tri__json_integer(tri__program_bytes(p)));
     tri_json *all = tri__json_pack("{s:i, s:i, s:i, s:f, s:f, s:o, s:I, s:o}", "rank", p->rank, "instructions",
                                    p->n_instrs, "slots", p->n_slots, "flops", cost.flops, "traffic_bytes", cost.bytes,
                                    "bytes", bytes, "offload_bytes", (tri_json_int)tri__program_offload_bytes(p),
-                                   "sent_bytes", sent_json(p));
+                                   "sent_bytes", bytes_json(sent));
     if (p->gates) tri__json_set_new(all, "kinds", kinds_json(p));
     return all;
 }

@@ -230,7 +230,7 @@ tri_status tri__calibrate_async(const tri_calibration *asked, tri_samples *sampl
     async_run run = {.asked = asked, .samples = samples};
     int64_t bytes = 0;
     TRI_TRY(asked->device->room(&tri__core, 0, &bytes));
-    out->memory = (double)bytes;
+    out->memory = (double)bytes, out->launch = 0;
     TRI_TRY(tri__calibrate_copies(asked->device, out));
     TRI_TRY(measure_host(&run, machine, out));
     TRI_TRY(measure_rows(&run));

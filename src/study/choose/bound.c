@@ -158,6 +158,15 @@ static void swap_wanted(wanted *w, int a, int b) {
     w->layout[b] = layout, w->memo[b] = memo;
 }
 
+/* Whether microbatches of two keys have the same program but for the number of their rows. */
+static int same_shape(const tri_layout *l, const tri_unit_key *a, const tri_unit_key *b) {
+    int fixed = tri__layout_world(l) == 1 || l->cp > 1 || l->recompute == TRI_RECOMPUTE_SELECTIVE;
+    tri_unit_key like = *b;
+    if (!fixed) like.parts = a->parts;
+    like.together = a->together;
+    return memcmp(a, &like, sizeof like) == 0;
+}
+
 /* Puts units of one shape together. */
 static void sort_shapes(tri_bounds *b, wanted *w) {
     w->first = tri__arena_alloc(b->arena, (size_t)(w->n + 1) * sizeof *w->first);
@@ -165,7 +174,7 @@ static void sort_shapes(tri_bounds *b, wanted *w) {
         const tri_unit_times *like = w->memo[begin];
         end = begin + 1;
         for (int i = end; i < w->n; i++)
-            if (tri__same_shape(w->layout[begin], &like->key, &((tri_unit_times *)w->memo[i])->key))
+            if (same_shape(w->layout[begin], &like->key, &((tri_unit_times *)w->memo[i])->key))
                 swap_wanted(w, end++, i);
         w->first[++w->n_shapes] = end;
     }
@@ -177,7 +186,8 @@ static tri_status prepare_units(tri_bounds *b, const tri_layout *const *layouts,
         tri_unit_key key = tri__unit_key(b->chooser, layouts[i]);
         tri_unit_times *memo = add_memo(b->arena, &b->units, &key);
         if (!memo) continue;
-        tri__unit_times_open(b->arena, b->chooser, memo);
+        memo->of = tri__arena_alloc(b->arena, (size_t)b->chooser->model.n_units * sizeof *memo->of);
+        memo->words = tri__arena_alloc(b->arena, TRI_ERROR_BYTES);
         w.layout[w.n] = layouts[i], w.memo[w.n++] = memo;
     }
     sort_shapes(b, &w);
@@ -197,7 +207,8 @@ tri_status tri__bounds_prepare(tri_bounds *b, const tri_layout *const *layouts, 
         tri_core_key key = tri__core_key(b->chooser, layouts[i]);
         tri_core_times *memo = add_memo(b->arena, &b->cores, &key);
         if (!memo) continue;
-        tri__core_times_open(b->arena, layouts[i], memo);
+        memo->rank = tri__arena_alloc(b->arena, (size_t)layouts[i]->pp * sizeof *memo->rank);
+        memo->words = tri__arena_alloc(b->arena, TRI_ERROR_BYTES);
         w.layout[w.n] = layouts[i], w.memo[w.n++] = memo;
     }
     tri__parallel(w.n, b->threads, time_core, &w);

@@ -52,19 +52,6 @@ tri_unit_key tri__unit_key(const tri_chooser *c, const tri_layout *l) {
                           .lanes = has_lanes(c, l)};
 }
 
-void tri__unit_times_open(tri_arena *arena, const tri_chooser *c, tri_unit_times *out) {
-    out->of = tri__arena_alloc(arena, (size_t)c->model.n_units * sizeof *out->of);
-    out->words = tri__arena_alloc(arena, TRI_ERROR_BYTES);
-}
-
-int tri__same_shape(const tri_layout *l, const tri_unit_key *a, const tri_unit_key *b) {
-    int fixed = tri__layout_world(l) == 1 || l->cp > 1 || l->recompute == TRI_RECOMPUTE_SELECTIVE;
-    tri_unit_key like = *b;
-    if (!fixed) like.parts = a->parts;
-    like.together = a->together;
-    return memcmp(a, &like, sizeof like) == 0;
-}
-
 typedef struct unit_job {
     const tri_chooser *chooser;
     const tri_layout *layout;
@@ -230,11 +217,6 @@ void tri__unit_times(const tri_chooser *c, const tri_layout *l, const tri_layout
 tri_core_key tri__core_key(const tri_chooser *c, const tri_layout *l) {
     return (tri_core_key){.unit = tri__unit_key(c, l), .n_mb = l->n_mb, .pp = l->pp, .schedule = l->schedule,
                           .shape = l->shape, .chunks = l->chunks};
-}
-
-void tri__core_times_open(tri_arena *arena, const tri_layout *l, tri_core_times *out) {
-    out->rank = tri__arena_alloc(arena, (size_t)l->pp * sizeof *out->rank);
-    out->words = tri__arena_alloc(arena, TRI_ERROR_BYTES);
 }
 
 /* A pipeline's order with seconds: when each action of each stage and microbatch ended; < 0: not yet. */

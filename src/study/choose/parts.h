@@ -86,11 +86,6 @@ typedef struct tri_core_times {
 
 tri_unit_key tri__unit_key(const tri_chooser *chooser, const tri_layout *layout);
 tri_core_key tri__core_key(const tri_chooser *chooser, const tri_layout *layout);
-/* Memory of the results: in the arena, by one thread. */
-void tri__unit_times_open(tri_arena *arena, const tri_chooser *chooser, tri_unit_times *out);
-void tri__core_times_open(tri_arena *arena, const tri_layout *layout, tri_core_times *out);
-/* Whether microbatches of two keys have the same program but for the number of their rows. */
-int tri__same_shape(const tri_layout *layout, const tri_unit_key *a, const tri_unit_key *b);
 /* Fill them; by any thread. A failure's text is in out->words. Times of units: [n] of one shape, which `layout` has. */
 void tri__unit_times(const tri_chooser *chooser, const tri_layout *layout, const tri_layout_rows *rows, int n,
                      tri_unit_times **out);
