@@ -2,7 +2,6 @@
  * narrowing a range of them byte by byte; most positions are skipped by their first byte. */
 #include "data/text/added_tokens.h"
 
-#include "base/text.h"
 #include "data/text/unicode.h"
 #include "data/text/vocabulary.h"
 
@@ -146,8 +145,7 @@ static size_t char_before(const char *text, size_t at) {
 
 static int class_from(const char *text, size_t length, size_t at, size_t *next) {
     *next = at;
-    int32_t code = tri__utf8_next(text, length, next);
-    return code < 0 ? 0 : tri__char_class(code);
+    return tri__class_at(text, length, next);
 }
 
 static int stands_alone(const char *text, size_t length, size_t begin, size_t end) {

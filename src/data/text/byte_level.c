@@ -2,7 +2,6 @@
  * character is examined at most twice. Also GPT-2's alphabet, which maps each of 256 bytes to a printable character. */
 #include "data/text/pre_tokenize.h"
 
-#include "base/text.h"
 #include "data/text/unicode.h"
 
 #include <string.h>
@@ -10,12 +9,8 @@
 enum { KINDS = TRI_CHAR_LETTER | TRI_CHAR_NUMBER | TRI_CHAR_SPACE }; /* none of them: the pattern's [^\s\p{L}\p{N}] */
 
 static int kind_at(const char *text, size_t length, size_t at, size_t *next) {
-    unsigned char byte = (unsigned char)text[at];
-    *next = at + 1;
-    if (byte < 0x80) return tri__ascii_class[byte] & KINDS;
     *next = at;
-    int32_t code = tri__utf8_next(text, length, next);
-    return code < 0 ? 0 : tri__char_class(code) & KINDS;
+    return tri__class_at(text, length, next) & KINDS;
 }
 
 /* Bytes of a contraction, "'s" or "'ll", at text[0]; 0 if there is none. */

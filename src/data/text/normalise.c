@@ -56,16 +56,14 @@ static void strip(const char **text, size_t *length, int left, int right) {
     const char *begin = *text, *end = begin + *length;
     while (left && begin < end) {
         size_t at = 0;
-        int32_t code = tri__utf8_next(begin, (size_t)(end - begin), &at);
-        if (code < 0 || !(tri__char_class(code) & TRI_CHAR_SPACE)) break;
+        if (!(tri__class_at(begin, (size_t)(end - begin), &at) & TRI_CHAR_SPACE)) break;
         begin += at;
     }
     while (right && begin < end) {
         const char *last = end - 1;
         while (last > begin && (*last & 0xC0) == 0x80) last--;
         size_t at = 0;
-        int32_t code = tri__utf8_next(last, (size_t)(end - last), &at);
-        if (code < 0 || !(tri__char_class(code) & TRI_CHAR_SPACE)) break;
+        if (!(tri__class_at(last, (size_t)(end - last), &at) & TRI_CHAR_SPACE)) break;
         end = last;
     }
     *text = begin, *length = (size_t)(end - begin);

@@ -2,7 +2,6 @@
  * put in front of it. */
 #include "data/text/pre_tokenize.h"
 
-#include "base/text.h"
 #include "data/text/unicode.h"
 
 #include <string.h>
@@ -23,20 +22,12 @@ static int emit(const walk *w, int step, const char *word, size_t length) {
     return step + 1 < w->pre_tokenizer->n ? split(w, step + 1, word, length) : w->take(w->to, word, length);
 }
 
-/* Classes of the character at text[*at]; advances *at past it. */
-static int class_at(const char *text, size_t length, size_t *at) {
-    unsigned char byte = (unsigned char)text[*at];
-    if (byte < 0x80) return ++*at, tri__ascii_class[byte];
-    int32_t code = tri__utf8_next(text, length, at);
-    return code < 0 ? 0 : tri__char_class(code);
-}
-
 /* Words end at blanks; a character of the classes `alone` is a separate word. */
 static int split_at(const walk *w, int step, const char *text, size_t length, int alone) {
     size_t start = 0, next = 0;
     for (size_t at = 0; at < length; at = next) {
         next = at;
-        int class = class_at(text, length, &next);
+        int class = tri__class_at(text, length, &next);
         if (!(class & (TRI_CHAR_SPACE | alone))) continue;
         int on = emit(w, step, text + start, at - start);
         if (on == 1 && !(class & TRI_CHAR_SPACE)) on = emit(w, step, text + at, next - at);
@@ -52,7 +43,7 @@ static int split_words(const walk *w, int step, const char *text, size_t length)
     int kind = TRI_CHAR_SPACE;
     for (size_t at = 0; at <= length; at = next) {
         next = at;
-        int here = at < length ? class_at(text, length, &next) & (TRI_CHAR_WORD | TRI_CHAR_SPACE) : TRI_CHAR_SPACE;
+        int here = at < length ? tri__class_at(text, length, &next) & (TRI_CHAR_WORD | TRI_CHAR_SPACE) : TRI_CHAR_SPACE;
         if (at == length || here != kind) {
             int on = kind == TRI_CHAR_SPACE ? 1 : emit(w, step, text + start, at - start);
             if (on != 1 || at == length) return on;
@@ -77,7 +68,7 @@ static int split_punctuation(const walk *w, int step, const char *text, size_t l
     int before = 0;
     for (size_t at = 0; at < length; at = next) {
         next = at;
-        int here = (class_at(text, length, &next) & TRI_CHAR_PUNCTUATION) != 0;
+        int here = (tri__class_at(text, length, &next) & TRI_CHAR_PUNCTUATION) != 0;
         if (at && cuts(behaviour, before, here)) {
             int on = behaviour == TRI_REMOVED && before ? 1 : emit(w, step, text + start, at - start);
             if (on != 1) return on;

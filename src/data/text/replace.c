@@ -1,7 +1,6 @@
 /* replace.c - finds patterns and replaces them. */
 #include "data/text/replace.h"
 
-#include "base/text.h"
 #include "data/text/unicode.h"
 
 #include <string.h>
@@ -19,8 +18,7 @@ int tri__replace_pattern(const char *expression, tri_replace_kind *kind) {
 /* Whether a character at text[*at] is a \s; advances *at past it then. */
 static int take_space(const char *text, size_t length, size_t *at) {
     size_t next = *at;
-    int32_t code = tri__utf8_next(text, length, &next);
-    if (code < 0 || !(tri__char_class(code) & TRI_CHAR_SPACE)) return 0;
+    if (!(tri__class_at(text, length, &next) & TRI_CHAR_SPACE)) return 0;
     *at = next;
     return 1;
 }

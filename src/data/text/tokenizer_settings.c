@@ -5,6 +5,7 @@
 #include "data/text/tokenizer_settings.h"
 
 #include "base/limits.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,6 +163,10 @@ int tri__tokenizer_is_named(const char *key) {
     return 0;
 }
 
+int tri__tokenizer_is_custom(const char *key) {
+    return !tri__tokenizer_is_named(key) && strlen(key) > 6 && tri__text_ends(key, "_token");
+}
+
 /* extra_special_tokens of special_tokens_map.json are appended to those of tokenizer_config.json. */
 static tri_status merge_extras(tri_json *config, const char *path, const tri_json *more) {
     const tri_json *before = tri__tokenizer_extras(config);
@@ -179,13 +184,12 @@ static tri_status merge_map(tri_json *config, const char *path, const tri_json *
     const char *key;
     tri_json *value;
     tri__json_each_member((tri_json *)map, key, value) {
-        size_t length = strlen(key);
         if (!strcmp(key, "additional_special_tokens")) continue;
         if (!strcmp(key, "extra_special_tokens")) {
             TRI_TRY(merge_extras(config, path, value));
             continue;
         }
-        if (!tri__tokenizer_is_named(key) && length > 6 && !strcmp(key + length - 6, "_token"))
+        if (tri__tokenizer_is_custom(key))
             return tri__fail(TRI_USAGE, "%s: %.80s is not known here; name it in tokenizer_config.json", path, key);
         if (tri__json_set(config, key, value)) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     }

@@ -34,6 +34,8 @@ typedef struct tri_tokenizer_settings {
 enum { TRI_NAMED = 7 };
 extern const char *const tri__tokenizer_named[TRI_NAMED];
 int tri__tokenizer_is_named(const char *key);
+/* Whether the key is that of a custom named token ("image_token"). */
+int tri__tokenizer_is_custom(const char *key);
 
 /* Reads the files that exist. TRI_USAGE, naming the key, for an unknown key that would change ids. Close it even after
  * a failure. */

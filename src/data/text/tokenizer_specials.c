@@ -54,10 +54,9 @@ static tri_status read_named(const tri_tokenizer_settings *s, int index, const t
     return TRI_OK;
 }
 
-/* Whether the key is a custom named token ("image_token"); objects are added before texts. */
+/* Whether a key is a custom named token; objects are added before texts. */
 static int is_own_name(const char *key, const tri_json *value, int object) {
-    size_t length = strlen(key);
-    return !tri__tokenizer_is_named(key) && length > 6 && !strcmp(key + length - 6, "_token") &&
+    return tri__tokenizer_is_custom(key) &&
            (object ? tri__json_is_object(value) && tri__json_get(value, "__type") : tri__json_is_string(value));
 }
 

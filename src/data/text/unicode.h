@@ -3,7 +3,7 @@
 #ifndef TRI_DATA_TEXT_UNICODE_H
 #define TRI_DATA_TEXT_UNICODE_H
 
-#include <stdint.h>
+#include "base/text.h"
 
 /* Classes of a character, a bit mask. */
 enum {
@@ -32,6 +32,13 @@ extern const int tri__char_bounds_n;
 tri_char_kind tri__char_kind(int32_t code);
 static inline int tri__char_class(int32_t code) {
     return code < 128 ? tri__ascii_class[code] : tri__char_kind(code).classes;
+}
+/* Classes of the character at text[*at], which is advanced past it; 0 if it is not UTF-8. */
+static inline int tri__class_at(const char *text, size_t length, size_t *at) {
+    unsigned char byte = (unsigned char)text[*at];
+    if (byte < 0x80) return ++*at, tri__ascii_class[byte];
+    int32_t code = tri__utf8_next(text, length, at);
+    return code < 0 ? 0 : tri__char_class(code);
 }
 
 /* A code point in lower case; writes one or two code points, returns how many. */

@@ -2,12 +2,6 @@
  * characters times that length. */
 #include "data/text/wordpiece.h"
 
-const tri_special tri__bert_specials[TRI_TOKENS] = {
-    [TRI_TOKEN_PAD] = {"pad_token", "[PAD]"}, [TRI_TOKEN_UNK] = {"unk_token", "[UNK]"},
-    [TRI_TOKEN_CLS] = {"cls_token", "[CLS]"}, [TRI_TOKEN_SEP] = {"sep_token", "[SEP]"},
-    [TRI_TOKEN_MASK] = {"mask_token", "[MASK]"},
-};
-
 static int is_too_long(const tri_wordpiece *model, const char *word, size_t length) {
     if (length <= (size_t)model->max_chars) return 0;
     size_t chars = 0;

@@ -16,11 +16,4 @@ typedef struct tri_wordpiece {
 void tri__wordpiece_encode(const tri_wordpiece *model, const tri_vocabulary *vocabulary, const char *word,
                            size_t length, tri_ids *ids);
 
-/* BERT's special tokens: their keys in tokenizer_config.json, and their default texts. */
-enum { TRI_TOKEN_PAD, TRI_TOKEN_UNK, TRI_TOKEN_CLS, TRI_TOKEN_SEP, TRI_TOKEN_MASK, TRI_TOKENS };
-typedef struct tri_special {
-    const char *key, *name;
-} tri_special;
-extern const tri_special tri__bert_specials[TRI_TOKENS];
-
 #endif

@@ -23,6 +23,13 @@ enum {
     MIN_COUNT = 2        /* least count of a pair that becomes a piece */
 };
 
+/* BERT's special tokens, which come first: their keys in tokenizer_config.json, and their texts. */
+static const struct {
+    const char *key, *name;
+} specials[] = {{"pad_token", "[PAD]"}, {"unk_token", "[UNK]"}, {"cls_token", "[CLS]"}, {"sep_token", "[SEP]"},
+                {"mask_token", "[MASK]"}};
+enum { SPECIALS = sizeof specials / sizeof *specials };
+
 /* Bytes to numbers: open addressing, at most half full. */
 typedef struct slot {
     const char *key;
@@ -334,8 +341,8 @@ static tri_status write_folder(const char *folder, const char *const *piece, int
                                       rules.lower_case, "strip_accents", rules.strip_accents, "tokenize_chinese_chars",
                                       rules.split_chinese);
     int failed = !config;
-    for (int i = 0; i < TRI_TOKENS && !failed; i++)
-        failed = tri__json_set_new(config, tri__bert_specials[i].key, tri__json_string(tri__bert_specials[i].name));
+    for (int i = 0; i < SPECIALS && !failed; i++)
+        failed = tri__json_set_new(config, specials[i].key, tri__json_string(specials[i].name));
     tri_status status = failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : tri__json_save(path, config);
     tri__json_decref(config);
     return status;
@@ -351,11 +358,11 @@ typedef struct training {
 static tri_status train(tri_arena *scratch, void *data) {
     const training *job = data;
     trainer t = {.arena = scratch};
-    for (int i = 0; i < TRI_TOKENS; i++) add_piece(&t, tri__bert_specials[i].name, strlen(tri__bert_specials[i].name));
+    for (int i = 0; i < SPECIALS; i++) add_piece(&t, specials[i].name, strlen(specials[i].name));
     tri_bert_rules rules = {
         .clean_text = 1, .lower_case = job->lower_case, .strip_accents = job->lower_case, .split_chinese = 1};
     TRI_TRY(count_words(&t, job->texts, job->n, rules));
-    int limit = (job->size - TRI_TOKENS) / 2;
+    int limit = (job->size - SPECIALS) / 2;
     choose_letters(&t, limit < MAX_ALPHABET ? limit : MAX_ALPHABET);
     spell_words(&t);
     learn(&t, job->size);
@@ -363,9 +370,8 @@ static tri_status train(tri_arena *scratch, void *data) {
 }
 
 tri_status tri__wordpiece_train(const char *const *texts, int64_t n, int size, int lower_case, const char *folder) {
-    if (size < TRI_TOKENS + 2)
-        return tri__fail(TRI_USAGE, "a vocabulary of %d pieces is too small; it takes at least %d", size,
-                         TRI_TOKENS + 2);
+    if (size < SPECIALS + 2)
+        return tri__fail(TRI_USAGE, "a vocabulary of %d pieces is too small; it takes at least %d", size, SPECIALS + 2);
     training job = {texts, n, size, lower_case, folder};
     return tri__arena_scratch(train, &job);
 }
