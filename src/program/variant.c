@@ -131,8 +131,9 @@ static void make_row(const tri_op_def *def, tri_op op, int at, unsigned facts) {
     *row = (tri_op_row){.name = all.name[at], .op = op, .facts = facts,
                         .phase = facts & TRI_FACT_BACK ? TRI_PHASE_B : def->phase, .flops = def->flops,
                         .adjoint = facts & TRI_FACT_BACK ? "" : def->adjoint, .formula = def->formula,
-                        .n_args = def->n_args, .family = def->family, .split = def->split, .rate = def->rate, .part = def->part, .scaled = def->scaled,
-                        .lowered = def->lowered, .elementwise = def->elementwise, .decodes = def->decodes, .like = -1,
+                        .n_args = def->n_args, .family = def->family, .split = def->split, .rate = def->rate,
+                        .part = def->part, .scaled = def->scaled, .lowered = def->lowered,
+                        .elementwise = def->elementwise, .decodes = def->decodes, .like = -1,
                         .act = facts & TRI_FACT_ACT ? &tri__activations[all.attr[at].activation - 1] : NULL};
     for (int k = 0; k < def->n_args; k++) row->arg[k] = operand_of(&def->arg[k], facts);
 }

@@ -12,7 +12,8 @@ static inline int names(const char *folder, const char *word) {
     DIR *opened = opendir(folder);
     if (!opened) return 0;
     for (struct dirent *entry; (entry = readdir(opened));)
-        n += !word || (strstr(entry->d_name, word) && !strstr(entry->d_name, "fuzz") && !strstr(entry->d_name, "-test-"));
+        n += !word || (strstr(entry->d_name, word) && !strstr(entry->d_name, "fuzz") &&
+                       !strstr(entry->d_name, "-test-"));
     closedir(opened);
     return n;
 }

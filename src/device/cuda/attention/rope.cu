@@ -58,7 +58,8 @@ template <typename T> static void rope(const tri_call *call) {
     OPERANDS(rope);
     rope_args a = {};
     a.y = call->t[ARG(y)].data, a.x = call->t[ARG(x)].data, a.pos = data<int32_t>(call, ARG(pos));
-    a.cols = call->t[ARG(y)].cols, a.heads = call->attr->heads, a.add = adds(call, ARG(y)), a.sign = call->attr->back ? -1.0f : 1.0f;
+    a.cols = call->t[ARG(y)].cols, a.heads = call->attr->heads, a.add = adds(call, ARG(y));
+    a.sign = call->attr->back ? -1.0f : 1.0f;
     int64_t rows = call->t[ARG(y)].rows, width = a.cols / 3 / a.heads;
     a.half = (int)(width / 2);
     if (elements(call, ARG(y)) == 0) return;
