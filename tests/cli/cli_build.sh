@@ -76,7 +76,7 @@ if [ -z "${TRI_SANITIZED:-}" ] && command -v gzip >/dev/null; then
     words=() objects=()
     for word; do case $word in -DTRI_HAS_*) ;; *) words+=("$word") ;; esac; done
     last_command="a build without zlib, zstd and lz4"
-    for file in src/data/table/{packed,packers,unpack}.c bench/table_rows.c; do
+    for file in src/data/table/{packed,unpack}.c bench/table_rows.c; do
         (cd "$root" && "${words[@]}" -O0 -c "$file" -o "$work/$(basename "$file" .c).o") >"$out" 2>"$err"
         objects+=("$(basename "$file" .c).o")
     done
