@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* rows leave out what is 0; clang warns */
+
 /* The letters of dims, as variables of the cost expressions. */
 #define B (d->of['B' - 'A'])
 #define C (d->of['C' - 'A'])
