@@ -9,7 +9,7 @@ add() {
         'TRI_OPTIMIZER(LION, "lion", TRI_TAKES_BETAS, EACH(lion, {"m", "exp_avg."}))'
     row src/program/ops.def 'TRI_OP(sgd,' 'TRI_OP(lion, U, 8 * K, "",
        "g *= coef; u = sign(beta1 * m + (1 - beta1) * g); p -= lr * (u + decay * p); m = beta2 * m + (1 - beta2) * g",
-       ROW(.like = TRI_OP_adamw), U(p, "1,K", F32), U(m, "1,K", F32), R(g, "1,K", ANY), R(hyper, "1,4", F32),
+       ROW(.like = {{"adamw", 1}}), U(p, "1,K", F32), U(m, "1,K", F32), R(g, "1,K", ANY), R(hyper, "1,4", F32),
        R(coef, "1,1", F32), R(apply, "1,1", I32))'
     row $kernels 'static void sgd(' 'static void lion(const tri_call *call) {
     OPERANDS(lion);
