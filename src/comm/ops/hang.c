@@ -152,9 +152,10 @@ void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER
     if (atomic_load(&control->abort)) return;
     for (int i = 0; i < n; i++) {
         see(&control->line[i], &seen[i], control->io_timeout, now);
+        /* A rank that has just left may have been what all others waited for: they are about to see it. */
+        if (seen[i].beat > latest_beat) latest_beat = seen[i].beat;
         if (atomic_load(&control->line[i].life) == TRI_LIFE_LEFT) continue;
         unfinished++;
-        if (seen[i].beat > latest_beat) latest_beat = seen[i].beat;
         if (atomic_load(&control->line[i].waiting)) waiter[waiting++ != 0] = i;
     }
     suspect worst = {.local = -1};
