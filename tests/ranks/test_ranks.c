@@ -428,6 +428,27 @@ TEST(standstill_of_all_is_no_hang) {
     free(seen);
 }
 
+/* A rank that was waited for longer than the timeout ends the wait and leaves; the others have not woken yet. */
+TEST(leaving_is_progress) {
+    tri_segment segment;
+    tri_segment_spec spec = {.n = 2, .world = 2, .heap_bytes = 4096, .progress_timeout = 0.5, .flat = 1};
+    tri_seen *seen = calloc(TRI_RANKS_PER_NODE, sizeof *seen);
+    assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
+    tri_rank_line *line = segment.control->line;
+    for (int i = 0; i < 2; i++) tri__control_join(segment.control, i);
+    atomic_store(&line[1].waiting, 1);
+    for (int i = 0; i < 8; i++) {
+        atomic_fetch_add(&line[0].beats, 1);
+        atomic_fetch_add(&line[1].looks, 1);
+        if (i == 7) atomic_store(&line[0].life, TRI_LIFE_LEFT);
+        tri__control_watch(segment.control, seen, NULL, -1);
+        pause_seconds(0.1);
+    }
+    assert_int_equal(tri__control_status(segment.control), TRI_OK);
+    tri__segment_close(&segment);
+    free(seen);
+}
+
 /* ---- Two failures at once ---- */
 
 static tri_status fail_on_two(tri_world *world, void *context) {
