@@ -62,6 +62,16 @@ int tri__json_is_whole(const tri_json *value);
 /* Members keep the order in which they were first set. -1 on failure, which marks the object incomplete; `_new` takes
  * over the value's reference even then. */
 tri_json *tri__json_get(const tri_json *object, const char *key); /* borrowed; NULL when absent */
+/* A member's number, whole number and text; 0, 0 and NULL where there is none. */
+static inline double tri__number_in(const tri_json *object, const char *key) {
+    return tri__json_number_value(tri__json_get(object, key));
+}
+static inline tri_json_int tri__whole_in(const tri_json *object, const char *key) {
+    return tri__json_integer_value(tri__json_get(object, key));
+}
+static inline const char *tri__text_in(const tri_json *object, const char *key) {
+    return tri__json_string_value(tri__json_get(object, key));
+}
 int tri__json_set(tri_json *object, const char *key, const tri_json *value);
 int tri__json_set_new(tri_json *object, const char *key, tri_json *value);
 /* The same, but an empty, complete list or object is omitted. */

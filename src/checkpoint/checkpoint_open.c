@@ -57,8 +57,8 @@ static int parse_sizes(const tri_json *list, int64_t *out) {
 }
 
 static tri_status parse_tensor(const tri_checkpoint *checkpoint, const tri_json *row, tri_piece *piece) {
-    const char *name = tri__json_string_value(tri__json_get(row, "name")),
-               *dtype = tri__json_string_value(tri__json_get(row, "dtype"));
+    const char *name = tri__text_in(row, "name"),
+               *dtype = tri__text_in(row, "dtype");
     *piece = (tri_piece){.name = name};
     int found = dtype ? tri__dtype_find(dtype) : -1;
     if (!name || found < 0) return bad_row(checkpoint, name, "no name, or a dtype this build does not know");
@@ -79,8 +79,8 @@ static int is_of(const char *stored, const char *tensor) {
 
 static tri_status parse_slice(const tri_checkpoint *checkpoint, const tri_json *row, const tri_piece *tensor,
                               stored *out) {
-    const char *file = tri__json_string_value(tri__json_get(row, "file")),
-               *name = tri__json_string_value(tri__json_get(row, "tensor"));
+    const char *file = tri__text_in(row, "file"),
+               *name = tri__text_in(row, "tensor");
     const tri_json *begin = tri__json_get(row, "begin"), *end = tri__json_get(row, "end");
     const tri_json *shard = file ? tri__json_get(checkpoint->shards, file) : NULL;
     if (!shard || !name) return bad_row(checkpoint, tensor->name, "a slice lies in no file of the checkpoint");
@@ -215,7 +215,7 @@ static tri_status open_quantized(tri_checkpoint *checkpoint, const char *name, i
 static tri_status open_all_quantized(tri_checkpoint *checkpoint, int part, int of) {
     const tri_json *rows = tri__json_get(checkpoint->manifest, "tensors"), *row,
                    *facts = tri__json_get(tri__json_get(checkpoint->manifest, "state"), "quantized");
-    tri_json_int version = tri__json_integer_value(tri__json_get(facts, "version"));
+    tri_json_int version = tri__whole_in(facts, "version");
     size_t i;
     if (facts && version != TRI_QUANTIZED_VERSION)
         return tri__fail(TRI_DATA, "%s: its weights are quantised in version %lld; this build reads version %d",
@@ -254,7 +254,7 @@ static tri_status open_shards(tri_checkpoint *checkpoint) {
     if (!checkpoint->shard) return tri__fail(TRI_RESOURCE, "out of memory");
     TRI_TRY(need_files(checkpoint->path, tri__json_size(files)));
     tri__json_each(files, i, row) {
-        const char *name = tri__json_string_value(tri__json_get(row, "name"));
+        const char *name = tri__text_in(row, "name");
         if (strchr(name, '/') || !tri__is_shard(name)) continue;
         TRI_TRY(tri__st_open_listed(checkpoint->path, name, &checkpoint->shard[checkpoint->n_shards]));
         if (tri__json_set_new(checkpoint->shards, name, tri__json_integer(checkpoint->n_shards++)))
@@ -269,7 +269,7 @@ static tri_status load_listed(const tri_checkpoint *checkpoint, const char *name
     size_t i;
     tri__json_each(tri__json_get(checkpoint->manifest, "files"), i, row) {
         char path[TRI_PATH_MAX];
-        if (strcmp(tri__json_string_value(tri__json_get(row, "name")), name) != 0) continue;
+        if (strcmp(tri__text_in(row, "name"), name) != 0) continue;
         TRI_TRY(tri__path_join(path, checkpoint->path, name));
         return tri__json_load(path, TRI_DATA, out);
     }
@@ -293,7 +293,7 @@ static tri_status hash_tensor(const tri_checkpoint *checkpoint, const tri_json *
     tri__json_each(tri__json_get(row, "slices"), i, slice) {
         stored part;
         char hex[33];
-        const char *hash = tri__json_string_value(tri__json_get(slice, "xxh3"));
+        const char *hash = tri__text_in(slice, "xxh3");
         TRI_TRY(parse_slice(checkpoint, slice, &tensor, &part));
         if (!hash) return bad_row(checkpoint, tensor.name, "a slice lacks its hash");
         TRI_TRY(tri__hash_file(part.file->fd, part.file->data + (uint64_t)part.entry->begin,
@@ -310,7 +310,7 @@ static int is_state(const tri_json *row) {
     size_t i, front = strcspn(TRI_FILE_OPTIMIZER, "%");
     const tri_json *slices = tri__json_get(row, "slices"), *slice;
     tri__json_each(slices, i, slice) {
-        const char *file = tri__json_string_value(tri__json_get(slice, "file"));
+        const char *file = tri__text_in(slice, "file");
         if (!file || strncmp(file, TRI_FILE_OPTIMIZER, front) != 0) return 0;
     }
     return tri__json_size(slices) > 0;

@@ -28,7 +28,7 @@ static int join_rows(tri_json *rows, const tri_json *more) {
     for (int k = 0; k < 2; k++) {
         size_t i;
         tri__json_each(lists[k], i, row) {
-            const char *name = tri__json_string_value(tri__json_get(row, "name"));
+            const char *name = tri__text_in(row, "name");
             tri_json *own = tri__json_get(row, "slices"), *slices = tri__json_get(slices_of, name);
             if (slices) failed |= tri__json_extend(slices, own);
             else failed |= tri__json_set(slices_of, name, own) | (k ? tri__json_append(rows, row) : 0);

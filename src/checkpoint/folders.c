@@ -60,8 +60,8 @@ static tri_status find_place(const char *folder, candidate *c) {
     TRI_TRY(tri__checkpoint_name(path, folder, c->step, ""));
     tri_status status = tri__manifest_load(path, &manifest);
     c->damaged = tri__proves_damage(status);
-    c->sequence = tri__json_integer_value(tri__json_get(manifest, "sequence"));
-    c->began = tri__json_number_value(tri__json_get(tri__json_get(manifest, "state"), "began"));
+    c->sequence = tri__whole_in(manifest, "sequence");
+    c->began = tri__number_in(tri__json_get(manifest, "state"), "began");
     tri__json_decref(manifest);
     return c->damaged ? TRI_OK : status;
 }

@@ -65,20 +65,16 @@ static tri_status list_unknown(const char *path, const char *name, tri_json *fil
     return tri__json_append_new(files, row) ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : TRI_OK;
 }
 
-static const char *text_of(const tri_json *row, const char *key) {
-    return tri__json_string_value(tri__json_get(row, key));
-}
-
 static tri_status list_file(const char *path, const char *name, const tri_json *known, tri_json *files) {
     tri_json *row;
     size_t i;
     tri__json_each(known, i, row) {
         int fd;
         size_t bytes;
-        if (strcmp(text_of(row, "name"), name) != 0) continue;
+        if (strcmp(tri__text_in(row, "name"), name) != 0) continue;
         TRI_TRY(tri__file_open(path, &fd, &bytes));
         close(fd);
-        if ((tri_json_int)bytes != tri__json_integer_value(tri__json_get(row, "bytes")))
+        if ((tri_json_int)bytes != tri__whole_in(row, "bytes"))
             return tri__fail(TRI_IO, "%s: is not what was written there", path);
         return tri__json_append(files, row) ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : TRI_OK;
     }
@@ -125,13 +121,14 @@ static void name_tensor(const char *folder, const char *name, const tri_json *ma
     if (tri__st_open_listed(folder, name, &file) != TRI_OK) return;
     tri__json_each(tri__json_get(manifest, "tensors"), i, row) {
         tri__json_each(tri__json_get(row, "slices"), k, slice) {
-            const char *in = text_of(slice, "file"), *tensor = text_of(slice, "tensor"), *hash = text_of(slice, "xxh3");
+            const char *in = tri__text_in(slice, "file"), *tensor = tri__text_in(slice, "tensor"),
+                       *hash = tri__text_in(slice, "xxh3");
             const tri_st_entry *entry = in && tensor && !strcmp(in, name) ? tri__st_find(&file, tensor) : NULL;
             char hex[33];
             if (!entry || !hash) continue;
             uint64_t at = file.data + (uint64_t)entry->begin, bytes = (uint64_t)(entry->end - entry->begin);
             if (tri__hash_file(file.fd, at, bytes, file.path, hex) != TRI_OK || !strcmp(hex, hash)) continue;
-            snprintf(words, 256, "tensor '%s'", text_of(row, "name"));
+            snprintf(words, 256, "tensor '%s'", tri__text_in(row, "name"));
             tri__st_close(&file);
             return;
         }
@@ -149,7 +146,7 @@ static tri_status damaged(const char *folder, const char *name, const tri_json *
 }
 
 static tri_status check_file(const char *folder, const tri_json *manifest, const tri_json *row, int deep) {
-    const char *name = text_of(row, "name"), *hash = text_of(row, "xxh3");
+    const char *name = tri__text_in(row, "name"), *hash = tri__text_in(row, "xxh3");
     const tri_json *bytes = tri__json_get(row, "bytes");
     if (!name || !hash || !tri__json_is_integer(bytes))
         return tri__fail(TRI_DATA, "%s/%s: a row of files lacks name, bytes or xxh3", folder, file_name);
@@ -180,11 +177,11 @@ tri_status tri__manifest_check(const char *folder, const tri_json *manifest, int
     double *bytes = calloc((size_t)(of > 0 ? of : 1), sizeof *bytes); /* [of] */
     tri_status status = bytes ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     tri__json_each(files, i, row) {
-        const char *name = text_of(row, "name");
+        const char *name = tri__text_in(row, "name");
         int least = 0;
         if (status != TRI_OK) break;
         for (int k = 1; k < of; k++) least = bytes[k] < bytes[least] ? k : least;
-        bytes[least] += (double)tri__json_integer_value(tri__json_get(row, "bytes"));
+        bytes[least] += (double)tri__whole_in(row, "bytes");
         int hashes = of == TRI_HASH_SMALL ? name && !tri__is_shard(name) : of > 0 && least == part;
         status = check_file(folder, manifest, row, hashes);
         if (status == TRI_NOINPUT) status = tri__fail_in(TRI_DATA, "%s is incomplete", folder);
@@ -246,10 +243,10 @@ static tri_status take_checksum(const char *path, char *text, size_t *size) {
 }
 
 static tri_status check_manifest(const char *path, tri_json *manifest) {
-    const char *format = text_of(manifest, "format");
+    const char *format = tri__text_in(manifest, "format");
     if (!format || strcmp(format, format_name) != 0)
         return tri__fail(TRI_DATA, "%s is not a checkpoint's manifest", path);
-    tri_json_int version = tri__json_integer_value(tri__json_get(manifest, "version"));
+    tri_json_int version = tri__whole_in(manifest, "version");
     if (version != VERSION) /* intact, since its checksum matches */
         return tri__fail(TRI_USAGE, "%s has version %lld; this build reads version %d", path, (long long)version,
                          VERSION);

@@ -32,7 +32,7 @@ static tri_status no_memory(void) { return tri__fail(TRI_RESOURCE, "out of memor
 static tri_status add(const char *folder, const char *path, const tri_json *member, size_t index, tri_run_set *out) {
     char joined[TRI_PATH_MAX];
     tri_kind kind = TRI_KIND_FOLDER;
-    const char *name = tri__json_string_value(tri__json_get(member, "folder"));
+    const char *name = tri__text_in(member, "folder");
     if (!name || !*name || strchr(name, '/') || !strcmp(name, ".."))
         return tri__fail(TRI_DATA, "%s: %s[%zu].folder is missing, or not a name of a folder beside it", path,
                          rows[out->kind].list, index);
@@ -43,7 +43,7 @@ static tri_status add(const char *folder, const char *path, const tri_json *memb
     return out->folder[out->n++] ? TRI_OK : no_memory();
 }
 
-static tri_json_int rank_of(const tri_json *trial) { return tri__json_integer_value(tri__json_get(trial, "rank")); }
+static tri_json_int rank_of(const tri_json *trial) { return tri__whole_in(trial, "rank"); }
 
 /* In the order of their ranks; those without one follow in the order of the list. */
 static tri_status add_all(const char *folder, const char *path, const tri_json *list, tri_run_set *out) {
@@ -62,11 +62,11 @@ static tri_status add_all(const char *folder, const char *path, const tri_json *
 
 static tri_status take(const char *folder, const char *path, const tri_json *root, tri_run_set *out) {
     const tri_json *list = tri__json_get(root, rows[out->kind].list);
-    const char *format = tri__json_string_value(tri__json_get(root, "format"));
+    const char *format = tri__text_in(root, "format");
     size_t n = tri__json_size(list);
     int known = format && !strcmp(format, rows[out->kind].format);
     if (out->kind == TRI_RUN_SET_FOLDS && !known) return TRI_OK; /* of a run */
-    if (!known || tri__json_integer_value(tri__json_get(root, "version")) != 1)
+    if (!known || tri__whole_in(root, "version") != 1)
         return tri__fail(TRI_DATA, "%s: its format is not %s, version 1", path, rows[out->kind].format);
     if (n < 1 || n > MEMBERS)
         return tri__fail(TRI_DATA, "%s: %s: 1 to %d are expected", path, rows[out->kind].list, MEMBERS);

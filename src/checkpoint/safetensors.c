@@ -51,7 +51,7 @@ static tri_status parse_shape(const char *path, const char *name, const tri_json
 }
 
 static tri_status parse_entry(const char *path, const char *name, const tri_json *value, tri_st_entry *entry) {
-    const char *dtype_name = tri__json_string_value(tri__json_get(value, "dtype"));
+    const char *dtype_name = tri__text_in(value, "dtype");
     const tri_json *offsets = tri__json_get(value, "data_offsets");
     if (!dtype_name) return tri__fail(TRI_DATA, "%s: tensor '%s' has no dtype", path, name);
     int dtype = find_dtype(dtype_name);

@@ -92,8 +92,8 @@ static void load_recorded(const char *path, tri_json **manifest, tri_json **conf
 
 /* Samples of a step: those of the run that is continued, unless something else is asked for than on its ranks. */
 static int64_t samples_of(const tri_settings *s, const tri_json *manifest, const tri_json *config) {
-    int64_t was = tri__whole_of(tri__json_get(manifest, "state"), "global_batch"),
-            ranks = tri__whole_of(config, "world_size");
+    int64_t was = tri__whole_in(tri__json_get(manifest, "state"), "global_batch"),
+            ranks = tri__whole_in(config, "world_size");
     int given = tri__settings_given(s, &s->global_batch_size) || tri__settings_given(s, &s->batch_size);
     if (was > 0 && (!given || (ranks > 0 && tri__choose_batch(s, (int)ranks) == was))) return was;
     return tri__choose_batch(s, (int)s->world_size);
@@ -119,9 +119,9 @@ static tri_status find_recorded(const tri_settings *s, choice_text *out, int *fo
     *found = 0, *samples = tri__choose_batch(s, (int)s->world_size);
     if (strcmp(s->resume, "never") == 0) return TRI_OK;
     load_recorded(strcmp(s->resume, "auto") == 0 ? s->output_dir : s->resume, &manifest, &config);
-    const char *layout = tri__text_of(config, "layout");
+    const char *layout = tri__text_in(config, "layout");
     *samples = samples_of(s, manifest, config);
-    if (layout && strcmp(layout, "auto") == 0 && tri__whole_of(config, "world_size") == s->world_size)
+    if (layout && strcmp(layout, "auto") == 0 && tri__whole_in(config, "world_size") == s->world_size)
         status = take_recorded(s, config, out, found);
     if (*found) add_batch(out, *samples);
     tri__json_decref(manifest);

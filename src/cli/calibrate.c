@@ -97,7 +97,7 @@ typedef struct run_times {
 
 static tri_status take_event(void *to, const tri_json *event) {
     run_times *times = to;
-    double at = tri__number_of(event, "ts"), took = tri__number_of(event, "step_ms") / 1e3;
+    double at = tri__number_in(event, "ts"), took = tri__number_in(event, "step_ms") / 1e3;
     if (times->steps == 0) times->first = at, times->first_step = took;
     times->steps += took, times->last = at;
     return TRI_OK;

@@ -8,11 +8,11 @@
 
 static void print_set(FILE *out, const tri_json *set) {
     char a[32], b[32], c[32];
-    tri_json_int ranks = tri__whole_of(set, "ranks");
+    tri_json_int ranks = tri__whole_in(set, "ranks");
     fprintf(out, "%s: %lld rank%s, %s instructions, %s transfers between ranks, at most %s bytes a rank: proven\n",
-            tri__text_of(set, "title"), (long long)ranks, ranks == 1 ? "" : "s",
-            tri__text_count(tri__whole_of(set, "instructions"), a), tri__text_count(tri__whole_of(set, "transfers"), b),
-            tri__text_count(tri__whole_of(set, "peak_bytes"), c));
+            tri__text_in(set, "title"), (long long)ranks, ranks == 1 ? "" : "s",
+            tri__text_count(tri__whole_in(set, "instructions"), a), tri__text_count(tri__whole_in(set, "transfers"), b),
+            tri__text_count(tri__whole_in(set, "peak_bytes"), c));
 }
 
 tri_status tri__command_check(tri_cli *cli, tri_command_call *call) {

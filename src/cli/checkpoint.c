@@ -46,7 +46,7 @@ static tri_json_int bytes_of(const tri_json *manifest) {
     const tri_json *row;
     size_t i;
     tri_json_int bytes = 0;
-    tri__json_each(tri__json_get(manifest, "files"), i, row) bytes += tri__whole_of(row, "bytes");
+    tri__json_each(tri__json_get(manifest, "files"), i, row) bytes += tri__whole_in(row, "bytes");
     return bytes;
 }
 
@@ -68,7 +68,7 @@ static tri_status describe(const found *f, int i, int deep, tri_json **out) {
         return status;
     }
     const tri_json *mesh = tri__json_get(tri__json_get(manifest, "state"), "mesh");
-    tri_json_int step = manifest ? tri__whole_of(manifest, "step") : f->n ? f->steps[i] : -1;
+    tri_json_int step = manifest ? tri__whole_in(manifest, "step") : f->n ? f->steps[i] : -1;
     *out = tri__json_pack("{s:s, s:I, s:b, s:b, s:I, s:O?, s:O?, s:s?, s:O?}", "path", path, "step", step, "valid",
                           status == TRI_OK, "best", f->n && f->steps[i] == f->best, "bytes",
                           manifest ? bytes_of(manifest) : (tri_json_int)0, "mesh", mesh, "engine",
@@ -82,17 +82,17 @@ static tri_status describe(const found *f, int i, int deep, tri_json **out) {
 static void add_row(tri_text_table *table, const tri_json *row, const char *run) {
     char bytes[32], mesh[96] = "-";
     const tri_json *m = tri__json_get(row, "mesh");
-    const char *engine = tri__text_of(row, "engine"), *reason = tri__text_of(row, "reason");
-    if (tri__whole_of(m, "pp")) /* absent from exports */
-        snprintf(mesh, sizeof mesh, "pp=%d tp=%d dp=%d", (int)tri__whole_of(m, "pp"), (int)tri__whole_of(m, "tp"),
-                 (int)tri__whole_of(m, "dp"));
+    const char *engine = tri__text_in(row, "engine"), *reason = tri__text_in(row, "reason");
+    if (tri__whole_in(m, "pp")) /* absent from exports */
+        snprintf(mesh, sizeof mesh, "pp=%d tp=%d dp=%d", (int)tri__whole_in(m, "pp"), (int)tri__whole_in(m, "tp"),
+                 (int)tri__whole_in(m, "dp"));
     const tri_json *d = tri__json_get(row, "decision"), *threshold = tri__json_get(d, "threshold");
     char temperature[32] = "-", from[32] = "-";
-    if (tri__json_is_object(d)) snprintf(temperature, sizeof temperature, "%.4g", tri__number_of(d, "temperature"));
+    if (tri__json_is_object(d)) snprintf(temperature, sizeof temperature, "%.4g", tri__number_in(d, "temperature"));
     if (tri__json_is_number(threshold)) snprintf(from, sizeof from, "%.4g", tri__json_number_value(threshold));
     tri__text_table_add(
-        table, "%s%s%lld\t%s\t%s\t%s\t%s\t%s\t%s%s", run, *run ? "\t" : "", (long long)tri__whole_of(row, "step"),
-        tri__text_bytes((double)tri__whole_of(row, "bytes"), bytes), mesh, engine ? engine : "-", temperature, from,
+        table, "%s%s%lld\t%s\t%s\t%s\t%s\t%s\t%s%s", run, *run ? "\t" : "", (long long)tri__whole_in(row, "step"),
+        tri__text_bytes((double)tri__whole_in(row, "bytes"), bytes), mesh, engine ? engine : "-", temperature, from,
         tri__json_is_true(tri__json_get(row, "best")) ? "best; " : "", reason ? reason : "ok");
 }
 
@@ -116,7 +116,7 @@ static tri_status list_run(listing *l, const char *path, const char *run) {
         if (status != TRI_OK) break;
         l->n++;
         if (!tri__json_is_true(tri__json_get(row, "valid")) && !l->bad++)
-            snprintf(l->first, sizeof l->first, "%s", tri__text_of(row, "reason"));
+            snprintf(l->first, sizeof l->first, "%s", tri__text_in(row, "reason"));
         if (l->settings->json) status = tri__print_json(l->cli->out, row);
         else add_row(&l->table, row, run);
         tri__json_decref(row);
@@ -258,7 +258,7 @@ static void print_keys(tri_text_table *table, const char *what, const tri_json *
     tri__json_each(rows, i, row) {
         char *a = tri__json_line(tri__json_get(row, "first")), *b = tri__json_line(tri__json_get(row, "second"));
         table->failed |= !a || !b;
-        tri__text_table_add(table, "%s\t%s\t%.60s\t%.60s", what, tri__text_of(row, "key"), a ? a : "", b ? b : "");
+        tri__text_table_add(table, "%s\t%s\t%.60s\t%.60s", what, tri__text_in(row, "key"), a ? a : "", b ? b : "");
         free(a);
         free(b);
     }
@@ -277,10 +277,10 @@ static tri_status print_diff(tri_cli *cli, const tri_json *all) {
         char words[128] = "";
         if (n)
             snprintf(words, sizeof words, "%lld of %lld elements, by %.3g at most",
-                     (long long)tri__json_integer_value(n), (long long)tri__whole_of(row, "of"),
+                     (long long)tri__json_integer_value(n), (long long)tri__whole_in(row, "of"),
                      tri__json_real_value(tri__json_get(row, "most")));
-        tri__text_table_add(&table, "tensor\t%s\t%s\t%s", tri__text_of(row, "tensor"),
-                            tri__text_of(row, "what"), words);
+        tri__text_table_add(&table, "tensor\t%s\t%s\t%s", tri__text_in(row, "tensor"),
+                            tri__text_in(row, "what"), words);
     }
     tri_status status = TRI_OK;
     if (table.n > 1 || table.failed) status = tri__text_table_print(&table, cli->out, cli->out_color);

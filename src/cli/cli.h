@@ -91,16 +91,6 @@ void tri__merge_new(tri_json *object, tri_json *members);
 /* A table of results, which it frees. */
 struct tri_text_table;
 tri_status tri__print_table(const tri_cli *cli, struct tri_text_table *table);
-/* A member's number (0 if it is none), whole number (0) and text (NULL). */
-static inline double tri__number_of(const tri_json *object, const char *key) {
-    return tri__json_number_value(tri__json_get(object, key));
-}
-static inline tri_json_int tri__whole_of(const tri_json *object, const char *key) {
-    return tri__json_integer_value(tri__json_get(object, key));
-}
-static inline const char *tri__text_of(const tri_json *object, const char *key) {
-    return tri__json_string_value(tri__json_get(object, key));
-}
 /* Parses options into new settings, which the caller frees even after a failure. own: the struct that the command's own
  * rows fill, freed with the settings; NULL: it has none. At most max_words bare words. */
 tri_status tri__cli_settings(tri_settings *settings, const char *command, void *own, int n, const char *const *args,

@@ -78,9 +78,9 @@ static tri_status print_whole(const tri_cli *cli, const tri_evaluation *e) {
 static void print_decision(const tri_cli *cli, const tri_evaluation *e) {
     const tri_scores *s = &e->scores;
     const tri_decision *d = &e->decision;
-    const char *chosen = tri__text_of(e->fitted, "chosen_for");
+    const char *chosen = tri__text_in(e->fitted, "chosen_for");
     int is_own = chosen && tri__json_is_number(tri__json_get(e->fitted, "threshold")) &&
-                 tri__number_of(e->fitted, "threshold") == d->threshold;
+                 tri__number_in(e->fitted, "threshold") == d->threshold;
     char name[NAME_BYTES];
     if (d->temperature != 1)
         fprintf(cli->out,

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "report/text/json_numbers.h"
 #include "report/text/text_table.h"
 #include "serve/explain/explain.h"
 #include "web/pages.h"
@@ -41,11 +42,6 @@ typedef struct writer {
     tri_json *list; /* of PAGE */
 } writer;
 
-static const char *text(const tri_json *object, const char *key) {
-    const char *value = tri__text_of(object, key);
-    return value ? value : "";
-}
-
 static tri_status choose_form(const tri_settings *settings, form *out) {
     const char *path = settings->output, *ending = path ? strrchr(path, '.') : NULL;
     *out = settings->json ? LINES : TEXT;
@@ -56,8 +52,8 @@ static tri_status choose_form(const tri_settings *settings, form *out) {
 }
 
 static int by_effect(const void *a, const void *b) {
-    double x = fabs(tri__number_of(*(const tri_json *const *)a, "effect")),
-           y = fabs(tri__number_of(*(const tri_json *const *)b, "effect"));
+    double x = fabs(tri__number_in(*(const tri_json *const *)a, "effect")),
+           y = fabs(tri__number_in(*(const tri_json *const *)b, "effect"));
     return (x < y) - (x > y);
 }
 
@@ -72,8 +68,8 @@ static const tri_json **sorted(const tri_json *list, size_t *n) {
 
 /* An effect that inputs or words have only together is marked: this is each one's share. */
 static void print_effect(const writer *w, const tri_json *entry) {
-    double effect = tri__number_of(entry, "effect");
-    long long sharers = (long long)tri__number_of(entry, "shared_by");
+    double effect = tri__number_in(entry, "effect");
+    long long sharers = (long long)tri__number_in(entry, "shared_by");
     const char *color = !w->cli->out_color || fabs(effect) < 5e-5 ? "" : effect > 0 ? "\033[32m" : "\033[31m";
     fprintf(w->out, "%s%+.4f%s", color, effect, *color ? "\033[0m" : "");
     if (sharers) fprintf(w->out, " (1/%lld of %+.4f)", sharers, (double)sharers * effect);
@@ -81,18 +77,20 @@ static void print_effect(const writer *w, const tri_json *entry) {
 
 static tri_status print_row(const writer *w, const tri_json *row) {
     char brief[4 * SHOWN_WIDTH + 8];
+    const char *explained = tri__shown_in(row, "explained"), *label = tri__shown_in(row, "label");
     size_t n;
-    fprintf(w->out, "row %lld: %s, probability %.4f", (long long)tri__number_of(row, "row"), text(row, "explained"),
-            tri__number_of(row, "probability"));
-    if (strcmp(text(row, "explained"), text(row, "label"))) fprintf(w->out, " (predicted: %s)", text(row, "label"));
+    fprintf(w->out, "row %lld: %s, probability %.4f", (long long)tri__number_in(row, "row"), explained,
+            tri__number_in(row, "probability"));
+    if (strcmp(explained, label)) fprintf(w->out, " (predicted: %s)", label);
     fputc('\n', w->out);
     const tri_json **entry = sorted(tri__json_get(row, "inputs"), &n);
     for (size_t i = 0; entry && i < n && i < SHOWN_INPUTS; i++) {
         fputs("  ", w->out);
         print_effect(w, entry[i]);
-        fprintf(w->out, "  %s", text(entry[i], "input"));
+        fprintf(w->out, "  %s", tri__shown_in(entry[i], "input"));
         if (tri__json_get(entry[i], "value"))
-            fprintf(w->out, " = %s", tri__text_brief(text(entry[i], "value"), SHOWN_WIDTH, brief, sizeof brief));
+            fprintf(w->out, " = %s",
+                    tri__text_brief(tri__shown_in(entry[i], "value"), SHOWN_WIDTH, brief, sizeof brief));
         fputc('\n', w->out);
     }
     if (entry && n > SHOWN_INPUTS)
@@ -102,7 +100,7 @@ static tri_status print_row(const writer *w, const tri_json *row) {
     if (!entry) return tri__fail(TRI_RESOURCE, "out of memory for an explanation");
     if (n) fputs("  words:", w->out);
     for (size_t i = 0; i < n && i < SHOWN_WORDS; i++) {
-        fprintf(w->out, "%s %s ", i ? "," : "", tri__text_brief(text(entry[i], "word"), SHOWN_WIDTH, brief,
+        fprintf(w->out, "%s %s ", i ? "," : "", tri__text_brief(tri__shown_in(entry[i], "word"), SHOWN_WIDTH, brief,
                                                                 sizeof brief));
         print_effect(w, entry[i]);
     }
@@ -127,7 +125,7 @@ enum { FIGURE_BYTES = 32 };
 static const char *figure(const tri_json *object, const char *key, const char *format, int sign,
                           char out[static FIGURE_BYTES]) {
     int is_defined = tri__json_is_number(tri__json_get(object, key));
-    snprintf(out, FIGURE_BYTES, is_defined ? format : "-", is_defined ? 0 + sign * tri__number_of(object, key) : 0);
+    snprintf(out, FIGURE_BYTES, is_defined ? format : "-", is_defined ? 0 + sign * tri__number_in(object, key) : 0);
     return out;
 }
 
@@ -138,7 +136,7 @@ static tri_status print_importance(const tri_cli *cli, const tri_json *facts) {
     tri_text_table table = {0};
     char value[3][FIGURE_BYTES], spread[3][FIGURE_BYTES];
     size_t i;
-    long long repeats = (long long)tri__number_of(facts, "repeats");
+    long long repeats = (long long)tri__number_in(facts, "repeats");
     tri__text_table_add(&table, "input permuted\tlog loss\t+-\taccuracy\t+-\tROC AUC\t+-");
     for (int f = 0; f < 3; f++) figure(whole, key[f], "%.4f", 1, value[f]);
     tri__text_table_add(&table, "(none)\t%s\t\t%s\t\t%s\t", value[0], value[1], value[2]);
@@ -147,11 +145,11 @@ static tri_status print_importance(const tri_cli *cli, const tri_json *facts) {
             figure(tri__json_get(input, key[f]), "worse", "%+.4f", sign[f], value[f]);
             figure(tri__json_get(input, key[f]), "spread", "%.4f", 1, spread[f]);
         }
-        tri__text_table_add(&table, "%s\t%s\t%s\t%s\t%s\t%s\t%s", text(input, "input"), value[0], spread[0],
+        tri__text_table_add(&table, "%s\t%s\t%s\t%s\t%s\t%s\t%s", tri__shown_in(input, "input"), value[0], spread[0],
                             value[1], spread[1], value[2], spread[2]);
     }
     tri_status status = tri__print_table(cli, &table);
-    fprintf(cli->out, "%lld rows, %lld permutation%s of each input.\n", (long long)tri__number_of(facts, "rows"),
+    fprintf(cli->out, "%lld rows, %lld permutation%s of each input.\n", (long long)tri__number_in(facts, "rows"),
             repeats, repeats == 1 ? "" : "s");
     return status;
 }

@@ -9,10 +9,10 @@ tri_status tri__command_export(tri_cli *cli, tri_command_call *call) {
     tri_json *facts;
     TRI_TRY(tri__serve_export(settings, &facts));
     if (settings->json) return tri__print_json_new(cli->out, facts);
-    fprintf(cli->out, "%s: %lld tensors of %s\n", settings->output_dir, tri__whole_of(facts, "tensors"),
-            tri__text_of(facts, "checkpoint"));
+    fprintf(cli->out, "%s: %lld tensors of %s\n", settings->output_dir, tri__whole_in(facts, "tensors"),
+            tri__text_in(facts, "checkpoint"));
     for (int i = 0; i < 2; i++)
-        if (tri__text_of(facts, notes[i])) fprintf(cli->err, "note: %s\n", tri__text_of(facts, notes[i]));
+        if (tri__text_in(facts, notes[i])) fprintf(cli->err, "note: %s\n", tri__text_in(facts, notes[i]));
     tri__json_decref(facts);
     return TRI_OK;
 }

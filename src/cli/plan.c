@@ -26,17 +26,17 @@ static tri_status print_rank(const tri_cli *cli, const tri_json *train, const tr
     tri_text_table table = {0};
     char a[32], b[32], c[32];
     tri__text_table_add(&table, "rank %lld\ttraining step, bytes\t\tevaluation, bytes",
-                        (long long)tri__whole_of(train, "rank"));
+                        (long long)tri__whole_in(train, "rank"));
     for (size_t i = 0; i < CLASSES; i++) {
-        tri_json_int step = tri__whole_of(tri__json_get(train, "bytes"), classes[i].key);
-        tri_json_int forward = tri__whole_of(tri__json_get(infer, "bytes"), classes[i].key);
+        tri_json_int step = tri__whole_in(tri__json_get(train, "bytes"), classes[i].key);
+        tri_json_int forward = tri__whole_in(tri__json_get(infer, "bytes"), classes[i].key);
         tri__text_table_add(&table, "%s\t%s\t%s\t%s", classes[i].name, tri__text_count(step, a),
                        tri__text_bytes((double)step, b), tri__text_count(forward, c));
     }
-    tri__text_table_add(&table, "instructions\t%lld\t\t%lld", (long long)tri__whole_of(train, "instructions"),
-                        (long long)tri__whole_of(infer, "instructions"));
-    tri__text_table_add(&table, "GFLOP, at most\t%.4g\t\t%.4g", tri__number_of(train, "flops") / 1e9,
-                        tri__number_of(infer, "flops") / 1e9);
+    tri__text_table_add(&table, "instructions\t%lld\t\t%lld", (long long)tri__whole_in(train, "instructions"),
+                        (long long)tri__whole_in(infer, "instructions"));
+    tri__text_table_add(&table, "GFLOP, at most\t%.4g\t\t%.4g", tri__number_in(train, "flops") / 1e9,
+                        tri__number_in(infer, "flops") / 1e9);
     return tri__print_table(cli, &table);
 }
 
@@ -44,7 +44,7 @@ static tri_status print_rank(const tri_cli *cli, const tri_json *train, const tr
 static int is_used(const tri_json *ranks, const char *key) {
     size_t index;
     tri_json *rank;
-    tri__json_each(ranks, index, rank) if (tri__whole_of(tri__json_get(rank, "bytes"), key) > 0) return 1;
+    tri__json_each(ranks, index, rank) if (tri__whole_in(tri__json_get(rank, "bytes"), key) > 0) return 1;
     return 0;
 }
 
@@ -67,11 +67,11 @@ static tri_status print_ranks(const tri_cli *cli, const tri_json *ranks) {
     for (size_t i = 0; i < CLASSES; i++)
         if ((used[i] = is_used(ranks, classes[i].key))) tri__text_table_more(&table, "%s", classes[i].name);
     tri__text_table_more(&table, "sent in a step");
-    tri__json_each(kinds, k, kind) tri__text_table_more(&table, "if %s", tri__text_of(kind, "kind"));
+    tri__json_each(kinds, k, kind) tri__text_table_more(&table, "if %s", tri__text_in(kind, "kind"));
     tri__json_each(ranks, index, rank) {
-        tri__text_table_add(&table, "%lld", tri__whole_of(rank, "rank"));
+        tri__text_table_add(&table, "%lld", tri__whole_in(rank, "rank"));
         for (size_t i = 0; i < CLASSES; i++) {
-            double bytes = (double)tri__whole_of(tri__json_get(rank, "bytes"), classes[i].key);
+            double bytes = (double)tri__whole_in(tri__json_get(rank, "bytes"), classes[i].key);
             if (used[i]) tri__text_table_more(&table, "%s", tri__text_bytes(bytes, text));
         }
         tri__text_table_more(&table, "%s", tri__text_bytes(sent_of(rank), text));
@@ -86,13 +86,13 @@ static tri_status print_ranks(const tri_cli *cli, const tri_json *ranks) {
 
 static void print_experts(const tri_cli *cli, const tri_json *experts) {
     char count[3][32];
-    long long layers = (long long)tri__whole_of(experts, "layers");
+    long long layers = (long long)tri__whole_in(experts, "layers");
     if (!experts) return;
     fprintf(cli->out,
             "%lld layer%s of experts: %s parameters are active for a token; at most %s + %s rows of experts\n", layers,
-            layers == 1 ? "" : "s", tri__text_count(tri__whole_of(experts, "active_parameters"), count[0]),
-            tri__text_count(tri__whole_of(experts, "primary_rows"), count[1]),
-            tri__text_count(tri__whole_of(experts, "secondary_rows"), count[2]));
+            layers == 1 ? "" : "s", tri__text_count(tri__whole_in(experts, "active_parameters"), count[0]),
+            tri__text_count(tri__whole_in(experts, "primary_rows"), count[1]),
+            tri__text_count(tri__whole_in(experts, "secondary_rows"), count[2]));
 }
 
 /* serves: the plan has no step of training. */
@@ -100,18 +100,18 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int ser
     const tri_json *largest = tri__json_get(facts, "largest_microbatch");
     char count[7][32], windows[80] = "", trained[48] = "";
     if (tri__json_get(facts, "trained"))
-        snprintf(trained, sizeof trained, ", %s trained", tri__text_count(tri__whole_of(facts, "trained"), count[6]));
+        snprintf(trained, sizeof trained, ", %s trained", tri__text_count(tri__whole_in(facts, "trained"), count[6]));
     if (tri__json_get(largest, "primary_windows"))
         snprintf(windows, sizeof windows, " in %s + %s windows",
-                 tri__text_count(tri__whole_of(largest, "primary_windows"), count[4]),
-                 tri__text_count(tri__whole_of(largest, "secondary_windows"), count[5]));
+                 tri__text_count(tri__whole_in(largest, "primary_windows"), count[4]),
+                 tri__text_count(tri__whole_in(largest, "secondary_windows"), count[5]));
     fprintf(cli->out, "%s parameters%s; %lld microbatch%s of at most %s sample%s, %s + %s tokens%s\n",
-            tri__text_count(tri__whole_of(facts, "parameters"), count[0]), trained,
-            (long long)tri__whole_of(facts, "microbatches"), tri__whole_of(facts, "microbatches") == 1 ? "" : "es",
-            tri__text_count(tri__whole_of(largest, "samples"), count[1]),
-            tri__whole_of(largest, "samples") == 1 ? "" : "s",
-            tri__text_count(tri__whole_of(largest, "primary_tokens"), count[2]),
-            tri__text_count(tri__whole_of(largest, "secondary_tokens"), count[3]), windows);
+            tri__text_count(tri__whole_in(facts, "parameters"), count[0]), trained,
+            (long long)tri__whole_in(facts, "microbatches"), tri__whole_in(facts, "microbatches") == 1 ? "" : "es",
+            tri__text_count(tri__whole_in(largest, "samples"), count[1]),
+            tri__whole_in(largest, "samples") == 1 ? "" : "s",
+            tri__text_count(tri__whole_in(largest, "primary_tokens"), count[2]),
+            tri__text_count(tri__whole_in(largest, "secondary_tokens"), count[3]), windows);
     print_experts(cli, tri__json_get(facts, "experts"));
     fputc('\n', cli->out);
     const tri_json *ranks = tri__json_get(facts, "ranks");
@@ -119,10 +119,10 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int ser
     TRI_TRY(beside ? print_rank(cli, tri__json_at(ranks, 0), tri__json_get(facts, "infer")) : print_ranks(cli, ranks));
     if (tri__json_get(facts, "kept_bytes"))
         fprintf(cli->out, "\nreplicated state: %s on all ranks together, in shared memory\n",
-                tri__text_bytes((double)tri__whole_of(facts, "kept_bytes"), count[0]));
-    if (tri__whole_of(facts, "kept_sent"))
+                tri__text_bytes((double)tri__whole_in(facts, "kept_bytes"), count[0]));
+    if (tri__whole_in(facts, "kept_sent"))
         fprintf(cli->out, "                  %s of it is sent to other machines in each step\n",
-                tri__text_bytes((double)tri__whole_of(facts, "kept_sent"), count[0]));
+                tri__text_bytes((double)tri__whole_in(facts, "kept_sent"), count[0]));
     if (!check || !tri__json_is_true(tri__json_get(facts, "checked"))) return TRI_OK;
     fputs("\nchecked: operands fit their operations; nothing is read before it is written or after its memory was\n"
           "reused; no output overlaps another operand; all slots are inside their class's allocation\n",

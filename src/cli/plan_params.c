@@ -21,9 +21,9 @@ static tri_status print_stages(const tri_cli *cli, const tri_json *stages) {
     char elements[32], bytes[32];
     tri__text_table_add(&table, "stage\tparameters\telements\tbytes\tunits");
     tri__json_each(stages, i, stage) tri__text_table_add(
-        &table, "%lld\t%lld\t%s\t%s\t%s", (long long)tri__whole_of(stage, "stage"),
-        (long long)tri__whole_of(stage, "parameters"), tri__text_count(tri__whole_of(stage, "elements"), elements),
-        tri__text_bytes((double)tri__whole_of(stage, "bytes"), bytes), tri__text_of(stage, "units"));
+        &table, "%lld\t%lld\t%s\t%s\t%s", (long long)tri__whole_in(stage, "stage"),
+        (long long)tri__whole_in(stage, "parameters"), tri__text_count(tri__whole_in(stage, "elements"), elements),
+        tri__text_bytes((double)tri__whole_in(stage, "bytes"), bytes), tri__text_in(stage, "units"));
     return tri__print_table(cli, &table);
 }
 
@@ -35,16 +35,16 @@ tri_status tri__print_params(const tri_cli *cli, const tri_json *params) {
     tri__text_table_add(&table, "parameter\tshape\tstage\tsplit\tranks\tbytes\ta rank has");
     tri__json_each(tri__json_get(params, "parameters"), i, param) {
         shape_text(tri__json_get(param, "shape"), shape);
-        tri__text_table_add(&table, "%s\t%s\t%lld\t%s\t%s\t%s\t%s", tri__text_of(param, "name"), shape,
-                            (long long)tri__whole_of(param, "stage"), tri__text_of(param, "split"),
-                            tri__text_of(param, "owners"),
-                            tri__text_bytes((double)tri__whole_of(param, "bytes"), bytes),
-                            tri__text_bytes(tri__number_of(param, "bytes_per_rank"), held));
+        tri__text_table_add(&table, "%s\t%s\t%lld\t%s\t%s\t%s\t%s", tri__text_in(param, "name"), shape,
+                            (long long)tri__whole_in(param, "stage"), tri__text_in(param, "split"),
+                            tri__text_in(param, "owners"),
+                            tri__text_bytes((double)tri__whole_in(param, "bytes"), bytes),
+                            tri__text_bytes(tri__number_in(param, "bytes_per_rank"), held));
     }
     TRI_TRY(tri__print_table(cli, &table));
-    if (tri__whole_of(params, "shards") > 1)
+    if (tri__whole_in(params, "shards") > 1)
         fprintf(cli->out, "\nweights are sharded over %lld ranks: about as much of each\n",
-                (long long)tri__whole_of(params, "shards"));
+                (long long)tri__whole_in(params, "shards"));
     fputc('\n', cli->out);
     return print_stages(cli, tri__json_get(params, "stages"));
 }

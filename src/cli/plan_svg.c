@@ -23,9 +23,9 @@ static double element(const tri_json *list, size_t i) { return tri__json_number_
 
 /* Whether a rank is drawn: all up to MOST_ROWS; of more, the first of each stage. */
 static int is_drawn(const tri_json *ranks, size_t rank) {
-    int stage = (int)tri__number_of(tri__json_at(ranks, rank), "stage");
+    int stage = (int)tri__number_in(tri__json_at(ranks, rank), "stage");
     for (size_t i = 0; i < rank && tri__json_size(ranks) > MOST_ROWS; i++)
-        if ((int)tri__number_of(tri__json_at(ranks, i), "stage") == stage) return 0;
+        if ((int)tri__number_in(tri__json_at(ranks, i), "stage") == stage) return 0;
     return 1;
 }
 
@@ -39,8 +39,8 @@ static void add_row(picture *p, const tri_json *rank, int all, tri_chart_span **
     const tri_json *legs = tri__json_get(rank, "legs"), *transfers = tri__json_get(rank, "transfers");
     tri_chart_row *row = &p->row[p->n];
     char(*label)[LABEL] = p->label[p->n++];
-    int stage = (int)tri__number_of(rank, "stage");
-    snprintf(label[0], LABEL, all ? "rank %d" : "stage %d", all ? (int)tri__number_of(rank, "rank") : stage);
+    int stage = (int)tri__number_in(rank, "stage");
+    snprintf(label[0], LABEL, all ? "rank %d" : "stage %d", all ? (int)tri__number_in(rank, "rank") : stage);
     snprintf(label[1], LABEL, "stage %d", stage);
     *row = (tri_chart_row){.label = label[0], .leg = *at, .n_legs = (int)tri__json_size(legs),
                            .n_transfers = (int)tri__json_size(transfers)};
@@ -75,18 +75,18 @@ static tri_status fill(picture *p, const tri_json *ranks, int stages) {
 static void write_title(picture *p, const tri_json *simulation) {
     static const char *const axes[] = {"pp", "tp", "dp"};
     const tri_json *mesh = tri__json_get(simulation, "mesh");
-    const char *schedule = tri__text_of(simulation, "schedule");
+    const char *schedule = tri__text_in(simulation, "schedule");
     size_t ranks = tri__json_size(tri__json_get(simulation, "ranks"));
-    int microbatches = (int)tri__number_of(simulation, "microbatches"), first = 1;
+    int microbatches = (int)tri__number_in(simulation, "microbatches"), first = 1;
     int at = snprintf(p->title, sizeof p->title, "Training step on %zu rank%s", ranks, ranks == 1 ? "" : "s");
     for (int i = 0; i < 3; i++) {
-        int size = (int)tri__number_of(mesh, axes[i]);
+        int size = (int)tri__number_in(mesh, axes[i]);
         if (size > 1)
             at += snprintf(p->title + at, sizeof p->title - (size_t)at, "%s%s %d", first ? ": " : " \xC3\x97 ", axes[i],
                            size);
         if (size > 1) first = 0;
     }
-    if (schedule && tri__number_of(mesh, "pp") > 1)
+    if (schedule && tri__number_in(mesh, "pp") > 1)
         at += snprintf(p->title + at, sizeof p->title - (size_t)at, ", %.32s", schedule);
     if (microbatches)
         snprintf(p->title + at, sizeof p->title - (size_t)at, ", %d microbatch%s", microbatches,
@@ -94,7 +94,7 @@ static void write_title(picture *p, const tri_json *simulation) {
 }
 
 static void write_note(picture *p, const tri_settings *settings, const tri_json *simulation) {
-    double seconds = tri__number_of(simulation, "step_seconds"), unit = seconds >= 1 ? 1 : 1e-3;
+    double seconds = tri__number_in(simulation, "step_seconds"), unit = seconds >= 1 ? 1 : 1e-3;
     char config[64], reduced[96] = "", count[32];
     const tri_json *ranks = tri__json_get(simulation, "ranks");
     const char *slash = settings->config ? strrchr(settings->config, '/') : NULL, *name = settings->config;
@@ -104,8 +104,8 @@ static void write_note(picture *p, const tri_settings *settings, const tri_json 
                  tri__text_count((int64_t)tri__json_size(ranks), count));
     snprintf(p->note, sizeof p->note, "%s%ssimulated on %s: %.3g %s a step, %.4g samples/s, predicted bubble %.1f %%%s",
              name ? tri__text_brief(name, 60, config, sizeof config) : "", name ? ", " : "",
-             tri__text_of(simulation, "hardware"), seconds / unit, unit == 1 ? "s" : "ms",
-             tri__number_of(simulation, "samples_per_second"), 100 * tri__number_of(simulation, "predicted_bubble"),
+             tri__text_in(simulation, "hardware"), seconds / unit, unit == 1 ? "s" : "ms",
+             tri__number_in(simulation, "samples_per_second"), 100 * tri__number_in(simulation, "predicted_bubble"),
              reduced);
 }
 
@@ -123,8 +123,8 @@ tri_status tri__write_timeline(const tri_settings *settings, const tri_json *sim
     if (!settings->svg) return TRI_OK;
     write_title(&p, simulation);
     write_note(&p, settings, simulation);
-    tri_status status = fill(&p, ranks, (int)tri__number_of(tri__json_get(simulation, "mesh"), "pp"));
-    tri_timeline_chart chart = {.title = p.title, .note = p.note, .seconds = tri__number_of(simulation, "step_seconds"),
+    tri_status status = fill(&p, ranks, (int)tri__number_in(tri__json_get(simulation, "mesh"), "pp"));
+    tri_timeline_chart chart = {.title = p.title, .note = p.note, .seconds = tri__number_in(simulation, "step_seconds"),
                                 .row = p.row, .n_rows = p.n};
     if (status == TRI_OK) status = tri__timeline_svg(&chart, &svg);
     if (status == TRI_OK) status = tri__file_deliver(settings->svg, svg.text, svg.size, settings->force);

@@ -25,7 +25,7 @@ typedef struct time_unit {
     int digits;
 } time_unit;
 static time_unit unit_of(const tri_json *simulation) {
-    double seconds = tri__number_of(simulation, "step_seconds");
+    double seconds = tri__number_in(simulation, "step_seconds");
     return seconds >= 10 ? (time_unit){1, "s", 1} : (time_unit){1e3, "ms", seconds >= 0.01 ? 1 : 3};
 }
 
@@ -76,7 +76,7 @@ tri_status tri__print_timeline(const tri_cli *cli, const tri_json *simulation) {
     int label = snprintf(text, sizeof text, "%zu", tri__json_size(ranks) - 1),
         n = (cli->width ? cli->width : WIDTH) - label - 6;
     if (n < LEAST) n = LEAST;
-    double seconds = tri__number_of(simulation, "step_seconds"), each = seconds / n;
+    double seconds = tri__number_in(simulation, "step_seconds"), each = seconds / n;
     cell *cells = malloc((size_t)n * sizeof *cells);
     if (!cells) return tri__fail(TRI_RESOURCE, "out of memory");
     size_t i, k;
@@ -105,34 +105,34 @@ static const tri_json *most_of(const tri_json *ranks, const char *key) {
     const tri_json *most = tri__json_at(ranks, 0);
     size_t i;
     tri_json *rank;
-    tri__json_each(ranks, i, rank) if (tri__number_of(rank, key) > tri__number_of(most, key)) most = rank;
+    tri__json_each(ranks, i, rank) if (tri__number_in(rank, key) > tri__number_in(most, key)) most = rank;
     return most;
 }
 
 static void print_sums(const tri_cli *cli, const tri_json *simulation) {
     const tri_json *ranks = tri__json_get(simulation, "ranks"), *most = most_of(ranks, "activation_bytes");
-    const char *kind = tri__text_of(simulation, "kind");
+    const char *kind = tri__text_in(simulation, "kind");
     char bytes[32];
     time_unit unit = unit_of(simulation);
     fprintf(
         cli->out,
         "on %s a step%s%s takes %.*f %s (%.4g samples/s): ranks compute %.1f %% of it; predicted bubble %.1f %%, of "
         "which %.1f %% wait for bytes and %.1f %% for others\n",
-        tri__text_of(simulation, "hardware"), kind ? " of kind " : "", kind ? kind : "",
-        unit.digits, unit.per_second * tri__number_of(simulation, "step_seconds"), unit.name,
-        tri__number_of(simulation, "samples_per_second"), 100 * tri__number_of(simulation, "computing"),
-        100 * tri__number_of(simulation, "predicted_bubble"), 100 * tri__number_of(simulation, "exposed"),
-        100 * tri__number_of(simulation, "waiting"));
+        tri__text_in(simulation, "hardware"), kind ? " of kind " : "", kind ? kind : "",
+        unit.digits, unit.per_second * tri__number_in(simulation, "step_seconds"), unit.name,
+        tri__number_in(simulation, "samples_per_second"), 100 * tri__number_in(simulation, "computing"),
+        100 * tri__number_in(simulation, "predicted_bubble"), 100 * tri__number_in(simulation, "exposed"),
+        100 * tri__number_in(simulation, "waiting"));
     if (tri__json_get(simulation, "all_layers_seconds"))
         fprintf(cli->out,
                 "steps leave layers out: this is the expected step; with all layers it takes %.*f %s, with none %.*f\n",
-                unit.digits, unit.per_second * tri__number_of(simulation, "all_layers_seconds"), unit.name, unit.digits,
-                unit.per_second * tri__number_of(simulation, "no_layers_seconds"));
-    fprintf(cli->out, "most activations: rank %d, %s", (int)tri__number_of(most, "rank"),
-            tri__text_bytes(tri__number_of(most, "activation_bytes"), bytes));
+                unit.digits, unit.per_second * tri__number_in(simulation, "all_layers_seconds"), unit.name, unit.digits,
+                unit.per_second * tri__number_in(simulation, "no_layers_seconds"));
+    fprintf(cli->out, "most activations: rank %d, %s", (int)tri__number_in(most, "rank"),
+            tri__text_bytes(tri__number_in(most, "activation_bytes"), bytes));
     if (tri__json_get(most, "microbatches_held"))
-        fprintf(cli->out, ", those of %.4g microbatch%s at once", tri__number_of(most, "microbatches_held"),
-                tri__number_of(most, "microbatches_held") == 1 ? "" : "es");
+        fprintf(cli->out, ", those of %.4g microbatch%s at once", tri__number_in(most, "microbatches_held"),
+                tri__number_in(most, "microbatches_held") == 1 ? "" : "es");
     fputc('\n', cli->out);
 }
 
@@ -140,7 +140,7 @@ static void print_sums(const tri_cli *cli, const tri_json *simulation) {
 static void put_seconds(const tri_cli *cli, const tri_json *forecast, const char *key, const char *label) {
     char text[32];
     if (tri__json_get(forecast, key))
-        fprintf(cli->out, ", %s %s", label, tri__text_seconds(tri__number_of(forecast, key), text));
+        fprintf(cli->out, ", %s %s", label, tri__text_seconds(tri__number_in(forecast, key), text));
 }
 
 /* The run, where its length is known; else its rates. */
@@ -149,11 +149,11 @@ static void print_forecast(const tri_cli *cli, const tri_json *simulation) {
     char text[32];
     if (!f) return;
     if (tri__json_get(f, "run_seconds")) {
-        fprintf(cli->out, "a run of %.0f step%s takes %s: start-up %s", tri__number_of(f, "steps"),
-                tri__number_of(f, "steps") == 1 ? "" : "s", tri__text_seconds(tri__number_of(f, "run_seconds"), text),
-                tri__number_of(f, "start_up_seconds") > 0 ? "" : "not known");
-        if (tri__number_of(f, "start_up_seconds") > 0)
-            fputs(tri__text_seconds(tri__number_of(f, "start_up_seconds"), text), cli->out);
+        fprintf(cli->out, "a run of %.0f step%s takes %s: start-up %s", tri__number_in(f, "steps"),
+                tri__number_in(f, "steps") == 1 ? "" : "s", tri__text_seconds(tri__number_in(f, "run_seconds"), text),
+                tri__number_in(f, "start_up_seconds") > 0 ? "" : "not known");
+        if (tri__number_in(f, "start_up_seconds") > 0)
+            fputs(tri__text_seconds(tri__number_in(f, "start_up_seconds"), text), cli->out);
         put_seconds(cli, f, "epoch_seconds", "an epoch");
         put_seconds(cli, f, "validation_seconds", "a validation");
         put_seconds(cli, f, "checkpoint_seconds", "a checkpoint");
@@ -161,20 +161,20 @@ static void print_forecast(const tri_cli *cli, const tri_json *simulation) {
                                                      : " (checkpoints left out: the hardware has no disk rate)\n",
               cli->out);
     }
-    fprintf(cli->out, "%.4g samples/s, %.4g tokens/s", tri__number_of(f, "samples_per_second"),
-            tri__number_of(f, "tokens_per_second"));
-    if (tri__json_get(f, "mfu")) fprintf(cli->out, ", MFU %.1f %%", 100 * tri__number_of(f, "mfu"));
-    if (tri__number_of(f, "loader_seconds") >= tri__number_of(f, "step_seconds"))
+    fprintf(cli->out, "%.4g samples/s, %.4g tokens/s", tri__number_in(f, "samples_per_second"),
+            tri__number_in(f, "tokens_per_second"));
+    if (tri__json_get(f, "mfu")) fprintf(cli->out, ", MFU %.1f %%", 100 * tri__number_in(f, "mfu"));
+    if (tri__number_in(f, "loader_seconds") >= tri__number_in(f, "step_seconds"))
         fputs("; the loader takes longer than a step and sets the pace: more --num-workers", cli->out);
-    if (tri__json_get(f, "cost")) fprintf(cli->out, "; the run costs %.2f", tri__number_of(f, "cost"));
-    if (tri__json_get(f, "cost_of_epoch")) fprintf(cli->out, ", an epoch %.2f", tri__number_of(f, "cost_of_epoch"));
-    if (tri__json_get(f, "energy_kwh")) fprintf(cli->out, "; it takes %.3g kWh", tri__number_of(f, "energy_kwh"));
+    if (tri__json_get(f, "cost")) fprintf(cli->out, "; the run costs %.2f", tri__number_in(f, "cost"));
+    if (tri__json_get(f, "cost_of_epoch")) fprintf(cli->out, ", an epoch %.2f", tri__number_in(f, "cost_of_epoch"));
+    if (tri__json_get(f, "energy_kwh")) fprintf(cli->out, "; it takes %.3g kWh", tri__number_in(f, "energy_kwh"));
     fputc('\n', cli->out);
 }
 
 /* Microbatches that a rank holds, if known. */
 static const char *held_text(const tri_json *rank, char text[static 32]) {
-    snprintf(text, 32, "%.4g", tri__number_of(rank, "microbatches_held"));
+    snprintf(text, 32, "%.4g", tri__number_in(rank, "microbatches_held"));
     return tri__json_get(rank, "microbatches_held") ? text : "-";
 }
 
@@ -190,14 +190,14 @@ static tri_status print_kinds(const tri_cli *cli, const tri_json *simulation) {
     if (!kinds) return TRI_OK;
     tri__text_table_add(&table, "kind of step\tof all steps\ta step, %s\tsent by a rank", unit.name);
     tri__json_each(kinds, i, one) {
-        tri__text_table_add(&table, "%s\t%.3g %%\t%.*f\t%s", tri__text_of(one, "kind"),
-                            100 * tri__number_of(one, "share"), unit.digits,
-                            unit.per_second * tri__number_of(one, "step_seconds"),
-                            tri__text_bytes(tri__number_of(one, "sent_bytes"), bytes));
-        sent += tri__number_of(one, "share") * tri__number_of(one, "sent_bytes");
+        tri__text_table_add(&table, "%s\t%.3g %%\t%.*f\t%s", tri__text_in(one, "kind"),
+                            100 * tri__number_in(one, "share"), unit.digits,
+                            unit.per_second * tri__number_in(one, "step_seconds"),
+                            tri__text_bytes(tri__number_in(one, "sent_bytes"), bytes));
+        sent += tri__number_in(one, "share") * tri__number_in(one, "sent_bytes");
     }
     tri__text_table_add(&table, "mean\t\t%.*f\t%s", unit.digits,
-                        unit.per_second * tri__number_of(simulation, "mean_step_seconds"),
+                        unit.per_second * tri__number_in(simulation, "mean_step_seconds"),
                         tri__text_bytes(sent, bytes));
     fputc('\n', cli->out);
     return tri__print_table(cli, &table);
@@ -218,10 +218,10 @@ tri_status tri__print_spent(const tri_cli *cli, const tri_json *simulation) {
     tri__text_table_add(&table, "rank\tpp\tcomputes, %s\tfor bytes\tfor others\tmoves\tactivations\tmicrobatches",
                         unit.name);
     tri__json_each(ranks, i, rank) tri__text_table_add(
-        &table, "%d\t%d\t%.*f\t%.*f\t%.*f\t%.*f\t%s\t%s", (int)tri__number_of(rank, "rank"),
-        (int)tri__number_of(rank, "stage"), d, per * tri__number_of(rank, "computing_seconds"), d,
-        per * tri__number_of(rank, "exposed_seconds"), d, per * tri__number_of(rank, "waiting_seconds"), d,
-        per * tri__number_of(rank, "moving_seconds"), tri__text_bytes(tri__number_of(rank, "activation_bytes"), bytes),
+        &table, "%d\t%d\t%.*f\t%.*f\t%.*f\t%.*f\t%s\t%s", (int)tri__number_in(rank, "rank"),
+        (int)tri__number_in(rank, "stage"), d, per * tri__number_in(rank, "computing_seconds"), d,
+        per * tri__number_in(rank, "exposed_seconds"), d, per * tri__number_in(rank, "waiting_seconds"), d,
+        per * tri__number_in(rank, "moving_seconds"), tri__text_bytes(tri__number_in(rank, "activation_bytes"), bytes),
         held_text(rank, held));
     tri__text_table_fold(&table);
     fputc('\n', cli->out);

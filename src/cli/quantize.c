@@ -19,25 +19,25 @@ const tri_option tri__quantize_options[] = {
 static void add_figures(tri_text_table *table, const char *what, const tri_json *figures, double bytes) {
     char size[32], area[32] = "-";
     if (tri__json_is_number(tri__json_get(figures, "pr_auc")))
-        snprintf(area, sizeof area, "%.4f", tri__number_of(figures, "pr_auc"));
-    tri__text_table_add(table, "%s\t%.4f\t%s\t%.6f\t%s", what, tri__number_of(figures, "accuracy"), area,
-                        tri__number_of(figures, "log_loss"), tri__text_bytes(bytes, size));
+        snprintf(area, sizeof area, "%.4f", tri__number_in(figures, "pr_auc"));
+    tri__text_table_add(table, "%s\t%.4f\t%s\t%.6f\t%s", what, tri__number_in(figures, "accuracy"), area,
+                        tri__number_in(figures, "log_loss"), tri__text_bytes(bytes, size));
 }
 
 static tri_status print_facts(const tri_cli *cli, const tri_json *facts) {
     const tri_json *kept = tri__json_get(facts, "layers_in_16_bits"), *name;
     tri_text_table table = {0};
     size_t i, n = tri__json_size(kept);
-    int layers = (int)tri__number_of(facts, "layers");
+    int layers = (int)tri__number_in(facts, "layers");
     tri__text_table_add(&table, "model\taccuracy\tPR AUC\tlog loss\tweights");
-    add_figures(&table, "before", tri__json_get(facts, "before"), tri__number_of(facts, "fp32_bytes"));
-    add_figures(&table, "int8", tri__json_get(facts, "after"), tri__number_of(facts, "bytes"));
+    add_figures(&table, "before", tri__json_get(facts, "before"), tri__number_in(facts, "fp32_bytes"));
+    add_figures(&table, "int8", tri__json_get(facts, "after"), tri__number_in(facts, "bytes"));
     TRI_TRY(tri__print_table(cli, &table));
     fprintf(cli->out,
             "\n%s: %d of %d layers in int8, everything else in %s; %.3f of the bytes; drop %.4f on %lld row%s\n",
-            tri__text_of(facts, "output_dir"), layers - (int)n, layers, tri__text_of(facts, "precision"),
-            tri__number_of(facts, "bytes") / tri__number_of(facts, "fp32_bytes"), tri__number_of(facts, "drop"),
-            (long long)tri__number_of(facts, "rows"), tri__number_of(facts, "rows") == 1 ? "" : "s");
+            tri__text_in(facts, "output_dir"), layers - (int)n, layers, tri__text_in(facts, "precision"),
+            tri__number_in(facts, "bytes") / tri__number_in(facts, "fp32_bytes"), tri__number_in(facts, "drop"),
+            (long long)tri__number_in(facts, "rows"), tri__number_in(facts, "rows") == 1 ? "" : "s");
     tri__json_each(kept, i, name) fprintf(cli->out, "back in 16 bits: %s\n", tri__json_string_value(name));
     return TRI_OK;
 }

@@ -72,7 +72,7 @@ static void print_runs(const tri_cli *cli, const tri_json *runs) {
     const tri_json *run, *text;
     size_t i, k;
     tri__json_each(runs, i, run) {
-        fprintf(cli->err, "%s  %s\n", tri__text_of(run, "folder"), tri__text_of(run, "words"));
+        fprintf(cli->err, "%s  %s\n", tri__text_in(run, "folder"), tri__text_in(run, "words"));
         tri__json_each(tri__json_get(run, "missing"), k, text)
             fprintf(cli->err, "  missing: %s\n", tri__json_string_value(text));
     }

@@ -18,7 +18,7 @@ static void add_moments(const tri_json *runs, const char *figure, tri_json *mean
         sum += whole ? tri__json_number_value(value) : 0;
     }
     tri__json_each(runs, i, run) {
-        double value = tri__number_of(tri__json_get(run, "figures"), figure);
+        double value = tri__number_in(tri__json_get(run, "figures"), figure);
         squares += (value - sum / n) * (value - sum / n);
     }
     tri__json_set_new(mean, figure, whole ? tri__json_real(sum / n) : tri__json_null());

@@ -40,7 +40,7 @@ static tri_status watch_emit(void *context, const tri_event *event) {
     }
     if (event->kind == TRI_EVENT_START || event->kind == TRI_EVENT_UNCHANGED)
         (void)tri__file_remove(w->error); /* of an earlier run; a run that is complete failed after its end */
-    const char *last = event->kind == TRI_EVENT_END ? tri__text_of(event->facts, "checkpoint")
+    const char *last = event->kind == TRI_EVENT_END ? tri__text_in(event->facts, "checkpoint")
                        : event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_UNCHANGED ? event->text
                                                                                                      : NULL;
     if (last) {

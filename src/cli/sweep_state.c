@@ -98,9 +98,9 @@ static tri_status damaged(const tri_sweep *s) {
 }
 
 static tri_status compare(const tri_sweep *s, const tri_json *was, const tri_json *now) {
-    const char *format = tri__text_of(was, "format");
+    const char *format = tri__text_in(was, "format");
     if (!format || strcmp(format, "trident-sweep")) return damaged(s);
-    if (tri__whole_of(was, "version") != VERSION)
+    if (tri__whole_in(was, "version") != VERSION)
         return tri__fail(TRI_DATA, "%s: was written by another version of Trident", s->path);
     tri_json *a = tri__json_integer((tri_json_int)tri__json_size(tri__json_get(was, "trials"))),
              *b = tri__json_integer(s->n);
@@ -119,11 +119,11 @@ static tri_status take_trial(const tri_sweep *s, tri_sweep_trial *t, const tri_j
     if (!tri__json_is_array(rungs) || tri__json_size(rungs) > (size_t)s->n_rungs) return damaged(s);
     tri__json_each(rungs, i, rung) {
         if (!tri__json_is_number(tri__json_get(rung, "figure"))) return damaged(s);
-        t->figure[t->rungs++] = tri__number_of(rung, "figure");
+        t->figure[t->rungs++] = tri__number_in(rung, "figure");
     }
     if (!failed) return TRI_OK;
-    const char *why = tri__text_of(failed, "message");
-    t->code = (int)tri__whole_of(failed, "code");
+    const char *why = tri__text_in(failed, "message");
+    t->code = (int)tri__whole_in(failed, "code");
     t->why = strdup(why ? why : "");
     return t->why ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }

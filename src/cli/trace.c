@@ -35,13 +35,13 @@ static void print(const tri_cli *cli, const char *path, const tri_json *facts) {
     fprintf(cli->out,
             "%s: %.0f events of %.0f of %.0f ranks, %.0f messages between ranks; open it in "
             "https://ui.perfetto.dev\n",
-            path, tri__number_of(facts, "events"), tri__number_of(facts, "ranks"), tri__number_of(facts, "world"),
-            tri__number_of(facts, "messages"));
-    if (tri__number_of(facts, "uncertainty") > 0)
-        fprintf(cli->out, "clocks of the machines agree to %.1f us\n", 1e6 * tri__number_of(facts, "uncertainty"));
-    if (tri__number_of(facts, "shift") > tri__number_of(facts, "uncertainty"))
+            path, tri__number_in(facts, "events"), tri__number_in(facts, "ranks"), tri__number_in(facts, "world"),
+            tri__number_in(facts, "messages"));
+    if (tri__number_in(facts, "uncertainty") > 0)
+        fprintf(cli->out, "clocks of the machines agree to %.1f us\n", 1e6 * tri__number_in(facts, "uncertainty"));
+    if (tri__number_in(facts, "shift") > tri__number_in(facts, "uncertainty"))
         fprintf(cli->err, "warning: a machine's clock was moved by %.1f us, so that no message arrives before it is "
-                          "sent: more than the measurement's error\n", 1e6 * tri__number_of(facts, "shift"));
+                          "sent: more than the measurement's error\n", 1e6 * tri__number_in(facts, "shift"));
     say(cli, facts, "missing", "warning: no trace of rank %s\n");
     say(cli, facts, "old",
         "warning: left out, being of an earlier start on another number of ranks: the trace of rank %s\n");

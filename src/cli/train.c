@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "checkpoint/folders.h"
+#include "report/text/json_numbers.h"
 #include "score/best.h"
 #include "data/dataset/data_files.h"
 #include "settings/elastic.h"
@@ -39,18 +40,13 @@ static void print_model(FILE *out, const char *folder, tri_best_by by, const cha
     }
 }
 
-static double number(const tri_json *object, const char *key) {
-    const tri_json *value = tri__json_get(object, key);
-    return tri__json_is_number(value) ? tri__json_number_value(value) : NAN;
-}
-
 /* Prints the temperature and the threshold of the checkpoint that the run folder resolves to. */
 static void print_decision(FILE *out, const tri_json *summary) {
     const tri_json *best = tri__json_get(tri__json_get(tri__json_get(summary, "best"), "figures"), "decision"),
                    *d = best ? best : tri__json_get(summary, "decision"), *losses = tri__json_get(d, "log_loss");
-    const char *fit = tri__text_of(d, "fit"), *asked = tri__text_of(d, "chosen_for");
+    const char *fit = tri__text_in(d, "fit"), *asked = tri__text_in(d, "chosen_for");
     if (!fit) return;
-    fprintf(out, "decision    temperature %.4g", number(d, "temperature"));
+    fprintf(out, "decision    temperature %.4g", tri__real_in(d, "temperature"));
     if (!strcmp(fit, "none")) fputs(" (--calibration none)", out);
     else
         fprintf(out, " (%svalidation log loss %.4f to %.4f)",
@@ -60,9 +56,9 @@ static void print_decision(FILE *out, const tri_json *summary) {
                 tri__json_number_value(tri__json_at(losses, 0)), tri__json_number_value(tri__json_at(losses, 1)));
     if (asked && tri__json_is_number(tri__json_get(d, "threshold")))
         fprintf(out, ", %s from a probability of %.4g (%s%s: precision %.4f, recall %.4f, F1 %.4f)",
-                tri__text_of(d, "positive"), number(d, "threshold"), asked,
-                tri__json_is_true(tri__json_get(d, "reached")) ? "" : ", not reached", number(d, "precision"),
-                number(d, "recall"), number(d, "f1"));
+                tri__text_in(d, "positive"), tri__real_in(d, "threshold"), asked,
+                tri__json_is_true(tri__json_get(d, "reached")) ? "" : ", not reached", tri__real_in(d, "precision"),
+                tri__real_in(d, "recall"), tri__real_in(d, "f1"));
     else if (asked) fprintf(out, ", no threshold (%s: no validation row is of the positive label)", asked);
     fputc('\n', out);
 }

@@ -76,7 +76,7 @@ int tri__run_failed(const tri_run_signs *signs, int *there) {
     *there = text != NULL;
     if (text && (!signs->error_before || strcmp(text, signs->error_before)) &&
         tri__json_parse(text, strlen(text), signs->error, TRI_DATA, &object) == TRI_OK) {
-        code = (int)tri__json_integer_value(tri__json_get(object, "code"));
+        code = (int)tri__whole_in(object, "code");
         if (code <= 0 || code > 255) code = TRI_INTERNAL;
     }
     tri__json_decref(object);

@@ -240,7 +240,7 @@ tri_status tri__decision_parse(const tri_json *object, const char *path, char *c
     if (!object || tri__json_is_null(object)) return TRI_OK;
     if (!tri__json_is_object(object)) return bad(path, "it is not an object");
     const tri_json *temperature = tri__json_get(object, "temperature"), *at = tri__json_get(object, "threshold");
-    const char *positive = tri__json_string_value(tri__json_get(object, "positive"));
+    const char *positive = tri__text_in(object, "positive");
     out->temperature = tri__json_number_value(temperature);
     if (!tri__json_is_number(temperature) || !isfinite(out->temperature) || out->temperature < 1e-3 ||
         out->temperature > 1e3)

@@ -36,7 +36,7 @@ static tri_status add(const tri_json *root, const char *path, const char *key, i
 }
 
 static tri_status read(const tri_json *root, const char *path, tri_column_info *out) {
-    const char *label = tri__json_string_value(tri__json_get(root, "label_col"));
+    const char *label = tri__text_in(root, "label_col");
     if (!label) return tri__fail(TRI_USAGE, "%s: label_col must name the label's column", path);
     out->label = strdup(label);
     if (!out->label) return no_memory(path);

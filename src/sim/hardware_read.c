@@ -128,7 +128,7 @@ static tri_status check_row(const row_at *at, const char *const *known, int n) {
 }
 
 static const char *text_of(const row_at *at, const char *key) {
-    return tri__json_string_value(tri__json_get(at->json, key));
+    return tri__text_in(at->json, key);
 }
 
 /* A row's list of points, each of `sizes` sizes (or one less, if the last is `optional`), seconds and their spread. */

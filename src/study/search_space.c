@@ -77,7 +77,7 @@ static tri_status try_value(const reading *r, const tri_option *row, int model, 
 static tri_status read_range(const reading *r, int model, const tri_json *spec, tri_search_key *key) {
     const tri_json *from = tri__json_get(spec, "from"), *to = tri__json_get(spec, "to"),
                    *integer = tri__json_get(spec, "integer");
-    const char *scale = tri__json_string_value(tri__json_get(spec, "scale")), *name;
+    const char *scale = tri__text_in(spec, "scale"), *name;
     tri_json *member;
     tri__json_each_member((tri_json *)spec, name, member)
         if (strcmp(name, "from") && strcmp(name, "to") && strcmp(name, "scale") && strcmp(name, "integer"))

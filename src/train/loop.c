@@ -393,7 +393,7 @@ static tri_status find_summary(const tri_session *s, tri_json **summary, int *en
         TRI_TRY(tri__file_there(path, &there));
         tri_status status = there ? tri__json_load(path, TRI_DATA, summary) : TRI_OK;
         if (status != TRI_OK && status != TRI_DATA) return status;
-        there = *summary && tri__json_integer_value(tri__json_get(*summary, "steps")) == s->at.step;
+        there = *summary && tri__whole_in(*summary, "steps") == s->at.step;
     }
     if (s->place.world) TRI_TRY(tri_broadcast(tri_group_world(s->place.world), &there, 1, TRI_I32, 0));
     *ended = there;

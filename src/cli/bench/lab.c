@@ -101,9 +101,9 @@ static void take_planned(const tri_json *ranks, result *r) {
     size_t i;
     tri_json *rank;
     tri__json_each(ranks, i, rank) {
-        raise_to(&r->offload, tri__number_of(rank, "offload_bytes"));
+        raise_to(&r->offload, tri__number_in(rank, "offload_bytes"));
         raise_to(&r->planned,
-                 tri__number_of(tri__json_get(rank, "bytes"), "total") - tri__number_of(rank, "offload_bytes"));
+                 tri__number_in(tri__json_get(rank, "bytes"), "total") - tri__number_in(rank, "offload_bytes"));
     }
 }
 
@@ -115,13 +115,13 @@ static tri_status read_summary(const char *folder, result *r) {
     double n = (double)tri__json_size(ranks);
     tri__json_each(ranks, i, rank) {
         const tri_json *transfers = tri__json_get(rank, "transfers");
-        raise_to(&r->allocated, tri__number_of(rank, "allocated_bytes") - tri__number_of(rank, "offload_bytes"));
-        raise_to(&r->held, tri__number_of(rank, "held_bytes"));
-        raise_to(&r->max_rss, tri__number_of(rank, "max_rss_bytes"));
-        raise_to(&r->device, tri__number_of(rank, "device_bytes"));
+        raise_to(&r->allocated, tri__number_in(rank, "allocated_bytes") - tri__number_in(rank, "offload_bytes"));
+        raise_to(&r->held, tri__number_in(rank, "held_bytes"));
+        raise_to(&r->max_rss, tri__number_in(rank, "max_rss_bytes"));
+        raise_to(&r->device, tri__number_in(rank, "device_bytes"));
         for (int k = 0; k < KINDS; k++) {
-            r->kind[k].seconds += tri__number_of(tri__json_get(transfers, kinds[k]), "seconds") / n;
-            r->kind[k].exposed += tri__number_of(tri__json_get(transfers, kinds[k]), "exposed_seconds") / n;
+            r->kind[k].seconds += tri__number_in(tri__json_get(transfers, kinds[k]), "seconds") / n;
+            r->kind[k].exposed += tri__number_in(tri__json_get(transfers, kinds[k]), "exposed_seconds") / n;
         }
     }
     tri__json_decref(summary);

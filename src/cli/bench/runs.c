@@ -78,7 +78,7 @@ tri_status tri__run_events(const char *folder, tri_status (*take)(void *to, cons
     for (char *rest = text; status == TRI_OK && (line = strsep(&rest, "\n")) && *line;) {
         tri_json *event;
         status = tri__json_parse(line, strlen(line), path, TRI_DATA, &event);
-        const char *kind = tri__text_of(event, "event");
+        const char *kind = tri__text_in(event, "event");
         if (kind && strcmp(kind, "train") == 0) status = take(to, event);
         tri__json_decref(event);
     }
@@ -94,12 +94,12 @@ typedef struct steps {
 
 static tri_status keep(void *to, const tri_json *event) {
     steps *s = to;
-    if (tri__number_of(event, "step") <= s->warmup) return TRI_OK;
-    double seconds = tri__number_of(event, "step_ms") / 1e3;
+    if (tri__number_in(event, "step") <= s->warmup) return TRI_OK;
+    double seconds = tri__number_in(event, "step_ms") / 1e3;
     tri__buffer_add(&s->seconds, (const char *)&seconds, sizeof seconds);
-    s->sum.loading += tri__number_of(event, "loader_share");
-    s->sum.moving += tri__number_of(event, "comm_share");
-    s->sum.idle += tri__number_of(event, "idle_share");
+    s->sum.loading += tri__number_in(event, "loader_share");
+    s->sum.moving += tri__number_in(event, "comm_share");
+    s->sum.idle += tri__number_in(event, "idle_share");
     return TRI_OK;
 }
 

@@ -55,7 +55,7 @@ static tri_json *row_of(const tri_table *table, int64_t row, const tri_json *col
     tri__json_each(columns, i, column) {
         tri_field_text field = tri__table_field(table, row, at[i]);
         if (field.length)
-            tri__json_set_new(object, tri__text_of(column, "name"), tri__json_stringn(field.text, field.length));
+            tri__json_set_new(object, tri__text_in(column, "name"), tri__json_stringn(field.text, field.length));
     }
     return object;
 }
@@ -66,7 +66,7 @@ static tri_status rows_of_table(const char *path, const tri_json *columns, reque
     if (!at) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = tri__table_open(path, NULL, &table);
     for (size_t i = 0; status == TRI_OK && i < tri__json_size(columns); i++)
-        status = tri__table_find(table, tri__text_of(tri__json_at(columns, i), "name"), &at[i]);
+        status = tri__table_find(table, tri__text_in(tri__json_at(columns, i), "name"), &at[i]);
     for (int64_t i = 0; status == TRI_OK && i < tri__table_rows(table) && i < ROWS; i++) {
         tri_json *row = row_of(table, i, columns, at);
         char *body;

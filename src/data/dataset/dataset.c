@@ -169,12 +169,12 @@ static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess
 static tri_status read_bad(const char *path, whole *w) {
     const tri_json *bad = tri__json_get(w->notes, "bad"), *first = tri__json_get(bad, "first"), *row;
     size_t i;
-    w->data.n_bad = tri__json_integer_value(tri__json_get(bad, "count"));
+    w->data.n_bad = tri__whole_in(bad, "count");
     tri__json_each(first, i, row) {
-        const char *why = tri__json_string_value(tri__json_get(row, "why"));
+        const char *why = tri__text_in(row, "why");
         if (!why || i == TRI_BAD_DESCRIBED) return tri__fail(TRI_DATA, "%s: its notes are damaged", path);
-        w->bad[i] = (tri_bad_row){.line = tri__json_integer_value(tri__json_get(row, "line")),
-                                  .column = tri__json_integer_value(tri__json_get(row, "column")),
+        w->bad[i] = (tri_bad_row){.line = tri__whole_in(row, "line"),
+                                  .column = tri__whole_in(row, "column"),
                                   .why = why};
         w->data.n_described = (int)i + 1;
     }
@@ -369,7 +369,7 @@ static void describe(const tri_dataset_spec *spec, const whole *w, double second
     tri__say(spec->log, TRI_LOG_INFO, "%s: %s rows, %s tokens%s, %s in %s", spec->path, tri__text_count(d->n, rows),
              tri__text_count(all.tokens, tokens), in, d->from_store ? "from the token store" : "tokenised", time);
     describe_cut(spec, d);
-    const char *form = tri__json_string_value(tri__json_get(w->notes, "form"));
+    const char *form = tri__text_in(w->notes, "form");
     if (form && form[0]) tri__say(spec->log, TRI_LOG_INFO, "%s: %s", spec->path, form);
     if (!d->n_bad) return;
     size_t used = 0;

@@ -93,7 +93,7 @@ static tri_status parse_text(const tri_json *value, const char *what, const char
 
 /* The place of a text among the names; -1: none of them. */
 static int choice(const tri_json *object, const char *key, const char *const *names, int n) {
-    const char *text = tri__json_string_value(tri__json_get(object, key));
+    const char *text = tri__text_in(object, key);
     for (int i = 0; i < n && text; i++)
         if (strcmp(text, names[i]) == 0) return i;
     return -1;
@@ -174,7 +174,7 @@ static tri_status parse_form(const tri_json *from, const char *name, tri_column_
     int kind = choice(from, "kind", kinds, 3), mark = choice(from, "decimal_mark", marks, 2);
     int order = choice(from, "order", tri__date_orders, TRI_DATE_ORDERS),
         part = choice(from, "part", tri__date_part_names, TRI_DATE_PARTS);
-    const char *unit = tri__json_string_value(tri__json_get(from, "unit"));
+    const char *unit = tri__text_in(from, "unit");
     if (kind == TRI_FORM_AMOUNT && mark >= 0 && unit && strlen(unit) < TRI_UNIT_BYTES) {
         *form = (tri_value_form){.kind = TRI_FORM_AMOUNT, .mark = marks[mark][0]};
         strcpy(form->unit, unit);
@@ -190,7 +190,7 @@ static tri_status parse_form(const tri_json *from, const char *name, tri_column_
 
 static tri_status parse_column(const tri_json *from, const char *name, tri_column_stats *to) {
     TRI_TRY(parse_text(tri__json_get(from, "name"), "name of a column", name, &to->name));
-    to->missing = tri__json_integer_value(tri__json_get(from, "missing"));
+    to->missing = tri__whole_in(from, "missing");
     if (tri__json_get(from, "categories")) return parse_categories(from, name, to);
     int which = choice(from, "transform", transforms, 3);
     if (which < 0)
@@ -256,7 +256,7 @@ static tri_status parse_reading(const tri_json *json, const char *name, tri_read
 
 static tri_status parse(const tri_json *json, const char *name, tri_preprocess *made) {
     const tri_json *columns = tri__json_get(json, "columns");
-    tri_json_int version = tri__json_integer_value(tri__json_get(json, "version"));
+    tri_json_int version = tri__whole_in(json, "version");
     if (version < BEFORE_READING || version > VERSION)
         return tri__fail(TRI_DATA, "%s: version %lld of preprocessing; this build reads versions %d to %d", name,
                          (long long)version, BEFORE_READING, VERSION);

@@ -63,7 +63,7 @@ tri_status tri__trained_json(const tri_dataset *data, tri_json **out) {
 
 /* Validates, since a checkpoint may come from elsewhere. */
 static tri_status parse(const tri_json *trained, const char *name, sample *s) {
-    const char *text = tri__json_string_value(tri__json_get(trained, "hashes"));
+    const char *text = tri__text_in(trained, "hashes");
     size_t length = text ? strlen(text) : 1;
     int good = text && length % DIGITS == 0 && length / DIGITS <= TRI_TRAINED_MAX &&
                strspn(text, "0123456789abcdef") == length;

@@ -66,9 +66,9 @@ tri_status tri__unseen_say(const tri_json *list, const char *path, const tri_pre
     const tri_json *of;
     size_t i;
     tri__json_each(list, i, of) {
-        const char *column = tri__json_string_value(tri__json_get(of, "column")), *text;
-        int64_t values = tri__json_integer_value(tri__json_get(of, "values")),
-                unseen = tri__json_integer_value(tri__json_get(of, "unseen"));
+        const char *column = tri__text_in(of, "column"), *text;
+        int64_t values = tri__whole_in(of, "values"),
+                unseen = tri__whole_in(of, "unseen");
         const tri_json *examples = tri__json_get(of, "examples");
         char shown[300] = "", known[300], some[32], all[32];
         for (size_t k = 0; (text = tri__json_string_value(tri__json_at(examples, k))); k++)

@@ -53,7 +53,7 @@ static tri_status read_parts(const char *path, const tri_json *parts, const tri_
     tri__json_each(parts, i, part) {
         const tri_json *sequence = tri__json_get(part, "Sequence"), *special = tri__json_get(part, "SpecialToken");
         const tri_json *it = sequence ? sequence : special, *type = tri__json_get(it, "type_id");
-        const char *name = tri__json_string_value(tri__json_get(it, "id"));
+        const char *name = tri__text_in(it, "id");
         tri_json_int value = tri__json_integer_value(type);
         if (!name || !tri__json_is_integer(type) || value < 0 || value > INT32_MAX)
             return bad(path,
@@ -91,7 +91,7 @@ static tri_status read_token(const char *path, const tri_json *it, const char *k
 
 static tri_status read_processor(const char *path, const tri_json *it, int size, int depth, int *made,
                                  tri_template *one, tri_template *two) {
-    const char *type = tri__json_string_value(tri__json_get(it, "type"));
+    const char *type = tri__text_in(it, "type");
     if (!type) return bad(path, "it has no type");
     if (!strcmp(type, "ByteLevel")) return TRI_OK; /* it moves offsets, not ids */
     if (!strcmp(type, "Sequence")) {

@@ -46,7 +46,7 @@ static tri_status read_text(const char *path, const tri_json *it, const char *ke
 /* Adds what the type's row says. The list of a Sequence is read in order. */
 static tri_status read_component(tri_tokenizer *tokenizer, const char *path, const tri_json *it,
                                  const components *of, int depth) {
-    const char *type = tri__json_string_value(tri__json_get(it, "type"));
+    const char *type = tri__text_in(it, "type");
     if (!it || tri__json_is_null(it)) return TRI_OK;
     if (!type) return tri__fail(TRI_DATA, "%s: %s has no type", path, of->what);
     if (!strcmp(type, "Sequence")) {
@@ -311,7 +311,7 @@ static tri_status model_unigram(tri_tokenizer *tokenizer, const char *path, cons
 }
 
 static tri_status read_model(tri_tokenizer *tokenizer, const char *path, const tri_json *it, size_t size, int exact) {
-    const char *type = tri__json_string_value(tri__json_get(it, "type"));
+    const char *type = tri__text_in(it, "type");
     const tri_pre_tokenizer *pre = &tokenizer->pre_tokenizer;
     int byte_level = pre->n && pre->step[pre->n - 1].kind == TRI_SPLIT_BYTE_LEVEL;
     if (!tri__json_is_object(it)) return tri__fail(TRI_DATA, "%s: there is no model", path);

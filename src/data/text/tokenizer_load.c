@@ -90,7 +90,7 @@ static tri_status agree(builder *b, const char *key, int in_file, int have, cons
 static tri_status compare_bert(builder *b, const tri_bert_rules *rules) {
     const tri_tokenizer *t = b->tokenizer;
     const tri_json *normalizer = tri__json_get(b->file, "normalizer");
-    const char *type = tri__json_string_value(tri__json_get(normalizer, "type"));
+    const char *type = tri__text_in(normalizer, "type");
     tri_bert_rules file;
     if (t->model != TRI_MODEL_WORDPIECE || t->wordpiece.max_chars != TRI_WORD_CHARS ||
         strcmp(t->vocabulary.prefix, "##"))
@@ -328,7 +328,7 @@ static tri_status build_file(builder *b) {
 static tri_status read_side(builder *b) {
     const tri_json *side = tri__json_get(b->settings.config, "truncation_side");
     const char *text = tri__json_string_value(side),
-               *file = tri__json_string_value(tri__json_get(tri__json_get(b->file, "truncation"), "direction"));
+               *file = tri__text_in(tri__json_get(b->file, "truncation"), "direction");
     if (side && (!text || (strcmp(text, "left") && strcmp(text, "right"))))
         return tri__fail(TRI_DATA, "%s: truncation_side must be \"left\" or \"right\"", b->settings.path);
     b->tokenizer->cut_left = text ? !strcmp(text, "left") : file && !strcmp(file, "Left");

@@ -137,7 +137,7 @@ static tri_status find_class(tri_tokenizer_settings *s, const char *folder) {
     TRI_TRY(load_optional(folder, "config.json", path, &model));
     int here = name && !tri__json_is_null(name);
     if (!here) name = tri__json_get(model, "tokenizer_class");
-    const char *type = tri__json_string_value(tri__json_get(model, "model_type"));
+    const char *type = tri__text_in(model, "model_type");
     tri_status status = TRI_OK;
     if (type && !strcmp(type, "modernbert") && has_file) {
         s->class = TRI_CLASS_FILE;

@@ -43,7 +43,7 @@ static tri_status read_named(const tri_tokenizer_settings *s, int index, const t
     const char *key = tri__tokenizer_named[index], *text = defaults[s->class][index];
     const tri_json *value = tri__json_get(s->config, key);
     if (!strcmp(key, "pad_token") && s->class == TRI_CLASS_FILE)
-        text = tri__json_string_value(tri__json_get(tri__json_get(file, "padding"), "pad_token"));
+        text = tri__text_in(tri__json_get(file, "padding"), "pad_token");
     *token = (tri_added_token){.content = (char *)text, .id = -1, .special = 1};
     if (value) token->content = NULL;
     if (value && !tri__json_is_null(value)) TRI_TRY(read_special(s->path, key, value, 1, token));
@@ -198,7 +198,7 @@ static tri_status list_file(tri_tokenizer_settings *s, const char *path, const t
     tri_json *each;
     tri__json_each(list, i, each) {
         char id[32];
-        snprintf(id, sizeof id, "%lld", (long long)tri__json_integer_value(tri__json_get(each, "id")));
+        snprintf(id, sizeof id, "%lld", (long long)tri__whole_in(each, "id"));
         if (tri__json_set(s->listed, id, each)) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     }
     return list ? tri__path_join(s->listed_path, "", path) : TRI_OK;

@@ -18,7 +18,7 @@ static tri_json *load(const char *path) {
     tri__words_keep(&kept);
     if (tri__file_there(path, &there) == TRI_OK && there) (void)tri__json_load(path, TRI_DATA, &root);
     tri__words_restore(&kept);
-    const char *format = tri__json_string_value(tri__json_get(root, "format"));
+    const char *format = tri__text_in(root, "format");
     tri_json *peaks = tri__json_get(root, "peaks");
     int known = format && !strcmp(format, "trident-peaks") && tri__json_is_object(peaks) &&
                 tri__json_object_size(peaks) < MOST;
@@ -28,7 +28,7 @@ static tri_json *load(const char *path) {
 }
 
 static double flops_of(const tri_json *peaks, const char *key) {
-    double flops = tri__json_number_value(tri__json_get(peaks, key));
+    double flops = tri__number_in(peaks, key);
     return isfinite(flops) && flops > 0 ? flops : 0;
 }
 

@@ -66,7 +66,7 @@ static tri_status print_operations(const tri_json *facts, FILE *out, int color) 
     tri__json_each(list, i, one) {
         double seconds = tri__number_in(one, "seconds"), calls = tri__number_in(one, "calls");
         if (i >= SHOWN) break;
-        tri__text_table_add(&table, "%s\t%.0f\t%.2f\t%.1f%%\t%.1f\t%s\t%s", tri__text_in(one, "name"), calls,
+        tri__text_table_add(&table, "%s\t%.0f\t%.2f\t%.1f%%\t%.1f\t%s\t%s", tri__shown_in(one, "name"), calls,
                             1e3 * seconds, 100 * tri__rate(seconds, tri__number_in(facts, "seconds")),
                             1e6 * tri__rate(seconds, calls), rate_text(tri__number_in(one, "flops"), seconds, flops),
                             rate_text(tri__number_in(one, "bytes"), seconds, bytes));
@@ -83,7 +83,7 @@ static tri_status print_transfers(const tri_json *facts, FILE *out, int color) {
     tri__text_table_add(&table, "transfer\tcount\tMB sent\tin flight ms\tmoving ms\twaiting ms\tshare");
     tri__json_each(list, i, one) {
         double exposed = tri__number_in(one, "exposed_seconds"), waiting = tri__number_in(one, "waiting_seconds");
-        tri__text_table_add(&table, "%s\t%.0f\t%.3f\t%.2f\t%.2f\t%.2f\t%.1f%%", tri__text_in(one, "kind"),
+        tri__text_table_add(&table, "%s\t%.0f\t%.3f\t%.2f\t%.2f\t%.2f\t%.1f%%", tri__shown_in(one, "kind"),
                             tri__number_in(one, "count"), tri__number_in(one, "bytes") / 1e6,
                             1e3 * tri__number_in(one, "seconds"), 1e3 * (exposed - waiting), 1e3 * waiting,
                             100 * tri__rate(exposed, tri__number_in(facts, "seconds")));
@@ -101,7 +101,7 @@ typedef struct row {
 
 static row row_of(const tri_json *node) {
     row r = {"", tri__number_in(node, "parameters"), tri__number_in(node, "flops"), tri__number_in(node, "seconds")};
-    snprintf(r.name, sizeof r.name, "%s", tri__text_in(node, "name"));
+    snprintf(r.name, sizeof r.name, "%s", tri__shown_in(node, "name"));
     return r;
 }
 
@@ -112,7 +112,7 @@ static void add_row(tri_text_table *table, int depth, const row *r, double whole
                         100 * tri__rate(r->seconds, whole));
 }
 
-static int is_layer(const tri_json *node) { return strncmp(tri__text_in(node, "name"), "layer.", 6) == 0; }
+static int is_layer(const tri_json *node) { return strncmp(tri__shown_in(node, "name"), "layer.", 6) == 0; }
 
 /* Adds a node to the row of its name; *n rows so far, at most `room`. */
 static void gather(row *rows, int *n, int room, const tri_json *node) {

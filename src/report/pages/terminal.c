@@ -22,11 +22,6 @@ typedef struct view {
     tri_lines *lines;
 } view;
 
-static double number(const tri_json *object, const char *key) {
-    const tri_json *value = tri__json_get(object, key);
-    return tri__json_is_number(value) ? tri__json_number_value(value) : NAN;
-}
-
 /* The last value of a curve; NaN: none. */
 static double last_of(const view *v, const char *key) {
     const tri_json *values = tri__json_get(tri__json_get(tri__json_get(v->run, "curves"), key), "value");
@@ -57,25 +52,27 @@ static void put_brief(tri_buffer *line, double value, const char *words) {
 /* ---- lines ---- */
 
 static void put_state(const view *v) {
-    const char *state = tri__text_in(v->run, "state");
+    const char *state = tri__shown_in(v->run, "state");
     const char *paint = !strcmp(state, "running") || !strcmp(state, "finished") ? TRI_GOOD
                         : !strcmp(state, "failed")                              ? TRI_BAD
                                                                                 : TRI_WARN;
     tri_buffer *line = tri__lines_new(v->lines, STATE);
     char time[32];
     tri__buffer_put(line, TRI_BOLD);
-    tri__lines_text(line, tri__text_in(v->run, "name"), v->screen->width / 2);
+    tri__lines_text(line, tri__shown_in(v->run, "name"), v->screen->width / 2);
     tri__buffer_put(line, TRI_PLAIN "  %s", paint);
-    tri__lines_text(line, tri__text_in(v->run, "words"), 400);
+    tri__lines_text(line, tri__shown_in(v->run, "words"), 400);
     tri__buffer_put(line, TRI_PLAIN);
-    double silent = v->now - number(v->run, "updated"), usual = number(tri__json_get(v->run, "rates"), "step_seconds");
+    double silent = v->now - tri__real_in(v->run, "updated"),
+           usual = tri__real_in(tri__json_get(v->run, "rates"), "step_seconds");
     if (!strcmp(state, "running") && silent > silent_seconds && !(silent < 10 * usual))
         tri__buffer_put(line, TRI_WARN "  no news for %s" TRI_PLAIN, tri__text_seconds(silent, time));
 }
 
 static void put_progress(const view *v) {
-    double step = number(v->run, "step"), steps = number(v->run, "steps"), epoch = number(v->run, "epoch");
-    double of = number(v->run, "epochs"), each = number(tri__json_get(v->run, "rates"), "step_seconds");
+    double step = tri__real_in(v->run, "step"), steps = tri__real_in(v->run, "steps");
+    double epoch = tri__real_in(v->run, "epoch"), of = tri__real_in(v->run, "epochs");
+    double each = tri__real_in(tri__json_get(v->run, "rates"), "step_seconds");
     char time[32];
     if (!(steps > 0) || !(step >= 0)) return;
     tri_buffer *line = labelled(v, PROGRESS, "");
@@ -86,7 +83,7 @@ static void put_progress(const view *v) {
     }
     tri__buffer_put(line, "%.0f %%  ", floor(100 * step / steps));
     if (isfinite(epoch) && of > 0) tri__buffer_put(line, "epoch %.2f of %.0f  ", epoch, of);
-    if (!strcmp(tri__text_in(v->run, "state"), "running") && isfinite(each) && step < steps)
+    if (!strcmp(tri__shown_in(v->run, "state"), "running") && isfinite(each) && step < steps)
         tri__buffer_put(line, "left %s", tri__text_seconds((steps - step) * each, time));
 }
 
@@ -128,12 +125,12 @@ static void put_speed(const view *v) {
     const tri_json *rates = tri__json_get(v->run, "rates");
     if (!tri__json_object_size(rates)) return;
     tri_buffer *line = labelled(v, SPEED, "speed");
-    double mfu = number(rates, "mfu");
-    put_brief(line, number(rates, "samples_per_second"), " samples/s");
-    put_brief(line, number(rates, "tokens_per_second"), " tokens/s");
-    put_brief(line, 1e3 * number(rates, "step_seconds"), " ms a step");
+    double mfu = tri__real_in(rates, "mfu");
+    put_brief(line, tri__real_in(rates, "samples_per_second"), " samples/s");
+    put_brief(line, tri__real_in(rates, "tokens_per_second"), " tokens/s");
+    put_brief(line, 1e3 * tri__real_in(rates, "step_seconds"), " ms a step");
     if (mfu > 0) put_figure(line, "MFU %.1f %%", 100 * mfu, "");
-    put_brief(line, number(rates, "gflops"), " GFLOP/s");
+    put_brief(line, tri__real_in(rates, "gflops"), " GFLOP/s");
 }
 
 static void put_memory(const view *v) {
@@ -147,7 +144,7 @@ static void put_memory(const view *v) {
     tri_json *rank;
     size_t i;
     tri__json_each(tri__json_get(tri__json_get(v->run, "profile"), "ranks"), i, rank) {
-        double held = number(tri__json_get(tri__json_get(rank, "memory"), "process"), "max_rss");
+        double held = tri__real_in(tri__json_get(tri__json_get(rank, "memory"), "process"), "max_rss");
         if (held > most) most = held;
     }
     if (most > 0) tri__buffer_put(line, "%s resident at most", tri__text_bytes(most, bytes));
@@ -160,7 +157,7 @@ static void put_shares(const view *v) {
     if (!tri__json_object_size(shares)) return;
     tri_buffer *line = labelled(v, TIME, "time");
     for (int i = 0; i < 4; i++) {
-        double share = number(shares, parts[i][0]);
+        double share = tri__real_in(shares, parts[i][0]);
         if (isfinite(share)) tri__buffer_put(line, "%s %.0f %%  ", parts[i][1], 100 * share);
     }
 }
@@ -171,14 +168,14 @@ static void put_validation(const view *v) {
     const tri_json *all = tri__json_get(v->run, "validations");
     size_t n = tri__json_size(all);
     const tri_json *last = n ? tri__json_at(all, n - 1) : NULL;
-    if (!isfinite(number(last, "valid_loss"))) return;
+    if (!isfinite(tri__real_in(last, "valid_loss"))) return;
     tri_buffer *line = labelled(v, VALID, "valid");
     for (int i = 0; i < 5; i++) {
-        double value = number(last, keys[i][0]);
+        double value = tri__real_in(last, keys[i][0]);
         if (isfinite(value)) tri__buffer_put(line, "%s %.4f  ", keys[i][1], value);
     }
-    tri__buffer_put(line, "at step %.0f", number(last, "step"));
-    const char *by = tri__json_string_value(tri__json_get(last, "best_by"));
+    tri__buffer_put(line, "at step %.0f", tri__real_in(last, "step"));
+    const char *by = tri__text_in(last, "best_by");
     if (tri__json_is_true(tri__json_get(last, "best")))
         tri__buffer_put(line, "  " TRI_GOOD "best%s%.40s" TRI_PLAIN, by ? " by " : "", by ? by : "");
 }
@@ -187,9 +184,9 @@ static void put_validation(const view *v) {
 
 /* The share of waiting of a rank: of all its steps so far, or of the recorded ones. */
 static double waiting_of(const tri_json *rank) {
-    double share = number(tri__json_get(rank, "shares"), "waiting"), seconds = number(rank, "seconds");
+    double share = tri__real_in(tri__json_get(rank, "shares"), "waiting"), seconds = tri__real_in(rank, "seconds");
     if (isfinite(share)) return share;
-    return seconds > 0 ? number(tri__json_get(rank, "parts"), "waiting") / seconds : NAN;
+    return seconds > 0 ? tri__real_in(tri__json_get(rank, "parts"), "waiting") / seconds : NAN;
 }
 
 /* Cells of "rank  bar  share", as many beside each other as fit. */
@@ -208,7 +205,7 @@ static void put_ranks(const view *v) {
             int row = (int)(i / (size_t)beside);
             line = labelled(v, RANKS + (row < 60 ? row : 60), row ? "" : "waiting");
         }
-        tri__buffer_put(line, "%4.0f ", number(rank, "rank"));
+        tri__buffer_put(line, "%4.0f ", tri__real_in(rank, "rank"));
         tri__buffer_put(line, "%s", waiting > 0.5 ? TRI_BAD : waiting > 0.25 ? TRI_WARN : "");
         tri__lines_bar(line, waiting, BAR, v->screen->utf8);
         if (isfinite(waiting)) tri__buffer_put(line, TRI_PLAIN " %3.0f %%   ", 100 * waiting);
@@ -224,20 +221,20 @@ static void put_warnings(const view *v) {
     for (size_t i = from; i < n; i++) {
         const tri_json *one = tri__json_at(all, i);
         tri_buffer *line = labelled(v, WARNING + (int)(n - 1 - i), i == from ? "warnings" : "");
-        time_t at = (time_t)number(one, "time");
+        time_t at = (time_t)tri__real_in(one, "time");
         struct tm local;
         char clock[16] = "";
-        if (isfinite(number(one, "time")) && localtime_r(&at, &local))
+        if (isfinite(tri__real_in(one, "time")) && localtime_r(&at, &local))
             strftime(clock, sizeof clock, "%H:%M:%S ", &local);
         tri__buffer_put(line, TRI_FAINT "%s" TRI_WARN, clock);
-        tri__lines_text(line, tri__text_in(one, "message"), v->screen->width - LABEL - 9);
+        tri__lines_text(line, tri__shown_in(one, "message"), v->screen->width - LABEL - 9);
         tri__buffer_put(line, TRI_PLAIN);
     }
 }
 
 /* Words over as many lines as they need, at most four. */
 static void put_advice(const view *v) {
-    const char *words = tri__text_in(tri__json_get(v->run, "binding"), "words");
+    const char *words = tri__shown_in(tri__json_get(v->run, "binding"), "words");
     int width = v->screen->width - LABEL;
     for (int row = 0; row < 4 && *words && width > 20; row++) {
         size_t length = strlen(words), cut = length;

@@ -130,8 +130,8 @@ static void take_config(const tri_json *run, tri_binding_figures *f) {
     f->tp = at_least_1(tri__number_in(config, "tp_size"));
     f->machines = at_least_1(f->world / (double)at_least_1(tri__number_in(config, "nproc_per_node")));
     f->microbatches = at_least_1(tri__number_in(tri__json_get(run, "facts"), "microbatches"));
-    f->precision = tri__json_string_value(tri__json_get(config, "precision"));
-    f->shard = tri__json_string_value(tri__json_get(config, "shard"));
+    f->precision = tri__text_in(config, "precision");
+    f->shard = tri__text_in(config, "shard");
 }
 
 static void take_operations(const tri_json *operations, tri_binding_figures *f) {
@@ -146,12 +146,12 @@ static void take_operations(const tri_json *operations, tri_binding_figures *f) 
     }
     if (calls > 0) f->kernel_seconds = seconds / calls;
     if (seconds > 0) f->small = small / seconds;
-    f->costliest = tri__json_string_value(tri__json_get(tri__json_at(operations, 0), "name"));
+    f->costliest = tri__text_in(tri__json_at(operations, 0), "name");
 }
 
 static void take_profile(const tri_json *profile, tri_binding_figures *f) {
     const tri_json *first = tri__json_at(tri__json_get(profile, "transfers"), 0), *rank;
-    const char *kind = tri__json_string_value(tri__json_get(first, "kind"));
+    const char *kind = tri__text_in(first, "kind");
     size_t i;
     if (kind && strlen(kind) < sizeof f->kind) strcpy(f->kind, kind);
     f->kind_bytes = tri__number_in(first, "bytes"), f->kind_seconds = tri__number_in(first, "exposed_seconds");

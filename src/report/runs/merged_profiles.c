@@ -11,10 +11,6 @@
 
 enum { FILES = 64, LEGS = 6000 };
 
-static const char *text(const tri_json *object, const char *key) {
-    return tri__json_string_value(tri__json_get(object, key));
-}
-
 static void add(tri_json *to, const char *key, double value) {
     tri__json_set_new(to, key, tri__json_real(tri__number_in(to, key) + value));
 }
@@ -23,7 +19,7 @@ static void add(tri_json *to, const char *key, double value) {
 static tri_json *entry(tri_json *list, const char *key, const char *name) {
     tri_json *one;
     size_t i;
-    tri__json_each(list, i, one) if (!strcmp(text(one, key), name)) return one;
+    tri__json_each(list, i, one) if (!strcmp(tri__text_in(one, key), name)) return one;
     one = tri__json_pack("{s:s}", key, name);
     return tri__json_append_new(list, one) ? NULL : one;
 }
@@ -33,8 +29,8 @@ static void add_rows(tri_json *list, const tri_json *from, const char *name, con
     const tri_json *row;
     size_t i;
     tri__json_each(from, i, row) {
-        if (!text(row, name)) continue;
-        tri_json *to = entry(list, name, text(row, name));
+        if (!tri__text_in(row, name)) continue;
+        tri_json *to = entry(list, name, tri__text_in(row, name));
         for (int k = 0; to && keys[k]; k++) add(to, keys[k], by * tri__number_in(row, keys[k]));
     }
 }
@@ -66,12 +62,12 @@ static void add_module(tri_json *to, const tri_json *from, double by, int first,
     add(to, "flops", tri__number_in(from, "flops"));
     add(to, "parameters", first ? tri__number_in(from, "parameters") : 0);
     tri__json_each(tri__json_get(from, "children"), i, child) {
-        if (!text(child, "name") || depth > 8) continue;
+        if (!tri__text_in(child, "name") || depth > 8) continue;
         if (!children) {
             children = tri__json_array();
             if (tri__json_set_new(to, "children", children)) children = NULL; /* it is freed */
         }
-        tri_json *into = children ? entry(children, "name", text(child, "name")) : NULL;
+        tri_json *into = children ? entry(children, "name", tri__text_in(child, "name")) : NULL;
         if (into) add_module(into, child, by, first, depth + 1);
     }
 }

@@ -131,7 +131,7 @@ static tri_status put_all(const tri_run_lines *e, int points, tri_json *run) {
         const double *at = e->value + (e->n - 1) * TRI_RUN_COLUMNS;
         step = fmax(step, at[TRI_RUN_STEP]);
         set_real(run, "epoch", at[TRI_RUN_EPOCH]);
-        if (at[TRI_RUN_TIME] > tri__json_number_value(tri__json_get(run, "updated")))
+        if (at[TRI_RUN_TIME] > tri__number_in(run, "updated"))
             tri__json_set_new(run, "updated", tri__run_time(at[TRI_RUN_TIME]));
     }
     tri__json_set_new(run, "step", tri__json_integer((tri_json_int)step));

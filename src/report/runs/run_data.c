@@ -30,10 +30,6 @@ void tri__run_missing(tri_json *run, const char *format, ...) {
     tri__json_append_new(all, tri__json_string(text));
 }
 
-static int64_t integer(const tri_json *object, const char *key) {
-    return tri__json_integer_value(tri__json_get(object, key));
-}
-
 tri_status tri__run_load(const char *folder, const char *name, int expected, tri_json *run, tri_json **out) {
     char path[TRI_PATH_MAX], *text;
     size_t size;
@@ -56,7 +52,7 @@ static int64_t bytes_of(const tri_json *manifest) {
     const tri_json *row;
     int64_t bytes = 0;
     size_t i;
-    tri__json_each(tri__json_get(manifest, "files"), i, row) bytes += integer(row, "bytes");
+    tri__json_each(tri__json_get(manifest, "files"), i, row) bytes += tri__whole_in(row, "bytes");
     return bytes;
 }
 
@@ -64,7 +60,7 @@ static int64_t bytes_of(const tri_json *manifest) {
 static tri_json *row_of(tri_json *rows, int64_t step) {
     tri_json *row;
     size_t i;
-    tri__json_each(rows, i, row) if (integer(row, "step") == step) return row;
+    tri__json_each(rows, i, row) if (tri__whole_in(row, "step") == step) return row;
     row = tri__json_pack("{s:I}", "step", (tri_json_int)step);
     return tri__json_append_new(rows, row) ? NULL : row;
 }
@@ -134,8 +130,8 @@ static int64_t newest_saved(const tri_json *run) {
     const tri_json *row;
     size_t i;
     tri__json_each(tri__json_get(run, "checkpoints"), i, row)
-        if (tri__json_is_true(tri__json_get(row, "valid")) && integer(row, "step") > newest)
-            newest = integer(row, "step");
+        if (tri__json_is_true(tri__json_get(row, "valid")) && tri__whole_in(row, "step") > newest)
+            newest = tri__whole_in(row, "step");
     return newest;
 }
 
@@ -157,23 +153,23 @@ static const char *broken_off(int64_t step, const char *of, int64_t saved, char 
 static void judge(const tri_run_reader *reader, tri_json *run) {
     char words[512], of[40] = "", time[32];
     const tri_json *error = tri__json_get(run, "error"), *summary = tri__json_get(run, "summary");
-    int64_t step = integer(run, "step"), steps = integer(run, "steps"), saved = newest_saved(run);
+    int64_t step = tri__whole_in(run, "step"), steps = tri__whole_in(run, "steps"), saved = newest_saved(run);
     const char *state;
     if (steps > 0) snprintf(of, sizeof of, " of %lld", (long long)steps);
     if (is_locked(reader->folder)) {
         state = "running";
         snprintf(words, sizeof words, "running: step %lld%s", (long long)step, of);
     } else if (error) {
-        const char *message = tri__json_string_value(tri__json_get(error, "message"));
+        const char *message = tri__text_in(error, "message");
         state = "failed";
         snprintf(words, sizeof words, "failed at step %lld%s: %s", (long long)step, of,
                  message ? message : "error.json does not say why");
-    } else if (reader->lines.ended || (summary && (integer(summary, "steps") == steps || !reader->lines.lines))) {
-        double seconds = tri__json_number_value(tri__json_get(summary, "seconds"));
+    } else if (reader->lines.ended || (summary && (tri__whole_in(summary, "steps") == steps || !reader->lines.lines))) {
+        double seconds = tri__number_in(summary, "seconds");
         state = "finished";
         int early = tri__json_is_true(tri__json_get(summary, "stopped_early"));
         snprintf(words, sizeof words, "finished%s: %lld%s steps%s%s", early ? " early" : "",
-                 (long long)(step ? step : integer(summary, "steps")), early ? of : "", seconds > 0 ? " in " : "",
+                 (long long)(step ? step : tri__whole_in(summary, "steps")), early ? of : "", seconds > 0 ? " in " : "",
                  seconds > 0 ? tri__text_seconds(seconds, time) : "");
     } else {
         state = broken_off(step, of, saved, words);
@@ -184,9 +180,9 @@ static void judge(const tri_run_reader *reader, tri_json *run) {
         tri__run_missing(run, "metrics.jsonl ends in the middle of a line, which is left out");
     if (reader->found && !tri__json_get(run, "facts"))
         tri__run_missing(run, "metrics.jsonl has no start event: settings and machine are unknown");
-    if (summary && step > integer(summary, "steps"))
+    if (summary && step > tri__whole_in(summary, "steps"))
         tri__run_missing(run, "summary.json is of step %lld, before the run went on",
-                         (long long)integer(summary, "steps"));
+                         (long long)tri__whole_in(summary, "steps"));
     if (!summary && !strcmp(state, "finished")) tri__run_missing(run, "summary.json: no such file");
 }
 

@@ -78,7 +78,7 @@ tri_json *tri__run_time(double seconds) {
     return seconds > 0 && seconds < 1e15 ? tri__json_integer((tri_json_int)seconds) : tri__json_null();
 }
 static tri_json *time_of(const tri_json *event) {
-    return tri__run_time(tri__json_number_value(tri__json_get(event, "ts")));
+    return tri__run_time(tri__number_in(event, "ts"));
 }
 
 /* The event without its name, `ts` as `time`. */
@@ -138,7 +138,7 @@ static void take_listed(tri_json **list, const tri_json *event, size_t first, si
 
 static void take_other(tri_run_lines *e, const char *kind, const tri_json *event) {
     const tri_json *time = tri__json_get(event, "ts");
-    double step = tri__json_number_value(tri__json_get(event, "step"));
+    double step = tri__number_in(event, "step");
     if (step > e->last_step && step < 1e15) e->last_step = step;
     if (tri__json_is_number(time)) {
         if (!tri__json_get(e->head, "started")) tri__json_set_new(e->head, "started", time_of(event));
@@ -162,7 +162,7 @@ tri_status tri__run_lines_take(tri_run_lines *e, const char *line, size_t length
     }
     tri_json *event = NULL;
     tri_status status = tri__json_parse(line, length, "metrics.jsonl", TRI_DATA, &event);
-    const char *name = tri__json_string_value(tri__json_get(event, "event"));
+    const char *name = tri__text_in(event, "event");
     if (status == TRI_OK && name) take_other(e, name, event);
     else if (status != TRI_RESOURCE) e->damaged++;
     tri__json_decref(event);

@@ -131,10 +131,10 @@ static tri_status read_head(const merge *m, rank_trace *t) {
     tri_json *head;
     TRI_TRY(tri__json_parse(text, strlen(text), path, TRI_DATA, &head));
     const tri_json *clock = tri__json_get(head, "clock"), *of = tri__json_get(head, "distributedInfo");
-    tri_json_int world = tri__json_integer_value(tri__json_get(of, "world_size"));
+    tri_json_int world = tri__whole_in(of, "world_size");
     int known = tri__json_is_number(tri__json_get(clock, "zero"));
     t->zero = tri__number_in(clock, "zero"), t->uncertainty = tri__number_in(clock, "uncertainty");
-    t->machine = (int)tri__json_integer_value(tri__json_get(clock, "machine"));
+    t->machine = (int)tri__whole_in(clock, "machine");
     tri__json_decref(head);
     if (!known || t->machine < 0 || t->machine > 1 << 20 || world < 1 || world > 1 << 24)
         return tri__fail(TRI_DATA, "%s: has no clock or world_size: it is not a trace of this version", path);

@@ -152,7 +152,7 @@ static double temperature_of(const tri_json *run, const char *kind) {
     size_t i;
     tri__json_each(tri__json_get(run, "validations"), i, event)
         if (strcmp(kind, "best") || tri__json_is_true(tri__json_get(event, "best"))) found = event;
-    double temperature = tri__json_number_value(tri__json_get(found, "temperature"));
+    double temperature = tri__number_in(found, "temperature");
     return temperature >= 1e-3 && temperature <= 1e3 ? temperature : 1;
 }
 
@@ -189,7 +189,7 @@ static tri_json *figures_json(const tri_predicted *p, const tri_scores *s) {
 
 /* The positive class of two: the run's, or the second. */
 static int positive_of(const tri_predicted *p, const tri_json *run) {
-    const char *name = tri__json_string_value(tri__json_get(tri__json_get(run, "facts"), "positive_label"));
+    const char *name = tri__text_in(tri__json_get(run, "facts"), "positive_label");
     if (p->n_classes != 2) return -1;
     return name && !strcmp(name, p->class[0]) ? 0 : 1;
 }

@@ -53,7 +53,7 @@ static char separator_of(const tri_json *config) {
         const char *word;
         char c;
     } words[] = {{"comma", ','}, {"semicolon", ';'}, {"tab", '\t'}, {"pipe", '|'}};
-    const char *text = tri__json_string_value(tri__json_get(config, "separator"));
+    const char *text = tri__text_in(config, "separator");
     for (size_t i = 0; text && i < sizeof words / sizeof *words; i++)
         if (!strcmp(text, words[i].word)) return words[i].c;
     return text && strlen(text) == 1 ? text[0] : 0;
@@ -77,7 +77,7 @@ static void open_source(tri_json *run, int64_t rows, source *s) {
     static const char *const keys[] = {"primary_text_name", "secondary_text_name", "secondary_text_list",
                                        "tab_field_list", "cat_field_list"};
     const tri_json *config = tri__json_get(run, "config");
-    const char *path = tri__json_string_value(tri__json_get(config, "data_path")), *label;
+    const char *path = tri__text_in(config, "data_path"), *label;
     tri_data_files files;
     *s = (source){.label = -1};
     if (tri__json_get(tri__json_get(tri__json_get(run, "facts"), "bad_rows"), "valid")) {
@@ -94,10 +94,10 @@ static void open_source(tri_json *run, int64_t rows, source *s) {
         return;
     }
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) add_columns(s, tri__json_get(config, keys[i]));
-    label = tri__json_string_value(tri__json_get(config, "label_name"));
+    label = tri__text_in(config, "label_name");
     if (!label || tri__table_find(s->table, label, &s->label) != TRI_OK) s->label = -1;
-    int is_part = tri__json_string_value(tri__json_get(config, "split")) ||
-                  tri__json_integer_value(tri__json_get(config, "folds")) > 0;
+    int is_part = tri__text_in(config, "split") ||
+                  tri__whole_in(config, "folds") > 0;
     if (tri__table_rows(s->table) != rows && !is_part) {
         tri__run_missing(run, "rows are shown without their fields: %s has %lld rows, the validation had %lld",
                          files.valid, (long long)tri__table_rows(s->table), (long long)rows);

@@ -83,7 +83,7 @@ static void put_epoch(FILE *out, const tri_event *event) {
     }
     const tri_json *threshold = tri__json_get(event->decision, "threshold");
     if (event->decision)
-        tri__put_field(out, "temperature", tri__json_number_value(tri__json_get(event->decision, "temperature")));
+        tri__put_field(out, "temperature", tri__number_in(event->decision, "temperature"));
     if (tri__json_is_number(threshold)) tri__put_field(out, "threshold", tri__json_number_value(threshold));
     tri__put_field(out, "seconds", event->seconds);
     put_key(out, "best");

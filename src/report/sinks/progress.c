@@ -207,7 +207,7 @@ static void show_stages(const progress *p, const tri_json *pipeline) {
         tri__text_table_add(&table, "%d\t%.2f\t%.2f\t%.2f\t%s", (int)index,
                             1e3 * tri__number_in(stage, "busy_seconds"),
                             1e3 * tri__number_in(stage, "waiting_seconds"),
-                            1e3 * tri__number_in(stage, "communication_seconds"), tri__text_in(stage, "units"));
+                            1e3 * tri__number_in(stage, "communication_seconds"), tri__shown_in(stage, "units"));
     (void)tri__text_table_print(&table, p->out.file, p->out.color);
     tri__text_table_free(&table);
 }

@@ -14,12 +14,13 @@ const char *tri__text_short(double x, char out[static 32]) {
     return out;
 }
 
-double tri__number_in(const tri_json *object, const char *key) {
-    return tri__json_number_value(tri__json_get(object, key));
+double tri__real_in(const tri_json *object, const char *key) {
+    const tri_json *value = tri__json_get(object, key);
+    return tri__json_is_number(value) ? tri__json_number_value(value) : NAN;
 }
 
-const char *tri__text_in(const tri_json *object, const char *key) {
-    const char *value = tri__json_string_value(tri__json_get(object, key));
+const char *tri__shown_in(const tri_json *object, const char *key) {
+    const char *value = tri__text_in(object, key);
     return value ? value : "";
 }
 

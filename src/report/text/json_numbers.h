@@ -13,9 +13,9 @@ static inline double tri__rate(double amount, double seconds) { return seconds >
 /* About three digits: "4.25", "31.2", "312", "24.1k", "1.2M". */
 const char *tri__text_short(double x, char out[static 32]);
 
-/* Members of an object; 0 and "" where there is no such number or text. */
-double tri__number_in(const tri_json *object, const char *key);
-const char *tri__text_in(const tri_json *object, const char *key);
+/* Members of an object: NaN where there is no such number, "" where there is no such text. */
+double tri__real_in(const tri_json *object, const char *key);
+const char *tri__shown_in(const tri_json *object, const char *key);
 
 /* 9 significant digits, so that a float round-trips; null if not finite, which JSON cannot represent. */
 void tri__put_real(FILE *out, double value);

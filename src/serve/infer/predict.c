@@ -69,7 +69,7 @@ static tri_status load_data(void *context) {
 static tri_status count_trained(const served *v, const tri_log *log, int64_t *rows) {
     static const char advice[] = "scores on rows that the model was trained on do not say how it does on others";
     const tri_json *state = tri__checkpoint_state(v->opened.checkpoint), *hashes = tri__json_get(state, "trained_rows");
-    const char *trained = tri__json_string_value(tri__json_get(state, "data"));
+    const char *trained = tri__text_in(state, "data");
     char digest[24];
     tri_trained sample = {0};
     *rows = -1;

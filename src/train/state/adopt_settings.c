@@ -5,15 +5,11 @@
 
 #include <string.h>
 
-static int64_t integer(const tri_json *object, const char *key) {
-    return tri__json_integer_value(tri__json_get(object, key));
-}
-
 /* The global batch. */
 static void adopt_batch(tri_settings *s, const tri_json *manifest) {
     if (tri__settings_given(s, &s->global_batch_size)) return;
     const tri_json *state = tri__json_get(manifest, "state");
-    int64_t was = integer(state, "global_batch"), each = integer(state, "replica_batch"),
+    int64_t was = tri__whole_in(state, "global_batch"), each = tri__whole_in(state, "replica_batch"),
             replicas = tri__settings_replicas(s);
     if (was > 0 && s->batch_size == each && each * replicas != was) {
         s->batch_asked = each;
@@ -30,7 +26,7 @@ static tri_status adopt_positions(tri_settings *s, const char *folder) {
     TRI_TRY(tri__path_join(path, folder, "config.json"));
     tri_status status = tri__json_load(path, TRI_DATA, &config);
     if (status != TRI_OK) return status == TRI_DATA || status == TRI_NOINPUT ? TRI_OK : status; /* reported later */
-    const char *how = tri__json_string_value(tri__json_get(config, "extend_positions"));
+    const char *how = tri__text_in(config, "extend_positions");
     if (how && strcmp(how, "copy") == 0) s->model.extend_positions = TRI_EXTEND_COPY;
     tri__json_decref(config);
     return TRI_OK;

@@ -154,9 +154,9 @@ void tri__session_take_kept(tri_session *s, const tri_json *state) {
     const tri_json *kept = tri__json_get(state, "kept");
     s->pending = kept && !tri__json_is_true(tri__json_get(kept, "done"));
     s->last.step = s->at.step;
-    s->last.learning_rate = tri__json_number_value(tri__json_get(kept, "learning_rate"));
-    s->last.grad_norm = tri__json_number_value(tri__json_get(kept, "grad_norm"));
-    s->last.samples = tri__json_integer_value(tri__json_get(kept, "samples"));
-    s->last.tokens = tri__json_integer_value(tri__json_get(kept, "tokens"));
-    s->last.flops = tri__json_number_value(tri__json_get(kept, "flops"));
+    s->last.learning_rate = tri__number_in(kept, "learning_rate");
+    s->last.grad_norm = tri__number_in(kept, "grad_norm");
+    s->last.samples = tri__whole_in(kept, "samples");
+    s->last.tokens = tri__whole_in(kept, "tokens");
+    s->last.flops = tri__number_in(kept, "flops");
 }

@@ -59,8 +59,8 @@ static int is_other_table(const tri_session *s, const tri_json *state) {
 
 static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpoint) {
     const tri_json *state = tri__checkpoint_state(checkpoint);
-    const char *data = tri__json_string_value(tri__json_get(state, "data")),
-               *build = tri__json_string_value(tri__json_get(state, "build"));
+    const char *data = tri__text_in(state, "data"),
+               *build = tri__text_in(state, "build");
     char digest[24];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)s->train->digest);
     tri_json *now = tri__session_recorded(s);

@@ -54,7 +54,7 @@ typedef struct tensor {
 /* ---- an input ---- */
 
 static tri_status find_type(const char *name, const tri_json *json, const datatype **out) {
-    const char *type = tri__json_string_value(tri__json_get(json, "datatype"));
+    const char *type = tri__text_in(json, "datatype");
     for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
         if (!strcmp(types[i].name, type)) return *out = &types[i], TRI_OK;
     return tri__fail(TRI_USAGE, "input \"%.100s\": datatype %s%.40s%s; BYTES, FP32, FP64, INT64 or BOOL are expected",
@@ -240,12 +240,12 @@ static tri_status parse_outputs(const tri_json *outputs, tri_ask *out) {
     if (!tri__json_size(outputs)) return TRI_OK;
     out->omit_label = out->omit_probabilities = 1;
     tri__json_each(outputs, i, one) {
-        const char *name = tri__json_string_value(tri__json_get(one, "name"));
+        const char *name = tri__text_in(one, "name");
         int is_label = name && !strcmp(name, "label");
         if (!is_label && (!name || strcmp(name, "probabilities")))
             return tri__fail(TRI_USAGE, "output \"%.100s\": there are \"label\" and \"probabilities\"",
                              name ? name : "");
-        if (tri__json_integer_value(tri__json_get(tri__json_get(one, "parameters"), "classification")))
+        if (tri__whole_in(tri__json_get(one, "parameters"), "classification"))
             return tri__fail(TRI_USAGE, "output \"%s\": \"classification\" is not answered; the output \"label\" has "
                              "the class", name);
         *(is_label ? &out->omit_label : &out->omit_probabilities) = 0;
