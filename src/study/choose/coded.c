@@ -3,7 +3,7 @@
  *
  * Ways change what is computed: so they are never the first choice, and are listed apart. Whoever gives one of these
  * options has asked for it: then all layouts are searched with it, and nothing else is proposed. */
-#include "study/choose/parts.h"
+#include "study/choose/choose_parts.h"
 
 
 static const double BINDS = 0.1, /* of the step: waits for bytes that are worth a proposal */
