@@ -21,7 +21,7 @@ static const way ways[] = {
      "sums of gradients travel in 8 bits", .gradients = GRADIENTS_INT8, .weights = WEIGHTS_INT8},
     {"--optimizer onebit-adam", NULL, "momentum travels as signs, after a fifth of the run or more",
      .optimizer = TRI_ONEBIT_ADAM},
-    {"--sync-every 32", NULL, "replicas meet every 32 steps only", .sync_every = APART},
+    {"--sync-every 32", NULL, "replicas synchronise every 32 steps only", .sync_every = APART},
 };
 enum { WAYS = sizeof ways / sizeof *ways };
 
