@@ -1,6 +1,6 @@
 /* calibrate.c - `trident calibrate`: measures this machine and writes a hardware file for plan, simulate and choose. */
 #include "cli/bench/models.h"
-#include "cli/bench/runs.h"
+#include "cli/bench/bench_runs.h"
 #include "cli/machine_files.h"
 #include "cli/launch.h"
 #include "cli/output.h"

@@ -29,7 +29,7 @@ static tri_status check_pipeline(const tri_settings *s) {
     return TRI_OK;
 }
 
-/* What FP8 training is not built for. Copies that step alone would each have maxima of their own. */
+/* What FP8 training is not built for. Copies that take local steps would each have maxima of their own. */
 static tri_status check_fp8(const tri_settings *s) {
     const char *option = s->quantize != TRI_QUANTIZE_NONE    ? "--quantize"
                          : s->sync_every > 1                 ? "--sync-every"

@@ -59,8 +59,8 @@ static void say_local_steps(const tri_plan_in *in, const tri_log *log) {
     if (how->sync_every <= 1 || in->mesh.dp == 1) return;
     tri__say(
         log, TRI_LOG_INFO,
-        "--sync-every %lld: copies take their own steps at %.3g times the learning rate (--inner-lr-factor)%s, and "
-        "meet in a step of %.3g times their mean change (--outer-lr) with a momentum of %.3g (--outer-momentum)",
+        "--sync-every %lld: copies take local steps at %.3g times the learning rate (--inner-lr-factor)%s, and "
+        "synchronise in a step of %.3g times their mean change (--outer-lr) with a momentum of %.3g (--outer-momentum)",
         (long long)how->sync_every, how->inner_lr_factor,
         in->max_grad_norm > 0 ? ", clip at sqrt(copies) times --max-grad-norm" : "", how->outer_lr,
         how->outer_momentum);
@@ -72,8 +72,8 @@ static void say_together(const tri_plan_in *in, const tri_log *log) {
     if (in->sharding.kind == TRI_SHARD_NONE) return;
     if (in->sharding.kind == TRI_SHARD_HYBRID && in->sharding.size < in->mesh.dp) return;
     tri__say(log, TRI_LOG_INFO,
-             "zero-one-adam: all replicas share one copy of the model, so none steps alone: every step exchanges, as "
-             "with --local-step-clipper 1");
+             "zero-one-adam: all replicas share one copy of the model, so none takes local steps: every step "
+             "exchanges, as with --local-step-clipper 1");
 }
 
 void tri__coding_say(const tri_plan_in *in, const tri_classes *train, const tri_log *log) {
@@ -88,7 +88,7 @@ void tri__coding_say(const tri_plan_in *in, const tri_classes *train, const tri_
     if (in->mesh.dp == 1)
         tri__say(log, TRI_LOG_WARN, "--compress-%s: there is one replica, so nothing travels",
                  how->gradients != TRI_CODE_NONE ? "gradients" : "weights");
-    if (in->mesh.dp == 1 || in->optimizer.sync_every > 1) return; /* copies that step alone: pass_local.c */
+    if (in->mesh.dp == 1 || in->optimizer.sync_every > 1) return; /* local steps: pass_local.c */
     for (int i = 0; i < train->n; i++)
         if (train->at[i].begin == 0) count(in, train->at[i].program, &n);
     if (how->gradients != TRI_CODE_NONE) say(log, "gradients", how->gradients, n.sums, n.full_sums);

@@ -55,7 +55,8 @@ static tri_sharding sharding_of(const tri_settings *s, const tri_place *place) {
                           .wrap_min_params = s->wrap_min_params};
 }
 
-/* Steps between meetings. The last copy of an elastic run meets nobody: its steps are plain ones until others join. */
+/* Steps from one synchronisation to the next. The last copy of an elastic run has none to synchronise with: its steps
+ * are plain ones until others join. */
 static int64_t sync_every(const tri_settings *s, const tri_place *place) {
     return s->elastic && place->mesh.dp == tri__mesh_cp(&place->mesh) ? 1 : s->sync_every;
 }
@@ -72,7 +73,7 @@ static double inner_factor(const tri_settings *s, const tri_place *place, int64_
     return sqrt((double)place->mesh.dp / (shards.kind == TRI_SHARD_HYBRID ? shards.size : 1));
 }
 
-/* Whether there are copies of the model that could step alone, or one rank, for which it makes no difference. */
+/* Whether there are copies of the model that could take local steps, or one rank, for which it makes no difference. */
 static int has_copies(const tri_settings *s, const tri_place *place) {
     tri_sharding how = sharding_of(s, place);
     return how.kind == TRI_SHARD_NONE || place->mesh.dp == 1 ||

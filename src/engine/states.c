@@ -121,7 +121,7 @@ static tri_status take_weights(tri_engine *engine, const tri_checkpoint *checkpo
 }
 
 /* A run that keeps no averages goes on from the weights that one with averages was training; one copy that steps with
- * nobody else from those of the copies that stepped alone, not from where they last met. */
+ * nobody else from those of the copies that took local steps, not from their anchor. */
 static tri_status take_live(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log) {
     static const char live[] = "live.", local[] = "local.";
     if (!keeps(engine, live) && is_there(engine, checkpoint, live)) {
@@ -131,7 +131,7 @@ static tri_status take_live(tri_engine *engine, const tri_checkpoint *checkpoint
         TRI_TRY(take_weights(engine, checkpoint, live));
     }
     if (keeps(engine, local) || !is_there(engine, checkpoint, local)) return TRI_OK;
-    tri__say(log, TRI_LOG_INFO, "%s has copies that stepped alone; this run goes on from the mean of '%s*'",
+    tri__say(log, TRI_LOG_INFO, "%s has copies that took local steps; this run goes on from the mean of '%s*'",
              tri__checkpoint_path(checkpoint), local);
     return take_weights(engine, checkpoint, local);
 }

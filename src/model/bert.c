@@ -118,7 +118,7 @@ static int attention(tri_branch *b, int x, const char *layer) {
     int bias = tri__forward_weight(f, "qkv.b", tri__branch_join(b, query, "bias"), 1, 3 * H);
     TRI_BUILD(&f->build, linear, (tri_attr){0}, qkv, x, w, bias);
 
-    const tri_rows queries = b->table < 0 ? b->rows : tokens; /* by distances, first ones alone cannot attend */
+    const tri_rows queries = b->table < 0 ? b->rows : tokens; /* relative positions need all queries */
     tri_attention a = tri__branch_attention(b, queries, qkv);
     int ctx = a.slot[0];
     if (b->table < 0) tri__branch_attend(b, a.attr, b->rows.sym == tokens.sym, a.slot);

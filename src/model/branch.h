@@ -44,7 +44,7 @@ int tri__branch_mixture(tri_branch *b, int x, const char *layer);
 /* The table of distances, in the embeddings' unit; -1: the family has none. And what a layer hands on to the next. */
 int tri__relative_table(tri_branch *b);
 int tri__relative_next(tri_branch *b);
-/* Attention by distances; slot: ctx, lse, qkv, key; w, bias: of the layer's queries, keys and values. */
+/* Relative-position attention; slot: ctx, lse, qkv, key; w, bias: of the layer's queries, keys and values. */
 void tri__relative_attend(tri_branch *b, tri_attr attr, const int slot[static 4], int w, int bias);
 void tri__branch_pooling_params(tri_network *model, int branch);
 /* The unit of a second text that shares the first one's encoder. */

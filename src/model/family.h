@@ -63,7 +63,7 @@ const char *tri__family_key(const tri_family_row *row, const char *bert);
 /* For family.c: post-norm encoders. */
 void tri__bert_params(tri_network *model, int branch);
 int tri__bert_forward(tri_forward *f, int branch);
-/* MPNet and DeBERTa: what attention by distances cannot be combined with. relative.c */
+/* MPNet and DeBERTa: what relative-position attention cannot be combined with. relative.c */
 tri_status tri__relative_check(const tri_encoder *e);
 /* DeBERTa. deberta.c */
 extern const tri_option tri__deberta_own[];

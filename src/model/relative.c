@@ -1,7 +1,7 @@
-/* relative.c - attention by distances (numbers/distance.h): MPNet's table of biases, and DeBERTa's of embeddings, which
- * each layer projects by its own weights. The table is a parameter of the embeddings' unit. All layers read it: as a
- * value that each layer hands on to the next, so that stages exchange it as they do other values, and its gradient is
- * summed from layer to layer. */
+/* relative.c - relative-position attention (numbers/distance.h): MPNet's table of biases, and DeBERTa's of embeddings,
+ * which each layer projects by its own weights. The table is a parameter of the embeddings' unit. All layers read it:
+ * as a value that each layer hands on to the next, so that stages exchange it as they do other values, and its gradient
+ * is summed from layer to layer. */
 #include "model/branch.h"
 #include "model/family.h"
 
@@ -14,8 +14,8 @@ tri_status tri__relative_check(const tri_encoder *e) {
     const char *type = tri__family(e)->type;
     if (e->pattern.mode != TRI_PATTERN_DENSE)
         return tri__fail(TRI_USAGE,
-                         "attention_pattern (or --attention) leaves keys out, which the attention by distances of %s "
-                         "cannot; only dense is supported",
+                         "attention_pattern (or --attention) leaves keys out, which the relative-position attention of "
+                         "%s cannot; only dense is supported",
                          type);
     return TRI_OK;
 }

@@ -15,12 +15,12 @@ tri_status tri__average_check(const tri_plan_in *in) {
         return TRI_OK;
     if (in->optimizer.kind == TRI_ZERO_ONE_ADAM)
         return tri__fail(TRI_USAGE,
-                         "--average-weights with --optimizer zero-one-adam: copies of the model step alone, so that "
-                         "there are no common weights to average after each step: take --local-step-clipper 1, or "
+                         "--average-weights with --optimizer zero-one-adam: copies of the model take local steps, so "
+                         "that there are no common weights to average after each step: take --local-step-clipper 1, or "
                          "another optimizer");
     return tri__fail(TRI_USAGE,
-                     "--average-weights with --sync-every %lld: copies of the model step alone, so that there are no "
-                     "common weights to average after each step: leave one of them out",
+                     "--average-weights with --sync-every %lld: copies of the model take local steps, so that there "
+                     "are no common weights to average after each step: leave one of them out",
                      (long long)in->optimizer.sync_every);
 }
 

@@ -4,7 +4,7 @@
 
 #include "plan/optimizer.h"
 
-/* TRI_USAGE where copies of the model step alone: between their meetings there are no weights to average. */
+/* TRI_USAGE where copies of the model take local steps: while they do there are no common weights to average. */
 tri_status tri__average_check(const tri_plan_in *in);
 /* For `update`, after the optimizer: the averages, and the state `live`. */
 void tri__average_emit(tri_updating *up);

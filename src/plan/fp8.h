@@ -47,7 +47,7 @@ typedef struct tri_fp8 {
     struct tri_fp8_gathers *gathers; /* of weights, in 8 bits */
 } tri_fp8;
 
-/* The view of s, or of most, with the numbers of one kind of n products, the first of which has row `row`. */
+/* fp8_forms.c: the view of s, or of most, with the numbers of one kind of n products; the first has row `row`. */
 int tri__fp8_scales(tri_fp8 *z, int row, int n);
 int tri__fp8_most(tri_fp8 *z, int row, int n);
 /* New slots for the forms of a slot that are read, which instruction i, that is being rewritten, is the first to need

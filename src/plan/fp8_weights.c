@@ -1,9 +1,9 @@
 /* fp8_weights.c - forms of weights in 8 bits. The weights of a unit are made together, before the first product
  * that reads one of them: one instruction has four, as many as a layer has. Those that were gathered in 8 bits are only
- * turned.
+ * transposed.
  *
- * The update does not write them. Its runs are flat, across weights, and a turned copy is written in tiles; and bytes
- * that outlive a step would be state: to be prepared when a run starts and wherever else weights change. */
+ * The update does not write them. Its runs are flat, across weights, and a transposed copy is written in tiles; and
+ * bytes that outlive a step would be state: to be prepared when a run starts and wherever else weights change. */
 #include "plan/fp8.h"
 
 /* Casts n weights, or parts of them, to q and turned (NULL: not). */

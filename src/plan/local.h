@@ -6,7 +6,7 @@
 #include "plan/optimizer.h"
 
 /* Whether the program is of such steps. */
-int tri__steps_alone(const tri_pass *pass);
+int tri__takes_local_steps(const tri_pass *pass);
 /* For `shard`, which has resolved hybrids: TRI_USAGE where there are no copies that could take them. */
 tri_status tri__local_check(const tri_pass *pass);
 /* For copies that take them, this one being `copy`: the state of each one's own weights; the slots of the anchor. */

@@ -113,7 +113,7 @@ tri_status tri__plan_resolve(tri_arena *arena, const tri_plan_in *asked, tri_pla
 #include "plan/passes.def"
 #undef TRI_PASS
 
-/* For `forward`, whose slots `from` has: the parameter that a view begins at. */
+/* weight_types.c, for `forward`, whose slots `from` has: the parameter that a view begins at. */
 int tri__forward_param(const tri_pass *pass, const tri_program *from, int view);
 /* For `forward`: marks the operations whose factors are to be quantised (attr.bits). */
 void tri__mark_quantized(tri_pass *pass);

@@ -379,14 +379,15 @@ static tri_status check_coded(const compress *c) {
                      tri__code_name(gradients ? c->how->gradients : c->how->weights), TRI_CODE_BLOCK);
 }
 
-/* Whether sums of gradients are to be coded here; copies that step alone have sums only within a copy. */
+/* Whether sums of gradients are to be coded here; copies that take local steps have sums only within a copy. */
 static int sums_coded(const compress *c) {
-    return c->pass->training && c->how->gradients != TRI_CODE_NONE && (is_hybrid(c) || !tri__steps_alone(c->pass));
+    return c->pass->training && c->how->gradients != TRI_CODE_NONE &&
+           (is_hybrid(c) || !tri__takes_local_steps(c->pass));
 }
 
 tri_status tri__pass_compress(tri_pass *pass) {
     tri_compression how = pass->in->compression;
-    if (tri__steps_alone(pass)) how.gradients = TRI_CODE_NONE; /* `local` codes what copies exchange at meetings */
+    if (tri__takes_local_steps(pass)) how.gradients = TRI_CODE_NONE; /* `local` codes what copies exchange */
     compress c = {.pass = pass, .to = {.arena = pass->arena, .program = pass->program}, .how = &how};
     c.within = c.how->within > 1 ? c.how->within : 1;
     TRI_TRY(check_asked(&c));

@@ -10,17 +10,6 @@ static int makes_first_rows(const tri_pass *pass) {
     return pass->model->pooling != TRI_POOLING_MEAN && !shares_tokens;
 }
 
-int tri__forward_param(const tri_pass *pass, const tri_program *from, int view) {
-    const tri_network *model = pass->model;
-    const tri_slot *s = &from->slot[view];
-    int u = 0;
-    while (pass->forward.unit_slot[u] != s->parent) u++;
-    int i = model->unit[u].first;
-    while (model->param[i].at != s->parent_at) i++;
-    TRI_ASSERT(i < model->unit[u].first + model->unit[u].n);
-    return i;
-}
-
 tri_status tri__pass_forward(tri_pass *pass) {
     tri_program *program = tri__program_new(pass->arena, pass->training ? "trimodal train" : "trimodal infer");
     program->mesh = pass->in->mesh;

@@ -10,14 +10,18 @@
  * A value becomes a factor where it is made, if its producer has a form that writes 8 bits and nothing else reads it
  * (dropout_add_norm, attention: whatever reads it); else by fp8_cast before its first product. Later products read the
  * same bytes, except those of a repeated forward (pass_recompute.c), which are cast again: what is rebuilt is not kept.
- * Weights of a unit are cast together before their first use in a step (pass_fp8_weights.c). Sharded ones are cast by
- * their owners and gathered in 8 bits (pass_fp8_gathers.c).
+ * Weights of a unit are cast together before their first use in a step (fp8_weights.c). Sharded ones are cast by their
+ * owners and gathered in 8 bits (fp8_gathers.c). The 8-bit forms of a value are slots of fp8_forms.c.
  *
  *   step begins      fp8_scales: s from the history, most = 0
  *   update           most of all ranks that share these layers; fp8_check puts one that is not finite into the norm's
  *                    sums, so that the step is not applied; fp8_history
  *
- * The history, of 16 steps, is the only state: 3 rows for each product. Its prefix in checkpoints is fp8_history. */
+ * The history, of 16 steps, is the only state: 3 rows for each product. Its prefix in checkpoints is fp8_history.
+ *
+ * Scales are fixed when a step begins, from earlier steps alone: so all microbatches, and all ranks that share a layer,
+ * round by the same scale, and gradients are sums whatever their order. That is why `most` is raised, never read, until
+ * the update, and why its maximum over ranks is exact. A step that is not applied leaves the history as it was. */
 #include "plan/fp8.h"
 #include "plan/optimizer.h"
 
@@ -126,7 +130,8 @@ static int param_of(const tri_fp8 *z, uint32_t id) {
     return i;
 }
 
-/* Products are numbered in the model's order, so that ranks that share layers number them alike. */
+/* Products are numbered in the model's order, so that ranks that share layers number them alike: the rows of their
+ * histories, which travel as one vector, are then those of the same products. */
 static void number_products(tri_fp8 *z) {
     const tri_network *model = z->pass->model;
     uint8_t *is_one = tri__arena_alloc(z->pass->arena, (size_t)model->n_params);
@@ -188,45 +193,8 @@ static void find_uses(tri_fp8 *z) {
 
 /* ---- Values in 8 bits ---- */
 
-/* which: 0 s, 1 most. */
-static int numbers(tri_fp8 *z, int which, int slot, int row, int n) {
-    int K = TRI_FP8_KINDS * z->n_products, last = row + TRI_FP8_KINDS * (n - 1);
-    int *view = &z->numbers[which][(n - 1) * K + row];
-    const char *name = z->to.program->slot[slot].name;
-    tri_builder at = z->to;
-    at.unit = -1;
-    if (*view >= 0) return *view;
-    if (n == 1) return *view = tri__build_view(&at, slot, row, 1, 1, "%s.%d", name, row);
-    return *view = tri__build_view(&at, slot, row, 1, last - row + 1, "%s.%d-%d", name, row, last);
-}
-int tri__fp8_scales(tri_fp8 *z, int row, int n) { return numbers(z, 0, z->s, row, n); }
-int tri__fp8_most(tri_fp8 *z, int row, int n) { return numbers(z, 1, z->most, row, n); }
 static int scale(tri_fp8 *z, int slot) { return tri__fp8_scales(z, z->use[slot].row, 1); }
 static int most(tri_fp8 *z, int slot) { return tri__fp8_most(z, z->use[slot].row, 1); }
-
-tri_fp8_form *tri__fp8_open(tri_fp8 *z, int slot, int i) {
-    const tri_slot of = z->to.program->slot[slot];
-    const tri_fp8_use *u = &z->use[slot];
-    int is_again = i >= u->again;
-    tri_dtype dtype = u->row % TRI_FP8_KINDS == TRI_FP8_GRADIENT ? TRI_F8_E5M2 : TRI_F8_E4M3;
-    tri_mem mem = u->row % TRI_FP8_KINDS == TRI_FP8_WEIGHT ? TRI_MEM_GATHER : TRI_MEM_ACT;
-    tri_fp8_form *made = &z->form[slot];
-    const char *again = made->turned >= 0 || (made->q >= 0 && !made->is_gathered) ? "/2" : "";
-    int q = made->is_gathered ? made->q : -1;
-    if (u->rows[is_again] && q < 0)
-        q = tri__build_slot(&z->to, mem, dtype, of.rows, of.cols, "q.%s%s", of.name, again);
-    *made = (tri_fp8_form){.q = q, .turned = -1, .is_again = is_again, .is_gathered = made->is_gathered,
-                           .gates = z->to.gates, .layer = z->to.layer};
-    if (u->turned[is_again])
-        made->turned = tri__build_slot(&z->to, mem, dtype, of.rows, of.cols, "t.%s%s", of.name, again);
-    return made;
-}
-
-int tri__fp8_is_made(const tri_fp8 *z, int slot, int i) {
-    const tri_fp8_form *f = &z->form[slot];
-    int is_there = f->turned >= 0 || (f->q >= 0 && !f->is_gathered);
-    return is_there && f->is_again == (i >= z->use[slot].again) && f->gates == z->to.gates && f->layer == z->to.layer;
-}
 
 /* The form of a factor of instruction i; made before it where there is none. */
 static int form_of(tri_fp8 *z, int i, const factor *of) {
@@ -427,7 +395,7 @@ static void keep_history(tri_fp8 *z) {
     TRI_BUILD(&z->to, fp8_history, (tri_attr){0}, z->history, z->most, z->pass->out.apply);
 }
 
-/* Whether sumsq instruction i is the last of a norm's. */
+/* Whether sumsq instruction i is the last of a norm's: a step of each kind has its own. */
 static int ends_squares(const tri_fp8 *z, int i) {
     return i + 1 == z->n_from || z->from[i + 1].op != TRI_OP_sumsq || z->from[i + 1].gates != z->from[i].gates;
 }

@@ -39,16 +39,16 @@ typedef struct flight {
     tri_coded_transfer transfer;
 } flight;
 
-typedef struct meeting {
+typedef struct synchronising {
     tri_pass *pass;
     tri_builder build;
     exchange *x;           /* [n_units] */
     flight *open;          /* [n_units] */
     int copies;
     int momentum, error, error_sum; /* states; -1: none */
-} meeting;
+} synchronising;
 
-int tri__steps_alone(const tri_pass *pass) {
+int tri__takes_local_steps(const tri_pass *pass) {
     return pass->training && pass->in->optimizer.sync_every > 1 && pass->in->mesh.dp > 1;
 }
 
@@ -69,8 +69,8 @@ static tri_status check_zero_one(const tri_pass *pass) {
                          "--local-step-clipper 1, or --shard hybrid with a --shard-size that is a multiple of %d",
                          cp, cp);
     if (pass->sharding.kind != TRI_SHARD_NONE && pass->sharding.kind != TRI_SHARD_HYBRID)
-        return tri__fail(TRI_USAGE, "zero-one-adam: all replicas share one copy of the model, and none can step alone: "
-                                    "take --local-step-clipper 1");
+        return tri__fail(TRI_USAGE, "zero-one-adam: all replicas share one copy of the model, and none can take local "
+                                    "steps: take --local-step-clipper 1");
     if (in->offload && in->target->ahead)
         return tri__fail(TRI_USAGE,
                          "--optimizer zero-one-adam with --offload on a device that copies: evaluations exchange the "
@@ -116,7 +116,7 @@ tri_status tri__local_check(const tri_pass *pass) {
         snprintf(hybrid, sizeof hybrid, ", or --shard hybrid with --shard-size %d, whose runs each have a copy", run);
     return tri__fail(TRI_USAGE,
                      "--sync-every %lld with --shard %s: all %d replicas share one copy of the model, and none can "
-                     "step alone: take --shard none%s",
+                     "take local steps: take --shard none%s",
                      every, names[in->sharding.kind], dp, hybrid);
 }
 
@@ -125,13 +125,13 @@ tri_status tri__local_check(const tri_pass *pass) {
  * the copies' mean would go less far than steps on the whole batch. (As with inner_factor in engine.c.) */
 double tri__local_norm_factor(const tri_pass *pass) {
     tri_attr group = copies_group(pass);
-    return tri__steps_alone(pass) ? sqrt(tri__transfer_size(&pass->in->mesh, &group)) : 1;
+    return tri__takes_local_steps(pass) ? sqrt(tri__transfer_size(&pass->in->mesh, &group)) : 1;
 }
 
 void tri__local_agree(tri_updating *up, int sums) {
     tri_pass *pass = up->pass;
     tri_builder *b = &up->build;
-    if (!tri__steps_alone(pass)) return;
+    if (!tri__takes_local_steps(pass)) return;
     tri__update_reduce(up, TRI_OP_all_reduce_post, copies_group(pass), sums);
     int coef = TRI_BUILD_FLAT(b, TRI_MEM_RESULT, TRI_F32, 1, "copies.coef");
     int norm = TRI_BUILD_FLAT(b, TRI_MEM_RESULT, TRI_F64, 1, "copies.norm");
@@ -171,7 +171,7 @@ static exchange exchange_of(const tri_pass *pass, int unit) {
 
 /* ---- States ---- */
 
-static tri_range *ranges_of(const meeting *m, int own, int coded) {
+static tri_range *ranges_of(const synchronising *m, int own, int coded) {
     int n = m->pass->model->n_units;
     tri_range *range = tri__arena_alloc(m->pass->arena, (size_t)n * sizeof *range);
     for (int u = 0; u < n; u++)
@@ -180,7 +180,7 @@ static tri_range *ranges_of(const meeting *m, int own, int coded) {
 }
 
 /* A state of which one rank has each element. */
-static int add_owned(meeting *m, const char *name, const char *prefix, int coded) {
+static int add_owned(synchronising *m, const char *name, const char *prefix, int coded) {
     int index = tri__add_state(m->pass, name, prefix);
     tri__state_of_copies(m->pass, index, TRI_STATE_SHARED, 0, 0, ranges_of(m, 1, coded));
     m->pass->out.state[index].absent = TRI_ABSENT_ZERO;
@@ -188,7 +188,7 @@ static int add_owned(meeting *m, const char *name, const char *prefix, int coded
 }
 
 /* Errors of what is nested are those of the machines, which are fewer. */
-static int add_errors(meeting *m) {
+static int add_errors(synchronising *m) {
     tri_pass *pass = m->pass;
     const exchange *coded = NULL;
     for (int u = 0; u < pass->model->n_units && !coded; u++)
@@ -223,7 +223,7 @@ void tri__local_anchor(tri_pass *pass, tri_builder *build) {
     }
 }
 
-static void add_states(meeting *m) {
+static void add_states(synchronising *m) {
     tri_pass *pass = m->pass;
     const tri_mesh *mesh = &pass->in->mesh;
     tri_attr group = copies_group(pass);
@@ -241,16 +241,16 @@ static void add_states(meeting *m) {
 
 /* ---- A unit's exchange ---- */
 
-/* A step whose numbers are not finite ends the run with everything as it was; with fp16 the copies meet all the same,
- * only their last step is left out. */
-static int apply_of(const meeting *m) { return m->pass->in->precision == TRI_F16 ? -1 : m->pass->out.apply; }
+/* A step whose numbers are not finite ends the run with everything as it was; with fp16 the copies synchronise all
+ * the same, only their last step is left out. */
+static int apply_of(const synchronising *m) { return m->pass->in->precision == TRI_F16 ? -1 : m->pass->out.apply; }
 
-static int state_of(meeting *m, const exchange *x, int state) {
+static int state_of(synchronising *m, const exchange *x, int state) {
     if (state < 0 || x->code == TRI_CODE_NONE) return -1;
     return tri__state_slot(m->pass, &m->build, state, x->unit);
 }
 
-static void take_step(meeting *m, const flight *f) {
+static void take_step(synchronising *m, const flight *f) {
     const tri_optimizing *how = &m->pass->in->optimizer;
     tri_attr attr = {.beta1 = (float)how->outer_momentum, .rate = (float)how->outer_lr, .nesterov = 1,
                      .members = m->copies};
@@ -258,14 +258,14 @@ static void take_step(meeting *m, const flight *f) {
     TRI_BUILD(&m->build, outer_step, attr, momentum, f->transfer.own, apply_of(m));
 }
 
-static void finish(meeting *m, const flight *f) {
+static void finish(synchronising *m, const flight *f) {
     const tri_planned *out = &m->pass->out;
     TRI_BUILD(&m->build, outer_take, (tri_attr){0}, out->shown[f->unit], out->param[f->unit], f->transfer.whole,
               apply_of(m));
 }
 
 /* Ends the transfer under way, and begins what follows it. */
-static void advance(meeting *m, flight *f) {
+static void advance(synchronising *m, flight *f) {
     tri_coded_transfer *t = &f->transfer;
     if (t->leg == TRI_LEG_DONE) return;
     m->build.unit = m->build.program->slot[t->whole].unit;
@@ -274,7 +274,7 @@ static void advance(meeting *m, flight *f) {
     if (t->leg == TRI_LEG_DONE) finish(m, f);
 }
 
-static flight begin(meeting *m, const exchange *x) {
+static flight begin(synchronising *m, const exchange *x) {
     const tri_planned *out = &m->pass->out;
     tri_range held = out->param_part[x->unit];
     m->build.unit = m->build.program->slot[out->param[x->unit]].unit;
@@ -291,7 +291,7 @@ static flight begin(meeting *m, const exchange *x) {
     return (flight){x->unit, t};
 }
 
-static void meet(meeting *m) {
+static void synchronise(synchronising *m) {
     int n = 0, first = m->build.program->n_instrs;
     for (int u = 0; u < m->pass->model->n_units; u++) {
         if (m->pass->model->unit[u].frozen || !tri__range_count(m->pass->out.param_part[u])) continue;
@@ -309,7 +309,7 @@ static void meet(meeting *m) {
 /* ---- The pass ---- */
 
 /* Gradients of the loss of this copy's samples. */
-static void divide_alone(meeting *m) {
+static void divide_alone(synchronising *m) {
     tri_program *program = m->build.program;
     tri_instr *instr = program->instr;
     int n = program->n_instrs, inv = -1;
@@ -327,7 +327,7 @@ static void divide_alone(meeting *m) {
 
 /* In a pipeline another stage may have larger units. Blocks with a scale may contain elements of which ranks of a layer
  * have their own. */
-static tri_status check_coded(const meeting *m) {
+static tri_status check_coded(const synchronising *m) {
     tri_code code = m->pass->in->compression.gradients;
     int coded = code == TRI_CODE_NONE || m->pass->in->mesh.pp > 1, tp = m->pass->in->mesh.tp;
     if (tp > 1 && code != TRI_CODE_NONE && code != TRI_CODE_BF16)
@@ -345,7 +345,7 @@ static tri_status check_coded(const meeting *m) {
 
 tri_status tri__pass_local(tri_pass *pass) {
     int n = pass->model->n_units;
-    meeting m = {.pass = pass, .build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
+    synchronising m = {.pass = pass, .build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
     m.x = tri__arena_alloc(pass->arena, (size_t)n * sizeof *m.x);
     m.open = tri__arena_alloc(pass->arena, (size_t)n * sizeof *m.open);
     for (int u = 0; u < n; u++)
@@ -353,6 +353,6 @@ tri_status tri__pass_local(tri_pass *pass) {
     TRI_TRY(check_coded(&m));
     divide_alone(&m);
     add_states(&m);
-    meet(&m);
+    synchronise(&m);
     return TRI_OK;
 }

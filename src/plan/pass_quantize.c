@@ -24,7 +24,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Operands have the same places in both. */
 static tri_op quantize_op(tri_dtype dtype) { return dtype == TRI_I8 ? TRI_OP_quantize_int8 : TRI_OP_quantize_fp8; }
@@ -36,28 +35,7 @@ static tri_op linear_gelu_op(tri_dtype dtype) {
 /* Whether weights are kept in 8 bits, instead of being quantised at their first use. */
 static int keeps_quantized(const tri_pass *pass) { return pass->serving && pass->sharding.kind < TRI_SHARD_ZERO3; }
 
-tri_dtype tri__weights_dtype(const tri_pass *pass) {
-    int gathers = pass->serving && pass->in->quantize != TRI_F32 && pass->sharding.kind >= TRI_SHARD_ZERO3;
-    return gathers ? TRI_F32 : pass->in->precision;
-}
-
 /* ---- Which operations ---- */
-
-int tri__is_exempt(const tri_plan_in *in, const char *name) {
-    for (int i = 0; i < in->float_layers.n; i++)
-        if (strcmp(in->float_layers.at[i], name) == 0) return 1;
-    return 0;
-}
-
-/* Whether a weight is quantised: all parameters that its view spans, such as query, key and value, or none. */
-int tri__is_quantized(const tri_pass *pass, int view) {
-    const tri_network *model = pass->in->model;
-    const tri_slot *s = &pass->program->slot[view];
-    int i = tri__forward_param(pass, pass->program, view);
-    for (int64_t left = s->rows.add * s->cols; left > 0; left -= model->param[i++].count)
-        if (tri__is_exempt(pass->in, model->param[i].name)) return 0;
-    return 1;
-}
 
 void tri__mark_quantized(tri_pass *pass) {
     tri_program *program = pass->program;

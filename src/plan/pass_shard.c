@@ -247,7 +247,7 @@ static void share_out(tri_sharder *s) {
         tri_range own = pass->own[u] = own_part(s, u), part = tri__shard(own.end - own.begin, copies, copy);
         pass->out.save_part[u] = (tri_range){own.begin + part.begin, own.begin + part.end};
     }
-    if (kind == TRI_SHARD_NONE && tri__steps_alone(pass)) pass->own = pass->grad_part, pass->n_shards = 1;
+    if (kind == TRI_SHARD_NONE && tri__takes_local_steps(pass)) pass->own = pass->grad_part, pass->n_shards = 1;
     if (kind >= TRI_SHARD_ZERO1) {
         pass->out.state_part = pass->own;
         pass->grad_part = tri__trained_parts(pass, pass->own);
@@ -317,9 +317,10 @@ tri_status tri__shard_runs(const tri_pass *shared, int *n, uint8_t **begins) {
         open_blocks(&s, &pass);
         *n = pass.n_shards;
     }
-    /* a replica of a server has parts of its own number; a copy that steps alone owns parts of units, not of blocks;
-     * ranks that share tokens have runs of them; those that share experts have other shards of them than of the rest */
-    int each = (!pass.training && pass.in->fed) || tri__steps_alone(&pass) || tri__mesh_cp(&pass.in->mesh) > 1 ||
+    /* a replica of a server has parts of its own number; a copy that takes local steps owns parts of units, not of
+     * blocks; ranks that share tokens have runs of them; those that share experts have other shards of them than of the
+     * rest */
+    int each = (!pass.training && pass.in->fed) || tri__takes_local_steps(&pass) || tri__mesh_cp(&pass.in->mesh) > 1 ||
                tri__mesh_ep(&pass.in->mesh) > 1;
     if (each) *n = pass.in->mesh.dp;
     *begins = tri__arena_alloc(pass.arena, (size_t)*n);

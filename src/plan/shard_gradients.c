@@ -11,8 +11,8 @@
  * reduce-scatter then ends where the next one is posted, so that it has the time of a block's backward pass.
  *
  * 1-bit optimizers need each copy's own gradients in the steps in which these are not summed: zero2 and zero3 then keep
- * whole gradients as zero1 does, and only full steps sum them. Copies that step alone (pass_local.c) sum within a copy
- * only. */
+ * whole gradients as zero1 does, and only full steps sum them. Copies that take local steps (pass_local.c) sum within a
+ * copy only. */
 #include "plan/local.h"
 #include "plan/shard.h"
 #include "plan/step_kinds.h"
@@ -60,7 +60,7 @@ struct tri_reductions {
 /* Whether reduce-scatters travel in a code; not within a machine, where only exchanges between machines do. */
 static int codes_scatters(const tri_sharder *s) {
     const tri_compression *how = &s->pass->in->compression;
-    return how->gradients != TRI_CODE_NONE && how->within <= 1 && !tri__steps_alone(s->pass);
+    return how->gradients != TRI_CODE_NONE && how->within <= 1 && !tri__takes_local_steps(s->pass);
 }
 
 static int shares_grads(const tri_sharder *s) {
@@ -226,7 +226,7 @@ static void finish_scatter(tri_sharder *s, scatter done) {
     tri__sharder_wait(s, done.ends, unit, done.mb);
     if (done.ends.y != shard) TRI_BUILD(&s->to, accumulate, (tri_attr){0}, shard, done.ends.y)->acc = 1;
     const tri_sharding *how = &s->pass->sharding;
-    if (how->kind != TRI_SHARD_HYBRID || done.mb != s->from->n_mb - 1 || tri__steps_alone(s->pass)) return;
+    if (how->kind != TRI_SHARD_HYBRID || done.mb != s->from->n_mb - 1 || tri__takes_local_steps(s->pass)) return;
     fly(s, TRI_OP_all_reduce_post, (tri_attr){.axes = s->pass->group.axes, .across = how->size},
         (tri_ends){.y = shard, .x = -1}, unit, done.mb, sum_gates(s));
 }
@@ -286,7 +286,7 @@ void tri__reductions_after(tri_sharder *s, int at) {
         fly(s, TRI_OP_all_reduce_post, replicas, (tri_ends){.y = s->map[s->pass->out.loss], .x = -1}, -1, mb, 0);
     for (int i = 0; i < r->n_buckets; i++) {
         const bucket *b = &r->bucket[i];
-        if (b->last == at && b->of.n > 1 && !tri__steps_alone(s->pass))
+        if (b->last == at && b->of.n > 1 && !tri__takes_local_steps(s->pass))
             fly(s, b->ends.x < 0 ? TRI_OP_all_reduce_post : TRI_OP_reduce_scatter_post, b->of.group, b->ends, b->unit,
                 mb, sum_gates(s));
     }

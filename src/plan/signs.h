@@ -14,8 +14,9 @@
  * scale: among elements of different sizes it is noise for the small ones, which the step along m / sqrt(v) makes
  * large. (DeepSpeed's 1-bit LAMB gives each parameter a unit, for the same reason.) All replicas then hold v.
  *
- * Copies that step alone (0/1 Adam) add their own momenta to e_i instead, weighted by the share of the step's rate in
- * that of all steps until they meet (momentum_alone), so that m is then the mean momentum since the last meeting.
+ * Copies that take local steps (0/1 Adam) add their own momenta to e_i instead, weighted by the share of the step's
+ * rate in that of all steps until they synchronise (momentum_alone), so that m is then the mean momentum since the last
+ * time.
  *
  * So copies never drift, and what coding leaves out is sent later. A block of 256 elements has one scale, the mean of
  * their magnitudes: it contracts any vector (|x - q|^2 <= (1 - 1/256) |x|^2), all that the published proof asks for.

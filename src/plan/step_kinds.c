@@ -35,7 +35,8 @@ uint32_t tri__step_gates(const tri_optimizing *how) {
     return how->sync_every > 1 ? TRI_GATE(alone) | TRI_GATE(sync) : 0;
 }
 
-/* ---- 0/1 Adam. Steps count from 1 here, as in the paper: a step is a meeting if the interval divides it ---- */
+/* ---- 0/1 Adam. Steps count from 1 here, as in the paper: copies synchronise in a step that the interval divides ----
+ */
 
 /* Of steps 1 .. n, those that update the variance. The last of an interval's var_update_scaler updates begins the next
  * interval, twice as long. */
@@ -53,7 +54,7 @@ static int64_t variance_until(const tri_optimizing *how, int64_t n) {
 }
 
 /* Of steps 1 .. n, those after var_freeze_step whose momentum travels. */
-static int64_t meetings_until(const tri_optimizing *how, int64_t n) {
+static int64_t syncs_until(const tri_optimizing *how, int64_t n) {
     int64_t count = 0, at = how->var_freeze_step;
     for (int64_t each = 1; at < n; each *= 2) {
         int longest = 2 * each > how->local_step_clipper;
@@ -64,23 +65,23 @@ static int64_t meetings_until(const tri_optimizing *how, int64_t n) {
     if (how->steps && n >= how->steps && how->steps > how->var_freeze_step) { /* the last one, whatever its interval */
         tri_optimizing endless = *how;
         endless.steps = 0;
-        if (meetings_until(&endless, how->steps) == meetings_until(&endless, how->steps - 1)) count++;
+        if (syncs_until(&endless, how->steps) == syncs_until(&endless, how->steps - 1)) count++;
     }
     return count;
 }
 
 /* Of those, the ones at an interval of one step. */
 static int64_t together_until(const tri_optimizing *how, int64_t n) {
-    if (how->local_step_clipper == 1) return meetings_until(how, n);
+    if (how->local_step_clipper == 1) return syncs_until(how, n);
     return larger(0, smaller(n - how->var_freeze_step, how->local_step_scaler));
 }
 
 static int64_t zero_one_until(const tri_optimizing *how, uint32_t gate, int64_t n) {
     int64_t frozen = smaller(n, how->var_freeze_step), variance = variance_until(how, n),
-            meetings = meetings_until(how, n), together = together_until(how, n);
+            syncs = syncs_until(how, n), together = together_until(how, n);
     if (gate == TRI_GATE(variance)) return variance;
     if (gate == TRI_GATE(signs)) return frozen - variance + together;
-    return gate == TRI_GATE(sync) ? meetings - together : n - frozen - meetings;
+    return gate == TRI_GATE(sync) ? syncs - together : n - frozen - syncs;
 }
 
 /* ---- All ---- */

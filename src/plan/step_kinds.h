@@ -36,8 +36,8 @@ int64_t tri__steps_of_kind(const tri_optimizing *how, uint32_t gate, int64_t ste
 uint32_t tri__sum_gates(const tri_optimizing *how);
 /* Steps before `step` that update the variance: its bias correction has this power of beta2. */
 int64_t tri__variance_steps(const tri_optimizing *how, int64_t step);
-/* The steps [begin, end) that end with the meeting at which what step `step` did is exchanged: it alone, unless it is
- * an alone step or a sync of 0/1 Adam. */
+/* The steps [begin, end) that end with the synchronisation by which what step `step` did is exchanged: it alone, unless
+ * it is an alone step or a sync of 0/1 Adam. */
 void tri__step_window(const tri_optimizing *how, int64_t step, int64_t *begin, int64_t *end);
 /* Sets a program's kinds and their shares of the run. */
 void tri__step_kinds_set(const tri_optimizing *how, tri_program *program);

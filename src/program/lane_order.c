@@ -1,6 +1,9 @@
 /* lane_order.c - the bytes that both lanes touch, cut into pieces at the slots' borders. Two segment trees a lane keep
  * the last instruction that touched each piece and the last that wrote it. Instructions come in order, so every value
- * set is the largest yet: setting and querying take O(log pieces). */
+ * set is the largest yet: setting and querying take O(log pieces).
+ *
+ * One number a lane, `behind`, is enough: a lane that waits for an instruction is behind all earlier ones of the other,
+ * too, since that lane runs in order. For the same reason only the last conflicting instruction has to be found. */
 #include "program/lane_order.h"
 #include "program/transfer.h"
 
@@ -147,10 +150,12 @@ tri_lane_order *tri__lane_order_open(tri_arena *arena, const tri_program *progra
     return order;
 }
 
+/* A transfer in flight may still write, or read, its slots at any time: others may do neither. */
 static int writes(const tri_instr *instr, int k) {
     return tri__begins(instr->op) || tri__ends(instr->op) || tri__access_writes(tri__instr_row(instr)->arg[k].access);
 }
 
+/* A reader must be behind writers, a writer behind readers, too. */
 int tri__lane_order_missing(const tri_lane_order *order, const tri_instr *instr) {
     int32_t last = 0;
     int other = !instr->lane;

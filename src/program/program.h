@@ -73,7 +73,7 @@ typedef struct tri_slot {
     X(signs, "momentum travels as signs")                                                              \
     X(variance, "gradients are summed in full, also for the variance")                                 \
     X(alone, "replicas step without exchanging anything but figures")                                  \
-    X(sync, "replicas that stepped alone meet")
+    X(sync, "replicas synchronise after local steps")
 typedef enum tri_gate {
 #define X(name, text) TRI_GATE_##name,
     TRI_GATES(X)

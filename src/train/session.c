@@ -163,8 +163,8 @@ static tri_status open_engine(tri_session *s) {
     s->control = tri__exec_control_of(s->engine.plan.train.program);
     if (s->lead && set->sync_every > 1 && !s->engine.plan.train.copies)
         tri__say(&s->log, TRI_LOG_WARN,
-                 "--sync-every %lld: one copy of the model is left and meets nobody: it takes plain steps until others "
-                 "join", (long long)set->sync_every);
+                 "--sync-every %lld: one copy of the model is left, with none to synchronise with: it takes plain "
+                 "steps until others join", (long long)set->sync_every);
     if (s->lead) tri__coding_say(&s->engine.in, &s->programs.of[TRI_TRAIN], &s->log);
     if (s->lead) tri__products_say(&s->engine.in, s->engine.device, &s->log);
     if (s->lead) tri__context_say(&s->engine.context_form, &s->engine.in, &s->log);

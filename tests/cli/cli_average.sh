@@ -85,7 +85,8 @@ refuses 2 "the exchange program is not made by passes" -- plan --config config.j
 refuses 2 "--average-weights swa: expected ema, ema:DECAY, last:N or none" -- "${common[@]}" --average-weights swa
 refuses 2 "last:2 with --early-stopping 3" "take --average-weights ema" -- "${common[@]}" --average-weights last:2 \
     --early-stopping 3
-refuses 2 "with --sync-every 7: copies of the model step alone" -- "${common[@]}" --average-weights ema --sync-every 7 \
+refuses 2 "with --sync-every 7: copies of the model take local steps" -- \
+    "${common[@]}" --average-weights ema --sync-every 7 \
     --nproc-per-node 2 --output-dir no
 expect "nothing was made" test ! -e no
 

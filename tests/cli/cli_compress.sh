@@ -74,7 +74,7 @@ expect_code 0
 expect_text "$err" "--shard zero2: this optimizer keeps each replica's gradients whole"
 plan --world-size 2 --shard zero1 --optimizer zero-one-adam --max-steps 40
 expect_code 0
-expect_text "$err" "so none steps alone: every step exchanges"
+expect_text "$err" "so none takes local steps: every step exchanges"
 signs=(--config config.json --data-path data --global-batch-size 16 --seed 1 --threads 1 --quiet --output-dir signs
     --optimizer onebit-adam --full-steps 1 --warmup-steps 0)
 run train "${signs[@]}" --max-steps 3 --nproc-per-node 2

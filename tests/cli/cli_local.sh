@@ -1,4 +1,4 @@
-# Copies of the model that step alone (--sync-every): stopped between meetings and resumed to the bit, evaluated by what
+# Copies of the model that take local steps (--sync-every): stopped in between and resumed to the bit, evaluated by what
 # they share, on other numbers of copies; what is refused.
 . "$(dirname "$0")/../lib/cli_lib.sh"
 make_all
@@ -10,9 +10,9 @@ digest() { "$trident" digest "$1" 2>/dev/null; }
 run "${common[@]}" --output-dir whole --nproc-per-node 2 --check-replicas 5 --profile wait=4,warmup=1,active=3
 expect_code 0
 expect_text "$out" "steps 6 to 8 (2 alone, 1 sync), "
-expect_text "$err" "copies take their own steps at 1.41 times the learning rate"
+expect_text "$err" "copies take local steps at 1.41 times the learning rate"
 expect_text "$err" "clip at sqrt(copies) times --max-grad-norm"
-expect_text "$err" "meet in a step of 0.7 times their mean change (--outer-lr) with a momentum of 0.5"
+expect_text "$err" "synchronise in a step of 0.7 times their mean change (--outer-lr) with a momentum of 0.5"
 
 # A signal at any step: the copies' own weights and moments are in the checkpoint.
 "$trident" "${common[@]}" --output-dir asked --nproc-per-node 2 >"$out" 2>"$err" &
@@ -36,7 +36,7 @@ loss=$(json_number loss "$out")
 expect "its loss is the validation's ($loss, $valid)" is "$loss" '<' "$(awk "BEGIN { print $valid + 1e-5 }")"
 expect "its loss is the validation's ($loss, $valid)" is "$loss" '>' "$(awk "BEGIN { print $valid - 1e-5 }")"
 
-# Another number of copies, and none, from a checkpoint between meetings.
+# Another number of copies, and none, from a checkpoint between synchronisations.
 again() { rm -rf asked/checkpoint-144 asked/best_checkpoint.json asked/summary.json; }
 again
 run "${common[@]}" --output-dir asked --nproc-per-node 6 --shard hybrid --shard-size 2 \

@@ -321,8 +321,8 @@ static inline void fill_empty(kernel_call *k) {
     }
 }
 
-/* Buckets of attention by distances: a table of 20 biases has rows of none; the longest sequences of a case reach all
- * of 40 buckets, others the middle ones. */
+/* Buckets of relative-position attention: a table of 20 biases has rows of none; the longest sequences of a case reach
+ * all of 40 buckets, others the middle ones. */
 static inline int32_t kernel_buckets(const kernel_case *at) {
     return at->op == TRI_OP_attention_biased || at->op == TRI_OP_attention_biased_din ? 16 : 40;
 }

@@ -11,7 +11,7 @@
  *   R   of operations of experts: rows beyond a place in each of C experts for T K choices, or for route and balance
  *       beyond the capacities of sequences, those of a factor of 1; they give P = C O, and for linear_experts T = G C R
  *   G   of linear_experts: runs of rows of an expert; 0: 1. Of cross_entropy: 1 smoothed labels, 2 and 3 focal
- *   B   of attention by distances: rows of the table; G 1, 2 or 3: attr.terms
+ *   B   of relative-position attention: rows of the table; G 1, 2 or 3: attr.terms
  *   F   a code (numbers/coded.h) of K elements in M parts, of unpack_sum M times K; it gives the bytes B of a row
  *   U   of columns: 0 numbers alone, 1 categories alone, 2 both; G 1: numbers are periodic, of K frequencies. They give
  *       P, V and B of C columns

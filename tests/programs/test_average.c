@@ -263,7 +263,7 @@ TEST(what_is_refused) {
         {"--average-weights=last:3", {"--epochs=2"}, "give last:2, or more epochs"},
         {"--average-weights=last:3", {"--max-steps=8"}, "the run has 2 epochs: give last:2"},
         {"--average-weights=last:2", {"--early-stopping=1"}, "take --average-weights ema"},
-        {"--average-weights=ema", {"--sync-every=2"}, "with --sync-every 2: copies of the model step alone"},
+        {"--average-weights=ema", {"--sync-every=2"}, "with --sync-every 2: copies of the model take local steps"},
         {"--average-weights=ema",
          {"--optimizer=zero-one-adam", "--var-freeze-step=4", "--local-step-scaler=1", "--var-update-scaler=1"},
          "take --local-step-clipper 1"},

@@ -1,6 +1,6 @@
-/* test_local.c - copies of the model that step alone (--sync-every), against one process that takes the steps of each
- * copy with an ordinary session and the common ones in plain C. Evaluation, checkpoints between meetings, other numbers
- * of copies. `make test` runs a sample of the codes and meshes; SOAK_STEPS=100: all of them. */
+/* test_local.c - copies of the model that take local steps (--sync-every), against one process that takes the steps of
+ * each copy with an ordinary session and the common ones in plain C. Evaluation, checkpoints between meetings, other
+ * numbers of copies. `make test` runs a sample of the codes and meshes; SOAK_STEPS=100: all of them. */
 #include "base/hash.h"
 #include "checkpoint/copies.h"
 #include "tests/lib/test.h"
@@ -384,8 +384,8 @@ static void expect_losses(const job *full, const job *have, int from, const char
             fail_msg("%s: loss of step %d is %g, of steps in common %g", what, k + 1, have->loss[k], full->loss[k]);
 }
 
-/* Trains close to the run whose replicas never step alone; saved between meetings (3, 6 and 8) it goes on to the bit,
- * all states of all ranks, and on another number of copies. */
+/* Trains close to the run whose replicas take no local steps; saved between meetings (3, 6 and 8) it goes on to the
+ * bit, all states of all ranks, and on another number of copies. */
 static void try_cell(const cell *c, const job *full) {
     char text[5][40], moved[5][40], what[96];
     snprintf(what, sizeof what, "%s, %s, pp %d, %d microbatches", c->code, c->hybrid ? "hybrid" : "none", c->pp, c->mb);

@@ -1,5 +1,5 @@
-/* test_local_programs.c - programs of copies of the model that step alone (--sync-every): what is refused; all ranks'
- * programs fit together on every mesh; a program as text; meetings within and between machines, as they run. */
+/* test_local_programs.c - programs of copies of the model that take local steps (--sync-every): what is refused; all
+ * ranks' programs fit together on every mesh; a program as text; meetings within and between machines, as they run. */
 #include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
 
@@ -21,7 +21,8 @@ TEST(refusals) {
     refused("nothing to synchronise", 1, 1, (tri_sharding){0}, TRI_CODE_NONE);
     refused("--shard zero1", 2, 1, (tri_sharding){.kind = TRI_SHARD_ZERO1}, TRI_CODE_NONE);
     refused("--shard zero2", 2, 1, (tri_sharding){.kind = TRI_SHARD_ZERO2}, TRI_CODE_NONE);
-    refused("none can step alone: take --shard none", 3, 1, (tri_sharding){.kind = TRI_SHARD_ZERO3}, TRI_CODE_NONE);
+    refused("none can take local steps: take --shard none", 3, 1, (tri_sharding){.kind = TRI_SHARD_ZERO3},
+            TRI_CODE_NONE);
     assert_null(strstr(tri_error(), "hybrid")); /* there is no run of 3 replicas that could be a copy */
     refused("or --shard hybrid with --shard-size 3", 6, 1, (tri_sharding){.kind = TRI_SHARD_ZERO3}, TRI_CODE_NONE);
     refused("--shard hybrid", 4, 1, (tri_sharding){.kind = TRI_SHARD_HYBRID, .size = 4}, TRI_CODE_NONE);

@@ -437,7 +437,7 @@ static void serve_on(const tri_device *device, tiny *t, const tri_rank_plan *pla
     tri__exec_close(exec);
 }
 
-/* Weights of fewer bits than fp32, in the device's memory or in its second memory: the host has no copy to fill. */
+/* Weights of fewer bits than fp32, in the device's memory or in its offload memory: the host has no copy to fill. */
 TEST(served_weights) {
     static const struct { tri_dtype precision, quantize; unsigned offload; } rows[] = {
         {TRI_BF16, TRI_F32, 0}, {TRI_F32, TRI_I8, 0}, {TRI_BF16, TRI_I8, 0}, {TRI_F16, TRI_F8_E4M3, 0},

@@ -1,8 +1,14 @@
 # Each mechanism against a fault is turned off, one at a time, in a copy of the sources; the test that stands for the
 # fault must then fail, or not come to an end. Prints a table; exit 1 when a test did not notice.
 #   TRI_BUILD=build tests/soak/mutations.sh [WORD]      only those whose row contains WORD
+#   tests/soak/mutations.sh --check                     builds nothing; names rows that change no line (tools/lint)
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+if [ "${1:-}" = --check ]; then
+    mutant() { sed "$4" "$3" | cmp -s - "$3" && echo "$3:1: tests/soak/mutations.sh: \"$4\" finds nothing here"; }
+    . <(sed -n '/^mutant F/,/^echo/p' "$0" | sed '$d')
+    exit 0
+fi
 source=$PWD build=$(cd "${TRI_BUILD:?run through tests/soak/run}" && pwd) only=${1:-}
 copy=$(mktemp -d)
 cleanup() {

@@ -3,7 +3,7 @@
 #include "engine/staging.h"
 #include "settings/settings.h"
 #include "study/choose/choose.h"
-#include "study/choose/parts.h"
+#include "study/choose/choose_parts.h"
 
 #include <math.h>
 #include <unistd.h>

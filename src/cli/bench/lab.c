@@ -5,7 +5,7 @@
  * from the run folder's summary.json, times from its metrics.jsonl. A layout that does not fit is refused before it
  * starts, or is killed by the system if other processes take the memory meanwhile; its line says so. */
 #include "cli/bench/bench.h"
-#include "cli/bench/runs.h"
+#include "cli/bench/bench_runs.h"
 #include "cli/bench/models.h"
 
 #include "base/file.h"

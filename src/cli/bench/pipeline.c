@@ -4,7 +4,7 @@
  * through the pipeline, the measured bubble, and the bubble of a step simulated with the measured times. On the device
  * "timed" stages sleep for as long as they would compute, so that a pipeline of eight can be measured on two cores. */
 #include "cli/bench/bench.h"
-#include "cli/bench/runs.h"
+#include "cli/bench/bench_runs.h"
 #include "cli/bench/models.h"
 
 #include "base/machine.h"

@@ -1,7 +1,7 @@
 /* serve.c - `trident bench serve`: latency and throughput of the forward-only program alone, on batches whose tokens
  * are given; weights are random. A pass runs every batch of the case once. */
 #include "cli/bench/bench.h"
-#include "cli/bench/runs.h"
+#include "cli/bench/bench_runs.h"
 #include "cli/bench/serve_cases.h"
 
 #include "base/clock.h"

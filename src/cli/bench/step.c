@@ -4,7 +4,7 @@
  * train`, but in this process. MFU counts only real tokens and the model's nominal FLOPs (engine/cost/mfu.h). */
 #include "cli/bench/bench.h"
 #include "cli/bench/models.h"
-#include "cli/bench/runs.h"
+#include "cli/bench/bench_runs.h"
 #include "engine/cost/ceiling.h"
 #include "cli/bench/step_gauges.h"
 

@@ -2,7 +2,7 @@
  * four ranks and the same model with one input left out, and prints each model's scores on held-out rows. It leaves
  * data/, vocab/, and a configuration and a run folder for each model, which train, eval and predict can use. */
 #include "cli/cli.h"
-#include "cli/bench/runs.h"
+#include "cli/bench/bench_runs.h"
 #include "cli/demo/demo_data.h"
 #include "cli/launch.h"
 #include "cli/sinks.h"

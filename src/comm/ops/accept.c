@@ -1,4 +1,6 @@
-/* accept.c - validates a user's operation before any of it begins. */
+/* accept.c - validates a user's operation before any of it begins. What is wrong on one rank alone is refused here, as
+ * a TRI_USAGE that leaves the group as it was; whether all members ask for the same is compared once they have posted.
+ */
 #include "comm/ops/accept.h"
 
 #include "comm/ops/kind.h"
@@ -27,6 +29,7 @@ static tri_status check_fields(const tri_group *group, const tri_collective *wha
     return TRI_OK;
 }
 
+/* In what members compare, one number stands for all counts; 0 is that of equal ones. */
 static uint64_t hash_counts(int n, const int64_t *counts) {
     uint64_t hash = 0x9E3779B97F4A7C15;
     for (int m = 0; m < n; m++) {
@@ -80,7 +83,8 @@ static tri_status check_buffer(const char *name, const char *which, const void *
     return TRI_OK;
 }
 
-/* In place: both are the same, or the shorter one is this member's part of the longer. */
+/* In place: both are the same, or the shorter one is this member's part of the longer. Only so is every element read
+ * before it is overwritten: members work on different tasks of one operation at once. */
 static int in_place(const tri_group *group, const tri_pending *p, range in, range out, size_t size) {
     const tri_kind_row *kind = tri__kind(p->what.kind);
     size_t part = (size_t)(p->shard ? p->shard[group->me] : group->me * p->what.count) * size;

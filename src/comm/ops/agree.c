@@ -1,4 +1,5 @@
-/* agree.c - all ranks compare a digest of settings that must be equal before they begin. */
+/* agree.c - all ranks compare a digest of settings that must be equal before they begin. All blame the same rank, since
+ * all see the same digests in the same order. */
 #include "comm/world/world.h"
 
 #include <stdlib.h>

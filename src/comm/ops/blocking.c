@@ -1,4 +1,5 @@
-/* blocking.c - operations that post and wait in one call. */
+/* blocking.c - operations that post and wait in one call. A wait moves all of this rank's operations, so a
+ * blocking call between a post and its wait does not hold up the other members of the posted one. */
 #include "comm/world/world.h"
 
 static tri_status run(tri_group *group, tri_collective what) {

@@ -1,4 +1,5 @@
-/* describe.c - the table of operation kinds, and descriptions of operations. */
+/* describe.c - the table of operation kinds, and descriptions of operations. Transports know kinds by their rows: which
+ * members have an input and an output, how long these are, and whether elements are reduced. */
 #include "comm/ops/kind.h"
 #include "comm/ops/describe.h"
 
@@ -66,6 +67,7 @@ void tri__describe(const tri_descriptor *what, int group_size, char *out, size_t
              (unsigned long long)what->sequence);
 }
 
+/* Ranks are not compared: each member's descriptor has its own. */
 int tri__describe_same(const tri_descriptor *a, const tri_descriptor *b) {
     int kinds_fit = a->kind == b->kind || (a->kind == TRI_SEND && b->kind == TRI_RECV) ||
                     (a->kind == TRI_RECV && b->kind == TRI_SEND);

@@ -1,6 +1,9 @@
 /* reduce.c - reduces n vectors to one: a plain row for each element type, and SIMD rows for the sums of training (f32,
  * bf16), which read every input and write every output in one pass. All arm64 and x86-64 CPUs have 16-byte vectors, and
- * they are faster than memory. */
+ * they are faster than memory.
+ *
+ * Every row adds an element's inputs one after the other, in the order of `in`, which is that of the group's members;
+ * only elements are divided among vectors, tasks and threads. So a sum has the same bits whoever computes it. */
 #include "comm/ops/reduce.h"
 
 #include "numbers/float8.h"
@@ -166,7 +169,7 @@ void tri__reduce(tri_dtype dtype, tri_reduction reduction, int n, const void *co
 void tri__reduce_onto(tri_dtype dtype, tri_reduction reduction, const void *before, int n, const void *const *in,
                       int of, int n_out, void *const *out, int64_t count) {
     enum { MOST = 64 };
-    const void *all[MOST + 1] = {before};
+    const void *all[MOST + 1] = {before}; /* a sum of fp32 so far is one more input, before the others */
     if (dtype != TRI_F32 || reduction != TRI_SUM || n > MOST) {
         onto_rows[dtype](reduction, before, n, in, of, n_out, out, count);
         return;

@@ -1,7 +1,10 @@
 /* request.c - operations in flight: posting, progress, waiting.
  *
  * A wait for one operation makes progress on all of this rank's operations, in posting order: so the order of waits
- * never matters. After a failure nothing is in flight any more, and every call returns the failure. */
+ * never matters. After a failure nothing is in flight any more, and every call returns the failure.
+ *
+ * An operation owns its output, and its input must not change, from the post to the wait. Its number on the group (of a
+ * message: on the pair) is what members match it by, so it counts only once it can no longer fail to be posted. */
 #include "comm/ops/request.h"
 
 #include "base/clock.h"
@@ -70,7 +73,7 @@ static tri_status prepare(tri_world *world, tri_pending *p) {
     return stage(world, p);
 }
 
-/* The operation can no longer fail to be posted: count it. */
+/* The operation can no longer fail to be posted: count it. Messages about hangs read `posted` and `last`. */
 static void count_in(tri_world *world, tri_pending *p) {
     tri_rank_line *line = &world->segment.control->line[world->local];
     if (p->what.kind == TRI_SEND) p->group->sent[p->what.root]++;
@@ -97,7 +100,8 @@ static void cancel(tri_pending *p) {
     else if (p->group->transport->cancel) p->group->transport->cancel(p->group, p);
 }
 
-/* After a failure: cancels all operations in flight. Returns the failure. */
+/* After a failure: cancels all operations in flight, then gives their buffers back: no peer and no other machine
+ * touches them any more. Returns the failure. */
 static tri_status give_up(tri_world *world) {
     world->carriers->poll(world); /* other machines are informed, and no longer access this rank's buffers */
     for (int i = 0; i < world->n_pending; i++) {
@@ -108,7 +112,7 @@ static tri_status give_up(tri_world *world) {
     return tri__world_check(world);
 }
 
-/* Records this rank's own failure for all ranks. */
+/* Records this rank's own failure for all ranks, unless it is the consequence of another's: the first one counts. */
 static tri_status fail(tri_world *world, tri_status status) {
     if (!atomic_load(&world->segment.control->abort)) tri_world_fail(world, status, tri_error());
     return give_up(world);

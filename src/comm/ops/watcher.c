@@ -1,4 +1,5 @@
-/* watcher.c - one small thread: polls a pidfd of each local peer, and runs tri__control_watch. */
+/* watcher.c - one small thread: polls a pidfd of each local peer, and runs tri__control_watch. A rank in a wait sees a
+ * death only through the control page: this thread writes it there, also while its own rank computes. */
 #include "comm/ops/watcher.h"
 
 #include "base/thread.h"

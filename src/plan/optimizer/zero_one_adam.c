@@ -2,11 +2,11 @@
  * intervals; the momentum travels as signs in those between them (plan/signs.h). Both take the step of adamw_frozen,
  * which is limited: a momentum that was decoded goes on into the next update of the variance.
  *
- * When the variance is frozen, copies step alone (Lu et al., algorithm 1): each with its own gradient, which stands for
- * that of all, its own momentum and weights. When they meet (gate sync), the mean momentum since the last meeting
- * travels as signs, and each takes the step of all these steps along it from the weights of the last meeting, the
+ * When the variance is frozen, copies take local steps (Lu et al., algorithm 1): each with its own gradient, which
+ * stands for that of all, its own momentum and weights. When they synchronise (gate sync), the mean momentum since the
+ * last time travels as signs, and each takes the step of all these steps along it from the weights of that time, the
  * anchor (pass_local.c), which are the same on all copies. Weights decay with that step's rate. Steps that are not
- * alone end a window of one step.
+ * local end a window of one step.
  *
  * The variance's bias correction counts its own updates (tri__variance_steps): after one of them it stands for that
  * gradient's squares, so that the first step with signs is no larger than AdamW's. An element whose first gradient is

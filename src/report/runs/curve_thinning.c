@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-double tri__rounded(double value) {
+double tri__curve_value(double value) {
     char text[32];
     snprintf(text, sizeof text, "%.6g", value);
     return strtod(text, NULL);
@@ -25,7 +25,7 @@ static double step_at(const curve *c, int64_t i) { return c->step[i * c->stride]
 
 static void put(const curve *c, int64_t i) {
     tri__json_append_new(c->steps, tri__json_integer((tri_json_int)step_at(c, i)));
-    tri__json_append_new(c->values, tri__json_real(c->exact ? at(c, i) : tri__rounded(at(c, i))));
+    tri__json_append_new(c->values, tri__json_real(c->exact ? at(c, i) : tri__curve_value(at(c, i))));
 }
 
 /* The extremes among points [begin, end). */

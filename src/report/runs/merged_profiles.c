@@ -84,7 +84,7 @@ static tri_json *rank_json(const tri_json *profile) {
 
 /* ---- the timeline ---- */
 
-static tri_json *real(double value) { return tri__json_real(tri__rounded(value)); }
+static tri_json *real(double value) { return tri__json_real(tri__curve_value(value)); }
 
 /* [[kind, (mb,) begin, end]], from `origin` on, at most *left boxes. */
 static tri_json *boxes(const tri_json *from, int times, double origin, int64_t *left, int64_t *left_out) {

@@ -150,6 +150,6 @@ void tri__run_binding(tri_json *run);
  * out. A new reference. */
 tri_json *tri__thin_curve(const double *step, const double *value, int64_t n, int64_t stride, int most);
 /* To 6 significant digits, which is more than a picture shows. */
-double tri__rounded(double value);
+double tri__curve_value(double value);
 
 #endif

@@ -18,8 +18,8 @@ typedef struct drawn {
 static void draw(drawn *d, double x, double y, int always) {
     if (!always && fabs(x - d->at_x) + fabs(y - d->at_y) < APART) return;
     d->at_x = x, d->at_y = y;
-    tri__json_append_new(d->x, tri__json_real(tri__rounded(x)));
-    tri__json_append_new(d->y, tri__json_real(tri__rounded(y)));
+    tri__json_append_new(d->x, tri__json_real(tri__curve_value(x)));
+    tri__json_append_new(d->y, tri__json_real(tri__curve_value(y)));
 }
 
 /* roc: the false positive rate and recall; else recall and precision. Areas by trapezoids, as in score/metrics.c. */

@@ -5,7 +5,7 @@
  * Models at the power limit are measured for longer; marked steps of such took 2 to 3 % less than those without marks,
  * to which their times are scaled. How much of each kernel's time is left to the other lane follows from a model of two
  * texts: its instructions one after the other take longer than its step. */
-#include "study/calibrate/parts.h"
+#include "study/calibrate/calibrate_parts.h"
 
 #include "base/clock.h"
 

@@ -1,6 +1,6 @@
 /* codes.c - times of pack, unpack, unpack_sum and momentum_out for every code: a rank alone sends nothing, so
  * these operations are in none of the programs that kernels.c runs. */
-#include "study/calibrate/parts.h"
+#include "study/calibrate/calibrate_parts.h"
 
 #include "base/clock.h"
 #include "base/machine.h"

@@ -1,6 +1,6 @@
 /* host.c - measures copies in memory, and the loader: one worker packs made rows of two lengths, from a token
  * store in memory, so that seconds of a row and of a token follow. */
-#include "study/calibrate/parts.h"
+#include "study/calibrate/calibrate_parts.h"
 
 #include "base/clock.h"
 #include "data/dataset/dataset_rows.h"

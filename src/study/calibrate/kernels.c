@@ -3,7 +3,7 @@
  * On a CPU the ranks of a calibration are threads of this process that each train the same model at the same time, as
  * many as fill all cores, each on its own cores: so caches and memory are shared as in a run. A step during which the
  * system ran something else on these cores is repeated. */
-#include "study/calibrate/parts.h"
+#include "study/calibrate/calibrate_parts.h"
 
 #include "base/clock.h"
 #include "base/machine.h"

@@ -4,7 +4,7 @@
  * that computed it, as gradients are; then all begin together. A call takes as long as its slowest member. A curve has
  * its latency and its rate first: the smallest size and 128 KiB, whatever the time; then, the largest first, the others
  * that fit into its share of the time, as latency and rate say. Over a slow network the largest are left out. */
-#include "study/calibrate/parts.h"
+#include "study/calibrate/calibrate_parts.h"
 
 #include "base/clock.h"
 #include "base/machine.h"

@@ -1,6 +1,6 @@
 /* model.c - a model to be timed: one or two texts of sequences of equal or of ragged lengths, three columns,
  * random weights. Plans are those of a run, so kernels, fusion and the reuse of memory are those of a run, too. */
-#include "study/calibrate/parts.h"
+#include "study/calibrate/calibrate_parts.h"
 
 #include "base/clock.h"
 #include "base/random.h"

@@ -1,5 +1,5 @@
 /* points.c - from times of instructions to curves. */
-#include "study/calibrate/parts.h"
+#include "study/calibrate/calibrate_parts.h"
 
 #include "sim/sizes.h"
 

@@ -1,7 +1,7 @@
 /* tiles.c - how threads divide a product: in tiles of its output, as many threads at a time as there are.
  * With three tiles two threads take as long as with four. The size of tiles is the one that explains best how much
  * slower several threads are than their number promises. */
-#include "study/calibrate/parts.h"
+#include "study/calibrate/calibrate_parts.h"
 
 #include "sim/sizes.h"
 

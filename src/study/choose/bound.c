@@ -1,5 +1,5 @@
 /* bound.c - what a step takes at least: on top of study/choose/core.c, what the passes say (plan/least.h). */
-#include "study/choose/parts.h"
+#include "study/choose/choose_parts.h"
 
 #include "plan/least.h"
 

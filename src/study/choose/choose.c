@@ -1,7 +1,7 @@
 /* choose.c - the search itself: layouts wait in a heap with the best bound so far, the least on top. One that has only
  * its quick bound gets its close one; one that has that is planned and, if it fits, simulated. Batches of them are
  * computed in parallel and their results are taken in order, so the search is the same for any number of threads. */
-#include "study/choose/parts.h"
+#include "study/choose/choose_parts.h"
 
 #include "base/clock.h"
 #include "base/machine.h"

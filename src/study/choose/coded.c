@@ -3,7 +3,7 @@
  *
  * Ways change what is computed: so they are never the first choice, and are listed apart. Whoever gives one of these
  * options has asked for it: then all layouts are searched with it, and nothing else is proposed. */
-#include "study/choose/parts.h"
+#include "study/choose/choose_parts.h"
 
 
 static const double BINDS = 0.1, /* of the step: waits for bytes that are worth a proposal */
@@ -21,7 +21,7 @@ static const way ways[] = {
      "sums of gradients travel in 8 bits", .gradients = GRADIENTS_INT8, .weights = WEIGHTS_INT8},
     {"--optimizer onebit-adam", NULL, "momentum travels as signs, after a fifth of the run or more",
      .optimizer = TRI_ONEBIT_ADAM},
-    {"--sync-every 32", NULL, "replicas meet every 32 steps only", .sync_every = APART},
+    {"--sync-every 32", NULL, "replicas synchronise every 32 steps only", .sync_every = APART},
 };
 enum { WAYS = sizeof ways / sizeof *ways };
 

@@ -1,5 +1,5 @@
 /* core.c - seconds of units, from one microbatch's program; seconds of a pipeline's ranks, from its order. */
-#include "study/choose/parts.h"
+#include "study/choose/choose_parts.h"
 
 #include "engine/staging.h"
 #include "plan/least.h"

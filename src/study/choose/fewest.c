@@ -1,5 +1,5 @@
 /* fewest.c - the fewest ranks with which a run takes at most a given time. */
-#include "study/choose/parts.h"
+#include "study/choose/choose_parts.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* parallel.c - independent pieces of work on several threads. */
-#include "study/choose/parts.h"
+#include "study/choose/choose_parts.h"
 
 #include "base/arena.h"
 

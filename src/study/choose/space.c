@@ -4,7 +4,7 @@
  * Limits of the space: 2, 3 or 4 stages a rank with interleaved; numbers of microbatches are powers of two, and in a
  * pipeline 1, 2 and 4 times its ranks; at most MICROBATCHES; offloading adds optimizer state, gradients, weights and
  * activations in this order. */
-#include "study/choose/parts.h"
+#include "study/choose/choose_parts.h"
 
 #include "plan/schedule/schedule.h"
 

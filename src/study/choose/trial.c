@@ -1,5 +1,5 @@
 /* trial.c - plans and simulates one layout. */
-#include "study/choose/parts.h"
+#include "study/choose/choose_parts.h"
 
 #include "base/clock.h"
 #include "engine/accept_settings.h"

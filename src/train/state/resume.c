@@ -149,8 +149,8 @@ static tri_status take_kinds(tri_session *s, const tri_checkpoint *checkpoint) {
     if (!(tri__step_gates(how) & ~s->engine.plan.train.program->gates)) return TRI_OK;
     return tri__fail(TRI_USAGE,
                      "%s froze the variance at step %lld, and a run of %lld steps goes on so long after it that copies "
-                     "would step alone: say when it was frozen, --var-freeze-step %lld --allow-change var_freeze_step, "
-                     "or take --local-step-clipper 1 --allow-change local_step_clipper",
+                     "would take local steps: say when it was frozen, --var-freeze-step %lld --allow-change "
+                     "var_freeze_step, or take --local-step-clipper 1 --allow-change local_step_clipper",
                      tri__checkpoint_path(checkpoint), (long long)how->var_freeze_step, (long long)how->steps,
                      (long long)how->var_freeze_step);
 }

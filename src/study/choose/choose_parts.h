@@ -1,8 +1,8 @@
-/* parts.h - what the files of choose share: which layouts there are (space.c), seconds of a model's units and of a
- * pipeline's ranks (core.c), lower bounds of a layout's step time and memory (bound.c), one layout planned and
+/* choose_parts.h - what the files of choose share: which layouts there are (space.c), seconds of a model's units and of
+ * a pipeline's ranks (core.c), lower bounds of a layout's step time and memory (bound.c), one layout planned and
  * simulated (trial.c), and independent work on several threads (parallel.c). */
-#ifndef TRI_STUDY_CHOOSE_PARTS_H
-#define TRI_STUDY_CHOOSE_PARTS_H
+#ifndef TRI_STUDY_CHOOSE_CHOOSE_PARTS_H
+#define TRI_STUDY_CHOOSE_CHOOSE_PARTS_H
 
 #include "engine/cost/outlook.h"
 #include "study/choose/choose.h"

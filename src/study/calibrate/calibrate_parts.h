@@ -1,7 +1,7 @@
-/* parts.h - what the files of calibrate share: models that train to be timed (model.c), ranks that do so together
- * (kernels.c), and times of instructions, gathered by kernel and size: the points of curves (points.c). */
-#ifndef TRI_STUDY_CALIBRATE_PARTS_H
-#define TRI_STUDY_CALIBRATE_PARTS_H
+/* calibrate_parts.h - what the files of calibrate share: models that train to be timed (model.c), ranks that do so
+ * together (kernels.c), and times of instructions, gathered by kernel and size: the points of curves (points.c). */
+#ifndef TRI_STUDY_CALIBRATE_CALIBRATE_PARTS_H
+#define TRI_STUDY_CALIBRATE_CALIBRATE_PARTS_H
 
 #include "exec/exec.h"
 #include "plan/plan.h"

@@ -1,6 +1,6 @@
-/* runs.h - for benchmarks that train: a run as a command line, starting its ranks, and reading its run folder. */
-#ifndef TRI_CLI_BENCH_RUNS_H
-#define TRI_CLI_BENCH_RUNS_H
+/* bench_runs.h - for benchmarks that train: a run as a command line, starting its ranks, and reading its run folder. */
+#ifndef TRI_CLI_BENCH_BENCH_RUNS_H
+#define TRI_CLI_BENCH_BENCH_RUNS_H
 
 #include "cli/cli.h"
 

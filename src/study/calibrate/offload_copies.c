@@ -1,5 +1,5 @@
-/* copies.c - copies between a device and pinned host memory, as offload memory uses them. */
-#include "study/calibrate/parts.h"
+/* offload_copies.c - copies between a device and pinned host memory, as offload memory uses them. */
+#include "study/calibrate/calibrate_parts.h"
 
 #include "base/clock.h"
 

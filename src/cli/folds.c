@@ -1,4 +1,4 @@
-/* several.c - `trident train --folds K` and `--seeds N`: a training for each fold or seed, one after the other, and
+/* folds.c - `trident train --folds K` and `--seeds N`: a training for each fold or seed, one after the other, and
  * their figures side by side. A training that had finished says so and is left as it was; one that was interrupted goes
  * on. */
 #include "cli/run_spread.h"

@@ -1,5 +1,5 @@
-/* runs.c - starts runs of `trident train` for benchmarks and reads their results. */
-#include "cli/bench/runs.h"
+/* bench_runs.c - starts runs of `trident train` for benchmarks and reads their results. */
+#include "cli/bench/bench_runs.h"
 
 #include "base/buffer.h"
 #include "base/json.h"
