@@ -31,6 +31,7 @@ tri_json *tri__json_integer(tri_json_int value);
 tri_json *tri__json_real(double value);
 tri_json *tri__json_boolean(int value);
 tri_json *tri__json_null(void);
+tri_json *tri__json_strings(char *const *text, int n);
 /* Copies the whole tree; NULL also if it is incomplete. */
 tri_json *tri__json_deep_copy(const tri_json *value);
 /* By a template: {s:X, ...} and [X, ...] nest; X is s a string, i an int, I a tri_json_int, f a double, b a boolean, n

@@ -244,6 +244,12 @@ int tri__json_append_new(tri_json *array, tri_json *value) {
     return 0;
 }
 
+tri_json *tri__json_strings(char *const *text, int n) {
+    tri_json *list = tri__json_array();
+    for (int i = 0; i < n; i++) tri__json_append_new(list, tri__json_string(text[i]));
+    return list;
+}
+
 int tri__json_append(tri_json *array, const tri_json *value) {
     return tri__json_append_new(array, tri__json_incref((tri_json *)value));
 }

@@ -385,6 +385,8 @@ static tri_json *choice_json(const tri_option *row, int index) {
 
 tri_json *tri__option_json(const tri_option *row, const void *from) {
     const void *at = field(row, from);
+    const tri_texts *texts = at;
+    const tri_reals *reals = at;
     switch (row->kind) {
     case TRI_OPTION_BOOL: return tri__json_boolean(*(const int *)at);
     case TRI_OPTION_INT: return tri__json_integer(*(const int64_t *)at);
@@ -393,16 +395,12 @@ tri_json *tri__option_json(const tri_option *row, const void *from) {
     case TRI_OPTION_CHOICE: return choice_json(row, *(const int *)at);
     case TRI_OPTION_OBJECT:
         return *(tri_json *const *)at ? tri__json_deep_copy(*(tri_json *const *)at) : tri__json_null();
-    case TRI_OPTION_TEXTS:
+    case TRI_OPTION_TEXTS: return tri__json_strings(texts->at, texts->n);
     case TRI_OPTION_REALS: break;
     }
-    if (row->kind == TRI_OPTION_REALS && ((const tri_reals *)at)->word)
-        return choice_json(row, ((const tri_reals *)at)->word - 1);
+    if (reals->word) return choice_json(row, reals->word - 1);
     tri_json *list = tri__json_array();
-    const tri_texts *texts = row->kind == TRI_OPTION_TEXTS ? at : NULL;
-    const tri_reals *reals = row->kind == TRI_OPTION_REALS ? at : NULL;
-    for (int i = 0; texts && i < texts->n; i++) tri__json_append_new(list, tri__json_string(texts->at[i]));
-    for (int i = 0; reals && i < reals->n; i++) tri__json_append_new(list, tri__json_real(reals->at[i]));
+    for (int i = 0; i < reals->n; i++) tri__json_append_new(list, tri__json_real(reals->at[i]));
     return list;
 }
 

@@ -191,12 +191,9 @@ static tri_status describe_training(tri_json *config, tri_json *comments, const 
                           tri__json_string(settings->decimal_mark == TRI_DECIMAL_COMMA ? "comma" : "point"));
     if (settings->date_order)
         tri__json_set_new(config, "date_order", tri__json_string(tri__date_orders[settings->date_order]));
-    if (tri__settings_given(settings, &settings->model.missing)) {
-        tri_json *missing = tri__json_array();
-        for (int i = 0; i < settings->model.missing.n; i++)
-            tri__json_append_new(missing, tri__json_string(settings->model.missing.at[i]));
-        tri__json_set_new(config, "missing", missing);
-    }
+    const tri_texts *missing = &settings->model.missing;
+    if (tri__settings_given(settings, missing))
+        tri__json_set_new(config, "missing", tri__json_strings(missing->at, missing->n));
     char *file = tri__text_quoted(path), *table = tri__text_quoted(data),
          *models = tri__text_quoted(settings->models_dir ? settings->models_dir : "");
     int enough = file && table && models;

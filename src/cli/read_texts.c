@@ -1,6 +1,7 @@
 /* read_texts.c - reads texts in batches, so that a file of any size needs little memory. */
 #include "cli/read_texts.h"
 
+#include "base/grow.h"
 #include "base/limits.h"
 #include "data/table/table.h"
 #include "data/text/utf8.h"
@@ -18,12 +19,7 @@ enum { BATCH_TEXTS = 4096, BATCH_BYTES = 4 << 20 };
 static tri_status no_memory(const char *path) { return tri__fail(TRI_RESOURCE, "%s: out of memory", path); }
 
 static tri_status add(tri_text_batch *batch, const char *path, const char *text, size_t length) {
-    if (batch->n + 2 > batch->starts) {
-        int starts = batch->starts ? 2 * batch->starts : 1024;
-        size_t *start = realloc(batch->start, (size_t)starts * sizeof *start);
-        if (!start) return no_memory(path);
-        batch->start = start, batch->starts = starts;
-    }
+    if (!tri__grow(&batch->start, &batch->room, (size_t)batch->n + 2, sizeof *batch->start)) return no_memory(path);
     batch->start[batch->n++] = batch->data.size;
     tri__buffer_add(&batch->data, text, length);
     tri__buffer_add(&batch->data, "", 1);
@@ -65,12 +61,7 @@ static tri_status read_line(FILE *in, int end, const char *path, long long numbe
         if (l->length == TRI_LIMIT_CSV_ROW)
             return tri__fail(TRI_DATA, "%s:%lld: a text of more than %d bytes, the most that are accepted", path,
                              number, TRI_LIMIT_CSV_ROW);
-        if (l->length == l->room) {
-            size_t room = l->room ? 2 * l->room : 4096;
-            char *text = realloc(l->text, room);
-            if (!text) return no_memory(path);
-            l->text = text, l->room = room;
-        }
+        if (!tri__grow(&l->text, &l->room, l->length + 1, 1)) return no_memory(path);
         l->text[l->length++] = (char)byte;
     }
     *more = byte != EOF || l->length;

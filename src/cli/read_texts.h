@@ -18,7 +18,8 @@ typedef struct tri_texts_from {
 typedef struct tri_text_batch {
     tri_buffer data; /* the texts, a 0 byte after each */
     size_t *start;   /* [n + 1] offset of each in data; the last is the end */
-    int n, starts;   /* starts: capacity of start */
+    int n;
+    size_t room;     /* of start */
 } tri_text_batch;
 
 static inline size_t tri__batch_length(const tri_text_batch *batch, int i) {

@@ -4,12 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+void tri__feed_fixed(const tri_engine *engine, const double *loss_inv, tri_feed *feed) {
+    *feed = (tri_feed){.field = {[TRI_FIELD_columns] = engine->model.columns.word,
+                                 [TRI_FIELD_class_weights] = engine->class_weights,
+                                 [TRI_FIELD_layer_scale] = engine->layer_scale,
+                                 [TRI_FIELD_loss_inv] = loss_inv}};
+    for (int text = 0; text < 2; text++) {
+        feed->field[TRI_FIELD_blocks0 + text] = engine->model.blocks[text].word;
+        feed->field[TRI_FIELD_keyd0 + text] = engine->model.distances[text].key;
+    }
+}
+
 void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *loss_inv, const float *hyper,
                tri_feed *feed) {
     const tri_counts counts = {.of = {0, micro->tokens[0], micro->tokens[1], micro->n, micro->windows[0],
                                       micro->windows[1], micro->expert_rows[0], micro->expert_rows[1]},
                                .squares = {0, micro->squares[0], micro->squares[1], 0}};
-    *feed = (tri_feed){.counts = tri__plan_counts(&engine->in, &counts)};
+    tri__feed_fixed(engine, loss_inv, feed);
+    feed->counts = tri__plan_counts(&engine->in, &counts);
     for (int text = 0; text < engine->model.n_texts; text++) {
         feed->field[text ? TRI_FIELD_win1 : TRI_FIELD_win0] = micro->win[text];
         feed->field[text ? TRI_FIELD_keyw1 : TRI_FIELD_keyw0] = micro->keyw[text];
@@ -21,16 +33,8 @@ void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *l
         feed->field[TRI_FIELD_seq0 + at] = micro->seq[text];
     }
     feed->field[TRI_FIELD_numbers] = micro->numbers;
-    feed->field[TRI_FIELD_columns] = engine->model.columns.word;
     feed->field[TRI_FIELD_labels] = micro->labels;
     feed->field[TRI_FIELD_keyn] = micro->keyn;
-    feed->field[TRI_FIELD_class_weights] = engine->class_weights;
-    for (int text = 0; text < 2; text++) {
-        feed->field[TRI_FIELD_blocks0 + text] = engine->model.blocks[text].word;
-        feed->field[TRI_FIELD_keyd0 + text] = engine->model.distances[text].key;
-    }
-    feed->field[TRI_FIELD_layer_scale] = engine->layer_scale;
-    feed->field[TRI_FIELD_loss_inv] = loss_inv;
     feed->field[TRI_FIELD_hyper] = hyper;
 }
 

@@ -5,6 +5,8 @@
 #include "data/dataset/loader.h"
 #include "engine/engine.h"
 
+/* Fields that no batch changes; of the others and the counts, none. */
+void tri__feed_fixed(const tri_engine *engine, const double *loss_inv, tri_feed *feed);
 /* Row counts (tokens rounded up to the plan's granule) and fields of a microbatch, for the executor. The caller sets
  * fields of the whole step. */
 void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *loss_inv, const float *hyper,

@@ -46,11 +46,7 @@ tri_status tri__engine_lead(tri_engine *engine, tri_order order, int64_t value, 
 /* The counts of all parts; fields that no batch changes. */
 static void read_order(const tri_engine *engine, double *record, tri_feed *feed) {
     for (int part = 0; part < tri__engine_parts(engine); part++) {
-        feed[part] = (tri_feed){.field = {[TRI_FIELD_class_weights] = engine->class_weights,
-                                          [TRI_FIELD_blocks0] = engine->model.blocks[0].word,
-                                          [TRI_FIELD_blocks1] = engine->model.blocks[1].word,
-                                          [TRI_FIELD_columns] = engine->model.columns.word,
-                                          [TRI_FIELD_loss_inv] = &inv}};
+        tri__feed_fixed(engine, &inv, &feed[part]);
         for (int sym = TRI_SYM_T0; sym < TRI_SYM_COUNT; sym++)
             feed[part].counts.of[sym] = (int64_t)part_of(record, part)[sym];
     }

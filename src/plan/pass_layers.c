@@ -2,7 +2,6 @@
  * of its weights, and no transfer sums them: they are set to 0, once a step, on every rank, and the update goes on as
  * usual. The instruction stands before the first that uses them, so that memory is planned alike in both cases. */
 #include "plan/pass.h"
-#include "plan/layer_gates.h"
 
 /* The slot with the gradients of a unit that steps leave out, which is a bucket or a block of its own. All of them,
  * also where the update reads a shard: 1-bit optimizers read the others, and offload memory stores them as a whole. */

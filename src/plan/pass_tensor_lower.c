@@ -11,7 +11,6 @@
  * gradients overlap the transfer. A gradient that others add to is received in a separate slot and added. In a sum over
  * ranks only the first rank adds the bias. */
 #include "plan/pass.h"
-#include "base/random.h"
 
 /* One transfer in the making. */
 typedef struct pending_collective {

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/random.h"
+#include "base/sort.h"
 #include "score/areas.h"
 
 #include <math.h>
@@ -134,11 +135,6 @@ static void score_areas(bootstrap *b) {
         }
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Between the two nearest of sorted values, as numpy.percentile. */
 static double percentile(const double *sorted, int64_t n, double share) {
     double at = share * (double)(n - 1);
@@ -152,7 +148,7 @@ static tri_interval percentiles_of(bootstrap *b, int figure) {
     int64_t n = 0;
     for (int64_t r = 0; r < b->resamples; r++)
         if (isfinite(values[r])) values[n++] = values[r];
-    qsort(values, (size_t)n, sizeof *values, ascending);
+    tri__sort_doubles(values, n);
     if (!n || values[n - 1] - values[0] <= 1e-12 * fabs(values[0])) return tri__interval_none;
     return (tri_interval){percentile(values, n, 0.025), percentile(values, n, 0.975)};
 }

@@ -5,19 +5,14 @@
 
 #include <string.h>
 
-static tri_json *texts_json(const struct tri_hardware_names *texts) {
-    tri_json *list = tri__json_array();
-    for (int i = 0; i < texts->n; i++) tri__json_append_new(list, tri__json_string(texts->at[i]));
-    return list;
-}
-
 static tri_json *value_json(const tri_hardware_key *key, const void *at) {
+    const struct tri_hardware_names *names = at;
     switch (key->kind) {
     case TRI_KEY_NUMBER: return tri__json_real(*(const double *)at);
     case TRI_KEY_WHOLE: return tri__json_integer(*(const int *)at);
     case TRI_KEY_SWITCH: return tri__json_boolean(*(const int *)at);
     case TRI_KEY_TEXT: return tri__json_string(*(const char *const *)at);
-    default: return texts_json(at);
+    default: return tri__json_strings((char *const *)names->at, names->n);
     }
 }
 

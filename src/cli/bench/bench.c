@@ -2,6 +2,7 @@
 #include "cli/bench/bench.h"
 #include "cli/launch.h"
 
+#include "base/sort.h"
 #include "program/op.h"
 
 #include <stdlib.h>
@@ -55,13 +56,8 @@ tri_status tri__bench_ranks(tri_settings *settings, int *n) {
     return TRI_OK;
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double tri__bench_median(double *values, int64_t n) {
-    qsort(values, (size_t)n, sizeof *values, by_value);
+    tri__sort_doubles(values, n);
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 

@@ -7,7 +7,6 @@
 #include "comm/shm/shm.h"
 #include "comm/world/group.h"
 
-#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

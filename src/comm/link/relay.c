@@ -18,7 +18,6 @@
 #include "comm/ops/kind.h"
 #include "comm/ops/reduce.h"
 #include "comm/shm/pairs.h"
-#include "comm/shm/shm.h"
 #include "layout/hosts.h"
 #include "comm/link/message.h"
 

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "comm/link/link.h"
 #include "comm/mpi/load.h"
 #include "comm/launchers/rendezvous.h"
 #include "comm/ops/watcher.h"

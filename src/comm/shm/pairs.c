@@ -8,7 +8,6 @@
 #include "comm/shm/pairs.h"
 
 #include "base/clock.h"
-#include "comm/shm/shm.h"
 #include "comm/ops/describe.h"
 
 #include <sched.h>

@@ -2,7 +2,6 @@
 #include "comm/shm/tasks.h"
 
 #include "base/clock.h"
-#include "comm/shm/shm.h"
 
 #include <sched.h>
 

@@ -4,6 +4,7 @@
 #include "data/dataset/preprocess.h"
 
 #include "base/buffer.h"
+#include "base/sort.h"
 #include "data/dataset/field_values.h"
 #include "data/dataset/quantile.h"
 
@@ -31,11 +32,6 @@ typedef struct fit {
 
 static tri_status no_memory(const char *what) { return tri__fail(TRI_RESOURCE, "%s: out of memory", what); }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median of n > 0 sorted values; for even n, the mean of the middle two. */
 static double median(const double *sorted, int64_t n) {
     return n % 2 ? sorted[n / 2] : sorted[n / 2 - 1] / 2 + sorted[n / 2] / 2;
@@ -60,7 +56,7 @@ static tri_status fit_values(const fit *f, tri_column_stats *stats, double *valu
                          stats->name, stats->transform == TRI_TRANSFORM_NONE ? "be used as they are" : "standardise");
     if (stats->transform != TRI_TRANSFORM_QUANTILE_NORMAL) return TRI_OK;
     for (int64_t i = 0; i < stats->missing; i++) values[n + i] = stats->fill;
-    qsort(values, (size_t)(n + stats->missing), sizeof *values, by_value);
+    tri__sort_doubles(values, n + stats->missing);
     stats->quantile = malloc(TRI_QUANTILES_MAX * sizeof *stats->quantile);
     if (!stats->quantile) return no_memory(tri__table_path(f->table));
     stats->n_quantiles = tri__quantiles_fit(values, n + stats->missing, stats->quantile);
@@ -110,7 +106,7 @@ static tri_status fit_numeric(const fit *f, tri_column_stats *stats, int column)
         status = tri__fail(TRI_DATA, "%s: column \"%s\" has no number in any row; leave it out of tab_field_list",
                            tri__table_path(f->table), stats->name);
     } else {
-        qsort(values, (size_t)n, sizeof *values, by_value);
+        tri__sort_doubles(values, n);
         if (binned) memcpy(values + rows, values, (size_t)n * sizeof *values); /* missing ones are no part of bins */
         status = fit_values(f, stats, values, n, total);
         if (status == TRI_OK && binned) status = fit_bins(f, stats, values + rows, n);

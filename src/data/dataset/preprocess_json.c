@@ -16,12 +16,6 @@ static const char *const vectors[] = {"none", "piecewise", "periodic"};
 static const char *const fills[] = {"median", "mean", "zero"};
 static const char *const marks[] = {".", ","};
 
-static tri_json *texts_json(char *const *texts, int n) {
-    tri_json *array = tri__json_array();
-    for (int i = 0; i < n; i++) tri__json_append_new(array, tri__json_string(texts[i]));
-    return array;
-}
-
 static tri_json *reals_json(const double *values, int n) {
     tri_json *array = tri__json_array();
     for (int i = 0; i < n; i++) tri__json_append_new(array, tri__json_real(values[i]));
@@ -42,7 +36,7 @@ static tri_json *form_json(const tri_value_form *form) {
 static tri_json *column_json(const tri_column_stats *s) {
     if (s->category)
         return tri__json_pack("{s:s, s:I, s:o}", "name", s->name, "missing", (tri_json_int)s->missing, "categories",
-                              texts_json(s->category, s->n_categories));
+                              tri__json_strings(s->category, s->n_categories));
     tri_json *column = tri__json_pack("{s:s, s:I, s:s, s:f}", "name", s->name, "missing", (tri_json_int)s->missing,
                                       "transform", transforms[s->transform], "fill", s->fill);
     if (s->read_as.kind != TRI_FORM_PLAIN) tri__json_set_new(column, "form", form_json(&s->read_as));
@@ -62,10 +56,10 @@ tri_json *tri__preprocess_json(const tri_preprocess *p) {
     int version = !p->as_spelt ? VERSION : p->embedding ? WITH_VECTORS : AS_SPELT;
     tri_json *made = tri__json_pack(
         "{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version", version, "label_name", p->label_name,
-        "label_by_index", p->label_by_index, "labels", texts_json(p->label, p->n_classes),
-        "primary_text", texts_json(p->text[0].at, p->text[0].n), "secondary_text",
-        texts_json(p->text[1].at, p->text[1].n), "decimal_mark", mark_json(p->reading.decimal), "missing_values",
-        texts_json(p->reading.missing.at, p->reading.missing.n), "columns", columns);
+        "label_by_index", p->label_by_index, "labels", tri__json_strings(p->label, p->n_classes),
+        "primary_text", tri__json_strings(p->text[0].at, p->text[0].n), "secondary_text",
+        tri__json_strings(p->text[1].at, p->text[1].n), "decimal_mark", mark_json(p->reading.decimal), "missing_values",
+        tri__json_strings(p->reading.missing.at, p->reading.missing.n), "columns", columns);
     if (p->embedding) tri__json_set_new(made, "vectors", tri__json_string(vectors[p->embedding]));
     return made;
 }
@@ -73,12 +67,13 @@ tri_json *tri__preprocess_json(const tri_preprocess *p) {
 tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
     tri_json *made = tri__json_pack(
         "{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:s, s:s, s:b, s:o, s:o}", "version", VERSION, "label_name",
-        s->label_name, "primary_text", texts_json(s->text[0].at, s->text[0].n), "secondary_text",
-        texts_json(s->text[1].at, s->text[1].n), "columns", texts_json(s->columns.at, s->columns.n), "categorical",
-        texts_json(s->categorical.at, s->categorical.n), "label_list", texts_json(s->label_list.at, s->label_list.n),
-        "n_classes", s->n_classes, "missing", fills[s->missing], "transform", transforms[s->transform], "skip",
-        s->bad_rows == TRI_BAD_ROWS_SKIP, "decimal_mark", mark_json(s->reading.decimal), "missing_values",
-        texts_json(s->reading.missing.at, s->reading.missing.n));
+        s->label_name, "primary_text", tri__json_strings(s->text[0].at, s->text[0].n), "secondary_text",
+        tri__json_strings(s->text[1].at, s->text[1].n), "columns", tri__json_strings(s->columns.at, s->columns.n),
+        "categorical", tri__json_strings(s->categorical.at, s->categorical.n), "label_list",
+        tri__json_strings(s->label_list.at, s->label_list.n), "n_classes", s->n_classes, "missing", fills[s->missing],
+        "transform", transforms[s->transform], "skip", s->bad_rows == TRI_BAD_ROWS_SKIP, "decimal_mark",
+        mark_json(s->reading.decimal), "missing_values",
+        tri__json_strings(s->reading.missing.at, s->reading.missing.n));
     if (s->date_order) tri__json_set_new(made, "date_order", tri__json_string(tri__date_orders[s->date_order]));
     if (s->vectors) tri__json_set_new(made, "vectors", tri__json_string(vectors[s->vectors]));
     if (s->vectors == TRI_VECTORS_PIECEWISE) tri__json_set_new(made, "bins", tri__json_integer(s->bins));

@@ -2,7 +2,6 @@
 #include "data/dataset/unseen.h"
 
 #include "base/text.h"
-#include "data/dataset/field_values.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,7 +9,6 @@
 #include "data/dataset/preprocess.h"
 
 #include "data/dataset/quantile.h"
-#include "data/dataset/field_values.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
 /* inspect_classes.c - the label's values in class order, how many rows each has, and every row's class. */
-#include "data/dataset/field_values.h"
 #include "data/inspect/inspect_parts.h"
 
 #include <stdlib.h>

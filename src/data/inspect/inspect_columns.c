@@ -1,6 +1,5 @@
 /* inspect_columns.c - counts the values of each column and determines its kind. One pass over the rows, in blocks;
  * within a block, columns in parallel. */
-#include "data/dataset/field_values.h"
 #include "data/inspect/inspect_parts.h"
 
 #include "base/text.h"

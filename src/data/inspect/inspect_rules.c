@@ -1,7 +1,7 @@
 /* inspect_rules.c - finds columns that give the label away. For each column a rule is learned, the most frequent class
  * of each of its values (or of each range of values, if a numeric column has many), and scored on rows that it was not
  * learned from: another table's or, if there is none, one half of the rows after learning from the other. */
-#include "data/dataset/field_values.h"
+#include "base/sort.h"
 #include "data/inspect/inspect_parts.h"
 
 #include <stdlib.h>
@@ -17,11 +17,6 @@ typedef struct rule {
     int32_t *seen;        /* [values.capacity, n_classes] rows learned from */
     int64_t room;
 } rule;
-
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* Whether a row is learned from (score = 0) or scored (1). */
 static int takes_part(const tri_inspection *out, int split, int64_t row, int score) {
@@ -43,7 +38,7 @@ static tri_status cut_ranges(const tri_inspector *in, int column, rule *rule) {
             n++;
         tri__rows_passed(in->table[out->base], row);
     }
-    qsort(number, (size_t)n, sizeof *number, by_size);
+    tri__sort_doubles(number, n);
     for (int i = 1; i < RANGES && n; i++) {
         double edge = number[n * i / RANGES];
         if (!rule->n_edges || edge > rule->edge[rule->n_edges - 1]) rule->edge[rule->n_edges++] = edge;

@@ -1,6 +1,5 @@
 /* inspect_warnings.c - warnings before training: columns that give the label away or carry no information, rows that
  * two tables share, labels that are missing, rare or unknown, texts that will be truncated. */
-#include "data/dataset/field_values.h"
 #include "data/inspect/inspect_parts.h"
 
 #include "base/text.h"

@@ -4,8 +4,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/limits.h"
-#include "base/text.h"
 #include "data/table/csv.h"
 
 #if defined(__clang__)

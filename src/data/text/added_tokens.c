@@ -2,6 +2,7 @@
  * narrowing a range of them byte by byte; most positions are skipped by their first byte. */
 #include "data/text/added_tokens.h"
 
+#include "base/grow.h"
 #include "data/text/unicode.h"
 #include "data/text/vocabulary.h"
 
@@ -31,13 +32,8 @@ tri_status tri__added_tokens_add(tri_added_tokens *tokens, const char *where, co
     }
     if (tokens->n == TRI_ADDED_TOKENS)
         return tri__fail(TRI_DATA, "%s: more than %d added tokens", where, TRI_ADDED_TOKENS);
-    if (tokens->n == tokens->room) {
-        int room = tokens->room ? 2 * tokens->room : 16;
-        tri_added_token *all = realloc(tokens->all, (size_t)room * sizeof *all);
-        if (!all) return tri__fail(TRI_RESOURCE, "%s: out of memory", where);
-        tokens->all = all, tokens->room = room;
-    }
-    copy.content = strdup(token->content);
+    int has_room = tri__grow(&tokens->all, &tokens->room, (size_t)tokens->n + 1, sizeof *tokens->all);
+    copy.content = has_room ? strdup(token->content) : NULL;
     if (!copy.content) return tri__fail(TRI_RESOURCE, "%s: out of memory", where);
     tokens->all[tokens->n++] = copy;
     return TRI_OK;

@@ -28,7 +28,8 @@ typedef struct tri_added_set {
 
 typedef struct tri_added_tokens {
     tri_added_token *all;       /* [n] in the order they were added */
-    int n, room;
+    int n;
+    size_t room;
     tri_added_set raw, normal;  /* for the original text; for the normalised text */
 } tri_added_tokens;
 

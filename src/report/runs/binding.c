@@ -3,7 +3,6 @@
 #include "report/runs/run_parts.h"
 
 #include "base/text.h"
-#include "report/text/json_numbers.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -2,7 +2,6 @@
  * version. */
 #include "report/runs/run_parts.h"
 
-#include "report/text/json_numbers.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
 /* run_curves.c - metrics.jsonl read as it grows, and put into a run's data as curves and lists. */
 #include "report/runs/run_parts.h"
 
+#include "base/sort.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -70,11 +72,6 @@ static tri_status read_more(tri_run_reader *f, int fd, size_t size) {
     return status;
 }
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median of a column over the last half of the steps; NaN: none. values: [n] scratch. */
 static double median(const tri_run_lines *e, const char *key, double *values) {
     int column = 0;
@@ -83,7 +80,7 @@ static double median(const tri_run_lines *e, const char *key, double *values) {
     for (int64_t i = e->n / 2; i < e->n && column < e->n_keys; i++)
         if (isfinite(e->value[i * TRI_RUN_COLUMNS + column])) values[n++] = e->value[i * TRI_RUN_COLUMNS + column];
     if (!n) return NAN;
-    qsort(values, (size_t)n, sizeof *values, compare);
+    tri__sort_doubles(values, n);
     return values[n / 2];
 }
 

@@ -2,6 +2,8 @@
  * they are counted and left out. */
 #include "report/runs/run_parts.h"
 
+#include "base/grow.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +12,7 @@
 enum { FIRST_WARNINGS = 10, LAST_WARNINGS = 40, LAST_CHECKPOINTS = 100 };
 
 static int grow(tri_run_lines *e) {
-    if (e->n < e->room) return 1;
-    int64_t room = e->room ? 2 * e->room : 1024;
-    double *more = realloc(e->value, (size_t)room * TRI_RUN_COLUMNS * sizeof *more);
-    if (more) e->value = more, e->room = room;
-    return more != NULL;
+    return tri__grow(&e->value, &e->room, (size_t)e->n + 1, TRI_RUN_COLUMNS * sizeof *e->value);
 }
 
 /* The column of a key, made if it is new; -1: there are too many. `hint`: where it was in the last event. */

@@ -26,7 +26,8 @@ typedef struct tri_run_lines {
     char key[TRI_RUN_COLUMNS][TRI_RUN_KEY];
     int n_keys;                  /* with TRI_RUN_FIGURES */
     double *value;               /* [n, TRI_RUN_COLUMNS]; NaN: not in that event */
-    int64_t n, room;
+    int64_t n;
+    size_t room;
     double last_step;            /* of any event */
     int64_t lines, damaged;
     tri_jsonl_line flat;         /* the line that is read: those of steps have no nested values */

@@ -3,8 +3,8 @@
 #include "report/runs/trace_merge.h"
 
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/hash.h"
-#include "report/text/json_numbers.h"
 #include "report/text/stream.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ typedef struct merge {
     int n, world;                 /* world: of the first trace */
     tri_json *old;                /* ranks of which an earlier start left a trace, on other ranks than the first's */
     message_end *end;
-    size_t n_ends, cap_ends;
+    size_t n_ends, room_ends;
     double *shift;                /* [machines] seconds */
     int machines;
     double base;                  /* time 0 of the merged trace on the shared clock */
@@ -161,12 +161,7 @@ static tri_status take_end(merge *m, int trace, char *line) {
     const char *key = sends ? sends + 10 : receives ? receives + 13 : NULL;
     long long begin = micros_at(line, ",\"ts\":", NULL, NULL), length = micros_at(line, ",\"dur\":", NULL, NULL);
     if (!key || !tid || begin < 0 || length < 0 || strncmp(line, "{\"ph\":\"X\"", 9) != 0) return TRI_OK;
-    if (m->n_ends == m->cap_ends) {
-        size_t cap = m->cap_ends ? 2 * m->cap_ends : 1024;
-        message_end *more = realloc(m->end, cap * sizeof *more);
-        if (!more) return no_memory();
-        m->end = more, m->cap_ends = cap;
-    }
+    if (!tri__grow(&m->end, &m->room_ends, m->n_ends + 1, sizeof *m->end)) return no_memory();
     m->end[m->n_ends++] = (message_end){.key = tri__hash64(0, key, strcspn(key, "\"")),
                                         .sends = sends != NULL,
                                         .trace = trace,

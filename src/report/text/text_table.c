@@ -1,6 +1,7 @@
 /* text_table.c - pads columns to their widest cell, with two spaces between them. */
 #include "report/text/text_table.h"
 
+#include "base/grow.h"
 #include "base/text.h"
 #include "data/text/unicode.h"
 
@@ -12,12 +13,9 @@
 enum { COLUMNS = 32 };
 
 void tri__text_table_add(tri_text_table *table, const char *format, ...) {
-    if (table->n == table->capacity) {
-        int larger = 2 * table->capacity + 8;
-        char **grown = realloc(table->row, (size_t)larger * sizeof *grown);
-        table->failed |= grown == NULL;
-        if (!grown) return;
-        table->row = grown, table->capacity = larger;
+    if (!tri__grow(&table->row, &table->room, (size_t)table->n + 1, sizeof *table->row)) {
+        table->failed = 1;
+        return;
     }
     va_list args;
     va_start(args, format);

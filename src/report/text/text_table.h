@@ -8,7 +8,8 @@
 
 typedef struct tri_text_table {
     char **row;     /* [n]; row 0 is the header; cells are separated by tabs */
-    int n, capacity;
+    int n;
+    size_t room;
     int failed;     /* out of memory: print returns it */
 } tri_text_table;
 

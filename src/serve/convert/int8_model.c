@@ -6,7 +6,6 @@
 #include "serve/convert/quantized_folder.h"
 #include "serve/serve.h"
 
-#include "base/text.h"
 #include "base/workshop.h"
 #include "device/device.h"
 #include "data/dataset/data_files.h"

@@ -5,7 +5,6 @@
  *   out/preprocessing.json, primary/, secondary/ (vocabularies), manifest.json */
 #include "serve/convert/quantized_folder.h"
 
-#include "base/text.h"
 #include "checkpoint/quantized_weights.h"
 #include "numbers/quantized.h"
 #include "model/model.h"

@@ -1,7 +1,6 @@
 /* source_checkpoint.c - reads a checkpoint that is to be written in another form. */
 #include "serve/convert/source_checkpoint.h"
 
-#include "base/text.h"
 #include "checkpoint/quantized_weights.h"
 #include "engine/infer_settings.h"
 #include "serve/infer/ensemble.h"

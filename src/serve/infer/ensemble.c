@@ -2,7 +2,6 @@
  * one after the other, so that memory holds one of them. */
 #include "serve/infer/ensemble.h"
 
-#include "base/file.h"
 #include "engine/inputs.h"
 
 #include <stdlib.h>

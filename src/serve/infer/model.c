@@ -2,8 +2,6 @@
  * the forward program. */
 #include "serve/infer/model.h"
 
-#include "engine/evaluate.h"
-#include "engine/server_ranks.h"
 #include "serve/infer/batcher.h"
 #include "serve/infer/encode.h"
 #include "serve/infer/members.h"

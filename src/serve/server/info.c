@@ -1,18 +1,11 @@
 /* info.c - what the server says about its models: GET /info, POST /tokenize; and the example of a request. */
 #include "serve/server/server_parts.h"
 
-#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static tri_json *texts_json(char *const *text, int n) {
-    tri_json *list = tri__json_array();
-    for (int i = 0; i < n; i++) tri__json_append_new(list, tri__json_string(text[i]));
-    return list;
-}
 
 /* How many values of requests training did not have, and examples. */
 static tri_json *unseen_json(tri_server *server, const tri_live *live, int column) {
@@ -37,7 +30,7 @@ static tri_json *columns_json(tri_server *server, const tri_live *live) {
         tri_json *column = tri__json_pack("{s:s, s:s}", "name", of->name, "kind", kind);
         if (of->read_as.kind) tri__json_set_new(column, "form", tri__json_string(tri__form_words(&of->read_as, words)));
         if (of->category) {
-            tri__json_set_new(column, "values", texts_json(of->category, of->n_categories));
+            tri__json_set_new(column, "values", tri__json_strings(of->category, of->n_categories));
             tri__json_set_new(column, "unseen", unseen_json(server, live, c));
         }
         tri__json_append_new(list, column);
@@ -92,7 +85,7 @@ static tri_json *info_json(tri_server *server, const tri_live *live) {
         (tri_json_int)options->max_rows, "auto_truncate", options->auto_truncate, "tokenization_workers",
         options->http.threads, "version", tri_version(), "models", names, "checkpoint", facts->path, "step",
         (tri_json_int)facts->step, "device", facts->device, "parameters", (tri_json_int)facts->parameters, "bytes",
-        (tri_json_int)facts->bytes, "labels", texts_json(facts->preprocess->label, facts->n_classes), "columns",
+        (tri_json_int)facts->bytes, "labels", tri__json_strings(facts->preprocess->label, facts->n_classes), "columns",
         columns_json(server, live), "example", tri__example_row(facts), "positive_label",
         facts->positive >= 0 ? facts->label[facts->positive] : NULL, "temperature", d->temperature, "threshold",
         d->has_threshold ? d->threshold : NAN, "threshold_label", d->has_threshold ? facts->label[d->positive] : NULL);
@@ -123,8 +116,8 @@ static tri_json *tokens_json(const tri_model_facts *facts, const tri_encoded *en
             int n = tri__encoded_ids(encoded, row, t, &ids);
             tri_json *list = tri__json_array();
             for (int i = 0; i < n; i++) tri__json_append_new(list, tri__json_integer(ids[i]));
-            tri__json_append_new(texts, tri__json_pack("{s:o, s:o}", "columns",
-                                                       texts_json(facts->text[t].at, facts->text[t].n), "ids", list));
+            tri_json *columns = tri__json_strings(facts->text[t].at, facts->text[t].n);
+            tri__json_append_new(texts, tri__json_pack("{s:o, s:o}", "columns", columns, "ids", list));
         }
         tri__json_append_new(rows, texts);
     }

@@ -64,7 +64,8 @@ typedef struct tri_sample {
 /* Zeroed: none. */
 typedef struct tri_samples {
     tri_sample *at;
-    int n, cap;
+    int n;
+    size_t room;
 } tri_samples;
 
 /* Adds the instructions of a model's program that ran `steps` times; times: [steps][n_instrs]. An instruction counts

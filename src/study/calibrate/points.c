@@ -1,19 +1,16 @@
 /* points.c - from times of instructions to curves. */
 #include "study/calibrate/calibrate_parts.h"
 
+#include "base/grow.h"
+#include "base/sort.h"
 #include "sim/sizes.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double tri__median(double *values, int n) {
-    qsort(values, (size_t)n, sizeof *values, by_value);
+    tri__sort_doubles(values, n);
     return values[n / 2];
 }
 
@@ -29,7 +26,7 @@ static int compare_curves(const tri_sample *a, const tri_sample *b) {
 /* Where samples differ, apart from their times. */
 static int compare(const tri_sample *a, const tri_sample *b) {
     int order = compare_curves(a, b);
-    for (int k = 0; k < TRI_SIZES && !order; k++) order = by_value(&a->size[k], &b->size[k]);
+    for (int k = 0; k < TRI_SIZES && !order; k++) order = (a->size[k] > b->size[k]) - (a->size[k] < b->size[k]);
     return order;
 }
 
@@ -39,12 +36,7 @@ static int by_place(const void *a, const void *b) { return compare(a, b); }
 static tri_sample *find(tri_samples *all, const tri_sample *like) {
     for (int i = 0; i < all->n; i++)
         if (compare(&all->at[i], like) == 0) return &all->at[i];
-    if (all->n == all->cap) {
-        int cap = all->cap ? 2 * all->cap : 256;
-        tri_sample *more = realloc(all->at, (size_t)cap * sizeof *more);
-        if (!more) return NULL;
-        all->at = more, all->cap = cap;
-    }
+    if (!tri__grow(&all->at, &all->room, (size_t)all->n + 1, sizeof *all->at)) return NULL;
     all->at[all->n] = *like;
     return &all->at[all->n++];
 }

@@ -2,6 +2,7 @@
 #include "train/session.h"
 
 #include "base/clock.h"
+#include "base/sort.h"
 #include "base/text.h"
 #include "engine/cost/outlook.h"
 #include "engine/staging.h"
@@ -58,11 +59,6 @@ void tri__prediction_step(tri_run_prediction *p, double seconds) {
     if (p->is_made) p->seconds[p->n++ % TRI_PREDICTED_STEPS] = seconds;
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* The median step; the first ones, which warm up, are left out where there are others. 0: none was taken. */
 static double median(const tri_run_prediction *p) {
     double kept[TRI_PREDICTED_STEPS];
@@ -71,7 +67,7 @@ static double median(const tri_run_prediction *p) {
     if (!n) return 0;
     n -= first;
     memcpy(kept, p->seconds + first, (size_t)n * sizeof *kept);
-    qsort(kept, (size_t)n, sizeof *kept, by_value);
+    tri__sort_doubles(kept, n);
     return (kept[(n - 1) / 2] + kept[n / 2]) / 2;
 }
 

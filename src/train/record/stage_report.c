@@ -126,12 +126,6 @@ static spent *places(const tri_mesh *mesh, tri_arena *arena, const measured *all
     return at;
 }
 
-static tri_json *texts_json(const tri_texts *texts) {
-    tri_json *list = tri__json_array();
-    for (int i = 0; i < texts->n; i++) tri__json_append_new(list, tri__json_string(texts->at[i]));
-    return list;
-}
-
 /* All stages of a place in one line. */
 static const char *place_text(tri_arena *arena, const tri_pipeline *pipeline, const tri_texts *texts, int place) {
     const char *text = "";
@@ -172,7 +166,7 @@ static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_
     tri_texts texts = tri__stage_texts(arena, in.model, &stages);
     const char *joined = "";
     for (int i = 0; i < texts.n; i++) joined = tri__arena_print(arena, "%s%s%s", joined, i ? "," : "", texts.at[i]);
-    tri__json_set_new(facts, "better_stages", texts_json(&texts));
+    tri__json_set_new(facts, "better_stages", tri__json_strings(texts.at, texts.n));
     tri__say(&s->log, TRI_LOG_WARN,
              "stage %d is busy %.2f times as long as the mean; by these times a step is %.2f times as fast with "
              "--stages \"%s\"",

@@ -4,7 +4,6 @@
  * numbers as in memory, texts after their length in four bytes; outputs likewise where they were asked for so. */
 #include "serve/server/server_parts.h"
 
-#include "base/text.h"
 #include "data/table/value_text.h"
 #include "data/text/utf8.h"
 
