@@ -23,7 +23,7 @@ typedef struct options {
     const char *device, *attention;
 } options;
 
-/* All operands of the four operations, by their names. */
+/* All operands of both operations, by their names. */
 static const struct { const char *name; char rows; int width; size_t bytes; } operands[] = {
     {"ctx", 'T', 1, 4},  {"dctx", 'T', 1, 4}, {"qkv", 'T', 3, 4}, {"dqkv", 'T', 3, 4},
     {"lse", 'A', 0, 4},  {"key", 'K', 0, 4},  {"seq", 'S', 0, 4},
@@ -34,7 +34,7 @@ typedef struct bench {
     options is;
     tri_tensor t[OPERANDS];
     tri_blocks blocks;
-    tri_attr attr;
+    tri_attr attr[2]; /* dense, sparse */
     tri_kernel_table table;
 } bench;
 
@@ -62,30 +62,31 @@ static void fill(bench *b) {
     }
 }
 
-static tri_call call_of(const bench *b, tri_op op) {
-    const tri_op_row *row = tri__op_row(op, &b->attr);
-    tri_call call = {.op = op, .attr = &b->attr, .seed = 1, .step = 2, .threads = (int)b->is.threads,
+static tri_call call_of(const bench *b, tri_op op, const tri_attr *attr) {
+    const tri_op_row *row = tri__op_row(op, attr);
+    tri_call call = {.op = op, .attr = attr, .seed = 1, .step = 2, .threads = (int)b->is.threads,
                      .table = &b->table};
     for (int a = 0; a < row->n_args; a++) {
+        if (!row->arg[a].access) continue;
         for (int k = 0; k < OPERANDS; k++)
             if (strcmp(operands[k].name, row->arg[a].name) == 0) call.t[a] = b->t[k];
         if (strcmp(row->arg[a].name, "blocks") == 0) call.t[a] = (tri_tensor){b->blocks.word, b->blocks.n, 1};
     }
-    const tri_workspace *work = &b->table.work[tri__variant(op, &b->attr)][TRI_F32];
+    const tri_workspace *work = &b->table.work[tri__variant(op, attr)][TRI_F32];
     call.work = take((size_t)tri__workspace_bytes(work, call.t[0].rows, call.t[0].cols, 0));
     return call;
 }
 
 /* Median seconds of dense [0] and sparse [1] calls, in turn. */
-static void time_both(const bench *b, const tri_op ops[2], double median[2]) {
+static void time_both(const bench *b, tri_op op, double median[2]) {
     enum { MOST = 100 };
     double sample[2][MOST];
-    tri_call call[2] = {call_of(b, ops[0]), call_of(b, ops[1])};
+    tri_call call[2] = {call_of(b, op, &b->attr[0]), call_of(b, op, &b->attr[1])};
     int n = 0;
     for (double spent = 0; n < MOST && (n < 3 || spent < b->is.seconds); n++)
         for (int k = 0; k < 2; k++) {
             double begin = bench_clock(call[k].threads);
-            tri__kernel(&b->table, ops[k], &b->attr, TRI_F32)(&call[k]);
+            tri__kernel(&b->table, op, &b->attr[k], TRI_F32)(&call[k]);
             sample[k][n] = bench_clock(call[k].threads) - begin;
             spent += sample[k][n];
         }
@@ -123,8 +124,7 @@ static options read_options(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    static const tri_op ops[2][2] = {{TRI_OP_attention, TRI_OP_attention_sparse},
-                                     {TRI_OP_attention_din, TRI_OP_attention_sparse_din}};
+    static const tri_op ops[2] = {TRI_OP_attention, TRI_OP_attention_din};
     bench b = {.is = read_options(argc, argv)};
     tri_pattern pattern;
     tri_arena arena;
@@ -135,8 +135,9 @@ int main(int argc, char **argv) {
     if (tri__pattern_is_random(&pattern) && pattern.seed < 0) pattern.seed = 0;
     b.blocks = tri__pattern_blocks(&arena, &pattern, b.is.length, b.is.heads, 0);
     if (!b.blocks.word) return fprintf(stderr, "sparse: the pattern has all blocks\n"), 2;
-    b.attr = (tri_attr){.p = (float)b.is.dropout, .id = 7, .heads = (int32_t)b.is.heads,
+    b.attr[0] = b.attr[1] = (tri_attr){.p = (float)b.is.dropout, .id = 7, .heads = (int32_t)b.is.heads,
                         .max_len = (int32_t)b.is.length, .block = (int32_t)pattern.block};
+    b.attr[1].sparse = 1;
     device->kernels(&b.table);
     fill(&b);
     double sum[2] = {0}, median[2];

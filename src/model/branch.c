@@ -75,16 +75,14 @@ tri_attention tri__branch_attention(tri_branch *b, tri_rows queries, int qkv) {
 void tri__branch_attend(tri_branch *b, tri_attr attr, int all, const int slot[static 4]) {
     tri_forward *f = b->f;
     const tri_blocks *present = &f->model->blocks[b->index];
-    if (!present->word || b->dense) {
-        if (all) TRI_BUILD(&f->build, attention, attr, slot[0], slot[1], slot[2], b->seq, slot[3]);
-        else TRI_BUILD(&f->build, attention_first, attr, slot[0], slot[1], slot[2], b->seq, slot[3]);
-        return;
+    int blocks = -1;
+    attr.first = !all, attr.sparse = present->word && !b->dense;
+    if (attr.sparse) {
+        blocks = tri__forward_input(f, (tri_field)(TRI_FIELD_blocks0 + b->index));
+        attr.block = (int32_t)present->block, attr.window = (int32_t)present->window;
+        attr.keys = (float)(all ? present->keys : present->first_keys);
     }
-    int blocks = tri__forward_input(f, (tri_field)(TRI_FIELD_blocks0 + b->index));
-    attr.block = (int32_t)present->block, attr.window = (int32_t)present->window;
-    attr.keys = (float)(all ? present->keys : present->first_keys);
-    if (all) TRI_BUILD(&f->build, attention_sparse, attr, slot[0], slot[1], slot[2], b->seq, blocks, slot[3]);
-    else TRI_BUILD(&f->build, attention_sparse_first, attr, slot[0], slot[1], slot[2], b->seq, blocks, slot[3]);
+    TRI_BUILD(&f->build, attention, attr, slot[0], -1, -1, -1, slot[1], -1, slot[2], -1, b->seq, blocks, slot[3], -1);
 }
 
 /* The sub-layer of a layer that steps leave out, in steps that do not: divided by the probability that it is kept, so

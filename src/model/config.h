@@ -50,7 +50,7 @@ typedef struct tri_encoder {
     int position_biased_input; /* 0: no table of positions */
     int64_t position_buckets;  /* of each sign; below 1: each distance has its own */
     int64_t max_relative_positions; /* below 1: max_position_embeddings */
-    int pos_att_type;          /* attr.terms of attention_disentangled */
+    int pos_att_type;          /* attr.terms of disentangled attention */
     int norm_rel_ebd;          /* 1: a norm of the table of distances */
     /* ModernBERT's */
     double mlp_dropout;

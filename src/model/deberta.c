@@ -15,7 +15,7 @@ const tri_option tri__deberta_own[] = {TRI_ENCODER_KEY(BOOL, relative_attention,
                                        TRI_ENCODER_KEY(INT, max_relative_positions, -1, 1 << 20),
                                        {0}};
 
-/* attr.terms of attention_disentangled, by their names. */
+/* attr.terms of disentangled attention, by their names. */
 static int term_of(const char *name) { return strcmp(name, "c2p") == 0 ? 1 : strcmp(name, "p2c") == 0 ? 2 : 0; }
 
 static tri_status add_terms(const char *text, tri_encoder *e) {

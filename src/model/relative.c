@@ -70,15 +70,14 @@ void tri__relative_attend(tri_branch *b, tri_attr attr, const int slot[static 4]
     tri_forward *f = b->f;
     const tri_distances *d = &f->model->distances[b->index];
     int64_t H = b->e->hidden_size;
-    attr.buckets = d->buckets, attr.reach = d->reach;
-    if (tri__family(b->e)->relative == TRI_RELATIVE_BIAS) {
-        TRI_BUILD(&f->build, attention_biased, attr, slot[0], slot[1], slot[2], b->table, b->seq, slot[3]);
-        return;
+    int table = b->table;
+    attr.buckets = d->buckets, attr.reach = d->reach, attr.score = TRI_SCORE_BIASED;
+    if (tri__family(b->e)->relative != TRI_RELATIVE_BIAS) {
+        attr.score = TRI_SCORE_DISENTANGLED, attr.terms = b->e->pos_att_type;
+        int x = tri__forward_dropout(f, b->table, rows_of(b), H, b->e->hidden_dropout_prob,
+                                     (tri_field)(TRI_FIELD_keyd0 + b->index), "distances.dropout");
+        table = tri__forward_slot(f, rows_of(b), 3 * H, "distances.qkv");
+        TRI_BUILD(&f->build, linear, (tri_attr){0}, table, x, w, bias);
     }
-    attr.terms = b->e->pos_att_type;
-    int x = tri__forward_dropout(f, b->table, rows_of(b), H, b->e->hidden_dropout_prob,
-                                 (tri_field)(TRI_FIELD_keyd0 + b->index), "distances.dropout");
-    int rel = tri__forward_slot(f, rows_of(b), 3 * H, "distances.qkv");
-    TRI_BUILD(&f->build, linear, (tri_attr){0}, rel, x, w, bias);
-    TRI_BUILD(&f->build, attention_disentangled, attr, slot[0], slot[1], slot[2], rel, b->seq, slot[3]);
+    TRI_BUILD(&f->build, attention, attr, slot[0], -1, -1, -1, slot[1], -1, slot[2], table, b->seq, -1, slot[3], -1);
 }

@@ -76,7 +76,7 @@ static int *operand(tri_instr *instr, const char *name) {
 }
 
 /* All attention is alike: dense or sparse; of first tokens, whose results all ranks have, or of all. */
-static void attention(context *c, const tri_instr *from, int first) {
+static void attention(context *c, const tri_instr *from) {
     tri_instr instr = *from;
     int ctx = *operand(&instr, "ctx"), *key = operand(&instr, "key"), *qkv = operand(&instr, "qkv");
     tri_slot *sums = &c->to.program->slot[*operand(&instr, "lse")];
@@ -85,7 +85,7 @@ static void attention(context *c, const tri_instr *from, int first) {
     *key = whole_field(c, *key), *qkv = qkv_of_heads(c, *qkv);
     int out = *operand(&instr, "ctx") = heads_slot(c, ctx, "heads");
     tri__build(&c->to, instr.op, instr.slot, instr.attr);
-    if (first) {
+    if (instr.attr.first) {
         const tri_slot s = c->to.program->slot[ctx];
         int own = TRI_BUILD_SAME(&c->to, s, "%s.own", s.name);
         TRI_BUILD(&c->to, heads_own, (tri_attr){0}, own, out);
@@ -99,21 +99,20 @@ static void attention(context *c, const tri_instr *from, int first) {
 
 /* Attention whose keys come round the ring, to all of them or to present blocks. Of first tokens all ranks have the
  * results. */
-static void ring(context *c, const tri_instr *from, int first) {
-    tri_instr instr = *from;
-    int blocks = tri__row_arg(tri__instr_row(from), "blocks") < 0 ? -1 : *operand(&instr, "blocks");
-    int ctx = *operand(&instr, "ctx"), lse = *operand(&instr, "lse"), qkv = *operand(&instr, "qkv");
-    int seq = *operand(&instr, "seq"), key = whole_field(c, *operand(&instr, "key"));
-    instr.attr.members = c->n;
-    if (!first) {
-        TRI_BUILD(&c->to, ring_attention, instr.attr, ctx, lse, qkv, seq, blocks, key);
-        return;
-    }
+static void ring(context *c, const tri_instr *instr) {
+    int ctx = TRI_SLOT(instr, attention, ctx), lse = TRI_SLOT(instr, attention, lse);
+    int qkv = TRI_SLOT(instr, attention, qkv), seq = TRI_SLOT(instr, attention, seq);
+    int blocks = TRI_SLOT(instr, attention, blocks), key = whole_field(c, TRI_SLOT(instr, attention, key));
     const tri_slot s = c->to.program->slot[ctx], wide = c->to.program->slot[qkv];
-    int sum = TRI_BUILD_SAME(&c->to, s, "%s.sum", s.name);
-    int q = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, wide.cols, "%s.first", wide.name);
-    TRI_BUILD(&c->to, ring_first, instr.attr, sum, lse, q, qkv, seq, blocks, key);
-    TRI_BUILD(&c->to, ranks_copy, group_of(c), ctx, sum);
+    int out = ctx, q = -1;
+    tri_attr attr = instr->attr;
+    attr.members = c->n;
+    if (attr.first) {
+        out = TRI_BUILD_SAME(&c->to, s, "%s.sum", s.name);
+        q = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, wide.cols, "%s.first", wide.name);
+    }
+    TRI_BUILD(&c->to, ring_attention, attr, out, lse, q, qkv, seq, blocks, key);
+    if (attr.first) TRI_BUILD(&c->to, ranks_copy, group_of(c), ctx, out);
 }
 
 /* Each rank's rows of a sequence, summed. */
@@ -133,7 +132,7 @@ static void rewrite(context *c, const tri_instr *instr) {
     int pools = row->part == TRI_PART_TOKENS && row->phase == TRI_PHASE_F; /* or windows, which all ranks have */
     tri__build_as(&c->to, instr);
     if (row->family == TRI_OPS_ATTENTION)
-        (c->ring ? ring : attention)(c, instr, row->arg[0].dims[0] == 'N'); /* results of samples: of first tokens */
+        (c->ring ? ring : attention)(c, instr);
     else if (pools && is_tokens(c->to.program->slot[instr->slot[tri__row_run(tri__instr_row(instr))]].rows))
         pool(c, instr);
     else tri__build_copy(&c->to, instr);

@@ -7,12 +7,16 @@
 
 /* Until here runs of keys and peers count from this rank on. */
 static void place_run(const tri_program *program, tri_instr *instr, int cp, int place) {
-    switch (tri__instr_row(instr)->part) {
+    const tri_op_row *row = tri__instr_row(instr);
+    switch (row->part) {
     case TRI_PART_TOKENS: /* ranks that share layers have runs of it */
-        instr->attr.part += place * (program->slot[instr->slot[tri__row_run(tri__instr_row(instr))]].rows.div / cp);
+        instr->attr.part += place * (program->slot[instr->slot[tri__row_run(row)]].rows.div / cp);
         return;
-    case TRI_PART_KEYS: instr->attr.run = place, instr->attr.part = (instr->attr.part + place) % cp; return;
-    case TRI_PART_RUN: case TRI_PART_HEADS: instr->attr.part = place; return;
+    case TRI_PART_KEYS:
+        instr->attr.run = instr->attr.first ? 0 : place;
+        instr->attr.part = (instr->attr.part + place) % cp;
+        return;
+    case TRI_PART_HEADS: instr->attr.part = place; return;
     case TRI_PART_NONE: case TRI_PART_ROWS: case TRI_PART_ALL: return;
     }
 }

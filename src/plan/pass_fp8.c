@@ -214,11 +214,19 @@ static int has(const tri_fp8 *z, tri_op op, const tri_attr *attr) {
     return tri__target_has(z->pass->in->target, op, attr, z->pass->in->precision);
 }
 
+/* Of the form of an instruction that writes 8 bits. Decisions and sums of attention are operands that it may have. */
+static tri_attr scaled_of(const tri_instr *instr) {
+    tri_attr attr = instr->attr;
+    attr.scaled = 1, attr.mask = attr.sums = 0;
+    return attr;
+}
+
 /* Whether instruction i, whose first output is `slot`, may write its 8-bit form: q, and turned if `both`. Alone:
  * nothing but products reads it, so that it is not written in 16 bits. */
 static int can_write(const tri_fp8 *z, int i, int slot, tri_op op, int both, int alone) {
     const tri_fp8_use *u = &z->use[slot];
-    if (!has(z, op, &z->from[i].attr) || u->writers != 1 || !u->rows[0] || (both && !u->turned[0])) return 0;
+    const tri_attr attr = scaled_of(&z->from[i]);
+    if (!has(z, op, &attr) || u->writers != 1 || !u->rows[0] || (both && !u->turned[0])) return 0;
     if (z->from[i].acc & 1) return 0;
     if (alone && (u->others || u->again != INT32_MAX)) return 0;
     return !u->differs && tri__same_gates(u->first, &z->from[i]);
@@ -286,7 +294,8 @@ static void append_linear_dw(tri_fp8 *z, int i, const factor of[2]) {
  * the other operands by their names. */
 static void append_scaled(tri_fp8 *z, int i, tri_op op, int slot) {
     const tri_instr *instr = &z->from[i];
-    const tri_op_row *row = tri__instr_row(instr), *scaled = tri__op_row(op, &instr->attr);
+    const tri_attr attr = scaled_of(instr);
+    const tri_op_row *row = tri__instr_row(instr), *scaled = tri__op_row(op, &attr);
     int slots[TRI_MAX_ARGS];
     const tri_fp8_form *f = tri__fp8_open(z, slot, i);
     uint16_t acc = 0;
@@ -299,7 +308,7 @@ static void append_scaled(tri_fp8 *z, int i, tri_op op, int slot) {
     }
     slots[tri__row_arg(scaled, "q")] = f->q, slots[tri__row_arg(scaled, "turned")] = f->turned;
     slots[tri__row_arg(scaled, "most")] = most(z, slot), slots[tri__row_arg(scaled, "sq")] = scale(z, slot);
-    tri__build(&z->to, op, slots, instr->attr)->acc = acc;
+    tri__build(&z->to, op, slots, attr)->acc = acc;
 }
 
 static void append_other(tri_fp8 *z, int i) {

@@ -251,17 +251,11 @@ static int try_gelu_din_db(fuser *f) {
 static int try_attention_din_db(fuser *f) {
     const tri_instr *din = peek(f, 0, TRI_OP_attention_din);
     const tri_instr *bias = din ? bias_after(f, 1, TRI_SLOT(din, attention_din, dqkv)) : NULL;
-    if (!bias || !has(f, TRI_OP_attention_din_db, &din->attr)) return 0;
-    tri_instr fused = made(TRI_OP_attention_din_db, din, din->attr);
-    TAKE(&fused, attention_din_db, dqkv, din, attention_din, dqkv);
-    TAKE(&fused, attention_din_db, db, bias, bias_dw, db);
-    TAKE(&fused, attention_din_db, dctx, din, attention_din, dctx);
-    TAKE(&fused, attention_din_db, qkv, din, attention_din, qkv);
-    TAKE(&fused, attention_din_db, ctx, din, attention_din, ctx);
-    TAKE(&fused, attention_din_db, lse, din, attention_din, lse);
-    TAKE(&fused, attention_din_db, seq, din, attention_din, seq);
-    TAKE(&fused, attention_din_db, key, din, attention_din, key);
-    TAKE(&fused, attention_din_db, bits, din, attention_din, bits);
+    if (!bias) return 0;
+    tri_instr fused = *din;
+    fused.attr.sums = 1;
+    if (!has(f, TRI_OP_attention_din, &fused.attr)) return 0;
+    TAKE(&fused, attention_din, db, bias, bias_dw, db);
     keep(f, fused);
     return 1 + keep_linear(f, bias);
 }

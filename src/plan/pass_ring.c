@@ -77,6 +77,7 @@ static void wait_shift(ring *r, int x, int y) {
 /* The run of keys that is here in a step; a query has its share of those that it attends to. */
 static tri_attr attr_of(const ring *r, int step) {
     tri_attr attr = r->at->attr;
+    attr.sparse = operand(r, "blocks") >= 0;
     attr.part = (r->n - step) % r->n;
     attr.keys /= (float)r->steps;
     return attr;
@@ -84,20 +85,14 @@ static tri_attr attr_of(const ring *r, int step) {
 
 /* Parts of attention to all keys of a run, or to those of present blocks. */
 static void part(ring *r, int step, int ctx, int lse, int kv) {
-    int qkv = operand(r, "qkv"), seq = operand(r, "seq"), blocks = operand(r, "blocks"), key = operand(r, "key");
-    tri_attr attr = attr_of(r, step);
-    if (blocks < 0) TRI_BUILD(&r->to, attention_part, attr, ctx, lse, qkv, kv, seq, key);
-    else TRI_BUILD(&r->to, attention_sparse_part, attr, ctx, lse, qkv, kv, seq, blocks, key);
+    TRI_BUILD(&r->to, attention_part, attr_of(r, step), ctx, lse, -1, operand(r, "qkv"), kv, operand(r, "seq"),
+              operand(r, "blocks"), operand(r, "key"));
 }
 
 static void part_din(ring *r, int step, int dkv, int kv) {
-    int dqkv = operand(r, "dqkv"), dctx = operand(r, "dctx"), qkv = operand(r, "qkv"), ctx = operand(r, "ctx");
-    int lse = operand(r, "lse"), seq = operand(r, "seq"), blocks = operand(r, "blocks"), key = operand(r, "key");
-    tri_attr attr = attr_of(r, step);
-    tri_instr *made =
-        blocks < 0 ? TRI_BUILD(&r->to, attention_part_din, attr, dqkv, dkv, dctx, qkv, kv, ctx, lse, seq, key)
-                   : TRI_BUILD(&r->to, attention_sparse_part_din, attr, dqkv, dkv, dctx, qkv, kv, ctx, lse, seq,
-                               blocks, key);
+    tri_instr *made = TRI_BUILD(&r->to, attention_part_din, attr_of(r, step), operand(r, "dqkv"), dkv,
+                                operand(r, "dctx"), -1, operand(r, "qkv"), kv, operand(r, "ctx"), operand(r, "lse"),
+                                operand(r, "seq"), operand(r, "blocks"), operand(r, "key"));
     made->acc = step ? 1 : r->at->acc;
 }
 
@@ -191,15 +186,12 @@ static void sum_up(ring *r, int slot) {
 
 static void first(ring *r) {
     int ctx = operand(r, "ctx"), q = operand(r, "q"), qkv = operand(r, "qkv"), seq = operand(r, "seq");
-    int blocks = operand(r, "blocks"), key = operand(r, "key");
     const tri_slot of = r->to.program->slot[ctx];
-    tri_attr attr = r->at->attr;
+    tri_attr attr = attr_of(r, 0);
     TRI_BUILD(&r->to, pool, ((tri_attr){.members = r->n}), q, qkv, seq);
     sum_up(r, q);
     int all = tri__build_slot(&r->to, of.mem, TRI_F32, of.rows, r->n * (of.cols + attr.heads), "%s.parts", r->name);
-    attr = attr_of(r, 0);
-    if (blocks < 0) TRI_BUILD(&r->to, attention_first_part, attr, all, q, qkv, seq, key);
-    else TRI_BUILD(&r->to, attention_sparse_first_part, attr, all, q, qkv, seq, blocks, key);
+    TRI_BUILD(&r->to, attention_part, attr, all, -1, q, qkv, -1, seq, operand(r, "blocks"), operand(r, "key"));
     sum_up(r, all);
     TRI_BUILD(&r->to, attention_first_join, ((tri_attr){.heads = attr.heads, .members = r->n}), ctx, operand(r, "lse"),
               all);
@@ -208,16 +200,11 @@ static void first(ring *r) {
 static void first_din(ring *r) {
     int dqkv = operand(r, "dqkv"), q = operand(r, "q");
     int dq = slot_like(r, q, r->to.program->slot[q].cols, "first", 0);
-    int dctx = operand(r, "dctx"), qkv = operand(r, "qkv"), ctx = operand(r, "ctx"), lse = operand(r, "lse");
-    int seq = operand(r, "seq"), blocks = operand(r, "blocks"), key = operand(r, "key");
-    tri_attr attr = attr_of(r, 0);
-    tri_instr *made =
-        blocks < 0 ? TRI_BUILD(&r->to, attention_first_part_din, attr, dqkv, dq, dctx, q, qkv, ctx, lse, seq, key)
-                   : TRI_BUILD(&r->to, attention_sparse_first_part_din, attr, dqkv, dq, dctx, q, qkv, ctx, lse, seq,
-                               blocks, key);
-    made->acc = r->at->acc;
+    TRI_BUILD(&r->to, attention_part_din, attr_of(r, 0), dqkv, dq, operand(r, "dctx"), q, operand(r, "qkv"), -1,
+              operand(r, "ctx"), operand(r, "lse"), operand(r, "seq"), operand(r, "blocks"), operand(r, "key"))->acc =
+        r->at->acc;
     sum_up(r, dq);
-    TRI_BUILD(&r->to, pool, ((tri_attr){.back = 1, .members = r->n}), dqkv, dq, seq)->acc = 1;
+    TRI_BUILD(&r->to, pool, ((tri_attr){.back = 1, .members = r->n}), dqkv, dq, operand(r, "seq"))->acc = 1;
 }
 
 /* The runs of chunks of `chunk` tokens that a block of a sequence of `length` tokens is in. */
@@ -285,10 +272,8 @@ tri_status tri__pass_ring(tri_pass *pass) {
         tri__build_as(&r.to, &from[i]);
         choose_steps(&r);
         switch (from[i].op) {
-        case TRI_OP_ring_attention: attention(&r); break;
-        case TRI_OP_ring_attention_din: attention_din(&r); break;
-        case TRI_OP_ring_first: first(&r); break;
-        case TRI_OP_ring_first_din: first_din(&r); break;
+        case TRI_OP_ring_attention: (from[i].attr.first ? first : attention)(&r); break;
+        case TRI_OP_ring_attention_din: (from[i].attr.first ? first_din : attention_din)(&r); break;
         default: tri__build_copy(&r.to, &from[i]);
         }
     }

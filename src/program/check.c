@@ -252,8 +252,7 @@ static tri_status check_instr(tri_checker *c, const tri_instr *instr) {
     if (tri__instr_dims(p, instr, &probe, &dims) != TRI_OK) return tri__defect(c, "%s", tri_error());
 
     if (tri__row_run(tri__instr_row(instr)) >= 0) TRI_TRY(check_part(c, instr));
-    if (row->part == TRI_PART_KEYS || row->part == TRI_PART_RUN || row->part == TRI_PART_ALL)
-        TRI_TRY(check_ring(c, &instr->attr));
+    if (row->part == TRI_PART_KEYS || row->part == TRI_PART_ALL) TRI_TRY(check_ring(c, &instr->attr));
     if (tri__ends(instr->op)) return tri__check_wait(c, instr);
     if (tri__is_post(instr->op)) TRI_TRY(tri__check_post(c, instr));
     if (instr->op == TRI_OP_copy_post) TRI_TRY(tri__check_copy(c, instr));

@@ -85,7 +85,13 @@ typedef struct tri_operand {
     X(DB, "the gradient of a bias is summed on the way")                 \
     X(BACK, "the same for a gradient: of an operation that is its own adjoint") \
     X(JOIN, "parts become whole again")                                  \
-    X(MEAN, "of all rows, not of the first")
+    X(MEAN, "of all rows, not of the first")                             \
+    X(SPARSE, "attention to the keys of present blocks alone")           \
+    X(FIRST, "attention of each sequence's first token alone")           \
+    X(RELATIVE, "scores depend on the distance of query and key")        \
+    X(BIAS, "which adds a number to them")                               \
+    X(BITS, "dropout's decisions are kept as bits")                      \
+    X(SCALED, "the first result is written in 8 bits; that of a gradient in no other form")
 enum {
 #define X(name, text) TRI_BIT_##name,
     TRI_FACTS(X)
@@ -127,7 +133,7 @@ typedef enum tri_op_split {
 /* What limits an operation's arithmetic where no curve times it. */
 typedef enum tri_op_rate {
     TRI_RATE_TYPE,       /* products of its element type, or what `like` has */
-    TRI_RATE_ATTENTION,  /* the share of them that attention reaches */
+    TRI_RATE_ATTENTION,  /* the share of them that attention reaches; of first tokens alone TRI_RATE_TYPE */
     TRI_RATE_FP8         /* products of FP8 training */
 } tri_op_rate;
 
@@ -136,11 +142,13 @@ typedef enum tri_op_part {
     TRI_PART_NONE,
     TRI_PART_TOKENS,     /* runs of all tokens' rows; the operand tri__row_run is one of them */
     TRI_PART_ROWS,       /* runs of another operand's rows; tri__row_run is one of them */
-    TRI_PART_KEYS,       /* runs of a ring: that of the keys, attr.run that of the queries */
-    TRI_PART_RUN,        /* runs of a ring: the rank's own */
+    TRI_PART_KEYS,       /* runs of a ring: that of the keys; attr.run is that of the queries, 0 for first tokens */
     TRI_PART_ALL,        /* runs of a ring, of which it uses all */
     TRI_PART_HEADS       /* runs of columns: the rank's own heads */
 } tri_op_part;
+
+/* What attention adds to the products of queries and keys. */
+typedef enum tri_score { TRI_SCORE_DOT, TRI_SCORE_BIASED, TRI_SCORE_DISENTANGLED } tri_score;
 
 /* A product of 8-bit factors with a scale each, of the time that it takes in bf16, where it was not measured: 0.48 to
  * 0.57 in steps of base512, large512 and oneb on an H200. */
@@ -181,7 +189,8 @@ struct tri_op_row {
     double times;        /* the same kind of work; -1: as none */
     tri_op_rate rate;
     tri_op_part part;
-    tri_op scaled;       /* FP8 training: the form that writes its first output in 8 bits; 0 (input): none */
+    tri_op scaled;       /* FP8 training: the operation whose variants with attr.scaled, if there are any, write its
+                            first output in 8 bits; 0 (input): none */
     int lowered;         /* 1: to transfers, before a program runs */
     int elementwise;     /* 1: treats operands of any shape element by element; others those with the dims 1,K */
     int decodes;         /* 1: its output is what coded bytes of other ranks stand for */
@@ -218,10 +227,15 @@ int tri__access_writes(tri_access access);              /* W, A, U */
  * printed as part of the mnemonic. */
 struct tri_attr {
     int32_t activation; /* act, linear and their gradients: 1 + the tri_activation that is part of it; 0: none */
-    int32_t sums;       /* act_din: 1: sums the gradient of a bias, too */
+    int32_t sums;       /* act_din, attention_din: 1: sums the gradient of a bias, too */
     int32_t back;       /* operations that are their own adjoints: 1: of a gradient */
     int32_t join;       /* heads: 1: the parts become whole again */
     int32_t mean;       /* pool: 1: of all rows of a sequence; 0: the first */
+    int32_t sparse;     /* attention: 1: to the keys of present blocks alone */
+    int32_t first;      /* attention: 1: of each sequence's first token alone */
+    int32_t score;      /* attention: a tri_score */
+    int32_t mask;       /* attention: 1: keeps dropout's decisions as bits */
+    int32_t scaled;     /* 1: writes the first result in 8 bits, for FP8 training */
     float p;            /* dropout probability */
     float eps;          /* norm, adamw */
     uint32_t id; /* the logical operation, for random numbers: xxh32 of its name; transfers: the same on every member */
@@ -237,12 +251,12 @@ struct tri_attr {
     int32_t groups;     /* heads: 3 where a row is query, key and value, else 1; linear_experts: an
                            expert's runs of rows, 0: 1 */
     int32_t max_len;    /* attention: max_sen_len, for random numbers */
-    int32_t block;      /* attention_sparse, attention_sparse_part: tokens of a block */
-    float keys;         /* attention_sparse: of a query, on average, in a sequence of max_sen_len, for costs */
-    int32_t window;     /* attention_sparse: a query's furthest key, in tokens; 0: all keys of present blocks */
-    int32_t buckets;    /* attention_biased, attention_disentangled: of distances, both signs (numbers/distance.h) */
+    int32_t block;      /* sparse attention: tokens of a block */
+    float keys;         /* the same: of a query, on average, in a sequence of max_sen_len, for costs */
+    int32_t window;     /* the same: a query's furthest key, in tokens; 0: all keys of present blocks */
+    int32_t buckets;    /* relative attention: of distances, both signs (numbers/distance.h) */
     int32_t reach;      /* the same: the distance from which on all share the last bucket */
-    int32_t terms;      /* attention_disentangled: 1 query to position, 2 key to position, 3 both */
+    int32_t terms;      /* disentangled attention: 1 query to position, 2 key to position, 3 both */
     float theta;        /* rope: the base of its wavelengths */
     int32_t act;        /* gated: a tri_activation */
     int32_t field;      /* input: a tri_field */

@@ -47,7 +47,7 @@ typedef struct tri_op_def {
     /* Set by ROW(...). */
     tri_op_family family;
     tri_op_split split;
-    tri_like like[4];     /* the first that holds counts */
+    tri_like like[6];     /* the first that holds counts */
     tri_op_rate rate;
     tri_op_part part;
     tri_op scaled;
@@ -55,6 +55,8 @@ typedef struct tri_op_def {
     const char *mnemonic; /* "linear{act}": attributes that multiply the operation are in braces; NULL: the name */
     unsigned always;      /* facts of every variant */
     unsigned never[6];    /* facts that do not go together */
+    unsigned one_of[2];   /* facts of which a variant has one at most */
+    unsigned final;       /* a variant with one of these facts has no adjoint */
 } tri_op_def;
 
 const tri_op_def *tri__op_def(tri_op op);

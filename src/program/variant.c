@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_VALUES = 16, MOST_CHOICES = 4, NAME_BYTES = 48 };
+enum { MOST_VALUES = 16, MOST_CHOICES = 5, NAME_BYTES = 48 };
 
 const tri_activation_row tri__activations[TRI_ACTIVATION_COUNT] = {
 #define TRI_ACTIVATION(NAME, name_, flops_, slope_, by_result_, config_) \
@@ -42,6 +42,13 @@ static const choice choices[] = {
     {"back", offsetof(tri_attr, back), 2, {{"", 0}, {"_din", TRI_FACT_BACK}}},
     {"way", offsetof(tri_attr, join), 2, {{"_part", 0}, {"_join", TRI_FACT_JOIN}}},
     {"rows", offsetof(tri_attr, mean), 2, {{"_first", 0}, {"_mean", TRI_FACT_MEAN}}},
+    {"sparse", offsetof(tri_attr, sparse), 2, {{"", 0}, {"_sparse", TRI_FACT_SPARSE}}},
+    {"first", offsetof(tri_attr, first), 2, {{"", 0}, {"_first", TRI_FACT_FIRST}}},
+    {"ring", offsetof(tri_attr, first), 2, {{"_attention", 0}, {"_first", TRI_FACT_FIRST}}},
+    {"score", offsetof(tri_attr, score), 3,
+     {{"", 0}, {"_biased", TRI_FACT_RELATIVE | TRI_FACT_BIAS}, {"_disentangled", TRI_FACT_RELATIVE}}},
+    {"bits", offsetof(tri_attr, mask), 2, {{"", 0}, {"_bits", TRI_FACT_BITS}}},
+    {"scaled", offsetof(tri_attr, scaled), 2, {{"", 0}, {"_scaled", TRI_FACT_SCALED}}},
 };
 enum { CHOICES = sizeof choices / sizeof *choices };
 
@@ -122,6 +129,8 @@ static int exists(const tri_op_def *def, unsigned facts) {
     if ((facts & def->always) != def->always) return 0;
     for (size_t i = 0; i < sizeof def->never / sizeof *def->never; i++)
         if (def->never[i] && (facts & def->never[i]) == def->never[i]) return 0;
+    for (size_t i = 0; i < sizeof def->one_of / sizeof *def->one_of; i++)
+        if (__builtin_popcount(facts & def->one_of[i]) > 1) return 0;
     return 1;
 }
 
@@ -130,8 +139,9 @@ static void make_row(const tri_op_def *def, tri_op op, int at, unsigned facts) {
     if (exists(def, facts)) fill(mnemonic_of(def), all.attr[at], all.name[at]);
     *row = (tri_op_row){.name = all.name[at], .op = op, .facts = facts,
                         .phase = facts & TRI_FACT_BACK ? TRI_PHASE_B : def->phase, .flops = def->flops,
-                        .adjoint = facts & TRI_FACT_BACK ? "" : def->adjoint, .formula = def->formula,
-                        .n_args = def->n_args, .family = def->family, .split = def->split, .rate = def->rate,
+                        .adjoint = facts & (TRI_FACT_BACK | def->final) ? "" : def->adjoint,
+                        .formula = def->formula, .n_args = def->n_args, .family = def->family, .split = def->split,
+                        .rate = facts & TRI_FACT_FIRST ? TRI_RATE_TYPE : def->rate,
                         .part = def->part, .scaled = def->scaled, .lowered = def->lowered,
                         .elementwise = def->elementwise, .decodes = def->decodes, .like = -1,
                         .act = facts & TRI_FACT_ACT ? &tri__activations[all.attr[at].activation - 1] : NULL};

@@ -57,11 +57,11 @@ TEST(many_rows) {
 
 /* ---- Attention in bytes is attention in the computing type, then a cast: to the bit, but for the order of db ---- */
 
-/* A call of `op` with what `like` has in operands of the same names. */
-static void open_like(kernel_call *of, tri_op op, const kernel_call *like) {
+/* A call of a variant with what `like` has in operands of the same names. */
+static void open_like(kernel_call *of, int variant, const kernel_call *like) {
     kernel_case at = like->at;
-    const tri_op_row *row = plain_row(op);
-    at.op = op, at.variant = plain(op);
+    const tri_op_row *row = tri__variant_row(variant);
+    at.op = row->op, at.variant = variant;
     kernel_call_open_mixed(of, &at, like->type, like->loose, like->attr.p, 0, 0);
     for (int a = 0; a < row->n_args; a++) {
         int from = tri__row_arg(tri__variant_row(like->at.variant), row->arg[a].name);
@@ -102,16 +102,15 @@ static void expect_sums(const kernel_call *got, int db, const kernel_call *want,
 static void try_attention(const kernel_case *at, void *context) {
     gpu *g = context;
     if (!is_asked(g, at->variant)) return;
-    tri_op op = at->op == TRI_OP_attention_scaled_din ? TRI_OP_attention_din_db
-                : at->dim['M' - 'A']                  ? TRI_OP_attention_bits
-                                                      : TRI_OP_attention;
+    int back = at->op == TRI_OP_attention_din;
+    int variant = tri__variant(at->op, &(tri_attr){.sums = back, .mask = !back && at->dim['M' - 'A']});
     for (int i = 0; i < 4; i++) { /* dropout off and on, aligned to 256 bytes and to one element */
         kernel_call got, want;
         kernel_call_open_mixed(&got, at, g->type, TRI_F32, i % 2 ? 0.3f : 0, 0, 0);
-        open_like(&want, op, &got);
+        open_like(&want, variant, &got);
         run_on_gpu(g, &got, i / 2), run_on_gpu(g, &want, i / 2);
-        const tri_op_row *row = plain_row(op);
-        for (int a = op == TRI_OP_attention_din_db; a < row->n_args; a++) { /* dqkv has become q */
+        const tri_op_row *row = tri__variant_row(variant);
+        for (int a = back; a < row->n_args; a++) { /* dqkv has become q */
             int same = kernel_case_arg(at, row->arg[a].name);
             if (!tri__access_writes(row->arg[a].access) || !want.block[a]) continue;
             if (strcmp(row->arg[a].name, "db") == 0) expect_sums(&got, same, &want, a);

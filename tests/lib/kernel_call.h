@@ -201,26 +201,28 @@ static inline void fill_cells(kernel_call *k, float *out) {
     }
 }
 
-/* attention_din reads what attention_bits wrote. */
+/* The gradient of attention reads what attention_bits wrote. */
 static inline void fill_mask(kernel_call *k, int bits) {
     tri_kernel_table table;
     tri__device_find("reference")->kernels(&table);
-    tri_call call = {.op = TRI_OP_attention_bits, .attr = &k->attr, .seed = k->call.seed, .step = k->call.step};
-    const tri_op_row *row = plain_row(TRI_OP_attention_bits);
+    int variant = tri__variant_find("attention_bits");
+    tri_attr attr = k->attr;
+    tri__variant_set(variant, &attr);
+    tri_call call = {.op = TRI_OP_attention, .attr = &attr, .seed = k->call.seed, .step = k->call.step};
+    const tri_op_row *row = tri__variant_row(variant);
     int64_t T = extent(k, 'T'), H = extent(k, 'H');
     memset(k->call.t[bits].data, 0, k->bytes[bits]);
     for (int a = 0; a < row->n_args; a++) {
         int from = kernel_arg(k, row->arg[a].name);
-        if (from >= 0) call.t[a] = k->call.t[from];
+        if (row->arg[a].access && from >= 0) call.t[a] = k->call.t[from];
     }
-    if (k->attr.p == 0 || !call.t[TRI_ARG(attention_bits, key)].data) return;
+    if (k->attr.p == 0 || !call.t[TRI_ARG(attention, key)].data) return;
     /* ctx, lse and qkv may be of 16 bits: here all are 0 */
     float *zero = calloc((size_t)(T * (4 * H + k->attr.heads) + H + 1), sizeof *zero);
     assert_non_null(zero);
-    call.t[TRI_ARG(attention_bits, ctx)].data = zero;
-    call.t[TRI_ARG(attention_bits, lse)].data = zero + T * H;
-    call.t[TRI_ARG(attention_bits, qkv)].data = zero + T * H + T * k->attr.heads;
-    int variant = tri__variant(call.op, call.attr);
+    call.t[TRI_ARG(attention, ctx)].data = zero;
+    call.t[TRI_ARG(attention, lse)].data = zero + T * H;
+    call.t[TRI_ARG(attention, qkv)].data = zero + T * H + T * k->attr.heads;
     call.work = calloc((size_t)tri__workspace_bytes(&table.work[variant][TRI_F32], T, H, 0) + 1, 1);
     table.run[variant][TRI_F32](&call);
     free(call.work), free(zero);
@@ -267,17 +269,18 @@ static inline void fill_integers(kernel_call *k, int arg) {
     }
 }
 
-/* attention_din and attention_din_db read what attention wrote, attention_first_din what attention_first did, and so
- * on: `op`. */
-static inline void fill_attention(kernel_call *k, tri_op op) {
+/* The gradient of attention reads what attention of the same keys, scores and rows wrote. */
+static inline void fill_attention(kernel_call *k) {
     tri_kernel_table table;
     tri__device_find("reference")->kernels(&table);
-    tri_call call = {.op = op, .attr = &k->attr, .seed = k->call.seed, .step = k->call.step};
-    for (int a = 0; a < plain_row(op)->n_args; a++)
-        call.t[a] = k->call.t[kernel_arg(k, plain_row(op)->arg[a].name)];
-    const tri_tensor *ctx = &call.t[TRI_ARG(attention, ctx)]; /* attention_first has it first, too */
-    call.work = calloc((size_t)tri__workspace_bytes(&table.work[plain(op)][TRI_F32], ctx->rows, ctx->cols, 0) + 1, 1);
-    table.run[plain(op)][TRI_F32](&call);
+    int variant = tri__variant(TRI_OP_attention, &k->attr);
+    const tri_op_row *row = tri__variant_row(variant);
+    tri_call call = {.op = TRI_OP_attention, .attr = &k->attr, .seed = k->call.seed, .step = k->call.step};
+    for (int a = 0; a < row->n_args; a++)
+        if (row->arg[a].access) call.t[a] = k->call.t[kernel_arg(k, row->arg[a].name)];
+    const tri_tensor *ctx = &call.t[TRI_ARG(attention, ctx)];
+    call.work = calloc((size_t)tri__workspace_bytes(&table.work[variant][TRI_F32], ctx->rows, ctx->cols, 0) + 1, 1);
+    table.run[variant][TRI_F32](&call);
     free(call.work);
 }
 
@@ -324,7 +327,7 @@ static inline void fill_empty(kernel_call *k) {
 /* Buckets of relative-position attention: a table of 20 biases has rows of none; the longest sequences of a case reach
  * all of 40 buckets, others the middle ones. */
 static inline int32_t kernel_buckets(const kernel_case *at) {
-    return at->op == TRI_OP_attention_biased || at->op == TRI_OP_attention_biased_din ? 16 : 40;
+    return tri__variant_row(at->variant)->facts & TRI_FACT_BIAS ? 16 : 40;
 }
 
 /* attr.smoothing and attr.gamma by G. */
@@ -394,15 +397,7 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
         else if (kernel_case_columns(at) && strcmp(operand->name, "x") == 0) fill_cells(k, t->data);
         else fill_real(k, a);
     }
-    if ((at->op == TRI_OP_attention_din || at->op == TRI_OP_attention_din_db) && type == TRI_F32)
-        fill_attention(k, TRI_OP_attention);
-    if (at->op == TRI_OP_attention_first_din && type == TRI_F32) fill_attention(k, TRI_OP_attention_first);
-    if (at->op == TRI_OP_attention_biased_din && type == TRI_F32) fill_attention(k, TRI_OP_attention_biased);
-    if (at->op == TRI_OP_attention_disentangled_din && type == TRI_F32)
-        fill_attention(k, TRI_OP_attention_disentangled);
-    if (at->op == TRI_OP_attention_sparse_din && type == TRI_F32) fill_attention(k, TRI_OP_attention_sparse);
-    if (at->op == TRI_OP_attention_sparse_first_din && type == TRI_F32)
-        fill_attention(k, TRI_OP_attention_sparse_first);
+    if (at->op == TRI_OP_attention_din && !k->attr.scaled && type == TRI_F32) fill_attention(k);
     if (at->op > TRI_OP_route && at->op < TRI_OP_linear_experts) fill_routed(k);
     if (at->op >= TRI_OP_linear_experts && at->op <= TRI_OP_bias_experts_dw) fill_empty(k);
     for (int a = 0; a < row->n_args; a++)

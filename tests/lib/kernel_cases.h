@@ -229,12 +229,13 @@ static inline int kernel_case_pools(const kernel_case *at) {
 
 /* Operations of a ring's ranks. */
 static inline int kernel_case_rings(const kernel_case *at) {
-    return at->op >= TRI_OP_kv_part && at->op <= TRI_OP_attention_sparse_first_part_din;
+    return at->op >= TRI_OP_kv_part && at->op <= TRI_OP_attention_first_join;
 }
 
 /* Operations of FP8 training. */
 static inline int kernel_case_fp8(const kernel_case *at) {
-    return at->op >= TRI_OP_fp8_cast && at->op <= TRI_OP_attention_scaled_din;
+    return (at->op >= TRI_OP_fp8_cast && at->op <= TRI_OP_dropout_add_norm_scaled_din) ||
+           tri__variant_row(at->variant)->facts & TRI_FACT_SCALED;
 }
 
 /* Operations of mixtures of experts. */
@@ -289,8 +290,8 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
     }
     if (DIM('E')) DIM('H') = DIM('A') * DIM('E'), DIM('D') = 3 * DIM('H');
     if (kernel_case_rings(at)) {
-        int first = at->op == TRI_OP_attention_first_part || at->op == TRI_OP_attention_first_join ||
-                    at->op == TRI_OP_attention_sparse_first_part;
+        int first = at->op == TRI_OP_attention_first_join ||
+                    (at->op == TRI_OP_attention_part && tri__variant_row(at->variant)->facts & TRI_FACT_FIRST);
         DIM('K') = DIM('J') * DIM('T'), DIM('G') = first ? DIM('J') * (DIM('H') + DIM('A')) : 2 * DIM('H');
     }
     if (DIM('F'))

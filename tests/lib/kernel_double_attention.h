@@ -14,63 +14,83 @@ static void double_present(const kernel_call *k, int64_t h, int64_t query, uint8
     tri__pattern_row(p, layout, tri__pattern_rows(p, KERNEL_LONGEST), query / p->block, present);
 }
 
+/* Operands of attention, and of its parts in a ring. */
+enum {
+    CTX = TRI_ARG(attention, ctx),
+    LSE = TRI_ARG(attention, lse),
+    QKV = TRI_ARG(attention, qkv),
+    REL = TRI_ARG(attention, rel), /* or bias */
+    SEQ = TRI_ARG(attention, seq),
+    PART_LSE = TRI_ARG(attention_part, lse),
+    PART_Q = TRI_ARG(attention_part, q),
+    PART_QKV = TRI_ARG(attention_part, qkv),
+    PART_KV = TRI_ARG(attention_part, kv),
+    PART_SEQ = TRI_ARG(attention_part, seq)
+};
+
 /* The score of a query and a key [d] of head h, `distance` apart. */
 static double double_score(const kernel_call *k, double *const *v, int64_t h, const double *query, const double *key,
                            int64_t distance) {
     int64_t H = extent(k, 'H'), d = H / extent(k, 'A'), B = extent(k, 'B'), terms = 0, row = 0;
     const tri_attr *attr = &k->attr;
-    if (k->at.op == TRI_OP_attention_disentangled) {
+    if (attr->score == TRI_SCORE_DISENTANGLED) {
         terms = attr->terms;
         row = tri__bucket_log((int32_t)distance, attr->buckets, attr->reach) - (attr->buckets - B) / 2;
     }
     double score = 0;
     for (int64_t c = 0; c < d; c++) {
         score += query[c] * key[c];
-        if (terms & 1) score += query[c] * v[3][row * 3 * H + H + h * d + c];
-        if (terms & 2) score += key[c] * v[3][row * 3 * H + h * d + c];
+        if (terms & 1) score += query[c] * v[REL][row * 3 * H + H + h * d + c];
+        if (terms & 2) score += key[c] * v[REL][row * 3 * H + h * d + c];
     }
     score /= sqrt((double)(d * (terms == 3 ? 3 : terms ? 2 : 1)));
-    if (k->at.op != TRI_OP_attention_biased) return score;
-    return score + v[3][tri__bucket_t5((int32_t)-distance, attr->buckets, attr->reach) * extent(k, 'A') + h];
+    if (attr->score != TRI_SCORE_BIASED) return score;
+    return score + v[REL][tri__bucket_t5((int32_t)-distance, attr->buckets, attr->reach) * extent(k, 'A') + h];
 }
 
 /* One query row of one head, into row `to`: scores without subtracting the maximum, as they are small here. */
 static void double_attend(const kernel_call *k, double *const *v, int64_t h, int64_t begin, int64_t end, int64_t row,
                           int64_t to) {
     int64_t H = extent(k, 'H'), heads = extent(k, 'A'), d = H / heads, at = h * d;
-    const double *query = v[2] + row * 3 * H + at, *keys = v[kernel_arg(k, "key")];
+    const double *query = v[QKV] + row * 3 * H + at, *keys = v[kernel_arg(k, "key")];
     double sum = 0;
     uint8_t present[KERNEL_LONGEST];
     double_present(k, h, row - begin, present);
-    for (int64_t c = 0; c < d; c++) v[0][to * H + at + c] = 0;
+    for (int64_t c = 0; c < d; c++) v[CTX][to * H + at + c] = 0;
     for (int64_t t = begin; t < end; t++) {
         if (k->at.blocks && !present[(t - begin) / k->at.pattern->block]) continue;
         if (k->attr.window && llabs(t - row) > k->attr.window) continue;
-        const double *other = v[2] + t * 3 * H + H + at, *value = other + H;
+        const double *other = v[QKV] + t * 3 * H + H + at, *value = other + H;
         double score = double_score(k, v, h, query, other, row - t);
         int64_t feature = (k->attr.head0 + h) * k->attr.max_len + (int64_t)keys[2 * t + 1];
         double factor = mask_factor(k, (int64_t)keys[2 * row], (int64_t)keys[2 * row + 1], feature);
         sum += exp(score);
-        for (int64_t c = 0; c < d; c++) v[0][to * H + at + c] += exp(score) * factor * value[c];
+        for (int64_t c = 0; c < d; c++) v[CTX][to * H + at + c] += exp(score) * factor * value[c];
     }
-    for (int64_t c = 0; c < d; c++) v[0][to * H + at + c] /= sum;
-    v[1][to * heads + h] = log(sum);
+    for (int64_t c = 0; c < d; c++) v[CTX][to * H + at + c] /= sum;
+    v[LSE][to * heads + h] = log(sum);
 }
 
-static void double_attention(const kernel_call *k, double *const *v) {
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = 0; /* rows of no sequence stay 0 */
-    for (int64_t i = 0; i < operand_count(k, 1); i++) v[1][i] = 0;
-    const double *seq = v[kernel_arg(k, "seq")];
+static void double_attend_all(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, CTX); i++) v[CTX][i] = 0; /* rows of no sequence stay 0 */
+    for (int64_t i = 0; i < operand_count(k, LSE); i++) v[LSE][i] = 0;
+    const double *seq = v[SEQ];
     for (int64_t s = 0; s < extent(k, 'N'); s++)
         for (int64_t row = (int64_t)seq[s]; row < (int64_t)seq[s + 1]; row++)
             for (int64_t h = 0; h < extent(k, 'A'); h++)
                 double_attend(k, v, h, (int64_t)seq[s], (int64_t)seq[s + 1], row, row);
 }
 
+static void double_attend_first(const kernel_call *k, double *const *v) {
+    for (int64_t s = 0; s < extent(k, 'N'); s++)
+        for (int64_t h = 0; h < extent(k, 'A'); h++)
+            double_attend(k, v, h, (int64_t)v[SEQ][s], (int64_t)v[SEQ][s + 1], (int64_t)v[SEQ][s], s);
+}
+
 /* Words of tiles that belong to no sequence keep the poison. */
 static void double_mask(const kernel_call *k, double *bits) {
     int64_t heads = extent(k, 'A'), tiles = (k->attr.max_len + 63) / 64, first = 0;
-    for (int64_t i = 0; i < operand_count(k, TRI_ARG(attention_bits, bits)); i++) bits[i] = -1;
+    for (int64_t i = 0; i < operand_count(k, TRI_ARG(attention, bits)); i++) bits[i] = -1;
     for (int64_t s = 0; s < extent(k, 'N') && k->attr.p > 0; first += k->at.lengths[s++])
         for (int64_t query = 0; query < k->at.lengths[s]; query += 16)
             for (int64_t i = 0; i < heads * ((k->at.lengths[s] + 63) / 64) * 32; i++) {
@@ -86,29 +106,10 @@ static void double_mask(const kernel_call *k, double *bits) {
             }
 }
 
-static void double_attention_bits(const kernel_call *k, double *const *v) {
-    double *const dense[] = {v[TRI_ARG(attention_bits, ctx)], v[TRI_ARG(attention_bits, lse)],
-                             v[TRI_ARG(attention_bits, qkv)], v[TRI_ARG(attention_bits, seq)],
-                             v[TRI_ARG(attention_bits, key)]};
-    kernel_call as = *k;
-    as.at.op = TRI_OP_attention, as.at.variant = plain(TRI_OP_attention);
-    double_attention(&as, dense);
-    double_mask(k, v[TRI_ARG(attention_bits, bits)]);
-}
-
 static void double_table(const kernel_call *k, double *const *v) {
     int64_t first = (extent(k, 'V') - extent(k, 'B')) / 2;
     for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][first * extent(k, 'H') + i];
 }
-
-static void double_attention_first(const kernel_call *k, double *const *v) {
-    for (int64_t s = 0; s < extent(k, 'N'); s++)
-        for (int64_t h = 0; h < extent(k, 'A'); h++)
-            double_attend(k, v, h, (int64_t)v[3][s], (int64_t)v[3][s + 1], (int64_t)v[3][s], s);
-}
-
-static void double_attention_sparse(const kernel_call *k, double *const *v) { double_attention(k, v); }
-static void double_attention_sparse_first(const kernel_call *k, double *const *v) { double_attention_first(k, v); }
 
 /* Where token `place` of sequence s is: its run, and its row there. */
 static int64_t double_row(const kernel_call *k, const double *seq, int64_t s, int64_t place, int64_t *run) {
@@ -171,18 +172,35 @@ static double double_attend_run(const kernel_call *k, const double *seq, int64_t
     return sum > 0 ? log(sum) : -1e30;
 }
 
-static void double_attention_part(const kernel_call *k, double *const *v) {
+static void double_all_part(const kernel_call *k, double *const *v) {
     int64_t H = extent(k, 'H'), A = extent(k, 'A'), T = extent(k, 'T'), d = H / A, run;
+    const double *seq = v[PART_SEQ], *kv = v[PART_KV];
     for (int64_t i = 0; i < T * H; i++) v[0][i] = 0;
-    for (int64_t i = 0; i < T * A; i++) v[1][i] = 0;
+    for (int64_t i = 0; i < T * A; i++) v[PART_LSE][i] = 0;
     for (int64_t s = 0; s < extent(k, 'N'); s++)
-        for (int64_t i = 0; i < (int64_t)(v[4][s + 1] - v[4][s]) * A; i++) {
-            int64_t h = i % A, t = double_row(k, v[4], s, i / A, &run);
+        for (int64_t i = 0; i < (int64_t)(seq[s + 1] - seq[s]) * A; i++) {
+            int64_t h = i % A, t = double_row(k, seq, s, i / A, &run);
             if (run != k->attr.run) continue;
-            v[1][t * A + h] = double_attend_run(k, v[4], s, h, v[2] + t * 3 * H + h * d, run * T + t, v[3] + h * d,
-                                                v[3] + H + h * d, 2 * H, v[kernel_arg(k, "key")],
-                                                v[0] + t * H + h * d);
+            v[PART_LSE][t * A + h] =
+                double_attend_run(k, seq, s, h, v[PART_QKV] + t * 3 * H + h * d, run * T + t, kv + h * d,
+                                  kv + H + h * d, 2 * H, v[kernel_arg(k, "key")], v[0] + t * H + h * d);
         }
+}
+
+static void double_first_part(const kernel_call *k, double *const *v) {
+    int64_t H = extent(k, 'H'), A = extent(k, 'A'), d = H / A, G = extent(k, 'G'), run;
+    const double *seq = v[PART_SEQ], *qkv = v[PART_QKV];
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = 0;
+    for (int64_t i = 0; i < extent(k, 'N') * A; i++) {
+        int64_t s = i / A, h = i % A, t = double_row(k, seq, s, 0, &run);
+        double *y = v[0] + s * G + k->attr.part * (H + A);
+        y[H + h] = double_attend_run(k, seq, s, h, v[PART_Q] + s * 3 * H + h * d, t, qkv + H + h * d,
+                                     qkv + 2 * H + h * d, 3 * H, v[kernel_arg(k, "key")], y + h * d);
+    }
+}
+
+static void double_attention_part(const kernel_call *k, double *const *v) {
+    (k->attr.first ? double_first_part : double_all_part)(k, v);
 }
 
 static void double_attention_join(const kernel_call *k, double *const *v) {
@@ -191,17 +209,6 @@ static void double_attention_join(const kernel_call *k, double *const *v) {
         double w = exp(v[1][i]), more = exp(v[3][i]);
         for (int64_t c = i * d; c < (i + 1) * d; c++) v[0][c] = (w * v[0][c] + more * v[2][c]) / (w + more);
         v[1][i] = log(w + more);
-    }
-}
-
-static void double_attention_first_part(const kernel_call *k, double *const *v) {
-    int64_t H = extent(k, 'H'), A = extent(k, 'A'), d = H / A, G = extent(k, 'G'), run;
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = 0;
-    for (int64_t i = 0; i < extent(k, 'N') * A; i++) {
-        int64_t s = i / A, h = i % A, t = double_row(k, v[3], s, 0, &run);
-        double *y = v[0] + s * G + k->attr.part * (H + A);
-        y[H + h] = double_attend_run(k, v[3], s, h, v[1] + s * 3 * H + h * d, t, v[2] + H + h * d,
-                                     v[2] + 2 * H + h * d, 3 * H, v[kernel_arg(k, "key")], y + h * d);
     }
 }
 

@@ -2,6 +2,7 @@
 #ifndef TESTS_KERNEL_DOUBLE_FP8_H
 #define TESTS_KERNEL_DOUBLE_FP8_H
 
+#include "device/operands.h"
 #include "tests/lib/kernel_call.h"
 #include "tests/lib/kernel_double_attention.h"
 
@@ -76,13 +77,11 @@ static void double_linear_scaled(const kernel_call *k, double *const *v) {
     }
 }
 
-/* ctx, q, turned, most, lse, bits, qkv, seq, key, sq */
-static void double_attention_scaled(const kernel_call *k, double *const *v) {
-    double *const attention[] = {v[0], v[4], v[6], v[7], v[8]};
-    kernel_call as = *k;
-    as.at.op = TRI_OP_attention, as.at.variant = plain(TRI_OP_attention), as.call.t[1] = k->call.t[4];
-    double_attention(&as, attention);
-    double_8_bits(k, 1, v[0], v[9][0], v[1], v[2], v[3]);
+static void double_attention(const kernel_call *k, double *const *v) {
+    OPERANDS(attention);
+    (k->attr.first ? double_attend_first : double_attend_all)(k, v);
+    if (k->attr.mask) double_mask(k, v[ARG(bits)]);
+    if (k->attr.scaled) double_8_bits(k, ARG(q), v[ARG(ctx)], v[ARG(sq)][0], v[ARG(q)], v[ARG(turned)], v[ARG(most)]);
 }
 
 #endif

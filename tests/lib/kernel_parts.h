@@ -53,7 +53,7 @@ static inline int kernel_sums_rounded(int variant, int arg) {
     int of[TRI_MAX_ARGS];
     if (op == TRI_OP_linear_gelu_scaled_din && arg == TRI_ARG(linear_gelu_scaled_din, db)) return 1;
     if (op == TRI_OP_dropout_add_norm_scaled_din && arg == TRI_ARG(dropout_add_norm_scaled_din, dbias)) return 1;
-    if (op == TRI_OP_attention_scaled_din && arg == TRI_ARG(attention_scaled_din, db)) return 1;
+    if (op == TRI_OP_attention_din && row->facts & TRI_FACT_SCALED && arg == TRI_ARG(attention_din, db)) return 1;
     for (int i = 0; i < KERNEL_PARTS; i++) {
         if (!kernel_part_of(i, variant) || strcmp(kernel_parts[i].part, "bias_dw") != 0) continue;
         kernel_part_operands(i, of);
@@ -66,7 +66,7 @@ static inline int kernel_sums_rounded(int variant, int arg) {
  * numbers cancel. So do those of dbias: each is a difference of numbers of the order of 1. 0 for other operands. */
 static inline double kernel_sum_scale(const kernel_call *k, int arg) {
     if (kernel_case_fp8(&k->at)) return 0; /* operand 0 has a scale; their sums are those of parts: test_fp8.c */
-    double most = k->at.op == TRI_OP_attention_biased_din && arg == TRI_ARG(attention_biased_din, dbias);
+    double most = arg == kernel_arg(k, "dbias") && tri__variant_row(k->at.variant)->facts & TRI_FACT_BIAS;
     int64_t cols = k->call.t[0].cols;
     for (int64_t c = 0; c < cols && kernel_sums_rounded(k->at.variant, arg); c++) {
         double sum = 0;

@@ -320,11 +320,10 @@ static void norm_case(const kernel_case *at, void *context) {
 /* attention_scaled is attention or attention_bits, attention_scaled_din attention_din_db, then a cast. */
 static void attention_case(const kernel_case *at, void *context) {
     parts *p = context;
-    int back = at->op == TRI_OP_attention_scaled_din;
+    int back = at->op == TRI_OP_attention_din;
     kernel_call k, whole;
     kernel_case of = *at;
-    of.op = back ? TRI_OP_attention_din_db : at->dim['M' - 'A'] ? TRI_OP_attention_bits : TRI_OP_attention;
-    of.variant = plain(of.op);
+    of.variant = tri__variant(at->op, &(tri_attr){.sums = back, .mask = !back && at->dim['M' - 'A']});
     kernel_call_open_mixed(&k, at, p->type, TRI_F32, 0.1f, 0, 0);
     kernel_call_open_mixed(&whole, &of, p->type, TRI_F32, 0.1f, 0, 0);
     kernel_call_run(&k, &p->table, 2);

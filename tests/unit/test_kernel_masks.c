@@ -121,7 +121,7 @@ static void show_attention(context *all, kernel_call *k) {
 /* attention_bits: every bit of a pair of the sequence, where layout/mask_bits.h says. */
 static void show_bits(context *all, kernel_call *k) {
     kernel_call_run(k, &all->table, 2);
-    const int32_t *word = k->call.t[TRI_ARG(attention_bits, bits)].data;
+    const int32_t *word = k->call.t[TRI_ARG(attention, bits)].data;
     int64_t heads = k->at.dim['A' - 'A'], tiles = (k->attr.max_len + 63) / 64, first = 0;
     for (int64_t s = 0; k->at.lengths[s]; first += k->at.lengths[s++])
         for (int64_t at = 0, n = k->at.lengths[s]; at < heads * n * n; at++) {
@@ -145,7 +145,7 @@ static void show_attention_scaled(context *all, kernel_call *k) {
 /* The same of first queries alone: entry c of row s of ctx is the weight of the row at place c; entry 0 of a row of dv
  * is its weight. */
 static void show_first(context *all, kernel_call *k) {
-    int backward = k->at.op == TRI_OP_attention_first_din || k->at.op == TRI_OP_attention_sparse_first_din;
+    int backward = k->at.op == TRI_OP_attention_din;
     int64_t H = k->at.dim['H' - 'A'], heads = k->at.dim['A' - 'A'], d = H / heads, T = k->at.dim['T' - 'A'],
             N = k->at.dim['N' - 'A'];
     const int32_t *key = keys(k), *seq = k->call.t[kernel_arg(k, "seq")].data; /* [T,2] [N+1] */
@@ -200,7 +200,7 @@ static void set_sums(kernel_call *k, int64_t rows, const int32_t *sample, int64_
 
 /* As show_attention, between two runs. */
 static void show_part(context *all, kernel_call *k) {
-    int backward = k->at.op == TRI_OP_attention_part_din || k->at.op == TRI_OP_attention_sparse_part_din;
+    int backward = k->at.op == TRI_OP_attention_part_din;
     int64_t H = k->at.dim['H' - 'A'], heads = k->at.dim['A' - 'A'], d = H / heads, T = k->at.dim['T' - 'A'];
     const int32_t *own = keys(k) + 2 * k->attr.run * T, *other = keys(k) + 2 * k->attr.part * T; /* [T,2] each */
     set_all(k, "qkv", 0), set_all(k, "kv", 0);
@@ -227,8 +227,7 @@ static void show_part(context *all, kernel_call *k) {
 
 /* As show_first, of the keys of a run. */
 static void show_first_part(context *all, kernel_call *k) {
-    int backward =
-        k->at.op == TRI_OP_attention_first_part_din || k->at.op == TRI_OP_attention_sparse_first_part_din;
+    int backward = k->at.op == TRI_OP_attention_part_din;
     int64_t H = k->at.dim['H' - 'A'], heads = k->at.dim['A' - 'A'], d = H / heads, T = k->at.dim['T' - 'A'],
             N = k->at.dim['N' - 'A'], run = k->attr.part * (H + heads), wide = k->attr.members * (H + heads);
     const int32_t *other = keys(k) + 2 * k->attr.part * T; /* [T,2] */
@@ -253,6 +252,14 @@ static void show_first_part(context *all, kernel_call *k) {
     }
 }
 
+static void show_any_attention(context *all, kernel_call *k) {
+    if (k->attr.first) show_first(all, k);
+    else if (k->attr.mask) show_bits(all, k);
+    else (k->attr.scaled ? show_attention_scaled : show_attention)(all, k);
+}
+
+static void show_any_part(context *all, kernel_call *k) { (k->attr.first ? show_first_part : show_part)(all, k); }
+
 static void mask_case(const kernel_case *at, void *opaque) {
     static void (*const shows[TRI_OP_COUNT])(context *, kernel_call *) = {
         [TRI_OP_dropout] = show_plain,
@@ -260,30 +267,10 @@ static void mask_case(const kernel_case *at, void *opaque) {
         [TRI_OP_dropout_add_norm_din] = show_norm_din,
         [TRI_OP_dropout_add_norm_scaled] = show_norm,
         [TRI_OP_dropout_add_norm_scaled_din] = show_norm_scaled_din,
-        [TRI_OP_attention] = show_attention,
-        [TRI_OP_attention_bits] = show_bits,
-        [TRI_OP_attention_din] = show_attention,
-        [TRI_OP_attention_din_db] = show_attention,
-        [TRI_OP_attention_scaled] = show_attention_scaled,
-        [TRI_OP_attention_scaled_din] = show_attention_scaled,
-        [TRI_OP_attention_first] = show_first,
-        [TRI_OP_attention_first_din] = show_first,
-        [TRI_OP_attention_sparse] = show_attention,
-        [TRI_OP_attention_sparse_din] = show_attention,
-        [TRI_OP_attention_sparse_first] = show_first,
-        [TRI_OP_attention_sparse_first_din] = show_first,
-        [TRI_OP_attention_biased] = show_attention,
-        [TRI_OP_attention_biased_din] = show_attention,
-        [TRI_OP_attention_disentangled] = show_attention,
-        [TRI_OP_attention_disentangled_din] = show_attention,
-        [TRI_OP_attention_part] = show_part,
-        [TRI_OP_attention_part_din] = show_part,
-        [TRI_OP_attention_first_part] = show_first_part,
-        [TRI_OP_attention_first_part_din] = show_first_part,
-        [TRI_OP_attention_sparse_part] = show_part,
-        [TRI_OP_attention_sparse_part_din] = show_part,
-        [TRI_OP_attention_sparse_first_part] = show_first_part,
-        [TRI_OP_attention_sparse_first_part_din] = show_first_part,
+        [TRI_OP_attention] = show_any_attention,
+        [TRI_OP_attention_din] = show_any_attention,
+        [TRI_OP_attention_part] = show_any_part,
+        [TRI_OP_attention_part_din] = show_any_part,
     };
     context *all = opaque;
     kernel_call k;

@@ -5,8 +5,8 @@
 #include "device/device.h"
 
 #define TRI_CPU_FAMILIES(X) \
-    X(embed) X(norm) X(dropout) X(linear) X(activation) X(rope) X(attention) X(attention_sparse) \
-    X(attention_part) X(attention_relative) X(heads) X(pool) X(experts) X(fusion) X(loss) X(update) X(optimizer) \
+    X(embed) X(norm) X(dropout) X(linear) X(activation) X(rope) X(attention) X(attention_part) X(heads) \
+    X(pool) X(experts) X(fusion) X(loss) X(update) X(optimizer) \
     X(outer) X(quantized) X(fp8) X(coded) X(columns)
 
 #define X(family) extern const tri_kernel_row tri__cpu_##family##_reference[];

@@ -123,9 +123,11 @@ static void linear_gelu_din(const tri_call *call) {
 }
 
 static void attention_din_db(const tri_call *call) {
-    OPERANDS(attention_din_db);
-    run_part(call, TRI_OP_attention_din, *call->attr, 7,
-             (int[]){ARG(dqkv), ARG(dctx), ARG(qkv), ARG(ctx), ARG(lse), ARG(seq), ARG(key)});
+    OPERANDS(attention_din);
+    tri_attr attr = *call->attr;
+    attr.sums = 0;
+    run_part(call, TRI_OP_attention_din, attr, 12,
+             (int[]){ARG(dqkv), -1, -1, -1, ARG(dctx), ARG(qkv), -1, ARG(ctx), ARG(lse), ARG(seq), -1, ARG(key)});
     run_part(call, TRI_OP_bias_dw, *call->attr, 2, (int[]){ARG(db), ARG(dqkv)});
 }
 

@@ -1,41 +1,54 @@
 /* attention.c - attention over packed sequences (Vaswani et al., 2017). The forward stores one number per row and head,
  * the log of the softmax's denominator, from which the backward recomputes the weights (Dao et al., 2022). Padding
- * rows, after the last sequence, produce 0 and receive 0. In attention_first, row s of ctx and lse belongs to the first
- * row of sequence s. */
+ * rows, after the last sequence, produce 0 and receive 0. Of first tokens alone, row s of ctx and lse belongs to the
+ * first row of sequence s. Scores may depend on distances (numbers/distance.h): MPNet's, which adds a number for each
+ * bucket of distances (Raffel et al., 2020), and DeBERTa's disentangled attention (He et al., 2021), where query and
+ * key also meet the bucket's own key and query. */
 #include "device/cpu/reference/attention.h"
 #include "layout/mask_bits.h"
 
-/* The context of row `query` of the sequence, stored in row `to` of ctx and lse. */
-static void attend(const head *a, int64_t begin, int64_t end, int64_t query, int64_t to) {
-    OPERANDS(attention);         /* same order as attention_first */
-    double *out = a->call->work; /* [d] */
-    double max = -INFINITY, sum = 0;
-    for (int64_t t = begin; t < end; t++) {
-        double s = score(a, query, t);
-        max = s > max ? s : max;
-    }
-    for (int64_t c = 0; c < a->d; c++) out[c] = 0;
-    for (int64_t t = begin; t < end; t++) {
-        double p = exp(score(a, query, t) - max), weight = p * kept(a, query, t);
-        sum += p;
-        for (int64_t c = 0; c < a->d; c++) out[c] += weight * a->qkv[column(a, t, 2, c)];
-    }
-    store(a->call, ARG(lse), to * a->call->attr->heads + a->h, max + log(sum));
-    for (int64_t c = 0; c < a->d; c++) store(a->call, ARG(ctx), to * a->H + a->h * a->d + c, out[c] / sum);
+/* A head of packed sequences, qkv [T,3H], and its columns of the table. */
+static head packed_head(const tri_call *call, int qkv, int table, int blocks, int key, int64_t h) {
+    const tri_attr *attr = call->attr;
+    int64_t H = call->t[qkv].cols / 3;
+    head a = head_at(call, f32(call, qkv), 3 * H, f32(call, qkv) + H, 3 * H, H, blocks, key, h);
+    if (attr->score == TRI_SCORE_DOT) return a;
+    a.table = f32(call, table), a.B = call->t[table].rows, a.ld_table = call->t[table].cols;
+    a.terms = attr->score == TRI_SCORE_DISENTANGLED ? attr->terms : 0;
+    a.scale = 1 / sqrt((double)a.d * (1 + (a.terms & 1) + (a.terms >> 1 & 1)));
+    return a;
+}
+
+static tri_run_rows rows_of(const int32_t *seq, int64_t s) { return (tri_run_rows){seq[s], seq[s + 1], 0}; }
+
+static tri_run_rows queries_of(const tri_call *call, tri_run_rows of) {
+    if (call->attr->first) of.end = of.begin + 1;
+    return of;
+}
+
+/* Zeroes rows of padding. */
+static void store_padding(const tri_call *call, int k, int64_t first) {
+    for (int64_t i = first * call->t[k].cols; i < call->t[k].rows * call->t[k].cols; i++) store(call, k, i, 0);
 }
 
 static void attention(const tri_call *call) {
     OPERANDS(attention);
     const int32_t *seq = i32(call, ARG(seq)); /* [S] */
-    int64_t S = call->t[ARG(seq)].rows, T = call->t[ARG(ctx)].rows, H = call->t[ARG(ctx)].cols,
-            heads = call->attr->heads;
-    for (int64_t s = 0; s + 1 < S; s++)
-        for (int64_t h = 0; h < heads; h++) {
-            head a = head_at(call, ARG(qkv), ARG(key), H, h);
-            for (int64_t t = seq[s]; t < seq[s + 1]; t++) attend(&a, seq[s], seq[s + 1], t, t);
+    int64_t S = call->t[ARG(seq)].rows, heads = call->attr->heads;
+    double *out = call->work; /* [d] */
+    for (int64_t i = 0; i < (S - 1) * heads; i++) {
+        int64_t s = i / heads, h = i % heads;
+        head a = packed_head(call, ARG(qkv), ARG(rel), ARG(blocks), ARG(key), h);
+        tri_run_rows all = rows_of(seq, s), queries = queries_of(call, all);
+        for (int64_t t = queries.begin; t < queries.end; t++) {
+            int64_t to = call->attr->first ? s : t;
+            store(call, ARG(lse), to * heads + h, attend(&a, t, t - all.begin, all, out));
+            for (int64_t c = 0; c < a.d; c++) store(call, ARG(ctx), to * a.H + h * a.d + c, out[c]);
         }
-    for (int64_t i = seq[S - 1] * H; i < T * H; i++) store(call, ARG(ctx), i, 0);
-    for (int64_t i = seq[S - 1] * heads; i < T * heads; i++) store(call, ARG(lse), i, 0);
+    }
+    if (call->attr->first) return;
+    store_padding(call, ARG(ctx), seq[S - 1]);
+    store_padding(call, ARG(lse), seq[S - 1]);
 }
 
 /* Word `at` of the tile of 16 queries from the sequence's row `query` on, and 64 keys from `other` on. Rows after the
@@ -55,7 +68,7 @@ static uint32_t mask_word(const tri_call *call, const int32_t *key, int64_t h, i
 }
 
 static void write_mask(const tri_call *call) {
-    OPERANDS(attention_bits);
+    OPERANDS(attention);
     const int32_t *seq = i32(call, ARG(seq)), *key = i32(call, ARG(key)); /* [S] [T,2] */
     int32_t *bits = call->t[ARG(bits)].data;                              /* [T,M], in tiles of its own */
     int64_t S = call->t[ARG(seq)].rows, heads = call->attr->heads, tiles = tri__mask_tiles(call->attr->max_len);
@@ -74,98 +87,109 @@ static void write_mask(const tri_call *call) {
 }
 
 static void attention_bits(const tri_call *call) {
-    OPERANDS(attention_bits);
-    tri_call plain = *call;
-    plain.t[TRI_ARG(attention, qkv)] = call->t[ARG(qkv)];
-    plain.t[TRI_ARG(attention, seq)] = call->t[ARG(seq)];
-    plain.t[TRI_ARG(attention, key)] = call->t[ARG(key)];
-    attention(&plain);
+    attention(call);
     write_mask(call);
 }
 
-static void attention_first(const tri_call *call) {
-    OPERANDS(attention_first);
-    const int32_t *seq = i32(call, ARG(seq)); /* [S] */
-    for (int64_t s = 0; s < call->t[ARG(ctx)].rows; s++)
-        for (int64_t h = 0; h < call->attr->heads; h++) {
-            head a = head_at(call, ARG(qkv), ARG(key), call->t[ARG(ctx)].cols, h);
-            attend(&a, seq[s], seq[s + 1], seq[s], s);
-        }
+/* The gradients of one row's query, if it is one, key and value. */
+static void row_din(const head *a, tri_run_rows all, tri_run_rows queries, int64_t row) {
+    OPERANDS(attention_din);
+    double *dq = a->call->work, *dk = dq + a->d, *dv = dk + a->d; /* [d] */
+    int64_t at = row * 3 * a->H + a->h * a->d;
+    for (int64_t c = 0; c < a->d; c++) dq[c] = 0;
+    if (row < queries.end) query_din(a, row, row - all.begin, all, dq);
+    key_din(a, row, row - all.begin, queries, dk, dv);
+    for (int64_t c = 0; c < a->d; c++) {
+        store(a->call, ARG(dqkv), at + c, dq[c]);
+        store(a->call, ARG(dqkv), at + a->H + c, dk[c]);
+        store(a->call, ARG(dqkv), at + 2 * a->H + c, dv[c]);
+    }
 }
 
-/* The gradients of one row's query (over all rows it attends to), key and value (over all rows that attend to it). */
-static void attend_din(const head *a, int64_t begin, int64_t end, int64_t row) {
+/* Adds the gradients that all pairs at a distance have for their bucket: dq [d] and dk [d], and the sum of ds. */
+static double sum_distance(const head *a, const int32_t *seq, int64_t sequences, int64_t distance, double *dq,
+                           double *dk) {
+    double sum = 0, unused, ds;
+    for (int64_t s = 0; s < sequences; s++) {
+        int64_t first = distance > 0 ? distance : 0, last = distance < 0 ? distance : 0; /* of the queries */
+        for (int64_t i = seq[s] + first; i < seq[s + 1] + last; i++) {
+            slope(a, i, i - distance, &unused, &ds);
+            sum += ds;
+            for (int64_t c = 0; c < a->d; c++) {
+                dk[c] += ds * a->q[i * a->ld_q + c];
+                dq[c] += ds * a->k[(i - distance) * a->ld_kv + c];
+            }
+        }
+    }
+    return sum;
+}
+
+/* The gradient of one row of the table, in this head's columns. */
+static void bucket_din(const head *a, const int32_t *seq, int64_t sequences, int64_t longest, int64_t row) {
     OPERANDS(attention_din);
-    int64_t n = end - begin;
-    double *out_ds = a->call->work, *in_ds = out_ds + n,
-           *in_weight = in_ds + n; /* [n]: of row's weights; of the weights that others give to row */
-    double scale = 1 / sqrt((double)a->d), unused;
-    for (int64_t j = 0; j < n; j++) {
-        weight_gradient(a, row, row, begin + j, &unused, &out_ds[j]);
-        weight_gradient(a, begin + j, begin + j, row, &in_weight[j], &in_ds[j]);
+    const tri_call *call = a->call;
+    double *dq = call->work, *dk = dq + a->d, sum = 0; /* [d] */
+    for (int64_t c = 0; c < a->d; c++) dq[c] = dk[c] = 0;
+    for (int64_t distance = 1 - longest; distance < longest; distance++)
+        if (bucket_of(a, distance) == row) sum += sum_distance(a, seq, sequences, distance, dq, dk);
+    if (call->attr->score == TRI_SCORE_BIASED) {
+        store(call, ARG(db), row * a->ld_table + a->h, sum);
+        return;
     }
     for (int64_t c = 0; c < a->d; c++) {
-        double dq = 0, dk = 0, dv = 0;
-        for (int64_t j = 0; j < n; j++) {
-            dq += out_ds[j] * a->qkv[column(a, begin + j, 1, c)];
-            dk += in_ds[j] * a->qkv[column(a, begin + j, 0, c)];
-            dv += in_weight[j] * f32(a->call, ARG(dctx))[(begin + j) * a->H + a->h * a->d + c];
-        }
-        store(a->call, ARG(dqkv), column(a, row, 0, c), dq * scale);
-        store(a->call, ARG(dqkv), column(a, row, 1, c), dk * scale);
-        store(a->call, ARG(dqkv), column(a, row, 2, c), dv);
+        store(call, ARG(db), entry(a, row, 0, c), a->terms & 2 ? dq[c] * a->scale : 0);
+        store(call, ARG(db), entry(a, row, 1, c), a->terms & 1 ? dk[c] * a->scale : 0);
+        store(call, ARG(db), entry(a, row, 2, c), 0);
     }
 }
 
 static void attention_din(const tri_call *call) {
     OPERANDS(attention_din);
     const int32_t *seq = i32(call, ARG(seq)); /* [S] */
-    int64_t S = call->t[ARG(seq)].rows, T = call->t[ARG(dqkv)].rows, H = call->t[ARG(dctx)].cols;
-    for (int64_t s = 0; s + 1 < S; s++)
-        for (int64_t h = 0; h < call->attr->heads; h++) {
-            head a = head_at(call, ARG(qkv), ARG(key), H, h);
-            for (int64_t t = seq[s]; t < seq[s + 1]; t++) attend_din(&a, seq[s], seq[s + 1], t);
+    int64_t S = call->t[ARG(seq)].rows, longest = 0;
+    for (int64_t s = 0; s + 1 < S; s++) longest = at_least(seq[s + 1] - seq[s], longest);
+    for (int64_t h = 0; h < call->attr->heads; h++) {
+        head a = packed_head(call, ARG(qkv), ARG(rel), ARG(blocks), ARG(key), h);
+        set_results(&a, ARG(dctx), ARG(ctx), ARG(lse));
+        for (int64_t s = 0; s + 1 < S; s++) {
+            tri_run_rows all = rows_of(seq, s), queries = queries_of(call, all);
+            a.after = call->attr->first ? s - seq[s] : 0;
+            for (int64_t t = all.begin; t < all.end; t++) row_din(&a, all, queries, t);
         }
-    for (int64_t i = seq[S - 1] * 3 * H; i < T * 3 * H; i++) store(call, ARG(dqkv), i, 0);
-}
-
-/* The gradients of a sequence's keys, values and first query, the only query that attends. */
-static void attend_first_din(const head *a, int64_t begin, int64_t end, int64_t s) {
-    OPERANDS(attention_first_din);
-    const float *dctx = f32(a->call, ARG(dctx)) + s * a->H + a->h * a->d; /* [d] */
-    double *dq = a->call->work;                                           /* [d] */
-    double scale = 1 / sqrt((double)a->d), weight, ds;
-    for (int64_t c = 0; c < a->d; c++) dq[c] = 0;
-    for (int64_t t = begin; t < end; t++) {
-        weight_gradient(a, begin, s, t, &weight, &ds);
-        for (int64_t c = 0; c < a->d; c++) {
-            dq[c] += ds * a->qkv[column(a, t, 1, c)];
-            if (t > begin) store(a->call, ARG(dqkv), column(a, t, 0, c), 0);
-            store(a->call, ARG(dqkv), column(a, t, 1, c), ds * a->qkv[column(a, begin, 0, c)] * scale);
-            store(a->call, ARG(dqkv), column(a, t, 2, c), weight * dctx[c]);
-        }
+        for (int64_t row = 0; row < a.B; row++) bucket_din(&a, seq, S - 1, longest, row);
     }
-    for (int64_t c = 0; c < a->d; c++) store(a->call, ARG(dqkv), column(a, begin, 0, c), dq[c] * scale);
+    store_padding(call, ARG(dqkv), seq[S - 1]);
 }
 
-static void attention_first_din(const tri_call *call) {
-    OPERANDS(attention_first_din);
-    const int32_t *seq = i32(call, ARG(seq)); /* [S] */
-    int64_t N = call->t[ARG(dctx)].rows, T = call->t[ARG(dqkv)].rows, H = call->t[ARG(dctx)].cols;
-    for (int64_t s = 0; s < N; s++)
-        for (int64_t h = 0; h < call->attr->heads; h++) {
-            head a = head_at(call, ARG(qkv), ARG(key), H, h);
-            attend_first_din(&a, seq[s], seq[s + 1], s);
-        }
-    for (int64_t i = seq[N] * 3 * H; i < T * 3 * H; i++) store(call, ARG(dqkv), i, 0);
+static void table(const tri_call *call) {
+    OPERANDS(table);
+    int64_t B = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols, first = (call->t[ARG(w)].rows - B) / 2;
+    for (int64_t i = 0; i < B * H; i++) f32(call, ARG(y))[i] = f32(call, ARG(w))[first * H + i];
 }
 
-/* Scratch: one double per column of a head; or three per row of the longest sequence, which may contain all rows. */
+static void table_dw(const tri_call *call) {
+    OPERANDS(table_dw);
+    int64_t V = call->t[ARG(dw)].rows, B = call->t[ARG(dy)].rows, H = call->t[ARG(dy)].cols, first = (V - B) / 2;
+    for (int64_t row = 0; row < V; row++)
+        for (int64_t c = 0; c < H; c++)
+            store(call, ARG(dw), row * H + c,
+                  row >= first && row < first + B ? f32(call, ARG(dy))[(row - first) * H + c] : 0);
+}
+
+/* Scratch: at most three doubles for each column of a head; heads have at most all columns of ctx, a third of those of
+ * dqkv. */
+#define ROWS(facts_)                                                                                                 \
+    {.op = TRI_OP_attention, .facts = facts_, .dtype = TRI_F32, .run = attention, .work = {.col = 8}},               \
+        {.op = TRI_OP_attention_din, .facts = facts_, .dtype = TRI_F32, .run = attention_din, .work = {.col = 8}}
 const tri_kernel_row tri__cpu_attention_reference[] = {
-    {.op = TRI_OP_attention, .dtype = TRI_F32, .run = attention, .work = {.col = 8}},
-    {.op = TRI_OP_attention_bits, .dtype = TRI_F32, .run = attention_bits, .work = {.col = 8}},
-    {.op = TRI_OP_attention_din, .dtype = TRI_F32, .run = attention_din, .work = {.row = 24}},
-    {.op = TRI_OP_attention_first, .dtype = TRI_F32, .run = attention_first, .work = {.col = 8}},
-    {.op = TRI_OP_attention_first_din, .dtype = TRI_F32, .run = attention_first_din, .work = {.col = 8}},
+    ROWS(0),
+    ROWS(TRI_FACT_FIRST),
+    ROWS(TRI_FACT_SPARSE),
+    ROWS(TRI_FACT_SPARSE | TRI_FACT_FIRST),
+    ROWS(TRI_FACT_RELATIVE),
+    ROWS(TRI_FACT_RELATIVE | TRI_FACT_BIAS),
+    {.op = TRI_OP_attention, .facts = TRI_FACT_BITS, .dtype = TRI_F32, .run = attention_bits, .work = {.col = 8}},
+    {.op = TRI_OP_table, .dtype = TRI_F32, .run = table},
+    {.op = TRI_OP_table_dw, .dtype = TRI_F32, .run = table_dw},
     {.run = NULL},
 };

@@ -238,46 +238,35 @@ static void dropout_add_norm_scaled_din(const tri_call *call) {
     cast_by(call, dx, type, ARG(q), ARG(turned), ARG(most), ARG(sq));
 }
 
+/* Runs a call as the variant that these attributes say. */
+static void run_as(tri_call *part, const tri_attr *attr, int type) {
+    part->attr = attr;
+    tri__kernel(part->table, part->op, attr, type)(part);
+}
+
 static void attention_scaled(const tri_call *call) {
-    OPERANDS(attention_scaled);
-    tri_op op = call->t[ARG(bits)].data ? TRI_OP_attention_bits : TRI_OP_attention;
-    tri_call attention = part_of(call, op);
+    OPERANDS(attention);
+    tri_call part = *call;
+    tri_attr attr = *call->attr;
     int type = call->dtype[ARG(ctx)];
-    if (op == TRI_OP_attention_bits) {
-        TAKE(&attention, attention_bits, ctx), TAKE(&attention, attention_bits, lse);
-        TAKE(&attention, attention_bits, bits), TAKE(&attention, attention_bits, qkv);
-        TAKE(&attention, attention_bits, seq), TAKE(&attention, attention_bits, key);
-    } else {
-        TAKE(&attention, attention, ctx), TAKE(&attention, attention, lse), TAKE(&attention, attention, qkv);
-        TAKE(&attention, attention, seq), TAKE(&attention, attention, key);
-    }
-    tri__kernel(call->table, op, attention.attr, type)(&attention);
+    attr.scaled = 0, attr.mask = call->t[ARG(bits)].data != NULL;
+    run_as(&part, &attr, type);
     cast_by(call, call->t[ARG(ctx)], type, ARG(q), ARG(turned), ARG(most), ARG(sq));
 }
 
-/* Scratch: dqkv, then that of attention_din or attention_din_db. */
+/* q has the place of dqkv. Scratch: dqkv, then that of attention_din or attention_din_db. */
 static void attention_scaled_din(const tri_call *call) {
-    OPERANDS(attention_scaled_din);
-    tri_op op = call->t[ARG(db)].data ? TRI_OP_attention_din_db : TRI_OP_attention_din;
-    tri_call attention = part_of(call, op);
+    OPERANDS(attention_din);
+    tri_call part = *call;
+    tri_attr attr = *call->attr;
     int type = call->dtype[ARG(dctx)];
     char *scratch = call->work;
     tri_tensor dqkv = take_scratch(&scratch, call->t[ARG(qkv)].rows, call->t[ARG(qkv)].cols, type);
-    attention.work = scratch;
-    give(&attention, 0, dqkv, type);
-    if (op == TRI_OP_attention_din_db) {
-        TAKE(&attention, attention_din_db, db), TAKE(&attention, attention_din_db, dctx);
-        TAKE(&attention, attention_din_db, qkv), TAKE(&attention, attention_din_db, ctx);
-        TAKE(&attention, attention_din_db, lse), TAKE(&attention, attention_din_db, seq);
-        TAKE(&attention, attention_din_db, key), TAKE(&attention, attention_din_db, bits);
-    } else {
-        TAKE(&attention, attention_din, dctx), TAKE(&attention, attention_din, qkv);
-        TAKE(&attention, attention_din, ctx), TAKE(&attention, attention_din, lse);
-        TAKE(&attention, attention_din, seq), TAKE(&attention, attention_din, key);
-        TAKE(&attention, attention_din, bits);
-    }
-    tri__kernel(call->table, op, attention.attr, type)(&attention);
-    cast_by(call, dqkv, type, ARG(q), ARG(turned), ARG(most), ARG(sq));
+    part.work = scratch;
+    give(&part, ARG(dqkv), dqkv, type);
+    attr.scaled = 0, attr.sums = call->t[ARG(db)].data != NULL;
+    run_as(&part, &attr, type);
+    cast_by(call, dqkv, type, ARG(dqkv), ARG(turned), ARG(most), ARG(sq));
 }
 
 static int64_t more(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -309,10 +298,13 @@ void tri__cpu_fp8_parts(tri_kernel_table *table) {
 #define ROWS(op_) \
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_}, \
     {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
+#define SCALED_ROW(op_, run_, type) {.op = TRI_OP_##op_, .facts = TRI_FACT_SCALED, .dtype = type, .run = run_}
+#define SCALED(op_, run_) \
+    SCALED_ROW(op_, run_, TRI_F32), SCALED_ROW(op_, run_, TRI_BF16), SCALED_ROW(op_, run_, TRI_F16)
 const tri_kernel_row tri__cpu_fp8_reference[] = {
     ROWS(fp8_cast), ROWS(fp8_cast_weights), ROWS(fp8_turn), ROWS(fp8_scales), ROWS(fp8_check), ROWS(fp8_history),
     ROWS(linear_scaled), ROWS(linear_scaled_din), ROWS(linear_scaled_dw), ROWS(linear_gelu_scaled),
     ROWS(linear_gelu_scaled_din), ROWS(dropout_add_norm_scaled), ROWS(dropout_add_norm_scaled_din),
-    ROWS(attention_scaled), ROWS(attention_scaled_din),
+    SCALED(attention, attention_scaled), SCALED(attention_din, attention_scaled_din),
     {.run = NULL},
 };

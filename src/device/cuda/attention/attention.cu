@@ -14,7 +14,7 @@ template <typename T> static void attention(const tri_call *call) {
 }
 
 template <typename T> static void attention_bits(const tri_call *call) {
-    OPERANDS(attention_bits);
+    OPERANDS(attention);
     tile_args t = {};
     t.a = args_of(call, ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
     t.a.qkv = call->t[ARG(qkv)].data, t.a.ctx = call->t[ARG(ctx)].data, t.a.lse = data<float>(call, ARG(lse));
@@ -34,7 +34,7 @@ template <typename T> static void set_blocks(const tri_call *call, int blocks, t
 }
 
 template <typename T> static void attention_sparse(const tri_call *call) {
-    OPERANDS(attention_sparse);
+    OPERANDS(attention);
     tile_args t = {};
     t.a = args_of(call, ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
     t.a.qkv = call->t[ARG(qkv)].data, t.a.ctx = call->t[ARG(ctx)].data, t.a.lse = data<float>(call, ARG(lse));
@@ -45,7 +45,7 @@ template <typename T> static void attention_sparse(const tri_call *call) {
 }
 
 template <typename T> static void attention_sparse_din(const tri_call *call) {
-    OPERANDS(attention_sparse_din);
+    OPERANDS(attention_din);
     tile_args t = {};
     t.a = args_of(call, ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
     t.a.qkv = call->t[ARG(qkv)].data, t.a.dctx = call->t[ARG(dctx)].data, t.a.ctx = call->t[ARG(ctx)].data;
@@ -56,19 +56,17 @@ template <typename T> static void attention_sparse_din(const tri_call *call) {
     launched(call, "attention_sparse_din");
 }
 
-/* The gradient; the input operands of attention_din_db come `later` positions after attention_din's. Returns whether
- * partial sums over its rows are in scratch space. */
-template <typename T> static int form_din(const tri_call *call, int later) {
+/* The gradient. Returns whether partial sums over its rows, if they are asked for, are in scratch space. */
+template <typename T> static int form_din(const tri_call *call, int sums) {
     OPERANDS(attention_din);
-    int dctx = ARG(dctx) + later, qkv = ARG(qkv) + later, ctx = ARG(ctx) + later, lse = ARG(lse) + later;
     tile_args t = {};
-    t.a = args_of(call, ARG(seq) + later, ARG(key) + later, call->t[dctx].cols);
+    t.a = args_of(call, ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
     attention_args &a = t.a;
-    a.qkv = call->t[qkv].data, a.dctx = call->t[dctx].data, a.ctx = call->t[ctx].data, a.lse = data<float>(call, lse);
-    a.dqkv = call->t[ARG(dqkv)].data, a.add = adds(call, ARG(dqkv));
-    set_bits(call, ARG(bits) + later, 1, &a);
+    a.qkv = call->t[ARG(qkv)].data, a.dctx = call->t[ARG(dctx)].data, a.ctx = call->t[ARG(ctx)].data;
+    a.lse = data<float>(call, ARG(lse)), a.dqkv = call->t[ARG(dqkv)].data, a.add = adds(call, ARG(dqkv));
+    set_bits(call, ARG(bits), 1, &a);
     int dtype = call->dtype[ARG(dqkv)];
-    if (dtype != TRI_F32) share_scratch(call->work, &a, later && flash_sums(call, &a, dtype));
+    if (dtype != TRI_F32) share_scratch(call->work, &a, sums && flash_sums(call, &a, dtype));
     if (a.rows == 0 || tri__cuda_flash_din(call, &a, dtype)) return a.part && a.rows > 0;
     plain_din<T>(call, t, dense_scores<T>());
     return 0;
@@ -80,10 +78,10 @@ template <typename T> static void attention_din(const tri_call *call) {
 }
 
 template <typename T> static void attention_din_db(const tri_call *call) {
-    OPERANDS(attention_din_db);
+    OPERANDS(attention_din);
     int64_t rows = call->t[ARG(dqkv)].rows, cols = call->t[ARG(dqkv)].cols;
     column_sums to = {{operand(call, ARG(db))}, {adds(call, ARG(db))}};
-    if (form_din<T>(call, ARG(dctx) - TRI_ARG(attention_din, dctx)))
+    if (form_din<T>(call, 1))
         end_columns(call, cols, ((int)call->t[ARG(seq)].rows - 1) * PARTS, 1, to);
     else sum_columns(call, rows, cols, sum_of<T>{data<T>(call, ARG(dqkv))}, aligned(call->t[ARG(dqkv)].data), to);
     launched(call, "attention_din_db");
@@ -91,16 +89,16 @@ template <typename T> static void attention_din_db(const tri_call *call) {
 
 const tri_kernel_row tri__cuda_attention[] = {
     TRI_CUDA_ROWS(TRI_OP_attention, attention, {}),
-    TRI_CUDA_ROWS(TRI_OP_attention_bits, attention_bits, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_BITS, TRI_OP_attention, attention_bits, {}),
     {TRI_OP_attention_din, TRI_F32, attention_din<float>, {}},
     {TRI_OP_attention_din, TRI_BF16, attention_din<bf16>, DIN_WORK},
     {TRI_OP_attention_din, TRI_F16, attention_din<f16>, DIN_WORK},
-    {TRI_OP_attention_din_db, TRI_F32, attention_din_db<float>, COLUMN_WORK(1)},
-    {TRI_OP_attention_din_db, TRI_BF16, attention_din_db<bf16>, DIN_DB_WORK},
-    {TRI_OP_attention_din_db, TRI_F16, attention_din_db<f16>, DIN_DB_WORK},
-    TRI_CUDA_ROWS(TRI_OP_attention_sparse, attention_sparse, {}),
-    {TRI_OP_attention_sparse_din, TRI_F32, attention_sparse_din<float>, {}},
-    {TRI_OP_attention_sparse_din, TRI_BF16, attention_sparse_din<bf16>, TILES_WORK},
-    {TRI_OP_attention_sparse_din, TRI_F16, attention_sparse_din<f16>, TILES_WORK},
+    {TRI_OP_attention_din, TRI_F32, attention_din_db<float>, COLUMN_WORK(1), TRI_FACT_DB},
+    {TRI_OP_attention_din, TRI_BF16, attention_din_db<bf16>, DIN_DB_WORK, TRI_FACT_DB},
+    {TRI_OP_attention_din, TRI_F16, attention_din_db<f16>, DIN_DB_WORK, TRI_FACT_DB},
+    TRI_CUDA_FACT_ROWS(TRI_FACT_SPARSE, TRI_OP_attention, attention_sparse, {}),
+    {TRI_OP_attention_din, TRI_F32, attention_sparse_din<float>, {}, TRI_FACT_SPARSE},
+    {TRI_OP_attention_din, TRI_BF16, attention_sparse_din<bf16>, TILES_WORK, TRI_FACT_SPARSE},
+    {TRI_OP_attention_din, TRI_F16, attention_sparse_din<f16>, TILES_WORK, TRI_FACT_SPARSE},
     {},
 };

@@ -310,40 +310,32 @@ template <typename T> static void attend_first_din(const tri_call *call, const f
     launched(call, "attention_first_din");
 }
 
-template <typename T> static void attention_first(const tri_call *call) {
-    OPERANDS(attention_first);
-    first_args a = args_of(call, ARG(qkv), ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
-    a.out = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
-    attend_first<T>(call, a);
+/* Over present blocks, if there are any. */
+static void set_blocks(const tri_call *call, int blocks, first_args *a) {
+    a->blocks = data<int32_t>(call, blocks), a->block = call->attr->block, a->window = call->attr->window;
 }
-template <typename T> static void attention_sparse_first(const tri_call *call) {
-    OPERANDS(attention_sparse_first);
+
+template <typename T> static void attention_first(const tri_call *call) {
+    OPERANDS(attention);
     first_args a = args_of(call, ARG(qkv), ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
     a.out = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
-    a.blocks = data<int32_t>(call, ARG(blocks)), a.block = call->attr->block, a.window = call->attr->window;
+    set_blocks(call, ARG(blocks), &a);
     attend_first<T>(call, a);
 }
 
 template <typename T> static void attention_first_din(const tri_call *call) {
-    OPERANDS(attention_first_din);
+    OPERANDS(attention_din);
     first_args a = args_of(call, ARG(qkv), ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
     a.dqkv = call->t[ARG(dqkv)].data, a.dctx = call->t[ARG(dctx)].data, a.ctx = call->t[ARG(ctx)].data,
     a.lse = data<float>(call, ARG(lse)), a.add = adds(call, ARG(dqkv));
-    attend_first_din<T>(call, a);
-}
-template <typename T> static void attention_sparse_first_din(const tri_call *call) {
-    OPERANDS(attention_sparse_first_din);
-    first_args a = args_of(call, ARG(qkv), ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
-    a.dqkv = call->t[ARG(dqkv)].data, a.dctx = call->t[ARG(dctx)].data, a.ctx = call->t[ARG(ctx)].data,
-    a.lse = data<float>(call, ARG(lse)), a.add = adds(call, ARG(dqkv));
-    a.blocks = data<int32_t>(call, ARG(blocks)), a.block = call->attr->block, a.window = call->attr->window;
+    set_blocks(call, ARG(blocks), &a);
     attend_first_din<T>(call, a);
 }
 
 const tri_kernel_row tri__cuda_attention_first[] = {
-    TRI_CUDA_ROWS(TRI_OP_attention_first, attention_first, {}),
-    TRI_CUDA_ROWS(TRI_OP_attention_first_din, attention_first_din, {}),
-    TRI_CUDA_ROWS(TRI_OP_attention_sparse_first, attention_sparse_first, {}),
-    TRI_CUDA_ROWS(TRI_OP_attention_sparse_first_din, attention_sparse_first_din, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_FIRST, TRI_OP_attention, attention_first, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_FIRST, TRI_OP_attention_din, attention_first_din, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_SPARSE | TRI_FACT_FIRST, TRI_OP_attention, attention_first, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_SPARSE | TRI_FACT_FIRST, TRI_OP_attention_din, attention_first_din, {}),
     {},
 };

@@ -236,7 +236,7 @@ template <typename T> static void launch_any(const tri_call *call, const attenti
 }
 
 int tri__cuda_flash(const tri_call *call, const attention_args *a) {
-    int dtype = call->dtype[TRI_ARG(attention, ctx)]; /* attention_bits has it at the same place */
+    int dtype = call->dtype[TRI_ARG(attention, ctx)];
     if (!flash_fits(call, a, dtype) || (a->q && a->width != 64 && !tri__cuda_is_wide(call, a))) return 0;
     dtype == TRI_BF16 ? launch_any<bf16>(call, *a) : launch_any<f16>(call, *a);
     return 1;

@@ -315,13 +315,13 @@ template <typename T> static __global__ void kv_din_kernel(int64_t D, int64_t G,
     }
 }
 
-/* Both forms of an operation; that over present blocks has them between seq and key. */
-static part_args args_of(const tri_call *call, int seq, bool sparse, int64_t cols, int64_t rows) {
+/* Over present blocks, if there are any. */
+static part_args args_of(const tri_call *call, int seq, int blocks, int key, int64_t cols, int64_t rows) {
     const tri_attr *attr = call->attr;
     part_args a = {};
-    if (sparse) a.blocks = data<int32_t>(call, seq + 1), a.block = attr->block;
+    a.blocks = data<int32_t>(call, blocks), a.block = attr->block;
     a.window = window_of(call);
-    a.seq = data<int32_t>(call, seq), a.key = data<int32_t>(call, seq + 1 + sparse), a.n = (int)call->t[seq].rows - 1;
+    a.seq = data<int32_t>(call, seq), a.key = data<int32_t>(call, key), a.n = (int)call->t[seq].rows - 1;
     a.rows = rows, a.heads = attr->heads, a.head = attr->head0, a.width = (int)(cols / attr->heads);
     a.run = attr->run, a.part = attr->part, a.ring = attr->members, a.max_len = attr->max_len;
     a.scale = 1.0f / sqrtf((float)a.width), a.drop = dropper_of(call);
@@ -355,8 +355,7 @@ static void clear(const tri_call *call, int arg) {
 template <typename T> static void attention_part(const tri_call *call) {
     OPERANDS(attention_part);
     int64_t H = call->t[ARG(ctx)].cols;
-    bool sparse = call->op == TRI_OP_attention_sparse_part;
-    part_args a = args_of(call, ARG(seq), sparse, H, call->t[ARG(ctx)].rows);
+    part_args a = args_of(call, ARG(seq), ARG(blocks), ARG(key), H, call->t[ARG(ctx)].rows);
     a.q = call->t[ARG(qkv)].data, a.kv = call->t[ARG(kv)].data, a.ld_kv = 2 * H;
     a.out = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
     if (!a.rows || !fits(call, a, "attention_part: heads of more than 256 columns")) return;
@@ -373,8 +372,7 @@ template <typename T> static void attention_part(const tri_call *call) {
 template <typename T> static void attention_part_din(const tri_call *call) {
     OPERANDS(attention_part_din);
     int64_t H = call->t[ARG(dctx)].cols;
-    bool sparse = call->op == TRI_OP_attention_sparse_part_din;
-    part_args a = args_of(call, ARG(seq), sparse, H, call->t[ARG(dctx)].rows);
+    part_args a = args_of(call, ARG(seq), ARG(blocks), ARG(key), H, call->t[ARG(dctx)].rows);
     a.q = call->t[ARG(qkv)].data, a.kv = call->t[ARG(kv)].data, a.ld_kv = 2 * H;
     a.dctx = call->t[ARG(dctx)].data, a.ctx = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
     a.dq = call->t[ARG(dqkv)].data, a.dkv = call->t[ARG(dkv)].data;
@@ -392,29 +390,30 @@ template <typename T> static void attention_part_din(const tri_call *call) {
 }
 
 /* Keys and values in qkv, whose rows are as long as those of queries. */
-template <typename T> static part_args first_args(const tri_call *call, int q, int qkv, int seq, bool sparse) {
+template <typename T>
+static part_args first_args(const tri_call *call, int q, int qkv, int seq, int blocks, int key) {
     int64_t H = call->t[qkv].cols / 3;
-    part_args a = args_of(call, seq, sparse, H, call->t[qkv].rows);
+    part_args a = args_of(call, seq, blocks, key, H, call->t[qkv].rows);
     a.q = call->t[q].data, a.kv = data<T>(call, qkv) + H, a.ld_kv = 3 * H;
     return a;
 }
 
+/* y has the place of ctx. */
 template <typename T> static void attention_first_part(const tri_call *call) {
-    OPERANDS(attention_first_part);
-    bool sparse = call->op == TRI_OP_attention_sparse_first_part;
-    part_args a = first_args<T>(call, ARG(q), ARG(qkv), ARG(seq), sparse);
-    a.out = call->t[ARG(y)].data;
+    OPERANDS(attention_part);
+    part_args a = first_args<T>(call, ARG(q), ARG(qkv), ARG(seq), ARG(blocks), ARG(key));
+    a.out = call->t[ARG(ctx)].data;
     if (!a.n || !fits(call, a, "attention_first_part: heads of more than 256 columns")) return;
     first_kernel<T><<<blocks_for((int64_t)a.n * a.heads, ROWS), THREADS, 0, stream(call)>>>(a);
     launched(call, "attention_first_part");
 }
 
+/* dq has the place of dkv. */
 template <typename T> static void attention_first_part_din(const tri_call *call) {
-    OPERANDS(attention_first_part_din);
-    bool sparse = call->op == TRI_OP_attention_sparse_first_part_din;
-    part_args a = first_args<T>(call, ARG(q), ARG(qkv), ARG(seq), sparse);
+    OPERANDS(attention_part_din);
+    part_args a = first_args<T>(call, ARG(q), ARG(qkv), ARG(seq), ARG(blocks), ARG(key));
     a.dctx = call->t[ARG(dctx)].data, a.ctx = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
-    a.dq = call->t[ARG(dq)].data, a.dkv = call->t[ARG(dqkv)].data, a.add_kv = adds(call, ARG(dqkv));
+    a.dq = call->t[ARG(dkv)].data, a.dkv = call->t[ARG(dqkv)].data, a.add_kv = adds(call, ARG(dqkv));
     if (!fits(call, a, "attention_first_part_din: heads of more than 256 columns")) return;
     if (a.n) first_dq_kernel<T><<<blocks_for((int64_t)a.n * a.heads, ROWS), THREADS, 0, stream(call)>>>(a);
     if (a.rows) first_dkv_kernel<T><<<blocks_for(a.rows * a.heads, ROWS), THREADS, 0, stream(call)>>>(a);
@@ -463,21 +462,20 @@ template <typename T> static void kv_part(const tri_call *call) {
     launched(call, "kv_part");
 }
 
+/* To all keys, or to those of present blocks. */
+#define ROWS(facts)                                                                                          \
+    TRI_CUDA_FACT_ROWS(facts, TRI_OP_attention_part, attention_part, {}),                                    \
+        {TRI_OP_attention_part_din, TRI_F32, attention_part_din<float>, {}, facts},                          \
+        {TRI_OP_attention_part_din, TRI_BF16, attention_part_din<bf16>, TILES_WORK, facts},                  \
+        {TRI_OP_attention_part_din, TRI_F16, attention_part_din<f16>, TILES_WORK, facts},                    \
+        TRI_CUDA_FACT_ROWS(facts | TRI_FACT_FIRST, TRI_OP_attention_part, attention_first_part, {}),         \
+        TRI_CUDA_FACT_ROWS(facts | TRI_FACT_FIRST, TRI_OP_attention_part_din, attention_first_part_din, {})
+
 const tri_kernel_row tri__cuda_attention_part[] = {
     TRI_CUDA_ROWS(TRI_OP_kv_part, kv_part, {}),
-    TRI_CUDA_ROWS(TRI_OP_attention_part, attention_part, {}),
-    {TRI_OP_attention_part_din, TRI_F32, attention_part_din<float>, {}},
-    {TRI_OP_attention_part_din, TRI_BF16, attention_part_din<bf16>, TILES_WORK},
-    {TRI_OP_attention_part_din, TRI_F16, attention_part_din<f16>, TILES_WORK},
     TRI_CUDA_ROWS(TRI_OP_attention_join, attention_join, {}),
-    TRI_CUDA_ROWS(TRI_OP_attention_first_part, attention_first_part, {}),
     TRI_CUDA_ROWS(TRI_OP_attention_first_join, attention_first_join, {}),
-    TRI_CUDA_ROWS(TRI_OP_attention_first_part_din, attention_first_part_din, {}),
-    TRI_CUDA_ROWS(TRI_OP_attention_sparse_part, attention_part, {}),
-    {TRI_OP_attention_sparse_part_din, TRI_F32, attention_part_din<float>, {}},
-    {TRI_OP_attention_sparse_part_din, TRI_BF16, attention_part_din<bf16>, TILES_WORK},
-    {TRI_OP_attention_sparse_part_din, TRI_F16, attention_part_din<f16>, TILES_WORK},
-    TRI_CUDA_ROWS(TRI_OP_attention_sparse_first_part, attention_first_part, {}),
-    TRI_CUDA_ROWS(TRI_OP_attention_sparse_first_part_din, attention_first_part_din, {}),
+    ROWS(TRI_FACT_NONE),
+    ROWS(TRI_FACT_SPARSE),
     {},
 };

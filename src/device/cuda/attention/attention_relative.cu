@@ -94,14 +94,13 @@ enum { ROW_BYTES_MOST = 2 * (2 * MOST_FAR + 2), SUM_BYTES = 25600 };
 #define FORWARD_WORK {ROW_BYTES_MOST, 0, 0, 0, 0}
 #define DIN_WORK {ROW_BYTES_MOST, 0, SUM_BYTES, 1, 0}
 
-/* Both operations have their operands at the same places. */
+/* bias has the place of rel, and the gradient of either that of db. */
 static relative_args relative_of(const tri_call *call, int table, int seq, int key, int64_t cols) {
     relative_args t = {};
-    int is_biased = call->op == TRI_OP_attention_biased || call->op == TRI_OP_attention_biased_din;
     t.a = args_of(call, seq, key, cols);
     t.table = call->t[table].data, t.B = (int)call->t[table].rows;
     t.buckets = call->attr->buckets, t.reach = call->attr->reach, t.far = t.reach ? t.reach + 1 : t.buckets;
-    t.terms = is_biased ? 0 : call->attr->terms;
+    t.terms = call->attr->score == TRI_SCORE_BIASED ? 0 : call->attr->terms;
     t.a.scale = 1.0f / sqrtf((float)(t.a.width * (1 + (t.terms & 1) + (t.terms >> 1 & 1))));
     return t;
 }
@@ -120,9 +119,9 @@ static int prepare(const tri_call *call, relative_args *t, int dtype, int din) {
 }
 
 template <typename T, bool BIAS> static void attention_relative(const tri_call *call) {
-    OPERANDS(attention_biased);
+    OPERANDS(attention);
     int dtype = call->dtype[ARG(ctx)];
-    relative_args t = relative_of(call, ARG(bias), ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
+    relative_args t = relative_of(call, ARG(rel), ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
     t.a.qkv = call->t[ARG(qkv)].data, t.a.ctx = call->t[ARG(ctx)].data, t.a.lse = data<float>(call, ARG(lse));
     if (t.a.rows == 0) return;
     if (prepare(call, &t, dtype, 0)) {
@@ -136,12 +135,12 @@ template <typename T, bool BIAS> static void attention_relative(const tri_call *
 }
 
 template <typename T, bool BIAS> static void attention_relative_din(const tri_call *call) {
-    OPERANDS(attention_biased_din);
+    OPERANDS(attention_din);
     int dtype = call->dtype[ARG(dqkv)];
-    relative_args t = relative_of(call, ARG(bias), ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
+    relative_args t = relative_of(call, ARG(rel), ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
     t.a.qkv = call->t[ARG(qkv)].data, t.a.dctx = call->t[ARG(dctx)].data, t.a.ctx = call->t[ARG(ctx)].data;
     t.a.lse = data<float>(call, ARG(lse)), t.a.dqkv = call->t[ARG(dqkv)].data, t.a.add = adds(call, ARG(dqkv));
-    t.dtable = call->t[ARG(dbias)].data, t.add_table = adds(call, ARG(dbias));
+    t.dtable = call->t[ARG(db)].data, t.add_table = adds(call, ARG(db));
     if (t.a.rows > 0 && prepare(call, &t, dtype, 1)) {
         tri__cuda_relative_din(call, &t, dtype);
         tri__cuda_relative_table(call, &t, dtype);
@@ -184,20 +183,19 @@ template <typename T> static void table_dw(const tri_call *call) {
     launched(call, "table_dw");
 }
 
+#define ROWS(facts, forward, din)                                           \
+    {TRI_OP_attention, TRI_F32, forward<float>, {}, facts},                 \
+        {TRI_OP_attention, TRI_BF16, forward<bf16>, FORWARD_WORK, facts},   \
+        {TRI_OP_attention, TRI_F16, forward<f16>, FORWARD_WORK, facts},     \
+        {TRI_OP_attention_din, TRI_F32, din<float>, {}, facts},             \
+        {TRI_OP_attention_din, TRI_BF16, din<bf16>, DIN_WORK, facts}, {     \
+        TRI_OP_attention_din, TRI_F16, din<f16>, DIN_WORK, facts            \
+    }
+
 const tri_kernel_row tri__cuda_attention_relative[] = {
     TRI_CUDA_ROWS(TRI_OP_table, table, {}),
     TRI_CUDA_ROWS(TRI_OP_table_dw, table_dw, {}),
-    {TRI_OP_attention_biased, TRI_F32, biased<float>, {}},
-    {TRI_OP_attention_biased, TRI_BF16, biased<bf16>, FORWARD_WORK},
-    {TRI_OP_attention_biased, TRI_F16, biased<f16>, FORWARD_WORK},
-    {TRI_OP_attention_biased_din, TRI_F32, biased_din<float>, {}},
-    {TRI_OP_attention_biased_din, TRI_BF16, biased_din<bf16>, DIN_WORK},
-    {TRI_OP_attention_biased_din, TRI_F16, biased_din<f16>, DIN_WORK},
-    {TRI_OP_attention_disentangled, TRI_F32, disentangled<float>, {}},
-    {TRI_OP_attention_disentangled, TRI_BF16, disentangled<bf16>, FORWARD_WORK},
-    {TRI_OP_attention_disentangled, TRI_F16, disentangled<f16>, FORWARD_WORK},
-    {TRI_OP_attention_disentangled_din, TRI_F32, disentangled_din<float>, {}},
-    {TRI_OP_attention_disentangled_din, TRI_BF16, disentangled_din<bf16>, DIN_WORK},
-    {TRI_OP_attention_disentangled_din, TRI_F16, disentangled_din<f16>, DIN_WORK},
+    ROWS(TRI_FACT_RELATIVE | TRI_FACT_BIAS, biased, biased_din),
+    ROWS(TRI_FACT_RELATIVE, disentangled, disentangled_din),
     {},
 };

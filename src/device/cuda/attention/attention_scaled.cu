@@ -69,13 +69,10 @@ static int set_bytes(const fp8_tensor &to, attention_args *a) {
     return to.rows % TURN_ROWS == 0 && aligned(to.q) && aligned(to.turned) && (to.rows >= LEAST_ROWS || are_full(*a));
 }
 
-#define TAKE(part, op, name) \
-    ((part)->t[TRI_ARG(op, name)] = call->t[ARG(name)], (part)->dtype[TRI_ARG(op, name)] = call->dtype[ARG(name)])
-
 /* ---- Forward ---- */
 
 template <typename T> static int attend_in_bytes(const tri_call *call, const fp8_tensor &to) {
-    OPERANDS(attention_scaled);
+    OPERANDS(attention);
     attention_args a = args_of(call, ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
     a.qkv = call->t[ARG(qkv)].data, a.ctx = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
     set_bits(call, ARG(bits), 0, &a);
@@ -85,7 +82,7 @@ template <typename T> static int attend_in_bytes(const tri_call *call, const fp8
 }
 
 template <typename T> static void attention_scaled(const tri_call *call) {
-    OPERANDS(attention_scaled);
+    OPERANDS(attention);
     fp8_tensor to = fp8_operands(call, ARG(ctx), ARG(q), ARG(turned), ARG(most), ARG(sq));
     if (to.rows == 0) return;
     if (attend_in_bytes<T>(call, to)) {
@@ -93,16 +90,9 @@ template <typename T> static void attention_scaled(const tri_call *call) {
         return;
     }
     tri_call part = *call;
-    tri_op op = call->t[ARG(bits)].data ? TRI_OP_attention_bits : TRI_OP_attention;
-    part.acc = 0;
-    if (op == TRI_OP_attention_bits) {
-        TAKE(&part, attention_bits, ctx), TAKE(&part, attention_bits, lse), TAKE(&part, attention_bits, bits);
-        TAKE(&part, attention_bits, qkv), TAKE(&part, attention_bits, seq), TAKE(&part, attention_bits, key);
-    } else {
-        TAKE(&part, attention, ctx), TAKE(&part, attention, lse), TAKE(&part, attention, qkv);
-        TAKE(&part, attention, seq), TAKE(&part, attention, key);
-    }
-    tri__kernel(call->table, op, part.attr, call->dtype[ARG(ctx)])(&part);
+    tri_attr attr = *call->attr;
+    attr.scaled = 0, attr.mask = call->t[ARG(bits)].data != NULL, part.attr = &attr;
+    tri__kernel(call->table, call->op, &attr, call->dtype[ARG(ctx)])(&part);
     fp8_cast_to<T>(call, to, data<T>(call, ARG(ctx)), 0);
 }
 
@@ -110,7 +100,7 @@ template <typename T> static void attention_scaled(const tri_call *call) {
 
 /* Sums over rows, if they are asked for, are partial ones of the kernel: without them nothing is done. */
 template <typename T> static int attend_din_in_bytes(const tri_call *call, const fp8_tensor &to) {
-    OPERANDS(attention_scaled_din);
+    OPERANDS(attention_din);
     int dtype = call->dtype[ARG(dctx)], sums = call->t[ARG(db)].data != NULL;
     attention_args a = args_of(call, ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
     a.qkv = call->t[ARG(qkv)].data, a.dctx = call->t[ARG(dctx)].data, a.ctx = call->t[ARG(ctx)].data;
@@ -124,40 +114,31 @@ template <typename T> static int attend_din_in_bytes(const tri_call *call, const
     return 1;
 }
 
-/* Otherwise dqkv passes through the scratch space. */
+/* q has the place of dqkv. Otherwise dqkv passes through the scratch space. */
 template <typename T> static void attention_scaled_din(const tri_call *call) {
-    OPERANDS(attention_scaled_din);
-    fp8_tensor to = fp8_operands(call, ARG(qkv), ARG(q), ARG(turned), ARG(most), ARG(sq));
+    OPERANDS(attention_din);
+    fp8_tensor to = fp8_operands(call, ARG(qkv), ARG(dqkv), ARG(turned), ARG(most), ARG(sq));
     if (to.rows > 0 && attend_din_in_bytes<T>(call, to)) {
         launched(call, "attention_scaled_din");
         return;
     }
     tri_call part = *call;
-    tri_op op = call->t[ARG(db)].data ? TRI_OP_attention_din_db : TRI_OP_attention_din;
+    tri_attr attr = *call->attr;
     T *dqkv = static_cast<T *>(call->work);
     int64_t bytes = to.rows * to.cols * (int64_t)sizeof(T);
     part.work = static_cast<char *>(call->work) + (bytes + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
-    part.acc = (unsigned)adds(call, ARG(db)) << TRI_ARG(attention_din_db, db);
-    part.t[0] = tri_tensor{dqkv, to.rows, to.cols}, part.dtype[0] = call->dtype[ARG(dctx)];
-    if (op == TRI_OP_attention_din_db) {
-        TAKE(&part, attention_din_db, db), TAKE(&part, attention_din_db, dctx), TAKE(&part, attention_din_db, qkv);
-        TAKE(&part, attention_din_db, ctx), TAKE(&part, attention_din_db, lse), TAKE(&part, attention_din_db, seq);
-        TAKE(&part, attention_din_db, key), TAKE(&part, attention_din_db, bits);
-    } else {
-        TAKE(&part, attention_din, dctx), TAKE(&part, attention_din, qkv), TAKE(&part, attention_din, ctx);
-        TAKE(&part, attention_din, lse), TAKE(&part, attention_din, seq), TAKE(&part, attention_din, key);
-        TAKE(&part, attention_din, bits), part.acc = 0;
-    }
-    tri__kernel(call->table, op, part.attr, part.dtype[0])(&part);
+    part.t[ARG(dqkv)] = tri_tensor{dqkv, to.rows, to.cols}, part.dtype[ARG(dqkv)] = call->dtype[ARG(dctx)];
+    attr.scaled = 0, attr.sums = call->t[ARG(db)].data != NULL, part.attr = &attr;
+    tri__kernel(call->table, call->op, &attr, call->dtype[ARG(dctx)])(&part);
     fp8_cast_to<T>(call, to, dqkv, 0);
 }
 
 #define SCALED_WORK(bytes) \
     {SCRATCH_ALIGN + (MOST_ORDERED + 1) * sizeof(attention_place), 0, 4 * COLUMN_SMS * COLUMN_EACH, bytes, 0}
 const tri_kernel_row tri__cuda_attention_scaled[] = {
-    TRI_CUDA_ROWS(TRI_OP_attention_scaled, attention_scaled, {}),
-    {TRI_OP_attention_scaled_din, TRI_F32, attention_scaled_din<float>, SCALED_WORK(4)},
-    {TRI_OP_attention_scaled_din, TRI_BF16, attention_scaled_din<bf16>, SCALED_WORK(4)},
-    {TRI_OP_attention_scaled_din, TRI_F16, attention_scaled_din<f16>, SCALED_WORK(4)},
+    TRI_CUDA_FACT_ROWS(TRI_FACT_SCALED, TRI_OP_attention, attention_scaled, {}),
+    {TRI_OP_attention_din, TRI_F32, attention_scaled_din<float>, SCALED_WORK(4), TRI_FACT_SCALED},
+    {TRI_OP_attention_din, TRI_BF16, attention_scaled_din<bf16>, SCALED_WORK(4), TRI_FACT_SCALED},
+    {TRI_OP_attention_din, TRI_F16, attention_scaled_din<f16>, SCALED_WORK(4), TRI_FACT_SCALED},
     {},
 };

@@ -1,6 +1,5 @@
 /* attention.c - attention over packed sequences: each head of each sequence is one work item that writes its own
- * columns. For very long sequences, scratch space limits the number of threads. attention_first needs none. The rows of
- * block-sparse attention are the same but for one more operand, before the keys: the present blocks. */
+ * columns. For very long sequences, scratch space limits the number of threads. First tokens need none. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/fast/attention/simd_head_first.h"
 #include "device/cpu/fast/attention/simd_head_relative.h"
@@ -21,12 +20,9 @@ typedef struct span {
     int64_t window;                /* tokens; 0: none */
 } span;
 
-static span span_of(const tri_call *call, int seq, int64_t h) {
-    span s = {.seq = i32(call, seq), .sequences = call->t[seq].rows - 1, .heads = call->attr->heads,
-              .window = call->attr->window};
-    int blocks = tri__row_arg(tri__call_row(call), "blocks");
-    s.key = tri__row_arg(tri__call_row(call), "key");
-    s.blocks = blocks < 0 ? NULL : i32(call, blocks);
+static span span_of(const tri_call *call, int seq, int blocks, int key, int64_t h) {
+    span s = {.seq = i32(call, seq), .sequences = call->t[seq].rows - 1, .heads = call->attr->heads, .key = key,
+              .blocks = i32(call, blocks), .window = call->attr->window};
     s.d = h / s.heads;
     s.threads = threads_for(call, s.seq[s.sequences] * h, ENOUGH);
     return s;
@@ -96,7 +92,7 @@ static int64_t bytes_of(const tri_call *call, tri_workspace w) {
 static void attention(const tri_call *call) {
     OPERANDS(attention);
     int64_t h = call->t[ARG(ctx)].cols;
-    span s = span_of(call, ARG(seq), h);
+    span s = span_of(call, ARG(seq), ARG(blocks), ARG(key), h);
     fit_threads(&s, simd_head_sparse_work, simd_head_work, bytes_of(call, (tri_workspace)FORWARD_WORK));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
@@ -114,7 +110,7 @@ static void attention(const tri_call *call) {
 static void attention_din(const tri_call *call) {
     OPERANDS(attention_din);
     int64_t h = call->t[ARG(dctx)].cols;
-    span s = span_of(call, ARG(seq), h);
+    span s = span_of(call, ARG(seq), ARG(blocks), ARG(key), h);
     fit_threads(&s, simd_head_sparse_din_work, simd_head_din_work, bytes_of(call, (tri_workspace)GRADIENT_WORK));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
@@ -134,9 +130,9 @@ static void attention_din(const tri_call *call) {
 }
 
 static void attention_first(const tri_call *call) {
-    OPERANDS(attention_first);
+    OPERANDS(attention);
     int64_t h = call->t[ARG(ctx)].cols;
-    span s = span_of(call, ARG(seq), h);
+    span s = span_of(call, ARG(seq), ARG(blocks), ARG(key), h);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
         tri_head_blocks blocks;
@@ -148,9 +144,9 @@ static void attention_first(const tri_call *call) {
 }
 
 static void attention_first_din(const tri_call *call) {
-    OPERANDS(attention_first_din);
+    OPERANDS(attention_din);
     int64_t h = call->t[ARG(dctx)].cols;
-    span s = span_of(call, ARG(seq), h);
+    span s = span_of(call, ARG(seq), ARG(blocks), ARG(key), h);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
         tri_head_blocks blocks;
@@ -177,7 +173,7 @@ enum { MOST_RUNS = 32, BIAS_SUMS = 1 << 20 /* bytes */ };
 
 typedef struct relative_span {
     span s;
-    int table;             /* the operand: bias or rel */
+    int table;             /* the operand rel, or bias, which has its place; the place of its gradient is that of db */
     int64_t longest, runs;
     int64_t terms;
     int32_t *row;          /* [2 longest - 1] of the table, by distance */
@@ -199,11 +195,9 @@ static int64_t runs_of(const span *s, int64_t fit) {
 }
 
 /* Lays out the scratch space; 0: sequences are too long for it. */
-static int relative_open(const tri_call *call, int table, int seq, int64_t h, tri_workspace w, int sums,
-                         relative_span *out) {
-    span s = span_of(call, seq, h);
+static int relative_open(const tri_call *call, int table, span s, tri_workspace w, int sums, relative_span *out) {
     const tri_attr *attr = call->attr;
-    int is_biased = tri__row_arg(tri__call_row(call), "bias") >= 0;
+    int is_biased = attr->score == TRI_SCORE_BIASED;
     int64_t bytes = w.fixed + w.row * call->t[0].rows + w.col * call->t[0].cols + w.row_cols * elements(call, 0);
     int64_t longest = longest_of(&s), B = call->t[table].rows, list = (8 * longest + 63) / 64 * 64;
     int64_t each = is_biased ? 8 * s.heads * attr->buckets : 4 * elements(call, table);
@@ -235,7 +229,7 @@ static tri_relative relative_of(const tri_call *call, const relative_span *r, tr
     head->work = r->work + r->s.need * omp_get_thread_num();
     head->terms = r->terms;
     out.work = head->work + simd_head_din_work(r->longest, r->s.d);
-    if (tri__row_arg(tri__call_row(call), "bias") >= 0) {
+    if (call->attr->score == TRI_SCORE_BIASED) {
         out.bias = table + a;
         return out;
     }
@@ -245,16 +239,17 @@ static tri_relative relative_of(const tri_call *call, const relative_span *r, tr
 }
 
 static void run_plain(const tri_call *call) {
-    for (const tri_kernel_row *row = tri__cpu_attention_relative_reference; row->run; row++)
-        if (row->op == call->op) row->run(call);
+    unsigned facts = tri__kernel_facts(tri__variant(call->op, call->attr));
+    for (const tri_kernel_row *row = tri__cpu_attention_reference; row->run; row++)
+        if (row->op == call->op && row->facts == facts) row->run(call);
 }
 
-/* attention_biased, and attention_disentangled, which has its operands in this order, too. */
 static void attention_relative(const tri_call *call) {
-    OPERANDS(attention_biased);
+    OPERANDS(attention);
     int64_t h = call->t[ARG(ctx)].cols;
     relative_span r;
-    if (!relative_open(call, ARG(bias), ARG(seq), h, (tri_workspace)RELATIVE_WORK, 0, &r)) {
+    span s = span_of(call, ARG(seq), ARG(blocks), ARG(key), h);
+    if (!relative_open(call, ARG(rel), s, (tri_workspace)RELATIVE_WORK, 0, &r)) {
         run_plain(call);
         return;
     }
@@ -273,10 +268,10 @@ static void attention_relative(const tri_call *call) {
 
 /* Head `a` of one run of sequences, one after the other. */
 static void relative_run_din(const tri_call *call, const relative_span *r, int64_t run, int64_t a) {
-    OPERANDS(attention_biased_din);
+    OPERANDS(attention_din);
     int64_t h = call->t[ARG(dctx)].cols, first = run * r->s.sequences / r->runs,
-            end = (run + 1) * r->s.sequences / r->runs, each = elements(call, ARG(dbias));
-    float *sums = run ? (float *)r->sums + (run - 1) * each : f32(call, ARG(dbias)); /* of rel */
+            end = (run + 1) * r->s.sequences / r->runs, each = elements(call, ARG(db));
+    float *sums = run ? (float *)r->sums + (run - 1) * each : f32(call, ARG(db)); /* of rel */
     for (int64_t s = first; s < end; s++) {
         tri_head head = head_of(call, &r->s, s * r->s.heads + a, ARG(qkv), h, NULL);
         int64_t t0 = r->s.seq[s];
@@ -296,42 +291,43 @@ static void relative_run_din(const tri_call *call, const relative_span *r, int64
 }
 
 static void all_runs_din(const tri_call *call, const relative_span *r) {
-    OPERANDS(attention_biased_din);
+    OPERANDS(attention_din);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(r->s.threads)
     for (int64_t i = 0; i < r->runs * r->s.heads; i++) relative_run_din(call, r, i / r->s.heads, i % r->s.heads);
     clear_rest(call, ARG(dqkv), r->s.seq[r->s.sequences]);
 }
 
 static void attention_biased_din(const tri_call *call) {
-    OPERANDS(attention_biased_din);
+    OPERANDS(attention_din);
     relative_span r;
     int64_t buckets = call->attr->buckets;
-    if (!relative_open(call, ARG(bias), ARG(seq), call->t[ARG(dctx)].cols, (tri_workspace)BIASED_DIN_WORK, 1, &r)) {
+    span s = span_of(call, ARG(seq), ARG(blocks), ARG(key), call->t[ARG(dctx)].cols);
+    if (!relative_open(call, ARG(rel), s, (tri_workspace)BIASED_DIN_WORK, 1, &r)) {
         run_plain(call);
         return;
     }
     double *sums = r.sums;
     memset(sums, 0, (size_t)(r.runs * r.s.heads * buckets) * sizeof *sums);
     all_runs_din(call, &r);
-    for (int64_t i = 0; i < elements(call, ARG(dbias)); i++) {
-        double sum = adds(call, ARG(dbias)) ? f32(call, ARG(dbias))[i] : 0;
+    for (int64_t i = 0; i < elements(call, ARG(db)); i++) {
+        double sum = adds(call, ARG(db)) ? f32(call, ARG(db))[i] : 0;
         for (int64_t run = 0; run < r.runs && i / r.s.heads < buckets; run++)
             sum += sums[(run * r.s.heads + i % r.s.heads) * buckets + i / r.s.heads];
-        f32(call, ARG(dbias))[i] = (float)sum;
+        f32(call, ARG(db))[i] = (float)sum;
     }
 }
 
 static void attention_disentangled_din(const tri_call *call) {
-    OPERANDS(attention_disentangled_din);
+    OPERANDS(attention_din);
     relative_span r;
-    if (!relative_open(call, ARG(rel), ARG(seq), call->t[ARG(dctx)].cols, (tri_workspace)DISENTANGLED_DIN_WORK, 1,
-                       &r)) {
+    span s = span_of(call, ARG(seq), ARG(blocks), ARG(key), call->t[ARG(dctx)].cols);
+    if (!relative_open(call, ARG(rel), s, (tri_workspace)DISENTANGLED_DIN_WORK, 1, &r)) {
         run_plain(call);
         return;
     }
-    int64_t n = elements(call, ARG(drel));
-    float *to = f32(call, ARG(drel)), *sums = r.sums;
-    if (!adds(call, ARG(drel))) memset(to, 0, (size_t)n * sizeof *to);
+    int64_t n = elements(call, ARG(db));
+    float *to = f32(call, ARG(db)), *sums = r.sums;
+    if (!adds(call, ARG(db))) memset(to, 0, (size_t)n * sizeof *to);
     memset(sums, 0, (size_t)((r.runs - 1) * n) * sizeof *sums);
     all_runs_din(call, &r);
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n *r.runs, ENOUGH))
@@ -339,19 +335,21 @@ static void attention_disentangled_din(const tri_call *call) {
         for (int64_t run = 1; run < r.runs; run++) to[i] += sums[(run - 1) * n + i];
 }
 
+enum { DISENTANGLED = TRI_FACT_RELATIVE, BIASED = TRI_FACT_RELATIVE | TRI_FACT_BIAS };
+#define KERNEL(op_, facts_, run_, ...) \
+    {.op = TRI_OP_##op_, .facts = (facts_), .dtype = TRI_F32, .run = run_, __VA_ARGS__}
+/* To all keys and to those of present blocks. */
+#define KERNELS(op_, facts_, run_, ...) \
+    KERNEL(op_, facts_, run_, __VA_ARGS__), KERNEL(op_, (facts_) | TRI_FACT_SPARSE, run_, __VA_ARGS__)
+
 TRI_FAST_ROWS(attention) = {
-    {.op = TRI_OP_attention, .dtype = TRI_F32, .run = attention, .work = FORWARD_WORK},
-    {.op = TRI_OP_attention_din, .dtype = TRI_F32, .run = attention_din, .work = GRADIENT_WORK},
-    {.op = TRI_OP_attention_first, .dtype = TRI_F32, .run = attention_first},
-    {.op = TRI_OP_attention_first_din, .dtype = TRI_F32, .run = attention_first_din},
-    {.op = TRI_OP_attention_biased, .dtype = TRI_F32, .run = attention_relative, .work = RELATIVE_WORK},
-    {.op = TRI_OP_attention_biased_din, .dtype = TRI_F32, .run = attention_biased_din, .work = BIASED_DIN_WORK},
-    {.op = TRI_OP_attention_disentangled, .dtype = TRI_F32, .run = attention_relative, .work = RELATIVE_WORK},
-    {.op = TRI_OP_attention_disentangled_din, .dtype = TRI_F32, .run = attention_disentangled_din,
-     .work = DISENTANGLED_DIN_WORK},
-    {.op = TRI_OP_attention_sparse, .dtype = TRI_F32, .run = attention, .work = FORWARD_WORK},
-    {.op = TRI_OP_attention_sparse_din, .dtype = TRI_F32, .run = attention_din, .work = GRADIENT_WORK},
-    {.op = TRI_OP_attention_sparse_first, .dtype = TRI_F32, .run = attention_first},
-    {.op = TRI_OP_attention_sparse_first_din, .dtype = TRI_F32, .run = attention_first_din},
+    KERNELS(attention, 0, attention, .work = FORWARD_WORK),
+    KERNELS(attention_din, 0, attention_din, .work = GRADIENT_WORK),
+    KERNELS(attention, TRI_FACT_FIRST, attention_first),
+    KERNELS(attention_din, TRI_FACT_FIRST, attention_first_din),
+    KERNEL(attention, BIASED, attention_relative, .work = RELATIVE_WORK),
+    KERNEL(attention_din, BIASED, attention_biased_din, .work = BIASED_DIN_WORK),
+    KERNEL(attention, DISENTANGLED, attention_relative, .work = RELATIVE_WORK),
+    KERNEL(attention_din, DISENTANGLED, attention_disentangled_din, .work = DISENTANGLED_DIN_WORK),
     {.run = NULL},
 };

@@ -140,7 +140,7 @@ static tri_head first_of(const span *s, int64_t i, int qkv, int64_t used) {
 }
 
 static void attention_first(const tri_call *call) {
-    OPERANDS(attention_first);
+    OPERANDS(attention);
     span s = span_of(call, ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
     if (!fits_product(s.product) || !fit_threads(&s, (3 * s.longest + 1) * s.d)) {
         tri__cpu_half_row(call);
@@ -157,7 +157,7 @@ static void attention_first(const tri_call *call) {
 }
 
 static void attention_first_din(const tri_call *call) {
-    OPERANDS(attention_first_din);
+    OPERANDS(attention_din);
     span s = span_of(call, ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
     if (!fits_product(s.product) || !fit_threads(&s, (6 * s.longest + 2) * s.d)) {
         tri__cpu_half_row(call);
@@ -184,7 +184,8 @@ static void attention_first_din(const tri_call *call) {
 TRI_FAST_ROWS(attention_half) = {
     {.op = TRI_OP_attention, .dtype = TRI_BF16, .run = attention, .work = TRI_AS_HALF},
     {.op = TRI_OP_attention_din, .dtype = TRI_BF16, .run = attention_din, .work = TRI_AS_HALF},
-    {.op = TRI_OP_attention_first, .dtype = TRI_BF16, .run = attention_first, .work = TRI_AS_HALF},
-    {.op = TRI_OP_attention_first_din, .dtype = TRI_BF16, .run = attention_first_din, .work = TRI_AS_HALF},
+    {.op = TRI_OP_attention, .facts = TRI_FACT_FIRST, .dtype = TRI_BF16, .run = attention_first, .work = TRI_AS_HALF},
+    {.op = TRI_OP_attention_din, .facts = TRI_FACT_FIRST, .dtype = TRI_BF16, .run = attention_first_din,
+     .work = TRI_AS_HALF},
     {.run = NULL},
 };

@@ -27,11 +27,10 @@ typedef struct pair {
     int threads;
 } pair;
 
-static pair pair_of(const tri_call *call, int qkv, int kv, int seq) {
-    int blocks = tri__row_arg(tri__call_row(call), "blocks");
-    pair p = {.call = call, .seq = i32(call, seq), .key = tri__row_arg(tri__call_row(call), "key"),
-              .blocks = blocks < 0 ? NULL : i32(call, blocks), .qkv = f32(call, qkv), .kv = f32(call, kv),
-              .items = (call->t[seq].rows - 1) * call->attr->heads, .T = call->t[qkv].rows, .H = call->t[kv].cols / 2};
+static pair pair_of(const tri_call *call, int qkv, int kv, int seq, int blocks, int key) {
+    pair p = {.call = call, .seq = i32(call, seq), .key = key, .blocks = i32(call, blocks), .qkv = f32(call, qkv),
+              .kv = f32(call, kv), .items = (call->t[seq].rows - 1) * call->attr->heads, .T = call->t[qkv].rows,
+              .H = call->t[kv].cols / 2};
     p.d = p.H / call->attr->heads;
     p.threads = threads_for(call, p.T * p.H, ENOUGH);
     return p;
@@ -148,7 +147,7 @@ static void each_block(const pair *p, const tri_head *h, int64_t i, tri_run_rows
 
 static void attention_part(const tri_call *call) {
     OPERANDS(attention_part);
-    pair p = pair_of(call, ARG(qkv), ARG(kv), ARG(seq));
+    pair p = pair_of(call, ARG(qkv), ARG(kv), ARG(seq), ARG(blocks), ARG(key));
     float *ctx = f32(call, ARG(ctx)), *lse = f32(call, ARG(lse));
     fit_threads(&p, simd_head_work, (tri_workspace)FORWARD_WORK);
     memset(ctx, 0, (size_t)elements(call, ARG(ctx)) * sizeof *ctx);
@@ -173,7 +172,7 @@ static void clear(const tri_call *call, int k) {
 
 static void attention_part_din(const tri_call *call) {
     OPERANDS(attention_part_din);
-    pair p = pair_of(call, ARG(qkv), ARG(kv), ARG(seq));
+    pair p = pair_of(call, ARG(qkv), ARG(kv), ARG(seq), ARG(blocks), ARG(key));
     fit_threads(&p, simd_head_din_work, (tri_workspace)GRADIENT_WORK);
     clear(call, ARG(dqkv));
     clear(call, ARG(dkv));
@@ -195,10 +194,12 @@ static void attention_part_din(const tri_call *call) {
     }
 }
 
+#define KERNEL(op_, facts_, ...) \
+    {.op = TRI_OP_##op_, .facts = facts_, .dtype = TRI_F32, .run = op_, .work = __VA_ARGS__}
 TRI_FAST_ROWS(attention_part) = {
-    {.op = TRI_OP_attention_part, .dtype = TRI_F32, .run = attention_part, .work = FORWARD_WORK},
-    {.op = TRI_OP_attention_part_din, .dtype = TRI_F32, .run = attention_part_din, .work = GRADIENT_WORK},
-    {.op = TRI_OP_attention_sparse_part, .dtype = TRI_F32, .run = attention_part, .work = FORWARD_WORK},
-    {.op = TRI_OP_attention_sparse_part_din, .dtype = TRI_F32, .run = attention_part_din, .work = GRADIENT_WORK},
+    KERNEL(attention_part, 0, FORWARD_WORK),
+    KERNEL(attention_part_din, 0, GRADIENT_WORK),
+    KERNEL(attention_part, TRI_FACT_SPARSE, FORWARD_WORK),
+    KERNEL(attention_part_din, TRI_FACT_SPARSE, GRADIENT_WORK),
     {.run = NULL},
 };
