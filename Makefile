@@ -54,9 +54,9 @@ FLAGS_avx512 := -mavx512f -mavx512dq $(FLAGS_avx2)
 FLAGS_avx512_bf16 := -mavx512bf16 $(FLAGS_avx512)
 SIMD_SOURCES := $(sort $(shell grep -rlE --include='*.c' '/simd_?[a-z0-9_]*\.h"|PER_ISA' src/device/cpu/fast))
 PLAIN_FAST := $(filter-out $(SIMD_SOURCES),$(shell find src/device/cpu/fast -name '*.c'))
-families = $(sort $(shell grep -ho '^TRI_FAST_ROWS([a-z0-9_]*)' $(1) | sed 's/TRI_FAST_ROWS/X/'))
-FAMILIES = -D'TRI_SIMD_FAMILIES(X)=$(call families,$(SIMD_SOURCES))' \
-  -D'TRI_PLAIN_FAMILIES(X)=$(call families,$(PLAIN_FAST))'
+families = $(sort $(shell grep -ho '^$(1)([a-z0-9_]*)' $(2) | sed 's/$(1)/X/'))
+FAMILIES = -D'TRI_SIMD_FAMILIES(X)=$(call families,TRI_FAST_ROWS,$(SIMD_SOURCES))' \
+  -D'TRI_PLAIN_FAMILIES(X)=$(call families,TRI_FAST_ROWS,$(PLAIN_FAST))'
 LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/plugin.c src/device/cuda/% \
   $(SIMD_SOURCES),$(sort $(shell find src -name '*.c'))))
 LIB_OBJECTS += $(foreach isa,$(ISAS),$(SIMD_SOURCES:%.c=$(BUILD)/%.$(isa).o))
@@ -65,7 +65,9 @@ LIB_OBJECTS += $(foreach isa,$(ISAS),$(SIMD_SOURCES:%.c=$(BUILD)/%.$(isa).o))
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CUDA_ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
   -gencode arch=compute_90,code=compute_90
-CUDA_OBJECTS := $(patsubst %,$(BUILD)/%.o,$(sort $(shell find src/device/cuda -name '*.c' -o -name '*.cu')))
+CUDA_SOURCES := $(sort $(shell find src/device/cuda -name '*.c' -o -name '*.cu'))
+CUDA_OBJECTS := $(CUDA_SOURCES:%=$(BUILD)/%.o)
+CUDA_FAMILIES = -D'TRI_CUDA_FAMILIES(X)=$(call families,TRI_CUDA_FAMILY,$(CUDA_SOURCES))'
 CUDA_SHARES := $(patsubst %.c,$(BUILD)/%.o,src/base/status.c src/base/clock.c src/layout/dtype.c src/layout/shard.c \
   src/numbers/coded.c src/device/wisdom.c src/program/op.c src/program/variant.c)
 CLI_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(shell find src/cli -name "*.c")))
@@ -138,7 +140,10 @@ $(MPI_PLUGIN): src/comm/mpi/plugin.c src/comm/mpi/plugin.h src/comm/link/remote.
 	@$(or $(patsubst libtrident_mpi_%.so,mpicc.%,$(filter libtrident_mpi_%,$(@F))),$(MPI)) $(STRICT) -Isrc \
 	  -fPIC -fvisibility=hidden $(CFLAGS) $(LDFLAGS) -shared -o $@ $<
 $(BUILD)/src/device/cuda/%.c.o: src/device/cuda/%.c $(BUILD)/flags
-	$(call compile,-isystem $(CUDA_HOME)/include)
+	$(call compile,-isystem $(CUDA_HOME)/include $(if $(filter %/device.c,$<),$(CUDA_FAMILIES)))
+$(BUILD)/cuda.families: always
+	$(call words_in_file,$(CUDA_FAMILIES))
+$(BUILD)/src/device/cuda/runtime/device.c.o: $(BUILD)/cuda.families
 $(BUILD)/cuda.flags: always
 	$(call words_in_file,$(NVCC) $(CUDA_ARCH))
 $(BUILD)/src/device/cuda/%.cu.o: src/device/cuda/%.cu $(BUILD)/flags $(BUILD)/cuda.flags

@@ -340,7 +340,7 @@ template <typename T> static void attention_sparse_first_din(const tri_call *cal
     attend_first_din<T>(call, a);
 }
 
-const tri_kernel_row tri__cuda_attention_first[] = {
+TRI_CUDA_FAMILY(attention_first) = {
     TRI_CUDA_ROWS(TRI_OP_attention_first, attention_first, {}),
     TRI_CUDA_ROWS(TRI_OP_attention_first_din, attention_first_din, {}),
     TRI_CUDA_ROWS(TRI_OP_attention_sparse_first, attention_sparse_first, {}),

@@ -463,7 +463,7 @@ template <typename T> static void kv_part(const tri_call *call) {
     launched(call, "kv_part");
 }
 
-const tri_kernel_row tri__cuda_attention_part[] = {
+TRI_CUDA_FAMILY(attention_part) = {
     TRI_CUDA_ROWS(TRI_OP_kv_part, kv_part, {}),
     TRI_CUDA_ROWS(TRI_OP_attention_part, attention_part, {}),
     {TRI_OP_attention_part_din, TRI_F32, attention_part_din<float>, {}},

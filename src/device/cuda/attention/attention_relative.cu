@@ -184,7 +184,7 @@ template <typename T> static void table_dw(const tri_call *call) {
     launched(call, "table_dw");
 }
 
-const tri_kernel_row tri__cuda_attention_relative[] = {
+TRI_CUDA_FAMILY(attention_relative) = {
     TRI_CUDA_ROWS(TRI_OP_table, table, {}),
     TRI_CUDA_ROWS(TRI_OP_table_dw, table_dw, {}),
     {TRI_OP_attention_biased, TRI_F32, biased<float>, {}},
