@@ -199,14 +199,19 @@ cuda: all
 	@[ -n '$(NVCC)' ] || { echo 'make cuda: nvcc is not found; install the CUDA toolkit, or say where it is:' \
 	  'make cuda NVCC=/path/to/nvcc'; exit 1; }
 	@$(MAKE) --no-print-directory $(BUILD)/libtrident_cuda.so
-# On a GPU machine; each test skips with a reason where there is no GPU or no plug-in.
-# Six run at a time, except those that measure times or take all memory.
-CUDA_ALONE := cli_cuda_calibrate cli_cuda_memory
+# On a GPU machine; each test skips with a reason where there is no GPU or no plug-in. First all that have the GPU to
+# themselves, side by side; then those whose ranks share it, which take turns at each transfer and would keep the others
+# waiting; then what measures times.
+CUDA_ALONE := cli_cuda_calibrate
+CUDA_RANKS := cli_cuda_ranks cli_cuda_coded cli_cuda_elastic cli_cuda_fp8
 CUDA_TESTS := $(basename $(notdir $(sort $(wildcard tests/cuda/test_cuda_*.c))))
+CUDA_PLAIN := $(CUDA_TESTS) \
+  $(filter-out $(CUDA_ALONE) $(CUDA_RANKS),$(basename $(notdir $(wildcard tests/cli/cli_cuda_*.sh))))
 test-cuda: cuda $(CUDA_TESTS:%=$(BUILD)/tests/%)
-	@TRI_JOBS=6 tests/run $(BUILD) $(CUDA_TESTS) \
-	  $(filter-out $(CUDA_ALONE),$(basename $(notdir $(wildcard tests/cli/cli_cuda_*.sh))))
-	@TRI_JOBS=1 tests/run $(BUILD) $(CUDA_ALONE)
+	@export TRI_LOGS=$(BUILD)/logs; code=0; \
+	  TRI_JOBS=$(words $(CUDA_PLAIN)) tests/run $(BUILD) $(CUDA_PLAIN) || code=1; \
+	  TRI_JOBS=$(words $(CUDA_RANKS)) tests/run $(BUILD) $(CUDA_RANKS) || code=1; \
+	  TRI_JOBS=1 tests/run $(BUILD) $(CUDA_ALONE) || code=1; exit $$code
 # The kernels under compute-sanitizer: accesses outside memory, then shared memory that threads race for. A tenth of
 # their cases.
 sanitize-cuda: cuda $(BUILD)/tests/test_cuda_kernels
