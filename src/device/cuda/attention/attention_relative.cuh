@@ -11,9 +11,9 @@
 
 #include "device/cuda/attention/attention_relative_args.cuh"
 #include "device/cuda/attention/attention_softmax.cuh"
+#include "device/cuda/attention/attention_tiles.cuh"
 
 enum {
-    TILE = 64,
     BAND = 128,
     TILE_BYTES = TILE * ROW_BYTES,
     BAND_BYTES = BAND * ROW_BYTES,   /* of 64 columns; as many as [64, 128] products */
