@@ -1,6 +1,6 @@
-/* attention_loops.cuh - the loops of attention's kernels on Hopper's tensor cores in which one warpgroup has a tile of 64
- * rows of a head: a tile of queries meets tiles of keys, and sums values (attend) or dq (sum_dq). Which keys these
- * are, and what is added to their scores, says a policy; its members are called in the order of the loop. */
+/* attention_loops.cuh - the loop of attention's kernels on Hopper's tensor cores in which one warpgroup has a tile of 64
+ * queries of a head, which meets tiles of keys. Which keys these are, and what is added to their scores, is a policy's
+ * business: a type whose members the loop calls in their order. */
 #ifndef TRI_DEVICE_CUDA_ATTENTION_ATTENTION_LOOPS_CUH
 #define TRI_DEVICE_CUDA_ATTENTION_ATTENTION_LOOPS_CUH
 
@@ -26,8 +26,8 @@ static __device__ __forceinline__ void begin_product(uint32_t left, uint32_t rig
  *   look(n)             is called before the n-th is waited for
  *   keys(n), values(n)  its addresses
  *   scores<DROP>(n, score, x)
- *                       while its products run: fetches the next one, and waits; what is hidden becomes -INFINITY. EARLY:
- *                       it also decides for the first half, if DROP is 1
+ *                       while its products run: fetches the next one, waits, and hides what does not exist. EARLY: it
+ *                       also decides for the first half, if DROP is 1
  *   key(n, half)        the first of the thread's keys in each half, for decisions
  * HOLES: a row may have no key in a tile. */
 template <typename T, int DROP, class KEYS, int COLS>

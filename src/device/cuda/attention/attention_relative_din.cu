@@ -40,24 +40,6 @@ template <typename T, bool KEYS> static __device__ __forceinline__ void put_own(
     }
 }
 
-/* Begins to fetch 64 rows of two operands. */
-template <typename T, bool TURNS>
-static __device__ __forceinline__ void fetch_two(const attention_args &a, const T *first, const T *second,
-                                                 int64_t second_stride, int left, uint32_t to) {
-    int64_t H = (int64_t)a.heads * a.width;
-    copy_rows<T, 64, TILE, THREADS, TURNS>(first, 3 * H, a.width, left, to, (int)threadIdx.x);
-    copy_rows<T, 64, TILE, THREADS, TURNS>(second, second_stride, a.width, left, to + TILE_BYTES, (int)threadIdx.x);
-}
-
-/* Scores of a tile become those with biases or terms. */
-template <typename T, bool KEYS, bool BIAS>
-static __device__ __forceinline__ void add_relative(const relative_args &t, const room<BIAS> &m, int n,
-                                                    float (&score)[32]) {
-    typedef sizes<BIAS> size;
-    if constexpr (BIAS) add_biases<KEYS>(m.biases(n), score);
-    else add_terms<T, KEYS>(t, m.memory + size::OWN_AT, m.memory + size::CROSS_AT, score);
-}
-
 /* Adds a tile's gradients of scores by distance, from `band` on: a thread has one distance. Sums of those that share
  * the last bucket are added by warps. */
 static __device__ __forceinline__ void sum_distances(const relative_args &t, const room<true> &m,
@@ -93,7 +75,7 @@ template <typename T, bool BIAS> struct distant_keys {
     const tile_place &at;
     const room<BIAS> &m;
     const T *from; /* the row of the next key to fetch */
-    int tiles, band; /* band: the first distance to the next tile to fetch */
+    int tiles, band; /* band: the first distance to the current tile */
 
     __device__ __forceinline__ void look(int) const {}
     __device__ __forceinline__ uint32_t stage(int n) const { return m.stage(n); }
@@ -101,20 +83,20 @@ template <typename T, bool BIAS> struct distant_keys {
         return n * TILE + 32 * half + (int)threadIdx.x % 4 * 8;
     }
     /* Begins to fetch the n-th tile, but for the cross band. */
-    __device__ __forceinline__ void fetch_tile(int n) const {
+    __device__ __forceinline__ void fetch_tile(int n, int band) const {
         int64_t H = (int64_t)t.a.heads * t.a.width;
         fetch_two<T, true>(t.a, from, from + H, 3 * H, at.keys - n * TILE, m.stage(n));
         if constexpr (BIAS) m.biases(n)[threadIdx.x] = bias_at<T>(t, at.head, band);
         else fetch_half<T, false>(t, at.head, n, band, m);
     }
     __device__ __forceinline__ void begin() const {
-        fetch_tile(0);
+        fetch_tile(0, band);
         if constexpr (!BIAS) fetch_band<T, THREADS>(t, at.head, 0, band, m.base + size::CROSS_AT);
         copy_commit();
     }
     template <int DROP> __device__ __forceinline__ void fetch(int n, uint32_t (&)[2][2][4]) {
-        from += (int64_t)TILE * 3 * t.a.heads * t.a.width, band -= TILE;
-        if (n + 1 < tiles) fetch_tile(n + 1);
+        from += (int64_t)TILE * 3 * t.a.heads * t.a.width;
+        if (n + 1 < tiles) fetch_tile(n + 1, band - TILE);
         if constexpr (!BIAS) form_terms<T, false>(m, n, m.stage(n));
     }
     __device__ __forceinline__ void add(int n, float (&score)[32]) const { add_relative<T, false>(t, m, n, score); }
@@ -123,19 +105,22 @@ template <typename T, bool BIAS> struct distant_keys {
         return met_keys{0, {0, 0}, {valid, valid}};
     }
     __device__ __forceinline__ void slopes(int n, const float (&score)[32]) const {
-        if constexpr (BIAS) sum_distances(t, m, score, band + TILE);
+        if constexpr (BIAS) sum_distances(t, m, score, band);
         else {
             if (t.terms & 1) put_own<T, false>(score, m.memory + size::OWN_AT);
             show_to_matrix_units();
             __syncthreads(); /* gradients are there, and products of keys are no longer read */
-            if (n + 1 < tiles) fetch_band<T, THREADS>(t, at.head, 0, band, m.base + size::CROSS_AT);
+            if (n + 1 < tiles) fetch_band<T, THREADS>(t, at.head, 0, band - TILE, m.base + size::CROSS_AT);
         }
     }
     __device__ __forceinline__ void more(int n, float (&dq)[32]) const {
         if constexpr (!BIAS)
             if (t.terms & 1) add_band<T>(m, m.half(n), m.half(n - 1), dq);
     }
-    __device__ __forceinline__ void end() const { copy_commit(); }
+    __device__ __forceinline__ void end() {
+        copy_commit();
+        band -= TILE;
+    }
 };
 #endif
 

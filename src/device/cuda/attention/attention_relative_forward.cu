@@ -1,17 +1,8 @@
 /* attention_relative_forward.cu - attention by distances on Hopper's tensor cores (attention_relative.cuh), as
  * attention_forward.cu: a block of one warpgroup has 64 queries of one head and iterates over the keys. */
-#include "device/cuda/attention/attention_loops.cuh"
 #include "device/cuda/attention/attention_relative.cuh"
 
 #if TRI_HOPPER
-/* Begins to fetch 64 keys and values from row `from` on, of which `left` exist. */
-template <typename T>
-static __device__ __forceinline__ void fetch_keys(const attention_args &a, const T *from, int left, uint32_t to) {
-    int64_t H = (int64_t)a.heads * a.width;
-    copy_rows<T, 64, TILE, THREADS, true>(from, 3 * H, a.width, left, to, (int)threadIdx.x);
-    copy_rows<T, 64, TILE, THREADS, true>(from + H, 3 * H, a.width, left, to + TILE_BYTES, (int)threadIdx.x);
-}
-
 /* All keys of a sequence of `length` rows, with biases or terms by their distances to the tile's queries. `from`: the
  * row of the next key to fetch. */
 template <typename T, bool BIAS> struct distant_keys {
@@ -30,7 +21,8 @@ template <typename T, bool BIAS> struct distant_keys {
     }
     /* Begins to fetch the n-th tile, but for the cross band. */
     __device__ __forceinline__ void fetch(int n) {
-        fetch_keys(t.a, from, length - n * TILE, m.stage(n));
+        int64_t H = (int64_t)t.a.heads * t.a.width;
+        fetch_two<T, true>(t.a, from, from + H, 3 * H, length - n * TILE, m.stage(n));
         if constexpr (BIAS) m.biases(n)[threadIdx.x] = bias_at<T>(t, head, band);
         else fetch_half<T, false>(t, head, n, band, m);
     }
@@ -40,20 +32,17 @@ template <typename T, bool BIAS> struct distant_keys {
         copy_commit();
     }
     template <int DROP> __device__ __forceinline__ void scores(int n, float (&score)[32], uint32_t (&)[2][4]) {
-        int more = n + 1 < tiles;
         from += (int64_t)TILE * 3 * t.a.heads * t.a.width, band -= TILE;
-        if (more) fetch(n + 1);
+        if (n + 1 < tiles) fetch(n + 1);
         if constexpr (BIAS) {
             copy_commit();
             wgmma_wait<0>();
-            pin(score);
-            add_biases<false>(m.biases(n), score);
-        } else {
-            form_terms<T, false>(m, n, m.stage(n));
-            pin(score);
-            add_terms<T, false>(t, m.memory + size::OWN_AT, m.memory + size::CROSS_AT, score);
+        } else form_terms<T, false>(m, n, m.stage(n));
+        pin(score);
+        add_relative<T, false>(t, m, n, score);
+        if constexpr (!BIAS) {
             __syncthreads(); /* products of keys are no longer read */
-            if (more) fetch_band<T, THREADS>(t, head, 0, band, m.base + size::CROSS_AT);
+            if (n + 1 < tiles) fetch_band<T, THREADS>(t, head, 0, band, m.base + size::CROSS_AT);
             copy_commit();
         }
         hide(score, length - n * TILE);
