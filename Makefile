@@ -55,9 +55,9 @@ FLAGS_avx512 := -mavx512f -mavx512dq $(FLAGS_avx2)
 FLAGS_avx512_bf16 := -mavx512bf16 $(FLAGS_avx512)
 SIMD_SOURCES := $(sort $(shell grep -rlE --include='*.c' '/simd_?[a-z0-9_]*\.h"|PER_ISA' src/device/cpu/fast))
 PLAIN_FAST := $(filter-out $(SIMD_SOURCES),$(shell find src/device/cpu/fast -name '*.c'))
-families = $(sort $(shell grep -ho '^TRI_FAST_ROWS([a-z0-9_]*)' $(1) | sed 's/TRI_FAST_ROWS/X/'))
-FAMILIES = -D'TRI_SIMD_FAMILIES(X)=$(call families,$(SIMD_SOURCES))' \
-  -D'TRI_PLAIN_FAMILIES(X)=$(call families,$(PLAIN_FAST))'
+families = $(sort $(shell grep -ho '^$(1)([a-z0-9_]*)' $(2) | sed 's/$(1)/X/'))
+FAMILIES = -D'TRI_SIMD_FAMILIES(X)=$(call families,TRI_FAST_ROWS,$(SIMD_SOURCES))' \
+  -D'TRI_PLAIN_FAMILIES(X)=$(call families,TRI_FAST_ROWS,$(PLAIN_FAST))'
 LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/plugin.c src/device/cuda/% \
   $(SIMD_SOURCES),$(sort $(shell find src -name '*.c'))))
 LIB_OBJECTS += $(foreach isa,$(ISAS),$(SIMD_SOURCES:%.c=$(BUILD)/%.$(isa).o))
@@ -67,7 +67,9 @@ CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CUDA_ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
   -gencode arch=compute_90,code=compute_90
 CUDA_OPT ?= -O3 -lineinfo
-CUDA_OBJECTS := $(patsubst %,$(BUILD)/%.o,$(sort $(shell find src/device/cuda -name '*.c' -o -name '*.cu')))
+CUDA_SOURCES := $(sort $(shell find src/device/cuda -name '*.c' -o -name '*.cu'))
+CUDA_OBJECTS := $(CUDA_SOURCES:%=$(BUILD)/%.o)
+CUDA_FAMILIES = -D'TRI_CUDA_FAMILIES(X)=$(call families,TRI_CUDA_FAMILY,$(CUDA_SOURCES))'
 CUDA_SHARES := $(patsubst %.c,$(BUILD)/%.o,src/base/status.c src/base/clock.c src/layout/dtype.c src/layout/shard.c \
   src/numbers/coded.c src/device/wisdom.c src/program/op.c src/program/variant.c)
 CLI_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(shell find src/cli -name "*.c")))
@@ -140,7 +142,10 @@ $(MPI_PLUGIN): src/comm/mpi/plugin.c src/comm/mpi/plugin.h src/comm/link/remote.
 	@$(or $(patsubst libtrident_mpi_%.so,mpicc.%,$(filter libtrident_mpi_%,$(@F))),$(MPI)) $(STRICT) -Isrc \
 	  -fPIC -fvisibility=hidden $(CFLAGS) $(LDFLAGS) -shared -o $@ $<
 $(BUILD)/src/device/cuda/%.c.o: src/device/cuda/%.c $(BUILD)/flags
-	$(call compile,-isystem $(CUDA_HOME)/include)
+	$(call compile,-isystem $(CUDA_HOME)/include $(if $(filter %/device.c,$<),$(CUDA_FAMILIES)))
+$(BUILD)/cuda.families: always
+	$(call words_in_file,$(CUDA_FAMILIES))
+$(BUILD)/src/device/cuda/runtime/device.c.o: $(BUILD)/cuda.families
 $(BUILD)/cuda.flags: always
 	$(call words_in_file,$(NVCC) $(CUDA_OPT) $(CUDA_ARCH))
 $(BUILD)/src/device/cuda/%.cu.o: src/device/cuda/%.cu $(BUILD)/flags $(BUILD)/cuda.flags
@@ -197,14 +202,19 @@ cuda: all
 	@[ -n '$(NVCC)' ] || { echo 'make cuda: nvcc is not found; install the CUDA toolkit, or say where it is:' \
 	  'make cuda NVCC=/path/to/nvcc'; exit 1; }
 	@$(MAKE) --no-print-directory $(BUILD)/libtrident_cuda.so
-# On a GPU machine; each test skips with a reason where there is no GPU or no plug-in.
-# Six run at a time, except those that measure times or take all memory.
-CUDA_ALONE := cli_cuda_calibrate cli_cuda_memory
+# On a GPU machine; each test skips with a reason where there is no GPU or no plug-in. First all that have the GPU to
+# themselves, side by side; then those whose ranks share it, which take turns at each transfer and would keep the others
+# waiting; then what measures times.
+CUDA_ALONE := cli_cuda_calibrate
+CUDA_RANKS := cli_cuda_ranks cli_cuda_coded cli_cuda_elastic cli_cuda_fp8
 CUDA_TESTS := $(basename $(notdir $(sort $(wildcard tests/cuda/test_cuda_*.c))))
+CUDA_PLAIN := $(CUDA_TESTS) \
+  $(filter-out $(CUDA_ALONE) $(CUDA_RANKS),$(basename $(notdir $(wildcard tests/cli/cli_cuda_*.sh))))
 test-cuda: cuda $(CUDA_TESTS:%=$(BUILD)/tests/%)
-	@TRI_JOBS=6 tests/run $(BUILD) $(CUDA_TESTS) \
-	  $(filter-out $(CUDA_ALONE),$(basename $(notdir $(wildcard tests/cli/cli_cuda_*.sh))))
-	@TRI_JOBS=1 tests/run $(BUILD) $(CUDA_ALONE)
+	@export TRI_LOGS=$(BUILD)/logs; code=0; \
+	  TRI_JOBS=$(words $(CUDA_PLAIN)) tests/run $(BUILD) $(CUDA_PLAIN) || code=1; \
+	  TRI_JOBS=$(words $(CUDA_RANKS)) tests/run $(BUILD) $(CUDA_RANKS) || code=1; \
+	  TRI_JOBS=1 tests/run $(BUILD) $(CUDA_ALONE) || code=1; exit $$code
 # The kernels under compute-sanitizer: accesses outside memory, then shared memory that threads race for. A tenth of
 # their cases.
 sanitize-cuda: cuda $(BUILD)/tests/test_cuda_kernels

@@ -7,18 +7,21 @@
 make_all
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
 common=(--config config.json --data-path data --global-batch-size 8 --epochs 2 --threads 1 --quiet)
-step=0
 
-# follows LIMIT OPTIONS...: a run on the GPU has the losses of the same run on the CPU.
-follows() {
-    local limit=$1 at=$((step += 1))
+# follows LIMIT OPTIONS...: a run on the GPU has the losses of the same run on the CPU, which runs meanwhile.
+follows_it() {
+    local limit=$1 at=$n_beside cpu
     shift
-    run train "${common[@]}" --device cpu --output-dir "cpu-$at" "$@"
-    expect_code 0
+    "$trident" train "${common[@]}" --device cpu --output-dir "cpu-$at" "$@" >"$out.cpu" 2>&1 &
+    cpu=$!
     run train "${common[@]}" --device cuda --output-dir "gpu-$at" "$@"
+    expect_code 0
+    wait $cpu
+    code=$? last_command="the same with --device cpu: $(tail -n 1 "$out.cpu")"
     expect_code 0
     expect "$*: losses differ by $(apart "cpu-$at" "gpu-$at")" is "$(apart "cpu-$at" "gpu-$at")" '<=' "$limit"
 }
+follows() { beside follows_it "$@"; }
 
 for optimizer in adam lamb sgd; do follows 1e-4 --optimizer "$optimizer"; done
 

@@ -14,9 +14,9 @@ kept=(--elastic --replicate-state)
 
 digest_of() { "$trident" digest "$1" 2>&1 || echo "none: $1"; }
 
-i=0
-for how in "--shard none" "--shard zero3 --precision bf16" "--shard zero1 --offload optimizer --save-steps 7"; do
-    i=$((i + 1))
+# deaths I HOW: of one rank after step 4 I, then of both after step 6 I.
+deaths() {
+    local i=$1 how=$2
     # shellcheck disable=SC2086
     run "${common[@]}" --output-dir "calm$i" $how
     expect_code 0
@@ -33,5 +33,8 @@ for how in "--shard none" "--shard zero3 --precision bf16" "--shard zero1 --offl
     once "all$i" 24 2
     expect_text "$err" "going on with 2 ranks" "from the state that ranks kept"
     expect "$how: weights and moments as without the deaths" test "$(digest_of "calm$i")" = "$(digest_of "all$i")"
-done
+}
+beside deaths 1 "--shard none"
+beside deaths 2 "--shard zero3 --precision bf16"
+beside deaths 3 "--shard zero1 --offload optimizer --save-steps 7"
 finish

@@ -7,7 +7,8 @@
 "$trident" doctor | grep -q '^cuda *yes' || { "$trident" doctor | grep '^cuda'; exit 77; }
 make_all
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
-common=(--config encoder.json --data-path data --batch-size 96 --epochs 10 --threads 4 --quiet)
+common=(--data-path data --batch-size 96 --epochs 10 --threads 4 --quiet)
+most_beside=3
 
 # Texts of 10 to 170 tokens.
 for part in train valid test; do
@@ -33,29 +34,29 @@ families=(
 \"max_relative_positions\": 100, \"norm_rel_ebd\": \"layer_norm\", \"share_att_key\": true, \
 \"pos_att_type\": [\"p2c\", \"c2p\"], \"position_biased_input\": false"
 )
-each() { # each NAME: encoder.json on the CPU, on the GPU, and on the GPU again
-    local family=$1 precision off
-    grep -v secondary_ encoder.json >one.json && mv one.json encoder.json
-    run train "${common[@]}" --device cpu --output-dir "$family-cpu"
+each() { # each NAME: NAME.json on the CPU, on the GPU, and on the GPU again
+    local family=$1 precision off own=(--config "$1.one.json" "${common[@]}")
+    grep -v secondary_ "$family.json" >"$family.one.json"
+    run train "${own[@]}" --device cpu --output-dir "$family-cpu"
     expect_code 0
     for precision in fp32:1e-4 bf16:2e-2; do
-        run train "${common[@]}" --device cuda --precision "${precision%:*}" --output-dir "$family-${precision%:*}"
+        run train "${own[@]}" --device cuda --precision "${precision%:*}" --output-dir "$family-${precision%:*}"
         expect_code 0
         off=$(apart "$family-cpu" "$family-${precision%:*}")
         expect "$family, ${precision%:*}: losses differ by $off" is "$off" '<=' "${precision#*:}"
     done
-    run train "${common[@]}" --device cuda --precision bf16 --output-dir "$family-again"
+    run train "${own[@]}" --device cuda --precision bf16 --output-dir "$family-again"
     expect_code 0
     expect "$family: the same bits twice" cmp -s <(losses "$family-bf16") <(losses "$family-again")
 }
 for row in "${families[@]}"; do
     IFS='|' read -r family keys <<<"$row"
-    make_config encoder.json "\"primary_encoder\": {\"model_type\": \"$family\", $keys}" '"max_sen_len": 180'
-    each "$family"
+    make_config "$family.json" "\"primary_encoder\": {\"model_type\": \"$family\", $keys}" '"max_sen_len": 180'
+    beside each "$family"
 done
 for form in piecewise periodic; do
-    make_config encoder.json '"tabular": "embedded"' "\"numeric_embedding\": \"$form\"" '"cat_field_list": ["size"]' \
+    make_config "$form.json" '"tabular": "embedded"' "\"numeric_embedding\": \"$form\"" '"cat_field_list": ["size"]' \
         '"fusion": "gated"' '"max_sen_len": 180' '"primary_encoder": {"model_type": "bert", '"$sizes}"
-    each $form
+    beside each $form
 done
 finish

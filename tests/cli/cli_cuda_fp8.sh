@@ -21,35 +21,45 @@ run train "${common[@]}" --output-dir one --precision fp8
 if [ "$code" = 2 ] && grep -q 'no .* kernel' "$err"; then cat "$err"; exit 77; fi
 expect_code 0
 
-trains half --precision bf16
-losses_near one half 0.05 "FP8 and bf16"
-expect "8 bits are in use" test "$(losses one | tail -n 3)" != "$(losses half | tail -n 3)"
-trains cpu --precision fp8 --device cpu
-losses_near one cpu 0.05 "GPU and emulation"
+near() { # LIMIT FOLDER WHAT OPTIONS...: as the first run
+    local limit=$1 folder=$2 what=$3
+    shift 3
+    trains "$folder" "$@"
+    losses_near one "$folder" "$limit" "$what"
+}
+beside near 0.05 half "FP8 and bf16" --precision bf16
+beside near 0.05 cpu "GPU and emulation" --precision fp8 --device cpu
+beside near 0.03 recomputed "recomputation" --precision fp8 --recompute full
 
 # A run that stops in the middle goes on with the scales it had.
-digest() { "$trident" digest "$1"; }
-trains again --precision fp8
-expect "the same bits twice" test "$(digest one)" = "$(digest again)"
-trains parts --precision fp8 --until-epoch 1
-trains parts --precision fp8
-expect "the same bits in two parts" test "$(digest one)" = "$(digest parts)"
-trains recomputed --precision fp8 --recompute full
-losses_near one recomputed 0.03 "recomputation"
+same_bits() { # FOLDER
+    expect "$1: the same bits" test "$("$trident" digest one)" = "$("$trident" digest "$1")"
+}
+again() {
+    trains again --precision fp8
+    same_bits again
+}
+parts() {
+    trains parts --precision fp8 --until-epoch 1
+    trains parts --precision fp8
+    same_bits parts
+}
+beside again
+beside parts
 
 # ---- Several ranks on one GPU ----
-if "$trident" doctor | grep -q 'no NCCL'; then
-    echo "NCCL does not load: ranks are not tried"
-    finish
+if "$trident" doctor | grep -q 'no NCCL'; then echo "NCCL does not load: ranks are not tried"
+else
+    same() { # FOLDER OPTIONS...
+        local folder=$1
+        shift
+        beside near 0.03 "$folder" "$*" --precision fp8 --nproc-per-node 2 "$@"
+    }
+    same ddp --shard none
+    same zero3 --shard zero3
+    same pipeline --pp-size 2 --num-microbatches 2
+    same tensor --tp-size 2
 fi
-same() { # FOLDER OPTIONS...
-    local folder=$1
-    shift
-    trains "$folder" --precision fp8 --nproc-per-node 2 "$@"
-    losses_near one "$folder" 0.03 "$*"
-}
-same ddp --shard none
-same zero3 --shard zero3
-same pipeline --pp-size 2 --num-microbatches 2
-same tensor --tp-size 2
+together
+expect "8 bits are in use" test "$(losses one | tail -n 3)" != "$(losses half | tail -n 3)"
 finish

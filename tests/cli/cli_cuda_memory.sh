@@ -20,16 +20,22 @@ trains() { # FOLDER OPTIONS...
 }
 
 # ---- Offload memory ----
+all=(optimizer gradients params activations optimizer,gradients,params,activations)
 for precision in fp32 bf16; do
-    trains "$precision" --precision "$precision"
-    for classes in optimizer gradients params activations optimizer,gradients,params,activations; do
-        trains "$precision-$classes" --precision "$precision" --offload "$classes"
+    beside trains "$precision" --precision "$precision"
+    for classes in "${all[@]}"; do
+        beside trains "$precision-$classes" --precision "$precision" --offload "$classes"
+    done
+done
+beside trains micro --num-microbatches 2 --recompute full
+beside trains micro-all --num-microbatches 2 --recompute full --offload "${all[4]}"
+together
+for precision in fp32 bf16; do
+    for classes in "${all[@]}"; do
         expect "$precision: $classes in offload memory changes no loss" test "$(losses "$precision")" = \
             "$(losses "$precision-$classes")"
     done
 done
-trains micro --num-microbatches 2 --recompute full
-trains micro-all --num-microbatches 2 --recompute full --offload optimizer,gradients,params,activations
 expect "with microbatches and recomputation neither" test "$(losses micro)" = "$(losses micro-all)"
 
 # ---- A limit below 16 bytes a parameter ----

@@ -34,7 +34,8 @@ static const kernel_grid own_grids[] = {
     {SPARSE, "L=5,7 W=1,3 A=6 E=64"}, /* of 6 heads one has decisions in groups of 8, as above */
     {BIASED, "L=5,6,7,9 B=16 A=2 E=64"},
     {BIASED, "L=4,7 X=70 B=20 A=6 E=40,72"}, /* of 6 heads one has decisions in groups of 8, as above */
-    {DISENTANGLED, "L=5,6,7,9 B=40 G=1,2,3 A=2 E=64"},
+    {DISENTANGLED, "L=5,6,7 B=40 G=1,2,3 A=2 E=64"},
+    {DISENTANGLED, "L=9 B=40 G=3 A=2 E=64"}, /* ten tiles in a row */
     {DISENTANGLED, "L=4,7 X=70 B=40 G=3 A=6 E=40,72"},
     {RING_ATTENTION, "L=5,6 J=2 Z=0,1 U=0,1 A=2 E=40,64"},
     {RING_ATTENTION, "L=5,8 J=2 Z=1 U=0 A=6 E=64"},
@@ -100,6 +101,7 @@ static void rows_of_fp16(void **state) {
 
 static void every_operation_has_rows(void **state) {
     (void)state;
+    if (the_gpu->share) skip();
     for (int v = 0; v < tri__variant_count(); v++)
         for (int i = 0; i < 3 && tri__variant_computes(v); i++)
             if (!the_gpu->table.run[v][types[i]])
@@ -110,7 +112,8 @@ static void run_aligned(kernel_call *k, void *context) { run_on_gpu(context, k, 
 static void run_not_aligned(kernel_call *k, void *context) { run_on_gpu(context, k, 1); }
 
 static void try_parts(const kernel_case *at, void *context) {
-    const gpu *g = context;
+    gpu *g = context;
+    if (!is_asked(g, at->variant)) return;
     kernel_parts_try(at, g->type, g->type, run_aligned, context);
     kernel_parts_try(at, g->type, TRI_F32, run_not_aligned, context);
 }
@@ -135,6 +138,7 @@ static void try_sums(const kernel_case *at, void *context) {
     /* as those of linear_gelu_din, and dqkv and db of attention_din_db */
     const int dx = TRI_ARG(act_din, dx), db = TRI_ARG(act_din, db);
     gpu *g = context;
+    if (!is_asked(g, at->variant)) return;
     for (int add = 0; add <= 1; add++) {
         kernel_call k;
         kernel_call_open_mixed(&k, at, g->type, TRI_F32, add ? 0.3f : 0, add ? 1u << db : 0, 0);
@@ -192,6 +196,7 @@ static void try_fewer_rows(const kernel_case *at, void *context) {
     static const int64_t fewer[] = {1, 2, 7, 16, 33, 64, 100, 128, 300, 512, 777, 1024, 2048, 3000};
     const tri_op_row *row = tri__variant_row(at->variant);
     gpu *g = context;
+    if (!is_asked(g, at->variant)) return;
     kernel_call k;
     char *all[TRI_MAX_ARGS] = {NULL}, text[160], numbers[120] = "";
     kernel_call_open_as(&k, at, g->type, 0, 0, 0);
@@ -231,6 +236,7 @@ static void rows_do_not_depend_on_others(void **state) {
 /* A number that is none must reach the gradients' norm, or a broken step would be applied. */
 static void try_not_a_number(const kernel_case *at, void *context) {
     gpu *g = context;
+    if (!is_asked(g, at->variant)) return;
     kernel_call k;
     kernel_call_open_as(&k, at, g->type, 0, 0, 0);
     int arg = kernel_call_spoil(&k);
@@ -297,7 +303,7 @@ static void time_products(gpu *g, const kernel_case *at, unsigned acc, int fresh
 /* What timing has found computes the same, and says so in words that can be read again. */
 static void timed_products(void **state) {
     (void)state;
-    if (the_gpu->own) skip();
+    if (the_gpu->own || the_gpu->share) skip();
     static const tri_op ops[] = {TRI_OP_linear, TRI_OP_linear_gelu, TRI_OP_linear_din, TRI_OP_linear_dw};
     tri_wisdom *wisdom = calloc(2, sizeof *wisdom);
     size_t size;
@@ -332,6 +338,7 @@ static void timed_products(void **state) {
 /* Plans without a GPU, by --hardware h200x8, are those of a GPU. */
 static void built_in_target_is_the_devices(void **state) {
     (void)state;
+    if (the_gpu->share) skip();
     tri_arena arena = {0};
     tri_hardware h;
     tri_target own;
@@ -348,6 +355,7 @@ static void built_in_target_is_the_devices(void **state) {
 int main(int argc, char **argv) {
     static gpu g;
     if (!read_arguments(&g, argc, argv)) return 2;
+    if (shares_of(&g) > 1) return run_shares(argc, argv, shares_of(&g));
     if (!open_gpu(&g)) {
         printf("%s\n", tri_error());
         return 77;

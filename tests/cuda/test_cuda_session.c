@@ -1,6 +1,8 @@
 /* test_cuda_session.c - training on a GPU: the CPU's losses, the same bits when repeated and with graphs, resume,
  * evaluation, offload memory, FP8, replicated state, refusal of plans that do not fit. Skipped, with the reason,
- * without a GPU. */
+ * without a GPU.
+ *
+ * timeout: 240 */
 #include "checkpoint/memory.h"
 #include "tests/lib/test.h"
 #include "tests/lib/session_runs.h"

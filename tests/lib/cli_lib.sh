@@ -74,7 +74,34 @@ rejects() {
             >>"$work/rejected.txt"
 }
 
+# beside FUNCTION ARGS...: calls a function of this script next to what follows, at most $most_beside at a time, with
+# output files and counts of its own. `together` waits for all, tells how long each took, and adds their counts.
+most_beside=4 n_beside=0 n_running=0
+beside() {
+    [ "$n_running" -lt "$most_beside" ] || { wait -n; n_running=$((n_running - 1)); }
+    n_beside=$((n_beside + 1)) n_running=$((n_running + 1))
+    {
+        out=$work/stdout.$n_beside err=$work/stderr.$n_beside failures=0 checks=0 SECONDS=0
+        "$@"
+        echo "$SECONDS s: $*"
+        echo "$checks $failures" >"$work/counts.$n_beside"
+    } >"$work/beside.$n_beside" 2>&1 &
+}
+together() {
+    local i of n
+    wait
+    for ((i = 1; i <= n_beside; i++)); do
+        cat "$work/beside.$i"
+        of=0 n=1 # of a function that ended the script
+        [ ! -e "$work/counts.$i" ] || read -r of n <"$work/counts.$i"
+        checks=$((checks + of)) failures=$((failures + n))
+        rm -f "$work/counts.$i"
+    done
+    n_beside=0 n_running=0
+}
+
 finish() {
+    together
     if [ -e "$work/rejected.txt" ]; then
         [ -z "${TRI_WRITE:-}" ] || cp "$work/rejected.txt" "$said_before"
         expect "messages differ from $said_before" diff "$said_before" "$work/rejected.txt"

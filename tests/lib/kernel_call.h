@@ -420,6 +420,20 @@ static inline void kernel_call_close(kernel_call *k) {
     }
 }
 
+/* Another call with the same operands, which has not run. */
+static inline void kernel_call_copy(kernel_call *k, const kernel_call *from) {
+    *k = *from;
+    k->call.attr = &k->attr;
+    for (int a = 0; a < TRI_MAX_ARGS; a++) {
+        if (!from->block[a]) continue;
+        size_t bytes = from->bytes[a] + 2 * GUARD;
+        k->block[a] = malloc(bytes), k->before[a] = malloc(bytes);
+        assert_true(k->block[a] && k->before[a]);
+        memcpy(k->block[a], from->block[a], bytes), memcpy(k->before[a], from->before[a], bytes);
+        k->call.t[a].data = k->block[a] + GUARD;
+    }
+}
+
 static inline void kernel_call_fail(const kernel_call *k, int arg, const char *what) {
     char text[160];
     fail_msg("%s, p=%g acc=%u threads=%d: operand %s: %s", kernel_case_text(&k->at, text), (double)k->attr.p,

@@ -10,11 +10,15 @@
 #define TESTS_KERNEL_GPU_H
 
 #include "tests/lib/kernel_parts.h"
+#include "base/clock.h"
 #include "numbers/quantized.h"
 
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { PLACE = 256, ROOM = 512 << 20 }; /* bytes: alignment of operands; device memory for one call */
+enum { MOST_SHARES = 8 };
 
 static const tri_dtype types[] = {TRI_F32, TRI_BF16, TRI_F16};
 
@@ -28,27 +32,77 @@ typedef struct gpu {
     int differ; /* cases in which a row depended on others */
     int few, own;
     const char *ops;             /* --ops: only operations with this in their name; NULL: all */
-    int share, shares, n_tried;  /* --share */
+    int share, shares, n_tried;  /* --share; shares 0: it was not given */
 } gpu;
 
 /* What a test of kernels is asked for:
  *   --few | --own      as the test's comment says
  *   --only TEST        that one alone, and patterns
  *   --ops TEXT         operations with this in their name
- *   --share I/N        every N-th case from I on: N processes run a whole test side by side
+ *   --share I/N        every N-th case from I on (run_shares)
  * Returns 0 at an argument that is none of them. */
 static inline int read_arguments(gpu *g, int argc, char **argv) {
-    g->shares = 1;
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(argv[i], "--few") == 0) g->few = 1;
         else if (strcmp(argv[i], "--own") == 0) g->few = g->own = 1;
         else if (strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(value), i++;
         else if (strcmp(argv[i], "--ops") == 0) g->ops = value, i++;
-        else if (strcmp(argv[i], "--share") == 0 && sscanf(value, "%d/%d", &g->share, &g->shares) == 2) i++;
+        else if (strcmp(argv[i], "--share") == 0 && sscanf(value, "%d/%d", &g->share, &g->shares) == 2 &&
+                 g->share >= 0 && g->share < g->shares) i++;
         else return 0;
     }
-    return g->shares > 0 && g->share >= 0 && g->share < g->shares;
+    return 1;
+}
+
+/* Into how many processes a whole test is cut: most of its time are the reference's rows, on one core each. */
+static inline int shares_of(const gpu *g) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN) / 2;
+    return g->shares || g->few || cores < 2 ? 1 : cores < MOST_SHARES ? (int)cores : MOST_SHARES;
+}
+
+/* Copies what a process printed, and closes it. */
+static inline void tell(FILE *printed) {
+    char line[512];
+    rewind(printed);
+    while (fgets(line, sizeof line, printed)) fputs(line, stdout);
+    fclose(printed);
+}
+
+/* Runs this program `n` times side by side, with --share I/N, and tells what the first one printed, and those that
+ * failed. Returns the exit code. Called before anything of the GPU is in use. */
+static inline int run_shares(int argc, char **argv, int n) {
+    FILE *printed[MOST_SHARES];
+    pid_t child[MOST_SHARES];
+    double begin = tri__clock(), seconds[MOST_SHARES];
+    int code[MOST_SHARES] = {0}, worst = 0;
+    for (int i = 0; i < n; i++) {
+        assert_non_null(printed[i] = tmpfile());
+        child[i] = fork();
+        assert_true(child[i] >= 0);
+        if (child[i]) continue;
+        char text[32], *more[16] = {NULL};
+        assert_true(argc + 3 < 16);
+        snprintf(text, sizeof text, "%d/%d", i, n);
+        memcpy(more, argv, (size_t)argc * sizeof *argv);
+        more[argc] = "--share", more[argc + 1] = text;
+        dup2(fileno(printed[i]), 1), dup2(1, 2);
+        execv("/proc/self/exe", more);
+        _exit(127);
+    }
+    for (int left = n, status; left; left--) {
+        pid_t ended = wait(&status);
+        for (int i = 0; i < n; i++)
+            if (child[i] == ended)
+                code[i] = WIFEXITED(status) ? WEXITSTATUS(status) : 1, seconds[i] = tri__clock() - begin;
+    }
+    for (int i = 0; i < n; i++) {
+        if (code[i] != 77) printf("share %d of %d: exit %d, %.1f s\n", i, n, code[i], seconds[i]);
+        if (i == 0 || (code[i] && code[i] != 77)) tell(printed[i]);
+        else fclose(printed[i]);
+        if (code[i] && worst != 1) worst = code[i] == 77 ? 77 : 1;
+    }
+    return worst;
 }
 
 /* Whether this process tries the next case; one that it leaves to others counts as seen. */
@@ -174,10 +228,12 @@ static inline void try_variant(gpu *g, const kernel_case *at, tri_dtype loose, f
     const tri_op_row *row = tri__variant_row(at->variant);
     kernel_call want, got[3]; /* aligned, again, not aligned */
     kernel_call_open(&want, at, p, acc, left_out);
-    for (int i = 0; i < 3; i++) {
-        kernel_call_open_mixed(&got[i], at, g->type, loose, p, acc, left_out);
-        kernel_call_equalise(&want, &got[i]);
+    if (g->type == TRI_F32) kernel_call_copy(&got[0], &want);
+    else {
+        kernel_call_open_mixed(&got[0], at, g->type, loose, p, acc, left_out);
+        kernel_call_equalise(&want, &got[0]);
     }
+    for (int i = 1; i < 3; i++) kernel_call_copy(&got[i], &got[0]);
     kernel_call_run(&want, &g->reference, 1);
     for (int i = 0; i < 3; i++) run_on_gpu(g, &got[i], i == 2);
     for (int a = 0; a < row->n_args; a++) {

@@ -87,7 +87,7 @@ template <typename T> static void attention_din_db(const tri_call *call) {
     launched(call, "attention_din_db");
 }
 
-const tri_kernel_row tri__cuda_attention[] = {
+TRI_CUDA_FAMILY(attention) = {
     TRI_CUDA_ROWS(TRI_OP_attention, attention, {}),
     TRI_CUDA_FACT_ROWS(TRI_FACT_BITS, TRI_OP_attention, attention_bits, {}),
     {TRI_OP_attention_din, TRI_F32, attention_din<float>, {}},

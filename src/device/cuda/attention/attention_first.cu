@@ -332,7 +332,7 @@ template <typename T> static void attention_first_din(const tri_call *call) {
     attend_first_din<T>(call, a);
 }
 
-const tri_kernel_row tri__cuda_attention_first[] = {
+TRI_CUDA_FAMILY(attention_first) = {
     TRI_CUDA_FACT_ROWS(TRI_FACT_FIRST, TRI_OP_attention, attention_first, {}),
     TRI_CUDA_FACT_ROWS(TRI_FACT_FIRST, TRI_OP_attention_din, attention_first_din, {}),
     TRI_CUDA_FACT_ROWS(TRI_FACT_SPARSE | TRI_FACT_FIRST, TRI_OP_attention, attention_first, {}),

@@ -471,7 +471,7 @@ template <typename T> static void kv_part(const tri_call *call) {
         TRI_CUDA_FACT_ROWS(facts | TRI_FACT_FIRST, TRI_OP_attention_part, attention_first_part, {}),         \
         TRI_CUDA_FACT_ROWS(facts | TRI_FACT_FIRST, TRI_OP_attention_part_din, attention_first_part_din, {})
 
-const tri_kernel_row tri__cuda_attention_part[] = {
+TRI_CUDA_FAMILY(attention_part) = {
     TRI_CUDA_ROWS(TRI_OP_kv_part, kv_part, {}),
     TRI_CUDA_ROWS(TRI_OP_attention_join, attention_join, {}),
     TRI_CUDA_ROWS(TRI_OP_attention_first_join, attention_first_join, {}),

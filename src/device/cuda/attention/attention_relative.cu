@@ -192,7 +192,7 @@ template <typename T> static void table_dw(const tri_call *call) {
         TRI_OP_attention_din, TRI_F16, din<f16>, DIN_WORK, facts            \
     }
 
-const tri_kernel_row tri__cuda_attention_relative[] = {
+TRI_CUDA_FAMILY(attention_relative) = {
     TRI_CUDA_ROWS(TRI_OP_table, table, {}),
     TRI_CUDA_ROWS(TRI_OP_table_dw, table_dw, {}),
     ROWS(TRI_FACT_RELATIVE | TRI_FACT_BIAS, biased, biased_din),

@@ -135,7 +135,7 @@ template <typename T> static void attention_scaled_din(const tri_call *call) {
 
 #define SCALED_WORK(bytes) \
     {SCRATCH_ALIGN + (MOST_ORDERED + 1) * sizeof(attention_place), 0, 4 * COLUMN_SMS * COLUMN_EACH, bytes, 0}
-const tri_kernel_row tri__cuda_attention_scaled[] = {
+TRI_CUDA_FAMILY(attention_scaled) = {
     TRI_CUDA_FACT_ROWS(TRI_FACT_SCALED, TRI_OP_attention, attention_scaled, {}),
     {TRI_OP_attention_din, TRI_F32, attention_scaled_din<float>, SCALED_WORK(4), TRI_FACT_SCALED},
     {TRI_OP_attention_din, TRI_BF16, attention_scaled_din<bf16>, SCALED_WORK(4), TRI_FACT_SCALED},

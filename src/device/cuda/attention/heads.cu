@@ -64,7 +64,7 @@ template <typename T> static void heads_own(const tri_call *call) {
     launched(call, "heads_own");
 }
 
-const tri_kernel_row tri__cuda_heads[] = {
+TRI_CUDA_FAMILY(heads) = {
     TRI_CUDA_ROWS(TRI_OP_heads, heads, {}),
     TRI_CUDA_ROWS(TRI_OP_heads_own, heads_own, {}),
     {},

@@ -74,7 +74,7 @@ template <typename T> static void rope(const tri_call *call) {
     launched(call, "rope");
 }
 
-const tri_kernel_row tri__cuda_rope[] = {
+TRI_CUDA_FAMILY(rope) = {
     TRI_CUDA_ROWS(TRI_OP_rope, rope, {}),
     {},
 };

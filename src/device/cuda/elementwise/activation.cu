@@ -57,7 +57,7 @@ template <typename T> static void act_din(const tri_call *call) {
     });
 }
 
-const tri_kernel_row tri__cuda_activation[] = {
+TRI_CUDA_FAMILY(activation) = {
     TRI_CUDA_FACT_ROWS(TRI_FACT_ACT, TRI_OP_act, act, {}),
     TRI_CUDA_FACT_ROWS(TRI_FACT_ACT, TRI_OP_act_din, act_din, {}),
     TRI_CUDA_FACT_ROWS(TRI_FACT_ACT | TRI_FACT_DB, TRI_OP_act_din, act_din_db, COLUMN_WORK(1)),

@@ -16,7 +16,7 @@ static void cast(const tri_call *call) {
 }
 
 #define ROWS(op) {op, TRI_F32, cast, {}}, {op, TRI_BF16, cast, {}}, {op, TRI_F16, cast, {}}
-const tri_kernel_row tri__cuda_cast[] = {
+TRI_CUDA_FAMILY(cast) = {
     ROWS(TRI_OP_cast),
     ROWS(TRI_OP_quantize_din),
     {},

@@ -135,7 +135,7 @@ template <typename T> static void columns_dw(const tri_call *call) {
     launched(call, "columns_dw");
 }
 
-const tri_kernel_row tri__cuda_columns[] = {
+TRI_CUDA_FAMILY(columns) = {
     TRI_CUDA_ROWS(TRI_OP_columns, columns, {}),
     TRI_CUDA_ROWS(TRI_OP_columns_dw, columns_dw, {}),
     {},

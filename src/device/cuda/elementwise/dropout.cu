@@ -103,7 +103,7 @@ template <typename T> static void scale(const tri_call *call) {
     launched(call, "scale");
 }
 
-const tri_kernel_row tri__cuda_dropout[] = {
+TRI_CUDA_FAMILY(dropout) = {
     TRI_CUDA_ROWS(TRI_OP_dropout, dropout, {}),
     TRI_CUDA_ROWS(TRI_OP_add, add, {}),
     TRI_CUDA_ROWS(TRI_OP_add_din, add_din, {}),

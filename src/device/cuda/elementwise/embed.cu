@@ -212,7 +212,7 @@ template <typename T> static void embed_dw(const tri_call *call) {
     launched(call, "embed_dw");
 }
 
-const tri_kernel_row tri__cuda_embed[] = {
+TRI_CUDA_FAMILY(embed) = {
     TRI_CUDA_ROWS(TRI_OP_embed, embed, {}),
     TRI_CUDA_ROWS(TRI_OP_embed_int8, embed_int8, {}),
     TRI_CUDA_ROWS(TRI_OP_embed_dw, embed_dw, COLUMN_WORK(1)),

@@ -309,7 +309,7 @@ static void balance_none(const tri_call *call) {
     record(call, cudaMemsetAsync(call->t[ARG(sums)].data, 0, bytes, stream(call)), "balance_none");
 }
 
-const tri_kernel_row tri__cuda_experts[] = {
+TRI_CUDA_FAMILY(experts) = {
     TRI_CUDA_ROWS(TRI_OP_route, route, {}),
     TRI_CUDA_ROWS(TRI_OP_route_din, route_din, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_balance, balance, {}),

@@ -78,7 +78,7 @@ template <typename T> static void gate_din(const tri_call *call) {
     launched(call, "gate_din");
 }
 
-const tri_kernel_row tri__cuda_fusion[] = {
+TRI_CUDA_FAMILY(fusion) = {
     TRI_CUDA_ROWS(TRI_OP_concat, concat, {}),
     TRI_CUDA_ROWS(TRI_OP_concat_din, concat_din, {}),
     TRI_CUDA_ROWS(TRI_OP_gate, gate, {}),

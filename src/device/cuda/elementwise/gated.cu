@@ -77,7 +77,7 @@ template <typename T> static void gated_din(const tri_call *call) {
     launched(call, "gated_din");
 }
 
-const tri_kernel_row tri__cuda_gated[] = {
+TRI_CUDA_FAMILY(gated) = {
     TRI_CUDA_ROWS(TRI_OP_gated, gated, {}),
     TRI_CUDA_ROWS(TRI_OP_gated_din, gated_din, {}),
     {},

@@ -88,7 +88,7 @@ template <typename T> static void cross_entropy_din(const tri_call *call) {
     launched(call, "cross_entropy_din");
 }
 
-const tri_kernel_row tri__cuda_loss[] = {
+TRI_CUDA_FAMILY(loss) = {
     TRI_CUDA_ROWS(TRI_OP_cross_entropy, cross_entropy, {}),
     TRI_CUDA_ROWS(TRI_OP_cross_entropy_din, cross_entropy_din, {}),
     {},

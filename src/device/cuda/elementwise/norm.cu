@@ -91,7 +91,7 @@ template <typename T> static void dropout_add_norm(const tri_call *call) {
     norm_rows<T>(call, a);
 }
 
-const tri_kernel_row tri__cuda_norm[] = {
+TRI_CUDA_FAMILY(norm) = {
     TRI_CUDA_ROWS(TRI_OP_norm, norm, {}),
     TRI_CUDA_ROWS(TRI_OP_dropout_add_norm, dropout_add_norm, {}),
     {},

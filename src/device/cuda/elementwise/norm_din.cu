@@ -99,7 +99,7 @@ template <typename T> static void norm_dw(const tri_call *call) {
     launched(call, "norm_dw");
 }
 
-const tri_kernel_row tri__cuda_norm_din[] = {
+TRI_CUDA_FAMILY(norm_din) = {
     TRI_CUDA_ROWS(TRI_OP_norm_din, norm_din, {}),
     TRI_CUDA_ROWS(TRI_OP_norm_dw, norm_dw, COLUMN_WORK(2)),
     TRI_CUDA_ROWS(TRI_OP_dropout_add_norm_din, dropout_add_norm_din, COLUMN_WORK(3)),

@@ -66,7 +66,7 @@ template <typename T> static void tokens_whole_din(const tri_call *call) {
                            adds(call, ARG(dx)), "tokens_whole_din");
 }
 
-const tri_kernel_row tri__cuda_pool[] = {
+TRI_CUDA_FAMILY(pool) = {
     TRI_CUDA_ROWS(TRI_OP_tokens_whole_din, tokens_whole_din, {}),
     TRI_CUDA_ROWS(TRI_OP_pool, pool, {}),
     {},

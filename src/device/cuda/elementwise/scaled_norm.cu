@@ -220,7 +220,7 @@ template <typename T> static void dropout_add_norm_scaled_din(const tri_call *ca
     } while (first < rows);
 }
 
-const tri_kernel_row tri__cuda_scaled_norm[] = {
+TRI_CUDA_FAMILY(scaled_norm) = {
     TRI_CUDA_ROWS(TRI_OP_dropout_add_norm_scaled, dropout_add_norm_scaled, {}),
     TRI_CUDA_ROWS(TRI_OP_dropout_add_norm_scaled_din, dropout_add_norm_scaled_din, COLUMN_WORK(3)),
     {},

@@ -267,7 +267,7 @@ static void fp8_history(const tri_call *call) {
     launched(call, "fp8_history");
 }
 
-const tri_kernel_row tri__cuda_fp8[] = {
+TRI_CUDA_FAMILY(fp8) = {
     TRI_CUDA_ROWS(TRI_OP_fp8_cast, fp8_cast, {}),
     TRI_CUDA_ROWS(TRI_OP_fp8_cast_weights, fp8_cast_weights, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_fp8_turn, fp8_turn, {}),

@@ -99,7 +99,7 @@ template <typename T> static void bias_dw(const tri_call *call) {
     launched(call, "bias_dw");
 }
 
-const tri_kernel_row tri__cuda_linear[] = {
+TRI_CUDA_FAMILY(linear) = {
     TRI_CUDA_SAME_ROWS(TRI_OP_linear, linear, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_linear_din, linear_din, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_linear_dw, linear_dw, {}),

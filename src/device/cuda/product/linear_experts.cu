@@ -167,7 +167,7 @@ template <typename T> static void bias_experts_dw(const tri_call *call) {
     launched(call, "bias_experts_dw");
 }
 
-const tri_kernel_row tri__cuda_linear_experts[] = {
+TRI_CUDA_FAMILY(linear_experts) = {
     TRI_CUDA_ROWS(TRI_OP_linear_experts, linear_experts, {}),
     TRI_CUDA_ROWS(TRI_OP_linear_experts_gelu, linear_experts_gelu, {}),
     TRI_CUDA_ROWS(TRI_OP_linear_experts_din, linear_experts_din, {}),

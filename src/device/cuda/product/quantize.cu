@@ -116,7 +116,7 @@ template <typename Q, typename T> static void quantize(const tri_call *call) {
 template <typename T> static void quantize_int8(const tri_call *call) { quantize<int8_t, T>(call); }
 template <typename T> static void quantize_fp8(const tri_call *call) { quantize<e4m3, T>(call); }
 
-const tri_kernel_row tri__cuda_quantize[] = {
+TRI_CUDA_FAMILY(quantize) = {
     TRI_CUDA_ROWS(TRI_OP_row_max, row_max, {}),
     TRI_CUDA_ROWS(TRI_OP_quantize_int8, quantize_int8, {}),
     TRI_CUDA_ROWS(TRI_OP_quantize_fp8, quantize_fp8, {}),

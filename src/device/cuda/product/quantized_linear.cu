@@ -177,7 +177,7 @@ template <typename T> static void linear_int8_dw(const tri_call *call) {
     }
 }
 
-const tri_kernel_row tri__cuda_quantized_linear[] = {
+TRI_CUDA_FAMILY(quantized_linear) = {
     TRI_CUDA_ROWS(TRI_OP_linear_int8, linear_int8, {}),
     TRI_CUDA_ROWS(TRI_OP_linear_gelu_int8, linear_gelu_int8, {}),
     TRI_CUDA_ROWS(TRI_OP_linear_fp8, linear_fp8, {}),

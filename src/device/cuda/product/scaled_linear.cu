@@ -155,7 +155,7 @@ template <typename T> static void linear_gelu_scaled_din(const tri_call *call) {
 }
 
 #define FACTOR_WORK {FACTOR_BYTES, 0, 0, 0, 0}
-const tri_kernel_row tri__cuda_scaled_linear[] = {
+TRI_CUDA_FAMILY(scaled_linear) = {
     TRI_CUDA_SAME_ROWS(TRI_OP_linear_scaled, linear_scaled, FACTOR_WORK),
     TRI_CUDA_SAME_ROWS(TRI_OP_linear_scaled_din, linear_scaled_din, FACTOR_WORK),
     TRI_CUDA_SAME_ROWS(TRI_OP_linear_scaled_dw, linear_scaled_dw, FACTOR_WORK),

@@ -26,6 +26,12 @@ typedef __nv_fp8_e5m2 e5m2;
 
 enum { WARP = 32, WIDE = 8 }; /* threads; elements that a thread moves at a time */
 
+/* A file's list of rows, which ends with an empty one: TRI_CUDA_FAMILY(norm) = {...}. The Makefile finds it by this
+ * name at the beginning of a line. */
+#define TRI_CUDA_FAMILY(family)                           \
+    extern "C" const tri_kernel_row tri__cuda_##family[]; \
+    const tri_kernel_row tri__cuda_##family[]
+
 /* One row for each computing type, of the variants with these facts; ROWS: with none. */
 #define TRI_CUDA_FACT_ROWS(facts, op, run, ...)                                                              \
     {op, TRI_F32, run<float>, __VA_ARGS__, facts}, {op, TRI_BF16, run<bf16>, __VA_ARGS__, facts}, {          \

@@ -1,5 +1,5 @@
 /* cuda.h - shared by the files of the CUDA plug-in. C for the host side, CUDA C for kernels; one file per operation
- * family, each with its rows of the kernel table, as on the CPU. */
+ * family, each with its rows of the kernel table, as on the CPU (TRI_CUDA_FAMILY of common.cuh). */
 #ifndef TRI_DEVICE_CUDA_RUNTIME_CUDA_H
 #define TRI_DEVICE_CUDA_RUNTIME_CUDA_H
 
@@ -129,25 +129,6 @@ void tri__nccl_post(void *context, void *group, const tri_collective *what, int 
 void tri__nccl_wait(void *context, int number);
 void tri__nccl_time(void *context, int number, tri_time *time);
 void tri__nccl_close(tri_cuda *cuda);
-#ifdef __cplusplus
-}
-#endif
-
-/* Row families, each a list that ends with an empty row: rows of f32, bf16 and f16. */
-#define TRI_CUDA_FAMILIES(X) \
-    X(linear) \
-    X(activation) X(gated) X(rope) \
-    X(norm) X(norm_din) X(dropout) X(embed) X(attention) X(attention_first) X(attention_part) \
-        X(attention_relative) X(heads) X(pool) \
-        X(experts) X(linear_experts) X(fusion) X(loss) X(update) X(cast) X(quantize) X(quantized_linear) \
-            X(fp8) X(scaled_linear) X(scaled_norm) X(attention_scaled) X(optimizers) X(coded) X(momentum) X(outer) \
-                X(columns)
-#ifdef __cplusplus
-extern "C" {
-#endif
-#define X(family) extern const tri_kernel_row tri__cuda_##family[];
-TRI_CUDA_FAMILIES(X)
-#undef X
 #ifdef __cplusplus
 }
 #endif

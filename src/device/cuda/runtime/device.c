@@ -24,6 +24,11 @@ static int is_older(void) {
     return 0;
 }
 
+/* Lists of rows, which the Makefile finds (TRI_CUDA_FAMILY). */
+#define X(family) extern const tri_kernel_row tri__cuda_##family[];
+TRI_CUDA_FAMILIES(X)
+#undef X
+
 static void kernels(tri_kernel_table *table) {
     memset(table, 0, sizeof *table);
 #define X(family) tri__kernel_table_add(table, tri__cuda_##family);

@@ -201,7 +201,7 @@ static void unpack_sum(const tri_call *call) {
     launched(call, "unpack_sum");
 }
 
-const tri_kernel_row tri__cuda_coded[] = {
+TRI_CUDA_FAMILY(coded) = {
     TRI_CUDA_SAME_ROWS(TRI_OP_pack, pack_parts, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_unpack, unpack, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_unpack_sum, unpack_sum, {}),

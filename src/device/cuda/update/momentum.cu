@@ -195,7 +195,7 @@ static void adamw_meet(const tri_call *call) {
          aligned(f.p) && aligned(f.copy) && aligned(f.m) && aligned(f.v), "adamw_meet");
 }
 
-const tri_kernel_row tri__cuda_momentum[] = {
+TRI_CUDA_FAMILY(momentum) = {
     TRI_CUDA_SAME_ROWS(TRI_OP_momentum, momentum, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_momentum_in, momentum_in, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_momentum_alone, momentum_alone, {}),

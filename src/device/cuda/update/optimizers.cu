@@ -346,7 +346,7 @@ static void lamb_refresh(const tri_call *call) {
     launched(call, "lamb_refresh");
 }
 
-const tri_kernel_row tri__cuda_optimizers[] = {
+TRI_CUDA_FAMILY(optimizers) = {
     TRI_CUDA_SAME_ROWS(TRI_OP_adam, adam, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_sgd, sgd, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_lamb_moments, lamb_moments, {2 * 8 * LAMB_BLOCKS, 0, 0, 0, 0}),

@@ -146,7 +146,7 @@ static void average(const tri_call *call) {
     each(call, elements(call, ARG(y)), data<int32_t>(call, ARG(apply)), f, aligned(f.y) && aligned(f.p), "average");
 }
 
-const tri_kernel_row tri__cuda_outer[] = {
+TRI_CUDA_FAMILY(outer) = {
     TRI_CUDA_SAME_ROWS(TRI_OP_average, average, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_local_delta, local_delta, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_outer_step, outer_step, {}),

@@ -160,7 +160,7 @@ template <typename T> static void zero(const tri_call *call) {
     launched(call, "zero");
 }
 
-const tri_kernel_row tri__cuda_update[] = {
+TRI_CUDA_FAMILY(update) = {
     TRI_CUDA_ROWS(TRI_OP_accumulate, accumulate, {}),
     TRI_CUDA_ROWS(TRI_OP_skip, accumulate, {}),
     TRI_CUDA_ROWS(TRI_OP_zero, zero, {}),
