@@ -1,7 +1,6 @@
 /* memory.c - a checkpoint in shared memory. */
 #include "checkpoint/memory.h"
 
-#include "base/copy.h"
 #include "checkpoint/checkpoint_parts.h"
 #include "checkpoint/manifest.h"
 
@@ -11,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNED = 4096, PIECE_ALIGNED = 64, FILES = 2 /* weights, optimizer */ };
+enum { ALIGNED = 4096, FILES = 2 /* weights, optimizer */ };
 static const char MAGIC[8] = "TRIKEPT";
 static const char NAME[] = "the state that ranks kept";
 
@@ -27,39 +26,23 @@ typedef struct head {
 
 static size_t up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-static size_t piece_bytes(const tri_piece *piece) {
-    return (size_t)(piece->slice.end - piece->slice.begin) * tri__dtype_bytes(piece->dtype);
-}
-
-/* Piece i of all, weights first. */
-static const tri_piece *piece_of(const tri_memory_pieces *p, int i) {
-    return i < p->n_weights ? &p->weights[i] : &p->optimizer[i - p->n_weights];
-}
-
-/* Bytes that the first n pieces take. */
-static size_t data_bytes(const tri_memory_pieces *p, int n) {
-    size_t bytes = 0;
-    for (int i = 0; i < n; i++) bytes += up(piece_bytes(piece_of(p, i)), PIECE_ALIGNED);
-    return bytes;
-}
-
 /* ---- writing ---- */
 
 /* [name, dtype, elements, offset of the data] of each piece. */
-static int add_entries(tri_json *into, const tri_piece *stored, int n, size_t at) {
+static int add_entries(tri_json *into, const tri_piece *stored, int n, const size_t *at) {
     tri_json *list = tri__json_array();
     int failed = list == NULL;
     for (int i = 0; i < n && !failed; i++) {
         failed = tri__json_append_new(list, tri__json_pack("[s, s, I, I]", stored[i].name,
                                                            tri__dtype_file_name(stored[i].dtype),
                                                            (tri_json_int)(stored[i].slice.end - stored[i].slice.begin),
-                                                           (tri_json_int)at));
-        at += up(piece_bytes(&stored[i]), PIECE_ALIGNED);
+                                                           (tri_json_int)at[i]));
     }
     return tri__json_append_new(into, list) || failed;
 }
 
-static tri_status add_file(const char *form, int rank, const tri_piece *pieces, int n, size_t at, tri_json *table) {
+static tri_status add_file(const char *form, int rank, const tri_piece *pieces, int n, const size_t *at,
+                           tri_json *table) {
     char file[64];
     tri_arena arena;
     snprintf(file, sizeof file, form, rank);
@@ -78,9 +61,9 @@ static tri_status make_table(int rank, const tri_memory_pieces *p, char **text) 
     *text = NULL;
     tri_json *table = tri__json_pack("{s:[], s:[], s:[], s:[]}", "tensors", "files", "names", "entries");
     tri_status status = table ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for replicated state");
-    if (status == TRI_OK) status = add_file(TRI_FILE_WEIGHTS, rank, p->weights, p->n_weights, 0, table);
+    if (status == TRI_OK) status = add_file(TRI_FILE_WEIGHTS, rank, p->weights, p->n_weights, p->at, table);
     if (status == TRI_OK)
-        status = add_file(TRI_FILE_OPTIMIZER, rank, p->optimizer, p->n_optimizer, data_bytes(p, p->n_weights), table);
+        status = add_file(TRI_FILE_OPTIMIZER, rank, p->optimizer, p->n_optimizer, p->at + p->n_weights, table);
     if (status == TRI_OK && !(*text = tri__json_line(table)))
         status = tri__fail(TRI_RESOURCE, "out of memory for replicated state");
     tri__json_decref(table);
@@ -88,13 +71,12 @@ static tri_status make_table(int rank, const tri_memory_pieces *p, char **text) 
 }
 
 static head lay_out(size_t table, const tri_memory_pieces *p) {
-    size_t data = up(data_bytes(p, p->n_weights + p->n_optimizer), ALIGNED);
     head h = {.table_at = sizeof(head), .table_bytes = table};
     memcpy(h.magic, MAGIC, sizeof h.magic);
     h.state_at = up(h.table_at + table, ALIGNED);
     h.data_at[0] = h.state_at + (uint64_t)4 * TRI_MEMORY_STATE;
-    h.data_at[1] = h.data_at[0] + data;
-    h.bytes = h.data_at[1] + data;
+    h.data_at[1] = h.data_at[0] + p->bytes;
+    h.bytes = h.data_at[1] + p->bytes;
     return h;
 }
 
@@ -117,50 +99,10 @@ tri_status tri__memory_format(void *area, size_t bytes, int rank, const tri_memo
     return TRI_OK;
 }
 
-/* A part of a piece, and where it goes. */
-typedef struct run {
-    char *to;
-    const char *from;
-    size_t bytes;
-} run;
-
-enum { RUN_BYTES = 1 << 20 };
-
-static int64_t runs_of(const tri_piece *piece) {
-    return (int64_t)((piece_bytes(piece) + RUN_BYTES - 1) / RUN_BYTES);
-}
-
-/* Part i of the pieces, counted over all of them. */
-static run find_run(const tri_memory_pieces *p, char *to, int64_t i) {
-    const tri_piece *piece = piece_of(p, 0);
-    for (int k = 0; i >= runs_of(piece); piece = piece_of(p, ++k))
-        i -= runs_of(piece), to += up(piece_bytes(piece), PIECE_ALIGNED);
-    size_t at = (size_t)i * RUN_BYTES, rest = piece_bytes(piece) - at;
-    return (run){to + at, (const char *)piece->data + at, rest < RUN_BYTES ? rest : RUN_BYTES};
-}
-
-void tri__memory_copy(void *area, int copy, const tri_memory_pieces *p, int threads) {
-    char *to = (char *)area + ((const head *)area)->data_at[copy];
-    int64_t n = 0;
-    for (int k = 0; k < p->n_weights + p->n_optimizer; k++) n += runs_of(piece_of(p, k));
-    (void)threads; /* of a build without OpenMP */
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 0; i < n; i++) {
-        run r = find_run(p, to, i);
-        tri__copy_large(r.to, r.from, r.bytes);
-    }
-}
-
 void *tri__memory_data(void *area, int copy, size_t *bytes) {
     const head *h = area;
     *bytes = h->data_at[1] - h->data_at[0];
     return (char *)area + h->data_at[copy];
-}
-
-void tri__memory_places(const tri_memory_pieces *p, size_t *at) {
-    size_t next = 0;
-    for (int i = 0; i < p->n_weights + p->n_optimizer; next += up(piece_bytes(piece_of(p, i++)), PIECE_ALIGNED))
-        *at++ = next;
 }
 
 void tri__memory_put_text(void *area, int copy, const char *text, size_t bytes) {

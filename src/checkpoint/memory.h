@@ -10,10 +10,13 @@
 
 #include "checkpoint/checkpoint.h"
 
-/* What a rank keeps; borrowed. */
+/* What a rank keeps; borrowed. For an area: how far behind the beginning of a copy's data each piece begins, weights
+ * first, and the bytes of a copy. */
 typedef struct tri_memory_pieces {
     const tri_piece *weights, *optimizer;
     int n_weights, n_optimizer;
+    const size_t *at; /* [n_weights + n_optimizer] */
+    size_t bytes;
 } tri_memory_pieces;
 
 /* Where an area lies in a shared file. */
@@ -28,12 +31,8 @@ typedef struct tri_memory_area {
 tri_status tri__memory_size(int rank, const tri_memory_pieces *pieces, size_t *bytes);
 /* Writes head and table into a zeroed area of that size. */
 tri_status tri__memory_format(void *area, size_t bytes, int rank, const tri_memory_pieces *pieces);
-/* Copies the data of the pieces that the area was formatted for to copy 0 or 1, by `threads` threads. */
-void tri__memory_copy(void *area, int copy, const tri_memory_pieces *pieces, int threads);
-/* For copies that others make: where the data of copy 0 or 1 begins, and its bytes; and how far behind that the data of
- * each piece begins, weights first: at [n_weights + n_optimizer]. */
+/* Where the data of copy 0 or 1 begins, and its bytes: copy 1 follows copy 0. */
 void *tri__memory_data(void *area, int copy, size_t *bytes);
-void tri__memory_places(const tri_memory_pieces *pieces, size_t *at);
 /* The state of that copy, as a manifest has it: in force when this returns. TRI_RESOURCE when its text has no room. */
 tri_status tri__memory_state(void *area, int copy, const tri_json *state);
 

@@ -138,7 +138,8 @@ static tri_status command_line(const tri_settings *s, const tri_choice *choice, 
 static tri_json *bytes_json(const tri_candidate *c) {
     tri_json *bytes = tri__json_object();
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
-        tri__json_set_new(bytes, tri__mem_name((tri_mem)mem), tri__json_integer(c->bytes[mem]));
+        if (tri__mem_is_listed((tri_mem)mem, c->bytes[mem]))
+            tri__json_set_new(bytes, tri__mem_name((tri_mem)mem), tri__json_integer(c->bytes[mem]));
     return bytes;
 }
 

@@ -17,7 +17,8 @@ static const struct {
 } classes[] = {
     {"param", "parameters"}, {"grad", "gradients"}, {"state", "optimizer state"},
     {"act", "activations"},  {"gather", "gathered weights"}, {"comm", "communication"},
-    {"staging", "staging copies"}, {"work", "workspace"}, {"result", "results"}, {"total", "peak"},
+    {"staging", "staging copies"}, {"work", "workspace"}, {"result", "results"}, {"kept", "replicated state"},
+    {"total", "peak"},
 };
 enum { CLASSES = sizeof classes / sizeof *classes };
 
@@ -28,6 +29,7 @@ static tri_status print_rank(const tri_cli *cli, const tri_json *train, const tr
     tri__text_table_add(&table, "rank %lld\ttraining step, bytes\t\tevaluation, bytes",
                         (long long)tri__whole_in(train, "rank"));
     for (size_t i = 0; i < CLASSES; i++) {
+        if (!tri__json_get(tri__json_get(train, "bytes"), classes[i].key)) continue;
         tri_json_int step = tri__whole_in(tri__json_get(train, "bytes"), classes[i].key);
         tri_json_int forward = tri__whole_in(tri__json_get(infer, "bytes"), classes[i].key);
         tri__text_table_add(&table, "%s\t%s\t%s\t%s", classes[i].name, tri__text_count(step, a),

@@ -55,22 +55,15 @@ typedef struct tri_offload {
     void (*copy_wait)(void *context, int number);
 } tri_offload;
 
-/* Bytes of the device's memory that are copied, and how far behind the beginning of the copy they go. */
-typedef struct tri_copied {
-    const void *from;
-    size_t at, bytes;
-} tri_copied;
-
 /* Copies from the device's memory to the host's beside the runs, on a queue of their own. `pin` prepares host memory
- * for them, until `unpin`; 0: that is not possible, and none may be posted there. `post` queues n copies, ordered after
- * the kernels queued before the last `begin`; the host may have to wait in it. Kernels queued after `order` are ordered
- * after the copies posted so far. `finish` waits for these alone, and returns their first error. */
+ * for them, until `unpin`; 0: that is not possible, and none may be posted there. `post` queues one, ordered after the
+ * kernels queued before the last `begin`; the host may have to wait in it. `finish` waits for these alone, and returns
+ * their first error. */
 typedef struct tri_keeping {
     int (*pin)(void *context, void *memory, size_t bytes);
     void (*unpin)(void *context, void *memory);
     void (*begin)(void *context);
-    void (*post)(void *context, void *to, const tri_copied *what, int n);
-    void (*order)(void *context);
+    void (*post)(void *context, void *to, const void *from, size_t bytes);
     tri_status (*finish)(void *context);
 } tri_keeping;
 

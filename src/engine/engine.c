@@ -156,7 +156,8 @@ tri_plan_in tri__plan_input(const tri_settings *s, const tri_place *place, const
                          .quantize = quantized[s->quantize],
                          .float_layers = s->float_layers,
                          .reduce_dtype = dtypes[s->reduce_dtype],
-                         .offload = offload_of(s)};
+                         .offload = offload_of(s),
+                         .replicate = train && s->replicate_state};
 }
 
 tri_status tri__tune_model(const tri_settings *s, tri_network *model) {

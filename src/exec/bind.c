@@ -10,7 +10,8 @@
 /* The address that kernels use; slot -1: none. */
 static void *memory_of(const tri_exec *exec, int program, int slot) {
     const tri_program *p = exec->program[program];
-    return slot < 0 ? NULL : exec->memory[p->slot[slot].mem] + tri__slot_offset(p, slot);
+    if (slot < 0 || p->slot[slot].mem == TRI_MEM_KEPT) return NULL; /* it is another in each step */
+    return exec->memory[p->slot[slot].mem] + tri__slot_offset(p, slot);
 }
 
 void *tri__exec_slot(const tri_exec *exec, int program, int slot) {
@@ -27,7 +28,6 @@ int tri__exec_has_copy(const tri_exec *exec, int mem) {
 tri_status tri__exec_push(tri_exec *exec, int program, int slot) {
     const tri_program *p = exec->program[program];
     if (!tri__exec_has_copy(exec, p->slot[slot].mem)) return TRI_OK;
-    tri__exec_keep_order(exec);
     return exec->device->async->copy(exec->context, memory_of(exec, program, slot),
                                      tri__exec_slot(exec, program, slot),
                                      (size_t)tri__slot_bytes(&p->slot[slot], &p->max));
@@ -43,7 +43,6 @@ tri_status tri__exec_fill(tri_exec *exec, int program, int slot, tri_make *make,
     size_t bytes = (size_t)tri__slot_bytes(&p->slot[slot], &p->max);
     if (!bytes) return TRI_OK;
     void *to = memory_of(exec, program, slot);
-    tri__exec_keep_order(exec);
     if (exec->device->async && exec->host[p->slot[slot].mem] != exec->memory[p->slot[slot].mem])
         return exec->device->async->fill(exec->context, to, bytes, make, maker);
     make(maker, 0, bytes, to);
@@ -145,7 +144,7 @@ static tri_status alloc_memory(tri_exec *exec, int mem, size_t bytes, const char
 
 static tri_status alloc_class(tri_exec *exec, int mem, const char *folder) {
     size_t bytes = (size_t)exec->bytes[mem] + exec->guard;
-    if (!bytes) return TRI_OK;
+    if (!bytes || mem == TRI_MEM_KEPT) return TRI_OK; /* tri__exec_keep_in */
     TRI_TRY(alloc_memory(exec, mem, bytes, folder));
     if (!exec->device->async || mem == TRI_MEM_HOST || exec->program[0]->offload >> mem & 1)
         exec->host[mem] = exec->memory[mem];
@@ -223,6 +222,7 @@ void tri__exec_close(tri_exec *exec) {
     tri__exec_keep_close(exec); /* may wait for all kernels, and those of a group with a dead rank end with the group */
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
         size_t bytes = (size_t)exec->bytes[mem] + exec->guard;
+        if (mem == TRI_MEM_KEPT) continue;
         if (tri__exec_has_copy(exec, mem)) tri__device_find("cpu")->free(NULL, exec->host[mem], bytes);
         if (mem == TRI_MEM_HOST) tri__device_find("cpu")->free(NULL, exec->memory[mem], bytes);
         else if (in_heap(exec, mem)) tri_heap_free(exec->world, exec->memory[mem]);

@@ -59,7 +59,7 @@ tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const 
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_op_row *row = tri__instr_row(&p->instr[i]);
         if (!tri__exec_opens(exec, program, i, feed)) continue;
-        if (is_update(p, &p->instr[i])) continue;
+        if (is_update(p, &p->instr[i]) || tri__is_keeping(p, &p->instr[i])) continue;
         TRI_TRY(tri__exec_run_one(exec, program, i, step, feed));
         if (tri__begins(p->instr[i].op)) continue; /* checked at its wait */
         for (int k = 0; k < row->n_args && *line < 0; k++) {

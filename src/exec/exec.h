@@ -39,16 +39,10 @@ tri_status tri__exec_push(tri_exec *exec, int program, int slot);
 tri_status tri__exec_pull(tri_exec *exec, tri_mem mem);
 /* Fills a slot in the memory that kernels use; a separate host copy is not changed. */
 tri_status tri__exec_fill(tri_exec *exec, int program, int slot, tri_make *make, void *maker);
-/* Copies of weights and optimizer state in host memory, made while the device computes; where it can. `open`: n pieces,
- * by the host's addresses of their slots; copies have `each` bytes, in into [bytes]. *direct 0: the device cannot copy
- * there, and copies take a way through as many bytes of other memory. `begin`: begins a copy, of what the runs so far
- * give, which have finished; later runs that write to a piece do so after it was copied. `finish`: waits for it, and
- * for nothing else; no other begins before. */
-int tri__exec_can_keep(const tri_exec *exec);
-tri_status tri__exec_keep_open(tri_exec *exec, const tri_copied *what, int n, void *into, size_t bytes, size_t each,
-                               int *direct);
-void tri__exec_keep_begin(tri_exec *exec, void *to);
-tri_status tri__exec_keep_finish(tri_exec *exec);
+/* Gives the class kept its memory, from byte `at` of the host's memory area [bytes] on; no instruction that copies
+ * there may run before. Step n writes what the step before left to half (n - 1) & 1 of it. *direct 0: the device cannot
+ * copy there, and copies take a way through other memory. */
+tri_status tri__exec_keep_in(tri_exec *exec, void *area, size_t bytes, size_t at, int *direct);
 /* The allocation of a class: its start in the memory that kernels use, and the bytes that the plan requested (the guard
  * follows). */
 void *tri__exec_memory(const tri_exec *exec, tri_mem mem, int64_t *bytes);

@@ -14,18 +14,14 @@ typedef struct tri_bound {
     tri_bound_transfer *transfer;  /* of a post or its wait; NULL */
     int copy;                      /* number of a copy to or from offload memory, the same for its post and its wait */
     int signal; /* number, from 1 on, that its lane signals when it is done; 0: no other lane waits for it */
-    int writes_kept;               /* 1: to memory of which copies are kept */
 } tri_bound;
 
-/* What is kept of weights and optimizer state (keep.c). */
+/* The memory of the class kept (keep.c). */
 typedef struct tri_keep {
-    tri_copied *there, *here;      /* [n_there] in the device's memory; [n_here] in the host's, where it is offloaded */
-    int n_there, n_here;
-    size_t each;                   /* bytes of a copy */
-    void *into;                    /* host memory that the device copies to; NULL: it copies to `staged` [each] */
+    char *at;                      /* [2 halves] */
+    void *pinned;                  /* what the device was told to copy to; NULL: it copies to `staged` [half] */
     char *staged;
-    char *to;                      /* where the copy in flight goes; NULL: none is */
-    int is_posted;
+    char *to;                      /* the half that copies in flight go to; NULL: none are */
 } tri_keep;
 
 struct tri_exec {
@@ -72,11 +68,8 @@ tri_status tri__exec_queue(tri_exec *exec, int program, int begin, int end, uint
                            tri_time *times);
 tri_status tri__exec_await(tri_exec *exec, int compared);
 
-/* keep.c, for the copy in flight, if any: posts it; orders what is queued from now on after it, always or where one of
- * these instructions writes to what it is made of. And the end of keeping, with whatever is in flight. */
-void tri__exec_keep_post(tri_exec *exec);
-void tri__exec_keep_order(tri_exec *exec);
-void tri__exec_keep_before(tri_exec *exec, int program, int begin, int end);
+/* keep.c: one copy into the class kept, or the wait for it; the end, with whatever is in flight. */
+tri_status tri__exec_keep(tri_exec *exec, int program, int i, uint32_t step);
 void tri__exec_keep_close(tri_exec *exec);
 
 #endif

@@ -1,7 +1,8 @@
 /* replay.c - two runs queue the same work when they have the same instructions (the range, the kind of the step and its
  * open layers) and row counts: operands keep their addresses, and all other kernel arguments follow from these two. (An
  * update has no row counts: it is the same for all runs of a kind.) Inputs and the step are in the device's memory.
- * Runs with transfers or offload copies are not captured, because the host tracks those while they are in flight. */
+ * Runs with transfers or offload copies are not captured, because the host tracks those while they are in flight;
+ * copies into the class kept are no part of a run (run.c). */
 #include "exec/replay.h"
 #include "program/transfer.h"
 
@@ -15,7 +16,7 @@ static int counted(const tri_program *program) {
     int end = 0;
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
-        if (tri__begins(instr->op)) return -1;
+        if (tri__begins(instr->op) && !tri__is_keeping(program, instr)) return -1;
         for (int k = 0; k < TRI_MAX_ARGS; k++)
             if (instr->slot[k] >= 0 && program->slot[instr->slot[k]].rows.sym != TRI_SYM_NONE) end = i + 1;
     }

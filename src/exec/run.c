@@ -59,6 +59,8 @@ tri_status tri__exec_run_one(tri_exec *exec, int program, int i, uint32_t step, 
     if (instr->op == TRI_OP_wait) return tri__transfer_wait(exec->world, b->transfer);
     if (instr->op == TRI_OP_control_post) tri__exec_bring_record(b, from);
     if (b->transfer) return tri__transfer_post(b->transfer, &from->counts);
+    if (tri__op_queue(instr->op) == TRI_QUEUE_COPY && tri__is_keeping(p, instr))
+        return tri__exec_keep(exec, program, i, step);
     b->call.step = step;
     if (b->run) b->run(&b->call);
     else if (instr->op != TRI_OP_input) run_copy(exec, b, p, instr);
@@ -78,18 +80,45 @@ static tri_status run_timed(tri_exec *exec, int program, int i, uint32_t step, c
     return status;
 }
 
+static tri_status keep_all(tri_exec *exec, int program, int begin, int end, uint32_t step, tri_time *times) {
+    tri_time ignored;
+    for (int i = begin; i < end; i++) {
+        tri_time *time = times ? &times[i] : &ignored;
+        time->begin = tri__clock();
+        TRI_TRY(tri__exec_keep(exec, program, i, step));
+        time->end = tri__clock();
+    }
+    return TRI_OK;
+}
+
+/* Copies into the class kept are not queued with what runs between them, which may be captured. They are of what the
+ * runs before have given, but posted once those behind them are queued: a GPU makes one copy over the bus at a time,
+ * and the inputs would wait for all of them. */
+static tri_status run_parts(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
+                            tri_time *times) {
+    const tri_program *p = exec->program[program];
+    while (begin < end) {
+        int waits = begin, posts, next;
+        while (waits < end && p->instr[waits].op == TRI_OP_copy_wait && tri__is_keeping(p, &p->instr[waits])) waits++;
+        TRI_TRY(keep_all(exec, program, begin, waits, step, times));
+        for (posts = waits; posts < end && tri__is_keeping(p, &p->instr[posts]);) posts++;
+        for (next = posts; next < end && !tri__is_keeping(p, &p->instr[next]);) next++;
+        if (posts > waits) exec->device->keeping->begin(exec->context);
+        tri_status status = next > posts ? tri__exec_queue(exec, program, posts, next, step, feed, times) : TRI_OK;
+        TRI_TRY(keep_all(exec, program, waits, posts, step, times)); /* also where another rank has failed */
+        TRI_TRY(status);
+        begin = next;
+    }
+    return TRI_OK;
+}
+
 tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
                          tri_time *times) {
     const tri_program *p = exec->program[program];
     if (begin == end) return TRI_OK;
     uint32_t kind = feed->gates.kind;
     TRI_ASSERT(!p->gates || (kind & p->gates && !(kind & (kind - 1)))); /* one kind */
-    if (exec->device->async) {
-        tri__exec_keep_before(exec, program, begin, end); /* not within a graph, which is of any step */
-        tri_status status = tri__exec_queue(exec, program, begin, end, step, feed, times);
-        tri__exec_keep_post(exec);
-        return status;
-    }
+    if (exec->device->async) return run_parts(exec, program, begin, end, step, feed, times);
     for (int i = begin; i < end; i++) {
         if (times) TRI_TRY(run_timed(exec, program, i, step, feed, &times[i]));
         else if (tri__exec_opens(exec, program, i, feed)) TRI_TRY(tri__exec_run_one(exec, program, i, step, feed));

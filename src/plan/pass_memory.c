@@ -336,6 +336,7 @@ tri_status tri__pass_memory(tri_pass *pass) {
         if (tri__mem_is_reused(slot->mem)) continue; /* placed by lifetime, if anything uses it */
         program->bytes[slot->mem] += align(tri__slot_bytes(slot, max));
     }
+    program->bytes[TRI_MEM_KEPT] *= 2; /* two halves, in turn */
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
         if (tri__mem_is_reused((tri_mem)mem)) place_by_lifetime(pass, (tri_mem)mem);
     place_work(pass);

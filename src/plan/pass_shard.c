@@ -277,6 +277,7 @@ static void mark_unit(const tri_sharder *s, int u, uint8_t *begins, int64_t each
     int n = s->pass->n_shards;
     mark(begins, n, each, at);
     if (!s->pass->training) return;
+    if (in->replicate) mark(begins, n, each, at + 1); /* numbers of a whole unit are kept with its first element */
     if (tri__mesh_coords(&in->mesh, in->rank).tp > 0) mark(begins, n, each, at + unit->split);
     if (s->pass->sharding.kind == TRI_SHARD_NONE) return;
     if (in->mesh.tp > 1 && in->sequence_parallel) mark(begins, n, each, at + unit->tokens);
@@ -319,9 +320,10 @@ tri_status tri__shard_runs(const tri_pass *shared, int *n, uint8_t **begins) {
     }
     /* a replica of a server has parts of its own number; a copy that takes local steps owns parts of units, not of
      * blocks; ranks that share tokens have runs of them; those that share experts have other shards of them than of the
-     * rest */
+     * rest; replicas of a shard (hybrid) keep parts of it */
     int each = (!pass.training && pass.in->fed) || tri__takes_local_steps(&pass) || tri__mesh_cp(&pass.in->mesh) > 1 ||
-               tri__mesh_ep(&pass.in->mesh) > 1;
+               tri__mesh_ep(&pass.in->mesh) > 1 ||
+               (pass.training && pass.in->replicate && pass.sharding.kind == TRI_SHARD_HYBRID);
     if (each) *n = pass.in->mesh.dp;
     *begins = tri__arena_alloc(pass.arena, (size_t)*n);
     (*begins)[0] = 1;

@@ -106,6 +106,8 @@ typedef struct tri_plan_in {
     tri_texts float_layers;      /* weights whose products are not quantised */
     tri_dtype reduce_dtype;      /* of gradients of weights, as they are summed and kept */
     unsigned offload;            /* classes in offload memory, 1 << tri_mem or-ed */
+    int replicate;               /* 1: a training step begins with copies of the state into memory that outlives the
+                                    rank */
 } tri_plan_in;
 
 /* What is kept between steps beside the weights: saved as tensors whose names begin with `prefix`. */
@@ -170,6 +172,8 @@ typedef struct tri_planned {
     int norm, apply;             /* training only */
     int scale;                   /* of the loss; training in fp16 only, else -1 */
     int update;                  /* training only: the first instruction of the update */
+    int posted, settled;         /* the first after the posts of copies of replicated state, the first of their waits;
+                                    without copies: 0, and `update` */
 } tri_planned;
 
 /* Where the host fills in weights of fewer bits that have no masters: unit by unit, in fp32, through slots of the start

@@ -19,6 +19,10 @@
  * alone: a layer hands on its output and the gradient of its input only, which it writes whether open or closed, so
  * layers that close together leave behind what each leaves alone (check_layers.c).
  *
+ * Replicated state (the class kept): a rank overwrites the older of its two copies only after all ranks have completed
+ * the newer one. The control of a step tells it: no copy is in flight when it is posted, and none is posted before its
+ * wait.
+ *
  * How the programs of several ranks fit together: check_ranks.c. */
 #include "program/check_parts.h"
 #include "program/lane_order.h"
@@ -118,14 +122,15 @@ static int overlap(tri_checker *c, int a, int b) {
            tri__check_compare(c, c->range[b].begin, c->range[a].end) < 0;
 }
 
-/* Nothing else may touch the slots of a transfer in flight; but what is being sent may be read. */
+/* Nothing else may touch the slots of a transfer in flight; but what is being sent or copied may be read. */
 static tri_status check_idle(tri_checker *c, int slot, int reads) {
     const tri_program *p = c->program;
     for (int i = 0; i < c->n_flights; i++) {
         const int ends[2] = {c->flight[i].ends.y, c->flight[i].ends.x};
         for (int k = 0; k < 2; k++) {
             if (ends[k] < 0 || !overlap(c, slot, ends[k])) continue;
-            if (reads && p->instr[c->flight[i].line].op == TRI_OP_send_post) continue;
+            int leaves = c->flight[i].copies || p->instr[c->flight[i].line].op == TRI_OP_send_post;
+            if (reads && leaves && k == 1) continue;
             char line[32];
             snprintf(line, sizeof line, "instruction %d", c->flight[i].line);
             return tri__defect(c, "%s is used before the transfer posted at %s has ended", p->slot[slot].name, line);
@@ -202,6 +207,8 @@ static tri_status check_operand(tri_checker *c, const tri_operand *operand, int 
     if (p->slot[slot].mem == TRI_MEM_HOST && op != TRI_OP_control_post && op != TRI_OP_wait)
         return tri__defect(c, "%s is in host memory, which %s cannot access", p->slot[slot].name,
                       tri__instr_row(&p->instr[c->line])->name);
+    if (p->slot[slot].mem == TRI_MEM_KEPT && op != TRI_OP_copy_post && op != TRI_OP_copy_wait)
+        return tri__defect(c, "%s is replicated state, which only copies may access", p->slot[slot].name);
     if (!suits(operand, p->slot[slot].dtype, tri__op_queue(op) == TRI_QUEUE_COMPUTE))
         return tri__defect(c, "%s has the wrong element type for operand %s", p->slot[slot].name, operand->name);
     return TRI_OK;
@@ -347,7 +354,7 @@ static tri_status check_slots(tri_checker *c) {
         }
         int64_t bytes = tri__slot_bytes(slot, &p->max);
         if (slot->offset < 0) return tri__defect(c, "%s has no offset yet", slot->name);
-        if (slot->offset + bytes > p->bytes[slot->mem])
+        if (slot->offset + bytes > p->bytes[slot->mem] / (slot->mem == TRI_MEM_KEPT ? 2 : 1))
             return tri__defect(c, "%s is outside the memory of class %s", slot->name, tri__mem_name(slot->mem));
         c->root_of[s] = s;
         c->range[s].end = tri__fixed(tri__slot_rows(slot, &p->max) * slot->cols);

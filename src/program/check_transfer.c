@@ -64,6 +64,14 @@ static int is_share(tri_checker *c, const tri_slot *whole, const tri_slot *part,
            !part->rows.add && !whole->rows.add && part->cols == whole->cols;
 }
 
+/* The first transfer in flight of an operation whose y is in a class; -1: none. */
+static int in_flight(const tri_checker *c, tri_op op, tri_mem mem) {
+    const tri_program *p = c->program;
+    for (int i = 0; i < c->n_flights; i++)
+        if (p->instr[c->flight[i].line].op == op && p->slot[c->flight[i].ends.y].mem == mem) return c->flight[i].line;
+    return -1;
+}
+
 /* The control: a small record that the hosts of all ranks sum. */
 static tri_status check_control(tri_checker *c, const tri_instr *instr) {
     const tri_program *p = c->program;
@@ -73,6 +81,8 @@ static tri_status check_control(tri_checker *c, const tri_instr *instr) {
     int ordered = TRI_ORDERED_PARTS + TRI_SYM_COUNT * p->n_mb; /* columns of a server's order */
     if (record->mem != TRI_MEM_HOST || (record->cols != TRI_TOLD_COUNT && record->cols != ordered))
         return tri__defect(c, "%s is not a record in the host's memory", record->name);
+    if (in_flight(c, TRI_OP_copy_post, TRI_MEM_KEPT) >= 0)
+        return tri__defect(c, "it tells all ranks that copies of replicated state are complete, which are in flight");
     return TRI_OK;
 }
 
@@ -121,11 +131,17 @@ tri_status tri__check_post(tri_checker *c, const tri_instr *instr) {
     return TRI_OK;
 }
 
-/* A copy is from one memory to the other, of one type. */
+/* A copy is from one memory to the other, or of what outlives the step into the class kept; of one type. */
 tri_status tri__check_copy(tri_checker *c, const tri_instr *instr) {
     tri_ends ends = tri__transfer_ends(instr);
     const tri_slot *y = &c->program->slot[ends.y], *x = &c->program->slot[ends.x];
-    if ((c->program->offload >> y->mem & 1) == (c->program->offload >> x->mem & 1))
+    int keeps = y->mem == TRI_MEM_KEPT;
+    if (x->mem == TRI_MEM_KEPT || (keeps && !tri__mem_lasts(x->mem)))
+        return tri__defect(c, "%s is copied to %s: only weights and optimizer state are replicated, and only there",
+                           x->name, y->name);
+    if (keeps && in_flight(c, TRI_OP_control_post, TRI_MEM_HOST) >= 0)
+        return tri__defect(c, "%s is overwritten before all ranks have the copy of the step before", y->name);
+    if (!keeps && (c->program->offload >> y->mem & 1) == (c->program->offload >> x->mem & 1))
         return tri__defect(c, "%s and %s are in the same memory", y->name, x->name);
     return y->dtype == x->dtype ? TRI_OK : tri__defect(c, "%s and %s differ in element type", y->name, x->name);
 }

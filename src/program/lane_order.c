@@ -30,6 +30,7 @@ typedef struct border {
 } border;
 
 struct tri_lane_order {
+    const tri_program *program;
     pieces *of;                    /* [n_slots] */
     tree touched[TRI_LANES], written[TRI_LANES];
     int behind[TRI_LANES];         /* the last instruction of the other lane that is ordered before this lane; -1 */
@@ -139,6 +140,7 @@ static tree new_tree(tri_arena *arena, int n) {
 
 tri_lane_order *tri__lane_order_open(tri_arena *arena, const tri_program *program, const tri_slot_bytes *of) {
     tri_lane_order *order = tri__arena_alloc(arena, sizeof *order);
+    order->program = program;
     order->of = tri__arena_alloc(arena, (size_t)program->n_slots * sizeof *order->of);
     int n_pieces = cut(arena, program, of, order->of), n = 1;
     while (n < n_pieces) n *= 2;
@@ -150,9 +152,12 @@ tri_lane_order *tri__lane_order_open(tri_arena *arena, const tri_program *progra
     return order;
 }
 
-/* A transfer in flight may still write, or read, its slots at any time: others may do neither. */
-static int writes(const tri_instr *instr, int k) {
-    return tri__begins(instr->op) || tri__ends(instr->op) || tri__access_writes(tri__instr_row(instr)->arg[k].access);
+/* A transfer in flight may still write, or read, its slots at any time: others may do neither. But what is copied into
+ * the class kept may be read meanwhile. */
+static int writes(const tri_lane_order *order, const tri_instr *instr, int k) {
+    int moves = tri__begins(instr->op) || tri__ends(instr->op);
+    return (moves && !tri__is_keeping(order->program, instr)) ||
+           tri__access_writes(tri__instr_row(instr)->arg[k].access);
 }
 
 /* A reader must be behind writers, a writer behind readers, too. */
@@ -163,7 +168,7 @@ int tri__lane_order_missing(const tri_lane_order *order, const tri_instr *instr)
         if (instr->slot[k] < 0) continue;
         pieces at = order->of[instr->slot[k]];
         if (at.begin < at.end)
-            last = larger(last, last_of(writes(instr, k) ? &order->touched[other] : &order->written[other], at));
+            last = larger(last, last_of(writes(order, instr, k) ? &order->touched[other] : &order->written[other], at));
     }
     return last - 1 > order->behind[instr->lane] ? last - 1 : -1;
 }
@@ -180,7 +185,7 @@ void tri__lane_order_add(tri_lane_order *order, const tri_instr *instr, int inde
         pieces at = order->of[instr->slot[k]];
         if (at.begin == at.end) continue;
         set(&order->touched[instr->lane], at, index + 1);
-        if (writes(instr, k)) set(&order->written[instr->lane], at, index + 1);
+        if (writes(order, instr, k)) set(&order->written[instr->lane], at, index + 1);
     }
 }
 

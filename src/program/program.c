@@ -53,7 +53,7 @@ int tri__program_case(const tri_program *program, int index, tri_open_gates *now
 
 const char *tri__mem_name(tri_mem mem) {
     static const char *const names[TRI_MEM_COUNT] = {"param", "grad", "state",  "act", "gather",
-                                                     "comm",  "staging", "result", "host", "work"};
+                                                     "comm",  "staging", "result", "host", "kept", "work"};
     return names[mem];
 }
 

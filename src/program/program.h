@@ -49,6 +49,8 @@ typedef enum tri_mem {
                         lifetime */
     TRI_MEM_RESULT,  /* small values that the host sets or reads: never reused */
     TRI_MEM_HOST,    /* records that hosts exchange: always in host memory, never reused */
+    TRI_MEM_KEPT,    /* replicated state, in memory that outlives the rank: what the step before left of weights and
+                        optimizer state. Two halves, written in turn by the number of the step; slots are in one */
     TRI_MEM_WORK,    /* kernels' scratch space: one slot */
     TRI_MEM_COUNT
 } tri_mem;
@@ -147,6 +149,11 @@ static inline int tri__reads(const tri_instr *instr, int k) {
 static inline int tri__writes(const tri_instr *instr, int k) {
     return instr->slot[k] >= 0 && tri__access_writes(tri__instr_row(instr)->arg[k].access);
 }
+/* Whether an instruction is part of a copy of replicated state: the post, or the wait for it. */
+static inline int tri__is_keeping(const tri_program *program, const tri_instr *instr) {
+    return (instr->op == TRI_OP_copy_post || instr->op == TRI_OP_copy_wait) &&
+           program->slot[TRI_SLOT(instr, copy_post, y)].mem == TRI_MEM_KEPT;
+}
 /* Whether an instruction runs in a step. */
 static inline int tri__is_open(const tri_instr *instr, const tri_open_gates *now) {
     if (instr->gates && !(instr->gates & now->kind)) return 0;
@@ -173,6 +180,8 @@ int tri__gate_find(const char *name); /* -1: none */
 int tri__program_kinds(const tri_program *program, uint32_t kind[static TRI_GATE_COUNT]);
 double tri__kind_share(const tri_program *program, uint32_t kind); /* of all steps */
 const char *tri__mem_name(tri_mem mem);
+/* Whether tables of all classes list one: those that most programs lack only where there are bytes. */
+static inline int tri__mem_is_listed(tri_mem mem, int64_t bytes) { return mem != TRI_MEM_KEPT || bytes; }
 /* Whether values of a class outlive the step: weights and optimizer state. */
 static inline int tri__mem_lasts(tri_mem mem) { return mem == TRI_MEM_PARAM || mem == TRI_MEM_STATE; }
 /* Whether memory of a class goes to other slots after a slot's last use. */

@@ -29,9 +29,9 @@ static int is_copy(const tri_instr *instr) {
     return tri__op_queue(instr->op) == TRI_QUEUE_COPY && instr->op != TRI_OP_copy_wait;
 }
 
-/* The copy queue of a copy: to the device, or back. */
+/* The copy queue of a copy: to the device, back, or of replicated state. */
 static int direction_of(const tri_program *p, const tri_instr *instr) {
-    return p->offload >> p->slot[instr->slot[0]].mem & 1;
+    return tri__is_keeping(p, instr) ? 2 : p->offload >> p->slot[instr->slot[0]].mem & 1;
 }
 
 /* When the host has queued a lane's next instruction, and its inputs from the host or its copy queue are there. */
@@ -209,7 +209,7 @@ static tri_costs costs_of(const tri_costs *costs, const tri_mesh *mesh, int rank
 /* Whether a captured run of the program can be replayed (exec/replay.h): the host then queues it at once. */
 static int is_replayed(const tri_program *p) {
     for (int i = 0; i < p->n_instrs; i++)
-        if (tri__begins(p->instr[i].op)) return 0;
+        if (tri__begins(p->instr[i].op) && !tri__is_keeping(p, &p->instr[i])) return 0;
     return 1;
 }
 

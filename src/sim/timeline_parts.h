@@ -46,7 +46,7 @@ typedef struct tri_sim_rank {
     int *meeting;                /* [n_instrs] of a post that is counted: its transfer */
     int counted;                 /* instructions whose posts are counted: members count them in program order */
     double queue;                /* seconds of its host for each instruction; 0: they are all queued before */
-    double copy_free[2];         /* when its copy queues, to the device and back, are free */
+    double copy_free[3];         /* when its copy queues, to the device, back, and of replicated state, are free */
     int sending, receiving;      /* transfers on its link in each direction: 0 or 1 */
     tri_open_post *open, **last; /* in posting order */
     int node;                    /* index of its node; -1: it shares no cores and no links */

@@ -23,8 +23,8 @@ static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_
                             tri__program_json(all->of[TRI_START].at[0].program));
     if (!*facts) return tri__fail(TRI_RESOURCE, "out of memory");
     if (s->replicate_state && engine->train >= 0) {
-        tri__json_set_new(*facts, "kept_bytes", tri__json_integer(tri__kept_bytes(s, engine, all->world)));
-        tri__json_set_new(*facts, "kept_sent", tri__json_integer(tri__kept_sent(s, engine, all->world)));
+        tri__json_set_new(*facts, "kept_bytes", tri__json_integer(tri__kept_bytes(s, all)));
+        tri__json_set_new(*facts, "kept_sent", tri__json_integer(tri__kept_sent(s, all)));
     }
     int64_t trained = tri__model_trained(&engine->model);
     if (trained < engine->model.n_elements) tri__json_set_new(*facts, "trained", tri__json_integer(trained));

@@ -35,7 +35,8 @@ static tri_json *memory_json(const tri_engine *engine) {
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
         int64_t n;
         tri__exec_memory(engine->exec, (tri_mem)mem, &n);
-        tri__json_set_new(bytes, tri__mem_name((tri_mem)mem), tri__json_integer(n));
+        if (tri__mem_is_listed((tri_mem)mem, n))
+            tri__json_set_new(bytes, tri__mem_name((tri_mem)mem), tri__json_integer(n));
     }
     tri__json_set_new(bytes, "total", tri__json_integer(tri__exec_bytes(engine->exec)));
     return bytes;

@@ -62,6 +62,7 @@ struct tri_session {
     tri_saver *saver;
     void *kept;                       /* this rank's area of replicated state (checkpoint/memory.h); NULL: none */
     int64_t keeping;                  /* the step of which a copy is in flight to it; 0: none */
+    int to_post;                      /* 1: that copy is not posted yet */
     struct tri_held_peers *held_peers; /* its copy on another machine (held.h); NULL: there is one machine */
     int pending;                      /* 1: it continues from replicated state, and the last step's end (its event,
                                          validation, checkpoint) is to be done again */
@@ -168,13 +169,14 @@ tri_status tri__session_save(tri_session *session, char folder[static TRI_PATH_M
 /* Program, architecture and compiler: two builds with the same text round alike. */
 const char *tri__build_text(void);
 
-/* keep.c: with --replicate-state the state of each step is in shared memory. `open`: once memory is bound; `keep`:
+/* replicate.c: with --replicate-state the state of each step is in shared memory. `open`: once memory is bound; `keep`:
  * after an update, begins to copy; `keep_end`: its copy is complete: before the next control, before anything that
  * relies on the step, and at last; `done`: once the step's end is done too. */
 tri_status tri__session_keep_open(tri_session *session);
 tri_status tri__session_keep(tri_session *session);
 tri_status tri__session_keep_end(tri_session *session);
 tri_status tri__session_keep_done(tri_session *session);
+int tri__session_first(tri_session *session); /* the instruction with which the next run begins: copies that are due */
 /* Once the state of a run that goes on is in the engine: lets go of the memory of the world before. Where no supervisor
  * holds it as well, not before all ranks have kept that state in this one. */
 tri_status tri__session_keep_first(tri_session *session);

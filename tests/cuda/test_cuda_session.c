@@ -140,37 +140,30 @@ TEST(fp8_training) {
     run_free(a), run_free(b), run_free(c);
 }
 
-/* What a checkpoint of the last step would have, laid out as a kept copy. */
+/* What the last step left, laid out as a kept copy. */
 static struct {
     char *copy; /* [bytes] */
     size_t bytes;
     int compared;
 } last;
 
-static size_t bytes_of(const tri_piece *piece) {
-    return (size_t)(piece->slice.end - piece->slice.begin) * tri__dtype_bytes(piece->dtype);
-}
-
 /* Of the step before the last one, the kept copy is complete: the last step ran while it was made. */
 static tri_status compare_kept(run *run, tri_session *s, int rank, int step) {
-    tri_engine *e = &s->engine;
-    const tri_memory_pieces pieces = e->saved;
-    int n = pieces.n_weights + pieces.n_optimizer;
-    size_t *at = calloc((size_t)n + 1, sizeof *at);
+    const tri_planned *train = &s->engine.plan.train;
+    const tri_program *p = train->program;
     const char *kept = tri__memory_data(s->kept, !(step & 1), &last.bytes);
     (void)run, (void)rank;
-    tri__memory_places(&pieces, at);
     if (!last.copy) last.copy = calloc(1, last.bytes);
-    tri_status status = tri__engine_fetch(e);
-    for (int i = 0; i < n && status == TRI_OK; i++) {
-        const tri_piece *piece = i < pieces.n_weights ? &pieces.weights[i] : &pieces.optimizer[i - pieces.n_weights];
-        if (step > 1 && memcmp(kept + at[i], last.copy + at[i], bytes_of(piece)) != 0)
-            status = tri__fail(TRI_DISAGREE, "%s of step %d was not kept as it is", piece->name, step - 1);
-        memcpy(last.copy + at[i], piece->data, bytes_of(piece));
+    TRI_TRY(tri__engine_fetch(&s->engine));
+    for (int i = 0; i < train->posted; i++) {
+        int x = TRI_SLOT(&p->instr[i], copy_post, x), y = TRI_SLOT(&p->instr[i], copy_post, y);
+        size_t at = (size_t)tri__slot_offset(p, y), bytes = (size_t)tri__slot_bytes(&p->slot[x], &p->max);
+        if (step > 1 && memcmp(kept + at, last.copy + at, bytes) != 0)
+            return tri__fail(TRI_DISAGREE, "%s of step %d was not kept as it is", p->slot[x].name, step - 1);
+        memcpy(last.copy + at, tri__exec_slot(s->engine.exec, s->engine.train, x), bytes);
         last.compared += step > 1;
     }
-    free(at);
-    return status;
+    return TRI_OK;
 }
 
 TEST(kept_state_is_the_checkpoints) {

@@ -19,6 +19,7 @@ enum {
 static inline void canary_guard(const tri_engine *e) {
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
         int64_t bytes;
+        if (mem == TRI_MEM_KEPT) continue; /* the executor has none by itself */
         unsigned char *at = tri__exec_memory(e->exec, (tri_mem)mem, &bytes);
         memset(at + bytes, CANARY_PAINT, CANARY_GUARD);
     }
@@ -27,6 +28,7 @@ static inline void canary_guard(const tri_engine *e) {
 static inline tri_status canary_guard_whole(const tri_engine *e, const char *when) {
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
         int64_t bytes;
+        if (mem == TRI_MEM_KEPT) continue; /* the executor has none by itself */
         const unsigned char *at = tri__exec_memory(e->exec, (tri_mem)mem, &bytes);
         for (int i = 0; i < CANARY_GUARD; i++)
             if (at[bytes + i] != CANARY_PAINT)
@@ -103,6 +105,7 @@ static inline tri_status canary_check(const tri_session *s) {
     int64_t bytes;
     TRI_TRY(canary_guard_whole(e, "in training"));
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
+        if (mem == TRI_MEM_KEPT) continue;
         unsigned char *at = tri__exec_memory(e->exec, (tri_mem)mem, &bytes);
         if (mem != TRI_MEM_PARAM) memset(at, CANARY_PAINT, (size_t)bytes);
         else memcpy(last, at + bytes - CANARY_ALIGN, sizeof last);

@@ -32,7 +32,7 @@ typedef struct lane_run {
 /* The order in which queues are polled; -1 first: random. */
 typedef struct lane_order {
     int first[LANE_QUEUES];
-    int deaf;                /* 1: lanes do not wait for each other within a run, nor for copies beside runs */
+    int deaf;                /* 1: lanes do not wait for each other within a run */
     int aloof;               /* 1: the device cannot copy to the host's own memory */
     int captures;            /* 1: runs that are seen for the second time */
     int fails;               /* 1: and fails to */
@@ -46,7 +46,7 @@ static struct lane_device {
     uint8_t *is_set;         /* [n_points] */
     int n_points, cap_points;
     int signal[LANE_NUMBERS], moved[LANE_NUMBERS]; /* the last point of each number */
-    int kept, n_kept;        /* the point after the last copies beside runs, -1: all are done; how many these were */
+    int n_kept;              /* copies beside runs */
     int lane, awaits, switches;
     uint32_t random, step;
     tri_kernel_table real;
@@ -100,24 +100,28 @@ static int lane_can(int queue) {
     return item->kind != LANE_AWAIT || d->is_set[item->point];
 }
 
+/* The next item of some queue; 0: there is none that can be done. */
+static int lane_advance(void) {
+    struct lane_device *d = &lanes_now;
+    int queue = -1;
+    d->random = d->random * 1664525u + 1013904223u;
+    for (int i = 0; i < LANE_QUEUES && queue < 0; i++) {
+        int at = d->order.first[0] < 0 ? (int)((d->random >> 16) + (uint32_t)i) % LANE_QUEUES : d->order.first[i];
+        if (lane_can(at)) queue = at;
+    }
+    if (queue >= 0) lane_do(&d->item[queue][d->done[queue]++]);
+    return queue >= 0;
+}
+
 /* Until all queues are empty. */
 static void lane_drain(void) {
     struct lane_device *d = &lanes_now;
-    for (;;) {
-        int queue = -1;
-        d->random = d->random * 1664525u + 1013904223u;
-        for (int i = 0; i < LANE_QUEUES && queue < 0; i++) {
-            int at = d->order.first[0] < 0 ? (int)((d->random >> 16) + (uint32_t)i) % LANE_QUEUES : d->order.first[i];
-            if (lane_can(at)) queue = at;
-        }
-        if (queue < 0) break;
-        lane_do(&d->item[queue][d->done[queue]++]);
-    }
+    while (lane_advance()) continue;
     for (int i = 0; i < LANE_QUEUES; i++) {
         if (d->done[i] != d->n[i]) fail_msg("queue %d stands still at %d of %d", i, d->done[i], d->n[i]);
         d->n[i] = d->done[i] = 0;
     }
-    d->n_points = 0, d->kept = -1;
+    d->n_points = 0;
 }
 
 static void lane_kernel(const tri_call *call) { lane_push(lanes_now.lane, LANE_KERNEL)->call = *call; }
@@ -132,7 +136,7 @@ static void lane_kernels(tri_kernel_table *table) {
 static tri_status lane_open(const tri_core *core, int local, size_t inputs, void **context) {
     (void)core, (void)local;
     lane_order order = lanes_now.order;
-    lanes_now = (struct lane_device){.order = order, .kept = -1, .random = 1, .inputs = inputs,
+    lanes_now = (struct lane_device){.order = order, .random = 1, .inputs = inputs,
                                      .inbox = malloc(inputs + 1), .staged = malloc(inputs + 1)};
     for (int i = 0; i < LANE_QUEUES; i++) lanes_now.item[i] = malloc(LANE_ITEMS * sizeof(lane_item));
     *context = &lanes_now;
@@ -271,17 +275,16 @@ static int lane_pin(void *context, void *memory, size_t bytes) {
 }
 static void lane_unpin(void *context, void *memory) { (void)context, (void)memory; }
 static void lane_keep_begin(void *context) { (void)context, lane_await(LANE_KEEP, lane_point(lanes_now.lane)); }
-static void lane_keep(void *context, void *to, const tri_copied *what, int n) {
+static void lane_keep(void *context, void *to, const void *from, size_t bytes) {
     (void)context;
-    for (int i = 0; i < n; i++) {
-        lane_item *item = lane_push(LANE_KEEP, LANE_COPY);
-        item->to = (char *)to + what[i].at, item->from = (void *)what[i].from, item->bytes = what[i].bytes;
-    }
-    lanes_now.kept = lane_point(LANE_KEEP), lanes_now.n_kept = n;
+    lane_item *item = lane_push(LANE_KEEP, LANE_COPY);
+    item->to = to, item->from = (void *)from, item->bytes = bytes;
+    lanes_now.n_kept++;
 }
-static void lane_keep_order(void *context) {
+static tri_status lane_keep_finish(void *context) {
     (void)context;
-    if (lanes_now.kept >= 0 && !lanes_now.order.deaf) lane_await(lanes_now.lane, lanes_now.kept);
+    while (lanes_now.done[LANE_KEEP] < lanes_now.n[LANE_KEEP] && lane_advance()) continue;
+    return TRI_OK;
 }
 static void lane_mark(void *context, int index) { (void)context, (void)index; }
 static void lane_times(void *context, int n, tri_time *times) { (void)context, (void)n, (void)times; }
@@ -311,8 +314,7 @@ static const tri_keeping lane_keeping = {.pin = lane_pin,
                                          .unpin = lane_unpin,
                                          .begin = lane_keep_begin,
                                          .post = lane_keep,
-                                         .order = lane_keep_order,
-                                         .finish = lane_finish};
+                                         .finish = lane_keep_finish};
 static const tri_graphs lane_graphs = {.begin = lane_capture, .end = lane_end_capture};
 static const tri_timing lane_timing = {.mark = lane_mark,
                                        .times = lane_times,

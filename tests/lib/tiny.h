@@ -249,6 +249,7 @@ static inline double tiny_loss(const tiny *t, const tri_exec *exec) {
 static inline int tiny_guards(const tri_exec *exec, int set) {
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
         int64_t bytes;
+        if (mem == TRI_MEM_KEPT) continue; /* the executor has none by itself */
         unsigned char *at = tri__exec_memory(exec, (tri_mem)mem, &bytes);
         if (set) memset(at + bytes, 0xA5, TINY_GUARD);
         for (int i = 0; i < TINY_GUARD; i++)

@@ -42,7 +42,7 @@ static void open_job(tiny *t, const job *j) {
     t->in.precision = j->half || j->fp8 ? TRI_BF16 : TRI_F32, t->in.fp8 = j->fp8;
     t->in.recompute = j->half ? TRI_RECOMPUTE_FULL : TRI_RECOMPUTE_NONE;
     t->in.offload = j->offload;
-    t->in.fed = j->half;
+    t->in.fed = t->in.replicate = j->half;
     t->target.ahead = j->offload ? NEAR_BYTES : 0;
     t->target.lanes = j->wrap ? TRI_LANES : 1;
 }

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tests/lib/kept_pieces.h"
 #include "tests/lib/test.h"
 
 enum { ROWS = 6, COLS = 5, N = ROWS * COLS, RANKS = 3, BIAS = 7 };
@@ -15,6 +16,7 @@ typedef struct rank_state {
     float w[N], m[N], bias[BIAS];
     tri_piece weights[2], optimizer[1];
     tri_memory_pieces pieces;
+    size_t at[3];
 } rank_state;
 
 static void make_state(int r, rank_state *s) {
@@ -27,7 +29,9 @@ static void make_state(int r, rank_state *s) {
                                 .data = s->bias};
     s->optimizer[0] = s->weights[0];
     s->optimizer[0].name = "exp_avg.w", s->optimizer[0].data = s->m;
-    s->pieces = (tri_memory_pieces){s->weights, s->optimizer, r == RANKS - 1 ? 2 : 1, 1};
+    s->pieces = (tri_memory_pieces){.weights = s->weights, .optimizer = s->optimizer,
+                                    .n_weights = r == RANKS - 1 ? 2 : 1, .n_optimizer = 1};
+    kept_lay_out(&s->pieces, s->at);
 }
 
 /* Numbers of a step, by the element of the whole tensor. */
@@ -66,7 +70,7 @@ static void make_file(kept_file *f) {
         for (int step = 4; step <= 5; step++) {
             tri_json *state = tri__json_pack("{s:i}", "samples", 10 * step);
             fill(r, &s[r], step);
-            tri__memory_copy(f->base + at[r], step & 1, &s[r].pieces, 2);
+            kept_copy(f->base + at[r], step & 1, &s[r].pieces);
             if (r == 0) assert_int_equal(tri__memory_state(f->base + at[r], step & 1, state), TRI_OK);
             tri__json_decref(state);
         }

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <math.h>
 
+#include "tests/lib/kept_pieces.h"
 #include "tests/lib/test.h"
 #include "tests/lib/fake_remote.h"
 #include "tests/lib/session_data.h"
@@ -28,6 +29,7 @@ typedef struct rank_state {
     float w[N], m[N], bias[BIAS];
     tri_piece weights[2], optimizer[1];
     tri_memory_pieces pieces;
+    size_t at[3];
 } rank_state;
 
 static void make_state(int r, int ranks, rank_state *s) {
@@ -40,7 +42,9 @@ static void make_state(int r, int ranks, rank_state *s) {
                                 .data = s->bias};
     s->optimizer[0] = s->weights[0];
     s->optimizer[0].name = "exp_avg.w", s->optimizer[0].data = s->m;
-    s->pieces = (tri_memory_pieces){s->weights, s->optimizer, r == ranks - 1 ? 2 : 1, 1};
+    s->pieces = (tri_memory_pieces){.weights = s->weights, .optimizer = s->optimizer,
+                                    .n_weights = r == ranks - 1 ? 2 : 1, .n_optimizer = 1};
+    kept_lay_out(&s->pieces, s->at);
 }
 
 /* Numbers of a step, by the element of the whole tensor. */
@@ -67,7 +71,7 @@ static tri_status check_data(const void *area, int r, int ranks, int64_t step) {
     TRI_TRY(tri__memory_size(r, &s.pieces, &bytes));
     void *like = calloc(1, bytes);
     tri_status status = tri__memory_format(like, bytes, r, &s.pieces);
-    tri__memory_copy(like, (int)(step & 1), &s.pieces, 1);
+    kept_copy(like, (int)(step & 1), &s.pieces);
     const void *data = tri__memory_data((void *)(uintptr_t)area, (int)(step & 1), &have),
                *expected = tri__memory_data(like, (int)(step & 1), &want);
     if (status == TRI_OK && (have != want || memcmp(data, expected, want)))
@@ -225,7 +229,7 @@ static tri_status die(const tri_world *world, job *job) {
     return tri__fail(TRI_INTERNAL, "rank %d dies", world->rank);
 }
 
-/* As a session's (keep.c): the text of the state is replaced while the step is sent. */
+/* As a session's (replicate.c): the text of the state is replaced while the step is sent. */
 static tri_status keep_step(tri_world *world, job *job, int64_t step, rank_state *s, void *area,
                             tri_held_peers *peers) {
     int dies = step == job->last && world->rank == job->odd;
@@ -234,7 +238,7 @@ static tri_status keep_step(tri_world *world, job *job, int64_t step, rank_state
     tri__kept_begin(world, step);
     if (dies && !job->copied) return die(world, job);
     if (world->rank == 0) TRI_TRY(put_state(area, step, 0));
-    tri__memory_copy(area, (int)(step & 1), &s->pieces, 1);
+    kept_copy(area, (int)(step & 1), &s->pieces);
     tri__kept_end(world, step);
     if (dies) return die(world, job);
     if (step == job->last) atomic_fetch_add(&job->arrived, 1);

@@ -104,7 +104,7 @@ mutant F01 "it is of none before its first byte may come" src/train/state/held_p
     '/^        tri__held_begin(w->held, step);/d; s/^        if (w->state) TRI_TRY(post(p, TRI_RECV.*/&\n'\
 '        tri__held_begin(w->held, step);/' test_partner the_next_machine_holds_every_area
 mutant F01 "a copy goes to another machine after it is complete" src/train/state/replicate.c \
-    's/^    tri__memory_copy(s->kept, copy, &s->engine.saved, s->engine.threads);/    TRI_TRY(copied(s));\n&/' \
+    '/^    TRI_TRY(run(s, tri__session_first(s), planned->posted));/d' \
     test_partner a_session_goes_on_without_a_machine
 mutant F01 "the state that goes with a copy is of its step" src/train/state/held_peer.c \
     's/tri__memory_text(p->area, copy, &bytes);/tri__memory_text(p->area, !copy, \&bytes);/' \
@@ -123,7 +123,7 @@ mutant F01 "a rank copies what a spare beside it lacks" src/train/state/collect.
 mutant F01 "all machines go on from one text of the state" src/train/state/collect.c \
     's/^    take_one_state(c);/    if (c->n < 0) take_one_state(c);/' test_partner the_machines_left_have_all_of_it
 mutant F01 "what is kept is not overwritten while it is copied" src/exec/run.c \
-    's/^        tri__exec_keep_before(exec, program, begin, end);/        (void)exec;/' test_exec_keep
+    's/^        TRI_TRY(keep_all(exec, program, begin, waits, step, times));/        (void)exec;/' test_exec_keep
 mutant F06 "a rank that does not get on is reported" src/comm/ops/hang.c \
     's/^    if (worst.local >= 0) report_hung/    if (worst.local >= n) report_hung/' \
     test_ranks hang_of_a_thread_is_found

@@ -75,7 +75,8 @@ static tri_status rank_main(tri_world *world, void *context) {
     tri_piece weight = piece_of("w", rank, data), moment = piece_of("exp_avg.w", rank, data);
     tri_saver *saver;
     tri_saved saved = {0};
-    TRI_TRY(tri__saver_open(world, &(tri_memory_pieces){&weight, &moment, 1, 1}, job->background, &saver));
+    const tri_memory_pieces pieces = {.weights = &weight, .optimizer = &moment, .n_weights = 1, .n_optimizer = 1};
+    TRI_TRY(tri__saver_open(world, &pieces, job->background, &saver));
     fault_arm(job->rank == rank ? job->at : 0, job->kind);
     tri_status status = save(world, job, saver, data, &saved);
     shared->result[rank] = saved.result;

@@ -14,7 +14,7 @@ int64_t tri__room_need(const tri_program *const *programs, int n, int64_t bytes[
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
         bytes[mem] = 0;
         for (int i = 0; i < n; i++)
-            if (!(programs[i]->offload >> mem & 1) && programs[i]->bytes[mem] > bytes[mem])
+            if (!(programs[i]->offload >> mem & 1) && mem != TRI_MEM_KEPT && programs[i]->bytes[mem] > bytes[mem])
                 bytes[mem] = programs[i]->bytes[mem];
         need += bytes[mem];
     }
@@ -49,18 +49,34 @@ int64_t tri__state_bytes(const tri_engine *engine) {
     return elements * (int64_t)sizeof(float);
 }
 
+static int64_t kept_by(const tri_programs *all, int begin, int end) {
+    int64_t bytes = 0;
+    for (int rank = begin; rank < end; rank++)
+        bytes += tri__class_of(&all->of[TRI_TRAIN], rank, NULL)->program->bytes[TRI_MEM_KEPT];
+    return bytes;
+}
+
 /* Each rank's area has a copy on another machine, where there is one. */
-int64_t tri__kept_sent(const tri_settings *settings, const tri_engine *engine, int world) {
-    return world > settings->nproc_per_node ? tri__state_bytes(engine) : 0;
+static int has_other(const tri_settings *settings, const tri_programs *all) {
+    return all->world > settings->nproc_per_node;
 }
 
-int64_t tri__kept_bytes(const tri_settings *settings, const tri_engine *engine, int world) {
-    return 2 * (tri__state_bytes(engine) + tri__kept_sent(settings, engine, world));
+int64_t tri__kept_sent(const tri_settings *settings, const tri_programs *all) {
+    return has_other(settings, all) ? kept_by(all, 0, all->world) / 2 : 0;
 }
 
-/* On the machine that keeps most: each rank keeps as much as any other, or less. */
-static int64_t kept_here(const tri_settings *settings, const tri_engine *engine, int world, int here) {
-    return settings->replicate_state ? tri__kept_bytes(settings, engine, world) / world * here : 0;
+int64_t tri__kept_bytes(const tri_settings *settings, const tri_programs *all) {
+    return kept_by(all, 0, all->world) + 2 * tri__kept_sent(settings, all);
+}
+
+/* On the machine that keeps most. */
+static int64_t kept_here(const tri_settings *settings, const tri_programs *all, int here) {
+    int64_t most = 0;
+    for (int first = 0; first < all->world && all->of[TRI_TRAIN].n; first += here) {
+        int64_t bytes = kept_by(all, first, first + here < all->world ? first + here : all->world);
+        if (bytes > most) most = bytes;
+    }
+    return most * (1 + has_other(settings, all));
 }
 
 typedef struct layout {
@@ -152,6 +168,6 @@ tri_status tri__room_check(const tri_settings *settings, const tri_engine *engin
     if (!device || device->async) by.memories = limit ? here : device->count(); /* a limit is per GPU, one a rank */
     if (by.memories > by.here) by.memories = by.here;
     int64_t need = tri__room_most(all, by);
-    if (!device || !device->async) need += kept_here(settings, engine, all->world, here);
+    if (!device || !device->async) need += kept_here(settings, all, here);
     return need <= have ? TRI_OK : refuse(engine, by, need, have, limit > 0);
 }

@@ -33,7 +33,8 @@ tri_json *tri__program_json(const tri_program *p) {
     double sent[TRI_COLLECTIVE_COUNT];
     tri__program_sent(p, sent);
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
-        tri__json_set_new(bytes, tri__mem_name((tri_mem)mem), tri__json_integer(p->bytes[mem]));
+        if (tri__mem_is_listed((tri_mem)mem, p->bytes[mem]))
+            tri__json_set_new(bytes, tri__mem_name((tri_mem)mem), tri__json_integer(p->bytes[mem]));
     tri__json_set_new(bytes, "total", tri__json_integer(tri__program_bytes(p)));
     tri_json *all = tri__json_pack("{s:i, s:i, s:i, s:f, s:f, s:o, s:I, s:o}", "rank", p->rank, "instructions",
                                    p->n_instrs, "slots", p->n_slots, "flops", cost.flops, "traffic_bytes", cost.bytes,
@@ -52,7 +53,8 @@ static void raise_bytes(const tri_classes *all, int rank, tri_json *bytes) {
             int64_t need = all[kind].n ? tri__class_of(&all[kind], rank, NULL)->program->bytes[mem] : 0;
             if (need > most) most = need;
         }
-        tri__json_set_new(bytes, tri__mem_name((tri_mem)mem), tri__json_integer(most));
+        if (tri__mem_is_listed((tri_mem)mem, most))
+            tri__json_set_new(bytes, tri__mem_name((tri_mem)mem), tri__json_integer(most));
         total += most;
     }
     tri__json_set_new(bytes, "total", tri__json_integer(total));

@@ -125,8 +125,10 @@ static const tri_counts *counts_of(const tri_recorder *r, const tri_instr *instr
 }
 
 /* Whether an instruction runs in the current step. */
+/* Before the first step there is nothing to copy. */
 static int runs(const tri_recorder *r, const tri_instr *instr) {
-    return tri__is_open(instr, &r->session->feed[0].gates);
+    int copied = !tri__is_keeping(r->program, instr) || r->times[instr - r->program->instr].end > 0;
+    return copied && tri__is_open(instr, &r->session->feed[0].gates);
 }
 
 static void add_operation(tri_recorder *r, int i) {

@@ -5,54 +5,60 @@
  * A step is committed when all ranks have kept it: until then the state of the step before is whole, after it this one
  * is, and no mixture of both is ever read.
  *
- * A GPU copies while it computes the next step: the copy begins after the update, and is complete before this rank
- * joins the next step's control, and before a validation, a checkpoint or the end, which follow from the step. So is a
- * copy on another machine (held.h). */
+ * The copies are instructions: a step's program begins with those of what the step before left, and waits for them
+ * before its control (plan/pass_replicate.c). A device that copies beside its kernels posts them with the next forward
+ * pass; others at once, after the update. What follows from the step (a validation, a checkpoint, the end) waits first.
+ * So does what goes to another machine (held.h). */
 #include "comm/world/kept.h"
 #include "train/state/held.h"
 #include "train/session.h"
 
 #include <stdlib.h>
 
-/* Lets the device copy the pieces into the area by itself, where it can. */
-static tri_status open_copies(tri_session *s, size_t bytes) {
-    const tri_memory_pieces *p = &s->engine.saved;
-    tri_exec *exec = s->engine.exec;
-    size_t n = (size_t)(p->n_weights + p->n_optimizer), each;
-    int direct = 1;
-    if (!tri__exec_can_keep(exec)) return TRI_OK;
-    size_t *at = calloc(n + 1, sizeof *at);
-    tri_copied *what = calloc(n + 1, sizeof *what);
-    tri_status status = at && what ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for copies of a step's state");
-    if (status == TRI_OK) {
-        tri__memory_places(p, at);
-        for (size_t i = 0; i < n; i++) {
-            size_t state = i - (size_t)p->n_weights;
-            const tri_piece *piece = i < (size_t)p->n_weights ? &p->weights[i] : &p->optimizer[state];
-            what[i] = (tri_copied){.from = piece->data, .at = at[i],
-                                   .bytes = (size_t)(piece->slice.end - piece->slice.begin) *
-                                            tri__dtype_bytes(piece->dtype)};
-        }
-        tri__memory_data(s->kept, 0, &each);
-        status = tri__exec_keep_open(exec, what, (int)n, s->kept, bytes, each, &direct);
+/* Where the plan copies each piece to: it lies in what one of the copies is of. */
+static size_t place_of(const tri_session *s, const tri_piece *piece) {
+    const tri_program *p = s->engine.plan.train.program;
+    const char *data = piece->data;
+    for (int i = 0; i < s->engine.plan.train.posted; i++) {
+        int x = TRI_SLOT(&p->instr[i], copy_post, x), y = TRI_SLOT(&p->instr[i], copy_post, y);
+        const char *from = tri__exec_slot(s->engine.exec, s->engine.train, x);
+        if (data >= from && data < from + tri__slot_bytes(&p->slot[x], &p->max))
+            return (size_t)(tri__slot_offset(p, y) + (data - from));
     }
-    if (status == TRI_OK && !direct)
+    TRI_ASSERT(!"a piece that the plan does not copy");
+    return 0;
+}
+
+/* The area: head, table, and the two halves of the class kept. pieces->at is not set yet. */
+static tri_status open_area(tri_session *s, tri_memory_pieces *pieces, size_t *at, size_t *bytes) {
+    tri_world *world = s->place.world;
+    size_t half;
+    int direct;
+    pieces->at = at, pieces->bytes = (size_t)s->engine.plan.train.program->bytes[TRI_MEM_KEPT] / 2;
+    for (int i = 0; i < pieces->n_weights; i++) *at++ = place_of(s, &pieces->weights[i]);
+    for (int i = 0; i < pieces->n_optimizer; i++) *at++ = place_of(s, &pieces->optimizer[i]);
+    TRI_TRY(tri__memory_size(world->rank, pieces, bytes));
+    TRI_TRY(tri_heap_alloc(world, *bytes, &s->kept));
+    TRI_TRY(tri__memory_format(s->kept, *bytes, world->rank, pieces));
+    size_t begin = (size_t)((char *)tri__memory_data(s->kept, 0, &half) - (char *)s->kept);
+    TRI_TRY(tri__exec_keep_in(s->engine.exec, s->kept, *bytes, begin, &direct));
+    if (!direct)
         tri__say(&s->log, TRI_LOG_WARN,
                  "--replicate-state: the GPU cannot copy into shared memory here, so state goes through %zu MiB of "
-                 "pinned memory, and the host copies it from there in each step", each >> 20);
-    free(at);
-    free(what);
-    return status;
+                 "pinned memory, and the host copies it from there in each step", half >> 20);
+    return TRI_OK;
 }
 
 tri_status tri__session_keep_open(tri_session *s) {
     tri_world *world = s->place.world;
-    size_t bytes;
+    tri_memory_pieces pieces = s->engine.saved;
+    size_t bytes = 0, *at;
     if (!s->settings->replicate_state || !world) return TRI_OK;
-    TRI_TRY(tri__memory_size(world->rank, &s->engine.saved, &bytes));
-    TRI_TRY(tri_heap_alloc(world, bytes, &s->kept));
-    TRI_TRY(tri__memory_format(s->kept, bytes, world->rank, &s->engine.saved));
-    TRI_TRY(open_copies(s, bytes));
+    at = calloc((size_t)(pieces.n_weights + pieces.n_optimizer) + 1, sizeof *at);
+    tri_status status = at ? open_area(s, &pieces, at, &bytes)
+                           : tri__fail(TRI_RESOURCE, "out of memory for replicated state");
+    free(at);
+    TRI_TRY(status);
     tri__kept_place(world, s->kept, bytes);
     return world->nodes.n > 1 ? tri__held_peers_open(world, s->kept, bytes, &s->held_peers) : TRI_OK;
 }
@@ -72,29 +78,36 @@ static tri_status keep_state(const tri_session *s, int done) {
     return status;
 }
 
+/* Instructions of the next step that copy, or wait for copies. */
+static tri_status run(tri_session *s, int begin, int end) {
+    const tri_program *p = s->engine.plan.train.program;
+    const tri_feed feed = {.gates.kind = p->gates & -p->gates}; /* they run in all kinds of steps */
+    return tri__exec_run(s->engine.exec, s->engine.train, begin, end, (uint32_t)s->at.step + 1, &feed, s->times);
+}
+
 /* The copy in this machine's memory is complete, and the one on another machine begins. */
 static tri_status copied(tri_session *s) {
+    const tri_planned *planned = &s->engine.plan.train;
     int64_t step = s->keeping;
     if (!step) return TRI_OK;
     s->keeping = 0;
-    TRI_TRY(tri__exec_keep_finish(s->engine.exec));
+    TRI_TRY(run(s, tri__session_first(s), planned->posted));
+    TRI_TRY(run(s, planned->settled, planned->update));
     tri__kept_end(s->place.world, step);
     return s->held_peers ? tri__held_peers_begin(s->held_peers, step) : TRI_OK;
 }
 
+int tri__session_first(tri_session *s) {
+    int first = s->to_post ? 0 : s->engine.plan.train.posted;
+    s->to_post = 0;
+    return first;
+}
+
 static tri_status keep(tri_session *s, int done) {
-    int copy = (int)(s->at.step & 1), beside = tri__exec_can_keep(s->engine.exec);
-    size_t bytes;
-    if (!beside) TRI_TRY(tri__engine_fetch(&s->engine));
     tri__kept_begin(s->place.world, s->at.step);
     if (s->lead) TRI_TRY(keep_state(s, done));
-    s->keeping = s->at.step;
-    if (beside) {
-        tri__exec_keep_begin(s->engine.exec, tri__memory_data(s->kept, copy, &bytes));
-        return TRI_OK;
-    }
-    tri__memory_copy(s->kept, copy, &s->engine.saved, s->engine.threads);
-    return copied(s);
+    s->keeping = s->at.step, s->to_post = 1;
+    return tri__exec_runs_on(s->engine.exec) ? TRI_OK : copied(s);
 }
 
 tri_status tri__session_keep(tri_session *s) { return s->kept ? keep(s, 0) : TRI_OK; }

@@ -66,8 +66,8 @@ typedef struct tri_cuda {
     cudaEvent_t *copied;       /* [n_copied] completion of each numbered copy to or from offload memory */
     int n_copied;
     cudaEvent_t used;          /* position of kernels when the last such copy was posted */
-    cudaStream_t keep;         /* copies to the host beside runs (keep.c), created on first use */
-    cudaEvent_t keep_from, kept; /* position of kernels when the last ones began; their completion */
+    cudaStream_t keep;         /* copies to the host beside runs, created on first use */
+    cudaEvent_t keep_from;     /* position of kernels when the last ones began */
     cudaError_t keep_error;    /* the first of them; checked when they are waited for */
 } tri_cuda;
 
@@ -86,10 +86,10 @@ static inline void tri__cuda_note(tri_cuda *cuda, cudaError_t error, const char 
 static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)call->context; }
 
 /* copy.c: copies between host and GPU memory, completed on return; those of tri_offload; zeroing host memory by several
- * threads. keep.c: tri_keeping. product.cu: tri_tuner. graph.c: tri_graphs, and dropping all graphs when the choice of
- * kernels changes. device.c: the time from one event to another on the host's clock, relative to the last marks; events
- * that were not recorded leave *time unchanged. And whether events [*n] contain that number, creating events up to it
- * and some more on first use. hold.cu: tri_timing's. gauges.c: tri_gauges. nccl.c: tri_peers. */
+ * threads. host_copies.c: tri_keeping. product.cu: tri_tuner. graph.c: tri_graphs, and dropping all graphs when the
+ * choice of kernels changes. device.c: the time from one event to another on the host's clock, relative to the last
+ * marks; events that were not recorded leave *time unchanged. And whether events [*n] contain that number, creating
+ * events up to it and some more on first use. hold.cu: tri_timing's. gauges.c: tri_gauges. nccl.c: tri_peers. */
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -111,8 +111,7 @@ void tri__cuda_copy_wait(void *context, int number);
 int tri__cuda_pin(void *context, void *memory, size_t bytes);
 void tri__cuda_unpin(void *context, void *memory);
 void tri__cuda_keep_begin(void *context);
-void tri__cuda_keep(void *context, void *to, const tri_copied *what, int n);
-void tri__cuda_keep_order(void *context);
+void tri__cuda_keep(void *context, void *to, const void *from, size_t bytes);
 tri_status tri__cuda_keep_finish(void *context);
 void tri__cuda_keep_close(tri_cuda *cuda);
 void tri__cuda_hold(void *context, double seconds);

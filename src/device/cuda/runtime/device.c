@@ -377,7 +377,6 @@ static const tri_keeping keeping = {.pin = tri__cuda_pin,
                                     .unpin = tri__cuda_unpin,
                                     .begin = tri__cuda_keep_begin,
                                     .post = tri__cuda_keep,
-                                    .order = tri__cuda_keep_order,
                                     .finish = tri__cuda_keep_finish};
 static const tri_graphs graphs = {.begin = tri__cuda_capture, .end = tri__cuda_end_capture};
 static const tri_peers peers = {.name = tri__nccl_name,

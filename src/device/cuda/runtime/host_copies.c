@@ -7,14 +7,12 @@ static cudaError_t make_stream(tri_cuda *c) {
     if (!c->keep) error = cudaStreamCreateWithFlags(&c->keep, cudaStreamNonBlocking);
     if (error == cudaSuccess && !c->keep_from)
         error = cudaEventCreateWithFlags(&c->keep_from, cudaEventDisableTiming);
-    if (error == cudaSuccess && !c->kept) error = cudaEventCreateWithFlags(&c->kept, cudaEventDisableTiming);
     return error;
 }
 
 void tri__cuda_keep_close(tri_cuda *c) {
     if (c->keep) cudaStreamDestroy(c->keep);
     if (c->keep_from) cudaEventDestroy(c->keep_from);
-    if (c->kept) cudaEventDestroy(c->kept);
 }
 
 int tri__cuda_pin(void *context, void *memory, size_t bytes) {
@@ -42,17 +40,9 @@ void tri__cuda_keep_begin(void *context) {
     note(c, cudaStreamWaitEvent(c->keep, c->keep_from, 0));
 }
 
-void tri__cuda_keep(void *context, void *to, const tri_copied *what, int n) {
+void tri__cuda_keep(void *context, void *to, const void *from, size_t bytes) {
     tri_cuda *c = context;
-    if (c->keep_error != cudaSuccess) return;
-    for (int i = 0; i < n; i++)
-        note(c, cudaMemcpyAsync((char *)to + what[i].at, what[i].from, what[i].bytes, cudaMemcpyDeviceToHost, c->keep));
-    note(c, cudaEventRecord(c->kept, c->keep));
-}
-
-void tri__cuda_keep_order(void *context) {
-    tri_cuda *c = context;
-    if (c->kept) tri__cuda_note(c, cudaStreamWaitEvent(c->compute, c->kept, 0), "a wait for copies to the host");
+    if (c->keep_error == cudaSuccess) note(c, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, c->keep));
 }
 
 tri_status tri__cuda_keep_finish(void *context) {
