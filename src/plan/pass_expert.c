@@ -75,7 +75,8 @@ static int exchange(expert *e, int x, const char *suffix) {
 static void rewrite(expert *e, tri_instr instr) {
     tri__build_as(&e->to, &instr);
     switch (instr.op) {
-    case TRI_OP_linear_experts:
+    case TRI_OP_linear:
+        if (!instr.attr.experts) break;
         instr.attr.members /= e->ep, instr.attr.groups = e->ep;
         for (int k = 0; k < TRI_MAX_ARGS; k++)
             if (instr.slot[k] >= 0 && e->there[instr.slot[k]] >= 0) instr.slot[k] = e->there[instr.slot[k]];
