@@ -82,11 +82,11 @@ template <typename T> static void bias_dw(const tri_call *call) {
 }
 
 const tri_kernel_row tri__cuda_linear[] = {
-    TRI_CUDA_SAME_ROWS(0, TRI_OP_linear, linear, {}),
-    TRI_CUDA_SAME_ROWS(0, TRI_OP_linear_din, linear_din, {}),
-    TRI_CUDA_SAME_ROWS(0, TRI_OP_linear_dw, linear_dw, {}),
-    TRI_CUDA_SAME_ROWS(TRI_FACT_ACT, TRI_OP_linear, linear_act, {}),
-    TRI_CUDA_SAME_ROWS(TRI_FACT_ACT, TRI_OP_linear_din, linear_act_din, COLUMN_WORK(PART_SUMS)),
+    TRI_CUDA_SAME_ROWS(TRI_OP_linear, linear, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_linear_din, linear_din, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_linear_dw, linear_dw, {}),
+    TRI_CUDA_SAME_FACT_ROWS(TRI_FACT_ACT, TRI_OP_linear, linear_act, {}),
+    TRI_CUDA_SAME_FACT_ROWS(TRI_FACT_ACT, TRI_OP_linear_din, linear_act_din, COLUMN_WORK(PART_SUMS)),
     TRI_CUDA_ROWS(TRI_OP_bias_dw, bias_dw, COLUMN_WORK(1)),
     {},
 };

@@ -149,9 +149,9 @@ template <typename T> static void linear_act_scaled_din(const tri_call *call) {
 
 #define FACTOR_WORK {FACTOR_BYTES, 0, 0, 0, 0}
 const tri_kernel_row tri__cuda_scaled_linear[] = {
-    TRI_CUDA_SAME_ROWS(TRI_FACT_SCALED, TRI_OP_linear, linear_scaled, FACTOR_WORK),
-    TRI_CUDA_SAME_ROWS(TRI_FACT_SCALED, TRI_OP_linear_din, linear_scaled_din, FACTOR_WORK),
-    TRI_CUDA_SAME_ROWS(TRI_FACT_SCALED, TRI_OP_linear_dw, linear_scaled_dw, FACTOR_WORK),
+    TRI_CUDA_SAME_FACT_ROWS(TRI_FACT_SCALED, TRI_OP_linear, linear_scaled, FACTOR_WORK),
+    TRI_CUDA_SAME_FACT_ROWS(TRI_FACT_SCALED, TRI_OP_linear_din, linear_scaled_din, FACTOR_WORK),
+    TRI_CUDA_SAME_FACT_ROWS(TRI_FACT_SCALED, TRI_OP_linear_dw, linear_scaled_dw, FACTOR_WORK),
     TRI_CUDA_FACT_ROWS(TRI_FACT_SCALED | TRI_FACT_ACT, TRI_OP_linear, linear_act_scaled, FACTOR_WORK),
     TRI_CUDA_FACT_ROWS(TRI_FACT_SCALED | TRI_FACT_ACT, TRI_OP_linear_din, linear_act_scaled_din,
                        {FACTOR_BYTES, 0, 4 * ACT_MOST_PARTS, 0, 0}),
