@@ -238,7 +238,8 @@ static int form_of(tri_fp8 *z, int i, const factor *of) {
  * these attributes does. Alone: nothing but products reads it, so that it is not written in 16 bits. */
 static int can_write(const tri_fp8 *z, int i, int slot, tri_op op, tri_attr attr, int both, int alone) {
     const tri_fp8_use *u = &z->use[slot];
-    if (!tri__target_has(z->pass->in->target, op, &attr, z->pass->in->precision) || u->writers != 1 || !u->rows[0] || (both && !u->turned[0])) return 0;
+    if (!tri__target_has(z->pass->in->target, op, &attr, z->pass->in->precision)) return 0;
+    if (u->writers != 1 || !u->rows[0] || (both && !u->turned[0])) return 0;
     if (z->from[i].acc & 1) return 0;
     if (alone && (u->others || u->again != INT32_MAX)) return 0;
     return !u->differs && tri__same_gates(u->first, &z->from[i]);

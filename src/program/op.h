@@ -165,8 +165,8 @@ typedef struct tri_activation_row {
 } tri_activation_row;
 extern const tri_activation_row tri__activations[TRI_ACTIVATION_COUNT];
 
-/* What a dense layer multiplies: numbers of the computing type, or of 8 bits with a scale for each row, or for the whole
- * (FP8 training). */
+/* What a dense layer multiplies: numbers of the computing type, or of 8 bits with a scale for each row, or for all (FP8
+ * training). */
 typedef enum tri_factors { TRI_FACTORS_PLAIN, TRI_FACTORS_INT8, TRI_FACTORS_FP8, TRI_FACTORS_SCALED } tri_factors;
 
 /* What is known of a variant of an operation. */

@@ -128,8 +128,8 @@ static void fused_sums_are_those_apart(void **state) {
     }
 }
 
-/* Where attention's gradient has whole rows of heads of 64 columns, and where the gradient of an activation is formed in
- * a product, sums over rows are added in an order of their own: they are compared with sums in double of what was
+/* Where attention's gradient has whole rows of heads of 64 columns, and where the gradient of an activation is formed
+ * in a product, sums over rows are added in an order of their own: they are compared with sums in double of what was
  * written. That of attention has the bits of attention_din. */
 static void try_sums(const kernel_case *at, void *context) {
     const int dx = 0, db = tri__row_arg(tri__variant_row(at->variant), "db"); /* dqkv of attention_din_db */

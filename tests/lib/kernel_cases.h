@@ -9,7 +9,7 @@
  *   M   for quantize: sets of row maxima, each of T; 0: the operand is left out. For attention: 1
  *       decisions are kept as bits, in rows that are long enough
  *   R   of operations of experts: rows beyond a place in each of C experts for T K choices, or for route and balance
- *       beyond the capacities of sequences, those of a factor of 1; they give P = C O, and for linear of experts T = G C R
+ *       beyond the capacities of sequences, those of a factor of 1; they give P = C O, and for dense layers T = G C R
  *   G   of linear of experts: runs of rows of an expert; 0: 1. Of cross_entropy: 1 smoothed labels, 2 and 3 focal
  *   B   of attention by distances: rows of the table; G 1, 2 or 3: attr.terms
  *   F   a code (numbers/coded.h) of K elements in M parts, of unpack_sum M times K; it gives the bytes B of a row
@@ -122,10 +122,8 @@ static inline tri_blocks kernel_blocks(int64_t number) {
 #define MOVES "dispatch dispatch_din combine combine_din"
 #define CODED "pack unpack unpack_sum momentum_out"
 static const kernel_grid kernel_grids[] = {
-    {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
-     "scale scale_din skip skip_din "
-     "gelu_din_db gelu_tanh gelu_tanh_din gelu_tanh_din_db silu silu_din silu_din_db tanh tanh_din tanh_din_db "
-     "relu relu_din relu_din_db",
+    {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din "
+     "scale scale_din skip skip_din {act} {act}_din {act}_din_db",
      ROWS " H=1,3,8,20,64,100,384"},
     {"norm norm_din norm_dw dropout_add_norm dropout_add_norm_din gelu gelu_din_db", "T=4,300 H=768,1025"},
     {"embed embed_dw", ROWS " H=1,3,8,20,64,100,384 V=37 P=130 Y=2"},
@@ -364,8 +362,8 @@ static inline void kernel_cases(const kernel_grid *grids, int n, kernel_visit *v
             char *brace = strstr(word, "{act}");
             if (!brace) kernel_cases_of(word, grids[g].dims, visit, context);
             for (int act = 0; brace && act < TRI_ACTIVATION_COUNT; act++) {
-                snprintf(each, sizeof each, "%.*s_%s%s", (int)(brace - word), word, tri__activations[act].name,
-                         brace + strlen("{act}"));
+                snprintf(each, sizeof each, "%.*s%s%s%s", (int)(brace - word), word, brace > word ? "_" : "",
+                         tri__activations[act].name, brace + strlen("{act}"));
                 kernel_cases_of(each, grids[g].dims, visit, context);
             }
             name += length;

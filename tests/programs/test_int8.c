@@ -126,8 +126,8 @@ static void run_kernel(const layer *l, const tri_int8_product *kernel, int threa
                        void *h) {
     tri_int8_gemm g = {.m = m, .n = l->n, .k = l->k, .a = l->a + first * l->k, .b = l->b,
                        .a_scale = l->a_scale + first, .b_scale = l->b_scale, .bias = l->bias ? l->rounded_bias : NULL,
-                       .c = y, .h = l->h ? h : NULL, .activation = l->gelu ? 1 + TRI_ACTIVATION_GELU : 0, .type = l->type, .threads = threads,
-                       .kernel = kernel};
+                       .c = y, .h = l->h ? h : NULL, .activation = l->gelu ? 1 + TRI_ACTIVATION_GELU : 0,
+                       .type = l->type, .threads = threads, .kernel = kernel};
     best->int8_gemm(&g);
 }
 

@@ -277,7 +277,7 @@ static void gradient_case(const kernel_case *at, void *opaque) {
 static const kernel_grid gradient_grids[] = {
     {"embed embed_int8", "T=0,1,7 H=1,5 V=6 P=4 Y=2"},
     {"norm dropout_add_norm", "T=0,1,2,7 H=1,3,8,20"},
-    {"dropout add gelu gelu_tanh silu tanh relu scale skip", "T=0,1,7 H=1,5,17"},
+    {"dropout add {act} scale skip", "T=0,1,7 H=1,5,17"},
     {"linear linear{act}", "T=0,1,7 O=1,5 I=1,3,9"},
     {"attention attention_first", "L=0,1,2,3,4 A=1,3 E=1,4"},
     {"pool_first pool_mean", "L=0,1,2,4 H=1,5"},

@@ -159,7 +159,7 @@ static void try_parts(const kernel_case *at, void *context) {
 
 TEST(test_fused_sums_are_those_apart) {
     static const kernel_grid grids[] = {
-        {"dropout_add_norm_din gelu_din_db", "T=0,1,17,530 H=1,20,100"},
+        {"dropout_add_norm_din {act}_din_db", "T=0,1,17,530 H=1,20,100"},
         {"attention_din_db", "L=0,2,5 X=0,3 A=2 E=20"},
         {"linear{act}_din", "T=0,1,17,130 O=1,20 I=1,20"},
     };

@@ -2,8 +2,8 @@
  * every width of the computing type, and both have the exact properties that files of quantised weights and
  * tensor-parallel ranks depend on. */
 #include "tests/lib/test.h"
-#include "device/operands.h"
 #include "tests/lib/kernel_call.h"
+#include "device/operands.h"
 #include "numbers/quantized.h"
 
 static const tri_dtype types[] = {TRI_F32, TRI_BF16, TRI_F16};
@@ -75,8 +75,8 @@ TEST(test_bits) {
 }
 
 /* Runs quantize on x [T,I] into q [T,I] and s [T]; m [M]: NULL, or maxima. */
-static void quantize(const tri_kernel_table *table, tri_factors factors, int64_t T, int64_t I, float *x, float *m, int64_t M,
-                     void *q, float *s) {
+static void quantize(const tri_kernel_table *table, tri_factors factors, int64_t T, int64_t I, float *x, float *m,
+                     int64_t M, void *q, float *s) {
     const tri_attr attr = {.factors = factors};
     int variant = tri__variant(TRI_OP_quantize, &attr);
     tri_call call = {.op = TRI_OP_quantize, .table = table, .attr = &attr, .threads = 2,

@@ -1,7 +1,7 @@
-/* fused_product.cu - dense layers on Hopper's tensor cores: the bias, the scales of 8-bit factors and the activation are
- * applied where the product is in registers and shared memory. cuBLASLt's GELU is the tanh approximation, and its int8 products
- * are int32 in memory: both need another pass. product_tiles.cuh says how it works. Every sum is made in the order of
- * the summed dimension, whatever the number of rows. */
+/* fused_product.cu - dense layers on Hopper's tensor cores: the bias, the scales of 8-bit factors and the activation
+ * are applied where the product is in registers and shared memory. cuBLASLt's GELU is the tanh approximation, and its
+ * int8 products are int32 in memory: both need another pass. product_tiles.cuh says how it works. Every sum is made in
+ * the order of the summed dimension, whatever the number of rows. */
 #include "device/cuda/product/fused_product.cuh"
 #include "device/cuda/elementwise/activation.cuh"
 #include "device/cuda/product/product.cuh"

@@ -61,7 +61,8 @@ static int by_library(const tri_call *call, const end_args &a) {
     if (in % 16 || a.cols % 16 || !aligned(x) || !aligned(w) || most == 0) return 0;
     for (int64_t first = 0; first < a.rows; first += most) {
         int64_t rows = a.rows - first < most ? a.rows - first : most;
-        product p = new_product(a.cols, rows, in, call->dtype[ARG(x)], call->dtype[ARG(x)] == TRI_I8 ? TRI_I32 : TRI_F32);
+        int type = call->dtype[ARG(x)];
+        product p = new_product(a.cols, rows, in, type, type == TRI_I8 ? TRI_I32 : TRI_F32);
         p.shape.a_turned = 1;
         p.a = w, p.lda = in, p.b = x + first * in, p.ldb = in, p.d = cuda->blas_work, p.taken = cuda->blas_bytes;
         if (!try_multiply(call, &p)) return 0; /* the first time, if ever */

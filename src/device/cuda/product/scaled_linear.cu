@@ -1,7 +1,7 @@
 /* scaled_linear.cu - dense layers of training in 8 bits and their gradients (ops_fp8.def). Both factors of every
  * product are contiguous along the summed dimension, as Hopper's tensor cores want them. Products are cuBLASLt's; those
- * that an activation follows are our own (scaled_product.cu) where shapes suit. For widths and alignments that the library does
- * not take there is a plain kernel. */
+ * that an activation follows are our own (scaled_product.cu) where shapes suit. For widths and alignments that the
+ * library does not take there is a plain kernel. */
 #include "device/cuda/product/product.cuh"
 #include "device/cuda/product/scaled_product.cuh"
 

@@ -1,7 +1,7 @@
 /* scaled_product.cu - dense layers with 8-bit factors; the one before an activation, and the gradient back through
- * both, with results of 8 bits, in one product each. product_tiles.cuh says how it works. Warps that finish results have 32 rows
- * by 64 columns at a time, a thread 8 by 8: it turns its bytes in registers, and a warp writes whole sectors in both
- * orders. */
+ * both, with results of 8 bits, in one product each. product_tiles.cuh says how it works. Warps that finish results
+ * have 32 rows by 64 columns at a time, a thread 8 by 8: it turns its bytes in registers, and a warp writes whole
+ * sectors in both orders. */
 #include "device/cuda/product/scaled_product.cuh"
 #include "device/cuda/elementwise/activation.cuh"
 #include "device/cuda/product/product.cuh"
@@ -249,8 +249,8 @@ template <int ACT, typename T> static __device__ __forceinline__ float short_din
     else return act_din_at<ACT, T>(act, dy, from);
 }
 
-/* The results times the activation's slope at y, and their sums over the run's rows, in their order. y is read before the product
- * is there. What lies beyond the last row or column is 0. */
+/* The results times the activation's slope at y, and their sums over the run's rows, in their order. y is read before
+ * the product is there. What lies beyond the last row or column is 0. */
 template <typename T, int ACT> struct end_act_din {
     fp8_largest<T> largest;
     template <class Room>
