@@ -54,9 +54,9 @@ typedef struct tri_op_def {
     int lowered, elementwise, decodes;
     const char *mnemonic; /* "linear{act}": attributes that multiply the operation are in braces; NULL: the name */
     unsigned always;      /* facts of every variant */
+    unsigned late;        /* facts of variants that passes make once there are gradients: they have no adjoint */
     unsigned never[6];    /* facts that do not go together */
     unsigned one_of[2];   /* facts of which a variant has one at most */
-    unsigned final;       /* a variant with one of these facts has no adjoint */
 } tri_op_def;
 
 const tri_op_def *tri__op_def(tri_op op);

@@ -49,6 +49,9 @@ static const choice choices[] = {
      {{"", 0}, {"_biased", TRI_FACT_RELATIVE | TRI_FACT_BIAS}, {"_disentangled", TRI_FACT_RELATIVE}}},
     {"bits", offsetof(tri_attr, mask), 2, {{"", 0}, {"_bits", TRI_FACT_BITS}}},
     {"scaled", offsetof(tri_attr, scaled), 2, {{"", 0}, {"_scaled", TRI_FACT_SCALED}}},
+    {"factors", offsetof(tri_attr, factors), 4,
+     {{"", 0}, {"_int8", TRI_FACT_QUANT}, {"_fp8", TRI_FACT_QUANT | TRI_FACT_FP8}, {"_scaled", TRI_FACT_SCALED}}},
+    {"experts", offsetof(tri_attr, experts), 2, {{"", 0}, {"_experts", TRI_FACT_EXPERTS}}},
 };
 enum { CHOICES = sizeof choices / sizeof *choices };
 
@@ -139,8 +142,8 @@ static void make_row(const tri_op_def *def, tri_op op, int at, unsigned facts) {
     if (exists(def, facts)) fill(mnemonic_of(def), all.attr[at], all.name[at]);
     *row = (tri_op_row){.name = all.name[at], .op = op, .facts = facts,
                         .phase = facts & TRI_FACT_BACK ? TRI_PHASE_B : def->phase, .flops = def->flops,
-                        .adjoint = facts & (TRI_FACT_BACK | def->final) ? "" : def->adjoint,
-                        .formula = def->formula, .n_args = def->n_args, .family = def->family, .split = def->split,
+                        .adjoint = facts & (TRI_FACT_BACK | def->late) ? "" : def->adjoint, .formula = def->formula,
+                        .n_args = def->n_args, .family = def->family, .split = def->split,
                         .rate = facts & TRI_FACT_FIRST ? TRI_RATE_TYPE : def->rate,
                         .part = def->part, .scaled = def->scaled, .lowered = def->lowered,
                         .elementwise = def->elementwise, .decodes = def->decodes, .like = -1,

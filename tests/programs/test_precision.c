@@ -67,8 +67,9 @@ static void try_case(const kernel_case *at, void *context) {
     if (optional) try_variant(all, at, p, 0, optional);
     static const tri_op alone[] = {TRI_OP_linear, TRI_OP_embed, TRI_OP_add_din,
                                    TRI_OP_dropout_add_norm_din}; /* without what plans may leave out */
+    int few_bits = (row->facts & TRI_FACT_QUANT) != 0; /* of results in fp16, without a bias */
     for (int i = 0; i < 4; i++)
-        for (int a = 0; a < row->n_args && at->op == alone[i]; a++)
+        for (int a = 0; a < row->n_args && at->op == alone[i] && !few_bits; a++)
             if (row->arg[a].optional && strcmp(row->arg[a].name, "key") != 0)
                 try_variant(all, at, p, at->op == TRI_OP_add_din, 1u << a);
     all->seen[at->variant]++;
