@@ -181,13 +181,9 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kern
 }
 
 template <typename T, int COLS, bool BYTES = false> static void launch(const tri_call *call, attention_args a) {
-    dim3 grid(tiles_for<QUERIES>(a.rows, a.n), (unsigned)a.heads);
-    auto *kernel = flash_kernel<T, COLS, BYTES>;
     a.mask = mask_keys_of(a.drop);
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL),
-           "attention");
-    kernel<<<grid, THREADS, sizes<COLS>::ALL, stream(call)>>>(a);
-    launched(call, "attention");
+    launch_tiles(call, flash_kernel<T, COLS, BYTES>, dim3(tiles_for<QUERIES>(a.rows, a.n), (unsigned)a.heads),
+                 sizes<COLS>::ALL, a, "attention");
 }
 
 template <typename T> static void launch_any(const tri_call *call, const attention_args &a) {

@@ -1,6 +1,6 @@
-/* attention_loops.cuh - the loop of attention's kernels on Hopper's tensor cores in which one warpgroup has a tile of 64
- * queries of a head, which meets tiles of keys. Which keys these are, and what is added to their scores, is a policy's
- * business: a type whose members the loop calls in their order. */
+/* attention_loops.cuh - the loop of attention on Hopper's tensor cores: a block of one warpgroup has a tile of 64
+ * queries of a head, which meets tiles of keys. Which keys these are, and what is added to their scores, is a policy: a
+ * type whose members the loop calls in this order. */
 #ifndef TRI_DEVICE_CUDA_ATTENTION_ATTENTION_LOOPS_CUH
 #define TRI_DEVICE_CUDA_ATTENTION_ATTENTION_LOOPS_CUH
 
@@ -62,5 +62,14 @@ static __device__ __forceinline__ void attend(const attention_args &a, const dec
     }
 }
 #endif
+
+/* Launches a kernel of tiles, with so many bytes of shared memory. */
+template <class ARGS>
+static void launch_tiles(const tri_call *call, void (*kernel)(ARGS), dim3 grid, int bytes, const ARGS &args,
+                         const char *where) {
+    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), where);
+    kernel<<<grid, THREADS, bytes, stream(call)>>>(args);
+    launched(call, where);
+}
 
 #endif

@@ -6,7 +6,7 @@
 #include "device/cuda/attention/attention_relative.cuh"
 
 /* The tile of this thread block. */
-static __device__ __forceinline__ tile_place place_here(const attention_args &a) {
+[[maybe_unused]] static __device__ __forceinline__ tile_place place_here(const attention_args &a) {
     int s = sequence_of<TILE>(a.seq, a.n, blockIdx.x), begin = a.seq[s];
     tile_place at = {};
     at.head = (int)blockIdx.y, at.query_row = at.key_row = begin;
@@ -125,7 +125,7 @@ template <typename T, bool BIAS> struct distant_keys {
 #endif
 
 /* Writes this block's sums of biases by distance. `sums` NULL: 0. */
-static __device__ __forceinline__ void put_sums(const relative_args &t, const float *sums) {
+[[maybe_unused]] static __device__ __forceinline__ void put_sums(const relative_args &t, const float *sums) {
     int n = 2 * t.far + 1;
     float *to = t.part + ((int64_t)blockIdx.x * t.a.heads + blockIdx.y) * n;
     for (int i = threadIdx.x; i < n; i += THREADS) {
@@ -278,15 +278,10 @@ static __global__ void __launch_bounds__(THREADS, BIAS ? 3 : 2) dkv_kernel(relat
 
 template <typename T, int DROP, bool BIAS> static void launch(const tri_call *call, relative_args t) {
     const char *where = "gradient of attention by distances";
-    void (*kernels[2])(relative_args) = {dq_kernel<T, DROP, BIAS>, dkv_kernel<T, DROP, BIAS>};
     dim3 grid(tiles_for<TILE>(t.a.rows, t.a.n), (unsigned)t.a.heads);
     t.a.mask = mask_keys_of(t.a.drop);
-    for (int i = 0; i < 2; i++) {
-        record(call,
-               cudaFuncSetAttribute(kernels[i], cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<BIAS>::ALL), where);
-        kernels[i]<<<grid, THREADS, sizes<BIAS>::ALL, stream(call)>>>(t);
-    }
-    launched(call, where);
+    launch_tiles(call, dq_kernel<T, DROP, BIAS>, grid, sizes<BIAS>::ALL, t, where);
+    launch_tiles(call, dkv_kernel<T, DROP, BIAS>, grid, sizes<BIAS>::ALL, t, where);
 }
 
 template <typename T> static void launch_kind(const tri_call *call, const relative_args *t) {

@@ -78,13 +78,9 @@ static __global__ void __launch_bounds__(THREADS, BIAS ? 4 : 2) relative_kernel(
 }
 
 template <typename T, int DROP, bool BIAS> static void launch(const tri_call *call, relative_args t) {
-    auto *kernel = relative_kernel<T, DROP, BIAS>;
-    int bytes = sizes<BIAS>::ALL;
     t.a.mask = mask_keys_of(t.a.drop);
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-           "attention by distances");
-    kernel<<<dim3(tiles_for<QUERIES>(t.a.rows, t.a.n), (unsigned)t.a.heads), THREADS, bytes, stream(call)>>>(t);
-    launched(call, "attention by distances");
+    launch_tiles(call, relative_kernel<T, DROP, BIAS>, dim3(tiles_for<TILE>(t.a.rows, t.a.n), (unsigned)t.a.heads),
+                 sizes<BIAS>::ALL, t, "attention by distances");
 }
 
 template <typename T> static void launch_kind(const tri_call *call, const relative_args *t) {

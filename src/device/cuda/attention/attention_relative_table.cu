@@ -39,8 +39,8 @@ typedef struct tile_pair {
 } tile_pair;
 
 /* The next that exists. Diagonals further than those that are counted one by one belong to the last: step. */
-static __device__ __forceinline__ void find_pair(const relative_args &t, tile_pair &p, int first_side, int step,
-                                                 int splits) {
+[[maybe_unused]] static __device__ __forceinline__ void find_pair(const relative_args &t, tile_pair &p, int first_side,
+                                                                  int step, int splits) {
     for (; p.s < t.a.n; p.s += splits, p.side = first_side, p.query = max(first_side, 0)) {
         p.begin = t.a.seq[p.s], p.length = t.a.seq[p.s + 1] - p.begin;
         int tiles = (p.length + TILE - 1) / TILE;

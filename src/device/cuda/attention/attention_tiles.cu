@@ -104,12 +104,7 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) tiles_kern
 
 template <typename T, int COLS, int DROP, bool RING> static void launch(const tri_call *call, tile_args t) {
     t.a.mask = mask_keys_of(t.a.drop);
-    record(call,
-           cudaFuncSetAttribute(tiles_kernel<T, COLS, DROP, RING>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                sizes<COLS>::ALL),
-           "attention of tiles");
-    tiles_kernel<T, COLS, DROP, RING><<<tile_blocks(&t), THREADS, sizes<COLS>::ALL, stream(call)>>>(t);
-    launched(call, "attention of tiles");
+    launch_tiles(call, tiles_kernel<T, COLS, DROP, RING>, tile_blocks(&t), sizes<COLS>::ALL, t, "attention of tiles");
 }
 
 template <typename T, int COLS> static void launch_kind(const tri_call *call, const tile_args *t) {

@@ -223,14 +223,9 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dkv_kernel
 
 template <typename T, int COLS, int DROP, bool RING> static void launch(const tri_call *call, tile_args t) {
     const char *where = "gradient of attention of tiles";
-    void (*kernels[2])(tile_args) = {dq_kernel<T, COLS, DROP, RING>, dkv_kernel<T, COLS, DROP, RING>};
     t.a.mask = mask_keys_of(t.a.drop);
-    for (int i = 0; i < 2; i++) {
-        record(call,
-               cudaFuncSetAttribute(kernels[i], cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL), where);
-        kernels[i]<<<tile_blocks(&t), THREADS, sizes<COLS>::ALL, stream(call)>>>(t);
-    }
-    launched(call, where);
+    launch_tiles(call, dq_kernel<T, COLS, DROP, RING>, tile_blocks(&t), sizes<COLS>::ALL, t, where);
+    launch_tiles(call, dkv_kernel<T, COLS, DROP, RING>, tile_blocks(&t), sizes<COLS>::ALL, t, where);
 }
 
 template <typename T, int COLS> static void launch_kind(const tri_call *call, const tile_args *t) {
