@@ -113,12 +113,13 @@ static inline tri_blocks kernel_blocks(int64_t number) {
 #define RING_SPARSE                                                                       \
     "attention_sparse_part attention_sparse_part_din attention_sparse_first_part " \
     "attention_sparse_first_part_din"
-#define QUANTIZED "linear_int8 linear{act}_int8 linear_int8_din linear_int8_dw linear_fp8 linear{act}_fp8"
-#define SCALED "linear_scaled linear_scaled_din linear_scaled_dw linear{act}_scaled linear{act}_scaled_din"
+#define QUANTIZED "linear_int8 linear_gelu_int8 linear_int8_din linear_int8_dw linear_fp8 linear_gelu_fp8"
+#define SCALED "linear_scaled linear_scaled_din linear_scaled_dw linear_gelu_scaled linear_gelu_scaled_din"
 #define WEIGHTS_8_BITS "fp8_cast_weights fp8_turn"
 #define NORMS_SCALED "dropout_add_norm_scaled dropout_add_norm_scaled_din"
 #define ATTENTION_SCALED "attention_scaled attention_scaled_din"
-#define DENSE_EXPERTS "linear_experts linear_experts{act} linear_experts_din linear_experts_dw bias_experts_dw"
+#define DENSE_EXPERTS "linear_experts linear_experts_gelu linear_experts_din linear_experts_dw bias_experts_dw"
+#define FUSED "linear{act} linear{act}_din linear{act}_int8 linear{act}_fp8 linear{act}_scaled linear{act}_scaled_din"
 #define MOVES "dispatch dispatch_din combine combine_din"
 #define CODED "pack unpack unpack_sum momentum_out"
 static const kernel_grid kernel_grids[] = {
@@ -132,8 +133,9 @@ static const kernel_grid kernel_grids[] = {
     {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=65 O=384,100 I=100,384"},
     {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=300 O=530,2 I=70"},
     {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=270 O=200 I=530"},
-    {"linear{act} linear{act}_din", "T=0,1,3,17,65 O=1,20,100 I=3,64"},
-    {"linear{act} linear{act}_din", "T=70 O=130 I=530"},
+    {FUSED, "T=0,1,16 O=1,20,100 I=3,64"},
+    {"linear{act} linear{act}_din", "T=17,70 O=130 I=530"},
+    {"linear_experts{act}", "C=3 R=0,1,17 O=1,20 I=1,64"},
     {"linear linear_din linear_dw", "T=530 O=70 I=200"},
     {"embed_int8", "T=0,1,3,17,64 H=1,3,20,100,384 V=37 P=130 Y=2"},
     {"quantize_int8 quantize_fp8", ROWS " I=1,3,16,20,100,384 M=0,2"},
