@@ -277,8 +277,10 @@ static tri_status check_instr(tri_checker *c, const tri_instr *instr) {
     }
     for (int k = 0; k < row->n_args; k++) {
         if (instr->slot[k] < 0) continue;
-        c->root[c->root_of[instr->slot[k]]].is_read = !tri__access_writes(row->arg[k].access);
-        if (tri__access_writes(row->arg[k].access)) write_slot(c, instr->slot[k]);
+        int writes = tri__access_writes(row->arg[k].access);
+        if (writes || !tri__is_keeping(p, instr)) /* what a step adds to may be copied before as the last one left it */
+            c->root[c->root_of[instr->slot[k]]].is_read = !writes;
+        if (writes) write_slot(c, instr->slot[k]);
     }
     if (tri__begins(instr->op))
         *TRI_PUSH(c->arena, c->flight, c->n_flights, c->cap_flights) =

@@ -164,6 +164,7 @@ static int writes(const tri_lane_order *order, const tri_instr *instr, int k) {
 int tri__lane_order_missing(const tri_lane_order *order, const tri_instr *instr) {
     int32_t last = 0;
     int other = !instr->lane;
+    if (tri__ends(instr->op) && tri__is_keeping(order->program, instr)) return -1; /* the host waits, for its post */
     for (int k = 0; k < TRI_MAX_ARGS; k++) {
         if (instr->slot[k] < 0) continue;
         pieces at = order->of[instr->slot[k]];

@@ -46,6 +46,26 @@ TEST(every_element_is_copied_once) {
     }
 }
 
+/* Two queues of kernels, gathers of the shards that are copied, sums over steps: all is in order. */
+TEST(copies_fit_other_plans) {
+    static const tri_optimizer_kind optimizers[] = {TRI_LAMB, TRI_ZERO_ONE_ADAM};
+    for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_HYBRID; kind++)
+        for (int k = 0; k < 2; k++)
+            for (int lanes = 1; lanes <= TRI_LANES; lanes++) {
+                tiny t;
+                tri_classes all[TRI_PROGRAMS];
+                tiny_open_rank(&t, "cpu", 2, 3, 0.1, 2, &(tiny_rank){.dp = 4});
+                t.in.replicate = 1, t.target.lanes = lanes;
+                t.in.sharding = (tri_sharding){.kind = (tri_shard_kind)kind, .size = 2, .prefetch = 1};
+                t.in.optimizer.kind = kind % TRI_SHARD_HYBRID && optimizers[k] != TRI_LAMB ? TRI_ADAM : optimizers[k];
+                t.in.optimizer.steps = 19, t.in.optimizer.var_freeze_step = 8, t.in.optimizer.var_update_scaler = 2;
+                t.in.optimizer.local_step_scaler = 4, t.in.optimizer.local_step_clipper = 4;
+                OK(tri__plan_ranks(&t.arena, &t.in, 1, all));
+                for (int i = 0; i < TRI_PROGRAMS; i++) OK(tri__check_all(&all[i]));
+                tiny_close(&t);
+            }
+}
+
 /* The programs of two ranks, with instruction `from` of the first moved to `to`. */
 static void check_moved(const tri_program *const *both, int from, int to, const char *says) {
     tri_program p = *both[0];
