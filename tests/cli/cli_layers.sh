@@ -52,6 +52,13 @@ expect_text "$out" " when=primary.layer.0" " unless=primary.layer.0"
 expect_text "$err" "progressive_layer_drop"
 sed 's/^{/{"progressive_layer_drop": {"enabled": true, "thetas": 0.5},/' config.json >bad.json
 refuses 2 "unknown key \"thetas\"" -- plan --config bad.json
+# Only training divides layers by their probability: ranks that serve are not fed the factors.
+for kind in train infer; do
+    run plan --config config.json --layer-drop theta=0.5,gamma=0.1 --print-program all --print-kind $kind
+    expect_code 0
+    grep -c '\.scaled' "$out" >"scaled.$kind"
+done
+expect "factors of layers in training alone" test "$(cat scaled.train)" -gt 0 -a "$(cat scaled.infer)" = 0
 run simulate --config config.json --world-size 2 --layer-drop theta=0.5 --max-steps 100 --hardware cpu
 expect_code 0
 expect_text "$out" "steps leave layers out"
