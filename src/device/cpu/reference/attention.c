@@ -94,12 +94,12 @@ static void attention_bits(const tri_call *call) {
 /* The gradients of one row's query, if it is one, key and value. */
 static void row_din(const head *a, tri_run_rows all, tri_run_rows queries, int64_t row) {
     OPERANDS(attention_din);
-    double *dq = a->call->work, *dk = dq + a->d, *dv = dk + a->d; /* [d] */
-    int64_t at = row * 3 * a->H + a->h * a->d;
-    for (int64_t c = 0; c < a->d; c++) dq[c] = 0;
+    double *dq = a->call->work, *dk = dq + a->cols, *dv = dk + a->cols; /* [cols] */
+    int64_t at = row * 3 * a->H + a->h * a->d + a->from;
+    for (int64_t c = 0; c < a->cols; c++) dq[c] = 0;
     if (row < queries.end) query_din(a, row, row - all.begin, all, dq);
     key_din(a, row, row - all.begin, queries, dk, dv);
-    for (int64_t c = 0; c < a->d; c++) {
+    for (int64_t c = 0; c < a->cols; c++) {
         store(a->call, ARG(dqkv), at + c, dq[c]);
         store(a->call, ARG(dqkv), at + a->H + c, dk[c]);
         store(a->call, ARG(dqkv), at + 2 * a->H + c, dv[c]);
@@ -154,7 +154,10 @@ static void attention_din(const tri_call *call) {
         for (int64_t s = 0; s + 1 < S; s++) {
             tri_run_rows all = rows_of(seq, s), queries = queries_of(call, all);
             a.after = call->attr->first ? s - seq[s] : 0;
-            for (int64_t t = all.begin; t < all.end; t++) row_din(&a, all, queries, t);
+            for (a.from = 0; a.from < a.d; a.from += a.cols) {
+                a.cols = at_most(a.d - a.from, call->t[ARG(dqkv)].rows);
+                for (int64_t t = all.begin; t < all.end; t++) row_din(&a, all, queries, t);
+            }
         }
         for (int64_t row = 0; row < a.B; row++) bucket_din(&a, seq, S - 1, longest, row);
     }
@@ -176,18 +179,17 @@ static void table_dw(const tri_call *call) {
                   row >= first && row < first + B ? f32(call, ARG(dy))[(row - first) * H + c] : 0);
 }
 
-/* Scratch: at most three doubles for each column of a head; heads have at most all columns of ctx, a third of those of
- * dqkv. */
-#define ROWS(facts_)                                                                                                 \
-    {.op = TRI_OP_attention, .facts = facts_, .dtype = TRI_F32, .run = attention, .work = {.col = 8}},               \
-        {.op = TRI_OP_attention_din, .facts = facts_, .dtype = TRI_F32, .run = attention_din, .work = {.col = 8}}
+/* Scratch: a double for each column of a head; gradients three, of all columns or of as many as there are rows. */
+#define ROWS(facts_, ...)                                                                                \
+    {.op = TRI_OP_attention, .facts = facts_, .dtype = TRI_F32, .run = attention, .work = {.col = 8}},   \
+        {.op = TRI_OP_attention_din, .facts = facts_, .dtype = TRI_F32, .run = attention_din, .work = {__VA_ARGS__}}
 const tri_kernel_row tri__cpu_attention_reference[] = {
-    ROWS(0),
-    ROWS(TRI_FACT_FIRST),
-    ROWS(TRI_FACT_SPARSE),
-    ROWS(TRI_FACT_SPARSE | TRI_FACT_FIRST),
-    ROWS(TRI_FACT_RELATIVE),
-    ROWS(TRI_FACT_RELATIVE | TRI_FACT_BIAS),
+    ROWS(0, .row = 24),
+    ROWS(TRI_FACT_FIRST, .col = 8),
+    ROWS(TRI_FACT_SPARSE, .col = 24),
+    ROWS(TRI_FACT_SPARSE | TRI_FACT_FIRST, .col = 8),
+    ROWS(TRI_FACT_RELATIVE, .row = 24, .col = 16),
+    ROWS(TRI_FACT_RELATIVE | TRI_FACT_BIAS, .row = 24, .col = 16),
     {.op = TRI_OP_attention, .facts = TRI_FACT_BITS, .dtype = TRI_F32, .run = attention_bits, .work = {.col = 8}},
     {.op = TRI_OP_table, .dtype = TRI_F32, .run = table},
     {.op = TRI_OP_table_dw, .dtype = TRI_F32, .run = table_dw},

@@ -28,6 +28,7 @@ typedef struct head {
     double scale;
     const float *dctx, *ctx, *lse; /* gradients: the query's row is `after` rows after its own */
     int64_t H, after;
+    int64_t from, cols;            /* columns that gradients are computed of: all of the head, or as many as fit */
 } head;
 
 /* A head of queries at q, [rows, ld_q], and keys at k; `blocks`, an operand, may be absent. */
@@ -38,7 +39,8 @@ static inline head head_at(const tri_call *call, const float *q, int64_t ld_q, c
     int64_t d = H / attr->heads, number = attr->head0 + h;
     head a = {.call = call, .q = q + h * d, .k = k + h * d, .v = k + H + h * d, .ld_q = ld_q, .ld_kv = ld_kv, .d = d,
               .h = h, .key = i32(call, key), .keys = {whole, whole + 2}, .queries = {whole, whole + 2},
-              .block = INT32_MAX, .window = INT32_MAX, .scale = 1 / sqrt((double)d), .H = H};
+              .block = INT32_MAX, .window = INT32_MAX, .scale = 1 / sqrt((double)d), .H = H,
+              .cols = d};
     if (i32(call, blocks)) {
         a.keys = tri__blocks_of_queries(i32(call, blocks), number);
         a.queries = tri__blocks_of_keys(i32(call, blocks), number);
@@ -130,35 +132,36 @@ static inline void slope(const head *a, int64_t query, int64_t other, double *we
     *ds = p * (dp - mean);
 }
 
-/* The gradient of a query, dq [d]. */
+/* The gradient of a query, dq [cols]. */
 static inline void query_din(const head *a, int64_t query, int64_t place, tri_run_rows keys, double *dq) {
     double unused, ds;
-    for (int64_t c = 0; c < a->d; c++) dq[c] = 0;
+    for (int64_t c = 0; c < a->cols; c++) dq[c] = 0;
     EACH_LISTED(a, a->keys, place, keys, t) {
         slope(a, query, t, &unused, &ds);
-        for (int64_t c = 0; c < a->d; c++) {
-            double k = a->k[t * a->ld_kv + c];
-            if (a->terms & 1) k += a->table[entry(a, bucket_of(a, query - t), 1, c)];
+        for (int64_t c = 0; c < a->cols; c++) {
+            double k = a->k[t * a->ld_kv + a->from + c];
+            if (a->terms & 1) k += a->table[entry(a, bucket_of(a, query - t), 1, a->from + c)];
             dq[c] += ds * k;
         }
     }
-    for (int64_t c = 0; c < a->d; c++) dq[c] *= a->scale;
+    for (int64_t c = 0; c < a->cols; c++) dq[c] *= a->scale;
 }
 
-/* The gradients of a key, the token at `place`, and of its value: dk and dv [d]. */
+/* The gradients of a key, the token at `place`, and of its value: dk and dv
+ * [cols]. */
 static inline void key_din(const head *a, int64_t other, int64_t place, tri_run_rows queries, double *dk, double *dv) {
     double weight, ds;
-    for (int64_t c = 0; c < a->d; c++) dk[c] = dv[c] = 0;
+    for (int64_t c = 0; c < a->cols; c++) dk[c] = dv[c] = 0;
     EACH_LISTED(a, a->queries, place, queries, t) {
         slope(a, t, other, &weight, &ds);
-        for (int64_t c = 0; c < a->d; c++) {
-            double q = a->q[t * a->ld_q + c];
-            if (a->terms & 2) q += a->table[entry(a, bucket_of(a, t - other), 0, c)];
+        for (int64_t c = 0; c < a->cols; c++) {
+            double q = a->q[t * a->ld_q + a->from + c];
+            if (a->terms & 2) q += a->table[entry(a, bucket_of(a, t - other), 0, a->from + c)];
             dk[c] += ds * q;
-            dv[c] += weight * a->dctx[(t + a->after) * a->H + c];
+            dv[c] += weight * a->dctx[(t + a->after) * a->H + a->from + c];
         }
     }
-    for (int64_t c = 0; c < a->d; c++) dk[c] *= a->scale;
+    for (int64_t c = 0; c < a->cols; c++) dk[c] *= a->scale;
 }
 
 #endif
