@@ -2,7 +2,7 @@
  * 2024). A block of one warpgroup processes 64 queries of one head and iterates over the sequence's keys, KEYS at a
  * time; scores stay in registers. Keys and values are permuted so that a thread has the scores of 8 consecutive keys
  * (by_turns): it draws the dropout decisions for its own keys. */
-#include "device/cuda/attention/attention_softmax.cuh"
+#include "device/cuda/attention/attention_loops.cuh"
 
 template <int COLS> struct sizes { /* bytes of shared memory: queries, then two of each: keys, values */
     enum {
@@ -30,71 +30,32 @@ static __device__ __forceinline__ void fetch_keys(const attention_args &a, const
 }
 
 #if TRI_HOPPER
-/* Iterates over all keys of a sequence of `length` rows. `from`: its first key's row; the copy of the first tile to
- * shared memory is in flight. EVEN: there is dropout, and decisions are mask_is_even: they are drawn while products
- * run. */
-template <typename T, int COLS, bool EVEN>
-static __device__ __forceinline__ void attend(const attention_args &a, const decisions &drop, const T *from, int length,
-                                              uint32_t query, softmax<COLS> &of) {
+/* All keys of a sequence of `length` rows. `from`: the row of the next key to fetch. */
+template <typename T, int COLS> struct all_keys {
     typedef sizes<COLS> size;
-    enum { KEYS = size::KEYS };
-    uint32_t keys = query + size::QUERY_BYTES, values = keys + 2 * size::KEY_BYTES, query_tile = tile_at(query);
-    int tiles = (length + KEYS - 1) / KEYS;
-    float log2_scale = a.scale * 1.44269504f;
-    for (int n = 0; n < tiles; n++) {
-        uint32_t key_tile = tile_at(keys + (uint32_t)(n & 1) * size::KEY_BYTES);
-        uint32_t value_tile = tile_at(values + (uint32_t)(n & 1) * size::KEY_BYTES, size::KEY_PANEL);
-        uint32_t next = (uint32_t)(~n & 1) * size::KEY_BYTES, x[2][4];
-        float score[KEYS / 2];
-        copy_wait<0>();
-        show_to_matrix_units();
-        __syncthreads(); /* the tile has arrived, and the previous one is no longer read */
-        wgmma_begin();
-#pragma unroll
-        for (int k = 0; k < COLS / 16; k++)
-            wgmma<T>::template run<0, 0>(score, tile(query_tile, k / 4 * QUERIES * ROW_BYTES + k % 4 * 32),
-                                         tile(key_tile, k / 4 * size::KEY_PANEL + k % 4 * 32), k > 0);
-        wgmma_commit();
-        if (EVEN) decide<EVEN>(a, drop, n * KEYS + (int)threadIdx.x % 4 * 8, x);
-        from += (int64_t)KEYS * 3 * a.heads * a.width;
-        if (n + 1 < tiles) fetch_keys<T, COLS>(a, from, length - (n + 1) * KEYS, keys + next, values + next);
+    enum { EARLY = 1, HOLES = 0 };
+    const attention_args &a;
+    const decisions &drop;
+    const T *from;
+    int length, tiles;
+    uint32_t base; /* of keys */
+
+    __device__ __forceinline__ void look(int) {}
+    __device__ __forceinline__ uint32_t keys(int n) const { return base + (uint32_t)(n & 1) * size::KEY_BYTES; }
+    __device__ __forceinline__ uint32_t values(int n) const { return keys(n) + 2 * size::KEY_BYTES; }
+    __device__ __forceinline__ int key(int n, int half) const {
+        return n * size::KEYS + 32 * half + (int)threadIdx.x % 4 * 8;
+    }
+    template <int DROP> __device__ __forceinline__ void scores(int n, float (&score)[32], uint32_t (&x)[2][4]) {
+        if (DROP == 1) decide<true>(a, drop, key(n, 0), x);
+        from += (int64_t)size::KEYS * 3 * a.heads * a.width;
+        if (n + 1 < tiles) fetch_keys<T, COLS>(a, from, length - (n + 1) * size::KEYS, keys(n + 1), values(n + 1));
         copy_commit();
         wgmma_wait<0>();
         pin(score);
-        float before[2];
-        hide(score, length - n * KEYS);
-        soften(score, before, of.largest, of.sum, log2_scale);
-        rescale(of.out, before);
-        uint32_t weight[KEYS / 32][2][4];
-#pragma unroll
-        for (int b = 0; b < KEYS / 32; b++) {
-            form_weights<T>(score, b, weight[b]);
-            if (EVEN ? b > 0 : a.drop.threshold > 0)
-                decide<EVEN>(a, drop, n * KEYS + 32 * b + (int)threadIdx.x % 4 * 8, x);
-            if (EVEN || a.drop.threshold) drop_weights(x, weight[b]);
-            wgmma_begin();
-#pragma unroll
-            for (int k = 0; k < 2; k++)
-                wgmma<T>::template run<1>(of.out, weight[b][k], tile(value_tile, (2 * b + k) * 16 * ROW_BYTES), 1);
-            wgmma_commit();
-        }
-        wgmma_wait<0>();
-        pin(of.out);
+        hide(score, length - n * size::KEYS);
     }
-}
-
-/* The scores of a tile: queries times keys. */
-template <typename T, int COLS>
-static __device__ __forceinline__ void queue_scores(uint32_t query, uint32_t keys,
-                                                    float (&score)[sizes<COLS>::KEYS / 2]) {
-    uint32_t query_tile = tile_at(query), key_tile = tile_at(keys);
-    wgmma_begin();
-#pragma unroll
-    for (int k = 0; k < COLS / 16; k++)
-        wgmma<T>::template run<0, 0>(score, tile(query_tile, k / 4 * QUERIES * ROW_BYTES + k % 4 * 32),
-                                     tile(key_tile, k / 4 * sizes<COLS>::KEY_PANEL + k % 4 * 32), k > 0);
-    wgmma_commit();
-}
+};
 
 /* Adds weights times values to the sums. */
 template <typename T, int COLS>
@@ -118,7 +79,7 @@ static __device__ __forceinline__ void form_kept(const float (&score)[N], uint32
     if (KEPT) drop_kept<1>(bits, weight[1]);
 }
 
-/* attend without dropout, or with decisions that are known: `bits` is this thread's first word, NULL if it has no
+/* As attend, without dropout, or with decisions that are known: `bits` is this thread's first word, NULL if it has no
  * queries. Nothing but exponentials is left between products, so the next tile's scores and this one's sums are queued
  * together, and exponentials are computed while the latter run. Of the two tiles of keys and of values that are in
  * shared memory, keys are one ahead. On entry the copy of the first tile of keys is in flight. */
@@ -138,7 +99,7 @@ static __device__ __forceinline__ void attend_plainly(const attention_args &a, c
     copy_wait<1>();
     show_to_matrix_units();
     __syncthreads();
-    queue_scores<T, COLS>(query, keys, score);
+    begin_product<T, COLS>(query, keys, score);
     wgmma_wait<0>();
     pin(score);
     hide(score, length);
@@ -151,7 +112,7 @@ static __device__ __forceinline__ void attend_plainly(const attention_args &a, c
         show_to_matrix_units();
         __syncthreads(); /* these keys have arrived, and the values before; the keys before are free, and older values
                           */
-        queue_scores<T, COLS>(query, keys + here, score);
+        begin_product<T, COLS>(query, keys + here, score);
         queue_sums<T, COLS>(weight, values + there, of.out);
         if (n + 1 < tiles) fetch_half<T, COLS>(a, from + (n + 1) * further, length - (n + 1) * KEYS, keys + there);
         fetch_half<T, COLS>(a, from + n * further + H, length - n * KEYS, values + here);
@@ -204,8 +165,9 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kern
         attend_plainly<T, COLS, true>(a, from, end - begin, query, row < end ? bits : NULL, of);
     } else {
         decisions drop = decisions_of(a, head, begin, first);
-        if (mask_is_even(a, drop.feature)) attend<T, COLS, true>(a, drop, from, end - begin, query, of);
-        else attend<T, COLS, false>(a, drop, from, end - begin, query, of);
+        all_keys<T, COLS> meets = {a, drop, from, end - begin, (end - begin + size::KEYS - 1) / size::KEYS, keys};
+        if (mask_is_even(a, drop.feature)) attend<T, 1>(a, drop, meets, query, of);
+        else attend<T, 2>(a, drop, meets, query, of);
     }
     if constexpr (BYTES) {
         int warp = (int)threadIdx.x / WARP, row = first + warp * 16;
@@ -219,13 +181,9 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kern
 }
 
 template <typename T, int COLS, bool BYTES = false> static void launch(const tri_call *call, attention_args a) {
-    dim3 grid(tiles_for<QUERIES>(a.rows, a.n), (unsigned)a.heads);
-    auto *kernel = flash_kernel<T, COLS, BYTES>;
     a.mask = mask_keys_of(a.drop);
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL),
-           "attention");
-    kernel<<<grid, THREADS, sizes<COLS>::ALL, stream(call)>>>(a);
-    launched(call, "attention");
+    launch_tiles(call, flash_kernel<T, COLS, BYTES>, dim3(tiles_for<QUERIES>(a.rows, a.n), (unsigned)a.heads),
+                 sizes<COLS>::ALL, a, "attention");
 }
 
 template <typename T> static void launch_any(const tri_call *call, const attention_args &a) {

@@ -9,11 +9,11 @@
 #ifndef TRI_DEVICE_CUDA_ATTENTION_ATTENTION_RELATIVE_CUH
 #define TRI_DEVICE_CUDA_ATTENTION_ATTENTION_RELATIVE_CUH
 
+#include "device/cuda/attention/attention_loops.cuh"
 #include "device/cuda/attention/attention_relative_args.cuh"
-#include "device/cuda/attention/attention_softmax.cuh"
+#include "device/cuda/attention/attention_tiles.cuh"
 
 enum {
-    TILE = 64,
     BAND = 128,
     TILE_BYTES = TILE * ROW_BYTES,
     BAND_BYTES = BAND * ROW_BYTES,   /* of 64 columns; as many as [64, 128] products */
@@ -65,16 +65,6 @@ template <typename T>
 static __device__ __forceinline__ float bias_at(const relative_args &t, int head, int first) {
     int row = listed_row(t, first + (int)threadIdx.x % BAND);
     return wide(((const T *)t.table)[(int64_t)row * t.a.heads + head]) / t.a.scale;
-}
-
-/* Begins products of 64 columns: of a tile's rows with those of another, or of a band. */
-template <typename T, int N>
-static __device__ __forceinline__ void begin_rows(uint32_t left, uint32_t right, float (&to)[N]) {
-    uint32_t a = tile_at(left), b = tile_at(right);
-    wgmma_begin();
-#pragma unroll
-    for (int k = 0; k < 4; k++) wgmma<T>::template run<0, 0>(to, tile(a, k * 32), tile(b, k * 32), k > 0);
-    wgmma_commit();
 }
 
 /* The offset of element (row, m) of products with a band, two panels of [64, 64]. */
@@ -168,6 +158,15 @@ template <bool BIAS> struct room {
     }
 };
 
+/* Begins to fetch 64 rows of two operands. */
+template <typename T, bool TURNS>
+static __device__ __forceinline__ void fetch_two(const attention_args &a, const T *first, const T *second,
+                                                 int64_t second_stride, int left, uint32_t to) {
+    int64_t H = (int64_t)a.heads * a.width;
+    copy_rows<T, 64, TILE, THREADS, TURNS>(first, 3 * H, a.width, left, to, (int)threadIdx.x);
+    copy_rows<T, 64, TILE, THREADS, TURNS>(second, second_stride, a.width, left, to + TILE_BYTES, (int)threadIdx.x);
+}
+
 /* Begins to fetch the own band's half for the n-th tile, whose band begins at distance `band`: the lower one for tiles
  * of queries, which meet keys in order, the upper one for tiles of keys. The first tile needs both. */
 template <typename T, bool KEYS>
@@ -183,19 +182,28 @@ template <typename T, bool KEYS>
 static __device__ __forceinline__ void form_terms(const room<false> &m, int n, uint32_t other) {
     typedef sizes<false> size;
     float low[32], high[32], x[64];
-    begin_rows<T>(m.base, m.half(KEYS ? n - 1 : n), low);
-    begin_rows<T>(m.base, m.half(KEYS ? n : n - 1), high);
+    begin_product<T, 64>(m.base, m.half(KEYS ? n - 1 : n), low);
+    begin_product<T, 64>(m.base, m.half(KEYS ? n : n - 1), high);
     wgmma_wait<0>();
     pin(low);
     pin(high);
     store_own<T, KEYS>(low, 0, m.base + size::OWN_AT);
     store_own<T, KEYS>(high, 1, m.base + size::OWN_AT);
-    begin_rows<T>(other, m.base + size::CROSS_AT, x); /* not before: registers do not allow it */
+    begin_product<T, 64>(other, m.base + size::CROSS_AT, x); /* not before: registers do not allow it */
     wgmma_wait<0>();
     pin(x);
     __syncthreads(); /* the band is no longer read: the products take its place */
     store_cross<T>(x, m.memory + size::CROSS_AT);
     __syncthreads();
+}
+
+/* Scores of a tile become those with biases or terms. */
+template <typename T, bool KEYS, bool BIAS>
+static __device__ __forceinline__ void add_relative(const relative_args &t, const room<BIAS> &m, int n,
+                                                    float (&score)[32]) {
+    typedef sizes<BIAS> size;
+    if constexpr (BIAS) add_biases<KEYS>(m.biases(n), score);
+    else add_terms<T, KEYS>(t, m.memory + size::OWN_AT, m.memory + size::CROSS_AT, score);
 }
 #endif
 

@@ -3,74 +3,51 @@
 #include "device/cuda/attention/attention_relative.cuh"
 
 #if TRI_HOPPER
-/* Begins to fetch 64 keys and values from row `from` on, of which `left` exist. */
-template <typename T>
-static __device__ __forceinline__ void fetch_keys(const attention_args &a, const T *from, int left, uint32_t to) {
-    int64_t H = (int64_t)a.heads * a.width;
-    copy_rows<T, 64, TILE, THREADS, true>(from, 3 * H, a.width, left, to, (int)threadIdx.x);
-    copy_rows<T, 64, TILE, THREADS, true>(from + H, 3 * H, a.width, left, to + TILE_BYTES, (int)threadIdx.x);
-}
-
-/* All keys of a sequence of `length` rows, of which `from` is the first; `query`: the tile's first, in the sequence.
- * DROP: 0 no dropout, 1 mask_is_even, 2 any other. */
-template <typename T, int DROP, bool BIAS>
-static __device__ __forceinline__ void attend(const relative_args &t, const decisions &drop, const T *from, int length,
-                                              int head, int query, const room<BIAS> &m, softmax<64> &of) {
+/* All keys of a sequence of `length` rows, with biases or terms by their distances to the tile's queries. `from`: the
+ * row of the next key to fetch. */
+template <typename T, bool BIAS> struct distant_keys {
     typedef sizes<BIAS> size;
-    const attention_args &a = t.a;
-    int tiles = (length + TILE - 1) / TILE, band = query - (TILE - 1); /* the first distance, to the first tile */
-    fetch_keys(a, from, length, m.stage(0));
-    if constexpr (BIAS) *(m.biases(0) + threadIdx.x) = bias_at<T>(t, head, band);
-    else {
-        fetch_half<T, false>(t, head, 0, band, m);
-        fetch_band<T, THREADS>(t, head, 0, band, m.base + size::CROSS_AT);
+    enum { EARLY = 0, HOLES = 0 };
+    const relative_args &t;
+    const room<BIAS> &m;
+    const T *from;
+    int head, length, tiles, band; /* band: the first distance to the next tile to fetch */
+
+    __device__ __forceinline__ void look(int) {}
+    __device__ __forceinline__ uint32_t keys(int n) const { return m.stage(n); }
+    __device__ __forceinline__ uint32_t values(int n) const { return m.stage(n) + TILE_BYTES; }
+    __device__ __forceinline__ int key(int n, int half) const {
+        return n * TILE + 32 * half + (int)threadIdx.x % 4 * 8;
     }
-    copy_commit();
-    for (int n = 0; n < tiles; n++, band -= TILE) {
-        float score[32], before[2];
-        uint32_t x[2][4] = {}, weight[2][2][4];
-        int left = length - n * TILE, more = n + 1 < tiles;
-        copy_wait<0>();
-        show_to_matrix_units();
-        __syncthreads(); /* the tile has arrived, and the previous one is no longer read */
-        begin_rows<T>(m.base, m.stage(n), score);
-        if (more) fetch_keys(a, from + (int64_t)(n + 1) * TILE * 3 * a.heads * a.width, left - TILE, m.stage(n + 1));
+    /* Begins to fetch the n-th tile, but for the cross band. */
+    __device__ __forceinline__ void fetch(int n) {
+        int64_t H = (int64_t)t.a.heads * t.a.width;
+        fetch_two<T, true>(t.a, from, from + H, 3 * H, length - n * TILE, m.stage(n));
+        if constexpr (BIAS) m.biases(n)[threadIdx.x] = bias_at<T>(t, head, band);
+        else fetch_half<T, false>(t, head, n, band, m);
+    }
+    __device__ __forceinline__ void begin() {
+        fetch(0);
+        if constexpr (!BIAS) fetch_band<T, THREADS>(t, head, 0, band, m.base + size::CROSS_AT);
+        copy_commit();
+    }
+    template <int DROP> __device__ __forceinline__ void scores(int n, float (&score)[32], uint32_t (&)[2][4]) {
+        from += (int64_t)TILE * 3 * t.a.heads * t.a.width, band -= TILE;
+        if (n + 1 < tiles) fetch(n + 1);
         if constexpr (BIAS) {
-            if (more) *(m.biases(n + 1) + threadIdx.x) = bias_at<T>(t, head, band - TILE);
             copy_commit();
             wgmma_wait<0>();
-            pin(score);
-            add_biases<false>(m.biases(n), score);
-        } else {
-            if (more) fetch_half<T, false>(t, head, n + 1, band - TILE, m);
-            form_terms<T, false>(m, n, m.stage(n));
-            pin(score);
-            add_terms<T, false>(t, m.memory + size::OWN_AT, m.memory + size::CROSS_AT, score);
+        } else form_terms<T, false>(m, n, m.stage(n));
+        pin(score);
+        add_relative<T, false>(t, m, n, score);
+        if constexpr (!BIAS) {
             __syncthreads(); /* products of keys are no longer read */
-            if (more) fetch_band<T, THREADS>(t, head, 0, band - TILE, m.base + size::CROSS_AT);
+            if (n + 1 < tiles) fetch_band<T, THREADS>(t, head, 0, band, m.base + size::CROSS_AT);
             copy_commit();
         }
-        hide(score, left);
-        soften(score, before, of.largest, of.sum, a.scale * 1.44269504f);
-        rescale(of.out, before);
-        uint32_t value_tile = tile_at(m.stage(n) + TILE_BYTES, TILE_BYTES);
-#pragma unroll
-        for (int b = 0; b < 2; b++) {
-            form_weights<T>(score, b, weight[b]);
-            if (DROP) {
-                decide<DROP == 1>(a, drop, n * TILE + 32 * b + (int)threadIdx.x % 4 * 8, x);
-                drop_weights(x, weight[b]);
-            }
-            wgmma_begin();
-#pragma unroll
-            for (int k = 0; k < 2; k++)
-                wgmma<T>::template run<1>(of.out, weight[b][k], tile(value_tile, (2 * b + k) * 16 * ROW_BYTES), 1);
-            wgmma_commit();
-        }
-        wgmma_wait<0>();
-        pin(of.out);
+        hide(score, length - n * TILE);
     }
-}
+};
 #endif
 
 template <typename T, int DROP, bool BIAS>
@@ -91,21 +68,19 @@ static __global__ void __launch_bounds__(THREADS, BIAS ? 4 : 2) relative_kernel(
     copy_rows<T, 64, QUERIES, THREADS>(rows + first * 3 * H, 3 * H, a.width, end - first, m.base, (int)threadIdx.x);
     softmax<64> of = {{}, {-INFINITY, -INFINITY}, {0, 0}};
     decisions drop = decisions_of(a, head, begin, first);
-    if (DROP && !mask_is_even(a, drop.feature))
-        attend<T, 2 * DROP, BIAS>(t, drop, from, end - begin, head, first - begin, m, of);
-    else attend<T, DROP, BIAS>(t, drop, from, end - begin, head, first - begin, m, of);
+    distant_keys<T, BIAS> meets = {t, m, from, head, end - begin, (end - begin + TILE - 1) / TILE,
+                                   first - begin - (TILE - 1)};
+    meets.begin();
+    if (DROP && !mask_is_even(a, drop.feature)) attend<T, 2 * DROP>(a, drop, meets, m.base, of);
+    else attend<T, DROP>(a, drop, meets, m.base, of);
     write_rows<T, 64>(a, head, first, end, of.out, of.largest, of.sum, m.base);
 #endif
 }
 
 template <typename T, int DROP, bool BIAS> static void launch(const tri_call *call, relative_args t) {
-    auto *kernel = relative_kernel<T, DROP, BIAS>;
-    int bytes = sizes<BIAS>::ALL;
     t.a.mask = mask_keys_of(t.a.drop);
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-           "attention by distances");
-    kernel<<<dim3(tiles_for<QUERIES>(t.a.rows, t.a.n), (unsigned)t.a.heads), THREADS, bytes, stream(call)>>>(t);
-    launched(call, "attention by distances");
+    launch_tiles(call, relative_kernel<T, DROP, BIAS>, dim3(tiles_for<TILE>(t.a.rows, t.a.n), (unsigned)t.a.heads),
+                 sizes<BIAS>::ALL, t, "attention by distances");
 }
 
 template <typename T> static void launch_kind(const tri_call *call, const relative_args *t) {

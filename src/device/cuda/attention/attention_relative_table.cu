@@ -39,8 +39,8 @@ typedef struct tile_pair {
 } tile_pair;
 
 /* The next that exists. Diagonals further than those that are counted one by one belong to the last: step. */
-static __device__ __forceinline__ void find_pair(const relative_args &t, tile_pair &p, int first_side, int step,
-                                                 int splits) {
+[[maybe_unused]] static __device__ __forceinline__ void find_pair(const relative_args &t, tile_pair &p, int first_side,
+                                                                  int step, int splits) {
     for (; p.s < t.a.n; p.s += splits, p.side = first_side, p.query = max(first_side, 0)) {
         p.begin = t.a.seq[p.s], p.length = t.a.seq[p.s + 1] - p.begin;
         int tiles = (p.length + TILE - 1) / TILE;
@@ -142,10 +142,10 @@ static __device__ __forceinline__ void sum_pair(const relative_args &t, const ti
     float score[16], dweight[16], low[32], high[32];
     const float *statistic = reinterpret_cast<float *>(memory + size::STATISTICS_AT + (n & 1) * size::STATISTIC_BYTES);
     char *products = memory + size::PRODUCTS_AT;
-    begin_rows<T>(here + TILE_BYTES, here + group * (32 * ROW_BYTES), score);
-    begin_rows<T>(here + 2 * TILE_BYTES, here + 3 * TILE_BYTES + group * (32 * ROW_BYTES), dweight);
-    begin_rows<T>(here + group * TILE_BYTES, base + size::BANDS_AT + group * BAND_BYTES, low);
-    begin_rows<T>(here + group * TILE_BYTES, base + size::BANDS_AT + group * BAND_BYTES + TILE_BYTES, high);
+    begin_product<T, 64>(here + TILE_BYTES, here + group * (32 * ROW_BYTES), score);
+    begin_product<T, 64>(here + 2 * TILE_BYTES, here + 3 * TILE_BYTES + group * (32 * ROW_BYTES), dweight);
+    begin_product<T, 64>(here + group * TILE_BYTES, base + size::BANDS_AT + group * BAND_BYTES, low);
+    begin_product<T, 64>(here + group * TILE_BYTES, base + size::BANDS_AT + group * BAND_BYTES + TILE_BYTES, high);
     wgmma_wait<0>();
     pin(low);
     pin(high);

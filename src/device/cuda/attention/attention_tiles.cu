@@ -1,7 +1,7 @@
 /* attention_tiles.cu - attention of tiles of 64 queries to listed keys (attention_tiles.cuh), as attention_forward.cu:
  * a block of one warpgroup per tile and head. Several share a processor: while one computes exponentials or draws
  * dropout decisions, another's products run. */
-#include "device/cuda/attention/attention_softmax.cuh"
+#include "device/cuda/attention/attention_loops.cuh"
 #include "device/cuda/attention/attention_tiles.cuh"
 
 template <int COLS> struct sizes { /* bytes of shared memory: queries, then two of each: keys, values */
@@ -32,57 +32,36 @@ static __device__ __forceinline__ void hide_half(float (&s)[32], int b, const me
     }
 }
 
-/* The listed keys of a window of granules; their first tile is being fetched. DROP: 0 no dropout, 1 mask_is_even, 2 any
- * other. */
-template <typename T, int COLS, int DROP>
-static __device__ __forceinline__ void attend(const tile_args &t, const tile_place &at, const decisions &drop,
-                                              const tile_list &list, int split, uint32_t query, softmax<COLS> &of) {
+/* The listed keys of a window of granules; their first tile is being fetched. */
+template <typename T, int COLS> struct listed_keys {
     typedef sizes<COLS> size;
-    const attention_args &a = t.a;
-    uint32_t keys = query + size::TILE_BYTES, values = keys + 2 * size::TILE_BYTES, query_tile = tile_at(query);
-    int tiles = (list.count + 3) / 4;
-    float log2_scale = a.scale * 1.44269504f;
-    for (int n = 0; n < tiles; n++) {
-        uint32_t here = (uint32_t)(n & 1) * size::TILE_BYTES, there = size::TILE_BYTES - here, x[2][2][4];
-        uint32_t key_tile = tile_at(keys + here), value_tile = tile_at(values + here, size::PANEL_BYTES);
-        float score[32], before[2];
-        met_keys met[2];
+    enum { EARLY = 1, HOLES = 1 };
+    const tile_args &t;
+    const tile_place &at;
+    const decisions &drop;
+    const tile_list &list;
+    int split, tiles;
+    uint32_t query; /* where the tile's own rows are */
+    met_keys met[2];
+
+    __device__ __forceinline__ void look(int n) {
 #pragma unroll
         for (int b = 0; b < 2; b++) met[b] = keys_met(t, at, entries_of(list, n), b, split);
-        copy_wait<0>();
-        show_to_matrix_units();
-        __syncthreads(); /* the tile has arrived, and the previous one is no longer read */
-        wgmma_begin();
-#pragma unroll
-        for (int k = 0; k < COLS / 16; k++)
-            wgmma<T>::template run<0, 0>(score, tile(query_tile, k / 4 * size::PANEL_BYTES + k % 4 * 32),
-                                         tile(key_tile, k / 4 * size::PANEL_BYTES + k % 4 * 32), k > 0);
-        wgmma_commit();
-        if (n + 1 < tiles) fetch<T, COLS>(t, at, entries_of(list, n + 1), keys + there, values + there);
+    }
+    __device__ __forceinline__ uint32_t keys(int n) const { return query + (uint32_t)(1 + (n & 1)) * size::TILE_BYTES; }
+    __device__ __forceinline__ uint32_t values(int n) const { return keys(n) + 2 * size::TILE_BYTES; }
+    __device__ __forceinline__ int key(int, int half) const { return met[half].key; }
+    template <int DROP> __device__ __forceinline__ void scores(int n, float (&score)[32], uint32_t (&x)[2][4]) {
+        uint32_t there = query + 2 * size::TILE_BYTES - (uint32_t)(n & 1) * size::TILE_BYTES;
+        if (n + 1 < tiles) fetch<T, COLS>(t, at, entries_of(list, n + 1), there, there + 2 * size::TILE_BYTES);
         copy_commit();
-        if (DROP == 1) decide<true>(a, drop, met[0].key, x[0]);
+        if (DROP == 1) decide<true>(t.a, drop, met[0].key, x);
         wgmma_wait<0>();
         pin(score);
 #pragma unroll
         for (int b = 0; b < 2; b++) hide_half(score, b, met[b]);
-        soften<true>(score, before, of.largest, of.sum, log2_scale);
-        rescale(of.out, before);
-        uint32_t weight[2][2][4];
-#pragma unroll
-        for (int b = 0; b < 2; b++) {
-            form_weights<T>(score, b, weight[b]);
-            if (DROP == 2 || (DROP && b)) decide<DROP == 1>(a, drop, met[b].key, x[b]);
-            if (DROP) drop_weights(x[b], weight[b]);
-            wgmma_begin();
-#pragma unroll
-            for (int k = 0; k < 2; k++)
-                wgmma<T>::template run<1>(of.out, weight[b][k], tile(value_tile, (2 * b + k) * 16 * ROW_BYTES), 1);
-            wgmma_commit();
-        }
-        wgmma_wait<0>();
-        pin(of.out);
     }
-}
+};
 #endif
 
 template <typename T, int COLS, int DROP, bool RING>
@@ -112,9 +91,9 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) tiles_kern
         if (!list.count) continue;
         fetch<T, COLS>(t, at, entries_of(list, 0), query + size::TILE_BYTES, query + 3 * size::TILE_BYTES);
         copy_commit();
-        if (DROP == 1 && !mask_is_even(a, drop.feature))
-            attend<T, COLS, 2 * DROP>(t, at, drop, list, cursor.split, query, of);
-        else attend<T, COLS, DROP>(t, at, drop, list, cursor.split, query, of);
+        listed_keys<T, COLS> meets = {t, at, drop, list, cursor.split, (list.count + 3) / 4, query};
+        if (DROP == 1 && !mask_is_even(a, drop.feature)) attend<T, 2 * DROP>(a, drop, meets, query, of);
+        else attend<T, DROP>(a, drop, meets, query, of);
     }
     copy_commit(); /* the queries, if there was no key: their place is written to */
     copy_wait<0>();
@@ -125,12 +104,7 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) tiles_kern
 
 template <typename T, int COLS, int DROP, bool RING> static void launch(const tri_call *call, tile_args t) {
     t.a.mask = mask_keys_of(t.a.drop);
-    record(call,
-           cudaFuncSetAttribute(tiles_kernel<T, COLS, DROP, RING>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                sizes<COLS>::ALL),
-           "attention of tiles");
-    tiles_kernel<T, COLS, DROP, RING><<<tile_blocks(&t), THREADS, sizes<COLS>::ALL, stream(call)>>>(t);
-    launched(call, "attention of tiles");
+    launch_tiles(call, tiles_kernel<T, COLS, DROP, RING>, tile_blocks(&t), sizes<COLS>::ALL, t, "attention of tiles");
 }
 
 template <typename T, int COLS> static void launch_kind(const tri_call *call, const tile_args *t) {
