@@ -71,12 +71,16 @@ static void close_bench(bench *b) {
     for (int c = 0; c < COPIES; c++) give(b->w[c], w), give(b->w_f32[c], w * 4);
 }
 
-static void run_row(const bench *b, tri_op op, tri_dtype type, int n, const tri_tensor *t, const uint8_t *dtype) {
-    static const tri_attr attr;
-    tri_call call = {.op = op, .table = &b->table, .attr = &attr, .threads = b->threads, .work = b->work};
-    memcpy(call.t, t, (size_t)n * sizeof *t);
-    memcpy(call.dtype, dtype, (size_t)n);
-    tri__kernel(&b->table, op, &attr, type)(&call);
+/* The operands that the variant of this name has, in order. */
+static void run_row(const bench *b, const char *name, tri_dtype type, const tri_tensor *t, const uint8_t *dtype) {
+    int variant = tri__variant_find(name);
+    const tri_op_row *row = tri__variant_row(variant);
+    tri_attr attr = {0};
+    tri__variant_set(variant, &attr);
+    tri_call call = {.op = row->op, .table = &b->table, .attr = &attr, .threads = b->threads, .work = b->work};
+    for (int k = 0; k < row->n_args; k++)
+        if (row->arg[k].access) call.t[k] = *t++, call.dtype[k] = *dtype++;
+    b->table.run[variant][type](&call);
 }
 
 static void run(bench *b, int way) {
@@ -86,10 +90,10 @@ static void run(bench *b, int way) {
     tri_tensor wide = {b->w_f32[copy], b->O, b->I};
     uint8_t half = TRI_BF16;
     if (way == INT8)
-        run_row(b, TRI_OP_linear_int8, TRI_F32, 6, (tri_tensor[]){y, q, s, w, ws, bias},
+        run_row(b, "linear_int8", TRI_F32, (tri_tensor[]){y, q, s, w, ws, bias},
                 (uint8_t[]){TRI_F32, TRI_I8, TRI_F32, TRI_I8, TRI_F32, TRI_F32});
     else if (way == GELU)
-        run_row(b, TRI_OP_linear_gelu_int8, TRI_F32, 7, (tri_tensor[]){y, none, q, s, w, ws, bias},
+        run_row(b, "linear_gelu_int8", TRI_F32, (tri_tensor[]){y, none, q, s, w, ws, bias},
                 (uint8_t[]){TRI_F32, TRI_F32, TRI_I8, TRI_F32, TRI_I8, TRI_F32, TRI_F32});
     else if (way == KERNEL) {
         tri_int8_gemm g = {.m = b->T, .n = b->O, .k = b->I, .a = b->q, .b = b->w[copy], .a_scale = b->s,
@@ -98,13 +102,13 @@ static void run(bench *b, int way) {
         simd_set sets[SIMD_SETS_MOST];
         sets[find_sets(sets) - 1].int8_gemm(&g);
     } else if (way == QUANTIZE)
-        run_row(b, TRI_OP_quantize_int8, TRI_F32, 4, (tri_tensor[]){q, s, x, none},
+        run_row(b, "quantize_int8", TRI_F32, (tri_tensor[]){q, s, x, none},
                 (uint8_t[]){TRI_I8, TRI_F32, TRI_F32, TRI_F32});
     else if (way == F32)
-        run_row(b, TRI_OP_linear, TRI_F32, 4, (tri_tensor[]){y, x, wide, bias}, (uint8_t[]){TRI_F32, TRI_F32, TRI_F32,
+        run_row(b, "linear", TRI_F32, (tri_tensor[]){y, x, wide, bias}, (uint8_t[]){TRI_F32, TRI_F32, TRI_F32,
                 TRI_F32});
     else
-        run_row(b, TRI_OP_linear, TRI_BF16, 4, (tri_tensor[]){y, x, wide, bias}, (uint8_t[]){half, half, half, half});
+        run_row(b, "linear", TRI_BF16, (tri_tensor[]){y, x, wide, bias}, (uint8_t[]){half, half, half, half});
 }
 
 static void report(bench *b, int rounds, double peak) {

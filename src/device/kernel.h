@@ -76,6 +76,12 @@ static inline void tri__kernel_table_add(tri_kernel_table *table, const tri_kern
 
 static inline const tri_op_row *tri__call_row(const tri_call *call) { return tri__op_row(call->op, call->attr); }
 
+/* The operand of act_din that the slope of its activation is computed from. */
+static inline int tri__slope_arg(const tri_attr *attr) {
+    int by_result = tri__activations[attr->activation - 1].by_result;
+    return by_result ? TRI_ARG(act_din, y) : TRI_ARG(act_din, x);
+}
+
 /* The kernel of an operation with these attributes; NULL: none. */
 static inline tri_kernel *tri__kernel(const tri_kernel_table *table, tri_op op, const tri_attr *attr, int dtype) {
     int variant = tri__variant(op, attr);

@@ -116,7 +116,7 @@ static int attention(tri_branch *b, int x, const char *layer) {
     int qkv = tri__forward_slot(f, tokens, 3 * H, "qkv");
     int w = tri__forward_weight(f, "qkv.w", tri__branch_join(b, query, "weight"), 3 * H, H);
     int bias = tri__forward_weight(f, "qkv.b", tri__branch_join(b, query, "bias"), 1, 3 * H);
-    TRI_BUILD(&f->build, linear, (tri_attr){0}, qkv, x, w, bias);
+    TRI_BUILD_VARIANT(&f->build, linear, (tri_attr){0}, qkv, x, w, bias);
 
     const tri_rows queries = b->table < 0 ? b->rows : tokens; /* by distances, first ones alone cannot attend */
     tri_attention a = tri__branch_attention(b, queries, qkv);

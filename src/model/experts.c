@@ -172,7 +172,7 @@ static routed route(tri_forward *f, const tri_mixture *m, int x, const char *pre
     int logits = tri__forward_slot(f, m->rows, E, "router");
     int w = tri__forward_weight(f, "router.w", tri__arena_print(f->build.arena, "%s.router.weight", prefix), E,
                                 e->hidden_size);
-    TRI_BUILD(&f->build, linear, (tri_attr){0}, logits, x, w, -1);
+    TRI_BUILD_VARIANT(&f->build, linear, (tri_attr){0}, logits, x, w, -1);
     routed to = {.probs = tri__forward_slot(f, m->rows, E, "router.probs"),
                  .choice = integers(f, m->rows, K, "router.choice"),
                  .weight = tri__forward_slot(f, m->rows, K, "router.weight"),
@@ -212,7 +212,7 @@ static int dense(tri_forward *f, const tri_mixture *m, int x, int from, int64_t 
                                 E * out, in);
     int b = tri__forward_weight(f, tri__arena_print(arena, "%s.b", label), tri__arena_print(arena, "%s.bias", name), E,
                                 out);
-    TRI_BUILD(&f->build, linear_experts, ((tri_attr){.members = (int32_t)E}), y, x, w, b, from);
+    TRI_BUILD_VARIANT(&f->build, linear, ((tri_attr){.experts = 1, .members = (int32_t)E}), y, x, w, b, from);
     return y;
 }
 

@@ -252,7 +252,7 @@ int tri__forward_linear(tri_forward *f, int x, tri_rows rows, int64_t out, int64
     snprintf(text, sizeof text, "%s.weight", name);
     int w = tri__forward_weight(f, tri__arena_print(f->build.arena, "%s.w", label), text, out, in);
     int b = forward_bias(f, out, label, name);
-    TRI_BUILD(&f->build, linear, (tri_attr){0}, y, x, w, b);
+    TRI_BUILD_VARIANT(&f->build, linear, (tri_attr){0}, y, x, w, b);
     return y;
 }
 

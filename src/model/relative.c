@@ -79,6 +79,6 @@ void tri__relative_attend(tri_branch *b, tri_attr attr, const int slot[static 4]
     int x = tri__forward_dropout(f, b->table, rows_of(b), H, b->e->hidden_dropout_prob,
                                  (tri_field)(TRI_FIELD_keyd0 + b->index), "distances.dropout");
     int rel = tri__forward_slot(f, rows_of(b), 3 * H, "distances.qkv");
-    TRI_BUILD(&f->build, linear, (tri_attr){0}, rel, x, w, bias);
+    TRI_BUILD_VARIANT(&f->build, linear, (tri_attr){0}, rel, x, w, bias);
     TRI_BUILD(&f->build, attention_disentangled, attr, slot[0], slot[1], slot[2], rel, b->seq, slot[3]);
 }

@@ -74,14 +74,13 @@ static int exchange(expert *e, int x, const char *suffix) {
 
 static void rewrite(expert *e, tri_instr instr) {
     tri__build_as(&e->to, &instr);
-    switch (instr.op) {
-    case TRI_OP_linear_experts:
+    if (instr.attr.experts) {
         instr.attr.members /= e->ep, instr.attr.groups = e->ep;
         for (int k = 0; k < TRI_MAX_ARGS; k++)
             if (instr.slot[k] >= 0 && e->there[instr.slot[k]] >= 0) instr.slot[k] = e->there[instr.slot[k]];
-        break;
-    case TRI_OP_combine: TRI_SLOT(&instr, combine, x) = exchange(e, TRI_SLOT(&instr, combine, x), "back"); break;
     }
+    if (instr.op == TRI_OP_combine)
+        TRI_SLOT(&instr, combine, x) = exchange(e, TRI_SLOT(&instr, combine, x), "back");
     tri__build_copy(&e->to, &instr);
     if (instr.op != TRI_OP_dispatch) return;
     int from = TRI_SLOT(&instr, dispatch, from), y = TRI_SLOT(&instr, dispatch, y);

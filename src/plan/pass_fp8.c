@@ -2,7 +2,7 @@
  * layers that `forward` has marked (attr.bits; attr.id is that of the weight's name).
  *
  *   linear           y <- x w b         linear_scaled y <- q(x) q(w) b
- *   linear_gelu      y h <- x w b       linear_gelu_scaled q(y) h <- q(x) q(w) b
+ *   linear_gelu      y h <- x w b       linear_gelu_scaled q(y) h <- q(x) q(w) b, and so for each activation
  *   linear_din       dx <- dy w         linear_scaled_din dx <- q(dy) turned(w)
  *   linear_gelu_din  dx db <- dy w h    linear_gelu_scaled_din q(dx) db <- q(dy) turned(w) h
  *   linear_dw        dw <- dy x         linear_scaled_dw dw <- turned(dy) turned(x)
@@ -99,17 +99,9 @@ static int factors_of(const tri_instr *instr, factor of[2]) {
         of[0] = (factor){TRI_SLOT(instr, linear, x), TRI_FP8_INPUT, 0};
         of[1] = (factor){TRI_SLOT(instr, linear, w), TRI_FP8_WEIGHT, 0};
         return 2;
-    case TRI_OP_linear_gelu:
-        of[0] = (factor){TRI_SLOT(instr, linear_gelu, x), TRI_FP8_INPUT, 0};
-        of[1] = (factor){TRI_SLOT(instr, linear_gelu, w), TRI_FP8_WEIGHT, 0};
-        return 2;
     case TRI_OP_linear_din:
         of[0] = (factor){TRI_SLOT(instr, linear_din, dy), TRI_FP8_GRADIENT, 0};
         of[1] = (factor){TRI_SLOT(instr, linear_din, w), TRI_FP8_WEIGHT, 1};
-        return 2;
-    case TRI_OP_linear_gelu_din:
-        of[0] = (factor){TRI_SLOT(instr, linear_gelu_din, dy), TRI_FP8_GRADIENT, 0};
-        of[1] = (factor){TRI_SLOT(instr, linear_gelu_din, w), TRI_FP8_WEIGHT, 1};
         return 2;
     case TRI_OP_linear_dw:
         of[0] = (factor){TRI_SLOT(instr, linear_dw, dy), TRI_FP8_GRADIENT, 1};
@@ -155,7 +147,7 @@ static void note_factor(tri_fp8 *z, int i, const factor *of) {
 }
 
 static int is_forward(const tri_instr *instr) {
-    return instr->attr.bits && (instr->op == TRI_OP_linear || instr->op == TRI_OP_linear_gelu);
+    return instr->attr.bits && instr->op == TRI_OP_linear;
 }
 
 static void find_uses(tri_fp8 *z) {
@@ -242,15 +234,12 @@ static int form_of(tri_fp8 *z, int i, const factor *of) {
 
 /* ---- Instructions ---- */
 
-static int has(const tri_fp8 *z, tri_op op, const tri_attr *attr) {
-    return tri__target_has(z->pass->in->target, op, attr, z->pass->in->precision);
-}
-
-/* Whether instruction i, whose first output is `slot`, may write its 8-bit form: q, and turned if `both`. Alone:
- * nothing but products reads it, so that it is not written in 16 bits. */
-static int can_write(const tri_fp8 *z, int i, int slot, tri_op op, int both, int alone) {
+/* Whether instruction i, whose first output is `slot`, may write its 8-bit form: q, and turned if `both`, as `op` with
+ * these attributes does. Alone: nothing but products reads it, so that it is not written in 16 bits. */
+static int can_write(const tri_fp8 *z, int i, int slot, tri_op op, tri_attr attr, int both, int alone) {
     const tri_fp8_use *u = &z->use[slot];
-    if (!has(z, op, &z->from[i].attr) || u->writers != 1 || !u->rows[0] || (both && !u->turned[0])) return 0;
+    if (!tri__target_has(z->pass->in->target, op, &attr, z->pass->in->precision)) return 0;
+    if (u->writers != 1 || !u->rows[0] || (both && !u->turned[0])) return 0;
     if (z->from[i].acc & 1) return 0;
     if (alone && (u->others || u->again != INT32_MAX)) return 0;
     return !u->differs && tri__same_gates(u->first, &z->from[i]);
@@ -261,57 +250,50 @@ static int temporary(tri_fp8 *z, int like, const char *name) {
     return tri__build_slot(&z->to, TRI_MEM_ACT, of.dtype, of.rows, of.cols, "%s.%s", of.name, name);
 }
 
+/* The activation of an instruction, as an attribute of the operation alone. */
+static tri_attr act_of(const tri_instr *instr) { return (tri_attr){.activation = instr->attr.activation}; }
+
 static void append_linear(tri_fp8 *z, int i, const factor of[2]) {
     const tri_instr *instr = &z->from[i];
-    int x = form_of(z, i, &of[0]), w = form_of(z, i, &of[1]);
-    TRI_BUILD(&z->to, linear_scaled, (tri_attr){0}, TRI_SLOT(instr, linear, y), x, w, scale(z, of[0].slot),
-              scale(z, of[1].slot), TRI_SLOT(instr, linear, b));
-}
-
-static void append_linear_gelu(tri_fp8 *z, int i, const factor of[2]) {
-    const tri_instr *instr = &z->from[i];
+    tri_attr act = act_of(instr), scaled = {.factors = TRI_FACTORS_SCALED}, both = scaled;
     int x = form_of(z, i, &of[0]), w = form_of(z, i, &of[1]), sx = scale(z, of[0].slot), sw = scale(z, of[1].slot);
-    int y = TRI_SLOT(instr, linear_gelu, y), h = TRI_SLOT(instr, linear_gelu, h), b = TRI_SLOT(instr, linear_gelu, b);
-    if (can_write(z, i, y, TRI_OP_linear_gelu_scaled, 0, 1)) {
+    int y = TRI_SLOT(instr, linear, y), h = TRI_SLOT(instr, linear, h), b = TRI_SLOT(instr, linear, b);
+    both.activation = act.activation;
+    if (act.activation && can_write(z, i, y, TRI_OP_linear, both, 0, 1)) {
         const tri_fp8_form *f = tri__fp8_open(z, y, i);
-        TRI_BUILD(&z->to, linear_gelu_scaled, (tri_attr){0}, f->q, f->turned, most(z, y), h, x, w, sx, sw, scale(z, y),
-                  b);
+        TRI_BUILD_VARIANT(&z->to, linear, both, f->q, f->turned, most(z, y), h, x, w, sx, sw, scale(z, y), b);
         return;
     }
-    if (h < 0) h = temporary(z, y, "h");
-    TRI_BUILD(&z->to, linear_scaled, (tri_attr){0}, h, x, w, sx, sw, b);
-    TRI_BUILD(&z->to, act, ((tri_attr){.activation = 1 + TRI_ACTIVATION_GELU}), y, h);
+    if (h < 0) h = act.activation ? temporary(z, y, "h") : y;
+    TRI_BUILD_VARIANT(&z->to, linear, scaled, h, x, w, sx, sw, b);
+    if (act.activation) TRI_BUILD(&z->to, act, act, y, h);
 }
 
 static void append_linear_din(tri_fp8 *z, int i, const factor of[2]) {
     const tri_instr *instr = &z->from[i];
-    int dy = form_of(z, i, &of[0]), w = form_of(z, i, &of[1]);
-    TRI_BUILD(&z->to, linear_scaled_din, (tri_attr){0}, TRI_SLOT(instr, linear_din, dx), dy, w, scale(z, of[0].slot),
-              scale(z, of[1].slot))->acc = instr->acc;
-}
-
-static void append_linear_gelu_din(tri_fp8 *z, int i, const factor of[2]) {
-    const tri_instr *instr = &z->from[i];
+    tri_attr act = act_of(instr), scaled = {.factors = TRI_FACTORS_SCALED}, both = scaled;
     int dy = form_of(z, i, &of[0]), w = form_of(z, i, &of[1]), sdy = scale(z, of[0].slot), sw = scale(z, of[1].slot);
-    int dx = TRI_SLOT(instr, linear_gelu_din, dx), db = TRI_SLOT(instr, linear_gelu_din, db);
-    int h = TRI_SLOT(instr, linear_gelu_din, x), adds = instr->acc >> TRI_ARG(linear_gelu_din, db) & 1;
-    if (can_write(z, i, dx, TRI_OP_linear_gelu_scaled_din, 1, 1)) {
+    int dx = TRI_SLOT(instr, linear_din, dx), db = TRI_SLOT(instr, linear_din, db);
+    int h = TRI_SLOT(instr, linear_din, h), adds = instr->acc >> TRI_ARG(linear_din, db) & 1;
+    both.activation = act.activation, act.sums = 1;
+    if (!act.activation) {
+        TRI_BUILD_VARIANT(&z->to, linear_din, scaled, dx, dy, w, sdy, sw)->acc = instr->acc;
+    } else if (can_write(z, i, dx, TRI_OP_linear_din, both, 1, 1)) {
         const tri_fp8_form *f = tri__fp8_open(z, dx, i);
-        TRI_BUILD(&z->to, linear_gelu_scaled_din, (tri_attr){0}, f->q, f->turned, most(z, dx), db, dy, w, h, sdy, sw,
-                  scale(z, dx))->acc = (uint16_t)(adds << TRI_ARG(linear_gelu_scaled_din, db));
-        return;
+        TRI_BUILD_VARIANT(&z->to, linear_din, both, f->q, f->turned, most(z, dx), db, dy, w, h, sdy, sw,
+                          scale(z, dx))->acc = (uint16_t)(adds << TRI_ARG(linear_din, db));
+    } else {
+        int dh = temporary(z, dx, "dy");
+        TRI_BUILD_VARIANT(&z->to, linear_din, scaled, dh, dy, w, sdy, sw);
+        TRI_BUILD_VARIANT(&z->to, act_din, act, dx, db, dh, h)->acc = (uint16_t)(adds << TRI_ARG(act_din, db));
     }
-    int dh = temporary(z, dx, "dy");
-    TRI_BUILD(&z->to, linear_scaled_din, (tri_attr){0}, dh, dy, w, sdy, sw);
-    TRI_BUILD(&z->to, act_din, ((tri_attr){.activation = 1 + TRI_ACTIVATION_GELU, .sums = 1}), dx, db, dh, h, -1)->acc =
-        (uint16_t)(adds << TRI_ARG(act_din, db));
 }
 
 static void append_linear_dw(tri_fp8 *z, int i, const factor of[2]) {
     const tri_instr *instr = &z->from[i];
     int dy = form_of(z, i, &of[0]), x = form_of(z, i, &of[1]);
-    TRI_BUILD(&z->to, linear_scaled_dw, (tri_attr){0}, TRI_SLOT(instr, linear_dw, dw), dy, x, scale(z, of[0].slot),
-              scale(z, of[1].slot))->acc = instr->acc;
+    TRI_BUILD_VARIANT(&z->to, linear_dw, ((tri_attr){.factors = TRI_FACTORS_SCALED}), TRI_SLOT(instr, linear_dw, dw),
+                      dy, x, scale(z, of[0].slot), scale(z, of[1].slot))->acc = instr->acc;
 }
 
 /* An operation that writes the 8-bit form of `slot`, its first output, which is written too or, of gradients, is not;
@@ -340,7 +322,7 @@ static void append_other(tri_fp8 *z, int i) {
     if (attr.bits) attr.bits = 0, attr.id = 0, attr.axes = 0; /* a bias's gradient */
     const tri_op_row *row = tri__instr_row(instr);
     int alone = row->phase == TRI_PHASE_B; /* only products may read gradients, in both orders */
-    if (row->scaled && can_write(z, i, instr->slot[0], row->scaled, alone, alone)) {
+    if (row->scaled && can_write(z, i, instr->slot[0], row->scaled, instr->attr, alone, alone)) {
         append_scaled(z, i, row->scaled, instr->slot[0]);
         return;
     }
@@ -355,9 +337,7 @@ static void append(tri_fp8 *z, int i) {
     else
         switch (z->from[i].op) {
         case TRI_OP_linear: append_linear(z, i, of); break;
-        case TRI_OP_linear_gelu: append_linear_gelu(z, i, of); break;
         case TRI_OP_linear_din: append_linear_din(z, i, of); break;
-        case TRI_OP_linear_gelu_din: append_linear_gelu_din(z, i, of); break;
         default: append_linear_dw(z, i, of);
         }
 }
@@ -452,7 +432,8 @@ static void rewrite(tri_fp8 *z) {
 
 static tri_status check_target(const tri_pass *pass) {
     const tri_target *target = pass->in->target;
-    if (tri__target_has(target, TRI_OP_linear_scaled, &(tri_attr){0}, pass->in->precision)) return TRI_OK;
+    tri_attr scaled = {.factors = TRI_FACTORS_SCALED};
+    if (tri__target_has(target, TRI_OP_linear, &scaled, pass->in->precision)) return TRI_OK;
     return tri__fail(TRI_USAGE,
                      "--precision fp8: device %s has no kernels for products of 8-bit factors; NVIDIA GPUs of compute "
                      "capability 9.0 (H100, H200) and later have, and --device cpu emulates them: take --precision "

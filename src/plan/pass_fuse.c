@@ -1,11 +1,10 @@
 /* pass_fuse.c - pass: replaces runs of operations by fused ones that the target has.
  *
- *   linear; gelu                              -> linear_gelu
- *   linear_experts; gelu                      -> linear_experts_gelu
+ *   linear; gelu                              -> linear_gelu, and so for each activation, and experts
  *   [scale;] [dropout;] add; norm             -> dropout_add_norm
  *   norm_din; norm_dw; [add_din; [dropout_din;] [scale_din]] [linear_din; linear_dw; bias_dw]
  *                                             -> dropout_add_norm_din [linear_din; linear_dw]
- *   gelu_din; linear_din; linear_dw; bias_dw  -> gelu_din_db; linear_din; linear_dw
+ *   gelu_din; linear_din; linear_dw; bias_dw  -> gelu_din_db; linear_din; linear_dw, and so for each activation
  *   linear_din; linear_dw; gelu_din_db        -> linear_dw; linear_gelu_din
  *   attention_din; linear_din; linear_dw; bias_dw -> attention_din_db; linear_din; linear_dw
  *
@@ -37,11 +36,6 @@ static const tri_instr *peek(const fuser *f, int ahead, tri_op op) {
     return instr->unit == first->unit && instr->layer == first->layer ? instr : NULL;
 }
 
-static const tri_instr *peek_gelu(const fuser *f, int ahead, tri_op op) {
-    const tri_instr *instr = peek(f, ahead, op);
-    return instr && instr->attr.activation == 1 + TRI_ACTIVATION_GELU ? instr : NULL;
-}
-
 /* The same of a gradient, of an operation that is its own adjoint. */
 static const tri_instr *peek_back(const fuser *f, int ahead, tri_op op) {
     const tri_instr *instr = peek(f, ahead, op);
@@ -64,36 +58,19 @@ static void take(tri_instr *fused, int to, const tri_instr *instr, int from) {
     fused->acc |= (uint16_t)((instr->acc >> from & 1) << to);
 }
 
-/* TAKE(&fused, linear_gelu, h, linear, linear, y): h of fused, a linear_gelu, becomes y of `linear`, a linear. */
+/* TAKE(&fused, act_din, db, bias, bias_dw, db): db of fused, an act_din, becomes db of `bias`, a bias_dw. */
 #define TAKE(fused, fused_op, to, instr, op, from) take(fused, TRI_ARG(fused_op, to), instr, TRI_ARG(op, from))
 
 /* Each try_ returns how many instructions it replaced; 0 when it does not apply. */
 
-static int try_linear_gelu(fuser *f) {
-    const tri_instr *linear = peek(f, 0, TRI_OP_linear), *gelu = peek_gelu(f, 1, TRI_OP_act);
-    if (!linear || !gelu || TRI_SLOT(gelu, act, x) != TRI_SLOT(linear, linear, y)) return 0;
-    if (!has(f, TRI_OP_linear_gelu, &linear->attr)) return 0;
-    tri_instr fused = made(TRI_OP_linear_gelu, linear, linear->attr);
-    TAKE(&fused, linear_gelu, y, gelu, act, y);
-    TAKE(&fused, linear_gelu, h, linear, linear, y);
-    TAKE(&fused, linear_gelu, x, linear, linear, x);
-    TAKE(&fused, linear_gelu, w, linear, linear, w);
-    TAKE(&fused, linear_gelu, b, linear, linear, b);
-    keep(f, fused);
-    return 2;
-}
-
-static int try_linear_experts_gelu(fuser *f) {
-    const tri_instr *linear = peek(f, 0, TRI_OP_linear_experts), *gelu = peek_gelu(f, 1, TRI_OP_act);
-    if (!linear || !gelu || TRI_SLOT(gelu, act, x) != TRI_SLOT(linear, linear_experts, y)) return 0;
-    if (TRI_SLOT(linear, linear_experts, b) < 0 || !has(f, TRI_OP_linear_experts_gelu, &linear->attr)) return 0;
-    tri_instr fused = made(TRI_OP_linear_experts_gelu, linear, linear->attr);
-    TAKE(&fused, linear_experts_gelu, y, gelu, act, y);
-    TAKE(&fused, linear_experts_gelu, h, linear, linear_experts, y);
-    TAKE(&fused, linear_experts_gelu, x, linear, linear_experts, x);
-    TAKE(&fused, linear_experts_gelu, w, linear, linear_experts, w);
-    TAKE(&fused, linear_experts_gelu, b, linear, linear_experts, b);
-    TAKE(&fused, linear_experts_gelu, from, linear, linear_experts, from);
+static int try_linear_act(fuser *f) {
+    const tri_instr *linear = peek(f, 0, TRI_OP_linear), *act = peek(f, 1, TRI_OP_act);
+    if (!linear || !act || TRI_SLOT(act, act, x) != TRI_SLOT(linear, linear, y)) return 0;
+    tri_instr fused = *linear;
+    fused.attr.activation = act->attr.activation;
+    if (TRI_SLOT(linear, linear, b) < 0 || !has(f, TRI_OP_linear, &fused.attr)) return 0;
+    TAKE(&fused, linear, h, linear, linear, y);
+    TAKE(&fused, linear, y, act, act, y);
     keep(f, fused);
     return 2;
 }
@@ -132,7 +109,7 @@ static int try_dropout_add_norm(fuser *f) {
 static const tri_instr *bias_after(const fuser *f, int ahead, int dy) {
     const tri_instr *din = peek(f, ahead, TRI_OP_linear_din), *dw = peek(f, ahead + 1, TRI_OP_linear_dw);
     const tri_instr *bias = peek(f, ahead + 2, TRI_OP_bias_dw);
-    if (f->apart || !din || !dw || !bias) return NULL;
+    if (f->apart || !din || !dw || !bias || bias->attr.experts) return NULL;
     int same = TRI_SLOT(din, linear_din, dy) == dy && TRI_SLOT(dw, linear_dw, dy) == dy &&
                TRI_SLOT(bias, bias_dw, dy) == dy;
     return same ? bias : NULL;
@@ -204,47 +181,44 @@ static int try_dropout_add_norm_din(fuser *f) {
     return taken + (r.bias ? keep_linear(f, r.bias) : 0);
 }
 
-/* If the last instructions kept are a dense layer's gradients, and only `gelu` reads that of its input: removes the
- * linear_din from the list and returns it in *din. */
-static int take_linear_din(fuser *f, const tri_instr *gelu, tri_instr *din) {
+/* If the last instructions kept are a dense layer's gradients, and only `act` reads that of its input, makes the
+ * linear_din one back through `act` and takes it from the list: *din. */
+static int take_linear_din(fuser *f, const tri_instr *act, tri_instr *din) {
     tri_instr *kept = f->program->instr + f->n;
-    int dy = TRI_SLOT(gelu, act_din, dy);
-    if (f->n < 2 || kept[-1].op != TRI_OP_linear_dw || kept[-2].op != TRI_OP_linear_din || kept[-2].acc || gelu->acc ||
-        (kept[-2].attr.bits && !f->pass->in->fp8) || TRI_SLOT(&kept[-2], linear_din, dx) != dy || f->reads[dy] != 1 ||
-        !has(f, TRI_OP_linear_gelu_din, &kept[-2].attr))
+    int dy = TRI_SLOT(act, act_din, dy);
+    if (f->n < 2 || kept[-1].op != TRI_OP_linear_dw || kept[-2].op != TRI_OP_linear_din || kept[-2].acc || act->acc ||
+        (kept[-2].attr.bits && !f->pass->in->fp8) || TRI_SLOT(&kept[-2], linear_din, dx) != dy || f->reads[dy] != 1)
         return 0;
     *din = kept[-2];
+    din->attr.activation = act->attr.activation;
+    if (!has(f, TRI_OP_linear_din, &din->attr)) return 0;
+    din->unit = act->unit, din->mb = act->mb, din->layer = act->layer;
     kept[-2] = kept[-1];
     f->n--;
     return 1;
 }
 
-static tri_instr linear_gelu_din(const tri_instr *gelu, const tri_instr *bias, const tri_instr *din) {
-    tri_instr fused = made(TRI_OP_linear_gelu_din, gelu, din->attr);
-    TAKE(&fused, linear_gelu_din, dx, gelu, act_din, dx);
-    TAKE(&fused, linear_gelu_din, db, bias, bias_dw, db);
-    TAKE(&fused, linear_gelu_din, dy, din, linear_din, dy);
-    TAKE(&fused, linear_gelu_din, w, din, linear_din, w);
-    TAKE(&fused, linear_gelu_din, x, gelu, act_din, x);
-    return fused;
+/* What the slope is computed from: x or y. */
+static int slope_slot(const tri_instr *act) {
+    return TRI_SLOT(act, act_din, x) < 0 ? TRI_SLOT(act, act_din, y) : TRI_SLOT(act, act_din, x);
 }
 
-static tri_instr gelu_din_db(const tri_instr *gelu, const tri_instr *bias) {
-    tri_instr fused = made(TRI_OP_act_din, gelu, gelu->attr);
+static int try_act_din_db(fuser *f) {
+    const tri_instr *act = peek(f, 0, TRI_OP_act_din);
+    const tri_instr *bias = act ? bias_after(f, 1, TRI_SLOT(act, act_din, dx)) : NULL;
+    if (!bias) return 0;
+    tri_instr fused = *act, din;
     fused.attr.sums = 1;
-    TAKE(&fused, act_din, dx, gelu, act_din, dx);
-    TAKE(&fused, act_din, db, bias, bias_dw, db);
-    TAKE(&fused, act_din, dy, gelu, act_din, dy);
-    TAKE(&fused, act_din, x, gelu, act_din, x);
-    return fused;
-}
-
-static int try_gelu_din_db(fuser *f) {
-    const tri_instr *gelu = peek_gelu(f, 0, TRI_OP_act_din);
-    const tri_instr *bias = gelu ? bias_after(f, 1, TRI_SLOT(gelu, act_din, dx)) : NULL;
-    tri_instr din;
-    if (!bias || !has(f, TRI_OP_act_din, &(tri_attr){.activation = gelu->attr.activation, .sums = 1})) return 0;
-    keep(f, take_linear_din(f, gelu, &din) ? linear_gelu_din(gelu, bias, &din) : gelu_din_db(gelu, bias));
+    if (!has(f, TRI_OP_act_din, &fused.attr)) return 0;
+    if (take_linear_din(f, act, &din)) {
+        TAKE(&din, linear_din, dx, act, act_din, dx);
+        TAKE(&din, linear_din, db, bias, bias_dw, db);
+        TRI_SLOT(&din, linear_din, h) = slope_slot(act);
+        fused = din;
+    } else {
+        TAKE(&fused, act_din, db, bias, bias_dw, db);
+    }
+    keep(f, fused);
     return 1 + keep_linear(f, bias);
 }
 
@@ -267,8 +241,8 @@ static int try_attention_din_db(fuser *f) {
 }
 
 tri_status tri__pass_fuse(tri_pass *pass) {
-    static int (*const patterns[])(fuser *) = {try_linear_gelu, try_linear_experts_gelu, try_dropout_add_norm,
-                                               try_dropout_add_norm_din, try_gelu_din_db, try_attention_din_db};
+    static int (*const patterns[])(fuser *) = {try_linear_act, try_dropout_add_norm, try_dropout_add_norm_din,
+                                               try_act_din_db, try_attention_din_db};
     tri_program *program = pass->program;
     fuser f = {.pass = pass, .program = program};
     f.apart = pass->stages->pipeline.n_ranks > 1 && tri__schedule_row(pass->in->staging.schedule)->apart;

@@ -2,7 +2,7 @@
  * marked by the names of their weights (attr.bits).
  *
  *   linear        y <- x w b     quantize_int8 q s <- x; linear_int8 y <- q s wq ws b
- *   linear_gelu   likewise, fused
+ *   linear_gelu   likewise, fused, and so with each activation
  *   linear_din    dx <- dy w     linear_int8_din dx <- dy wq ws
  *   linear_dw     dw <- dy x     linear_int8_dw dw <- dy q s
  *   embed         y <- ...       embed_int8 (not with fp8)
@@ -26,12 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Operands have the same places in both. */
-static tri_op quantize_op(tri_dtype dtype) { return dtype == TRI_I8 ? TRI_OP_quantize_int8 : TRI_OP_quantize_fp8; }
-static tri_op linear_op(tri_dtype dtype) { return dtype == TRI_I8 ? TRI_OP_linear_int8 : TRI_OP_linear_fp8; }
-static tri_op linear_gelu_op(tri_dtype dtype) {
-    return dtype == TRI_I8 ? TRI_OP_linear_gelu_int8 : TRI_OP_linear_gelu_fp8;
-}
+static int32_t factors_of(tri_dtype dtype) { return dtype == TRI_I8 ? TRI_FACTORS_INT8 : TRI_FACTORS_FP8; }
 
 /* Whether weights are kept in 8 bits, instead of being quantised at their first use. */
 static int keeps_quantized(const tri_pass *pass) { return pass->serving && pass->sharding.kind < TRI_SHARD_ZERO3; }
@@ -64,7 +59,7 @@ void tri__mark_quantized(tri_pass *pass) {
     for (int i = 0; i < program->n_instrs; i++) {
         tri_instr *instr = &program->instr[i];
         int marked = tri__unit_encoder(program, instr->unit) >= 0;
-        if (instr->op == TRI_OP_linear) {
+        if (instr->op == TRI_OP_linear && !instr->attr.experts) {
             marked = marked && tri__is_quantized(pass, TRI_SLOT(instr, linear, w));
         } else if (instr->op == TRI_OP_embed && pass->in->quantize == TRI_I8) {
             for (int k = TRI_ARG(embed, word); k <= TRI_ARG(embed, type); k++)
@@ -97,7 +92,7 @@ void tri__build_quantize(tri_builder *to, tri_dtype dtype, int x, uint32_t axes,
         TRI_BUILD(to, all_max_post, group, m);
         TRI_BUILD(to, wait, (tri_attr){0}, m, -1);
     }
-    tri__build(to, quantize_op(dtype), (const int[TRI_MAX_ARGS]){into.q, into.s, x, m}, (tri_attr){0});
+    TRI_BUILD(to, quantize, ((tri_attr){.factors = factors_of(dtype)}), into.q, into.s, x, m);
 }
 
 /* Quantises a slot into new ones. */
@@ -130,35 +125,32 @@ static int narrowed(quantizer *z, int slot) {
     return z->narrow[slot] = made;
 }
 
-static void append_linear(quantizer *z, const tri_instr *instr) {
-    uint32_t axes = instr->attr.axes;
-    tri_factor w = weight(z, TRI_SLOT(instr, linear, w), axes), x = quantize(z, TRI_SLOT(instr, linear, x),
-                                                                                TRI_MEM_ACT, axes);
-    const int slots[TRI_MAX_ARGS] = {TRI_SLOT(instr, linear, y), x.q, x.s, w.q, w.s,
-                                     narrowed(z, TRI_SLOT(instr, linear, b))};
-    tri__build(&z->to, linear_op(z->pass->in->quantize), slots, (tri_attr){0});
+/* The same operation with 8-bit factors: operands have the same places. */
+static void append_product(quantizer *z, const tri_instr *instr) {
+    tri_attr attr = {.activation = instr->attr.activation, .factors = factors_of(z->pass->in->quantize)};
+    tri__build(&z->to, instr->op, instr->slot, attr)->acc = instr->acc;
 }
 
-static void append_linear_gelu(quantizer *z, const tri_instr *instr) {
-    uint32_t axes = instr->attr.axes;
-    tri_factor w = weight(z, TRI_SLOT(instr, linear_gelu, w), axes),
-                  x = quantize(z, TRI_SLOT(instr, linear_gelu, x), TRI_MEM_ACT, axes);
-    const int slots[TRI_MAX_ARGS] = {TRI_SLOT(instr, linear_gelu, y), TRI_SLOT(instr, linear_gelu, h), x.q, x.s, w.q,
-                                     w.s, narrowed(z, TRI_SLOT(instr, linear_gelu, b))};
-    tri__build(&z->to, linear_gelu_op(z->pass->in->quantize), slots, (tri_attr){0});
+static void append_linear(quantizer *z, tri_instr instr) {
+    int *at = instr.slot, w = TRI_ARG(linear, w), x = TRI_ARG(linear, x), b = TRI_ARG(linear, b);
+    tri_factor weights = weight(z, at[w], instr.attr.axes), inputs = quantize(z, at[x], TRI_MEM_ACT, instr.attr.axes);
+    at[x] = inputs.q, at[TRI_ARG(linear, s)] = inputs.s, at[w] = weights.q, at[TRI_ARG(linear, ws)] = weights.s;
+    at[b] = narrowed(z, at[b]);
+    append_product(z, &instr);
 }
 
-static void append_linear_din(quantizer *z, const tri_instr *instr) {
-    tri_factor w = weight(z, TRI_SLOT(instr, linear_din, w), instr->attr.axes);
-    TRI_BUILD(&z->to, linear_int8_din, (tri_attr){0}, TRI_SLOT(instr, linear_din, dx), TRI_SLOT(instr, linear_din, dy),
-              w.q, w.s)->acc = instr->acc;
+static void append_linear_din(quantizer *z, tri_instr instr) {
+    int *at = instr.slot, w = TRI_ARG(linear_din, w);
+    tri_factor weights = weight(z, at[w], instr.attr.axes);
+    at[w] = weights.q, at[TRI_ARG(linear_din, ws)] = weights.s;
+    append_product(z, &instr);
 }
 
-static void append_linear_dw(quantizer *z, const tri_instr *instr) {
-    int slot = TRI_SLOT(instr, linear_dw, x);
-    tri_factor x = z->of[slot].q >= 0 ? z->of[slot] : quantize(z, slot, TRI_MEM_ACT, instr->attr.axes);
-    TRI_BUILD(&z->to, linear_int8_dw, (tri_attr){0}, TRI_SLOT(instr, linear_dw, dw), TRI_SLOT(instr, linear_dw, dy),
-              x.q, x.s)->acc = instr->acc;
+static void append_linear_dw(quantizer *z, tri_instr instr) {
+    int *at = instr.slot, x = TRI_ARG(linear_dw, x);
+    tri_factor inputs = z->of[at[x]].q >= 0 ? z->of[at[x]] : quantize(z, at[x], TRI_MEM_ACT, instr.attr.axes);
+    at[x] = inputs.q, at[TRI_ARG(linear_dw, s)] = inputs.s;
+    append_product(z, &instr);
 }
 
 /* Any other instruction, and embed, whose operands are those of embed_int8. */
@@ -177,10 +169,9 @@ static void append_other(quantizer *z, const tri_instr *instr) {
 static void append(quantizer *z, const tri_instr *instr) {
     tri__build_as(&z->to, instr);
     switch (instr->attr.bits ? instr->op : TRI_OP_COUNT) {
-    case TRI_OP_linear: append_linear(z, instr); break;
-    case TRI_OP_linear_gelu: append_linear_gelu(z, instr); break;
-    case TRI_OP_linear_din: append_linear_din(z, instr); break;
-    case TRI_OP_linear_dw: append_linear_dw(z, instr); break;
+    case TRI_OP_linear: append_linear(z, *instr); break;
+    case TRI_OP_linear_din: append_linear_din(z, *instr); break;
+    case TRI_OP_linear_dw: append_linear_dw(z, *instr); break;
     default: append_other(z, instr);
     }
 }
@@ -238,7 +229,6 @@ static void find_stored(tri_pass *pass) {
         const tri_instr *instr = &program->instr[i];
         if (!instr->attr.bits) continue;
         if (instr->op == TRI_OP_linear) store(pass, &cap, TRI_SLOT(instr, linear, w), instr->attr.axes, 0);
-        if (instr->op == TRI_OP_linear_gelu) store(pass, &cap, TRI_SLOT(instr, linear_gelu, w), instr->attr.axes, 0);
         for (int k = TRI_ARG(embed, word); k <= TRI_ARG(embed, type) && instr->op == TRI_OP_embed; k++)
             if (instr->slot[k] >= 0 && pass->in->precision != TRI_F32) store(pass, &cap, instr->slot[k], 0, -1);
     }
@@ -300,9 +290,8 @@ static tri_status check_widths(const tri_pass *pass) {
     enum { WIDEST = INT32_MAX / (127 * 127) };
     for (int i = 0; i < pass->program->n_instrs && pass->in->quantize == TRI_I8; i++) {
         const tri_instr *instr = &pass->program->instr[i];
-        if (!instr->attr.bits || (instr->op != TRI_OP_linear && instr->op != TRI_OP_linear_gelu)) continue;
-        int w = instr->op == TRI_OP_linear ? TRI_SLOT(instr, linear, w) : TRI_SLOT(instr, linear_gelu, w);
-        const tri_slot *s = &pass->program->slot[w];
+        if (!instr->attr.bits || instr->op != TRI_OP_linear) continue;
+        const tri_slot *s = &pass->program->slot[TRI_SLOT(instr, linear, w)];
         if (s->cols > WIDEST)
             return tri__fail(TRI_USAGE,
                              "int8: %s sums %lld products, and 32 bits hold %d for certain: share the layer "

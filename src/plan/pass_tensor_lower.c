@@ -64,9 +64,8 @@ static void drop_bias(lower *l, int at) {
     int maker = at - 1;
     while (!writes(&l->from[maker], l->from[at].slot[1])) maker--;
     tri_instr *instr = &l->from[maker];
-    TRI_ASSERT(instr->op == TRI_OP_linear || instr->op == TRI_OP_linear_experts || instr->op == TRI_OP_embed);
+    TRI_ASSERT(instr->op == TRI_OP_linear || instr->op == TRI_OP_embed);
     if (instr->op == TRI_OP_linear) TRI_SLOT(instr, linear, b) = -1;
-    else if (instr->op == TRI_OP_linear_experts) TRI_SLOT(instr, linear_experts, b) = -1;
     else TRI_SLOT(instr, embed, position) = TRI_SLOT(instr, embed, type) = -1;
 }
 

@@ -103,6 +103,13 @@ tri_instr *tri__build(tri_builder *builder, tri_op op, const int *slots, tri_att
     return instr;
 }
 
+tri_instr *tri__build_variant(tri_builder *builder, tri_op op, const int *slots, tri_attr attr) {
+    const tri_op_row *row = tri__op_row(op, &attr);
+    int placed[TRI_MAX_ARGS];
+    for (int k = 0; k < TRI_MAX_ARGS; k++) placed[k] = k < row->n_args && row->arg[k].access ? *slots++ : -1;
+    return tri__build(builder, op, placed, attr);
+}
+
 tri_instr *tri__build_copy(tri_builder *builder, const tri_instr *instr) {
     tri_program *program = builder->program;
     tri_instr *made = TRI_PUSH(builder->arena, program->instr, program->n_instrs, program->cap_instrs);

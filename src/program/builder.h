@@ -34,6 +34,10 @@ void tri__build_as(tri_builder *builder, const tri_instr *like);
 tri_instr *tri__build(tri_builder *builder, tri_op op, const int *slots, tri_attr attr);
 #define TRI_BUILD(builder, op, attr, ...) \
     tri__build((builder), TRI_OP_##op, (const int[TRI_MAX_ARGS]){__VA_ARGS__}, (attr))
+/* The same with the slots of those operands alone that the variant has. */
+tri_instr *tri__build_variant(tri_builder *builder, tri_op op, const int *slots, tri_attr attr);
+#define TRI_BUILD_VARIANT(builder, op, attr, ...) \
+    tri__build_variant((builder), TRI_OP_##op, (const int[TRI_MAX_ARGS]){__VA_ARGS__}, (attr))
 /* Appends a copy of an instruction, of this program or with slots that it has too. */
 tri_instr *tri__build_copy(tri_builder *builder, const tri_instr *instr);
 /* Appends a post in the group of `group`, or the wait for one. All members name a transfer alike, by its attr.id: that

@@ -104,6 +104,10 @@ int tri__row_run(const tri_op_row *row) {
 
 int tri__row_is_flat(const tri_op_row *row, int k) { return row->elementwise || strcmp(row->arg[k].dims, "1,K") == 0; }
 
+int tri__row_is_fp8(const tri_op_row *row) {
+    return row->family == TRI_OPS_PRODUCTS && row->facts & TRI_FACT_SCALED;
+}
+
 tri_op_family tri__op_family(tri_op op) {
     return defs[op].phase == TRI_PHASE_U ? TRI_OPS_UPDATE : defs[op].family;
 }

@@ -85,7 +85,11 @@ typedef struct tri_operand {
     X(DB, "the gradient of a bias is summed on the way")                 \
     X(BACK, "the same for a gradient: of an operation that is its own adjoint") \
     X(JOIN, "parts become whole again")                                  \
-    X(MEAN, "of all rows, not of the first")
+    X(MEAN, "of all rows, not of the first")                             \
+    X(QUANT, "factors have 8 bits, and a scale for each row")            \
+    X(FP8, "these are floating-point numbers")                           \
+    X(SCALED, "factors of FP8 training: 8 bits, and a scale each")       \
+    X(EXPERTS, "runs of rows have weights of their own")
 enum {
 #define X(name, text) TRI_BIT_##name,
     TRI_FACTS(X)
@@ -126,9 +130,8 @@ typedef enum tri_op_split {
 
 /* What limits an operation's arithmetic where no curve times it. */
 typedef enum tri_op_rate {
-    TRI_RATE_TYPE,       /* products of its element type, or what `like` has */
-    TRI_RATE_ATTENTION,  /* the share of them that attention reaches */
-    TRI_RATE_FP8         /* products of FP8 training */
+    TRI_RATE_TYPE,       /* products of its element type, of FP8 training (tri__row_is_fp8), or what `like` has */
+    TRI_RATE_ATTENTION   /* the share of them that attention reaches */
 } tri_op_rate;
 
 /* What attr.part counts; ranks that share tokens set it (plan/pass_context.c). */
@@ -161,6 +164,10 @@ typedef struct tri_activation_row {
     const char *config;  /* names in a config.json, separated by spaces; the first is written */
 } tri_activation_row;
 extern const tri_activation_row tri__activations[TRI_ACTIVATION_COUNT];
+
+/* What a dense layer multiplies: numbers of the computing type, or of 8 bits with a scale for each row, or for all (FP8
+ * training). */
+typedef enum tri_factors { TRI_FACTORS_PLAIN, TRI_FACTORS_INT8, TRI_FACTORS_FP8, TRI_FACTORS_SCALED } tri_factors;
 
 /* What is known of a variant of an operation. */
 typedef struct tri_op_row tri_op_row;
@@ -208,6 +215,7 @@ tri_cost tri__op_cost(const tri_op_row *row, const tri_extent *arg, unsigned acc
 int tri__row_arg(const tri_op_row *row, const char *name); /* the operand's index; -1: the variant has none */
 int tri__row_run(const tri_op_row *row);                /* the operand that is a run of rows, by attr.part; -1 */
 int tri__row_is_flat(const tri_op_row *row, int k);     /* operand k is treated element by element */
+int tri__row_is_fp8(const tri_op_row *row);             /* a product of FP8 training */
 tri_op_family tri__op_family(tri_op op);
 tri_queue tri__op_queue(tri_op op);
 int tri__op_is_lowered(tri_op op);                      /* lowered to transfers before a program runs */
@@ -222,6 +230,8 @@ struct tri_attr {
     int32_t back;       /* operations that are their own adjoints: 1: of a gradient */
     int32_t join;       /* heads: 1: the parts become whole again */
     int32_t mean;       /* pool: 1: of all rows of a sequence; 0: the first */
+    int32_t factors;    /* linear and its gradients, quantize: a tri_factors */
+    int32_t experts;    /* linear and its gradients: 1: each run of rows has an expert's weights */
     float p;            /* dropout probability */
     float eps;          /* norm, adamw */
     uint32_t id; /* the logical operation, for random numbers: xxh32 of its name; transfers: the same on every member */
@@ -234,7 +244,7 @@ struct tri_attr {
     int32_t part;       /* input, tokens_whole_din, pool: which run of rows, each as long as the output (pool: as x);
                            heads_own: which run of columns; attention_part: which run has the keys */
     int32_t run;        /* attention_part: which run has the queries */
-    int32_t groups;     /* heads: 3 where a row is query, key and value, else 1; linear_experts: an
+    int32_t groups;     /* heads: 3 where a row is query, key and value, else 1; linear of experts: an
                            expert's runs of rows, 0: 1 */
     int32_t max_len;    /* attention: max_sen_len, for random numbers */
     int32_t block;      /* attention_sparse, attention_sparse_part: tokens of a block */
@@ -253,7 +263,7 @@ struct tri_attr {
     int32_t code;       /* pack, unpack: a tri_code */
     int32_t members;    /* momentum_in, momentum_alone, outer_step: replicas or copies whose numbers are summed;
                            heads: ranks that divide the heads; attention_part, pool: ranks of a ring
-                           (layout/runs.h); linear_experts: experts */
+                           (layout/runs.h); linear of experts: experts */
     float rate;         /* optimizers: these elements' factor of the learning rate, 0: 1; outer_step: its learning
                            rate; balance: the factor of the balancing loss */
     float smoothing;    /* cross_entropy: the share of a label that all classes get alike; 0: none */

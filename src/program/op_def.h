@@ -54,6 +54,7 @@ typedef struct tri_op_def {
     int lowered, elementwise, decodes;
     const char *mnemonic; /* "linear{act}": attributes that multiply the operation are in braces; NULL: the name */
     unsigned always;      /* facts of every variant */
+    unsigned late;        /* facts of variants that passes make once there are gradients: they have no adjoint */
     unsigned never[6];    /* facts that do not go together */
 } tri_op_def;
 

@@ -42,6 +42,9 @@ static const choice choices[] = {
     {"back", offsetof(tri_attr, back), 2, {{"", 0}, {"_din", TRI_FACT_BACK}}},
     {"way", offsetof(tri_attr, join), 2, {{"_part", 0}, {"_join", TRI_FACT_JOIN}}},
     {"rows", offsetof(tri_attr, mean), 2, {{"_first", 0}, {"_mean", TRI_FACT_MEAN}}},
+    {"factors", offsetof(tri_attr, factors), 4,
+     {{"", 0}, {"_int8", TRI_FACT_QUANT}, {"_fp8", TRI_FACT_QUANT | TRI_FACT_FP8}, {"_scaled", TRI_FACT_SCALED}}},
+    {"experts", offsetof(tri_attr, experts), 2, {{"", 0}, {"_experts", TRI_FACT_EXPERTS}}},
 };
 enum { CHOICES = sizeof choices / sizeof *choices };
 
@@ -130,7 +133,7 @@ static void make_row(const tri_op_def *def, tri_op op, int at, unsigned facts) {
     if (exists(def, facts)) fill(mnemonic_of(def), all.attr[at], all.name[at]);
     *row = (tri_op_row){.name = all.name[at], .op = op, .facts = facts,
                         .phase = facts & TRI_FACT_BACK ? TRI_PHASE_B : def->phase, .flops = def->flops,
-                        .adjoint = facts & TRI_FACT_BACK ? "" : def->adjoint, .formula = def->formula,
+                        .adjoint = facts & (TRI_FACT_BACK | def->late) ? "" : def->adjoint, .formula = def->formula,
                         .n_args = def->n_args, .family = def->family, .split = def->split, .rate = def->rate,
                         .part = def->part, .scaled = def->scaled, .lowered = def->lowered,
                         .elementwise = def->elementwise, .decodes = def->decodes, .like = -1,

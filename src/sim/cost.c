@@ -16,7 +16,7 @@ static tri_op_rate rate_of(const tri_op_row *row) {
 
 static double flops_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr) {
     tri_op_rate kind = rate_of(tri__instr_row(instr));
-    if (kind == TRI_RATE_FP8) return h->half / TRI_FP8_TIME;
+    if (tri__row_is_fp8(tri__instr_row(instr))) return h->half / TRI_FP8_TIME;
     double rate = tri__instr_dtype(program, instr) == TRI_F32 ? h->f32 : h->half;
     return kind == TRI_RATE_ATTENTION ? rate * h->attention : rate;
 }

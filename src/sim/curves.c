@@ -112,7 +112,7 @@ double tri__curve_seconds(const tri_hardware *h, const tri_kernel_call *call) {
     if (seconds < 0 && row->like >= 0) {
         tri_kernel_call like = *call;
         like.variant = row->like;
-        if (row->rate == TRI_RATE_FP8 && like.dtype == TRI_F32) like.dtype = TRI_BF16; /* that of its result */
+        if (tri__row_is_fp8(row) && like.dtype == TRI_F32) like.dtype = TRI_BF16; /* that of its result */
         seconds = row->times * tri__curve_seconds(h, &like);
     }
     return seconds < 0 ? -1 : seconds;

@@ -5,6 +5,7 @@
  *   test_cuda_fp8 --few   only every 24th ragged shape: for tools that check every access
  *
  * timeout: 240 */
+#include "device/activation.h"
 #include "device/operands.h"
 #include "tests/lib/test.h"
 #include "tests/lib/kernel_gpu.h"
@@ -27,7 +28,7 @@ TEST(rows_are_the_references) {
         {"fp8_check", "K=3,300"},
         {SCALED, "T=0,1,16,48 O=1,16,100 I=1,64"},
         {SCALED, "T=64 O=64,272 I=64"},
-        {"linear_scaled linear_scaled_din linear_gelu_scaled linear_gelu_scaled_din", /* in one kernel */
+        {"linear_scaled linear_scaled_din linear{act}_scaled linear{act}_scaled_din", /* in one kernel */
          "T=1024,1168 O=144 I=144"},
         {NORMS_SCALED, "T=0,1,16,48 H=1,16,100"},
         {NORMS_SCALED, "T=48,272 H=64,256,768,1024"},
@@ -192,14 +193,15 @@ static double dot(const kernel_call *k, int a, int64_t i, int b, int64_t j, int6
 enum { SAMPLES = 1500 };
 static const struct product_row {
     tri_op op;
+    unsigned facts;
     int y, x, w, sx, sw, b; /* operands; b: the bias, or -1 */
 } products[] = {
-#define OF(op, y, x, w, sx, sw) \
-    TRI_OP_##op, TRI_ARG(op, y), TRI_ARG(op, x), TRI_ARG(op, w), TRI_ARG(op, sx), TRI_ARG(op, sw)
-    {OF(linear_scaled, y, x, w, sx, sw), TRI_ARG(linear_scaled, b)},
-    {OF(linear_scaled_din, dx, dy, w, sdy, sw), -1},
-    {OF(linear_scaled_dw, dw, dy, x, sdy, sx), -1},
-    {OF(linear_gelu_scaled, h, x, w, sx, sw), TRI_ARG(linear_gelu_scaled, b)},
+#define OF(op, facts, y, x, w, sx, sw) \
+    TRI_OP_##op, facts, TRI_ARG(op, y), TRI_ARG(op, x), TRI_ARG(op, w), TRI_ARG(op, sx), TRI_ARG(op, sw)
+    {OF(linear, 0, y, x, w, sx, sw), TRI_ARG(linear, b)},
+    {OF(linear_din, 0, dx, dy, w, sdy, sw), -1},
+    {OF(linear_dw, 0, dw, dy, x, sdy, sx), -1},
+    {OF(linear, TRI_FACT_ACT, h, x, w, sx, sw), TRI_ARG(linear, b)},
 #undef OF
 };
 
@@ -249,46 +251,43 @@ static double check_bytes(const kernel_call *k, int q, int64_t i, double value, 
     return fabs(value);
 }
 
-static double gelu(double x) { return x * 0.5 * erfc(-x / sqrt(2)); }
-static double gelu_slope(double x) {
-    return 0.5 * erfc(-x / sqrt(2)) + x * exp(-x * x / 2) / sqrt(2 * 3.14159265358979323846);
-}
+static tri_activation act_of(const kernel_call *k) { return (tri_activation)(k->attr.activation - 1); }
 
-static void check_gelu(const kernel_call *k) {
-    OPERANDS(linear_gelu_scaled);
+static void check_act(const kernel_call *k) {
+    OPERANDS(linear);
     double most = kernel_value(k, ARG(most), 0), largest = ((float *)(void *)(k->before[ARG(most)] + GUARD))[0];
-    for (int64_t i = 0; i < operand_count(k, ARG(q)); i++) {
-        double y = gelu(kernel_value(k, ARG(h), i));
-        largest = fmax(largest, check_bytes(k, ARG(q), i, y, scale(k, ARG(s)), 0x1p-8 * fabs(y)));
+    for (int64_t i = 0; i < operand_count(k, ARG(y)); i++) {
+        double y = activation_at(act_of(k), kernel_value(k, ARG(h), i));
+        largest = fmax(largest, check_bytes(k, ARG(y), i, y, scale(k, ARG(sq)), 0x1p-8 * fabs(y)));
     }
-    check_turned(k, ARG(q), ARG(turned));
+    check_turned(k, ARG(y), ARG(turned));
     if (!(fabs(most - largest) <= 0x1p-7 * largest)) kernel_call_fail(k, ARG(most), "is not the largest");
 }
 
-static void check_gelu_din(const kernel_call *k) {
-    OPERANDS(linear_gelu_scaled_din);
-    const tri_tensor *q = &k->call.t[ARG(q)];
+static void check_act_din(const kernel_call *k) {
+    OPERANDS(linear_din);
+    const tri_tensor *q = &k->call.t[ARG(dx)];
     int64_t in = k->call.t[ARG(dy)].cols;
     uint64_t random = 7;
     double factor = scale(k, ARG(sdy)) * scale(k, ARG(sw)), size;
     for (int s = 0; s < SAMPLES; s++) {
-        int64_t i = (int64_t)(next_random(&random) % (uint64_t)operand_count(k, ARG(q)));
-        double slope = gelu_slope(kernel_value(k, ARG(h), i)),
+        int64_t i = (int64_t)(next_random(&random) % (uint64_t)operand_count(k, ARG(dx)));
+        double slope = activation_din(act_of(k), 1, kernel_value(k, ARG(h), i)),
                dx = dot(k, ARG(dy), i / q->cols, ARG(w), i % q->cols, in, &size) / factor;
-        check_bytes(k, ARG(q), i, dx * slope, scale(k, ARG(s)),
+        check_bytes(k, ARG(dx), i, dx * slope, scale(k, ARG(sq)),
                     0x1p-7 * fabs(dx * slope) + (4e-4 * size / factor + 0x1p-8 * fabs(dx)) * fabs(slope));
     }
     for (int s = 0; s < 8; s++) { /* sums of whole columns */
         int64_t c = s == 0 ? 0 : s == 1 ? q->cols - 1 : (int64_t)(next_random(&random) % (uint64_t)q->cols);
         double sum = k->call.acc ? (double)((float *)(void *)(k->before[ARG(db)] + GUARD))[c] : 0, sizes = fabs(sum);
         for (int64_t t = 0; t < q->rows; t++) {
-            double g = gelu_slope(kernel_value(k, ARG(h), t * q->cols + c)) *
+            double g = activation_din(act_of(k), 1, kernel_value(k, ARG(h), t * q->cols + c)) *
                        dot(k, ARG(dy), t, ARG(w), c, in, &size) / factor;
             sum += g, sizes += fabs(g);
         }
         if (!(fabs(kernel_value(k, ARG(db), c) - sum) <= 2e-3 * sizes)) kernel_call_fail(k, ARG(db), "is another sum");
     }
-    check_turned(k, ARG(q), ARG(turned));
+    check_turned(k, ARG(dx), ARG(turned));
 }
 
 static void try_large(const kernel_case *at, void *context) {
@@ -302,21 +301,21 @@ static void try_large(const kernel_case *at, void *context) {
         kernel_call_open_mixed(&k, at, TRI_BF16, TRI_F32, 0, add ? sums : 0, 0);
         run_on_gpu(g, &k, 0);
         for (size_t i = 0; i < sizeof products / sizeof *products; i++)
-            if (products[i].op == at->op) check_products(&k, &products[i], add);
-        if (at->op == TRI_OP_linear_gelu_scaled) check_gelu(&k);
-        if (at->op == TRI_OP_linear_gelu_scaled_din) check_gelu_din(&k);
+            if (products[i].op == at->op && products[i].facts == (row->facts & TRI_FACT_ACT))
+                check_products(&k, &products[i], add);
+        if (row->act && at->op == TRI_OP_linear) check_act(&k);
+        if (row->act && at->op == TRI_OP_linear_din) check_act_din(&k);
         kernel_call_close(&k);
     }
 }
 
 TEST(sizes_of_training) {
     if (the_gpu->few) skip();
+#define LAYERS "linear_scaled linear_scaled_din linear_scaled_dw linear_gelu_scaled linear_gelu_scaled_din"
     static const kernel_grid grids[] = {
-        {SCALED, "T=4112 O=768 I=3072"},
-        {SCALED, "T=2064 O=3072 I=768"},
-        {SCALED, "T=2048 O=1024 I=4096"},
-        {SCALED, "T=1024 O=4096 I=1024"},
-        {SCALED, "T=1040 O=2048 I=2304"},
+        {LAYERS, "T=4112 O=768 I=3072"}, {LAYERS, "T=2064 O=3072 I=768"},  {LAYERS, "T=2048 O=1024 I=4096"},
+        {LAYERS, "T=1024 O=4096 I=1024"}, {LAYERS, "T=1040 O=2048 I=2304"},
+        {"linear{act}_scaled linear{act}_scaled_din", "T=1040 O=768 I=1024"},
     };
     kernel_cases(grids, sizeof grids / sizeof *grids, try_large, the_gpu);
 }

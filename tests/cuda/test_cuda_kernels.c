@@ -17,7 +17,7 @@ static gpu *the_gpu; /* made by main, before the tests */
  * rows that warps hold.
  */
 static const kernel_grid own_grids[] = {
-    {"linear_gelu linear_gelu_din", "T=1024,1700 O=256 I=256,64"}, /* tiles of 128 rows by 256 columns, in one kernel */
+    {"linear{act} linear{act}_din", "T=1024,1700 O=256 I=256,64"}, /* tiles of 128 rows by 256 columns, in one kernel */
     {ATTENTION, "L=5,6,7,8 A=2 E=40,64"},
     {ATTENTION, "L=4,5,7 A=1 E=72,128,136"},
     {ATTENTION, "L=4,7 X=70 A=3 E=64"},
@@ -48,8 +48,8 @@ static const kernel_grid own_grids[] = {
     {"embed_dw", "T=2000 H=64 V=3,70000 P=7 Y=2"},
     {"row_max quantize_int8 quantize_fp8", "T=3,130 I=256,768,1024,1536,3072,4096,4104 M=0,3"},
     {QUANTIZED, "T=20,600 O=64,200 I=144"},
-    {"linear_int8 linear_gelu_int8 linear_fp8 linear_gelu_fp8", "T=1100 O=136,264 I=16,144"},
-    {"linear linear_gelu", "T=1,20,40,130,500 O=72,520 I=72"}, /* few rows */
+    {"linear_int8 linear{act}_int8 linear_fp8 linear{act}_fp8", "T=1100 O=136,264 I=16,144"},
+    {"linear linear{act}", "T=1,20,40,130,500 O=72,520 I=72"}, /* few rows */
     {DENSE_EXPERTS, "C=4 G=1,2 R=64,130 O=64,72 I=128"},
     {DENSE_EXPERTS, "C=8 R=300 O=256 I=64"},
     {MOVES, "T=300 C=8 K=1,2 R=70 H=64,768"},
@@ -128,12 +128,11 @@ static void fused_sums_are_those_apart(void **state) {
     }
 }
 
-/* Where attention's gradient has whole rows of heads of 64 columns, and where the gradient of GELU is formed in a
- * product, sums over rows are added in an order of their own: they are compared with sums in double of what was
+/* Where attention's gradient has whole rows of heads of 64 columns, and where the gradient of an activation is formed
+ * in a product, sums over rows are added in an order of their own: they are compared with sums in double of what was
  * written. That of attention has the bits of attention_din. */
 static void try_sums(const kernel_case *at, void *context) {
-    /* as those of linear_gelu_din, and dqkv and db of attention_din_db */
-    const int dx = TRI_ARG(act_din, dx), db = TRI_ARG(act_din, db);
+    const int dx = 0, db = tri__row_arg(tri__variant_row(at->variant), "db"); /* dqkv of attention_din_db */
     gpu *g = context;
     for (int add = 0; add <= 1; add++) {
         kernel_call k;
@@ -161,7 +160,7 @@ static void sums_are_of_what_is_written(void **state) {
         {"attention_din_db", "L=8 A=14 E=64"}, /* more heads of sequences than a GPU has processors */
         {"attention_din_db", "L=7 A=40 E=64"},
         {"attention_din_db", "L=5,7 M=1 A=3 E=64"},
-        {"linear_gelu_din", "T=1024,1025,2500 O=64,192 I=256,768"},
+        {"linear{act}_din", "T=1024,1025,2500 O=64,192 I=256,768"},
     };
     for (int i = 0; i < 3; i++) {
         the_gpu->type = types[i];
@@ -215,7 +214,7 @@ static void try_fewer_rows(const kernel_case *at, void *context) {
 static void rows_do_not_depend_on_others(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
-        {"linear linear_gelu", "T=4100 O=768,1536 I=384,768"},
+        {"linear linear{act}", "T=4100 O=768,1536 I=384,768"},
         {"linear", "T=4100 O=768 I=3072"},
         {"linear linear_gelu", "T=1100 O=100 I=64"},
         {"linear_fp8 linear_gelu_fp8", "T=4100 O=768 I=384,3072"},
@@ -298,7 +297,7 @@ static void time_products(gpu *g, const kernel_case *at, unsigned acc, int fresh
 static void timed_products(void **state) {
     (void)state;
     if (the_gpu->own) skip();
-    static const tri_op ops[] = {TRI_OP_linear, TRI_OP_linear_gelu, TRI_OP_linear_din, TRI_OP_linear_dw};
+    static const char *const ops[] = {"linear", "linear_gelu", "linear_din", "linear_dw"};
     tri_wisdom *wisdom = calloc(2, sizeof *wisdom);
     size_t size;
     gpu *g = the_gpu;
@@ -307,7 +306,8 @@ static void timed_products(void **state) {
     assert_true(wisdom->kind[0]);
     g->type = TRI_BF16;
     for (int i = 0; i < 4; i++) {
-        kernel_case at = {.op = ops[i], .variant = plain(ops[i])};
+        kernel_case at = {.variant = tri__variant_find(ops[i])};
+        at.op = tri__variant_row(at.variant)->op;
         at.dim['T' - 'A'] = 2050, at.dim['O' - 'A'] = 512, at.dim['I' - 'A'] = 512;
         for (unsigned acc = 0; acc <= (unsigned)(i >= 2); acc++)
             time_products(g, &at, acc, i != 1, wisdom); /* linear_gelu has the product of linear */
@@ -319,7 +319,8 @@ static void timed_products(void **state) {
     assert_int_equal(tri__wisdom_parse(text, size, "text", wisdom + 1), TRI_OK);
     g->device->tuner->follow(g->context, wisdom + 1);
     for (int i = 0; i < 4; i++) {
-        kernel_case at = {.op = ops[i], .variant = plain(ops[i])};
+        kernel_case at = {.variant = tri__variant_find(ops[i])};
+        at.op = tri__variant_row(at.variant)->op;
         at.dim['T' - 'A'] = 2050 - 500 * (i == 3), at.dim['O' - 'A'] = 512, at.dim['I' - 'A'] = 512;
         try_variant(g, &at, g->type, 0, i >= 2, 0);
     }

@@ -58,8 +58,6 @@ static const struct { const char *name; double low, high; } kernel_ranges[] = {
     {"fresh", 0, 1},     {"most", 0.3, 6}, {"average", 0.3, 2}, {"factor", 0.4, 4},
 };
 
-static inline int is_quantize(tri_op op) { return op == TRI_OP_quantize_int8 || op == TRI_OP_quantize_fp8; }
-
 /* Scales of FP8 training, which are powers of two; what is quantised is of the order of 1, and some of it saturates. */
 static inline float power_of_two(const kernel_call *k, int arg) {
     static const struct { const char *name; int power; } scales[] = {
@@ -102,7 +100,7 @@ static inline void fill_real(kernel_call *k, int arg) {
     for (size_t i = 0; i < sizeof kernel_ranges / sizeof *kernel_ranges; i++)
         if (strcmp(operand->name, kernel_ranges[i].name) == 0) low = kernel_ranges[i].low, high = kernel_ranges[i].high;
     if (is_scale(k, arg)) low = 0.002, high = 0.02;
-    if (arg == TRI_ARG(quantize_int8, m) && is_quantize(k->at.op)) low = 0, high = 1.5; /* maxima, some too small */
+    if (arg == TRI_ARG(quantize, m) && k->at.op == TRI_OP_quantize) low = 0, high = 1.5; /* maxima, some too small */
     static const tri_op curved[] = {TRI_OP_act, TRI_OP_act_din, TRI_OP_gated, TRI_OP_gated_din, TRI_OP_gate,
                                     TRI_OP_gate_din};
     for (size_t i = 0; i < sizeof curved / sizeof *curved; i++)
@@ -403,8 +401,8 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
     if (at->op == TRI_OP_attention_sparse_din && type == TRI_F32) fill_attention(k, TRI_OP_attention_sparse);
     if (at->op == TRI_OP_attention_sparse_first_din && type == TRI_F32)
         fill_attention(k, TRI_OP_attention_sparse_first);
-    if (at->op > TRI_OP_route && at->op < TRI_OP_linear_experts) fill_routed(k);
-    if (at->op >= TRI_OP_linear_experts && at->op <= TRI_OP_bias_experts_dw) fill_empty(k);
+    if (at->op > TRI_OP_route && at->op <= TRI_OP_combine_din) fill_routed(k);
+    if (kernel_case_is(at, TRI_FACT_EXPERTS)) fill_empty(k);
     for (int a = 0; a < row->n_args; a++)
         if (k->block[a]) memcpy(k->before[a], k->block[a], k->bytes[a] + 2 * GUARD);
 }

@@ -6,11 +6,11 @@
  *   E   columns of one attention head; with A heads it gives H = A E and D = 3 H
  *   J   ranks of a ring (layout/runs.h): T is the rows of a run, K of all; Z and U: the runs of queries and of keys
  *   W   the number of a pattern of block-sparse attention below; it gives K, with J B
- *   M   for quantize_int8 and quantize_fp8: sets of row maxima, each of T; 0: the operand is left out. For attention: 1
+ *   M   for quantize: sets of row maxima, each of T; 0: the operand is left out. For attention: 1
  *       decisions are kept as bits, in rows that are long enough
  *   R   of operations of experts: rows beyond a place in each of C experts for T K choices, or for route and balance
- *       beyond the capacities of sequences, those of a factor of 1; they give P = C O, and for linear_experts T = G C R
- *   G   of linear_experts: runs of rows of an expert; 0: 1. Of cross_entropy: 1 smoothed labels, 2 and 3 focal
+ *       beyond the capacities of sequences, those of a factor of 1; they give P = C O, and for dense layers T = G C R
+ *   G   of linear of experts: runs of rows of an expert; 0: 1. Of cross_entropy: 1 smoothed labels, 2 and 3 focal
  *   B   of attention by distances: rows of the table; G 1, 2 or 3: attr.terms
  *   F   a code (numbers/coded.h) of K elements in M parts, of unpack_sum M times K; it gives the bytes B of a row
  *   U   of columns: 0 numbers alone, 1 categories alone, 2 both; G 1: numbers are periodic, of K frequencies. They give
@@ -119,13 +119,12 @@ static inline tri_blocks kernel_blocks(int64_t number) {
 #define NORMS_SCALED "dropout_add_norm_scaled dropout_add_norm_scaled_din"
 #define ATTENTION_SCALED "attention_scaled attention_scaled_din"
 #define DENSE_EXPERTS "linear_experts linear_experts_gelu linear_experts_din linear_experts_dw bias_experts_dw"
+#define FUSED "linear{act} linear{act}_din linear{act}_int8 linear{act}_fp8 linear{act}_scaled linear{act}_scaled_din"
 #define MOVES "dispatch dispatch_din combine combine_din"
 #define CODED "pack unpack unpack_sum momentum_out"
 static const kernel_grid kernel_grids[] = {
-    {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
-     "scale scale_din skip skip_din "
-     "gelu_din_db gelu_tanh gelu_tanh_din gelu_tanh_din_db silu silu_din silu_din_db tanh tanh_din tanh_din_db "
-     "relu relu_din relu_din_db",
+    {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din "
+     "scale scale_din skip skip_din {act} {act}_din {act}_din_db",
      ROWS " H=1,3,8,20,64,100,384"},
     {"norm norm_din norm_dw dropout_add_norm dropout_add_norm_din gelu gelu_din_db", "T=4,300 H=768,1025"},
     {"embed embed_dw", ROWS " H=1,3,8,20,64,100,384 V=37 P=130 Y=2"},
@@ -134,6 +133,9 @@ static const kernel_grid kernel_grids[] = {
     {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=65 O=384,100 I=100,384"},
     {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=300 O=530,2 I=70"},
     {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=270 O=200 I=530"},
+    {FUSED, "T=0,1,16 O=1,20,100 I=3,64"},
+    {"linear{act} linear{act}_din", "T=17,70 O=130 I=530"},
+    {"linear_experts{act}", "C=3 R=0,1,17 O=1,20 I=1,64"},
     {"linear linear_din linear_dw", "T=530 O=70 I=200"},
     {"embed_int8", "T=0,1,3,17,64 H=1,3,20,100,384 V=37 P=130 Y=2"},
     {"quantize_int8 quantize_fp8", ROWS " I=1,3,16,20,100,384 M=0,2"},
@@ -222,6 +224,10 @@ enum { KERNEL_GRIDS = sizeof kernel_grids / sizeof *kernel_grids };
 
 typedef void kernel_visit(const kernel_case *at, void *context);
 
+static inline int kernel_case_is(const kernel_case *at, unsigned facts) {
+    return (tri__variant_row(at->variant)->facts & facts) == facts;
+}
+
 /* Pooling of run Z of the tokens, of which there are T; X below 0: fewer than the sequences have. */
 static inline int kernel_case_pools(const kernel_case *at) {
     return at->op == TRI_OP_pool;
@@ -234,12 +240,12 @@ static inline int kernel_case_rings(const kernel_case *at) {
 
 /* Operations of FP8 training. */
 static inline int kernel_case_fp8(const kernel_case *at) {
-    return at->op >= TRI_OP_fp8_cast && at->op <= TRI_OP_attention_scaled_din;
+    return (at->op >= TRI_OP_fp8_cast && at->op <= TRI_OP_attention_scaled_din) || kernel_case_is(at, TRI_FACT_SCALED);
 }
 
 /* Operations of mixtures of experts. */
 static inline int kernel_case_experts(const kernel_case *at) {
-    return at->op >= TRI_OP_route && at->op <= TRI_OP_bias_experts_dw;
+    return (at->op >= TRI_OP_route && at->op <= TRI_OP_combine_din) || kernel_case_is(at, TRI_FACT_EXPERTS);
 }
 
 /* Places of an expert for a sequence: its share of the choices. */
@@ -310,7 +316,7 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
         int64_t more = DIM('R'), each = more + (has_lengths ? 0 : kernel_capacity(at, DIM('T')));
         for (int64_t s = 0; s < DIM('N'); s++) each += kernel_capacity(at, at->lengths[s]);
         DIM('R') = DIM('C') * each, DIM('P') = DIM('C') * DIM('O');
-        if (at->op >= TRI_OP_linear_experts) DIM('T') = DIM('C') * more * (DIM('G') ? DIM('G') : 1);
+        if (kernel_case_is(at, TRI_FACT_EXPERTS)) DIM('T') = DIM('C') * more * (DIM('G') ? DIM('G') : 1);
     }
     if (kernel_case_columns(at)) kernel_columns(at, NULL);
     if (at->op == TRI_OP_gated || at->op == TRI_OP_gated_din) DIM('D') = 2 * DIM('H');
@@ -336,21 +342,32 @@ static inline void kernel_case_expand(kernel_case *at, const char *dims, int has
     }
 }
 
-/* Visits every case of some grids: all combinations of values, for each operation. */
+static inline void kernel_cases_of(const char *name, const char *dims, kernel_visit *visit, void *context) {
+    int variant = tri__variant_find(name);
+    if (variant < 0) {
+        fprintf(stderr, "kernel_cases.h: no operation '%s'\n", name);
+        abort();
+    }
+    kernel_case at = {.op = tri__variant_row(variant)->op, .variant = variant};
+    kernel_case_expand(&at, dims, 0, visit, context);
+}
+
+/* Visits every case of some grids: all combinations of values, for each operation; {act} in the name of one stands for
+ * each activation: linear{act} is linear_gelu, linear_relu, ... */
 static inline void kernel_cases(const kernel_grid *grids, int n, kernel_visit *visit, void *context) {
     for (int g = 0; g < n; g++) {
         const char *name = grids[g].ops;
         while (*name) {
-            char word[64];
+            char word[64], each[64];
             int length = (int)strcspn(name, " ");
             snprintf(word, sizeof word, "%.*s", length, name);
-            int variant = tri__variant_find(word);
-            if (variant < 0) {
-                fprintf(stderr, "kernel_cases.h: no operation '%s'\n", word);
-                abort();
+            char *brace = strstr(word, "{act}");
+            if (!brace) kernel_cases_of(word, grids[g].dims, visit, context);
+            for (int act = 0; brace && act < TRI_ACTIVATION_COUNT; act++) {
+                snprintf(each, sizeof each, "%.*s%s%s%s", (int)(brace - word), word, brace > word ? "_" : "",
+                         tri__activations[act].name, brace + strlen("{act}"));
+                kernel_cases_of(each, grids[g].dims, visit, context);
             }
-            kernel_case at = {.op = tri__variant_row(variant)->op, .variant = variant};
-            kernel_case_expand(&at, grids[g].dims, 0, visit, context);
             name += length;
             name += strspn(name, " ");
         }

@@ -3,6 +3,7 @@
 #ifndef TESTS_KERNEL_DOUBLE_H
 #define TESTS_KERNEL_DOUBLE_H
 
+#include "device/operands.h"
 #include "tests/lib/kernel_double_attention.h"
 #include "tests/lib/kernel_double_experts.h"
 #include "tests/lib/kernel_double_fp8.h"
@@ -61,40 +62,57 @@ static void double_add(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][i] + v[2][i];
 }
 
-static void double_linear(const kernel_call *k, double *const *v) {
-    int64_t O = extent(k, 'O'), I = extent(k, 'I');
-    for (int64_t i = 0; i < operand_count(k, 0); i++) {
-        v[0][i] = v[3][i % O];
-        for (int64_t c = 0; c < I; c++) v[0][i] += v[1][i / O * I + c] * v[2][i % O * I + c];
-    }
-}
-
-static double double_gelu_at(double x) { return x * (1 + erf(x / sqrt(2))) / 2; }
-
-static void double_linear_gelu(const kernel_call *k, double *const *v) {
-    double *const linear[] = {v[1], v[2], v[3], v[4]};
-    double_linear(k, linear);
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = double_gelu_at(v[1][i]);
-}
-
-static void double_linear_gelu_din(const kernel_call *k, double *const *v) {
-    int64_t O = extent(k, 'O'), I = extent(k, 'I');
-    for (int64_t i = 0; i < I; i++) v[1][i] = 0;
-    for (int64_t i = 0; i < operand_count(k, 0); i++) {
-        double x = v[4][i], dy = 0;
-        for (int64_t c = 0; c < O; c++) dy += v[2][i / I * O + c] * v[3][c * I + i % I];
-        v[0][i] = dy * ((1 + erf(x / sqrt(2))) / 2 + x * exp(-x * x / 2) / sqrt(2 * acos(-1)));
-        v[1][i % I] += v[0][i];
-    }
-}
-
 static double double_activation(int act, double x) {
     switch (act) {
-    case TRI_ACTIVATION_GELU: return double_gelu_at(x);
+    case TRI_ACTIVATION_GELU: return x * (1 + erf(x / sqrt(2))) / 2;
     case TRI_ACTIVATION_GELU_TANH: return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * pow(x, 3))));
     case TRI_ACTIVATION_RELU: return fmax(x, 0);
     case TRI_ACTIVATION_TANH: return 1 - 2 / (exp(2 * x) + 1);
     default: return x / (1 + exp(-x));
+    }
+}
+
+/* The slope of an activation at x or, of one that is computed from the result, at y. */
+static double double_slope(int act, double at) {
+    const double step = 1e-5;
+    switch (act) {
+    case TRI_ACTIVATION_RELU: return at > 0;
+    case TRI_ACTIVATION_TANH: return 1 - at * at;
+    default: return (double_activation(act, at + step) - double_activation(act, at - step)) / (2 * step);
+    }
+}
+
+/* Values of 8-bit factors are doubles here. */
+static void double_linear(const kernel_call *k, double *const *v) {
+    OPERANDS(linear);
+    int64_t T = extent(k, 'T'), O = extent(k, 'O'), I = extent(k, 'I'), G = extent(k, 'G') ? extent(k, 'G') : 1;
+    int act = k->attr.activation, experts = k->attr.experts;
+    double *h = v[act ? ARG(h) : ARG(y)], *y = v[ARG(most)] ? calloc((size_t)(T * O) + 1, sizeof *y) : v[ARG(y)];
+    assert_non_null(y);
+    for (int64_t i = 0; i < T * O; i++) {
+        int64_t t = i / O, o = i % O;
+        if (experts) o += t / (T / (G * extent(k, 'C'))) % extent(k, 'C') * O;
+        double scale = v[ARG(s)] ? v[ARG(s)][t] * v[ARG(ws)][o] : v[ARG(sx)] ? 1 / (v[ARG(sx)][0] * v[ARG(sw)][0]) : 1;
+        double sum = v[ARG(b)] ? v[ARG(b)][o] : 0;
+        for (int64_t c = 0; c < I; c++) sum += scale * v[ARG(x)][t * I + c] * v[ARG(w)][o * I + c];
+        h[i] = v[ARG(from)] && v[ARG(from)][t] < 0 ? 0 : sum;
+        if (act) y[i] = double_activation(act - 1, v[ARG(most)] ? (double)(float)h[i] : h[i]);
+    }
+    if (!v[ARG(most)]) return;
+    double_8_bits(k, ARG(y), y, v[ARG(sq)][0], v[ARG(y)], v[ARG(turned)], v[ARG(most)]);
+    free(y);
+}
+
+/* Of those with an activation. */
+static void double_linear_din(const kernel_call *k, double *const *v) {
+    OPERANDS(linear_din);
+    int64_t O = extent(k, 'O'), I = extent(k, 'I');
+    for (int64_t i = 0; i < I; i++) v[ARG(db)][i] = 0;
+    for (int64_t i = 0; i < operand_count(k, ARG(dx)); i++) {
+        double dy = 0;
+        for (int64_t c = 0; c < O; c++) dy += v[ARG(dy)][i / I * O + c] * v[ARG(w)][c * I + i % I];
+        v[ARG(dx)][i] = dy * double_slope(k->attr.activation - 1, v[ARG(h)][i]);
+        v[ARG(db)][i % I] += v[ARG(dx)][i];
     }
 }
 
@@ -406,8 +424,12 @@ static void double_row_max(const kernel_call *k, double *const *v) {
     for (int64_t t = 0; t < extent(k, 'T'); t++) v[0][t] = double_row_largest(k, v[1], t);
 }
 
+static double double_to_int8(double x) { return fmax(-127, fmin(127, rint(x))); }
+
 /* As ops.def spells it: 1 / s and the product with it are fp32. */
-static void double_quantize(const kernel_call *k, double *const *v, double most, double (*to_element)(double)) {
+static void double_quantize(const kernel_call *k, double *const *v) {
+    int fp8 = k->attr.factors == TRI_FACTORS_FP8;
+    double most = fp8 ? 448 : 127;
     int64_t T = extent(k, 'T'), I = extent(k, 'I');
     for (int64_t t = 0; t < T; t++) {
         double largest = v[3] ? 0 : double_row_largest(k, v[2], t);
@@ -415,15 +437,10 @@ static void double_quantize(const kernel_call *k, double *const *v, double most,
         double s = v[1][t] = double_rounded((float)(largest / most), 16, 0);
         for (int64_t i = 0; i < I; i++) {
             float inverse = s > 0 ? (float)(1 / s) : 0, x = (float)v[2][t * I + i];
-            v[0][t * I + i] = to_element((double)(x * inverse));
+            v[0][t * I + i] = (fp8 ? double_to_e4m3 : double_to_int8)((double)(x * inverse));
         }
     }
 }
-
-static double double_to_int8(double x) { return fmax(-127, fmin(127, rint(x))); }
-
-static void double_quantize_int8(const kernel_call *k, double *const *v) { double_quantize(k, v, 127, double_to_int8); }
-static void double_quantize_fp8(const kernel_call *k, double *const *v) { double_quantize(k, v, 448, double_to_e4m3); }
 
 /* The three tables with each row replaced by s * q; then embed. */
 static void double_embed_int8(const kernel_call *k, double *const *v) {
@@ -447,36 +464,6 @@ static void double_embed_int8(const kernel_call *k, double *const *v) {
     for (int a = 3; a < 6; a++) free(tables[a]);
 }
 
-/* y, q, s, w, ws, b */
-static void double_linear_int8(const kernel_call *k, double *const *v) {
-    int64_t O = extent(k, 'O'), I = extent(k, 'I');
-    for (int64_t i = 0; i < operand_count(k, 0); i++) {
-        v[0][i] = v[5][i % O];
-        for (int64_t c = 0; c < I; c++)
-            v[0][i] += v[2][i / O] * v[1][i / O * I + c] * v[4][i % O] * v[3][i % O * I + c];
-    }
-}
-
-static void double_linear_gelu_int8(const kernel_call *k, double *const *v) {
-    double_linear_int8(k, v + 1);
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = double_gelu_at(v[1][i]);
-}
-
-/* Values of e4m3 and of integers are doubles here. */
-static void double_linear_fp8(const kernel_call *k, double *const *v) { double_linear_int8(k, v); }
-static void double_linear_gelu_fp8(const kernel_call *k, double *const *v) { double_linear_gelu_int8(k, v); }
-
-/* q, turned, most, h, x, w, sx, sw, s, b */
-static void double_linear_gelu_scaled(const kernel_call *k, double *const *v) {
-    double *const linear[] = {v[3], v[4], v[5], v[6], v[7], v[9]};
-    double_linear_scaled(k, linear);
-    double *y = calloc((size_t)operand_count(k, 0) + 1, sizeof *y);
-    assert_non_null(y);
-    for (int64_t i = 0; i < operand_count(k, 0); i++) y[i] = double_gelu_at((double)(float)v[3][i]);
-    double_8_bits(k, 0, y, v[8][0], v[0], v[1], v[2]);
-    free(y);
-}
-
 /* y, q, turned, most, xhat, rstd, x, res, g, b, key, s, sq */
 static void double_dropout_add_norm_scaled(const kernel_call *k, double *const *v) {
     double *const norm[] = {v[0], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11]};
@@ -493,8 +480,7 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(add),
     ROW(dropout_add_norm),
     ROW(linear),
-    ROW(linear_gelu),
-    ROW(linear_gelu_din),
+    ROW(linear_din),
     ROW(gated),
     ROW(rope),
     ROW(attention),
@@ -545,12 +531,7 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(average),
     ROW(commit),
     ROW(row_max),
-    ROW(quantize_int8),
-    ROW(quantize_fp8),
-    ROW(linear_int8),
-    ROW(linear_gelu_int8),
-    ROW(linear_fp8),
-    ROW(linear_gelu_fp8),
+    ROW(quantize),
     ROW(embed_int8),
     ROW(fp8_cast),
     ROW(fp8_cast_weights),
@@ -558,8 +539,6 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(fp8_scales),
     ROW(fp8_check),
     ROW(fp8_history),
-    ROW(linear_scaled),
-    ROW(linear_gelu_scaled),
     ROW(dropout_add_norm_scaled), ROW(attention_scaled),
     ROW(scale),
     ROW(skip),
@@ -568,8 +547,6 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(balance),
     ROW(dispatch),
     ROW(combine),
-    ROW(linear_experts),
-    ROW(linear_experts_gelu),
     ROW(balance_none),
 #undef ROW
 };

@@ -81,24 +81,4 @@ static void double_combine(const kernel_call *k, double *const *v) {
     }
 }
 
-/* y, x, w, b, from */
-static void double_linear_experts(const kernel_call *k, double *const *v) {
-    int64_t O = extent(k, 'O'), I = extent(k, 'I'), C = extent(k, 'C'), G = extent(k, 'G') ? extent(k, 'G') : 1;
-    int64_t each = extent(k, 'T') / (G * C);
-    for (int64_t g = 0; g < G; g++)
-        for (int64_t e = 0; e < C; e++)
-            for (int64_t i = 0; i < each * O; i++) {
-                int64_t t = (g * C + e) * each + i / O, o = e * O + i % O;
-                double sum = v[3][o];
-                for (int64_t c = 0; c < I; c++) sum += v[1][t * I + c] * v[2][o * I + c];
-                v[0][t * O + i % O] = v[4][t] < 0 ? 0 : sum;
-            }
-}
-
-/* y, h, x, w, b, from */
-static void double_linear_experts_gelu(const kernel_call *k, double *const *v) {
-    double_linear_experts(k, v + 1);
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][i] * erfc(-v[1][i] / sqrt(2)) / 2;
-}
-
 #endif

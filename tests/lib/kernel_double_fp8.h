@@ -66,16 +66,6 @@ static void double_fp8_history(const kernel_call *k, double *const *v) {
         for (int64_t i = M - 1; i >= 0; i--) v[0][row * M + i] = i ? v[0][row * M + i - 1] : v[1][row];
 }
 
-/* y, x, w, sx, sw, b */
-static void double_linear_scaled(const kernel_call *k, double *const *v) {
-    int64_t O = extent(k, 'O'), I = extent(k, 'I');
-    for (int64_t i = 0; i < extent(k, 'T') * O; i++) {
-        double sum = 0;
-        for (int64_t c = 0; c < I; c++) sum += v[1][i / O * I + c] / v[3][0] * (v[2][i % O * I + c] / v[4][0]);
-        v[0][i] = sum + (v[5] ? v[5][i % O] : 0);
-    }
-}
-
 /* ctx, q, turned, most, lse, bits, qkv, seq, key, sq */
 static void double_attention_scaled(const kernel_call *k, double *const *v) {
     double *const attention[] = {v[0], v[4], v[6], v[7], v[8]};

@@ -110,17 +110,18 @@ typedef struct tolerance {
     double relative, of_largest, whole;
 } tolerance;
 
-static inline tolerance tolerance_of(tri_op op, tri_dtype type) {
-    if (op >= TRI_OP_linear_scaled && op <= TRI_OP_linear_gelu_scaled_din)
+static inline tolerance tolerance_of(const kernel_case *at, tri_dtype type) {
+    tri_op op = at->op;
+    if (tri__row_is_fp8(tri__variant_row(at->variant)))
         return type == TRI_F32 ? (tolerance){1e-2, 2e-3, 2e-3} : (tolerance){2e-2, 6e-3, 2e-2};
-    if (type == TRI_F32 && (op == TRI_OP_linear_fp8 || op == TRI_OP_linear_gelu_fp8))
+    if (type == TRI_F32 && op == TRI_OP_linear && kernel_case_is(at, TRI_FACT_FP8))
         return (tolerance){1e-2, 2e-3, 2e-3};
     if (type == TRI_BF16 && (op == TRI_OP_attention_din || op == TRI_OP_attention_din_db ||
                              op == TRI_OP_attention_sparse_din || op == TRI_OP_attention_part_din ||
                              op == TRI_OP_attention_sparse_part_din || op == TRI_OP_attention_biased_din ||
                              op == TRI_OP_attention_disentangled_din))
         return (tolerance){2e-2, 4e-3, 1e-2}; /* dv: weights are rounded, and terms may cancel */
-    if (type == TRI_BF16 && op == TRI_OP_linear_experts_dw)
+    if (type == TRI_BF16 && op == TRI_OP_linear_dw && kernel_case_is(at, TRI_FACT_EXPERTS))
         return (tolerance){2e-2, 6e-3, 1e-2}; /* a 16-bit dw is rounded after each group of an expert's rows */
     if (type == TRI_F32) return (tolerance){1e-4, 1e-5, 1e-5};
     return type == TRI_BF16 ? (tolerance){2e-2, 2e-3, 1e-2} : (tolerance){2e-3, 1e-3, 1e-3};
@@ -150,12 +151,14 @@ static inline void compare(const kernel_call *got, const kernel_call *want, int 
 }
 
 /* Whether an operand has one result, whatever computes it. */
-static inline int is_exact(tri_op op, int arg) {
+static inline int is_exact(const kernel_case *at, int arg) {
+    tri_op op = at->op;
     if (op == TRI_OP_pack || op == TRI_OP_unpack || op == TRI_OP_unpack_sum || op == TRI_OP_momentum_out) return 1;
     if (op == TRI_OP_route && (arg == TRI_ARG(route, choice) || arg == TRI_ARG(route, from))) return 1;
     if (op == TRI_OP_dispatch || (op >= TRI_OP_fp8_cast && op <= TRI_OP_fp8_history)) return 1;
-    return op == TRI_OP_embed_int8 || op == TRI_OP_row_max || op == TRI_OP_quantize_int8 || op == TRI_OP_quantize_fp8 ||
-           op == TRI_OP_linear_int8 || (op == TRI_OP_linear_gelu_int8 && arg == TRI_ARG(linear_gelu_int8, h));
+    if (op == TRI_OP_linear && kernel_case_is(at, TRI_FACT_QUANT) && !kernel_case_is(at, TRI_FACT_FP8))
+        return !kernel_case_is(at, TRI_FACT_ACT) || arg == TRI_ARG(linear, h);
+    return op == TRI_OP_embed_int8 || op == TRI_OP_row_max || op == TRI_OP_quantize;
 }
 
 static inline void compare_bits(const kernel_call *got, const kernel_call *want, int arg) {
@@ -183,11 +186,11 @@ static inline void try_variant(gpu *g, const kernel_case *at, tri_dtype loose, f
     for (int i = 0; i < 3; i++) run_on_gpu(g, &got[i], i == 2);
     for (int a = 0; a < row->n_args; a++) {
         if (!tri__access_writes(row->arg[a].access) || !got[0].block[a]) continue;
-        for (int i = 0; i < 3 && is_exact(at->op, a); i += 2) compare_bits(&got[i], &want, a);
+        for (int i = 0; i < 3 && is_exact(at, a); i += 2) compare_bits(&got[i], &want, a);
         int is_compared = g->type == TRI_F32 ||
                           (!kernel_sums_rounded(at->variant, a) && at->op != TRI_OP_attention_scaled_din);
         for (int i = 0; i < 3 && is_compared; i += 2)
-            compare(&got[i], &want, a, tolerance_of(at->op, g->type));
+            compare(&got[i], &want, a, tolerance_of(at, g->type));
         if (memcmp(got[0].block[a], got[1].block[a], got[0].bytes[a] + GUARD) != 0)
             kernel_call_fail(&got[1], a, "differs from the first run");
     }

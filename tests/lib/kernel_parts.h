@@ -13,19 +13,13 @@ static const struct { const char *fused, *part, *operands;
     {"dropout_add_norm_din", "norm_din", "dres dy xhat rstd g"},
     {"dropout_add_norm_din", "norm_dw", "dg db dy xhat"},
     {"dropout_add_norm_din", "bias_dw", "dbias dx"},
-    {"gelu_din_db", "gelu_din", "dx dy x"},
-    {"gelu_din_db", "bias_dw", "db dx"},
-    {"gelu_tanh_din_db", "gelu_tanh_din", "dx dy x"},
-    {"gelu_tanh_din_db", "bias_dw", "db dx"},
-    {"silu_din_db", "silu_din", "dx dy x"},
-    {"silu_din_db", "bias_dw", "db dx"},
-    {"relu_din_db", "relu_din", "dx dy y"},
-    {"relu_din_db", "bias_dw", "db dx"},
-    {"tanh_din_db", "tanh_din", "dx dy y"},
-    {"tanh_din_db", "bias_dw", "db dx"},
+#define TRI_ACTIVATION(NAME, name, flops, slope, by_result, config)                                                   \
+    {#name "_din_db", #name "_din", (by_result) ? "dx dy y" : "dx dy x"}, {#name "_din_db", "bias_dw", "db dx"},       \
+    {"linear_" #name "_din", "bias_dw", "db dx"},
+#include "program/activation.def"
+#undef TRI_ACTIVATION
     {"attention_din_db", "attention_din", "dqkv dctx qkv ctx lse seq key bits"},
     {"attention_din_db", "bias_dw", "db dqkv"},
-    {"linear_gelu_din", "bias_dw", "db dx"},
 };
 enum { KERNEL_PARTS = sizeof kernel_parts / sizeof *kernel_parts };
 
@@ -51,7 +45,7 @@ static inline int kernel_sums_rounded(int variant, int arg) {
     const tri_op_row *row = tri__variant_row(variant);
     tri_op op = row->op;
     int of[TRI_MAX_ARGS];
-    if (op == TRI_OP_linear_gelu_scaled_din && arg == TRI_ARG(linear_gelu_scaled_din, db)) return 1;
+    if (op == TRI_OP_linear_din && row->facts & TRI_FACT_SCALED && arg == TRI_ARG(linear_din, db)) return 1;
     if (op == TRI_OP_dropout_add_norm_scaled_din && arg == TRI_ARG(dropout_add_norm_scaled_din, dbias)) return 1;
     if (op == TRI_OP_attention_scaled_din && arg == TRI_ARG(attention_scaled_din, db)) return 1;
     for (int i = 0; i < KERNEL_PARTS; i++) {

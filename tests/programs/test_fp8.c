@@ -174,7 +174,10 @@ TEST(test_check) {
 /* Gradients of a product against sums in double over the numbers that the bytes stand for. */
 static void product_case(const kernel_case *at, void *context) {
     const tri_kernel_table *table = context;
-    int is_din = at->op == TRI_OP_linear_scaled_din;
+    int is_din = at->op == TRI_OP_linear_din;
+    const tri_op_row *row = tri__variant_row(at->variant);
+    int a = tri__row_arg(row, "dy"), b = tri__row_arg(row, is_din ? "w" : "x"), sa = tri__row_arg(row, "sdy"),
+        sb = tri__row_arg(row, is_din ? "sw" : "sx");
     for (int i = 0; i < 6; i++) {
         kernel_call k;
         kernel_call_open_mixed(&k, at, types[i / 2], i % 2 ? TRI_F32 : types[i / 2], 0, i % 2, 0);
@@ -182,11 +185,11 @@ static void product_case(const kernel_case *at, void *context) {
         before.call.t[0].data = k.before[0] + GUARD;
         kernel_call_run(&k, table, 2);
         int64_t rows = k.call.t[0].rows, cols = k.call.t[0].cols, n = extent(&k, is_din ? 'O' : 'T');
-        double scale = kernel_value(&k, 3, 0) * kernel_value(&k, 4, 0);
+        double scale = kernel_value(&k, sa, 0) * kernel_value(&k, sb, 0);
         for (int64_t e = 0; e < rows * cols; e++) {
             double sum = 0;
             for (int64_t j = 0; j < n; j++)
-                sum += kernel_value(&k, 1, e / cols * n + j) * kernel_value(&k, 2, e % cols * n + j);
+                sum += kernel_value(&k, a, e / cols * n + j) * kernel_value(&k, b, e % cols * n + j);
             double want = sum / scale + (k.call.acc & 1 ? kernel_value(&before, 0, e) : 0);
             tri_dtype type = operand_dtype(&k, 0);
             assert_true(kernel_value(&k, 0, e) == (double)narrowed(type, (float)want));
@@ -266,9 +269,9 @@ typedef struct parts {
     tri_dtype type;
 } parts;
 
-static void gelu_case(const kernel_case *at, void *context) {
+static void act_case(const kernel_case *at, void *context) {
     parts *p = context;
-    int back = at->op == TRI_OP_linear_gelu_scaled_din;
+    int back = at->op == TRI_OP_linear_din;
     kernel_call k;
     kernel_call_open_mixed(&k, at, p->type, TRI_F32, 0, 0, 0);
     kernel_call_run(&k, &p->table, 2);
@@ -276,9 +279,10 @@ static void gelu_case(const kernel_case *at, void *context) {
     void *h = calloc((size_t)(rows * cols) + 1, 4), *y = calloc((size_t)(rows * cols) + 1, 4);
     float *db = calloc((size_t)cols, sizeof *db);
     tri_tensor product = {h, rows, cols}, result = {y, rows, cols};
-    tri_call linear = {.op = back ? TRI_OP_linear_scaled_din : TRI_OP_linear_scaled},
-             gelu = {.op = back ? TRI_OP_act_din : TRI_OP_act,
-                     .attr = &(tri_attr){.activation = 1 + TRI_ACTIVATION_GELU, .sums = back}};
+    int slope = (tri__variant_row(at->variant)->facts & TRI_FACT_RESULT) != 0;
+    tri_call linear = {.op = at->op, .attr = &(tri_attr){.factors = TRI_FACTORS_SCALED}},
+             act = {.op = back ? TRI_OP_act_din : TRI_OP_act,
+                    .attr = &(tri_attr){.activation = k.attr.activation, .sums = back}};
     set_operand(&linear, back ? "dx" : "y", product, p->type);
     hand_over(&linear, back ? "dy" : "x", &k, back ? "dy" : "x");
     hand_over(&linear, "w", &k, "w");
@@ -286,13 +290,13 @@ static void gelu_case(const kernel_case *at, void *context) {
     hand_over(&linear, "sw", &k, "sw");
     if (!back) hand_over(&linear, "b", &k, "b");
     run_with(&p->table, &linear, p->type);
-    set_operand(&gelu, back ? "dx" : "y", result, p->type);
-    set_operand(&gelu, back ? "dy" : "x", product, p->type);
-    if (back) set_operand(&gelu, "db", (tri_tensor){db, 1, cols}, TRI_F32);
-    if (back) hand_over(&gelu, "x", &k, "h");
-    run_with(&p->table, &gelu, p->type);
+    set_operand(&act, back ? "dx" : "y", result, p->type);
+    set_operand(&act, back ? "dy" : "x", product, p->type);
+    if (back) set_operand(&act, "db", (tri_tensor){db, 1, cols}, TRI_F32);
+    if (back) hand_over(&act, slope ? "y" : "x", &k, slope ? "y" : "h");
+    run_with(&p->table, &act, p->type);
     expect_same(&k, back ? "db" : "h", back ? (void *)db : h);
-    expect_cast(&p->table, &k, "s", y);
+    expect_cast(&p->table, &k, "sq", y);
     kernel_call_close(&k);
     free(h), free(y), free(db);
 }
@@ -340,14 +344,14 @@ static void attention_case(const kernel_case *at, void *context) {
 }
 
 TEST(test_fused) {
-    static const kernel_grid gelu[] = {{"linear_gelu_scaled linear_gelu_scaled_din", "T=0,1,16,32 O=16,20 I=16,33"}};
+    static const kernel_grid acts[] = {{"linear{act}_scaled linear{act}_scaled_din", "T=0,1,16,32 O=16,20 I=16,33"}};
     static const kernel_grid norm[] = {{NORMS_SCALED, "T=0,1,16,32 H=16,20,100"}};
     static const kernel_grid attention[] = {{ATTENTION_SCALED, "L=0,2,4,5 A=2 E=16,20"},
                                             {ATTENTION_SCALED, "L=2,5 X=3 M=1 A=2 E=20"}};
     for (int i = 0; i < 6; i++) {
         parts p = {.type = types[i / 2]};
         tri__device_find(devices[i % 2])->kernels(&p.table);
-        kernel_cases(gelu, 1, gelu_case, &p);
+        kernel_cases(acts, 1, act_case, &p);
         kernel_cases(norm, 1, norm_case, &p);
         kernel_cases(attention, 2, attention_case, &p);
     }

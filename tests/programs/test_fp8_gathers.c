@@ -127,8 +127,8 @@ TEST(weights_begin_at_vectors) {
         open_texts(&t, 2, 1, 6, 1, 3, how);
         const tri_program *p = t.program[TRI_TRAIN];
         for (int i = 0; i < p->n_instrs; i++)
-            if (p->instr[i].op == TRI_OP_linear_scaled)
-                assert_int_equal(tri__slot_offset(p, TRI_SLOT(&p->instr[i], linear_scaled, w)) % 16, 0);
+            if (p->instr[i].op == TRI_OP_linear && p->instr[i].attr.factors == TRI_FACTORS_SCALED)
+                assert_int_equal(tri__slot_offset(p, TRI_SLOT(&p->instr[i], linear, w)) % 16, 0);
         kept += count_of(p, TRI_OP_fp8_turn) > 0 && count_of(p, TRI_OP_fp8_cast_weights) > count_8_bit_gathers(p);
         blocks += count_8_bit_gathers(p);
         tiny_close(&t);

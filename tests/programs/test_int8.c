@@ -107,19 +107,18 @@ static void check_guard(const layer *l, const void *x) {
 
 /* The reference row's results: y, and h. */
 static void run_reference(const layer *l, void *y, void *h) {
-    tri_attr attr = {0};
-    tri_call call = {.op = l->gelu ? TRI_OP_linear_gelu_int8 : TRI_OP_linear_int8, .table = &reference, .attr = &attr,
-                     .threads = 1};
+    OPERANDS(linear);
+    tri_attr attr = {.activation = l->gelu ? 1 + TRI_ACTIVATION_GELU : 0, .factors = TRI_FACTORS_INT8};
+    tri_call call = {.op = TRI_OP_linear, .table = &reference, .attr = &attr, .threads = 1};
     tri_tensor q = {l->a, l->m, l->k}, s = {l->a_scale, l->m, 1}, w = {l->b, l->n, l->k}, ws = {l->b_scale, l->n, 1},
                b = {l->bias ? l->rounded_bias : NULL, 1, l->n};
-    int at = 0;
-    call.t[at] = (tri_tensor){y, l->m, l->n}, call.dtype[at++] = (uint8_t)l->type;
-    if (l->gelu) call.t[at] = (tri_tensor){h, l->m, l->n}, call.dtype[at++] = (uint8_t)l->type;
-    call.t[at] = q, call.dtype[at++] = TRI_I8;
-    call.t[at] = s, call.dtype[at++] = TRI_F32;
-    call.t[at] = w, call.dtype[at++] = TRI_I8;
-    call.t[at] = ws, call.dtype[at++] = TRI_F32;
-    call.t[at] = b, call.dtype[at++] = (uint8_t)l->type;
+    call.t[ARG(y)] = (tri_tensor){y, l->m, l->n}, call.dtype[ARG(y)] = (uint8_t)l->type;
+    if (l->gelu) call.t[ARG(h)] = (tri_tensor){h, l->m, l->n}, call.dtype[ARG(h)] = (uint8_t)l->type;
+    call.t[ARG(x)] = q, call.dtype[ARG(x)] = TRI_I8;
+    call.t[ARG(s)] = s, call.dtype[ARG(s)] = TRI_F32;
+    call.t[ARG(w)] = w, call.dtype[ARG(w)] = TRI_I8;
+    call.t[ARG(ws)] = ws, call.dtype[ARG(ws)] = TRI_F32;
+    call.t[ARG(b)] = b, call.dtype[ARG(b)] = (uint8_t)l->type;
     reference.run[tri__variant(call.op, call.attr)][l->type](&call);
 }
 
@@ -127,8 +126,8 @@ static void run_kernel(const layer *l, const tri_int8_product *kernel, int threa
                        void *h) {
     tri_int8_gemm g = {.m = m, .n = l->n, .k = l->k, .a = l->a + first * l->k, .b = l->b,
                        .a_scale = l->a_scale + first, .b_scale = l->b_scale, .bias = l->bias ? l->rounded_bias : NULL,
-                       .c = y, .h = l->h ? h : NULL, .gelu = l->gelu, .type = l->type, .threads = threads,
-                       .kernel = kernel};
+                       .c = y, .h = l->h ? h : NULL, .activation = l->gelu ? 1 + TRI_ACTIVATION_GELU : 0,
+                       .type = l->type, .threads = threads, .kernel = kernel};
     best->int8_gemm(&g);
 }
 
@@ -230,14 +229,14 @@ TEST(test_rows_do_not_depend_on_others) {
 /* q, s and m of a row in both tables. */
 static void try_quantize(tri_dtype type, int64_t rows, int64_t cols, const float *values, const float *maxima,
                          int64_t n_maxima) {
-    tri_attr attr = {0};
+    tri_attr attr = {.factors = TRI_FACTORS_INT8};
     void *x = typed(type, rows * cols, values);
     int8_t *q[2];
     float *s[2], *most[2];
     for (int i = 0; i < 2; i++) {
         const tri_kernel_table *table = i ? &cpu : &reference;
         q[i] = block((size_t)(rows * cols)), s[i] = block((size_t)rows * 4), most[i] = block((size_t)rows * 4);
-        tri_call call = {.op = TRI_OP_quantize_int8, .table = table, .attr = &attr, .threads = 2,
+        tri_call call = {.op = TRI_OP_quantize, .table = table, .attr = &attr, .threads = 2,
                          .t = {{q[i], rows, cols}, {s[i], rows, 1}, {x, rows, cols}, {(void *)(uintptr_t)maxima,
                                n_maxima, 1}},
                          .dtype = {TRI_I8, TRI_F32, (uint8_t)type, TRI_F32}};

@@ -67,8 +67,9 @@ static void try_case(const kernel_case *at, void *context) {
     if (optional) try_variant(all, at, p, 0, optional);
     static const tri_op alone[] = {TRI_OP_linear, TRI_OP_embed, TRI_OP_add_din,
                                    TRI_OP_dropout_add_norm_din}; /* without what plans may leave out */
+    int few_bits = (row->facts & TRI_FACT_QUANT) != 0; /* of results in fp16, without a bias */
     for (int i = 0; i < 4; i++)
-        for (int a = 0; a < row->n_args && at->op == alone[i]; a++)
+        for (int a = 0; a < row->n_args && at->op == alone[i] && !few_bits; a++)
             if (row->arg[a].optional && strcmp(row->arg[a].name, "key") != 0)
                 try_variant(all, at, p, at->op == TRI_OP_add_din, 1u << a);
     all->seen[at->variant]++;
@@ -76,15 +77,15 @@ static void try_case(const kernel_case *at, void *context) {
 
 /* Ragged, and no rows at all. */
 static const kernel_grid grids[] = {
-    {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
-     "scale scale_din skip skip_din "
-     "gelu_din_db gelu_tanh gelu_tanh_din gelu_tanh_din_db silu silu_din silu_din_db tanh tanh_din tanh_din_db "
-     "relu relu_din relu_din_db",
+    {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din "
+     "scale scale_din skip skip_din {act} {act}_din {act}_din_db",
      "T=0,1,5,17,64 H=3,20,100"},
     {"embed embed_dw", "T=0,1,17,129 H=3,20 V=37,600 P=130 Y=2"},
     {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=0,1,3,17,64 O=1,20,100 I=3,20,64"},
     {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=65,270 O=130 I=300"},
     {"linear linear_din linear_dw", "T=530 O=70 I=33"},
+    {FUSED, "T=0,1,16 O=20 I=3,64"},
+    {"linear_experts{act}", "C=3 R=0,17 O=20 I=64"},
     {"bias_dw", "T=0,1,17,300 O=3,20,100"},
     {"route route_din balance balance_din", "L=0,4 X=0,3 C=1,8 K=1 R=2"},
     {"route route_din balance balance_din", "L=4,5 C=4 K=2 R=0"},

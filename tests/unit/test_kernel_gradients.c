@@ -16,18 +16,23 @@ typedef struct gradients {
 enum { ADJOINT = 512 };
 
 /* Fused operations have no adjoint in ops.def: the planner fuses after it has formed gradients. These are theirs. */
-static const struct { tri_op op; const char *adjoint; } fused[] = {
-    {TRI_OP_dropout_add_norm, "dropout_add_norm_din dx dres dg db _ <- dy xhat rstd g key s"},
-    {TRI_OP_linear_gelu, "gelu_din_db dh db <- dy h; linear_din dx <- dh w; linear_dw dw <- dh x"},
-    {TRI_OP_linear_experts_gelu, "gelu_din dh <- dy h; linear_experts_din dx <- dh w from; "
-                                 "linear_experts_dw dw <- dh x from; bias_experts_dw db <- dh from"},
-};
+static const char *fused_adjoint(const tri_op_row *row, char text[static ADJOINT]) {
+    if (row->op == TRI_OP_dropout_add_norm) return "dropout_add_norm_din dx dres dg db _ <- dy xhat rstd g key s";
+    if (row->op != TRI_OP_linear || !row->act || row->facts & (TRI_FACT_QUANT | TRI_FACT_SCALED)) return NULL;
+    const char *name = row->act->name, *at = row->act->by_result ? "y" : "h";
+    if (row->facts & TRI_FACT_EXPERTS)
+        snprintf(text, ADJOINT, "%s_din dh <- dy %s; linear_experts_din dx <- dh w from; "
+                                "linear_experts_dw dw <- dh x from; bias_experts_dw db <- dh from", name, at);
+    else
+        snprintf(text, ADJOINT, "%s_din_db dh db <- dy %s; linear_din dx <- dh w; linear_dw dw <- dh x", name, at);
+    return text;
+}
 
 /* Operands of other operations' adjoints have the names of the operation's: "op outputs <- inputs; ..." into text. */
 static const char *adjoint_of(int variant, char text[static ADJOINT]) {
     const tri_op_row *row = tri__variant_row(variant);
-    for (size_t i = 0; i < sizeof fused / sizeof *fused; i++)
-        if (fused[i].op == row->op) return fused[i].adjoint;
+    const char *fused = fused_adjoint(row, text);
+    if (fused) return fused;
     char names[ADJOINT], *save = NULL;
     int used = 0;
     snprintf(names, sizeof names, "%s", row->adjoint);
@@ -165,14 +170,13 @@ static void run_step(kernel_call *k, gradients *g, const tri_kernel_table *table
     free(call.work);
 }
 
-/* Rounding has no useful derivative. The adjoint of quantize_int8 is defined as that of the identity ("straight
+/* Rounding has no useful derivative. The adjoint of quantize is defined as that of the identity ("straight
  * through"), so that is what it is compared with, and that of embed_int8 with embed's; that s * q is x up to half a
  * scale is tested in test_quantized.c. */
 static void straight_through(const kernel_call *k, double *const *v) {
     if (k->at.op == TRI_OP_embed_int8) double_embed(k, v);
-    else if (k->at.op == TRI_OP_quantize_int8)
-        memcpy(v[TRI_ARG(quantize_int8, q)], v[TRI_ARG(quantize_int8, x)],
-               (size_t)operand_count(k, 0) * sizeof(double));
+    else if (k->at.op == TRI_OP_quantize)
+        memcpy(v[TRI_ARG(quantize, q)], v[TRI_ARG(quantize, x)], (size_t)operand_count(k, 0) * sizeof(double));
     else double_ops[k->at.op](k, v);
 }
 
@@ -199,9 +203,9 @@ static int is_padding(const kernel_call *k, int a, int64_t i) {
 
 /* Gradients of quantised factors are with respect to scale * q: the scale of element i of such an operand; else 1. */
 static double unit_of(const kernel_call *k, double *const *v, int a, int64_t i) {
-    if (k->at.op != TRI_OP_linear_int8) return 1;
-    if (a == TRI_ARG(linear_int8, q)) return v[TRI_ARG(linear_int8, s)][i / extent(k, 'I')];
-    return a == TRI_ARG(linear_int8, w) ? v[TRI_ARG(linear_int8, ws)][i / extent(k, 'I')] : 1;
+    if (k->at.op != TRI_OP_linear || !kernel_case_is(&k->at, TRI_FACT_QUANT)) return 1;
+    if (a == TRI_ARG(linear, x)) return v[TRI_ARG(linear, s)][i / extent(k, 'I')];
+    return a == TRI_ARG(linear, w) ? v[TRI_ARG(linear, ws)][i / extent(k, 'I')] : 1;
 }
 
 /* Central differences for at most 150 elements of operand a, spread evenly. */
@@ -264,7 +268,7 @@ static void gradient_run(context *all, const kernel_case *at, float p, unsigned 
 static void gradient_case(const kernel_case *at, void *opaque) {
     context *all = opaque;
     int drops = kernel_case_arg(at, "key") >= 0,
-        chain = at->op == TRI_OP_linear_gelu || at->op == TRI_OP_linear_experts_gelu; /* dh is read, not added to */
+        chain = at->op == TRI_OP_linear && kernel_case_is(at, TRI_FACT_ACT); /* dh is read, not added to */
     for (int on = 0; on <= drops; on++)
         for (unsigned adds = 0; adds <= !chain; adds++) gradient_run(all, at, on ? 0.3f : 0, adds);
     all->seen[at->variant]++;
@@ -273,8 +277,8 @@ static void gradient_case(const kernel_case *at, void *opaque) {
 static const kernel_grid gradient_grids[] = {
     {"embed embed_int8", "T=0,1,7 H=1,5 V=6 P=4 Y=2"},
     {"norm dropout_add_norm", "T=0,1,2,7 H=1,3,8,20"},
-    {"dropout add gelu gelu_tanh silu tanh relu scale skip", "T=0,1,7 H=1,5,17"},
-    {"linear linear_gelu", "T=0,1,7 O=1,5 I=1,3,9"},
+    {"dropout add {act} scale skip", "T=0,1,7 H=1,5,17"},
+    {"linear linear{act}", "T=0,1,7 O=1,5 I=1,3,9"},
     {"attention attention_first", "L=0,1,2,3,4 A=1,3 E=1,4"},
     {"pool_first pool_mean", "L=0,1,2,4 H=1,5"},
     {"attention attention_first", "L=0,2 X=3 A=2 E=4"},
@@ -309,18 +313,18 @@ static const kernel_grid gradient_grids[] = {
     {"route balance", "L=0,1,2,4 X=0,3 C=1,5 K=1 R=0,1"},
     {"route balance", "L=0,2,3,4 X=0,3 C=2,4 K=2 R=0"},
     {"dispatch combine", "T=0,1,7 C=2,3 K=1,2 R=0,2 H=1,5"},
-    {"linear_experts linear_experts_gelu", "C=1,3 R=0,1,5 O=1,4 I=1,5"},
+    {"linear_experts linear_experts{act}", "C=1,3 R=0,1,5 O=1,4 I=1,5"},
     {"linear_experts", "C=2 G=3 R=2 O=3 I=4"},
     {"quantize_int8", "T=0,1,7 I=1,5,33 M=0,2"},
     {"linear_int8", "T=0,1,7 O=1,5 I=1,3,9"},
 };
 static const kernel_grid fused_grids[] = {
-    {"linear_gelu_din linear_gelu_int8 linear_fp8 linear_gelu_fp8",
+    {"linear{act}_din linear{act}_int8 linear_fp8 linear{act}_fp8",
      "T=0,1,7 O=1,5 I=1,3,9"}, /* gradients of two operations at once, or none */
     {"row_max", "T=0,1,7 I=1,5,33"},
     {"fp8_cast", "T=0,1,7,16 I=1,5,33 G=0,1"},
     {WEIGHTS_8_BITS, "T=0,1,16 I=5 O=3 H=4 N=16 C=2 B=1 D=7 M=10"},
-    {"linear_scaled linear_gelu_scaled", "T=0,1,7,16 O=1,5 I=1,3,9"},
+    {"linear_scaled linear{act}_scaled", "T=0,1,7,16 O=1,5 I=1,3,9"},
     {"dropout_add_norm_scaled", "T=0,1,7,16 H=1,3,20"},
     {"attention_scaled", "L=0,1,2,4 A=1,3 E=1,5"},
     {"quantize_fp8", "T=0,1,7 I=1,5,33 M=0,2"},

@@ -129,7 +129,7 @@ TEST(test_left_out) {
         {"embed embed_dw", "T=0,1,17,300 H=1,20,100 V=37 P=130 Y=2"}, {"add_din dropout_add_norm_din", "T=0,9,64 H=20"},
         {"norm norm_dw dropout_add_norm", "T=0,9,64 H=3,20,100"},
         {"fp8_cast", "T=0,1,16 I=3,20 G=0,1"},
-        {"linear_scaled linear_gelu_scaled", "T=0,1,16 O=3,20 I=16"},
+        {"linear_scaled linear{act}_scaled", "T=0,1,16 O=3,20 I=16"},
         {NORMS_SCALED, "T=0,1,16 H=3,20"},
         {"linear linear_int8 linear_fp8", "T=0,1,17,65 O=1,20,100 I=3,64"}, {"linear", "T=300 O=530 I=70"},
         {DENSE_EXPERTS, "C=3 R=0,1,17 O=1,20 I=3,64"},
@@ -159,9 +159,9 @@ static void try_parts(const kernel_case *at, void *context) {
 
 TEST(test_fused_sums_are_those_apart) {
     static const kernel_grid grids[] = {
-        {"dropout_add_norm_din gelu_din_db", "T=0,1,17,530 H=1,20,100"},
+        {"dropout_add_norm_din {act}_din_db", "T=0,1,17,530 H=1,20,100"},
         {"attention_din_db", "L=0,2,5 X=0,3 A=2 E=20"},
-        {"linear_gelu_din", "T=0,1,17,130 O=1,20 I=1,20"},
+        {"linear{act}_din", "T=0,1,17,130 O=1,20 I=1,20"},
     };
     static const tri_dtype types[][2] = {
         {TRI_F32, TRI_F32}, {TRI_BF16, TRI_BF16}, {TRI_BF16, TRI_F32}, {TRI_F16, TRI_F32}};

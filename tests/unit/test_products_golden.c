@@ -38,15 +38,18 @@ static tensor empty_like(const tensor *other) {
     return t;
 }
 
+/* args: of the operands that the int8 variant has, in order. */
 static void run(const tri_kernel_table *table, tri_op op, const tensor *const *args, int n) {
-    static const tri_attr attr;
+    static const tri_attr attr = {.factors = TRI_FACTORS_INT8};
+    const tri_op_row *row = tri__op_row(op, &attr);
     tri_call call = {.op = op, .table = table, .attr = &attr, .threads = 2};
-    for (int i = 0; i < n; i++)
-        if (args[i]) {
-            call.t[i] = (tri_tensor){args[i]->data, args[i]->rows, args[i]->cols};
-            call.dtype[i] = (uint8_t)args[i]->dtype;
-        }
-    int v = tri__op_variants(op);
+    for (int i = 0, k = 0; i < n; i++, k++) {
+        while (!row->arg[k].access) k++;
+        if (!args[i]) continue;
+        call.t[k] = (tri_tensor){args[i]->data, args[i]->rows, args[i]->cols};
+        call.dtype[k] = (uint8_t)args[i]->dtype;
+    }
+    int v = tri__variant(op, &attr);
     int64_t work = tri__workspace_bytes(&table->work[v][TRI_F32], call.t[0].rows, call.t[0].cols, call.t[1].cols);
     call.work = aligned_alloc(64, (size_t)(work + 127) / 64 * 64);
     assert_non_null(call.work);
@@ -71,12 +74,12 @@ static void compare(const tri_st_file *file, int number, const char *device, con
     tensor q = empty_like(&t[Q]), s = empty_like(&t[S]), w = empty_like(&t[W]), ws = empty_like(&t[WS]),
            y = empty_like(&t[Y]), bias = t[B];
     bias.cols = bias.rows, bias.rows = 1;
-    run(table, TRI_OP_quantize_int8, (const tensor *const[]){&q, &s, &t[X], NULL}, 4);
-    run(table, TRI_OP_linear_int8, (const tensor *const[]){&y, &t[Q], &t[S], &t[W], &t[WS], &bias}, 6);
+    run(table, TRI_OP_quantize, (const tensor *const[]){&q, &s, &t[X], NULL}, 4);
+    run(table, TRI_OP_linear, (const tensor *const[]){&y, &t[Q], &t[S], &t[W], &t[WS], &bias}, 6);
     expect_same(&q, &t[Q], number, "q", device);
     expect_same(&s, &t[S], number, "s", device);
     expect_same(&y, &t[Y], number, "y", device);
-    run(table, TRI_OP_quantize_int8, (const tensor *const[]){&w, &ws, &t[WEIGHT], NULL}, 4);
+    run(table, TRI_OP_quantize, (const tensor *const[]){&w, &ws, &t[WEIGHT], NULL}, 4);
     expect_same(&w, &t[W], number, "w", device);
     expect_same(&ws, &t[WS], number, "ws", device);
     /* What files hold is what the kernels compute. */

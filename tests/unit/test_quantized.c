@@ -3,6 +3,7 @@
  * tensor-parallel ranks depend on. */
 #include "tests/lib/test.h"
 #include "tests/lib/kernel_call.h"
+#include "device/operands.h"
 #include "numbers/quantized.h"
 
 static const tri_dtype types[] = {TRI_F32, TRI_BF16, TRI_F16};
@@ -24,9 +25,7 @@ static tables *tables_open(void) {
 }
 
 /* Activations after the product may be computed in another way; everything up to them has one result. */
-static int is_exact(tri_op op, int arg) {
-    return (op != TRI_OP_linear_gelu_int8 || arg == TRI_ARG(linear_gelu_int8, h));
-}
+static int is_exact(const tri_op_row *row, int arg) { return !row->act || arg == TRI_ARG(linear, h); }
 
 static void bits_case(const kernel_case *at, void *context) {
     tables *all = context;
@@ -38,7 +37,7 @@ static void bits_case(const kernel_case *at, void *context) {
         kernel_call_run(&want, &all->reference, 1);
         kernel_call_run(&got, &all->cpu, threads);
         for (int a = 0; a < row->n_args; a++)
-            if (tri__access_writes(row->arg[a].access) && got.block[a] && is_exact(at->op, a) &&
+            if (tri__access_writes(row->arg[a].access) && got.block[a] && is_exact(row, a) &&
                 memcmp(got.block[a], want.block[a], got.bytes[a] + 2 * GUARD) != 0)
                 kernel_call_fail(&got, a, "differs from the reference row");
         kernel_call_close(&want);
@@ -53,7 +52,7 @@ TEST(test_bits) {
         {"quantize_int8 quantize_fp8", "T=0,1,2,7,17 I=1,3,15,16,17,33,64,100,387 M=0,1,3"},
         {"row_max quantize_din", "T=0,1,2,7,17 I=1,3,15,16,17,33,64,100,387"},
         {"linear_int8 linear_gelu_int8", "T=0,1,2,3,7,8,9,17 O=1,3,8,15,16,17,33 I=1,3,7,8,9,16,31,64,65"},
-        {"linear_int8 linear_gelu_int8", "T=5,65 O=130 I=387"},
+        {"linear_int8 linear{act}_int8", "T=5,65 O=130 I=387"},
     };
     static const kernel_grid embed[] = {{"embed_int8", "T=0,1,7,33 H=1,3,16,20,100 V=37 P=130 Y=2"}};
     static const kernel_grid bias[] = {{"linear_int8", "T=0,1,7,17 O=1,17,33 I=1,16,65"}};
@@ -68,22 +67,23 @@ TEST(test_bits) {
             }
         all->left_out = 0;
         kernel_cases(grids, 4, bits_case, all);
-        all->left_out = 1u << TRI_ARG(linear_int8, b);
+        all->left_out = 1u << TRI_ARG(linear, b);
         kernel_cases(bias, 1, bits_case, all);
     }
     assert_true(all->cases > 3000);
     free(all);
 }
 
-/* Runs quantize_int8 or quantize_fp8 on x [T,I] into q [T,I] and s [T]; m [M]: NULL, or maxima. */
-static void quantize(const tri_kernel_table *table, tri_op op, int64_t T, int64_t I, float *x, float *m, int64_t M,
-                     void *q, float *s) {
-    const tri_attr attr = {0};
-    tri_call call = {.op = op, .table = table, .attr = &attr, .threads = 2,
+/* Runs quantize on x [T,I] into q [T,I] and s [T]; m [M]: NULL, or maxima. */
+static void quantize(const tri_kernel_table *table, tri_factors factors, int64_t T, int64_t I, float *x, float *m,
+                     int64_t M, void *q, float *s) {
+    const tri_attr attr = {.factors = factors};
+    int variant = tri__variant(TRI_OP_quantize, &attr);
+    tri_call call = {.op = TRI_OP_quantize, .table = table, .attr = &attr, .threads = 2,
                      .t = {{q, T, I}, {s, T, 1}, {x, T, I}, {m, M, 1}},
-                     .dtype = {op == TRI_OP_quantize_int8 ? TRI_I8 : TRI_F8_E4M3, TRI_F32, TRI_F32, TRI_F32}};
-    call.work = calloc(1, (size_t)tri__workspace_bytes(&table->work[plain(op)][TRI_F32], T, I, 0) + 64);
-    table->run[plain(op)][TRI_F32](&call);
+                     .dtype = {factors == TRI_FACTORS_INT8 ? TRI_I8 : TRI_F8_E4M3, TRI_F32, TRI_F32, TRI_F32}};
+    call.work = calloc(1, (size_t)tri__workspace_bytes(&table->work[variant][TRI_F32], T, I, 0) + 64);
+    table->run[variant][TRI_F32](&call);
     free(call.work);
 }
 
@@ -107,14 +107,14 @@ TEST(test_again) {
         tri_kernel_table table;
         tri__device_find(devices[d])->kernels(&table);
         fill_rows(x);
-        quantize(&table, TRI_OP_quantize_int8, T, I, x, NULL, 0, q[0], s[0]);
+        quantize(&table, TRI_FACTORS_INT8, T, I, x, NULL, 0, q[0], s[0]);
         for (int k = 0; k < T * I; k++) {
             double exact = (double)s[0][k / I] * q[0][k];
             back[k] = s[0][k / I] * q[0][k];
             assert_true((double)back[k] == exact);
             assert_true(fabs((double)x[k] - exact) <= 0.5001 * (double)s[0][k / I]);
         }
-        quantize(&table, TRI_OP_quantize_int8, T, I, back, NULL, 0, q[1], s[1]);
+        quantize(&table, TRI_FACTORS_INT8, T, I, back, NULL, 0, q[1], s[1]);
         assert_memory_equal(s[0], s[1], sizeof s[0]);
         assert_memory_equal(q[0], q[1], sizeof q[0]);
     }
@@ -138,7 +138,7 @@ TEST(test_ties_and_zeros) {
                          {1e-31f, -1e-31f, 0, 0, 0, 0, 0, 0}}; /* below 2^-100: 0 */
         int8_t q[4][8];
         float s[4];
-        quantize(&table, TRI_OP_quantize_int8, 4, 8, x[0], NULL, 0, q, s);
+        quantize(&table, TRI_FACTORS_INT8, 4, 8, x[0], NULL, 0, q, s);
         static const int8_t want[8] = {127, 0, 2, 2, 0, -2, -2, 126};
         assert_true(s[0] == 1);
         assert_memory_equal(q[0], want, sizeof want);
@@ -162,16 +162,18 @@ TEST(test_not_a_number_shows) {
                 for (int k = 0; k < 7 * O; k++) w[k / 7][k % 7] = (float)(k % 3) - 1;
                 x[2][4] = bad[b];
                 w[1][6] = bad[b];
-                tri_op op = fp8 ? TRI_OP_quantize_fp8 : TRI_OP_quantize_int8;
-                quantize(&table, op, 5, 7, x[0], NULL, 0, q, s);
-                quantize(&table, op, O, 7, w[0], NULL, 0, wq, ws);
+                tri_attr attr = {.factors = fp8 ? TRI_FACTORS_FP8 : TRI_FACTORS_INT8};
+                int variant = tri__variant(TRI_OP_linear, &attr);
+                quantize(&table, (tri_factors)attr.factors, 5, 7, x[0], NULL, 0, q, s);
+                quantize(&table, (tri_factors)attr.factors, O, 7, w[0], NULL, 0, wq, ws);
                 int type = fp8 ? TRI_F8_E4M3 : TRI_I8;
-                tri_op product = fp8 ? TRI_OP_linear_fp8 : TRI_OP_linear_int8;
-                tri_call call = {.op = product, .table = &table, .threads = 1,
-                                 .t = {{y, 5, O}, {q, 5, 7}, {s, 5, 1}, {wq, O, 7}, {ws, O, 1}},
-                                 .dtype = {TRI_F32, (uint8_t)type, TRI_F32, (uint8_t)type, TRI_F32}};
-                call.work = calloc(1, (size_t)tri__workspace_bytes(&table.work[plain(product)][TRI_F32], 5, O, 0) + 64);
-                table.run[plain(product)][TRI_F32](&call);
+                OPERANDS(linear);
+                tri_call call = {.op = TRI_OP_linear, .attr = &attr, .table = &table, .threads = 1,
+                                 .t = {[ARG(y)] = {y, 5, O}, [ARG(x)] = {q, 5, 7}, [ARG(s)] = {s, 5, 1},
+                                       [ARG(w)] = {wq, O, 7}, [ARG(ws)] = {ws, O, 1}},
+                                 .dtype = {[ARG(x)] = (uint8_t)type, [ARG(w)] = (uint8_t)type}};
+                call.work = calloc(1, (size_t)tri__workspace_bytes(&table.work[variant][TRI_F32], 5, O, 0) + 64);
+                table.run[variant][TRI_F32](&call);
                 free(call.work);
                 for (int t = 0; t < 5; t++)
                     for (int o = 0; o < O; o++) assert_int_equal(isnan(y[t][o]) != 0, t == 2 || o == 1);
@@ -189,7 +191,7 @@ TEST(test_columns_of_ranks) {
         tri__device_find(devices[d])->kernels(&table);
         fill_rows(x);
         x[7 * I + I - 1] = NAN;
-        quantize(&table, TRI_OP_quantize_int8, T, I, x, NULL, 0, q, s[0]);
+        quantize(&table, TRI_FACTORS_INT8, T, I, x, NULL, 0, q, s[0]);
         for (int pass = 0; pass < 2; pass++) /* first all maxima, then the integers */
             for (int rank = 0; rank < RANKS; rank++) {
                 for (int k = 0; k < T * EACH; k++) part[k] = x[k / EACH * I + rank * EACH + k % EACH];
@@ -197,7 +199,7 @@ TEST(test_columns_of_ranks) {
                                  .t = {{m + rank * T, T, 1}, {part, T, EACH}}};
                 if (pass == 0) table.run[plain(TRI_OP_row_max)][TRI_F32](&call);
                 if (pass == 0) continue;
-                quantize(&table, TRI_OP_quantize_int8, T, EACH, part, m, RANKS * T, own, s[1]);
+                quantize(&table, TRI_FACTORS_INT8, T, EACH, part, m, RANKS * T, own, s[1]);
                 for (int t = 0; t < T; t++) {
                     assert_true(t == 7 ? isnan(s[1][t]) && isnan(s[0][t]) : s[1][t] == s[0][t]);
                     assert_memory_equal(own + t * EACH, q + t * I + rank * EACH, EACH);
@@ -217,7 +219,7 @@ TEST(test_follows_its_argument) {
         int8_t q[2][2];
         x[1][0] = 1, x[1][1] = x[0][1] + (float)n / 127;
         if (fabsf(x[1][1]) > 1) continue;
-        quantize(&table, TRI_OP_quantize_int8, 2, 2, x[0], NULL, 0, q, s);
+        quantize(&table, TRI_FACTORS_INT8, 2, 2, x[0], NULL, 0, q, s);
         assert_true(abs(q[1][1] - q[0][1] - n) <= 1);
     }
 }

@@ -66,28 +66,27 @@ static void cast(const tri_call *call) {
     }
 }
 
-/* h is rounded before the activation, as in the unfused operations: gelu may be recomputed from h alone. Operands
- * beyond h are in the order of those of the dense layer beyond its result. */
-static void linear_gelu(const tri_call *call) {
-    OPERANDS(linear_gelu);
-    tri_op dense = call->op == TRI_OP_linear_gelu ? TRI_OP_linear : TRI_OP_linear_experts;
+/* h is rounded before the activation, as in the unfused operations: y may be recomputed from h alone. */
+static void linear_act(const tri_call *call) {
+    OPERANDS(linear);
     char *scratch = call->work;
     tri_tensor h = {call->t[ARG(h)].data, call->t[ARG(y)].rows, call->t[ARG(y)].cols};
     if (!h.data) {
         h.data = scratch;
         scratch += aligned((size_t)elements(call, ARG(y)) * sizeof(uint16_t));
     }
-    tri_call linear = *call, gelu = *call;
+    tri_call linear = *call, act = *call;
+    tri_attr layer = *call->attr, after = {.activation = layer.activation};
     int type = call->dtype[ARG(y)];
-    linear.op = dense, gelu.op = TRI_OP_act;
-    gelu.attr = &(tri_attr){.activation = 1 + TRI_ACTIVATION_GELU};
-    linear.work = gelu.work = scratch;
-    memmove(linear.t, linear.t + 1, sizeof linear.t - sizeof *linear.t);
-    memmove(linear.dtype, linear.dtype + 1, sizeof linear.dtype - sizeof *linear.dtype);
-    linear.t[0] = gelu.t[TRI_ARG(act, x)] = h;
-    linear.dtype[0] = gelu.dtype[TRI_ARG(act, x)] = (uint8_t)type;
-    tri__kernel(call->table, dense, call->attr, type)(&linear);
-    tri__kernel(call->table, TRI_OP_act, gelu.attr, type)(&gelu);
+    layer.activation = 0;
+    act.op = TRI_OP_act;
+    linear.attr = &layer, act.attr = &after;
+    linear.work = act.work = scratch;
+    linear.t[ARG(h)].data = NULL;
+    linear.t[ARG(y)] = act.t[TRI_ARG(act, x)] = h;
+    act.dtype[TRI_ARG(act, x)] = (uint8_t)type;
+    tri__kernel(call->table, TRI_OP_linear, &layer, type)(&linear);
+    tri__kernel(call->table, TRI_OP_act, &after, type)(&act);
 }
 
 /* Runs `op` on these operands of the call only: rows may test which operands are present. */
@@ -115,11 +114,17 @@ static void act_din_db(const tri_call *call) {
 }
 
 /* The next two work for any type. The product is stored in dx. */
-static void linear_gelu_din(const tri_call *call) {
-    OPERANDS(linear_gelu_din);
-    run_part(call, TRI_OP_linear_din, *call->attr, 3, (int[]){ARG(dx), ARG(dy), ARG(w)});
-    tri_attr attr = {.activation = 1 + TRI_ACTIVATION_GELU, .sums = 1};
-    run_part(call, TRI_OP_act_din, attr, 4, (int[]){ARG(dx), ARG(db), ARG(dx), ARG(x)});
+static void linear_act_din(const tri_call *call) {
+    OPERANDS(linear_din);
+    tri_attr layer = *call->attr, after = {.activation = layer.activation, .sums = 1};
+    tri_call product = *call;
+    int type = call->dtype[ARG(dx)], at_x = tri__slope_arg(&after) == TRI_ARG(act_din, x);
+    layer.activation = 0;
+    product.attr = &layer, product.acc = 0;
+    product.t[ARG(db)].data = product.t[ARG(h)].data = NULL;
+    tri__kernel(call->table, TRI_OP_linear_din, &layer, type)(&product);
+    run_part(call, TRI_OP_act_din, after, 5,
+             (int[]){ARG(dx), ARG(db), ARG(dx), at_x ? ARG(h) : -1, at_x ? -1 : ARG(h)});
 }
 
 static void attention_din_db(const tri_call *call) {
@@ -311,10 +316,9 @@ static void add_as(tri_kernel_table *table, const tri_kernel_row *rows, tri_dtyp
 
 void tri__cpu_half_row(const tri_call *call) {
     switch (call->op) {
-    case TRI_OP_linear_gelu:
-    case TRI_OP_linear_experts_gelu: linear_gelu(call); return;
+    case TRI_OP_linear: call->attr->activation ? linear_act(call) : through_f32(call); return;
     case TRI_OP_act_din: call->attr->sums ? act_din_db(call) : through_f32(call); return;
-    case TRI_OP_linear_gelu_din: linear_gelu_din(call); return;
+    case TRI_OP_linear_din: call->attr->activation ? linear_act_din(call) : through_f32(call); return;
     case TRI_OP_dropout_add_norm_din: dropout_add_norm_din(call); return;
     case TRI_OP_adamw_copy: adamw_copy(call); return;
     default: through_f32(call);
@@ -337,9 +341,10 @@ void tri__cpu_half_rows(tri_kernel_table *table) {
         add_as(table, by_pieces, (tri_dtype)dtype);
         tri__kernel_table_run(table, TRI_OP_act_din, TRI_FACT_ACT | TRI_FACT_DB, (tri_dtype)dtype, act_din_db);
         tri__kernel_table_run(table, TRI_OP_dropout_add_norm_din, 0, (tri_dtype)dtype, dropout_add_norm_din);
-        for (int i = 0; i < 2; i++) {
-            int v = tri__op_variants(i ? TRI_OP_linear_experts_gelu : TRI_OP_linear_gelu);
-            table->run[v][dtype] = linear_gelu;
+        for (int v = tri__op_variants(TRI_OP_linear), n = tri__op_variant_count(TRI_OP_linear); n; n--, v++) {
+            unsigned facts = tri__kernel_facts(v) & ~TRI_FACT_EXPERTS;
+            if (facts != TRI_FACT_ACT || !table->run[v][TRI_F32]) continue;
+            table->run[v][dtype] = linear_act;
             table->work[v][dtype].row_cols += 6; /* h, if it is absent, and its fp32 copy */
         }
     }
@@ -363,7 +368,9 @@ static void add_parts(tri_kernel_table *table, const char *op, tri_kernel *run, 
 }
 
 void tri__cpu_part_rows(tri_kernel_table *table) {
-    add_parts(table, "linear_gelu_din", linear_gelu_din, "linear_din", "gelu_din_db",
-              1); /* dx is both read and written */
+#define TRI_ACTIVATION(NAME, name, ...) /* dx is both read and written */ \
+    add_parts(table, "linear_" #name "_din", linear_act_din, "linear_din", #name "_din_db", 1);
+#include "program/activation.def"
+#undef TRI_ACTIVATION
     add_parts(table, "attention_din_db", attention_din_db, "attention_din", "bias_dw", 0);
 }

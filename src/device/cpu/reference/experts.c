@@ -201,19 +201,9 @@ static double linear_element(const float *x, const float *w, const float *b, int
     return sum;
 }
 
+/* With an activation or without: then there is no h. */
 static void linear_experts(const tri_call *call) {
-    OPERANDS(linear_experts);
-    const float *x = f32(call, ARG(x)), *w = f32(call, ARG(w)), *b = f32(call, ARG(b)); /* [T,I] [C*O,I] [C,O] */
-    int64_t T = call->t[ARG(y)].rows, O = call->t[ARG(y)].cols, I = call->t[ARG(x)].cols;
-    for (int64_t t = 0; t < T; t++) {
-        int64_t e = expert_of_row(call, i32(call, ARG(from)), t, T);
-        for (int64_t o = 0; o < O; o++)
-            store(call, ARG(y), t * O + o, e < 0 ? 0 : linear_element(x, w, b, I, t, e * O + o));
-    }
-}
-
-static void linear_experts_gelu(const tri_call *call) {
-    OPERANDS(linear_experts_gelu);
+    OPERANDS(linear);
     const float *x = f32(call, ARG(x)), *w = f32(call, ARG(w)), *b = f32(call, ARG(b)); /* [T,I] [C*O,I] [C,O] */
     int64_t T = call->t[ARG(y)].rows, O = call->t[ARG(y)].cols, I = call->t[ARG(x)].cols;
     for (int64_t t = 0; t < T; t++) {
@@ -221,13 +211,13 @@ static void linear_experts_gelu(const tri_call *call) {
         for (int64_t o = 0; o < O; o++) {
             double h = e < 0 ? 0 : linear_element(x, w, b, I, t, e * O + o);
             store(call, ARG(h), t * O + o, h);
-            store(call, ARG(y), t * O + o, activation_at(TRI_ACTIVATION_GELU, h));
+            store(call, ARG(y), t * O + o, activated(call, h));
         }
     }
 }
 
 static void linear_experts_din(const tri_call *call) {
-    OPERANDS(linear_experts_din);
+    OPERANDS(linear_din);
     const float *dy = f32(call, ARG(dy)), *w = f32(call, ARG(w)); /* [T,O] [C*O,I] */
     int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(dy)].cols, I = call->t[ARG(w)].cols;
     for (int64_t t = 0; t < T; t++) {
@@ -241,7 +231,7 @@ static void linear_experts_din(const tri_call *call) {
 }
 
 static void linear_experts_dw(const tri_call *call) {
-    OPERANDS(linear_experts_dw);
+    OPERANDS(linear_dw);
     const float *dy = f32(call, ARG(dy)), *x = f32(call, ARG(x)); /* [T,O] [T,I] */
     int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(dy)].cols, I = call->t[ARG(x)].cols;
     for (int64_t row = 0; row < call->attr->members * O; row++)
@@ -255,7 +245,7 @@ static void linear_experts_dw(const tri_call *call) {
 }
 
 static void bias_experts_dw(const tri_call *call) {
-    OPERANDS(bias_experts_dw);
+    OPERANDS(bias_dw);
     const float *dy = f32(call, ARG(dy)); /* [T,O] */
     int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(dy)].cols;
     for (int64_t row = 0; row < call->attr->members * O; row++) {
@@ -276,10 +266,10 @@ const tri_kernel_row tri__cpu_experts_reference[] = {
     {.op = TRI_OP_dispatch_din, .dtype = TRI_F32, .run = dispatch_din},
     {.op = TRI_OP_combine, .dtype = TRI_F32, .run = combine},
     {.op = TRI_OP_combine_din, .dtype = TRI_F32, .run = combine_din},
-    {.op = TRI_OP_linear_experts, .dtype = TRI_F32, .run = linear_experts},
-    {.op = TRI_OP_linear_experts_gelu, .dtype = TRI_F32, .run = linear_experts_gelu},
-    {.op = TRI_OP_linear_experts_din, .dtype = TRI_F32, .run = linear_experts_din},
-    {.op = TRI_OP_linear_experts_dw, .dtype = TRI_F32, .run = linear_experts_dw},
-    {.op = TRI_OP_bias_experts_dw, .dtype = TRI_F32, .run = bias_experts_dw},
+    {.op = TRI_OP_linear, .dtype = TRI_F32, .run = linear_experts, .facts = TRI_FACT_EXPERTS},
+    {.op = TRI_OP_linear, .dtype = TRI_F32, .run = linear_experts, .facts = TRI_FACT_EXPERTS | TRI_FACT_ACT},
+    {.op = TRI_OP_linear_din, .dtype = TRI_F32, .run = linear_experts_din, .facts = TRI_FACT_EXPERTS},
+    {.op = TRI_OP_linear_dw, .dtype = TRI_F32, .run = linear_experts_dw, .facts = TRI_FACT_EXPERTS},
+    {.op = TRI_OP_bias_dw, .dtype = TRI_F32, .run = bias_experts_dw, .facts = TRI_FACT_EXPERTS},
     {.run = NULL},
 };

@@ -108,7 +108,7 @@ static double product(const tri_call *call, int a, int64_t i, int b, int64_t j, 
 }
 
 static void linear_scaled(const tri_call *call) {
-    OPERANDS(linear_scaled);
+    OPERANDS(linear);
     int64_t T = call->t[ARG(x)].rows, O = call->t[ARG(w)].rows, I = call->t[ARG(w)].cols;
     for (int64_t t = 0; t < T; t++)
         for (int64_t o = 0; o < O; o++)
@@ -118,7 +118,7 @@ static void linear_scaled(const tri_call *call) {
 }
 
 static void linear_scaled_din(const tri_call *call) {
-    OPERANDS(linear_scaled_din);
+    OPERANDS(linear_din);
     int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(w)].rows, I = call->t[ARG(w)].cols;
     for (int64_t t = 0; t < T; t++)
         for (int64_t i = 0; i < I; i++)
@@ -126,7 +126,7 @@ static void linear_scaled_din(const tri_call *call) {
 }
 
 static void linear_scaled_dw(const tri_call *call) {
-    OPERANDS(linear_scaled_dw);
+    OPERANDS(linear_dw);
     int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(dw)].rows, I = call->t[ARG(dw)].cols;
     for (int64_t o = 0; o < O; o++)
         for (int64_t i = 0; i < I; i++)
@@ -169,44 +169,56 @@ static tri_tensor take_scratch(char **scratch, int64_t rows, int64_t cols, int t
 
 static void give(tri_call *part, int k, tri_tensor t, int type) { part->t[k] = t, part->dtype[k] = (uint8_t)type; }
 
+/* The dense layer of a call without its activation, and the activation, with the bias's gradient or without. */
+static tri_attr layer_alone(const tri_call *call) {
+    tri_attr attr = *call->attr;
+    attr.activation = 0;
+    return attr;
+}
+static tri_attr act_alone(const tri_call *call, int sums) {
+    return (tri_attr){.activation = call->attr->activation, .sums = sums};
+}
+
 /* Scratch: y and, if it is absent, h; then that of a part. */
-static void linear_gelu_scaled(const tri_call *call) {
-    OPERANDS(linear_gelu_scaled);
-    tri_call linear = part_of(call, TRI_OP_linear_scaled), gelu = part_of(call, TRI_OP_act);
+static void linear_act_scaled(const tri_call *call) {
+    OPERANDS(linear);
+    tri_call linear = part_of(call, TRI_OP_linear), act = part_of(call, TRI_OP_act);
+    tri_attr layer = layer_alone(call), after = act_alone(call, 0);
     int type = call->dtype[ARG(b)];
     char *scratch = call->work;
     int64_t T = call->t[ARG(x)].rows, O = call->t[ARG(w)].rows;
     tri_tensor y = take_scratch(&scratch, T, O, type);
     tri_tensor h = call->t[ARG(h)].data ? call->t[ARG(h)] : take_scratch(&scratch, T, O, type);
-    TAKE(&linear, linear_scaled, x), TAKE(&linear, linear_scaled, w), TAKE(&linear, linear_scaled, sx);
-    TAKE(&linear, linear_scaled, sw), TAKE(&linear, linear_scaled, b);
-    give(&linear, TRI_ARG(linear_scaled, y), h, type);
-    give(&gelu, TRI_ARG(act, y), y, type), give(&gelu, TRI_ARG(act, x), h, type);
-    linear.work = gelu.work = scratch;
-    gelu.attr = &(tri_attr){.activation = 1 + TRI_ACTIVATION_GELU};
-    tri__kernel(call->table, TRI_OP_linear_scaled, linear.attr, type)(&linear);
-    tri__kernel(call->table, TRI_OP_act, gelu.attr, type)(&gelu);
-    cast_by(call, y, type, ARG(q), ARG(turned), ARG(most), ARG(s));
+    TAKE(&linear, linear, x), TAKE(&linear, linear, w), TAKE(&linear, linear, sx);
+    TAKE(&linear, linear, sw), TAKE(&linear, linear, b);
+    give(&linear, ARG(y), h, type);
+    give(&act, TRI_ARG(act, y), y, type), give(&act, TRI_ARG(act, x), h, type);
+    linear.work = act.work = scratch;
+    linear.attr = &layer, act.attr = &after;
+    tri__kernel(call->table, TRI_OP_linear, &layer, type)(&linear);
+    tri__kernel(call->table, TRI_OP_act, &after, type)(&act);
+    cast_by(call, y, type, ARG(y), ARG(turned), ARG(most), ARG(sq));
 }
 
 /* Scratch: the gradient of y, which becomes that of h; then that of a part. */
-static void linear_gelu_scaled_din(const tri_call *call) {
-    OPERANDS(linear_gelu_scaled_din);
-    tri_call linear = part_of(call, TRI_OP_linear_scaled_din), gelu = part_of(call, TRI_OP_act_din);
+static void linear_act_scaled_din(const tri_call *call) {
+    OPERANDS(linear_din);
+    tri_call linear = part_of(call, TRI_OP_linear_din), act = part_of(call, TRI_OP_act_din);
+    tri_attr layer = layer_alone(call), after = act_alone(call, 1);
     int type = call->dtype[ARG(h)];
     char *scratch = call->work;
     tri_tensor g = take_scratch(&scratch, call->t[ARG(h)].rows, call->t[ARG(h)].cols, type);
-    TAKE(&linear, linear_scaled_din, dy), TAKE(&linear, linear_scaled_din, w);
-    TAKE(&linear, linear_scaled_din, sdy), TAKE(&linear, linear_scaled_din, sw);
-    give(&linear, TRI_ARG(linear_scaled_din, dx), g, type);
-    TAKE(&gelu, act_din, db);
-    give(&gelu, TRI_ARG(act_din, dx), g, type), give(&gelu, TRI_ARG(act_din, dy), g, type);
-    give(&gelu, TRI_ARG(act_din, x), call->t[ARG(h)], type);
-    linear.work = gelu.work = scratch;
-    gelu.attr = &(tri_attr){.activation = 1 + TRI_ACTIVATION_GELU, .sums = 1};
-    tri__kernel(call->table, TRI_OP_linear_scaled_din, linear.attr, type)(&linear);
-    tri__kernel(call->table, TRI_OP_act_din, gelu.attr, type)(&gelu);
-    cast_by(call, g, type, ARG(q), ARG(turned), ARG(most), ARG(s));
+    TAKE(&linear, linear_din, dy), TAKE(&linear, linear_din, w);
+    TAKE(&linear, linear_din, sdy), TAKE(&linear, linear_din, sw);
+    give(&linear, ARG(dx), g, type);
+    TAKE(&act, act_din, db);
+    give(&act, TRI_ARG(act_din, dx), g, type), give(&act, TRI_ARG(act_din, dy), g, type);
+    give(&act, tri__slope_arg(&after), call->t[ARG(h)], type);
+    linear.work = act.work = scratch;
+    linear.attr = &layer, act.attr = &after;
+    tri__kernel(call->table, TRI_OP_linear_din, &layer, type)(&linear);
+    tri__kernel(call->table, TRI_OP_act_din, &after, type)(&act);
+    cast_by(call, g, type, ARG(dx), ARG(turned), ARG(most), ARG(sq));
 }
 
 static void dropout_add_norm_scaled(const tri_call *call) {
@@ -297,8 +309,11 @@ static void set_work(tri_kernel_table *table, const char *op, const char *first,
 
 void tri__cpu_fp8_parts(tri_kernel_table *table) {
     for (int type = TRI_F32; type <= TRI_F16; type++) {
-        set_work(table, "linear_gelu_scaled", "linear_scaled", "gelu", type, 2, 2);
-        set_work(table, "linear_gelu_scaled_din", "linear_scaled_din", "gelu_din_db", type, 1, 2);
+#define TRI_ACTIVATION(NAME, name, ...)                                                            \
+    set_work(table, "linear_" #name "_scaled", "linear_scaled", #name, type, 2, 2);                  \
+    set_work(table, "linear_" #name "_scaled_din", "linear_scaled_din", #name "_din_db", type, 1, 2);
+#include "program/activation.def"
+#undef TRI_ACTIVATION
         set_work(table, "dropout_add_norm_scaled", "dropout_add_norm", "fp8_cast", type, 0, 0);
         set_work(table, "dropout_add_norm_scaled_din", "dropout_add_norm_din", "fp8_cast", type, 1, 1);
         set_work(table, "attention_scaled", "attention", "attention_bits", type, 0, 0);
@@ -306,13 +321,19 @@ void tri__cpu_fp8_parts(tri_kernel_table *table) {
     }
 }
 
-#define ROWS(op_) \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_}, \
-    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
+#define FACT_ROWS(op_, run_, facts_)                                       \
+    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .facts = facts_},  \
+    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .facts = facts_}, \
+    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = run_, .facts = facts_}
+#define ROWS(op_) FACT_ROWS(op_, op_, 0)
 const tri_kernel_row tri__cpu_fp8_reference[] = {
     ROWS(fp8_cast), ROWS(fp8_cast_weights), ROWS(fp8_turn), ROWS(fp8_scales), ROWS(fp8_check), ROWS(fp8_history),
-    ROWS(linear_scaled), ROWS(linear_scaled_din), ROWS(linear_scaled_dw), ROWS(linear_gelu_scaled),
-    ROWS(linear_gelu_scaled_din), ROWS(dropout_add_norm_scaled), ROWS(dropout_add_norm_scaled_din),
-    ROWS(attention_scaled), ROWS(attention_scaled_din),
+    FACT_ROWS(linear, linear_scaled, TRI_FACT_SCALED),
+    FACT_ROWS(linear_din, linear_scaled_din, TRI_FACT_SCALED),
+    FACT_ROWS(linear_dw, linear_scaled_dw, TRI_FACT_SCALED),
+    FACT_ROWS(linear, linear_act_scaled, TRI_FACT_SCALED | TRI_FACT_ACT),
+    FACT_ROWS(linear_din, linear_act_scaled_din, TRI_FACT_SCALED | TRI_FACT_ACT),
+    ROWS(dropout_add_norm_scaled), ROWS(dropout_add_norm_scaled_din), ROWS(attention_scaled),
+    ROWS(attention_scaled_din),
     {.run = NULL},
 };

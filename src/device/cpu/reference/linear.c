@@ -1,6 +1,5 @@
 /* linear.c - dense layers, y = x w^T + b with w stored [out, in], and their gradients; one dot product per element. */
 #include "device/cpu/reference/reference.h"
-#include "device/activation.h"
 
 /* Row t of x times row o of w, plus b[o] if there is a bias. */
 static double element(const float *x, const float *w, const float *b, int64_t I, int64_t t, int64_t o) {
@@ -9,23 +8,16 @@ static double element(const float *x, const float *w, const float *b, int64_t I,
     return sum;
 }
 
+/* With an activation or without: then there is no h. */
 static void linear(const tri_call *call) {
     OPERANDS(linear);
-    const float *x = f32(call, ARG(x)), *w = f32(call, ARG(w)), *b = f32(call, ARG(b)); /* [T,I] [O,I] [O] */
-    int64_t T = call->t[ARG(y)].rows, O = call->t[ARG(w)].rows, I = call->t[ARG(w)].cols;
-    for (int64_t t = 0; t < T; t++)
-        for (int64_t o = 0; o < O; o++) store(call, ARG(y), t * O + o, element(x, w, b, I, t, o));
-}
-
-static void linear_gelu(const tri_call *call) {
-    OPERANDS(linear_gelu);
     const float *x = f32(call, ARG(x)), *w = f32(call, ARG(w)), *b = f32(call, ARG(b)); /* [T,I] [O,I] [O] */
     int64_t T = call->t[ARG(y)].rows, O = call->t[ARG(w)].rows, I = call->t[ARG(w)].cols;
     for (int64_t t = 0; t < T; t++)
         for (int64_t o = 0; o < O; o++) {
             double h = element(x, w, b, I, t, o);
             store(call, ARG(h), t * O + o, h);
-            store(call, ARG(y), t * O + o, activation_at(TRI_ACTIVATION_GELU, h));
+            store(call, ARG(y), t * O + o, activated(call, h));
         }
 }
 
@@ -60,7 +52,7 @@ static void bias_dw(const tri_call *call) {
 
 const tri_kernel_row tri__cpu_linear_reference[] = {
     {.op = TRI_OP_linear, .dtype = TRI_F32, .run = linear},
-    {.op = TRI_OP_linear_gelu, .dtype = TRI_F32, .run = linear_gelu},
+    {.op = TRI_OP_linear, .dtype = TRI_F32, .run = linear, .facts = TRI_FACT_ACT},
     {.op = TRI_OP_linear_din, .dtype = TRI_F32, .run = linear_din},
     {.op = TRI_OP_linear_dw, .dtype = TRI_F32, .run = linear_dw},
     {.op = TRI_OP_bias_dw, .dtype = TRI_F32, .run = bias_dw},

@@ -1,7 +1,6 @@
 /* quantized.c - 8-bit factors and their products. All rows take every width of the computing type: factors are exact
  * integers or e4m3 numbers whatever surrounds them, and results are rounded once to their own type. */
 #include "device/cpu/reference/any_width.h"
-#include "device/activation.h"
 #include "numbers/float8.h"
 #include "numbers/quantized.h"
 
@@ -31,25 +30,20 @@ static float largest_of(const tri_call *call, int x, int m, int64_t t) {
     return largest;
 }
 
-static void quantize_int8(const tri_call *call) {
-    OPERANDS(quantize_int8);
+static void quantize(const tri_call *call) {
+    OPERANDS(quantize);
     int8_t *q = call->t[ARG(q)].data; /* [T,I] */
+    uint8_t *e4m3 = call->t[ARG(q)].data;
     int64_t T = call->t[ARG(q)].rows, I = call->t[ARG(q)].cols;
+    int fp8 = call->attr->factors == TRI_FACTORS_FP8;
     for (int64_t t = 0; t < T; t++) {
-        float s = tri__quantized_scale(largest_of(call, ARG(x), ARG(m), t), TRI_INT8_MAX);
+        float s = tri__quantized_scale(largest_of(call, ARG(x), ARG(m), t), fp8 ? TRI_E4M3_MAX : TRI_INT8_MAX);
+        float inverse = s ? 1 / s : 0;
         f32(call, ARG(s))[t] = s;
-        for (int64_t i = 0; i < I; i++) q[t * I + i] = tri__to_int8(load(call, ARG(x), t * I + i), s);
-    }
-}
-
-static void quantize_fp8(const tri_call *call) {
-    OPERANDS(quantize_fp8);
-    uint8_t *q = call->t[ARG(q)].data; /* [T,I] e4m3 */
-    int64_t T = call->t[ARG(q)].rows, I = call->t[ARG(q)].cols;
-    for (int64_t t = 0; t < T; t++) {
-        float s = tri__quantized_scale(largest_of(call, ARG(x), ARG(m), t), TRI_E4M3_MAX), inverse = s ? 1 / s : 0;
-        f32(call, ARG(s))[t] = s;
-        for (int64_t i = 0; i < I; i++) q[t * I + i] = tri__to_e4m3(load(call, ARG(x), t * I + i) * inverse);
+        for (int64_t i = t * I; i < (t + 1) * I; i++) {
+            if (fp8) e4m3[i] = tri__to_e4m3(load(call, ARG(x), i) * inverse);
+            else q[i] = tri__to_int8(load(call, ARG(x), i), s);
+        }
     }
 }
 
@@ -97,38 +91,29 @@ static float product_fp8(const uint8_t *a, const uint8_t *b, int64_t n) {
     return (float)sum;
 }
 
-/* y[T,O], and h[T,O] or -1. Three operations, each rounded to fp32. */
-static void linear_quantized(const tri_call *call, int y, int h, int q, int s, int w, int ws, int b, int gelu) {
-    int64_t T = call->t[q].rows, O = call->t[w].rows, I = call->t[q].cols;
+/* y[T,O], and h[T,O] of a layer with an activation. Three operations, each rounded to fp32. */
+static void linear_quantized(const tri_call *call) {
+    OPERANDS(linear);
+    const tri_tensor *q = &call->t[ARG(x)], *w = &call->t[ARG(w)];
+    int64_t T = q->rows, O = w->rows, I = q->cols;
     for (int64_t t = 0; t < T; t++)
         for (int64_t o = 0; o < O; o++) {
-            const uint8_t *row = (const uint8_t *)call->t[q].data + t * I,
-                          *column = (const uint8_t *)call->t[w].data + o * I;
-            float sum = call->dtype[q] == TRI_I8 ? product_int8((const int8_t *)row, (const int8_t *)column, I)
-                                                 : product_fp8(row, column, I);
-            float scale = f32(call, s)[t] * f32(call, ws)[o], value = sum * scale;
+            const uint8_t *row = (const uint8_t *)q->data + t * I, *column = (const uint8_t *)w->data + o * I;
+            float sum = call->dtype[ARG(x)] == TRI_I8 ? product_int8((const int8_t *)row, (const int8_t *)column, I)
+                                                      : product_fp8(row, column, I);
+            float scale = f32(call, ARG(s))[t] * f32(call, ARG(ws))[o], value = sum * scale;
             __asm__("" : "+m"(value)); /* not contracted with the sum to one operation, which gcc may do */
-            if (call->t[b].data) value += load(call, b, o);
-            if (h >= 0) save(call, h, t * O + o, value);
-            if (!gelu) save(call, y, t * O + o, value);
+            if (call->t[ARG(b)].data) value += load(call, ARG(b), o);
+            if (call->t[ARG(h)].data) save(call, ARG(h), t * O + o, value);
+            if (!call->attr->activation) save(call, ARG(y), t * O + o, value);
             else
-                save(call, y, t * O + o,
-                     activation_at(TRI_ACTIVATION_GELU, tri__rounded((tri_dtype)call->dtype[y], value)));
+                save(call, ARG(y), t * O + o,
+                     activated(call, tri__rounded((tri_dtype)call->dtype[ARG(y)], value)));
         }
 }
 
-#define PRODUCT(op, h, gelu)                                                                                         \
-    static void op(const tri_call *call) {                                                                           \
-        linear_quantized(call, TRI_ARG(op, y), h, TRI_ARG(op, q), TRI_ARG(op, s), TRI_ARG(op, w), TRI_ARG(op, ws),   \
-                         TRI_ARG(op, b), gelu);                                                                      \
-    }
-PRODUCT(linear_int8, -1, 0)
-PRODUCT(linear_gelu_int8, TRI_ARG(linear_gelu_int8, h), 1)
-PRODUCT(linear_fp8, -1, 0)
-PRODUCT(linear_gelu_fp8, TRI_ARG(linear_gelu_fp8, h), 1)
-
 static void linear_int8_din(const tri_call *call) {
-    OPERANDS(linear_int8_din);
+    OPERANDS(linear_din);
     const int8_t *w = call->t[ARG(w)].data;   /* [O,I] */
     const float *ws = f32(call, ARG(ws));     /* [O] */
     int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(w)].rows, I = call->t[ARG(w)].cols;
@@ -136,13 +121,13 @@ static void linear_int8_din(const tri_call *call) {
         for (int64_t i = 0; i < I; i++) {
             double sum = 0;
             for (int64_t o = 0; o < O; o++) sum += (double)load(call, ARG(dy), t * O + o) * (ws[o] * w[o * I + i]);
-            save(call, ARG(dq), t * I + i, sum);
+            save(call, ARG(dx), t * I + i, sum);
         }
 }
 
 static void linear_int8_dw(const tri_call *call) {
-    OPERANDS(linear_int8_dw);
-    const int8_t *q = call->t[ARG(q)].data; /* [T,I] */
+    OPERANDS(linear_dw);
+    const int8_t *q = call->t[ARG(x)].data; /* [T,I] */
     const float *s = f32(call, ARG(s));     /* [T] */
     int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(dw)].rows, I = call->t[ARG(dw)].cols;
     for (int64_t o = 0; o < O; o++)
@@ -153,11 +138,21 @@ static void linear_int8_dw(const tri_call *call) {
         }
 }
 
-#define ROWS(op_) \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_}, \
-    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
+#define ROWS(op_, run_, facts_)                                            \
+    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .facts = facts_},  \
+    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .facts = facts_}, \
+    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = run_, .facts = facts_}
 const tri_kernel_row tri__cpu_quantized_reference[] = {
-    ROWS(embed_int8), ROWS(row_max), ROWS(quantize_int8), ROWS(quantize_din), ROWS(linear_int8), ROWS(linear_gelu_int8),
-    ROWS(linear_int8_din), ROWS(linear_int8_dw), ROWS(quantize_fp8), ROWS(linear_fp8), ROWS(linear_gelu_fp8),
+    ROWS(embed_int8, embed_int8, 0),
+    ROWS(row_max, row_max, 0),
+    ROWS(quantize, quantize, TRI_FACT_QUANT),
+    ROWS(quantize, quantize, TRI_FACT_QUANT | TRI_FACT_FP8),
+    ROWS(quantize_din, quantize_din, 0),
+    ROWS(linear, linear_quantized, TRI_FACT_QUANT),
+    ROWS(linear, linear_quantized, TRI_FACT_QUANT | TRI_FACT_ACT),
+    ROWS(linear, linear_quantized, TRI_FACT_QUANT | TRI_FACT_FP8),
+    ROWS(linear, linear_quantized, TRI_FACT_QUANT | TRI_FACT_FP8 | TRI_FACT_ACT),
+    ROWS(linear_din, linear_int8_din, TRI_FACT_QUANT),
+    ROWS(linear_dw, linear_int8_dw, TRI_FACT_QUANT),
     {.run = NULL},
 };

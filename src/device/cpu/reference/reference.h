@@ -6,6 +6,7 @@
 #define TRI_DEVICE_CPU_REFERENCE_REFERENCE_H
 
 #include "base/random.h"
+#include "device/activation.h"
 #include "device/cpu/cpu.h"
 #include "device/operands.h"
 
@@ -35,6 +36,12 @@ static inline void sum_rows(const tri_call *call, int sum, const float *x, const
         for (int64_t t = 0; t < T; t++) total += y ? (double)x[t * H + c] * y[t * H + c] : x[t * H + c];
         store(call, sum, c, total);
     }
+}
+
+/* The activation of an operation that may have one. */
+static inline double activated(const tri_call *call, double h) {
+    int32_t of = call->attr->activation;
+    return of ? activation_at((tri_activation)(of - 1), h) : h;
 }
 
 /* The dropout factor of one value of row t: 0, or 1 / (1 - p). key [T,2] may be absent when p is 0. */

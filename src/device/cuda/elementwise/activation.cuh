@@ -98,6 +98,37 @@ template <int ACT, typename T> static __device__ __forceinline__ float act_din_f
     return act_din_op<ACT, T>::at(dy, activation_by_result((tri_activation)ACT) ? act_op<ACT, T>::at(x) : x);
 }
 
+/* What follows a product: nothing, an activation that is a constant, or, ANY_ACT, the one that the call names, which is
+ * the same for all threads. Only the one that models have most has a kernel of its own. */
+enum { NO_ACT = -1, ANY_ACT = TRI_ACTIVATION_COUNT };
+static inline int act_after(const tri_call *call) { return call->attr->activation - 1; }
+template <int ACT, typename T> static __device__ __forceinline__ float act_at(int act, float x) {
+    if constexpr (ACT != ANY_ACT) {
+        return act_op<ACT, T>::at(x);
+    } else {
+        switch (act) {
+#define TRI_ACTIVATION(NAME, ...) \
+        case TRI_ACTIVATION_##NAME: return act_op<TRI_ACTIVATION_##NAME, T>::at(x);
+#include "program/activation.def"
+#undef TRI_ACTIVATION
+        }
+        return x;
+    }
+}
+template <int ACT, typename T> static __device__ __forceinline__ float act_din_at(int act, float dy, float from) {
+    if constexpr (ACT != ANY_ACT) {
+        return act_din_op<ACT, T>::at(dy, from);
+    } else {
+        switch (act) {
+#define TRI_ACTIVATION(NAME, ...) \
+        case TRI_ACTIVATION_##NAME: return act_din_op<TRI_ACTIVATION_##NAME, T>::at(dy, from);
+#include "program/activation.def"
+#undef TRI_ACTIVATION
+        }
+        return dy;
+    }
+}
+
 /* run(std::integral_constant) with the activation as a constant. */
 template <class F> static void with_activation(int act, F run) {
     switch (act) {

@@ -1,7 +1,7 @@
 /* columns.cuh - sums over the rows of [rows, cols] matrices, deterministic in two stages: a thread sums its columns
  * over a run of rows, in order and in fp32, into a part; then the parts are added in double. Runs depend on the shape
  * only, so that a sum has the same bits whether it is computed alone or fused; except that attention's gradient
- * (attention_backward.cu) and linear_gelu_din (gelu_product.cu) have other parts. */
+ * (attention_backward.cu) and linear_din with an activation (act_product.cu) have other parts. */
 #ifndef TRI_DEVICE_CUDA_ELEMENTWISE_COLUMNS_CUH
 #define TRI_DEVICE_CUDA_ELEMENTWISE_COLUMNS_CUH
 

@@ -6,12 +6,13 @@
 
 enum { THREADS = 256, TILE = 128, WARP_ROWS = 32, WARP_COLS = 64 }; /* TILE: rows and columns of a block */
 
-template <typename T, bool GELU> static __device__ __forceinline__ pack<T, WIDE> value_of(const pack<T, WIDE> &x) {
+template <typename T, int ACT>
+static __device__ __forceinline__ pack<T, WIDE> value_of(const pack<T, WIDE> &x, int act) {
     pack<T, WIDE> value = x;
-    if constexpr (GELU) {
+    if constexpr (ACT != NO_ACT) {
         float of[WIDE];
 #pragma unroll
-        for (int i = 0; i < WIDE; i++) of[i] = act_op<TRI_ACTIVATION_GELU, T>::at(x.at(i));
+        for (int i = 0; i < WIDE; i++) of[i] = act_at<ACT, T>(act, x.at(i));
         value.set(of);
     }
     return value;
@@ -25,8 +26,9 @@ static __device__ __forceinline__ int64_t col_in(unsigned tile, unsigned across)
     return (int64_t)(tile % across) * TILE + threadIdx.x / WARP % 2 * WARP_COLS + threadIdx.x % 8 * WIDE;
 }
 
-template <typename Q, typename T, bool GELU>
-static __device__ __forceinline__ void cast_tile(const fp8_tensor &to, const T *x, unsigned tile, unsigned across) {
+template <typename Q, typename T, int ACT>
+static __device__ __forceinline__ void cast_tile(const fp8_tensor &to, const T *x, int act, unsigned tile,
+                                                 unsigned across) {
     int64_t t = row_in(tile, across), c = col_in(tile, across);
     fp8_largest<T> largest;
     if (t < to.rows && c < to.cols) {
@@ -37,7 +39,7 @@ static __device__ __forceinline__ void cast_tile(const fp8_tensor &to, const T *
         for (int i = 0; i < WIDE; i++) from[i] = packed<WIDE>(x + (t + i) * to.cols + c);
 #pragma unroll
         for (int i = 0; i < WIDE; i++) {
-            pack<T, WIDE> value = value_of<T, GELU>(from[i]);
+            pack<T, WIDE> value = value_of<T, ACT>(from[i], act);
             largest.see(value);
             row[i] = eight_bytes<Q>(value, s);
         }
@@ -46,19 +48,19 @@ static __device__ __forceinline__ void cast_tile(const fp8_tensor &to, const T *
     raise(to.most, largest.word());
 }
 
-template <typename Q, typename T, bool GELU>
-static __global__ void __launch_bounds__(THREADS) cast_kernel(fp8_tensor to, const T *x, unsigned across) {
-    cast_tile<Q, T, GELU>(to, x, blockIdx.x, across);
+template <typename Q, typename T, int ACT>
+static __global__ void __launch_bounds__(THREADS) cast_kernel(fp8_tensor to, const T *x, int act, unsigned across) {
+    cast_tile<Q, T, ACT>(to, x, act, blockIdx.x, across);
 }
 
 /* Any shape, any alignment: an element each. */
-template <typename Q, typename T, bool GELU>
-static __global__ void __launch_bounds__(THREADS) cast_any_kernel(fp8_tensor to, const T *x) {
+template <typename Q, typename T, int ACT>
+static __global__ void __launch_bounds__(THREADS) cast_any_kernel(fp8_tensor to, const T *x, int act) {
     int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, t = i / to.cols, c = i % to.cols;
     uint32_t largest = 0;
     if (t < to.rows) {
         float value = wide(x[i]);
-        if (GELU) value = wide(narrow<T>(act_op<TRI_ACTIVATION_GELU, T>::at(value)));
+        if constexpr (ACT != NO_ACT) value = wide(narrow<T>(act_at<ACT, T>(act, value)));
         uint8_t byte = (uint8_t)quantized<Q>::at(value, *to.s);
         largest = size_of(value);
         if (to.q) to.q[i] = byte;
@@ -67,21 +69,23 @@ static __global__ void __launch_bounds__(THREADS) cast_any_kernel(fp8_tensor to,
     raise(to.most, largest);
 }
 
-template <typename Q, typename T, bool GELU>
-static void cast_as(const tri_call *call, const fp8_tensor &to, const T *x) {
+template <typename Q, typename T, int ACT>
+static void cast_as(const tri_call *call, const fp8_tensor &to, const T *x, int act) {
     unsigned across = blocks_for(to.cols, TILE);
     if (to.rows * to.cols == 0) return;
     if (fp8_wide(to) && aligned(x))
-        cast_kernel<Q, T, GELU><<<blocks_for(to.rows, TILE) * across, THREADS, 0, stream(call)>>>(to, x, across);
+        cast_kernel<Q, T, ACT><<<blocks_for(to.rows, TILE) * across, THREADS, 0, stream(call)>>>(to, x, act, across);
     else
-        cast_any_kernel<Q, T, GELU><<<blocks_for(to.rows * to.cols, THREADS), THREADS, 0, stream(call)>>>(to, x);
+        cast_any_kernel<Q, T, ACT><<<blocks_for(to.rows * to.cols, THREADS), THREADS, 0, stream(call)>>>(to, x, act);
     launched(call, "fp8_cast");
 }
 
-template <typename T> void fp8_cast_to(const tri_call *call, const fp8_tensor &to, const T *x, int gelu) {
-    if (to.dtype == TRI_F8_E5M2) cast_as<e5m2, T, false>(call, to, x); /* gradients only */
-    else if (gelu) cast_as<e4m3, T, true>(call, to, x);
-    else cast_as<e4m3, T, false>(call, to, x);
+template <typename T> void fp8_cast_to(const tri_call *call, const fp8_tensor &to, const T *x, int activation) {
+    int act = activation - 1;
+    if (to.dtype == TRI_F8_E5M2) cast_as<e5m2, T, NO_ACT>(call, to, x, act); /* gradients only */
+    else if (act == NO_ACT) cast_as<e4m3, T, NO_ACT>(call, to, x, act);
+    else if (act == TRI_ACTIVATION_GELU) cast_as<e4m3, T, TRI_ACTIVATION_GELU>(call, to, x, act);
+    else cast_as<e4m3, T, ANY_ACT>(call, to, x, act);
 }
 template void fp8_cast_to(const tri_call *, const fp8_tensor &, const float *, int);
 template void fp8_cast_to(const tri_call *, const fp8_tensor &, const bf16 *, int);
@@ -115,7 +119,7 @@ template <typename T>
 static __global__ void __launch_bounds__(THREADS) cast_several_kernel(const __grid_constant__ several<T> all) {
     unsigned first;
     int k = tensor_here(all, &first);
-    cast_tile<e4m3, T, false>(all.to[k], all.x[k], blockIdx.x - first, all.across[k]);
+    cast_tile<e4m3, T, NO_ACT>(all.to[k], all.x[k], NO_ACT, blockIdx.x - first, all.across[k]);
 }
 
 /* Without turned copies shapes do not matter: 8 elements in a row each. */

@@ -104,8 +104,9 @@ static inline fp8_tensor fp8_operands(const tri_call *call, int like, int q, int
                       data<const float>(call, s), rows, cols, rows, call->dtype[call->t[q].data ? q : turned]};
 }
 
-/* x [rows, cols] of T, or its GELU as rounded to T, becomes `to` (fp8.cu). */
-template <typename T> void fp8_cast_to(const tri_call *call, const fp8_tensor &to, const T *x, int gelu);
+/* x [rows, cols] of T, or an activation of it (1 + a tri_activation; 0: none) as rounded to T, becomes `to`
+ * (fp8.cu). */
+template <typename T> void fp8_cast_to(const tri_call *call, const fp8_tensor &to, const T *x, int activation);
 
 /* Runs of rows of a result in the computing type that only passes through the library's workspace. */
 typedef struct fp8_run {

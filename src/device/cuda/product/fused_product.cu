@@ -1,7 +1,7 @@
-/* fused_product.cu - dense layers on Hopper's tensor cores: the bias, the scales of 8-bit factors and GELU are applied
- * where the product is in registers and shared memory. cuBLASLt's GELU is the tanh approximation, and its int8 products
- * are int32 in memory: both need another pass. product_tiles.cuh says how it works. Every sum is made in the order of
- * the summed dimension, whatever the number of rows. */
+/* fused_product.cu - dense layers on Hopper's tensor cores: the bias, the scales of 8-bit factors and the activation
+ * are applied where the product is in registers and shared memory. cuBLASLt's GELU is the tanh approximation, and its
+ * int8 products are int32 in memory: both need another pass. product_tiles.cuh says how it works. Every sum is made in
+ * the order of the summed dimension, whatever the number of rows. */
 #include "device/cuda/product/fused_product.cuh"
 #include "device/cuda/elementwise/activation.cuh"
 #include "device/cuda/product/product.cuh"
@@ -137,29 +137,29 @@ static __device__ __forceinline__ void multiply_all(const layer_tiles &a, const 
 
 /* 16 rows of a box; a thread has 8 columns, in slices of 4 rows. `first`: its first row in the box; `at`: the offset of
  * its first element; `left`: slices whose rows exist, 0 beyond the last column. */
-template <typename T, bool GELU>
+template <typename T, int ACT>
 static __device__ __forceinline__ void end_rows(const layer_tiles &a, uint32_t box, int first, int64_t at, int left) {
     pack<T, WIDE> x[TOGETHER], value[TOGETHER];
 #pragma unroll
     for (int i = 0; i < TOGETHER; i++) x[i] = value[i] = result_at<T>(box, first + i * SLICE, threadIdx.x % 8);
-    if constexpr (GELU) {
+    if constexpr (ACT != NO_ACT) {
 #pragma unroll
         for (int i = 0; i < TOGETHER; i++) {
             float of[WIDE];
 #pragma unroll
-            for (int k = 0; k < WIDE; k++) of[k] = act_op<TRI_ACTIVATION_GELU, T>::at(x[i].at(k));
+            for (int k = 0; k < WIDE; k++) of[k] = act_at<ACT, T>(a.act, x[i].at(k));
             value[i].set(of);
         }
     }
 #pragma unroll
     for (int i = 0; i < TOGETHER; i++, at += (int64_t)SLICE * a.cols) {
         if (i < left) pass_on((T *)a.y + at, value[i]);
-        if (GELU && i < left && a.h) pass_on((T *)a.h + at, x[i]);
+        if (ACT != NO_ACT && i < left && a.h) pass_on((T *)a.h + at, x[i]);
     }
 }
 
 /* Warps take turns at runs of 16 rows of boxes, of both groups in turn. */
-template <typename T, bool GELU>
+template <typename T, int ACT>
 static __device__ __forceinline__ void end_all(const layer_tiles &a, const layer_room &m) {
     int lane = threadIdx.x % WARP, warp = (int)threadIdx.x / WARP - PRODUCT_WARPS;
     uint32_t lap = 0;
@@ -173,7 +173,7 @@ static __device__ __forceinline__ void end_all(const layer_tiles &a, const layer
                 int box = i / RUNS, first = group * GROUP_ROWS + i % RUNS * RUN + lane / 8;
                 int col = place.col + box * PANEL + lane % 8 * WIDE;
                 int64_t row = place.row + first, rows = col < a.cols ? a.rows - row : 0;
-                end_rows<T, GELU>(a, m.results(box), first, row * a.cols + col,
+                end_rows<T, ACT>(a, m.results(box), first, row * a.cols + col,
                                   (int)min((int64_t)TOGETHER, (rows + SLICE - 1) / SLICE));
             }
             arrive(m.taken(group));
@@ -182,7 +182,7 @@ static __device__ __forceinline__ void end_all(const layer_tiles &a, const layer
 }
 #endif
 
-template <typename F, typename T, bool GELU>
+template <typename F, typename T, int ACT>
 static __global__ void IN_CLUSTERS __launch_bounds__(THREADS, 1)
     layer_kernel(layer_tiles a, const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w) {
 #if TRI_HOPPER
@@ -196,7 +196,7 @@ static __global__ void IN_CLUSTERS __launch_bounds__(THREADS, 1)
         multiply_all<F, T>(a, m);
     } else {
         fewer_registers<OTHER_REGISTERS>();
-        if (warp < PRODUCT_WARPS + END_WARPS) end_all<T, GELU>(a, m);
+        if (warp < PRODUCT_WARPS + END_WARPS) end_all<T, ACT>(a, m);
         else if (threadIdx.x == (PRODUCT_WARPS + END_WARPS) * WARP) fetch_all<F>(a, &x, &w, m);
     }
     __syncwarp();
@@ -229,9 +229,11 @@ int tri__cuda_describe_tiles(tri_cuda *cuda, CUtensorMap *map, int dtype, const 
 }
 
 template <typename F, typename T>
-static void launch(const tri_call *call, layer_tiles a, int gelu, const CUtensorMap &x, const CUtensorMap &w,
+static void launch(const tri_call *call, const layer_tiles &a, const CUtensorMap &x, const CUtensorMap &w,
                    const char *where) {
-    auto *kernel = gelu ? layer_kernel<F, T, true> : layer_kernel<F, T, false>;
+    auto *kernel = a.act == NO_ACT                ? layer_kernel<F, T, NO_ACT>
+                   : a.act == TRI_ACTIVATION_GELU ? layer_kernel<F, T, TRI_ACTIVATION_GELU>
+                                                  : layer_kernel<F, T, ANY_ACT>;
     record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, LAYER_BYTES), where);
     kernel<<<(unsigned)min(processors_of(call) / CLUSTER, a.tiles) * CLUSTER, THREADS, LAYER_BYTES, stream(call)>>>(
         a, x, w);
@@ -239,37 +241,40 @@ static void launch(const tri_call *call, layer_tiles a, int gelu, const CUtensor
 }
 
 template <typename T>
-static void launch_as(const tri_call *call, const layer_tiles &a, int factors, int gelu, const CUtensorMap &x,
+static void launch_as(const tri_call *call, const layer_tiles &a, int factors, const CUtensorMap &x,
                       const CUtensorMap &w, const char *where) {
-    if (factors == TRI_I8) launch<int8_t, T>(call, a, gelu, x, w, where);
-    else if (factors == TRI_F8_E4M3) launch<e4m3, T>(call, a, gelu, x, w, where);
-    else launch<T, T>(call, a, gelu, x, w, where);
+    if (factors == TRI_I8) launch<int8_t, T>(call, a, x, w, where);
+    else if (factors == TRI_F8_E4M3) launch<e4m3, T>(call, a, x, w, where);
+    else launch<T, T>(call, a, x, w, where);
 }
 
-int layer_fits(const tri_call *call, const dense_layer *of, layer_args *a) {
-    const tri_tensor *x = &call->t[of->x], *w = &call->t[of->w];
-    int64_t bytes = (int64_t)tri__dtype_bytes((tri_dtype)call->dtype[of->x]);
+int layer_fits(const tri_call *call, layer_args *a) {
+    OPERANDS(linear);
+    const tri_tensor *x = &call->t[ARG(x)], *w = &call->t[ARG(w)];
+    int64_t bytes = (int64_t)tri__dtype_bytes((tri_dtype)call->dtype[ARG(x)]);
     *a = layer_args{};
-    a->y = call->t[of->y].data, a->h = of->h < 0 ? NULL : call->t[of->h].data, a->b = call->t[of->b].data;
-    if (of->s >= 0) a->s = data<const float>(call, of->s), a->ws = data<const float>(call, of->ws);
+    a->y = call->t[ARG(y)].data, a->h = call->t[ARG(h)].data, a->b = call->t[ARG(b)].data;
+    a->s = data<const float>(call, ARG(s)), a->ws = data<const float>(call, ARG(ws));
+    a->act = act_after(call);
     a->rows = x->rows, a->cols = (int)w->rows, a->steps = (int)blocks_for(x->cols * bytes, ROW_BYTES);
-    return call->dtype[of->y] != TRI_F32 && is_hopper(call) && a->cols % WIDE == 0 && x->cols * bytes % 16 == 0 &&
+    return call->dtype[ARG(y)] != TRI_F32 && is_hopper(call) && a->cols % WIDE == 0 && x->cols * bytes % 16 == 0 &&
            x->cols > 0 && aligned(a->y) && aligned(a->h) && aligned(a->b) && aligned(a->ws) && aligned(x->data) &&
            aligned(w->data);
 }
 
-int fused_product(const tri_call *call, const dense_layer *of, const char *where) {
-    const tri_tensor *x = &call->t[of->x], *w = &call->t[of->w];
-    int factors = call->dtype[of->x];
+int fused_product(const tri_call *call, const char *where) {
+    OPERANDS(linear);
+    const tri_tensor *x = &call->t[ARG(x)], *w = &call->t[ARG(w)];
+    int factors = call->dtype[ARG(x)];
     layer_tiles a = {};
     CUtensorMap x_map, w_map;
-    if (!layer_fits(call, of, &a) || a.cols < COLS / 2 || a.rows < LEAST_ROWS) return 0;
+    if (!layer_fits(call, &a) || a.cols < COLS / 2 || a.rows < LEAST_ROWS) return 0;
     a.across = (int)blocks_for(a.cols, COLS), a.tiles = (int)blocks_for(a.rows, ROWS * CLUSTER) * a.across;
     if (!tri__cuda_describe_tiles(tri__cuda(call), &x_map, factors, x->data, x->rows, x->cols, ROWS) ||
         !tri__cuda_describe_tiles(tri__cuda(call), &w_map, factors, w->data, w->rows, w->cols, COLS / CLUSTER))
         return 0;
     if (only_timed(call)) return 1;
-    if (call->dtype[of->y] == TRI_BF16) launch_as<bf16>(call, a, factors, of->gelu, x_map, w_map, where);
-    else launch_as<f16>(call, a, factors, of->gelu, x_map, w_map, where);
+    if (call->dtype[ARG(y)] == TRI_BF16) launch_as<bf16>(call, a, factors, x_map, w_map, where);
+    else launch_as<f16>(call, a, factors, x_map, w_map, where);
     return 1;
 }

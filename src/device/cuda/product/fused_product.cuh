@@ -4,11 +4,8 @@
 
 #include "device/cuda/product/cluster.cuh"
 
-/* y [T,O] = x [T,I] w [O,I]^T + b [O]; with 8-bit factors, of a scale each: (x w^T) * (s [T] * ws [O]) + b. With gelu,
- * h is that, if not NULL, and y the GELU of it as rounded. Numbers of operands; -1: the operation has none. */
-typedef struct dense_layer {
-    int y, h, x, s, w, ws, b, gelu;
-} dense_layer;
+/* A dense layer's call: y [T,O] = x [T,I] w [O,I]^T + b [O]; with 8-bit factors, of a scale each: (x w^T) * (s [T] * ws
+ * [O]) + b. With an activation, h is that, if not NULL, and y the activation of it as rounded. */
 
 /* What kernels get. */
 typedef struct layer_args {
@@ -17,6 +14,7 @@ typedef struct layer_args {
     const void *b;       /* [cols] or NULL */
     int64_t rows;
     int cols, steps;     /* steps: of 128 bytes of the summed dimension */
+    int act;             /* a tri_activation, or NO_ACT */
 } layer_args;
 
 /* By type of the factors. */
@@ -32,10 +30,10 @@ static __device__ __forceinline__ float number(float sum) { return sum; }
 static __device__ __forceinline__ float number(uint32_t sum) { return __int2float_rn((int)sum); }
 
 /* Whether types, alignment and the GPU suit our kernels; fills `a` then. */
-int layer_fits(const tri_call *call, const dense_layer *of, layer_args *a);
+int layer_fits(const tri_call *call, layer_args *a);
 /* Many rows. 0: nothing was done, since shapes, types or the GPU are not supported. */
-int fused_product(const tri_call *call, const dense_layer *of, const char *where);
+int fused_product(const tri_call *call, const char *where);
 /* The same for few rows (narrow_product.cu). */
-int narrow_product(const tri_call *call, const dense_layer *of, const char *where);
+int narrow_product(const tri_call *call, const char *where);
 
 #endif

@@ -1,42 +1,35 @@
 /* linear.cu - dense layers and their gradients: few rows by narrow_product.cu, else by cuBLASLt, with fused bias. The
- * library's GELU is the tanh approximation, ours is exact, so it runs after the product unless fused_product.cu or
- * gelu_product.cu does both. */
+ * library's GELU is the tanh approximation, ours is exact, and it lacks other activations: they run after the product
+ * unless fused_product.cu or act_product.cu does both. */
 #include "device/cuda/elementwise/columns.cuh"
+#include "device/cuda/product/act_product.cuh"
 #include "device/cuda/product/fused_product.cuh"
-#include "device/cuda/elementwise/activation.cuh"
-#include "device/cuda/product/gelu_product.cuh"
-#include "device/cuda/elementwise/map.cuh"
 #include "device/cuda/product/product.cuh"
 
-/* y [T,O] = x [T,I] w [O,I]^T + b [O]; the operands w and b follow x, as in linear */
-static void forward(const tri_call *call, void *y, int x, const char *where) {
+/* y [T,O] = x [T,I] w [O,I]^T + b [O] */
+static void multiply_layer(const tri_call *call, void *y, const char *where) {
     OPERANDS(linear);
-    int w = x + ARG(w) - ARG(x), b = x + ARG(b) - ARG(x);
-    int64_t rows = call->t[x].rows, out = call->t[w].rows, in = call->t[w].cols;
+    int64_t rows = call->t[ARG(x)].rows, out = call->t[ARG(w)].rows, in = call->t[ARG(w)].cols;
     if (rows == 0) return;
-    product p = new_product(out, rows, in, call->dtype[w], call->dtype[w]);
+    product p = new_product(out, rows, in, call->dtype[ARG(w)], call->dtype[ARG(w)]);
     p.shape.a_turned = 1;
-    p.a = call->t[w].data, p.lda = in, p.b = call->t[x].data, p.ldb = in, p.d = y, p.bias = call->t[b].data;
+    p.a = call->t[ARG(w)].data, p.lda = in, p.b = call->t[ARG(x)].data, p.ldb = in, p.d = y;
+    p.bias = call->t[ARG(b)].data;
     multiply(call, &p, where);
 }
 
 static void linear(const tri_call *call) {
     OPERANDS(linear);
-    dense_layer of = {ARG(y), -1, ARG(x), -1, ARG(w), -1, ARG(b), 0};
-    if (narrow_product(call, &of, "linear")) return;
-    forward(call, call->t[ARG(y)].data, ARG(x), "linear");
+    if (!narrow_product(call, "linear")) multiply_layer(call, call->t[ARG(y)].data, "linear");
 }
 
 /* Without h the product is stored in y and overwritten there. */
-template <typename T> static void linear_gelu(const tri_call *call) {
-    OPERANDS(linear_gelu);
-    T *h = data<T>(call, call->t[ARG(h)].data ? ARG(h) : ARG(y)); /* [T,O] */
-    dense_layer of = {ARG(y), ARG(h), ARG(x), -1, ARG(w), -1, ARG(b), 1};
-    if (fused_product(call, &of, "linear_gelu") || narrow_product(call, &of, "linear_gelu")) return;
-    forward(call, h, ARG(x), "linear_gelu");
-    if (only_timed(call)) return;
-    map1_on<act_op<TRI_ACTIVATION_GELU, T>, T, T>(call, elements(call, ARG(y)), data<T>(call, ARG(y)), h, 0,
-                                                  "linear_gelu");
+static void linear_act(const tri_call *call) {
+    OPERANDS(linear);
+    if (fused_product(call, "linear_act") || narrow_product(call, "linear_act")) return;
+    int h = call->t[ARG(h)].data ? ARG(h) : ARG(y);
+    multiply_layer(call, call->t[h].data, "linear_act");
+    if (!only_timed(call)) activate(call, call->t[ARG(y)], call->t[h], call->dtype[ARG(y)]);
 }
 
 /* dx [T,I] = dy [T,O] w [O,I] */
@@ -50,26 +43,15 @@ static void linear_din(const tri_call *call) {
     multiply(call, &p, "linear_din");
 }
 
-/* Operand k of `to` becomes operand `from` of `call`. */
-static void put(tri_call *to, int k, const tri_call *call, int from) {
-    to->t[k] = call->t[from], to->dtype[k] = call->dtype[from];
-}
-
-template <typename T> static void linear_gelu_din(const tri_call *call) {
-    OPERANDS(linear_gelu_din);
-    if (gelu_din_product(call)) return;
-    tri_call product = *call, gelu = *call;
+static void linear_act_din(const tri_call *call) {
+    OPERANDS(linear_din);
+    if (act_din_product(call)) return;
+    tri_call product = *call;
     product.acc = 0;
-    put(&product, TRI_ARG(linear_din, dy), call, ARG(dy));
-    put(&product, TRI_ARG(linear_din, w), call, ARG(w));
     linear_din(&product);
     if (only_timed(call)) return;
-    tri_attr attr = {};
-    attr.activation = 1 + TRI_ACTIVATION_GELU, attr.sums = 1;
-    gelu.op = TRI_OP_act_din, gelu.attr = &attr;
-    put(&gelu, TRI_ARG(act_din, dy), call, ARG(dx));
-    put(&gelu, TRI_ARG(act_din, x), call, ARG(x));
-    tri__kernel(call->table, gelu.op, &attr, call->dtype[ARG(dx)])(&gelu);
+    activate_din(call, call->t[ARG(dx)], call->t[ARG(h)], call->dtype[ARG(dx)], ARG(db), adds(call, ARG(db)),
+                 call->work);
 }
 
 /* dw [O,I] = dy [T,O]^T x [T,I] */
@@ -103,8 +85,8 @@ const tri_kernel_row tri__cuda_linear[] = {
     TRI_CUDA_SAME_ROWS(TRI_OP_linear, linear, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_linear_din, linear_din, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_linear_dw, linear_dw, {}),
-    TRI_CUDA_ROWS(TRI_OP_linear_gelu, linear_gelu, {}),
-    TRI_CUDA_ROWS(TRI_OP_linear_gelu_din, linear_gelu_din, COLUMN_WORK(PART_SUMS)),
+    TRI_CUDA_SAME_FACT_ROWS(TRI_FACT_ACT, TRI_OP_linear, linear_act, {}),
+    TRI_CUDA_SAME_FACT_ROWS(TRI_FACT_ACT, TRI_OP_linear_din, linear_act_din, COLUMN_WORK(PART_SUMS)),
     TRI_CUDA_ROWS(TRI_OP_bias_dw, bias_dw, COLUMN_WORK(1)),
     {},
 };

@@ -1,8 +1,6 @@
 /* linear_experts.cu - dense layers of experts and their gradients: the experts' rows are equal runs, so one call of
  * cuBLASLt makes the products of all. Which rows have a token only the GPU knows: those that have none are 0 and are
  * multiplied, too. The result begins as the bias, which is added in fp32 as the product is. */
-#include "device/cuda/elementwise/activation.cuh"
-#include "device/cuda/elementwise/map.cuh"
 #include "device/cuda/product/product.cuh"
 
 enum { THREADS = 256, PARTS = 16 /* of an expert's rows, that are summed apart */ };
@@ -56,10 +54,10 @@ static void begin_with_bias(const tri_call *call, const runs &of, int64_t O, T *
     launched(call, where);
 }
 
-/* y [T,O] = x [T,I] w [O,I]^T + b [O], an expert's; the operands w, b and from follow x, as in linear_experts */
-template <typename T> static void forward(const tri_call *call, T *y, int x, const char *where) {
-    OPERANDS(linear_experts);
-    int w = x + ARG(w) - ARG(x), b = x + ARG(b) - ARG(x), from = x + ARG(from) - ARG(x);
+/* y [T,O] = x [T,I] w [O,I]^T + b [O], an expert's */
+template <typename T> static void forward(const tri_call *call, T *y, const char *where) {
+    OPERANDS(linear);
+    int x = ARG(x), w = ARG(w), b = ARG(b), from = ARG(from);
     int64_t in = call->t[x].cols, out = call->t[0].cols;
     runs of = runs_of(call, call->t[x].rows);
     if (of.each == 0 || out == 0) return;
@@ -77,22 +75,21 @@ template <typename T> static void forward(const tri_call *call, T *y, int x, con
 }
 
 template <typename T> static void linear_experts(const tri_call *call) {
-    OPERANDS(linear_experts);
-    forward<T>(call, data<T>(call, ARG(y)), ARG(x), "linear_experts");
+    OPERANDS(linear);
+    forward<T>(call, data<T>(call, ARG(y)), "linear_experts");
 }
 
 /* Without h the product is stored in y and overwritten there. */
-template <typename T> static void linear_experts_gelu(const tri_call *call) {
-    OPERANDS(linear_experts_gelu);
-    T *h = data<T>(call, call->t[ARG(h)].data ? ARG(h) : ARG(y)); /* [T,O] */
-    forward<T>(call, h, ARG(x), "linear_experts_gelu");
-    map1_on<act_op<TRI_ACTIVATION_GELU, T>, T, T>(call, elements(call, ARG(y)), data<T>(call, ARG(y)), h, 0,
-                                                  "linear_experts_gelu");
+template <typename T> static void linear_experts_act(const tri_call *call) {
+    OPERANDS(linear);
+    int h = call->t[ARG(h)].data ? ARG(h) : ARG(y);
+    forward<T>(call, data<T>(call, h), "linear_experts_act");
+    activate(call, call->t[ARG(y)], call->t[h], call->dtype[ARG(y)]);
 }
 
 /* dx [T,I] = dy [T,O] w [O,I], an expert's */
 template <typename T> static void linear_experts_din(const tri_call *call) {
-    OPERANDS(linear_experts_din);
+    OPERANDS(linear_din);
     int64_t in = call->t[ARG(dx)].cols, out = call->t[ARG(dy)].cols;
     runs of = runs_of(call, call->t[ARG(dy)].rows);
     if (of.each == 0) return;
@@ -110,7 +107,7 @@ template <typename T> static void linear_experts_din(const tri_call *call) {
 
 /* dw [O,I] = dy [T,O]^T x [T,I], an expert's; its runs are added in order */
 template <typename T> static void linear_experts_dw(const tri_call *call) {
-    OPERANDS(linear_experts_dw);
+    OPERANDS(linear_dw);
     int64_t in = call->t[ARG(x)].cols, out = call->t[ARG(dy)].cols;
     runs of = runs_of(call, call->t[ARG(dy)].rows);
     if (of.each == 0) {
@@ -155,7 +152,7 @@ static __global__ void bias_end_kernel(int64_t n, int O, const float *part, loos
 }
 
 template <typename T> static void bias_experts_dw(const tri_call *call) {
-    OPERANDS(bias_experts_dw);
+    OPERANDS(bias_dw);
     int64_t O = call->t[ARG(dy)].cols, n = elements(call, ARG(db));
     runs of = runs_of(call, call->t[ARG(dy)].rows);
     float *part = static_cast<float *>(call->work);
@@ -168,10 +165,10 @@ template <typename T> static void bias_experts_dw(const tri_call *call) {
 }
 
 const tri_kernel_row tri__cuda_linear_experts[] = {
-    TRI_CUDA_ROWS(TRI_OP_linear_experts, linear_experts, {}),
-    TRI_CUDA_ROWS(TRI_OP_linear_experts_gelu, linear_experts_gelu, {}),
-    TRI_CUDA_ROWS(TRI_OP_linear_experts_din, linear_experts_din, {}),
-    TRI_CUDA_ROWS(TRI_OP_linear_experts_dw, linear_experts_dw, {}),
-    TRI_CUDA_ROWS(TRI_OP_bias_experts_dw, bias_experts_dw, {0, 0, 0, 4 * PARTS, 0}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_EXPERTS, TRI_OP_linear, linear_experts, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_EXPERTS | TRI_FACT_ACT, TRI_OP_linear, linear_experts_act, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_EXPERTS, TRI_OP_linear_din, linear_experts_din, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_EXPERTS, TRI_OP_linear_dw, linear_experts_dw, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_EXPERTS, TRI_OP_bias_dw, bias_experts_dw, {0, 0, 0, 4 * PARTS, 0}),
     {},
 };

@@ -106,6 +106,13 @@ static __device__ __forceinline__ void end_sums(const layer_args &a, const typen
     }
 }
 
+template <int ACT, typename T, int N> static __device__ __forceinline__ void act_pairs(uint32_t (&pair)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        pair[i] = pair_of(T(), act_op<ACT, T>::at(wide_half(T(), pair[i], 0)),
+                          act_op<ACT, T>::at(wide_half(T(), pair[i], 1)));
+}
+
 /* Writes the block's results as whole rows of 128 bytes, through shared memory that is no longer used. */
 template <typename T, int TOKENS>
 static __device__ __forceinline__ void write_rows(const layer_args &a, uint32_t room,
@@ -131,7 +138,7 @@ static __device__ __forceinline__ void write_rows(const layer_args &a, uint32_t 
 
 template <typename F, typename T, int TOKENS>
 static __global__ void __launch_bounds__(THREADS)
-    narrow_kernel(layer_args a, int gelu, const __grid_constant__ CUtensorMap x,
+    narrow_kernel(layer_args a, const __grid_constant__ CUtensorMap x,
                   const __grid_constant__ CUtensorMap w) {
 #if TRI_HOPPER
     extern __shared__ char raw[];
@@ -151,12 +158,14 @@ static __global__ void __launch_bounds__(THREADS)
     uint32_t pair[TOKENS / 4];
     multiply_all<F, TOKENS>(a, m, d);
     end_sums<F, T, TOKENS>(a, d, pair);
-    if (a.h || !gelu) write_rows<T, TOKENS>(a, m.base, pair, (T *)(gelu ? a.h : a.y));
-    if (!gelu) return;
-#pragma unroll
-    for (int i = 0; i < TOKENS / 4; i++)
-        pair[i] = pair_of(T(), act_op<TRI_ACTIVATION_GELU, T>::at(wide_half(T(), pair[i], 0)),
-                          act_op<TRI_ACTIVATION_GELU, T>::at(wide_half(T(), pair[i], 1)));
+    if (a.h || a.act == NO_ACT) write_rows<T, TOKENS>(a, m.base, pair, (T *)(a.act == NO_ACT ? a.y : a.h));
+    if (a.act == NO_ACT) return;
+    switch (a.act) {
+#define TRI_ACTIVATION(NAME, ...) \
+    case TRI_ACTIVATION_##NAME: act_pairs<TRI_ACTIVATION_##NAME, T>(pair); break;
+#include "program/activation.def"
+#undef TRI_ACTIVATION
+    }
     write_rows<T, TOKENS>(a, m.base, pair, (T *)a.y);
 #endif
 }
@@ -169,48 +178,47 @@ static int tokens_for(const tri_call *call, const layer_args *a) {
 }
 
 template <typename F, typename T, int TOKENS>
-static void launch(const tri_call *call, const layer_args &a, const dense_layer *of, const CUtensorMap &w,
-                   const char *where) {
-    const tri_tensor *x = &call->t[of->x];
+static void launch(const tri_call *call, const layer_args &a, const CUtensorMap &w, const char *where) {
+    OPERANDS(linear);
+    const tri_tensor *x = &call->t[ARG(x)];
     CUtensorMap x_map;
     auto *kernel = narrow_kernel<F, T, TOKENS>;
     enum { BYTES = narrow_sizes<TOKENS>::ALL_BYTES };
-    if (!tri__cuda_describe_tiles(tri__cuda(call), &x_map, call->dtype[of->x], x->data, x->rows, x->cols, TOKENS))
+    if (!tri__cuda_describe_tiles(tri__cuda(call), &x_map, call->dtype[ARG(x)], x->data, x->rows, x->cols, TOKENS))
         record(call, cudaErrorUnknown, where);
     record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES), where);
-    kernel<<<dim3(blocks_for(a.cols, COLS), blocks_for(a.rows, TOKENS)), THREADS, BYTES, stream(call)>>>(a, of->gelu,
-                                                                                                        x_map, w);
+    kernel<<<dim3(blocks_for(a.cols, COLS), blocks_for(a.rows, TOKENS)), THREADS, BYTES, stream(call)>>>(a, x_map, w);
     launched(call, where);
 }
 
 template <typename F, typename T>
-static void launch_tokens(const tri_call *call, const layer_args &a, const dense_layer *of, const CUtensorMap &w,
-                          const char *where) {
+static void launch_tokens(const tri_call *call, const layer_args &a, const CUtensorMap &w, const char *where) {
     switch (tokens_for(call, &a)) {
-    case 16: launch<F, T, 16>(call, a, of, w, where); break;
-    case 32: launch<F, T, 32>(call, a, of, w, where); break;
-    case 64: launch<F, T, 64>(call, a, of, w, where); break;
-    default: launch<F, T, 128>(call, a, of, w, where);
+    case 16: launch<F, T, 16>(call, a, w, where); break;
+    case 32: launch<F, T, 32>(call, a, w, where); break;
+    case 64: launch<F, T, 64>(call, a, w, where); break;
+    default: launch<F, T, 128>(call, a, w, where);
     }
 }
 
 template <typename T>
-static void launch_as(const tri_call *call, const layer_args &a, const dense_layer *of, const CUtensorMap &w,
-                      const char *where) {
-    if (call->dtype[of->x] == TRI_I8) launch_tokens<int8_t, T>(call, a, of, w, where);
-    else if (call->dtype[of->x] == TRI_F8_E4M3) launch_tokens<e4m3, T>(call, a, of, w, where);
-    else launch_tokens<T, T>(call, a, of, w, where);
+static void launch_as(const tri_call *call, const layer_args &a, const CUtensorMap &w, const char *where) {
+    OPERANDS(linear);
+    if (call->dtype[ARG(x)] == TRI_I8) launch_tokens<int8_t, T>(call, a, w, where);
+    else if (call->dtype[ARG(x)] == TRI_F8_E4M3) launch_tokens<e4m3, T>(call, a, w, where);
+    else launch_tokens<T, T>(call, a, w, where);
 }
 
-int narrow_product(const tri_call *call, const dense_layer *of, const char *where) {
-    const tri_tensor *w = &call->t[of->w];
+int narrow_product(const tri_call *call, const char *where) {
+    OPERANDS(linear);
+    const tri_tensor *w = &call->t[ARG(w)];
     layer_args a;
     CUtensorMap w_map;
-    if (!layer_fits(call, of, &a) || a.rows > MOST_ROWS || a.rows == 0 || a.cols == 0 ||
-        !tri__cuda_describe_tiles(tri__cuda(call), &w_map, call->dtype[of->w], w->data, w->rows, w->cols, COLS))
+    if (!layer_fits(call, &a) || a.rows > MOST_ROWS || a.rows == 0 || a.cols == 0 ||
+        !tri__cuda_describe_tiles(tri__cuda(call), &w_map, call->dtype[ARG(w)], w->data, w->rows, w->cols, COLS))
         return 0;
     if (only_timed(call)) return 1;
-    if (call->dtype[of->y] == TRI_BF16) launch_as<bf16>(call, a, of, w_map, where);
-    else launch_as<f16>(call, a, of, w_map, where);
+    if (call->dtype[ARG(y)] == TRI_BF16) launch_as<bf16>(call, a, w_map, where);
+    else launch_as<f16>(call, a, w_map, where);
     return 1;
 }

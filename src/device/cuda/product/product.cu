@@ -308,6 +308,38 @@ void multiply(const tri_call *call, product *p, const char *where) {
     if (!try_multiply(call, p)) record(call, cudaErrorNotSupported, where);
 }
 
+/* ---- What follows ---- */
+
+static tri_call part_of(const tri_call *call, tri_op op, const tri_attr *attr) {
+    tri_call part = *call;
+    part.op = op, part.attr = attr, part.acc = 0;
+    for (tri_tensor &t : part.t) t = tri_tensor{};
+    return part;
+}
+
+void activate(const tri_call *call, const tri_tensor &y, const tri_tensor &h, int type) {
+    OPERANDS(act);
+    tri_attr attr = {};
+    attr.activation = call->attr->activation;
+    tri_call part = part_of(call, TRI_OP_act, &attr);
+    part.t[ARG(y)] = y, part.t[ARG(x)] = h;
+    part.dtype[ARG(y)] = part.dtype[ARG(x)] = (uint8_t)type;
+    tri__kernel(call->table, TRI_OP_act, &attr, type)(&part);
+}
+
+void activate_din(const tri_call *call, const tri_tensor &dx, const tri_tensor &from, int type, int db, int add,
+                  void *work) {
+    OPERANDS(act_din);
+    tri_attr attr = {};
+    attr.activation = call->attr->activation, attr.sums = 1;
+    tri_call part = part_of(call, TRI_OP_act_din, &attr);
+    part.acc = (unsigned)add << ARG(db), part.work = work;
+    part.t[ARG(dx)] = part.t[ARG(dy)] = dx, part.t[tri__slope_arg(&attr)] = from, part.t[ARG(db)] = call->t[db];
+    part.dtype[ARG(dx)] = part.dtype[ARG(dy)] = part.dtype[tri__slope_arg(&attr)] = (uint8_t)type;
+    part.dtype[ARG(db)] = call->dtype[db];
+    tri__kernel(call->table, TRI_OP_act_din, &attr, type)(&part);
+}
+
 /* ---- Called by the host side ---- */
 
 int tri__cuda_products_open(tri_cuda *cuda) {
@@ -342,7 +374,8 @@ static void make_noise_of(const tri_call *call, int k) {
 void tri__cuda_tune(void *context, const tri_call *call, tri_kernel *row, tri_wisdom *wisdom) {
     tri_cuda *cuda = static_cast<tri_cuda *>(context);
     tri_op op = call->op;
-    if (op != TRI_OP_linear && op != TRI_OP_linear_gelu && op != TRI_OP_linear_din && op != TRI_OP_linear_dw) return;
+    if (op != TRI_OP_linear && op != TRI_OP_linear_din && op != TRI_OP_linear_dw) return;
+    if (call->attr->factors || call->attr->experts || (op == TRI_OP_linear_din && call->attr->activation)) return;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         if (call->t[k].data && elements(call, k)) make_noise_of(call, k);
     cuda->tuned = wisdom;

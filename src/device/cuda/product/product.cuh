@@ -29,4 +29,12 @@ int try_multiply(const tri_call *call, product *p);
 /* Whether products are being timed: rows then do nothing else. */
 static inline int only_timed(const tri_call *call) { return tri__cuda(call)->tuned != NULL; }
 
+/* What follows a dense layer, by the rows of the activation that is part of the call; tensors are of `type`. y becomes
+ * the activation of h. */
+void activate(const tri_call *call, const tri_tensor &y, const tri_tensor &h, int type);
+/* dx, the product, becomes that times the slope, which is computed from `from`; operand db of the call becomes its
+ * sums, which are added to what is there if `add`. */
+void activate_din(const tri_call *call, const tri_tensor &dx, const tri_tensor &from, int type, int db, int add,
+                  void *work);
+
 #endif

@@ -1,4 +1,4 @@
-/* product_tiles.cuh - shared by our own products on Hopper's tensor cores (fused_product.cu, gelu_product.cu,
+/* product_tiles.cuh - shared by our own products on Hopper's tensor cores (fused_product.cu, act_product.cu,
  * scaled_product.cu).
  *
  * Blocks are persistent, with many tiles of 128 rows by 256 columns each. One thread fetches tiles of both factors, 128

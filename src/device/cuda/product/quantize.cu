@@ -106,7 +106,7 @@ template <typename T> static void row_max(const tri_call *call) {
 }
 
 template <typename Q, typename T> static void quantize(const tri_call *call) {
-    OPERANDS(quantize_int8); /* quantize_fp8 has the same */
+    OPERANDS(quantize);
     quantize_args a = {};
     a.x = call->t[ARG(x)].data, a.m = data<float>(call, ARG(m)), a.q = data<uint8_t>(call, ARG(q));
     a.out = data<float>(call, ARG(s)), a.rows = call->t[ARG(x)].rows, a.cols = call->t[ARG(x)].cols;
@@ -118,7 +118,7 @@ template <typename T> static void quantize_fp8(const tri_call *call) { quantize<
 
 const tri_kernel_row tri__cuda_quantize[] = {
     TRI_CUDA_ROWS(TRI_OP_row_max, row_max, {}),
-    TRI_CUDA_ROWS(TRI_OP_quantize_int8, quantize_int8, {}),
-    TRI_CUDA_ROWS(TRI_OP_quantize_fp8, quantize_fp8, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_QUANT, TRI_OP_quantize, quantize_int8, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_QUANT | TRI_FACT_FP8, TRI_OP_quantize, quantize_fp8, {}),
     {},
 };

@@ -15,7 +15,7 @@ typedef struct end_args {
     const float *s, *ws; /* [rows] [cols] */
     const void *b;       /* [cols] or NULL */
     int64_t rows, cols;
-    int gelu;
+    int act;             /* a tri_activation, or NO_ACT */
 } end_args;
 
 /* One result of the sum at row t and column c; every operation is rounded to fp32, none is contracted. */
@@ -25,7 +25,7 @@ static __device__ __forceinline__ void put_result(const end_args &a, int64_t t, 
     if (a.b) value = __fadd_rn(value, wide(((const T *)a.b)[c]));
     T rounded = narrow<T>(value);
     if (a.h) ((T *)a.h)[t * a.cols + c] = rounded;
-    ((T *)a.y)[t * a.cols + c] = a.gelu ? narrow<T>(act_op<TRI_ACTIVATION_GELU, T>::at(wide(rounded))) : rounded;
+    ((T *)a.y)[t * a.cols + c] = a.act == NO_ACT ? rounded : narrow<T>(act_at<ANY_ACT, T>(a.act, wide(rounded)));
 }
 
 /* sums: [rows, cols] of the rows from `first` on; words are int32. */
@@ -52,15 +52,17 @@ static __global__ void plain_kernel(end_args a, const Q *x, const Q *w, int64_t 
 
 /* As many rows at a time as the workspace has room for. 0: the library cannot, and nothing was written. */
 template <typename Q, typename T>
-static int by_library(const tri_call *call, const dense_layer *of, const end_args &a) {
+static int by_library(const tri_call *call, const end_args &a) {
+    OPERANDS(linear);
     typedef typename std::conditional<std::is_same<Q, int8_t>::value, uint32_t, float>::type sum;
     tri_cuda *cuda = tri__cuda(call);
-    const Q *x = data<Q>(call, of->x), *w = data<Q>(call, of->w);
-    int64_t in = call->t[of->w].cols, most = (int64_t)(cuda->blas_bytes / sizeof(sum)) / a.cols / 16 * 16;
+    const Q *x = data<Q>(call, ARG(x)), *w = data<Q>(call, ARG(w));
+    int64_t in = call->t[ARG(w)].cols, most = (int64_t)(cuda->blas_bytes / sizeof(sum)) / a.cols / 16 * 16;
     if (in % 16 || a.cols % 16 || !aligned(x) || !aligned(w) || most == 0) return 0;
     for (int64_t first = 0; first < a.rows; first += most) {
         int64_t rows = a.rows - first < most ? a.rows - first : most;
-        product p = new_product(a.cols, rows, in, call->dtype[of->x], call->dtype[of->x] == TRI_I8 ? TRI_I32 : TRI_F32);
+        int type = call->dtype[ARG(x)];
+        product p = new_product(a.cols, rows, in, type, type == TRI_I8 ? TRI_I32 : TRI_F32);
         p.shape.a_turned = 1;
         p.a = w, p.lda = in, p.b = x + first * in, p.ldb = in, p.d = cuda->blas_work, p.taken = cuda->blas_bytes;
         if (!try_multiply(call, &p)) return 0; /* the first time, if ever */
@@ -70,27 +72,20 @@ static int by_library(const tri_call *call, const dense_layer *of, const end_arg
     return 1;
 }
 
-template <typename Q, typename T> static void forward(const tri_call *call, const dense_layer &of, const char *where) {
-    end_args a = {call->t[of.y].data, of.h < 0 ? NULL : call->t[of.h].data, data<float>(call, of.s),
-                  data<float>(call, of.ws), call->t[of.b].data, call->t[of.x].rows, call->t[of.w].rows, of.gelu};
-    if (a.rows * a.cols == 0 || fused_product(call, &of, where) || narrow_product(call, &of, where)) return;
-    if (!by_library<Q, T>(call, &of, a))
+template <typename Q, typename T> static void forward(const tri_call *call, const char *where) {
+    OPERANDS(linear);
+    end_args a = {call->t[ARG(y)].data, call->t[ARG(h)].data, data<float>(call, ARG(s)), data<float>(call, ARG(ws)),
+                  call->t[ARG(b)].data, call->t[ARG(x)].rows, call->t[ARG(w)].rows, act_after(call)};
+    if (a.rows * a.cols == 0 || fused_product(call, where) || narrow_product(call, where)) return;
+    if (!by_library<Q, T>(call, a))
         plain_kernel<Q, T><<<dim3(blocks_for(a.rows, PLAIN_ROWS), blocks_for(a.cols, PLAIN_COLS)),
                              dim3(PLAIN_COLS, PLAIN_ROWS), 0, stream(call)>>>(
-            a, data<Q>(call, of.x), data<Q>(call, of.w), call->t[of.w].cols);
+            a, data<Q>(call, ARG(x)), data<Q>(call, ARG(w)), call->t[ARG(w)].cols);
     launched(call, where);
 }
 
-#define FORWARD(op, Q, h, gelu) \
-    template <typename T> static void op(const tri_call *call) { \
-        forward<Q, T>(call, {TRI_ARG(op, y), h, TRI_ARG(op, q), TRI_ARG(op, s), TRI_ARG(op, w), TRI_ARG(op, ws), \
-                             TRI_ARG(op, b), gelu}, \
-                      #op); \
-    }
-FORWARD(linear_int8, int8_t, -1, 0)
-FORWARD(linear_gelu_int8, int8_t, TRI_ARG(linear_gelu_int8, h), 1)
-FORWARD(linear_fp8, e4m3, -1, 0)
-FORWARD(linear_gelu_fp8, e4m3, TRI_ARG(linear_gelu_fp8, h), 1)
+template <typename T> static void linear_int8(const tri_call *call) { forward<int8_t, T>(call, "linear_int8"); }
+template <typename T> static void linear_fp8(const tri_call *call) { forward<e4m3, T>(call, "linear_fp8"); }
 
 /* ---- Gradients ---- */
 
@@ -138,7 +133,7 @@ static void restore(const tri_call *call, const restored &r, const tri_tensor *q
 
 /* dq [T,I] = dy [T,O] (ws [O] * w [O,I]) */
 template <typename T> static void linear_int8_din(const tri_call *call) {
-    OPERANDS(linear_int8_din);
+    OPERANDS(linear_din);
     const tri_tensor *w = &call->t[ARG(w)];
     int64_t rows = call->t[ARG(dy)].rows, out = w->rows, in = w->cols;
     restored r = room_for<T>(call);
@@ -146,17 +141,17 @@ template <typename T> static void linear_int8_din(const tri_call *call) {
     for (int64_t first = 0, n = columns_that_fit(r, out, in); first < in; first += n) {
         if (n > in - first) n = in - first;
         restore<T>(call, r, w, data<float>(call, ARG(ws)), 0, out, first, n);
-        product p = new_product(n, rows, out, call->dtype[ARG(dy)], call->dtype[ARG(dq)]);
-        p.a = r.at, p.lda = n, p.b = call->t[ARG(dy)].data, p.ldb = out, p.d = data<T>(call, ARG(dq)) + first;
-        p.ldd = in, p.shape.add = adds(call, ARG(dq)), p.taken = r.taken;
+        product p = new_product(n, rows, out, call->dtype[ARG(dy)], call->dtype[ARG(dx)]);
+        p.a = r.at, p.lda = n, p.b = call->t[ARG(dy)].data, p.ldb = out, p.d = data<T>(call, ARG(dx)) + first;
+        p.ldd = in, p.shape.add = adds(call, ARG(dx)), p.taken = r.taken;
         multiply(call, &p, "linear_int8_din");
     }
 }
 
 /* dw [O,I] = dy [T,O]^T (s [T] * q [T,I]) */
 template <typename T> static void linear_int8_dw(const tri_call *call) {
-    OPERANDS(linear_int8_dw);
-    const tri_tensor *q = &call->t[ARG(q)];
+    OPERANDS(linear_dw);
+    const tri_tensor *q = &call->t[ARG(x)];
     int64_t tokens = call->t[ARG(dy)].rows, out = call->t[ARG(dw)].rows, in = q->cols;
     size_t bytes = tri__dtype_bytes((tri_dtype)call->dtype[ARG(dw)]);
     restored r = room_for<T>(call);
@@ -178,11 +173,11 @@ template <typename T> static void linear_int8_dw(const tri_call *call) {
 }
 
 const tri_kernel_row tri__cuda_quantized_linear[] = {
-    TRI_CUDA_ROWS(TRI_OP_linear_int8, linear_int8, {}),
-    TRI_CUDA_ROWS(TRI_OP_linear_gelu_int8, linear_gelu_int8, {}),
-    TRI_CUDA_ROWS(TRI_OP_linear_fp8, linear_fp8, {}),
-    TRI_CUDA_ROWS(TRI_OP_linear_gelu_fp8, linear_gelu_fp8, {}),
-    TRI_CUDA_ROWS(TRI_OP_linear_int8_din, linear_int8_din, {}),
-    TRI_CUDA_ROWS(TRI_OP_linear_int8_dw, linear_int8_dw, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_QUANT, TRI_OP_linear, linear_int8, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_QUANT | TRI_FACT_ACT, TRI_OP_linear, linear_int8, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_QUANT | TRI_FACT_FP8, TRI_OP_linear, linear_fp8, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_QUANT | TRI_FACT_FP8 | TRI_FACT_ACT, TRI_OP_linear, linear_fp8, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_QUANT, TRI_OP_linear_din, linear_int8_din, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_QUANT, TRI_OP_linear_dw, linear_int8_dw, {}),
     {},
 };

@@ -1,7 +1,7 @@
 /* scaled_linear.cu - dense layers of training in 8 bits and their gradients (ops_fp8.def). Both factors of every
  * product are contiguous along the summed dimension, as Hopper's tensor cores want them. Products are cuBLASLt's; those
- * that GELU follows are our own (scaled_product.cu) where shapes suit. For widths and alignments that the library does
- * not take there is a plain kernel. */
+ * that an activation follows are our own (scaled_product.cu) where shapes suit. For widths and alignments that the
+ * library does not take there is a plain kernel. */
 #include "device/cuda/product/product.cuh"
 #include "device/cuda/product/scaled_product.cuh"
 
@@ -63,7 +63,7 @@ static scaled_layer layer_of(const tri_call *call, int y, int x, int w, int sx, 
 
 /* y [T,O] = x [T,I] w [O,I]^T / (sx * sw) + b [O] */
 static void linear_scaled(const tri_call *call) {
-    OPERANDS(linear_scaled);
+    OPERANDS(linear);
     scaled_layer a = layer_of(call, ARG(y), ARG(x), ARG(w), ARG(sx), ARG(sw));
     a.b = call->t[ARG(b)].data;
     a.rows = call->t[ARG(x)].rows, a.cols = call->t[ARG(w)].rows, a.in = call->t[ARG(w)].cols;
@@ -72,7 +72,7 @@ static void linear_scaled(const tri_call *call) {
 
 /* dx [T,I] = dy [T,O] w [O,I] / (sdy * sw); w has its columns. */
 static void linear_scaled_din(const tri_call *call) {
-    OPERANDS(linear_scaled_din);
+    OPERANDS(linear_din);
     scaled_layer a = layer_of(call, ARG(dx), ARG(dy), ARG(w), ARG(sdy), ARG(sw));
     a.rows = call->t[ARG(dy)].rows, a.cols = call->t[ARG(w)].cols, a.in = call->t[ARG(w)].rows;
     multiply_scaled(call, a, "linear_scaled_din");
@@ -80,7 +80,7 @@ static void linear_scaled_din(const tri_call *call) {
 
 /* dw [O,I] = dy [T,O]^T x [T,I] / (sdy * sx); dy and x have their columns. */
 static void linear_scaled_dw(const tri_call *call) {
-    OPERANDS(linear_scaled_dw);
+    OPERANDS(linear_dw);
     scaled_layer a = layer_of(call, ARG(dw), ARG(dy), ARG(x), ARG(sdy), ARG(sx));
     a.rows = call->t[ARG(dw)].rows, a.cols = call->t[ARG(dw)].cols, a.in = call->t[ARG(dy)].rows, a.tokens_in_sum = 1;
     if (a.in == 0) {
@@ -91,12 +91,12 @@ static void linear_scaled_dw(const tri_call *call) {
     multiply_scaled(call, a, "linear_scaled_dw");
 }
 
-/* ---- With GELU ---- */
+/* ---- With an activation ---- */
 
 /* Without h its rows pass through the workspace. */
-template <typename T> static void linear_gelu_scaled(const tri_call *call) {
-    OPERANDS(linear_gelu_scaled);
-    fp8_tensor to = fp8_operands(call, ARG(q), ARG(q), ARG(turned), ARG(most), ARG(s));
+template <typename T> static void linear_act_scaled(const tri_call *call) {
+    OPERANDS(linear);
+    fp8_tensor to = fp8_operands(call, ARG(y), ARG(y), ARG(turned), ARG(most), ARG(sq));
     scaled_layer a = layer_of(call, ARG(h), ARG(x), ARG(w), ARG(sx), ARG(sw));
     int64_t rows = to.rows;
     T *h = data<T>(call, ARG(h));
@@ -104,51 +104,44 @@ template <typename T> static void linear_gelu_scaled(const tri_call *call) {
     a.y_type = call->dtype[ARG(b)];
     if (rows * a.cols == 0) return;
     a.rows = rows;
-    if (scaled_gelu_product(call, &a, to, "linear_gelu_scaled")) return;
+    if (scaled_act_product(call, &a, to, "linear_act_scaled")) return;
     fp8_run run = fp8_run_of<T>(call, a.cols);
     int64_t most = h ? rows : run.most;
     for (int64_t first = 0; first < rows; first += most) {
         T *y = h ? h : (T *)run.at;
         a.rows = rows - first < most ? rows - first : most;
         a.x = data<char>(call, ARG(x)) + first * a.in, a.y = y, a.taken = h ? 0 : run.taken;
-        multiply_scaled(call, a, "linear_gelu_scaled");
-        fp8_cast_to<T>(call, fp8_rows(to, first, a.rows), y, 1);
+        multiply_scaled(call, a, "linear_act_scaled");
+        fp8_cast_to<T>(call, fp8_rows(to, first, a.rows), y, call->attr->activation);
     }
 }
 
 /* The gradient's rows pass through the workspace. */
-template <typename T> static void linear_gelu_scaled_din(const tri_call *call) {
-    OPERANDS(linear_gelu_scaled_din);
-    fp8_tensor to = fp8_operands(call, ARG(q), ARG(q), ARG(turned), ARG(most), ARG(s));
+template <typename T> static void linear_act_scaled_din(const tri_call *call) {
+    OPERANDS(linear_din);
+    fp8_tensor to = fp8_operands(call, ARG(dx), ARG(dx), ARG(turned), ARG(most), ARG(sq));
     fp8_run run = fp8_run_of<T>(call, to.cols);
     scaled_layer a = layer_of(call, ARG(h), ARG(dy), ARG(w), ARG(sdy), ARG(sw));
     int64_t first = 0, rows = to.rows;
     char *work = static_cast<char *>(call->work) + FACTOR_BYTES;
     a.rows = rows, a.cols = to.cols, a.in = call->t[ARG(w)].rows, a.add = 0;
-    int parts = scaled_gelu_din_product(call, &a, to, (float *)work, "linear_gelu_scaled_din");
+    int parts = scaled_act_din_product(call, &a, to, (float *)work, "linear_act_scaled_din");
     if (parts) {
         tri_call sums = *call;
         sums.work = work;
         end_columns(&sums, to.cols, parts, 1, {{operand(call, ARG(db))}, {adds(call, ARG(db))}});
-        launched(call, "linear_gelu_scaled_din");
+        launched(call, "linear_act_scaled_din");
         return;
     }
     a.y = run.at, a.taken = run.taken;
-    tri_attr attr = {};
-    attr.activation = 1 + TRI_ACTIVATION_GELU, attr.sums = 1;
     do {
-        tri_call gelu = *call;
         a.rows = rows - first < run.most ? rows - first : run.most;
         a.x = data<char>(call, ARG(dy)) + first * a.in;
-        multiply_scaled(call, a, "linear_gelu_scaled_din");
-        gelu.acc = (unsigned)(adds(call, ARG(db)) || first > 0) << TRI_ARG(act_din, db);
-        gelu.work = work, gelu.op = TRI_OP_act_din, gelu.attr = &attr;
-        put_rows(&gelu, TRI_ARG(act_din, x), call, ARG(h), first, a.rows);
-        gelu.t[TRI_ARG(act_din, db)] = call->t[ARG(db)];
-        gelu.dtype[TRI_ARG(act_din, db)] = call->dtype[ARG(db)];
-        for (int k : {TRI_ARG(act_din, dx), TRI_ARG(act_din, dy)})
-            gelu.t[k] = tri_tensor{run.at, a.rows, a.cols}, gelu.dtype[k] = call->dtype[ARG(h)];
-        tri__kernel(call->table, gelu.op, &attr, call->dtype[ARG(h)])(&gelu);
+        multiply_scaled(call, a, "linear_act_scaled_din");
+        tri_tensor h = call->t[ARG(h)];
+        h.data = data<T>(call, ARG(h)) + first * h.cols, h.rows = a.rows;
+        activate_din(call, tri_tensor{run.at, a.rows, a.cols}, h, call->dtype[ARG(h)], ARG(db),
+                     adds(call, ARG(db)) || first > 0, work);
         fp8_cast_to<T>(call, fp8_rows(to, first, a.rows), (const T *)run.at, 0);
         first += a.rows;
     } while (first < rows);
@@ -156,11 +149,11 @@ template <typename T> static void linear_gelu_scaled_din(const tri_call *call) {
 
 #define FACTOR_WORK {FACTOR_BYTES, 0, 0, 0, 0}
 const tri_kernel_row tri__cuda_scaled_linear[] = {
-    TRI_CUDA_SAME_ROWS(TRI_OP_linear_scaled, linear_scaled, FACTOR_WORK),
-    TRI_CUDA_SAME_ROWS(TRI_OP_linear_scaled_din, linear_scaled_din, FACTOR_WORK),
-    TRI_CUDA_SAME_ROWS(TRI_OP_linear_scaled_dw, linear_scaled_dw, FACTOR_WORK),
-    TRI_CUDA_ROWS(TRI_OP_linear_gelu_scaled, linear_gelu_scaled, FACTOR_WORK),
-    TRI_CUDA_ROWS(TRI_OP_linear_gelu_scaled_din, linear_gelu_scaled_din,
-                  {FACTOR_BYTES, 0, 4 * GELU_MOST_PARTS, 0, 0}),
+    TRI_CUDA_SAME_FACT_ROWS(TRI_FACT_SCALED, TRI_OP_linear, linear_scaled, FACTOR_WORK),
+    TRI_CUDA_SAME_FACT_ROWS(TRI_FACT_SCALED, TRI_OP_linear_din, linear_scaled_din, FACTOR_WORK),
+    TRI_CUDA_SAME_FACT_ROWS(TRI_FACT_SCALED, TRI_OP_linear_dw, linear_scaled_dw, FACTOR_WORK),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_SCALED | TRI_FACT_ACT, TRI_OP_linear, linear_act_scaled, FACTOR_WORK),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_SCALED | TRI_FACT_ACT, TRI_OP_linear_din, linear_act_scaled_din,
+                       {FACTOR_BYTES, 0, 4 * ACT_MOST_PARTS, 0, 0}),
     {},
 };

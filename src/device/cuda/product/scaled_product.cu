@@ -1,7 +1,7 @@
-/* scaled_product.cu - dense layers with 8-bit factors; the one before GELU, and the gradient back through both, with
- * results of 8 bits, in one product each. product_tiles.cuh says how it works. Warps that finish results have 32 rows
- * by 64 columns at a time, a thread 8 by 8: it turns its bytes in registers, and a warp writes whole sectors in both
- * orders. */
+/* scaled_product.cu - dense layers with 8-bit factors; the one before an activation, and the gradient back through
+ * both, with results of 8 bits, in one product each. product_tiles.cuh says how it works. Warps that finish results
+ * have 32 rows by 64 columns at a time, a thread 8 by 8: it turns its bytes in registers, and a warp writes whole
+ * sectors in both orders. */
 #include "device/cuda/product/scaled_product.cuh"
 #include "device/cuda/elementwise/activation.cuh"
 #include "device/cuda/product/product.cuh"
@@ -42,12 +42,17 @@ struct scaled_tiles {
     float *part;           /* [blocks_for(rows, RUN), cols] */
     int64_t rows;
     int cols, across, tiles, steps; /* across: tiles per row of tiles; tiles: per cluster */
+    int act;                        /* a tri_activation, or NO_ACT */
 };
 
 /* What follows a product. */
 template <typename T> struct end_plain;
-template <typename T> struct end_gelu;
-template <typename T> struct end_gelu_din;
+template <typename T, int ACT> struct end_act;
+template <typename T, int ACT> struct end_act_din;
+template <typename T> using end_gelu = end_act<T, TRI_ACTIVATION_GELU>;
+template <typename T> using end_any = end_act<T, ANY_ACT>;
+template <typename T> using end_gelu_din = end_act_din<T, TRI_ACTIVATION_GELU>;
+template <typename T> using end_any_din = end_act_din<T, ANY_ACT>;
 
 static inline int parts_of(int64_t rows) { return (int)blocks_for(rows, RUN); }
 
@@ -192,8 +197,8 @@ template <typename T> struct end_plain {
     __device__ __forceinline__ void finish(const scaled_tiles &) const {}
 };
 
-/* The results, and GELU of them. */
-template <typename T> struct end_gelu {
+/* The results, and the activation of them. */
+template <typename T, int ACT> struct end_act {
     fp8_largest<T> largest;
     template <class Room>
     __device__ __forceinline__ void run(const scaled_tiles &a, const Room &m, const end_place &p, int group,
@@ -211,7 +216,7 @@ template <typename T> struct end_gelu {
             pack<T, WIDE> value;
             if (a.y) pass_on(y + (int64_t)i * a.cols, x[i]);
 #pragma unroll
-            for (int k = 0; k < WIDE; k++) of[k] = act_op<TRI_ACTIVATION_GELU, T>::at(x[i].at(k));
+            for (int k = 0; k < WIDE; k++) of[k] = act_at<ACT, T>(a.act, x[i].at(k));
             value.set(of);
             largest.see(value);
             row[i] = eight_bytes<e4m3>(value, s);
@@ -231,7 +236,7 @@ static __device__ __forceinline__ void put_sums(float (&sum)[WIDE], float *part,
     if (threadIdx.x % WARP < WIDE && there) store<WIDE>(part, sum);
 }
 
-/* GELU's slope: 1/2 + sign(x) (1/2 - exp(-x^2 / 2) p(|x|)), within 7e-5. One exponential less than gelu_din_op: here
+/* GELU's slope: 1/2 + sign(x) (1/2 - exp(-x^2 / 2) p(|x|)), within 7e-5. One exponential less than act_din_op: here
  * arithmetic is what limits, and results have 3 significant bits. */
 static __device__ __forceinline__ float short_slope(float x) {
     float z = fminf(fabsf(x), 8.0f), bell = power_of_2(x * -0.72134752f * x);
@@ -239,9 +244,14 @@ static __device__ __forceinline__ float short_slope(float x) {
     return 0.5f + copysignf(fmaf(-bell, fmaf(z, p, 0.49993747f), 0.5f), x);
 }
 
-/* The results times GELU's slope at y, and their sums over the run's rows, in their order. y is read before the product
- * is there. What lies beyond the last row or column is 0. */
-template <typename T> struct end_gelu_din {
+template <int ACT, typename T> static __device__ __forceinline__ float short_din(int act, float dy, float from) {
+    if constexpr (ACT == TRI_ACTIVATION_GELU) return dy * short_slope(from);
+    else return act_din_at<ACT, T>(act, dy, from);
+}
+
+/* The results times the activation's slope at y, and their sums over the run's rows, in their order. y is read before
+ * the product is there. What lies beyond the last row or column is 0. */
+template <typename T, int ACT> struct end_act_din {
     fp8_largest<T> largest;
     template <class Room>
     __device__ __forceinline__ void run(const scaled_tiles &a, const Room &m, const end_place &p, int group,
@@ -259,7 +269,7 @@ template <typename T> struct end_gelu_din {
             pack<T, WIDE> dy = result_at<T>(p.box, p.first + i, threadIdx.x % 8), value;
             float of[WIDE];
 #pragma unroll
-            for (int k = 0; k < WIDE; k++) of[k] = dy.at(k) * short_slope(x[i].at(k));
+            for (int k = 0; k < WIDE; k++) of[k] = short_din<ACT, T>(a.act, dy.at(k), x[i].at(k));
             value.set(of);
             largest.see(value);
             row[i] = eight_bytes<e5m2>(value, s);
@@ -336,7 +346,7 @@ static void launch(const tri_call *call, const scaled_tiles &a, int type, const 
 
 /* Whether shapes, types, alignment and the GPU suit; fills `a` and the maps then. */
 static int fits(const tri_call *call, const scaled_layer *of, scaled_tiles *a, CUtensorMap *x, CUtensorMap *w) {
-    a->b = of->b, a->sx = of->sx, a->sw = of->sw, a->y = of->y, a->rows = of->rows;
+    a->b = of->b, a->sx = of->sx, a->sw = of->sw, a->y = of->y, a->rows = of->rows, a->act = act_after(call);
     a->cols = (int)of->cols, a->steps = (int)blocks_for(of->in, STEP), a->across = (int)blocks_for(a->cols, COLS);
     a->tiles = (int)blocks_for(a->rows, ROWS * CLUSTER) * a->across;
     return of->y_type != TRI_F32 && is_hopper(call) && of->in > 0 && of->in % 16 == 0 && a->cols % 16 == 0 &&
@@ -356,21 +366,23 @@ int scaled_product(const tri_call *call, const scaled_layer *of, const char *whe
     return 1;
 }
 
-int scaled_gelu_product(const tri_call *call, const scaled_layer *of, const fp8_tensor &to, const char *where) {
+int scaled_act_product(const tri_call *call, const scaled_layer *of, const fp8_tensor &to, const char *where) {
     scaled_tiles a = {};
     CUtensorMap x, w;
     a.to = to;
     if (!fp8_wide(to) || !fits(call, of, &a, &x, &w)) return 0;
-    launch<e4m3, true, end_gelu, end_by_seven>(call, a, of->y_type, x, w, where);
+    if (a.act == TRI_ACTIVATION_GELU) launch<e4m3, true, end_gelu, end_by_seven>(call, a, of->y_type, x, w, where);
+    else launch<e4m3, true, end_any, end_by_seven>(call, a, of->y_type, x, w, where);
     return 1;
 }
 
-int scaled_gelu_din_product(const tri_call *call, const scaled_layer *of, const fp8_tensor &to, float *part,
+int scaled_act_din_product(const tri_call *call, const scaled_layer *of, const fp8_tensor &to, float *part,
                             const char *where) {
     scaled_tiles a = {};
     CUtensorMap x, w;
     a.to = to, a.part = part;
-    if (parts_of(of->rows) > GELU_MOST_PARTS || !fp8_wide(to) || !fits(call, of, &a, &x, &w)) return 0;
-    launch<e5m2, false, end_gelu_din, end_by_seven>(call, a, of->y_type, x, w, where);
+    if (parts_of(of->rows) > ACT_MOST_PARTS || !fp8_wide(to) || !fits(call, of, &a, &x, &w)) return 0;
+    if (a.act == TRI_ACTIVATION_GELU) launch<e5m2, false, end_gelu_din, end_by_seven>(call, a, of->y_type, x, w, where);
+    else launch<e5m2, false, end_any_din, end_by_seven>(call, a, of->y_type, x, w, where);
     return parts_of(a.rows);
 }

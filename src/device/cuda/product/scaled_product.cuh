@@ -18,17 +18,17 @@ typedef struct scaled_layer {
 } scaled_layer;
 
 enum {
-    GELU_PART_SUMS = 4,
-    GELU_MOST_PARTS = GELU_PART_SUMS * COLUMN_SMS * COLUMN_EACH
-}; /* in COLUMN_WORK(GELU_PART_SUMS) bytes of scratch */
+    ACT_PART_SUMS = 4,
+    ACT_MOST_PARTS = ACT_PART_SUMS * COLUMN_SMS * COLUMN_EACH
+}; /* in COLUMN_WORK(ACT_PART_SUMS) bytes of scratch */
 
 /* These return 0 if shapes, types or the GPU are not supported, and nothing was done. */
 int scaled_product(const tri_call *call, const scaled_layer *of, const char *where);
-/* y, which may be NULL, is as rounded; `to` becomes GELU of it. */
-int scaled_gelu_product(const tri_call *call, const scaled_layer *of, const fp8_tensor &to, const char *where);
-/* y is the layer's result before GELU: `to` becomes the product, as rounded, times GELU's slope there. Returns the
- * number of parts of the columns' sums, [parts, cols] in `part`. */
-int scaled_gelu_din_product(const tri_call *call, const scaled_layer *of, const fp8_tensor &to, float *part,
-                            const char *where);
+/* y, which may be NULL, is as rounded; `to` becomes the call's activation of it. */
+int scaled_act_product(const tri_call *call, const scaled_layer *of, const fp8_tensor &to, const char *where);
+/* y is what the activation's slope is computed from: `to` becomes the product, as rounded, times it. Returns the number
+ * of parts of the columns' sums, [parts, cols] in `part`. */
+int scaled_act_din_product(const tri_call *call, const scaled_layer *of, const fp8_tensor &to, float *part,
+                           const char *where);
 
 #endif

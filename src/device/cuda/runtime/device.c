@@ -31,8 +31,9 @@ static void kernels(tri_kernel_table *table) {
 #undef X
     if (!is_older()) return;
     memset(table->run[tri__op_variants(TRI_OP_attention_bits)], 0, sizeof *table->run);
-    for (int v = tri__op_variants(TRI_OP_fp8_cast); v < tri__variant_count(); v++) /* ops_fp8.def is the last part */
-        memset(table->run[v], 0, sizeof *table->run);
+    for (int v = 0; v < tri__variant_count(); v++) /* ops_fp8.def is the last part */
+        if (v >= tri__op_variants(TRI_OP_fp8_cast) || tri__variant_row(v)->facts & TRI_FACT_SCALED)
+            memset(table->run[v], 0, sizeof *table->run);
 }
 
 static tri_status fail(const tri_core *core, cudaError_t error, const char *what) {

@@ -4,6 +4,7 @@
 #define TRI_DEVICE_CPU_FAST_PRODUCT_GEMM_H
 
 #include "device/cpu/fast/runtime/isa.h"
+#include "program/op.h"
 
 #include <stdint.h>
 
@@ -19,7 +20,8 @@ typedef struct tri_gemm {
     const float *bias;      /* [n]; NULL: none */
     float *c;               /* [m,n] */
     int add;
-    float *activated;       /* [m,n]: GELU of the result; may be c itself; NULL: none */
+    float *activated;       /* [m,n]: the activation of the result; may be c itself; NULL: none */
+    tri_activation act;
     int threads;
     void *work;             /* TRI_GEMM_WORK bytes for an output [m,n] */
 } tri_gemm;

@@ -98,7 +98,7 @@ static void finish_row(const plan *p, const float *sum, int64_t i, int64_t j, in
     const tri_half_gemm *g = p->g;
     int64_t at = listed(g->rows, i) * g->n + j;
     tri_half_row row = {.bias = g->bias ? g->bias + j : NULL, .y = g->c ? (uint16_t *)g->c + at : NULL, .add = g->add,
-                        .activated = g->activated ? g->activated + at : NULL,
+                        .act = g->act, .activated = g->activated ? g->activated + at : NULL,
                         .slope_at = g->slope_at ? g->slope_at + at : NULL};
     PER_ISA(tri__finish_half)(&row, n, sum);
 }

@@ -4,6 +4,7 @@
 #define TRI_DEVICE_CPU_FAST_PRODUCT_GEMM_HALF_H
 
 #include "device/cpu/fast/runtime/isa.h"
+#include "program/op.h"
 
 #include <stdint.h>
 
@@ -55,8 +56,9 @@ typedef struct tri_half_row {
     const uint16_t *bias;        /* added; NULL: none */
     uint16_t *y;                 /* the sums, rounded; may be NULL with `activated` */
     int add;                     /* to what y was */
-    uint16_t *activated;         /* GELU of the rounded sums; NULL: none */
-    const uint16_t *slope_at;    /* y becomes the rounded sums times the slope of GELU here; NULL: none */
+    tri_activation act;          /* the one of the next two */
+    uint16_t *activated;         /* that of the rounded sums; NULL: none */
+    const uint16_t *slope_at;    /* y becomes the rounded sums times its slope, computed from this; NULL: none */
 } tri_half_row;
 
 /* c[m,n] = (add ? c : 0) + a[m,k] b[k,n] + bias, rounded once; an fp32 c has neither a bias nor what follows it */
@@ -69,8 +71,10 @@ typedef struct tri_half_gemm {
     const uint16_t *bias;      /* bf16 [n]; NULL: none */
     void *c;                   /* [m,n], bf16, or fp32 if `wide`; may be NULL with `activated` */
     int wide, add;
-    uint16_t *activated;       /* bf16 [m,n]: GELU of the rounded result; NULL: none */
-    const uint16_t *slope_at;  /* bf16 [m,n]: c becomes the rounded result times the slope of GELU here; NULL: none */
+    tri_activation act;        /* of the next two */
+    uint16_t *activated;       /* bf16 [m,n]: that of the rounded result; NULL: none */
+    const uint16_t *slope_at;  /* bf16 [m,n]: c becomes the rounded result times its slope, computed from this; NULL:
+                                  none */
     int threads;
     void *work;                /* tri__half_gemm_work bytes */
 } tri_half_gemm;

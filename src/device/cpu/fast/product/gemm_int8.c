@@ -61,9 +61,9 @@ static void finish(const plan *p, buffers *own, int64_t row, int64_t rows, int64
     for (int64_t i = 0; i < rows; i++) {
         float *value = own->value + i * COLUMNS;
         if (g->h) tri__narrow(g->type, columns, value, at_element(g, g->h, row + i, column));
-        if (g->gelu) {
+        if (g->activation) {
             round_row(g->type, columns, value);
-            simd_act(TRI_ACTIVATION_GELU, columns, value, value);
+            simd_act((tri_activation)(g->activation - 1), columns, value, value);
         }
         tri__narrow(g->type, columns, value, at_element(g, g->c, row + i, column));
     }
@@ -154,7 +154,7 @@ static void tile(const plan *p, panels *panel, int64_t row, int64_t first, int64
     if (kernel->begin) kernel->begin();
     for (int64_t column = first; column < last; column += p->columns) {
         int64_t columns = last - column < p->columns ? last - column : p->columns;
-        int direct = g->type == TRI_F32 && !g->gelu && rows % kernel->mr == 0 && columns % kernel->nr == 0;
+        int direct = g->type == TRI_F32 && !g->activation && rows % kernel->mr == 0 && columns % kernel->nr == 0;
         float *y = direct ? (float *)g->c + row * g->n + column : own.value;
         take_columns(g, &own, column, columns);
         if (kernel->in_place) in_place(p, &own, rows, column, columns, y, direct ? g->n : COLUMNS);

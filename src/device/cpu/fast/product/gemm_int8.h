@@ -56,8 +56,8 @@ int tri__amx_int8_granted(void);
 extern const tri_int8_product tri__int8_product_sdot, tri__int8_product_smmla;
 #endif
 
-/* h[m,n] = float(a[m,k] b[n,k]^T) * (a_scale * b_scale) + bias, each operation rounded to fp32; c = h, or GELU of h
- * rounded to its type; both rounded to `type`. */
+/* h[m,n] = float(a[m,k] b[n,k]^T) * (a_scale * b_scale) + bias, each operation rounded to fp32; c = h, or an
+ * activation of h rounded to its type; both rounded to `type`. */
 typedef struct tri_int8_gemm {
     int64_t m, n, k;
     const int8_t *a, *b;                /* [m,k], [n,k] */
@@ -65,7 +65,7 @@ typedef struct tri_int8_gemm {
     const void *bias;                   /* [n] of `type`; NULL: none */
     void *c;                            /* [m,n] of `type` */
     void *h;                            /* the same; NULL: not stored */
-    int gelu;
+    int activation;                     /* 1 + a tri_activation; 0: none */
     tri_dtype type;                     /* fp32, bf16 or fp16 */
     int threads;
     const tri_int8_product *kernel;

@@ -184,7 +184,7 @@ static void tile(const plan *p, int64_t index, int64_t k0, int64_t size) {
     if (g->activated && k0 + size >= g->k)
         for (int64_t i = row0; i < row1; i++) {
             int64_t at = row_of(g, i) * g->n + column0;
-            simd_act(TRI_ACTIVATION_GELU, column1 - column0, g->c + at, g->activated + at);
+            simd_act(g->act, column1 - column0, g->c + at, g->activated + at);
         }
 }
 

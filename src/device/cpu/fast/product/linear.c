@@ -8,13 +8,14 @@
 
 enum { ENOUGH = 1 << 18, ENOUGH_HALF = 1 << 19 }; /* multiplications that justify more than one thread */
 
-/* c[m,n] = a[m,k] b[k,n] + bias; activated = GELU of c, which then need not be there; or c = c times the slope of GELU
- * at slope_at. All are operands; -1: none. */
+/* c[m,n] = a[m,k] b[k,n] + bias; activated = the call's activation of c, which then need not be there; or c = c times
+ * its slope, computed from slope_at. All are operands; -1: none. */
 typedef struct layer {
     int c, a, b, a_turned, b_turned, bias, activated, slope_at;
 } layer;
 
 static void *data_of(const tri_call *call, int k) { return k < 0 ? NULL : call->t[k].data; }
+static tri_activation act_of(const tri_call *call) { return (tri_activation)(call->attr->activation - 1); }
 
 /* Panels use the scratch space that the fallback needs for fp32 copies of the operands. Products whose panels are
  * mostly padding do not fit. */
@@ -32,7 +33,7 @@ static void in_f32(const tri_call *call, const layer *l, int64_t m, int64_t n, i
                                    .bias = data_of(call, l->bias),
                                    .c = f32(call, l->c) ? f32(call, l->c) : data_of(call, l->activated),
                                    .add = adds(call, l->c),
-                                   .activated = data_of(call, l->activated),
+                                   .activated = data_of(call, l->activated), .act = act_of(call),
                                    .threads = threads_for(call, m * n * (k + 1), ENOUGH),
                                    .work = call->work});
 }
@@ -50,6 +51,7 @@ static int multiply(const tri_call *call, layer l) {
                        .b_turned = l.b_turned, .bias = data_of(call, l.bias), .c = call->t[l.c].data,
                        .wide = call->t[l.c].data && call->dtype[l.c] == TRI_F32, .add = adds(call, l.c),
                        .activated = data_of(call, l.activated), .slope_at = data_of(call, l.slope_at),
+                       .act = act_of(call),
                        .threads = threads_for(call, m * n * (k + 1), ENOUGH_HALF), .work = call->work};
     int forward = tri__call_row(call)->phase == TRI_PHASE_F;
     if (!tri__half_product() || call->dtype[l.a] != TRI_BF16 || call->dtype[l.b] != TRI_BF16 ||
@@ -67,9 +69,9 @@ static void linear(const tri_call *call) {
     multiply(call, (layer){ARG(y), ARG(x), ARG(w), .b_turned = 1, ARG(b), -1, -1});
 }
 
-/* h as above, stored if present; y = gelu(h rounded) */
-static void linear_gelu(const tri_call *call) {
-    OPERANDS(linear_gelu);
+/* h as above, stored if present; y = f(h rounded) */
+static void linear_act(const tri_call *call) {
+    OPERANDS(linear);
     multiply(call, (layer){ARG(h), ARG(x), ARG(w), .b_turned = 1, ARG(b), ARG(y), -1});
 }
 
@@ -79,14 +81,15 @@ static void linear_din(const tri_call *call) {
     multiply(call, (layer){ARG(dx), ARG(dy), ARG(w), 0, 0, -1, -1, -1});
 }
 
-/* dx[T,I] = gelu_din(dy[T,O] w[O,I], x); db = bias_dw(dx): bf16 alone */
-static void linear_gelu_din(const tri_call *call) {
-    OPERANDS(linear_gelu_din);
-    if (!multiply(call, (layer){ARG(dx), ARG(dy), ARG(w), 0, 0, -1, -1, ARG(x)})) return;
+/* dx[T,I] = act_din(dy[T,O] w[O,I], h); db = bias_dw(dx): bf16 alone */
+static void linear_act_din(const tri_call *call) {
+    OPERANDS(linear_din);
+    if (!multiply(call, (layer){ARG(dx), ARG(dy), ARG(w), 0, 0, -1, -1, ARG(h)})) return;
+    tri_attr none = {0};
     tri_call sums = {.t = {call->t[ARG(db)], call->t[ARG(dx)]}, .dtype = {call->dtype[ARG(db)], call->dtype[ARG(dx)]},
                      .op = TRI_OP_bias_dw, .table = call->table, .acc = (unsigned)adds(call, ARG(db)),
-                     .attr = call->attr, .threads = call->threads, .work = call->work};
-    tri__kernel(call->table, TRI_OP_bias_dw, sums.attr, TRI_BF16)(&sums);
+                     .attr = &none, .threads = call->threads, .work = call->work};
+    tri__kernel(call->table, TRI_OP_bias_dw, &none, TRI_BF16)(&sums);
 }
 
 /* dw[O,I] = dy[T,O]^T x[T,I] */
@@ -95,11 +98,12 @@ static void linear_dw(const tri_call *call) {
     multiply(call, (layer){ARG(dw), ARG(dy), ARG(x), .a_turned = 1, 0, -1, -1, -1});
 }
 
-#define ROWS(op_) \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_, .work = TRI_GEMM_WORK}, \
-    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_, .work = TRI_AS_HALF}
+#define ROWS(op_, run_, facts_)                                                                     \
+    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .work = TRI_GEMM_WORK, .facts = facts_},    \
+    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .work = TRI_AS_HALF, .facts = facts_}
 TRI_FAST_ROWS(linear) = {
-    ROWS(linear), ROWS(linear_gelu), ROWS(linear_din), ROWS(linear_dw),
-    {.op = TRI_OP_linear_gelu_din, .dtype = TRI_BF16, .run = linear_gelu_din, .work = TRI_AS_HALF},
+    ROWS(linear, linear, 0), ROWS(linear, linear_act, TRI_FACT_ACT), ROWS(linear_din, linear_din, 0),
+    ROWS(linear_dw, linear_dw, 0),
+    {.op = TRI_OP_linear_din, .dtype = TRI_BF16, .run = linear_act_din, .work = TRI_AS_HALF, .facts = TRI_FACT_ACT},
     {.run = NULL},
 };

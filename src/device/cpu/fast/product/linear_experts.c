@@ -13,8 +13,8 @@
  * which bounds the space of their panels; blocks of an expert's rows that are summed apart. */
 enum { ENOUGH = 1 << 18, ENOUGH_HALF = 1 << 19, ENOUGH_ELEMENTS = 1 << 14, MOST_ROWS = 1024, BLOCKS = 4 };
 
-/* c[T,n] = a[T,k] b[k,n] + bias, an expert's; activated = GELU of c, which then need not be there. All are operands;
- * -1: none. */
+/* c[T,n] = a[T,k] b[k,n] + bias, an expert's; activated = the call's activation of c, which then need not be there. All
+ * are operands; -1: none. */
 typedef struct layer {
     int c, a, b, b_turned, bias, activated, from;
 } layer;
@@ -58,11 +58,12 @@ static void each_bf16(const tri_call *call, const tri_expert_rows *of, tri_half_
 static void multiply(const tri_call *call, layer l) {
     const tri_tensor *a = &call->t[l.a];
     int result = l.activated < 0 ? l.c : l.activated, wide = !has_half(call);
+    tri_activation act = (tri_activation)(call->attr->activation - 1);
     int64_t n = call->t[result].cols, k = a->cols;
     tri_expert_rows of = tri__expert_rows(call, a->rows, l.from);
     tri_half_gemm half = {.n = n, .k = k, .a = a->data, .b = call->t[l.b].data, .b_turned = l.b_turned,
                           .bias = data_of(call, l.bias), .c = call->t[l.c].data, .add = adds(call, l.c),
-                          .activated = data_of(call, l.activated)};
+                          .activated = data_of(call, l.activated), .act = act};
     if (!wide && (!is_bf16(call, l.a, l.b, result) || !PER_ISA(tri__half_gemm_fits_any)(&half))) {
         tri__cpu_half_row(call);
         return;
@@ -73,32 +74,32 @@ static void multiply(const tri_call *call, layer l) {
         each_f32(call, &of,
                  (tri_gemm){.n = n, .k = k, .a = a->data, .b = f32(call, l.b), .b_turned = l.b_turned,
                             .bias = data_of(call, l.bias), .c = f32(call, l.c) ? f32(call, l.c) : f32(call, result),
-                            .add = adds(call, l.c), .activated = data_of(call, l.activated)});
+                            .add = adds(call, l.c), .activated = data_of(call, l.activated), .act = act});
     else each_bf16(call, &of, half);
 }
 
 /* y[T,O] = x[T,I] w[O,I]^T + b, an expert's */
 static void linear_experts(const tri_call *call) {
-    OPERANDS(linear_experts);
+    OPERANDS(linear);
     multiply(call, (layer){ARG(y), ARG(x), ARG(w), 1, ARG(b), -1, ARG(from)});
 }
 
-/* h as above, stored if present; y = gelu(h rounded) */
-static void linear_experts_gelu(const tri_call *call) {
-    OPERANDS(linear_experts_gelu);
+/* h as above, stored if present; y = f(h rounded) */
+static void linear_experts_act(const tri_call *call) {
+    OPERANDS(linear);
     multiply(call, (layer){ARG(h), ARG(x), ARG(w), 1, ARG(b), ARG(y), ARG(from)});
 }
 
 /* dx[T,I] = dy[T,O] w[O,I], an expert's */
 static void linear_experts_din(const tri_call *call) {
-    OPERANDS(linear_experts_din);
+    OPERANDS(linear_din);
     multiply(call, (layer){ARG(dx), ARG(dy), ARG(w), 0, -1, -1, ARG(from)});
 }
 
 /* dw[O,I] = dy[T,O]^T x[T,I], an expert's. The scratch space has 4 bytes for each element of dy and x, and so at least
  * those of the expert's panels, unless they are mostly padding; and those of its list. */
 static void experts_dw_bf16(const tri_call *call) {
-    OPERANDS(linear_experts_dw);
+    OPERANDS(linear_dw);
     int64_t I = call->t[ARG(x)].cols, O = call->t[ARG(dy)].cols, T = call->t[ARG(dy)].rows;
     tri_expert_rows of = tri__expert_rows(call, T, ARG(from));
     size_t bytes = call->dtype[ARG(dw)] == TRI_F32 ? sizeof(float) : sizeof(uint16_t);
@@ -122,7 +123,7 @@ static void experts_dw_bf16(const tri_call *call) {
 
 /* dw[O,I] = dy[T,O]^T x[T,I], an expert's: rows in equal blocks, and those of dw some at a time. */
 static void linear_experts_dw(const tri_call *call) {
-    OPERANDS(linear_experts_dw);
+    OPERANDS(linear_dw);
     if (has_half(call)) {
         experts_dw_bf16(call);
         return;
@@ -165,7 +166,7 @@ static void sum_some(const tri_expert_rows *of, int64_t e, int64_t begin, int64_
 
 /* Scratch: doubles [members,BLOCKS,O]. */
 static void bias_experts_dw(const tri_call *call) {
-    OPERANDS(bias_experts_dw);
+    OPERANDS(bias_dw);
     int64_t O = call->t[ARG(dy)].cols, members = call->attr->members;
     tri_expert_rows of = tri__expert_rows(call, call->t[ARG(dy)].rows, ARG(from));
     int64_t rows = of.groups * of.each, size = (rows + BLOCKS - 1) / BLOCKS;
@@ -190,12 +191,15 @@ static void bias_experts_dw(const tri_call *call) {
 
 #define ROWS_WORK {.fixed = 64 * 4 * TRI_GEMM_BLOCK + 512, .row = 4 * TRI_GEMM_BLOCK + 4, .col = 4 * TRI_GEMM_BLOCK}
 
-#define ROWS(op_, ...) \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_, .work = __VA_ARGS__}, \
-    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_, .work = TRI_AS_HALF}
+#define ROWS(op_, run_, facts_, ...)                                                                          \
+    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .work = __VA_ARGS__, .facts = TRI_FACT_EXPERTS | facts_}, \
+    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .work = TRI_AS_HALF, .facts = TRI_FACT_EXPERTS | facts_}
 TRI_FAST_ROWS(linear_experts) = {
-    ROWS(linear_experts, ROWS_WORK), ROWS(linear_experts_gelu, ROWS_WORK), ROWS(linear_experts_din, ROWS_WORK),
-    ROWS(linear_experts_dw, {.fixed = (MOST_ROWS + 64) * 4 * TRI_GEMM_BLOCK + 256, .col = 4 * TRI_GEMM_BLOCK}),
-    {.op = TRI_OP_bias_experts_dw, .dtype = TRI_F32, .run = bias_experts_dw, .work = {.row_cols = 8 * BLOCKS}},
+    ROWS(linear, linear_experts, 0, ROWS_WORK), ROWS(linear, linear_experts_act, TRI_FACT_ACT, ROWS_WORK),
+    ROWS(linear_din, linear_experts_din, 0, ROWS_WORK),
+    ROWS(linear_dw, linear_experts_dw, 0,
+         {.fixed = (MOST_ROWS + 64) * 4 * TRI_GEMM_BLOCK + 256, .col = 4 * TRI_GEMM_BLOCK}),
+    {.op = TRI_OP_bias_dw, .dtype = TRI_F32, .run = bias_experts_dw, .work = {.row_cols = 8 * BLOCKS},
+     .facts = TRI_FACT_EXPERTS},
     {.run = NULL},
 };

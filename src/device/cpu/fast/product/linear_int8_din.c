@@ -75,26 +75,26 @@ static void multiply(const tri_call *call, int out, const scratch *s, int64_t k,
 
 /* dq[T,I] = dy[T,O] (ws * w)[O,I] */
 static void linear_int8_din(const tri_call *call) {
-    OPERANDS(linear_int8_din);
+    OPERANDS(linear_din);
     const int8_t *w = call->t[ARG(w)].data; /* [O,I] */
     int64_t O = call->t[ARG(w)].rows, I = call->t[ARG(w)].cols;
-    scratch s = divide(call, ARG(dq));
-    if (elements(call, ARG(dq)) == 0) return;
-    begin_sum(call, ARG(dq), &s);
+    scratch s = divide(call, ARG(dx));
+    if (elements(call, ARG(dx)) == 0) return;
+    begin_sum(call, ARG(dx), &s);
     for (int64_t o = 0; o == 0 || o < O; o += BLOCK) {
         int64_t k = O - o < BLOCK ? O - o : BLOCK;
         dequantize(call, k, I, w + o * I, f32(call, ARG(ws)) + o, s.factor);
         copy_columns(call, ARG(dy), o, k, s.gradient);
-        multiply(call, ARG(dq), &s, k, 0, o > 0 || adds(call, ARG(dq)));
+        multiply(call, ARG(dx), &s, k, 0, o > 0 || adds(call, ARG(dx)));
     }
-    end_sum(call, ARG(dq), &s);
+    end_sum(call, ARG(dx), &s);
 }
 
 /* dw[O,I] = dy[T,O]^T (s * q)[T,I] */
 static void linear_int8_dw(const tri_call *call) {
-    OPERANDS(linear_int8_dw);
-    const int8_t *q = call->t[ARG(q)].data; /* [T,I] */
-    int64_t T = call->t[ARG(q)].rows, I = call->t[ARG(q)].cols, O = call->t[ARG(dy)].cols;
+    OPERANDS(linear_dw);
+    const int8_t *q = call->t[ARG(x)].data; /* [T,I] */
+    int64_t T = call->t[ARG(x)].rows, I = call->t[ARG(x)].cols, O = call->t[ARG(dy)].cols;
     scratch s = divide(call, ARG(dw));
     if (elements(call, ARG(dw)) == 0) return;
     begin_sum(call, ARG(dw), &s);
@@ -128,12 +128,12 @@ static void quantize_din(const tri_call *call) {
 /* Blocks, and TRI_GEMM_WORK; with fp32 sums for 16-bit results. */
 #define WORK(sum) \
     {.fixed = 64 * 4 * BLOCK + 256 + 4 * ALIGN, .row = 8 * BLOCK, .col = 8 * BLOCK, .row_cols = sum}
-#define ROWS(op_)                                                                \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_, .work = WORK(0)},         \
-    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_, .work = WORK(4)},        \
-    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_, .work = WORK(4)}
+#define ROWS(op_, run_)                                                                                   \
+    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .work = WORK(0), .facts = TRI_FACT_QUANT},        \
+    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .work = WORK(4), .facts = TRI_FACT_QUANT},       \
+    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = run_, .work = WORK(4), .facts = TRI_FACT_QUANT}
 TRI_FAST_ROWS(linear_int8_din) = {
-    ROWS(linear_int8_din), ROWS(linear_int8_dw),
+    ROWS(linear_din, linear_int8_din), ROWS(linear_dw, linear_int8_dw),
     {.op = TRI_OP_quantize_din, .dtype = TRI_F32, .run = quantize_din},
     {.op = TRI_OP_quantize_din, .dtype = TRI_BF16, .run = quantize_din},
     {.op = TRI_OP_quantize_din, .dtype = TRI_F16, .run = quantize_din},

@@ -75,19 +75,19 @@ static void multiply(const product *p) {
 }
 
 static void linear_scaled(const tri_call *call) {
-    OPERANDS(linear_scaled);
+    OPERANDS(linear);
     multiply(&(product){call, ARG(y), ARG(x), ARG(w), ARG(sx), ARG(sw), ARG(b), call->t[ARG(x)].rows,
                         call->t[ARG(w)].rows, call->t[ARG(w)].cols});
 }
 
 static void linear_scaled_din(const tri_call *call) {
-    OPERANDS(linear_scaled_din);
+    OPERANDS(linear_din);
     multiply(&(product){call, ARG(dx), ARG(dy), ARG(w), ARG(sdy), ARG(sw), -1, call->t[ARG(dy)].rows,
                         call->t[ARG(w)].cols, call->t[ARG(w)].rows});
 }
 
 static void linear_scaled_dw(const tri_call *call) {
-    OPERANDS(linear_scaled_dw);
+    OPERANDS(linear_dw);
     multiply(&(product){call, ARG(dw), ARG(dy), ARG(x), ARG(sdy), ARG(sx), -1, call->t[ARG(dw)].rows,
                         call->t[ARG(dw)].cols, call->t[ARG(dy)].rows});
 }
@@ -95,11 +95,11 @@ static void linear_scaled_dw(const tri_call *call) {
 /* Blocks, bias, and TRI_GEMM_WORK; with fp32 sums for 16-bit results. */
 #define WORK(sum) \
     {.fixed = 64 * 4 * BLOCK + 256 + 8 * ALIGN, .row = 8 * BLOCK, .col = 8 * BLOCK + 4, .row_cols = sum}
-#define ROWS(op_)                                                                \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_, .work = WORK(0)},         \
-    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_, .work = WORK(4)},        \
-    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_, .work = WORK(4)}
+#define ROWS(op_, run_)                                                                                    \
+    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .work = WORK(0), .facts = TRI_FACT_SCALED},        \
+    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .work = WORK(4), .facts = TRI_FACT_SCALED},       \
+    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = run_, .work = WORK(4), .facts = TRI_FACT_SCALED}
 TRI_FAST_ROWS(linear_scaled) = {
-    ROWS(linear_scaled), ROWS(linear_scaled_din), ROWS(linear_scaled_dw),
+    ROWS(linear, linear_scaled), ROWS(linear_din, linear_scaled_din), ROWS(linear_dw, linear_scaled_dw),
     {.run = NULL},
 };

@@ -44,7 +44,7 @@ static float largest_of(const tri_call *call, int x, int m, int64_t t) {
 }
 
 static void quantize_int8(const tri_call *call) {
-    OPERANDS(quantize_int8);
+    OPERANDS(quantize);
     int64_t T = call->t[ARG(q)].rows, I = call->t[ARG(q)].cols;
     int8_t *q = call->t[ARG(q)].data; /* [T,I] */
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, T * I, ENOUGH))
@@ -98,10 +98,11 @@ static void embed_int8(const tri_call *call) {
     }
 }
 
-#define ROWS(op_) \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_}, \
-    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
+#define ROWS(op_, run_, facts_)                                            \
+    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .facts = facts_},  \
+    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .facts = facts_}, \
+    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = run_, .facts = facts_}
 TRI_FAST_ROWS(quantize) = {
-    ROWS(row_max), ROWS(quantize_int8), ROWS(embed_int8),
+    ROWS(row_max, row_max, 0), ROWS(quantize, quantize_int8, TRI_FACT_QUANT), ROWS(embed_int8, embed_int8, 0),
     {.run = NULL},
 };

@@ -1,6 +1,6 @@
-/* gelu_product.cuh - linear_gelu_din in one kernel. */
-#ifndef TRI_DEVICE_CUDA_PRODUCT_GELU_PRODUCT_CUH
-#define TRI_DEVICE_CUDA_PRODUCT_GELU_PRODUCT_CUH
+/* act_product.cuh - linear_din with an activation, in one kernel. */
+#ifndef TRI_DEVICE_CUDA_PRODUCT_ACT_PRODUCT_CUH
+#define TRI_DEVICE_CUDA_PRODUCT_ACT_PRODUCT_CUH
 
 #include "device/cuda/elementwise/columns.cuh"
 
@@ -10,6 +10,6 @@ enum {
 }; /* in COLUMN_WORK(PART_SUMS) bytes of scratch */
 
 /* 0: nothing was done, since shapes, types or the GPU are not supported. */
-int gelu_din_product(const tri_call *call);
+int act_din_product(const tri_call *call);
 
 #endif

@@ -1,7 +1,7 @@
-/* gelu_product.cu - the gradient of a dense layer back through the GELU before it, in one product; cuBLASLt needs
+/* act_product.cu - the gradient of a dense layer back through the activation before it, in one product; cuBLASLt needs
  * another pass over memory. product_tiles.cuh says how it works: here the warps that finish results multiply them by
- * GELU's slope and sum them over rows, one warp each, in row order: bitwise reproducible. */
-#include "device/cuda/product/gelu_product.cuh"
+ * the activation's slope and sum them over rows, one warp each, in row order: bitwise reproducible. */
+#include "device/cuda/product/act_product.cuh"
 #include "device/cuda/elementwise/activation.cuh"
 #include "device/cuda/product/product.cuh"
 #include "device/cuda/product/product_tiles.cuh"
@@ -23,20 +23,21 @@ enum {
 
 typedef struct product_args {
     void *dx;      /* [rows, cols] */
-    const void *h; /* [rows, cols] */
+    const void *h; /* [rows, cols]: what the slope is computed from */
     float *part;   /* [PARTS * blocks_for(rows, ROWS), cols] */
     int64_t rows;
     int cols, across, tiles, steps; /* across: tiles per row of tiles; tiles: per cluster */
+    int act;                        /* a tri_activation */
 } product_args;
 
 static inline int parts_of(int64_t rows) { return (int)blocks_for(rows, ROWS) * PARTS; }
 
 #if TRI_HOPPER
-typedef product_room<END_WARPS, 1> gelu_room;
+typedef product_room<END_WARPS, 1> act_room;
 
 /* One thread fetches all steps of all tiles. w is [summed, cols]. */
 static __device__ __forceinline__ void fetch_all(const product_args &a, const CUtensorMap *dy, const CUtensorMap *w,
-                                                 const gelu_room &m) {
+                                                 const act_room &m) {
     ring<STAGES> stage = {0, 0};
     int rank = (int)cluster_rank();
     for (int tile = first_tile(); tile < a.tiles; tile += tiles_further()) {
@@ -62,7 +63,7 @@ typedef struct product_sums {
 
 /* Rounds this warp's 16 rows into boxes. */
 template <typename T>
-static __device__ __forceinline__ void put_results(const gelu_room &m, const product_sums &d) {
+static __device__ __forceinline__ void put_results(const act_room &m, const product_sums &d) {
     int lane = threadIdx.x % WARP, row = (int)threadIdx.x / WARP * 16 + lane % 16;
 #pragma unroll
     for (int k = 0; k < COLS / 16; k++) {
@@ -74,7 +75,7 @@ static __device__ __forceinline__ void put_results(const gelu_room &m, const pro
 }
 
 template <typename T>
-static __device__ __forceinline__ void multiply_all(const product_args &a, const gelu_room &m) {
+static __device__ __forceinline__ void multiply_all(const product_args &a, const act_room &m) {
     ring<STAGES> stage = {0, 0};
     /* warp-uniform, and known to the compiler as such */
     uint32_t rows = __shfl_sync(0xFFFFFFFFu, threadIdx.x / GROUP, 0) * (GROUP_ROWS * ROW_BYTES), lap = 0;
@@ -109,8 +110,8 @@ typedef struct end_place {
 } end_place;
 
 /* `sum` [8] of the values written, in row order. h is prefetched two slices ahead. */
-template <typename T>
-static __device__ __forceinline__ void end_box(const product_args &a, const gelu_room &m, uint32_t lap,
+template <typename T, int ACT>
+static __device__ __forceinline__ void end_box(const product_args &a, const act_room &m, uint32_t lap,
                                                const end_place &p, float (&sum)[WIDE]) {
     int64_t further = (int64_t)SLICE * a.cols;
     const T *h = (const T *)a.h + p.at;
@@ -134,7 +135,7 @@ static __device__ __forceinline__ void end_box(const product_args &a, const gelu
             float of[WIDE];
             pack<T, WIDE> value;
 #pragma unroll
-            for (int k = 0; k < WIDE; k++) of[k] = act_din_op<TRI_ACTIVATION_GELU, T>::at(dy[i].at(k), x[i].at(k));
+            for (int k = 0; k < WIDE; k++) of[k] = act_din_at<ACT, T>(a.act, dy[i].at(k), x[i].at(k));
             value.set(of);
             if (slice + i >= p.left) continue;
             pass_on(dx, value);
@@ -154,7 +155,8 @@ static __device__ __forceinline__ void put_sums(float (&sum)[WIDE], float *part)
     if (threadIdx.x % WARP < WIDE) store<WIDE>(part, sum);
 }
 
-template <typename T> static __device__ __forceinline__ void end_all(const product_args &a, const gelu_room &m) {
+template <typename T, int ACT>
+static __device__ __forceinline__ void end_all(const product_args &a, const act_room &m) {
     int lane = threadIdx.x % WARP, warp = (int)threadIdx.x / WARP - PRODUCT_WARPS;
     int first = warp / BOXES * SLICES * SLICE + lane / 8, box = warp % BOXES;
     uint32_t lap = 0;
@@ -165,19 +167,19 @@ template <typename T> static __device__ __forceinline__ void end_all(const produ
         int col = place.col + box * PANEL + lane % 8 * WIDE;
         end_place p = {m.results(box), row * a.cols + col, first, left};
         float sum[WIDE] = {};
-        end_box<T>(a, m, lap, p, sum);
+        end_box<T, ACT>(a, m, lap, p, sum);
         if (place.row < a.rows) put_sums(sum, a.part + (place.row / ROWS * PARTS + warp / BOXES) * a.cols + col);
         arrive(m.taken());
     }
 }
 #endif
 
-template <typename T>
+template <typename T, int ACT>
 static __global__ void IN_CLUSTERS __launch_bounds__(THREADS, 1)
-    gelu_din_kernel(product_args a, const __grid_constant__ CUtensorMap dy, const __grid_constant__ CUtensorMap w) {
+    act_din_kernel(product_args a, const __grid_constant__ CUtensorMap dy, const __grid_constant__ CUtensorMap w) {
 #if TRI_HOPPER
     extern __shared__ char raw[];
-    gelu_room m = {(shared_address(raw) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES};
+    act_room m = {(shared_address(raw) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES};
     if (threadIdx.x == 0) m.init();
     cluster_sync();
     int warp = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / WARP, 0); /* warp-uniform for the compiler, too */
@@ -186,7 +188,7 @@ static __global__ void IN_CLUSTERS __launch_bounds__(THREADS, 1)
         multiply_all<T>(a, m);
     } else if (warp < PRODUCT_WARPS + END_WARPS) {
         fewer_registers<END_REGISTERS>();
-        end_all<T>(a, m);
+        end_all<T, ACT>(a, m);
     } else {
         fewer_registers<FETCH_REGISTERS>();
         if (threadIdx.x == (PRODUCT_WARPS + END_WARPS) * WARP) fetch_all(a, &dy, &w, m);
@@ -198,23 +200,24 @@ static __global__ void IN_CLUSTERS __launch_bounds__(THREADS, 1)
 
 template <typename T>
 static void launch(const tri_call *call, const product_args &a, const CUtensorMap &dy, const CUtensorMap &w) {
-    auto *kernel = gelu_din_kernel<T>;
+    auto *kernel = a.act == TRI_ACTIVATION_GELU ? act_din_kernel<T, TRI_ACTIVATION_GELU> : act_din_kernel<T, ANY_ACT>;
     record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, ALL_BYTES),
-           "linear_gelu_din");
+           "linear_act_din");
     kernel<<<(unsigned)min(processors_of(call) / CLUSTER, a.tiles) * CLUSTER, THREADS, ALL_BYTES, stream(call)>>>(
         a, dy, w);
-    launched(call, "linear_gelu_din");
+    launched(call, "linear_act_din");
 }
 
-/* dx [T,I] = gelu_din(dy [T,O] w [O,I], x [T,I]), the product as rounded; db [I]. Does not launch while products are
+/* dx [T,I] = act_din(dy [T,O] w [O,I], h [T,I]), the product as rounded; db [I]. Does not launch while products are
  * being timed. */
-int gelu_din_product(const tri_call *call) {
-    OPERANDS(linear_gelu_din);
+int act_din_product(const tri_call *call) {
+    OPERANDS(linear_din);
     const tri_tensor *dy = &call->t[ARG(dy)], *w = &call->t[ARG(w)];
     product_args a = {};
     CUtensorMap dy_map, w_map;
     int dtype = call->dtype[ARG(dx)];
-    a.dx = call->t[ARG(dx)].data, a.h = call->t[ARG(x)].data, a.part = static_cast<float *>(call->work);
+    a.dx = call->t[ARG(dx)].data, a.h = call->t[ARG(h)].data, a.part = static_cast<float *>(call->work);
+    a.act = act_after(call);
     if (dtype == TRI_F32 || !is_hopper(call) || w->cols % COLS || dy->cols % STEP || dy->cols == 0 ||
         dy->rows < LEAST_ROWS || parts_of(dy->rows) > MOST_PARTS || !aligned(a.dx) || !aligned(a.h) ||
         !aligned(dy->data) || !aligned(w->data))
@@ -228,6 +231,6 @@ int gelu_din_product(const tri_call *call) {
     if (dtype == TRI_BF16) launch<bf16>(call, a, dy_map, w_map);
     else launch<f16>(call, a, dy_map, w_map);
     end_columns(call, a.cols, parts_of(a.rows), 1, {{operand(call, ARG(db))}, {adds(call, ARG(db))}});
-    launched(call, "linear_gelu_din");
+    launched(call, "linear_act_din");
     return 1;
 }
