@@ -250,7 +250,9 @@ static int has(const tri_fp8 *z, tri_op op, const tri_attr *attr) {
  * nothing but products reads it, so that it is not written in 16 bits. */
 static int can_write(const tri_fp8 *z, int i, int slot, tri_op op, int both, int alone) {
     const tri_fp8_use *u = &z->use[slot];
-    if (!has(z, op, &z->from[i].attr) || u->writers != 1 || !u->rows[0] || (both && !u->turned[0])) return 0;
+    tri_attr attr = z->from[i].attr;
+    attr.scaled = 1;
+    if (!has(z, op, &attr) || u->writers != 1 || !u->rows[0] || (both && !u->turned[0])) return 0;
     if (z->from[i].acc & 1) return 0;
     if (alone && (u->others || u->again != INT32_MAX)) return 0;
     return !u->differs && tri__same_gates(u->first, &z->from[i]);
@@ -318,7 +320,9 @@ static void append_linear_dw(tri_fp8 *z, int i, const factor of[2]) {
  * the other operands by their names. */
 static void append_scaled(tri_fp8 *z, int i, tri_op op, int slot) {
     const tri_instr *instr = &z->from[i];
-    const tri_op_row *row = tri__instr_row(instr), *scaled = tri__op_row(op, &instr->attr);
+    tri_attr attr = instr->attr;
+    attr.scaled = 1;
+    const tri_op_row *row = tri__instr_row(instr), *scaled = tri__op_row(op, &attr);
     int slots[TRI_MAX_ARGS];
     const tri_fp8_form *f = tri__fp8_open(z, slot, i);
     uint16_t acc = 0;
@@ -331,7 +335,7 @@ static void append_scaled(tri_fp8 *z, int i, tri_op op, int slot) {
     }
     slots[tri__row_arg(scaled, "q")] = f->q, slots[tri__row_arg(scaled, "turned")] = f->turned;
     slots[tri__row_arg(scaled, "most")] = most(z, slot), slots[tri__row_arg(scaled, "sq")] = scale(z, slot);
-    tri__build(&z->to, op, slots, instr->attr)->acc = acc;
+    tri__build(&z->to, op, slots, attr)->acc = acc;
 }
 
 static void append_other(tri_fp8 *z, int i) {
@@ -410,9 +414,9 @@ static uint32_t sharing_axes(const tri_mesh *mesh) {
 
 /* The update: the largest of all ranks is on its way while squares are summed. Runs in steps of all kinds. */
 static void post_most(tri_fp8 *z) {
-    tri_attr group = {.axes = sharing_axes(&z->pass->in->mesh), .id = tri__random_id("fp8.most")};
+    tri_attr group = {.most = 1, .axes = sharing_axes(&z->pass->in->mesh), .id = tri__random_id("fp8.most")};
     z->to.unit = z->to.mb = -1, z->to.gates = 0, z->to.layer = 0;
-    if (group.axes) TRI_BUILD(&z->to, all_max_post, group, z->most);
+    if (group.axes) TRI_BUILD(&z->to, all_reduce_post, group, z->most);
 }
 
 static void check_most(tri_fp8 *z, const tri_instr *sumsq) {

@@ -151,7 +151,7 @@ static inline void compare(const kernel_call *got, const kernel_call *want, int 
 
 /* Whether an operand has one result, whatever computes it. */
 static inline int is_exact(tri_op op, int arg) {
-    if (op == TRI_OP_pack || op == TRI_OP_unpack || op == TRI_OP_unpack_sum || op == TRI_OP_momentum_out) return 1;
+    if (op == TRI_OP_pack || op == TRI_OP_unpack || op == TRI_OP_momentum_out) return 1;
     if (op == TRI_OP_route && (arg == TRI_ARG(route, choice) || arg == TRI_ARG(route, from))) return 1;
     if (op == TRI_OP_dispatch || (op >= TRI_OP_fp8_cast && op <= TRI_OP_fp8_history)) return 1;
     return op == TRI_OP_embed_int8 || op == TRI_OP_row_max || op == TRI_OP_quantize_int8 || op == TRI_OP_quantize_fp8 ||

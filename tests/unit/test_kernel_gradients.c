@@ -16,18 +16,18 @@ typedef struct gradients {
 enum { ADJOINT = 512 };
 
 /* Fused operations have no adjoint in ops.def: the planner fuses after it has formed gradients. These are theirs. */
-static const struct { tri_op op; const char *adjoint; } fused[] = {
-    {TRI_OP_dropout_add_norm, "dropout_add_norm_din dx dres dg db _ <- dy xhat rstd g key s"},
-    {TRI_OP_linear_gelu, "gelu_din_db dh db <- dy h; linear_din dx <- dh w; linear_dw dw <- dh x"},
-    {TRI_OP_linear_experts_gelu, "gelu_din dh <- dy h; linear_experts_din dx <- dh w from; "
-                                 "linear_experts_dw dw <- dh x from; bias_experts_dw db <- dh from"},
+static const struct { const char *mnemonic, *adjoint; } fused[] = {
+    {"dropout_add_norm", "dropout_add_norm_din dx dres dg db _ <- dy xhat rstd g key s"},
+    {"linear_gelu", "gelu_din_db dh db <- dy h; linear_din dx <- dh w; linear_dw dw <- dh x"},
+    {"linear_experts_gelu", "gelu_din dh <- dy h; linear_experts_din dx <- dh w from; "
+                            "linear_experts_dw dw <- dh x from; bias_experts_dw db <- dh from"},
 };
 
 /* Operands of other operations' adjoints have the names of the operation's: "op outputs <- inputs; ..." into text. */
 static const char *adjoint_of(int variant, char text[static ADJOINT]) {
     const tri_op_row *row = tri__variant_row(variant);
     for (size_t i = 0; i < sizeof fused / sizeof *fused; i++)
-        if (fused[i].op == row->op) return fused[i].adjoint;
+        if (strcmp(fused[i].mnemonic, row->name) == 0) return fused[i].adjoint;
     char names[ADJOINT], *save = NULL;
     int used = 0;
     snprintf(names, sizeof names, "%s", row->adjoint);
@@ -169,7 +169,7 @@ static void run_step(kernel_call *k, gradients *g, const tri_kernel_table *table
  * through"), so that is what it is compared with, and that of embed_int8 with embed's; that s * q is x up to half a
  * scale is tested in test_quantized.c. */
 static void straight_through(const kernel_call *k, double *const *v) {
-    if (k->at.op == TRI_OP_embed_int8) double_embed(k, v);
+    if (k->at.op == TRI_OP_embed) double_embed_rows(k, v);
     else if (k->at.op == TRI_OP_quantize_int8)
         memcpy(v[TRI_ARG(quantize_int8, q)], v[TRI_ARG(quantize_int8, x)],
                (size_t)operand_count(k, 0) * sizeof(double));
@@ -191,7 +191,7 @@ static double objective(const kernel_call *k, const gradients *g, double *const 
 
 /* Whether element i of operand a is in a row of padding, which has no gradient. */
 static int is_padding(const kernel_call *k, int a, int64_t i) {
-    if (k->at.op != TRI_OP_embed && k->at.op != TRI_OP_embed_int8) return 0;
+    if (k->at.op != TRI_OP_embed) return 0;
     int64_t row = i / k->call.t[a].cols + 1;
     return (a == TRI_ARG(embed, word) && row + k->attr.row0 == k->attr.pad) ||
            (a == TRI_ARG(embed, position) && row == k->attr.pad_position);

@@ -181,18 +181,18 @@ static void table(const tri_call *call) {
 }
 
 static void table_dw(const tri_call *call) {
-    OPERANDS(table_dw);
-    int64_t V = call->t[ARG(dw)].rows, B = call->t[ARG(dy)].rows, H = call->t[ARG(dy)].cols, first = (V - B) / 2;
+    OPERANDS(table);
+    int64_t V = call->t[ARG(y)].rows, B = call->t[ARG(w)].rows, H = call->t[ARG(w)].cols, first = (V - B) / 2;
     for (int64_t row = 0; row < V; row++)
         for (int64_t c = 0; c < H; c++)
-            store(call, ARG(dw), row * H + c,
-                  row >= first && row < first + B ? f32(call, ARG(dy))[(row - first) * H + c] : 0);
+            store(call, ARG(y), row * H + c,
+                  row >= first && row < first + B ? f32(call, ARG(w))[(row - first) * H + c] : 0);
 }
 
 /* Scratch: doubles of a head's columns, or three per row of the longest sequence, which may contain all rows. */
 const tri_kernel_row tri__cpu_attention_relative_reference[] = {
     {.op = TRI_OP_table, .dtype = TRI_F32, .run = table},
-    {.op = TRI_OP_table_dw, .dtype = TRI_F32, .run = table_dw},
+    {.op = TRI_OP_table, .dtype = TRI_F32, .run = table_dw, .facts = TRI_FACT_WEIGHT},
     {.op = TRI_OP_attention_biased, .dtype = TRI_F32, .run = attention_relative, .work = {.col = 8}},
     {.op = TRI_OP_attention_biased_din,
      .dtype = TRI_F32,

@@ -66,7 +66,7 @@ static double dequantized(const tri_call *call, int k, int64_t i, float largest)
 }
 
 static void embed_int8(const tri_call *call) {
-    OPERANDS(embed_int8);
+    OPERANDS(embed);
     const int32_t *ids = i32(call, ARG(ids)), *pos = i32(call, ARG(pos)); /* [T] */
     int64_t T = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols;
     for (int64_t t = 0; t < T; t++) {
@@ -153,11 +153,10 @@ static void linear_int8_dw(const tri_call *call) {
         }
 }
 
-#define ROWS(op_) \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_}, \
-    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
+#define ROWS(op_) TRI_WIDTH_ROWS(TRI_OP_##op_, op_, 0)
 const tri_kernel_row tri__cpu_quantized_reference[] = {
-    ROWS(embed_int8), ROWS(row_max), ROWS(quantize_int8), ROWS(quantize_din), ROWS(linear_int8), ROWS(linear_gelu_int8),
+    TRI_WIDTH_ROWS(TRI_OP_embed, embed_int8, TRI_FACT_INT8), ROWS(row_max), ROWS(quantize_int8), ROWS(quantize_din),
+    ROWS(linear_int8), ROWS(linear_gelu_int8),
     ROWS(linear_int8_din), ROWS(linear_int8_dw), ROWS(quantize_fp8), ROWS(linear_fp8), ROWS(linear_gelu_fp8),
     {.run = NULL},
 };

@@ -34,8 +34,11 @@ enum { WARP = 32, WIDE = 8 }; /* threads; elements that a thread moves at a time
 #define TRI_CUDA_ROWS(op, run, ...) TRI_CUDA_FACT_ROWS(0, op, run, __VA_ARGS__)
 
 /* The same row for each: it finds the types of its operands in the call. */
-#define TRI_CUDA_SAME_ROWS(op, run, ...) \
-    {op, TRI_F32, run, __VA_ARGS__, 0}, {op, TRI_BF16, run, __VA_ARGS__, 0}, {op, TRI_F16, run, __VA_ARGS__, 0}
+#define TRI_CUDA_SAME_FACT_ROWS(facts, op, run, ...)                                                         \
+    {op, TRI_F32, run, __VA_ARGS__, facts}, {op, TRI_BF16, run, __VA_ARGS__, facts}, {                       \
+        op, TRI_F16, run, __VA_ARGS__, facts                                                                 \
+    }
+#define TRI_CUDA_SAME_ROWS(op, run, ...) TRI_CUDA_SAME_FACT_ROWS(0, op, run, __VA_ARGS__)
 
 static __device__ __forceinline__ float wide(float x) { return x; }
 static __device__ __forceinline__ float wide(bf16 x) { return __bfloat162float(x); }
