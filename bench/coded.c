@@ -40,8 +40,8 @@ static const kind kinds[] = {
     {"expand to fp32", TRI_OP_unpack, TRI_F32, 0, 0, 1},
     {"expand to bf16", TRI_OP_unpack, TRI_BF16, 0, 0, 1},
     {"expand to fp16", TRI_OP_unpack, TRI_F16, 0, 0, 1},
-    {"sum of 2 in fp32", TRI_OP_unpack_sum, TRI_F32, 0, 0, 2},
-    {"sum of 8 in fp32", TRI_OP_unpack_sum, TRI_F32, 0, 0, 8},
+    {"sum of 2 in fp32", TRI_OP_unpack, TRI_F32, 0, 0, 2},
+    {"sum of 8 in fp32", TRI_OP_unpack, TRI_F32, 0, 0, 8},
     {"momentum", TRI_OP_momentum_out, TRI_F32, 0, 1, 1},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds, MOST_ROWS = 8, MOST = 400, SHORT = 4 << 20 };
@@ -98,7 +98,7 @@ static tri_call call_of(const buffers *b, const kind *k, const tri_attr *attr, i
         static int32_t apply = 1;
         call.t[0] = (tri_tensor){k->mask ? b->mask : data, 1, n};
         call.dtype[0] = (uint8_t)k->type;
-        call.t[2] = (tri_tensor){k->op == TRI_OP_unpack ? NULL : &apply, 1, 1};
+        call.t[k->op == TRI_OP_unpack ? 2 : 3] = (tri_tensor){&apply, 1, 1};
     }
     *bytes = numbers + (k->feedback ? 2 * all : 0) + (k->mask ? all : 0) + (double)(k->members * row);
     return call;
@@ -155,7 +155,7 @@ int main(int argc, char **argv) {
         for (int code = TRI_CODE_BF16; code < TRI_CODE_COUNT; code++)
             for (int k = 0; k < KINDS && wanted(tri__code_name((tri_code)code), argv + at, argc - at); k++) {
                 if (kinds[k].mask && code != TRI_CODE_SIGNS) continue;
-                tri_attr attr = {.code = code};
+                tri_attr attr = {.sums = kinds[k].op == TRI_OP_unpack && kinds[k].members > 1, .code = code};
                 double bytes, one, copy, numbers = (double)b.bytes * (kinds[k].type == TRI_F32 ? 1 : 0.5);
                 tri_call call = call_of(&b, &kinds[k], &attr, threads, &bytes);
                 tri_kernel *run = tri__kernel(&table, kinds[k].op, &attr, kinds[k].type);

@@ -46,10 +46,11 @@ struct tri_kernel_table {
     tri_workspace work[TRI_VARIANTS][TRI_DTYPE_COUNT];
 };
 
-/* What distinguishes the kernels of an operation: all facts but those on which operands alone depend, and directions,
- * which a kernel asks its attributes for. */
+/* What distinguishes the kernels of an operation: all facts but those on which operands alone depend, and those that a
+ * kernel asks its attributes for: directions, and small differences of updates. */
 static inline unsigned tri__kernel_facts(int variant) {
-    unsigned own = TRI_FACT_RESULT | TRI_FACT_BACK | TRI_FACT_JOIN | TRI_FACT_MEAN;
+    unsigned own = TRI_FACT_RESULT | TRI_FACT_BACK | TRI_FACT_JOIN | TRI_FACT_MEAN | TRI_FACT_BALANCE |
+                   TRI_FACT_FROZEN | TRI_FACT_MEET;
     return tri__variant_row(variant)->facts & ~own;
 }
 

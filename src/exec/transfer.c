@@ -15,7 +15,7 @@ void tri__transfer_bind(tri_group_table *table, const tri_program *program, cons
                                 .number = number};
     out->what = (tri_collective){.kind = tri__post_kind(post->op),
                                  .dtype = whole->dtype,
-                                 .reduction = post->op == TRI_OP_all_max_post ? TRI_MAX : TRI_SUM,
+                                 .reduction = post->attr.most ? TRI_MAX : TRI_SUM,
                                  .root = post->attr.root,
                                  .in = x ? x : y,
                                  .out = y};

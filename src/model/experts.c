@@ -198,7 +198,7 @@ static void balance(tri_forward *f, const tri_mixture *m, const routed *to) {
     tri_attr attr = {.rate = (float)f->model->encoder[m->branch].router_aux_loss_coef};
     TRI_BUILD(&f->build, balance, attr, sums, to->probs, to->choice, to->from, m->seq, inv);
     f->build.layer = -gate;
-    if (gate) TRI_BUILD(&f->build, balance_none, (tri_attr){0}, sums);
+    if (gate) TRI_BUILD(&f->build, zero, (tri_attr){.balance = 1}, sums);
     f->build.layer = gate;
 }
 

@@ -272,7 +272,7 @@ int tri__forward_norm(tri_forward *f, int x, tri_rows rows, int64_t cols, double
     snprintf(text, sizeof text, "%s.weight", name);
     int g = tri__forward_weight(f, tri__arena_print(arena, "%s.g", label), text, 1, cols);
     int b = forward_bias(f, cols, label, name);
-    TRI_BUILD(&f->build, norm, ((tri_attr){.eps = (float)eps}), y, xhat, rstd, x, g, b);
+    TRI_BUILD(&f->build, norm, ((tri_attr){.eps = (float)eps}), y, -1, -1, -1, xhat, rstd, x, -1, g, b);
     return y;
 }
 

@@ -68,7 +68,7 @@ void tri__coded_begin(tri_builder *to, tri_coded_transfer *t, int sums) {
 tri_coded_leg tri__coded_end(tri_builder *to, const tri_coded_transfer *t) {
     tri__build_wait(to, t->ends);
     if (t->code != TRI_CODE_NONE && t->leg == TRI_LEG_SUM)
-        TRI_BUILD(to, unpack_sum, ((tri_attr){.code = (int32_t)t->code}), t->own, t->ends.y, t->apply);
+        TRI_BUILD(to, unpack, ((tri_attr){.code = (int32_t)t->code, .sums = 1}), t->own, t->ends.y, t->apply);
     if (t->code != TRI_CODE_NONE && t->leg == TRI_LEG_GATHER) decode_gathered(to, t);
     return t->leg;
 }

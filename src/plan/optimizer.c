@@ -6,7 +6,7 @@
 #include <math.h>
 
 static const tri_optimizer rows[] = {
-#define EACH(op_, ...) .emit = tri__emit_each, .op = TRI_OP_##op_, .state = {__VA_ARGS__}
+#define EACH(op_, ...) .emit = tri__emit_each, .mnemonic = #op_, .state = {__VA_ARGS__}
 #define OWN(name_) .emit = tri__emit_##name_
 #define TRI_OPTIMIZER(id, word, takes_, ...) [TRI_##id] = {.name = word, .takes = takes_, __VA_ARGS__},
 #include "plan/optimizer/optimizers.def"
@@ -153,17 +153,19 @@ tri_attr tri__run_attr(const tri_updating *up, const tri_run *run) {
 
 /* p, the states (-1: SGD without momentum has none), g, hyper, coef, apply. */
 static void run_op(tri_updating *up, const tri_run *run, tri_op op, int n_states, tri_attr attr) {
-    int slots[TRI_MAX_ARGS], n = 0, named = up->pass->out.n_states - up->first;
-    for (int i = 0; i < TRI_MAX_ARGS; i++) slots[i] = -1;
-    slots[n++] = tri__run_weights(up, run);
-    for (int k = 0; k < n_states; k++) slots[n++] = k < named ? tri__run_state(up, k, run) : -1;
-    slots[n++] = tri__run_gradient(up, run);
-    slots[n++] = up->hyper, slots[n++] = up->coef, slots[n++] = up->pass->out.apply;
+    int has[TRI_MAX_ARGS], slots[TRI_MAX_ARGS] = {0}, n = 0, named = up->pass->out.n_states - up->first;
+    const tri_op_row *row = tri__op_row(op, &attr);
+    has[n++] = tri__run_weights(up, run);
+    for (int k = 0; k < n_states; k++) has[n++] = k < named ? tri__run_state(up, k, run) : -1;
+    has[n++] = tri__run_gradient(up, run);
+    has[n++] = up->hyper, has[n++] = up->coef, has[n++] = up->pass->out.apply;
+    for (int k = row->n_args - 1; k >= 0; k--)
+        if (row->arg[k].access) slots[k] = has[--n];
     tri__build(&up->build, op, slots, attr);
 }
 
-void tri__run_adam(tri_updating *up, const tri_run *run, tri_op op) {
-    run_op(up, run, op, 2, tri__run_attr(up, run));
+void tri__run_adamw(tri_updating *up, const tri_run *run) {
+    run_op(up, run, TRI_OP_adamw, 2, tri__run_attr(up, run));
 }
 
 static void emit_run(tri_updating *up, const tri_run *run) {
@@ -172,13 +174,18 @@ static void emit_run(tri_updating *up, const tri_run *run) {
     tri_attr attr = tri__run_attr(up, run);
     if (!(row->takes & TRI_TAKES_BETAS)) attr.beta2 = attr.eps = 0;
     if (row->takes & TRI_TAKES_MOMENTUM) attr.nesterov = how->nesterov;
-    run_op(up, run, row->op, states_of(row), attr);
+    const int *variant = up->own;
+    tri__variant_set(*variant, &attr);
+    run_op(up, run, tri__variant_row(*variant)->op, states_of(row), attr);
 }
 
 void tri__emit_each(tri_updating *up) {
     const tri_optimizing *how = &up->pass->in->optimizer;
     const tri_optimizer *row = tri__optimizer_row(how->kind);
     int without = row->takes & TRI_TAKES_MOMENTUM && how->beta1 == 0; /* nothing is kept */
+    int *variant = up->own = tri__arena_alloc(up->pass->arena, sizeof *variant);
+    *variant = tri__variant_find(row->mnemonic);
+    TRI_ASSERT(*variant >= 0);
     for (int k = 0; k < states_of(row) && !without; k++)
         tri__add_state(up->pass, row->state[k].name, row->state[k].prefix);
     tri__each_run(up, emit_run);
@@ -208,7 +215,7 @@ int tri__no_elements(tri_updating *up, const int *grad, const char *name) {
     return tri__build_view(&up->build, u < n ? grad[u] : up->pass->out.param[0], 0, 1, 0, "%s", name);
 }
 
-void tri__update_reduce(tri_updating *up, tri_op op, tri_attr group, int slot) {
-    tri__build_post(&up->build, op, group, (tri_ends){slot, -1});
+void tri__update_reduce(tri_updating *up, tri_attr group, int slot) {
+    tri__build_post(&up->build, TRI_OP_all_reduce_post, group, (tri_ends){slot, -1});
     tri__build_wait(&up->build, (tri_ends){slot, -1});
 }

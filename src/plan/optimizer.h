@@ -24,7 +24,7 @@ typedef struct tri_optimizer {
     unsigned takes;       /* TRI_TAKES_BETAS, ... */
     const tri_hyper *hyper; /* [TRI_HYPERS] NULL: rate, momentum, variance, steps */
     void (*emit)(tri_updating *up);
-    tri_op op;            /* of tri__emit_each, with its states */
+    const char *mnemonic; /* of tri__emit_each's operation, with its states */
     struct {
         const char *name, *prefix;
     } state[TRI_OWN_STATES];
@@ -75,14 +75,14 @@ int tri__run_part(tri_updating *up, int slot, tri_range held, const tri_run *run
 /* Betas, epsilon, decay and rate of a run; those of its step alone. */
 tri_attr tri__run_attr(const tri_updating *up, const tri_run *run);
 tri_attr tri__run_step(const tri_updating *up, const tri_run *run);
-/* Appends `op`, adamw or adam, for a run; the optimizer's first two states are the moments. */
-void tri__run_adam(tri_updating *up, const tri_run *run, tri_op op);
+/* Appends adamw for a run; the optimizer's first two states are the moments. */
+void tri__run_adamw(tri_updating *up, const tri_run *run);
 
 /* A view of elements `part` of a unit, in a slot that holds its elements `held`; the slot itself where they are all. */
 int tri__update_part(tri_updating *up, int slot, tri_range held, tri_range part);
 /* A slot without elements: a view of the first of these gradients, [n_units], that there is, else of weights. */
 int tri__no_elements(tri_updating *up, const int *grad, const char *name);
-/* Sums a slot in place over a group (all_reduce_post), or takes the largest of each element (all_max_post). */
-void tri__update_reduce(tri_updating *up, tri_op op, tri_attr group, int slot);
+/* Sums a slot in place over a group; group.most: takes the largest of each element. */
+void tri__update_reduce(tri_updating *up, tri_attr group, int slot);
 
 #endif

@@ -367,9 +367,9 @@ static uint32_t sharing_axes(const tri_mesh *mesh) {
 
 /* The update: the largest of all ranks is on its way while squares are summed. Runs in steps of all kinds. */
 static void post_most(tri_fp8 *z) {
-    tri_attr group = {.axes = sharing_axes(&z->pass->in->mesh), .id = tri__random_id("fp8.most")};
+    tri_attr group = {.most = 1, .axes = sharing_axes(&z->pass->in->mesh), .id = tri__random_id("fp8.most")};
     z->to.unit = z->to.mb = -1, z->to.gates = 0, z->to.layer = 0;
-    if (group.axes) TRI_BUILD(&z->to, all_max_post, group, z->most);
+    if (group.axes) TRI_BUILD(&z->to, all_reduce_post, group, z->most);
 }
 
 static void check_most(tri_fp8 *z, const tri_instr *sumsq) {

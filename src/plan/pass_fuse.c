@@ -86,21 +86,16 @@ static int try_dropout_add_norm(fuser *f) {
         return 0;
     int x = dropout ? TRI_SLOT(dropout, dropout, x) : TRI_SLOT(add, add, a);
     if (scale && (TRI_SLOT(scale, scale, y) != x || f->reads[x] != 1)) return 0;
-    if (!has(f, TRI_OP_dropout_add_norm, &norm->attr)) return 0;
-    tri_attr attr = norm->attr;
-    if (dropout) attr.p = dropout->attr.p, attr.id = dropout->attr.id;
-    tri_instr fused = made(TRI_OP_dropout_add_norm, norm, attr);
-    TAKE(&fused, dropout_add_norm, y, norm, norm, y);
-    TAKE(&fused, dropout_add_norm, xhat, norm, norm, xhat);
-    TAKE(&fused, dropout_add_norm, rstd, norm, norm, rstd);
-    if (scale) TAKE(&fused, dropout_add_norm, x, scale, scale, x);
-    else if (dropout) TAKE(&fused, dropout_add_norm, x, dropout, dropout, x);
-    else TAKE(&fused, dropout_add_norm, x, add, add, a);
-    TAKE(&fused, dropout_add_norm, res, add, add, b);
-    TAKE(&fused, dropout_add_norm, g, norm, norm, g);
-    TAKE(&fused, dropout_add_norm, b, norm, norm, b);
-    if (dropout) TAKE(&fused, dropout_add_norm, key, dropout, dropout, key);
-    if (scale) TAKE(&fused, dropout_add_norm, s, scale, scale, s);
+    tri_instr fused = *norm;
+    fused.attr.residual = 1;
+    if (!has(f, TRI_OP_norm, &fused.attr)) return 0;
+    if (dropout) fused.attr.p = dropout->attr.p, fused.attr.id = dropout->attr.id;
+    if (scale) TAKE(&fused, norm, x, scale, scale, x);
+    else if (dropout) TAKE(&fused, norm, x, dropout, dropout, x);
+    else TAKE(&fused, norm, x, add, add, a);
+    TAKE(&fused, norm, res, add, add, b);
+    if (dropout) TAKE(&fused, norm, key, dropout, dropout, key);
+    if (scale) TAKE(&fused, norm, s, scale, scale, s);
     keep(f, fused);
     return first + 2;
 }
@@ -128,23 +123,18 @@ typedef struct norm_run {
 
 /* The gradients of the inputs: the last of the run writes dx, add_din writes dres. */
 static void take_norm_din(tri_instr *fused, const norm_run *r) {
-    if (r->scale) TAKE(fused, dropout_add_norm_din, dx, r->scale, scale, y);
-    else if (r->dropout) TAKE(fused, dropout_add_norm_din, dx, r->dropout, dropout, y);
-    else if (r->add) TAKE(fused, dropout_add_norm_din, dx, r->add, add_din, da);
-    else TAKE(fused, dropout_add_norm_din, dx, r->din, norm_din, dx);
-    if (r->add) TAKE(fused, dropout_add_norm_din, dres, r->add, add_din, db);
-    TAKE(fused, dropout_add_norm_din, dy, r->din, norm_din, dy);
-    TAKE(fused, dropout_add_norm_din, xhat, r->din, norm_din, xhat);
-    TAKE(fused, dropout_add_norm_din, rstd, r->din, norm_din, rstd);
-    TAKE(fused, dropout_add_norm_din, g, r->din, norm_din, g);
-    if (r->dropout) TAKE(fused, dropout_add_norm_din, key, r->dropout, dropout, key);
-    if (r->scale) TAKE(fused, dropout_add_norm_din, s, r->scale, scale, s);
+    if (r->scale) TAKE(fused, norm_din, dx, r->scale, scale, y);
+    else if (r->dropout) TAKE(fused, norm_din, dx, r->dropout, dropout, y);
+    else if (r->add) TAKE(fused, norm_din, dx, r->add, add_din, da);
+    if (r->add) TAKE(fused, norm_din, dres, r->add, add_din, db);
+    if (r->dropout) TAKE(fused, norm_din, key, r->dropout, dropout, key);
+    if (r->scale) TAKE(fused, norm_din, s, r->scale, scale, s);
 }
 
 static void take_norm_dw(tri_instr *fused, const norm_run *r) {
-    TAKE(fused, dropout_add_norm_din, dg, r->dw, norm_dw, dg);
-    TAKE(fused, dropout_add_norm_din, db, r->dw, norm_dw, db);
-    if (r->bias) TAKE(fused, dropout_add_norm_din, dbias, r->bias, bias_dw, db);
+    TAKE(fused, norm_din, dg, r->dw, norm_dw, dg);
+    TAKE(fused, norm_din, db, r->dw, norm_dw, db);
+    if (r->bias) TAKE(fused, norm_din, dbias, r->bias, bias_dw, db);
 }
 
 /* Drops operations from the run whose input something else reads, too. */
@@ -166,15 +156,15 @@ static int try_dropout_add_norm_din(fuser *f) {
                   .dw = peek(f, 1, TRI_OP_norm_dw),
                   .add = peek(f, 2, TRI_OP_add_din)};
     if (!r.din || !r.dw || TRI_SLOT(r.dw, norm_dw, dy) != TRI_SLOT(r.din, norm_din, dy)) return 0;
-    if (!has(f, TRI_OP_dropout_add_norm_din, &r.din->attr)) return 0;
+    tri_instr fused = *r.din;
+    fused.attr.residual = 1;
+    if (!has(f, TRI_OP_norm_din, &fused.attr)) return 0;
     shorten(f, &r);
     if (!r.add && f->apart) return 0;
     int taken = 2 + (r.add != NULL) + (r.dropout != NULL) + (r.scale != NULL);
-    tri_attr attr = r.din->attr;
-    if (r.dropout) attr.p = r.dropout->attr.p, attr.id = r.dropout->attr.id;
-    tri_instr fused = made(TRI_OP_dropout_add_norm_din, r.din, attr);
+    if (r.dropout) fused.attr.p = r.dropout->attr.p, fused.attr.id = r.dropout->attr.id;
     take_norm_din(&fused, &r);
-    r.bias = bias_after(f, taken, TRI_SLOT(&fused, dropout_add_norm_din, dx));
+    r.bias = bias_after(f, taken, TRI_SLOT(&fused, norm_din, dx));
     if (!f->apart) take_norm_dw(&fused, &r);
     keep(f, fused);
     if (f->apart) keep(f, *r.dw);

@@ -132,7 +132,7 @@ void tri__local_agree(tri_updating *up, int sums) {
     tri_pass *pass = up->pass;
     tri_builder *b = &up->build;
     if (!tri__takes_local_steps(pass)) return;
-    tri__update_reduce(up, TRI_OP_all_reduce_post, copies_group(pass), sums);
+    tri__update_reduce(up, copies_group(pass), sums);
     int coef = TRI_BUILD_FLAT(b, TRI_MEM_RESULT, TRI_F32, 1, "copies.coef");
     int norm = TRI_BUILD_FLAT(b, TRI_MEM_RESULT, TRI_F64, 1, "copies.norm");
     pass->out.apply = TRI_BUILD_FLAT(b, TRI_MEM_RESULT, TRI_I32, 1, "copies.apply");

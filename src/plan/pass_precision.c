@@ -86,17 +86,18 @@ static int master_of(precision *p, int view) {
     return p->master[view];
 }
 
-/* adamw becomes adamw_copy: updates the master and rounds it into the weight. */
-static void append_adamw(precision *p, const tri_instr *instr) {
-    const int slots[TRI_MAX_ARGS] = {[TRI_ARG(adamw_copy, p)] = master_of(p, TRI_SLOT(instr, adamw, p)),
-                                     [TRI_ARG(adamw_copy, m)] = TRI_SLOT(instr, adamw, m),
-                                     [TRI_ARG(adamw_copy, v)] = TRI_SLOT(instr, adamw, v),
-                                     [TRI_ARG(adamw_copy, copy)] = TRI_SLOT(instr, adamw, p),
-                                     [TRI_ARG(adamw_copy, g)] = TRI_SLOT(instr, adamw, g),
-                                     [TRI_ARG(adamw_copy, hyper)] = TRI_SLOT(instr, adamw, hyper),
-                                     [TRI_ARG(adamw_copy, coef)] = TRI_SLOT(instr, adamw, coef),
-                                     [TRI_ARG(adamw_copy, apply)] = TRI_SLOT(instr, adamw, apply)};
-    tri__build(&p->to, TRI_OP_adamw_copy, slots, instr->attr);
+/* Where the operation has a form that updates the master and rounds it into the weight, appends that: adamw becomes
+ * adamw_copy. */
+static int append_copying(precision *p, const tri_instr *instr) {
+    tri_instr made = *instr;
+    made.attr.copy = 1;
+    int variant = tri__variant(instr->op, &made.attr);
+    if (variant < 0 || !(tri__variant_row(variant)->facts & TRI_FACT_COPY)) return 0;
+    const tri_op_row *row = tri__variant_row(variant);
+    int weight = tri__row_arg(row, "p"), copy = tri__row_arg(row, "copy");
+    made.slot[copy] = made.slot[weight], made.slot[weight] = master_of(p, made.slot[weight]);
+    tri__build(&p->to, made.op, made.slot, made.attr);
+    return 1;
 }
 
 /* Weights that an operation takes in fp32 whatever computes: an update, which works on their master. */
@@ -117,10 +118,7 @@ static void append(precision *p, const tri_instr *instr) {
     tri_pass *pass = p->pass;
     int slots[TRI_MAX_ARGS];
     tri__build_as(&p->to, instr);
-    if (instr->op == TRI_OP_adamw && has_fewer_bits(p)) {
-        append_adamw(p, instr);
-        return;
-    }
+    if (has_fewer_bits(p) && append_copying(p, instr)) return;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         slots[k] = instr->slot[k] >= 0 && p->cast[instr->slot[k]] >= 0 ? p->cast[instr->slot[k]] : instr->slot[k];
     for (int k = 0; k < TRI_MAX_ARGS && has_fewer_bits(p); k++)

@@ -66,8 +66,8 @@ void tri__build_quantize(tri_builder *to, tri_dtype dtype, int x, uint32_t axes,
     if (axes) {
         m = tri__build_slot(to, TRI_MEM_ACT, TRI_F32, s.rows, 1, "%s.max", to->program->slot[into.q].name);
         TRI_BUILD(to, row_max, (tri_attr){0}, m, x);
-        tri_attr group = {.axes = axes, .id = tri__random_id(to->program->slot[m].name)};
-        TRI_BUILD(to, all_max_post, group, m);
+        tri_attr group = {.most = 1, .axes = axes, .id = tri__random_id(to->program->slot[m].name)};
+        TRI_BUILD(to, all_reduce_post, group, m);
         TRI_BUILD(to, wait, (tri_attr){0}, m, -1);
     }
     TRI_BUILD(to, quantize, ((tri_attr){.factors = factors_of(dtype)}), into.q, into.s, x, m);
@@ -131,7 +131,7 @@ static void append_linear_dw(quantizer *z, tri_instr instr) {
     append_product(z, &instr);
 }
 
-/* Any other instruction, and embed, whose operands are those of embed_int8. */
+/* Any other instruction, and embed. */
 static void append_other(quantizer *z, const tri_instr *instr) {
     const tri_op_row *row = tri__instr_row(instr);
     int embeds = instr->op == TRI_OP_embed && instr->attr.bits, slots[TRI_MAX_ARGS];
@@ -140,8 +140,8 @@ static void append_other(quantizer *z, const tri_instr *instr) {
         int computes = k < row->n_args && row->arg[k].dtype == TRI_DTYPE_COMPUTE && !embeds;
         slots[k] = computes ? narrowed(z, instr->slot[k]) : instr->slot[k];
     }
-    if (attr.bits) attr.bits = 0, attr.axes = 0;
-    tri__build(&z->to, embeds ? TRI_OP_embed_int8 : (tri_op)instr->op, slots, attr)->acc = instr->acc;
+    if (attr.bits) attr.bits = 0, attr.axes = 0, attr.int8 = embeds;
+    tri__build(&z->to, instr->op, slots, attr)->acc = instr->acc;
 }
 
 static void append(quantizer *z, const tri_instr *instr) {

@@ -121,8 +121,9 @@ typedef struct rule {
 
 /* As the first operand is placed that is read. */
 static rule same_rule(const tensor *t, const tri_instr *instr) {
+    const tri_operand *arg = tri__instr_row(instr)->arg;
     int k = 0;
-    while (!tri__access_reads(tri__instr_row(instr)->arg[k].access)) k++;
+    while (!tri__access_reads(arg[k].access)) k++;
     placement same = t->placed[instr->slot[k]];
     return (rule){same, same};
 }

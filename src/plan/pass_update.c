@@ -39,7 +39,7 @@ static void clear_figures(tri_updating *up, int all, int index, const char *unit
     char name[160];
     snprintf(name, sizeof name, "experts.%s", unit);
     if (tri__program_find(up->pass->program, name) >= 0) return;
-    TRI_BUILD(&up->build, balance_none, (tri_attr){0},
+    TRI_BUILD(&up->build, zero, (tri_attr){.balance = 1},
               tri__build_view(&up->build, all, 2 * index, 1, 2, "%s", name));
 }
 
@@ -55,7 +55,7 @@ static void emit_experts(tri_updating *up) {
     pass->out.experts = all;
     for (int u = 0; u < model->n_units; u++)
         if (model->unit[u].experts) clear_figures(up, all, index++, model->unit[u - 1].name);
-    if (axes) tri__update_reduce(up, TRI_OP_all_reduce_post, (tri_attr){.axes = axes}, all);
+    if (axes) tri__update_reduce(up, (tri_attr){.axes = axes}, all);
 }
 
 /* Gradients whose norm is taken. */
@@ -97,9 +97,9 @@ static int emit_squares(tri_updating *up, const normed *of) {
         u += is_held;
     }
     b->unit = -1;
-    if (of->group.axes) tri__update_reduce(up, TRI_OP_all_reduce_post, of->group, sums);
+    if (of->group.axes) tri__update_reduce(up, of->group, sums);
     uint32_t others = tri__long_axes(&pass->in->mesh, PP | TP); /* whose ranks hold other elements */
-    if (others) tri__update_reduce(up, TRI_OP_all_reduce_post, (tri_attr){.axes = others}, sums);
+    if (others) tri__update_reduce(up, (tri_attr){.axes = others}, sums);
     return sums;
 }
 

@@ -210,7 +210,7 @@ static int view_of(tri_signs *s, const tri_sign_bucket *b, int slot, tri_range p
     return part_of(s, slot, part, label);
 }
 
-static const tri_attr code = {.code = TRI_CODE_SIGNS};
+static const tri_attr code = {.code = TRI_CODE_SIGNS}, sum = {.code = TRI_CODE_SIGNS, .sums = 1};
 
 static float unit_eps(const tri_signs *s) { return s->v < 0 ? 0 : (float)pass_of(s)->in->optimizer.eps; }
 
@@ -222,7 +222,8 @@ static void emit_add(tri_signs *s, const tri_sign_message *message, uint32_t gat
     if (!gates) return;
     to->gates = gates;
     const tri_sign_bucket *b = &s->bucket[message->bucket];
-    tri_attr momentum = {.beta1 = (float)pass->in->optimizer.beta1, .members = s->n, .eps = unit_eps(s)};
+    tri_attr momentum = {.sent = 1 + alone, .beta1 = (float)pass->in->optimizer.beta1, .members = s->n,
+                         .eps = unit_eps(s)};
     for (int u = b->first; u < b->first + b->n; u++) {
         tri_range part = unit_part(s, message->part, u), held = pass->local_part[u];
         int64_t at = s->unit_at[u] + part.begin - held.begin;
@@ -230,12 +231,11 @@ static void emit_add(tri_signs *s, const tri_sign_message *message, uint32_t gat
         to->unit = pass->program->slot[pass->out.param[u]].unit;
         tri_range here = {at, at + tri__range_count(part)};
         int e = view_of(s, b, b->e, here, "in"), m = view_of(s, b, b->m, here, "in");
-        int v = b->v < 0 ? -1 : view_of(s, b, b->v, here, "in");
+        int v = alone || b->v < 0 ? -1 : view_of(s, b, b->v, here, "in");
         int g = pass->local_grad[u];
         if (tri__range_count(part) < tri__range_count(held))
             g = part_of(s, g, (tri_range){part.begin - held.begin, part.end - held.begin}, "in");
-        if (alone) TRI_BUILD(to, momentum_alone, momentum, e, m, g, s->up->hyper, s->up->coef, pass->out.apply);
-        else TRI_BUILD(to, momentum_in, momentum, e, m, g, v, s->up->coef, pass->out.apply);
+        TRI_BUILD(to, momentum, momentum, e, m, g, s->up->hyper, v, s->up->coef, pass->out.apply);
     }
     to->gates = before;
 }
@@ -260,7 +260,7 @@ static void emit_sum(tri_signs *s, const tri_sign_message *message) {
     const tri_sign_bucket *b = &s->bucket[message->bucket];
     to->unit = unit_of(s, b);
     TRI_BUILD(to, wait, (tri_attr){0}, message->in, message->out);
-    TRI_BUILD(to, unpack_sum, code, message->sum, message->in, pass->out.apply)->acc = 1;
+    TRI_BUILD(to, unpack, sum, message->sum, message->in, pass->out.apply)->acc = 1;
     tri_range own = own_of(message);
     if (!tri__range_count(own)) own = (tri_range){0, 0};
     int m = view_of(s, b, b->m, own, "own");
@@ -292,10 +292,10 @@ enum { MEAN, VARIANCE }; /* states of Adam */
 void tri__run_momentum(tri_updating *up, const tri_run *run) {
     tri_attr attr = {.beta1 = (float)up->pass->in->optimizer.beta1};
     int m = tri__run_state(up, MEAN, run), g = tri__run_gradient(up, run);
-    TRI_BUILD(&up->build, momentum, attr, m, g, up->coef, up->pass->out.apply);
+    TRI_BUILD(&up->build, momentum, attr, -1, m, g, -1, -1, up->coef, up->pass->out.apply);
 }
 
 void tri__run_frozen(tri_updating *up, const tri_run *run) {
     int p = tri__run_weights(up, run), m = tri__run_state(up, MEAN, run), v = tri__run_state(up, VARIANCE, run);
-    TRI_BUILD(&up->build, adamw_frozen, tri__run_step(up, run), p, m, v, up->hyper, up->pass->out.apply);
+    TRI_BUILD(&up->build, adamw_frozen, tri__run_step(up, run), -1, p, m, v, up->hyper, up->pass->out.apply);
 }

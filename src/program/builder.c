@@ -98,8 +98,8 @@ tri_instr *tri__build(tri_builder *builder, tri_op op, const int *slots, tri_att
                          .layer = builder->layer,
                          .await = -1,
                          .attr = attr};
-    int n = tri__op_row(op, &attr)->n_args;
-    for (int k = 0; k < TRI_MAX_ARGS; k++) instr->slot[k] = k < n ? slots[k] : -1;
+    const tri_op_row *row = tri__op_row(op, &attr);
+    for (int k = 0; k < TRI_MAX_ARGS; k++) instr->slot[k] = k < row->n_args && row->arg[k].access ? slots[k] : -1;
     return instr;
 }
 

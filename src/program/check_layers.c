@@ -39,10 +39,10 @@ static int has_twin(const tri_program *p, const tri_instr *closed) {
 static int is_identity(const tri_checker *c, const tri_instr *instr) {
     if (instr->op == TRI_OP_skip)
         return open_uses(c, instr, instr->slot[1], READS) && open_uses(c, instr, instr->slot[0], WRITES);
-    if (instr->op == TRI_OP_balance_none) return c->program->slot[instr->slot[0]].mem == TRI_MEM_RESULT;
-    if (instr->op == TRI_OP_zero)
-        return c->program->slot[instr->slot[0]].mem == TRI_MEM_GRAD ||
-               c->program->slot[instr->slot[0]].mem == TRI_MEM_STAGING;
+    if (instr->op == TRI_OP_zero) {
+        tri_mem mem = c->program->slot[instr->slot[0]].mem;
+        return instr->attr.balance ? mem == TRI_MEM_RESULT : mem == TRI_MEM_GRAD || mem == TRI_MEM_STAGING;
+    }
     if (instr->op == TRI_OP_copy_post || instr->op == TRI_OP_copy_wait) return 1;
     return has_twin(c->program, instr);
 }

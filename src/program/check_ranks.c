@@ -64,7 +64,7 @@ static int is_summed(const tri_program *p, int line, const tri_open_gates *now) 
         if (!tri__is_open(instr, now)) continue;
         for (int k = 0; k < TRI_MAX_ARGS && instr->op != TRI_OP_wait; k++)
             if (tri__writes(instr, k) && tri__slot_root(p, instr->slot[k]) == root)
-                return instr->op == TRI_OP_all_reduce_post;
+                return instr->op == TRI_OP_all_reduce_post && !instr->attr.most;
     }
     return 0;
 }
@@ -76,8 +76,9 @@ static int alike(const dry *d, int a_role, int a_line, int b_role, int b_line) {
     const tri_slot *s = &p->slot[tri__transfer_whole(a)], *t = &q->slot[tri__transfer_whole(b)];
     int pair = a->op == TRI_OP_send_post || a->op == TRI_OP_recv_post;
     if (pair ? a->op == b->op : a->op != b->op || a->attr.root != b->attr.root) return 0;
-    if (a->op == TRI_OP_all_reduce_post && is_summed(p, a_line, &d->now) != is_summed(q, b_line, &d->now))
-        return 0;
+    if (a->attr.most != b->attr.most) return 0;
+    int sums = a->op == TRI_OP_all_reduce_post && !a->attr.most;
+    if (sums && is_summed(p, a_line, &d->now) != is_summed(q, b_line, &d->now)) return 0;
     if (s->rows.sym != TRI_SYM_NONE && a->mb != b->mb) return 0;
     if (s->rows.sym != t->rows.sym || s->rows.add != t->rows.add || s->rows.div != t->rows.div || s->cols != t->cols)
         return 0;

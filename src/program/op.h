@@ -94,7 +94,18 @@ typedef struct tri_operand {
     X(QUANT, "factors have 8 bits, and a scale for each row")            \
     X(FP8, "these are floating-point numbers")                           \
     X(SCALED, "of FP8 training: factors, or the first result, have 8 bits and one scale") \
-    X(EXPERTS, "runs of rows have weights of their own")
+    X(EXPERTS, "runs of rows have weights of their own")\
+    X(INT8, "of rows as quantised to int8")                              \
+    X(ALONE, "a norm of one tensor, without dropout and residual")       \
+    X(BALANCE, "of a layer's balancing sums")                            \
+    X(WEIGHT, "the gradient of a weight, of an operation that is its own adjoint") \
+    X(COUPLED, "decay is part of the gradient")                          \
+    X(COPY, "writes a copy of fewer bits")                               \
+    X(FROZEN, "with a frozen variance")                                  \
+    X(SUM, "the sum over rows")                                          \
+    X(SENT, "adds to what is sent")                                      \
+    X(OWN, "of a replica that takes local steps")                                 \
+    X(MEET, "of replicas that synchronise")
 enum {
 #define X(name, text) TRI_BIT_##name,
     TRI_FACTS(X)
@@ -234,7 +245,7 @@ int tri__access_writes(tri_access access);              /* W, A, U */
  * printed as part of the mnemonic. */
 struct tri_attr {
     int32_t activation; /* act, linear and their gradients: 1 + the tri_activation that is part of it; 0: none */
-    int32_t sums;       /* act_din, attention_din: 1: sums the gradient of a bias, too */
+    int32_t sums;       /* act_din, attention_din: 1: sums the gradient of a bias, too; unpack: 1: the sum over rows */
     int32_t back;       /* operations that are their own adjoints: 1: of a gradient */
     int32_t join;       /* heads: 1: the parts become whole again */
     int32_t mean;       /* pool: 1: of all rows of a sequence; 0: the first */
@@ -242,9 +253,18 @@ struct tri_attr {
     int32_t first;      /* attention: 1: of each sequence's first token alone */
     int32_t score;      /* attention: a tri_score */
     int32_t mask;       /* attention: 1: keeps dropout's decisions as bits */
-    int32_t scaled;     /* 1: writes the first result in 8 bits, for FP8 training */
+    int32_t scaled;     /* attention, norm and their gradients: 1: the first result is in 8 bits, for FP8 training */
     int32_t factors;    /* linear and its gradients, quantize: a tri_factors */
     int32_t experts;    /* linear and its gradients: 1: each run of rows has an expert's weights */
+    int32_t residual;   /* norm, norm_din: 1: fused with dropout and a residual */
+    int32_t int8;       /* embed: 1: of rows as quantised to int8 */
+    int32_t balance;    /* zero: 1: a layer's balancing sums */
+    int32_t coupled;    /* adamw: 1: decay is part of the gradient */
+    int32_t copy;       /* adamw: 1: writes a copy, too */
+    int32_t frozen;     /* lamb_step: 1: that of 1-bit LAMB */
+    int32_t sent;       /* momentum: 1: its part of the next one is added to what is sent; 2: its own */
+    int32_t meet;       /* adamw_frozen: 1: from the weights of the last synchronisation */
+    int32_t most;       /* all_reduce_post: 1: the largest, not the sum */
     float p;            /* dropout probability */
     float eps;          /* norm, adamw */
     uint32_t id; /* the logical operation, for random numbers: xxh32 of its name; transfers: the same on every member */
@@ -274,7 +294,7 @@ struct tri_attr {
     float decay;        /* optimizers: weight decay of these elements; 0 for those that do not decay */
     int32_t nesterov;   /* sgd, outer_step: 1: the momentum is applied ahead */
     int32_t code;       /* pack, unpack: a tri_code */
-    int32_t members;    /* momentum_in, momentum_alone, outer_step: replicas or copies whose numbers are summed;
+    int32_t members;    /* momentum, outer_step: replicas or copies whose numbers are summed;
                            heads: ranks that divide the heads; attention_part, pool: ranks of a ring
                            (layout/runs.h); linear of experts: experts */
     float rate;         /* optimizers: these elements' factor of the learning rate, 0: 1; outer_step: its learning

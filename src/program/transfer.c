@@ -14,7 +14,6 @@ int tri__ends(tri_op op) { return op == TRI_OP_wait || op == TRI_OP_copy_wait; }
 tri_collective_kind tri__post_kind(tri_op op) {
     switch (op) {
     case TRI_OP_all_reduce_post:
-    case TRI_OP_all_max_post:
     case TRI_OP_control_post: return TRI_ALL_REDUCE;
     case TRI_OP_all_gather_post: return TRI_ALL_GATHER;
     case TRI_OP_reduce_scatter_post: return TRI_REDUCE_SCATTER;

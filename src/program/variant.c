@@ -52,6 +52,18 @@ static const choice choices[] = {
     {"factors", offsetof(tri_attr, factors), 4,
      {{"", 0}, {"_int8", TRI_FACT_QUANT}, {"_fp8", TRI_FACT_QUANT | TRI_FACT_FP8}, {"_scaled", TRI_FACT_SCALED}}},
     {"experts", offsetof(tri_attr, experts), 2, {{"", 0}, {"_experts", TRI_FACT_EXPERTS}}},
+    {"residual", offsetof(tri_attr, residual), 2, {{"", TRI_FACT_ALONE}, {"dropout_add_", 0}}},
+    {"int8", offsetof(tri_attr, int8), 2, {{"", 0}, {"_int8", TRI_FACT_INT8}}},
+    {"zeros", offsetof(tri_attr, balance), 2, {{"zero", 0}, {"balance_none", TRI_FACT_BALANCE}}},
+    {"weight", offsetof(tri_attr, back), 2, {{"", 0}, {"_dw", TRI_FACT_WEIGHT}}},
+    {"coupled", offsetof(tri_attr, coupled), 2, {{"w", 0}, {"", TRI_FACT_COUPLED}}},
+    {"copy", offsetof(tri_attr, copy), 2, {{"", 0}, {"_copy", TRI_FACT_COPY}}},
+    {"step", offsetof(tri_attr, frozen), 2, {{"_step", 0}, {"_frozen", TRI_FACT_FROZEN}}},
+    {"sum", offsetof(tri_attr, sums), 2, {{"", 0}, {"_sum", TRI_FACT_SUM}}},
+    {"momentum", offsetof(tri_attr, sent), 3,
+     {{"", 0}, {"_in", TRI_FACT_SENT}, {"_alone", TRI_FACT_SENT | TRI_FACT_OWN}}},
+    {"meet", offsetof(tri_attr, meet), 2, {{"_frozen", 0}, {"_meet", TRI_FACT_MEET}}},
+    {"most", offsetof(tri_attr, most), 2, {{"reduce", 0}, {"max", 0}}},
 };
 enum { CHOICES = sizeof choices / sizeof *choices };
 
@@ -141,9 +153,12 @@ static void make_row(const tri_op_def *def, tri_op op, int at, unsigned facts) {
     tri_op_row *row = &all.row[at];
     if (exists(def, facts)) fill(mnemonic_of(def), all.attr[at], all.name[at]);
     *row = (tri_op_row){.name = all.name[at], .op = op, .facts = facts,
-                        .phase = facts & TRI_FACT_BACK ? TRI_PHASE_B : def->phase, .flops = def->flops,
-                        .adjoint = facts & (TRI_FACT_BACK | def->late) ? "" : def->adjoint, .formula = def->formula,
-                        .n_args = def->n_args, .family = def->family, .split = def->split,
+                        .phase = facts & TRI_FACT_BACK     ? TRI_PHASE_B
+                                 : facts & TRI_FACT_WEIGHT ? TRI_PHASE_W
+                                                           : def->phase,
+                        .flops = def->flops,
+                        .adjoint = facts & (TRI_FACT_BACK | TRI_FACT_WEIGHT | def->late) ? "" : def->adjoint,
+                        .formula = def->formula, .n_args = def->n_args, .family = def->family, .split = def->split,
                         .rate = facts & TRI_FACT_FIRST ? TRI_RATE_TYPE : def->rate,
                         .part = def->part, .scaled = def->scaled, .lowered = def->lowered,
                         .elementwise = def->elementwise, .decodes = def->decodes, .like = -1,

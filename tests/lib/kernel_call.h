@@ -84,12 +84,9 @@ static inline int is_mask(const kernel_call *k, int arg) {
     switch (k->at.op) {
     case TRI_OP_pack: return arg == TRI_ARG(pack, mask);
     case TRI_OP_momentum: return arg == TRI_ARG(momentum, m);
-    case TRI_OP_momentum_in: return arg == TRI_ARG(momentum_in, m);
     case TRI_OP_momentum_out: return arg == TRI_ARG(momentum_out, m);
-    case TRI_OP_momentum_alone: return arg == TRI_ARG(momentum_alone, m);
     case TRI_OP_adamw_frozen: return arg == TRI_ARG(adamw_frozen, m);
     case TRI_OP_lamb_refresh: return arg == TRI_ARG(lamb_refresh, m);
-    case TRI_OP_adamw_meet: return arg == TRI_ARG(adamw_meet, m);
     default: return 0;
     }
 }
@@ -141,7 +138,7 @@ static inline void fill_coded(kernel_call *k, int arg) {
     assert_non_null(x);
     for (int64_t row = 0; row < q->rows; row++) {
         tri_range part = tri__shard(K, (int)q->rows, (int)row);
-        if (k->at.op == TRI_OP_unpack_sum) part = (tri_range){0, K};
+        if (k->attr.sums) part = (tri_range){0, K};
         for (int64_t i = 0; i < tri__range_count(part); i++) x[i] = (float)uniform(&k->random, -1, 1);
         tri_call call = {.op = TRI_OP_pack, .attr = &k->attr};
         call.t[TRI_ARG(pack, q)] = (tri_tensor){(char *)q->data + row * q->cols, 1, q->cols};

@@ -301,7 +301,8 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
         DIM('K') = DIM('J') * DIM('T'), DIM('G') = first ? DIM('J') * (DIM('H') + DIM('A')) : 2 * DIM('H');
     }
     if (DIM('F'))
-        DIM('B') = tri__coded_row((tri_code)DIM('F'), DIM('K'), at->op == TRI_OP_unpack_sum ? 1 : (int)DIM('M'));
+        DIM('B') = tri__coded_row((tri_code)DIM('F'), DIM('K'),
+                                  tri__variant_row(at->variant)->facts & TRI_FACT_SUM ? 1 : (int)DIM('M'));
     else if (DIM('M') && kernel_case_arg(at, "bits") >= 0)
         while (DIM('T') && !tri__mask_fits(DIM('T'), DIM('M'), DIM('N'), DIM('A'), KERNEL_LONGEST)) DIM('M')++;
     else if (!kernel_case_fp8(at)) DIM('M') *= DIM('T');

@@ -11,7 +11,7 @@
 
 typedef void double_op(const kernel_call *k, double *const *v);
 
-static void double_embed(const kernel_call *k, double *const *v) {
+static void double_embed_rows(const kernel_call *k, double *const *v) {
     for (int64_t t = 0, H = extent(k, 'H'); t < extent(k, 'T'); t++)
         for (int64_t c = 0; c < H; c++) {
             int64_t row = (int64_t)v[1][t] - k->attr.row0;
@@ -27,29 +27,28 @@ static void double_norm_row(const kernel_call *k, double *const *v, int64_t t, c
     double sum = 0, squares = 0;
     for (int64_t c = 0; c < H; c++) sum += x[c];
     for (int64_t c = 0; c < H; c++) squares += pow(x[c] - sum / (double)H, 2);
-    v[2][t] = pow(squares / (double)H + (double)k->attr.eps, -0.5);
+    v[5][t] = pow(squares / (double)H + (double)k->attr.eps, -0.5);
     for (int64_t c = 0; c < H; c++) {
-        v[1][t * H + c] = (x[c] - sum / (double)H) * v[2][t];
-        v[0][t * H + c] = v[1][t * H + c] * g[c] + (b ? b[c] : 0);
+        v[4][t * H + c] = (x[c] - sum / (double)H) * v[5][t];
+        v[0][t * H + c] = v[4][t * H + c] * g[c] + (b ? b[c] : 0);
     }
 }
 
+/* y, q, turned, most, xhat, rstd, x, res, g, b, key, s, sq */
 static void double_norm(const kernel_call *k, double *const *v) {
-    for (int64_t t = 0; t < extent(k, 'T'); t++) double_norm_row(k, v, t, v[3] + t * extent(k, 'H'), v[4], v[5]);
-}
-
-static void double_dropout_add_norm(const kernel_call *k, double *const *v) {
-    enum { WIDEST = 2000 };
-    double x[WIDEST];
     int64_t H = extent(k, 'H');
-    assert_true(H <= WIDEST);
+    double *x = calloc((size_t)H, sizeof *x);
+    assert_non_null(x);
     for (int64_t t = 0; t < extent(k, 'T'); t++) {
         for (int64_t c = 0; c < H; c++)
-            x[c] = (v[8] ? v[8][0] : 1) * v[3][t * H + c] *
-                       mask_factor(k, (int64_t)v[7][2 * t], (int64_t)v[7][2 * t + 1], c) +
-                   v[4][t * H + c];
-        double_norm_row(k, v, t, x, v[5], v[6]);
+            x[c] = !v[7] ? v[6][t * H + c]
+                         : (v[11] ? v[11][0] : 1) * v[6][t * H + c] *
+                                   mask_factor(k, (int64_t)v[10][2 * t], (int64_t)v[10][2 * t + 1], c) +
+                               v[7][t * H + c];
+        double_norm_row(k, v, t, x, v[8], v[9]);
     }
+    if (v[1]) double_8_bits(k, 1, v[0], v[12][0], v[1], v[2], v[3]);
+    free(x);
 }
 
 static void double_dropout(const kernel_call *k, double *const *v) {
@@ -230,34 +229,18 @@ static void double_clip(const kernel_call *k, double *const *v) {
 /* The learning rate of these elements. */
 static double double_rate(const kernel_call *k, const double *hyper) { return hyper[0] * (double)k->attr.rate; }
 
-/* torch.optim.AdamW, line by line (single tensor, not amsgrad). */
+/* torch.optim.AdamW and Adam, line by line (single tensor, not amsgrad). p, m, v, copy, g, hyper, coef */
 static void double_adamw(const kernel_call *k, double *const *v) {
-    double lr = double_rate(k, v[4]), c1 = v[4][1], c2 = v[4][2], b1 = k->attr.beta1, b2 = k->attr.beta2, *p = v[0],
-           *m = v[1], *s = v[2];
+    double lr = double_rate(k, v[5]), c1 = v[5][1], c2 = v[5][2], b1 = k->attr.beta1, b2 = k->attr.beta2, *p = v[0],
+           *m = v[1], *s = v[2], decay = k->attr.decay;
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
-        double g = v[3][i] * v[5][0];
-        p[i] *= 1 - lr * (double)k->attr.decay;
+        double g = v[4][i] * v[6][0];
+        if (k->attr.coupled) g += decay * p[i];
+        else p[i] *= 1 - lr * decay;
         m[i] += (g - m[i]) * (1 - b1);
         s[i] = s[i] * b2 + (1 - b2) * g * g;
         p[i] -= lr / c1 * (m[i] / (sqrt(s[i]) / sqrt(c2) + (double)k->attr.eps));
-    }
-}
-
-static void double_adamw_copy(const kernel_call *k, double *const *v) {
-    double *const plain[] = {v[0], v[1], v[2], v[4], v[5], v[6], v[7]};
-    double_adamw(k, plain);
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[3][i] = v[0][i];
-}
-
-/* torch.optim.Adam. */
-static void double_adam(const kernel_call *k, double *const *v) {
-    double lr = double_rate(k, v[4]), c1 = v[4][1], c2 = v[4][2], b1 = k->attr.beta1, b2 = k->attr.beta2, *p = v[0],
-           *m = v[1], *s = v[2];
-    for (int64_t i = 0; i < operand_count(k, 0); i++) {
-        double g = v[3][i] * v[5][0] + (double)k->attr.decay * p[i];
-        m[i] += (g - m[i]) * (1 - b1);
-        s[i] = s[i] * b2 + (1 - b2) * g * g;
-        p[i] -= lr / c1 * (m[i] / (sqrt(s[i]) / sqrt(c2) + (double)k->attr.eps));
+        if (v[3]) v[3][i] = p[i];
     }
 }
 
@@ -288,10 +271,20 @@ static void double_lamb_moments(const kernel_call *k, double *const *v) {
     for (int i = 0; i < 2 && v[2]; i++) v[2][i] = squares[i];
 }
 
+static double double_frozen(const kernel_call *k, double p, double m, double s, const double *hyper, double lr) {
+    double step = m / hyper[1] / (sqrt(s / hyper[2]) + (double)k->attr.eps);
+    return p * (1 - lr * (double)k->attr.decay) - lr * fmin(fmax(step, -1), 1);
+}
+
+/* p, m, v, hyper, average, factor, sums */
 static void double_lamb_step(const kernel_call *k, double *const *v) {
-    double ratio = v[4] && v[4][0] > 0 && v[4][1] > 0 ? sqrt(v[4][0] / v[4][1]) : 1;
+    const double *sums = v[6];
+    double lr = double_rate(k, v[3]);
+    if (k->attr.frozen) lr *= fmin(v[4][0] * v[5][0], sqrt(sums[2] / sums[1]));
+    else if (sums && sums[0] > 0 && sums[1] > 0) lr *= sqrt(sums[0] / sums[1]);
     for (int64_t i = 0; i < operand_count(k, 0); i++)
-        v[0][i] -= double_rate(k, v[3]) * ratio * double_lamb(k, v[3], v[0][i], v[1][i], v[2][i]);
+        if (k->attr.frozen) v[0][i] = double_frozen(k, v[0][i], v[1][i], v[2][i], v[3], lr);
+        else v[0][i] -= lr * double_lamb(k, v[3], v[0][i], v[1][i], v[2][i]);
 }
 
 /* average, sums */
@@ -324,54 +317,23 @@ static void double_lamb_factor(const kernel_call *k, double *const *v) {
     }
 }
 
-/* m, g, coef */
+/* e, m, g, hyper, v, coef */
 static void double_momentum(const kernel_call *k, double *const *v) {
-    double b1 = k->attr.beta1;
-    for (int64_t i = 0; i < operand_count(k, 0); i++)
-        if (v[0][i] != 0) v[0][i] = b1 * v[0][i] + (1 - b1) * v[2][0] * v[1][i];
-}
-
-/* e, m, g, v, coef */
-static void double_momentum_in(const kernel_call *k, double *const *v) {
-    double b1 = k->attr.beta1;
-    for (int64_t i = 0; i < operand_count(k, 0); i++)
-        if (v[1][i] != 0)
-            v[0][i] += (b1 * v[1][i] / k->attr.members + (1 - b1) * v[4][0] * v[2][i]) /
-                       (v[3] ? sqrt(v[3][i]) + (double)k->attr.eps : 1);
-}
-
-/* e, m, g, hyper, coef */
-static void double_momentum_alone(const kernel_call *k, double *const *v) {
-    double b1 = k->attr.beta1, n = k->attr.members;
-    for (int64_t i = 0; i < operand_count(k, 0); i++) {
-        if (v[1][i] == 0) continue;
-        v[1][i] = b1 * v[1][i] + (1 - b1) * n * v[4][0] * v[2][i];
-        v[0][i] += v[3][3] * v[1][i] / n;
+    double b1 = k->attr.beta1, n = k->attr.members, *e = v[0], *m = v[1];
+    for (int64_t i = 0; i < operand_count(k, 1); i++) {
+        double g = (1 - b1) * v[5][0] * v[2][i];
+        if (m[i] == 0) continue;
+        if (k->attr.sent == 1) e[i] += (b1 * m[i] / n + g) / (v[4] ? sqrt(v[4][i]) + (double)k->attr.eps : 1);
+        else m[i] = b1 * m[i] + (k->attr.sent ? n : 1) * g;
+        if (k->attr.sent == 2) e[i] += v[3][3] * m[i] / n;
     }
 }
 
-static double double_frozen(const kernel_call *k, double p, double m, double s, const double *hyper, double lr) {
-    double step = m / hyper[1] / (sqrt(s / hyper[2]) + (double)k->attr.eps);
-    return p * (1 - lr * (double)k->attr.decay) - lr * fmin(fmax(step, -1), 1);
-}
-
-/* p, m, v, hyper, average, factor, sums */
-static void double_lamb_frozen(const kernel_call *k, double *const *v) {
-    double lr = double_rate(k, v[3]) * fmin(v[4][0] * v[5][0], sqrt(v[6][2] / v[6][1]));
-    for (int64_t i = 0; i < operand_count(k, 0); i++)
-        v[0][i] = double_frozen(k, v[0][i], v[1][i], v[2][i], v[3], lr);
-}
-
-/* p, m, v, hyper */
-static void double_adamw_frozen(const kernel_call *k, double *const *v) {
-    for (int64_t i = 0; i < operand_count(k, 0); i++)
-        v[0][i] = double_frozen(k, v[0][i], v[1][i], v[2][i], v[3], double_rate(k, v[3]));
-}
-
 /* anchor, p, m, v, hyper */
-static void double_adamw_meet(const kernel_call *k, double *const *v) {
-    for (int64_t i = 0; i < operand_count(k, 0); i++)
-        v[1][i] = v[0][i] = double_frozen(k, v[0][i], v[2][i], v[3][i], v[4], double_rate(k, v[4]) / v[4][3]);
+static void double_adamw_frozen(const kernel_call *k, double *const *v) {
+    double *p = v[0] ? v[0] : v[1], lr = double_rate(k, v[4]) / (v[0] ? v[4][3] : 1);
+    for (int64_t i = 0; i < operand_count(k, 1); i++)
+        v[1][i] = p[i] = double_frozen(k, p[i], v[2][i], v[3][i], v[4], lr);
 }
 
 /* d, anchor, p */
@@ -460,15 +422,12 @@ static void double_embed_int8(const kernel_call *k, double *const *v) {
             }
         }
     }
-    double_embed(k, tables);
+    double_embed_rows(k, tables);
     for (int a = 3; a < 6; a++) free(tables[a]);
 }
 
-/* y, q, turned, most, xhat, rstd, x, res, g, b, key, s, sq */
-static void double_dropout_add_norm_scaled(const kernel_call *k, double *const *v) {
-    double *const norm[] = {v[0], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11]};
-    double_dropout_add_norm(k, norm);
-    double_8_bits(k, 1, v[0], v[12][0], v[1], v[2], v[3]);
+static void double_embed(const kernel_call *k, double *const *v) {
+    (k->attr.int8 ? double_embed_int8 : double_embed_rows)(k, v);
 }
 
 static double_op *const double_ops[TRI_OP_COUNT] = {
@@ -478,7 +437,6 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(norm),
     ROW(dropout),
     ROW(add),
-    ROW(dropout_add_norm),
     ROW(linear),
     ROW(linear_din),
     ROW(gated),
@@ -499,22 +457,16 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(sumsq),
     ROW(clip),
     ROW(adamw),
-    ROW(adamw_copy),
     ROW(cast),
     ROW(accumulate),
-    ROW(adam),
     ROW(sgd),
     ROW(lamb_moments),
     ROW(lamb_step),
     ROW(momentum),
-    ROW(momentum_in),
     ROW(adamw_frozen),
     ROW(lamb_average),
     ROW(lamb_refresh),
     ROW(lamb_factor),
-    ROW(lamb_frozen),
-    ROW(momentum_alone),
-    ROW(adamw_meet),
     ROW(local_delta),
     ROW(outer_step),
     ROW(outer_take),
@@ -523,14 +475,12 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(commit),
     ROW(row_max),
     ROW(quantize),
-    ROW(embed_int8),
     ROW(fp8_cast),
     ROW(fp8_cast_weights),
     ROW(fp8_turn),
     ROW(fp8_scales),
     ROW(fp8_check),
     ROW(fp8_history),
-    ROW(dropout_add_norm_scaled),
     ROW(scale),
     ROW(skip),
     ROW(zero),
@@ -538,7 +488,6 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(balance),
     ROW(dispatch),
     ROW(combine),
-    ROW(balance_none),
 #undef ROW
 };
 

@@ -58,11 +58,6 @@ static void double_balance(const kernel_call *k, double *const *v) {
     }
 }
 
-static void double_balance_none(const kernel_call *k, double *const *v) {
-    (void)k;
-    v[0][0] = v[0][1] = 0;
-}
-
 /* y, x, choice, from */
 static void double_dispatch(const kernel_call *k, double *const *v) {
     int64_t H = extent(k, 'H'), K = extent(k, 'K');

@@ -206,12 +206,12 @@ static inline void compare(const kernel_call *got, const kernel_call *want, int 
 /* Whether an operand has one result, whatever computes it. */
 static inline int is_exact(const kernel_case *at, int arg) {
     tri_op op = at->op;
-    if (op == TRI_OP_pack || op == TRI_OP_unpack || op == TRI_OP_unpack_sum || op == TRI_OP_momentum_out) return 1;
+    if (op == TRI_OP_pack || op == TRI_OP_unpack || op == TRI_OP_momentum_out) return 1;
     if (op == TRI_OP_route && (arg == TRI_ARG(route, choice) || arg == TRI_ARG(route, from))) return 1;
     if (op == TRI_OP_dispatch || (op >= TRI_OP_fp8_cast && op <= TRI_OP_fp8_history)) return 1;
     if (op == TRI_OP_linear && kernel_case_is(at, TRI_FACT_QUANT) && !kernel_case_is(at, TRI_FACT_FP8))
         return !kernel_case_is(at, TRI_FACT_ACT) || arg == TRI_ARG(linear, h);
-    return op == TRI_OP_embed_int8 || op == TRI_OP_row_max || op == TRI_OP_quantize;
+    return kernel_case_is(at, TRI_FACT_INT8) || op == TRI_OP_row_max || op == TRI_OP_quantize;
 }
 
 static inline void compare_bits(const kernel_call *got, const kernel_call *want, int arg) {

@@ -46,7 +46,7 @@ static inline int kernel_sums_rounded(int variant, int arg) {
     tri_op op = row->op;
     int of[TRI_MAX_ARGS];
     if (op == TRI_OP_linear_din && row->facts & TRI_FACT_SCALED && arg == TRI_ARG(linear_din, db)) return 1;
-    if (op == TRI_OP_dropout_add_norm_scaled_din && arg == TRI_ARG(dropout_add_norm_scaled_din, dbias)) return 1;
+    if (op == TRI_OP_norm_din && row->facts & TRI_FACT_SCALED && arg == TRI_ARG(norm_din, dbias)) return 1;
     if (op == TRI_OP_attention_din && row->facts & TRI_FACT_SCALED && arg == TRI_ARG(attention_din, db)) return 1;
     for (int i = 0; i < KERNEL_PARTS; i++) {
         if (!kernel_part_of(i, variant) || strcmp(kernel_parts[i].part, "bias_dw") != 0) continue;

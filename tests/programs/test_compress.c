@@ -187,7 +187,7 @@ static tri_status record(job *j, int rank, tri_exec *exec, uint32_t step) {
     tiny *t = &j->rank[rank];
     for (int i = 0; i < t->program[0]->n_instrs; i++) {
         const tri_instr *instr = &t->program[0]->instr[i];
-        int packs = instr->op == TRI_OP_pack, unpacks = instr->op == TRI_OP_unpack || instr->op == TRI_OP_unpack_sum;
+        int packs = instr->op == TRI_OP_pack, unpacks = instr->op == TRI_OP_unpack;
         event *e = packs || unpacks ? &j->event[rank][j->n_events[rank]++] : NULL;
         TRI_ASSERT(j->n_events[rank] <= EVENTS);
         if (e) e->instr = instr;
@@ -319,7 +319,7 @@ static float rounded(const way *w, float x) {
 static void check_event(const job *j, int rank, const event *e, const char *what) {
     const tri_program *p = j->rank[rank].program[0];
     const tri_slot *q = &p->slot[e->instr->slot[1]];
-    int sums = e->instr->op == TRI_OP_unpack_sum, members[MAX_RANKS];
+    int sums = e->instr->op == TRI_OP_unpack && e->instr->attr.sums, members[MAX_RANKS];
     const char *received = p->slot[q->parent >= 0 ? q->parent : e->instr->slot[1]].name;
     tri_attr group;
     assert_non_null(sender(j, rank, received, &group));
@@ -423,7 +423,7 @@ TEST(what_is_lost_is_kept) {
     int sums = 0;
     for (int k = 0; k < j.n_events[0]; k++) {
         const event *got = &j.event[0][k];
-        if (got->instr->op != TRI_OP_unpack) continue;
+        if (got->instr->op != TRI_OP_unpack || got->instr->attr.sums) continue;
         const char *name = tri__arena_print(&j.rank[0].arena, "r.%s", p->slot[got->instr->slot[0]].name);
         tri_attr group;
         sums++;

@@ -303,11 +303,10 @@ static void act_case(const kernel_case *at, void *context) {
 
 static void norm_case(const kernel_case *at, void *context) {
     parts *p = context;
-    int back = at->op == TRI_OP_dropout_add_norm_scaled_din;
+    int back = at->op == TRI_OP_norm_din;
     kernel_call k, norm;
     kernel_case of = *at;
-    of.op = back ? TRI_OP_dropout_add_norm_din : TRI_OP_dropout_add_norm;
-    of.variant = plain(of.op);
+    of.variant = tri__variant(of.op, &(tri_attr){.residual = 1});
     kernel_call_open_mixed(&k, at, p->type, TRI_F32, 0.1f, 0, 0);
     kernel_call_open_mixed(&norm, &of, p->type, TRI_F32, 0.1f, 0, 0);
     kernel_call_run(&k, &p->table, 2);

@@ -402,7 +402,7 @@ TEST(a_step_that_is_not_finite) {
 static int is_common(const tri_program *p, const char *name, tri_axis axis) {
     int slot = tri__program_find(p, name), found = 0;
     for (int i = 0; i < p->n_instrs; i++)
-        found |= (p->instr[i].op == TRI_OP_all_reduce_post || p->instr[i].op == TRI_OP_all_max_post) &&
+        found |= p->instr[i].op == TRI_OP_all_reduce_post &&
                  tri__transfer_whole(&p->instr[i]) == slot && (p->instr[i].attr.axes & TRI_AXIS_SET(axis));
     return found;
 }

@@ -66,7 +66,7 @@ static void try_case(const kernel_case *at, void *context) {
     if (sums) try_variant(all, at, p, sums, 0);
     if (optional) try_variant(all, at, p, 0, optional);
     static const tri_op alone[] = {TRI_OP_linear, TRI_OP_embed, TRI_OP_add_din,
-                                   TRI_OP_dropout_add_norm_din}; /* without what plans may leave out */
+                                   TRI_OP_norm_din}; /* without what plans may leave out */
     int few_bits = (row->facts & TRI_FACT_QUANT) != 0; /* of results in fp16, without a bias */
     for (int i = 0; i < 4; i++)
         for (int a = 0; a < row->n_args && at->op == alone[i] && !few_bits; a++)

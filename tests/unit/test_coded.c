@@ -62,7 +62,7 @@ static void run(const tri_kernel_table *table, tri_op op, const tri_attr *attr, 
         call.t[k] = t[k];
         call.dtype[k] = (uint8_t)(k == any ? type : TRI_F32);
     }
-    table->run[tri__op_variants(op)][type](&call);
+    tri__kernel(table, op, attr, type)(&call);
 }
 
 enum { WITH_X = 1, WITH_E = 2, WITH_MASK = 4, WITH_SCALE = 8 };
@@ -350,13 +350,13 @@ TEST(test_mask) {
 
 /* apply = 0: nothing is read or written. */
 TEST(test_no_step) {
-    static const tri_op ops[] = {TRI_OP_pack,        TRI_OP_unpack_sum,   TRI_OP_momentum,
-                                 TRI_OP_momentum_in, TRI_OP_momentum_out, TRI_OP_adamw_frozen,
-                                 TRI_OP_momentum_alone, TRI_OP_adamw_meet};
+    static const char *const ops[] = {"pack",         "unpack_sum",   "momentum",       "momentum_in",
+                                      "momentum_out", "adamw_frozen", "momentum_alone", "adamw_meet"};
     for (int n = 0; n < 16; n++) {
         tri_kernel_table table;
         tri__device_find(devices[n % 2])->kernels(&table);
-        kernel_case at = {.op = ops[n / 2], .variant = plain(ops[n / 2])};
+        kernel_case at = {.variant = tri__variant_find(ops[n / 2])};
+        at.op = tri__variant_row(at.variant)->op;
         at.dim['K' - 'A'] = 777, at.dim['M' - 'A'] = 3, at.dim['F' - 'A'] = TRI_CODE_SIGNS;
         at.dim['B' - 'A'] = tri__coded_bytes(TRI_CODE_SIGNS, 777);
         kernel_call k;
@@ -366,7 +366,7 @@ TEST(test_no_step) {
         memcpy(k.before[apply], k.block[apply], k.bytes[apply] + GUARD);
         kernel_call_run(&k, &table, 2);
         for (int a = 0; a < tri__variant_row(at.variant)->n_args; a++)
-            assert_memory_equal(k.block[a], k.before[a], k.bytes[a] + 2 * GUARD);
+            if (k.block[a]) assert_memory_equal(k.block[a], k.before[a], k.bytes[a] + 2 * GUARD);
         kernel_call_close(&k);
     }
 }
@@ -403,10 +403,12 @@ TEST(test_sums) {
         to_type(c.type, K, c.x, c.x_typed);
         for (int64_t i = 0; i < K && acc; i++) want[i] += value_of(c.type, c.x_typed, i);
         to_type(c.type, K, want, c.e);
+        tri_attr sum = c.attr;
+        sum.sums = 1;
         for (int threads = 0; threads <= 3; threads++) { /* 0: the reference */
             to_type(c.type, K, c.x, c.y_typed);
             const tri_tensor t[] = {{c.y_typed, 1, K}, {q, M, B}, {&c.apply, 1, 1}};
-            run(threads ? &all->cpu : &all->reference, TRI_OP_unpack_sum, &c.attr, threads, t, 3, 0, c.type, acc);
+            run(threads ? &all->cpu : &all->reference, TRI_OP_unpack, &sum, threads, t, 3, 0, c.type, acc);
             same_numbers("sum", &c, &c, c.y_typed, c.e, c.type);
         }
         free(q), free(want);

@@ -17,7 +17,7 @@ enum { ADJOINT = 512 };
 
 /* Fused operations have no adjoint in ops.def: the planner fuses after it has formed gradients. These are theirs. */
 static const char *fused_adjoint(const tri_op_row *row, char text[static ADJOINT]) {
-    if (row->op == TRI_OP_dropout_add_norm) return "dropout_add_norm_din dx dres dg db _ <- dy xhat rstd g key s";
+    if (strcmp(row->name, "dropout_add_norm") == 0) return "dropout_add_norm_din dx dres dg db _ <- dy xhat rstd g key s";
     if (row->op != TRI_OP_linear || !row->act || row->facts & (TRI_FACT_QUANT | TRI_FACT_SCALED)) return NULL;
     const char *name = row->act->name, *at = row->act->by_result ? "y" : "h";
     if (row->facts & TRI_FACT_EXPERTS)
@@ -174,7 +174,7 @@ static void run_step(kernel_call *k, gradients *g, const tri_kernel_table *table
  * through"), so that is what it is compared with, and that of embed_int8 with embed's; that s * q is x up to half a
  * scale is tested in test_quantized.c. */
 static void straight_through(const kernel_call *k, double *const *v) {
-    if (k->at.op == TRI_OP_embed_int8) double_embed(k, v);
+    if (k->at.op == TRI_OP_embed) double_embed_rows(k, v);
     else if (k->at.op == TRI_OP_quantize)
         memcpy(v[TRI_ARG(quantize, q)], v[TRI_ARG(quantize, x)], (size_t)operand_count(k, 0) * sizeof(double));
     else double_ops[k->at.op](k, v);
@@ -195,7 +195,7 @@ static double objective(const kernel_call *k, const gradients *g, double *const 
 
 /* Whether element i of operand a is in a row of padding, which has no gradient. */
 static int is_padding(const kernel_call *k, int a, int64_t i) {
-    if (k->at.op != TRI_OP_embed && k->at.op != TRI_OP_embed_int8) return 0;
+    if (k->at.op != TRI_OP_embed) return 0;
     int64_t row = i / k->call.t[a].cols + 1;
     return (a == TRI_ARG(embed, word) && row + k->attr.row0 == k->attr.pad) ||
            (a == TRI_ARG(embed, position) && row == k->attr.pad_position);

@@ -53,30 +53,34 @@ static void show_norm(context *all, kernel_call *k) {
     }
 }
 
-/* dropout_add_norm_din: dx is dres after the mask and the factor. */
-static void show_norm_din(context *all, kernel_call *k) {
-    const int dx = TRI_ARG(dropout_add_norm_din, dx), dres = TRI_ARG(dropout_add_norm_din, dres);
+/* dropout_add_norm_scaled_din: q is 0 where dx is; numbers that are rounded to 0 decide nothing. */
+static void show_norm_scaled_din(context *all, kernel_call *k) {
+    OPERANDS(norm_din);
     kernel_call_run(k, &all->table, 2);
     int64_t H = k->at.dim['H' - 'A'];
-    double s = kernel_value(k, TRI_ARG(dropout_add_norm_din, s), 0);
+    double s = kernel_value(k, ARG(s), 0), sq = kernel_value(k, ARG(sq), 0);
+    for (int64_t i = 0; i < operand_count(k, ARG(dx)); i++) {
+        if (fabs(s * sq * kernel_value(k, ARG(dres), i)) < 0x1p-15) continue;
+        int drops = mask_drops(k, keys(k)[i / H * 2], keys(k)[i / H * 2 + 1], i % H);
+        decide(all, k, drops, kernel_value(k, ARG(dx), i) == 0);
+    }
+}
+
+/* dropout_add_norm_din: dx is dres after the mask and the factor. */
+static void show_norm_din(context *all, kernel_call *k) {
+    if (k->attr.scaled) {
+        show_norm_scaled_din(all, k);
+        return;
+    }
+    const int dx = TRI_ARG(norm_din, dx), dres = TRI_ARG(norm_din, dres);
+    kernel_call_run(k, &all->table, 2);
+    int64_t H = k->at.dim['H' - 'A'];
+    double s = kernel_value(k, TRI_ARG(norm_din, s), 0);
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         int32_t sample = keys(k)[i / H * 2], place = keys(k)[i / H * 2 + 1];
         decide(all, k, mask_drops(k, sample, place, i % H), kernel_value(k, dx, i) == 0);
         double want = s * kernel_value(k, dres, i) * mask_factor(k, sample, place, i % H);
         assert_true(fabs(kernel_value(k, dx, i) - want) <= 1e-6 * fabs(want));
-    }
-}
-
-/* dropout_add_norm_scaled_din: q is 0 where dx is; numbers that are rounded to 0 decide nothing. */
-static void show_norm_scaled_din(context *all, kernel_call *k) {
-    OPERANDS(dropout_add_norm_scaled_din);
-    kernel_call_run(k, &all->table, 2);
-    int64_t H = k->at.dim['H' - 'A'];
-    double s = kernel_value(k, ARG(s), 0), sq = kernel_value(k, ARG(sq), 0);
-    for (int64_t i = 0; i < operand_count(k, ARG(q)); i++) {
-        if (fabs(s * sq * kernel_value(k, ARG(dres), i)) < 0x1p-15) continue;
-        int drops = mask_drops(k, keys(k)[i / H * 2], keys(k)[i / H * 2 + 1], i % H);
-        decide(all, k, drops, kernel_value(k, ARG(q), i) == 0);
     }
 }
 
@@ -263,10 +267,8 @@ static void show_any_part(context *all, kernel_call *k) { (k->attr.first ? show_
 static void mask_case(const kernel_case *at, void *opaque) {
     static void (*const shows[TRI_OP_COUNT])(context *, kernel_call *) = {
         [TRI_OP_dropout] = show_plain,
-        [TRI_OP_dropout_add_norm] = show_norm,
-        [TRI_OP_dropout_add_norm_din] = show_norm_din,
-        [TRI_OP_dropout_add_norm_scaled] = show_norm,
-        [TRI_OP_dropout_add_norm_scaled_din] = show_norm_scaled_din,
+        [TRI_OP_norm] = show_norm,
+        [TRI_OP_norm_din] = show_norm_din,
         [TRI_OP_attention] = show_any_attention,
         [TRI_OP_attention_din] = show_any_attention,
         [TRI_OP_attention_part] = show_any_part,

@@ -263,13 +263,16 @@ TEST(float_layers) {
     serving v;
     serve(&v, (job_what){.quantize = TRI_I8, .float_layers = {names, 3}});
     const tri_program *p = v.plan[0].infer.program;
-    int quantised = 0;
-    for (int i = 0; i < p->n_instrs; i++)
-        quantised += p->instr[i].op == TRI_OP_linear && p->instr[i].attr.factors == TRI_FACTORS_INT8;
+    int quantised = 0, int8 = 0;
+    for (int i = 0; i < p->n_instrs; i++) {
+        const tri_instr *instr = &p->instr[i];
+        quantised += instr->op == TRI_OP_linear && instr->attr.factors == TRI_FACTORS_INT8;
+        int8 += instr->op == TRI_OP_embed && instr->attr.int8;
+    }
     assert_int_equal(quantised, 16 - 2);
     assert_int_equal(count_ops(p, TRI_OP_linear) - quantised, 2 + 3); /* and tabular and fusion */
-    assert_int_equal(count_ops(p, TRI_OP_embed_int8), 1);
-    assert_int_equal(count_ops(p, TRI_OP_embed), 1);
+    assert_int_equal(int8, 1);
+    assert_int_equal(count_ops(p, TRI_OP_embed), 2);
     assert_memory_equal(v.probs[0], v.probs[1], sizeof v.probs[0]);
     serving_close(&v);
 }

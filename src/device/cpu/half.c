@@ -137,7 +137,7 @@ static void attention_din_db(const tri_call *call) {
 }
 
 static void dropout_add_norm_din(const tri_call *call) {
-    OPERANDS(dropout_add_norm_din);
+    OPERANDS(norm_din);
     tri_call rest = *call;
     rest.t[ARG(dbias)].data = NULL;
     through_f32(&rest);
@@ -202,11 +202,6 @@ static void embed_dw(const tri_call *call) {
             scatter(call, ARG(dy), index[k], pad[k], first + (k == ARG(dword) ? call->attr->row0 : 0), n, sum);
             tri__narrow(call->dtype[k], n * h, sum, at_element(call, k, first * h));
         }
-}
-
-static void zero(const tri_call *call) {
-    OPERANDS(zero);
-    memset(at_element(call, ARG(y), 0), 0, (size_t)elements(call, ARG(y)) * tri__dtype_bytes(call->dtype[ARG(y)]));
 }
 
 /* skip has its operands in this order, too. */
@@ -283,12 +278,12 @@ static void update(const tri_call *call) {
 }
 
 static void adamw_copy(const tri_call *call) {
-    OPERANDS(adamw_copy);
+    OPERANDS(adamw);
     int64_t n = elements(call, ARG(p));
     tri_call plain = *call;
+    tri_attr attr = *call->attr;
     if (!*i32(call, ARG(apply))) return;
-    plain.op = TRI_OP_adamw;
-    for (int k = ARG(copy); k < ARG(apply); k++) plain.t[k] = call->t[k + 1], plain.dtype[k] = call->dtype[k + 1];
+    plain.attr = &attr, attr.copy = 0, plain.t[ARG(copy)].data = NULL;
     for (int64_t i = 0; i < n; i += UPDATE_PIECE) {
         update_piece(&plain, i, update_size(n, i));
         tri_call copy = {.t = {piece_of(call, ARG(copy), i, update_size(n, i))}, .dtype = {call->dtype[ARG(copy)]},
@@ -299,7 +294,7 @@ static void adamw_copy(const tri_call *call) {
 
 static const tri_kernel_row any_width[] = {
     {.op = TRI_OP_cast, .run = cast},
-    {.op = TRI_OP_adamw_copy, .run = adamw_copy, .work = {.fixed = 4 * UPDATE_PIECE}},
+    {.op = TRI_OP_adamw, .run = adamw_copy, .work = {.fixed = 4 * UPDATE_PIECE}, .facts = TRI_FACT_COPY},
     {.run = NULL},
 };
 static const tri_kernel_row by_pieces[] = {
@@ -307,7 +302,6 @@ static const tri_kernel_row by_pieces[] = {
     {.op = TRI_OP_embed_dw, .run = embed_dw, .work = {.col = 4 * TABLE_ROWS}},
     {.op = TRI_OP_accumulate, .run = accumulate},
     {.op = TRI_OP_skip, .run = accumulate},
-    {.op = TRI_OP_zero, .run = zero},
     {.op = TRI_OP_sumsq, .run = sumsq, .work = {.fixed = 8 * SUM_BLOCKS}},
     {.run = NULL},
 };
@@ -321,8 +315,8 @@ void tri__cpu_half_row(const tri_call *call) {
     case TRI_OP_linear: call->attr->activation ? linear_act(call) : through_f32(call); return;
     case TRI_OP_act_din: call->attr->sums ? act_din_db(call) : through_f32(call); return;
     case TRI_OP_linear_din: call->attr->activation ? linear_act_din(call) : through_f32(call); return;
-    case TRI_OP_dropout_add_norm_din: dropout_add_norm_din(call); return;
-    case TRI_OP_adamw_copy: adamw_copy(call); return;
+    case TRI_OP_norm_din: call->attr->residual ? dropout_add_norm_din(call) : through_f32(call); return;
+    case TRI_OP_adamw: adamw_copy(call); return;
     default: through_f32(call);
     }
 }
@@ -342,7 +336,7 @@ void tri__cpu_half_rows(tri_kernel_table *table) {
         add_as(table, any_width, (tri_dtype)dtype);
         add_as(table, by_pieces, (tri_dtype)dtype);
         tri__kernel_table_run(table, TRI_OP_act_din, TRI_FACT_ACT | TRI_FACT_DB, (tri_dtype)dtype, act_din_db);
-        tri__kernel_table_run(table, TRI_OP_dropout_add_norm_din, 0, (tri_dtype)dtype, dropout_add_norm_din);
+        tri__kernel_table_run(table, TRI_OP_norm_din, 0, (tri_dtype)dtype, dropout_add_norm_din);
         for (int v = tri__op_variants(TRI_OP_linear), n = tri__op_variant_count(TRI_OP_linear); n; n--, v++) {
             unsigned facts = tri__kernel_facts(v) & ~TRI_FACT_EXPERTS;
             if (facts != TRI_FACT_ACT || !table->run[v][TRI_F32]) continue;

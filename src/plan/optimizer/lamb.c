@@ -89,27 +89,30 @@ void tri__each_decaying(tri_updating *up, void *with, void (*emit)(void *with, c
     up->build.unit = -1;
 }
 
-void tri__lamb_reduce(tri_updating *up, int slot, tri_op op) {
+void tri__lamb_reduce(tri_updating *up, int slot, int most) {
     const tri_pass *pass = up->pass;
-    const tri_attr experts = {.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = tri__mesh_ep(&pass->in->mesh)};
+    const tri_attr experts = {.most = most, .axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = tri__mesh_ep(&pass->in->mesh)},
+                   tp = {.most = most, .axes = TRI_AXIS_SET(TRI_AXIS_TP)};
+    tri_attr shards = pass->group;
+    shards.most = most;
     if (slot < 0) return;
-    if (pass->n_shards > 1 && pass->sharding.kind != TRI_SHARD_NONE) tri__update_reduce(up, op, pass->group, slot);
-    if (shares_experts_alone(pass)) tri__update_reduce(up, op, experts, slot);
-    if (pass->in->mesh.tp > 1) tri__update_reduce(up, op, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_TP)}, slot);
+    if (pass->n_shards > 1 && pass->sharding.kind != TRI_SHARD_NONE) tri__update_reduce(up, shards, slot);
+    if (shares_experts_alone(pass)) tri__update_reduce(up, experts, slot);
+    if (pass->in->mesh.tp > 1) tri__update_reduce(up, tp, slot);
 }
 
 void tri__lamb_moments(tri_updating *up) {
     const tri_lamb *l = up->own;
     tri__each_run(up, emit_run);
     tri__each_decaying(up, up, emit_param);
-    tri__lamb_reduce(up, l->sums, TRI_OP_all_reduce_post);
+    tri__lamb_reduce(up, l->sums, 0);
 }
 
 void tri__lamb_steps(tri_updating *up) {
     const tri_lamb *l = up->own;
     for (const tri_lamb_step *s = l->step; s < l->step + l->n_steps; s++) {
         up->build.unit = s->unit;
-        TRI_BUILD(&up->build, lamb_step, s->attr, s->p, s->m, s->v, up->hyper, s->sums, up->pass->out.apply);
+        TRI_BUILD(&up->build, lamb_step, s->attr, s->p, s->m, s->v, up->hyper, -1, -1, s->sums, up->pass->out.apply);
     }
 }
 

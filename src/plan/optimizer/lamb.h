@@ -42,6 +42,6 @@ void tri__each_decaying(tri_updating *up, void *with, void (*emit)(void *with, c
 /* Sets slot's element k to 0. */
 void tri__lamb_zero(tri_updating *up, int slot, int k);
 /* tri__update_reduce among ranks that hold shards of the parameters, and in the tp group, as far as there are any. */
-void tri__lamb_reduce(tri_updating *up, int slot, tri_op op);
+void tri__lamb_reduce(tri_updating *up, int slot, int most);
 
 #endif

@@ -4,8 +4,6 @@
 
 enum { M, V }; /* its states */
 
-static void emit_full(tri_updating *up, const tri_run *run) { tri__run_adam(up, run, TRI_OP_adamw); }
-
 void tri__emit_onebit_adam(tri_updating *up) {
     tri_signs signs;
     tri_pass *pass = up->pass;
@@ -14,7 +12,7 @@ void tri__emit_onebit_adam(tri_updating *up) {
     tri__add_state(pass, "v", "exp_avg_sq.");
     if (exchanges) tri__signs_open(&signs, up, M, V);
     up->build.gates = TRI_GATE(full);
-    tri__each_run(up, emit_full);
+    tri__each_run(up, tri__run_adamw);
     up->build.gates = TRI_GATE(turn);
     if (exchanges) tri__signs_gather(&signs);
     up->build.gates = TRI_GATE(turn) | TRI_GATE(signs);

@@ -98,7 +98,9 @@ static void take_step(void *with, const tri_lamb_param *param) {
     int p = tri__run_weights(up, &param->run), m = tri__run_state(up, M, &param->run),
         v = tri__run_state(up, V, &param->run);
     int average = param_view(o, o->average, 1, param->index), factor = param_view(o, o->factor, 1, param->index);
-    TRI_BUILD(&up->build, lamb_frozen, tri__run_step(up, &param->run), p, m, v, up->hyper, average, factor,
+    tri_attr attr = tri__run_step(up, &param->run);
+    attr.frozen = 1;
+    TRI_BUILD(&up->build, lamb_step, attr, p, m, v, up->hyper, average, factor,
               o->view[param->index], up->pass->out.apply);
 }
 
@@ -122,8 +124,8 @@ static void emit_signs(onebit *o) {
     if (up->pass->n_copies > 1) tri__signs_exchange(&o->signs, 0);
     else tri__each_run(up, tri__run_momentum);
     tri__each_decaying(up, o, refresh);
-    tri__lamb_reduce(up, o->sums, TRI_OP_all_reduce_post);
-    tri__lamb_reduce(up, o->most, TRI_OP_all_max_post);
+    tri__lamb_reduce(up, o->sums, 0);
+    tri__lamb_reduce(up, o->most, 1);
     if (o->lamb.n)
         TRI_BUILD(&up->build, lamb_factor, (tri_attr){0}, o->factor, rows_of(o, o->sums, 3), o->most,
                   up->pass->out.apply);

@@ -30,7 +30,9 @@ static void emit_meet(tri_updating *up, const tri_run *run) {
     const tri_planned *out = &up->pass->out;
     int anchor = tri__run_part(up, out->shown[run->unit], out->param_part[run->unit], run);
     int p = tri__run_weights(up, run), m = tri__run_state(up, M, run), v = tri__run_state(up, V, run);
-    TRI_BUILD(&up->build, adamw_meet, tri__run_step(up, run), anchor, p, m, v, up->hyper, out->apply);
+    tri_attr attr = tri__run_step(up, run);
+    attr.meet = 1;
+    TRI_BUILD(&up->build, adamw_frozen, attr, anchor, p, m, v, up->hyper, out->apply);
 }
 
 void tri__emit_zero_one_adam(tri_updating *up) {

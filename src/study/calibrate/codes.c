@@ -14,8 +14,9 @@ static const int64_t sizes[SIZES] = {1 << 14, 1 << 18, 1 << 23}; /* elements */
 /* Calls that are timed, of fp32 and of bf16. Signs keep the error of a masked momentum, other codes that of x. */
 static const struct kind {
     tri_op op;
-    int keeps;                   /* errors */
-} kinds[] = {{TRI_OP_pack, 0}, {TRI_OP_pack, 1}, {TRI_OP_unpack, 0}, {TRI_OP_unpack_sum, 0}, {TRI_OP_momentum_out, 0}};
+    int keeps, sums;             /* errors; rows */
+} kinds[] = {{TRI_OP_pack, 0, 0}, {TRI_OP_pack, 1, 0}, {TRI_OP_unpack, 0, 0}, {TRI_OP_unpack, 0, 1},
+             {TRI_OP_momentum_out, 0, 0}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 typedef struct numbers {
@@ -59,7 +60,7 @@ static tri_call call_of(numbers *of, const struct kind *kind, tri_dtype dtype, i
     tri_call call = {.op = kind->op, .attr = attr, .threads = threads};
     tri_code code = (tri_code)attr->code;
     tri_tensor vector = {dtype == TRI_F32 ? (void *)of->x : of->half, 1, n};
-    tri_tensor rows = {of->q, kind->op == TRI_OP_unpack_sum ? MEMBERS : 1, tri__coded_bytes(code, n)};
+    tri_tensor rows = {of->q, kind->sums ? MEMBERS : 1, tri__coded_bytes(code, n)};
     if (kind->op == TRI_OP_pack) {
         int masked = kind->keeps && code == TRI_CODE_SIGNS;
         call.t[TRI_ARG(pack, q)] = rows;
@@ -92,7 +93,7 @@ static tri_status time_call(const tri_call *call, tri_kernel *run, int keeps, tr
                        .threads = call->threads,
                        .adds = keeps,
                        .code = (tri_code)call->attr->code};
-    like.size[0] = call->op == TRI_OP_unpack_sum ? MEMBERS : 1, like.size[1] = (double)call->t[vector].cols;
+    like.size[0] = call->attr->sums ? MEMBERS : 1, like.size[1] = (double)call->t[vector].cols;
     return samples ? tri__samples_put(samples, &like, took, TRIES) : TRI_OK;
 }
 
@@ -101,7 +102,7 @@ static void time_size(tri_team *team, int rank, const tri_kernel_table *table, i
     for (int i = 0; i < 2 * KINDS * TRI_CODE_COUNT; i++) {
         tri_dtype dtype = types[i % 2];
         const struct kind *kind = &kinds[i / 2 % KINDS];
-        tri_attr attr = {.code = i / 2 / KINDS};
+        tri_attr attr = {.sums = kind->sums, .code = i / 2 / KINDS};
         int is_momentum = kind->op == TRI_OP_momentum_out;
         if (attr.code == TRI_CODE_NONE) continue;
         if (is_momentum && (attr.code != TRI_CODE_SIGNS || dtype != TRI_F32)) continue;

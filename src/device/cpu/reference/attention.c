@@ -171,12 +171,12 @@ static void table(const tri_call *call) {
 }
 
 static void table_dw(const tri_call *call) {
-    OPERANDS(table_dw);
-    int64_t V = call->t[ARG(dw)].rows, B = call->t[ARG(dy)].rows, H = call->t[ARG(dy)].cols, first = (V - B) / 2;
+    OPERANDS(table);
+    int64_t V = call->t[ARG(y)].rows, B = call->t[ARG(w)].rows, H = call->t[ARG(w)].cols, first = (V - B) / 2;
     for (int64_t row = 0; row < V; row++)
         for (int64_t c = 0; c < H; c++)
-            store(call, ARG(dw), row * H + c,
-                  row >= first && row < first + B ? f32(call, ARG(dy))[(row - first) * H + c] : 0);
+            store(call, ARG(y), row * H + c,
+                  row >= first && row < first + B ? f32(call, ARG(w))[(row - first) * H + c] : 0);
 }
 
 /* Scratch: a double for each column of a head; gradients three, of all columns or of as many as there are rows. */
@@ -192,6 +192,6 @@ const tri_kernel_row tri__cpu_attention_reference[] = {
     ROWS(TRI_FACT_RELATIVE | TRI_FACT_BIAS, .row = 24, .col = 16),
     {.op = TRI_OP_attention, .facts = TRI_FACT_BITS, .dtype = TRI_F32, .run = attention_bits, .work = {.col = 8}},
     {.op = TRI_OP_table, .dtype = TRI_F32, .run = table},
-    {.op = TRI_OP_table_dw, .dtype = TRI_F32, .run = table_dw},
+    {.op = TRI_OP_table, .dtype = TRI_F32, .run = table_dw, .facts = TRI_FACT_WEIGHT},
     {.run = NULL},
 };

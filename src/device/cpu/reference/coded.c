@@ -1,8 +1,7 @@
 /* coded.c - numbers on their way between ranks in fewer bits (numbers/coded.h), and the optimizers' momentum in that
  * form. Rows take every width of what is coded or decoded. */
 #include "device/cpu/coded.h"
-#include "device/cpu/convert.h"
-#include "device/cpu/reference/reference.h"
+#include "device/cpu/reference/any_width.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,23 +12,6 @@ enum { BLOCK = TRI_CODE_BLOCK };
 static float element(const tri_coded_row *row, int64_t i) {
     int64_t block = i / BLOCK;
     return tri__decode(row->code, tri__coded_payload(row, block), i % BLOCK, tri__coded_scale(row, block));
-}
-
-/* An operand may be left out, which stands for apply = 1. */
-static int applies(const tri_call *call, int apply) { return !call->t[apply].data || *i32(call, apply); }
-
-static void *at_element(const tri_call *call, int k, int64_t i) {
-    return (char *)call->t[k].data + i * (int64_t)tri__dtype_bytes((tri_dtype)call->dtype[k]);
-}
-
-static float load(const tri_call *call, int k, int64_t i) {
-    float value;
-    tri__widen(call->dtype[k], 1, at_element(call, k, i), &value);
-    return value;
-}
-
-static void save(const tri_call *call, int k, int64_t i, float value) {
-    tri__narrow(call->dtype[k], 1, &value, at_element(call, k, i));
 }
 
 /* What is coded of elements `at` to at + n - 1; returns how many are not masked. */
@@ -95,7 +77,7 @@ static void unpack(const tri_call *call) {
 }
 
 static void unpack_sum(const tri_call *call) {
-    OPERANDS(unpack_sum);
+    OPERANDS(unpack);
     int64_t K = call->t[ARG(y)].rows * call->t[ARG(y)].cols, M = call->t[ARG(q)].rows;
     if (!applies(call, ARG(apply))) return;
     for (int64_t i = 0; i < K; i++) {
@@ -104,20 +86,25 @@ static void unpack_sum(const tri_call *call) {
             tri_coded_row row = tri__coded_row_of(call, ARG(q), k);
             total = k ? total + element(&row, i) : element(&row, i);
         }
-        save(call, ARG(y), i, adds(call, ARG(y)) ? load(call, ARG(y), i) + total : total);
+        save(call, ARG(y), i, total);
     }
 }
 
 static float kept_apart(float m) { return fabsf(m) < TRI_LEAST_MOMENTUM ? copysignf(TRI_LEAST_MOMENTUM, m) : m; }
 
+/* With e, a copy's own, whose gradient stands for that of all copies. */
 static void momentum(const tri_call *call) {
     OPERANDS(momentum);
-    float *m = f32(call, ARG(m)); /* [K] */
-    double kept = call->attr->beta1, fresh = (1 - kept) * *f32(call, ARG(coef));
+    float *e = f32(call, ARG(e)), *m = f32(call, ARG(m)); /* [K]; e may be NULL */
+    double kept = call->attr->beta1, members = e ? call->attr->members : 1, share = e ? f32(call, ARG(hyper))[3] : 0,
+           fresh = (1 - kept) * members * *f32(call, ARG(coef));
     int64_t K = call->t[ARG(m)].rows * call->t[ARG(m)].cols;
     if (!applies(call, ARG(apply))) return;
-    for (int64_t i = 0; i < K; i++)
-        if (m[i] != 0) m[i] = kept_apart((float)(kept * m[i] + fresh * load(call, ARG(g), i)));
+    for (int64_t i = 0; i < K; i++) {
+        if (m[i] == 0) continue;
+        m[i] = kept_apart((float)(kept * m[i] + fresh * load(call, ARG(g), i)));
+        if (e) e[i] = (float)(e[i] + share * m[i] / members); /* the product is exact */
+    }
 }
 
 /* The unit of a momentum: 1 without a variance. */
@@ -126,7 +113,7 @@ static float unit_of(const tri_call *call, const float *v, int64_t i) {
 }
 
 static void momentum_in(const tri_call *call) {
-    OPERANDS(momentum_in);
+    OPERANDS(momentum);
     float *e = f32(call, ARG(e)), *m = f32(call, ARG(m)), *v = f32(call, ARG(v)); /* [K] each; v may be NULL */
     double kept = (double)call->attr->beta1 / call->attr->members,
            fresh = (1 - (double)call->attr->beta1) * *f32(call, ARG(coef));
@@ -135,20 +122,6 @@ static void momentum_in(const tri_call *call) {
     for (int64_t i = 0; i < K; i++)
         if (m[i] != 0)
             e[i] = (float)(e[i] + (kept * m[i] + fresh * load(call, ARG(g), i)) / (double)unit_of(call, v, i));
-}
-
-static void momentum_alone(const tri_call *call) {
-    OPERANDS(momentum_alone);
-    float *e = f32(call, ARG(e)), *m = f32(call, ARG(m)); /* [K] */
-    double kept = call->attr->beta1, members = call->attr->members, share = f32(call, ARG(hyper))[3],
-           fresh = (1 - kept) * members * *f32(call, ARG(coef));
-    int64_t K = call->t[ARG(e)].rows * call->t[ARG(e)].cols;
-    if (!applies(call, ARG(apply))) return;
-    for (int64_t i = 0; i < K; i++) {
-        if (m[i] == 0) continue;
-        m[i] = kept_apart((float)(kept * m[i] + fresh * load(call, ARG(g), i)));
-        e[i] = (float)(e[i] + share * m[i] / members); /* the product is exact */
-    }
 }
 
 static void momentum_out(const tri_call *call) {
@@ -164,40 +137,26 @@ static void momentum_out(const tri_call *call) {
     }
 }
 
-/* p, m, v: [K] each; hyper: [4] */
-static void step_frozen(const tri_call *call, float *p, const float *m, const float *v, const float *hyper, double lr,
-                        int64_t K) {
-    double c1 = hyper[1], c2 = hyper[2];
+static void adamw_frozen(const tri_call *call) {
+    OPERANDS(adamw_frozen);
+    int meets = call->attr->meet;
+    float *p = f32(call, meets ? ARG(anchor) : ARG(p));                                         /* [K] */
+    const float *m = f32(call, ARG(m)), *v = f32(call, ARG(v)), *hyper = f32(call, ARG(hyper)); /* [K] [K] [4] */
+    double lr = hyper[0] * tri__rate_factor(call->attr), c1 = hyper[1], c2 = hyper[2];
+    int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
+    if (!applies(call, ARG(apply))) return;
+    if (meets) lr /= hyper[3];
     for (int64_t i = 0; i < K; i++) {
         double step = m[i] != 0 ? m[i] / c1 / (sqrt(v[i]) / sqrt(c2) + call->attr->eps) : 0;
         p[i] = (float)(p[i] * (1 - lr * call->attr->decay) - lr * fmin(fmax(step, -1), 1));
     }
+    if (meets) memcpy(f32(call, ARG(p)), p, (size_t)K * sizeof *p);
 }
 
-static void adamw_frozen(const tri_call *call) {
-    OPERANDS(adamw_frozen);
-    const float *hyper = f32(call, ARG(hyper)); /* [4] */
-    if (!applies(call, ARG(apply))) return;
-    step_frozen(call, f32(call, ARG(p)), f32(call, ARG(m)), f32(call, ARG(v)), hyper,
-                hyper[0] * tri__rate_factor(call->attr),
-                call->t[ARG(p)].rows * call->t[ARG(p)].cols);
-}
-
-static void adamw_meet(const tri_call *call) {
-    OPERANDS(adamw_meet);
-    float *anchor = f32(call, ARG(anchor));     /* [K] */
-    const float *hyper = f32(call, ARG(hyper)); /* [4] */
-    int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
-    if (!applies(call, ARG(apply))) return;
-    step_frozen(call, anchor, f32(call, ARG(m)), f32(call, ARG(v)), hyper,
-                (double)(hyper[0] * tri__rate_factor(call->attr)) / hyper[3], K);
-    memcpy(f32(call, ARG(p)), anchor, (size_t)K * sizeof *anchor);
-}
-
-#define ROWS(op_) \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_}, \
-    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
+#define ROWS(op_) TRI_WIDTH_ROWS(TRI_OP_##op_, op_, 0)
 const tri_kernel_row tri__cpu_coded_reference[] = {
-    ROWS(pack),        ROWS(unpack),       ROWS(unpack_sum),   ROWS(momentum),
-    ROWS(momentum_in), ROWS(momentum_alone), ROWS(momentum_out), ROWS(adamw_frozen), ROWS(adamw_meet), {.run = NULL},
+    ROWS(pack), ROWS(unpack), TRI_WIDTH_ROWS(TRI_OP_unpack, unpack_sum, TRI_FACT_SUM), ROWS(momentum),
+    TRI_WIDTH_ROWS(TRI_OP_momentum, momentum_in, TRI_FACT_SENT),
+    TRI_WIDTH_ROWS(TRI_OP_momentum, momentum, TRI_FACT_SENT | TRI_FACT_OWN), ROWS(momentum_out), ROWS(adamw_frozen),
+    {.run = NULL},
 };

@@ -131,11 +131,6 @@ static void balance_din(const tri_call *call) {
     }
 }
 
-static void balance_none(const tri_call *call) {
-    OPERANDS(balance_none);
-    f64(call, ARG(sums))[0] = f64(call, ARG(sums))[1] = 0;
-}
-
 static void dispatch(const tri_call *call) {
     OPERANDS(dispatch);
     const float *x = f32(call, ARG(x));         /* [T,H] */
@@ -261,7 +256,6 @@ const tri_kernel_row tri__cpu_experts_reference[] = {
     {.op = TRI_OP_route_din, .dtype = TRI_F32, .run = route_din},
     {.op = TRI_OP_balance, .dtype = TRI_F32, .run = balance},
     {.op = TRI_OP_balance_din, .dtype = TRI_F32, .run = balance_din},
-    {.op = TRI_OP_balance_none, .dtype = TRI_F32, .run = balance_none},
     {.op = TRI_OP_dispatch, .dtype = TRI_F32, .run = dispatch},
     {.op = TRI_OP_dispatch_din, .dtype = TRI_F32, .run = dispatch_din},
     {.op = TRI_OP_combine, .dtype = TRI_F32, .run = combine},

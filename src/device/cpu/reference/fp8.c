@@ -221,33 +221,28 @@ static void linear_act_scaled_din(const tri_call *call) {
     cast_by(call, g, type, ARG(dx), ARG(turned), ARG(most), ARG(sq));
 }
 
-static void dropout_add_norm_scaled(const tri_call *call) {
-    OPERANDS(dropout_add_norm_scaled);
-    tri_call norm = part_of(call, TRI_OP_dropout_add_norm);
+static void norm_scaled(const tri_call *call) {
+    OPERANDS(norm);
+    tri_call norm = *call;
+    tri_attr attr = *call->attr;
     int type = call->dtype[ARG(y)];
-    TAKE(&norm, dropout_add_norm, y), TAKE(&norm, dropout_add_norm, xhat), TAKE(&norm, dropout_add_norm, rstd);
-    TAKE(&norm, dropout_add_norm, x), TAKE(&norm, dropout_add_norm, res), TAKE(&norm, dropout_add_norm, g);
-    TAKE(&norm, dropout_add_norm, b), TAKE(&norm, dropout_add_norm, key), TAKE(&norm, dropout_add_norm, s);
-    tri__kernel(call->table, TRI_OP_dropout_add_norm, norm.attr, type)(&norm);
+    norm.attr = &attr, attr.scaled = 0;
+    tri__kernel(call->table, TRI_OP_norm, &attr, type)(&norm);
     cast_by(call, call->t[ARG(y)], type, ARG(q), ARG(turned), ARG(most), ARG(sq));
 }
 
 /* Scratch: dx, then that of dropout_add_norm_din. */
-static void dropout_add_norm_scaled_din(const tri_call *call) {
-    OPERANDS(dropout_add_norm_scaled_din);
-    tri_call norm = part_of(call, TRI_OP_dropout_add_norm_din);
+static void norm_scaled_din(const tri_call *call) {
+    OPERANDS(norm_din);
+    tri_call norm = *call;
+    tri_attr attr = *call->attr;
     int type = call->dtype[ARG(dy)];
     char *scratch = call->work;
     tri_tensor dx = take_scratch(&scratch, call->t[ARG(dy)].rows, call->t[ARG(dy)].cols, type);
-    norm.work = scratch;
-    give(&norm, TRI_ARG(dropout_add_norm_din, dx), dx, type);
-    TAKE(&norm, dropout_add_norm_din, dres), TAKE(&norm, dropout_add_norm_din, dg);
-    TAKE(&norm, dropout_add_norm_din, db), TAKE(&norm, dropout_add_norm_din, dbias);
-    TAKE(&norm, dropout_add_norm_din, dy), TAKE(&norm, dropout_add_norm_din, xhat);
-    TAKE(&norm, dropout_add_norm_din, rstd), TAKE(&norm, dropout_add_norm_din, g);
-    TAKE(&norm, dropout_add_norm_din, key), TAKE(&norm, dropout_add_norm_din, s);
-    tri__kernel(call->table, TRI_OP_dropout_add_norm_din, norm.attr, type)(&norm);
-    cast_by(call, dx, type, ARG(q), ARG(turned), ARG(most), ARG(sq));
+    norm.work = scratch, norm.attr = &attr, attr.scaled = 0;
+    give(&norm, ARG(dx), dx, type);
+    tri__kernel(call->table, TRI_OP_norm_din, &attr, type)(&norm);
+    cast_by(call, dx, type, ARG(dx), ARG(turned), ARG(most), ARG(sq));
 }
 
 /* Runs a call as the variant that these attributes say. */
@@ -310,20 +305,17 @@ void tri__cpu_fp8_parts(tri_kernel_table *table) {
     }
 }
 
-#define FACT_ROWS(op_, run_, facts_)                                       \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .facts = facts_},  \
-    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .facts = facts_}, \
-    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = run_, .facts = facts_}
-#define ROWS(op_) FACT_ROWS(op_, op_, 0)
+#define ROWS(op_) TRI_WIDTH_ROWS(TRI_OP_##op_, op_, 0)
 const tri_kernel_row tri__cpu_fp8_reference[] = {
     ROWS(fp8_cast), ROWS(fp8_cast_weights), ROWS(fp8_turn), ROWS(fp8_scales), ROWS(fp8_check), ROWS(fp8_history),
-    FACT_ROWS(linear, linear_scaled, TRI_FACT_SCALED),
-    FACT_ROWS(linear_din, linear_scaled_din, TRI_FACT_SCALED),
-    FACT_ROWS(linear_dw, linear_scaled_dw, TRI_FACT_SCALED),
-    FACT_ROWS(linear, linear_act_scaled, TRI_FACT_SCALED | TRI_FACT_ACT),
-    FACT_ROWS(linear_din, linear_act_scaled_din, TRI_FACT_SCALED | TRI_FACT_ACT),
-    ROWS(dropout_add_norm_scaled), ROWS(dropout_add_norm_scaled_din),
-    FACT_ROWS(attention, attention_scaled, TRI_FACT_SCALED),
-    FACT_ROWS(attention_din, attention_scaled_din, TRI_FACT_SCALED),
+    TRI_WIDTH_ROWS(TRI_OP_linear, linear_scaled, TRI_FACT_SCALED),
+    TRI_WIDTH_ROWS(TRI_OP_linear_din, linear_scaled_din, TRI_FACT_SCALED),
+    TRI_WIDTH_ROWS(TRI_OP_linear_dw, linear_scaled_dw, TRI_FACT_SCALED),
+    TRI_WIDTH_ROWS(TRI_OP_linear, linear_act_scaled, TRI_FACT_SCALED | TRI_FACT_ACT),
+    TRI_WIDTH_ROWS(TRI_OP_linear_din, linear_act_scaled_din, TRI_FACT_SCALED | TRI_FACT_ACT),
+    TRI_WIDTH_ROWS(TRI_OP_norm, norm_scaled, TRI_FACT_SCALED),
+    TRI_WIDTH_ROWS(TRI_OP_norm_din, norm_scaled_din, TRI_FACT_SCALED),
+    TRI_WIDTH_ROWS(TRI_OP_attention, attention_scaled, TRI_FACT_SCALED),
+    TRI_WIDTH_ROWS(TRI_OP_attention_din, attention_scaled_din, TRI_FACT_SCALED),
     {.run = NULL},
 };

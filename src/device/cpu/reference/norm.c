@@ -4,7 +4,7 @@
 
 /* Normalises row t, given as H doubles, into operands y, xhat and rstd. b may be NULL. */
 static void norm_row(const tri_call *call, int64_t t, const double *row, const float *g, const float *b) {
-    OPERANDS(norm); /* dropout_add_norm also has these three */
+    OPERANDS(norm);
     int64_t H = call->t[ARG(y)].cols;
     double mean = 0, var = 0;
     for (int64_t c = 0; c < H; c++) mean += row[c] / (double)H;
@@ -20,25 +20,14 @@ static void norm_row(const tri_call *call, int64_t t, const double *row, const f
 
 static void norm(const tri_call *call) {
     OPERANDS(norm);
-    const float *x = f32(call, ARG(x)); /* [T,H] */
-    int64_t T = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols;
-    double *row = call->work; /* [H] */
-    for (int64_t t = 0; t < T; t++) {
-        for (int64_t c = 0; c < H; c++) row[c] = x[t * H + c];
-        norm_row(call, t, row, f32(call, ARG(g)), f32(call, ARG(b)));
-    }
-}
-
-static void dropout_add_norm(const tri_call *call) {
-    OPERANDS(dropout_add_norm);
-    const float *x = f32(call, ARG(x)), *res = f32(call, ARG(res)); /* [T,H] */
+    const float *x = f32(call, ARG(x)), *res = f32(call, ARG(res)); /* [T,H]; res may be NULL */
     const int32_t *key = i32(call, ARG(key));                       /* [T,2] */
     double s = call->t[ARG(s)].data ? *f32(call, ARG(s)) : 1;
     int64_t T = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols;
     double *row = call->work; /* [H] */
     for (int64_t t = 0; t < T; t++) {
         for (int64_t c = 0; c < H; c++)
-            row[c] = keep(call, key, t, c) * s * x[t * H + c] + res[t * H + c];
+            row[c] = res ? keep(call, key, t, c) * s * x[t * H + c] + res[t * H + c] : x[t * H + c];
         norm_row(call, t, row, f32(call, ARG(g)), f32(call, ARG(b)));
     }
 }
@@ -58,18 +47,6 @@ static void norm_din(const tri_call *call) {
     OPERANDS(norm_din);
     const float *dy = f32(call, ARG(dy)), *xhat = f32(call, ARG(xhat)); /* [T,H] */
     const float *rstd = f32(call, ARG(rstd)), *g = f32(call, ARG(g));   /* [T] [H] */
-    int64_t T = call->t[ARG(dx)].rows, H = call->t[ARG(dx)].cols;
-    double *row = call->work; /* [H] */
-    for (int64_t t = 0; t < T; t++) {
-        norm_din_row(dy + t * H, xhat + t * H, rstd[t], g, H, row);
-        for (int64_t c = 0; c < H; c++) store(call, ARG(dx), t * H + c, row[c]);
-    }
-}
-
-static void dropout_add_norm_din(const tri_call *call) {
-    OPERANDS(dropout_add_norm_din);
-    const float *dy = f32(call, ARG(dy)), *xhat = f32(call, ARG(xhat)); /* [T,H] */
-    const float *rstd = f32(call, ARG(rstd)), *g = f32(call, ARG(g));   /* [T] [H] */
     const int32_t *key = i32(call, ARG(key));                           /* [T,2] */
     double s = call->t[ARG(s)].data ? *f32(call, ARG(s)) : 1;
     int64_t T = call->t[ARG(dx)].rows, H = call->t[ARG(dx)].cols;
@@ -81,6 +58,7 @@ static void dropout_add_norm_din(const tri_call *call) {
             store(call, ARG(dx), t * H + c, row[c] * keep(call, key, t, c) * s);
         }
     }
+    if (!call->attr->residual) return;
     sum_rows(call, ARG(dg), dy, xhat, T, H);
     sum_rows(call, ARG(db), dy, NULL, T, H);
     sum_rows(call, ARG(dbias), f32(call, ARG(dx)), NULL, T, H);
@@ -94,11 +72,9 @@ static void norm_dw(const tri_call *call) {
 }
 
 /* Scratch: one row of doubles. */
+#define ROWS(op_) \
+    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_, .work = {.col = 8}}, \
+    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_, .work = {.col = 8}, .facts = TRI_FACT_ALONE}
 const tri_kernel_row tri__cpu_norm_reference[] = {
-    {.op = TRI_OP_norm, .dtype = TRI_F32, .run = norm, .work = {.col = 8}},
-    {.op = TRI_OP_norm_din, .dtype = TRI_F32, .run = norm_din, .work = {.col = 8}},
-    {.op = TRI_OP_norm_dw, .dtype = TRI_F32, .run = norm_dw},
-    {.op = TRI_OP_dropout_add_norm, .dtype = TRI_F32, .run = dropout_add_norm, .work = {.col = 8}},
-    {.op = TRI_OP_dropout_add_norm_din, .dtype = TRI_F32, .run = dropout_add_norm_din, .work = {.col = 8}},
-    {.run = NULL},
+    ROWS(norm), ROWS(norm_din), {.op = TRI_OP_norm_dw, .dtype = TRI_F32, .run = norm_dw}, {.run = NULL},
 };

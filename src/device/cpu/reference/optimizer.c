@@ -35,7 +35,7 @@ static void adamw(const tri_call *call) {
 }
 
 static void adam(const tri_call *call) {
-    OPERANDS(adam);
+    OPERANDS(adamw);
     if (!*i32(call, ARG(apply))) return;
     float *p = f32(call, ARG(p)), *m = f32(call, ARG(m)), *v = f32(call, ARG(v)); /* [K] */
     const float *g = f32(call, ARG(g)), *hyper = f32(call, ARG(hyper));           /* [K] [4] */
@@ -78,17 +78,22 @@ static void lamb_moments(const tri_call *call) {
     for (int i = 0; i < 2 && sums; i++) sums[i] = (adds(call, ARG(sums)) ? sums[i] : 0) + squares[i];
 }
 
+static double within(double x, double least, double most) { return x < least ? least : x > most ? most : x; }
+
 static void lamb_step(const tri_call *call) {
     OPERANDS(lamb_step);
     if (!*i32(call, ARG(apply))) return;
-    float *p = f32(call, ARG(p));                                       /* [K] */
+    float *p = f32(call, ARG(p));                                                               /* [K] */
     const float *m = f32(call, ARG(m)), *v = f32(call, ARG(v)), *hyper = f32(call, ARG(hyper)); /* [K] [K] [4] */
-    const double *sums = f64(call, ARG(sums));                          /* [2]; may be NULL */
-    double ratio = sums && sums[0] > 0 && sums[1] > 0 ? sqrt(sums[0] / sums[1]) : 1;
+    const double *sums = f64(call, ARG(sums)); /* [2], may be NULL; frozen: [3] */
+    int frozen = call->attr->frozen;
+    double ratio = frozen ? tri__frozen_ratio(*f32(call, ARG(average)), *f32(call, ARG(factor)), sums)
+                          : sums && sums[0] > 0 && sums[1] > 0 ? sqrt(sums[0] / sums[1]) : 1;
     int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
     for (int64_t i = 0; i < K; i++) {
-        double r = direction(call->attr, hyper, m[i], v[i]) + (double)call->attr->decay * p[i];
-        p[i] = (float)(p[i] - rate_of(call, hyper) * ratio * r);
+        double r = direction(call->attr, hyper, m[i], v[i]);
+        if (frozen) r = within(r, -1, 1);
+        p[i] = (float)(p[i] - rate_of(call, hyper) * ratio * (r + (double)call->attr->decay * p[i]));
     }
 }
 
@@ -103,8 +108,6 @@ static void lamb_average(const tri_call *call) {
         average[k] = (float)(average[k] != 0 ? TRI_RATIO_KEPT * average[k] + (1 - TRI_RATIO_KEPT) * ratio : ratio);
     }
 }
-
-static double within(double x, double least, double most) { return x < least ? least : x > most ? most : x; }
 
 static void lamb_refresh(const tri_call *call) {
     OPERANDS(lamb_refresh);
@@ -138,30 +141,14 @@ static void lamb_factor(const tri_call *call) {
     }
 }
 
-static void lamb_frozen(const tri_call *call) {
-    OPERANDS(lamb_frozen);
-    if (!*i32(call, ARG(apply))) return;
-    float *p = f32(call, ARG(p));                                                               /* [K] */
-    const float *m = f32(call, ARG(m)), *v = f32(call, ARG(v)), *hyper = f32(call, ARG(hyper)); /* [K] [K] [4] */
-    const double *sums = f64(call, ARG(sums));                                                  /* [3] */
-    double average = *f32(call, ARG(average)), factor = *f32(call, ARG(factor));
-    double ratio = tri__frozen_ratio(average, factor, sums);
-    int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
-    for (int64_t i = 0; i < K; i++) {
-        double r = within(direction(call->attr, hyper, m[i], v[i]), -1, 1);
-        p[i] = (float)(p[i] - rate_of(call, hyper) * ratio * (r + (double)call->attr->decay * p[i]));
-    }
-}
-
 const tri_kernel_row tri__cpu_optimizer_reference[] = {
     {.op = TRI_OP_adamw, .dtype = TRI_F32, .run = adamw},
-    {.op = TRI_OP_adam, .dtype = TRI_F32, .run = adam},
+    {.op = TRI_OP_adamw, .dtype = TRI_F32, .run = adam, .facts = TRI_FACT_COUPLED},
     {.op = TRI_OP_sgd, .dtype = TRI_F32, .run = sgd},
     {.op = TRI_OP_lamb_moments, .dtype = TRI_F32, .run = lamb_moments},
     {.op = TRI_OP_lamb_step, .dtype = TRI_F32, .run = lamb_step},
     {.op = TRI_OP_lamb_average, .dtype = TRI_F32, .run = lamb_average},
     {.op = TRI_OP_lamb_refresh, .dtype = TRI_F32, .run = lamb_refresh},
     {.op = TRI_OP_lamb_factor, .dtype = TRI_F32, .run = lamb_factor},
-    {.op = TRI_OP_lamb_frozen, .dtype = TRI_F32, .run = lamb_frozen},
     {.run = NULL},
 };

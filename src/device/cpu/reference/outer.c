@@ -2,8 +2,6 @@
  * Douillard et al., 2023; momentum as in PyTorch), and taking it. Beside them, averages of weights. */
 #include "device/cpu/reference/reference.h"
 
-static int applies(const tri_call *call, int k) { return !call->t[k].data || *i32(call, k); }
-
 static void local_delta(const tri_call *call) {
     OPERANDS(local_delta);
     float *d = f32(call, ARG(d));                                                 /* [K] */

@@ -60,7 +60,7 @@ static double dequantized(const tri_call *call, int k, int64_t i, float largest)
 }
 
 static void embed_int8(const tri_call *call) {
-    OPERANDS(embed_int8);
+    OPERANDS(embed);
     const int32_t *ids = i32(call, ARG(ids)), *pos = i32(call, ARG(pos)); /* [T] */
     int64_t T = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols;
     for (int64_t t = 0; t < T; t++) {
@@ -138,12 +138,9 @@ static void linear_int8_dw(const tri_call *call) {
         }
 }
 
-#define ROWS(op_, run_, facts_)                                            \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .facts = facts_},  \
-    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .facts = facts_}, \
-    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = run_, .facts = facts_}
+#define ROWS(op_, run_, facts_) TRI_WIDTH_ROWS(TRI_OP_##op_, run_, facts_)
 const tri_kernel_row tri__cpu_quantized_reference[] = {
-    ROWS(embed_int8, embed_int8, 0),
+    ROWS(embed, embed_int8, TRI_FACT_INT8),
     ROWS(row_max, row_max, 0),
     ROWS(quantize, quantize, TRI_FACT_QUANT),
     ROWS(quantize, quantize, TRI_FACT_QUANT | TRI_FACT_FP8),

@@ -16,6 +16,9 @@ static inline const int32_t *i32(const tri_call *call, int k) { return call->t[k
 
 static inline int adds(const tri_call *call, int k) { return (call->acc >> k) & 1; }
 
+/* Whether a step is applied; an operand that is left out stands for 1. */
+static inline int applies(const tri_call *call, int apply) { return !call->t[apply].data || *i32(call, apply); }
+
 /* Writes element i of operand k, or adds to it if the instruction accumulates. Does nothing if the operand is
  * absent. */
 static inline void store(const tri_call *call, int k, int64_t i, double value) {

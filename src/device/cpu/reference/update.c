@@ -1,5 +1,7 @@
 /* update.c - the end of a step: the gradients' norm, and clipping. */
-#include "device/cpu/reference/reference.h"
+#include "device/cpu/reference/any_width.h"
+
+#include <string.h>
 
 /* skip has its operands in this order, too. */
 static void accumulate(const tri_call *call) {
@@ -18,9 +20,11 @@ static void commit(const tri_call *call) {
     for (int64_t i = 0; i < call->t[ARG(y)].cols; i++) y[i] = x[i];
 }
 
+/* Of any type. */
 static void zero(const tri_call *call) {
     OPERANDS(zero);
-    clear(call, ARG(y));
+    const tri_tensor *y = &call->t[ARG(y)];
+    memset(y->data, 0, (size_t)(y->rows * y->cols) * tri__dtype_bytes((tri_dtype)call->dtype[ARG(y)]));
 }
 
 static void sumsq(const tri_call *call) {
@@ -47,7 +51,7 @@ const tri_kernel_row tri__cpu_update_reference[] = {
     {.op = TRI_OP_accumulate, .dtype = TRI_F32, .run = accumulate},
     {.op = TRI_OP_commit, .dtype = TRI_F32, .run = commit},
     {.op = TRI_OP_skip, .dtype = TRI_F32, .run = accumulate},
-    {.op = TRI_OP_zero, .dtype = TRI_F32, .run = zero},
+    TRI_WIDTH_ROWS(TRI_OP_zero, zero, 0),
     {.op = TRI_OP_sumsq, .dtype = TRI_F32, .run = sumsq},
     {.op = TRI_OP_clip, .dtype = TRI_F32, .run = clip},
     {.run = NULL},

@@ -174,12 +174,12 @@ static __global__ void table_dw_kernel(int64_t n, int64_t first, int64_t count, 
     if (i < n) loose_put(dw, i, i >= first && i < first + count ? wide(dy[i - first]) : 0.0f, add);
 }
 template <typename T> static void table_dw(const tri_call *call) {
-    OPERANDS(table_dw);
-    int64_t n = elements(call, ARG(dw)), count = elements(call, ARG(dy));
-    int64_t first = (call->t[ARG(dw)].rows - call->t[ARG(dy)].rows) / 2 * call->t[ARG(dw)].cols;
+    OPERANDS(table);
+    int64_t n = elements(call, ARG(y)), count = elements(call, ARG(w));
+    int64_t first = (call->t[ARG(y)].rows - call->t[ARG(w)].rows) / 2 * call->t[ARG(y)].cols;
     if (n == 0) return;
     table_dw_kernel<T><<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(
-        n, first, count, operand(call, ARG(dw)), data<T>(call, ARG(dy)), adds(call, ARG(dw)));
+        n, first, count, operand(call, ARG(y)), data<T>(call, ARG(w)), adds(call, ARG(y)));
     launched(call, "table_dw");
 }
 
@@ -194,7 +194,7 @@ template <typename T> static void table_dw(const tri_call *call) {
 
 TRI_CUDA_FAMILY(attention_relative) = {
     TRI_CUDA_ROWS(TRI_OP_table, table, {}),
-    TRI_CUDA_ROWS(TRI_OP_table_dw, table_dw, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_WEIGHT, TRI_OP_table, table_dw, {}),
     ROWS(TRI_FACT_RELATIVE | TRI_FACT_BIAS, biased, biased_din),
     ROWS(TRI_FACT_RELATIVE, disentangled, disentangled_din),
     {},

@@ -92,7 +92,7 @@ static __global__ void embed_int8_kernel(int64_t cols, T *y, const int32_t *ids,
 }
 
 template <typename T> static void embed_int8(const tri_call *call) {
-    OPERANDS(embed_int8);
+    OPERANDS(embed);
     int64_t rows = call->t[ARG(y)].rows, cols = call->t[ARG(y)].cols;
     held words = {call->attr->row0, call->t[ARG(word)].rows};
     if (rows * cols == 0) return;
@@ -214,7 +214,7 @@ template <typename T> static void embed_dw(const tri_call *call) {
 
 TRI_CUDA_FAMILY(embed) = {
     TRI_CUDA_ROWS(TRI_OP_embed, embed, {}),
-    TRI_CUDA_ROWS(TRI_OP_embed_int8, embed_int8, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_INT8, TRI_OP_embed, embed_int8, {}),
     TRI_CUDA_ROWS(TRI_OP_embed_dw, embed_dw, COLUMN_WORK(1)),
     {},
 };

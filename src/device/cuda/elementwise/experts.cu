@@ -303,18 +303,11 @@ template <typename T> static void combine_din(const tri_call *call) {
     launched(call, "combine_din");
 }
 
-static void balance_none(const tri_call *call) {
-    OPERANDS(balance_none);
-    size_t bytes = (size_t)elements(call, ARG(sums)) * sizeof(double);
-    record(call, cudaMemsetAsync(call->t[ARG(sums)].data, 0, bytes, stream(call)), "balance_none");
-}
-
 TRI_CUDA_FAMILY(experts) = {
     TRI_CUDA_ROWS(TRI_OP_route, route, {}),
     TRI_CUDA_ROWS(TRI_OP_route_din, route_din, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_balance, balance, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_balance_din, balance_din, {}),
-    TRI_CUDA_SAME_ROWS(TRI_OP_balance_none, balance_none, {}),
     TRI_CUDA_ROWS(TRI_OP_dispatch, dispatch, {}),
     TRI_CUDA_ROWS(TRI_OP_dispatch_din, dispatch_din, {}),
     TRI_CUDA_ROWS(TRI_OP_combine, combine, {}),

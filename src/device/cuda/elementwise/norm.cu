@@ -61,9 +61,8 @@ template <typename T> static __global__ void norm_any_kernel(norm_args a) {
             <<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args); \
     }
 
-template <typename T> static void norm_rows(const tri_call *call, norm_args a) {
-    OPERANDS(norm); /* dropout_add_norm has y first, too */
-    a.rows = call->t[ARG(y)].rows, a.cols = call->t[ARG(y)].cols, a.eps = call->attr->eps;
+template <typename T> static void norm(const tri_call *call) {
+    norm_args a = norm_args_of(call);
     if (a.rows * a.cols == 0) return;
     switch (warps_for(a.cols, norm_aligned(a))) {
     case 0: norm_any_kernel<T><<<(unsigned)a.rows, 128, 0, stream(call)>>>(a); break;
@@ -74,25 +73,8 @@ template <typename T> static void norm_rows(const tri_call *call, norm_args a) {
     launched(call, "norm");
 }
 
-template <typename T> static void norm(const tri_call *call) {
-    OPERANDS(norm);
-    norm_args a = {};
-    a.x = call->t[ARG(x)].data, a.g = call->t[ARG(g)].data, a.b = call->t[ARG(b)].data;
-    a.y = call->t[ARG(y)].data, a.xhat = call->t[ARG(xhat)].data, a.rstd = data<float>(call, ARG(rstd));
-    norm_rows<T>(call, a);
-}
-
-template <typename T> static void dropout_add_norm(const tri_call *call) {
-    OPERANDS(dropout_add_norm);
-    norm_args a = {};
-    a.x = call->t[ARG(x)].data, a.res = call->t[ARG(res)].data, a.g = call->t[ARG(g)].data, a.b = call->t[ARG(b)].data;
-    a.y = call->t[ARG(y)].data, a.xhat = call->t[ARG(xhat)].data, a.rstd = data<float>(call, ARG(rstd));
-    a.key = data<int32_t>(call, ARG(key)), a.drop = dropper_of(call), a.s = data<float>(call, ARG(s));
-    norm_rows<T>(call, a);
-}
-
 TRI_CUDA_FAMILY(norm) = {
     TRI_CUDA_ROWS(TRI_OP_norm, norm, {}),
-    TRI_CUDA_ROWS(TRI_OP_dropout_add_norm, dropout_add_norm, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_ALONE, TRI_OP_norm, norm, {}),
     {},
 };

@@ -21,6 +21,16 @@ typedef struct norm_args {
     dropper drop;
 } norm_args;
 
+static inline norm_args norm_args_of(const tri_call *call) {
+    OPERANDS(norm);
+    norm_args a = {};
+    a.x = call->t[ARG(x)].data, a.res = call->t[ARG(res)].data, a.g = call->t[ARG(g)].data, a.b = call->t[ARG(b)].data;
+    a.y = call->t[ARG(y)].data, a.xhat = call->t[ARG(xhat)].data, a.rstd = data<float>(call, ARG(rstd));
+    a.key = data<int32_t>(call, ARG(key)), a.drop = dropper_of(call), a.s = data<float>(call, ARG(s));
+    a.rows = call->t[ARG(y)].rows, a.cols = call->t[ARG(y)].cols, a.eps = call->attr->eps;
+    return a;
+}
+
 /* Row t by W warps, of which this is thread `lane`; `packs` of the row, 0 if there is none. Pack k of a lane is at
  * column 8 * (lane + 32 W k). sum(x, turn): of x over the row's threads, 0 and 1 in turn. see(column, y): 8 of the
  * results, as written. */

@@ -51,28 +51,10 @@ template <typename T> static int launch_din(const tri_call *call, const norm_din
     return 1;
 }
 
+/* Alone: without sums. */
 template <typename T> static void norm_din(const tri_call *call) {
     OPERANDS(norm_din);
-    norm_din_args a = {};
-    a.dx = call->t[ARG(dx)].data, a.add_dx = adds(call, ARG(dx));
-    a.dy = call->t[ARG(dy)].data, a.xhat = call->t[ARG(xhat)].data, a.rstd = data<float>(call, ARG(rstd)),
-    a.g = call->t[ARG(g)].data;
-    a.rows = call->t[ARG(dx)].rows, a.cols = call->t[ARG(dx)].cols;
-    if (a.rows * a.cols == 0) return;
-    if (!launch_din<T>(call, a, column_runs(a.rows, a.cols)))
-        norm_din_any_kernel<T><<<(unsigned)a.rows, 128, 0, stream(call)>>>(a);
-    launched(call, "norm_din");
-}
-
-template <typename T> static void dropout_add_norm_din(const tri_call *call) {
-    OPERANDS(dropout_add_norm_din);
-    norm_din_args a = {};
-    a.dx = call->t[ARG(dx)].data, a.dres = call->t[ARG(dres)].data, a.add_dx = adds(call, ARG(dx)),
-    a.add_dres = adds(call, ARG(dres));
-    a.dy = call->t[ARG(dy)].data, a.xhat = call->t[ARG(xhat)].data, a.rstd = data<float>(call, ARG(rstd)),
-    a.g = call->t[ARG(g)].data;
-    a.key = data<int32_t>(call, ARG(key)), a.drop = dropper_of(call), a.s = data<float>(call, ARG(s));
-    a.rows = call->t[ARG(dx)].rows, a.cols = call->t[ARG(dx)].cols;
+    norm_din_args a = norm_din_args_of(call);
     int norm_sums = call->t[ARG(dg)].data || call->t[ARG(db)].data, bias_sums = call->t[ARG(dbias)].data != NULL;
     if (norm_sums || bias_sums) a.part = static_cast<float *>(call->work);
     int runs = column_runs(a.rows, a.cols);
@@ -87,7 +69,7 @@ template <typename T> static void dropout_add_norm_din(const tri_call *call) {
         if (norm_sums) norm_dw_on<T>(call, ARG(dg), ARG(db), a);
         if (bias_sums) sum_columns(call, a.rows, a.cols, sum_of<T>{(const T *)a.dx}, aligned(a.dx), to);
     }
-    launched(call, "dropout_add_norm_din");
+    launched(call, "norm_din");
 }
 
 template <typename T> static void norm_dw(const tri_call *call) {
@@ -100,8 +82,8 @@ template <typename T> static void norm_dw(const tri_call *call) {
 }
 
 TRI_CUDA_FAMILY(norm_din) = {
-    TRI_CUDA_ROWS(TRI_OP_norm_din, norm_din, {}),
     TRI_CUDA_ROWS(TRI_OP_norm_dw, norm_dw, COLUMN_WORK(2)),
-    TRI_CUDA_ROWS(TRI_OP_dropout_add_norm_din, dropout_add_norm_din, COLUMN_WORK(3)),
+    TRI_CUDA_ROWS(TRI_OP_norm_din, norm_din, COLUMN_WORK(3)),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_ALONE, TRI_OP_norm_din, norm_din, {}),
     {},
 };

@@ -75,12 +75,7 @@ template <typename T, int W> static void launch_packs(const tri_call *call, cons
 
 /* 0: nothing was done, since shapes or types are not supported. */
 template <typename T> static int norm_scaled(const tri_call *call, const fp8_tensor &to) {
-    OPERANDS(dropout_add_norm_scaled);
-    norm_args a = {};
-    a.x = call->t[ARG(x)].data, a.res = call->t[ARG(res)].data, a.g = call->t[ARG(g)].data, a.b = call->t[ARG(b)].data;
-    a.y = call->t[ARG(y)].data, a.xhat = call->t[ARG(xhat)].data, a.rstd = data<float>(call, ARG(rstd));
-    a.key = data<int32_t>(call, ARG(key)), a.drop = dropper_of(call), a.s = data<float>(call, ARG(s));
-    a.rows = to.rows, a.cols = to.cols, a.eps = call->attr->eps;
+    norm_args a = norm_args_of(call);
     int warps = fp8_wide(to) ? warps_for(a.cols, norm_aligned(a)) : 0;
     if (a.rows * warps < LEAST_WARPS) return 0;
     if constexpr (sizeof(T) == 2) {
@@ -94,22 +89,24 @@ template <typename T> static int norm_scaled(const tri_call *call, const fp8_ten
     return 0;
 }
 
-template <typename T> static void dropout_add_norm_scaled(const tri_call *call) {
-    OPERANDS(dropout_add_norm_scaled);
+/* The same call of the form that writes 16 bits. */
+static tri_call plain_call(const tri_call *call, tri_attr *attr) {
+    tri_call plain = *call;
+    *attr = *call->attr, attr->scaled = 0, plain.attr = attr;
+    return plain;
+}
+
+template <typename T> static void norm_forward(const tri_call *call) {
+    OPERANDS(norm);
     fp8_tensor to = fp8_operands(call, ARG(y), ARG(q), ARG(turned), ARG(most), ARG(sq));
     if (to.rows * to.cols == 0) return;
     if (norm_scaled<T>(call, to)) {
         launched(call, "dropout_add_norm_scaled");
         return;
     }
-    tri_call norm = *call;
-    static const struct { int to, from; } same[] = {
-#define SAME(name) {TRI_ARG(dropout_add_norm, name), TRI_ARG(dropout_add_norm_scaled, name)}
-        SAME(y), SAME(xhat), SAME(rstd), SAME(x), SAME(res), SAME(g), SAME(b), SAME(key), SAME(s)};
-#undef SAME
-    for (auto k : same) norm.t[k.to] = call->t[k.from], norm.dtype[k.to] = call->dtype[k.from];
-    norm.acc = 0;
-    tri__kernel(call->table, TRI_OP_dropout_add_norm, norm.attr, call->dtype[ARG(y)])(&norm);
+    tri_attr attr;
+    tri_call norm = plain_call(call, &attr);
+    tri__kernel(call->table, TRI_OP_norm, &attr, call->dtype[ARG(y)])(&norm);
     fp8_cast_to<T>(call, to, data<T>(call, ARG(y)), 0);
 }
 
@@ -159,13 +156,8 @@ static __global__ void __launch_bounds__(DIN_WARPS *WARP, 2)
 
 /* 0: nothing was done, since shapes or types are not supported. */
 template <typename T> static int norm_scaled_din(const tri_call *call, const fp8_tensor &to) {
-    OPERANDS(dropout_add_norm_scaled_din);
-    norm_din_args a = {};
-    a.dres = call->t[ARG(dres)].data, a.add_dres = adds(call, ARG(dres));
-    a.dy = call->t[ARG(dy)].data, a.xhat = call->t[ARG(xhat)].data, a.rstd = data<float>(call, ARG(rstd)),
-    a.g = call->t[ARG(g)].data;
-    a.key = data<int32_t>(call, ARG(key)), a.drop = dropper_of(call), a.s = data<float>(call, ARG(s));
-    a.rows = to.rows, a.cols = to.cols;
+    OPERANDS(norm_din);
+    norm_din_args a = norm_din_args_of(call);
     if (call->t[ARG(dg)].data || call->t[ARG(db)].data || call->t[ARG(dbias)].data)
         a.part = static_cast<float *>(call->work);
     if (sizeof(T) != 2 || a.rows == 0 || a.rows % 16 || !fp8_wide(to) || a.cols > DIN_WARPS * WARP * WIDE ||
@@ -187,9 +179,9 @@ template <typename T> static int norm_scaled_din(const tri_call *call, const fp8
 }
 
 /* Otherwise rows of dx pass through the workspace. */
-template <typename T> static void dropout_add_norm_scaled_din(const tri_call *call) {
-    OPERANDS(dropout_add_norm_scaled_din);
-    fp8_tensor to = fp8_operands(call, ARG(dy), ARG(q), ARG(turned), ARG(most), ARG(sq));
+template <typename T> static void norm_backward(const tri_call *call) {
+    OPERANDS(norm_din);
+    fp8_tensor to = fp8_operands(call, ARG(dy), ARG(dx), ARG(turned), ARG(most), ARG(sq));
     if (to.cols == 0) return;
     if (norm_scaled_din<T>(call, to)) {
         launched(call, "dropout_add_norm_scaled_din");
@@ -197,31 +189,23 @@ template <typename T> static void dropout_add_norm_scaled_din(const tri_call *ca
     }
     fp8_run run = fp8_run_of<T>(call, to.cols);
     int64_t first = 0, rows = to.rows, each = rows < run.most ? rows : run.most;
-    static const struct { int to, from, rows; } same[] = {
-#define SAME(name, rows) {TRI_ARG(dropout_add_norm_din, name), TRI_ARG(dropout_add_norm_scaled_din, name), rows}
-        SAME(dres, 1), SAME(dg, 0), SAME(db, 0), SAME(dbias, 0), SAME(dy, 1), SAME(xhat, 1), SAME(rstd, 1), SAME(g, 0),
-        SAME(key, 1), SAME(s, 0)};
-#undef SAME
+    static const int by_rows[] = {ARG(dres), ARG(dy), ARG(xhat), ARG(rstd), ARG(key)};
+    tri_attr attr;
     do {
-        tri_call norm = *call;
+        tri_call norm = plain_call(call, &attr);
         int64_t n = rows - first < each ? rows - first : each;
-        norm.acc = 0;
-        for (auto k : same) {
-            if (k.rows) put_rows(&norm, k.to, call, k.from, first, n);
-            else norm.t[k.to] = call->t[k.from], norm.dtype[k.to] = call->dtype[k.from];
-            int sum = !k.rows && first > 0 && (k.from == ARG(dg) || k.from == ARG(db) || k.from == ARG(dbias));
-            norm.acc |= (unsigned)(adds(call, k.from) || sum) << k.to;
-        }
-        norm.t[TRI_ARG(dropout_add_norm_din, dx)] = tri_tensor{run.at, n, to.cols};
-        norm.dtype[TRI_ARG(dropout_add_norm_din, dx)] = call->dtype[ARG(dy)];
-        tri__kernel(call->table, TRI_OP_dropout_add_norm_din, norm.attr, call->dtype[ARG(dy)])(&norm);
+        for (int k : by_rows) put_rows(&norm, k, call, k, first, n);
+        if (first > 0) norm.acc |= 1u << ARG(dg) | 1u << ARG(db) | 1u << ARG(dbias);
+        norm.t[ARG(dx)] = tri_tensor{run.at, n, to.cols};
+        norm.dtype[ARG(dx)] = call->dtype[ARG(dy)];
+        tri__kernel(call->table, TRI_OP_norm_din, &attr, call->dtype[ARG(dy)])(&norm);
         fp8_cast_to<T>(call, fp8_rows(to, first, n), (const T *)run.at, 0);
         first += n;
     } while (first < rows);
 }
 
 TRI_CUDA_FAMILY(scaled_norm) = {
-    TRI_CUDA_ROWS(TRI_OP_dropout_add_norm_scaled, dropout_add_norm_scaled, {}),
-    TRI_CUDA_ROWS(TRI_OP_dropout_add_norm_scaled_din, dropout_add_norm_scaled_din, COLUMN_WORK(3)),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_SCALED, TRI_OP_norm, norm_forward, {}),
+    TRI_CUDA_FACT_ROWS(TRI_FACT_SCALED, TRI_OP_norm_din, norm_backward, COLUMN_WORK(3)),
     {},
 };

@@ -180,7 +180,7 @@ static __global__ void __launch_bounds__(CODED_WARPS *WARP)
 }
 
 template <int CODE> static void unpack_sum_code(const tri_call *call, const coded_rows &rows) {
-    OPERANDS(unpack_sum);
+    OPERANDS(unpack);
     dim3 grid = coded_grid((rows.count + TRI_CODE_BLOCK - 1) / TRI_CODE_BLOCK, 1);
     const int32_t *apply = data<int32_t>(call, ARG(apply));
     int add = adds(call, ARG(y)), type = call->dtype[ARG(y)];
@@ -194,7 +194,7 @@ template <int CODE> static void unpack_sum_code(const tri_call *call, const code
 }
 
 static void unpack_sum(const tri_call *call) {
-    OPERANDS(unpack_sum);
+    OPERANDS(unpack);
     coded_rows rows = coded_rows_of(call, ARG(q), ARG(y), 0);
     if (rows.count == 0 || rows.rows == 0) return;
     CODED_SWITCH(call, unpack_sum_code, call, rows)
@@ -204,6 +204,6 @@ static void unpack_sum(const tri_call *call) {
 TRI_CUDA_FAMILY(coded) = {
     TRI_CUDA_SAME_ROWS(TRI_OP_pack, pack_parts, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_unpack, unpack, {}),
-    TRI_CUDA_SAME_ROWS(TRI_OP_unpack_sum, unpack_sum, {}),
+    TRI_CUDA_SAME_FACT_ROWS(TRI_FACT_SUM, TRI_OP_unpack, unpack_sum, {}),
     {},
 };

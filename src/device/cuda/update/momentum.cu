@@ -6,30 +6,45 @@
 /* A momentum that decays never becomes 0: the element would stay masked for good. */
 static __device__ __forceinline__ float kept_apart(float m) { return fabsf(m) < TINY ? copysignf(TINY, m) : m; }
 
+/* With e, a copy's own, whose gradient stands for that of all copies. */
 template <typename G> struct momentum_update {
     struct now {
-        double fresh;
+        double fresh, share;
     };
-    float *m;                 /* [K] */
+    float *e, *m;             /* [K] each; e may be NULL */
     const G *g;               /* [K] */
-    const float *coef;
-    double kept;
-    __device__ __forceinline__ now begin() const { return now{(1 - kept) * (double)*coef}; }
+    const float *hyper, *coef;
+    double kept, members;
+    __device__ __forceinline__ now begin() const {
+        return now{(1 - kept) * members * (double)*coef, e ? (double)hyper[3] / members : 0};
+    }
     template <int N> __device__ __forceinline__ void at(int64_t i, const now &s) const {
-        float M[N], Gr[N];
+        float E[N] = {}, M[N], Gr[N];
         load<N>(m + i, M), load<N>(g + i, Gr);
+        if (e) load<N>(e + i, E);
 #pragma unroll
-        for (int k = 0; k < N; k++)
-            if (M[k] != 0) M[k] = kept_apart(__double2float_rn(kept * M[k] + s.fresh * Gr[k]));
+        for (int k = 0; k < N; k++) {
+            if (M[k] == 0) continue;
+            M[k] = kept_apart(__double2float_rn(kept * M[k] + s.fresh * Gr[k]));
+            E[k] = __double2float_rn(E[k] + s.share * M[k]);
+        }
+        if (e) store<N>(e + i, E);
         store<N>(m + i, M);
     }
 };
 
 template <typename G> static void momentum_of(const tri_call *call) {
     OPERANDS(momentum);
-    momentum_update<G> f = {data<float>(call, ARG(m)), data<G>(call, ARG(g)), data<float>(call, ARG(coef)),
-                            (double)call->attr->beta1};
-    each(call, elements(call, ARG(m)), data<int32_t>(call, ARG(apply)), f, aligned(f.m) && aligned(f.g), "momentum");
+    float *e = data<float>(call, ARG(e));
+    momentum_update<G> f = {e,
+                            data<float>(call, ARG(m)),
+                            data<G>(call, ARG(g)),
+                            data<float>(call, ARG(hyper)),
+                            data<float>(call, ARG(coef)),
+                            (double)call->attr->beta1,
+                            e ? (double)call->attr->members : 1};
+    each(call, elements(call, ARG(m)), data<int32_t>(call, ARG(apply)), f,
+         aligned(f.e) && aligned(f.m) && aligned(f.g), "momentum");
 }
 static void momentum(const tri_call *call) {
     OPERANDS(momentum);
@@ -66,7 +81,7 @@ template <typename G> struct momentum_in_update {
 };
 
 template <typename G> static void momentum_in_of(const tri_call *call) {
-    OPERANDS(momentum_in);
+    OPERANDS(momentum);
     double beta1 = call->attr->beta1;
     momentum_in_update<G> f = {data<float>(call, ARG(e)),     data<float>(call, ARG(m)),    data<G>(call, ARG(g)),
                                data<float>(call, ARG(v)),     data<float>(call, ARG(coef)),
@@ -75,46 +90,8 @@ template <typename G> static void momentum_in_of(const tri_call *call) {
          aligned(f.e) && aligned(f.m) && aligned(f.g) && aligned(f.v), "momentum_in");
 }
 static void momentum_in(const tri_call *call) {
-    OPERANDS(momentum_in);
+    OPERANDS(momentum);
     EACH_TYPE(call, ARG(g), momentum_in_of);
-}
-
-template <typename G> struct momentum_alone_update {
-    struct now {
-        double fresh, share;
-    };
-    float *e, *m;             /* [K] each */
-    const G *g;               /* [K] */
-    const float *hyper, *coef;
-    double kept, members;
-    __device__ __forceinline__ now begin() const {
-        return now{(1 - kept) * members * (double)*coef, (double)hyper[3] / members};
-    }
-    template <int N> __device__ __forceinline__ void at(int64_t i, const now &s) const {
-        float E[N], M[N], Gr[N];
-        load<N>(e + i, E), load<N>(m + i, M), load<N>(g + i, Gr);
-#pragma unroll
-        for (int k = 0; k < N; k++) {
-            if (M[k] == 0) continue;
-            M[k] = kept_apart(__double2float_rn(kept * M[k] + s.fresh * Gr[k]));
-            E[k] = __double2float_rn(E[k] + s.share * M[k]);
-        }
-        store<N>(e + i, E), store<N>(m + i, M);
-    }
-};
-
-template <typename G> static void momentum_alone_of(const tri_call *call) {
-    OPERANDS(momentum_alone);
-    momentum_alone_update<G> f = {data<float>(call, ARG(e)),     data<float>(call, ARG(m)),
-                                  data<G>(call, ARG(g)),         data<float>(call, ARG(hyper)),
-                                  data<float>(call, ARG(coef)), (double)call->attr->beta1,
-                                  (double)call->attr->members};
-    each(call, elements(call, ARG(e)), data<int32_t>(call, ARG(apply)), f,
-         aligned(f.e) && aligned(f.m) && aligned(f.g), "momentum_alone");
-}
-static void momentum_alone(const tri_call *call) {
-    OPERANDS(momentum_alone);
-    EACH_TYPE(call, ARG(g), momentum_alone_of);
 }
 
 template <int CODE>
@@ -178,29 +155,26 @@ struct adamw_frozen_update {
 
 static void adamw_frozen(const tri_call *call) {
     OPERANDS(adamw_frozen);
-    adamw_frozen_update f = {data<float>(call, ARG(p)), nullptr,         data<float>(call, ARG(m)),
-                             data<float>(call, ARG(v)), data<float>(call, ARG(hyper)),
-                             call->attr->eps,           call->attr->decay, tri__rate_factor(call->attr), 0};
-    each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f, aligned(f.p) && aligned(f.m) && aligned(f.v),
-         "adamw_frozen");
-}
-
-static void adamw_meet(const tri_call *call) {
-    OPERANDS(adamw_meet);
-    adamw_frozen_update f = {data<float>(call, ARG(anchor)), data<float>(call, ARG(p)), data<float>(call, ARG(m)),
-                             data<float>(call, ARG(v)),      data<float>(call, ARG(hyper)),
-                             call->attr->eps,                call->attr->decay,
-                             tri__rate_factor(call->attr),   1};
+    int meets = call->attr->meet;
+    float *p = data<float>(call, ARG(p));
+    adamw_frozen_update f = {meets ? data<float>(call, ARG(anchor)) : p,
+                             meets ? p : nullptr,
+                             data<float>(call, ARG(m)),
+                             data<float>(call, ARG(v)),
+                             data<float>(call, ARG(hyper)),
+                             call->attr->eps,
+                             call->attr->decay,
+                             tri__rate_factor(call->attr),
+                             meets};
     each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f,
-         aligned(f.p) && aligned(f.copy) && aligned(f.m) && aligned(f.v), "adamw_meet");
+         aligned(f.p) && aligned(f.copy) && aligned(f.m) && aligned(f.v), "adamw_frozen");
 }
 
 TRI_CUDA_FAMILY(momentum) = {
     TRI_CUDA_SAME_ROWS(TRI_OP_momentum, momentum, {}),
-    TRI_CUDA_SAME_ROWS(TRI_OP_momentum_in, momentum_in, {}),
-    TRI_CUDA_SAME_ROWS(TRI_OP_momentum_alone, momentum_alone, {}),
+    TRI_CUDA_SAME_FACT_ROWS(TRI_FACT_SENT | TRI_FACT_OWN, TRI_OP_momentum, momentum, {}),
+    TRI_CUDA_SAME_FACT_ROWS(TRI_FACT_SENT, TRI_OP_momentum, momentum_in, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_momentum_out, momentum_out, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_adamw_frozen, adamw_frozen, {}),
-    TRI_CUDA_SAME_ROWS(TRI_OP_adamw_meet, adamw_meet, {}),
     {},
 };

@@ -1,5 +1,5 @@
-/* optimizers.cu - Adam, SGD, LAMB (You et al., 2020) and 1-bit LAMB (Li et al., 2021): as adamw in update.cu, on
- * masters and states in fp32. */
+/* optimizers.cu - AdamW (Loshchilov and Hutter, 2019) in PyTorch's order: decay, moments, step; Adam, SGD, LAMB (You et
+ * al., 2020) and 1-bit LAMB (Li et al., 2021), on masters and states in fp32. */
 #include "device/cuda/update/each.cuh"
 #include "numbers/trust.h"
 
@@ -25,9 +25,11 @@ static __device__ __forceinline__ void add_moments(float &m, float &v, float g, 
     v = fmaf(a.beta2, v, (1.0f - a.beta2) * g * g);
 }
 
-template <typename G> struct adam_update {
+/* COUPLED: Adam, whose decay is part of the gradient. */
+template <typename G, typename C, bool COUPLED> struct adam_update {
     typedef rates now;
     float *p, *m, *v;         /* [K] each */
+    C *copy;                  /* [K] p in the type of its copy; NULL: none */
     const G *g;               /* [K] */
     const float *hyper, *coef;
     moments a;
@@ -37,24 +39,36 @@ template <typename G> struct adam_update {
         load<N>(p + i, P), load<N>(m + i, M), load<N>(v + i, V), load<N>(g + i, Gr);
 #pragma unroll
         for (int k = 0; k < N; k++) {
-            add_moments(M[k], V[k], fmaf(a.decay, P[k], Gr[k] * s.coef), a);
+            add_moments(M[k], V[k], COUPLED ? fmaf(a.decay, P[k], Gr[k] * s.coef) : Gr[k] * s.coef, a);
+            if (!COUPLED) P[k] = fmaf(-s.lr * a.decay, P[k], P[k]);
             P[k] -= s.step * M[k] / (sqrtf(V[k]) * s.root + a.eps);
         }
         store<N>(p + i, P), store<N>(m + i, M), store<N>(v + i, V);
+        if (copy) store<N>(copy + i, P);
     }
 };
 
-template <typename G> static void adam_of(const tri_call *call) {
-    OPERANDS(adam);
-    adam_update<G> f = {data<float>(call, ARG(p)),     data<float>(call, ARG(m)),    data<float>(call, ARG(v)),
-                        data<G>(call, ARG(g)),         data<float>(call, ARG(hyper)), data<float>(call, ARG(coef)),
-                        moments_of(call)};
+template <typename G, typename C, bool COUPLED> static void adam_to(const tri_call *call) {
+    OPERANDS(adamw);
+    adam_update<G, C, COUPLED> f = {data<float>(call, ARG(p)),    data<float>(call, ARG(m)),
+                                    data<float>(call, ARG(v)),    data<C>(call, ARG(copy)),
+                                    data<G>(call, ARG(g)),        data<float>(call, ARG(hyper)),
+                                    data<float>(call, ARG(coef)), moments_of(call)};
     each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f,
-         aligned(f.p) && aligned(f.m) && aligned(f.v) && aligned(f.g), "adam");
+         aligned(f.p) && aligned(f.m) && aligned(f.v) && aligned(f.copy) && aligned(f.g), "adamw");
 }
-static void adam(const tri_call *call) {
-    OPERANDS(adam);
-    EACH_TYPE(call, ARG(g), adam_of);
+
+template <typename G> static void adamw_of(const tri_call *call) {
+    OPERANDS(adamw);
+    int type = call->dtype[ARG(copy)];
+    if (call->attr->coupled) adam_to<G, float, true>(call);
+    else if (!call->attr->copy || type == TRI_F32) adam_to<G, float, false>(call);
+    else if (type == TRI_BF16) adam_to<G, bf16, false>(call);
+    else adam_to<G, f16, false>(call);
+}
+static void adamw(const tri_call *call) {
+    OPERANDS(adamw);
+    EACH_TYPE(call, ARG(g), adamw_of);
 }
 
 template <typename G> struct sgd_update {
@@ -203,21 +217,18 @@ template <bool LIMITED> struct lamb_update {
     }
 };
 
-static void lamb_step(const tri_call *call) {
+template <bool FROZEN> static void lamb_step_of(const tri_call *call) {
     OPERANDS(lamb_step);
-    lamb_update<false> f = {data<float>(call, ARG(p)),     data<float>(call, ARG(m)),     data<float>(call, ARG(v)),
-                     data<float>(call, ARG(hyper)), data<double>(call, ARG(sums)), NULL, NULL, moments_of(call)};
+    lamb_update<FROZEN> f = {data<float>(call, ARG(p)),       data<float>(call, ARG(m)),
+                             data<float>(call, ARG(v)),       data<float>(call, ARG(hyper)),
+                             data<double>(call, ARG(sums)),   data<float>(call, ARG(average)),
+                             data<float>(call, ARG(factor)), moments_of(call)};
     each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f, aligned(f.p) && aligned(f.m) && aligned(f.v),
          "lamb_step");
 }
-
-static void lamb_frozen(const tri_call *call) {
-    OPERANDS(lamb_frozen);
-    lamb_update<true> f = {data<float>(call, ARG(p)),     data<float>(call, ARG(m)), data<float>(call, ARG(v)),
-                     data<float>(call, ARG(hyper)), data<double>(call, ARG(sums)), data<float>(call, ARG(average)),
-                     data<float>(call, ARG(factor)), moments_of(call)};
-    each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f, aligned(f.p) && aligned(f.m) && aligned(f.v),
-         "lamb_frozen");
+static void lamb_step(const tri_call *call) {
+    if (call->attr->frozen) lamb_step_of<true>(call);
+    else lamb_step_of<false>(call);
 }
 
 /* sums [n, 2] */
@@ -347,13 +358,14 @@ static void lamb_refresh(const tri_call *call) {
 }
 
 TRI_CUDA_FAMILY(optimizers) = {
-    TRI_CUDA_SAME_ROWS(TRI_OP_adam, adam, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_adamw, adamw, {}),
+    TRI_CUDA_SAME_FACT_ROWS(TRI_FACT_COUPLED, TRI_OP_adamw, adamw, {}),
+    TRI_CUDA_SAME_FACT_ROWS(TRI_FACT_COPY, TRI_OP_adamw, adamw, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_sgd, sgd, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_lamb_moments, lamb_moments, {2 * 8 * LAMB_BLOCKS, 0, 0, 0, 0}),
     TRI_CUDA_SAME_ROWS(TRI_OP_lamb_step, lamb_step, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_lamb_average, lamb_average, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_lamb_refresh, lamb_refresh, {4 * 8 * LAMB_BLOCKS, 0, 0, 0, 0}),
     TRI_CUDA_SAME_ROWS(TRI_OP_lamb_factor, lamb_factor, {}),
-    TRI_CUDA_SAME_ROWS(TRI_OP_lamb_frozen, lamb_frozen, {}),
     {},
 };

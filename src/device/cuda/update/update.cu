@@ -1,6 +1,5 @@
-/* update.cu - the end of a step: the gradients' norm, clipping, and AdamW (Loshchilov and Hutter, 2019) in PyTorch's
- * order: decay, moments, step. Whether the step is applied is read on the device: the host does not wait for the
- * norm. */
+/* update.cu - the end of a step: the gradients' norm and clipping. Whether the step is applied is read on the device:
+ * the host does not wait for the norm. */
 #include "device/cuda/elementwise/map.cuh"
 
 enum {
@@ -68,105 +67,26 @@ static void clip(const tri_call *call) {
     launched(call, "clip");
 }
 
-typedef struct moments {
-    float beta1, beta2, eps, decay, factor; /* factor: of the learning rate */
-} moments;
-
-/* The same operations in the same order for every element, so that an element's bits do not depend on where a shard
- * begins. */
-static __device__ __forceinline__ void adamw_at(float &p, float &m, float &v, float g, const moments &a, float lr,
-                                                float step, float root) {
-    m = fmaf(a.beta1, m, (1.0f - a.beta1) * g);
-    v = fmaf(a.beta2, v, (1.0f - a.beta2) * g * g);
-    p = fmaf(-lr * a.decay, p, p) - step * m / (sqrtf(v) * root + a.eps);
-}
-
-template <typename G, typename C, int N>
-static __global__ void adamw_kernel(int64_t n, float *p, float *m, float *v, C *copy, const G *g, const float *hyper,
-                                    const float *coef, const int32_t *apply, moments a) {
-    int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N;
-    if (!*apply || i >= n) return;
-    float lr = hyper[0] * a.factor, step = lr / hyper[1], root = rsqrtf(hyper[2]), by = *coef;
-    if (i + N <= n) {
-        float P[N], M[N], V[N], Gr[N];
-        load<N>(p + i, P), load<N>(m + i, M), load<N>(v + i, V), load<N>(g + i, Gr);
-#pragma unroll
-        for (int k = 0; k < N; k++) adamw_at(P[k], M[k], V[k], Gr[k] * by, a, lr, step, root);
-        store<N>(p + i, P), store<N>(m + i, M), store<N>(v + i, V);
-        if (copy) store<N>(copy + i, P);
-    } else
-        for (; i < n; i++) {
-            adamw_at(p[i], m[i], v[i], wide(g[i]) * by, a, lr, step, root);
-            if (copy) copy[i] = narrow<C>(p[i]);
-        }
-}
-
-enum { UPDATE_WIDE = 4 };
-
-/* `gradient` is the index of operand g, followed by hyper, coef and apply; `copy` that of the operand that receives the
- * new weights, 0: none. */
-template <typename G, typename C> static void update(const tri_call *call, int copy, int gradient) {
-    OPERANDS(adamw);
-    int64_t n = elements(call, ARG(p));
-    int after = gradient - ARG(g);
-    if (n == 0) return;
-    float *p = data<float>(call, ARG(p)), *m = data<float>(call, ARG(m)), *v = data<float>(call, ARG(v)); /* [K] */
-    const G *g = data<G>(call, gradient);                                                                 /* [K] */
-    C *to = copy ? data<C>(call, copy) : nullptr;                                                         /* [K] */
-    const float *hyper = data<float>(call, after + ARG(hyper)), *coef = data<float>(call, after + ARG(coef));
-    const int32_t *apply = data<int32_t>(call, after + ARG(apply));
-    moments a = {call->attr->beta1, call->attr->beta2, call->attr->eps, call->attr->decay,
-                 tri__rate_factor(call->attr)};
-    int wide_ok = aligned(p) && aligned(m) && aligned(v) && aligned(g) && aligned(to);
-    if (wide_ok)
-        adamw_kernel<G, C, UPDATE_WIDE><<<blocks_for(n, THREADS * UPDATE_WIDE), THREADS, 0, stream(call)>>>(
-            n, p, m, v, to, g, hyper, coef, apply, a);
-    else
-        adamw_kernel<G, C, 1>
-            <<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(n, p, m, v, to, g, hyper, coef, apply, a);
-    launched(call, "adamw");
-}
-
-template <typename G> static void update_copy(const tri_call *call, int copy, int gradient) {
-    if (call->dtype[copy] == TRI_F32) update<G, float>(call, copy, gradient);
-    else if (call->dtype[copy] == TRI_BF16) update<G, bf16>(call, copy, gradient);
-    else update<G, f16>(call, copy, gradient);
-}
-
-static void adamw(const tri_call *call) {
-    OPERANDS(adamw);
-    if (call->dtype[ARG(g)] == TRI_F32) update<float, float>(call, 0, ARG(g));
-    else if (call->dtype[ARG(g)] == TRI_BF16) update<bf16, float>(call, 0, ARG(g));
-    else update<f16, float>(call, 0, ARG(g));
-}
-
-static void adamw_copy(const tri_call *call) {
-    OPERANDS(adamw_copy);
-    if (call->dtype[ARG(g)] == TRI_F32) update_copy<float>(call, ARG(copy), ARG(g));
-    else if (call->dtype[ARG(g)] == TRI_BF16) update_copy<bf16>(call, ARG(copy), ARG(g));
-    else update_copy<f16>(call, ARG(copy), ARG(g));
-}
-
 /* skip has its operands in this order, too. */
 template <typename T> static void accumulate(const tri_call *call) {
     OPERANDS(accumulate);
     map1<same_op, T, T>(call, ARG(y), ARG(x), "accumulate");
 }
 
-template <typename T> static void zero(const tri_call *call) {
+/* Of any type. */
+static void zero(const tri_call *call) {
     OPERANDS(zero);
+    size_t size = call->attr->balance ? sizeof(double) : call->dtype[ARG(y)] == TRI_F32 ? sizeof(float) : sizeof(bf16);
     if (elements(call, ARG(y)) == 0) return;
-    cudaMemsetAsync(data<T>(call, ARG(y)), 0, (size_t)elements(call, ARG(y)) * sizeof(T), stream(call));
+    cudaMemsetAsync(call->t[ARG(y)].data, 0, (size_t)elements(call, ARG(y)) * size, stream(call));
     launched(call, "zero");
 }
 
 TRI_CUDA_FAMILY(update) = {
     TRI_CUDA_ROWS(TRI_OP_accumulate, accumulate, {}),
     TRI_CUDA_ROWS(TRI_OP_skip, accumulate, {}),
-    TRI_CUDA_ROWS(TRI_OP_zero, zero, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_zero, zero, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_sumsq, sumsq, {8 * SUM_BLOCKS, 0, 0, 0, 0}),
     TRI_CUDA_SAME_ROWS(TRI_OP_clip, clip, {}),
-    TRI_CUDA_SAME_ROWS(TRI_OP_adamw, adamw, {}),
-    TRI_CUDA_SAME_ROWS(TRI_OP_adamw_copy, adamw_copy, {}),
     {},
 };

@@ -11,47 +11,34 @@ static tri_drop drop_from(tri_drop drop, int64_t t) {
     return drop;
 }
 
-/* The operands of a norm; -1: the operation has none. */
-typedef struct norm_args {
-    int y, xhat, rstd, x, res, g, b;
-} norm_args;
-
-static void run_norm(const tri_call *call, const norm_args *a, tri_drop drop, float factor) {
-    float *work = call->work, *rstd = f32(call, a->rstd);
-    const float *g = tri__wide_vector(call, a->g, &work), *b = tri__wide_vector(call, a->b, &work);
-    int has_res = a->res >= 0, has_xhat = call->t[a->xhat].data != NULL;
-    tri_wide_rows r = tri__wide_rows(call, a->x, 2 + has_res + has_xhat, work, ENOUGH, MANY_ROWS);
+static void norm(const tri_call *call) {
+    OPERANDS(norm);
+    tri_drop drop = drop_of(call, ARG(key));
+    float *work = call->work, *rstd = f32(call, ARG(rstd)), factor = call->t[ARG(s)].data ? *f32(call, ARG(s)) : 1;
+    const float *g = tri__wide_vector(call, ARG(g), &work), *b = tri__wide_vector(call, ARG(b), &work);
+    int has_res = call->t[ARG(res)].data != NULL, has_xhat = call->t[ARG(xhat)].data != NULL;
+    tri_wide_rows r = tri__wide_rows(call, ARG(x), 2 + has_res + has_xhat, work, ENOUGH, MANY_ROWS);
 #pragma omp parallel for schedule(static) num_threads(r.threads)
     for (int64_t t = 0; t < r.T; t += r.rows) {
         int64_t n = tri__wide_count(&r, t, r.T);
         tri_norm_rows norm = {.drop = drop_from(drop, t),
                               .factor = factor,
                               .h = r.h,
-                              .x = tri__wide_get(&r, 0, a->x, t, n),
-                              .res = tri__wide_get(&r, 2, a->res, t, n),
+                              .x = tri__wide_get(&r, 0, ARG(x), t, n),
+                              .res = tri__wide_get(&r, 2, ARG(res), t, n),
                               .g = g,
                               .b = b,
-                              .y = tri__wide_at(&r, 1, a->y, t),
-                              .xhat = tri__wide_at(&r, 2 + has_res, a->xhat, t),
+                              .y = tri__wide_at(&r, 1, ARG(y), t),
+                              .xhat = tri__wide_at(&r, 2 + has_res, ARG(xhat), t),
                               .rstd = rstd ? rstd + t : NULL,
                               .eps = call->attr->eps};
         simd_norm(&norm, 0, n);
-        tri__wide_put(&r, norm.y, a->y, t, n);
-        tri__wide_put(&r, norm.xhat, a->xhat, t, n);
+        tri__wide_put(&r, norm.y, ARG(y), t, n);
+        tri__wide_put(&r, norm.xhat, ARG(xhat), t, n);
     }
 }
 
-static void norm(const tri_call *call) {
-    OPERANDS(norm);
-    run_norm(call, &(norm_args){ARG(y), ARG(xhat), ARG(rstd), ARG(x), -1, ARG(g), ARG(b)}, (tri_drop){0}, 1);
-}
-
-static void dropout_add_norm(const tri_call *call) {
-    OPERANDS(dropout_add_norm);
-    run_norm(call, &(norm_args){ARG(y), ARG(xhat), ARG(rstd), ARG(x), ARG(res), ARG(g), ARG(b)},
-             drop_of(call, ARG(key)), call->t[ARG(s)].data ? *f32(call, ARG(s)) : 1);
-}
-
+/* Alone. */
 static void norm_din(const tri_call *call) {
     OPERANDS(norm_din);
     tri_wide_rows r = tri__wide_rows(call, ARG(dy), 0, NULL, ENOUGH, MANY_ROWS);
@@ -83,11 +70,11 @@ static void dropout(const tri_call *call) {
     }
 }
 
-#define ROWS(op_) \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, \
-    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_, .work = TRI_AS_HALF}
+#define ROWS(op_, facts_) \
+    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_, .facts = facts_}, \
+    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_, .work = TRI_AS_HALF, .facts = facts_}
 TRI_FAST_ROWS(norm) = {
-    ROWS(norm), ROWS(dropout), ROWS(dropout_add_norm),
-    {.op = TRI_OP_norm_din, .dtype = TRI_F32, .run = norm_din},
+    ROWS(norm, 0), ROWS(norm, TRI_FACT_ALONE), ROWS(dropout, 0),
+    {.op = TRI_OP_norm_din, .dtype = TRI_F32, .run = norm_din, .facts = TRI_FACT_ALONE},
     {.run = NULL},
 };

@@ -108,7 +108,7 @@ static void act_din_db(const tri_call *call) {
 enum { DY, XHAT, DX, DRES }; /* matrices of dropout_add_norm_din */
 
 static void make_norm_din(const making *m, int64_t t, int64_t n, float *row[MOST_MATRICES]) {
-    OPERANDS(dropout_add_norm_din);
+    OPERANDS(norm_din);
     const tri_wide_rows *r = &m->r;
     tri_norm_din norm = m->norm;
     if (norm.drop.key) norm.drop.key += 2 * t;
@@ -124,7 +124,7 @@ static void make_norm_din(const making *m, int64_t t, int64_t n, float *row[MOST
 }
 
 static void dropout_add_norm_din(const tri_call *call) {
-    OPERANDS(dropout_add_norm_din);
+    OPERANDS(norm_din);
     float *work = (float *)(void *)sums_at(call, 3, call->t[ARG(dy)].cols);
     const float *g = tri__wide_vector(call, ARG(g), &work);
     making m = {.r = tri__wide_rows(call, ARG(dy), call->t[ARG(dres)].data ? 4 : 3, work, ENOUGH, CACHED_ROWS),
@@ -148,7 +148,7 @@ static void dropout_add_norm_din(const tri_call *call) {
 TRI_FAST_ROWS(sums) = {
     ROWS(bias_dw, bias_dw, 1, 0),
     ROWS(act_din, act_din_db, 1, TRI_FACT_ACT | TRI_FACT_DB),
-    ROWS(dropout_add_norm_din, dropout_add_norm_din, 3, 0),
+    ROWS(norm_din, dropout_add_norm_din, 3, 0),
     {.op = TRI_OP_norm_dw, .dtype = TRI_F32, .run = norm_dw, .work = {.col = 2 * BLOCKS * 8}},
     {.run = NULL},
 };

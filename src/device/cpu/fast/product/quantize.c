@@ -69,7 +69,7 @@ static void add_quantized(const tri_call *call, int table, int64_t row, int64_t 
 
 /* y[t], of three tables' rows; row -1: none. */
 static void embed_row(const tri_call *call, int64_t t, const int64_t row[3]) {
-    OPERANDS(embed_int8);
+    OPERANDS(embed);
     int64_t H = call->t[ARG(y)].cols;
     float scale[3] = {0};
     for (int k = 0; k < 3; k++)
@@ -87,7 +87,7 @@ static void embed_row(const tri_call *call, int64_t t, const int64_t row[3]) {
 }
 
 static void embed_int8(const tri_call *call) {
-    OPERANDS(embed_int8);
+    OPERANDS(embed);
     const int32_t *ids = i32(call, ARG(ids)), *pos = i32(call, ARG(pos)); /* [T] */
     int64_t T = call->t[ARG(y)].rows;
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, elements(call, ARG(y)), ENOUGH))
@@ -103,6 +103,6 @@ static void embed_int8(const tri_call *call) {
     {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .facts = facts_}, \
     {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = run_, .facts = facts_}
 TRI_FAST_ROWS(quantize) = {
-    ROWS(row_max, row_max, 0), ROWS(quantize, quantize_int8, TRI_FACT_QUANT), ROWS(embed_int8, embed_int8, 0),
+    ROWS(row_max, row_max, 0), ROWS(quantize, quantize_int8, TRI_FACT_QUANT), ROWS(embed, embed_int8, TRI_FACT_INT8),
     {.run = NULL},
 };

@@ -240,7 +240,7 @@ static void unpack(const tri_call *call) {
 
 /* y = the rows' sum, or y += it: n elements from `block` on, whole blocks or less than one. */
 static void sum_run(const tri_call *call, int64_t block, int64_t n) {
-    OPERANDS(unpack_sum);
+    OPERANDS(unpack);
     int type = call->dtype[ARG(y)], add = adds(call, ARG(y)), in_place = n >= BLOCK && type == TRI_F32 && !add;
     float buffer[2][RUN * BLOCK], *total = in_place ? f32(call, ARG(y)) + block * BLOCK : buffer[0];
     for (int64_t k = 0; k < call->t[ARG(q)].rows; k++) {
@@ -256,7 +256,7 @@ static void sum_run(const tri_call *call, int64_t block, int64_t n) {
 }
 
 static void unpack_sum(const tri_call *call) {
-    OPERANDS(unpack_sum);
+    OPERANDS(unpack);
     int64_t K = elements(call, ARG(y)), whole_blocks = K / BLOCK;
     if (!applies(call, ARG(apply))) return;
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, K * call->t[ARG(q)].rows, ENOUGH))
@@ -273,23 +273,12 @@ static void add_gradient(int64_t n, float *m, const float *g, double change, dou
     simd_coded_replace(n, value, m);
 }
 
+/* With e, a copy's own, whose gradient stands for that of all copies. */
 static void momentum(const tri_call *call) {
     OPERANDS(momentum);
-    double change = (double)call->attr->beta1 - 1, fresh = -change * *f32(call, ARG(coef));
-    int64_t K = elements(call, ARG(m));
-    if (!applies(call, ARG(apply))) return;
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, K, ENOUGH))
-    for (int64_t at = 0; at < K; at += RUN * BLOCK) {
-        float buffer[RUN * BLOCK];
-        int64_t n = at_most(K - at, RUN * BLOCK);
-        add_gradient(n, f32(call, ARG(m)) + at, whole(call, ARG(g), at, n, buffer), change, fresh);
-    }
-}
-
-static void momentum_alone(const tri_call *call) {
-    OPERANDS(momentum_alone);
-    double members = call->attr->members, change = (double)call->attr->beta1 - 1,
-           fresh = -change * members * *f32(call, ARG(coef)), share = f32(call, ARG(hyper))[3] / members;
+    float *e = f32(call, ARG(e)); /* [K]; may be NULL */
+    double members = e ? call->attr->members : 1, change = (double)call->attr->beta1 - 1,
+           fresh = -change * members * *f32(call, ARG(coef)), share = e ? f32(call, ARG(hyper))[3] / members : 0;
     int64_t K = elements(call, ARG(m));
     if (!applies(call, ARG(apply))) return;
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, K, ENOUGH))
@@ -298,12 +287,12 @@ static void momentum_alone(const tri_call *call) {
         int64_t n = at_most(K - at, RUN * BLOCK);
         const float *g = whole(call, ARG(g), at, n, buffer);
         add_gradient(n, m, g, change, fresh);
-        simd_momentum(&(tri_momentum_run){.e = f32(call, ARG(e)) + at, .m = m, .g = g, .kept = share}, n);
+        if (e) simd_momentum(&(tri_momentum_run){.e = e + at, .m = m, .g = g, .kept = share}, n);
     }
 }
 
 static void momentum_in(const tri_call *call) {
-    OPERANDS(momentum_in);
+    OPERANDS(momentum);
     double kept = (double)call->attr->beta1 / call->attr->members,
            fresh = (1 - (double)call->attr->beta1) * *f32(call, ARG(coef));
     const float *v = f32(call, ARG(v)); /* [K]; may be NULL */
@@ -343,38 +332,33 @@ static void momentum_out(const tri_call *call) {
     }
 }
 
-/* run: of all K elements; copy: [K] what becomes of p as well; NULL */
-static void step_frozen(const tri_call *call, const tri_update_run *run, float *copy, int64_t K) {
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, K, ENOUGH))
-    for (int64_t at = 0; at < K; at += CHUNK) {
-        tri_update_run a = *run;
-        int64_t n = at_most(K - at, CHUNK);
-        a.p += at, a.m += at, a.v += at, a.eps = call->attr->eps, a.decay = call->attr->decay;
-        simd_adamw_frozen(&a, n);
-        if (copy) memcpy(copy + at, a.p, (size_t)n * sizeof *copy);
-    }
-}
-
 static void adamw_frozen(const tri_call *call) {
     OPERANDS(adamw_frozen);
     const float *hyper = f32(call, ARG(hyper)); /* [4] */
-    tri_update_run run = {.p = f32(call, ARG(p)), .m = f32(call, ARG(m)), .v = f32(call, ARG(v)),
-                          .lr = hyper[0] * tri__rate_factor(call->attr), .c1 = hyper[1], .c2 = hyper[2]};
-    if (applies(call, ARG(apply))) step_frozen(call, &run, NULL, elements(call, ARG(p)));
+    const tri_attr *attr = call->attr;
+    tri_update_run run = {.p = f32(call, attr->meet ? ARG(anchor) : ARG(p)), .m = f32(call, ARG(m)),
+                          .v = f32(call, ARG(v)), .lr = hyper[0] * tri__rate_factor(attr), .c1 = hyper[1],
+                          .c2 = hyper[2], .eps = attr->eps, .decay = attr->decay};
+    int64_t K = elements(call, ARG(p));
+    if (!applies(call, ARG(apply))) return;
+    if (attr->meet) run.lr /= hyper[3];
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, K, ENOUGH))
+    for (int64_t at = 0; at < K; at += CHUNK) {
+        tri_update_run a = run;
+        int64_t n = at_most(K - at, CHUNK);
+        a.p += at, a.m += at, a.v += at;
+        simd_adamw_frozen(&a, n);
+        if (attr->meet) memcpy(f32(call, ARG(p)) + at, a.p, (size_t)n * sizeof(float));
+    }
 }
 
-static void adamw_meet(const tri_call *call) {
-    OPERANDS(adamw_meet);
-    const float *hyper = f32(call, ARG(hyper)); /* [4] */
-    tri_update_run run = {.p = f32(call, ARG(anchor)), .m = f32(call, ARG(m)), .v = f32(call, ARG(v)),
-                          .lr = hyper[0] * tri__rate_factor(call->attr) / hyper[3], .c1 = hyper[1], .c2 = hyper[2]};
-    if (applies(call, ARG(apply))) step_frozen(call, &run, f32(call, ARG(p)), elements(call, ARG(p)));
-}
-
-#define ROWS(op_) \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_}, \
-    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
+#define FACT_ROWS(op_, run_, facts_)                                      \
+    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .facts = facts_},  \
+    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .facts = facts_}, \
+    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = run_, .facts = facts_}
+#define ROWS(op_) FACT_ROWS(op_, op_, 0)
 TRI_FAST_ROWS(coded) = {
-    ROWS(pack), ROWS(unpack), ROWS(unpack_sum), ROWS(momentum), ROWS(momentum_in),
-    ROWS(momentum_alone), ROWS(momentum_out), ROWS(adamw_frozen), ROWS(adamw_meet), {.run = NULL},
+    ROWS(pack), ROWS(unpack), FACT_ROWS(unpack, unpack_sum, TRI_FACT_SUM), ROWS(momentum),
+    FACT_ROWS(momentum, momentum_in, TRI_FACT_SENT), FACT_ROWS(momentum, momentum, TRI_FACT_SENT | TRI_FACT_OWN),
+    ROWS(momentum_out), ROWS(adamw_frozen), {.run = NULL},
 };

@@ -61,12 +61,12 @@ static void adamw(const tri_call *call) {
     OPERANDS(adamw);
     if (!*i32(call, ARG(apply))) return;
     tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), ARG(g), ARG(hyper), ARG(coef)});
-    each_chunk(call, &run, elements(call, ARG(p)), simd_adamw);
+    each_chunk(call, &run, elements(call, ARG(p)), call->attr->coupled ? simd_adam : simd_adamw);
 }
 
 /* With bf16 weights, by pieces that stay in a thread's cache between the update and the rounded copy. */
 static void adamw_copy(const tri_call *call) {
-    OPERANDS(adamw_copy);
+    OPERANDS(adamw);
     enum { PIECE = 2048 };
     int64_t n = elements(call, ARG(p));
     int type = call->dtype[ARG(g)];
@@ -87,13 +87,6 @@ static void adamw_copy(const tri_call *call) {
         simd_adamw(&run, size);
         simd_narrow(size, run.p, bf16(call, ARG(copy)) + i);
     }
-}
-
-static void adam(const tri_call *call) {
-    OPERANDS(adam);
-    if (!*i32(call, ARG(apply))) return;
-    tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), ARG(g), ARG(hyper), ARG(coef)});
-    each_chunk(call, &run, elements(call, ARG(p)), simd_adam);
 }
 
 static void sgd(const tri_call *call) {
@@ -134,10 +127,12 @@ static void lamb_moments(const tri_call *call) {
 static void lamb_step(const tri_call *call) {
     OPERANDS(lamb_step);
     if (!*i32(call, ARG(apply))) return;
-    const double *sums = f64(call, ARG(sums)); /* [2]; may be NULL */
+    const double *sums = f64(call, ARG(sums)); /* [2], may be NULL; frozen: [3] */
+    int frozen = call->attr->frozen;
     tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), -1, ARG(hyper), -1});
-    if (sums && sums[0] > 0 && sums[1] > 0) run.ratio = (float)sqrt(sums[0] / sums[1]);
-    each_chunk(call, &run, elements(call, ARG(p)), simd_lamb_step);
+    if (frozen) run.ratio = (float)tri__frozen_ratio(*f32(call, ARG(average)), *f32(call, ARG(factor)), sums);
+    else if (sums && sums[0] > 0 && sums[1] > 0) run.ratio = (float)sqrt(sums[0] / sums[1]);
+    each_chunk(call, &run, elements(call, ARG(p)), frozen ? simd_lamb_frozen : simd_lamb_step);
 }
 
 /* If apply is 0, the variance stays, and the sums are those of what it was. */
@@ -165,23 +160,13 @@ static void lamb_refresh(const tri_call *call) {
     }
 }
 
-static void lamb_frozen(const tri_call *call) {
-    OPERANDS(lamb_frozen);
-    if (!*i32(call, ARG(apply))) return;
-    float average = *f32(call, ARG(average)), factor = *f32(call, ARG(factor));
-    tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), -1, ARG(hyper), -1});
-    run.ratio = (float)tri__frozen_ratio(average, factor, f64(call, ARG(sums)));
-    each_chunk(call, &run, elements(call, ARG(p)), simd_lamb_frozen);
-}
-
 TRI_FAST_ROWS(optimizer) = {
     {.op = TRI_OP_adamw, .dtype = TRI_F32, .run = adamw},
-    {.op = TRI_OP_adamw_copy, .dtype = TRI_BF16, .run = adamw_copy, .work = TRI_AS_HALF},
-    {.op = TRI_OP_adam, .dtype = TRI_F32, .run = adam},
+    {.op = TRI_OP_adamw, .dtype = TRI_F32, .run = adamw, .facts = TRI_FACT_COUPLED},
+    {.op = TRI_OP_adamw, .dtype = TRI_BF16, .run = adamw_copy, .work = TRI_AS_HALF, .facts = TRI_FACT_COPY},
     {.op = TRI_OP_sgd, .dtype = TRI_F32, .run = sgd},
     {.op = TRI_OP_lamb_moments, .dtype = TRI_F32, .run = lamb_moments, .work = {.fixed = BLOCKS * 16}},
     {.op = TRI_OP_lamb_step, .dtype = TRI_F32, .run = lamb_step},
     {.op = TRI_OP_lamb_refresh, .dtype = TRI_F32, .run = lamb_refresh, .work = {.fixed = BLOCKS * 32}},
-    {.op = TRI_OP_lamb_frozen, .dtype = TRI_F32, .run = lamb_frozen},
     {.run = NULL},
 };

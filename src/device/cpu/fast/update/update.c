@@ -35,10 +35,10 @@ static void commit(const tri_call *call) {
 
 static void zero(const tri_call *call) {
     OPERANDS(zero);
-    int64_t n = elements(call, ARG(y));
+    int64_t n = elements(call, ARG(y)), size = (int64_t)tri__dtype_bytes((tri_dtype)call->dtype[ARG(y)]);
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
     for (int64_t i = 0; i < n; i += CHUNK)
-        memset(f32(call, ARG(y)) + i, 0, (size_t)(n - i < CHUNK ? n - i : CHUNK) * sizeof(float));
+        memset((char *)call->t[ARG(y)].data + i * size, 0, (size_t)((n - i < CHUNK ? n - i : CHUNK) * size));
 }
 
 SIMD double simd_sumsq(int64_t n, const float *x) {
@@ -77,6 +77,8 @@ TRI_FAST_ROWS(update) = {
     {.op = TRI_OP_commit, .dtype = TRI_F32, .run = commit},
     {.op = TRI_OP_skip, .dtype = TRI_F32, .run = accumulate},
     {.op = TRI_OP_zero, .dtype = TRI_F32, .run = zero},
+    {.op = TRI_OP_zero, .dtype = TRI_BF16, .run = zero},
+    {.op = TRI_OP_zero, .dtype = TRI_F16, .run = zero},
     {.op = TRI_OP_sumsq, .dtype = TRI_F32, .run = sumsq, .work = {.fixed = BLOCKS * 8}},
     {.run = NULL},
 };
