@@ -272,12 +272,11 @@ static void append_linear_dw(tri_fp8 *z, int i, const factor of[2]) {
                       dy, x, scale(z, of[0].slot), scale(z, of[1].slot))->acc = instr->acc;
 }
 
-/* An operation that writes the 8-bit form of `slot`, its first output, which is written too or, of gradients, is not;
- * the other operands by their names. */
-static void append_scaled(tri_fp8 *z, int i, tri_op op, int slot) {
+/* The variant with these attributes, which writes the 8-bit form of `slot`, its first output, which is written too or,
+ * of gradients, is not; the other operands by their names. */
+static void append_scaled(tri_fp8 *z, int i, tri_attr attr, int slot) {
     const tri_instr *instr = &z->from[i];
-    const tri_attr attr = scaled_of(instr);
-    const tri_op_row *row = tri__instr_row(instr), *scaled = tri__op_row(op, &attr);
+    const tri_op_row *row = tri__instr_row(instr), *scaled = tri__op_row(instr->op, &attr);
     int slots[TRI_MAX_ARGS];
     const tri_fp8_form *f = tri__fp8_open(z, slot, i);
     uint16_t acc = 0;
@@ -290,17 +289,19 @@ static void append_scaled(tri_fp8 *z, int i, tri_op op, int slot) {
     }
     slots[tri__row_arg(scaled, "q")] = f->q, slots[tri__row_arg(scaled, "turned")] = f->turned;
     slots[tri__row_arg(scaled, "most")] = most(z, slot), slots[tri__row_arg(scaled, "sq")] = scale(z, slot);
-    tri__build(&z->to, op, slots, attr)->acc = acc;
+    tri__build(&z->to, instr->op, slots, attr)->acc = acc;
 }
 
 static void append_other(tri_fp8 *z, int i) {
     const tri_instr *instr = &z->from[i];
     tri_attr attr = instr->attr;
     if (attr.bits) attr.bits = 0, attr.id = 0, attr.axes = 0; /* a bias's gradient */
-    const tri_op_row *row = tri__instr_row(instr);
-    int alone = row->phase == TRI_PHASE_B; /* only products may read gradients, in both orders */
-    if (row->scaled && can_write(z, i, instr->slot[0], row->scaled, scaled_of(instr), alone, alone)) {
-        append_scaled(z, i, row->scaled, instr->slot[0]);
+    tri_attr scaled = scaled_of(instr);
+    int variant = tri__variant(instr->op, &scaled);
+    int writes = variant >= 0 && tri__variant_row(variant)->facts & TRI_FACT_SCALED;
+    int alone = tri__instr_row(instr)->phase == TRI_PHASE_B; /* only products may read gradients, in both orders */
+    if (writes && can_write(z, i, instr->slot[0], instr->op, scaled, alone, alone)) {
+        append_scaled(z, i, scaled, instr->slot[0]);
         return;
     }
     tri__build(&z->to, instr->op, instr->slot, attr)->acc = instr->acc;

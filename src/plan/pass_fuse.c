@@ -44,14 +44,6 @@ static const tri_instr *peek_back(const fuser *f, int ahead, tri_op op) {
 
 static void keep(fuser *f, tri_instr instr) { f->program->instr[f->n++] = instr; }
 
-/* An instruction without operands, with the unit and microbatch of `like`. */
-static tri_instr made(tri_op op, const tri_instr *like, tri_attr attr) {
-    tri_instr instr = {.op = (uint16_t)op, .unit = like->unit, .mb = like->mb, .layer = like->layer, .await = -1,
-                       .attr = attr};
-    for (int k = 0; k < TRI_MAX_ARGS; k++) instr.slot[k] = -1;
-    return instr;
-}
-
 /* Operand `to` of the fused instruction becomes operand `from` of one it replaces, with its acc bit. */
 static void take(tri_instr *fused, int to, const tri_instr *instr, int from) {
     fused->slot[to] = instr->slot[from];

@@ -206,8 +206,6 @@ struct tri_op_row {
     double times;        /* the same kind of work; -1: as none */
     tri_op_rate rate;
     tri_op_part part;
-    tri_op scaled;       /* FP8 training: the operation whose variants with attr.scaled, if there are any, write its
-                            first output in 8 bits; 0 (input): none */
     int lowered;         /* 1: to transfers, before a program runs */
     int elementwise;     /* 1: treats operands of any shape element by element; others those with the dims 1,K */
     int decodes;         /* 1: its output is what coded bytes of other ranks stand for */

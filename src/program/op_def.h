@@ -50,7 +50,6 @@ typedef struct tri_op_def {
     tri_like like[6];     /* the first that holds counts */
     tri_op_rate rate;
     tri_op_part part;
-    tri_op scaled;
     int lowered, elementwise, decodes;
     const char *mnemonic; /* "linear{act}": attributes that multiply the operation are in braces; NULL: the name */
     unsigned always;      /* facts of every variant */

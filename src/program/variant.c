@@ -160,7 +160,7 @@ static void make_row(const tri_op_def *def, tri_op op, int at, unsigned facts) {
                         .adjoint = facts & (TRI_FACT_BACK | TRI_FACT_WEIGHT | def->late) ? "" : def->adjoint,
                         .formula = def->formula, .n_args = def->n_args, .family = def->family, .split = def->split,
                         .rate = facts & TRI_FACT_FIRST ? TRI_RATE_TYPE : def->rate,
-                        .part = def->part, .scaled = def->scaled, .lowered = def->lowered,
+                        .part = def->part, .lowered = def->lowered,
                         .elementwise = def->elementwise, .decodes = def->decodes, .like = -1,
                         .act = facts & TRI_FACT_ACT ? &tri__activations[all.attr[at].activation - 1] : NULL};
     for (int k = 0; k < def->n_args; k++) row->arg[k] = operand_of(&def->arg[k], facts);
