@@ -240,8 +240,7 @@ static inline int kernel_case_rings(const kernel_case *at) {
 
 /* Operations of FP8 training. */
 static inline int kernel_case_fp8(const kernel_case *at) {
-    return (at->op >= TRI_OP_fp8_cast && at->op <= TRI_OP_dropout_add_norm_scaled_din) ||
-           kernel_case_is(at, TRI_FACT_SCALED);
+    return (at->op >= TRI_OP_fp8_cast && at->op <= TRI_OP_fp8_history) || kernel_case_is(at, TRI_FACT_SCALED);
 }
 
 /* Operations of mixtures of experts. */

@@ -17,7 +17,8 @@ enum { ADJOINT = 512 };
 
 /* Fused operations have no adjoint in ops.def: the planner fuses after it has formed gradients. These are theirs. */
 static const char *fused_adjoint(const tri_op_row *row, char text[static ADJOINT]) {
-    if (strcmp(row->name, "dropout_add_norm") == 0) return "dropout_add_norm_din dx dres dg db _ <- dy xhat rstd g key s";
+    if (strcmp(row->name, "dropout_add_norm") == 0)
+        return "dropout_add_norm_din dx dres dg db _ <- dy xhat rstd g key s";
     if (row->op != TRI_OP_linear || !row->act || row->facts & (TRI_FACT_QUANT | TRI_FACT_SCALED)) return NULL;
     const char *name = row->act->name, *at = row->act->by_result ? "y" : "h";
     if (row->facts & TRI_FACT_EXPERTS)
