@@ -10,9 +10,9 @@ done
 common=(train --config config.json --data-path data --output-dir "$work/run" --batch-size 8 --max-steps 2 --quiet)
 port=$((20000 + $$ % 20000))
 
-# together N WHO [OPTION...]: N ranks by hand, rank WHO with these further options; exit codes in ${codes[@]},
+# by_hand N WHO [OPTION...]: N ranks by hand, rank WHO with these further options; exit codes in ${codes[@]},
 # milliseconds in $took.
-together() {
+by_hand() {
     local n=$1 who=$2 r extra pids=() begin
     shift 2
     port=$((port + 1))
@@ -39,17 +39,17 @@ together() {
 odd() {
     local n=$1 who=$2 text=$3
     shift 3
-    together "$n" "$who" "$@"
+    by_hand "$n" "$who" "$@"
     expect_code "$(yes 76 | head -n "$n" | paste -sd' ')"
     expect_text "$err" "rank $who: $text"
     [ -n "${TRI_SANITIZED:-}" ] || expect "all have ended soon ($took ms)" test "$took" -lt 3000
 }
 
-together 2 0
+by_hand 2 0
 expect_code "0 0" # they do agree otherwise
 sed -i '3s/,[01]$/,1/;4s/,[01]$/,1/;5s/,[01]$/,0/' 1/data/train.csv # labels
 odd 2 1 "the version, the settings or the data differ from rank 0's"
-together 3 1
+by_hand 3 1
 expect_text "$err" "rank 1: the version"
 cp data/train.csv 1/data/train.csv
 sed -i '7s/box/fine/' 0/data/train.csv # one word, on rank 0: the others are more
@@ -58,7 +58,7 @@ cp data/train.csv 0/data/train.csv
 odd 3 2 "the version, the settings or the data differ from rank 0's" --lr 2e-3
 odd 2 1 "" --num-microbatches 2
 odd 2 1 "the version, the settings or the data differ from rank 0's" --compress-gradients int8
-together 2 1 --threads 1 # a matter of each rank
+by_hand 2 1 --threads 1 # a matter of each rank
 expect_code "0 0"
 common+=(--cp-size 2)
 odd 2 1 "the version, the settings or the data differ from rank 0's" --cp-mode ring

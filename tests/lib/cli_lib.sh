@@ -76,7 +76,7 @@ rejects() {
 
 # beside FUNCTION ARGS...: calls a function of this script next to what follows, at most $most_beside at a time, with
 # output files and counts of its own. `together` waits for all, tells how long each took, and adds their counts.
-most_beside=4 n_beside=0 n_running=0
+most_beside=3 n_beside=0 n_running=0
 beside() {
     [ "$n_running" -lt "$most_beside" ] || { wait -n; n_running=$((n_running - 1)); }
     n_beside=$((n_beside + 1)) n_running=$((n_running + 1))

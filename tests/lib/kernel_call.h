@@ -334,7 +334,7 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
     const tri_op_row *row = tri__variant_row(at->variant);
     int rings = kernel_case_rings(at);
     *k = (kernel_call){.at = *at, .type = type, .loose = loose, .random = tri__hash64(1, row->name, strlen(row->name))};
-    k->attr = (tri_attr){.p = p,
+    k->attr = (tri_attr){.p = tri__row_arg(row, "key") >= 0 ? p : 0,
                          .eps = 1e-5f,
                          .id = 0xABCD0123u,
                          .heads = (int32_t)at->dim[0],

@@ -232,7 +232,7 @@ TEST(test_rounds) {
         {.pp = 2, .tp = 1, .dp = 2, .shape = TRI_SHAPE_ASKED_BRANCH, .schedule = TRI_SCHEDULE_1F1B},
         {.pp = 2, .tp = 2, .dp = 1, .shape = TRI_SHAPE_ASKED_BRANCH, .schedule = TRI_SCHEDULE_ZB_H1},
         {.pp = 4, .tp = 1, .dp = 2, .shape = TRI_SHAPE_ASKED_CHAIN, .schedule = TRI_SCHEDULE_1F1B,
-         .shard = TRI_SHARD_ZERO1},
+         .shard = TRI_SHARD_ZERO1, .recompute = TRI_RECOMPUTE_SELECTIVE},
         {.pp = 2, .tp = 1, .dp = 1, .shape = TRI_SHAPE_ASKED_CHAIN, .schedule = TRI_SCHEDULE_INTERLEAVED, .chunks = 2},
         {.pp = 2, .tp = 1, .dp = 2, .shape = TRI_SHAPE_ASKED_CHAIN, .schedule = TRI_SCHEDULE_ZBV},
         {.pp = 2, .tp = 1, .dp = 2, .shape = TRI_SHAPE_ASKED_CHAIN, .schedule = TRI_SCHEDULE_GPIPE},
