@@ -55,7 +55,7 @@ tri_status tri__pass_replicate(tri_pass *pass) {
     add_all(&r);
     const tri_instr *instr = tri__take_instrs(pass->program, &n);
     for (int i = 0; i < r.n; i++) TRI_BUILD(&r.to, copy_post, (tri_attr){0}, r.ends[i].y, r.ends[i].x);
-    pass->out.posted = r.n, pass->out.settled = r.n + update, pass->out.update = 2 * r.n + update;
+    pass->out.posted = r.n, pass->out.waited = r.n + update, pass->out.update = 2 * r.n + update;
     for (int i = 0; i < n; i++) {
         TRI_ASSERT(i >= update || !overwrites(&r, &instr[i])); /* only updates do */
         for (int k = 0; k < r.n && i == update; k++)

@@ -149,7 +149,7 @@ static tri_status plan_one(tri_arena *arena, const tri_plan_in *in, const tri_st
     TRI_TRY(run_all(&pass, NULL));
     *out = pass.out;
     out->program = pass.program;
-    if (!out->settled) out->settled = out->update;
+    if (!out->waited) out->waited = out->update;
     plan->model = pass.model;
     if (!starts) return TRI_OK;
     TRI_TRY(tri__plan_start(&pass, &plan->start, &plan->filling));

@@ -172,7 +172,7 @@ typedef struct tri_planned {
     int norm, apply;             /* training only */
     int scale;                   /* of the loss; training in fp16 only, else -1 */
     int update;                  /* training only: the first instruction of the update */
-    int posted, settled;         /* the first after the posts of copies of replicated state, the first of their waits;
+    int posted, waited;          /* the first after the posts of copies of replicated state, the first of their waits;
                                     without copies: 0, and `update` */
 } tri_planned;
 

@@ -427,7 +427,7 @@ static tri_status forward_backward(tri_session *s, double *loss) {
     if (!s->batch) return tri__fail(TRI_USAGE, "tri_forward_backward: no batch; call tri_next_batch first");
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_FORWARD, s->at.step + 1);
     const tri_planned *planned = &s->engine.plan.train;
-    TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, tri__session_first(s), planned->settled,
+    TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, tri__session_first(s), planned->waited,
                           (uint32_t)s->at.step + 1, s->feed, s->times));
     if (!loss && tri__exec_runs_on(s->engine.exec))
         return TRI_OK; /* checked after the update, which then changed nothing */

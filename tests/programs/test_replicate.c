@@ -101,13 +101,13 @@ TEST(the_checker_sees_copies) {
     OK(tri__check(both, 2));
     const tri_planned *plan = &t[0].plan.train;
     int control = find_op(both[0], TRI_OP_control_post), last = both[0]->n_instrs - 1;
-    assert_true(plan->posted > 10 && plan->settled + plan->posted == plan->update && control == plan->update);
+    assert_true(plan->posted > 10 && plan->waited + plan->posted == plan->update && control == plan->update);
     assert_int_equal(both[0]->instr[last].op, TRI_OP_wait);
     for (int i = 0; i < plan->posted; i++) {
-        check_moved(both, i, plan->settled - 1, NULL);            /* posted late */
-        check_moved(both, plan->settled + i, plan->posted, NULL); /* waited for early */
-        check_moved(both, plan->settled + i, plan->update, "it tells all ranks that copies of replicated state");
-        check_moved(both, i, plan->settled + i, "no transfer of these slots is in flight");
+        check_moved(both, i, plan->waited - 1, NULL);            /* posted late */
+        check_moved(both, plan->waited + i, plan->posted, NULL); /* waited for early */
+        check_moved(both, plan->waited + i, plan->update, "it tells all ranks that copies of replicated state");
+        check_moved(both, i, plan->waited + i, "no transfer of these slots is in flight");
     }
     check_moved(both, control, 0, "is overwritten before all ranks have the copy of the step before");
     for (int rank = 0; rank < 2; rank++) tiny_close(&t[rank]);

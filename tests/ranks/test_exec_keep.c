@@ -57,23 +57,23 @@ static int keep_steps(const layout *how, const lane_order *order, int waits) {
         size_t at = step & 1 ? 0 : half;
         look_up(&here, want, right);
         OK(tri__exec_run(want, 0, 0, here.program[0]->n_instrs, step, here.feed, NULL));
-        int begin = 0, first = waits && step % 3 == 2 ? p->posted : end, middle = step % 3 ? p->settled : end;
-        if (!waits) first = end, middle = p->settled;
+        int begin = 0, first = waits && step % 3 == 2 ? p->posted : end, middle = step % 3 ? p->waited : end;
+        if (!waits) first = end, middle = p->waited;
         if (first < end) {
             OK(tri__exec_run(got, 0, 0, first, step, there.feed, NULL));
-            OK(tri__exec_run(got, 0, p->settled, p->update, step, there.feed, NULL));
+            OK(tri__exec_run(got, 0, p->waited, p->update, step, there.feed, NULL));
             begin = first;
         }
         OK(tri__exec_run(got, 0, begin, middle, step, there.feed, NULL));
         if (middle < end)
             OK(tri__exec_run(got, 0, waits ? middle : p->update, end, step, there.feed, NULL));
         OK(tri__exec_finish(got));
-        if (!waits) OK(tri__exec_run(got, 0, p->settled, p->update, step, there.feed, NULL));
+        if (!waits) OK(tri__exec_run(got, 0, p->waited, p->update, step, there.feed, NULL));
         assert_memory_equal(kept[0] + at, right, half);
         wrong += memcmp(kept[1] + at, right, half) != 0;
     }
     assert_true(lanes_now.n_kept > 0 || how->offload);
-    OK(tri__exec_run(got, 0, 0, p->settled, STEPS + 1, there.feed, NULL));
+    OK(tri__exec_run(got, 0, 0, p->waited, STEPS + 1, there.feed, NULL));
     tri__exec_close(want);
     tri__exec_close(got); /* with a copy in flight */
     free(kept[0]), free(kept[1]), free(right);

@@ -92,7 +92,7 @@ static tri_status copied(tri_session *s) {
     if (!step) return TRI_OK;
     s->keeping = 0;
     TRI_TRY(run(s, tri__session_first(s), planned->posted));
-    TRI_TRY(run(s, planned->settled, planned->update));
+    TRI_TRY(run(s, planned->waited, planned->update));
     tri__kept_end(s->place.world, step);
     return s->held_peers ? tri__held_peers_begin(s->held_peers, step) : TRI_OK;
 }
