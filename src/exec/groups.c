@@ -17,8 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Time to learn which rank failed first, when a device only reports lost peers. */
-static const double BLAME_SECONDS = 2;
+/* Time to learn which rank failed first, when a device only reports lost peers. A killed process closes its connections
+ * at once, but is dead only when the driver has taken its GPU memory back: seconds, where many contexts share a GPU. */
+static const double BLAME_SECONDS = 15;
 
 /* ---- Devices that wait for other ranks ---- */
 
