@@ -203,9 +203,9 @@ cuda: all
 	@[ -n '$(NVCC)' ] || { echo 'make cuda: nvcc is not found; install the CUDA toolkit, or say where it is:' \
 	  'make cuda NVCC=/path/to/nvcc'; exit 1; }
 	@$(MAKE) --no-print-directory $(BUILD)/libtrident_cuda.so
-# On a GPU machine; each test skips with a reason where there is no GPU or no plug-in. First all that have the GPU to
-# themselves, side by side; then those whose ranks share it, which take turns at each transfer and would keep the others
-# waiting, two scripts at a time: with four, ranks found no memory for one more context; then what measures times.
+# On a GPU machine; each test skips with a reason where there is no GPU or no plug-in. Side by side: what has the GPU to
+# itself, most of whose time are reference rows on the CPU's cores; and, a script at a time, what has ranks that share
+# the GPU, which take turns at each transfer and would only keep more of them waiting. Then what measures times.
 CUDA_ALONE := cli_cuda_calibrate
 CUDA_RANKS := cli_cuda_ranks cli_cuda_coded cli_cuda_elastic cli_cuda_fp8
 CUDA_TESTS := $(basename $(notdir $(sort $(wildcard tests/cuda/test_cuda_*.c))))
@@ -213,8 +213,9 @@ CUDA_PLAIN := $(CUDA_TESTS) \
   $(filter-out $(CUDA_ALONE) $(CUDA_RANKS),$(basename $(notdir $(wildcard tests/cli/cli_cuda_*.sh))))
 test-cuda: cuda $(CUDA_TESTS:%=$(BUILD)/tests/%)
 	@export TRI_LOGS=$(BUILD)/logs; code=0; \
-	  TRI_JOBS=$(words $(CUDA_PLAIN)) tests/run $(BUILD) $(CUDA_PLAIN) || code=1; \
-	  TRI_JOBS=2 tests/run $(BUILD) $(CUDA_RANKS) || code=1; \
+	  TRI_JOBS=$(words $(CUDA_PLAIN)) tests/run $(BUILD) $(CUDA_PLAIN) & \
+	  TRI_JOBS=1 tests/run $(BUILD) $(CUDA_RANKS) || code=1; \
+	  wait $$! || code=1; \
 	  TRI_JOBS=1 tests/run $(BUILD) $(CUDA_ALONE) || code=1; exit $$code
 # The kernels under compute-sanitizer: accesses outside memory, then shared memory that threads race for. A tenth of
 # their cases.
