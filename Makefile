@@ -46,7 +46,7 @@ LINK = $(CC) $(CFLAGS) $(LDFLAGS)
 MPI_EACH := $(if $(MPI),$(if $(shell command -v mpicc.openmpi),$(if $(shell command -v mpicc.mpich),openmpi mpich)))
 MPI_PLUGIN := $(if $(MPI),$(BUILD)/libtrident_mpi.so) $(MPI_EACH:%=$(BUILD)/libtrident_mpi_%.so)
 # Fast CPU kernels that use vectors (runtime/isa.h) are compiled once per instruction set of the processor. Lists of
-# rows are found by name: a new file needs no other.
+# rows are found by name: a new file needs no other. ISAS=avx2, or ISAS= for plain C, compiles less; the best last.
 ISAS_x86_64 := sse2 avx2 avx512 avx512_bf16
 ISAS_aarch64 := neon
 ISAS := $(ISAS_$(firstword $(subst -, ,$(shell $(CC) -dumpmachine))))
@@ -122,8 +122,9 @@ $(BUILD)/%.$(1).o: %.c $(BUILD)/flags
 endef
 $(foreach isa,$(ISAS),$(eval $(call FOR_ISA,$(isa))))
 $(BUILD)/families: always
-	$(call words_in_file,$(FAMILIES))
-$(ISAS:%=$(BUILD)/src/device/cpu/fast/runtime/rows.%.o): $(BUILD)/families
+	$(call words_in_file,$(ISAS) $(FAMILIES))
+$(BUILD)/src/device/cpu/fast/runtime/fast.o: OWN_FLAGS = '-DTRI_ISAS(X)=${ISAS:%=X(%)}'
+$(BUILD)/src/device/cpu/fast/runtime/fast.o $(ISAS:%=$(BUILD)/src/device/cpu/fast/runtime/rows.%.o): $(BUILD)/families
 
 # Pages that are served stand in objects as they are (.incbin).
 $(BUILD)/src/web/pages.o: $(wildcard src/web/*.html src/web/*.css src/web/*.js src/web/*.json)

@@ -3,32 +3,33 @@
 
 #include <stddef.h>
 
-typedef const tri_kernel_row *const lists[]; /* end with NULL */
-#if defined(__x86_64__)
-extern lists tri__cpu_fast_lists_sse2, tri__cpu_fast_lists_avx2, tri__cpu_fast_lists_avx512,
-    tri__cpu_fast_lists_avx512_bf16;
-#elif defined(__aarch64__)
-extern lists tri__cpu_fast_lists_neon;
-#endif
+/* Whether this CPU has an instruction set, and the name that users read. */
+#define HAS_sse2 1
+#define HAS_avx2 (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+#define HAS_avx512 (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
+#define HAS_avx512_bf16 (HAS_avx512 && __builtin_cpu_supports("avx512bf16"))
+#define HAS_neon 1
+#define NAME_sse2 "sse2"
+#define NAME_avx2 "avx2"
+#define NAME_avx512 "avx512"
+#define NAME_avx512_bf16 "avx512"
+#define NAME_neon "neon"
 
-/* Lists of the best instruction set that this CPU has, and its name. */
+typedef const tri_kernel_row *const lists[]; /* end with NULL */
+#define X(isa) extern lists tri__cpu_fast_lists_##isa;
+TRI_ISAS(X)
+#undef X
+
+/* Lists of the best instruction set that this CPU has, of those that were compiled (Makefile: ISAS), and its name. */
 static const tri_kernel_row *const *choose(const char **name) {
-#if defined(__x86_64__)
-    int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
-    *name = avx512 ? "avx512" : "avx2";
-    if (avx512 && __builtin_cpu_supports("avx512bf16")) return tri__cpu_fast_lists_avx512_bf16;
-    if (avx512) return tri__cpu_fast_lists_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return tri__cpu_fast_lists_avx2;
-    *name = "sse2";
-    return tri__cpu_fast_lists_sse2;
-#elif defined(__aarch64__)
-    *name = "neon";
-    return tri__cpu_fast_lists_neon;
-#else
     static lists none = {NULL};
+    const tri_kernel_row *const *best = none;
     *name = "plain C";
-    return none;
-#endif
+#define X(isa) \
+    if (HAS_##isa) best = tri__cpu_fast_lists_##isa, *name = NAME_##isa;
+    TRI_ISAS(X) /* the best last */
+#undef X
+    return best;
 }
 
 void tri__cpu_fast_rows(tri_kernel_table *table) {
