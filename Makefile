@@ -123,8 +123,11 @@ endef
 $(foreach isa,$(ISAS),$(eval $(call FOR_ISA,$(isa))))
 $(BUILD)/families: always
 	$(call words_in_file,$(ISAS) $(FAMILIES))
-$(BUILD)/src/device/cpu/fast/runtime/fast.o: OWN_FLAGS = '-DTRI_ISAS(X)=${ISAS:%=X(%)}'
-$(BUILD)/src/device/cpu/fast/runtime/fast.o $(ISAS:%=$(BUILD)/src/device/cpu/fast/runtime/rows.%.o): $(BUILD)/families
+# What chooses among them, and what tests or measures each.
+CHOOSERS := $(patsubst %.c,$(BUILD)/%.o,src/device/cpu/fast/runtime/fast.c $(shell grep -l simd_sets.h bench/*.c) \
+  $(addprefix tests/,$(notdir $(shell grep -l simd_sets.h tests/*/test_*.c))))
+$(CHOOSERS): OWN_FLAGS = '-DTRI_ISAS(X)=${ISAS:%=X(%)}'
+$(CHOOSERS) $(ISAS:%=$(BUILD)/src/device/cpu/fast/runtime/rows.%.o): $(BUILD)/families
 
 # Pages that are served stand in objects as they are (.incbin).
 $(BUILD)/src/web/pages.o: $(wildcard src/web/*.html src/web/*.css src/web/*.js src/web/*.json)
@@ -165,7 +168,7 @@ vpath test_%.c $(sort $(dir $(wildcard tests/*/test_*.c)))
 # Half of what optimisation takes with -O3 is for tests: -O2 will do, but for those that compute as much as kernels do.
 SLOWER = $(if $(findstring -O3,$(CFLAGS)),$(if $(findstring kernel,$@)$(findstring product,$@),,-O2))
 $(BUILD)/tests/test_%.o: test_%.c $(BUILD)/flags
-	$(call compile,$(SLOWER))
+	$(call compile,$(SLOWER) $(OWN_FLAGS))
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_HELPERS) $(BUILD)/libtrident.a
 	@$(LINK) -o $@ $^ -lcmocka $(LIBS)
 comma := ,
@@ -205,16 +208,19 @@ cuda: all
 	  'make cuda NVCC=/path/to/nvcc'; exit 1; }
 	@$(MAKE) --no-print-directory $(BUILD)/libtrident_cuda.so
 # On a GPU machine; each test skips with a reason where there is no GPU or no plug-in. Side by side: what has the GPU to
-# itself, most of whose time are reference rows on the CPU's cores; and, a script at a time, what has ranks that share
-# the GPU, which take turns at each transfer and would only keep more of them waiting. Then what measures times.
+# itself, most of whose time are reference rows on the CPU's cores, and then one script of ranks; and, a script at a
+# time, the others that have ranks that share the GPU, which take turns at each transfer and would only keep more of
+# them waiting. Then what measures times.
 CUDA_ALONE := cli_cuda_calibrate
-CUDA_RANKS := cli_cuda_ranks cli_cuda_coded cli_cuda_elastic cli_cuda_fp8
+CUDA_AFTER := cli_cuda_fp8
+CUDA_RANKS := cli_cuda_ranks cli_cuda_coded cli_cuda_elastic
 CUDA_TESTS := $(basename $(notdir $(sort $(wildcard tests/cuda/test_cuda_*.c))))
-CUDA_PLAIN := $(CUDA_TESTS) \
-  $(filter-out $(CUDA_ALONE) $(CUDA_RANKS),$(basename $(notdir $(wildcard tests/cli/cli_cuda_*.sh))))
+CUDA_PLAIN := $(CUDA_TESTS) $(filter-out $(CUDA_ALONE) $(CUDA_AFTER) $(CUDA_RANKS),\
+  $(basename $(notdir $(wildcard tests/cli/cli_cuda_*.sh))))
 test-cuda: cuda $(CUDA_TESTS:%=$(BUILD)/tests/%)
 	@export TRI_LOGS=$(BUILD)/logs; code=0; \
-	  TRI_JOBS=$(words $(CUDA_PLAIN)) tests/run $(BUILD) $(CUDA_PLAIN) & \
+	  { TRI_JOBS=$(words $(CUDA_PLAIN)) tests/run $(BUILD) $(CUDA_PLAIN); plain=$$?; \
+	    TRI_JOBS=1 tests/run $(BUILD) $(CUDA_AFTER) && exit $$plain; } & \
 	  TRI_JOBS=1 tests/run $(BUILD) $(CUDA_RANKS) || code=1; \
 	  wait $$! || code=1; \
 	  TRI_JOBS=1 tests/run $(BUILD) $(CUDA_ALONE) || code=1; exit $$code

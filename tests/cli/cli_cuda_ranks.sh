@@ -54,9 +54,8 @@ beside same 1e-5 pp4 --nproc-per-node 4 --pp-size 4 --num-microbatches 4
 beside same 1e-5 pp2tp2 --nproc-per-node 4 --pp-size 2 --tp-size 2 --num-microbatches 2
 beside same 1e-5 pp2dp2 --nproc-per-node 4 --pp-size 2 --num-microbatches 2 --shard zero1 --schedule zbv
 beside same 1e-5 tp2dp2 --nproc-per-node 4 --tp-size 2 --shard zero3
-for n in 4 2; do
-    for shard in none zero1 zero2 zero3; do beside same 2e-6 "$shard-$n" --nproc-per-node "$n" --shard "$shard"; done
-done
+for shard in none zero1 zero2 zero3; do beside same 2e-6 "$shard-2" --nproc-per-node 2 --shard "$shard"; done
+for shard in none zero2; do beside same 2e-6 "$shard-4" --nproc-per-node 4 --shard "$shard"; done
 beside same 2e-6 micro --nproc-per-node 2 --shard zero2 --num-microbatches 2
 for schedule in gpipe 1f1b interleaved zb-h1 zbv; do
     beside same 1e-5 "$schedule" --nproc-per-node 2 --pp-size 2 --num-microbatches 4 --pipeline-shape chain \

@@ -102,10 +102,12 @@ static inline void fill_real(kernel_call *k, int arg) {
                                     TRI_OP_gate_din};
     for (size_t i = 0; i < sizeof curved / sizeof *curved; i++)
         if (k->at.op == curved[i]) low = -7, high = 7;
+    tri_dtype dtype = operand_dtype(k, arg);
+    int scale = is_scale(k, arg), mask = is_mask(k, arg), power = power_of_two(k, arg) != 0;
     for (int64_t i = 0; i < operand_count(k, arg); i++) {
         double value = uniform(&k->random, low, high);
         void *data = k->call.t[arg].data;
-        switch (operand_dtype(k, arg)) {
+        switch (dtype) {
         case TRI_F64: ((double *)data)[i] = value; break;
         case TRI_BF16: ((uint16_t *)data)[i] = tri__to_bf16((float)value); break;
         case TRI_F16: ((uint16_t *)data)[i] = tri__to_f16((float)value); break;
@@ -113,9 +115,9 @@ static inline void fill_real(kernel_call *k, int arg) {
         case TRI_F8_E5M2: ((uint8_t *)data)[i] = tri__to_e5m2((float)value); break;
         default: ((float *)data)[i] = (float)value;
         }
-        if (is_scale(k, arg)) ((float *)data)[i] = (float)((int)(value * 0x1p20) * 0x1p-20); /* few significant bits */
-        if (is_mask(k, arg) && i % 5 == 0) ((float *)data)[i] = 0;
-        if (power_of_two(k, arg) != 0) ((float *)data)[i] = power_of_two(k, arg);
+        if (scale) ((float *)data)[i] = (float)((int)(value * 0x1p20) * 0x1p-20); /* few significant bits */
+        if (mask && i % 5 == 0) ((float *)data)[i] = 0;
+        if (power) ((float *)data)[i] = power_of_two(k, arg);
         if (k->at.op == TRI_OP_fp8_scales && arg == TRI_ARG(fp8_scales, history)) /* of all sizes; some rows are 0 */
             ((float *)data)[i] = i / k->call.t[arg].cols % 4 == 3
                                      ? 0
@@ -463,13 +465,16 @@ static inline void kernel_call_check(const kernel_call *k, const char *space) {
     }
 }
 
-/* Runs with exactly as much scratch memory as the table specifies. */
+/* Runs with exactly as much scratch memory as the table specifies: that of many threads may be megabytes, of which both
+ * ends are poisoned. */
 static inline void kernel_call_run(kernel_call *k, const tri_kernel_table *table, int threads) {
     size_t scratch;
     tri_dtype type = kernel_call_row(k, table, &scratch);
     char *space = aligned_alloc(64, (scratch + GUARD + 63) / 64 * 64);
     assert_non_null(space);
-    memset(space, GUARD_BYTE, scratch + GUARD);
+    size_t most = 1 << 19, end = scratch + GUARD < most ? scratch + GUARD : most;
+    memset(space, GUARD_BYTE, end);
+    memset(space + scratch + GUARD - end, GUARD_BYTE, end);
     k->call.work = space;
     k->call.threads = threads;
     k->call.table = table;

@@ -1,4 +1,5 @@
-/* simd_sets.h - the sets of vector instructions that this processor has, and what files compiled for one export. */
+/* simd_sets.h - the sets of vector instructions that this processor has, of those that were compiled (Makefile: ISAS),
+ * and what files compiled for one export. */
 #ifndef TESTS_SIMD_SETS_H
 #define TESTS_SIMD_SETS_H
 
@@ -6,6 +7,10 @@
 #include "device/cpu/fast/product/gemm.h"
 #include "device/cpu/fast/product/gemm_half.h"
 #include "device/cpu/fast/product/gemm_int8.h"
+#include "device/cpu/fast/runtime/isa.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 
 typedef struct simd_set {
     const char *name;
@@ -19,19 +24,7 @@ typedef struct simd_set {
     const tri_kernel_row *const *lists; /* of rows; end with NULL */
 } simd_set;
 
-#if defined(__x86_64__)
-#define SIMD_SETS(X) \
-    X(sse2, 1) \
-    X(avx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) \
-    X(avx512, __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) \
-    X(avx512_bf16, __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bf16"))
-#elif defined(__aarch64__)
-#define SIMD_SETS(X) X(neon, 1)
-#else
-#define SIMD_SETS(X)
-#endif
-
-#define X(isa, here) \
+#define X(isa) \
     void tri__gemm_##isa(const tri_gemm *gemm); \
     void tri__int8_gemm_##isa(const tri_int8_gemm *gemm); \
     void tri__finish_half_##isa(const tri_half_row *row, int64_t n, const float *sum); \
@@ -40,20 +33,21 @@ typedef struct simd_set {
     int64_t tri__head_half_din_work_##isa(const tri_half_product *product, int64_t len, int64_t d); \
     void tri__head_half_din_##isa(const tri_head_half *head); \
     extern const tri_kernel_row *const tri__cpu_fast_lists_##isa[];
-SIMD_SETS(X)
+TRI_ISAS(X)
 #undef X
 
-/* Finds the sets, the best one last; returns how many. */
+/* Finds the sets, the best one last; returns how many. A program without any is skipped. */
 enum { SIMD_SETS_MOST = 4 };
 static inline int find_sets(simd_set sets[SIMD_SETS_MOST]) {
     int n = 0;
-#define X(isa, here) \
-    if (here) \
+#define X(isa) \
+    if (HAS_##isa) \
         sets[n++] = (simd_set){#isa, tri__gemm_##isa, tri__int8_gemm_##isa, tri__finish_half_##isa, \
                                tri__head_half_work_##isa, tri__head_half_##isa, tri__head_half_din_work_##isa, \
                                tri__head_half_din_##isa, tri__cpu_fast_lists_##isa};
-    SIMD_SETS(X)
+    TRI_ISAS(X)
 #undef X
+    if (!n) puts("this build has no vector instructions (ISAS=)"), exit(77);
     return n;
 }
 

@@ -41,9 +41,9 @@ static void try_variant(tables *all, const kernel_case *at, float p, unsigned ac
     const tri_op_row *row = tri__variant_row(at->variant);
     kernel_call want, got[3];
     kernel_call_open(&want, at, p, acc, left_out);
+    for (int i = 0; i < 3; i++) kernel_call_copy(&got[i], &want);
     kernel_call_run(&want, &all->reference, 1);
     for (int i = 0; i < 3; i++) {
-        kernel_call_open(&got[i], at, p, acc, left_out);
         kernel_call_run(&got[i], &all->cpu, i + 1);
         for (int a = 0; a < row->n_args; a++) {
             if (!tri__access_writes(row->arg[a].access) || !got[i].block[a]) continue;

@@ -1,14 +1,11 @@
 /* fast.c - chooses the instruction set, and adds its rows. */
 #include "device/cpu/fast/runtime/fast.h"
 
+#include "device/cpu/fast/runtime/isa.h"
+
 #include <stddef.h>
 
-/* Whether this CPU has an instruction set, and the name that users read. */
-#define HAS_sse2 1
-#define HAS_avx2 (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-#define HAS_avx512 (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
-#define HAS_avx512_bf16 (HAS_avx512 && __builtin_cpu_supports("avx512bf16"))
-#define HAS_neon 1
+/* The names that users read. */
 #define NAME_sse2 "sse2"
 #define NAME_avx2 "avx2"
 #define NAME_avx512 "avx512"
