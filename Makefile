@@ -169,7 +169,10 @@ vpath test_%.c $(sort $(dir $(wildcard tests/*/test_*.c)))
 SLOWER = $(if $(findstring -O3,$(CFLAGS)),$(if $(findstring kernel,$@)$(findstring product,$@),,-O2))
 $(BUILD)/tests/test_%.o: test_%.c $(BUILD)/flags
 	$(call compile,$(SLOWER) $(OWN_FLAGS))
-$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_HELPERS) $(BUILD)/libtrident.a
+# An archive: a test links the helpers that it calls, and what they need of the library.
+$(BUILD)/tests/lib.a: $(TEST_HELPERS)
+	@rm -f $@ && ar rcs $@ $^
+$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(BUILD)/tests/lib.a $(BUILD)/libtrident.a
 	@$(LINK) -o $@ $^ -lcmocka $(LIBS)
 comma := ,
 # fuzz/held.c answers these calls of parsers from memory, fuzz/compare.c those for libFuzzer's notes.

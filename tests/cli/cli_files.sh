@@ -85,39 +85,38 @@ mkdir tables && cp data/*.csv tables/ && cp config.json edited.json
 ln tables/test.csv hard.csv && ln -s tables/test.csv soft.csv && ln -s tables alias.d
 sums() { cat tables/* edited.json many.csv run/checkpoint-*/* run/summary.json model/* 2>/dev/null | cksum; }
 before=$(sums)
-keeps() { # CODE TEXT... -- ARGS...: refused, and every input is as it was
-    refuses "$@"
+keeps() { # CODE ARGS...: refused, and every input is as it was
+    rejects "$@"
     expect "inputs are as they were" test "$(sums)" = "$before"
 }
 for path in tables/test.csv hard.csv soft.csv alias.d/test.csv ./tables/../hard.csv; do
     for force in "" --force; do
-        keeps 2 "-o $path" "an input" "--data-path tables/test.csv" -- predict --checkpoint run \
-            --data-path tables/test.csv -o $path $force
+        keeps 2 predict --checkpoint run --data-path tables/test.csv -o $path $force
     done
 done
-keeps 2 "an input" "--data-path tables" -- predict --checkpoint run --data-path tables -o tables/valid.csv --force
+keeps 2 predict --checkpoint run --data-path tables -o tables/valid.csv --force
 mkdir parts && cp data/test.csv parts/part-0.csv && cp data/test.csv parts/part-1.csv
-keeps 2 "an input" -- predict --checkpoint run --data-path 'parts/part-*.csv' -o parts/part-1.csv --force
+keeps 2 predict --checkpoint run --data-path 'parts/part-*.csv' -o parts/part-1.csv --force
 cp config.json run/notes.jsonl
-keeps 2 "an input" "--checkpoint run" -- explain --checkpoint run --data-path many.csv -o run/notes.jsonl --force
+keeps 2 explain --checkpoint run --data-path many.csv -o run/notes.jsonl --force
 rm run/notes.jsonl
-keeps 2 "an input" -- inspect many.csv --write-config many.csv --force
-keeps 2 "an input" "--config edited.json" -- inspect many.csv --config edited.json --write-config edited.json --force
-keeps 73 "--write-config edited.json" "--force" -- inspect many.csv --write-config edited.json
-keeps 2 "an input" -- report run -o run/summary.json --force
-keeps 73 "-o many.csv" "exists already" "--force" -- report run -o many.csv
-keeps 73 "exists already" -- predict --checkpoint run --data-path many.csv -o edited.json.csv -o tables/train.csv
-keeps 2 "--svg edited.json" "an input" -- plan --config edited.json --svg edited.json --force
-keeps 73 "--svg many.csv" -- plan --config edited.json --svg many.csv
-keeps 2 "an input" "tokenizer" -- plan --config edited.json --svg model/vocab.txt --force
-keeps 73 "exists already" -- calibrate -o many.csv
-keeps 73 "vocab.txt" "--force" -- vocab -o model many.csv
-keeps 2 "an input" -- vocab -o model model/vocab.txt --force
+keeps 2 inspect many.csv --write-config many.csv --force
+keeps 2 inspect many.csv --config edited.json --write-config edited.json --force
+keeps 73 inspect many.csv --write-config edited.json
+keeps 2 report run -o run/summary.json --force
+keeps 73 report run -o many.csv
+keeps 73 predict --checkpoint run --data-path many.csv -o edited.json.csv -o tables/train.csv
+keeps 2 plan --config edited.json --svg edited.json --force
+keeps 73 plan --config edited.json --svg many.csv
+keeps 2 plan --config edited.json --svg model/vocab.txt --force
+keeps 73 calibrate -o many.csv
+keeps 73 vocab -o model many.csv
+keeps 2 vocab -o model model/vocab.txt --force
 echo secret-key >keys && chmod 600 keys
-refuses 2 "--access-log keys" "an input" -- serve run --api-key-file keys --access-log keys --port 0
+rejects 2 serve run --api-key-file keys --access-log keys --port 0
 expect "keys are as they were" test "$(cat keys)" = secret-key
 mkdir other && echo mine >other/all.json.bak
-refuses 73 "earlier demo" -- demo --output-dir other
+rejects 73 demo --output-dir other
 expect "nothing was written there" test "$(ls other)" = all.json.bak
 run report run && run report run # the page in its run folder is the command's own
 expect_code 0
@@ -183,9 +182,9 @@ expect "some of them are told: exit 71" test $short -gt 0
 fresh
 rm t/checkpoint-12/manifest.json && mkdir t/checkpoint-12/manifest.json # cannot be read, and nobody knows why
 for command in "checkpoint prune t --keep 1" "checkpoint ls t" "checkpoint verify t" "digest t"; do
-    refuses 74 "checkpoint-12/manifest.json" -- $command
+    rejects 74 $command
 done
-refuses 74 "checkpoint-12/manifest.json" -- "${common[@]}" --output-dir t --epochs 2
+rejects 74 "${common[@]}" --output-dir t --epochs 2
 expect "an I/O error is no reason to begin anew" test "$(grep -c -- '--resume never' "$err")" = 0
 expect "all are there" test "$(saved t)" = 6
 

@@ -54,9 +54,9 @@ run help train
 expect_code 0
 expect_text "$out" --data-path
 
-refuses 2 'did you mean "train"' -- tarin
-refuses 2 'no command "frobnicate"' -- frobnicate
-refuses 2 'no command "frobnicate"' -- help frobnicate
+rejects 2 tarin
+rejects 2 frobnicate
+rejects 2 help frobnicate
 run
 expect_code 2
 expect_text "$err" "a command is needed" "usage: trident COMMAND"
@@ -85,7 +85,7 @@ expect_text completion.zsh "#compdef trident" "'predict:write label" "'--data-pa
     "bench) offered=(comm lab"
 expect_text completion.fish "-a predict -d 'write label" "-l data-path -r" "-l shard -x -a 'none zero1" \
     "'__fish_seen_subcommand_from bench' -a 'comm lab"
-refuses 2 "one of bash, zsh and fish" -- completion tcsh
+rejects 2 completion tcsh
 completes predict trident pre
 completes --data-path trident train --data
 completes zero3 trident train --shard ze

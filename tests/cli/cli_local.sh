@@ -63,9 +63,8 @@ for every in 1 7; do
 done
 expect "the scores of the exported weights" test "$(json_number loss scores1)" = "$(json_number loss scores7)"
 
-refuses 2 "--sync-every 7: there is one copy of the model" -- "${common[@]}" --output-dir no
-refuses 2 "--sync-every 7 with --shard zero3: all 2 replicas share one copy" "take --shard none" -- \
-    "${common[@]}" --output-dir no --nproc-per-node 2 --shard zero3
+rejects 2 "${common[@]}" --output-dir no
+rejects 2 "${common[@]}" --output-dir no --nproc-per-node 2 --shard zero3
 expect "nothing was made" test ! -e no
 run plan --config config.json --world-size 4 --sync-every 32 --shard none --check
 expect_code 0

@@ -42,8 +42,8 @@ done
 expect "nothing was begun" test ! -e run/metrics.jsonl
 run plan $two --memory-limit "$ddp"
 expect_code 0
-refuses 2 "--memory-limit much: expected bytes, e.g. 8G" -- plan $two --memory-limit much
-refuses 2 "--memory-limit 0: expected bytes" -- train $one --memory-limit 0
+rejects 2 plan $two --memory-limit much
+rejects 2 train $one --memory-limit 0
 
 # A run takes what the plan said, and says so itself.
 run plan --json $two --shard zero3

@@ -24,7 +24,7 @@ run simulate "${common[@]}" --world-size 2 --hardware cpu
 expect_text "$out" "a run of" "an epoch" "a validation" "checkpoints left out" "tokens/s"
 run simulate --config config.json --quiet --world-size 2 --hardware cpu
 expect "without data or --max-steps there is no run" sh -c "! grep -q 'a run of' '$out'"
-refuses 2 "price-per-hour" -- simulate "${common[@]}" --world-size 2 --hardware cpu --price-per-hour=-1
+rejects 2 simulate "${common[@]}" --world-size 2 --hardware cpu --price-per-hour=-1
 
 # Microbatches of real batches are smaller than the largest.
 real=$(number step_seconds <("$trident" simulate "${common[@]}" --world-size 1 --hardware cpu --json) forecast)

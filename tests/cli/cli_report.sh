@@ -69,10 +69,10 @@ expect_text "$err" 'missing: summary.json cannot be read' 'missing: profile-rank
     'missing: validation-best.csv cannot be read' 'missing: metrics.jsonl ends in the middle of a line'
 expect_text cut/report.html '"loss":{"step":[1,2'
 
-refuses 2 'report needs a run folder' -- report
-refuses 66 'nowhere: no such folder' -- report nowhere
-refuses 65 'data is not a run folder' -- report data
-refuses 65 'config.json is not a folder' -- report config.json
+rejects 2 report
+rejects 66 report nowhere
+rejects 65 report data
+rejects 65 report config.json
 
 # 100,000 steps: thinned, and quick.
 mkdir long && awk 'BEGIN {

@@ -85,8 +85,8 @@ same "$before" "$(digest_of folds/fold-1)" "a finished fold is not trained again
 accuracy() { grep -o '"accuracy":[0-9.]*' "$@" | head -n 1; }
 same "$("$trident" eval --checkpoint folds/fold-3 --data-path all.csv --part valid --json --quiet | accuracy)" \
     "$(sed 's/.*"fold":3//' "$out" | accuracy)" "a fold's figures are those of its validation part"
-refuses 65 "no column \"nobody\"" "fold 1 of 3 ended with exit code 65" -- \
-    $(train all.csv x --folds 3 --group-by nobody --quiet)
+rejects 65 $(train all.csv x --folds 3 --group-by nobody --quiet)
+expect_text "$err" "no column \"nobody\""
 rejects 2 $(train all.csv x --folds 3 --seeds 2 --quiet)
 
 # The folder of the folds: each model on the rows that it did not see, as trained; all of them in a page and a table.

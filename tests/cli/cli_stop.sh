@@ -46,7 +46,7 @@ for ranks in 1 2; do
     expect "it stops ($took ms)" test "$took" -lt 20000
     rm -rf long
 done
-refuses 2 "--max-tokens 20" "fewer epochs" -- "${common[@]}" --output-dir long --epochs 5000000 --max-tokens 20
+rejects 2 "${common[@]}" --output-dir long --epochs 5000000 --max-tokens 20
 rm -rf long
 
 # ---- A signal to the launcher, to a rank, to a process that is alone ----
@@ -199,8 +199,8 @@ expect_code 79
 expect "what would happen again is not tried again" test "$(grep -c 'start 2 of' "$err")" = 0
 
 # ---- Under mpirun ----
-refuses 2 "supervise what" -- supervise
-refuses 66 "cannot be started" -- supervise -- no-such-program
+rejects 2 supervise
+rejects 66 supervise -- no-such-program
 run supervise --max-restarts 1 --restart-delay 0 -- sh -c 'echo once; exit 76'
 expect_code 76
 expect "started twice" test "$(grep -c once "$out")" = 2
@@ -210,7 +210,7 @@ for n in 1 3 126 127 255; do
     expect_code "$n"
     expect_text "$err" "sh ended with exit code $n"
 done
-refuses 66 "cannot be started: Permission denied" -- supervise -- ./data/train.csv
+rejects 66 supervise -- ./data/train.csv
 
 # Each pause is twice as long as the one before, until a checkpoint was saved.
 mkdir -p pauses

@@ -85,10 +85,10 @@ run plan --config "$config" --tiny --quiet --max_sen_len 32 --svg one.svg
 expect_code 0
 expect "one rank, no stages" sh -c "grep -q 'Training step on 1 rank' one.svg && ! grep -q 'stage' one.svg"
 
-refuses 74 "no/such/folder" -- plan "${small[@]}" --svg no/such/folder/step.svg
+rejects 74 plan "${small[@]}" --svg no/such/folder/step.svg
 mkdir folder
-refuses 74 "folder" -- plan "${small[@]}" --svg folder
-refuses 2 "--svg" -- train --svg step.svg
+rejects 74 plan "${small[@]}" --svg folder
+rejects 2 train --svg step.svg
 checked run plan "${small[@]}" --svg step.svg
 expect_code 0
 finish

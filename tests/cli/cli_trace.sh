@@ -70,9 +70,9 @@ head -c 20000 run/trace-rank1.json >cut && mv cut run/trace-rank1.json && rm run
 run trace run
 expect_code 0
 expect_text "$err" "no trace of rank 2" "cut off, its whole events are merged: rank 1"
-refuses 66 "has no trace-rank<r>.json" "--profile" -- trace short
-refuses 66 "no such run folder" -- trace nowhere
-refuses 2 "which run?" -- trace
+rejects 66 trace short
+rejects 66 trace nowhere
+rejects 2 trace
 echo '{"ph":"X"' >>run/trace-rank0.json && sed -i '9s/.*/{"ph":"X", oops/' run/trace-rank3.json
-refuses 65 "run/trace-rank3.json:9: " -- trace run
+rejects 65 trace run
 finish

@@ -4,10 +4,10 @@
 make_all
 common=(train --config config.json --data-path data --threads 1 --batch-size 16 --quiet)
 
-refuses 2 'which run? trident watch RUN' -- watch
-refuses 66 'nowhere: no such folder' -- watch nowhere --once
+rejects 2 watch
+rejects 66 watch nowhere --once
 mkdir empty
-refuses 65 'empty is not a run folder' -- watch empty --once
+rejects 65 watch empty --once
 
 run "${common[@]}" --output-dir run --epochs 2 --nproc-per-node 2
 expect_code 0
@@ -49,7 +49,7 @@ kill -INT $watcher
 wait $watcher
 code=$?
 expect_code 0
-refuses 2 'cannot listen at' -- watch run --host 203.0.113.7 --port 0
+rejects 2 watch run --host 203.0.113.7 --port 0
 
 # On a terminal: the second screen, drawn in place; the last view stays on the first one.
 if command -v script >/dev/null; then

@@ -76,7 +76,7 @@ static void try_grids(int type) {
     g->turn = type;
     memset(g->seen, 0, sizeof g->seen);
     kernel_cases(own_grids, sizeof own_grids / sizeof *own_grids, try_own, g);
-    kernel_cases(kernel_grids, KERNEL_GRIDS, try_in_turn, g);
+    kernel_cases(kernel_grids, kernel_n_grids, try_in_turn, g);
     static const kernel_grid wide = {"linear_int8", "T=4200 O=2048 I=16"}; /* so do sums */
     if (g->type == TRI_F32) kernel_cases(&wide, 1, try_own, g);
     for (int v = 0; v < tri__variant_count(); v++)
@@ -142,7 +142,7 @@ static void try_sums(const kernel_case *at, void *context) {
         kernel_call k;
         kernel_call_open_mixed(&k, at, g->type, TRI_F32, add ? 0.3f : 0, add ? 1u << db : 0, 0);
         run_on_gpu(g, &k, 0);
-        for (int i = 0; i < KERNEL_PARTS; i++)
+        for (int i = 0; i < kernel_n_parts; i++)
             if (kernel_part_of(i, at->variant) && strcmp(kernel_parts[i].part, "attention_din") == 0)
                 kernel_part_check(&k, i, run_aligned, g);
         for (int64_t c = 0; c < operand_count(&k, db); c++) {

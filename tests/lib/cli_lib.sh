@@ -66,12 +66,15 @@ refuses() {
 }
 
 # rejects CODE ARGS...: as refuses; what is said is compared with the golden file by `finish`. Run the script with
-# TRI_WRITE=1 to record it. Hashes of weights depend on the processor and are left out.
+# TRI_WRITE=1 to record it. What differs between machines and runs is left out: paths, hashes of weights, which depend
+# on the processor, the rank that fails first, process ids and ports.
 rejects() {
+    local stable="s|$work|WORK|g; s|$TRI_BUILD|BUILD|g; s|${said_before%/tests/golden/*}|ROOT|g"
+    stable+='; s/\b[0-9a-f]{16,32}\b/HASH/g; s/\ttrident: rank [0-9]+: /\ttrident: rank R: /'
+    stable+='; s/\bprocess [0-9]+/process PID/g; s/\bport [0-9]{4,5}\b/port PORT/g'
     refuses "$1" -- "${@:2}"
     printf '%s\t%s\t%s\n' "$code" "$last_command" "$(grep '^trident: ' "$err" | tail -n 1)" |
-        sed -E "s|$work|WORK|g; s|${said_before%/tests/golden/*}|ROOT|g; s/\b[0-9a-f]{16,32}\b/HASH/g" \
-            >>"$work/rejected.txt"
+        sed -E "$stable" >>"$work/rejected.txt"
 }
 
 # beside FUNCTION ARGS...: calls a function of this script next to what follows, at most $most_beside at a time, with

@@ -96,7 +96,7 @@ static tri_status make_block(tri_world *world, comm_case *one, int which, size_t
     return TRI_OK;
 }
 
-void comm_free(tri_world *world, comm_case *one) {
+static void free_blocks(tri_world *world, comm_case *one) {
     for (int i = 0; i < 2; i++) {
         if (one->heap) tri_heap_free(world, one->block[i]);
         else free(one->block[i]);
@@ -104,7 +104,8 @@ void comm_free(tri_world *world, comm_case *one) {
     }
 }
 
-tri_status comm_begin(tri_world *world, tri_group *group, comm_case *one) {
+/* Makes buffers and fills in this member's input. */
+static tri_status begin(tri_world *world, tri_group *group, comm_case *one) {
     const tri_kind_row *kind = tri__kind(one->what.kind);
     int n = tri_group_size(group), me = tri_group_rank(group), root = me == one->what.root;
     size_t size = tri__dtype_bytes(one->what.dtype), part = (size_t)sum_of(one, me) * size;
@@ -126,7 +127,7 @@ tri_status comm_begin(tri_world *world, tri_group *group, comm_case *one) {
 }
 
 tri_status comm_post(tri_world *world, tri_group *group, comm_case *one) {
-    TRI_TRY(comm_begin(world, group, one));
+    TRI_TRY(begin(world, group, one));
     return tri_post(group, &one->what, &one->request);
 }
 
@@ -134,10 +135,6 @@ static int all_canary(const char *at, size_t bytes) {
     for (size_t i = 0; i < bytes; i++)
         if ((unsigned char)at[i] != CANARY) return 0;
     return 1;
-}
-
-int comm_untouched(const comm_case *one) {
-    return one->in_place || all_canary(one->block[1], one->bytes[1] + 2 * GUARD);
 }
 
 static int guards_whole(const comm_case *one) {
@@ -169,7 +166,7 @@ tri_status comm_check(tri_world *world, comm_case *one) {
     else if (!guards_whole(one)) status = wrong(one, "wrote outside of its buffer");
     free(want);
     free(had);
-    comm_free(world, one);
+    free_blocks(world, one);
     return status;
 }
 

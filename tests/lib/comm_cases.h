@@ -8,7 +8,7 @@
 enum { COMM_MOST = 16 }; /* members of a group */
 
 typedef struct comm_case {
-    tri_collective what;          /* in and out are filled in by comm_begin */
+    tri_collective what;          /* in and out are filled in by comm_post */
     int64_t counts[COMM_MOST];    /* what.counts points here if not NULL */
     int uneven, in_place, heap;   /* heap: buffers from tri_heap_alloc */
     uint64_t seed;                /* of the inputs: the same on all members */
@@ -24,13 +24,8 @@ uint64_t comm_random(uint64_t *state);
 comm_case comm_case_random(uint64_t *state, int n, int64_t most);
 /* Makes buffers, fills in this member's input and posts it. */
 tri_status comm_post(tri_world *world, tri_group *group, comm_case *one);
-/* Fills in, but does not post. */
-tri_status comm_begin(tri_world *world, tri_group *group, comm_case *one);
 /* After it was waited for: TRI_INTERNAL, with a text, if output, input or guards are wrong. Frees the buffers. */
 tri_status comm_check(tri_world *world, comm_case *one);
-/* Whether the output is unchanged since comm_begin. */
-int comm_untouched(const comm_case *one);
-void comm_free(tri_world *world, comm_case *one);
 /* Posts, waits, checks. */
 tri_status comm_run(tri_world *world, tri_group *group, comm_case *one);
 

@@ -2,43 +2,16 @@
 #ifndef TRI_TESTS_HTTP_CLIENT_H
 #define TRI_TESTS_HTTP_CLIENT_H
 
-#include <arpa/inet.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 /* A connection to 127.0.0.1 from another address of this machine; -1: refused. Reads end after 10 s. */
-static int http_connect_from(const char *address, int port) {
-    struct sockaddr_in from = {.sin_family = AF_INET}, to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct timeval limit = {.tv_sec = 10};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    inet_pton(AF_INET, address, &from.sin_addr);
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&from, sizeof from) == 0 &&
-        connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
-        return fd;
-    if (fd >= 0) close(fd);
-    return -1;
-}
-
-static int http_connect(int port) { return http_connect_from("0.0.0.0", port); }
+int http_connect_from(const char *address, int port);
+int http_connect(int port);
 
 /* Sends everything, or as much as the other side takes: how much. */
-static size_t http_send(int fd, const char *text, size_t size) {
-    size_t sent = 0;
-    while (sent < size) {
-        ssize_t n = send(fd, text + sent, size - sent, MSG_NOSIGNAL);
-        if (n <= 0) break;
-        sent += (size_t)n;
-    }
-    return sent;
-}
+size_t http_send(int fd, const char *text, size_t size);
 
 typedef struct http_answer {
     int status;                /* 0: the connection was closed before an answer */
@@ -48,45 +21,12 @@ typedef struct http_answer {
 } http_answer;
 
 /* Reads one answer; with_body 0: of HEAD. */
-static void http_receive(int fd, int with_body, http_answer *a) {
-    size_t n = 0, want = 0;
-    char *end = NULL;
-    memset(a, 0, sizeof *a);
-    while (n < sizeof a->text - 1 && !(end && n >= want)) {
-        ssize_t got = recv(fd, a->text + n, end ? want - n : 1, 0); /* never beyond the answer: more may follow */
-        if (got <= 0) break;
-        n += (size_t)got;
-        a->text[n] = 0;
-        if (end || !(end = strstr(a->text, "\r\n\r\n"))) continue;
-        const char *length = strcasestr(a->text, "Content-Length:");
-        want = (size_t)(end + 4 - a->text) + (length && with_body ? strtoul(length + 15, NULL, 10) : 0);
-    }
-    if (!end) return;
-    a->status = atoi(a->text + 9);
-    a->body = end + 4;
-    a->length = n - (size_t)(a->body - a->text);
-}
+void http_receive(int fd, int with_body, http_answer *a);
 
 /* One request on an open connection. headers: lines that end in \r\n. body NULL: none. */
-static __attribute__((unused)) void http_ask(int fd, const char *method, const char *path, const char *headers,
-                                             const char *body, http_answer *a) {
-    char *text;
-    int n = body ? asprintf(&text, "%s %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %zu\r\n\r\n%s", method, path,
-                            headers, strlen(body), body)
-                 : asprintf(&text, "%s %s HTTP/1.1\r\nHost: x\r\n%s\r\n", method, path, headers);
-    http_send(fd, text, (size_t)n);
-    free(text);
-    http_receive(fd, strcmp(method, "HEAD") != 0, a);
-}
+void http_ask(int fd, const char *method, const char *path, const char *headers, const char *body, http_answer *a);
 
 /* One request on its own connection. */
-static __attribute__((unused)) void http_once(int port, const char *method, const char *path, const char *headers,
-                                              const char *body, http_answer *a) {
-    int fd = http_connect(port);
-    memset(a, 0, sizeof *a);
-    if (fd < 0) return;
-    http_ask(fd, method, path, headers, body, a);
-    close(fd);
-}
+void http_once(int port, const char *method, const char *path, const char *headers, const char *body, http_answer *a);
 
 #endif

@@ -1,8 +1,11 @@
 /* test_regroup.c - runs that go on when ranks die: each rank, several, while others regroup, all; ranks that are
  * started again; spares; stops. This program is also the rank (regrouped_rank.h). */
+#include "base/clock.h"
+#include "comm/link/regroup.h"
 #include "job/supervisor.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -428,6 +431,6 @@ TEST(worlds_leave_nothing_behind) {
 }
 
 int main(int argc, char **argv) {
-    if (argc > 4 && !strcmp(argv[1], "rank")) return run_rank(argv);
+    if (argc > 4 && !strcmp(argv[1], "rank")) return regrouped_rank(argv);
     return run_listed(argc, argv, make_work, remove_work);
 }

@@ -1,5 +1,6 @@
 /* test_supervisor.c - ranks that exit, fail, crash, hang or print; a supervisor that is asked to stop or killed. This
  * program is also the rank: the supervisor executes it (supervised_rank.h). */
+#include "base/clock.h"
 #include "job/supervisor.h"
 #include "settings/forms.h"
 
@@ -467,6 +468,6 @@ TEST(limits_are_said_at_the_start) {
 }
 
 int main(int argc, char **argv) {
-    if (argc > 2 && !strcmp(argv[1], "rank")) return run_rank(argc, argv);
+    if (argc > 2 && !strcmp(argv[1], "rank")) return supervised_rank(argc, argv);
     return run_listed(argc, argv, make_work, remove_work);
 }

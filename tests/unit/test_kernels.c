@@ -82,7 +82,7 @@ TEST(test_cpu_against_reference) {
     assert_non_null(all);
     tri__device_find("cpu")->kernels(&all->cpu);
     tri__device_find("reference")->kernels(&all->reference);
-    kernel_cases(kernel_grids, KERNEL_GRIDS, try_case, all);
+    kernel_cases(kernel_grids, kernel_n_grids, try_case, all);
     for (int v = 0; v < tri__variant_count(); v++)
         if (tri__variant_computes(v) && !all->seen[v])
             fail_msg("no case tries %s", tri__variant_row(v)->name);
