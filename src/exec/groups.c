@@ -18,8 +18,12 @@
 #include <stdlib.h>
 
 /* Time to learn which rank failed first, when a device only reports lost peers. A killed process closes its connections
- * at once, but is dead only when the driver has taken its GPU memory back: seconds, where many contexts share a GPU. */
-static const double BLAME_SECONDS = 15;
+ * at once, but is dead only when the driver has taken its GPU memory back: seconds, where many contexts share a GPU. At
+ * most a quarter of the progress timeout: ranks that all wait for a cause are no deadlock. */
+static double blame_seconds(const tri_group_table *table) {
+    double quarter = table->world->segment.control->progress_timeout / 4;
+    return quarter < 15 ? quarter : 15;
+}
 
 /* ---- Devices that wait for other ranks ---- */
 
@@ -46,7 +50,7 @@ static tri_status find_cause(tri_group_table *table, tri_status status) {
     if (status != TRI_INTERNAL) return status; /* reported by another rank, or certainly this rank's own */
     snprintf(words, sizeof words, "%s", tri_error());
     tri__groups_wait(table, 1);
-    while (tri__clock() - begin < BLAME_SECONDS && ask(table) == TRI_OK) {}
+    while (tri__clock() - begin < blame_seconds(table) && ask(table) == TRI_OK) {}
     tri__groups_wait(table, 0);
     TRI_TRY(tri__world_check(table->world));
     return tri__fail(status, "%s", words);
