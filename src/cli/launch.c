@@ -72,6 +72,32 @@ static void say(void *context, tri_log_level level, const char *text) {
     fprintf(cli->err, "%strident: %s%s\n", cli->err_terminal ? "\r\033[K" : "", kind, text);
 }
 
+static void print_line(void *context, tri_log_level level, const char *line) {
+    (void)level;
+    fprintf(((tri_cli *)context)->err, "%s\n", line);
+}
+
+static void print_failure(void *context, const char *text) {
+    tri_cli *cli = context;
+    const char *erase = cli->err_terminal ? "\r\033[K" : "";
+    fprintf(cli->err, cli->err_color ? "%s\033[31mtrident:\033[0m %s\n" : "%strident: %s\n", erase, text);
+}
+
+static void report_now(void *cli, tri_status status) {
+    tri__cli_report(cli, status);
+    fflush(NULL);
+}
+
+const tri_parent *tri__cli_parent(tri_cli *cli) {
+    cli->parent = (tri_parent){.argv = cli->argv, .environment = cli->environment, .lookup = cli->lookup,
+                               .out = fileno(cli->out), .err = fileno(cli->err), .stop = cli->stop,
+                               .reloads = cli->reloads, .reported = &cli->reported,
+                               .lines = {.say = print_line, .context = cli}, .log = {.say = say, .context = cli},
+                               .fail = print_failure, .report = report_now, .cli = cli, .reply = tri__signals_say,
+                               .end = tri__signals_end, .pause = tri__signals_pause, .fit = tri__elastic_fit};
+    return &cli->parent;
+}
+
 tri_status tri__launch_resolve(tri_cli *cli, tri_settings *settings, tri_launch *launch) {
     tri_status status = tri__launch_detect(cli->lookup, launch);
     int starts_here = tri__settings_given(settings, &settings->nproc_per_node) && settings->nproc_per_node > 1;
@@ -423,13 +449,6 @@ static void write_elastic(const char *path, tri_status status) {
     if (object) tri__json_save(path, object);
     tri__json_decref(object);
     tri__words_restore(&words);
-}
-
-/* What main would print, before a wait in which this process may be killed. */
-static void report_now(tri_cli *cli, tri_status status) {
-    tri__cli_report(cli, status);
-    fflush(cli->out);
-    fflush(cli->err);
 }
 
 /* Once all ranks leave in order, all is done: MPI_Finalize, which waits for ranks and daemons, and has hung, is

@@ -5,6 +5,8 @@
 #include "cli/cli.h"
 #include "comm/launchers/environment.h"
 
+/* This process as the parent of what it starts, as `cli` is now. */
+const tri_parent *tri__cli_parent(tri_cli *cli);
 /* Detects the launcher of this process and takes sizes from it into the settings. TRI_USAGE if they contradict the
  * options, or if several machines are requested without MPI; then the command lines to use are printed. */
 tri_status tri__launch_resolve(tri_cli *cli, tri_settings *settings, tri_launch *launch);
@@ -47,6 +49,11 @@ tri_status tri__launch_leave(tri_cli *cli, const tri_launch *launch, tri_world *
 typedef tri_status tri_infer_run(tri_cli *cli, const tri_settings *settings, tri_world *world, int rank,
                                  const tri_log *log, void *context);
 tri_status tri__launch_infer(tri_cli *cli, tri_settings *settings, tri_infer_run *run, void *context);
+
+/* folds.c: the trainings of --folds or --seeds, and their table. n, args: of the command line. */
+tri_status tri__train_several(tri_cli *cli, const tri_settings *settings, int n, const char *const *args);
+/* One training in the folder of several is refused: eval and predict would take those. */
+tri_status tri__several_refuse(const tri_settings *settings);
 
 /* machines.c: prints the equivalent mpirun and srun command lines, with the user's arguments, to cli->err. */
 void tri__print_machines(tri_cli *cli, const tri_settings *settings);

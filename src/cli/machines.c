@@ -1,6 +1,6 @@
 /* machines.c - the mpirun and srun command lines for the same run on several machines. */
 #include "cli/launch.h"
-#include "cli/trainings.h"
+#include "job/trainings.h"
 
 #include "base/text.h"
 #include "comm/mpi/load.h"

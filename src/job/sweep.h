@@ -1,10 +1,12 @@
-/* sweep.h - a search over settings: its trials, and what sweep.json keeps of them. */
-#ifndef TRI_CLI_SWEEP_H
-#define TRI_CLI_SWEEP_H
+/* sweep.h - `trident sweep`: random search over settings with successive halving: its trials, their rungs, and what
+ * sweep.json keeps of them. A trial is `trident train` with a configuration of its own, in a folder of its own, a
+ * process as if it were started by hand; a rung ends it early (--until-epoch), and the next one resumes it. */
+#ifndef TRI_JOB_SWEEP_H
+#define TRI_JOB_SWEEP_H
 
-#include "cli/trainings.h"
-#include "study/halving.h"
-#include "study/search_space.h"
+#include "job/halving.h"
+#include "job/search_space.h"
+#include "job/trainings.h"
 
 typedef struct tri_sweep_options {
     char *space;
@@ -25,7 +27,7 @@ typedef struct tri_sweep_trial {
 } tri_sweep_trial;
 
 typedef struct tri_sweep {
-    tri_cli *cli;
+    const tri_parent *parent;
     const tri_settings *settings;
     const tri_sweep_options *own;
     tri_search_space space;
@@ -37,24 +39,25 @@ typedef struct tri_sweep {
     tri_sweep_trial *trial;         /* [n] */
     tri_training *training;   /* [n] */
     char path[TRI_PATH_MAX];  /* of sweep.json */
-    int lock;                 /* on the folder; -1 */
 } tri_sweep;
 
-/* Whether another attempt may end otherwise: it was killed, or lacked memory, a lock, or the disk; `later`: or a file,
- * which may be there when the command is run again. Not a wrong value. */
-int tri__sweep_may_succeed(int code, int later);
+/* Draws the trials and divides them into rungs. */
+tri_status tri__sweep_draw(tri_sweep *sweep);
+/* Trains all rungs, in the folder, which is locked: goes on with the sweep that was begun there, if any. */
+tri_status tri__sweep_run(tri_sweep *sweep);
+/* All trials, best first; the caller frees it. NULL: out of memory. */
+const tri_sweep_trial **tri__sweep_order(const tri_sweep *sweep);
+/* Records it in sweep.json: the folder of the sweep then stands for its best trial (checkpoint/run_set.h). */
+tri_status tri__sweep_rank(tri_sweep *sweep, const tri_sweep_trial *const *order);
+void tri__sweep_free(tri_sweep *sweep);
+
 /* sweep_state.c: all that sweep.json keeps; a new reference, NULL when out of memory. */
 tri_json *tri__sweep_json(const tri_sweep *sweep);
 tri_status tri__sweep_save(const tri_sweep *sweep);
 /* Takes up a sweep that was begun in the folder, if any; TRI_USAGE when it was another one. */
 tri_status tri__sweep_load(tri_sweep *sweep);
-
-/* sweep_devices.c: the environment of a trial in one of `slots` places of trials that train at a time; one allocation.
- * NULL: that of this process. */
-tri_status tri__sweep_environment(const tri_cli *cli, const tri_settings *settings, int64_t slots, int64_t slot,
-                                  char ***out);
-
-/* sweep_end.c: best.json, the table or --json. */
-tri_status tri__sweep_end(const tri_sweep *sweep);
+/* Whether another attempt may end otherwise: it was killed, or lacked memory, a lock, or the disk; `later`: or a file,
+ * which may be there when the command is run again. Not a wrong value. */
+int tri__sweep_may_succeed(int code, int later);
 
 #endif

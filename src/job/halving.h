@@ -1,7 +1,7 @@
 /* halving.h - successive halving (Jamieson and Talwalkar, AISTATS 2016): all trials train a little, the best part of
  * them goes on to several times as much, and so on up to the whole. */
-#ifndef TRI_STUDY_HALVING_H
-#define TRI_STUDY_HALVING_H
+#ifndef TRI_JOB_HALVING_H
+#define TRI_JOB_HALVING_H
 
 #include <stdint.h>
 
