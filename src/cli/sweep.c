@@ -78,29 +78,23 @@ static tri_status take_arguments(tri_sweep *s, int n, const char *const *args) {
 /* ---- best.json ---- */
 
 /* The configuration that the trial's best checkpoint records, less what belongs to the trial. */
-static tri_status best_config(const tri_sweep *s, const tri_sweep_trial *best, tri_json **out) {
+static tri_status write_best(const tri_sweep *s, const tri_sweep_trial *best, const char *to) {
     static const char *const of_trial[] = {"output_dir", "resume", "cache_dir", "threads"};
     char folder[TRI_PATH_MAX], checkpoint[TRI_PATH_MAX], path[TRI_PATH_MAX];
+    tri_json *config;
     int64_t step;
     TRI_TRY(tri__path_join(folder, s->settings->output_dir, best->folder));
     TRI_TRY(tri__checkpoint_best(folder, &step));
     if (step < 0) return tri__fail(TRI_DATA, "%s: has no best checkpoint", folder);
     TRI_TRY(tri__checkpoint_name(checkpoint, folder, step, ""));
     TRI_TRY(tri__path_join(path, checkpoint, "config.json"));
-    TRI_TRY(tri__json_load(path, TRI_DATA, out));
+    TRI_TRY(tri__json_load(path, TRI_DATA, &config));
     tri_json *asked = tri__settings_json(s->settings);
-    tri_status status = asked ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    for (size_t i = 0; i < sizeof of_trial / sizeof *of_trial; i++) tri__json_del(*out, of_trial[i]);
-    if (s->settings->cache_dir) tri__json_set(*out, "cache_dir", tri__json_get(asked, "cache_dir"));
-    if (asked) tri__json_set(*out, "threads", tri__json_get(asked, "threads"));
+    for (size_t i = 0; i < sizeof of_trial / sizeof *of_trial; i++) tri__json_del(config, of_trial[i]);
+    if (s->settings->cache_dir) tri__json_set(config, "cache_dir", tri__json_get(asked, "cache_dir"));
+    if (asked) tri__json_set(config, "threads", tri__json_get(asked, "threads"));
+    tri_status status = asked ? tri__json_save(to, config) : tri__fail(TRI_RESOURCE, "out of memory");
     tri__json_decref(asked);
-    return status;
-}
-
-static tri_status write_best(const tri_sweep *s, const tri_sweep_trial *best, const char *path) {
-    tri_json *config = NULL;
-    tri_status status = best_config(s, best, &config);
-    if (status == TRI_OK) status = tri__json_save(path, config);
     tri__json_decref(config);
     return status;
 }
@@ -152,23 +146,20 @@ static tri_status print_json(FILE *out, const tri_sweep *s, const tri_sweep_tria
 }
 
 static tri_status print_words(FILE *to, const tri_sweep *s, const tri_sweep_trial *best, const char *path) {
-    char folder[TRI_PATH_MAX], again[TRI_PATH_MAX];
+    char folder[TRI_PATH_MAX], again[TRI_PATH_MAX], *quoted[4];
+    const char *const word[] = {folder, s->settings->output_dir, path, again};
+    int whole = 1;
     TRI_TRY(tri__path_join(folder, s->settings->output_dir, best->folder));
     TRI_TRY(tri__path_join(again, s->settings->output_dir, "best"));
-    char *model = tri__text_quoted(folder), *sweep = tri__text_quoted(s->settings->output_dir),
-         *config = tri__text_quoted(path), *out = tri__text_quoted(again);
-    tri_status status = model && sweep && config && out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK)
+    for (int i = 0; i < 4; i++) whole &= (quoted[i] = tri__text_quoted(word[i])) != NULL;
+    if (whole)
         fprintf(to,
                 "best        %s (trial %d, validation %s %.4f: what eval, predict and serve take for %s)\n"
                 "train it    trident train --config %s --output-dir %s\n",
-                model, best->number, tri__best_name((tri_best_by)s->settings->best_by), best->figure[best->rungs - 1],
-                sweep, config, out);
-    free(model);
-    free(sweep);
-    free(config);
-    free(out);
-    return status;
+                quoted[0], best->number, tri__best_name((tri_best_by)s->settings->best_by),
+                best->figure[best->rungs - 1], quoted[1], quoted[2], quoted[3]);
+    for (int i = 0; i < 4; i++) free(quoted[i]);
+    return whole ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 /* The ranking lacks a trial that may have won. */

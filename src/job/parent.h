@@ -30,16 +30,14 @@ typedef struct tri_parent {
     const tri_stop *stop;                   /* NULL: it does not handle signals */
     int reloads;                            /* SIGHUP asks ranks to load their model again, not to stop */
     int *reported;                          /* 1: the failure that is returned has been printed already */
-    tri_log lines, log;                     /* lines as they are; after "trident: ", in place of a progress line */
-    void (*fail)(void *cli, const char *text);    /* a failure of ranks, like a line of `log`, in colour */
-    void (*report)(void *cli, tri_status status); /* what main would print, before a wait that may not end */
-    void *cli;
+    tri_log log;                            /* to the console, of all kinds; in place of a progress line, but PLAIN */
+    void (*report)(void *context, tri_status status); /* of log; prints what main would, before a wait */
     void (*reply)(tri_signal_words words); /* what the first signal is answered with from now on */
     void (*end)(int seconds, int code);    /* only the process has to end: in so many seconds, else by itself */
     int (*pause)(double seconds);          /* 1: a signal came; 0: the time is over */
     /* As tri_supervised has it: planning is above this folder. */
     int (*fit)(void *settings, int alive, int32_t *stages, int32_t *replicas);
 } tri_parent;
-#define tri__tell(parent, ...) tri__say(&(parent)->lines, TRI_LOG_INFO, __VA_ARGS__)
+#define tri__tell(parent, ...) tri__say(&(parent)->log, TRI_LOG_PLAIN, __VA_ARGS__)
 
 #endif

@@ -1,5 +1,5 @@
 /* run_spread.c - mean and spread of the figures of several runs. */
-#include "job/run_spread.h"
+#include "job/several.h"
 
 #include <math.h>
 

@@ -1,7 +1,6 @@
 /* several.c - trainings of folds or seeds, each with an option and a folder of its own, and summary.json or
  * ensemble.json of their figures. */
 #include "job/several.h"
-#include "job/run_spread.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -22,4 +22,8 @@ int tri__trains_several(const tri_settings *settings);
 tri_status tri__several_run(const tri_parent *parent, tri_several *several, int n_args, const char *const *args);
 void tri__several_free(tri_several *several);
 
+/* run_spread.c: {list: members, mean, spread} of members [{.., figures: {name: number}}], whose reference it takes.
+ * spread is the standard deviation of a sample; both are null where a member lacks the figure. NULL: out of memory. */
+tri_json *tri__members_json(const char *list, tri_json *members);
+
 #endif

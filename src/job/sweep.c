@@ -76,19 +76,6 @@ static tri_status environment_of(const tri_sweep *s, int64_t slot, char ***out) 
     return shares < 2 || *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
-/* Starts it on its share of the machine's GPUs. */
-static tri_status start(const tri_sweep *s, tri_training *t, int64_t slot) {
-    tri_parent parent = *s->parent;
-    char **environment;
-    TRI_TRY(environment_of(s, slot, &environment));
-    if (environment) parent.environment = environment;
-    for (char **at = environment; at && *at && !s->settings->quiet; at++)
-        if (!at[1]) tri__tell(s->parent, "%s begins on %s", t->name, *at);
-    tri_status status = tri__training_begin(&parent, t);
-    free(environment);
-    return status;
-}
-
 /* The lowest place that no trial has which trains now. */
 static int64_t free_slot(const tri_sweep *s) {
     for (int64_t slot = 0;; slot++) {
@@ -102,6 +89,9 @@ static tri_status begin(tri_sweep *s, int i, int rung) {
     tri_training *t = &s->training[i];
     const tri_settings *set = s->settings;
     char cache[TRI_PATH_MAX], config[TRI_PATH_MAX], epochs[24], threads[24];
+    tri_parent parent = *s->parent;
+    char **environment;
+    TRI_TRY(tri__stop_check_kept(s->parent->stop, "trial %d was next", s->trial[i].number));
     TRI_TRY(tri__path_join(t->folder, set->output_dir, s->trial[i].folder));
     TRI_TRY(tri__path_join(t->log, t->folder, "trial.log"));
     TRI_TRY(tri__path_join(config, t->folder, "trial.json"));
@@ -121,8 +111,15 @@ static tri_status begin(tri_sweep *s, int i, int rung) {
     int own_threads = s->own->parallel > 1 && !tri__settings_given(set, &set->threads);
     free(t->argv);
     t->argv = tri__training_argv(s->parent, s->n_args, s->args, changes, 6 + own_threads);
+    if (!t->argv) return tri__fail(TRI_RESOURCE, "out of memory");
     s->trial[i].slot = free_slot(s);
-    return t->argv ? start(s, t, s->trial[i].slot) : tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(environment_of(s, s->trial[i].slot, &environment));
+    if (environment) parent.environment = environment;
+    for (char **at = environment; at && *at && !set->quiet; at++)
+        if (!at[1]) tri__tell(&parent, "%s begins on %s", t->name, *at);
+    tri_status status = tri__training_begin(&parent, t);
+    free(environment);
+    return status;
 }
 
 /* The message of a training that failed: the last of its lines that is one. */
@@ -202,17 +199,18 @@ static tri_status wait_one(tri_sweep *s, int *running) {
 
 /* A failure ends the sweep: those that still run are asked to stop and save. */
 static tri_status drain(tri_sweep *s, tri_status status, int running) {
-    char why[1024];
-    snprintf(why, sizeof why, "%s", status == TRI_OK ? "" : tri_error());
+    tri_words why;
+    tri__words_keep(&why);
     for (int i = 0; i < s->n && status != TRI_OK; i++)
         if (s->training[i].pid && !s->training[i].told) s->training[i].told = kill(s->training[i].pid, SIGTERM) == 0;
     while (running) {
         tri_status ended = wait_one(s, &running);
         if (status != TRI_OK || ended == TRI_OK) continue;
         status = ended;
-        snprintf(why, sizeof why, "%s", tri_error());
+        tri__words_keep(&why);
     }
-    return status == TRI_OK ? TRI_OK : tri__fail(status, "%s", why);
+    tri__words_restore(&why);
+    return status;
 }
 
 static void say_rung(const tri_sweep *s, int rung) {
@@ -234,7 +232,6 @@ static tri_status run_rung(tri_sweep *s, int rung) {
     for (int i = 0; i < s->n && status == TRI_OK; i++) {
         if (s->trial[i].rungs != rung || !goes_on(s, &s->trial[i], rung)) continue;
         while (status == TRI_OK && running == s->own->parallel) status = wait_one(s, &running);
-        if (status == TRI_OK) status = tri__stop_check_kept(s->parent->stop, "trial %d was next", s->trial[i].number);
         if (status == TRI_OK) status = begin(s, i, rung);
         running += status == TRI_OK;
     }
@@ -242,8 +239,7 @@ static tri_status run_rung(tri_sweep *s, int rung) {
     for (int i = 0; i < s->n && status == TRI_OK; i++) { /* one at a time: memory may be too little for several */
         if (s->trial[i].attempt != TRI_TRIED_AGAIN_SOON) continue;
         s->trial[i].attempt = TRI_TRIED_AGAIN;
-        status = tri__stop_check_kept(s->parent->stop, "trial %d was next", s->trial[i].number);
-        if (status == TRI_OK) status = begin(s, i, rung);
+        status = begin(s, i, rung);
         status = drain(s, status, status == TRI_OK);
     }
     return status;

@@ -4,9 +4,15 @@
 #ifndef TRI_JOB_SWEEP_H
 #define TRI_JOB_SWEEP_H
 
-#include "job/halving.h"
 #include "job/search_space.h"
 #include "job/trainings.h"
+
+enum { TRI_RUNGS_MAX = 32 };
+
+typedef struct tri_rung {
+    int64_t epochs; /* that a trial has trained at its end */
+    int trials;     /* most that train in it */
+} tri_rung;
 
 typedef struct tri_sweep_options {
     char *space;
@@ -50,6 +56,13 @@ const tri_sweep_trial **tri__sweep_order(const tri_sweep *sweep);
 /* Records it in sweep.json: the folder of the sweep then stands for its best trial (checkpoint/run_set.h). */
 tri_status tri__sweep_rank(tri_sweep *sweep, const tri_sweep_trial *const *order);
 void tri__sweep_free(tri_sweep *sweep);
+
+/* halving.c, successive halving (Jamieson and Talwalkar, AISTATS 2016): all trials train a little, the best part of
+ * them goes on to several times as much, and so on up to the whole.
+ *
+ * Rungs of `trials` trials of at most `epochs`: each keeps 1 / factor of the trials and trains `factor` times as long
+ * as the one before; as many as both numbers allow. factor 1: one rung, of all epochs. Returns their number. */
+int tri__rungs(int trials, int64_t epochs, int factor, tri_rung out[static TRI_RUNGS_MAX]);
 
 /* sweep_state.c: all that sweep.json keeps; a new reference, NULL when out of memory. */
 tri_json *tri__sweep_json(const tri_sweep *sweep);

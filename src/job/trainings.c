@@ -114,18 +114,14 @@ tri_status tri__training_begin(const tri_parent *parent, tri_training *t) {
     return tri__fail_in(status, "%s", t->name);
 }
 
-static void end(tri_training *t) {
-    int status = 0;
-    while (waitpid(t->pid, &status, 0) < 0 && errno == EINTR) continue;
+/* Whether it has ended by now. */
+static int has_ended(tri_training *t) {
+    int status;
+    if (!t->pid || waitpid(t->pid, &status, WNOHANG) != t->pid) return 0;
     t->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     close(t->pidfd);
     t->pid = 0;
-}
-
-/* Whether it has ended by now. */
-static int has_ended(const tri_training *t) {
-    struct pollfd one = {.fd = t->pidfd, .events = POLLIN};
-    return t->pid && poll(&one, 1, 0) == 1;
+    return 1;
 }
 
 int tri__training_wait(const tri_parent *parent, tri_training *trainings, int n) {
@@ -133,10 +129,7 @@ int tri__training_wait(const tri_parent *parent, tri_training *trainings, int n)
         struct pollfd first = {.fd = -1, .events = POLLIN};
         int signal = parent->stop ? atomic_load(&parent->stop->signal) : 0, running = 0;
         for (int i = 0; i < n; i++) {
-            if (has_ended(&trainings[i])) {
-                end(&trainings[i]);
-                return i;
-            }
+            if (has_ended(&trainings[i])) return i;
             if (trainings[i].pid && !running++) first.fd = trainings[i].pidfd;
             if (trainings[i].pid && signal && !trainings[i].told) {
                 kill(trainings[i].pid, signal);
