@@ -52,16 +52,14 @@ tri_status tri__command_supervise(tri_cli *cli, tri_command_call *call) {
     tri_settings settings;
     int split = 0, n_words = 0;
     const supervise_options *own = call->own;
-    tri_launcher_job j = {0};
+    tri_launcher_job j = {.argv = (char *const *)call->args};
     while (split < call->n && strcmp(call->args[split], "--") != 0) split++;
     tri_status status = tri__cli_settings(&settings, "supervise", call->own, split, call->args, NULL, 0, &n_words);
     if (status == TRI_OK && split + 1 >= call->n)
         status = tri__fail(
             TRI_USAGE, "supervise what? e.g. `trident supervise --max-restarts 3 -- mpirun -np 4 trident train ...`");
-    if (status == TRI_OK) {
-        j.argv = (char *const *)(call->args + split + 1);
-        status = find_run(&j, &settings);
-    }
+    j.argv += split + 1;
+    if (status == TRI_OK) status = find_run(&j, &settings);
     if (status == TRI_OK) {
         tri__signals_take(cli, TRI_SIGNAL_PASSED_ON);
         j.restart_delay = own->restart_delay, j.start_timeout = own->start_timeout;

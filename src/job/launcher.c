@@ -152,10 +152,7 @@ static int wait_for(tri_launcher_job *j) {
         if (ended < 0 && errno != EINTR) return TRI_INTERNAL;
         if (ended == j->pid && j->terminated) return j->code;
         if (ended == j->pid) return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-        if (!told && atomic_load(&j->parent->stop->signal)) {
-            told = 1;
-            kill(j->pid, SIGUSR1);
-        }
+        if (!told && (told = atomic_load(&j->parent->stop->signal))) kill(j->pid, SIGUSR1);
         look(j);
         hasten(j);
         if (j->killed && tri__clock() - j->killed > KILL) return j->code; /* not even SIGKILL ends it */
@@ -167,8 +164,8 @@ static int wait_for(tri_launcher_job *j) {
 /* The launcher ended with 0. With ULFM it does so, too, when a machine is lost with its daemon: the ranks of the others
  * go on without it, or are dead. Returns 0 once the run has its results, or what its ranks ended with. */
 static int wait_for_ranks(tri_launcher_job *j) {
-    double sign = tri__clock(), told = 0, now;
-    int there, code = 0, said = 0;
+    double sign = tri__clock(), now;
+    int there, code = 0, said = 0, told = 0;
     for (;; usleep(50 * 1000)) {
         int alive = tri__run_alive(&j->signs) || tell_ranks(getpid(), GENERATIONS, 0);
         if (tri__run_complete(&j->signs)) return TRI_OK;
@@ -179,10 +176,7 @@ static int wait_for_ranks(tri_launcher_job *j) {
         if (alive) sign = now;
         else if ((code = tri__run_failed(&j->signs, &there))) return code;
         if (now - sign > j->quiet) return 128 + SIGKILL;
-        if (!told && atomic_load(&j->parent->stop->signal)) {
-            told = 1;
-            tell_ranks(getpid(), 1, SIGUSR1); /* their launcher has gone */
-        }
+        if (!told && (told = atomic_load(&j->parent->stop->signal))) tell_ranks(getpid(), 1, SIGUSR1);
         while (waitpid(-1, NULL, WNOHANG) > 0) continue;
     }
 }

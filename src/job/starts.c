@@ -35,10 +35,8 @@ static void write_error_beside(const char *folder, const tri_verdict *verdict) {
         tri__error_write(folder, verdict);
         _exit(0);
     }
-    for (double begin = tri__clock(); ended == 0 && tri__clock() - begin < SECONDS;) {
-        ended = waitpid(child, NULL, WNOHANG);
-        if (ended == 0) tri__clock_sleep(tri__clock() + 0.01);
-    }
+    for (double begin = tri__clock(); ended == 0 && tri__clock() - begin < SECONDS;)
+        if ((ended = waitpid(child, NULL, WNOHANG)) == 0) tri__clock_sleep(tri__clock() + 0.01);
     if (ended == 0) kill(child, SIGKILL);
 }
 

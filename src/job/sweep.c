@@ -302,9 +302,7 @@ tri_status tri__sweep_rank(tri_sweep *s, const tri_sweep_trial *const *order) {
 void tri__sweep_free(tri_sweep *s) {
     for (int i = 0; i < s->n; i++) {
         if (s->training) free(s->training[i].argv);
-        if (!s->trial) continue;
-        tri__json_decref(s->trial[i].values);
-        free(s->trial[i].why);
+        if (s->trial) tri__json_decref(s->trial[i].values), free(s->trial[i].why);
     }
     free(s->training);
     free(s->trial);

@@ -94,17 +94,14 @@ static tri_status open_output(const tri_parent *parent, const tri_training *t, i
 }
 
 tri_status tri__training_begin(const tri_parent *parent, tri_training *t) {
-    sigset_t signals;
     int out, nowhere = t->silent ? memfd_create("trident-results", MFD_CLOEXEC) : -1;
     if (t->silent && nowhere < 0) return no_descriptor();
     tri_status status = open_output(parent, t, &out);
     if (status != TRI_OK && nowhere >= 0) close(nowhere);
     TRI_TRY(status);
-    sigprocmask(SIG_SETMASK, NULL, &signals);
     fflush(NULL);
     const tri_rank_start how = {.program = "/proc/self/exe", .argv = t->argv, .environment = parent->environment,
-                                .in = -1, .out = t->silent ? nowhere : out, .err = out, .keep = {out, -1},
-                                .signals = &signals};
+                                .in = -1, .out = t->silent ? nowhere : out, .err = out, .keep = {out, -1}};
     status = tri__rank_start(&how, 0, &t->pid, &t->pidfd);
     close(out);
     if (nowhere >= 0) close(nowhere);
