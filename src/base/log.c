@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { LINE_BYTES = 2048 }; /* longer lines are truncated */
+enum { LINE_BYTES = 8192 }; /* longer lines are truncated */
 
 int tri__log_heard(const tri_log *log) { return log && log->say; }
 

@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-typedef enum tri_log_level { TRI_LOG_INFO, TRI_LOG_WARN } tri_log_level;
+/* PLAIN and FAILURE: a line without a prefix, and a failure of ranks; only of what starts them (job/parent.h). */
+typedef enum tri_log_level { TRI_LOG_INFO, TRI_LOG_WARN, TRI_LOG_PLAIN, TRI_LOG_FAILURE } tri_log_level;
 
 typedef struct tri_log {
     void (*say)(void *context, tri_log_level level, const char *text); /* NULL: silence */

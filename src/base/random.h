@@ -6,7 +6,7 @@
  *   weights   key (seed, parameter), counter (element / 4 low, high, 0, 1): 4 words, 4 normals by Box-Muller on pairs
  *   gates     key (seed, xxh32 "gate primary.layer.3"), counter (step, 0, 0, 3): whether a step leaves a layer out
  *             (plan/layer_gates.h)
- *   search    key (seed, xxh32 "lr"), counter (trial low, high, 0, 4): a trial's value of a key (study/search_space.h)
+ *   search    key (seed, xxh32 "lr"), counter (trial low, high, 0, 4): a trial's value of a key (job/search_space.h)
  *   order     key (seed, xxh32 "epoch"), counter (i, epoch, 0, 2): the epoch's shuffle (sampler.h) */
 #ifndef TRI_BASE_RANDOM_H
 #define TRI_BASE_RANDOM_H

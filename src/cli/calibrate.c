@@ -282,7 +282,7 @@ static tri_status calibrate(tri_cli *cli, calibrating *c, const tri_log *log) {
     tri_status status = tri__device_get(c->settings->device, &device);
     if (status == TRI_OK && !device->async) status = measure_links(c, world, log); /* those of GPUs are not measured */
     int rank = world ? tri_world_rank(world) : 0, measures = !world || world->nodes.local_of[rank] == 0;
-    if (joins) status = tri__launch_leave(cli, &c->launch, world, status);
+    if (joins) status = tri__rank_leave(tri__cli_parent(cli), &c->launch, world, status);
     if (status != TRI_OK || !measures) return status;
     TRI_TRY(measure_machine(cli, c, log)); /* all machines at once: they may be virtual ones that share a memory */
     if (rank) return TRI_OK;

@@ -4,7 +4,7 @@
 #ifndef TRI_CLI_CLI_H
 #define TRI_CLI_CLI_H
 
-#include "base/log.h"
+#include "job/parent.h"
 #include "settings/settings.h"
 #include "train/events.h"
 #include "train/stop.h"
@@ -24,6 +24,7 @@ typedef struct tri_cli {
     tri_stop *stop;           /* stop requests, if the command handles signals (signals.h); else NULL */
     int reloads;              /* SIGHUP asks ranks to load their model again, not to stop */
     int reported;             /* set by a command whose failure has already been printed */
+    tri_parent parent;        /* all this for what it starts: tri__cli_parent (launch.h) */
 } tri_cli;
 
 /* What a command is called with: its arguments, and what they mean. The caller frees it. */
@@ -91,6 +92,10 @@ void tri__merge_new(tri_json *object, tri_json *members);
 /* A table of results, which it frees. */
 struct tri_text_table;
 tri_status tri__print_table(const tri_cli *cli, struct tri_text_table *table);
+/* spread_table.c, of what tri__members_json made: a row for each member, its title the value of `title` ("fold",
+ * "folder"), then with `moments` mean and spread. Nothing where there are no figures. */
+tri_status tri__members_print(const tri_cli *cli, const tri_json *facts, const char *list, const char *title,
+                              int moments);
 /* Parses options into new settings, which the caller frees even after a failure. own: the struct that the command's own
  * rows fill, freed with the settings; NULL: it has none. At most max_words bare words. */
 tri_status tri__cli_settings(tri_settings *settings, const char *command, void *own, int n, const char *const *args,

@@ -1,6 +1,6 @@
 /* eval.c - `trident eval`: scores of a checkpoint, as tables or, with --json, one object. */
 #include "cli/launch.h"
-#include "cli/run_spread.h"
+#include "job/several.h"
 
 #include "base/text.h"
 #include "report/text/text_table.h"

@@ -3,8 +3,10 @@
 #define TRI_CLI_LAUNCH_H
 
 #include "cli/cli.h"
-#include "comm/launchers/environment.h"
+#include "job/ranks.h"
 
+/* This process as the parent of what it starts, as `cli` is now. */
+const tri_parent *tri__cli_parent(tri_cli *cli);
 /* Detects the launcher of this process and takes sizes from it into the settings. TRI_USAGE if they contradict the
  * options, or if several machines are requested without MPI; then the command lines to use are printed. */
 tri_status tri__launch_resolve(tri_cli *cli, tri_settings *settings, tri_launch *launch);
@@ -13,34 +15,13 @@ int tri__launch_starts(const tri_settings *settings, const tri_launch *launch);
 /* Whether this process prints messages that all processes of a job would print: rank 0 of those started by an external
  * launcher; never a rank started by `trident`, which has already printed them. */
 int tri__launch_speaks(char *(*lookup)(const char *name));
-/* Starts the ranks, each this program with the same arguments, and waits for all. A failure is printed and written to
- * error.json in `folder`. After a crash the ranks are restarted, at most --max-restarts times, with TRI_RESUME_VARIABLE
- * set once they have committed a checkpoint. heap_bytes: limit of each rank's shared heap; 0: the machine's memory. */
-#define TRI_RESUME_VARIABLE "TRIDENT_RESUME"
+/* Starts the ranks that the settings ask for (job/ranks.h); heap_bytes: as of tri_supervised. */
 tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const char *folder, size_t heap_bytes);
 /* Joins as a rank. *world stays NULL if no launcher started this process. Sets a rank's threads if not given; rank 0
- * prints launcher, mesh, batch, transport and device. A rank of an elastic run (launch->socket >= 0) that was started
- * again joins the next world; if the run ends before it has one, *world stays NULL, with TRI_OK: nothing is left to
- * do. */
-tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_launch *launch, size_t heap_bytes,
-                            tri_world **world);
+ * prints launcher, mesh, batch, transport and device. Otherwise like tri__rank_join. */
+tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_launch *launch, tri_world **world);
 /* Where no threads were asked for (0): those of OMP_NUM_THREADS, or a fair share of the cores of the world's ranks. */
 void tri__launch_threads(tri_cli *cli, tri_settings *settings, const tri_world *world);
-/* Of a rank of an elastic run, after its training returned `status`: another rank's failure ((*world)->failed), or
- * TRI_STOPPED because all ranks agreed to leave ((*world)->regroups). Leaves and closes *world, and waits for what the
- * supervisor decides. *again 1: *world is the next one, all its ranks have met, and the training goes on; its control
- * page has the mesh (stages, replicas), and world->before the memory of an earlier world with complete replicated
- * state, if any. *again 0: *world is NULL and the rank ends: with `status` and its text, or TRI_STOPPED when a stop was
- * requested meanwhile. In any other case (no elastic run, this rank's own failure) like tri__launch_leave. Under MPI
- * with ULFM ((*world)->outlives) the ranks decide themselves, and training that ended (TRI_OK) has to leave like this,
- * too: a rank may die before all have. settings: as asked for, with the first mesh. */
-tri_status tri__launch_regroup(tri_cli *cli, const tri_settings *settings, const tri_launch *launch, tri_status status,
-                               tri_world **world, int *again);
-/* A rank whose command fails with `status`, which is returned, before it joins: under MPI the others are told, and one
- * of the ranks that fail alike prints it. Without effect elsewhere. */
-tri_status tri__launch_refuse(tri_cli *cli, tri_status status);
-/* Leaves with `status`, which is returned. A failure becomes that of all ranks and is printed once. Accepts NULL. */
-tri_status tri__launch_leave(tri_cli *cli, const tri_launch *launch, tri_world *world, tri_status status);
 
 /* A command that predicts: starts the ranks that the settings ask for, or joins them, or neither, and calls `run` on
  * each, with its world (NULL: one rank), its number, and a log to stderr, which of all but rank 0 has warnings only. */
@@ -48,8 +29,10 @@ typedef tri_status tri_infer_run(tri_cli *cli, const tri_settings *settings, tri
                                  const tri_log *log, void *context);
 tri_status tri__launch_infer(tri_cli *cli, tri_settings *settings, tri_infer_run *run, void *context);
 
-/* machines.c: prints the equivalent mpirun and srun command lines, with the user's arguments, to cli->err. */
-void tri__print_machines(tri_cli *cli, const tri_settings *settings);
+/* folds.c: the trainings of --folds or --seeds, and their table. n, args: of the command line. */
+tri_status tri__train_several(tri_cli *cli, const tri_settings *settings, int n, const char *const *args);
+/* One training in the folder of several is refused: eval and predict would take those. */
+tri_status tri__several_refuse(const tri_settings *settings);
 
 /* auto_layout.c, `train --layout auto`: one layout for all ranks of a run.
  *

@@ -142,7 +142,7 @@ static tri_status call_parsed(tri_cli *cli, const tri_command *command, tri_comm
     call->log = tri__sink_log(&call->sink);
     tri_status status = tri__cli_settings(&call->settings, command->name, call->own, call->n, call->args, call->words,
                                           command->most_words, &call->n_words);
-    if (status != TRI_OK && command->ranks) status = tri__launch_refuse(cli, status);
+    if (status != TRI_OK && command->ranks) status = tri__rank_refuse(tri__cli_parent(cli), status);
     if (status == TRI_OK) status = tri__cli_progress(cli, call->settings.quiet, &call->sink);
     if (status == TRI_OK) status = command->run(cli, call);
     tri__progress_close(&call->sink);

@@ -4,24 +4,6 @@
 
 #include "cli/cli.h"
 
-/* The message printed immediately on the first signal. */
-typedef enum tri_signal_words {
-    TRI_SIGNAL_SILENT,       /* another process prints it: the one that started the ranks, or rank 0 */
-    TRI_SIGNAL_EARLY,        /* nothing is trained yet */
-    TRI_SIGNAL_STEP,         /* a single process finishes its step and saves */
-    TRI_SIGNAL_STEP_UNSAVED, /* likewise, with checkpoints off */
-    TRI_SIGNAL_RANKS,        /* ranks agree on the last step, and save */
-    TRI_SIGNAL_RANKS_UNSAVED,
-    TRI_SIGNAL_LAUNCHER,     /* likewise, if the launcher that sends it leaves the ranks the time */
-    TRI_SIGNAL_DRAIN,        /* a server answers what it has begun */
-    TRI_SIGNAL_MEASURED,     /* quantize ends after the evaluation that runs */
-    TRI_SIGNAL_ROWS,         /* predict, eval and explain end after the batch of rows in progress */
-    TRI_SIGNAL_SEARCHED,     /* choose shows the layouts found so far */
-    TRI_SIGNAL_PASSED_ON,    /* supervise: passed on to the job */
-    TRI_SIGNAL_PASSED_ON_SAVES, /* likewise, to a job that trains and saves */
-    TRI_SIGNAL_PAUSED        /* supervise: between two starts */
-} tri_signal_words;
-
 /* Installs handlers: SIGTERM, SIGINT, SIGHUP and SIGUSR1 are recorded in cli->stop, which is set here, and `words` are
  * printed on stderr, unless another process prints them. A second signal ends the process immediately, if it comes
  * after a short debounce interval or if both came from the keyboard. Reads SLURM_JOB_END_TIME and the variables of

@@ -4,13 +4,13 @@
 #include "cli/machine_files.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"
-#include "cli/trainings.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "checkpoint/folders.h"
 #include "report/text/json_numbers.h"
 #include "score/best.h"
 #include "data/dataset/data_files.h"
+#include "job/several.h"
 #include "settings/elastic.h"
 #include "settings/forms.h"
 #include "study/study.h"
@@ -133,7 +133,7 @@ static tri_status train_on(tri_cli *cli, tri_settings *asked, int64_t threads, c
         *speaks = !*world || tri_world_rank(*world) == 0;
         if (!tri__goes_on(asked, *world) && !(*world && (*world)->outlives)) continue;
         double since = failed_at(*world);
-        status = tri__launch_regroup(cli, asked, launch, status, world, &again);
+        status = tri__rank_regroup(tri__cli_parent(cli), asked, launch, status, world, &again);
         if (again) {
             (*world)->since = since;
             asked->threads = threads;
@@ -150,14 +150,14 @@ static tri_status train_here(tri_cli *cli, tri_settings *settings, const tri_lau
     tri_world *world;
     tri_outcome outcome = {0};
     int64_t threads = settings->threads; /* as asked; 0: as many as each world allows */
-    TRI_TRY(tri__launch_join(cli, settings, launch, 0, &world));
+    TRI_TRY(tri__launch_join(cli, settings, launch, &world));
     int alone = launch->launcher == TRI_LAUNCHER_NONE;
     if (!world && !alone) return TRI_OK; /* it was started to join, and the run ended before */
     int speaks;
     tri_status status = train_on(cli, settings, threads, launch, &world, &outcome, &speaks);
     if (status == TRI_OK && speaks) status = print_end(cli->out, settings, &outcome);
     tri__outcome_free(&outcome);
-    return tri__launch_leave(cli, launch, world, status);
+    return tri__rank_leave(tri__cli_parent(cli), launch, world, status);
 }
 
 /* Rank 0 writes the report; after a failure so does the launcher, since rank 0 may be dead, and only the launcher knows
@@ -194,10 +194,10 @@ tri_status tri__command_train(tri_cli *cli, tri_command_call *call) {
     tri_status status;
     if (settings->data_path && tri__trains_several(settings)) {
         status = tri__train_several(cli, settings, call->n, call->args);
-        return status == TRI_USAGE ? tri__launch_refuse(cli, status) : status;
+        return status == TRI_USAGE ? tri__rank_refuse(tri__cli_parent(cli), status) : status;
     }
     status = prepare(cli, settings, &launch);
-    if (status != TRI_OK) status = tri__launch_refuse(cli, status);
+    if (status != TRI_OK) status = tri__rank_refuse(tri__cli_parent(cli), status);
     else if (tri__launch_starts(settings, &launch)) status = start_ranks(cli, settings);
     else status = train_here(cli, settings, &launch);
     tri__signals_end(0, 0);

@@ -13,7 +13,7 @@ typedef struct tri_rank_start {
     char *const *environment;      /* NULL at its end */
     int in, out, err;              /* its standard descriptors; -1: inherited */
     int keep[2];                   /* the only additional descriptors that it inherits; -1: none */
-    const sigset_t *signals;       /* its signal mask */
+    const sigset_t *signals;       /* its signal mask; NULL: inherited */
     const cpu_set_t *cores;        /* NULL: inherited */
 } tri_rank_start;
 

@@ -1,9 +1,9 @@
 /* test_search_space.c - spaces of a search: what is drawn from them; rungs of successive halving. */
 #include "base/file.h"
-#include "study/halving.h"
+#include "job/sweep.h"
 #include "tests/lib/test.h"
 #include "tests/lib/scratch.h"
-#include "study/search_space.h"
+#include "job/search_space.h"
 
 #include <math.h>
 

@@ -384,7 +384,7 @@ static tri_status run_plan(tri_settings *settings, const tri_bench_options *opti
     p->native = tri__launcher_has_mpi(launch.launcher);
     tri_world *world;
     TRI_TRY(tri__world_join_launch(&how, &launch, &world));
-    return tri__launch_leave(p->cli, &launch, world, run_rank(world, p));
+    return tri__rank_leave(tri__cli_parent(p->cli), &launch, world, run_rank(world, p));
 }
 
 tri_status tri__bench_comm(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {

@@ -1,11 +1,13 @@
 /* machines.c - the mpirun and srun command lines for the same run on several machines. */
-#include "cli/launch.h"
-#include "cli/trainings.h"
+#include "job/ranks.h"
+#include "job/trainings.h"
 
+#include "base/buffer.h"
 #include "base/text.h"
 #include "comm/mpi/load.h"
 #include "comm/launchers/slurm.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,43 +25,43 @@ static const tri_option *is_dropped(const char *argument) {
 }
 
 /* Quotes the word for a shell. Out of memory, it is omitted: the line is only advice. */
-static void print_word(FILE *out, const char *word) {
+static void add_word(tri_buffer *out, const char *word) {
     char *quoted = tri__text_quoted(word);
-    fprintf(out, " %s", quoted ? quoted : "...");
+    tri__buffer_put(out, " %s", quoted ? quoted : "...");
     free(quoted);
 }
 
-static void print_command(tri_cli *cli) {
-    char *const *argv = cli->argv;
-    fputs(" trident", cli->err);
+static void add_command(tri_buffer *out, char *const *argv) {
+    tri__buffer_put(out, " trident");
     for (int i = 1; argv[i]; i++) {
         const tri_option *row = is_dropped(argv[i]);
-        if (!row) print_word(cli->err, argv[i]);
+        if (!row) add_word(out, argv[i]);
         else if (!strchr(argv[i], '=') && row->kind != TRI_OPTION_BOOL && argv[i + 1]) i++;
     }
-    fputc('\n', cli->err);
 }
 
-/* Prints the host names that are known: from Slurm's allocation, or the rendezvous host. */
-static void print_hosts(tri_cli *cli, const tri_settings *s) {
-    const char *list = cli->lookup("SLURM_JOB_NODELIST"), *first = s->master_addr ? s->master_addr : s->rdzv_endpoint;
+/* The host names that are known: from Slurm's allocation, or the rendezvous host. */
+static void add_hosts(tri_buffer *out, const tri_settings *s, const char *list) {
+    const char *first = s->master_addr ? s->master_addr : s->rdzv_endpoint;
     for (int i = 0; i < s->nodes; i++) {
         char host[256];
         int known = list && tri__slurm_host(list, i, host, sizeof host);
         if (!known && i == 0 && first) snprintf(host, sizeof host, "%.*s", (int)strcspn(first, ":"), first);
         else if (!known) snprintf(host, sizeof host, "HOST%d", i + 1);
-        fprintf(cli->err, "%s%s:%lld", i ? "," : "", host, (long long)s->nproc_per_node);
+        tri__buffer_put(out, "%s%s:%lld", i ? "," : "", host, (long long)s->nproc_per_node);
     }
 }
 
-void tri__print_machines(tri_cli *cli, const tri_settings *s) {
-    long long here = (long long)s->nproc_per_node, all = (long long)s->world_size;
+void tri__tell_machines(const tri_parent *parent, const tri_settings *s) {
+    tri_buffer out = {0};
     char plugins[200];
-    fprintf(cli->err, "mpirun -np %lld -H ", all);
-    print_hosts(cli, s);
-    print_command(cli);
     tri__mpi_list(plugins, sizeof plugins);
-    fprintf(cli->err, "srun -N %lld -n %lld --ntasks-per-node=%lld --mpi=%s", (long long)s->nodes, all, here,
-            tri__mpi_srun_type(plugins));
-    print_command(cli);
+    tri__buffer_put(&out, "mpirun -np %lld -H ", (long long)s->world_size);
+    add_hosts(&out, s, parent->lookup("SLURM_JOB_NODELIST"));
+    add_command(&out, parent->argv);
+    tri__buffer_put(&out, "\nsrun -N %lld -n %lld --ntasks-per-node=%lld --mpi=%s", (long long)s->nodes,
+                    (long long)s->world_size, (long long)s->nproc_per_node, tri__mpi_srun_type(plugins));
+    add_command(&out, parent->argv);
+    if (!out.failed) parent->log.say(parent->log.context, TRI_LOG_PLAIN, out.text); /* however long */
+    tri__buffer_free(&out);
 }

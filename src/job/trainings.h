@@ -1,12 +1,12 @@
 /* trainings.h - several trainings under one command (--folds, --seeds, a search): each is `trident train` with some
  * options changed, a fresh execution of this program with a run folder of its own. It starts its ranks, resumes, and
  * finds out that it had finished exactly as if it were started by hand. */
-#ifndef TRI_CLI_TRAININGS_H
-#define TRI_CLI_TRAININGS_H
-
-#include "cli/cli.h"
+#ifndef TRI_JOB_TRAININGS_H
+#define TRI_JOB_TRAININGS_H
 
 #include "base/file.h"
+#include "job/parent.h"
+#include "settings/settings.h"
 
 #include <sys/types.h>
 
@@ -32,27 +32,20 @@ typedef struct tri_training {
 const tri_option *tri__argument_row(const char *argument);
 /* `trident train` with the n options of args, in which changed ones are replaced. One allocation; NULL: out of
  * memory. */
-char **tri__training_argv(const tri_cli *cli, int n, const char *const *args, const tri_change *changes, int n_changes);
+char **tri__training_argv(const tri_parent *parent, int n, const char *const *args, const tri_change *changes,
+                          int n_changes);
 /* Starts it. It ends with this process. Must be called from the main thread. */
-tri_status tri__training_begin(const tri_cli *cli, tri_training *training);
-/* Waits until one of those that run ends: its index; -1: none runs. The first signal (cli->stop) is passed on to all
+tri_status tri__training_begin(const tri_parent *parent, tri_training *training);
+/* Waits until one of those that run ends: its index; -1: none runs. The first signal (parent->stop) is passed on to all
  * of them: each then ends with TRI_STOPPED, or as its last step says. */
-int tri__training_wait(const tri_cli *cli, tri_training *trainings, int n);
+int tri__training_wait(const tri_parent *parent, tri_training *trainings, int n);
 /* TRI_OK, or the failure of one that has ended, naming it. */
 tri_status tri__training_status(const tri_training *training);
 /* TRI_USAGE under mpirun, srun or torchrun, which start ranks and not trainings; `option` is what asks for several. */
-tri_status tri__trainings_accept(const tri_cli *cli, const char *option);
+tri_status tri__trainings_accept(char *(*lookup)(const char *name), const char *option);
 
 /* The figures of a finished training's best validation, from its summary.json: {name: number or null}; a new reference,
  * NULL where it had no validation. */
 tri_status tri__training_figures(const tri_training *training, tri_json **out);
-
-/* Whether the settings are several trainings: --folds without a fold, --seeds. */
-int tri__trains_several(const tri_settings *settings);
-/* They one after the other, their table, and summary.json (folds) or ensemble.json (seeds) in --output-dir. n, args: of
- * the command line. */
-tri_status tri__train_several(tri_cli *cli, const tri_settings *settings, int n, const char *const *args);
-/* One training in the folder of several is refused: eval and predict would take those. */
-tri_status tri__several_refuse(const tri_settings *settings);
 
 #endif

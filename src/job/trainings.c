@@ -1,5 +1,5 @@
 /* trainings.c - starting trainings as processes and waiting for them. */
-#include "cli/trainings.h"
+#include "job/trainings.h"
 
 #include "comm/launchers/environment.h"
 #include "job/rank_process.h"
@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,9 +18,9 @@
 
 static const int LOOK_MS = 200; /* how often a request to stop is looked for */
 
-tri_status tri__trainings_accept(const tri_cli *cli, const char *option) {
+tri_status tri__trainings_accept(char *(*lookup)(const char *name), const char *option) {
     tri_launch launch;
-    TRI_TRY(tri__launch_detect(cli->lookup, &launch));
+    TRI_TRY(tri__launch_detect(lookup, &launch));
     if (launch.launcher == TRI_LAUNCHER_NONE || launch.size == 1) return TRI_OK;
     return tri__fail(TRI_USAGE,
                      "%s is several runs, and %s started this process as one rank of a single run: start the command "
@@ -51,14 +52,14 @@ static int replaced(int n, const char *const *args, const tri_change *changes, i
     return equal || n < 2 || (row->kind == TRI_OPTION_BOOL && !is_truth) ? 1 : 2;
 }
 
-char **tri__training_argv(const tri_cli *cli, int n, const char *const *args, const tri_change *changes,
+char **tri__training_argv(const tri_parent *parent, int n, const char *const *args, const tri_change *changes,
                           int n_changes) {
     size_t bytes = 0, words = (size_t)n + 2 + 2 * (size_t)n_changes;
     for (int i = 0; i < n_changes; i++) bytes += TRI_OPTION_FLAG + strlen(changes[i].value) + 1;
     char **argv = malloc((words + 1) * sizeof *argv + bytes), *text = (char *)(argv ? argv + words + 1 : NULL);
     int used = 0, i = 0;
     if (!argv) return NULL;
-    argv[used++] = cli->argv[0];
+    argv[used++] = parent->argv[0];
     argv[used++] = (char *)"train";
     while (i < n && strcmp(args[i], "--") != 0) {
         int skip = replaced(n - i, args + i, changes, n_changes);
@@ -83,27 +84,24 @@ static tri_status no_descriptor(void) {
 }
 
 /* Its output is progress here: results of the command come at its end. */
-static tri_status open_output(const tri_cli *cli, const tri_training *t, int *fd) {
+static tri_status open_output(const tri_parent *parent, const tri_training *t, int *fd) {
     if (t->log[0]) {
         TRI_TRY(tri__folder_make(t->folder));
         return tri__file_own(t->log, TRI_OWN_APPEND, fd);
     }
-    *fd = fcntl(fileno(cli->err), F_DUPFD_CLOEXEC, 0);
+    *fd = fcntl(parent->err, F_DUPFD_CLOEXEC, 0);
     return *fd >= 0 ? TRI_OK : no_descriptor();
 }
 
-tri_status tri__training_begin(const tri_cli *cli, tri_training *t) {
-    sigset_t signals;
+tri_status tri__training_begin(const tri_parent *parent, tri_training *t) {
     int out, nowhere = t->silent ? memfd_create("trident-results", MFD_CLOEXEC) : -1;
     if (t->silent && nowhere < 0) return no_descriptor();
-    tri_status status = open_output(cli, t, &out);
+    tri_status status = open_output(parent, t, &out);
     if (status != TRI_OK && nowhere >= 0) close(nowhere);
     TRI_TRY(status);
-    sigprocmask(SIG_SETMASK, NULL, &signals);
     fflush(NULL);
-    const tri_rank_start how = {.program = "/proc/self/exe", .argv = t->argv, .environment = cli->environment,
-                                .in = -1, .out = t->silent ? nowhere : out, .err = out, .keep = {out, -1},
-                                .signals = &signals};
+    const tri_rank_start how = {.program = "/proc/self/exe", .argv = t->argv, .environment = parent->environment,
+                                .in = -1, .out = t->silent ? nowhere : out, .err = out, .keep = {out, -1}};
     status = tri__rank_start(&how, 0, &t->pid, &t->pidfd);
     close(out);
     if (nowhere >= 0) close(nowhere);
@@ -113,29 +111,22 @@ tri_status tri__training_begin(const tri_cli *cli, tri_training *t) {
     return tri__fail_in(status, "%s", t->name);
 }
 
-static void end(tri_training *t) {
-    int status = 0;
-    while (waitpid(t->pid, &status, 0) < 0 && errno == EINTR) continue;
+/* Whether it has ended by now. */
+static int has_ended(tri_training *t) {
+    int status;
+    if (!t->pid || waitpid(t->pid, &status, WNOHANG) != t->pid) return 0;
     t->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     close(t->pidfd);
     t->pid = 0;
+    return 1;
 }
 
-/* Whether it has ended by now. */
-static int has_ended(const tri_training *t) {
-    struct pollfd one = {.fd = t->pidfd, .events = POLLIN};
-    return t->pid && poll(&one, 1, 0) == 1;
-}
-
-int tri__training_wait(const tri_cli *cli, tri_training *trainings, int n) {
+int tri__training_wait(const tri_parent *parent, tri_training *trainings, int n) {
     for (;;) {
         struct pollfd first = {.fd = -1, .events = POLLIN};
-        int signal = cli->stop ? atomic_load(&cli->stop->signal) : 0, running = 0;
+        int signal = parent->stop ? atomic_load(&parent->stop->signal) : 0, running = 0;
         for (int i = 0; i < n; i++) {
-            if (has_ended(&trainings[i])) {
-                end(&trainings[i]);
-                return i;
-            }
+            if (has_ended(&trainings[i])) return i;
             if (trainings[i].pid && !running++) first.fd = trainings[i].pidfd;
             if (trainings[i].pid && signal && !trainings[i].told) {
                 kill(trainings[i].pid, signal);

@@ -1,5 +1,5 @@
 /* halving.c - the rungs of successive halving. */
-#include "study/halving.h"
+#include "job/sweep.h"
 
 int tri__rungs(int trials, int64_t epochs, int factor, tri_rung out[static TRI_RUNGS_MAX]) {
     int64_t share = 1;

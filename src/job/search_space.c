@@ -1,5 +1,5 @@
 /* search_space.c - spaces of a search: read, checked, drawn from. */
-#include "study/search_space.h"
+#include "job/search_space.h"
 
 #include "base/file.h"
 #include "base/limits.h"

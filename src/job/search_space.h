@@ -1,7 +1,7 @@
 /* search_space.h - what a search varies: keys of the configuration and the values that each may have, from a JSON
  * file. A trial's values depend on the seed, the trial's number and the key's name only. */
-#ifndef TRI_STUDY_SEARCH_SPACE_H
-#define TRI_STUDY_SEARCH_SPACE_H
+#ifndef TRI_JOB_SEARCH_SPACE_H
+#define TRI_JOB_SEARCH_SPACE_H
 
 #include "settings/settings.h"
 

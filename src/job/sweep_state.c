@@ -1,9 +1,10 @@
 /* sweep_state.c - sweep.json: what a sweep is, and how far its trials are. */
-#include "cli/sweep.h"
+#include "job/sweep.h"
 
 #include "base/text.h"
 #include "score/best.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,0 +1,38 @@
+/* spread_table.c - the table of the figures of several runs. */
+#include "cli/cli.h"
+#include "report/text/text_table.h"
+
+/* What it is of, and its figures, in the order of `names`. */
+static void add_row(tri_text_table *table, const tri_json *names, const char *title, const tri_json *figures) {
+    char line[1000];
+    const char *name;
+    tri_json *value;
+    size_t used = (size_t)snprintf(line, sizeof line, "%.200s", title);
+    tri__json_each_member((tri_json *)names, name, value) {
+        const tri_json *own = tri__json_get(figures, name);
+        if (used + 64 > sizeof line) break;
+        if (!figures) used += (size_t)snprintf(line + used, sizeof line - used, "\t%.40s", name);
+        else if (!tri__json_is_number(own)) used += (size_t)snprintf(line + used, sizeof line - used, "\t-");
+        else used += (size_t)snprintf(line + used, sizeof line - used, "\t%.4f", tri__json_number_value(own));
+    }
+    tri__text_table_add(table, "%s", line);
+}
+
+tri_status tri__members_print(const tri_cli *cli, const tri_json *facts, const char *list, const char *title,
+                              int moments) {
+    const tri_json *mean = tri__json_get(facts, "mean"), *run;
+    tri_text_table table = {0};
+    size_t i;
+    if (!tri__json_object_size(mean)) return TRI_OK;
+    add_row(&table, mean, title, NULL);
+    tri__json_each(tri__json_get(facts, list), i, run) {
+        char number[24];
+        const tri_json *own = tri__json_get(run, title);
+        snprintf(number, sizeof number, "%lld", (long long)tri__json_integer_value(own));
+        add_row(&table, mean, tri__json_is_string(own) ? tri__json_string_value(own) : number,
+                tri__json_get(run, "figures"));
+    }
+    if (moments) add_row(&table, mean, "mean", mean);
+    if (moments) add_row(&table, mean, "spread", tri__json_get(facts, "spread"));
+    return tri__print_table(cli, &table);
+}

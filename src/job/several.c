@@ -1,0 +1,85 @@
+/* several.c - trainings of folds or seeds, each with an option and a folder of its own, and summary.json or
+ * ensemble.json of their figures. */
+#include "job/several.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int tri__trains_several(const tri_settings *settings) {
+    return (settings->folds && !settings->fold) || settings->seeds > 1;
+}
+
+/* The number of training i: its fold, or its seed. */
+static int64_t number_of(const tri_several *s, int i) { return s->folds ? i + 1 : s->settings->seed + i; }
+
+static tri_status prepare(tri_several *s, int i, const tri_parent *parent, int n_args,
+                          const char *const *args) {
+    tri_training *t = &s->training[i];
+    const tri_settings *set = s->settings;
+    char number[24], name[48], cache[TRI_PATH_MAX];
+    snprintf(number, sizeof number, "%lld", (long long)number_of(s, i));
+    snprintf(name, sizeof name, s->folds ? "fold-%s" : "seed-%s", number);
+    snprintf(t->name, sizeof t->name, s->folds ? "fold %s of %d" : "seed %s", number, s->n);
+    TRI_TRY(tri__path_join(t->folder, set->output_dir, name));
+    TRI_TRY(tri__path_join(cache, set->output_dir, "cache")); /* what is the same for all is made once */
+    const tri_change changes[] = {{s->title, number},
+                                  {"output_dir", t->folder},
+                                  {"cache_dir", set->cache_dir ? set->cache_dir : cache},
+                                  {"seeds", "1"},
+                                  {"json", "false"}};
+    t->silent = set->quiet || set->json;
+    t->argv = tri__training_argv(parent, n_args, args, changes, 5);
+    return t->argv ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}
+
+static tri_status run_all(const tri_parent *parent, tri_several *s) {
+    for (int i = 0; i < s->n; i++) {
+        tri_training *t = &s->training[i];
+        TRI_TRY(tri__stop_check_kept(parent->stop, "%s was next", t->name));
+        if (!s->settings->quiet) tri__tell(parent, "---- %s, in %s", t->name, t->folder);
+        TRI_TRY(tri__training_begin(parent, t));
+        (void)tri__training_wait(parent, t, 1);
+        TRI_TRY(tri__training_status(t));
+    }
+    return TRI_OK;
+}
+
+/* {folds or members: [{fold or seed, folder, figures}], mean, spread}: names of figures are those of an epoch's event
+ * in metrics.jsonl. */
+static tri_status collect(tri_several *s) {
+    tri_json *runs = tri__json_array();
+    tri_status status = runs ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    for (int i = 0; i < s->n && status == TRI_OK; i++) {
+        tri_json *figures, *run;
+        status = tri__training_figures(&s->training[i], &figures);
+        if (status != TRI_OK) break;
+        run = tri__json_pack("{s:I, s:s}", s->title, (tri_json_int)number_of(s, i), "folder",
+                             strrchr(s->training[i].folder, '/') + 1);
+        if (figures) tri__json_set_new(run, "figures", figures);
+        tri__json_append_new(runs, run);
+    }
+    s->facts = tri__members_json(s->list, runs);
+    tri__json_set_new(s->facts, "format", tri__json_string(s->folds ? "trident-folds" : "trident-ensemble"));
+    tri__json_set_new(s->facts, "version", tri__json_integer(1));
+    if (status == TRI_OK && !tri__json_is_whole(s->facts)) status = tri__fail(TRI_RESOURCE, "out of memory");
+    return status;
+}
+
+tri_status tri__several_run(const tri_parent *parent, tri_several *s, int n_args, const char *const *args) {
+    s->list = s->folds ? "folds" : "members", s->title = s->folds ? "fold" : "seed";
+    s->training = calloc((size_t)s->n, sizeof *s->training);
+    if (!s->training) return tri__fail(TRI_RESOURCE, "out of memory");
+    for (int i = 0; i < s->n; i++) TRI_TRY(prepare(s, i, parent, n_args, args));
+    parent->reply(TRI_SIGNAL_PASSED_ON);
+    TRI_TRY(run_all(parent, s));
+    TRI_TRY(collect(s));
+    TRI_TRY(tri__path_join(s->path, s->settings->output_dir, s->folds ? "summary.json" : "ensemble.json"));
+    return tri__json_save(s->path, s->facts);
+}
+
+void tri__several_free(tri_several *s) {
+    for (int i = 0; s->training && i < s->n; i++) free(s->training[i].argv);
+    free(s->training);
+    tri__json_decref(s->facts);
+}
