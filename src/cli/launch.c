@@ -207,6 +207,7 @@ tri_status tri__launch_infer(tri_cli *cli, tri_settings *settings, tri_infer_run
     int rank = world ? tri_world_rank(world) : 0;
     status = tri__cli_progress(cli, settings->quiet || rank, &sink);
     if (status == TRI_OK) status = run(cli, settings, world, rank, &log, context);
+    if (status == TRI_STOPPED && world) tri_world_fail(world, status, tri_error()); /* others may wait for this rank */
     tri__words_keep(&words);
     tri__progress_close(&sink);
     tri__words_restore(&words);

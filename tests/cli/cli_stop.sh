@@ -365,4 +365,16 @@ for command in "predict --nproc-per-node 1" "predict --nproc-per-node 2" "eval -
     expect_text "$err" "stopping after the batch of rows in progress; nothing is written" "run again"
     expect "nothing is written" test ! -e stopped.csv -a ! -s "$out"
 done
+# One of two ranks is stopped before the other, which waits for it when the first batch begins.
+last_command="trident predict on two ranks, and SIGINT to one"
+"$trident" predict --nproc-per-node 2 --checkpoint whole --data-path many.csv --threads 1 --batch-size 4 \
+    -o stopped.csv >"$out" 2>"$err" &
+pid=$!
+until rank=$(pgrep -P "$pid" -x trident:1) || [ ! -d "/proc/$pid" ]; do sleep 0.01; done
+kill -INT "$rank"
+wait "$pid"
+code=$?
+expect_code 75
+expect_text "$err" "stopped; run again"
+expect "nothing is written" test ! -e stopped.csv -a ! -s "$out"
 finish

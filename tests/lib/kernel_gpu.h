@@ -159,8 +159,8 @@ static inline void run_on_gpu(gpu *g, kernel_call *k, int elements) {
 }
 
 /* |a - b| <= relative |b| + of_largest max |b| for each element, and a step of 8 bits where both are rounded to it;
- * ||a - b|| <= whole ||b||; of max |b| and ||b|| at least KERNEL_SMALL, of a sum of what the operation wrote at least the
- * sum of sizes. */
+ * ||a - b|| <= whole ||b||; of max |b| and ||b|| at least KERNEL_SMALL, of a sum of what the operation wrote at least
+ * the sum of sizes. */
 typedef struct tolerance {
     double relative, of_largest, whole;
 } tolerance;

@@ -119,10 +119,7 @@ static tri_status count_rows(void *context) {
     served *v = context;
     int64_t batch = v->opened.settings.batch_size * tri__mesh_readers(&v->opened.place.mesh);
     v->done = v->done + batch < v->data->n ? v->done + batch : v->data->n;
-    tri_status status = tri__log_rows(v->log, v->done, v->data->n);
-    if (status == TRI_STOPPED && v->opened.place.world) /* others may be in the next batch already */
-        tri_world_fail(v->opened.place.world, status, tri_error());
-    return status;
+    return tri__log_rows(v->log, v->done, v->data->n);
 }
 
 static tri_status compute(served *v, const tri_log *log) {
