@@ -61,34 +61,19 @@ FAMILIES = -D'TRI_SIMD_FAMILIES(X)=$(call families,TRI_FAST_ROWS,$(SIMD_SOURCES)
 LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/plugin.c src/device/cuda/% \
   $(SIMD_SOURCES),$(sort $(shell find src -name '*.c'))))
 LIB_OBJECTS += $(foreach isa,$(ISAS),$(SIMD_SOURCES:%.c=$(BUILD)/%.$(isa).o))
-# The CUDA plug-in (`make cuda`) is a library of its own: host side in C, kernels in CUDA C. Code for Ampere and Hopper,
-# PTX for what comes later.
-CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
-CUDA_ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
-  -gencode arch=compute_90,code=compute_90
-CUDA_OPT ?= -O3 -lineinfo
-CUDA_SOURCES := $(sort $(shell find src/device/cuda -name '*.c' -o -name '*.cu'))
-CUDA_OBJECTS := $(CUDA_SOURCES:%=$(BUILD)/%.o)
-CUDA_FAMILIES = -D'TRI_CUDA_FAMILIES(X)=$(call families,TRI_CUDA_FAMILY,$(CUDA_SOURCES))'
-CUDA_SHARES := $(patsubst %.c,$(BUILD)/%.o,src/base/status.c src/base/clock.c src/layout/dtype.c src/layout/shard.c \
-  src/numbers/coded.c src/device/wisdom.c src/program/op.c src/program/variant.c)
 CLI_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(shell find src/cli -name "*.c")))
 # A test is tests/ROOM/test_NAME.c; its program is BUILD/tests/test_NAME.
 TESTS := $(patsubst %.c,$(BUILD)/tests/%,$(sort $(notdir $(wildcard tests/*/test_*.c))))
-# Each fuzz target, as a plain program that replays its corpus (`make test`) and, in build-fuzz, as libFuzzer's.
-FUZZ := $(patsubst fuzz/fuzz_%.c,%,$(sort $(wildcard fuzz/fuzz_*.c)))
-TESTS += $(FUZZ:%=$(BUILD)/tests/test_fuzz_%)
-FUZZERS := $(FUZZ:%=$(BUILD)/fuzz_%)
 TEST_HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/lib/*.c)))
 BENCHES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard bench/*.c)))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 
-.PHONY: test-pages frozen
-.PHONY: all announce cuda test-cuda sanitize-cuda demo test check soak ulfm parity bench lint asan tsan check-tsan \
-  fuzz fuzzers examples extending install clean
+.PHONY: all announce demo test test-pages check frozen soak ulfm parity bench lint asan tsan check-tsan examples \
+  extending install clean
 .SECONDARY:
 .DEFAULT_GOAL := all
+include src/device/cuda/cuda.mk fuzz/fuzz.mk
 all: announce $(BUILD)/trident $(LIBRARY) $(MPI_PLUGIN)
 
 announce:
@@ -145,22 +130,6 @@ $(MPI_PLUGIN): src/comm/mpi/plugin.c src/comm/mpi/plugin.h src/comm/link/remote.
 	@echo "  MPICC $@"
 	@$(or $(patsubst libtrident_mpi_%.so,mpicc.%,$(filter libtrident_mpi_%,$(@F))),$(MPI)) $(STRICT) -Isrc \
 	  -fPIC -fvisibility=hidden $(CFLAGS) $(LDFLAGS) -shared -o $@ $<
-$(BUILD)/src/device/cuda/%.c.o: src/device/cuda/%.c $(BUILD)/flags
-	$(call compile,-isystem $(CUDA_HOME)/include $(if $(filter %/device.c,$<),$(CUDA_FAMILIES)))
-$(BUILD)/cuda.families: always
-	$(call words_in_file,$(CUDA_FAMILIES))
-$(BUILD)/src/device/cuda/runtime/device.c.o: $(BUILD)/cuda.families
-$(BUILD)/cuda.flags: always
-	$(call words_in_file,$(NVCC) $(CUDA_OPT) $(CUDA_ARCH))
-$(BUILD)/src/device/cuda/%.cu.o: src/device/cuda/%.cu $(BUILD)/flags $(BUILD)/cuda.flags
-	@mkdir -p $(@D)
-	@echo "  NVCC $<"
-	@$(NVCC) -std=c++17 $(CUDA_OPT) -ccbin $(CC) $(CUDA_ARCH) -D_GNU_SOURCE -Iinclude -Isrc -Werror all-warnings \
-	  -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
-$(BUILD)/libtrident_cuda.so: $(CUDA_OBJECTS) $(CUDA_SHARES)
-	@echo "  LINK $@"
-	@$(NVCC) -shared -ccbin $(CC) $(CUDA_ARCH) $(OPENMP:%=-Xcompiler %) -o $@ $^ -L$(CUDA_HOME)/lib64 -lcublasLt \
-	  -Xlinker -rpath,$(CUDA_HOME)/lib64 -Xlinker --no-undefined
 $(BUILD)/trident: $(CLI_OBJECTS) $(BUILD)/libtrident.a
 	@echo "  LINK $@"
 	@$(LINK) -o $@ $^ $(LIBS)
@@ -174,29 +143,6 @@ $(BUILD)/tests/lib.a: $(TEST_HELPERS)
 	@rm -f $@ && ar rcs $@ $^
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(BUILD)/tests/lib.a $(BUILD)/libtrident.a
 	@$(LINK) -o $@ $^ -lcmocka $(LIBS)
-comma := ,
-# fuzz/held.c answers these calls of parsers from memory, fuzz/compare.c those for libFuzzer's notes.
-HELD := tri__file_read tri__file_there tri__file_write tri__folder_there tri__folder_make
-COMPARED := $(if $(FAST),strcmp strncmp memcmp)
-wrap = $(patsubst %,-Wl$(comma)--wrap=%,$(1))
-$(BUILD)/tests/test_fuzz_%: $(BUILD)/fuzz/fuzz_%.o $(BUILD)/fuzz/fuzz.o $(BUILD)/fuzz/held.o $(BUILD)/fuzz/replay.o \
-  $(BUILD)/libtrident.a
-	@mkdir -p $(@D)
-	@$(LINK) $(call wrap,$(HELD)) -o $@ $^ $(LIBS)
-FUZZ_OBJECTS := $(BUILD)/fuzz/fuzz.o $(BUILD)/fuzz/held.o $(if $(FAST),$(BUILD)/fuzz/compare.o)
-FUZZ_LINK = @echo "  LINK $@" && $(LINK) -fsanitize=fuzzer $(call wrap,$(HELD) $(COMPARED)) -o $@ $^ $(LIBS)
-$(BUILD)/fuzz_%: $(BUILD)/fuzz/fuzz_%.o $(FUZZ_OBJECTS) $(BUILD)/libtrident.a
-	$(FUZZ_LINK)
-# Targets of requests link most of the library: counters of what reads no request are put where libFuzzer, which looks
-# through all after each input, does not look.
-$(BUILD)/fuzz_request_%: $(BUILD)/fuzz/fuzz_request_%.o $(FUZZ_OBJECTS) $(BUILD)/fuzz/librequests.a
-	$(FUZZ_LINK)
-$(BUILD)/fuzz/librequests.a: $(LIB_OBJECTS)
-	@rm -rf $@ $(@D)/aside && mkdir -p $(@D)/aside
-	@for object in $(filter-out $(foreach part,base serve web data/table,$(BUILD)/src/$(part)/%),$^); do \
-	  objcopy --rename-section __sancov_cntrs=aside_cntrs --rename-section __sancov_pcs=aside_pcs $$object \
-	    $(@D)/aside/$$(echo $${object#$(BUILD)/} | tr / _) || exit 1; done
-	@ar rcs $@ $(filter $(foreach part,base serve web data/table,$(BUILD)/src/$(part)/%),$^) $(@D)/aside/*.o
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libtrident.a
 	@$(LINK) -o $@ $^ $(LIBS)
 # An example is a user's program: the public headers and the shared library, nothing else.
@@ -206,35 +152,6 @@ $(BUILD)/examples/%: examples/%.c $(wildcard include/*.h) $(BUILD)/libtrident.so
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
-cuda: all
-	@[ -n '$(NVCC)' ] || { echo 'make cuda: nvcc is not found; install the CUDA toolkit, or say where it is:' \
-	  'make cuda NVCC=/path/to/nvcc'; exit 1; }
-	@$(MAKE) --no-print-directory $(BUILD)/libtrident_cuda.so
-# On a GPU machine; each test skips with a reason where there is no GPU or no plug-in. Side by side: what has the GPU to
-# itself, most of whose time are reference rows on the CPU's cores, and then one script of ranks; and, a script at a
-# time, the others that have ranks that share the GPU, which take turns at each transfer and would only keep more of
-# them waiting. Then what measures times.
-CUDA_ALONE := cli_cuda_calibrate
-CUDA_AFTER := cli_cuda_fp8
-CUDA_RANKS := cli_cuda_ranks cli_cuda_coded cli_cuda_elastic
-CUDA_TESTS := $(basename $(notdir $(sort $(wildcard tests/cuda/test_cuda_*.c))))
-CUDA_PLAIN := $(CUDA_TESTS) $(filter-out $(CUDA_ALONE) $(CUDA_AFTER) $(CUDA_RANKS),\
-  $(basename $(notdir $(wildcard tests/cli/cli_cuda_*.sh))))
-test-cuda: cuda $(CUDA_TESTS:%=$(BUILD)/tests/%)
-	@export TRI_LOGS=$(BUILD)/logs; code=0; \
-	  { TRI_JOBS=$(words $(CUDA_PLAIN)) tests/run $(BUILD) $(CUDA_PLAIN); plain=$$?; \
-	    TRI_JOBS=1 tests/run $(BUILD) $(CUDA_AFTER) && exit $$plain; } & \
-	  TRI_JOBS=1 tests/run $(BUILD) $(CUDA_RANKS) || code=1; \
-	  wait $$! || code=1; \
-	  TRI_JOBS=1 tests/run $(BUILD) $(CUDA_ALONE) || code=1; exit $$code
-# The kernels under compute-sanitizer: accesses outside memory, then shared memory that threads race for. A tenth of
-# their cases.
-sanitize-cuda: cuda $(BUILD)/tests/test_cuda_kernels
-	@[ -x $(CUDA_HOME)/bin/compute-sanitizer ] || { echo 'make sanitize-cuda:' \
-	  '$(CUDA_HOME)/bin/compute-sanitizer is not there; it comes with the CUDA toolkit'; exit 1; }
-	@for tool in memcheck:few racecheck:own; do echo "compute-sanitizer $${tool%:*}"; \
-	  $(CUDA_HOME)/bin/compute-sanitizer --tool $${tool%:*} --error-exitcode 9 \
-	    $(BUILD)/tests/test_cuda_kernels --$${tool#*:} || exit 1; done
 demo: all
 	$(BUILD)/trident demo
 test: all examples $(TESTS)
@@ -297,22 +214,6 @@ tsan:
 	  CFLAGS='$(TRACED) -fsanitize=thread -Wno-unknown-pragmas -Wno-unused-parameter' check-tsan
 check-tsan: all $(TSAN_TESTS:%=$(BUILD)/tests/test_%)
 	@tests/run $(BUILD) $(TSAN_TESTS:%=test_%)
-# Every parser under libFuzzer with ASan and UBSan, SECONDS each, or only TARGET (docs/internals/fuzzing.md). It needs
-# clang. FAST=1: several times as many inputs, without ASan and without tracing comparisons, in a build of its own.
-SECONDS ?= 60
-fuzz:
-	@CC='$(FUZZ_CC)' OPENMP= tools/deps --fuzz
-	@$(MAKE) --no-print-directory BUILD=$(FUZZ_BUILD) CC='$(FUZZ_CC)' OPENMP= FAST='$(FAST)' \
-	  CFLAGS='$(FUZZ_CFLAGS)' fuzzers
-	@fuzz/run $(FUZZ_BUILD) $(SECONDS) $(TARGET)
-FUZZ_CC := clang
-FUZZ_BUILD := build-fuzz$(if $(FAST),-fast)
-FUZZ_CFLAGS := -O2 -g -fsanitize=fuzzer-no-link,undefined,float-cast-overflow $(if $(FAST),\
-  -fsanitize-trap=all -fno-sanitize-coverage=trace-cmp$(comma)indirect-calls,\
-  -fsanitize=address -fno-omit-frame-pointer -fno-sanitize-recover=all) -fsanitize-coverage-ignorelist=fuzz/uncovered \
-  -Wno-unknown-pragmas -Wno-unused-parameter
-fuzzers: $(FUZZERS)
-
 # DESTDIR and PREFIX may hold blanks.
 INTO = $(DESTDIR)$(PREFIX)
 install: all

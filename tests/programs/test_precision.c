@@ -1,5 +1,6 @@
 /* test_precision.c - 16-bit types: every kernel row against the fp32 row on the same numbers, and whole training
- * steps. */
+ * steps.
+ * timeout: 180 */
 #include "tests/lib/test.h"
 #include "tests/lib/kernel_parts.h"
 #include "tests/lib/simd_sets.h"

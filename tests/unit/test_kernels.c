@@ -4,7 +4,8 @@
  *
  * Tolerance: ||a - b|| <= 1e-5 ||b|| for a tensor, and |a - b| <= 1e-4 |b| + 1e-5 max |b| for each element; ||b|| and
  * max |b| count as at least KERNEL_SMALL, and for a sum of the operation's own outputs as at least the sum of
- * magnitudes. Of 8-bit floating-point numbers 1 % may differ by one step. */
+ * magnitudes. Of 8-bit floating-point numbers 1 % may differ by one step.
+ * timeout: 180 */
 #include "tests/lib/test.h"
 #include "tests/lib/kernel_parts.h"
 
