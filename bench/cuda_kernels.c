@@ -127,7 +127,7 @@ static const shape shapes[] = {
     {"fp8_cast", "Tt Ih", 0, 0, 0, 0},
     {"fp8_cast", "Tt Iq", 0, 0, 0, 0},
     {"fp8_cast", "Tt Ii", 0, 0, 0, 0},
-    {"fp8_cast", "Tq Ih", 0, 0, 0, 0}, /* a layer's weights one by one, at once, an eighth of them, and turned */
+    {"fp8_cast", "Tq Ih", 0, 0, 0, 0}, /* a layer's weights one by one, at once, an eighth of them, and transposed */
     {"fp8_cast", "Th Ih", 0, 0, 0, 0},
     {"fp8_cast", "Ti Ih", 0, 0, 0, 0},
     {"fp8_cast", "Th Ii", 0, 0, 0, 0},

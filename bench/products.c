@@ -54,8 +54,8 @@ static void give(float *memory, int64_t n) { tri__device_find("cpu")->free(NULL,
 static void call_library(sgemm_call *call, const tri_gemm *g) {
     int m = (int)g->m, n = (int)g->n, k = (int)g->k;
     float one = 1, none = 0;
-    call(g->b_turned ? "T" : "N", g->a_turned ? "T" : "N", &n, &m, &k, &one, g->b, g->b_turned ? &k : &n, g->a,
-         g->a_turned ? &m : &k, &none, g->c, &n);
+    call(g->b_transposed ? "T" : "N", g->a_transposed ? "T" : "N", &n, &m, &k, &one, g->b, g->b_transposed ? &k : &n,
+         g->a, g->a_transposed ? &m : &k, &none, g->c, &n);
 }
 
 /* Seconds of each method in each round, alternating. */
@@ -77,8 +77,8 @@ static void report(const simd_set *set, int64_t tokens, int64_t out, int64_t in,
                   .k = kind == 0   ? in
                        : kind == 1 ? out
                                    : tokens,
-                  .a_turned = kind == 2,
-                  .b_turned = kind == 0,
+                  .a_transposed = kind == 2,
+                  .b_transposed = kind == 0,
                   .threads = threads};
     tri_workspace size = TRI_GEMM_WORK;
     int64_t work = tri__workspace_bytes(&size, g.m, g.n, 0) / 4 + 1;

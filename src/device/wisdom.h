@@ -17,7 +17,7 @@ enum { TRI_WISDOM_MAX = 2048, TRI_WISDOM_KIND = 160, TRI_ALGORITHM_WORDS = 8 };
  * compared as bytes. */
 typedef struct tri_product_shape {
     int64_t m, n, k;
-    int32_t a_turned, b_turned; /* 1: transposed */
+    int32_t a_transposed, b_transposed;
     int32_t type, out;          /* tri_dtype of A and B, of D */
     int32_t bias;               /* 1: a vector is added to each column */
     int32_t add;                /* 1: D is added to */

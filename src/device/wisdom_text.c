@@ -31,7 +31,7 @@ void tri__wisdom_end(const char *text, size_t size, char end[TRI_WISDOM_END]) {
 static int print_entry(char *to, size_t room, const tri_wisdom_entry *e) {
     const tri_product_shape *s = &e->shape;
     int n = snprintf(to, room, "product %lld %lld %lld %c%c %s %s %s %s %d %.3f %.3f", (long long)s->m, (long long)s->n,
-                     (long long)s->k, s->a_turned ? 't' : 'n', s->b_turned ? 't' : 'n',
+                     (long long)s->k, s->a_transposed ? 't' : 'n', s->b_transposed ? 't' : 'n',
                      tri__dtype_name((tri_dtype)s->type), tri__dtype_name((tri_dtype)s->out),
                      s->bias ? "bias" : "plain", s->add ? "add" : "set", (int)s->align, (double)e->guess_us,
                      (double)e->best_us);
@@ -116,7 +116,7 @@ static int either(const char *word, const char *no, const char *yes, int32_t *ou
 }
 
 static int turns(const char *word, tri_product_shape *s) {
-    s->a_turned = word[0] == 't', s->b_turned = word[0] && word[1] == 't';
+    s->a_transposed = word[0] == 't', s->b_transposed = word[0] && word[1] == 't';
     return (word[0] == 't' || word[0] == 'n') && (word[1] == 't' || word[1] == 'n') && !word[2];
 }
 

@@ -10,20 +10,20 @@ typedef enum tri_fp8_kind { TRI_FP8_WEIGHT, TRI_FP8_INPUT, TRI_FP8_GRADIENT } tr
 
 /* How marked instructions use a slot as a factor. */
 typedef struct tri_fp8_use {
-    int writers, others;         /* instructions that write it; reads in other ways */
-    int again;                   /* instruction from which on it is cast again: its forward is repeated; INT32_MAX */
-    uint8_t rows[2], turned[2];  /* 1: read in this form, before `again` and from then on */
-    int row;                     /* of history; -1: not a factor */
-    const tri_instr *first;      /* reads it */
-    int differs;                 /* 1: not all that read it run in the same steps */
+    int writers, others;            /* instructions that write it; reads in other ways */
+    int again;                      /* instruction from which on it is cast again: its forward is repeated; INT32_MAX */
+    uint8_t rows[2], transposed[2]; /* 1: read in this form, before `again` and from then on */
+    int row;                        /* of history; -1: not a factor */
+    const tri_instr *first;         /* reads it */
+    int differs;                    /* 1: not all that read it run in the same steps */
 } tri_fp8_use;
 
 /* The 8-bit form of a slot. */
 typedef struct tri_fp8_form {
-    int q, turned;    /* slots; -1: none */
-    int is_again;     /* made from use.again on */
-    int is_gathered;  /* 1: a weight whose q comes from a gather in 8 bits; only `turned` is made here */
-    uint32_t gates;   /* of the instruction that made it */
+    int q, transposed; /* slots; -1: none */
+    int is_again;      /* made from use.again on */
+    int is_gathered;   /* 1: a weight whose q comes from a gather in 8 bits; only `transposed` is made here */
+    uint32_t gates;    /* of the instruction that made it */
     int layer;
 } tri_fp8_form;
 
@@ -59,7 +59,7 @@ int tri__fp8_is_made(const tri_fp8 *z, int slot, int i);
 /* fp8_weights.c: makes the forms of a weight that instruction i and later ones read, and with them those of the
  * other weights of its unit. */
 void tri__fp8_make_weights(tri_fp8 *z, int slot, int i);
-/* Appends casts of parts of n weights to q, without turning them; [n] by row of history, which `row` has. */
+/* Appends casts of parts of n weights to q, without transposing them; [n] by row of history, which `row` has. */
 void tri__fp8_cast_parts(tri_fp8 *z, int n, const int *row, const int *q, const int *x);
 
 /* fp8_gathers.c: finds the gathers that can be in 8 bits, and replaces their results in the program before this

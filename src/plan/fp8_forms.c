@@ -24,19 +24,19 @@ tri_fp8_form *tri__fp8_open(tri_fp8 *z, int slot, int i) {
     tri_dtype dtype = u->row % TRI_FP8_KINDS == TRI_FP8_GRADIENT ? TRI_F8_E5M2 : TRI_F8_E4M3;
     tri_mem mem = u->row % TRI_FP8_KINDS == TRI_FP8_WEIGHT ? TRI_MEM_GATHER : TRI_MEM_ACT;
     tri_fp8_form *made = &z->form[slot];
-    const char *again = made->turned >= 0 || (made->q >= 0 && !made->is_gathered) ? "/2" : "";
+    const char *again = made->transposed >= 0 || (made->q >= 0 && !made->is_gathered) ? "/2" : "";
     int q = made->is_gathered ? made->q : -1;
     if (u->rows[is_again] && q < 0)
         q = tri__build_slot(&z->to, mem, dtype, of.rows, of.cols, "q.%s%s", of.name, again);
-    *made = (tri_fp8_form){.q = q, .turned = -1, .is_again = is_again, .is_gathered = made->is_gathered,
+    *made = (tri_fp8_form){.q = q, .transposed = -1, .is_again = is_again, .is_gathered = made->is_gathered,
                            .gates = z->to.gates, .layer = z->to.layer};
-    if (u->turned[is_again])
-        made->turned = tri__build_slot(&z->to, mem, dtype, of.rows, of.cols, "t.%s%s", of.name, again);
+    if (u->transposed[is_again])
+        made->transposed = tri__build_slot(&z->to, mem, dtype, of.rows, of.cols, "t.%s%s", of.name, again);
     return made;
 }
 
 int tri__fp8_is_made(const tri_fp8 *z, int slot, int i) {
     const tri_fp8_form *f = &z->form[slot];
-    int is_there = f->turned >= 0 || (f->q >= 0 && !f->is_gathered);
+    int is_there = f->transposed >= 0 || (f->q >= 0 && !f->is_gathered);
     return is_there && f->is_again == (i >= z->use[slot].again) && f->gates == z->to.gates && f->layer == z->to.layer;
 }

@@ -135,8 +135,6 @@ int tri__run_state(tri_updating *up, int state, const tri_run *run) {
     return tri__run_part(up, s->slot[run->unit], s->held[run->unit], run);
 }
 
-int tri__same_run(const tri_param *a, const tri_param *b) { return a->decays == b->decays && a->rate == b->rate; }
-
 /* The attribute is 0 where the factor is 1: a rate that is too small for a float is the smallest one. */
 tri_attr tri__run_step(const tri_updating *up, const tri_run *run) {
     const tri_optimizing *how = &up->pass->in->optimizer;

@@ -3,9 +3,9 @@
  *
  *   linear           y <- x w b         linear_scaled y <- q(x) q(w) b
  *   linear_gelu      y h <- x w b       linear_gelu_scaled q(y) h <- q(x) q(w) b, and so for each activation
- *   linear_din       dx <- dy w         linear_scaled_din dx <- q(dy) turned(w)
- *   linear_gelu_din  dx db <- dy w h    linear_gelu_scaled_din q(dx) db <- q(dy) turned(w) h
- *   linear_dw        dw <- dy x         linear_scaled_dw dw <- turned(dy) turned(x)
+ *   linear_din       dx <- dy w         linear_scaled_din dx <- q(dy) transposed(w)
+ *   linear_gelu_din  dx db <- dy w h    linear_gelu_scaled_din q(dx) db <- q(dy) transposed(w) h
+ *   linear_dw        dw <- dy x         linear_scaled_dw dw <- transposed(dy) transposed(x)
  *
  * A value becomes a factor where it is made, if its producer has a form that writes 8 bits and nothing else reads it
  * (dropout_add_norm, attention: whatever reads it); else by fp8_cast before its first product. Later products read the
@@ -92,7 +92,7 @@ tri_status tri__mark_fp8(tri_pass *pass) {
 typedef struct factor {
     int slot;
     tri_fp8_kind kind;
-    int is_turned;
+    int is_transposed;
 } factor;
 
 /* The factors of a marked instruction; returns how many there are, 2 or, of others, 0. */
@@ -148,7 +148,7 @@ static void note_factor(tri_fp8 *z, int i, const factor *of) {
     if (u->row < 0 || row < u->row) u->row = row;
     if (!u->first) u->first = instr;
     else if (!tri__same_gates(u->first, instr)) u->differs = 1;
-    (of->is_turned ? u->turned : u->rows)[i >= u->again] = 1;
+    (of->is_transposed ? u->transposed : u->rows)[i >= u->again] = 1;
 }
 
 static int is_forward(const tri_instr *instr) {
@@ -157,7 +157,7 @@ static int is_forward(const tri_instr *instr) {
 
 static void find_uses(tri_fp8 *z) {
     for (int s = 0; s < z->n_slots; s++)
-        z->use[s].again = INT32_MAX, z->use[s].row = -1, z->form[s] = (tri_fp8_form){.q = -1, .turned = -1};
+        z->use[s].again = INT32_MAX, z->use[s].row = -1, z->form[s] = (tri_fp8_form){.q = -1, .transposed = -1};
     for (int i = 0; i < z->n_from; i++) {
         const tri_instr *instr = &z->from[i];
         const tri_op_row *row = tri__instr_row(instr);
@@ -191,13 +191,14 @@ static int most(tri_fp8 *z, int slot) { return tri__fp8_most(z, z->use[slot].row
 /* The form of a factor of instruction i; made before it where there is none. */
 static int form_of(tri_fp8 *z, int i, const factor *of) {
     const tri_fp8_form *f = &z->form[of->slot];
-    if (f->is_gathered && !of->is_turned) return f->q;
+    if (f->is_gathered && !of->is_transposed) return f->q;
     if (of->kind == TRI_FP8_WEIGHT && !tri__fp8_is_made(z, of->slot, i)) tri__fp8_make_weights(z, of->slot, i);
     if (!tri__fp8_is_made(z, of->slot, i)) {
         tri__fp8_open(z, of->slot, i);
-        TRI_BUILD(&z->to, fp8_cast, (tri_attr){0}, f->q, f->turned, most(z, of->slot), of->slot, scale(z, of->slot));
+        TRI_BUILD(&z->to, fp8_cast, (tri_attr){0}, f->q, f->transposed, most(z, of->slot), of->slot,
+                  scale(z, of->slot));
     }
-    return of->is_turned ? f->turned : f->q;
+    return of->is_transposed ? f->transposed : f->q;
 }
 
 /* ---- Instructions ---- */
@@ -210,12 +211,12 @@ static tri_attr scaled_of(const tri_instr *instr) {
     return attr;
 }
 
-/* Whether instruction i, whose first output is `slot`, may write its 8-bit form: q, and turned if `both`, as `op` with
- * these attributes does. Alone: nothing but products reads it, so that it is not written in 16 bits. */
+/* Whether instruction i, whose first output is `slot`, may write its 8-bit form: q, and transposed if `both`, as `op`
+ * with these attributes does. Alone: nothing but products reads it, so that it is not written in 16 bits. */
 static int can_write(const tri_fp8 *z, int i, int slot, tri_op op, tri_attr attr, int both, int alone) {
     const tri_fp8_use *u = &z->use[slot];
     if (!tri__target_has(z->pass->in->target, op, &attr, z->pass->in->precision)) return 0;
-    if (u->writers != 1 || !u->rows[0] || (both && !u->turned[0])) return 0;
+    if (u->writers != 1 || !u->rows[0] || (both && !u->transposed[0])) return 0;
     if (z->from[i].acc & 1) return 0;
     if (alone && (u->others || u->again != INT32_MAX)) return 0;
     return !u->differs && tri__same_gates(u->first, &z->from[i]);
@@ -237,7 +238,7 @@ static void append_linear(tri_fp8 *z, int i, const factor of[2]) {
     both.activation = act.activation;
     if (act.activation && can_write(z, i, y, TRI_OP_linear, both, 0, 1)) {
         const tri_fp8_form *f = tri__fp8_open(z, y, i);
-        TRI_BUILD_VARIANT(&z->to, linear, both, f->q, f->turned, most(z, y), h, x, w, sx, sw, scale(z, y), b);
+        TRI_BUILD_VARIANT(&z->to, linear, both, f->q, f->transposed, most(z, y), h, x, w, sx, sw, scale(z, y), b);
         return;
     }
     if (h < 0) h = act.activation ? temporary(z, y, "h") : y;
@@ -256,7 +257,7 @@ static void append_linear_din(tri_fp8 *z, int i, const factor of[2]) {
         TRI_BUILD_VARIANT(&z->to, linear_din, scaled, dx, dy, w, sdy, sw)->acc = instr->acc;
     } else if (can_write(z, i, dx, TRI_OP_linear_din, both, 1, 1)) {
         const tri_fp8_form *f = tri__fp8_open(z, dx, i);
-        TRI_BUILD_VARIANT(&z->to, linear_din, both, f->q, f->turned, most(z, dx), db, dy, w, h, sdy, sw,
+        TRI_BUILD_VARIANT(&z->to, linear_din, both, f->q, f->transposed, most(z, dx), db, dy, w, h, sdy, sw,
                           scale(z, dx))->acc = (uint16_t)(adds << TRI_ARG(linear_din, db));
     } else {
         int dh = temporary(z, dx, "dy");
@@ -287,7 +288,7 @@ static void append_scaled(tri_fp8 *z, int i, tri_attr attr, int slot) {
         slots[to] = instr->slot[k];
         acc |= (uint16_t)((instr->acc >> k & 1) << to);
     }
-    slots[tri__row_arg(scaled, "q")] = f->q, slots[tri__row_arg(scaled, "turned")] = f->turned;
+    slots[tri__row_arg(scaled, "q")] = f->q, slots[tri__row_arg(scaled, "transposed")] = f->transposed;
     slots[tri__row_arg(scaled, "most")] = most(z, slot), slots[tri__row_arg(scaled, "sq")] = scale(z, slot);
     tri__build(&z->to, instr->op, slots, attr)->acc = acc;
 }

@@ -78,20 +78,6 @@ int tri__sharder_closes(const tri_sharder *s, int unit) {
     return tri__layer_find(s->from, s->pass->model->unit[unit].name) >= 0;
 }
 
-tri_sharers tri__unit_sharers(const tri_pass *pass, int unit) {
-    const tri_mesh *mesh = &pass->in->mesh;
-    int ep = tri__mesh_ep(mesh), apart = ep > 1 && pass->model->unit[unit].experts;
-    tri_sharers of = {.group = apart ? (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .across = ep} : pass->group};
-    of.n = tri__transfer_size(mesh, &of.group);
-    of.place = tri__transfer_place(mesh, pass->in->rank, &of.group);
-    return of;
-}
-
-int tri__same_sharers(const tri_pass *pass, int unit, int other) {
-    const tri_unit *all = pass->model->unit;
-    return tri__mesh_ep(&pass->in->mesh) == 1 || !all[unit].experts == !all[other].experts;
-}
-
 /* Which units form a block, and this rank's shard of each. A block never spans stages, which run at different times. A
  * layer that steps leave out is a block of its own. What is frozen and what is trained have blocks of their own. */
 static void make_blocks(tri_sharder *s) {
@@ -158,16 +144,6 @@ static void copy_instr(tri_sharder *s, tri_instr instr) {
     if (s->reductions) instr.acc = (uint16_t)tri__reductions_acc(s, &instr);
     for (int k = 0; k < TRI_MAX_ARGS; k++) instr.slot[k] = map_slot(s, instr.slot[k]);
     tri__build_copy(&s->to, &instr);
-}
-
-tri_range *tri__trained_parts(const tri_pass *pass, tri_range *part) {
-    int n = pass->model->n_units, frozen = 0;
-    for (int u = 0; u < n; u++) frozen += pass->model->unit[u].frozen;
-    if (!frozen) return part;
-    tri_range *trained = tri__arena_alloc(pass->arena, (size_t)n * sizeof *trained);
-    for (int u = 0; u < n; u++)
-        if (!pass->model->unit[u].frozen) trained[u] = part[u];
-    return trained;
 }
 
 /* Ownership without sharding: every rank holds everything. */

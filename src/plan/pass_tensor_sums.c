@@ -8,11 +8,6 @@
 #include "plan/pass.h"
 #include "plan/step_kinds.h"
 
-tri_range tri__tensor_once(const tri_pass *pass, int unit, tri_range part) {
-    if (tri__mesh_coords(&pass->in->mesh, pass->in->rank).tp == 0) return part;
-    return tri__range_both(part, (tri_range){0, pass->model->unit[unit].split});
-}
-
 /* Gradients of units: flat slots (-1: none), which hold the elements `part` of them, in steps of the kinds `gates`. */
 typedef struct grads {
     const int *slot;

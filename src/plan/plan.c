@@ -53,11 +53,6 @@ void tri__plan_share_rows(const tri_plan_in *in, tri_counts *counts, int n_mb) {
         }
 }
 
-tri_holder tri__plan_holder(const tri_plan_in *in) {
-    return (tri_holder){in->mesh.tp, tri__mesh_coords(&in->mesh, in->rank).tp, tri__mesh_ep(&in->mesh),
-                        tri__mesh_expert(&in->mesh, in->rank)};
-}
-
 int tri__plan_ring(const tri_plan_in *in) { return in->ring ? tri__mesh_cp(&in->mesh) : 0; }
 
 void tri__plan_experts(const tri_network *model, tri_counts *counts) {

@@ -75,7 +75,7 @@ static void open_like(kernel_call *of, int variant, const kernel_call *like) {
 
 static void expect_bytes(gpu *g, const kernel_call *got, const kernel_call *from) {
     const tri_op_row *row = tri__variant_row(got->at.variant);
-    int q = tri__row_arg(row, "q"), t = tri__row_arg(row, "turned"), most = tri__row_arg(row, "most");
+    int q = tri__row_arg(row, "q"), t = tri__row_arg(row, "transposed"), most = tri__row_arg(row, "most");
     size_t n = got->bytes[q];
     uint8_t *made[2] = {malloc(n + 1), malloc(n + 1)};
     float largest = *(const float *)(const void *)(got->before[most] + GUARD);
@@ -160,7 +160,7 @@ static void try_extremes(const kernel_case *at, void *context) {
             }
             kernel_call_run(&want, &g->reference, 1);
             run_on_gpu(g, &got, elements);
-            for (int a = ARG(q); a <= ARG(turned); a++)
+            for (int a = ARG(q); a <= ARG(transposed); a++)
                 if (memcmp(want.block[a], got.block[a], want.bytes[a] + GUARD) != 0)
                     kernel_call_fail(&got, a, "of extreme numbers differs");
             double most = kernel_value(&got, ARG(most), 0), expected = kernel_value(&want, ARG(most), 0);
@@ -230,13 +230,13 @@ static void check_products(const kernel_call *k, const struct product_row *row, 
     }
 }
 
-/* `turned` has the bytes of q, in columns. */
-static void check_turned(const kernel_call *k, int q, int turned) {
+/* `transposed` has the bytes of q, in columns. */
+static void check_transposed(const kernel_call *k, int q, int transposed) {
     int64_t rows = k->call.t[q].rows, cols = k->call.t[q].cols;
-    const uint8_t *a = k->call.t[q].data, *b = k->call.t[turned].data;
+    const uint8_t *a = k->call.t[q].data, *b = k->call.t[transposed].data;
     for (int64_t t = 0; t < rows; t++)
         for (int64_t c = 0; c < cols; c++)
-            if (a[t * cols + c] != b[c * rows + t]) kernel_call_fail(k, turned, "has other bytes");
+            if (a[t * cols + c] != b[c * rows + t]) kernel_call_fail(k, transposed, "has other bytes");
 }
 
 /* q is `value` of each element times s; `unsure`: of value. Returns the largest |value|. */
@@ -260,7 +260,7 @@ static void check_act(const kernel_call *k) {
         double y = activation_at(act_of(k), kernel_value(k, ARG(h), i));
         largest = fmax(largest, check_bytes(k, ARG(y), i, y, scale(k, ARG(sq)), 0x1p-8 * fabs(y)));
     }
-    check_turned(k, ARG(y), ARG(turned));
+    check_transposed(k, ARG(y), ARG(transposed));
     if (!(fabs(most - largest) <= 0x1p-7 * largest)) kernel_call_fail(k, ARG(most), "is not the largest");
 }
 
@@ -287,7 +287,7 @@ static void check_act_din(const kernel_call *k) {
         }
         if (!(fabs(kernel_value(k, ARG(db), c) - sum) <= 2e-3 * sizes)) kernel_call_fail(k, ARG(db), "is another sum");
     }
-    check_turned(k, ARG(dx), ARG(turned));
+    check_transposed(k, ARG(dx), ARG(transposed));
 }
 
 static void try_large(const kernel_case *at, void *context) {

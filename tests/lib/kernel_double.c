@@ -28,7 +28,7 @@ static void double_norm_row(const kernel_call *k, double *const *v, int64_t t, c
     }
 }
 
-/* y, q, turned, most, xhat, rstd, x, res, g, b, key, s, sq */
+/* y, q, transposed, most, xhat, rstd, x, res, g, b, key, s, sq */
 static void double_norm(const kernel_call *k, double *const *v) {
     int64_t H = extent(k, 'H');
     double *x = calloc((size_t)H, sizeof *x);
@@ -92,7 +92,7 @@ static void double_linear(const kernel_call *k, double *const *v) {
         if (act) y[i] = double_activation(act - 1, v[ARG(most)] ? (double)(float)h[i] : h[i]);
     }
     if (!v[ARG(most)]) return;
-    double_8_bits(k, ARG(y), y, v[ARG(sq)][0], v[ARG(y)], v[ARG(turned)], v[ARG(most)]);
+    double_8_bits(k, ARG(y), y, v[ARG(sq)][0], v[ARG(y)], v[ARG(transposed)], v[ARG(most)]);
     free(y);
 }
 

@@ -14,14 +14,15 @@ double double_rounded(double x, int bits, double least) {
 double double_to_e4m3(double x) { return fmax(-448, fmin(448, double_rounded(x, 4, 0x1p-9))); }
 static double double_to_e5m2(double x) { return fmax(-57344, fmin(57344, double_rounded(x, 3, 0x1p-16))); }
 
-void double_8_bits(const kernel_call *k, int arg, const double *x, double s, double *q, double *turned, double *most) {
+void double_8_bits(const kernel_call *k, int arg, const double *x, double s, double *q, double *transposed,
+                   double *most) {
     int64_t T = k->call.t[arg].rows, I = k->call.t[arg].cols;
     int is_gradient = operand_dtype(k, arg) == TRI_F8_E5M2;
     for (int64_t i = 0; i < T * I; i++) {
         double rounded = (double)(float)x[i];
         double code = is_gradient ? double_to_e5m2(rounded * s) : double_to_e4m3(rounded * s);
         if (q) q[i] = code;
-        if (turned) turned[i % I * T + i / I] = code;
+        if (transposed) transposed[i % I * T + i / I] = code;
         if (most) *most = fmax(*most, fabs(rounded));
     }
 }
@@ -65,5 +66,6 @@ void double_attention(const kernel_call *k, double *const *v) {
     OPERANDS(attention);
     (k->attr.first ? double_attend_first : double_attend_all)(k, v);
     if (k->attr.mask) double_mask(k, v[ARG(bits)]);
-    if (k->attr.scaled) double_8_bits(k, ARG(q), v[ARG(ctx)], v[ARG(sq)][0], v[ARG(q)], v[ARG(turned)], v[ARG(most)]);
+    if (k->attr.scaled)
+        double_8_bits(k, ARG(q), v[ARG(ctx)], v[ARG(sq)][0], v[ARG(q)], v[ARG(transposed)], v[ARG(most)]);
 }

@@ -8,8 +8,9 @@
 double double_rounded(double x, int bits, double least);
 double double_to_e4m3(double x);
 
-/* q and turned [T,I] of x, and most, of a call whose operand `arg` is q. */
-void double_8_bits(const kernel_call *k, int arg, const double *x, double s, double *q, double *turned, double *most);
+/* q and transposed [T,I] of x, and most, of a call whose operand `arg` is q. */
+void double_8_bits(const kernel_call *k, int arg, const double *x, double s, double *q, double *transposed,
+                   double *most);
 void double_fp8_cast(const kernel_call *k, double *const *v);
 void double_fp8_cast_weights(const kernel_call *k, double *const *v);
 void double_fp8_turn(const kernel_call *k, double *const *v);

@@ -1,5 +1,5 @@
-/* test_fp8.c - 8-bit tensors of training to the bit: the two types, casts and their turned copies, maxima, scales from
- * a history, and products of them. */
+/* test_fp8.c - 8-bit tensors of training to the bit: the two types, casts and their transposed copies, maxima, scales
+ * from a history, and products of them. */
 #include "device/operands.h"
 #include "tests/lib/test.h"
 #include "tests/lib/kernel_call.h"
@@ -41,12 +41,12 @@ TEST(test_e5m2) {
 
 enum { T = 16, I = 5 };
 
-/* Casts x [T,I], of `type`; q and turned may be NULL. */
+/* Casts x [T,I], of `type`; q and transposed may be NULL. */
 static void cast(const tri_kernel_table *table, tri_dtype type, tri_dtype to, void *x, float s, uint8_t *q,
-                 uint8_t *turned, float *most) {
+                 uint8_t *transposed, float *most) {
     OPERANDS(fp8_cast);
     tri_call call = {.op = TRI_OP_fp8_cast,
-                     .t = {{q, T, I}, {turned, T, I}, {most, 1, 1}, {x, T, I}, {&s, 1, 1}},
+                     .t = {{q, T, I}, {transposed, T, I}, {most, 1, 1}, {x, T, I}, {&s, 1, 1}},
                      .dtype = {(uint8_t)to, (uint8_t)to, TRI_F32, (uint8_t)type, TRI_F32}};
     assert_int_equal(ARG(s), 4);
     run(table, &call, type);
@@ -70,22 +70,22 @@ TEST(test_cast) {
             tri__device_find(devices[d])->kernels(&table);
             tri_dtype type = types[i / 2], to = i % 2 ? TRI_F8_E5M2 : TRI_F8_E4M3;
             float x[T * I], wide[T * I], most = 0.5f, high = 100, largest = 0, s = i % 2 ? 0x1p13f : 0x1p6f;
-            uint8_t q[T * I], turned[T * I], alone[T * I];
+            uint8_t q[T * I], transposed[T * I], alone[T * I];
             uint64_t random = 3;
             for (int k = 0; k < T * I; k++) {
                 wide[k] = narrowed(type, (float)uniform(&random, -9, 9)); /* some saturate */
                 store(type, x, k, wide[k]);
                 largest = fmaxf(largest, fabsf(wide[k]));
             }
-            cast(&table, type, to, x, s, q, turned, &most);
+            cast(&table, type, to, x, s, q, transposed, &most);
             cast(&table, type, to, x, s, NULL, alone, &high);
-            assert_memory_equal(turned, alone, sizeof turned);
+            assert_memory_equal(transposed, alone, sizeof transposed);
             assert_true(most == largest && high == 100);
             int saturated = 0;
             for (int k = 0; k < T * I; k++) {
                 uint8_t want = i % 2 ? tri__to_e5m2(wide[k] * s) : tri__to_e4m3(wide[k] * s);
                 assert_int_equal(q[k], want);
-                assert_int_equal(turned[k % I * T + k / I], want);
+                assert_int_equal(transposed[k % I * T + k / I], want);
                 saturated += (want & 0x7F) == (i % 2 ? 0x7B : 0x7E);
             }
             assert_true(saturated > 0 && saturated < T * I);
@@ -239,7 +239,7 @@ static void run_with(const tri_kernel_table *table, tri_call *call, tri_dtype ty
 /* Casts `x` as the fused call did, and expects its bytes. */
 static void expect_cast(const tri_kernel_table *table, const kernel_call *fused, const char *scale_name, void *x) {
     const tri_op_row *row = tri__variant_row(fused->at.variant);
-    int q = tri__row_arg(row, "q"), t = tri__row_arg(row, "turned"), most = tri__row_arg(row, "most");
+    int q = tri__row_arg(row, "q"), t = tri__row_arg(row, "transposed"), most = tri__row_arg(row, "most");
     size_t n = fused->bytes[q];
     uint8_t *made[2] = {calloc(n + 1, 1), calloc(n + 1, 1)};
     float largest = *(const float *)(const void *)(fused->before[most] + GUARD);
@@ -247,7 +247,7 @@ static void expect_cast(const tri_kernel_table *table, const kernel_call *fused,
     tri_tensor of = fused->call.t[q];
     tri_dtype type = (tri_dtype)fused->call.dtype[q];
     set_operand(&cast, "q", (tri_tensor){made[0], of.rows, of.cols}, type);
-    set_operand(&cast, "turned", (tri_tensor){made[1], of.rows, of.cols}, type);
+    set_operand(&cast, "transposed", (tri_tensor){made[1], of.rows, of.cols}, type);
     set_operand(&cast, "most", (tri_tensor){&largest, 1, 1}, TRI_F32);
     set_operand(&cast, "x", (tri_tensor){x, of.rows, of.cols}, fused->type);
     hand_over(&cast, "s", fused, scale_name);

@@ -1,5 +1,5 @@
 /* test_fp8_gathers.c - FP8 training with sharded weights, as planned: layers in 8 bits are gathered with half the
- * bytes, biases and gains in 16; shards are cast once a step; a layer's weights are cast, or turned, by one
+ * bytes, biases and gains in 16; shards are cast once a step; a layer's weights are cast, or transposed, by one
  * instruction. Programs of two ranks print as the committed text. Runs: test_fp8_runs.c. */
 #include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
@@ -79,7 +79,7 @@ TEST(half_the_bytes) {
 }
 
 /* One instruction for each of the two layers: on one rank casts, on ranks with shards a cast before the first gather
- * and a turn after the last. */
+ * and a transposition after the last. */
 TEST(by_one_instruction) {
     tiny t;
     open_plan(&t, 1, 4, 0, 1, (tri_sharding){0});

@@ -36,8 +36,8 @@ static double normal(double x) { return 0.5 * erfc(-x * M_SQRT1_2); }
 static double element(const tri_gemm *g, const float *before, int64_t i, int64_t j) {
     double sum = (g->add ? before[i * g->n + j] : 0) + (g->bias ? g->bias[j] : 0);
     for (int64_t k = 0; k < g->k; k++)
-        sum += (double)g->a[g->a_turned ? k * g->m + i : i * g->k + k] *
-               g->b[g->b_turned ? j * g->k + k : k * g->n + j];
+        sum += (double)g->a[g->a_transposed ? k * g->m + i : i * g->k + k] *
+               g->b[g->b_transposed ? j * g->k + k : k * g->n + j];
     return sum;
 }
 
@@ -59,7 +59,7 @@ static void check(const char *name, const tri_gemm *g, const float *before) {
 }
 
 typedef struct variant {
-    int a_turned, b_turned, add, bias, activated;
+    int a_transposed, b_transposed, add, bias, activated;
 } variant;
 
 static void try_product(const simd_set *set, int64_t m, int64_t n, int64_t k, variant v) {
@@ -76,8 +76,8 @@ static void try_product(const simd_set *set, int64_t m, int64_t n, int64_t k, va
                       .k = k,
                       .a = a,
                       .b = b,
-                      .a_turned = v.a_turned,
-                      .b_turned = v.b_turned,
+                      .a_transposed = v.a_transposed,
+                      .b_transposed = v.b_transposed,
                       .bias = v.bias ? bias : NULL,
                       .c = c[i],
                       .add = v.add,
@@ -96,8 +96,8 @@ static void try_product(const simd_set *set, int64_t m, int64_t n, int64_t k, va
 
 static void try_variants(int64_t m, int64_t n, int64_t k) {
     static const variant variants[] = {
-        {.b_turned = 1, .bias = 1}, {.b_turned = 1, .bias = 1, .activated = 1}, {.add = 1}, {0}, {.a_turned = 1},
-        {.a_turned = 1, .add = 1}};
+        {.b_transposed = 1, .bias = 1}, {.b_transposed = 1, .bias = 1, .activated = 1}, {.add = 1}, {0},
+        {.a_transposed = 1}, {.a_transposed = 1, .add = 1}};
     for (int s = 0; s < n_sets; s++)
         for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) try_product(&sets[s], m, n, k, variants[i]);
 }

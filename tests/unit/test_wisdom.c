@@ -16,8 +16,8 @@ static tri_wisdom_entry made_entry(int i) {
     e.shape = (tri_product_shape){.m = 768 + i,
                                   .n = 1 + i,
                                   .k = 3,
-                                  .a_turned = i & 1,
-                                  .b_turned = i >> 1 & 1,
+                                  .a_transposed = i & 1,
+                                  .b_transposed = i >> 1 & 1,
                                   .bias = i >> 2 & 1,
                                   .add = i >> 3 & 1,
                                   .align = 1 << i % 9};

@@ -17,13 +17,13 @@ static float larger(float most, float x) {
     return a > most || a != a ? a : most;
 }
 
-/* Writes element (t, c) of an 8-bit tensor [T,I], and of its turned copy: either may be absent. */
-static void put(const tri_call *call, int q, int turned, int64_t t, int64_t c, float scaled) {
-    int there = call->t[q].data ? q : turned;
+/* Writes element (t, c) of an 8-bit tensor [T,I], and of its transposed copy: either may be absent. */
+static void put(const tri_call *call, int q, int transposed, int64_t t, int64_t c, float scaled) {
+    int there = call->t[q].data ? q : transposed;
     uint8_t code = call->dtype[there] == TRI_F8_E5M2 ? tri__to_e5m2(scaled) : tri__to_e4m3(scaled);
     int64_t T = call->t[there].rows, I = call->t[there].cols;
     if (call->t[q].data) ((uint8_t *)call->t[q].data)[t * I + c] = code;
-    if (call->t[turned].data) ((uint8_t *)call->t[turned].data)[c * T + t] = code;
+    if (call->t[transposed].data) ((uint8_t *)call->t[transposed].data)[c * T + t] = code;
 }
 
 static void fp8_cast(const tri_call *call) {
@@ -33,7 +33,7 @@ static void fp8_cast(const tri_call *call) {
     for (int64_t t = 0; t < T; t++)
         for (int64_t c = 0; c < I; c++) {
             float x = load(call, ARG(x), t * I + c);
-            put(call, ARG(q), ARG(turned), t, c, x * s);
+            put(call, ARG(q), ARG(transposed), t, c, x * s);
             if (most) *most = larger(*most, x);
         }
 }
@@ -147,11 +147,11 @@ static tri_call part_of(const tri_call *call, tri_op op) {
     return part;
 }
 
-/* Casts a tensor of the computing type into operands q, turned, most of the call, with the scale sq. */
-static void cast_by(const tri_call *call, tri_tensor x, int type, int q, int turned, int most, int sq) {
+/* Casts a tensor of the computing type into operands q, transposed, most of the call, with the scale sq. */
+static void cast_by(const tri_call *call, tri_tensor x, int type, int q, int transposed, int most, int sq) {
     OPERANDS(fp8_cast);
     tri_call cast = part_of(call, TRI_OP_fp8_cast);
-    const int of[] = {q, turned, most, -1, sq};
+    const int of[] = {q, transposed, most, -1, sq};
     for (int k = 0; k <= ARG(s); k++)
         if (k != ARG(x)) cast.t[k] = call->t[of[k]], cast.dtype[k] = call->dtype[of[k]];
     cast.t[ARG(x)] = x, cast.dtype[ARG(x)] = (uint8_t)type;
@@ -197,7 +197,7 @@ static void linear_act_scaled(const tri_call *call) {
     linear.attr = &layer, act.attr = &after;
     tri__kernel(call->table, TRI_OP_linear, &layer, type)(&linear);
     tri__kernel(call->table, TRI_OP_act, &after, type)(&act);
-    cast_by(call, y, type, ARG(y), ARG(turned), ARG(most), ARG(sq));
+    cast_by(call, y, type, ARG(y), ARG(transposed), ARG(most), ARG(sq));
 }
 
 /* Scratch: the gradient of y, which becomes that of h; then that of a part. */
@@ -218,7 +218,7 @@ static void linear_act_scaled_din(const tri_call *call) {
     linear.attr = &layer, act.attr = &after;
     tri__kernel(call->table, TRI_OP_linear_din, &layer, type)(&linear);
     tri__kernel(call->table, TRI_OP_act_din, &after, type)(&act);
-    cast_by(call, g, type, ARG(dx), ARG(turned), ARG(most), ARG(sq));
+    cast_by(call, g, type, ARG(dx), ARG(transposed), ARG(most), ARG(sq));
 }
 
 static void norm_scaled(const tri_call *call) {
@@ -228,7 +228,7 @@ static void norm_scaled(const tri_call *call) {
     int type = call->dtype[ARG(y)];
     norm.attr = &attr, attr.scaled = 0;
     tri__kernel(call->table, TRI_OP_norm, &attr, type)(&norm);
-    cast_by(call, call->t[ARG(y)], type, ARG(q), ARG(turned), ARG(most), ARG(sq));
+    cast_by(call, call->t[ARG(y)], type, ARG(q), ARG(transposed), ARG(most), ARG(sq));
 }
 
 /* Scratch: dx, then that of dropout_add_norm_din. */
@@ -242,7 +242,7 @@ static void norm_scaled_din(const tri_call *call) {
     norm.work = scratch, norm.attr = &attr, attr.scaled = 0;
     give(&norm, ARG(dx), dx, type);
     tri__kernel(call->table, TRI_OP_norm_din, &attr, type)(&norm);
-    cast_by(call, dx, type, ARG(dx), ARG(turned), ARG(most), ARG(sq));
+    cast_by(call, dx, type, ARG(dx), ARG(transposed), ARG(most), ARG(sq));
 }
 
 /* Runs a call as the variant that these attributes say. */
@@ -258,7 +258,7 @@ static void attention_scaled(const tri_call *call) {
     int type = call->dtype[ARG(ctx)];
     attr.scaled = 0, attr.mask = call->t[ARG(bits)].data != NULL;
     run_as(&part, &attr, type);
-    cast_by(call, call->t[ARG(ctx)], type, ARG(q), ARG(turned), ARG(most), ARG(sq));
+    cast_by(call, call->t[ARG(ctx)], type, ARG(q), ARG(transposed), ARG(most), ARG(sq));
 }
 
 /* q has the place of dqkv. Scratch: dqkv, then that of attention_din or attention_din_db. */
@@ -273,7 +273,7 @@ static void attention_scaled_din(const tri_call *call) {
     give(&part, ARG(dqkv), dqkv, type);
     attr.scaled = 0, attr.sums = call->t[ARG(db)].data != NULL;
     run_as(&part, &attr, type);
-    cast_by(call, dqkv, type, ARG(dqkv), ARG(turned), ARG(most), ARG(sq));
+    cast_by(call, dqkv, type, ARG(dqkv), ARG(transposed), ARG(most), ARG(sq));
 }
 
 static int64_t more(int64_t a, int64_t b) { return a > b ? a : b; }

@@ -1,8 +1,8 @@
-/* rope.c - rotary positions of queries and keys, and the gradient: turned back. */
+/* rope.c - rotary positions of queries and keys, and the gradient: rotated back. */
 #include "device/cpu/reference/reference.h"
 #include "numbers/rope.h"
 
-/* y = x with each head of its first two thirds turned by the angle of its row; of a gradient turned back. */
+/* y = x with each head of its first two thirds rotated by the angle of its row; of a gradient rotated back. */
 static void rope(const tri_call *call) {
     OPERANDS(rope);
     const float *x = f32(call, ARG(x));         /* [T,D] */

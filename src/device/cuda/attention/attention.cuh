@@ -44,14 +44,15 @@ typedef struct attention_args {
     float scale;             /* 1 / sqrt(width) */
     dropper drop;
     mask_keys mask;
-    uint8_t *q, *turned; /* ctx or dqkv in 8 bits, in rows and turned (fp8.cuh); NULL: not in 8 bits */
-    float *most;         /* [1] */
-    const float *sq;     /* [1] their scale */
+    uint8_t *q, *transposed; /* ctx or dqkv in 8 bits, in rows and transposed (fp8.cuh); NULL: not in 8 bits */
+    float *most;             /* [1] */
+    const float *sq;         /* [1] their scale */
 } attention_args;
 
 /* Kernels for Hopper, for 16-bit types and heads of up to 128 columns; 0: they do not support this call or device.
  * With a q: heads of 64 or 128 columns, of the latter in the forward only where there are many tiles, in the gradient
- * only without bits; what `turned` lacks then is still to be turned. attention_forward.cu and attention_backward.cu */
+ * only without bits; what `transposed` lacks then is still to be transposed. attention_forward.cu and
+ * attention_backward.cu */
 int tri__cuda_flash(const tri_call *call, const attention_args *args);
 int tri__cuda_flash_din(const tri_call *call, const attention_args *args, int dtype);
 /* The same without dropout or with bits, for heads of 65 to 128 columns; 0: there are too few tiles for it.

@@ -100,8 +100,8 @@ template <typename T, int COLS> struct products {
 
     /* Begins a product of this warpgroup's keys or values and a step's queries or dctx, given their positions:
      * transposed, keys by queries. */
-    __device__ __forceinline__ void begin_turned(const step<COLS> &now, int keys_at, int queries_at,
-                                                 float (&to)[32]) const {
+    __device__ __forceinline__ void begin_transposed(const step<COLS> &now, int keys_at, int queries_at,
+                                                     float (&to)[32]) const {
         uint32_t rows = group * (GROUP_KEYS * ROW_BYTES);
         uint32_t key = tile_at(m.base + (uint32_t)(keys_at + now.key.slot * size::KEY_BYTES) + rows),
                  query = tile_at(m.base + (uint32_t)(queries_at + now.stage.slot * size::QUERY_BYTES));
@@ -113,10 +113,10 @@ template <typename T, int COLS> struct products {
         wgmma_commit();
     }
     __device__ __forceinline__ void begin_scores(const step<COLS> &now, float (&score)[32]) const {
-        begin_turned(now, size::KEYS_AT, size::QUERIES_AT, score);
+        begin_transposed(now, size::KEYS_AT, size::QUERIES_AT, score);
     }
     __device__ __forceinline__ void begin_dweights(const step<COLS> &now, float (&dweight)[32]) const {
-        begin_turned(now, size::VALUES_AT, size::DCTX_AT, dweight);
+        begin_transposed(now, size::VALUES_AT, size::DCTX_AT, dweight);
     }
     /* Begins dv += weights^T dctx and dk += gradients of scores^T q, with the two factors in registers. The first
      * product of a key tile overwrites. */

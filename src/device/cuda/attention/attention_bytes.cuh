@@ -1,8 +1,8 @@
 /* attention_bytes.cuh - results of attention on Hopper's tensor cores in 8 bits (ops_fp8.def): a warp's 16 rows of 64
- * columns of an accumulator, rounded to the computing type and then to bytes, in rows and turned.
+ * columns of an accumulator, rounded to the computing type and then to bytes, in rows and transposed.
  *
- * A column's 16 rows are 16 bytes of `turned`: the warp writes them if they are aligned, which is where a sequence
- * begins at a multiple of 16, and has all of them. The other rows are turned afterwards (attention_scaled.cu). */
+ * A column's 16 rows are 16 bytes of `transposed`: the warp writes them if they are aligned, which is where a sequence
+ * begins at a multiple of 16, and has all of them. The other rows are transposed afterwards (attention_scaled.cu). */
 #ifndef TRI_DEVICE_CUDA_ATTENTION_ATTENTION_BYTES_CUH
 #define TRI_DEVICE_CUDA_ATTENTION_ATTENTION_BYTES_CUH
 
@@ -40,7 +40,7 @@ static __device__ __forceinline__ void form_bytes(const float (&d)[32], const fl
 static __device__ __forceinline__ void write_bytes(const attention_args &a, const uint32_t (&bytes)[8], uint32_t room,
                                                    int t, int64_t column, int64_t cols, int left) {
     int lane = threadIdx.x % WARP;
-    bool turns = a.turned && t % TURN_ROWS == 0 && left >= TURN_ROWS;
+    bool transposes = a.transposed && t % TURN_ROWS == 0 && left >= TURN_ROWS;
     uint32_t columns = room + BYTES_ROOM / 2;
     auto piece = [&](int row, int number) { return room + (uint32_t)(row * 64 + ((number ^ (row >> 1 & 3)) << 4)); };
     __syncwarp();
@@ -53,11 +53,11 @@ static __device__ __forceinline__ void write_bytes(const attention_args &a, cons
         store_matrices(piece(lane % 16, 2 * k + lane / 16), four);
     }
 #pragma unroll
-    for (int k = 0; k < 2 && turns; k++) { /* rows g and g + 8 of a column side by side */
+    for (int k = 0; k < 2 && transposes; k++) { /* rows g and g + 8 of a column side by side */
         uint32_t four[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) four[i] = __byte_perm(bytes[4 * k + i], 0, 0x3120);
-        store_turned(columns + (uint32_t)(32 * k + lane) * 16, four);
+        store_transposed(columns + (uint32_t)(32 * k + lane) * 16, four);
     }
     __syncwarp();
     uint8_t *to = a.q + (t + lane / 4) * cols + column + lane % 4 * 16;
@@ -69,9 +69,9 @@ static __device__ __forceinline__ void write_bytes(const attention_args &a, cons
                 uint4{__byte_perm(x.x, x.y, 0x5410), __byte_perm(x.z, x.w, 0x5410), __byte_perm(x.x, x.y, 0x7632),
                       __byte_perm(x.z, x.w, 0x7632)};
     }
-    to = a.turned + (column + lane) * a.rows + t;
+    to = a.transposed + (column + lane) * a.rows + t;
 #pragma unroll
-    for (int i = 0; i < 2 && turns; i++) {
+    for (int i = 0; i < 2 && transposes; i++) {
         uint4 x = load_16(columns + (uint32_t)(32 * i + lane) * 16);
         *reinterpret_cast<uint4 *>(to + 32 * i * a.rows) =
             uint4{__byte_perm(x.x, x.y, 0x6420), __byte_perm(x.z, x.w, 0x6420), __byte_perm(x.x, x.y, 0x7531),

@@ -1,6 +1,6 @@
 /* attention_scaled.cu - rows of attention for layers in 8 bits, and of its gradient (ops_fp8.def). On Hopper the
- * kernels write bytes themselves (attention_bytes.cuh), and turn what is aligned; a kernel here turns the rest, reading
- * bytes. Other widths and alignments are the operation of the same name, and a cast. */
+ * kernels write bytes themselves (attention_bytes.cuh), and transpose what is aligned; a kernel here transposes the
+ * rest, reading bytes. Other widths and alignments are the operation of the same name, and a cast. */
 #include "device/cuda/attention/attention_bytes.cuh"
 #include "device/cuda/attention/attention_operands.cuh"
 
@@ -8,7 +8,7 @@ enum {
     TURN_THREADS = 256,
     TURN_TILE = 128,     /* rows of a block, and columns at a time: a warp has 32 rows by 64 columns, a thread 8 by 8 */
     TURN_TILES = 4,      /* of a block, side by side */
-    LEAST_ROWS = 12288,  /* with fewer, of which some are to be turned, a cast is faster */
+    LEAST_ROWS = 12288,  /* with fewer, of which some are to be transposed, a cast is faster */
     SCRATCH_ALIGN = 256, /* bytes */
 };
 
@@ -25,8 +25,8 @@ static __device__ __forceinline__ int sequence_at_row(const int32_t *seq, int n,
     return low;
 }
 
-/* Whether attention has turned the 16 rows from `row` on, as attention_bytes.cuh says. */
-static __device__ __forceinline__ bool is_turned(const int32_t *seq, int n, int row) {
+/* Whether attention has transposed the 16 rows from `row` on, as attention_bytes.cuh says. */
+static __device__ __forceinline__ bool is_transposed(const int32_t *seq, int n, int row) {
     int s = sequence_at_row(seq, n, row);
     return s < n && seq[s] % TURN_ROWS == 0 && seq[s + 1] >= row + TURN_ROWS;
 }
@@ -35,7 +35,7 @@ static __global__ void __launch_bounds__(TURN_THREADS)
     turn_kernel(fp8_tensor of, const int32_t *seq, int n, int across) {
     int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     int first = (int)(blockIdx.x / across) * TURN_TILE + warp / 2 * 32;
-    bool done[2] = {is_turned(seq, n, first), is_turned(seq, n, first + TURN_ROWS)};
+    bool done[2] = {is_transposed(seq, n, first), is_transposed(seq, n, first + TURN_ROWS)};
     int64_t t = first + lane / 8 * WIDE, c = (int64_t)(blockIdx.x % across) * (TURN_TILES * TURN_TILE) + warp % 2 * 64 +
                                              lane % 8 * WIDE;
     if (t >= of.rows || done[lane / 16]) return;
@@ -47,17 +47,17 @@ static __global__ void __launch_bounds__(TURN_THREADS)
         for (int k = 0; k < WIDE; k++) row[k] = *reinterpret_cast<const uint2 *>(of.q + (t + k) * of.cols + c);
         turn_8(row);
 #pragma unroll
-        for (int k = 0; k < WIDE; k++) *reinterpret_cast<uint2 *>(of.turned + (c + k) * of.between + t) = row[k];
+        for (int k = 0; k < WIDE; k++) *reinterpret_cast<uint2 *>(of.transposed + (c + k) * of.between + t) = row[k];
     }
 }
 
-/* Whether all sequences have the most tokens, a multiple of 16: kernels turn them themselves. */
+/* Whether all sequences have the most tokens, a multiple of 16: kernels transpose them themselves. */
 static int are_full(const attention_args &a) {
     return a.max_len % TURN_ROWS == 0 && a.n * (int64_t)a.max_len == a.rows;
 }
 
 static void turn_rest(const tri_call *call, const fp8_tensor &to, const attention_args &a) {
-    if (!to.turned || are_full(a)) return;
+    if (!to.transposed || are_full(a)) return;
     unsigned across = blocks_for(to.cols, TURN_TILES * TURN_TILE);
     turn_kernel<<<blocks_for(to.rows, TURN_TILE) * across, TURN_THREADS, 0, stream(call)>>>(to, a.seq, a.n,
                                                                                           (int)across);
@@ -65,8 +65,9 @@ static void turn_rest(const tri_call *call, const fp8_tensor &to, const attentio
 
 /* Gives the kernels where bytes go; 0: they cannot write them there, or not as fast. */
 static int set_bytes(const fp8_tensor &to, attention_args *a) {
-    a->q = to.q, a->turned = to.turned, a->most = to.most, a->sq = to.s;
-    return to.rows % TURN_ROWS == 0 && aligned(to.q) && aligned(to.turned) && (to.rows >= LEAST_ROWS || are_full(*a));
+    a->q = to.q, a->transposed = to.transposed, a->most = to.most, a->sq = to.s;
+    return to.rows % TURN_ROWS == 0 && aligned(to.q) && aligned(to.transposed) &&
+           (to.rows >= LEAST_ROWS || are_full(*a));
 }
 
 /* ---- Forward ---- */
@@ -83,7 +84,7 @@ template <typename T> static int attend_in_bytes(const tri_call *call, const fp8
 
 template <typename T> static void attention_scaled(const tri_call *call) {
     OPERANDS(attention);
-    fp8_tensor to = fp8_operands(call, ARG(ctx), ARG(q), ARG(turned), ARG(most), ARG(sq));
+    fp8_tensor to = fp8_operands(call, ARG(ctx), ARG(q), ARG(transposed), ARG(most), ARG(sq));
     if (to.rows == 0) return;
     if (attend_in_bytes<T>(call, to)) {
         launched(call, "attention_scaled");
@@ -117,7 +118,7 @@ template <typename T> static int attend_din_in_bytes(const tri_call *call, const
 /* q has the place of dqkv. Otherwise dqkv passes through the scratch space. */
 template <typename T> static void attention_scaled_din(const tri_call *call) {
     OPERANDS(attention_din);
-    fp8_tensor to = fp8_operands(call, ARG(qkv), ARG(dqkv), ARG(turned), ARG(most), ARG(sq));
+    fp8_tensor to = fp8_operands(call, ARG(qkv), ARG(dqkv), ARG(transposed), ARG(most), ARG(sq));
     if (to.rows > 0 && attend_din_in_bytes<T>(call, to)) {
         launched(call, "attention_scaled_din");
         return;

@@ -1,4 +1,4 @@
-/* rope.cu - rotary positions of queries and keys, and the gradient: turned back. A block handles one token: its sines
+/* rope.cu - rotary positions of queries and keys, and the gradient: rotated back. A block handles one token: its sines
  * and cosines are the same in all heads. */
 #include "device/cuda/runtime/common.cuh"
 #include "numbers/rope.h"
@@ -22,11 +22,11 @@ template <typename T, int N> static __global__ void __launch_bounds__(THREADS) r
     int64_t t = blockIdx.x;
     T *y = (T *)a.y + t * a.cols;
     const T *x = (const T *)a.x + t * a.cols;
-    int each = a.half / N, turned = 2 * a.heads * each, value = (int)(a.cols / 3), i = threadIdx.x;
+    int each = a.half / N, rotated = 2 * a.heads * each, value = (int)(a.cols / 3), i = threadIdx.x;
     int copied = a.y == a.x && !a.add ? 0 : value, c = i * N;
     pack<T, N> first = {}, second = {}, copy = {};
     auto at = [&](int i) { return i / each * 2 * a.half + i % each * N; };
-    if (i < turned) first = packed<N>(x + at(i)), second = packed<N>(x + at(i) + a.half);
+    if (i < rotated) first = packed<N>(x + at(i)), second = packed<N>(x + at(i) + a.half);
     if (c < copied) copy = packed<N>(x + 2 * value + c);
     for (int j = threadIdx.x; j < a.half; j += THREADS) {
         float s, c;
@@ -34,7 +34,7 @@ template <typename T, int N> static __global__ void __launch_bounds__(THREADS) r
         cosine[j] = c, sine[j] = a.sign * s;
     }
     __syncthreads();
-    while (i < turned) {
+    while (i < rotated) {
         int j = i % each * N;
         float p[N], q[N];
 #pragma unroll
@@ -43,7 +43,7 @@ template <typename T, int N> static __global__ void __launch_bounds__(THREADS) r
             q[k] = second.at(k) * cosine[j + k] + first.at(k) * sine[j + k];
         }
         put<N>(y + at(i), p, a.add), put<N>(y + at(i) + a.half, q, a.add);
-        if ((i += THREADS) < turned) first = packed<N>(x + at(i)), second = packed<N>(x + at(i) + a.half);
+        if ((i += THREADS) < rotated) first = packed<N>(x + at(i)), second = packed<N>(x + at(i) + a.half);
     }
     while (c < copied) {
         float v[N];

@@ -49,11 +49,11 @@ static __global__ void __launch_bounds__(TILES *W *WARP, 8 / W) norm_scaled_kern
                 *reinterpret_cast<uint2 *>(bytes + row * pitch + c) = eight;
             });
     raise(to.most, largest.word());
-    if (!to.turned) return;
+    if (!to.transposed) return;
     __syncthreads();
     for (int i = threadIdx.x; i < (int)a.cols / WIDE * TILES; i += TILES * W * WARP) {
         int row = i % TILES * WIDE, c = i / TILES * WIDE;
-        if (first + row < a.rows) put_turned(to, first + row, c, bytes + row * pitch + c, pitch);
+        if (first + row < a.rows) put_transposed(to, first + row, c, bytes + row * pitch + c, pitch);
     }
 }
 
@@ -98,7 +98,7 @@ static tri_call plain_call(const tri_call *call, tri_attr *attr) {
 
 template <typename T> static void norm_forward(const tri_call *call) {
     OPERANDS(norm);
-    fp8_tensor to = fp8_operands(call, ARG(y), ARG(q), ARG(turned), ARG(most), ARG(sq));
+    fp8_tensor to = fp8_operands(call, ARG(y), ARG(q), ARG(transposed), ARG(most), ARG(sq));
     if (to.rows * to.cols == 0) return;
     if (norm_scaled<T>(call, to)) {
         launched(call, "dropout_add_norm_scaled");
@@ -137,7 +137,7 @@ template <typename T> struct bytes_end {
             for (int piece = threadIdx.x % WARP / TILES; piece < WARP; piece += WARP / TILES) {
                 int c = (int)(threadIdx.x / WARP * WARP + piece) * WIDE;
                 if (c < to.cols)
-                    put_turned(to, row, c, bytes + threadIdx.x % TILES * WIDE * DIN_PITCH + piece * WIDE, DIN_PITCH);
+                    put_transposed(to, row, c, bytes + (threadIdx.x % TILES * DIN_PITCH + piece) * WIDE, DIN_PITCH);
             }
         __syncwarp();
     }
@@ -181,7 +181,7 @@ template <typename T> static int norm_scaled_din(const tri_call *call, const fp8
 /* Otherwise rows of dx pass through the workspace. */
 template <typename T> static void norm_backward(const tri_call *call) {
     OPERANDS(norm_din);
-    fp8_tensor to = fp8_operands(call, ARG(dy), ARG(dx), ARG(turned), ARG(most), ARG(sq));
+    fp8_tensor to = fp8_operands(call, ARG(dy), ARG(dx), ARG(transposed), ARG(most), ARG(sq));
     if (to.cols == 0) return;
     if (norm_scaled_din<T>(call, to)) {
         launched(call, "dropout_add_norm_scaled_din");

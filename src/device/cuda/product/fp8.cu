@@ -1,6 +1,6 @@
-/* fp8.cu - tensors to 8 bits with one scale, in rows and turned, several weights in one launch, and the scales
- * (ops_fp8.def). A warp takes 32 rows by 64 columns, a thread 8 by 8, which it turns in registers: operands are read
- * once, in whole lines. */
+/* fp8.cu - tensors to 8 bits with one scale, in rows and transposed, several weights in one launch, and the scales
+ * (ops_fp8.def). A warp takes 32 rows by 64 columns, a thread 8 by 8, which it transposes in registers: operands are
+ * read once, in whole lines. */
 #include "device/cuda/product/fp8.cuh"
 #include "device/cuda/elementwise/activation.cuh"
 
@@ -64,7 +64,7 @@ static __global__ void __launch_bounds__(THREADS) cast_any_kernel(fp8_tensor to,
         uint8_t byte = (uint8_t)quantized<Q>::at(value, *to.s);
         largest = size_of(value);
         if (to.q) to.q[i] = byte;
-        if (to.turned) to.turned[c * to.between + t] = byte;
+        if (to.transposed) to.transposed[c * to.between + t] = byte;
     }
     raise(to.most, largest);
 }
@@ -93,7 +93,8 @@ template void fp8_cast_to(const tri_call *, const fp8_tensor &, const f16 *, int
 
 template <typename T> static void fp8_cast(const tri_call *call) {
     OPERANDS(fp8_cast);
-    fp8_cast_to<T>(call, fp8_operands(call, ARG(x), ARG(q), ARG(turned), ARG(most), ARG(s)), data<T>(call, ARG(x)), 0);
+    fp8_cast_to<T>(call, fp8_operands(call, ARG(x), ARG(q), ARG(transposed), ARG(most), ARG(s)), data<T>(call, ARG(x)),
+                   0);
 }
 
 /* ---- Weights ---- */
@@ -122,7 +123,7 @@ static __global__ void __launch_bounds__(THREADS) cast_several_kernel(const __gr
     cast_tile<e4m3, T, NO_ACT>(all.to[k], all.x[k], NO_ACT, blockIdx.x - first, all.across[k]);
 }
 
-/* Without turned copies shapes do not matter: 8 elements in a row each. */
+/* Without transposed copies shapes do not matter: 8 elements in a row each. */
 template <typename T>
 static __global__ void __launch_bounds__(THREADS) cast_flat_kernel(const __grid_constant__ several<T> all) {
     unsigned first;
@@ -152,7 +153,7 @@ static __global__ void __launch_bounds__(THREADS) turn_kernel(const __grid_const
 
 static __global__ void __launch_bounds__(THREADS) turn_any_kernel(fp8_tensor to, const uint8_t *x) {
     int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    if (i < to.rows * to.cols) to.turned[i % to.cols * to.rows + i / to.cols] = x[i];
+    if (i < to.rows * to.cols) to.transposed[i % to.cols * to.rows + i / to.cols] = x[i];
 }
 
 /* Adds a tensor; is_flat: by runs of elements, else by tiles. */
@@ -180,8 +181,8 @@ template <typename T> static void fp8_cast_weights(const tri_call *call) {
         const T *x = data<T>(call, ARG(a) + k);
         if (!x) continue;
         fp8_tensor to = weight_of(call, k);
-        wide = wide && fp8_wide(to) && aligned(x);
-        flat = flat && !to.turned && to.q && to.rows * to.cols % WIDE == 0 && (uintptr_t)to.q % WIDE == 0 && aligned(x);
+        wide &= fp8_wide(to) && aligned(x);
+        flat &= !to.transposed && to.q && to.rows * to.cols % WIDE == 0 && (uintptr_t)to.q % WIDE == 0 && aligned(x);
     }
     for (int k = 0; k < WEIGHTS; k++) {
         const T *x = data<T>(call, ARG(a) + k);
@@ -203,7 +204,7 @@ static void fp8_turn(const tri_call *call) {
         const uint8_t *x = data<uint8_t>(call, ARG(a) + k);
         int64_t rows = call->t[ARG(a) + k].rows, cols = call->t[ARG(a) + k].cols;
         fp8_tensor to = {NULL, data<uint8_t>(call, ARG(ta) + k), NULL, NULL, rows, cols, rows, TRI_F8_E4M3};
-        if (!x || !to.turned || rows * cols == 0) continue;
+        if (!x || !to.transposed || rows * cols == 0) continue;
         if (fp8_wide(to) && (uintptr_t)x % WIDE == 0) add_tensor(&all, &n, to, x, 0);
         else turn_any_kernel<<<blocks_for(rows * cols, THREADS), THREADS, 0, stream(call)>>>(to, x);
     }

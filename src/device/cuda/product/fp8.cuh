@@ -1,23 +1,23 @@
-/* fp8.cuh - tensors in 8 bits with one scale (ops_fp8.def), written in rows and turned, and their largest size. */
+/* fp8.cuh - tensors in 8 bits with one scale (ops_fp8.def), written in rows and transposed, and their largest size. */
 #ifndef TRI_DEVICE_CUDA_PRODUCT_FP8_CUH
 #define TRI_DEVICE_CUDA_PRODUCT_FP8_CUH
 
 #include "device/cuda/product/quantize.cuh"
 
-/* Where a tensor [rows, cols] goes; `turned` has its columns. Either may be NULL. A call may have a run of its rows:
- * the columns of the whole tensor are `between` apart. */
+/* Where a tensor [rows, cols] goes; `transposed` has its columns. Either may be NULL. A call may have a run of its
+ * rows: the columns of the whole tensor are `between` apart. */
 typedef struct fp8_tensor {
-    uint8_t *q, *turned; /* [rows, cols] [cols, between] */
-    float *most;         /* [1] raised to the largest |x|; NaN if one is. NULL: not */
-    const float *s;      /* [1] */
+    uint8_t *q, *transposed; /* [rows, cols] [cols, between] */
+    float *most;             /* [1] raised to the largest |x|; NaN if one is. NULL: not */
+    const float *s;          /* [1] */
     int64_t rows, cols, between;
-    int dtype;           /* TRI_F8_E4M3 or TRI_F8_E5M2 */
+    int dtype;               /* TRI_F8_E4M3 or TRI_F8_E5M2 */
 } fp8_tensor;
 
 /* Whether 8 rows by 8 columns can be written at once. */
 static inline int fp8_wide(const fp8_tensor &to) {
     return to.rows % WIDE == 0 && to.cols % WIDE == 0 && to.between % WIDE == 0 && (uintptr_t)to.q % WIDE == 0 &&
-           (uintptr_t)to.turned % WIDE == 0;
+           (uintptr_t)to.transposed % WIDE == 0;
 }
 
 /* The largest |x| that a thread has met; NaN if one was. `word`: as size_of. */
@@ -56,7 +56,7 @@ static __device__ __forceinline__ uint2 eight_bytes(const pack<T, WIDE> &x, floa
                  quantized<Q>::four(x.at(4), x.at(5), x.at(6), x.at(7), s)};
 }
 
-/* 4 x 4 bytes, turned. */
+/* 4 x 4 bytes, transposed. */
 static __device__ __forceinline__ uint4 turn_4(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     uint32_t ab = __byte_perm(a, b, 0x5140), cd = __byte_perm(c, d, 0x5140), ab_high = __byte_perm(a, b, 0x7362),
              cd_high = __byte_perm(c, d, 0x7362);
@@ -80,28 +80,28 @@ static __device__ __forceinline__ void put_tile(const fp8_tensor &to, int64_t t,
     if (to.q)
 #pragma unroll
         for (int i = 0; i < WIDE; i++) *reinterpret_cast<uint2 *>(to.q + (t + i) * to.cols + c) = row[i];
-    if (!to.turned) return;
+    if (!to.transposed) return;
     turn_8(row);
 #pragma unroll
-    for (int i = 0; i < WIDE; i++) *reinterpret_cast<uint2 *>(to.turned + (c + i) * to.between + t) = row[i];
+    for (int i = 0; i < WIDE; i++) *reinterpret_cast<uint2 *>(to.transposed + (c + i) * to.between + t) = row[i];
 }
 
-/* `turned` of rows t .. t + 7 and columns c .. c + 7, from rows of bytes in shared memory, `pitch` apart. */
-static __device__ __forceinline__ void put_turned(const fp8_tensor &to, int64_t t, int64_t c, const uint8_t *bytes,
-                                                  int pitch) {
+/* `transposed` of rows t .. t + 7 and columns c .. c + 7, from rows of bytes in shared memory, `pitch` apart. */
+static __device__ __forceinline__ void put_transposed(const fp8_tensor &to, int64_t t, int64_t c, const uint8_t *bytes,
+                                                      int pitch) {
     uint2 row[WIDE];
 #pragma unroll
     for (int i = 0; i < WIDE; i++) row[i] = *reinterpret_cast<const uint2 *>(bytes + i * pitch);
     turn_8(row);
 #pragma unroll
-    for (int i = 0; i < WIDE; i++) *reinterpret_cast<uint2 *>(to.turned + (c + i) * to.between + t) = row[i];
+    for (int i = 0; i < WIDE; i++) *reinterpret_cast<uint2 *>(to.transposed + (c + i) * to.between + t) = row[i];
 }
 
 /* Operands of a call as its destination, with the shape of operand `like`. */
-static inline fp8_tensor fp8_operands(const tri_call *call, int like, int q, int turned, int most, int s) {
+static inline fp8_tensor fp8_operands(const tri_call *call, int like, int q, int transposed, int most, int s) {
     int64_t rows = call->t[like].rows, cols = call->t[like].cols;
-    return fp8_tensor{data<uint8_t>(call, q), data<uint8_t>(call, turned), data<float>(call, most),
-                      data<const float>(call, s), rows, cols, rows, call->dtype[call->t[q].data ? q : turned]};
+    return fp8_tensor{data<uint8_t>(call, q), data<uint8_t>(call, transposed), data<float>(call, most),
+                      data<const float>(call, s), rows, cols, rows, call->dtype[call->t[q].data ? q : transposed]};
 }
 
 /* x [rows, cols] of T, or an activation of it (1 + a tri_activation; 0: none) as rounded to T, becomes `to`
@@ -124,7 +124,7 @@ template <typename T> static inline fp8_run fp8_run_of(const tri_call *call, int
 static inline fp8_tensor fp8_rows(const fp8_tensor &whole, int64_t first, int64_t rows) {
     fp8_tensor part = whole;
     if (part.q) part.q += first * whole.cols;
-    if (part.turned) part.turned += first;
+    if (part.transposed) part.transposed += first;
     part.rows = rows;
     return part;
 }

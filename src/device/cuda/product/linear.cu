@@ -12,7 +12,7 @@ static void multiply_layer(const tri_call *call, void *y, const char *where) {
     int64_t rows = call->t[ARG(x)].rows, out = call->t[ARG(w)].rows, in = call->t[ARG(w)].cols;
     if (rows == 0) return;
     product p = new_product(out, rows, in, call->dtype[ARG(w)], call->dtype[ARG(w)]);
-    p.shape.a_turned = 1;
+    p.shape.a_transposed = 1;
     p.a = call->t[ARG(w)].data, p.lda = in, p.b = call->t[ARG(x)].data, p.ldb = in, p.d = y;
     p.bias = call->t[ARG(b)].data;
     multiply(call, &p, where);
@@ -67,7 +67,7 @@ static void linear_dw(const tri_call *call) {
         return;
     }
     product p = new_product(in, out, rows, call->dtype[ARG(x)], call->dtype[ARG(dw)]);
-    p.shape.b_turned = 1, p.tokens_in_k = 1;
+    p.shape.b_transposed = 1, p.tokens_in_k = 1;
     p.a = call->t[ARG(x)].data, p.lda = in, p.b = call->t[ARG(dy)].data, p.ldb = out, p.d = call->t[ARG(dw)].data,
     p.shape.add = adds(call, ARG(dw));
     multiply(call, &p, "linear_dw");

@@ -65,7 +65,7 @@ template <typename T> static void forward(const tri_call *call, T *y, const char
         begin_with_bias<T>(call, of, out, y, data<T>(call, b), data<int32_t>(call, from), where);
     for (int g = 0; g < of.groups; g++) {
         product p = new_product(out, of.each, in, call->dtype[w], call->dtype[w]);
-        p.shape.a_turned = 1, p.shape.add = call->t[b].data != NULL;
+        p.shape.a_transposed = 1, p.shape.add = call->t[b].data != NULL;
         p.a = call->t[w].data, p.lda = in, p.next_a = out * in;
         p.b = data<T>(call, x) + g * of.members * of.each * in, p.ldb = in, p.next_b = of.each * in;
         p.d = y + g * of.members * of.each * out, p.next_d = of.each * out;
@@ -119,7 +119,7 @@ template <typename T> static void linear_experts_dw(const tri_call *call) {
     for (int g = 0; g < of.groups; g++) {
         int64_t row = g * of.members * of.each;
         product p = new_product(in, out, of.each, call->dtype[ARG(x)], call->dtype[ARG(dw)]);
-        p.shape.b_turned = 1, p.tokens_in_k = 1, p.shape.add = g || adds(call, ARG(dw));
+        p.shape.b_transposed = 1, p.tokens_in_k = 1, p.shape.add = g || adds(call, ARG(dw));
         p.a = data<T>(call, ARG(x)) + row * in, p.lda = in, p.next_a = of.each * in;
         p.b = data<T>(call, ARG(dy)) + row * out, p.ldb = out, p.next_b = of.each * out;
         p.d = call->t[ARG(dw)].data, p.next_d = out * in;

@@ -123,7 +123,7 @@ static __device__ __forceinline__ void write_rows(const layer_args &a, uint32_t 
 #pragma unroll
     for (int j = 0; j < TOKENS / 16; j++) {
         uint32_t four[4] = {pair[4 * j], pair[4 * j + 1], pair[4 * j + 2], pair[4 * j + 3]};
-        store_turned(room + piece_at(16 * j + lane / 16 * 8 + lane % 8, 2 * warp + lane / 8 % 2), four);
+        store_transposed(room + piece_at(16 * j + lane / 16 * 8 + lane % 8, 2 * warp + lane / 8 % 2), four);
     }
     group_sync(1);
 #pragma unroll

@@ -65,7 +65,7 @@ static void describe_batch(cublasLtMatrixLayoutOpaque_t *layout, int32_t batch, 
 
 static void describe(const product *p, lt_product *lt) {
     const tri_product_shape *s = &p->shape;
-    cublasOperation_t turned = CUBLAS_OP_T;
+    cublasOperation_t op_t = CUBLAS_OP_T;
     int b_type = s->b_type ? s->b_type : s->type;
     int8_t fast_sums = !p->tokens_in_k; /* of 8 bits, as the matrix instructions make them; over tokens in fp32 */
     if (s->type == TRI_I8) cublasLtMatmulDescInit(&lt->desc, CUBLAS_COMPUTE_32I, CUDA_R_32I);
@@ -76,16 +76,16 @@ static void describe(const product *p, lt_product *lt) {
             cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &p->factor,
                                            sizeof p->factor);
     }
-    if (s->a_turned) cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_TRANSA, &turned, sizeof turned);
-    if (s->b_turned) cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_TRANSB, &turned, sizeof turned);
+    if (s->a_transposed) cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_TRANSA, &op_t, sizeof op_t);
+    if (s->b_transposed) cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_TRANSB, &op_t, sizeof op_t);
     if (p->bias) {
         cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
         cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
         cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
     }
     uint64_t m = (uint64_t)s->m, n = (uint64_t)s->n, k = (uint64_t)s->k;
-    cublasLtMatrixLayoutInit(&lt->a, type_of(s->type), s->a_turned ? k : m, s->a_turned ? m : k, p->lda);
-    cublasLtMatrixLayoutInit(&lt->b, type_of(b_type), s->b_turned ? n : k, s->b_turned ? k : n, p->ldb);
+    cublasLtMatrixLayoutInit(&lt->a, type_of(s->type), s->a_transposed ? k : m, s->a_transposed ? m : k, p->lda);
+    cublasLtMatrixLayoutInit(&lt->b, type_of(b_type), s->b_transposed ? n : k, s->b_transposed ? k : n, p->ldb);
     cublasLtMatrixLayoutInit(&lt->d, type_of(s->out), m, n, p->ldd);
     if (!p->batch) return;
     describe_batch(&lt->a, p->batch, p->next_a);

@@ -63,7 +63,7 @@ static int by_library(const tri_call *call, const end_args &a) {
         int64_t rows = a.rows - first < most ? a.rows - first : most;
         int type = call->dtype[ARG(x)];
         product p = new_product(a.cols, rows, in, type, type == TRI_I8 ? TRI_I32 : TRI_F32);
-        p.shape.a_turned = 1;
+        p.shape.a_transposed = 1;
         p.a = w, p.lda = in, p.b = x + first * in, p.ldb = in, p.d = cuda->blas_work, p.taken = cuda->blas_bytes;
         if (!try_multiply(call, &p)) return 0; /* the first time, if ever */
         end_kernel<sum, T><<<dim3((unsigned)rows, blocks_for(a.cols, THREADS)), THREADS, 0, stream(call)>>>(
@@ -164,7 +164,7 @@ template <typename T> static void linear_int8_dw(const tri_call *call) {
             if (n > in - first) n = in - first;
             restore<T>(call, r, q, data<float>(call, ARG(s)), token, rows, first, n);
             product p = new_product(n, out, rows, call->dtype[ARG(dy)], call->dtype[ARG(dw)]);
-            p.shape.b_turned = 1, p.tokens_in_k = 1, p.shape.add = adds(call, ARG(dw)) || token > 0;
+            p.shape.b_transposed = 1, p.tokens_in_k = 1, p.shape.add = adds(call, ARG(dw)) || token > 0;
             p.a = r.at, p.lda = n, p.b = data<T>(call, ARG(dy)) + token * out, p.ldb = out;
             p.d = data<char>(call, ARG(dw)) + (size_t)first * bytes, p.ldd = in, p.taken = r.taken;
             multiply(call, &p, "linear_int8_dw");

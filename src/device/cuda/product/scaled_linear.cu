@@ -36,7 +36,7 @@ static int by_library(const tri_call *call, const scaled_layer &a) {
         (a.b && a.y_type == TRI_F32))
         return 0;
     product p = new_product(a.cols, a.rows, a.in, a.w_type, a.y_type);
-    p.shape.a_turned = 1, p.shape.add = a.add, p.tokens_in_k = a.tokens_in_sum;
+    p.shape.a_transposed = 1, p.shape.add = a.add, p.tokens_in_k = a.tokens_in_sum;
     p.shape.b_type = a.x_type == a.w_type ? 0 : a.x_type;
     p.a = a.w, p.lda = a.in, p.b = a.x, p.ldb = a.in, p.d = a.y, p.bias = a.b, p.factor = factor, p.taken = a.taken;
     factor_kernel<<<1, 1, 0, stream(call)>>>(factor, a.sx, a.sw);
@@ -96,7 +96,7 @@ static void linear_scaled_dw(const tri_call *call) {
 /* Without h its rows pass through the workspace. */
 template <typename T> static void linear_act_scaled(const tri_call *call) {
     OPERANDS(linear);
-    fp8_tensor to = fp8_operands(call, ARG(y), ARG(y), ARG(turned), ARG(most), ARG(sq));
+    fp8_tensor to = fp8_operands(call, ARG(y), ARG(y), ARG(transposed), ARG(most), ARG(sq));
     scaled_layer a = layer_of(call, ARG(h), ARG(x), ARG(w), ARG(sx), ARG(sw));
     int64_t rows = to.rows;
     T *h = data<T>(call, ARG(h));
@@ -119,7 +119,7 @@ template <typename T> static void linear_act_scaled(const tri_call *call) {
 /* The gradient's rows pass through the workspace. */
 template <typename T> static void linear_act_scaled_din(const tri_call *call) {
     OPERANDS(linear_din);
-    fp8_tensor to = fp8_operands(call, ARG(dx), ARG(dx), ARG(turned), ARG(most), ARG(sq));
+    fp8_tensor to = fp8_operands(call, ARG(dx), ARG(dx), ARG(transposed), ARG(most), ARG(sq));
     fp8_run run = fp8_run_of<T>(call, to.cols);
     scaled_layer a = layer_of(call, ARG(h), ARG(dy), ARG(w), ARG(sdy), ARG(sw));
     int64_t first = 0, rows = to.rows;

@@ -1,7 +1,7 @@
 /* scaled_product.cu - dense layers with 8-bit factors; the one before an activation, and the gradient back through
  * both, with results of 8 bits, in one product each. product_tiles.cuh says how it works. Warps that finish results
- * have 32 rows by 64 columns at a time, a thread 8 by 8: it turns its bytes in registers, and a warp writes whole
- * sectors in both orders. */
+ * have 32 rows by 64 columns at a time, a thread 8 by 8: it transposes its bytes in registers, and a warp writes
+ * whole sectors in both orders. */
 #include "device/cuda/product/scaled_product.cuh"
 #include "device/cuda/elementwise/activation.cuh"
 #include "device/cuda/product/product.cuh"

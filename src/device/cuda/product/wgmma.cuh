@@ -239,7 +239,7 @@ static __device__ __forceinline__ void store_matrices(uint32_t to, const uint32_
 }
 
 /* The same, each matrix transposed. */
-static __device__ __forceinline__ void store_turned(uint32_t to, const uint32_t (&a)[4]) {
+static __device__ __forceinline__ void store_transposed(uint32_t to, const uint32_t (&a)[4]) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a[0]),
                  "r"(a[1]), "r"(a[2]), "r"(a[3])

@@ -40,7 +40,7 @@ static void turn_row(const float *restrict x, const float *table, int64_t heads,
     else memcpy(y + 2 * wide, x + 2 * wide, (size_t)wide * sizeof *y);
 }
 
-/* y = x turned, or dx = dy turned back. */
+/* y = x rotated, or dx = dy rotated back. */
 static void rope(const tri_call *call) {
     OPERANDS(rope);
     double sign = call->attr->back ? -1 : 1;

@@ -13,27 +13,27 @@ enum {
 
 /* Parts of the scratch space. */
 enum {
-    Q, DCTX,         /* panels of tokens, for scores and dp */
-    Q_TURNED, DCTX_TURNED, /* panels of features, for dk and dv */
-    K_TURNED,        /* panels of features for a stretch of keys, for dq */
-    KEY, VALUE,      /* a panel of keys, of values */
-    WEIGHT, SLOPE,   /* [len,HR]: weights after dropout; dp, then score gradients */
-    SLOPE_TURNED,    /* [len / HR][STRETCH,HR]: score gradients of a stretch */
-    DQ,              /* [len / HR][d,HR] */
-    OUT,             /* [d,HR] */
-    MEAN,            /* [len]: sum of dctx * ctx */
-    DECISION,        /* [len,DECISIONS], 16 bits */
+    Q, DCTX,          /* panels of tokens, for scores and dp */
+    Q_TRANSPOSED, DCTX_TRANSPOSED, /* panels of features, for dk and dv */
+    K_TRANSPOSED,     /* panels of features for a stretch of keys, for dq */
+    KEY, VALUE,       /* a panel of keys, of values */
+    WEIGHT, SLOPE,    /* [len,HR]: weights after dropout; dp, then score gradients */
+    SLOPE_TRANSPOSED, /* [len / HR][STRETCH,HR]: score gradients of a stretch */
+    DQ,               /* [len / HR][d,HR] */
+    OUT,              /* [d,HR] */
+    MEAN,             /* [len]: sum of dctx * ctx */
+    DECISION,         /* [len,DECISIONS], 16 bits */
     PARTS
 };
 
 static void din_sizes(int64_t len, int64_t d, int64_t size[PARTS]) {
     int64_t rows = tri__round_up(len, MR), columns = tri__round_up(d, MR), chunks = (len + HR - 1) / HR;
     size[Q] = size[DCTX] = panels(len, MR, d);
-    size[Q_TURNED] = size[DCTX_TURNED] = panels(d, MR, len);
-    size[K_TURNED] = panels(d, MR, STRETCH);
+    size[Q_TRANSPOSED] = size[DCTX_TRANSPOSED] = panels(d, MR, len);
+    size[K_TRANSPOSED] = panels(d, MR, STRETCH);
     size[KEY] = size[VALUE] = panels(HR, HR, d);
     size[WEIGHT] = size[SLOPE] = panels(HR, HR, rows);
-    size[SLOPE_TURNED] = chunks * STRETCH * HR + SLACK;
+    size[SLOPE_TRANSPOSED] = chunks * STRETCH * HR + SLACK;
     size[DQ] = chunks * columns * HR + SLACK;
     size[OUT] = panels(HR, HR, columns);
     size[MEAN] = rows;
@@ -94,9 +94,9 @@ static void panel_slopes(const tri_head *h, float *const w[PARTS], int64_t k0, i
 
 /* Transposes a panel's score gradients of n queries from `begin`, a multiple of 4, [n,HR], into [len / HR][stretch,HR],
  * from row `at` of each of the blocks. */
-INLINE void turn_slopes(int64_t begin, int64_t n, const float *slope, float *turned, int64_t at, int stretch) {
+INLINE void turn_slopes(int64_t begin, int64_t n, const float *slope, float *transposed, int64_t at, int stretch) {
     for (int64_t i = 0; i < n; i += 4) {
-        float *block = turned + (begin + i) / HR * stretch * HR + at * HR + (begin + i) % HR;
+        float *block = transposed + (begin + i) / HR * stretch * HR + at * HR + (begin + i) % HR;
         for (int j = 0; j < HR; j += 4) {
             tri_vec4 r[4];
             for (int u = 0; u < 4; u++) r[u] = *(const tri_vec4_any *)(slope + (i + u) * HR + j);
@@ -117,11 +117,11 @@ static void panel_din(const tri_head *h, float *const w[PARTS], int64_t k0, int6
     panel_slopes(h, w, k0, n, decision);
     for (int64_t i = 0; i < h->len && h->slope; i++)
         memcpy(h->slope + i * h->ld_slope + k0, w[SLOPE] + i * HR, HR * sizeof(float));
-    multiply(w[DCTX_TURNED], h->d, w[WEIGHT], h->len, w[OUT], 0);
+    multiply(w[DCTX_TRANSPOSED], h->d, w[WEIGHT], h->len, w[OUT], 0);
     turn_back(w[OUT], n, h->d, kept_scale, h->dv + k0 * h->ld_kv, h->ld_kv, h->acc_kv);
-    multiply(w[Q_TURNED], h->d, w[SLOPE], h->len, w[OUT], 0);
+    multiply(w[Q_TRANSPOSED], h->d, w[SLOPE], h->len, w[OUT], 0);
     turn_back(w[OUT], n, h->d, scale, h->dk + k0 * h->ld_kv, h->ld_kv, h->acc_kv);
-    turn_slopes(0, h->len, w[SLOPE], w[SLOPE_TURNED], in_stretch, STRETCH);
+    turn_slopes(0, h->len, w[SLOPE], w[SLOPE_TRANSPOSED], in_stretch, STRETCH);
 }
 
 SIMD void simd_head_din(const tri_head *h) {
@@ -135,8 +135,8 @@ SIMD void simd_head_din(const tri_head *h) {
     for (int j = 0; j < HR; j++) scale[j] = 1 / root_of(h), kept_scale[j] = h->drop.scale;
     pack_tokens(w[Q], MR, h->q, h->ld, len, d);
     pack_tokens(w[DCTX], MR, h->dctx, h->ld_ctx, len, d);
-    pack_features(w[Q_TURNED], h->q, h->ld, len, d);
-    pack_features(w[DCTX_TURNED], h->dctx, h->ld_ctx, len, d);
+    pack_features(w[Q_TRANSPOSED], h->q, h->ld, len, d);
+    pack_features(w[DCTX_TRANSPOSED], h->dctx, h->ld_ctx, len, d);
     for (int64_t i = 0; i < len; i++) w[MEAN][i] = dot(h->dctx + i * h->ld_ctx, h->ctx + i * h->ld_ctx, d);
     for (int64_t k0 = 0; k0 < h->keys; k0 += STRETCH) {
         int64_t keys = h->keys - k0 < STRETCH ? h->keys - k0 : STRETCH, first = h->feature0 + k0;
@@ -145,9 +145,9 @@ SIMD void simd_head_din(const tri_head *h) {
                 decide(&h->drop, &rounds, h->drop.key + 2 * i, (uint32_t)(first / 8), (first % 8 + keys + 7) / 8,
                        decision + i * DECISIONS);
         for (int64_t j = 0; j < keys; j += HR) panel_din(h, w, k0 + j, j, decision + first % 8 + j, scale, kept_scale);
-        pack_features(w[K_TURNED], h->k + k0 * h->ld_kv, h->ld_kv, keys, d);
+        pack_features(w[K_TRANSPOSED], h->k + k0 * h->ld_kv, h->ld_kv, keys, d);
         for (int64_t i = 0; i < len; i += HR)
-            multiply(w[K_TURNED], d, w[SLOPE_TURNED] + i * STRETCH, keys, w[DQ] + i * columns, k0 > 0);
+            multiply(w[K_TRANSPOSED], d, w[SLOPE_TRANSPOSED] + i * STRETCH, keys, w[DQ] + i * columns, k0 > 0);
     }
     for (int64_t i = 0; i < len; i += HR)
         turn_back(w[DQ] + i * columns, len - i < HR ? len - i : HR, d, scale, h->dq + i * h->ld, h->ld, h->acc);

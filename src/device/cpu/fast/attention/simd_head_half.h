@@ -14,14 +14,14 @@ INLINE int64_t half_panel(int64_t width, int64_t k) { return tri__round_up(width
 INLINE int64_t depth_of(const tri_half_product *product, int64_t k) { return tri__round_up(k, product->step); }
 
 /* x [n,d], or its transpose, as panels of A of depth `k`: tokens or features. */
-static void pack_half(const tri_half_product *product, const uint16_t *x, int64_t ld, int64_t n, int64_t d, int turned,
-                      uint16_t *to) {
-    int64_t rows = turned ? d : n, k = turned ? n : d, padded = depth_of(product, k);
+static void pack_half(const tri_half_product *product, const uint16_t *x, int64_t ld, int64_t n, int64_t d,
+                      int transposed, uint16_t *to) {
+    int64_t rows = transposed ? d : n, k = transposed ? n : d, padded = depth_of(product, k);
     for (int64_t i = 0; i < rows; i += product->mr) {
         int64_t exist = rows - i < product->mr ? rows - i : product->mr;
         tri__half_pack(product,
-                       &(tri_half_panel){.turned = turned, .from = turned ? x + i : x + i * ld, .ld = ld, .n = exist,
-                                         .k = k, .padded = padded},
+                       &(tri_half_panel){.transposed = transposed, .from = transposed ? x + i : x + i * ld, .ld = ld,
+                                         .n = exist, .k = k, .padded = padded},
                        to + i * padded);
     }
 }
@@ -137,7 +137,7 @@ void PER_ISA(tri__head_half)(const tri_head_half *h) {
     int64_t deep = depth_of(product, d), longer = depth_of(product, len);
     float *k = h->work, *v = k + half_panel(keys, deep), *q = v + half_panel(columns, longer);
     float *p = q + half_panel(HR, deep), *s = p + half_panel(HR, longer), *out = s + keys * HR;
-    float *turned = out + columns * HR, factor[HR] = {0};
+    float *transposed = out + columns * HR, factor[HR] = {0};
     pack_half(product, h->k, h->ld, len, d, 0, (uint16_t *)(void *)k);
     pack_half(product, h->v, h->ld, len, d, 1, (uint16_t *)(void *)v);
     if (product->begin) product->begin();
@@ -148,7 +148,7 @@ void PER_ISA(tri__head_half)(const tri_head_half *h) {
         soften_half(h, s, q0, factor);
         round_rows(s, len, longer, (uint16_t *)(void *)p);
         multiply_half(product, (uint16_t *)(void *)v, d, (uint16_t *)(void *)p, len, out);
-        turn_back_half(out, n, d, factor, h->ctx + q0 * h->ld_ctx, h->ld_ctx, 0, turned);
+        turn_back_half(out, n, d, factor, h->ctx + q0 * h->ld_ctx, h->ld_ctx, 0, transposed);
     }
     if (product->end) product->end();
 }

@@ -10,15 +10,15 @@
 /* Parts of the scratch space. */
 typedef struct half_parts {
     uint16_t *q, *dctx;             /* panels of tokens, for scores and dp */
-    uint16_t *q_turned, *dctx_turned; /* panels of features, for dk and dv */
+    uint16_t *q_transposed, *dctx_transposed; /* panels of features, for dk and dv */
     uint16_t *key, *value;          /* a panel of keys, of values */
-    uint16_t *k_turned;             /* [d / HR] panels of B of a stretch of keys, for dq */
+    uint16_t *k_transposed;         /* [d / HR] panels of B of a stretch of keys, for dq */
     uint16_t *weight, *slope;       /* panels of B, [len,HR]: weights after dropout; score gradients */
     uint16_t *slopes;               /* panels of A, [len,STRETCH] */
     uint16_t *decision;             /* [len,DECISIONS] */
     float *score, *dp;              /* [len,HR] */
     float *dq;                      /* [len,d] with row stride `columns` */
-    float *out, *turned;            /* [d,HR], [HR,d] */
+    float *out, *transposed;        /* [d,HR], [HR,d] */
     float *mean;                    /* [len]: sum of dctx * ctx */
     int64_t columns;
 } half_parts;
@@ -37,11 +37,11 @@ static int64_t half_parts_at(const tri_half_product *product, int64_t len, int64
     w->columns = tri__round_up(d, HR);
     w->q = part_at(base, &at, half_panel(tokens, deep));
     w->dctx = part_at(base, &at, half_panel(tokens, deep));
-    w->q_turned = part_at(base, &at, half_panel(features, longer));
-    w->dctx_turned = part_at(base, &at, half_panel(features, longer));
+    w->q_transposed = part_at(base, &at, half_panel(features, longer));
+    w->dctx_transposed = part_at(base, &at, half_panel(features, longer));
     w->key = part_at(base, &at, half_panel(HR, deep));
     w->value = part_at(base, &at, half_panel(HR, deep));
-    w->k_turned = part_at(base, &at, half_panel(w->columns, STRETCH));
+    w->k_transposed = part_at(base, &at, half_panel(w->columns, STRETCH));
     w->weight = part_at(base, &at, half_panel(HR, longer));
     w->slope = part_at(base, &at, half_panel(HR, longer));
     w->slopes = part_at(base, &at, half_panel(tokens, STRETCH));
@@ -50,7 +50,7 @@ static int64_t half_parts_at(const tri_half_product *product, int64_t len, int64
     w->dp = part_at(base, &at, tokens * HR);
     w->dq = part_at(base, &at, tokens * w->columns);
     w->out = part_at(base, &at, features * HR);
-    w->turned = part_at(base, &at, HR * d);
+    w->transposed = part_at(base, &at, HR * d);
     w->mean = part_at(base, &at, len);
     return at;
 }
@@ -144,10 +144,10 @@ static void panel_half_din(const tri_head_half *h, const half_parts *w, int64_t 
         put_pair(w->weight, i, none, none);
         put_pair(w->slope, i, none, none);
     }
-    multiply_half(product, w->dctx_turned, d, w->weight, len, w->out);
-    turn_back_half(w->out, n, d, kept_scale, h->dv + k0 * h->ld, h->ld, h->acc, w->turned);
-    multiply_half(product, w->q_turned, d, w->slope, len, w->out);
-    turn_back_half(w->out, n, d, scale, h->dk + k0 * h->ld, h->ld, h->acc, w->turned);
+    multiply_half(product, w->dctx_transposed, d, w->weight, len, w->out);
+    turn_back_half(w->out, n, d, kept_scale, h->dv + k0 * h->ld, h->ld, h->acc, w->transposed);
+    multiply_half(product, w->q_transposed, d, w->slope, len, w->out);
+    turn_back_half(w->out, n, d, scale, h->dk + k0 * h->ld, h->ld, h->acc, w->transposed);
 }
 
 /* dq [len,columns] of a stretch of keys from k0. */
@@ -155,9 +155,9 @@ static void stretch_dq(const tri_head_half *h, const half_parts *w, int64_t k0, 
     const tri_half_product *product = h->product;
     int64_t depth = depth_of(product, keys);
     for (int64_t c = 0; c < h->d; c += HR) {
-        uint16_t *b = w->k_turned + c * STRETCH;
+        uint16_t *b = w->k_transposed + c * STRETCH;
         tri__half_pack(product,
-                       &(tri_half_panel){.is_b = 1, .turned = 1, .from = h->k + k0 * h->ld + c, .ld = h->ld,
+                       &(tri_half_panel){.is_b = 1, .transposed = 1, .from = h->k + k0 * h->ld + c, .ld = h->ld,
                                          .n = h->d - c < HR ? h->d - c : HR, .k = keys, .padded = depth},
                        b);
         for (int64_t i = 0; i < h->len; i += product->mr)
@@ -173,8 +173,8 @@ void PER_ISA(tri__head_half_din)(const tri_head_half *h) {
     half_parts_at(h->product, len, d, h->work, &w);
     pack_half(h->product, h->q, h->ld, len, d, 0, w.q);
     pack_half(h->product, h->dctx, h->ld_ctx, len, d, 0, w.dctx);
-    pack_half(h->product, h->q, h->ld, len, d, 1, w.q_turned);
-    pack_half(h->product, h->dctx, h->ld_ctx, len, d, 1, w.dctx_turned);
+    pack_half(h->product, h->q, h->ld, len, d, 1, w.q_transposed);
+    pack_half(h->product, h->dctx, h->ld_ctx, len, d, 1, w.dctx_transposed);
     for (int64_t i = 0; i < len; i++) w.mean[i] = dot_half(h->dctx + i * h->ld_ctx, h->ctx + i * h->ld_ctx, d);
     if (h->product->begin) h->product->begin();
     for (int64_t k0 = 0; k0 < len; k0 += STRETCH) {

@@ -17,16 +17,16 @@ INLINE int64_t distances(int64_t len) { return 2 * len - 1; }
 
 /* Parts of the scratch space beside head_din's. */
 enum {
-    SQUARE,        /* what is added to scores, then score gradients */
-    STRIP,         /* [MR,len] with margins */
-    TOKENS,        /* panels of queries or keys, over d */
-    TURNED,        /* the same over tokens */
-    ENTRIES,       /* panels of HR distances' queries or keys, over d */
-    ENTRIES_TURNED,/* the same over distances, in panels of MR features */
-    FEW,           /* [HR,d] */
-    SKEWED,        /* a panel of score gradients, by distance */
-    RESULT,        /* [d,HR] */
-    LIST,          /* int32 [distances] */
+    SQUARE,             /* what is added to scores, then score gradients */
+    STRIP,              /* [MR,len] with margins */
+    TOKENS,             /* panels of queries or keys, over d */
+    TRANSPOSED,         /* the same over tokens */
+    ENTRIES,            /* panels of HR distances' queries or keys, over d */
+    ENTRIES_TRANSPOSED, /* the same over distances, in panels of MR features */
+    FEW,                /* [HR,d] */
+    SKEWED,             /* a panel of score gradients, by distance */
+    RESULT,             /* [d,HR] */
+    LIST,               /* int32 [distances] */
     RELATIVE_PARTS
 };
 
@@ -35,9 +35,9 @@ static void relative_sizes(int64_t len, int64_t d, int64_t size[RELATIVE_PARTS])
     size[SQUARE] = square_size(len);
     size[STRIP] = MR * square_row(len) + SLACK;
     size[TOKENS] = panels(len, MR, d);
-    size[TURNED] = panels(d, MR, len);
+    size[TRANSPOSED] = panels(d, MR, len);
     size[ENTRIES] = panels(span, HR, d);
-    size[ENTRIES_TURNED] = panels(d, MR, span);
+    size[ENTRIES_TRANSPOSED] = panels(d, MR, span);
     size[FEW] = HR * d + SLACK;
     size[SKEWED] = panels(HR, HR, span);
     size[RESULT] = panels(HR, HR, tri__round_up(d, MR));
@@ -154,13 +154,13 @@ static void rows_din(const tri_head *h, const tri_relative *r, float *const w[RE
                      const float *entries, const float *scale, float *dx) {
     int64_t len = h->len, d = h->d, ld = square_row(len), span = distances(len);
     int64_t stride = tri__round_up(span, TRI_KERNEL_STEP) + TRI_KERNEL_STEP;
-    tri__pack_columns(w[ENTRIES_TURNED], MR, MR * stride, entries, r->ld, rows, d, span, stride);
+    tri__pack_columns(w[ENTRIES_TRANSPOSED], MR, MR * stride, entries, r->ld, rows, d, span, stride);
     for (int64_t t = 0; t < len; t += HR) {
         int64_t n = len - t < HR ? len - t : HR, first = len - t - n, count = len + n - 1;
         int64_t depth = tri__round_up(count, TRI_KERNEL_STEP);
         tri__pack_rows(w[SKEWED], HR, w[SQUARE] + MARGIN + t * ld + t + first - (len - 1), ld + 1, n, count, depth, 1);
         for (int64_t c = 0; c < d; c += MR)
-            product_head(depth, w[ENTRIES_TURNED] + c * stride + first * MR, w[SKEWED], NULL, w[RESULT] + c * HR);
+            product_head(depth, w[ENTRIES_TRANSPOSED] + c * stride + first * MR, w[SKEWED], NULL, w[RESULT] + c * HR);
         turn_back(w[RESULT], n, d, scale, dx + t * h->ld, h->ld, 1);
     }
 }
@@ -180,7 +180,7 @@ static void entries_din(const tri_head *h, const tri_relative *r, float *const w
                         const float *x, const float *scale, float *d_entries) {
     int64_t len = h->len, d = h->d, ld = square_row(len), span = distances(len);
     int64_t stride = tri__round_up(len, TRI_KERNEL_STEP);
-    pack_features(w[TURNED], x, h->ld, len, d);
+    pack_features(w[TRANSPOSED], x, h->ld, len, d);
     for (int64_t m = 0; m < span; m += HR) {
         int64_t n = span - m < HR ? span - m : HR, first = len - 1 - (m + HR - 1), end = 2 * len - 1 - m;
         if (first < 0) first = 0;
@@ -192,7 +192,7 @@ static void entries_din(const tri_head *h, const tri_relative *r, float *const w
                 store(w[SKEWED] + (t - first) * HR + j,
                       t < len ? load(w[SQUARE] + MARGIN + t * ld + m + t - (len - 1) + j) : all(0));
         for (int64_t c = 0; c < d; c += MR)
-            product_head(depth, w[TURNED] + c * stride + first * MR, w[SKEWED], NULL, w[RESULT] + c * HR);
+            product_head(depth, w[TRANSPOSED] + c * stride + first * MR, w[SKEWED], NULL, w[RESULT] + c * HR);
         add_listed(w[RESULT], n, d, rows + m, scale, d_entries, r->ld);
     }
 }

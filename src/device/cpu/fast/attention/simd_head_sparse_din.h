@@ -17,8 +17,8 @@ enum { PANEL_LIST = PARTS, STRETCH_LIST, SPARSE_PARTS };
 
 static void sparse_sizes(int64_t len, int64_t d, int64_t size[SPARSE_PARTS]) {
     din_sizes(len, d, size);
-    size[K_TURNED] = tri__round_up(panels(d, MR, SHORT), 16);
-    size[SLOPE_TURNED] = tri__round_up((len + HR - 1) / HR * SHORT * HR + SLACK, 16);
+    size[K_TRANSPOSED] = tri__round_up(panels(d, MR, SHORT), 16);
+    size[SLOPE_TRANSPOSED] = tri__round_up((len + HR - 1) / HR * SHORT * HR + SLACK, 16);
     size[DECISION] = tri__round_up((len * SHORT_DECISIONS + 1) / 2, 16);
     size[PANEL_LIST] = size[STRETCH_LIST] = tri__round_up(list_size(len), 16);
 }
@@ -73,11 +73,11 @@ static void sparse_panel_din(const tri_head *h, float *const w[SPARSE_PARTS], in
     sparse_slopes(h, w, &list, decision);
     if (!list.count) memset(w[OUT], 0, (size_t)(tri__round_up(h->d, MR) * HR) * sizeof(float));
     for (block_run run = {0}; next_run(&list, &run);)
-        multiply_run(h, w[DCTX_TURNED], h->d, &run, w[WEIGHT], w[OUT]);
+        multiply_run(h, w[DCTX_TRANSPOSED], h->d, &run, w[WEIGHT], w[OUT]);
     turn_back(w[OUT], n, h->d, kept_scale, h->dv + k0 * h->ld, h->ld, h->acc);
     for (block_run run = {0}; next_run(&list, &run);) {
-        multiply_run(h, w[Q_TURNED], h->d, &run, w[SLOPE], w[OUT]);
-        turn_slopes(run.begin, run.n, w[SLOPE] + run.row * HR, w[SLOPE_TURNED], in_stretch, SHORT);
+        multiply_run(h, w[Q_TRANSPOSED], h->d, &run, w[SLOPE], w[OUT]);
+        turn_slopes(run.begin, run.n, w[SLOPE] + run.row * HR, w[SLOPE_TRANSPOSED], in_stretch, SHORT);
     }
     turn_back(w[OUT], n, h->d, scale, h->dk + k0 * h->ld, h->ld, h->acc);
 }
@@ -86,10 +86,11 @@ static void sparse_panel_din(const tri_head *h, float *const w[SPARSE_PARTS], in
  * share are multiplied once. */
 static void sparse_dq(const tri_head *h, float *const w[SPARSE_PARTS], const panel_list *list) {
     int64_t columns = tri__round_up(h->d, MR), next = 0;
-    pack_features(w[K_TURNED], h->k + list->p0 * h->ld, h->ld, list->n, h->d);
+    pack_features(w[K_TRANSPOSED], h->k + list->p0 * h->ld, h->ld, list->n, h->d);
     for (block_run run = {0}; next_run(list, &run);)
         for (next = next > run.begin / HR ? next : run.begin / HR; next * HR < run.begin + run.n; next++)
-            multiply(w[K_TURNED], h->d, w[SLOPE_TURNED] + next * SHORT * HR, list->n, w[DQ] + next * columns * HR, 1);
+            multiply(w[K_TRANSPOSED], h->d, w[SLOPE_TRANSPOSED] + next * SHORT * HR, list->n,
+                     w[DQ] + next * columns * HR, 1);
 }
 
 /* Decisions of the queries that attend to a stretch of keys, and zeros where its score gradients go: of the queries of
@@ -103,7 +104,7 @@ static const uint16_t *open_stretch(const tri_head *h, const philox_keys *rounds
             decide(&h->drop, rounds, h->drop.key + 2 * i, (uint32_t)(first / 8), (first % 8 + list->n + 7) / 8,
                    decision + i * SHORT_DECISIONS);
         for (int64_t group = run.begin / HR; group * HR < run.begin + run.n; group++)
-            memset(w[SLOPE_TURNED] + group * SHORT * HR, 0, (size_t)(depth * HR) * sizeof(float));
+            memset(w[SLOPE_TRANSPOSED] + group * SHORT * HR, 0, (size_t)(depth * HR) * sizeof(float));
     }
     return decision + first % 8;
 }
@@ -118,8 +119,8 @@ SIMD void simd_head_sparse_din(const tri_head *h) {
     for (int j = 0; j < HR; j++) scale[j] = 1 / sqrtf((float)d), kept_scale[j] = h->drop.scale;
     pack_tokens(w[Q], MR, h->q, h->ld, len, d);
     pack_tokens(w[DCTX], MR, h->dctx, h->ld_ctx, len, d);
-    pack_features(w[Q_TURNED], h->q, h->ld, len, d);
-    pack_features(w[DCTX_TURNED], h->dctx, h->ld_ctx, len, d);
+    pack_features(w[Q_TRANSPOSED], h->q, h->ld, len, d);
+    pack_features(w[DCTX_TRANSPOSED], h->dctx, h->ld_ctx, len, d);
     memset(w[DQ], 0, (size_t)(groups * columns * HR) * sizeof(float));
     for (int64_t i = 0; i < len; i++) w[MEAN][i] = dot(h->dctx + i * h->ld_ctx, h->ctx + i * h->ld_ctx, d);
     for (int64_t k0 = 0; k0 < len; k0 += SHORT) {

@@ -12,7 +12,7 @@
 typedef struct tri_gemm {
     int64_t m, n, k;
     const float *a, *b;     /* stored [m,k] and [k,n]; or [k,m], [n,k] if transposed */
-    int a_turned, b_turned;
+    int a_transposed, b_transposed;
     /* NULL: 0, 1, 2, ... */
     const int32_t *rows;  /* [m] rows of a, which is not transposed, c and activated that take part, in rising order */
     const int32_t *terms; /* [k] rows of a, which is transposed, and b, which is not, that are summed, in this order */

@@ -11,7 +11,7 @@
  * place, in larger tiles, as their k is long: panels of a block of k stay in the L2 cache. Each element is summed in
  * the same order in tiles of any size. */
 enum { TILE_ROWS = 96, TILE_COLUMNS = 128, SUM_ROWS = 32, WIDE_ROWS = 192, WIDE_COLUMNS = 384, KERNEL_MOST = 32,
-       TURNED_ROWS = 64 /* of k; a multiple of each kernel's step */ };
+       TRANSPOSED_ROWS = 64 /* of k; a multiple of each kernel's step */ };
 
 typedef struct plan {
     const tri_half_gemm *g;
@@ -36,7 +36,7 @@ static plan make_plan(const tri_half_gemm *g) {
     if (tiles_of(g, rows, columns) < 2 * g->threads) rows = TILE_ROWS;
     p.tile_rows = rows / p.kernel->mr * p.kernel->mr;
     p.tile_columns = columns / p.kernel->nr * p.kernel->nr;
-    if (p.kernel->run_rows && !g->a_turned && !g->rows && g->k == p.k) p.in_place = g->m / p.kernel->mr * p.kernel->mr;
+    if (p.kernel->run_rows && !g->a_transposed && !g->rows && g->k == p.k) p.in_place = g->m - g->m % p.kernel->mr;
     p.a = g->work;
     p.b = p.a + tri__round_up(panel_elements(&p, g->m, p.kernel->mr), 32);
     return p;
@@ -70,8 +70,8 @@ typedef struct side {
 static void pack(const plan *p, const side *s, int64_t i, int64_t k0, int64_t size) {
     const tri_half_gemm *g = p->g;
     int64_t begin = i * s->width, ld = s->along ? g->k : s->n, exist = s->n - begin, left = g->k - k0;
-    tri_half_panel panel = {.is_b = s->is_b, .turned = !s->along, .ld = ld, .n = exist < s->width ? exist : s->width,
-                            .k = left < size ? left : size, .padded = p->k - k0 < size ? p->k - k0 : size};
+    tri_half_panel panel = {.is_b = s->is_b, .transposed = !s->along, .ld = ld, .k = left < size ? left : size,
+                            .n = exist < s->width ? exist : s->width, .padded = p->k - k0 < size ? p->k - k0 : size};
     if (s->along) {
         panel.list = s->rows ? s->rows + begin : NULL;
         panel.from = s->from + (s->rows ? 0 : begin * ld) + k0;
@@ -82,15 +82,15 @@ static void pack(const plan *p, const side *s, int64_t i, int64_t k0, int64_t si
     tri__half_pack(p->kernel, &panel, (s->is_b ? p->b : p->a) + begin * p->k + k0 * s->width);
 }
 
-/* How many pieces of work packing is, and one of them: a panel, or all panels of some rows of a matrix that is turned,
- * so that its rows are read whole. */
+/* How many pieces of work packing is, and one of them: a panel, or all panels of some rows of a matrix that is
+ * transposed, so that its rows are read whole. */
 static int64_t pieces(const plan *p, const side *s) {
-    return s->along ? (s->n + s->width - 1) / s->width : (p->k + TURNED_ROWS - 1) / TURNED_ROWS;
+    return s->along ? (s->n + s->width - 1) / s->width : (p->k + TRANSPOSED_ROWS - 1) / TRANSPOSED_ROWS;
 }
 static void pack_piece(const plan *p, const side *s, int64_t i) {
     if (s->along) pack(p, s, i, 0, p->k);
     for (int64_t panel = 0; !s->along && panel * s->width < s->n; panel++)
-        pack(p, s, panel, i * TURNED_ROWS, TURNED_ROWS);
+        pack(p, s, panel, i * TRANSPOSED_ROWS, TRANSPOSED_ROWS);
 }
 
 /* Row `i` of a bf16 result, from column j on: n sums. */
@@ -174,8 +174,8 @@ static void tile(const plan *p, int64_t row, int64_t column) {
 
 void PER_ISA(tri__half_gemm)(const tri_half_gemm *g) {
     plan p = make_plan(g);
-    const side a = {.along = !g->a_turned, .from = g->a, .rows = g->rows, .n = g->m, .width = p.kernel->mr};
-    const side b = {.is_b = 1, .along = g->b_turned, .from = g->b, .n = g->n, .width = p.kernel->nr};
+    const side a = {.along = !g->a_transposed, .from = g->a, .rows = g->rows, .n = g->m, .width = p.kernel->mr};
+    const side b = {.is_b = 1, .along = g->b_transposed, .from = g->b, .n = g->n, .width = p.kernel->nr};
     int64_t down = (g->m + p.tile_rows - 1) / p.tile_rows, across = (g->n + p.tile_columns - 1) / p.tile_columns;
 #pragma omp parallel num_threads(g->threads)
     {

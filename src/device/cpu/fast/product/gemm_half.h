@@ -8,9 +8,9 @@
 
 #include <stdint.h>
 
-/* A panel of A or of B: its rows are n rows of `from`, along which k runs, or columns, if it is turned. */
+/* A panel of A or of B: its rows are n rows of `from`, along which k runs, or columns, if it is transposed. */
 typedef struct tri_half_panel {
-    int is_b, turned;
+    int is_b, transposed;
     const uint16_t *from;
     int64_t ld;                         /* row stride of `from` */
     const int32_t *list;                /* the rows of `from`, one after the other; NULL: all */
@@ -32,7 +32,7 @@ struct tri_half_product {
     void (*run)(int64_t steps, const uint16_t *a, const uint16_t *b, float *c, int64_t ld, int add);
     /* The same with rows of a [mr,k] in place, with stride ld_a; NULL: a must be packed. */
     void (*run_rows)(int64_t steps, const uint16_t *a, int64_t ld_a, const uint16_t *b, float *c, int64_t ld, int add);
-    tri_half_pack *a_rows, *a_columns, *b_rows, *b_columns; /* of panels without a list; columns: turned */
+    tri_half_pack *a_rows, *a_columns, *b_rows, *b_columns; /* of panels without a list; columns: transposed */
 };
 
 void tri__half_pack(const tri_half_product *kernel, const tri_half_panel *panel, uint16_t *to);
@@ -65,7 +65,7 @@ typedef struct tri_half_row {
 typedef struct tri_half_gemm {
     int64_t m, n, k;
     const uint16_t *a, *b;     /* bf16, stored [m,k] and [k,n]; or [k,m], [n,k] if transposed */
-    int a_turned, b_turned;
+    int a_transposed, b_transposed;
     const int32_t *rows;       /* as in gemm.h */
     const int32_t *terms;
     const uint16_t *bias;      /* bf16 [n]; NULL: none */

@@ -41,10 +41,10 @@ static plan make_plan(const tri_gemm *g) {
     p.block = tri__round_up((g->k + blocks - 1) / blocks, TRI_KERNEL_STEP);
     p.tiles_across = blocks_of(g->n, PACKED_COLUMNS);
     p.tiles_down = tiles_down(g, p.tiles_across);
-    p.packs_b = !A_STAYS && p.tiles_down == 1 && g->b_turned;
+    p.packs_b = !A_STAYS && p.tiles_down == 1 && g->b_transposed;
     p.tile_rows = tri__round_up((g->m + p.tiles_down - 1) / p.tiles_down, MR);
     p.tile_columns = tri__round_up((g->n + p.tiles_across - 1) / p.tiles_across, NR);
-    if (READS_ROWS && !g->a_turned && g->k % TRI_KERNEL_STEP == 0) p.rows_in_place = g->m / MR * MR;
+    if (READS_ROWS && !g->a_transposed && g->k % TRI_KERNEL_STEP == 0) p.rows_in_place = g->m / MR * MR;
     p.a = g->work;
     p.b = p.a + tri__round_up(tri__round_up(g->m, MR) * p.block, 16);
     return p;
@@ -80,10 +80,10 @@ static void pack_rows_of_a(const plan *p, int64_t i, int64_t n, int64_t k0, int6
 static void pack_a(const plan *p, int64_t begin, int64_t end, int64_t k0, int64_t size) {
     const tri_gemm *g = p->g;
     int64_t ld = g->ld_a ? g->ld_a : g->m;
-    if (g->a_turned)
+    if (g->a_transposed)
         tri__pack_columns(p->a + begin * p->block, MR, MR * p->block, g->a + begin + (g->terms ? 0 : k0 * ld), ld,
                           g->terms ? g->terms + k0 : NULL, end - begin, size, tri__round_up(size, TRI_KERNEL_STEP));
-    for (int64_t at = begin; at < end && !g->a_turned; at += MR)
+    for (int64_t at = begin; at < end && !g->a_transposed; at += MR)
         if (!in_place(p, at)) pack_rows_of_a(p, at, end - at < MR ? end - at : MR, k0, size);
 }
 
@@ -91,10 +91,10 @@ static void pack_a(const plan *p, int64_t begin, int64_t end, int64_t k0, int64_
 static void pack_b(const plan *p, int64_t begin, int64_t end, int64_t k0, int64_t size) {
     const tri_gemm *g = p->g;
     int64_t padded = tri__round_up(size, TRI_KERNEL_STEP);
-    if (!g->b_turned)
+    if (!g->b_transposed)
         tri__pack_columns(p->b + begin * p->block, NR, NR * p->block, g->b + begin + (g->terms ? 0 : k0 * g->n), g->n,
                           g->terms ? g->terms + k0 : NULL, end - begin, size, padded);
-    for (int64_t at = begin; at < end && g->b_turned; at += NR)
+    for (int64_t at = begin; at < end && g->b_transposed; at += NR)
         tri__pack_rows(p->b + at * p->block, NR, g->b + at * g->k + k0, g->k, end - at < NR ? end - at : NR, size,
                        padded, 1);
 }

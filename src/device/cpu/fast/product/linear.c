@@ -11,7 +11,7 @@ enum { ENOUGH = 1 << 18, ENOUGH_HALF = 1 << 19 }; /* multiplications that justif
 /* c[m,n] = a[m,k] b[k,n] + bias; activated = the call's activation of c, which then need not be there; or c = c times
  * its slope, computed from slope_at. All are operands; -1: none. */
 typedef struct layer {
-    int c, a, b, a_turned, b_turned, bias, activated, slope_at;
+    int c, a, b, a_transposed, b_transposed, bias, activated, slope_at;
 } layer;
 
 static void *data_of(const tri_call *call, int k) { return k < 0 ? NULL : call->t[k].data; }
@@ -28,8 +28,8 @@ static int fits(const tri_call *call, const tri_half_gemm *g) {
 
 static void in_f32(const tri_call *call, const layer *l, int64_t m, int64_t n, int64_t k) {
     PER_ISA(tri__gemm)(&(tri_gemm){.m = m, .n = n, .k = k,
-                                   .a = f32(call, l->a), .a_turned = l->a_turned,
-                                   .b = f32(call, l->b), .b_turned = l->b_turned,
+                                   .a = f32(call, l->a), .a_transposed = l->a_transposed,
+                                   .b = f32(call, l->b), .b_transposed = l->b_transposed,
                                    .bias = data_of(call, l->bias),
                                    .c = f32(call, l->c) ? f32(call, l->c) : data_of(call, l->activated),
                                    .add = adds(call, l->c),
@@ -41,14 +41,15 @@ static void in_f32(const tri_call *call, const layer *l, int64_t m, int64_t n, i
 /* 0: the fallback has computed the whole operation. */
 static int multiply(const tri_call *call, layer l) {
     const tri_tensor *a = &call->t[l.a], *b = &call->t[l.b];
-    int64_t m = l.a_turned ? a->cols : a->rows, k = l.a_turned ? a->rows : a->cols, n = l.b_turned ? b->rows : b->cols;
+    int64_t m = l.a_transposed ? a->cols : a->rows, k = l.a_transposed ? a->rows : a->cols,
+            n = l.b_transposed ? b->rows : b->cols;
     if (m == 0 || n == 0) return 1;
     if (!has_half(call)) {
         in_f32(call, &l, m, n, k);
         return 1;
     }
-    tri_half_gemm g = {.m = m, .n = n, .k = k, .a = a->data, .a_turned = l.a_turned, .b = b->data,
-                       .b_turned = l.b_turned, .bias = data_of(call, l.bias), .c = call->t[l.c].data,
+    tri_half_gemm g = {.m = m, .n = n, .k = k, .a = a->data, .a_transposed = l.a_transposed, .b = b->data,
+                       .b_transposed = l.b_transposed, .bias = data_of(call, l.bias), .c = call->t[l.c].data,
                        .wide = call->t[l.c].data && call->dtype[l.c] == TRI_F32, .add = adds(call, l.c),
                        .activated = data_of(call, l.activated), .slope_at = data_of(call, l.slope_at),
                        .act = act_of(call),
@@ -66,13 +67,13 @@ static int multiply(const tri_call *call, layer l) {
 /* y[T,O] = x[T,I] w[O,I]^T + b */
 static void linear(const tri_call *call) {
     OPERANDS(linear);
-    multiply(call, (layer){ARG(y), ARG(x), ARG(w), .b_turned = 1, ARG(b), -1, -1});
+    multiply(call, (layer){ARG(y), ARG(x), ARG(w), .b_transposed = 1, ARG(b), -1, -1});
 }
 
 /* h as above, stored if present; y = f(h rounded) */
 static void linear_act(const tri_call *call) {
     OPERANDS(linear);
-    multiply(call, (layer){ARG(h), ARG(x), ARG(w), .b_turned = 1, ARG(b), ARG(y), -1});
+    multiply(call, (layer){ARG(h), ARG(x), ARG(w), .b_transposed = 1, ARG(b), ARG(y), -1});
 }
 
 /* dx[T,I] = dy[T,O] w[O,I] */
@@ -95,7 +96,7 @@ static void linear_act_din(const tri_call *call) {
 /* dw[O,I] = dy[T,O]^T x[T,I] */
 static void linear_dw(const tri_call *call) {
     OPERANDS(linear_dw);
-    multiply(call, (layer){ARG(dw), ARG(dy), ARG(x), .a_turned = 1, 0, -1, -1, -1});
+    multiply(call, (layer){ARG(dw), ARG(dy), ARG(x), .a_transposed = 1, 0, -1, -1, -1});
 }
 
 #define ROWS(op_, run_, facts_)                                                                     \

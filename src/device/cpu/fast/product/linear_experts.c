@@ -16,7 +16,7 @@ enum { ENOUGH = 1 << 18, ENOUGH_HALF = 1 << 19, ENOUGH_ELEMENTS = 1 << 14, MOST_
 /* c[T,n] = a[T,k] b[k,n] + bias, an expert's; activated = the call's activation of c, which then need not be there. All
  * are operands; -1: none. */
 typedef struct layer {
-    int c, a, b, b_turned, bias, activated, from;
+    int c, a, b, b_transposed, bias, activated, from;
 } layer;
 
 static void *data_of(const tri_call *call, int k) { return k < 0 ? NULL : call->t[k].data; }
@@ -61,7 +61,7 @@ static void multiply(const tri_call *call, layer l) {
     tri_activation act = (tri_activation)(call->attr->activation - 1);
     int64_t n = call->t[result].cols, k = a->cols;
     tri_expert_rows of = tri__expert_rows(call, a->rows, l.from);
-    tri_half_gemm half = {.n = n, .k = k, .a = a->data, .b = call->t[l.b].data, .b_turned = l.b_turned,
+    tri_half_gemm half = {.n = n, .k = k, .a = a->data, .b = call->t[l.b].data, .b_transposed = l.b_transposed,
                           .bias = data_of(call, l.bias), .c = call->t[l.c].data, .add = adds(call, l.c),
                           .activated = data_of(call, l.activated), .act = act};
     if (!wide && (!is_bf16(call, l.a, l.b, result) || !PER_ISA(tri__half_gemm_fits_any)(&half))) {
@@ -72,7 +72,7 @@ static void multiply(const tri_call *call, layer l) {
     if (l.activated >= 0) tri__expert_rows_clear(call, l.activated, &of, wide ? sizeof(float) : sizeof(uint16_t));
     if (wide)
         each_f32(call, &of,
-                 (tri_gemm){.n = n, .k = k, .a = a->data, .b = f32(call, l.b), .b_turned = l.b_turned,
+                 (tri_gemm){.n = n, .k = k, .a = a->data, .b = f32(call, l.b), .b_transposed = l.b_transposed,
                             .bias = data_of(call, l.bias), .c = f32(call, l.c) ? f32(call, l.c) : f32(call, result),
                             .add = adds(call, l.c), .activated = data_of(call, l.activated), .act = act});
     else each_bf16(call, &of, half);
@@ -103,7 +103,7 @@ static void experts_dw_bf16(const tri_call *call) {
     int64_t I = call->t[ARG(x)].cols, O = call->t[ARG(dy)].cols, T = call->t[ARG(dy)].rows;
     tri_expert_rows of = tri__expert_rows(call, T, ARG(from));
     size_t bytes = call->dtype[ARG(dw)] == TRI_F32 ? sizeof(float) : sizeof(uint16_t);
-    tri_half_gemm g = {.m = O, .n = I, .k = of.groups * of.each, .a = call->t[ARG(dy)].data, .a_turned = 1,
+    tri_half_gemm g = {.m = O, .n = I, .k = of.groups * of.each, .a = call->t[ARG(dy)].data, .a_transposed = 1,
                        .b = call->t[ARG(x)].data, .wide = bytes == sizeof(float), .add = adds(call, ARG(dw))};
     if (!is_bf16(call, ARG(dy), ARG(x), ARG(x)) ||
         list_bytes(&of) + PER_ISA(tri__half_gemm_work)(&g) > 4 * T * (O + I)) {
@@ -140,7 +140,7 @@ static void linear_experts_dw(const tri_call *call) {
             for (int64_t o = 0; o < O && I; o += MOST_ROWS) {
                 int64_t m = O - o < MOST_ROWS ? O - o : MOST_ROWS;
                 PER_ISA(tri__gemm)(&(tri_gemm){.m = m, .n = I, .k = k,
-                                             .a = f32(call, ARG(dy)) + o, .a_turned = 1, .ld_a = O,
+                                             .a = f32(call, ARG(dy)) + o, .a_transposed = 1, .ld_a = O,
                                              .b = f32(call, ARG(x)), .terms = list,
                                              .c = f32(call, ARG(dw)) + (e * O + o) * I,
                                              .add = block || adds(call, ARG(dw)),

@@ -59,12 +59,12 @@ static void end_sum(const tri_call *call, int out, const scratch *s) {
         tri__narrow(call->dtype[out], cols, s->sum + i * cols, at_element(call, out, i * cols));
 }
 
-static void multiply(const tri_call *call, int out, const scratch *s, int64_t k, int turned, int add) {
+static void multiply(const tri_call *call, int out, const scratch *s, int64_t k, int transposed, int add) {
     tri_gemm g = {.m = call->t[out].rows,
                   .n = call->t[out].cols,
                   .k = k,
                   .a = s->gradient,
-                  .a_turned = turned,
+                  .a_transposed = transposed,
                   .b = s->factor,
                   .c = s->sum,
                   .add = add,

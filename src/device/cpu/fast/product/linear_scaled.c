@@ -65,7 +65,7 @@ static void multiply(const product *p) {
         int64_t k = p->k - first < BLOCK ? p->k - first : BLOCK;
         decode(call, p->a, p->m, p->k, first, k, inverse, a);
         decode(call, p->b, p->n, p->k, first, k, 1, b);
-        tri_gemm g = {.m = p->m, .n = p->n, .k = k, .a = a, .b = b, .b_turned = 1, .c = sum,
+        tri_gemm g = {.m = p->m, .n = p->n, .k = k, .a = a, .b = b, .b_transposed = 1, .c = sum,
                       .add = first > 0 || adds(call, p->c),
                       .work = is_wide ? after : after + (p->m * p->n + ALIGN - 1) / ALIGN * ALIGN};
         g.threads = threads_for(call, g.m * g.n * (g.k + 1), ENOUGH);

@@ -27,7 +27,7 @@ static void listed_columns(const tri_half_panel *p, int width, int group, uint16
 
 void tri__half_pack(const tri_half_product *kernel, const tri_half_panel *p, uint16_t *to) {
     int width = p->is_b ? kernel->nr : kernel->mr, group = p->is_b ? kernel->b_group : kernel->a_group;
-    if (p->list) (p->turned ? listed_columns : listed_rows)(p, width, group, to);
-    else if (p->turned) (p->is_b ? kernel->b_columns : kernel->a_columns)(p, to);
+    if (p->list) (p->transposed ? listed_columns : listed_rows)(p, width, group, to);
+    else if (p->transposed) (p->is_b ? kernel->b_columns : kernel->a_columns)(p, to);
     else (p->is_b ? kernel->b_rows : kernel->a_rows)(p, to);
 }
