@@ -175,7 +175,7 @@ soak: all $(TESTS)
 	@tests/soak/run $(BUILD) $(PARTS)
 # One of each thing that docs/extending/ explains is added in a scratch copy of the tree, built and used.
 extending:
-	@tests/extending/run
+	@CC='$(CC)' tests/extending/run
 lint:
 	@tools/lint $(BUILD)
 examples: $(EXAMPLES)
@@ -205,10 +205,10 @@ parity:
 TRACED := -g1 -fno-omit-frame-pointer
 asan:
 	@$(MAKE) --no-print-directory BUILD=build-asan \
-	  CFLAGS='-Og $(TRACED) -fsanitize=address,undefined -fno-sanitize-recover=undefined' check
+	  CFLAGS='-Og $(TRACED) -DXXH_NO_INLINE_HINTS -fsanitize=address,undefined -fno-sanitize-recover=undefined' check
 # It runs the tests that have threads: ranks, what they say to each other, the loader, and training on ranks.
-TSAN_LONG := reload session_meshes pipeline replicas crew choose compress onebit local parallel tensor
-TSAN_TESTS := batcher collectives exchange far helper http http_requests infer join loader messages mismatch model \
+TSAN_LONG := exchange far infer reload session_meshes pipeline replicas crew choose compress onebit local parallel tensor
+TSAN_TESTS := batcher collectives helper http http_requests join loader messages mismatch model \
   partner ranks relay segment server session_ranks shard $(TSAN_LONG)
 tsan:
 	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP=-lgomp \
