@@ -201,7 +201,7 @@ parity:
 # One build folder for each sanitizer. OpenMP's own synchronisation is unknown to TSan, so that build is serial inside
 # a rank.
 # Line tables alone (-g1): variables take a third of the time to compile, and reports do not name them. What ASan adds
-# takes another third with -O1, against -Og.
+# takes another third with -O1, against -Og, which does not inline all that xxHash says has to be.
 TRACED := -g1 -fno-omit-frame-pointer
 asan:
 	@$(MAKE) --no-print-directory BUILD=build-asan \
