@@ -207,8 +207,8 @@ asan:
 	@$(MAKE) --no-print-directory BUILD=build-asan \
 	  CFLAGS='-Og $(TRACED) -DXXH_NO_INLINE_HINTS -fsanitize=address,undefined -fno-sanitize-recover=undefined' check
 # It runs the tests that have threads: ranks, what they say to each other, the loader, and training on ranks.
-TSAN_LONG := exchange far infer model partner shard reload session_meshes pipeline replicas crew choose compress onebit \
-  local parallel tensor
+TSAN_LONG := exchange far infer model partner shard reload session_meshes pipeline replicas crew choose compress \
+  onebit local parallel tensor
 TSAN_TESTS := batcher collectives helper http http_requests join loader messages mismatch ranks relay segment server \
   session_ranks $(TSAN_LONG)
 tsan:
