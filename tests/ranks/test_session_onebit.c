@@ -182,7 +182,7 @@ TEST(every_shard_with_every_mesh) {
     free_full(&full);
 }
 
-/* Ranks that share layers, numbers of fewer bits, coded weights. */
+/* Ranks that share layers, numbers of fewer bits, coded weights. A sample: two of three. */
 TEST(other_meshes) {
     static const cell cells[] = {
         {.shard = 1, .pp = 1, .tp = 2, .mb = 1},
@@ -204,7 +204,7 @@ TEST(other_meshes) {
     int all = soak_count("SOAK_STEPS", 0) > 0;
     full_runs full = run_full();
     for (int i = 0; i < (int)(sizeof cells / sizeof *cells); i++)
-        for (int when = 0; when < (all ? 4 : 1); when++) try_cell(&cells[i], &full, all ? when : i + 1);
+        for (int when = 0; when < (all ? 4 : i % 3 != 2); when++) try_cell(&cells[i], &full, all ? when : i + 1);
     free_full(&full);
 }
 
