@@ -55,7 +55,8 @@ static tri_status check_transport(const tri_settings *settings, const tri_launch
 
 static void say(void *context, tri_log_level level, const char *text) {
     tri_cli *cli = context;
-    static const char *const before[] = {"trident: ", "trident: warning: ", "", "trident: "};
+    static const char *const before[] = {[TRI_LOG_INFO] = "trident: ", [TRI_LOG_WARN] = "trident: warning: ",
+                                         [TRI_LOG_PLAIN] = "", [TRI_LOG_FAILURE] = "trident: "};
     const char *erase = cli->err_terminal && level != TRI_LOG_PLAIN ? "\r\033[K" : "";
     int red = cli->err_color && level == TRI_LOG_FAILURE;
     fprintf(cli->err, "%s%s%s\n", erase, red ? "\033[31mtrident:\033[0m " : before[level], text);

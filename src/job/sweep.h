@@ -42,7 +42,7 @@ typedef struct tri_sweep {
     const char **args;        /* of the trainings: the command line without the options of the sweep alone */
     int n, n_rungs;
     tri_rung rung[TRI_RUNGS_MAX];
-    tri_sweep_trial *trial;         /* [n] */
+    tri_sweep_trial *trial;   /* [n] */
     tri_training *training;   /* [n] */
     char path[TRI_PATH_MAX];  /* of sweep.json */
 } tri_sweep;

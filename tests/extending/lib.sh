@@ -24,7 +24,7 @@ train() {
 extend() {
     local here=$PWD scratch script touched
     scratch=$(mktemp -d) && trap "rm -rf '$scratch'" EXIT
-    cp -a src include tools fuzz Makefile "$scratch" && mkdir "$scratch/work"
+    cp -a src include tools fuzz examples Makefile "$scratch" && mkdir "$scratch/work"
     cd "$scratch" || exit 1
     for script in "$@"; do
         cp -a src before
@@ -34,7 +34,7 @@ extend() {
         (together=1 && . "$here/$script" && echo "$script: touches $touched of src/, at most $most" &&
             [ "$touched" -le "$most" ]) || exit 1
     done
-    make -j2 CC="${CC:-gcc}" CFLAGS=-O0 build/trident >make.log 2>&1 || { tail -n 30 make.log >&2; exit 1; }
+    make -j2 CC="${CC:-gcc}" CFLAGS=-O0 all examples >make.log 2>&1 || { tail -n 30 make.log >&2; exit 1; }
     cd work && . "$here/tests/frozen.d/inputs.sh" && make_inputs
     for script in "$@"; do
         (together=1 trident=$scratch/build/trident && . "$here/$script" && use) ||
