@@ -18,6 +18,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The best checkpoint of a folder; 0 when there is none. */
 static int find_best(const char *folder, char path[static TRI_PATH_MAX]) {
@@ -160,9 +161,22 @@ static tri_status train_here(tri_cli *cli, tri_settings *settings, const tri_lau
     return tri__rank_leave(tri__cli_parent(cli), launch, world, status);
 }
 
+/* Refuses a folder that another run is writing. Rank 0 locks it later; nothing is made here. */
+static tri_status check_free(tri_cli *cli, const char *folder) {
+    char path[TRI_PATH_MAX];
+    int there, lock;
+    TRI_TRY(tri__path_join(path, folder, ".lock"));
+    TRI_TRY(tri__file_there(path, &there));
+    if (!there) return TRI_OK;
+    TRI_TRY(tri__folder_lock(folder, cli->stop, &lock));
+    close(lock);
+    return TRI_OK;
+}
+
 /* Rank 0 writes the report; after a failure so does the launcher, since rank 0 may be dead, and only the launcher knows
  * the whole cause. */
 static tri_status start_ranks(tri_cli *cli, const tri_settings *settings) {
+    TRI_TRY(check_free(cli, settings->output_dir));
     TRI_TRY(tri__study_prepare(settings, cli->stop));
     tri_status status = tri__launch_start(cli, settings, settings->output_dir, 0);
     int failed = status != TRI_OK && status != TRI_STOPPED && status != TRI_USAGE && status != TRI_BUSY;

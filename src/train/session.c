@@ -6,6 +6,7 @@
 #include "engine/coded_report.h"
 #include "engine/infer.h"
 #include "engine/inputs.h"
+#include "engine/run_report.h"
 #include "engine/cost/mfu.h"
 #include "engine/cost/memory_fit.h"
 #include "engine/staging.h"
@@ -157,7 +158,11 @@ static tri_status open_engine(tri_session *s) {
                                                 .max_infer = &max_infer}, &s->engine));
     if (s->lead) { /* before any rank allocates memory: none passes the next line earlier */
         TRI_TRY(tri__engine_plan_all(&s->engine, &s->programs));
-        TRI_TRY(tri__room_check(set, &s->engine, &s->programs, s->place.world ? s->place.world->segment.n : 1));
+        int here = s->place.world ? s->place.world->segment.n : 1;
+        tri_room room;
+        TRI_TRY(tri__room_check(set, &s->engine, &s->programs, here));
+        TRI_TRY(tri__room_measure(set, &s->engine, &s->programs, here, &room));
+        tri__run_say(set, &s->engine, &room, &s->log);
     }
     TRI_TRY(tri__engine_agree(&s->engine, set, s->train->digest));
     s->control = tri__exec_control_of(s->engine.plan.train.program);

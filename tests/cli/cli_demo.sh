@@ -44,7 +44,7 @@ expect_code 0
 expect_text "$err" "mesh       pp=2 tp=1 dp=4" "columns: days_late: numeric; updates_sent: numeric" \
     "finished  step 24/24"
 for layout in "8 pp_dp_8gpu --pp_size 2" "16 pp_dp_16gpu --pp_size 2" \
-    "16 fsdp_pp_16gpu --pp_size 4 --sharding_strategy FULL_SHARD" \
+    "16 fsdp_pp_16gpu --pp_size 4" \
     "16 3d_16gpu --pp_size 4 --tp_size 2"; do
     set -- $layout
     run train --tiny --nproc_per_node="$1" --config "configs/hybrid_$2.json" "${@:3}" --data_path demo-run/data \

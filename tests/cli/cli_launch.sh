@@ -3,7 +3,8 @@
 . "$(dirname "$0")/../lib/cli_lib.sh"
 make_all
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT SLURM_PROCID OMPI_COMM_WORLD_RANK PMI_RANK
-train() { echo train --config config.json --data-path data --output-dir run --batch-size 8 --max-steps 1; }
+command="train --config config.json --data-path data --output-dir run --batch-size 8 --max-steps 1 --resume never"
+train() { echo "$command"; }
 
 # bench_ranks N ARGS...: a run that lasts, in the background; its supervisor is $pid, its ranks' processes ${ranks[@]}
 # in order.
@@ -126,7 +127,6 @@ rejects 2 $(train) --nproc-per-node 2 --tee 7
 rejects 2 $(train) --nproc-per-node 2 --local-ranks-filter 2
 
 # Several machines: MPI, and how.
-command="train --config config.json --data-path data --output-dir run --batch-size 8 --max-steps 1"
 rejects 2 $(train) --nnodes 2 --nproc-per-node 4 --rdzv-endpoint h1:29400 --node_rank=1
 expect_text "$err" "mpirun -np 8 -H h1:4,HOST2:4 trident $command" \
     "srun -N 2 -n 8 --ntasks-per-node=4 --mpi=pmi"

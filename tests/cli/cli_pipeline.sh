@@ -73,12 +73,18 @@ trains alone --tiny --config "$project/configs/hybrid_pp_dp_8gpu.json" --data_pa
 close 2e-6 pp_dp alone
 
 trains fsdp --tiny --nproc_per_node=8 --config "$project/configs/hybrid_fsdp_pp_8gpu.json" --data_path deliveries \
-    --pp_size 2 --batch_size 16 --sharding_strategy FULL_SHARD
+    --pp_size 2 --batch_size 16
 expect_text "$err" \
     "primary_tokenizer: no folder of a model named bert-large-cased; its vocabulary is that of bert-base-cased" \
-    "schedule 1f1b, 4 microbatches"
+    "layout     shard zero3, schedule 1f1b (branch), 4 microbatches, recompute none, offload none" \
+    "parameters " "memory     " "schedule 1f1b, 4 microbatches"
 trains alone_fsdp --tiny --config "$project/configs/hybrid_fsdp_pp_8gpu.json" --data_path deliveries --batch_size 64
 close 2e-6 fsdp alone_fsdp
+
+# Two runs in one folder: refused by the launcher, before any rank starts.
+rejects 2 train --tiny --nproc_per_node=8 --config "$project/configs/hybrid_fsdp_pp_8gpu.json" --data_path deliveries \
+    --pp_size 2 --batch_size 16 --output-dir pp_dp
+expect "no rank was started" test -z "$(grep -E '^launcher|rank 0' "$err")"
 
 mesh=(--pp_size 4 --tp_size 2 --batch_size 8)
 trains all_axes --tiny --nproc_per_node=16 --config "$project/configs/hybrid_3d_16gpu.json" --data_path deliveries \

@@ -51,6 +51,11 @@ sleep 2
 kill -TERM "$pid"
 ends 20000 75
 expect "ranks that stop at the start leave no error.json" test ! -e held/error.json
+# Ranks are not started for a folder that is taken.
+run "${common[@]}" --output-dir held --nproc-per-node 2
+expect_code 73
+expect_text "$err" "held is in use by another run"
+expect "no rank was started" test -z "$(grep -E '^launcher|rank 0' "$err")"
 kill "$holder"
 
 # ---- A token store that somebody else has locked ----

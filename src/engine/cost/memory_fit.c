@@ -130,23 +130,22 @@ static int next_infer_layout(tri_plan_in *in, char words[static 96]) {
     return 1;
 }
 
-static tri_status refuse(const tri_engine *engine, tri_room_shares by, int64_t need, int64_t have, int limited) {
+static tri_status refuse(const tri_engine *engine, tri_room_shares by, const tri_room *of) {
     char a[32], b[32], c[32], words[96] = "", who[96], room[96];
-    layout other = {.in = engine->in, .train = engine->train >= 0, .by = by, .need = need};
+    layout other = {.in = engine->in, .train = engine->train >= 0, .by = by, .need = of->need};
     int (*next)(tri_plan_in *, char *) = other.train ? next_layout : next_infer_layout;
-    tri__text_bytes((double)need, a);
-    tri__text_bytes((double)have, b);
-    int together = (by.here + by.memories - 1) / by.memories;
-    if (together > 1) snprintf(who, sizeof who, "%d ranks need %s together", together, a);
+    tri__text_bytes((double)of->need, a);
+    tri__text_bytes((double)of->have, b);
+    if (of->ranks > 1) snprintf(who, sizeof who, "%d ranks need %s together", of->ranks, a);
     else snprintf(who, sizeof who, "the plan needs %s", a);
-    if (limited) snprintf(room, sizeof room, "--memory-limit allows %s", b);
+    if (of->limited) snprintf(room, sizeof room, "--memory-limit allows %s", b);
     else if (!engine->device->async && tri__memory_limit() < tri__memory_total())
         snprintf(room, sizeof room, "%s is free (the limit of this control group is %s)", b,
                  tri__text_bytes((double)tri__memory_limit(), c));
     else snprintf(room, sizeof room, "%s is free", b);
     while (next(&other.in, words)) {
         TRI_TRY(tri__arena_scratch(need_planned, &other));
-        if (other.need <= have)
+        if (other.need <= of->have)
             return tri__fail(TRI_RESOURCE, "%s, %s:%s would need %s", who, room, words,
                              tri__text_bytes((double)other.need, c));
     }
@@ -157,17 +156,33 @@ static tri_status refuse(const tri_engine *engine, tri_room_shares by, int64_t n
         who, room, *words ? words : " it", tri__text_bytes((double)other.need, c));
 }
 
-tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here) {
+/* Which ranks of a machine share a memory. A limit is per GPU, one a rank. */
+static tri_room_shares shares_of(const tri_device *device, int limited, int here) {
+    int memories = device && !device->async ? 1 : limited ? here : device->count();
+    return (tri_room_shares){.here = here, .memories = memories > here ? here : memories};
+}
+
+tri_status tri__room_measure(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here,
+                             tri_room *room) {
     const tri_device *device = engine->device;
-    int64_t limit, have;
-    tri_room_shares by = {.here = here, .memories = 1};
+    int64_t limit, bytes[TRI_MEM_COUNT];
     TRI_TRY(tri__memory_limit_parse(settings->memory_limit, &limit));
     TRI_ASSERT(device || limit); /* a device that is not here has no free memory */
-    if (limit) have = limit;
-    else TRI_TRY(device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &have));
-    if (!device || device->async) by.memories = limit ? here : device->count(); /* a limit is per GPU, one a rank */
-    if (by.memories > by.here) by.memories = by.here;
-    int64_t need = tri__room_most(all, by);
-    if (!device || !device->async) need += kept_here(settings, all, here);
-    return need <= have ? TRI_OK : refuse(engine, by, need, have, limit > 0);
+    tri_room_shares by = shares_of(device, limit > 0, here);
+    *room = (tri_room){.have = limit, .limited = limit > 0, .ranks = (here + by.memories - 1) / by.memories};
+    if (!limit) TRI_TRY(device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &room->have));
+    for (int rank = 0; rank < all->world; rank++) {
+        int64_t need = tri__room_rank(all, rank, bytes);
+        if (need > room->most) room->most = need;
+    }
+    room->need = tri__room_most(all, by);
+    if (!device || !device->async) room->need += kept_here(settings, all, here);
+    return TRI_OK;
+}
+
+tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here) {
+    tri_room room;
+    TRI_TRY(tri__room_measure(settings, engine, all, here, &room));
+    return room.need <= room.have ? TRI_OK
+                                  : refuse(engine, shares_of(engine->device, room.limited, here), &room);
 }

@@ -21,6 +21,16 @@ int64_t tri__state_bytes(const tri_engine *engine);
  * they send to other machines for that, in each step. */
 int64_t tri__kept_bytes(const tri_settings *settings, const tri_programs *all);
 int64_t tri__kept_sent(const tri_settings *settings, const tri_programs *all);
+/* What ranks need of one memory, and what there is. */
+typedef struct tri_room {
+    int64_t most;          /* bytes of the rank that needs most */
+    int64_t need, have;    /* bytes of the memory that needs most, for all of its ranks */
+    int ranks;             /* of a machine that share one memory */
+    int limited;           /* 1: `have` is --memory-limit */
+} tri_room;
+/* Of `here` ranks of a machine: the limit, or else what is free on this machine. */
+tri_status tri__room_measure(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here,
+                             tri_room *room);
 /* Compares what `here` ranks of a machine need together (on the machine that needs most) with the limit, or else with
  * this machine's free memory. TRI_RESOURCE with the figures and the first that fits of: more sharding, then full
  * recomputation, then the optimizer's state in offload memory; of a prediction: sharded weights, then weights in

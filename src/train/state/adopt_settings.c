@@ -1,4 +1,4 @@
-/* adopt_settings.c - settings that a run adopts from the checkpoint it continues. */
+/* adopt_settings.c - settings that a run adopts from the checkpoint it continues, which must be of the same run. */
 #include "checkpoint/folders.h"
 #include "settings/changes.h"
 #include "train/run.h"
@@ -19,17 +19,52 @@ static void adopt_batch(tri_settings *s, const tri_json *manifest) {
 }
 
 /* Its position table is extended already. */
-static tri_status adopt_positions(tri_settings *s, const char *folder) {
+static void adopt_positions(tri_settings *s, const tri_json *config) {
+    const char *how = tri__text_in(config, "extend_positions");
+    if (how && strcmp(how, "copy") == 0 && !tri__settings_given(s, &s->model.extend_positions))
+        s->model.extend_positions = TRI_EXTEND_COPY;
+}
+
+/* Keys that a run resolves after it has read its data: what they were is what they will be compared with then. */
+static void take_resolved(const tri_settings *s, const tri_json *was, tri_json *now) {
+    static const char *const keys[] = {"primary_encoder", "secondary_encoder", "positive_label", "class_weights"};
+    int n = s->model.class_weights.word ? 4 : 3;
+    for (int i = 0; i < n; i++) tri__json_set(now, keys[i], tri__json_get(was, keys[i]));
+}
+
+/* Another run's folder is refused here, before ranks start and data are read; data, and what it resolves, are compared
+ * later. */
+static tri_status check_same(const tri_settings *s, const char *folder, const tri_json *was,
+                             const tri_json *manifest) {
+    const tri_json *state = tri__json_get(manifest, "state");
+    int64_t rows = tri__whole_in(state, "rows"), batch = tri__whole_in(state, "global_batch");
+    tri_log silent = {0};
+    if (rows < 1 || batch < 1) return TRI_OK; /* an export; or reported later */
+    tri_json *now = tri__settings_json(s);
+    if (now) take_resolved(s, was, now);
+    if (!tri__json_is_whole(now)) {
+        tri__json_decref(now);
+        return tri__fail(TRI_RESOURCE, "out of memory");
+    }
+    tri_changes changes = {.was = was, .now = now, .batch_was = batch, .batch_now = tri__settings_global_batch(s),
+                           .step = tri__whole_in(manifest, "step"), .batches = (rows + batch - 1) / batch,
+                           .path = folder};
+    tri_status status = tri__changes_check(&changes, &s->allow_change, &silent);
+    tri__json_decref(now);
+    return status;
+}
+
+static tri_status adopt(tri_settings *s, const char *folder, const tri_json *manifest) {
     char path[TRI_PATH_MAX];
     tri_json *config;
-    if (tri__settings_given(s, &s->model.extend_positions)) return TRI_OK;
     TRI_TRY(tri__path_join(path, folder, "config.json"));
     tri_status status = tri__json_load(path, TRI_DATA, &config);
     if (status != TRI_OK) return status == TRI_DATA || status == TRI_NOINPUT ? TRI_OK : status; /* reported later */
-    const char *how = tri__text_in(config, "extend_positions");
-    if (how && strcmp(how, "copy") == 0) s->model.extend_positions = TRI_EXTEND_COPY;
+    adopt_batch(s, manifest);
+    adopt_positions(s, config);
+    status = check_same(s, folder, config, manifest);
     tri__json_decref(config);
-    return TRI_OK;
+    return status;
 }
 
 tri_status tri__run_adopt(tri_settings *s) {
@@ -41,7 +76,7 @@ tri_status tri__run_adopt(tri_settings *s) {
     if (status == TRI_NOINPUT) return tri__changes_check_names(&s->allow_change);
     if (status == TRI_DATA) return TRI_OK; /* reported when it is opened */
     TRI_TRY(status);
-    adopt_batch(s, manifest);
+    status = adopt(s, folder, manifest);
     tri__json_decref(manifest);
-    return adopt_positions(s, folder);
+    return status;
 }
