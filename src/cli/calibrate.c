@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/machine.h"
+#include "base/topology.h"
 #include "base/text.h"
 #include "comm/start/join.h"
 #include "comm/world/world.h"
@@ -157,6 +158,16 @@ static void add_key(calibrating *c, struct tri_hardware_names *list, const char 
     list->at = more;
 }
 
+/* NVLink islands of the GPUs; between them the rate of copies is assumed. */
+static void note_islands(calibrating *c) {
+    tri_topology topology;
+    tri__topology_read("", &topology);
+    int island = tri__topology_island(&topology);
+    if (!island || topology.n_gpus != c->out.ranks_per_node) return; /* others are hidden from CUDA */
+    c->out.islands = (struct tri_hardware_islands){island, c->out.near.latency, c->out.copy};
+    add_key(c, &c->out.origin.assumed, "islands");
+}
+
 static tri_status say_origin(void *data) {
     calibrating *c = data;
     static const char *const always[] = {"f32_flops",      "half_flops",       "attention_share", "memory_bytes_per_s",
@@ -182,6 +193,7 @@ static tri_status say_origin(void *data) {
             else if (device->async && k == 1) add_key(c, &o->maker, wires[w][k]);
             else add_key(c, &o->assumed, wires[w][k]);
     for (int i = 0; device->async && i < 3; i++) add_key(c, &o->measured, of_async[i]);
+    if (device->async) note_islands(c);
     if (device->async) add_key(c, &o->maker, "watts"); /* of the built-in hardware, as the links */
     strftime(c->date, sizeof c->date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
     if (!device->async) /* of others, measuring has set it */

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "base/topology.h"
 #include "comm/mpi/load.h"
 #include "data/table/unpack.h"
 #include "device/device.h"
@@ -174,10 +175,22 @@ static void probe_cuda(finding *f) {
     }
 }
 
-static void probe_hwloc(finding *f) {
-    static const char *const names[] = {"libhwloc.so.15", "libhwloc.so", NULL};
-    const char *library = loads(names);
-    if (library) FOUND(f, "%s", library);
+/* NUMA nodes with their cores; GPUs in runs of the same node, switch and island. */
+static void probe_places(finding *f) {
+    tri_topology t;
+    size_t n, size = sizeof f->detail;
+    tri__topology_read("", &t);
+    if (!t.n_numa) return;
+    FOUND(f, "%d NUMA node%s:", t.n_numa, t.n_numa == 1 ? "" : "s");
+    for (int i = 0; i < t.n_numa && (n = strlen(f->detail)) < size; i++)
+        snprintf(f->detail + n, size - n, "%s cores %s", i ? "," : "", t.numa[i].list);
+    for (int i = 0, last; i < t.n_gpus && (n = strlen(f->detail)) < size; i = last + 1) {
+        const tri_gpu_place *gpu = &t.gpu[i];
+        for (last = i; last + 1 < t.n_gpus && t.gpu[last + 1].numa == gpu->numa &&
+                       t.gpu[last + 1].island == gpu->island && !strcmp(t.gpu[last + 1].above, gpu->above);) last++;
+        snprintf(f->detail + n, size - n, "; GPU %d-%d: node %d, %s, island %d", i, last, gpu->numa, gpu->above,
+                 gpu->island);
+    }
 }
 
 static void probe_http(finding *f) {
@@ -256,7 +269,7 @@ static const struct {
     {"lz4", "no Parquet or Arrow compressed with lz4", probe_packer, TRI_PACKER_LZ4},
     {"hardware", "plan, simulate and choose predict for built-in hardware", probe_hardware, 0},
     {"models", "training needs a model's folder: huggingface-cli download NAME", probe_models, 0},
-    {"hwloc", "nothing yet: threads are placed by the system", probe_hwloc, 0},
+    {"places", "--bind-cores takes cores in the order of their numbers", probe_places, 0},
 };
 enum { PROBES = sizeof probes / sizeof *probes };
 

@@ -150,7 +150,7 @@ static tri_status print_start(tri_cli *cli, const tri_settings *s, const tri_lau
     fprintf(cli->err, "transport  shm%s\n", between);
     fprintf(cli->err, "device     %s, %lld thread%s a rank\n", s->device, (long long)s->threads,
             s->threads == 1 ? "" : "s");
-    if (*tri__mesh_advice(&mesh, world->segment.n, advice)) fprintf(cli->err, "%s\n", advice);
+    if (*tri__mesh_advice(&mesh, world->segment.n, "machine", advice)) fprintf(cli->err, "%s\n", advice);
     return TRI_OK;
 }
 

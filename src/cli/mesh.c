@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "program/transfer.h"
 #include "report/text/text_table.h"
+#include "sim/hardware.h"
 
 #include <stdlib.h>
 
@@ -17,6 +18,7 @@ enum {
 typedef struct grid {
     tri_mesh mesh;
     int world, per_node;
+    int island;   /* ranks of an island inside a machine; 0: there are none */
     int *members; /* [world], members of the group last queried */
 } grid;
 
@@ -32,8 +34,9 @@ static const char *rank_text(int rank, char out[static 16]) {
 
 static tri_status print_ranks(const tri_cli *cli, const grid *g) {
     tri_text_table table = {0};
-    char previous[16], next[16];
-    tri__text_table_add(&table, "rank\tmachine\tcoordinates\tpp group\ttp group\tdp group\tprevious stage\tnext stage");
+    char previous[16], next[16], island[16] = "";
+    tri__text_table_add(&table, "rank\tmachine%s\tcoordinates\tpp group\ttp group\tdp group\tprevious stage\t"
+                        "next stage", g->island ? "\tisland" : "");
     for (int rank = 0; rank < g->world; rank++) {
         tri_coords at = tri__mesh_coords(&g->mesh, rank);
         int first[TRI_AXIS_COUNT];
@@ -42,10 +45,11 @@ static tri_status print_ranks(const tri_cli *cli, const grid *g) {
         char more[32] = "";
         if (g->mesh.cp > 1) snprintf(more, sizeof more, " cp=%d/%d", tri__mesh_context(&g->mesh, rank), g->mesh.cp);
         if (g->mesh.ep > 1) snprintf(more, sizeof more, " ep=%d/%d", tri__mesh_expert(&g->mesh, rank), g->mesh.ep);
-        tri__text_table_add(&table, "%d\t%d\tpp=%d/%d tp=%d/%d dp=%d/%d%s\t%d\t%d\t%d\t%s\t%s", rank,
-                            rank / g->per_node, at.pp, g->mesh.pp, at.tp, g->mesh.tp, tri__mesh_reader(&g->mesh, rank),
-                            tri__mesh_readers(&g->mesh), more, first[TRI_AXIS_PP], first[TRI_AXIS_TP],
-                            first[TRI_AXIS_DP],
+        if (g->island) snprintf(island, sizeof island, "\t%d", rank % g->per_node / g->island);
+        tri__text_table_add(&table, "%d\t%d%s\tpp=%d/%d tp=%d/%d dp=%d/%d%s\t%d\t%d\t%d\t%s\t%s", rank,
+                            rank / g->per_node, island, at.pp, g->mesh.pp, at.tp, g->mesh.tp,
+                            tri__mesh_reader(&g->mesh, rank), tri__mesh_readers(&g->mesh), more, first[TRI_AXIS_PP],
+                            first[TRI_AXIS_TP], first[TRI_AXIS_DP],
                             rank_text(tri__mesh_previous(&g->mesh, rank), previous),
                             rank_text(tri__mesh_next(&g->mesh, rank), next));
     }
@@ -117,6 +121,7 @@ static void put_json_rank(FILE *out, const grid *g, int rank) {
                 axis == TRI_AXIS_DP ? tri__mesh_reader(&g->mesh, rank) : at.of[axis]);
     if (g->mesh.cp > 1) fprintf(out, ",\"cp\":%d", tri__mesh_context(&g->mesh, rank));
     if (g->mesh.ep > 1) fprintf(out, ",\"ep\":%d", tri__mesh_expert(&g->mesh, rank));
+    if (g->island) fprintf(out, ",\"island\":%d", rank % g->per_node / g->island);
     fprintf(out, ",\"node\":%d,\"local_rank\":%d,\"groups\":{", rank / g->per_node, rank % g->per_node);
     for (int axis = 0; axis < TRI_AXIS_COUNT; axis++) {
         int n = group_of(g, rank, axis);
@@ -158,21 +163,40 @@ static tri_status print_json(const tri_cli *cli, const grid *g) {
     return TRI_OK;
 }
 
+static tri_status read_islands(tri_arena *arena, void *data) {
+    const tri_settings *settings = ((void **)data)[0];
+    grid *g = ((void **)data)[1];
+    tri_hardware hardware;
+    TRI_TRY(tri__hardware_open(arena, settings->hardware, &hardware));
+    g->island = hardware.islands.ranks;
+    if (!tri__settings_given(settings, &settings->nproc_per_node)) g->per_node = hardware.ranks_per_node;
+    if (!g->island || g->per_node % g->island == 0) return TRI_OK;
+    return tri__fail(TRI_USAGE, "--nproc-per-node %d: machines of %s have islands of %d ranks each", g->per_node,
+                     hardware.name, g->island);
+}
+
+/* Tensor groups communicate several times a layer. */
+static void advise(const tri_cli *cli, const grid *g) {
+    char advice[TRI_MESH_ADVICE];
+    if (*tri__mesh_advice(&g->mesh, g->per_node, "machine", advice) ||
+        (g->island && *tri__mesh_advice(&g->mesh, g->island, "island", advice)))
+        fprintf(cli->err, "%s\n", advice);
+}
+
 tri_status tri__command_mesh(tri_cli *cli, tri_command_call *call) {
     const tri_settings *settings = &call->settings;
     grid g = {.world = (int)settings->world_size, .per_node = (int)settings->nproc_per_node};
-    char advice[TRI_MESH_ADVICE];
+    const void *reading[] = {settings, &g};
     if (!tri__settings_given(settings, &settings->world_size) &&
         !tri__settings_given(settings, &settings->nproc_per_node))
         return tri__fail(TRI_USAGE, "mesh needs --world-size, e.g. `trident mesh --world-size 8 --pp-size 2`");
+    if (settings->hardware) TRI_TRY(tri__arena_scratch(read_islands, (void *)reading));
     TRI_TRY(tri__settings_mesh(settings, &g.mesh));
     g.members = malloc((size_t)g.world * sizeof *g.members);
     if (!g.members) return tri__fail(TRI_RESOURCE, "no memory for a group of %d ranks", g.world);
     tri_status status = settings->json ? print_json(cli, &g) : print_tables(cli, &g);
     free(g.members);
-    if (status == TRI_OK && !settings->quiet && *tri__mesh_advice(&g.mesh, g.per_node, advice)) {
-        fflush(cli->out);
-        fprintf(cli->err, "%s\n", advice);
-    }
+    fflush(cli->out);
+    if (status == TRI_OK && !settings->quiet) advise(cli, &g);
     return status;
 }

@@ -4,6 +4,7 @@
 #include "job/ranks.h"
 
 #include "base/clock.h"
+#include "base/machine.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -94,6 +95,7 @@ tri_status tri__start_ranks(const tri_parent *parent, const tri_settings *settin
     what.out = parent->out, what.err = parent->err;
     what.stop = parent->stop, what.log = &parent->log, what.reloads = parent->reloads;
     what.n = (int)settings->nproc_per_node, what.bind_cores = settings->bind_cores;
+    what.gpus = strcmp(settings->device, "cuda") || parent->lookup("CUDA_VISIBLE_DEVICES") ? 0 : tri__gpus();
     what.progress_timeout = settings->progress_timeout, what.io_timeout = settings->io_timeout;
     what.elastic = what.logs.elastic = settings->elastic, what.max_restarts = settings->max_restarts;
     what.min_ranks = (int)settings->min_ranks, what.fit = parent->fit, what.fit_context = (void *)settings;

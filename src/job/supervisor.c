@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/machine.h"
+#include "base/topology.h"
 #include "comm/link/regroup.h"
 #include "job/rank_process.h"
 #include "job/supervision.h"
@@ -300,15 +301,13 @@ static tri_status check_files(const tri_supervised *what) {
         need, (unsigned long long)limit.rlim_cur, need);
 }
 
-/* Rank i's share of this process's cores: as even as possible; several ranks share a core if there are too few. */
-static int share_cores(int i, int n, cpu_set_t *out) {
+/* Rank i's cores. */
+static int share_cores(const tri_supervised *what, int i, cpu_set_t *out) {
+    tri_topology topology;
     cpu_set_t all;
     if (sched_getaffinity(0, sizeof all, &all)) return 0;
-    int k = CPU_COUNT(&all), first = (int)((int64_t)i * k / n), last = (int)((int64_t)(i + 1) * k / n), seen = 0;
-    if (last == first) last = first + 1;
-    CPU_ZERO(out);
-    for (int core = 0; core < CPU_SETSIZE; core++)
-        if (CPU_ISSET(core, &all) && seen++ >= first && seen <= last) CPU_SET(core, out);
+    tri__topology_read("", &topology);
+    tri__topology_cores(&topology, &all, what->gpus, i, what->n, out);
     return 1;
 }
 
@@ -349,7 +348,7 @@ static tri_status execute(tri_supervisor *s, int i, int page, int socket, int no
                           .err = stream[1].child,
                           .keep = {page, socket},
                           .signals = &s->mask_before,
-                          .cores = s->what->bind_cores && share_cores(i, s->what->n, &cores) ? &cores : NULL};
+                          .cores = s->what->bind_cores && share_cores(s->what, i, &cores) ? &cores : NULL};
     /* The console's descriptors need not be 1 and 2. */
     if (how.out < 0 && s->what->out != STDOUT_FILENO) how.out = s->what->out;
     if (how.err < 0 && s->what->err != STDERR_FILENO) how.err = s->what->err;

@@ -21,6 +21,7 @@ typedef struct tri_supervised {
     double progress_timeout;     /* seconds without progress after which a rank counts as hung; 0: 30 */
     double io_timeout;           /* seconds that one file call may take instead; 0: 600 */
     int bind_cores;              /* 1: each rank is bound to its share of this process's cores */
+    int gpus;                    /* ranks take one after the other, and cores beside them; 0: none, or unknown which */
     int out, err;                /* the console */
     tri_rank_logs logs;
     const tri_stop *stop;        /* a stop requested before ranks started counts, too; NULL */

@@ -199,15 +199,16 @@ int tri__mesh_crossing(const tri_mesh *mesh, tri_axis axis, int per_node) {
     return groups;
 }
 
-const char *tri__mesh_advice(const tri_mesh *mesh, int per_node, char out[static TRI_MESH_ADVICE]) {
+const char *tri__mesh_advice(const tri_mesh *mesh, int per_node, const char *where,
+                             char out[static TRI_MESH_ADVICE]) {
     int crossing = tri__mesh_crossing(mesh, TRI_AXIS_TP, per_node), groups = tri__mesh_world(mesh) / mesh->tp;
     tri_mesh better = *mesh;
     char now[TRI_MESH_ORDER_TEXT], other[TRI_MESH_ORDER_TEXT];
     out[0] = 0;
     if (!crossing || tri__mesh_set_order(&better, "auto", per_node) != TRI_OK) return out;
     int left = tri__mesh_crossing(&better, TRI_AXIS_TP, per_node);
-    int used = snprintf(out, TRI_MESH_ADVICE, "%d of %d tensor groups cross machines of %d ranks (order %s)", crossing,
-                        groups, per_node, tri__mesh_order(mesh, now));
+    int used = snprintf(out, TRI_MESH_ADVICE, "%d of %d tensor groups cross %ss of %d ranks (order %s)", crossing,
+                        groups, where, per_node, tri__mesh_order(mesh, now));
     if (left == 0)
         snprintf(out + used, TRI_MESH_ADVICE - (size_t)used, "; --mesh-order %s keeps them inside",
                  tri__mesh_order(&better, other));
@@ -216,6 +217,7 @@ const char *tri__mesh_advice(const tri_mesh *mesh, int per_node, char out[static
                  tri__mesh_order(&better, other), left);
     else
         snprintf(out + used, TRI_MESH_ADVICE - (size_t)used,
-                 "; no order avoids it: tp %d and %d ranks a machine do not fit", mesh->tp, per_node);
+                 "; no order avoids it: tp %d and %d ranks a%s %s do not fit", mesh->tp, per_node,
+                 *where == 'i' ? "n" : "", where);
     return out;
 }

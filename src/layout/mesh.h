@@ -91,8 +91,9 @@ int tri__mesh_next(const tri_mesh *mesh, int rank);
 /* Groups along `axis` whose ranks are on several nodes, when each node holds `per_node` consecutive ranks. */
 int tri__mesh_crossing(const tri_mesh *mesh, tri_axis axis, int per_node);
 enum { TRI_MESH_ADVICE = 256 }; /* bytes */
-/* Advice on tensor groups that cross nodes, with an order that avoids it; "" when none does. Into `out`, which is
- * returned. */
-const char *tri__mesh_advice(const tri_mesh *mesh, int per_node, char out[static TRI_MESH_ADVICE]);
+/* Advice on tensor groups that cross nodes (`where`: "machine", "island"), with an order that avoids it; "" when none
+ * does. Into `out`, which is returned. */
+const char *tri__mesh_advice(const tri_mesh *mesh, int per_node, const char *where,
+                             char out[static TRI_MESH_ADVICE]);
 
 #endif

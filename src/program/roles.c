@@ -15,8 +15,8 @@ typedef struct finder {
     tri_roles *out;
     int *members;   /* [world] of the current group */
     uint64_t *seen; /* [world] hash of what distinguishes a rank's role */
-    int *pattern;   /* [world] of the current group: role of each member, and whether it is on the same machine as
-                       the one before it */
+    int *pattern;   /* [world] of the current group: role of each member, and whether it is on the same machine, and in
+                       the same island, as the one before it */
 } finder;
 
 int tri__roles_span(const tri_roles *r, const tri_attr *attr) {
@@ -61,13 +61,15 @@ static int has_pairs(const finder *f, int kind) { return kind < f->out->n_spans 
 
 /* The group of a rank, into f->members, and its pattern; returns how many. */
 static int look_at(finder *f, int rank, int kind) {
-    int per_node = f->facts->per_node;
+    int per_node = f->facts->per_node, per_island = f->facts->per_island;
     int n = kind == f->out->n_spans
                 ? list_node(f, rank)
                 : tri__transfer_members(&f->ranks->mesh, rank, &f->out->span[kind].attr, f->members);
     for (int i = 0; i < n; i++) {
-        int beside = per_node && i && f->members[i] / per_node == f->members[i - 1] / per_node;
-        f->pattern[i] = 2 * f->out->of[f->members[i]] + beside;
+        int before = i ? f->members[i - 1] : -1;
+        int beside = i && per_node && f->members[i] / per_node == before / per_node;
+        int close = i && per_island && f->members[i] / per_island == before / per_island;
+        f->pattern[i] = 4 * f->out->of[f->members[i]] + 2 * beside + close;
     }
     return n;
 }

@@ -84,6 +84,10 @@ typedef struct tri_hardware {
     double launch;         /* seconds that each operation takes at least */
     int ranks_per_node;
     tri_wire near, far;    /* between ranks of a node, between nodes */
+    struct tri_hardware_islands {
+        int ranks;         /* of a node that reach each other by `near` (NVLink, a NUMA node); 0: all of it */
+        double latency, bytes; /* between islands of a node, as of a wire */
+    } islands;
     int overlap;           /* 1: transfers overlap with computing; 0: ranks move data themselves, in waits */
 
     /* What a file may leave out: 0 and NULL then. */

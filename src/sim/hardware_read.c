@@ -39,9 +39,9 @@ static tri_status part_of(const source *s, const tri_json *root, const char *key
 }
 
 static tri_status refuse_unknown(const source *s, const tri_json *root) {
-    static const char *const parts[] = {"peak_flops", "host", "offload", "watts", "origin",
+    static const char *const parts[] = {"peak_flops", "host", "offload", "watts", "origin", "islands",
                                         "kernels", "links", "target", "_comments"};
-    enum { SECTIONS = 5, PARTS = sizeof parts / sizeof *parts }; /* the first are sections */
+    enum { SECTIONS = 6, PARTS = sizeof parts / sizeof *parts }; /* the first are sections */
     for (int k = -1; k < SECTIONS; k++) {
         const char *known[MOST_KEYS];
         const tri_json *object = root;
@@ -106,7 +106,11 @@ static tri_status read_members(const source *s, const tri_json *root) {
         const tri_json *value = tri__json_get(key->section ? tri__json_get(root, key->section) : root, key->key);
         if (value || key->required) TRI_TRY(read_member(s, key, value));
     }
-    return TRI_OK;
+    const struct tri_hardware_islands *islands = &s->out->islands;
+    if (!tri__json_get(root, "islands") || (islands->ranks > 0 && s->out->ranks_per_node % islands->ranks == 0 &&
+                                            islands->bytes > 0)) return TRI_OK;
+    return tri__fail(TRI_DATA, "%s: islands has to have latency, bytes_per_s, and ranks that divide ranks_per_node, %d",
+                     s->name, s->out->ranks_per_node);
 }
 
 /* One of `kernels` or `links`, for messages: "kernels[3].points[0]". */

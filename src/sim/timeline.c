@@ -263,7 +263,8 @@ tri_status tri__timeline_one(tri_arena *arena, const tri_classes *ranks, const t
     /* By formulas, devices with a card each ask for no more than theirs, one transfer at a time. */
     s.shares_links = (h->node_bytes > 0 || h->n_links || !h->overlap) && ranks->world > h->ranks_per_node;
     *out = (tri_timeline){.world = ranks->world};
-    tri_role_facts facts = {.per_node = h->ranks_per_node, .whole_nodes = s.shares_cores || s.shares_links};
+    tri_role_facts facts = {.per_node = h->ranks_per_node, .per_island = h->islands.ranks,
+                            .whole_nodes = s.shares_cores || s.shares_links};
     if (costs->n_counts > 1 && costs->n_counts > ranks->at[0].program->n_mb) {
         facts.replica = costs->counts;
         facts.bytes = (size_t)ranks->at[0].program->n_mb * sizeof *costs->counts;

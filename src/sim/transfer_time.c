@@ -16,11 +16,16 @@ enum {
 };
 
 static int nodes_of(const tri_hardware *h, const int *members, int n, tri_spread *s) {
-    int here = 0;
-    s->nodes = s->most = 0, s->fewest = n;
+    int here = 0, island = h->islands.ranks > 0 ? h->islands.ranks : h->ranks_per_node, islands = 1;
+    s->nodes = s->most = 0, s->fewest = n, s->islands = 1;
     for (int i = 0; i < n; i++) {
         here++;
-        if (i + 1 < n && members[i + 1] / h->ranks_per_node == members[i] / h->ranks_per_node) continue;
+        if (i + 1 < n && members[i + 1] / h->ranks_per_node == members[i] / h->ranks_per_node) {
+            islands += members[i + 1] / island != members[i] / island;
+            continue;
+        }
+        if (islands > s->islands) s->islands = islands;
+        islands = 1;
         if (here < s->fewest) s->fewest = here;
         if (here > s->most) s->most = here;
         if (s->nodes < TRI_COUNTED_NODES) s->each[s->nodes] = here;
@@ -52,11 +57,12 @@ double tri__node_bytes(const tri_hardware *h) {
     return h->overlap ? h->far.bytes * h->ranks_per_node : h->far.bytes;
 }
 
-/* The link that limits a group: `near` inside a node. Between nodes: the `far` links of as many members as the node
- * with the fewest has, at most the rate of `near` and of the node. */
+/* The link that limits a group: inside a node `near`, or that between its islands. Between nodes: the `far` links of as
+ * many members as the node with the fewest has, at most the rate inside the node and of the node. */
 static tri_wire link_of(const tri_hardware *h, const tri_spread *s) {
-    if (s->nodes == 1) return h->near;
-    return (tri_wire){h->far.latency, fmin(tri__node_bytes(h), fmin(h->near.bytes, h->far.bytes * s->fewest))};
+    tri_wire inside = s->islands > 1 ? (tri_wire){h->islands.latency, h->islands.bytes} : h->near;
+    if (s->nodes == 1) return inside;
+    return (tri_wire){h->far.latency, fmin(tri__node_bytes(h), fmin(inside.bytes, h->far.bytes * s->fewest))};
 }
 
 /* Of a group that is on several nodes, whose `spread` is filled in. */
@@ -134,7 +140,8 @@ static double growth(const tri_hardware *h, tri_link_kind kind, int n, const tri
                                     [TRI_LINK_ALL_GATHER] = 2 * n, [TRI_LINK_REDUCE_SCATTER] = n + 1,
                                     [TRI_LINK_ALL_TO_ALL] = 2 * n};
     double workers = kind == TRI_LINK_SEND ? 1 : h->cores > 0 && h->cores < n ? h->cores : n;
-    return ceil(log2(n)) * h->near.latency + moved[kind] * bytes / (workers * h->near.bytes);
+    tri_wire link = link_of(h, s);
+    return ceil(log2(n)) * link.latency + moved[kind] * bytes / (workers * link.bytes);
 }
 
 /* ---- Curves ---- */
@@ -176,6 +183,7 @@ static double carried_over(const tri_hardware *h, const tri_link_curve *c, int n
     int each = c->ranks / c->nodes > 1 ? c->ranks / c->nodes : 1;
     tri_spread measured;
     measured.nodes = c->nodes, measured.fewest = measured.most = each;
+    measured.islands = h->islands.ranks > 0 ? (each + h->islands.ranks - 1) / h->islands.ranks : 1;
     double latency = c->point[0].seconds,
            slope = growth(h, c->kind, n, s, many) / growth(h, c->kind, c->ranks, &measured, many);
     double start = growth(h, c->kind, c->ranks, &measured, 0);

@@ -39,6 +39,7 @@ double tri__transfer_work(const tri_hardware *hardware, tri_collective_kind kind
 enum { TRI_COUNTED_NODES = 256 }; /* of more nodes, all are as the fullest */
 typedef struct tri_spread {
     int nodes;
+    int islands;                 /* of a node, the most that members are on */
     int fewest, most;            /* members on one node */
     int each[TRI_COUNTED_NODES]; /* members on each */
 } tri_spread;

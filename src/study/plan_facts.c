@@ -79,7 +79,10 @@ static void advise_order(const tri_settings *s, const tri_hardware *hardware, co
     char advice[TRI_MESH_ADVICE];
     int here = s->hardware && !tri__settings_given(s, &s->nproc_per_node) ? hardware->ranks_per_node
                                                                           : (int)s->nproc_per_node;
-    if (*tri__mesh_advice(mesh, here, advice)) tri__say(log, TRI_LOG_WARN, "%s", advice);
+    if (*tri__mesh_advice(mesh, here, "machine", advice) ||
+        (s->hardware && hardware->islands.ranks &&
+         *tri__mesh_advice(mesh, hardware->islands.ranks, "island", advice)))
+        tri__say(log, TRI_LOG_WARN, "%s", advice);
 }
 
 /* Products of 8 bits and the computing type of inference; nothing shows a step of training. */

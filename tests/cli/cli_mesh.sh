@@ -55,6 +55,23 @@ expect_text "$out" '"order":"pp,tp,dp"'
 run mesh --world-size 16 --tp-size 8 --nproc-per-node 4 --mesh-order auto
 expect_text "$err" "no order avoids it"
 
+# Islands inside machines, of the hardware file.
+cat >islands.json <<'EOF'
+{"f32_flops": 1e9, "half_flops": 1e9, "attention_share": 1, "memory_bytes_per_s": 1e9, "copy_bytes_per_s": 1e9,
+ "launch_seconds": 1e-6, "near_latency": 1e-6, "near_bytes_per_s": 1e9, "far_latency": 1e-5, "far_bytes_per_s": 1e8,
+ "ranks_per_node": 8, "overlap": true, "islands": {"ranks": 4, "latency": 2e-6, "bytes_per_s": 2e8}}
+EOF
+run mesh --world-size 16 --hardware islands.json --tp-size 2 --mesh-order tp,pp,dp
+expect_code 0
+expect_text "$out" "rank  machine  island  coordinates" "   5        0       1  "
+run mesh --world-size 16 --hardware islands.json --tp-size 4 --pp-size 2 --mesh-order pp,tp,dp --json
+expect_text "$out" '"rank":12,"pp":1,"tp":2,"dp":0,"island":1,"node":1,"local_rank":4'
+expect_text "$err" \
+    "4 of 4 tensor groups cross islands of 4 ranks (order pp,tp,dp); --mesh-order pp,dp,tp keeps them inside"
+rejects 2 mesh --world-size 12 --nproc-per-node 6 --hardware islands.json
+sed 's/"ranks": 4/"ranks": 3/' islands.json >uneven.json
+rejects 65 mesh --world-size 8 --hardware uneven.json
+
 # Large ones: tables are short, JSON that nobody could read is refused.
 run mesh --world-size 4096 --json
 expect_code 0

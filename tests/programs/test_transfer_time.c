@@ -40,6 +40,29 @@ TEST(formulas) {
     assert_near(tri__control_seconds(&h, eight, 4, 4), 4 * (1e-6 + 4 / 10e9));
 }
 
+/* Two islands of two ranks in each node, of which a link of 2 us and 4 GB/s joins the islands. */
+TEST(islands) {
+    tri_hardware h = wires();
+    const int apart[] = {1, 2}, across[] = {0, 2, 4, 6};
+    h.overlap = 1, h.islands.ranks = 2, h.islands.latency = 2e-6, h.islands.bytes = 4e9;
+    assert_near(tri__transfer_seconds(&h, TRI_SEND, eight, 2, 1e6), 101e-6);
+    assert_near(tri__transfer_seconds(&h, TRI_SEND, apart, 2, 1e6), 252e-6);
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_GATHER, eight, 4, 4e6), 3 * 252e-6);
+    /* between nodes, cards of 1 GB/s for each of two ranks limit; faster ones do not */
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_GATHER, across, 4, 4e6), 3 * (10e-6 + 1e6 / 2e9));
+    h.far.bytes = 100e9;
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_GATHER, across, 4, 4e6), 3 * (10e-6 + 1e6 / 4e9));
+    /* ranks on CPUs, in NUMA nodes */
+    h.overlap = 0;
+    assert_near(tri__transfer_seconds(&h, TRI_SEND, apart, 2, 1e6), 252e-6);
+    /* a curve of two ranks in an island, for two in different ones: as the formulas' latencies and rates */
+    tri_link_point two[] = {{4, 1e-6, 0}, {4e7, 1e-2, 0}};
+    tri_link_curve link[] = {{TRI_LINK_ALL_REDUCE, 2, 1, 2, two}};
+    h.link = link, h.n_links = 1, h.overlap = 1;
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 2, 4e7), 1e-2);
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, apart, 2, 4e7), 2e-6 + (1e-2 - 1e-6) * 10 / 4);
+}
+
 TEST(curves) {
     tri_link_point two[] = {{4, 1e-6, 0}, {4e3, 1e-6, 0}, {4e5, 1e-4, 0}, {4e7, 1e-2, 0}};
     tri_link_point four[] = {{4, 4e-6, 0}, {4e7, 4e-2, 0}}, far[] = {{4, 50e-6, 0}, {1e6, 10e-3, 0}};
