@@ -154,11 +154,12 @@ beside killed
 # A rank of four dies, and the others go on with the losses of the run that was not hurt.
 elastic() {
     local kept=(--nproc-per-node 4 --elastic --replicate-state)
+    common+=(--epochs 8)
     trains calm --nproc-per-node 4 --shard zero1
-    common=(train "${common[@]}" --no-report)
+    common=(train "${common[@]}")
     over_double hurt hurt 4 2 "${kept[@]}" --shard zero1
     expect_code 0
-    once hurt 12 2
+    once hurt 48 8
     losses_near hurt calm 1e-5 "three of four ranks"
     expect "went on once" test "$(regroups hurt)" = 1
 }
