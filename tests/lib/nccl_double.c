@@ -154,6 +154,7 @@ int ncclCommDestroy(nccl_comm *c) {
     if (state != NCCL_OK) return ncclCommAbort(c);
     tell(c, 2);
     pthread_join(c->helper, NULL);
+    atomic_store(&c->shared->of[c->me].left, 1);
     free_comm(c, 0);
     return NCCL_OK;
 }

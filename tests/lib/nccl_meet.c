@@ -114,8 +114,9 @@ double nccl_clock(void) {
 }
 
 void nccl_nap(int *turn) {
-    const struct timespec nap = {0, 30000};
-    if (++*turn % 50) sched_yield();
+    struct timespec nap = {0, 30000};
+    if (++*turn > 2000) nap.tv_nsec = 300000;
+    if (*turn < 50) sched_yield();
     else nanosleep(&nap, NULL);
 }
 
@@ -135,8 +136,24 @@ static int is_over(nccl_comm *c, const op *what, double begun) {
     return 1;
 }
 
-/* Returns 0 from the function when the wait ends otherwise. */
+static int has_left(const nccl_comm *c) {
+    for (int k = 0; k < c->n; k++)
+        if (atomic_load(&c->shared->of[k].left)) return k + 1;
+    return 0;
+}
+
+/* For something of others, or of the member's own stream. They return 0 from the function when the wait ends otherwise:
+ * what others did before they left may have come meanwhile. */
 #define UNTIL(c, what, condition) \
+    do { \
+        int turn = 0, k; \
+        for (double begun = nccl_clock(); !(condition); nccl_nap(&turn)) { \
+            if (is_over(c, what, begun)) return 0; \
+            if ((k = has_left(c)) && !(condition)) \
+                return nccl_fail(c, NCCL_REMOTE, "rank %d has left the group", k - 1), 0; \
+        } \
+    } while (0)
+#define UNTIL_OWN(c, what, condition) \
     do { \
         int turn = 0; \
         for (double begun = nccl_clock(); !(condition); nccl_nap(&turn)) \
@@ -276,10 +293,10 @@ static int serve(nccl_comm *c, const batch *b) {
     for (uint64_t round = 0; round < b->rounds; round++) {
         uint32_t number = b->first + (uint32_t)round;
         int half = number & 1;
-        UNTIL(c, what, reached(&me->ready, number) && !b->stalled);
+        UNTIL_OWN(c, what, reached(&me->ready, number) && !b->stalled);
         if (!(what->kind < SEND ? collect(c, what, round, half) : exchange(c, b, round, half))) return 0;
         __atomic_store_n(&me->go, number, __ATOMIC_RELEASE);
-        UNTIL(c, what, reached(&me->done, number));
+        UNTIL_OWN(c, what, reached(&me->done, number));
         if (!unchanged(c, b, round, half)) return 0;
     }
     return 1;
@@ -320,12 +337,6 @@ static int join(nccl_comm *c) {
     return 1;
 }
 
-static int finalize(nccl_comm *c) {
-    atomic_store(&c->shared->of[c->me].finalized, 1);
-    UNTIL(c, NULL, ALL(c, finalized, 1));
-    return 1;
-}
-
 static void settle(nccl_comm *c) {
     pthread_mutex_lock(&c->lock);
     if (atomic_load(&c->state) == NCCL_IN_PROGRESS) atomic_store(&c->state, NCCL_OK);
@@ -352,7 +363,6 @@ void *nccl_help(void *argument) {
         } else if (leaving == 2) {
             return NULL;
         } else {
-            if (!finalize(c)) return NULL;
             finalized = 1;
             settle(c);
         }

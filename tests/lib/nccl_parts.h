@@ -62,7 +62,8 @@ typedef struct member {
     _Alignas(4096) uint32_t ready;                /* written by the stream */
     _Alignas(NCCL_LINE) uint32_t done;            /* by the stream */
     _Alignas(NCCL_LINE) uint32_t go;              /* by the helper, read by the stream */
-    _Alignas(NCCL_LINE) _Atomic uint32_t joined, gone, posted, finalized, arrived, consumed;
+    _Alignas(NCCL_LINE) _Atomic uint32_t joined, posted, arrived, consumed;
+    _Atomic uint32_t gone, left;                  /* gone: aborted; left: at the end */
     int half;                                     /* of its in[]; as `now`, written before `arrived` counts on */
     op now;
     message to[NCCL_RANKS];
@@ -92,7 +93,7 @@ struct nccl_comm {
     pthread_mutex_t lock;
     pthread_cond_t change;
     batch *first, **last;                         /* under the lock */
-    int leaving;                                  /* under the lock: 1: finalize, 2: end */
+    int leaving;                                  /* under the lock: 1: finalize, 2: end; once idle */
     atomic_int stop, state;
     _Atomic uint32_t awaits, awaits_to, awaits_from; /* first uses: all members; bits of peers */
     int operations;                               /* this and the next: of this host */

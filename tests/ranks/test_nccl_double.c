@@ -519,6 +519,46 @@ static void goes(rank *r) {
     give_up(r);
 }
 
-TEST(those_who_wait_hear_who_left) { run(4, goes); }
+/* One rank ends the communicator, though another asks for more. */
+static void ends(rank *r) {
+    static float x[MOST];
+    const char *words;
+    use(r, ncclAllReduce(&x[r->me], &x[r->me], 1, NCCL_F32, NCCL_SUM, r->comm, r->stream));
+    if (r->me == 0) {
+        leave(r);
+        return;
+    }
+    ncclAllReduce(&x[r->me], &x[r->me], 1, NCCL_F32, NCCL_SUM, r->comm, r->stream);
+    must(wait_error(r, &words) == NCCL_REMOTE);
+    HAS(words, r->n == 2 ? "rank 0 has left" : "has left");
+    give_up(r);
+}
+
+TEST(those_who_wait_hear_who_left) {
+    run(4, goes);
+    run(2, ends);
+    run(4, ends);
+}
+
+/* Groups of pairs are left by each rank in an order of its own: the end waits for nobody. */
+static void ring(rank *r) {
+    static nccl_id ids[MOST];
+    static atomic_int made;
+    rank to = {.n = 2, .me = 0}, from = {.n = 2, .me = 1};
+    float x = (float)r->me, y = -1;
+    must(ncclGetUniqueId(&ids[r->me]) == NCCL_OK);
+    atomic_fetch_add(&made, 1);
+    while (atomic_load(&made) < r->n) usleep(100);
+    to.id = ids[r->me], from.id = ids[(r->me + r->n - 1) % r->n];
+    for (int k = 0; k < 2; k++) join(k == r->me % 2 ? &to : &from);
+    must(ncclRecv(&y, 1, NCCL_F32, 0, from.comm, from.stream) != NCCL_USAGE);
+    must(ncclSend(&x, 1, NCCL_F32, 1, to.comm, to.stream) != NCCL_USAGE);
+    leave(&to);
+    leave(&from);
+    must(y == (float)((r->me + r->n - 1) % r->n));
+    leave(r);
+}
+
+TEST(rings_are_left_in_any_order) { run(4, ring); }
 
 int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }
