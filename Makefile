@@ -3,7 +3,7 @@
 #   make frozen [PARTS='runs programs bytes words'] | extending
 #   make examples
 #   make install PREFIX=/usr/local DESTDIR=
-#   make cuda | test-cuda | sanitize-cuda [NVCC=/usr/local/cuda/bin/nvcc]
+#   make cuda | test-cuda | sanitize-cuda | nccl-double [NVCC=/usr/local/cuda/bin/nvcc]
 #        [CUDA_ARCH='-gencode arch=compute_90a,code=sm_90a']
 #   make CC=clang BUILD=build-clang        make CFLAGS='-O0 -g'
 VERSION := 0.2.0

@@ -35,6 +35,8 @@ cuda: all
 # loaded in place of libnccl. An ordinary C compiler makes it.
 NCCL_DOUBLE := $(BUILD)/tests/nccl/libnccl.so.2
 $(BUILD)/tests/cuda/nccl_gpu.o: tests/cuda/nccl_gpu.c $(BUILD)/flags
+	@[ -n '$(CUDA_HOME)' ] || { echo "make nccl-double: CUDA's headers are not found; install the CUDA toolkit, or say" \
+	  'where nvcc is: NVCC=/path/to/nvcc'; exit 1; }
 	$(call compile,-isystem $(CUDA_HOME)/include)
 $(NCCL_DOUBLE): $(BUILD)/tests/lib/nccl_double.o $(BUILD)/tests/lib/nccl_meet.o $(BUILD)/tests/cuda/nccl_gpu.o \
   $(BUILD)/libtrident.a
