@@ -3,7 +3,7 @@
 #   make frozen [PARTS='runs programs bytes words'] | extending
 #   make examples
 #   make install PREFIX=/usr/local DESTDIR=
-#   make cuda | test-cuda | sanitize-cuda [NVCC=/usr/local/cuda/bin/nvcc]
+#   make cuda | test-cuda | sanitize-cuda | nccl-double [NVCC=/usr/local/cuda/bin/nvcc]
 #        [CUDA_ARCH='-gencode arch=compute_90a,code=sm_90a']
 #   make CC=clang BUILD=build-clang        make CFLAGS='-O0 -g'
 VERSION := 0.2.0
@@ -209,8 +209,8 @@ asan:
 # It runs the tests that have threads: ranks, what they say to each other, the loader, and training on ranks.
 TSAN_LONG := exchange far infer model partner shard reload session_meshes pipeline replicas crew choose compress \
   onebit local parallel tensor
-TSAN_TESTS := batcher collectives helper http http_requests join loader messages mismatch ranks relay segment server \
-  session_ranks $(TSAN_LONG)
+TSAN_TESTS := batcher collectives helper http http_requests join loader messages mismatch nccl_double nccl_peers ranks \
+  relay segment server session_ranks $(TSAN_LONG)
 tsan:
 	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP=-lgomp \
 	  CFLAGS='-O1 $(TRACED) -fsanitize=thread -Wno-unknown-pragmas -Wno-unused-parameter' check-tsan
