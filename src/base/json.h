@@ -7,8 +7,7 @@
  *
  * Strings are bytes. Bytes that are not UTF-8 (file names may contain any) are written as in Python's surrogateescape:
  * byte 0xNN as \uDCNN, which is read back as the byte. Numbers that are not finite become null. */
-#ifndef TRI_BASE_JSON_H
-#define TRI_BASE_JSON_H
+#pragma once
 
 #include "base/status.h"
 
@@ -128,5 +127,3 @@ int tri__json_line_of(tri_json_lines *at, const char *key);
 tri_status tri__json_save(const char *path, const tri_json *value);
 /* The same to a user's path, as tri__file_deliver. */
 tri_status tri__json_deliver(const char *path, const tri_json *value, int replaces);
-
-#endif

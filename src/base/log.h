@@ -1,7 +1,6 @@
 /* log.h - messages to users and the progress of long work, passed to the code that asked for it, and its request to end
  * early. The library itself prints nothing. */
-#ifndef TRI_BASE_LOG_H
-#define TRI_BASE_LOG_H
+#pragma once
 
 #include "base/stop.h"
 
@@ -24,5 +23,3 @@ void tri__say(const tri_log *log, tri_log_level level, const char *format, ...) 
 
 /* Work on rows: how many are done. TRI_STOPPED when a stop was requested. */
 tri_status tri__log_rows(const tri_log *log, int64_t done, int64_t all);
-
-#endif

@@ -1,6 +1,5 @@
 /* text.h - small helpers on text. */
-#ifndef TRI_BASE_TEXT_H
-#define TRI_BASE_TEXT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ const char *tri__text_brief(const char *text, int width, char *out, size_t size)
 int64_t tri__text_size(const char *text);
 /* "1h 02m", "3m 07s", "12.3 s" */
 const char *tri__text_seconds(double seconds, char out[static 32]);
-
-#endif

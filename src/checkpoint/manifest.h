@@ -1,7 +1,6 @@
 /* manifest.h - what makes a folder a checkpoint: manifest.json, written last, with the size and hash of every file and
  * a checksum of itself. */
-#ifndef TRI_CHECKPOINT_MANIFEST_H
-#define TRI_CHECKPOINT_MANIFEST_H
+#pragma once
 
 #include "base/json.h"
 
@@ -31,5 +30,3 @@ tri_status tri__manifest_save(const char *folder, tri_json *manifest);
 tri_status tri__manifest_load(const char *folder, tri_json **manifest);
 /* The text of manifest.json after the checksum; the caller frees it. */
 char *tri__manifest_text(const tri_json *manifest);
-
-#endif

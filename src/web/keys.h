@@ -1,6 +1,5 @@
 /* keys.h - bearer keys: a file with a key a line, and the comparison, whose time says nothing about the keys. */
-#ifndef TRI_WEB_KEYS_H
-#define TRI_WEB_KEYS_H
+#pragma once
 
 #include "base/status.h"
 
@@ -17,5 +16,3 @@ tri_status tri__keys_parse(const char *text, size_t length, const char *name, tr
 void tri__keys_file_free(tri_keys_file *keys); /* accepts a zeroed one */
 /* Whether the value of an Authorization header ("Bearer KEY", NULL: none) has one of the keys. */
 int tri__keys_accept(const tri_keys_file *keys, const char *authorization);
-
-#endif

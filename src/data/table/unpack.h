@@ -1,7 +1,6 @@
 /* unpack.h - the libraries that compressed tables need, each optional and found when Trident is built (tools/deps); and
  * the compressions that occur inside tables in columns (Parquet pages, Arrow buffers). Snappy is our own (snappy.c). */
-#ifndef TRI_DATA_TABLE_UNPACK_H
-#define TRI_DATA_TABLE_UNPACK_H
+#pragma once
 
 #include "base/status.h"
 
@@ -39,5 +38,3 @@ tri_status tri__unpack(tri_codec codec, const void *packed, size_t size, void *o
 
 /* Snappy's block format. 0: damaged, or not exactly out_size bytes. */
 int tri__snappy_unpack(const uint8_t *packed, size_t size, uint8_t *out, size_t out_size);
-
-#endif

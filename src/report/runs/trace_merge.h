@@ -1,6 +1,5 @@
 /* trace_merge.h - the traces of all ranks of a run as one, on one clock. */
-#ifndef TRI_REPORT_RUNS_TRACE_MERGE_H
-#define TRI_REPORT_RUNS_TRACE_MERGE_H
+#pragma once
 
 #include "base/json.h"
 #include "base/status.h"
@@ -16,5 +15,3 @@
  * reference. TRI_NOINPUT if there is no trace; TRI_DATA, with file and line, if a line is not
  * one of a trace. */
 tri_status tri__traces_merge(const char *folder, FILE *out, tri_json **facts);
-
-#endif

@@ -1,7 +1,6 @@
 /* expert_rows.h - the rows of one expert among those of all: attr.groups * attr.members equal runs, run i of expert
  * i % members; of each run those that have a token. */
-#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_EXPERT_ROWS_H
-#define TRI_DEVICE_CPU_FAST_PRODUCT_EXPERT_ROWS_H
+#pragma once
 
 #include "device/cpu/fast/runtime/call.h"
 
@@ -46,5 +45,3 @@ static inline void tri__expert_rows_clear(const tri_call *call, int k, const tri
     for (int64_t r = 0; r < rows; r++)
         if (of->from[r] < 0) memset((char *)call->t[k].data + r * row, 0, (size_t)row);
 }
-
-#endif
