@@ -15,7 +15,6 @@
 #include "settings/forms.h"
 #include "study/study.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,7 +10,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static const double WATCH_GAP = 0.25; /* longest time between two polls of a watcher that counts in full */
 

@@ -6,7 +6,6 @@
 
 #include "data/dataset/field_values.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "data/table/csv.h"
 

@@ -8,7 +8,6 @@
 #include "checkpoint/manifest.h"
 #include "report/runs/run_parts.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 #include "data/table/table.h"
 #include "score/metrics.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,6 @@
 #include "engine/inputs.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 void tri__opened_close(tri_opened *o) {
     tri__engine_close(&o->engine);

@@ -6,7 +6,6 @@
 #include "device/cpu/fast/product/gemm_int8.h"
 
 #include <immintrin.h>
-#include <string.h>
 
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("amx-tile,amx-int8,avx512f,avx512bw"))), apply_to = function)
