@@ -15,6 +15,7 @@
 #include "settings/forms.h"
 #include "study/study.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

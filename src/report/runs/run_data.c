@@ -23,9 +23,8 @@ void tri__run_missing(tri_json *run, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    tri_json *all = tri__json_get(run, "missing"), *one;
-    size_t i;
-    tri__json_each(all, i, one) if (!strcmp(tri__json_string_value(one), text)) return;
+    tri_json *all = tri__json_get(run, "missing");
+    tri__json_items(all, one) if (!strcmp(tri__json_string_value(one), text)) return;
     tri__json_append_new(all, tri__json_string(text));
 }
 
@@ -48,10 +47,8 @@ tri_status tri__run_load(const char *folder, const char *name, int expected, tri
 /* ---- checkpoints ---- */
 
 static int64_t bytes_of(const tri_json *manifest) {
-    const tri_json *row;
     int64_t bytes = 0;
-    size_t i;
-    tri__json_each(tri__json_get(manifest, "files"), i, row) bytes += tri__whole_in(row, "bytes");
+    tri__json_items(tri__json_get(manifest, "files"), row) bytes += tri__whole_in(row, "bytes");
     return bytes;
 }
 
@@ -126,9 +123,7 @@ static int is_locked(const char *folder) {
 
 static int64_t newest_saved(const tri_json *run) {
     int64_t newest = -1;
-    const tri_json *row;
-    size_t i;
-    tri__json_each(tri__json_get(run, "checkpoints"), i, row)
+    tri__json_items(tri__json_get(run, "checkpoints"), row)
         if (tri__json_is_true(tri__json_get(row, "valid")) && tri__whole_in(row, "step") > newest)
             newest = tri__whole_in(row, "step");
     return newest;
