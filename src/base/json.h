@@ -11,8 +11,6 @@
 
 #include "base/status.h"
 
-#include <stddef.h>
-
 typedef struct tri_json tri_json;
 typedef long long tri_json_int;
 typedef enum tri_json_type {

@@ -11,10 +11,6 @@
 #include <locale.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 
 /* Upper bounds of the bytes of memory per object, list, and member (a value under a key). Long strings need at most
  * twice the bytes of their text. */

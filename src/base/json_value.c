@@ -6,9 +6,6 @@
 #include "base/hash.h"
 
 #include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct tri_json {
     uint32_t refs;       /* FOREVER: a constant */

@@ -4,8 +4,6 @@
 
 #include "base/stop.h"
 
-#include <stdint.h>
-
 /* PLAIN and FAILURE: a line without a prefix, and a failure of ranks; only of what starts them (job/parent.h). */
 typedef enum tri_log_level { TRI_LOG_INFO, TRI_LOG_WARN, TRI_LOG_PLAIN, TRI_LOG_FAILURE } tri_log_level;
 

@@ -6,8 +6,6 @@
 
 #include "base/json.h"
 
-#include <stddef.h>
-
 typedef enum tri_option_kind {
     TRI_OPTION_BOOL,    /* int */
     TRI_OPTION_INT,     /* int64_t */

@@ -4,8 +4,5 @@
 
 #include "base/status.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 /* Reads all of bytes [at, at + bytes) or fails: TRI_IO if the file is shorter; `path` is for the message. */
 tri_status tri__read_at(int fd, uint64_t at, void *out, size_t bytes, const char *path);

@@ -4,6 +4,11 @@
 
 #include "trident.h"
 
+/* What nearly every file takes from the C library comes with this one. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 /* Records the text of a failure and returns `code`. */
 tri_status tri__fail(tri_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Puts "context: " in front of the recorded text and returns `code`. */

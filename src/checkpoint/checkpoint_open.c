@@ -13,9 +13,6 @@
 #include "checkpoint/safetensors.h"
 #include "numbers/quantized.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 enum { SLICES_MAX = 1 << 16, RUNS_MAX = 1 << 8 }; /* slices of a tensor; contiguous runs of slices */

@@ -10,8 +10,6 @@
 #include "checkpoint/safetensors.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static tri_json *sizes_json(const int64_t *value, int n) {

@@ -3,8 +3,6 @@
 
 #include "base/status.h"
 
-#include <stdint.h>
-
 void tri__hash(const void *data, size_t size, char hex[static 33]);
 
 /* Hash of bytes [at, at + size) of an open file; `path` is for messages. */

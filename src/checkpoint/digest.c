@@ -4,10 +4,6 @@
 
 #include "checkpoint/content_hash.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static int by_name(const void *a, const void *b) {
     return strcmp(((const tri_piece *)a)->name, ((const tri_piece *)b)->name);
 }

@@ -10,10 +10,6 @@
 #include "checkpoint/reshard.h"
 #include "checkpoint/safetensors.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 struct tri_hf {
     char *folder;
     tri_st_file *file;  /* [n_files] */

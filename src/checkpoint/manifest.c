@@ -11,9 +11,6 @@
 #include "checkpoint/content_hash.h"
 #include "checkpoint/safetensors.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static const char file_name[] = "manifest.json", format_name[] = "trident-checkpoint";

@@ -7,8 +7,6 @@
 #include "base/read_at.h"
 #include "numbers/float16.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { LENGTH_BYTES = 8 };

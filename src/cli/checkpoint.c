@@ -10,8 +10,6 @@
 #include "report/text/text_table.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The checkpoint folders that a path denotes: itself, or the checkpoints of a run folder, newest first. */
 typedef struct found {

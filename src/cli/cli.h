@@ -8,9 +8,6 @@
 #include "train/events.h"
 #include "train/stop.h"
 
-#include <stddef.h>
-#include <stdio.h>
-
 /* The process's environment, which is read only in main.c. */
 typedef struct tri_cli {
     FILE *out, *err;          /* results; progress and errors */

@@ -8,8 +8,6 @@
 #include "report/text/json_numbers.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* Options of any command that name files or folders to read, as in their rows. */

@@ -1,6 +1,7 @@
 /* plan_views.h - what `trident plan` and `trident simulate` print in addition to tables of memory, from the facts of
  * study/study.h. */
-#pragma once
+#ifndef TRI_CLI_PLAN_VIEWS_H
+#define TRI_CLI_PLAN_VIEWS_H
 
 #include "cli/cli.h"
 
@@ -16,3 +17,5 @@ tri_status tri__write_map(const tri_settings *settings);
 /* How each rank spends its time, and the activations it holds. */
 tri_status tri__print_spent(const tri_cli *cli, const tri_json *simulation);
 tri_status tri__print_params(const tri_cli *cli, const tri_json *params);
+
+#endif

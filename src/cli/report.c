@@ -9,8 +9,6 @@
 #include "checkpoint/run_set.h"
 #include "report/runs/run_data.h"
 
-#include <stdlib.h>
-
 enum { MOST_RUNS = TRI_WORDS_RUNS };
 
 typedef struct options {

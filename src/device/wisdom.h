@@ -4,8 +4,6 @@
 
 #include "base/status.h"
 
-#include <stdint.h>
-
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -7,9 +7,6 @@
 #include "base/text.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ORIGIN_BYTES = 512, DRAWN = 4 }; /* DRAWN: the last word of a draw's counter (base/random.h) */
 

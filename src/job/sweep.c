@@ -6,9 +6,6 @@
 #include "score/best.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LOG_BYTES = 64 << 20 };
 

@@ -4,10 +4,6 @@
 #include "base/text.h"
 #include "score/best.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { VERSION = 1 };
 
 /* The keys that make another sweep: those that change a run's numbers, and where its rows are. NULL: out of memory. */

@@ -8,9 +8,6 @@
 
 #include "layout/dtype.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 typedef enum tri_op {
 #define TRI_OP(name, ...) TRI_OP_##name,
 #include "program/ops.def"

@@ -4,8 +4,6 @@
 
 #include "program/program.h"
 
-#include <stdio.h>
-
 /* "[T0/2+1,64]": rows and columns of a slot, into `text`, which is returned. */
 enum { TRI_SIZE_TEXT = 80 };
 const char *tri__slot_size(const tri_slot *slot, char text[static TRI_SIZE_TEXT]);

@@ -18,8 +18,6 @@
 #include "base/status.h"
 #include "web/keys.h"
 
-#include <stddef.h>
-
 typedef struct tri_http tri_http;
 typedef struct tri_exchange tri_exchange;
 typedef void tri_http_handler(void *context, tri_exchange *exchange);

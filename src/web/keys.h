@@ -3,8 +3,6 @@
 
 #include "base/status.h"
 
-#include <stddef.h>
-
 typedef struct tri_keys_file {
     char *text;   /* the keys, each ended by a 0 byte; owned */
     int n;

@@ -5,8 +5,6 @@
 
 #include "base/json.h"
 
-#include <stdint.h>
-
 typedef enum tri_rows_for { TRI_ROWS_TRAIN, TRI_ROWS_VALID, TRI_ROWS_TEST, TRI_ROWS_PARTS } tri_rows_for;
 enum { TRI_ROWS_NONE = 255, TRI_FOLDS_MAX = 1000 }; /* a bad row, which has no label; folds */
 

@@ -3,9 +3,6 @@
 
 #include "base/text.h"
 
-#include <stdio.h>
-#include <string.h>
-
 int tri__category_known(const tri_column_stats *stats, const float *numbers) {
     return stats->vectors ? *numbers < (float)stats->n_categories : numbers[stats->n_categories] == 0;
 }

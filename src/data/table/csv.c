@@ -9,9 +9,6 @@
 #include "data/table/packed.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Parser states within a record. Not 0: tri_table_piece.skipping stores one. */
 enum { START = 1, UNQUOTED, QUOTED, CLOSED };

@@ -1,7 +1,6 @@
 /* csv_scan_avx2.c - parses CSV with AVX2, if the machine has it. */
 #if defined(__x86_64__)
 #include <immintrin.h>
-#include <stdint.h>
 
 #include "data/table/csv.h"
 

@@ -5,9 +5,6 @@
 #include "data/table/thrift.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static tri_status damaged(const tri_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static tri_status damaged(const tri_table *table, const char *format, ...) {

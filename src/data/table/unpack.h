@@ -4,9 +4,6 @@
 
 #include "base/status.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 typedef enum tri_packer { TRI_PACKER_ZLIB, TRI_PACKER_ZSTD, TRI_PACKER_LZ4, TRI_PACKERS } tri_packer;
 
 /* Its version; NULL: this build is without it. */

@@ -2,8 +2,6 @@
  * template. */
 #include "data/text/template.h"
 
-#include <string.h>
-
 static int add(tri_template *template, int32_t id, int32_t type) {
     if (template->n == TRI_TEMPLATE_PARTS) return 0;
     template->part[template->n].id = id;

@@ -5,9 +5,6 @@
 
 #include "base/text.h"
 
-#include <stdio.h>
-#include <string.h>
-
 enum { NESTED = 8 }; /* Sequences in Sequences */
 
 /* A component of a type, and the step that it is: a `read` of its own adds it with its settings, else it has none. */

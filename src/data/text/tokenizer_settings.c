@@ -7,10 +7,6 @@
 #include "base/limits.h"
 #include "base/text.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 const char *const tri__tokenizer_named[TRI_NAMED] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                      "pad_token", "cls_token", "mask_token"};
 

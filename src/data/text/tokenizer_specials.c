@@ -4,9 +4,6 @@
 #include "data/text/tokenizer_parts.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* By class and key, the default text of a named token; NULL: none. */
 static const char *const defaults[TRI_CLASS_FILE + 1][TRI_NAMED] = {

@@ -6,9 +6,6 @@
 #include "report/text/json_numbers.h"
 #include "report/text/text_table.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { SHOWN = 10 };
 
 typedef struct profile {

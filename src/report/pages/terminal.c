@@ -6,9 +6,6 @@
 #include "report/text/json_numbers.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { STATE, LOSS, PROGRESS, CURVE, SPEED = 5, VALID, MEMORY, TIME, WARNING, RANKS = 20, ADVICE = 90, BLANK = 100 };

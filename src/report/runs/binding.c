@@ -6,8 +6,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 static const double LOADING = 0.1, MOVING = 0.15, WAITING = 0.15, UNEVEN = 0.15, SMALL = 0.5, SHORT_KERNEL = 15e-6,
                     WELL_USED = 0.3; /* of the peak */

@@ -2,11 +2,7 @@
  * version. */
 #include "report/runs/run_parts.h"
 
-
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { FILES = 64, LEGS = 6000 };
 

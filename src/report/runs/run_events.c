@@ -5,8 +5,6 @@
 #include "base/grow.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { FIRST_WARNINGS = 10, LAST_WARNINGS = 40, LAST_CHECKPOINTS = 100 };
 

@@ -4,8 +4,6 @@
 #include "base/json.h"
 #include "base/status.h"
 
-#include <stdio.h>
-
 /* Writes the merged trace of a run folder's trace-rank<r>.json to `out`, line by line. Each rank's clock is rank 0's by
  * the offset measured at the run's start and, where profile-rank<r>.json has it, at its end: linear between the two.
  * Where a message would still arrive before it was sent, the receiver's machine is shifted until it does not.

@@ -5,9 +5,6 @@
 #include "score/metrics.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { CURVES = 8, MATRIX = 32, CONFUSED = 12, FIRST = 2 }; /* FIRST: the first column of probabilities */
 

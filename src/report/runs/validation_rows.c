@@ -7,8 +7,6 @@
 #include "data/dataset/data_files.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { TEXT_WIDTH = 400, TEXT_BYTES = 4 * TEXT_WIDTH + 16, FIELDS = 24 };
 

@@ -5,9 +5,6 @@
 #include "report/sinks/run_file.h"
 #include "report/text/json_numbers.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 typedef struct metrics {
     tri_run_file to;
     FILE *early;        /* a stream into text: lines written before START */

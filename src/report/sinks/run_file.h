@@ -5,8 +5,6 @@
 #include "base/file.h"
 #include "train/events.h"
 
-#include <stdio.h>
-
 typedef struct tri_run_file {
     char path[TRI_PATH_MAX];
     FILE *file;      /* NULL before START */

@@ -6,8 +6,6 @@
 
 #include "train/events.h"
 
-#include <stdio.h>
-
 void tri__sink_close(tri_sink *sink);
 /* A sink whose context is the folder's name; `what` is for messages. */
 tri_status tri__folder_sink(const char *folder, tri_status (*emit)(void *folder, const tri_event *event),

@@ -4,8 +4,6 @@
 
 #include "base/json.h"
 
-#include <stdio.h>
-
 /* amount / seconds; 0 if no time has passed. */
 static inline double tri__rate(double amount, double seconds) { return seconds > 0 ? amount / seconds : 0; }
 

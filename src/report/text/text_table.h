@@ -3,8 +3,6 @@
 
 #include "base/status.h"
 
-#include <stdio.h>
-
 typedef struct tri_text_table {
     char **row;     /* [n]; row 0 is the header; cells are separated by tabs */
     int n;

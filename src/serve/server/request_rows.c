@@ -6,10 +6,6 @@
 #include "data/table/table.h"
 #include "data/table/value_text.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { NUMBER = 32 }; /* bytes of a number's text */
 
 void tri__row_set_free(tri_row_set *rows) {

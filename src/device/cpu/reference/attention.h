@@ -8,8 +8,6 @@
 #include "layout/runs.h"
 #include "numbers/distance.h"
 
-#include <stdlib.h>
-
 #define NO_KEYS (-1e30) /* lse of a row without keys: finite, and its weight is 0 beside any other */
 
 /* One head. Queries and keys are rows of two matrices, which may be the same. */

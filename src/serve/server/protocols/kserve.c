@@ -9,9 +9,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef enum tensor_kind { TEXT, INTEGER, REAL, TRUTH } tensor_kind;
 typedef struct datatype {

@@ -10,8 +10,6 @@
 #include "base/text.h"
 
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 static tri_status take_bool(const tri_json *root, const char *key, int *out) {
     const tri_json *value = tri__json_get(root, key);

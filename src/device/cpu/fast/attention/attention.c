@@ -6,8 +6,6 @@
 #include "device/cpu/fast/attention/simd_head_sparse_din.h"
 #include "numbers/distance.h"
 
-#include <string.h>
-
 enum { ENOUGH = 1 << 14 }; /* elements of ctx */
 
 typedef struct span {

@@ -4,8 +4,6 @@
 
 #include "device/cpu/fast/runtime/call.h"
 
-#include <string.h>
-
 typedef struct tri_expert_rows {
     const int32_t *from;  /* [rows] below 0: no token; NULL: all have one */
     int64_t each, stride; /* rows of a run; from the beginning of an expert's run to that of its next */

@@ -5,8 +5,6 @@
 #include "device/cpu/fast/runtime/isa.h"
 #include "program/op.h"
 
-#include <stdint.h>
-
 /* c[m,n] = (add ? c : 0) + a[m,k] b[k,n] + bias */
 typedef struct tri_gemm {
     int64_t m, n, k;

@@ -5,8 +5,6 @@
 #include "device/cpu/fast/runtime/isa.h"
 #include "program/op.h"
 
-#include <stdint.h>
-
 /* A panel of A or of B: its rows are n rows of `from`, along which k runs, or columns, if it is transposed. */
 typedef struct tri_half_panel {
     int is_b, transposed;

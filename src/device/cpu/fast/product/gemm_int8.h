@@ -5,8 +5,6 @@
 #include "device/cpu/fast/runtime/isa.h"
 #include "layout/dtype.h"
 
-#include <stdint.h>
-
 enum { TRI_INT8_ROWS = 64, TRI_INT8_COLUMNS = 48, TRI_INT8_TAIL = 4 }; /* mr divides ROWS; nr is at most COLUMNS */
 
 /* Products of `rows` rows of a with nr of b, for kernels that read both in place: y[i,j] = float(sum over k) *

@@ -6,7 +6,6 @@
 #include "device/cpu/fast/product/transpose_avx512.h"
 
 #include <immintrin.h>
-#include <stdint.h>
 
 enum { PACK_LANES = 16, PACK_AHEAD = 16 }; /* rows of prefetch distance: strides are too long for the hardware */
 
