@@ -96,6 +96,12 @@ static tri_status list_folder(const char *folder, const char *prefix, const tri_
     return status;
 }
 
+int64_t tri__manifest_bytes(const tri_json *manifest) {
+    int64_t bytes = 0;
+    tri__json_items(tri__json_get(manifest, "files"), row) bytes += tri__whole_in(row, "bytes");
+    return bytes;
+}
+
 tri_status tri__manifest_files(const char *folder, const tri_json *known, tri_json **files) {
     *files = tri__json_array();
     tri_status status = *files ? list_folder(folder, "", known, *files)

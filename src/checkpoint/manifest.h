@@ -15,6 +15,7 @@ int tri__is_plain_name(const char *name);
 
 /* Numbers with 17 significant digits, so that a double round-trips. Replaces the file atomically. */
 tri_status tri__json_save_exact(const char *path, const tri_json *value);
+int64_t tri__manifest_bytes(const tri_json *manifest); /* of all its files */
 /* Lists all files of a folder and its subfolders, which must be synced: [{name, bytes, xxh3}], sorted; a new reference.
  * Files with a row in `known` (a list of such rows) are not hashed again. Syncs the folders. */
 tri_status tri__manifest_files(const char *folder, const tri_json *known, tri_json **files);

@@ -40,12 +40,6 @@ static tri_status name(const found *f, int i, char path[static TRI_PATH_MAX]) {
     return f->n ? tri__checkpoint_name(path, f->folder, f->steps[i], "") : tri__path_join(path, "", f->folder);
 }
 
-static tri_json_int bytes_of(const tri_json *manifest) {
-    tri_json_int bytes = 0;
-    tri__json_items(tri__json_get(manifest, "files"), row) bytes += tri__whole_in(row, "bytes");
-    return bytes;
-}
-
 /* A checkpoint as an object: path, step, bytes, valid, best, mesh, engine, decision; or why it is not a checkpoint.
  * deep: 1: verifies all hashes. */
 static tri_status describe(const found *f, int i, int deep, tri_json **out) {
@@ -67,7 +61,7 @@ static tri_status describe(const found *f, int i, int deep, tri_json **out) {
     tri_json_int step = manifest ? tri__whole_in(manifest, "step") : f->n ? f->steps[i] : -1;
     *out = tri__json_pack("{s:s, s:I, s:b, s:b, s:I, s:O?, s:O?, s:s?, s:O?}", "path", path, "step", step, "valid",
                           status == TRI_OK, "best", f->n && f->steps[i] == f->best, "bytes",
-                          manifest ? bytes_of(manifest) : (tri_json_int)0, "mesh", mesh, "engine",
+                          (tri_json_int)tri__manifest_bytes(manifest), "mesh", mesh, "engine",
                           tri__json_get(manifest, "engine"), "reason", status == TRI_OK ? NULL : tri_error(),
                           "decision", tri__json_get(tri__json_get(manifest, "state"), "decision"));
     tri__json_decref(manifest);

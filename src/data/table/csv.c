@@ -27,8 +27,7 @@ typedef struct record {
     tri_fault fault;    /* the first; why[0] = 0: none */
 } record;
 
-static void blame(record *r, size_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void blame(record *r, size_t at, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static void blame(record *r, size_t at, const char *format, ...) {
     if (r->fault.why[0]) return;
     r->fault.at = r->window->base + at;
     va_list args;

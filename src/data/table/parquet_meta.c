@@ -6,8 +6,7 @@
 
 #include <stdarg.h>
 
-static tri_status damaged(const tri_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static tri_status damaged(const tri_table *table, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static tri_status damaged(const tri_table *table, const char *format, ...) {
     char text[512];
     va_list args;
     va_start(args, format);

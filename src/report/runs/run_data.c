@@ -43,12 +43,6 @@ tri_status tri__run_load(const char *folder, const char *name, int expected, tri
 
 /* ---- checkpoints ---- */
 
-static int64_t bytes_of(const tri_json *manifest) {
-    int64_t bytes = 0;
-    tri__json_items(tri__json_get(manifest, "files"), row) bytes += tri__whole_in(row, "bytes");
-    return bytes;
-}
-
 /* The row of a step among those that events named; made if there is none. */
 static tri_json *row_of(tri_json *rows, int64_t step) {
     tri_json *row;
@@ -72,7 +66,7 @@ static tri_status describe(const char *folder, int64_t step, int64_t best, tri_j
     if (status != TRI_OK) tri__json_set_new(row, "reason", tri__json_string(tri_error()));
     tri__json_set_new(row, "best", tri__json_boolean(step == best));
     if (manifest) {
-        tri__json_set_new(row, "bytes", tri__json_integer(bytes_of(manifest)));
+        tri__json_set_new(row, "bytes", tri__json_integer(tri__manifest_bytes(manifest)));
         const tri_json *mesh = tri__json_get(tri__json_get(manifest, "state"), "mesh");
         if (mesh) tri__json_set(row, "mesh", mesh);
     }
