@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 
 enum { ALIGN = 16, LEAST_CHUNK = 1 << 16, MOST_CHUNK = 1 << 26, MOST_KEPT = 1 << 29 }; /* bytes */

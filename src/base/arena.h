@@ -4,8 +4,7 @@
  * handle failures: if an arena cannot grow, tri__arena_alloc jumps to the innermost tri__arena_guard of its thread,
  * which returns TRI_RESOURCE to its caller. Code inside a guard may own only arenas that have their own guard
  * (tri__arena_scratch); any other resource would leak. */
-#ifndef TRI_BASE_ARENA_H
-#define TRI_BASE_ARENA_H
+#pragma once
 
 #include "base/status.h"
 
@@ -42,5 +41,3 @@ char *tri__arena_copy(tri_arena *arena, const char *text);
 void *tri__arena_grow(tri_arena *arena, void *array, int count, int *capacity, size_t element);
 #define TRI_PUSH(arena, array, count, capacity) \
     ((array) = tri__arena_grow((arena), (array), (count), &(capacity), sizeof *(array)), &(array)[(count)++])
-
-#endif

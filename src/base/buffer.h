@@ -1,7 +1,6 @@
 /* buffer.h - a growing text: pictures, pages, bodies of replies. Appending never fails: out of memory is recorded in
  * `failed`, to be checked at the end. Initialised with zeros. */
-#ifndef TRI_BASE_BUFFER_H
-#define TRI_BASE_BUFFER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,5 +20,3 @@ void tri__buffer_csv(tri_buffer *buffer, char separator, const char *before, con
 /* The text, which the caller frees, and an empty buffer; NULL: out of memory. */
 char *tri__buffer_take(tri_buffer *buffer, size_t *size);
 void tri__buffer_free(tri_buffer *buffer);
-
-#endif

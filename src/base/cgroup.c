@@ -4,10 +4,6 @@
 
 #include "base/file.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { PROC_BYTES = 1 << 20 }; /* a host of many containers has many mounts */
 
 /* Files of one version. */

@@ -1,7 +1,6 @@
 /* cgroup.h - what the control groups of this process allow it. A container, a systemd slice and a Slurm step are all
  * groups; the limits of each group apply to those inside it, so the tightest one on the way to the root counts. */
-#ifndef TRI_BASE_CGROUP_H
-#define TRI_BASE_CGROUP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@ typedef struct tri_cgroup {
 /* Both versions of control groups, and mixtures. root: where /proc and /sys are found ("", or a folder in tests). What
  * cannot be read limits nothing. */
 tri_cgroup tri__cgroup_read(const char *root);
-
-#endif

@@ -1,9 +1,6 @@
 /* clock.h - time. Intervals are monotonic. */
-#ifndef TRI_BASE_CLOCK_H
-#define TRI_BASE_CLOCK_H
+#pragma once
 
 double tri__clock(void);       /* seconds, monotonic */
 double tri__clock_wall(void);  /* seconds since 1970 */
 void tri__clock_sleep(double until); /* a tri__clock() time; returns immediately if past */
-
-#endif

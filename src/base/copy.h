@@ -1,10 +1,7 @@
 /* copy.h - large copies whose result is not read again soon. */
-#ifndef TRI_BASE_COPY_H
-#define TRI_BASE_COPY_H
+#pragma once
 
 #include <stddef.h>
 
 /* Like memcpy, but bypasses the caches if the processor can and `to` is aligned to 64 bytes. */
 void tri__copy_large(void *to, const void *from, size_t n);
-
-#endif

@@ -8,9 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -241,9 +238,8 @@ static tri_status make_sibling(const tri_spot *spot, const char *path, char whol
 
 tri_status tri__file_sibling(const char *path, char name[static TRI_PATH_MAX], int *fd) {
     tri_spot spot;
-    tri_status status = tri__spot_open(path, &spot);
-    if (status != TRI_OK) return status == TRI_NOINPUT ? TRI_IO : status;
-    status = make_sibling(&spot, path, name, fd);
+    TRI_TRY(tri__spot_open(path, TRI_IO, &spot));
+    tri_status status = make_sibling(&spot, path, name, fd);
     tri__spot_close(&spot);
     return status;
 }
@@ -267,9 +263,8 @@ static tri_status write_spot(const tri_spot *spot, const char *path, const void 
 
 tri_status tri__file_write(const char *path, const void *data, size_t size) {
     tri_spot spot;
-    tri_status status = tri__spot_open(path, &spot);
-    if (status != TRI_OK) return status == TRI_NOINPUT ? TRI_IO : status;
-    status = write_spot(&spot, path, data, size);
+    TRI_TRY(tri__spot_open(path, TRI_IO, &spot));
+    tri_status status = write_spot(&spot, path, data, size);
     tri__spot_close(&spot);
     return status;
 }
@@ -282,9 +277,8 @@ tri_status tri__file_own(const char *path, tri_own_way way, int *fd) {
     tri_spot spot;
     struct stat info;
     *fd = -1;
-    tri_status status = tri__spot_open(path, &spot);
-    if (status != TRI_OK) return status == TRI_NOINPUT ? TRI_IO : status;
-    status = way == TRI_OWN_NEW ? TRI_OK : check_free(spot.at, spot.name, path);
+    TRI_TRY(tri__spot_open(path, TRI_IO, &spot));
+    tri_status status = way == TRI_OWN_NEW ? TRI_OK : check_free(spot.at, spot.name, path);
     if (status == TRI_OK && way == TRI_OWN_FRESH && unlinkat(spot.at, spot.name, 0) && errno != ENOENT)
         status = tri__fail_errno("write", path, TRI_IO);
     if (status == TRI_OK) {

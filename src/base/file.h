@@ -4,8 +4,7 @@
  *
  * Trident's own files (in a run folder, a checkpoint, a cache) are regular files: a symbolic link, a pipe or a device
  * in their place is refused, never followed or waited for. The path to the folder may contain links. */
-#ifndef TRI_BASE_FILE_H
-#define TRI_BASE_FILE_H
+#pragma once
 
 #include "base/status.h"
 
@@ -140,5 +139,3 @@ tri_status tri__folder_sync(const char *path);              /* fsync of a folder
 /* Checks that the folder, created if missing, is writable: writes a temporary file, syncs and removes it; TRI_IO if
  * that fails. `who` makes the file name unique among concurrent callers. */
 tri_status tri__folder_probe(const char *path, int who);
-
-#endif

@@ -1,8 +1,7 @@
 /* file_call.h - which file call each thread of a rank is in, where another process can read it: so a disk that takes
  * minutes is told apart from a rank that hangs. Calls are announced by base/file.c and the few others that read or
  * write files; a thread without a board (most programs) announces nothing. */
-#ifndef TRI_BASE_FILE_CALL_H
-#define TRI_BASE_FILE_CALL_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -82,5 +81,3 @@ typedef struct tri_call_view {
 uint64_t tri__calls_number(const tri_call_board *board);
 /* Whether the rank is in a file call: its own thread, or one of the helpers that it waits for. out: may be NULL. */
 int tri__calls_now(const tri_call_board *board, tri_call_view *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* file_parts.h - what file.c and folder.c share. */
-#ifndef TRI_BASE_FILE_PARTS_H
-#define TRI_BASE_FILE_PARTS_H
+#pragma once
 
 #include "base/file.h"
 
@@ -15,7 +14,5 @@ typedef struct tri_spot {
     int at;
     char name[256];
 } tri_spot;
-tri_status tri__spot_open(const char *path, tri_spot *spot); /* TRI_NOINPUT if the folder is missing */
+tri_status tri__spot_open(const char *path, tri_status missing, tri_spot *spot); /* missing: where the folder is */
 void tri__spot_close(tri_spot *spot);
-
-#endif

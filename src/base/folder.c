@@ -8,13 +8,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-tri_status tri__spot_open(const char *path, tri_spot *spot) {
+tri_status tri__spot_open(const char *path, tri_status missing, tri_spot *spot) {
     char folder[TRI_PATH_MAX];
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t length = slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
@@ -26,7 +23,7 @@ tri_status tri__spot_open(const char *path, tri_spot *spot) {
     folder[length] = 0;
     memcpy(spot->name, name, strlen(name) + 1);
     spot->at = tri__open_at(AT_FDCWD, *folder ? folder : ".", O_PATH | O_DIRECTORY, 0);
-    return spot->at >= 0 ? TRI_OK : tri__fail_errno("open the folder", *folder ? folder : ".", TRI_NOINPUT);
+    return spot->at >= 0 ? TRI_OK : tri__fail_errno("open the folder", *folder ? folder : ".", missing);
 }
 
 void tri__spot_close(tri_spot *spot) {
@@ -219,7 +216,7 @@ static tri_status remove_path(const char *path, int depth) {
     tri_spot spot;
     TRI_TRY(tri__path_join(whole, "", path));
     for (size_t n = strlen(whole); n > 1 && whole[n - 1] == '/'; n--) whole[n - 1] = 0;
-    TRI_TRY(tri__spot_open(whole, &spot));
+    TRI_TRY(tri__spot_open(whole, TRI_NOINPUT, &spot));
     tri_status status = remove_at(spot.at, spot.name, whole, depth);
     tri__spot_close(&spot);
     return status;

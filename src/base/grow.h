@@ -1,6 +1,5 @@
 /* grow.h - arrays that grow. */
-#ifndef TRI_BASE_GROW_H
-#define TRI_BASE_GROW_H
+#pragma once
 
 #include <stddef.h>
 
@@ -10,5 +9,3 @@ int tri__grow_more(void *array, size_t *room, size_t need, size_t each);
 static inline int tri__grow(void *array, size_t *room, size_t need, size_t each) {
     return (*room && need <= *room) || tri__grow_more(array, room, need, each);
 }
-
-#endif

@@ -4,9 +4,6 @@
 #include "base/file.h"
 #include "base/limits.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 tri_status tri__json_load(const char *path, tri_status bad, tri_json **out) {
     *out = NULL;
     char *text;

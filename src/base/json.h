@@ -7,12 +7,9 @@
  *
  * Strings are bytes. Bytes that are not UTF-8 (file names may contain any) are written as in Python's surrogateescape:
  * byte 0xNN as \uDCNN, which is read back as the byte. Numbers that are not finite become null. */
-#ifndef TRI_BASE_JSON_H
-#define TRI_BASE_JSON_H
+#pragma once
 
 #include "base/status.h"
-
-#include <stddef.h>
 
 typedef struct tri_json tri_json;
 typedef long long tri_json_int;
@@ -79,16 +76,30 @@ int tri__json_set_new(tri_json *object, const char *key, tri_json *value);
 int tri__json_set_filled(tri_json *object, const char *key, tri_json *container);
 int tri__json_update(tri_json *object, const tri_json *other);
 int tri__json_del(tri_json *object, const char *key);
+typedef struct tri_json_member {
+    char *key;
+    tri_json *value;
+    uint64_t hash; /* of the key */
+} tri_json_member;
+const tri_json_member *tri__json_first(const tri_json *object); /* its members, then one whose key is NULL */
 size_t tri__json_object_size(const tri_json *object);
 const char *tri__json_object_key(const tri_json *object, size_t at); /* NULL past the end */
 tri_json *tri__json_object_value(const tri_json *object, size_t at);
 
 tri_json *tri__json_at(const tri_json *array, size_t at); /* borrowed; NULL past the end */
 size_t tri__json_size(const tri_json *array);
+tri_json *const *tri__json_begin(const tri_json *array); /* its items, then NULL */
 int tri__json_append(tri_json *array, const tri_json *value);
 int tri__json_append_new(tri_json *array, tri_json *value);
 int tri__json_extend(tri_json *array, const tri_json *other);
 
+/* Each item of a list, each member of an object; what is neither has none. The name is declared here. Nothing may be
+ * added to the list or object meanwhile. */
+#define tri__json_items(array, value) \
+    for (tri_json *const *at_ = tri__json_begin(array), *value; ((value) = *at_) != NULL; at_++)
+#define tri__json_members(object, member) \
+    for (const tri_json_member *member = tri__json_first(object); member->key; member++)
+/* With its number; and where the object may grow. */
 #define tri__json_each(array, index, value) \
     for ((index) = 0; ((value) = tri__json_at((array), (index))) != NULL; (index)++)
 #define tri__json_each_member(object, key, value) \
@@ -128,5 +139,3 @@ int tri__json_line_of(tri_json_lines *at, const char *key);
 tri_status tri__json_save(const char *path, const tri_json *value);
 /* The same to a user's path, as tri__file_deliver. */
 tri_status tri__json_deliver(const char *path, const tri_json *value, int replaces);
-
-#endif

@@ -2,8 +2,6 @@
  * program refuses. */
 #include "base/json.h"
 
-#include <string.h>
-
 /* The position after the string that begins at text[i]. */
 static size_t skip_string(const char *text, size_t length, size_t i) {
     for (i++; i < length && text[i] != '"'; i++) i += text[i] == '\\';

@@ -3,7 +3,6 @@
 #include "base/json.h"
 
 #include <stdarg.h>
-#include <string.h>
 
 typedef struct template {
     const char *at;

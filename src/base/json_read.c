@@ -11,10 +11,6 @@
 #include <locale.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 
 /* Upper bounds of the bytes of memory per object, list, and member (a value under a key). Long strings need at most
  * twice the bytes of their text. */
@@ -87,23 +83,11 @@ static int keep(reader *r, const char *bytes, size_t n) {
     return r->string.failed ? shortage(r), 0 : 1;
 }
 
-/* Four hexadecimal digits at text[at]; -1 if invalid. */
-static int hex4(const reader *r, size_t at) {
-    int code = 0;
-    for (size_t i = at; i < at + 4; i++) {
-        int digit = i < r->length ? r->text[i] : 0, lower = digit | 0x20;
-        if (digit >= '0' && digit <= '9') code = code << 4 | (digit - '0');
-        else if (lower >= 'a' && lower <= 'f') code = code << 4 | (lower - 'a' + 10);
-        else return -1;
-    }
-    return code;
-}
-
 /* \u and four digits, with the backslash at text[at]: a character, a surrogate pair for one beyond 0xFFFF, or a byte
  * (json.h). */
 static int unicode_escape(reader *r) {
     size_t at = r->at;
-    int code = hex4(r, at + 2), low = -1;
+    int code = tri__text_hex4(r->text + at + 2, r->length - at - 2), low = -1;
     char bytes[4];
     r->at += 6;
     if (code < 0) return fault(r, at, "\\u without four hexadecimal digits"), 0;
@@ -111,7 +95,7 @@ static int unicode_escape(reader *r) {
     if (code >= 0xDC80 && code <= 0xDCFF) return keep(r, &(char){(char)(code & 0xFF)}, 1);
     if (code >= 0xD800 && code < 0xDC00 && r->at + 1 < r->length && r->text[r->at] == '\\' &&
         r->text[r->at + 1] == 'u') {
-        low = hex4(r, r->at + 2);
+        low = tri__text_hex4(r->text + r->at + 2, r->length - r->at - 2);
         if (low >= 0xDC00 && low <= 0xDFFF) code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00), r->at += 6;
     }
     if (code >= 0xD800 && code <= 0xDFFF) return fault(r, at, "half of a surrogate pair"), 0;

@@ -6,15 +6,6 @@
 #include "base/hash.h"
 
 #include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-typedef struct member {
-    char *key;
-    tri_json *value;
-    uint64_t hash;
-} member;
 
 struct tri_json {
     uint32_t refs;       /* FOREVER: a constant */
@@ -23,10 +14,10 @@ struct tri_json {
         tri_json_int integer;
         double real;
         struct { size_t length; char *text; } string;   /* text is stored after the value */
-        struct { size_t n, room; tri_json **item; } list;
+        struct { size_t n, room; tri_json **item; } list; /* item [n + 1], NULL the last; NULL where n is 0 */
         struct {
             size_t n, room, slots;
-            member *item;
+            tri_json_member *item;
             uint32_t *slot;
         } object; /* slot: 1 + index of a member; 0: empty */
     };
@@ -147,7 +138,7 @@ static int index_members(tri_json *object, size_t slots) {
 
 /* The index of the member with that key; n if there is none. */
 static size_t find(const tri_json *object, const char *key, uint64_t hash) {
-    const member *item = object->object.item;
+    const tri_json_member *item = object->object.item;
     size_t n = object->object.n;
     if (!object->object.slots) {
         for (size_t i = 0; i < n; i++)
@@ -171,10 +162,10 @@ tri_json *tri__json_get(const tri_json *object, const char *key) {
 static int add_member(tri_json *object, const char *key, uint64_t hash, tri_json *value) {
     size_t n = object->object.n, slots = object->object.slots;
     char *copy = n < MOST_MEMBERS ? strdup(key) : NULL;
-    if (copy && tri__grow(&object->object.item, &object->object.room, n + 1, sizeof(member)) &&
+    if (copy && tri__grow(&object->object.item, &object->object.room, n + 2, sizeof(tri_json_member)) &&
         (n < SEARCHED || 2 * (n + 1) <= slots || index_members(object, slots ? 2 * slots : 4 * SEARCHED))) {
-        object->object.item[n] = (member){copy, value, hash};
-        object->object.n++;
+        object->object.item[n] = (tri_json_member){copy, value, hash};
+        object->object.item[++object->object.n].key = NULL;
         if (object->object.slots) put_slot(object, n);
         return 0;
     }
@@ -205,9 +196,7 @@ int tri__json_set_filled(tri_json *object, const char *key, tri_json *container)
 
 int tri__json_update(tri_json *object, const tri_json *other) {
     int failed = !is(other, TRI_JSON_OBJECT) || other->lost ? lose(object, NULL) : 0;
-    const char *key;
-    const tri_json *value;
-    tri__json_each_member(other, key, value) failed |= tri__json_set(object, key, value);
+    tri__json_members(other, m) failed |= tri__json_set(object, m->key, m->value);
     return failed;
 }
 
@@ -215,10 +204,10 @@ int tri__json_update(tri_json *object, const tri_json *other) {
 int tri__json_del(tri_json *object, const char *key) {
     size_t at = is(object, TRI_JSON_OBJECT) ? find(object, key, hash_of(object, key)) : 0;
     if (!is(object, TRI_JSON_OBJECT) || at == object->object.n) return -1;
-    member *item = object->object.item;
+    tri_json_member *item = object->object.item;
     free(item[at].key);
     tri__json_decref(item[at].value);
-    memmove(item + at, item + at + 1, (--object->object.n - at) * sizeof *item);
+    memmove(item + at, item + at + 1, (object->object.n-- - at) * sizeof *item); /* and the one that ends them */
     if (object->object.slots) memset(object->object.slot, 0, object->object.slots * sizeof *object->object.slot);
     for (size_t i = 0; object->object.slots && i < object->object.n; i++) put_slot(object, i);
     return 0;
@@ -231,16 +220,27 @@ const char *tri__json_object_key(const tri_json *object, size_t at) {
 tri_json *tri__json_object_value(const tri_json *object, size_t at) {
     return at < tri__json_object_size(object) ? object->object.item[at].value : NULL;
 }
+const tri_json_member *tri__json_first(const tri_json *object) {
+    static const tri_json_member none;
+    return tri__json_object_size(object) ? object->object.item : &none;
+}
+
 size_t tri__json_size(const tri_json *array) { return is(array, TRI_JSON_ARRAY) ? array->list.n : 0; }
 tri_json *tri__json_at(const tri_json *array, size_t at) {
     return at < tri__json_size(array) ? array->list.item[at] : NULL;
 }
 
+tri_json *const *tri__json_begin(const tri_json *array) {
+    static tri_json *const none;
+    return tri__json_size(array) ? array->list.item : &none;
+}
+
 int tri__json_append_new(tri_json *array, tri_json *value) {
     if (!is(array, TRI_JSON_ARRAY) || !value || array == value ||
-        !tri__grow(&array->list.item, &array->list.room, array->list.n + 1, sizeof value))
+        !tri__grow(&array->list.item, &array->list.room, array->list.n + 2, sizeof value))
         return lose(array, value);
     array->list.item[array->list.n++] = value;
+    array->list.item[array->list.n] = NULL;
     return 0;
 }
 

@@ -6,9 +6,6 @@
 #include "base/text.h"
 
 #include <locale.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef struct writer {
     tri_buffer out;

@@ -1,11 +1,8 @@
 /* kernel_function.h - functions that kernels of both CPUs and GPUs call. */
-#ifndef TRI_BASE_KERNEL_FUNCTION_H
-#define TRI_BASE_KERNEL_FUNCTION_H
+#pragma once
 
 #ifdef __CUDACC__
 #define TRI_KERNEL_FUNCTION static __host__ __device__ inline
 #else
 #define TRI_KERNEL_FUNCTION static inline
-#endif
-
 #endif

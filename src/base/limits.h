@@ -1,7 +1,6 @@
 /* limits.h - all limits of parsers (fault model M8). Sizes are checked against the file's length before anything is
  * allocated for them. */
-#ifndef TRI_BASE_LIMITS_H
-#define TRI_BASE_LIMITS_H
+#pragma once
 
 enum {
     TRI_LIMIT_JSON_DEPTH = 64,
@@ -16,5 +15,3 @@ enum {
     TRI_LIMIT_VOCABULARY = 10 * 1000 * 1000,
     TRI_RANKS_PER_NODE = 256 /* most ranks of one machine */
 };
-
-#endif

@@ -6,8 +6,6 @@
 #include "base/file.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>

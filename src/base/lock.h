@@ -1,7 +1,6 @@
 /* lock.h - advisory locks on open files (flock), acquired with a timeout: a lock that is never released does not block
  * us indefinitely. */
-#ifndef TRI_BASE_LOCK_H
-#define TRI_BASE_LOCK_H
+#pragma once
 
 #include "base/stop.h"
 
@@ -17,5 +16,3 @@ tri_lock_result tri__lock(int fd, int operation, double seconds, const tri_stop 
 /* The holder of a lock on the open file: "process 1234", or "another process" if unknown. Written to `out`, which is
  * returned. */
 const char *tri__lock_holder(int fd, char out[static 32]);
-
-#endif

@@ -2,7 +2,6 @@
 #include "base/log.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 enum { LINE_BYTES = 8192 }; /* longer lines are truncated */
 

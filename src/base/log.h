@@ -1,11 +1,8 @@
 /* log.h - messages to users and the progress of long work, passed to the code that asked for it, and its request to end
  * early. The library itself prints nothing. */
-#ifndef TRI_BASE_LOG_H
-#define TRI_BASE_LOG_H
+#pragma once
 
 #include "base/stop.h"
-
-#include <stdint.h>
 
 /* PLAIN and FAILURE: a line without a prefix, and a failure of ranks; only of what starts them (job/parent.h). */
 typedef enum tri_log_level { TRI_LOG_INFO, TRI_LOG_WARN, TRI_LOG_PLAIN, TRI_LOG_FAILURE } tri_log_level;
@@ -24,5 +21,3 @@ void tri__say(const tri_log *log, tri_log_level level, const char *format, ...) 
 
 /* Work on rows: how many are done. TRI_STOPPED when a stop was requested. */
 tri_status tri__log_rows(const tri_log *log, int64_t done, int64_t all);
-
-#endif

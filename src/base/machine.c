@@ -6,9 +6,6 @@
 
 #include <limits.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 int tri__cores_limit(void) {

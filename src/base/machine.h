@@ -1,6 +1,5 @@
 /* machine.h - the machine's resources that this process may use. */
-#ifndef TRI_BASE_MACHINE_H
-#define TRI_BASE_MACHINE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ int tri__cores(void);
 int tri__cores_limit(void); /* by the quota alone, which all processes of a group share; INT_MAX: none */
 /* NVIDIA GPUs that this machine has device files for. */
 int tri__gpus(void);
-
-#endif

@@ -5,9 +5,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 enum { LIST_MAX = 100 * 1000 }; /* items of a list, as TRI_LIMIT_COLUMNS */

@@ -2,12 +2,9 @@
  * man page, shell completion, the recorded configuration, and the effect of a change on a resumed run. A module that
  * reads options owns their rows and the struct they fill. Adding an option: a row and a field.
  * docs/extending/adding-an-option.md */
-#ifndef TRI_BASE_OPTION_H
-#define TRI_BASE_OPTION_H
+#pragma once
 
 #include "base/json.h"
-
-#include <stddef.h>
 
 typedef enum tri_option_kind {
     TRI_OPTION_BOOL,    /* int */
@@ -105,5 +102,3 @@ enum { TRI_OPTION_FLAG = 64 }; /* bytes of a flag's text */
 const char *tri__option_flag(const char *name, char out[static TRI_OPTION_FLAG]);
 /* The word of a choice by its index, into `out`, which is returned. */
 const char *tri__option_word(const tri_option *row, int index, char out[static TRI_OPTION_FLAG]);
-
-#endif

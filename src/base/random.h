@@ -8,8 +8,7 @@
  *             (plan/layer_gates.h)
  *   search    key (seed, xxh32 "lr"), counter (trial low, high, 0, 4): a trial's value of a key (job/search_space.h)
  *   order     key (seed, xxh32 "epoch"), counter (i, epoch, 0, 2): the epoch's shuffle (sampler.h) */
-#ifndef TRI_BASE_RANDOM_H
-#define TRI_BASE_RANDOM_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ typedef int64_t tri_normal(uint32_t seed, uint32_t id, float deviation, uint64_t
 tri_normal tri__normal_plain, tri__normal_avx2, tri__normal_avx512;
 /* Elements [begin, begin + n) of a tensor of normal numbers with mean 0. */
 void tri__random_normal(uint32_t seed, uint32_t id, float deviation, int64_t begin, int64_t n, float *out);
-
-#endif

@@ -5,7 +5,6 @@
 #include "base/file_call.h"
 
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 tri_status tri__read_at(int fd, uint64_t at, void *out, size_t bytes, const char *path) {

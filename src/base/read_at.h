@@ -1,14 +1,8 @@
 /* read_at.h - parts of an open file, by position. Files that other processes may truncate are read this way and not
  * mapped, so that missing bytes are an error and not a SIGBUS. */
-#ifndef TRI_BASE_READ_AT_H
-#define TRI_BASE_READ_AT_H
+#pragma once
 
 #include "base/status.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 /* Reads all of bytes [at, at + bytes) or fails: TRI_IO if the file is shorter; `path` is for the message. */
 tri_status tri__read_at(int fd, uint64_t at, void *out, size_t bytes, const char *path);
-
-#endif

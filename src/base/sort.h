@@ -1,10 +1,7 @@
 /* sort.h - numbers in ascending order. */
-#ifndef TRI_BASE_SORT_H
-#define TRI_BASE_SORT_H
+#pragma once
 
 #include <stdint.h>
 
 /* None of them NaN. */
 void tri__sort_doubles(double *values, int64_t n);
-
-#endif

@@ -2,9 +2,6 @@
 #include "base/status.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { TEXT_BYTES = TRI_ERROR_BYTES };
 

@@ -1,9 +1,13 @@
 /* status.h - how functions fail. External failures return a status, with a text kept per thread, and are passed on by
  * TRI_TRY. Bugs abort: TRI_ASSERT, always on, prints where. "Not applicable" is an ordinary result. */
-#ifndef TRI_BASE_STATUS_H
-#define TRI_BASE_STATUS_H
+#pragma once
 
 #include "trident.h"
+
+/* What nearly every file takes from the C library comes with this one. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Records the text of a failure and returns `code`. */
 tri_status tri__fail(tri_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -27,5 +31,3 @@ void tri__assert_failed(const char *file, int line, const char *condition) __att
     } while (0)
 
 #define TRI_ASSERT(condition) ((condition) ? (void)0 : tri__assert_failed(__FILE__, __LINE__, #condition))
-
-#endif

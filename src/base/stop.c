@@ -3,8 +3,6 @@
 
 #include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 int tri__stop_signalled(const tri_stop *stop) {
     return stop && atomic_load_explicit(&stop->signal, memory_order_relaxed) != 0;

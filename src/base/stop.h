@@ -1,6 +1,5 @@
 /* stop.h - a request to stop early. The code that receives signals fills it in; everything that waits checks it. */
-#ifndef TRI_BASE_STOP_H
-#define TRI_BASE_STOP_H
+#pragma once
 
 #include "base/status.h"
 
@@ -19,5 +18,3 @@ tri_status tri__stop_check(const tri_stop *stop, const char *format, ...) __attr
 tri_status tri__stop_check_kept(const tri_stop *stop, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "SIGTERM", or "" without a signal. Written to `out`, which is returned. */
 const char *tri__stop_name(const tri_stop *stop, char out[static 32]);
-
-#endif

@@ -86,6 +86,18 @@ int tri__utf8_put(int32_t code, char *out) {
     return more + 1;
 }
 
+int tri__text_hex4(const char *text, size_t left) {
+    int code = 0;
+    for (size_t i = 0; i < 4; i++) {
+        int digit = i < left ? text[i] : 0;
+        int lower = digit | 0x20;
+        if (digit >= '0' && digit <= '9') code = code << 4 | (digit - '0');
+        else if (lower >= 'a' && lower <= 'f') code = code << 4 | (lower - 'a' + 10);
+        else return -1;
+    }
+    return code;
+}
+
 int tri__text_begins(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
 
 int tri__text_ends(const char *text, const char *end) {

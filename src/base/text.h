@@ -1,6 +1,5 @@
 /* text.h - small helpers on text. */
-#ifndef TRI_BASE_TEXT_H
-#define TRI_BASE_TEXT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +11,8 @@ const char *tri__text_nearest(const char *word, const char *const *names, int n)
 int32_t tri__utf8_next(const char *text, size_t length, size_t *at);
 /* Encodes a code point; returns the bytes written, 1 to 4. */
 int tri__utf8_put(int32_t code, char *out);
+/* The number of the four hexadecimal digits of \u at text [left]; -1: they are none. */
+int tri__text_hex4(const char *text, size_t left);
 int tri__text_begins(const char *text, const char *start);
 int tri__text_ends(const char *text, const char *end);
 /* A word quoted for a shell, if necessary; the caller frees it. NULL: out of memory. */
@@ -26,5 +27,3 @@ const char *tri__text_brief(const char *text, int width, char *out, size_t size)
 int64_t tri__text_size(const char *text);
 /* "1h 02m", "3m 07s", "12.3 s" */
 const char *tri__text_seconds(double seconds, char out[static 32]);
-
-#endif

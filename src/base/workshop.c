@@ -6,7 +6,6 @@
 #include "base/lock.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>

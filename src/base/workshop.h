@@ -1,7 +1,6 @@
 /* workshop.h - a temporary folder in which an output is made before it gets its name. One that a killed process left is
  * removed by the next that is opened in the same place. */
-#ifndef TRI_BASE_WORKSHOP_H
-#define TRI_BASE_WORKSHOP_H
+#pragma once
 
 #include "base/file.h"
 
@@ -12,5 +11,3 @@ typedef struct tri_workshop {
 
 tri_status tri__workshop_open(const char *parent, tri_workshop *workshop); /* nothing to close after a failure */
 void tri__workshop_close(tri_workshop *workshop); /* removes it and what is still in it */
-
-#endif

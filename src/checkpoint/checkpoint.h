@@ -9,8 +9,7 @@
  *
  * A quantised folder has integers of 8 bits and their scales (checkpoint/quantized_weights.h), and in its state
  * `quantized`. */
-#ifndef TRI_CHECKPOINT_CHECKPOINT_H
-#define TRI_CHECKPOINT_CHECKPOINT_H
+#pragma once
 
 #include "base/file.h"
 #include "base/json.h"
@@ -102,5 +101,3 @@ tri_status tri__checkpoint_sweep(const char *folder);
  * xxh3-128 over the sorted list of (name, dtype, shape, xxh3-128 of the whole tensor's bytes). */
 tri_status tri__checkpoint_digest(const tri_checkpoint *checkpoint, char hex[static 33]);
 tri_status tri__pieces_digest(const tri_piece *pieces, int n, char hex[static 33]);
-
-#endif

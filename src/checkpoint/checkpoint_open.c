@@ -13,9 +13,6 @@
 #include "checkpoint/safetensors.h"
 #include "numbers/quantized.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 enum { SLICES_MAX = 1 << 16, RUNS_MAX = 1 << 8 }; /* slices of a tensor; contiguous runs of slices */
@@ -164,11 +161,9 @@ static tri_status check_slices(const tri_checkpoint *checkpoint, const tri_piece
 
 static tri_status index_tensors(tri_checkpoint *checkpoint) {
     const tri_json *tensors = tri__json_get(checkpoint->manifest, "tensors");
-    tri_json *row;
-    size_t i;
     if (!tri__json_is_array(tensors) || tri__json_size(tensors) > TRI_LIMIT_TENSORS)
         return tri__fail(TRI_DATA, "%s/manifest.json: tensors is not a list, or is too long", checkpoint->path);
-    tri__json_each(tensors, i, row) {
+    tri__json_items(tensors, row) {
         tri_piece tensor;
         const tri_json *slices = tri__json_get(row, "slices");
         TRI_TRY(parse_tensor(checkpoint, row, &tensor));
@@ -248,12 +243,11 @@ static tri_status need_files(const char *path, size_t shards) {
 
 /* Opens the listed shards; tri__manifest_check has verified that their names are plain. */
 static tri_status open_shards(tri_checkpoint *checkpoint) {
-    const tri_json *files = tri__json_get(checkpoint->manifest, "files"), *row;
-    size_t i;
+    const tri_json *files = tri__json_get(checkpoint->manifest, "files");
     checkpoint->shard = calloc(tri__json_size(files) + 1, sizeof *checkpoint->shard);
     if (!checkpoint->shard) return tri__fail(TRI_RESOURCE, "out of memory");
     TRI_TRY(need_files(checkpoint->path, tri__json_size(files)));
-    tri__json_each(files, i, row) {
+    tri__json_items(files, row) {
         const char *name = tri__text_in(row, "name");
         if (strchr(name, '/') || !tri__is_shard(name)) continue;
         TRI_TRY(tri__st_open_listed(checkpoint->path, name, &checkpoint->shard[checkpoint->n_shards]));
@@ -265,9 +259,7 @@ static tri_status open_shards(tri_checkpoint *checkpoint) {
 
 /* config.json and preprocessing.json are used only if the manifest lists them. */
 static tri_status load_listed(const tri_checkpoint *checkpoint, const char *name, tri_json **out) {
-    const tri_json *row;
-    size_t i;
-    tri__json_each(tri__json_get(checkpoint->manifest, "files"), i, row) {
+    tri__json_items(tri__json_get(checkpoint->manifest, "files"), row) {
         char path[TRI_PATH_MAX];
         if (strcmp(tri__text_in(row, "name"), name) != 0) continue;
         TRI_TRY(tri__path_join(path, checkpoint->path, name));
@@ -286,11 +278,9 @@ typedef struct verifying {
 
 /* Hashes the slices of a tensor. */
 static tri_status hash_tensor(const tri_checkpoint *checkpoint, const tri_json *row) {
-    const tri_json *slice;
-    size_t i;
     tri_piece tensor;
     TRI_TRY(parse_tensor(checkpoint, row, &tensor));
-    tri__json_each(tri__json_get(row, "slices"), i, slice) {
+    tri__json_items(tri__json_get(row, "slices"), slice) {
         stored part;
         char hex[33];
         const char *hash = tri__text_in(slice, "xxh3");
@@ -307,9 +297,9 @@ static tri_status hash_tensor(const tri_checkpoint *checkpoint, const tri_json *
 
 /* Whether all slices of a tensor are in files of optimizer state. */
 static int is_state(const tri_json *row) {
-    size_t i, front = strcspn(TRI_FILE_OPTIMIZER, "%");
-    const tri_json *slices = tri__json_get(row, "slices"), *slice;
-    tri__json_each(slices, i, slice) {
+    size_t front = strcspn(TRI_FILE_OPTIMIZER, "%");
+    const tri_json *slices = tri__json_get(row, "slices");
+    tri__json_items(slices, slice) {
         const char *file = tri__text_in(slice, "file");
         if (!file || strncmp(file, TRI_FILE_OPTIMIZER, front) != 0) return 0;
     }
@@ -562,8 +552,6 @@ tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piec
     const tri_json *row = tri__json_get(checkpoint->tensors, piece->name),
                    *index = piece->dtype == TRI_F32 ? tri__json_get(checkpoint->quantized_of, piece->name) : NULL;
     const tri_quantized *quantized = index ? &checkpoint->quantized[tri__json_integer_value(index)] : NULL;
-    tri_json *slice;
-    size_t i;
     tri_piece tensor;
     char have[128], want[128];
     if (!row) return tri__fail(TRI_DATA, "%s has no tensor '%s'", checkpoint->path, piece->name);
@@ -575,7 +563,7 @@ tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piec
                          tri__dtype_name(tensor.dtype), tri__shape_text(&tensor.shape, have),
                          tri__dtype_name(piece->dtype), tri__shape_text(&piece->shape, want));
     int64_t filled = 0;
-    tri__json_each(tri__json_get(row, "slices"), i, slice) {
+    tri__json_items(tri__json_get(row, "slices"), slice) {
         stored part;
         TRI_TRY(parse_slice(checkpoint, slice, &tensor, &part));
         copy c = {.into = piece, .from = &part, .quantized = quantized};

@@ -1,6 +1,5 @@
 /* checkpoint_parts.h - what checkpoints in folders and in memory share. */
-#ifndef TRI_CHECKPOINT_CHECKPOINT_PARTS_H
-#define TRI_CHECKPOINT_CHECKPOINT_PARTS_H
+#pragma once
 
 #include "base/arena.h"
 #include "checkpoint/checkpoint.h"
@@ -19,5 +18,3 @@ tri_status tri__tensor_rows(const char *file, const tri_piece *pieces, const tri
  * shards, even on failure; nothing is hashed. path: for messages. */
 tri_status tri__checkpoint_assemble(const char *path, int64_t step, tri_json *manifest, tri_json *config,
                                     tri_st_file *shards, const char *const *names, int n, tri_checkpoint **out);
-
-#endif

@@ -10,8 +10,6 @@
 #include "checkpoint/safetensors.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static tri_json *sizes_json(const int64_t *value, int n) {
@@ -22,12 +20,11 @@ static tri_json *sizes_json(const int64_t *value, int n) {
 
 /* Appends rows to those of a manifest: slices of a tensor that has one go there. -1 if out of memory. */
 static int join_rows(tri_json *rows, const tri_json *more) {
-    tri_json *slices_of = tri__json_object(), *row; /* name -> list of slices, borrowed from the rows */
+    tri_json *slices_of = tri__json_object(); /* name -> list of slices, borrowed from the rows */
     const tri_json *lists[] = {rows, more};
     int failed = slices_of == NULL;
     for (int k = 0; k < 2; k++) {
-        size_t i;
-        tri__json_each(lists[k], i, row) {
+        tri__json_items(lists[k], row) {
             const char *name = tri__text_in(row, "name");
             tri_json *own = tri__json_get(row, "slices"), *slices = tri__json_get(slices_of, name);
             if (slices) failed |= tri__json_extend(slices, own);

@@ -3,8 +3,6 @@
 
 #include "base/read_at.h"
 
-#include <stdlib.h>
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -1,10 +1,7 @@
 /* content_hash.h - xxh3-128, as 32 hex digits of its canonical (big-endian) form. */
-#ifndef TRI_CHECKPOINT_CONTENT_HASH_H
-#define TRI_CHECKPOINT_CONTENT_HASH_H
+#pragma once
 
 #include "base/status.h"
-
-#include <stdint.h>
 
 void tri__hash(const void *data, size_t size, char hex[static 33]);
 
@@ -16,5 +13,3 @@ typedef struct tri_hasher tri_hasher;
 tri_status tri__hasher_open(tri_hasher **out);
 void tri__hasher_add(tri_hasher *hasher, const void *data, size_t size);
 void tri__hasher_close(tri_hasher *hasher, char hex[static 33]);
-
-#endif

@@ -1,8 +1,6 @@
 /* copies.c - tensors of which each copy of the model has its own numbers. */
 #include "checkpoint/copies.h"
 
-#include <string.h>
-
 enum { RUN = 1024 }; /* elements merged at a time */
 
 static void shift(int64_t dim[static TRI_MAX_DIMS], int n, int64_t first) {

@@ -1,7 +1,6 @@
 /* copies.h - tensors of which each copy of the model has its own numbers, stored as [copies, shape of the parameter].
  * Any number of copies can read what any other number wrote. */
-#ifndef TRI_CHECKPOINT_COPIES_H
-#define TRI_CHECKPOINT_COPIES_H
+#pragma once
 
 #include "checkpoint/checkpoint.h"
 
@@ -17,5 +16,3 @@ void tri__piece_of_copy(tri_piece *piece, int copy, int copies);
  * tensor of the parameter's shape counts as one writer's. With as many writers as readers a piece gets its own row as
  * it is; other numbers are merged in the order of rows, in double, and rounded once. */
 tri_status tri__copies_read(const tri_checkpoint *checkpoint, const tri_piece *piece, int copies, tri_merging merging);
-
-#endif

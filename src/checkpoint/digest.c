@@ -4,10 +4,6 @@
 
 #include "checkpoint/content_hash.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static int by_name(const void *a, const void *b) {
     return strcmp(((const tri_piece *)a)->name, ((const tri_piece *)b)->name);
 }
@@ -46,26 +42,26 @@ static tri_status digest(const tri_checkpoint *checkpoint, tri_piece *tensors, i
     return status;
 }
 
-tri_status tri__pieces_digest(const tri_piece *pieces, int n, char hex[static 33]) {
+/* Of the pieces, or, if NULL, of all tensors of the checkpoint. */
+static tri_status digest_all(const tri_checkpoint *checkpoint, const tri_piece *pieces, int n, char hex[static 33]) {
     tri_piece *tensors = malloc(((size_t)n + 1) * sizeof *tensors);
     if (!tensors) return tri__fail(TRI_RESOURCE, "no memory for the digest of %d tensors", n);
-    for (int i = 0; i < n; i++) {
-        TRI_ASSERT(tri__slice_is_whole(&pieces[i].slice, &pieces[i].shape) &&
-                   (pieces[i].data || pieces[i].slice.end == 0));
-        tensors[i] = pieces[i];
-    }
-    tri_status status = digest(NULL, tensors, n, hex);
+    tri_status status = TRI_OK;
+    for (int i = 0; i < n && status == TRI_OK; i++)
+        if (pieces) tensors[i] = pieces[i];
+        else status = tri__checkpoint_tensor(checkpoint, i, &tensors[i]);
+    if (status == TRI_OK) status = digest(checkpoint, tensors, n, hex);
     free(tensors);
     return status;
 }
 
+tri_status tri__pieces_digest(const tri_piece *pieces, int n, char hex[static 33]) {
+    for (int i = 0; i < n; i++)
+        TRI_ASSERT(tri__slice_is_whole(&pieces[i].slice, &pieces[i].shape) &&
+                   (pieces[i].data || pieces[i].slice.end == 0));
+    return digest_all(NULL, pieces, n, hex);
+}
+
 tri_status tri__checkpoint_digest(const tri_checkpoint *checkpoint, char hex[static 33]) {
-    int n = tri__checkpoint_count(checkpoint);
-    tri_piece *tensors = malloc(((size_t)n + 1) * sizeof *tensors);
-    if (!tensors) return tri__fail(TRI_RESOURCE, "no memory for the digest of %d tensors", n);
-    tri_status status = TRI_OK;
-    for (int i = 0; i < n && status == TRI_OK; i++) status = tri__checkpoint_tensor(checkpoint, i, &tensors[i]);
-    if (status == TRI_OK) status = digest(checkpoint, tensors, n, hex);
-    free(tensors);
-    return status;
+    return digest_all(checkpoint, NULL, tri__checkpoint_count(checkpoint), hex);
 }

@@ -11,9 +11,6 @@
 #include "checkpoint/manifest.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static const char prefix[] = "checkpoint-", best_name[] = "best_checkpoint.json";

@@ -1,6 +1,5 @@
 /* folders.h - the checkpoint folders of a run folder. */
-#ifndef TRI_CHECKPOINT_FOLDERS_H
-#define TRI_CHECKPOINT_FOLDERS_H
+#pragma once
 
 #include "base/file.h"
 #include "base/json.h"
@@ -21,5 +20,3 @@ tri_status tri__checkpoint_sequence(const char *folder, int64_t *last);
 tri_status tri__checkpoint_glance(const char *path, char folder[static TRI_PATH_MAX], tri_json **manifest);
 /* The step that best_checkpoint.json names; -1 if there is none. */
 tri_status tri__checkpoint_best(const char *folder, int64_t *step);
-
-#endif

@@ -4,10 +4,6 @@
 #include "base/text.h"
 #include "checkpoint/manifest.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const char prefix[] = "models--",
                   letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
 enum { REVISION_BYTES = 256, MESSAGE_BYTES = 512 };

@@ -1,7 +1,6 @@
 /* hub.h - Hugging Face's cache of models: CACHE/models--ORG--NAME/ holds refs/main, a file with a revision;
  * snapshots/REVISION/, the model's folder, whose files are links; and blobs/, their targets. */
-#ifndef TRI_CHECKPOINT_HUB_H
-#define TRI_CHECKPOINT_HUB_H
+#pragma once
 
 #include "base/file.h"
 
@@ -17,5 +16,3 @@ tri_status tri__hub_find(const char *cache, const char *name, char out[static TR
 int tri__hub_is_snapshot(const char *folder, char name[static TRI_PATH_MAX]);
 /* The target of a snapshot's link, if it is one of its model's blobs; 0: it is not. */
 int tri__hub_blob(const char *folder, const char *name, char out[static TRI_PATH_MAX]);
-
-#endif

@@ -10,10 +10,6 @@
 #include "checkpoint/reshard.h"
 #include "checkpoint/safetensors.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 struct tri_hf {
     char *folder;
     tri_st_file *file;  /* [n_files] */
@@ -37,12 +33,10 @@ static tri_status open_shard(const char *folder, const char *name, tri_st_file *
 
 /* `names`: an object whose keys are the shards, all of them plain names. */
 static tri_status open_shards(tri_hf *hf, const tri_json *names) {
-    const char *name;
-    tri_json *value;
     hf->file = calloc(tri__json_object_size(names) + 1, sizeof *hf->file);
     if (!hf->file) return tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
-    tri__json_each_member((tri_json *)names, name, value) {
-        TRI_TRY(open_shard(hf->folder, name, &hf->file[hf->n_files]));
+    tri__json_members(names, m) {
+        TRI_TRY(open_shard(hf->folder, m->key, &hf->file[hf->n_files]));
         hf->n_files++;
     }
     return TRI_OK;
@@ -60,14 +54,13 @@ static tri_status open_single(tri_hf *hf, const char *path) {
 /* Opens the shards that the index names; each tensor must be in the shard it is mapped to. */
 static tri_status open_index(tri_hf *hf, const char *path, const tri_json *index) {
     const tri_json *map = tri__json_get(index, "weight_map");
-    const char *tensor;
-    tri_json *shard, *names = tri__json_object();
+    tri_json *names = tri__json_object();
     if (!names) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     tri_status status = tri__json_is_object(map) ? TRI_OK : tri__fail(TRI_DATA, "%s has no weight_map", path);
-    tri__json_each_member((tri_json *)map, tensor, shard) {
-        const char *name = tri__json_string_value(shard);
+    tri__json_members(map, m) {
+        const char *name = tri__json_string_value(m->value);
         if (!name || !tri__is_plain_name(name)) {
-            status = tri__fail(TRI_DATA, "%s: the file of tensor '%s' is not a plain file name", path, tensor);
+            status = tri__fail(TRI_DATA, "%s: the file of tensor '%s' is not a plain file name", path, m->key);
             break;
         }
         if (!tri__json_get(names, name))
@@ -75,11 +68,11 @@ static tri_status open_index(tri_hf *hf, const char *path, const tri_json *index
     }
     if (status == TRI_OK) status = open_shards(hf, names);
     if (status == TRI_OK)
-        tri__json_each_member((tri_json *)map, tensor, shard) {
+        tri__json_members(map, m) {
             const tri_st_file *file =
-                &hf->file[tri__json_integer_value(tri__json_get(names, tri__json_string_value(shard)))];
-            if (tri__st_find(file, tensor)) continue;
-            status = tri__fail(TRI_DATA, "%s: tensor '%s' is not in %s", path, tensor, file->path);
+                &hf->file[tri__json_integer_value(tri__json_get(names, tri__json_string_value(m->value)))];
+            if (tri__st_find(file, m->key)) continue;
+            status = tri__fail(TRI_DATA, "%s: tensor '%s' is not in %s", path, m->key, file->path);
             break;
         }
     tri__json_decref(names);
@@ -307,9 +300,7 @@ static int is_head(const char *name) {
 /* `map` holds the unused tensors. */
 static void say_rest(const tri_log *log, const char *branch, const tri_json *map, const names *fresh, int gaps) {
     names ignored = {{0}, 0}, unknown = {{0}, 0};
-    const char *name;
-    tri_json *value;
-    tri__json_each_member((tri_json *)map, name, value) add_name(is_head(name) ? &ignored : &unknown, name);
+    tri__json_members(map, m) add_name(is_head(m->key) ? &ignored : &unknown, m->key);
     if (ignored.n) tri__say(log, TRI_LOG_INFO, "%s: ignored %d: %s", branch, ignored.n, ignored.text);
     if (unknown.n)
         tri__say(log, TRI_LOG_WARN, "%s: ignored %d tensor%s that the model does not have: %s", branch, unknown.n,
@@ -321,9 +312,7 @@ static void say_rest(const tri_log *log, const char *branch, const tri_json *map
 
 /* Takes the tensors that were read from the map of all. */
 static void drop_read(tri_json *map, const tri_json *read) {
-    const char *name;
-    tri_json *value;
-    tri__json_each_member((tri_json *)read, name, value) tri__json_del(map, name);
+    tri__json_members(read, m) tri__json_del(map, m->key);
 }
 
 tri_status tri__hf_read(tri_hf *hf, const char *prefix, const char *base, const tri_piece *pieces, int n,

@@ -1,7 +1,6 @@
 /* huggingface.h - weights of a Hugging Face folder: model.safetensors, or the shards of
  * model.safetensors.index.json. */
-#ifndef TRI_CHECKPOINT_HUGGINGFACE_H
-#define TRI_CHECKPOINT_HUGGINGFACE_H
+#pragma once
 
 #include "base/json.h"
 #include "base/log.h"
@@ -25,5 +24,3 @@ tri_status tri__hf_check_layers(const tri_hf *hf, int64_t layers);
  * well. */
 tri_status tri__hf_read(tri_hf *hf, const char *prefix, const char *base, const tri_piece *pieces, int n,
                         uint8_t *filled, const tri_log *log);
-
-#endif

@@ -3,9 +3,6 @@
 
 #include "base/text.h"
 
-#include <stdio.h>
-#include <string.h>
-
 enum { MOST_PARTS = 3 };
 static const struct {
     const char *tensor, *part[MOST_PARTS];

@@ -11,9 +11,6 @@
 #include "checkpoint/content_hash.h"
 #include "checkpoint/safetensors.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static const char file_name[] = "manifest.json", format_name[] = "trident-checkpoint";
@@ -66,9 +63,7 @@ static tri_status list_unknown(const char *path, const char *name, tri_json *fil
 }
 
 static tri_status list_file(const char *path, const char *name, const tri_json *known, tri_json *files) {
-    tri_json *row;
-    size_t i;
-    tri__json_each(known, i, row) {
+    tri__json_items(known, row) {
         int fd;
         size_t bytes;
         if (strcmp(tri__text_in(row, "name"), name) != 0) continue;
@@ -101,6 +96,12 @@ static tri_status list_folder(const char *folder, const char *prefix, const tri_
     return status;
 }
 
+int64_t tri__manifest_bytes(const tri_json *manifest) {
+    int64_t bytes = 0;
+    tri__json_items(tri__json_get(manifest, "files"), row) bytes += tri__whole_in(row, "bytes");
+    return bytes;
+}
+
 tri_status tri__manifest_files(const char *folder, const tri_json *known, tri_json **files) {
     *files = tri__json_array();
     tri_status status = *files ? list_folder(folder, "", known, *files)
@@ -115,12 +116,10 @@ tri_status tri__manifest_files(const char *folder, const tri_json *known, tri_js
 /* Names the damaged part of a shard: a tensor, or its header. */
 static void name_tensor(const char *folder, const char *name, const tri_json *manifest, char words[static 256]) {
     tri_st_file file;
-    const tri_json *row, *slice;
-    size_t i, k;
     snprintf(words, 256, "its header");
     if (tri__st_open_listed(folder, name, &file) != TRI_OK) return;
-    tri__json_each(tri__json_get(manifest, "tensors"), i, row) {
-        tri__json_each(tri__json_get(row, "slices"), k, slice) {
+    tri__json_items(tri__json_get(manifest, "tensors"), row) {
+        tri__json_items(tri__json_get(row, "slices"), slice) {
             const char *in = tri__text_in(slice, "file"), *tensor = tri__text_in(slice, "tensor"),
                        *hash = tri__text_in(slice, "xxh3");
             const tri_st_entry *entry = in && tensor && !strcmp(in, name) ? tri__st_find(&file, tensor) : NULL;
@@ -171,12 +170,11 @@ static tri_status check_file(const char *folder, const tri_json *manifest, const
 
 /* Each file, in order, goes to the part with the fewest bytes so far. */
 tri_status tri__manifest_check(const char *folder, const tri_json *manifest, int part, int of) {
-    const tri_json *files = tri__json_get(manifest, "files"), *row;
-    size_t i;
+    const tri_json *files = tri__json_get(manifest, "files");
     if (!tri__json_is_array(files)) return tri__fail(TRI_DATA, "%s/%s has no files", folder, file_name);
     double *bytes = calloc((size_t)(of > 0 ? of : 1), sizeof *bytes); /* [of] */
     tri_status status = bytes ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
-    tri__json_each(files, i, row) {
+    tri__json_items(files, row) {
         const char *name = tri__text_in(row, "name");
         int least = 0;
         if (status != TRI_OK) break;

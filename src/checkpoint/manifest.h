@@ -1,7 +1,6 @@
 /* manifest.h - what makes a folder a checkpoint: manifest.json, written last, with the size and hash of every file and
  * a checksum of itself. */
-#ifndef TRI_CHECKPOINT_MANIFEST_H
-#define TRI_CHECKPOINT_MANIFEST_H
+#pragma once
 
 #include "base/json.h"
 
@@ -16,6 +15,7 @@ int tri__is_plain_name(const char *name);
 
 /* Numbers with 17 significant digits, so that a double round-trips. Replaces the file atomically. */
 tri_status tri__json_save_exact(const char *path, const tri_json *value);
+int64_t tri__manifest_bytes(const tri_json *manifest); /* of all its files */
 /* Lists all files of a folder and its subfolders, which must be synced: [{name, bytes, xxh3}], sorted; a new reference.
  * Files with a row in `known` (a list of such rows) are not hashed again. Syncs the folders. */
 tri_status tri__manifest_files(const char *folder, const tri_json *known, tri_json **files);
@@ -31,5 +31,3 @@ tri_status tri__manifest_save(const char *folder, tri_json *manifest);
 tri_status tri__manifest_load(const char *folder, tri_json **manifest);
 /* The text of manifest.json after the checksum; the caller frees it. */
 char *tri__manifest_text(const tri_json *manifest);
-
-#endif

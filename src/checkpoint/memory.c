@@ -6,9 +6,6 @@
 
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ALIGNED = 4096, FILES = 2 /* weights, optimizer */ };
 static const char MAGIC[8] = "TRIKEPT";

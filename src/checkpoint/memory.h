@@ -5,8 +5,7 @@
  *   head | table: the rows of a manifest, as text | state: 2 copies x 2 texts | data: 2 copies
  *
  * A copy has two texts of its state, so that one can be replaced while the other is in force. */
-#ifndef TRI_CHECKPOINT_MEMORY_H
-#define TRI_CHECKPOINT_MEMORY_H
+#pragma once
 
 #include "checkpoint/checkpoint.h"
 
@@ -58,5 +57,3 @@ void tri__memory_pack(void *area, const tri_memory_extent *extent);
  * taken over. TRI_DATA if an area is not as it should be. */
 tri_status tri__memory_open(const tri_memory_area *areas, int n, int copy, int64_t step, tri_json *config,
                             tri_checkpoint **out);
-
-#endif

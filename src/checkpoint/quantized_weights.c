@@ -5,7 +5,6 @@
 #include "numbers/quantized.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { PIECE = 1 << 16 }; /* integers read at once */
 

@@ -1,8 +1,7 @@
 /* quantized_weights.h - weights of 8 bits in files: a tensor NAME of I8 [O,I], the integers, beside NAME.scale of F32
  * [O]. Row o of the weight is scale[o] * q[o], exactly, and quantising that row again gives the same scale and integers
  * (numbers/quantized.h): a reader that fills fp32 loses nothing. */
-#ifndef TRI_CHECKPOINT_QUANTIZED_WEIGHTS_H
-#define TRI_CHECKPOINT_QUANTIZED_WEIGHTS_H
+#pragma once
 
 #include "checkpoint/safetensors.h"
 
@@ -32,5 +31,3 @@ tri_status tri__quantized_read(const tri_quantized *quantized, int64_t begin, in
  * naming the row, when a number is not finite or too large; `name` is for the message. */
 tri_status tri__quantize_rows(const char *name, const float *w, int64_t rows, int64_t cols, tri_dtype through,
                               int8_t *q, float *scale);
-
-#endif

@@ -4,8 +4,6 @@
  * of the stored rows. */
 #include "checkpoint/reshard.h"
 
-#include <string.h>
-
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 

@@ -1,7 +1,6 @@
 /* reshard.h - finds the elements that two slices of a tensor share, so that any mesh can read what another one
  * wrote. */
-#ifndef TRI_CHECKPOINT_RESHARD_H
-#define TRI_CHECKPOINT_RESHARD_H
+#pragma once
 
 #include "layout/slice.h"
 
@@ -29,5 +28,3 @@ tri_status tri__piece_stack(const tri_piece *piece, const tri_shape *stored, tri
 int tri__piece_repeats(const tri_piece *piece, const tri_shape *stored);
 /* Calls `read` for each contiguous run of such a piece. */
 tri_status tri__piece_repeat(const tri_piece *piece, const tri_shape *stored, tri_part_fn read, void *context);
-
-#endif

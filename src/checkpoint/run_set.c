@@ -4,9 +4,6 @@
 
 #include "base/file.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { MEMBERS = 1000 };
 
 /* The files, their format, and the list of members. */

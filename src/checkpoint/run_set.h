@@ -1,7 +1,6 @@
 /* run_set.h - folders that hold several runs: the folds of a cross-validation, the seeds of an ensemble, the trials of
  * a search. */
-#ifndef TRI_CHECKPOINT_RUN_SET_H
-#define TRI_CHECKPOINT_RUN_SET_H
+#pragma once
 
 #include "base/json.h"
 
@@ -24,5 +23,3 @@ tri_status tri__run_set_read(const char *folder, tri_run_set *out);
 void tri__run_set_free(tri_run_set *set); /* accepts a zeroed one */
 /* "folds", "members", "trials". */
 const char *tri__run_set_words(tri_run_set_kind kind);
-
-#endif

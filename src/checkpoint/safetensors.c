@@ -7,8 +7,6 @@
 #include "base/read_at.h"
 #include "numbers/float16.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { LENGTH_BYTES = 8 };
@@ -78,10 +76,8 @@ static tri_status parse_entry(const char *path, const char *name, const tri_json
 
 static tri_status check_metadata(const char *path, const tri_json *metadata) {
     if (!tri__json_is_object(metadata)) return tri__fail(TRI_DATA, "%s: __metadata__ is not an object", path);
-    const char *key;
-    tri_json *value;
-    tri__json_each_member((tri_json *)metadata, key, value) if (!tri__json_is_string(value)) return tri__fail(
-        TRI_DATA, "%s: __metadata__: '%s' is not a string", path, key);
+    tri__json_members(metadata, m) if (!tri__json_is_string(m->value)) return tri__fail(
+        TRI_DATA, "%s: __metadata__: '%s' is not a string", path, m->key);
     return TRI_OK;
 }
 
@@ -118,16 +114,16 @@ static tri_status index_entries(tri_st_file *file) {
 }
 
 static tri_status parse_header(tri_st_file *file) {
-    const char *path = file->path, *name;
-    tri_json *metadata = tri__json_get(file->header, metadata_key), *value;
+    const char *path = file->path;
+    tri_json *metadata = tri__json_get(file->header, metadata_key);
     if (metadata) TRI_TRY(check_metadata(path, metadata));
     size_t n = tri__json_object_size(file->header) - (metadata != NULL);
     if (n > TRI_LIMIT_TENSORS)
         return tri__fail(TRI_DATA, "%s: %zu tensors, the limit is %d", path, n, TRI_LIMIT_TENSORS);
     file->entry = calloc(n ? n : 1, sizeof *file->entry);
     if (!file->entry) return tri__fail(TRI_RESOURCE, "%s: out of memory for %zu tensors", path, n);
-    tri__json_each_member(file->header, name, value)
-        if (strcmp(name, metadata_key) != 0) TRI_TRY(parse_entry(path, name, value, &file->entry[file->n++]));
+    tri__json_members(file->header, m)
+        if (strcmp(m->key, metadata_key) != 0) TRI_TRY(parse_entry(path, m->key, m->value, &file->entry[file->n++]));
     qsort(file->entry, n, sizeof *file->entry, by_offset);
     return TRI_OK;
 }

@@ -1,6 +1,5 @@
 /* safetensors.h - the file format, read and written by the reference's rules (docs/reference/formats.md). */
-#ifndef TRI_CHECKPOINT_SAFETENSORS_H
-#define TRI_CHECKPOINT_SAFETENSORS_H
+#pragma once
 
 #include "base/file.h"
 #include "base/json.h"
@@ -45,5 +44,3 @@ typedef struct tri_st_written {
  * object of strings, or NULL. fsyncs; the file must not exist. written: may be NULL. */
 tri_status tri__st_write(const char *path, const tri_piece *pieces, int n, const tri_json *metadata,
                          tri_st_written *written);
-
-#endif

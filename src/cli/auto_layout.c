@@ -8,9 +8,6 @@
 #include "study/choose/choose.h"
 #include "train/run.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { TEXT_WORDS = 256 }; /* 32-bit words of a choice's text */
 
 typedef struct choice_text {

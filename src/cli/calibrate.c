@@ -16,8 +16,6 @@
 #include "study/calibrate/calibrate.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -16,14 +16,13 @@ static void print_set(FILE *out, const tri_json *set) {
 }
 
 tri_status tri__command_check(tri_cli *cli, tri_command_call *call) {
-    tri_json *facts, *set;
-    size_t i;
+    tri_json *facts;
     if (!call->n_words)
         return tri__fail(TRI_USAGE, "which programs? e.g. `trident plan --config config.json --print-program all > "
                                     "step.txt` and `trident check step.txt`");
     TRI_TRY(tri__study_check(call->words, call->n_words, &facts));
     if (call->settings.json) return tri__print_json_new(cli->out, facts);
-    tri__json_each(tri__json_get(facts, "programs"), i, set) print_set(cli->out, set);
+    tri__json_items(tri__json_get(facts, "programs"), set) print_set(cli->out, set);
     tri__json_decref(facts);
     return TRI_OK;
 }

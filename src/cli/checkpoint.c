@@ -10,8 +10,6 @@
 #include "report/text/text_table.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The checkpoint folders that a path denotes: itself, or the checkpoints of a run folder, newest first. */
 typedef struct found {
@@ -42,14 +40,6 @@ static tri_status name(const found *f, int i, char path[static TRI_PATH_MAX]) {
     return f->n ? tri__checkpoint_name(path, f->folder, f->steps[i], "") : tri__path_join(path, "", f->folder);
 }
 
-static tri_json_int bytes_of(const tri_json *manifest) {
-    const tri_json *row;
-    size_t i;
-    tri_json_int bytes = 0;
-    tri__json_each(tri__json_get(manifest, "files"), i, row) bytes += tri__whole_in(row, "bytes");
-    return bytes;
-}
-
 /* A checkpoint as an object: path, step, bytes, valid, best, mesh, engine, decision; or why it is not a checkpoint.
  * deep: 1: verifies all hashes. */
 static tri_status describe(const found *f, int i, int deep, tri_json **out) {
@@ -71,7 +61,7 @@ static tri_status describe(const found *f, int i, int deep, tri_json **out) {
     tri_json_int step = manifest ? tri__whole_in(manifest, "step") : f->n ? f->steps[i] : -1;
     *out = tri__json_pack("{s:s, s:I, s:b, s:b, s:I, s:O?, s:O?, s:s?, s:O?}", "path", path, "step", step, "valid",
                           status == TRI_OK, "best", f->n && f->steps[i] == f->best, "bytes",
-                          manifest ? bytes_of(manifest) : (tri_json_int)0, "mesh", mesh, "engine",
+                          (tri_json_int)tri__manifest_bytes(manifest), "mesh", mesh, "engine",
                           tri__json_get(manifest, "engine"), "reason", status == TRI_OK ? NULL : tri_error(),
                           "decision", tri__json_get(tri__json_get(manifest, "state"), "decision"));
     tri__json_decref(manifest);
@@ -241,21 +231,18 @@ static tri_status compare_tensors(const tri_checkpoint *const both[2], tri_json 
 
 /* Keys of two objects whose values differ: {key, first, second}. */
 static void compare_objects(const tri_json *a, const tri_json *b, tri_json *rows) {
-    const char *key;
-    tri_json *value;
-    tri__json_each_member((tri_json *)a, key, value) {
-        tri_json *other = tri__json_get(b, key);
-        if (other && tri__json_equal(value, other)) continue;
-        tri__json_append_new(rows, tri__json_pack("{s:s, s:O, s:O?}", "key", key, "first", value, "second", other));
+    tri__json_members(a, m) {
+        tri_json *other = tri__json_get(b, m->key);
+        if (other && tri__json_equal(m->value, other)) continue;
+        tri__json_append_new(
+            rows, tri__json_pack("{s:s, s:O, s:O?}", "key", m->key, "first", m->value, "second", other));
     }
-    tri__json_each_member((tri_json *)b, key, value) if (!tri__json_get(a, key))
-        tri__json_append_new(rows, tri__json_pack("{s:s, s:n, s:O}", "key", key, "first", "second", value));
+    tri__json_members(b, m) if (!tri__json_get(a, m->key))
+        tri__json_append_new(rows, tri__json_pack("{s:s, s:n, s:O}", "key", m->key, "first", "second", m->value));
 }
 
 static void print_keys(tri_text_table *table, const char *what, const tri_json *rows) {
-    tri_json *row;
-    size_t i;
-    tri__json_each(rows, i, row) {
+    tri__json_items(rows, row) {
         char *a = tri__json_line(tri__json_get(row, "first")), *b = tri__json_line(tri__json_get(row, "second"));
         table->failed |= !a || !b;
         tri__text_table_add(table, "%s\t%s\t%.60s\t%.60s", what, tri__text_in(row, "key"), a ? a : "", b ? b : "");
@@ -267,12 +254,10 @@ static void print_keys(tri_text_table *table, const char *what, const tri_json *
 static tri_status print_diff(tri_cli *cli, const tri_json *all) {
     tri_text_table table = {0};
     const tri_json *tensors = tri__json_get(all, "tensors");
-    tri_json *row;
-    size_t i;
     tri__text_table_add(&table, "what\tname\tfirst\tsecond");
     print_keys(&table, "config", tri__json_get(all, "config"));
     print_keys(&table, "state", tri__json_get(all, "state"));
-    tri__json_each(tensors, i, row) {
+    tri__json_items(tensors, row) {
         const tri_json *n = tri__json_get(row, "elements");
         char words[128] = "";
         if (n)

@@ -1,16 +1,12 @@
 /* cli.h - what the commands share. A command is a row of commands.def and a file. An option's row lists the
  * commands that take it; options of a single command are rows in that command's file. Errors are returned and printed
  * only in main. stdout carries results only. */
-#ifndef TRI_CLI_CLI_H
-#define TRI_CLI_CLI_H
+#pragma once
 
 #include "job/parent.h"
 #include "settings/settings.h"
 #include "train/events.h"
 #include "train/stop.h"
-
-#include <stddef.h>
-#include <stdio.h>
 
 /* The process's environment, which is read only in main.c. */
 typedef struct tri_cli {
@@ -112,5 +108,3 @@ tri_status tri__cli_settings(tri_settings *settings, const char *command, void *
     extern const tri_option tri__##name##_options[]; /* where it has its own */
 #include "cli/commands.def"
 #undef TRI_COMMAND
-
-#endif

@@ -1,8 +1,6 @@
 /* completion.c - completion scripts for bash, zsh and fish, from the table of commands and the option rows. */
 #include "cli/cli.h"
 
-#include <string.h>
-
 /* `--shard) words="none zero1" ;;` for options with choices; open, close: what a shell puts around a list. */
 static void choices(FILE *out, const tri_option *rows, const char *open, const char *close) {
     char flag[64], list[256];

@@ -6,9 +6,6 @@
 #include "settings/elastic.h"
 #include "study/study.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Whether other stages can be planned: there may be too few layers, or too few microbatches. */
 static int is_possible(const tri_settings *asked, const tri_elastic_mesh *mesh) {
     tri_settings s = tri__elastic_settings(asked, mesh->stages, mesh->replicas);

@@ -4,9 +4,6 @@
 
 #include "base/text.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* One folder, one meaning: eval and predict take its ensemble, or its run. */
 static tri_status refuse_run(const tri_settings *set, const char *option) {
     char path[TRI_PATH_MAX];

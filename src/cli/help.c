@@ -2,7 +2,6 @@
  * columns: what matters most comes first, the rest is left to `--help all`. */
 #include "cli/cli.h"
 
-#include <string.h>
 #include <unistd.h>
 
 const char *tri__option_default(const tri_option *row, const tri_command *command) {

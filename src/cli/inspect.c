@@ -8,9 +8,6 @@
 #include "settings/forms.h"
 #include "train/run.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 typedef struct options {
     char *write_config;
 } options;

@@ -1,6 +1,5 @@
 /* inspect.h - the parts of `trident inspect`: human-readable tables, and a starter configuration. */
-#ifndef TRI_CLI_INSPECT_H
-#define TRI_CLI_INSPECT_H
+#pragma once
 
 #include "base/file.h"
 #include "cli/cli.h"
@@ -19,5 +18,3 @@ tri_status tri__inspect_print(const tri_cli *cli, const tri_inspection *inspecti
  * the user gave it. TRI_DATA if there is no label or no text. */
 tri_status tri__inspect_write_config(const char *path, const char *data, const tri_settings *settings,
                                      const tri_inspection *inspection, const tri_inspect_model *model);
-
-#endif

@@ -5,8 +5,6 @@
 #include "base/text.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { BATCH = 32, CLASSES_MAX = 100 };
 

@@ -4,8 +4,6 @@
 #include "base/text.h"
 #include "report/text/text_table.h"
 
-#include <string.h>
-
 enum { CLASSES_SHOWN = 20, NAME_CHARS = 40 };
 
 /* A column's name in a cell: no tabs or line breaks, at most NAME_CHARS characters. */

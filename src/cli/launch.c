@@ -8,9 +8,6 @@
 #include "engine/accept_settings.h"
 #include "report/sinks/sinks.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- who starts ---- */
 
 int tri__launch_starts(const tri_settings *settings, const tri_launch *launch) {

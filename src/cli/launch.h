@@ -1,6 +1,5 @@
 /* launch.h - commands that run on ranks: starting ranks, joining them, and reporting a failure exactly once. */
-#ifndef TRI_CLI_LAUNCH_H
-#define TRI_CLI_LAUNCH_H
+#pragma once
 
 #include "cli/cli.h"
 #include "job/ranks.h"
@@ -52,5 +51,3 @@ tri_status tri__elastic_check(tri_cli *cli, const tri_settings *settings, const 
 /* For tri_supervised: how many of `alive` ranks the best mesh that can be planned uses, and its stages and replicas; 0:
  * there is none. settings: tri_settings of the run. */
 int tri__elastic_fit(void *settings, int alive, int32_t *stages, int32_t *replicas);
-
-#endif

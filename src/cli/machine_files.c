@@ -3,9 +3,6 @@
 
 #include "sim/hardware.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* "<$variable>/trident/<name>", else "~<below>/trident/<name>"; a relative folder is to be ignored. 0: neither is
  * set. */
 static int file_of(char *(*lookup)(const char *), const char *variable, const char *below, const char *name,

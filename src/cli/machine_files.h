@@ -1,7 +1,6 @@
 /* machine_files.h - files about this machine: the hardware that commands predict with where none is given, its peaks,
  * and Hugging Face's cache of models. */
-#ifndef TRI_CLI_MACHINE_FILES_H
-#define TRI_CLI_MACHINE_FILES_H
+#pragma once
 
 #include "base/file.h"
 #include "cli/cli.h"
@@ -18,5 +17,3 @@ tri_status tri__cli_hardware(const tri_cli *cli, tri_settings *settings, int nee
 /* The folder of the cache: HF_HUB_CACHE, else HF_HOME/hub, else huggingface/hub of XDG_CACHE_HOME or ~/.cache. The
  * caller frees *out; NULL: none of them is set. */
 tri_status tri__cli_hub(char *(*lookup)(const char *name), char **out);
-
-#endif

@@ -8,8 +8,6 @@
 #include "report/text/json_numbers.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* Options of any command that name files or folders to read, as in their rows. */
@@ -42,11 +40,10 @@ static tri_status check_input(const tri_settings *settings, const tri_output *ou
 static tri_status check_option(const tri_settings *settings, const tri_output *output, const tri_option_set *set,
                                const char *name) {
     const tri_option *row = set->rows ? tri__option_find(set->rows, name) : NULL;
-    tri_json *value = row ? tri__option_json(row, set->into) : NULL, *item;
+    tri_json *value = row ? tri__option_json(row, set->into) : NULL;
     const char *text = tri__json_string_value(value);
     tri_status status = text ? check_input(settings, output, row->name, text) : TRI_OK;
-    size_t i;
-    tri__json_each(value, i, item) {
+    tri__json_items(value, item) {
         if (status == TRI_OK) status = check_input(settings, output, row->name, tri__json_string_value(item));
     }
     tri__json_decref(value);

@@ -1,7 +1,6 @@
 /* output.h - files that a command writes where the user says: -o, --svg, --write-config. Never one of its inputs, and
  * an existing file only with --force. */
-#ifndef TRI_CLI_OUTPUT_H
-#define TRI_CLI_OUTPUT_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -23,5 +22,3 @@ int tri__output_replaces(const tri_settings *settings, const tri_output *output)
 /* What `put` prints goes to stdout, or with -o to its file, atomically: whole or not at all. what: for messages. */
 tri_status tri__output_write(const tri_cli *cli, const tri_settings *settings, const char *what,
                              tri_status (*put)(void *context, FILE *out), void *context);
-
-#endif

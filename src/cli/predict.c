@@ -6,9 +6,6 @@
 #include "base/buffer.h"
 #include "serve/serve.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define ROW(kind, field, ...) TRI_OWN_ROW(tri_predict_options, "predict", kind, field, __VA_ARGS__)
 const tri_option tri__predict_options[] = {
     ROW(TEXTS, keep, .repeats = 1, .help = "columns of the table to write before each prediction, or all"),

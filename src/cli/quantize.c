@@ -25,9 +25,9 @@ static void add_figures(tri_text_table *table, const char *what, const tri_json 
 }
 
 static tri_status print_facts(const tri_cli *cli, const tri_json *facts) {
-    const tri_json *kept = tri__json_get(facts, "layers_in_16_bits"), *name;
+    const tri_json *kept = tri__json_get(facts, "layers_in_16_bits");
     tri_text_table table = {0};
-    size_t i, n = tri__json_size(kept);
+    size_t n = tri__json_size(kept);
     int layers = (int)tri__number_in(facts, "layers");
     tri__text_table_add(&table, "model\taccuracy\tPR AUC\tlog loss\tweights");
     add_figures(&table, "before", tri__json_get(facts, "before"), tri__number_in(facts, "fp32_bytes"));
@@ -38,7 +38,7 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts) {
             tri__text_in(facts, "output_dir"), layers - (int)n, layers, tri__text_in(facts, "precision"),
             tri__number_in(facts, "bytes") / tri__number_in(facts, "fp32_bytes"), tri__number_in(facts, "drop"),
             (long long)tri__number_in(facts, "rows"), tri__number_in(facts, "rows") == 1 ? "" : "s");
-    tri__json_each(kept, i, name) fprintf(cli->out, "back in 16 bits: %s\n", tri__json_string_value(name));
+    tri__json_items(kept, name) fprintf(cli->out, "back in 16 bits: %s\n", tri__json_string_value(name));
     return TRI_OK;
 }
 

@@ -10,8 +10,6 @@
 #include "settings/forms.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { BATCH_TEXTS = 4096, BATCH_BYTES = 4 << 20 };

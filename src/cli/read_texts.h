@@ -1,6 +1,5 @@
 /* read_texts.h - texts that commands read: lines of files or of stdin, or a column of tables. */
-#ifndef TRI_CLI_READ_TEXTS_H
-#define TRI_CLI_READ_TEXTS_H
+#pragma once
 
 #include "base/buffer.h"
 #include "cli/cli.h"
@@ -32,5 +31,3 @@ tri_status tri__texts_from(const tri_command_call *call, tri_texts_from *out);
  * file, line, byte), of at most TRI_LIMIT_CSV_ROW bytes; a line's carriage return is removed. */
 tri_status tri__texts_read(const tri_texts_from *from, tri_status (*take)(void *to, const tri_text_batch *batch),
                            void *to);
-
-#endif

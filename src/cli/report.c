@@ -9,8 +9,6 @@
 #include "checkpoint/run_set.h"
 #include "report/runs/run_data.h"
 
-#include <stdlib.h>
-
 enum { MOST_RUNS = TRI_WORDS_RUNS };
 
 typedef struct options {
@@ -69,11 +67,9 @@ void tri__report_write(const tri_cli *cli, const char *folder) {
 
 /* One line for each run, and what is missing. */
 static void print_runs(const tri_cli *cli, const tri_json *runs) {
-    const tri_json *run, *text;
-    size_t i, k;
-    tri__json_each(runs, i, run) {
+    tri__json_items(runs, run) {
         fprintf(cli->err, "%s  %s\n", tri__text_in(run, "folder"), tri__text_in(run, "words"));
-        tri__json_each(tri__json_get(run, "missing"), k, text)
+        tri__json_items(tri__json_get(run, "missing"), text)
             fprintf(cli->err, "  missing: %s\n", tri__json_string_value(text));
     }
 }
@@ -81,9 +77,7 @@ static void print_runs(const tri_cli *cli, const tri_json *runs) {
 /* The figures of several runs' best validations; of folds or seeds also their mean and spread. */
 static tri_status print_figures(const tri_cli *cli, const tri_json *runs, tri_run_set_kind kind) {
     tri_json *members = tri__json_array();
-    const tri_json *run;
-    size_t i;
-    tri__json_each(runs, i, run) {
+    tri__json_items(runs, run) {
         const tri_json *best = tri__json_get(tri__json_get(run, "summary"), "best");
         tri__json_append_new(members, tri__json_pack("{s:O, s:O?}", "folder", tri__json_get(run, "folder"), "figures",
                                                      tri__json_get(best, "figures")));

@@ -11,8 +11,6 @@
 #include "serve/server/server.h"
 #include "web/http_hosts.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

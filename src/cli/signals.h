@@ -1,6 +1,5 @@
 /* signals.h - signals that ask a run to stop gracefully. */
-#ifndef TRI_CLI_SIGNALS_H
-#define TRI_CLI_SIGNALS_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -26,5 +25,3 @@ tri_server_signal tri__signals_wait(void); /* several reloads that wait are one 
 /* For a viewer: SIGTERM, SIGINT and SIGHUP end it, without a word; a resized window wakes it. */
 void tri__signals_view(tri_cli *cli);
 int tri__signals_pause(double seconds); /* 1: it should end; 0: the time is over, or the window has another size */
-
-#endif

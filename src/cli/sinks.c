@@ -7,9 +7,6 @@
 #include "report/sinks/sinks.h"
 #include "train/run.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 tri_status tri__cli_progress(const tri_cli *cli, int quiet, tri_sink *sink) {
     tri_progress_out out = {
         .file = cli->err, .terminal = cli->err_terminal, .width = cli->width, .color = cli->err_color, .quiet = quiet};

@@ -1,6 +1,5 @@
 /* sinks.h - where a run's events go: stderr, and for training the files of the run folder. */
-#ifndef TRI_CLI_SINKS_H
-#define TRI_CLI_SINKS_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -28,5 +27,3 @@ tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri
  * Writes report.html; does nothing where the folder has no run. A page that cannot be written is a warning on `err`;
  * the text of an earlier failure stays. */
 void tri__report_write(const tri_cli *cli, const char *folder);
-
-#endif

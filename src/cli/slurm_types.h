@@ -1,10 +1,7 @@
 /* slurm_types.h - the values that `srun --mpi` accepts on this machine. */
-#ifndef TRI_CLI_SLURM_TYPES_H
-#define TRI_CLI_SLURM_TYPES_H
+#pragma once
 
 #include <stddef.h>
 
 /* The types that `SRUN --mpi=list` prints, separated by blanks; "" if it prints none within a few seconds. */
 void tri__slurm_types(const char *srun, char *out, size_t size);
-
-#endif

@@ -5,13 +5,11 @@
 /* What it is of, and its figures, in the order of `names`. */
 static void add_row(tri_text_table *table, const tri_json *names, const char *title, const tri_json *figures) {
     char line[1000];
-    const char *name;
-    tri_json *value;
     size_t used = (size_t)snprintf(line, sizeof line, "%.200s", title);
-    tri__json_each_member((tri_json *)names, name, value) {
-        const tri_json *own = tri__json_get(figures, name);
+    tri__json_members(names, m) {
+        const tri_json *own = tri__json_get(figures, m->key);
         if (used + 64 > sizeof line) break;
-        if (!figures) used += (size_t)snprintf(line + used, sizeof line - used, "\t%.40s", name);
+        if (!figures) used += (size_t)snprintf(line + used, sizeof line - used, "\t%.40s", m->key);
         else if (!tri__json_is_number(own)) used += (size_t)snprintf(line + used, sizeof line - used, "\t-");
         else used += (size_t)snprintf(line + used, sizeof line - used, "\t%.4f", tri__json_number_value(own));
     }
@@ -20,12 +18,11 @@ static void add_row(tri_text_table *table, const tri_json *names, const char *ti
 
 tri_status tri__members_print(const tri_cli *cli, const tri_json *facts, const char *list, const char *title,
                               int moments) {
-    const tri_json *mean = tri__json_get(facts, "mean"), *run;
+    const tri_json *mean = tri__json_get(facts, "mean");
     tri_text_table table = {0};
-    size_t i;
     if (!tri__json_object_size(mean)) return TRI_OK;
     add_row(&table, mean, title, NULL);
-    tri__json_each(tri__json_get(facts, list), i, run) {
+    tri__json_items(tri__json_get(facts, list), run) {
         char number[24];
         const tri_json *own = tri__json_get(run, title);
         snprintf(number, sizeof number, "%lld", (long long)tri__json_integer_value(own));

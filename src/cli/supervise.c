@@ -3,8 +3,6 @@
 #include "cli/signals.h"
 #include "job/launcher.h"
 
-#include <string.h>
-
 /* Ranks whose launcher has gone may regroup, for as long as two progress timeouts, before they give a sign again. */
 static const double QUIET_LEAST = 5, QUIET_TIMEOUTS = 2.5;
 

@@ -10,8 +10,6 @@
 #include "report/text/text_table.h"
 #include "score/best.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define ROW(kind, field, ...) TRI_OWN_ROW(tri_sweep_options, "sweep", kind, field, __VA_ARGS__)

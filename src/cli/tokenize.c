@@ -7,8 +7,6 @@
 #include "data/text/tokenizer.h"
 #include "engine/model_folder.h"
 
-#include <stdlib.h>
-
 typedef struct options {
     int64_t max_len;
     int pieces;

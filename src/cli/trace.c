@@ -5,7 +5,6 @@
 #include "report/text/stream.h"
 #include "report/runs/trace_merge.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 /* "2, 5" of the ranks of a list; the caller frees it. */

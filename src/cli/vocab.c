@@ -6,9 +6,6 @@
 #include "base/text.h"
 #include "data/text/tokenizer.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 typedef struct options {
     int64_t size;
     int lower_case;

@@ -9,7 +9,6 @@
 #include "report/pages/terminal.h"
 #include "web/http_hosts.h"
 
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 

@@ -3,8 +3,7 @@
  *
  * Reference kernels compute these, in double. A device whose kernels have a faster form of one (simd_activation.h,
  * activation.cuh) says so there; all others run by these formulas. */
-#ifndef TRI_DEVICE_ACTIVATION_H
-#define TRI_DEVICE_ACTIVATION_H
+#pragma once
 
 #include "program/op.h"
 
@@ -67,5 +66,3 @@ TRI_ACTIVATION_FUNCTION double activation_din(tri_activation act, double dy, dou
     }
     return 0;
 }
-
-#endif

@@ -1,13 +1,9 @@
 /* async.h - asynchronous devices: the host cannot access their memory, and a kernel is only queued when its row
  * returns. Queued work runs in order within each lane. Calls that only queue return no status: the next `finish`
  * reports errors. */
-#ifndef TRI_DEVICE_ASYNC_H
-#define TRI_DEVICE_ASYNC_H
+#pragma once
 
 #include "base/status.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 /* Produces bytes [at, at + bytes) of some content in `out`; both are multiples of 4096, except at the end. */
 typedef void tri_make(void *maker, size_t at, size_t bytes, void *out);
@@ -78,5 +74,3 @@ typedef struct tri_graphs {
     tri_capture (*begin)(void *context, const int64_t *key, int n);
     int (*end)(void *context);
 } tri_graphs;
-
-#endif

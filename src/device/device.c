@@ -5,9 +5,6 @@
 #include "device/null/null.h"
 #include "device/plugin.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define DEVICES(X) X(cpu) X(reference) X(null) X(timed)
 
 static const tri_device *const devices[] = {

@@ -1,7 +1,6 @@
 /* device.h - devices that run kernels: a small table that every device fills, and optional tables for features of some
  * devices. A table is either complete or NULL. */
-#ifndef TRI_DEVICE_DEVICE_H
-#define TRI_DEVICE_DEVICE_H
+#pragma once
 
 #include "device/async.h"
 #include "device/gauges.h"
@@ -71,5 +70,3 @@ tri_status tri__device_get(const char *name, const tri_device **device);
 extern const tri_core tri__core;
 /* The target that describes a device to the planner. */
 tri_status tri__device_target(const tri_device *device, tri_target *target);
-
-#endif

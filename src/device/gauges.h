@@ -1,6 +1,5 @@
 /* gauges.h - a device's clock and power while it works. */
-#ifndef TRI_DEVICE_GAUGES_H
-#define TRI_DEVICE_GAUGES_H
+#pragma once
 
 /* Why a clock is lower than it could be, as bits. */
 typedef enum tri_throttle { TRI_THROTTLE_POWER = 1, TRI_THROTTLE_HEAT = 2, TRI_THROTTLE_OTHER = 4 } tri_throttle;
@@ -16,5 +15,3 @@ typedef struct tri_gauges {
     /* 0: they cannot be read. May be called by another thread than the one that queues, by one at a time. */
     int (*read)(void *context, tri_gauge *out);
 } tri_gauges;
-
-#endif

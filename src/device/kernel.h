@@ -1,7 +1,6 @@
 /* kernel.h - a kernel: a function of one call, and its row in a table indexed by operation and element type. Adding a
  * kernel: a row in the file of its operation family. docs/extending/adding-a-kernel.md */
-#ifndef TRI_DEVICE_KERNEL_H
-#define TRI_DEVICE_KERNEL_H
+#pragma once
 
 #include "program/op.h"
 #include "program/target.h"
@@ -88,5 +87,3 @@ static inline tri_kernel *tri__kernel(const tri_kernel_table *table, tri_op op, 
     int variant = tri__variant(op, attr);
     return variant < 0 ? NULL : table->run[variant][dtype];
 }
-
-#endif

@@ -1,11 +1,8 @@
 /* operands.h - a kernel's operands by their names in ops.def: after OPERANDS(norm) in a function, ARG(x) is the index
  * of operand x of norm in the call. */
-#ifndef TRI_DEVICE_OPERANDS_H
-#define TRI_DEVICE_OPERANDS_H
+#pragma once
 
 #include "program/op.h"
 
 #define OPERANDS(op) typedef struct tri_args_##op operands
 #define ARG(name) ((int)offsetof(operands, name))
-
-#endif

@@ -1,7 +1,6 @@
 /* peers.h - transfers among ranks whose asynchronous devices can access each other: the devices carry them out, on
  * queues separate from those of kernels. */
-#ifndef TRI_DEVICE_PEERS_H
-#define TRI_DEVICE_PEERS_H
+#pragma once
 
 #include "base/status.h"
 
@@ -31,5 +30,3 @@ typedef struct tri_peers {
     /* The fatal error of a group's transfers, if any. Never blocks. */
     tri_status (*check)(void *context, void *group);
 } tri_peers;
-
-#endif

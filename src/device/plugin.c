@@ -4,7 +4,6 @@
 #include "base/library.h"
 
 #include <dlfcn.h>
-#include <string.h>
 
 tri_status tri__plugin_check(const tri_cuda_plugin *plugin) {
     static const tri_plugin_layout here = TRI_PLUGIN_LAYOUT;

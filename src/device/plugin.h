@@ -1,7 +1,6 @@
 /* plugin.h - the interface between Trident and the CUDA plug-in: a table, exported as `tri_cuda_plugin_table`, and the
  * functions passed to the plug-in when it is opened (tri_core). */
-#ifndef TRI_DEVICE_PLUGIN_H
-#define TRI_DEVICE_PLUGIN_H
+#pragma once
 
 #include "device/device.h"
 
@@ -34,5 +33,3 @@ tri_status tri__plugin_check(const tri_cuda_plugin *plugin);
 
 /* Searches next to the program or library, in ../lib, and in the system's library path. Never unloaded. */
 tri_status tri__device_load(const tri_device **device);
-
-#endif

@@ -1,6 +1,5 @@
 /* timing.h - when queued work ran, on an asynchronous device's own clock. */
-#ifndef TRI_DEVICE_TIMING_H
-#define TRI_DEVICE_TIMING_H
+#pragma once
 
 /* When an instruction ran: seconds on tri__clock. */
 typedef struct tri_time {
@@ -21,5 +20,3 @@ typedef struct tri_timing {
      * device alone. NULL: marks never wait for the host. */
     void (*hold)(void *context, double seconds);
 } tri_timing;
-
-#endif

@@ -1,6 +1,5 @@
 /* tuner.h - choosing algorithms by timing them, before a run's first step. Errors are reported by the next `finish`. */
-#ifndef TRI_DEVICE_TUNER_H
-#define TRI_DEVICE_TUNER_H
+#pragma once
 
 #include "device/kernel.h"
 #include "device/wisdom.h"
@@ -14,5 +13,3 @@ typedef struct tri_tuner {
     /* Copies the wisdom: products use it from now on. */
     void (*follow)(void *context, const tri_wisdom *wisdom);
 } tri_tuner;
-
-#endif

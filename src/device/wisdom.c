@@ -1,8 +1,6 @@
 /* wisdom.c - the table of algorithms by shape. */
 #include "device/wisdom.h"
 
-#include <string.h>
-
 const tri_wisdom_entry *tri__wisdom_find(const tri_wisdom *wisdom, const tri_product_shape *shape) {
     for (int i = 0; i < wisdom->n; i++)
         if (memcmp(&wisdom->entry[i].shape, shape, sizeof *shape) == 0) return &wisdom->entry[i];

@@ -1,11 +1,8 @@
 /* wisdom.h - which of a library's algorithms multiplies matrices of a shape fastest, as timed on a device: the table,
  * and the file that stores it. An algorithm is opaque here: words that only the device interprets. */
-#ifndef TRI_DEVICE_WISDOM_H
-#define TRI_DEVICE_WISDOM_H
+#pragma once
 
 #include "base/status.h"
-
-#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,6 +49,4 @@ void tri__wisdom_end(const char *text, size_t size, char end[TRI_WISDOM_END]);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

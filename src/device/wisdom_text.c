@@ -13,9 +13,6 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define FIRST_LINE "trident-products 1"
 enum {

@@ -9,8 +9,6 @@
 #include "settings/forms.h"
 #include "settings/learning_rate.h"
 
-#include <string.h>
-
 /* The schedule and the shape of a pipeline; the planner checks what depends on the model. */
 static tri_status check_pipeline(const tri_settings *s) {
     const tri_schedule_row *schedule = tri__schedule_row((tri_schedule_kind)s->schedule);

@@ -1,6 +1,5 @@
 /* accept_settings.h - whether settings can be carried out. */
-#ifndef TRI_ENGINE_ACCEPT_SETTINGS_H
-#define TRI_ENGINE_ACCEPT_SETTINGS_H
+#pragma once
 
 #include "settings/settings.h"
 
@@ -16,5 +15,3 @@ tri_status tri__accept_steps(const tri_settings *settings, int64_t steps);
 tri_status tri__accept_precision(const tri_settings *settings);
 /* --folds and --seeds are several runs, which src/cli starts one by one: TRI_USAGE where one session should be all. */
 tri_status tri__accept_single(const tri_settings *settings);
-
-#endif

@@ -5,9 +5,6 @@
 #include "model/family.h"
 #include "plan/schedule/schedule.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* The architecture; *fixed: config.json or the object gives the vocabulary's size. */
 static tri_status find_encoder(const char *folder, const char *name, const tri_json *object, const char *key,
                                tri_encoder *e, int *fixed) {

@@ -1,6 +1,5 @@
 /* assets.h - external inputs of a model's texts: folders, tokenizers, encoder architectures. */
-#ifndef TRI_ENGINE_ASSETS_H
-#define TRI_ENGINE_ASSETS_H
+#pragma once
 
 #include "base/file.h"
 #include "base/log.h"
@@ -31,5 +30,3 @@ tri_windows tri__assets_windows(const tri_model_config *model, const tri_assets 
  * tri_assets. */
 tri_status tri__assets_save(void *context, const char *folder);
 void tri__assets_close(tri_assets *assets);
-
-#endif

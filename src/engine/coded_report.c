@@ -4,8 +4,6 @@
 
 #include "plan/step_kinds.h"
 
-#include <stdio.h>
-
 /* Transfers of a step, of one replica's ranks. */
 typedef struct counted {
     int sums, full_sums, gathers, full_gathers;

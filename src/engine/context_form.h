@@ -1,7 +1,6 @@
 /* context_form.h - how ranks that share tokens attend to all of them: a ring of keys and values, or an exchange of
  * tokens for heads; and why. */
-#ifndef TRI_ENGINE_CONTEXT_FORM_H
-#define TRI_ENGINE_CONTEXT_FORM_H
+#pragma once
 
 #include "base/json.h"
 #include "base/log.h"
@@ -28,5 +27,3 @@ tri_status tri__context_choose(const tri_settings *settings, const tri_plan_in *
 void tri__context_say(const tri_context_form *form, const tri_plan_in *in, const tri_log *log);
 /* The same as an object; NULL without context parallelism. */
 tri_status tri__context_json(const tri_context_form *form, const tri_plan_in *in, tri_json **out);
-
-#endif

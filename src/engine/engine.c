@@ -12,8 +12,6 @@
 #include "settings/learning_rate.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, int rank, tri_place *place) {
     *place = (tri_place){.world = world, .rank = world ? tri_world_rank(world) : rank};

@@ -1,6 +1,5 @@
 /* engine.h - a model planned, checked and bound to memory: runs training, evaluation and prediction. */
-#ifndef TRI_ENGINE_ENGINE_H
-#define TRI_ENGINE_ENGINE_H
+#pragma once
 
 #include "base/machine.h"
 #include "checkpoint/memory.h"
@@ -103,5 +102,3 @@ tri_status tri__engine_load(tri_engine *engine, const tri_checkpoint *checkpoint
 /* After it, in training: what is kept between steps. Logs what the checkpoint lacks and begins anew; TRI_USAGE if the
  * run cannot go on without it. */
 tri_status tri__engine_load_state(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log);
-
-#endif

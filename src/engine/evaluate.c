@@ -1,9 +1,6 @@
 /* evaluate.c - feeds batches in file order to the forward-only program and collects probabilities. */
 #include "engine/evaluate.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 void tri__feed_fixed(const tri_engine *engine, const double *loss_inv, tri_feed *feed) {
     *feed = (tri_feed){.field = {[TRI_FIELD_columns] = engine->model.columns.word,
                                  [TRI_FIELD_class_weights] = engine->class_weights,

@@ -1,6 +1,5 @@
 /* evaluate.h - probabilities of a whole data set, by the forward-only program. */
-#ifndef TRI_ENGINE_EVALUATE_H
-#define TRI_ENGINE_EVALUATE_H
+#pragma once
 
 #include "data/dataset/loader.h"
 #include "engine/engine.h"
@@ -37,5 +36,3 @@ const float *tri__infer_probs(const tri_engine *engine, int part);
  * the batches (`batch` rows a replica), and gets all probabilities. Needs a plan for the largest of
  * tri__infer_microbatches parts a replica. */
 tri_status tri__evaluate(tri_engine *engine, const tri_dataset *data, int64_t batch, float *probs);
-
-#endif

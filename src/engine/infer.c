@@ -4,9 +4,6 @@
 #include "base/hash.h"
 #include "engine/cost/memory_fit.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 tri_status tri__place_load(const tri_place *place, int makes_files, tri_status (*load)(void *context), void *context) {
     tri_world *world = place->world;
     if (!world) return load(context);

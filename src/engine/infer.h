@@ -1,6 +1,5 @@
 /* infer.h - from a checkpoint to an engine that predicts, on one rank or on all ranks of a mesh. */
-#ifndef TRI_ENGINE_INFER_H
-#define TRI_ENGINE_INFER_H
+#pragma once
 
 #include "engine/engine.h"
 
@@ -29,5 +28,3 @@ tri_status tri__place_load(const tri_place *place, int makes_files, tri_status (
 
 /* All ranks must have the same settings, data (a digest), model and build. */
 tri_status tri__engine_agree(const tri_engine *engine, const tri_settings *settings, uint64_t data);
-
-#endif

@@ -3,8 +3,6 @@
 
 #include "device/device.h"
 
-#include <string.h>
-
 /* An option's row says what a change of it means: what does not make it another run does not belong to the model. Of
  * those that do, reading of bad rows is this call's; and a separator is the model's until another is given. */
 static int takes(const tri_option *row, const tri_settings *asked) {

@@ -1,6 +1,5 @@
 /* infer_settings.h - the settings of inference: those that a model was trained with, and what is asked for now. */
-#ifndef TRI_ENGINE_INFER_SETTINGS_H
-#define TRI_ENGINE_INFER_SETTINGS_H
+#pragma once
 
 #include "checkpoint/checkpoint.h"
 #include "settings/settings.h"
@@ -18,5 +17,3 @@ tri_status tri__settings_check(const tri_settings *model, const tri_checkpoint *
  *
  * TRI_USAGE when --precision and --quantize contradict each other. */
 tri_status tri__settings_infer(tri_settings *model, const tri_settings *asked);
-
-#endif

@@ -5,10 +5,6 @@
 #include "engine/engine.h"
 #include "settings/forms.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 int tri__threads(const tri_settings *settings) { return settings->threads ? (int)settings->threads : tri__cores(); }
 
 int tri__workers(const tri_settings *settings) {

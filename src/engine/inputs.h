@@ -1,6 +1,5 @@
 /* inputs.h - a run's tables as datasets: which columns, which policies, where token stores are. */
-#ifndef TRI_ENGINE_INPUTS_H
-#define TRI_ENGINE_INPUTS_H
+#pragma once
 
 #include "data/dataset/dataset.h"
 #include "engine/assets.h"
@@ -57,5 +56,3 @@ tri_status tri__inputs_open_part(const tri_inputs *inputs, const char *path, con
 /* Threads for computing; and for assembling batches: at least one, at most the remaining cores. */
 int tri__threads(const tri_settings *settings);
 int tri__workers(const tri_settings *settings);
-
-#endif

@@ -4,9 +4,6 @@
 #include "base/text.h"
 #include "checkpoint/hub.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static const char here[] = "models";
 enum { MESSAGE_BYTES = 1024 };
 

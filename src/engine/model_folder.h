@@ -1,6 +1,5 @@
 /* model_folder.h - where the folder of a tokenizer and an encoder is found. */
-#ifndef TRI_ENGINE_MODEL_FOLDER_H
-#define TRI_ENGINE_MODEL_FOLDER_H
+#pragma once
 
 #include "base/file.h"
 #include "settings/settings.h"
@@ -20,5 +19,3 @@ typedef struct tri_model_place {
 enum { TRI_MODEL_PLACES = 3 };
 /* Returns how many there are; of those without a folder, models is 0. */
 int tri__model_places(const tri_settings *settings, tri_model_place place[static TRI_MODEL_PLACES]);
-
-#endif

@@ -2,8 +2,6 @@
 #include "engine/evaluate.h"
 #include "engine/server_ranks.h"
 
-#include <stdlib.h>
-
 static const double inv = 1; /* the factor of the loss, which nothing reads */
 
 int tri__engine_parts(const tri_engine *engine) {

@@ -1,7 +1,6 @@
 /* server_ranks.h - ranks of a server: rank 0 has the requests and leads, the others compute when it says so. Their plan
  * has tri_plan_in.fed. */
-#ifndef TRI_ENGINE_SERVER_RANKS_H
-#define TRI_ENGINE_SERVER_RANKS_H
+#pragma once
 
 #include "engine/engine.h"
 
@@ -21,5 +20,3 @@ int tri__engine_parts(const tri_engine *engine);
 tri_status tri__engine_lead(tri_engine *engine, tri_order order, int64_t value, const tri_feed *feed);
 /* Every other rank: follows until the order is RELOAD or STOP. */
 tri_status tri__engine_follow(tri_engine *engine, tri_order *order, int64_t *value);
-
-#endif

@@ -5,9 +5,6 @@
 
 #include "base/json.h"
 
-#include <stdio.h>
-#include <string.h>
-
 const char *tri__shape_name(tri_shape_kind shape) { return shape == TRI_SHAPE_BRANCH ? "branch" : "chain"; }
 
 static tri_status read_times(const tri_json *units, const char *path, const tri_network *model, tri_stage_time *time) {

@@ -1,6 +1,5 @@
 /* staging.h - a run's pipeline: from options to stages, the predicted time of a step, and messages about both. */
-#ifndef TRI_ENGINE_STAGING_H
-#define TRI_ENGINE_STAGING_H
+#pragma once
 
 #include "base/log.h"
 #include "comm/world/world.h"
@@ -41,5 +40,3 @@ tri_texts tri__stage_texts(tri_arena *arena, const tri_network *model, const tri
 /* The ranks that hold a stage: "4-7", "0,4,8"; many runs are shortened: "0,4,...,16380". In the arena. */
 const char *tri__stage_ranks(tri_arena *arena, const tri_mesh *mesh, const tri_stages *stages, int stage);
 const char *tri__shape_name(tri_shape_kind shape);
-
-#endif

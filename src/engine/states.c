@@ -2,9 +2,6 @@
 #include "checkpoint/copies.h"
 #include "engine/engine.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* A parameter that has such a state in the checkpoint, and the state's shape; NULL: none has. Some parameters may have
  * none. Every rank looks for the same tensors, whatever it holds. */
 static const tri_param *find_state(const tri_engine *engine, const tri_checkpoint *checkpoint, const char *prefix,

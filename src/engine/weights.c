@@ -8,8 +8,6 @@
 #include "model/family.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* Weights to be quantised are first rounded to the computing type, with which training saw them; a folder's own 8-bit
  * weights are not. */

@@ -5,8 +5,6 @@
 #include "comm/world/world.h"
 #include "exec/exec_parts.h"
 
-#include <stdlib.h>
-
 /* The address that kernels use; slot -1: none. */
 static void *memory_of(const tri_exec *exec, int program, int slot) {
     const tri_program *p = exec->program[program];

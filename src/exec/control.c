@@ -1,8 +1,6 @@
 /* control.c - the record that ranks sum every step, over the hosts' transport. */
 #include "exec/exec_parts.h"
 
-#include <string.h>
-
 void tri__exec_bring_record(const tri_bound *control, const tri_feed *feed) {
     const tri_tensor *y = &control->call.t[TRI_ARG(control_post, y)]; /* [1, K] f64 */
     const double *told = feed->field[TRI_FIELD_control];

@@ -2,7 +2,6 @@
 #include "exec/exec_parts.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* Element i; those of other types are finite. */
 static int is_finite_at(const void *data, tri_dtype dtype, int64_t i) {

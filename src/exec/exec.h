@@ -1,7 +1,6 @@
 /* exec.h - binds a plan's programs to a device's memory and to the other ranks, and runs them. It handles operations
  * and is independent of models and strategies. */
-#ifndef TRI_EXEC_EXEC_H
-#define TRI_EXEC_EXEC_H
+#pragma once
 
 #include "device/device.h"
 #include "program/program.h"
@@ -92,5 +91,3 @@ tri_status tri__exec_control(tri_exec *exec, int program, const tri_feed *feed);
  * *slot the slot that holds it, or -1. Weight updates are skipped. Every rank calls it or none does, since transfers
  * run too. */
 tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const tri_feed *feed, int *line, int *slot);
-
-#endif

@@ -1,7 +1,6 @@
 /* exec_parts.h - shared by the parts of the executor: a bound program, and the calls between bind.c, run.c, queue.c,
  * keep.c, diagnose.c and control.c. */
-#ifndef TRI_EXEC_EXEC_PARTS_H
-#define TRI_EXEC_EXEC_PARTS_H
+#pragma once
 
 #include "exec/exec.h"
 #include "exec/replay.h"
@@ -71,5 +70,3 @@ tri_status tri__exec_await(tri_exec *exec, int compared);
 /* keep.c: one copy into the class kept, or the wait for it; the end, with whatever is in flight. */
 tri_status tri__exec_keep(tri_exec *exec, int program, int i, uint32_t step);
 void tri__exec_keep_close(tri_exec *exec);
-
-#endif

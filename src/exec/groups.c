@@ -14,9 +14,6 @@
 #include "comm/ops/request.h"
 #include "comm/world/world.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 /* Time to learn which rank failed first, when a device only reports lost peers. A killed process closes its connections
  * at once, but is dead only when the driver has taken its GPU memory back: seconds, where many contexts share a GPU. At
  * most a quarter of the progress timeout: ranks that all wait for a cause are no deadlock. */

@@ -1,7 +1,6 @@
 /* groups.h - the groups of ranks that programs name, and their counterparts on devices that carry transfers
  * themselves. */
-#ifndef TRI_EXEC_GROUPS_H
-#define TRI_EXEC_GROUPS_H
+#pragma once
 
 #include "comm/world/control_page.h"
 #include "device/device.h"
@@ -41,5 +40,3 @@ tri_named_group *tri__group_find(const tri_group_table *table, const tri_attr *a
 tri_status tri__groups_check(tri_group_table *table, int *left);
 /* Around device calls that may call poll. */
 void tri__groups_wait(tri_group_table *table, int begins);
-
-#endif

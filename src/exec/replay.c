@@ -6,8 +6,6 @@
 #include "exec/replay.h"
 #include "program/transfer.h"
 
-#include <stdlib.h>
-
 /* Words: program, begin, end, the kind of the step; its closed layers, if it may have any; then the counts of each
  * microbatch. */
 enum { KEY_HEAD = 4, KEY_LAYERS = TRI_MAX_LAYERS / 64, KEY_EACH = TRI_SYM_COUNT - 1 };

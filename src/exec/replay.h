@@ -1,7 +1,6 @@
 /* replay.h - runs that a device captures and replays instead of queueing each kernel again: which runs may be captured,
  * and the key that identifies equal runs. */
-#ifndef TRI_EXEC_REPLAY_H
-#define TRI_EXEC_REPLAY_H
+#pragma once
 
 #include "exec/exec.h"
 
@@ -17,5 +16,3 @@ void tri__replay_free(tri_replay *replay);
 /* How the device should queue a run of instructions [begin, end), whose feed is [n_mb] of the program. */
 tri_capture tri__replay_ask(tri_replay *replay, const tri_program *const *programs, int program, int begin, int end,
                           const tri_feed *feed, const tri_graphs *graphs, void *context);
-
-#endif

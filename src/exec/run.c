@@ -3,8 +3,6 @@
 #include "comm/ops/request.h"
 #include "exec/exec_parts.h"
 
-#include <string.h>
-
 /* The bytes of its microbatch that an input instruction copies. */
 const char *tri__exec_input_of(const tri_program *p, const tri_instr *instr, const tri_feed *feed, size_t *bytes) {
     const char *field = feed->field[instr->attr.field];

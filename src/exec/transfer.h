@@ -1,6 +1,5 @@
 /* transfer.h - the transfers of programs, bound to groups of a world. */
-#ifndef TRI_EXEC_TRANSFER_H
-#define TRI_EXEC_TRANSFER_H
+#pragma once
 
 #include "exec/groups.h"
 
@@ -24,5 +23,3 @@ void tri__transfer_bind(tri_group_table *table, const tri_program *program, cons
  * ending in a deadlock. Neither call waits for the device. */
 tri_status tri__transfer_post(tri_bound_transfer *transfer, const tri_counts *rows);
 tri_status tri__transfer_wait(tri_world *world, tri_bound_transfer *transfer);
-
-#endif

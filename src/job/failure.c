@@ -6,10 +6,6 @@
 #include "base/machine.h"
 #include "job/run_signs.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 void tri__error_write(const char *folder, const tri_verdict *verdict) {
     char path[TRI_PATH_MAX];
     if (!folder || verdict->code == TRI_USAGE || verdict->code == TRI_BUSY) return;

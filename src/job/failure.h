@@ -1,7 +1,6 @@
 /* failure.h - a failure of ranks, said once: on stderr and in error.json. Under our own supervisor that one does it; of
  * ranks that another launcher started, one speaks for all. */
-#ifndef TRI_JOB_FAILURE_H
-#define TRI_JOB_FAILURE_H
+#pragma once
 
 #include "comm/world/world.h"
 #include "job/supervisor.h"
@@ -15,5 +14,3 @@ int tri__failure_speaks(const tri_world *world);
 /* After a run's `status`, which becomes that of all ranks: the rank that speaks writes error.json. world NULL: one
  * process. Keeps tri_error(). */
 void tri__failure_record(tri_world *world, const char *folder, tri_status status, int64_t step);
-
-#endif

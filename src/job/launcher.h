@@ -1,7 +1,6 @@
 /* launcher.h - `trident supervise`: a launcher of ranks that is started, watched through the folder of its run, and
  * after a crash started again, each time after a longer pause. */
-#ifndef TRI_JOB_LAUNCHER_H
-#define TRI_JOB_LAUNCHER_H
+#pragma once
 
 #include "job/parent.h"
 #include "job/run_signs.h"
@@ -26,5 +25,3 @@ typedef struct tri_launcher_job {
 /* Until it ends well, or in a way that would recur, or was started max_restarts times again. A request to stop is
  * passed on. */
 tri_status tri__launcher_run(tri_launcher_job *job, int64_t max_restarts);
-
-#endif

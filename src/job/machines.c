@@ -7,10 +7,6 @@
 #include "comm/mpi/load.h"
 #include "comm/launchers/slurm.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Options that set hosts and rank counts: the launcher sets these instead. */
 static const char *const dropped[] = {"nnodes",    "nproc_per_node", "node_rank",     "standalone",  "rdzv_backend",
                                       "rdzv_id",   "rdzv_endpoint",  "rdzv_conf",     "master_addr", "master_port",

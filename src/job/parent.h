@@ -1,7 +1,6 @@
 /* parent.h - the process that starts ranks, trainings or another launcher: what they inherit from it, how it talks to
  * the user, and how it takes signals. `cli` fills it in; nothing in this folder prints or reads the environment. */
-#ifndef TRI_JOB_PARENT_H
-#define TRI_JOB_PARENT_H
+#pragma once
 
 #include "base/log.h"
 
@@ -39,5 +38,3 @@ typedef struct tri_parent {
     int (*fit)(void *settings, int alive, int32_t *stages, int32_t *replicas);
 } tri_parent;
 #define tri__tell(parent, ...) tri__say(&(parent)->log, TRI_LOG_PLAIN, __VA_ARGS__)
-
-#endif

@@ -9,7 +9,6 @@
 #include "comm/start/join.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 

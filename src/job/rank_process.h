@@ -1,6 +1,5 @@
 /* rank_process.h - one rank as a fresh execution of a program: what it inherits, and that it ends with its parent. */
-#ifndef TRI_JOB_RANK_PROCESS_H
-#define TRI_JOB_RANK_PROCESS_H
+#pragma once
 
 #include "base/status.h"
 
@@ -26,5 +25,3 @@ tri_status tri__rank_start(const tri_rank_start *how, int rank, pid_t *pid, int 
 /* A copy of `base` with the variables of the n pairs (name, value) set; a NULL value unsets. Freed with free(). NULL
  * when out of memory. */
 char **tri__environment_with(char *const *base, const char *const (*pairs)[2], int n);
-
-#endif

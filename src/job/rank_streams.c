@@ -6,9 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define RANDOM "XX" "XX" "XX" /* tri__folder_temporary fills it in */

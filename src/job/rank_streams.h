@@ -1,8 +1,7 @@
 /* rank_streams.h - where the stdout and stderr of ranks go: to the console in whole lines, to separate files in
  * torchrun's directory layout, to both, or nowhere. By default rank 0 writes to the console directly, and the stderr of
  * others is forwarded in lines that name the rank. */
-#ifndef TRI_JOB_RANK_STREAMS_H
-#define TRI_JOB_RANK_STREAMS_H
+#pragma once
 
 #include "base/file.h"
 #include "base/log.h"
@@ -58,5 +57,3 @@ void tri__stream_pump(tri_streams *streams, int rank, int stream);
 int tri__stream_can_read(const tri_stream *stream);
 /* After the rank's end: forwards everything, including a last line without a newline. */
 void tri__stream_drain(tri_streams *streams, int rank, int stream);
-
-#endif

@@ -1,6 +1,5 @@
 /* ranks.h - the ranks of a run: starting those of this machine, and being one. */
-#ifndef TRI_JOB_RANKS_H
-#define TRI_JOB_RANKS_H
+#pragma once
 
 #include "comm/launchers/environment.h"
 #include "comm/world/world.h"
@@ -42,5 +41,3 @@ tri_status tri__rank_regroup(const tri_parent *parent, const tri_settings *setti
 tri_status tri__rank_refuse(const tri_parent *parent, tri_status status);
 /* Leaves with `status`, which is returned. A failure becomes that of all ranks and is printed once. Accepts NULL. */
 tri_status tri__rank_leave(const tri_parent *parent, const tri_launch *launch, tri_world *world, tri_status status);
-
-#endif

@@ -9,8 +9,6 @@
 #include "comm/link/regroup.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

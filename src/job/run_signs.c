@@ -5,9 +5,6 @@
 #include "base/json.h"
 #include "base/lock.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 

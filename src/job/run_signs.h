@@ -1,7 +1,6 @@
 /* run_signs.h - what a run folder tells a process that only sees that folder: `supervise`, whose ranks may run on other
  * machines. A sign is a file or folder that is not as it was when the job was started. */
-#ifndef TRI_JOB_RUN_SIGNS_H
-#define TRI_JOB_RUN_SIGNS_H
+#pragma once
 
 #include "base/file.h"
 
@@ -32,5 +31,3 @@ int tri__run_complete(const tri_run_signs *signs);
 int tri__run_locked(const char *folder);
 /* A rank holds the folder's lock, or has written since the last call. */
 int tri__run_alive(tri_run_signs *signs);
-
-#endif

@@ -7,9 +7,6 @@
 #include "base/text.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ORIGIN_BYTES = 512, DRAWN = 4 }; /* DRAWN: the last word of a draw's counter (base/random.h) */
 
@@ -77,11 +74,10 @@ static tri_status try_value(const reading *r, const tri_option *row, int model, 
 static tri_status read_range(const reading *r, int model, const tri_json *spec, tri_search_key *key) {
     const tri_json *from = tri__json_get(spec, "from"), *to = tri__json_get(spec, "to"),
                    *integer = tri__json_get(spec, "integer");
-    const char *scale = tri__text_in(spec, "scale"), *name;
-    tri_json *member;
-    tri__json_each_member((tri_json *)spec, name, member)
-        if (strcmp(name, "from") && strcmp(name, "to") && strcmp(name, "scale") && strcmp(name, "integer"))
-            return tri__fail(TRI_USAGE, "%s: a range has from, to, scale and integer, not \"%s\"", r->origin, name);
+    const char *scale = tri__text_in(spec, "scale");
+    tri__json_members(spec, m)
+        if (strcmp(m->key, "from") && strcmp(m->key, "to") && strcmp(m->key, "scale") && strcmp(m->key, "integer"))
+            return tri__fail(TRI_USAGE, "%s: a range has from, to, scale and integer, not \"%s\"", r->origin, m->key);
     if (key->row->kind != TRI_OPTION_INT && key->row->kind != TRI_OPTION_REAL)
         return tri__fail(TRI_USAGE, "%s: a range is of numbers; give a list of values", r->origin);
     if (!tri__json_is_number(from) || !tri__json_is_number(to))
@@ -107,8 +103,6 @@ static tri_status read_range(const reading *r, int model, const tri_json *spec, 
 
 static tri_status read_key(const reading *r, const tri_json *spec, tri_search_key *key) {
     int model;
-    const tri_json *value;
-    size_t i;
     TRI_TRY(find_key(r, &key->row, &model));
     if (tri__json_is_object(spec)) return read_range(r, model, spec, key);
     if (!tri__json_is_array(spec) || !tri__json_size(spec))
@@ -116,7 +110,7 @@ static tri_status read_key(const reading *r, const tri_json *spec, tri_search_ke
                          "%s: expected a list of values, or {\"from\": A, \"to\": B, \"scale\": \"log\" or \"linear\"}",
                          r->origin);
     key->values = spec;
-    tri__json_each(spec, i, value) TRI_TRY(try_value(r, key->row, model, value));
+    tri__json_items(spec, value) TRI_TRY(try_value(r, key->row, model, value));
     return TRI_OK;
 }
 

@@ -1,7 +1,6 @@
 /* search_space.h - what a search varies: keys of the configuration and the values that each may have, from a JSON
  * file. A trial's values depend on the seed, the trial's number and the key's name only. */
-#ifndef TRI_JOB_SEARCH_SPACE_H
-#define TRI_JOB_SEARCH_SPACE_H
+#pragma once
 
 #include "settings/settings.h"
 
@@ -25,5 +24,3 @@ void tri__search_free(tri_search_space *space); /* accepts a zeroed one */
 const tri_search_key *tri__search_find(const tri_search_space *space, const tri_option *row);
 /* A trial's (from 1) value of each key: {"lr": 0.000123}; a new reference, NULL when out of memory. */
 tri_json *tri__search_draw(const tri_search_space *space, uint32_t seed, int64_t trial);
-
-#endif

@@ -2,10 +2,6 @@
  * ensemble.json of their figures. */
 #include "job/several.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 int tri__trains_several(const tri_settings *settings) {
     return (settings->folds && !settings->fold) || settings->seeds > 1;
 }

@@ -1,8 +1,7 @@
 /* several.h - `trident train --folds K` and `--seeds N`: a training for each fold or seed, one after the other, and
  * their figures side by side. A training that had finished says so and is left as it was; one that was interrupted goes
  * on. */
-#ifndef TRI_JOB_SEVERAL_H
-#define TRI_JOB_SEVERAL_H
+#pragma once
 
 #include "job/trainings.h"
 
@@ -25,5 +24,3 @@ void tri__several_free(tri_several *several);
 /* run_spread.c: {list: members, mean, spread} of members [{.., figures: {name: number}}], whose reference it takes.
  * spread is the standard deviation of a sample; both are null where a member lacks the figure. NULL: out of memory. */
 tri_json *tri__members_json(const char *list, tri_json *members);
-
-#endif

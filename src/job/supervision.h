@@ -1,7 +1,6 @@
 /* supervision.h - the supervisor's state, shared by its loop (supervisor.c) and by the change from one world to the
  * next (regroup.c). */
-#ifndef TRI_JOB_SUPERVISION_H
-#define TRI_JOB_SUPERVISION_H
+#pragma once
 
 #include "comm/world/segment.h"
 #include "job/supervisor.h"
@@ -72,5 +71,3 @@ int tri__supervisor_survives(const tri_supervisor *s);
 /* Whether the first rank of the last world, which writes what a run results in, ended well: another's death after that
  * takes nothing from the run. */
 int tri__supervisor_completed(const tri_supervisor *s);
-
-#endif

@@ -11,9 +11,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>

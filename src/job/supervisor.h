@@ -4,8 +4,7 @@
  * Ranks share one unnamed memory file that they inherit. A rank's death or hang becomes the failure of all; ranks
  * that do not leave after a failure are killed. When the supervisor itself is killed, so are they: nothing is left
  * behind. */
-#ifndef TRI_JOB_SUPERVISOR_H
-#define TRI_JOB_SUPERVISOR_H
+#pragma once
 
 #include "base/json.h"
 #include "base/stop.h"
@@ -83,5 +82,3 @@ tri_json *tri__verdict_json(const tri_verdict *verdict);
 void tri__rank_end_take(tri_rank_end *end, int rank, const tri_rank_line *line);
 /* "killed by signal 9 (SIGKILL)", "exit code 3", into `out`, which is returned. */
 const char *tri__end_text(int status, char out[static 64]);
-
-#endif

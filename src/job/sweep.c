@@ -6,9 +6,6 @@
 #include "score/best.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LOG_BYTES = 64 << 20 };
 
@@ -16,12 +13,11 @@ enum { LOG_BYTES = 64 << 20 };
 
 /* The file of --config with the trial's values in the place of its own. */
 static tri_status write_config(const tri_sweep *s, const tri_sweep_trial *t, const char *path) {
-    tri_json *config = tri__json_object(), *value;
-    const char *key;
-    tri__json_each_member(s->config, key, value) {
-        const tri_option *row = tri__option_find(tri__model_options, key);
-        if (!row) row = tri__option_find(tri__run_options, key);
-        if (!row || !tri__search_find(&s->space, row)) tri__json_set(config, key, value);
+    tri_json *config = tri__json_object();
+    tri__json_members(s->config, m) {
+        const tri_option *row = tri__option_find(tri__model_options, m->key);
+        if (!row) row = tri__option_find(tri__run_options, m->key);
+        if (!row || !tri__search_find(&s->space, row)) tri__json_set(config, m->key, m->value);
     }
     tri__json_update(config, t->values);
     tri_status status = tri__json_save(path, config);

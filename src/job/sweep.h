@@ -1,8 +1,7 @@
 /* sweep.h - `trident sweep`: random search over settings with successive halving: its trials, their rungs, and what
  * sweep.json keeps of them. A trial is `trident train` with a configuration of its own, in a folder of its own, a
  * process as if it were started by hand; a rung ends it early (--until-epoch), and the next one resumes it. */
-#ifndef TRI_JOB_SWEEP_H
-#define TRI_JOB_SWEEP_H
+#pragma once
 
 #include "job/search_space.h"
 #include "job/trainings.h"
@@ -72,5 +71,3 @@ tri_status tri__sweep_load(tri_sweep *sweep);
 /* Whether another attempt may end otherwise: it was killed, or lacked memory, a lock, or the disk; `later`: or a file,
  * which may be there when the command is run again. Not a wrong value. */
 int tri__sweep_may_succeed(int code, int later);
-
-#endif

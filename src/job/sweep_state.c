@@ -4,10 +4,6 @@
 #include "base/text.h"
 #include "score/best.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { VERSION = 1 };
 
 /* The keys that make another sweep: those that change a run's numbers, and where its rows are. NULL: out of memory. */
@@ -80,16 +76,14 @@ static tri_status same(const tri_sweep *s, const char *what, const tri_json *was
 }
 
 static tri_status same_members(const tri_sweep *s, const char *what, const tri_json *was, const tri_json *now) {
-    const char *key;
-    tri_json *value;
     char name[128];
-    tri__json_each_member((tri_json *)now, key, value) {
-        snprintf(name, sizeof name, "%s%.100s", what, key);
-        TRI_TRY(same(s, name, tri__json_get(was, key), value));
+    tri__json_members(now, m) {
+        snprintf(name, sizeof name, "%s%.100s", what, m->key);
+        TRI_TRY(same(s, name, tri__json_get(was, m->key), m->value));
     }
-    tri__json_each_member((tri_json *)was, key, value) {
-        snprintf(name, sizeof name, "%s%.100s", what, key);
-        if (!tri__json_get(now, key)) TRI_TRY(same(s, name, value, NULL));
+    tri__json_members(was, m) {
+        snprintf(name, sizeof name, "%s%.100s", what, m->key);
+        if (!tri__json_get(now, m->key)) TRI_TRY(same(s, name, m->value, NULL));
     }
     return TRI_OK;
 }
@@ -115,10 +109,9 @@ static tri_status compare(const tri_sweep *s, const tri_json *was, const tri_jso
 }
 
 static tri_status take_trial(const tri_sweep *s, tri_sweep_trial *t, const tri_json *was) {
-    const tri_json *rungs = tri__json_get(was, "rungs"), *failed = tri__json_get(was, "failed"), *rung;
-    size_t i;
+    const tri_json *rungs = tri__json_get(was, "rungs"), *failed = tri__json_get(was, "failed");
     if (!tri__json_is_array(rungs) || tri__json_size(rungs) > (size_t)s->n_rungs) return damaged(s);
-    tri__json_each(rungs, i, rung) {
+    tri__json_items(rungs, rung) {
         if (!tri__json_is_number(tri__json_get(rung, "figure"))) return damaged(s);
         t->figure[t->rungs++] = tri__number_in(rung, "figure");
     }

@@ -1,8 +1,7 @@
 /* trainings.h - several trainings under one command (--folds, --seeds, a search): each is `trident train` with some
  * options changed, a fresh execution of this program with a run folder of its own. It starts its ranks, resumes, and
  * finds out that it had finished exactly as if it were started by hand. */
-#ifndef TRI_JOB_TRAININGS_H
-#define TRI_JOB_TRAININGS_H
+#pragma once
 
 #include "base/file.h"
 #include "job/parent.h"
@@ -47,5 +46,3 @@ tri_status tri__trainings_accept(char *(*lookup)(const char *name), const char *
 /* The figures of a finished training's best validation, from its summary.json: {name: number or null}; a new reference,
  * NULL where it had no validation. */
 tri_status tri__training_figures(const tri_training *training, tri_json **out);
-
-#endif

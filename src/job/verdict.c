@@ -6,9 +6,6 @@
 #include "comm/ops/describe.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 
 enum { DEFECT = -1, HUNG = -2, BLOCKED = -3 }; /* keys of `advice` that are not exit codes */

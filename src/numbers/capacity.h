@@ -1,7 +1,6 @@
 /* capacity.h - how many tokens of a sequence an expert takes. It depends on the length alone, so that routing is the
  * same however sequences are packed into microbatches and spread over ranks. */
-#ifndef TRI_NUMBERS_CAPACITY_H
-#define TRI_NUMBERS_CAPACITY_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ static inline int64_t tri__capacity_rows(const tri_capacity *of, int64_t tokens,
     double share = of->factor * (double)(of->per_token * tokens) / (double)of->experts + (double)sequences;
     return of->experts * (share >= (double)tokens ? tokens : (int64_t)share);
 }
-
-#endif

@@ -14,8 +14,7 @@
  *
  * Scales of int8, int4 and fp8 are tri__quantized_scale: of 16 significant bits, so that scale * q is exact and coding
  * what was decoded gives the same bytes. A block with a NaN or an infinity has a scale that is not finite. */
-#ifndef TRI_NUMBERS_CODED_H
-#define TRI_NUMBERS_CODED_H
+#pragma once
 
 #include "layout/shard.h"
 
@@ -44,5 +43,3 @@ int64_t tri__coded_row(tri_code code, int64_t count, int members);
 /* Where the scales of a row of `bytes` bytes begin: after room for as many payloads as the row can hold with their
  * scales. A row's length alone says it, as a member that codes or sums only its own part may have a shorter one. */
 int64_t tri__coded_scales(tri_code code, int64_t bytes);
-
-#endif

@@ -2,8 +2,7 @@
  * one each, far ones share them by their logarithm. Models were trained with float32's boundaries, so these are
  * computed in float32 too; only the logarithm is taken in double and rounded once, which is the same on every machine.
  */
-#ifndef TRI_NUMBERS_DISTANCE_H
-#define TRI_NUMBERS_DISTANCE_H
+#pragma once
 
 #include "base/kernel_function.h"
 
@@ -36,5 +35,3 @@ TRI_KERNEL_FUNCTION int32_t tri__bucket_log(int32_t distance, int32_t buckets, i
     int32_t row = span + (distance < 0 ? -n : n);
     return row < 0 ? 0 : row < buckets ? row : buckets - 1;
 }
-
-#endif

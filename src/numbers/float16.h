@@ -1,6 +1,5 @@
 /* float16.h - bf16 and f16 as f32 and back, rounded to nearest, ties to even. NaNs become the quiet NaN. */
-#ifndef TRI_NUMBERS_FLOAT16_H
-#define TRI_NUMBERS_FLOAT16_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -43,5 +42,3 @@ static inline uint16_t tri__to_f16(float x) {
      * is then in the low bits. */
     return (uint16_t)(sign | (tri__bits_of_float(tri__float_of_bits(magnitude) + 0.5f) - 0x3F000000));
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* float8.h - e4m3 (OCP FP8, no infinities) and e5m2 as f32 and back, rounded to nearest, ties to even. Values beyond
  * the largest, 448 and 57344, become that; NaNs become NaN (0x7F). */
-#ifndef TRI_NUMBERS_FLOAT8_H
-#define TRI_NUMBERS_FLOAT8_H
+#pragma once
 
 #include "numbers/float16.h"
 
@@ -40,5 +39,3 @@ static inline uint8_t tri__to_e5m2(float x) {
     /* Below 2^-14 results are multiples of 2^-16, the last bit of 2^7. */
     return (uint8_t)(sign | (tri__bits_of_float(tri__float_of_bits(magnitude) + 0x1p7f) - 0x43000000));
 }
-
-#endif

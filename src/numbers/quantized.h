@@ -1,8 +1,7 @@
 /* quantized.h - numbers of 8 bits with a scale: what quantize_int8 and quantize_fp8 compute, and what files of
  * quantised weights hold. A scale has 16 significant bits, so that scale * q is exact in fp32, and quantising a row of
  * such products again gives the same scale and the same q. */
-#ifndef TRI_NUMBERS_QUANTIZED_H
-#define TRI_NUMBERS_QUANTIZED_H
+#pragma once
 
 #include "layout/dtype.h"
 #include "numbers/float16.h"
@@ -35,5 +34,3 @@ static inline float tri__rounded(tri_dtype dtype, float x) {
     if (dtype == TRI_F16) return tri__from_f16(tri__to_f16(x));
     return x;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* rope.h - rotary positions (Su et al., 2021): the angle by which a position turns a pair of columns. Rounded to fp32
  * where transformers rounds: at position 8,191 an angle differs by as much as 5e-4 otherwise. */
-#ifndef TRI_NUMBERS_ROPE_H
-#define TRI_NUMBERS_ROPE_H
+#pragma once
 
 #include "base/kernel_function.h"
 
@@ -15,5 +14,3 @@ TRI_KERNEL_FUNCTION float tri__rope_turn(float theta, int64_t j, int64_t d) {
 }
 
 TRI_KERNEL_FUNCTION float tri__rope_angle(int32_t pos, float turn) { return (float)pos * turn; }
-
-#endif

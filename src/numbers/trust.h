@@ -1,6 +1,5 @@
 /* trust.h - 1-bit LAMB's trust ratios: constants as published (Li et al., 2021) and as DeepSpeed's defaults. */
-#ifndef TRI_NUMBERS_TRUST_H
-#define TRI_NUMBERS_TRUST_H
+#pragma once
 
 #include "base/kernel_function.h"
 
@@ -18,5 +17,3 @@ TRI_KERNEL_FUNCTION double tri__frozen_ratio(double average, double factor, cons
     double own = sums[1] > 0 && sums[2] > 0 ? sqrt(sums[2] / sums[1]) : ratio;
     return ratio < own ? ratio : own;
 }
-
-#endif

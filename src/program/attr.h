@@ -1,6 +1,5 @@
 /* attr.h - the fields of tri_attr as a table, for printing and parsing. */
-#ifndef TRI_PROGRAM_ATTR_H
-#define TRI_PROGRAM_ATTR_H
+#pragma once
 
 #include "program/op.h"
 
@@ -52,5 +51,3 @@ static const tri_attr_row tri__attr_rows[] = {
 };
 
 enum { TRI_ATTR_ROWS = sizeof tri__attr_rows / sizeof tri__attr_rows[0] };
-
-#endif

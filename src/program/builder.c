@@ -3,8 +3,6 @@
 #include "base/random.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 tri_program *tri__program_new(tri_arena *arena, const char *title) {
     tri_program *program = tri__arena_alloc(arena, sizeof *program);

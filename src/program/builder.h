@@ -1,6 +1,5 @@
 /* builder.h - appends units, slots and instructions to a program held in an arena. */
-#ifndef TRI_PROGRAM_BUILDER_H
-#define TRI_PROGRAM_BUILDER_H
+#pragma once
 
 #include "program/transfer.h"
 
@@ -46,5 +45,3 @@ void tri__build_post(tri_builder *builder, tri_op op, tri_attr group, tri_ends e
 void tri__build_wait(tri_builder *builder, tri_ends ends);
 /* Empties a program's list of instructions, to be written anew; returns the old one, [*n]. */
 tri_instr *tri__take_instrs(tri_program *program, int *n);
-
-#endif

@@ -29,8 +29,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 /* The rank of a member (0: the first) of one of the runs. */
 int tri__check_rank(const tri_checker *c, int member, int copy) {

@@ -1,6 +1,5 @@
 /* check.h - proves that programs can run, alone and together. */
-#ifndef TRI_PROGRAM_CHECK_H
-#define TRI_PROGRAM_CHECK_H
+#pragma once
 
 #include "program/classes.h"
 
@@ -23,5 +22,3 @@ tri_status tri__check_read(const tri_classes *ranks, const tri_origin *origin);
 
 /* For check.c: the checks across ranks, on programs that passed alone. origin NULL: they were planned. */
 tri_status tri__check_together(tri_arena *arena, const tri_classes *ranks, const tri_origin *origin);
-
-#endif

@@ -4,8 +4,6 @@
  * cases, the dry runs prove (check.c). */
 #include "program/check_parts.h"
 
-#include <string.h>
-
 typedef enum side { READS, WRITES } side;
 
 /* Whether an instruction of the open layer, of the same microbatch, reads or writes a slot. */

@@ -1,6 +1,5 @@
 /* check_parts.h - the state of the checker's dry run, for its files. */
-#ifndef TRI_PROGRAM_CHECK_PARTS_H
-#define TRI_PROGRAM_CHECK_PARTS_H
+#pragma once
 
 #include "program/check.h"
 #include "program/transfer.h"
@@ -78,5 +77,3 @@ tri_status tri__check_copy(tri_checker *c, const tri_instr *instr);
 tri_status tri__check_wait(tri_checker *c, const tri_instr *instr);
 /* Whether a transfer's smaller end is this rank's own part of the larger one, as in in-place gathers and scatters. */
 int tri__check_own_part(tri_checker *c, const tri_instr *instr);
-
-#endif

@@ -7,9 +7,6 @@
 #include "program/meet.h"
 #include "program/text.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* A transfer of one role that was posted and not yet waited for. */
 typedef struct open_post {
     tri_ends ends;

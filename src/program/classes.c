@@ -2,9 +2,6 @@
 #include "program/classes.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 int tri__classes_row(const tri_mesh *mesh, tri_coords at) { return at.tp * mesh->pp + at.pp; }
 

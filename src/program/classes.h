@@ -5,8 +5,7 @@
  * views listed in `shift` begin a fixed number of elements further in their parents, and the numbers in their names
  * grow by the same amount. Everything else except the rank is the same: groups and peers of transfers are named by axes
  * and places, not by ranks. */
-#ifndef TRI_PROGRAM_CLASSES_H
-#define TRI_PROGRAM_CLASSES_H
+#pragma once
 
 #include "program/program.h"
 
@@ -61,5 +60,3 @@ int tri__same_units(const tri_program *a, const tri_program *b);
 int tri__same_layers(const tri_program *a, const tri_program *b);
 /* Whether two programs are identical. */
 int tri__program_equal(const tri_program *a, const tri_program *b);
-
-#endif

@@ -7,8 +7,6 @@
 #include "program/lane_order.h"
 #include "program/transfer.h"
 
-#include <stdlib.h>
-
 _Static_assert(TRI_LANES == 2, "an instruction waits for one other lane");
 
 /* A segment tree: the last instruction that set any of a range of pieces, as 1 + its index; 0: none. The children of

@@ -4,8 +4,7 @@
  * lanes that touch the same bytes, at least one of them writing, keep the program's order only if the later is "behind"
  * the earlier: it, or an instruction before it in its lane, waits for the earlier one or for one after that. The plan
  * derives the waits from this, and the checker proves that they suffice. */
-#ifndef TRI_PROGRAM_LANE_ORDER_H
-#define TRI_PROGRAM_LANE_ORDER_H
+#pragma once
 
 #include "program/program.h"
 
@@ -36,5 +35,3 @@ void tri__lane_order_add(tri_lane_order *order, const tri_instr *instr, int inde
  * of a step still signal and wait at their places: the proof for all instructions holds for those of each kind. */
 const char *tri__lane_order_fault(tri_arena *arena, const tri_program *program, const tri_slot_bytes *of,
                                   const int *post, int *line, int *other);
-
-#endif

@@ -1,6 +1,5 @@
 /* live.h - how much of a program's memory is in use at each instruction. */
-#ifndef TRI_PROGRAM_LIVE_H
-#define TRI_PROGRAM_LIVE_H
+#pragma once
 
 #include "program/program.h"
 
@@ -8,5 +7,3 @@
  * from their first use to their last, sized for the largest microbatch. Classes that are never reused are live
  * throughout. */
 int64_t *tri__program_live(tri_arena *arena, const tri_program *program);
-
-#endif

@@ -1,7 +1,6 @@
 /* meet.h - which posts of different ranks are one transfer (a meeting): the k-th post of each member of a group. Sends
  * and receives are counted for each pair of ranks. One rank of each role posts for all of them (program/roles.h). */
-#ifndef TRI_PROGRAM_MEET_H
-#define TRI_PROGRAM_MEET_H
+#pragma once
 
 #include "program/roles.h"
 #include "program/transfer.h"
@@ -35,5 +34,3 @@ int tri__meetings_absent(const tri_meetings *meetings, int index); /* a role tha
 /* The members, [*n] in the group's order, of one of the groups that a meeting represents; of a pair: sender,
  * receiver. */
 const int *tri__meeting_members(const tri_meeting *meeting, int *n);
-
-#endif

@@ -4,13 +4,9 @@
  * product, which factors it has. Each combination is a *variant*, with a mnemonic, operands, costs and kernels of its
  * own; variant.c makes their rows from those of ops.def. Whoever prints, checks, counts or runs an instruction asks for
  * the row of its variant; whoever rewrites programs sets attributes. */
-#ifndef TRI_PROGRAM_OP_H
-#define TRI_PROGRAM_OP_H
+#pragma once
 
 #include "layout/dtype.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 typedef enum tri_op {
 #define TRI_OP(name, ...) TRI_OP_##name,
@@ -364,5 +360,3 @@ typedef enum tri_told {
 typedef enum tri_ordered { TRI_ORDERED_WHAT, TRI_ORDERED_VALUE, TRI_ORDERED_PARTS } tri_ordered;
 
 #include "program/variant.h"
-
-#endif

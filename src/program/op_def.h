@@ -1,6 +1,5 @@
 /* op_def.h - a row of ops.def as it is written, of which variant.c makes the rows of its variants. */
-#ifndef TRI_PROGRAM_OP_DEF_H
-#define TRI_PROGRAM_OP_DEF_H
+#pragma once
 
 #include "program/op.h"
 
@@ -59,5 +58,3 @@ typedef struct tri_op_def {
 } tri_op_def;
 
 const tri_op_def *tri__op_def(tri_op op);
-
-#endif

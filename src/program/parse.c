@@ -10,9 +10,6 @@
 #include <float.h>
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { NAME_BYTES = 255, COUNT_MAX = INT_MAX }; /* of a name; of rows, ranks, microbatches */
 static const int64_t SIZE_LIMIT = (int64_t)1 << 59;  /* bytes or elements: all classes together stay below 2^63 */

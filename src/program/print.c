@@ -12,10 +12,6 @@
 #include "program/attr.h"
 #include "program/text.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 const char *tri__slot_size(const tri_slot *slot, char text[static TRI_SIZE_TEXT]) {
     const tri_rows *rows = &slot->rows;
     char div[16] = "", add[32] = "";

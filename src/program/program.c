@@ -1,8 +1,6 @@
 /* program.c - facts about slots and instructions: sizes, dims, costs. */
 #include "program/program.h"
 
-#include <string.h>
-
 static const char *const gate_names[TRI_GATE_COUNT] = {
 #define X(name, text) #name,
     TRI_GATES(X)

@@ -3,8 +3,7 @@
  * A slot is a matrix: rows (constant, or a count bound for each microbatch) by columns. The memory pass gives it an
  * offset in the one allocation of its class. A slot with a parent is a view of a range of the parent's elements:
  * the parameters of a unit are views of one flat slot. */
-#ifndef TRI_PROGRAM_PROGRAM_H
-#define TRI_PROGRAM_PROGRAM_H
+#pragma once
 
 #include "base/arena.h"
 #include "layout/mesh.h"
@@ -221,5 +220,3 @@ double tri__layer_share(const tri_program *program, const tri_instr *instr);
 double tri__instr_share(const tri_program *program, const tri_instr *instr);
 /* The sum over a program whose microbatches are all as large as the largest: of the mean step, where kinds differ. */
 tri_cost tri__program_cost(const tri_program *program);
-
-#endif

@@ -5,9 +5,6 @@
 #include "program/transfer.h"
 #include "base/hash.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 typedef struct finder {
     tri_arena *arena;
     const tri_classes *ranks;

@@ -9,8 +9,7 @@
  * them has, and this holds for all groups of the same roles at once. Execution is deterministic: one rank's step never
  * disables what another waits for. So whether all ranks finish does not depend on the order of steps, and checking this
  * one order is enough. */
-#ifndef TRI_PROGRAM_ROLES_H
-#define TRI_PROGRAM_ROLES_H
+#pragma once
 
 #include "program/classes.h"
 
@@ -39,5 +38,3 @@ typedef struct tri_role_facts {
 } tri_role_facts;
 void tri__roles_find(tri_roles *roles, tri_arena *arena, const tri_classes *ranks, const tri_role_facts *facts);
 int tri__roles_span(const tri_roles *roles, const tri_attr *attr); /* the index of its span */
-
-#endif

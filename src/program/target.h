@@ -1,6 +1,5 @@
 /* target.h - what a plan may know about hardware, as plain data. A device fills it in; a test can too. */
-#ifndef TRI_PROGRAM_TARGET_H
-#define TRI_PROGRAM_TARGET_H
+#pragma once
 
 #include "program/op.h"
 
@@ -34,5 +33,3 @@ static inline int tri__target_has(const tri_target *target, tri_op op, const tri
     int variant = tri__variant(op, attr);
     return variant >= 0 && target->has[variant][dtype];
 }
-
-#endif

@@ -1,11 +1,8 @@
 /* text.h - a program as text, one slot or instruction a line, and back. Printing what was parsed gives the same
  * text. */
-#ifndef TRI_PROGRAM_TEXT_H
-#define TRI_PROGRAM_TEXT_H
+#pragma once
 
 #include "program/program.h"
-
-#include <stdio.h>
 
 /* "[T0/2+1,64]": rows and columns of a slot, into `text`, which is returned. */
 enum { TRI_SIZE_TEXT = 80 };
@@ -28,5 +25,3 @@ typedef struct tri_parsed {
 tri_status tri__programs_parse(tri_arena *arena, const char *name, const char *text, tri_parsed **out, int *n);
 /* The same for a text with one program. */
 tri_status tri__program_parse(tri_arena *arena, const char *name, const char *text, tri_program **out);
-
-#endif

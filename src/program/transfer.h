@@ -1,6 +1,5 @@
 /* transfer.h - facts about the instructions that move data between ranks. */
-#ifndef TRI_PROGRAM_TRANSFER_H
-#define TRI_PROGRAM_TRANSFER_H
+#pragma once
 
 #include "layout/shard.h"
 #include "program/program.h"
@@ -43,5 +42,3 @@ double tri__transfer_sent(const tri_program *program, const tri_instr *post, con
 void tri__kind_sent(const tri_program *program, uint32_t kind, double *bytes);
 /* The same of the mean step. */
 void tri__program_sent(const tri_program *program, double *bytes);
-
-#endif

@@ -7,8 +7,6 @@
 #include "program/op_def.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { MOST_VALUES = 16, MOST_CHOICES = 5, NAME_BYTES = 48 };
 

@@ -1,6 +1,5 @@
 /* variant.h - the variants of operations: by number, by mnemonic, by an instruction's attributes. */
-#ifndef TRI_PROGRAM_VARIANT_H
-#define TRI_PROGRAM_VARIANT_H
+#pragma once
 
 #include "program/op.h"
 
@@ -18,5 +17,3 @@ const tri_op_row *tri__variant_row(int variant);
 /* Sets the attributes that make the variant what it is, and leaves all others. */
 void tri__variant_set(int variant, tri_attr *attr);
 const tri_op_row *tri__op_row(tri_op op, const tri_attr *attr);
-
-#endif

@@ -3,7 +3,6 @@
 #include "score/areas.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static int descending(const void *a, const void *b) {
     float x = ((const tri_curve_point *)a)->score, y = ((const tri_curve_point *)b)->score;

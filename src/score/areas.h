@@ -1,6 +1,5 @@
 /* areas.h - areas under the curves of one class against the rest, of rows that are sorted once and may be weighted. */
-#ifndef TRI_SCORE_AREAS_H
-#define TRI_SCORE_AREAS_H
+#pragma once
 
 #include "base/status.h"
 
@@ -22,5 +21,3 @@ enum { TRI_AREA_PR, TRI_AREA_AP, TRI_AREA_ROC, TRI_AREAS };
 /* times [rows]: how often each row counts; NULL: once. Both classes must have rows for ROC, the class itself for the
  * others; undefined areas are NaN. */
 void tri__curve_areas(const tri_curve_point *points, int64_t n, const int32_t *times, double area[static TRI_AREAS]);
-
-#endif

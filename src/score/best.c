@@ -2,7 +2,6 @@
 #include "score/best.h"
 
 #include <math.h>
-#include <stddef.h>
 
 static const struct {
     const char *name, *key;

@@ -1,6 +1,5 @@
 /* best.h - which validation of a run is the best: --best-by. */
-#ifndef TRI_SCORE_BEST_H
-#define TRI_SCORE_BEST_H
+#pragma once
 
 #include "score/metrics.h"
 #include "settings/settings.h"
@@ -13,5 +12,3 @@ double tri__best_figure(tri_best_by by, const tri_scores *scores);
 /* Whether a figure beats the best so far (NaN: none yet). A loss falls, the others rise; a tie leaves the earlier one,
  * and what is not finite is never better. */
 int tri__best_beats(tri_best_by by, double figure, double best);
-
-#endif

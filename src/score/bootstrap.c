@@ -9,8 +9,6 @@
 #include "score/areas.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { PURPOSE = 5 };
 

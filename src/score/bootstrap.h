@@ -7,8 +7,7 @@
  *   ECE                                by inversion (reliability.h)
  *   losses, areas, Brier score         percentiles of resamples (Efron, 1979): rows are drawn with replacement, as many
  *                                      as there are, again and again; 95 % of the figures of such tables lie between */
-#ifndef TRI_SCORE_BOOTSTRAP_H
-#define TRI_SCORE_BOOTSTRAP_H
+#pragma once
 
 #include "score/interval.h"
 #include "score/metrics.h"
@@ -36,5 +35,3 @@ tri_status tri__bootstrap(const float *probs, const int32_t *labels, int64_t n, 
 void tri__intervals_free(tri_intervals *intervals); /* accepts a zeroed one */
 /* {resamples, confidence, loss: [low, high], ..., classes: {label: {precision, recall, f1}}}; label [n_classes]. */
 tri_json *tri__intervals_json(const tri_intervals *intervals, char *const *label);
-
-#endif

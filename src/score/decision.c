@@ -5,8 +5,6 @@
 #include "score/areas.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const double tiny = 0x1p-126; /* the smallest normal float */
 

@@ -1,8 +1,7 @@
 /* decision.h - from a model's probabilities to an answer: a temperature makes them honest, a threshold turns that of
  * the positive class into a label. Both are fitted to the validation rows of a run and kept in its checkpoints, as
  * "decision" of the manifest's state; what predicts applies them by tri__decision_apply and tri__decision_class. */
-#ifndef TRI_SCORE_DECISION_H
-#define TRI_SCORE_DECISION_H
+#pragma once
 
 #include "base/json.h"
 #include "score/reliability.h"
@@ -69,5 +68,3 @@ tri_json *tri__decision_json(const tri_decision_fit *fit, const tri_decision_spe
 /* Reads such an object of the checkpoint `path`; NULL or JSON null: the plain decision. TRI_DATA naming the member. */
 tri_status tri__decision_parse(const tri_json *object, const char *path, char *const *label, int n_classes,
                                tri_decision *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* interval.h - 95 % intervals of shares, by formula: what resampling cannot give where all rows agree. */
-#ifndef TRI_SCORE_INTERVAL_H
-#define TRI_SCORE_INTERVAL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ tri_interval tri__interval_share(int64_t hits, int64_t n);
 /* Of F1. hits: rows of a class that are called it; either: rows that are of the class or called it. With j the share of
  * these that are both, F1 = 2 j / (1 + j): the ends of j's interval give those of F1. */
 tri_interval tri__interval_f1(int64_t hits, int64_t either);
-
-#endif

@@ -5,8 +5,6 @@
 #include "score/areas.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Of the positive class, or the mean over all. probs [n, classes], labels [n]; points [n] is scratch. */
 static void score_areas(const float *probs, const int32_t *labels, tri_curve_point *points, tri_scores *out) {

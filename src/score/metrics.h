@@ -1,6 +1,5 @@
 /* metrics.h - scores of predicted probabilities. */
-#ifndef TRI_SCORE_METRICS_H
-#define TRI_SCORE_METRICS_H
+#pragma once
 
 #include "base/json.h"
 #include "score/decision.h"
@@ -55,5 +54,3 @@ void tri__scores_free(tri_scores *scores);
 tri_json *tri__scores_json(const tri_scores *scores);
 /* Its scalar figures, with the names of epoch events in metrics.jsonl. */
 tri_json *tri__scores_figures(const tri_scores *scores);
-
-#endif

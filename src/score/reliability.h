@@ -1,7 +1,6 @@
 /* reliability.h - how far predicted probabilities can be believed: expected calibration error, Brier score, and the
  * table that the error sums up. */
-#ifndef TRI_SCORE_RELIABILITY_H
-#define TRI_SCORE_RELIABILITY_H
+#pragma once
 
 #include "base/json.h"
 #include "score/interval.h"
@@ -43,5 +42,3 @@ void tri__reliability(const float *probs, const int32_t *labels, int64_t n, int 
 tri_interval tri__reliability_interval(const tri_reliability *r, const float *normal, int64_t draws);
 /* A list of {from, to, rows, confidence, accuracy}; bins without rows are left out. */
 tri_json *tri__reliability_json(const tri_reliability *reliability);
-
-#endif

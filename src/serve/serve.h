@@ -1,6 +1,5 @@
 /* serve.h - using a trained model: evaluation, prediction, export; called by commands. */
-#ifndef TRI_SERVE_SERVE_H
-#define TRI_SERVE_SERVE_H
+#pragma once
 
 #include "base/log.h"
 #include "base/stop.h"
@@ -68,5 +67,3 @@ tri_status tri__serve_export(const tri_settings *settings, tri_json **facts);
  * looked at after each evaluation; may be NULL. facts (new reference): docs/guide/quantizing.md. */
 tri_status tri__serve_quantize(const tri_settings *settings, double max_drop, const tri_log *log, const tri_stop *stop,
                                tri_json **facts);
-
-#endif

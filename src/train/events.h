@@ -1,7 +1,6 @@
 /* events.h - what a run reports. The loop emits events to a sink; progress lines, metrics files, traces and tables are
  * sinks (src/report/). */
-#ifndef TRI_TRAIN_EVENTS_H
-#define TRI_TRAIN_EVENTS_H
+#pragma once
 
 #include "base/json.h"
 #include "base/log.h"
@@ -110,5 +109,3 @@ typedef struct tri_sink {
 
 /* A log that sends messages to the sink; sink NULL: drops them. The sink must outlive it. */
 tri_log tri__sink_log(const tri_sink *sink);
-
-#endif

@@ -8,9 +8,6 @@
 #include "checkpoint/folders.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 typedef struct loop {

@@ -3,8 +3,7 @@
  * A step: feed TRI_FIELD_loss_scale = &state.scale with every microbatch; run the program; read the `apply` slot, which
  * is the same on all ranks; call tri__loss_scale_next. A step that was not applied changed no weight, moment or master:
  * its hyper (the count of steps in 1 - beta^t) is reused for the next one. Both fields are saved in checkpoints. */
-#ifndef TRI_TRAIN_LOSS_SCALE_H
-#define TRI_TRAIN_LOSS_SCALE_H
+#pragma once
 
 #include "base/status.h"
 
@@ -17,5 +16,3 @@ tri_loss_scale tri__loss_scale_start(void);
 /* After a step. TRI_NOTFINITE when the gradients overflow even at the smallest scale: then the loss scale is not the
  * cause. */
 tri_status tri__loss_scale_next(tri_loss_scale *state, int applied);
-
-#endif

@@ -8,8 +8,6 @@
 #include "settings/forms.h"
 #include "train/run.h"
 
-#include <stdlib.h>
-
 /* Weights in an encoder's folder must be readable, and of as many layers as its configuration says. */
 static tri_status check_weights(const tri_assets *assets) {
     for (int branch = 0; branch < tri__assets_encoders(assets); branch++) {

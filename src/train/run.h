@@ -1,6 +1,5 @@
 /* run.h - whole training runs, for the commands. */
-#ifndef TRI_TRAIN_RUN_H
-#define TRI_TRAIN_RUN_H
+#pragma once
 
 #include "settings/settings.h"
 #include "train/events.h"
@@ -18,5 +17,3 @@ tri_status tri__run_adopt(tri_settings *settings);
 /* Fails with what training with these settings would refuse before its first step, as far as known without
  * tokenising, and from the first rows of tables for which `memory` bytes are enough. */
 tri_status tri__run_rehearse(const tri_settings *settings, size_t memory);
-
-#endif

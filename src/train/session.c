@@ -17,8 +17,6 @@
 #include "train/state/held.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 tri_status tri__session_emit(const tri_session *session, tri_event *event) {

@@ -1,6 +1,5 @@
 /* session.h - internals of a training session, for the loop and the public interface. */
-#ifndef TRI_TRAIN_SESSION_H
-#define TRI_TRAIN_SESSION_H
+#pragma once
 
 #include "engine/evaluate.h"
 #include "train/events.h"
@@ -190,5 +189,3 @@ tri_json *tri__session_state(const tri_session *session);
 /* replicas.c: ranks that hold the same weights compare them; TRI_DISAGREE naming the rank that differs. Every rank
  * calls it. */
 tri_status tri__session_compare_replicas(tri_session *session);
-
-#endif

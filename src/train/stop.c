@@ -3,8 +3,6 @@
 
 #include "base/clock.h"
 
-#include <string.h>
-
 static const double RESERVE = 30, TIMES = 3; /* seconds; steps and checkpoints */
 
 int tri__stop_asked(const tri_stop *stop, const tri_world *world, double need) {

@@ -1,8 +1,7 @@
 /* stop.h - a request to end a run early and cleanly: a signal to any rank or to the launcher, or a job's deadline.
  * Ranks see it at different times: each rank's stop flag at the beginning of its update goes to all with the step's
  * control (train/control.c), so that all stop after the same step, this one or the next. */
-#ifndef TRI_TRAIN_STOP_H
-#define TRI_TRAIN_STOP_H
+#pragma once
 
 #include "base/stop.h"
 #include "comm/world/world.h"
@@ -12,5 +11,3 @@
 int tri__stop_asked(const tri_stop *stop, const tri_world *world, double need);
 /* The reason for messages, "SIGTERM" or "the job's end"; into out, which is returned. */
 const char *tri__stop_text(const tri_stop *stop, char out[static 32]);
-
-#endif

@@ -5,9 +5,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 
 /* Seconds in which a shared file system shows a new file everywhere. */

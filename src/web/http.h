@@ -13,13 +13,10 @@
  *   drain           new connections are refused, requests on kept ones get 503, those that have begun are answered
  *
  * Errors are JSON: {"error": "what and why", "error_type": "..."}. */
-#ifndef TRI_WEB_HTTP_H
-#define TRI_WEB_HTTP_H
+#pragma once
 
 #include "base/status.h"
 #include "web/keys.h"
-
-#include <stddef.h>
 
 typedef struct tri_http tri_http;
 typedef struct tri_exchange tri_exchange;
@@ -97,5 +94,3 @@ void tri__exchange_error(tri_exchange *exchange, int status, const char *type, c
 void tri__exchange_hold(tri_exchange *exchange, tri_http_handler *finish, void *context);
 /* From any thread, even before the handler returned. */
 void tri__exchange_resume(tri_exchange *exchange);
-
-#endif

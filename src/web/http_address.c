@@ -3,9 +3,6 @@
 
 #include "base/hash.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static void key_of(const struct sockaddr *address, unsigned char key[static 8]) {
     memset(key, 0, 8);
     if (address && address->sa_family == AF_INET) {

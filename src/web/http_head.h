@@ -1,8 +1,7 @@
 /* http_head.h - what stands before and around a request's body (RFC 9112), read strictly: where two programs could
  * read the same bytes as different requests, the rest of one request becomes another one, of somebody else. So what is
  * ambiguous is refused, and nothing is guessed. Pure functions of bytes. */
-#ifndef TRI_WEB_HTTP_HEAD_H
-#define TRI_WEB_HTTP_HEAD_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ enum { TRI_HTTP_CHUNK_LINE = 1024 };
 /* Reads on in text[n]: how many bytes were used, of which *data [*size] belong to the body; 0: more are needed; -1:
  * malformed. */
 ptrdiff_t tri__http_chunks_read(tri_http_chunks *chunks, const char *text, size_t n, const char **data, size_t *size);
-
-#endif

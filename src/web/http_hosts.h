@@ -1,6 +1,5 @@
 /* http_hosts.h - which names a server answers to, and to pages of which sites. */
-#ifndef TRI_WEB_HTTP_HOSTS_H
-#define TRI_WEB_HTTP_HOSTS_H
+#pragma once
 
 /* Whether the value of a Host header names this machine: an address, localhost, the machine's name, `host` (where the
  * server listens), or a name of `allowed`, separated by commas (NULL: none; *: every name). */
@@ -10,5 +9,3 @@ int tri__host_is_own(const char *header, const char *host, const char *allowed);
 int tri__origin_is_own(const char *origin, const char *header, const char *allowed);
 /* Whether a server at `host` can be reached from this machine alone. */
 int tri__host_is_loopback(const char *host);
-
-#endif

@@ -10,8 +10,6 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>

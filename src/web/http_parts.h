@@ -1,8 +1,7 @@
 /* http_parts.h - internals of the HTTP server: http.c (start, requests, drain), http_loop.c (threads, epoll,
  * deadlines), http_connection.c (bytes in and out), http_address.c (how much one client's address has), http_exchange.c
  * (what a handler sees). A connection belongs to one thread; only `resumed` is reached from others. */
-#ifndef TRI_WEB_HTTP_PARTS_H
-#define TRI_WEB_HTTP_PARTS_H
+#pragma once
 
 #include "base/buffer.h"
 #include "web/http.h"
@@ -135,5 +134,3 @@ struct tri_http {
     pthread_t ticker;
     int ticking, tick_event;   /* tick_event: an eventfd that ends it */
 };
-
-#endif

@@ -6,9 +6,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef struct datum {
     unsigned char *data;

@@ -1,6 +1,5 @@
 /* http_tls.h - TLS for the server's connections, by GnuTLS, which is loaded when a server with a certificate starts. */
-#ifndef TRI_WEB_HTTP_TLS_H
-#define TRI_WEB_HTTP_TLS_H
+#pragma once
 
 #include "base/status.h"
 
@@ -21,5 +20,3 @@ ssize_t tri__tls_receive(tri_tls_session *session, void *data, size_t size);
 ssize_t tri__tls_send(tri_tls_session *session, const void *data, size_t size);
 /* "GnuTLS 3.7.9", or why there is none, into `out`. TRI_USAGE: there is none; TRI_RESOURCE: no memory. */
 tri_status tri__tls_library(char *out, size_t size);
-
-#endif

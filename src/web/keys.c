@@ -1,8 +1,6 @@
 /* keys.c - bearer keys. */
 #include "web/keys.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 enum { LEAST = 8, MOST = 1024 }; /* characters of a key */

@@ -1,10 +1,7 @@
 /* keys.h - bearer keys: a file with a key a line, and the comparison, whose time says nothing about the keys. */
-#ifndef TRI_WEB_KEYS_H
-#define TRI_WEB_KEYS_H
+#pragma once
 
 #include "base/status.h"
-
-#include <stddef.h>
 
 typedef struct tri_keys_file {
     char *text;   /* the keys, each ended by a 0 byte; owned */
@@ -17,5 +14,3 @@ tri_status tri__keys_parse(const char *text, size_t length, const char *name, tr
 void tri__keys_file_free(tri_keys_file *keys); /* accepts a zeroed one */
 /* Whether the value of an Authorization header ("Bearer KEY", NULL: none) has one of the keys. */
 int tri__keys_accept(const tri_keys_file *keys, const char *authorization);
-
-#endif

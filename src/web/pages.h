@@ -1,6 +1,5 @@
 /* pages.h - pages: files of this folder, in the program. */
-#ifndef TRI_WEB_PAGES_H
-#define TRI_WEB_PAGES_H
+#pragma once
 
 #include "base/buffer.h"
 
@@ -18,5 +17,3 @@ typedef struct tri_page_file {
 extern const tri_page_file tri__page_report[], tri__page_explain[];
 /* Appends the document with its marks replaced; data: JSON. */
 void tri__page_fill(const tri_page_file *files, const char *data, tri_buffer *out);
-
-#endif

@@ -4,8 +4,6 @@
 
 #include "web/svg.h"
 
-#include <math.h>
-#include <stdio.h>
 
 /* Pixels. */
 enum {

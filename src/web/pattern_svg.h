@@ -1,7 +1,6 @@
 /* pattern_svg.h - patterns of block-sparse attention as a picture: a square for each, queries from top to bottom, keys
  * from left to right, axes in tokens. Self-contained, for light and dark pages; equal charts give equal bytes. */
-#ifndef TRI_WEB_PATTERN_SVG_H
-#define TRI_WEB_PATTERN_SVG_H
+#pragma once
 
 #include "base/status.h"
 #include "base/buffer.h"
@@ -23,5 +22,3 @@ typedef struct tri_pattern_chart {
 
 /* TRI_RESOURCE if out of memory. */
 tri_status tri__pattern_svg(const tri_pattern_chart *chart, tri_buffer *out);
-
-#endif

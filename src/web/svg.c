@@ -4,9 +4,6 @@
 #include "base/text.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char *escape_of(int32_t code) {
     switch (code) {

@@ -1,6 +1,5 @@
 /* svg.h - what SVG asks of text and numbers, and the frame of a picture. */
-#ifndef TRI_WEB_SVG_H
-#define TRI_WEB_SVG_H
+#pragma once
 
 #include "base/status.h"
 #include "base/buffer.h"
@@ -19,5 +18,3 @@ typedef struct tri_svg_frame {
 void tri__svg_begin(tri_buffer *svg, const tri_svg_frame *frame);
 /* TRI_RESOURCE when memory ran out anywhere in it; the buffer is then freed. */
 tri_status tri__svg_end(tri_buffer *svg);
-
-#endif

@@ -6,8 +6,6 @@
 #include "web/timeline_svg.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* Pixels. */
 enum {

@@ -1,7 +1,6 @@
 /* timeline_svg.h - the timeline of a step as a picture: a row for each rank, boxes for what it computes, a thin line
  * below them while its transfers move data. Self-contained, for light and dark pages; equal charts give equal bytes. */
-#ifndef TRI_WEB_TIMELINE_SVG_H
-#define TRI_WEB_TIMELINE_SVG_H
+#pragma once
 
 #include "base/status.h"
 #include "web/svg.h"
@@ -31,5 +30,3 @@ typedef struct tri_timeline_chart {
 
 /* TRI_RESOURCE if out of memory. */
 tri_status tri__timeline_svg(const tri_timeline_chart *chart, tri_buffer *out);
-
-#endif

@@ -17,9 +17,6 @@
 #include "serve/serve.h"
 #include "study/study.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { RANKS = 4, BATCH = 32, VOCABULARY = 700, PROMISED_MARGIN = 8 /* points of accuracy over the best ablation */ };
 
 /* A model and the inputs it sees. The first text it sees is its primary text. */

@@ -15,10 +15,6 @@
 #include "base/random.h"
 #include "report/text/json_numbers.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 typedef struct dice {
     uint32_t seed, split, row, drawn;
 } dice;

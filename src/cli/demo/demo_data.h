@@ -1,6 +1,5 @@
 /* demo_data.h - the demo's data set: deliveries, and whether the customer will escalate. */
-#ifndef TRI_CLI_DEMO_DEMO_DATA_H
-#define TRI_CLI_DEMO_DEMO_DATA_H
+#pragma once
 
 #include "base/status.h"
 
@@ -20,5 +19,3 @@ typedef struct tri_demo_texts {
 /* Writes train.csv, valid.csv and test.csv into an existing folder. The same seed gives the same bytes. */
 tri_status tri__demo_write(const char *folder, uint32_t seed, tri_demo_texts *texts);
 void tri__demo_texts_free(tri_demo_texts *texts);
-
-#endif

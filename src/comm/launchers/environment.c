@@ -5,9 +5,6 @@
 #include "comm/launchers/slurm.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { NAMES_MAX = 3, SIZE_MAX_RANKS = 1 << 20, PORT_TORCHRUN = 29500, PORT_SLURM = 15000 };
 

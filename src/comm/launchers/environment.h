@@ -1,8 +1,7 @@
 /* environment.h - which launcher started this process, and its settings: torchrun's variables, Open MPI's, MPICH's and
  * Slurm's, or our own supervisor's. Read through a lookup function, so that nothing here accesses the environment
  * directly. */
-#ifndef TRI_COMM_LAUNCHERS_ENVIRONMENT_H
-#define TRI_COMM_LAUNCHERS_ENVIRONMENT_H
+#pragma once
 
 #include "base/log.h"
 #include "base/stop.h"
@@ -55,5 +54,3 @@ int tri__launcher_has_mpi(tri_launcher launcher);
  * TRI_USAGE also if numbers are missing, malformed or out of range, and (with `batch` set and one process in `out`) in
  * a Slurm batch script of more than one task: run it with srun. */
 tri_status tri__launch_detect(char *(*lookup)(const char *name), tri_launch *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* rendezvous.h - a rendezvous of the ranks of one machine that a launcher started separately: the first creates the
  * shared memory and passes its descriptor to the others over an abstract local socket, which has no name in the file
  * system and leaves nothing behind. */
-#ifndef TRI_COMM_LAUNCHERS_RENDEZVOUS_H
-#define TRI_COMM_LAUNCHERS_RENDEZVOUS_H
+#pragma once
 
 #include "base/log.h"
 #include "base/stop.h"
@@ -22,5 +21,3 @@ typedef struct tri_rendezvous {
  * timeout; TRI_DISAGREE when a rank has another n, world, version or heap, or two have the same index; TRI_USAGE when
  * another job holds the key; TRI_STOPPED when a signal ended the wait. All connected ranks get the same answer. */
 tri_status tri__rendezvous(const tri_rendezvous *meeting, const tri_segment_spec *spec, tri_segment *segment);
-
-#endif

@@ -1,6 +1,5 @@
 /* slurm.h - Slurm's two small grammars: tasks per machine, "2(x3),1", and names of machines, "n[01-03,07],gpu5". */
-#ifndef TRI_COMM_LAUNCHERS_SLURM_H
-#define TRI_COMM_LAUNCHERS_SLURM_H
+#pragma once
 
 #include <stddef.h>
 
@@ -9,5 +8,3 @@ int tri__slurm_tasks(const char *text, int node);
 /* Name of machine `node` (from 0) into out[size], leading zeros kept; 0 if the text is malformed, lists fewer machines,
  * or does not fit. */
 int tri__slurm_host(const char *text, int node, char *out, size_t size);
-
-#endif

@@ -23,9 +23,6 @@
 #include "comm/link/relay.h"
 #include "comm/link/message.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum {
     WINDOW = 8,
     SMALL = 4096,            /* bytes from one member to another ... */

@@ -5,8 +5,6 @@
 #include "comm/ops/describe.h"
 
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { NOTES_A_TURN = 256 };

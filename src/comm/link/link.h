@@ -6,8 +6,7 @@
  * follow under a tag given in the note, directly into the receiver's memory, and only after the descriptors have been
  * compared. A note may give a tag for later messages as well: those are not announced, so that their receives can be
  * posted before they arrive. */
-#ifndef TRI_COMM_LINK_LINK_H
-#define TRI_COMM_LINK_LINK_H
+#pragma once
 
 #include "comm/link/remote.h"
 #include "comm/world/world.h"
@@ -30,5 +29,3 @@ void tri__link_release(tri_group *group, int peer, int tag); /* as tri__message_
  * answers liveness queries, queries ranks that this one waits for, and forwards a failure from this machine to the
  * others and from them into the control page. A no-op without other machines. TRI_OK, or the first failure. */
 tri_status tri__remote_poll(tri_world *world);
-
-#endif

@@ -11,8 +11,6 @@
 #include "base/clock.h"
 #include "comm/ops/describe.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static const double LOOK_SECONDS = 0.02;    /* between checks of the ranks waited for */

@@ -1,6 +1,5 @@
 /* link_parts.h - shared by link.c (messages) and link_alive.c (failures, liveness). */
-#ifndef TRI_COMM_LINK_LINK_PARTS_H
-#define TRI_COMM_LINK_LINK_PARTS_H
+#pragma once
 
 #include "comm/link/link.h"
 
@@ -70,5 +69,3 @@ void tri__link_waits(tri_link *link, int rank, const tri_descriptor *what, int m
 tri_status tri__link_watch(tri_link *link);
 /* Forwards a failure of this machine to the others and abandons the remote. */
 void tri__link_drop(tri_link *link);
-
-#endif

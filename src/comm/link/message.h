@@ -1,6 +1,5 @@
 /* message.h - messages between two ranks, wherever they are, and collectives built of them. */
-#ifndef TRI_COMM_LINK_MESSAGE_H
-#define TRI_COMM_LINK_MESSAGE_H
+#pragma once
 
 #include "comm/world/world.h"
 
@@ -9,5 +8,3 @@ void tri__message_release(tri_group *group, int peer, int tag); /* by the sender
 void tri__message_cancel(tri_group *group, tri_message *message); /* as a transport's cancel */
 
 extern const tri_transport tri__transport_exchange;
-
-#endif

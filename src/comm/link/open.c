@@ -7,10 +7,6 @@
 #include "comm/shm/shm.h"
 #include "comm/world/group.h"
 
-
-#include <stdlib.h>
-#include <string.h>
-
 /* nodes NULL: all ranks on this machine. */
 static tri_status copy_nodes(tri_world *world, const tri_nodes *nodes) {
     size_t n = (size_t)world->size;

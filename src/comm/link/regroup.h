@@ -4,8 +4,7 @@
  * A rank says READY and waits; the supervisor answers WORLD, with the descriptors of the next segment and, if there is
  * one, of an earlier segment with complete replicated state (kept.h); or END. Ranks that the next world has no place
  * for get no answer until a later one needs them. */
-#ifndef TRI_COMM_LINK_REGROUP_H
-#define TRI_COMM_LINK_REGROUP_H
+#pragma once
 
 #include "comm/world/world.h"
 
@@ -35,5 +34,3 @@ int tri__regroup_hear(int socket, tri_regroup_message *message);
  * next. *again 0: END; or a failure: TRI_STOPPED on a stop request, TRI_INTERNAL when the supervisor is gone, this
  * rank's own failure to join, which its peers and the supervisor then know. */
 tri_status tri__regroup_next(int socket, double seconds, const tri_stop *stop, tri_world **world, int *again);
-
-#endif

@@ -21,9 +21,6 @@
 #include "layout/hosts.h"
 #include "comm/link/message.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Over TCP, MPI's grant for a result queues behind the partial sums that travel the same way as the grant. So few
  * chunks are in flight, and they are small. */
 enum {

@@ -1,7 +1,6 @@
 /* relay.h - large collectives of groups with several members on a host, host by host (layout/hosts.h): bytes cross a
  * host's card once, and its members share memory. */
-#ifndef TRI_COMM_LINK_RELAY_H
-#define TRI_COMM_LINK_RELAY_H
+#pragma once
 
 #include "comm/world/world.h"
 
@@ -32,5 +31,3 @@ tri_relay *tri__relay_open(void *memory, const tri_pending *pending, const tri_r
  * rank's buffers any more. */
 tri_status tri__relay_progress(tri_relay *relay, tri_pending *pending, int *moved, int *done);
 void tri__relay_cancel(tri_relay *relay, tri_group *group); /* as a transport's cancel */
-
-#endif

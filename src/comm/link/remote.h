@@ -1,8 +1,7 @@
 /* remote.h - carries bytes between machines, as plain C functions: implemented by the MPI plug-in and by tests. All
  * calls return at once and are made by the rank's own thread. Functions that return int return 0, or an error for
  * `words`. */
-#ifndef TRI_COMM_LINK_REMOTE_H
-#define TRI_COMM_LINK_REMOTE_H
+#pragma once
 
 #include <limits.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ typedef struct tri_remote {
     int (*revoke)(void *state);
     void (*words)(int error, char *out, size_t size);
 } tri_remote;
-
-#endif

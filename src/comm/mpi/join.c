@@ -8,10 +8,6 @@
 #include "comm/ops/watcher.h"
 #include "comm/ops/describe.h"
 
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 

@@ -1,6 +1,5 @@
 /* join_parts.h - shared by join.c (the first world of an MPI job) and next.c (those after it). */
-#ifndef TRI_COMM_MPI_JOIN_PARTS_H
-#define TRI_COMM_MPI_JOIN_PARTS_H
+#pragma once
 
 #include "comm/mpi/mpi.h"
 #include "comm/mpi/plugin.h"
@@ -45,5 +44,3 @@ tri_status tri__joining_world(tri_joining *join, const tri_ranks *how, const tri
 void tri__joining_free(tri_joining *join);
 /* NULL: MPI did not bring this world's ranks together. */
 const tri_mpi_plugin *tri__mpi_plugin_of(const tri_world *world);
-
-#endif

@@ -4,8 +4,6 @@
 #include "base/library.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/statvfs.h>
 
 /* Open MPI 4.1's use of /dev/shm per rank of a machine (measured: 4,194,312 bytes), with a margin. Its files are

@@ -1,6 +1,5 @@
 /* load.h - the parts of joining that precede MPI's start. */
-#ifndef TRI_COMM_MPI_LOAD_H
-#define TRI_COMM_MPI_LOAD_H
+#pragma once
 
 #include "comm/launchers/environment.h"
 #include "comm/mpi/plugin.h"
@@ -20,5 +19,3 @@ const char *tri__mpi_srun_type(const char *built_with);
 /* MPI keeps its own shared memory in `folder` ("/dev/shm"): TRI_RESOURCE with required and available when `ranks` ranks
  * would exceed it. */
 tri_status tri__mpi_check_shared(const char *folder, int ranks);
-
-#endif

@@ -1,6 +1,5 @@
 /* mpi.h - joining the ranks that an MPI launcher started, and MPI's own collectives for comparison. */
-#ifndef TRI_COMM_MPI_MPI_H
-#define TRI_COMM_MPI_MPI_H
+#pragma once
 
 #include "comm/launchers/environment.h"
 #include "comm/world/world.h"
@@ -38,5 +37,3 @@ tri_status tri__mpi_next(tri_world *old, const tri_ranks *how, const tri_launch 
 /* MPI's own blocking collective on all ranks, for benchmarks: f32, sum, equal counts. TRI_USAGE for others, and in a
  * world without MPI. */
 tri_status tri__mpi_native(tri_world *world, const tri_collective *what);
-
-#endif

@@ -7,7 +7,6 @@
 #include "comm/world/kept.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/types.h>
 
 enum { ATTEMPTS = 8 };

@@ -1,6 +1,5 @@
 /* plugin.h - the interface between Trident and the MPI plug-in: one table, exported as `tri_mpi_plugin_table`. */
-#ifndef TRI_COMM_MPI_PLUGIN_H
-#define TRI_COMM_MPI_PLUGIN_H
+#pragma once
 
 #include "comm/link/remote.h"
 
@@ -28,5 +27,3 @@ typedef struct tri_mpi_plugin {
     /* NULL with outlives. After shrink: the world is of the first `members` ranks; the others only leave with them. */
     void (*limit)(void *state, int members);
 } tri_mpi_plugin;
-
-#endif

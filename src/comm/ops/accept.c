@@ -6,8 +6,6 @@
 #include "comm/ops/kind.h"
 #include "comm/ops/describe.h"
 
-#include <stdlib.h>
-
 static tri_status check_fields(const tri_group *group, const tri_collective *what) {
     if ((unsigned)what->kind >= TRI_COLLECTIVE_COUNT)
         return tri__fail(TRI_USAGE, "%d is not a kind of operation", (int)what->kind);

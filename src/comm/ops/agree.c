@@ -2,8 +2,6 @@
  * all see the same digests in the same order. */
 #include "comm/world/world.h"
 
-#include <stdlib.h>
-
 /* The rank to blame: the first whose digest is not the most frequent one. In a tie rank 0's digest is right. -1: all
  * are equal. */
 static int odd_rank(const int64_t *digest, int n, int *usual) {

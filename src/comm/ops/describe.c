@@ -3,8 +3,6 @@
 #include "comm/ops/kind.h"
 #include "comm/ops/describe.h"
 
-#include <stdio.h>
-
 static const tri_kind_row kinds[TRI_COLLECTIVE_COUNT] = {
     [TRI_SEND] = {.name = "send", .in = TRI_EXTENT_COUNT, .rooted = 1},
     [TRI_RECV] = {.name = "recv", .out = TRI_EXTENT_COUNT, .rooted = 1},

@@ -1,6 +1,5 @@
 /* describe.h - operations in words, for messages, and whether those of two members match. */
-#ifndef TRI_COMM_OPS_DESCRIBE_H
-#define TRI_COMM_OPS_DESCRIBE_H
+#pragma once
 
 #include "comm/world/world.h"
 
@@ -15,5 +14,3 @@ int tri__describe_same(const tri_descriptor *a, const tri_descriptor *b);
 tri_status tri__disagree(tri_group *group, int blamed, int ends, const tri_descriptor *mine, int other,
                          const tri_descriptor *theirs);
 const char *tri__collective_name(int kind);                              /* "all_reduce" */
-
-#endif

@@ -8,10 +8,6 @@
 #include "base/machine.h"
 #include "comm/ops/describe.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
 static const double WATCH_GAP = 0.25; /* longest time between two polls of a watcher that counts in full */
 
 /* When the rank last showed activity, as seen by this watcher: progress or, inside a wait, a poll. */

@@ -1,6 +1,5 @@
 /* kind.h - the properties of each kind of operation: its name, and the buffer sizes of each member. */
-#ifndef TRI_COMM_OPS_KIND_H
-#define TRI_COMM_OPS_KIND_H
+#pragma once
 
 #include "trident_comm.h"
 
@@ -25,5 +24,3 @@ const tri_kind_row *tri__kind(int kind);
 /* Elements of member m's buffer in a group of n. shard [n + 1]: first element of each shard; NULL: all are `count`
  * long. */
 int64_t tri__extent(tri_buffer_extent extent, int n, int64_t count, const int64_t *shard, int m);
-
-#endif

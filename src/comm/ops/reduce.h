@@ -1,6 +1,5 @@
 /* reduce.h - reduces n vectors to one, in the order given, and stores the result in n_out places in the same pass. */
-#ifndef TRI_COMM_OPS_REDUCE_H
-#define TRI_COMM_OPS_REDUCE_H
+#pragma once
 
 #include "layout/dtype.h"
 
@@ -17,5 +16,3 @@ void tri__reduce_onto(tri_dtype dtype, tri_reduction reduction, const void *befo
 /* The plain version of every row, for tests. */
 void tri__reduce_plain(tri_dtype dtype, tri_reduction reduction, int n, const void *const *in, int n_out,
                        void *const *out, int64_t count);
-
-#endif

@@ -12,9 +12,6 @@
 #include "comm/ops/accept.h"
 #include "comm/ops/describe.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static const double PROGRESS_SECONDS = 1e-4; /* between two looks of a computing rank */
 
 static int is_message(const tri_pending *p) { return p->what.kind == TRI_SEND || p->what.kind == TRI_RECV; }

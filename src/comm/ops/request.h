@@ -1,6 +1,5 @@
 /* request.h - operations that are only announced, progress outside waits, and the end of a world's operations. */
-#ifndef TRI_COMM_OPS_REQUEST_H
-#define TRI_COMM_OPS_REQUEST_H
+#pragma once
 
 #include "comm/world/world.h"
 
@@ -20,5 +19,3 @@ void tri__requests_progress(tri_world *world);
 /* Called before a world is closed. Operations still in flight are a failure, as peers would access buffers that may
  * have been freed; announcements are not. */
 void tri__requests_close(tri_world *world);
-
-#endif

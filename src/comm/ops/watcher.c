@@ -6,8 +6,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -5,8 +5,7 @@
  * may do so once every member has ended operation s - TRI_RING, so that no member accesses that entry any more.
  *
  * Members find the cells without communication: by the group's id in the segment's table of groups. */
-#ifndef TRI_COMM_SHM_CELLS_H
-#define TRI_COMM_SHM_CELLS_H
+#pragma once
 
 #include "comm/world/world.h"
 
@@ -71,5 +70,3 @@ int tri__cells_ready(const tri_group *group, const tri_shm_group *shm, uint64_t 
 static inline tri_cell *tri__cell(const tri_shm_group *shm, int member, uint64_t sequence) {
     return &shm->cell[(uint64_t)member * TRI_RING + sequence % TRI_RING];
 }
-
-#endif

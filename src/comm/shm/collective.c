@@ -15,10 +15,6 @@
 #include "comm/shm/tasks.h"
 #include "comm/ops/describe.h"
 
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum {
     NEW, ANNOUNCED, AGREED, GIVEN  /* stages of a pending operation; GIVEN: all tasks are claimed */
 };

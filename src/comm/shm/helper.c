@@ -8,8 +8,6 @@
 #include "comm/ops/describe.h"
 
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { FREE, OFFERED, BUSY }; /* states of a place */
 static const double LOOK_SECONDS = 1e-4;   /* between looks at operations that not all members have posted */

@@ -1,8 +1,7 @@
 /* helper.h - which threads of a rank do tasks of its large collectives: while it waits, all that compute otherwise; and
  * while it computes, a helper thread, if the machine has a core for it. Which thread does a task does not change its
  * result. */
-#ifndef TRI_COMM_SHM_HELPER_H
-#define TRI_COMM_SHM_HELPER_H
+#pragma once
 
 #include "comm/world/world.h"
 
@@ -18,5 +17,3 @@ void tri__helper_close(struct tri_helper *helper);
  * touches its cells or buffers. */
 void tri__helper_give(struct tri_helper *helper, const tri_pending *p);
 void tri__helper_take(struct tri_helper *helper, const tri_group *group, uint64_t sequence);
-
-#endif

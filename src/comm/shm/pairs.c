@@ -11,7 +11,6 @@
 #include "comm/ops/describe.h"
 
 #include <sched.h>
-#include <string.h>
 
 enum {
     FREE, ANNOUNCED, TAKEN, DONE, HELD, /* states of an entry */

@@ -1,6 +1,5 @@
 /* pairs.h - messages between two ranks of one machine. */
-#ifndef TRI_COMM_SHM_PAIRS_H
-#define TRI_COMM_SHM_PAIRS_H
+#pragma once
 
 #include "comm/world/world.h"
 
@@ -16,5 +15,3 @@ void tri__pair_let(tri_message *message);
 void tri__pair_return(tri_group *group, tri_message *message);
 /* After a failure: returns once no thread of this process accesses the message's data any more. */
 void tri__pair_cancel(tri_group *group, tri_message *message);
-
-#endif

@@ -1,7 +1,6 @@
 /* tasks.h - the work of a large collective as tasks of 4 to 256 KiB. Members and their helpers claim them by counting
  * up a word of the operation's cells; a task reduces its elements completely, so it does not matter who does it. */
-#ifndef TRI_COMM_SHM_TASKS_H
-#define TRI_COMM_SHM_TASKS_H
+#pragma once
 
 #include "comm/ops/kind.h"
 #include "comm/shm/cells.h"
@@ -20,5 +19,3 @@ uint32_t tri__tasks_left(const tri_shm_group *shm, const tri_pending *p);
 int tri__tasks_done(const tri_shm_group *shm, const tri_pending *p);
 /* After a failure: no more tasks are claimed, and those claimed have ended, or a time limit has passed. */
 void tri__tasks_close(const tri_shm_group *shm, const tri_pending *p);
-
-#endif

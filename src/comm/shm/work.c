@@ -9,8 +9,6 @@
 #include "comm/ops/kind.h"
 #include "comm/ops/reduce.h"
 
-#include <string.h>
-
 enum { SWAP_BYTES = 4096 };
 
 static int64_t shard_at(const tri_pending *p, int m) { return p->shard ? p->shard[m] : m * p->what.count; }

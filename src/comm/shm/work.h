@@ -1,8 +1,7 @@
 /* work.h - the work of a collective once all inputs have arrived, as segments that any member can do, in any order and
  * in parts: each has sources, destinations and length. An element is reduced completely, in the group's order, by the
  * member that does its segment. */
-#ifndef TRI_COMM_SHM_WORK_H
-#define TRI_COMM_SHM_WORK_H
+#pragma once
 
 #include "comm/world/world.h"
 
@@ -18,5 +17,3 @@ int64_t tri__work_length(const tri_work *work, int s);
 /* Does elements first to first + length - 1 of segment s. */
 void tri__work_do(const tri_work *work, int s, int64_t first, int64_t length);
 void tri__work_do_all(const tri_work *work);
-
-#endif

@@ -6,8 +6,6 @@
 #include "comm/launchers/rendezvous.h"
 #include "comm/ops/watcher.h"
 
-#include <stdio.h>
-
 /* Seconds: processes start one after another, however short the progress timeout is. */
 static const double MEET_LEAST = 5;
 

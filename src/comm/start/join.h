@@ -1,11 +1,8 @@
 /* join.h - becoming a rank of a job that a launcher started. */
-#ifndef TRI_COMM_START_JOIN_H
-#define TRI_COMM_START_JOIN_H
+#pragma once
 
 #include "comm/launchers/environment.h"
 #include "comm/world/world.h"
 
 /* tri_world_join for a launcher that has been detected already. */
 tri_status tri__world_join_launch(const tri_ranks *how, const tri_launch *launch, tri_world **world);
-
-#endif

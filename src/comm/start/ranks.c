@@ -2,8 +2,6 @@
 #include "comm/start/ranks.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const double WATCH_SECONDS = 0.1;
 

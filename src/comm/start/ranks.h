@@ -1,7 +1,6 @@
 /* ranks.h - tri_ranks_run: runs a function on n ranks of this machine. Threads (ranks.c), or forks with a supervising
  * parent (forks.c). */
-#ifndef TRI_COMM_START_RANKS_H
-#define TRI_COMM_START_RANKS_H
+#pragma once
 
 #include "comm/world/world.h"
 
@@ -15,5 +14,3 @@ typedef struct tri_ranks_job {
 /* One rank from start to end: opens its world, runs main, makes its failure everyone's, leaves. */
 tri_status tri__ranks_one(const tri_ranks_job *job, int local);
 tri_status tri__ranks_forks(tri_ranks_job *job);
-
-#endif

@@ -7,9 +7,6 @@
 
 #include <sched.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static const double WRITER_SECONDS = 0.1; /* for the writer of a record to finish it */

@@ -4,8 +4,7 @@
  *
  * A failure is recorded once, by compare-and-swap; it raises the abort word, and every wait of every rank then returns
  * it. */
-#ifndef TRI_COMM_WORLD_CONTROL_PAGE_H
-#define TRI_COMM_WORLD_CONTROL_PAGE_H
+#pragma once
 
 #include "base/file_call.h"
 #include "base/limits.h"
@@ -160,5 +159,3 @@ void tri__control_wake(tri_control *control, const int *local, int n);
 /* FUTEX_WAIT between processes: until *word is no longer `value`, a wake, a signal, or `seconds`. */
 void tri__futex_wait(const _Atomic uint32_t *word, uint32_t value, double seconds);
 void tri__futex_wake(const _Atomic uint32_t *word);
-
-#endif

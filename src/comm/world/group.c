@@ -4,9 +4,6 @@
 
 #include "base/grow.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static tri_status no_memory(int n) { return tri__fail(TRI_RESOURCE, "out of memory for a group of %d ranks", n); }
 
 /* Each rank once, all in the world, this one included. */

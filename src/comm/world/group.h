@@ -1,6 +1,5 @@
 /* group.h - making groups. */
-#ifndef TRI_COMM_WORLD_GROUP_H
-#define TRI_COMM_WORLD_GROUP_H
+#pragma once
 
 #include "comm/world/world.h"
 
@@ -9,5 +8,3 @@ tri_status tri__group_make_on(tri_world *world, int n, const int *ranks, const t
                               tri_group **group);
 /* Frees its memory; the caller has closed it on its transport, if it was opened. */
 void tri__group_free(tri_group *group);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * The part is an address range of the shared file; memory is committed when a piece first covers it, so that a shortage
  * is an error at allocation and never a fault later. Committed memory stays committed until the world is closed. */
-#ifndef TRI_COMM_WORLD_HEAP_H
-#define TRI_COMM_WORLD_HEAP_H
+#pragma once
 
 #include "base/status.h"
 
@@ -25,5 +24,3 @@ void tri__heap_close(tri_heap *heap);
 tri_status tri__heap_take(tri_heap *heap, size_t bytes, void **out);
 /* TRI_USAGE if it is not a piece of this heap. */
 tri_status tri__heap_give(tri_heap *heap, void *memory);
-
-#endif

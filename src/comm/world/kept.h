@@ -2,8 +2,7 @@
  * the last step and of the one before. A rank begins to overwrite the older one only after all ranks have completed the
  * newer, since a control all-reduce lies between; so, from the first step on, there always is a step of which every
  * rank's copy is complete, whenever ranks die. */
-#ifndef TRI_COMM_WORLD_KEPT_H
-#define TRI_COMM_WORLD_KEPT_H
+#pragma once
 
 #include "comm/world/world.h"
 
@@ -33,5 +32,3 @@ void tri__held_end(tri_held *held, int64_t step);
 /* What the machine of a segment has of a world rank's state, its own or held: the area with the newer step; NULL: none.
  * kept: the steps of its two copies, plus 1, as in the control page. */
 const void *tri__kept_find(const tri_segment *segment, int rank, size_t *bytes, int64_t kept[static 2]);
-
-#endif

@@ -1,6 +1,5 @@
 /* packet.h - packets between processes of one machine, over a local socket (SOCK_SEQPACKET), with descriptors. */
-#ifndef TRI_COMM_WORLD_PACKET_H
-#define TRI_COMM_WORLD_PACKET_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -11,5 +10,3 @@ int tri__packet_send(int socket, const void *bytes, size_t n, const int *fd, int
 /* Never waits. The packet's bytes, as recvmsg; *n_fd: descriptors that came with it, which are the caller's; the others
  * of fd are -1. */
 ssize_t tri__packet_receive(int socket, void *bytes, size_t n, int fd[static TRI_PACKET_DESCRIPTORS], int *n_fd);
-
-#endif

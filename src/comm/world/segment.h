@@ -5,8 +5,7 @@
  *
  * Ranks map it at different addresses; ranks exchange offsets from the start. Threads of one process can access every
  * address, so there an offset may point anywhere. */
-#ifndef TRI_COMM_WORLD_SEGMENT_H
-#define TRI_COMM_WORLD_SEGMENT_H
+#pragma once
 
 #include "comm/world/control_page.h"
 
@@ -71,5 +70,3 @@ uint64_t tri__segment_cells(tri_segment *segment, size_t bytes);
 
 /* Whether peers can access this memory. */
 int tri__segment_has(const tri_segment *segment, const void *memory, size_t bytes);
-
-#endif

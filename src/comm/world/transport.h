@@ -1,8 +1,7 @@
 /* transport.h - the interface of transports: how a group's operations are carried out, and who carries those of a
  * world. Two are built in: shm (comm/shm/), for groups on one machine, and exchange (comm/link/exchange.c), which
  * builds every collective from sends and receives, for groups that span machines. */
-#ifndef TRI_COMM_WORLD_TRANSPORT_H
-#define TRI_COMM_WORLD_TRANSPORT_H
+#pragma once
 
 #include "layout/dtype.h"
 
@@ -80,5 +79,3 @@ typedef struct tri_carriers {
     tri_status (*poll)(tri_world *world);             /* traffic with other machines, if any: tri__remote_poll */
     void (*files)(tri_world *world, int begins);      /* tells other machines of work on files */
 } tri_carriers;
-
-#endif

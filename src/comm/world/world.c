@@ -4,10 +4,6 @@
 #include "base/clock.h"
 #include "base/text.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const double PROGRESS_SECONDS = 30, IO_SECONDS = 600, TIMEOUT_LEAST = 0.25;
 
 tri_status tri__ranks_resolve(const tri_ranks *how, tri_ranks *out) {

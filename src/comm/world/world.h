@@ -1,7 +1,6 @@
 /* world.h - one rank's view of its job: its rank, its machine's shared memory, its groups and its operations in
  * flight. */
-#ifndef TRI_COMM_WORLD_WORLD_H
-#define TRI_COMM_WORLD_WORLD_H
+#pragma once
 
 #include "base/stop.h"
 #include "comm/world/heap.h"
@@ -115,5 +114,3 @@ tri_status tri__world_agree(tri_world *world, uint64_t digest, const char *what)
 /* Waits until every rank of the machine joined, at most `seconds`: TRI_RESOURCE naming those missing; TRI_STOPPED when
  * a signal ended the wait. stop may be NULL. */
 tri_status tri__world_meet(tri_world *world, double seconds, const tri_stop *stop);
-
-#endif

@@ -1,6 +1,5 @@
 /* data_files.h - a run's data files and its folder. */
-#ifndef TRI_DATA_DATASET_DATA_FILES_H
-#define TRI_DATA_DATASET_DATA_FILES_H
+#pragma once
 
 #include "base/file.h"
 #include "base/stop.h"
@@ -21,5 +20,3 @@ tri_status tri__data_scored(const char *path, char out[static TRI_PATH_MAX]);
  * then TRI_BUSY naming the process that holds it; TRI_STOPPED when `stop` (may be NULL) ended the wait; TRI_IO on a
  * file system without locks. Close *lock to release it. */
 tri_status tri__folder_lock(const char *folder, const tri_stop *stop, int *lock);
-
-#endif

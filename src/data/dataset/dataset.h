@@ -1,8 +1,7 @@
 /* dataset.h - a tokenised and preprocessed table, the input of training. Stored in a token store, a file named by the
  * hash of all its inputs, so that a second start, or another rank, need not tokenise. A store is not trusted: all of it
  * is checked when it is opened, and every row again when it is read. */
-#ifndef TRI_DATA_DATASET_DATASET_H
-#define TRI_DATA_DATASET_DATASET_H
+#pragma once
 
 #include "base/json.h"
 #include "base/log.h"
@@ -82,5 +81,3 @@ tri_status tri__dataset_row_digests(const tri_dataset *data, void (*take)(void *
 void tri__dataset_close(tri_dataset *dataset);
 /* {count, first: [{line, column, why}]}; a new reference. */
 tri_json *tri__dataset_bad_json(const tri_dataset *dataset);
-
-#endif

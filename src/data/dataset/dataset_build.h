@@ -1,6 +1,5 @@
 /* dataset_build.h - from a table to the sections of a token store. */
-#ifndef TRI_DATA_DATASET_DATASET_BUILD_H
-#define TRI_DATA_DATASET_DATASET_BUILD_H
+#pragma once
 
 #include "data/dataset/dataset.h"
 #include "data/dataset/store.h"
@@ -28,5 +27,3 @@ typedef struct tri_built {
 tri_status tri__dataset_build(const tri_dataset_spec *spec, const tri_preprocess *preprocess, const tri_table *table,
                               const uint8_t *part, tri_store_writer *writer, tri_built *built);
 void tri__bad_list_free(tri_bad_list *bad);
-
-#endif

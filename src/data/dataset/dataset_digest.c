@@ -4,8 +4,6 @@
 
 #include "base/hash.h"
 
-#include <stdlib.h>
-
 /* Buffers for the longest row. */
 typedef struct row_buffer {
     int32_t *ids;

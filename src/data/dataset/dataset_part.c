@@ -2,8 +2,6 @@
  * and reads ids and numbers from the store of the whole table, which is made once. */
 #include "data/dataset/dataset_rows.h"
 
-#include <stdlib.h>
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

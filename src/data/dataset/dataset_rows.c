@@ -4,8 +4,6 @@
  * file may have changed. */
 #include "data/dataset/dataset_rows.h"
 
-#include <stdlib.h>
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

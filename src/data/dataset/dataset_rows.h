@@ -1,6 +1,5 @@
 /* dataset_rows.h - a token store as validated rows. */
-#ifndef TRI_DATA_DATASET_DATASET_ROWS_H
-#define TRI_DATA_DATASET_DATASET_ROWS_H
+#pragma once
 
 #include "data/dataset/dataset.h"
 #include "data/dataset/store.h"
@@ -22,5 +21,3 @@ tri_status tri__dataset_select(const tri_dataset *from, tri_rows_for part, const
 int64_t tri__dataset_longest(const tri_dataset *data);
 /* Frees what these allocated; accepts a zeroed one. */
 void tri__dataset_drop(tri_dataset *data);
-
-#endif

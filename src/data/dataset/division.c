@@ -7,8 +7,6 @@
 #include "base/hash.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 const char *tri__rows_for(tri_rows_for part) {
     static const char *const names[] = {"training", "validation", "test"};

@@ -1,12 +1,9 @@
 /* division.h - the rows of one table divided into parts for training, validation and test, or into folds, one of which
  * is for validation. A division depends on the rows' order, labels and groups and on a seed of its own, never on a mesh
  * or on the run's seed. docs/guide/data.md is the user's guide. */
-#ifndef TRI_DATA_DATASET_DIVISION_H
-#define TRI_DATA_DATASET_DIVISION_H
+#pragma once
 
 #include "base/json.h"
-
-#include <stdint.h>
 
 typedef enum tri_rows_for { TRI_ROWS_TRAIN, TRI_ROWS_VALID, TRI_ROWS_TEST, TRI_ROWS_PARTS } tri_rows_for;
 enum { TRI_ROWS_NONE = 255, TRI_FOLDS_MAX = 1000 }; /* a bad row, which has no label; folds */
@@ -50,5 +47,3 @@ tri_status tri__division_find(const struct tri_table *table, const tri_division 
                            const struct tri_preprocess *preprocess, uint8_t *part);
 /* Everything that a division depends on other than the table. */
 tri_json *tri__division_json(const tri_division *spec);
-
-#endif

@@ -5,9 +5,6 @@
 #include "base/text.h"
 #include "data/dataset/field_values.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 /* What is read of a table. */
 typedef struct read {
     int32_t *class;  /* [rows] */

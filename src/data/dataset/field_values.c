@@ -5,9 +5,6 @@
 #include "data/dataset/quantile.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 const char *tri__field_words(const tri_table *table, int64_t row, int column, const char *what, char *out,
                              size_t size) {

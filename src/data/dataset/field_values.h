@@ -1,6 +1,5 @@
 /* field_values.h - single fields of a table as numbers, categories and labels. */
-#ifndef TRI_DATA_DATASET_FIELD_VALUES_H
-#define TRI_DATA_DATASET_FIELD_VALUES_H
+#pragma once
 
 #include "data/dataset/preprocess.h"
 
@@ -69,5 +68,3 @@ int tri__fields_numbers(const tri_fields *fields, int64_t row, float *numbers, t
 tri_field_text tri__fields_join(const tri_table *table, int64_t row, const int *columns, int n, tri_joined *joined);
 /* A row's text, likewise. */
 tri_field_text tri__fields_text(const tri_fields *fields, int64_t row, int text, tri_joined *joined);
-
-#endif

@@ -5,9 +5,6 @@
 
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The label as a class number, or -1. */
 static int64_t class_number(const tri_reading *reading, tri_field_text field) {

@@ -1,6 +1,5 @@
 /* loader.h - assembles packed microbatches ahead of time on background threads. */
-#ifndef TRI_DATA_DATASET_LOADER_H
-#define TRI_DATA_DATASET_LOADER_H
+#pragma once
 
 #include "data/dataset/micro.h"
 #include "data/dataset/sampler.h"
@@ -36,5 +35,3 @@ void tri__loader_close(tri_loader *loader);   /* stops the threads */
  * may be NULL. A failure of tri__dataset_ids or tri__dataset_numbers is returned here, and there are no more
  * batches. */
 tri_status tri__loader_next(tri_loader *loader, const tri_batch **batch, double *waited);
-
-#endif

@@ -4,8 +4,6 @@
 #include "base/status.h"
 #include "layout/runs.h"
 
-#include <string.h>
-
 void *tri__carve(char *base, size_t *at, size_t bytes) {
     void *here = base ? base + *at : NULL;
     *at += (bytes + 63) & ~(size_t)63;

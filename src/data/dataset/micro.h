@@ -1,6 +1,5 @@
 /* micro.h - a packed microbatch: its arrays, and how rows are appended to them. */
-#ifndef TRI_DATA_DATASET_MICRO_H
-#define TRI_DATA_DATASET_MICRO_H
+#pragma once
 
 #include "data/dataset/windows.h"
 #include "numbers/capacity.h"
@@ -64,5 +63,3 @@ void tri__micro_text(const tri_micro_spec *spec, tri_micro *micro, int text, int
 float *tri__micro_numbers(const tri_micro_spec *spec, const tri_micro *micro);
 void tri__micro_row(const tri_micro_spec *spec, tri_micro *micro, int64_t row, int32_t label);
 void tri__micro_pad(const tri_micro_spec *spec, tri_micro *micro);
-
-#endif

@@ -9,9 +9,6 @@
 #include "data/dataset/quantile.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A fit in progress. */
 typedef struct fit {

@@ -1,7 +1,6 @@
 /* preprocess.h - how a table's columns become texts, numbers and labels; fitted on training data, stored with the
  * model. docs/guide/data.md is the user's guide. */
-#ifndef TRI_DATA_DATASET_PREPROCESS_H
-#define TRI_DATA_DATASET_PREPROCESS_H
+#pragma once
 
 #include "data/dataset/division.h"
 #include "data/table/value_form.h"
@@ -109,5 +108,3 @@ tri_status tri__vectors_make(tri_preprocess *preprocess);
 int tri__preprocess_next(const tri_preprocess *preprocess, int c);
 /* A one-line summary: "age: numeric, 3 missing; city: 12 categories". The caller frees it; NULL if out of memory. */
 char *tri__preprocess_describe(const tri_preprocess *preprocess);
-
-#endif

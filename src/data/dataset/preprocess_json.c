@@ -6,10 +6,6 @@
 
 #include "data/dataset/field_values.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { VERSION = 4, WITH_VECTORS = 3, AS_SPELT = 2, BEFORE_READING = 1 }; /* written for new models; and before */
 static const char *const transforms[] = {"standard", "quantile_normal", "none"};
 static const char *const vectors[] = {"none", "piecewise", "periodic"};

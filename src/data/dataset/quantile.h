@@ -1,6 +1,5 @@
 /* quantile.h - maps numbers to a standard normal distribution by rank, like scikit-learn's QuantileTransformer. */
-#ifndef TRI_DATA_DATASET_QUANTILE_H
-#define TRI_DATA_DATASET_QUANTILE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ void tri__quantiles_at(const double *sorted, int64_t n, int m, double *quantile)
 double tri__quantile_normal(double value, const double *quantile, int m);
 /* The inverse of the standard normal distribution function, 0 < p < 1 (Wichura 1988, AS 241). */
 double tri__normal_inverse(double p);
-
-#endif

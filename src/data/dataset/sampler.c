@@ -6,9 +6,6 @@
 
 #include "base/random.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Least first: by major, then by minor. */
 typedef struct entry {
     int64_t major, minor, value;

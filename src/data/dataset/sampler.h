@@ -1,7 +1,6 @@
 /* sampler.h - which rows form global batch k of epoch e, and how it is split. Pure: every rank computes the same
  * result. */
-#ifndef TRI_DATA_DATASET_SAMPLER_H
-#define TRI_DATA_DATASET_SAMPLER_H
+#pragma once
 
 #include "base/stop.h"
 #include "data/dataset/dataset.h"
@@ -40,5 +39,3 @@ typedef struct tri_sampler_maxima {
     int64_t bounded;     /* 1: bounds of a long run */
 } tri_sampler_maxima;
 tri_status tri__sampler_maxima(tri_sampler *sampler, int64_t epochs, tri_sampler_maxima *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* store.h - the file of a token store: a header and arrays, written once, then only read. Without a file, the same
  * arrays are kept in memory. docs/internals/token-store.md has the layout. */
-#ifndef TRI_DATA_DATASET_STORE_H
-#define TRI_DATA_DATASET_STORE_H
+#pragma once
 
 #include "base/file.h"
 #include "base/lock.h"
@@ -78,5 +77,3 @@ int tri__store_superseded(int fd, const tri_store_origin *origin);
  * builders. Files that any process has open stay. Returns the number of files removed; failures only leave files in
  * place. */
 int tri__store_clean(const char *folder, const tri_store_origin *origin);
-
-#endif

@@ -4,7 +4,6 @@
 #include "data/dataset/store.h"
 
 #include <ctype.h>
-#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 

@@ -3,10 +3,6 @@
  * known for certain. Bar-Yossef et al., Counting distinct elements in a data stream, 2002. */
 #include "data/dataset/training_rows.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { ROOM = 2 * TRI_TRAINED_MAX, DIGITS = 16 };
 
 typedef struct sample {

@@ -1,7 +1,6 @@
 /* training_rows.h - which rows a model was trained on: the smallest hashes of its training rows, kept in checkpoints,
  * so that eval can warn about rows that the model was trained on. */
-#ifndef TRI_DATA_DATASET_TRAINING_ROWS_H
-#define TRI_DATA_DATASET_TRAINING_ROWS_H
+#pragma once
 
 #include "data/dataset/dataset.h"
 
@@ -18,5 +17,3 @@ typedef struct tri_trained {
 } tri_trained;
 /* TRI_DATA when `trained` (of a checkpoint called `name`) is not a valid object. */
 tri_status tri__trained_count(const tri_json *trained, const char *name, const tri_dataset *data, tri_trained *out);
-
-#endif

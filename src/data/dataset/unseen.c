@@ -3,9 +3,6 @@
 
 #include "base/text.h"
 
-#include <stdio.h>
-#include <string.h>
-
 int tri__category_known(const tri_column_stats *stats, const float *numbers) {
     return stats->vectors ? *numbers < (float)stats->n_categories : numbers[stats->n_categories] == 0;
 }
@@ -62,9 +59,7 @@ static void known_values(const tri_preprocess *preprocess, const char *column, c
 
 tri_status tri__unseen_say(const tri_json *list, const char *path, const tri_preprocess *preprocess, int allowed,
                            const tri_log *log) {
-    const tri_json *of;
-    size_t i;
-    tri__json_each(list, i, of) {
+    tri__json_items(list, of) {
         const char *column = tri__text_in(of, "column"), *text;
         int64_t values = tri__whole_in(of, "values"),
                 unseen = tri__whole_in(of, "unseen");

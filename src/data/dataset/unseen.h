@@ -1,8 +1,7 @@
 /* unseen.h - values of category columns that training did not have: to the model all of them are one unknown value.
  * They are counted with examples, for tables and for a server's requests, so that a column that is spelt in another way
  * does not go unnoticed. */
-#ifndef TRI_DATA_DATASET_UNSEEN_H
-#define TRI_DATA_DATASET_UNSEEN_H
+#pragma once
 
 #include "base/json.h"
 #include "base/log.h"
@@ -28,5 +27,3 @@ tri_json *tri__unseen_json(const char *column, const tri_unseen *unseen);
  * TRI_DATA, unless `allowed`, if it had none of a column's values. */
 tri_status tri__unseen_say(const tri_json *list, const char *path, const tri_preprocess *preprocess, int allowed,
                            const tri_log *log);
-
-#endif

@@ -11,7 +11,6 @@
 #include "data/dataset/quantile.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 tri_status tri__edges_fit(const double *sorted, int64_t n, int bins, tri_column_stats *stats) {
     stats->edge = malloc(((size_t)bins + 2) * sizeof *stats->edge);

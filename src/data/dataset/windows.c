@@ -3,8 +3,6 @@
 
 #include "base/status.h"
 
-#include <string.h>
-
 int64_t tri__windows_room(const tri_windows *w) {
     return w->most > 1 ? w->max_len + (int64_t)(w->most - 1) * w->stride : w->max_len;
 }

@@ -1,8 +1,7 @@
 /* windows.h - a text longer than max_len as overlapping windows of max_len tokens. A row's ids are those of the whole
  * text: special tokens before its content, the content, special tokens after it. Window k has the same special tokens
  * around the content from token k * stride on. All windows but the last are full. */
-#ifndef TRI_DATA_DATASET_WINDOWS_H
-#define TRI_DATA_DATASET_WINDOWS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -31,5 +30,3 @@ int64_t tri__windows_room(const tri_windows *windows);
 tri_packed tri__windows_packed(const tri_windows *windows, int64_t length);
 /* Expands the `length` ids of text `text` to windows, one after the other, in place; ids has room for all of them. */
 void tri__windows_expand(const tri_windows *windows, int text, int64_t length, int32_t *ids);
-
-#endif

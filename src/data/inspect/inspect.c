@@ -1,9 +1,6 @@
 /* inspect.c - runs an inspection: opens the tables and executes its steps in order. */
 #include "data/inspect/inspect_parts.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 const char *tri__split_name(int split) {
     static const char *const names[TRI_SPLITS] = {"train", "valid", "test"};
     return names[split];

@@ -1,7 +1,6 @@
 /* inspect.h - describes a table before training: its content, the role each column could have, and possible problems.
  * docs/guide/inspecting.md explains how kinds and roles are guessed. */
-#ifndef TRI_DATA_INSPECT_INSPECT_H
-#define TRI_DATA_INSPECT_INSPECT_H
+#pragma once
 
 #include "base/json.h"
 #include "data/table/value_form.h"
@@ -137,5 +136,3 @@ int tri__inspect_warned(const tri_inspection *inspection, const char *what);
 const char *tri__inspect_kind_name(tri_inspect_kind kind);
 const char *tri__inspect_role_name(tri_inspect_role role); /* "" for none */
 const char *tri__split_name(int split);
-
-#endif

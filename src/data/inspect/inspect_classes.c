@@ -1,9 +1,6 @@
 /* inspect_classes.c - the label's values in class order, how many rows each has, and every row's class. */
 #include "data/inspect/inspect_parts.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* A value of base's label column. */
 typedef struct value {
     tri_field_text text;

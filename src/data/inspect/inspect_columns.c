@@ -5,8 +5,6 @@
 #include "base/text.h"
 
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

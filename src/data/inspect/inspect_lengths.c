@@ -3,9 +3,6 @@
 #include "data/dataset/field_values.h"
 #include "data/inspect/inspect_parts.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum {
     ROWS_MAX = 100 * 1000,
     TOKENS_MAX = 1 << 16,

@@ -1,6 +1,5 @@
 /* inspect_parts.h - the steps of an inspection, one file each. They share the tables and the results so far. */
-#ifndef TRI_DATA_INSPECT_INSPECT_PARTS_H
-#define TRI_DATA_INSPECT_INSPECT_PARTS_H
+#pragma once
 
 #include "data/inspect/inspect.h"
 #include "data/table/table.h"
@@ -53,5 +52,3 @@ tri_status tri__inspect_classes(tri_inspector *in);  /* label balance */
 tri_status tri__inspect_lengths(tri_inspector *in);  /* tokens and padding */
 tri_status tri__inspect_rules(tri_inspector *in);    /* columns that decide the label */
 tri_status tri__inspect_warnings(tri_inspector *in); /* all warnings, including those from rules */
-
-#endif

@@ -3,9 +3,6 @@
 #include "base/text.h"
 #include "data/inspect/inspect_parts.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 static tri_status find_column(const tri_inspector *in, const char *name, int *column) {

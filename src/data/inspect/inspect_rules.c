@@ -4,9 +4,6 @@
 #include "base/sort.h"
 #include "data/inspect/inspect_parts.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { VALUES_MAX = 256, RANGES = 64, CLASSES_MAX = 100, ROWS_MIN = 30, COUNTS_MAX = 1 << 26 };
 
 typedef struct rule {

@@ -1,8 +1,6 @@
 /* inspect_tally.c - counts distinct values by hash: open addressing over a dense list of entries, at most half full. */
 #include "data/inspect/inspect_parts.h"
 
-#include <stdlib.h>
-
 /* The slot of a hash, or the free slot where it would go. */
 static int64_t *find_slot(const tri_tally *tally, uint64_t hash) {
     uint64_t at = hash & tally->mask;

@@ -6,9 +6,6 @@
 #include "data/text/unicode.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -4,8 +4,6 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Longer ones before those that they begin with. */
 static const char *const currencies[] = {

@@ -5,8 +5,6 @@
 
 #include "base/grow.h"
 
-#include <stdlib.h>
-
 enum {
     METADATA = 256 << 20,    /* most bytes of a message's metadata, or of the footer */
     CHUNK = 4096,            /* rows that are read at once, where buffers are not compressed; of more than */

@@ -1,8 +1,7 @@
 /* arrow.h - Arrow IPC: files (.arrow, .feather version 2) and streams, which Hugging Face data sets keep under .arrow.
  * arrow_schema.c reads columns, arrow.c finds the batches, arrow_values.c makes text of their values. Of metadata only
  * FlatBuffers are read (flat.h). */
-#ifndef TRI_DATA_TABLE_ARROW_H
-#define TRI_DATA_TABLE_ARROW_H
+#pragma once
 
 #include "data/table/columnar.h"
 #include "data/table/flat.h"
@@ -79,5 +78,3 @@ tri_arrow_counts tri__arrow_counts(const tri_arrow_type *type);
 tri_status tri__arrow_load(const tri_table *table, void *state, const tri_column_group *group, int column,
                            int as_numbers, tri_column_text *out);
 int tri__arrow_has_numbers(const void *state, int column);
-
-#endif

@@ -3,9 +3,6 @@
 #include "base/limits.h"
 #include "data/table/arrow.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 enum { DEPTH = 64 };
 
 /* Slots of the tables of Schema.fbs. */

@@ -14,8 +14,6 @@
 #include "data/table/value_text.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { WHOLE = 80, SIZE = 400, EXPONENT_DIGITS = 5 }; /* digits of a whole number; bytes of a number; its exponent's */
 

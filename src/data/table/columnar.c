@@ -11,9 +11,6 @@
 #include "data/text/utf8.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef struct columnar {
     void *state;             /* the format's */

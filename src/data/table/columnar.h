@@ -2,8 +2,7 @@
  * together. A format says how many rows each group has, and decodes a column of a group as text or as numbers
  * (tri_format.load); finding the group, decoding on first use by any thread, what stays in memory, and errors come with
  * this. */
-#ifndef TRI_DATA_TABLE_COLUMNAR_H
-#define TRI_DATA_TABLE_COLUMNAR_H
+#pragma once
 
 #include "base/grow.h"
 #include "data/table/table_parts.h"
@@ -70,5 +69,3 @@ tri_status tri__column_fail(const tri_column_place *place, const char *format, .
 /* tri__unpack, with the place in its failures. */
 tri_status tri__column_unpack(const tri_column_place *place, tri_codec codec, const void *packed, size_t size,
                               void *out, size_t out_size);
-
-#endif

@@ -9,9 +9,6 @@
 #include "data/table/packed.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Parser states within a record. Not 0: tri_table_piece.skipping stores one. */
 enum { START = 1, UNQUOTED, QUOTED, CLOSED };
@@ -30,8 +27,7 @@ typedef struct record {
     tri_fault fault;    /* the first; why[0] = 0: none */
 } record;
 
-static void blame(record *r, size_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void blame(record *r, size_t at, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static void blame(record *r, size_t at, const char *format, ...) {
     if (r->fault.why[0]) return;
     r->fault.at = r->window->base + at;
     va_list args;

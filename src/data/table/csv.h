@@ -1,6 +1,5 @@
 /* csv.h - parses records of CSV and TSV: the reference, byte by byte, and vector code, 64 bytes at a time. */
-#ifndef TRI_DATA_TABLE_CSV_H
-#define TRI_DATA_TABLE_CSV_H
+#pragma once
 
 #include "data/table/table_parts.h"
 
@@ -22,6 +21,4 @@ tri_csv_scan tri__csv_scan_plain;
 tri_csv_scan tri__csv_scan_neon;
 #elif defined(__x86_64__)
 tri_csv_scan tri__csv_scan_sse2, tri__csv_scan_avx2;
-#endif
-
 #endif

@@ -1,17 +1,11 @@
 /* csv_scan_avx2.c - parses CSV with AVX2, if the machine has it. */
 #if defined(__x86_64__)
 #include <immintrin.h>
-#include <stdint.h>
-#include <string.h>
 
+#include "base/for_isa.h"
 #include "data/table/csv.h"
 
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2")
-#endif
+TRI_FOR_ISA("avx2")
 #define TRI_UTF8_SSSE3 1
 #include "data/table/csv_scan.h"
 
@@ -44,9 +38,5 @@ static inline void look_closer(const char *text, rare_marks *out) {
 void tri__csv_scan_avx2(const tri_table *table, const tri_window *window, size_t from, tri_table_piece *piece) {
     scan_records(table, window, from, piece);
 }
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+TRI_FOR_ISA_END
 #endif

@@ -2,7 +2,6 @@
  * can combine four comparisons into 64 bits in byte order. */
 #if defined(__aarch64__)
 #include <arm_neon.h>
-#include <string.h>
 
 #include "data/table/csv_scan.h"
 

@@ -1,8 +1,7 @@
 /* flat.h - reads FlatBuffers (the metadata of Arrow files): tables whose fields are found by slot, strings, vectors.
  * Every access is checked against the buffer. A bad one sets `bad` and gives the default, so that callers read on and
  * look once at the end; a loop's length is at most the buffer's. */
-#ifndef TRI_DATA_TABLE_FLAT_H
-#define TRI_DATA_TABLE_FLAT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -80,5 +79,3 @@ static inline size_t tri__flat_vector(tri_flat *flat, tri_flat_table table, int 
     }
     return at ? at + 4 : 0;
 }
-
-#endif

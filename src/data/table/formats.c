@@ -3,9 +3,6 @@
 
 #include "data/table/packed.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define DECLARE(name) extern const tri_format tri__format_##name;
 TRI_FORMATS(DECLARE)
 #define LIST(name) &tri__format_##name,

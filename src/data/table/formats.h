@@ -1,7 +1,6 @@
 /* formats.h - the formats of tables. Each is a `const tri_format tri__format_NAME` in a file of its own; files are
  * recognised by the endings of their names, and a file with any other ending is CSV. */
-#ifndef TRI_DATA_TABLE_FORMATS_H
-#define TRI_DATA_TABLE_FORMATS_H
+#pragma once
 
 #include "data/table/table_parts.h"
 
@@ -13,5 +12,3 @@ const tri_format *tri__format_of(const char *path, size_t length);
 const tri_format *tri__format_by_magic(const char *bytes, size_t size);
 /* The usual ending of its files: ".csv". */
 const char *tri__format_ending(const tri_format *format, char out[static TRI_ENDING_BYTES]);
-
-#endif

@@ -6,9 +6,6 @@
 #include "data/table/jsonl.h"
 #include "data/table/table_parts.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* The position of a value, relative to the row's start: a string including its quotes, anything else as it is. */
 typedef struct entry {
     uint32_t column, begin, end;

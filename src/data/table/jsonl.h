@@ -1,6 +1,5 @@
 /* jsonl.h - one line of JSON: a flat object. */
-#ifndef TRI_DATA_TABLE_JSONL_H
-#define TRI_DATA_TABLE_JSONL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ void tri__jsonl_blame(tri_jsonl_line *line, size_t at, const char *format, ...) 
 int tri__jsonl_shown(const tri_jsonl_line *line, const tri_jsonl_member *member);
 /* Replaces the escapes of a valid string in place; returns its new length, which is never larger. */
 size_t tri__jsonl_decode(char *text, size_t length);
-
-#endif

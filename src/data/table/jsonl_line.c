@@ -46,19 +46,6 @@ static void unexpected(tri_jsonl_line *line, const char *expected) {
     else tri__jsonl_blame(line, line->at, "byte 0x%02x where %s was expected", byte, expected);
 }
 
-/* Four hexadecimal digits; -1: invalid. */
-static int hex4(const char *text, size_t left) {
-    int code = 0;
-    for (size_t i = 0; i < 4; i++) {
-        int digit = i < left ? text[i] : 0;
-        int lower = digit | 0x20;
-        if (digit >= '0' && digit <= '9') code = code << 4 | (digit - '0');
-        else if (lower >= 'a' && lower <= 'f') code = code << 4 | (lower - 'a' + 10);
-        else return -1;
-    }
-    return code;
-}
-
 /* Reads the escape at the current backslash. 0: a fault. */
 static int escape(tri_jsonl_line *line) {
     const char *text = line->text + line->at;
@@ -67,13 +54,14 @@ static int escape(tri_jsonl_line *line) {
         line->at += 2;
         return 1;
     }
-    int code = left > 1 && text[1] == 'u' ? hex4(text + 2, left - 2) : -1;
+    int code = left > 1 && text[1] == 'u' ? tri__text_hex4(text + 2, left - 2) : -1;
     if (code < 0) {
         tri__jsonl_blame(line, line->at, "unknown escape after a backslash");
     } else if (code == 0) {
         tri__jsonl_blame(line, line->at, "the character U+0000, which no text may hold");
     } else if (code >= 0xD800 && code <= 0xDFFF) {
-        int low = code < 0xDC00 && left > 7 && text[6] == '\\' && text[7] == 'u' ? hex4(text + 8, left - 8) : -1;
+        int pair = code < 0xDC00 && left > 7 && text[6] == '\\' && text[7] == 'u';
+        int low = pair ? tri__text_hex4(text + 8, left - 8) : -1;
         if (low < 0xDC00 || low > 0xDFFF) tri__jsonl_blame(line, line->at, "half of a surrogate pair");
         line->at += 6;
     }
@@ -248,7 +236,7 @@ size_t tri__jsonl_decode(char *text, size_t length) {
             continue;
         }
         const char *name = strchr(names, text[at + 1]);
-        int code = text[at + 1] == 'u' ? hex4(text + at + 2, length - at - 2) : -1;
+        int code = text[at + 1] == 'u' ? tri__text_hex4(text + at + 2, length - at - 2) : -1;
         if (code < 0) {
             *to++ = name && text[at + 1] ? means[name - names] : text[at + 1];
             at += 2;
@@ -256,7 +244,7 @@ size_t tri__jsonl_decode(char *text, size_t length) {
         }
         at += 6;
         if (code >= 0xD800 && code <= 0xDBFF && length - at >= 6) {
-            int low = hex4(text + at + 2, 4);
+            int low = tri__text_hex4(text + at + 2, 4);
             code = 0x10000 + ((code & 0x3FF) << 10) + (low & 0x3FF);
             at += 6;
         }

@@ -6,8 +6,6 @@
 #include "base/text.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #ifdef TRI_HAS_ZLIB
 #include <zlib.h>

@@ -1,8 +1,7 @@
 /* packed.h - text tables that are compressed as a whole: train.csv.gz, train.jsonl.zst. They are unpacked once, when
  * they are opened, and read like any other text: into memory up to the size that is kept there, larger ones into a file
  * without a name. */
-#ifndef TRI_DATA_TABLE_PACKED_H
-#define TRI_DATA_TABLE_PACKED_H
+#pragma once
 
 #include "data/table/unpack.h"
 #include "data/table/table_parts.h"
@@ -17,5 +16,3 @@ const char *tri__packed_program(tri_packer packer);
 /* Unpacks the source; it then holds the text. TRI_DATA "file: damaged at byte N: ..."; TRI_USAGE: this build lacks the
  * library. */
 tri_status tri__packed_open(tri_table *table, tri_packer packer);
-
-#endif

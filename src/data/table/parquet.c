@@ -1,9 +1,6 @@
 /* parquet.c - a Parquet file as a table. */
 #include "data/table/parquet.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static void free_file(void *state) {
     tri_parquet *file = state;
     for (int64_t i = 0; i < file->groups; i++) free(file->group[i].chunk);

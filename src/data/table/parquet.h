@@ -3,8 +3,7 @@
  *
  * A file has row groups; in each, a column is a chunk of pages, which is read and decoded as a whole.
  * Format: github.com/apache/parquet-format. */
-#ifndef TRI_DATA_TABLE_PARQUET_H
-#define TRI_DATA_TABLE_PARQUET_H
+#pragma once
 
 #include "data/table/columnar.h"
 #include "data/table/unpack.h"
@@ -145,5 +144,3 @@ static inline uint64_t tri__load64(const uint8_t *at) {
 static inline uint32_t tri__bits_at(const uint8_t *bytes, uint64_t bit, int width) {
     return (uint32_t)(tri__load64(bytes + bit / 8) >> (bit & 7) & (((uint64_t)1 << width) - 1));
 }
-
-#endif

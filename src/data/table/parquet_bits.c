@@ -3,8 +3,6 @@
 #include "data/table/parquet.h"
 #include "data/table/thrift.h"
 
-#include <string.h>
-
 int tri__parquet_run(tri_parquet_runs *runs, tri_parquet_run *run) {
     uint64_t header;
     if (!tri__varint(&runs->at, runs->end, &header)) return 0;

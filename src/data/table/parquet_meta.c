@@ -5,12 +5,8 @@
 #include "data/table/thrift.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-static tri_status damaged(const tri_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static tri_status damaged(const tri_table *table, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static tri_status damaged(const tri_table *table, const char *format, ...) {
     char text[512];
     va_list args;
     va_start(args, format);

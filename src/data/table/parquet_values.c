@@ -4,8 +4,6 @@
 
 #include "base/limits.h"
 
-#include <string.h>
-
 tri_status tri__parquet_text_room(tri_parquet_reader *r, uint64_t more) {
     if (more > UINT32_MAX - r->text.used)
         return tri__column_fail(&r->place,

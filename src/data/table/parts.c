@@ -1,10 +1,6 @@
 /* parts.c - several files as one table: each is a table of its own, and a row is looked up in the one that has it. */
 #include "data/table/parts.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 typedef struct parts {
     int n;
     tri_table **part;        /* [n] */

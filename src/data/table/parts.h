@@ -1,7 +1,6 @@
 /* parts.h - one table in several files: a name with an asterisk, "data/train-*.parquet", stands for all files whose
  * names begin and end like it, in the order of the numbers in them. */
-#ifndef TRI_DATA_TABLE_PARTS_H
-#define TRI_DATA_TABLE_PARTS_H
+#pragma once
 
 #include "data/table/table_parts.h"
 
@@ -13,5 +12,3 @@ tri_status tri__parts_list(const char *path, tri_names *out);
 /* Opens all of table->path as one table. Their columns must have the same names and kinds of values (of JSON lines any
  * may lack some), in any order. */
 tri_status tri__parts_open(tri_table *table);
-
-#endif

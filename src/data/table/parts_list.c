@@ -4,8 +4,6 @@
 #include "base/text.h"
 
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char *last_name(const char *path) { return strrchr(path, '/') ? strrchr(path, '/') + 1 : path; }
 

@@ -3,9 +3,6 @@
 #include "data/table/reading.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 tri_field_text tri__field_trim(tri_field_text field) {

@@ -1,7 +1,6 @@
 /* reading.h - how fields of a table are read as values: the texts that mean a missing value, and the decimal mark of
  * numbers. Fitted on the training data and stored with the model. docs/guide/data.md is the user's guide. */
-#ifndef TRI_DATA_TABLE_READING_H
-#define TRI_DATA_TABLE_READING_H
+#pragma once
 
 #include "base/option.h"
 #include "data/table/table.h"
@@ -55,5 +54,3 @@ void tri__rows_passed(const tri_table *table, int64_t row);
 
 /* A field's text in quotes, long ones cut at a character; `out` is returned. */
 const char *tri__field_quoted(tri_field_text field, char out[static 64]);
-
-#endif

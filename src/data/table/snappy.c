@@ -3,8 +3,6 @@
 #include "data/table/thrift.h"
 #include "data/table/unpack.h"
 
-#include <string.h>
-
 enum { LITERAL, COPY_1, COPY_2, COPY_4 };
 enum { SIZE_BYTES = 5 }; /* most of the unpacked size */
 

@@ -5,9 +5,6 @@
 #include "data/table/parts.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { KEEP = 64 << 20 }; /* files of up to so many bytes are kept in memory */
 

@@ -3,8 +3,7 @@
  * several files that are read as one table (parts.h). Parsed in parallel; rows, fields and errors do not depend on the
  * number of threads or the piece size. A small file is kept in memory; for a large one only the index is, and the text
  * of rows is read again on demand (docs/reference/tables.md). */
-#ifndef TRI_DATA_TABLE_TABLE_H
-#define TRI_DATA_TABLE_TABLE_H
+#pragma once
 
 #include "base/file.h"
 
@@ -89,5 +88,3 @@ const char *tri__table_place(const tri_table *table, int64_t row, int column, ch
 int64_t tri__table_record(const tri_table *table, int64_t row);
 /* Rows skipped under TRI_BAD_ROWS_SKIP, in file order; at most the first 100 are described. */
 int64_t tri__table_bad(const tri_table *table, const tri_bad_row **rows, int *described);
-
-#endif

@@ -6,10 +6,6 @@
 #include "data/table/formats.h"
 #include "data/table/packed.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const struct {
     char byte;
     const char *plural;

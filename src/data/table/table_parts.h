@@ -5,8 +5,7 @@
  * last. A thread parses a piece window by window; a window fits in its cache. The start of a piece's first row is
  * guessed from its own bytes; pieces are then joined in order, and a piece whose guess was wrong is parsed again from
  * where the previous row really ended. So the result equals that of one thread, whatever the pieces and guesses. */
-#ifndef TRI_DATA_TABLE_TABLE_PARTS_H
-#define TRI_DATA_TABLE_TABLE_PARTS_H
+#pragma once
 
 #include "data/table/table.h"
 
@@ -246,5 +245,3 @@ tri_status tri__table_form(const tri_table *table);
 tri_status tri__table_separate(tri_table *table);
 /* The end of the rows' bytes without trailing line ends of the file. */
 tri_status tri__table_trim(const tri_table *table, uint64_t *end);
-
-#endif

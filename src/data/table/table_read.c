@@ -5,9 +5,6 @@
 #include "data/table/table_parts.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     PIECE = 4 << 20,     /* bytes, at most */

@@ -6,8 +6,6 @@
 #include "base/file_call.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 tri_status tri__source_open(tri_source *source, const char *path) {

@@ -2,9 +2,6 @@
  * first use, decoded in place, and kept until the caller releases it. */
 #include "data/table/table_parts.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { GAP = 4096 }; /* gaps of up to so many bytes between rows are read too */
 
 /* The part of the file's end that was read: text[size] ends at byte `end`. */

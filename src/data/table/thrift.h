@@ -1,7 +1,6 @@
 /* thrift.h - reads Thrift's compact protocol, in which Parquet writes its footer and page headers. A cursor over bytes;
  * everything is checked, and the first fault stops all further reading. */
-#ifndef TRI_DATA_TABLE_THRIFT_H
-#define TRI_DATA_TABLE_THRIFT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -51,5 +50,3 @@ uint32_t tri__thrift_list(tri_thrift *in, const tri_thrift_field *field, tri_thr
 int tri__thrift_struct(tri_thrift *in, const tri_thrift_field *field);
 void tri__thrift_skip(tri_thrift *in, tri_thrift_type type);
 void tri__thrift_fail(tri_thrift *in);
-
-#endif

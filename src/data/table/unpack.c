@@ -3,7 +3,6 @@
 #include "data/table/unpack.h"
 
 #include <limits.h>
-#include <string.h>
 
 #ifdef TRI_HAS_ZLIB
 #include <zlib.h>

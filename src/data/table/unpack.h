@@ -1,12 +1,8 @@
 /* unpack.h - the libraries that compressed tables need, each optional and found when Trident is built (tools/deps); and
  * the compressions that occur inside tables in columns (Parquet pages, Arrow buffers). Snappy is our own (snappy.c). */
-#ifndef TRI_DATA_TABLE_UNPACK_H
-#define TRI_DATA_TABLE_UNPACK_H
+#pragma once
 
 #include "base/status.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 typedef enum tri_packer { TRI_PACKER_ZLIB, TRI_PACKER_ZSTD, TRI_PACKER_LZ4, TRI_PACKERS } tri_packer;
 
@@ -39,5 +35,3 @@ tri_status tri__unpack(tri_codec codec, const void *packed, size_t size, void *o
 
 /* Snappy's block format. 0: damaged, or not exactly out_size bytes. */
 int tri__snappy_unpack(const uint8_t *packed, size_t size, uint8_t *out, size_t out_size);
-
-#endif

@@ -4,8 +4,6 @@
 #include "data/table/value_form.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { EXAMPLE = 40 };
 static const char marks[2] = {'.', ','};

@@ -2,8 +2,7 @@
  * "12 %") and dates ("2024-12-31T08:30Z", "31.12.2024"). A column's form is found in all its values: what most of them
  * allow decides, what stays ambiguous is refused. It is kept with the model, which reads new values by it.
  * docs/guide/data.md is the user's guide. */
-#ifndef TRI_DATA_TABLE_VALUE_FORM_H
-#define TRI_DATA_TABLE_VALUE_FORM_H
+#pragma once
 
 #include "data/table/reading.h"
 
@@ -86,5 +85,3 @@ int tri__is_amount(tri_field_text field);
 
 extern const char *const tri__date_orders[TRI_DATE_ORDERS]; /* "auto", "ymd", ... */
 extern const char *const tri__date_part_names[TRI_DATE_PARTS];
-
-#endif

@@ -2,8 +2,7 @@
  * fewest digits that give the same value back, in Python's form ("1.0", "0.1", "1e-05"), dates as 2024-01-31,
  * timestamps as 2024-01-31 12:00:00.000 (all digits of their unit; "Z" if they are UTC), decimals with their scale. NaN
  * is empty, as a missing value is. */
-#ifndef TRI_DATA_TABLE_VALUE_TEXT_H
-#define TRI_DATA_TABLE_VALUE_TEXT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -84,5 +83,3 @@ uint64_t tri__shortest_float(float value, int *exponent);
 uint64_t tri__shortest_half(uint16_t bits, int *exponent);
 enum { TRI_POWER10 = 22 }; /* the largest power of ten that is a double */
 extern const double tri__power10[TRI_POWER10 + 1];
-
-#endif

@@ -6,9 +6,6 @@
 #include "data/text/unicode.h"
 #include "data/text/vocabulary.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 const tri_added_token *tri__added_tokens_find(const tri_added_tokens *tokens, const char *content) {
     uint64_t hash = tri__piece_hash(content, strlen(content));
     for (int i = 0; i < tokens->n; i++)

@@ -1,6 +1,5 @@
 /* added_tokens.h - tokens that are matched in the text before it is split: "[SEP]", "<mask>". */
-#ifndef TRI_DATA_TEXT_ADDED_TOKENS_H
-#define TRI_DATA_TEXT_ADDED_TOKENS_H
+#pragma once
 
 #include "data/text/normalise.h"
 
@@ -52,5 +51,3 @@ void tri__added_tokens_free(tri_added_tokens *tokens);
  * longest. */
 tri_added_match tri__added_set_find(const tri_added_set *set, const char *text, size_t length, size_t from,
                                     size_t taken);
-
-#endif

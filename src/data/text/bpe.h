@@ -1,7 +1,6 @@
 /* bpe.h - byte-pair encoding (Sennrich et al. 2016; over bytes: GPT-2, RoBERTa): a word's letters are merged pair by
  * pair; the pair that was learnt first goes first, then the leftmost. */
-#ifndef TRI_DATA_TEXT_BPE_H
-#define TRI_DATA_TEXT_BPE_H
+#pragma once
 
 #include "data/text/ids.h"
 #include "data/text/scratch.h"
@@ -42,5 +41,3 @@ tri_status tri__bpe_read_json(const char *path, const tri_json *merges, int byte
 /* Appends the ids of a word. O(n log n) in the word's letters. TRI_RESOURCE if out of memory. */
 tri_status tri__bpe_encode(const tri_bpe *model, const tri_vocabulary *vocabulary, const char *word, size_t length,
                            tri_scratch *scratch, tri_ids *ids);
-
-#endif

@@ -6,9 +6,6 @@
 #include "base/text.h"
 #include "data/text/pre_tokenize.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 typedef struct span {
     const char *at;
     size_t n;

@@ -4,8 +4,6 @@
 
 #include "data/text/unicode.h"
 
-#include <string.h>
-
 enum { KINDS = TRI_CHAR_LETTER | TRI_CHAR_NUMBER | TRI_CHAR_SPACE }; /* none of them: the pattern's [^\s\p{L}\p{N}] */
 
 static int kind_at(const char *text, size_t length, size_t at, size_t *next) {

@@ -6,9 +6,6 @@
 #include "base/text.h"
 #include "data/text/graphemes.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { BLOCK = 256, ASCII = 128 };
 
 struct tri_charsmap {

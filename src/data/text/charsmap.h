@@ -1,8 +1,7 @@
 /* charsmap.h - SentencePiece's precompiled character map: a Darts double-array trie from texts to replacements. As in
  * the tokenizers library a grapheme cluster of less than TRI_CLUSTER_BYTES bytes is replaced as a whole where the trie
  * has it or a prefix of it (the shortest; what follows that prefix in the cluster is lost), else each character. */
-#ifndef TRI_DATA_TEXT_CHARSMAP_H
-#define TRI_DATA_TEXT_CHARSMAP_H
+#pragma once
 
 #include "data/text/scratch.h"
 
@@ -18,5 +17,3 @@ void tri__charsmap_free(tri_charsmap *map);
 size_t tri__charsmap_longest(const tri_charsmap *map);
 /* Replaces what the map has in text[length]; to->at[*n] is the result. Bytes that are not UTF-8 are dropped. */
 tri_status tri__charsmap_apply(const tri_charsmap *map, const char *text, size_t length, tri_bytes *to, size_t *n);
-
-#endif

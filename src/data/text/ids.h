@@ -1,6 +1,5 @@
 /* ids.h - a bounded output array for ids. Ids beyond its capacity are counted, not stored. */
-#ifndef TRI_DATA_TEXT_IDS_H
-#define TRI_DATA_TEXT_IDS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ static inline void tri__ids_put(tri_ids *ids, int32_t id) {
     if (ids->n < ids->room) ids->at[ids->n] = id;
     ids->n++;
 }
-
-#endif

@@ -6,8 +6,6 @@
 #include "base/text.h"
 #include "data/text/unicode.h"
 
-#include <string.h>
-
 /* Code points as code << 8 | combining class. */
 typedef struct run {
     uint32_t *at;    /* [n], a starter, if any, and its marks */

@@ -5,9 +5,6 @@
 #include "base/text.h"
 #include "data/text/unicode.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 tri_norm_rule *tri__normaliser_add(tri_normaliser *normaliser, tri_norm_step kind) {
     if (normaliser->n == TRI_NORM_STEPS) return NULL;
     normaliser->step[normaliser->n].kind = kind;

@@ -1,6 +1,5 @@
 /* normalise.h - the first stage of a tokenizer: text to text, by a short list of steps. */
-#ifndef TRI_DATA_TEXT_NORMALISE_H
-#define TRI_DATA_TEXT_NORMALISE_H
+#pragma once
 
 #include "data/text/charsmap.h"
 #include "data/text/replace.h"
@@ -56,5 +55,3 @@ tri_status tri__normalise(const tri_normaliser *normaliser, const char *text, si
 /* Normalisation forms of Unicode: writes to out, which must be large enough, and returns the number of bytes; sets
  * *failed if out of memory. */
 size_t tri__normal_form(tri_norm_step form, const char *text, size_t length, tri_bytes *run, char *out, int *failed);
-
-#endif

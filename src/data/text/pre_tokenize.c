@@ -4,8 +4,6 @@
 
 #include "data/text/unicode.h"
 
-#include <string.h>
-
 typedef struct walk {
     const tri_pre_tokenizer *pre_tokenizer;
     tri_scratch *scratch;

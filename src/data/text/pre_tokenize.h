@@ -1,7 +1,6 @@
 /* pre_tokenize.h - the second stage of a tokenizer: splits text into words by a short list of steps. Each word of one
  * step goes through the next. */
-#ifndef TRI_DATA_TEXT_PRE_TOKENIZE_H
-#define TRI_DATA_TEXT_PRE_TOKENIZE_H
+#pragma once
 
 #include "data/text/scratch.h"
 
@@ -61,5 +60,3 @@ int tri__pre_tokenize(const tri_pre_tokenizer *pre_tokenizer, const char *text, 
 size_t tri__byte_level_end(const char *text, size_t length, size_t at, int lead);
 /* The character that represents a byte in vocabularies of byte-level BPE. */
 int32_t tri__byte_level_char(unsigned char byte);
-
-#endif

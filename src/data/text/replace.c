@@ -3,8 +3,6 @@
 
 #include "data/text/unicode.h"
 
-#include <string.h>
-
 static const char *const expressions[] = {[TRI_REPLACE_BLANKS] = " {2,}", [TRI_REPLACE_SPACES] = "\\s{2,}|[\\n\\r\\t]"};
 
 int tri__replace_pattern(const char *expression, tri_replace_kind *kind) {

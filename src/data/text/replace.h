@@ -1,7 +1,6 @@
 /* replace.h - the normaliser's Replace: every match of a pattern becomes a text. There is no regular-expression engine:
  * the patterns of released tokenizers are written out. */
-#ifndef TRI_DATA_TEXT_REPLACE_H
-#define TRI_DATA_TEXT_REPLACE_H
+#pragma once
 
 #include "data/text/scratch.h"
 
@@ -21,5 +20,3 @@ typedef struct tri_replace {
 int tri__replace_pattern(const char *expression, tri_replace_kind *kind);
 /* to->at[*n] is the text with its matches replaced, leftmost first. */
 tri_status tri__replace_apply(const tri_replace *rule, const char *text, size_t length, tri_bytes *to, size_t *n);
-
-#endif

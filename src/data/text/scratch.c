@@ -1,8 +1,6 @@
 /* scratch.c - growing byte arrays. */
 #include "data/text/scratch.h"
 
-#include <stdlib.h>
-
 tri_status tri__bytes_room(tri_bytes *bytes, size_t room) {
     if (room <= bytes->room) return TRI_OK;
     size_t grown = room < 4096 ? 4096 : room > SIZE_MAX / 2 ? room : room + room / 2;

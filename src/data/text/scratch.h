@@ -1,7 +1,6 @@
 /* scratch.h - scratch memory for encoding one text: initialised with {0} on the caller's stack, grown as needed, freed
  * at the end. */
-#ifndef TRI_DATA_TEXT_SCRATCH_H
-#define TRI_DATA_TEXT_SCRATCH_H
+#pragma once
 
 #include "base/status.h"
 
@@ -20,5 +19,3 @@ typedef struct tri_scratch {
 /* Grows to at least `room` bytes, keeping the content. TRI_RESOURCE if out of memory. */
 tri_status tri__bytes_room(tri_bytes *bytes, size_t room);
 void tri__scratch_free(tri_scratch *scratch);
-
-#endif

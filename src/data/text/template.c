@@ -2,8 +2,6 @@
  * template. */
 #include "data/text/template.h"
 
-#include <string.h>
-
 static int add(tri_template *template, int32_t id, int32_t type) {
     if (template->n == TRI_TEMPLATE_PARTS) return 0;
     template->part[template->n].id = id;
@@ -31,11 +29,9 @@ static tri_status bad(const char *path, const char *why) {
 static tri_status add_special(const char *path, const tri_json *specials, const char *name, int size, int32_t type,
                               tri_template *to) {
     const tri_json *ids = tri__json_get(tri__json_get(specials, name), "ids");
-    size_t i;
-    tri_json *id;
     if (!tri__json_is_array(ids))
         return tri__fail(TRI_DATA, "%s: post_processor: special_tokens has no ids for \"%.80s\"", path, name);
-    tri__json_each(ids, i, id) {
+    tri__json_items(ids, id) {
         tri_json_int value = tri__json_is_integer(id) ? tri__json_integer_value(id) : -1;
         if (value < 0 || value >= size)
             return tri__fail(TRI_DATA, "%s: post_processor: an id of \"%.80s\" is not in the vocabulary", path, name);
@@ -46,11 +42,9 @@ static tri_status add_special(const char *path, const tri_json *specials, const 
 
 static tri_status read_parts(const char *path, const tri_json *parts, const tri_json *specials, int size, int texts,
                              tri_template *to) {
-    size_t i;
-    tri_json *part;
     int seen[2] = {0};
     if (!tri__json_is_array(parts)) return bad(path, "a template must be an array");
-    tri__json_each(parts, i, part) {
+    tri__json_items(parts, part) {
         const tri_json *sequence = tri__json_get(part, "Sequence"), *special = tri__json_get(part, "SpecialToken");
         const tri_json *it = sequence ? sequence : special, *type = tri__json_get(it, "type_id");
         const char *name = tri__text_in(it, "id");
@@ -96,11 +90,9 @@ static tri_status read_processor(const char *path, const tri_json *it, int size,
     if (!strcmp(type, "ByteLevel")) return TRI_OK; /* it moves offsets, not ids */
     if (!strcmp(type, "Sequence")) {
         const tri_json *list = tri__json_get(it, "processors");
-        size_t i;
-        tri_json *each;
         if (!tri__json_is_array(list) || depth)
             return bad(path, "a Sequence must have an array of processors, none of them a Sequence");
-        tri__json_each(list, i, each) TRI_TRY(read_processor(path, each, size, 1, made, one, two));
+        tri__json_items(list, each) TRI_TRY(read_processor(path, each, size, 1, made, one, two));
         return TRI_OK;
     }
     int bert = !strcmp(type, "BertProcessing"), roberta = !strcmp(type, "RobertaProcessing");

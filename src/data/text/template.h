@@ -1,6 +1,5 @@
 /* template.h - the last stage of a tokenizer: special tokens around one text, or around and between two. */
-#ifndef TRI_DATA_TEXT_TEMPLATE_H
-#define TRI_DATA_TEXT_TEMPLATE_H
+#pragma once
 
 #include "base/json.h"
 
@@ -21,5 +20,3 @@ void tri__template_bert(int32_t cls, int32_t sep, int between, int type, tri_tem
  * tokens must have ids below `size`. */
 tri_status tri__template_read(const char *path, const tri_json *processor, int size, tri_template *one,
                               tri_template *two);
-
-#endif

@@ -2,9 +2,6 @@
  * text; the text between them is split into words, which the model, or the cache of earlier words, turns into ids. */
 #include "data/text/tokenizer_parts.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* A text being encoded. */
 typedef struct walk {
     const tri_tokenizer *tokenizer;

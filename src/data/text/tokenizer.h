@@ -1,7 +1,6 @@
 /* tokenizer.h - text to token ids, identical to Hugging Face: WordPiece and byte-level BPE, from vocab.txt, from
  * vocab.json with merges.txt, or from tokenizer.json. */
-#ifndef TRI_DATA_TEXT_TOKENIZER_H
-#define TRI_DATA_TEXT_TOKENIZER_H
+#pragma once
 
 #include "base/status.h"
 
@@ -32,5 +31,3 @@ tri_status tri__tokenizer_save(const tri_tokenizer *tokenizer, const char *folde
 /* Learns a WordPiece vocabulary from texts: special tokens, characters, then merges by the WordPiece score until
  * `size` pieces. Writes folder/vocab.txt and folder/tokenizer_config.json. Deterministic. */
 tri_status tri__wordpiece_train(const char *const *texts, int64_t n, int size, int lower_case, const char *folder);
-
-#endif

@@ -5,9 +5,6 @@
 
 #include "base/text.h"
 
-#include <stdio.h>
-#include <string.h>
-
 enum { NESTED = 8 }; /* Sequences in Sequences */
 
 /* A component of a type, and the step that it is: a `read` of its own adds it with its settings, else it has none. */
@@ -51,13 +48,11 @@ static tri_status read_component(tri_tokenizer *tokenizer, const char *path, con
     if (!type) return tri__fail(TRI_DATA, "%s: %s has no type", path, of->what);
     if (!strcmp(type, "Sequence")) {
         const tri_json *parts = tri__json_get(it, of->list);
-        size_t i;
-        tri_json *part;
         if (!tri__json_is_array(parts))
             return tri__fail(TRI_DATA, "%s: %s: a Sequence needs an array of %s", path, of->what, of->list);
         if (depth == NESTED)
             return tri__fail(TRI_DATA, "%s: %s: Sequences nest deeper than %d", path, of->what, NESTED);
-        tri__json_each(parts, i, part) TRI_TRY(read_component(tokenizer, path, part, of, depth + 1));
+        tri__json_items(parts, part) TRI_TRY(read_component(tokenizer, path, part, of, depth + 1));
         return TRI_OK;
     }
     char names[384] = "Sequence";

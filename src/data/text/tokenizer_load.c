@@ -9,10 +9,6 @@
 #include "base/limits.h"
 #include "base/text.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

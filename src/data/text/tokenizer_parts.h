@@ -1,7 +1,6 @@
 /* tokenizer_parts.h - the parts of a tokenizer: a normaliser, pre-tokenizers, a model, a template, and added tokens,
  * which are matched before all of them. For the files that build and use one. */
-#ifndef TRI_DATA_TEXT_TOKENIZER_PARTS_H
-#define TRI_DATA_TEXT_TOKENIZER_PARTS_H
+#pragma once
 
 #include "data/text/added_tokens.h"
 #include "data/text/bpe.h"
@@ -66,5 +65,3 @@ tri_status tri__tokenizer_keep_config(tri_tokenizer *tokenizer, tri_tokenizer_se
 /* {"content": ..., "lstrip": ...}: missing keys are false, and `normalized` defaults to !special. The object still owns
  * the content. */
 tri_status tri__added_token_read(const char *path, const tri_json *object, tri_added_token *token);
-
-#endif

@@ -7,10 +7,6 @@
 #include "base/limits.h"
 #include "base/text.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 const char *const tri__tokenizer_named[TRI_NAMED] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                      "pad_token", "cls_token", "mask_token"};
 
@@ -181,17 +177,15 @@ static tri_status merge_extras(tri_json *config, const char *path, const tri_jso
 
 /* All keys but additional_special_tokens. */
 static tri_status merge_map(tri_json *config, const char *path, const tri_json *map) {
-    const char *key;
-    tri_json *value;
-    tri__json_each_member((tri_json *)map, key, value) {
-        if (!strcmp(key, "additional_special_tokens")) continue;
-        if (!strcmp(key, "extra_special_tokens")) {
-            TRI_TRY(merge_extras(config, path, value));
+    tri__json_members(map, m) {
+        if (!strcmp(m->key, "additional_special_tokens")) continue;
+        if (!strcmp(m->key, "extra_special_tokens")) {
+            TRI_TRY(merge_extras(config, path, m->value));
             continue;
         }
-        if (tri__tokenizer_is_custom(key))
-            return tri__fail(TRI_USAGE, "%s: %.80s is not known here; name it in tokenizer_config.json", path, key);
-        if (tri__json_set(config, key, value)) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+        if (tri__tokenizer_is_custom(m->key))
+            return tri__fail(TRI_USAGE, "%s: %.80s is not known here; name it in tokenizer_config.json", path, m->key);
+        if (tri__json_set(config, m->key, m->value)) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     }
     return TRI_OK;
 }
@@ -208,17 +202,16 @@ static int is_special(const tri_json *config, const char *text) {
 
 /* added_tokens.json: {"<x>": 309}. */
 static tri_status list_added(tri_tokenizer_settings *s, const tri_json *added) {
-    const char *content, *path = s->listed_path;
-    tri_json *number;
-    tri__json_each_member((tri_json *)added, content, number) {
+    const char *path = s->listed_path;
+    tri__json_members(added, m) {
         char id[32];
-        int special = is_special(s->config, content);
-        if (!tri__json_is_integer(number))
-            return tri__fail(TRI_DATA, "%s: the id of \"%.80s\" must be a whole number", path, content);
-        snprintf(id, sizeof id, "%lld", (long long)tri__json_integer_value(number));
+        int special = is_special(s->config, m->key);
+        if (!tri__json_is_integer(m->value))
+            return tri__fail(TRI_DATA, "%s: the id of \"%.80s\" must be a whole number", path, m->key);
+        snprintf(id, sizeof id, "%lld", (long long)tri__json_integer_value(m->value));
         if (tri__json_set_new(
                 s->listed, id,
-                tri__json_pack("{s:s, s:b, s:b}", "content", content, "special", special, "normalized", !special)))
+                tri__json_pack("{s:s, s:b, s:b}", "content", m->key, "special", special, "normalized", !special)))
             return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     }
     return TRI_OK;

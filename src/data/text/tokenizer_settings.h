@@ -1,7 +1,6 @@
 /* tokenizer_settings.h - the settings files of a vocabulary (tokenizer_config.json, special_tokens_map.json,
  * added_tokens.json, config.json), merged as in transformers. */
-#ifndef TRI_DATA_TEXT_TOKENIZER_SETTINGS_H
-#define TRI_DATA_TEXT_TOKENIZER_SETTINGS_H
+#pragma once
 
 #include "base/file.h"
 #include "base/json.h"
@@ -48,5 +47,3 @@ const char *tri__tokenizer_class_name(tri_tokenizer_class class);
 const tri_json *tri__tokenizer_extras(const tri_json *config);
 /* Whether the configuration has the key, even if null. */
 int tri__tokenizer_says(const tri_tokenizer_settings *settings, const char *key);
-
-#endif

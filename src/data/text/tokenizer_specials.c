@@ -4,9 +4,6 @@
 #include "data/text/tokenizer_parts.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* By class and key, the default text of a named token; NULL: none. */
 static const char *const defaults[TRI_CLASS_FILE + 1][TRI_NAMED] = {
@@ -64,22 +61,20 @@ static int is_own_name(const char *key, const tri_json *value, int object) {
 static tri_status each_named(const tri_tokenizer_settings *s, const tri_json *file,
                              tri_status (*take)(void *to, tri_added_token *token), void *to) {
     const tri_json *extras = tri__tokenizer_extras(s->config);
-    const char *key;
-    tri_json *value;
     tri_added_token token;
     for (int i = 0; i < TRI_NAMED; i++) {
         TRI_TRY(read_named(s, i, file, &token));
         if (token.content) TRI_TRY(take(to, &token));
     }
     for (int object = 1; object >= 0; object--)
-        tri__json_each_member(s->config, key, value) {
-            if (!is_own_name(key, value, object)) continue;
-            TRI_TRY(read_special(s->path, key, value, 1, &token));
+        tri__json_members(s->config, m) {
+            if (!is_own_name(m->key, m->value, object)) continue;
+            TRI_TRY(read_special(s->path, m->key, m->value, 1, &token));
             TRI_TRY(take(to, &token));
         }
     if (tri__json_is_object(extras))
-        tri__json_each_member((tri_json *)extras, key, value) {
-            TRI_TRY(read_special(s->path, key, value, 1, &token));
+        tri__json_members(extras, m) {
+            TRI_TRY(read_special(s->path, m->key, m->value, 1, &token));
             TRI_TRY(take(to, &token));
         }
     return TRI_OK;
@@ -116,11 +111,9 @@ static tri_status add(tri_tokenizer *tokenizer, const char *path, tri_added_toke
 
 /* "added_tokens" of tokenizer.json, in its order. */
 static tri_status add_file(tri_tokenizer *tokenizer, const char *path, const tri_json *list) {
-    size_t i;
-    tri_json *each;
     if (list && !tri__json_is_null(list) && !tri__json_is_array(list))
         return tri__fail(TRI_DATA, "%s: added_tokens must be an array", path);
-    tri__json_each(list, i, each) {
+    tri__json_items(list, each) {
         tri_added_token token;
         const tri_json *id = tri__json_get(each, "id");
         TRI_TRY(tri__added_token_read(path, each, &token));
@@ -141,15 +134,13 @@ static int by_id(const void *a, const void *b) {
 }
 
 static tri_status sort_listed(const char *path, const tri_json *listed, entry *entries) {
-    const char *key;
-    tri_json *token;
     size_t n = 0;
-    tri__json_each_member((tri_json *)listed, key, token) {
+    tri__json_members(listed, m) {
         char *end;
         errno = 0;
-        entries[n] = (entry){strtoll(key, &end, 10), token};
-        if (*end || end == key || errno || entries[n++].id < 0)
-            return tri__fail(TRI_DATA, "%s: \"%.80s\" is not the id of an added token", path, key);
+        entries[n] = (entry){strtoll(m->key, &end, 10), m->value};
+        if (*end || end == m->key || errno || entries[n++].id < 0)
+            return tri__fail(TRI_DATA, "%s: \"%.80s\" is not the id of an added token", path, m->key);
     }
     qsort(entries, n, sizeof *entries, by_id);
     return TRI_OK;
@@ -194,9 +185,7 @@ static tri_status add_listed(const adding *a) {
 
 /* Without added_tokens_decoder the added tokens of tokenizer.json are listed too, by their ids. */
 static tri_status list_file(tri_tokenizer_settings *s, const char *path, const tri_json *list) {
-    size_t i;
-    tri_json *each;
-    tri__json_each(list, i, each) {
+    tri__json_items(list, each) {
         char id[32];
         snprintf(id, sizeof id, "%lld", (long long)tri__whole_in(each, "id"));
         if (tri__json_set(s->listed, id, each)) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);

@@ -1,7 +1,6 @@
 /* unicode.h - character classes and mappings for tokenizers. Ids must equal those of the tokenizers library, whose
  * tables are from several Unicode versions (unicode.c); so these are its classes, not the newest. */
-#ifndef TRI_DATA_TEXT_UNICODE_H
-#define TRI_DATA_TEXT_UNICODE_H
+#pragma once
 
 #include "base/text.h"
 
@@ -53,5 +52,3 @@ int tri__char_combining(int32_t code);
 int tri__char_width(int32_t code);
 /* What BERT calls a Chinese character: CJK ideographs. */
 int tri__char_is_chinese(int32_t code);
-
-#endif

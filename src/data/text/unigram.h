@@ -1,7 +1,6 @@
 /* unigram.h - SentencePiece's Unigram model (Kudo 2018): a word becomes the pieces whose scores have the greatest
  * sum. */
-#ifndef TRI_DATA_TEXT_UNIGRAM_H
-#define TRI_DATA_TEXT_UNIGRAM_H
+#pragma once
 
 #include "data/text/ids.h"
 #include "data/text/scratch.h"
@@ -35,5 +34,3 @@ void tri__unigram_free(tri_unigram *model);
 /* Appends the ids of a word. TRI_RESOURCE if out of memory. */
 tri_status tri__unigram_encode(const tri_unigram *model, const tri_vocabulary *vocabulary, const char *word,
                                size_t length, tri_scratch *scratch, tri_ids *ids);
-
-#endif

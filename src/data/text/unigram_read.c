@@ -3,9 +3,6 @@
 #include "data/text/unigram.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { UNKNOWN_PENALTY = 10, MAX_POWER = 308 };
 

@@ -2,8 +2,7 @@
  * classified by the high and low half of its first byte and the high half of its second; a class that all three agree
  * on is an error. Keiser and Lemire, Validating UTF-8 in less than one instruction per byte (2021). A fault is reported
  * at the byte where it becomes certain, at most three bytes after the sequence's first. */
-#ifndef TRI_DATA_TEXT_UTF8_BLOCK_H
-#define TRI_DATA_TEXT_UTF8_BLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -98,6 +97,4 @@ static inline uint64_t tri_utf8_wrong(const char *text, const char *before) {
     }
     return wrong;
 }
-#endif
-
 #endif

@@ -5,10 +5,6 @@
 #include "base/limits.h"
 #include "base/text.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -158,26 +154,24 @@ static tri_status add_entry(const char *path, tri_vocabulary *vocabulary, const 
 tri_status tri__vocabulary_read_json(const char *path, const tri_json *object, size_t size, const char *prefix,
                                      tri_vocabulary *out) {
     *out = (tri_vocabulary){0};
-    const char *piece;
-    tri_json *value;
     tri_json_int most = size < TRI_LIMIT_VOCABULARY ? (tri_json_int)size : TRI_LIMIT_VOCABULARY, ids = 0;
     size_t bytes = 0;
     if (!tri__json_is_object(object) || !tri__json_object_size(object))
         return tri__fail(TRI_DATA, "%s: the vocabulary must be an object {piece: id} that is not empty", path);
-    tri__json_each_member((tri_json *)object, piece, value) { /* the macro takes no const; nothing is changed */
-        if (!tri__json_is_integer(value))
-            return tri__fail(TRI_DATA, "%s: the id of \"%.80s\" must be a whole number", path, piece);
-        tri_json_int id = tri__json_integer_value(value);
+    tri__json_members(object, m) {
+        if (!tri__json_is_integer(m->value))
+            return tri__fail(TRI_DATA, "%s: the id of \"%.80s\" must be a whole number", path, m->key);
+        tri_json_int id = tri__json_integer_value(m->value);
         if (id < 0 || id >= most)
             return tri__fail(TRI_DATA, "%s: the id of \"%.80s\" is %lld; ids of this file are 0 to %lld at most", path,
-                             piece, (long long)id, (long long)most - 1);
+                             m->key, (long long)id, (long long)most - 1);
         if (id >= ids) ids = id + 1;
-        bytes += strlen(piece);
+        bytes += strlen(m->key);
     }
     tri_status status = tri__vocabulary_open(out, ids, bytes, prefix);
     if (status != TRI_OK) return tri__fail_in(status, "%s", path);
-    tri__json_each_member((tri_json *)object, piece, value) if (status == TRI_OK)
-        status = add_entry(path, out, piece, value);
+    tri__json_members(object, m) if (status == TRI_OK)
+        status = add_entry(path, out, m->key, m->value);
     if (status != TRI_OK) tri__vocabulary_free(out);
     return status;
 }

@@ -1,6 +1,5 @@
 /* vocabulary.h - a tokenizer's pieces: texts by id, ids by text. */
-#ifndef TRI_DATA_TEXT_VOCABULARY_H
-#define TRI_DATA_TEXT_VOCABULARY_H
+#pragma once
 
 #include "base/json.h"
 
@@ -39,5 +38,3 @@ tri_status tri__vocabulary_read_lines(const char *path, const char *text, size_t
 /* An object {piece: id}. `size`: bytes of the file, which bounds ids. TRI_DATA "file: what". */
 tri_status tri__vocabulary_read_json(const char *path, const tri_json *object, size_t size, const char *prefix,
                                      tri_vocabulary *out);
-
-#endif

@@ -4,8 +4,6 @@
 #include "data/text/word_cache.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     PROBES = 8,       /* slots examined */

@@ -1,8 +1,7 @@
 /* word_cache.h - caches the ids of words: shared by all threads without locks, of bounded size. Entries are added,
  * never changed, and are the same whichever thread adds them; when the cache is full, other words are computed each
  * time. */
-#ifndef TRI_DATA_TEXT_WORD_CACHE_H
-#define TRI_DATA_TEXT_WORD_CACHE_H
+#pragma once
 
 #include "base/status.h"
 #include "data/text/ids.h"
@@ -16,5 +15,3 @@ void tri__word_cache_free(tri_word_cache *cache);
 int tri__word_cache_get(const tri_word_cache *cache, uint64_t hash, const char *word, size_t length, tri_ids *ids);
 void tri__word_cache_put(tri_word_cache *cache, uint64_t hash, const char *word, size_t length, const int32_t *ids,
                          int n);
-
-#endif

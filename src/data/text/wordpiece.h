@@ -1,6 +1,5 @@
 /* wordpiece.h - the WordPiece model: splits a word into the longest pieces, from its front (Wu et al. 2016, BERT). */
-#ifndef TRI_DATA_TEXT_WORDPIECE_H
-#define TRI_DATA_TEXT_WORDPIECE_H
+#pragma once
 
 #include "data/text/ids.h"
 #include "data/text/vocabulary.h"
@@ -15,5 +14,3 @@ typedef struct tri_wordpiece {
 /* Appends the ids of a word; only `unknown` if it cannot be split into pieces. */
 void tri__wordpiece_encode(const tri_wordpiece *model, const tri_vocabulary *vocabulary, const char *word,
                            size_t length, tri_ids *ids);
-
-#endif

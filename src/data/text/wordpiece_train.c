@@ -12,9 +12,6 @@
 #include "data/text/pre_tokenize.h"
 #include "data/text/wordpiece.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -1,8 +1,7 @@
 /* coded.h - single elements of a block in the codes of numbers/coded.h, and its scale: the definition, which reference
  * kernels use throughout and fast ones for blocks that are not finite. Every operation on fp32 is rounded by itself, so
  * coded bytes and errors are the same on every device. */
-#ifndef TRI_DEVICE_CPU_CODED_H
-#define TRI_DEVICE_CPU_CODED_H
+#pragma once
 
 #include "device/kernel.h"
 #include "numbers/coded.h"
@@ -88,5 +87,3 @@ static inline uint8_t *tri__coded_payload(const tri_coded_row *row, int64_t bloc
 static inline float tri__coded_scale(const tri_coded_row *row, int64_t block) {
     return row->code == TRI_CODE_BF16 ? 1 : row->scale[block];
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* convert.h - n numbers of a float type as fp32 and back, rounded once, to nearest. */
-#ifndef TRI_DEVICE_CPU_CONVERT_H
-#define TRI_DEVICE_CPU_CONVERT_H
+#pragma once
 
 #include "layout/dtype.h"
 #include "numbers/float16.h"
@@ -24,5 +23,3 @@ static inline void tri__narrow(int dtype, int64_t n, const float *from, void *to
     else
         for (int64_t i = 0; i < n; i++) half[i] = tri__to_f16(from[i]);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* cpu.h - inside the CPU device: the lists of reference rows, one per operation family, each in a file of its name. */
-#ifndef TRI_DEVICE_CPU_CPU_H
-#define TRI_DEVICE_CPU_CPU_H
+#pragma once
 
 #include "device/device.h"
 
@@ -34,5 +33,3 @@ void tri__cpu_free(void *context, void *memory, size_t bytes);
     .alloc_offload = tri__cpu_alloc_second, .free = tri__cpu_free
 
 extern const tri_device tri__device_cpu, tri__device_reference;
-
-#endif

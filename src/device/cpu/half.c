@@ -7,9 +7,6 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/fast/runtime/call.h"
 
-#include <math.h>
-#include <string.h>
-
 enum { PIECE = 2048, ENOUGH = 1 << 15, ALIGN = 64 }; /* elements; elements; bytes */
 
 static int is_half(int dtype) { return dtype == TRI_BF16 || dtype == TRI_F16; }

@@ -7,8 +7,6 @@
 #include "base/clock.h"
 #include "device/cpu/cpu.h"
 
-#include <string.h>
-
 #define GIGA_RATE 5 /* of "timed" */
 #define RATE (1e9 * GIGA_RATE) /* operations, or bytes, per second */
 #define TEXT_(x) #x

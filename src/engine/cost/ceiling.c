@@ -4,9 +4,6 @@
 #include "base/clock.h"
 #include "numbers/float16.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { Y, X, W, B, OPERANDS };
 
 typedef struct product {

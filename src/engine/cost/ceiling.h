@@ -1,6 +1,5 @@
 /* ceiling.h - the FLOP/s that a device's matrix products reach, the reference for model FLOPs. */
-#ifndef TRI_ENGINE_COST_CEILING_H
-#define TRI_ENGINE_COST_CEILING_H
+#pragma once
 
 #include "device/device.h"
 
@@ -15,5 +14,3 @@ typedef struct tri_ceiling_product {
 
 /* FLOP/s of the device's kernel for `linear` on random numbers. 0 if the device has no such kernel. */
 tri_status tri__ceiling(const tri_device *device, const tri_ceiling_product *of, double *flops);
-
-#endif

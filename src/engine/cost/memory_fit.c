@@ -6,9 +6,6 @@
 #include "base/text.h"
 #include "settings/forms.h"
 
-#include <stdio.h>
-#include <string.h>
-
 int64_t tri__room_need(const tri_program *const *programs, int n, int64_t bytes[static TRI_MEM_COUNT]) {
     int64_t need = 0;
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {

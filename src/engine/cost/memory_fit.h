@@ -1,6 +1,5 @@
 /* memory_fit.h - whether planned ranks fit into memory, and which layout would. */
-#ifndef TRI_ENGINE_COST_MEMORY_FIT_H
-#define TRI_ENGINE_COST_MEMORY_FIT_H
+#pragma once
 
 #include "engine/engine.h"
 
@@ -36,5 +35,3 @@ tri_status tri__room_measure(const tri_settings *settings, const tri_engine *eng
  * recomputation, then the optimizer's state in offload memory; of a prediction: sharded weights, then weights in
  * offload memory. */
 tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here);
-
-#endif

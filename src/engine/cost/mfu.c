@@ -9,8 +9,6 @@
 #include "sim/hardware.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 /* A mean layer's forward pass: query, key, value and output projections, the two feed-forward products of as many

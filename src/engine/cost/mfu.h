@@ -1,7 +1,6 @@
 /* mfu.h - model FLOPs utilisation: what a step nominally computes, over what the ranks' devices could compute in its
  * time. */
-#ifndef TRI_ENGINE_COST_MFU_H
-#define TRI_ENGINE_COST_MFU_H
+#pragma once
 
 #include "data/dataset/dataset.h"
 #include "engine/engine.h"
@@ -30,5 +29,3 @@ tri_status tri__peak_find(const tri_settings *settings, const tri_engine *engine
 /* A step did so many FLOPs a second, nominal ones on all ranks and executed ones on this. More than a measured peak: it
  * was too low, and is replaced; what was executed is kept in the file `path`, too. */
 void tri__peak_reached(const char *path, double nominal, double executed, tri_peak *peak);
-
-#endif

@@ -1,6 +1,5 @@
 /* outlook.h - what a run will take: its programs timed with row counts of real batches, then the whole run. */
-#ifndef TRI_ENGINE_COST_OUTLOOK_H
-#define TRI_ENGINE_COST_OUTLOOK_H
+#pragma once
 
 #include "engine/evaluate.h"
 #include "sim/forecast.h"
@@ -34,5 +33,3 @@ void tri__outlook_data(tri_arena *arena, const tri_settings *settings, const tri
 tri_status tri__outlook_run(const tri_settings *settings, tri_arena *arena, const tri_engine *engine,
                             const tri_programs *all, const tri_hardware *hardware, const tri_outlook *run,
                             tri_timeline *step, tri_forecast *out);
-
-#endif

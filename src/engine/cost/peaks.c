@@ -5,8 +5,6 @@
 #include "base/file.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { MOST = 100 }; /* machines, types and teams: a file of more is begun anew */
 

@@ -1,7 +1,6 @@
 /* peaks.h - the fastest products that this machine has shown, in a file that src/cli names: a peak that was measured
  * while others used the cores is too low, and the next run would be compared with another one. */
-#ifndef TRI_ENGINE_COST_PEAKS_H
-#define TRI_ENGINE_COST_PEAKS_H
+#pragma once
 
 #include "base/json.h"
 
@@ -11,5 +10,3 @@ enum { TRI_PEAK_KEY = 200 };
 double tri__peak_kept(const char *path, const char *key);
 /* Keeps it if it is higher. A file that cannot be written is not an error: the next run measures again. */
 void tri__peak_keep(const char *path, const char *key, double flops);
-
-#endif

@@ -4,8 +4,6 @@
 #include "program/transfer.h"
 #include "comm/ops/describe.h"
 
-#include <stdlib.h>
-
 /* Bytes sent in a step, by kind of collective. */
 static tri_json *bytes_json(const double *bytes) {
     tri_json *sent = tri__json_object();

@@ -1,6 +1,5 @@
 /* program_facts.h - sizes and costs of programs, as JSON. */
-#ifndef TRI_ENGINE_COST_PROGRAM_FACTS_H
-#define TRI_ENGINE_COST_PROGRAM_FACTS_H
+#pragma once
 
 #include "base/json.h"
 #include "program/classes.h"
@@ -11,5 +10,3 @@ tri_json *tri__program_json(const tri_program *program);
 /* The facts of each rank's program of a kind, [world]; bytes are those that the rank allocates: of each class of memory
  * the most that one of its programs, all [TRI_PROGRAMS], needs. */
 tri_json *tri__programs_json(const tri_classes *all, tri_program_kind kind);
-
-#endif

@@ -5,9 +5,6 @@
 #include "base/file.h"
 #include "base/hash.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { FILE_LIMIT = 4 << 20, ENTRY_WORDS = sizeof(tri_wisdom_entry) / sizeof(int64_t) };
 _Static_assert(sizeof(tri_wisdom_entry) % sizeof(int64_t) == 0, "entries travel as whole words");
 

@@ -1,6 +1,5 @@
 /* tune.h - matrix products chosen by timing, and saved in the run folder. */
-#ifndef TRI_ENGINE_COST_TUNE_H
-#define TRI_ENGINE_COST_TUNE_H
+#pragma once
 
 #include "base/log.h"
 #include "engine/engine.h"
@@ -13,5 +12,3 @@
  * bits; rank 0 saves them. Does nothing on devices without choices. A damaged file: TRI_DATA, with the line. Ranks with
  * different kinds of devices: TRI_DISAGREE. */
 tri_status tri__engine_tune(tri_engine *engine, const char *folder, const tri_log *log);
-
-#endif

@@ -11,9 +11,6 @@
 #include "web/svg.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct tri_live_page {
     tri_live_options options;

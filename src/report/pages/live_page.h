@@ -1,7 +1,6 @@
 /* live_page.h - a run's page while the run goes on, over HTTP: `/` is the page, `/data.json` what it shows now. The
  * folder is read when somebody asks, so that an unwatched run costs nothing. */
-#ifndef TRI_REPORT_PAGES_LIVE_PAGE_H
-#define TRI_REPORT_PAGES_LIVE_PAGE_H
+#pragma once
 
 #include "base/status.h"
 
@@ -19,5 +18,3 @@ typedef struct tri_live_options {
 tri_status tri__live_open(const tri_live_options *options, tri_live_page **out);
 const char *tri__live_address(const tri_live_page *live); /* "http://127.0.0.1:8081" */
 void tri__live_close(tri_live_page *live);                /* accepts NULL */
-
-#endif

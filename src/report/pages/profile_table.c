@@ -6,9 +6,6 @@
 #include "report/text/json_numbers.h"
 #include "report/text/text_table.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { SHOWN = 10 };
 
 typedef struct profile {
@@ -25,26 +22,23 @@ static const char *rate_text(double amount, double seconds, char out[static 32])
 
 /* Of which kinds the steps are, where a run has several: " (2 alone, 1 sync)". */
 static void print_kinds(const tri_json *kinds, FILE *out) {
-    const char *key;
-    tri_json *value;
     int n = 0;
-    tri__json_each_member((tri_json *)kinds, key, value)
-        fprintf(out, "%s%lld %s", n++ ? ", " : " (", (long long)tri__json_integer_value(value), key);
+    tri__json_members(kinds, m)
+        fprintf(out, "%s%lld %s", n++ ? ", " : " (", (long long)tri__json_integer_value(m->value), m->key);
     if (n) fputc(')', out);
 }
 
 static void print_parts(const tri_json *facts, FILE *out) {
     const tri_json *steps = tri__json_get(facts, "steps");
     double seconds = tri__number_in(facts, "seconds");
-    const char *key;
-    tri_json *value;
     int n = 0;
     fprintf(out, "steps %lld to %lld", (long long)tri__json_integer_value(tri__json_at(steps, 0)),
             (long long)tri__json_integer_value(tri__json_at(steps, 1)));
     print_kinds(tri__json_get(facts, "kinds"), out);
     fprintf(out, ", %.2f ms each:", 1e3 * seconds);
-    tri__json_each_member(tri__json_get(facts, "parts"), key, value)
-        fprintf(out, "%s %s %.1f %%", n++ ? "," : "", key, 100 * tri__rate(tri__json_number_value(value), seconds));
+    tri__json_members(tri__json_get(facts, "parts"), m)
+        fprintf(out, "%s %s %.1f %%", n++ ? "," : "", m->key,
+                100 * tri__rate(tri__json_number_value(m->value), seconds));
     fputc('\n', out);
 }
 
@@ -77,11 +71,9 @@ static tri_status print_operations(const tri_json *facts, FILE *out, int color) 
 static tri_status print_transfers(const tri_json *facts, FILE *out, int color) {
     const tri_json *list = tri__json_get(facts, "transfers");
     tri_text_table table = {0};
-    tri_json *one;
-    size_t i;
     if (!tri__json_size(list)) return TRI_OK;
     tri__text_table_add(&table, "transfer\tcount\tMB sent\tin flight ms\tmoving ms\twaiting ms\tshare");
-    tri__json_each(list, i, one) {
+    tri__json_items(list, one) {
         double exposed = tri__number_in(one, "exposed_seconds"), waiting = tri__number_in(one, "waiting_seconds");
         tri__text_table_add(&table, "%s\t%.0f\t%.3f\t%.2f\t%.2f\t%.2f\t%.1f%%", tri__shown_in(one, "kind"),
                             tri__number_in(one, "count"), tri__number_in(one, "bytes") / 1e6,
@@ -129,13 +121,11 @@ static void add_layers(tri_text_table *table, int depth, const tri_json *childre
     enum { FAMILIES = 16 };
     row all = {0}, family[FAMILIES];
     int layers = 0, n = 0;
-    size_t i, k;
-    tri_json *layer, *one;
-    tri__json_each(children, i, layer) {
+    tri__json_items(children, layer) {
         if (!is_layer(layer)) continue;
         row of = row_of(layer);
         layers++, all.parameters += of.parameters, all.flops += of.flops, all.seconds += of.seconds;
-        tri__json_each(tri__json_get(layer, "children"), k, one) gather(family, &n, FAMILIES, one);
+        tri__json_items(tri__json_get(layer, "children"), one) gather(family, &n, FAMILIES, one);
     }
     snprintf(all.name, sizeof all.name, layers == 1 ? "%d layer" : "%d layers", layers);
     add_row(table, depth, &all, whole);
@@ -145,11 +135,9 @@ static void add_layers(tri_text_table *table, int depth, const tri_json *childre
 static void add_node(tri_text_table *table, int depth, const tri_json *node, double whole) {
     const tri_json *children = tri__json_get(node, "children");
     row own = row_of(node);
-    size_t i;
-    tri_json *child;
     int layered = 0;
     add_row(table, depth, &own, whole);
-    tri__json_each(children, i, child) {
+    tri__json_items(children, child) {
         if (!is_layer(child)) add_node(table, depth + 1, child, whole);
         else if (!layered++) add_layers(table, depth + 1, children, whole);
     }

@@ -4,8 +4,6 @@
 #include "base/buffer.h"
 #include "web/pages.h"
 
-#include <stdlib.h>
-
 tri_status tri__report_page(const tri_json *runs, int live, char **html, size_t *size) {
     char *text = tri__report_text(runs, live);
     tri_buffer out = {0};

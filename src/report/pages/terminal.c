@@ -6,9 +6,6 @@
 #include "report/text/json_numbers.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { STATE, LOSS, PROGRESS, CURVE, SPEED = 5, VALID, MEMORY, TIME, WARNING, RANKS = 20, ADVICE = 90, BLANK = 100 };
@@ -141,9 +138,7 @@ static void put_memory(const view *v) {
     if (isfinite(planned)) tri__buffer_put(line, "%s planned a rank  ", tri__text_bytes(planned, bytes));
     if (isfinite(device)) tri__buffer_put(line, "%s in use on the device  ", tri__text_bytes(device, bytes));
     double most = 0;
-    tri_json *rank;
-    size_t i;
-    tri__json_each(tri__json_get(tri__json_get(v->run, "profile"), "ranks"), i, rank) {
+    tri__json_items(tri__json_get(tri__json_get(v->run, "profile"), "ranks"), rank) {
         double held = tri__real_in(tri__json_get(tri__json_get(rank, "memory"), "process"), "max_rss");
         if (held > most) most = held;
     }

@@ -1,7 +1,6 @@
 /* terminal.h - a run on a screen of text: its state, the loss as a curve, rates, time left, memory, each rank's
  * waiting, the last validation and warnings. Drawn from the run's data (run_data.h), anew each time. */
-#ifndef TRI_REPORT_PAGES_TERMINAL_H
-#define TRI_REPORT_PAGES_TERMINAL_H
+#pragma once
 
 #include "base/json.h"
 #include "base/buffer.h"
@@ -14,5 +13,3 @@ typedef struct tri_screen {
 /* Lines that end in \n, at most `height` of them, each at most `width` columns wide; those that matter least are left
  * out first. `now`: seconds since 1970. Texts of the run cannot move the cursor or change colours. */
 void tri__terminal_draw(const tri_json *run, const tri_screen *screen, double now, tri_buffer *out);
-
-#endif

@@ -5,8 +5,6 @@
 #include "data/text/unicode.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 tri_buffer *tri__lines_new(tri_lines *lines, int rank) {
     if (lines->n < TRI_SCREEN_LINES) lines->line[lines->n++] = (typeof(lines->line[0])){.rank = rank};

@@ -1,6 +1,5 @@
 /* terminal_lines.h - lines of a screen, before it is known which of them fit. */
-#ifndef TRI_REPORT_PAGES_TERMINAL_LINES_H
-#define TRI_REPORT_PAGES_TERMINAL_LINES_H
+#pragma once
 
 #include "report/pages/terminal.h"
 
@@ -35,5 +34,3 @@ void tri__lines_bar(tri_buffer *line, double share, int cells, int utf8);
  * values that it reaches to. */
 void tri__lines_curve(tri_lines *lines, int rank, const double *x, const double *value, size_t n, int rows,
                       int columns, int utf8);
-
-#endif

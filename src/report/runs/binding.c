@@ -6,8 +6,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 static const double LOADING = 0.1, MOVING = 0.15, WAITING = 0.15, UNEVEN = 0.15, SMALL = 0.5, SHORT_KERNEL = 15e-6,
                     WELL_USED = 0.3; /* of the peak */
@@ -134,10 +132,8 @@ static void take_config(const tri_json *run, tri_binding_figures *f) {
 }
 
 static void take_operations(const tri_json *operations, tri_binding_figures *f) {
-    const tri_json *one;
     double calls = 0, seconds = 0, small = 0;
-    size_t i;
-    tri__json_each(operations, i, one) {
+    tri__json_items(operations, one) {
         static const double few = 8; /* operations a byte: below what any device needs to be busy */
         double time = tri__number_in(one, "seconds");
         calls += tri__number_in(one, "calls"), seconds += time;

@@ -3,8 +3,6 @@
 #include "report/runs/run_parts.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 double tri__curve_value(double value) {
     char text[32];

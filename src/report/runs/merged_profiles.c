@@ -2,11 +2,7 @@
  * version. */
 #include "report/runs/run_parts.h"
 
-
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { FILES = 64, LEGS = 6000 };
 
@@ -25,9 +21,7 @@ static tri_json *entry(tri_json *list, const char *key, const char *name) {
 
 /* Adds the members `keys` of each row of `from` to the row of `list` with the same name. */
 static void add_rows(tri_json *list, const tri_json *from, const char *name, const char *const *keys, double by) {
-    const tri_json *row;
-    size_t i;
-    tri__json_each(from, i, row) {
+    tri__json_items(from, row) {
         if (!tri__text_in(row, name)) continue;
         tri_json *to = entry(list, name, tri__text_in(row, name));
         for (int k = 0; to && keys[k]; k++) add(to, keys[k], by * tri__number_in(row, keys[k]));
@@ -54,13 +48,11 @@ static tri_json *sorted(const tri_json *list, const char *key) {
 
 /* first: this rank's parameters count, since other replicas have the same. */
 static void add_module(tri_json *to, const tri_json *from, double by, int first, int depth) {
-    const tri_json *child;
     tri_json *children = tri__json_get(to, "children");
-    size_t i;
     add(to, "seconds", by * tri__number_in(from, "seconds"));
     add(to, "flops", tri__number_in(from, "flops"));
     add(to, "parameters", first ? tri__number_in(from, "parameters") : 0);
-    tri__json_each(tri__json_get(from, "children"), i, child) {
+    tri__json_items(tri__json_get(from, "children"), child) {
         if (!tri__text_in(child, "name") || depth > 8) continue;
         if (!children) {
             children = tri__json_array();
@@ -88,9 +80,7 @@ static tri_json *real(double value) { return tri__json_real(tri__curve_value(val
 /* [[kind, (mb,) begin, end]], from `origin` on, at most *left boxes. */
 static tri_json *boxes(const tri_json *from, int times, double origin, int64_t *left, int64_t *left_out) {
     tri_json *out = tri__json_array();
-    const tri_json *box;
-    size_t i;
-    tri__json_each(from, i, box) {
+    tri__json_items(from, box) {
         const char *kind = tri__json_string_value(tri__json_at(box, 0));
         if (!kind || (int)tri__json_size(box) < times + 2) continue;
         if (*left <= 0) {
@@ -110,11 +100,9 @@ static tri_json *boxes(const tri_json *from, int times, double origin, int64_t *
 
 /* A member of `to`, if a step was recorded. */
 static void add_timeline(tri_json *to, const tri_json *profiles, int legs) {
-    const tri_json *profile;
     double origin = INFINITY, end = -INFINITY, step = -1;
     int64_t left = legs, left_out = 0;
-    size_t i;
-    tri__json_each(profiles, i, profile) {
+    tri__json_items(profiles, profile) {
         const tri_json *line = tri__json_get(profile, "timeline");
         if (!line) continue;
         if (step < 0) step = tri__number_in(line, "step");
@@ -123,7 +111,7 @@ static void add_timeline(tri_json *to, const tri_json *profiles, int legs) {
     }
     if (!(end > origin)) return;
     tri_json *ranks = tri__json_array();
-    tri__json_each(profiles, i, profile) {
+    tri__json_items(profiles, profile) {
         const tri_json *line = tri__json_get(profile, "timeline");
         if (!line || tri__number_in(line, "step") != step) continue;
         tri_json *boxed = boxes(tri__json_get(line, "legs"), 2, origin, &left, &left_out),
@@ -148,11 +136,10 @@ typedef struct merged {
 static void add_profile(merged *m, const tri_json *profile, double by) {
     static const char *const costs[] = {"calls", "seconds", "flops", "bytes", NULL};
     static const char *const moved[] = {"count", "bytes", "seconds", "exposed_seconds", "waiting_seconds", NULL};
-    const tri_json *modules = tri__json_get(profile, "modules"), *value;
-    const char *key;
+    const tri_json *modules = tri__json_get(profile, "modules");
     int first = tri__number_in(tri__json_get(profile, "coords"), "dp") == 0;
-    tri__json_each_member(tri__json_get(profile, "parts"), key, value)
-        if (tri__json_is_number(value)) add(m->parts, key, by * tri__json_number_value(value));
+    tri__json_members(tri__json_get(profile, "parts"), member)
+        if (tri__json_is_number(member->value)) add(m->parts, member->key, by * tri__json_number_value(member->value));
     tri__json_append_new(m->ranks, rank_json(profile));
     add_rows(m->operations, tri__json_get(profile, "operations"), "name", costs, by);
     add_rows(m->transfers, tri__json_get(profile, "transfers"), "kind", moved, by);
@@ -163,12 +150,11 @@ static void add_profile(merged *m, const tri_json *profile, double by) {
 }
 
 tri_json *tri__profiles_merge(const tri_json *profiles, int legs) {
-    const tri_json *first = tri__json_at(profiles, 0), *profile;
+    const tri_json *first = tri__json_at(profiles, 0);
     double by = 1 / (double)tri__json_size(profiles), seconds = 0;
-    size_t i;
     merged m = {tri__json_object(), tri__json_array(), tri__json_array(), tri__json_pack("{s:s}", "name", "model"),
                 tri__json_array(), NULL};
-    tri__json_each(profiles, i, profile) {
+    tri__json_items(profiles, profile) {
         add_profile(&m, profile, by);
         seconds += by * tri__number_in(profile, "seconds");
     }

@@ -8,11 +8,7 @@
 #include "checkpoint/manifest.h"
 #include "report/runs/run_parts.h"
 
-#include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -24,9 +20,8 @@ void tri__run_missing(tri_json *run, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    tri_json *all = tri__json_get(run, "missing"), *one;
-    size_t i;
-    tri__json_each(all, i, one) if (!strcmp(tri__json_string_value(one), text)) return;
+    tri_json *all = tri__json_get(run, "missing");
+    tri__json_items(all, one) if (!strcmp(tri__json_string_value(one), text)) return;
     tri__json_append_new(all, tri__json_string(text));
 }
 
@@ -47,14 +42,6 @@ tri_status tri__run_load(const char *folder, const char *name, int expected, tri
 }
 
 /* ---- checkpoints ---- */
-
-static int64_t bytes_of(const tri_json *manifest) {
-    const tri_json *row;
-    int64_t bytes = 0;
-    size_t i;
-    tri__json_each(tri__json_get(manifest, "files"), i, row) bytes += tri__whole_in(row, "bytes");
-    return bytes;
-}
 
 /* The row of a step among those that events named; made if there is none. */
 static tri_json *row_of(tri_json *rows, int64_t step) {
@@ -79,7 +66,7 @@ static tri_status describe(const char *folder, int64_t step, int64_t best, tri_j
     if (status != TRI_OK) tri__json_set_new(row, "reason", tri__json_string(tri_error()));
     tri__json_set_new(row, "best", tri__json_boolean(step == best));
     if (manifest) {
-        tri__json_set_new(row, "bytes", tri__json_integer(bytes_of(manifest)));
+        tri__json_set_new(row, "bytes", tri__json_integer(tri__manifest_bytes(manifest)));
         const tri_json *mesh = tri__json_get(tri__json_get(manifest, "state"), "mesh");
         if (mesh) tri__json_set(row, "mesh", mesh);
     }
@@ -127,9 +114,7 @@ static int is_locked(const char *folder) {
 
 static int64_t newest_saved(const tri_json *run) {
     int64_t newest = -1;
-    const tri_json *row;
-    size_t i;
-    tri__json_each(tri__json_get(run, "checkpoints"), i, row)
+    tri__json_items(tri__json_get(run, "checkpoints"), row)
         if (tri__json_is_true(tri__json_get(row, "valid")) && tri__whole_in(row, "step") > newest)
             newest = tri__whole_in(row, "step");
     return newest;

@@ -28,8 +28,7 @@
  *   binding            {kind, words}: what limits the speed, and what to try (binding.c)
  *   set                only in the report of a set of runs: "folds", "members" or "trials"
  */
-#ifndef TRI_REPORT_RUNS_RUN_DATA_H
-#define TRI_REPORT_RUNS_RUN_DATA_H
+#pragma once
 
 #include "base/json.h"
 
@@ -56,5 +55,3 @@ char *tri__report_text(const tri_json *runs, int live);
 /* The page, self-contained, with that object in it; the caller frees it. live: it asks for data.json, which is that
  * object again, every 2 seconds. */
 tri_status tri__report_page(const tri_json *runs, int live, char **html, size_t *size);
-
-#endif

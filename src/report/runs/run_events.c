@@ -5,9 +5,6 @@
 #include "base/grow.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { FIRST_WARNINGS = 10, LAST_WARNINGS = 40, LAST_CHECKPOINTS = 100 };
 
@@ -81,32 +78,30 @@ static tri_json *time_of(const tri_json *event) {
 
 /* The event without its name, `ts` as `time`. */
 static tri_json *listed(const tri_json *from) {
-    tri_json *row = tri__json_object(), *value;
-    const char *key;
+    tri_json *row = tri__json_object();
     tri__json_set_new(row, "time", time_of(from));
-    tri__json_each_member(from, key, value)
-        if (strcmp(key, "event") && strcmp(key, "ts")) tri__json_set(row, key, value);
+    tri__json_members(from, m)
+        if (strcmp(m->key, "event") && strcmp(m->key, "ts")) tri__json_set(row, m->key, m->value);
     return row;
 }
 
 /* {key: [was, now]} */
 static tri_json *changes(const tri_json *was, const tri_json *now) {
-    tri_json *all = tri__json_object(), *value;
-    const char *key;
-    tri__json_each_member(now, key, value) {
-        const tri_json *before = tri__json_get(was, key);
-        if (was && !tri__json_equal(before, value))
-            tri__json_set_new(all, key, tri__json_pack("[O?, O?]", before, value));
+    tri_json *all = tri__json_object();
+    tri__json_members(now, m) {
+        const tri_json *before = tri__json_get(was, m->key);
+        if (was && !tri__json_equal(before, m->value))
+            tri__json_set_new(all, m->key, tri__json_pack("[O?, O?]", before, m->value));
     }
     return all;
 }
 
 static void take_start(tri_run_lines *e, const tri_json *event) {
-    tri_json *facts = tri__json_object(), *value;
+    tri_json *facts = tri__json_object();
     const tri_json *config = tri__json_get(event, "config");
-    const char *key;
-    tri__json_each_member(event, key, value)
-        if (strcmp(key, "config") && strcmp(key, "event") && strcmp(key, "ts")) tri__json_set(facts, key, value);
+    tri__json_members(event, m)
+        if (strcmp(m->key, "config") && strcmp(m->key, "event") && strcmp(m->key, "ts"))
+            tri__json_set(facts, m->key, m->value);
     tri__json_append_new(
         e->starts, tri__json_pack("{s:o, s:O?, s:O?, s:o}", "time", time_of(event), "step",
                                   tri__json_get(event, "step"), "version", tri__json_get(event, "version"), "changed",

@@ -1,6 +1,5 @@
 /* run_parts.h - the parts of a run's data, shared by the files that read them. */
-#ifndef TRI_REPORT_RUNS_RUN_PARTS_H
-#define TRI_REPORT_RUNS_RUN_PARTS_H
+#pragma once
 
 #include "base/file.h"
 #include "data/table/jsonl.h"
@@ -152,5 +151,3 @@ void tri__run_binding(tri_json *run);
 tri_json *tri__thin_curve(const double *step, const double *value, int64_t n, int64_t stride, int most);
 /* To 6 significant digits, which is more than a picture shows. */
 double tri__curve_value(double value);
-
-#endif

@@ -9,8 +9,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 typedef struct rank_trace {

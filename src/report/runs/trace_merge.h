@@ -1,11 +1,8 @@
 /* trace_merge.h - the traces of all ranks of a run as one, on one clock. */
-#ifndef TRI_REPORT_RUNS_TRACE_MERGE_H
-#define TRI_REPORT_RUNS_TRACE_MERGE_H
+#pragma once
 
 #include "base/json.h"
 #include "base/status.h"
-
-#include <stdio.h>
 
 /* Writes the merged trace of a run folder's trace-rank<r>.json to `out`, line by line. Each rank's clock is rank 0's by
  * the offset measured at the run's start and, where profile-rank<r>.json has it, at its end: linear between the two.
@@ -16,5 +13,3 @@
  * reference. TRI_NOINPUT if there is no trace; TRI_DATA, with file and line, if a line is not
  * one of a trace. */
 tri_status tri__traces_merge(const char *folder, FILE *out, tri_json **facts);
-
-#endif

@@ -4,11 +4,7 @@
 #include "data/table/table.h"
 #include "score/metrics.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { CURVES = 8, MATRIX = 32, CONFUSED = 12, FIRST = 2 }; /* FIRST: the first column of probabilities */
 
@@ -148,9 +144,8 @@ static int curve_classes(const tri_scores *s, int class[static CURVES]) {
 
 /* The temperature that the run fitted to these probabilities: of its last best validation, or of its last. */
 static double temperature_of(const tri_json *run, const char *kind) {
-    const tri_json *event, *found = NULL;
-    size_t i;
-    tri__json_each(tri__json_get(run, "validations"), i, event)
+    const tri_json *found = NULL;
+    tri__json_items(tri__json_get(run, "validations"), event)
         if (strcmp(kind, "best") || tri__json_is_true(tri__json_get(event, "best"))) found = event;
     double temperature = tri__number_in(found, "temperature");
     return temperature >= 1e-3 && temperature <= 1e3 ? temperature : 1;

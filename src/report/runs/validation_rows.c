@@ -7,8 +7,6 @@
 #include "data/dataset/data_files.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { TEXT_WIDTH = 400, TEXT_BYTES = 4 * TEXT_WIDTH + 16, FIELDS = 24 };
 
@@ -66,10 +64,8 @@ static void add_column(source *s, const char *name) {
 
 /* names: a name, or a list of them */
 static void add_columns(source *s, const tri_json *names) {
-    const tri_json *name;
-    size_t i;
     add_column(s, tri__json_string_value(names));
-    tri__json_each(names, i, name) add_column(s, tri__json_string_value(name));
+    tri__json_items(names, name) add_column(s, tri__json_string_value(name));
 }
 
 /* The validation table of the run's configuration; what is wrong with it is noted. */

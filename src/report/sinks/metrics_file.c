@@ -5,9 +5,6 @@
 #include "report/sinks/run_file.h"
 #include "report/text/json_numbers.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 typedef struct metrics {
     tri_run_file to;
     FILE *early;        /* a stream into text: lines written before START */
@@ -27,15 +24,13 @@ static void put_words(FILE *out, const char *key, const char *text) {
 }
 
 static tri_status put_facts(FILE *out, const tri_json *facts) {
-    const char *key;
-    tri_json *value;
     if (facts && !tri__json_is_whole(facts)) return tri__fail(TRI_RESOURCE, "no memory for the facts of a run");
-    tri__json_each_member((tri_json *)facts, key, value) {
-        if (strcmp(key, "ts") == 0 || strcmp(key, "event") == 0 || strcmp(key, "step") == 0) continue;
-        char *text = tri__json_text(value, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9));
+    tri__json_members(facts, m) {
+        if (strcmp(m->key, "ts") == 0 || strcmp(m->key, "event") == 0 || strcmp(m->key, "step") == 0) continue;
+        char *text = tri__json_text(m->value, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9));
         if (!text) return tri__fail(TRI_RESOURCE, "no memory for the facts of a run");
         fputc(',', out);
-        tri__put_text(out, key);
+        tri__put_text(out, m->key);
         fprintf(out, ":%s", text);
         free(text);
     }

@@ -3,9 +3,6 @@
 
 #include "base/file.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* context: the folder */
 static tri_status emit(void *context, const tri_event *event) {
     char path[TRI_PATH_MAX], name[64];

@@ -8,8 +8,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 
 static const double redraw_seconds = 0.1, line_seconds = 30, decay = 0.95;

@@ -1,7 +1,6 @@
 /* protobuf.h - messages in protobuf's wire format, written field by field into a growing buffer; out of memory shows in
  * its `failed`. Messages nest: an inner one is finished first, and then put into the outer one. */
-#ifndef TRI_REPORT_SINKS_PROTOBUF_H
-#define TRI_REPORT_SINKS_PROTOBUF_H
+#pragma once
 
 #include "base/buffer.h"
 
@@ -15,5 +14,3 @@ void tri__proto_bytes(tri_buffer *message, int field, const void *data, size_t s
 void tri__proto_text(tri_buffer *message, int field, const char *text);
 /* Frees `inner`. */
 void tri__proto_message(tri_buffer *message, int field, tri_buffer *inner);
-
-#endif

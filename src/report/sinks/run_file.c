@@ -6,7 +6,6 @@
 #include "report/text/stream.h"
 
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 static const double flush_seconds = 2;

@@ -1,12 +1,9 @@
 /* run_file.h - a file that grows with its run (metrics.jsonl, events.out.tfevents.*): created or continued at the START
  * event, flushed at checkpoints, epochs, the end, and every 2 seconds. */
-#ifndef TRI_REPORT_SINKS_RUN_FILE_H
-#define TRI_REPORT_SINKS_RUN_FILE_H
+#pragma once
 
 #include "base/file.h"
 #include "train/events.h"
-
-#include <stdio.h>
 
 typedef struct tri_run_file {
     char path[TRI_PATH_MAX];
@@ -22,5 +19,3 @@ tri_status tri__run_file_start(tri_run_file *f, tri_own_way way);
 tri_status tri__run_file_commit(tri_run_file *f, const tri_event *event, int eager);
 /* Flushes and closes a file that may not have been started. */
 tri_status tri__run_file_close(tri_run_file *f);
-
-#endif

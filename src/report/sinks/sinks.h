@@ -2,12 +2,9 @@
  * by tri__sink_close where it has none; both accept a zeroed sink. Opening touches no file: the run folder may still
  * belong to another run. Files are created at the START event, whose `step` is the number of steps already taken: above
  * 0 the run is resumed, and records of later steps by an earlier run are dropped. */
-#ifndef TRI_REPORT_SINKS_SINKS_H
-#define TRI_REPORT_SINKS_SINKS_H
+#pragma once
 
 #include "train/events.h"
-
-#include <stdio.h>
 
 void tri__sink_close(tri_sink *sink);
 /* A sink whose context is the folder's name; `what` is for messages. */
@@ -52,5 +49,3 @@ tri_status tri__validation_open(const char *folder, tri_sink *sink);
 
 /* summary.json in the folder: the END event's facts. After UNCHANGED only its time is new. */
 tri_status tri__summary_open(const char *folder, tri_sink *sink);
-
-#endif

@@ -1,9 +1,6 @@
 /* tee.c - a sink that forwards to several, and what sinks share. */
 #include "report/sinks/sinks.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 void tri__sink_close(tri_sink *sink) {
     free(sink->context);
     *sink = (tri_sink){0};

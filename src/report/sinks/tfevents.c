@@ -7,8 +7,6 @@
 #include "report/sinks/tfevents_parts.h"
 #include "report/text/json_numbers.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { SESSION_STATUS = 1, SESSION_START = 1 }; /* a field of the SessionLog message; a value of it */

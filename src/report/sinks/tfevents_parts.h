@@ -1,7 +1,6 @@
 /* tfevents_parts.h - internals of TensorBoard's event files: tfevents.c (records, scalars, the sink), tfevents_views.c
  * (what TensorBoard's plug-ins show: precision-recall curves, texts, hyperparameters). */
-#ifndef TRI_REPORT_SINKS_TFEVENTS_PARTS_H
-#define TRI_REPORT_SINKS_TFEVENTS_PARTS_H
+#pragma once
 
 #include "report/sinks/protobuf.h"
 #include "train/events.h"
@@ -28,5 +27,3 @@ void tri__tfevents_hyper_end(tri_buffer *summary, double time);
 /* A class's name in a tag: short, and unlike every other's. */
 enum { TRI_CLASS_TAG = 160 };
 const char *tri__tfevents_class(const tri_scores *scores, int class, char out[static TRI_CLASS_TAG]);
-
-#endif

@@ -4,10 +4,6 @@
 
 #include "base/text.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum {
     PLUGIN_NAME = 1, PLUGIN_CONTENT,
     TENSOR_TYPE = 1, TENSOR_SHAPE, TENSOR_CONTENT = 4, TENSOR_STRING = 8, SHAPE_DIM = 2, DIM_SIZE = 1,
@@ -100,14 +96,13 @@ static void put_row(tri_buffer *out, const char *key, const tri_json *value) {
 }
 
 void tri__tfevents_config(tri_buffer *summary, const tri_json *facts) {
-    const char *key;
-    tri_json *value, *config = tri__json_get(facts, "config");
+    tri_json *config = tri__json_get(facts, "config");
     tri_buffer table = {0}, tensor = {0}, shape = {0};
     if (!tri__json_is_object(config)) return;
     tri__buffer_put(&table, "| setting | value |\n|---|---|\n");
-    tri__json_each_member((tri_json *)facts, key, value)
-        if (!tri__json_is_object(value) && !tri__json_is_array(value)) put_row(&table, key, value);
-    tri__json_each_member(config, key, value) if (!tri__json_is_null(value)) put_row(&table, key, value);
+    tri__json_members(facts, m)
+        if (!tri__json_is_object(m->value) && !tri__json_is_array(m->value)) put_row(&table, m->key, m->value);
+    tri__json_members(config, m) if (!tri__json_is_null(m->value)) put_row(&table, m->key, m->value);
     tri__proto_integer(&tensor, TENSOR_TYPE, TYPE_STRING);
     tri__proto_message(&tensor, TENSOR_SHAPE, &shape); /* a scalar */
     tri__proto_text(&tensor, TENSOR_STRING, table.text ? table.text : "");
@@ -136,11 +131,10 @@ static void put_session(tri_buffer *summary, const char *tag, int field, tri_buf
 }
 
 void tri__tfevents_hyper(tri_buffer *summary, const tri_json *facts, double time) {
-    const char *key;
-    tri_json *value, *config = tri__json_get(facts, "config");
+    tri_json *config = tri__json_get(facts, "config");
     tri_buffer start = {0};
     if (!tri__json_is_object(config)) return;
-    tri__json_each_member(config, key, value) put_hyper(&start, key, value);
+    tri__json_members(config, m) put_hyper(&start, m->key, m->value);
     tri__proto_double(&start, START_TIME, time);
     put_session(summary, "_hparams_/session_start_info", HYPER_START, &start);
 }

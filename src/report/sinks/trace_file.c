@@ -10,8 +10,6 @@
 #include "report/text/json_numbers.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { EXTRA = 8, THREADS = TRI_TRACK_COUNT + EXTRA }; /* threads for transfers that a device runs at once */
 

@@ -6,9 +6,6 @@
 #include "base/file.h"
 #include "base/buffer.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { MOST_FIELDS = 32 << 20 }; /* probabilities of a file; a validation with more keeps none */
 
 static const char *const names[] = {"validation-last.csv", "validation-best.csv"};

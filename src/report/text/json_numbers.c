@@ -4,7 +4,6 @@
 #include "base/text.h"
 
 #include <math.h>
-#include <string.h>
 
 const char *tri__text_short(double x, char out[static 32]) {
     static const char *const units[] = {"", "k", "M", "G", "T"};

@@ -1,11 +1,8 @@
 /* json_numbers.h - what sinks and pages share: rates, members of JSON objects, values as JSON text, and streams to
  * memory. */
-#ifndef TRI_REPORT_TEXT_JSON_NUMBERS_H
-#define TRI_REPORT_TEXT_JSON_NUMBERS_H
+#pragma once
 
 #include "base/json.h"
-
-#include <stdio.h>
 
 /* amount / seconds; 0 if no time has passed. */
 static inline double tri__rate(double amount, double seconds) { return seconds > 0 ? amount / seconds : 0; }
@@ -25,5 +22,3 @@ void tri__put_field(FILE *out, const char *key, double value);
 void tri__put_text(FILE *out, const char *text);
 /* Closes a stream of open_memstream. 0: memory ran out, and *data is not all that was written. */
 int tri__memstream_close(FILE *stream, char *const *data);
-
-#endif

@@ -4,7 +4,6 @@
 #include "base/file.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <unistd.h>
 
 static int descriptor(void *cookie) { return (int)(intptr_t)cookie; }

@@ -7,8 +7,6 @@
 
 #include <ctype.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { COLUMNS = 32 };
 

@@ -1,10 +1,7 @@
 /* text_table.h - aligned text tables: a header, rows, numbers right-aligned. */
-#ifndef TRI_REPORT_TEXT_TEXT_TABLE_H
-#define TRI_REPORT_TEXT_TEXT_TABLE_H
+#pragma once
 
 #include "base/status.h"
-
-#include <stdio.h>
 
 typedef struct tri_text_table {
     char **row;     /* [n]; row 0 is the header; cells are separated by tabs */
@@ -23,5 +20,3 @@ void tri__text_table_fold(tri_text_table *table);
 /* A column is right-aligned if each of its cells begins like a number or is "-". TRI_RESOURCE if a row was lost. */
 tri_status tri__text_table_print(const tri_text_table *table, FILE *out, int color);
 void tri__text_table_free(tri_text_table *table);
-
-#endif

@@ -11,10 +11,6 @@
 #include "serve/serve.h"
 #include "serve/convert/source_checkpoint.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { CARD_ROOM = 64 << 20 }; /* bytes reserved for the card's text: a table may have many columns */
 
 /* Parts of a branch that transformers' class does not have. */

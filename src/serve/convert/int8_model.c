@@ -12,9 +12,6 @@
 #include "model/model.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Figures of one evaluation. pr_auc: NaN where it is undefined. */
 typedef struct figures {

@@ -10,9 +10,6 @@
 #include "model/model.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The computing type, if it has 16 bits. Else fp16, which rounds 8 times as finely as bf16, unless a number is beyond
  * its range. */

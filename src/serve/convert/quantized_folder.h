@@ -1,6 +1,5 @@
 /* quantized_folder.h - a model folder with int8 weights, made from a checkpoint. */
-#ifndef TRI_SERVE_CONVERT_QUANTIZED_FOLDER_H
-#define TRI_SERVE_CONVERT_QUANTIZED_FOLDER_H
+#pragma once
 
 #include "serve/convert/source_checkpoint.h"
 
@@ -32,5 +31,3 @@ const char *tri__quantizer_precision(const tri_quantizer *quantizer);
  * weights and scales. TRI_BUSY if the folder exists and is not empty. */
 tri_status tri__quantizer_write(const tri_quantizer *quantizer, const tri_dtype *store, const tri_json *facts,
                                 const char *folder, int64_t *bytes);
-
-#endif

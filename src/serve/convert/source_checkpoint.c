@@ -5,9 +5,6 @@
 #include "engine/infer_settings.h"
 #include "serve/infer/ensemble.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Scales of a quantised tensor are part of the weight that is read. */
 static int is_scale(const tri_checkpoint *checkpoint, const char *name) {
     static const char suffix[] = TRI_SCALE_SUFFIX;

@@ -1,8 +1,7 @@
 /* source_checkpoint.h - a checkpoint opened to be written in another form: its settings, vocabularies, and all weights
  * in fp32.
  */
-#ifndef TRI_SERVE_CONVERT_SOURCE_CHECKPOINT_H
-#define TRI_SERVE_CONVERT_SOURCE_CHECKPOINT_H
+#pragma once
 
 #include "base/arena.h"
 #include "checkpoint/checkpoint.h"
@@ -26,5 +25,3 @@ tri_status tri__original_open(const char *path, size_t room, tri_original *origi
 void tri__original_close(tri_original *original);
 /* Adds what the other form keeps of the checkpoint's state: by "data", eval recognises the training table. */
 void tri__original_state(const tri_original *original, tri_json *state);
-
-#endif

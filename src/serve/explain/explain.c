@@ -14,8 +14,6 @@
 #include "serve/infer/table_rows.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     SAMPLES = 32,                              /* rows explained together */

@@ -3,8 +3,7 @@
  *   explain      one row: by how much its class's probability falls where an input, or a word, is left out (occlusion)
  *   importance   a table: by how much figures worsen where an input's values are permuted among the rows (Breiman 2001)
  */
-#ifndef TRI_SERVE_EXPLAIN_EXPLAIN_H
-#define TRI_SERVE_EXPLAIN_EXPLAIN_H
+#pragma once
 
 #include "base/json.h"
 #include "base/log.h"
@@ -28,5 +27,3 @@ tri_status tri__serve_explain(const tri_settings *settings, const tri_explain_op
 /* facts: a new reference. */
 tri_status tri__serve_importance(const tri_settings *settings, const tri_explain_options *options, const tri_log *log,
                                  const tri_stop *stop, tri_json **facts);
-
-#endif

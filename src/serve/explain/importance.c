@@ -7,8 +7,6 @@
 #include "serve/infer/table_rows.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Figures that are compared, and how they get worse. */
 static const struct {

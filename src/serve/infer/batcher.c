@@ -7,8 +7,6 @@
 #include "serve/infer/encode.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 /* What the batcher's thread waits for; closing ends all. */

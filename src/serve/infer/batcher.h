@@ -3,8 +3,7 @@
  * Submissions are taken in their order. A batch is closed when the next row exceeds its tokens or rows, or when nothing
  * more waits; a submission of which rows are left then goes to the end of the queue, so that a large one does not keep
  * others waiting for longer than one batch. */
-#ifndef TRI_SERVE_INFER_BATCHER_H
-#define TRI_SERVE_INFER_BATCHER_H
+#pragma once
 
 #include "data/dataset/micro.h"
 #include "serve/infer/model.h"
@@ -38,5 +37,3 @@ void tri__batcher_close(tri_batcher *batcher);
 tri_status tri__batcher_submit(tri_batcher *batcher, tri_encoded *encoded, tri_answered *answered, void *context,
                                int wait);
 void tri__batcher_load(tri_batcher *batcher, tri_model_load *out);
-
-#endif

@@ -9,9 +9,6 @@
 #include "serve/infer/polite_work.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { SLOTS = 256, NOBODY = -1 };

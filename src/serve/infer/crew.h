@@ -3,8 +3,7 @@
  * An engine's orders (engine/server_ranks.h) go through its own program, so followers listen to one engine at a time.
  * The order RELOAD tells them that a command follows: to open a model, to listen to another one, to close one, to end.
  * Commands, runs and an idle order every second are serialised by a lock; any number of models may share the ranks. */
-#ifndef TRI_SERVE_INFER_CREW_H
-#define TRI_SERVE_INFER_CREW_H
+#pragma once
 
 #include "serve/infer/limits.h"
 
@@ -24,5 +23,3 @@ tri_status tri__crew_run(tri_crew *crew, int slot, const tri_feed *feed);
 
 /* Every other rank: holds its part of each model until rank 0 closes the crew. asked, batching: as rank 0's. */
 tri_status tri__crew_follow(tri_world *world, const tri_settings *asked, const tri_batching *batching);
-
-#endif

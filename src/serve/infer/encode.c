@@ -5,10 +5,6 @@
 #include "data/dataset/field_values.h"
 #include "data/text/utf8.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { LABEL = -2, UNKNOWN = -1 }; /* of find_name */
 
 /* One call of tri__row_form_encode. */

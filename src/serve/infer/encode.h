@@ -1,6 +1,5 @@
 /* encode.h - rows of column values as token ids and numbers: exactly what a table with the same fields gives. */
-#ifndef TRI_SERVE_INFER_ENCODE_H
-#define TRI_SERVE_INFER_ENCODE_H
+#pragma once
 
 #include "data/dataset/preprocess.h"
 #include "data/dataset/windows.h"
@@ -47,5 +46,3 @@ struct tri_encoded {
 /* tri__model_encode; first: rows before these, for messages. */
 tri_status tri__row_form_encode(const tri_row_form *form, const tri_row *rows, int64_t n, int64_t first,
                                 tri_overlong overlong, tri_encoded **out);
-
-#endif

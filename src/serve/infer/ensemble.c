@@ -4,9 +4,6 @@
 
 #include "engine/inputs.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static tri_status no_memory(void) { return tri__fail(TRI_RESOURCE, "out of memory for an ensemble"); }
 
 tri_status tri__ensemble_read(const char *folder, tri_run_set *out) {

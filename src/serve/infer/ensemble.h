@@ -1,6 +1,5 @@
 /* ensemble.h - a folder of several seeds (checkpoint/run_set.h): the mean of its members is the model. */
-#ifndef TRI_SERVE_INFER_ENSEMBLE_H
-#define TRI_SERVE_INFER_ENSEMBLE_H
+#pragma once
 
 #include "checkpoint/run_set.h"
 #include "serve/serve.h"
@@ -35,5 +34,3 @@ tri_status tri__predict_model(const tri_settings *settings, tri_world *world, co
                               const tri_log *log, tri_predictions *out);
 /* The table that the model's run divided, and its rows of asked->part: row [n], rising, of the table. */
 tri_status tri__part_rows(const tri_settings *asked, const tri_log *log, tri_table **table, int64_t **row, int64_t *n);
-
-#endif

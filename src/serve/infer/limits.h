@@ -1,6 +1,5 @@
 /* limits.h - limits of a model's batches: their defaults, and the largest microbatch that they lead to. */
-#ifndef TRI_SERVE_INFER_LIMITS_H
-#define TRI_SERVE_INFER_LIMITS_H
+#pragma once
 
 #include "serve/infer/model.h"
 #include "serve/infer/model_checkpoint.h"
@@ -13,5 +12,3 @@ int tri__batching_parts(const tri_opened *opened);
 int64_t tri__batching_tokens(const tri_batching *batching, const tri_opened *opened);
 /* The input of a plan: any mix of rows fits, since either text may have all tokens. */
 tri_counts tri__batching_counts(const tri_batching *batching, const tri_opened *opened);
-
-#endif

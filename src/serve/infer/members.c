@@ -4,9 +4,6 @@
 #include "engine/evaluate.h"
 #include "engine/server_ranks.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Whether a row becomes the same ids and numbers for both. */
 static tri_status compare(const tri_opened *a, const tri_opened *b) {
     tri_json *one = tri__preprocess_json(a->preprocess), *other = tri__preprocess_json(b->preprocess);

@@ -1,7 +1,6 @@
 /* members.h - a model's checkpoint, or those of an ensemble: every batch runs through all, and the answer is their
  * mean. Members read rows alike, so that a row is encoded once. */
-#ifndef TRI_SERVE_INFER_MEMBERS_H
-#define TRI_SERVE_INFER_MEMBERS_H
+#pragma once
 
 #include "data/dataset/micro.h"
 #include "exec/exec.h"
@@ -33,5 +32,3 @@ tri_status tri__members_load(tri_members *members, const tri_batching *batching)
 /* probs [parts] of a batch. */
 tri_status tri__members_run(tri_members *members, const tri_micro *micro, const float **probs);
 void tri__members_close(tri_members *members); /* accepts a zeroed one */
-
-#endif

@@ -8,9 +8,6 @@
 #include "serve/infer/polite_work.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct tri_model {
     tri_members members;

@@ -4,8 +4,7 @@
  *   encode    a row's texts become token ids, its columns numbers (on the caller's thread)
  *   submit    encoded rows wait in a bounded queue; the model's own thread joins them to packed batches, by a budget of
  *             tokens and a deadline, runs the program and calls back */
-#ifndef TRI_SERVE_INFER_MODEL_H
-#define TRI_SERVE_INFER_MODEL_H
+#pragma once
 
 #include "base/log.h"
 #include "data/dataset/preprocess.h"
@@ -91,5 +90,3 @@ typedef struct tri_model_load {
     int64_t queued_rows, running_rows;
 } tri_model_load;
 void tri__model_load(const tri_model *model, tri_model_load *out); /* for metrics; thread-safe */
-
-#endif

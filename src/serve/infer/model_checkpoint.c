@@ -6,9 +6,6 @@
 #include "engine/infer.h"
 #include "engine/inputs.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 void tri__opened_close(tri_opened *o) {
     tri__engine_close(&o->engine);
     tri__preprocess_free(o->preprocess);

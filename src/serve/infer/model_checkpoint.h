@@ -2,8 +2,7 @@
  *
  *   read      checkpoint, settings, vocabularies, preprocessing: enough to read data
  *   load      plan, memory, weights: enough to compute */
-#ifndef TRI_SERVE_INFER_MODEL_CHECKPOINT_H
-#define TRI_SERVE_INFER_MODEL_CHECKPOINT_H
+#pragma once
 
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
@@ -33,5 +32,3 @@ tri_status tri__opened_bind(tri_opened *opened, const tri_counts *max);
 /* The positive class of two: `asked`, or the label that the model was trained with. Beyond two -1. */
 tri_status tri__opened_positive(const tri_opened *opened, const char *asked, const tri_log *log, int *positive);
 void tri__opened_close(tri_opened *opened); /* accepts a zeroed one */
-
-#endif

@@ -1,7 +1,6 @@
 /* polite_work.h - the long parts of opening a model, on a thread that gives way to models that compute: its priority is
  * lower, and a thread may not raise it again. */
-#ifndef TRI_SERVE_INFER_POLITE_WORK_H
-#define TRI_SERVE_INFER_POLITE_WORK_H
+#pragma once
 
 #include "base/status.h"
 
@@ -22,5 +21,3 @@ typedef struct tri_polite_work {
 void tri__polite_begin(tri_polite_work *work, tri_status (*run)(void *context), void *context);
 /* Waits for its end. */
 tri_status tri__polite_end(tri_polite_work *work);
-
-#endif

@@ -15,9 +15,6 @@
 #include "settings/forms.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef struct served {
     tri_opened opened;

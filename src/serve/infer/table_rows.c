@@ -6,9 +6,6 @@
 #include "serve/infer/ensemble.h"
 #include "settings/forms.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static tri_status no_memory(void) { return tri__fail(TRI_RESOURCE, "out of memory for a table's columns"); }
 
 static tri_status open_table(const tri_settings *asked, const tri_log *log, tri_table_rows *rows) {

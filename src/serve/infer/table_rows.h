@@ -1,6 +1,5 @@
 /* table_rows.h - a model, and a table's rows as it takes them: for commands that change rows before they predict. */
-#ifndef TRI_SERVE_INFER_TABLE_ROWS_H
-#define TRI_SERVE_INFER_TABLE_ROWS_H
+#pragma once
 
 #include "data/dataset/preprocess.h"
 #include "serve/infer/model.h"
@@ -35,5 +34,3 @@ static inline int64_t tri__table_row(const tri_table_rows *rows, int64_t i) { re
 tri_status tri__table_rows_done(const tri_table_rows *rows, int64_t first, int64_t n);
 /* The fields of a row: value [n_columns], whose texts are valid until tri__table_rows_done of it. */
 void tri__table_rows_take(const tri_table_rows *rows, int64_t row, tri_column_value *value);
-
-#endif

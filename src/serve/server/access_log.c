@@ -6,7 +6,6 @@
 #include "base/file.h"
 
 #include <math.h>
-#include <string.h>
 #include <time.h>
 
 enum { MOST = 16 << 20 }; /* bytes that wait to be written */

@@ -6,9 +6,6 @@
 #include "base/clock.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 typedef struct job {

@@ -6,10 +6,6 @@
 #include "data/table/table.h"
 #include "data/table/value_text.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { NUMBER = 32 }; /* bytes of a number's text */
 
 void tri__row_set_free(tri_row_set *rows) {
@@ -31,8 +27,7 @@ static size_t put_number(const tri_json *value, char *out) {
 /* Rows, and values and numbers in them. */
 static tri_status count(const tri_json *list, const char *where, const char *text_column, size_t *values,
                         size_t *numbers) {
-    const tri_json *item, *value;
-    const char *key;
+    const tri_json *item;
     size_t i;
     *values = *numbers = 0;
     tri__json_each(list, i, item) {
@@ -43,12 +38,13 @@ static tri_status count(const tri_json *list, const char *where, const char *tex
         if (!tri__json_is_object(item))
             return tri__fail(TRI_USAGE, "%s, row %zu: an object {\"column\": value, ...} is expected%s", where, i + 1,
                              text_column ? ", or a text" : "");
-        tri__json_each_member(item, key, value) {
-            if (tri__json_is_object(value) || tri__json_is_array(value))
+        tri__json_members(item, m) {
+            if (tri__json_is_object(m->value) || tri__json_is_array(m->value))
                 return tri__fail(TRI_USAGE, "%s, row %zu, column \"%.100s\": %s; a text, a number, true, false or null "
-                                 "is expected", where, i + 1, key, tri__json_is_array(value) ? "a list" : "an object");
+                                 "is expected", where, i + 1, m->key,
+                                 tri__json_is_array(m->value) ? "a list" : "an object");
             ++*values;
-            *numbers += tri__json_is_number(value) || tri__json_is_boolean(value);
+            *numbers += tri__json_is_number(m->value) || tri__json_is_boolean(m->value);
         }
     }
     return TRI_OK;
@@ -67,8 +63,7 @@ static void fill_value(const tri_json *value, const char *column, char **text, t
 
 tri_status tri__rows_of_json(const tri_json *list, const char *where, const char *text_column, tri_row_set *out) {
     size_t values, numbers, n = tri__json_size(list), i;
-    const tri_json *item, *value;
-    const char *key;
+    const tri_json *item;
     *out = (tri_row_set){0};
     TRI_TRY(count(list, where, text_column, &values, &numbers));
     *out = (tri_row_set){.row = malloc((n + 1) * sizeof *out->row), .n = (int64_t)n,
@@ -84,7 +79,7 @@ tri_status tri__rows_of_json(const tri_json *list, const char *where, const char
         tri_row *row = &out->row[i];
         row->value = to;
         if (tri__json_is_string(item)) fill_value(item, text_column, &text, to++);
-        else tri__json_each_member(item, key, value) fill_value(value, key, &text, to++);
+        else tri__json_members(item, m) fill_value(m->value, m->key, &text, to++);
         row->n = (int)(to - row->value);
     }
     return TRI_OK;

@@ -3,9 +3,6 @@
 
 #include "web/pages.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Models are loaded before the server listens: what answers is ready, until it drains. */
 void tri__reply_ready(const tri_server *server, tri_exchange *exchange, const char *text) {
     if (tri__http_draining(server->http))

@@ -4,10 +4,6 @@
 #include "base/clock.h"
 #include "base/text.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- models ---- */
 
 tri_live *tri__server_use(tri_server *server, tri_served *served) {

@@ -1,7 +1,6 @@
 /* server.h - models on the wire: `trident serve`. HTTP is web/http.h's, the models are model.h's; here is what requests
  * mean and what is answered. docs/reference/serving.md lists it. */
-#ifndef TRI_SERVE_SERVER_SERVER_H
-#define TRI_SERVE_SERVER_SERVER_H
+#pragma once
 
 #include "serve/infer/model.h"
 #include "web/http.h"
@@ -34,5 +33,3 @@ char *tri__server_example(const tri_server *server);
 tri_status tri__server_reload(tri_server *server);
 /* Drains, for at most so many seconds, and closes. Accepts NULL. Returns how many requests were answered in all. */
 int64_t tri__server_close(tri_server *server, double seconds);
-
-#endif

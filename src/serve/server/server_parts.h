@@ -10,8 +10,7 @@
  *   unseen_values.c    values that training did not have
  *
  * Parsers fail with TRI_DATA for what is not JSON or CSV at all (400) and TRI_USAGE for what is not a request (422). */
-#ifndef TRI_SERVE_SERVER_SERVER_PARTS_H
-#define TRI_SERVE_SERVER_SERVER_PARTS_H
+#pragma once
 
 #include "base/json.h"
 #include "serve/server/server.h"
@@ -192,5 +191,3 @@ void tri__predict(tri_server *server, tri_exchange *exchange, const char *name, 
  * exchange has its reply. */
 int tri__ask_take(tri_server *server, tri_exchange *exchange, const tri_live *live, const tri_protocol *protocol,
                   tri_ask *ask, tri_wire_form *form, tri_encoded **encoded);
-
-#endif

@@ -4,8 +4,6 @@
 
 #include "base/clock.h"
 
-#include <stdlib.h>
-
 enum { ROUNDS = 10, TAG = 77 };
 
 /* Rank 0's side. */

@@ -3,8 +3,6 @@
 #include "engine/cost/program_facts.h"
 #include "comm/ops/describe.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 /* A rank's measured figures, which ranks gather. */

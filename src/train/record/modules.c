@@ -3,10 +3,6 @@
 
 #include "base/text.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* In the order of the tree. */
 static const struct family {
     tri_op_family family;

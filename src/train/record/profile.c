@@ -5,7 +5,6 @@
 #include "sim/timeline.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 
 typedef struct profile_job {

@@ -42,8 +42,7 @@
  *                time `at` the offset was larger by `drift`
  *   shares       {"steps", "seconds", "loader", "transfers", "waiting"}: steps of this process so far, their time on
  * this rank, and the shares of it; without validation and checkpoints */
-#ifndef TRI_TRAIN_RECORD_PROFILE_H
-#define TRI_TRAIN_RECORD_PROFILE_H
+#pragma once
 
 #include "train/record/recorder.h"
 
@@ -51,5 +50,3 @@ enum { TRI_PROFILED_RANKS = 64 };
 
 /* The object above, of what the recorder holds, without `shares` and clock.end; new reference. */
 tri_status tri__profile_json(const tri_recorder *recorder, tri_json **out);
-
-#endif

@@ -7,10 +7,6 @@
 #include "train/record/profile.h"
 #include "comm/ops/describe.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { SKIPPED = 3, RECORDED = 3 }; /* without --profile: caches and branch predictors are warm after a few steps */
 static const double tell_seconds = 60;
 

@@ -1,7 +1,6 @@
 /* recorder.h - records each instruction of some steps, and the wait for their batch: sums for profile-rank<r>.json
  * (train/record/profile.h) in every run, and with --profile each instruction for the trace. */
-#ifndef TRI_TRAIN_RECORD_RECORDER_H
-#define TRI_TRAIN_RECORD_RECORDER_H
+#pragma once
 
 #include "program/transfer.h"
 #include "train/session.h"
@@ -114,5 +113,3 @@ tri_status tri__ranks_json(const tri_session *session, const tri_recorder *recor
 /* The tree of modules (train/record/profile.h) of the whole model, its layers folded: flops and seconds of one step,
  * summed over ranks. Every rank calls it, once, after the last profile; as above. NULL if no step was recorded. */
 tri_status tri__modules_of_all(const tri_session *session, tri_recorder *recorder, tri_json **modules);
-
-#endif

@@ -7,10 +7,6 @@
 #include "engine/cost/outlook.h"
 #include "engine/staging.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 typedef struct prediction_job {
     tri_session *session;
     tri_sampler *valid; /* NULL: none */

@@ -1,6 +1,5 @@
 /* run_forecast.h - what a run was predicted to take, beside what it took: in START's facts and in the summary. */
-#ifndef TRI_TRAIN_RECORD_RUN_FORECAST_H
-#define TRI_TRAIN_RECORD_RUN_FORECAST_H
+#pragma once
 
 #include "sim/forecast.h"
 
@@ -23,5 +22,3 @@ void tri__prediction_step(tri_run_prediction *prediction, double seconds);
 /* A new reference: hardware, origin, the forecast's fields; with measured > 0 seconds from the first step to the end,
  * also what was measured and the errors, predicted over measured - 1. NULL: no prediction. */
 tri_json *tri__prediction_json(const tri_run_prediction *prediction, double measured);
-
-#endif

@@ -7,8 +7,6 @@
 #include "engine/staging.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const double uneven = 1.2; /* slowest stage over the mean */
 

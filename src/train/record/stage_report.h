@@ -1,7 +1,6 @@
 /* stage_report.h - where a pipeline's time went: measured for each unit and rank during training, reported at its
  * end. */
-#ifndef TRI_TRAIN_RECORD_STAGE_REPORT_H
-#define TRI_TRAIN_RECORD_STAGE_REPORT_H
+#pragma once
 
 #include "train/session.h"
 
@@ -31,5 +30,3 @@ void tri__stage_clock_after(tri_stage_clock *clock, const tri_session *session, 
  * better_stages, also logged, where the slowest is over 1.2 times the mean and another cut is faster. Writes
  * stage_profile.json to the run folder, for --stage-profile. NULL elsewhere and without a pipeline. */
 tri_status tri__pipeline_json(const tri_session *session, const tri_stage_clock *clock, tri_json **pipeline);
-
-#endif

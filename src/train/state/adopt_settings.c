@@ -3,8 +3,6 @@
 #include "settings/changes.h"
 #include "train/run.h"
 
-#include <string.h>
-
 /* The global batch. */
 static void adopt_batch(tri_settings *s, const tri_json *manifest) {
     if (tri__settings_given(s, &s->global_batch_size)) return;

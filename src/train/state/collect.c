@@ -4,8 +4,6 @@
 #include "comm/world/kept.h"
 
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- which world, and which step ---- */
 

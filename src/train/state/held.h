@@ -2,8 +2,7 @@
  * outlives not only the rank but its machine; it is sent while the next step computes (held_peer.c). The state that
  * ranks of an earlier world kept (comm/world/kept.h) becomes areas that this machine can read: each has those of its
  * own ranks and copies of some others', and what it lacks comes from a machine that has it (collect.c). */
-#ifndef TRI_TRAIN_STATE_HELD_H
-#define TRI_TRAIN_STATE_HELD_H
+#pragma once
 
 #include "checkpoint/memory.h"
 #include "comm/world/world.h"
@@ -30,5 +29,3 @@ typedef struct tri_collected {
  * machine's first rank, and stay there. */
 tri_status tri__collect(tri_world *world, tri_collected *out);
 void tri__collected_free(tri_collected *collected);
-
-#endif

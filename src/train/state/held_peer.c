@@ -3,9 +3,6 @@
 
 #include "comm/world/kept.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { REQUESTS = 2 };
 
 /* The state of a step, which only rank 0's area has. */

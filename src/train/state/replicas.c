@@ -2,9 +2,6 @@
 #include "base/hash.h"
 #include "train/session.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 typedef struct held {
     uint64_t what, bits; /* hashes of which elements a rank holds, and of their values */
 } held;

@@ -13,8 +13,6 @@
 #include "train/state/held.h"
 #include "train/session.h"
 
-#include <stdlib.h>
-
 /* Where the plan copies each piece to: it lies in what one of the copies is of. */
 static size_t place_of(const tri_session *s, const tri_piece *piece) {
     const tri_program *p = s->engine.plan.train.program;

@@ -10,9 +10,6 @@
 #include "train/session.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static double number(const tri_json *object, const char *key, double otherwise) {
     const tri_json *value = tri__json_get(object, key);

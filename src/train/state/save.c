@@ -7,8 +7,6 @@
 #include "settings/learning_rate.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #if defined(__x86_64__)
 #define ARCHITECTURE "x86_64"

@@ -4,8 +4,7 @@
  * With `background` a step only waits for a copy of the pieces in memory, and threads write the copy. Threads call no
  * collectives, since groups belong to the training thread. tri__saver_advance, which the loop calls between steps,
  * takes the votes. */
-#ifndef TRI_TRAIN_STATE_SAVER_H
-#define TRI_TRAIN_STATE_SAVER_H
+#pragma once
 
 #include "checkpoint/memory.h"
 #include "comm/world/world.h"
@@ -49,5 +48,3 @@ tri_status tri__saver_begin(tri_saver *saver, const tri_save_spec *what);
 /* Advances a save, with `wait` to its end; every rank makes the same calls. Fails only when communication fails. With
  * `wait` and nothing in flight, it also waits for the removal of older checkpoints. */
 tri_status tri__saver_advance(tri_saver *saver, int wait, tri_saved *saved);
-
-#endif

@@ -1,6 +1,5 @@
 /* any_width.h - elements of operands of any float type, for rows that take every width of the computing type. */
-#ifndef TRI_DEVICE_CPU_REFERENCE_ANY_WIDTH_H
-#define TRI_DEVICE_CPU_REFERENCE_ANY_WIDTH_H
+#pragma once
 
 #include "device/cpu/reference/reference.h"
 #include "numbers/float16.h"
@@ -26,5 +25,3 @@ static inline void save(const tri_call *call, int k, int64_t i, double value) {
     else if (call->dtype[k] == TRI_F16) ((uint16_t *)call->t[k].data)[i] = tri__to_f16((float)value);
     else f32(call, k)[i] = (float)value;
 }
-
-#endif

@@ -1,15 +1,12 @@
 /* attention.h - attention of a query to keys, and its gradients, with policies: which keys it meets (all, or those of
  * present blocks), and which score they have (products, or with what depends on their distance). Sums go over keys, or
  * over queries, in order. */
-#ifndef TRI_DEVICE_CPU_REFERENCE_ATTENTION_H
-#define TRI_DEVICE_CPU_REFERENCE_ATTENTION_H
+#pragma once
 
 #include "device/cpu/reference/reference.h"
 #include "layout/blocks.h"
 #include "layout/runs.h"
 #include "numbers/distance.h"
-
-#include <stdlib.h>
 
 #define NO_KEYS (-1e30) /* lse of a row without keys: finite, and its weight is 0 beside any other */
 
@@ -163,5 +160,3 @@ static inline void key_din(const head *a, int64_t other, int64_t place, tri_run_
     }
     for (int64_t c = 0; c < a->cols; c++) dk[c] *= a->scale;
 }
-
-#endif

@@ -4,7 +4,6 @@
 #include "device/cpu/reference/any_width.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { BLOCK = TRI_CODE_BLOCK };
 

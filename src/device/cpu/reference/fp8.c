@@ -5,7 +5,6 @@
 #include "numbers/float8.h"
 
 #include <math.h>
-#include <string.h>
 
 static float from_8_bits(int dtype, uint8_t code) {
     return dtype == TRI_F8_E5M2 ? tri__from_e5m2(code) : tri__from_e4m3(code);

@@ -2,8 +2,7 @@
  *
  * Reference kernels are the specification of the operations: plain, serial, and exact where that is cheap: they compute
  * in double and round once when they store. OPERANDS and ARG name the operands as ops.def does. */
-#ifndef TRI_DEVICE_CPU_REFERENCE_REFERENCE_H
-#define TRI_DEVICE_CPU_REFERENCE_REFERENCE_H
+#pragma once
 
 #include "base/random.h"
 #include "device/activation.h"
@@ -55,5 +54,3 @@ static inline double keep(const tri_call *call, const int32_t *key, int64_t t, i
                                     (uint32_t)key[2 * t + 1], (uint32_t)(feature / 8));
     return tri__random_decision(&random, feature % 8) < threshold ? 0 : tri__random_scale(threshold);
 }
-
-#endif

@@ -1,8 +1,6 @@
 /* update.c - the end of a step: the gradients' norm, and clipping. */
 #include "device/cpu/reference/any_width.h"
 
-#include <string.h>
-
 /* skip has its operands in this order, too. */
 static void accumulate(const tri_call *call) {
     OPERANDS(accumulate);

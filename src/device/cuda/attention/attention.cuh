@@ -1,8 +1,7 @@
 /* attention.cuh - shared by the attention kernels: the operands, the position of a tile of queries, and dropout
  * decisions for the accumulators of matrix instructions. Sequence s is rows seq[s] .. seq[s+1]-1; rows from seq[n] on
  * are padding. */
-#ifndef TRI_DEVICE_CUDA_ATTENTION_ATTENTION_CUH
-#define TRI_DEVICE_CUDA_ATTENTION_ATTENTION_CUH
+#pragma once
 
 #include "device/cuda/runtime/common.cuh"
 
@@ -105,5 +104,3 @@ static __device__ __forceinline__ uint32_t *bits_at(const attention_args &a, int
 static __device__ __forceinline__ uint32_t first_feature(const attention_args &a, int head) {
     return (uint32_t)((a.head + head) * a.max_len);
 }
-
-#endif

@@ -3,8 +3,7 @@
  *
  * A column's 16 rows are 16 bytes of `transposed`: the warp writes them if they are aligned, which is where a sequence
  * begins at a multiple of 16, and has all of them. The other rows are transposed afterwards (attention_scaled.cu). */
-#ifndef TRI_DEVICE_CUDA_ATTENTION_ATTENTION_BYTES_CUH
-#define TRI_DEVICE_CUDA_ATTENTION_ATTENTION_BYTES_CUH
+#pragma once
 
 #include "device/cuda/attention/attention.cuh"
 #include "device/cuda/product/fp8.cuh"
@@ -78,5 +77,3 @@ static __device__ __forceinline__ void write_bytes(const attention_args &a, cons
                   __byte_perm(x.z, x.w, 0x7531)};
     }
 }
-
-#endif

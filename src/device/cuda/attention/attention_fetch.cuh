@@ -1,7 +1,6 @@
 /* attention_fetch.cuh - shared by the warpgroups of attention's gradient (attention_backward.cu): their roles, the
  * layout of shared memory, their steps, and the group that fetches tiles and draws dropout decisions. */
-#ifndef TRI_DEVICE_CUDA_ATTENTION_ATTENTION_FETCH_CUH
-#define TRI_DEVICE_CUDA_ATTENTION_ATTENTION_FETCH_CUH
+#pragma once
 
 #include "device/cuda/attention/attention_mask.cuh"
 #include "device/cuda/product/groups.cuh"
@@ -241,6 +240,4 @@ static __device__ __forceinline__ void fetch_all(const attention_args &a, const 
     if (threadIdx.x % GROUP == 0) *m.tile(key.slot) = attention_place{};
     arrive(m.keys_full(key.slot));
 }
-#endif
-
 #endif

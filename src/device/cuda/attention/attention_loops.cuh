@@ -1,8 +1,7 @@
 /* attention_loops.cuh - the loop of attention on Hopper's tensor cores: a block of one warpgroup has a tile of 64
  * queries of a head, which meets tiles of keys. Which keys these are, and what is added to their scores, is a policy: a
  * type whose members the loop calls in this order. */
-#ifndef TRI_DEVICE_CUDA_ATTENTION_ATTENTION_LOOPS_CUH
-#define TRI_DEVICE_CUDA_ATTENTION_ATTENTION_LOOPS_CUH
+#pragma once
 
 #include "device/cuda/attention/attention_softmax.cuh"
 
@@ -71,5 +70,3 @@ static void launch_tiles(const tri_call *call, void (*kernel)(ARGS), dim3 grid, 
     kernel<<<grid, THREADS, bytes, stream(call)>>>(args);
     launched(call, where);
 }
-
-#endif

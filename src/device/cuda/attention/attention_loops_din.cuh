@@ -1,7 +1,6 @@
 /* attention_loops_din.cuh - as attention_loops.cuh, for gradients: a tile of queries meets tiles of keys and sums dq
  * (sum_dq), a tile of keys meets tiles of queries and sums dk and dv (sum_keys). Nothing is summed across blocks. */
-#ifndef TRI_DEVICE_CUDA_ATTENTION_ATTENTION_LOOPS_DIN_CUH
-#define TRI_DEVICE_CUDA_ATTENTION_ATTENTION_LOOPS_DIN_CUH
+#pragma once
 
 #include "device/cuda/attention/attention_loops.cuh"
 #include "device/cuda/attention/attention_slopes.cuh"
@@ -175,6 +174,4 @@ static __device__ __forceinline__ void sum_keys(MEETS &meets, uint32_t base, int
         meets.end();
     }
 }
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* attention_mask.cuh - dropout decisions for attention (base/random.h), cheaper than one by one: the group of 8 keys is
  * the last of Philox's four counters, so that the first three rounds of a query are computed once for many groups of
  * keys. */
-#ifndef TRI_DEVICE_CUDA_ATTENTION_ATTENTION_MASK_CUH
-#define TRI_DEVICE_CUDA_ATTENTION_ATTENTION_MASK_CUH
+#pragma once
 
 #include "device/cuda/attention/attention.cuh"
 
@@ -178,5 +177,3 @@ typedef struct word_drawer {
     for (uint32_t h = 0; h < 2; h++) d.row[h] = mask_row_of(a.mask, start, d.sample, d.query + 8 * h);
     return d;
 }
-
-#endif

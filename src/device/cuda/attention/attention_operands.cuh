@@ -1,6 +1,5 @@
 /* attention_operands.cuh - shared by the rows of attention: what kernels are given beside a call's operands. */
-#ifndef TRI_DEVICE_CUDA_ATTENTION_ATTENTION_OPERANDS_CUH
-#define TRI_DEVICE_CUDA_ATTENTION_ATTENTION_OPERANDS_CUH
+#pragma once
 
 #include "device/cuda/attention/attention_plain.cuh"
 #include "device/cuda/elementwise/columns.cuh"
@@ -29,5 +28,3 @@ static void share_scratch(void *scratch, attention_args *a, int sums) {
     a->dq = (float *)(a->order + MOST_ORDERED + 1);
     a->statistic = a->dq + a->rows * H;
 }
-
-#endif

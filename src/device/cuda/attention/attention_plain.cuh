@@ -1,8 +1,7 @@
 /* attention_plain.cuh - attention without tensor cores, for all types and heads of up to 256 columns: a warp computes
  * one row of one head, in fp32, and recomputes each score when it is needed. Padding rows, after the last sequence,
  * produce 0 and receive 0. */
-#ifndef TRI_DEVICE_CUDA_ATTENTION_ATTENTION_PLAIN_CUH
-#define TRI_DEVICE_CUDA_ATTENTION_ATTENTION_PLAIN_CUH
+#pragma once
 
 #include "device/cuda/attention/attention_tiles.cuh"
 
@@ -208,5 +207,3 @@ template <typename T, class S> static void plain_din(const tri_call *call, const
         record(call, cudaErrorNotSupported, "attention's gradient: heads of more than 256 columns");
     else plain_din_kernel<T, S><<<plain_blocks(t.a), THREADS, 0, stream(call)>>>(t, scores);
 }
-
-#endif

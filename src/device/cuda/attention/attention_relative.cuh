@@ -6,8 +6,7 @@
  * the pair at distance first + m. In gradients each pair's goes back to its element, and the two products are
  * transposed. Distances that share a row of the table have it several times in a band, so that nothing is searched or
  * summed by buckets before the very end. */
-#ifndef TRI_DEVICE_CUDA_ATTENTION_ATTENTION_RELATIVE_CUH
-#define TRI_DEVICE_CUDA_ATTENTION_ATTENTION_RELATIVE_CUH
+#pragma once
 
 #include "device/cuda/attention/attention_loops.cuh"
 #include "device/cuda/attention/attention_relative_args.cuh"
@@ -205,6 +204,4 @@ static __device__ __forceinline__ void add_relative(const relative_args &t, cons
     if constexpr (BIAS) add_biases<KEYS>(m.biases(n), score);
     else add_terms<T, KEYS>(t, m.memory + size::OWN_AT, m.memory + size::CROSS_AT, score);
 }
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* attention_relative_args.cuh - operands of attention by distances (numbers/distance.h), and the table's row for each.
  */
-#ifndef TRI_DEVICE_CUDA_ATTENTION_ATTENTION_RELATIVE_ARGS_CUH
-#define TRI_DEVICE_CUDA_ATTENTION_ATTENTION_RELATIVE_ARGS_CUH
+#pragma once
 
 #include "device/cuda/attention/attention.cuh"
 #include "numbers/distance.h"
@@ -38,5 +37,3 @@ static __device__ __forceinline__ int table_row(const relative_args &t, int dist
 static __device__ __forceinline__ int listed_row(const relative_args &t, int distance) {
     return t.rows[max(-t.far, min(t.far, distance)) + t.far];
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* attention_slopes.cuh - shared by the gradient kernels of attention on Hopper's tensor cores: a warpgroup's tile of 64
  * keys by 64 queries: weights, and gradients of scores. */
-#ifndef TRI_DEVICE_CUDA_ATTENTION_ATTENTION_SLOPES_CUH
-#define TRI_DEVICE_CUDA_ATTENTION_ATTENTION_SLOPES_CUH
+#pragma once
 
 #include "device/cuda/attention/attention.cuh"
 
@@ -49,5 +48,3 @@ static __device__ __forceinline__ void differentiate(float (&score)[32], float (
         score, dweight, statistic,
         [&](int j, int h, int e) { return (j < 4 ? kept[h].x : kept[h].y) >> (j % 4 * 8 + e) & 1; }, left);
 }
-
-#endif

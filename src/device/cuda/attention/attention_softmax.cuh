@@ -1,8 +1,7 @@
 /* attention_softmax.cuh - shared by the forward kernels of attention on Hopper's tensor cores: a warpgroup with 64
  * queries of one head, whose threads have two rows each; their dropout decisions, the online softmax, and the result.
  * Keys and values are in an order that gives a thread the scores of 8 consecutive keys (by_turns). */
-#ifndef TRI_DEVICE_CUDA_ATTENTION_ATTENTION_SOFTMAX_CUH
-#define TRI_DEVICE_CUDA_ATTENTION_ATTENTION_SOFTMAX_CUH
+#pragma once
 
 #include "device/cuda/attention/attention_bytes.cuh"
 #include "device/cuda/attention/attention_mask.cuh"
@@ -197,6 +196,4 @@ template <int COLS> struct softmax {
     float out[COLS / 2], largest[2],
         sum[2]; /* the thread's two rows: columns of ctx, the largest score, the sum of weights */
 };
-#endif
-
 #endif

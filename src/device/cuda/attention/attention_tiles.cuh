@@ -3,8 +3,7 @@
  * granules of 16, which lie in one block each. A warp has 16 rows of the tile, of one block, or in a ring of two, as
  * chunks begin anywhere. What the warps need is listed together, with two bits for each, and fetched four granules at a
  * time, wherever they are: neighbouring blocks become one tile, and so do scattered ones. */
-#ifndef TRI_DEVICE_CUDA_ATTENTION_ATTENTION_TILES_CUH
-#define TRI_DEVICE_CUDA_ATTENTION_ATTENTION_TILES_CUH
+#pragma once
 
 #include "device/cuda/attention/attention.cuh"
 #include "device/cuda/product/wgmma.cuh"
@@ -271,5 +270,3 @@ static inline int tiles_fit(const tri_call *call, const tile_args *t, int dtype)
 static inline unsigned tile_blocks(const tile_args *t) {
     return tiles_for<TILE>(t->a.rows, t->a.n) * (unsigned)t->a.heads;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * unit by the error function, as in BERT, and by tanh; SiLU; ReLU; tanh. fp32 uses the library's functions; 16-bit
  * types use formulas of few instructions, whose relative error of at most 1.6e-4 is below half of their last bit. All
  * others are computed by device/activation.h. */
-#ifndef TRI_DEVICE_CUDA_ELEMENTWISE_ACTIVATION_CUH
-#define TRI_DEVICE_CUDA_ELEMENTWISE_ACTIVATION_CUH
+#pragma once
 
 #include "device/cuda/runtime/common.cuh" /* first: it includes headers in C as such */
 #include "device/activation.h"
@@ -138,4 +137,3 @@ template <class F> static void with_activation(int act, F run) {
 #undef TRI_ACTIVATION
     }
 }
-#endif

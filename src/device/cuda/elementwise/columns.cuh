@@ -2,8 +2,7 @@
  * over a run of rows, in order and in fp32, into a part; then the parts are added in double. Runs depend on the shape
  * only, so that a sum has the same bits whether it is computed alone or fused; except that attention's gradient
  * (attention_backward.cu) and linear_din with an activation (act_product.cu) have other parts. */
-#ifndef TRI_DEVICE_CUDA_ELEMENTWISE_COLUMNS_CUH
-#define TRI_DEVICE_CUDA_ELEMENTWISE_COLUMNS_CUH
+#pragma once
 
 #include "device/cuda/runtime/common.cuh"
 
@@ -137,5 +136,3 @@ static void sum_columns(const tri_call *call, int64_t rows, int64_t cols, const 
     else column_parts<S, 1><<<dim3(across, runs), threads, 0, stream(call)>>>(rows, cols, of, part);
     end_columns(call, cols, runs, S::SUMS, to);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* map.cuh - element-wise functions of one or two operands, into the first. A thread handles 8 elements in 16-byte
  * accesses if alignment allows, else one. */
-#ifndef TRI_DEVICE_CUDA_ELEMENTWISE_MAP_CUH
-#define TRI_DEVICE_CUDA_ELEMENTWISE_MAP_CUH
+#pragma once
 
 #include "device/cuda/runtime/common.cuh"
 
@@ -75,5 +74,3 @@ struct same_op {
 struct sum_op {
     static __device__ __forceinline__ float at(float a, float b) { return a + b; }
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* norm.cuh - a row of layer normalisation, with the preceding dropout and residual, held in registers by the warps that
  * share it: every operand is read once. */
-#ifndef TRI_DEVICE_CUDA_ELEMENTWISE_NORM_CUH
-#define TRI_DEVICE_CUDA_ELEMENTWISE_NORM_CUH
+#pragma once
 
 #include "device/cuda/runtime/common.cuh"
 
@@ -92,5 +91,3 @@ static inline int warps_for(int64_t cols, int all_aligned) {
 static inline int norm_aligned(const norm_args &a) {
     return aligned(a.x) && aligned(a.res) && aligned(a.g) && aligned(a.b) && aligned(a.y) && aligned(a.xhat);
 }
-
-#endif

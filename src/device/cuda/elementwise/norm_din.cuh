@@ -1,7 +1,6 @@
 /* norm_din.cuh - the gradient of layer normalisation over a run of rows, through the preceding residual and dropout,
  * with the sums over tokens of the same values: some rows are in registers, and the next are being loaded. */
-#ifndef TRI_DEVICE_CUDA_ELEMENTWISE_NORM_DIN_CUH
-#define TRI_DEVICE_CUDA_ELEMENTWISE_NORM_DIN_CUH
+#pragma once
 
 #include "device/cuda/elementwise/columns.cuh"
 
@@ -124,5 +123,3 @@ static __device__ __forceinline__ void norm_din_run(const norm_din_args &a, run_
     float *part = a.part + (int64_t)blockIdx.x * 3 * a.cols + c;
     store<WIDE>(part, db), store<WIDE>(part + a.cols, dg), store<WIDE>(part + 2 * a.cols, dbias);
 }
-
-#endif

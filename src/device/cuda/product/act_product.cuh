@@ -1,6 +1,5 @@
 /* act_product.cuh - linear_din with an activation, in one kernel. */
-#ifndef TRI_DEVICE_CUDA_PRODUCT_ACT_PRODUCT_CUH
-#define TRI_DEVICE_CUDA_PRODUCT_ACT_PRODUCT_CUH
+#pragma once
 
 #include "device/cuda/elementwise/columns.cuh"
 
@@ -11,5 +10,3 @@ enum {
 
 /* 0: nothing was done, since shapes, types or the GPU are not supported. */
 int act_din_product(const tri_call *call);
-
-#endif

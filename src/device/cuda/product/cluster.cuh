@@ -1,7 +1,6 @@
 /* cluster.cuh - two blocks that share their input (Hopper): tiles copied from global memory by the copy engine, into
  * both blocks' shared memory at once, and barriers that both arrive at. */
-#ifndef TRI_DEVICE_CUDA_PRODUCT_CLUSTER_CUH
-#define TRI_DEVICE_CUDA_PRODUCT_CLUSTER_CUH
+#pragma once
 
 #include "device/cuda/product/groups.cuh"
 
@@ -76,6 +75,4 @@ static __device__ __forceinline__ void fetch_tile_for_both(const CUtensorMap *ma
                  "l"(map), "r"(col), "r"(row), "r"(barrier), "h"((uint16_t)((1 << CLUSTER) - 1)), "l"(kept)
                  : "memory");
 }
-#endif
-
 #endif

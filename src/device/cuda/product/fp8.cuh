@@ -1,6 +1,5 @@
 /* fp8.cuh - tensors in 8 bits with one scale (ops_fp8.def), written in rows and transposed, and their largest size. */
-#ifndef TRI_DEVICE_CUDA_PRODUCT_FP8_CUH
-#define TRI_DEVICE_CUDA_PRODUCT_FP8_CUH
+#pragma once
 
 #include "device/cuda/product/quantize.cuh"
 
@@ -137,5 +136,3 @@ static inline void put_rows(tri_call *to, int k, const tri_call *call, int from,
         to->t[k].data = static_cast<char *>(to->t[k].data) +
                         first * to->t[k].cols * (int64_t)tri__dtype_bytes((tri_dtype)to->dtype[k]);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* fused_product.cuh - dense layers in one kernel, with what follows the product. */
-#ifndef TRI_DEVICE_CUDA_PRODUCT_FUSED_PRODUCT_CUH
-#define TRI_DEVICE_CUDA_PRODUCT_FUSED_PRODUCT_CUH
+#pragma once
 
 #include "device/cuda/product/cluster.cuh"
 
@@ -35,5 +34,3 @@ int layer_fits(const tri_call *call, layer_args *a);
 int fused_product(const tri_call *call, const char *where);
 /* The same for few rows (narrow_product.cu). */
 int narrow_product(const tri_call *call, const char *where);
-
-#endif

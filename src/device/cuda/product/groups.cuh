@@ -1,8 +1,7 @@
 /* groups.cuh - warpgroups of one block that pass tiles in shared memory to each other: producers and consumers. A
  * barrier counts arrivals; when all have arrived its phase (lap) ends and the next begins. A wait names the parity of
  * the lap that must have ended. */
-#ifndef TRI_DEVICE_CUDA_PRODUCT_GROUPS_CUH
-#define TRI_DEVICE_CUDA_PRODUCT_GROUPS_CUH
+#pragma once
 
 #include "device/cuda/product/wgmma.cuh"
 
@@ -54,6 +53,4 @@ template <int N> static __device__ __forceinline__ void fewer_registers() {
 template <int N> static __device__ __forceinline__ void more_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
 }
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* product.cuh - products of matrices by cuBLASLt, with the known algorithm for their shape. Our matrices are row-major
  * and the library's column-major: each is passed as its transpose, so y = x w^T is computed as y^T = w x^T. Sums are in
  * fp32, of int8 factors in int32; TF32 is not used. */
-#ifndef TRI_DEVICE_CUDA_PRODUCT_PRODUCT_CUH
-#define TRI_DEVICE_CUDA_PRODUCT_PRODUCT_CUH
+#pragma once
 
 #include "device/cuda/runtime/common.cuh"
 #include "device/wisdom.h"
@@ -36,5 +35,3 @@ void activate(const tri_call *call, const tri_tensor &y, const tri_tensor &h, in
  * sums, which are added to what is there if `add`. */
 void activate_din(const tri_call *call, const tri_tensor &dx, const tri_tensor &from, int type, int db, int add,
                   void *work);
-
-#endif

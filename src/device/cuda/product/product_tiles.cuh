@@ -5,8 +5,7 @@
  * bytes of the summed dimension at a time (a step); two blocks form a cluster, work on the same columns and each fetch
  * half of that factor for both. Two warpgroups multiply, 64 rows each, round their results into shared memory, and
  * continue; other warps finish results and write them to memory, while the next tile is multiplied. */
-#ifndef TRI_DEVICE_CUDA_PRODUCT_PRODUCT_TILES_CUH
-#define TRI_DEVICE_CUDA_PRODUCT_PRODUCT_TILES_CUH
+#pragma once
 
 #include "device/cuda/product/cluster.cuh"
 
@@ -94,6 +93,4 @@ template <typename T> static __device__ __forceinline__ pack<T, WIDE> result_at(
 template <typename T> static __device__ __forceinline__ void pass_on(T *to, const pack<T, WIDE> &value) {
     __stcs(reinterpret_cast<uint4 *>(to), *reinterpret_cast<const uint4 *>(&value));
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* quantize.cuh - numbers of 8 bits with a scale, as numbers/quantized.h and numbers/float8.h define them. */
-#ifndef TRI_DEVICE_CUDA_PRODUCT_QUANTIZE_CUH
-#define TRI_DEVICE_CUDA_PRODUCT_QUANTIZE_CUH
+#pragma once
 
 #include "device/cuda/runtime/common.cuh"
 
@@ -62,5 +61,3 @@ static __device__ __forceinline__ void quantize_pack(const pack<T, WIDE> &x, flo
                    quantized<Q>::four(x.at(4), x.at(5), x.at(6), x.at(7), inverse)};
     *reinterpret_cast<uint2 *>(q) = eight;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* scaled_product.cuh - products of 8-bit factors in one kernel, alone or with GELU, or its slope, and results of 8
  * bits. */
-#ifndef TRI_DEVICE_CUDA_PRODUCT_SCALED_PRODUCT_CUH
-#define TRI_DEVICE_CUDA_PRODUCT_SCALED_PRODUCT_CUH
+#pragma once
 
 #include "device/cuda/elementwise/columns.cuh"
 #include "device/cuda/product/fp8.cuh"
@@ -30,5 +29,3 @@ int scaled_act_product(const tri_call *call, const scaled_layer *of, const fp8_t
  * of parts of the columns' sums, [parts, cols] in `part`. */
 int scaled_act_din_product(const tri_call *call, const scaled_layer *of, const fp8_tensor &to, float *part,
                            const char *where);
-
-#endif

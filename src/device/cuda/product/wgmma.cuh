@@ -2,8 +2,7 @@
  * asynchronous until wgmma_wait. A tile is panels of 64 columns (128 bytes), each [rows, 64], with 16-byte pieces
  * permuted within a row by the row's number, for the instructions' 128-byte swizzle. Panels begin at multiples of 1024
  * bytes. */
-#ifndef TRI_DEVICE_CUDA_PRODUCT_WGMMA_CUH
-#define TRI_DEVICE_CUDA_PRODUCT_WGMMA_CUH
+#pragma once
 
 #include "device/cuda/runtime/common.cuh"
 
@@ -308,5 +307,3 @@ static __device__ __forceinline__ void write_whole_rows(const float (&d)[32], co
                                                         T *to, int64_t stride, int left) {
     write_whole_rows(d, factor, room, to, stride, left, [](const pack<T, WIDE> &) {});
 }
-
-#endif

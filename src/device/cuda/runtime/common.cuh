@@ -4,8 +4,7 @@
  * Kernels are templates over the computing type; operands whose type ops.def leaves open are accessed through `loose`.
  * Tensors are dense and row-major; pointers may be aligned to one element only, so wide accesses are used if all
  * operands allow them. */
-#ifndef TRI_DEVICE_CUDA_RUNTIME_COMMON_CUH
-#define TRI_DEVICE_CUDA_RUNTIME_COMMON_CUH
+#pragma once
 
 #include <cublasLt.h>
 #include <cuda_bf16.h>
@@ -243,5 +242,3 @@ static __device__ __forceinline__ void drop(const dropper &d, const int32_t *key
 #pragma unroll
     for (int i = 0; i < WIDE; i++) x[i] = bits >> i & 1 ? x[i] * d.scale : 0.0f;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* cuda.h - shared by the files of the CUDA plug-in. C for the host side, CUDA C for kernels; one file per operation
  * family, each with its rows of the kernel table, as on the CPU (TRI_CUDA_FAMILY of common.cuh). */
-#ifndef TRI_DEVICE_CUDA_RUNTIME_CUDA_H
-#define TRI_DEVICE_CUDA_RUNTIME_CUDA_H
+#pragma once
 
 #include <cublasLt.h>
 #include <cuda_runtime.h>
@@ -130,6 +129,4 @@ void tri__nccl_time(void *context, int number, tri_time *time);
 void tri__nccl_close(tri_cuda *cuda);
 #ifdef __cplusplus
 }
-#endif
-
 #endif

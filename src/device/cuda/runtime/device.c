@@ -4,10 +4,6 @@
 #include "device/cuda/runtime/cuda.h"
 #include "device/plugin.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum {
     BLAS_BYTES = 32 << 20, /* cuBLASLt's workspace per lane, not in the plan; more gains nothing at BERT's shapes */
     STAGE_HEAD = 64,       /* bytes for the step before a run's inputs */

@@ -2,7 +2,6 @@
 #include "device/cuda/runtime/cuda.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 
 /* NVML's own, which need no header: results, the clock of the multiprocessors, and reasons for a lower clock. */
 enum {

@@ -7,9 +7,6 @@
  * the run is queued kernel by kernel, and not tried again. */
 #include "device/cuda/runtime/cuda.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum {
     KEYS = 256,      /* remembered */
     LONGEST = 64,    /* words of a key; longer keys, of many microbatches, are not captured */

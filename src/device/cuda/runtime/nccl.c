@@ -12,8 +12,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 /* The declarations of nccl.h that are used: the header is not needed to build. */

@@ -4,9 +4,6 @@
  * one while the GPU copies the other. */
 #include "device/cuda/runtime/cuda.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { PART = 32 << 20, SLICE = 1 << 20, SMALL = 8 << 20, THREADS = 8 }; /* bytes; threads */
 
 static cudaError_t make_pinned(tri_cuda *c) {

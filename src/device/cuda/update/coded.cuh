@@ -1,8 +1,7 @@
 /* coded.cuh - blocks of 256 numbers in the codes of numbers/coded.h. A warp has a block: lane l holds elements 4 l .. 4
  * l
  * + 3 in places 0 .. 3, and those 128 further in places 4 .. 7. */
-#ifndef TRI_DEVICE_CUDA_UPDATE_CODED_CUH
-#define TRI_DEVICE_CUDA_UPDATE_CODED_CUH
+#pragma once
 
 #include "device/cuda/product/quantize.cuh"
 
@@ -240,5 +239,3 @@ static inline dim3 coded_grid(int64_t blocks, int64_t rows) {
         CODED_CASE(TRI_CODE_SIGNS, run, __VA_ARGS__) \
     default: record(call, cudaErrorInvalidValue, "a code"); \
     }
-
-#endif

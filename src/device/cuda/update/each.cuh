@@ -6,8 +6,7 @@
  *   void at<N>(i, now) const   updates elements i .. i + N - 1
  * Each element gets the same operations in the same order whatever N, so that its bits do not depend on where a shard
  * begins. */
-#ifndef TRI_DEVICE_CUDA_UPDATE_EACH_CUH
-#define TRI_DEVICE_CUDA_UPDATE_EACH_CUH
+#pragma once
 
 #include "device/cuda/runtime/common.cuh"
 
@@ -39,5 +38,3 @@ static void each(const tri_call *call, int64_t n, const int32_t *apply, const F 
     ((call)->dtype[g] == TRI_F32    ? run<float>(call) \
      : (call)->dtype[g] == TRI_BF16 ? run<bf16>(call) \
                                     : run<f16>(call))
-
-#endif

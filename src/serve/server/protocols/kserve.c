@@ -9,9 +9,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef enum tensor_kind { TEXT, INTEGER, REAL, TRUTH } tensor_kind;
 typedef struct datatype {
@@ -234,11 +231,9 @@ static tri_status take_flag(const tri_json *of, const char *key, int *out) {
 }
 
 static tri_status parse_outputs(const tri_json *outputs, tri_ask *out) {
-    const tri_json *one;
-    size_t i;
     if (!tri__json_size(outputs)) return TRI_OK;
     out->omit_label = out->omit_probabilities = 1;
-    tri__json_each(outputs, i, one) {
+    tri__json_items(outputs, one) {
         const char *name = tri__text_in(one, "name");
         int is_label = name && !strcmp(name, "label");
         if (!is_label && (!name || strcmp(name, "probabilities")))

@@ -3,8 +3,6 @@
  * writes. */
 #include "serve/server/server_parts.h"
 
-#include <string.h>
-
 static void put_csv(const tri_prediction *told, tri_buffer *out) {
     const tri_model_facts *facts = told->facts;
     tri__buffer_put(out, "label");

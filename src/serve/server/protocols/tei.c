@@ -10,8 +10,6 @@
 #include "base/text.h"
 
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 static tri_status take_bool(const tri_json *root, const char *key, int *out) {
     const tri_json *value = tri__json_get(root, key);
@@ -23,14 +21,12 @@ static tri_status take_bool(const tri_json *root, const char *key, int *out) {
 
 /* Members that are not known are refused: a misspelt "truncate" must not be dropped. */
 static tri_status check_names(const tri_json *object, const char *where, const char *const *known, int n) {
-    const tri_json *value;
-    const char *key;
-    tri__json_each_member(object, key, value) {
+    tri__json_members(object, m) {
         int found = 0;
-        for (int i = 0; i < n; i++) found |= !strcmp(known[i], key);
-        const char *near = found ? NULL : tri__text_nearest(key, known, n);
+        for (int i = 0; i < n; i++) found |= !strcmp(known[i], m->key);
+        const char *near = found ? NULL : tri__text_nearest(m->key, known, n);
         if (!found)
-            return tri__fail(TRI_USAGE, "\"%.100s\" is not a member of %s%s%s%s", key, where,
+            return tri__fail(TRI_USAGE, "\"%.100s\" is not a member of %s%s%s%s", m->key, where,
                              near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
     }
     return TRI_OK;

@@ -6,8 +6,6 @@
 #include "device/cpu/fast/attention/simd_head_sparse_din.h"
 #include "numbers/distance.h"
 
-#include <string.h>
-
 enum { ENOUGH = 1 << 14 }; /* elements of ctx */
 
 typedef struct span {
@@ -28,14 +26,18 @@ static span span_of(const tri_call *call, int seq, int blocks, int key, int64_t 
     return s;
 }
 
+static int64_t longest_of(const span *s) {
+    int64_t longest = 0;
+    for (int64_t i = 0; i < s->sequences; i++)
+        if (s->seq[i + 1] - s->seq[i] > longest) longest = s->seq[i + 1] - s->seq[i];
+    return longest;
+}
+
 /* As many threads as `bytes` of scratch space allow. Where sequences are no longer than their windows, attention is
  * that to all keys. */
 static void fit_threads(span *s, int64_t (*sparse)(int64_t, int64_t), int64_t (*dense)(int64_t, int64_t),
                         int64_t bytes) {
-    int64_t longest = 0;
-    for (int64_t i = 0; i < s->sequences; i++)
-        if (s->seq[i + 1] - s->seq[i] > longest) longest = s->seq[i + 1] - s->seq[i];
-    int64_t need = s->blocks ? sparse(longest, s->d) : dense(longest, s->d);
+    int64_t longest = longest_of(s), need = s->blocks ? sparse(longest, s->d) : dense(longest, s->d);
     if (s->blocks && s->window) {
         int64_t narrow = dense(longest <= s->window ? longest : s->window + 1, s->d);
         if (narrow > need) need = narrow;
@@ -82,6 +84,24 @@ static void clear_rest(const tri_call *call, int k, int64_t t) {
         memset(data + t * call->t[k].cols, 0, (size_t)((call->t[k].rows - t) * call->t[k].cols) * 4);
 }
 
+/* The head's results, at row `row` of ctx and lse: what the forward writes. */
+static void set_forward(const tri_call *call, const span *s, int64_t row, int64_t a, tri_head *head) {
+    OPERANDS(attention);
+    head->ctx = f32(call, ARG(ctx)) + row * head->ld_ctx + a * s->d;
+    head->lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + row * s->heads + a : NULL;
+}
+
+/* What the gradient reads at row `row`, and writes at the rows of q, k and v. */
+static void set_gradient(const tri_call *call, const span *s, int64_t row, int64_t a, tri_head *head) {
+    OPERANDS(attention_din);
+    head->ctx = f32(call, ARG(ctx)) + row * head->ld_ctx + a * s->d;
+    head->dctx = f32(call, ARG(dctx)) + row * head->ld_ctx + a * s->d;
+    head->lse = f32(call, ARG(lse)) + row * s->heads + a;
+    head->dq = f32(call, ARG(dqkv)) + (head->q - f32(call, ARG(qkv)));
+    head->dk = head->dq + head->ld_ctx, head->dv = head->dk + head->ld_ctx;
+    head->acc = head->acc_kv = adds(call, ARG(dqkv));
+}
+
 #define FORWARD_WORK {.fixed = 8 << 20, .row = 512, .row_cols = 8}
 #define GRADIENT_WORK {.fixed = 8 << 20, .row = 2048, .row_cols = 8}
 
@@ -98,9 +118,7 @@ static void attention(const tri_call *call) {
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
         tri_head_blocks blocks;
         tri_head head = head_of(call, &s, i, ARG(qkv), h, &blocks);
-        int64_t t0 = s.seq[i / s.heads], a = i % s.heads;
-        head.ctx = f32(call, ARG(ctx)) + t0 * h + a * s.d;
-        head.lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + t0 * s.heads + a : NULL;
+        set_forward(call, &s, s.seq[i / s.heads], i % s.heads, &head);
         if (head.len > 0) (head.blocks ? simd_head_sparse : simd_head)(&head);
     }
     clear_rest(call, ARG(ctx), s.seq[s.sequences]);
@@ -116,14 +134,7 @@ static void attention_din(const tri_call *call) {
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
         tri_head_blocks blocks;
         tri_head head = head_of(call, &s, i, ARG(qkv), h, &blocks);
-        int64_t t0 = s.seq[i / s.heads], a = i % s.heads;
-        head.ctx = f32(call, ARG(ctx)) + t0 * h + a * s.d;
-        head.dctx = f32(call, ARG(dctx)) + t0 * h + a * s.d;
-        head.lse = f32(call, ARG(lse)) + t0 * s.heads + a;
-        head.dq = f32(call, ARG(dqkv)) + t0 * 3 * h + a * s.d;
-        head.dk = head.dq + h;
-        head.dv = head.dq + 2 * h;
-        head.acc = head.acc_kv = adds(call, ARG(dqkv));
+        set_gradient(call, &s, s.seq[i / s.heads], i % s.heads, &head);
         if (head.len > 0) (head.blocks ? simd_head_sparse_din : simd_head_din)(&head);
     }
     clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
@@ -137,8 +148,7 @@ static void attention_first(const tri_call *call) {
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
         tri_head_blocks blocks;
         tri_head head = head_of(call, &s, i, ARG(qkv), h, &blocks);
-        head.ctx = f32(call, ARG(ctx)) + i * s.d;
-        head.lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + i : NULL;
+        set_forward(call, &s, i / s.heads, i % s.heads, &head);
         simd_head_first(&head);
     }
 }
@@ -151,13 +161,7 @@ static void attention_first_din(const tri_call *call) {
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
         tri_head_blocks blocks;
         tri_head head = head_of(call, &s, i, ARG(qkv), h, &blocks);
-        head.ctx = f32(call, ARG(ctx)) + i * s.d;
-        head.dctx = f32(call, ARG(dctx)) + i * s.d;
-        head.lse = f32(call, ARG(lse)) + i;
-        head.dq = f32(call, ARG(dqkv)) + (head.q - f32(call, ARG(qkv)));
-        head.dk = head.dq + h;
-        head.dv = head.dq + 2 * h;
-        head.acc = head.acc_kv = adds(call, ARG(dqkv));
+        set_gradient(call, &s, i / s.heads, i % s.heads, &head);
         simd_head_first_din(&head);
     }
     clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
@@ -180,13 +184,6 @@ typedef struct relative_span {
     void *sums;            /* of runs: double [runs, heads, buckets]; float [runs - 1, B, 3H]: the first are in drel */
     float *work;           /* of threads */
 } relative_span;
-
-static int64_t longest_of(const span *s) {
-    int64_t longest = 0;
-    for (int64_t i = 0; i < s->sequences; i++)
-        if (s->seq[i + 1] - s->seq[i] > longest) longest = s->seq[i + 1] - s->seq[i];
-    return longest;
-}
 
 /* Runs of sequences, of which `fit` have room for their sums. */
 static int64_t runs_of(const span *s, int64_t fit) {
@@ -256,10 +253,8 @@ static void attention_relative(const tri_call *call) {
 #pragma omp parallel for schedule(dynamic, 1) num_threads(r.s.threads)
     for (int64_t i = 0; i < r.s.sequences * r.s.heads; i++) {
         tri_head head = head_of(call, &r.s, i, ARG(qkv), h, NULL);
-        int64_t t0 = r.s.seq[i / r.s.heads], a = i % r.s.heads;
-        tri_relative relative = relative_of(call, &r, &head, a);
-        head.ctx = f32(call, ARG(ctx)) + t0 * h + a * r.s.d;
-        head.lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + t0 * r.s.heads + a : NULL;
+        tri_relative relative = relative_of(call, &r, &head, i % r.s.heads);
+        set_forward(call, &r.s, r.s.seq[i / r.s.heads], i % r.s.heads, &head);
         if (head.len > 0) simd_head_relative(&head, &relative);
     }
     clear_rest(call, ARG(ctx), r.s.seq[r.s.sequences]);
@@ -274,18 +269,11 @@ static void relative_run_din(const tri_call *call, const relative_span *r, int64
     float *sums = run ? (float *)r->sums + (run - 1) * each : f32(call, ARG(db)); /* of rel */
     for (int64_t s = first; s < end; s++) {
         tri_head head = head_of(call, &r->s, s * r->s.heads + a, ARG(qkv), h, NULL);
-        int64_t t0 = r->s.seq[s];
         tri_relative relative = relative_of(call, r, &head, a);
         relative.dbias = (double *)r->sums + (run * r->s.heads + a) * call->attr->buckets;
         relative.dq = sums + a * r->s.d;
         relative.dk = relative.dq + h;
-        head.ctx = f32(call, ARG(ctx)) + t0 * h + a * r->s.d;
-        head.dctx = f32(call, ARG(dctx)) + t0 * h + a * r->s.d;
-        head.lse = f32(call, ARG(lse)) + t0 * r->s.heads + a;
-        head.dq = f32(call, ARG(dqkv)) + t0 * 3 * h + a * r->s.d;
-        head.dk = head.dq + h;
-        head.dv = head.dq + 2 * h;
-        head.acc = head.acc_kv = adds(call, ARG(dqkv));
+        set_gradient(call, &r->s, r->s.seq[s], a, &head);
         if (head.len > 0) simd_head_relative_din(&head, &relative);
     }
 }

@@ -5,8 +5,6 @@
 #include "device/cpu/fast/attention/simd_head_first.h"
 #include "device/cpu/fast/attention/simd_head_half_din.h"
 
-#include <string.h>
-
 enum { ENOUGH = 1 << 14 }; /* elements of ctx */
 
 typedef struct span {

@@ -7,8 +7,6 @@
 #include "layout/blocks.h"
 #include "layout/runs.h"
 
-#include <string.h>
-
 enum { ENOUGH = 1 << 14 /* elements */, WIDEST = 64 /* tokens of a block */ };
 static const float NO_KEYS = -1e30f;
 

@@ -1,6 +1,5 @@
 /* head.h - one head of one sequence, as kernels of attention take it. */
-#ifndef TRI_DEVICE_CPU_FAST_ATTENTION_HEAD_H
-#define TRI_DEVICE_CPU_FAST_ATTENTION_HEAD_H
+#pragma once
 
 #include "device/cpu/fast/runtime/call.h"
 #include "device/cpu/fast/runtime/isa.h"
@@ -73,5 +72,3 @@ typedef struct tri_relative {
     float *dq, *dk;              /* as q and k, added to */
     float *work;
 } tri_relative;
-
-#endif

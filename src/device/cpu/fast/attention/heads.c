@@ -2,8 +2,6 @@
  * added by all threads. */
 #include "device/cpu/fast/runtime/call.h"
 
-#include <string.h>
-
 enum { ENOUGH = 1 << 14 }; /* elements */
 
 static void move(float *restrict to, const float *restrict from, int64_t n, int add) {

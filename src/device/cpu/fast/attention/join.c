@@ -3,7 +3,6 @@
 #include "device/cpu/fast/runtime/call.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { ENOUGH = 1 << 14 }; /* elements */
 

@@ -3,8 +3,6 @@
 #include "device/cpu/fast/runtime/call.h"
 #include "numbers/rope.h"
 
-#include <string.h>
-
 enum { ENOUGH = 1 << 13 }; /* elements */
 
 /* Whether the table's rows are positions. */

@@ -1,8 +1,7 @@
 /* simd_head.h - attention of one head over one sequence, HR queries at a time. Scores are computed transposed,
  * [keys,HR]: a query is a lane, so softmax needs no sums across lanes, one Philox call decides for 8 rows, and the
  * weights already form the packed panel for the product with the values. Keys are in token order. */
-#ifndef TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_H
-#define TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_H
+#pragma once
 
 #include "device/cpu/fast/attention/head.h"
 #include "device/cpu/fast/elementwise/simd_drop.h"
@@ -218,5 +217,3 @@ SIMD void simd_head(const tri_head *h) {
         turn_back(out, n, d, factor, h->ctx + q0 * h->ld_ctx, h->ld_ctx, 0);
     }
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* simd_head_din.h - the gradient of attention, HR keys at a time: [queries,HR] panels of weights and of score gradients
  * are inputs of the products for dv and dk. For dq the score gradients of a stretch of keys are kept, transposed, and
  * multiplied once. Weights are recomputed from lse, masks from Philox (Dao et al., 2022). */
-#ifndef TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_DIN_H
-#define TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_DIN_H
+#pragma once
 
 #include "device/cpu/fast/attention/simd_head.h"
 
@@ -152,5 +151,3 @@ SIMD void simd_head_din(const tri_head *h) {
     for (int64_t i = 0; i < len; i += HR)
         turn_back(w[DQ] + i * columns, len - i < HR ? len - i : HR, d, scale, h->dq + i * h->ld, h->ld, h->acc);
 }
-
-#endif

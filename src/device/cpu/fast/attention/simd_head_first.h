@@ -1,8 +1,7 @@
 /* simd_head_first.h - attention of one head over one sequence for its first query alone, and its gradient; over all
  * keys or over those of present blocks. Bound by reading keys and values once: pieces of up to BLOCK keys stay in the
  * L1 cache between the score and the sum. */
-#ifndef TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_FIRST_H
-#define TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_FIRST_H
+#pragma once
 
 #include "device/cpu/fast/attention/simd_head_din.h"
 
@@ -148,5 +147,3 @@ SIMD void simd_head_first_din(const tri_head *h) {
     }
     clear_rows(h, done, h->len);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* simd_head_half.h - attention of one head in bf16, HR queries at a time, as simd_head.h: scores [keys,HR] are sums of
  * bf16 products in fp32, softmax is fp32. Weights, up to their row's factor, are rounded to bf16 for the product with
  * the values; the row's sum is of what they were before. */
-#ifndef TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_HALF_H
-#define TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_HALF_H
+#pragma once
 
 #include "device/cpu/fast/attention/simd_head.h"
 #include "device/cpu/fast/elementwise/simd_half.h"
@@ -152,5 +151,3 @@ void PER_ISA(tri__head_half)(const tri_head_half *h) {
     }
     if (product->end) product->end();
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* simd_head_half_din.h - the gradient of attention in bf16, HR keys at a time, as simd_head_din.h. Weights and score
  * gradients are rounded to bf16 for the products; all else is fp32. Score gradients of a stretch of keys are kept as
  * panels of A, for the queries' gradients [len,d]. */
-#ifndef TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_HALF_DIN_H
-#define TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_HALF_DIN_H
+#pragma once
 
 #include "device/cpu/fast/attention/simd_head_half.h"
 #include "device/cpu/fast/attention/simd_head_din.h"
@@ -195,5 +194,3 @@ void PER_ISA(tri__head_half_din)(const tri_head_half *h) {
         simd_narrow(d, row, h->dq + t * h->ld);
     }
 }
-
-#endif

@@ -3,8 +3,7 @@
  * each query reads its own stretch. Products with a distance's query and key are computed for all distances that a row
  * meets, side by side; written with a stride one longer than a row, every number lands in its column. The gradients go
  * the same way back. A bucket's row is used for each of its distances. */
-#ifndef TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_RELATIVE_H
-#define TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_RELATIVE_H
+#pragma once
 
 #include "device/cpu/fast/attention/simd_head_din.h"
 
@@ -262,5 +261,3 @@ SIMD void simd_head_relative_din(const tri_head *head_, const tri_relative *r) {
     rows_din(&h, r, w, rows, r->q, scale, h.dk);
     entries_din(&h, r, w, rows, h.k, scale, r->dq);
 }
-
-#endif

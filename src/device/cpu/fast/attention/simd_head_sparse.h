@@ -1,8 +1,7 @@
 /* simd_head_sparse.h - attention of one head over present blocks alone. Panels of HR queries are those of simd_head.h
  * and need not end where blocks do: a panel walks the key blocks that any of its queries attends to, and lanes that do
  * not attend to one are masked. So that no lane is wasted, whatever HR and the block are. */
-#ifndef TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_SPARSE_H
-#define TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_SPARSE_H
+#pragma once
 
 #include "device/cpu/fast/attention/simd_head.h"
 
@@ -152,5 +151,3 @@ SIMD void simd_head_sparse(const tri_head *h) {
         turn_back(out, n, d, factor, h->ctx + q0 * h->ld_ctx, h->ld_ctx, 0);
     }
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* simd_head_sparse_din.h - the gradient of attention over present blocks, HR keys at a time, as simd_head_din.h: a
  * panel of keys walks the query blocks that attend to any of its keys. For dq the score gradients of a short stretch of
  * keys are kept, transposed, for the queries that attend to any of them. */
-#ifndef TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_SPARSE_DIN_H
-#define TRI_DEVICE_CPU_FAST_ATTENTION_SIMD_HEAD_SPARSE_DIN_H
+#pragma once
 
 #include "device/cpu/fast/attention/simd_head_sparse.h"
 #include "device/cpu/fast/attention/simd_head_din.h"
@@ -134,5 +133,3 @@ SIMD void simd_head_sparse_din(const tri_head *h) {
     for (int64_t i = 0; i < len; i += HR)
         turn_back(w[DQ] + i * columns, len - i < HR ? len - i : HR, d, scale, h->dq + i * h->ld, h->ld, h->acc);
 }
-
-#endif

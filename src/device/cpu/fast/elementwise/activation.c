@@ -2,8 +2,6 @@
 #include "device/cpu/fast/elementwise/simd_activation.h"
 #include "device/cpu/fast/runtime/call.h"
 
-#include <string.h>
-
 enum { CHUNK = 8192, ENOUGH = 1 << 14 }; /* elements */
 
 static int64_t chunk_size(int64_t n, int64_t i) { return n - i < CHUNK ? n - i : CHUNK; }

@@ -4,7 +4,6 @@
 #include "layout/columns.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { ENOUGH = 1 << 13 }; /* elements */
 

@@ -2,8 +2,6 @@
  * order, to its columns. */
 #include "device/cpu/fast/runtime/call.h"
 
-#include <string.h>
-
 enum { COLUMNS = 64, ROWS = 16, CLEAR = 1 << 16, ENOUGH = 1 << 14 }; /* of a work item; floats; elements */
 
 /* The row of a word in this table; NULL: not in it. */

@@ -1,8 +1,6 @@
 /* experts.c - rows on their way to experts and back: each output row is written by one thread, its sums in order. */
 #include "device/cpu/fast/runtime/call.h"
 
-#include <string.h>
-
 enum { ENOUGH = 1 << 14, LANES = 16 }; /* elements that justify more than one thread; partial sums of a dot product */
 
 /* to = (add ? to : 0) + factor * x */

@@ -1,7 +1,6 @@
 /* simd_activation.h - activations of feed-forward layers and their derivatives: GELU by the normal distribution's tail
  * or by tanh, SiLU, ReLU; and tanh. */
-#ifndef TRI_DEVICE_CPU_FAST_ELEMENTWISE_SIMD_ACTIVATION_H
-#define TRI_DEVICE_CPU_FAST_ELEMENTWISE_SIMD_ACTIVATION_H
+#pragma once
 
 #include "device/activation.h"
 #include "device/cpu/fast/runtime/simd.h"
@@ -146,5 +145,3 @@ SIMD void simd_act_din(tri_activation which, int64_t n, const float *dy, const f
     EACH_ACTIVATION(which, CALL)
 #undef CALL
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* simd_drop.h - dropout masks by Philox on vectors of counters (base/random.h), and dropout of rows. */
-#ifndef TRI_DEVICE_CPU_FAST_ELEMENTWISE_SIMD_DROP_H
-#define TRI_DEVICE_CPU_FAST_ELEMENTWISE_SIMD_DROP_H
+#pragma once
 
 #include "device/cpu/fast/runtime/call.h"
 #include "device/cpu/fast/runtime/simd.h"
@@ -123,5 +122,3 @@ SIMD void simd_dropout(const tri_drop *drop, int64_t t0, int64_t t1, int64_t h, 
             BY_VECTORS(end - begin, dropout_some(drop, decision + i, left, from + i, to + i, acc));
         }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* simd_gated.h - gated activations: y = f(a) * b for each of the activations, and the gradients of a and b. */
-#ifndef TRI_DEVICE_CPU_FAST_ELEMENTWISE_SIMD_GATED_H
-#define TRI_DEVICE_CPU_FAST_ELEMENTWISE_SIMD_GATED_H
+#pragma once
 
 #include "device/cpu/fast/elementwise/simd_activation.h"
 
@@ -58,5 +57,3 @@ SIMD void simd_gated_din(tri_activation which, const tri_gated_din *g) {
     EACH_ACTIVATION(which, CALL)
 #undef CALL
 }
-
-#endif

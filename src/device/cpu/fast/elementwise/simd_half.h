@@ -1,6 +1,5 @@
 /* simd_half.h - bf16 as fp32 and back, rounded to nearest, ties to even, as numbers/float16.h. */
-#ifndef TRI_DEVICE_CPU_FAST_ELEMENTWISE_SIMD_HALF_H
-#define TRI_DEVICE_CPU_FAST_ELEMENTWISE_SIMD_HALF_H
+#pragma once
 
 #include "device/cpu/fast/runtime/simd.h"
 #include "numbers/float16.h"
@@ -58,5 +57,3 @@ SIMD void simd_widen_add(int64_t n, const uint16_t *x, float *y) {
     }
     for (; i < n; i++) y[i] += tri__from_bf16(x[i]);
 }
-
-#endif

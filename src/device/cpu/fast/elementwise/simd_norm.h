@@ -1,7 +1,6 @@
 /* simd_norm.h - layer normalisation (Ba et al., 2016) of rows, with the preceding dropout and residual, in both
  * directions. A row stays in the L1 cache and is read from memory only once. Sums use four accumulators. */
-#ifndef TRI_DEVICE_CPU_FAST_ELEMENTWISE_SIMD_NORM_H
-#define TRI_DEVICE_CPU_FAST_ELEMENTWISE_SIMD_NORM_H
+#pragma once
 
 #include "device/cpu/fast/elementwise/simd_drop.h"
 
@@ -172,5 +171,3 @@ SIMD void simd_column_sums(int64_t t0, int64_t t1, int64_t h, const float *dy, c
             column_sums_some(8, h, dy + t * h, NULL, sum, NULL);
     for (; t < t1; t++) column_sums_some(1, h, dy + t * h, xhat ? xhat + t * h : NULL, sum, dot);
 }
-
-#endif

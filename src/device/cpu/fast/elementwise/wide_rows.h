@@ -1,8 +1,7 @@
 /* wide_rows.h - rows of fp32 or bf16 matrices as fp32. Those of fp32 are where they are. Those of bf16 are a few at a
  * time in a thread's own part of the scratch space: they stay in its cache between the fp32 kernel and the roundings,
  * where copies of whole operands would pass through memory. Each output is rounded once, as half.c does. */
-#ifndef TRI_DEVICE_CPU_FAST_ELEMENTWISE_WIDE_ROWS_H
-#define TRI_DEVICE_CPU_FAST_ELEMENTWISE_WIDE_ROWS_H
+#pragma once
 
 #include "device/cpu/fast/elementwise/simd_half.h"
 #include "device/cpu/fast/runtime/call.h"
@@ -61,5 +60,3 @@ static inline const float *tri__wide_vector(const tri_call *call, int k, float *
     *work += call->t[k].cols;
     return copy;
 }
-
-#endif

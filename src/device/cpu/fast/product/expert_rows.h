@@ -1,11 +1,8 @@
 /* expert_rows.h - the rows of one expert among those of all: attr.groups * attr.members equal runs, run i of expert
  * i % members; of each run those that have a token. */
-#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_EXPERT_ROWS_H
-#define TRI_DEVICE_CPU_FAST_PRODUCT_EXPERT_ROWS_H
+#pragma once
 
 #include "device/cpu/fast/runtime/call.h"
-
-#include <string.h>
 
 typedef struct tri_expert_rows {
     const int32_t *from;  /* [rows] below 0: no token; NULL: all have one */
@@ -46,5 +43,3 @@ static inline void tri__expert_rows_clear(const tri_call *call, int k, const tri
     for (int64_t r = 0; r < rows; r++)
         if (of->from[r] < 0) memset((char *)call->t[k].data + r * row, 0, (size_t)row);
 }
-
-#endif

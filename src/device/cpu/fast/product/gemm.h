@@ -1,12 +1,9 @@
 /* gemm.h - products of large matrices, in tiles fixed by shape; each element is summed by one thread in an order fixed
  * by the shape. An activation that follows is applied to a tile while it is in cache. */
-#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_GEMM_H
-#define TRI_DEVICE_CPU_FAST_PRODUCT_GEMM_H
+#pragma once
 
 #include "device/cpu/fast/runtime/isa.h"
 #include "program/op.h"
-
-#include <stdint.h>
 
 /* c[m,n] = (add ? c : 0) + a[m,k] b[k,n] + bias */
 typedef struct tri_gemm {
@@ -32,6 +29,4 @@ enum { TRI_GEMM_BLOCK = 384 }; /* at most this much of k is packed at a time */
 
 #ifdef TRI_ISA
 void PER_ISA(tri__gemm)(const tri_gemm *gemm);
-#endif
-
 #endif

@@ -1,12 +1,9 @@
 /* gemm_half.h - products of large bf16 matrices with instructions that multiply bf16 and add in fp32. Tiles are fixed
  * by shape; each element is summed by one thread in an order fixed by the shape. */
-#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_GEMM_HALF_H
-#define TRI_DEVICE_CPU_FAST_PRODUCT_GEMM_HALF_H
+#pragma once
 
 #include "device/cpu/fast/runtime/isa.h"
 #include "program/op.h"
-
-#include <stdint.h>
 
 /* A panel of A or of B: its rows are n rows of `from`, along which k runs, or columns, if it is transposed. */
 typedef struct tri_half_panel {
@@ -87,6 +84,4 @@ int64_t PER_ISA(tri__half_gemm_work)(const tri_half_gemm *gemm);
 int PER_ISA(tri__half_gemm_fits_any)(const tri_half_gemm *gemm);
 void PER_ISA(tri__half_gemm)(const tri_half_gemm *gemm);
 void PER_ISA(tri__finish_half)(const tri_half_row *row, int64_t n, const float *sum);
-#endif
-
 #endif

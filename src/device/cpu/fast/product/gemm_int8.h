@@ -1,12 +1,9 @@
 /* gemm_int8.h - products of int8 matrices summed in int32, which is exact: results do not depend on the kernel, on
  * tiles or on threads. Factors are within -127 .. 127. */
-#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_GEMM_INT8_H
-#define TRI_DEVICE_CPU_FAST_PRODUCT_GEMM_INT8_H
+#pragma once
 
 #include "device/cpu/fast/runtime/isa.h"
 #include "layout/dtype.h"
-
-#include <stdint.h>
 
 enum { TRI_INT8_ROWS = 64, TRI_INT8_COLUMNS = 48, TRI_INT8_TAIL = 4 }; /* mr divides ROWS; nr is at most COLUMNS */
 
@@ -73,6 +70,4 @@ typedef struct tri_int8_gemm {
 
 #ifdef TRI_ISA
 void PER_ISA(tri__int8_gemm)(const tri_int8_gemm *gemm);
-#endif
-
 #endif

@@ -3,7 +3,6 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/fast/product/gemm.h"
 #include "device/cpu/fast/product/gemm_half.h"
-#include "device/cpu/fast/product/pack.h"
 #include "device/cpu/fast/runtime/call.h"
 
 enum { ENOUGH = 1 << 18, ENOUGH_HALF = 1 << 19 }; /* multiplications that justify more than one thread */

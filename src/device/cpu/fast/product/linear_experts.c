@@ -7,8 +7,6 @@
 #include "device/cpu/fast/product/pack.h"
 #include "device/cpu/fast/elementwise/simd_norm.h"
 
-#include <string.h>
-
 /* Multiplications, and elements, that justify more than one thread; rows of a gradient of weights computed together,
  * which bounds the space of their panels; blocks of an expert's rows that are summed apart. */
 enum { ENOUGH = 1 << 18, ENOUGH_HALF = 1 << 19, ENOUGH_ELEMENTS = 1 << 14, MOST_ROWS = 1024, BLOCKS = 4 };

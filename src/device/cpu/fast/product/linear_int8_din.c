@@ -4,7 +4,6 @@
 #include "device/cpu/convert.h"
 #include "device/cpu/fast/runtime/call.h"
 #include "device/cpu/fast/product/gemm.h"
-#include "numbers/quantized.h"
 
 /* Rows of a block; multiplications, and elements, that justify more than one thread; elements at a time. */
 enum { BLOCK = TRI_GEMM_BLOCK, ENOUGH = 1 << 18, ENOUGH_ELEMENTS = 1 << 15, PIECE = 2048, ALIGN = 64 };

@@ -1,7 +1,6 @@
 /* pack.h - copies a block of a matrix into the panels that the product kernel reads: to[k,width], padded with zeros.
  * Width is a multiple of 4. */
-#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_PACK_H
-#define TRI_DEVICE_CPU_FAST_PRODUCT_PACK_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -59,5 +58,3 @@ static inline void tri__pack_columns(float *to, int width, int64_t stride, const
             for (int i = 0; i < width; i++) at[i] = c < k && j + i < n ? row[j + i] : 0;
     }
 }
-
-#endif

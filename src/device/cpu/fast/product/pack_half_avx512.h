@@ -1,13 +1,11 @@
 /* pack_half_avx512.h - panels of bf16 for x86-64 with AVX-512: pairs of k are lanes of 32 bits. Included by the product
  * kernels' files. */
-#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_PACK_HALF_AVX512_H
-#define TRI_DEVICE_CPU_FAST_PRODUCT_PACK_HALF_AVX512_H
+#pragma once
 
 #include "device/cpu/fast/product/gemm_half.h"
 #include "device/cpu/fast/product/transpose_avx512.h"
 
 #include <immintrin.h>
-#include <stdint.h>
 
 enum { PACK_LANES = 16, PACK_AHEAD = 16 }; /* rows of prefetch distance: strides are too long for the hardware */
 
@@ -56,5 +54,3 @@ static inline void pack_pairs_of_columns(const tri_half_panel *p, uint16_t *to) 
         _mm512_storeu_si512(to + 32, pairs(p, at, 16));
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* pack_int8.h - copies rows of an int8 matrix into a panel [k / group, width, group], padded with zeros. */
-#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_PACK_INT8_H
-#define TRI_DEVICE_CPU_FAST_PRODUCT_PACK_INT8_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -23,5 +22,3 @@ static inline __attribute__((always_inline)) void tri__pack_int8(int8_t *to, int
             for (int i = 0; i < width; i++) memcpy(to + c * width + i * group, from + i * ld + c, (size_t)group);
     tri__pack_int8_rest(to, width, group, from, ld, n, c, k, padded);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* pack_int8_avx512.h - rows of an int8 matrix as a panel [k / 4, width, 4], which the dot products of AVX512-VNNI and
  * the tiles of AMX share: blocks of 16 rows of 64 numbers, transposed as 16 x 16 numbers of 32 bits. For files compiled
  * for AVX512. */
-#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_PACK_INT8_AVX512_H
-#define TRI_DEVICE_CPU_FAST_PRODUCT_PACK_INT8_AVX512_H
+#pragma once
 
 #include <immintrin.h>
 #include <stdint.h>
@@ -54,5 +53,3 @@ static inline void tri__pack_int8_avx512(int8_t *to, int width, const int8_t *fr
                 if (q < groups) _mm512_storeu_si512(to + (c / 4 + q) * width * 4 + i * 4, r[q]);
         }
 }
-
-#endif

@@ -3,6 +3,7 @@
  * releases them after its last. */
 #if defined(__x86_64__)
 
+#include "base/for_isa.h"
 #include "device/cpu/fast/product/gemm_half.h"
 #include "device/cpu/fast/product/gemm_int8.h"
 
@@ -10,12 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("amx-tile,amx-bf16,avx512bw,avx512vl"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("amx-tile,amx-bf16,avx512bw,avx512vl")
-#endif
+TRI_FOR_ISA("amx-tile,amx-bf16,avx512bw,avx512vl")
 
 #include "device/cpu/fast/product/pack_half_avx512.h"
 
@@ -108,11 +104,7 @@ static void pack_a_columns(const tri_half_panel *p, uint16_t *to) {
 static void pack_b_rows(const tri_half_panel *p, uint16_t *to) { pack_pairs_of_rows(p, to); }
 static void pack_b_columns(const tri_half_panel *p, uint16_t *to) { pack_pairs_of_columns(p, to); }
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+TRI_FOR_ISA_END
 
 const tri_half_product tri__half_product_amx = {.name = "amx",
                                                 .mr = MR,

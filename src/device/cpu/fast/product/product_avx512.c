@@ -2,16 +2,12 @@
  * instruction processes two of k at a time: groups of 2, one pair of A against 16 pairs of B. */
 #if defined(__x86_64__)
 
+#include "base/for_isa.h"
 #include "device/cpu/fast/product/gemm_half.h"
 
 #include <immintrin.h>
 
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bf16,avx512bw,avx512vl"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bf16,avx512bw,avx512vl")
-#endif
+TRI_FOR_ISA("avx512f,avx512bf16,avx512bw,avx512vl")
 
 #include "device/cpu/fast/product/pack_half_avx512.h"
 
@@ -76,10 +72,6 @@ const tri_half_product tri__half_product_avx512 = {.name = "avx512bf16",
                                                    .b_rows = pack_b_rows,
                                                    .b_columns = pack_b_columns};
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+TRI_FOR_ISA_END
 
 #endif

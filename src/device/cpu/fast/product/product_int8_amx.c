@@ -2,18 +2,13 @@
  * of 64 of k, unchanged; one of B has fours of k interleaved. Tiles are configured as in product_amx.c. */
 #if defined(__x86_64__)
 
+#include "base/for_isa.h"
 #include "device/cpu/fast/product/gemm_half.h"
 #include "device/cpu/fast/product/gemm_int8.h"
 
 #include <immintrin.h>
-#include <string.h>
 
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("amx-tile,amx-int8,avx512f,avx512bw"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("amx-tile,amx-int8,avx512f,avx512bw")
-#endif
+TRI_FOR_ISA("amx-tile,amx-int8,avx512f,avx512bw")
 
 #include "device/cpu/fast/product/pack_int8_avx512.h"
 
@@ -65,11 +60,7 @@ static void product(int64_t steps, const void *a, const void *b, int32_t *c, int
     _tile_stored(3, c + ROWS * ld + ROWS, bytes);
 }
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+TRI_FOR_ISA_END
 
 const tri_int8_product tri__int8_product_amx = {.name = "amx-int8",
                                                 .mr = MR,

@@ -4,6 +4,7 @@
  * is added to factors of A, and 128 times the sum of B subtracted at the end. */
 #if defined(__x86_64__)
 
+#include "base/for_isa.h"
 #include "device/cpu/fast/product/gemm_int8.h"
 
 #include <immintrin.h>
@@ -11,12 +12,7 @@
 
 enum { MR = 2, NR = 4, MOST_STEP = 32 };
 
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2")
-#endif
+TRI_FOR_ISA("avx2")
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -75,14 +71,8 @@ static void product(const tri_int8_rows *what) {
     }
 }
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx2,avxvnni"))), apply_to = function)
-#else
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("avx2,avxvnni")
-#endif
+TRI_FOR_ISA_END
+TRI_FOR_ISA("avx2,avxvnni")
 
 /* offset [NR]: 128 times the sums of B. */
 INLINE void add_products_vnni(__m256i sum[MR][NR], __m256i offset[NR], const int8_t *const a[], const int8_t *const b[],
@@ -123,11 +113,7 @@ static void product_vnni(const tri_int8_rows *what) {
     }
 }
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+TRI_FOR_ISA_END
 
 const tri_int8_product tri__int8_product_avx2 = {.name = "avx2", .mr = MR, .nr = NR, .in_place = product};
 const tri_int8_product tri__int8_product_avxvnni = {.name = "avxvnni", .mr = MR, .nr = NR, .in_place = product_vnni};

@@ -3,17 +3,13 @@
  * numbers: 128 is added to factors of A, and sums start at -128 times the sum of B, which follows a panel of B. */
 #if defined(__x86_64__)
 
+#include "base/for_isa.h"
 #include "device/cpu/fast/product/gemm_int8.h"
 
 #include <immintrin.h>
 #include <string.h>
 
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vnni"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vnni")
-#endif
+TRI_FOR_ISA("avx512f,avx512bw,avx512vnni")
 
 #include "device/cpu/fast/product/pack_int8_avx512.h"
 
@@ -82,10 +78,6 @@ const tri_int8_product tri__int8_product_avx512vnni = {.name = "avx512vnni",
                                                        .pack_b = pack_b,
                                                        .run = product};
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+TRI_FOR_ISA_END
 
 #endif

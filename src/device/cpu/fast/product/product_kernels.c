@@ -2,7 +2,6 @@
 #include "device/cpu/fast/product/gemm_half.h"
 #include "device/cpu/fast/product/gemm_int8.h"
 
-#include <stddef.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #elif defined(__aarch64__)

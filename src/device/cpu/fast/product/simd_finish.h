@@ -1,7 +1,6 @@
 /* simd_finish.h - what follows a bf16 product while a row of its sums is in the L1 cache: bias, rounding, an activation
  * or its gradient, in one pass. */
-#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_SIMD_FINISH_H
-#define TRI_DEVICE_CPU_FAST_PRODUCT_SIMD_FINISH_H
+#pragma once
 
 #include "device/cpu/fast/elementwise/simd_activation.h"
 #include "device/cpu/fast/elementwise/simd_half.h"
@@ -83,5 +82,3 @@ void PER_ISA(tri__finish_half)(const tri_half_row *r, int64_t n, const float *su
     int64_t i = finish_runs(r, n, sum);
     if (i < n) finish_rest(r, i, n, sum);
 }
-
-#endif

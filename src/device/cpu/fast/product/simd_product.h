@@ -1,7 +1,6 @@
 /* simd_product.h - the product kernel by vector extensions, for instruction sets without their own: MR rows of NV
  * vectors stay in registers over all k. Attention's kernel has HV vectors. */
-#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_SIMD_PRODUCT_H
-#define TRI_DEVICE_CPU_FAST_PRODUCT_SIMD_PRODUCT_H
+#pragma once
 
 #include "device/cpu/fast/runtime/simd.h"
 
@@ -63,5 +62,3 @@ static void product_tile(int64_t k, const float *a, const float *b, const float 
 static void product_head(int64_t k, const float *a, const float *b, const float *init, float *c) {
     product_tile(k, a, b, init, HR, c, HR);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * memory. It reaches 200 of 205 GFLOP/s per core with its panels in the L2 cache. Two things come from further away and
  * are prefetched: a panel of B, which exceeds the L1 cache, a few steps ahead; and the rows of c, one after another
  * during the first two thirds of the steps, as all of them at once would occupy the L1 cache's fill buffers. */
-#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_SIMD_PRODUCT_AVX512_H
-#define TRI_DEVICE_CPU_FAST_PRODUCT_SIMD_PRODUCT_AVX512_H
+#pragma once
 
 /* Row i of the tile is in zmm(8 + 3 i) to zmm(10 + 3 i). */
 #define ZERO(v0, v1, v2)                                                                                         \
@@ -72,5 +71,3 @@ static void product_rows(int64_t k, const float *a, int64_t ld_a, const float *b
     const float *a3 = a + 3 * ld_a, *next = c;
     PRODUCT(4, 8, 12, 16);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* simd_quantized.h - numbers of 8 bits with a scale: from floats, and back from the sums of their products. Results
  * have the bits of the plain rows. */
-#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_SIMD_QUANTIZED_H
-#define TRI_DEVICE_CPU_FAST_PRODUCT_SIMD_QUANTIZED_H
+#pragma once
 
 #include "device/cpu/fast/runtime/simd.h"
 
@@ -63,5 +62,3 @@ SIMD void simd_to_int8(int64_t n, const float *x, float inverse, int8_t *q) {
     quantize_some(part, inverse, rest);
     memcpy(q + at, rest, (size_t)(n - at));
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* transpose_avx512.h - 16 x 16 lanes of 32 bits, transposed in registers. */
-#ifndef TRI_DEVICE_CPU_FAST_PRODUCT_TRANSPOSE_AVX512_H
-#define TRI_DEVICE_CPU_FAST_PRODUCT_TRANSPOSE_AVX512_H
+#pragma once
 
 #include <immintrin.h>
 
@@ -26,5 +25,3 @@ static inline __attribute__((always_inline)) void transpose16(__m512i r[16]) {
         r[4 + j] = _mm512_shuffle_i32x4(odd0, odd1, 0x88), r[12 + j] = _mm512_shuffle_i32x4(odd0, odd1, 0xDD);
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* call.h - reading a call: operands, and how many threads its work justifies. */
-#ifndef TRI_DEVICE_CPU_FAST_RUNTIME_CALL_H
-#define TRI_DEVICE_CPU_FAST_RUNTIME_CALL_H
+#pragma once
 
 #include "base/random.h"
 #include "device/device.h"
@@ -57,6 +56,4 @@ static inline tri_drop drop_of(const tri_call *call, int key) {
 #define TRI_FAST_ROWS(family) const tri_kernel_row PER_ISA(tri__cpu_##family##_fast)[]
 #else
 #define TRI_FAST_ROWS(family) const tri_kernel_row tri__cpu_##family##_fast[]
-#endif
-
 #endif

@@ -3,8 +3,6 @@
 
 #include "device/cpu/fast/runtime/isa.h"
 
-#include <stddef.h>
-
 /* The names that users read. */
 #define NAME_sse2 "sse2"
 #define NAME_avx2 "avx2"

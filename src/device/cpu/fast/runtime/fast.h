@@ -1,7 +1,6 @@
 /* fast.h - the kernel rows written for speed. They override plain rows; which instructions they use is decided at run
  * time by the CPU's features. Results are bitwise independent of the number of threads. */
-#ifndef TRI_DEVICE_CPU_FAST_RUNTIME_FAST_H
-#define TRI_DEVICE_CPU_FAST_RUNTIME_FAST_H
+#pragma once
 
 #include "device/device.h"
 
@@ -10,5 +9,3 @@ void tri__cpu_fast_rows(tri_kernel_table *table);
 void tri__cpu_fast_half_rows(tri_kernel_table *table);
 /* The instruction set used: "neon", "avx2", ... */
 const char *tri__cpu_fast_name(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* isa.h - for files that are compiled once per instruction set, TRI_ISA: the Makefile does that for all that include
  * name it. What one of them exports has the instruction set in its name: PER_ISA(tri__gemm) is tri__gemm_avx2. */
-#ifndef TRI_DEVICE_CPU_FAST_RUNTIME_ISA_H
-#define TRI_DEVICE_CPU_FAST_RUNTIME_ISA_H
+#pragma once
 
 #define TRI_JOINED(name, isa) name##_##isa
 #define TRI_JOIN(name, isa) TRI_JOINED(name, isa)
@@ -13,5 +12,3 @@
 #define HAS_avx512 (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
 #define HAS_avx512_bf16 (HAS_avx512 && __builtin_cpu_supports("avx512bf16"))
 #define HAS_neon 1
-
-#endif

@@ -1,7 +1,6 @@
 /* simd.h - vectors of the instruction set that a file is compiled for (isa.h). A result depends on the contents of a
  * range only, never on how ranges are assigned to threads. */
-#ifndef TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_H
-#define TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_H
+#pragma once
 
 #include "device/cpu/fast/runtime/isa.h"
 
@@ -22,6 +21,4 @@
 #include "device/cpu/fast/runtime/simd_avx2.h"
 #else
 #include "device/cpu/fast/runtime/simd_avx512.h"
-#endif
-
 #endif

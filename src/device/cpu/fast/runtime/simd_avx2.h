@@ -1,6 +1,5 @@
 /* simd_avx2.h - vectors for x86-64 with AVX2 and FMA. */
-#ifndef TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_AVX2_H
-#define TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_AVX2_H
+#pragma once
 
 #include <immintrin.h>
 
@@ -53,5 +52,3 @@ static inline vu vec_unpack_low32(vu a, vu b) { return (vu)_mm256_unpacklo_epi32
 static inline vu vec_unpack_high32(vu a, vu b) { return (vu)_mm256_unpackhi_epi32((__m256i)a, (__m256i)b); }
 static inline vu vec_unpack_low64(vu a, vu b) { return (vu)_mm256_unpacklo_epi64((__m256i)a, (__m256i)b); }
 static inline vu vec_unpack_high64(vu a, vu b) { return (vu)_mm256_unpackhi_epi64((__m256i)a, (__m256i)b); }
-
-#endif

@@ -1,7 +1,6 @@
 /* simd_avx512.h - vectors for x86-64 with AVX-512 F and DQ, and where it is there AVX512-BF16, whose instruction rounds
  * to bf16. */
-#ifndef TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_AVX512_H
-#define TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_AVX512_H
+#pragma once
 
 #include <immintrin.h>
 
@@ -76,5 +75,3 @@ static inline vu vec_unpack_high64(vu a, vu b) { return (vu)_mm512_unpackhi_epi6
 static inline __attribute__((always_inline)) void vec_transpose(vf v[VEC]) { transpose16((__m512i *)v); }
 
 #include "device/cpu/fast/product/simd_product_avx512.h"
-
-#endif

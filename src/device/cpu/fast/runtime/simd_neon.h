@@ -1,8 +1,7 @@
 /* simd_neon.h - vectors for arm64, whose baseline is NEON. The product kernel is written in assembly:
  * compilers keep its 24 accumulators in registers but schedule them badly. Of 83 GFLOP/s per core, gcc 12 reaches 42
  * with the loop in C, clang 14 reaches 65, this 80. */
-#ifndef TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_NEON_H
-#define TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_NEON_H
+#pragma once
 
 #include <arm_neon.h>
 
@@ -100,5 +99,3 @@ INLINE void quantize_some(const float *x, float inverse, int8_t *q) {
 
 #define TRI_SIMD_OWN_CODED
 #include "device/cpu/fast/update/simd_coded_neon.h"
-
-#endif

@@ -1,6 +1,5 @@
 /* simd_sse2.h - vectors for baseline x86-64: SSE2. */
-#ifndef TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_SSE2_H
-#define TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_SSE2_H
+#pragma once
 
 #include <emmintrin.h>
 
@@ -54,5 +53,3 @@ static inline vu vec_unpack_low32(vu a, vu b) { return (vu)_mm_unpacklo_epi32((_
 static inline vu vec_unpack_high32(vu a, vu b) { return (vu)_mm_unpackhi_epi32((__m128i)a, (__m128i)b); }
 static inline vu vec_unpack_low64(vu a, vu b) { return (vu)_mm_unpacklo_epi64((__m128i)a, (__m128i)b); }
 static inline vu vec_unpack_high64(vu a, vu b) { return (vu)_mm_unpackhi_epi64((__m128i)a, (__m128i)b); }
-
-#endif

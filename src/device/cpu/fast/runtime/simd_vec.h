@@ -3,8 +3,7 @@
  * primitives that the extensions lack: vec_sqrt, vec_max, vec_min, vec_max_i, vec_low_double, vec_high_double,
  * vec_mul_wide, vec_unpack_*, vec_top, vec_max_s; on x86 also vec_bits, and bytes and 16-bit numbers as lanes and back.
  */
-#ifndef TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_VEC_H
-#define TRI_DEVICE_CPU_FAST_RUNTIME_SIMD_VEC_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -183,5 +182,3 @@ INLINE vf vec_tanh(vf x) {
     q = q * s + 4.89352518554385e-03f;
     return x * p / q;
 }
-
-#endif

@@ -7,7 +7,6 @@
 #include "device/cpu/fast/update/simd_coded.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Elements of a block; those that justify more than one thread; blocks of a task, and of a run, whose numbers stay in
  * the first-level cache; elements of other work. */

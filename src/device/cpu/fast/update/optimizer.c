@@ -7,7 +7,6 @@
 #include "numbers/trust.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { BLOCKS = 64, CHUNK = 16384, ENOUGH = 1 << 14, GRAIN = 64 }; /* floats; blocks of sums are multiples of GRAIN */
 

@@ -1,8 +1,7 @@
 /* simd_coded.h - blocks of 256 numbers in the codes of numbers/coded.h. Results have the bits of the plain rows
  * (device/cpu/coded.h): what is added is rounded before, unless it is exact, as scale * q is. Blocks are finite; so no
  * quotient exceeds the code's largest number by as much as half a step, and nothing is clamped. */
-#ifndef TRI_DEVICE_CPU_FAST_UPDATE_SIMD_CODED_H
-#define TRI_DEVICE_CPU_FAST_UPDATE_SIMD_CODED_H
+#pragma once
 
 #include "device/cpu/fast/elementwise/simd_half.h"
 #include "device/cpu/fast/product/simd_quantized.h"
@@ -552,5 +551,3 @@ SIMD void simd_adamw_frozen(const tri_update_run *a, int64_t n) {
     frozen_whole(&rest, VEC);
     memcpy(a->p + whole, p, bytes);
 }
-
-#endif

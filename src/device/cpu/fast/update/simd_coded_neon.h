@@ -1,8 +1,7 @@
 /* simd_coded_neon.h - what simd_coded.h needs to widen, narrow and gather bits, by NEON's own instructions. Conversions
  * between integers and floats run at a quarter of the rate of other instructions: small integers are placed in the low
  * bits of 2^23 instead. */
-#ifndef TRI_DEVICE_CPU_FAST_UPDATE_SIMD_CODED_NEON_H
-#define TRI_DEVICE_CPU_FAST_UPDATE_SIMD_CODED_NEON_H
+#pragma once
 
 /* Compilers would clear the sign in place, and copy before. */
 INLINE vf size_of(vf v) { return (vf)vabsq_f32((float32x4_t)v); }
@@ -109,5 +108,3 @@ INLINE void put_negative(uint8_t *to, const vf v[SIGNED]) {
     sums = vpaddq_u8(sums, sums);
     vst1q_lane_u32((uint32_t *)(void *)to, (uint32x4_t)sums, 0);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* simd_optimizer.h - the optimizers' elements. A function whose name ends in _whole takes whole vectors only, and is
  * not inlined, so that the compiler fuses products and sums in one way: an element's new value must not depend on where
  * a shard begins or ends. */
-#ifndef TRI_DEVICE_CPU_FAST_UPDATE_SIMD_OPTIMIZER_H
-#define TRI_DEVICE_CPU_FAST_UPDATE_SIMD_OPTIMIZER_H
+#pragma once
 
 #include "device/cpu/fast/runtime/simd.h"
 
@@ -203,5 +202,3 @@ SIMD void simd_lamb_refresh(const tri_update_run *a, int64_t n) {
         frozen_sums(&piece, size);
     }
 }
-
-#endif

@@ -2,8 +2,6 @@
 #include "device/cpu/fast/runtime/call.h"
 #include "device/cpu/fast/runtime/simd.h"
 
-#include <string.h>
-
 enum { BLOCKS = 64, CHUNK = 16384, ENOUGH = 1 << 14 }; /* floats */
 
 /* skip has its operands in this order, too. */
