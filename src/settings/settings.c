@@ -322,16 +322,15 @@ static tri_status read_theirs(heard *h, const char *option, const char *path, co
 
 /* Takes a key that has a row, or an option of ours of the same name. */
 static tri_status take_row(heard *h, const tri_foreign_key *key, place at) {
-    tri_settings *settings = h->settings;
     meaning meant = {.foreign = key->row, .at = at};
     const char *shown = tri__json_is_object(key->value) ? "" : key->text;
-    if (key->row) TRI_TRY(answer(settings, key->origin, key->text, key->value, &meant));
+    if (key->row) TRI_TRY(answer(h->settings, key->origin, key->text, key->value, &meant));
     if (meant.to == tri__foreign_file) meant.to = key->path;
-    if (!at.row) return keep_note(settings, "config", key->origin, "", shown, &meant);
+    if (!at.row) return keep_note(h->settings, "config", key->origin, "", shown, &meant);
     if (tri__foreign_rows(at.row->name)) return read_theirs(h, at.row->name, key->text, key);
     int is_text = *shown && !tri__json_is_array(key->value);
     TRI_TRY(give(h, &meant, key->origin, key->name, is_text ? key->text : NULL, key->value));
-    return keep_note(settings, "config", key->origin, key->leaf, shown, &meant);
+    return keep_note(h->settings, "config", key->origin, key->leaf, shown, &meant);
 }
 
 static tri_status take_key(void *context, const tri_foreign_key *key) {
