@@ -127,6 +127,14 @@ if "$trident" doctor | grep -q '^yaml *yes'; then
     translates --accelerate with.yaml "--batch-size 8 --num-microbatches 2 --lr 0.001 --adam-beta1 0.8 \
 --adam-beta2 0.99 --optimizer adamw --max-grad-norm 0.5 --precision bf16 --device cpu --shard zero2"
 fi
+# Ranks of the file are started; --device wins over what the file's kind of job means.
+echo '{"distributed_type": "FSDP", "num_processes": 2, "mixed_precision": "bf16"}' >two.json
+run train --config config.json --data-path data --threads 1 --max-steps 2 --output-dir two --accelerate two.json \
+    --device cpu
+expect_code 0
+expect_text two/metrics.jsonl '"world_size":2' '"shard":"zero3"' '"precision":"bf16"' '"device":"cpu"'
+expect_text "$err" "trident: two.json:1: distributed_type FSDP is taken as --shard zero3"
+expect "notes are said once" test "$(grep -c 'taken as --precision' "$err")" = 1
 # A contradiction with the configuration itself is refused with the line.
 make_config twice.json '"precision": "fp32"' '"deepspeed": {"bf16": {"enabled": true}}'
 rejects 2 train --config twice.json --data-path data --output-dir new
