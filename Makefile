@@ -35,9 +35,10 @@ FRAME = $(if $(and $(filter gcc,$(CC)),$(findstring -O3,$(CFLAGS)),$(filter src/
 STRICT := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -Wno-pass-failed
 ALL_CFLAGS = $(STRICT) $(FRAME) -DTRI_VERSION='"$(VERSION)"' $(HAS_PACKED) -Iinclude -Isrc -I. $(PKG_CFLAGS) \
   -fPIC -fvisibility=hidden $(OPENMP) -pthread -MMD -MP $(CFLAGS)
-# Compressed tables: `make ZSTD=` builds without that library.
-HAS_PACKED = $(if $(ZLIB),-DTRI_HAS_ZLIB) $(if $(ZSTD),-DTRI_HAS_ZSTD) $(if $(LZ4),-DTRI_HAS_LZ4)
-LIBS = $(PKG_LIBS) $(ZLIB) $(ZSTD) $(LZ4) $(OPENMP) -pthread -lm
+# Compressed tables, and YAML: `make ZSTD=` builds without that library.
+HAS_PACKED = $(if $(ZLIB),-DTRI_HAS_ZLIB) $(if $(ZSTD),-DTRI_HAS_ZSTD) $(if $(LZ4),-DTRI_HAS_LZ4) \
+  $(if $(YAML),-DTRI_HAS_YAML)
+LIBS = $(PKG_LIBS) $(ZLIB) $(ZSTD) $(LZ4) $(YAML) $(OPENMP) -pthread -lm
 LINK = $(CC) $(CFLAGS) $(LDFLAGS)
 
 # The MPI plug-in is a library of its own, built where an MPI compiler was found; everything else works without it.
@@ -80,7 +81,8 @@ announce:
 	@echo "trident $(VERSION): $(CC), MPI $(or $(MPI),not found: ranks on one machine only)," \
 	  "CUDA $(if $(NVCC),$(NVCC): make cuda builds its plug-in,not found: no GPUs)," \
 	  "compressed tables:$(or $(if $(ZLIB), gzip)$(if $(ZSTD), zstd)$(if $(LZ4), lz4), none)$(if \
-	  $(and $(ZLIB),$(ZSTD),$(LZ4)),, (the rest needs: apt-get install zlib1g-dev libzstd-dev liblz4-dev))"
+	  $(and $(ZLIB),$(ZSTD),$(LZ4)),, (the rest needs: apt-get install zlib1g-dev libzstd-dev liblz4-dev)),$(if \
+	  $(YAML),,no) YAML$(if $(YAML),, (apt-get install libyaml-dev))"
 
 # A file that changes when these words do: the compiler's and its flags', and then all that it compiled is compiled
 # again.
@@ -232,7 +234,7 @@ install: all
 	ln -sf libtrident.so.$(VERSION) '$(INTO)/lib/$(SONAME)'
 	ln -sf $(SONAME) '$(INTO)/lib/libtrident.so'
 	sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PKGS@|$(PKGS)|' \
-	  -e 's|@OPENMP@|$(OPENMP)|; s|@PACKED@|$(ZLIB) $(ZSTD) $(LZ4)|' trident.pc.in \
+	  -e 's|@OPENMP@|$(OPENMP)|; s|@PACKED@|$(ZLIB) $(ZSTD) $(LZ4) $(YAML)|' trident.pc.in \
 	  > '$(INTO)/lib/pkgconfig/trident.pc'
 	$(BUILD)/trident man > '$(INTO)/share/man/man1/trident.1'
 	$(BUILD)/trident completion bash > '$(INTO)/share/bash-completion/completions/trident'

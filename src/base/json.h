@@ -130,10 +130,10 @@ tri_status tri__json_parse_any(const char *text, size_t length, const char *name
 typedef struct tri_json_lines {
     const char *text;
     size_t length, i;
-    int line, depth, expects_key; /* lines before it; open brackets; whether a string there is a key */
+    int line, depth, any; /* lines before it; open brackets; 1: finds keys of every depth, 0: the root's */
 } tri_json_lines;
-/* The line, from 1, of the root's next key of this name, which the place then is behind; 0: not found verbatim (it may
- * be escaped). */
+/* The line, from 1, of the next key of this name, which the place then is behind; 0: not found verbatim (it may be
+ * escaped). */
 int tri__json_line_of(tri_json_lines *at, const char *key);
 /* Numbers with 9 significant digits, so that a float round-trips. Replaces the file atomically. */
 tri_status tri__json_save(const char *path, const tri_json *value);

@@ -14,17 +14,17 @@ int tri__json_line_of(tri_json_lines *at, const char *key) {
     while (here.i < here.length) {
         char c = here.text[here.i];
         if (c == '"') {
-            size_t end = skip_string(here.text, here.length, here.i);
-            int found = here.expects_key && end - here.i == n + 2 && memcmp(here.text + here.i + 1, key, n) == 0;
-            here.expects_key = 0;
+            size_t end = skip_string(here.text, here.length, here.i), next = end;
+            int found = (here.any || here.depth == 1) && end - here.i == n + 2 &&
+                        memcmp(here.text + here.i + 1, key, n) == 0;
+            while (next < here.length && strchr(" \t\r\n", here.text[next])) next++;
             here.i = end;
-            if (!found) continue;
+            if (!found || here.text[next] != ':') continue;
             *at = here;
             return here.line + 1;
         }
         here.line += c == '\n';
         here.depth += (c == '{' || c == '[') - (c == '}' || c == ']');
-        if (here.depth == 1 && (c == '{' || c == ',')) here.expects_key = 1;
         here.i++;
     }
     return 0;

@@ -166,14 +166,23 @@ const char *tri__option_word(const tri_option *row, int index, char out[static T
     return out;
 }
 
-static void free_texts(tri_texts *texts) {
+void tri__texts_free(tri_texts *texts) {
     for (int i = 0; i < texts->n; i++) free(texts->at[i]);
     free(texts->at);
     *texts = (tri_texts){0};
 }
 
-/* Appends the `length` bytes at `text`, or, if the row has choices, the name of the matching choice; the array has
- * capacity. */
+tri_status tri__texts_push(tri_texts *texts, char *text) {
+    char **at = text ? realloc(texts->at, ((size_t)texts->n + 1) * sizeof *at) : NULL;
+    if (at) {
+        texts->at = at, at[texts->n++] = text;
+        return TRI_OK;
+    }
+    free(text);
+    return tri__fail(TRI_RESOURCE, "out of memory while reading options");
+}
+
+/* Appends the `length` bytes at `text`, or, if the row has choices, the name of the matching choice. */
 static tri_status add_text(const tri_option *row, const char *origin, tri_texts *texts, const char *text,
                            size_t length) {
     if (row->kind == TRI_OPTION_TEXTS && row->choices) {
@@ -181,48 +190,30 @@ static tri_status add_text(const tri_option *row, const char *origin, tri_texts 
         if (index < 0) return not_a_choice(row, origin, text, length);
         text = choice_name(row, index, &length);
     }
-    texts->at[texts->n] = strndup(text, length);
-    if (!texts->at[texts->n]) return no_memory(origin);
-    texts->n++;
-    return TRI_OK;
+    if (texts->n == LIST_MAX) return tri__fail(TRI_USAGE, "%s: more than %d items", origin, LIST_MAX);
+    return tri__texts_push(texts, strndup(text, length));
+}
+
+/* The list is appended to, or replaced, once all of it is right. */
+static tri_status take_texts(tri_status status, tri_texts *into, tri_texts *list, int appends) {
+    for (int i = 0; i < list->n && status == TRI_OK && appends; i++)
+        status = tri__texts_push(into, strdup(list->at[i]));
+    tri__texts_free(status == TRI_OK && !appends ? into : list);
+    if (status == TRI_OK && !appends) *into = *list;
+    return status;
 }
 
 static tri_status set_texts(const tri_option *row, const char *origin, tri_texts *into, const char *text) {
     tri_texts list = {0};
-    size_t room = 1;
-    for (const char *c = text; *c; c++) room += *c == ',';
-    if (room > LIST_MAX) return tri__fail(TRI_USAGE, "%s: more than %d items", origin, LIST_MAX);
-    if (!(list.at = calloc(room, sizeof *list.at))) return no_memory(origin);
-    for (const char *at = text; *text; at += strcspn(at, ",") + 1) {
-        const char *begin = at + strspn(at, " "), *end = at + strcspn(at, ",");
-        int last = *end == 0;
+    tri_status status = TRI_OK;
+    for (const char *at = text; *text && status == TRI_OK; at++) {
+        const char *begin = at + strspn(at, " "), *end = at += strcspn(at, ",");
         while (end > begin && end[-1] == ' ') end--;
-        tri_status status = TRI_OK;
         if (end <= begin) status = tri__fail(TRI_USAGE, "%s: an empty item in \"%s\"", origin, text);
         else status = add_text(row, origin, &list, begin, (size_t)(end - begin));
-        if (status != TRI_OK) {
-            free_texts(&list);
-            return status;
-        }
-        if (last) break;
+        if (!*at) break;
     }
-    free_texts(into);
-    *into = list;
-    return TRI_OK;
-}
-
-static tri_status add_texts(const tri_option *row, const char *origin, tri_texts *into, const char *text) {
-    tri_texts more = {0};
-    TRI_TRY(set_texts(row, origin, &more, text));
-    char **at = realloc(into->at, (size_t)(into->n + more.n + 1) * sizeof *at);
-    if (!at) {
-        free_texts(&more);
-        return no_memory(origin);
-    }
-    into->at = at;
-    for (int i = 0; i < more.n; i++) at[into->n++] = more.at[i];
-    free(more.at);
-    return TRI_OK;
+    return take_texts(status, into, &list, row->repeats);
 }
 
 /* Whether `text` is one of the words that stand for a list, which is then set. */
@@ -257,19 +248,30 @@ static tri_status set_reals(const tri_option *row, const char *origin, tri_reals
     } else {
         free(at);
     }
-    free_texts(&items);
+    tri__texts_free(&items);
     return status;
+}
+
+/* Without the underscores between digits, as Python writes 100_000_000. */
+static const char *plain_number(const char *text, char out[static 64]) {
+    size_t n = 0;
+    for (const char *c = text; *c && n < 63; c++)
+        if (*c != '_' || c == text || !isdigit((unsigned char)c[-1]) || !isdigit((unsigned char)c[1])) out[n++] = *c;
+    out[n] = 0;
+    return strlen(text) < 64 ? out : text;
 }
 
 tri_status tri__option_set_text(const tri_option *row, void *into, const char *origin, const char *text) {
     void *to = field(row, into);
+    char number[64];
+    if (row->kind == TRI_OPTION_INT || row->kind == TRI_OPTION_REAL) text = plain_number(text, number);
     switch (row->kind) {
     case TRI_OPTION_BOOL: return set_bool(origin, to, text);
     case TRI_OPTION_INT: return set_int(row, origin, to, text);
     case TRI_OPTION_REAL: return set_real(row, origin, to, text);
     case TRI_OPTION_TEXT: return set_string(row, origin, to, text);
     case TRI_OPTION_CHOICE: return set_choice(row, origin, to, text);
-    case TRI_OPTION_TEXTS: return row->repeats ? add_texts(row, origin, to, text) : set_texts(row, origin, to, text);
+    case TRI_OPTION_TEXTS: return set_texts(row, origin, to, text);
     case TRI_OPTION_REALS: return set_reals(row, origin, to, text);
     case TRI_OPTION_OBJECT: break;
     }
@@ -285,19 +287,17 @@ static tri_status expected(const char *origin, const char *what, const tri_json 
 }
 
 static tri_status texts_from_json(const tri_option *row, const char *origin, tri_texts *into, const tri_json *value) {
-    size_t n = tri__json_size(value);
+    tri_texts list = {0};
+    tri_status status = TRI_OK;
+    tri_json *item;
+    size_t i;
     if (!tri__json_is_array(value)) return expected(origin, "a list of strings", value);
-    if (n > LIST_MAX) return tri__fail(TRI_USAGE, "%s: more than %d items", origin, LIST_MAX);
-    tri_texts list = {.at = calloc(n + 1, sizeof *list.at)};
-    tri_status status = list.at ? TRI_OK : no_memory(origin);
-    for (size_t i = 0; i < n && status == TRI_OK; i++) {
-        const tri_json *item = tri__json_at(value, i);
+    tri__json_each(value, i, item) {
+        if (status != TRI_OK) break;
         if (!tri__json_is_string(item)) status = expected(origin, "a list of strings", item);
         else status = add_text(row, origin, &list, tri__json_string_value(item), tri__json_string_length(item));
     }
-    free_texts(status == TRI_OK ? into : &list);
-    if (status == TRI_OK) *into = list;
-    return status;
+    return take_texts(status, into, &list, 0);
 }
 
 static tri_status real_from_json(const tri_option *row, const char *origin, double *into, const tri_json *value) {
@@ -401,6 +401,21 @@ tri_json *tri__option_json(const tri_option *row, const void *from) {
     return list;
 }
 
+const char *tri__option_typed(const tri_json *value, char between, char out[static TRI_OPTION_TYPED]) {
+    double number = tri__json_number_value(value);
+    int is_whole = fabs(number) < 1e15 && number == trunc(number);
+    size_t i, n = 0;
+    tri_json *item;
+    if (tri__json_is_string(value)) return tri__json_string_value(value);
+    if (tri__json_is_boolean(value)) return tri__json_is_true(value) ? "true" : "false";
+    if (tri__json_is_number(value)) n = (size_t)snprintf(out, TRI_OPTION_TYPED, is_whole ? "%.0f" : "%.9g", number);
+    tri__json_each(value, i, item) {
+        if (!tri__json_is_string(item) || n >= TRI_OPTION_TYPED) return NULL;
+        n += (size_t)snprintf(out + n, TRI_OPTION_TYPED - n, "%.*s%s", i > 0, &between, tri__json_string_value(item));
+    }
+    return n && n < TRI_OPTION_TYPED ? out : NULL;
+}
+
 static const size_t field_bytes[] = {
     [TRI_OPTION_BOOL] = sizeof(int),         [TRI_OPTION_INT] = sizeof(int64_t),
     [TRI_OPTION_REAL] = sizeof(double),      [TRI_OPTION_TEXT] = sizeof(char *),
@@ -439,7 +454,7 @@ void tri__options_free(const tri_option *rows, void *into) {
     for (const tri_option *row = rows; row->name; row++) {
         void *at = field(row, into);
         if (row->kind == TRI_OPTION_TEXT) free(*(char **)at);
-        if (row->kind == TRI_OPTION_TEXTS) free_texts(at);
+        if (row->kind == TRI_OPTION_TEXTS) tri__texts_free(at);
         if (row->kind == TRI_OPTION_REALS) free(((tri_reals *)at)->at);
         if (row->kind == TRI_OPTION_OBJECT) tri__json_decref(*(tri_json **)at);
         memset(at, 0, field_bytes[row->kind]);

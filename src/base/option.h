@@ -33,6 +33,10 @@ typedef struct tri_texts {
     int n;
 } tri_texts;
 
+/* Takes the text over, also on failure; NULL, or no room: TRI_RESOURCE. */
+tri_status tri__texts_push(tri_texts *texts, char *text);
+void tri__texts_free(tri_texts *texts);
+
 typedef struct tri_reals {
     double *at;
     int n;
@@ -94,6 +98,10 @@ tri_status tri__option_set_json(const tri_option *row, void *into, const char *o
 int tri__option_is_default(const tri_option *row, const void *from);
 /* A new reference; JSON null when unset. */
 tri_json *tri__option_json(const tri_option *row, const void *from);
+/* A value as it would be typed, a list of texts with `between` between them: into `out`, or the text itself; NULL: none
+ * of these, or too long. */
+enum { TRI_OPTION_TYPED = 256 };
+const char *tri__option_typed(const tri_json *value, char between, char out[static TRI_OPTION_TYPED]);
 /* Whether it is an option of this command or, for "config", a key of the configuration file. Options of "train" are
  * also those of "sweep", which trains. */
 int tri__option_listed(const tri_option *row, const char *command);

@@ -58,20 +58,12 @@ static tri_status add_recorded(void *context, const char *key, const char *value
     recorded *r = context;
     const tri_option *row = tri__option_find(tri__run_options, key);
     const tri_json *was = tri__json_get(r->config, key);
-    char number[32], list[128] = "";
-    size_t i;
-    tri_json *word;
+    char typed[TRI_OPTION_TYPED];
     if (!was) return add_pair(r->out, key, value);
     if (tri__settings_given(r->settings, (const char *)r->settings + row->offset))
         r->differs |= !tri__json_equal(was, tri__json_get(r->now, key));
-    if (tri__json_is_number(was)) {
-        snprintf(number, sizeof number, "%lld", (long long)tri__json_integer_value(was));
-        return add_pair(r->out, key, number);
-    }
-    if (!tri__json_is_array(was)) return add_pair(r->out, key, tri__json_string_value(was));
-    tri__json_each((tri_json *)was, i, word)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? "," : "", tri__json_string_value(word));
-    return add_pair(r->out, key, *list ? list : "none");
+    const char *text = tri__option_typed(was, ',', typed);
+    return add_pair(r->out, key, text ? text : "none");
 }
 
 /* The configuration of a checkpoint, or of the newest one of a run folder, with its manifest; new references, NULL if

@@ -100,14 +100,9 @@ static tri_status add_given(const tri_settings *s, line *out) {
     tri_status status = all ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     for (size_t i = 0; i < sizeof rows / sizeof *rows && status == TRI_OK; i++) {
         const tri_json *value = tri__json_get(all, rows[i].key);
-        char text[128] = "";
-        if (!value || !tri__settings_given(s, rows[i].field)) continue;
-        for (size_t k = 0; k < tri__json_size(value); k++) {
-            size_t n = strlen(text);
-            snprintf(text + n, sizeof text - n, "%s%s", k ? "," : "", tri__json_string_value(tri__json_at(value, k)));
-        }
-        if (!tri__json_size(value)) snprintf(text, sizeof text, "%lld", (long long)tri__json_integer_value(value));
-        status = add_option(out, rows[i].key, tri__json_is_string(value) ? tri__json_string_value(value) : text);
+        char typed[TRI_OPTION_TYPED];
+        const char *text = tri__option_typed(value, ',', typed);
+        if (text && tri__settings_given(s, rows[i].field)) status = add_option(out, rows[i].key, text);
     }
     tri__json_decref(all);
     return status;

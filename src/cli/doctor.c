@@ -13,6 +13,7 @@
 #include "engine/model_folder.h"
 #include "report/text/text_table.h"
 #include "sim/hardware.h"
+#include "settings/yaml.h"
 #include "web/http_tls.h"
 
 #include <dlfcn.h>
@@ -206,6 +207,11 @@ static void probe_packer(finding *f) {
         LACKS(f, "not in this build: apt-get install %s, run make", tri__packer_package(f->packer));
 }
 
+static void probe_yaml(finding *f) {
+    if (tri__yaml_version()) FOUND(f, "libyaml %s", tri__yaml_version());
+    else LACKS(f, "not in this build: apt-get install libyaml-dev, run make");
+}
+
 typedef struct calibrated {
     const char *device, *path;
     char text[190];
@@ -267,6 +273,7 @@ static const struct {
     {"zlib", "no tables that end in .gz, no Parquet compressed with gzip", probe_packer, TRI_PACKER_ZLIB},
     {"zstd", "no tables that end in .zst, no Parquet or Arrow compressed with zstd", probe_packer, TRI_PACKER_ZSTD},
     {"lz4", "no Parquet or Arrow compressed with lz4", probe_packer, TRI_PACKER_LZ4},
+    {"yaml", "no --accelerate FILE in YAML", probe_yaml, 0},
     {"hardware", "plan, simulate and choose predict for built-in hardware", probe_hardware, 0},
     {"models", "training needs a model's folder: huggingface-cli download NAME", probe_models, 0},
     {"places", "--bind-cores takes cores in the order of their numbers", probe_places, 0},

@@ -3,6 +3,7 @@
 #include "cli/machine_files.h"
 #include "cli/plan_views.h"
 
+#include "base/buffer.h"
 #include "base/text.h"
 #include "plan/plan.h"
 #include "report/text/text_table.h"
@@ -178,6 +179,33 @@ static tri_status check_views(const tri_settings *s) {
                      other);
 }
 
+/* What other programs' files are in our own words, {"line", "options", "not_kept"}. */
+static tri_status print_translation(const tri_cli *cli, const tri_settings *s) {
+    tri_json *options = tri__settings_translated(s), *value;
+    tri_buffer line = {0};
+    const char *name;
+    size_t size;
+    tri__buffer_put(&line, "trident train");
+    tri__json_each_member(options, name, value) {
+        char flag[TRI_OPTION_FLAG], typed[TRI_OPTION_TYPED];
+        const char *text = tri__option_typed(value, ',', typed);
+        char *word = tri__text_quoted(text ? text : "");
+        tri__buffer_put(&line, " %s %s", tri__option_flag(name, flag), word ? word : "");
+        line.failed |= !word;
+        free(word);
+    }
+    char *text = tri__buffer_take(&line, &size);
+    tri_status status = text && options ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK && s->json)
+        status = tri__print_json_new(cli->out, tri__json_pack("{s:s, s:O, s:o}", "line", text, "options", options,
+                                     "not_kept", tri__json_strings(s->refused.at, s->refused.n)));
+    if (status == TRI_OK && !s->json) fprintf(cli->out, "%s\n%s", text, s->refused.n ? "\nnot kept:\n" : "");
+    for (int i = 0; i < s->refused.n && !s->json; i++) fprintf(cli->out, "  %s\n", s->refused.at[i]);
+    tri__json_decref(options);
+    free(text);
+    return status;
+}
+
 static tri_status print(const tri_cli *cli, const tri_settings *settings, int serves, tri_json *facts,
                         const char *program) {
     int shown;
@@ -203,6 +231,8 @@ tri_status tri__command_plan(tri_cli *cli, tri_command_call *call) {
     }
     TRI_TRY(check_pass(settings->print_after));
     TRI_TRY(check_views(settings));
+    if (!settings->config && (settings->deepspeed || settings->accelerate || settings->training_arguments))
+        return print_translation(cli, settings);
     TRI_TRY(tri__cli_hardware(cli, settings, 0));
     if (!settings->config) return tri__fail(TRI_USAGE, "plan needs --config");
     TRI_TRY(tri__pictures_check(settings, NULL, 0));

@@ -41,12 +41,7 @@ static const tri_option *find_row(const char *name, int *model) {
 }
 
 static tri_status no_such_key(const reading *r) {
-    const char *names[TRI_OPTIONS_MAX];
-    int n = 0;
-    for (const tri_option *row = tri__model_options; row->name && n < TRI_OPTIONS_MAX; row++) names[n++] = row->name;
-    for (const tri_option *row = tri__run_options; row->name && n < TRI_OPTIONS_MAX; row++)
-        if (tri__option_listed(row, "config")) names[n++] = row->name;
-    const char *near = tri__text_nearest(r->name, names, n);
+    const char *near = tri__settings_nearest(r->scratch, r->name, "config");
     if (near)
         return tri__fail(TRI_USAGE, "%s: there is no such key of the configuration; did you mean \"%s\"?", r->origin,
                          near);

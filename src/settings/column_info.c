@@ -2,21 +2,12 @@
  * Labels may also be numbers, true or false: their JSON text is the label. */
 #include "settings/column_info.h"
 
+#include "base/file.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 static tri_status no_memory(const char *path) { return tri__fail(TRI_RESOURCE, "%s: out of memory", path); }
-
-static tri_status push(const char *path, char *copy, tri_texts *to) {
-    char **grown = copy ? realloc(to->at, ((size_t)to->n + 1) * sizeof *grown) : NULL;
-    if (!grown) {
-        free(copy);
-        return no_memory(path);
-    }
-    to->at = grown;
-    to->at[to->n++] = copy;
-    return TRI_OK;
-}
 
 /* Adds an array of texts. With `scalars`, other values are added as their JSON text. */
 static tri_status add(const tri_json *root, const char *path, const char *key, int scalars, tri_texts *to) {
@@ -29,8 +20,8 @@ static tri_status add(const tri_json *root, const char *path, const char *key, i
                    (scalars && (tri__json_is_number(value) || tri__json_is_boolean(value)));
         if (!fits)
             return tri__fail(TRI_USAGE, "%s: %s must hold %s only", path, key, scalars ? "labels" : "column names");
-        TRI_TRY(push(
-            path, tri__json_is_string(value) ? strdup(tri__json_string_value(value)) : tri__json_text(value, 0), to));
+        TRI_TRY(tri__texts_push(
+            to, tri__json_is_string(value) ? strdup(tri__json_string_value(value)) : tri__json_text(value, 0)));
     }
     return TRI_OK;
 }
@@ -48,6 +39,13 @@ static tri_status read(const tri_json *root, const char *path, tri_column_info *
     return add(root, path, "label_list", 1, &out->labels);
 }
 
+void tri__column_info_free(tri_column_info *info) {
+    tri_texts *const lists[] = {&info->text, &info->columns, &info->categorical, &info->labels};
+    for (int i = 0; i < 4; i++) tri__texts_free(lists[i]);
+    free(info->label);
+    *info = (tri_column_info){0};
+}
+
 tri_status tri__column_info_read(const char *path, tri_column_info *out) {
     *out = (tri_column_info){0};
     tri_json *root;
@@ -58,12 +56,56 @@ tri_status tri__column_info_read(const char *path, tri_column_info *out) {
     return status;
 }
 
-void tri__column_info_free(tri_column_info *info) {
-    tri_texts *const lists[] = {&info->text, &info->columns, &info->categorical, &info->labels};
-    for (int i = 0; i < 4; i++) {
-        for (int k = 0; k < lists[i]->n; k++) free(lists[i]->at[k]);
-        free(lists[i]->at);
+static void move_text(char **from, char **to) {
+    if (*to) return;
+    *to = *from, *from = NULL;
+}
+
+static void move_texts(tri_texts *from, tri_texts *to) {
+    if (to->n) return;
+    *to = *from, *from = (tri_texts){0};
+}
+
+/* Takes keys that are not given otherwise from a column_info.json: the first text is the primary one, all others form
+ * the secondary. */
+static void take_columns(tri_settings *settings, tri_column_info *info) {
+    tri_model_config *model = &settings->model;
+    int classes = info->labels.n;
+    move_text(&info->label, &model->label_name);
+    if (!model->primary_text_name && !model->secondary_text_name) {
+        move_text(&info->text.at[0], &model->primary_text_name);
+        if (info->text.n > 1) move_text(&info->text.at[1], &model->secondary_text_name);
+        if (info->text.n > 2) {
+            free(info->text.at[0]);
+            free(info->text.at[1]);
+            info->text.n -= 2;
+            memmove(info->text.at, info->text.at + 2, (size_t)info->text.n * sizeof *info->text.at);
+            move_texts(&info->text, &model->secondary_text_list);
+        }
     }
-    free(info->label);
-    *info = (tri_column_info){0};
+    if (!model->tab_field_list.n) {
+        move_texts(&info->columns, &model->tab_field_list);
+        move_texts(&info->categorical, &model->cat_field_list);
+    }
+    move_texts(&info->labels, &model->label_list);
+    if (classes > 1 && !tri__settings_given(settings, &model->num_classes)) model->num_classes = classes;
+    if (classes > 1 && !tri__settings_given(settings, &model->is_binary)) model->is_binary = model->num_classes == 2;
+}
+
+tri_status tri__column_info_adopt(tri_settings *settings) {
+    char path[TRI_PATH_MAX];
+    int there = 1;
+    if (settings->column_info) {
+        TRI_TRY(tri__path_join(path, "", settings->column_info));
+    } else {
+        if (settings->model.primary_text_name || !settings->data_path) return TRI_OK;
+        TRI_TRY(tri__path_join(path, settings->data_path, "column_info.json"));
+        TRI_TRY(tri__file_there(path, &there));
+    }
+    if (!there) return TRI_OK;
+    tri_column_info info;
+    TRI_TRY(tri__column_info_read(path, &info));
+    take_columns(settings, &info);
+    tri__column_info_free(&info);
+    return TRI_OK;
 }

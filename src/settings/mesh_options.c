@@ -70,20 +70,25 @@ int64_t tri__settings_global_batch(const tri_settings *s) {
 }
 
 /* A replica's samples, and its microbatches. */
-static void share_batch(tri_settings *s) {
+static tri_status share_batch(tri_settings *s) {
     int64_t replicas = tri__settings_replicas(s), parts = s->pp_size > 1 ? 2 * s->pp_size : 1;
     if (tri__settings_given(s, &s->global_batch_size) && !tri__settings_given(s, &s->batch_size) &&
         s->global_batch_size)
         s->batch_size = (s->global_batch_size + replicas - 1) / replicas;
-    if (!s->num_microbatches) tri__settings_forget(s, &s->num_microbatches);
+    if (!s->num_microbatches && tri__settings_given(s, &s->num_microbatches))
+        tri__settings_forget(s, &s->num_microbatches);
     if (!tri__settings_given(s, &s->num_microbatches))
-        s->num_microbatches = parts < s->batch_size ? parts : s->batch_size;
+        s->num_microbatches = s->micro_batch ? s->batch_size / s->micro_batch
+                                             : parts < s->batch_size ? parts : s->batch_size;
+    if (!s->micro_batch || s->micro_batch * s->num_microbatches * replicas == s->global_batch_size) return TRI_OK;
+    return tri__fail(TRI_USAGE, "train_batch_size %lld on %lld replica%s is not a multiple of their "
+                     "train_micro_batch_size_per_gpu %lld", (long long)s->global_batch_size, (long long)replicas,
+                     replicas == 1 ? "" : "s", (long long)s->micro_batch);
 }
 
 tri_status tri__settings_ranks(tri_settings *s) {
     TRI_TRY(count_ranks(s));
-    share_batch(s);
-    return TRI_OK;
+    return share_batch(s);
 }
 
 static tri_status agrees(const char *option, int given, int64_t asked, int there, const char *what) {
@@ -103,8 +108,7 @@ tri_status tri__settings_launched(tri_settings *s, int world, int local) {
     s->world_size = world;
     s->nproc_per_node = local;
     s->nodes = s->nodes_most = nodes;
-    share_batch(s);
-    return TRI_OK;
+    return share_batch(s);
 }
 
 tri_status tri__settings_mesh(const tri_settings *s, tri_mesh *mesh) {

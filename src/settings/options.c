@@ -24,18 +24,19 @@
 #define RANGE(least, most) .min = (least), .max = (most)
 #define FROM(least) RANGE(least, INFINITY)
 #define RANKS RANGE(1, 1 << 20)
+#define TORCH_TYPES "torch.float32=fp32|torch.bfloat16=bf16|torch.float16=fp16"
 #define SEED RANGE(0, 4294967295.0)
 
 static const char optimizers[] =
 #define TRI_OPTIMIZER(id, word, ...) word "|"
 #include "plan/optimizer/optimizers.def"
 #undef TRI_OPTIMIZER
-    ;
+    "OneBitAdam=onebit-adam|OneBitLamb=onebit-lamb|ZeroOneAdam=zero-one-adam|FusedLamb=lamb";
 static const char schedules[] =
 #define TRI_SCHEDULE(id, word, ...) word "|"
 #include "plan/schedule/schedules.def"
 #undef TRI_SCHEDULE
-    ;
+    "ScheduleGPipe=gpipe|Schedule1F1B=1f1b|ScheduleInterleaved1F1B=interleaved|ScheduleZBVZeroBubble=zbv";
 static const char rate_schedules[] =
 #define TRI_RATE(id, word, ...) word "|"
 #include "settings/learning_rates.def"

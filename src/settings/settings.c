@@ -24,18 +24,22 @@ typedef struct place {
 
 /* The meaning of a name and a value. */
 typedef struct meaning {
-    place at;                   /* row NULL: nothing is set */
-    const char *to;             /* the value to set; NULL: as given */
-    const tri_foreign *foreign; /* the row of another program's name; NULL: our own name */
+    place at;                    /* row NULL: nothing is set */
+    const char *to;              /* the value to set; NULL: as given */
+    const tri_foreign *foreign;  /* the row of another program's name; NULL: our own name */
+    char form[TRI_FOREIGN_TEXT]; /* holds `to`, where it is made of the given value */
 } meaning;
 
-/* The names by which one source (the file or the command line) gave rows. */
+/* The names by which one source (a file or the command line) gave rows. */
 typedef struct heard {
+    tri_settings *settings;
     struct {
         const tri_option *row;
+        const tri_foreign *foreign;
         char name[TRI_OPTION_FLAG];
     } at[TRI_OPTIONS_MAX];
     int n;
+    int is_theirs; /* another program's file */
 } heard;
 
 tri_status tri__settings_init(tri_settings *settings) {
@@ -66,9 +70,9 @@ static int bit_of(const tri_settings *settings, const tri_option *of, const void
     return -1;
 }
 
-static void note(tri_settings *settings, const tri_option *row) {
+static void note(const tri_settings *settings, const tri_option *row, uint64_t *bits) {
     int bit = bit_of(settings, row, NULL);
-    if (bit >= 0) settings->given[bit / 64] |= (uint64_t)1 << bit % 64;
+    if (bit >= 0) bits[bit / 64] |= (uint64_t)1 << bit % 64;
 }
 
 int tri__settings_given(const tri_settings *settings, const void *field) {
@@ -81,15 +85,15 @@ void tri__settings_forget(tri_settings *settings, const void *field) {
     int bit = bit_of(settings, NULL, field);
     TRI_ASSERT(bit >= 0);
     settings->given[bit / 64] &= ~((uint64_t)1 << bit % 64);
+    settings->translated[bit / 64] &= ~((uint64_t)1 << bit % 64);
 }
 
 void tri__settings_free(tri_settings *settings) {
     if (settings->own.rows) tri__options_free(settings->own.rows, settings->own.into);
     tri__options_free(tri__model_options, &settings->model);
     tri__options_free(tri__run_options, settings);
-    for (int i = 0; i < settings->notes.n; i++) free(settings->notes.at[i]);
-    free(settings->notes.at);
-    settings->notes = (tri_texts){0};
+    tri__texts_free(&settings->notes);
+    tri__texts_free(&settings->refused);
     free(settings->calibrated);
     free(settings->hub_cache);
     free(settings->peaks);
@@ -119,8 +123,7 @@ static place find(tri_settings *settings, const char *name, const char *scope) {
     return first;
 }
 
-/* The name listed for `scope` that is most similar; NULL when none is similar. */
-static const char *nearest(const tri_settings *settings, const char *name, const char *scope) {
+const char *tri__settings_nearest(const tri_settings *settings, const char *name, const char *scope) {
     tri_option_set sets[SETS];
     const char *names[TRI_OPTIONS_MAX];
     int n = 0;
@@ -134,72 +137,6 @@ static const char *nearest(const tri_settings *settings, const char *name, const
     return tri__text_nearest(name, names, n);
 }
 
-static void move_text(char **from, char **to) {
-    if (*to) return;
-    *to = *from, *from = NULL;
-}
-
-static void move_texts(tri_texts *from, tri_texts *to) {
-    if (to->n) return;
-    *to = *from, *from = (tri_texts){0};
-}
-
-/* Takes keys that are not given otherwise from a column_info.json: the first text is the primary one, all others form
- * the secondary. */
-static void take_columns(tri_settings *settings, tri_column_info *info) {
-    tri_model_config *model = &settings->model;
-    int classes = info->labels.n;
-    move_text(&info->label, &model->label_name);
-    if (!model->primary_text_name && !model->secondary_text_name) {
-        move_text(&info->text.at[0], &model->primary_text_name);
-        if (info->text.n > 1) move_text(&info->text.at[1], &model->secondary_text_name);
-        if (info->text.n > 2) {
-            free(info->text.at[0]);
-            free(info->text.at[1]);
-            info->text.n -= 2;
-            memmove(info->text.at, info->text.at + 2, (size_t)info->text.n * sizeof *info->text.at);
-            move_texts(&info->text, &model->secondary_text_list);
-        }
-    }
-    if (!model->tab_field_list.n) {
-        move_texts(&info->columns, &model->tab_field_list);
-        move_texts(&info->categorical, &model->cat_field_list);
-    }
-    move_texts(&info->labels, &model->label_list);
-    if (classes > 1 && !tri__settings_given(settings, &model->num_classes)) model->num_classes = classes;
-    if (classes > 1 && !tri__settings_given(settings, &model->is_binary)) model->is_binary = model->num_classes == 2;
-}
-
-/* Reads the column_info.json that is named, or the data folder's where no text column is named. */
-static tri_status read_columns(tri_settings *settings) {
-    char path[TRI_PATH_MAX];
-    int there = 1;
-    if (settings->column_info) {
-        TRI_TRY(tri__path_join(path, "", settings->column_info));
-    } else {
-        if (settings->model.primary_text_name || !settings->data_path) return TRI_OK;
-        TRI_TRY(tri__path_join(path, settings->data_path, "column_info.json"));
-        TRI_TRY(tri__file_there(path, &there));
-    }
-    if (!there) return TRI_OK;
-    tri_column_info info;
-    TRI_TRY(tri__column_info_read(path, &info));
-    take_columns(settings, &info);
-    tri__column_info_free(&info);
-    return TRI_OK;
-}
-
-static tri_status add_note(tri_settings *settings, char *text) {
-    tri_texts *notes = &settings->notes;
-    char **at = text ? realloc(notes->at, (size_t)(notes->n + 1) * sizeof *at) : NULL;
-    if (at) {
-        notes->at = at, at[notes->n++] = text;
-        return TRI_OK;
-    }
-    free(text);
-    return tri__fail(TRI_RESOURCE, "out of memory while reading options");
-}
-
 /* Where epochs end the run, its length is known once rows are counted: then the session warns. */
 static tri_status note_warmup(tri_settings *s) {
     char *text = NULL;
@@ -208,7 +145,24 @@ static tri_status note_warmup(tri_settings *s) {
     double reached = tri__learning_rate(&rates, s->max_steps - 1);
     if (asprintf(&text, TRI_WARMUP_WORDS, (long long)rates.warmup, (long long)s->max_steps, reached, s->lr) < 0)
         text = NULL;
-    return add_note(s, text);
+    return tri__texts_push(&s->notes, text);
+}
+
+/* A failure that is to be listed. */
+static tri_status list_refused(tri_settings *settings, tri_status status) {
+    if (status != TRI_USAGE || !settings->lists_refused) return status;
+    return tri__texts_push(&settings->refused, strdup(tri_error()));
+}
+
+static tri_status check_theirs(const tri_settings *s) {
+    if (s->backend && strcmp(s->device, s->backend->device) != 0)
+        return tri__fail(TRI_USAGE, "--backend %s with --device %s: %s; give --device %s, or leave --backend out",
+                         s->backend->value, s->device, s->backend->words, s->backend->device);
+    if (!s->unpaired) return TRI_OK;
+    return tri__fail(TRI_USAGE,
+                     "%1$lld accumulated microbatches of how many samples? Give per_device_train_batch_size too, or "
+                     "for %1$lld parts of B samples --batch-size %1$lldxB --num-microbatches %1$lld",
+                     (long long)s->unpaired);
 }
 
 /* Sets missing values that follow from given ones. */
@@ -216,6 +170,7 @@ static tri_status complete(tri_settings *settings) {
     tri_model_config *model = &settings->model;
     char separator;
     TRI_TRY(tri__separator_parse(settings->separator, &separator));
+    TRI_TRY(list_refused(settings, check_theirs(settings)));
     if (model->secondary_text_name && !model->secondary_tokenizer && model->primary_tokenizer) {
         model->secondary_tokenizer = strdup(model->primary_tokenizer);
         if (!model->secondary_tokenizer) return tri__fail(TRI_RESOURCE, "out of memory while reading options");
@@ -230,22 +185,38 @@ static int describes_run(const char *scope) {
     return tri__option_listed(tri__option_find(tri__run_options, "epochs"), scope);
 }
 
-/* origin: "--bf16", or "config.json:3: bf16". value NULL: none. */
+/* What another program's row says of a value: refused, held, or our value for it. */
+static tri_status answer(tri_settings *settings, const char *origin, const char *text, const tri_json *value,
+                         meaning *out) {
+    const tri_foreign *foreign = out->foreign;
+    char *end;
+    int shows = text && strcmp(text, TRI_FOREIGN_OBJECT) != 0;
+    if (!foreign->option && !foreign->held)
+        return tri__fail(TRI_USAGE, "%s%s%.100s is not possible: %s", origin, shows ? " " : "", shows ? text : "",
+                         foreign->words);
+    out->to = foreign->to;
+    if (foreign->device) settings->backend = foreign;
+    if (foreign->scale && text) {
+        snprintf(out->form, sizeof out->form, "%.9g", strtod(text, &end) * foreign->scale);
+        out->to = *end ? text : out->form; /* what is not a number is refused by our row */
+    }
+    if (!foreign->read || !tri__json_is_object(value)) return TRI_OK;
+    out->to = out->form;
+    return foreign->read(origin, value, out->form);
+}
+
+/* origin: "--bf16", or "config.json:3: bf16". text NULL: no value; value: of a file. */
 static tri_status interpret(tri_settings *settings, const char *scope, const char *origin, const char *name,
-                            const char *value, meaning *out) {
-    const tri_foreign *foreign = tri__foreign_find(name, value);
+                            const char *text, const tri_json *value, meaning *out) {
+    const tri_foreign *foreign = tri__foreign_find(name, text);
     char flag[TRI_OPTION_FLAG];
     *out = (meaning){.at = find(settings, name, scope)};
     if (!foreign && !out->at.row && tri__foreign_is_switch(name))
-        return tri__fail(TRI_USAGE, "%s: expected true or false, not \"%s\"", origin, value);
+        return tri__fail(TRI_USAGE, "%s: expected true or false, not \"%s\"", origin, text);
     if (!foreign || (foreign->held && !describes_run(scope))) return TRI_OK;
     out->foreign = foreign;
-    if (!foreign->option && !foreign->held)
-        return foreign->value
-                   ? tri__fail(TRI_USAGE, "%s %s is not possible: %s", origin, foreign->value, foreign->words)
-                   : tri__fail(TRI_USAGE, "%s is not an option of Trident: %s", origin, foreign->words);
+    TRI_TRY(answer(settings, origin, text, value, out));
     out->at = foreign->option ? find(settings, foreign->option, scope) : (place){0};
-    out->to = foreign->to;
     if (out->at.row && !tri__option_listed(out->at.row, scope))
         return tri__fail(TRI_USAGE, "%s is %s here, which is not an option of trident %s", origin,
                          tri__option_flag(foreign->option, flag), scope);
@@ -257,69 +228,164 @@ static tri_status keep_note(tri_settings *settings, const char *scope, const cha
                             const char *shown, const meaning *meant) {
     const tri_foreign *foreign = meant->foreign;
     char flag[TRI_OPTION_FLAG], *text = NULL;
-    if (!foreign || (foreign->option && meant->at.row == find(settings, name, scope).row))
+    if (!foreign || (foreign->held && !foreign->words) ||
+        (foreign->option && meant->at.row == find(settings, name, scope).row))
         return TRI_OK; /* the same value in another form */
-    const char *between = *shown ? " " : "";
-    int length = foreign->held ? asprintf(&text, "%s%s%.200s: %s", origin, between, shown, foreign->words)
-                               : asprintf(&text, "%s%s%.200s is taken as %s %.200s", origin, between, shown,
-                                          tri__option_flag(foreign->option, flag), meant->to ? meant->to : shown);
-    return add_note(settings, length < 0 ? NULL : text);
+    const char *between = *shown ? " " : "", *words = foreign->words ? foreign->words : "";
+    int length = foreign->held ? asprintf(&text, "%s%s%.200s: %s", origin, between, shown, words)
+                               : asprintf(&text, "%s%s%.200s is taken as %s %.200s%s%s", origin, between, shown,
+                                          tri__option_flag(foreign->option, flag), meant->to ? meant->to : shown,
+                                          *words ? ": " : "", words);
+    return tri__texts_push(&settings->notes, length < 0 ? NULL : text);
 }
 
-/* Refuses two names of one option from one source, since it is unclear which one counts. */
-static tri_status hear(heard *h, const tri_option *row, const char *origin, const char *name) {
-    char one[TRI_OPTION_FLAG], other[TRI_OPTION_FLAG], ours[TRI_OPTION_FLAG];
-    tri__option_flag(name, one);
-    for (int i = 0; i < h->n; i++) {
-        if (h->at[i].row != row) continue;
-        if (!strcmp(tri__option_flag(h->at[i].name, other), one)) return TRI_OK; /* repeated: the last one counts */
-        return tri__fail(TRI_USAGE, "%s and %s are the same option, %s: give one of them", origin,
-                         other + (origin[0] == '-' ? 0 : 2), tri__option_flag(row->name, ours));
+/* The place of a row among those heard; -1: it was not. */
+static int heard_at(const heard *h, const char *row) {
+    int i = h->n - 1;
+    while (i >= 0 && strcmp(h->at[i].row->name, row)) i--;
+    return i;
+}
+
+static tri_status twice(const heard *h, int i, const char *origin) {
+    char other[TRI_OPTION_FLAG], ours[TRI_OPTION_FLAG];
+    tri__option_flag(h->at[i].name, other);
+    return tri__fail(TRI_USAGE, "%s and %s are the same option, %s: give one of them", origin,
+                     h->is_theirs ? h->at[i].name : other + (origin[0] == '-' ? 0 : 2),
+                     tri__option_flag(h->at[i].row->name, ours));
+}
+
+/* Sets a row: to meant->to, else to the text, else to the JSON value. Two names of one option from one source are
+ * refused, since it is unclear which one counts; in another program's file, if their values differ. */
+static tri_status give(heard *h, meaning *meant, const char *origin, const char *name, const char *text,
+                       const tri_json *value) {
+    const tri_option *row = meant->at.row;
+    const tri_foreign *foreign = meant->foreign;
+    char one[TRI_OPTION_FLAG], other[TRI_OPTION_FLAG], all[TRI_OPTION_TYPED];
+    int i = heard_at(h, row->name), is_first = i < 0;
+    if (is_first) i = h->n < TRI_OPTIONS_MAX ? h->n++ : 0;
+    const tri_foreign *first = is_first ? NULL : h->at[i].foreign;
+    int refines = foreign && foreign->refines, joins = row->kind == TRI_OPTION_TEXTS && first && first->to && meant->to;
+    if (first && first->refines && !refines) return TRI_OK;
+    if (!is_first && !joins && !h->is_theirs &&
+        strcmp(tri__option_flag(name, one), tri__option_flag(h->at[i].name, other)))
+        return twice(h, i, origin);
+    if (is_first) snprintf(h->at[i].name, TRI_OPTION_FLAG, "%s", name);
+    if (is_first || refines) h->at[i].row = row, h->at[i].foreign = foreign;
+    note(h->settings, row, h->settings->given);
+    if (h->is_theirs) note(h->settings, row, h->settings->translated);
+    tri_json *was = tri__option_json(row, meant->at.into), *is = NULL;
+    const char *before = joins ? tri__option_typed(was, ',', all) : NULL;
+    text = meant->to ? meant->to : text;
+    if (before && !strstr(before, text)) { /* offload_optimizer and offload_param are both --offload */
+        snprintf(meant->form, sizeof meant->form, "%.60s,%.30s", before, text);
+        text = meant->to = meant->form;
+    } else if (before) {
+        text = before;
     }
-    if (h->n == TRI_OPTIONS_MAX) return TRI_OK;
-    h->at[h->n].row = row;
-    snprintf(h->at[h->n++].name, TRI_OPTION_FLAG, "%s", name);
+    tri_status status = text ? tri__option_set_text(row, meant->at.into, origin, text)
+                             : tri__option_set_json(row, meant->at.into, origin, value);
+    if (status == TRI_OK && !is_first && !joins && !refines && h->is_theirs &&
+        !tri__json_equal(was, is = tri__option_json(row, meant->at.into)))
+        status = twice(h, i, origin);
+    tri__json_decref(was);
+    tri__json_decref(is);
+    return status;
+}
+
+/* At a source's end. Other programs count the samples of a microbatch, and microbatches: a step of a replica is the
+ * product. With the whole step's samples, the first gives the second once replicas are counted (mesh_options.c). */
+static tri_status pair_batch(const heard *h) {
+    tri_settings *s = h->settings;
+    const tri_option *row = tri__option_find(tri__run_options, "batch_size");
+    int m = heard_at(h, "batch_size"), g = heard_at(h, "num_microbatches");
+    int has_micro = m >= 0 && h->at[m].foreign, has_parts = g >= 0 && h->at[g].foreign;
+    int has_global = tri__settings_given(s, &s->global_batch_size);
+    char product[32];
+    if (m >= 0 || g >= 0) s->micro_batch = 0;
+    int is_whole = has_micro || has_global || s->num_microbatches == 1;
+    if (g >= 0) s->unpaired = has_parts && !is_whole ? s->num_microbatches : 0;
+    if (has_micro && has_parts) {
+        snprintf(product, sizeof product, "%lld", (long long)(s->batch_size * s->num_microbatches));
+        TRI_TRY(tri__option_set_text(row, s, "samples of a microbatch x gradient accumulation", product));
+    } else if (has_micro && has_global) {
+        s->micro_batch = s->batch_size;
+        tri__settings_forget(s, &s->batch_size);
+        if (h->is_theirs) note(s, tri__option_find(tri__run_options, "num_microbatches"), s->translated);
+    }
+    if (has_parts && s->num_microbatches == 1) tri__settings_forget(s, &s->num_microbatches);
     return TRI_OK;
+}
+
+/* ---- Other programs' files ---- */
+
+static tri_status read_theirs(heard *h, const char *option, const char *path, const tri_foreign_key *key);
+
+/* Takes a key that has a row, or an option of ours of the same name. */
+static tri_status take_row(heard *h, const tri_foreign_key *key, place at) {
+    meaning meant = {.foreign = key->row, .at = at};
+    const char *shown = tri__json_is_object(key->value) ? "" : key->text;
+    if (key->row) TRI_TRY(answer(h->settings, key->origin, key->text, key->value, &meant));
+    if (meant.to == tri__foreign_file) meant.to = key->path;
+    if (!at.row) return keep_note(h->settings, "config", key->origin, "", shown, &meant);
+    if (tri__foreign_rows(at.row->name)) return read_theirs(h, at.row->name, key->text, key);
+    int is_text = *shown && !tri__json_is_array(key->value);
+    TRI_TRY(give(h, &meant, key->origin, key->name, is_text ? key->text : NULL, key->value));
+    return keep_note(h->settings, "config", key->origin, key->leaf, shown, &meant);
+}
+
+static tri_status take_key(void *context, const tri_foreign_key *key) {
+    heard *h = context;
+    const char *option = key->row ? key->row->option : key->is_ours ? key->leaf : NULL;
+    place at = option ? find(h->settings, option, "config") : (place){0};
+    if (at.row && !tri__option_listed(at.row, "config") && !tri__option_listed(at.row, "train")) at.row = NULL;
+    tri_status status = TRI_OK;
+    if (key->row || (at.row && key->text)) status = take_row(h, key, at);
+    else if (!at.row && !key->is_known) status = tri__fail(TRI_USAGE, "%s: unknown key", key->origin);
+    else if (key->text)
+        status = tri__fail(TRI_USAGE, "%s %s is not possible: Trident has nothing like it; leave it out", key->origin,
+                           key->text);
+    return list_refused(h->settings, status);
+}
+
+/* Reads the file, or the object that is the key's value. */
+static tri_status read_theirs(heard *h, const char *option, const char *path, const tri_foreign_key *key) {
+    int was_theirs = h->is_theirs;
+    h->is_theirs = 1;
+    tri_status status = key && tri__json_is_object(key->value)
+                            ? tri__foreign_read_object(option, key->path, *key->lines, key->value, take_key, h)
+                            : tri__foreign_read_file(option, path, take_key, h);
+    h->is_theirs = was_theirs;
+    return status;
 }
 
 /* ---- The configuration file ---- */
 
-/* A scalar as it would be typed; NULL: it is not a scalar. */
-static const char *typed(const tri_json *value, char out[static 64]) {
-    if (tri__json_is_string(value)) return tri__json_string_value(value);
-    if (tri__json_is_boolean(value)) return tri__json_is_true(value) ? "true" : "false";
-    if (tri__json_is_integer(value)) snprintf(out, 64, "%lld", (long long)tri__json_integer_value(value));
-    else if (tri__json_is_number(value)) snprintf(out, 64, "%.9g", tri__json_number_value(value));
-    return tri__json_is_number(value) ? out : NULL;
-}
-
-static tri_status read_key(tri_settings *settings, heard *h, const char *path, int line, const char *key,
-                           const tri_json *value) {
-    char origin[ORIGIN_BYTES], where[ORIGIN_BYTES], number[64], form[TRI_FOREIGN_TEXT];
-    const char *text = typed(value, number);
+static tri_status read_key(heard *h, const char *path, const tri_json_lines *lines, int line, const char *key,
+                           tri_json *value) {
+    tri_settings *settings = h->settings;
+    char origin[ORIGIN_BYTES], where[ORIGIN_BYTES], typed[TRI_OPTION_TYPED];
+    const char *text = tri__json_is_array(value) ? NULL : tri__option_typed(value, ' ', typed);
     meaning meant;
     snprintf(where, sizeof where, line ? "%s:%d" : "%s", path, line);
     snprintf(origin, sizeof origin, "%.400s: %.100s", where, key);
-    TRI_TRY(interpret(settings, "config", origin, key, text ? text : "{...}", &meant));
+    TRI_TRY(interpret(settings, "config", origin, key, text ? text : TRI_FOREIGN_OBJECT, value, &meant));
     const tri_option *row = meant.at.row;
-    if (meant.foreign && meant.foreign->read && tri__json_is_object(value)) {
-        TRI_TRY(meant.foreign->read(origin, value, form));
-        meant.to = form;
-    }
     if (!row && !meant.foreign) {
-        const char *near = nearest(settings, key, "config");
+        const char *near = tri__settings_nearest(settings, key, "config");
         if (near) return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"; did you mean \"%s\"?", where, key, near);
         return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"", where, key);
     }
+    const tri_foreign_key whole = {.path = path, .value = value, .lines = lines};
+    if (row && tri__foreign_rows(row->name))
+        return tri__json_is_string(value) || tri__json_is_object(value)
+                   ? read_theirs(h, row->name, text, &whole)
+                   : tri__option_set_json(row, meant.at.into, origin, value);
     TRI_TRY(keep_note(settings, "config", origin, key, text ? text : "", &meant));
     if (!row) return TRI_OK;
     if (!tri__option_listed(row, "config"))
         return tri__fail(TRI_USAGE, "%s: \"%s\" belongs on the command line, not in the configuration file", where,
                          key);
-    TRI_TRY(hear(h, row, origin, key));
-    note(settings, row);
-    return meant.to ? tri__option_set_text(row, meant.at.into, origin, meant.to)
-                    : tri__option_set_json(row, meant.at.into, origin, value);
+    return give(h, &meant, origin, key, NULL, value);
 }
 
 static tri_status read_config(tri_settings *settings, const char *path) {
@@ -327,7 +393,7 @@ static tri_status read_config(tri_settings *settings, const char *path) {
     char *text;
     const char *key;
     size_t size;
-    heard h = {.n = 0};
+    heard h = {.settings = settings};
     tri_status status = tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size);
     if (status != TRI_OK) return status == TRI_DATA ? TRI_USAGE : status;
     status = tri__json_parse(text, size, path, TRI_USAGE, &root);
@@ -335,9 +401,11 @@ static tri_status read_config(tri_settings *settings, const char *path) {
     tri__json_each_member(root, key, value) {
         if (strcmp(key, "_comments") == 0 || strcmp(key, "model_type") == 0)
             continue; /* the latter: in exports, for other programs */
-        status = read_key(settings, &h, path, tri__json_line_of(&lines, key), key, value);
+        int line = tri__json_line_of(&lines, key);
+        status = read_key(&h, path, &lines, line, key, value);
         if (status != TRI_OK) break;
     }
+    if (status == TRI_OK) status = pair_batch(&h);
     tri__json_decref(root);
     free(text);
     return status;
@@ -383,10 +451,10 @@ static tri_status read_argument(tri_settings *settings, const char *scope, int n
     const tri_option *row = find(settings, out->name, scope).row;
     char written[TRI_OPTION_FLAG];
     if (!equal) take_value(row, n, args, out);
-    TRI_TRY(interpret(settings, scope, tri__option_flag(out->name, written), out->name, out->value, &out->meant));
+    TRI_TRY(interpret(settings, scope, tri__option_flag(out->name, written), out->name, out->value, NULL, &out->meant));
     row = out->meant.at.row;
     if (!row && !out->meant.foreign) {
-        const char *near = nearest(settings, out->name, scope);
+        const char *near = tri__settings_nearest(settings, out->name, scope);
         if (near)
             return tri__fail(TRI_USAGE, "unknown option %.*s; did you mean %s?", length, text,
                              tri__option_flag(near, written));
@@ -400,66 +468,59 @@ static tri_status read_argument(tri_settings *settings, const char *scope, int n
     return out->value || out->meant.to ? TRI_OK : tri__fail(TRI_USAGE, "%s needs a value", text);
 }
 
-/* Walks through the arguments. With `config`, only stores the value of --config there; else sets all options. */
-static tri_status read_arguments(tri_settings *settings, const char *scope, int n, const char *const *args,
-                                 const char **config) {
-    heard h = {.n = 0};
-    for (int i = 0; i < n;) {
-        if (args[i][0] != '-' || args[i][1] == 0) { /* a positional word; "-" is one too */
-            i++;
-            continue;
-        }
-        if (strcmp(args[i], "--") == 0) break;
-        argument argument;
-        TRI_TRY(read_argument(settings, scope, n - i, args + i, &argument));
-        i += argument.used;
-        place at = argument.meant.at;
-        if (config) {
-            if (at.row && strcmp(at.row->name, "config") == 0) *config = argument.value;
-            continue;
-        }
-        char origin[TRI_OPTION_FLAG];
-        tri__option_flag(argument.name, origin);
-        TRI_TRY(
-            keep_note(settings, scope, origin, argument.name, argument.value ? argument.value : "", &argument.meant));
-        if (!at.row) continue;
-        TRI_TRY(hear(&h, at.row, origin, argument.name));
-        note(settings, at.row);
-        TRI_TRY(tri__option_set_text(at.row, at.into, origin, argument.meant.to ? argument.meant.to : argument.value));
-    }
-    return TRI_OK;
-}
+/* Options that name files of options, in the order in which those are read. */
+enum { NAMED = 4 };
+static const char *const named_by[NAMED] = {"config", "training_arguments", "accelerate", "deepspeed"};
 
-/* The positional words, and everything after "--". read_arguments has accepted the arguments. */
-static tri_status read_words(tri_settings *settings, const char *scope, int n, const char *const *args,
-                             const char **words, int max_words, int *n_words) {
+/* Walks through the arguments. With `named`, only stores what names files of options there; else sets all options, and
+ * collects positional words and everything after "--". */
+static tri_status read_arguments(tri_settings *settings, const char *scope, int n, const char *const *args,
+                                 const char **named, const char **words, int max_words, int *n_words) {
+    heard h = {.settings = settings};
     int only_words = 0;
     *n_words = 0;
     for (int i = 0; i < n;) {
-        argument argument = {.used = 1};
-        if (!only_words && strcmp(args[i], "--") == 0) {
-            only_words = 1;
-        } else if (!only_words && args[i][0] == '-' && args[i][1]) {
-            TRI_TRY(read_argument(settings, scope, n - i, args + i, &argument));
-        } else {
-            if (*n_words == max_words)
+        argument argument;
+        char origin[TRI_OPTION_FLAG];
+        if (only_words || args[i][0] != '-' || args[i][1] == 0) { /* "-" is a word too */
+            if (!named && *n_words == max_words)
                 return tri__fail(TRI_USAGE, "unexpected word \"%s\"; trident %s --help shows what is expected", args[i],
                                  scope);
-            words[(*n_words)++] = args[i];
+            if (!named) words[(*n_words)++] = args[i];
+            i++;
+            continue;
         }
+        if (strcmp(args[i], "--") == 0) {
+            only_words = 1, i++;
+            continue;
+        }
+        TRI_TRY(read_argument(settings, scope, n - i, args + i, &argument));
         i += argument.used;
+        const tri_option *row = argument.meant.at.row;
+        for (int f = 0; f < NAMED && named && row; f++)
+            if (!strcmp(row->name, named_by[f])) named[f] = argument.value;
+        if (named) continue;
+        tri__option_flag(argument.name, origin);
+        TRI_TRY(
+            keep_note(settings, scope, origin, argument.name, argument.value ? argument.value : "", &argument.meant));
+        if (row) TRI_TRY(give(&h, &argument.meant, origin, argument.name, argument.value, NULL));
     }
-    return TRI_OK;
+    return named ? TRI_OK : pair_batch(&h);
 }
 
 tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n, const char *const *args,
                                const char **words, int max_words, int *n_words) {
-    const char *config = NULL;
-    TRI_TRY(read_arguments(settings, scope, n, args, &config));
-    if (config) TRI_TRY(read_config(settings, config));
-    TRI_TRY(read_arguments(settings, scope, n, args, NULL));
-    TRI_TRY(read_words(settings, scope, n, args, words, max_words, n_words));
-    if (tri__option_listed(tri__option_find(tri__run_options, "column_info"), scope)) TRI_TRY(read_columns(settings));
+    const char *named[NAMED] = {NULL};
+    heard h = {.settings = settings, .is_theirs = 1};
+    TRI_TRY(read_arguments(settings, scope, n, args, named, words, max_words, n_words));
+    settings->lists_refused = strcmp(scope, "plan") == 0 && !named[0];
+    if (named[0]) TRI_TRY(read_config(settings, named[0]));
+    for (int f = 1; f < NAMED; f++)
+        if (named[f]) TRI_TRY(read_theirs(&h, named_by[f], named[f], NULL));
+    TRI_TRY(pair_batch(&h));
+    TRI_TRY(read_arguments(settings, scope, n, args, NULL, words, max_words, n_words));
+    if (tri__option_listed(tri__option_find(tri__run_options, "column_info"), scope))
+        TRI_TRY(tri__column_info_adopt(settings));
     if (tri__option_listed(tri__option_find(tri__run_options, "warmup_steps"), scope)) TRI_TRY(note_warmup(settings));
     return complete(settings);
 }
@@ -490,15 +551,22 @@ char tri__settings_decimal(const tri_settings *settings) {
     return marks[settings->decimal_mark];
 }
 
-tri_json *tri__settings_json(const tri_settings *settings) {
+/* Keys of a configuration file; or what other programs' files gave. */
+static tri_json *options_json(const tri_settings *settings, int translated) {
     tri_option_set sets[SETS];
     tri_json *all = tri__json_object();
+    int bit = 0;
     sets_of(settings, sets);
     for (int t = 0; t < SETS; t++)
-        for (const tri_option *row = sets[t].rows; row->name; row++)
-            if (tri__option_listed(row, "config"))
+        for (const tri_option *row = sets[t].rows; row->name; row++, bit++) {
+            if (translated ? (settings->translated[bit / 64] >> bit % 64 & 1) != 0 : tri__option_listed(row, "config"))
                 tri__json_set_new(all, row->name, tri__option_json(row, sets[t].into));
+        }
     if (tri__json_is_whole(all)) return all;
     tri__json_decref(all);
     return NULL;
 }
+
+tri_json *tri__settings_json(const tri_settings *settings) { return options_json(settings, 0); }
+
+tri_json *tri__settings_translated(const tri_settings *settings) { return options_json(settings, 1); }

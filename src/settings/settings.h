@@ -8,6 +8,8 @@
 
 enum { TRI_OPTIONS_MAX = 256 }; /* rows of a command: the model's, the run's and the command's */
 
+typedef struct tri_foreign tri_foreign;
+
 typedef struct tri_settings {
     tri_model_config model;
 #define TRI_OPTION(kind, field, ...) TRI_FIELD_##kind field;
@@ -27,6 +29,12 @@ typedef struct tri_settings {
     tri_option_set own;            /* rows that only the command has; rows NULL: none */
     const tri_option *const *others; /* own rows of all commands, NULL-terminated, while options are parsed; NULL:
                                         unknown */
+    uint64_t translated[TRI_OPTIONS_MAX / 64]; /* likewise: given by another program's file */
+    int lists_refused;             /* 1: what such a file has and Trident has not is listed, and no failure */
+    tri_texts refused;             /* that list, owned */
+    int64_t micro_batch;           /* samples of a microbatch, where another program gave that and the global batch */
+    int64_t unpaired;              /* microbatches that another program gave without their size; 0: none */
+    const tri_foreign *backend;    /* the row of --backend, which holds on one device; NULL: not given */
     tri_texts notes;               /* how other programs' options were taken; owned, to be logged once */
     size_t guard;                  /* bytes after each memory class: for tests */
     int stub;                      /* 1: predicts on a device that computes nothing too: for benches */
@@ -82,8 +90,12 @@ tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n,
 /* Reads a configuration object: model keys and run keys; `_comments` is ignored; unknown keys TRI_USAGE with the
  * nearest. */
 tri_status tri__settings_config(tri_settings *settings, const char *path);
+/* The name listed for `scope` ("config": keys of the file) that is most similar; NULL when none is similar. */
+const char *tri__settings_nearest(const tri_settings *settings, const char *name, const char *scope);
 /* TRI_USAGE for an option that is given without the others that it needs (TRI_NEEDS of options.def). */
 tri_status tri__settings_needs(const tri_settings *settings);
+/* What other programs' files became: an object of our options. NULL when out of memory. */
+tri_json *tri__settings_translated(const tri_settings *settings);
 /* The loss that training minimises. */
 tri_loss_form tri__settings_loss(const tri_settings *settings);
 /* The words of --precision: of the computing type ("bf16"), and of the encoders' products ("int8" where they are

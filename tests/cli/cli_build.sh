@@ -49,9 +49,9 @@ expect_text "$err" "will install with apt-get: libutf8proc-dev" "installed, but 
 expect_text "$NOTES" "apt-get update" "install -y --no-install-recommends libutf8proc-dev"
 
 # The libraries of compressed tables are optional. demo and test install them if they can.
-deps "zlib zstd lz4" "--write found.mk"
+deps "zlib zstd lz4 yaml" "--write found.mk"
 expect_code 0
-expect "none is taken for found" test "$(grep -c '^ZLIB := $\|^ZSTD := $\|^LZ4 := $' found.mk)" = 3
+expect "none is taken for found" test "$(grep -c '^ZLIB := $\|^ZSTD := $\|^LZ4 := $\|^YAML := $' found.mk)" = 4
 deps "zstd.h" "--install --write found.mk"
 expect_code 0
 expect_text "$NOTES" "install -y --no-install-recommends libzstd-dev"
@@ -75,8 +75,8 @@ if [ -z "${TRI_SANITIZED:-}" ] && command -v gzip >/dev/null; then
     eval "set -- $(cat "$TRI_BUILD/flags")"
     words=() objects=()
     for word; do case $word in -DTRI_HAS_*) ;; *) words+=("$word") ;; esac; done
-    last_command="a build without zlib, zstd and lz4"
-    for file in src/data/table/{packed,unpack}.c bench/table_rows.c; do
+    last_command="a build without zlib, zstd, lz4 and libyaml"
+    for file in src/data/table/{packed,unpack}.c src/settings/yaml.c bench/table_rows.c; do
         (cd "$root" && "${words[@]}" -O0 -c "$file" -o "$work/$(basename "$file" .c).o") >"$out" 2>"$err"
         objects+=("$(basename "$file" .c).o")
     done
@@ -89,6 +89,23 @@ if [ -z "${TRI_SANITIZED:-}" ] && command -v gzip >/dev/null; then
         "table.csv.zst is compressed with zstd" "apt-get install libzstd-dev" \
         "lz4.feather is compressed with lz4" "apt-get install liblz4-dev"
     expect "what needs none is read" test "$(tail -n 1 "$out")" = ok
+    cat >yaml_file.c <<'END'
+#include "settings/settings.h"
+#include <stdio.h>
+int main(int argc, char **argv) {
+    tri_settings s;
+    const char *const args[] = {"--accelerate", argv[argc - 1]};
+    int n, code = tri__settings_init(&s) == TRI_OK ? tri__settings_parse(&s, "train", 2, args, NULL, 0, &n) : 1;
+    printf("%d %s\n", code, code ? tri_error() : "read");
+    return 0;
+}
+END
+    printf 'num_processes: 2\n' >a.yaml
+    printf '{"num_processes": 2}\n' >a.json
+    (cd "$root" && "${words[@]}" -O0 -c "$work/yaml_file.c" -o "$work/yaml_file.o") >"$out" 2>"$err"
+    "${words[@]}" -o yaml_file yaml_file.o yaml.o "$TRI_BUILD/libtrident.a" -lutf8proc -lm >"$out" 2>"$err"
+    { ./yaml_file a.yaml && ./yaml_file a.json; } >yaml.out
+    expect_text yaml.out "2 a.yaml: this build has no libyaml: apt-get install libyaml-dev" "0 read"
 fi
 
 # Every target but demo and test only names what is missing, before it compiles anything.

@@ -113,7 +113,7 @@ fi
 
 run doctor
 expect_code 0
-expect_text "$out" cpu threads memory mpi slurm cuda zlib zstd lz4 places "NUMA node"
+expect_text "$out" cpu threads memory mpi slurm cuda zlib zstd lz4 yaml places "NUMA node"
 # What srun offers: as Slurm 22 and later say it, as older ones do, and one that says nothing.
 mkdir bin
 list() { printf '#!/bin/sh\n%s\n' "$1" >bin/srun && chmod +x bin/srun; }

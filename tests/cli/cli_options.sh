@@ -8,7 +8,7 @@ common=(train --config config.json --data-path data --output-dir new --threads 1
 declare -A closed=([device]=gpu [offload]=x [profile]=foo [redirects]=9 [tee]=0:9 [local-ranks-filter]=x [nnodes]=0
     [mesh-order]=pp,dp
     [memory-limit]=much [resume]=nowhere [allow-change]=nothing [class-weights]=a [stage-profile]=nowhere
-    [column-info]=nowhere
+    [column-info]=nowhere [deepspeed]=nowhere [accelerate]=nowhere [training-arguments]=nowhere
     [data-path]=nowhere [config]=nowhere [primary-tokenizer]=nowhere [secondary-tokenizer]=nowhere
     [rdzv-endpoint]=elsewhere
     [rdzv-conf]=x [label-list]=a,b,c [cat-field-list]=nothing [label-name]=text [primary-text-name]=label
@@ -17,7 +17,7 @@ declare -A closed=([device]=gpu [offload]=x [profile]=foo [redirects]=9 [tee]=0:
     [log-to]=mlflow:x [layer-drop]=theta=0 [threshold]=accuracy [freeze]=layers [average-weights]=mean
     [split]=0.8 [group-by]=size)
 declare -A missing=([resume]=66 [stage-profile]=66 [column-info]=66 [data-path]=66 [config]=66 [primary-tokenizer]=66
-    [secondary-tokenizer]=66 [attention]=66)
+    [secondary-tokenizer]=66 [attention]=66 [deepspeed]=66 [accelerate]=66 [training-arguments]=66)
 open=' output-dir models-dir cache-dir rdzv-id master-addr log-dir no-decay stages missing positive-label '
 
 "$trident" train --help all | sed -n 's/^  --\([a-z0-9-]*\)\( [A-Z],*[A-Z]*\)\{0,1\}  .*/\1\2/p' >rows
@@ -51,7 +51,7 @@ for options in '--tp-size 3 --nproc-per-node 3' '--shard hybrid --shard-size 3 -
     '--pp-size 2 --nproc-per-node 2 --stages nothing' \
     '--offload none,params' '--max-sen-len 100' '--global-batch-size 7 --batch-size 3' '--num-microbatches 99' \
     '--precision bf16-true' \
-    '--lr 1 --learning-rate 1' '--deepspeed x.json' '--backend nccl'; do
+    '--lr 1 --learning-rate 1' '--backend nccl'; do
     run "${common[@]}" $options
     expect_code 2
     expect "$options leaves no folder" test ! -e new
@@ -83,7 +83,7 @@ make_config foreign.json '"bf16": true' '"num_train_epochs": 1' '"find_unused_pa
 run train --config foreign.json --data-path data --output-dir foreign --threads 1 --max-steps 2
 expect_code 0
 expect_text "$err" "bf16 true is taken as --precision bf16" "num_train_epochs 1 is taken as --epochs 1" \
-    "find_unused_parameters false: the plan"
+    "find_unused_parameters false: every step"
 rejects 2 "${common[@]}" --gradient-accumulation-steps 4
 
 # Command lines that are printed can be pasted, whatever the names are.
