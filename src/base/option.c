@@ -289,6 +289,20 @@ static tri_status expected(const char *origin, const char *what, const tri_json 
 
 static tri_status texts_from_json(const tri_option *row, const char *origin, tri_texts *into, const tri_json *value) {
     size_t n = tri__json_size(value);
+    if (row->pairs && tri__json_is_string(value))
+        return set_texts(row, origin, into, tri__json_string_value(value));
+    if (row->pairs && tri__json_is_object(value)) { /* {"a": "b"}: the list "a=b" */
+        tri_json *list = tri__json_array(), *item;
+        const char *key;
+        char text[1024];
+        tri__json_each_member((tri_json *)value, key, item) {
+            snprintf(text, sizeof text, "%s=%s", key, tri__json_is_string(item) ? tri__json_string_value(item) : "");
+            tri__json_append_new(list, tri__json_string(text));
+        }
+        tri_status status = texts_from_json(row, origin, into, list);
+        tri__json_decref(list);
+        return status;
+    }
     if (!tri__json_is_array(value)) return expected(origin, "a list of strings", value);
     if (n > LIST_MAX) return tri__fail(TRI_USAGE, "%s: more than %d items", origin, LIST_MAX);
     tri_texts list = {.at = calloc(n + 1, sizeof *list.at)};
