@@ -225,7 +225,7 @@ install: all
 	  '$(INTO)/share/bash-completion/completions' '$(INTO)/share/zsh/site-functions' \
 	  '$(INTO)/share/fish/vendor_completions.d'
 	install -m 755 $(BUILD)/trident '$(INTO)/bin/trident'
-	install -m 644 include/trident.h include/trident_comm.h '$(INTO)/include/'
+	install -m 644 include/trident.h include/trident_comm.h include/trident_mesh.h '$(INTO)/include/'
 	install -m 644 $(BUILD)/libtrident.a '$(INTO)/lib/libtrident.a'
 	install -m 755 $(BUILD)/libtrident.so '$(INTO)/lib/libtrident.so.$(VERSION)'
 	$(if $(MPI),install -m 755 $(MPI_PLUGIN) '$(INTO)/lib/')

@@ -1,9 +1,11 @@
 /* plan.c - the public interface of planning: programs of all ranks, none of which is run. */
 #include "api/options.h"
 #include "engine/cost/memory_fit.h"
+#include "plan/pipeline/stage.h"
 #include "program/check.h"
 #include "program/text.h"
 #include "study/study.h"
+#include "trident_mesh.h"
 
 #include <stdlib.h>
 
@@ -43,6 +45,8 @@ typedef struct asked {
     tri_program_kind kind;
     tri_rank_facts *facts;
     char **text;
+    tri_parameter **parameters;
+    int *n;
 } asked;
 
 static tri_status check_rank(const asked *a) {
@@ -65,6 +69,40 @@ static tri_status find_facts(tri_arena *arena, void *data) {
 tri_status tri_plan_rank(tri_plan *plan, int rank, tri_rank_facts *out) {
     asked a = {.plan = plan, .rank = rank, .facts = out};
     return tri__done(tri__arena_scratch(find_facts, &a));
+}
+
+const tri_mesh *tri_plan_mesh(const tri_plan *plan) { return &plan->study.engine.in.mesh; }
+
+static tri_status find_parameters(tri_arena *arena, void *data) {
+    const asked *a = data;
+    tri_plan_in in = a->plan->study.engine.in;
+    tri_rank_plan own;
+    tri_stages stages;
+    TRI_TRY(check_rank(a));
+    in.rank = a->rank;
+    TRI_TRY(tri__plan(arena, &in, 1, &own));
+    TRI_TRY(tri__stages_plan(arena, &in, &stages));
+    const tri_network *held = own.model;
+    *a->parameters = calloc((size_t)held->n_params + 1, sizeof **a->parameters);
+    if (!*a->parameters) return tri__fail(TRI_RESOURCE, "out of memory");
+    for (*a->n = 0; *a->n < held->n_params; ++*a->n) {
+        const tri_param *p = &held->param[*a->n];
+        const tri_unit *unit = &held->unit[p->unit];
+        tri_range kept = tri__range_both(own.train.param_part[p->unit], (tri_range){p->at, p->at + p->count});
+        tri_parameter *to = *a->parameters + *a->n;
+        *to = (tri_parameter){.name = p->name, .unit = unit->name, .dims = p->shape.n,
+                              .stage = stages.of_unit[tri__model_find_unit(in.model, unit->name)]};
+        if (tri__range_count(kept)) to->begin = kept.begin - p->at, to->end = kept.end - p->at;
+        for (int d = 0; d < p->shape.n; d++)
+            to->shape[d] = p->shape.dim[d], to->start[d] = p->part.start[d], to->extent[d] = p->part.extent[d];
+    }
+    return TRI_OK;
+}
+
+tri_status tri_plan_parameters(tri_plan *plan, int rank, tri_parameter **parameters, int *n) {
+    asked a = {.plan = plan, .rank = rank, .parameters = parameters, .n = n};
+    *parameters = NULL, *n = 0;
+    return tri__done(tri__arena_scratch(find_parameters, &a));
 }
 
 static tri_status print(tri_arena *arena, void *data) {

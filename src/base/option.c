@@ -291,6 +291,20 @@ static tri_status texts_from_json(const tri_option *row, const char *origin, tri
     tri_status status = TRI_OK;
     tri_json *item;
     size_t i;
+    if (row->pairs && tri__json_is_string(value))
+        return set_texts(row, origin, into, tri__json_string_value(value));
+    if (row->pairs && tri__json_is_object(value)) { /* {"a": "b"}: the list "a=b" */
+        tri_json *pairs = tri__json_array();
+        const char *key;
+        char text[1024];
+        tri__json_each_member((tri_json *)value, key, item) {
+            snprintf(text, sizeof text, "%s=%s", key, tri__json_is_string(item) ? tri__json_string_value(item) : "");
+            tri__json_append_new(pairs, tri__json_string(text));
+        }
+        status = texts_from_json(row, origin, into, pairs);
+        tri__json_decref(pairs);
+        return status;
+    }
     if (!tri__json_is_array(value)) return expected(origin, "a list of strings", value);
     tri__json_each(value, i, item) {
         if (status != TRI_OK) break;

@@ -60,6 +60,7 @@ typedef struct tri_option {
     const char *value;     /* default, as text; NULL: unset / 0 / empty */
     double min, max;       /* INT and REAL; both 0: any */
     int repeats;           /* TEXTS: 1: repeating it on the command line appends to the list */
+    int pairs;             /* TEXTS: 1: items are "key=value": an object of texts, or one text, is taken too */
     const char *choices;   /* CHOICE, TEXTS: "none|zero1|zero2"; a choice "a=b" makes a an alias of b; INT: "auto=0",
                               words for numbers; REALS: words that stand for a list */
     tri_status (*check)(const char *text); /* TEXT: validates the format; NULL: accepts any */

@@ -90,7 +90,7 @@ static int64_t samples_of(const tri_settings *s, const tri_json *manifest, const
 
 /* What is given has to stay: *found 0, and nothing is taken, where a key was recorded with another value. */
 static tri_status take_recorded(const tri_settings *s, const tri_json *config, choice_text *out, int *found) {
-    const tri_layout any = {.pp = 1, .tp = 1, .cp = 1, .dp = 1, .n_mb = 1};
+    const tri_layout any = {.pp = 1, .tp = 1, .cp = 1, .dp = 1, .n_mb = 1, .tp_plan = 1};
     recorded r = {.settings = s, .config = config, .now = tri__settings_json(s), .out = out};
     if (!r.now) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = tri__layout_options(&any, 1, add_recorded, &r);

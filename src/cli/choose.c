@@ -67,14 +67,6 @@ typedef struct line {
     char text[2048];
 } line;
 
-static tri_status add_option(void *context, const char *key, const char *value) {
-    line *l = context;
-    char flag[TRI_OPTION_FLAG];
-    size_t n = strlen(l->text);
-    snprintf(l->text + n, sizeof l->text - n, " %s %s", tri__option_flag(key, flag), value);
-    return TRI_OK;
-}
-
 static tri_status add_quoted(line *l, const char *flag, const char *value) {
     char *quoted = tri__text_quoted(value);
     size_t n = strlen(l->text);
@@ -82,6 +74,11 @@ static tri_status add_quoted(line *l, const char *flag, const char *value) {
     snprintf(l->text + n, sizeof l->text - n, " %s %s", flag, quoted);
     free(quoted);
     return TRI_OK;
+}
+
+static tri_status add_option(void *context, const char *key, const char *value) {
+    char flag[TRI_OPTION_FLAG];
+    return add_quoted(context, tri__option_flag(key, flag), value);
 }
 
 /* Options that were given and change what a step exchanges. */
@@ -95,7 +92,8 @@ static tri_status add_given(const tri_settings *s, line *out) {
                 {"freeze", &s->freeze},
                 {"compress_gradients", &s->compress_gradients},
                 {"compress_weights", &s->compress_weights},
-                {"compress_scope", &s->compress_scope}};
+                {"compress_scope", &s->compress_scope},
+                {"tp_plan", &s->tp_plan}};
     tri_json *all = tri__settings_json(s);
     tri_status status = all ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     for (size_t i = 0; i < sizeof rows / sizeof *rows && status == TRI_OK; i++) {

@@ -22,13 +22,8 @@ typedef struct grid {
     int *members; /* [world], members of the group last queried */
 } grid;
 
-static int group_of(const grid *g, int rank, int axis) {
-    return tri__mesh_group(&g->mesh, rank, TRI_AXIS_SET(axis), g->members);
-}
-
-/* "-" for no rank. */
-static const char *rank_text(int rank, char out[static 16]) {
-    snprintf(out, 16, rank < 0 ? "-" : "%d", rank);
+static const char *rank_text(int rank, const char *none, char out[static 16]) {
+    snprintf(out, 16, rank < 0 ? none : "%d", rank);
     return out;
 }
 
@@ -50,8 +45,8 @@ static tri_status print_ranks(const tri_cli *cli, const grid *g) {
                             rank / g->per_node, island, at.pp, g->mesh.pp, at.tp, g->mesh.tp,
                             tri__mesh_reader(&g->mesh, rank), tri__mesh_readers(&g->mesh), more, first[TRI_AXIS_PP],
                             first[TRI_AXIS_TP], first[TRI_AXIS_DP],
-                            rank_text(tri__mesh_previous(&g->mesh, rank), previous),
-                            rank_text(tri__mesh_next(&g->mesh, rank), next));
+                            rank_text(tri__mesh_step(&g->mesh, rank, TRI_AXIS_PP, -1), "-", previous),
+                            rank_text(tri__mesh_step(&g->mesh, rank, TRI_AXIS_PP, 1), "-", next));
     }
     return tri__print_table(cli, &table);
 }
@@ -84,7 +79,7 @@ static tri_status print_groups(const tri_cli *cli, const grid *g) {
     for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
         for (int rank = 0; rank < g->world; rank++) {
             if (tri__mesh_coords(&g->mesh, rank).of[axis]) continue; /* not the first of its group */
-            int n = group_of(g, rank, axis);
+            int n = tri__mesh_group(&g->mesh, rank, TRI_AXIS_SET(axis), g->members);
             tri__text_table_add(&table, "%s\t%d\t%d\t%s", tri__axis_name((tri_axis)axis), rank, n,
                                 members_text(g->members, n, text));
         }
@@ -108,12 +103,8 @@ static tri_status print_tables(const tri_cli *cli, const grid *g) {
     return print_groups(cli, g);
 }
 
-static void put_rank(FILE *out, const char *key, int rank) {
-    if (rank < 0) fprintf(out, ",\"%s\":null", key);
-    else fprintf(out, ",\"%s\":%d", key, rank);
-}
-
 static void put_json_rank(FILE *out, const grid *g, int rank) {
+    char previous[16], next[16];
     tri_coords at = tri__mesh_coords(&g->mesh, rank);
     fprintf(out, "{\"rank\":%d", rank);
     for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
@@ -124,7 +115,7 @@ static void put_json_rank(FILE *out, const grid *g, int rank) {
     if (g->island) fprintf(out, ",\"island\":%d", rank % g->per_node / g->island);
     fprintf(out, ",\"node\":%d,\"local_rank\":%d,\"groups\":{", rank / g->per_node, rank % g->per_node);
     for (int axis = 0; axis < TRI_AXIS_COUNT; axis++) {
-        int n = group_of(g, rank, axis);
+        int n = tri__mesh_group(&g->mesh, rank, TRI_AXIS_SET(axis), g->members);
         fprintf(out, "%s\"%s\":[", axis ? "," : "", tri__axis_name((tri_axis)axis));
         for (int i = 0; i < n; i++) fprintf(out, "%s%d", i ? "," : "", g->members[i]);
         fputc(']', out);
@@ -133,10 +124,9 @@ static void put_json_rank(FILE *out, const grid *g, int rank) {
     for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
         fprintf(out, "%s\"%s\":%d", axis ? "," : "", tri__axis_name((tri_axis)axis),
                 tri__mesh_beside(&g->mesh, rank, (tri_axis)axis, 0));
-    fputc('}', out);
-    put_rank(out, "previous", tri__mesh_previous(&g->mesh, rank));
-    put_rank(out, "next", tri__mesh_next(&g->mesh, rank));
-    fputc('}', out);
+    fprintf(out, "},\"previous\":%s,\"next\":%s}",
+            rank_text(tri__mesh_step(&g->mesh, rank, TRI_AXIS_PP, -1), "null", previous),
+            rank_text(tri__mesh_step(&g->mesh, rank, TRI_AXIS_PP, 1), "null", next));
 }
 
 /* Written rank by rank: the groups of thousands of ranks are millions of numbers. */

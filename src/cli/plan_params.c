@@ -32,11 +32,14 @@ tri_status tri__print_params(const tri_cli *cli, const tri_json *params) {
     size_t i;
     tri_json *param;
     char shape[64], bytes[32], held[32];
-    tri__text_table_add(&table, "parameter\tshape\tstage\tsplit\tranks\tbytes\ta rank has");
     tri__json_each(tri__json_get(params, "parameters"), i, param) {
+        const tri_json *plan = tri__json_get(param, "tp_plan");
+        if (!i) tri__text_table_add(&table, "parameter\tshape\tstage\tsplit%s\tranks\tbytes\ta rank has",
+                                    plan ? "\ttp plan" : "");
         shape_text(tri__json_get(param, "shape"), shape);
-        tri__text_table_add(&table, "%s\t%s\t%lld\t%s\t%s\t%s\t%s", tri__text_in(param, "name"), shape,
-                            (long long)tri__whole_in(param, "stage"), tri__text_in(param, "split"),
+        tri__text_table_add(&table, "%s\t%s\t%lld\t%s%s%s\t%s\t%s\t%s", tri__text_in(param, "name"), shape,
+                            (long long)tri__whole_in(param, "stage"), tri__text_in(param, "split"), plan ? "\t" : "",
+                            plan ? tri__json_string_value(plan) : "",
                             tri__text_in(param, "owners"),
                             tri__text_bytes((double)tri__whole_in(param, "bytes"), bytes),
                             tri__text_bytes(tri__number_in(param, "bytes_per_rank"), held));

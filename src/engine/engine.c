@@ -192,6 +192,7 @@ static tri_status plan_engine(void *data) {
     else TRI_TRY(tri__device_target(engine->device, &engine->target));
     tri__model_make(&engine->arena, &s->model, p->assets->encoder, p->columns, s->no_decay, &engine->model);
     if (p->train) TRI_TRY(tri__tune_model(s, &engine->model));
+    TRI_TRY(tri__model_split(&engine->model, &s->tp_plan));
 
     engine->class_weights = tri__arena_alloc(&engine->arena,
                                              (size_t)s->model.num_classes * sizeof *engine->class_weights);

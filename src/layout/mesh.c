@@ -131,18 +131,6 @@ int tri__mesh_rank(const tri_mesh *mesh, tri_coords at) {
     return rank;
 }
 
-int tri__mesh_reader(const tri_mesh *mesh, int rank) {
-    return tri__mesh_coords(mesh, rank).dp / tri__mesh_cp(mesh);
-}
-
-int tri__mesh_context(const tri_mesh *mesh, int rank) {
-    return tri__mesh_coords(mesh, rank).dp % tri__mesh_cp(mesh);
-}
-
-int tri__mesh_expert(const tri_mesh *mesh, int rank) {
-    return tri__mesh_coords(mesh, rank).dp % tri__mesh_ep(mesh);
-}
-
 int tri__mesh_group_size(const tri_mesh *mesh, unsigned axes) {
     int n = 1;
     for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
@@ -182,13 +170,6 @@ int tri__mesh_beside(const tri_mesh *mesh, int rank, tri_axis axis, int at) {
     if (at < 0 || at >= mesh->size[axis]) return -1;
     coords.of[axis] = at;
     return tri__mesh_rank(mesh, coords);
-}
-
-int tri__mesh_previous(const tri_mesh *mesh, int rank) {
-    return tri__mesh_beside(mesh, rank, TRI_AXIS_PP, tri__mesh_coords(mesh, rank).pp - 1);
-}
-int tri__mesh_next(const tri_mesh *mesh, int rank) {
-    return tri__mesh_beside(mesh, rank, TRI_AXIS_PP, tri__mesh_coords(mesh, rank).pp + 1);
 }
 
 int tri__mesh_crossing(const tri_mesh *mesh, tri_axis axis, int per_node) {

@@ -69,10 +69,10 @@ static inline int tri__mesh_readers(const tri_mesh *mesh) { return mesh->dp / tr
 tri_coords tri__mesh_coords(const tri_mesh *mesh, int rank);
 int tri__mesh_rank(const tri_mesh *mesh, tri_coords at);
 /* The group of samples that a rank takes, and its place among the ranks that share their tokens. */
-int tri__mesh_reader(const tri_mesh *mesh, int rank);
-int tri__mesh_context(const tri_mesh *mesh, int rank);
+static inline int tri__mesh_reader(const tri_mesh *m, int r) { return tri__mesh_coords(m, r).dp / tri__mesh_cp(m); }
+static inline int tri__mesh_context(const tri_mesh *m, int r) { return tri__mesh_coords(m, r).dp % tri__mesh_cp(m); }
 /* A rank's place among those that share experts. */
-int tri__mesh_expert(const tri_mesh *mesh, int rank);
+static inline int tri__mesh_expert(const tri_mesh *m, int r) { return tri__mesh_coords(m, r).dp % tri__mesh_ep(m); }
 
 /* The group of `rank` along a set of axes: all ranks that agree with it on the other axes, into ranks
  * [tri__mesh_group_size]. They are in the order of their coordinates on the set's axes, the outermost axis of the
@@ -85,8 +85,10 @@ int tri__mesh_group_rank(const tri_mesh *mesh, int rank, unsigned axes, int plac
 
 /* The rank with the same coordinates except `at` on `axis`; -1 when `at` is out of range. */
 int tri__mesh_beside(const tri_mesh *mesh, int rank, tri_axis axis, int at);
-int tri__mesh_previous(const tri_mesh *mesh, int rank);
-int tri__mesh_next(const tri_mesh *mesh, int rank);
+/* That so many places further: with 1 along pp the next stage's. */
+static inline int tri__mesh_step(const tri_mesh *mesh, int rank, tri_axis axis, int steps) {
+    return tri__mesh_beside(mesh, rank, axis, tri__mesh_coords(mesh, rank).of[axis] + steps);
+}
 
 /* Groups along `axis` whose ranks are on several nodes, when each node holds `per_node` consecutive ranks. */
 int tri__mesh_crossing(const tri_mesh *mesh, tri_axis axis, int per_node);

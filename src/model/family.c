@@ -102,6 +102,12 @@ static const tri_layer_names deberta_names = {LAYER,
                                               .attention_norm = "attention.output.LayerNorm",
                                               .widens_first = 1};
 
+/* ---- ModernBERT ---- */
+
+static const tri_layer_names modernbert_names = {
+    .layer = "layers.", .query = "attn.Wqkv", .attention = "attn.Wo", .attention_norm = "attn_norm",
+    .inner = "mlp.Wi", .outer = "mlp.Wo", .norm = "mlp_norm"};
+
 /* ---- The table ---- */
 
 static const tri_family_row rows[] = {
@@ -181,6 +187,7 @@ static const tri_family_row rows[] = {
      .keys = tri__modernbert_keys,
      .own = tri__modernbert_own,
      .gated = 1,
+     .names = &modernbert_names,
      .params = tri__modernbert_params,
      .forward = tri__modernbert_forward,
      .pattern = tri__modernbert_pattern,

@@ -17,7 +17,7 @@ typedef struct tri_fixed_key {
     int written;
 } tri_fixed_key;
 
-/* A post-norm encoder's layers (bert.c): the names of their tensors, and in what they differ. */
+/* An encoder's layers: the names of their tensors; and in what those of bert.c differ. */
 typedef struct tri_layer_names {
     const char *layer;                /* before a layer's number: "encoder.layer." */
     const char *query, *key, *value;  /* in a layer, without .weight and .bias */
@@ -44,7 +44,7 @@ typedef struct tri_family_row {
     int gated;                /* feed-forward layers have a second product to intermediate_size */
     int has_pooler;           /* transformers' class has pooler.dense; 0: one that is asked for is new */
     tri_relative_kind relative;
-    const tri_layer_names *names; /* NULL: the skeleton has its own */
+    const tri_layer_names *names;
     void (*params)(tri_network *model, int branch); /* NULL: it and forward are those of bert.c */
     int (*forward)(tri_forward *f, int branch); /* a slot [N, common] */
     tri_pattern (*pattern)(const tri_encoder *e,

@@ -42,13 +42,28 @@ static int decays(const tri_network *model, const char *name) {
 
 /* Appends a parameter that takes `room` elements to the unit's memory. */
 static void place_param(tri_unit *unit, const tri_param *param, int64_t room) {
-    int shared_out = param->share == TRI_SHARE_ROWS || param->share == TRI_SHARE_COLS;
-    TRI_ASSERT(!shared_out || unit->split == unit->count);
+    TRI_ASSERT(!tri__is_cut(param) || unit->split == unit->count);
     TRI_ASSERT(param->share == TRI_SHARE_TOKENS || unit->tokens == unit->count);
     unit->count += room;
-    if (shared_out) unit->split = unit->count;
+    if (tri__is_cut(param)) unit->split = unit->count;
     if (param->share != TRI_SHARE_TOKENS) unit->tokens = unit->count;
     unit->n++;
+}
+
+void tri__model_arrange(tri_network *model) {
+    for (tri_unit *unit = model->unit; unit < model->unit + model->n_units; unit++) {
+        int n = unit->n, k = unit->first;
+        size_t bytes = (size_t)n * sizeof *model->param;
+        tri_param *was = memcpy(tri__arena_alloc(model->arena, bytes), &model->param[k], bytes);
+        unit->count = unit->split = unit->tokens = unit->n = 0;
+        for (int class = 0; class < 3; class++) /* what is one operand stays together */
+            for (int i = 0; i < n; i++) {
+                if (class != (was[i].share == TRI_SHARE_TOKENS ? 2 : !tri__is_cut(&was[i]))) continue;
+                model->param[k] = was[i];
+                model->param[k].at = unit->count;
+                place_param(unit, &model->param[k++], was[i].count);
+            }
+    }
 }
 
 /* [experts, rows, cols], without dims that it does not have. */
@@ -94,7 +109,7 @@ static void cut_experts(tri_param *param, int n, int place) {
 /* Sets the box of place `place` of `n`; returns the size of the largest box in elements. */
 static int64_t cut(tri_param *param, int n, int place) {
     int dim = param->share == TRI_SHARE_COLS ? param->shape.n - 1 : param->experts ? 1 : 0;
-    if (param->share != TRI_SHARE_ROWS && param->share != TRI_SHARE_COLS) return param->count;
+    if (!tri__is_cut(param)) return param->count;
     int64_t whole = param->shape.dim[dim], most = (whole + n - 1) / n, room = param->count / whole * most;
     int64_t begin = place * most < whole ? place * most : whole, end = begin + most < whole ? begin + most : whole;
     param->part.start[dim] = begin;

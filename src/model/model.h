@@ -37,6 +37,9 @@ typedef struct tri_param {
     int64_t experts;    /* dim 0: a matrix or a vector of each expert, which ranks may share; 0: it has none */
 } tri_param;
 
+/* Whether ranks have a part of it each. */
+static inline int tri__is_cut(const tri_param *p) { return p->share == TRI_SHARE_ROWS || p->share == TRI_SHARE_COLS; }
+
 typedef struct tri_unit {
     const char *name;   /* primary.layer.3 */
     int64_t count;      /* elements, including padding that makes all ranks' layouts equal */
@@ -83,6 +86,7 @@ typedef struct tri_network {
     double fusion_dropout;
     int pooling;               /* tri_pooling */
     tri_texts no_decay;        /* borrowed while the model is built */
+    const char *by_tokens;     /* a layer that the user wants computed by tokens (split.c); NULL: none */
     tri_unit *unit;
     tri_param *param;
     int n_units, n_params, cap_units, cap_params;
@@ -103,6 +107,13 @@ typedef struct tri_recipe {
 #define TRI_ALL_LAYERS INT64_MAX
 /* Sets which units are frozen, and each parameter's rate (rates.c); TRI_USAGE where there are fewer layers. */
 tri_status tri__model_tune(tri_network *model, const tri_recipe *recipe);
+/* How tensor-parallel ranks hold parameters, as the user wants it (split.c): entries "layers=how", later ones win.
+ * TRI_USAGE for what no layer of that kind can be, and for names that nothing has, with the nearest. */
+tri_status tri__model_split(tri_network *model, const tri_texts *plan);
+/* Which part of an encoder's layer a parameter is of: attention.qkv, .output, .norm, feed_forward.inner, .outer, .norm;
+ * NULL: none. */
+const char *tri__param_part(const tri_network *model, const tri_param *param);
+const char *tri__share_word(tri_share share, const tri_param *param); /* colwise, rowwise, replicate, sequence */
 int64_t tri__model_trained(const tri_network *model); /* elements of parameters that are trained */
 int64_t tri__model_layers(const tri_network *model); /* of all encoders */
 int64_t tri__model_expert_layers(const tri_network *model); /* those with experts */
@@ -162,6 +173,8 @@ typedef struct tri_param_row {
  * between, a row stands for that many matrices or vectors, one parameter [experts, rows, cols]. */
 void tri__model_unit(tri_network *model, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tri__model_params(tri_network *model, const char *prefix, const tri_param_row *rows, int n);
+/* Puts the parameters of each unit in the order of its memory, after their shares have changed. */
+void tri__model_arrange(tri_network *model);
 
 /* A view of parameters: [rows, cols] elements from the parameter `name` on, which may span its successors. */
 int tri__forward_weight(tri_forward *f, const char *label, const char *name, int64_t rows, int64_t cols);

@@ -9,9 +9,10 @@
  *
  * A dense layer whose weight is cut by rows takes WHOLE and gives COLUMNS. One cut by columns takes COLUMNS and gives a
  * PARTIAL: the sum over the ranks becomes TOKENS, or WHOLE without sequence parallelism. So does an embedding that
- * holds some of the words. Where a value is not placed as its reader needs it, an exchange operation is inserted
+ * holds some of the words. One that all ranks hold takes and gives WHOLE, or by tokens TOKENS; attention of WHOLE
+ * values has all heads. Where a value is not placed as its reader needs it, an exchange operation is inserted
  * (tokens_, ranks_ in ops.def). These have adjoints, so the backward pass needs no special case; pass_tensor_lower.c
- * turns them into transfers. */
+ * turns them into transfers. Columns are never gathered or cut: a user's plan that would need it is refused. */
 #include "plan/pass.h"
 
 #include <stdio.h>
@@ -88,7 +89,7 @@ static int hand(tensor *t, tri_op op, int x, const tri_slot *like, placement as,
     int y = tri__build_slot(&t->to, like->mem, like->dtype, rows_as(t, like, as), like->cols, "%s%s", like->name,
                             suffix);
     tri__build(&t->to, op, (const int[TRI_MAX_ARGS]){y, x},
-               (tri_attr){.part = op == TRI_OP_tokens_whole ? t->place : 0});
+               (tri_attr){.part = op == TRI_OP_tokens_whole || op == TRI_OP_tokens_own ? t->place : 0});
     return y;
 }
 
@@ -98,20 +99,30 @@ static int bring(tensor *t, int slot, placement needs, int each) {
     const tri_slot *s = &t->from->slot[slot];
     if (t->placed[slot] == TOKENS && needs == WHOLE)
         return hand(t, each ? TRI_OP_tokens_gather : TRI_OP_tokens_whole, t->map[slot], s, WHOLE, ".whole");
+    if (t->placed[slot] == WHOLE && needs == TOKENS) return hand(t, TRI_OP_tokens_own, t->map[slot], s, TOKENS, ".own");
     TRI_ASSERT(t->placed[slot] == needs);
     return each ? hand(t, TRI_OP_ranks_copy, t->map[slot], s, WHOLE, ".copy") : t->map[slot];
 }
 
-/* The parameter that an operation multiplies by or looks up: the first weight among its operands. */
-static int weight_of(const tensor *t, const tri_instr *instr) {
-    for (int k = 0;; k++) {
+/* The weight among an operation's operands, from the k-th on, as an operand; -1: none. */
+static int next_weight(const tensor *t, const tri_instr *instr, int k) {
+    for (; k < TRI_MAX_ARGS; k++) {
         int slot = instr->slot[k], parent = slot < 0 ? -1 : t->from->slot[slot].parent;
-        if (parent >= 0 && t->filler[parent] < 0) return param_of(t, slot);
+        if (parent >= 0 && t->from->slot[parent].mem == TRI_MEM_PARAM) return k;
     }
+    return -1;
 }
 
-static tri_share share_of(const tensor *t, const tri_instr *instr) {
-    return t->pass->model->param[weight_of(t, instr)].share;
+/* The parameter that an operation multiplies by or looks up; NULL: it has none. */
+static const tri_param *weight_of(const tensor *t, const tri_instr *instr) {
+    int k = next_weight(t, instr, 0);
+    return k < 0 ? NULL : &t->pass->model->param[param_of(t, instr->slot[k])];
+}
+
+static int is_by_tokens(const tensor *t, int slot) {
+    const tri_sym sym = t->from->slot[slot].rows.sym;
+    return t->pass->in->sequence_parallel &&
+           (sym == TRI_SYM_T0 || sym == TRI_SYM_T1 || sym == TRI_SYM_X0 || sym == TRI_SYM_X1);
 }
 
 /* How an operation's operands must be placed, and how its results are. */
@@ -119,39 +130,36 @@ typedef struct rule {
     placement needs, gives;
 } rule;
 
-/* As the first operand is placed that is read. */
+static int is_computed(const tensor *t, int slot) {
+    return slot >= 0 && t->from->slot[slot].parent < 0 && t->filler[slot] < 0;
+}
+
+/* As what it reads is placed; where that differs, as shares. What a layer leaves behind is placed alike, open or
+ * closed. */
 static rule same_rule(const tensor *t, const tri_instr *instr) {
-    const tri_operand *arg = tri__instr_row(instr)->arg;
-    int k = 0;
-    while (!tri__access_reads(arg[k].access)) k++;
-    placement same = t->placed[instr->slot[k]];
+    placement same = WHOLE;
+    for (int k = 0; k < TRI_MAX_ARGS; k++) {
+        int slot = instr->slot[k];
+        if (!is_computed(t, slot) || (tri__writes(instr, k) && t->map[slot] < 0)) continue;
+        if (tri__writes(instr, k)) return (rule){t->placed[slot], t->placed[slot]};
+        if (t->placed[slot] > same) same = t->placed[slot];
+    }
     return (rule){same, same};
 }
 
-static rule product_rule(const tensor *t, const tri_instr *instr) {
-    switch (share_of(t, instr)) {
-    case TRI_SHARE_ROWS: return (rule){WHOLE, COLUMNS};
-    case TRI_SHARE_COLS: return (rule){COLUMNS, PARTIAL};
-    case TRI_SHARE_TOKENS: return same_rule(t, instr);
-    default: return (rule){WHOLE, WHOLE};
-    }
-}
-
-static rule table_rule(tri_share share) {
-    return (rule){WHOLE, share == TRI_SHARE_ROWS ? PARTIAL : share == TRI_SHARE_COLS ? COLUMNS : WHOLE};
-}
-
 static rule rule_of(const tensor *t, const tri_instr *instr) {
-    switch (tri__instr_row(instr)->split) {
-    case TRI_SPLIT_SAME: return same_rule(t, instr);
-    case TRI_SPLIT_COLUMNS: return (rule){COLUMNS, COLUMNS};
-    case TRI_SPLIT_PRODUCT: return product_rule(t, instr);
-    case TRI_SPLIT_TABLE: return table_rule(share_of(t, instr));
-    case TRI_SPLIT_POOL: /* of a rank's heads, or of all columns */
-        return same_rule(t, instr).needs == COLUMNS ? (rule){COLUMNS, COLUMNS} : (rule){WHOLE, WHOLE};
-    case TRI_SPLIT_NONE: break;
+    const rule whole = {WHOLE, WHOLE};
+    const tri_param *weight = weight_of(t, instr);
+    tri_op_split split = tri__instr_row(instr)->split;
+    if (split == TRI_SPLIT_NONE) return whole;
+    if (!weight) {
+        rule same = same_rule(t, instr);
+        return split == TRI_SPLIT_SAME || same.needs == COLUMNS ? same : whole; /* a rank's heads, or all */
     }
-    return (rule){WHOLE, WHOLE};
+    int is_table = split == TRI_SPLIT_TABLE, by_tokens = weight->share == TRI_SHARE_TOKENS && !weight->experts;
+    if (!tri__is_cut(weight)) return by_tokens && is_by_tokens(t, instr->slot[0]) ? (rule){TOKENS, TOKENS} : whole;
+    if (weight->share == TRI_SHARE_ROWS) return (rule){WHOLE, is_table ? PARTIAL : COLUMNS};
+    return is_table ? (rule){WHOLE, COLUMNS} : (rule){COLUMNS, PARTIAL};
 }
 
 /* Integers are never divided by columns, and have no gradient to sum: all ranks have the same rows of experts. */
@@ -181,74 +189,97 @@ static int map_written(tensor *t, int slot, placement gives) {
                                           gives == PARTIAL ? ".addend" : "");
 }
 
-static tri_attr attr_of(const tensor *t, const tri_instr *instr) {
+static tri_attr attr_of(const tensor *t, const tri_instr *instr, rule r) {
     tri_attr attr = instr->attr;
-    if (attr.heads) attr.heads /= t->n, attr.head0 = t->place * attr.heads;
-    tri_op_split split = tri__instr_row(instr)->split;
-    if (split == TRI_SPLIT_PRODUCT && attr.bits && share_of(t, instr) == TRI_SHARE_COLS)
-        attr.axes = TRI_AXIS_SET(TRI_AXIS_TP);
-    if (split == TRI_SPLIT_TABLE) attr.row0 = (int32_t)t->held->param[weight_of(t, instr)].part.start[0];
+    const tri_param *weight = weight_of(t, instr);
+    if (attr.heads && r.gives == COLUMNS) attr.heads /= t->n, attr.head0 = t->place * attr.heads;
+    if (attr.bits && r.gives == PARTIAL) attr.axes = TRI_AXIS_SET(TRI_AXIS_TP);
+    if (tri__instr_row(instr)->split == TRI_SPLIT_TABLE)
+        attr.row0 = (int32_t)t->held->param[weight - t->pass->model->param].part.start[0];
     return attr;
 }
 
-static void rewrite(tensor *t, const tri_instr *instr) {
+/* What ranks share of a parameter: heads, or the outputs or inputs of a dense layer. */
+static int64_t size_of(const tri_network *model, const tri_param *param) {
+    const char *part = tri__param_part(model, param), *rest;
+    if (part && strcmp(part, "attention.qkv") == 0)
+        return model->encoder[tri__branch_of(param->name, &rest)].num_attention_heads;
+    return param->shape.dim[param->share == TRI_SHARE_COLS ? param->shape.n - 1 : param->experts > 0];
+}
+
+static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
+
+/* What no exchange can make true. */
+static tri_status check_weight(const tensor *t, const tri_instr *instr, int k, rule r) {
+    const tri_network *model = t->pass->model;
+    const tri_param *param = &model->param[param_of(t, instr->slot[k])], *each = model->param;
+    const char *word = tri__share_word(param->share, param);
+    int64_t size = size_of(model, param), all = size;
+    if (tri__is_cut(param) && tri__instr_row(instr)->split == TRI_SPLIT_PRODUCT && size % t->n) {
+        for (; each < model->param + model->n_params; each++)
+            if (tri__is_cut(each) && tri__param_part(model, each)) all = common_divisor(size_of(model, each), all);
+        return tri__fail(TRI_USAGE,
+                         "--tp-size %d: %s is %s, but %d ranks cannot share its %lld heads or columns evenly; sizes "
+                         "that divide %lld fit this model",
+                         t->n, param->name, word, t->n, (long long)size, (long long)all);
+    }
+    if (t->pass->in->sequence_parallel && !tri__is_cut(param) &&
+        (param->share == TRI_SHARE_TOKENS) != (r.needs == TOKENS))
+        return tri__fail(TRI_USAGE, "--tp-plan: %s is %s, but %s", param->name, word,
+                         r.needs == TOKENS ? "what it is used with is by tokens: make it sequence"
+                                           : "its rows are not tokens that ranks could share: make it replicate");
+    return TRI_OK;
+}
+
+static tri_status check(const tensor *t, const tri_instr *instr, rule r) {
+    const tri_param *weight = weight_of(t, instr);
+    const char *reader = weight ? weight->name : t->from->slot[instr->slot[0]].name;
+    for (int k = next_weight(t, instr, 0); k >= 0; k = next_weight(t, instr, k + 1))
+        TRI_TRY(check_weight(t, instr, k, r));
+    for (int k = 0; k < TRI_MAX_ARGS; k++) {
+        int slot = instr->slot[k], by_columns = rule_at(instr, k, r).needs == COLUMNS;
+        if (is_computed(t, slot) && !tri__writes(instr, k) && by_columns != (t->placed[slot] == COLUMNS))
+            return tri__fail(TRI_USAGE,
+                             by_columns ? "--tp-plan: %s takes a rank's columns, but each rank has all columns of %s: "
+                                          "make the layer before it colwise, or this one replicate"
+                                        : "--tp-plan: %s needs whole rows, but each rank has some columns of %s: make "
+                                          "the layer before it replicate, or the one after it rowwise",
+                             reader, t->from->slot[slot].name);
+    }
+    if (instr->attr.p > 0 && tri__instr_row(instr)->split == TRI_SPLIT_SAME && r.gives == COLUMNS)
+        return tri__fail(TRI_USAGE,
+                         "--tp-size %d: %s is a dropout of %g, on columns that these ranks would share, where random "
+                         "numbers are those of whole rows; take a dropout of 0, or no --tp-size",
+                         t->n, reader, instr->attr.p);
+    return TRI_OK;
+}
+
+static tri_status rewrite(tensor *t, const tri_instr *instr) {
     const tri_op_row *row = tri__instr_row(instr);
     rule r = rule_of(t, instr);
     int slots[TRI_MAX_ARGS];
+    TRI_TRY(check(t, instr, r));
     tri__build_as(&t->to, instr);
     for (int k = 0; k < row->n_args; k++)
         slots[k] = tri__access_writes(row->arg[k].access) ? map_written(t, instr->slot[k], r.gives)
                                                           : map_read(t, instr->slot[k], rule_at(instr, k, r));
-    tri__build(&t->to, instr->op, slots, attr_of(t, instr))->acc = instr->acc;
-    if (r.gives != PARTIAL) return;
-    int summed = instr->slot[0], tokens = t->pass->in->sequence_parallel;
+    tri__build(&t->to, instr->op, slots, attr_of(t, instr, r))->acc = instr->acc;
+    if (r.gives != PARTIAL) return TRI_OK;
+    int summed = instr->slot[0], tokens = is_by_tokens(t, summed);
     t->placed[summed] = tokens ? TOKENS : WHOLE;
     t->map[summed] = hand(t, tokens ? TRI_OP_tokens_scatter : TRI_OP_ranks_sum, slots[0], &t->from->slot[summed],
                           (placement)t->placed[summed], "");
-}
-
-/* Every size that divides the heads and the feed-forward columns of all encoders. */
-static void list_sizes(const tri_network *model, char *text, size_t size) {
-    size_t used = 0;
-    for (int64_t n = 1; n <= model->encoder[0].num_attention_heads && used < size - 8; n++) {
-        int fits = 1;
-        for (int b = 0; b < model->n_encoders; b++)
-            fits &= model->encoder[b].num_attention_heads % n == 0 && model->encoder[b].intermediate_size % n == 0;
-        if (fits) used += (size_t)snprintf(text + used, size - used, "%s%lld", used ? ", " : "", (long long)n);
-    }
-}
-
-static tri_status check_sizes(const tri_plan_in *in) {
-    for (int b = 0; b < in->model->n_encoders; b++) {
-        const tri_encoder *e = &in->model->encoder[b];
-        char sizes[256] = "";
-        if (e->mlp_dropout > 0)
-            return tri__fail(TRI_USAGE,
-                             "--tp-size %d: the %s encoder has an mlp_dropout of %g, on columns that these ranks would "
-                             "share, where random numbers are those of whole rows; take mlp_dropout 0, or no --tp-size",
-                             in->mesh.tp, tri__branch_name(b), e->mlp_dropout);
-        if (e->num_attention_heads % in->mesh.tp == 0 && e->intermediate_size % in->mesh.tp == 0) continue;
-        list_sizes(in->model, sizes, sizeof sizes);
-        return tri__fail(TRI_USAGE,
-                         "--tp-size %d: the %s encoder has %lld attention heads and an intermediate_size of %lld, "
-                         "which %d ranks cannot share evenly; sizes that fit this model: %s",
-                         in->mesh.tp, tri__branch_name(b), (long long)e->num_attention_heads,
-                         (long long)e->intermediate_size, in->mesh.tp, sizes);
-    }
     return TRI_OK;
 }
 
 static void open_tensor(tensor *t, tri_pass *pass) {
     const tri_program *from = pass->program;
-    size_t n = (size_t)from->n_slots;
     *t = (tensor){.pass = pass, .from = from, .to = tri__build_like(pass->arena, from), .n = from->mesh.tp};
     t->place = tri__mesh_coords(&from->mesh, from->rank).tp;
     t->held = tri__model_part(pass->arena, pass->in->model, NULL, tri__plan_holder(pass->in));
-    t->map = tri__arena_alloc(pass->arena, n * sizeof *t->map);
-    t->own = tri__arena_alloc(pass->arena, n * sizeof *t->own);
-    t->filler = tri__arena_alloc(pass->arena, n * sizeof *t->filler);
-    t->placed = tri__arena_alloc(pass->arena, n);
-    for (int s = 0; s < from->n_slots; s++) t->map[s] = t->own[s] = t->filler[s] = -1;
+    t->map = tri__none_yet(pass->arena, from->n_slots), t->own = tri__none_yet(pass->arena, from->n_slots);
+    t->filler = tri__none_yet(pass->arena, from->n_slots);
+    t->placed = tri__arena_alloc(pass->arena, (size_t)from->n_slots);
     for (int i = 0; i < from->n_instrs; i++)
         if (from->instr[i].op == TRI_OP_input) t->filler[TRI_SLOT(&from->instr[i], input, y)] = i;
     for (int u = 0; u < t->held->n_units; u++) {
@@ -260,11 +291,16 @@ static void open_tensor(tensor *t, tri_pass *pass) {
 }
 
 tri_status tri__pass_tensor(tri_pass *pass) {
-    TRI_TRY(check_sizes(pass->in));
+    const tri_network *model = pass->in->model;
     tensor t;
+    if (model->by_tokens && !pass->in->sequence_parallel)
+        return tri__fail(TRI_USAGE,
+                         "--tp-plan: %s is sequence, but there is no sequence parallelism: leave out "
+                         "--sequence-parallel no (with experts, give yes), or make it replicate",
+                         model->by_tokens);
     open_tensor(&t, pass);
     for (int i = 0; i < t.from->n_instrs; i++)
-        if (t.from->instr[i].op != TRI_OP_input) rewrite(&t, &t.from->instr[i]);
+        if (t.from->instr[i].op != TRI_OP_input) TRI_TRY(rewrite(&t, &t.from->instr[i]));
     tri_forward *f = &pass->forward;
     for (int u = 0; u < t.held->n_units; u++) f->unit_slot[u] = t.map[f->unit_slot[u]]; /* shared with pass->out */
     f->build = t.to, f->model = pass->model = t.held;

@@ -1,11 +1,11 @@
 /* pass_tensor_lower.c - pass: turns exchange operations between ranks that share layers or tokens (ops.def: tokens_,
  * ranks_, rows_) into transfers.
  *
- *   tokens_gather, tokens_whole, tokens_scatter_din    all_gather
- *   tokens_scatter, tokens_gather_din                  reduce_scatter
- *   ranks_sum, ranks_copy_din                          all_reduce in place
- *   ranks_copy, ranks_sum_din                          nothing: both operands become one slot
- *   rows_swap, rows_swap_din                           all_to_all
+ *   tokens_gather, tokens_whole, tokens_scatter_din, tokens_own_din   all_gather
+ *   tokens_scatter, tokens_gather_din                                 reduce_scatter
+ *   ranks_sum, ranks_copy_din                                         all_reduce in place
+ *   ranks_copy, ranks_sum_din                                         nothing: both operands become one slot
+ *   rows_swap, rows_swap_din                                          all_to_all
  *
  * A post moves ahead of the gradients of weights before it, and the wait is just before the first use, so those
  * gradients overlap the transfer. A gradient that others add to is received in a separate slot and added. In a sum over
@@ -71,8 +71,8 @@ static void drop_bias(lower *l, int at) {
 /* TRI_OP_COUNT: none. */
 static tri_op post_of(const tri_instr *instr) {
     int back = instr->attr.back;
+    if (instr->op == TRI_OP_tokens_whole || instr->op == TRI_OP_tokens_own_din) return TRI_OP_all_gather_post;
     switch (instr->op) {
-    case TRI_OP_tokens_whole: return TRI_OP_all_gather_post;
     case TRI_OP_tokens_gather: return back ? TRI_OP_reduce_scatter_post : TRI_OP_all_gather_post;
     case TRI_OP_tokens_scatter: return back ? TRI_OP_all_gather_post : TRI_OP_reduce_scatter_post;
     case TRI_OP_ranks_sum: return back ? TRI_OP_COUNT : TRI_OP_all_reduce_post;

@@ -133,8 +133,8 @@ typedef enum tri_op_family {
 /* How ranks that share layers split an operation of the forward pass (plan/pass_tensor.c). */
 typedef enum tri_op_split {
     TRI_SPLIT_NONE,      /* whole operands, whole results */
-    TRI_SPLIT_SAME,      /* results are placed as the first operand that is read */
-    TRI_SPLIT_COLUMNS,   /* each rank has its heads, or its columns */
+    TRI_SPLIT_SAME,      /* results are placed as the operands that are read */
+    TRI_SPLIT_COLUMNS,   /* each rank has its heads, or its columns; or all of them, where it reads all */
     TRI_SPLIT_PRODUCT,   /* by the share of its weight w: by rows whole -> columns, by columns columns -> a sum */
     TRI_SPLIT_TABLE,     /* by the share of its table: whole -> columns, or a sum where ranks have some of the rows */
     TRI_SPLIT_POOL       /* columns -> columns, all else whole */
@@ -268,8 +268,8 @@ struct tri_attr {
     int32_t row0;       /* embed: number of the first word that this rank holds */
     int32_t pad;        /* embed: 1 + the padding word, whose row gets no gradient; 0: none */
     int32_t pad_position; /* embed: 1 + the row of the position table that gets no gradient; 0: none */
-    int32_t part;       /* input, tokens_whole_din, pool: which run of rows, each as long as the output (pool: as x);
-                           heads_own: which run of columns; attention_part: which run has the keys */
+    int32_t part;       /* input, tokens_own, tokens_whole_din, pool: which run of rows, each as long as the output
+                           (pool: as x); heads_own: which run of columns; attention_part: which run has the keys */
     int32_t run;        /* attention_part: which run has the queries */
     int32_t groups;     /* heads: 3 where a row is query, key and value, else 1; linear of experts: an
                            expert's runs of rows, 0: 1 */

@@ -27,8 +27,9 @@ static tri_json *param_json(const listing *l, int index) {
     int ep = param->experts ? tri__mesh_ep(&l->in->mesh) : 1, shards = l->n_shards > ep ? l->n_shards / ep : 1;
     tri_json *shape = tri__json_array();
     for (int d = 0; d < param->shape.n; d++) tri__json_append_new(shape, tri__json_integer(param->shape.dim[d]));
-    return tri__json_pack("{s:s, s:o, s:i, s:s, s:s, s:I, s:f}", "name", param->name, "shape", shape, "stage", stage,
-                          "split", split_of(l, param), "owners",
+    return tri__json_pack("{s:s, s:o, s:i, s:s, s:s*, s:s, s:I, s:f}", "name", param->name, "shape", shape, "stage",
+                          stage, "split", split_of(l, param), "tp_plan",
+                          l->in->mesh.tp > 1 ? tri__share_word(param->share, param) : NULL, "owners",
                           tri__stage_ranks(l->arena, &l->in->mesh, &l->stages, stage), "bytes",
                           (tri_json_int)(param->count * l->bytes), "bytes_per_rank",
                           (double)(l->part->param[index].count * l->bytes) / shards);

@@ -71,7 +71,7 @@ expect_text "$out" "--limit ended the search"
 real=(choose --config "$project/configs/hybrid_3d_16gpu.json" --hardware h200x8 --quiet --json)
 run "${real[@]}" --world-size 16
 expect_code 0
-expect "all layouts of 16 ranks by $(number simulated) simulations" is "$(number simulated)" '<=' 80
+expect "all layouts of 16 ranks by $(number simulated) simulations" is "$(number simulated)" '<=' 120
 expect_text "$out" '"partial":false' '"end":"whole"' '"doubtful":0'
 expect "the first choice takes $(number step_seconds) s" is "$(number step_seconds)" '<' 12.8738
 run "${real[@]}" --world-size 8 --tp-size 8 --recompute none --offload none --num-microbatches 2 --exhaustive

@@ -87,4 +87,26 @@ rejects 2 mesh 16
 rejects 2 mesh --world-size 0
 checked run mesh --world-size 6 --tp-size 3
 expect_code 0
+
+# ---- The same to C programs, and which part of which parameter a plan gives to a rank ----
+example() { # OPTIONS...
+    last_command="mesh $*"
+    "$TRI_BUILD/examples/mesh" "$@" >"$out" 2>"$err"
+    code=$?
+}
+example --world-size 8 --pp-size 2 --tp-size 2
+expect_code 0
+expect_text "$out" "rank 5: pp=1 tp=0 dp=1, next stage -1, groups pp {1 5} tp {5 7} dp {4 5} dp,tp {4 5 6 7}"
+example --world-size 8 --cp-size 2 --tp-size 2
+expect_text "$out" "rank 6: pp=0 tp=1 dp=1, next stage -1, groups pp {6} tp {2 6} dp {4 6} dp,tp {0 2 4 6}"
+example --world-size 7 --tp-size 2
+expect_code 2
+expect_text "$err" "mesh: 7 ranks = pp 1 x tp 2 x dp ?: no whole number fits"
+made=(--config "$project/configs/hybrid_3d_16gpu.json" --tiny --world-size 4 --tp-size 2 --pp-size 1)
+example "${made[@]}" --shard zero3
+expect_code 0
+expect_text "$out" "of primary.embeddings.word_embeddings.weight [50265,64], stage 0, rows 0 + 25133, columns 0 + 64" \
+    "rows 25133 + 25132, columns 0 + 64"
+example "${made[@]}" --tp-plan "*.embeddings.words=replicate"
+expect_text "$out" "rows 0 + 50265, columns 0 + 64, elements 0 to 3216960"
 finish

@@ -104,6 +104,39 @@ for row in "none 16" "zero1 10" "zero2 9" "zero3 8"; do
         "$((parameters * ${row#* } * 103 / 100))"
 done
 
+# ---- Ranks that share layers as the configuration says ----
+plan='"*.feed_forward.inner": "ColwiseParallel", "*.feed_forward.outer": "RowwiseParallel"'
+plan="\"tp_plan\": {\"primary.layer.*.attention\": \"replicate\", $plan, \"primary.embeddings.words\": \"sequence\"}"
+make_config by_hand.json '"tab_field_list": ["size"]' "$plan"
+by_hand=(train --config by_hand.json --data-path data --global-batch-size 16 --epochs 2 --threads 1 --save-steps 5
+    --keep 9)
+run "${by_hand[@]}" --output-dir by-hand --nproc-per-node 4 --tp-size 2 --shard zero3 --quiet
+expect_code 0
+expect "it is recorded" grep -q '"primary.layer.\*.attention=replicate"' by-hand/checkpoint-12/config.json
+run "${by_hand[@]}" --output-dir one-rank --tp-plan auto --quiet
+expect_code 0
+losses_near by-hand one-rank 1e-5 "layers split by hand"
+run plan --config by_hand.json --world-size 2 --tp-size 2 --params --check
+expect_code 0
+expect "how layers are split" grep -Eq '^primary\.encoder.*attention\.self\.query\.weight .* whole +replicate ' "$out"
+expect "and others" grep -Eq '^primary\.encoder\.layer\.0\.output\.dense\.weight .* columns/2 +rowwise ' "$out"
+rm -rf by-hand/checkpoint-12 by-hand/checkpoint-10 by-hand/checkpoint-6 by-hand/best_checkpoint.json
+run "${by_hand[@]}" --output-dir by-hand --nproc-per-node 4 --tp-size 2 --shard zero3 \
+    --tp-plan '*.feed_forward=sequence'
+expect_code 0
+expect_text "$err" 'tp_plan was ["primary.layer.*.attention=replicate"' "(the same numbers, rounded differently)"
+losses_near by-hand one-rank 1e-5 "another split from step 5 on"
+split=("${by_hand[@]}" --output-dir bad --nproc-per-node 2 --tp-size 2 --quiet)
+rejects 2 "${split[@]}" --tp-plan 'primary.layer.*.atention.qkv=colwise'
+rejects 2 "${split[@]}" --tp-plan '*.LayerNorm=colwise'
+rejects 2 "${split[@]}" --tp-plan '*.attention.self.key=replicate'
+rejects 2 "${split[@]}" --tp-plan '*.attention.output=replicate'
+rejects 2 "${split[@]}" --tp-plan '*.attention.qkv=replicate'
+rejects 2 "${split[@]}" --tp-plan '*.feed_forward.outer=colwise_rep'
+rejects 2 "${split[@]}" --tp-plan '*.projection=sequence'
+rejects 2 "${split[@]}" --tp-plan '*.feed_forward=sequence' --sequence-parallel no
+rejects 2 "${split[@]}" --tp-plan '*.feed_forward=columns'
+
 # ---- What does not go, in words ----
 bad=(train --config config.json --data-path data --output-dir bad --quiet)
 rejects 2 "${bad[@]}" --nproc-per-node 4 --shard hybrid --shard-size 3

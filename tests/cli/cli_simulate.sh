@@ -51,8 +51,8 @@ done
 run plan "${layout[@]}" --params --pipeline-shape branch
 expect_code 0
 expect_text "$out" "rows/2" "columns/2" "fusion.output.bias"
-expect "the head is in the last stage, on its ranks" grep -Eq '^fusion.dense.weight +512 x 3072 +3 +whole +12-15 ' \
-    "$out"
+expect "the head is in the last stage, on its ranks" grep -Eq \
+    '^fusion.dense.weight +512 x 3072 +3 +whole +replicate +12-15 ' "$out"
 expect "four stages" test "$(sed -n '/^stage/,$p' "$out" | wc -l)" = 5
 run plan "${layout[@]}" --params --json
 expect_code 0

@@ -134,7 +134,7 @@ const kernel_grid kernel_grids[] = {
     {"linear_experts linear_experts_din", "C=2 G=2 R=150 O=130 I=400"}, /* blocks of factors, and tiles of rows */
     {"linear_experts_dw bias_experts_dw", "C=2 R=1100 O=20 I=20"},
     {"linear_experts_dw", "C=2 R=9 O=1030 I=9"},
-    {"tokens_whole_din", "T=10 R=0,1,5 H=1,20,100"},
+    {"tokens_own tokens_whole_din", "T=10 R=0,1,5 H=1,20,100"},
     {"concat concat_din", "N=0,1,2,5,17 A=1,8,20 B=0,3,64 C=0,7,20"},
     {"gate gate_din", ROWS " H=1,3,8,100"},
     {"columns columns_dw", "N=0,1,5,17 C=1,4 U=0,1,2 H=1,3,16"},

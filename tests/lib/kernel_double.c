@@ -424,6 +424,11 @@ static void double_embed(const kernel_call *k, double *const *v) {
     (k->attr.int8 ? double_embed_int8 : double_embed_rows)(k, v);
 }
 
+static void double_tokens_own(const kernel_call *k, double *const *v) {
+    int64_t n = operand_count(k, 0);
+    for (int64_t i = 0; i < n; i++) v[0][i] = v[1][k->attr.part * n + i];
+}
+
 double_op *const double_ops[TRI_OP_COUNT] = {
 #define ROW(name) [TRI_OP_##name] = double_##name
     ROW(act),
@@ -444,6 +449,7 @@ double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(attention_join),
     ROW(attention_first_join),
     ROW(table),
+    ROW(tokens_own),
     ROW(concat),
     ROW(gate),
     ROW(columns),

@@ -45,10 +45,14 @@ int make_deep(void **state) {
 
 int64_t run_piece_at(const tri_network *model, const char *name, const char *prefix) {
     int64_t at = 0;
+    int found = 0;
     if (strncmp(name, prefix, strlen(prefix)) != 0) return -1;
-    for (int i = 0; i < model->n_params; at += model->param[i++].count)
-        if (strcmp(name + strlen(prefix), model->param[i].name) == 0) return at;
-    return -1;
+    for (int i = 0; i < model->n_params; i++) {
+        int order = strcmp(model->param[i].name, name + strlen(prefix));
+        found |= order == 0;
+        if (order < 0) at += model->param[i].count;
+    }
+    return found ? at : -1;
 }
 
 void run_copy(float *whole, const tri_piece *piece) {
@@ -79,7 +83,7 @@ static int run_is_more(const char *name) {
 /* Of a state of which each copy of the model has its own, only the first copy's is kept: the piece without that dim. */
 static int run_takes_copy(const tri_network *model, int64_t at, tri_piece *piece) {
     int param = 0, copy = (int)piece->slice.start[0];
-    for (int64_t before = 0; before < at; param++) before += model->param[param].count;
+    while (run_piece_at(model, model->param[param].name, "") != at) param++;
     if (piece->shape.n == model->param[param].shape.n) return 1;
     piece->shape.n--;
     for (int d = 0; d < piece->shape.n; d++) {
@@ -116,7 +120,8 @@ static void run_mark_idle(run *run, const tri_network *model) {
     int64_t at = 0;
     run->idle = calloc((size_t)run->elements, 1);
     run->frozen = calloc((size_t)run->elements, 1);
-    for (int i = 0; i < model->n_params; at += model->param[i++].count) {
+    for (int i = 0; i < model->n_params; i++) {
+        at = run_piece_at(model, model->param[i].name, "");
         size_t count = (size_t)model->param[i].count;
         if (strstr(model->param[i].name, "self.key.bias")) memset(run->idle + at, 1, count);
         if (model->unit[model->param[i].unit].frozen) memset(run->frozen + at, 1, count);

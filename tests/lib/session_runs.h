@@ -41,7 +41,8 @@ int make_three(void **state);
 /* The data, and fp8.json: encoders of four and three layers, for FP8 training. */
 int make_deep(void **state);
 
-/* The offset of a piece of this name among the model's elements; -1: of another kind. */
+/* The offset of a piece of this name among the model's elements, parameters by name: plans of layers move them in
+ * memory. -1: of another kind. */
 int64_t run_piece_at(const tri_network *model, const char *name, const char *prefix);
 
 /* Copies a piece's elements to their positions in the whole tensor: rows of its box, clipped to its range. */

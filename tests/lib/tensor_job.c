@@ -14,6 +14,14 @@ const job_what *job_filled(job_what *is) {
     return is;
 }
 
+tri_status job_split(tri_network *model, const char *plan) {
+    char copy[512], *save = NULL, *entry[8];
+    tri_texts texts = {.at = entry};
+    snprintf(copy, sizeof copy, "%s", plan);
+    for (char *at = strtok_r(copy, ",", &save); at; at = strtok_r(NULL, ",", &save)) entry[texts.n++] = at;
+    return tri__model_split(model, &texts);
+}
+
 void job_plan(tiny *t, const job_what *is, int rank) {
     static char *no_decay[] = {"bias", "LayerNorm.weight", "norm.weight"};
     tri_coords at;
@@ -31,6 +39,7 @@ void job_plan(tiny *t, const job_what *is, int rank) {
     t->config.column_dim = 5, t->config.numeric_frequencies = 4;
     tri_columns table = {.n = is->no_table ? 0 : 3, .at = is->vectors ? columns : NULL};
     tri__model_make(&t->arena, &t->config, t->encoder, table, (tri_texts){no_decay, 3}, &t->model);
+    if (is->plan) OK(job_split(&t->model, is->plan));
     t->in.mesh = (tri_mesh){.pp = is->pp, .tp = is->tp, .dp = is->dp};
     t->in.rank = rank;
     t->in.staging = is->staging, t->in.sharding = is->sharding, t->in.recompute = is->recompute,

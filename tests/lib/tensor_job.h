@@ -22,6 +22,7 @@ typedef struct job_what {
     tri_averaging average;
     int64_t sync_every;        /* 0, 1: no local steps */
     int fed;                   /* forward programs get their inputs from rank 0 */
+    const char *plan;          /* of layers, as --tp-plan; NULL: the model's */
     int vectors;               /* columns of each kind become vectors, and branches are gated */
 } job_what;
 
@@ -38,6 +39,8 @@ typedef struct job {
 
 const job_what *job_filled(job_what *is);
 
+/* A plan of layers, as --tp-plan has it. */
+tri_status job_split(tri_network *model, const char *plan);
 /* Plans one rank of a model whose vocabulary size is not divisible by any number of ranks. */
 void job_plan(tiny *t, const job_what *is, int rank);
 void job_open(job *j, job_what is);

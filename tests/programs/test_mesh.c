@@ -81,13 +81,13 @@ static void check_stages(const tri_mesh *mesh, const char *order) {
     (void)order;
     for (int rank = 0; rank < tri__mesh_world(mesh); rank++) {
         tri_coords at = tri__mesh_coords(mesh, rank);
-        int next = tri__mesh_next(mesh, rank), previous = tri__mesh_previous(mesh, rank);
+        int next = tri__mesh_step(mesh, rank, TRI_AXIS_PP, 1), previous = tri__mesh_step(mesh, rank, TRI_AXIS_PP, -1);
         assert_int_equal(previous < 0, at.pp == 0);
         assert_int_equal(next < 0, at.pp == mesh->pp - 1);
         if (next < 0) continue;
         tri_coords after = tri__mesh_coords(mesh, next);
         assert_true(after.pp == at.pp + 1 && after.tp == at.tp && after.dp == at.dp);
-        assert_int_equal(tri__mesh_previous(mesh, next), rank);
+        assert_int_equal(tri__mesh_step(mesh, next, TRI_AXIS_PP, -1), rank);
     }
 }
 

@@ -125,7 +125,7 @@ static const kernel_grid grids[] = {
     {"attention_bits attention_din attention_din_db", "L=0,2,5,7 X=0,3 M=1 A=3 E=20"},
     {"heads_part heads_part_din heads_join heads_join_din", "R=0,1,5 D=9,60"},
     {"heads_own heads_own_din", "N=0,1,5 C=1,20 H=60"},
-    {"tokens_whole_din", "T=10 R=0,5 H=20"},
+    {"tokens_own tokens_whole_din", "T=10 R=0,5 H=20"},
     {"concat concat_din", "N=0,1,5 A=1,20 B=0,3 C=0,7"},
     {"gate gate_din", "T=0,1,17 H=3,20"},
     {"columns columns_dw", "N=0,1,17 C=4 U=0,1,2 G=0,1 K=5 H=3,16"},

@@ -100,6 +100,7 @@ static double compare(job_what is, double most) {
                               .steps = is.steps,
                               .heads = {is.heads[0], is.heads[1]},
                               .texts = is.texts,
+                              .plan = is.plan,
                               .pooling = is.pooling,
                               .dropout = is.dropout,
                               .precision = is.precision});
@@ -139,6 +140,71 @@ TEST(every_model) {
                                .dropout = texts == 1 ? 0 : 0.1,
                                .steps = 4},
                     1e-5);
+}
+
+static const char BY_HAND[][160] = {
+    "*.attention=replicate",
+    "*.attention.qkv=sequence,*.attention.output=sequence",
+    "*.feed_forward=replicate",
+    "*.feed_forward.inner=sequence,*.feed_forward.outer=sequence",
+    "*.embeddings.word_embeddings=replicate",
+    "*.embeddings.word_embeddings=sequence",
+    "primary=replicate",
+    "*LayerNorm=replicate,*.embeddings.position_embeddings.weight=replicate",
+    "primary.layer.0=replicate,primary.layer.0.feed_forward.inner=ColwiseParallel,*.0.feed_forward.outer=rowwise",
+    "*.pooler.dense=colwise,*.projection=rowwise",
+    "primary.encoder.layer.*.attention.self.*=replicate,primary.layer.*.attention.output=replicate,secondary=replicate",
+};
+
+/* Layers that ranks hold in another way than the model has it: alone, with stages, with replicas and their shards. */
+TEST(planned_by_hand) {
+    for (size_t i = 0; i < sizeof BY_HAND / sizeof *BY_HAND; i++)
+        for (int sequence = strstr(BY_HAND[i], "=sequence") != NULL; sequence < 2; sequence++) {
+            job_what is = {.tp = 2, .sequence = sequence, .dropout = 0.1, .n_mb = 2, .steps = 5, .plan = BY_HAND[i]};
+            int more = (int)i + sequence;
+            compare(is, 1e-5);
+            is.steps = 3, is.recompute = 1 + more % 2, is.pooling = strstr(is.plan, "pooler") ? 0 : more % 3;
+            is.pp = 2, is.dp = 2, is.sharding = (tri_sharding){.kind = more % (TRI_SHARD_ZERO3 + 1), .prefetch = 1};
+            compare(is, 1e-5);
+        }
+    /* heads that do not divide, where ranks have all of them */
+    compare((job_what){.tp = 3, .sequence = 1, .dropout = 0.1, .steps = 5, .plan = "*.attention=replicate"}, 1e-5);
+    compare((job_what){.tp = 2, .dp = 2, .sequence = 1, .dropout = 0.1, .steps = 3, .precision = TRI_BF16,
+                       .sharding = {.kind = TRI_SHARD_ZERO3}, .plan = "*.attention=replicate"}, 4e-3);
+}
+
+static void refused(const char *plan, int sequence, const char *why) {
+    tiny t;
+    tri_rank_plan out;
+    tiny_open(&t, "cpu", 2, 3, 0.1, 1);
+    t.encoder[1] = t.encoder[0];
+    tri__model_make(&t.arena, &t.config, t.encoder, (tri_columns){.n = 3}, (tri_texts){0}, &t.model);
+    tri_status status = job_split(&t.model, plan);
+    t.in.mesh = (tri_mesh){.pp = 1, .tp = 2, .dp = 1}, t.in.sequence_parallel = sequence;
+    if (status == TRI_OK) status = tri__plan(&t.arena, &t.in, 1, &out);
+    if (status != TRI_USAGE || !strstr(tri_error(), why))
+        fail_msg("%s: %s, not \"%s\"", plan, status ? tri_error() : "taken", why);
+    tiny_close(&t);
+}
+
+TEST(impossible_plans) {
+    refused("primary.layer.*.attention.qkv", 1, "expected layers=how");
+    refused("primary.layer.0.attention.qkv=columns", 1, "expected layers=how");
+    refused("primary.layer.*.atention.qkv=colwise", 1, "did you mean primary.layer.0.attention.qkv?");
+    refused("everything=colwise", 1, "no layer of this model");
+    refused("*LayerNorm=colwise", 1, "a norm needs whole rows");
+    refused("*.word_embeddings=colwise", 1, "the norm after it needs whole rows");
+    refused("*.position_embeddings=rowwise", 1, "cannot be rowwise: its rows are added");
+    refused("*.attention.self.query=replicate", 1, "they are one product; say it of primary.layer.0.attention.qkv");
+    refused("*.attention.qkv=replicate", 1, "takes a rank's columns, but each rank has all columns of");
+    refused("*.feed_forward.outer=replicate", 1, "needs whole rows, but each rank has some columns");
+    refused("*.attention.output=colwise_rep", 1, "columns are neither gathered nor cut");
+    refused("*.feed_forward.outer=rowwise_rep", 1, "columns are neither gathered nor cut");
+    refused("*.feed_forward=sequence", 0, "there is no sequence parallelism");
+    refused("*.projection=sequence", 1, "its rows are not tokens");
+    refused("*.word_embeddings=sequence,*.position_embeddings=replicate", 1, "what it is used with is by tokens");
+    refused("fusion.dense=colwise,fusion.output=rowwise", 1, "is a dropout of 0.1, on columns");
+    refused("fusion.output=colwise", 1, "2 ranks cannot share its 3 heads or columns evenly");
 }
 
 TEST(with_replicas) {
@@ -323,9 +389,9 @@ TEST(planned_bytes) {
 
 TEST(refusals) {
     static const struct { int heads[2], tp; const char *words; } rows[] = {
-        {{4, 4}, 3, "sizes that fit this model: 1, 2, 4"},
-        {{4, 6}, 4, "the secondary encoder has 6 attention heads"},
-        {{4, 6}, 4, "sizes that fit this model: 1, 2"},
+        {{4, 4}, 3, "3 ranks cannot share its 4 heads or columns evenly; sizes that divide 4 fit this model"},
+        {{4, 6}, 4, "secondary.encoder.layer.0.attention.self.query.weight is colwise, but 4 ranks cannot share its 6"},
+        {{4, 6}, 4, "sizes that divide 2 fit this model"},
         {{4, 4}, 8, "--tp-size 8"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -29,8 +29,10 @@ static const struct mesh {
     [TP3] = {"tp3", 3, {"--tp-size=3"}},
     [PP2_TP2_DP2] = {"pp2-tp2-dp2-zero3",
                      8,
-                     {"--pp-size=2", "--tp-size=2", "--shard=zero3", "--pipeline-shape=chain", "--num-microbatches=2"}},
-    [TP3_DP3] = {"tp3-dp3-zero2", 9, {"--tp-size=3", "--shard=zero2", "--mesh-order=pp,dp,tp"}},
+                     {"--pp-size=2", "--tp-size=2", "--shard=zero3", "--pipeline-shape=chain", "--num-microbatches=2",
+                      "--tp-plan=*.feed_forward=sequence"}},
+    [TP3_DP3] = {"tp3-dp3-zero2", 9, {"--tp-size=3", "--shard=zero2", "--mesh-order=pp,dp,tp",
+                                               "--tp-plan=*.attention=replicate,*.embeddings.words=sequence"}},
 };
 enum { STEPS = 3 };
 

@@ -41,6 +41,11 @@ static const cell cells[] = {
     {1, 4, 1, F1B, CHAIN, "none", .sample = 0},
     {1, 4, 1, F1B, CHAIN, "none", .plain = 1, .sample = 1},
     {1, 2, 2, F1B, CHAIN, "none", .sample = 0},
+    {1, 3, 1, F1B, CHAIN, "none", .sample = 0, .more = "--tp-plan=*.attention=replicate,*.feed_forward=sequence"},
+    {1, 2, 2, F1B, CHAIN, "zero3", .sample = 1, .more = "--tp-plan=*.feed_forward=sequence,*.words=replicate"},
+    {2, 2, 1, F1B, BRANCH, "none", .sample = 0, .plain = 1, .more = "--tp-plan=*.attention=replicate"},
+    {2, 2, 2, ZB_H1, CHAIN, "zero1", .sample = 1, .more = "--tp-plan=*.attention=sequence,*.embeddings=sequence"},
+    {1, 2, 1, F1B, CHAIN, "none", .sample = 0, .config = "shared.json", .more = "--tp-plan=secondary=replicate"},
     {1, 2, 2, F1B, CHAIN, "zero3", .sample = 1},
     {2, 2, 2, F1B, BRANCH, "zero1", .sample = 1},
     {2, 2, 2, ZB_H1, CHAIN, "zero3", .sample = 1},
@@ -242,8 +247,8 @@ TEST(a_checkpoint_of_a_mesh_is_whole) {
     char config[128];
     snprintf(config, sizeof config, "--config=%s/three.json", root);
     tri_session *s = open_session("other", OPTIONS(config, "--resume=never"));
-    int64_t at = 0;
-    for (int i = 0; i < s->engine.model.n_params; at += s->engine.model.param[i++].count) {
+    for (int i = 0; i < s->engine.model.n_params; i++) {
+        int64_t at = run_piece_at(&s->engine.model, s->engine.model.param[i].name, "");
         const tri_param *param = &s->engine.model.param[i];
         OK(tri__checkpoint_read(checkpoint, &(tri_piece){.name = param->name, .dtype = TRI_F32, .shape = param->shape,
                                                          .slice = tri__slice_whole(&param->shape), .data = read + at}));

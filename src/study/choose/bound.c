@@ -25,9 +25,10 @@ struct tri_bounds {
 };
 
 /* Rounding, and work that moves between units. Ranks that move data themselves send gradients inside earlier waits, so
- * stages overlap more than their order says, most of all with the many waits of tp. */
+ * stages overlap more than their order says, most of all with the many waits of tp. Where embeddings exchange nothing,
+ * what is waited for at a microbatch's end overlaps with the next one. */
 static double safe(const tri_bounds *b, const tri_layout *l) {
-    return b->chooser->hardware.overlap ? 0.999 : l->pp > 1 && l->tp * l->cp > 1 ? 0.8 : 0.93;
+    return b->chooser->hardware.overlap ? l->tp_plan ? 0.998 : 0.999 : l->pp > 1 && l->tp * l->cp > 1 ? 0.8 : 0.93;
 }
 
 tri_bounds *tri__bounds_open(tri_arena *arena, tri_chooser *chooser, int64_t global, int threads) {

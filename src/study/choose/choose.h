@@ -88,6 +88,7 @@ typedef struct tri_chooser {
     tri_study study;       /* its plan is not made; engine: for tri__sample_rows */
     tri_arena arena;
     tri_network model;
+    tri_network planned[TRI_LAYOUT_PLANS]; /* the model by plans of layers: 0: itself */
     tri_target target;
     const tri_device *device; /* NULL: it is not here, and described by the hardware */
     tri_hardware hardware;

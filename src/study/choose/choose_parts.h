@@ -48,7 +48,8 @@ typedef struct tri_layout_rows {
 typedef struct tri_unit_key {
     int64_t parts;       /* microbatches of all replicas: their size */
     int tp, together;    /* together: members of a tp group on one machine */
-    int recompute, precision, apart, lanes; /* apart: gradients of weights are separate actions */
+    int recompute, precision, apart; /* apart: gradients of weights are separate actions */
+    int16_t lanes, plan;
 } tri_unit_key;
 
 typedef struct tri_unit_times {

@@ -21,9 +21,14 @@ static tri_status open_model(void *data) {
         TRI_TRY(tri__device_get(s->device, &c->device));
         TRI_TRY(tri__device_target(c->device, &c->target));
     }
-    tri__model_make(&c->arena, &s->model, c->study.assets.encoder, tri__rows_columns(&c->study.rows), s->no_decay,
-                    &c->model);
-    TRI_TRY(tri__tune_model(s, &c->model));
+    for (int plan = 0; plan < TRI_LAYOUT_PLANS; plan++) {
+        const tri_texts own = {.at = (char *[]){(char *)tri__layout_plans[plan]}, .n = 1};
+        tri__model_make(&c->arena, &s->model, c->study.assets.encoder, tri__rows_columns(&c->study.rows), s->no_decay,
+                        &c->planned[plan]);
+        TRI_TRY(tri__tune_model(s, &c->planned[plan]));
+        TRI_TRY(tri__model_split(&c->planned[plan], plan ? &own : &s->tp_plan));
+    }
+    c->model = c->planned[0];
     c->study.engine.model = c->model; /* rounds no row counts */
     c->study.engine.in = (tri_plan_in){.model = &c->model, .target = &c->target, .mesh = {.pp = 1, .tp = 1, .dp = 2}};
     return TRI_OK;

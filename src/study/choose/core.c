@@ -14,7 +14,7 @@ tri_status tri__layout_asks(const tri_chooser *c, const tri_layout *l, int64_t g
     settings->settings.world_size = tri__layout_world(l);
     TRI_TRY(tri__place_make(&settings->settings, NULL, tri__layout_world(l), 0, &place));
     place.steps = tri__rows_steps(&c->study.rows, &settings->settings, global);
-    *out = tri__plan_input(&settings->settings, &place, &c->model, &c->target, 1);
+    *out = tri__plan_input(&settings->settings, &place, &c->planned[l->tp_plan], &c->target, 1);
     return TRI_OK;
 }
 
@@ -49,7 +49,7 @@ tri_unit_key tri__unit_key(const tri_chooser *c, const tri_layout *l) {
     int apart = l->pp > 1 && tri__schedule_row((tri_schedule_kind)l->schedule)->apart;
     return (tri_unit_key){.parts = (int64_t)l->n_mb * l->dp, .tp = l->tp, .together = members_together(c, l),
                           .recompute = l->recompute, .precision = l->precision, .apart = apart,
-                          .lanes = has_lanes(c, l)};
+                          .lanes = (int16_t)has_lanes(c, l), .plan = (int16_t)l->tp_plan};
 }
 
 typedef struct unit_job {
@@ -176,7 +176,8 @@ static tri_status time_units(tri_arena *arena, void *data) {
     const tri_unit_key *key = &job->out[0]->key;
     tri_layout alone = {.pp = key->apart ? 2 : 1, .tp = job->layout->tp, .cp = job->layout->cp, .dp = 1, .n_mb = 1,
                         .schedule = job->layout->schedule, .shape = TRI_SHAPE_ASKED_CHAIN,
-                        .recompute = job->layout->recompute, .precision = job->layout->precision};
+                        .recompute = job->layout->recompute, .precision = job->layout->precision,
+                        .tp_plan = job->layout->tp_plan};
     tri_layout_settings settings;
     tri_target *target = tri__arena_alloc(arena, sizeof *target); /* large */
     tri_plan_in in;
@@ -324,11 +325,12 @@ static tri_status time_core(tri_arena *arena, void *data) {
     TRI_TRY(tri__layout_input(job->chooser, l, (int64_t)l->dp * l->n_mb, &job->rows->max, arena, &settings, &in));
     if (l->pp > 1) TRI_TRY(tri__stages_plan(arena, &in, &stages));
     else tri__stages_one(arena, &in, &stages);
+    const tri_network *held = tri__model_part(arena, in.model, NULL, (tri_holder){.tp = l->tp, .ep = 1});
     for (int place = 0; place < l->pp; place++) {
         tri_core_rank *rank = &job->out->rank[place];
         *rank = (tri_core_rank){.ready = INFINITY};
         tri__place_weighs(&in, &stages, place, &rank->elements, &rank->kept);
-        rank->update = job->units->update * (rank->elements * l->tp) / (double)tri__model_trained(in.model);
+        rank->update = job->units->update * rank->elements / (double)tri__model_trained(held);
     }
     run_order(arena, job, &in, &stages);
     return TRI_OK;

@@ -11,6 +11,9 @@ static const char *const orders[TRI_LAYOUT_ORDERS] = {"pp,tp,dp", "pp,dp,tp", "d
 #define ITEM(mem, word) word,
 const char *const tri__offload_words[TRI_OFFLOADS] = {TRI_OFFLOAD_WORDS(ITEM)};
 
+const char *const tri__layout_plans[TRI_LAYOUT_PLANS] = {"auto", "*.embeddings.words=sequence",
+                                                         "*.feed_forward=sequence", "*.attention=sequence"};
+
 const char *tri__layout_order(int order) { return orders[order]; }
 
 void tri__layout_settings(const tri_layout *l, const tri_settings *asked, int64_t global, tri_layout_settings *out) {
@@ -44,12 +47,15 @@ tri_status tri__layout_options(const tri_layout *l, int all, tri_layout_each *ea
                 {"mesh_order", l->order}, {"shard", l->shard},        {"shard_size", l->shard_size},
                 {"schedule", l->schedule}, {"pipeline_shape", l->shape}, {"virtual_stages", l->chunks},
                 {"num_microbatches", l->n_mb}, {"recompute", l->recompute}, {"offload", (int)l->offload},
-                {"precision", l->precision}};
+                {"precision", l->precision}, {"tp_plan", l->tp_plan}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const tri_option *row = tri__option_find(tri__run_options, keys[i].key);
         int of_pipeline = strcmp(row->name, "schedule") == 0 || strcmp(row->name, "pipeline_shape") == 0;
         char text[TRI_OPTION_FLAG];
-        if (row->kind == TRI_OPTION_CHOICE) tri__option_word(row, keys[i].value, text);
+        if (strcmp(row->name, "tp_plan") == 0) {
+            if (!l->tp_plan) continue;
+            snprintf(text, sizeof text, "%s", tri__layout_plans[l->tp_plan]);
+        } else if (row->kind == TRI_OPTION_CHOICE) tri__option_word(row, keys[i].value, text);
         else if (row->kind == TRI_OPTION_INT) snprintf(text, sizeof text, "%d", keys[i].value);
         else if (row->kind == TRI_OPTION_TEXTS) offload_text(l->offload, text, sizeof text);
         else snprintf(text, sizeof text, "%s", orders[l->order]);
@@ -84,21 +90,19 @@ static void add_words(char out[static TRI_LAYOUT_TEXT], const char *join, const 
 }
 
 static tri_status add_value(void *context, const char *key, const char *value) {
-    static const char *const shown[] = {"shard", "recompute", "precision", "schedule", "pipeline_shape", "mesh_order"};
+    static const struct {
+        const char *key, *join, *format;
+    } shown[] = {{"shard", ", ", "%s"},         {"recompute", ", ", "recompute %s"}, {"precision", ", ", "%s"},
+                 {"schedule", ", ", "%s"},      {"pipeline_shape", ", ", "%s"},      {"mesh_order", ", ", "order %s"},
+                 {"tp_plan", ", ", "%s"},       {"shard_size", " ", "of %s"},        {"virtual_stages", " ", "x %s"},
+                 {"offload", ", ", "offload %s"}, {"num_microbatches", ", ", "%s microbatches"}};
     char words[TRI_LAYOUT_TEXT];
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
-        if (strcmp(shown[i], key) != 0) continue;
-        snprintf(words, sizeof words, "%s%s", i == 1 ? "recompute " : i == 5 ? "order " : "", value);
-        add_words(context, ", ", words);
+        if (strcmp(shown[i].key, key) != 0) continue;
+        snprintf(words, sizeof words, shown[i].format, value);
+        if (strcmp(words, "1 microbatches") == 0) words[strlen("1 microbatch")] = 0;
+        add_words(context, shown[i].join, words);
     }
-    if (strcmp(key, "shard_size") == 0) snprintf(words, sizeof words, "of %s", value), add_words(context, " ", words);
-    if (strcmp(key, "virtual_stages") == 0)
-        snprintf(words, sizeof words, "x %s", value), add_words(context, " ", words);
-    if (strcmp(key, "offload") == 0)
-        snprintf(words, sizeof words, "offload %s", value), add_words(context, ", ", words);
-    if (strcmp(key, "num_microbatches") == 0)
-        snprintf(words, sizeof words, "%s microbatch%s", value, strcmp(value, "1") ? "es" : ""),
-            add_words(context, ", ", words);
     return TRI_OK;
 }
 

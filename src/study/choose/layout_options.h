@@ -18,7 +18,13 @@ typedef struct tri_layout {
     int schedule, shape, chunks; /* shape: TRI_SHAPE_ASKED_CHAIN or _BRANCH; chunks: 0 unless interleaved */
     int recompute, precision, n_mb;
     unsigned offload;     /* TRI_OFFLOAD_* or-ed */
+    int tp_plan;          /* 0: as asked, else tri__layout_plans[tp_plan] */
 } tri_layout;
+
+/* Plans of layers that are tried: as asked; the vocabulary on all ranks; only attention, only feed-forward layers
+ * split. */
+enum { TRI_LAYOUT_PLANS = 4, TRI_LAYOUT_HEADLESS = TRI_LAYOUT_PLANS - 1 };
+extern const char *const tri__layout_plans[TRI_LAYOUT_PLANS];
 
 static inline int tri__layout_replicas(const tri_layout *l) { return l->cp * l->dp; } /* the mesh's dp axis */
 static inline int tri__layout_world(const tri_layout *l) { return l->pp * l->tp * tri__layout_replicas(l); }

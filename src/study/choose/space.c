@@ -157,6 +157,18 @@ static void each_shard(lister *l, tri_layout at) {
     }
 }
 
+/* Plans of layers make a difference to ranks that share them, by tokens; with heads that do not divide, the one that
+ * leaves attention whole is the only one. */
+static void each_plan(lister *l, tri_layout at) {
+    const tri_network *model = &l->chooser->model;
+    int divides = 1, given = fixed(l, &l->s->tp_plan);
+    for (int b = 0; b < model->n_encoders; b++) divides &= model->encoder[b].num_attention_heads % at.tp == 0;
+    each_shard(l, at);
+    if (at.tp == 1 || given || l->s->sequence_parallel == TRI_ASKED_NO || tri__model_expert_layers(model)) return;
+    for (at.tp_plan = divides ? 1 : TRI_LAYOUT_HEADLESS; at.tp_plan < TRI_LAYOUT_HEADLESS + !divides; at.tp_plan++)
+        each_shard(l, at);
+}
+
 static void each_mesh(lister *l, tri_layout at) {
     const tri_settings *s = l->s;
     int world = l->world / at.cp; /* ranks of which each stands for those that share its tokens */
@@ -166,7 +178,7 @@ static void each_mesh(lister *l, tri_layout at) {
             if (world / at.pp % at.tp || (fixed(l, &s->tp_size) && at.tp != s->tp_size)) continue;
             at.dp = world / at.pp / at.tp;
             if (fixed(l, &s->dp_size) && s->dp_size && at.dp != s->dp_size) continue;
-            if (at.dp <= l->global) each_shard(l, at);
+            if (at.dp <= l->global) each_plan(l, at);
         }
     }
 }

@@ -47,6 +47,7 @@ static void pool(const tri_call *call) {
     }
 }
 
+/* And tokens_own, whose operands have the same places. */
 static void tokens_whole_din(const tri_call *call) {
     OPERANDS(tokens_whole_din);
     int64_t n = call->t[ARG(dx)].rows * call->t[ARG(dx)].cols;
@@ -57,5 +58,6 @@ static void tokens_whole_din(const tri_call *call) {
 const tri_kernel_row tri__cpu_pool_reference[] = {
     {.op = TRI_OP_pool, .dtype = TRI_F32, .run = pool},
     {.op = TRI_OP_tokens_whole_din, .dtype = TRI_F32, .run = tokens_whole_din},
+    {.op = TRI_OP_tokens_own, .dtype = TRI_F32, .run = tokens_whole_din},
     {.run = NULL},
 };

@@ -68,6 +68,7 @@ template <typename T> static void tokens_whole_din(const tri_call *call) {
 
 TRI_CUDA_FAMILY(pool) = {
     TRI_CUDA_ROWS(TRI_OP_tokens_whole_din, tokens_whole_din, {}),
+    TRI_CUDA_ROWS(TRI_OP_tokens_own, tokens_whole_din, {}), /* operands in the same places */
     TRI_CUDA_ROWS(TRI_OP_pool, pool, {}),
     {},
 };
