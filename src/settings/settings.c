@@ -66,16 +66,19 @@ static int bit_of(const tri_settings *settings, const tri_option *of, const void
     return -1;
 }
 
-static void note(tri_settings *settings, const tri_option *row) {
+static void note(const tri_settings *settings, const tri_option *row, uint64_t *bits) {
     int bit = bit_of(settings, row, NULL);
-    if (bit >= 0) settings->given[bit / 64] |= (uint64_t)1 << bit % 64;
+    if (bit >= 0) bits[bit / 64] |= (uint64_t)1 << bit % 64;
 }
 
-int tri__settings_given(const tri_settings *settings, const void *field) {
+static int has_bit(const tri_settings *settings, const void *field, const uint64_t *bits) {
     int bit = bit_of(settings, NULL, field);
     TRI_ASSERT(bit >= 0);
-    return settings->given[bit / 64] >> bit % 64 & 1;
+    return bits[bit / 64] >> bit % 64 & 1;
 }
+
+int tri__settings_given(const tri_settings *s, const void *field) { return has_bit(s, field, s->given); }
+int tri__settings_typed(const tri_settings *s, const void *field) { return has_bit(s, field, s->typed); }
 
 void tri__settings_forget(tri_settings *settings, const void *field) {
     int bit = bit_of(settings, NULL, field);
@@ -317,7 +320,7 @@ static tri_status read_key(tri_settings *settings, heard *h, const char *path, i
         return tri__fail(TRI_USAGE, "%s: \"%s\" belongs on the command line, not in the configuration file", where,
                          key);
     TRI_TRY(hear(h, row, origin, key));
-    note(settings, row);
+    note(settings, row, settings->given);
     return meant.to ? tri__option_set_text(row, meant.at.into, origin, meant.to)
                     : tri__option_set_json(row, meant.at.into, origin, value);
 }
@@ -424,7 +427,7 @@ static tri_status read_arguments(tri_settings *settings, const char *scope, int 
             keep_note(settings, scope, origin, argument.name, argument.value ? argument.value : "", &argument.meant));
         if (!at.row) continue;
         TRI_TRY(hear(&h, at.row, origin, argument.name));
-        note(settings, at.row);
+        note(settings, at.row, settings->given), note(settings, at.row, settings->typed);
         TRI_TRY(tri__option_set_text(at.row, at.into, origin, argument.meant.to ? argument.meant.to : argument.value));
     }
     return TRI_OK;

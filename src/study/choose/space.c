@@ -2,15 +2,15 @@
  * would repeat another layout; the planner refuses the rest.
  *
  * Limits of the space: 2, 3 or 4 stages a rank with interleaved; numbers of microbatches are powers of two, and in a
- * pipeline 1, 2 and 4 times its ranks; at most MICROBATCHES; offloading adds optimizer state, gradients, weights and
- * activations in this order. */
+ * pipeline 1, 2 and 4 times its ranks; at most MICROBATCHES; ranks that share a text keep at least TOKENS of it each;
+ * offloading adds optimizer state, gradients, weights and activations in this order. */
 #include "study/choose/choose_parts.h"
 
 #include "plan/schedule/schedule.h"
 
 #include <string.h>
 
-enum { MICROBATCHES = 256, MOST_CHUNKS = 4 };
+enum { MICROBATCHES = 256, MOST_CHUNKS = 4, TOKENS = 512 /* of a text on each rank, at least, with cp */ };
 
 typedef struct lister {
     tri_arena *arena;
@@ -29,7 +29,7 @@ static void add(lister *l, const tri_layout *layout) {
 }
 
 static void each_precision(lister *l, tri_layout at) {
-    for (at.precision = 0; at.precision <= TRI_PRECISION_FP16; at.precision++)
+    for (at.precision = 0; at.precision <= TRI_PRECISION_FP8; at.precision++)
         if (l->precisions >> at.precision & 1) add(l, &at);
 }
 
@@ -157,6 +157,16 @@ static void each_shard(lister *l, tri_layout at) {
     }
 }
 
+/* Replicas that share experts: their number divides that of the replicas and of the experts. */
+static void each_experts(lister *l, tri_layout at) {
+    const tri_network *model = &l->chooser->model;
+    int64_t experts = 1, given = l->s->ep_size;
+    for (int i = 0; i < model->n_units; i++)
+        if (model->unit[i].experts) experts = model->unit[i].experts;
+    for (at.ep = 1; at.ep <= at.dp && (at.ep == 1 || at.cp == 1); at.ep++)
+        if (fixed(l, &l->s->ep_size) ? at.ep == given : at.dp % at.ep == 0 && experts % at.ep == 0) each_shard(l, at);
+}
+
 static void each_mesh(lister *l, tri_layout at) {
     const tri_settings *s = l->s;
     int world = l->world / at.cp; /* ranks of which each stands for those that share its tokens */
@@ -166,9 +176,16 @@ static void each_mesh(lister *l, tri_layout at) {
             if (world / at.pp % at.tp || (fixed(l, &s->tp_size) && at.tp != s->tp_size)) continue;
             at.dp = world / at.pp / at.tp;
             if (fixed(l, &s->dp_size) && s->dp_size && at.dp != s->dp_size) continue;
-            if (at.dp <= l->global) each_shard(l, at);
+            if (at.dp <= l->global) each_experts(l, at);
         }
     }
+}
+
+/* Ranks that share a text's tokens: only where texts are long. */
+static void each_context(lister *l, tri_layout at) {
+    int64_t given = l->s->cp_size, tokens = l->s->model.max_sen_len;
+    for (at.cp = 1; at.cp <= l->world; at.cp++)
+        if (fixed(l, &l->s->cp_size) ? at.cp == given : at.cp == 1 || tokens / at.cp >= TOKENS) each_mesh(l, at);
 }
 
 static unsigned offload_given(const tri_settings *s) {
@@ -196,7 +213,5 @@ void tri__space_list(tri_arena *arena, const tri_chooser *chooser, int world, in
     *out = (tri_space){0};
     list_savings(&l, offloads, &out->savings);
     if (!precisions) l.precisions = 1u << s->precision;
-    each_mesh(&l, (tri_layout){.cp = (int)s->cp_size,
-                               .recompute = out->savings.recompute[0],
-                               .offload = out->savings.offload[0]});
+    each_context(&l, (tri_layout){.recompute = out->savings.recompute[0], .offload = out->savings.offload[0]});
 }
