@@ -349,7 +349,7 @@ unsigned tri__choose_precisions(const tri_texts *asked) {
     return mask;
 }
 
-void tri__choose_prepare(tri_settings *s, int world) {
+tri_status tri__choose_prepare(tri_settings *s, int world) {
     for (const tri_option *row = tri__run_options; row->name; row++) {
         void *field = (char *)s + row->offset;
         if (tri__settings_typed(s, field) || !is_of_layout(row->name) || strcmp(row->name, "precision") == 0) continue;
@@ -359,6 +359,9 @@ void tri__choose_prepare(tri_settings *s, int world) {
     }
     s->world_size = world;
     if (!tri__settings_given(s, &s->nproc_per_node)) s->nproc_per_node = world / s->nodes;
+    if (world % s->nodes == 0 && (world <= s->nproc_per_node || world % s->nproc_per_node == 0)) return TRI_OK;
+    return tri__fail(TRI_USAGE, "--world-size %d cannot be shared by machines alike (--nnodes, --nproc-per-node)",
+                     world);
 }
 
 
@@ -453,7 +456,7 @@ static tri_status choose_one(tri_cli *cli, tri_command_call *call, const tri_cho
     int world;
     if (own->within) TRI_TRY(parse_time(own->within, &seconds));
     TRI_TRY(world_of(&given, own, &world));
-    tri__choose_prepare(&call->settings, world ? world : 1);
+    TRI_TRY(tri__choose_prepare(&call->settings, world ? world : (int)given.nodes));
     tri_choose_asked asked = {.settings = &given, .chooser = calloc(1, sizeof *asked.chooser)}; /* large */
     if (!asked.chooser) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = tri__chooser_open(&call->settings, 0, &call->log, cli->stop, NULL, asked.chooser);

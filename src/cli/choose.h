@@ -25,8 +25,8 @@ enum { TRI_CHOOSE_LINE = 4096 };
 tri_status tri__choose_command(const tri_choose_asked *asked, const tri_layout *layout, int64_t global_batch, int world,
                                char out[static TRI_CHOOSE_LINE]);
 /* Makes settings ready for a search of `world` ranks: layout keys of the configuration are what is searched; options
- * stay. */
-void tri__choose_prepare(tri_settings *settings, int world);
+ * stay. TRI_USAGE: machines cannot share the ranks alike. */
+tri_status tri__choose_prepare(tri_settings *settings, int world);
 /* Precisions to search, a bit each; 0: the configuration's. */
 unsigned tri__choose_precisions(const tri_texts *asked);
 

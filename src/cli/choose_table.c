@@ -106,12 +106,7 @@ static tri_status open_options(const tabling *t, const group *g, const tri_layou
                          g->model ? g->model : "");
     TRI_TRY(tri__cli_hardware(t->cli, &o->settings, 0));
     o->given = o->settings;
-    tri__choose_prepare(&o->settings, atoi(o->own.world_size.at[0]));
-    return TRI_OK;
-}
-
-static tri_status open_chooser(const tabling *t, opened *o) {
-    return tri__chooser_open(&o->settings, 0, &t->call->log, t->cli->stop, NULL, &o->chooser);
+    return tri__choose_prepare(&o->settings, atoi(o->own.world_size.at[0]));
 }
 
 static void close_opened(opened *o) {
@@ -133,7 +128,7 @@ static tri_status add_row(const tabling *t, group *g, opened *o, const tri_candi
     double rate = runs ? (double)batch / c->seconds : 0;
     if (compares) TRI_TRY(tri__choose_one(&g->with->chooser, samples, &t->how, &g->one));
     if (runs) TRI_TRY(tri__choose_command(&asked, &c->layout, batch, world, command));
-    if (runs) g->samples = samples;
+    g->samples = runs ? samples : g->samples;
     double times = runs && g->one > 0 ? rate / g->one : 0, seconds = runs ? c->seconds : 1;
     if (!c) c = &none;
     tri_json *row = tri__json_pack(
@@ -160,7 +155,7 @@ static tri_status add_named(tabling *t, group *g, const tri_layout_words *layout
     batch = tri__choose_batch(&o->settings, world);
     if (best && precisions & (precisions - 1)) o->settings.precision = best->layout.precision;
     else if (precisions) o->settings.precision = __builtin_ctz(precisions);
-    tri_status status = open_chooser(t, o);
+    tri_status status = tri__chooser_open(&o->settings, 0, &t->call->log, t->cli->stop, NULL, &o->chooser);
     if (status == TRI_OK) status = tri__choose_given(&o->chooser, world, batch, &c);
     if (status != TRI_OK && status != TRI_USAGE && status != TRI_RESOURCE) return status;
     if (status != TRI_OK) snprintf(note, sizeof note, "%s", tri_error());
@@ -200,7 +195,8 @@ static tri_status add_group_rows(tabling *t, group *g) {
     if (!o) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = open_options(t, g, NULL, o);
     int64_t batch = status == TRI_OK ? tri__choose_batch(&o->settings, g->world) : 0;
-    if (status == TRI_OK) status = open_chooser(t, o);
+    if (status == TRI_OK)
+        status = tri__chooser_open(&o->settings, 0, &t->call->log, t->cli->stop, NULL, &o->chooser);
     if (status == TRI_OK) status = add_choices(t, g, &choice, batch);
     for (int i = 0, found = 1; status == TRI_OK && found; i++) {
         tri_layout_words layout;

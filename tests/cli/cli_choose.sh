@@ -181,6 +181,8 @@ rejects 2 choose "${tiny[@]}"
 rejects 2 choose --world-size 2
 rejects 2 choose "${tiny[@]}" --world-size 4 --pp-size 3
 rejects 2 choose "${tiny[@]}" --within soon
+rejects 2 choose "${tiny[@]}" --world-size 12 --nproc-per-node 8
+rejects 2 choose "${tiny[@]}" --world-size 3 --nnodes 2
 rejects 2 choose "${tiny[@]}" --within 1h --world-size 2
 rejects 2 choose "${tiny[@]}" --hardware cpu --within 1h
 checked run choose "${tiny[@]}" --world-size 2 --hardware cpu --num-microbatches 1

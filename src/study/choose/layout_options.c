@@ -30,6 +30,14 @@ void tri__layout_settings(const tri_layout *l, const tri_settings *asked, int64_
     if (!s->offload.n) out->offload[s->offload.n++] = (char *)"none";
 }
 
+unsigned tri__offload_given(const tri_settings *s) {
+    unsigned mask = 0;
+    for (int i = 0; i < s->offload.n; i++)
+        for (int k = 0; k < TRI_OFFLOADS; k++)
+            if (strcmp(s->offload.at[i], tri__offload_words[k]) == 0) mask |= 1u << k;
+    return mask;
+}
+
 tri_status tri__layout_of(const tri_settings *s, int world, int64_t global, tri_layout *out) {
     tri_settings of = *s; /* only read */
     tri_mesh mesh;
@@ -45,9 +53,7 @@ tri_status tri__layout_of(const tri_settings *s, int world, int64_t global, tri_
     int64_t parts = out->pp > 1 ? 2 * out->pp : 1, most = global / out->dp;
     if (tri__settings_given(s, &s->num_microbatches)) out->n_mb = (int)s->num_microbatches;
     else out->n_mb = (int)(parts < most ? parts : most > 1 ? most : 1);
-    for (int i = 0; i < s->offload.n && tri__settings_given(s, &s->offload); i++)
-        for (int k = 0; k < TRI_OFFLOADS; k++)
-            if (strcmp(s->offload.at[i], tri__offload_words[k]) == 0) out->offload |= 1u << k;
+    out->offload = tri__settings_given(s, &s->offload) ? tri__offload_given(s) : 0;
     return TRI_OK;
 }
 

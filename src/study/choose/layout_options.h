@@ -35,6 +35,7 @@ typedef struct tri_layout_settings {
 void tri__layout_settings(const tri_layout *layout, const tri_settings *asked, int64_t global_batch,
                           tri_layout_settings *out);
 
+unsigned tri__offload_given(const tri_settings *settings); /* TRI_OFFLOAD_* or-ed */
 /* The layout that settings give for a number of ranks, whose mesh they have to divide: TRI_USAGE. */
 tri_status tri__layout_of(const tri_settings *settings, int world, int64_t global_batch, tri_layout *out);
 /* The options of a layout: key and value of those that differ from the options' defaults, or with `all` of every one.

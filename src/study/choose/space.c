@@ -188,19 +188,11 @@ static void each_context(lister *l, tri_layout at) {
         if (fixed(l, &l->s->cp_size) ? at.cp == given : at.cp == 1 || tokens / at.cp >= TOKENS) each_mesh(l, at);
 }
 
-static unsigned offload_given(const tri_settings *s) {
-    unsigned mask = 0;
-    for (int i = 0; i < s->offload.n; i++)
-        for (int k = 0; k < TRI_OFFLOADS; k++)
-            if (strcmp(s->offload.at[i], tri__offload_words[k]) == 0) mask |= 1u << k;
-    return mask;
-}
-
 static void list_savings(const lister *l, int offloads, tri_savings *out) {
     if (fixed(l, &l->s->recompute)) out->recompute[out->n_recompute++] = l->s->recompute;
     else
         for (int i = 0; i < TRI_RECOMPUTES; i++) out->recompute[out->n_recompute++] = i;
-    out->offload[out->n_offload++] = fixed(l, &l->s->offload) ? offload_given(l->s) : 0;
+    out->offload[out->n_offload++] = fixed(l, &l->s->offload) ? tri__offload_given(l->s) : 0;
     if (fixed(l, &l->s->offload) || !offloads) return;
     for (unsigned mask = TRI_OFFLOAD_OPTIMIZER; mask < 1u << TRI_OFFLOADS; mask = 2 * mask + 1)
         out->offload[out->n_offload++] = mask;
