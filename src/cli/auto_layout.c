@@ -93,7 +93,7 @@ static tri_status take_recorded(const tri_settings *s, const tri_json *config, c
     const tri_layout any = {.pp = 1, .tp = 1, .cp = 1, .dp = 1, .n_mb = 1, .tp_plan = 1};
     recorded r = {.settings = s, .config = config, .now = tri__settings_json(s), .out = out};
     if (!r.now) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__layout_options(&any, 1, add_recorded, &r);
+    tri_status status = tri__layout_options(&any, 1, NULL, add_recorded, &r);
     *found = status == TRI_OK && !r.differs;
     if (!*found) out->text[0] = 0;
     tri__json_decref(r.now);
@@ -128,7 +128,7 @@ static tri_status search(tri_cli *cli, const tri_settings *s, int64_t samples, c
     if (!chooser) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = tri__chooser_open(s, 1, &silent, cli->stop, s->output_dir, chooser);
     if (status == TRI_OK) status = tri__choose(chooser, world, samples, &first, &choice);
-    if (status == TRI_OK) status = tri__layout_options(&choice.best[0].layout, 1, add_pair, out);
+    if (status == TRI_OK) status = tri__layout_options(&choice.best[0].layout, 1, NULL, add_pair, out);
     if (status == TRI_OK) {
         add_batch(out, choice.global_batch);
         if (!s->quiet)

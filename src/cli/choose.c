@@ -1,23 +1,16 @@
 /* choose.c - `trident choose`: the fastest layouts of a model on a number of ranks, or the fewest ranks that are fast
  * enough. */
+#include "cli/choose.h"
+#include "cli/layout_table.h"
 #include "cli/machine_files.h"
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "report/text/text_table.h"
-#include "study/choose/choose.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct options {
-    int64_t top, limit;
-    double seconds;
-    int exhaustive, compression;
-    tri_texts precision;
-    char *within;
-} options;
 
 enum { COMPRESSION_ALLOWED, COMPRESSION_NEVER };
 
@@ -39,12 +32,19 @@ static tri_status parse_time(const char *text, double *seconds) {
 
 static tri_status check_time(const char *text) { return parse_time(text, &(double){0}); }
 
-#define OWN(...) TRI_OWN_ROW(options, "choose", __VA_ARGS__)
+#define OWN(...) TRI_OWN_ROW(tri_choose_own, "choose", __VA_ARGS__)
 const tri_option tri__choose_options[] = {
     OWN(INT, top, .value = "10", .min = 1, .max = 1000, .help = "layouts to show, each of another mesh or sharding"),
-    OWN(TEXTS, precision, .choices = "any|fp32|bf16|fp16",
-        .help = "arithmetic to choose among, e.g. fp32,bf16; any: all; default: the configuration's, since another one "
-                "changes results"),
+    OWN(TEXTS, precision, .choices = "any|fp32|bf16|fp16|fp8|int8",
+        .help = "arithmetic to choose among, e.g. fp32,bf16; any: all but int8, which no training computes in; "
+                "default: the configuration's, since another one changes results"),
+    OWN(TEXTS, world_size, .help = "ranks in all; several, e.g. 1,2,4,8: a table with the first choice for each"),
+    OWN(TEXTS, layouts,
+        .help = "layouts for a table beside the first choice, by options: \"pp=2,dp=4; pp=2,shard=zero3\"; "
+                "model=NAME in one: of that model only"),
+    OWN(TEXTS, models,
+        .help = "models for a table: configuration files, known names (bert-large-cased) or sizes of BERT (24x2048: "
+                "layers x width) in the place of --config's encoders"),
     OWN(TEXT, within, .check = check_time,
         .help =
             "instead of --world-size: the fewest ranks that train --epochs or --max-steps in this time, e.g. 30min, "
@@ -58,72 +58,69 @@ const tri_option tri__choose_options[] = {
         .help = "allowed: where ranks wait for bytes, ways to send fewer are shown too, apart from the exact layouts"),
     OWN(BOOL, exhaustive, .value = "false",
         .help = "plan and simulate every layout, without bounds (slow): the same first choice"),
-    TRI_OWN_END(options)};
+    TRI_OWN_END(tri_choose_own)};
 
 /* ---- words ---- */
 
-/* Appends options to a command line. */
-typedef struct line {
-    char text[2048];
-} line;
-
-static tri_status add_quoted(line *l, const char *flag, const char *value) {
-    char *quoted = tri__text_quoted(value);
-    size_t n = strlen(l->text);
+/* Appends options to a command line of TRI_CHOOSE_LINE bytes. */
+static tri_status add_option(void *context, const char *key, const char *value) {
+    char *line = context, flag[TRI_OPTION_FLAG], *quoted = tri__text_quoted(value);
+    size_t n = strlen(line);
     if (!quoted) return tri__fail(TRI_RESOURCE, "out of memory");
-    snprintf(l->text + n, sizeof l->text - n, " %s %s", flag, quoted);
+    snprintf(line + n, TRI_CHOOSE_LINE - n, " %s %s", tri__option_flag(key, flag), quoted);
     free(quoted);
     return TRI_OK;
 }
 
-static tri_status add_option(void *context, const char *key, const char *value) {
-    char flag[TRI_OPTION_FLAG];
-    return add_quoted(context, tri__option_flag(key, flag), value);
+/* The keys of a layout. */
+static tri_status is_key(void *context, const char *key, const char *value) {
+    (void)value;
+    return strcmp(context, key) ? TRI_OK : TRI_STOPPED;
 }
 
-/* Options that were given and change what a step exchanges. */
-static tri_status add_given(const tri_settings *s, line *out) {
-    const struct {
-        const char *key;
-        const void *field;
-    } rows[] = {{"optimizer", &s->optimizer},
-                {"sync_every", &s->sync_every},
-                {"layer_drop", &s->layer_drop},
-                {"freeze", &s->freeze},
-                {"compress_gradients", &s->compress_gradients},
-                {"compress_weights", &s->compress_weights},
-                {"compress_scope", &s->compress_scope},
-                {"tp_plan", &s->tp_plan}};
-    tri_json *all = tri__settings_json(s);
-    tri_status status = all ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && status == TRI_OK; i++) {
-        const tri_json *value = tri__json_get(all, rows[i].key);
-        char typed[TRI_OPTION_TYPED];
-        const char *text = tri__option_typed(value, ',', typed);
-        if (text && tri__settings_given(s, rows[i].field)) status = add_option(out, rows[i].key, text);
-    }
-    tri__json_decref(all);
+static int is_of_layout(const char *name) {
+    return tri__layout_options(&(tri_layout){0}, 1, NULL, is_key, (void *)name) != TRI_OK;
+}
+
+/* An option that was given here and that the run takes as well. */
+static tri_status add_typed(const tri_option *row, const void *from, char *line) {
+    static const char *const own[] = {"data_path", "device", "nproc_per_node", "nnodes", "batch_size",
+                                      "global_batch_size", "json", "quiet", "no_color", "config"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcmp(own[i], row->name) == 0) return TRI_OK;
+    /* plans of layers are searched only where none is given */
+    int varies = is_of_layout(row->name) && strcmp(row->name, "tp_plan");
+    if (!tri__option_listed(row, "train") || varies) return TRI_OK;
+    tri_json *value = tri__option_json(row, from);
+    char typed[TRI_OPTION_TYPED];
+    const char *text = tri__option_typed(value, ',', typed);
+    tri_status status = text ? add_option(line, row->name, text) : TRI_OK;
+    tri__json_decref(value);
     return status;
 }
 
-/* How to start the run: by `trident` itself on one machine, else through MPI. */
-static tri_status command_line(const tri_settings *s, const tri_choice *choice, const tri_layout *l, int world,
-                               line *out) {
-    int per_node = choice->hardware.ranks_per_node, n = 0;
-    *out->text = 0;
-    if (world > per_node)
-        n = snprintf(out->text, sizeof out->text, "mpirun -np %d --map-by ppr:%d:node ", world, per_node);
-    snprintf(out->text + n, sizeof out->text - (size_t)n, "trident train");
-    TRI_TRY(add_quoted(out, "--config", s->config));
-    TRI_TRY(add_quoted(out, "--data-path", s->data_path ? s->data_path : "DATA"));
-    if (strcmp(s->device, "cpu") != 0) TRI_TRY(add_quoted(out, "--device", s->device));
+tri_status tri__choose_command(const tri_choose_asked *asked, const tri_layout *l, int64_t global, int world,
+                               char out[static TRI_CHOOSE_LINE]) {
+    const tri_settings *s = asked->settings;
+    const tri_option_set sets[] = {{tri__model_options, (void *)&s->model}, {tri__run_options, (void *)s}};
+    int per_node = asked->chooser->hardware.ranks_per_node, n = 0;
     char number[32];
+    if (world > per_node)
+        n = snprintf(out, TRI_CHOOSE_LINE, "mpirun -np %d --map-by ppr:%d:node ", world, per_node);
+    snprintf(out + n, TRI_CHOOSE_LINE - (size_t)n, "trident train");
+    TRI_TRY(add_option(out, "config", s->config));
+    TRI_TRY(add_option(out, "data_path", s->data_path ? s->data_path : "DATA"));
+    if (strcmp(asked->chooser->settings.device, "cpu") != 0)
+        TRI_TRY(add_option(out, "device", asked->chooser->settings.device));
     snprintf(number, sizeof number, "%d", world);
     if (world > 1 && world <= per_node) TRI_TRY(add_option(out, "nproc_per_node", number));
-    snprintf(number, sizeof number, "%lld", (long long)choice->global_batch);
+    snprintf(number, sizeof number, "%lld", (long long)global);
     TRI_TRY(add_option(out, "global_batch_size", number));
-    TRI_TRY(add_given(s, out));
-    return tri__layout_options(l, 0, add_option, out);
+    for (int t = 0; t < 2; t++)
+        for (const tri_option *row = sets[t].rows; row->name; row++)
+            if (tri__settings_typed(s, (char *)sets[t].into + row->offset))
+                TRI_TRY(add_typed(row, sets[t].into, out));
+    return tri__layout_options(l, 0, s, add_option, out);
 }
 
 /* ---- JSON ---- */
@@ -136,18 +133,24 @@ static tri_json *bytes_json(const tri_candidate *c) {
     return bytes;
 }
 
-static tri_status candidate_json(const tri_settings *s, const tri_choice *choice, int i, int world, tri_json **out) {
+/* Throughput against one device; 0: unknown. */
+static double times_of(const tri_choose_asked *asked, const tri_choice *choice, const tri_candidate *c) {
+    return asked->one > 0 ? (double)choice->global_batch / c->seconds / asked->one : 0;
+}
+
+static tri_status candidate_json(const tri_choose_asked *asked, const tri_choice *choice, int i, int world,
+                                 tri_json **out) {
     const tri_candidate *c = &choice->best[i];
-    char why[TRI_WHY_TEXT], text[TRI_LAYOUT_TEXT];
-    line command;
-    TRI_TRY(command_line(s, choice, &c->layout, world, &command));
-    *out = tri__json_pack("{s:s, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:s, s:s}", "layout",
+    char why[TRI_WHY_TEXT], text[TRI_LAYOUT_TEXT], command[TRI_CHOOSE_LINE];
+    TRI_TRY(tri__choose_command(asked, &c->layout, choice->global_batch, world, command));
+    *out = tri__json_pack("{s:s, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:s, s:s, s:f, s:f}", "layout",
                           tri__layout_text(&c->layout, text), "options", tri__layout_json(&c->layout), "step_seconds",
                           c->seconds, "samples_per_second", (double)choice->global_batch / c->seconds, "computing",
                           c->computing / c->seconds, "exposed", c->exposed / c->seconds, "waiting",
                           c->waiting / c->seconds, "sent_bytes", c->sent, "need_bytes", (tri_json_int)c->need,
-                          "bytes", bytes_json(c), "command", command.text, "why",
-                          i ? tri__choose_why(&choice->best[0], c, why) : "");
+                          "bytes", bytes_json(c), "command", command, "why",
+                          i ? tri__choose_why(&choice->best[0], c, why) : "", "times", times_of(asked, choice, c),
+                          "efficiency", times_of(asked, choice, c) / world);
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
@@ -168,11 +171,11 @@ static tri_json *coded_json(const tri_choice *choice) {
 
 static const char *const ends[] = {"whole", "limit", "seconds", "signal"}; /* by tri_choose_end */
 
-static tri_status choice_json(const tri_settings *s, const tri_choice *choice, int world, tri_json **out) {
+static tri_status choice_json(const tri_choose_asked *asked, const tri_choice *choice, int world, tri_json **out) {
     tri_json *layouts = tri__json_array(), *one;
     tri_status status = layouts ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     for (int i = 0; i < choice->n_best && status == TRI_OK; i++) {
-        status = candidate_json(s, choice, i, world, &one);
+        status = candidate_json(asked, choice, i, world, &one);
         if (status == TRI_OK) tri__json_append_new(layouts, one);
     }
     tri_json *coded = coded_json(choice);
@@ -208,34 +211,42 @@ static void print_memory(FILE *out, const tri_choice *choice) {
     else fputs("; no limit is known: --memory-limit sets one\n", out);
 }
 
-static tri_status print_best(FILE *out, const tri_settings *s, const tri_choice *choice, int world) {
+static tri_status print_best(FILE *out, const tri_choose_asked *asked, const tri_choice *choice, int world) {
     const tri_candidate *c = &choice->best[0];
-    char text[TRI_LAYOUT_TEXT], time[32], count[32], bytes[32], ranks[32];
-    line command;
-    TRI_TRY(command_line(s, choice, &c->layout, world, &command));
+    char text[TRI_LAYOUT_TEXT], time[32], count[32], bytes[32], ranks[32], command[TRI_CHOOSE_LINE];
+    double times = times_of(asked, choice, c);
+    TRI_TRY(tri__choose_command(asked, &c->layout, choice->global_batch, world, command));
     fprintf(out, "%s rank%s of %s, %s samples a step (--global-batch-size sets another number)\n\n",
             tri__text_count(world, ranks), world == 1 ? "" : "s", choice->hardware.name,
             tri__text_count(choice->global_batch, count));
     fprintf(out, "layout     %s\n", tri__layout_text(&c->layout, text));
     fprintf(out, "step       %s, %.4g samples/s\n", tri__choose_time(c->seconds, time),
             (double)choice->global_batch / c->seconds);
+    if (times > 0 && world > 1)
+        fprintf(out, "against    one device with its share of the samples: %.2f x, efficiency %.1f %%\n", times,
+                100 * times / world);
     fprintf(out, "waiting    %.1f %% of the step: %.1f %% for bytes, %.1f %% for other ranks\n",
             100 * (1 - c->computing / c->seconds), 100 * c->exposed / c->seconds, 100 * c->waiting / c->seconds);
     fprintf(out, "sent       %s by a rank in a step\n", tri__text_bytes(c->sent, bytes));
     print_memory(out, choice);
-    fprintf(out, "run        %s\n", command.text);
+    fprintf(out, "run        %s\n", command);
     return TRI_OK;
 }
 
-static tri_status print_others(const tri_cli *cli, const tri_choice *choice) {
+static tri_status print_others(const tri_cli *cli, const tri_choose_asked *asked, const tri_choice *choice,
+                               int world) {
     tri_text_table table = {0};
     char text[TRI_LAYOUT_TEXT], time[32], bytes[32], why[TRI_WHY_TEXT];
     if (choice->n_best < 2) return TRI_OK;
-    tri__text_table_add(&table, "\tstep\tslower by\tmemory\tlayout\twhy");
+    tri__text_table_add(&table, "\tstep\tslower by\tx one device\tefficiency\tmemory\tlayout\twhy");
     for (int i = 1; i < choice->n_best; i++) {
         const tri_candidate *c = &choice->best[i];
-        tri__text_table_add(&table, "%d\t%s\t%.1f %%\t%s\t%s\t%s", i + 1, tri__choose_time(c->seconds, time),
-                            100 * (c->seconds / choice->best[0].seconds - 1),
+        double times = times_of(asked, choice, c);
+        tri__text_table_add(&table, "%d\t%s\t%.1f %%", i + 1, tri__choose_time(c->seconds, time),
+                            100 * (c->seconds / choice->best[0].seconds - 1));
+        if (times > 0) tri__text_table_more(&table, "%.2f\t%.1f %%", times, 100 * times / world);
+        else tri__text_table_more(&table, "-\t-");
+        tri__text_table_more(&table, "%s\t%s\t%s",
                             tri__text_bytes((double)c->need, bytes), tri__layout_text(&c->layout, text),
                             tri__choose_why(&choice->best[0], c, why));
     }
@@ -282,9 +293,9 @@ static void print_search(FILE *out, const tri_choice *choice) {
             choice->doubtful ? " of them perhaps faster than the first" : "", then[choice->ended]);
 }
 
-static tri_status print_choice(const tri_cli *cli, const tri_settings *s, const tri_choice *choice, int world) {
-    TRI_TRY(print_best(cli->out, s, choice, world));
-    TRI_TRY(print_others(cli, choice));
+static tri_status print_choice(const tri_cli *cli, const tri_choose_asked *asked, const tri_choice *choice, int world) {
+    TRI_TRY(print_best(cli->out, asked, choice, world));
+    TRI_TRY(print_others(cli, asked, choice, world));
     TRI_TRY(print_coded(cli, choice));
     print_search(cli->out, choice);
     return TRI_OK;
@@ -325,14 +336,31 @@ static void erase_progress(progress *p) {
 
 /* ---- the command ---- */
 
-static unsigned precisions_of(const tri_texts *asked) {
-    static const char *const names[] = {"fp32", "bf16", "fp16"};
+unsigned tri__choose_precisions(const tri_texts *asked) {
+    static const char *const names[] = {TRI_PRECISIONS(TRI_NAMED)};
     unsigned mask = 0;
     for (int i = 0; i < asked->n; i++)
-        for (int k = 0; k <= TRI_PRECISION_FP16; k++)
-            if (strcmp(asked->at[i], names[k]) == 0 || strcmp(asked->at[i], "any") == 0) mask |= 1u << k;
+        for (int k = 0; k <= TRI_PRECISION_FP8; k++)
+            if (strcmp(asked->at[i], names[k]) == 0 || (strcmp(asked->at[i], "any") == 0 && k != TRI_PRECISION_INT8))
+                mask |= 1u << k;
     return mask;
 }
+
+tri_status tri__choose_prepare(tri_settings *s, int world) {
+    for (const tri_option *row = tri__run_options; row->name; row++) {
+        void *field = (char *)s + row->offset;
+        if (tri__settings_typed(s, field) || !is_of_layout(row->name) || strcmp(row->name, "precision") == 0) continue;
+        tri__settings_forget(s, field);
+        if (row->kind == TRI_OPTION_INT || row->kind == TRI_OPTION_CHOICE)
+            (void)tri__option_set_text(row, s, row->name, row->value);
+    }
+    s->world_size = world;
+    if (!tri__settings_given(s, &s->nproc_per_node)) s->nproc_per_node = world / s->nodes;
+    if (world % s->nodes == 0 && (world <= s->nproc_per_node || world % s->nproc_per_node == 0)) return TRI_OK;
+    return tri__fail(TRI_USAGE, "--world-size %d cannot be shared by machines alike (--nnodes, --nproc-per-node)",
+                     world);
+}
+
 
 /* Steps of the run; 0: unknown. */
 static double steps_of(const tri_settings *s, const tri_chooser *chooser, int64_t batch) {
@@ -351,33 +379,37 @@ static tri_status end_of(const tri_cli *cli, int stopped) {
 }
 
 /* seconds: of the whole run; 0: unknown. partial: NULL, or whether fewer ranks may do. */
-static tri_status tell(const tri_cli *cli, const tri_settings *s, const tri_choice *choice, int world, double seconds,
-                       const int *partial) {
+static tri_status tell(const tri_cli *cli, const tri_choose_asked *asked, const tri_choice *choice, int world,
+                       double seconds, const int *partial) {
     tri_json *facts = NULL;
-    if (!s->json) return print_choice(cli, s, choice, world);
-    TRI_TRY(choice_json(s, choice, world, &facts));
+    if (!asked->settings->json) return print_choice(cli, asked, choice, world);
+    TRI_TRY(choice_json(asked, choice, world, &facts));
     if (seconds > 0) tri__json_set_new(facts, "run_seconds", tri__json_real(seconds));
     if (partial) tri__json_set_new(facts, "partial", tri__json_boolean(*partial));
     return tri__print_json_new(cli->out, facts);
 }
 
-static tri_status choose_layout(const tri_cli *cli, const tri_settings *s, tri_chooser *chooser,
-                                const tri_choose_options *how) {
+static tri_status choose_layout(const tri_cli *cli, tri_choose_asked *asked, const tri_choose_options *how) {
+    const tri_settings *s = asked->settings;
     tri_choice choice;
-    int world = (int)s->world_size;
-    int64_t batch = tri__choose_batch(s, world);
+    int world = (int)asked->chooser->settings.world_size;
+    int64_t batch = tri__choose_batch(&asked->chooser->settings, world);
     char time[32];
-    tri_status found = tri__choose(chooser, world, batch, how, &choice);
+    tri_status found = tri__choose(asked->chooser, world, batch, how, &choice);
+    if (found == TRI_OK && choice.ended < TRI_CHOOSE_DEADLINE)
+        found = tri__choose_one(asked->chooser, batch > world ? batch / world : 1, how, &asked->one);
     erase_progress(how->context);
     TRI_TRY(found);
-    double steps = steps_of(s, chooser, batch), seconds = steps * choice.best[0].seconds;
-    TRI_TRY(tell(cli, s, &choice, world, seconds, NULL));
+    double steps = steps_of(s, asked->chooser, batch), seconds = steps * choice.best[0].seconds;
+    TRI_TRY(tell(cli, asked, &choice, world, seconds, NULL));
     if (steps > 0 && !s->json) fprintf(cli->out, "\n%.0f steps take %s\n", steps, tri__choose_time(seconds, time));
     return end_of(cli, choice.ended == TRI_CHOOSE_SIGNAL);
 }
 
-static tri_status choose_ranks(const tri_cli *cli, const tri_settings *s, tri_chooser *chooser,
-                               const tri_choose_options *how, double seconds) {
+static tri_status choose_ranks(const tri_cli *cli, const tri_choose_asked *asked, const tri_choose_options *how,
+                               double seconds) {
+    const tri_settings *s = asked->settings;
+    tri_chooser *chooser = asked->chooser;
     tri_fewest found;
     char a[32], b[32];
     if (!tri__settings_given(s, &s->global_batch_size))
@@ -398,33 +430,64 @@ static tri_status choose_ranks(const tri_cli *cli, const tri_settings *s, tri_ch
         fprintf(cli->out, "%.0f steps in %s need %d rank%s%s, which take %s (%d numbers of ranks were compared)\n\n",
                 steps, tri__choose_time(seconds, a), found.world, found.world == 1 ? "" : "s",
                 found.partial ? " or fewer" : "", tri__choose_time(found.seconds, b), found.tried);
-    TRI_TRY(tell(cli, s, &found.choice, found.world, found.seconds, &found.partial));
+    TRI_TRY(tell(cli, asked, &found.choice, found.world, found.seconds, &found.partial));
     return end_of(cli, found.stopped);
+}
+
+/* The number of ranks that was asked for; 0: none. */
+static tri_status world_of(const tri_settings *s, const tri_choose_own *own, int *world) {
+    int given = tri__settings_given(s, &s->world_size) || tri__settings_given(s, &s->nproc_per_node);
+    *world = own->world_size.n ? atoi(own->world_size.at[0]) : given ? (int)s->world_size : 0;
+    if (own->world_size.n && *world < 1)
+        return tri__fail(TRI_USAGE, "--world-size: expected numbers of ranks, not \"%s\"", own->world_size.at[0]);
+    if (!own->within && !*world)
+        return tri__fail(TRI_USAGE, "choose needs --world-size, the number of ranks; or --within, a time");
+    if (own->within && *world) return tri__fail(TRI_USAGE, "choose takes --world-size or --within, not both");
+    return TRI_OK;
+}
+
+static tri_status choose_one(tri_cli *cli, tri_command_call *call, const tri_choose_options *how) {
+    const tri_choose_own *own = call->own;
+    tri_settings given = call->settings; /* only read: what the configuration gives, too */
+    double seconds = 0;
+    int world;
+    if (own->within) TRI_TRY(parse_time(own->within, &seconds));
+    TRI_TRY(world_of(&given, own, &world));
+    TRI_TRY(tri__choose_prepare(&call->settings, world ? world : (int)given.nodes));
+    tri_choose_asked asked = {.settings = &given, .chooser = calloc(1, sizeof *asked.chooser)}; /* large */
+    if (!asked.chooser) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__chooser_open(&call->settings, 0, &call->log, cli->stop, NULL, asked.chooser);
+    if (status == TRI_OK)
+        status = own->within ? choose_ranks(cli, &asked, how, seconds) : choose_layout(cli, &asked, how);
+    tri__chooser_close(asked.chooser);
+    free(asked.chooser);
+    return status;
 }
 
 tri_status tri__command_choose(tri_cli *cli, tri_command_call *call) {
     const tri_settings *s = &call->settings;
-    const options *own = call->own;
-    double seconds = 0, now = tri__clock();
+    const tri_choose_own *own = call->own;
+    double now = tri__clock();
     progress shown = {.cli = cli, .begun = now, .shown = now};
     const tri_choose_options how = {.top = (int)own->top, .limit = own->limit, .exhaustive = own->exhaustive,
-                                    .precisions = precisions_of(&own->precision),
+                                    .precisions = tri__choose_precisions(&own->precision),
                                     .propose = own->compression == COMPRESSION_ALLOWED,
                                     .deadline = own->seconds > 0 ? now + own->seconds : 0, .keeps = 1,
                                     .progress = s->quiet ? NULL : show_progress, .context = &shown};
+    int table = tri__choose_wants_table(s, own);
+    if (how.precisions >> TRI_PRECISION_INT8 & 1)
+        return tri__fail(TRI_USAGE, "--precision int8: layouts of training are chosen, which computes in fp32, bf16, "
+                                    "fp16 or fp8; bench serve --precision int8 times inference, and --quantize int8 "
+                                    "beside another precision trains for it");
+    if (!s->config && !own->models.n) return tri__fail(TRI_USAGE, "choose needs --config");
+    if (table && own->within)
+        return tri__fail(TRI_USAGE, "--within chooses one number of ranks: leave out what makes a table (--layouts, "
+                                    "--models, -o, several of --world-size or --hardware)");
+    if (table) {
+        tri_status status = tri__choose_table(cli, call, &how);
+        erase_progress(&shown);
+        return status;
+    }
     TRI_TRY(tri__cli_hardware(cli, &call->settings, 0));
-    if (!s->config) return tri__fail(TRI_USAGE, "choose needs --config");
-    if (own->within) TRI_TRY(parse_time(own->within, &seconds));
-    int sized = tri__settings_given(s, &s->world_size) || tri__settings_given(s, &s->nproc_per_node);
-    if (!own->within && !sized)
-        return tri__fail(TRI_USAGE, "choose needs --world-size, the number of ranks; or --within, a time");
-    if (own->within && sized) return tri__fail(TRI_USAGE, "choose takes --world-size or --within, not both");
-    tri_chooser *chooser = calloc(1, sizeof *chooser); /* large */
-    if (!chooser) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__chooser_open(s, 0, &call->log, cli->stop, NULL, chooser);
-    if (status == TRI_OK)
-        status = own->within ? choose_ranks(cli, s, chooser, &how, seconds) : choose_layout(cli, s, chooser, &how);
-    tri__chooser_close(chooser);
-    free(chooser);
-    return status;
+    return choose_one(cli, call, &how);
 }

@@ -75,11 +75,14 @@ static void note(const tri_settings *settings, const tri_option *row, uint64_t *
     if (bit >= 0) bits[bit / 64] |= (uint64_t)1 << bit % 64;
 }
 
-int tri__settings_given(const tri_settings *settings, const void *field) {
+static int has_bit(const tri_settings *settings, const void *field, const uint64_t *bits) {
     int bit = bit_of(settings, NULL, field);
     TRI_ASSERT(bit >= 0);
-    return settings->given[bit / 64] >> bit % 64 & 1;
+    return bits[bit / 64] >> bit % 64 & 1;
 }
+
+int tri__settings_given(const tri_settings *s, const void *field) { return has_bit(s, field, s->given); }
+int tri__settings_typed(const tri_settings *s, const void *field) { return has_bit(s, field, s->typed); }
 
 void tri__settings_forget(tri_settings *settings, const void *field) {
     int bit = bit_of(settings, NULL, field);
@@ -272,7 +275,7 @@ static tri_status give(heard *h, meaning *meant, const char *origin, const char 
     if (is_first) snprintf(h->at[i].name, TRI_OPTION_FLAG, "%s", name);
     if (is_first || refines) h->at[i].row = row, h->at[i].foreign = foreign;
     note(h->settings, row, h->settings->given);
-    if (h->is_theirs) note(h->settings, row, h->settings->translated);
+    if (h->is_theirs) note(h->settings, row, h->settings->translated), note(h->settings, row, h->settings->typed);
     tri_json *was = tri__option_json(row, meant->at.into), *is = NULL;
     const char *before = joins ? tri__option_typed(was, ',', all) : NULL;
     text = meant->to ? meant->to : text;
@@ -504,6 +507,7 @@ static tri_status read_arguments(tri_settings *settings, const char *scope, int 
         TRI_TRY(
             keep_note(settings, scope, origin, argument.name, argument.value ? argument.value : "", &argument.meant));
         if (row) TRI_TRY(give(&h, &argument.meant, origin, argument.name, argument.value, NULL));
+        if (row) note(settings, row, settings->typed);
     }
     return named ? TRI_OK : pair_batch(&h);
 }

@@ -26,6 +26,7 @@ typedef struct tri_settings {
     char *hub_cache;               /* Hugging Face's cache of models: found by src/cli. NULL: none */
     char *peaks;                   /* the file of this machine's peaks (engine/cost/peaks.h): likewise */
     uint64_t given[TRI_OPTIONS_MAX / 64]; /* a bit for each row: given by the user, rather than left at the default */
+    uint64_t typed[TRI_OPTIONS_MAX / 64]; /* likewise: given on the command line */
     tri_option_set own;            /* rows that only the command has; rows NULL: none */
     const tri_option *const *others; /* own rows of all commands, NULL-terminated, while options are parsed; NULL:
                                         unknown */
@@ -80,6 +81,8 @@ tri_status tri__settings_init(tri_settings *settings); /* TRI_RESOURCE: nothing 
 void tri__settings_free(tri_settings *settings);
 /* Whether the user gave the option of this field: of the settings, of their model, or of the struct of own rows. */
 int tri__settings_given(const tri_settings *settings, const void *field);
+/* Whether it was given on the command line, rather than by the configuration. */
+int tri__settings_typed(const tri_settings *settings, const void *field);
 /* From now on it counts as not given. */
 void tri__settings_forget(tri_settings *settings, const void *field);
 /* One "--name value" or "--name=value" list, without the command's name. Sets *config first if --config is among them,

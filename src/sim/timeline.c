@@ -229,29 +229,49 @@ static void open_rank(tri_simulation *s, const tri_costs *costs, int role, tri_r
     r->meeting = tri__arena_alloc(s->arena, n * sizeof *r->meeting);
     if (r->lanes == 1) return;
     r->begun = tri__arena_alloc(s->arena, n * sizeof *r->begun);
+    r->late = tri__arena_alloc(s->arena, n * sizeof *r->late);
     for (int i = 0; i < p->n_instrs; i++) r->begun[i] = tri__ends(p->instr[i].op) ? tri__transfer_post_of(p, i) : -1;
 }
 
 /* ---- Results ---- */
 
-static int next_kernel(const tri_program *p, int lane, int at) {
-    do at = next_of(p, lane, at + 1);
-    while (at < p->n_instrs && tri__op_queue(p->instr[at].op) != TRI_QUEUE_COMPUTE);
+/* What spans of a lane are counted: kernels; waits too, from when their data moves; waits, all of them. */
+typedef enum span_of { COMPUTES, OR_MOVES, OR_WAITS } span_of;
+
+/* The next instruction of a lane after `at` that takes the lane's time, and when. */
+static int next_span(const tri_sim_rank *r, int lane, int at, span_of of, double *begin) {
+    const tri_program *p = r->out->program;
+    while ((at = next_of(p, lane, at + 1)) < p->n_instrs) {
+        const tri_instr *instr = &p->instr[at];
+        int waits = instr->op == TRI_OP_wait || instr->op == TRI_OP_copy_wait;
+        if (waits ? of == COMPUTES : tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE) continue;
+        *begin = r->out->begin[at] + (of == OR_MOVES && waits ? r->late[at] : 0);
+        return at;
+    }
+    *begin = INFINITY;
     return at;
 }
 
-/* Seconds in which some lane computes. */
-static double busy_in_lanes(const tri_rank_timeline *line) {
-    const tri_program *p = line->program;
-    int at[TRI_LANES] = {next_kernel(p, 0, -1), next_kernel(p, 1, -1)};
-    double busy = 0, until = 0;
-    while (at[0] < p->n_instrs || at[1] < p->n_instrs) {
-        int lane = at[0] == p->n_instrs || (at[1] < p->n_instrs && line->begin[at[1]] < line->begin[at[0]]);
-        busy += fmax(0, line->end[at[lane]] - fmax(until, line->begin[at[lane]]));
-        until = fmax(until, line->end[at[lane]]);
-        at[lane] = next_kernel(p, lane, at[lane]);
+/* Seconds in which some lane is in such a span: what both lanes do at once counts once. */
+static double in_lanes(const tri_sim_rank *r, span_of of) {
+    int at[TRI_LANES];
+    double begin[TRI_LANES], sum = 0, until = 0;
+    for (int k = 0; k < TRI_LANES; k++) at[k] = next_span(r, k, -1, of, &begin[k]);
+    for (int lane; (lane = begin[1] < begin[0]), begin[lane] < INFINITY;) {
+        double end = r->out->end[at[lane]];
+        sum += fmax(0, end - fmax(until, begin[lane]));
+        until = fmax(until, end);
+        at[lane] = next_span(r, lane, at[lane], of, &begin[lane]);
     }
-    return busy;
+    return sum;
+}
+
+/* A rank waits while none of its lanes computes, for bytes while the data of some wait moves. */
+static void share_lanes(tri_sim_rank *r) {
+    double moves = in_lanes(r, OR_MOVES);
+    r->out->busy = in_lanes(r, COMPUTES);
+    r->out->exposed = moves - r->out->busy;
+    r->out->idle = in_lanes(r, OR_WAITS) - moves;
 }
 
 tri_status tri__timeline_one(tri_arena *arena, const tri_classes *ranks, const tri_costs *costs, tri_timeline *out) {
@@ -278,7 +298,7 @@ tri_status tri__timeline_one(tri_arena *arena, const tri_classes *ranks, const t
     tri__sim_nodes_open(&s);
     TRI_TRY(simulate(&s));
     for (int role = 0; role < n; role++) {
-        if (s.rank[role].lanes > 1) out->role[role].busy = busy_in_lanes(&out->role[role]);
+        if (s.rank[role].lanes > 1) share_lanes(&s.rank[role]);
         out->seconds = fmax(out->seconds, out->role[role].finish);
     }
     return TRI_OK;

@@ -21,8 +21,9 @@ typedef struct tri_rank_timeline {
         *end; /* [n_instrs] seconds. Of a post: when data moves; of a wait: when the rank reaches it and continues */
     double finish;         /* end of its last instruction */
     double busy;           /* computing, in any lane */
-    double exposed;        /* in waits, of all lanes, while the data moves */
-    double idle;           /* in waits, before that: other ranks are late, or links are busy */
+    double exposed;        /* no lane computes, and the data that one waits for moves */
+    double idle;           /* no lane computes, and lanes wait for data that does not move yet: other ranks are late, or
+                              links are busy */
     double moving;         /* of its transfers, from begin to end */
 } tri_rank_timeline;
 

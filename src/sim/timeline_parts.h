@@ -43,6 +43,7 @@ typedef struct tri_sim_rank {
     tri_sim_lane lane[TRI_LANES];
     int lanes;
     int *begun;                  /* [n_instrs] of a wait: its post, else -1; with several lanes */
+    double *late;                /* [n_instrs] of a wait: its seconds before its data moves; with several lanes */
     int *meeting;                /* [n_instrs] of a post that is counted: its transfer */
     int counted;                 /* instructions whose posts are counted: members count them in program order */
     double queue;                /* seconds of its host for each instruction; 0: they are all queued before */

@@ -283,6 +283,7 @@ int tri__sim_wait(tri_simulation *s, int role, int number) {
     out->begin[post->line] = begin, out->end[post->line] = end;
     out->begin[lane->at] = lane->since, out->end[lane->at] = now;
     double idle = fmax(0, fmax(0, fmin(begin, now) - lane->since) - r->covered);
+    if (r->late) r->late[lane->at] = idle;
     out->moving += end - begin;
     out->idle += idle;
     out->exposed += now - lane->since - idle;

@@ -16,6 +16,8 @@ TRI_EMBEDDED(tri__page_report_main, "src/web/report_main.js");
 TRI_EMBEDDED(tri__page_explain_html, "src/web/explain.html");
 TRI_EMBEDDED(tri__page_explain_css, "src/web/explain.css");
 TRI_EMBEDDED(tri__page_explain_js, "src/web/explain.js");
+TRI_EMBEDDED(tri__page_layouts_html, "src/web/layouts.html");
+TRI_EMBEDDED(tri__page_layouts_js, "src/web/layouts.js");
 
 const char *tri__page_try(size_t *size) {
     *size = (size_t)(tri__page_try_text_end - tri__page_try_text);
@@ -41,6 +43,12 @@ const tri_page_file tri__page_explain[] = {
     {"report.css", tri__page_report_css, tri__page_report_css_end},
     {"explain.css", tri__page_explain_css, tri__page_explain_css_end},
     {"explain.js", tri__page_explain_js, tri__page_explain_js_end},
+    {0}};
+
+const tri_page_file tri__page_layouts[] = {
+    {"layouts.html", tri__page_layouts_html, tri__page_layouts_html_end},
+    {"report.css", tri__page_report_css, tri__page_report_css_end},
+    {"layouts.js", tri__page_layouts_js, tri__page_layouts_js_end},
     {0}};
 
 /* JSON inside a script element: no "<" may stand in it, or a text "</script>" would end it. A "<" occurs only in

@@ -12,8 +12,8 @@ const char *tri__page_openapi(size_t *size); /* openapi.json: what a server answ
 typedef struct tri_page_file {
     const char *name, *text, *end;
 } tri_page_file;
-/* The pages of runs and of explanations. The first file is the document; a mark @NAME@ in it stands for another of
- * these files, @data@ for what it shows. Ends with a NULL name. */
-extern const tri_page_file tri__page_report[], tri__page_explain[];
+/* The pages of runs, of explanations and of layouts. The first file is the document; a mark @NAME@ in it stands for
+ * another of these files, @data@ for what it shows. Ends with a NULL name. */
+extern const tri_page_file tri__page_report[], tri__page_explain[], tri__page_layouts[];
 /* Appends the document with its marks replaced; data: JSON. */
 void tri__page_fill(const tri_page_file *files, const char *data, tri_buffer *out);

@@ -95,14 +95,29 @@ expect "ZeRO-3 gathers" is "$(grep '"zero3"' "$out" | sed 's/.*"all_gather":{"ms
 limit=$(grep '"ddp"' "$out" | field planned_bytes | awk '{ printf "%d", 2 * $1 - 1 }')
 run $lab --memory-limit "$limit"
 expect_code 0
-expect "DDP is bound by memory" grep -Eq '^DDP .* memory$' "$out"
-expect_text "$out" "DDP is refused: 2 ranks need" ": --shard zero1 would need"
-expect "ZeRO-1 is not" grep -Eq '^ZeRO-1 .* (compute|communication|loading)$' "$out"
+expect "DDP is refused" grep -Eq '^ +2 +DDP .* - +2 ranks need .*: --shard zero1 would need' "$out"
+expect "ZeRO-1 is not" grep -Eq '^ +2 +ZeRO-1 .* (compute|communication|loading)$' "$out"
 expect "nothing is left behind" test -z "$(ls "$TMPDIR")"
 rejects 2 bench lab --lab-model tiny --max-steps 1
 rejects 2 bench lab --layouts one,zero4
 run $lab --json --layouts tensor,one
 expect "those asked for" test "$(sed 's/.*"layout":"\([^"]*\)".*/\1/' "$out" | paste -sd,)" = one,tensor
+
+# The user's configuration and data: layouts by hand beside one device.
+(cd "$work" && make_all)
+mine="bench lab --config $work/config.json --data-path $work/data --nproc-per-node 2 --max-steps 3 --quiet"
+run $mine --layouts "fsdp; zero1,bucket_mb=1; pp=3" --json
+expect_code 0
+expect "a row for each, the first of one device" test "$(grep -o '"layout":"[^"]*"' "$out" | paste -sd' ')" = \
+    '"layout":"one device" "layout":"fsdp" "layout":"zero1,bucket_mb=1" "layout":"pp=3"'
+expect "three of them ran" test "$(grep -o '"fits":true' "$out" | wc -l)" = 3
+expect_text "$out" '"times":1.0,"efficiency":1.0' 'no whole number fits'
+run $mine --layouts zero3 -o "$work/lab.html"
+expect_code 0
+expect_text "$work/lab.html" '<title>Trident layouts</title>' '"layout":"zero3","fits":true'
+expect "nothing is left behind" test -z "$(ls "$TMPDIR")"
+rejects 2 bench lab --config "$work/config.json" --layouts zero3
+rejects 2 $mine -o lab.pdf
 
 # The pipeline: a line for each schedule and each shape that it can have.
 pipe="bench pipeline --lab-model tiny --pp-size 2 --num-microbatches 3 --max-steps 3 --quiet"

@@ -1,5 +1,6 @@
 # cli_choose.sh - `trident choose`: the same first choice as an enumeration of all layouts, exact memory, what was given
-# stays, the reverse question, exit codes.
+# stays, the reverse question, tables, exit codes.
+# timeout: 240
 project=$(cd "$(dirname "$0")/../.." && pwd)
 . "$(dirname "$0")/../lib/cli_lib.sh"
 config=$project/configs/hybrid_pp_dp_8gpu.json
@@ -67,6 +68,76 @@ expect_text "$out" "--nproc-per-node 2 --global-batch-size 8"
 run choose "${tiny[@]}" --world-size 8 --hardware cpu --limit 2
 expect_text "$out" "--limit ended the search"
 
+# The line works as it stands: the device, and what was given and the run takes too. What the configuration says of a
+# layout is what is searched.
+run choose "${tiny[@]}" --world-size 2 --hardware h200x8 --top 1 --num-microbatches 1 --recompute none \
+    --precision bf16 --memory-limit 9G
+expect_code 0
+expect_text "$out" "--device cuda" "--max-sen-len 64" "--memory-limit 9G" "--tiny true" "--precision bf16" \
+    "against    one device with its share of the samples: "
+sed 's/"lr"/"pp_size": 3, "lr"/' "$config" >laid.json
+run choose --config laid.json "${tiny[@]:2}" --world-size 2 --hardware cpu --top 1 --num-microbatches 1 --json
+expect_code 0
+expect "the configuration's pp_size is not kept, and the line says so" \
+    grep -Eq '"command":"[^"]* --pp-size [12] ' "$out"
+run choose "${tiny[@]}" --world-size 2 --hardware h200x8 --precision fp8,bf16 --recompute none --top 20 --json
+expect_code 0
+expect_text "$out" '"precision":"bf16"' '"partial":false'
+rejects 2 choose "${tiny[@]}" --world-size 2 --hardware h200x8 --precision int8
+
+# Long texts: ranks may share their tokens. Experts: ranks may share them.
+long=(--config "$config" --tiny --quiet --offload none --recompute none --hardware h200x8 --num-microbatches 1 --json)
+far=(--max_sen_len 1024 --extend-positions copy)
+run choose "${long[@]}" --world-size 2 "${far[@]}" --global-batch-size 1 --top 20
+expect_code 0
+expect_text "$out" '"layout":"cp 2'
+same --world-size 2 --hardware h200x8 "${far[@]}" --recompute none --num-microbatches 1 --pp-size 1
+experts='"primary_encoder": {"model_type": "bert", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
+ "intermediate_size": 128, "num_experts": 4, "experts_per_token": 2}, "lr"'
+awk -v with="${experts//$'\n'/}" '{ sub(/"lr"/, with) } 1' "$config" >experts.json
+run choose --config experts.json "${long[@]:2}" --world-size 4 --max_sen_len 64 --global-batch-size 8 --top 30 \
+    --pp-size 1
+expect_code 0
+expect_text "$out" '"ep_size":2' '"ep_size":4'
+
+same --config experts.json --world-size 4 --hardware h200x8 --recompute none --num-microbatches 1 --pp-size 1
+
+# Tables: a row for each model, hardware, number of ranks and layout; what does not fit or is impossible says why.
+table=("${tiny[@]}" --num-microbatches 1 --precision bf16 --hardware h200x8)
+run choose "${table[@]}" --world-size 1,2,4 --recompute none
+expect_code 0
+expect "a row for each number of ranks" test "$(grep -Ec '^ +[124] .*first choice$' "$out")" = 3
+expect "one device is all of one device" grep -Eq '^ +1 +1 rank.* 1\.00 +100\.0 % ' "$out"
+named="pp=2,ddp; dp=4,fsdp; pp=3; fsdp,prefetch=0; zero1,compress=int8; ranks=2,global_batch_size=4; model=x,pp=2"
+run choose "${table[@]}" --world-size 4 --recompute none --layouts "$named" --json
+expect_code 0
+expect "the first choice and six layouts" test "$(grep -o '"layout":' "$out" | wc -l)" = 7
+expect_text "$out" '"layout":"pp=3","fits":false' 'no whole number fits' '"ranks":2,"layout":"ranks=2,global_batch' \
+    '"note":"first choice"' '"gather":0.' '"command":"trident train '
+run choose "${table[@]}" --world-size 4 --recompute none --layouts "zero3; ddp" --memory-limit 2M
+expect_code 0
+expect "what does not fit is a row: $(cat "$out")" \
+    grep -Eq 'ddp .*does not fit: needs .* of 2\.0 MiB of --memory' "$out"
+run choose "${table[@]}" --world-size 2 --recompute none --models all-MiniLM-L6-v2,2x128 --hardware h200x8,h200x8:1
+expect_code 0
+expect "two models on two hardwares" test "$(grep -Ec '^(all-MiniLM-L6-v2|2x128) +h200x8(:1)? ' "$out")" = 4
+for form in md html txt json; do
+    run choose "${table[@]}" --world-size 2,4 --recompute none --layouts "zero3" -o "table.$form"
+    expect_code 0
+done
+expect "Markdown: a head, a line and four rows" test "$(grep -c '^|.*|$' table.md)" = 6
+expect_text table.html '<title>Trident layouts</title>' '"layout":"zero3"' "class: 'meter'"
+expect "no mark is left" test -z "$(grep -o '@data@\|@layouts[a-z.]*@\|@report.css@' table.html)"
+expect "the page's data are the table's" test "$(sed -n 's/.*id="data">\(.*\)<\/script>/\1/p' table.html)" = \
+    "$(cat table.json)"
+rejects 73 choose "${table[@]}" --world-size 2,4 -o table.md
+rejects 2 choose "${table[@]}" --world-size 2,4 -o table.pdf
+rejects 2 choose "${table[@]}" --world-size 2,four
+rejects 2 choose "${table[@]}" --world-size 2 --layouts "pp=2,colour=red"
+rejects 2 choose "${table[@]}" --layouts "pp=2"
+rejects 2 choose "${table[@]}" --layouts "pp=2" --within 1h
+rejects 2 choose --models bert-base-cased --world-size 2 --hardware h200x8
+
 # Real models: two encoders of 24 layers, on 16 and on 1,024 GPUs. Simulations are counted, since machines are busy.
 real=(choose --config "$project/configs/hybrid_3d_16gpu.json" --hardware h200x8 --quiet --json)
 run "${real[@]}" --world-size 16
@@ -110,6 +181,8 @@ rejects 2 choose "${tiny[@]}"
 rejects 2 choose --world-size 2
 rejects 2 choose "${tiny[@]}" --world-size 4 --pp-size 3
 rejects 2 choose "${tiny[@]}" --within soon
+rejects 2 choose "${tiny[@]}" --world-size 12 --nproc-per-node 8
+rejects 2 choose "${tiny[@]}" --world-size 3 --nnodes 2
 rejects 2 choose "${tiny[@]}" --within 1h --world-size 2
 rejects 2 choose "${tiny[@]}" --hardware cpu --within 1h
 checked run choose "${tiny[@]}" --world-size 2 --hardware cpu --num-microbatches 1

@@ -89,6 +89,20 @@ expect_code 0
 expect_text "$err" \
     "4 of 4 tensor groups cross machines of 8 ranks (order pp,tp,dp); --mesh-order pp,dp,tp keeps them inside"
 
+# Two lanes may wait and compute at once: no share is below 0, and those of a step are all of it.
+for mesh in "1 1 none" "1 4 none" "1 8 zero1" "2 1 zero3" "2 4 zero2" "4 2 hybrid"; do
+    read -r pp tp shard <<<"$mesh"
+    run simulate --config "$config" --quiet --world-size 16 --pp-size "$pp" --tp-size "$tp" --shard "$shard" \
+        --hardware h200x8 --precision bf16 --json
+    expect_code 0
+    expect "shares of pp $pp, tp $tp, $shard are from 0 on and add up: $(head -c 400 "$out")" is "$(awk \
+        -v c="$(json_number computing "$out")" -v e="$(json_number exposed "$out")" \
+        -v w="$(json_number waiting "$out")" \
+        'BEGIN { print (c > 0 && e >= 0 && w >= -1e-9 && (c + e + w - 1) ^ 2 < 1e-12) }')" == 1
+    expect "no rank waits less than not at all" test -z "$(grep -oE '"(exposed|waiting)_seconds": *-[^,]*' "$out" |
+        awk -F: '$2 < -1e-12')"
+done
+
 # Without --hardware: the device's. The device follows from the hardware; the two cannot contradict each other.
 run simulate "${layout[@]}"
 expect_code 0

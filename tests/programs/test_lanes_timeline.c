@@ -115,7 +115,8 @@ TEST(lane_computes_beside_a_wait) {
         }
         time_ranks(&r, 1, 1e-12);
         SAME(r.line.seconds, lane ? 6 : 4 + 1 + 6);
-        SAME(r.line.role[0].exposed, 4);
+        SAME(r.line.role[0].exposed, lane ? 0 : 4);
+        SAME(r.line.role[0].busy + r.line.role[0].exposed + r.line.role[0].idle, r.line.seconds);
         close_ranks(&r);
     }
 }

@@ -117,7 +117,7 @@ TEST(test_layout) {
     assert_string_equal(read.settings.mesh_order, "pp,dp,tp");
     assert_int_equal(read.settings.offload.n, 2);
     assert_string_equal(read.settings.offload.at[1], "params");
-    OK(tri__layout_options(&layout, 1, expect_option, &read.settings));
+    OK(tri__layout_options(&layout, 1, NULL, expect_option, &read.settings));
     assert_string_equal(tri__layout_text(&layout, text),
                         "dp 4 x pp 2, order pp,dp,tp, hybrid of 2, interleaved, chain x 3, 4 microbatches, "
                         "recompute full, offload optimizer,params, bf16");

@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 
-enum { TRI_RUN_LINE_WORDS = 32, TRI_RUN_LINE_WORD = TRI_PATH_MAX + 32 };
+enum { TRI_RUN_LINE_WORDS = 48, TRI_RUN_LINE_WORD = TRI_PATH_MAX + 32 };
 typedef struct tri_run_line {
     char text[TRI_RUN_LINE_WORDS][TRI_RUN_LINE_WORD];
     char *argv[TRI_RUN_LINE_WORDS + 1]; /* ends with NULL */

@@ -7,11 +7,11 @@
 #include "cli/bench/bench.h"
 #include "cli/bench/bench_runs.h"
 #include "cli/bench/models.h"
+#include "cli/layout_table.h"
 
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/text.h"
-#include "report/text/text_table.h"
 #include "study/study.h"
 
 #include <math.h>
@@ -49,6 +49,7 @@ enum {
 typedef struct result {
     int ran;
     char refusal[1024];
+    double states; /* bytes of weights, gradients and optimizer state */
     double planned, offload, allocated, held, max_rss;  /* bytes; planned and allocated without offload memory */
     double device; /* GPU bytes in use, divided by the ranks that share it; 0: no GPU */
     tri_run_steps steps;
@@ -64,20 +65,16 @@ typedef struct lab {
     int n, sharing;            /* ranks; ranks per GPU */
     int chosen[LAYOUTS];
     int64_t steps;             /* of a run, warm-up included */
+    int64_t samples;           /* of a rank's step */
     char folder[TRI_PATH_MAX];
     result result[LAYOUTS];
 } lab;
 
 /* ---- One layout as a command line ---- */
 
-static tri_run_line *line_of(const lab *b, const struct layout *layout) {
-    int n = layout->kind == ALONE ? 1 : b->n;
-    tri_run_line *l = tri__run_line_new(b->cli, b->folder, layout->name);
+static void add_run(const lab *b, tri_run_line *l, int n) {
     tri__run_line_add(l, "--nproc-per-node=%d", n);
-    tri__run_line_add(l, "--global-batch-size=%d", n * b->model->samples);
-    if (layout->kind == PIPELINE)
-        tri__run_line_add(l, "--pp-size=%d", n), tri__run_line_add(l, "--num-microbatches=%d", 2 * n);
-    if (layout->kind == TENSOR) tri__run_line_add(l, "--tp-size=%d", n);
+    tri__run_line_add(l, "--global-batch-size=%lld", (long long)(n * b->samples));
     tri__run_line_add(l, "--threads=%d",
                       b->sharing && tri__cores() > b->n ? tri__cores() / b->n
                                                         : 1); /* on GPUs, only for generating weights */
@@ -89,6 +86,15 @@ static tri_run_line *line_of(const lab *b, const struct layout *layout) {
     tri__run_line_add(l, "--device=%s", b->asked->device);
     tri__run_line_add(l, "--precision=%s", tri__settings_computing(b->asked));
     if (b->asked->memory_limit) tri__run_line_add(l, "--memory-limit=%s", b->asked->memory_limit);
+}
+
+static tri_run_line *line_of(const lab *b, const struct layout *layout) {
+    int n = layout->kind == ALONE ? 1 : b->n;
+    tri_run_line *l = tri__run_line_new(b->cli, b->folder, layout->name);
+    add_run(b, l, n);
+    if (layout->kind == PIPELINE)
+        tri__run_line_add(l, "--pp-size=%d", n), tri__run_line_add(l, "--num-microbatches=%d", 2 * n);
+    if (layout->kind == TENSOR) tri__run_line_add(l, "--tp-size=%d", n);
     for (int i = 0; layout->options[i]; i++) tri__run_line_add(l, "%s", layout->options[i]);
     return l;
 }
@@ -101,9 +107,13 @@ static void take_planned(const tri_json *ranks, result *r) {
     size_t i;
     tri_json *rank;
     tri__json_each(ranks, i, rank) {
+        const tri_json *bytes = tri__json_get(rank, "bytes");
+        raise_to(&r->states, tri__number_in(bytes, tri__mem_name(TRI_MEM_PARAM)) +
+                                 tri__number_in(bytes, tri__mem_name(TRI_MEM_GRAD)) +
+                                 tri__number_in(bytes, tri__mem_name(TRI_MEM_STATE)));
         raise_to(&r->offload, tri__number_in(rank, "offload_bytes"));
         raise_to(&r->planned,
-                 tri__number_in(tri__json_get(rank, "bytes"), "total") - tri__number_in(rank, "offload_bytes"));
+                 tri__number_in(bytes, "total") - tri__number_in(rank, "offload_bytes"));
     }
 }
 
@@ -163,7 +173,7 @@ static tri_status run(const lab *b, tri_run_line *l, result *r) {
     }
     TRI_TRY(status);
     r->ran = 1;
-    r->rate = (double)settings->nproc_per_node * b->model->samples / r->steps.seconds;
+    r->rate = (double)settings->global_batch_size / r->steps.seconds;
     if (b->result[0].ran) r->efficiency = r->rate / ((double)settings->nproc_per_node * b->result[0].rate);
     return TRI_OK;
 }
@@ -208,58 +218,99 @@ static tri_status print_json(const lab *b, int which) {
     return tri__bench_json(b->cli, o);
 }
 
-static void add_row(const lab *b, int which, tri_text_table *table) {
-    const result *r = &b->result[which];
-    char planned[32], held[32], share[32] = "-", text[KINDS][64];
-    tri__text_bytes(r->planned, planned);
-    if (!r->ran) {
-        tri__text_table_add(table, "%s\t%s\t-\t-\t-\t-\t-\t-\t-\t%s", layouts[which].title, planned, binds(r));
-        return;
-    }
-    if (r->efficiency > 0) snprintf(share, sizeof share, "%.2f", r->efficiency);
-    for (int k = 0; k < KINDS; k++) {
-        if (r->kind[k].seconds > 0)
-            snprintf(text[k], sizeof text[k], "%.1f (%.1f)", 1e3 * r->kind[k].seconds, 1e3 * r->kind[k].exposed);
-        else snprintf(text[k], sizeof text[k], "-");
-    }
-    tri__text_table_add(table, "%s\t%s\t%s\t%.2f\t%s\t%s\t%s\t%s\t%s\t%s", layouts[which].title, planned,
-                        tri__text_bytes(r->device > 0 ? r->device : r->held, held), r->rate, share, text[0], text[1],
-                        text[2], text[3], binds(r));
+static tri_json *row_of(const char *name, int ranks, const result *r) {
+    double seconds = r->ran ? r->steps.seconds : 1;
+    return tri__json_pack(
+        "{s:s, s:s, s:i, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "model", "",
+        "hardware", "", "ranks", ranks, "layout", name, "fits", r->ran, "memory_bytes", r->planned, "state_bytes",
+        r->states, "step_seconds", r->steps.seconds, "samples_per_second", r->rate, "times", ranks * r->efficiency,
+        "efficiency", r->efficiency, "gather", r->kind[0].seconds / seconds, "reduce_scatter",
+        r->kind[1].seconds / seconds, "all_reduce", r->kind[2].seconds / seconds, "recv",
+        r->kind[3].seconds / seconds, "held_bytes",
+        r->device > 0 ? r->device : r->held, "exposed", r->steps.moving, "waiting", r->steps.idle, "note",
+        r->ran ? binds(r) : r->refusal);
 }
 
-static tri_status print_table(const lab *b) {
+/* The rows as a table; takes their reference. */
+static tri_status print_table(const lab *b, const char *title, tri_json *rows) {
+    tri_json *table = tri__json_pack("{s:s, s:s, s:o}", "title", title, "rule",
+                                     "x one device: samples/s against a run of one rank with as many samples as each "
+                                     "rank of the layout has; efficiency: that by the ranks; shares of a step",
+                                     "rows", rows);
+    return tri__layout_table_print(b->cli, b->asked, table);
+}
+
+static tri_status print_results(const lab *b) {
     const tri_bench_model *m = b->model;
-    FILE *out = b->cli->out;
-    tri_text_table table = {0};
-    fprintf(
-        out,
-        "%d layers x %d, %d ranks, %d x %d tokens each; memory of a rank, ms of a step (exposed beyond computing)\n\n",
-        m->layers, m->width, b->n, m->samples, m->tokens);
-    tri__text_table_add(
-        &table,
-        "layout\tplanned\tmeasured\tsamples/s\tefficiency\tall_gather\treduce_scatter\tall_reduce\trecv\tbinds");
+    tri_json *rows = tri__json_array();
+    char title[256];
+    snprintf(title, sizeof title, "%d layers x %d, %d ranks, %d x %d tokens each", m->layers, m->width, b->n,
+             m->samples, m->tokens);
     for (int i = 0; i < LAYOUTS; i++)
-        if (b->chosen[i]) add_row(b, i, &table);
-    tri_status status = tri__print_table(b->cli, &table);
-    for (int i = 0; i < LAYOUTS; i++)
-        if (b->chosen[i] && !b->result[i].ran)
-            fprintf(out, "\n%s is refused: %s\n", layouts[i].title, b->result[i].refusal);
+        if (b->chosen[i])
+            tri__json_append_new(rows, row_of(layouts[i].title, layouts[i].kind == ALONE ? 1 : b->n, &b->result[i]));
+    return print_table(b, title, rows);
+}
+
+/* ---- A configuration and data of the user's ---- */
+
+/* A run on `ranks` of them: what the configuration says of a layout is not what is compared. */
+static tri_run_line *line_by_hand(const lab *b, const tri_layout_words *layout, int which, int *ranks) {
+    static const char *const alone[] = {"pp-size=1", "tp-size=1", "cp-size=1",    "ep-size=1",   "dp-size=0",
+                                        "shard=none", "quiet",    "save-every=0", "resume=never"};
+    tri_run_line *l = tri__run_line_new(b->cli, NULL, NULL);
+    tri__run_line_add(l, "--config=%s", b->asked->config);
+    tri__run_line_add(l, "--data-path=%s", b->asked->data_path);
+    tri__run_line_add(l, "--output-dir=%s/%d", b->folder, which);
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++) tri__run_line_add(l, "--%s", alone[i]);
+    for (int i = 0; i < layout->n; i++) (void)sscanf(layout->word[i], "--world-size=%d", ranks);
+    add_run(b, l, *ranks);
+    for (int i = 0; i < layout->n; i++) tri__run_line_add(l, "%s", layout->word[i]);
+    return l;
+}
+
+/* One layout; one that cannot be planned is a row that says why. The first is the run of one rank. */
+static tri_status run_by_hand(lab *b, const tri_layout_words *layout, int which, tri_json *rows) {
+    int ranks = which ? b->n : 1;
+    result r = {0};
+    if (!b->asked->quiet) fprintf(b->cli->err, "%s ...\n", layout->name);
+    tri_run_line *l = line_by_hand(b, layout, which, &ranks);
+    tri_status status = tri__run_line_parse(l);
+    if (status == TRI_OK) status = run(b, l, &r);
+    tri__run_line_free(l);
+    if (status == TRI_USAGE && which) snprintf(r.refusal, sizeof r.refusal, "%s", tri_error()), status = TRI_OK;
+    if (!which) r.efficiency = 1, b->result[0] = r;
+    tri__json_append_new(rows, row_of(layout->name, ranks, &r));
+    return status;
+}
+
+static tri_status run_config(lab *b) {
+    tri_json *rows = tri__json_array();
+    char title[TRI_PATH_MAX + 32], *usual = (char *)"ddp; zero1; zero2; zero3";
+    const tri_texts *asked = &b->options->layouts, all = {.at = &usual, .n = 1};
+    tri_layout_words layout = {.name = "one device"};
+    if (strcmp(asked->at[0], "all") == 0) asked = &all;
+    tri_status status = run_by_hand(b, &layout, 0, rows);
+    for (int i = 0, found = 1; status == TRI_OK && found; i++) {
+        status = tri__layout_words(asked, i, &layout, &found);
+        if (status == TRI_OK && found) status = run_by_hand(b, &layout, i + 1, rows);
+    }
+    snprintf(title, sizeof title, "Layouts of %s, measured", b->asked->config);
+    if (status == TRI_OK) return print_table(b, title, rows);
+    tri__json_decref(rows);
     return status;
 }
 
 /* ---- From beginning to end ---- */
 
 static tri_status run_all(lab *b) {
-    TRI_TRY(tri__bench_folder(b->cli, b->folder));
     tri_status status = tri__bench_write(b->model, b->folder, b->n * b->model->samples * b->steps);
     for (int i = 0; i < LAYOUTS && status == TRI_OK; i++) {
         if (!b->chosen[i]) continue;
         status = run_layout(b, i);
         if (status == TRI_OK && b->asked->json) status = print_json(b, i);
     }
-    if (status == TRI_OK && !b->asked->json) status = print_table(b);
-    tri__bench_remove(b->folder);
-    return status;
+    return status == TRI_OK && !b->asked->json ? print_results(b) : status;
 }
 
 /* Whether the model has enough heads (tp) and layers (pp, with embeddings and head) for the number of ranks. */
@@ -272,13 +323,21 @@ static const char *layout_name(int i) { return layouts[i].name; }
 
 static tri_status prepare(lab *b, tri_settings *settings) {
     TRI_TRY(tri__bench_ranks(settings, &b->n));
+    int gpus = strcmp(settings->device, "cuda") ? 0 : tri__gpus();
+    if (gpus) b->sharing = (b->n + gpus - 1) / gpus;
+    b->samples = settings->config ? settings->batch_size : b->model->samples;
+    if (settings->config && tri__settings_given(settings, &settings->global_batch_size))
+        b->samples = settings->global_batch_size >= b->n ? settings->global_batch_size / b->n : 1;
+    TRI_TRY(tri__bench_steps(settings, TRI_LAB_WARMUP, b->model->timed, &b->steps));
+    if (settings->config && !settings->data_path)
+        return tri__fail(TRI_USAGE, "bench lab --config needs --data-path, what to train on");
+    TRI_TRY(tri__layout_table_check(settings));
+    if (settings->config) return TRI_OK;
     const char *unknown = tri__bench_names(&b->options->layouts, LAYOUTS, layout_name, b->chosen);
     if (unknown)
         return tri__fail(TRI_USAGE, "--layouts %s: no such layout; `trident bench --help all` names them", unknown);
     for (int i = 0; i < LAYOUTS; i++) b->chosen[i] &= is_possible(b, &layouts[i]);
-    int gpus = strcmp(settings->device, "cuda") ? 0 : tri__gpus();
-    if (gpus) b->sharing = (b->n + gpus - 1) / gpus;
-    return tri__bench_steps(settings, TRI_LAB_WARMUP, b->model->timed, &b->steps);
+    return TRI_OK;
 }
 
 tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {
@@ -287,7 +346,11 @@ tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings, const tri_bench_
     if (!b) return tri__fail(TRI_RESOURCE, "out of memory");
     *b = (lab){.cli = cli, .asked = settings, .options = options, .model = &tri__lab_models[options->lab_model]};
     tri_status status = prepare(b, settings);
-    if (status == TRI_OK) status = run_all(b);
+    if (status == TRI_OK) status = tri__bench_folder(cli, b->folder);
+    if (status == TRI_OK) {
+        status = settings->config ? run_config(b) : run_all(b);
+        tri__bench_remove(b->folder);
+    }
     free(b);
     return status;
 }

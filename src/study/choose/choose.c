@@ -90,7 +90,8 @@ static int faster(const tri_candidate *a, const tri_candidate *b) {
 }
 
 static int is_family(const tri_layout *a, const tri_layout *b) {
-    return a->pp == b->pp && a->tp == b->tp && a->shard == b->shard && a->precision == b->precision;
+    return a->pp == b->pp && a->tp == b->tp && a->cp == b->cp && a->ep == b->ep && a->shard == b->shard &&
+           a->precision == b->precision;
 }
 
 static tri_candidate *family_of(const search *s, const tri_layout *l) {
@@ -366,17 +367,52 @@ static tri_status refuse(const search *s) {
                      near->layout.precision == TRI_PRECISION_FP32 ? ", --precision any" : "");
 }
 
+typedef struct given {
+    tri_chooser *chooser;
+    int world;
+    int64_t global;
+    tri_candidate *out;
+} given;
+
+static tri_status try_given(void *data) {
+    const given *g = data;
+    tri_chooser *c = g->chooser;
+    tri_layout_trial trial = {.chooser = c, .global_batch = g->global, .beat = INFINITY};
+    TRI_TRY(tri__choose_room(c, g->world, &trial.room));
+    TRI_TRY(tri__layout_of(&c->settings, g->world, g->global, &trial.of.layout));
+    TRI_TRY(tri__bounds_rows(tri__bounds_open(&c->arena, c, g->global, 1), &trial.of.layout, &trial.rows));
+    tri__layout_try(&trial, 0);
+    *g->out = trial.of;
+    return trial.status == TRI_OK ? TRI_OK : tri__fail(trial.status, "%s", trial.words);
+}
+
+tri_status tri__choose_given(tri_chooser *chooser, int world, int64_t global, tri_candidate *out) {
+    return tri__arena_guard(try_given, &(given){chooser, world, global, out});
+}
+
+tri_status tri__choose_one(tri_chooser *chooser, int64_t samples, const tri_choose_options *options, double *rate) {
+    tri_choose_options first = *options;
+    tri_settings asked = chooser->settings, *s = &chooser->settings;
+    tri_choice choice;
+    tri_words words;
+    first.top = 1, first.propose = 0, *rate = 0;
+    s->pp_size = s->tp_size = s->cp_size = s->ep_size = s->sync_every = 1, s->dp_size = s->shard_size = 0;
+    s->shard = TRI_SHARD_NONE, s->compress_gradients = s->compress_weights = 0;
+    tri__settings_forget(s, &s->num_microbatches);
+    tri__words_keep(&words);
+    tri_status status = tri__choose(chooser, 1, samples, &first, &choice);
+    chooser->settings = asked;
+    if (status == TRI_OK) *rate = (double)samples / choice.best[0].seconds;
+    if (status != TRI_RESOURCE && status != TRI_USAGE) return status;
+    tri__words_restore(&words);
+    return TRI_OK;
+}
+
 tri_status tri__choose(tri_chooser *chooser, int world, int64_t global_batch, const tri_choose_options *options,
                        tri_choice *out) {
     search s = {.arena = &chooser->arena, .chooser = chooser, .options = options, .out = out, .world = world,
                 .threads = options->threads ? options->threads : tri__cores()};
     *out = (tri_choice){.global_batch = global_batch, .hardware = chooser->hardware, .nearest = {.index = -1}};
-    if (chooser->settings.ep_size > 1)
-        return tri__fail(
-            TRI_USAGE,
-            "--ep-size %lld: layouts in which ranks share experts are not searched; leave it out, or compare "
-            "with trident simulate",
-            (long long)chooser->settings.ep_size);
     TRI_TRY(tri__choose_room(chooser, world, &out->room));
     tri__arena_reuse(choose_reusing, &s);
     TRI_TRY(s.status);

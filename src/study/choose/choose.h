@@ -46,6 +46,7 @@ typedef struct tri_candidate {
     double bound;       /* seconds: the step takes at least as long */
     double seconds;     /* of the step; 0: it does not fit, and was not simulated */
     double computing, exposed, waiting; /* seconds of a step, mean of all ranks; waiting: for others */
+    double moving[TRI_COLLECTIVE_COUNT]; /* seconds of a step that transfers of a kind take, mean of all ranks */
     double sent;        /* bytes that the rank that sends most sends in a step */
     int64_t need;       /* bytes of the memory that needs most (of a rank, or of a machine's ranks together) */
     int64_t bytes[TRI_MEM_COUNT]; /* by class, of the rank that needs most */
@@ -105,6 +106,12 @@ void tri__chooser_close(tri_chooser *chooser);
  * all cases. */
 tri_status tri__choose(tri_chooser *chooser, int world, int64_t global_batch, const tri_choose_options *options,
                        tri_choice *out);
+/* What others are compared with: samples/s of the first choice for one device with `samples` a step; 0: there is none.
+ * What the settings give of the mesh, sharding, compression and microbatches does not count. */
+tri_status tri__choose_one(tri_chooser *chooser, int64_t samples, const tri_choose_options *options, double *rate);
+/* The layout that the settings give, planned and, if it fits, simulated; out->seconds 0: it does not. TRI_USAGE: it
+ * cannot be planned. */
+tri_status tri__choose_given(tri_chooser *chooser, int world, int64_t global_batch, tri_candidate *out);
 /* The memory that `world` ranks have: --memory-limit; else what the hardware has; else, where no hardware is given,
  * what is free on this machine. */
 tri_status tri__choose_room(const tri_chooser *chooser, int world, tri_choose_room *out);

@@ -46,7 +46,7 @@ typedef struct tri_layout_rows {
 
 /* What the seconds of a unit depend on. */
 typedef struct tri_unit_key {
-    int64_t parts;       /* microbatches of all replicas: their size */
+    int64_t parts, cp;   /* microbatches of all replicas: their size; ranks that share their tokens */
     int tp, together;    /* together: members of a tp group on one machine */
     int recompute, precision, apart; /* apart: gradients of weights are separate actions */
     int16_t lanes, plan;

@@ -47,9 +47,9 @@ static int members_together(const tri_chooser *c, const tri_layout *l) {
 
 tri_unit_key tri__unit_key(const tri_chooser *c, const tri_layout *l) {
     int apart = l->pp > 1 && tri__schedule_row((tri_schedule_kind)l->schedule)->apart;
-    return (tri_unit_key){.parts = (int64_t)l->n_mb * l->dp, .tp = l->tp, .together = members_together(c, l),
-                          .recompute = l->recompute, .precision = l->precision, .apart = apart,
-                          .lanes = (int16_t)has_lanes(c, l), .plan = (int16_t)l->tp_plan};
+    return (tri_unit_key){.parts = (int64_t)l->n_mb * l->dp, .cp = l->cp, .tp = l->tp,
+                          .together = members_together(c, l), .recompute = l->recompute, .precision = l->precision,
+                          .apart = apart, .lanes = (int16_t)has_lanes(c, l), .plan = (int16_t)l->tp_plan};
 }
 
 typedef struct unit_job {
@@ -123,7 +123,8 @@ static void add_program(tri_arena *arena, const tri_network *model, const tri_pr
     for (int i = 0; i < p->n_units; i++) map[i] = tri__model_find_unit(model, p->unit[i]);
     for (int i = 0; i < p->n_instrs; i++) {
         tri_op_phase phase = tri__instr_row(&p->instr[i])->phase;
-        updates |= phase == TRI_PHASE_U, backward |= phase == TRI_PHASE_B || phase == TRI_PHASE_W;
+        backward |= phase == TRI_PHASE_B || phase == TRI_PHASE_W;
+        updates |= backward && phase == TRI_PHASE_U; /* before it, of scales */
         if (p->instr[i].unit >= 0) unit = map[p->instr[i].unit] < 0 ? 0 : map[p->instr[i].unit];
         if (updates) {
             if (phase == TRI_PHASE_U) out->update += tri__instr_share(p, &p->instr[i]) * a.seconds[i];
@@ -319,10 +320,12 @@ static void run_order(tri_arena *arena, const core_job *job, const tri_plan_in *
 static tri_status time_core(tri_arena *arena, void *data) {
     const core_job *job = data;
     const tri_layout *l = job->layout;
+    tri_layout apart = *l;
     tri_layout_settings settings;
     tri_plan_in in;
     tri_stages stages;
-    TRI_TRY(tri__layout_input(job->chooser, l, (int64_t)l->dp * l->n_mb, &job->rows->max, arena, &settings, &in));
+    apart.ep = 1; /* keys do not tell layouts by what they share */
+    TRI_TRY(tri__layout_input(job->chooser, &apart, (int64_t)l->dp * l->n_mb, &job->rows->max, arena, &settings, &in));
     if (l->pp > 1) TRI_TRY(tri__stages_plan(arena, &in, &stages));
     else tri__stages_one(arena, &in, &stages);
     const tri_network *held = tri__model_part(arena, in.model, NULL, (tri_holder){.tp = l->tp, .ep = 1});

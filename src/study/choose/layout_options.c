@@ -20,6 +20,7 @@ void tri__layout_settings(const tri_layout *l, const tri_settings *asked, int64_
     tri_settings *s = &out->settings;
     *s = *asked;
     s->pp_size = l->pp, s->tp_size = l->tp, s->cp_size = l->cp, s->dp_size = l->dp;
+    s->ep_size = l->ep > 1 ? l->ep : 1;
     s->mesh_order = (char *)orders[l->order];
     s->shard = l->shard, s->shard_size = l->shard_size;
     s->schedule = l->schedule, s->pipeline_shape = l->shape, s->virtual_stages = l->chunks;
@@ -32,6 +33,33 @@ void tri__layout_settings(const tri_layout *l, const tri_settings *asked, int64_
     if (!s->offload.n) out->offload[s->offload.n++] = (char *)"none";
 }
 
+unsigned tri__offload_given(const tri_settings *s) {
+    unsigned mask = 0;
+    for (int i = 0; i < s->offload.n; i++)
+        for (int k = 0; k < TRI_OFFLOADS; k++)
+            if (strcmp(s->offload.at[i], tri__offload_words[k]) == 0) mask |= 1u << k;
+    return mask;
+}
+
+tri_status tri__layout_of(const tri_settings *s, int world, int64_t global, tri_layout *out) {
+    tri_settings of = *s; /* only read */
+    tri_mesh mesh;
+    char order[TRI_MESH_ORDER_TEXT];
+    of.world_size = world;
+    TRI_TRY(tri__settings_mesh(&of, &mesh));
+    tri__mesh_order(&mesh, order);
+    *out = (tri_layout){.pp = mesh.pp, .tp = mesh.tp, .cp = tri__mesh_cp(&mesh), .dp = tri__mesh_readers(&mesh),
+                        .ep = tri__mesh_ep(&mesh), .shard = s->shard, .shard_size = (int)s->shard_size,
+                        .schedule = s->schedule, .shape = s->pipeline_shape, .chunks = (int)s->virtual_stages,
+                        .recompute = s->recompute, .precision = s->precision};
+    while (strcmp(orders[out->order], order) != 0) out->order++;
+    int64_t parts = out->pp > 1 ? 2 * out->pp : 1, most = global / out->dp;
+    if (tri__settings_given(s, &s->num_microbatches)) out->n_mb = (int)s->num_microbatches;
+    else out->n_mb = (int)(parts < most ? parts : most > 1 ? most : 1);
+    out->offload = tri__settings_given(s, &s->offload) ? tri__offload_given(s) : 0;
+    return TRI_OK;
+}
+
 static void offload_text(unsigned mask, char *out, size_t size) {
     snprintf(out, size, "%s", mask ? "" : "none");
     for (int i = 0; i < TRI_OFFLOADS; i++)
@@ -39,7 +67,8 @@ static void offload_text(unsigned mask, char *out, size_t size) {
             snprintf(out + strlen(out), size - strlen(out), "%s%s", *out ? "," : "", tri__offload_words[i]);
 }
 
-tri_status tri__layout_options(const tri_layout *l, int all, tri_layout_each *each, void *context) {
+tri_status tri__layout_options(const tri_layout *l, int all, const tri_settings *given, tri_layout_each *each,
+                               void *context) {
     const struct {
         const char *key;
         int value;
@@ -47,7 +76,7 @@ tri_status tri__layout_options(const tri_layout *l, int all, tri_layout_each *ea
                 {"mesh_order", l->order}, {"shard", l->shard},        {"shard_size", l->shard_size},
                 {"schedule", l->schedule}, {"pipeline_shape", l->shape}, {"virtual_stages", l->chunks},
                 {"num_microbatches", l->n_mb}, {"recompute", l->recompute}, {"offload", (int)l->offload},
-                {"precision", l->precision}, {"tp_plan", l->tp_plan}};
+                {"precision", l->precision}, {"tp_plan", l->tp_plan}, {"ep_size", l->ep > 1 ? l->ep : 1}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const tri_option *row = tri__option_find(tri__run_options, keys[i].key);
         int of_pipeline = strcmp(row->name, "schedule") == 0 || strcmp(row->name, "pipeline_shape") == 0;
@@ -59,9 +88,10 @@ tri_status tri__layout_options(const tri_layout *l, int all, tri_layout_each *ea
         else if (row->kind == TRI_OPTION_INT) snprintf(text, sizeof text, "%d", keys[i].value);
         else if (row->kind == TRI_OPTION_TEXTS) offload_text(l->offload, text, sizeof text);
         else snprintf(text, sizeof text, "%s", orders[l->order]);
-        if (!all && (strcmp(text, row->value) == 0 || (of_pipeline && l->pp == 1))) continue;
+        int as_given = given && tri__settings_given(given, (const char *)given + row->offset);
+        if (!all && !as_given && (strcmp(text, row->value) == 0 || (of_pipeline && l->pp == 1))) continue;
         if (!all && strcmp(row->name, "dp_size") == 0) continue; /* what the other axes leave */
-        if (!all && strcmp(row->name, "num_microbatches") == 0 && l->pp == 1 && l->n_mb == 1) continue;
+        if (!all && !as_given && strcmp(row->name, "num_microbatches") == 0 && l->pp == 1 && l->n_mb == 1) continue;
         TRI_TRY(each(context, row->name, text));
     }
     return TRI_OK;
@@ -78,7 +108,7 @@ static tri_status add_member(void *context, const char *key, const char *value) 
 
 tri_json *tri__layout_json(const tri_layout *l) {
     tri_json *object = tri__json_object();
-    if (object && tri__layout_options(l, 1, add_member, object) == TRI_OK) return object;
+    if (object && tri__layout_options(l, 1, NULL, add_member, object) == TRI_OK) return object;
     tri__json_decref(object);
     return NULL;
 }
@@ -94,7 +124,7 @@ static tri_status add_value(void *context, const char *key, const char *value) {
         const char *key, *join, *format;
     } shown[] = {{"shard", ", ", "%s"},         {"recompute", ", ", "recompute %s"}, {"precision", ", ", "%s"},
                  {"schedule", ", ", "%s"},      {"pipeline_shape", ", ", "%s"},      {"mesh_order", ", ", "order %s"},
-                 {"tp_plan", ", ", "%s"},       {"shard_size", " ", "of %s"},        {"virtual_stages", " ", "x %s"},
+                 {"tp_plan", ", ", "%s"},       {"ep_size", ", ", "ep %s"},         {"shard_size", " ", "of %s"},        {"virtual_stages", " ", "x %s"},
                  {"offload", ", ", "offload %s"}, {"num_microbatches", ", ", "%s microbatches"}};
     char words[TRI_LAYOUT_TEXT];
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
@@ -117,6 +147,6 @@ const char *tri__layout_text(const tri_layout *l, char out[static TRI_LAYOUT_TEX
         add_words(out, " x ", word);
     }
     if (!*out) add_words(out, "", "1 rank");
-    tri__layout_options(l, 0, add_value, out);
+    tri__layout_options(l, 0, NULL, add_value, out);
     return out;
 }

@@ -12,7 +12,8 @@ extern const char *const tri__offload_words[TRI_OFFLOADS]; /* by the bits' order
 
 /* Enumerations as the options' choices number them. */
 typedef struct tri_layout {
-    int pp, tp, cp, dp;   /* cp: as given, for all layouts of a search; dp: groups that take different samples */
+    int pp, tp, cp, dp;   /* dp: groups that take different samples */
+    int ep;               /* replicas that share experts; 0: 1 */
     int order;            /* a permutation of the axes, as tri__layout_order spells it */
     int shard, shard_size; /* size: hybrid only */
     int schedule, shape, chunks; /* shape: TRI_SHAPE_ASKED_CHAIN or _BRANCH; chunks: 0 unless interleaved */
@@ -40,10 +41,14 @@ typedef struct tri_layout_settings {
 void tri__layout_settings(const tri_layout *layout, const tri_settings *asked, int64_t global_batch,
                           tri_layout_settings *out);
 
+unsigned tri__offload_given(const tri_settings *settings); /* TRI_OFFLOAD_* or-ed */
+/* The layout that settings give for a number of ranks, whose mesh they have to divide: TRI_USAGE. */
+tri_status tri__layout_of(const tri_settings *settings, int world, int64_t global_batch, tri_layout *out);
 /* The options of a layout: key and value of those that differ from the options' defaults, or with `all` of every one.
- * Calls `each` until it fails. */
+ * given: those that these settings have as well; NULL: none. Calls `each` until it fails. */
 typedef tri_status tri_layout_each(void *context, const char *key, const char *value);
-tri_status tri__layout_options(const tri_layout *layout, int all, tri_layout_each *each, void *context);
+tri_status tri__layout_options(const tri_layout *layout, int all, const tri_settings *given, tri_layout_each *each,
+                               void *context);
 /* A new reference: {"pp_size": 2, ...}, every key. NULL when out of memory. */
 tri_json *tri__layout_json(const tri_layout *layout);
 /* "dp 4 x tp 2, zero1, 4 microbatches": what tells layouts apart. Into `out`, which is returned. */

@@ -2,21 +2,21 @@
  * would repeat another layout; the planner refuses the rest.
  *
  * Limits of the space: 2, 3 or 4 stages a rank with interleaved; numbers of microbatches are powers of two, and in a
- * pipeline 1, 2 and 4 times its ranks; at most MICROBATCHES; offloading adds optimizer state, gradients, weights and
- * activations in this order. */
+ * pipeline 1, 2 and 4 times its ranks; at most MICROBATCHES; ranks that share a text keep at least TOKENS of it each;
+ * offloading adds optimizer state, gradients, weights and activations in this order. */
 #include "study/choose/choose_parts.h"
 
 #include "plan/schedule/schedule.h"
 
 #include <string.h>
 
-enum { MICROBATCHES = 256, MOST_CHUNKS = 4 };
+enum { MICROBATCHES = 256, MOST_CHUNKS = 4, TOKENS = 512 /* of a text on each rank, at least, with cp */ };
 
 typedef struct lister {
     tri_arena *arena;
     const tri_chooser *chooser;
     const tri_settings *s;
-    int world, per_node;
+    int world, per_node, island; /* ranks: of all, of a machine, of an island in it (0: there are none) */
     int64_t global;
     unsigned precisions;
     tri_space *out;
@@ -29,28 +29,33 @@ static void add(lister *l, const tri_layout *layout) {
 }
 
 static void each_precision(lister *l, tri_layout at) {
-    for (at.precision = 0; at.precision <= TRI_PRECISION_FP16; at.precision++)
+    for (at.precision = 0; at.precision <= TRI_PRECISION_FP8; at.precision++)
         if (l->precisions >> at.precision & 1) add(l, &at);
 }
 
-/* Ranks of a machine along each axis, in an order of the axes; 0: machines are not blocks of the mesh. */
-static int find_block(const lister *l, const tri_layout *at, const char *order, int block[static 3]) {
+/* Ranks of a machine, or island, along each axis, in an order of the axes; 0: machines are not blocks of the mesh. */
+static int find_block(int here, const tri_layout *at, const char *order, int block[static 3]) {
     int stride = 1, ranks = 1;
     for (int i = 2; i >= 0; i--) { /* innermost first: "pp,tp,dp" */
         int axis = order[3 * i] == 'p' ? 0 : order[3 * i] == 't' ? 1 : 2;
         int size = axis == 0 ? at->pp : axis == 1 ? at->tp : tri__layout_replicas(at);
-        block[axis] = stride >= l->per_node ? 1 : l->per_node / stride < size ? l->per_node / stride : size;
+        block[axis] = stride >= here ? 1 : here / stride < size ? here / stride : size;
         if (size % block[axis]) return 0;
         stride *= size, ranks *= block[axis];
     }
-    return ranks == l->per_node;
+    return ranks == here;
+}
+
+/* Whether the same ranks share machines, or islands, in two orders of the axes. */
+static int same_blocks(int here, const tri_layout *at, const char *a, const char *b) {
+    int one[3], other[3];
+    return find_block(here, at, a, one) && find_block(here, at, b, other) && memcmp(one, other, sizeof one) == 0;
 }
 
 /* Whether two orders of axes are the same mesh: axes of one rank do not count, nor does how ranks are numbered where
- * the same ones share machines. */
+ * the same ones share machines and islands. */
 static int same_order(const lister *l, const tri_layout *at, const char *a, const char *b) {
     char left[2][8];
-    int block[2][3];
     const char *text[] = {a, b};
     for (int i = 0; i < 2; i++) {
         int n = 0;
@@ -59,13 +64,14 @@ static int same_order(const lister *l, const tri_layout *at, const char *a, cons
                 left[i][n++] = axis[0];
         left[i][n] = 0;
     }
-    return strcmp(left[0], left[1]) == 0 || (find_block(l, at, a, block[0]) && find_block(l, at, b, block[1]) &&
-                                             memcmp(block[0], block[1], sizeof block[0]) == 0);
+    if (strcmp(left[0], left[1]) == 0) return 1;
+    return (l->world <= l->per_node || same_blocks(l->per_node, at, a, b)) &&
+           (!l->island || same_blocks(l->island, at, a, b));
 }
 
-/* Orders matter between machines only. */
+/* Orders matter between machines, and between islands, only. */
 static void each_order(lister *l, tri_layout at) {
-    if (fixed(l, &l->s->mesh_order) || l->world <= l->per_node) {
+    if (fixed(l, &l->s->mesh_order) || l->world <= (l->island ? l->island : l->per_node)) {
         tri_mesh mesh;
         char text[TRI_MESH_ORDER_TEXT];
         tri__mesh_make(&mesh, l->world, (tri_mesh_sizes){.pp = at.pp, .tp = at.tp, .cp = at.cp, .dp = at.dp});
@@ -157,16 +163,26 @@ static void each_shard(lister *l, tri_layout at) {
     }
 }
 
+/* Replicas that share experts: their number divides that of the replicas and of the experts. */
+static void each_experts(lister *l, tri_layout at) {
+    const tri_network *model = &l->chooser->model;
+    int64_t experts = 1, given = l->s->ep_size;
+    for (int i = 0; i < model->n_units; i++)
+        if (model->unit[i].experts) experts = model->unit[i].experts;
+    for (at.ep = 1; at.ep <= at.dp && (at.ep == 1 || at.cp == 1); at.ep++)
+        if (fixed(l, &l->s->ep_size) ? at.ep == given : at.dp % at.ep == 0 && experts % at.ep == 0) each_shard(l, at);
+}
+
 /* Plans of layers make a difference to ranks that share them, by tokens; with heads that do not divide, the one that
  * leaves attention whole is the only one. */
 static void each_plan(lister *l, tri_layout at) {
     const tri_network *model = &l->chooser->model;
     int divides = 1, given = fixed(l, &l->s->tp_plan);
     for (int b = 0; b < model->n_encoders; b++) divides &= model->encoder[b].num_attention_heads % at.tp == 0;
-    each_shard(l, at);
+    each_experts(l, at);
     if (at.tp == 1 || given || l->s->sequence_parallel == TRI_ASKED_NO || tri__model_expert_layers(model)) return;
     for (at.tp_plan = divides ? 1 : TRI_LAYOUT_HEADLESS; at.tp_plan < TRI_LAYOUT_HEADLESS + !divides; at.tp_plan++)
-        each_shard(l, at);
+        each_experts(l, at);
 }
 
 static void each_mesh(lister *l, tri_layout at) {
@@ -183,19 +199,18 @@ static void each_mesh(lister *l, tri_layout at) {
     }
 }
 
-static unsigned offload_given(const tri_settings *s) {
-    unsigned mask = 0;
-    for (int i = 0; i < s->offload.n; i++)
-        for (int k = 0; k < TRI_OFFLOADS; k++)
-            if (strcmp(s->offload.at[i], tri__offload_words[k]) == 0) mask |= 1u << k;
-    return mask;
+/* Ranks that share a text's tokens: only where texts are long. */
+static void each_context(lister *l, tri_layout at) {
+    int64_t given = l->s->cp_size, tokens = l->s->model.max_sen_len;
+    for (at.cp = 1; at.cp <= l->world; at.cp++)
+        if (fixed(l, &l->s->cp_size) ? at.cp == given : at.cp == 1 || tokens / at.cp >= TOKENS) each_mesh(l, at);
 }
 
 static void list_savings(const lister *l, int offloads, tri_savings *out) {
     if (fixed(l, &l->s->recompute)) out->recompute[out->n_recompute++] = l->s->recompute;
     else
         for (int i = 0; i < TRI_RECOMPUTES; i++) out->recompute[out->n_recompute++] = i;
-    out->offload[out->n_offload++] = fixed(l, &l->s->offload) ? offload_given(l->s) : 0;
+    out->offload[out->n_offload++] = fixed(l, &l->s->offload) ? tri__offload_given(l->s) : 0;
     if (fixed(l, &l->s->offload) || !offloads) return;
     for (unsigned mask = TRI_OFFLOAD_OPTIMIZER; mask < 1u << TRI_OFFLOADS; mask = 2 * mask + 1)
         out->offload[out->n_offload++] = mask;
@@ -204,11 +219,10 @@ static void list_savings(const lister *l, int offloads, tri_savings *out) {
 void tri__space_list(tri_arena *arena, const tri_chooser *chooser, int world, int64_t global_batch, unsigned precisions,
                      int offloads, tri_space *out) {
     const tri_settings *s = &chooser->settings;
-    lister l = {arena, chooser, s, world, chooser->hardware.ranks_per_node, global_batch, precisions, out};
+    const tri_hardware *h = &chooser->hardware;
+    lister l = {arena, chooser, s, world, h->ranks_per_node, h->islands.ranks, global_batch, precisions, out};
     *out = (tri_space){0};
     list_savings(&l, offloads, &out->savings);
     if (!precisions) l.precisions = 1u << s->precision;
-    each_mesh(&l, (tri_layout){.cp = (int)s->cp_size,
-                               .recompute = out->savings.recompute[0],
-                               .offload = out->savings.offload[0]});
+    each_context(&l, (tri_layout){.recompute = out->savings.recompute[0], .offload = out->savings.offload[0]});
 }

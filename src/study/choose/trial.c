@@ -22,6 +22,14 @@ static void find_need(const tri_choose_room *room, const tri_programs *all, tri_
     }
 }
 
+static void find_moving(const tri_rank_timeline *r, double share, tri_candidate *out) {
+    for (int i = 0; i < r->program->n_instrs; i++) {
+        tri_op op = r->program->instr[i].op;
+        if (tri__is_post(op))
+            out->moving[op == TRI_OP_recv_post ? TRI_SEND : tri__post_kind(op)] += share * (r->end[i] - r->begin[i]);
+    }
+}
+
 /* Figures of the mean step: where kinds differ, in the proportions of the most frequent one. */
 static void find_times(const tri_timeline *line, const tri_classes *ranks, tri_candidate *out) {
     double all = line->world * line->seconds / line->mean;
@@ -30,8 +38,12 @@ static void find_times(const tri_timeline *line, const tri_classes *ranks, tri_c
         const tri_rank_timeline *r = tri__timeline_of(line, rank);
         out->computing += r->busy / all, out->exposed += r->exposed / all;
     }
-    out->exposed = fmin(out->exposed, out->seconds - out->computing); /* one lane may compute while the other waits */
     out->waiting = out->seconds - out->computing - out->exposed;
+    for (int role = 0; role < line->roles.n; role++) {
+        int n = 0;
+        for (int rank = 0; rank < line->world; rank++) n += line->roles.of[rank] == role;
+        find_moving(&line->role[role], n / all, out);
+    }
     for (int i = 0; i < ranks->n; i++) {
         double bytes[TRI_COLLECTIVE_COUNT], sum = 0;
         tri__program_sent(ranks->at[i].program, bytes);
@@ -142,6 +154,8 @@ static tri_candidate extend(const tri_candidate *less, const tri_candidate *more
     out.seconds += rounds * (more->seconds - less->seconds), out.sent += rounds * (more->sent - less->sent);
     out.computing += rounds * (more->computing - less->computing);
     out.exposed += rounds * (more->exposed - less->exposed);
+    for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++)
+        out.moving[kind] += rounds * (more->moving[kind] - less->moving[kind]);
     out.waiting = out.seconds - out.computing - out.exposed;
     return out;
 }
