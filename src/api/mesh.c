@@ -2,9 +2,6 @@
 #include "api/options.h"
 #include "trident_mesh.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 tri_status tri_mesh_open(int n_options, const char *const *options, tri_mesh **out) {
     tri_settings settings;
     tri_mesh *mesh = calloc(1, sizeof *mesh);

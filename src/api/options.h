@@ -1,11 +1,8 @@
 /* options.h - options as a C program passes them. */
-#ifndef TRI_API_OPTIONS_H
-#define TRI_API_OPTIONS_H
+#pragma once
 
 #include "settings/settings.h"
 
 /* Sets the defaults, then reads options of a command. Positional words are refused. Whatever it returns, the caller
  * frees the settings. */
 tri_status tri__api_options(tri_settings *settings, const char *command, int n, const char *const *options);
-
-#endif

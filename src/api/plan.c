@@ -7,8 +7,6 @@
 #include "study/study.h"
 #include "trident_mesh.h"
 
-#include <stdlib.h>
-
 struct tri_plan {
     tri_settings settings;
     tri_study study;

@@ -4,9 +4,6 @@
 #include "train/run.h"
 #include "train/session.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 tri_status tri_session_open(int n_options, const char *const *options, tri_session **out) {
     return tri_session_join(NULL, n_options, options, out);
 }

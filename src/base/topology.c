@@ -4,9 +4,6 @@
 #include "base/file.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* "0-3,8" into a set. */
 static void parse_list(const char *text, cpu_set_t *out) {

@@ -1,7 +1,6 @@
 /* topology.h - where cores and GPUs are inside this machine: NUMA nodes, PCIe switches, NVLink islands. From sysfs
  * (which hwloc reads, too) and from the driver's libnvidia-ml. */
-#ifndef TRI_BASE_TOPOLOGY_H
-#define TRI_BASE_TOPOLOGY_H
+#pragma once
 
 #include <sched.h>
 
@@ -33,5 +32,3 @@ int tri__topology_island(const tri_topology *t);
 /* The share of rank `i` of `n` in the cores of `allowed`: cores of one NUMA node as far as they go; if the ranks take
  * `gpus` GPUs, one after the other, those beside its GPU. */
 void tri__topology_cores(const tri_topology *t, const cpu_set_t *allowed, int gpus, int i, int n, cpu_set_t *out);
-
-#endif

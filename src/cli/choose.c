@@ -9,8 +9,6 @@
 #include "report/text/text_table.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { COMPRESSION_ALLOWED, COMPRESSION_NEVER };
 
@@ -360,7 +358,6 @@ tri_status tri__choose_prepare(tri_settings *s, int world) {
     return tri__fail(TRI_USAGE, "--world-size %d cannot be shared by machines alike (--nnodes, --nproc-per-node)",
                      world);
 }
-
 
 /* Steps of the run; 0: unknown. */
 static double steps_of(const tri_settings *s, const tri_chooser *chooser, int64_t batch) {

@@ -1,6 +1,5 @@
 /* choose.h - what the files of `trident choose` share: its options, rows of one search, and its table of layouts. */
-#ifndef TRI_CLI_CHOOSE_H
-#define TRI_CLI_CHOOSE_H
+#pragma once
 
 #include "cli/cli.h"
 #include "study/choose/choose.h"
@@ -33,5 +32,3 @@ unsigned tri__choose_precisions(const tri_texts *asked);
 /* choose_table.c: several models, hardwares, numbers of ranks or named layouts, in one table. */
 int tri__choose_wants_table(const tri_settings *settings, const tri_choose_own *own);
 tri_status tri__choose_table(tri_cli *cli, const tri_command_call *call, const tri_choose_options *how);
-
-#endif

@@ -7,9 +7,6 @@
 #include "base/clock.h"
 #include "base/text.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { MORE = TRI_LAYOUT_WORDS + 8, WORD = TRI_PATH_MAX + 32 };
 
 typedef struct tabling {

@@ -18,8 +18,6 @@
 
 #include <dlfcn.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 #ifdef _OPENMP

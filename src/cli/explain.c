@@ -9,8 +9,6 @@
 #include "web/pages.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef struct options {
     int64_t first, rows, repeats, seed;

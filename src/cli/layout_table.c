@@ -7,9 +7,6 @@
 #include "report/text/text_table.h"
 #include "web/pages.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- columns ---- */
 
 typedef enum form { TEXT, COUNT, BYTES, TIME, RATE, TIMES, SHARE } form;

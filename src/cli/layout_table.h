@@ -1,7 +1,6 @@
 /* layout_table.h - layouts side by side, simulated (choose) or measured (bench lab): one form of table, as text,
  * Markdown, JSON and an HTML page; and layouts that the user writes down. */
-#ifndef TRI_CLI_LAYOUT_TABLE_H
-#define TRI_CLI_LAYOUT_TABLE_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -34,5 +33,3 @@ typedef struct tri_layout_words {
 } tri_layout_words;
 /* The i-th of layouts separated by ";" in the words of a list; *found 0: there are fewer. TRI_USAGE: too long. */
 tri_status tri__layout_words(const tri_texts *asked, int i, tri_layout_words *out, int *found);
-
-#endif

@@ -7,8 +7,6 @@
 #include "report/text/text_table.h"
 #include "sim/hardware.h"
 
-#include <stdlib.h>
-
 enum {
     SHOWN = 16,          /* members of a group that a table lists; of more, it prints the count */
     MEMBERS_MAX = 1 << 27 /* limit for JSON, over all groups of all ranks: about 1 GB of text */

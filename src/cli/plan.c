@@ -9,9 +9,6 @@
 #include "report/text/text_table.h"
 #include "study/study.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Printed names of memory classes, by their keys in "bytes". */
 static const struct {
     const char *key, *name;

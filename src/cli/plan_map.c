@@ -7,10 +7,6 @@
 #include "engine/assets.h"
 #include "web/pattern_svg.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { MOST_LAYOUTS = 6, MOST_PANELS = 2 * MOST_LAYOUTS, WORDS = 160 }; /* of an encoder; of both */
 
 typedef struct map {

@@ -4,8 +4,6 @@
 #include "base/text.h"
 #include "report/text/text_table.h"
 
-#include <string.h>
-
 static void shape_text(const tri_json *shape, char out[static 64]) {
     size_t i;
     tri_json *dim;

@@ -6,9 +6,6 @@
 #include "base/text.h"
 #include "web/timeline_svg.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { MOST_ROWS = 64, LABEL = 32 }; /* up to so many ranks are all drawn; of more, one rank per stage */
 
 typedef struct picture {

@@ -5,8 +5,6 @@
 #include "report/text/text_table.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { WIDTH = 120, LEAST = 40 }; /* columns, if the terminal's width is unknown; least width of the drawing */
 

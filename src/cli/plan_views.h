@@ -1,7 +1,6 @@
 /* plan_views.h - what `trident plan` and `trident simulate` print in addition to tables of memory, from the facts of
  * study/study.h. */
-#ifndef TRI_CLI_PLAN_VIEWS_H
-#define TRI_CLI_PLAN_VIEWS_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -17,5 +16,3 @@ tri_status tri__write_map(const tri_settings *settings);
 /* How each rank spends its time, and the activations it holds. */
 tri_status tri__print_spent(const tri_cli *cli, const tri_json *simulation);
 tri_status tri__print_params(const tri_cli *cli, const tri_json *params);
-
-#endif

@@ -7,8 +7,6 @@
 #include "engine/accept_settings.h"
 #include "study/study.h"
 
-#include <stdlib.h>
-
 static tri_status print(const tri_cli *cli, const tri_settings *settings, const tri_json *simulation) {
     TRI_TRY(tri__write_timeline(settings, simulation));
     if (settings->json) return tri__print_json(cli->out, simulation);

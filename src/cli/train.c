@@ -16,8 +16,6 @@
 #include "study/study.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* The best checkpoint of a folder; 0 when there is none. */

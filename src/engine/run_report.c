@@ -3,9 +3,6 @@
 
 #include "base/text.h"
 
-#include <stdio.h>
-#include <string.h>
-
 enum { LINE = 512 };
 
 /* Adds ", label value" of an option: a choice, or a list of words. */

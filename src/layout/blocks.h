@@ -11,8 +11,7 @@
  *     [present]     the query blocks of each block column, ascending
  *
  * Every block row i has a key block j <= i, so that every query of a sequence of any length has a key. */
-#ifndef TRI_LAYOUT_BLOCKS_H
-#define TRI_LAYOUT_BLOCKS_H
+#pragma once
 
 #include "base/kernel_function.h"
 
@@ -44,5 +43,3 @@ TRI_KERNEL_FUNCTION int32_t tri__blocks_end(tri_block_lists lists, int64_t i, in
     while (end > lists.at[i] && lists.of[end - 1] >= n) end--;
     return end;
 }
-
-#endif

@@ -7,8 +7,7 @@
  *   category    the index of the category; their number: missing, or not seen in training
  *
  * TRI_COLUMN_MISSING stands for a missing number in columns that have a row for it. */
-#ifndef TRI_LAYOUT_COLUMNS_H
-#define TRI_LAYOUT_COLUMNS_H
+#pragma once
 
 #include "base/kernel_function.h"
 
@@ -55,5 +54,3 @@ TRI_KERNEL_FUNCTION float tri__column_bin(float x, int64_t k, int64_t n) {
 TRI_KERNEL_FUNCTION int64_t tri__column_row(float x, const int32_t *words) {
     return x >= 0 && x < (float)words[TRI_COLUMN_COUNT] ? words[TRI_COLUMN_FIRST] + (int64_t)x : -1;
 }
-
-#endif

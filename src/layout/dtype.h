@@ -1,6 +1,5 @@
 /* dtype.h - properties of each element type, tri_dtype. */
-#ifndef TRI_LAYOUT_DTYPE_H
-#define TRI_LAYOUT_DTYPE_H
+#pragma once
 
 #include "trident_comm.h"
 
@@ -11,5 +10,3 @@ const char *tri__dtype_name(tri_dtype dtype);       /* "f32" */
 const char *tri__dtype_file_name(tri_dtype dtype);  /* "F32", as safetensors writes it */
 /* By either form of the name; -1 when unknown. */
 int tri__dtype_find(const char *name);
-
-#endif

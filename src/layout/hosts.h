@@ -5,8 +5,7 @@
  *   host by host       bytes reach a host once, and its members share memory (comm/link/relay.c). A sum goes from host
  *                      to host: each adds its members' inputs to the sum of those before, and the last has the result.
  *                      Members are added in the group's order only where those of a host follow one another in it */
-#ifndef TRI_LAYOUT_HOSTS_H
-#define TRI_LAYOUT_HOSTS_H
+#pragma once
 
 #include "trident_comm.h"
 
@@ -26,5 +25,3 @@ typedef struct tri_host_bytes {
 tri_host_bytes tri__host_card(const tri_hosts *hosts, tri_collective_kind kind, int by_host, int host);
 /* Whether the way is host by host: where the busiest card then carries no more, and all together less. */
 int tri__by_host(const tri_hosts *hosts, tri_collective_kind kind);
-
-#endif

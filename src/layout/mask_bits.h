@@ -6,8 +6,7 @@
  * g + 8 for the keys 8 c .. 8 c + 7 and 8 c + 32 .. 8 c + 39: bit 16 e + 8 b + 4 h + i is that of query g + 8 h and key
  * 32 b + 8 c + 2 i + e; 1: the weight is kept. Attention's matrix kernels find in it, with one load, what a thread of
  * the forward needs for a tile, and with 4 what one of the backward needs. */
-#ifndef TRI_LAYOUT_MASK_BITS_H
-#define TRI_LAYOUT_MASK_BITS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -30,5 +29,3 @@ static inline int64_t tri__mask_granules(int64_t rows, int64_t n) { return rows 
 static inline int tri__mask_fits(int64_t rows, int64_t width, int64_t n, int64_t heads, int64_t max_len) {
     return tri__mask_granules(rows, n) * heads * tri__mask_tiles(max_len) * TRI_MASK_WORDS <= rows * width;
 }
-
-#endif

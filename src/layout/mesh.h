@@ -9,8 +9,7 @@
  * concerns weights need not know of it; what concerns data has dp / cp groups (tri__mesh_readers). Expert parallelism
  * is another factor: the ranks of a run of ep places take different samples, and each holds some of the experts of
  * every layer that has any. A run holds all of them; ranks of the same place in their runs hold the same ones. */
-#ifndef TRI_LAYOUT_MESH_H
-#define TRI_LAYOUT_MESH_H
+#pragma once
 
 #include "base/status.h"
 
@@ -97,5 +96,3 @@ enum { TRI_MESH_ADVICE = 256 }; /* bytes */
  * does. Into `out`, which is returned. */
 const char *tri__mesh_advice(const tri_mesh *mesh, int per_node, const char *where,
                              char out[static TRI_MESH_ADVICE]);
-
-#endif

@@ -7,8 +7,7 @@
  * sequence s begins at row first(s) / n + s, first(s) being its first packed token: chunks fit, as
  * ceil(L / n) <= floor((a + L) / n) - floor(a / n) + 1, and where they begin follows from seq alone. Rows between them
  * belong to no sequence. */
-#ifndef TRI_LAYOUT_RUNS_H
-#define TRI_LAYOUT_RUNS_H
+#pragma once
 
 #include "base/kernel_function.h"
 
@@ -41,5 +40,3 @@ TRI_KERNEL_FUNCTION tri_run_rows tri__run_of(const int32_t *seq, int64_t s, int6
     tri_run_rows out = {first, last, first - begin};
     return out;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * non-empty one may be shorter and those after it are empty.
  *
  *   count 100 on 3 members:  [0,48) [48,96) [96,100)        count 20 on 3:  [0,16) [16,20) [20,20) */
-#ifndef TRI_LAYOUT_SHARD_H
-#define TRI_LAYOUT_SHARD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ tri_range tri__shard(int64_t count, int n, int k);
 static inline int64_t tri__range_count(tri_range range) { return range.end - range.begin; }
 /* The intersection of two ranges; [0, 0) when empty. */
 tri_range tri__range_both(tri_range a, tri_range b);
-
-#endif

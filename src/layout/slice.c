@@ -1,9 +1,6 @@
 /* slice.c - shapes and slices of logical tensors. */
 #include "layout/slice.h"
 
-#include <stdio.h>
-#include <string.h>
-
 int64_t tri__shape_count(const tri_shape *shape) {
     int64_t count = 1;
     for (int i = 0; i < shape->n; i++)

@@ -3,8 +3,7 @@
  * A slice is a box (start and extent in each dim) and a flat range [begin, end) of the box's elements in row-major
  * order. ZeRO cuts the flat range, tensor parallelism cuts the box: a ZeRO shard of a block of columns is not a box of
  * the tensor, but it is a range of one. */
-#ifndef TRI_LAYOUT_SLICE_H
-#define TRI_LAYOUT_SLICE_H
+#pragma once
 
 #include "base/status.h"
 #include "layout/dtype.h"
@@ -44,5 +43,3 @@ const char *tri__shape_text(const tri_shape *shape, char text[static 128]);
 /* The slice that covers the whole tensor. */
 tri_slice tri__slice_whole(const tri_shape *shape);
 int tri__slice_is_whole(const tri_slice *slice, const tri_shape *shape);
-
-#endif

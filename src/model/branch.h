@@ -1,6 +1,5 @@
 /* branch.h - what the files of encoder families share: a text branch's state, and the parts that all of them have. */
-#ifndef TRI_MODEL_BRANCH_H
-#define TRI_MODEL_BRANCH_H
+#pragma once
 
 #include "model/model.h"
 
@@ -52,5 +51,3 @@ void tri__branch_second_params(tri_network *model);
 /* Pooling and the projection of the encoder's result x: a slot [N, common]. With an encoder of both texts, the
  * secondary's is f->second. */
 int tri__branch_pooling(tri_branch *b, int x);
-
-#endif

@@ -3,8 +3,6 @@
 
 #include "layout/columns.h"
 
-#include <string.h>
-
 #define MODEL "train,plan,choose,simulate,inspect"
 #define RANGE(least, most) .min = (least), .max = (most)
 

@@ -1,6 +1,5 @@
 /* config.h - a model's description: keys of the configuration file and of an encoder's config.json. */
-#ifndef TRI_MODEL_CONFIG_H
-#define TRI_MODEL_CONFIG_H
+#pragma once
 
 #include "base/option.h"
 #include "numbers/capacity.h"
@@ -100,5 +99,3 @@ int64_t tri__encoder_embedding(const tri_encoder *encoder);
 int tri__encoder_is_local(const tri_encoder *encoder, int64_t layer);
 /* Rows of the position table before the first usable one: 0, or pad_token_id + 1, the last of them for pad tokens. */
 int tri__encoder_position_base(const tri_encoder *encoder);
-
-#endif

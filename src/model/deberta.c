@@ -3,11 +3,6 @@
 #include "base/text.h"
 #include "model/family.h"
 
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 const tri_option tri__deberta_own[] = {TRI_ENCODER_KEY(BOOL, relative_attention, 0, 1),
                                        TRI_ENCODER_KEY(BOOL, share_att_key, 0, 1),
                                        TRI_ENCODER_KEY(BOOL, position_biased_input, 0, 1),

@@ -3,11 +3,6 @@
 #include "base/text.h"
 #include "model/family.h"
 
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Keys of all families, by BERT's names. */
 static const tri_option rows[] = {
     TRI_ENCODER_KEY(INT, vocab_size, 1, TRI_LIMIT_VOCABULARY),

@@ -3,8 +3,6 @@
 #include "base/text.h"
 #include "model/config.h"
 
-#include <string.h>
-
 enum { KNOWN_MAX = 128 };
 
 /* Keys that are read but may be missing from tri__encoder_json, and BERT's names, which every family reads. */

@@ -7,10 +7,6 @@
 #include "base/text.h"
 #include "model/family.h"
 
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 /* ---- Keys ---- */

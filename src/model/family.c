@@ -1,10 +1,6 @@
 /* family.c - the table of encoder families. */
 #include "model/family.h"
 
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
 /* ---- What families have in common ---- */
 
 /* Of encoders with num_experts. */

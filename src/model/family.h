@@ -1,7 +1,6 @@
 /* family.h - the encoder families as a table: what they read from and write to a config.json, the names of their
  * tensors, and the functions that build them. A new family is a row of family.c; docs/extending/adding-a-model.md. */
-#ifndef TRI_MODEL_FAMILY_H
-#define TRI_MODEL_FAMILY_H
+#pragma once
 
 #include "model/model.h"
 
@@ -79,5 +78,3 @@ tri_pattern tri__modernbert_pattern(const tri_encoder *e, int64_t *window);
 tri_status tri__modernbert_parse(const tri_json *json, tri_encoder *e);
 tri_status tri__modernbert_check(const tri_encoder *e);
 void tri__modernbert_write(const tri_encoder *e, tri_json *json);
-
-#endif

@@ -4,8 +4,6 @@
 #include "base/text.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 const char *tri__branch_name(int branch) { return branch == 0 ? "primary" : "secondary"; }
 

@@ -1,6 +1,5 @@
 /* model.h - a model as tables: units, parameters, and the single-device list of operations. No rank appears here. */
-#ifndef TRI_MODEL_MODEL_H
-#define TRI_MODEL_MODEL_H
+#pragma once
 
 #include "layout/columns.h"
 #include "layout/slice.h"
@@ -227,5 +226,3 @@ int tri__branch_of(const char *name, const char **rest);
 
 /* 1 for weights that quantised models have in 8 bits: of the encoders' dense layers, and their tables. */
 int tri__weight_quantizes(const char *name, const tri_shape *shape);
-
-#endif

@@ -2,9 +2,6 @@
  * global_attn_every_n_layers or layer_types, two numbers or rope_parameters. Both are written. */
 #include "model/family.h"
 
-#include <stddef.h>
-#include <string.h>
-
 const tri_key_name tri__modernbert_keys[] = {{"hidden_act", "hidden_activation"},
                                              {"hidden_dropout_prob", "embedding_dropout"},
                                              {"attention_probs_dropout_prob", "attention_dropout"},

@@ -2,8 +2,7 @@
  * an encoder; its blocks follow from it and from the longest sequence. Shorter sequences have the first block rows and
  * columns of the longest one's. The modes fixed, variable, bigbird and bslongformer are DeepSpeed's sparsity
  * configurations, with their keys, defaults and blocks (random ones are drawn by Philox instead). */
-#ifndef TRI_MODEL_PATTERN_H
-#define TRI_MODEL_PATTERN_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/json.h"
@@ -74,5 +73,3 @@ typedef struct tri_blocks {
 /* The pattern has been checked. window: 0, or of a pattern of mode window, whose blocks cover it. */
 tri_blocks tri__pattern_blocks(tri_arena *arena, const tri_pattern *pattern, int64_t max_len, int64_t heads,
                                int64_t window);
-
-#endif

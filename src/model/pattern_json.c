@@ -4,10 +4,6 @@
 #include "base/text.h"
 #include "model/pattern.h"
 
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
 /* Sets of modes. */
 enum {
     DENSE = 1 << TRI_PATTERN_DENSE, WINDOW = 1 << TRI_PATTERN_WINDOW, LONGFORMER = 1 << TRI_PATTERN_LONGFORMER,

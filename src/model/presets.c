@@ -1,8 +1,6 @@
 /* presets.c - encoders of known names. */
 #include "model/family.h"
 
-#include <string.h>
-
 /* Sizes of large and base models, and what RoBERTa's and DeBERTa-v3's have in common. */
 #define LARGE \
     ", \"hidden_size\": 1024, \"num_hidden_layers\": 24, \"num_attention_heads\": 16, \"intermediate_size\": 4096"

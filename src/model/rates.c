@@ -9,9 +9,6 @@
 #include "base/text.h"
 #include "model/family.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { EMBEDDINGS = -1, ABOVE = -2 };
 
 /* The layer of an encoder that a unit is, or belongs to: its experts; EMBEDDINGS; ABOVE: neither. *branch: the

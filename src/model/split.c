@@ -6,9 +6,6 @@
 #include "model/family.h"
 
 #include <fnmatch.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
 enum { NAME = 256 };

@@ -12,8 +12,6 @@
  * (pass_tensor_sums.c), so the second stands for the rest. */
 #include "plan/pass.h"
 
-#include <string.h>
-
 /* The program of a side, and its start and exchange programs. */
 enum { STEP, START, EXCHANGE, MADE };
 

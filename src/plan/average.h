@@ -1,6 +1,5 @@
 /* average.h - averaged weights (average.c): what planning asks. */
-#ifndef TRI_PLAN_AVERAGE_H
-#define TRI_PLAN_AVERAGE_H
+#pragma once
 
 #include "plan/optimizer.h"
 
@@ -8,5 +7,3 @@
 tri_status tri__average_check(const tri_plan_in *in);
 /* For `update`, after the optimizer: the averages, and the state `live`. */
 void tri__average_emit(tri_updating *up);
-
-#endif

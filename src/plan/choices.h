@@ -1,7 +1,6 @@
 /* choices.h - what the user chooses among and the planner has enumerators for. Each list, or table of rows, makes the
  * enumerators here and the option's words in settings/options.def, so that the two are in one order. */
-#ifndef TRI_PLAN_CHOICES_H
-#define TRI_PLAN_CHOICES_H
+#pragma once
 
 #include "base/option.h"
 
@@ -42,5 +41,3 @@ typedef enum tri_schedule_kind {
 #undef TRI_SCHEDULE
     TRI_SCHEDULE_COUNT
 } tri_schedule_kind;
-
-#endif

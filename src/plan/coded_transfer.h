@@ -9,8 +9,7 @@
  * A reduce_scatter is the leg sum alone, an all_reduce sum and gather, an all_gather gather alone. Who owns the
  * transfer decides when its legs end, and what else happens between them. Every member, the owner of a part too, has
  * the decoded numbers in the end. */
-#ifndef TRI_PLAN_CODED_TRANSFER_H
-#define TRI_PLAN_CODED_TRANSFER_H
+#pragma once
 
 #include "numbers/coded.h"
 #include "program/builder.h"
@@ -42,5 +41,3 @@ void tri__coded_begin(tri_builder *to, tri_coded_transfer *t, int sums);
 tri_coded_leg tri__coded_end(tri_builder *to, const tri_coded_transfer *t);
 /* Posts the leg after it. */
 void tri__coded_next(tri_builder *to, tri_coded_transfer *t);
-
-#endif

@@ -1,6 +1,5 @@
 /* fp8.h - common to the files of the fp8 pass: values that are factors of marked products, and their 8-bit forms. */
-#ifndef TRI_PLAN_FP8_H
-#define TRI_PLAN_FP8_H
+#pragma once
 
 #include "plan/pass.h"
 
@@ -66,5 +65,3 @@ void tri__fp8_cast_parts(tri_fp8 *z, int n, const int *row, const int *q, const 
  * pass. Then appends what takes the place of instruction i; 0: it is not of such a gather. */
 void tri__fp8_gathers_plan(tri_fp8 *z);
 int tri__fp8_gathers_append(tri_fp8 *z, int i);
-
-#endif

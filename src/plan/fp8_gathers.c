@@ -16,9 +16,6 @@
 
 #include "base/random.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { ALIGN = 16 }; /* bytes: products read factors by vectors */
 
 /* A weight in a block, or what lies between weights. */

@@ -5,7 +5,6 @@
 #include "plan/step_kinds.h"
 
 #include <math.h>
-#include <stdio.h>
 
 static const double DEFAULT_GAMMA = 0.001, GAMMA_STEPS = 100; /* gamma * steps, where these are known */
 enum { COUNTER = 3 }; /* the last word of a gate's counter: other purposes have others (base/random.h) */

@@ -6,8 +6,7 @@
  *
  * A layer's gate is open where a number of Philox, key (seed, "gate primary.layer.3"), counter (step, 0, 0, 3), is
  * below p_l. A layer that is kept has its sub-layers divided by p_l (model/bert.c). */
-#ifndef TRI_PLAN_LAYER_GATES_H
-#define TRI_PLAN_LAYER_GATES_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -31,5 +30,3 @@ double tri__layers_open(const tri_layer_drop *how, const tri_network *model, int
 /* Gives a program the gates of a model's layers; TRI_USAGE where it has too many. */
 tri_status tri__layer_gates_set(tri_arena *arena, const tri_layer_drop *how, const tri_network *model,
                                 tri_program *program);
-
-#endif

@@ -4,8 +4,7 @@
  * A pass that makes such transfers, or decides what is held, has a function in the column `least` of its row
  * (passes.def). They run in the order of the passes, each on what the ones before it said, as passes do on a
  * program. */
-#ifndef TRI_PLAN_LEAST_H
-#define TRI_PLAN_LEAST_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -48,5 +47,3 @@ static inline void tri__least_add(tri_least *least, tri_least_move move) {
 }
 tri_least_pass tri__least_shard, tri__least_compress, tri__least_update, tri__least_precision,
     tri__least_offload;
-
-#endif

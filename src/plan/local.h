@@ -1,7 +1,6 @@
 /* local.h - copies of the model that take local steps and synchronise every N steps (pass_local.c): what other passes
  * ask. */
-#ifndef TRI_PLAN_LOCAL_H
-#define TRI_PLAN_LOCAL_H
+#pragma once
 
 #include "plan/optimizer.h"
 
@@ -18,5 +17,3 @@ double tri__local_norm_factor(const tri_pass *pass);
 /* For `update`: all copies apply a step or none does, whichever copy's norm (of `sums`, which this rank's copy has
  * used) is not finite. */
 void tri__local_agree(tri_updating *up, int sums);
-
-#endif

@@ -4,8 +4,7 @@
  * weights. Before it, the update has summed the gradients' norm and found the clipping factor; after it, weights of
  * which each rank wrote a part are gathered. What is kept between steps are states, which the engine fills, saves and
  * resumes. */
-#ifndef TRI_PLAN_OPTIMIZER_H
-#define TRI_PLAN_OPTIMIZER_H
+#pragma once
 
 #include "plan/pass.h"
 
@@ -84,5 +83,3 @@ int tri__update_part(tri_updating *up, int slot, tri_range held, tri_range part)
 int tri__no_elements(tri_updating *up, const int *grad, const char *name);
 /* Sums a slot in place over a group; group.most: takes the largest of each element. */
 void tri__update_reduce(tri_updating *up, tri_attr group, int slot);
-
-#endif

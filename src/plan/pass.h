@@ -1,12 +1,9 @@
 /* pass.h - what passes share: the state that they hand on, and functions that several of them call. A pass is a row of
  * passes.def and a file pass_NAME.c with the function tri__pass_NAME. docs/extending/adding-a-pass.md */
-#ifndef TRI_PLAN_PASS_H
-#define TRI_PLAN_PASS_H
+#pragma once
 
 #include "plan/pipeline/stage.h"
 #include "program/lane_order.h"
-
-#include <string.h>
 
 /* Offsets that the memory pass found, to be reused for programs with the same lifetimes. Set only `arena` to begin with
  * none. */
@@ -172,5 +169,3 @@ tri_status tri__check_kernels(const tri_pass *pass);
 /* The elements of `part` of a unit that this rank counts and saves, among the ranks of its tp group that hold the same
  * ones: the first rank has all. */
 tri_range tri__tensor_once(const tri_pass *pass, int unit, tri_range part);
-
-#endif

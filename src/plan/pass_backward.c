@@ -8,10 +8,6 @@
  * closed layer. */
 #include "plan/pass.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Steps in which a contribution is made: those in which its layer's gate is open, closed; both where it has none. */
 enum { OPEN = 1, CLOSED = 2, ALWAYS = OPEN | CLOSED };
 

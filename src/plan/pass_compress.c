@@ -22,8 +22,6 @@
 #include "plan/least.h"
 #include "plan/local.h"
 
-#include <string.h>
-
 typedef struct flight {
     tri_instr post;        /* of the transfer that is replaced */
     tri_coded_transfer transfer;

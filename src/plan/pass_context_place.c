@@ -3,8 +3,6 @@
  * ring. */
 #include "plan/pass.h"
 
-#include <string.h>
-
 /* Until here runs of keys and peers count from this rank on. */
 static void place_run(const tri_program *program, tri_instr *instr, int cp, int place) {
     const tri_op_row *row = tri__instr_row(instr);

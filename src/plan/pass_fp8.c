@@ -27,9 +27,6 @@
 
 #include "base/random.h"
 
-#include <stdio.h>
-#include <string.h>
-
 enum { STEPS = 16, UNIT = 16 }; /* maxima kept of a tensor; dims are multiples of it */
 
 /* ---- Which products, in `forward` ---- */

@@ -20,8 +20,6 @@
 #include "plan/step_kinds.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* How a unit's elements that this rank holds are exchanged between copies. */
 typedef struct exchange {

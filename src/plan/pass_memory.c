@@ -10,10 +10,6 @@
 #include "base/text.h"
 #include "plan/pass.h"
 
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { ALIGN = 64 }; /* bytes: a cache line, and the widest vector */
 static const double GAPS = 1.05; /* of the bytes alive at once: above this another order is tried */
 

@@ -10,8 +10,6 @@
 #include "plan/least.h"
 #include "plan/pass.h"
 
-#include <stdlib.h>
-
 enum {
     CLOSE = 16, /* instructions from one use to the next in a span: half a layer */
     PIECES = 4, /* tiles of optimizer state in `ahead` bytes: one is updated while others are copied */

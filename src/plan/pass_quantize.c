@@ -21,10 +21,6 @@
 #include "plan/pass.h"
 #include "base/random.h"
 
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 static int32_t factors_of(tri_dtype dtype) { return dtype == TRI_I8 ? TRI_FACTORS_INT8 : TRI_FACTORS_FP8; }
 
 /* Whether weights are kept in 8 bits, instead of being quantised at their first use. */

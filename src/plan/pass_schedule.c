@@ -14,8 +14,6 @@
 #include "plan/pass.h"
 #include "plan/pipeline/handover.h"
 
-#include <string.h>
-
 typedef struct unroll {
     tri_pass *pass;
     const tri_program *from;

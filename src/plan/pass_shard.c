@@ -13,8 +13,6 @@
 #include "plan/shard.h"
 #include "plan/step_kinds.h"
 
-#include <string.h>
-
 /* The new slot that replaces a slot of the old program; created on first use. */
 static int map_slot(tri_sharder *s, int slot) {
     if (slot < 0) return -1;

@@ -15,8 +15,6 @@
  * turns them into transfers. Columns are never gathered or cut: a user's plan that would need it is refused. */
 #include "plan/pass.h"
 
-#include <stdio.h>
-
 typedef enum placement { WHOLE, TOKENS, COLUMNS, PARTIAL } placement;
 
 typedef struct tensor {

@@ -5,8 +5,6 @@
  * gradients are sent to other replicas as they complete. Which lane an instruction goes to: pass_lanes.c. */
 #include "plan/pass.h"
 
-#include <string.h>
-
 int tri__unit_encoder(const tri_program *program, int unit) {
     for (int branch = 0; branch < 2 && unit >= 0; branch++) {
         size_t length = strlen(tri__branch_name(branch));

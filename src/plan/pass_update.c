@@ -9,8 +9,6 @@
 #include "plan/local.h"
 #include "plan/step_kinds.h"
 
-#include <stdio.h>
-
 enum { PP = TRI_AXIS_SET(TRI_AXIS_PP), TP = TRI_AXIS_SET(TRI_AXIS_TP), DP = TRI_AXIS_SET(TRI_AXIS_DP) };
 
 /* Posted before the norm's sums, which synchronise all ranks, and waited for after the update: by then it is

@@ -2,8 +2,6 @@
 #include "plan/least.h"
 #include "plan/local.h"
 
-#include <string.h>
-
 static const char LANES_NEED[] = "two texts on a device with two queues, --pp-size 1, not --recompute full";
 
 /* Whether a plan needs a pass. */

@@ -3,8 +3,6 @@
 #include "plan/average.h"
 #include "plan/pipeline/stage.h"
 
-#include <string.h>
-
 /* What mixtures of experts are not built for. */
 static tri_status check_experts(const tri_plan_in *in) {
     const char *option = tri__mesh_cp(&in->mesh) > 1                ? "--cp-size"

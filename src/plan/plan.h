@@ -4,8 +4,7 @@
  * To learn how Trident works, read the passes in the order of passes.def; each is one file of this folder and turns
  * tri_pass.program into the next (pass.h). The first ones work on the template of one microbatch, which `schedule`
  * unrolls. */
-#ifndef TRI_PLAN_PLAN_H
-#define TRI_PLAN_PLAN_H
+#pragma once
 
 #include "layout/shard.h"
 #include "numbers/coded.h"
@@ -265,5 +264,3 @@ tri_fp8_weight tri__fp8_weight(const tri_network *model, int tp, const tri_param
 int tri__is_exempt(const tri_plan_in *in, const char *name);
 /* Whether the encoders have a queue of kernels each. */
 int tri__plan_lanes(const tri_plan_in *in);
-
-#endif

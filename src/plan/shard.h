@@ -3,8 +3,7 @@
  * A block is sharded, gathered and scattered as a whole: a unit, or several consecutive ones. Its elements are those of
  * its units concatenated, and every rank that holds it owns one shard of them. A block that no other rank holds is not
  * sharded, whatever is asked for: its weights and gradients stay where they are, and nothing of it travels. */
-#ifndef TRI_PLAN_SHARD_H
-#define TRI_PLAN_SHARD_H
+#pragma once
 
 #include "plan/pass.h"
 
@@ -66,5 +65,3 @@ unsigned tri__reductions_acc(tri_sharder *s,
                              const tri_instr *instr); /* acc bits of a rewritten instruction */
 void tri__reductions_after(tri_sharder *s, int at);
 void tri__reductions_end(tri_sharder *s);
-
-#endif

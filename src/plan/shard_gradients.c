@@ -17,8 +17,6 @@
 #include "plan/shard.h"
 #include "plan/step_kinds.h"
 
-#include <stdlib.h>
-
 enum { FIRST_BUCKET = 1 << 20 }; /* bytes: small, so that the first sum begins early */
 
 /* Gradients of several units that one transfer sums. */

@@ -22,8 +22,7 @@
  * their magnitudes: it contracts any vector (|x - q|^2 <= (1 - 1/256) |x|^2), all that the published proof asks for.
  * An element whose momentum is 0 when signs begin to travel has never had a gradient: it is masked from then on, since
  * noise of the size of its block's scale, divided by a variance of 0, would move it without bound. */
-#ifndef TRI_PLAN_SIGNS_H
-#define TRI_PLAN_SIGNS_H
+#pragma once
 
 #include "plan/optimizer.h"
 
@@ -68,5 +67,3 @@ void tri__signs_exchange(tri_signs *s, uint32_t own);
  * exchange; the weights' step with a variance that stays as it is. */
 void tri__run_momentum(tri_updating *up, const tri_run *run);
 void tri__run_frozen(tri_updating *up, const tri_run *run);
-
-#endif

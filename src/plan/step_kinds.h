@@ -8,8 +8,7 @@
  *                            alone between them. The last step is never alone
  *   sync_every               alone, and sync at every sync_every-th step and at the last one
  *   others                   no kinds */
-#ifndef TRI_PLAN_STEP_KINDS_H
-#define TRI_PLAN_STEP_KINDS_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -41,5 +40,3 @@ int64_t tri__variance_steps(const tri_optimizing *how, int64_t step);
 void tri__step_window(const tri_optimizing *how, int64_t step, int64_t *begin, int64_t *end);
 /* Sets a program's kinds and their shares of the run. */
 void tri__step_kinds_set(const tri_optimizing *how, tri_program *program);
-
-#endif

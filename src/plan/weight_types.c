@@ -2,8 +2,6 @@
  * the type that weights are kept in. The passes forward, precision, quantize and fp8 ask here instead of each other. */
 #include "plan/pass.h"
 
-#include <string.h>
-
 int tri__forward_param(const tri_pass *pass, const tri_program *from, int view) {
     const tri_network *model = pass->model;
     const tri_slot *s = &from->slot[view];

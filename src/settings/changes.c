@@ -5,10 +5,6 @@
 #include "base/text.h"
 #include "settings/learning_rate.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* A key without a row changes the run. */
 static tri_effect effect_of(const char *key) {
     const tri_option *const tables[] = {tri__model_options, tri__run_options};

@@ -1,6 +1,5 @@
 /* changes.h - what may differ between a run and its continuation. */
-#ifndef TRI_SETTINGS_CHANGES_H
-#define TRI_SETTINGS_CHANGES_H
+#pragma once
 
 #include "base/log.h"
 #include "settings/settings.h"
@@ -20,5 +19,3 @@ tri_status tri__changes_check(const tri_changes *changes, const tri_texts *allow
 /* Checks the names of --allow-change where there is no checkpoint to compare with: TRI_USAGE when one is not an
  * option. */
 tri_status tri__changes_check_names(const tri_texts *allowed);
-
-#endif

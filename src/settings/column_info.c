@@ -4,9 +4,6 @@
 
 #include "base/file.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static tri_status no_memory(const char *path) { return tri__fail(TRI_RESOURCE, "%s: out of memory", path); }
 
 /* Adds an array of texts. With `scalars`, other values are added as their JSON text. */

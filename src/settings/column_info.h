@@ -1,6 +1,5 @@
 /* column_info.h - the Multimodal-Toolkit's column_info.json: the roles of a table's columns. */
-#ifndef TRI_SETTINGS_COLUMN_INFO_H
-#define TRI_SETTINGS_COLUMN_INFO_H
+#pragma once
 
 #include "settings/settings.h"
 
@@ -17,5 +16,3 @@ void tri__column_info_free(tri_column_info *info);
 /* Reads the column_info.json that is named, or the data folder's where no text column is named, and takes keys that are
  * not given otherwise. */
 tri_status tri__column_info_adopt(tri_settings *settings);
-
-#endif

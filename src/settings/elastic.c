@@ -1,8 +1,6 @@
 /* elastic.c - which meshes fewer ranks, or more, can form. */
 #include "settings/elastic.h"
 
-#include <stdlib.h>
-
 /* Replicas come in runs of so many: those that share experts, and those that share a hybrid shard. */
 static int replicas_step(const tri_settings *s) {
     enum { HYBRID = 4 };

@@ -1,6 +1,5 @@
 /* elastic.h - the mesh of a run that goes on with another number of ranks (--elastic). */
-#ifndef TRI_SETTINGS_ELASTIC_H
-#define TRI_SETTINGS_ELASTIC_H
+#pragma once
 
 #include "settings/settings.h"
 
@@ -17,5 +16,3 @@ typedef struct tri_elastic_mesh {
 int tri__elastic_meshes(const tri_settings *asked, int alive, tri_elastic_mesh *out, int max);
 /* The settings with this mesh and the same global batch and microbatches; borrows what `asked` owns. */
 tri_settings tri__elastic_settings(const tri_settings *asked, int stages, int replicas);
-
-#endif

@@ -1,7 +1,6 @@
 /* foreign.h - options known from torchrun, PyTorch, Lightning, Hugging Face, DeepSpeed and Megatron: a row says what a
  * name (and value) means here. docs/guide/coming-from-pytorch.md lists the rows. */
-#ifndef TRI_SETTINGS_FOREIGN_H
-#define TRI_SETTINGS_FOREIGN_H
+#pragma once
 
 #include "base/json.h"
 
@@ -66,5 +65,3 @@ tri_status tri__foreign_read_file(const char *option, const char *path, tri_fore
 /* The same for an object inside a file, whose keys' lines are searched from `lines` on. */
 tri_status tri__foreign_read_object(const char *option, const char *path, tri_json_lines lines, tri_json *object,
                                     tri_foreign_take take, void *context);
-
-#endif

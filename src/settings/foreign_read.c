@@ -7,10 +7,6 @@
 #include "base/text.h"
 #include "settings/yaml.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 typedef struct walk {
     const tri_foreign *rows;
     tri_foreign_take take;

@@ -1,6 +1,5 @@
 /* foreign_rows.h - short forms of rows of other programs' options and keys (foreign.h). */
-#ifndef TRI_SETTINGS_FOREIGN_ROWS_H
-#define TRI_SETTINGS_FOREIGN_ROWS_H
+#pragma once
 
 #include "settings/foreign.h"
 
@@ -29,5 +28,3 @@
 #define ANY_MESH "ranks save their shares, which any mesh reads; trident export writes whole tensors"
 #define OFFLOADED "--offload keeps it in the host's memory (of a GPU), or in a file of the run folder"
 #define FIGURES "TensorBoard's files and metrics.jsonl are in the run folder"
-
-#endif

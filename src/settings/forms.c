@@ -5,9 +5,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 tri_status tri__separator_parse(const char *text, char *separator) {
     static const struct {

@@ -1,7 +1,6 @@
 /* forms.h - option values with a syntax: each has one function that parses it, or fails with TRI_USAGE, naming the
  * option and what is expected. */
-#ifndef TRI_SETTINGS_FORMS_H
-#define TRI_SETTINGS_FORMS_H
+#pragma once
 
 #include "base/limits.h"
 #include "base/option.h"
@@ -63,5 +62,3 @@ enum { TRI_STDOUT = 1, TRI_STDERR = 2 };
 tri_status tri__streams_parse(const char *option, const char *text, int n, uint8_t out[static TRI_RANKS_PER_NODE]);
 /* --local-ranks-filter: the ranks to show, "0,2", as 0 in `hidden`; "" shows all. */
 tri_status tri__streams_filter(const char *option, const char *text, int n, uint8_t hidden[static TRI_RANKS_PER_NODE]);
-
-#endif

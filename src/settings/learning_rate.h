@@ -1,6 +1,5 @@
 /* learning_rate.h - the learning rate of each step: warm-up, then a schedule, which is a row of learning_rates.def. */
-#ifndef TRI_SETTINGS_LEARNING_RATE_H
-#define TRI_SETTINGS_LEARNING_RATE_H
+#pragma once
 
 #include "settings/settings.h"
 
@@ -22,5 +21,3 @@ int tri__rate_falls(tri_lr_schedule schedule); /* to 0, at the end of the run */
 #define TRI_WARMUP_WORDS \
     "--warmup-steps %lld in a run of %lld: the learning rate rises until the last step and gets to %.3g only, not to " \
     "%.3g"
-
-#endif

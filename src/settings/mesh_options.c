@@ -4,9 +4,6 @@
 
 #include "base/machine.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { MACHINES_MAX = 1 << 20 };
 
 /* "N", or torchrun's "MIN:MAX": then MIN machines, until a launcher says how many there are this time. */

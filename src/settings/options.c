@@ -7,7 +7,6 @@
 #include "settings/forms.h"
 
 #include <math.h>
-#include <stddef.h>
 
 /* Commands that share options. */
 #define TRAIN "train"

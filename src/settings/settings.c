@@ -10,10 +10,6 @@
 #include "settings/forms.h"
 #include "settings/learning_rate.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { ORIGIN_BYTES = 512, SETS = 3 };
 
 /* A row and the struct that it fills. */

@@ -1,7 +1,6 @@
 /* settings.h - all settings of a run: the model's keys and the run's options (options.def, whose rows make the fields),
  * from the configuration file and the command line. */
-#ifndef TRI_SETTINGS_SETTINGS_H
-#define TRI_SETTINGS_SETTINGS_H
+#pragma once
 
 #include "layout/mesh.h"
 #include "model/model.h"
@@ -121,5 +120,3 @@ tri_status tri__settings_launched(tri_settings *settings, int world, int local);
 tri_status tri__settings_mesh(const tri_settings *settings, tri_mesh *mesh);
 int64_t tri__settings_replicas(const tri_settings *settings);
 int64_t tri__settings_global_batch(const tri_settings *settings); /* samples of a step on all replicas */
-
-#endif

@@ -8,8 +8,6 @@
 #include "settings/foreign.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <yaml.h>
 

@@ -1,10 +1,7 @@
 /* yaml.h - YAML, as Accelerate writes it, for readers of JSON. */
-#ifndef TRI_SETTINGS_YAML_H
-#define TRI_SETTINGS_YAML_H
+#pragma once
 
 #include "base/status.h"
-
-#include <stddef.h>
 
 /* The version of libyaml; NULL: this build is without it. */
 const char *tri__yaml_version(void);
@@ -12,5 +9,3 @@ const char *tri__yaml_version(void);
  * PyYAML makes of them: null, true and yes, numbers, else texts. Tags are ignored, and documents after the first.
  * TRI_DATA with the line; TRI_USAGE: this build is without libyaml. */
 tri_status tri__yaml_to_json(const char *path, const char *text, size_t size, char **json, size_t *json_size);
-
-#endif

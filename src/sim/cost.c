@@ -4,7 +4,6 @@
 #include "sim/sizes.h"
 
 #include <math.h>
-#include <string.h>
 
 #define LONG 50e-6 /* seconds; of longer kernels lanes saved less on an H200, little at the power limit */
 

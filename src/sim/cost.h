@@ -1,6 +1,5 @@
 /* cost.h - seconds of instructions on described hardware. */
-#ifndef TRI_SIM_COST_H
-#define TRI_SIM_COST_H
+#pragma once
 
 #include "program/transfer.h"
 #include "sim/transfer_time.h"
@@ -41,5 +40,3 @@ double *tri__program_seconds(tri_arena *arena, const tri_program *program, const
 /* Of the seconds of an instruction that computes, those in which the device is in use: fewer if the launch takes
  * longer. */
 double tri__instr_work(const tri_program *program, const tri_instr *instr, double seconds, const tri_costs *costs);
-
-#endif

@@ -5,7 +5,6 @@
 #include "sim/sizes.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { TERMS = TRI_SIZES + 1 };
 #define SLOPE_DOUBT 0.01  /* of the weights: planes through few points stay flat */

@@ -1,6 +1,5 @@
 /* curves.h - seconds of a kernel from measured points: interpolated, and extrapolated along the roofline. */
-#ifndef TRI_SIM_CURVES_H
-#define TRI_SIM_CURVES_H
+#pragma once
 
 #include "sim/hardware.h"
 
@@ -16,5 +15,3 @@ typedef struct tri_kernel_call {
 /* By the curve of the operation or, if it has none of this type, of one that does the same kind of work. -1: there is
  * none, and the roofline has to do. */
 double tri__curve_seconds(const tri_hardware *hardware, const tri_kernel_call *call);
-
-#endif

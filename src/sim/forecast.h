@@ -1,7 +1,6 @@
 /* forecast.h - a whole run from the times of its programs: start-up, epochs, validation, checkpoints; rates, cost,
  * energy. */
-#ifndef TRI_SIM_FORECAST_H
-#define TRI_SIM_FORECAST_H
+#pragma once
 
 #include "sim/hardware.h"
 
@@ -45,5 +44,3 @@ tri_forecast tri__forecast(const tri_hardware *hardware, const tri_run_facts *fa
 tri_json *tri__forecast_json(const tri_forecast *forecast);
 /* Whether the hardware's figures were measured on a machine, not assumed: then predictions may be announced. */
 int tri__hardware_is_measured(const tri_hardware *hardware);
-
-#endif

@@ -6,8 +6,6 @@
 #include "base/file.h"
 #include "sim/hardware_keys.h"
 
-#include <string.h>
-
 TRI_EMBEDDED(tri__hardware_h200x8, "src/sim/h200x8.json");
 TRI_EMBEDDED(tri__hardware_a100x8, "src/sim/a100x8.json");
 TRI_EMBEDDED(tri__hardware_cpu, "src/sim/cpu.json");

@@ -1,8 +1,7 @@
 /* hardware.h - a machine as the simulator sees it: rates and curves of one rank's device and of the links between
  * ranks. Built in under a name, or a JSON file that `trident calibrate` or a person wrote. docs/reference/hardware.md
  */
-#ifndef TRI_SIM_HARDWARE_H
-#define TRI_SIM_HARDWARE_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/json.h"
@@ -134,5 +133,3 @@ const char *tri__link_kind_name(tri_link_kind kind); /* "all_reduce" */
 /* Ranks that a node has of a world; a rank's threads: as asked or, where nobody says (0), its share of the cores. */
 int tri__hardware_here(const tri_hardware *hardware, int world);
 int tri__hardware_threads(const tri_hardware *hardware, int world, int asked);
-
-#endif

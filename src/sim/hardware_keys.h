@@ -1,7 +1,6 @@
 /* hardware_keys.h - the members of a hardware file but for its curves and its target: one row each, for reading and
  * writing. */
-#ifndef TRI_SIM_HARDWARE_KEYS_H
-#define TRI_SIM_HARDWARE_KEYS_H
+#pragma once
 
 #include "sim/hardware.h"
 
@@ -23,5 +22,3 @@ tri_status tri__target_read(tri_arena *arena, const char *name, const tri_json *
 /* TRI_DATA: "NAME: SECTION.KEY …" where an object has a key that is not among `known`. */
 tri_status tri__hardware_refuse(const char *name, const char *section, const tri_json *object,
                                 const char *const *known, int n);
-
-#endif

@@ -3,9 +3,6 @@
 #include "sim/hardware_keys.h"
 #include "sim/sizes.h"
 
-#include <stdio.h>
-#include <string.h>
-
 enum { MOST_KEYS = 64, KEY_TEXT = 96 };
 
 /* What is read, for messages. */

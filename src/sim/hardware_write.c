@@ -3,8 +3,6 @@
 #include "sim/hardware_keys.h"
 #include "sim/sizes.h"
 
-#include <string.h>
-
 static tri_json *value_json(const tri_hardware_key *key, const void *at) {
     const struct tri_hardware_names *names = at;
     switch (key->kind) {

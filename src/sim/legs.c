@@ -7,7 +7,6 @@
 #include "sim/timeline.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 typedef struct stretch {
     int first, last;       /* instructions */

@@ -2,7 +2,6 @@
 #include "sim/sizes.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { NOT_FOUND = -1 };
 

@@ -1,6 +1,5 @@
 /* sizes.h - the sizes of a call that its kernel's time depends on: the coordinates of a curve. */
-#ifndef TRI_SIM_SIZES_H
-#define TRI_SIM_SIZES_H
+#pragma once
 
 #include "program/program.h"
 #include "sim/hardware.h"
@@ -24,5 +23,3 @@ double tri__product_imbalance(const tri_kernel_curve *curve, const double *size)
  * own curves. */
 int tri__instr_adds(const tri_instr *instr);
 tri_code tri__instr_code(const tri_instr *instr); /* of the coded numbers that it reads or writes; none */
-
-#endif

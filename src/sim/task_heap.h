@@ -1,6 +1,5 @@
 /* task_heap.h - work that proceeds at rates which change while it is done, in the order in which it ends. */
-#ifndef TRI_SIM_TASK_HEAP_H
-#define TRI_SIM_TASK_HEAP_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -26,5 +25,3 @@ void tri__tasks_begin(tri_tasks *tasks, int id, double work, double rate);
 void tri__tasks_rate(tri_tasks *tasks, int id, double rate);
 /* Moves on to the end of the next task, which is over, and returns its number; -1: none will end. */
 int tri__tasks_next(tri_tasks *tasks);
-
-#endif

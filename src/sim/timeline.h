@@ -8,8 +8,7 @@
  * nodes' links; a wait blocks until its transfer has ended, and nothing is buffered. Where hardware does not overlap,
  * members move the data themselves, inside waits (sim/timeline_transfer.c), and copies from the host take the rank's
  * time. */
-#ifndef TRI_SIM_TIMELINE_H
-#define TRI_SIM_TIMELINE_H
+#pragma once
 
 #include "program/roles.h"
 #include "sim/cost.h"
@@ -67,5 +66,3 @@ tri_json *tri__legs_json(const tri_leg *legs, int n); /* [[kind, microbatch, beg
 /* When data of its transfers moves, in order; overlapping intervals are merged. Returns how many; kind and mb are not
  * set. */
 int tri__timeline_transfers(tri_arena *arena, const tri_rank_timeline *rank, tri_leg **spans);
-
-#endif

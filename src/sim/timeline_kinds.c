@@ -6,8 +6,6 @@
  * layers open and with all of them closed are timed. */
 #include "sim/timeline_parts.h"
 
-#include <string.h>
-
 /* Which instructions of layers that steps leave out a timeline has: those of both cases; or of one case. */
 typedef enum layers { EXPECTED, ALL_OPEN, ALL_CLOSED } layers;
 

@@ -1,6 +1,5 @@
 /* timeline_parts.h - the state of the event simulation, for its files. */
-#ifndef TRI_SIM_TIMELINE_PARTS_H
-#define TRI_SIM_TIMELINE_PARTS_H
+#pragma once
 
 #include "program/meet.h"
 #include "sim/task_heap.h"
@@ -143,5 +142,3 @@ static inline double tri__sim_rate(const tri_simulation *s, const tri_sim_rank *
 static inline int tri__sim_task(const tri_simulation *s, int meeting) {
     return TRI_LANES * s->meetings.roles->n + meeting;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* transfer_time.h - seconds of transfers on described hardware, and how they proceed beside computing. */
-#ifndef TRI_SIM_TRANSFER_TIME_H
-#define TRI_SIM_TRANSFER_TIME_H
+#pragma once
 
 #include "layout/hosts.h"
 #include "sim/hardware.h"
@@ -60,5 +59,3 @@ void tri__cards_of(const tri_cards *cards, int place, double crossing[2]);
 /* A second, of a node to and from all others, in one direction: all its transfers share them. Where no figure is given,
  * devices have a card each, and ranks on CPUs one card together. */
 double tri__node_bytes(const tri_hardware *hardware);
-
-#endif

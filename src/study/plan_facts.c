@@ -7,9 +7,6 @@
 #include "engine/staging.h"
 #include "study/study.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_programs *all, tri_json **facts,
                            char **program) {
     tri_program_kind step = engine->train < 0 ? TRI_INFER : TRI_TRAIN;

@@ -2,8 +2,6 @@
 #include "device/device.h"
 #include "study/study.h"
 
-#include <string.h>
-
 /* Whether programs of a device may be timed as those of `other`, which a hardware file names. Devices that compute
  * nothing have every kernel; the plain kernels are those of a CPU. */
 static int stands_for(const char *device, const char *other) {

@@ -4,9 +4,6 @@
 #include "base/buffer.h"
 #include "program/text.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 typedef struct printing {
     tri_plan_in in;
     const tri_classes *all;    /* NULL: after pass `last` */

@@ -4,9 +4,6 @@
 #include "base/file.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { MOST_RANKS = 1 << 20, SHOWN_RANKS = 8 };

@@ -1,6 +1,5 @@
 /* programs.h - printed programs read back from files: one for each rank of a mesh. */
-#ifndef TRI_STUDY_PROGRAMS_H
-#define TRI_STUDY_PROGRAMS_H
+#pragma once
 
 #include "program/check.h"
 #include "program/text.h"
@@ -30,5 +29,3 @@ typedef struct tri_program_sets {
 tri_status tri__programs_read(const char *const *paths, int n,
                               tri_status (*use)(tri_arena *arena, const tri_program_sets *sets, void *data),
                               void *data);
-
-#endif

@@ -1,7 +1,6 @@
 /* row_counts.h - row counts of a step's largest microbatch: from a training table, or without one from batch size times
  * max_sen_len. */
-#ifndef TRI_STUDY_ROW_COUNTS_H
-#define TRI_STUDY_ROW_COUNTS_H
+#pragma once
 
 #include "base/stop.h"
 #include "data/dataset/dataset.h"
@@ -32,5 +31,3 @@ int64_t tri__rows_steps(const tri_row_source *rows, const tri_settings *settings
 tri_status tri__rows_valid(const tri_settings *settings, const tri_assets *assets, const tri_log *log,
                            tri_row_source *rows);
 void tri__rows_close(tri_row_source *rows);
-
-#endif

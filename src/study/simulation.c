@@ -6,8 +6,6 @@
 #include "study/programs.h"
 #include "study/study.h"
 
-#include <string.h>
-
 static tri_json *transfers_json(tri_arena *arena, const tri_rank_timeline *rank) {
     tri_leg *span;
     int n = tri__timeline_transfers(arena, rank, &span);

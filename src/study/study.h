@@ -1,6 +1,5 @@
 /* study.h - plans that are examined, not run, for the commands. */
-#ifndef TRI_STUDY_STUDY_H
-#define TRI_STUDY_STUDY_H
+#pragma once
 
 #include "base/log.h"
 #include "base/stop.h"
@@ -78,5 +77,3 @@ tri_status tri__view_order(const tri_engine *engine, tri_json **out);
 /* parameters: [{name, shape, stage, split, owners, bytes, bytes_per_rank}], stages: [{stage, units, parameters,
  * elements, bytes}]. */
 tri_status tri__view_params(const tri_engine *engine, tri_json **out);
-
-#endif

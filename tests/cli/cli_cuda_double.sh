@@ -3,8 +3,8 @@
 # one rank, those whose sums have one order the same digests; two ranks have the bits that they have over NCCL; what the
 # double reports, and a rank that dies, end all within seconds. Skipped, with the reason, without a GPU.
 # TRI_DOUBLE_ON=cpu: the same meshes and the same digests over shared memory, without faults. TRI_DOUBLE_UNDER="TOOL
-# OPTIONS": a few meshes under this tool (make sanitize-cuda). Ranks that share a GPU take turns on it, and eight of them
-# take 20 s for a run: without TRI_DOUBLE_ALL=1 only a mesh or two of each kind are trained.
+# OPTIONS": a few meshes under this tool (make sanitize-cuda). Ranks that share a GPU take turns on it, and eight of
+# them take 20 s for a run: without TRI_DOUBLE_ALL=1 only a mesh or two of each kind are trained.
 # timeout: 500
 . "$(dirname "$0")/../lib/cli_lib.sh"
 on=${TRI_DOUBLE_ON:-cuda} double=$TRI_BUILD/tests/nccl

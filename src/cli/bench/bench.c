@@ -5,8 +5,6 @@
 #include "base/sort.h"
 #include "program/op.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 static const struct {

@@ -1,6 +1,5 @@
 /* bench.h - the benchmarks of `trident bench`, each a file and a row of the table in bench.c. */
-#ifndef TRI_CLI_BENCH_BENCH_H
-#define TRI_CLI_BENCH_BENCH_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -46,5 +45,3 @@ tri_status tri__bench_steps(const tri_settings *settings, int warmup, int timed,
 tri_status tri__bench_json(const tri_cli *cli, tri_json *result);
 /* Ranks to start on this machine: as requested, else one per core, but at least two. */
 tri_status tri__bench_ranks(tri_settings *settings, int *n);
-
-#endif

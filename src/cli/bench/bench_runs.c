@@ -9,8 +9,6 @@
 #include "study/study.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 tri_run_line *tri__run_line_new(const tri_cli *cli, const char *folder, const char *name) {

@@ -1,6 +1,5 @@
 /* bench_runs.h - for benchmarks that train: a run as a command line, starting its ranks, and reading its run folder. */
-#ifndef TRI_CLI_BENCH_BENCH_RUNS_H
-#define TRI_CLI_BENCH_BENCH_RUNS_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -37,5 +36,3 @@ tri_status tri__run_summary(const char *folder, tri_json **out);
 /* Creates a temporary folder under TMPDIR; removes it with its content. */
 tri_status tri__bench_folder(const tri_cli *cli, char folder[static TRI_PATH_MAX]);
 void tri__bench_remove(const char *folder);
-
-#endif

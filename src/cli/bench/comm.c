@@ -21,8 +21,6 @@
 #include "comm/mpi/mpi.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 enum {

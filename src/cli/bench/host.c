@@ -9,8 +9,6 @@
 #include "settings/forms.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { REQUESTS = 20000, IN_FLIGHT = 64, OPENINGS = 5 };
 

@@ -5,13 +5,9 @@
  *                 latency counts from when the request was due, so that a stalled server is not spared
  *
  * A request whose connection was refused or closed before its answer began is sent again. */
-#ifndef TRI_CLI_BENCH_HTTP_LOAD_H
-#define TRI_CLI_BENCH_HTTP_LOAD_H
+#pragma once
 
 #include "base/status.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 typedef struct tri_load_in {
     const char *host;          /* an address, as 127.0.0.1 */
@@ -39,5 +35,3 @@ tri_status tri__http_load(const tri_load_in *in, tri_load_out *out);
 void tri__load_free(tri_load_out *out);
 /* One GET on its own connection: the body, which the caller frees. */
 tri_status tri__http_get(const char *host, int port, const char *path, char **body);
-
-#endif

@@ -16,8 +16,6 @@
 
 #include <math.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef enum kind { ALONE /* one rank, the reference for the others */, DATA, PIPELINE, TENSOR } kind;
 

@@ -8,8 +8,6 @@
 #include "model/family.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 const tri_bench_model tri__lab_models[] = {
     {"tiny", "", 1, 2, 64, 4, 300, 2, 16, 0, "bert", 3},

@@ -1,11 +1,8 @@
 /* models.h - the models of benchmarks, and files to train them on. bench/torch_step.py has those of step,
  * bench/serve.py those of serve. */
-#ifndef TRI_CLI_BENCH_MODELS_H
-#define TRI_CLI_BENCH_MODELS_H
+#pragma once
 
 #include "base/status.h"
-
-#include <stdint.h>
 
 typedef struct tri_bench_model {
     const char *name, *what;
@@ -35,5 +32,3 @@ tri_status tri__bench_config(const tri_bench_model *model, const char *folder, c
 /* The same with vocab/, a vocabulary of one-token words, and data/train.csv, `rows` rows of texts of these words, the
  * same on every run. */
 tri_status tri__bench_write(const tri_bench_model *model, const char *folder, int64_t rows);
-
-#endif

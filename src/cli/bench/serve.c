@@ -11,7 +11,6 @@
 #include "report/text/text_table.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <time.h>
 
 enum { WARMUP = 1, PASSES = 3, MOST_PASSES = 1 << 14 };

@@ -4,9 +4,6 @@
 #include "base/buffer.h"
 #include "base/file.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { FIRST_WORD = 1000, MADE_ROWS = 256 }; /* first id that is not special; rows of a made mixed case */
 
 static tri_status parse(const char *name, tri_serve_case *at) {

@@ -1,7 +1,6 @@
 /* serve_cases.h - the models and batches of `trident bench serve`: MODEL:ROWSxTOKENS, e.g. minilm:32x128, or
  * MODEL:ROWSxmixed, where every row has its own lengths. bench/serve.py has the same cases. */
-#ifndef TRI_CLI_BENCH_SERVE_CASES_H
-#define TRI_CLI_BENCH_SERVE_CASES_H
+#pragma once
 
 #include "cli/bench/models.h"
 #include "data/dataset/loader.h"
@@ -21,5 +20,3 @@ enum { TRI_SERVE_TOKENS = 512, TRI_SERVE_COLUMNS = 3 }; /* the longest text; num
  * mean of 27 % of the longest text. TRI_USAGE with what there is, TRI_DATA for a bad line. */
 tri_status tri__serve_case_open(const char *name, const char *lengths, tri_serve_case *out);
 void tri__serve_case_close(tri_serve_case *at);
-
-#endif

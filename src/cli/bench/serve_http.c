@@ -8,9 +8,6 @@
 #include "report/text/text_table.h"
 #include "serve/server/server.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { ROWS = 4096 }; /* different rows that are sent at most */
 
 typedef struct requests {

@@ -16,9 +16,6 @@
 #include "sim/timeline.h"
 #include "train/session.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { WARMUP = 5, TIMED = 20, BATCHES = 4 /* generated, and used in rotation */ };
 
 typedef struct result {

@@ -1,6 +1,5 @@
 /* step_gauges.h - reads the device's clock and power while steps run (device/gauges.h). */
-#ifndef TRI_CLI_BENCH_STEP_GAUGES_H
-#define TRI_CLI_BENCH_STEP_GAUGES_H
+#pragma once
 
 #include "base/json.h"
 #include "exec/exec.h"
@@ -17,5 +16,3 @@ double tri__gauge_clock(const tri_gauge_watch *watch, double begin, double end);
  * in which the clock was lowered, by reason. */
 void tri__gauge_tell(const tri_gauge_watch *watch, double begin, double end, tri_json *to);
 void tri__gauge_free(tri_gauge_watch *watch);
-
-#endif

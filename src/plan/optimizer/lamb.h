@@ -1,6 +1,5 @@
 /* lamb.h - what LAMB and 1-bit LAMB share: sums for each parameter that decays, over all ranks that hold some of it. */
-#ifndef TRI_PLAN_OPTIMIZER_LAMB_H
-#define TRI_PLAN_OPTIMIZER_LAMB_H
+#pragma once
 
 #include "plan/optimizer.h"
 
@@ -43,5 +42,3 @@ void tri__each_decaying(tri_updating *up, void *with, void (*emit)(void *with, c
 void tri__lamb_zero(tri_updating *up, int slot, int k);
 /* tri__update_reduce among ranks that hold shards of the parameters, and in the tp group, as far as there are any. */
 void tri__lamb_reduce(tri_updating *up, int slot, int most);
-
-#endif

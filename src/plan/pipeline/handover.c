@@ -7,9 +7,6 @@
 #include "plan/pass.h"
 #include "plan/pipeline/handover.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- Edges ---- */
 
 typedef struct finder {

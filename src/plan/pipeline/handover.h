@@ -1,7 +1,6 @@
 /* handover.h - what stages of different ranks hand to each other: which values, in which order, and when each side
  * posts and waits. */
-#ifndef TRI_PLAN_PIPELINE_HANDOVER_H
-#define TRI_PLAN_PIPELINE_HANDOVER_H
+#pragma once
 
 #include "plan/pipeline/stage.h"
 
@@ -38,5 +37,3 @@ void tri__edges_find(tri_arena *arena, const tri_stages *stages, const tri_progr
 /* The messages of the pipeline's rank `place`. orders: [n_ranks]. TRI_INTERNAL when the orders deadlock. */
 tri_status tri__messages_make(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders, int place,
                               tri_handovers *all);
-
-#endif

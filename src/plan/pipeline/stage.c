@@ -6,9 +6,6 @@
  * template, in the mean of all steps where some leave layers out, or measured. */
 #include "plan/pass.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static const double SAME = 1e-9; /* times that differ by less, relative to the larger, are the same */
 
 typedef struct cutter {

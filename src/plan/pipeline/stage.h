@@ -1,6 +1,5 @@
 /* stage.h - which stage computes which units, and which rank holds which stage. */
-#ifndef TRI_PLAN_PIPELINE_STAGE_H
-#define TRI_PLAN_PIPELINE_STAGE_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -20,5 +19,3 @@ tri_status tri__stages_plan(tri_arena *arena, const tri_plan_in *in, tri_stages 
 const tri_actions *tri__stages_orders(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages);
 /* The only stage of a pipeline of one rank. */
 void tri__stages_one(tri_arena *arena, const tri_plan_in *in, tri_stages *out);
-
-#endif

@@ -1,8 +1,6 @@
 /* rows.c - the table of schedules, and functions that their files share. */
 #include "plan/schedule/schedule.h"
 
-#include <stdio.h>
-
 static const tri_schedule_row rows[] = {
 #define TRI_SCHEDULE(id, word, name_, ...) {.name = word, .order = tri__order_##name_, __VA_ARGS__},
 #include "plan/schedule/schedules.def"

@@ -1,8 +1,7 @@
 /* schedule.h - the order in which the ranks of a pipeline compute: which rank runs which stage for which microbatch,
  * and when. Pure arithmetic over a graph of stages, independent of instructions. A schedule is a row
  * of schedules.def and a file. docs/extending/adding-a-schedule.md */
-#ifndef TRI_PLAN_SCHEDULE_SCHEDULE_H
-#define TRI_PLAN_SCHEDULE_SCHEDULE_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/status.h"
@@ -86,5 +85,3 @@ double tri__schedule_held(const tri_pipeline *pipeline, const tri_actions *order
 /* The compute order in torchtitan's form: a line a rank, actions as 0F0, 0I0 (inputs), 0W0, 0B0 (both), with commas. In
  * the arena. */
 const char *tri__schedule_csv(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders);
-
-#endif

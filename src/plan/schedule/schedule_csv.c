@@ -1,8 +1,6 @@
 /* schedule_csv.c - the compute order as text that PyTorch's pipelining and torchtitan read. */
 #include "plan/schedule/schedule.h"
 
-#include <stdio.h>
-
 const char *tri__schedule_csv(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders) {
     static const char letter[] = {[TRI_ACT_F] = 'F', [TRI_ACT_B] = 'I', [TRI_ACT_W] = 'W', [TRI_ACT_BW] = 'B'};
     enum { LONGEST = 24 }; /* two numbers of an int, a letter, a comma */

@@ -10,8 +10,6 @@
 #include "base/clock.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum {
     MOST_MARKED = 12,      /* marked steps of a model */

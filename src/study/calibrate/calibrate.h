@@ -1,7 +1,6 @@
 /* calibrate.h - measures this machine: its kernels, by running programs of small models; the host's side of a step;
  * transfers between ranks. */
-#ifndef TRI_STUDY_CALIBRATE_CALIBRATE_H
-#define TRI_STUDY_CALIBRATE_CALIBRATE_H
+#pragma once
 
 #include "base/log.h"
 #include "device/device.h"
@@ -26,5 +25,3 @@ tri_status tri__calibrate_host(tri_hardware *out);
  * of this process, which move data as processes do. Between nodes: if `world`, which mpirun or srun started, spans
  * several; NULL: this process is alone. All ranks of the world call it; only rank 0's *out is set. */
 tri_status tri__calibrate_links(tri_arena *arena, tri_world *world, int ranks, double seconds, tri_hardware *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* calibrate_parts.h - what the files of calibrate share: models that train to be timed (model.c), ranks that do so
  * together (kernels.c), and times of instructions, gathered by kernel and size: the points of curves (points.c). */
-#ifndef TRI_STUDY_CALIBRATE_CALIBRATE_PARTS_H
-#define TRI_STUDY_CALIBRATE_CALIBRATE_PARTS_H
+#pragma once
 
 #include "exec/exec.h"
 #include "plan/plan.h"
@@ -118,5 +117,3 @@ tri_status tri__calibrate_copies(const tri_device *device, tri_hardware *out);
 
 /* Sorts them, and returns the middle one, of an even number the upper. */
 double tri__median(double *values, int n);
-
-#endif

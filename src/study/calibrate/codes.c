@@ -6,8 +6,6 @@
 #include "base/machine.h"
 #include "numbers/float16.h"
 
-#include <stdlib.h>
-
 enum { TRIES = 5, SIZES = 3, MEMBERS = 2 };
 static const int64_t sizes[SIZES] = {1 << 14, 1 << 18, 1 << 23}; /* elements */
 

@@ -7,8 +7,6 @@
 #include "data/dataset/loader.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     COPY_BYTES = 32 << 20,

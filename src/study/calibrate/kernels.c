@@ -10,7 +10,6 @@
 
 #include <math.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 
 enum { MOST_STEPS = 8, FEWEST_STEPS = 2, MOST_RUNS = 16 };

@@ -11,8 +11,6 @@
 #include "comm/world/world.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum {

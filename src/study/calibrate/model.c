@@ -7,8 +7,6 @@
 #include "program/check.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     COLUMNS = 3,

@@ -6,8 +6,6 @@
 #include "sim/sizes.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 double tri__median(double *values, int n) {
     tri__sort_doubles(values, n);

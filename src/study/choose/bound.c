@@ -3,8 +3,6 @@
 
 #include "plan/least.h"
 
-#include <string.h>
-
 struct tri_bounds {
     tri_arena *arena;
     tri_chooser *chooser;

@@ -8,8 +8,7 @@
  * already simulated that it would have to beat; a plan that does not fit is not simulated. So the first choice is that
  * of an enumeration of the whole space. Layouts of one mesh and kind of sharding are a family, of which the fastest is
  * reported. Everything is deterministic, for any number of threads. */
-#ifndef TRI_STUDY_CHOOSE_CHOOSE_H
-#define TRI_STUDY_CHOOSE_CHOOSE_H
+#pragma once
 
 #include "base/log.h"
 #include "base/stop.h"
@@ -139,5 +138,3 @@ typedef struct tri_fewest {
 } tri_fewest;
 tri_status tri__choose_fewest(tri_chooser *chooser, int64_t global_batch, double seconds, double steps,
                               const tri_choose_options *options, tri_fewest *out);
-
-#endif

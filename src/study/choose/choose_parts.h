@@ -1,8 +1,7 @@
 /* choose_parts.h - what the files of choose share: which layouts there are (space.c), seconds of a model's units and of
  * a pipeline's ranks (core.c), lower bounds of a layout's step time and memory (bound.c), one layout planned and
  * simulated (trial.c), and independent work on several threads (parallel.c). */
-#ifndef TRI_STUDY_CHOOSE_CHOOSE_PARTS_H
-#define TRI_STUDY_CHOOSE_CHOOSE_PARTS_H
+#pragma once
 
 #include "engine/cost/outlook.h"
 #include "study/choose/choose.h"
@@ -154,5 +153,3 @@ void tri__layout_try(void *context, int i);
  * each way the fastest. Only those that are faster than the first choice. */
 tri_status tri__choose_coded(tri_arena *arena, const tri_chooser *chooser, const tri_space *space, tri_bounds *bounds,
                              int threads, tri_choice *out);
-
-#endif

@@ -5,8 +5,6 @@
 #include "engine/staging.h"
 #include "settings/forms.h"
 
-#include <string.h>
-
 static tri_status open_model(void *data) {
     tri_chooser *c = data;
     const tri_settings *s = &c->settings;

@@ -5,7 +5,6 @@
 #include "plan/least.h"
 
 #include <math.h>
-#include <string.h>
 
 tri_status tri__layout_asks(const tri_chooser *c, const tri_layout *l, int64_t global, tri_layout_settings *settings,
                             tri_plan_in *out) {

@@ -4,7 +4,6 @@
 #include "base/text.h"
 
 #include <math.h>
-#include <stdio.h>
 
 const char *tri__choose_time(double seconds, char out[static 32]) {
     if (seconds >= 59.95) return tri__text_seconds(seconds, out);

@@ -3,9 +3,6 @@
 
 #include "plan/choices.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static const char *const orders[TRI_LAYOUT_ORDERS] = {"pp,tp,dp", "pp,dp,tp", "dp,pp,tp",
                                                       "dp,tp,pp", "tp,pp,dp", "tp,dp,pp"};
 #define ITEM(mem, word) word,
@@ -124,8 +121,9 @@ static tri_status add_value(void *context, const char *key, const char *value) {
         const char *key, *join, *format;
     } shown[] = {{"shard", ", ", "%s"},         {"recompute", ", ", "recompute %s"}, {"precision", ", ", "%s"},
                  {"schedule", ", ", "%s"},      {"pipeline_shape", ", ", "%s"},      {"mesh_order", ", ", "order %s"},
-                 {"tp_plan", ", ", "%s"},       {"ep_size", ", ", "ep %s"},         {"shard_size", " ", "of %s"},        {"virtual_stages", " ", "x %s"},
-                 {"offload", ", ", "offload %s"}, {"num_microbatches", ", ", "%s microbatches"}};
+                 {"tp_plan", ", ", "%s"},       {"ep_size", ", ", "ep %s"},         {"shard_size", " ", "of %s"},
+                 {"virtual_stages", " ", "x %s"}, {"offload", ", ", "offload %s"},
+                 {"num_microbatches", ", ", "%s microbatches"}};
     char words[TRI_LAYOUT_TEXT];
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
         if (strcmp(shown[i].key, key) != 0) continue;

@@ -1,6 +1,5 @@
 /* layout_options.h - how a run is spread over ranks, as one value: what `trident choose` searches, and its options. */
-#ifndef TRI_STUDY_CHOOSE_LAYOUT_OPTIONS_H
-#define TRI_STUDY_CHOOSE_LAYOUT_OPTIONS_H
+#pragma once
 
 #include "base/json.h"
 #include "layout/mesh.h"
@@ -54,5 +53,3 @@ tri_json *tri__layout_json(const tri_layout *layout);
 /* "dp 4 x tp 2, zero1, 4 microbatches": what tells layouts apart. Into `out`, which is returned. */
 enum { TRI_LAYOUT_TEXT = 160 };
 const char *tri__layout_text(const tri_layout *layout, char out[static TRI_LAYOUT_TEXT]);
-
-#endif

@@ -8,8 +8,6 @@
 
 #include "plan/schedule/schedule.h"
 
-#include <string.h>
-
 enum { MICROBATCHES = 256, MOST_CHUNKS = 4, TOKENS = 512 /* of a text on each rank, at least, with cp */ };
 
 typedef struct lister {

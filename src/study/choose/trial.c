@@ -8,7 +8,6 @@
 #include "plan/step_kinds.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Bytes by class of the rank that needs most. */
 static void find_need(const tri_choose_room *room, const tri_programs *all, tri_candidate *out) {
