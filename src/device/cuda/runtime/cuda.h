@@ -1,6 +1,7 @@
 /* cuda.h - shared by the files of the CUDA plug-in. C for the host side, CUDA C for kernels; one file per operation
  * family, each with its rows of the kernel table, as on the CPU (TRI_CUDA_FAMILY of common.cuh). */
-#pragma once
+#ifndef TRI_DEVICE_CUDA_RUNTIME_CUDA_H /* tests/ranks/test_nccl_peers.c defines it, to put its own in this place */
+#define TRI_DEVICE_CUDA_RUNTIME_CUDA_H
 
 #include <cublasLt.h>
 #include <cuda_runtime.h>
@@ -129,4 +130,6 @@ void tri__nccl_time(void *context, int number, tri_time *time);
 void tri__nccl_close(tri_cuda *cuda);
 #ifdef __cplusplus
 }
+#endif
+
 #endif
