@@ -114,9 +114,9 @@ static __device__ __forceinline__ int first_choices(const int32_t *choice, int K
 }
 
 /* One block: its warps take turns at sequences, and their sums are added in a fixed order. */
-static __global__ void __launch_bounds__(4 * THREADS) balance_kernel(int64_t sequences, int C, int K, int64_t each, double *sums, const float *probs,
-                                      const int32_t *choice, const int32_t *seq, const double *inv, double rate,
-                                      int add) {
+static __global__ void __launch_bounds__(4 * THREADS)
+    balance_kernel(int64_t sequences, int C, int K, int64_t each, double *sums, const float *probs,
+                   const int32_t *choice, const int32_t *seq, const double *inv, double rate, int add) {
     int lane = threadIdx.x % WARP;
     double loss = 0, dropped = 0;
     for (int64_t s = threadIdx.x / WARP; s < sequences; s += blockDim.x / WARP) {
