@@ -218,8 +218,8 @@ static tri_status print_best(FILE *out, const tri_choose_asked *asked, const tri
             tri__text_count(world, ranks), world == 1 ? "" : "s", choice->hardware.name,
             tri__text_count(choice->global_batch, count));
     fprintf(out, "layout     %s\n", tri__layout_text(&c->layout, text));
-    fprintf(out, "step       %s, %.4g samples/s\n", tri__choose_time(c->seconds, time),
-            (double)choice->global_batch / c->seconds);
+    double rate = (double)choice->global_batch / c->seconds;
+    fprintf(out, "step       %s, %.*f samples/s\n", tri__choose_time(c->seconds, time), rate < 100, rate);
     if (times > 0 && world > 1)
         fprintf(out, "against    one device with its share of the samples: %.2f x, efficiency %.1f %%\n", times,
                 100 * times / world);

@@ -44,7 +44,7 @@ static const char *cell(const tri_json *row, const struct column *of, char out[s
     case COUNT: snprintf(out, CELL, "%.0f", number); break;
     case BYTES: snprintf(out, CELL, "%s", tri__text_bytes(number, bytes)); break;
     case TIME: snprintf(out, CELL, "%.*f ms", number < 0.1, 1e3 * number); break;
-    case RATE: snprintf(out, CELL, "%.4g", number); break;
+    case RATE: snprintf(out, CELL, "%.*f", number < 100, number); break;
     case TIMES: snprintf(out, CELL, "%.2f", number); break;
     case SHARE: snprintf(out, CELL, "%.1f %%", 100 * number); break;
     }

@@ -24,6 +24,18 @@ same() {
 same --world-size 2 --hardware cpu --num-microbatches 2
 expect "bounds save work: $quick of $(number simulated)" test "$quick" -lt "$(number simulated)"
 same --world-size 4 --hardware cpu --recompute none --schedule 1f1b
+cat >islands.json <<'EOF'
+{"f32_flops": 1e13, "half_flops": 1e13, "attention_share": 1, "memory_bytes_per_s": 1e12, "copy_bytes_per_s": 1e10,
+ "launch_seconds": 1e-6, "near_latency": 1e-6, "near_bytes_per_s": 1e11, "far_latency": 1e-5, "far_bytes_per_s": 1e9,
+ "ranks_per_node": 8, "overlap": true, "islands": {"ranks": 2, "latency": 1e-5, "bytes_per_s": 1e9}}
+EOF
+same --world-size 4 --hardware islands.json --recompute none --tp-size 2 --pp-size 1 --num-microbatches 1 \
+    --memory-limit 1G
+between=$(number step_seconds)
+sed 's/, "islands".*}}/}/' islands.json >flat.json
+run choose "${tiny[@]}" --world-size 4 --hardware flat.json --recompute none --tp-size 2 --pp-size 1 \
+    --num-microbatches 1 --memory-limit 1G --json
+expect "slow links between islands cost time: $between, $(number step_seconds)" is "$between" '>' "$(number step_seconds)"
 same --world-size 8 --hardware h200x8 --recompute none --schedule interleaved --tp-size 1 --virtual-stages 2
 same --world-size 16 --hardware h200x8 --recompute none --pp-size 2 --tp-size 1 --schedule 1f1b --pipeline-shape branch
 same --world-size 4 --hardware cpu --cp-size 2 --recompute none --num-microbatches 1
