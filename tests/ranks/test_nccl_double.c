@@ -238,7 +238,7 @@ static void run_apart(int n, const char *fault, void (*what)(rank *r)) {
     must(ncclGetUniqueId(&id) == NCCL_OK);
     for (int k = 1; k < n; k++)
         if ((child[k] = fork()) == 0) {
-            char text[8];
+            char text[16];
             snprintf(text, sizeof text, "%d", k);
             setenv("RANK", text, 1);
             setenv("NCCL_DOUBLE", fault, 1);
