@@ -99,7 +99,8 @@ static tri_status train(const tri_parent *parent, const tri_json *config, const 
     tri__json_decref(less);
     const tri_change changes[] = {{"config", path}, {"quiet", quiet ? "true" : "false"}};
     t.argv = tri__training_argv(parent, 0, NULL, changes, 2);
-    if (status == TRI_OK) status = t.argv ? tri__trainings_run(parent, &t, 1, quiet) : TRI_RESOURCE;
+    if (!t.argv) return tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK) status = tri__trainings_run(parent, &t, 1, quiet);
     free(t.argv);
     return status;
 }

@@ -263,4 +263,7 @@ printf 'text,note,label\na,b,yes\n' >narrow.csv
 rejects 65 explain --checkpoint run --data-path narrow.csv
 printf 'text,note,size,label\na,b,1,perhaps\nc,d,2,yes\n' >odd.csv
 rejects 65 explain --checkpoint run --data-path odd.csv --importance
+# Before anything is trained.
+rejects 65 explain --checkpoint run --data-path odd.csv --importance --retrain
+expect "nothing was trained" test ! -e run/retrain
 finish
