@@ -1,4 +1,5 @@
 /* explain.c - `trident explain`: what moved a model's answers, as text, JSON lines, or a page with coloured words. */
+#include "cli/launch.h"
 #include "cli/output.h"
 
 #include "base/file.h"
@@ -13,7 +14,7 @@
 typedef struct options {
     int64_t first, rows, repeats, seed;
     char *label;
-    int importance;
+    int importance, retrain;
 } options;
 #define ROW(kind, field, ...) TRI_OWN_ROW(options, "explain", kind, field, __VA_ARGS__)
 const tri_option tri__explain_options[] = {
@@ -24,6 +25,8 @@ const tri_option tri__explain_options[] = {
         .help = "permutation importance instead: how much worse the figures get when an input's values are shuffled"),
     ROW(INT, repeats, .value = "3", .min = 1, .max = 1000, .help = "importance: permutations of each input"),
     ROW(INT, seed, .value = "42", .min = 0, .max = 4294967295.0, .help = "importance: seed of the permutations"),
+    ROW(BOOL, retrain, .value = "false",
+        .help = "importance: also train the run again without each input, and compare; --epochs, --max-steps: shorter"),
     TRI_OWN_END(options)};
 
 typedef enum form { TEXT, LINES, PAGE } form;
@@ -127,29 +130,60 @@ static const char *figure(const tri_json *object, const char *key, const char *f
     return out;
 }
 
+/* How sure a change of a figure is: its interval, or its deviation. sign: of what is printed. */
+static const char *range_of(const tri_json *change, int sign, char out[static 2 * FIGURE_BYTES]) {
+    const tri_json *interval = tri__json_get(change, "interval");
+    double low = sign * tri__json_number_value(tri__json_at(interval, sign < 0)),
+           high = sign * tri__json_number_value(tri__json_at(interval, sign > 0));
+    if (!interval) return figure(change, "spread", "%.4f", 1, out);
+    snprintf(out, 2 * FIGURE_BYTES, tri__json_size(interval) ? "%+.4f to %+.4f" : "-", low + 0, high + 0);
+    return out;
+}
+
+static void print_retrained(const tri_cli *cli, const tri_json *list, const tri_json *how) {
+    tri__json_items(list, input) {
+        const char *why = tri__text_in(tri__json_get(input, "retrained"), "why");
+        if (why) fprintf(cli->out, "%s was not left out of training: %s.\n", tri__shown_in(input, "input"), why);
+    }
+    fprintf(cli->out, "Trained without an input: the models in %s; with all: %s.\n"
+                      "Intervals are of other rows; another seed of training moves figures, too.\n",
+            tri__shown_in(how, "folder"), tri__shown_in(how, "whole"));
+    tri__json_members(tri__json_get(how, "changed"), m)
+        fprintf(cli->out, "All were trained with %s %lld in place of the run's.\n", m->key,
+                (long long)tri__json_integer_value(m->value));
+}
+
+/* Each input permuted; left out of training. */
 static tri_status print_importance(const tri_cli *cli, const tri_json *facts) {
     static const char *const key[] = {"log_loss", "accuracy", "roc_auc"};
     static const int sign[] = {1, -1, -1}; /* of what is printed: the change of the figure */
-    const tri_json *whole = tri__json_get(facts, "figures"), *list = tri__json_get(facts, "inputs"), *input;
-    tri_text_table table = {0};
-    char value[3][FIGURE_BYTES], spread[3][FIGURE_BYTES];
-    size_t i;
+    const tri_json *list = tri__json_get(facts, "inputs"), *how = tri__json_get(facts, "retrained");
+    char value[FIGURE_BYTES], range[2 * FIGURE_BYTES];
     long long repeats = (long long)tri__number_in(facts, "repeats");
-    tri__text_table_add(&table, "input permuted\tlog loss\t+-\taccuracy\t+-\tROC AUC\t+-");
-    for (int f = 0; f < 3; f++) figure(whole, key[f], "%.4f", 1, value[f]);
-    tri__text_table_add(&table, "(none)\t%s\t\t%s\t\t%s\t", value[0], value[1], value[2]);
-    tri__json_each(list, i, input) {
-        for (int f = 0; f < 3; f++) {
-            figure(tri__json_get(input, key[f]), "worse", "%+.4f", sign[f], value[f]);
-            figure(tri__json_get(input, key[f]), "spread", "%.4f", 1, spread[f]);
+    for (int again = 0; again <= (how != NULL); again++) {
+        tri_text_table table = {0};
+        tri__text_table_add(&table, again ? "trained without" : "input permuted");
+        for (int f = 0; f < 3; f++)
+            tri__text_table_more(&table, "%s\t%s", f == 0 ? "log loss" : f == 1 ? "accuracy" : "ROC AUC",
+                                 how ? "95 % interval" : "+-");
+        tri__text_table_add(&table, "(none)");
+        for (int f = 0; f < 3; f++)
+            tri__text_table_more(&table, "%s\t", figure(tri__json_get(facts, "figures"), key[f], "%.4f", 1, value));
+        tri__json_items(list, input) {
+            tri__text_table_add(&table, "%s", tri__shown_in(input, "input"));
+            for (int f = 0; f < 3; f++) {
+                const tri_json *change = tri__json_get(again ? tri__json_get(input, "retrained") : input, key[f]);
+                tri__text_table_more(&table, "%s\t%s", figure(change, "worse", "%+.4f", sign[f], value),
+                                     range_of(change, sign[f], range));
+            }
         }
-        tri__text_table_add(&table, "%s\t%s\t%s\t%s\t%s\t%s\t%s", tri__shown_in(input, "input"), value[0], spread[0],
-                            value[1], spread[1], value[2], spread[2]);
+        TRI_TRY(tri__print_table(cli, &table));
+        if (how) fputc('\n', cli->out);
     }
-    tri_status status = tri__print_table(cli, &table);
     fprintf(cli->out, "%lld rows, %lld permutation%s of each input.\n", (long long)tri__number_in(facts, "rows"),
             repeats, repeats == 1 ? "" : "s");
-    return status;
+    if (how) print_retrained(cli, list, how);
+    return TRI_OK;
 }
 
 /* The page's data: {explanations | importance, checkpoint, table}. */
@@ -186,13 +220,19 @@ static tri_status explain_rows(writer *w) {
     return status;
 }
 
-static tri_status explain_table(const writer *w) {
-    const tri_settings *settings = w->settings;
+/* how: of tri__retrain; NULL: nothing is trained. */
+static tri_status explain_table(const writer *w, tri_json *how) {
+    tri_settings settings = *w->settings; /* borrows its texts */
+    tri_explain_options options = *w->options;
     tri_json *facts;
-    TRI_TRY(tri__serve_importance(settings, w->options, w->log, w->cli->stop, &facts));
+    options.retrained = tri__json_get(how, "inputs");
+    if (how) settings.checkpoint = (char *)tri__text_in(how, "whole");
+    TRI_TRY(tri__serve_importance(&settings, &options, w->log, w->cli->stop, &facts));
+    for (int i = 0; how && i < 2; i++) tri__json_del(how, i ? "inputs" : "config"); /* those are in the facts */
+    if (how) tri__json_set(facts, "retrained", how);
     tri_status status;
-    if (w->form == PAGE) status = write_page(settings, "importance", facts);
-    else if (settings->output) status = tri__json_deliver(settings->output, facts, settings->force);
+    if (w->form == PAGE) status = write_page(w->settings, "importance", facts);
+    else if (settings.output) status = tri__json_deliver(settings.output, facts, settings.force);
     else status = w->form == LINES ? tri__print_json(w->cli->out, facts) : print_importance(w->cli, facts);
     tri__json_decref(facts);
     return status;
@@ -209,9 +249,20 @@ tri_status tri__command_explain(tri_cli *cli, tri_command_call *call) {
     if (own->importance && own->label)
         return tri__fail(TRI_USAGE, "--label %s: figures of --importance are of all classes: leave one of them out",
                          own->label);
+    int lasts = tri__settings_given(settings, &settings->epochs) || tri__settings_given(settings, &settings->max_steps);
+    if (!own->retrain ? lasts : !own->importance)
+        return tri__fail(TRI_USAGE, lasts ? "--epochs and --max-steps are of --importance --retrain"
+                                          : "--retrain is of --importance: give it too");
     TRI_TRY(choose_form(settings, &w.form));
     TRI_TRY(tri__output_check(settings, &(tri_output){.option = "-o", .path = settings->output}));
-    TRI_TRY(own->importance ? explain_table(&w) : explain_rows(&w));
+    tri_json *how = own->retrain ? tri__json_object() : NULL, *tried = NULL;
+    const tri_explain_options none = {.first = own->first, .rows = own->rows}; /* a table that would be refused then */
+    tri_status status = how ? tri__serve_importance(settings, &none, &(tri_log){0}, cli->stop, &tried) : TRI_OK;
+    tri__json_decref(tried);
+    if (status == TRI_OK && how) status = tri__retrain(tri__cli_parent(cli), settings, how);
+    if (status == TRI_OK) status = own->importance ? explain_table(&w, how) : explain_rows(&w);
+    tri__json_decref(how);
+    TRI_TRY(status);
     if (settings->output && !settings->quiet) fprintf(cli->err, "wrote %s\n", settings->output);
     return TRI_OK;
 }

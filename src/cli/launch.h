@@ -33,6 +33,11 @@ tri_status tri__train_several(tri_cli *cli, const tri_settings *settings, int n,
 /* One training in the folder of several is refused: eval and predict would take those. */
 tri_status tri__several_refuse(const tri_settings *settings);
 
+/* retrain.c: the trainings of `explain --importance --retrain`. Sets in `how`: folder; whole, the model with all
+ * inputs; changed, {key: value} of the run's configuration; inputs, {input: {folder}, or {why} there is none};
+ * config. */
+tri_status tri__retrain(const tri_parent *parent, const tri_settings *settings, tri_json *how);
+
 /* auto_layout.c, `train --layout auto`: one layout for all ranks of a run.
  *
  * With --layout auto: sets the layout's options and the batch. It is that of the checkpoint that the run continues, if

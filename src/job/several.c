@@ -29,18 +29,6 @@ static tri_status prepare(tri_several *s, int i, const tri_parent *parent, int n
     return t->argv ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
-static tri_status run_all(const tri_parent *parent, tri_several *s) {
-    for (int i = 0; i < s->n; i++) {
-        tri_training *t = &s->training[i];
-        TRI_TRY(tri__stop_check_kept(parent->stop, "%s was next", t->name));
-        if (!s->settings->quiet) tri__tell(parent, "---- %s, in %s", t->name, t->folder);
-        TRI_TRY(tri__training_begin(parent, t));
-        (void)tri__training_wait(parent, t, 1);
-        TRI_TRY(tri__training_status(t));
-    }
-    return TRI_OK;
-}
-
 /* {folds or members: [{fold or seed, folder, figures}], mean, spread}: names of figures are those of an epoch's event
  * in metrics.jsonl. */
 static tri_status collect(tri_several *s) {
@@ -67,8 +55,7 @@ tri_status tri__several_run(const tri_parent *parent, tri_several *s, int n_args
     s->training = calloc((size_t)s->n, sizeof *s->training);
     if (!s->training) return tri__fail(TRI_RESOURCE, "out of memory");
     for (int i = 0; i < s->n; i++) TRI_TRY(prepare(s, i, parent, n_args, args));
-    parent->reply(TRI_SIGNAL_PASSED_ON);
-    TRI_TRY(run_all(parent, s));
+    TRI_TRY(tri__trainings_run(parent, s->training, s->n, s->settings->quiet));
     TRI_TRY(collect(s));
     TRI_TRY(tri__path_join(s->path, s->settings->output_dir, s->folds ? "summary.json" : "ensemble.json"));
     return tri__json_save(s->path, s->facts);

@@ -143,6 +143,18 @@ tri_status tri__training_status(const tri_training *t) {
                      t->log[0] ? "see " : "its message is above", t->log);
 }
 
+tri_status tri__trainings_run(const tri_parent *parent, tri_training *trainings, int n, int quiet) {
+    parent->reply(TRI_SIGNAL_PASSED_ON);
+    for (tri_training *t = trainings; t < trainings + n; t++) {
+        TRI_TRY(tri__stop_check_kept(parent->stop, "%s was next", t->name));
+        if (!quiet) tri__tell(parent, "---- %s, in %s", t->name, t->folder);
+        TRI_TRY(tri__training_begin(parent, t));
+        (void)tri__training_wait(parent, t, 1);
+        TRI_TRY(tri__training_status(t));
+    }
+    return TRI_OK;
+}
+
 tri_status tri__training_figures(const tri_training *t, tri_json **out) {
     char path[TRI_PATH_MAX];
     tri_json *summary = NULL;

@@ -40,6 +40,8 @@ tri_status tri__training_begin(const tri_parent *parent, tri_training *training)
 int tri__training_wait(const tri_parent *parent, tri_training *trainings, int n);
 /* TRI_OK, or the failure of one that has ended, naming it. */
 tri_status tri__training_status(const tri_training *training);
+/* All of them, one after the other, up to the first that fails or is stopped. quiet: none is announced. */
+tri_status tri__trainings_run(const tri_parent *parent, tri_training *trainings, int n, int quiet);
 /* TRI_USAGE under mpirun, srun or torchrun, which start ranks and not trainings; `option` is what asks for several. */
 tri_status tri__trainings_accept(char *(*lookup)(const char *name), const char *option);
 

@@ -31,10 +31,11 @@ typedef struct bootstrap {
     row *rows;               /* [n] */
     tri_curve_point *points; /* [n] of the current class */
     int64_t *counts;         /* [threads, 3, classes] rows of, called, both */
-    double *values;          /* [n_values, resamples]; NaN: undefined there. Of accuracy and ECE none */
+    double *values;          /* [n_values, resamples]; NaN: undefined there. Of ECE none */
     double *moved;           /* [2, resamples] how far macro F1 moves down, up */
     float *normal;           /* [resamples, TRI_RELIABILITY_BINS] */
     int32_t *defined;        /* [TRI_AREAS, resamples] classes whose area is defined */
+    double *figures;         /* [TRI_FIGURES, resamples] of the caller; NULL: not wanted */
     tri_intervals *out;
 } bootstrap;
 
@@ -80,6 +81,7 @@ static double f1_of(const int64_t *counts, int n, int class) {
 
 static void score_rows(bootstrap *b, int64_t resample, int thread) {
     int n = b->classes->n, present = 0;
+    int64_t right = 0;
     const int32_t *times = draw(b, resample, thread);
     int64_t *counts = b->counts + (int64_t)thread * 3 * n;
     double loss = 0, weights = 0, log_loss = 0, brier = 0, f1_sum = 0;
@@ -95,7 +97,9 @@ static void score_rows(bootstrap *b, int64_t resample, int thread) {
         double f1 = f1_of(counts, n, c);
         if (b->by_class) *value_of(b, TRI_FIGURES + c, resample) = f1;
         if (!isnan(f1)) f1_sum += f1, present++;
+        right += counts[2 * n + c];
     }
+    *value_of(b, TRI_FIGURE_ACCURACY, resample) = (double)right / (double)b->n;
     *value_of(b, TRI_FIGURE_LOSS, resample) = loss / weights;
     *value_of(b, TRI_FIGURE_LOG_LOSS, resample) = log_loss / (double)b->n;
     *value_of(b, TRI_FIGURE_BRIER, resample) = brier / (double)b->n;
@@ -140,15 +144,18 @@ static double percentile(const double *sorted, int64_t n, double share) {
     return sorted[below] + (at - (double)below) * (sorted[above] - sorted[below]);
 }
 
-/* Sorts the values of a figure. None where all are the same: these rows do not show how far it moves. */
-static tri_interval percentiles_of(bootstrap *b, int figure) {
-    double *values = value_of(b, figure, 0);
+tri_interval tri__percentiles(double *values, int64_t resamples) {
     int64_t n = 0;
-    for (int64_t r = 0; r < b->resamples; r++)
+    for (int64_t r = 0; r < resamples; r++)
         if (isfinite(values[r])) values[n++] = values[r];
     tri__sort_doubles(values, n);
     if (!n || values[n - 1] - values[0] <= 1e-12 * fabs(values[0])) return tri__interval_none;
     return (tri_interval){percentile(values, n, 0.025), percentile(values, n, 0.975)};
+}
+
+/* Sorts the values of a figure. */
+static tri_interval percentiles_of(bootstrap *b, int figure) {
+    return tri__percentiles(value_of(b, figure, 0), b->resamples);
 }
 
 /* ---- shares of rows ---- */
@@ -245,6 +252,7 @@ static tri_status run(tri_arena *arena, void *data) {
     read_rows(b);
     each_resample(b, score_rows);
     score_areas(b);
+    if (b->figures) memcpy(b->figures, b->values, TRI_FIGURES * resamples * sizeof *b->figures);
     score_shares(b);
     b->out->of[TRI_FIGURE_ECE] = error_interval(b);
     for (size_t i = 0; i < sizeof by_percentiles / sizeof *by_percentiles; i++)
@@ -254,10 +262,15 @@ static tri_status run(tri_arena *arena, void *data) {
 
 tri_status tri__bootstrap(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes,
                           int64_t resamples, int threads, tri_intervals *out) {
+    return tri__bootstrap_figures(probs, labels, n, classes, resamples, threads, NULL, out);
+}
+
+tri_status tri__bootstrap_figures(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes,
+                                  int64_t resamples, int threads, double *figures, tri_intervals *out) {
     int by_class = classes->n <= TRI_CONFUSION_MAX;
     bootstrap b = {.probs = probs, .labels = labels, .n = n, .resamples = resamples, .classes = classes,
                    .by_class = by_class, .n_values = TRI_FIGURES + (by_class ? classes->n : 0),
-                   .id = tri__random_id("bootstrap"), .out = out};
+                   .id = tri__random_id("bootstrap"), .figures = figures, .out = out};
     b.threads = threads < 1 ? 1 : threads > resamples ? (int)resamples : threads;
     *out = (tri_intervals){.resamples = resamples, .n_classes = classes->n};
     if (!resamples) return TRI_OK;

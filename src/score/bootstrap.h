@@ -32,6 +32,13 @@ typedef struct tri_intervals {
  * sorted once. Memory: [figures, resamples] and [threads, n]; results do not depend on the number of threads. */
 tri_status tri__bootstrap(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes,
                           int64_t resamples, int threads, tri_intervals *out);
+/* Also the figures of each resample, [TRI_FIGURES, resamples]: NaN where undefined, ECE unset. A resample's rows depend
+ * on n and its number alone: those of two models on the same rows are paired. */
+tri_status tri__bootstrap_figures(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes,
+                                  int64_t resamples, int threads, double *figures, tri_intervals *out);
+/* The middle 95 % of values, which it sorts; those that are not finite do not count. None where all are the same: these
+ * rows do not show how far the figure moves. */
+tri_interval tri__percentiles(double *values, int64_t resamples);
 void tri__intervals_free(tri_intervals *intervals); /* accepts a zeroed one */
 /* {resamples, confidence, loss: [low, high], ..., classes: {label: {precision, recall, f1}}}; label [n_classes]. */
 tri_json *tri__intervals_json(const tri_intervals *intervals, char *const *label);

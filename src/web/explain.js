@@ -54,20 +54,28 @@ function explanation(row) {
   return make('section', {class: 'card'}, ...parts);
 }
 
-function importance(facts) {
+// retrained: the change in models that were trained without the input, rather than with it permuted.
+function importance(facts, retrained) {
   const names = {log_loss: 'log loss', accuracy: 'accuracy', roc_auc: 'ROC AUC'};
-  const list = [...facts.inputs].sort((a, b) => b.log_loss.worse - a.log_loss.worse);
+  const list = facts.inputs.map(i => retrained ? {...i, ...{log_loss: null}, ...i.retrained} : i).filter(i => i.log_loss).sort((a, b) => b.log_loss.worse - a.log_loss.worse);
   const most = Math.max(1e-6, ...list.map(i => Math.abs(i.log_loss.worse)));
-  const head = make('tr', {}, make('th', {}, 'input permuted'), make('th', {}, 'log loss rises by'), make('th', {}, ''),
+  const head = make('tr', {}, make('th', {}, retrained ? 'trained without' : 'input permuted'), make('th', {}, 'log loss rises by'), make('th', {}, ''),
     make('th', {}, 'accuracy falls by'), make('th', {}, 'ROC AUC falls by'));
   const table = make('table', {class: 'effects'}, head);
-  const cell = f => make('td', {class: 'n'}, f.worse === null ? '\u2013' : `${signed(f.worse)} \u00b1 ${f.spread.toFixed(4)}`);
+  const range = f => f.interval ? ` (${signed(f.interval[0])} to ${signed(f.interval[1])})` : 'spread' in f ? ` \u00b1 ${f.spread.toFixed(4)}` : '';
+  const cell = f => make('td', {class: 'n'}, f.worse === null ? '\u2013' : signed(f.worse) + range(f));
   for (const input of list)
     table.append(make('tr', {}, make('td', {}, input.input), bar(-input.log_loss.worse, most), cell(input.log_loss),
       cell(input.accuracy), cell(input.roc_auc)));
   const whole = Object.entries(facts.figures).map(([k, v]) => `${names[k]} ${v === null ? '\u2013' : v.toFixed(4)}`).join(', ');
-  return make('section', {class: 'card'}, make('h2', {}, 'Permutation importance'),
-    make('p', {class: 'soft'}, `${facts.rows} rows, ${facts.repeats} permutations of each input; with nothing permuted: ${whole}.`), table);
+  const brackets = facts.retrained ? ' In brackets: 95 % intervals over other rows.' : '';
+  const kept = facts.inputs.filter(i => retrained && i.retrained?.why).map(i => ` ${i.input} was not left out: ${i.retrained.why}.`).join('');
+  const changed = Object.entries(facts.retrained?.changed ?? {}).map(([k, v]) => ` All were trained with ${k} ${v} in place of the run\u2019s.`).join('');
+  const words = retrained
+    ? `Trained again without an input: the models in ${facts.retrained.folder}; with all, ${facts.retrained.whole}: ${whole}.${kept}${changed}`
+    : `${facts.rows} rows, ${facts.repeats} permutations of each input; with nothing permuted: ${whole}.`;
+  return make('section', {class: 'card'}, make('h2', {}, retrained ? 'Trained without' : 'Permutation importance'),
+    make('p', {class: 'soft'}, words + brackets), table);
 }
 
 const header = document.getElementById('top');
@@ -80,3 +88,4 @@ if (data.explanations) {
   for (const row of data.explanations) main.append(explanation(row));
 }
 if (data.importance) main.append(importance(data.importance));
+if (data.importance?.retrained) main.append(importance(data.importance, true));

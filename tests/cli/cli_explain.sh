@@ -175,7 +175,86 @@ expect_text "$out" "1 permutation of each"
 expect "rows of one class have no ROC AUC" awk '/^\(none\)/ && $NF == "-" { n++ } /^text/ && $6 == "-" { n++ }
     END { exit n != 2 }' "$out"
 
+# ---- Trained again without each input ----
+# A column decides the label; others, and the texts, say nothing.
+mkdir -p again
+awk 'BEGIN { srand(7); print "text,note,mark,noise,label"
+    for (i = 0; i < 300; i++) {
+        y = rand() < 0.5
+        printf "shoes %s,day %s,%d,%d,%s\n", rand() < 0.5 ? "the" : "i", rand() < 0.5 ? "the" : "i",
+            rand() < 0.9 ? (y ? 9 : 1) : 5, rand() * 9, y ? "yes" : "no"
+    } }' >again/train.csv
+{ head -n 1 again/train.csv; tail -n 100 again/train.csv; } >again/valid.csv
+sed 's/\["size"\]/["noise", "mark"], "tabular": "embedded", "column_dim": 4/' c.json >again.json
+run train --config again.json --data-path again --models-dir models --output-dir again-run --threads 1 --epochs 8 \
+    --quiet
+expect_code 0
+retrained() { run explain --checkpoint again-run --data-path again --importance --retrain --quiet "$@"; }
+retrained --json
+expect_code 0
+cp "$out" again.jsonl
+# without INPUT FIGURE: low end and high end of the interval in models without it.
+without() {
+    sed 's/{"input"/\n&/g' again.jsonl | grep -F "{\"input\":\"$1\"" | sed 's/.*"retrained":{"folder//' |
+        sed "s/.*\"$2\":{[^}]*\"interval\":\[\([-0-9.e]*\),\([-0-9.e]*\)\].*/\1 \2/"
+}
+for what in mark '(table)'; do
+    for figure in log_loss accuracy roc_auc; do
+        expect "without $what $figure is worse" awk '{ exit !($1 > 0 && $2 > $1) }' <<<"$(without "$what" $figure)"
+    done
+done
+for what in text note noise; do
+    expect "without $what nothing is lost" awk '{ exit !($1 < 0.02 && $2 < 0.2) }' <<<"$(without "$what" log_loss)"
+done
+expect "the noise is not missed" awk '{ exit !($1 < 0) }' <<<"$(without noise log_loss)"
+expect_text again.jsonl '"retrained":{"whole":"again-run","changed":{},"folder":"again-run/retrain"}' \
+    '"folder":"again-run/retrain/03-without-noise"' '"input":"(table)","kind":"table"'
+# What the figures are of: the models in these folders.
+run eval --checkpoint again-run/retrain/04-without-mark --data-path again --json --quiet
+own=$(json_number log_loss "$out" | cut -c1-7)
+expect "the model's own log loss" grep -qF "\"figure\":$own" again.jsonl
+expect "a text takes the other's place" grep -q '"primary_text_name": "note"' again-run/retrain/01-without-text.json
+expect "and leaves its own" test 0 = "$(grep -c '"secondary_' again-run/retrain/01-without-text.json)"
+before=$(stat -c %Y%i again-run/retrain/*/checkpoint-*/manifest.json)
+retrained
+expect_code 0
+expect_text "$out" "input permuted" "trained without" "95 % interval" "with all: again-run."
+expect "what was trained stays" test "$before" = "$(stat -c %Y%i again-run/retrain/*/checkpoint-*/manifest.json)"
+retrained --max-steps 5
+expect_code 0
+expect_text "$out" "with all: again-run/retrain-max_steps-5/00-all." "All were trained with max_steps 5 in place of"
+retrained -o again.html
+expect_text again.html '"changed":{}'
+# A signal ends the training that runs; the same command goes on.
+rm -r again-run/retrain
+"$trident" explain --checkpoint again-run --data-path again --importance --retrain >/dev/null 2>"$err" &
+pid=$!
+for _ in $(seq 400); do grep -q 'without "text"' "$err" && break || sleep 0.05; done
+kill -INT $pid
+wait $pid
+code=$? last_command="explain --retrain, stopped"
+expect_code 75
+retrained
+expect_code 0
+sed 's/"secondary_[a-z_]*": "note", //; s/"secondary_encoder": {[^}]*}, //' <<<"$(tr '\n' ' ' <again.json)" >single.json
+sed -i 's/"tab_field_list": [^]]*\],/"tab_field_list": ["mark"],/' single.json
+run train --config single.json --data-path again --models-dir models --output-dir single-run --threads 1 \
+    --epochs 1 --quiet
+expect_code 0
+run explain --checkpoint single-run --data-path again --importance --retrain --quiet
+expect_code 0
+expect_text "$out" "text was not left out of training: a model reads at least one text."
+sed -i 's/"tab_field_list": [^]]*\],//' single.json
+run train --config single.json --data-path again --models-dir models --output-dir text-run --threads 1 \
+    --epochs 1 --quiet
+expect_code 0
+run export --checkpoint again-run --output-dir exported --quiet
+
 # ---- Refused ----
+rejects 2 explain --checkpoint text-run --data-path again --importance --retrain
+rejects 2 explain --checkpoint exported --data-path again --importance --retrain
+rejects 2 explain --checkpoint again-run --data-path again --retrain
+rejects 2 explain --checkpoint again-run --data-path again --importance --epochs 2
 rejects 2 explain --checkpoint run --data-path data --importance --label yes
 rejects 2 explain --checkpoint run --data-path one.csv -o why.pdf
 rejects 2 explain --checkpoint run --data-path one.csv --first 9
@@ -184,4 +263,7 @@ printf 'text,note,label\na,b,yes\n' >narrow.csv
 rejects 65 explain --checkpoint run --data-path narrow.csv
 printf 'text,note,size,label\na,b,1,perhaps\nc,d,2,yes\n' >odd.csv
 rejects 65 explain --checkpoint run --data-path odd.csv --importance
+# Before anything is trained.
+rejects 65 explain --checkpoint run --data-path odd.csv --importance --retrain
+expect "nothing was trained" test ! -e run/retrain
 finish

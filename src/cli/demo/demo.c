@@ -2,7 +2,6 @@
  * four ranks and the same model with one input left out, and prints each model's scores on held-out rows. It leaves
  * data/, vocab/, and a configuration and a run folder for each model, which train, eval and predict can use. */
 #include "cli/cli.h"
-#include "cli/bench/bench_runs.h"
 #include "cli/demo/demo_data.h"
 #include "cli/launch.h"
 #include "cli/sinks.h"
@@ -11,13 +10,13 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "data/text/tokenizer.h"
+#include "job/trainings.h"
 #include "report/sinks/sinks.h"
 #include "report/text/text_table.h"
 #include "score/metrics.h"
 #include "serve/serve.h"
-#include "study/study.h"
 
-enum { RANKS = 4, BATCH = 32, VOCABULARY = 700, PROMISED_MARGIN = 8 /* points of accuracy over the best ablation */ };
+enum { BATCH = 32, VOCABULARY = 700, PROMISED_MARGIN = 8 /* points of accuracy over the best ablation */ };
 
 /* A model and the inputs it sees. The first text it sees is its primary text. */
 static const struct variant {
@@ -110,52 +109,38 @@ static tri_json *configuration(const demo *d, const struct variant *v) {
     return config;
 }
 
-/* One model's training as a command line: its configuration file, the demo's data, a fresh run folder, four ranks. */
-static tri_status fill_line(const demo *d, const struct variant *v, tri_run_line *l) {
-    char name[64], path[TRI_PATH_MAX], run[TRI_PATH_MAX];
+/* One model's training: its configuration file, the demo's data, a fresh run folder, four ranks. */
+static tri_status train(const demo *d, const struct variant *v, tri_training *t) {
+    char name[64], path[TRI_PATH_MAX], seed[24], threads[24];
     snprintf(name, sizeof name, "%s.json", v->folder);
+    snprintf(seed, sizeof seed, "%lld", (long long)d->asked->seed);
+    snprintf(threads, sizeof threads, "%lld", (long long)d->asked->threads);
     TRI_TRY(tri__path_join(path, d->asked->output_dir, name));
-    TRI_TRY(tri__path_join(run, d->asked->output_dir, v->folder));
+    TRI_TRY(tri__path_join(t->folder, d->asked->output_dir, v->folder));
+    snprintf(t->name, sizeof t->name, "%s", v->title);
     tri_json *config = configuration(d, v);
     tri_status status = tri__json_save(path, config);
     tri__json_decref(config);
     TRI_TRY(status);
-    tri__run_line_add(l, "--config=%s", path);
-    tri__run_line_add(l, "--data-path=%s", d->data);
-    tri__run_line_add(l, "--output-dir=%s", run);
-    tri__run_line_add(l, "--seed=%lld", (long long)d->asked->seed);
-    tri__run_line_add(l, "--threads=%lld", (long long)d->asked->threads);
-    tri__run_line_add(l, "--resume=never");
-    tri__run_line_add(l, "--nproc-per-node=%d", RANKS);
-    if (d->asked->quiet) tri__run_line_add(l, "--quiet");
-    return tri__run_line_parse(l);
-}
-
-/* Each rank is this program with that command line. Ranks print to stderr: stdout has only the demo's results. */
-static tri_status train_on_ranks(const demo *d, tri_run_line *l) {
-    tri_cli cli = *d->cli;
-    cli.argv = l->argv;
-    cli.out = cli.err;
-    TRI_TRY(tri__study_prepare(&l->settings, cli.stop));
-    tri_status status = tri__launch_start(&cli, &l->settings, l->settings.output_dir, 0);
-    d->cli->reported = cli.reported;
-    return status;
+    const tri_change changes[] = {{"config", path}, {"data_path", d->data}, {"output_dir", t->folder}, {"seed", seed},
+                                  {"threads", threads}, {"resume", "never"}, {"nproc_per_node", "4"},
+                                  {"quiet", d->asked->quiet ? "true" : "false"}};
+    const tri_parent *parent = tri__cli_parent(d->cli);
+    t->argv = tri__training_argv(parent, 0, NULL, changes, sizeof changes / sizeof *changes);
+    return t->argv ? tri__trainings_run(parent, t, 1, d->asked->quiet) : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 static tri_status train_and_score(demo *d, int which) {
-    const struct variant *v = &variants[which];
+    tri_training t = {0};
+    tri_settings settings = *d->asked; /* borrows its texts */
     tri_sink sink = {0};
     const tri_log log = tri__sink_log(&sink);
-    tri_run_line *l = tri__run_line_new(d->cli, NULL, NULL);
-    if (!d->asked->quiet) fprintf(d->cli->err, "\n%s\n", v->title);
-    tri_status status = fill_line(d, v, l);
-    if (status == TRI_OK) status = train_on_ranks(d, l);
-    if (status == TRI_OK && !(l->settings.checkpoint = strdup(l->settings.output_dir)))
-        status = tri__fail(TRI_RESOURCE, "out of memory");
+    settings.checkpoint = t.folder, settings.data_path = d->data;
+    tri_status status = train(d, &variants[which], &t);
     if (status == TRI_OK) status = tri__cli_progress(d->cli, 1, &sink);
-    if (status == TRI_OK) status = tri__serve_eval(&l->settings, 0, NULL, &log, &d->made[which]);
+    if (status == TRI_OK) status = tri__serve_eval(&settings, 0, NULL, &log, &d->made[which]);
     tri__progress_close(&sink);
-    tri__run_line_free(l);
+    free(t.argv);
     return status;
 }
 

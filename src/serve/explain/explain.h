@@ -1,7 +1,8 @@
 /* explain.h - why a model answers as it does.
  *
  *   explain      one row: by how much its class's probability falls where an input, or a word, is left out (occlusion)
- *   importance   a table: by how much figures worsen where an input's values are permuted among the rows (Breiman 2001)
+ *   importance   a table: by how much figures worsen where an input's values are permuted among the rows (Breiman
+ *                2001), and in models that were trained without it
  */
 #pragma once
 
@@ -12,11 +13,14 @@
 
 enum { TRI_EXPLAIN_ROWS = 40 }; /* rows that are computed for one explained row, at most */
 
+#define TRI_EXPLAIN_TABLE "(table)" /* as an input: all columns */
 typedef struct tri_explain_options {
     int64_t first, rows;  /* explains so many rows from row `first` on, counted from 1 */
     const char *label;    /* the class whose probability is explained; NULL: that which predict gives each row */
     int64_t repeats;      /* importance: permutations of each input */
     int64_t seed;
+    tri_json *retrained;  /* importance: {input: {folder: a model that was trained without it}}, whose figures are added
+                             there, and intervals; NULL: neither */
 } tri_explain_options;
 
 /* Called for each explained row, in order; docs/guide/explaining.md has the keys of `row`. */

@@ -1,8 +1,9 @@
 /* importance.c - permutation importance: an input's values are dealt out among the rows anew, so that they say nothing
- * about their row, and the figures are taken again. */
+ * about their row, and the figures are taken again. Where there are models that were trained without an input, so are
+ * theirs; intervals are then percentiles of what changes in the same resamples of the rows (score/bootstrap.h). */
 #include "base/random.h"
 #include "data/dataset/field_values.h"
-#include "score/metrics.h"
+#include "score/bootstrap.h"
 #include "serve/explain/explain.h"
 #include "serve/infer/table_rows.h"
 
@@ -13,10 +14,11 @@ static const struct {
     const char *name;
     size_t offset; /* in tri_scores */
     int sign;      /* 1: worse is higher */
-} figures[] = {{"log_loss", offsetof(tri_scores, log_loss), 1},
-               {"accuracy", offsetof(tri_scores, accuracy), -1},
-               {"roc_auc", offsetof(tri_scores, roc_auc), -1}};
-enum { FIGURES = sizeof figures / sizeof *figures };
+    tri_figure id;
+} figures[] = {{"log_loss", offsetof(tri_scores, log_loss), 1, TRI_FIGURE_LOG_LOSS},
+               {"accuracy", offsetof(tri_scores, accuracy), -1, TRI_FIGURE_ACCURACY},
+               {"roc_auc", offsetof(tri_scores, roc_auc), -1, TRI_FIGURE_ROC_AUC}};
+enum { FIGURES = sizeof figures / sizeof *figures, RESAMPLES = 1000, VALUES = TRI_FIGURES * RESAMPLES };
 
 typedef struct job {
     tri_table_rows rows;
@@ -30,6 +32,7 @@ typedef struct job {
     tri_column_value *moved; /* [n, columns of the input] */
     int64_t *order;          /* [n] */
     float *probs;            /* [n, classes] */
+    double *base, *now, *sum; /* [VALUES] each: of the model as it is, of the last scoring, of changes */
 } job;
 
 static tri_status no_memory(void) { return tri__fail(TRI_RESOURCE, "out of memory for importances"); }
@@ -41,6 +44,7 @@ static void close_job(job *j) {
     free(j->moved);
     free(j->order);
     free(j->probs);
+    free(j->base);
     tri__table_rows_close(&j->rows);
 }
 
@@ -83,7 +87,8 @@ static tri_status open_job(job *j, const tri_settings *asked) {
     j->moved = malloc(n * columns * sizeof *j->moved);
     j->order = malloc(n * sizeof *j->order);
     j->probs = malloc(n * (size_t)j->rows.facts->n_classes * sizeof *j->probs);
-    if (!j->label || !j->value || !j->row || !j->moved || !j->order || !j->probs)
+    j->base = calloc(3 * VALUES, sizeof *j->base), j->now = j->base + VALUES, j->sum = j->now + VALUES;
+    if (!j->label || !j->value || !j->row || !j->moved || !j->order || !j->probs || !j->base)
         return tri__fail(TRI_RESOURCE, "out of memory for %lld rows", (long long)j->n);
     return take_rows(j, label);
 }
@@ -97,6 +102,10 @@ static tri_status score(job *j, double out[static FIGURES]) {
     tri_status status = tri__scores(j->probs, j->label, j->n, &classes, &scores);
     for (int f = 0; f < FIGURES; f++) out[f] = *(const double *)((const char *)&scores + figures[f].offset);
     tri__scores_free(&scores);
+    if (status != TRI_OK || !j->options->retrained) return status;
+    tri_intervals own = {0};
+    status = tri__bootstrap_figures(j->probs, j->label, j->n, &classes, RESAMPLES, 1, j->now, &own);
+    tri__intervals_free(&own);
     return status;
 }
 
@@ -113,8 +122,7 @@ static void shuffle(job *j, int input, int64_t repeat) {
 }
 
 /* Figures with an input's columns permuted together; the rows are then as before. */
-static tri_status score_without(job *j, int index, int64_t repeat, double out[static FIGURES]) {
-    const tri_input *in = &j->rows.input[index];
+static tri_status score_without(job *j, const tri_input *in, int index, int64_t repeat, double out[static FIGURES]) {
     int columns = j->rows.n_columns;
     shuffle(j, index, repeat);
     for (int k = 0; k < in->n; k++) {
@@ -130,23 +138,60 @@ static tri_status score_without(job *j, int index, int64_t repeat, double out[st
     return status;
 }
 
+/* How far the last scoring of `of`, on the same rows, is from the model as it is; in each resample. */
+static void add_change(job *j, const job *of) {
+    for (int i = 0; j->options->retrained && i < VALUES; i++) j->sum[i] += of->now[i] - j->base[i];
+}
+
+/* Adds what a figure is and the interval of n scorings that were added to j->sum, which is then 0. */
+static void put_figure(job *j, int f, double n, tri_json *figure, tri_json *to) {
+    double *value = j->sum + figures[f].id * RESAMPLES;
+    for (int r = 0; r < RESAMPLES; r++) value[r] *= figures[f].sign / n;
+    tri_interval i = tri__percentiles(value, RESAMPLES);
+    if (j->options->retrained)
+        tri__json_set_new(figure, "interval",
+                          isfinite(i.low) ? tri__json_pack("[f, f]", i.low, i.high) : tri__json_null());
+    memset(value, 0, RESAMPLES * sizeof *value);
+    tri__json_set_new(to, figures[f].name, figure);
+}
+
+/* Adds the figures of the same rows by the model to["folder"], which was trained without an input. */
+static tri_status score_retrained(job *j, const tri_settings *asked, const double base[static FIGURES], tri_json *to,
+                                  job *other) {
+    double now[FIGURES];
+    tri_settings one = *asked; /* borrows its texts */
+    one.checkpoint = (char *)tri__text_in(to, "folder");
+    if (!one.checkpoint) return TRI_OK;
+    TRI_TRY(open_job(other, &one));
+    if (other->n != j->n || memcmp(other->label, j->label, (size_t)j->n * sizeof *j->label) != 0)
+        return tri__fail(TRI_DATA, "%s: reads other rows or labels than the model with all inputs", one.checkpoint);
+    TRI_TRY(score(other, now));
+    add_change(j, other);
+    for (int f = 0; f < FIGURES; f++) {
+        double worse = figures[f].sign * (now[f] - base[f]) + 0.0;
+        put_figure(j, f, 1, tri__json_pack("{s:f, s:f}", "figure", now[f], "worse", worse), to);
+    }
+    return TRI_OK;
+}
+
 /* By how much each figure worsens: mean and standard deviation over the repetitions. */
-static tri_status input_json(job *j, int index, const double base[static FIGURES], tri_json **out) {
-    const tri_input *in = &j->rows.input[index];
+static tri_status input_json(job *j, const tri_input *in, int index, const char *kind,
+                             const double base[static FIGURES], tri_json **out) {
     double sum[FIGURES] = {0}, squares[FIGURES] = {0}, n = (double)j->options->repeats;
     for (int64_t repeat = 0; repeat < j->options->repeats; repeat++) {
         double now[FIGURES];
         TRI_TRY(tri__stop_check(j->stop, "permuting \"%s\"", in->name));
-        TRI_TRY(score_without(j, index, repeat, now));
+        TRI_TRY(score_without(j, in, index, repeat, now));
+        add_change(j, j);
         for (int f = 0; f < FIGURES; f++) {
             double worse = figures[f].sign * (now[f] - base[f]);
             sum[f] += worse, squares[f] += worse * worse;
         }
     }
-    *out = tri__json_pack("{s:s, s:s}", "input", in->name, "kind", in->is_text ? "text" : "column");
+    *out = tri__json_pack("{s:s, s:s}", "input", in->name, "kind", kind);
     for (int f = 0; f < FIGURES; f++) {
         double mean = sum[f] / n, spread = n > 1 ? sqrt(fmax(0, (squares[f] - n * mean * mean) / (n - 1))) : 0;
-        tri__json_set_new(*out, figures[f].name, tri__json_pack("{s:f, s:f}", "worse", mean, "spread", spread));
+        put_figure(j, f, n, tri__json_pack("{s:f, s:f}", "worse", mean, "spread", spread), *out);
     }
     return TRI_OK;
 }
@@ -155,17 +200,29 @@ static tri_status importance(const tri_settings *asked, job *j, tri_json **facts
     double base[FIGURES];
     TRI_TRY(open_job(j, asked));
     TRI_TRY(score(j, base));
+    memcpy(j->base, j->now, VALUES * sizeof *j->base);
     tri_json *whole = tri__json_object(), *list = tri__json_array();
     for (int f = 0; f < FIGURES; f++) tri__json_set_new(whole, figures[f].name, tri__json_real(base[f]));
     *facts = tri__json_pack("{s:s, s:I, s:I, s:o, s:o}", "table", tri__table_path(j->rows.table), "rows",
                             (tri_json_int)j->n, "repeats", (tri_json_int)j->options->repeats, "figures", whole,
                             "inputs", list);
     if (!*facts) return no_memory(); /* and the list is gone */
-    for (int i = 0; i < j->rows.n_inputs; i++) {
+    int n = j->rows.n_inputs, texts = j->rows.facts->n_texts, whole_table = j->options->retrained && n - texts > 1;
+    for (int i = 0; i < n + whole_table; i++) {
+        const tri_input *in = &j->rows.input[i < n ? i : texts], /* columns follow one another */
+            table = {.name = TRI_EXPLAIN_TABLE, .first = in->first, .n = n - texts};
+        const char *kind = i == n ? "table" : in->is_text ? "text" : "column";
         tri_json *input = NULL;
-        tri__say(j->log, TRI_LOG_INFO, "input %d of %d: \"%s\"", i + 1, j->rows.n_inputs, j->rows.input[i].name);
-        TRI_TRY(input_json(j, i, base, &input));
+        if (i == n) in = &table;
+        tri__say(j->log, TRI_LOG_INFO, "input %d of %d: \"%s\"", i + 1, n + whole_table, in->name);
+        TRI_TRY(input_json(j, in, i, kind, base, &input));
         tri__json_append_new(list, input);
+        tri_json *by = tri__json_get(j->options->retrained, in->name);
+        job other = {.options = j->options, .log = j->log, .stop = j->stop};
+        tri_status status = by ? score_retrained(j, asked, base, by, &other) : TRI_OK;
+        close_job(&other);
+        TRI_TRY(status);
+        if (by) tri__json_set(input, "retrained", by);
     }
     return tri__json_is_whole(*facts) ? TRI_OK : no_memory();
 }
