@@ -35,7 +35,8 @@ between=$(number step_seconds)
 sed 's/, "islands".*}}/}/' islands.json >flat.json
 run choose "${tiny[@]}" --world-size 4 --hardware flat.json --recompute none --tp-size 2 --pp-size 1 \
     --num-microbatches 1 --memory-limit 1G --json
-expect "slow links between islands cost time: $between, $(number step_seconds)" is "$between" '>' "$(number step_seconds)"
+expect "slow links between islands cost time: $between, $(number step_seconds)" \
+    is "$between" '>' "$(number step_seconds)"
 same --world-size 8 --hardware h200x8 --recompute none --schedule interleaved --tp-size 1 --virtual-stages 2
 same --world-size 16 --hardware h200x8 --recompute none --pp-size 2 --tp-size 1 --schedule 1f1b --pipeline-shape branch
 same --world-size 4 --hardware cpu --cp-size 2 --recompute none --num-microbatches 1
