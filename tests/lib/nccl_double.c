@@ -51,12 +51,19 @@ int ncclGetUniqueId(nccl_id *id) {
     return NCCL_OK;
 }
 
-static void free_comm(nccl_comm *c, int leak) {
+/* Those that were aborted. Their segments stay: a stream may still touch one, and unpinning it would wait for all
+ * streams of the GPU, of which others wait for members of communicators that have yet to be aborted. */
+static _Atomic(nccl_comm *) aborted;
+
+static void free_batches(nccl_comm *c) {
     for (batch *b = c->first, *next; b; b = next) {
         next = b->next;
         free(b);
     }
-    if (leak) return; /* its stream may still touch the segment */
+}
+
+static void free_comm(nccl_comm *c) {
+    free_batches(c);
     if (c->pinned) gpu_unpin(&c->shared->of[c->me]);
     if (c->shared) munmap(c->shared, sizeof *c->shared);
     pthread_mutex_destroy(&c->lock);
@@ -110,7 +117,7 @@ int ncclCommInitRankConfig(nccl_comm **comm, int n, nccl_id id, int me, const nc
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->change, NULL);
     if (pthread_create(&c->helper, NULL, nccl_help, c)) {
-        free_comm(c, 0);
+        free_comm(c);
         return nccl_refuse(NCCL_SYSTEM, "no thread for a group");
     }
     *comm = c;
@@ -132,18 +139,19 @@ int ncclCommFinalize(nccl_comm *c) {
 }
 
 int ncclCommAbort(nccl_comm *c) {
-    int turn = 0, dry = 0;
+    int turn = 0;
     atomic_store(&c->stop, 1);
     tell(c, 0);
     pthread_join(c->helper, NULL);
-    if (c->shared) {
-        member *me = &c->shared->of[c->me];
-        atomic_store(&me->gone, 1);
-        __atomic_store_n(&me->go, c->rounds, __ATOMIC_RELEASE); /* lets the streams go on */
-        for (double from = nccl_clock(); !dry && nccl_clock() - from < ABORT_SECONDS; nccl_nap(&turn))
-            dry = __atomic_load_n(&me->done, __ATOMIC_ACQUIRE) == c->rounds;
-    }
-    free_comm(c, c->shared && !dry);
+    if (!c->shared) return free_comm(c), NCCL_OK;
+    member *me = &c->shared->of[c->me];
+    double from = nccl_clock();
+    atomic_store(&me->gone, 1);
+    __atomic_store_n(&me->go, c->rounds, __ATOMIC_RELEASE); /* lets the streams go on */
+    while (__atomic_load_n(&me->done, __ATOMIC_ACQUIRE) != c->rounds && nccl_clock() - from < ABORT_SECONDS)
+        nccl_nap(&turn);
+    free_batches(c);
+    c->aborted_before = atomic_exchange(&aborted, c);
     return NCCL_OK;
 }
 
@@ -155,7 +163,7 @@ int ncclCommDestroy(nccl_comm *c) {
     tell(c, 2);
     pthread_join(c->helper, NULL);
     atomic_store(&c->shared->of[c->me].left, 1);
-    free_comm(c, 0);
+    free_comm(c);
     return NCCL_OK;
 }
 

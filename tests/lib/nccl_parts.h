@@ -101,6 +101,7 @@ struct nccl_comm {
     uint32_t messages[2][NCCL_RANKS];             /* of this host: sent to, received from */
     uint32_t met, sent[NCCL_RANKS], got[NCCL_RANKS]; /* of the helper */
     gpu_stream *stream;
+    struct nccl_comm *aborted_before;
     double patience;
     char words[NCCL_WORDS];                       /* of its error; written before `state` */
 };
