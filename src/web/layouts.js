@@ -55,7 +55,7 @@ document.getElementById('top').append(make('h1', {}, data.title), make('p', {cla
 // One section for each model, hardware and number of ranks: bars compare what is beside each other.
 const sections = new Map();
 for (const row of data.rows) {
-  const parts = [row.model, row.hardware, `${row.ranks} ranks`];
+  const parts = [row.model, row.hardware, `${row.ranks} rank${row.ranks === 1 ? '' : 's'}`];
   const name = data.apart ? parts.filter(Boolean).join(', ') : '';
   if (!sections.has(name)) sections.set(name, []);
   sections.get(name).push(row);
