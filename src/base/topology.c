@@ -81,7 +81,7 @@ static int linked_by_nvlink(void *context, const char *a, const char *b) {
            !n->DeviceGetP2PStatus(one, other, P2P_NVLINK, &status) && status == 0;
 }
 
-static void read_islands(tri_topology *out) {
+void tri__topology_ask(tri_topology *out) {
     void *library = out->n_gpus > 1 ? dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL) : NULL; /* stays loaded */
     nvml n;
     int missing = 0;
@@ -106,7 +106,6 @@ void tri__topology_read(const char *root, tri_topology *out) {
     tri__words_restore(&words);
     tri__names_free(&names);
     out->n_islands = out->n_gpus;
-    if (!*root) read_islands(out);
 }
 
 void tri__topology_join(tri_topology *t, int (*linked)(void *context, const char *a, const char *b), void *context) {

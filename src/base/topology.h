@@ -23,8 +23,10 @@ typedef struct tri_topology {
     tri_gpu_place gpu[TRI_GPUS_MAX]; /* in the order of their addresses, as the driver numbers them */
 } tri_topology;
 
-/* root: "" for this machine; for tests a folder that has sys/ in it. Of that, each GPU is an island. */
+/* root: "" for this machine; for tests a folder that has sys/ in it. Each GPU is an island. */
 void tri__topology_read(const char *root, tri_topology *out);
+/* Asks the driver of this machine for NVLinks, and joins what they link. Loads its library, which stays. */
+void tri__topology_ask(tri_topology *t);
 /* Joins GPUs into islands: those that `linked` says are linked, directly or through others. */
 void tri__topology_join(tri_topology *t, int (*linked)(void *context, const char *a, const char *b), void *context);
 /* The GPUs of each island, where all have as many in a row and there are several; 0: none, or one, or uneven. */

@@ -160,6 +160,7 @@ static void add_key(calibrating *c, struct tri_hardware_names *list, const char 
 static void note_islands(calibrating *c) {
     tri_topology topology;
     tri__topology_read("", &topology);
+    tri__topology_ask(&topology);
     int island = tri__topology_island(&topology);
     if (!island || topology.n_gpus != c->out.ranks_per_node) return; /* others are hidden from CUDA */
     c->out.islands = (struct tri_hardware_islands){island, c->out.near.latency, c->out.copy};

@@ -177,8 +177,10 @@ static void probe_cuda(finding *f) {
 /* NUMA nodes with their cores; GPUs in runs of the same node, switch and island. */
 static void probe_places(finding *f) {
     tri_topology t;
+    char to[32];
     size_t n, size = sizeof f->detail;
     tri__topology_read("", &t);
+    tri__topology_ask(&t);
     if (!t.n_numa) return;
     FOUND(f, "%d NUMA node%s:", t.n_numa, t.n_numa == 1 ? "" : "s");
     for (int i = 0; i < t.n_numa && (n = strlen(f->detail)) < size; i++)
@@ -187,8 +189,8 @@ static void probe_places(finding *f) {
         const tri_gpu_place *gpu = &t.gpu[i];
         for (last = i; last + 1 < t.n_gpus && t.gpu[last + 1].numa == gpu->numa &&
                        t.gpu[last + 1].island == gpu->island && !strcmp(t.gpu[last + 1].above, gpu->above);) last++;
-        snprintf(f->detail + n, size - n, "; GPU %d-%d: node %d, %s, island %d", i, last, gpu->numa, gpu->above,
-                 gpu->island);
+        snprintf(to, sizeof to, last > i ? "s %d-%d" : " %d", i, last);
+        snprintf(f->detail + n, size - n, "; GPU%s: node %d, %s, island %d", to, gpu->numa, gpu->above, gpu->island);
     }
 }
 

@@ -44,7 +44,7 @@ tri_status tri__engine_bind_infer(const tri_infer_spec *spec, tri_engine *engine
                              engine));
     if (spec->place.rank == 0) { /* before any rank allocates memory: none passes the next line earlier */
         TRI_TRY(tri__engine_plan_all(engine, &all));
-        TRI_TRY(tri__room_check(s, engine, &all, world ? world->segment.n : 1));
+        TRI_TRY(tri__room_check(s, engine, &all, world ? world->segment.n : 1, NULL));
     }
     TRI_TRY(tri__engine_agree(engine, s, tri__hash64(spec->data, tri__checkpoint_path(spec->checkpoint),
                                                      strlen(tri__checkpoint_path(spec->checkpoint)))));

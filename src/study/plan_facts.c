@@ -171,7 +171,7 @@ tri_status tri__study_plan(const tri_settings *settings, const tri_log *log, tri
     if (!p) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = tri__study_open(settings, log, NULL, NULL, p);
     if (status == TRI_OK && settings->memory_limit)
-        status = tri__room_check(settings, &p->engine, &p->all, (int)settings->nproc_per_node);
+        status = tri__room_check(settings, &p->engine, &p->all, (int)settings->nproc_per_node, NULL);
     if (status == TRI_OK) status = describe(settings, &p->engine, &p->all, facts, program);
     if (status == TRI_OK) status = add_views(settings, log, p, *facts);
     if (status == TRI_OK && !tri__json_is_whole(*facts)) /* commands also draw it */
@@ -204,7 +204,7 @@ tri_status tri__study_prepare(const tri_settings *settings, const tri_stop *stop
     tri_status status = tri__study_open(settings, &silent, stop, settings->output_dir, p);
     /* A GPU's free memory is checked by its rank: a query from this process would itself use some. */
     if (status == TRI_OK && (settings->memory_limit || !p->engine.device->async))
-        status = tri__room_check(settings, &p->engine, &p->all, (int)settings->nproc_per_node);
+        status = tri__room_check(settings, &p->engine, &p->all, (int)settings->nproc_per_node, NULL);
     tri__study_close(p);
     free(p);
     return status;

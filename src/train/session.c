@@ -158,8 +158,7 @@ static tri_status open_engine(tri_session *s) {
         TRI_TRY(tri__engine_plan_all(&s->engine, &s->programs));
         int here = s->place.world ? s->place.world->segment.n : 1;
         tri_room room;
-        TRI_TRY(tri__room_check(set, &s->engine, &s->programs, here));
-        TRI_TRY(tri__room_measure(set, &s->engine, &s->programs, here, &room));
+        TRI_TRY(tri__room_check(set, &s->engine, &s->programs, here, &room));
         tri__run_say(set, &s->engine, &room, &s->log);
     }
     TRI_TRY(tri__engine_agree(&s->engine, set, s->train->digest));

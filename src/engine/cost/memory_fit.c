@@ -159,8 +159,8 @@ static tri_room_shares shares_of(const tri_device *device, int limited, int here
     return (tri_room_shares){.here = here, .memories = memories > here ? here : memories};
 }
 
-tri_status tri__room_measure(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here,
-                             tri_room *room) {
+static tri_status measure(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here,
+                          tri_room *room) {
     const tri_device *device = engine->device;
     int64_t limit, bytes[TRI_MEM_COUNT];
     TRI_TRY(tri__memory_limit_parse(settings->memory_limit, &limit));
@@ -177,9 +177,11 @@ tri_status tri__room_measure(const tri_settings *settings, const tri_engine *eng
     return TRI_OK;
 }
 
-tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here) {
-    tri_room room;
-    TRI_TRY(tri__room_measure(settings, engine, all, here, &room));
-    return room.need <= room.have ? TRI_OK
-                                  : refuse(engine, shares_of(engine->device, room.limited, here), &room);
+tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here,
+                           tri_room *room) {
+    tri_room compared;
+    if (!room) room = &compared;
+    TRI_TRY(measure(settings, engine, all, here, room));
+    return room->need <= room->have ? TRI_OK
+                                    : refuse(engine, shares_of(engine->device, room->limited, here), room);
 }

@@ -27,11 +27,9 @@ typedef struct tri_room {
     int ranks;             /* of a machine that share one memory */
     int limited;           /* 1: `have` is --memory-limit */
 } tri_room;
-/* Of `here` ranks of a machine: the limit, or else what is free on this machine. */
-tri_status tri__room_measure(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here,
-                             tri_room *room);
 /* Compares what `here` ranks of a machine need together (on the machine that needs most) with the limit, or else with
  * this machine's free memory. TRI_RESOURCE with the figures and the first that fits of: more sharding, then full
  * recomputation, then the optimizer's state in offload memory; of a prediction: sharded weights, then weights in
- * offload memory. */
-tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here);
+ * offload memory. room: what was compared; NULL */
+tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here,
+                           tri_room *room);

@@ -165,7 +165,7 @@ static tri_status check_plan(const tri_opened *o, const tri_counts *max) {
                                                             .assets = &o->assets, .columns = o->preprocess->vectors,
                                                             .max = max, .max_infer = max}, engine);
     if (status == TRI_OK) status = tri__engine_plan_all(engine, &all);
-    if (status == TRI_OK) status = tri__room_check(&o->settings, engine, &all, (int)o->settings.nproc_per_node);
+    if (status == TRI_OK) status = tri__room_check(&o->settings, engine, &all, (int)o->settings.nproc_per_node, NULL);
     tri__engine_close(engine);
     free(engine);
     return status;
