@@ -87,9 +87,10 @@ static tri_status open_job(job *j, const tri_settings *asked) {
     j->moved = malloc(n * columns * sizeof *j->moved);
     j->order = malloc(n * sizeof *j->order);
     j->probs = malloc(n * (size_t)j->rows.facts->n_classes * sizeof *j->probs);
-    j->base = calloc(3 * VALUES, sizeof *j->base), j->now = j->base + VALUES, j->sum = j->now + VALUES;
+    j->base = calloc(3 * VALUES, sizeof *j->base);
     if (!j->label || !j->value || !j->row || !j->moved || !j->order || !j->probs || !j->base)
         return tri__fail(TRI_RESOURCE, "out of memory for %lld rows", (long long)j->n);
+    j->now = j->base + VALUES, j->sum = j->now + VALUES;
     return take_rows(j, label);
 }
 
