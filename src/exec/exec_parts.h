@@ -33,6 +33,7 @@ struct tri_exec {
     uint8_t *in_lanes;          /* [n] 1: both the program and the device have several lanes */
     tri_replay replay;
     tri_group_table groups;
+    uint64_t marks;             /* of progress, queued */
     tri_bound_transfer *transfer;
     int64_t *counts;            /* of all transfers */
     unsigned shared;            /* classes in shared memory, one bit each */

@@ -50,6 +50,7 @@ static tri_status find_cause(tri_group_table *table, tri_status status) {
     while (tri__clock() - begin < blame_seconds(table) && ask(table) == TRI_OK) {}
     tri__groups_wait(table, 0);
     TRI_TRY(tri__world_check(table->world));
+    tri_world_fail(table->world, status, words); /* at once: to leave the groups may take this rank seconds */
     return tri__fail(status, "%s", words);
 }
 

@@ -14,12 +14,48 @@ void tri__exec_start(const tri_exec *exec, int program, int begin, int end, uint
     exec->device->async->begin_run(exec->context, step);
 }
 
-enum { PROGRESS_EVERY = 32 }; /* instructions */
+enum { PROGRESS_EVERY = 32 /* instructions */, MOST_AHEAD = 16 /* marks */ };
 
+/* Polls until the device is idle or has reached mark `until` and, with `compared`, until all its transfers have been
+ * compared with the peers'. When a rank failed, this rank's transfers may never complete and are aborted. */
+static tri_status await_mark(tri_exec *exec, uint64_t until, int compared) {
+    tri_world *world = exec->world;
+    tri_idle idle = {.awake = 1};
+    uint64_t passed, last = 0;
+    int left, before = 0;
+    tri__world_waits(world, 1);
+    tri_status status;
+    while ((status = tri__groups_check(&exec->groups, &left)) == TRI_OK) {
+        int there = exec->device->async->is_idle(exec->context, &passed) || passed >= until;
+        if (there && !(compared && left)) break;
+        if (passed != last || left != before) tri__world_beat(world); /* progress: reset the progress timeout */
+        last = passed, before = left;
+        tri__idle(world->segment.control, world->local, &idle);
+    }
+    tri__world_waits(world, 0);
+    if (status != TRI_OK) tri__groups_free(&exec->groups, 1);
+    return status;
+}
+
+/* The host stays within reach of the device: a driver that has no room for more work, behind a transfer that never
+ * ends, blocks the host, which then sees no failure. */
+static tri_status mark_progress(tri_exec *exec) {
+    exec->device->async->mark_progress(exec->context);
+    exec->marks++;
+    return exec->marks > MOST_AHEAD ? await_mark(exec, exec->marks - MOST_AHEAD, 0) : TRI_OK;
+}
+
+/* With transfers the host counts as waiting while it queues: the driver may block it (a kernel's first use waits for
+ * all that is queued), and if all ranks are blocked there behind a transfer that never ends, only the supervisor sees
+ * it. */
 static tri_status queue_one(tri_exec *exec, int program, int i, uint32_t step, const tri_feed *feed) {
     if (!tri__exec_opens(exec, program, i, feed)) return TRI_OK;
-    if (exec->groups.n && i % PROGRESS_EVERY == 0) exec->device->async->mark_progress(exec->context);
-    return tri__exec_run_one(exec, program, i, step, feed);
+    if (!exec->groups.n) return tri__exec_run_one(exec, program, i, step, feed);
+    if (i % PROGRESS_EVERY == 0) TRI_TRY(mark_progress(exec));
+    tri__world_waits(exec->world, 1);
+    tri_status status = tri__exec_run_one(exec, program, i, step, feed);
+    tri__world_waits(exec->world, 0);
+    return status;
 }
 
 /* Every lane waits for the work queued before the run. */
@@ -84,20 +120,25 @@ void tri__exec_hold(tri_exec *exec, double seconds) {
     if (timing && timing->hold) timing->hold(exec->context, seconds);
 }
 
-/* Only queues kernels. */
-tri_status tri__exec_queue(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
-                            tri_time *times) {
+static tri_status queue_captured(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed) {
     const tri_graphs *graphs = exec->device->graphs;
-    tri__exec_start(exec, program, begin, end, step, feed);
-    if (times) return queue_marked(exec, program, begin, end, step, feed, times);
-    tri_capture capture = exec->groups.n ? TRI_LAUNCH /* the host must track transfers */
-                                     : tri__replay_ask(&exec->replay, exec->program, program, begin, end, feed, graphs,
-                                                       exec->context);
+    tri_capture capture = tri__replay_ask(&exec->replay, exec->program, program, begin, end, feed, graphs,
+                                          exec->context);
     if (capture == TRI_REPLAY) return TRI_OK;
     tri_status status = queue_all(exec, program, begin, end, step, feed);
     if (capture == TRI_CAPTURE && !graphs->end(exec->context) && status == TRI_OK)
         status = queue_all(exec, program, begin, end, step, feed);
     return status;
+}
+
+/* Only queues kernels. */
+tri_status tri__exec_queue(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
+                            tri_time *times) {
+    int transfers = exec->groups.n > 0; /* the host must track them: no capture */
+    tri__exec_start(exec, program, begin, end, step, feed);
+    return times       ? queue_marked(exec, program, begin, end, step, feed, times)
+           : transfers ? queue_all(exec, program, begin, end, step, feed)
+                       : queue_captured(exec, program, begin, end, step, feed);
 }
 
 const char *tri__exec_kind(const tri_exec *exec) {
@@ -137,25 +178,8 @@ int tri__exec_runs_on(const tri_exec *exec) { return exec->device->async != NULL
 
 int tri__exec_can_time(const tri_exec *exec) { return !exec->device->async || exec->device->timing; }
 
-/* Waits until the device is idle and, with `compared`, until all its transfers have been compared with the peers'. When
- * a rank failed, this rank's transfers may never complete and are aborted. */
 tri_status tri__exec_await(tri_exec *exec, int compared) {
-    tri_world *world = exec->world;
-    tri_idle idle = {.awake = 1};
-    uint64_t passed, last = 0;
-    int left, before = 0;
-    if (!world || !exec->groups.n) return TRI_OK;
-    tri__world_waits(world, 1);
-    tri_status status;
-    while ((status = tri__groups_check(&exec->groups, &left)) == TRI_OK) {
-        if (exec->device->async->is_idle(exec->context, &passed) && !(compared && left)) break;
-        if (passed != last || left != before) tri__world_beat(world); /* progress: reset the progress timeout */
-        last = passed, before = left;
-        tri__idle(world->segment.control, world->local, &idle);
-    }
-    tri__world_waits(world, 0);
-    if (status != TRI_OK) tri__groups_free(&exec->groups, 1);
-    return status;
+    return exec->world && exec->groups.n ? await_mark(exec, UINT64_MAX, compared) : TRI_OK;
 }
 
 /* Kernels by their marks; transfers have separate marks. */

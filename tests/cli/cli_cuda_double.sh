@@ -128,7 +128,9 @@ spoiled() { # FAULT "WORDS" OPTIONS...
 }
 beside spoiled "fault=count rank=1 at=6" " asks for " --nproc-per-node 2
 [ -n "$all" ] || finish
-beside spoiled "fault=count rank=2 at=6" " asks for " --nproc-per-node 4 --shard zero3
+beside spoiled "fault=count rank=2 at=200" " asks for " --nproc-per-node 4 --shard zero3
+# In the first step, a kernel's first use may block a host behind the transfer: the supervisor ends those ranks.
+beside spoiled "fault=count rank=2 at=6" "rank" --nproc-per-node 4 --shard zero3
 beside spoiled "fault=error rank=1 at=9" "a fault that the test asked for" --nproc-per-node 4 --shard zero1
 beside spoiled "fault=async rank=0 at=9" "a fault that the test asked for, later" --nproc-per-node 2 --pp-size 2 \
     --num-microbatches 2
@@ -137,8 +139,9 @@ beside spoiled "fault=stall rank=1 at=9" "progress" --nproc-per-node 2
 # A rank that dies in a mesh of 8.
 killed() {
     local job p begin
-    over_double "$trident" train "${common[@]}" --output-dir dead --epochs 100000 --max-steps 200000 --save-every 0 \
-        --nproc-per-node 8 --pp-size 2 --tp-size 2 --num-microbatches 2 >"$out" 2>"$err" &
+    LD_LIBRARY_PATH=$double${loader:+:$loader} "$trident" train "${common[@]}" --output-dir dead --epochs 100000 \
+        --max-steps 200000 --save-every 0 --nproc-per-node 8 --pp-size 2 --tp-size 2 --num-microbatches 2 \
+        >"$out" 2>"$err" &
     job=$!
     for ((p = 0; p < 600; p++)); do
         [ "$(losses dead 2>/dev/null | wc -l)" -ge 3 ] && break

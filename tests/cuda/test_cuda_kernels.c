@@ -9,7 +9,6 @@
  *
  * timeout: 240 */
 #include "tests/lib/kernel_gpu.h"
-#include "sim/hardware_keys.h"
 
 static gpu *the_gpu; /* made by main, before the tests */
 
@@ -336,23 +335,6 @@ static void timed_products(void **state) {
     free(wisdom);
 }
 
-/* Plans without a GPU, by --hardware h200x8, are those of a GPU. */
-static void built_in_target_is_the_devices(void **state) {
-    (void)state;
-    if (the_gpu->share) skip();
-    tri_arena arena = {0};
-    tri_hardware h;
-    tri_target own;
-    assert_int_equal(tri__hardware_open(&arena, "h200x8", &h), TRI_OK);
-    tri__device_target(the_gpu->device, &own);
-    assert_string_equal(h.target->name, own.name);
-    tri_json *json[2] = {tri__target_json(h.target), tri__target_json(&own)};
-    char *text[2] = {tri__json_line(json[0]), tri__json_line(json[1])};
-    assert_string_equal(text[0], text[1]);
-    for (int i = 0; i < 2; i++) free(text[i]), tri__json_decref(json[i]);
-    tri__arena_close(&arena);
-}
-
 int main(int argc, char **argv) {
     static gpu g;
     if (!read_arguments(&g, argc, argv)) return 2;
@@ -372,7 +354,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(rows_do_not_depend_on_others),
         cmocka_unit_test(not_a_number_shows),
         cmocka_unit_test(timed_products),
-        cmocka_unit_test(built_in_target_is_the_devices),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     close_gpu(&g);

@@ -2,6 +2,7 @@
  * or impossible figure is refused with its key; sizes of calls. */
 #include "tests/lib/test.h"
 #include "tests/lib/scratch.h"
+#include "device/device.h"
 #include "sim/hardware_keys.h"
 #include "sim/sizes.h"
 
@@ -180,6 +181,35 @@ TEST(unknown_name) {
     assert_int_equal(tri__hardware_open(&arena, "h300x8", &h), TRI_USAGE);
     assert_non_null(strstr(tri_error(), "h200x8, a100x8, cpu"));
     tri__arena_close(&arena);
+}
+
+static char *target_line(const tri_target *target) {
+    tri_json *json = tri__target_json(target);
+    char *line = tri__json_line(json);
+    tri__json_decref(json);
+    return line;
+}
+
+/* Plans for GPUs that are not here are those of GPUs: a plug-in's table is that of one of the files. */
+TEST(built_in_targets_are_the_plugins) {
+    const tri_device *device;
+    tri_target own;
+    int same = 0;
+    if (tri__device_get("cuda", &device) != TRI_OK) skip();
+    OK(tri__device_target(device, &own));
+    char *mine = target_line(&own);
+    for (int i = 0; i < 2; i++) {
+        tri_arena arena = {0};
+        tri_hardware h;
+        OK(tri__hardware_open(&arena, i ? "a100x8" : "h200x8", &h));
+        assert_string_equal(h.target->name, own.name);
+        char *line = target_line(h.target);
+        same |= strcmp(line, mine) == 0;
+        free(line);
+        tri__arena_close(&arena);
+    }
+    if (!same) fail_msg("neither h200x8.json nor a100x8.json has the kernels %s", mine);
+    free(mine);
 }
 
 int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }
