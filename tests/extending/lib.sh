@@ -34,7 +34,7 @@ extend() {
         (together=1 && . "$here/$script" && echo "$script: touches $touched of src/, at most $most" &&
             [ "$touched" -le "$most" ]) || exit 1
     done
-    make -j2 CC="${CC:-gcc}" CFLAGS=-O0 all examples >make.log 2>&1 || { tail -n 30 make.log >&2; exit 1; }
+    make -j"$(nproc)" CC="${CC:-gcc}" CFLAGS=-O0 all examples >make.log 2>&1 || { tail -n 30 make.log >&2; exit 1; }
     cd work && . "$here/tests/frozen.d/inputs.sh" && make_inputs
     for script in "$@"; do
         (together=1 trident=$scratch/build/trident && . "$here/$script" && use) ||
