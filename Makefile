@@ -2,7 +2,8 @@
 #   make test | test-pages | soak | demo | parity | ulfm | bench | lint | asan | tsan | fuzz SECONDS=60 [FAST=1]
 #   make frozen [PARTS='runs programs bytes words'] | extending
 #   make examples
-#   make install PREFIX=/usr/local DESTDIR=
+#   make install PREFIX=/usr/local LIBDIR=PREFIX/lib PLUGINDIR=LIBDIR DESTDIR=
+#   make test-packages [PARTS='deb container recipes']
 #   make cuda | test-cuda | sanitize-cuda | nccl-double [NVCC=/usr/local/cuda/bin/nvcc]
 #        [CUDA_ARCH='-gencode arch=compute_90a,code=sm_90a']
 #   make CC=clang BUILD=build-clang        make CFLAGS='-O0 -g'
@@ -18,13 +19,17 @@ BUILD ?= build
 $(if $(word 2,$(BUILD)),\
   $(error BUILD='$(BUILD)': make cannot have a build folder with a blank in its name; take another))
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+# Where MPI's and CUDA's plug-ins go. Elsewhere than in LIBDIR they need LDFLAGS=-Wl,-rpath,PLUGINDIR.
+PLUGINDIR ?= $(LIBDIR)
 CFLAGS ?= -O3 -g1
 OPENMP ?= -fopenmp
 PKGS := libutf8proc
 
 # What this machine has (MPI, CUDA, libraries) is looked up each time, in about 0.1 s, and kept in found.mk. What is
 # missing is named before anything is compiled; only `make demo` and `make test` install it.
-ifneq ($(if $(MAKECMDGOALS),$(filter-out clean lint parity extending asan tsan fuzz,$(MAKECMDGOALS)),all),)
+ifneq ($(if $(MAKECMDGOALS),$(filter-out clean lint parity extending asan tsan fuzz test-packages,\
+  $(MAKECMDGOALS)),all),)
 include $(BUILD)/found.mk
 endif
 SETS_UP := $(filter demo test,$(MAKECMDGOALS))
@@ -39,7 +44,7 @@ FRAME = $(if $(and $(filter gcc,$(CC)),$(findstring -O3,$(CFLAGS)),$(filter src/
 # Warnings are errors, but for clang's of a loop that it did not unroll, which only costs time.
 STRICT := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -Wno-pass-failed
 ALL_CFLAGS = $(STRICT) $(FRAME) -DTRI_VERSION='"$(VERSION)"' $(HAS_PACKED) -Iinclude -Isrc -I. $(PKG_CFLAGS) \
-  -fPIC -fvisibility=hidden $(OPENMP) -pthread -MMD -MP $(CFLAGS)
+  -fPIC -fvisibility=hidden $(OPENMP) -pthread -MMD -MP $(CPPFLAGS) $(CFLAGS)
 # Compressed tables, and YAML: `make ZSTD=` builds without that library.
 HAS_PACKED = $(if $(ZLIB),-DTRI_HAS_ZLIB) $(if $(ZSTD),-DTRI_HAS_ZSTD) $(if $(LZ4),-DTRI_HAS_LZ4) \
   $(if $(YAML),-DTRI_HAS_YAML)
@@ -82,8 +87,8 @@ BENCHES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard bench/*.c)))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 
-.PHONY: all announce demo test test-pages check frozen soak ulfm parity bench lint asan tsan check-tsan examples \
-  extending install clean
+.PHONY: all announce demo test test-pages test-packages check frozen soak ulfm parity bench lint asan tsan check-tsan \
+  examples extending install clean
 .SECONDARY:
 .DEFAULT_GOAL := all
 include src/device/cuda/cuda.mk fuzz/fuzz.mk
@@ -185,6 +190,9 @@ frozen: all
 test-pages: all
 	@python=python3; $$python -c 'import selenium' 2>/dev/null || python=/usr/bin/python3; \
 	  $$python tests/cli/pages.py $(BUILD) || [ $$? = 77 ]
+# The packages: built, and used by a plain user in fresh roots. Needs root, and Debian's packages.
+test-packages:
+	@tests/packaging/run $(PARTS)
 # The full counts: kill loops, crash cycles, random programs, mechanisms turned off (docs/internals/testing.md).
 # PARTS='kills alarms': only those.
 soak: all $(TESTS)
@@ -232,24 +240,26 @@ tsan:
 	  CFLAGS='-O1 $(TRACED) -fsanitize=thread -Wno-unknown-pragmas -Wno-unused-parameter' check-tsan
 check-tsan: all $(TSAN_TESTS:%=$(BUILD)/tests/test_%)
 	@tests/run $(BUILD) $(TSAN_TESTS:%=test_%)
-# DESTDIR and PREFIX may hold blanks.
+# DESTDIR, PREFIX, LIBDIR and PLUGINDIR may hold blanks.
 INTO = $(DESTDIR)$(PREFIX)
+LIBS_INTO = $(DESTDIR)$(LIBDIR)
 install: all
-	install -d '$(INTO)/bin' '$(INTO)/include' '$(INTO)/lib/pkgconfig' '$(INTO)/share/man/man1' \
-	  '$(INTO)/share/bash-completion/completions' '$(INTO)/share/zsh/site-functions' \
+	install -d '$(INTO)/bin' '$(INTO)/include' '$(LIBS_INTO)/pkgconfig' '$(DESTDIR)$(PLUGINDIR)' \
+	  '$(INTO)/share/man/man1' '$(INTO)/share/bash-completion/completions' '$(INTO)/share/zsh/site-functions' \
 	  '$(INTO)/share/fish/vendor_completions.d'
 	install -m 755 $(BUILD)/trident '$(INTO)/bin/trident'
-	install -m 644 include/trident.h include/trident_comm.h include/trident_mesh.h '$(INTO)/include/'
-	install -m 644 $(BUILD)/libtrident.a '$(INTO)/lib/libtrident.a'
-	install -m 755 $(BUILD)/libtrident.so '$(INTO)/lib/libtrident.so.$(VERSION)'
-	$(if $(MPI),install -m 755 $(MPI_PLUGIN) '$(INTO)/lib/')
+	install -m 644 include/trident*.h '$(INTO)/include/'
+	install -m 644 $(BUILD)/libtrident.a '$(LIBS_INTO)/libtrident.a'
+	install -m 755 $(BUILD)/libtrident.so '$(LIBS_INTO)/libtrident.so.$(VERSION)'
+	$(if $(MPI),install -m 755 $(MPI_PLUGIN) '$(DESTDIR)$(PLUGINDIR)/')
 	if [ -e $(BUILD)/libtrident_cuda.so ]; then \
-	  install -m 755 $(BUILD)/libtrident_cuda.so '$(INTO)/lib/libtrident_cuda.so'; fi
-	ln -sf libtrident.so.$(VERSION) '$(INTO)/lib/$(SONAME)'
-	ln -sf $(SONAME) '$(INTO)/lib/libtrident.so'
-	sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PKGS@|$(PKGS)|' \
+	  install -m 755 $(BUILD)/libtrident_cuda.so '$(DESTDIR)$(PLUGINDIR)/'; fi
+	ln -sf libtrident.so.$(VERSION) '$(LIBS_INTO)/$(SONAME)'
+	ln -sf $(SONAME) '$(LIBS_INTO)/libtrident.so'
+	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(subst $(PREFIX)/,$${prefix}/,$(LIBDIR))|' \
+	  -e 's|@VERSION@|$(VERSION)|; s|@PKGS@|$(PKGS)|' \
 	  -e 's|@OPENMP@|$(OPENMP)|; s|@PACKED@|$(ZLIB) $(ZSTD) $(LZ4) $(YAML)|' trident.pc.in \
-	  > '$(INTO)/lib/pkgconfig/trident.pc'
+	  > '$(LIBS_INTO)/pkgconfig/trident.pc'
 	$(BUILD)/trident man > '$(INTO)/share/man/man1/trident.1'
 	$(BUILD)/trident completion bash > '$(INTO)/share/bash-completion/completions/trident'
 	$(BUILD)/trident completion zsh > '$(INTO)/share/zsh/site-functions/_trident'
