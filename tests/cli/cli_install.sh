@@ -19,10 +19,10 @@ if ! cmp -s flags "$TRI_BUILD/flags"; then
     exit 77
 fi
 
-# installs DESTDIR PREFIX
+# installs DESTDIR PREFIX [VARIABLE=VALUE...]
 installs() {
-    last_command="make install DESTDIR=$1 PREFIX=$2"
-    make -C "$root" BUILD="$build" DESTDIR="$1" PREFIX="$2" install >"$out" 2>"$err"
+    last_command="make install DESTDIR=$1 PREFIX=$2 ${*:3}"
+    make -C "$root" BUILD="$build" DESTDIR="$1" PREFIX="$2" "${@:3}" install >"$out" 2>"$err"
     code=$?
     expect_code 0
     expect "nothing is compiled on the way" test "$(grep -c '^  CC ' "$out")" = 0
@@ -30,6 +30,13 @@ installs() {
 installs "$work/a folder" "/opt/tri dent"
 expect "the binary runs where it was installed" test -n "$("$work/a folder/opt/tri dent/bin/trident" --version)"
 expect "pkg-config's file" grep -q 'prefix=/opt/tri dent' "$work/a folder/opt/tri dent/lib/pkgconfig/trident.pc"
+
+installs "$work/stage" /usr LIBDIR=/usr/lib/x-y PLUGINDIR=/usr/lib/x-y/trident
+expect "libraries in the architecture's folder" test -e "$work/stage/usr/lib/x-y/libtrident.so" -a \
+    ! -e "$work/stage/usr/lib/libtrident.so"
+expect "pkg-config's file says so" grep -qx 'libdir=${prefix}/lib/x-y' "$work/stage/usr/lib/x-y/pkgconfig/trident.pc"
+[ ! -e "$TRI_BUILD/libtrident_mpi.so" ] ||
+    expect "plug-ins in theirs" test -e "$work/stage/usr/lib/x-y/trident/libtrident_mpi.so"
 
 installs "$work/root" /opt/trident
 export PKG_CONFIG_PATH=$work/root/opt/trident/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$work/root

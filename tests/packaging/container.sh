@@ -24,8 +24,8 @@ home=/home/trident # nobody can write there
 expect "a plain user" test "$(of_config .process.user.uid)" = $user_id
 expect "the working folder" test "$(of_config .process.cwd)" = /work
 expect "trident is what it runs: $(of_config .process.args)" test "$(of_config .process.args)" = '["trident","doctor"]'
-expect "no lists of apt, nothing of the machine that built it" test -z \
-    "$(cd "$root" && find var/lib/apt/lists etc/resolv.conf etc/hostname etc/machine-id -type f ! -name lock 2>/dev/null)"
+expect "no lists of apt, nothing of the machine that built it" test -z "$(cd "$root" &&
+    find var/lib/apt/lists etc/resolv.conf etc/hostname etc/machine-id -type f ! -name lock 2>/dev/null)"
 make_inputs
 
 runs sh -c 'echo x >/usr/bin/x || echo x >~/x'
