@@ -80,9 +80,16 @@ done
 # ---- Python ----
 if is_built python3-trident; then
     installs python3-trident
-    runs python3 -c 'import trident; print(trident.__version__)'
+    cat >user.py <<'END'
+import trident
+row = {"text": "the box was bad", "track": "late a box lost", "weight": 0.25}
+print(trident.__version__)
+print(",".join("%.9g" % p for p in trident.load("run").predict_proba([row]).tolist()[0]))
+END
+    runs python3 user.py
     expect_code 0
-    expect_text "$out" "$(user trident --version | awk '{ print $2; exit }')"
+    expect "the program's version and probabilities" cmp -s "$out" \
+        <(user trident --version | awk '{ print $2; exit }'; cat probabilities)
 else
     echo "left out: python3-trident was not built"
 fi
