@@ -76,7 +76,7 @@ if in_limits $((256 << 20)) 1 2>/dev/null; then
     make_config large.json "\"primary_encoder\": $large"
     run train --config large.json --data-path data --output-dir large
     expect_code 71
-    expect_text "$err" "memory"
+    expect_text "$err" "the plan needs" "the limit of this control group is 256.0 MiB"
     out_of_limits
 else
     out_of_limits
