@@ -164,8 +164,7 @@ static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess
 
 /* The skipped rows that the store's notes list. */
 static tri_status read_bad(const char *path, whole *w) {
-    const tri_json *bad = tri__json_get(w->notes, "bad"), *first = tri__json_get(bad, "first"), *row;
-    size_t i;
+    const tri_json *bad = tri__json_get(w->notes, "bad"), *first = tri__json_get(bad, "first");
     w->data.n_bad = tri__whole_in(bad, "count");
     tri__json_each(first, i, row) {
         const char *why = tri__text_in(row, "why");

@@ -45,10 +45,8 @@ tri_status tri__run_load(const char *folder, const char *name, int expected, tri
 
 /* The row of a step among those that events named; made if there is none. */
 static tri_json *row_of(tri_json *rows, int64_t step) {
-    tri_json *row;
-    size_t i;
-    tri__json_each(rows, i, row) if (tri__whole_in(row, "step") == step) return row;
-    row = tri__json_pack("{s:I}", "step", (tri_json_int)step);
+    tri__json_items(rows, row) if (tri__whole_in(row, "step") == step) return row;
+    tri_json *row = tri__json_pack("{s:I}", "step", (tri_json_int)step);
     return tri__json_append_new(rows, row) ? NULL : row;
 }
 
@@ -174,8 +172,7 @@ static void judge(const tri_run_reader *reader, tri_json *run) {
 /* ---- the folder ---- */
 
 static tri_status take_summary(const char *folder, tri_json *run) {
-    tri_json *summary, *one;
-    size_t i;
+    tri_json *summary;
     TRI_TRY(tri__run_load(folder, "summary.json", 0, run, &summary));
     tri_json *ranks = tri__json_get(summary, "ranks"), *first = tri__json_array();
     tri__json_each(ranks, i, one) if (i < RANKS) tri__json_append(first, one);
