@@ -2,6 +2,8 @@
  * that reads JSON; a field changes only if its value was accepted. */
 #include "base/option.h"
 
+#include "base/text.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -170,6 +172,10 @@ void tri__texts_free(tri_texts *texts) {
     for (int i = 0; i < texts->n; i++) free(texts->at[i]);
     free(texts->at);
     *texts = (tri_texts){0};
+}
+
+int tri__texts_has(const tri_texts *texts, const char *text) {
+    return tri__text_index(text, (const char *const *)texts->at, texts->n) >= 0;
 }
 
 tri_status tri__texts_push(tri_texts *texts, char *text) {

@@ -39,6 +39,12 @@ static int distance(const char *a, int n, const char *b, int m) {
     return last[m];
 }
 
+int tri__text_index(const char *word, const char *const *names, int n) {
+    for (int i = 0; i < n; i++)
+        if (strcmp(names[i], word) == 0) return i;
+    return -1;
+}
+
 const char *tri__text_nearest(const char *word, const char *const *names, int n) {
     char folded[WORD_MAX], other[WORD_MAX];
     int length = fold(word, folded), least = 0;

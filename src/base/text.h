@@ -6,6 +6,8 @@
 
 /* The nearest of `names` by edit distance, ignoring case, dashes and underscores; NULL if none is close enough. */
 const char *tri__text_nearest(const char *word, const char *const *names, int n);
+/* The index of a word among n names; -1: it is none of them. */
+int tri__text_index(const char *word, const char *const *names, int n);
 /* Decodes one UTF-8 code point at text[*at] and advances *at past it; -1 if invalid (overlong, surrogate, truncated):
  * then *at advances by one byte. */
 int32_t tri__utf8_next(const char *text, size_t length, size_t *at);

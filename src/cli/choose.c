@@ -84,8 +84,7 @@ static int is_of_layout(const char *name) {
 static tri_status add_typed(const tri_option *row, const void *from, char *line) {
     static const char *const own[] = {"data_path", "device", "nproc_per_node", "nnodes", "batch_size",
                                       "global_batch_size", "json", "quiet", "no_color", "config"};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (strcmp(own[i], row->name) == 0) return TRI_OK;
+    if (tri__text_index(row->name, own, sizeof own / sizeof *own) >= 0) return TRI_OK;
     /* plans of layers are searched only where none is given */
     int varies = is_of_layout(row->name) && strcmp(row->name, "tp_plan");
     if (!tri__option_listed(row, "train") || varies) return TRI_OK;

@@ -135,9 +135,7 @@ static tri_status check_names(const tri_json *json, const char *origin, int mode
     int n = names_of(mode, names);
     for (int k = 0; k < n; k++) snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", k ? ", " : "", names[k]);
     tri__json_members(json, m) {
-        int known = strcmp(m->key, "_comments") == 0;
-        for (int k = 0; k < n && !known; k++) known = strcmp(names[k], m->key) == 0;
-        if (known) continue;
+        if (strcmp(m->key, "_comments") == 0 || tri__text_index(m->key, names, n) >= 0) continue;
         const char *nearest = tri__text_nearest(m->key, names, n);
         if (nearest)
             return tri__fail(TRI_USAGE, "%s: mode %s has no key %s; did you mean %s?", origin,

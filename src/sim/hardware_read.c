@@ -15,9 +15,7 @@ typedef struct source {
 tri_status tri__hardware_refuse(const char *name, const char *section, const tri_json *object,
                                 const char *const *known, int n) {
     tri__json_members(object, m) {
-        int found = 0;
-        for (int i = 0; i < n; i++) found |= strcmp(m->key, known[i]) == 0;
-        if (found) continue;
+        if (tri__text_index(m->key, known, n) >= 0) continue;
         const char *near = tri__text_nearest(m->key, known, n);
         return tri__fail(TRI_DATA, "%s: unknown key \"%s%s%s\"%s%s%s", name, section ? section : "",
                          section ? "." : "", m->key, near ? "; did you mean \"" : "", near ? near : "",

@@ -188,11 +188,10 @@ static tri_status take_summary(const char *folder, tri_json *run) {
 /* Whether any name in the folder is one that a run writes. */
 static int is_run(const tri_names *names) {
     static const char *const files[] = {"metrics.jsonl", "summary.json", "error.json", "best_checkpoint.json"};
-    for (int i = 0; i < names->n; i++) {
-        if (step_of(names->name[i]) >= 0) return 1;
-        for (size_t f = 0; f < sizeof files / sizeof *files; f++)
-            if (!strcmp(names->name[i], files[f])) return 1;
-    }
+    for (int i = 0; i < names->n; i++)
+        if (step_of(names->name[i]) >= 0 ||
+            tri__text_index(names->name[i], files, sizeof files / sizeof *files) >= 0)
+            return 1;
     return 0;
 }
 
