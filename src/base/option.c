@@ -127,16 +127,12 @@ static int find_choice(const char *choices, const char *text, size_t length) {
 /* "none, zero1 or zero2" */
 static void list_choices(const char *choices, char *out, size_t size) {
     const char *name, *of;
-    size_t n, of_n, used = 0;
+    size_t n, of_n;
     int count = 0, seen = 0;
     for (const char *at = choices; next_choice(&at, &name, &n, &of, &of_n);) count += !of;
     out[0] = 0;
-    for (const char *at = choices; next_choice(&at, &name, &n, &of, &of_n) && used < size;) {
-        if (of) continue;
-        const char *join = seen == 0 ? "" : seen == count - 1 ? " or " : ", ";
-        used += (size_t)snprintf(out + used, size - used, "%s%.*s", join, (int)n, name);
-        seen++;
-    }
+    for (const char *at = choices; next_choice(&at, &name, &n, &of, &of_n);)
+        if (!of) tri__text_append(out, size, ++seen == count ? " or " : ", ", "%.*s", (int)n, name);
 }
 
 static tri_status not_a_choice(const tri_option *row, const char *origin, const char *text, size_t length) {

@@ -22,6 +22,9 @@ char *tri__text_quoted(const char *word);
 /* "1.5 GiB"; "12,345"; into `out`, which is returned. */
 const char *tri__text_bytes(double bytes, char out[static 32]);
 const char *tri__text_count(int64_t count, char out[static 32]);
+/* Appends to a text in out [size], with `join` between them if it is not empty; what finds no room is cut off. */
+void tri__text_append(char *out, size_t size, const char *join, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /* A text truncated to `width` characters for a line or a table, ending in "..." if cut; control characters become
  * blanks. */
 const char *tri__text_brief(const char *text, int width, char *out, size_t size);

@@ -149,7 +149,7 @@ static tri_status check_pass(const char *name) {
     char names[512] = "";
     if (!name || tri__pass_find(name)) return TRI_OK;
     for (const tri_pass_row *row = tri__passes; row->name; row++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", *names ? ", " : "", row->name);
+        tri__text_append(names, sizeof names, ", ", "%s", row->name);
     return tri__fail(TRI_USAGE, "--print-after %s: there is no such pass; those are %s", name, names);
 }
 

@@ -133,7 +133,7 @@ static tri_status check_names(const tri_json *json, const char *origin, int mode
     const char *names[KEYS];
     char all[400] = "";
     int n = names_of(mode, names);
-    for (int k = 0; k < n; k++) snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", k ? ", " : "", names[k]);
+    for (int k = 0; k < n; k++) tri__text_append(all, sizeof all, ", ", "%s", names[k]);
     tri__json_members(json, m) {
         if (strcmp(m->key, "_comments") == 0 || tri__text_index(m->key, names, n) >= 0) continue;
         const char *nearest = tri__text_nearest(m->key, names, n);

@@ -88,9 +88,8 @@ static void differ(refusal *r, const tri_texts *allowed, const tri_log *log, tri
         tri__say(log, TRI_LOG_INFO, "%s was %s, is %s%s", key, a, b, why);
         return;
     }
-    size_t n = strlen(r->what), k = strlen(r->keys);
-    snprintf(r->what + n, sizeof r->what - n, "%s%s = %s (now %s)", n ? ", " : "", key, a, b);
-    snprintf(r->keys + k, sizeof r->keys - k, "%s%s", k ? "," : "", key);
+    tri__text_append(r->what, sizeof r->what, ", ", "%s = %s (now %s)", key, a, b);
+    tri__text_append(r->keys, sizeof r->keys, ",", "%s", key);
 }
 
 /* The members of an object that differ from another's, as text; of other values, the whole value. NULL: out of

@@ -125,11 +125,10 @@ static const char *broken_off(int64_t step, const char *of, int64_t saved, char 
                  of);
         return "stopped";
     }
-    int n = snprintf(words, 512, "ended at step %lld%s without a word: it was killed, or the machine went down; ",
-                     (long long)step, of);
-    if (saved >= 0)
-        snprintf(words + n, 512 - (size_t)n, "the same command continues from step %lld", (long long)saved);
-    else snprintf(words + n, 512 - (size_t)n, "there is no checkpoint to continue from");
+    snprintf(words, 512, "ended at step %lld%s without a word: it was killed, or the machine went down",
+             (long long)step, of);
+    if (saved >= 0) tri__text_append(words, 512, "; ", "the same command continues from step %lld", (long long)saved);
+    else tri__text_append(words, 512, "; ", "there is no checkpoint to continue from");
     return "ended";
 }
 
