@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/random.h"
-#include "base/text.h"
 
 #include <math.h>
 

@@ -11,7 +11,6 @@
 
 #include "base/file.h"
 #include "base/machine.h"
-#include "base/text.h"
 #include "study/study.h"
 
 #include <math.h>
