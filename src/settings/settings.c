@@ -3,7 +3,6 @@
 #include "settings/settings.h"
 
 #include "base/file.h"
-#include "base/limits.h"
 #include "base/text.h"
 #include "settings/column_info.h"
 #include "settings/foreign.h"
