@@ -8,7 +8,6 @@
 #include "engine/inputs.h"
 #include "engine/run_report.h"
 #include "engine/cost/mfu.h"
-#include "engine/cost/memory_fit.h"
 #include "engine/staging.h"
 #include "engine/cost/tune.h"
 #include "plan/layer_gates.h"
