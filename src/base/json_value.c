@@ -214,12 +214,6 @@ int tri__json_del(tri_json *object, const char *key) {
 }
 
 size_t tri__json_object_size(const tri_json *object) { return is(object, TRI_JSON_OBJECT) ? object->object.n : 0; }
-const char *tri__json_object_key(const tri_json *object, size_t at) {
-    return at < tri__json_object_size(object) ? object->object.item[at].key : NULL;
-}
-tri_json *tri__json_object_value(const tri_json *object, size_t at) {
-    return at < tri__json_object_size(object) ? object->object.item[at].value : NULL;
-}
 const tri_json_member *tri__json_first(const tri_json *object) {
     static const tri_json_member none;
     return tri__json_object_size(object) ? object->object.item : &none;
@@ -289,11 +283,14 @@ static tri_json *copy_of(const tri_json *value) {
     }
 }
 
-tri_json *tri__json_deep_copy(const tri_json *value) {
-    tri_json *copy = tri__json_is_whole(value) ? copy_of(value) : NULL;
-    if (tri__json_is_whole(copy)) return copy;
-    tri__json_decref(copy);
+tri_json *tri__json_whole(tri_json *value) {
+    if (tri__json_is_whole(value)) return value;
+    tri__json_decref(value);
     return NULL;
+}
+
+tri_json *tri__json_deep_copy(const tri_json *value) {
+    return tri__json_is_whole(value) ? tri__json_whole(copy_of(value)) : NULL;
 }
 
 int tri__json_equal(const tri_json *a, const tri_json *b) {

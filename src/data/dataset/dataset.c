@@ -115,6 +115,7 @@ static void hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, const cha
     add_bytes(hash, numbers, sizeof numbers);
     if (spec->windows.most > 1) add_bytes(hash, windows, sizeof windows);
     add_text(hash, recipe);
+    if (spec->weight) add_text(hash, spec->weight);
     add_text(hash, ending_of(spec->path));
     for (int t = 0; t < n_texts; t++) {
         uint64_t tokenizer = tri__tokenizer_hash(spec->tokenizer[t]);
@@ -164,8 +165,7 @@ static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess
 
 /* The skipped rows that the store's notes list. */
 static tri_status read_bad(const char *path, whole *w) {
-    const tri_json *bad = tri__json_get(w->notes, "bad"), *first = tri__json_get(bad, "first"), *row;
-    size_t i;
+    const tri_json *bad = tri__json_get(w->notes, "bad"), *first = tri__json_get(bad, "first");
     w->data.n_bad = tri__whole_in(bad, "count");
     tri__json_each(first, i, row) {
         const char *why = tri__text_in(row, "why");
@@ -208,6 +208,7 @@ static tri_row_limits find_limits(const tri_dataset_spec *spec, const tri_prepro
                              .n_classes = preprocess->n_classes,
                              .n_texts = preprocess->text[1].n ? 2 : 1,
                              .width = preprocess->width,
+                             .weighted = spec->weight != NULL,
                              .need_labels = spec->need_labels,
                              .need_parts = spec->parts != NULL};
     for (int t = 0; t < limits.n_texts; t++) limits.vocabulary[t] = tri__tokenizer_size(spec->tokenizer[t]);
@@ -321,7 +322,7 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
         status = write_notes(built, form, fit ? preprocess : NULL, spec->windows.most > 1, writer);
     if (status == TRI_OK && path) status = check_stamp(spec->path, stamp);
     if (status == TRI_OK) {
-        status = tri__store_commit(writer, built->rows, preprocess->width, &w->store);
+        status = tri__store_commit(writer, built->rows, preprocess->width + (spec->weight != NULL), &w->store);
         writer = NULL;
     }
     if (status == TRI_OK) status = look_in(spec, fit, preprocess, w, NULL);
@@ -370,11 +371,10 @@ static void describe(const tri_dataset_spec *spec, const whole *w, double second
     const char *form = tri__text_in(w->notes, "form");
     if (form && form[0]) tri__say(spec->log, TRI_LOG_INFO, "%s: %s", spec->path, form);
     if (!d->n_bad) return;
-    size_t used = 0;
     int shown = 0;
     for (; shown < d->n_described && shown < 3; shown++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%lld:%lld: %.150s", shown ? "; " : "",
-                                 (long long)d->bad[shown].line, (long long)d->bad[shown].column, d->bad[shown].why);
+        tri__text_append(text, sizeof text, "; ", "%lld:%lld: %.150s", (long long)d->bad[shown].line,
+                         (long long)d->bad[shown].column, d->bad[shown].why);
     tri__say(spec->log, TRI_LOG_WARN, "%s: %s bad row%s left out: %s%s", spec->path, tri__text_count(d->n_bad, rows),
              d->n_bad == 1 ? "" : "s", text, d->n_bad > shown ? "; ..." : "");
 }
