@@ -137,9 +137,9 @@ $(BUILD)/src/sim/hardware.o: $(wildcard src/sim/*.json)
 
 $(BUILD)/libtrident.a: $(LIB_OBJECTS)
 	@rm -f $@ && ar rcs $@ $^
-$(BUILD)/libtrident.so: $(LIB_OBJECTS)
+$(BUILD)/libtrident.so: $(LIB_OBJECTS) libtrident.map
 	@echo "  LINK $@"
-	@$(LINK) -shared -Wl,-soname,$(SONAME) -o $@ $^ $(LIBS)
+	@$(LINK) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=libtrident.map -o $@ $(LIB_OBJECTS) $(LIBS)
 $(BUILD)/$(SONAME): $(BUILD)/libtrident.so
 	@ln -sf $(<F) $@
 $(MPI_PLUGIN): src/comm/mpi/plugin.c src/comm/mpi/plugin.h src/comm/link/remote.h $(BUILD)/flags
