@@ -3,6 +3,7 @@
 #   make frozen [PARTS='runs programs bytes words'] | extending
 #   make examples
 #   make install PREFIX=/usr/local DESTDIR=
+#   make dist | wheel [WHEEL_ARCH=aarch64] | wheel-cuda | sbom | abi        (tools/release.mk)
 #   make cuda | test-cuda | sanitize-cuda | nccl-double [NVCC=/usr/local/cuda/bin/nvcc]
 #        [CUDA_ARCH='-gencode arch=compute_90a,code=sm_90a']
 #   make CC=clang BUILD=build-clang        make CFLAGS='-O0 -g'
@@ -24,7 +25,8 @@ PKGS := libutf8proc
 
 # What this machine has (MPI, CUDA, libraries) is looked up each time, in about 0.1 s, and kept in found.mk. What is
 # missing is named before anything is compiled; only `make demo` and `make test` install it.
-ifneq ($(if $(MAKECMDGOALS),$(filter-out clean lint parity extending asan tsan fuzz,$(MAKECMDGOALS)),all),)
+ifneq ($(if $(MAKECMDGOALS),$(filter-out clean lint parity extending asan tsan fuzz \
+  dist wheel wheel-cuda sbom abi abi-record,$(MAKECMDGOALS)),all),)
 include $(BUILD)/found.mk
 endif
 SETS_UP := $(filter demo test,$(MAKECMDGOALS))
@@ -73,7 +75,8 @@ FAMILIES = -D'TRI_SIMD_FAMILIES(X)=$(call families,TRI_FAST_ROWS,$(SIMD_SOURCES)
   -D'TRI_PLAIN_FAMILIES(X)=$(call families,TRI_FAST_ROWS,$(PLAIN_FAST))'
 LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/plugin.c src/device/cuda/% \
   $(SIMD_SOURCES),$(sort $(shell find src -name '*.c'))))
-LIB_OBJECTS += $(foreach isa,$(ISAS),$(SIMD_SOURCES:%.c=$(BUILD)/%.$(isa).o))
+# Sets of one source side by side: what is alike compresses.
+LIB_OBJECTS += $(foreach source,$(SIMD_SOURCES:%.c=%),$(ISAS:%=$(BUILD)/$(source).%.o))
 CLI_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(shell find src/cli -name "*.c")))
 # A test is tests/ROOM/test_NAME.c; its program is BUILD/tests/test_NAME.
 TESTS := $(patsubst %.c,$(BUILD)/tests/%,$(sort $(notdir $(wildcard tests/*/test_*.c))))
@@ -86,7 +89,7 @@ LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
   extending install clean
 .SECONDARY:
 .DEFAULT_GOAL := all
-include src/device/cuda/cuda.mk fuzz/fuzz.mk
+include src/device/cuda/cuda.mk fuzz/fuzz.mk tools/release.mk
 all: announce $(BUILD)/trident $(LIBRARY) $(MPI_PLUGIN)
 
 announce:

@@ -1,0 +1,51 @@
+# What a release consists of: included by the Makefile. docs/internals/releasing.md has the order.
+#   make dist | wheel [WHEEL_ARCH=aarch64] | wheel-cuda | sbom | abi | abi-record
+WHEEL_INTO ?= dist
+WHEEL_ARCH ?= $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+
+.PHONY: dist wheel wheel-cuda sbom abi abi-record
+dist:
+	@tools/dist
+sbom:
+	@tools/sbom --machine
+wheel:
+	@tools/wheel --arch $(WHEEL_ARCH) --into $(WHEEL_INTO)
+wheel-cuda:
+	@tools/wheel --cuda --arch $(WHEEL_ARCH) --into $(WHEEL_INTO) $(if $(NVCC),--nvcc $(NVCC)) \
+	  $(if $(filter command%,$(origin CUDA_ARCH)),--cuda-arch '$(CUDA_ARCH)')
+
+# Library and program of a wheel. Commands are in the library too, so that nothing is there twice, and the program is a
+# call of its main(), which no header has: it is exported to this program alone, as TRIDENT_PRIVATE.
+WHEEL_OBJECTS := $(sort $(LIB_OBJECTS) $(filter-out %/cli/main.o,$(CLI_OBJECTS)) $(BUILD)/wheel/main.o)
+$(BUILD)/wheel/main.o: src/cli/main.c $(BUILD)/flags
+	$(call compile,-Dmain=tri__main -fvisibility=default -Wno-missing-prototypes)
+$(BUILD)/wheel/map: libtrident.map
+	@mkdir -p $(@D) && { cat $<; echo 'TRIDENT_PRIVATE { global: tri__main; };'; } > $@
+$(BUILD)/wheel/$(SONAME): $(WHEEL_OBJECTS) $(BUILD)/wheel/map
+	@echo "  LINK $@"
+	@$(LINK) -shared -Wl,-soname,$(SONAME),--version-script=$(BUILD)/wheel/map -o $@ $(WHEEL_OBJECTS) $(LIBS)
+$(BUILD)/wheel/trident: $(BUILD)/tools/wheel_main.o $(BUILD)/wheel/$(SONAME)
+	@echo "  LINK $@"
+	@$(LINK) -o $@ $^
+
+# The GPU plug-in of a wheel, which takes cuBLASLt of CUDA 12 or 13 by name.
+$(BUILD)/tools/wheel_cublaslt.o: OWN_FLAGS = -isystem $(CUDA_HOME)/include
+$(BUILD)/wheel/libtrident_cuda.so: $(CUDA_OBJECTS) $(CUDA_SHARES) $(BUILD)/tools/wheel_cublaslt.o
+	@mkdir -p $(@D) && echo "  LINK $@"
+	@$(LINK) -shared -Wl,-soname,$(@F),--exclude-libs,ALL,--no-undefined -o $@ $^ $(LIBS)
+
+# The library's interface, compared with that of the last release, which abi/ holds as text. abidw reads types from
+# debugging information, which does not depend on optimisation.
+ABI_BUILD := build-abi
+ABI_RECORD := abi/$(SONAME).abi
+$(ABI_BUILD)/library.abi: always
+	@command -v abidw >/dev/null || { echo "make abi: abidw is missing: apt-get install abigail-tools"; exit 71; }
+	@$(MAKE) --no-print-directory BUILD=$(ABI_BUILD) CFLAGS='-O0 -g' ISAS= $(ABI_BUILD)/libtrident.so
+	@abidw --headers-dir include --drop-private-types --no-corpus-path --no-comp-dir-path --no-show-locs \
+	  --no-elf-needed --drop-undefined-syms --out-file $@ $(ABI_BUILD)/libtrident.so
+abi: $(ABI_BUILD)/library.abi
+	@abidiff --no-added-syms $(ABI_RECORD) $< && echo "abi: all of $(ABI_RECORD) is as it was" || { \
+	  echo "abi: programs that were built with the last release may break: take the change back, or raise SONAME"; \
+	  exit 1; }
+abi-record: $(ABI_BUILD)/library.abi
+	@mkdir -p $(dir $(ABI_RECORD)) && cp $< $(ABI_RECORD) && wc -c $(ABI_RECORD)
