@@ -16,7 +16,12 @@ wheel-cuda:
 
 # Library and program of a wheel. Commands are in the library too, so that nothing is there twice, and the program is a
 # call of its main(), which no header has: it is exported to this program alone, as TRIDENT_PRIVATE.
-WHEEL_OBJECTS := $(sort $(LIB_OBJECTS) $(filter-out %/cli/main.o,$(CLI_OBJECTS)) $(BUILD)/wheel/main.o)
+WHEEL_OBJECTS := $(filter-out %/cli/main.o $(SIMD_OBJECTS),$(LIB_OBJECTS) $(CLI_OBJECTS)) $(BUILD)/wheel/main.o \
+  $(BUILD)/wheel/simd.o
+# A function of several instruction sets lies beside itself, and compresses: a tenth of the wheel. Each has a section of
+# its own for that (SIMD_FLAGS of tools/wheel), and sections of one name become one.
+$(BUILD)/wheel/simd.o: $(SIMD_OBJECTS)
+	@mkdir -p $(@D) && $(CC) -r -nostdlib -o $@ $^
 $(BUILD)/wheel/main.o: src/cli/main.c $(BUILD)/flags
 	$(call compile,-Dmain=tri__main -fvisibility=default -Wno-missing-prototypes)
 $(BUILD)/wheel/map: libtrident.map
@@ -42,7 +47,8 @@ $(ABI_BUILD)/library.abi: always
 	@command -v abidw >/dev/null || { echo "make abi: abidw is missing: apt-get install abigail-tools"; exit 71; }
 	@$(MAKE) --no-print-directory BUILD=$(ABI_BUILD) CFLAGS='-O0 -g' ISAS= $(ABI_BUILD)/libtrident.so
 	@abidw --headers-dir include --drop-private-types --no-corpus-path --no-comp-dir-path --no-show-locs \
-	  --no-elf-needed --drop-undefined-syms --out-file $@ $(ABI_BUILD)/libtrident.so
+	  --no-elf-needed --drop-undefined-syms --out-file $@.all $(ABI_BUILD)/libtrident.so
+	@sed "1s/ architecture='[^']*'//" $@.all > $@ # the same for all with 64 bits
 abi: $(ABI_BUILD)/library.abi
 	@abidiff --no-added-syms $(ABI_RECORD) $< && echo "abi: all of $(ABI_RECORD) is as it was" || { \
 	  echo "abi: programs that were built with the last release may break: take the change back, or raise SONAME"; \
