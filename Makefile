@@ -75,8 +75,8 @@ FAMILIES = -D'TRI_SIMD_FAMILIES(X)=$(call families,TRI_FAST_ROWS,$(SIMD_SOURCES)
   -D'TRI_PLAIN_FAMILIES(X)=$(call families,TRI_FAST_ROWS,$(PLAIN_FAST))'
 LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/plugin.c src/device/cuda/% \
   $(SIMD_SOURCES),$(sort $(shell find src -name '*.c'))))
-# Sets of one source side by side: what is alike compresses.
-LIB_OBJECTS += $(foreach source,$(SIMD_SOURCES:%.c=%),$(ISAS:%=$(BUILD)/$(source).%.o))
+SIMD_OBJECTS := $(foreach source,$(SIMD_SOURCES:%.c=%),$(ISAS:%=$(BUILD)/$(source).%.o))
+LIB_OBJECTS += $(SIMD_OBJECTS)
 CLI_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(shell find src/cli -name "*.c")))
 # A test is tests/ROOM/test_NAME.c; its program is BUILD/tests/test_NAME.
 TESTS := $(patsubst %.c,$(BUILD)/tests/%,$(sort $(notdir $(wildcard tests/*/test_*.c))))
@@ -122,7 +122,8 @@ $(BUILD)/src/serve/server/routes.o: $(BUILD)/protocols
 
 define FOR_ISA
 $(BUILD)/%.$(1).o: %.c $(BUILD)/flags
-	$$(call compile,$(FLAGS_$(1)) -DTRI_ISA=$(1) -DTRI_ISA_$(1) $$(if $$(filter %/rows.c,$$<),$$(FAMILIES)), ($(1)))
+	$$(call compile,$(FLAGS_$(1)) $(SIMD_FLAGS) -DTRI_ISA=$(1) -DTRI_ISA_$(1) \
+	  $$(if $$(filter %/rows.c,$$<),$$(FAMILIES)), ($(1)))
 endef
 $(foreach isa,$(ISAS),$(eval $(call FOR_ISA,$(isa))))
 $(BUILD)/families: always

@@ -1,7 +1,7 @@
 # Releases: the version stands in one place and all words agree with it, the exported symbols are those of the public
 # headers, every file has a licence, the list of libraries is the same twice, and so is the tarball, which
 # tools/verify-release finds to be the tag's, or not.
-# timeout: 180
+# timeout: 300
 . "$(dirname "$0")/../lib/cli_lib.sh"
 root=$(dirname "$TRI_BUILD")
 [ -r "$root/tools/release.mk" ] || { echo "not a build folder inside the sources"; exit 77; }
