@@ -11,8 +11,7 @@ sbom:
 wheel:
 	@tools/wheel --arch $(WHEEL_ARCH) --into $(WHEEL_INTO)
 wheel-cuda:
-	@tools/wheel --cuda --arch $(WHEEL_ARCH) --into $(WHEEL_INTO) $(if $(NVCC),--nvcc $(NVCC)) \
-	  $(if $(filter command%,$(origin CUDA_ARCH)),--cuda-arch '$(CUDA_ARCH)')
+	@tools/wheel --cuda --arch $(WHEEL_ARCH) --into $(WHEEL_INTO) $(if $(NVCC),--nvcc $(NVCC))
 
 # Library and program of a wheel. Commands are in the library too, so that nothing is there twice, and the program is a
 # call of its main(), which no header has: it is exported to this program alone, as TRIDENT_PRIVATE.
