@@ -36,7 +36,8 @@ $(BUILD)/wheel/trident: $(BUILD)/tools/wheel_main.o $(BUILD)/wheel/$(SONAME)
 $(BUILD)/tools/wheel_cublaslt.o: OWN_FLAGS = -isystem $(CUDA_HOME)/include
 $(BUILD)/wheel/libtrident_cuda.so: $(CUDA_OBJECTS) $(CUDA_SHARES) $(BUILD)/tools/wheel_cublaslt.o
 	@mkdir -p $(@D) && echo "  LINK $@"
-	@$(LINK) -shared -Wl,-soname,$(@F),--exclude-libs,ALL,--no-undefined -o $@ $^ $(LIBS)
+	@echo '{ global: tri_cuda_plugin_table; local: *; };' > $(@D)/plugin.map
+	@$(LINK) -shared -Wl,-soname,$(@F),--version-script=$(@D)/plugin.map,--no-undefined -o $@ $^ $(LIBS)
 
 # The library's interface, compared with that of the last release, which abi/ holds as text. abidw reads types from
 # debugging information, which does not depend on optimisation.
