@@ -4,6 +4,7 @@
 #   make examples
 #   make install PREFIX=/usr/local LIBDIR=PREFIX/lib PLUGINDIR=LIBDIR DESTDIR=
 #   make test-packages [PARTS='deb container recipes']
+#   make dist | wheel [WHEEL_ARCH=aarch64] | wheel-cuda | sbom | abi        (tools/release.mk)
 #   make cuda | test-cuda | sanitize-cuda | nccl-double [NVCC=/usr/local/cuda/bin/nvcc]
 #        [CUDA_ARCH='-gencode arch=compute_90a,code=sm_90a']
 #   make CC=clang BUILD=build-clang        make CFLAGS='-O0 -g'
@@ -28,8 +29,8 @@ PKGS := libutf8proc
 
 # What this machine has (MPI, CUDA, libraries) is looked up each time, in about 0.1 s, and kept in found.mk. What is
 # missing is named before anything is compiled; only `make demo` and `make test` install it.
-ifneq ($(if $(MAKECMDGOALS),$(filter-out clean lint parity extending asan tsan fuzz test-packages,\
-  $(MAKECMDGOALS)),all),)
+ifneq ($(if $(MAKECMDGOALS),$(filter-out clean lint parity extending asan tsan fuzz test-packages \
+  dist wheel wheel-cuda sbom abi abi-record,$(MAKECMDGOALS)),all),)
 include $(BUILD)/found.mk
 endif
 SETS_UP := $(filter demo test,$(MAKECMDGOALS))
@@ -78,7 +79,8 @@ FAMILIES = -D'TRI_SIMD_FAMILIES(X)=$(call families,TRI_FAST_ROWS,$(SIMD_SOURCES)
   -D'TRI_PLAIN_FAMILIES(X)=$(call families,TRI_FAST_ROWS,$(PLAIN_FAST))'
 LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/main.c src/comm/mpi/plugin.c src/device/cuda/% \
   $(SIMD_SOURCES),$(sort $(shell find src -name '*.c'))))
-LIB_OBJECTS += $(foreach isa,$(ISAS),$(SIMD_SOURCES:%.c=$(BUILD)/%.$(isa).o))
+SIMD_OBJECTS := $(foreach source,$(SIMD_SOURCES:%.c=%),$(ISAS:%=$(BUILD)/$(source).%.o))
+LIB_OBJECTS += $(SIMD_OBJECTS)
 # A test is tests/ROOM/test_NAME.c; its program is BUILD/tests/test_NAME.
 TESTS := $(patsubst %.c,$(BUILD)/tests/%,$(sort $(notdir $(wildcard tests/*/test_*.c))))
 TEST_HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/lib/*.c)))
@@ -90,7 +92,7 @@ LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
   extending install clean
 .SECONDARY:
 .DEFAULT_GOAL := all
-include src/device/cuda/cuda.mk fuzz/fuzz.mk
+include src/device/cuda/cuda.mk fuzz/fuzz.mk tools/release.mk
 all: announce $(BUILD)/trident $(LIBRARY) $(MPI_PLUGIN)
 
 announce:
@@ -123,7 +125,8 @@ $(BUILD)/src/serve/server/routes.o: $(BUILD)/protocols
 
 define FOR_ISA
 $(BUILD)/%.$(1).o: %.c $(BUILD)/flags
-	$$(call compile,$(FLAGS_$(1)) -DTRI_ISA=$(1) -DTRI_ISA_$(1) $$(if $$(filter %/rows.c,$$<),$$(FAMILIES)), ($(1)))
+	$$(call compile,$(FLAGS_$(1)) $(SIMD_FLAGS) -DTRI_ISA=$(1) -DTRI_ISA_$(1) \
+	  $$(if $$(filter %/rows.c,$$<),$$(FAMILIES)), ($(1)))
 endef
 $(foreach isa,$(ISAS),$(eval $(call FOR_ISA,$(isa))))
 $(BUILD)/families: always
@@ -141,9 +144,9 @@ $(BUILD)/src/sim/hardware.o: $(wildcard src/sim/*.json)
 
 $(BUILD)/libtrident.a: $(LIB_OBJECTS)
 	@rm -f $@ && ar rcs $@ $^
-$(BUILD)/libtrident.so: $(LIB_OBJECTS)
+$(BUILD)/libtrident.so: $(LIB_OBJECTS) libtrident.map
 	@echo "  LINK $@"
-	@$(LINK) -shared -Wl,-soname,$(SONAME) -o $@ $^ $(LIBS)
+	@$(LINK) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=libtrident.map -o $@ $(LIB_OBJECTS) $(LIBS)
 $(BUILD)/$(SONAME): $(BUILD)/libtrident.so
 	@ln -sf $(<F) $@
 $(MPI_PLUGIN): src/comm/mpi/plugin.c src/comm/mpi/plugin.h src/comm/link/remote.h $(BUILD)/flags

@@ -15,7 +15,9 @@ $(BUILD)/tests/test_fuzz_%: $(BUILD)/fuzz/fuzz_%.o $(BUILD)/fuzz/fuzz.o $(BUILD)
 	@mkdir -p $(@D)
 	@$(LINK) $(call wrap,$(HELD)) -o $@ $^ $(LIBS)
 FUZZ_OBJECTS := $(BUILD)/fuzz/fuzz.o $(BUILD)/fuzz/held.o $(if $(FAST),$(BUILD)/fuzz/compare.o)
-FUZZ_LINK = @echo "  LINK $@" && $(LINK) -fsanitize=fuzzer $(call wrap,$(HELD) $(COMPARED)) -o $@ $^ $(LIBS)
+# What brings main(): libFuzzer, or what OSS-Fuzz gives instead.
+FUZZ_ENGINE ?= -fsanitize=fuzzer
+FUZZ_LINK = @echo "  LINK $@" && $(LINK) $(FUZZ_ENGINE) $(call wrap,$(HELD) $(COMPARED)) -o $@ $^ $(LIBS)
 $(BUILD)/fuzz_%: $(BUILD)/fuzz/fuzz_%.o $(FUZZ_OBJECTS) $(BUILD)/libtrident.a
 	$(FUZZ_LINK)
 # Targets of requests link most of the library: counters of what reads no request are put where libFuzzer, which looks
