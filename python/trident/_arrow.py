@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from collections.abc import Callable
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_void_p, sizeof
 from typing import Any, Optional
 
@@ -108,7 +109,6 @@ def _release_children(structure: Any) -> None:
             RELEASE(child.release)(ctypes.addressof(child))
 
 
-@RELEASE
 def _release_schema(address: int) -> None:
     schema = ArrowSchema.from_address(address)
     key = schema.private_data
@@ -117,7 +117,6 @@ def _release_schema(address: int) -> None:
     _held.pop(key, None)
 
 
-@RELEASE
 def _release_array(address: int) -> None:
     array = ArrowArray.from_address(address)
     key = array.private_data
@@ -126,8 +125,15 @@ def _release_array(address: int) -> None:
     _held.pop(key, None)
 
 
-def _address(callback: Any) -> int:
-    return ctypes.cast(callback, c_void_p).value or 0
+_callbacks: dict[Any, tuple[Any, int]] = {}
+
+
+def _address(function: Callable[..., Any], prototype: Any) -> int:
+    """Where C calls a function of ours; the callback stays."""
+    if function not in _callbacks:
+        callback = prototype(function)
+        _callbacks[function] = callback, ctypes.cast(callback, c_void_p).value or 0
+    return _callbacks[function][1]
 
 
 def fill_schema(out: ArrowSchema, column: Column) -> None:
@@ -141,7 +147,7 @@ def fill_schema(out: ArrowSchema, column: Column) -> None:
     out.metadata, out.flags, out.n_children = None, NULLABLE, len(column.children)
     out.children = ctypes.cast(pointers, POINTER(POINTER(ArrowSchema)))
     out.dictionary = None
-    out.release = _address(_release_schema)
+    out.release = _address(_release_schema, RELEASE)
     out.private_data = _hold((words, children, pointers))
 
 
@@ -158,7 +164,7 @@ def fill_array(out: ArrowArray, column: Column) -> None:
     out.buffers = ctypes.cast(buffers, POINTER(c_void_p))
     out.children = ctypes.cast(pointers, POINTER(POINTER(ArrowArray)))
     out.dictionary = None
-    out.release = _address(_release_array)
+    out.release = _address(_release_array, RELEASE)
     out.private_data = _hold((pinned, buffers, children, pointers))
 
 
@@ -200,7 +206,6 @@ def _source(address: int) -> _Source:
     return source
 
 
-@GET
 def _get_schema(address: int, out: int) -> int:
     try:
         return _source(address).schema(out)
@@ -208,7 +213,6 @@ def _get_schema(address: int, out: int) -> int:
         return 5  # EIO
 
 
-@GET
 def _get_next(address: int, out: int) -> int:
     try:
         return _source(address).next(out)
@@ -216,12 +220,10 @@ def _get_next(address: int, out: int) -> int:
         return 5
 
 
-@WORDS
 def _get_last_error(address: int) -> int:
     return ctypes.addressof(_source(address).words)
 
 
-@RELEASE
 def _release_stream(address: int) -> None:
     stream = ArrowArrayStream.from_address(address)
     _held.pop(stream.private_data, None)
@@ -273,8 +275,8 @@ def _of_capsule(capsule: Any) -> Stream:
 
 
 def _export(source: _Source, names: Optional[list[str]], formats: list[str]) -> Stream:
-    stream = ArrowArrayStream(_address(_get_schema), _address(_get_next), _address(_get_last_error),
-                              _address(_release_stream), _hold(source))
+    stream = ArrowArrayStream(_address(_get_schema, GET), _address(_get_next, GET), _address(_get_last_error, WORDS),
+                              _address(_release_stream, RELEASE), _hold(source))
     return Stream(ctypes.addressof(stream), stream, names, formats)
 
 
@@ -311,7 +313,6 @@ _capsule_memory: dict[int, Any] = {}
 _NAMES = {b"arrow_schema": ArrowSchema, b"arrow_array": ArrowArray}
 
 
-@_destructor
 def _end_capsule(capsule: int) -> None:
     for name, kind in _NAMES.items():
         if _is_capsule(capsule, name):
@@ -325,7 +326,7 @@ def _end_capsule(capsule: int) -> None:
 def _wrap(structure: Any, name: bytes) -> Any:
     address = ctypes.addressof(structure)
     _capsule_memory[address] = structure
-    return _new_capsule(address, name, _address(_end_capsule))
+    return _new_capsule(address, name, _address(_end_capsule, _destructor))
 
 
 def array_capsules(column: Column) -> tuple[Any, Any]:

@@ -58,7 +58,7 @@ class _Tensorboard:
             event_pb2,
             summary_pb2,
         )
-        from tensorboard.summary.writer.event_file_writer import (  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        from tensorboard.summary.writer.event_file_writer import (  # type: ignore
             EventFileWriter,
         )
 

@@ -89,7 +89,8 @@ def _listen(stream: IO[str], listener: Optional[Listener], errors: list[str]) ->
 
 def run(words: list[str], output_dir: str, listener: Optional[Listener] = None) -> None:
     """Runs the program, like _command.run; output_dir is its run folder."""
-    events, errors = _Events(output_dir), []
+    events = _Events(output_dir)
+    errors: list[str] = []
     failed: Optional[BaseException] = None
     # A session of its own: a terminal's Ctrl-C reaches the ranks once, from here.
     process = subprocess.Popen([find(), *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

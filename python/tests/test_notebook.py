@@ -1,0 +1,25 @@
+"""The notebook of examples/ runs as it is."""
+from __future__ import annotations
+
+import os
+import unittest
+import warnings
+
+import notebook
+import support
+import trident
+
+
+class Notebook(support.Case):
+    def test_reviews(self):
+        before = os.getcwd()
+        os.chdir(self.work)
+        self.addCleanup(os.chdir, before)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", trident.TridentWarning)
+            names = notebook.run(os.path.join(support.ROOT, "examples", "reviews.ipynb"), shows=False)
+        self.assertGreater(names["figures"]["accuracy"], 0.8)
+
+
+if __name__ == "__main__":
+    unittest.main()
