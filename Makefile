@@ -83,8 +83,8 @@ BENCHES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard bench/*.c)))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 
-.PHONY: all announce demo test test-pages test-python check frozen soak ulfm parity bench lint asan tsan check-tsan examples \
-  extending install clean
+.PHONY: all announce demo test test-pages test-python check frozen soak ulfm parity bench lint asan tsan check-tsan \
+  examples extending install clean
 .SECONDARY:
 .DEFAULT_GOAL := all
 include src/device/cuda/cuda.mk fuzz/fuzz.mk
