@@ -10,36 +10,53 @@ begins, `inspect` at a table, `log` hands a run's figures to other tools, and `r
 lists of dicts, numpy arrays, and files. docs/guide/python.md is the guide."""
 from __future__ import annotations
 
-from typing import Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._command import TridentWarning
+    from ._log import log
+    from ._previews import Plan, choose, inspect, plan, run, simulate
+    from .classifier import Classifier, load
+    from .errors import (
+        BusyError,
+        DataError,
+        Disagreement,
+        InputMissing,
+        InputOutputError,
+        InternalError,
+        NotFinite,
+        NotFittedError,
+        ResourceError,
+        Stopped,
+        TridentError,
+        UsageError,
+    )
 
-from ._command import TridentWarning
-from .classifier import Classifier, load
-from ._previews import Plan, choose, inspect, plan, run, simulate
-from .errors import (
-    BusyError,
-    DataError,
-    Disagreement,
-    InputMissing,
-    InputOutputError,
-    InternalError,
-    NotFinite,
-    NotFittedError,
-    ResourceError,
-    Stopped,
-    TridentError,
-    UsageError,
-)
-from ._log import log
+    __version__: str
 
 __all__ = [
     "BusyError", "Classifier", "DataError", "Disagreement", "InputMissing", "InputOutputError", "InternalError",
     "NotFinite", "NotFittedError", "Plan", "ResourceError", "Stopped", "TridentError", "TridentWarning", "UsageError",
     "choose", "inspect", "load", "log", "plan", "run", "simulate"]
 
+# Modules are imported when a name of theirs is first used, and the library is loaded by the first call.
+_HOMES = {
+    **dict.fromkeys(["Classifier", "load"], "classifier"), "TridentWarning": "_command", "log": "_log",
+    **dict.fromkeys(["Plan", "choose", "inspect", "plan", "run", "simulate"], "_previews")}
 
-def __getattr__(name: str) -> Any:
+
+def __getattr__(name: str) -> object:
     if name == "__version__":
         from ._library import version
 
         return version()
-    raise AttributeError(f"module 'trident' has no attribute '{name}'")
+    if name not in __all__:
+        raise AttributeError(f"module 'trident' has no attribute '{name}'")
+    from importlib import import_module
+
+    found: object = getattr(import_module(f"trident.{_HOMES.get(name, 'errors')}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import threading
 from ctypes import POINTER, c_char_p, c_float, c_int, c_int64, c_size_t, c_void_p
 from typing import Any, Optional
@@ -84,7 +83,7 @@ def _spins() -> dict[str, str]:
     chosen = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
     if os.environ.get("OMP_NUM_THREADS") == "1" or any(name in os.environ for name in chosen):
         return {}
-    return {"GOMP_SPINCOUNT": "500" if platform.machine() == "x86_64" else "10000", "KMP_BLOCKTIME": "0"}
+    return {"GOMP_SPINCOUNT": "500" if os.uname().machine == "x86_64" else "10000", "KMP_BLOCKTIME": "0"}
 
 
 def _open() -> tuple[ctypes.CDLL, str]:
