@@ -1,4 +1,4 @@
-"""Commands of the program in this process (tri_command): words in, what it prints out, errors as exceptions.
+"""Commands of the program in this process (tri_run_command): words in, what it prints out, errors as exceptions.
 
 In the main thread a command runs in a thread of its own, while the main thread waits and calls callbacks: so Ctrl-C
 reaches Python, which asks the command to stop, waits for its checkpoint, and raises KeyboardInterrupt."""
@@ -14,7 +14,7 @@ from ctypes import c_int, string_at
 from typing import Any, Optional
 
 from . import _library
-from ._library import EVENT, OUTPUT, Call, encode, library
+from ._library import EVENT, OUTPUT, Caller, encode, library
 from ._tables import Tables
 from .errors import UsageError, error_of
 
@@ -49,7 +49,7 @@ def say(text: str, listener: Optional[Listener]) -> None:
 
 
 class _Running:
-    """One call of tri_command, and what it said."""
+    """One call of tri_run_command, and what it said."""
 
     def __init__(self, words: list[str], tables: Optional[Tables], listener: Optional[Listener]) -> None:
         self.words, self.tables, self.listener = words, tables, listener
@@ -92,10 +92,10 @@ class _Running:
     def call(self) -> None:
         """Calls the library and keeps its status and words, both of which belong to this thread."""
         output, event = OUTPUT(self._output), EVENT(self._event)
-        call = Call(self.tables.handle if self.tables else None, output,
+        call = Caller(self.tables.handle if self.tables else None, output,
                     event if self.listener is not None else EVENT(), None, ctypes.pointer(self.stop))
         words = (ctypes.c_char_p * len(self.words))(*[encode(word) for word in self.words])
-        self.status = library().tri_command(len(self.words), words, ctypes.byref(call))
+        self.status = library().tri_run_command(len(self.words), words, ctypes.byref(call))
         if self.status:
             self.error = _library.error_words()
 

@@ -32,8 +32,8 @@ OUTPUT = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_void_p, c_size_t)
 EVENT = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t)
 
 
-class Call(ctypes.Structure):
-    """tri_call: what a command is given."""
+class Caller(ctypes.Structure):
+    """tri_caller: what a command is given."""
 
     _fields_ = [("tables", c_void_p), ("output", OUTPUT), ("event", EVENT), ("context", c_void_p),
                 ("stop", POINTER(c_int))]
@@ -58,7 +58,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tri_tables_rows": (c_int64, [c_void_p, c_char_p]),
     "tri_tables_write": (STATUS, [c_void_p, c_char_p, c_int]),
     "tri_tables_close": (None, [c_void_p]),
-    "tri_command": (STATUS, [c_int, POINTER(c_char_p), POINTER(Call)]),
+    "tri_run_command": (STATUS, [c_int, POINTER(c_char_p), POINTER(Caller)]),
 }
 
 _lock = threading.Lock()
