@@ -72,10 +72,9 @@ PLAIN_FAST := $(filter-out $(SIMD_SOURCES),$(shell find src/device/cpu/fast -nam
 families = $(sort $(shell grep -ho '^$(1)([a-z0-9_]*)' $(2) | sed 's/$(1)/X/'))
 FAMILIES = -D'TRI_SIMD_FAMILIES(X)=$(call families,TRI_FAST_ROWS,$(SIMD_SOURCES))' \
   -D'TRI_PLAIN_FAMILIES(X)=$(call families,TRI_FAST_ROWS,$(PLAIN_FAST))'
-LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/plugin.c src/device/cuda/% \
+LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/main.c src/comm/mpi/plugin.c src/device/cuda/% \
   $(SIMD_SOURCES),$(sort $(shell find src -name '*.c'))))
 LIB_OBJECTS += $(foreach isa,$(ISAS),$(SIMD_SOURCES:%.c=$(BUILD)/%.$(isa).o))
-CLI_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(shell find src/cli -name "*.c")))
 # A test is tests/ROOM/test_NAME.c; its program is BUILD/tests/test_NAME.
 TESTS := $(patsubst %.c,$(BUILD)/tests/%,$(sort $(notdir $(wildcard tests/*/test_*.c))))
 TEST_HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/lib/*.c)))
@@ -147,7 +146,7 @@ $(MPI_PLUGIN): src/comm/mpi/plugin.c src/comm/mpi/plugin.h src/comm/link/remote.
 	@echo "  MPICC $@"
 	@$(or $(patsubst libtrident_mpi_%.so,mpicc.%,$(filter libtrident_mpi_%,$(@F))),$(MPI)) $(STRICT) -Isrc \
 	  -fPIC -fvisibility=hidden $(CFLAGS) $(LDFLAGS) -shared -o $@ $<
-$(BUILD)/trident: $(CLI_OBJECTS) $(BUILD)/libtrident.a
+$(BUILD)/trident: $(BUILD)/src/cli/main.o $(BUILD)/libtrident.a
 	@echo "  LINK $@"
 	@$(LINK) -o $@ $^ $(LIBS)
 vpath test_%.c $(sort $(dir $(wildcard tests/*/test_*.c)))
@@ -243,7 +242,7 @@ install: all
 	  '$(INTO)/share/bash-completion/completions' '$(INTO)/share/zsh/site-functions' \
 	  '$(INTO)/share/fish/vendor_completions.d'
 	install -m 755 $(BUILD)/trident '$(INTO)/bin/trident'
-	install -m 644 include/trident.h include/trident_comm.h include/trident_mesh.h '$(INTO)/include/'
+	install -m 644 $(wildcard include/*.h) '$(INTO)/include/'
 	install -m 644 $(BUILD)/libtrident.a '$(INTO)/lib/libtrident.a'
 	install -m 755 $(BUILD)/libtrident.so '$(INTO)/lib/libtrident.so.$(VERSION)'
 	$(if $(MPI),install -m 755 $(MPI_PLUGIN) '$(INTO)/lib/')

@@ -5,7 +5,7 @@
  *     tri_tables_open(&tables);
  *     tri_tables_add(tables, "train", NULL, &stream);      an ArrowArrayStream: pandas, polars, pyarrow, duckdb, ...
  *     const char *words[] = {"train", "--config=run.json", "--data-path=memory:train", "--output-dir=run"};
- *     tri_command(4, words, &(tri_call){.tables = tables, .event = event});
+ *     tri_run_command(4, words, &(tri_caller){.tables = tables, .event = event});
  *     tri_tables_close(tables);
  *
  * examples/table.c is a complete program. */
@@ -70,9 +70,10 @@ TRI_API void tri_tables_close(tri_tables *tables);
 /* tri_session_open on tables in memory; --data-path says which. They must stay until the session is closed. */
 TRI_API tri_status tri_session_open_tables(const tri_tables *tables, int n_options, const char *const *options,
                                            tri_session **session);
-/* tri_model_predict for all rows of a table: probabilities [rows, classes]. */
+/* tri_model_predict for all rows of a table: probabilities [rows, classes]. stop: another thread sets it to other than
+ * 0 to end this early (TRI_STOPPED); NULL: nobody does. */
 TRI_API tri_status tri_model_predict_table(tri_model *model, const tri_tables *tables, const char *table,
-                                           float *probabilities);
+                                           float *probabilities, const volatile int *stop);
 
 /* ---- Commands ----
  *
@@ -87,7 +88,7 @@ typedef enum tri_output_kind {
                            has */
 } tri_output_kind;
 
-typedef struct tri_call {
+typedef struct tri_caller {
     const tri_tables *tables;  /* of memory:NAME; NULL: none */
     /* Called for output as it comes; NULL: it is dropped. */
     void (*output)(void *context, tri_output_kind kind, const char *text, size_t n);
@@ -99,9 +100,13 @@ typedef struct tri_call {
     /* Another thread sets it to other than 0 to end the command early, as SIGINT ends the program: `train` saves a
      * checkpoint. NULL: nobody does. */
     const volatile int *stop;
-} tri_call;
+} tri_caller;
 
-TRI_API tri_status tri_command(int n_words, const char *const *words, const tri_call *call);
+TRI_API tri_status tri_run_command(int n_words, const char *const *words, const tri_caller *call);
+
+/* The program itself: what main() of `trident` calls. It takes over the process: signals, streams, environment; before
+ * some commands it executes the program again. Returns the exit code. */
+TRI_API int tri_main(int argc, char **argv);
 
 #ifdef __cplusplus
 }

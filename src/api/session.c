@@ -3,22 +3,28 @@
 #include "score/metrics.h"
 #include "train/run.h"
 #include "train/session.h"
+#include "trident_table.h"
 
 tri_status tri_session_open(int n_options, const char *const *options, tri_session **out) {
-    return tri_session_join(NULL, n_options, options, out);
+    return tri_session_open_tables(NULL, n_options, options, out);
+}
+
+tri_status tri_session_open_tables(const tri_tables *tables, int n_options, const char *const *options,
+                                   tri_session **out) {
+    return tri__done(tri__session_join(NULL, n_options, options, tables, 0, out));
 }
 
 tri_status tri_session_join(tri_world *world, int n_options, const char *const *options, tri_session **out) {
-    return tri__done(tri__session_join(world, n_options, options, 0, out));
+    return tri__done(tri__session_join(world, n_options, options, NULL, 0, out));
 }
 
-tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, size_t guard,
-                             tri_session **out) {
+tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, const tri_tables *tables,
+                             size_t guard, tri_session **out) {
     tri_settings *settings = malloc(sizeof *settings);
     *out = NULL;
     if (!settings) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = tri__api_options(settings, "train", n_options, options);
-    settings->guard = guard;
+    settings->guard = guard, settings->tables = tables;
     if (status == TRI_OK && world) status = tri__settings_launched(settings, tri_world_size(world), world->segment.n);
     if (status == TRI_OK) status = tri__run_adopt(settings);
     if (status == TRI_OK) status = tri__session_open(settings, world, NULL, NULL, out);

@@ -5,15 +5,15 @@
 #include <stdarg.h>
 
 int tri__stop_signalled(const tri_stop *stop) {
-    return stop && atomic_load_explicit(&stop->signal, memory_order_relaxed) != 0;
+    return stop && (atomic_load_explicit(&stop->signal, memory_order_relaxed) || (stop->asked && *stop->asked));
 }
 
 const char *tri__stop_name(const tri_stop *stop, char out[static 32]) {
     int number = stop ? atomic_load(&stop->signal) : 0;
-    const char *name = number ? sigabbrev_np(number) : NULL;
+    const char *name = number > 0 ? sigabbrev_np(number) : NULL;
     if (name) snprintf(out, 32, "SIG%s", name);
-    else if (number) snprintf(out, 32, "signal %d", number);
-    else out[0] = 0;
+    else if (number > 0) snprintf(out, 32, "signal %d", number);
+    else snprintf(out, 32, "%s", tri__stop_signalled(stop) ? "on request" : "");
     return out;
 }
 

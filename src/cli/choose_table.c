@@ -94,7 +94,7 @@ static tri_status open_options(const tabling *t, const group *g, const tri_layou
     for (int i = 0; i < call->n; i++) args[n++] = call->args[i];
     for (int i = 0; i < o->n_more; i++) args[n++] = o->more[i];
     for (int i = 0; layout && i < layout->n; i++) args[n++] = layout->word[i];
-    tri_status status = tri__cli_settings(&o->settings, "choose", &o->own, n, args, NULL, 0, &none);
+    tri_status status = tri__cli_settings(t->cli, &o->settings, "choose", &o->own, n, args, NULL, 0, &none);
     free(args);
     TRI_TRY(status);
     TRI_TRY(set_size(&o->settings, g->model));

@@ -7,8 +7,9 @@
 #include "settings/settings.h"
 #include "train/events.h"
 #include "train/stop.h"
+#include "trident_table.h"
 
-/* The process's environment, which is read only in main.c. */
+/* What a command finds outside of it: the process of program.c, or what a caller of tri_run_command gives. */
 typedef struct tri_cli {
     FILE *out, *err;          /* results; progress and errors */
     int out_color, err_color; /* may be coloured */
@@ -19,6 +20,7 @@ typedef struct tri_cli {
     char **argv, **environment; /* of this process; passed to the ranks it starts */
     tri_stop *stop;           /* stop requests, if the command handles signals (signals.h); else NULL */
     int reloads;              /* SIGHUP asks ranks to load their model again, not to stop */
+    const tri_caller *call;     /* of tri_run_command: the process has other work too; NULL: it is the program's */
     int reported;             /* set by a command whose failure has already been printed */
     tri_parent parent;        /* all this for what it starts: tri__cli_parent (launch.h) */
 } tri_cli;
@@ -49,6 +51,7 @@ typedef struct tri_command {
     int parallel;        /* computes on several threads */
     int most_words;      /* bare words it takes at most */
     int signals;         /* tri_signal_words: it handles signals, with this reply to the first; 0: it does not */
+    int alone;           /* takes over its process, or starts others: not for tri_run_command */
     int ranks;           /* a launcher may have started it on every rank: all refuse wrong options, one says so */
     int unparsed;        /* reads its arguments itself: of tri_command_call only n and args are set */
     tri_status (*run)(tri_cli *cli, tri_command_call *call);
@@ -77,6 +80,12 @@ const char *tri__option_default(const tri_option *row, const tri_command *comman
 void tri__help_main(const tri_cli *cli, FILE *out, int all);
 void tri__help_command(const tri_cli *cli, const tri_command *command, int all);
 
+/* Runs a command: args [n] begins with its name. no_output: stdout was closed, and what is printed would be lost. */
+tri_status tri__cli_run(tri_cli *cli, int no_output, int n, const char *const *args);
+/* TRI_USAGE unless this process is the program's. */
+tri_status tri__cli_alone(const tri_cli *cli, const char *what);
+/* Also "--no_color" for "--no-color". Arguments after "--" are not options. */
+int tri__cli_has_flag(int n, const char *const *args, const char *name);
 /* Prints the error of a command that failed, once. */
 void tri__cli_report(tri_cli *cli, tri_status status);
 /* One JSON object on one line of `out`. */
@@ -94,8 +103,8 @@ tri_status tri__members_print(const tri_cli *cli, const tri_json *facts, const c
                               int moments);
 /* Parses options into new settings, which the caller frees even after a failure. own: the struct that the command's own
  * rows fill, freed with the settings; NULL: it has none. At most max_words bare words. */
-tri_status tri__cli_settings(tri_settings *settings, const char *command, void *own, int n, const char *const *args,
-                             const char **words, int max_words, int *n_words);
+tri_status tri__cli_settings(const tri_cli *cli, tri_settings *settings, const char *command, void *own, int n,
+                             const char *const *args, const char **words, int max_words, int *n_words);
 
 /* A row of a command's own options; `type` is the struct that it fills. */
 #define TRI_OWN_ROW(type, command, kind_, field_, ...) \

@@ -259,6 +259,7 @@ tri_status tri__command_explain(tri_cli *cli, tri_command_call *call) {
     const tri_explain_options none = {.first = own->first, .rows = own->rows}; /* a table that would be refused then */
     tri_status status = how ? tri__serve_importance(settings, &none, &(tri_log){0}, cli->stop, &tried) : TRI_OK;
     tri__json_decref(tried);
+    if (status == TRI_OK && how) status = tri__cli_alone(cli, "--retrain");
     if (status == TRI_OK && how) status = tri__retrain(tri__cli_parent(cli), settings, how);
     if (status == TRI_OK) status = own->importance ? explain_table(&w, how) : explain_rows(&w);
     tri__json_decref(how);

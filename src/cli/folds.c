@@ -69,7 +69,8 @@ static tri_status print_end(const tri_cli *cli, const tri_several *s) {
 tri_status tri__train_several(tri_cli *cli, const tri_settings *settings, int n, const char *const *args) {
     int folds = settings->folds && !settings->fold;
     tri_several s = {.settings = settings, .n = (int)(folds ? settings->folds : settings->seeds), .folds = folds};
-    tri_status status = accept(cli, &s);
+    tri_status status = tri__cli_alone(cli, folds ? "--folds" : "--seeds");
+    if (status == TRI_OK) status = accept(cli, &s);
     if (status == TRI_OK) status = tri__several_run(tri__cli_parent(cli), &s, n, args);
     if (status == TRI_OK) status = print_end(cli, &s);
     tri__several_free(&s);

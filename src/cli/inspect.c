@@ -128,6 +128,7 @@ static tri_status inspect(const tri_settings *settings, const char *data, const 
         .date_order = (tri_date_order)settings->date_order,
         .threads = settings->threads ? (int)settings->threads : tri__cores(),
         .skip_bad_rows = settings->bad_rows != 0,
+        .tables = settings->tables,
     };
     int64_t memory;
     TRI_TRY(tri__memory_limit_parse(settings->memory_limit, &memory));
@@ -154,6 +155,7 @@ static tri_status try_config(const tri_settings *asked, const char *path, const 
     tri_settings settings;
     int n_words;
     TRI_TRY(tri__settings_init(&settings));
+    settings.tables = asked->tables;
     if (asked->hub_cache) settings.hub_cache = strdup(asked->hub_cache);
     tri_status status = asked->hub_cache && !settings.hub_cache
                             ? tri__fail(TRI_RESOURCE, "out of memory")

@@ -101,6 +101,7 @@ tri_status tri__launch_resolve(tri_cli *cli, tri_settings *settings, tri_launch 
 /* ---- starting ---- */
 
 tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const char *folder, size_t heap_bytes) {
+    TRI_TRY(tri__cli_alone(cli, "--nproc-per-node above 1"));
     tri_signal_words words = settings->save_every || settings->save_steps ? TRI_SIGNAL_RANKS : TRI_SIGNAL_RANKS_UNSAVED;
     const char *stopping = folder                       ? tri__signals_text(words)
                            : cli->stop && !cli->reloads ? tri__signals_text(TRI_SIGNAL_ROWS)

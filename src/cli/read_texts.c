@@ -81,31 +81,37 @@ static tri_status read_lines(const tri_texts_from *from, FILE *in, const char *p
     return status;
 }
 
-static tri_status read_column(const tri_texts_from *from, const char *path, tri_text_batch *batch, taker *take,
-                              void *to) {
-    tri_table *table;
+static tri_status read_column(const tri_table *table, const char *name, tri_text_batch *batch, taker *take, void *to) {
     int column;
-    tri_table_options options = {.threads = from->threads, .separator = from->separator};
-    TRI_TRY(tri__table_open(path, &options, &table));
-    tri_status status = tri__table_find(table, from->column, &column);
+    tri_status status = tri__table_find(table, name, &column);
     int64_t rows = tri__table_rows(table), done = 0;
     for (int64_t row = 0; row < rows && status == TRI_OK; row++) {
         tri_field_text field = tri__table_field(table, row, column);
-        status = add(batch, path, field.text, field.length);
+        status = add(batch, tri__table_path(table), field.text, field.length);
         if (status == TRI_OK) status = give(batch, 0, take, to);
         if (batch->n) continue;
         tri__table_done(table, done, row + 1 - done);
         done = row + 1;
     }
-    if (status == TRI_OK) status = tri__table_check(table);
+    return status == TRI_OK ? tri__table_check(table) : status;
+}
+
+static tri_status read_columns(const tri_texts_from *from, const char *path, tri_text_batch *batch, taker *take,
+                               void *to) {
+    tri_table *table;
+    tri_table_options options = {.threads = from->threads, .separator = from->separator, .tables = from->tables};
+    TRI_TRY(tri__table_open(path, &options, &table));
+    tri_status status = TRI_OK;
+    for (int i = 0; i < from->column.n && status == TRI_OK; i++)
+        status = read_column(table, from->column.at[i], batch, take, to);
     tri__table_close(table);
     return status;
 }
 
 static tri_status read_one(const tri_texts_from *from, const char *path, tri_text_batch *batch, taker *take, void *to) {
     int standard = !strcmp(path, "-");
-    if (from->column && standard) return tri__fail(TRI_USAGE, "--column needs tables; stdin is read by lines");
-    if (from->column) return read_column(from, path, batch, take, to);
+    if (from->column.n && standard) return tri__fail(TRI_USAGE, "--column needs tables; stdin is read by lines");
+    if (from->column.n) return read_columns(from, path, batch, take, to);
     int fd = STDIN_FILENO;
     if (!standard) TRI_TRY(tri__file_open_any(path, &fd));
     FILE *in = standard ? stdin : tri__stream_open(fd, "r");
@@ -120,7 +126,8 @@ static tri_status read_one(const tri_texts_from *from, const char *path, tri_tex
 
 tri_status tri__texts_from(const tri_command_call *call, tri_texts_from *out) {
     const tri_settings *settings = &call->settings;
-    *out = (tri_texts_from){call->words, call->n_words, settings->column, settings->null, tri__threads(settings), 0};
+    *out = (tri_texts_from){.file = call->words, .n = call->n_words, .column = settings->column,
+                            .tables = settings->tables, .null = settings->null, .threads = tri__threads(settings)};
     return tri__separator_parse(settings->separator, &out->separator);
 }
 

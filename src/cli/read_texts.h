@@ -7,7 +7,8 @@
 typedef struct tri_texts_from {
     const char *const *file; /* [n]; "-" or n = 0: stdin */
     int n;
-    const char *column;      /* of tables; NULL: lines */
+    tri_texts column;        /* of tables, the settings'; none: lines */
+    const tri_tables *tables; /* in memory; NULL: none */
     int null;                /* texts end in a 0 byte, not in a newline */
     int threads;
     char separator;          /* of tables; 0: detected */

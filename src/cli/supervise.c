@@ -26,7 +26,7 @@ static const char *last_part(const char *path) {
 }
 
 /* The run folder: of --output-dir, or of the `trident train ...` inside the command. */
-static tri_status find_run(tri_launcher_job *j, const tri_settings *own) {
+static tri_status find_run(const tri_cli *cli, tri_launcher_job *j, const tri_settings *own) {
     tri_settings inner;
     int n = 0, at = 0, n_words = 0;
     tri_status status = TRI_OK;
@@ -36,7 +36,7 @@ static tri_status find_run(tri_launcher_job *j, const tri_settings *own) {
     for (at = 1; at < n; at++)
         if (!strcmp(j->argv[at], "train") && !strncmp(last_part(j->argv[at - 1]), "trident", 7)) break;
     if (at >= n || status != TRI_OK) return status;
-    if (tri__cli_settings(&inner, "train", NULL, n - at - 1, (const char *const *)j->argv + at + 1, NULL, 0,
+    if (tri__cli_settings(cli, &inner, "train", NULL, n - at - 1, (const char *const *)j->argv + at + 1, NULL, 0,
                           &n_words) == TRI_OK) {
         j->saves = inner.save_every || inner.save_steps;
         j->quiet = QUIET_LEAST + QUIET_TIMEOUTS * inner.progress_timeout;
@@ -52,12 +52,12 @@ tri_status tri__command_supervise(tri_cli *cli, tri_command_call *call) {
     const supervise_options *own = call->own;
     tri_launcher_job j = {.argv = (char *const *)call->args};
     while (split < call->n && strcmp(call->args[split], "--") != 0) split++;
-    tri_status status = tri__cli_settings(&settings, "supervise", call->own, split, call->args, NULL, 0, &n_words);
+    tri_status status = tri__cli_settings(cli, &settings, "supervise", call->own, split, call->args, NULL, 0, &n_words);
     if (status == TRI_OK && split + 1 >= call->n)
         status = tri__fail(
             TRI_USAGE, "supervise what? e.g. `trident supervise --max-restarts 3 -- mpirun -np 4 trident train ...`");
     j.argv += split + 1;
-    if (status == TRI_OK) status = find_run(&j, &settings);
+    if (status == TRI_OK) status = find_run(cli, &j, &settings);
     if (status == TRI_OK) {
         tri__signals_take(cli, TRI_SIGNAL_PASSED_ON);
         j.restart_delay = own->restart_delay, j.start_timeout = own->start_timeout;

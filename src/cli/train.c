@@ -212,6 +212,6 @@ tri_status tri__command_train(tri_cli *cli, tri_command_call *call) {
     if (status != TRI_OK) status = tri__rank_refuse(tri__cli_parent(cli), status);
     else if (tri__launch_starts(settings, &launch)) status = start_ranks(cli, settings);
     else status = train_here(cli, settings, &launch);
-    tri__signals_end(0, 0);
+    if (!cli->call) tri__signals_end(0, 0);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "engine/inputs.h"
 
 #include "base/text.h"
+#include "data/table/memory.h"
 #include "engine/engine.h"
 #include "settings/forms.h"
 
@@ -30,7 +31,8 @@ static tri_dataset_spec dataset_spec(const tri_inputs *in, const char *path) {
                               .threads = tri__threads(in->settings),
                               .bad_rows = (tri_bad_rows)in->settings->bad_rows,
                               .separator = separator,
-                              .cache = in->cache[0] ? in->cache : NULL,
+                              .cache = in->cache[0] && !tri__memory_name(path) ? in->cache : NULL,
+                              .tables = in->settings->tables,
                               .stop = in->stop,
                               .log = in->log};
 }

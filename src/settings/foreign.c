@@ -149,7 +149,8 @@ const tri_foreign tri__foreign[] = {
 
     /* Lightning */
     TAKE("accelerator", "cpu", "device", "cpu"), TAKE("accelerator", "gpu|cuda", "device", "cuda"),
-    NOT("accelerator", NULL, "there are --device cpu and cuda; nothing is chosen by itself"),
+    TAKE("accelerator", "auto", "device", "auto"),
+    NOT("accelerator", NULL, "there are --device cpu, cuda and auto"),
     NOT("device", "gpu", "an NVIDIA GPU is --device cuda"), SAME("devices", "nproc_per_node"),
     SAME("num_nodes", "nnodes"), TAKE("strategy", "ddp|ddp_find_unused_parameters_false", "shard", "none"),
     TAKE("strategy", "fsdp|deepspeed_stage_3", "shard", "zero3"),

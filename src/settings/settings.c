@@ -4,7 +4,9 @@
 
 #include "base/file.h"
 #include "base/limits.h"
+#include "base/machine.h"
 #include "base/text.h"
+#include "device/device.h"
 #include "settings/column_info.h"
 #include "settings/foreign.h"
 #include "settings/forms.h"
@@ -165,9 +167,20 @@ static tri_status check_theirs(const tri_settings *s) {
 }
 
 /* Sets missing values that follow from given ones. */
+/* --device auto. */
+static tri_status find_device(tri_settings *settings) {
+    const tri_device *device;
+    if (strcmp(settings->device, "auto")) return TRI_OK;
+    int is_gpu = tri__gpus() > 0 && tri__device_get("cuda", &device) == TRI_OK;
+    free(settings->device);
+    settings->device = strdup(is_gpu ? "cuda" : "cpu");
+    return settings->device ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory while reading options");
+}
+
 static tri_status complete(tri_settings *settings) {
     tri_model_config *model = &settings->model;
     char separator;
+    TRI_TRY(find_device(settings));
     TRI_TRY(tri__separator_parse(settings->separator, &separator));
     TRI_TRY(list_refused(settings, check_theirs(settings)));
     if (model->secondary_text_name && !model->secondary_tokenizer && model->primary_tokenizer) {

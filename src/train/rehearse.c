@@ -59,7 +59,8 @@ static tri_status check_tables(const tri_settings *settings, size_t memory) {
     if (!files.train[0]) return tri__fail(TRI_NOINPUT, "%s: has no training table", settings->data_path);
     enum { ROW = 32, FIELD = 4 }; /* its place and, of a column that is fitted, two numbers; a field's place */
     tri_table_options options = {.threads = tri__threads(settings), .bad_rows = (tri_bad_rows)settings->bad_rows,
-                                 .budget = memory / 2, .row_cost = ROW, .column_cost = FIELD};
+                                 .budget = memory / 2, .row_cost = ROW, .column_cost = FIELD,
+                                 .tables = settings->tables};
     TRI_TRY(tri__separator_parse(settings->separator, &options.separator));
     tri_table *table;
     tri_preprocess *preprocess = NULL;

@@ -96,9 +96,9 @@ tri_status tri__session_open(const tri_settings *settings, tri_world *world, con
                              tri_session **out);
 /* The session takes over settings that it was opened with: `given` itself is not used again. */
 void tri__session_own(tri_session *session, const tri_settings *given);
-/* tri_session_join, with guard bytes after each memory class. */
-tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, size_t guard,
-                             tri_session **out);
+/* tri_session_join, with guard bytes after each memory class, and maybe tables in memory. */
+tri_status tri__session_join(tri_world *world, int n_options, const char *const *options,
+                             const struct tri_tables *tables, size_t guard, tri_session **out);
 /* decide.c: fits temperature and threshold to the probabilities of the validation of the current step, [rows, classes],
  * for the checkpoints that follow; on the lead. What could not be honoured is said. */
 tri_status tri__session_decide(tri_session *session, const float *probs);

@@ -46,12 +46,12 @@ builds() {
     code=$?
     expect_code 0
 }
-for header in trident.h trident_comm.h trident_mesh.h; do
+for header in trident.h trident_comm.h trident_mesh.h trident_table.h; do
     printf '#include <%s>\nint main(void) { return tri_version() == 0; }\n' $header >user.c
     builds cc -std=c99 -Wall -Wextra -Werror -pedantic user.c -o user-c $flags
     builds c++ -x c++ -std=c++11 -Wall -Wextra -Werror -pedantic user.c -x none -o user-c++ $flags
 done
-for example in loop mesh plan predict ranks; do
+for example in loop mesh plan predict ranks table; do
     builds cc -std=c11 -Wall -Wextra -Werror "$root/examples/$example.c" -o $example-c $flags
     builds c++ -x c++ -std=c++20 -Wall -Wextra -Wno-missing-field-initializers -Werror "$root/examples/$example.c" \
         -x none -o $example-c++ $flags
@@ -77,6 +77,8 @@ for language in c c++; do
     cp "$out" program-$language
     runs predict-$language --checkpoint own-$language "text=the box was bad" "track=late a box lost" weight=0.25
     cp "$out" row-$language
+    runs table-$language inspect memory:rows
+    expect_text "$out" review price bought
 done
 expect "the same losses from C and from C++" cmp -s losses-c losses-c++
 expect "the same program from C and from C++" cmp -s program-c program-c++

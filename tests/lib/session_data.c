@@ -71,7 +71,7 @@ tri_status join_guarded(tri_world *world, size_t guard, tri_session **session, c
     const char *options[24] = {config, data, models, out};
     int n = 4;
     for (; extra && *extra; extra++) options[n++] = *extra;
-    return tri__session_join(world, n, options, guard, session);
+    return tri__session_join(world, n, options, NULL, guard, session);
 }
 
 tri_status join_status(tri_world *world, tri_session **session, const char *output, const char *const *extra) {

@@ -2,6 +2,7 @@
 #include "data/dataset/data_files.h"
 #include "base/lock.h"
 #include "base/text.h"
+#include "data/table/memory.h"
 #include "data/table/parts.h"
 
 #include <ctype.h>
@@ -156,6 +157,29 @@ static tri_status none_found(const char *folder) {
     return tri__fail(TRI_NOINPUT, "%s: %s", folder, accepted);
 }
 
+/* One table in memory, or several by their names: "memory:train+valid". */
+static tri_status find_memory(const char *names, tri_data_files *files) {
+    files->one = !strchr(names, '+');
+    for (const char *name = names; *name; name += strspn(name, "+")) {
+        char path[TRI_PATH_MAX];
+        int n = (int)strcspn(name, "+"), length = snprintf(path, sizeof path, TRI_MEMORY_PREFIX "%.*s", n, name);
+        char *to = !strncmp(name, "valid", (size_t)n) ? files->valid : !strncmp(name, "test", (size_t)n) ? files->test
+                                                                                                        : files->train;
+        if (length >= (int)sizeof path || (!files->one && to == files->train && strncmp(name, "train", (size_t)n)))
+            return tri__fail(TRI_USAGE, TRI_MEMORY_PREFIX "%s: of several tables in memory the names are train, valid "
+                             "and test", names);
+        memcpy(to, path, sizeof path);
+        if (files->one) {
+            memcpy(files->train, path, sizeof path);
+            memcpy(files->valid, path, sizeof path);
+            memcpy(files->test, path, sizeof path);
+        }
+        name += n;
+    }
+    return files->train[0] || files->valid[0] || files->test[0]
+               ? TRI_OK : tri__fail(TRI_USAGE, TRI_MEMORY_PREFIX " needs the name of a table");
+}
+
 tri_status tri__data_files(const char *path, tri_data_files *files) {
     char inside[TRI_PATH_MAX];
     tri_kind kind;
@@ -163,6 +187,7 @@ tri_status tri__data_files(const char *path, tri_data_files *files) {
     *files = (tri_data_files){0};
     if (!path)
         return tri__fail(TRI_USAGE, "no data: give --data-path, a table or a folder of train, valid and test tables");
+    if (tri__memory_name(path)) return find_memory(tri__memory_name(path), files);
     TRI_TRY(tri__path_kind(path, &kind));
     if (kind == TRI_KIND_FILE || tri__parts_named(path)) {
         files->one = 1;

@@ -304,7 +304,8 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
     tri_built *built = calloc(1, sizeof *built);
     tri_status status = built ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     tri_table_options options = {
-        .threads = spec->threads, .bad_rows = spec->bad_rows, .separator = spec->separator, .keep = spec->keep};
+        .threads = spec->threads, .bad_rows = spec->bad_rows, .separator = spec->separator, .keep = spec->keep,
+        .tables = spec->tables};
     if (status == TRI_OK) status = tri__table_open(spec->path, &options, &table);
     if (status == TRI_OK && fit) status = tri__preprocess_fit(table, fit, spec->threads, fitted);
     const tri_preprocess *preprocess = fit && status == TRI_OK ? *fitted : spec->preprocess;

@@ -53,6 +53,7 @@ typedef struct tri_dataset_spec {
     char separator;                         /* of the table's fields; 0: detected */
     size_t keep; /* tri_table_options.keep; 0: the default */
     const char *cache;                      /* folder of token stores; NULL: none, the data stays in memory */
+    const struct tri_tables *tables;        /* tri_table_options.tables */
     const tri_stop *stop; /* a request to stop tokenising or waiting for a store's lock; may be NULL */
     const tri_log *log;
     void (*counted)(void *context,

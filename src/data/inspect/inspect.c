@@ -25,7 +25,8 @@ static tri_status open_tables(tri_inspector *in) {
     tri_table_options options = {.threads = in->spec->threads, .separator = in->spec->separator,
                                  .bad_rows = in->spec->skip_bad_rows ? TRI_BAD_ROWS_SKIP : TRI_BAD_ROWS_FAIL,
                                  .budget = in->spec->memory ? in->spec->memory : TRI_INSPECT_MEMORY,
-                                 .row_cost = TRI_INSPECT_ROW, .column_cost = TRI_INSPECT_FIELD};
+                                 .row_cost = TRI_INSPECT_ROW, .column_cost = TRI_INSPECT_FIELD,
+                                 .tables = in->spec->tables};
     out->base = -1;
     for (int s = 0; s < TRI_SPLITS; s++) {
         const char *path = in->spec->path[s];

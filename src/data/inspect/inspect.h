@@ -118,6 +118,7 @@ typedef struct tri_inspect_spec {
     char separator;                           /* 0: as recognised */
     int threads;
     int skip_bad_rows;
+    const struct tri_tables *tables;          /* tri_table_options.tables */
     size_t memory;                            /* for what is kept of rows; 0: TRI_INSPECT_MEMORY */
 } tri_inspect_spec;
 

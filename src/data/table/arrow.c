@@ -11,13 +11,9 @@ enum {
     CHUNKS = 1024            /* so many times that, this part of a batch */
 };
 
-/* Slots of the tables of Message.fbs and File.fbs. */
-enum { MESSAGE_VERSION, MESSAGE_HEADER_TYPE, MESSAGE_HEADER, MESSAGE_BODY };
-enum { HEADER_NONE, HEADER_SCHEMA, HEADER_DICTIONARY, HEADER_BATCH };
-enum { BATCH_LENGTH, BATCH_NODES, BATCH_BUFFERS, BATCH_COMPRESSION, BATCH_VIEWS };
-enum { DICTIONARY_ID, DICTIONARY_DATA, DICTIONARY_DELTA };
+/* Slots of the tables of File.fbs. */
 enum { FOOTER_VERSION, FOOTER_SCHEMA, FOOTER_DICTIONARIES, FOOTER_BATCHES };
-enum { BLOCK_BYTES = 24, NODE_BYTES = 16, BUFFER_BYTES = 16 };
+enum { BLOCK_BYTES = 24 };
 
 static const char magic[8] = "ARROW1";
 
@@ -63,11 +59,11 @@ static tri_status read_message(const tri_table *table, uint64_t at, message *m) 
     TRI_TRY(read_bytes(table, at + prefix, size, &m->metadata));
     m->flat = (tri_flat){m->metadata, size, 0};
     tri_flat_table root = tri__flat_root(&m->flat);
-    int64_t body = tri__flat_number(&m->flat, root, MESSAGE_BODY, 8, 0);
-    m->kind = (int)tri__flat_number(&m->flat, root, MESSAGE_HEADER_TYPE, 1, 0);
-    m->header = tri__flat_child(&m->flat, root, MESSAGE_HEADER);
+    int64_t body = tri__flat_number(&m->flat, root, TRI_MESSAGE_BODY, 8, 0);
+    m->kind = (int)tri__flat_number(&m->flat, root, TRI_MESSAGE_HEADER_TYPE, 1, 0);
+    m->header = tri__flat_child(&m->flat, root, TRI_MESSAGE_HEADER);
     m->body = at + prefix + size;
-    if (m->flat.bad || !m->header || m->kind == HEADER_NONE) return damaged(table, at, "a message cannot be read");
+    if (m->flat.bad || !m->header || m->kind == TRI_HEADER_NONE) return damaged(table, at, "a message cannot be read");
     if (body < 0 || (uint64_t)body > table->source.size - m->body)
         return damaged(table, at, "the file is cut off in a message's body");
     m->end = m->body + (uint64_t)body;
@@ -100,7 +96,7 @@ static void free_arrow(void *state) {
 
 /* Reads the counts of buffers that views have, and sums them up. 0: damaged. */
 static int read_views(tri_flat *flat, tri_flat_table header, const tri_arrow_counts *counts, tri_arrow_batch *out) {
-    size_t n, at = tri__flat_vector(flat, header, BATCH_VIEWS, 8, &n);
+    size_t n, at = tri__flat_vector(flat, header, TRI_BATCH_VIEWS, 8, &n);
     if (n != counts->views) return 0;
     out->views[0] = 0;
     for (size_t i = 0; i < n; i++) {
@@ -115,10 +111,10 @@ static int read_views(tri_flat *flat, tri_flat_table header, const tri_arrow_cou
 static int read_batch(message *m, tri_flat_table header, const tri_arrow_counts *counts, tri_arrow_batch *out,
                       int *memory) {
     tri_flat *flat = &m->flat;
-    size_t nodes, buffers, node = tri__flat_vector(flat, header, BATCH_NODES, NODE_BYTES, &nodes),
-                           buffer = tri__flat_vector(flat, header, BATCH_BUFFERS, BUFFER_BYTES, &buffers);
+    size_t nodes, buffers, node = tri__flat_vector(flat, header, TRI_BATCH_NODES, TRI_NODE_BYTES, &nodes),
+                           buffer = tri__flat_vector(flat, header, TRI_BATCH_BUFFERS, TRI_BUFFER_BYTES, &buffers);
     uint64_t size = m->end - m->body;
-    out->body = m->body, out->rows = tri__flat_number(flat, header, BATCH_LENGTH, 8, 0);
+    out->body = m->body, out->rows = tri__flat_number(flat, header, TRI_BATCH_LENGTH, 8, 0);
     if (out->rows < 0 || out->rows > INT32_MAX || nodes != counts->nodes || flat->bad) return 0;
     out->nulls = malloc((nodes + 1) * sizeof *out->nulls);
     out->buffer = malloc((buffers + 1) * sizeof *out->buffer);
@@ -127,10 +123,10 @@ static int read_batch(message *m, tri_flat_table header, const tri_arrow_counts 
     if (!*memory || !read_views(flat, header, counts, out)) return 0;
     if (buffers != counts->buffers + out->views[counts->views]) return 0;
     for (size_t i = 0; i < nodes; i++)
-        out->nulls[i] = (int64_t)tri__flat_read(flat, node + NODE_BYTES * i + 8, 8);
+        out->nulls[i] = (int64_t)tri__flat_read(flat, node + TRI_NODE_BYTES * i + 8, 8);
     for (size_t i = 0; i < buffers; i++) {
-        uint64_t at = tri__flat_read(flat, buffer + BUFFER_BYTES * i, 8),
-                 bytes = tri__flat_read(flat, buffer + BUFFER_BYTES * i + 8, 8);
+        uint64_t at = tri__flat_read(flat, buffer + TRI_BUFFER_BYTES * i, 8),
+                 bytes = tri__flat_read(flat, buffer + TRI_BUFFER_BYTES * i + 8, 8);
         out->buffer[i] = (struct tri_arrow_buffer){at, bytes};
         if (bytes && (at > size || bytes > size - at)) return 0;
     }
@@ -139,7 +135,7 @@ static int read_batch(message *m, tri_flat_table header, const tri_arrow_counts 
 
 /* The compression of a batch's buffers. */
 static tri_status read_codec(const tri_table *table, message *m, tri_flat_table header, tri_arrow_batch *out) {
-    tri_flat_table compression = tri__flat_child(&m->flat, header, BATCH_COMPRESSION);
+    tri_flat_table compression = tri__flat_child(&m->flat, header, TRI_BATCH_COMPRESSION);
     out->codec = TRI_CODEC_NONE;
     if (!compression) return TRI_OK;
     int64_t codec = tri__flat_number(&m->flat, compression, 0, 1, 0),
@@ -203,8 +199,8 @@ static tri_status add_dictionary(opening *o, message *m) {
     if (!tri__grow(&arrow->dictionary, &arrow->room_dictionaries, arrow->dictionaries + 1, sizeof *arrow->dictionary))
         return tri__table_no_memory(o->table);
     tri_arrow_dictionary *d = &arrow->dictionary[arrow->dictionaries++];
-    *d = (tri_arrow_dictionary){.id = tri__flat_number(&m->flat, m->header, DICTIONARY_ID, 8, 0),
-                                .delta = tri__flat_number(&m->flat, m->header, DICTIONARY_DELTA, 1, 0) != 0};
+    *d = (tri_arrow_dictionary){.id = tri__flat_number(&m->flat, m->header, TRI_DICTIONARY_ID, 8, 0),
+                                .delta = tri__flat_number(&m->flat, m->header, TRI_DICTIONARY_DELTA, 1, 0) != 0};
     for (int c = 0; c < o->table->columns; c++) {
         const tri_arrow_column *column = &arrow->column[c];
         if (!column->encoded || column->dictionary != d->id || column->type.layout == TRI_ARROW_NESTED) continue;
@@ -215,21 +211,21 @@ static tri_status add_dictionary(opening *o, message *m) {
     }
     if (!d->used) return TRI_OK;
     tri_arrow_counts counts = tri__arrow_counts(&d->type);
-    return take_batch(o->table, m, tri__flat_child(&m->flat, m->header, DICTIONARY_DATA), &counts, &d->values);
+    return take_batch(o->table, m, tri__flat_child(&m->flat, m->header, TRI_DICTIONARY_DATA), &counts, &d->values);
 }
 
 /* ---- streams ---- */
 
 static tri_status take_message(opening *o, message *m, int *schema) {
-    if ((m->kind == HEADER_SCHEMA) == *schema)
+    if ((m->kind == TRI_HEADER_SCHEMA) == *schema)
         return damaged(o->table, m->body, *schema ? "it has a second schema" : "the first message is not a schema");
-    if (m->kind == HEADER_SCHEMA) {
+    if (m->kind == TRI_HEADER_SCHEMA) {
         *schema = 1;
         o->arrow->version = version_of(&m->flat, tri__flat_root(&m->flat));
         return tri__arrow_schema(o->table, o->arrow, &m->flat, m->header);
     }
-    if (m->kind == HEADER_DICTIONARY) return add_dictionary(o, m);
-    if (m->kind == HEADER_BATCH) return add_batch(o, m);
+    if (m->kind == TRI_HEADER_DICTIONARY) return add_dictionary(o, m);
+    if (m->kind == TRI_HEADER_BATCH) return add_batch(o, m);
     return damaged(o->table, m->body, "a tensor, not a table");
 }
 
@@ -260,7 +256,7 @@ static tri_status take_blocks(opening *o, tri_flat *flat, tri_flat_table footer,
         message m;
         tri_status status = read_message(o->table, from, &m);
         if (status == TRI_OK && m.kind != kind) status = damaged(o->table, from, "a block is not what the footer says");
-        if (status == TRI_OK) status = kind == HEADER_BATCH ? add_batch(o, &m) : add_dictionary(o, &m);
+        if (status == TRI_OK) status = kind == TRI_HEADER_BATCH ? add_batch(o, &m) : add_dictionary(o, &m);
         free(m.metadata);
         TRI_TRY(status);
     }
@@ -271,8 +267,8 @@ static tri_status take_footer(opening *o, tri_flat *flat) {
     tri_flat_table footer = tri__flat_root(flat);
     o->arrow->version = version_of(flat, footer);
     TRI_TRY(tri__arrow_schema(o->table, o->arrow, flat, tri__flat_child(flat, footer, FOOTER_SCHEMA)));
-    TRI_TRY(take_blocks(o, flat, footer, FOOTER_DICTIONARIES, HEADER_DICTIONARY));
-    return take_blocks(o, flat, footer, FOOTER_BATCHES, HEADER_BATCH);
+    TRI_TRY(take_blocks(o, flat, footer, FOOTER_DICTIONARIES, TRI_HEADER_DICTIONARY));
+    return take_blocks(o, flat, footer, FOOTER_BATCHES, TRI_HEADER_BATCH);
 }
 
 static tri_status read_file(opening *o) {

@@ -1,6 +1,7 @@
 /* table.c - tables of any format: opening, names, and what their format is asked for. */
 #include "base/text.h"
 #include "data/table/formats.h"
+#include "data/table/memory.h"
 #include "data/table/packed.h"
 #include "data/table/parts.h"
 
@@ -58,16 +59,29 @@ tri_status tri__table_check_names(const tri_table *table, const char *advice) {
     return status;
 }
 
-static tri_status open_table(tri_table *table) {
+/* A table in memory: an Arrow stream. */
+static tri_status open_memory(tri_table *table, const char *name) {
+    table->format = tri__format_of(".arrow", sizeof ".arrow" - 1);
+    TRI_TRY(tri__memory_find(table->options.tables, name, &table->source.image));
+    table->source.size = table->source.image->size;
+    return TRI_OK;
+}
+
+static tri_status open_file(tri_table *table) {
     size_t stem;
-    if (!table->source.memory && tri__parts_named(table->path)) return tri__parts_open(table);
     tri_packer packer = tri__packed_name(table->path, &stem);
     table->format = tri__format_of(table->path, stem);
     if (!table->source.memory) TRI_TRY(tri__source_open(&table->source, table->path));
     if (packer != TRI_PACKERS && !table->format->parse)
         return tri__fail(TRI_DATA, "%s: of compressed tables only text is read; unpack it: %s", table->path,
                          tri__packed_program(packer));
-    if (packer != TRI_PACKERS) TRI_TRY(tri__packed_open(table, packer));
+    return packer != TRI_PACKERS ? tri__packed_open(table, packer) : TRI_OK;
+}
+
+static tri_status open_table(tri_table *table) {
+    const char *name = table->source.memory ? NULL : tri__memory_name(table->path);
+    if (!name && !table->source.memory && tri__parts_named(table->path)) return tri__parts_open(table);
+    TRI_TRY(name ? open_memory(table, name) : open_file(table));
     TRI_TRY(table->format->open(table));
     int64_t most = tri__table_most(table, table->columns);
     if (!table->format->parse && table->rows > most) table->rows = most, table->cut = 1; /* of text: table_read.c */

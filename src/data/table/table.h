@@ -24,6 +24,7 @@ typedef struct tri_table_options {
     size_t keep;           /* files of up to so many bytes are kept in memory; 0: 64 MiB */
     size_t budget; /* bytes for what its reader keeps of rows: those beyond are not read, tri__table_cut; 0: all are */
     size_t row_cost, column_cost; /* with a budget: bytes of a row, and of each of its columns */
+    const struct tri_tables *tables; /* those that paths memory:NAME mean (memory.h); NULL: none */
 } tri_table_options;
 
 /* A row that was skipped, and why. */

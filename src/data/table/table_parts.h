@@ -26,6 +26,7 @@ typedef struct tri_source {
     uint64_t size;
     struct stat info;        /* when it was opened */
     const char *memory;      /* its bytes, where they are no file's; else NULL */
+    const struct tri_image *image; /* likewise, of a table in memory */
     void *own;               /* freed with it; may be NULL */
 } tri_source;
 

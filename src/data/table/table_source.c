@@ -4,6 +4,7 @@
 #include "data/table/table_parts.h"
 
 #include "base/file_call.h"
+#include "data/table/arrow_image.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -30,6 +31,10 @@ void tri__source_close(tri_source *source) {
 tri_status tri__source_read(const tri_table *table, uint64_t at, char *to, size_t size) {
     const tri_source *source = &table->source;
     const char *path = table->path;
+    if (source->image) {
+        tri__image_read(source->image, at, to, size);
+        return TRI_OK;
+    }
     if (source->memory) {
         TRI_ASSERT(at <= source->size && size <= source->size - at);
         if (size) memcpy(to, source->memory + at, size);
@@ -51,7 +56,7 @@ tri_status tri__source_read(const tri_table *table, uint64_t at, char *to, size_
 tri_status tri__source_check(const tri_table *table) {
     const struct stat *was = &table->source.info;
     struct stat now;
-    if (table->source.memory) return TRI_OK;
+    if (table->source.memory || table->source.image) return TRI_OK;
     if (!fstat(table->source.fd, &now) && now.st_size == was->st_size && now.st_mtim.tv_sec == was->st_mtim.tv_sec &&
         now.st_mtim.tv_nsec == was->st_mtim.tv_nsec)
         return TRI_OK;

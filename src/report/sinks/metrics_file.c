@@ -131,8 +131,7 @@ static tri_status start(metrics *m, int64_t step, int again) {
     return TRI_OK;
 }
 
-/* The event's line, if it has one. */
-static tri_status put_line(FILE *out, const tri_event *event) {
+tri_status tri__metrics_line(FILE *out, const tri_event *event) {
     static const char *const names[] = {[TRI_EVENT_START] = "start", [TRI_EVENT_REGROUP] = "regroup",
                                         [TRI_EVENT_TRAIN] = "train", [TRI_EVENT_EPOCH] = "epoch",
                                         [TRI_EVENT_CHECKPOINT] = "checkpoint", [TRI_EVENT_MESSAGE] = "warn",
@@ -157,7 +156,7 @@ static tri_status put_line(FILE *out, const tri_event *event) {
 static tri_status emit(void *context, const tri_event *event) {
     metrics *m = context;
     if (event->kind == TRI_EVENT_START) TRI_TRY(start(m, event->step, event->again));
-    TRI_TRY(put_line(m->to.file ? m->to.file : m->early, event));
+    TRI_TRY(tri__metrics_line(m->to.file ? m->to.file : m->early, event));
     TRI_TRY(tri__run_file_commit(&m->to, event, m->eager));
     int ended = m->to.file && event->kind == TRI_EVENT_END; /* before summary.json says so */
     return ended && tri__file_sync(m->to.fd, m->to.path) ? tri__fail_errno("write", m->to.path, TRI_IO) : TRI_OK;

@@ -11,13 +11,16 @@ void tri__sink_close(tri_sink *sink);
 tri_status tri__folder_sink(const char *folder, tri_status (*emit)(void *folder, const tri_event *event),
                             const char *what, tri_sink *sink);
 
-/* Forwards each event to all of `sinks` in order, up to the first that fails. The array is copied. */
+/* Forwards each event to all of `sinks` in order, up to the first that fails; zeroed ones are left out. The array is
+ * copied. */
 tri_status tri__tee_open(const tri_sink *sinks, int n, tri_sink *sink);
 
 /* metrics.jsonl in the folder: one flat object per line. Flushed at checkpoints, epochs, the end, and every 2
  * seconds; eager: after each line, so that it survives this process. */
 tri_status tri__metrics_open(const char *folder, int eager, tri_sink *sink);
 tri_status tri__metrics_close(tri_sink *sink);
+/* The line of an event, if it has one. */
+tri_status tri__metrics_line(FILE *out, const tri_event *event);
 
 /* events.out.tfevents.* in the folder, for TensorBoard: train/ and eval/ scalars. */
 tri_status tri__tfevents_open(const char *folder, tri_sink *sink);

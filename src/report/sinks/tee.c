@@ -19,7 +19,8 @@ typedef struct tee {
 
 static tri_status emit(void *context, const tri_event *event) {
     const tee *t = context;
-    for (int i = 0; i < t->n; i++) TRI_TRY(t->sink[i].emit(t->sink[i].context, event));
+    for (int i = 0; i < t->n; i++)
+        if (t->sink[i].emit) TRI_TRY(t->sink[i].emit(t->sink[i].context, event));
     return TRI_OK;
 }
 

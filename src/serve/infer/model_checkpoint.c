@@ -71,6 +71,7 @@ tri_status tri__opened_read(const tri_settings *asked, tri_world *world, tri_ope
     char path[TRI_PATH_MAX];
     *o = (tri_opened){0};
     TRI_TRY(tri__settings_init(&o->settings));
+    o->settings.tables = asked->tables;
     if (!asked->checkpoint) return tri__fail(TRI_USAGE, "no model: give --checkpoint, a checkpoint or a run folder");
     TRI_TRY(open_checkpoint(asked, &o->checkpoint));
     const char *folder = tri__checkpoint_path(o->checkpoint);

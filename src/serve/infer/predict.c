@@ -306,7 +306,8 @@ static tri_status find_rows(const served *v, tri_predictions *out) {
 static tri_status join(const served *v, const tri_settings *asked, const tri_texts *keep, tri_predictions *out) {
     if (!keep->n && asked->bad_rows == TRI_BAD_ROWS_FAIL && !v->data->row) return TRI_OK;
     tri_table_options options = {.threads = tri__threads(&v->opened.settings),
-                                 .bad_rows = (tri_bad_rows)asked->bad_rows};
+                                 .bad_rows = (tri_bad_rows)asked->bad_rows,
+                                 .tables = asked->tables};
     TRI_TRY(tri__separator_parse(v->opened.settings.separator, &options.separator));
     TRI_TRY(tri__table_open(v->table, &options, &out->table));
     TRI_TRY(find_kept(keep, out));

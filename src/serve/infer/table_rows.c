@@ -14,15 +14,15 @@ static tri_status open_table(const tri_settings *asked, const tri_log *log, tri_
         TRI_TRY(tri__ensemble_refuse(asked->checkpoint, "--part"));
         return tri__part_rows(asked, log, &rows->table, &rows->row, &rows->n);
     }
-    tri_table_options options = {.threads = tri__threads(asked), .bad_rows = (tri_bad_rows)asked->bad_rows};
+    tri_table_options options = {.threads = tri__threads(asked), .bad_rows = (tri_bad_rows)asked->bad_rows,
+                                 .tables = asked->tables};
     TRI_TRY(tri__separator_parse(asked->separator, &options.separator));
     TRI_TRY(tri__data_scored(asked->data_path, path));
-    TRI_TRY(tri__table_open(path, &options, &rows->table));
-    rows->n = tri__table_rows(rows->table);
-    return TRI_OK;
+    return tri__table_open(path, &options, &rows->table);
 }
 
-static tri_status find_columns(tri_table_rows *rows) {
+tri_status tri__table_rows_find(tri_table_rows *rows) {
+    if (!rows->row) rows->n = tri__table_rows(rows->table);
     while (tri__model_column(rows->model, rows->n_columns)) rows->n_columns++;
     rows->column = malloc((size_t)rows->n_columns * sizeof *rows->column);
     if (!rows->column) return no_memory();
@@ -65,7 +65,7 @@ tri_status tri__table_rows_open(const tri_settings *asked, const tri_log *log, t
     int members = rows->facts->members;
     if (members > 1) tri__say(log, TRI_LOG_INFO, "%s: the mean of %d members", asked->checkpoint, members);
     else tri__say(log, TRI_LOG_INFO, "%s", rows->facts->path);
-    TRI_TRY(find_columns(rows));
+    TRI_TRY(tri__table_rows_find(rows));
     return find_inputs(rows);
 }
 

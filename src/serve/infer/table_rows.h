@@ -27,6 +27,8 @@ typedef struct tri_table_rows {
  * asked->part the training table, of which the run made parts).
  * Whatever it returns, the caller closes `rows`. */
 tri_status tri__table_rows_open(const tri_settings *asked, const tri_log *log, tri_table_rows *rows);
+/* Finds the model's columns, and all rows, once model and table are open. */
+tri_status tri__table_rows_find(tri_table_rows *rows);
 void tri__table_rows_close(tri_table_rows *rows); /* accepts a zeroed one */
 /* Which row of the table is row i. */
 static inline int64_t tri__table_row(const tri_table_rows *rows, int64_t i) { return rows->row ? rows->row[i] : i; }
