@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import unittest
+import warnings
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("TRI_BUILD", os.path.join(ROOT, "build")))
@@ -100,6 +101,12 @@ class Case(unittest.TestCase):
             else:
                 os.environ[name] = str(value)
         shutil.rmtree(cls.work, ignore_errors=True)
+
+    def setUp(self) -> None:
+        warned = warnings.catch_warnings()
+        warned.__enter__()
+        self.addCleanup(warned.__exit__, None, None, None)
+        warnings.simplefilter("ignore", trident.TridentWarning)
 
     def path(self, *names: str) -> str:
         """A place in the test's folder."""

@@ -10,8 +10,6 @@ import support
 import trident
 from support import Case, make_table, without_label, write_csv
 
-warnings.simplefilter("ignore", trident.TridentWarning)
-
 
 class Commands(Case):
     def test_version(self):

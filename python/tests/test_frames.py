@@ -5,7 +5,6 @@ import importlib
 import math
 import sys
 import unittest
-import warnings
 from unittest import mock
 
 import support  # noqa: F401
@@ -13,8 +12,6 @@ import trident
 from support import Case, make_table, without_label
 from trident import _arrow
 from trident._tables import stream_of, values_of
-
-warnings.simplefilter("ignore", trident.TridentWarning)
 
 
 def package(name):
@@ -27,6 +24,7 @@ def package(name):
 
 class Frames(Case):
     def setUp(self):
+        super().setUp()
         self.table = make_table(96)
         self.rows = without_label(make_table(10, 100))
         self.expected = None

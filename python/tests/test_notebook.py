@@ -3,11 +3,9 @@ from __future__ import annotations
 
 import os
 import unittest
-import warnings
 
 import notebook
 import support
-import trident
 
 
 class Notebook(support.Case):
@@ -15,9 +13,7 @@ class Notebook(support.Case):
         before = os.getcwd()
         os.chdir(self.work)
         self.addCleanup(os.chdir, before)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", trident.TridentWarning)
-            names = notebook.run(os.path.join(support.ROOT, "examples", "reviews.ipynb"), shows=False)
+        names = notebook.run(os.path.join(support.ROOT, "examples", "reviews.ipynb"), shows=False)
         self.assertGreater(names["figures"]["accuracy"], 0.8)
 
 

@@ -11,14 +11,11 @@ import textwrap
 import threading
 import time
 import unittest
-import warnings
 from unittest import mock
 
 import support
 import trident
 from support import Case, make_table, rows_of, without_label
-
-warnings.simplefilter("ignore", trident.TridentWarning)
 
 
 def steps_of(folder):

@@ -100,6 +100,33 @@ class _Running:
             self.error = _library.error_words()
 
 
+def beside(work: Callable[[], None], fail: Callable[[BaseException], None]) -> threading.Thread:
+    """Starts work in another thread, whose errors go to `fail`."""
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:
+            fail(error)
+
+    thread = threading.Thread(target=guarded, name="trident")
+    thread.start()
+    return thread
+
+
+def wait(thread: threading.Thread, fail: Callable[[BaseException], None]) -> None:
+    """Waits until a thread has ended; an interrupt goes to `fail`, and is not the end of the waiting."""
+    while thread.is_alive():
+        try:
+            thread.join()
+        except BaseException as error:
+            fail(error)
+
+
+def is_main() -> bool:
+    """Whether this is the thread that Ctrl-C interrupts."""
+    return threading.current_thread() is threading.main_thread()
+
+
 def _call_beside(running: _Running) -> None:
     """Calls it in another thread, and does here what it tells."""
     told: queue.SimpleQueue[Optional[tuple[str, Any]]] = queue.SimpleQueue()
@@ -121,13 +148,11 @@ def _call_beside(running: _Running) -> None:
     def work() -> None:
         try:
             running.call()
-        except BaseException as error:
-            running.fail(error)
-        told.put(None)
+        finally:
+            told.put(None)
 
     running.tell = tell
-    thread = threading.Thread(target=work, name="trident")
-    thread.start()
+    thread = beside(work, running.fail)
     while True:
         try:
             item = told.get(timeout=_POLL)
@@ -143,11 +168,7 @@ def _call_beside(running: _Running) -> None:
                 break
         except BaseException as error:  # Ctrl-C, or an error of a callback: the run ends with a checkpoint
             running.fail(error)
-    while thread.is_alive():
-        try:
-            thread.join()
-        except KeyboardInterrupt as error:
-            running.fail(error)
+    wait(thread, running.fail)
 
 
 def run(words: list[str], tables: Optional[Tables] = None, listener: Optional[Listener] = None) -> str:
@@ -158,7 +179,7 @@ def run(words: list[str], tables: Optional[Tables] = None, listener: Optional[Li
         raise UsageError("a word of a command has a 0 byte in it")
     running = _Running(words, tables, listener)
     library()
-    if threading.current_thread() is threading.main_thread():
+    if is_main():
         _call_beside(running)
     else:
         running.call()

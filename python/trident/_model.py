@@ -7,7 +7,7 @@ import ctypes
 import functools
 import sys
 from collections.abc import Mapping, Sequence
-from ctypes import POINTER, byref, c_float, c_void_p
+from ctypes import POINTER, byref, c_float, c_int, c_void_p
 from typing import Any, Optional
 
 from . import _command
@@ -17,6 +17,7 @@ from ._library import ColumnValue, Row, check, encode, library, may_close, word_
 from ._tables import Tables
 
 FLOATS = POINTER(c_float)
+FEW = 1024  # rows that are predicted in no time that one would interrupt
 
 
 class _Rows:
@@ -105,9 +106,24 @@ class Model:
         return out
 
     def table(self, tables: Tables, name: str) -> Any:
-        """Probabilities of all rows of a table."""
-        out = _matrix_type(tables.rows(name), self.classes)()
-        check(library().tri_model_predict_table(self._handle, tables.handle, encode(name), ctypes.cast(out, FLOATS)))
+        """Probabilities of all rows of a table. Ctrl-C ends it early."""
+        rows, stop, failed = tables.rows(name), c_int(0), []
+        out = _matrix_type(rows, self.classes)()
+
+        def work() -> None:
+            check(library().tri_model_predict_table(self._handle, tables.handle, encode(name),
+                                                    ctypes.cast(out, FLOATS), byref(stop)))
+
+        def fail(error: BaseException) -> None:
+            failed.append(error)
+            stop.value = 1
+
+        if rows <= FEW or not _command.is_main():
+            work()
+        else:
+            _command.wait(_command.beside(work, fail), fail)
+        if failed:
+            raise failed[0]
         return out
 
     def file(self, folder: str, path: str) -> Any:

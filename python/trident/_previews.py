@@ -24,7 +24,8 @@ class _Asked:
         path = _options.write_config(os.path.join(self.folder, "config.json"), config, keys)
         self.words = [command, *([f"--config={path}"] if path else []), *words]
         if data is not None:
-            self.words.append("--data-path=" + (os.fsdecode(data) if is_path(data) else self._add(data)))
+            path = os.fsdecode(data) if is_path(data) else self._add(data)
+            self.words.append(path if command == "inspect" else f"--data-path={path}")
 
     def _add(self, data: Any) -> str:
         X, y = data if isinstance(data, tuple) else (data, None)

@@ -45,8 +45,8 @@ class Request:
         self.ranks, self.device, self.options = ranks, device, options
 
     def is_several(self) -> bool:
-        """Whether the run has ranks of its own."""
-        return self.ranks is not None and self.ranks != 1
+        """Whether the run takes several processes."""
+        return self.ranks not in (None, 1) or self.options.get("seeds") not in (None, 1)
 
 
 class Data:
