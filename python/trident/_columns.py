@@ -186,8 +186,8 @@ def of_matrix(table: Any) -> list[Column]:
 
 def of_frame(table: Any) -> list[Column]:
     """A pandas DataFrame, without pyarrow."""
-    return [column_of(str(name), series.array if hasattr(series.array, "tolist") and series.dtype == object
-                      else series) for name, series in table.items()]
+    return [column_of(str(name), series.to_numpy() if type(series.dtype).__module__.startswith("numpy")
+                      else series.tolist()) for name, series in table.items()]
 
 
 def of_sequence(rows: Sequence[Any]) -> list[Column]:

@@ -268,7 +268,7 @@ def _shown(keys: Mapping[str, Any]) -> dict[str, Any]:
 def train(request: Request, data: Data, folder: Folder, listener: Optional[Listener], is_shown: bool) -> None:
     """Trains; a run that a callback ended has a checkpoint, and that is fine."""
     words, keys = _options.split({name: value for name, value in request.options.items() if name != "label_name"})
-    if not _is_auto(request.device) and request.device is not None:
+    if request.device is not None:
         words.append(f"--device={request.device}")
     config = configure(request, data, words, keys, folder.path)
     begin = ["train", f"--config={config}", f"--output-dir={folder.path}"]

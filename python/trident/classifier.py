@@ -42,7 +42,7 @@ class Classifier:
     ranks : int or "auto"
         Processes that train together on this machine; more than one starts the program `trident`.
     device : "auto", "cpu" or "cuda"
-        Where to compute.
+        Where to compute. "auto": on a GPU where there is one, and its plug-in.
     output_dir : path, optional
         The run folder. A run in it that was stopped goes on. None: a temporary one, which goes with the classifier.
     callbacks : function, object, or a list of them
@@ -181,7 +181,7 @@ class Classifier:
 
     def _open(self, path: str) -> Model:
         words, _ = _options.split({name: value for name, value in self._options.items() if name == "threads"})
-        if self.device not in (None, "auto"):
+        if self.device is not None:
             words.append(f"--device={self.device}")
         return Model([f"--checkpoint={path}", *words])
 
@@ -286,7 +286,7 @@ class Classifier:
     def _on_table(self, command: str, X: Any, y: Any, options: Mapping[str, Any], is_one: bool = True) -> Any:
         """The JSON of a command on a table: one object, or one for each row."""
         facts, words = self._facts(), _options.split(options)[0]
-        if self.device not in (None, "auto"):
+        if self.device is not None:
             words.append(f"--device={self.device}")
         with Tables() as tables:
             if is_path(X):
@@ -294,6 +294,7 @@ class Classifier:
             else:
                 path = "memory:rows"
                 stream = stream_of(X)
+                self._check_width([name for name in stream.names or [] if not (isinstance(y, str) and name == y)])
                 tables.add("rows", stream)
                 if y is not None and not isinstance(y, str):
                     tables.add("rows", values_of(facts["label"] or "label", y), facts["label"] or "label")
