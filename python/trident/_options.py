@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from typing import Any, Optional, Union
 
@@ -82,6 +81,8 @@ _of_command: dict[str, frozenset[str]] = {}
 def taken_by(command: str) -> frozenset[str]:
     """The names of a command's options, as its help lists them."""
     if command not in _of_command:
+        import re
+
         listed = _command.run([command, "--help", "all"])
         _of_command[command] = frozenset(re.findall(r"^  (--[a-z0-9-]+)\b", listed, re.MULTILINE))
     return _of_command[command]

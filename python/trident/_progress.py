@@ -1,7 +1,6 @@
 """A run as it goes on: callbacks, and a line of progress that updates in a notebook or a terminal."""
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -27,6 +26,8 @@ class _Terminal:
         self.width = 0
 
     def line(self, text: str) -> None:
+        import shutil
+
         text = text[:shutil.get_terminal_size().columns - 1]
         sys.stderr.write("\r" + text.ljust(self.width))
         sys.stderr.flush()

@@ -3,16 +3,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _command, _html, _labels, _options, _saved, _training
+from . import _command, _labels, _options
 from ._labels import as_array
 from ._model import Model, answer
 from ._progress import Watcher
 from ._tables import Tables, is_path, is_records, stream_of, values_of
 from .errors import UsageError, not_fitted
+
+if TYPE_CHECKING:  # where they are needed, so that predicting loads no more than it needs
+    from ._html import Page
+    from ._training import Data, Folder
 
 Path = Union[str, "os.PathLike[str]"]
 FEW = 256  # rows given as dicts that are predicted as they are; more become a table first
@@ -102,6 +105,8 @@ class Classifier:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def _repr_html_(self) -> str:
+        from . import _html
+
         return _html.of_classifier(self)
 
     def __sklearn_tags__(self) -> Any:
@@ -138,6 +143,10 @@ class Classifier:
         Ctrl-C ends the run after the step in progress, with a checkpoint; the classifier is then that checkpoint, and
         KeyboardInterrupt is raised. With `output_dir` the same `fit` goes on from there.
         """
+        import tempfile
+
+        from . import _training
+
         if sample_weight is not None:
             raise UsageError('sample_weight: rows have no weights of their own; weigh classes with '
                              'class_weights="balanced" or class_weights=[...], or repeat rows')
@@ -164,7 +173,7 @@ class Classifier:
         for name in [name for name in self.__dict__ if name.startswith("_fit_") or name in ("_source", "run_dir_")]:
             del self.__dict__[name]
 
-    def _adopt(self, folder: _training.Folder, data: _training.Data, y: Any) -> None:
+    def _adopt(self, folder: Folder, data: Data, y: Any) -> None:
         """Takes over what a run has left."""
         model = self._open(folder.path)
         labels = None if isinstance(y, str) else y
@@ -175,7 +184,7 @@ class Classifier:
             "has_names": data.has_names}
         self._fit_dtype = getattr(y, "dtype", None) if type(y).__module__ == "numpy" else None
         self._fit_model: Optional[Model] = model
-        self._fit_folder: Optional[_training.Folder] = folder
+        self._fit_folder: Optional[Folder] = folder
         self._source = folder.path
         self.run_dir_ = folder.path
 
@@ -303,17 +312,21 @@ class Classifier:
 
     # ---- What is left of a run ----
 
-    def report(self, path: Optional[Path] = None, **options: Any) -> _html.Page:
+    def report(self, path: Optional[Path] = None, **options: Any) -> Page:
         """The page about the run: curves, validation, where the time went. A notebook shows it; `path` keeps it."""
         self._facts()
         if "run_dir_" not in self.__dict__:
             raise UsageError("this classifier was loaded without its run, of which a report would tell")
+        from . import _html
+
         return _html.report([self.run_dir_], path, options)
 
     def save(self, path: Path) -> str:
         """Writes the model as a folder for `trident.load`, `trident predict` and `trident serve`; it must not exist.
 
         The folder holds Hugging Face folders of the encoders, too (docs/guide/exporting.md)."""
+        from . import _saved
+
         facts = self._facts()
         return _saved.save(self._source, os.fsdecode(path), {**facts, "parameters": self.get_params()})
 
@@ -322,6 +335,8 @@ class Classifier:
         state = {name: value for name, value in self.__dict__.items()
                  if name not in ("_fit_model", "_fit_folder", "_source", "run_dir_")}
         if "_source" in self.__dict__:
+            from . import _saved
+
             state["_files"] = _saved.export_bytes(self._source)
         return state
 
@@ -329,6 +344,8 @@ class Classifier:
         files = state.pop("_files", None)
         self.__dict__.update(state)
         if files is not None:
+            from . import _saved, _training
+
             folder = _training.Folder()
             _saved.write_bytes(folder.path, files)
             self._fit_folder, self._source, self._fit_model = folder, folder.path, None
@@ -353,6 +370,8 @@ def load(path: Path) -> Classifier:
     >>> m = trident.load("model")
     >>> m.predict([{"Title": "Lovely", "Review Text": "I would buy it again"}])
     """
+    from . import _saved
+
     found, facts, parameters = Classifier(), *_saved.read(os.fsdecode(path))
     found.set_params(**parameters)
     found._source, found._fit_folder = os.fsdecode(path), None
