@@ -57,7 +57,8 @@ class Frames(Case):
         frame = pandas.DataFrame({
             "text": pandas.Series(["a", None, "ö"], dtype="object"), "kind": pandas.Categorical(["x", "y", "x"]),
             "n": pandas.array([1, None, 3], dtype="Int64"), "f": [1.5, math.nan, 2], "b": [True, False, True],
-            "t": [pandas.Timestamp("2024-01-31"), pandas.NaT, pandas.Timestamp("2024-02-01 08:30")], "mixed": ["a", 1, None]})
+            "t": [pandas.Timestamp("2024-01-31"), pandas.NaT, pandas.Timestamp("2024-02-01 08:30")],
+            "mixed": ["a", 1, None]})
         with mock.patch.dict(sys.modules, {"pyarrow": None}):
             stream = stream_of(frame)
             self.assertEqual(stream.names, list(frame.columns))

@@ -181,6 +181,8 @@ def of_matrix(table: Any) -> list[Column]:
                          "contains a single sample; texts are given as a list of str")
     if table.ndim != 2:
         raise UsageError(f"an array of {table.ndim} dimensions; 2 are expected")
+    if not table.shape[1]:
+        raise UsageError(f"Found array with 0 feature(s) (shape={table.shape}) while a minimum of 1 is required.")
     return [_of_numpy(f"x{i}", table[:, i]) for i in range(table.shape[1])]
 
 

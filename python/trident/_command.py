@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes
 import json
 import queue
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -39,11 +40,19 @@ class Listener:
         """A line of progress."""
 
 
+def _depth() -> int:
+    """Frames from the caller to the first one outside of this package, as stacklevel counts them."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("trident."):
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
 def say(text: str, listener: Optional[Listener]) -> None:
     """Hands a message on: a warning to Python's warnings, all else to the listener."""
     for line in text.splitlines():
         if line.startswith(WARNING):
-            warnings.warn(line[len(WARNING):], TridentWarning, stacklevel=2)
+            warnings.warn(line[len(WARNING):], TridentWarning, stacklevel=_depth())
         elif line and listener is not None:
             listener.message(line)
 

@@ -30,8 +30,19 @@ def _is_pandas(table: Any) -> bool:
     return type(table).__module__.partition(".")[0] == "pandas" and hasattr(table, "columns")
 
 
+def has_names(table: Any) -> bool:
+    """Whether a table names its columns: not arrays, lists of values, nor frames whose columns are numbered."""
+    if _is_pandas(table):
+        return any(isinstance(name, str) for name in table.columns)
+    if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__") or isinstance(table, Mapping):
+        return True
+    return is_records(table)
+
+
 def _of_pandas(table: Any) -> Stream:
     """pandas makes Arrow by pyarrow, where that is installed and takes the columns; the index is not a column."""
+    if not has_names(table):
+        table = table.set_axis([f"x{i}" for i in range(table.shape[1])], axis=1)
     try:
         import pyarrow  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
@@ -44,6 +55,8 @@ def _of_pandas(table: Any) -> Stream:
 def stream_of(table: Any) -> Stream:
     """The columns of a table."""
     np = _columns.numpy()
+    if type(table).__module__.partition(".")[0] == "scipy":
+        raise UsageError("Sparse data is not read: give columns, or X.toarray()")
     if _is_pandas(table):
         return _of_pandas(table)
     stream = take(table)
@@ -55,8 +68,6 @@ def stream_of(table: Any) -> Stream:
         return give(_columns.of_mapping(table))
     if np is not None and isinstance(table, np.ndarray):
         return give(_columns.of_matrix(table))
-    if type(table).__module__.partition(".")[0] == "scipy":
-        raise UsageError("Sparse data is not read: give columns, or X.toarray()")
     if isinstance(table, Sequence) and not isinstance(table, (str, bytes)):
         if not len(table):
             raise DataError("the table has no rows")

@@ -14,7 +14,7 @@ from . import _command, _options, _program
 from ._command import Listener
 from ._labels import kind_of
 from ._options import Words
-from ._tables import Tables, is_path, stream_of, values_of
+from ._tables import Tables, has_names, is_path, stream_of, values_of
 from .errors import DataError, Stopped, UsageError
 
 # The vocabulary that is learned where no encoder is given: for the small encoder that begins with random weights.
@@ -84,7 +84,7 @@ class Data:
             return
         if self.columns is None:
             self.columns, self.kind = columns, kind
-            self.has_names = not _names_itself(X)
+            self.has_names = has_names(X)
 
     def link(self, name: str, path: Any) -> None:
         """A table that is a file, with its name, in a folder of such."""
@@ -107,13 +107,6 @@ def _label_name(y: Any, taken: list[str]) -> str:
     while name in taken:
         name, n = f"label_{n}", n + 1
     return name
-
-
-def _names_itself(X: Any) -> bool:
-    """Whether the names of the columns were made here: of arrays and lists of values."""
-    if hasattr(X, "__arrow_c_stream__") or hasattr(X, "columns") or isinstance(X, Mapping):
-        return False
-    return not (isinstance(X, Sequence) and len(X) > 0 and isinstance(X[0], Mapping))
 
 
 def _valid_of(eval_set: Any) -> tuple[Any, Any]:
