@@ -29,7 +29,8 @@ const tri_core tri__core = {.fail = tri__fail};
 
 tri_status tri__device_check(const char *name) {
     if (tri__device_find(name) || strcmp(name, "cuda") == 0 || strcmp(name, "auto") == 0) return TRI_OK;
-    return tri__fail(TRI_USAGE, "--device %s: there are %s, cuda where its plug-in is, and auto", name, tri__device_names());
+    return tri__fail(TRI_USAGE, "--device %s: there are %s, cuda where its plug-in is, and auto", name,
+                     tri__device_names());
 }
 
 tri_status tri__device_get(const char *name, const tri_device **device) {
