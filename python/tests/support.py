@@ -57,6 +57,7 @@ def without_label(table: dict[str, list]) -> dict[str, list]:
 
 def write_csv(path: str, table: dict[str, list]) -> str:
     """A table as a file."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out)
         writer.writerow(table)

@@ -107,6 +107,9 @@ class Fit(Case):
         none = trident.Classifier(text=["text", "track"], numbers=None, encoder=self.model, max_steps=2,
                                   progress=False).fit(table, "label")
         self.assertEqual(none._fit_model.columns, ["text", "track"])
+        odd = {"a, b": table["text"], " c": table["size"], "label": table["label"]}
+        model = trident.Classifier(text=["a, b"], encoder=self.model, max_steps=2, progress=False).fit(odd, "label")
+        self.assertEqual(model._fit_model.columns, ["a, b", " c"])
         auto = trident.Classifier(text=["text"], encoder=self.model, max_steps=2, progress=False)
         auto.fit(table, "label")
         self.assertEqual(auto._fit_model.columns, ["text", "track", "size", "weight"])  # track: a category

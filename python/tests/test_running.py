@@ -15,7 +15,7 @@ from unittest import mock
 
 import support
 import trident
-from support import Case, make_table, rows_of, without_label
+from support import Case, make_table, rows_of, without_label, write_csv
 
 
 def steps_of(folder):
@@ -173,6 +173,18 @@ class Ranks(Case):
         self.assertGreater(seen.count("train"), 0)
         self.assertEqual(len(model.predict(rows_of(without_label(valid)))), 16)
         self.assertEqual(list(model.classes_), [0, 1])
+        for name, rows in ("train", table), ("valid", valid):
+            write_csv(self.path("data", f"{name}.csv"), rows)
+        with open(self.path("ranks.json"), "w", encoding="utf-8") as out:
+            json.dump(support.config(self.model), out)
+        subprocess.run([support.PROGRAM, "train", "--config", self.path("ranks.json"), "--data-path", self.path("data"),
+                        "--output-dir", self.path("alike"), "--nproc-per-node=2", "--max-steps=6", "--quiet"],
+                       check=True, capture_output=True)
+        self.assertEqual(trident.run("digest", model.run_dir_), trident.run("digest", self.path("alike")))
+
+    def test_ensemble(self):
+        model = self.classifier(seeds=2, max_steps=2).fit(make_table(64), "label")
+        self.assertEqual(len(model.predict([{"text": "a"}])), 1)
 
     def test_errors_are_the_same(self):
         with self.raises(trident.UsageError, "did you mean"):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
 import shutil
 import signal
 import subprocess
@@ -78,48 +79,72 @@ class _Events:
                 yield line.decode("utf-8", "surrogateescape")
 
 
-def _listen(stream: IO[str], listener: Optional[Listener], errors: list[str]) -> None:
+def _read(stream: IO[str], lines: queue.SimpleQueue[str]) -> None:
     for line in stream:
-        line = line.rstrip("\n")
-        if line.startswith(_WORDS):
-            errors.append(line[len(_WORDS):])
-        else:
-            say(line, listener)
+        lines.put(line.rstrip("\n"))
+
+
+class _Process:
+    """The program, and what it says. In a session of its own: a terminal's Ctrl-C reaches the ranks once, from here."""
+
+    def __init__(self, words: list[str]) -> None:
+        self._process = subprocess.Popen([find(), *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                         stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
+                                         start_new_session=True)
+        assert self._process.stderr is not None
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=_read, args=(self._process.stderr, self._lines), name="trident messages")
+        self._reader.start()
+        self._is_told = False
+        self.error = ""
+
+    def stop(self) -> None:
+        """Asks for a checkpoint and the end, once."""
+        if not self._is_told:
+            self._is_told = True
+            self._process.send_signal(signal.SIGINT)
+
+    def is_over(self) -> bool:
+        """Looks after a moment whether it has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_POLL)
+        return self._process.returncode is not None
+
+    def close(self) -> int:
+        """Its exit code, once all is read."""
+        self._reader.join()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+        return int(self._process.returncode)
+
+    def say(self, listener: Optional[Listener]) -> None:
+        """Hands on what it has said; the last error is kept."""
+        while not self._lines.empty():
+            line = self._lines.get()
+            if line.startswith(_WORDS):
+                self.error = line[len(_WORDS):]
+            else:
+                say(line, listener)
 
 
 def run(words: list[str], output_dir: str, listener: Optional[Listener] = None) -> None:
     """Runs the program, like _command.run; output_dir is its run folder."""
-    events = _Events(output_dir)
-    errors: list[str] = []
+    events, process = _Events(output_dir), _Process(words)
     failed: Optional[BaseException] = None
-    # A session of its own: a terminal's Ctrl-C reaches the ranks once, from here.
-    process = subprocess.Popen([find(), *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
-                               start_new_session=True)
-    assert process.stderr is not None
-    reader = threading.Thread(target=_listen, args=(process.stderr, listener, errors), name="trident messages")
-    reader.start()
-    is_told = False
-    while True:
+    is_over = False
+    while not is_over:
         try:
-            is_over = process.poll() is not None
+            is_over = process.is_over()
+            process.say(listener)
             for line in events.read() if listener is not None else ():
-                if listener is not None and listener.event(json.loads(line)) is False and not is_told:
-                    is_told = True
-                    process.send_signal(signal.SIGINT)
-            if is_over:
-                break
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_POLL)
-        except BaseException as error:
-            failed = failed or error
-            listener = None
-            if not is_told:
-                is_told = True
-                process.send_signal(signal.SIGINT)
-    reader.join()
-    process.stderr.close()
+                if listener is not None and listener.event(json.loads(line)) is False:
+                    process.stop()
+        except BaseException as error:  # Ctrl-C, or an error of a callback: the run ends with a checkpoint
+            failed, listener = failed or error, None
+            process.stop()
+    code = process.close()
+    process.say(listener)
     if failed is not None:
         raise failed
-    if process.returncode:
-        raise error_of(process.returncode, errors[-1] if errors else f"{words[0]} ended with {process.returncode}")
+    if code:
+        raise error_of(code, process.error or f"{words[0]} ended with {code}")

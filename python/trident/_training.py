@@ -205,12 +205,14 @@ class _Inspection:
         return starter
 
 
-def _learn_vocabulary(data: Data, column: str, folder: str) -> str:
+def _learn_vocabulary(data: Data, text: Sequence[str], folder: str) -> str:
     """A vocabulary of the training texts, in the run folder; one that is there is taken again."""
+    columns = [name for name in text if "," not in name] or list(text)  # a name with a comma has no word
     path = os.path.join(os.path.abspath(folder), "vocabulary")
     if not os.path.isfile(os.path.join(path, "vocab.txt")):
         source = f"memory:{data.names[0]}" if data.names else _training_table(data.path)
-        _command.run(["vocab", source, "--column=" + column, f"--output={path}", "--quiet", *LEARNED], data.tables)
+        _command.run(["vocab", source, f"--column={','.join(columns)}", f"--output={path}", "--quiet", *LEARNED],
+                     data.tables)
     return path
 
 
@@ -248,7 +250,7 @@ def configure(request: Request, data: Data, words: Words, keys: dict[str, Any], 
     if not _is_auto(numbers) and numbers:
         chosen["tab_field_list"] = list(numbers)
     if learns:
-        encoder_keys["primary_tokenizer"] = _learn_vocabulary(data, text[0], folder)
+        encoder_keys["primary_tokenizer"] = _learn_vocabulary(data, text, folder)
     starter = inspection.write({**encoder_keys, **chosen, **_shown(keys)})
     return _options.write_config(path, starter, {**keys, **encoder_keys}) or path
 

@@ -160,8 +160,8 @@ class Classifier:
             _training.gather(data, request, X, y, eval_set)
             try:
                 _training.train(request, data, folder, watcher, watcher.is_shown)
-            except BaseException:
-                with contextlib.suppress(Exception):  # what was trained before an interrupt can be used
+            except KeyboardInterrupt:
+                with contextlib.suppress(Exception):  # what was trained so far can be used, if anything was
                     self._adopt(folder, data, y)
                 raise
             finally:
