@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+import types
 import unittest
 from unittest import mock
 
@@ -74,6 +75,16 @@ class Callbacks(Case):
                                                             return_value=os.terminal_size((columns, 20))):
                 self.classifier(max_steps=3).set_params(progress=True).fit(make_table(64), "label")
             self.assertIn("\repoch", said.getvalue())
+
+    def test_progress_of_a_notebook(self):
+        shown = mock.MagicMock()
+        modules = {"IPython": types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace(kernel=True)),
+                   "IPython.display": types.SimpleNamespace(display=shown)}
+        with mock.patch.dict(sys.modules, modules):
+            trident.Classifier(config=support.config(self.model), max_steps=3).fit(make_table(64), "label")
+        self.assertEqual(shown.call_count, 1, "one output, which updates")
+        last = shown.return_value.update.call_args_list[-1]
+        self.assertIn("epoch 1/2", last.args[0]["text/plain"])
 
     def test_nothing_is_said(self):
         said = io.StringIO()
