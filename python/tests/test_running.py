@@ -4,6 +4,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,15 @@ from support import Case, make_table, rows_of, without_label, write_csv
 def steps_of(folder):
     with open(os.path.join(folder, "metrics.jsonl"), encoding="utf-8") as file:
         return [event["step"] for event in map(json.loads, file) if event["event"] == "train"]
+
+
+def is_gone(process):
+    """A zombie is gone."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
 
 
 class Callbacks(Case):
@@ -208,6 +218,31 @@ class Ranks(Interrupted):
     def test_errors_are_the_same(self):
         with self.raises(trident.UsageError, "did you mean"):
             self.classifier(ranks=2, lerning_rate=1).fit(make_table(64), "label")
+
+    @unittest.skipUnless(shutil.which("setpriv"), "there is no setpriv here")
+    def test_death_of_the_parent(self):
+        """A kernel that is killed takes its ranks along, which save a checkpoint."""
+        code = textwrap.dedent("""
+            import sys
+            sys.path.insert(0, %r)
+            import support, trident
+            trident.Classifier(config=support.config(%r), ranks=2, epochs=100000, output_dir=%r, progress=False).fit(
+                support.make_table(64), "label")
+            """) % (os.path.dirname(os.path.abspath(__file__)), self.model, self.path("orphan"))
+        parent = subprocess.Popen([sys.executable, "-W", "ignore", "-c", code])
+        while not any(name.startswith("checkpoint-") for _, names, _ in os.walk(self.path("orphan")) for name in names):
+            time.sleep(0.05)
+        parent.kill()
+        parent.wait()
+        lock = os.path.join(self.path("orphan"), ".lock")
+        with open(lock, encoding="ascii") as file:
+            rank = int(file.read())
+        for _ in range(600):
+            if is_gone(rank):
+                break
+            time.sleep(0.05)
+        else:
+            self.fail("the run goes on")
 
     def test_interrupt(self):
         folder = self.path("interrupted")

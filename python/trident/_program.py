@@ -41,6 +41,13 @@ def find() -> str:
     return found
 
 
+def _guard() -> list[str]:
+    """What starts the program so that it is interrupted, as by Ctrl-C, when this process dies: a notebook whose kernel
+    is restarted leaves no run behind. setpriv is part of util-linux; without it the run goes on alone."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "INT", "--"] if setpriv else []
+
+
 @contextlib.contextmanager
 def passed(tables: Tables, names: list[str], folder: str) -> Iterator[str]:
     """A data folder with these tables for another process."""
@@ -88,9 +95,9 @@ class _Process:
     """The program, and what it says. In a session of its own: a terminal's Ctrl-C reaches the ranks once, from here."""
 
     def __init__(self, words: list[str]) -> None:
-        self._process = subprocess.Popen([find(), *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                         stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
-                                         start_new_session=True)
+        self._process = subprocess.Popen([*_guard(), find(), *words], stdin=subprocess.DEVNULL,
+                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                         encoding="utf-8", errors="replace", start_new_session=True)
         assert self._process.stderr is not None
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reader = threading.Thread(target=_read, args=(self._process.stderr, self._lines), name="trident messages")
