@@ -62,7 +62,7 @@ TRI_API tri_status tri_tables_open(tri_tables **tables);
 TRI_API tri_status tri_tables_add(tri_tables *tables, const char *table, const char *column,
                                   struct ArrowArrayStream *stream);
 TRI_API int64_t tri_tables_rows(const tri_tables *tables, const char *table); /* -1: there is no such table */
-/* Writes a table to a file as an Arrow stream: for another process, as which a memory file (memfd_create) will do. */
+/* Writes a table as an Arrow stream to a regular file, or one in memory (memfd_create): for another process. */
 TRI_API tri_status tri_tables_write(const tri_tables *tables, const char *table, int file);
 /* Nothing that reads them may be open: sessions, calls. Accepts NULL. */
 TRI_API void tri_tables_close(tri_tables *tables);

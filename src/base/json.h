@@ -83,8 +83,6 @@ typedef struct tri_json_member {
 } tri_json_member;
 const tri_json_member *tri__json_first(const tri_json *object); /* its members, then one whose key is NULL */
 size_t tri__json_object_size(const tri_json *object);
-const char *tri__json_object_key(const tri_json *object, size_t at); /* NULL past the end */
-tri_json *tri__json_object_value(const tri_json *object, size_t at);
 
 tri_json *tri__json_at(const tri_json *array, size_t at); /* borrowed; NULL past the end */
 size_t tri__json_size(const tri_json *array);
@@ -94,18 +92,15 @@ int tri__json_append_new(tri_json *array, tri_json *value);
 int tri__json_extend(tri_json *array, const tri_json *other);
 
 /* Each item of a list, each member of an object; what is neither has none. The name is declared here. Nothing may be
- * added to the list or object meanwhile. */
+ * added to the list or object meanwhile; members may get other values. */
 #define tri__json_items(array, value) \
     for (tri_json *const *at_ = tri__json_begin(array), *value; ((value) = *at_) != NULL; at_++)
 #define tri__json_members(object, member) \
     for (const tri_json_member *member = tri__json_first(object); member->key; member++)
-/* With its number; and where the object may grow. */
+/* An item with its number, both declared here; the list may grow. */
 #define tri__json_each(array, index, value) \
-    for ((index) = 0; ((value) = tri__json_at((array), (index))) != NULL; (index)++)
-#define tri__json_each_member(object, key, value) \
-    for (size_t at_ = 0; ((key) = tri__json_object_key((object), at_)) != NULL && \
-                         ((value) = tri__json_object_value((object), at_)) != NULL; \
-         at_++)
+    for (size_t index = 0, once_ = 1; once_; once_ = 0) \
+        for (tri_json *value; ((value) = tri__json_at((array), index)) != NULL; index++)
 
 /* Text format: blanks per level (INDENT 0: one line, with blanks between members unless COMPACT), digits of real
  * numbers (0: 17). */

@@ -214,12 +214,6 @@ int tri__json_del(tri_json *object, const char *key) {
 }
 
 size_t tri__json_object_size(const tri_json *object) { return is(object, TRI_JSON_OBJECT) ? object->object.n : 0; }
-const char *tri__json_object_key(const tri_json *object, size_t at) {
-    return at < tri__json_object_size(object) ? object->object.item[at].key : NULL;
-}
-tri_json *tri__json_object_value(const tri_json *object, size_t at) {
-    return at < tri__json_object_size(object) ? object->object.item[at].value : NULL;
-}
 const tri_json_member *tri__json_first(const tri_json *object) {
     static const tri_json_member none;
     return tri__json_object_size(object) ? object->object.item : &none;

@@ -87,29 +87,30 @@ static void put_list(writer *w, const tri_json *list, int depth) {
     put(w, "]", 1);
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_key(const void *a, const void *b) {
+    return strcmp(((const tri_json_member *)a)->key, ((const tri_json_member *)b)->key);
+}
 
 static void put_object(writer *w, const tri_json *object, int depth) {
     size_t n = tri__json_object_size(object);
-    const char **key = calloc(n + 1, sizeof *key);
-    if (!key) {
+    tri_json_member *member = calloc(n + 1, sizeof *member);
+    if (!member) {
         w->out.failed = 1;
         return;
     }
-    for (size_t i = 0; i < n; i++) key[i] = tri__json_object_key(object, i);
-    if (w->flags & TRI_JSON_SORT_KEYS) qsort(key, n, sizeof *key, by_name);
+    memcpy(member, tri__json_first(object), n * sizeof *member);
+    if (w->flags & TRI_JSON_SORT_KEYS) qsort(member, n, sizeof *member, by_key);
     put(w, "{", 1);
     for (size_t i = 0; i < n; i++) {
         if (i) put(w, ",", 1);
         put_break(w, depth + 1, i ? " " : "");
-        put_string(w, key[i], strlen(key[i]));
+        put_string(w, member[i].key, strlen(member[i].key));
         put_text(w, w->flags & TRI_JSON_COMPACT ? ":" : ": ");
-        put_value(w, w->flags & TRI_JSON_SORT_KEYS ? tri__json_get(object, key[i]) : tri__json_object_value(object, i),
-                  depth + 1);
+        put_value(w, member[i].value, depth + 1);
     }
     if (n) put_break(w, depth, "");
     put(w, "}", 1);
-    free(key);
+    free(member);
 }
 
 static void put_value(writer *w, const tri_json *value, int depth) {

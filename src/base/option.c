@@ -2,6 +2,8 @@
  * that reads JSON; a field changes only if its value was accepted. */
 #include "base/option.h"
 
+#include "base/text.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -125,16 +127,12 @@ static int find_choice(const char *choices, const char *text, size_t length) {
 /* "none, zero1 or zero2" */
 static void list_choices(const char *choices, char *out, size_t size) {
     const char *name, *of;
-    size_t n, of_n, used = 0;
+    size_t n, of_n;
     int count = 0, seen = 0;
     for (const char *at = choices; next_choice(&at, &name, &n, &of, &of_n);) count += !of;
     out[0] = 0;
-    for (const char *at = choices; next_choice(&at, &name, &n, &of, &of_n) && used < size;) {
-        if (of) continue;
-        const char *join = seen == 0 ? "" : seen == count - 1 ? " or " : ", ";
-        used += (size_t)snprintf(out + used, size - used, "%s%.*s", join, (int)n, name);
-        seen++;
-    }
+    for (const char *at = choices; next_choice(&at, &name, &n, &of, &of_n);)
+        if (!of) tri__text_append(out, size, ++seen == count ? " or " : ", ", "%.*s", (int)n, name);
 }
 
 static tri_status not_a_choice(const tri_option *row, const char *origin, const char *text, size_t length) {
@@ -170,6 +168,10 @@ void tri__texts_free(tri_texts *texts) {
     for (int i = 0; i < texts->n; i++) free(texts->at[i]);
     free(texts->at);
     *texts = (tri_texts){0};
+}
+
+int tri__texts_has(const tri_texts *texts, const char *text) {
+    return tri__text_index(text, (const char *const *)texts->at, texts->n) >= 0;
 }
 
 tri_status tri__texts_push(tri_texts *texts, char *text) {
@@ -289,16 +291,14 @@ static tri_status expected(const char *origin, const char *what, const tri_json 
 static tri_status texts_from_json(const tri_option *row, const char *origin, tri_texts *into, const tri_json *value) {
     tri_texts list = {0};
     tri_status status = TRI_OK;
-    tri_json *item;
-    size_t i;
     if (row->pairs && tri__json_is_string(value))
         return set_texts(row, origin, into, tri__json_string_value(value));
     if (row->pairs && tri__json_is_object(value)) { /* {"a": "b"}: the list "a=b" */
         tri_json *pairs = tri__json_array();
-        const char *key;
         char text[1024];
-        tri__json_each_member((tri_json *)value, key, item) {
-            snprintf(text, sizeof text, "%s=%s", key, tri__json_is_string(item) ? tri__json_string_value(item) : "");
+        tri__json_members(value, m) {
+            const char *is = tri__json_string_value(m->value);
+            snprintf(text, sizeof text, "%s=%s", m->key, is ? is : "");
             tri__json_append_new(pairs, tri__json_string(text));
         }
         status = texts_from_json(row, origin, into, pairs);
@@ -306,7 +306,7 @@ static tri_status texts_from_json(const tri_option *row, const char *origin, tri
         return status;
     }
     if (!tri__json_is_array(value)) return expected(origin, "a list of strings", value);
-    tri__json_each(value, i, item) {
+    tri__json_items(value, item) {
         if (status != TRI_OK) break;
         if (!tri__json_is_string(item)) status = expected(origin, "a list of strings", item);
         else status = add_text(row, origin, &list, tri__json_string_value(item), tri__json_string_length(item));
@@ -418,8 +418,7 @@ tri_json *tri__option_json(const tri_option *row, const void *from) {
 const char *tri__option_typed(const tri_json *value, char between, char out[static TRI_OPTION_TYPED]) {
     double number = tri__json_number_value(value);
     int is_whole = fabs(number) < 1e15 && number == trunc(number);
-    size_t i, n = 0;
-    tri_json *item;
+    size_t n = 0;
     if (tri__json_is_string(value)) return tri__json_string_value(value);
     if (tri__json_is_boolean(value)) return tri__json_is_true(value) ? "true" : "false";
     if (tri__json_is_number(value)) n = (size_t)snprintf(out, TRI_OPTION_TYPED, is_whole ? "%.0f" : "%.9g", number);

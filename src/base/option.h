@@ -35,6 +35,7 @@ typedef struct tri_texts {
 
 /* Takes the text over, also on failure; NULL, or no room: TRI_RESOURCE. */
 tri_status tri__texts_push(tri_texts *texts, char *text);
+int tri__texts_has(const tri_texts *texts, const char *text);
 void tri__texts_free(tri_texts *texts);
 
 typedef struct tri_reals {

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,21 @@ static int distance(const char *a, int n, const char *b, int m) {
         before = last, last = row, row = spare;
     }
     return last[m];
+}
+
+void tri__text_append(char *out, size_t size, const char *join, const char *format, ...) {
+    size_t used = strlen(out);
+    va_list args;
+    if (used) used += (size_t)snprintf(out + used, size - used, "%s", join);
+    va_start(args, format);
+    if (used < size) vsnprintf(out + used, size - used, format, args);
+    va_end(args);
+}
+
+int tri__text_index(const char *word, const char *const *names, int n) {
+    for (int i = 0; i < n; i++)
+        if (strcmp(names[i], word) == 0) return i;
+    return -1;
 }
 
 const char *tri__text_nearest(const char *word, const char *const *names, int n) {

@@ -6,6 +6,8 @@
 
 /* The nearest of `names` by edit distance, ignoring case, dashes and underscores; NULL if none is close enough. */
 const char *tri__text_nearest(const char *word, const char *const *names, int n);
+/* The index of a word among n names; -1: it is none of them. */
+int tri__text_index(const char *word, const char *const *names, int n);
 /* Decodes one UTF-8 code point at text[*at] and advances *at past it; -1 if invalid (overlong, surrogate, truncated):
  * then *at advances by one byte. */
 int32_t tri__utf8_next(const char *text, size_t length, size_t *at);
@@ -20,6 +22,9 @@ char *tri__text_quoted(const char *word);
 /* "1.5 GiB"; "12,345"; into `out`, which is returned. */
 const char *tri__text_bytes(double bytes, char out[static 32]);
 const char *tri__text_count(int64_t count, char out[static 32]);
+/* Appends to a text in out [size], with `join` between them if it is not empty; what finds no room is cut off. */
+void tri__text_append(char *out, size_t size, const char *join, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /* A text truncated to `width` characters for a line or a table, ending in "..." if cut; control characters become
  * blanks. */
 const char *tri__text_brief(const char *text, int width, char *out, size_t size);

@@ -43,8 +43,7 @@ static tri_status bad_row(const tri_checkpoint *checkpoint, const char *name, co
 
 /* Parses a list of at most TRI_MAX_DIMS sizes; returns their number, -1 if invalid. */
 static int parse_sizes(const tri_json *list, int64_t *out) {
-    size_t i, n = tri__json_size(list);
-    const tri_json *value;
+    size_t n = tri__json_size(list);
     if (!tri__json_is_array(list) || n > TRI_MAX_DIMS) return -1;
     tri__json_each(list, i, value) {
         if (!tri__json_is_integer(value) || tri__json_integer_value(value) < 0) return -1;
@@ -208,10 +207,9 @@ static tri_status open_quantized(tri_checkpoint *checkpoint, const char *name, i
 
 /* Opens the int8 tensors; `of` readers together check all their integers, tensor by tensor in turn. */
 static tri_status open_all_quantized(tri_checkpoint *checkpoint, int part, int of) {
-    const tri_json *rows = tri__json_get(checkpoint->manifest, "tensors"), *row,
+    const tri_json *rows = tri__json_get(checkpoint->manifest, "tensors"),
                    *facts = tri__json_get(tri__json_get(checkpoint->manifest, "state"), "quantized");
     tri_json_int version = tri__whole_in(facts, "version");
-    size_t i;
     if (facts && version != TRI_QUANTIZED_VERSION)
         return tri__fail(TRI_DATA, "%s: its weights are quantised in version %lld; this build reads version %d",
                          checkpoint->path, (long long)version, TRI_QUANTIZED_VERSION);

@@ -36,8 +36,8 @@ static tri_status find_organisation(const char *cache, const char *name, char ou
         const char *model = all.name[i] + sizeof prefix - 1, *end = NULL;
         if (tri__text_begins(all.name[i], prefix)) end = strstr(model, "--");
         if (!end || strcmp(end + 2, name)) continue;
-        size_t used = strlen(found);
-        snprintf(found + used, sizeof found - used, "%s%.*s/%s", n++ ? ", " : "", (int)(end - model), model, name);
+        tri__text_append(found, sizeof found, ", ", "%.*s/%s", (int)(end - model), model, name);
+        n++;
         status = tri__path_join(out, cache, all.name[i]);
     }
     tri__names_free(&all);

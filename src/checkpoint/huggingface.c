@@ -285,9 +285,7 @@ typedef struct names {
 
 static void add_name(names *list, const char *name) {
     enum { SHOWN = 6 };
-    size_t used = strlen(list->text);
-    if (list->n < SHOWN) snprintf(list->text + used, sizeof list->text - used, "%s%s", list->n ? ", " : "", name);
-    else if (list->n == SHOWN) snprintf(list->text + used, sizeof list->text - used, ", ...");
+    if (list->n <= SHOWN) tri__text_append(list->text, sizeof list->text, ", ", "%s", list->n < SHOWN ? name : "...");
     list->n++;
 }
 

@@ -173,8 +173,7 @@ void tri__memory_pack(void *area, const tri_memory_extent *extent) {
 /* The entries of one file: its tensors by name. */
 static tri_status read_entries(const tri_json *list, const tri_memory_area *area, const head *h, int copy,
                                tri_st_file *file) {
-    size_t i, n = tri__json_size(list);
-    const tri_json *row;
+    size_t n = tri__json_size(list);
     *file = (tri_st_file){.path = strdup(NAME), .fd = fcntl(area->fd, F_DUPFD_CLOEXEC, 0), .size = area->bytes,
                           .data = area->at + h->data_at[copy], .entry = calloc(n + 1, sizeof *file->entry),
                           .header = tri__json_object()};

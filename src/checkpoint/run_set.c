@@ -44,8 +44,7 @@ static tri_json_int rank_of(const tri_json *trial) { return tri__whole_in(trial,
 
 /* In the order of their ranks; those without one follow in the order of the list. */
 static tri_status add_all(const char *folder, const char *path, const tri_json *list, tri_run_set *out) {
-    size_t n = tri__json_size(list), i;
-    const tri_json *member;
+    size_t n = tri__json_size(list);
     for (size_t rank = 1; rank <= n; rank++)
         tri__json_each(list, i, member) {
             if (rank_of(member) != (tri_json_int)rank) continue;

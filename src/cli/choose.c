@@ -62,10 +62,9 @@ const tri_option tri__choose_options[] = {
 
 /* Appends options to a command line of TRI_CHOOSE_LINE bytes. */
 static tri_status add_option(void *context, const char *key, const char *value) {
-    char *line = context, flag[TRI_OPTION_FLAG], *quoted = tri__text_quoted(value);
-    size_t n = strlen(line);
+    char flag[TRI_OPTION_FLAG], *quoted = tri__text_quoted(value);
     if (!quoted) return tri__fail(TRI_RESOURCE, "out of memory");
-    snprintf(line + n, TRI_CHOOSE_LINE - n, " %s %s", tri__option_flag(key, flag), quoted);
+    tri__text_append(context, TRI_CHOOSE_LINE, " ", "%s %s", tri__option_flag(key, flag), quoted);
     free(quoted);
     return TRI_OK;
 }
@@ -84,8 +83,7 @@ static int is_of_layout(const char *name) {
 static tri_status add_typed(const tri_option *row, const void *from, char *line) {
     static const char *const own[] = {"data_path", "device", "nproc_per_node", "nnodes", "batch_size",
                                       "global_batch_size", "json", "quiet", "no_color", "config"};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (strcmp(own[i], row->name) == 0) return TRI_OK;
+    if (tri__text_index(row->name, own, sizeof own / sizeof *own) >= 0) return TRI_OK;
     /* plans of layers are searched only where none is given */
     int varies = is_of_layout(row->name) && strcmp(row->name, "tp_plan");
     if (!tri__option_listed(row, "train") || varies) return TRI_OK;
@@ -101,11 +99,11 @@ tri_status tri__choose_command(const tri_choose_asked *asked, const tri_layout *
                                char out[static TRI_CHOOSE_LINE]) {
     const tri_settings *s = asked->settings;
     const tri_option_set sets[] = {{tri__model_options, (void *)&s->model}, {tri__run_options, (void *)s}};
-    int per_node = asked->chooser->hardware.ranks_per_node, n = 0;
+    int per_node = asked->chooser->hardware.ranks_per_node;
     char number[32];
-    if (world > per_node)
-        n = snprintf(out, TRI_CHOOSE_LINE, "mpirun -np %d --map-by ppr:%d:node ", world, per_node);
-    snprintf(out + n, TRI_CHOOSE_LINE - (size_t)n, "trident train");
+    *out = 0;
+    if (world > per_node) snprintf(out, TRI_CHOOSE_LINE, "mpirun -np %d --map-by ppr:%d:node", world, per_node);
+    tri__text_append(out, TRI_CHOOSE_LINE, " ", "trident train");
     TRI_TRY(add_option(out, "config", s->config));
     TRI_TRY(add_option(out, "data_path", s->data_path ? s->data_path : "DATA"));
     if (strcmp(asked->chooser->settings.device, "cpu") != 0)
@@ -315,12 +313,11 @@ static void show_progress(void *context, const tri_choice *choice) {
     double now = tri__clock();
     if (now - p->shown < (p->cli->err_terminal ? REDRAW : p->shown > p->begun ? LINE : FIRST)) return;
     p->shown = now;
-    int n = snprintf(text, sizeof text, "%.0f s: %lld simulated, %s of %s layouts wait", now - p->begun,
-                     (long long)choice->simulated, tri__text_count(choice->left, left),
-                     tri__text_count(choice->space, space));
+    snprintf(text, sizeof text, "%.0f s: %lld simulated, %s of %s layouts wait", now - p->begun,
+             (long long)choice->simulated, tri__text_count(choice->left, left), tri__text_count(choice->space, space));
     if (choice->n_best)
-        snprintf(text + n, sizeof text - (size_t)n, "; best so far %s: %s",
-                 tri__choose_time(choice->best[0].seconds, time), tri__layout_text(&choice->best[0].layout, layout));
+        tri__text_append(text, sizeof text, "; ", "best so far %s: %s", tri__choose_time(choice->best[0].seconds, time),
+                         tri__layout_text(&choice->best[0].layout, layout));
     if (!p->cli->err_terminal) fprintf(p->cli->err, "%s\n", text);
     else fprintf(p->cli->err, "\r\033[K%.*s", p->cli->width > 1 ? p->cli->width - 1 : 79, text);
     fflush(p->cli->err);

@@ -42,11 +42,6 @@ typedef struct finding {
 
 #define LACKS(f, ...) ((void)snprintf((f)->detail, sizeof(f)->detail, __VA_ARGS__))
 
-static void add_word(char *out, size_t size, const char *word) {
-    size_t n = strlen(out);
-    snprintf(out + n, size - n, "%s%s", n ? " " : "", word);
-}
-
 static void probe_cpu(finding *f) {
     char features[120] = "";
 #if defined __aarch64__
@@ -60,13 +55,14 @@ static void probe_cpu(finding *f) {
     };
     const char *machine = "arm64";
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (getauxval((unsigned long)rows[i].word) & rows[i].bit) add_word(features, sizeof features, rows[i].name);
+        if (getauxval((unsigned long)rows[i].word) & rows[i].bit)
+            tri__text_append(features, sizeof features, " ", "%s", rows[i].name);
 #elif defined __x86_64__
     const char *machine = "x86-64";
-    if (__builtin_cpu_supports("avx2")) add_word(features, sizeof features, "avx2");
-    if (__builtin_cpu_supports("fma")) add_word(features, sizeof features, "fma");
-    if (__builtin_cpu_supports("avx512f")) add_word(features, sizeof features, "avx512f");
-    if (__builtin_cpu_supports("avx512bf16")) add_word(features, sizeof features, "avx512bf16");
+    if (__builtin_cpu_supports("avx2")) tri__text_append(features, sizeof features, " ", "%s", "avx2");
+    if (__builtin_cpu_supports("fma")) tri__text_append(features, sizeof features, " ", "%s", "fma");
+    if (__builtin_cpu_supports("avx512f")) tri__text_append(features, sizeof features, " ", "%s", "avx512f");
+    if (__builtin_cpu_supports("avx512bf16")) tri__text_append(features, sizeof features, " ", "%s", "avx512bf16");
 #else
     const char *machine = "other";
 #endif
@@ -178,19 +174,19 @@ static void probe_cuda(finding *f) {
 static void probe_places(finding *f) {
     tri_topology t;
     char to[32];
-    size_t n, size = sizeof f->detail;
+    size_t size = sizeof f->detail;
     tri__topology_read("", &t);
     tri__topology_ask(&t);
     if (!t.n_numa) return;
     FOUND(f, "%d NUMA node%s:", t.n_numa, t.n_numa == 1 ? "" : "s");
-    for (int i = 0; i < t.n_numa && (n = strlen(f->detail)) < size; i++)
-        snprintf(f->detail + n, size - n, "%s cores %s", i ? "," : "", t.numa[i].list);
-    for (int i = 0, last; i < t.n_gpus && (n = strlen(f->detail)) < size; i = last + 1) {
+    for (int i = 0; i < t.n_numa; i++) tri__text_append(f->detail, size, i ? ", " : " ", "cores %s", t.numa[i].list);
+    for (int i = 0, last; i < t.n_gpus; i = last + 1) {
         const tri_gpu_place *gpu = &t.gpu[i];
         for (last = i; last + 1 < t.n_gpus && t.gpu[last + 1].numa == gpu->numa &&
                        t.gpu[last + 1].island == gpu->island && !strcmp(t.gpu[last + 1].above, gpu->above);) last++;
         snprintf(to, sizeof to, last > i ? "s %d-%d" : " %d", i, last);
-        snprintf(f->detail + n, size - n, "; GPU%s: node %d, %s, island %d", to, gpu->numa, gpu->above, gpu->island);
+        tri__text_append(f->detail, size, "; ", "GPU%s: node %d, %s, island %d", to, gpu->numa, gpu->above,
+                         gpu->island);
     }
 }
 
@@ -250,9 +246,7 @@ static void probe_models(finding *f) {
     tri_model_place place[TRI_MODEL_PLACES];
     int n = tri__model_places(f->settings, place);
     for (int i = 0; i < n; i++) {
-        size_t used = strlen(f->detail);
-        snprintf(f->detail + used, sizeof f->detail - used, "%s%d in %.100s", i ? ", " : "", place[i].models,
-                 place[i].path);
+        tri__text_append(f->detail, sizeof f->detail, ", ", "%d in %.100s", place[i].models, place[i].path);
         f->found |= place[i].models > 0;
     }
 }

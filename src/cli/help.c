@@ -2,6 +2,8 @@
  * columns: what matters most comes first, the rest is left to `--help all`. */
 #include "cli/cli.h"
 
+#include "base/text.h"
+
 #include <unistd.h>
 
 const char *tri__option_default(const tri_option *row, const tri_command *command) {
@@ -10,12 +12,10 @@ const char *tri__option_default(const tri_option *row, const tri_command *comman
 }
 
 const char *tri__option_choices(const tri_option *row, const char *join, char out[static 256]) {
-    int used = 0;
     out[0] = 0;
-    for (const char *at = row->choices; at && *at && used < 256; at += strcspn(at, "|"), at += *at == '|') {
+    for (const char *at = row->choices; at && *at; at += strcspn(at, "|"), at += *at == '|') {
         size_t length = strcspn(at, "|");
-        if (!memchr(at, '=', length))
-            used += snprintf(out + used, 256 - (size_t)used, "%s%.*s", used ? join : "", (int)length, at);
+        if (!memchr(at, '=', length)) tri__text_append(out, 256, join, "%.*s", (int)length, at);
     }
     return out;
 }
@@ -50,12 +50,12 @@ static int print_row(FILE *out, const tri_option *row, const tri_command *comman
     };
     char flag[64], name[96], choices[256], text[1024];
     const char *value = tri__option_default(row, command);
-    int at = snprintf(name, sizeof name, "  %s%s ", tri__option_flag(row->name, flag), values[row->kind]), n;
-    n = snprintf(text, sizeof text, "%s", row->help);
+    int at = snprintf(name, sizeof name, "  %s%s ", tri__option_flag(row->name, flag), values[row->kind]);
+    snprintf(text, sizeof text, "%s", row->help);
     if (row->kind == TRI_OPTION_CHOICE)
-        n += snprintf(text + n, sizeof text - (size_t)n, " (%s)", tri__option_choices(row, ", ", choices));
-    if (*value) n += snprintf(text + n, sizeof text - (size_t)n, " [%s]", value);
-    if (row->alias) snprintf(text + n, sizeof text - (size_t)n, "; also %s", tri__option_flag(row->alias, flag));
+        tri__text_append(text, sizeof text, " ", "(%s)", tri__option_choices(row, ", ", choices));
+    if (*value) tri__text_append(text, sizeof text, " ", "[%s]", value);
+    if (row->alias) tri__text_append(text, sizeof text, "; ", "also %s", tri__option_flag(row->alias, flag));
     if (out) fputs(name, out);
     return put_wrapped(out, text, at, indent, width);
 }

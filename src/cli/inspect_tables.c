@@ -88,13 +88,11 @@ static tri_status print_forms(const tri_cli *cli, const tri_inspection *in) {
     for (int c = 0; c < in->n_columns; c++) {
         const tri_form_found *found = &in->column[c].form;
         char parts[96] = "";
-        int n = 0;
         if (!tri__inspect_has_form(&in->column[c]) || in->column[c].role != TRI_INSPECT_TABULAR) continue;
         for (int p = 0; p < TRI_DATE_PARTS; p++)
-            if (found->parts >> p & 1)
-                n += snprintf(parts + n, sizeof parts - (size_t)n, "%s%s", n ? ", " : "", tri__date_part_names[p]);
+            if (found->parts >> p & 1) tri__text_append(parts, sizeof parts, ", ", "%s", tri__date_part_names[p]);
         tri__text_table_add(&table, "%s\t%s%s%s", cell(in->column[c].name, name),
-                            tri__form_words(&found->form, words), n ? ": " : "", parts);
+                            tri__form_words(&found->form, words), *parts ? ": " : "", parts);
     }
     return print_below(cli, &table);
 }

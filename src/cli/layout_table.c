@@ -26,9 +26,7 @@ static const struct column {
 enum { COLUMNS = sizeof columns / sizeof *columns, CELL = 1024 };
 
 static int is_shown(const tri_json *rows, const struct column *column) {
-    size_t i;
-    const tri_json *row;
-    tri__json_each(rows, i, row) if (column->form == TEXT ? *tri__text_in(row, column->key) != 0
+    tri__json_items(rows, row) if (column->form == TEXT ? *tri__text_in(row, column->key) != 0
                                                           : tri__number_in(row, column->key) > 0) return 1;
     return 0;
 }

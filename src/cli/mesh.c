@@ -51,11 +51,10 @@ static tri_status print_ranks(const tri_cli *cli, const grid *g) {
 
 /* "{0, 4, 8}", truncated after SHOWN members. */
 static const char *members_text(const int *members, int n, char out[static 256]) {
-    int used = 0;
-    for (int i = 0; i < n && i < SHOWN; i++)
-        used += snprintf(out + used, 256 - (size_t)used, "%s%d", i ? ", " : "{", members[i]);
-    if (n > SHOWN) used += snprintf(out + used, 256 - (size_t)used, ", ... %d", members[n - 1]);
-    snprintf(out + used, 256 - (size_t)used, "}");
+    strcpy(out, "{");
+    for (int i = 0; i < n && i < SHOWN; i++) tri__text_append(out, 256, i ? ", " : "", "%d", members[i]);
+    if (n > SHOWN) tri__text_append(out, 256, ", ", "... %d", members[n - 1]);
+    tri__text_append(out, 256, "", "}");
     return out;
 }
 

@@ -42,43 +42,37 @@ static tri_status print_rank(const tri_cli *cli, const tri_json *train, const tr
 
 /* Classes that no rank uses are left out. */
 static int is_used(const tri_json *ranks, const char *key) {
-    size_t index;
-    tri_json *rank;
-    tri__json_each(ranks, index, rank) if (tri__whole_in(tri__json_get(rank, "bytes"), key) > 0) return 1;
+    tri__json_items(ranks, rank) if (tri__whole_in(tri__json_get(rank, "bytes"), key) > 0) return 1;
     return 0;
 }
 
 static double sent_of(const tri_json *object) {
     double sent = 0;
-    const char *kind;
-    tri_json *bytes;
-    tri__json_each_member(tri__json_get(object, "sent_bytes"), kind, bytes) sent += tri__json_number_value(bytes);
+    tri__json_members(tri__json_get(object, "sent_bytes"), m) sent += tri__json_number_value(m->value);
     return sent;
 }
 
 /* Several ranks: a line each. */
 static tri_status print_ranks(const tri_cli *cli, const tri_json *ranks) {
     tri_text_table table = {0};
-    const tri_json *kinds = tri__json_get(tri__json_at(ranks, 0), "kinds"), *kind, *rank;
-    size_t index, k;
+    const tri_json *kinds = tri__json_get(tri__json_at(ranks, 0), "kinds");
     char text[32];
     int used[CLASSES];
     tri__text_table_add(&table, "rank");
     for (size_t i = 0; i < CLASSES; i++)
         if ((used[i] = is_used(ranks, classes[i].key))) tri__text_table_more(&table, "%s", classes[i].name);
     tri__text_table_more(&table, "sent in a step");
-    tri__json_each(kinds, k, kind) tri__text_table_more(&table, "if %s", tri__text_in(kind, "kind"));
-    tri__json_each(ranks, index, rank) {
+    tri__json_items(kinds, kind) tri__text_table_more(&table, "if %s", tri__text_in(kind, "kind"));
+    tri__json_items(ranks, rank) {
         tri__text_table_add(&table, "%lld", tri__whole_in(rank, "rank"));
         for (size_t i = 0; i < CLASSES; i++) {
             double bytes = (double)tri__whole_in(tri__json_get(rank, "bytes"), classes[i].key);
             if (used[i]) tri__text_table_more(&table, "%s", tri__text_bytes(bytes, text));
         }
         tri__text_table_more(&table, "%s", tri__text_bytes(sent_of(rank), text));
-        for (k = 0; k < tri__json_size(kinds); k++) {
-            kind = tri__json_at(tri__json_get(rank, "kinds"), k);
-            tri__text_table_more(&table, "%s", tri__text_bytes(sent_of(kind), text));
-        }
+        for (size_t k = 0; k < tri__json_size(kinds); k++)
+            tri__text_table_more(&table, "%s",
+                                 tri__text_bytes(sent_of(tri__json_at(tri__json_get(rank, "kinds"), k)), text));
     }
     tri__text_table_fold(&table);
     return tri__print_table(cli, &table);
@@ -155,7 +149,7 @@ static tri_status check_pass(const char *name) {
     char names[512] = "";
     if (!name || tri__pass_find(name)) return TRI_OK;
     for (const tri_pass_row *row = tri__passes; row->name; row++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", *names ? ", " : "", row->name);
+        tri__text_append(names, sizeof names, ", ", "%s", row->name);
     return tri__fail(TRI_USAGE, "--print-after %s: there is no such pass; those are %s", name, names);
 }
 
@@ -178,16 +172,15 @@ static tri_status check_views(const tri_settings *s) {
 
 /* What other programs' files are in our own words, {"line", "options", "not_kept"}. */
 static tri_status print_translation(const tri_cli *cli, const tri_settings *s) {
-    tri_json *options = tri__settings_translated(s), *value;
+    tri_json *options = tri__settings_translated(s);
     tri_buffer line = {0};
-    const char *name;
     size_t size;
     tri__buffer_put(&line, "trident train");
-    tri__json_each_member(options, name, value) {
+    tri__json_members(options, m) {
         char flag[TRI_OPTION_FLAG], typed[TRI_OPTION_TYPED];
-        const char *text = tri__option_typed(value, ',', typed);
+        const char *text = tri__option_typed(m->value, ',', typed);
         char *word = tri__text_quoted(text ? text : "");
-        tri__buffer_put(&line, " %s %s", tri__option_flag(name, flag), word ? word : "");
+        tri__buffer_put(&line, " %s %s", tri__option_flag(m->key, flag), word ? word : "");
         line.failed |= !word;
         free(word);
     }

@@ -55,8 +55,7 @@ static tri_status add_panel(map *m, const tri_pattern *p, const char *whose, int
     else if (layouts > 1) snprintf(which, sizeof which, ", heads %d, %d, ...", layout, layout + layouts);
     snprintf(m->title[m->n], WORDS, "%s: %s%s", whose, tri__pattern_mode_name(p->mode), which);
     if (p->window)
-        snprintf(m->title[m->n] + strlen(m->title[m->n]), WORDS - strlen(m->title[m->n]),
-                 ", %lld tokens on each side", (long long)(p->window + 1) / 2);
+        tri__text_append(m->title[m->n], WORDS, ", ", "%lld tokens on each side", (long long)(p->window + 1) / 2);
     snprintf(m->note[m->n], WORDS, "blocks of %lld; %s keys a query (%.3g %%)", (long long)p->block,
              tri__text_count((int64_t)(keys + 0.5), count), 100 * keys / (double)max_len);
     m->panel[m->n] = (tri_pattern_panel){m->title[m->n], m->note[m->n], (int)max_len, n, m->share[m->n]};
@@ -87,8 +86,7 @@ static tri_status draw(const tri_settings *settings, const tri_assets *assets, m
                          "--attention or attention_pattern", settings->attention_map);
     snprintf(title, sizeof title, "Attention over %s tokens", tri__text_count(max_len, count));
     snprintf(note, sizeof note, "blocks of keys that a block of queries attends to");
-    if (left_out)
-        snprintf(note + strlen(note), sizeof note - strlen(note), "; %d more layouts are not drawn", left_out);
+    if (left_out) tri__text_append(note, sizeof note, "; ", "%d more layouts are not drawn", left_out);
     tri_pattern_chart chart = {.title = title, .note = note, .panel = m->panel, .n = m->n};
     tri_buffer svg = {0};
     TRI_TRY(tri__pattern_svg(&chart, &svg));

@@ -5,8 +5,6 @@
 #include "report/text/text_table.h"
 
 static void shape_text(const tri_json *shape, char out[static 64]) {
-    size_t i;
-    tri_json *dim;
     out[0] = 0;
     tri__json_each(shape, i, dim) snprintf(out + strlen(out), 64 - strlen(out), "%s%lld", i ? " x " : "",
                                            (long long)tri__json_integer_value(dim));
@@ -14,11 +12,9 @@ static void shape_text(const tri_json *shape, char out[static 64]) {
 
 static tri_status print_stages(const tri_cli *cli, const tri_json *stages) {
     tri_text_table table = {0};
-    size_t i;
-    tri_json *stage;
     char elements[32], bytes[32];
     tri__text_table_add(&table, "stage\tparameters\telements\tbytes\tunits");
-    tri__json_each(stages, i, stage) tri__text_table_add(
+    tri__json_items(stages, stage) tri__text_table_add(
         &table, "%lld\t%lld\t%s\t%s\t%s", (long long)tri__whole_in(stage, "stage"),
         (long long)tri__whole_in(stage, "parameters"), tri__text_count(tri__whole_in(stage, "elements"), elements),
         tri__text_bytes((double)tri__whole_in(stage, "bytes"), bytes), tri__text_in(stage, "units"));
@@ -27,8 +23,6 @@ static tri_status print_stages(const tri_cli *cli, const tri_json *stages) {
 
 tri_status tri__print_params(const tri_cli *cli, const tri_json *params) {
     tri_text_table table = {0};
-    size_t i;
-    tri_json *param;
     char shape[64], bytes[32], held[32];
     tri__json_each(tri__json_get(params, "parameters"), i, param) {
         const tri_json *plan = tri__json_get(param, "tp_plan");

@@ -74,20 +74,20 @@ static void write_title(picture *p, const tri_json *simulation) {
     const tri_json *mesh = tri__json_get(simulation, "mesh");
     const char *schedule = tri__text_in(simulation, "schedule");
     size_t ranks = tri__json_size(tri__json_get(simulation, "ranks"));
-    int microbatches = (int)tri__number_in(simulation, "microbatches"), first = 1;
-    int at = snprintf(p->title, sizeof p->title, "Training step on %zu rank%s", ranks, ranks == 1 ? "" : "s");
+    int microbatches = (int)tri__number_in(simulation, "microbatches");
+    const char *join = ": ";
+    snprintf(p->title, sizeof p->title, "Training step on %zu rank%s", ranks, ranks == 1 ? "" : "s");
     for (int i = 0; i < 3; i++) {
         int size = (int)tri__number_in(mesh, axes[i]);
-        if (size > 1)
-            at += snprintf(p->title + at, sizeof p->title - (size_t)at, "%s%s %d", first ? ": " : " \xC3\x97 ", axes[i],
-                           size);
-        if (size > 1) first = 0;
+        if (size < 2) continue;
+        tri__text_append(p->title, sizeof p->title, join, "%s %d", axes[i], size);
+        join = " \xC3\x97 ";
     }
     if (schedule && tri__number_in(mesh, "pp") > 1)
-        at += snprintf(p->title + at, sizeof p->title - (size_t)at, ", %.32s", schedule);
+        tri__text_append(p->title, sizeof p->title, ", ", "%.32s", schedule);
     if (microbatches)
-        snprintf(p->title + at, sizeof p->title - (size_t)at, ", %d microbatch%s", microbatches,
-                 microbatches == 1 ? "" : "es");
+        tri__text_append(p->title, sizeof p->title, ", ", "%d microbatch%s", microbatches,
+                         microbatches == 1 ? "" : "es");
 }
 
 static void write_note(picture *p, const tri_settings *settings, const tri_json *simulation) {

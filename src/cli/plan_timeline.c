@@ -77,14 +77,12 @@ tri_status tri__print_timeline(const tri_cli *cli, const tri_json *simulation) {
     double seconds = tri__number_in(simulation, "step_seconds"), each = seconds / n;
     cell *cells = malloc((size_t)n * sizeof *cells);
     if (!cells) return tri__fail(TRI_RESOURCE, "out of memory");
-    size_t i, k;
-    tri_json *rank, *leg;
     const tri_json *drawn = NULL; /* ranks of one role share their legs */
     tri__json_each(ranks, i, rank) {
         const tri_json *legs = tri__json_get(rank, "legs");
         if (legs != drawn) {
             memset(cells, 0, (size_t)n * sizeof *cells);
-            tri__json_each(legs, k, leg) add_leg(cells, n, each, leg);
+            tri__json_items(legs, leg) add_leg(cells, n, each, leg);
             drawn = legs;
         }
         fprintf(cli->out, "rank %*zu ", label, i);
@@ -101,9 +99,7 @@ tri_status tri__print_timeline(const tri_cli *cli, const tri_json *simulation) {
 /* The rank with the most of something. */
 static const tri_json *most_of(const tri_json *ranks, const char *key) {
     const tri_json *most = tri__json_at(ranks, 0);
-    size_t i;
-    tri_json *rank;
-    tri__json_each(ranks, i, rank) if (tri__number_in(rank, key) > tri__number_in(most, key)) most = rank;
+    tri__json_items(ranks, rank) if (tri__number_in(rank, key) > tri__number_in(most, key)) most = rank;
     return most;
 }
 
@@ -182,12 +178,10 @@ static tri_status print_kinds(const tri_cli *cli, const tri_json *simulation) {
     tri_text_table table = {0};
     time_unit unit = unit_of(simulation);
     double sent = 0;
-    size_t i;
-    tri_json *one;
     char bytes[32];
     if (!kinds) return TRI_OK;
     tri__text_table_add(&table, "kind of step\tof all steps\ta step, %s\tsent by a rank", unit.name);
-    tri__json_each(kinds, i, one) {
+    tri__json_items(kinds, one) {
         tri__text_table_add(&table, "%s\t%.3g %%\t%.*f\t%s", tri__text_in(one, "kind"),
                             100 * tri__number_in(one, "share"), unit.digits,
                             unit.per_second * tri__number_in(one, "step_seconds"),
@@ -204,8 +198,6 @@ static tri_status print_kinds(const tri_cli *cli, const tri_json *simulation) {
 tri_status tri__print_spent(const tri_cli *cli, const tri_json *simulation) {
     const tri_json *ranks = tri__json_get(simulation, "ranks");
     tri_text_table table = {0};
-    size_t i;
-    tri_json *rank;
     char bytes[32], held[32];
     time_unit unit = unit_of(simulation);
     double per = unit.per_second;
@@ -215,7 +207,7 @@ tri_status tri__print_spent(const tri_cli *cli, const tri_json *simulation) {
     TRI_TRY(print_kinds(cli, simulation));
     tri__text_table_add(&table, "rank\tpp\tcomputes, %s\tfor bytes\tfor others\tmoves\tactivations\tmicrobatches",
                         unit.name);
-    tri__json_each(ranks, i, rank) tri__text_table_add(
+    tri__json_items(ranks, rank) tri__text_table_add(
         &table, "%d\t%d\t%.*f\t%.*f\t%.*f\t%.*f\t%s\t%s", (int)tri__number_in(rank, "rank"),
         (int)tri__number_in(rank, "stage"), d, per * tri__number_in(rank, "computing_seconds"), d,
         per * tri__number_in(rank, "exposed_seconds"), d, per * tri__number_in(rank, "waiting_seconds"), d,

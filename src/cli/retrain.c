@@ -26,7 +26,7 @@ static tri_status read_run(const tri_settings *set, tri_json *how) {
         const int64_t *value = i ? &set->max_steps : &set->epochs;
         if (!tri__settings_given(set, value) || *value == tri__whole_in(config, lengths[i])) continue;
         tri__json_set_new(changed, lengths[i], tri__json_integer(*value));
-        snprintf(name + strlen(name), sizeof name - strlen(name), "-%s-%lld", lengths[i], (long long)*value);
+        tri__text_append(name, sizeof name, "-", "%s-%lld", lengths[i], (long long)*value);
     }
     tri__json_update(config, changed);
     TRI_TRY(tri__path_parent(made, run));

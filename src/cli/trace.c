@@ -10,8 +10,7 @@
 /* "2, 5" of the ranks of a list; the caller frees it. */
 static char *ranks_text(const tri_json *list) {
     char *text = NULL;
-    size_t size, i;
-    tri_json *rank;
+    size_t size;
     FILE *out = open_memstream(&text, &size);
     if (!out) return NULL;
     tri__json_each(list, i, rank) {

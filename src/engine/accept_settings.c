@@ -3,6 +3,7 @@
 #include "engine/accept_settings.h"
 
 #include "base/file.h"
+#include "base/text.h"
 #include "plan/optimizer.h"
 #include "plan/schedule/schedule.h"
 #include "plan/step_kinds.h"
@@ -192,10 +193,9 @@ tri_status tri__infer_accept(const tri_settings *settings) {
     tri_mesh mesh;
     TRI_TRY(check_texts(settings));
     for (int i = 0; i < settings->offload.n; i++)
-        for (int k = 0; k < 2; k++)
-            if (strcmp(settings->offload.at[i], trained[k]) == 0)
-                return tri__fail(TRI_USAGE,
-                                 "--offload %s: a prediction has none; give some of params, activations", trained[k]);
+        if (tri__text_index(settings->offload.at[i], trained, 2) >= 0)
+            return tri__fail(TRI_USAGE, "--offload %s: a prediction has none; give some of params, activations",
+                             settings->offload.at[i]);
     TRI_TRY(tri__settings_mesh(settings, &mesh));
     TRI_TRY(check_pipeline(settings));
     return check_microbatches(settings);

@@ -106,10 +106,9 @@ static void say_parts(const tri_inputs *in, const tri_json *record) {
     for (int p = 0; p < TRI_ROWS_PARTS; p++) {
         const char *name = tri__rows_for((tri_rows_for)p);
         const tri_json *count = tri__json_get(tri__json_get(record, "rows"), name);
-        size_t n = strlen(text);
         if (count)
-            snprintf(text + n, sizeof text - n, "%s%s %sfor %s", n ? ", " : "",
-                     tri__text_count(tri__json_integer_value(count), rows), n ? "" : "rows ", name);
+            tri__text_append(text, sizeof text, ", ", "%s %sfor %s",
+                             tri__text_count(tri__json_integer_value(count), rows), *text ? "" : "rows ", name);
     }
     if (s->folds)
         tri__say(in->log, TRI_LOG_INFO, "fold %lld of %lld: %s", (long long)s->fold, (long long)s->folds, text);

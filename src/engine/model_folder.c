@@ -14,8 +14,7 @@ typedef struct search {
 } search;
 
 static void note(search *s, const char *place) {
-    size_t used = strlen(s->tried);
-    snprintf(s->tried + used, sizeof s->tried - used, "%s%.300s", used ? ", " : "", place);
+    tri__text_append(s->tried, sizeof s->tried, ", ", "%.300s", place);
 }
 
 /* A folder in `place`, unless one was found before. */

@@ -10,15 +10,13 @@ static void add(char line[static LINE], const tri_settings *s, const char *name,
     const tri_option *row = tri__option_find(tri__run_options, name);
     const void *field = (const char *)s + row->offset;
     char word[TRI_OPTION_FLAG];
-    size_t n = strlen(line);
-    n += (size_t)snprintf(line + n, LINE - n, "%s%s", n ? ", " : "", label);
+    tri__text_append(line, LINE, ", ", "%s", label);
     if (row->kind == TRI_OPTION_CHOICE) {
-        snprintf(line + n, LINE - n, " %s", tri__option_word(row, *(const int *)field, word));
+        tri__text_append(line, LINE, " ", "%s", tri__option_word(row, *(const int *)field, word));
         return;
     }
     const tri_texts *texts = field;
-    for (int i = 0; i < texts->n && n < LINE; i++)
-        n += (size_t)snprintf(line + n, LINE - n, "%s%s", i ? "," : " ", texts->at[i]);
+    for (int i = 0; i < texts->n; i++) tri__text_append(line, LINE, i ? "," : " ", "%s", texts->at[i]);
 }
 
 static void say_memory(const tri_engine *e, const tri_room *room, const tri_log *log) {
@@ -43,10 +41,9 @@ void tri__run_say(const tri_settings *s, const tri_engine *e, const tri_room *ro
     add(line, s, "shard", "shard");
     if (e->in.mesh.pp > 1) {
         add(line, s, "schedule", "schedule");
-        snprintf(line + strlen(line), LINE - strlen(line), " (%s)",
-                 e->in.staging.shape == TRI_SHAPE_BRANCH ? "branch" : "chain");
+        tri__text_append(line, LINE, " ", "(%s)", e->in.staging.shape == TRI_SHAPE_BRANCH ? "branch" : "chain");
     }
-    snprintf(line + strlen(line), LINE - strlen(line), ", %d microbatch%s", e->n_mb, e->n_mb == 1 ? "" : "es");
+    tri__text_append(line, LINE, ", ", "%d microbatch%s", e->n_mb, e->n_mb == 1 ? "" : "es");
     add(line, s, "recompute", "recompute");
     add(line, s, "offload", "offload");
     add(line, s, "compress_gradients", "compressed gradients");

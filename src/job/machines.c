@@ -15,9 +15,7 @@ static const char *const dropped[] = {"nnodes",    "nproc_per_node", "node_rank"
 /* The row of an argument that is dropped; NULL: it is kept. */
 static const tri_option *is_dropped(const char *argument) {
     const tri_option *row = tri__argument_row(argument);
-    for (size_t i = 0; row && i < sizeof dropped / sizeof *dropped; i++)
-        if (!strcmp(row->name, dropped[i])) return row;
-    return NULL;
+    return row && tri__text_index(row->name, dropped, sizeof dropped / sizeof *dropped) >= 0 ? row : NULL;
 }
 
 /* Quotes the word for a shell. Out of memory, it is omitted: the line is only advice. */

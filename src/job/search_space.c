@@ -111,18 +111,18 @@ static tri_status read_key(const reading *r, const tri_json *spec, tri_search_ke
 
 static tri_status read_keys(const char *path, const char *text, size_t size, tri_settings *scratch,
                             tri_search_space *out) {
-    tri_json *spec;
     reading r = {.scratch = scratch};
     tri_json_lines lines = {.text = text, .length = size};
     out->key = calloc(tri__json_object_size(out->file) + 1, sizeof *out->key);
     if (!out->key) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri__json_each_member(out->file, r.name, spec) {
+    tri__json_members(out->file, m) {
         char where[ORIGIN_BYTES];
+        r.name = m->key;
         if (strcmp(r.name, "_comments") == 0) continue;
         int line = tri__json_line_of(&lines, r.name);
         snprintf(where, sizeof where, line ? "%.380s:%d" : "%.380s", path, line);
         snprintf(r.origin, sizeof r.origin, "%.400s: %.100s", where, r.name);
-        TRI_TRY(read_key(&r, spec, &out->key[out->n]));
+        TRI_TRY(read_key(&r, m->value, &out->key[out->n]));
         if (tri__search_find(out, out->key[out->n].row))
             return tri__fail(TRI_USAGE, "%s: is another name of a key that the file has already", r.origin);
         out->n++;

@@ -101,11 +101,11 @@ static void describe_rank(const tri_rank_end *rank, char *out, size_t size) {
     char end[64], last[160], step[32] = "";
     describe_last(rank, last, sizeof last);
     if (rank->step >= 0) snprintf(step, sizeof step, "step %lld, ", (long long)rank->step);
-    int used = snprintf(out, size, "%s%s", tri__end_text(rank->status, end), rank->by_us ? " by the supervisor" : "");
-    if (rank->life == TRI_LIFE_NONE) snprintf(out + used, size - (size_t)used, "; it had not joined the others yet");
+    snprintf(out, size, "%s%s", tri__end_text(rank->status, end), rank->by_us ? " by the supervisor" : "");
+    if (rank->life == TRI_LIFE_NONE) tri__text_append(out, size, "; ", "it had not joined the others yet");
     else
-        snprintf(out + used, size - (size_t)used, "; %s%s%s%s%s", step, tri__doing_text(rank->phase),
-                 *last ? "; last " : "", last, rank->waiting ? ", waiting" : "");
+        tri__text_append(out, size, "; ", "%s%s%s%s%s", step, tri__doing_text(rank->phase), *last ? "; last " : "",
+                         last, rank->waiting ? ", waiting" : "");
 }
 
 /* "ranks 0, 2-5": those from `first` on with the same story as `first`; their stories are cleared. */

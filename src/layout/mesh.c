@@ -1,6 +1,8 @@
 /* mesh.c - ranks as numbers with one digit an axis: the order says which digit is the highest. */
 #include "layout/mesh.h"
 
+#include "base/text.h"
+
 static const char *const axis_names[] = {
 #define X(upper, lower) #lower,
     TRI_AXES(X)
@@ -61,10 +63,9 @@ static int axis_at(const tri_mesh *mesh, int place) {
 }
 
 const char *tri__mesh_order(const tri_mesh *mesh, char out[static TRI_MESH_ORDER_TEXT]) {
-    int used = 0;
+    *out = 0;
     for (int place = 0; place < TRI_AXIS_COUNT; place++)
-        used += snprintf(out + used, TRI_MESH_ORDER_TEXT - (size_t)used, "%s%s", place ? "," : "",
-                         axis_names[axis_at(mesh, place)]);
+        tri__text_append(out, TRI_MESH_ORDER_TEXT, ",", "%s", axis_names[axis_at(mesh, place)]);
     return out;
 }
 
@@ -185,17 +186,14 @@ const char *tri__mesh_advice(const tri_mesh *mesh, int per_node, const char *whe
     out[0] = 0;
     if (!crossing || tri__mesh_set_order(&better, "auto", per_node) != TRI_OK) return out;
     int left = tri__mesh_crossing(&better, TRI_AXIS_TP, per_node);
-    int used = snprintf(out, TRI_MESH_ADVICE, "%d of %d tensor groups cross %ss of %d ranks (order %s)", crossing,
-                        groups, where, per_node, tri__mesh_order(mesh, now));
-    if (left == 0)
-        snprintf(out + used, TRI_MESH_ADVICE - (size_t)used, "; --mesh-order %s keeps them inside",
-                 tri__mesh_order(&better, other));
+    snprintf(out, TRI_MESH_ADVICE, "%d of %d tensor groups cross %ss of %d ranks (order %s)", crossing, groups, where,
+             per_node, tri__mesh_order(mesh, now));
+    tri__mesh_order(&better, other);
+    if (left == 0) tri__text_append(out, TRI_MESH_ADVICE, "; ", "--mesh-order %s keeps them inside", other);
     else if (left < crossing)
-        snprintf(out + used, TRI_MESH_ADVICE - (size_t)used, "; with --mesh-order %s only %d do",
-                 tri__mesh_order(&better, other), left);
+        tri__text_append(out, TRI_MESH_ADVICE, "; ", "with --mesh-order %s only %d do", other, left);
     else
-        snprintf(out + used, TRI_MESH_ADVICE - (size_t)used,
-                 "; no order avoids it: tp %d and %d ranks a%s %s do not fit", mesh->tp, per_node,
-                 *where == 'i' ? "n" : "", where);
+        tri__text_append(out, TRI_MESH_ADVICE, "; ", "no order avoids it: tp %d and %d ranks a%s %s do not fit",
+                         mesh->tp, per_node, *where == 'i' ? "n" : "", where);
     return out;
 }

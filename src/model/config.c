@@ -18,16 +18,9 @@ static tri_status require(const char *name, const char *value, const char *what)
     return tri__fail(TRI_USAGE, "%s is not given: it names %s; set it in the configuration file", name, what);
 }
 
-/* Whether a text is among the first n of a list. */
-static int has(const tri_texts *list, int n, const char *text) {
-    for (int i = 0; i < n; i++)
-        if (!strcmp(list->at[i], text)) return 1;
-    return 0;
-}
-
 /* Whether a column is (part of) a text. */
 static int is_text(const tri_model_config *config, const char *name) {
-    return has(&config->secondary_text_list, config->secondary_text_list.n, name) ||
+    return tri__texts_has(&config->secondary_text_list, name) ||
            !strcmp(config->primary_text_name, name) ||
            (config->secondary_text_name && !strcmp(config->secondary_text_name, name));
 }
@@ -45,12 +38,12 @@ static tri_status check_columns(const tri_model_config *config) {
         if (is_text(config, fields->at[i]))
             return tri__fail(TRI_USAGE, "\"%s\" is a text and in tab_field_list: name it in one of them",
                              fields->at[i]);
-        if (has(fields, i, fields->at[i]))
+        if (tri__texts_has(&(tri_texts){fields->at, i}, fields->at[i]))
             return tri__fail(TRI_USAGE, "tab_field_list holds \"%s\" twice", fields->at[i]);
     }
     for (int i = 0; i < config->cat_field_list.n; i++) {
         const char *name = config->cat_field_list.at[i];
-        if (!has(fields, fields->n, name))
+        if (!tri__texts_has(fields, name))
             return tri__fail(TRI_USAGE, "cat_field_list holds \"%s\", which tab_field_list does not", name);
     }
     if (config->secondary_text_list.n && !second)
@@ -68,9 +61,9 @@ static tri_status check_labels(const tri_model_config *config) {
         return tri__fail(TRI_USAGE, "label_list has %d label%s, but num_classes is %lld", labels->n,
                          labels->n == 1 ? "" : "s", (long long)config->num_classes);
     for (int i = 0; i < labels->n; i++)
-        if (has(labels, i, labels->at[i]))
+        if (tri__texts_has(&(tri_texts){labels->at, i}, labels->at[i]))
             return tri__fail(TRI_USAGE, "label_list holds \"%s\" twice", labels->at[i]);
-    if (config->positive_label && labels->n && !has(labels, labels->n, config->positive_label))
+    if (config->positive_label && labels->n && !tri__texts_has(labels, config->positive_label))
         return tri__fail(TRI_USAGE, "positive_label \"%s\" is not in label_list", config->positive_label);
     if (config->positive_label && config->num_classes > 2)
         return tri__fail(TRI_USAGE,

@@ -46,10 +46,9 @@ static tri_status parse_activation(const tri_json *json, const char *key, tri_en
         char *save = NULL;
         snprintf(names, sizeof names, "%s", tri__activations[act].config);
         for (char *name = strtok_r(names, " ", &save); name; name = strtok_r(NULL, " ", &save)) {
-            size_t used = strlen(list);
             e->act = (tri_activation)act;
             if (strcmp(text, name) == 0) return TRI_OK;
-            snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", name);
+            tri__text_append(list, sizeof list, ", ", "%s", name);
         }
     }
     return tri__fail(TRI_USAGE, "%s is \"%s\"; supported are %s", key, text, list);

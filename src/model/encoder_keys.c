@@ -32,26 +32,22 @@ static const char *const ignored[] = {
     "summary_last_dropout", "summary_type", "summary_use_proj", "tie_word_embeddings", "torch_dtype",
     "torchscript", "transformers_version", "use_cache"};
 
-static int has(const char *const *names, size_t n, const char *name) {
-    for (size_t i = 0; i < n; i++)
-        if (!strcmp(names[i], name)) return 1;
-    return 0;
-}
-
 tri_status tri__encoder_check_keys(const tri_json *json, const char *origin, const tri_encoder *encoder) {
-    const char *known[KNOWN_MAX], *key;
+    const char *known[KNOWN_MAX];
     size_t n = sizeof read_too / sizeof *read_too;
-    tri_json *own = tri__encoder_json(encoder), *value;
+    tri_json *own = tri__encoder_json(encoder);
     tri_status status = TRI_OK;
     memcpy(known, read_too, sizeof read_too);
-    tri__json_each_member(own, key, value) {
-        if (n < KNOWN_MAX) known[n++] = key;
+    tri__json_members(own, m) {
+        if (n < KNOWN_MAX) known[n++] = m->key;
     }
-    tri__json_each_member(json, key, value) {
-        if (status != TRI_OK || has(known, n, key) || has(ignored, sizeof ignored / sizeof *ignored, key)) continue;
-        const char *nearest = tri__text_nearest(key, known, (int)n);
+    tri__json_members(json, m) {
+        if (status != TRI_OK || tri__text_index(m->key, known, (int)n) >= 0 ||
+            tri__text_index(m->key, ignored, sizeof ignored / sizeof *ignored) >= 0)
+            continue;
+        const char *nearest = tri__text_nearest(m->key, known, (int)n);
         if (nearest)
-            status = tri__fail(TRI_USAGE, "%s: unknown key \"%s\"; did you mean \"%s\"?", origin, key, nearest);
+            status = tri__fail(TRI_USAGE, "%s: unknown key \"%s\"; did you mean \"%s\"?", origin, m->key, nearest);
     }
     tri__json_decref(own);
     return status;

@@ -130,21 +130,18 @@ static int names_of(int mode, const char *names[static KEYS]) {
 }
 
 static tri_status check_names(const tri_json *json, const char *origin, int mode) {
-    const char *names[KEYS], *name;
+    const char *names[KEYS];
     char all[400] = "";
-    tri_json *value;
     int n = names_of(mode, names);
-    for (int k = 0; k < n; k++) snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", k ? ", " : "", names[k]);
-    tri__json_each_member((tri_json *)json, name, value) {
-        int known = strcmp(name, "_comments") == 0;
-        for (int k = 0; k < n && !known; k++) known = strcmp(names[k], name) == 0;
-        if (known) continue;
-        const char *nearest = tri__text_nearest(name, names, n);
+    for (int k = 0; k < n; k++) tri__text_append(all, sizeof all, ", ", "%s", names[k]);
+    tri__json_members(json, m) {
+        if (strcmp(m->key, "_comments") == 0 || tri__text_index(m->key, names, n) >= 0) continue;
+        const char *nearest = tri__text_nearest(m->key, names, n);
         if (nearest)
             return tri__fail(TRI_USAGE, "%s: mode %s has no key %s; did you mean %s?", origin,
-                             tri__pattern_mode_name(mode), name, nearest);
-        return tri__fail(TRI_USAGE, "%s: mode %s has no key %s; it has %s", origin, tri__pattern_mode_name(mode), name,
-                         all);
+                             tri__pattern_mode_name(mode), m->key, nearest);
+        return tri__fail(TRI_USAGE, "%s: mode %s has no key %s; it has %s", origin, tri__pattern_mode_name(mode),
+                         m->key, all);
     }
     return TRI_OK;
 }

@@ -19,9 +19,7 @@ tri_dtype tri__weights_dtype(const tri_pass *pass) {
 }
 
 int tri__is_exempt(const tri_plan_in *in, const char *name) {
-    for (int i = 0; i < in->float_layers.n; i++)
-        if (strcmp(in->float_layers.at[i], name) == 0) return 1;
-    return 0;
+    return tri__texts_has(&in->float_layers, name);
 }
 
 /* Whether a weight is quantised: all parameters that its view spans, such as query, key and value, or none. */

@@ -88,20 +88,18 @@ static void differ(refusal *r, const tri_texts *allowed, const tri_log *log, tri
         tri__say(log, TRI_LOG_INFO, "%s was %s, is %s%s", key, a, b, why);
         return;
     }
-    size_t n = strlen(r->what), k = strlen(r->keys);
-    snprintf(r->what + n, sizeof r->what - n, "%s%s = %s (now %s)", n ? ", " : "", key, a, b);
-    snprintf(r->keys + k, sizeof r->keys - k, "%s%s", k ? "," : "", key);
+    tri__text_append(r->what, sizeof r->what, ", ", "%s = %s (now %s)", key, a, b);
+    tri__text_append(r->keys, sizeof r->keys, ",", "%s", key);
 }
 
 /* The members of an object that differ from another's, as text; of other values, the whole value. NULL: out of
  * memory. */
 static char *differing(const tri_json *of, const tri_json *other) {
-    const char *key;
-    tri_json *value, *members;
+    tri_json *members;
     if (!tri__json_is_object(of) || !tri__json_is_object(other)) return tri__json_line(of);
     if (!(members = tri__json_object())) return NULL;
-    tri__json_each_member((tri_json *)of, key, value)
-        if (!tri__json_equal(value, tri__json_get(other, key))) tri__json_set(members, key, value);
+    tri__json_members(of, m)
+        if (!tri__json_equal(m->value, tri__json_get(other, m->key))) tri__json_set(members, m->key, m->value);
     char *text = tri__json_line(members);
     tri__json_decref(members);
     return text;
@@ -110,23 +108,21 @@ static char *differing(const tri_json *of, const tri_json *other) {
 /* Compares the keys of `now` with `was`; a key that the older configuration lacks had its default. */
 static tri_status compare(const tri_changes *c, const tri_json *defaults, const tri_texts *allowed, const tri_log *log,
                           refusal *r) {
-    const char *key;
-    tri_json *value;
-    tri__json_each_member((tri_json *)c->now, key, value) {
-        const tri_json *old = member(c->was, defaults, key);
-        tri_effect effect = effect_of(key);
+    tri__json_members(c->now, m) {
+        const tri_json *old = member(c->was, defaults, m->key);
+        tri_effect effect = effect_of(m->key);
         if (effect == TRI_EFFECT_BATCH) continue; /* compared by the samples of a step */
         if (effect == TRI_EFFECT_LENGTH) effect = length_effect(c, defaults);
-        char *a = old ? differing(old, value) : strdup("nothing"),
-             *b = differing(value, old); /* numbers with the digits that are recorded */
+        char *a = old ? differing(old, m->value) : strdup("nothing"),
+             *b = differing(m->value, old); /* numbers with the digits that are recorded */
         tri_status status = a && b ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-        if (status == TRI_OK && strcmp(a, b) != 0) differ(r, allowed, log, effect, key, a, b);
+        if (status == TRI_OK && strcmp(a, b) != 0) differ(r, allowed, log, effect, m->key, a, b);
         free(a);
         free(b);
         TRI_TRY(status);
     }
-    tri__json_each_member((tri_json *)c->was, key, value) if (!tri__json_get(c->now, key))
-        differ(r, allowed, log, TRI_EFFECT_RUN, key, "set", "a key that this build does not know");
+    tri__json_members(c->was, m) if (!tri__json_get(c->now, m->key))
+        differ(r, allowed, log, TRI_EFFECT_RUN, m->key, "set", "a key that this build does not know");
     return TRI_OK;
 }
 
@@ -138,10 +134,8 @@ static tri_status check_allowed(const tri_changes *c, const tri_texts *allowed) 
     for (int i = 0; i < allowed->n; i++) {
         const tri_texts one = {.at = &allowed->at[i], .n = 1};
         int known = names(&one, "data");
-        const char *key;
-        tri_json *value;
-        tri__json_each_member((tri_json *)c->now, key, value) known |= names(&one, key);
-        tri__json_each_member((tri_json *)c->was, key, value) known |= names(&one, key);
+        tri__json_members(c->now, m) known |= names(&one, m->key);
+        tri__json_members(c->was, m) known |= names(&one, m->key);
         if (!known) return no_such_key(allowed->at[i]);
     }
     return TRI_OK;

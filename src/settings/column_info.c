@@ -8,11 +8,10 @@ static tri_status no_memory(const char *path) { return tri__fail(TRI_RESOURCE, "
 
 /* Adds an array of texts. With `scalars`, other values are added as their JSON text. */
 static tri_status add(const tri_json *root, const char *path, const char *key, int scalars, tri_texts *to) {
-    const tri_json *array = tri__json_get(root, key), *value;
-    size_t i;
+    const tri_json *array = tri__json_get(root, key);
     if (!array || tri__json_is_null(array)) return TRI_OK;
     if (!tri__json_is_array(array)) return tri__fail(TRI_USAGE, "%s: %s must be an array", path, key);
-    tri__json_each(array, i, value) {
+    tri__json_items(array, value) {
         int fits = tri__json_is_string(value) ||
                    (scalars && (tri__json_is_number(value) || tri__json_is_boolean(value)));
         if (!fits)

@@ -18,16 +18,15 @@
 static tri_status read_layer_drop(const char *origin, const tri_json *value, char out[static TRI_FOREIGN_TEXT]) {
     int enabled = 0;
     double number[] = {1, 0.001};
-    const char *key;
-    tri_json *member;
-    tri__json_each_member(value, key, member) {
+    tri__json_members(value, m) {
+        const char *key = m->key;
         int k = strcmp(key, "theta") == 0 ? 0 : strcmp(key, "gamma") == 0 ? 1 : strcmp(key, "enabled") == 0 ? 2 : 3;
         if (k == 3)
-            return tri__fail(TRI_USAGE, "%s: unknown key \"%.64s\"; it has enabled, theta and gamma", origin, key);
-        if (k == 2 ? !tri__json_is_boolean(member) : !tri__json_is_number(member))
-            return tri__fail(TRI_USAGE, "%s: %s is %s", origin, key, k == 2 ? "true or false" : "a number");
-        if (k == 2) enabled = tri__json_is_true(member);
-        else number[k] = tri__json_number_value(member);
+            return tri__fail(TRI_USAGE, "%s: unknown key \"%.64s\"; it has enabled, theta and gamma", origin, m->key);
+        if (k == 2 ? !tri__json_is_boolean(m->value) : !tri__json_is_number(m->value))
+            return tri__fail(TRI_USAGE, "%s: %s is %s", origin, m->key, k == 2 ? "true or false" : "a number");
+        if (k == 2) enabled = tri__json_is_true(m->value);
+        else number[k] = tri__json_number_value(m->value);
     }
     if (enabled) snprintf(out, TRI_FOREIGN_TEXT, "theta=%.17g,gamma=%.17g", number[0], number[1]);
     else snprintf(out, TRI_FOREIGN_TEXT, "none");

@@ -46,12 +46,10 @@ static tri_status hand_over(walk *w, tri_foreign_key *key) {
 
 static tri_status visit(walk *w, const char *name, int line, tri_json *value) {
     char where[330], origin[512], child[TRI_FOREIGN_NAME], typed[TRI_OPTION_TYPED];
-    const char *point = strrchr(name, '.'), *key;
+    const char *point = strrchr(name, '.');
     const tri_json *enabled = tri__json_is_object(value) ? tri__json_get(value, "enabled") : NULL;
     int is_off = !tri__json_object_size(value) || (tri__json_is_boolean(enabled) && !tri__json_is_true(enabled));
     int is_on = tri__json_is_object(value) && !is_off;
-    tri_json *member;
-    size_t i;
     snprintf(where, sizeof where, line ? "%.300s:%d" : "%.300s", w->path, line);
     snprintf(origin, sizeof origin, "%s: %.150s", where, name);
     tri_foreign_key at = {.path = w->path, .origin = origin, .name = name, .leaf = point ? point + 1 : name,
@@ -60,9 +58,9 @@ static tri_status visit(walk *w, const char *name, int line, tri_json *value) {
     if (at.text && !strcmp(at.text, "auto")) at.text = NULL;
     int is_walked = tri__foreign_known(w->rows, name) || tri__text_ends(name, "_config");
     if (is_on && is_walked && !tri__foreign_next(w->rows, name, at.text)) {
-        tri__json_each_member(value, key, member) {
-            snprintf(child, sizeof child, "%.100s.%.50s", name, key);
-            TRI_TRY(visit(w, child, tri__json_line_of(&w->lines, key), member));
+        tri__json_members(value, m) {
+            snprintf(child, sizeof child, "%.100s.%.50s", name, m->key);
+            TRI_TRY(visit(w, child, tri__json_line_of(&w->lines, m->key), m->value));
         }
         return TRI_OK;
     }
@@ -77,12 +75,10 @@ static tri_status visit(walk *w, const char *name, int line, tri_json *value) {
 tri_status tri__foreign_read_object(const char *option, const char *path, tri_json_lines lines, tri_json *object,
                                     tri_foreign_take take, void *context) {
     walk w = {.rows = tri__foreign_rows(option), .take = take, .context = context, .path = path, .lines = lines};
-    const char *key;
-    tri_json *member;
     tri_status status = TRI_OK;
     w.lines.any = 1;
-    tri__json_each_member(object, key, member) {
-        if (status == TRI_OK) status = visit(&w, key, tri__json_line_of(&w.lines, key), member);
+    tri__json_members(object, m) {
+        if (status == TRI_OK) status = visit(&w, m->key, tri__json_line_of(&w.lines, m->key), m->value);
     }
     return status;
 }

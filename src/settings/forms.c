@@ -144,10 +144,10 @@ tri_status tri__threshold_parse(const char *text, tri_threshold *out) {
 
 const char *tri__threshold_text(const tri_threshold *t, char out[static TRI_THRESHOLD_TEXT]) {
     static const char *const words[] = {"none", "f1", "precision=", "recall=", "cost=", ""};
-    int n = snprintf(out, TRI_THRESHOLD_TEXT, "%s", words[t->kind]);
+    snprintf(out, TRI_THRESHOLD_TEXT, "%s", words[t->kind]);
     if (t->kind == TRI_THRESHOLD_COST)
-        snprintf(out + n, TRI_THRESHOLD_TEXT - (size_t)n, "%.9g:%.9g", t->false_positive, t->false_negative);
-    else if (t->kind > TRI_THRESHOLD_F1) snprintf(out + n, TRI_THRESHOLD_TEXT - (size_t)n, "%.9g", t->value);
+        tri__text_append(out, TRI_THRESHOLD_TEXT, "", "%.9g:%.9g", t->false_positive, t->false_negative);
+    else if (t->kind > TRI_THRESHOLD_F1) tri__text_append(out, TRI_THRESHOLD_TEXT, "", "%.9g", t->value);
     return out;
 }
 

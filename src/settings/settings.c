@@ -401,20 +401,19 @@ static tri_status read_key(heard *h, const char *path, const tri_json_lines *lin
 }
 
 static tri_status read_config(tri_settings *settings, const char *path) {
-    tri_json *root, *value;
+    tri_json *root;
     char *text;
-    const char *key;
     size_t size;
     heard h = {.settings = settings};
     tri_status status = tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size);
     if (status != TRI_OK) return status == TRI_DATA ? TRI_USAGE : status;
     status = tri__json_parse(text, size, path, TRI_USAGE, &root);
     tri_json_lines lines = {.text = text, .length = size};
-    tri__json_each_member(root, key, value) {
-        if (strcmp(key, "_comments") == 0 || strcmp(key, "model_type") == 0)
+    tri__json_members(root, m) {
+        if (strcmp(m->key, "_comments") == 0 || strcmp(m->key, "model_type") == 0)
             continue; /* the latter: in exports, for other programs */
-        int line = tri__json_line_of(&lines, key);
-        status = read_key(&h, path, &lines, line, key, value);
+        int line = tri__json_line_of(&lines, m->key);
+        status = read_key(&h, path, &lines, line, m->key, m->value);
         if (status != TRI_OK) break;
     }
     if (status == TRI_OK) status = pair_batch(&h);

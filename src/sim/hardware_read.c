@@ -14,15 +14,11 @@ typedef struct source {
 
 tri_status tri__hardware_refuse(const char *name, const char *section, const tri_json *object,
                                 const char *const *known, int n) {
-    const char *key;
-    tri_json *value;
-    tri__json_each_member((tri_json *)object, key, value) {
-        int found = 0;
-        for (int i = 0; i < n; i++) found |= strcmp(key, known[i]) == 0;
-        if (found) continue;
-        const char *near = tri__text_nearest(key, known, n);
+    tri__json_members(object, m) {
+        if (tri__text_index(m->key, known, n) >= 0) continue;
+        const char *near = tri__text_nearest(m->key, known, n);
         return tri__fail(TRI_DATA, "%s: unknown key \"%s%s%s\"%s%s%s", name, section ? section : "",
-                         section ? "." : "", key, near ? "; did you mean \"" : "", near ? near : "",
+                         section ? "." : "", m->key, near ? "; did you mean \"" : "", near ? near : "",
                          near ? "\"?" : "");
     }
     return TRI_OK;
@@ -71,11 +67,9 @@ static tri_status read_number(const source *s, const tri_hardware_key *key, cons
 
 /* 0: it is not a list of texts. */
 static int read_texts(const source *s, const tri_json *list, struct tri_hardware_names *out) {
-    tri_json *value;
-    size_t i;
     if (!tri__json_is_array(list)) return 0;
     out->at = tri__arena_alloc(s->arena, tri__json_size(list) * sizeof *out->at);
-    tri__json_each(list, i, value) {
+    tri__json_items(list, value) {
         if (!tri__json_is_string(value)) return 0;
         out->at[out->n++] = tri__arena_copy(s->arena, tri__json_string_value(value));
     }
@@ -135,8 +129,6 @@ static const char *text_of(const row_at *at, const char *key) {
 /* A row's list of points, each of `sizes` sizes (or one less, if the last is `optional`), seconds and their spread. */
 static tri_status read_points(const row_at *at, int sizes, int optional, const tri_json **out) {
     const tri_json *points = tri__json_get(at->json, "points");
-    tri_json *point;
-    size_t i;
     if (!tri__json_is_array(points) || tri__json_size(points) == 0)
         return bad_row(at, ".points", "a list of points [size, ..., seconds, spread]");
     tri__json_each(points, i, point) {
@@ -245,8 +237,6 @@ static tri_status read_curves(const source *s, const tri_json *root, int links) 
     const char *key = links ? "links" : "kernels";
     const tri_json *rows = tri__json_get(root, key);
     tri_hardware *h = s->out;
-    tri_json *row;
-    size_t i;
     if (rows && !tri__json_is_array(rows)) return tri__fail(TRI_DATA, "%s: %s has to be a list [...]", s->name, key);
     if (links) h->link = tri__arena_alloc(s->arena, tri__json_size(rows) * sizeof *h->link);
     else h->kernel = tri__arena_alloc(s->arena, tri__json_size(rows) * sizeof *h->kernel);

@@ -55,32 +55,27 @@ static tri_status read_figures(const char *name, const tri_json *value, double f
 static tri_status read_row(const char *name, const char *dtype, const char *op, const tri_json *list,
                            tri_workspace *work) {
     int64_t *const terms[TERMS] = {&work->fixed, &work->row, &work->col, &work->row_cols, &work->half};
-    tri_json *term;
-    size_t i = 0;
-    if (tri__json_is_array(list) && tri__json_size(list) <= TERMS) {
-        tri__json_each(list, i, term) {
-            double x = tri__json_number_value(term);
-            if (!tri__json_is_integer(term) || x < 0 || x > 1e12) break;
-            *terms[i] = tri__json_integer_value(term);
-        }
-        if (i == tri__json_size(list)) return TRI_OK;
+    int fits = tri__json_is_array(list) && tri__json_size(list) <= TERMS;
+    tri__json_each(list, i, term) {
+        double x = tri__json_number_value(term);
+        fits = fits && tri__json_is_integer(term) && x >= 0 && x <= 1e12;
+        if (fits) *terms[i] = tri__json_integer_value(term);
     }
+    if (fits) return TRI_OK;
     return tri__fail(TRI_DATA, "%s: target.kernels.%s.%s has to be a list of at most %d whole numbers from 0 on", name,
                      dtype, op, TERMS);
 }
 
 static tri_status read_rows(const char *name, const char *dtype, const tri_json *rows, tri_target *target) {
     int at = tri__dtype_find(dtype);
-    const char *key;
-    tri_json *list;
     if (at < 0 || !tri__json_is_object(rows))
         return tri__fail(TRI_DATA, "%s: target.kernels.%s has to be a type with an object {...} of operations", name,
                          dtype);
-    tri__json_each_member((tri_json *)rows, key, list) {
-        int variant = tri__variant_find(key);
+    tri__json_members(rows, m) {
+        int variant = tri__variant_find(m->key);
         if (variant < 0)
-            return tri__fail(TRI_DATA, "%s: target.kernels.%s: there is no operation %s", name, dtype, key);
-        TRI_TRY(read_row(name, dtype, key, list, &target->work[variant][at]));
+            return tri__fail(TRI_DATA, "%s: target.kernels.%s: there is no operation %s", name, dtype, m->key);
+        TRI_TRY(read_row(name, dtype, m->key, m->value, &target->work[variant][at]));
         target->has[variant][at] = 1;
     }
     return TRI_OK;
@@ -90,8 +85,7 @@ tri_status tri__target_read(tri_arena *arena, const char *name, const tri_json *
                             const tri_target **out) {
     double figure[FIGURES];
     tri_target *target = tri__arena_alloc(arena, sizeof *target);
-    tri_json *kernels = tri__json_get(value, "kernels"), *rows;
-    const char *dtype;
+    tri_json *kernels = tri__json_get(value, "kernels");
     TRI_TRY(read_figures(name, value, figure));
     *target = (tri_target){.name = device,
                            .granule = (int)figure[0],
@@ -103,7 +97,7 @@ tri_status tri__target_read(tri_arena *arena, const char *name, const tri_json *
                            .mask_tokens = (int)figure[6]};
     if (!tri__json_is_object(kernels))
         return tri__fail(TRI_DATA, "%s: target.kernels is missing: an object {...} of types", name);
-    tri__json_each_member(kernels, dtype, rows) TRI_TRY(read_rows(name, dtype, rows, target));
+    tri__json_members(kernels, m) TRI_TRY(read_rows(name, m->key, m->value, target));
     *out = target;
     return TRI_OK;
 }

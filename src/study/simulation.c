@@ -28,12 +28,11 @@ static tri_json *rank_json(const tri_settings *s, const tri_timeline *line, tri_
     enum { MOST_DRAWN = 256 };
     int first = line->roles.rank[line->roles.of[rank]];
     int drawn = !s->json || rank == first || line->world <= MOST_DRAWN, shared = 0;
-    tri_json *one = tri__json_pack("{s:i}", "rank", rank), *value;
-    const char *key;
-    tri__json_each_member(role, key, value) {
-        int large = strcmp(key, "legs") == 0 || strcmp(key, "transfers") == 0;
+    tri_json *one = tri__json_pack("{s:i}", "rank", rank);
+    tri__json_members(role, m) {
+        int large = strcmp(m->key, "legs") == 0 || strcmp(m->key, "transfers") == 0;
         shared |= large && !drawn;
-        if (strcmp(key, "rank") != 0 && (drawn || !large)) tri__json_set_new(one, key, tri__json_incref(value));
+        if (strcmp(m->key, "rank") != 0 && (drawn || !large)) tri__json_set(one, m->key, m->value);
     }
     if (shared) tri__json_set_new(one, "like", tri__json_integer(first));
     return one;

@@ -85,7 +85,8 @@ static tri_status every_group(tri_world *world, void *argument) {
 
 TEST(every_operation_as_threads) {
     int seeds = soak_count("SOAK_MATRIX", getenv("TRI_SANITIZED") ? 1 : 2);
-    for (uint64_t seed = 1; seed <= (uint64_t)seeds; seed++) run_ranks(8, 0, every_group, &seed);
+    for (uint64_t seed = 1; seed <= (uint64_t)seeds; seed++)
+        run_ranks(getenv("TRI_SANITIZED") ? 5 : 8, 0, every_group, &seed);
 }
 
 FIRST_TEST(every_operation_as_processes) {

@@ -214,9 +214,8 @@ TEST_IN(a_slice_of_another_tensor, setup, teardown) {
     tri_json *manifest;
     assert_int_equal(tri__path_join(folder, run, "checkpoint-1"), TRI_OK);
     assert_int_equal(tri__manifest_load(folder, &manifest), TRI_OK);
-    tri_json *rows = tri__json_get(manifest, "tensors"), *row;
-    size_t i;
-    tri__json_each(rows, i, row) {
+    tri_json *rows = tri__json_get(manifest, "tensors");
+    tri__json_items(rows, row) {
         tri_json *slice = tri__json_at(tri__json_get(row, "slices"), 0);
         if (strcmp(tri__json_string_value(tri__json_get(row, "name")), "primary.dense.weight") != 0) continue;
         tri__json_set_new(slice, "tensor", tri__json_string("exp_avg.primary.dense.weight"));

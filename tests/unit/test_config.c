@@ -252,12 +252,12 @@ TEST(test_model_check) {
         tri__options_init(tri__model_options, &config);
         tri_json *base = tri__json_pack("{s:s, s:s, s:s}", "label_name", "y", "primary_text_name", "t",
                                  "primary_tokenizer", "b");
-        tri_json *changes = json_of(cases[i].json), *value;
+        tri_json *changes = json_of(cases[i].json);
         tri__json_update(base, changes);
-        const char *key;
-        tri__json_each_member(base, key, value)
-            assert_int_equal(tri__option_set_json(tri__option_find(tri__model_options, key), &config, key, value),
-                             TRI_OK);
+        tri__json_members(base, m) {
+            const tri_option *row = tri__option_find(tri__model_options, m->key);
+            assert_int_equal(tri__option_set_json(row, &config, m->key, m->value), TRI_OK);
+        }
         tri_status status = tri__model_config_check(&config);
         if (cases[i].error) expect_error(cases[i].json, status, TRI_USAGE, cases[i].error);
         else assert_int_equal(status, TRI_OK);

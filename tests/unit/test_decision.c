@@ -52,14 +52,12 @@ static void near(const char *name, const char *what, double got, double want, do
 /* Each test runs over all examples. */
 static void each(void (*check)(const example *e, int64_t resamples)) {
     tri_json *golden;
-    size_t i;
-    const tri_json *of;
     assert_int_equal(tri__json_load("tests/golden/decision.json", TRI_DATA, &golden), TRI_OK);
-    tri__json_each(tri__json_get(golden, "cases"), i, of) {
+    tri__json_items(tri__json_get(golden, "cases"), of) {
         example e = read_example(of);
         check(&e, tri__json_integer_value(tri__json_get(golden, "resamples")));
     }
-    assert_true(i >= 12);
+    assert_true(tri__json_size(tri__json_get(golden, "cases")) >= 12);
     tri__json_decref(golden);
 }
 
@@ -88,18 +86,16 @@ TEST(test_temperature) {
 }
 
 static void check_thresholds(const example *e, int64_t resamples) {
-    const tri_json *want;
-    const char *target;
     (void)resamples;
-    tri__json_each_member(tri__json_get(e->of, "thresholds"), target, want) {
+    tri__json_members(tri__json_get(e->of, "thresholds"), m) {
         char name[128];
-        tri_decision_spec spec = spec_of(e, target);
+        tri_decision_spec spec = spec_of(e, m->key);
         tri_decision_fit fit;
-        snprintf(name, sizeof name, "%s, %s", e->name, target);
+        snprintf(name, sizeof name, "%s, %s", e->name, m->key);
         assert_int_equal(tri__decision_fit(&spec, &fit), TRI_OK);
-        assert_int_equal(fit.decision.has_threshold, !tri__json_is_null(want));
-        if (tri__json_is_null(want)) continue;
-        const tri_json *threshold = tri__json_get(want, "threshold");
+        assert_int_equal(fit.decision.has_threshold, !tri__json_is_null(m->value));
+        if (tri__json_is_null(m->value)) continue;
+        const tri_json *threshold = tri__json_get(m->value, "threshold");
         float most = 0;
         float probs[ROWS * CLASSES];
         memcpy(probs, e->probs, sizeof probs);
@@ -107,11 +103,11 @@ static void check_thresholds(const example *e, int64_t resamples) {
         for (int64_t i = 0; i < e->n; i++) most = fmaxf(most, probs[i * e->classes + e->positive]);
         if (tri__json_is_null(threshold)) assert_true(fit.decision.threshold > (double)most);
         else near(name, "threshold", fit.decision.threshold, tri__json_number_value(threshold), 1e-6);
-        assert_int_equal(fit.reached, tri__json_is_true(tri__json_get(want, "reached")));
+        assert_int_equal(fit.reached, tri__json_is_true(tri__json_get(m->value, "reached")));
         near(name, "precision", isnan(fit.precision) ? 0 : fit.precision,
-             tri__json_number_value(tri__json_get(want, "precision")), 1e-9);
-        near(name, "recall", fit.recall, tri__json_number_value(tri__json_get(want, "recall")), 1e-9);
-        near(name, "F1", fit.f1, tri__json_number_value(tri__json_get(want, "f1")), 1e-9);
+             tri__json_number_value(tri__json_get(m->value, "precision")), 1e-9);
+        near(name, "recall", fit.recall, tri__json_number_value(tri__json_get(m->value, "recall")), 1e-9);
+        near(name, "F1", fit.f1, tri__json_number_value(tri__json_get(m->value, "f1")), 1e-9);
         /* what it says of the rows is what scores say with it */
         const tri_label_set classes = {.n = 2, .label = names, .positive = e->positive, .decision = &fit.decision};
         tri_scores scores;

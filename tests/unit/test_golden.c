@@ -53,11 +53,9 @@ static double larger(double a, double b) { return a > b ? a : b; }
 static double real(const tri_json *object, const char *key) { return tri__json_number_value(get(object, key)); }
 
 static void set_options(golden *g, const tri_option *rows, void *into, const tri_json *from) {
-    const char *key;
-    tri_json *value;
-    tri__json_each_member((tri_json *)from, key, value) {
-        const tri_option *row = tri__option_find(rows, key);
-        if (row) OK(tri__option_set_json(row, into, key, value));
+    tri__json_members(from, m) {
+        const tri_option *row = tri__option_find(rows, m->key);
+        if (row) OK(tri__option_set_json(row, into, m->key, m->value));
     }
     (void)g;
 }
@@ -259,9 +257,7 @@ static double run_step(golden *g, int64_t s, int update) {
 /* Steps that leave layers out: the gates are those of tools/golden_layers.py, which draws them itself. */
 static void set_gates(golden *g, size_t s, const tri_json *closed) {
     tri_open_gates expected = {0};
-    size_t i;
-    tri_json *layer;
-    tri__json_each(closed, i, layer) tri__close_layer(&expected, (int)tri__json_integer_value(layer));
+    tri__json_items(closed, layer) tri__close_layer(&expected, (int)tri__json_integer_value(layer));
     tri__layer_gates_step(&g->engine.in.layer_drop, &g->engine.model, g->engine.seed, (int64_t)s, &g->feed.gates,
                           g->engine.layer_scale);
     assert_memory_equal(&g->feed.gates, &expected, sizeof expected);
@@ -327,14 +323,13 @@ typedef void visit_run(golden *g, const tri_json *all, const tri_json *run, cons
 static void each_run(const char *file, size_t n, visit_run *visit) {
     static const char *const devices[] = {"reference", "cpu"};
     char path[512];
-    tri_json *all, *run;
+    tri_json *all;
     golden *g = malloc(sizeof *g);
-    size_t i;
     assert_non_null(g);
     snprintf(path, sizeof path, "%s/%s", folder, file);
     OK(tri__json_load(path, TRI_DATA, &all));
     assert_int_equal(tri__json_size(get(all, "runs")), n);
-    tri__json_each(get(all, "runs"), i, run) for (int d = 0; d < 2; d++) visit(g, all, run, devices[d]);
+    tri__json_items(get(all, "runs"), run) for (int d = 0; d < 2; d++) visit(g, all, run, devices[d]);
     tri__json_decref(all);
     free(g);
 }
@@ -440,8 +435,7 @@ static void rates(void **state) {
 
 static void schedules(void **state) {
     char path[512];
-    tri_json *all, *one, *factor;
-    size_t i, s;
+    tri_json *all;
     (void)state;
     snprintf(path, sizeof path, "%s/rates.json", folder);
     OK(tri__json_load(path, TRI_DATA, &all));

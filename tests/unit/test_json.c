@@ -50,12 +50,10 @@ TEST(objects_keep_their_order) {
     assert_int_equal(tri__json_del(object, "key 0"), -1);
     assert_int_equal(tri__json_object_size(object), N - (N + 3) / 4);
     int last = -1, seen = 0;
-    const char *name;
-    const tri_json *value;
-    tri__json_each_member(object, name, value) {
-        assert_ptr_equal(tri__json_get(object, name), value);
-        if (tri__json_is_integer(value))
-            assert_true(tri__json_integer_value(value) > last), last = (int)tri__json_integer_value(value);
+    tri__json_members(object, m) {
+        assert_ptr_equal(tri__json_get(object, m->key), m->value);
+        if (tri__json_is_integer(m->value))
+            assert_true(tri__json_integer_value(m->value) > last), last = (int)tri__json_integer_value(m->value);
         seen++;
     }
     assert_int_equal(seen, tri__json_object_size(object));

@@ -152,9 +152,8 @@ TEST(harmful_layers_return) {
     assert_true(number(all, NULL, "drop") > 0.1);
     assert_int_equal(number(all, NULL, "evaluations"), 2);
     if (quantize(bad, "returned", 0.002, NULL, &facts) != TRI_OK) fail_msg("%s", tri_error());
-    const tri_json *name, *list = tri__json_get(facts, "layers_in_16_bits");
-    size_t i;
-    tri__json_each(list, i, name) {
+    const tri_json *list = tri__json_get(facts, "layers_in_16_bits");
+    tri__json_items(list, name) {
         snprintf(kept + strlen(kept), sizeof kept - strlen(kept), "%s ", tri__json_string_value(name));
     }
     print_message("    back in 16 bits: %s, after %d evaluations\n", kept, (int)number(facts, NULL, "evaluations"));

@@ -47,9 +47,7 @@ static tri_json *parsed(const char *text) {
     return value;
 }
 static int is_missing(const tri_json *run, const char *text) {
-    const tri_json *one;
-    size_t i;
-    tri__json_each(tri__json_get(run, "missing"), i, one) if (strstr(tri__json_string_value(one), text)) return 1;
+    tri__json_items(tri__json_get(run, "missing"), one) if (strstr(tri__json_string_value(one), text)) return 1;
     return 0;
 }
 

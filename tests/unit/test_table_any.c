@@ -13,13 +13,12 @@ static tri_json *cases(const char *path, tri_json **root) {
 /* What table_text says, without places of fields. */
 static char *expected(const tri_json *names, const tri_json *rows) {
     char *text = NULL;
-    size_t size = 0, i, k;
+    size_t size = 0;
     FILE *out = open_memstream(&text, &size);
-    tri_json *row, *field;
     tri__json_each(names, i, field) fprintf(out, "[%s]", tri__json_string_value(field));
     fprintf(out, "\n");
     tri__json_each(rows, i, row) {
-        tri__json_each(row, k, field) fprintf(out, "[%s]", tri__json_string_value(field));
+        tri__json_items(row, field) fprintf(out, "[%s]", tri__json_string_value(field));
         fprintf(out, "\n");
     }
     fclose(out);
@@ -45,8 +44,7 @@ static char *found(const tri_table_options *options, int64_t *bad, const tri_bad
 }
 
 TEST(equals_python) {
-    tri_json *root, *one;
-    size_t i;
+    tri_json *root;
     table_name_file(".csv");
     assert_true(tri__json_size(cases("tests/golden/csv_python.json", &root)) >= 50);
     tri__json_each(tri__json_get(root, "cases"), i, one) {
@@ -115,8 +113,8 @@ static void hostile_case(size_t index, const tri_json *one) {
 }
 
 TEST(hostile_bytes) {
-    tri_json *root, *one;
-    size_t i, size;
+    tri_json *root;
+    size_t size;
     assert_true(tri__json_size(cases("tests/golden/csv_hostile.json", &root)) >= 300);
     tri__json_each(tri__json_get(root, "cases"), i, one) {
         table_name_file(strcmp(tri__json_string_value(tri__json_get(one, "kind")), "tsv") ? ".csv" : ".tsv");
@@ -130,8 +128,8 @@ TEST(hostile_bytes) {
 }
 
 TEST(json_lines) {
-    tri_json *root, *one;
-    size_t i, size;
+    tri_json *root;
+    size_t size;
     table_name_file(".jsonl");
     assert_true(tri__json_size(cases("tests/golden/csv_jsonl.json", &root)) >= 80);
     tri__json_each(tri__json_get(root, "cases"), i, one) {

@@ -29,17 +29,16 @@ static void must(tri_status status) {
 
 /* The folder that the first line names; NULL when it is not here. Or one made of the files in it, to be removed. */
 static const char *open_folder(const tri_json *head, char made[static 64]) {
-    const char *folder = tri__json_string_value(tri__json_get(head, "folder")), *name;
-    tri_json *text;
+    const char *folder = tri__json_string_value(tri__json_get(head, "folder"));
     made[0] = 0;
     if (folder) return tri__is_folder(folder) ? folder : NULL;
     snprintf(made, 64, "/tmp/trident-golden-%ld", (long)getpid());
     if (tri__is_folder(made)) must(tri__folder_remove(made));
     must(tri__folder_make(made));
-    tri__json_each_member(tri__json_get(head, "files"), name, text) {
+    tri__json_members(tri__json_get(head, "files"), m) {
         char path[TRI_PATH_MAX];
-        must(tri__path_join(path, made, name));
-        must(tri__file_write(path, tri__json_string_value(text), tri__json_string_length(text)));
+        must(tri__path_join(path, made, m->key));
+        must(tri__file_write(path, tri__json_string_value(m->value), tri__json_string_length(m->value)));
     }
     return made;
 }

@@ -32,10 +32,8 @@ static const char *text(const tri_json *event, const char *key) {
 
 /* A flow's end lies inside a slice of its thread. */
 static void assert_bound(const tri_json *events, const tri_json *flow) {
-    size_t i;
-    tri_json *slice;
     double at = number(flow, "ts");
-    tri__json_each(events, i, slice) {
+    tri__json_items(events, slice) {
         if (strcmp(text(slice, "ph"), "X") != 0 || number(slice, "pid") != number(flow, "pid") ||
             number(slice, "tid") != number(flow, "tid"))
             continue;
@@ -46,10 +44,8 @@ static void assert_bound(const tri_json *events, const tri_json *flow) {
 
 /* Its other end exists, once, and a start is not after its end. */
 static void assert_paired(const tri_json *events, const tri_json *flow) {
-    size_t i;
-    tri_json *other;
     int starts = strcmp(text(flow, "ph"), "s") == 0, found = 0;
-    tri__json_each(events, i, other) {
+    tri__json_items(events, other) {
         const char *ph = text(other, "ph");
         if ((strcmp(ph, "s") != 0 && strcmp(ph, "f") != 0) || other == flow ||
             number(other, "id") != number(flow, "id") || strcmp(text(other, "cat"), text(flow, "cat")) != 0)
@@ -77,19 +73,15 @@ static void assert_ordered(const tri_json *events, size_t at) {
 }
 
 static void assert_counter(const tri_json *event) {
-    const char *key;
-    tri_json *value;
     number(event, "ts");
-    tri__json_each_member(tri__json_get(event, "args"), key, value) {
-        assert_true(tri__json_is_number(value));
-        assert_true(tri__json_number_value(value) >= 0);
+    tri__json_members(tri__json_get(event, "args"), m) {
+        assert_true(tri__json_is_number(m->value));
+        assert_true(tri__json_number_value(m->value) >= 0);
     }
 }
 
 static void assert_valid(const tri_json *trace) {
     const tri_json *events = tri__json_get(trace, "traceEvents");
-    size_t i;
-    tri_json *event;
     assert_true(tri__json_size(events) > 0);
     tri__json_each(events, i, event) {
         const char *ph = text(event, "ph");
@@ -164,8 +156,6 @@ static tri_status merge(tri_json **facts) {
 
 /* The k-th event of a rank with that phase and name; NULL: none. */
 static const tri_json *find(const tri_json *trace, int rank, const char *ph, const char *name) {
-    size_t i;
-    tri_json *event;
     tri__json_each(tri__json_get(trace, "traceEvents"), i,
                    event) if (number(event, "pid") == rank && strcmp(text(event, "ph"), ph) == 0 &&
                               strcmp(text(event, "name"), name) == 0) return event;

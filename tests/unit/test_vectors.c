@@ -23,8 +23,7 @@ static tri_preprocess_spec vectors_spec(tri_vectors vectors, int bins, int n_col
 /* The golden table as CSV; two classes, by turns. */
 static tri_table *golden_table(const tri_json *golden) {
     static char text[1 << 14];
-    size_t used = (size_t)snprintf(text, sizeof text, "text,a,b,c,d,color,label\n"), i, c;
-    tri_json *row, *field;
+    size_t used = (size_t)snprintf(text, sizeof text, "text,a,b,c,d,color,label\n");
     tri__json_each(get(golden, "table"), i, row) {
         used += (size_t)snprintf(text + used, sizeof text - used, "t");
         tri__json_each(row, c, field) used += (size_t)snprintf(text + used, sizeof text - used, ",%s",

@@ -102,9 +102,7 @@ static tri_run_line *line_of(const lab *b, const struct layout *layout) {
 static void raise_to(double *most, double value) { *most = fmax(*most, value); }
 
 static void take_planned(const tri_json *ranks, result *r) {
-    size_t i;
-    tri_json *rank;
-    tri__json_each(ranks, i, rank) {
+    tri__json_items(ranks, rank) {
         const tri_json *bytes = tri__json_get(rank, "bytes");
         raise_to(&r->states, tri__number_in(bytes, tri__mem_name(TRI_MEM_PARAM)) +
                                  tri__number_in(bytes, tri__mem_name(TRI_MEM_GRAD)) +
@@ -116,12 +114,11 @@ static void take_planned(const tri_json *ranks, result *r) {
 }
 
 static tri_status read_summary(const char *folder, result *r) {
-    tri_json *summary, *rank;
-    size_t i;
+    tri_json *summary;
     TRI_TRY(tri__run_summary(folder, &summary));
     const tri_json *ranks = tri__json_get(summary, "ranks");
     double n = (double)tri__json_size(ranks);
-    tri__json_each(ranks, i, rank) {
+    tri__json_items(ranks, rank) {
         const tri_json *transfers = tri__json_get(rank, "transfers");
         raise_to(&r->allocated, tri__number_in(rank, "allocated_bytes") - tri__number_in(rank, "offload_bytes"));
         raise_to(&r->held, tri__number_in(rank, "held_bytes"));

@@ -90,14 +90,13 @@ static tri_run_line *line_of(const pipeline *b, const layout *at) {
 }
 
 static tri_status read_summary(const char *folder, result *r) {
-    tri_json *summary, *rank;
-    size_t i;
+    tri_json *summary;
     TRI_TRY(tri__run_summary(folder, &summary));
     const tri_json *told = tri__json_get(summary, "pipeline");
     r->flow = tri__number_in(told, "flow_seconds");
     r->bubble = tri__number_in(told, "bubble");
     r->predicted = tri__number_in(told, "predicted_bubble");
-    tri__json_each(tri__json_get(summary, "ranks"), i, rank)
+    tri__json_items(tri__json_get(summary, "ranks"), rank)
         r->activations = fmax(r->activations, tri__number_in(tri__json_get(rank, "bytes"), "act"));
     tri__json_decref(summary);
     return r->flow > 0 ? TRI_OK : tri__fail(TRI_INTERNAL, "%s/summary.json: has no pipeline", folder);

@@ -47,8 +47,6 @@ static tri_status body_of(const tri_json *row, char **out) {
 /* A row of the table as an object of the model's columns. */
 static tri_json *row_of(const tri_table *table, int64_t row, const tri_json *columns, const int *at) {
     tri_json *object = tri__json_object();
-    const tri_json *column;
-    size_t i;
     tri__json_each(columns, i, column) {
         tri_field_text field = tri__table_field(table, row, at[i]);
         if (field.length)

@@ -126,8 +126,8 @@ static tri_status listen_on(const tri_rendezvous *meeting, double deadline, int 
 
 static tri_status name_missing(const tri_rendezvous *meeting, const int *fds) {
     char text[256] = "", time[32];
-    for (int i = 1, used = 0; i < meeting->n && used < (int)sizeof text; i++)
-        if (fds[i] < 0) used += snprintf(text + used, sizeof text - (size_t)used, "%s%d", used ? ", " : "", i);
+    for (int i = 1; i < meeting->n; i++)
+        if (fds[i] < 0) tri__text_append(text, sizeof text, ", ", "%d", i);
     return tri__fail(
         TRI_RESOURCE,
         "waited %s for the %d ranks of this machine; missing: local rank %s. Were all of them started, with the same "

@@ -104,9 +104,9 @@ int tri__world_left(const tri_world *world, int local) {
 static tri_status name_missing(tri_world *world, double seconds) {
     char text[256] = "", time[32];
     tri_control *control = world->segment.control;
-    for (int i = 0, used = 0; i < world->segment.n && used < (int)sizeof text; i++)
+    for (int i = 0; i < world->segment.n; i++)
         if (atomic_load(&control->line[i].life) == TRI_LIFE_NONE)
-            used += snprintf(text + used, sizeof text - (size_t)used, "%s%d", used ? ", " : "", control->rank_of[i]);
+            tri__text_append(text, sizeof text, ", ", "%d", control->rank_of[i]);
     return tri__fail(TRI_RESOURCE,
                      "waited %s for the other ranks of this machine; still missing: rank %s. Were all of them started?",
                      tri__text_seconds(seconds, time), text);

@@ -164,8 +164,7 @@ static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess
 
 /* The skipped rows that the store's notes list. */
 static tri_status read_bad(const char *path, whole *w) {
-    const tri_json *bad = tri__json_get(w->notes, "bad"), *first = tri__json_get(bad, "first"), *row;
-    size_t i;
+    const tri_json *bad = tri__json_get(w->notes, "bad"), *first = tri__json_get(bad, "first");
     w->data.n_bad = tri__whole_in(bad, "count");
     tri__json_each(first, i, row) {
         const char *why = tri__text_in(row, "why");
@@ -370,11 +369,10 @@ static void describe(const tri_dataset_spec *spec, const whole *w, double second
     const char *form = tri__text_in(w->notes, "form");
     if (form && form[0]) tri__say(spec->log, TRI_LOG_INFO, "%s: %s", spec->path, form);
     if (!d->n_bad) return;
-    size_t used = 0;
     int shown = 0;
     for (; shown < d->n_described && shown < 3; shown++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%lld:%lld: %.150s", shown ? "; " : "",
-                                 (long long)d->bad[shown].line, (long long)d->bad[shown].column, d->bad[shown].why);
+        tri__text_append(text, sizeof text, "; ", "%lld:%lld: %.150s", (long long)d->bad[shown].line,
+                         (long long)d->bad[shown].column, d->bad[shown].why);
     tri__say(spec->log, TRI_LOG_WARN, "%s: %s bad row%s left out: %s%s", spec->path, tri__text_count(d->n_bad, rows),
              d->n_bad == 1 ? "" : "s", text, d->n_bad > shown ? "; ..." : "");
 }

@@ -1,6 +1,7 @@
 /* labels.c - the classes of a label column: 0, 1, 2, ... if its labels are these; otherwise the different labels in
  * sorted order, or in the order of a given list. Labels are compared by their canonical forms: "1" and "1.0" are the
  * same label, and so are "True" and "true". */
+#include "base/text.h"
 #include "data/dataset/field_values.h"
 
 #include <limits.h>
@@ -60,11 +61,9 @@ static int64_t first_outside(const tri_table *table, int column, const tri_readi
 static tri_status wrong_count(const tri_table *table, int column, const tri_reading *reading, const tri_values *found,
                               int n_classes, int complete) {
     enum { SHOWN = 20 };
-    char list[1000], what[1200];
-    size_t used = 0;
-    list[0] = 0;
+    char list[1000] = "", what[1200];
     for (int i = 0; i < found->n && i < SHOWN; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%.40s\"", i ? ", " : "", found->at[i]);
+        tri__text_append(list, sizeof list, ", ", "\"%.40s\"", found->at[i]);
     snprintf(what, sizeof what, "%s%d different label%s where %d class%s expected: %s%s", complete ? "" : "more than ",
              found->n, found->n == 1 ? "" : "s", n_classes, n_classes == 1 ? " is" : "es are", list,
              found->n > SHOWN ? ", ..." : "");
@@ -213,11 +212,11 @@ tri_status tri__labels_forms(tri_preprocess *made) {
 const char *tri__label_words(const tri_preprocess *preprocess, tri_field_text field, char *out, size_t size) {
     enum { SHOWN = 20, NEEDED = 60 }; /* bytes of one, at most */
     if (tri__field_missing(&preprocess->reading, field)) return missing_words(field);
-    size_t used = (size_t)snprintf(out, size, "is none of the known labels: ");
+    snprintf(out, size, "is none of the known labels:");
     int i = 0;
-    for (; i < preprocess->n_classes && i < SHOWN && used + NEEDED < size; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s\"%.40s\"", i ? ", " : "", preprocess->label[i]);
-    if (i < preprocess->n_classes) snprintf(out + used, size - used, ", ...");
+    for (; i < preprocess->n_classes && i < SHOWN && strlen(out) + 1 + NEEDED < size; i++)
+        tri__text_append(out, size, i ? ", " : " ", "\"%.40s\"", preprocess->label[i]);
+    if (i < preprocess->n_classes) tri__text_append(out, size, ", ", "...");
     return out;
 }
 

@@ -167,12 +167,6 @@ static tri_status fit_categories(const fit *f, tri_column_stats *stats, int colu
     return TRI_OK;
 }
 
-static int is_listed(const tri_texts *list, const char *name) {
-    for (int i = 0; i < list->n; i++)
-        if (strcmp(list->at[i], name) == 0) return 1;
-    return 0;
-}
-
 /* Counts of a column's values, of its numbers (too large and infinite ones too), and of values that are not usable. */
 typedef struct tally {
     int64_t filled, numbers, wrong;
@@ -220,7 +214,7 @@ static tri_status mark_wrong(const fit *f, int column, const tri_value_form *for
 
 /* Determines whether a column is categorical, and if not, how its values are written. */
 static tri_status find_kind(const fit *f, const char *name, int column, struct source *out) {
-    out->categorical = is_listed(&f->spec->categorical, name);
+    out->categorical = tri__texts_has(&f->spec->categorical, name);
     if (out->categorical) return TRI_OK;
     tally count = count_numbers(f, column, &out->form);
     if (!count.wrong) return TRI_OK;

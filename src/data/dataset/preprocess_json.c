@@ -4,6 +4,7 @@
  * keys. */
 #include "data/dataset/preprocess.h"
 
+#include "base/text.h"
 #include "data/dataset/field_values.h"
 
 enum { VERSION = 4, WITH_VECTORS = 3, AS_SPELT = 2, BEFORE_READING = 1 }; /* written for new models; and before */
@@ -85,9 +86,7 @@ static tri_status parse_text(const tri_json *value, const char *what, const char
 /* The place of a text among the names; -1: none of them. */
 static int choice(const tri_json *object, const char *key, const char *const *names, int n) {
     const char *text = tri__text_in(object, key);
-    for (int i = 0; i < n && text; i++)
-        if (strcmp(text, names[i]) == 0) return i;
-    return -1;
+    return text ? tri__text_index(text, names, n) : -1;
 }
 
 static tri_status parse_number(const tri_json *object, const char *key, const char *name, double *out) {

@@ -40,8 +40,7 @@ tri_json *tri__unseen_json(const char *column, const tri_unseen *unseen) {
 
 /* Appends to a list: "a", "b" */
 static void put_list(char *out, size_t size, const char *text) {
-    size_t used = strlen(out);
-    snprintf(out + used, size - used, "%s\"%.60s\"", used ? ", " : "", text);
+    tri__text_append(out, size, ", ", "\"%.60s\"", text);
 }
 
 /* What training had in a column. */

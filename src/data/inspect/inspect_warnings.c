@@ -62,12 +62,11 @@ static uint64_t hash_row(const tri_inspector *in, int split, int64_t row, const 
 
 /* Names of the ignored columns, as "but ..."; "" if there are none. */
 static void name_keys(const tri_inspection *out, const uint8_t *counts, char *text, size_t size) {
-    size_t used = 0;
     text[0] = 0;
     for (int c = 0; c < out->n_columns; c++)
-        if (!counts[c] && used < size)
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : " but ",
-                                     out->column[c].name[0] ? out->column[c].name : "the first");
+        if (!counts[c])
+            tri__text_append(text, size, ", ", "%s%s", *text ? "" : " but ",
+                             out->column[c].name[0] ? out->column[c].name : "the first");
 }
 
 /* Rows of the second table that the first has too. */
@@ -222,15 +221,12 @@ static tri_status warn_candidates(tri_inspector *in) {
     enum { SHOWN = 8 };
     const tri_inspection *out = in->out;
     char names[SHOWN * 48 + 32] = "";
-    size_t used = 0;
     int others = 0;
     for (int c = 0; c < out->n_columns; c++) {
         if (c == out->label || !out->column[c].candidate ||
             out->column[c].candidate < out->column[out->label].candidate)
             continue;
-        if (others++ < SHOWN)
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s\"%.40s\"", others > 1 ? ", " : "",
-                                     out->column[c].name);
+        if (others++ < SHOWN) tri__text_append(names, sizeof names, ", ", "\"%.40s\"", out->column[c].name);
     }
     if (out->label_given || !others) return TRI_OK;
     return tri__inspect_warn(in, "several_labels", out->label,

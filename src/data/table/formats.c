@@ -1,6 +1,7 @@
 /* formats.c - the list of formats, and of the endings that names of tables have. */
 #include "data/table/formats.h"
 
+#include "base/text.h"
 #include "data/table/packed.h"
 
 #define DECLARE(name) extern const tri_format tri__format_##name;
@@ -58,16 +59,16 @@ int tri__table_ending(int shared, int number, char out[static TRI_ENDING_BYTES])
 }
 
 const char *tri__table_endings(char out[static TRI_ENDINGS_BYTES]) {
-    size_t used = 0, n;
+    size_t n;
+    *out = 0;
     for (int text = 1; text >= 0; text--) {
         for (int i = 0; i < FORMATS; i++)
             for (int shared = 0; shared < 2 && !formats[i]->parse == !text; shared++) {
                 const char *at = shared ? formats[i]->shared : formats[i]->endings, *ending;
                 while ((ending = next_ending(&at, &n)))
-                    used += (size_t)snprintf(out + used, TRI_ENDINGS_BYTES - used, "%s%.*s", used ? ", " : "", (int)n,
-                                             ending);
+                    tri__text_append(out, TRI_ENDINGS_BYTES, ", ", "%.*s", (int)n, ending);
             }
-        if (text) used += (size_t)snprintf(out + used, TRI_ENDINGS_BYTES - used, " (also .gz, .zst)");
+        if (text) tri__text_append(out, TRI_ENDINGS_BYTES, " ", "(also .gz, .zst)");
     }
     return out;
 }

@@ -71,14 +71,11 @@ static fit try_separator(const char *text, size_t size, int last, char separator
 static int rank(const fit *f) { return f->fields < 2 ? 0 : f->same == f->rows ? 2 : 2 * f->same > f->rows ? 1 : 0; }
 
 static tri_status refuse(const tri_table *table, const fit fits[static N_SEPARATORS]) {
-    char list[200];
-    size_t used = 0;
-    list[0] = 0;
+    char list[200] = "";
     for (int i = 0; i < N_SEPARATORS; i++)
         if (fits[i].fields > 1)
-            used += (size_t)snprintf(list + used, sizeof list - used,
-                                     "%s%s (%lld fields in the header, %d of %d rows agree)", used ? ", " : "",
-                                     separators[i].plural, (long long)fits[i].fields, fits[i].same, fits[i].rows);
+            tri__text_append(list, sizeof list, ", ", "%s (%lld fields in the header, %d of %d rows agree)",
+                             separators[i].plural, (long long)fits[i].fields, fits[i].same, fits[i].rows);
     return tri__fail(
         TRI_DATA,
         "%s: the separator of its fields is not clear: %s; name it with --separator comma, semicolon, tab or pipe",

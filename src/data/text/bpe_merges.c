@@ -115,8 +115,6 @@ tri_status tri__bpe_read_json(const char *path, const tri_json *merges, int byte
     *out = (tri_bpe){0};
     if (!tri__json_is_array(merges)) return tri__fail(TRI_DATA, "%s: model.merges must be an array", path);
     tri_status status = open_model(out, path, (int64_t)tri__json_size(merges), byte_level, vocabulary);
-    size_t i;
-    tri_json *merge;
     tri__json_each(merges, i, merge) {
         if (status != TRI_OK) break;
         status = add_json(out, vocabulary, merge);

@@ -59,8 +59,7 @@ static tri_status read_component(tri_tokenizer *tokenizer, const char *path, con
     for (const component *row = of->row; row->type; row++) {
         if (!strcmp(row->type, type))
             return row->read ? row->read(tokenizer, path, it) : of->add(tokenizer, path, row->step);
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, ", %s", row->type);
+        tri__text_append(names, sizeof names, ", ", "%s", row->type);
     }
     return tri__fail(TRI_USAGE, "%s: %s %.80s is not known here; known are %s", path, of->what, type, names);
 }

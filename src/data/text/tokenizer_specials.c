@@ -240,25 +240,20 @@ static tri_json *text_of(tri_json *value) {
 
 /* The same keys, or indices, with their tokens as texts. */
 static tri_json *texts_of(const tri_json *extras) {
-    tri_json *out = tri__json_is_array(extras) ? tri__json_array() : tri__json_object(), *value;
-    const char *key;
-    size_t i;
-    tri__json_each(extras, i, value) tri__json_append_new(out, text_of(value));
-    if (tri__json_is_object(extras))
-        tri__json_each_member((tri_json *)extras, key, value) tri__json_set_new(out, key, text_of(value));
+    tri_json *out = tri__json_is_array(extras) ? tri__json_array() : tri__json_object();
+    tri__json_items(extras, value) tri__json_append_new(out, text_of(value));
+    tri__json_members(extras, m) tri__json_set_new(out, m->key, text_of(m->value));
     return out;
 }
 
 static int set_texts(tri_json *config) {
     static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
-    const char *key;
-    tri_json *value;
-    tri__json_each_member(config, key, value) /* existing keys: none moves; an object that is no token stays one */
-        if ((tri__tokenizer_is_named(key) || is_own_name(key, value, 1)) &&
-            tri__json_set_new(config, key, text_of(value)))
+    tri__json_members(config, m) /* existing keys: none moves; an object that is no token stays one */
+        if ((tri__tokenizer_is_named(m->key) || is_own_name(m->key, m->value, 1)) &&
+            tri__json_set_new(config, m->key, text_of(m->value)))
             return -1;
     for (int i = 0; i < 2; i++) {
-        value = tri__json_get(config, lists[i]);
+        tri_json *value = tri__json_get(config, lists[i]);
         if ((tri__json_is_array(value) || tri__json_is_object(value)) &&
             tri__json_set_new(config, lists[i], texts_of(value)))
             return -1;

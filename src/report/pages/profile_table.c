@@ -52,8 +52,7 @@ static tri_status finish_table(tri_text_table *table, FILE *out, int color) {
 static tri_status print_operations(const tri_json *facts, FILE *out, int color) {
     const tri_json *list = tri__json_get(facts, "operations");
     tri_text_table table = {0};
-    tri_json *one;
-    size_t i, n = tri__json_size(list);
+    size_t n = tri__json_size(list);
     char flops[32], bytes[32], header[64];
     snprintf(header, sizeof header, n > SHOWN ? "%d costliest of %zu operations" : "operation", SHOWN, n);
     tri__text_table_add(&table, "%s\tcalls\tms\tshare\tavg us\tGFLOP/s\tGB/s", header);

@@ -145,9 +145,8 @@ static void take_operations(const tri_json *operations, tri_binding_figures *f) 
 }
 
 static void take_profile(const tri_json *profile, tri_binding_figures *f) {
-    const tri_json *first = tri__json_at(tri__json_get(profile, "transfers"), 0), *rank;
+    const tri_json *first = tri__json_at(tri__json_get(profile, "transfers"), 0);
     const char *kind = tri__text_in(first, "kind");
-    size_t i;
     if (kind && strlen(kind) < sizeof f->kind) strcpy(f->kind, kind);
     f->kind_bytes = tri__number_in(first, "bytes"), f->kind_seconds = tri__number_in(first, "exposed_seconds");
     take_operations(tri__json_get(profile, "operations"), f);

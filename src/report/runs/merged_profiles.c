@@ -12,10 +12,8 @@ static void add(tri_json *to, const char *key, double value) {
 
 /* The member of a list whose `key` is `name`; made if there is none. */
 static tri_json *entry(tri_json *list, const char *key, const char *name) {
-    tri_json *one;
-    size_t i;
-    tri__json_each(list, i, one) if (!strcmp(tri__text_in(one, key), name)) return one;
-    one = tri__json_pack("{s:s}", key, name);
+    tri__json_items(list, one) if (!strcmp(tri__text_in(one, key), name)) return one;
+    tri_json *one = tri__json_pack("{s:s}", key, name);
     return tri__json_append_new(list, one) ? NULL : one;
 }
 
@@ -30,8 +28,8 @@ static void add_rows(tri_json *list, const tri_json *from, const char *name, con
 
 /* A list by falling `key`; a new reference. */
 static tri_json *sorted(const tri_json *list, const char *key) {
-    tri_json *out = tri__json_array(), *row;
-    size_t n = tri__json_size(list), i;
+    tri_json *out = tri__json_array();
+    size_t n = tri__json_size(list);
     char *taken = calloc(n + 1, 1);
     for (size_t k = 0; k < n && taken; k++) {
         size_t best = n;

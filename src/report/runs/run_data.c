@@ -45,10 +45,8 @@ tri_status tri__run_load(const char *folder, const char *name, int expected, tri
 
 /* The row of a step among those that events named; made if there is none. */
 static tri_json *row_of(tri_json *rows, int64_t step) {
-    tri_json *row;
-    size_t i;
-    tri__json_each(rows, i, row) if (tri__whole_in(row, "step") == step) return row;
-    row = tri__json_pack("{s:I}", "step", (tri_json_int)step);
+    tri__json_items(rows, row) if (tri__whole_in(row, "step") == step) return row;
+    tri_json *row = tri__json_pack("{s:I}", "step", (tri_json_int)step);
     return tri__json_append_new(rows, row) ? NULL : row;
 }
 
@@ -127,11 +125,10 @@ static const char *broken_off(int64_t step, const char *of, int64_t saved, char 
                  of);
         return "stopped";
     }
-    int n = snprintf(words, 512, "ended at step %lld%s without a word: it was killed, or the machine went down; ",
-                     (long long)step, of);
-    if (saved >= 0)
-        snprintf(words + n, 512 - (size_t)n, "the same command continues from step %lld", (long long)saved);
-    else snprintf(words + n, 512 - (size_t)n, "there is no checkpoint to continue from");
+    snprintf(words, 512, "ended at step %lld%s without a word: it was killed, or the machine went down",
+             (long long)step, of);
+    if (saved >= 0) tri__text_append(words, 512, "; ", "the same command continues from step %lld", (long long)saved);
+    else tri__text_append(words, 512, "; ", "there is no checkpoint to continue from");
     return "ended";
 }
 
@@ -174,8 +171,7 @@ static void judge(const tri_run_reader *reader, tri_json *run) {
 /* ---- the folder ---- */
 
 static tri_status take_summary(const char *folder, tri_json *run) {
-    tri_json *summary, *one;
-    size_t i;
+    tri_json *summary;
     TRI_TRY(tri__run_load(folder, "summary.json", 0, run, &summary));
     tri_json *ranks = tri__json_get(summary, "ranks"), *first = tri__json_array();
     tri__json_each(ranks, i, one) if (i < RANKS) tri__json_append(first, one);
@@ -191,11 +187,10 @@ static tri_status take_summary(const char *folder, tri_json *run) {
 /* Whether any name in the folder is one that a run writes. */
 static int is_run(const tri_names *names) {
     static const char *const files[] = {"metrics.jsonl", "summary.json", "error.json", "best_checkpoint.json"};
-    for (int i = 0; i < names->n; i++) {
-        if (step_of(names->name[i]) >= 0) return 1;
-        for (size_t f = 0; f < sizeof files / sizeof *files; f++)
-            if (!strcmp(names->name[i], files[f])) return 1;
-    }
+    for (int i = 0; i < names->n; i++)
+        if (step_of(names->name[i]) >= 0 ||
+            tri__text_index(names->name[i], files, sizeof files / sizeof *files) >= 0)
+            return 1;
     return 0;
 }
 

@@ -120,9 +120,9 @@ static void take_start(tri_run_lines *e, const tri_json *event) {
 /* Appends; of a long list the first ones and the last ones stay. */
 static void take_listed(tri_json **list, const tri_json *event, size_t first, size_t last) {
     tri__json_append_new(*list, listed(event));
-    size_t i, n = tri__json_size(*list);
+    size_t n = tri__json_size(*list);
     if (n < 2 * (first + last)) return;
-    tri_json *kept = tri__json_array(), *one;
+    tri_json *kept = tri__json_array();
     tri__json_each(*list, i, one)
         if (i < first || i >= n - last) tri__json_append(kept, one);
     tri__json_decref(*list);

@@ -195,8 +195,6 @@ static void show_epoch(const progress *p, const tri_event *event) {
 /* How a pipeline's ranks spent their time; prints nothing without a pipeline. */
 static void show_stages(const progress *p, const tri_json *pipeline) {
     tri_text_table table = {0};
-    size_t index;
-    tri_json *stage;
     if (!pipeline) return;
     fprintf(p->out.file, "bubble %.1f %% of the ranks' time (predicted with these times: %.1f %%)\n",
             100 * tri__number_in(pipeline, "bubble"), 100 * tri__number_in(pipeline, "predicted_bubble"));

@@ -67,12 +67,6 @@ static int find_layer(search *s, const char *name) {
     return s->n_layers++;
 }
 
-static int lists(const tri_texts *texts, const char *name) {
-    for (int i = 0; i < texts->n; i++)
-        if (strcmp(texts->at[i], name) == 0) return 1;
-    return 0;
-}
-
 /* Whether the run trained a layer in floats: one of its weights in float_layers is enough (pass_quantize.c). */
 static int was_float(const search *s, const char *layer) {
     for (int i = 0; i < s->original.n_weights; i++) {
@@ -80,7 +74,7 @@ static int was_float(const search *s, const char *layer) {
         char name[256];
         if (!tri__weight_quantizes(weight->name, &weight->shape)) continue;
         name_layer(weight->name, name);
-        if (strcmp(name, layer) == 0 && lists(&s->original.settings.float_layers, weight->name)) return 1;
+        if (strcmp(name, layer) == 0 && tri__texts_has(&s->original.settings.float_layers, weight->name)) return 1;
     }
     return 0;
 }

@@ -91,11 +91,11 @@ static int find_name(const tri_row_form *form, const char *name, int guess) {
 static tri_status unknown_column(const encoding *e, const char *name) {
     enum { SHOWN = 30 };
     const tri_row_form *form = e->form;
-    char list[1200];
-    int used = 0, i = 0;
-    for (; i < form->n_names && i < SHOWN && used < (int)sizeof list - 120; i++)
-        used += snprintf(list + used, sizeof list - (size_t)used, "%s\"%.60s\"", i ? ", " : "", form->name[i]);
-    if (i < form->n_names) snprintf(list + used, sizeof list - (size_t)used, " and %d more", form->n_names - i);
+    char list[1200] = "";
+    int i = 0;
+    for (; i < form->n_names && i < SHOWN && strlen(list) < sizeof list - 120; i++)
+        tri__text_append(list, sizeof list, ", ", "\"%.60s\"", form->name[i]);
+    if (i < form->n_names) tri__text_append(list, sizeof list, " ", "and %d more", form->n_names - i);
     const char *nearest = tri__text_nearest(name, form->name, form->n_names);
     return tri__fail(TRI_USAGE, "row %lld: the model has no column \"%.80s\"%s%.80s%s; its columns are %s",
                      (long long)(e->before + e->row) + 1, name, nearest ? " (did you mean \"" : "",

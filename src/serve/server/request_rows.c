@@ -27,8 +27,6 @@ static size_t put_number(const tri_json *value, char *out) {
 /* Rows, and values and numbers in them. */
 static tri_status count(const tri_json *list, const char *where, const char *text_column, size_t *values,
                         size_t *numbers) {
-    const tri_json *item;
-    size_t i;
     *values = *numbers = 0;
     tri__json_each(list, i, item) {
         if (tri__json_is_string(item) && text_column) {
@@ -62,8 +60,7 @@ static void fill_value(const tri_json *value, const char *column, char **text, t
 }
 
 tri_status tri__rows_of_json(const tri_json *list, const char *where, const char *text_column, tri_row_set *out) {
-    size_t values, numbers, n = tri__json_size(list), i;
-    const tri_json *item;
+    size_t values, numbers, n = tri__json_size(list);
     *out = (tri_row_set){0};
     TRI_TRY(count(list, where, text_column, &values, &numbers));
     *out = (tri_row_set){.row = malloc((n + 1) * sizeof *out->row), .n = (int64_t)n,

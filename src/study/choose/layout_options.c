@@ -1,6 +1,7 @@
 /* layout_options.c - a layout as settings, as options and in words. */
 #include "study/choose/layout_options.h"
 
+#include "base/text.h"
 #include "plan/choices.h"
 
 static const char *const orders[TRI_LAYOUT_ORDERS] = {"pp,tp,dp", "pp,dp,tp", "dp,pp,tp",
@@ -61,7 +62,7 @@ static void offload_text(unsigned mask, char *out, size_t size) {
     snprintf(out, size, "%s", mask ? "" : "none");
     for (int i = 0; i < TRI_OFFLOADS; i++)
         if (mask >> i & 1)
-            snprintf(out + strlen(out), size - strlen(out), "%s%s", *out ? "," : "", tri__offload_words[i]);
+            tri__text_append(out, size, ",", "%s", tri__offload_words[i]);
 }
 
 tri_status tri__layout_options(const tri_layout *l, int all, const tri_settings *given, tri_layout_each *each,
@@ -110,12 +111,6 @@ tri_json *tri__layout_json(const tri_layout *l) {
     return NULL;
 }
 
-/* Appends ", " and the words, unless they are the first. */
-static void add_words(char out[static TRI_LAYOUT_TEXT], const char *join, const char *words) {
-    size_t n = strlen(out);
-    snprintf(out + n, TRI_LAYOUT_TEXT - n, "%s%s", n ? join : "", words);
-}
-
 static tri_status add_value(void *context, const char *key, const char *value) {
     static const struct {
         const char *key, *join, *format;
@@ -129,7 +124,7 @@ static tri_status add_value(void *context, const char *key, const char *value) {
         if (strcmp(shown[i].key, key) != 0) continue;
         snprintf(words, sizeof words, shown[i].format, value);
         if (strcmp(words, "1 microbatches") == 0) words[strlen("1 microbatch")] = 0;
-        add_words(context, shown[i].join, words);
+        tri__text_append(context, TRI_LAYOUT_TEXT, shown[i].join, "%s", words);
     }
     return TRI_OK;
 }
@@ -137,14 +132,10 @@ static tri_status add_value(void *context, const char *key, const char *value) {
 const char *tri__layout_text(const tri_layout *l, char out[static TRI_LAYOUT_TEXT]) {
     const int size[] = {l->dp, l->cp, l->tp, l->pp};
     static const char *const axis[] = {"dp", "cp", "tp", "pp"};
-    char word[32];
     *out = 0;
-    for (int i = 0; i < 4; i++) {
-        if (size[i] == 1) continue;
-        snprintf(word, sizeof word, "%s %d", axis[i], size[i]);
-        add_words(out, " x ", word);
-    }
-    if (!*out) add_words(out, "", "1 rank");
+    for (int i = 0; i < 4; i++)
+        if (size[i] != 1) tri__text_append(out, TRI_LAYOUT_TEXT, " x ", "%s %d", axis[i], size[i]);
+    if (!*out) strcpy(out, "1 rank");
     tri__layout_options(l, 0, NULL, add_value, out);
     return out;
 }

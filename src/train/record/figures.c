@@ -39,8 +39,7 @@ static tri_json *transfers_json(const taken *t, double steps) {
 }
 
 static tri_json *all_json(const tri_session *s, const tri_recorder *recorder, const taken *all) {
-    tri_json *ranks = tri__programs_json(s->programs.of, TRI_TRAIN), *one;
-    size_t rank;
+    tri_json *ranks = tri__programs_json(s->programs.of, TRI_TRAIN);
     tri__json_each(ranks, rank, one) {
         tri__json_set_new(one, "allocated_bytes", tri__json_integer((tri_json_int)all[rank].allocated));
         tri__json_set_new(one, "held_bytes", tri__json_integer((tri_json_int)all[rank].held));

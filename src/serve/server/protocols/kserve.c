@@ -205,8 +205,6 @@ static tri_status spread(tensor *t, tri_json *rows) {
 }
 
 static tri_status parse_inputs(const tri_json *inputs, binary *rest, tri_json *rows) {
-    const tri_json *json;
-    size_t i;
     if (!tri__json_size(inputs))
         return tri__fail(TRI_USAGE, "\"inputs\" is missing: a list of {\"name\", \"shape\", \"datatype\", \"data\"}");
     tri__json_each(inputs, i, json) {

@@ -22,12 +22,10 @@ static tri_status take_bool(const tri_json *root, const char *key, int *out) {
 /* Members that are not known are refused: a misspelt "truncate" must not be dropped. */
 static tri_status check_names(const tri_json *object, const char *where, const char *const *known, int n) {
     tri__json_members(object, m) {
-        int found = 0;
-        for (int i = 0; i < n; i++) found |= !strcmp(known[i], m->key);
-        const char *near = found ? NULL : tri__text_nearest(m->key, known, n);
-        if (!found)
-            return tri__fail(TRI_USAGE, "\"%.100s\" is not a member of %s%s%s%s", m->key, where,
-                             near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+        if (tri__text_index(m->key, known, n) >= 0) continue;
+        const char *near = tri__text_nearest(m->key, known, n);
+        return tri__fail(TRI_USAGE, "\"%.100s\" is not a member of %s%s%s%s", m->key, where,
+                         near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
     }
     return TRI_OK;
 }
