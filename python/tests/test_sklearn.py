@@ -26,7 +26,7 @@ EXPECTED = {
     **dict.fromkeys([
         "check_sample_weights_pandas_series", "check_sample_weights_not_an_array", "check_sample_weights_list",
         "check_all_zero_sample_weights_error", "check_sample_weights_shape", "check_sample_weights_not_overwritten",
-        "check_sample_weight_equivalence_on_dense_data"], NO_WEIGHTS),
+        "check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"], NO_WEIGHTS),
     "check_classifiers_train": "the model of these tests takes two steps",
     "check_classifiers_regression_target": "numbers are labels like all others, at most 100 different ones",
     "check_supervised_y_2d": "a column of labels is taken without a warning",
