@@ -136,6 +136,5 @@ class Model:
 
     def decide(self, matrix: Any) -> list[int]:
         """The class of each row: by the model's threshold, or else the most probable."""
-        choose, handle, start = library().tri_model_decide, self._handle, ctypes.addressof(matrix)
-        step = self.classes * ctypes.sizeof(c_float)
-        return [choose(handle, ctypes.cast(start + i * step, FLOATS)) for i in range(len(matrix))]
+        choose, handle = library().tri_model_decide, self._handle
+        return [choose(handle, row) for row in matrix]

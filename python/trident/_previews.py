@@ -1,7 +1,7 @@
 """Plans, layouts and tables: the commands of the program that look before a run.
 
-Keywords are the commands' options (`trident plan --help all`); `config` is a path or a dict, `data` a path or a table
-as `Classifier.fit` takes it."""
+Keywords are the commands' options (`trident plan --help all`); `config` is a path or a dict, `data` a path, a table
+as `Classifier.fit` takes it, or a pair of a table and its labels."""
 from __future__ import annotations
 
 import os
@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from . import _command, _options
-from ._tables import Tables, is_path, stream_of, values_of
+from ._tables import Tables, is_path, stream_of
+from ._training import Data
 
 
 class _Asked:
@@ -20,19 +21,18 @@ class _Asked:
         self._work = tempfile.TemporaryDirectory(prefix="trident-")
         self.folder = self._work.name
         self.tables = Tables()
-        words, keys = _options.split(options)
+        X, y = data if isinstance(data, tuple) else (data, None)
+        label = y if isinstance(y, str) else None
+        place = "" if X is None else os.fsdecode(X) if is_path(X) else "memory:train"
+        if place and not is_path(X):
+            held = Data(self.tables, self.folder)
+            held.add("train", X, y)
+            label = held.label
+        words, keys = _options.split({"label_name": label, **options})
         path = _options.write_config(os.path.join(self.folder, "config.json"), config, keys)
         self.words = [command, *([f"--config={path}"] if path else []), *words]
-        if data is not None:
-            path = os.fsdecode(data) if is_path(data) else self._add(data)
-            self.words.append(path if command == "inspect" else f"--data-path={path}")
-
-    def _add(self, data: Any) -> str:
-        X, y = data if isinstance(data, tuple) else (data, None)
-        self.tables.add("train", stream_of(X))
-        if y is not None:
-            self.tables.add("train", values_of("label", y), "label")
-        return "memory:train"
+        if place:
+            self.words.append(place if command == "inspect" else f"--data-path={place}")
 
     def __enter__(self) -> _Asked:
         return self
@@ -123,11 +123,7 @@ def inspect(data: Any, y: Optional[Any] = None, **options: Any) -> dict[str, Any
 
     >>> [(column["name"], column["kind"]) for column in trident.inspect(frame)["columns"]]
     """
-    if isinstance(y, str):
-        options, y = {**options, "label_name": y}, None
-    elif y is not None:
-        options, data = {"label_name": "label", **options}, (data, y)
-    with _Asked("inspect", None, data, options) as asked:
+    with _Asked("inspect", None, (data, y), options) as asked:
         return asked.json()
 
 
