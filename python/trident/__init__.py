@@ -10,6 +10,7 @@ begins, `inspect` at a table, `log` hands a run's figures to other tools, and `r
 lists of dicts, numpy arrays, and files. Errors are those of trident.errors. docs/guide/python.md is the guide."""
 from __future__ import annotations
 
+# For type checkers, in each module: importing typing takes as long as all else of this package together.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._command import TridentWarning

@@ -9,9 +9,12 @@ import ctypes
 import itertools
 from collections.abc import Callable
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_void_p, sizeof
-from typing import Any, Optional
 
 from .errors import DataError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
 
 
 class ArrowSchema(ctypes.Structure):

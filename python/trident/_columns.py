@@ -8,10 +8,13 @@ import itertools
 import sys
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Optional
 
 from ._arrow import Column
 from .errors import DataError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
 
 # Formats of memoryview and numpy, as Arrow's.
 _NUMBERS = {"b": "c", "B": "C", "h": "s", "H": "S", "i": "i", "I": "I", "l": "l", "L": "L", "q": "l", "Q": "L",

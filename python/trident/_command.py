@@ -5,19 +5,21 @@ reaches Python, which asks the command to stop, waits for its checkpoint, and ra
 from __future__ import annotations
 
 import ctypes
-import json
 import queue
 import sys
 import threading
 import warnings
 from collections.abc import Callable
 from ctypes import c_int, string_at
-from typing import Any, Optional
 
 from . import _library
 from ._library import EVENT, OUTPUT, Caller, encode, library
 from ._tables import Tables
 from .errors import UsageError, error_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
 
 RESULT, MESSAGE = 0, 1
 WARNING = "warning: "
@@ -75,6 +77,8 @@ class _Running:
         if kind == "message":
             say(what, self.listener)
             return None
+        import json
+
         return self.listener.event(json.loads(what)) if self.listener else None
 
     def fail(self, error: BaseException) -> None:
@@ -201,5 +205,7 @@ def run(words: list[str], tables: Optional[Tables] = None, listener: Optional[Li
 
 def run_json(words: list[str], tables: Optional[Tables] = None, is_one: bool = True) -> Any:
     """Runs a command with --json and returns its object, or the objects of all its lines."""
+    import json
+
     found = run([*words, "--json"], tables)
     return json.loads(found) if is_one else [json.loads(line) for line in found.splitlines() if line]

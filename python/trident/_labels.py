@@ -2,9 +2,12 @@
 classes of a classifier have the type of y, and texts are spelt as y has them."""
 from __future__ import annotations
 
-from typing import Any, Optional
 
 from ._columns import is_missing, numpy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
 
 # Arrow formats of numbers and booleans, and the Python type of their values; all others are texts.
 _KINDS: dict[str, str] = {**dict.fromkeys("cCsSiIlL", "int"), **dict.fromkeys("efg", "float"), "b": "bool"}

@@ -9,9 +9,12 @@ import ctypes
 import os
 import threading
 from ctypes import POINTER, c_char_p, c_float, c_int, c_int64, c_size_t, c_void_p
-from typing import Any, Optional
 
 from .errors import error_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
 
 NAME = "libtrident.so.0"
 

@@ -8,13 +8,16 @@ import functools
 import sys
 from collections.abc import Mapping, Sequence
 from ctypes import POINTER, byref, c_float, c_int, c_void_p
-from typing import Any, Optional
 
 from . import _command
 from ._arrow import Column, array_capsules
 from ._columns import is_missing, numpy, text_of
 from ._library import ColumnValue, Row, check, encode, library, may_close, word_list
 from ._tables import Tables
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
 
 FLOATS = POINTER(c_float)
 FEW = 1024  # rows that are predicted in no time that one would interrupt

@@ -3,12 +3,14 @@
 There is no table of options here: names are passed on, and the library says what is wrong with one."""
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
-from typing import Any, Optional, Union
 
 from . import _command
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional, Union
 
 Words = list[str]
 
@@ -62,6 +64,8 @@ def split(options: Mapping[str, Any]) -> tuple[Words, dict[str, Any]]:
 def write_config(path: str, config: Union[str, os.PathLike[str], Mapping[str, Any], None],
                  keys: Mapping[str, Any]) -> Optional[str]:
     """The file to give as --config: `config` itself if it is a file and nothing is added; None: there is nothing."""
+    import json
+
     if isinstance(config, (str, os.PathLike)):
         if not keys:
             return os.fspath(config)

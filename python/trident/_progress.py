@@ -4,10 +4,15 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Optional
 
 from ._command import Listener
 from .errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+    Callback = Callable[[dict[str, Any]], Optional[bool]]
 
 _PAUSE = 0.1  # seconds between updates of the line
 
@@ -76,9 +81,6 @@ def words_of(event: dict[str, Any]) -> str:
     if event.get("samples_per_second"):
         parts.append(f"{event['samples_per_second']:,.0f} samples/s")
     return "  ".join(parts)
-
-
-Callback = Callable[[dict[str, Any]], Optional[bool]]
 
 
 def _calls_of(callback: Any) -> dict[str, Callback]:

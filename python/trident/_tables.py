@@ -8,12 +8,15 @@ import ctypes
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
 
 from . import _columns
 from ._arrow import Stream, give, give_values, take
 from ._library import check, encode, library, may_close
 from .errors import DataError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
 
 
 def is_path(table: Any) -> bool:

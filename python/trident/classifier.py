@@ -4,7 +4,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _command, _labels, _options
 from ._labels import as_array
@@ -13,11 +12,15 @@ from ._progress import Watcher
 from ._tables import Tables, is_path, is_records, stream_of, values_of
 from .errors import UsageError, not_fitted
 
-if TYPE_CHECKING:  # where they are needed, so that predicting loads no more than it needs
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional, Union
+
     from ._html import Page
     from ._training import Data, Folder
 
-Path = Union[str, "os.PathLike[str]"]
+    Path = Union[str, os.PathLike[str]]
+
 FEW = 256  # rows given as dicts that are predicted as they are; more become a table first
 
 

@@ -6,7 +6,10 @@ docs/reference/exit-codes.md."""
 from __future__ import annotations
 
 import sys
-from typing import ClassVar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 
 class TridentError(Exception):
