@@ -228,8 +228,8 @@ asan:
 # It runs the tests that have threads: ranks, what they say to each other, the loader, and training on ranks.
 TSAN_LONG := exchange far infer model partner shard reload session_meshes pipeline replicas crew choose compress \
   onebit local parallel tensor
-TSAN_TESTS := batcher collectives command helper http http_requests join loader messages mismatch nccl_double nccl_peers ranks \
-  relay segment server session_ranks $(TSAN_LONG)
+TSAN_TESTS := batcher collectives command helper http http_requests join loader messages mismatch nccl_double \
+  nccl_peers ranks relay segment server session_ranks $(TSAN_LONG)
 tsan:
 	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP=-lgomp \
 	  CFLAGS='-O1 $(TRACED) -fsanitize=thread -Wno-unknown-pragmas -Wno-unused-parameter' check-tsan

@@ -1,6 +1,5 @@
 /* deliver.c - a user's output: written to a temporary sibling and renamed when it is whole, so that a failure or a kill
  * leaves what was there. Pipes, terminals and open descriptors are written into. */
-#include "base/file_call.h"
 #include "base/file_parts.h"
 
 #include <errno.h>

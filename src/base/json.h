@@ -56,6 +56,8 @@ double tri__json_number_value(const tri_json *value);          /* of either kind
 int tri__json_equal(const tri_json *a, const tri_json *b);
 /* 1: the whole tree is complete; 0 also for NULL. */
 int tri__json_is_whole(const tri_json *value);
+/* The value if it is complete; else NULL, and its reference is released. */
+tri_json *tri__json_whole(tri_json *value);
 
 /* Members keep the order in which they were first set. -1 on failure, which marks the object incomplete; `_new` takes
  * over the value's reference even then. */

@@ -73,7 +73,5 @@ tri_json *tri__json_pack(const char *format, ...) {
     tri_json *value = pack_value(&t, &(int){0});
     va_end(t.args);
     TRI_ASSERT(!*t.at);
-    if (tri__json_is_whole(value)) return value;
-    tri__json_decref(value);
-    return NULL;
+    return tri__json_whole(value);
 }

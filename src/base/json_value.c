@@ -283,11 +283,14 @@ static tri_json *copy_of(const tri_json *value) {
     }
 }
 
-tri_json *tri__json_deep_copy(const tri_json *value) {
-    tri_json *copy = tri__json_is_whole(value) ? copy_of(value) : NULL;
-    if (tri__json_is_whole(copy)) return copy;
-    tri__json_decref(copy);
+tri_json *tri__json_whole(tri_json *value) {
+    if (tri__json_is_whole(value)) return value;
+    tri__json_decref(value);
     return NULL;
+}
+
+tri_json *tri__json_deep_copy(const tri_json *value) {
+    return tri__json_is_whole(value) ? tri__json_whole(copy_of(value)) : NULL;
 }
 
 int tri__json_equal(const tri_json *a, const tri_json *b) {

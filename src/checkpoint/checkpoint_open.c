@@ -1,6 +1,5 @@
 /* checkpoint_open.c - opens a checkpoint after verifying it: manifest, sizes and hashes of all files, and that every
  * listed slice is where the manifest says. Reading a piece then only copies. */
-#include "checkpoint/checkpoint.h"
 
 #include "base/limits.h"
 #include "checkpoint/checkpoint_parts.h"
@@ -10,7 +9,6 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/quantized_weights.h"
 #include "checkpoint/reshard.h"
-#include "checkpoint/safetensors.h"
 #include "numbers/quantized.h"
 
 #include <sys/resource.h>

@@ -5,7 +5,6 @@
  *      "step": 40, ... */
 #include "checkpoint/manifest.h"
 
-#include "base/file.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "checkpoint/content_hash.h"

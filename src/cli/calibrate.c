@@ -6,12 +6,10 @@
 #include "cli/output.h"
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/machine.h"
 #include "base/topology.h"
 #include "base/text.h"
 #include "comm/start/join.h"
-#include "comm/world/world.h"
 #include "report/text/text_table.h"
 #include "study/calibrate/calibrate.h"
 

@@ -4,7 +4,6 @@
 
 #include "base/text.h"
 #include "report/text/text_table.h"
-#include "score/metrics.h"
 #include "serve/serve.h"
 
 #include <math.h>

@@ -5,7 +5,6 @@
 #include "engine/engine.h"
 #include "data/dataset/data_files.h"
 #include "engine/model_folder.h"
-#include "settings/forms.h"
 #include "train/run.h"
 
 typedef struct options {

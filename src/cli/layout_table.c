@@ -1,7 +1,6 @@
 /* layout_table.c - a table of layouts: its columns, its forms, and layouts as words. */
 #include "cli/layout_table.h"
 
-#include "base/file.h"
 #include "base/text.h"
 #include "cli/output.h"
 #include "report/text/text_table.h"

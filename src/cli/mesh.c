@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 
 #include "base/text.h"
-#include "program/transfer.h"
 #include "report/text/text_table.h"
 #include "sim/hardware.h"
 

@@ -2,7 +2,6 @@
  * inputs by device and inode, before anything is computed. */
 #include "cli/output.h"
 
-#include "base/file.h"
 #include "data/table/parts.h"
 #include "engine/model_folder.h"
 #include "report/text/json_numbers.h"

@@ -1,11 +1,9 @@
 /* plan.c - `trident plan`: what a step does and needs, without running it: a table of facts, or the program itself. */
-#include "cli/cli.h"
 #include "cli/machine_files.h"
 #include "cli/plan_views.h"
 
 #include "base/buffer.h"
 #include "base/text.h"
-#include "plan/plan.h"
 #include "report/text/text_table.h"
 #include "study/study.h"
 

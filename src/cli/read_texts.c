@@ -2,12 +2,9 @@
 #include "cli/read_texts.h"
 
 #include "base/grow.h"
-#include "base/limits.h"
-#include "data/table/table.h"
 #include "data/text/utf8.h"
 #include "engine/inputs.h"
 #include "report/text/stream.h"
-#include "settings/forms.h"
 
 #include <errno.h>
 #include <unistd.h>

@@ -4,7 +4,6 @@
 #include "job/several.h"
 #include "cli/output.h"
 
-#include "base/file.h"
 #include "base/text.h"
 #include "checkpoint/run_set.h"
 #include "report/runs/run_data.h"

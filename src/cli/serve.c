@@ -4,8 +4,6 @@
 #include "cli/output.h"
 #include "cli/signals.h"
 
-#include "base/file.h"
-#include "base/machine.h"
 #include "base/text.h"
 #include "serve/infer/crew.h"
 #include "serve/server/server.h"

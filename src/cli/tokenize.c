@@ -2,7 +2,6 @@
 #include "cli/read_texts.h"
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/text.h"
 #include "data/text/tokenizer.h"
 #include "engine/model_folder.h"

@@ -1,5 +1,4 @@
 /* watch.c - `trident watch RUN`: a run as it goes on, in a browser or in this terminal. It only reads the folder. */
-#include "cli/cli.h"
 #include "cli/signals.h"
 
 #include "base/clock.h"

@@ -5,7 +5,6 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "plan/optimizer.h"
-#include "plan/schedule/schedule.h"
 #include "plan/step_kinds.h"
 #include "settings/forms.h"
 #include "settings/learning_rate.h"

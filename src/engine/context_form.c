@@ -4,7 +4,6 @@
 #include "engine/context_form.h"
 
 #include "engine/staging.h"
-#include "program/transfer.h"
 
 static const char *const names[] = {"heads", "ring"};
 

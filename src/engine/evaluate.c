@@ -31,6 +31,7 @@ void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *l
     }
     feed->field[TRI_FIELD_numbers] = micro->numbers;
     feed->field[TRI_FIELD_labels] = micro->labels;
+    feed->field[TRI_FIELD_row_weights] = micro->weights;
     feed->field[TRI_FIELD_keyn] = micro->keyn;
     feed->field[TRI_FIELD_hyper] = hyper;
 }

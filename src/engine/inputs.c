@@ -136,7 +136,7 @@ tri_status tri__inputs_fit(const tri_inputs *in, const tri_data_files *files, tr
     tri_status status = fit.spec.parts ? check_alone(in->settings, files) : TRI_OK;
     tri_dataset_spec spec = dataset_spec(in, files->train);
     spec.counted = in->counted, spec.counted_context = in->counted_context;
-    spec.parts = fit.spec.parts;
+    spec.parts = fit.spec.parts, spec.weight = m->weight_name;
     if (status == TRI_OK) status = tri__dataset_fit(&spec, &fit.spec, &out->preprocess, &out->train);
     tri__fit_spec_free(&fit);
     TRI_TRY(status);
@@ -166,7 +166,7 @@ tri_status tri__inputs_open_part(const tri_inputs *in, const char *path, const t
     if (part == TRI_ROWS_TEST && tri__division_count(&parts) < TRI_ROWS_PARTS)
         return tri__fail(TRI_USAGE, "--part test: the model's run kept no rows for a test; there are train and valid");
     tri_dataset_spec spec = dataset_spec(in, path);
-    spec.preprocess = preprocess, spec.parts = &parts;
+    spec.preprocess = preprocess, spec.parts = &parts, spec.weight = in->settings->model.weight_name;
     TRI_TRY(tri__dataset_open(&spec, &whole));
     tri_json *now = division_record(whole);
     tri_status status = tri__json_is_whole(now) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");

@@ -3,8 +3,6 @@
  * cuts, depend on tp. */
 #include "engine/staging.h"
 
-#include "base/json.h"
-
 const char *tri__shape_name(tri_shape_kind shape) { return shape == TRI_SHAPE_BRANCH ? "branch" : "chain"; }
 
 static tri_status read_times(const tri_json *units, const char *path, const tri_network *model, tri_stage_time *time) {

@@ -2,7 +2,6 @@
  * rank's shared memory, so that peers access them without a copy. An asynchronous device keeps the classes in its own
  * memory; the host holds copies of those that it reads or fills. */
 #include "comm/shm/helper.h"
-#include "comm/world/world.h"
 #include "exec/exec_parts.h"
 
 /* The address that kernels use; slot -1: none. */

@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "comm/ops/request.h"
-#include "comm/world/world.h"
 
 /* Time to learn which rank failed first, when a device only reports lost peers. A killed process closes its connections
  * at once, but is dead only when the driver has taken its GPU memory back: seconds, where many contexts share a GPU. At

@@ -30,8 +30,5 @@ tri_json *tri__members_json(const char *list, tri_json *members) {
     tri_json *mean = tri__json_object(), *spread = tri__json_object();
     tri__json_members(tri__json_get(tri__json_at(members, 0), "figures"), m)
         if (is_figure(members, m->key)) add_moments(members, m->key, mean, spread);
-    tri_json *all = tri__json_pack("{s:o, s:o, s:o}", list, members, "mean", mean, "spread", spread);
-    if (tri__json_is_whole(all)) return all;
-    tri__json_decref(all);
-    return NULL;
+    return tri__json_pack("{s:o, s:o, s:o}", list, members, "mean", mean, "spread", spread);
 }

@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/random.h"
-#include "base/text.h"
 
 #include <math.h>
 
@@ -182,7 +181,5 @@ tri_json *tri__search_draw(const tri_search_space *space, uint32_t seed, int64_t
     for (int i = 0; i < space->n; i++)
         tri__json_set_new(values, space->key[i].row->name,
                           draw(&space->key[i], uniform(space->key[i].row->name, seed, trial)));
-    if (tri__json_is_whole(values)) return values;
-    tri__json_decref(values);
-    return NULL;
+    return tri__json_whole(values);
 }

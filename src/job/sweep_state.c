@@ -42,13 +42,10 @@ tri_json *tri__sweep_json(const tri_sweep *s) {
         tri__json_append_new(rungs, tri__json_pack("{s:I, s:i}", "epochs", (tri_json_int)s->rung[i].epochs, "trials",
                                                    s->rung[i].trials));
     for (int i = 0; i < s->n; i++) tri__json_append_new(trials, trial_json(s, &s->trial[i]));
-    tri_json *out = tri__json_pack("{s:s, s:i, s:s, s:I, s:o, s:O, s:o, s:o}", "format", "trident-sweep", "version",
-                                   VERSION, "by", tri__best_name((tri_best_by)s->settings->best_by), "halving",
-                                   (tri_json_int)s->own->halving, "rungs", rungs, "space", s->space.file, "trials",
-                                   trials, "config", identity(s->settings));
-    if (tri__json_is_whole(out)) return out;
-    tri__json_decref(out);
-    return NULL;
+    return tri__json_pack("{s:s, s:i, s:s, s:I, s:o, s:O, s:o, s:o}", "format", "trident-sweep", "version", VERSION,
+                          "by", tri__best_name((tri_best_by)s->settings->best_by), "halving",
+                          (tri_json_int)s->own->halving, "rungs", rungs, "space", s->space.file, "trials", trials,
+                          "config", identity(s->settings));
 }
 
 tri_status tri__sweep_save(const tri_sweep *s) {

@@ -78,6 +78,7 @@ typedef struct tri_network {
     int n_columns;             /* numbers of a row of the table; 0: no tabular branch */
     tri_column_tables columns; /* of columns that become vectors */
     int is_gated;              /* branches are scaled by gates */
+    int is_weighted;           /* rows have weights in the loss that training minimises */
     int64_t n_classes, common, fusion; /* widths */
     int64_t max_len;
     int64_t windows;           /* of a text at most; 1: texts are not windowed */

@@ -18,6 +18,7 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
                          .fusion_dropout = config->fusion_dropout,
                          .pooling = config->pooling,
                          .is_gated = config->fusion == TRI_FUSION_GATED,
+                         .is_weighted = config->weight_name != NULL,
                          .no_decay = no_decay};
     for (int branch = 0; branch < model->n_encoders; branch++) {
         const tri_family_row *family = tri__family(&encoder[branch]);

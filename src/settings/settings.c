@@ -3,7 +3,6 @@
 #include "settings/settings.h"
 
 #include "base/file.h"
-#include "base/limits.h"
 #include "base/machine.h"
 #include "base/text.h"
 #include "device/device.h"
@@ -574,9 +573,7 @@ static tri_json *options_json(const tri_settings *settings, int translated) {
             if (translated ? (settings->translated[bit / 64] >> bit % 64 & 1) != 0 : tri__option_listed(row, "config"))
                 tri__json_set_new(all, row->name, tri__option_json(row, sets[t].into));
         }
-    if (tri__json_is_whole(all)) return all;
-    tri__json_decref(all);
-    return NULL;
+    return tri__json_whole(all);
 }
 
 tri_json *tri__settings_json(const tri_settings *settings) { return options_json(settings, 0); }

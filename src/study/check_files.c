@@ -2,8 +2,6 @@
 #include "study/programs.h"
 #include "study/study.h"
 
-#include "program/transfer.h"
-
 /* Transfers counted at this rank: each is counted once, at the sender or at the group's first place. */
 static int64_t transfers_of(const tri_program *p) {
     int64_t n = 0;

@@ -1,5 +1,4 @@
 /* plan_hardware.c - the hardware that a plan is for, and the device that follows from it. */
-#include "device/device.h"
 #include "study/study.h"
 
 /* Whether programs of a device may be timed as those of `other`, which a hardware file names. Devices that compute

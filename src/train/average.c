@@ -5,7 +5,6 @@
  *          soon forgotten. Steps that fp16 skips count as none.
  * last:N   the mean of the weights at the ends of the last N epochs, the run's end among them. Up to the first of these
  *          the average is the weights themselves, between two of them it stays. */
-#include "settings/forms.h"
 #include "train/session.h"
 
 #include <math.h>

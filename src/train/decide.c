@@ -1,6 +1,5 @@
 /* decide.c - the decision of a run: temperature and threshold, fitted to each validation on the lead, which has its
  * probabilities. Loss and other figures of a validation stay those of the model's own probabilities. */
-#include "score/decision.h"
 #include "train/session.h"
 
 /* What a threshold does to the validation rows, or why there is none. */

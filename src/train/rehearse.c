@@ -5,7 +5,6 @@
 #include "data/dataset/field_values.h"
 #include "engine/accept_settings.h"
 #include "engine/inputs.h"
-#include "settings/forms.h"
 #include "train/run.h"
 
 /* Weights in an encoder's folder must be readable, and of as many layers as its configuration says. */

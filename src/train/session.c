@@ -8,7 +8,6 @@
 #include "engine/inputs.h"
 #include "engine/run_report.h"
 #include "engine/cost/mfu.h"
-#include "engine/cost/memory_fit.h"
 #include "engine/staging.h"
 #include "engine/cost/tune.h"
 #include "plan/layer_gates.h"
@@ -313,7 +312,7 @@ static double copy_inv(const tri_session *s) {
     int parts = tri__mesh_readers(&s->place.mesh) / planned->copies * s->engine.n_mb;
     for (int64_t i = 0; i < batch->n; i++)
         if (batch->part_of[i] / parts == planned->copy)
-            sum += weights->n ? weights->at[s->train->labels[batch->row[i]]] : 1;
+            sum += tri__row_weight(s->train, weights->n ? weights->at : NULL, batch->row[i]);
     return sum > 0 ? 1 / sum : 0;
 }
 
@@ -335,7 +334,7 @@ static tri_status next_batch(tri_session *s, int *more) {
     TRI_TRY(tri__loader_next(s->loader, &s->batch, &s->waited));
     if (!s->batch) return TRI_OK;
     if (s->batch->weight <= 0)
-        return tri__fail(TRI_DATA, "step %lld: the weights of all its labels are 0", (long long)s->at.step + 1);
+        return tri__fail(TRI_DATA, "step %lld: all its rows weigh 0", (long long)s->at.step + 1);
     s->inv = tri__mesh_context(&s->place.mesh, s->place.rank) ? 0 : 1 / s->batch->weight; /* counted once */
     s->copy_inv = copy_inv(s);
     for (int encoder = 0; encoder < s->engine.model.n_encoders && s->engine.plan.train.experts >= 0; encoder++)

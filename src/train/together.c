@@ -3,7 +3,6 @@
 #include "train/session.h"
 
 #include "base/clock.h"
-#include "base/file.h"
 
 #include <sys/random.h>
 

@@ -3,7 +3,6 @@
 #include "cli/launch.h"
 
 #include "base/sort.h"
-#include "program/op.h"
 
 #include <time.h>
 

@@ -2,7 +2,6 @@
 #include "cli/bench/bench_runs.h"
 
 #include "base/buffer.h"
-#include "base/json.h"
 #include "base/workshop.h"
 #include "cli/bench/bench.h"
 #include "cli/launch.h"

@@ -3,10 +3,8 @@
 #include "cli/bench/bench.h"
 
 #include "base/clock.h"
-#include "data/table/table.h"
 #include "report/text/text_table.h"
 #include "serve/infer/model.h"
-#include "settings/forms.h"
 
 #include <pthread.h>
 

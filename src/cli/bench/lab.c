@@ -9,9 +9,6 @@
 #include "cli/bench/models.h"
 #include "cli/layout_table.h"
 
-#include "base/file.h"
-#include "base/machine.h"
-#include "base/text.h"
 #include "study/study.h"
 
 #include <math.h>

@@ -4,7 +4,6 @@
 
 #include "base/buffer.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "model/family.h"
 
 #include <math.h>

@@ -2,7 +2,6 @@
 #include "cli/bench/serve_cases.h"
 
 #include "base/buffer.h"
-#include "base/file.h"
 
 enum { FIRST_WORD = 1000, MADE_ROWS = 256 }; /* first id that is not special; rows of a made mixed case */
 

@@ -4,7 +4,6 @@
 #include "cli/bench/bench.h"
 #include "cli/bench/http_load.h"
 
-#include "data/table/table.h"
 #include "report/text/text_table.h"
 #include "serve/server/server.h"
 

@@ -9,7 +9,6 @@
 #include "cli/bench/step_gauges.h"
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/text.h"
 #include "engine/accept_settings.h"
 #include "report/text/text_table.h"

@@ -1,19 +1,16 @@
 /* demo.c - `trident demo`: writes a data set about deliveries, learns a vocabulary, trains a small Trimodal BERT on
  * four ranks and the same model with one input left out, and prints each model's scores on held-out rows. It leaves
  * data/, vocab/, and a configuration and a run folder for each model, which train, eval and predict can use. */
-#include "cli/cli.h"
 #include "cli/demo/demo_data.h"
 #include "cli/launch.h"
 #include "cli/sinks.h"
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/text.h"
 #include "data/text/tokenizer.h"
 #include "job/trainings.h"
 #include "report/sinks/sinks.h"
 #include "report/text/text_table.h"
-#include "score/metrics.h"
 #include "serve/serve.h"
 
 enum { BATCH = 32, VOCABULARY = 700, PROMISED_MARGIN = 8 /* points of accuracy over the best ablation */ };

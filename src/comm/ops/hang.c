@@ -1,7 +1,6 @@
 /* hang.c - ranks that hang, told apart by what they do: computing without progress, stopped, inside one file call,
  * or all waiting for one another. Waiting for peers is no progress: only a beat, a finished file call and, where work
  * has neither, processor time are. */
-#include "comm/world/control_page.h"
 
 #include "base/clock.h"
 #include "base/file.h"

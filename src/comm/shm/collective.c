@@ -8,8 +8,6 @@
  *
  * Results do not depend on which member did a task, because a task reduces its elements completely and in the group's
  * order. */
-#include "comm/ops/kind.h"
-#include "comm/shm/cells.h"
 #include "comm/shm/helper.h"
 #include "comm/shm/shm.h"
 #include "comm/shm/tasks.h"

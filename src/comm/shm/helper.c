@@ -3,7 +3,6 @@
 #include "comm/shm/helper.h"
 
 #include "base/thread.h"
-#include "comm/shm/cells.h"
 #include "comm/shm/tasks.h"
 #include "comm/ops/describe.h"
 

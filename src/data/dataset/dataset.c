@@ -115,6 +115,7 @@ static void hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, const cha
     add_bytes(hash, numbers, sizeof numbers);
     if (spec->windows.most > 1) add_bytes(hash, windows, sizeof windows);
     add_text(hash, recipe);
+    if (spec->weight) add_text(hash, spec->weight);
     add_text(hash, ending_of(spec->path));
     for (int t = 0; t < n_texts; t++) {
         uint64_t tokenizer = tri__tokenizer_hash(spec->tokenizer[t]);
@@ -207,6 +208,7 @@ static tri_row_limits find_limits(const tri_dataset_spec *spec, const tri_prepro
                              .n_classes = preprocess->n_classes,
                              .n_texts = preprocess->text[1].n ? 2 : 1,
                              .width = preprocess->width,
+                             .weighted = spec->weight != NULL,
                              .need_labels = spec->need_labels,
                              .need_parts = spec->parts != NULL};
     for (int t = 0; t < limits.n_texts; t++) limits.vocabulary[t] = tri__tokenizer_size(spec->tokenizer[t]);
@@ -320,7 +322,7 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
         status = write_notes(built, form, fit ? preprocess : NULL, spec->windows.most > 1, writer);
     if (status == TRI_OK && path) status = check_stamp(spec->path, stamp);
     if (status == TRI_OK) {
-        status = tri__store_commit(writer, built->rows, preprocess->width, &w->store);
+        status = tri__store_commit(writer, built->rows, preprocess->width + (spec->weight != NULL), &w->store);
         writer = NULL;
     }
     if (status == TRI_OK) status = look_in(spec, fit, preprocess, w, NULL);

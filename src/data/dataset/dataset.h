@@ -25,6 +25,8 @@ typedef struct tri_dataset {
     tri_text_column text[2];
     int n_columns;            /* numbers of a row: numeric columns, and one for each category of a categorical one */
     int32_t *labels;          /* [n]; NULL when the table has no labels (predict) */
+    float *weight;            /* [n] factors of the rows' losses in training; NULL: all 1. The store has them after the
+                                 numbers of each row */
     uint8_t *part;            /* [n] tri_rows_for of a divided table; NULL: it is not divided, or this is a part */
     int64_t *row;             /* [n] of a part: its rows of the whole table; NULL: it is whole */
     const struct tri_store *store; /* token ids and numbers: tri__dataset_ids, tri__dataset_numbers */
@@ -47,6 +49,7 @@ typedef struct tri_dataset_spec {
     int max_len;
     tri_windows windows;                    /* most above 1: texts longer than max_len keep what its windows hold */
     int need_labels; /* 0: if labels are absent, empty or unknown, the dataset has none */
+    const char *weight;                     /* column of the rows' weights; NULL: none */
     int threads;                            /* the result is the same for any number */
     tri_bad_rows bad_rows;
     const tri_division *parts;            /* how the rows are divided; NULL: they are not */
@@ -76,6 +79,10 @@ tri_packed tri__dataset_packed(const tri_dataset *data, int text, int64_t row);
  * since it was opened, TRI_DATA if it was changed. Thread-safe. */
 tri_status tri__dataset_ids(const tri_dataset *data, int text, int64_t row, int32_t *ids);
 tri_status tri__dataset_numbers(const tri_dataset *data, int64_t row, float *numbers);
+/* What a row weighs in the training loss: its weight times that of its class, by class [classes] (NULL: all 1). */
+static inline double tri__row_weight(const tri_dataset *data, const double *by_class, int64_t row) {
+    return (data->weight ? data->weight[row] : 1.0) * (by_class ? by_class[data->labels ? data->labels[row] : 0] : 1.0);
+}
 /* Calls take() with a digest of each row, in order: of its texts, numbers and label. Errors as above. */
 tri_status tri__dataset_row_digests(const tri_dataset *data, void (*take)(void *context, uint64_t digest),
                                     void *context);

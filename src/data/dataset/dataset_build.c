@@ -7,6 +7,8 @@
 #include "data/dataset/unseen.h"
 #include "data/dataset/field_values.h"
 
+#include <float.h>
+
 enum { BLOCK = 64, PIECE_BLOCKS = 64, PIECE = BLOCK * PIECE_BLOCKS }; /* rows; blocks; rows */
 
 /* A thread's result for one block of rows. */
@@ -32,6 +34,8 @@ typedef struct build {
     uint8_t *parts;           /* [rows] of kept rows; NULL likewise */
     int32_t *labels;          /* [table_rows], compacted: kept rows first; NULL: none */
     tri_unseen *unseen;       /* [parts, n_columns] */
+    int weight;               /* column of the rows' weights; -1: none */
+    size_t width;             /* numbers of a row, and its weight */
     float *numbers;           /* [PIECE, width] */
     int64_t *start;           /* [rows + 1] */
     block *blocks;            /* [PIECE_BLOCKS] */
@@ -74,10 +78,23 @@ static tri_status refuse(build *b, int64_t row, const tri_bad_field *field, int 
     return list_bad(b->bad, line, at, tri__field_words(table, row, field->column, field->what, text, sizeof text));
 }
 
+/* A row's weight. 0: it is not one. */
+static int read_weight(const build *b, int64_t row, float *out) {
+    double value = 0;
+    tri_field_text field = tri__table_field(b->fields.table, row, b->weight);
+    tri_number kind = tri__field_number(&b->fields.preprocess->reading, field, &value);
+    *out = (float)value;
+    return kind == TRI_NUMBER_GOOD && value >= 0 && value <= FLT_MAX;
+}
+
 /* Diagnoses a row that the parallel pass marked. The piece's numbers are already written, so their buffer is free. */
 static tri_bad_field explain(const build *b, int64_t row, char text[static 1100]) {
     tri_bad_field bad = {0};
-    if (tri__fields_numbers(&b->fields, row, b->numbers, &bad))
+    float weight;
+    if (!tri__fields_numbers(&b->fields, row, b->numbers, &bad)) return bad;
+    if (b->weight >= 0 && !read_weight(b, row, &weight))
+        bad = (tri_bad_field){b->weight, "is not a weight: a number from 0"};
+    else
         bad = (tri_bad_field){b->fields.label,
                               tri__label_words(b->fields.preprocess,
                                                tri__table_field(b->fields.table, row, b->fields.label), text, 1100)};
@@ -97,12 +114,14 @@ static int has_labels(const build *b) {
 
 /* Numbers and labels of the piece at `first`. */
 static void read_piece(build *b, int64_t first, int64_t count) {
-    size_t width = (size_t)b->fields.preprocess->width;
+    size_t width = b->width;
 #pragma omp parallel for schedule(static, BLOCK) num_threads(b->spec->threads)
     for (int64_t i = 0; i < count; i++) {
         tri_bad_field bad;
         int64_t row = first + i;
-        int good = tri__fields_numbers(&b->fields, row, b->numbers + (size_t)i * width, &bad);
+        float *numbers = b->numbers + (size_t)i * width; /* [width] */
+        int good = tri__fields_numbers(&b->fields, row, numbers, &bad);
+        if (b->weight >= 0) good &= read_weight(b, row, &numbers[width - 1]);
         if (b->labels) {
             b->labels[row] = tri__labels_class(b->fields.preprocess,
                                                tri__table_field(b->fields.table, row, b->fields.label));
@@ -114,7 +133,7 @@ static void read_piece(build *b, int64_t first, int64_t count) {
 
 /* Compacts the kept rows of a piece and writes their numbers. */
 static tri_status write_piece(build *b, int64_t first, int64_t count) {
-    size_t width = (size_t)b->fields.preprocess->width;
+    size_t width = b->width;
     int64_t kept = 0;
     for (int64_t i = 0; i < count; i++) {
         if (b->skip[first + i]) continue;
@@ -135,7 +154,7 @@ static void count_unseen(build *b, int64_t first, int64_t count) {
         for (int64_t i = 0, row = first; i < count && p->column[c].category; i++, row++) {
             if (b->skip[row]) continue;
             tri_unseen *to = &b->unseen[(b->part ? b->part[row] : 0) * p->n_columns + c];
-            if (tri__category_known(&p->column[c], b->numbers + i * p->width + at)) {
+            if (tri__category_known(&p->column[c], b->numbers + (size_t)i * b->width + at)) {
                 to->values++;
                 continue;
             }
@@ -249,10 +268,13 @@ static tri_status take_bad(build *b) {
 }
 
 static tri_status run(build *b) {
-    size_t rows = (size_t)b->table_rows, width = (size_t)b->fields.preprocess->width;
+    size_t rows = (size_t)b->table_rows;
+    b->weight = -1;
+    if (b->spec->weight) TRI_TRY(tri__table_find(b->fields.table, b->spec->weight, &b->weight));
+    b->width = (size_t)b->fields.preprocess->width + (b->weight >= 0);
     TRI_TRY(take_bad(b));
     b->skip = calloc(rows + 1, 1);
-    b->numbers = malloc((PIECE * width + 1) * sizeof *b->numbers);
+    b->numbers = malloc((PIECE * b->width + 1) * sizeof *b->numbers);
     b->blocks = calloc(PIECE_BLOCKS, sizeof *b->blocks);
     b->unseen = calloc((size_t)b->fields.preprocess->n_columns * TRI_ROWS_PARTS + 1, sizeof *b->unseen);
     if (!b->skip || !b->numbers || !b->blocks || !b->unseen) return no_memory(b);

@@ -24,10 +24,14 @@ static tri_status select_rows(const tri_dataset *from, tri_rows_for part, tri_da
     size_t rows = (size_t)n + 1;
     to->row = malloc(rows * sizeof *to->row);
     to->labels = malloc(rows * sizeof *to->labels);
-    if (!to->row || !to->labels) return no_memory(to->store);
+    if (from->weight) to->weight = malloc(rows * sizeof *to->weight);
+    if (!to->row || !to->labels || (from->weight && !to->weight)) return no_memory(to->store);
     for (int64_t row = 0; row < from->n; row++)
-        if (from->part[row] == part) to->labels[to->n] = from->labels[row], to->row[to->n++] = row;
-    to->memory = (int64_t)(rows * (sizeof *to->row + sizeof *to->labels));
+        if (from->part[row] == part) {
+            if (to->weight) to->weight[to->n] = from->weight[row];
+            to->labels[to->n] = from->labels[row], to->row[to->n++] = row;
+        }
+    to->memory = (int64_t)(rows * (sizeof *to->row + sizeof *to->labels + (to->weight ? sizeof *to->weight : 0)));
     for (int t = 0; t < from->n_texts; t++) {
         tri_text_column *text = &to->text[t];
         text->vocabulary = from->text[t].vocabulary;
@@ -59,6 +63,7 @@ static tri_status hash_rows(tri_dataset *data, XXH3_state_t *hash, int32_t *buff
     for (int64_t row = 0; row < data->n; row++) {
         TRI_TRY(tri__dataset_numbers(data, row, (float *)buffer));
         XXH3_64bits_update(hash, buffer, width * sizeof(float));
+        if (data->weight) XXH3_64bits_update(hash, &data->weight[row], sizeof *data->weight);
     }
     data->digest = XXH3_64bits_withSeed(data->labels, rows * sizeof *data->labels, XXH3_64bits_digest(hash));
     return TRI_OK;

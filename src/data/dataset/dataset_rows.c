@@ -4,6 +4,8 @@
  * file may have changed. */
 #include "data/dataset/dataset_rows.h"
 
+#include <float.h>
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -96,6 +98,20 @@ static tri_status take_labels(const tri_store *store, const tri_row_limits *limi
     return TRI_OK;
 }
 
+/* The last number of each row, where rows have weights. */
+static tri_status take_weights(const tri_store *store, const tri_row_limits *limits, tri_dataset *data) {
+    size_t width = (size_t)store->width;
+    if (!limits->weighted) return TRI_OK;
+    if (!(data->weight = malloc(((size_t)data->n + 1) * sizeof *data->weight))) return no_memory(store);
+    for (size_t row = 0; row < (size_t)data->n; row++) {
+        size_t at = (row * width + width - 1) * sizeof *data->weight;
+        TRI_TRY(tri__store_read(store, TRI_SECTION_NUMBERS, at, sizeof *data->weight, &data->weight[row]));
+        if (!(data->weight[row] >= 0 && data->weight[row] <= FLT_MAX)) return wrong(store, "it has impossible weights");
+    }
+    data->memory += data->n * (int64_t)sizeof *data->weight;
+    return TRI_OK;
+}
+
 static tri_status take_parts(const tri_store *store, const tri_row_limits *limits, tri_dataset *data) {
     size_t bytes = store->bytes[TRI_SECTION_PARTS];
     if (!limits->need_parts && !bytes) return TRI_OK;
@@ -110,7 +126,7 @@ static tri_status take_parts(const tri_store *store, const tri_row_limits *limit
 tri_status tri__dataset_take(const tri_store *store, const tri_row_limits *limits, tri_dataset *data) {
     uint32_t most;
     data->n = store->rows;
-    data->n_columns = (int)store->width;
+    data->n_columns = (int)store->width - limits->weighted;
     data->n_texts = store->bytes[TRI_SECTION_START1] ? 2 : 1;
     data->store = store;
     data->digest = (uint64_t)data->n;
@@ -120,6 +136,7 @@ tri_status tri__dataset_take(const tri_store *store, const tri_row_limits *limit
     XXH3_state_t *hash = XXH3_createState();
     tri_status status = piece && hash ? take_texts(store, limits, hash, piece, data) : no_memory(store);
     if (status == TRI_OK) status = add(store, TRI_SECTION_NUMBERS, hash, piece, &data->digest, &most);
+    if (status == TRI_OK) status = take_weights(store, limits, data);
     if (status == TRI_OK) status = take_labels(store, limits, data);
     if (status == TRI_OK) status = take_parts(store, limits, data);
     XXH3_freeState(hash);
@@ -140,6 +157,7 @@ int64_t tri__dataset_longest(const tri_dataset *data) {
 void tri__dataset_drop(tri_dataset *data) {
     for (int t = 0; t < 2; t++) free(data->text[t].start), free(data->text[t].place);
     free(data->labels);
+    free(data->weight);
     free(data->part);
     free(data->row);
     *data = (tri_dataset){0};
@@ -161,7 +179,8 @@ tri_status tri__dataset_ids(const tri_dataset *data, int text, int64_t row, int3
 }
 
 tri_status tri__dataset_numbers(const tri_dataset *data, int64_t row, float *numbers) {
-    size_t bytes = (size_t)data->n_columns * sizeof *numbers;
+    size_t width = (size_t)data->n_columns + (data->weight != NULL);
     if (data->row) row = data->row[row];
-    return tri__store_read(data->store, TRI_SECTION_NUMBERS, (size_t)row * bytes, bytes, numbers);
+    return tri__store_read(data->store, TRI_SECTION_NUMBERS, (size_t)row * width * sizeof *numbers,
+                           (size_t)data->n_columns * sizeof *numbers, numbers);
 }

@@ -9,7 +9,7 @@ typedef struct tri_row_limits {
     int vocabulary[2];       /* ids are below it */
     int64_t max_len;         /* ids of a text, from 1 */
     int n_classes;           /* labels are below it */
-    int n_texts, width, need_labels, need_parts;
+    int n_texts, width, weighted, need_labels, need_parts;
 } tri_row_limits;
 
 /* Reads all of a store once, checks it, and fills in the data's rows, starts, labels and digest. TRI_DATA naming the

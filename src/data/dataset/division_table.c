@@ -1,5 +1,4 @@
 /* division_table.c - the parts of a table: labels and groups are read, rows divided, and classes counted. */
-#include "data/dataset/division.h"
 
 #include "base/hash.h"
 #include "base/text.h"

@@ -67,6 +67,7 @@ static tri_status add_row(const tri_loader *loader, tri_micro *micro, int64_t ro
         tri__micro_text(&loader->spec.micro, micro, t, length, row);
     }
     if (data->n_columns) TRI_TRY(tri__dataset_numbers(data, row, tri__micro_numbers(&loader->spec.micro, micro)));
+    if (data->weight) micro->weights[micro->n] = data->weight[row];
     tri__micro_row(&loader->spec.micro, micro, row, data->labels ? data->labels[row] : 0);
     return TRI_OK;
 }
@@ -104,8 +105,7 @@ static tri_status fill(const tri_loader *loader, buffer *into) {
         if (p >= 0 && p < batch->parts) TRI_TRY(add_row(loader, &batch->part[p], row));
         for (int t = 0; t < data->n_texts; t++)
             batch->tokens += tri__dataset_packed(data, t, row).tokens;
-        batch->weight += loader->spec.class_weights ? loader->spec.class_weights[data->labels ? data->labels[row] : 0]
-                                                    : 1.0;
+        batch->weight += tri__row_weight(data, loader->spec.class_weights, row);
     }
     for (int p = 0; p < batch->parts; p++) tri__micro_pad(&loader->spec.micro, &batch->part[p]);
     share_places(loader, into);
@@ -189,6 +189,7 @@ tri_status tri__loader_open(const tri_loader_spec *spec, tri_loader **out) {
     tri_micro_spec *micro = &loader->spec.micro;
     const tri_dataset *data = spec->sampler->data;
     micro->n_texts = data->n_texts, micro->n_columns = data->n_columns, micro->windows = data->windows;
+    micro->is_weighted = data->weight != NULL;
     micro->rows = spec->maxima.rows;
     for (int t = 0; t < 2; t++)
         micro->tokens[t] = spec->maxima.tokens[t], micro->sequences[t] = spec->maxima.windows[t];

@@ -7,7 +7,7 @@
 typedef struct tri_batch {
     int64_t epoch, index, n;  /* batch `index` of the epoch, n samples in all */
     int64_t tokens;           /* of all texts and samples, in all windows */
-    double weight;            /* sum over all samples of class_weights[label]: the loss divisor */
+    double weight;            /* sum over all samples of tri__row_weight: the loss divisor */
     int parts;                /* parts that this loader fills */
     tri_micro *part;          /* [parts] */
     const int64_t *row;       /* [n] data rows of the whole batch, in its order */

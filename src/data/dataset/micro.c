@@ -44,6 +44,7 @@ void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_mi
     if (spec->n_columns)
         micro.numbers = tri__carve(base, at, rows * (size_t)spec->n_columns * sizeof *micro.numbers);
     micro.labels = tri__carve(base, at, rows * sizeof *micro.labels);
+    if (spec->is_weighted) micro.weights = tri__carve(base, at, rows * sizeof *micro.weights);
     micro.keyn = tri__carve(base, at, 2 * rows * sizeof *micro.keyn);
     micro.row = tri__carve(base, at, rows * sizeof *micro.row);
     if (spec->ring) micro.spare = tri__carve(base, at, 2 * most * sizeof *micro.spare);

@@ -27,6 +27,7 @@ typedef struct tri_micro {
     int32_t *keyw[2];         /* [W, 2] the key of each window's first token; NULL likewise */
     float *numbers;           /* [n, n_columns] */
     int32_t *labels;          /* [n]; zeros when the data has none */
+    float *weights;           /* [n] factors of the rows' losses; NULL: all 1 */
     int32_t *keyn;            /* [n, 2] data row, 0 */
     int64_t *row;             /* [n] data rows */
     int32_t *spare;           /* [2 * most tokens] scratch of a ring; NULL without */
@@ -34,7 +35,7 @@ typedef struct tri_micro {
 
 /* What a microbatch has room for, and how its texts are numbered. */
 typedef struct tri_micro_spec {
-    int n_texts, n_columns;
+    int n_texts, n_columns, is_weighted;
     int64_t rows, tokens[2];  /* the most that it holds */
     int64_t sequences[2];     /* likewise, of windows; only where these are counted */
     tri_windows windows;      /* how texts are windowed */

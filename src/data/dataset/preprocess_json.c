@@ -2,7 +2,6 @@
  * is validated like any input when read: a checkpoint is not trusted. Categories and labels of versions before it are
  * as the training table spelt them; their canonical forms are found when they are read. docs/guide/data.md lists the
  * keys. */
-#include "data/dataset/preprocess.h"
 
 #include "base/text.h"
 #include "data/dataset/field_values.h"

@@ -2,7 +2,6 @@
  * two tables share, labels that are missing, rare or unknown, texts that will be truncated. */
 #include "data/inspect/inspect_parts.h"
 
-#include "base/text.h"
 #include "data/text/unicode.h"
 
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 /* graphemes.c - finds the ends of grapheme clusters: the rules GB3 to GB11 of UAX 29, with GB9c (Indic conjuncts). */
 #include "data/text/graphemes.h"
 
-#include "base/text.h"
 #include "data/text/unicode.h"
 
 /* Classes of the table: the low 4 bits; the part in Indic conjuncts is in the 2 bits above. */

@@ -3,7 +3,6 @@
  * a million. */
 #include "data/text/normalise.h"
 
-#include "base/text.h"
 #include "data/text/unicode.h"
 
 /* Code points as code << 8 | combining class. */

@@ -2,7 +2,6 @@
  * only two of them, in place. */
 #include "data/text/normalise.h"
 
-#include "base/text.h"
 #include "data/text/unicode.h"
 
 tri_norm_rule *tri__normaliser_add(tri_normaliser *normaliser, tri_norm_step kind) {

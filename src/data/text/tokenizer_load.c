@@ -5,7 +5,6 @@
  * kept, with assumptions made explicit: saving writes that, and its hash is the tokenizer's. */
 #include "data/text/tokenizer_parts.h"
 
-#include "base/file.h"
 #include "base/limits.h"
 #include "base/text.h"
 

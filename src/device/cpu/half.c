@@ -13,11 +13,6 @@ static int is_half(int dtype) { return dtype == TRI_BF16 || dtype == TRI_F16; }
 
 static int64_t piece_size(int64_t n, int64_t at) { return n - at < PIECE ? n - at : PIECE; }
 
-/* Element `at` of an operand of any width. */
-static void *at_element(const tri_call *call, int k, int64_t at) {
-    return (char *)call->t[k].data + (size_t)at * tri__dtype_bytes((tri_dtype)call->dtype[k]);
-}
-
 static void widen_operand(const tri_call *call, int k, float *to) {
     int64_t n = elements(call, k);
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))

@@ -2,7 +2,6 @@
  * need less are planned too, until one fits. */
 #include "engine/cost/memory_fit.h"
 
-#include "base/machine.h"
 #include "base/text.h"
 #include "settings/forms.h"
 

@@ -2,7 +2,6 @@
 #include "engine/cost/tune.h"
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/hash.h"
 
 enum { FILE_LIMIT = 4 << 20, ENTRY_WORDS = sizeof(tri_wisdom_entry) / sizeof(int64_t) };

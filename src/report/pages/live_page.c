@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "report/runs/run_data.h"
-#include "base/buffer.h"
 #include "web/http.h"
 #include "web/svg.h"
 

@@ -1,7 +1,6 @@
 /* report_page.c - the page of runs: its files (src/web/) and the data, in one document. */
 #include "report/runs/run_data.h"
 
-#include "base/buffer.h"
 #include "web/pages.h"
 
 tri_status tri__report_page(const tri_json *runs, int live, char **html, size_t *size) {

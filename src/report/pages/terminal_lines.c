@@ -1,7 +1,6 @@
 /* terminal_lines.c - lines of a screen: their width, colours, bars and curves. */
 #include "report/pages/terminal_lines.h"
 
-#include "base/text.h"
 #include "data/text/unicode.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
 /* validation_curves.c - precision and recall, and ROC. */
 #include "report/runs/run_parts.h"
-#include "score/areas.h"
 
 #include "score/areas.h"
 

@@ -2,7 +2,6 @@
 #include "report/text/text_table.h"
 
 #include "base/grow.h"
-#include "base/text.h"
 #include "data/text/unicode.h"
 
 #include <ctype.h>

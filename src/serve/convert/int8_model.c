@@ -9,7 +9,6 @@
 #include "base/workshop.h"
 #include "device/device.h"
 #include "data/dataset/data_files.h"
-#include "model/model.h"
 
 #include <math.h>
 

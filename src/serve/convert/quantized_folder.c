@@ -7,7 +7,6 @@
 
 #include "checkpoint/quantized_weights.h"
 #include "numbers/quantized.h"
-#include "model/model.h"
 
 #include <math.h>
 

@@ -6,11 +6,8 @@
  * explained rows are computed together. */
 #include "serve/explain/explain.h"
 
-#include "base/arena.h"
-#include "base/text.h"
 #include "data/dataset/field_values.h"
 #include "data/text/unicode.h"
-#include "score/decision.h"
 #include "serve/infer/table_rows.h"
 
 #include <math.h>

@@ -3,16 +3,13 @@
 #include "data/dataset/field_values.h"
 #include "score/best.h"
 #include "engine/evaluate.h"
-#include "data/dataset/data_files.h"
 #include "engine/infer.h"
 #include "engine/inputs.h"
-#include "score/metrics.h"
 #include "data/dataset/training_rows.h"
 #include "serve/infer/ensemble.h"
 #include "serve/infer/model_checkpoint.h"
 #include "base/clock.h"
 #include "checkpoint/folders.h"
-#include "settings/forms.h"
 
 #include <math.h>
 

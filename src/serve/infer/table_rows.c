@@ -1,10 +1,8 @@
 /* table_rows.c - the columns of a model found in a table. */
 #include "serve/infer/table_rows.h"
 
-#include "data/dataset/data_files.h"
 #include "engine/inputs.h"
 #include "serve/infer/ensemble.h"
-#include "settings/forms.h"
 
 static tri_status no_memory(void) { return tri__fail(TRI_RESOURCE, "out of memory for a table's columns"); }
 

@@ -3,8 +3,6 @@
  * lost. */
 #include "serve/server/server_parts.h"
 
-#include "base/file.h"
-
 #include <math.h>
 #include <time.h>
 

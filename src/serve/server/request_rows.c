@@ -3,7 +3,6 @@
  * separated by commas: an empty field is a missing value, and empty lines at the end are none. */
 #include "serve/server/server_parts.h"
 
-#include "data/table/table.h"
 #include "data/table/value_text.h"
 
 enum { NUMBER = 32 }; /* bytes of a number's text */

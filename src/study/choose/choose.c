@@ -4,7 +4,6 @@
 #include "study/choose/choose_parts.h"
 
 #include "base/clock.h"
-#include "base/machine.h"
 #include "base/text.h"
 
 #include <math.h>

@@ -1,8 +1,6 @@
 /* parallel.c - independent pieces of work on several threads. */
 #include "study/choose/choose_parts.h"
 
-#include "base/arena.h"
-
 #include <pthread.h>
 #include <stdatomic.h>
 

@@ -6,8 +6,6 @@
  * offloading adds optimizer state, gradients, weights and activations in this order. */
 #include "study/choose/choose_parts.h"
 
-#include "plan/schedule/schedule.h"
-
 enum { MICROBATCHES = 256, MOST_CHUNKS = 4, TOKENS = 512 /* of a text on each rank, at least, with cp */ };
 
 typedef struct lister {

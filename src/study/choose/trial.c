@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "engine/accept_settings.h"
 #include "engine/staging.h"
-#include "plan/schedule/schedule.h"
 #include "plan/step_kinds.h"
 
 #include <math.h>

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "program/live.h"
-#include "settings/forms.h"
 #include "train/record/profile.h"
 #include "comm/ops/describe.h"
 

@@ -1,6 +1,5 @@
 /* activation.c - activations and gated ones (Shazeer, 2020: one half of the columns, through an activation, times the
  * other half), element by element. */
-#include "device/activation.h"
 #include "device/cpu/reference/reference.h"
 
 static int64_t count(const tri_call *call) { return call->t[0].rows * call->t[0].cols; }

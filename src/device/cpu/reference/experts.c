@@ -1,6 +1,5 @@
-/* experts.c - mixtures of experts: routing with a capacity in each sequence, the balancing loss, rows on their way to
- * experts and back, and the experts' dense layers. */
-#include "device/activation.h"
+/* experts.c - mixtures of experts: routing with a capacity in each sequence, the balancing loss, and rows on their way
+ * to experts and back. */
 #include "device/cpu/reference/reference.h"
 
 /* The expert of a choice: of a row, one of `each` of every expert, or of a choice without a place. */
@@ -140,32 +139,28 @@ static void dispatch(const tri_call *call) {
         for (int64_t c = 0; c < H; c++) store(call, ARG(y), r * H + c, from[r] < 0 ? 0 : x[from[r] / K * H + c]);
 }
 
-static void dispatch_din(const tri_call *call) {
-    OPERANDS(dispatch_din);
-    const float *dy = f32(call, ARG(dy));           /* [R,H] */
-    const int32_t *choice = i32(call, ARG(choice)); /* [T,K] */
-    int64_t T = call->t[ARG(dx)].rows, H = call->t[ARG(dx)].cols, K = call->t[ARG(choice)].cols;
+/* Operand to [T,H] = the sum over each token's choices [T,K] that have a place, of rows x [R,H], weighted or not. */
+static void collect(const tri_call *call, int to, const float *x, const int32_t *choice, int64_t K,
+                    const float *weight) {
+    int64_t T = call->t[to].rows, H = call->t[to].cols;
     for (int64_t t = 0; t < T; t++)
         for (int64_t c = 0; c < H; c++) {
             double sum = 0;
-            for (int64_t j = 0; j < K; j++)
-                if (choice[t * K + j] >= 0) sum += dy[choice[t * K + j] * H + c];
-            store(call, ARG(dx), t * H + c, sum);
+            for (int64_t i = t * K; i < (t + 1) * K; i++)
+                if (choice[i] >= 0) sum += (weight ? (double)weight[i] : 1) * x[choice[i] * H + c];
+            store(call, to, t * H + c, sum);
         }
+}
+
+static void dispatch_din(const tri_call *call) {
+    OPERANDS(dispatch_din);
+    collect(call, ARG(dx), f32(call, ARG(dy)), i32(call, ARG(choice)), call->t[ARG(choice)].cols, NULL);
 }
 
 static void combine(const tri_call *call) {
     OPERANDS(combine);
-    const float *x = f32(call, ARG(x)), *weight = f32(call, ARG(weight)); /* [R,H] [T,K] */
-    const int32_t *choice = i32(call, ARG(choice));                       /* [T,K] */
-    int64_t T = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols, K = call->t[ARG(choice)].cols;
-    for (int64_t t = 0; t < T; t++)
-        for (int64_t c = 0; c < H; c++) {
-            double sum = 0;
-            for (int64_t j = 0; j < K; j++)
-                if (choice[t * K + j] >= 0) sum += (double)weight[t * K + j] * x[choice[t * K + j] * H + c];
-            store(call, ARG(y), t * H + c, sum);
-        }
+    collect(call, ARG(y), f32(call, ARG(x)), i32(call, ARG(choice)), call->t[ARG(choice)].cols,
+            f32(call, ARG(weight)));
 }
 
 static void combine_din(const tri_call *call) {
@@ -184,73 +179,6 @@ static void combine_din(const tri_call *call) {
     }
 }
 
-/* The expert of row t of `rows`; -1: the row has no token. All have one where nothing says which. */
-static int64_t expert_of_row(const tri_call *call, const int32_t *from, int64_t t, int64_t rows) {
-    int64_t groups = call->attr->groups ? call->attr->groups : 1, each = rows / (groups * call->attr->members);
-    return from && from[t] < 0 ? -1 : t / each % call->attr->members;
-}
-
-static double linear_element(const float *x, const float *w, const float *b, int64_t I, int64_t t, int64_t row) {
-    double sum = b ? b[row] : 0;
-    for (int64_t i = 0; i < I; i++) sum += (double)x[t * I + i] * w[row * I + i];
-    return sum;
-}
-
-/* With an activation or without: then there is no h. */
-static void linear_experts(const tri_call *call) {
-    OPERANDS(linear);
-    const float *x = f32(call, ARG(x)), *w = f32(call, ARG(w)), *b = f32(call, ARG(b)); /* [T,I] [C*O,I] [C,O] */
-    int64_t T = call->t[ARG(y)].rows, O = call->t[ARG(y)].cols, I = call->t[ARG(x)].cols;
-    for (int64_t t = 0; t < T; t++) {
-        int64_t e = expert_of_row(call, i32(call, ARG(from)), t, T);
-        for (int64_t o = 0; o < O; o++) {
-            double h = e < 0 ? 0 : linear_element(x, w, b, I, t, e * O + o);
-            store(call, ARG(h), t * O + o, h);
-            store(call, ARG(y), t * O + o, activated(call, h));
-        }
-    }
-}
-
-static void linear_experts_din(const tri_call *call) {
-    OPERANDS(linear_din);
-    const float *dy = f32(call, ARG(dy)), *w = f32(call, ARG(w)); /* [T,O] [C*O,I] */
-    int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(dy)].cols, I = call->t[ARG(w)].cols;
-    for (int64_t t = 0; t < T; t++) {
-        int64_t e = expert_of_row(call, i32(call, ARG(from)), t, T);
-        for (int64_t i = 0; i < I; i++) {
-            double sum = 0;
-            for (int64_t o = 0; o < O && e >= 0; o++) sum += (double)dy[t * O + o] * w[(e * O + o) * I + i];
-            store(call, ARG(dx), t * I + i, sum);
-        }
-    }
-}
-
-static void linear_experts_dw(const tri_call *call) {
-    OPERANDS(linear_dw);
-    const float *dy = f32(call, ARG(dy)), *x = f32(call, ARG(x)); /* [T,O] [T,I] */
-    int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(dy)].cols, I = call->t[ARG(x)].cols;
-    for (int64_t row = 0; row < call->attr->members * O; row++)
-        for (int64_t i = 0; i < I; i++) {
-            double sum = 0;
-            for (int64_t t = 0; t < T; t++)
-                if (expert_of_row(call, i32(call, ARG(from)), t, T) == row / O)
-                    sum += (double)dy[t * O + row % O] * x[t * I + i];
-            store(call, ARG(dw), row * I + i, sum);
-        }
-}
-
-static void bias_experts_dw(const tri_call *call) {
-    OPERANDS(bias_dw);
-    const float *dy = f32(call, ARG(dy)); /* [T,O] */
-    int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(dy)].cols;
-    for (int64_t row = 0; row < call->attr->members * O; row++) {
-        double sum = 0;
-        for (int64_t t = 0; t < T; t++)
-            if (expert_of_row(call, i32(call, ARG(from)), t, T) == row / O) sum += dy[t * O + row % O];
-        store(call, ARG(db), row, sum);
-    }
-}
-
 const tri_kernel_row tri__cpu_experts_reference[] = {
     {.op = TRI_OP_route, .dtype = TRI_F32, .run = route},
     {.op = TRI_OP_route_din, .dtype = TRI_F32, .run = route_din},
@@ -260,10 +188,5 @@ const tri_kernel_row tri__cpu_experts_reference[] = {
     {.op = TRI_OP_dispatch_din, .dtype = TRI_F32, .run = dispatch_din},
     {.op = TRI_OP_combine, .dtype = TRI_F32, .run = combine},
     {.op = TRI_OP_combine_din, .dtype = TRI_F32, .run = combine_din},
-    {.op = TRI_OP_linear, .dtype = TRI_F32, .run = linear_experts, .facts = TRI_FACT_EXPERTS},
-    {.op = TRI_OP_linear, .dtype = TRI_F32, .run = linear_experts, .facts = TRI_FACT_EXPERTS | TRI_FACT_ACT},
-    {.op = TRI_OP_linear_din, .dtype = TRI_F32, .run = linear_experts_din, .facts = TRI_FACT_EXPERTS},
-    {.op = TRI_OP_linear_dw, .dtype = TRI_F32, .run = linear_experts_dw, .facts = TRI_FACT_EXPERTS},
-    {.op = TRI_OP_bias_dw, .dtype = TRI_F32, .run = bias_experts_dw, .facts = TRI_FACT_EXPERTS},
     {.run = NULL},
 };

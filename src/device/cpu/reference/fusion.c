@@ -1,6 +1,5 @@
 /* fusion.c - concatenates the branches: columns of up to three matrices; and the reverse. Gates that scale
  * them. */
-#include "device/activation.h"
 #include "device/cpu/reference/reference.h"
 
 static int64_t width(const tri_call *call, int k) { return call->t[k].data ? call->t[k].cols : 0; }

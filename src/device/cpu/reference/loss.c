@@ -33,6 +33,7 @@ static void cross_entropy(const tri_call *call) {
     OPERANDS(cross_entropy);
     const float *logits = f32(call, ARG(logits)), *cw = f32(call, ARG(cw)); /* [N,C] [C] */
     const int32_t *labels = i32(call, ARG(labels));                         /* [N] */
+    const float *rw = f32(call, ARG(rw));                                     /* [N]; NULL: all 1 */
     int64_t N = call->t[ARG(probs)].rows, C = call->t[ARG(probs)].cols;
     double loss = 0;
     for (int64_t i = 0; i < N; i++) {
@@ -42,7 +43,7 @@ static void cross_entropy(const tri_call *call) {
         for (int64_t c = 0; c < C; c++) sum += exp(logits[i * C + c] - max);
         double lse = max + log(sum);
         for (int64_t c = 0; c < C; c++) store(call, ARG(probs), i * C + c, exp(logits[i * C + c] - lse));
-        loss += sample_loss(call->attr, logits + i * C, cw, labels[i], C, lse);
+        loss += (rw ? rw[i] : 1) * sample_loss(call->attr, logits + i * C, cw, labels[i], C, lse);
     }
     double *out = f64(call, ARG(loss)); /* [1] */
     *out = (adds(call, ARG(loss)) ? *out : 0) + *f64(call, ARG(inv)) * loss;
@@ -52,12 +53,13 @@ static void cross_entropy_din(const tri_call *call) {
     OPERANDS(cross_entropy_din);
     const float *probs = f32(call, ARG(probs)), *cw = f32(call, ARG(cw)); /* [N,C] [C] */
     const int32_t *labels = i32(call, ARG(labels));                       /* [N] */
+    const float *rw = f32(call, ARG(rw));                                   /* [N]; NULL: all 1 */
     int64_t N = call->t[ARG(probs)].rows, C = call->t[ARG(probs)].cols;
-    double factor = *f64(call, ARG(inv)) * (f32(call, ARG(scale)) ? *f32(call, ARG(scale)) : 1);
+    double whole = *f64(call, ARG(inv)) * (f32(call, ARG(scale)) ? *f32(call, ARG(scale)) : 1);
     double smoothing = call->attr->smoothing, gamma = call->attr->gamma, weights = 0; /* of all classes */
     for (int64_t c = 0; c < C; c++) weights += cw[c];
     for (int64_t i = 0; i < N; i++) {
-        double own = factor * cw[labels[i]];
+        double factor = whole * (rw ? rw[i] : 1), own = factor * cw[labels[i]];
         if (gamma > 0) own *= focal_factor(gamma, probs + i * C, labels[i], C);
         for (int64_t c = 0; c < C; c++) {
             double d = own * (probs[i * C + c] - (c == labels[i]));

@@ -33,7 +33,7 @@ static __device__ double focal_factor(double gamma, const float *probs, int32_t 
 template <typename T>
 static __global__ void cross_entropy_kernel(int64_t n, int64_t classes, double *loss, float *probs, const T *logits,
                                             const int32_t *labels, const float *cw, const double *inv,
-                                            float smoothing, float gamma, int add) {
+                                            const float *rw, float smoothing, float gamma, int add) {
     double sum = 0;
     for (int64_t i = threadIdx.x; i < n; i += THREADS) {
         const T *row = logits + i * classes; /* [classes] */
@@ -42,7 +42,7 @@ static __global__ void cross_entropy_kernel(int64_t n, int64_t classes, double *
         for (int64_t c = 0; c < classes; c++) total += exp(wide(row[c]) - max);
         double lse = max + log(total);
         for (int64_t c = 0; c < classes; c++) probs[i * classes + c] = (float)exp(wide(row[c]) - lse);
-        sum += sample_loss(smoothing, gamma, row, cw, labels[i], classes, lse);
+        sum += (rw ? rw[i] : 1.0f) * sample_loss(smoothing, gamma, row, cw, labels[i], classes, lse);
     }
     sum = block_sum(sum);
     if (threadIdx.x == 0) *loss = (add ? *loss : 0) + *inv * sum;
@@ -51,14 +51,16 @@ static __global__ void cross_entropy_kernel(int64_t n, int64_t classes, double *
 template <typename T>
 static __global__ void cross_entropy_din_kernel(int64_t n, int64_t classes, T *dlogits, const float *probs,
                                                 const int32_t *labels, const float *cw, const double *inv,
-                                                const float *scale, float smoothing, float gamma, int add) {
+                                                const float *rw, const float *scale, float smoothing, float gamma,
+                                                int add) {
     int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x, i = at / classes;
     if (at >= n * classes) return;
-    float factor = (float)(*inv * (scale ? *scale : 1.0f)) * cw[labels[i]];
+    double scaled = *inv * (scale ? *scale : 1.0f) * (rw ? rw[i] : 1.0f);
+    float factor = (float)scaled * cw[labels[i]];
     float value = factor * (probs[at] - (at % classes == labels[i] ? 1.0f : 0.0f));
     if (gamma > 0) value = (float)(value * focal_factor(gamma, probs + i * classes, labels[i], classes));
     if (smoothing > 0) {
-        double weights = 0, scaled = *inv * (scale ? *scale : 1.0f);
+        double weights = 0;
         for (int64_t c = 0; c < classes; c++) weights += cw[c];
         value = (float)((1 - (double)smoothing) * value +
                         scaled * smoothing / (double)classes * (weights * probs[at] - cw[at % classes]));
@@ -71,8 +73,8 @@ template <typename T> static void cross_entropy(const tri_call *call) {
     cross_entropy_kernel<T><<<1, THREADS, 0, stream(call)>>>(
         call->t[ARG(probs)].rows, call->t[ARG(probs)].cols, data<double>(call, ARG(loss)),
         data<float>(call, ARG(probs)), data<T>(call, ARG(logits)), data<int32_t>(call, ARG(labels)),
-        data<float>(call, ARG(cw)), data<double>(call, ARG(inv)), call->attr->smoothing, call->attr->gamma,
-        adds(call, ARG(loss)));
+        data<float>(call, ARG(cw)), data<double>(call, ARG(inv)), data<float>(call, ARG(rw)), call->attr->smoothing,
+        call->attr->gamma, adds(call, ARG(loss)));
     launched(call, "cross_entropy");
 }
 
@@ -83,8 +85,8 @@ template <typename T> static void cross_entropy_din(const tri_call *call) {
     cross_entropy_din_kernel<T><<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(
         call->t[ARG(dlogits)].rows, call->t[ARG(dlogits)].cols, data<T>(call, ARG(dlogits)),
         data<float>(call, ARG(probs)), data<int32_t>(call, ARG(labels)), data<float>(call, ARG(cw)),
-        data<double>(call, ARG(inv)), data<float>(call, ARG(scale)), call->attr->smoothing, call->attr->gamma,
-        adds(call, ARG(dlogits)));
+        data<double>(call, ARG(inv)), data<float>(call, ARG(rw)), data<float>(call, ARG(scale)),
+        call->attr->smoothing, call->attr->gamma, adds(call, ARG(dlogits)));
     launched(call, "cross_entropy_din");
 }
 

@@ -77,13 +77,6 @@ static tri_head head_of(const tri_call *call, const span *s, int64_t i, int qkv,
                       .work = (float *)call->work + s->need * omp_get_thread_num()};
 }
 
-/* Zeroes padding rows. */
-static void clear_rest(const tri_call *call, int k, int64_t t) {
-    float *data = f32(call, k);
-    if (data && !adds(call, k))
-        memset(data + t * call->t[k].cols, 0, (size_t)((call->t[k].rows - t) * call->t[k].cols) * 4);
-}
-
 /* The head's results, at row `row` of ctx and lse: what the forward writes. */
 static void set_forward(const tri_call *call, const span *s, int64_t row, int64_t a, tri_head *head) {
     OPERANDS(attention);
@@ -109,18 +102,30 @@ static int64_t bytes_of(const tri_call *call, tri_workspace w) {
     return w.fixed + w.row * call->t[0].rows + w.row_cols * elements(call, 0);
 }
 
+/* Each head of each sequence. Of first tokens alone, results have one row a sequence. */
+static void each_head(const tri_call *call, const span *s, int qkv, int64_t h,
+                      void (*set)(const tri_call *, const span *, int64_t, int64_t, tri_head *),
+                      void (*dense)(const tri_head *), void (*sparse)(const tri_head *)) {
+    int first = call->attr->first;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(s->threads)
+    for (int64_t i = 0; i < s->sequences * s->heads; i++) {
+        tri_head_blocks blocks;
+        tri_head head = head_of(call, s, i, qkv, h, &blocks);
+        set(call, s, first ? i / s->heads : s->seq[i / s->heads], i % s->heads, &head);
+        if (first || head.len > 0) (head.blocks ? sparse : dense)(&head);
+    }
+}
+
 static void attention(const tri_call *call) {
     OPERANDS(attention);
     int64_t h = call->t[ARG(ctx)].cols;
     span s = span_of(call, ARG(seq), ARG(blocks), ARG(key), h);
-    fit_threads(&s, simd_head_sparse_work, simd_head_work, bytes_of(call, (tri_workspace)FORWARD_WORK));
-#pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
-    for (int64_t i = 0; i < s.sequences * s.heads; i++) {
-        tri_head_blocks blocks;
-        tri_head head = head_of(call, &s, i, ARG(qkv), h, &blocks);
-        set_forward(call, &s, s.seq[i / s.heads], i % s.heads, &head);
-        if (head.len > 0) (head.blocks ? simd_head_sparse : simd_head)(&head);
+    if (call->attr->first) {
+        each_head(call, &s, ARG(qkv), h, set_forward, simd_head_first, simd_head_first);
+        return;
     }
+    fit_threads(&s, simd_head_sparse_work, simd_head_work, bytes_of(call, (tri_workspace)FORWARD_WORK));
+    each_head(call, &s, ARG(qkv), h, set_forward, simd_head, simd_head_sparse);
     clear_rest(call, ARG(ctx), s.seq[s.sequences]);
     clear_rest(call, ARG(lse), s.seq[s.sequences]);
 }
@@ -129,40 +134,11 @@ static void attention_din(const tri_call *call) {
     OPERANDS(attention_din);
     int64_t h = call->t[ARG(dctx)].cols;
     span s = span_of(call, ARG(seq), ARG(blocks), ARG(key), h);
-    fit_threads(&s, simd_head_sparse_din_work, simd_head_din_work, bytes_of(call, (tri_workspace)GRADIENT_WORK));
-#pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
-    for (int64_t i = 0; i < s.sequences * s.heads; i++) {
-        tri_head_blocks blocks;
-        tri_head head = head_of(call, &s, i, ARG(qkv), h, &blocks);
-        set_gradient(call, &s, s.seq[i / s.heads], i % s.heads, &head);
-        if (head.len > 0) (head.blocks ? simd_head_sparse_din : simd_head_din)(&head);
-    }
-    clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
-}
-
-static void attention_first(const tri_call *call) {
-    OPERANDS(attention);
-    int64_t h = call->t[ARG(ctx)].cols;
-    span s = span_of(call, ARG(seq), ARG(blocks), ARG(key), h);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
-    for (int64_t i = 0; i < s.sequences * s.heads; i++) {
-        tri_head_blocks blocks;
-        tri_head head = head_of(call, &s, i, ARG(qkv), h, &blocks);
-        set_forward(call, &s, i / s.heads, i % s.heads, &head);
-        simd_head_first(&head);
-    }
-}
-
-static void attention_first_din(const tri_call *call) {
-    OPERANDS(attention_din);
-    int64_t h = call->t[ARG(dctx)].cols;
-    span s = span_of(call, ARG(seq), ARG(blocks), ARG(key), h);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
-    for (int64_t i = 0; i < s.sequences * s.heads; i++) {
-        tri_head_blocks blocks;
-        tri_head head = head_of(call, &s, i, ARG(qkv), h, &blocks);
-        set_gradient(call, &s, i / s.heads, i % s.heads, &head);
-        simd_head_first_din(&head);
+    if (call->attr->first) {
+        each_head(call, &s, ARG(qkv), h, set_gradient, simd_head_first_din, simd_head_first_din);
+    } else {
+        fit_threads(&s, simd_head_sparse_din_work, simd_head_din_work, bytes_of(call, (tri_workspace)GRADIENT_WORK));
+        each_head(call, &s, ARG(qkv), h, set_gradient, simd_head_din, simd_head_sparse_din);
     }
     clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
 }
@@ -333,8 +309,8 @@ enum { DISENTANGLED = TRI_FACT_RELATIVE, BIASED = TRI_FACT_RELATIVE | TRI_FACT_B
 TRI_FAST_ROWS(attention) = {
     KERNELS(attention, 0, attention, .work = FORWARD_WORK),
     KERNELS(attention_din, 0, attention_din, .work = GRADIENT_WORK),
-    KERNELS(attention, TRI_FACT_FIRST, attention_first),
-    KERNELS(attention_din, TRI_FACT_FIRST, attention_first_din),
+    KERNELS(attention, TRI_FACT_FIRST, attention),
+    KERNELS(attention_din, TRI_FACT_FIRST, attention_din),
     KERNEL(attention, BIASED, attention_relative, .work = RELATIVE_WORK),
     KERNEL(attention_din, BIASED, attention_biased_din, .work = BIASED_DIN_WORK),
     KERNEL(attention, DISENTANGLED, attention_relative, .work = RELATIVE_WORK),

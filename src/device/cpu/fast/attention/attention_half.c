@@ -60,15 +60,6 @@ static tri_head_half head_of(const span *s, int64_t i, int qkv) {
     return out;
 }
 
-/* Zeroes padding rows. */
-static void clear_rest(const tri_call *call, int k, int64_t t) {
-    size_t bytes = call->dtype[k] == TRI_BF16 ? 2 : 4;
-    char *data = call->t[k].data;
-    if (data && !adds(call, k))
-        memset(data + (size_t)(t * call->t[k].cols) * bytes, 0,
-               (size_t)((call->t[k].rows - t) * call->t[k].cols) * bytes);
-}
-
 static void attention(const tri_call *call) {
     OPERANDS(attention);
     int64_t h = call->t[ARG(ctx)].cols;

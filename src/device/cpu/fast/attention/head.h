@@ -5,6 +5,13 @@
 #include "device/cpu/fast/runtime/isa.h"
 #include "layout/blocks.h"
 
+/* Zeroes an operand's padding rows, from t on. */
+static inline void clear_rest(const tri_call *call, int k, int64_t t) {
+    size_t row = (size_t)call->t[k].cols * tri__dtype_bytes((tri_dtype)call->dtype[k]);
+    char *data = call->t[k].data;
+    if (data && !adds(call, k)) memset(data + (size_t)t * row, 0, (size_t)(call->t[k].rows - t) * row);
+}
+
 /* Which blocks of a head are present. */
 typedef struct tri_head_blocks {
     tri_block_lists keys, queries; /* key blocks of each block of queries; query blocks of each block of keys */

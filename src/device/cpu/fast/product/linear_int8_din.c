@@ -8,10 +8,6 @@
 /* Rows of a block; multiplications, and elements, that justify more than one thread; elements at a time. */
 enum { BLOCK = TRI_GEMM_BLOCK, ENOUGH = 1 << 18, ENOUGH_ELEMENTS = 1 << 15, PIECE = 2048, ALIGN = 64 };
 
-static void *at_element(const tri_call *call, int k, int64_t at) {
-    return (char *)call->t[k].data + (size_t)at * tri__dtype_bytes((tri_dtype)call->dtype[k]);
-}
-
 /* to[i,c] = scale[i] * q[i,c] */
 static void dequantize(const tri_call *call, int64_t rows, int64_t cols, const int8_t *q, const float *scale,
                        float *to) {

@@ -3,37 +3,11 @@
  * for AVX512. */
 #pragma once
 
-#include <immintrin.h>
+#include "device/cpu/fast/product/transpose_avx512.h"
+
 #include <stdint.h>
 
 enum { TRI_BLOCK_ROWS = 16, TRI_BLOCK_BYTES = 64 };
-
-/* Row q of the result has dword q of every row. */
-static inline __attribute__((always_inline)) void tri__transpose16(__m512i r[16]) {
-    __m512i u[16], v[16];
-#pragma GCC unroll 8
-    for (int i = 0; i < 16; i += 2) {
-        u[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-        u[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 16; i += 4) { /* lane L of v[i + e]: dword 4 L + e of rows i to i + 3 */
-        v[i] = _mm512_unpacklo_epi64(u[i], u[i + 2]);
-        v[i + 1] = _mm512_unpackhi_epi64(u[i], u[i + 2]);
-        v[i + 2] = _mm512_unpacklo_epi64(u[i + 1], u[i + 3]);
-        v[i + 3] = _mm512_unpackhi_epi64(u[i + 1], u[i + 3]);
-    }
-#pragma GCC unroll 4
-    for (int e = 0; e < 4; e++) { /* 0x88 takes lanes 0 and 2 of both, 0xDD lanes 1 and 3 */
-        __m512i even0 = _mm512_shuffle_i32x4(v[e], v[4 + e], 0x88), odd0 = _mm512_shuffle_i32x4(v[e], v[4 + e], 0xDD);
-        __m512i even1 = _mm512_shuffle_i32x4(v[8 + e], v[12 + e], 0x88),
-                odd1 = _mm512_shuffle_i32x4(v[8 + e], v[12 + e], 0xDD);
-        r[e] = _mm512_shuffle_i32x4(even0, even1, 0x88);
-        r[8 + e] = _mm512_shuffle_i32x4(even0, even1, 0xDD);
-        r[4 + e] = _mm512_shuffle_i32x4(odd0, odd1, 0x88);
-        r[12 + e] = _mm512_shuffle_i32x4(odd0, odd1, 0xDD);
-    }
-}
 
 /* Rows 0 to n - 1 of `from`, with row stride ld, and k columns of each; `padded` is a multiple of 4. Width is a
  * multiple of 16. */
@@ -47,7 +21,7 @@ static inline void tri__pack_int8_avx512(int8_t *to, int width, const int8_t *fr
 #pragma GCC unroll 16
             for (int u = 0; u < 16; u++)
                 r[u] = i + u < n ? _mm512_maskz_loadu_epi8(mask, from + (i + u) * ld + c) : _mm512_setzero_si512();
-            tri__transpose16(r);
+            transpose16(r);
 #pragma GCC unroll 16
             for (int q = 0; q < 16; q++)
                 if (q < groups) _mm512_storeu_si512(to + (c / 4 + q) * width * 4 + i * 4, r[q]);

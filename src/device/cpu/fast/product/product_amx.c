@@ -13,9 +13,10 @@
 
 TRI_FOR_ISA("amx-tile,amx-bf16,avx512bw,avx512vl")
 
+#include "device/cpu/fast/product/amx_sums.h"
 #include "device/cpu/fast/product/pack_half_avx512.h"
 
-enum { ROWS = 16, K = 32, MR = 2 * ROWS, NR = 2 * ROWS, ROW_BYTES = 64 };
+enum { ROWS = TRI_AMX_ROWS, K = 32, MR = 2 * ROWS, NR = 2 * ROWS, ROW_BYTES = 64 };
 
 /* In the layout of LDTILECFG. */
 typedef struct tile_shapes {
@@ -41,18 +42,8 @@ void tri__amx_end(void) { _tile_release(); }
 static inline __attribute__((always_inline)) void product_any(int64_t steps, const uint16_t *a, int64_t ld_a,
                                                               int64_t a_step, const uint16_t *b, float *c, int64_t ld,
                                                               int add) {
-    int64_t row = ld * (int64_t)sizeof *c, row_a = ld_a * (int64_t)sizeof *a;
-    if (add) {
-        _tile_loadd(0, c, row);
-        _tile_loadd(1, c + ROWS, row);
-        _tile_loadd(2, c + ROWS * ld, row);
-        _tile_loadd(3, c + ROWS * ld + ROWS, row);
-    } else {
-        _tile_zero(0);
-        _tile_zero(1);
-        _tile_zero(2);
-        _tile_zero(3);
-    }
+    int64_t row_a = ld_a * (int64_t)sizeof *a;
+    tri__amx_sums_load(c, ld, add);
     for (; steps > 0; steps--, a += a_step, b += NR * K) {
         _tile_loadd(4, a, row_a);
         _tile_loadd(6, b, 2 * ROW_BYTES);
@@ -63,10 +54,7 @@ static inline __attribute__((always_inline)) void product_any(int64_t steps, con
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
     }
-    _tile_stored(0, c, row);
-    _tile_stored(1, c + ROWS, row);
-    _tile_stored(2, c + ROWS * ld, row);
-    _tile_stored(3, c + ROWS * ld + ROWS, row);
+    tri__amx_sums_store(c, ld);
 }
 
 static void product(int64_t steps, const uint16_t *a, const uint16_t *b, float *c, int64_t ld, int add) {
@@ -101,9 +89,6 @@ static void pack_a_columns(const tri_half_panel *p, uint16_t *to) {
         }
 }
 
-static void pack_b_rows(const tri_half_panel *p, uint16_t *to) { pack_pairs_of_rows(p, to); }
-static void pack_b_columns(const tri_half_panel *p, uint16_t *to) { pack_pairs_of_columns(p, to); }
-
 TRI_FOR_ISA_END
 
 const tri_half_product tri__half_product_amx = {.name = "amx",
@@ -119,8 +104,8 @@ const tri_half_product tri__half_product_amx = {.name = "amx",
                                                 .run_rows = product_rows,
                                                 .a_rows = pack_a_rows,
                                                 .a_columns = pack_a_columns,
-                                                .b_rows = pack_b_rows,
-                                                .b_columns = pack_b_columns};
+                                                .b_rows = pack_pairs_of_rows,
+                                                .b_columns = pack_pairs_of_columns};
 
 /* Bit `kind` of what the CPU says about tiles; 0 also where the system refuses them, which it enables only for
  * processes that request them. */

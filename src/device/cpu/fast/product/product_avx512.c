@@ -51,9 +51,6 @@ static void pack_a_columns(const tri_half_panel *p, uint16_t *to) {
         _mm512_mask_storeu_epi32(to, (1 << MR) - 1, pairs(p, at, 0));
 }
 
-static void pack_b_rows(const tri_half_panel *p, uint16_t *to) { pack_pairs_of_rows(p, to); }
-static void pack_b_columns(const tri_half_panel *p, uint16_t *to) { pack_pairs_of_columns(p, to); }
-
 int tri__half_vectors(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl");
@@ -69,8 +66,8 @@ const tri_half_product tri__half_product_avx512 = {.name = "avx512bf16",
                                                    .run = product,
                                                    .a_rows = pack_a_rows,
                                                    .a_columns = pack_a_columns,
-                                                   .b_rows = pack_b_rows,
-                                                   .b_columns = pack_b_columns};
+                                                   .b_rows = pack_pairs_of_rows,
+                                                   .b_columns = pack_pairs_of_columns};
 
 TRI_FOR_ISA_END
 

@@ -10,9 +10,10 @@
 
 TRI_FOR_ISA("amx-tile,amx-int8,avx512f,avx512bw")
 
+#include "device/cpu/fast/product/amx_sums.h"
 #include "device/cpu/fast/product/pack_int8_avx512.h"
 
-enum { ROWS = 16, K = 64, MR = 2 * ROWS, NR = 2 * ROWS, ROW_BYTES = 64 };
+enum { ROWS = TRI_AMX_ROWS, K = 64, MR = 2 * ROWS, NR = 2 * ROWS, ROW_BYTES = 64 };
 
 /* to [padded / K, MR, K] */
 static void pack_a(void *to, const int8_t *from, int64_t ld, int64_t n, int64_t k, int64_t padded) {
@@ -32,18 +33,7 @@ static void pack_b(void *to, const int8_t *from, int64_t ld, int64_t n, int64_t 
 /* a [steps,MR,K], b [steps,K / 4,NR,4]. Tiles 0 to 3 are sums, 4 and 5 of A, 6 and 7 of B. */
 static void product(int64_t steps, const void *a, const void *b, int32_t *c, int64_t ld, int add) {
     const int8_t *row = a, *column = b;
-    int64_t bytes = ld * (int64_t)sizeof *c;
-    if (add) {
-        _tile_loadd(0, c, bytes);
-        _tile_loadd(1, c + ROWS, bytes);
-        _tile_loadd(2, c + ROWS * ld, bytes);
-        _tile_loadd(3, c + ROWS * ld + ROWS, bytes);
-    } else {
-        _tile_zero(0);
-        _tile_zero(1);
-        _tile_zero(2);
-        _tile_zero(3);
-    }
+    tri__amx_sums_load(c, ld, add);
     for (; steps > 0; steps--, row += MR * K, column += NR * K) {
         _tile_loadd(4, row, ROW_BYTES);
         _tile_loadd(6, column, 2 * ROW_BYTES);
@@ -54,10 +44,7 @@ static void product(int64_t steps, const void *a, const void *b, int32_t *c, int
         _tile_dpbssd(2, 5, 6);
         _tile_dpbssd(3, 5, 7);
     }
-    _tile_stored(0, c, bytes);
-    _tile_stored(1, c + ROWS, bytes);
-    _tile_stored(2, c + ROWS * ld, bytes);
-    _tile_stored(3, c + ROWS * ld + ROWS, bytes);
+    tri__amx_sums_store(c, ld);
 }
 
 TRI_FOR_ISA_END

@@ -18,6 +18,11 @@ static inline double *f64(const tri_call *call, int k) { return call->t[k].data;
 static inline int adds(const tri_call *call, int k) { return call->acc >> k & 1; }
 static inline int64_t elements(const tri_call *call, int k) { return call->t[k].rows * call->t[k].cols; }
 
+/* Element i of an operand of any width. */
+static inline void *at_element(const tri_call *call, int k, int64_t i) {
+    return (char *)call->t[k].data + (size_t)i * tri__dtype_bytes((tri_dtype)call->dtype[k]);
+}
+
 /* Whether an operand has a 16-bit type. */
 static inline int has_half(const tri_call *call) {
     for (int k = 0; k < TRI_MAX_ARGS; k++)

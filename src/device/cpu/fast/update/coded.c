@@ -14,10 +14,6 @@ enum { BLOCK = TRI_CODE_BLOCK, ENOUGH = 1 << 14, TASK = 32, RUN = 8, CHUNK = 163
 
 static int applies(const tri_call *call, int apply) { return !call->t[apply].data || *i32(call, apply); }
 
-static void *at_element(const tri_call *call, int k, int64_t i) {
-    return (char *)call->t[k].data + i * (int64_t)tri__dtype_bytes((tri_dtype)call->dtype[k]);
-}
-
 static int64_t blocks_of(int64_t n) { return (n + BLOCK - 1) / BLOCK; }
 static int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n : limit; }
 
@@ -171,10 +167,11 @@ static run *next_run(const task *at, int64_t first, run *r) {
 }
 
 /* Zeros after what a row holds: room for payloads and scales of a larger part, and its end. */
-static void clear_ends(const tri_call *call, int q, const tasks *all) {
-    for (int64_t k = 0; k < all->parts; k++) {
+static void clear_ends(const tri_call *call, int q, int64_t K) {
+    int parts = (int)call->t[q].rows;
+    for (int k = 0; k < parts; k++) {
         tri_coded_row row = tri__coded_row_of(call, q, k);
-        int64_t blocks = blocks_of(tri__range_count(tri__shard(all->K, (int)all->parts, (int)k)));
+        int64_t blocks = blocks_of(tri__range_count(tri__shard(K, parts, k)));
         uint8_t *payload = tri__coded_payload(&row, blocks), *scales = (uint8_t *)row.scale,
                 *end = row.payload + call->t[q].cols;
         uint8_t *after = row.code == TRI_CODE_BF16 ? scales : scales + blocks * (int64_t)sizeof(float);
@@ -183,20 +180,26 @@ static void clear_ends(const tri_call *call, int q, const tasks *all) {
     }
 }
 
+/* Each run of blocks of each row q, which has a part of K elements. */
+static void each_run(const tri_call *call, int q, int64_t K,
+                     void (*take)(const tri_call *call, const tri_coded_row *row, int64_t block, run *r)) {
+    tasks all = tasks_of(K, call->t[q].rows);
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, K, ENOUGH))
+    for (int64_t i = 0; i < all.parts * all.each; i++) {
+        task at = task_at(&all, i);
+        tri_coded_row row = tri__coded_row_of(call, q, at.part);
+        run r;
+        for (int64_t block = at.first; block < at.end; block += r.blocks)
+            take(call, &row, block, next_run(&at, block, &r));
+    }
+}
+
 static void pack(const tri_call *call) {
     OPERANDS(pack);
     if (!applies(call, ARG(apply))) return;
     int64_t K = elements(call, call->t[ARG(x)].data ? ARG(x) : ARG(e));
-    tasks all = tasks_of(K, call->t[ARG(q)].rows);
-    clear_ends(call, ARG(q), &all);
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, K, ENOUGH))
-    for (int64_t i = 0; i < all.parts * all.each; i++) {
-        task at = task_at(&all, i);
-        tri_coded_row row = tri__coded_row_of(call, ARG(q), at.part);
-        run r;
-        for (int64_t block = at.first; block < at.end; block += r.blocks)
-            pack_run(call, &row, block, next_run(&at, block, &r));
-    }
+    clear_ends(call, ARG(q), K);
+    each_run(call, ARG(q), K, pack_run);
 }
 
 /* y [blocks,BLOCK] = what blocks of a row stand for, or y += it. */
@@ -216,25 +219,19 @@ static void decode_run(const tri_coded_row *row, int64_t block, int64_t blocks, 
     }
 }
 
-static void unpack(const tri_call *call) {
+static void unpack_run(const tri_call *call, const tri_coded_row *row, int64_t block, run *r) {
     OPERANDS(unpack);
-    int64_t K = elements(call, ARG(y));
     tri_dtype type = (tri_dtype)call->dtype[ARG(y)];
     tri_coded_to to = type == TRI_BF16 ? TRI_TO_BF16 : type == TRI_F16 ? TRI_TO_F16 : TRI_TO_F32;
-    tasks all = tasks_of(K, call->t[ARG(q)].rows);
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, K, ENOUGH))
-    for (int64_t i = 0; i < all.parts * all.each; i++) {
-        task at = task_at(&all, i);
-        tri_coded_row row = tri__coded_row_of(call, ARG(q), at.part);
-        run r;
-        for (int64_t block = at.first; block < at.end; block += r.blocks) {
-            next_run(&at, block, &r);
-            void *y = at_element(call, ARG(y), r.at);
-            int in_place = r.n >= BLOCK;
-            decode_run(&row, block, r.blocks, in_place ? y : r.sum, in_place ? to : TRI_TO_F32);
-            if (!in_place) narrow_blocks(type, r.n, r.sum, y);
-        }
-    }
+    void *y = at_element(call, ARG(y), r->at);
+    int in_place = r->n >= BLOCK;
+    decode_run(row, block, r->blocks, in_place ? y : r->sum, in_place ? to : TRI_TO_F32);
+    if (!in_place) narrow_blocks(type, r->n, r->sum, y);
+}
+
+static void unpack(const tri_call *call) {
+    OPERANDS(unpack);
+    each_run(call, ARG(q), elements(call, ARG(y)), unpack_run);
 }
 
 /* y = the rows' sum, or y += it: n elements from `block` on, whole blocks or less than one. */
@@ -309,26 +306,19 @@ static void momentum_in(const tri_call *call) {
     }
 }
 
-static void momentum_out(const tri_call *call) {
+static void momentum_out_run(const tri_call *call, const tri_coded_row *row, int64_t block, run *r) {
     OPERANDS(momentum_out);
     const float *v = f32(call, ARG(v)); /* [K]; may be NULL */
-    int64_t K = elements(call, ARG(m));
-    tasks all = tasks_of(K, call->t[ARG(q)].rows);
-    if (!applies(call, ARG(apply))) return;
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, K, ENOUGH))
-    for (int64_t i = 0; i < all.parts * all.each; i++) {
-        task at = task_at(&all, i);
-        tri_coded_row row = tri__coded_row_of(call, ARG(q), at.part);
-        run r;
-        for (int64_t block = at.first; block < at.end; block += r.blocks) {
-            next_run(&at, block, &r);
-            float *m = f32(call, ARG(m)) + r.at;
-            int in_place = r.n >= BLOCK && !v;
-            decode_run(&row, block, r.blocks, in_place ? m : r.sum, in_place ? TRI_TO_MOMENTUM : TRI_TO_F32);
-            if (v) simd_momentum_unit(r.n, v + r.at, call->attr->eps, r.sum);
-            if (!in_place) simd_coded_replace(r.n, r.sum, m);
-        }
-    }
+    float *m = f32(call, ARG(m)) + r->at;
+    int in_place = r->n >= BLOCK && !v;
+    decode_run(row, block, r->blocks, in_place ? m : r->sum, in_place ? TRI_TO_MOMENTUM : TRI_TO_F32);
+    if (v) simd_momentum_unit(r->n, v + r->at, call->attr->eps, r->sum);
+    if (!in_place) simd_coded_replace(r->n, r->sum, m);
+}
+
+static void momentum_out(const tri_call *call) {
+    OPERANDS(momentum_out);
+    if (applies(call, ARG(apply))) each_run(call, ARG(q), elements(call, ARG(m)), momentum_out_run);
 }
 
 static void adamw_frozen(const tri_call *call) {

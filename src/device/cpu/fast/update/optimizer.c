@@ -95,32 +95,33 @@ static void sgd(const tri_call *call) {
     each_chunk(call, &run, elements(call, ARG(p)), simd_sgd);
 }
 
-/* Elements of a block of n elements' sums. */
-static int64_t block_size(int64_t n) {
-    int64_t size = (n + BLOCKS - 1) / BLOCKS;
-    return (size + GRAIN - 1) / GRAIN * GRAIN;
+/* An update with sums, where run->sums is not NULL, over blocks fixed by the length: `each` numbers of a block. The
+ * operand, if it is there, gets the first n of their sums. */
+static void each_block(const tri_call *call, const tri_update_run *run, int64_t length, int each,
+                       void (*update)(const tri_update_run *run, int64_t n), int sums, int n) {
+    int64_t size = ((length + BLOCKS - 1) / BLOCKS + GRAIN - 1) / GRAIN * GRAIN;
+    double *part = call->work; /* [BLOCKS,each] */
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, length, ENOUGH))
+    for (int64_t i = 0; i < BLOCKS; i++) {
+        int64_t begin = i * size < length ? i * size : length, end = length - begin < size ? length : begin + size;
+        tri_update_run block = from(run, begin);
+        if (run->sums) block.sums = memset(part + each * i, 0, (size_t)each * sizeof *part);
+        update(&block, end - begin);
+    }
+    for (int k = 0; k < n && f64(call, sums); k++) {
+        double total = adds(call, sums) ? f64(call, sums)[k] : 0;
+        for (int64_t i = 0; i < BLOCKS; i++) total += part[each * i + k];
+        f64(call, sums)[k] = total;
+    }
 }
 
 /* If apply is 0, moments stay, and the sums are those of what they were. */
 static void lamb_moments(const tri_call *call) {
     OPERANDS(lamb_moments);
-    int64_t n = elements(call, ARG(p)), size = block_size(n);
-    double *part = call->work, *sums = f64(call, ARG(sums)); /* [BLOCKS,2]; [2], may be NULL */
     tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), ARG(g), ARG(hyper), ARG(coef)});
     if (!*i32(call, ARG(apply))) run.g = NULL;
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
-    for (int64_t i = 0; i < BLOCKS; i++) {
-        int64_t begin = i * size < n ? i * size : n, end = n - begin < size ? n : begin + size;
-        tri_update_run block = from(&run, begin);
-        part[2 * i] = part[2 * i + 1] = 0;
-        block.sums = sums ? part + 2 * i : NULL;
-        simd_lamb_moments(&block, end - begin);
-    }
-    for (int k = 0; k < 2 && sums; k++) {
-        double total = adds(call, ARG(sums)) ? sums[k] : 0;
-        for (int64_t i = 0; i < BLOCKS; i++) total += part[2 * i + k];
-        sums[k] = total;
-    }
+    run.sums = f64(call, ARG(sums)); /* whether they are wanted */
+    each_block(call, &run, elements(call, ARG(p)), 2, simd_lamb_moments, ARG(sums), 2);
 }
 
 static void lamb_step(const tri_call *call) {
@@ -137,26 +138,14 @@ static void lamb_step(const tri_call *call) {
 /* If apply is 0, the variance stays, and the sums are those of what it was. */
 static void lamb_refresh(const tri_call *call) {
     OPERANDS(lamb_refresh);
-    int64_t n = elements(call, ARG(p)), size = block_size(n);
-    double *part = call->work, *sums = f64(call, ARG(sums)), most = 0; /* [BLOCKS,4]; [3], may be NULL */
+    const double *part = call->work; /* [BLOCKS,4] */
     tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), ARG(old), ARG(hyper), -1});
-    run.fresh = f32(call, ARG(fresh)), run.c = f32(call, ARG(hyper))[3];
+    run.fresh = f32(call, ARG(fresh)), run.c = f32(call, ARG(hyper))[3], run.sums = call->work;
     if (!*i32(call, ARG(apply))) run.g = NULL;
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
-    for (int64_t i = 0; i < BLOCKS; i++) {
-        int64_t begin = i * size < n ? i * size : n, end = n - begin < size ? n : begin + size;
-        tri_update_run block = from(&run, begin);
-        block.sums = part + 4 * i;
-        memset(block.sums, 0, 4 * sizeof *block.sums);
-        simd_lamb_refresh(&block, end - begin);
-    }
+    each_block(call, &run, elements(call, ARG(p)), 4, simd_lamb_refresh, ARG(sums), 3);
+    double most = 0;
     for (int64_t i = 0; i < BLOCKS; i++) most = fmax(most, part[4 * i + 3]);
     *f64(call, ARG(most)) = most;
-    for (int k = 0; k < 3 && sums; k++) {
-        double total = adds(call, ARG(sums)) ? sums[k] : 0;
-        for (int64_t i = 0; i < BLOCKS; i++) total += part[4 * i + k];
-        sums[k] = total;
-    }
 }
 
 TRI_FAST_ROWS(optimizer) = {
