@@ -65,6 +65,27 @@ class Fit(Case):
         found, chosen = matrix(model.predict_proba(rows)), list(model.predict(rows))
         self.assertEqual([row.index(max(row)) for row in found], chosen)
 
+    def test_weights_of_rows(self):
+        table = make_table(96)
+        X, y = without_label(table), table["label"]
+        plain = trident.run("digest", self.fitted(output_dir=self.path("plain")).run_dir_)
+        alike = self.classifier(max_steps=6).fit(X, y, sample_weight=[2] * 96)
+        turned = [0 if i % 3 else 1 for i in range(96)]
+        turned_y = [label if weight else 1 - label for label, weight in zip(y, turned)]
+        other = self.classifier(max_steps=6).fit(X, turned_y, sample_weight=turned)
+        same = self.classifier(max_steps=6).fit({**X, "factor": turned}, y, sample_weight="factor")
+        self.assertEqual(trident.run("digest", other.run_dir_), trident.run("digest", same.run_dir_))
+        self.assertNotEqual(trident.run("digest", other.run_dir_), plain)
+        self.assertEqual(list(same.feature_names_in_), list(X))
+        rows = rows_of(X)[:4]
+        for ours, theirs in zip(matrix(alike.predict_proba(rows)), matrix(self.fitted().predict_proba(rows))):
+            self.assertAlmostEqual(ours[0], theirs[0], 5)
+        guessed = trident.Classifier(encoder=self.model, max_steps=2, progress=False)
+        guessed.fit(table, "label", sample_weight=[1.5] * 96, eval_set=(make_table(20, 96), "label"))
+        self.assertEqual(sorted(guessed._fit_model.columns), ["size", "text", "track", "weight"])
+        with self.raises(trident.DataError, "weight"):
+            self.classifier(max_steps=2).fit(X, y, sample_weight=[-1] * 96)
+
     def test_facts(self):
         model = self.fitted()
         self.assertEqual(model.n_features_in_, 4)

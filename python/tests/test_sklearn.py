@@ -20,13 +20,8 @@ except ImportError as missing:
     raise unittest.SkipTest(f"scikit-learn is not installed ({missing.name})") from None
 
 VERSION = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
-NO_WEIGHTS = "rows have no weights of their own: sample_weight is refused with words"
 # Checks that are not passed, and why. None of them is an API check.
 EXPECTED = {
-    **dict.fromkeys([
-        "check_sample_weights_pandas_series", "check_sample_weights_not_an_array", "check_sample_weights_list",
-        "check_all_zero_sample_weights_error", "check_sample_weights_shape", "check_sample_weights_not_overwritten",
-        "check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"], NO_WEIGHTS),
     "check_classifiers_train": "the model of these tests takes two steps",
     "check_classifiers_regression_target": "numbers are labels like all others, at most 100 different ones",
     "check_supervised_y_2d": "a column of labels is taken without a warning",

@@ -129,10 +129,6 @@ class Parameters(unittest.TestCase):
         self.assertFalse(hasattr(trident.Classifier(), "classes_"))
         self.assertIn("not fitted", trident.Classifier()._repr_html_())
 
-    def test_sample_weight(self):
-        with self.assertRaisesRegex(UsageError, "class_weights"):
-            trident.Classifier().fit(["a", "b"], [0, 1], sample_weight=[1, 2])
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -57,6 +57,7 @@ class Data:
         self.names: list[str] = []      # of tables in memory
         self.path = ""                  # --data-path
         self.label: Optional[str] = None
+        self.weight: Optional[str] = None  # the column of the rows' weights
         self.kind = "str"               # Python's type of the labels
         self.columns: Optional[list[str]] = None  # that predict will need: not the label; None: of a file
         self.has_names = True           # X names its columns itself
@@ -76,7 +77,7 @@ class Data:
             columns = [each for each in names if each != y]
         elif y is not None:
             if self.label is None:
-                self.label = _label_name(y, names)
+                self.label = _new_name(getattr(y, "name", None), "label", names)
             labels = values_of(self.label, y)
             kind = kind_of(labels.formats[0])
             self.tables.add(name, labels, self.label)
@@ -85,6 +86,14 @@ class Data:
         if self.columns is None:
             self.columns, self.kind = columns, kind
             self.has_names = has_names(X)
+
+    def weigh(self, weights: Any, columns: Sequence[str]) -> None:
+        """Adds weights to the training rows: values, or the name of the column that has them."""
+        if isinstance(weights, str):
+            self.weight = weights
+            return
+        self.weight = _new_name(getattr(weights, "name", None), "weight", [*columns, self.label])
+        self.tables.add("train", values_of(self.weight, weights), self.weight)
 
     def link(self, name: str, path: Any) -> None:
         """A table that is a file, with its name, in a folder of such."""
@@ -98,14 +107,13 @@ class Data:
         self.path = self.work
 
 
-def _label_name(y: Any, taken: list[str]) -> str:
-    """A name for the column of labels, which the table has not."""
-    name = getattr(y, "name", None)
-    if isinstance(name, str) and name and name not in taken:
-        return name
-    name, n = "label", 2
+def _new_name(asked: Any, usual: str, taken: Sequence[Optional[str]]) -> str:
+    """A name for a column that the table has not: that of the series, or else the usual one."""
+    if isinstance(asked, str) and asked and asked not in taken:
+        return asked
+    name, n = usual, 2
     while name in taken:
-        name, n = f"label_{n}", n + 1
+        name, n = f"{usual}_{n}", n + 1
     return name
 
 
@@ -121,14 +129,16 @@ def _valid_of(eval_set: Any) -> tuple[Any, Any]:
     return X, y
 
 
-def gather(data: Data, request: Request, X: Any, y: Any, eval_set: Any) -> None:
+def gather(data: Data, request: Request, X: Any, y: Any, eval_set: Any, weights: Any) -> None:
     """Collects the tables of a run."""
-    data.label = request.options.get("label_name")
+    data.label, data.weight = request.options.get("label_name"), request.options.get("weight_name")
     valid = None if eval_set is None else _valid_of(eval_set)
     if is_path(X):
         if y is not None and not isinstance(y, str):
             raise UsageError("X is a path: y is then the name of the label's column")
-        data.label, data.path = y or data.label, os.fsdecode(X)
+        if weights is not None and not isinstance(weights, str):
+            raise UsageError("X is a path: sample_weight is then the name of the column of weights")
+        data.label, data.path, data.weight = y or data.label, os.fsdecode(X), weights or data.weight
         if valid is not None:
             if not is_path(valid[0]):
                 raise UsageError("X is a path: eval_set has to be one, too")
@@ -141,6 +151,8 @@ def gather(data: Data, request: Request, X: Any, y: Any, eval_set: Any) -> None:
         raise UsageError("this Classifier requires y to be passed, but the target y is None: give the labels, or the "
                          "name of the column that has them")
     data.add("train", X, y)
+    if weights is not None:
+        data.weigh(weights, data.columns or [])
     if valid is not None:
         if is_path(valid[0]):
             raise UsageError("eval_set is a path: X has to be one, too")
@@ -229,6 +241,8 @@ def _training_table(path: str) -> str:
 def configure(request: Request, data: Data, words: Words, keys: dict[str, Any], folder: str) -> str:
     """The file to give as --config."""
     path = os.path.join(data.work, "config.json")
+    if data.weight:
+        keys["weight_name"] = data.weight
     text = [request.text] if isinstance(request.text, str) and request.text != "auto" else request.text
     numbers = request.numbers
     encoder_keys, learns = _encoder_keys(request, words)
@@ -240,10 +254,11 @@ def configure(request: Request, data: Data, words: Words, keys: dict[str, Any], 
             chosen["label_name"] = data.label
         return _options.write_config(path, request.config, {**keys, **encoder_keys, **chosen}) or path
     inspection = _Inspection(data, words)
-    if _is_auto(text) != _is_auto(numbers) or (_is_auto(text) and learns):
+    if _is_auto(text) != _is_auto(numbers) or (_is_auto(text) and learns) or (_is_auto(numbers) and data.weight):
         guessed_text, guessed_numbers = inspection.guess()
         text = guessed_text if _is_auto(text) else list(text)
-        numbers = [name for name in guessed_numbers if name not in text] if _is_auto(numbers) else numbers
+        if _is_auto(numbers):
+            numbers = [name for name in guessed_numbers if name not in text and name != data.weight]
         if not text:
             raise DataError("no column looks like a text; name it: text=[...]")
     chosen = {} if _is_auto(text) else _text_keys(text)
@@ -262,7 +277,8 @@ def _shown(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 def train(request: Request, data: Data, folder: Folder, listener: Optional[Listener], is_shown: bool) -> None:
     """Trains; a run that a callback ended has a checkpoint, and that is fine."""
-    words, keys = _options.split({name: value for name, value in request.options.items() if name != "label_name"})
+    words, keys = _options.split({name: value for name, value in request.options.items()
+                                  if name not in ("label_name", "weight_name")})
     if request.device is not None:
         words.append(f"--device={request.device}")
     config = configure(request, data, words, keys, folder.path)

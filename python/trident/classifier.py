@@ -140,8 +140,9 @@ class Classifier:
         y : labels, or the name of the column of X that has them
         eval_set : (X, y), or a path
             Rows to validate on after each epoch: they choose the best checkpoint and fit its temperature.
-        sample_weight : not supported
-            Give `class_weights="balanced"` or a list of a weight for each class.
+        sample_weight : numbers from 0, or the name of the column of X that has them
+            What each row adds to the loss that training minimises is multiplied by its number. Their scale does not
+            matter. `class_weights="balanced"` weighs classes.
 
         Ctrl-C ends the run after the step in progress, with a checkpoint; the classifier is then that checkpoint, and
         KeyboardInterrupt is raised. With `output_dir` the same `fit` goes on from there.
@@ -150,9 +151,6 @@ class Classifier:
 
         from . import _training
 
-        if sample_weight is not None:
-            raise UsageError('sample_weight: rows have no weights of their own; weigh classes with '
-                             'class_weights="balanced" or class_weights=[...], or repeat rows')
         self._forget()
         folder = _training.Folder(self.output_dir)
         request = _training.Request(text=self.text, numbers=self.numbers, encoder=self.encoder, config=self.config,
@@ -160,7 +158,7 @@ class Classifier:
         watcher = Watcher(self.callbacks, self.progress)
         with Tables() as tables, tempfile.TemporaryDirectory(prefix="trident-fit-") as work:
             data = _training.Data(tables, work)
-            _training.gather(data, request, X, y, eval_set)
+            _training.gather(data, request, X, y, eval_set, sample_weight)
             try:
                 _training.train(request, data, folder, watcher, watcher.is_shown)
             except KeyboardInterrupt:
@@ -182,6 +180,7 @@ class Classifier:
         labels = None if isinstance(y, str) else y
         classes, order = _labels.classes_of(model.labels, data.kind, labels)
         columns = model.columns if data.columns is None else data.columns
+        columns = [name for name in columns if name != data.weight]
         self._fit_facts: dict[str, Any] = {
             "classes": classes, "order": order, "kind": data.kind, "label": data.label, "columns": columns,
             "has_names": data.has_names}
