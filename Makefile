@@ -1,5 +1,6 @@
 # Trident. `make` builds build/trident and libtrident; there is no configure step, and what is found is announced.
-#   make test | test-pages | soak | demo | parity | ulfm | bench | lint | asan | tsan | fuzz SECONDS=60 [FAST=1]
+#   make test | test-pages | test-python | soak | demo | parity | ulfm | bench | lint | asan | tsan
+#   make fuzz SECONDS=60 [FAST=1]
 #   make frozen [PARTS='runs programs bytes words'] | extending
 #   make examples
 #   make install PREFIX=/usr/local LIBDIR=PREFIX/lib PLUGINDIR=LIBDIR DESTDIR=
@@ -88,8 +89,8 @@ BENCHES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard bench/*.c)))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 
-.PHONY: all announce demo test test-pages check frozen soak ulfm parity bench lint asan tsan check-tsan examples \
-  extending install clean
+.PHONY: all announce demo test test-pages test-python check frozen soak ulfm parity bench lint asan tsan check-tsan \
+  examples extending install clean
 .SECONDARY:
 .DEFAULT_GOAL := all
 include src/device/cuda/cuda.mk fuzz/fuzz.mk tools/release.mk
@@ -203,6 +204,9 @@ soak: all $(TESTS)
 # One of each thing that docs/extending/ explains is added in a scratch copy of the tree, built and used.
 extending:
 	@CC='$(CC)' tests/extending/run
+# The Python package on every Python that is here, with every package whose tables it takes; mypy; needs PyPI.
+test-python: all
+	@python/tests/matrix $(BUILD)
 lint:
 	@tools/lint $(BUILD)
 examples: $(EXAMPLES)
