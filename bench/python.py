@@ -130,13 +130,15 @@ def time_hand_over(rows, rounds):
                 assert tables.rows("train") == rows
         return statistics.median(best), statistics.median(grown)
 
-    csv = []
+    csv = {"arrow": [], "strings": []}  # the faster one is what both are compared with
     with tempfile.TemporaryDirectory(dir="/dev/shm") as work:
         for _ in range(max(1, rounds // 2)):
-            begin = time.perf_counter()
-            arrow.to_csv(os.path.join(work, "table.csv"), index=False)
-            csv.append(time.perf_counter() - begin)
-    written, (of_arrow, grown), (of_strings, _) = statistics.median(csv), seconds(arrow), seconds(strings)
+            for name, frame in ("arrow", arrow), ("strings", strings):
+                begin = time.perf_counter()
+                frame.to_csv(os.path.join(work, "table.csv"), index=False)
+                csv[name].append(time.perf_counter() - begin)
+    written = min(statistics.median(each) for each in csv.values())
+    (of_arrow, grown), (of_strings, _) = seconds(arrow), seconds(strings)
     texts = sum(arrow[name].array.nbytes for name in ("title", "text"))
     return case("hand-over", "50 times as fast as to_csv", written / of_arrow >= 50, rows=rows,
                 to_csv_s=round(written, 2), arrow_s=round(of_arrow, 4), arrow_times=round(written / of_arrow, 1),
