@@ -5,7 +5,6 @@
  * counts as a user, so that a thread that outlives the rank finds that the board is gone. */
 #include "base/file_call.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
-#include <strings.h>
 
 enum { LIST_MAX = 100 * 1000 }; /* items of a list, as TRI_LIMIT_COLUMNS */
 

@@ -1,7 +1,6 @@
 /* stop.c - whether a stop was requested. */
 #include "base/stop.h"
 
-#include <signal.h>
 #include <stdarg.h>
 
 int tri__stop_signalled(const tri_stop *stop) {

@@ -4,8 +4,6 @@
 
 #include "numbers/quantized.h"
 
-#include <math.h>
-
 enum { PIECE = 1 << 16 }; /* integers read at once */
 
 static const char *scale_fault(float scale) {

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <unistd.h>
 
 /* Position in the reference's list of dtypes; higher ones are written first. */
 static const int dtype_order[TRI_DTYPE_COUNT] = {

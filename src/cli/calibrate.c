@@ -13,8 +13,6 @@
 #include "report/text/text_table.h"
 #include "study/calibrate/calibrate.h"
 
-#include <math.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { STEPS = 30, TRIES = 3 }; /* of a short run; runs of which the fastest counts */

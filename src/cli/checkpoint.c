@@ -9,8 +9,6 @@
 #include "checkpoint/run_set.h"
 #include "report/text/text_table.h"
 
-#include <math.h>
-
 /* The checkpoint folders that a path denotes: itself, or the checkpoints of a run folder, newest first. */
 typedef struct found {
     char folder[TRI_PATH_MAX];

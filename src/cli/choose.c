@@ -7,8 +7,6 @@
 #include "base/text.h"
 #include "report/text/text_table.h"
 
-#include <math.h>
-
 enum { COMPRESSION_ALLOWED, COMPRESSION_NEVER };
 
 /* "90s", "30min", "2h", "1.5d". */

@@ -6,8 +6,6 @@
 #include "report/text/text_table.h"
 #include "serve/serve.h"
 
-#include <math.h>
-
 enum { NAME_WIDTH = 32, NAME_BYTES = 4 * NAME_WIDTH + 8, FIGURE_BYTES = 48 };
 enum { SHOWN_MATRIX = 12 }; /* classes: larger matrices are only in --json */
 

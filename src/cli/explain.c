@@ -9,8 +9,6 @@
 #include "serve/explain/explain.h"
 #include "web/pages.h"
 
-#include <math.h>
-
 typedef struct options {
     int64_t first, rows, repeats, seed;
     char *label;

@@ -1,7 +1,6 @@
 /* inspect.h - the parts of `trident inspect`: human-readable tables, and a starter configuration. */
 #pragma once
 
-#include "base/file.h"
 #include "cli/cli.h"
 #include "data/inspect/inspect.h"
 

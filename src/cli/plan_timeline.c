@@ -4,8 +4,6 @@
 #include "base/text.h"
 #include "report/text/text_table.h"
 
-#include <math.h>
-
 enum { WIDTH = 120, LEAST = 40 }; /* columns, if the terminal's width is unknown; least width of the drawing */
 
 /* One column of a row: the leg that takes most of its time. */

@@ -5,8 +5,6 @@
 #include "report/text/text_table.h"
 #include "serve/serve.h"
 
-#include <math.h>
-
 typedef struct options {
     double max_drop;
 } options;

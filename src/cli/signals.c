@@ -8,8 +8,6 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <time.h>
-#include <unistd.h>
 
 /* Process groups, control groups and launchers may each pass on the same request; a key that is pressed twice is
  * two. */

@@ -15,7 +15,6 @@
 #include "settings/forms.h"
 #include "study/study.h"
 
-#include <math.h>
 #include <unistd.h>
 
 /* The best checkpoint of a folder; 0 when there is none. */

@@ -2,7 +2,6 @@
  * kernel: a row in the file of its operation family. docs/extending/adding-a-kernel.md */
 #pragma once
 
-#include "program/op.h"
 #include "program/target.h"
 
 /* A dense row-major matrix in device memory. */

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "data/dataset/windows.h"
 #include "data/text/tokenizer.h"
-#include "model/config.h"
 #include "settings/settings.h"
 
 typedef struct tri_assets {

@@ -11,8 +11,6 @@
 #include "settings/forms.h"
 #include "settings/learning_rate.h"
 
-#include <math.h>
-
 tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, int rank, tri_place *place) {
     *place = (tri_place){.world = world, .rank = world ? tri_world_rank(world) : rank};
     tri_settings over = *s; /* only read */

@@ -5,7 +5,6 @@
 #include "checkpoint/memory.h"
 #include "comm/world/world.h"
 #include "exec/exec.h"
-#include "plan/plan.h"
 #include "engine/assets.h"
 #include "engine/context_form.h"
 

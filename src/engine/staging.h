@@ -1,12 +1,10 @@
 /* staging.h - a run's pipeline: from options to stages, the predicted time of a step, and messages about both. */
 #pragma once
 
-#include "base/log.h"
 #include "comm/world/world.h"
 #include "engine/context_form.h"
 #include "plan/pipeline/stage.h"
 #include "sim/timeline.h"
-#include "settings/settings.h"
 
 /* Fills in->staging, in->sequence_parallel and in->ring; the rest of `in` is set already. Reads --stage-profile, and
  * for --pipeline-shape auto and --cp-mode auto chooses what has the shorter step. Every rank of a world calls it: the

@@ -7,8 +7,6 @@
 #include "engine/engine.h"
 #include "model/family.h"
 
-#include <math.h>
-
 /* Weights to be quantised are first rounded to the computing type, with which training saw them; a folder's own 8-bit
  * weights are not. */
 static tri_dtype through(const tri_engine *engine) {

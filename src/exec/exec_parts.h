@@ -2,7 +2,6 @@
  * keep.c, diagnose.c and control.c. */
 #pragma once
 
-#include "exec/exec.h"
 #include "exec/replay.h"
 #include "exec/transfer.h"
 

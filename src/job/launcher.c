@@ -10,10 +10,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* Exit codes of shells and the like for a command that cannot be executed, or is not found. */
 enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127, GENERATIONS = 8 };

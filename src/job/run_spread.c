@@ -1,8 +1,6 @@
 /* run_spread.c - mean and spread of the figures of several runs. */
 #include "job/several.h"
 
-#include <math.h>
-
 /* Mean and standard deviation (of a sample: divided by n - 1) of a figure over all runs; null where one lacks it. */
 static void add_moments(const tri_json *runs, const char *figure, tri_json *mean, tri_json *spread) {
     double sum = 0, squares = 0, n = (double)tri__json_size(runs);

@@ -5,8 +5,6 @@
 #include "base/limits.h"
 #include "base/random.h"
 
-#include <math.h>
-
 enum { ORIGIN_BYTES = 512, DRAWN = 4 }; /* DRAWN: the last word of a draw's counter (base/random.h) */
 
 /* Keys that a search leaves alone, and why. */

@@ -6,9 +6,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 
-#include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static tri_status read_logs(const tri_settings *s, const char *folder, char path[static TRI_PATH_MAX],
                             tri_rank_logs *logs) {

@@ -9,14 +9,11 @@
 #include "job/supervision.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { PERIOD_MS = 100, OWN_FILES = 6, RANK_FILES = 32, WORLD_FILES = 4 };
 /* Seconds that ranks get after a failure to leave by themselves, the same while one of them saves, after SIGTERM, and

@@ -6,8 +6,6 @@
  * behind. */
 #pragma once
 
-#include "base/json.h"
-#include "base/stop.h"
 #include "comm/world/control_page.h"
 #include "job/rank_streams.h"
 

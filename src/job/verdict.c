@@ -5,7 +5,6 @@
 #include "job/supervisor.h"
 #include "comm/ops/describe.h"
 
-#include <signal.h>
 #include <sys/wait.h>
 
 enum { DEFECT = -1, HUNG = -2, BLOCKED = -3 }; /* keys of `advice` that are not exit codes */

@@ -6,7 +6,6 @@
 #include "model/family.h"
 
 #include <fnmatch.h>
-#include <strings.h>
 
 enum { NAME = 256 };
 

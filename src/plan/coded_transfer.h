@@ -13,7 +13,6 @@
 
 #include "numbers/coded.h"
 #include "program/builder.h"
-#include "program/transfer.h"
 
 typedef enum tri_coded_leg { TRI_LEG_WITHIN, TRI_LEG_SUM, TRI_LEG_GATHER, TRI_LEG_SPREAD, TRI_LEG_DONE } tri_coded_leg;
 

@@ -4,8 +4,6 @@
 #include "base/random.h"
 #include "plan/step_kinds.h"
 
-#include <math.h>
-
 static const double DEFAULT_GAMMA = 0.001, GAMMA_STEPS = 100; /* gamma * steps, where these are known */
 enum { COUNTER = 3 }; /* the last word of a gate's counter: other purposes have others (base/random.h) */
 

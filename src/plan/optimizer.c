@@ -2,9 +2,6 @@
 #include "plan/optimizer.h"
 #include "plan/step_kinds.h"
 
-#include <float.h>
-#include <math.h>
-
 static const tri_optimizer rows[] = {
 #define EACH(op_, ...) .emit = tri__emit_each, .mnemonic = #op_, .state = {__VA_ARGS__}
 #define OWN(name_) .emit = tri__emit_##name_

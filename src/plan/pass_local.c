@@ -19,8 +19,6 @@
 #include "plan/local.h"
 #include "plan/step_kinds.h"
 
-#include <math.h>
-
 /* How a unit's elements that this rank holds are exchanged between copies. */
 typedef struct exchange {
     int unit;

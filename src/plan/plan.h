@@ -6,14 +6,10 @@
  * unrolls. */
 #pragma once
 
-#include "layout/shard.h"
 #include "numbers/coded.h"
 #include "model/model.h"
-#include "plan/choices.h"
 #include "plan/schedule/schedule.h"
 #include "program/classes.h"
-#include "program/target.h"
-#include "program/transfer.h"
 
 typedef enum tri_reshard { TRI_RESHARD_AUTO, TRI_RESHARD_YES, TRI_RESHARD_NO } tri_reshard;
 typedef enum tri_wrap { TRI_WRAP_LAYER, TRI_WRAP_SIZE } tri_wrap;

@@ -1,8 +1,6 @@
 /* step_kinds.c - kinds of steps, counted in closed form: runs have any number of steps. */
 #include "plan/step_kinds.h"
 
-#include <math.h>
-
 int tri__is_onebit(tri_optimizer_kind kind) {
     return (tri__optimizer_takes(kind) & (TRI_TAKES_FULL_STEPS | TRI_TAKES_INTERVALS)) != 0;
 }

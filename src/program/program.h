@@ -7,7 +7,6 @@
 
 #include "base/arena.h"
 #include "layout/mesh.h"
-#include "program/op.h"
 #include "program/target.h"
 
 /* Row counts that are known only when a microbatch is bound. */

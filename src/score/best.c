@@ -1,8 +1,6 @@
 /* best.c - figures of a validation by the names of --best-by. */
 #include "score/best.h"
 
-#include <math.h>
-
 static const struct {
     const char *name, *key;
     size_t at; /* in tri_scores */

@@ -8,8 +8,6 @@
 #include "base/sort.h"
 #include "score/areas.h"
 
-#include <math.h>
-
 enum { PURPOSE = 5 };
 
 /* What the figures of a resample take of a row. */

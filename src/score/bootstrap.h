@@ -9,7 +9,6 @@
  *                                      as there are, again and again; 95 % of the figures of such tables lie between */
 #pragma once
 
-#include "score/interval.h"
 #include "score/metrics.h"
 
 /* The figures of a whole table, in the order in which they are shown. */

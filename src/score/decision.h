@@ -3,7 +3,6 @@
  * "decision" of the manifest's state; what predicts applies them by tri__decision_apply and tri__decision_class. */
 #pragma once
 
-#include "base/json.h"
 #include "score/reliability.h"
 #include "settings/forms.h"
 

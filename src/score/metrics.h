@@ -1,7 +1,6 @@
 /* metrics.h - scores of predicted probabilities. */
 #pragma once
 
-#include "base/json.h"
 #include "score/decision.h"
 
 /* The scores of an evaluation. Per-class arrays have n_classes entries. */

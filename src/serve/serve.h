@@ -2,11 +2,9 @@
 #pragma once
 
 #include "base/log.h"
-#include "base/stop.h"
 #include "data/table/table.h"
 #include "score/bootstrap.h"
 #include "settings/settings.h"
-#include "trident_comm.h"
 
 /* world: the ranks that compute together, each of which calls it; NULL: one rank. Results are those of rank 0.
  * settings->checkpoint is a model, or for evaluation and prediction the folder of an ensemble, whose members'

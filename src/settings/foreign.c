@@ -4,8 +4,6 @@
  * write a value in a form that our row does not accept. */
 #include "settings/foreign_rows.h"
 
-#include <strings.h>
-
 #define BACKWARD_PREFETCH "backward_prefetch|fsdp_backward_prefetch|fsdp_backward_prefetch_policy"
 #define WRAPS "auto_wrap_policy|fsdp_auto_wrap_policy"
 #define BACKENDS "backend|dist_backend|distributed_backend|ddp_backend"

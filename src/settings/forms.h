@@ -4,7 +4,6 @@
 
 #include "base/limits.h"
 #include "base/option.h"
-#include "base/status.h"
 
 /* --separator: "auto" or NULL (0: recognise it), "comma", "semicolon", "tab", "pipe", or the character itself. */
 tri_status tri__separator_parse(const char *text, char *separator);

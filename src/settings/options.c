@@ -6,8 +6,6 @@
 #include "plan/choices.h"
 #include "settings/forms.h"
 
-#include <math.h>
-
 /* Commands that share options. */
 #define TRAIN "train"
 #define PLANNING "train,plan,choose,simulate"

@@ -2,7 +2,6 @@
  * from the configuration file and the command line. */
 #pragma once
 
-#include "layout/mesh.h"
 #include "model/model.h"
 
 enum { TRI_OPTIONS_MAX = 256 }; /* rows of a command: the model's, the run's and the command's */

@@ -6,7 +6,6 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "numbers/coded.h"
-#include "layout/dtype.h"
 #include "program/target.h"
 
 typedef struct tri_wire {

@@ -4,7 +4,6 @@
 #include "program/meet.h"
 #include "sim/task_heap.h"
 #include "sim/timeline.h"
-#include "sim/transfer_time.h"
 
 /* A transfer that was posted and not yet waited for. */
 typedef struct tri_open_post {

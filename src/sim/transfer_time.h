@@ -3,7 +3,6 @@
 
 #include "layout/hosts.h"
 #include "sim/hardware.h"
-#include "trident_comm.h"
 
 /* Seconds of a transfer among `members`, [n] ranks, of `bytes` in all, with all members waiting for it and nothing else
  * on their links. A kind that the hardware file has curves for is interpolated between them: a latency and bytes at a

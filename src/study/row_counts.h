@@ -2,10 +2,8 @@
  * max_sen_len. */
 #pragma once
 
-#include "base/stop.h"
 #include "data/dataset/dataset.h"
 #include "engine/assets.h"
-#include "program/program.h"
 
 typedef struct tri_row_source {
     int n_texts, joined;  /* joined: both texts go through one encoder */

@@ -1,11 +1,8 @@
 /* study.h - plans that are examined, not run, for the commands. */
 #pragma once
 
-#include "base/log.h"
-#include "base/stop.h"
 #include "engine/engine.h"
 #include "sim/hardware.h"
-#include "settings/settings.h"
 #include "study/row_counts.h"
 
 /* All ranks' programs, planned and checked, and the inputs of the plan. */

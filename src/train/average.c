@@ -7,8 +7,6 @@
  *          the average is the weights themselves, between two of them it stays. */
 #include "train/session.h"
 
-#include <math.h>
-
 static tri_average_form form_of(const tri_session *s) {
     tri_average_form form;
     (void)tri__average_parse(s->settings->average_weights, &form); /* checked when it was given */

@@ -3,8 +3,6 @@
 #include "base/clock.h"
 #include "train/session.h"
 
-#include <math.h>
-
 /* Ranks wait to join: all ranks leave after a step, to go on together. Not where that would lose steps. */
 static int is_joined(const tri_session *s) {
     const tri_world *world = s->place.world;

@@ -2,9 +2,7 @@
  * sinks (src/report/). */
 #pragma once
 
-#include "base/json.h"
 #include "base/log.h"
-#include "base/status.h"
 #include "score/metrics.h"
 
 typedef enum tri_event_kind {

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "checkpoint/folders.h"
 
-#include <math.h>
 #include <sys/resource.h>
 
 typedef struct loop {

@@ -15,7 +15,6 @@
 #include "settings/learning_rate.h"
 #include "train/state/held.h"
 
-#include <math.h>
 #include <unistd.h>
 
 tri_status tri__session_emit(const tri_session *session, tri_event *event) {

@@ -3,7 +3,6 @@
  * control (train/control.c), so that all stop after the same step, this one or the next. */
 #pragma once
 
-#include "base/stop.h"
 #include "comm/world/world.h"
 
 /* 1 when this rank knows that the run should end. stop and world may be NULL. need: seconds of a step and a checkpoint;

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 /* ---- routes ---- */

@@ -15,7 +15,6 @@
  * Errors are JSON: {"error": "what and why", "error_type": "..."}. */
 #pragma once
 
-#include "base/status.h"
 #include "web/keys.h"
 
 typedef struct tri_http tri_http;

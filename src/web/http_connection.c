@@ -5,7 +5,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 enum { PIECE = 16 << 10, IN_A_ROW = 256 }; /* bytes of one reading; steps until others have their turn */

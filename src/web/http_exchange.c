@@ -2,7 +2,6 @@
 #include "web/http_parts.h"
 
 #include <stdarg.h>
-#include <time.h>
 
 const char *tri__exchange_part(const tri_exchange *exchange) { return exchange->part; }
 

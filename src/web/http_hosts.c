@@ -6,7 +6,6 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 /* "name", "name:port", "[address]:port": the name, without its port. */

@@ -12,7 +12,6 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 enum { EVENTS = 64, ACCEPTED = 16, LOOK_MS = 200 };

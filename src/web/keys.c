@@ -1,8 +1,6 @@
 /* keys.c - bearer keys. */
 #include "web/keys.h"
 
-#include <strings.h>
-
 enum { LEAST = 8, MOST = 1024 }; /* characters of a key */
 
 static tri_status check_key(const char *key, size_t n, const char *name, int line) {

@@ -2,7 +2,6 @@
  * below them while its transfers move data. Self-contained, for light and dark pages; equal charts give equal bytes. */
 #pragma once
 
-#include "base/status.h"
 #include "web/svg.h"
 
 /* From `begin` to `end`, in seconds. */

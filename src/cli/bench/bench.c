@@ -4,8 +4,6 @@
 
 #include "base/sort.h"
 
-#include <time.h>
-
 static const struct {
     const char *name;
     tri_status (*run)(tri_cli *cli, tri_settings *settings, const tri_bench_options *options);

@@ -20,7 +20,6 @@
 #include "comm/start/join.h"
 #include "comm/mpi/mpi.h"
 
-#include <math.h>
 #include <sys/mman.h>
 
 enum {

@@ -11,7 +11,6 @@
 
 #include "study/study.h"
 
-#include <math.h>
 #include <signal.h>
 
 typedef enum kind { ALONE /* one rank, the reference for the others */, DATA, PIPELINE, TENSOR } kind;

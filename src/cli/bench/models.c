@@ -6,8 +6,6 @@
 #include "base/file.h"
 #include "model/family.h"
 
-#include <math.h>
-
 const tri_bench_model tri__lab_models[] = {
     {"tiny", "", 1, 2, 64, 4, 300, 2, 16, 0, "bert", 3},
     {"small", "", 1, 4, 512, 8, 2000, 4, 96, 0, "bert", 5},

@@ -12,8 +12,6 @@
 #include "plan/schedule/schedule.h"
 #include "report/text/text_table.h"
 
-#include <math.h>
-
 enum { STAGES = 4 /* default */, MODEL_SMALL = 1, MODEL_DEEP = 3 /* indices into tri__lab_models */ };
 static const char *const shapes[] = {"auto", "chain", "branch"}; /* indexed by TRI_SHAPE_ASKED */
 

@@ -10,9 +10,6 @@
 #include "engine/evaluate.h"
 #include "report/text/text_table.h"
 
-#include <math.h>
-#include <time.h>
-
 enum { WARMUP = 1, PASSES = 3, MOST_PASSES = 1 << 14 };
 static const double LONG_ENOUGH = 0.5; /* seconds of passes, at least PASSES */
 

@@ -5,7 +5,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
 enum { MOST = 1 << 16, EVERY_MS = 4 }; /* readings; later ones are not made */
 

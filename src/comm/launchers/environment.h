@@ -4,7 +4,6 @@
 #pragma once
 
 #include "base/log.h"
-#include "base/stop.h"
 
 typedef enum tri_launcher {
     TRI_LAUNCHER_NONE,      /* one process, without a launcher */

@@ -3,8 +3,6 @@
  * system and leaves nothing behind. */
 #pragma once
 
-#include "base/log.h"
-#include "base/stop.h"
 #include "comm/world/segment.h"
 
 typedef struct tri_rendezvous {

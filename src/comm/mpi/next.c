@@ -7,7 +7,6 @@
 #include "comm/world/kept.h"
 
 #include <signal.h>
-#include <sys/types.h>
 
 enum { ATTEMPTS = 8 };
 static const double MEET_SECONDS = 5;  /* all run already; one that dies meanwhile is missed no longer than that */

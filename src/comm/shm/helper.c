@@ -6,8 +6,6 @@
 #include "comm/shm/tasks.h"
 #include "comm/ops/describe.h"
 
-#include <sched.h>
-
 enum { FREE, OFFERED, BUSY }; /* states of a place */
 static const double LOOK_SECONDS = 1e-4;   /* between looks at operations that not all members have posted */
 static const double SLEEP_SECONDS = 0.1;   /* without operations; a new one wakes it */

@@ -6,11 +6,9 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { PERIOD_MS = 100, POLL_MS = 5 /* without pidfds */ };
 static const double GRACE_SECONDS = 2; /* to leave after a failure */

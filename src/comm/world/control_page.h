@@ -9,7 +9,6 @@
 #include "base/file_call.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/status.h"
 
 #include <stdatomic.h>
 

@@ -2,7 +2,6 @@
  * flight. */
 #pragma once
 
-#include "base/stop.h"
 #include "comm/world/heap.h"
 #include "comm/world/segment.h"
 #include "comm/world/transport.h"

@@ -157,27 +157,28 @@ static tri_status none_found(const char *folder) {
     return tri__fail(TRI_NOINPUT, "%s: %s", folder, accepted);
 }
 
-/* One table in memory, or several by their names: "memory:train+valid". */
+/* The same table for all. */
+static tri_status take_one(const char *path, tri_data_files *files) {
+    files->one = 1;
+    TRI_TRY(tri__path_join(files->train, "", path));
+    TRI_TRY(tri__path_join(files->valid, "", path));
+    return tri__path_join(files->test, "", path);
+}
+
+/* Several tables in memory: "memory:train+valid". */
 static tri_status find_memory(const char *names, tri_data_files *files) {
-    files->one = !strchr(names, '+');
-    for (const char *name = names; *name; name += strspn(name, "+")) {
-        char path[TRI_PATH_MAX];
-        int n = (int)strcspn(name, "+"), length = snprintf(path, sizeof path, TRI_MEMORY_PREFIX "%.*s", n, name);
-        char *to = !strncmp(name, "valid", (size_t)n) ? files->valid : !strncmp(name, "test", (size_t)n) ? files->test
-                                                                                                        : files->train;
-        if (length >= (int)sizeof path || (!files->one && to == files->train && strncmp(name, "train", (size_t)n)))
+    static const char *const known[] = {"train", "valid", "test"};
+    char *const to[] = {files->train, files->valid, files->test};
+    for (const char *name = names; *name; name += *name == '+') {
+        int n = (int)strcspn(name, "+"), k = 0;
+        while (k < 3 && (strlen(known[k]) != (size_t)n || strncmp(name, known[k], (size_t)n))) k++;
+        if (k == 3)
             return tri__fail(TRI_USAGE, TRI_MEMORY_PREFIX "%s: of several tables in memory the names are train, valid "
                              "and test", names);
-        memcpy(to, path, sizeof path);
-        if (files->one) {
-            memcpy(files->train, path, sizeof path);
-            memcpy(files->valid, path, sizeof path);
-            memcpy(files->test, path, sizeof path);
-        }
+        snprintf(to[k], TRI_PATH_MAX, TRI_MEMORY_PREFIX "%s", known[k]);
         name += n;
     }
-    return files->train[0] || files->valid[0] || files->test[0]
-               ? TRI_OK : tri__fail(TRI_USAGE, TRI_MEMORY_PREFIX " needs the name of a table");
+    return TRI_OK;
 }
 
 tri_status tri__data_files(const char *path, tri_data_files *files) {
@@ -187,14 +188,11 @@ tri_status tri__data_files(const char *path, tri_data_files *files) {
     *files = (tri_data_files){0};
     if (!path)
         return tri__fail(TRI_USAGE, "no data: give --data-path, a table or a folder of train, valid and test tables");
-    if (tri__memory_name(path)) return find_memory(tri__memory_name(path), files);
+    const char *memory = tri__memory_name(path);
+    if (memory && strchr(memory, '+')) return find_memory(memory, files);
+    if (memory) return take_one(path, files);
     TRI_TRY(tri__path_kind(path, &kind));
-    if (kind == TRI_KIND_FILE || tri__parts_named(path)) {
-        files->one = 1;
-        TRI_TRY(tri__path_join(files->train, "", path));
-        TRI_TRY(tri__path_join(files->valid, "", path));
-        return tri__path_join(files->test, "", path);
-    }
+    if (kind == TRI_KIND_FILE || tri__parts_named(path)) return take_one(path, files);
     if (strcmp(path, "-") == 0)
         return tri__fail(TRI_USAGE,
                          "--data-path -: a table is read more than once, so not from stdin; save it to a file first");

@@ -12,7 +12,6 @@
 #include "data/table/parts.h"
 
 #include <errno.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL

@@ -3,12 +3,9 @@
  * is checked when it is opened, and every row again when it is read. */
 #pragma once
 
-#include "base/json.h"
 #include "base/log.h"
-#include "base/stop.h"
 #include "data/dataset/preprocess.h"
 #include "data/dataset/windows.h"
-#include "data/table/table.h"
 #include "data/text/tokenizer.h"
 
 typedef struct tri_text_column {

@@ -7,8 +7,6 @@
 #include "data/dataset/unseen.h"
 #include "data/dataset/field_values.h"
 
-#include <float.h>
-
 enum { BLOCK = 64, PIECE_BLOCKS = 64, PIECE = BLOCK * PIECE_BLOCKS }; /* rows; blocks; rows */
 
 /* A thread's result for one block of rows. */

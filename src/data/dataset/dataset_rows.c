@@ -4,8 +4,6 @@
  * file may have changed. */
 #include "data/dataset/dataset_rows.h"
 
-#include <float.h>
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -9,7 +9,6 @@
 #include "base/thread.h"
 
 #include <errno.h>
-#include <time.h>
 
 typedef enum stage { EMPTY, TAKEN, FULL } stage; /* TAKEN: a worker is filling it; FULL: the user may read it */
 

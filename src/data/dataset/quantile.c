@@ -9,7 +9,6 @@
 
 #include "data/dataset/preprocess.h"
 
-#include <float.h>
 #include <math.h>
 
 static const double BOUND = 1e-7; /* scikit-learn's BOUNDS_THRESHOLD */

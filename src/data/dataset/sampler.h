@@ -2,7 +2,6 @@
  * result. */
 #pragma once
 
-#include "base/stop.h"
 #include "data/dataset/dataset.h"
 
 typedef struct tri_sampler {

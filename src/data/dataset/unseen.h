@@ -3,7 +3,6 @@
  * does not go unnoticed. */
 #pragma once
 
-#include "base/json.h"
 #include "base/log.h"
 #include "data/dataset/preprocess.h"
 

@@ -2,7 +2,6 @@
  * docs/guide/inspecting.md explains how kinds and roles are guessed. */
 #pragma once
 
-#include "base/json.h"
 #include "data/table/value_form.h"
 #include "data/text/tokenizer.h"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "data/inspect/inspect.h"
-#include "data/table/table.h"
 
 /* Counts of distinct values, by 64-bit hash: values with equal hashes count as equal. */
 typedef struct tri_tally {

@@ -3,8 +3,6 @@
 #include "base/text.h"
 #include "data/inspect/inspect_parts.h"
 
-#include <strings.h>
-
 static tri_status find_column(const tri_inspector *in, const char *name, int *column) {
     return tri__table_find(in->table[in->out->base], name, column); /* columns are those of base, in order */
 }

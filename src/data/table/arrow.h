@@ -5,7 +5,6 @@
 
 #include "data/table/columnar.h"
 #include "data/table/flat.h"
-#include "data/table/unpack.h"
 #include "data/table/value_text.h"
 
 /* A type's number in the union Type of Schema.fbs. */

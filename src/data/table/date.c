@@ -11,7 +11,6 @@
 #include "data/table/value_text.h"
 
 #include <ctype.h>
-#include <strings.h>
 
 enum { LONGEST = 48, DAY_SECONDS = 86400 };
 

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "data/table/columnar.h"
-#include "data/table/unpack.h"
 #include "data/table/value_text.h"
 
 /* Physical types, encodings and page types, by the format's numbers. */

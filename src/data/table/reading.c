@@ -3,7 +3,6 @@
 #include "data/table/reading.h"
 
 #include <math.h>
-#include <strings.h>
 
 tri_field_text tri__field_trim(tri_field_text field) {
     const char *blanks = " \t\r\n\v\f";

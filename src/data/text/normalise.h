@@ -3,7 +3,6 @@
 
 #include "data/text/charsmap.h"
 #include "data/text/replace.h"
-#include "data/text/scratch.h"
 
 typedef enum tri_norm_step {
     TRI_NORM_CLEAN,   /* control characters dropped, blanks of any kind to U+0020 */

@@ -4,7 +4,6 @@
 
 #include "data/text/added_tokens.h"
 #include "data/text/bpe.h"
-#include "data/text/normalise.h"
 #include "data/text/pre_tokenize.h"
 #include "data/text/template.h"
 #include "data/text/tokenizer.h"

@@ -4,7 +4,6 @@
  * on the installed utf8proc. */
 #include "data/text/unicode.h"
 
-#include <stddef.h>
 #include <utf8proc.h>
 
 typedef struct range {

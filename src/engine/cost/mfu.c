@@ -8,7 +8,6 @@
 #include "plan/layer_gates.h"
 #include "sim/hardware.h"
 
-#include <math.h>
 #include <unistd.h>
 
 /* A mean layer's forward pass: query, key, value and output projections, the two feed-forward products of as many

@@ -1,7 +1,6 @@
 /* tune.h - matrix products chosen by timing, and saved in the run folder. */
 #pragma once
 
-#include "base/log.h"
 #include "engine/engine.h"
 
 #define TRI_WISDOM_FILE "products.txt"

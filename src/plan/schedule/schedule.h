@@ -4,7 +4,6 @@
 #pragma once
 
 #include "base/arena.h"
-#include "base/status.h"
 #include "plan/choices.h"
 
 /* Seconds (or any unit) of one microbatch on one stage. */

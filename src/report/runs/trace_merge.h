@@ -2,7 +2,6 @@
 #pragma once
 
 #include "base/json.h"
-#include "base/status.h"
 
 /* Writes the merged trace of a run folder's trace-rank<r>.json to `out`, line by line. Each rank's clock is rank 0's by
  * the offset measured at the run's start and, where profile-rank<r>.json has it, at its end: linear between the two.

@@ -10,8 +10,6 @@
 #include "device/device.h"
 #include "data/dataset/data_files.h"
 
-#include <math.h>
-
 /* Figures of one evaluation. pr_auc: NaN where it is undefined. */
 typedef struct figures {
     double accuracy, pr_auc, log_loss;

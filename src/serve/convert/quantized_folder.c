@@ -8,8 +8,6 @@
 #include "checkpoint/quantized_weights.h"
 #include "numbers/quantized.h"
 
-#include <math.h>
-
 /* The computing type, if it has 16 bits. Else fp16, which rounds 8 times as finely as bf16, unless a number is beyond
  * its range. */
 static tri_dtype half_type(const float *w, int64_t n, tri_dtype computing) {

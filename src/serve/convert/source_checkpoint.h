@@ -3,10 +3,8 @@
  */
 #pragma once
 
-#include "base/arena.h"
 #include "checkpoint/checkpoint.h"
 #include "engine/assets.h"
-#include "settings/settings.h"
 
 typedef struct tri_original {
     tri_checkpoint *checkpoint;

@@ -10,8 +10,6 @@
 #include "data/text/unicode.h"
 #include "serve/infer/table_rows.h"
 
-#include <math.h>
-
 enum {
     SAMPLES = 32,                              /* rows explained together */
     FOR_WORDS = 16,                            /* of a row's budget, kept for words however many columns there are */

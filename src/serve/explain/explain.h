@@ -6,9 +6,7 @@
  */
 #pragma once
 
-#include "base/json.h"
 #include "base/log.h"
-#include "base/stop.h"
 #include "settings/settings.h"
 
 enum { TRI_EXPLAIN_ROWS = 40 }; /* rows that are computed for one explained row, at most */

@@ -7,8 +7,6 @@
 #include "serve/explain/explain.h"
 #include "serve/infer/table_rows.h"
 
-#include <math.h>
-
 /* Figures that are compared, and how they get worse. */
 static const struct {
     const char *name;

@@ -6,9 +6,6 @@
 #include "base/thread.h"
 #include "serve/infer/encode.h"
 
-#include <math.h>
-#include <time.h>
-
 /* What the batcher's thread waits for; closing ends all. */
 typedef enum wait_kind { WAITS_NOT, WAITS_ROWS, WAITS_FULL } wait_kind;
 

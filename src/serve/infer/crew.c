@@ -8,9 +8,6 @@
 #include "engine/cost/memory_fit.h"
 #include "serve/infer/polite_work.h"
 
-#include <pthread.h>
-#include <time.h>
-
 enum { SLOTS = 256, NOBODY = -1 };
 static const double IDLE_SECONDS = 1;
 

@@ -1,7 +1,6 @@
 /* encode.h - rows of column values as token ids and numbers: exactly what a table with the same fields gives. */
 #pragma once
 
-#include "data/dataset/preprocess.h"
 #include "data/dataset/windows.h"
 #include "data/text/tokenizer.h"
 #include "serve/infer/model.h"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "data/dataset/micro.h"
-#include "exec/exec.h"
 #include "serve/infer/crew.h"
 #include "serve/infer/ensemble.h"
 

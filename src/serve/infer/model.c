@@ -7,8 +7,6 @@
 #include "serve/infer/members.h"
 #include "serve/infer/polite_work.h"
 
-#include <pthread.h>
-
 struct tri_model {
     tri_members members;
     const tri_opened *first; /* of them */

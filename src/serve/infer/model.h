@@ -6,12 +6,9 @@
  *             tokens and a deadline, runs the program and calls back */
 #pragma once
 
-#include "base/log.h"
-#include "data/dataset/preprocess.h"
 #include "data/dataset/unseen.h"
 #include "score/decision.h"
 #include "settings/settings.h"
-#include "trident.h"
 
 typedef struct tri_crew tri_crew; /* serve/infer/crew.h */
 

@@ -4,8 +4,6 @@
  *   load      plan, memory, weights: enough to compute */
 #pragma once
 
-#include "base/log.h"
-#include "checkpoint/checkpoint.h"
 #include "data/dataset/preprocess.h"
 #include "score/decision.h"
 #include "engine/engine.h"

@@ -11,8 +11,6 @@
 #include "base/clock.h"
 #include "checkpoint/folders.h"
 
-#include <math.h>
-
 typedef struct served {
     tri_opened opened;
     tri_dataset *data;

@@ -1,7 +1,6 @@
 /* table_rows.h - a model, and a table's rows as it takes them: for commands that change rows before they predict. */
 #pragma once
 
-#include "data/dataset/preprocess.h"
 #include "serve/infer/model.h"
 
 /* What a model takes as one thing: a text, with all its columns, or a tabular column. */

@@ -3,9 +3,6 @@
  * lost. */
 #include "serve/server/server_parts.h"
 
-#include <math.h>
-#include <time.h>
-
 enum { MOST = 16 << 20 }; /* bytes that wait to be written */
 
 void tri__access_open(tri_access_log *log, int fd) {

@@ -1,8 +1,6 @@
 /* info.c - what the server says about its models: GET /info, POST /tokenize; and the example of a request. */
 #include "serve/server/server_parts.h"
 
-#include <math.h>
-
 /* How many values of requests training did not have, and examples. */
 static tri_json *unseen_json(tri_server *server, const tri_live *live, int column) {
     tri_unseen unseen;

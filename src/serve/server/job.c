@@ -6,7 +6,6 @@
 #include "base/clock.h"
 
 #include <ctype.h>
-#include <strings.h>
 
 typedef struct job {
     tri_server *server;

@@ -12,7 +12,6 @@
  * Parsers fail with TRI_DATA for what is not JSON or CSV at all (400) and TRI_USAGE for what is not a request (422). */
 #pragma once
 
-#include "base/json.h"
 #include "serve/server/server.h"
 #include "base/buffer.h"
 

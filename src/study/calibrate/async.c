@@ -9,8 +9,6 @@
 
 #include "base/clock.h"
 
-#include <math.h>
-
 enum {
     MOST_MARKED = 12,      /* marked steps of a model */
     MOST_WINDOWS = 64,

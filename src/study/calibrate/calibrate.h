@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "device/device.h"
 #include "sim/hardware.h"
-#include "trident_comm.h"
 
 typedef struct tri_calibration {
     const tri_device *device;

@@ -6,8 +6,6 @@
 #include "data/dataset/dataset_rows.h"
 #include "data/dataset/loader.h"
 
-#include <math.h>
-
 enum {
     COPY_BYTES = 32 << 20,
     TRIES = 5,

@@ -8,8 +8,6 @@
 #include "base/clock.h"
 #include "base/machine.h"
 
-#include <math.h>
-#include <sched.h>
 #include <sys/resource.h>
 
 enum { MOST_STEPS = 8, FEWEST_STEPS = 2, MOST_RUNS = 16 };

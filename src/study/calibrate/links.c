@@ -10,9 +10,6 @@
 #include "base/machine.h"
 #include "comm/world/world.h"
 
-#include <math.h>
-#include <time.h>
-
 enum {
     CALLS_MOST = 41,
     CALLS_LEAST = 3,

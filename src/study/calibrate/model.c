@@ -6,8 +6,6 @@
 #include "base/random.h"
 #include "program/check.h"
 
-#include <math.h>
-
 enum {
     COLUMNS = 3,
     CLASSES = 2,

@@ -3,8 +3,6 @@
 
 #include "base/clock.h"
 
-#include <math.h>
-
 enum { BYTES = 256 << 20, SHORT = 4096, TRIES = 5 };
 
 /* The fastest of a few: the queue's own time is in all of them. */

@@ -5,8 +5,6 @@
 #include "base/sort.h"
 #include "sim/sizes.h"
 
-#include <math.h>
-
 double tri__median(double *values, int n) {
     tri__sort_doubles(values, n);
     return values[n / 2];

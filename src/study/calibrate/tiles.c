@@ -5,8 +5,6 @@
 
 #include "sim/sizes.h"
 
-#include <math.h>
-
 #define LARGE 2e6      /* FLOPs from which kernels use all their threads */
 #define BETTER 0.8     /* of the unexplained time: tiles that leave more are not believed */
 

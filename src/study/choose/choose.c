@@ -6,8 +6,6 @@
 #include "base/clock.h"
 #include "base/text.h"
 
-#include <math.h>
-
 /* Layouts that get a close bound, and that are planned, at once. */
 enum { BOUNDED_AT_ONCE = 64, PLANNED_AT_ONCE = 8 };
 

@@ -10,12 +10,9 @@
  * reported. Everything is deterministic, for any number of threads. */
 #pragma once
 
-#include "base/log.h"
-#include "base/stop.h"
 #include "engine/cost/memory_fit.h"
 #include "sim/timeline.h"
 #include "study/choose/layout_options.h"
-#include "study/row_counts.h"
 #include "study/study.h"
 
 typedef struct tri_choice tri_choice;

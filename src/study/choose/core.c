@@ -4,8 +4,6 @@
 #include "engine/staging.h"
 #include "plan/least.h"
 
-#include <math.h>
-
 tri_status tri__layout_asks(const tri_chooser *c, const tri_layout *l, int64_t global, tri_layout_settings *settings,
                             tri_plan_in *out) {
     tri_place place;

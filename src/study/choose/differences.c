@@ -3,8 +3,6 @@
 
 #include "base/text.h"
 
-#include <math.h>
-
 const char *tri__choose_time(double seconds, char out[static 32]) {
     if (seconds >= 59.95) return tri__text_seconds(seconds, out);
     if (seconds >= 0.9995) snprintf(out, 32, "%.3g s", seconds);

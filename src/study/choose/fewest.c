@@ -1,8 +1,6 @@
 /* fewest.c - the fewest ranks with which a run takes at most a given time. */
 #include "study/choose/choose_parts.h"
 
-#include <math.h>
-
 enum { MOST_RANKS = 16384, BELOW = 2 }; /* BELOW: numbers tried below the first that is enough */
 
 typedef struct fewest {

@@ -1,8 +1,6 @@
 /* layout_options.h - how a run is spread over ranks, as one value: what `trident choose` searches, and its options. */
 #pragma once
 
-#include "base/json.h"
-#include "layout/mesh.h"
 #include "settings/settings.h"
 
 enum { TRI_OFFLOAD_OPTIMIZER = 1, TRI_OFFLOAD_GRADIENTS = 2, TRI_OFFLOAD_PARAMS = 4, TRI_OFFLOAD_ACTIVATIONS = 8,

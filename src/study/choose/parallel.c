@@ -2,7 +2,6 @@
 #include "study/choose/choose_parts.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 enum { THREADS_MAX = 64 };
 

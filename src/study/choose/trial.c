@@ -6,8 +6,6 @@
 #include "engine/staging.h"
 #include "plan/step_kinds.h"
 
-#include <math.h>
-
 /* Bytes by class of the rank that needs most. */
 static void find_need(const tri_choose_room *room, const tri_programs *all, tri_candidate *out) {
     int64_t most = -1, bytes[TRI_MEM_COUNT];

@@ -4,7 +4,6 @@
 #include "program/live.h"
 #include "sim/timeline.h"
 
-#include <math.h>
 #include <sys/resource.h>
 
 typedef struct profile_job {

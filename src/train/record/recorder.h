@@ -2,7 +2,6 @@
  * (train/record/profile.h) in every run, and with --profile each instruction for the trace. */
 #pragma once
 
-#include "program/transfer.h"
 #include "train/session.h"
 
 /* ---- machines' clocks compared with rank 0's (clocks.c) ---- Ranks of one machine share a clock. */

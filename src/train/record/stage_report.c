@@ -6,8 +6,6 @@
 #include "base/clock.h"
 #include "engine/staging.h"
 
-#include <math.h>
-
 static const double uneven = 1.2; /* slowest stage over the mean */
 
 tri_status tri__stage_clock_open(tri_stage_clock *clock, const tri_session *s) {

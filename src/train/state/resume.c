@@ -9,8 +9,6 @@
 #include "settings/changes.h"
 #include "train/session.h"
 
-#include <math.h>
-
 static double number(const tri_json *object, const char *key, double otherwise) {
     const tri_json *value = tri__json_get(object, key);
     return tri__json_is_number(value) ? tri__json_number_value(value) : otherwise;

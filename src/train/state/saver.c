@@ -10,9 +10,7 @@
 #include "base/thread.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <sys/mman.h>
-#include <time.h>
 
 typedef enum stage { IDLE, WRITING, COMMITTING } stage;
 enum { PENDING = -1 }; /* as a status: not ended yet */

@@ -3,8 +3,6 @@
 #include "device/cpu/coded.h"
 #include "device/cpu/reference/any_width.h"
 
-#include <math.h>
-
 enum { BLOCK = TRI_CODE_BLOCK };
 
 /* Element i of the row. */

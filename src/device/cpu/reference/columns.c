@@ -3,8 +3,6 @@
 #include "device/cpu/reference/reference.h"
 #include "layout/columns.h"
 
-#include <math.h>
-
 /* One number of a row of the table, and its column. */
 typedef struct cell {
     const int32_t *words;

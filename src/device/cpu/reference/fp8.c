@@ -4,8 +4,6 @@
 #include "device/cpu/reference/any_width.h"
 #include "numbers/float8.h"
 
-#include <math.h>
-
 static float from_8_bits(int dtype, uint8_t code) {
     return dtype == TRI_F8_E5M2 ? tri__from_e5m2(code) : tri__from_e4m3(code);
 }

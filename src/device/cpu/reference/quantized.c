@@ -4,8 +4,6 @@
 #include "numbers/float8.h"
 #include "numbers/quantized.h"
 
-#include <math.h>
-
 /* The largest |x| of row t of operand k; NaN if one is. */
 static float row_largest(const tri_call *call, int k, int64_t t) {
     float largest = 0;

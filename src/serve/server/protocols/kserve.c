@@ -7,9 +7,6 @@
 #include "data/table/value_text.h"
 #include "data/text/utf8.h"
 
-#include <float.h>
-#include <math.h>
-
 typedef enum tensor_kind { TEXT, INTEGER, REAL, TRUTH } tensor_kind;
 typedef struct datatype {
     const char *name;
