@@ -48,7 +48,7 @@ struct tri_kernel_table {
  * kernel asks its attributes for: directions, and small differences of updates. */
 static inline unsigned tri__kernel_facts(int variant) {
     unsigned own = TRI_FACT_RESULT | TRI_FACT_BACK | TRI_FACT_JOIN | TRI_FACT_MEAN | TRI_FACT_BALANCE |
-                   TRI_FACT_FROZEN | TRI_FACT_MEET;
+                   TRI_FACT_FROZEN | TRI_FACT_MEET | TRI_FACT_WEIGHTED;
     return tri__variant_row(variant)->facts & ~own;
 }
 

@@ -51,13 +51,13 @@ void tri__fusion_forward(tri_forward *f, const int branch[3]) {
 
     int labels = tri__forward_input(f, TRI_FIELD_labels), cw = tri__forward_input(f, TRI_FIELD_class_weights);
     int inv = tri__forward_input(f, TRI_FIELD_loss_inv);
-    int weights = f->training && m->is_weighted ? tri__forward_input(f, TRI_FIELD_row_weights) : -1;
     /* The host reads the loss after a step and the probabilities after a prediction. */
     f->loss = tri__build_slot(&f->build, TRI_MEM_RESULT, TRI_F64, one, 1, "loss");
     f->probs = tri__build_slot(&f->build, f->training ? TRI_MEM_ACT : TRI_MEM_RESULT, TRI_F32, samples, m->n_classes,
                                "probs");
     /* Only training has another form: a validation's loss is comparable whatever was minimised. */
-    tri_attr form = {0};
+    tri_attr form = {.weighted = f->training && m->is_weighted};
+    int weights = form.weighted ? tri__forward_input(f, TRI_FIELD_row_weights) : -1;
     if (f->training) form.smoothing = (float)f->loss_form.smoothing, form.gamma = (float)f->loss_form.gamma;
     TRI_BUILD(&f->build, cross_entropy, form, f->loss, f->probs, logits, labels, cw, inv, weights);
 }

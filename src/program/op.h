@@ -101,7 +101,8 @@ typedef struct tri_operand {
     X(SUM, "the sum over rows")                                          \
     X(SENT, "adds to what is sent")                                      \
     X(OWN, "of a replica that takes local steps")                                 \
-    X(MEET, "of replicas that synchronise")
+    X(MEET, "of replicas that synchronise")                              \
+    X(WEIGHTED, "rows have weights")
 enum {
 #define X(name, text) TRI_BIT_##name,
     TRI_FACTS(X)
@@ -294,6 +295,7 @@ struct tri_attr {
     float rate;         /* optimizers: these elements' factor of the learning rate, 0: 1; outer_step: its learning
                            rate; balance: the factor of the balancing loss */
     float smoothing;    /* cross_entropy: the share of a label that all classes get alike; 0: none */
+    int32_t weighted;   /* cross_entropy: 1: rows have weights */
     float gamma;        /* cross_entropy: focal loss, its power; 0: none. At most one of the two */
     uint32_t axes;      /* transfers: the group's axes of the mesh, TRI_AXIS_SET or-ed (program/transfer.h). With bits:
                            ranks along them have the other columns of the factors */

@@ -61,6 +61,7 @@ static const choice choices[] = {
     {"momentum", offsetof(tri_attr, sent), 3,
      {{"", 0}, {"_in", TRI_FACT_SENT}, {"_alone", TRI_FACT_SENT | TRI_FACT_OWN}}},
     {"meet", offsetof(tri_attr, meet), 2, {{"_frozen", 0}, {"_meet", TRI_FACT_MEET}}},
+    {"weighted", offsetof(tri_attr, weighted), 2, {{"", 0}, {"_weighted", TRI_FACT_WEIGHTED}}},
     {"most", offsetof(tri_attr, most), 2, {{"reduce", 0}, {"max", 0}}},
 };
 enum { CHOICES = sizeof choices / sizeof *choices };

@@ -186,7 +186,8 @@ static void double_cross_entropy(const kernel_call *k, double *const *v) {
         double sum = 0;
         for (int64_t c = 0; c < C; c++) sum += exp(v[2][i * C + c]);
         for (int64_t c = 0; c < C; c++) v[1][i * C + c] = exp(v[2][i * C + c]) / sum;
-        double p = v[1][i * C + label], s = (double)k->attr.smoothing, all = 0, inv = v[5][0] * (v[6] ? v[6][i] : 1);
+        double p = v[1][i * C + label], s = (double)k->attr.smoothing, all = 0;
+        double inv = v[5][0] * (k->attr.weighted ? v[6][i] : 1);
         for (int64_t c = 0; c < C; c++) all -= v[4][c] * log(v[1][i * C + c]);
         v[0][0] -= inv * pow(1 - p, (double)k->attr.gamma) * (1 - s) * v[4][label] * log(p);
         v[0][0] += inv * s / (double)C * all;

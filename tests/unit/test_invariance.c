@@ -124,7 +124,7 @@ static const kernel_grid grids[] = {
     {"concat", "N=50 A=20 B=3,0 C=5"},
     {"gate", "T=50 H=3,100"},
     {"columns", "N=50 C=7 U=2 G=0,1 K=5 H=16"},
-    {"cross_entropy", "N=50 C=2,7"},
+    {"cross_entropy cross_entropy_weighted", "N=50 C=2,7"},
 };
 
 TEST(test_rows) {
