@@ -4,7 +4,8 @@
 #include "base/clock.h"
 #include "numbers/float16.h"
 
-enum { Y, X, W, B, OPERANDS };
+enum { OPERANDS = 4 };
+static const int operand[OPERANDS] = {TRI_ARG(linear, y), TRI_ARG(linear, x), TRI_ARG(linear, w), TRI_ARG(linear, b)};
 
 typedef struct product {
     const tri_device *device;
@@ -32,8 +33,8 @@ static tri_status fill(product *p, int k, tri_dtype dtype) {
     for (size_t at = BLOCK * width; at < bytes; at += BLOCK * width)
         memcpy(from + at, from, bytes - at < BLOCK * width ? bytes - at : BLOCK * width);
     tri_status status = TRI_OK;
-    if (p->device->async) status = p->device->async->copy(p->context, p->call.t[k].data, from, bytes);
-    else memcpy(p->call.t[k].data, from, bytes);
+    if (p->device->async) status = p->device->async->copy(p->context, p->call.t[operand[k]].data, from, bytes);
+    else memcpy(p->call.t[operand[k]].data, from, bytes);
     free(from);
     return status;
 }
@@ -47,9 +48,9 @@ static tri_status prepare(product *p, const tri_ceiling_product *of) {
         .op = TRI_OP_linear, .table = &p->table, .attr = &p->attr, .threads = of->threads, .context = p->context};
     for (int k = 0; k < OPERANDS; k++) {
         p->bytes[k] = (size_t)rows[k] * (size_t)n * tri__dtype_bytes(dtype);
-        p->call.t[k] = (tri_tensor){NULL, rows[k], n};
-        p->call.dtype[k] = (uint8_t)dtype;
-        TRI_TRY(d->alloc(p->context, p->bytes[k], &p->call.t[k].data));
+        p->call.t[operand[k]] = (tri_tensor){NULL, rows[k], n};
+        p->call.dtype[operand[k]] = (uint8_t)dtype;
+        TRI_TRY(d->alloc(p->context, p->bytes[k], &p->call.t[operand[k]].data));
         TRI_TRY(fill(p, k, dtype));
     }
     int64_t halves = tri__dtype_bytes(dtype) == 2 ? 3 * n * n + n : 0;
@@ -99,7 +100,7 @@ tri_status tri__ceiling(const tri_device *device, const tri_ceiling_product *of,
         qsort(times, (size_t)of->timed, sizeof *times, shorter);
         *flops = 2 * n * n * n / (times[at].end - times[at].begin);
     }
-    for (int k = 0; k < OPERANDS; k++) device->free(p->context, p->call.t[k].data, p->bytes[k]);
+    for (int k = 0; k < OPERANDS; k++) device->free(p->context, p->call.t[operand[k]].data, p->bytes[k]);
     device->free(p->context, p->call.work, p->work_bytes);
     device->close(p->context);
     free(p);
