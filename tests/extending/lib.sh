@@ -24,7 +24,7 @@ train() {
 extend() {
     local here=$PWD scratch script touched
     scratch=$(mktemp -d) && trap "rm -rf '$scratch'" EXIT
-    cp -a src include tools fuzz examples Makefile "$scratch" && mkdir "$scratch/work"
+    cp -a src include tools fuzz examples Makefile libtrident.map "$scratch" && mkdir "$scratch/work"
     cd "$scratch" || exit 1
     for script in "$@"; do
         cp -a src before

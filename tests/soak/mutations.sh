@@ -16,7 +16,7 @@ cleanup() {
     rm -f /dev/shm/trident.mutant
 }
 trap cleanup EXIT
-cp -a Makefile src include tests tools fuzz examples "$copy" && cp -a "$build" "$copy/build" || exit 1
+cp -a Makefile libtrident.map src include tests tools fuzz examples "$copy" && cp -a "$build" "$copy/build" || exit 1
 cd "$copy" || exit 1
 limit=15 # seconds; the tests take less than five
 known='' missed=0 rows=0

@@ -1,5 +1,6 @@
 /* test_peaks.c - the peak that MFU compares with: kept for each machine if it is higher, replaced by a step that did
  * more, harmless where its file cannot be read or written. */
+#include "engine/cost/ceiling.h"
 #include "engine/cost/mfu.h"
 
 #include "base/file.h"
@@ -17,6 +18,15 @@ static int setup(void **state) {
 static int teardown(void **state) {
     (void)state;
     return tri__folder_remove_all(folder) == TRI_OK ? 0 : -1;
+}
+
+/* The reference kernel adds one product after the other: at most 2.5e9 FLOP/s on any core. More would be a product of
+ * fewer numbers than its FLOPs are counted for. */
+TEST(test_ceiling_is_of_the_whole_product) {
+    double flops;
+    const tri_ceiling_product of = {.dtype = TRI_F32, .n = 128, .threads = 1, .timed = 1};
+    assert_int_equal(tri__ceiling(tri__device_find("reference"), &of, &flops), TRI_OK);
+    assert_true(flops > 0 && flops < 1e10);
 }
 
 TEST(test_kept) {
