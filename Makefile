@@ -239,8 +239,8 @@ asan:
 	  CFLAGS='-Og $(TRACED) -DXXH_NO_INLINE_HINTS -fsanitize=address,undefined -fno-sanitize-recover=undefined' check
 # It runs the tests that have threads: ranks, what they say to each other, the loader, and training on ranks.
 TSAN_LONG := exchange far infer model partner shard reload session_meshes pipeline replicas crew choose compress \
-  onebit local parallel tensor
-TSAN_TESTS := batcher collectives command helper http http_requests join loader messages mismatch nccl_double \
+  onebit local parallel tensor command
+TSAN_TESTS := batcher collectives helper http http_requests join loader messages mismatch nccl_double \
   nccl_peers ranks relay segment server session_ranks $(TSAN_LONG)
 tsan:
 	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP=-lgomp \

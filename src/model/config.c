@@ -31,6 +31,9 @@ static tri_status check_columns(const tri_model_config *config) {
     const char *label = config->label_name, *second = config->secondary_text_name;
     if (is_text(config, label))
         return tri__fail(TRI_USAGE, "label_name and a text are the same column, \"%s\"", label);
+    if (config->weight_name && (is_text(config, config->weight_name) || !strcmp(config->weight_name, label)))
+        return tri__fail(TRI_USAGE, "weight_name and a text or the label are the same column, \"%s\"",
+                         config->weight_name);
     for (int i = 0; i < fields->n; i++) {
         if (strcmp(fields->at[i], label) == 0)
             return tri__fail(TRI_USAGE,
