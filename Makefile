@@ -89,8 +89,8 @@ BENCHES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard bench/*.c)))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 
-.PHONY: all announce demo test test-pages test-python check frozen soak ulfm parity bench lint asan tsan check-tsan \
-  examples extending install clean
+.PHONY: all announce demo test test-pages test-python test-packages check frozen soak ulfm parity bench lint \
+  asan tsan check-tsan examples extending install clean
 .SECONDARY:
 .DEFAULT_GOAL := all
 include src/device/cuda/cuda.mk fuzz/fuzz.mk tools/release.mk
@@ -194,7 +194,6 @@ test-pages: all
 	@python=python3; $$python -c 'import selenium' 2>/dev/null || python=/usr/bin/python3; \
 	  $$python tests/cli/pages.py $(BUILD) || [ $$? = 77 ]
 # The packages: built, and used by a plain user in fresh roots. Needs root, and Debian's packages.
-.PHONY: test-packages
 test-packages:
 	@tests/packaging/run $(PARTS)
 # The full counts: kill loops, crash cycles, random programs, mechanisms turned off (docs/internals/testing.md).

@@ -70,8 +70,8 @@ int main(int argc, char **argv) {
     fill();
     tri_status status = tri_tables_open(&tables);
     if (status == TRI_OK) status = tri_tables_add(tables, "rows", NULL, &stream);
-    tri_caller call = {.tables = tables, .output = put};
-    if (status == TRI_OK) status = tri_run_command(argc - 1, (const char *const *)argv + 1, &call);
+    tri_caller caller = {.tables = tables, .output = put};
+    if (status == TRI_OK) status = tri_run_command(argc - 1, (const char *const *)argv + 1, &caller);
     if (status != TRI_OK) fprintf(stderr, "table: %s\n", tri_error());
     tri_tables_close(tables);
     return status;

@@ -102,7 +102,7 @@ typedef struct tri_caller {
     const volatile int *stop;
 } tri_caller;
 
-TRI_API tri_status tri_run_command(int n_words, const char *const *words, const tri_caller *call);
+TRI_API tri_status tri_run_command(int n_words, const char *const *words, const tri_caller *caller);
 
 /* The program itself: what main() of `trident` calls. It takes over the process: signals, streams, environment; before
  * some commands it executes the program again. Returns the exit code. */

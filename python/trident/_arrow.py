@@ -105,27 +105,22 @@ def _hold(what: Any) -> int:
     return key
 
 
-def _release_children(structure: Any) -> None:
+def _release(structure: Any) -> None:
     for i in range(structure.n_children):
         child = structure.children[i].contents
         if child.release:
             RELEASE(child.release)(ctypes.addressof(child))
+    key = structure.private_data
+    structure.release = None
+    _held.pop(key, None)  # with it the memory of the structure may go
 
 
 def _release_schema(address: int) -> None:
-    schema = ArrowSchema.from_address(address)
-    key = schema.private_data
-    _release_children(schema)
-    schema.release = None
-    _held.pop(key, None)
+    _release(ArrowSchema.from_address(address))
 
 
 def _release_array(address: int) -> None:
-    array = ArrowArray.from_address(address)
-    key = array.private_data
-    _release_children(array)
-    array.release = None
-    _held.pop(key, None)
+    _release(ArrowArray.from_address(address))
 
 
 _callbacks: dict[Any, tuple[Any, int]] = {}

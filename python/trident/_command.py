@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ctypes import c_int, string_at
 
 from . import _library
-from ._library import EVENT, OUTPUT, Caller, encode, library
+from ._library import EVENT, OUTPUT, Caller, library, word_list
 from ._tables import Tables
 from .errors import UsageError, error_of
 
@@ -105,10 +105,9 @@ class _Running:
     def call(self) -> None:
         """Calls the library and keeps its status and words, both of which belong to this thread."""
         output, event = OUTPUT(self._output), EVENT(self._event)
-        call = Caller(self.tables.handle if self.tables else None, output,
-                    event if self.listener is not None else EVENT(), None, ctypes.pointer(self.stop))
-        words = (ctypes.c_char_p * len(self.words))(*[encode(word) for word in self.words])
-        self.status = library().tri_run_command(len(self.words), words, ctypes.byref(call))
+        caller = Caller(self.tables.handle if self.tables else None, output,
+                        event if self.listener is not None else EVENT(), None, ctypes.pointer(self.stop))
+        self.status = library().tri_run_command(len(self.words), word_list(self.words), ctypes.byref(caller))
         if self.status:
             self.error = _library.error_words()
 

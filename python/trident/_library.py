@@ -82,7 +82,7 @@ def _places() -> list[str]:
 def _spins() -> dict[str, str]:
     """OpenMP's threads spin at the end of each parallel loop for milliseconds, which costs several times the work where
     others want the same cores; both OpenMP libraries read from the environment how long, while they are loaded. About
-    20 us bridge the gap between two operations: the figures of wait_briefly in src/cli/main.c."""
+    20 us bridge the gap between two operations: the figures of wait_briefly in src/cli/program.c."""
     chosen = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
     if os.environ.get("OMP_NUM_THREADS") == "1" or any(name in os.environ for name in chosen):
         return {}

@@ -1,13 +1,13 @@
 """Figures of a run for other tools, through their own clients: Weights & Biases, MLflow, TensorBoard."""
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import time
 from collections.abc import Iterator
 from typing import Any, Optional
 
+from ._metrics import Lines
 from .errors import InputMissing, UsageError
 
 _FACTS = {"ts", "event", "step"}  # of a line, that are not figures
@@ -77,21 +77,16 @@ class _Tensorboard:
 _CLIENTS = {"wandb": _Wandb, "mlflow": _Mlflow, "tensorboard": _Tensorboard}
 
 
-def _events(path: str, follow: bool, timeout: Optional[float]) -> Iterator[dict[str, Any]]:
-    """Whole lines; with `follow` until the run's end, or until nothing came for `timeout` seconds."""
-    at, last = 0, time.monotonic()
+def _events(lines: Lines, follow: bool, timeout: Optional[float]) -> Iterator[dict[str, Any]]:
+    """With `follow` until the run's end, or until nothing came for `timeout` seconds."""
+    last = time.monotonic()
     while True:
-        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-            at = min(at, os.path.getsize(path))  # a resumed run drops what it repeats
-            file.seek(at)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                at, last = at + len(line), time.monotonic()
-                event: dict[str, Any] = json.loads(line)
-                yield event
-                if follow and event["event"] == "end":
-                    return
+        for line in lines.read():
+            last = time.monotonic()
+            event: dict[str, Any] = json.loads(line)
+            yield event
+            if follow and event["event"] == "end":
+                return
         if not follow or (timeout is not None and time.monotonic() - last > timeout):
             return
         time.sleep(_PAUSE)
@@ -119,12 +114,12 @@ def log(run: Any, to: str = "wandb", *, follow: bool = False, timeout: Optional[
     if to not in _CLIENTS:
         raise UsageError(f'to="{to}": one of {", ".join(_CLIENTS)} is expected')
     folder = os.path.abspath(os.fsdecode(getattr(run, "run_dir_", run)))
-    path = os.path.join(folder, "metrics.jsonl")
-    if not follow and not os.path.exists(path):
+    lines = Lines(folder)
+    if not follow and not lines.is_there():
         raise InputMissing(f"{folder} is not a run folder: it has no metrics.jsonl")
     client: Any = None
     ended: dict[str, Any] = {}
-    for event in _events(path, follow, timeout):
+    for event in _events(lines, follow, timeout):
         kind = event["event"]
         if client is None:
             facts = event.get("config", {}) if kind == "start" else {}

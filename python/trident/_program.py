@@ -17,6 +17,7 @@ from typing import IO, Optional
 
 from ._command import Listener, say
 from ._library import path as library_path
+from ._metrics import Lines
 from ._tables import Tables
 from .errors import InputMissing, error_of
 
@@ -64,26 +65,6 @@ def passed(tables: Tables, names: list[str], folder: str) -> Iterator[str]:
     finally:
         for file in files:
             os.close(file)
-
-
-class _Events:
-    """Whole lines that are appended to a run's metrics.jsonl."""
-
-    def __init__(self, run: str) -> None:
-        self.path = os.path.join(run, "metrics.jsonl")
-        self.at = os.path.getsize(self.path) if os.path.exists(self.path) else 0
-
-    def read(self) -> Iterator[str]:
-        if not os.path.exists(self.path):
-            return
-        self.at = min(self.at, os.path.getsize(self.path))  # a resumed run drops what it repeats
-        with open(self.path, "rb") as file:
-            file.seek(self.at)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
-                self.at += len(line)
-                yield line.decode("utf-8", "surrogateescape")
 
 
 def _read(stream: IO[str], lines: queue.SimpleQueue[str]) -> None:
@@ -136,7 +117,7 @@ class _Process:
 
 def run(words: list[str], output_dir: str, listener: Optional[Listener] = None) -> None:
     """Runs the program, like _command.run; output_dir is its run folder."""
-    events, process = _Events(output_dir), _Process(words)
+    events, process = Lines(output_dir, is_new=True), _Process(words)
     failed: Optional[BaseException] = None
     is_over = False
     while not is_over:

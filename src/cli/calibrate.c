@@ -255,11 +255,11 @@ static tri_status print_table(const tri_cli *cli, const calibrating *c) {
 /* ---- From beginning to end ---- */
 
 /* Fails before anything is measured where the file could not be written in the end. */
-static tri_status choose_path(const tri_cli *cli, calibrating *c) {
+static tri_status choose_path(calibrating *c) {
     char folder[TRI_PATH_MAX];
     tri_kind kind;
     if (c->settings->output) TRI_TRY(tri__path_join(c->path, "", c->settings->output));
-    else TRI_TRY(tri__cli_calibrated(cli, c->settings->device, c->path));
+    else TRI_TRY(tri__cli_calibrated(c->settings->device, c->path));
     if (c->launch.rank > 0) return TRI_OK; /* rank 0 writes */
     if (c->settings->output) TRI_TRY(tri__output_check(c->settings, &(tri_output){.option = "-o", .path = c->path}));
     if (!c->settings->output && tri__is_folder(c->path))
@@ -282,7 +282,7 @@ static tri_status calibrate(tri_cli *cli, calibrating *c, const tri_log *log) {
     tri_world *world = NULL;
     int joins = c->launch.launcher != TRI_LAUNCHER_NONE;
     const tri_ranks how = {.progress_timeout = c->settings->progress_timeout, .io_timeout = c->settings->io_timeout};
-    TRI_TRY(choose_path(cli, c));
+    TRI_TRY(choose_path(c));
     TRI_TRY(begin_with(c));
     if (joins) TRI_TRY(tri__world_join_launch(&how, &c->launch, &world));
     const tri_device *device = NULL;

@@ -479,6 +479,6 @@ tri_status tri__command_choose(tri_cli *cli, tri_command_call *call) {
         erase_progress(&shown);
         return status;
     }
-    TRI_TRY(tri__cli_hardware(cli, &call->settings, 0));
+    TRI_TRY(tri__cli_hardware(&call->settings, 0));
     return choose_one(cli, call, &how);
 }

@@ -101,7 +101,7 @@ static tri_status open_options(const tabling *t, const group *g, const tri_layou
     if (!o->settings.config)
         return tri__fail(TRI_USAGE, "--models %s: needs --config, whose columns it takes; or name a .json file",
                          g->model ? g->model : "");
-    TRI_TRY(tri__cli_hardware(t->cli, &o->settings, 0));
+    TRI_TRY(tri__cli_hardware(&o->settings, 0));
     o->given = o->settings;
     return tri__choose_prepare(&o->settings, atoi(o->own.world_size.at[0]));
 }

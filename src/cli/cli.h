@@ -1,6 +1,6 @@
 /* cli.h - what the commands share. A command is a row of commands.def and a file. An option's row lists the
  * commands that take it; options of a single command are rows in that command's file. Errors are returned and printed
- * only in main. stdout carries results only. */
+ * only in program.c. stdout carries results only. */
 #pragma once
 
 #include "job/parent.h"
@@ -20,7 +20,7 @@ typedef struct tri_cli {
     char **argv, **environment; /* of this process; passed to the ranks it starts */
     tri_stop *stop;           /* stop requests, if the command handles signals (signals.h); else NULL */
     int reloads;              /* SIGHUP asks ranks to load their model again, not to stop */
-    const tri_caller *call;     /* of tri_run_command: the process has other work too; NULL: it is the program's */
+    const tri_caller *caller;   /* of tri_run_command: the process has other work too; NULL: it is the program's */
     int reported;             /* set by a command whose failure has already been printed */
     tri_parent parent;        /* all this for what it starts: tri__cli_parent (launch.h) */
 } tri_cli;

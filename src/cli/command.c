@@ -77,9 +77,9 @@ tri_status tri__cli_settings(const tri_cli *cli, tri_settings *settings, const c
     const tri_command *row = tri__command_find(command);
     int n_others = 0;
     TRI_TRY(tri__settings_init(settings));
-    settings->tables = cli->call ? cli->call->tables : NULL;
-    TRI_TRY(tri__cli_hub(cli->lookup, &settings->hub_cache));
-    TRI_TRY(tri__cli_peaks(cli->lookup, &settings->peaks));
+    settings->tables = cli->caller ? cli->caller->tables : NULL;
+    TRI_TRY(tri__cli_hub(&settings->hub_cache));
+    TRI_TRY(tri__cli_peaks(&settings->peaks));
     if (own) {
         TRI_TRY(tri__options_init(row->own, own));
         settings->own = (tri_option_set){row->own, own};
@@ -121,7 +121,7 @@ static tri_status unknown_command(const char *name) {
 
 /* Calls a command with its options parsed. */
 static tri_status call_parsed(tri_cli *cli, const tri_command *command, tri_command_call *call) {
-    if (command->signals && !cli->call) tri__signals_take(cli, (tri_signal_words)command->signals);
+    if (command->signals && !cli->caller) tri__signals_take(cli, (tri_signal_words)command->signals);
     call->log = tri__sink_log(&call->sink);
     tri_status status = tri__cli_settings(cli, &call->settings, command->name, call->own, call->n, call->args,
                                           call->words, command->most_words, &call->n_words);
@@ -169,7 +169,7 @@ tri_status tri__cli_run(tri_cli *cli, int no_output, int n, const char *const *a
 }
 
 tri_status tri__cli_alone(const tri_cli *cli, const char *what) {
-    if (!cli->call) return TRI_OK;
+    if (!cli->caller) return TRI_OK;
     return tri__fail(TRI_USAGE, "%s takes a process of its own, or several: run the program `trident` for it", what);
 }
 
@@ -177,13 +177,13 @@ tri_status tri__cli_alone(const tri_cli *cli, const char *what) {
 
 /* A stream to a caller. */
 typedef struct teller {
-    const tri_caller *call;
+    const tri_caller *caller;
     tri_output_kind kind;
 } teller;
 
 static ssize_t tell(void *context, const char *text, size_t n) {
     const teller *t = context;
-    if (t->call->output) t->call->output(t->call->context, t->kind, text, n);
+    if (t->caller->output) t->caller->output(t->caller->context, t->kind, text, n);
     return (ssize_t)n;
 }
 
@@ -193,25 +193,26 @@ static FILE *open_teller(teller *t) {
     return file;
 }
 
-/* Where files are; nothing that a launcher sets: its ranks are processes that run the program. */
-static char *find_place(const char *name) {
-    static const char *const names[] = {"HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HF_HOME", "HF_HUB_CACHE",
-                                        "TMPDIR"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i])) return getenv(name);
+/* A launcher's ranks are processes that run the program: what it set means nothing here. */
+static char *no_variable(const char *name) {
+    (void)name;
     return NULL;
 }
 
-tri_status tri_run_command(int n_words, const char *const *words, const tri_caller *call) {
-    static const tri_caller nothing;
-    tri_stop stop = {.asked = call ? call->stop : NULL};
-    teller result = {call ? call : &nothing, TRI_OUTPUT_RESULT}, message = {result.call, TRI_OUTPUT_MESSAGE};
+tri_status tri_run_command(int n_words, const char *const *words, const tri_caller *caller) {
+    static const tri_caller nobody;
+    if (!caller) caller = &nobody;
+    tri_stop stop = {.asked = caller->stop};
+    teller result = {caller, TRI_OUTPUT_RESULT}, message = {caller, TRI_OUTPUT_MESSAGE};
     FILE *out = open_teller(&result), *err = open_teller(&message);
     char *argv[] = {NULL};
-    tri_cli cli = {.out = out, .err = err, .path = "", .lookup = find_place, .argv = argv, .environment = argv,
-                   .stop = &stop, .call = result.call};
+    tri_cli cli = {.out = out, .err = err, .path = "", .lookup = no_variable, .argv = argv, .environment = argv,
+                   .stop = &stop, .caller = caller};
     tri_status status = out && err ? tri__cli_run(&cli, 0, n_words, words) : tri__fail(TRI_RESOURCE, "out of memory");
+    tri_words why; /* a caller that is told the last output may use the library */
+    tri__words_keep(&why);
     if (out) fclose(out);
     if (err) fclose(err);
+    tri__words_restore(&why);
     return tri__done(status);
 }

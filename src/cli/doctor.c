@@ -228,7 +228,7 @@ static void probe_hardware(finding *f) {
     calibrated c[2] = {{.device = devices[0], .path = path}, {.device = devices[1], .path = path}};
     int bad = 0;
     for (int i = 0; i < 2; i++) {
-        if (tri__cli_calibrated(f->cli, devices[i], path) != TRI_OK || !tri__is_file(path)) continue;
+        if (tri__cli_calibrated(devices[i], path) != TRI_OK || !tri__is_file(path)) continue;
         if (tri__arena_scratch(read_calibrated, &c[i]) == TRI_OK) continue;
         snprintf(c[i].text, sizeof c[i].text, "%.160s (trident calibrate)", tri_error());
         bad = 1;

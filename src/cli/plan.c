@@ -221,7 +221,7 @@ tri_status tri__command_plan(tri_cli *cli, tri_command_call *call) {
     TRI_TRY(check_views(settings));
     if (!settings->config && (settings->deepspeed || settings->accelerate || settings->training_arguments))
         return print_translation(cli, settings);
-    TRI_TRY(tri__cli_hardware(cli, settings, 0));
+    TRI_TRY(tri__cli_hardware(settings, 0));
     if (!settings->config) return tri__fail(TRI_USAGE, "plan needs --config");
     TRI_TRY(tri__pictures_check(settings, NULL, 0));
     tri_settings resolved = *settings;

@@ -1,5 +1,5 @@
-/* program.c - the program `trident`: the one place where the environment is read, the process is set up and errors are
- * printed. The exit code is the command's tri_status. */
+/* program.c - the program `trident`: sets the process up, reads what the environment says of the terminal, and is the
+ * one place that prints errors. The exit code is the command's tri_status. */
 #include "cli/cli.h"
 
 #include "base/file.h"

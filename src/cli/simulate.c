@@ -41,7 +41,7 @@ static tri_status simulate_files(const tri_cli *cli, const tri_settings *setting
 
 tri_status tri__command_simulate(tri_cli *cli, tri_command_call *call) {
     const tri_settings *settings = &call->settings;
-    TRI_TRY(tri__cli_hardware(cli, &call->settings, 1));
+    TRI_TRY(tri__cli_hardware(&call->settings, 1));
     TRI_TRY(tri__pictures_check(settings, call->words, call->n_words));
     if (settings->program.n && settings->config)
         return tri__fail(TRI_USAGE, "simulate takes --config, to plan a step, or --program, not both");

@@ -80,7 +80,8 @@ static tri_status tell_caller(void *context, const tri_event *event) {
     FILE *out = open_memstream(&line, &n);
     tri_status status = out ? tri__metrics_line(out, event) : TRI_OK;
     if (!out || fclose(out)) status = tri__fail(TRI_RESOURCE, "out of memory for an event");
-    if (status == TRI_OK && n && cli->call->event(cli->call->context, line, n)) atomic_store(&cli->stop->signal, -1);
+    const tri_caller *caller = cli->caller;
+    if (status == TRI_OK && n && caller->event(caller->context, line, n)) atomic_store(&cli->stop->signal, -1);
     free(line);
     return status;
 }
@@ -89,7 +90,7 @@ enum { CALLER, WATCH, METRICS, TFEVENTS, TRACE, PROFILE_FILE, VALIDATION, SUMMAR
 
 static tri_status open_all(tri_cli *cli, const tri_settings *settings, watch *w, tri_sink sinks[static SINKS]) {
     const char *folder = settings->output_dir;
-    if (cli->call && cli->call->event) sinks[CALLER] = (tri_sink){tell_caller, cli};
+    if (cli->caller && cli->caller->event) sinks[CALLER] = (tri_sink){tell_caller, cli};
     sinks[WATCH] = (tri_sink){watch_emit, w};
     TRI_TRY(tri__metrics_open(folder, settings->elastic, &sinks[METRICS]));
     TRI_TRY(tri__tfevents_open(folder, &sinks[TFEVENTS]));

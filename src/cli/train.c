@@ -186,7 +186,7 @@ static tri_status start_ranks(tri_cli *cli, const tri_settings *settings) {
 static tri_status prepare(tri_cli *cli, tri_settings *settings, tri_launch *launch) {
     if (!settings->data_path) return tri__fail(TRI_USAGE, "train needs --data-path");
     TRI_TRY(tri__several_refuse(settings));
-    TRI_TRY(tri__cli_hardware(cli, settings, 0));
+    TRI_TRY(tri__cli_hardware(settings, 0));
     if (settings->log_to.n)
         return tri__fail(TRI_USAGE, "--log-to %s: Trident writes no files of other tools; metrics.jsonl and "
                          "TensorBoard's files, which are always in the run folder, have all figures: log them "
@@ -211,6 +211,6 @@ tri_status tri__command_train(tri_cli *cli, tri_command_call *call) {
     if (status != TRI_OK) status = tri__rank_refuse(tri__cli_parent(cli), status);
     else if (tri__launch_starts(settings, &launch)) status = start_ranks(cli, settings);
     else status = train_here(cli, settings, &launch);
-    if (!cli->call) tri__signals_end(0, 0);
+    if (!cli->caller) tri__signals_end(0, 0);
     return status;
 }

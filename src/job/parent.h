@@ -30,7 +30,7 @@ typedef struct tri_parent {
     int reloads;                            /* SIGHUP asks ranks to load their model again, not to stop */
     int *reported;                          /* 1: the failure that is returned has been printed already */
     tri_log log;                            /* to the console, of all kinds; in place of a progress line, but PLAIN */
-    void (*report)(void *context, tri_status status); /* of log; prints what main would, before a wait */
+    void (*report)(void *context, tri_status status); /* of log; prints what program.c would, before a wait */
     void (*reply)(tri_signal_words words); /* what the first signal is answered with from now on */
     void (*end)(int seconds, int code);    /* only the process has to end: in so many seconds, else by itself */
     int (*pause)(double seconds);          /* 1: a signal came; 0: the time is over */

@@ -96,11 +96,11 @@ static int take_event(void *context, const char *line, size_t n) {
 }
 
 static tri_status command(heard *h, const int *stop, const char *const *words) {
-    tri_caller call = {.tables = tables, .output = hear, .event = take_event, .context = h, .stop = stop};
+    tri_caller caller = {.tables = tables, .output = hear, .event = take_event, .context = h, .stop = stop};
     int n = 0, stop_at = h->stop_at;
     while (words[n]) n++;
     *h = (heard){.stop_at = stop_at};
-    return tri_run_command(n, words, &call);
+    return tri_run_command(n, words, &caller);
 }
 
 static tri_status train_to(heard *h, const int *stop, const char *from, const char *folder, const char *more) {

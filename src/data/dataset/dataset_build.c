@@ -81,8 +81,9 @@ static int read_weight(const build *b, int64_t row, float *out) {
     double value = 0;
     tri_field_text field = tri__table_field(b->fields.table, row, b->weight);
     tri_number kind = tri__field_number(&b->fields.preprocess->reading, field, &value);
-    *out = (float)value;
-    return kind == TRI_NUMBER_GOOD && value >= 0 && value <= FLT_MAX;
+    int good = kind == TRI_NUMBER_GOOD && value >= 0 && value <= FLT_MAX;
+    *out = good ? (float)value : 0;
+    return good;
 }
 
 /* Diagnoses a row that the parallel pass marked. The piece's numbers are already written, so their buffer is free. */
