@@ -112,10 +112,11 @@ $(BUILD)/flags: always
 
 # $(call compile,FLAGS,what to say of them)
 compile = @mkdir -p $(@D); echo "  CC $<$(2)"; $(CC) $(ALL_CFLAGS) $(1) -c $< -o $@
-# Rooms where nothing takes long: -O1 compiles them in two thirds of the time of -O3.
-COLD := api checkpoint cli engine job model report serve settings study train web
+# Rooms where time is spent; -O1 compiles the others in two thirds of the time of -O3.
+HOT := base comm/link comm/ops comm/shm data/table data/text device exec layout numbers plan program sim
+ROOM_O = $(if $(and $(findstring -O3,$(CFLAGS)),$(filter src/%,$<)),$(if $(filter $(HOT:%=src/%/%),$<),,-O1))
 $(BUILD)/%.o: %.c $(BUILD)/flags
-	$(call compile,$(if $(and $(findstring -O3,$(CFLAGS)),$(filter $(COLD:%=src/%/%),$<)),-O1) $(OWN_FLAGS))
+	$(call compile,$(ROOM_O) $(OWN_FLAGS))
 
 # A serving protocol is a file: the list of them is made of the files that there are.
 PROTOCOLS := $(sort $(basename $(notdir $(wildcard src/serve/server/protocols/*.c))))
@@ -124,10 +125,14 @@ $(BUILD)/protocols: always
 $(BUILD)/src/serve/server/routes.o: OWN_FLAGS = '-DTRI_PROTOCOLS(X)=${PROTOCOLS:%=X(%)}'
 $(BUILD)/src/serve/server/routes.o: $(BUILD)/protocols
 
+# gcc reads the intrinsics of an instruction set once: their text takes half a second, as long as what uses them.
+INTRINSICS := $(if $(findstring gcc,$(CC)),$(if $(ISAS_ALL:neon=),immintrin.h,arm_neon.h))
 define FOR_ISA
-$(BUILD)/%.$(1).o: %.c $(BUILD)/flags
-	$$(call compile,$(FLAGS_$(1)) $(SIMD_FLAGS) -DTRI_ISA=$(1) -DTRI_ISA_$(1) \
-	  $$(if $$(filter %/rows.c,$$<),$$(FAMILIES)), ($(1)))
+$(BUILD)/intrinsics.$(1).h: $(BUILD)/flags
+	@echo '#include <$(INTRINSICS)>' > $$@ && $(CC) $$(ALL_CFLAGS) $(FLAGS_$(1)) $(SIMD_FLAGS) -x c-header -o $$@.gch $$@
+$(BUILD)/%.$(1).o: %.c $(BUILD)/flags $(INTRINSICS:%.h=$(BUILD)/intrinsics.$(1).h)
+	$$(call compile,$(FLAGS_$(1)) $(SIMD_FLAGS) $(INTRINSICS:%.h=-include $(BUILD)/intrinsics.$(1).h) \
+	  -DTRI_ISA=$(1) -DTRI_ISA_$(1) $$(if $$(filter %/rows.c,$$<),$$(FAMILIES)), ($(1)))
 endef
 $(foreach isa,$(ISAS),$(eval $(call FOR_ISA,$(isa))))
 $(BUILD)/families: always
@@ -159,9 +164,9 @@ $(BUILD)/trident: $(BUILD)/src/cli/main.o $(BUILD)/libtrident.a
 	@$(LINK) -o $@ $^ $(LIBS)
 vpath test_%.c $(sort $(dir $(wildcard tests/*/test_*.c)))
 # Half of what optimisation takes with -O3 is for tests: -Og will do, but for those that compute as much as kernels do.
-SLOWER = $(if $(findstring -O3,$(CFLAGS)),$(if $(findstring kernel,$@)$(findstring product,$@),,-Og))
+TEST_O = $(if $(findstring -O3,$(CFLAGS)),$(if $(findstring kernel,$@)$(findstring product,$@),,-Og))
 $(BUILD)/tests/test_%.o: test_%.c $(BUILD)/flags
-	$(call compile,$(SLOWER) $(OWN_FLAGS))
+	$(call compile,$(TEST_O) $(OWN_FLAGS))
 # An archive: a test links the helpers that it calls, and what they need of the library.
 $(BUILD)/tests/lib.a: $(TEST_HELPERS)
 	@rm -f $@ && ar rcs $@ $^

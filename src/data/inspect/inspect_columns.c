@@ -2,12 +2,11 @@
  * within a block, columns in parallel. */
 #include "data/inspect/inspect_parts.h"
 
+#include "base/hash.h"
 #include "base/text.h"
 
 #include <ctype.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 enum { EXAMPLE_CHARS = 40 };
 
@@ -28,7 +27,7 @@ int tri__inspect_missing(const tri_inspector *in, int column, tri_field_text fie
     return tri__field_missing(&in->reading, field) && !is_listed(in, column, field);
 }
 
-uint64_t tri__inspect_hash(tri_field_text field) { return XXH3_64bits(field.text, field.length); }
+uint64_t tri__inspect_hash(tri_field_text field) { return tri__hash64(0, field.text, field.length); }
 
 /* A character's role in words: 0 a blank, 1 part of a word, 2 a word by itself (punctuation, Chinese etc.). */
 static int word_part(int32_t code) {

@@ -2,12 +2,11 @@
  * two tables share, labels that are missing, rare or unknown, texts that will be truncated. */
 #include "data/inspect/inspect_parts.h"
 
+#include "base/hash.h"
 #include "data/text/unicode.h"
 
 #include <stdarg.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 tri_status tri__inspect_warn(tri_inspector *in, const char *what, int column, const char *format, ...) {
     tri_inspection *out = in->out;
@@ -54,7 +53,7 @@ static uint64_t hash_row(const tri_inspector *in, int split, int64_t row, const 
         char form[TRI_CANONICAL_BYTES];
         tri_field_text field = tri__table_field(in->table[split], row, in->at[split][c]);
         field = tri__field_canonical(&in->reading, field, form); /* tables may have different formats */
-        hash = XXH3_64bits_withSeed(field.text, field.length, hash);
+        hash = tri__hash64(hash, field.text, field.length);
     }
     return hash;
 }

@@ -5,11 +5,10 @@
  * kept, with assumptions made explicit: saving writes that, and its hash is the tokenizer's. */
 #include "data/text/tokenizer_parts.h"
 
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/text.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 enum { HASH_VERSION = 2 }; /* incremented when the same files give different ids than before */
 
@@ -32,8 +31,8 @@ tri_status tri__tokenizer_save(const tri_tokenizer *tokenizer, const char *folde
 uint64_t tri__tokenizer_hash(const tri_tokenizer *tokenizer) {
     uint64_t hash = HASH_VERSION;
     for (int i = 0; i < tokenizer->files; i++) {
-        hash = XXH3_64bits_withSeed(tokenizer->file[i].name, strlen(tokenizer->file[i].name), hash);
-        hash = XXH3_64bits_withSeed(tokenizer->file[i].text, tokenizer->file[i].size, hash);
+        hash = tri__hash64(hash, tokenizer->file[i].name, strlen(tokenizer->file[i].name));
+        hash = tri__hash64(hash, tokenizer->file[i].text, tokenizer->file[i].size);
     }
     return hash;
 }

@@ -2,11 +2,9 @@
  * after the prefix, so that look-ups copy nothing. Memory is bounded by the size of the file. */
 #include "data/text/vocabulary.h"
 
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/text.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 tri_status tri__vocabulary_open(tri_vocabulary *vocabulary, int64_t n, size_t bytes, const char *prefix) {
     *vocabulary = (tri_vocabulary){0};
@@ -44,7 +42,7 @@ void tri__vocabulary_free(tri_vocabulary *vocabulary) {
     *vocabulary = (tri_vocabulary){0};
 }
 
-uint64_t tri__piece_hash(const char *bytes, size_t length) { return XXH3_64bits(bytes, length); }
+uint64_t tri__piece_hash(const char *bytes, size_t length) { return tri__hash64(0, bytes, length); }
 
 /* The slot of a piece without its first `skip` bytes, or the empty one where it would go. */
 static tri_piece_slot *seek(const tri_vocabulary *vocabulary, tri_piece_slot *slots, size_t skip, const char *bytes,

@@ -8,12 +8,11 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "data/text/normalise.h"
 #include "data/text/pre_tokenize.h"
 #include "data/text/wordpiece.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 enum {
     MAX_ALPHABET = 1000, /* rarer characters are dropped, and words with them */
@@ -97,7 +96,7 @@ static void map_grow(tri_arena *arena, map *map) {
 /* The entry of a key; a new one stores a 0-terminated copy of the key. */
 static slot *map_get(tri_arena *arena, map *map, const void *key, size_t length) {
     if (2 * map->used >= map->room) map_grow(arena, map);
-    uint64_t hash = XXH3_64bits(key, length), at = hash & (map->room - 1);
+    uint64_t hash = tri__hash64(0, key, length), at = hash & (map->room - 1);
     for (slot *here; (here = &map->slots[at])->key; at = (at + 1) & (map->room - 1))
         if (here->hash == hash && here->length == length && !memcmp(here->key, key, length)) return here;
     map->used++;
