@@ -9,7 +9,7 @@
 #   make cuda | test-cuda | sanitize-cuda | nccl-double [NVCC=/usr/local/cuda/bin/nvcc]
 #        [CUDA_ARCH='-gencode arch=compute_90a,code=sm_90a']
 #   make CC=clang BUILD=build-clang        make CFLAGS='-O0 -g'
-VERSION := 0.2.0
+VERSION := 0.3.0
 # All cores, unless a -j was given; a compiler takes up to 0.7 GB.
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(or $(shell awk -v n="$$(nproc)" \
