@@ -112,9 +112,10 @@ $(BUILD)/flags: always
 
 # $(call compile,FLAGS,what to say of them)
 compile = @mkdir -p $(@D); echo "  CC $<$(2)"; $(CC) $(ALL_CFLAGS) $(1) -c $< -o $@
-# Rooms where time is spent; -O1 compiles the others in two thirds of the time of -O3.
+# Rooms where time is spent; -O1 compiles the others in two thirds of the time of -O3, and -O0 under sanitizers.
 HOT := base comm/link comm/ops comm/shm data/table data/text device exec layout numbers plan program sim
-ROOM_O = $(if $(and $(findstring -O3,$(CFLAGS)),$(filter src/%,$<)),$(if $(filter $(HOT:%=src/%/%),$<),,-O1))
+COLD_O = $(if $(findstring -O3,$(CFLAGS)),-O1)
+ROOM_O = $(if $(filter src/%,$<),$(if $(filter $(HOT:%=src/%/%),$<),,$(COLD_O)))
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(call compile,$(ROOM_O) $(OWN_FLAGS))
 
@@ -239,7 +240,7 @@ parity:
 # takes another third with -O1, against -Og, which does not inline all that xxHash says has to be.
 TRACED := -g1 -fno-omit-frame-pointer
 asan:
-	@$(MAKE) --no-print-directory BUILD=build-asan \
+	@$(MAKE) --no-print-directory BUILD=build-asan COLD_O=-O0 \
 	  CFLAGS='-Og $(TRACED) -DXXH_NO_INLINE_HINTS -fsanitize=address,undefined -fno-sanitize-recover=undefined' check
 # It runs the tests that have threads: ranks, what they say to each other, the loader, and training on ranks.
 TSAN_LONG := exchange far infer model partner shard reload session_meshes pipeline replicas crew choose compress \
@@ -247,7 +248,7 @@ TSAN_LONG := exchange far infer model partner shard reload session_meshes pipeli
 TSAN_TESTS := batcher collectives helper http http_requests join loader messages mismatch nccl_double \
   nccl_peers ranks relay segment server session_ranks $(TSAN_LONG)
 tsan:
-	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP=-lgomp \
+	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP=-lgomp COLD_O=-O0 \
 	  CFLAGS='-O1 $(TRACED) -fsanitize=thread -Wno-unknown-pragmas -Wno-unused-parameter' check-tsan
 check-tsan: all $(TSAN_TESTS:%=$(BUILD)/tests/test_%)
 	@tests/run $(BUILD) $(TSAN_TESTS:%=test_%)
