@@ -26,7 +26,7 @@ const char *tri_model_column(const tri_model *model, int index) { return tri__mo
 
 int tri_model_decide(const tri_model *model, const float *probabilities) {
     const tri_model_facts *facts = tri__model_facts(model);
-    return tri__decision_class(facts->decision, probabilities, facts->n_classes);
+    return facts->is_number ? -1 : tri__decision_class(facts->decision, probabilities, facts->n_classes);
 }
 
 tri_status tri_model_predict(tri_model *model, const tri_row *rows, int64_t n, float *probabilities) {

@@ -71,6 +71,24 @@ static tri_status print_whole(const tri_cli *cli, const tri_evaluation *e) {
     return TRI_OK;
 }
 
+/* The figures of predicted numbers, in the label's units. */
+static tri_status print_numbers(const tri_cli *cli, const tri_evaluation *e) {
+    char range[FIGURE_BYTES];
+    const char *name;
+    double value;
+    tri_text_table table = {0};
+    tri__text_table_add(&table, "%lld rows\tvalue\t95 %% interval", (long long)e->scores.rows);
+    tri__text_table_add(&table, "loss\t%.6g\t", e->scores.loss);
+    for (int at = 0; tri__number_figure(&e->scores.numbers, &at, &name, &value);)
+        tri__text_table_add(&table, "%s\t%.6g%s", name, value,
+                            interval(at <= TRI_NUMBER_INTERVALS ? &e->number_intervals[at - 1] : NULL, range));
+    TRI_TRY(tri__print_table(cli, &table));
+    if (e->promised > 0)
+        fprintf(cli->out, "Intervals of predictions hold %.2f %% of these rows; they promise %g %%.\n", 100 * e->inside,
+                100 * e->promised);
+    return TRI_OK;
+}
+
 /* What the temperature does to the probabilities, and where the threshold is. */
 static void print_decision(const tri_cli *cli, const tri_evaluation *e) {
     const tri_scores *s = &e->scores;
@@ -146,6 +164,7 @@ static tri_status print_confusion(const tri_cli *cli, const tri_scores *s) {
 }
 
 static tri_status print_scores(const tri_cli *cli, const tri_evaluation *e) {
+    if (e->scores.is_number) return print_numbers(cli, e);
     TRI_TRY(print_whole(cli, e));
     print_decision(cli, e);
     TRI_TRY(print_classes(cli, e));
@@ -197,6 +216,15 @@ static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
     tri__json_set_new(object, "rows_trained_on",
                       e->trained_on < 0 ? tri__json_null() : tri__json_integer(e->trained_on));
     tri__json_set(object, "unseen", e->unseen);
+    if (e->scores.is_number) {
+        const tri_interval *is = e->number_intervals;
+        tri__json_set_new(object, "interval",
+                          tri__json_pack("{s:f, s:f}", "promised", e->promised, "inside", e->inside));
+        tri__json_set_new(object, "intervals",
+                          tri__json_pack("{s:[f, f], s:[f, f], s:[f, f]}", "r2", is[0].low, is[0].high, "rmse",
+                                         is[1].low, is[1].high, "mae", is[2].low, is[2].high));
+        return tri__print_json_new(cli->out, object);
+    }
     tri__json_set_new(object, "decision", decision_json(e));
     if (e->intervals.resamples)
         tri__json_set_new(object, "intervals", tri__intervals_json(&e->intervals, e->scores.label));

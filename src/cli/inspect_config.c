@@ -127,14 +127,33 @@ static void describe_model(tri_json *config, tri_json *comments, const tri_setti
                             "tasks (docs/guide/recipe.md); trident sweep searches for a better one");
 }
 
-static void describe_columns(tri_json *config, tri_json *comments, const tri_inspection *in) {
+/* The task: as given, or by whether the label's numbers are amounts rather than classes: fractions, or more than
+ * classes usually are. */
+static int64_t task_of(const tri_settings *settings, const tri_inspection *in) {
+    enum { MOST = 20 };
+    const tri_inspect_column *c = &in->column[in->label];
+    if (tri__settings_given(settings, &settings->model.task)) return settings->model.task;
+    int numeric = c->kind == TRI_INSPECT_AMOUNT || (c->kind == TRI_INSPECT_NUMERIC && c->numbers == c->filled);
+    return numeric && c->distinct > (c->whole ? MOST : 2) ? TRI_TASK_NUMBER : TRI_TASK_CLASSES;
+}
+
+static void describe_columns(tri_json *config, tri_json *comments, int64_t task, const tri_inspection *in) {
     const char *label = in->column[in->label].name;
     tri_json *tabular = tri__json_array(), *deciding = tri__json_array();
     tri__json_set_new(config, "label_name", tri__json_string(label));
-    comment(comments, "label_name",
-            in->label_given ? "as given: %d classes"
-                            : "a guess: %d classes; see part in trident inspect for others",
-            in->n_base_classes);
+    if (task != TRI_TASK_CLASSES) {
+        comment(comments, "label_name", in->label_given ? "as given: numbers"
+                                                        : "a guess: numbers; see part in trident inspect for others");
+        tri__json_set_new(config, "task", tri__json_string(task == TRI_TASK_NUMBER ? "regression" : "quantiles"));
+        comment(comments, "task", "the label has %lld different numbers, so they are learned as such; classification "
+                "would take each for a class, quantiles say how far a number may be off",
+                (long long)in->column[in->label].distinct);
+    } else {
+        comment(comments, "label_name",
+                in->label_given ? "as given: %d classes"
+                                : "a guess: %d classes; see part in trident inspect for others",
+                in->n_base_classes);
+    }
     tri__json_set_new(config, "primary_text_name", tri__json_string(in->column[in->primary].name));
     comment(comments, "primary_text_name", "%s: %.1f words on average",
             in->texts_given ? "as given" : "a guess, the longest text", in->column[in->primary].words);
@@ -162,23 +181,27 @@ static void describe_columns(tri_json *config, tri_json *comments, const tri_ins
 }
 
 /* What training without a validation table needs: rows of the training table. */
-static const char *parts_of(const tri_inspection *in) {
+static const char *parts_of(int64_t task, const tri_inspection *in) {
     enum { TRAIN, VALID, TEST };
     if (!in->split[TRAIN].path || in->split[VALID].path) return "";
+    if (task != TRI_TASK_CLASSES) return in->split[TEST].path ? " --split 0.9,0.1" : " --split 0.8,0.1,0.1";
     return in->split[TEST].path ? " --split 0.9,0.1 --stratify" : " --split 0.8,0.1,0.1 --stratify";
 }
 
-static tri_status describe_training(tri_json *config, tri_json *comments, const char *data,
+static tri_status describe_training(tri_json *config, tri_json *comments, int64_t task, const char *data,
                                     const tri_settings *settings, const char *path, const tri_inspection *in) {
-    tri__merge_new(config, tri__json_pack("{s:b, s:i, s:i}", "is_binary", in->n_base_classes == 2, "num_classes",
-                                          in->n_base_classes, "max_sen_len", longest(in)));
+    int number = task != TRI_TASK_CLASSES;
+    if (!number)
+        tri__merge_new(config, tri__json_pack("{s:b, s:i}", "is_binary", in->n_base_classes == 2, "num_classes",
+                                              in->n_base_classes));
+    tri__json_set_new(config, "max_sen_len", tri__json_integer(longest(in)));
     comment(comments, "max_sen_len", "room for the longest text%s; tokens are packed, so short texts cost nothing",
             in->column[in->primary].lengths.estimated ? ", estimated by its words" : "");
-    int uneven = tri__inspect_warned(in, "imbalance");
+    int uneven = !number && tri__inspect_warned(in, "imbalance");
     tri__merge_new(config, tri__json_pack("{s:i, s:i, s:i, s:f, s:f, s:s, s:s}", "hidden_common_dim", 128,
                                           "fusion_hidden_dim", 128, "batch_size", BATCH, "weight_decay", 0.01,
                                           "warmup_ratio", 0.08, "average_weights", "ema", "best_by",
-                                          uneven ? "pr_auc" : "roc_auc"));
+                                          number ? "loss" : uneven ? "pr_auc" : "roc_auc"));
     if (uneven)
         comment(comments, "best_by", "the classes are uneven: PR AUC sees the rare one, where ROC AUC is high anyway");
     if (settings->bad_rows) tri__json_set_new(config, "bad_rows", tri__json_string("skip"));
@@ -197,7 +220,7 @@ static tri_status describe_training(tri_json *config, tri_json *comments, const 
     int enough = file && table && models;
     if (enough)
         comment(comments, "run", "trident train --config %s --data-path %s%s%s%s --output-dir run", file, table,
-                settings->models_dir ? " --models-dir " : "", settings->models_dir ? models : "", parts_of(in));
+                settings->models_dir ? " --models-dir " : "", settings->models_dir ? models : "", parts_of(task, in));
     free(file);
     free(table);
     free(models);
@@ -210,13 +233,14 @@ tri_status tri__inspect_write_config(const char *path, const char *data, const t
     if (in->label < 0) return tri__fail(TRI_DATA, "%s: no column looks like a label; name it with --label-name", table);
     if (in->primary < 0)
         return tri__fail(TRI_DATA, "%s: no column looks like a text; name it with --primary-text-name", table);
-    if (in->n_base_classes < 2 || in->n_base_classes > CLASSES_MAX)
+    int64_t task = task_of(settings, in);
+    if (task == TRI_TASK_CLASSES && (in->n_base_classes < 2 || in->n_base_classes > CLASSES_MAX))
         return tri__fail(TRI_DATA, "%s: the label \"%s\" has %d different values; 2 to %d are expected of a class",
                          table, in->column[in->label].name, in->n_base_classes, CLASSES_MAX);
     tri_json *config = tri__json_object(), *comments = tri__json_object();
-    describe_columns(config, comments, in);
+    describe_columns(config, comments, task, in);
     describe_model(config, comments, settings, in, model);
-    tri_status status = describe_training(config, comments, data, settings, path, in);
+    tri_status status = describe_training(config, comments, task, data, settings, path, in);
     tri__json_set_new(config, "_comments", comments);
     if (!config) status = tri__fail(TRI_RESOURCE, "no memory for a configuration");
     if (status == TRI_OK) status = tri__json_deliver(path, config, settings->force);

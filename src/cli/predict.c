@@ -1,5 +1,6 @@
-/* predict.c - `trident predict`: label and probabilities of each row, as CSV (RFC 4180), as TSV, or as JSON lines, one
- * object per row. Kept columns come first, then the row's number if rows were skipped or are a part of the table. */
+/* predict.c - `trident predict`: label and probabilities of each row, or its numbers, as CSV (RFC 4180), as TSV, or as
+ * JSON lines, one object per row. Kept columns come first, then the row's number if rows were skipped or are a part of
+ * the table. */
 #include "cli/launch.h"
 #include "cli/output.h"
 
@@ -101,6 +102,7 @@ static tri_status put_name(writer *w, const char *prefix, const char *name) {
 static const float *sort_classes(const writer *w, int64_t i) {
     const float *probs = w->p->probs + i * w->p->n_classes;
     int n = w->p->n_classes, most = w->top ? w->top : 1;
+    if (w->p->is_number) return probs;
     int label = tri__decision_class(&w->p->decision, probs, n);
     for (int c = 0; c < n; c++) w->order[c] = c;
     for (int k = 0; k < most; k++) {
@@ -118,8 +120,8 @@ static tri_status put_header(writer *w) {
     const tri_predictions *p = w->p;
     for (int c = 0; c < p->n_columns; c++) put_text(w, tri__table_name(p->table, p->column[c]));
     if (w->numbered) TRI_TRY(put_name(w, "", "row"));
-    TRI_TRY(put_name(w, "", "label"));
-    for (int c = 0; !w->top && c < p->n_classes; c++) TRI_TRY(put_name(w, "prob_", p->label[c]));
+    if (!p->is_number) TRI_TRY(put_name(w, "", "label"));
+    for (int c = 0; !w->top && c < p->n_classes; c++) TRI_TRY(put_name(w, p->is_number ? "" : "prob_", p->label[c]));
     for (int k = 1; k <= w->top; k++) {
         char number[16] = "";
         if (k > 1) {
@@ -143,7 +145,7 @@ static tri_status put_row(writer *w, int64_t i) {
         snprintf(number, sizeof number, "%lld", (long long)tri__table_record(p->table, p->row[i]));
         put_text(w, number);
     }
-    put_text(w, p->label[w->order[0]]);
+    if (!p->is_number) put_text(w, p->label[w->order[0]]);
     for (int c = 0; !w->top && c < p->n_classes; c++) put_probability(w, probs[c]);
     for (int k = 0; k < w->top; k++) {
         if (k) put_text(w, p->label[w->order[k]]);
@@ -166,13 +168,14 @@ static tri_status put_object(writer *w, int64_t i) {
         tri__json_set_new(row, "kept", kept);
     }
     if (w->numbered) tri__json_set_new(row, "row", tri__json_integer(tri__table_record(p->table, p->row[i])));
-    tri__json_set_new(row, "label", tri__json_string(p->label[w->order[0]]));
+    if (!p->is_number) tri__json_set_new(row, "label", tri__json_string(p->label[w->order[0]]));
     for (int c = 0; !w->top && c < p->n_classes; c++)
-        tri__json_set_new(each, p->label[c], tri__json_real((double)probs[c]));
+        tri__json_set_new(p->is_number ? row : each, p->label[c], tri__json_real((double)probs[c]));
     for (int k = 0; k < w->top; k++)
         tri__json_append_new(each, tri__json_pack("{s:s, s:f}", "label", p->label[w->order[k]], "probability",
                                                   (double)probs[w->order[k]]));
-    tri__json_set_new(row, w->top ? "top" : "probabilities", each);
+    if (p->is_number) tri__json_decref(each);
+    else tri__json_set_new(row, w->top ? "top" : "probabilities", each);
     return tri__print_json_new(w->out, row);
 }
 

@@ -192,10 +192,10 @@ static tri_status plan_engine(void *data) {
     if (p->train) TRI_TRY(tri__tune_model(s, &engine->model));
     TRI_TRY(tri__model_split(&engine->model, &s->tp_plan));
 
+    tri_reals own = s->model.task == TRI_TASK_QUANTILES ? tri__model_levels(&s->model) : s->model.class_weights;
     engine->class_weights = tri__arena_alloc(&engine->arena,
-                                             (size_t)s->model.num_classes * sizeof *engine->class_weights);
-    for (int c = 0; c < s->model.num_classes; c++)
-        engine->class_weights[c] = s->model.class_weights.n ? (float)s->model.class_weights.at[c] : 1;
+                                             (size_t)engine->model.n_classes * sizeof *engine->class_weights);
+    for (int c = 0; c < engine->model.n_classes; c++) engine->class_weights[c] = own.n ? (float)own.at[c] : 1;
 
     int64_t layers = tri__model_layers(&engine->model);
     engine->layer_scale = tri__arena_alloc(&engine->arena, (size_t)layers * sizeof *engine->layer_scale);

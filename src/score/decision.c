@@ -228,6 +228,11 @@ tri_json *tri__decision_json(const tri_decision_fit *fit, const tri_decision_spe
     return all;
 }
 
+tri_json *tri__decision_interval_json(const tri_conformal *conformal, int64_t rows, int64_t step) {
+    return tri__json_pack("{s:f, s:f, s:I, s:I}", "interval", conformal->share, "width", conformal->width, "step",
+                          (tri_json_int)step, "rows", (tri_json_int)rows);
+}
+
 static tri_status bad(const char *path, const char *what) {
     return tri__fail(TRI_DATA, "%s/manifest.json: state.decision: %s", path, what);
 }
@@ -239,6 +244,13 @@ tri_status tri__decision_parse(const tri_json *object, const char *path, char *c
     if (!tri__json_is_object(object)) return bad(path, "it is not an object");
     const tri_json *temperature = tri__json_get(object, "temperature"), *at = tri__json_get(object, "threshold");
     const char *positive = tri__text_in(object, "positive");
+    const tri_json *share = tri__json_get(object, "interval"), *width = tri__json_get(object, "width");
+    if (share) {
+        out->interval = (tri_conformal){tri__json_number_value(share), tri__json_number_value(width)};
+        int good = tri__json_is_number(width) && isfinite(out->interval.width) && out->interval.share > 0 &&
+                   out->interval.share < 1;
+        return good ? TRI_OK : bad(path, "its interval is not a share with a width");
+    }
     out->temperature = tri__json_number_value(temperature);
     if (!tri__json_is_number(temperature) || !isfinite(out->temperature) || out->temperature < 1e-3 ||
         out->temperature > 1e3)

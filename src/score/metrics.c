@@ -102,6 +102,11 @@ static tri_status check_rows(const float *probs, const int32_t *labels, int64_t 
 
 tri_status tri__scores(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes,
                        tri_scores *out) {
+    if (classes->numbers) {
+        *out = (tri_scores){.rows = n, .positive = -1, .is_number = 1};
+        return tri__number_scores(probs, (const float *)(const void *)labels, n, classes->numbers, &out->numbers,
+                                  &out->loss);
+    }
     *out = (tri_scores){.rows = n, .n_classes = classes->n, .positive = classes->positive};
     TRI_ASSERT(classes->n >= 2 && classes->positive < 2 && (classes->positive < 0) == (classes->n > 2));
     TRI_TRY(check_rows(probs, labels, n, classes));
@@ -158,8 +163,22 @@ static tri_json *confusion_json(const tri_scores *scores) {
     return all;
 }
 
+static tri_json *numbers_json(const tri_scores *s, const char *loss) {
+    tri_json *all = tri__json_pack("{s:f}", loss, s->loss);
+    const char *name;
+    double value;
+    for (int at = 0; tri__number_figure(&s->numbers, &at, &name, &value);)
+        tri__json_set_new(all, name, tri__json_real(value));
+    return all;
+}
+
 /* Undefined values (an area of a class without rows) are null. */
 tri_json *tri__scores_json(const tri_scores *s) {
+    if (s->is_number) {
+        tri_json *numbers = numbers_json(s, "loss");
+        tri__json_set_new(numbers, "rows", tri__json_integer(s->rows));
+        return numbers;
+    }
     tri_json *per_class = tri__json_object();
     for (int c = 0; c < s->n_classes; c++) tri__json_set_new(per_class, s->label[c], tri__json_real(s->f1[c]));
     tri_json *all = tri__json_pack("{s:f, s:f, s:{s:f, s:o}, s:f, s:f, s:f, s:f, s:s?, s:o}", "loss", s->loss,
@@ -176,6 +195,7 @@ tri_json *tri__scores_json(const tri_scores *s) {
 }
 
 tri_json *tri__scores_figures(const tri_scores *s) {
+    if (s->is_number) return numbers_json(s, "valid_loss");
     return tri__json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:s?}", "valid_loss", s->loss, "accuracy", s->accuracy,
                           "f1_macro", s->f1_macro, "pr_auc", s->pr_auc, "average_precision", s->average_precision,
                           "roc_auc", s->roc_auc, "positive_label", tri__scores_positive(s));

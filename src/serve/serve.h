@@ -21,6 +21,9 @@ typedef struct tri_evaluation {
         double log_loss, ece, brier;
     } before;           /* the temperature */
     tri_intervals intervals;
+    tri_interval number_intervals[TRI_NUMBER_INTERVALS]; /* of numbers: r2, rmse, mae */
+    double promised, inside; /* of numbers: the share of rows that intervals promise to hold, and that of these rows;
+                                promised 0: there are none */
     struct {
         char *folder;
         tri_scores scores;
@@ -43,6 +46,8 @@ typedef struct tri_predict_options {
 typedef struct tri_predictions {
     int64_t n;
     int n_classes;
+    int is_number;     /* outputs are numbers in the label's units: the prediction, quantiles, and an interval's ends,
+                          named by `label` */
     char **label;      /* [n_classes]; owned */
     float *probs;      /* [n, n_classes] calibrated; owned */
     tri_decision decision;

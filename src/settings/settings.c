@@ -186,6 +186,9 @@ static tri_status complete(tri_settings *settings) {
         model->secondary_tokenizer = strdup(model->primary_tokenizer);
         if (!model->secondary_tokenizer) return tri__fail(TRI_RESOURCE, "out of memory while reading options");
     }
+    if (!tri__settings_given(settings, &settings->loss))
+        settings->loss = model->task == TRI_TASK_NUMBER      ? TRI_LOSS_SQUARED
+                         : model->task == TRI_TASK_QUANTILES ? TRI_LOSS_PINBALL : TRI_LOSS_CROSS_ENTROPY;
     return tri__settings_ranks(settings);
 }
 
@@ -550,7 +553,7 @@ const char *tri__settings_products(const tri_settings *s) {
 
 tri_loss_form tri__settings_loss(const tri_settings *s) {
     switch ((tri_loss_kind)s->loss) {
-#define TRI_LOSS(id, word, ...) case TRI_LOSS_##id: return (tri_loss_form){__VA_ARGS__};
+#define TRI_LOSS(id, word, task, ...) case TRI_LOSS_##id: return (tri_loss_form){__VA_ARGS__};
 #include "settings/losses.def"
 #undef TRI_LOSS
     }

@@ -538,12 +538,15 @@ tri_status tri__session_scores(tri_session *s, tri_scores *scores, float **kept)
     float *probs = malloc((size_t)s->valid->n * classes * sizeof *probs); /* [n, classes] */
     if (!probs) return tri__fail(TRI_RESOURCE, "out of memory for %lld predictions", (long long)s->valid->n);
     const tri_reals *weights = &s->settings->model.class_weights;
-    const tri_label_set known = {.n = (int)classes,
-                                 .label = s->preprocess->label,
-                                 .weights = weights->n ? weights->at : NULL,
-                                 .positive = s->positive};
+    tri_label_set known = {.n = (int)classes,
+                           .label = s->preprocess->label,
+                           .weights = weights->n ? weights->at : NULL,
+                           .positive = s->positive};
+    const tri_number_set numbers = tri__inputs_numbers(s->settings, s->preprocess);
+    if (s->preprocess->target) known.numbers = &numbers;
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_EVALUATE, s->at.step);
     tri_status status = tri__evaluate(&s->engine, s->valid, s->settings->batch_size, probs);
+    if (status == TRI_OK && known.numbers) tri__number_sort(&numbers, probs, s->valid->n);
     if (status == TRI_OK) status = tri__scores(probs, s->valid->labels, s->valid->n, &known, scores);
     if (status == TRI_OK) scores->seconds = tri__clock() - begin;
     if (status == TRI_OK && kept) *kept = probs;

@@ -204,7 +204,7 @@ static tri_windows windows_of(const tri_dataset_spec *spec) {
 static tri_row_limits find_limits(const tri_dataset_spec *spec, const tri_preprocess *preprocess) {
     tri_windows windows = windows_of(spec);
     tri_row_limits limits = {.max_len = tri__windows_room(&windows),
-                             .n_classes = preprocess->n_classes,
+                             .n_classes = preprocess->target ? 0 : preprocess->n_classes,
                              .n_texts = preprocess->text[1].n ? 2 : 1,
                              .width = preprocess->width,
                              .weighted = spec->weight != NULL,

@@ -5,6 +5,7 @@
 #include "data/dataset/dataset_rows.h"
 
 #define XXH_INLINE_ALL
+#include <math.h>
 #include <xxhash.h>
 
 enum { PIECE = 1 << 16 }; /* 4-byte numbers per read */
@@ -89,7 +90,10 @@ static tri_status take_labels(const tri_store *store, const tri_row_limits *limi
     size_t bytes = store->bytes[TRI_SECTION_LABELS];
     if (!bytes && store->rows) return limits->need_labels ? wrong(store, "it has no labels") : TRI_OK;
     TRI_TRY(load(store, TRI_SECTION_LABELS, sizeof *data->labels, (void **)&data->labels));
-    if (bytes && largest(data->labels, bytes / sizeof *data->labels) >= (uint32_t)limits->n_classes)
+    for (size_t i = 0; !limits->n_classes && i < bytes / sizeof *data->targets; i++)
+        if (!isfinite(data->targets[i])) return wrong(store, "it has numbers to learn that are not finite");
+    if (bytes && limits->n_classes &&
+        largest(data->labels, bytes / sizeof *data->labels) >= (uint32_t)limits->n_classes)
         return wrong(store, "it has labels that are none of the classes");
     data->digest = XXH3_64bits_withSeed(data->labels, bytes, data->digest);
     data->memory += (int64_t)bytes;

@@ -27,7 +27,9 @@ static tri_status read_rows(const tri_table *table, const tri_division *spec, co
     if (spec->group_by && tri__table_find(table, spec->group_by, &group) != TRI_OK)
         return tri__fail_in(TRI_DATA, "--group-by");
     for (int64_t row = 0; row < tri__table_rows(table); row++) {
-        r->class[row] = tri__labels_class(preprocess, tri__table_field(table, row, label));
+        int32_t class;
+        int known = tri__label_read(preprocess, tri__table_field(table, row, label), &class);
+        r->class[row] = !known ? -1 : preprocess->target ? 0 : class;
         if (group >= 0) r->group[row] = hash_group(preprocess, tri__table_field(table, row, group), row);
         tri__rows_passed(table, row);
     }

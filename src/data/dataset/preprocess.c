@@ -91,7 +91,8 @@ static tri_status fit_numeric(const fit *f, tri_column_stats *stats, int column)
         some = read_part(f, column, &stats->read_as, first, rows, &part);
         for (int64_t i = 0; i < some; i++) {
             if (!f->bad[first + i] && part.number[i] == TRI_NUMBER_MISSING) stats->missing++;
-            else if (!f->bad[first + i]) total += values[n++] = part.value[i];
+            else if (!f->bad[first + i])
+                total += values[n++] = f->spec->transform == TRI_TRANSFORM_LOG ? log1p(part.value[i]) : part.value[i];
         }
         tri__rows_passed(f->table, first + some - 1);
     }
@@ -302,16 +303,54 @@ static tri_status fit_column(fit *f, int c, int part) {
     return TRI_OK;
 }
 
+/* The label's column as a number to learn: every row needs one, and what is not one is bad. */
+static tri_status fit_target(fit *f, int column) {
+    tri_preprocess_spec own = *f->spec;
+    struct source from = {0};
+    tri_column_stats *stats = f->made->target;
+    TRI_TRY(copy_text(f->spec->label_name, &stats->name));
+    stats->transform = f->spec->target == TRI_TRANSFORM_LOG ? TRI_TRANSFORM_LOG : TRI_TRANSFORM_NONE;
+    stats->deviation = 1; /* until it is fitted */
+    TRI_TRY(find_kind(f, f->spec->label_name, column, &from));
+    if (from.categorical || from.form.kind == TRI_FORM_DATE)
+        return tri__fail(TRI_DATA, "%s: column \"%s\" has %s, and task %s learns numbers: name another label, or learn "
+                         "its classes with task classification", tri__table_path(f->table), f->spec->label_name,
+                         from.categorical ? "values that are not numbers" : "dates",
+                         f->spec->level ? "quantiles" : "regression");
+    stats->read_as = from.form;
+    for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
+        int32_t label;
+        char text[1100];
+        tri_field_text field = tri__table_field(f->table, row, column);
+        if (!tri__label_read(f->made, field, &label) && f->spec->bad_rows == TRI_BAD_ROWS_FAIL)
+            return tri__field_fail(f->table, row, column, tri__label_fault(f->made, field, text, sizeof text));
+        f->bad[row] |= !tri__label_read(f->made, field, &label);
+        tri__rows_passed(f->table, row);
+    }
+    TRI_TRY(hold_out(f));
+    own.transform = f->spec->target, own.vectors = TRI_VECTORS_NONE, own.columns = (tri_texts){0};
+    fit with = *f;
+    with.spec = &own;
+    TRI_TRY(fit_numeric(&with, stats, column));
+    for (int i = 0; i < f->spec->n_classes; i++) {
+        char name[32];
+        if (f->spec->level) snprintf(name, sizeof name, "q%g", f->spec->level[i]);
+        TRI_TRY(copy_text(f->spec->level ? name : f->spec->label_name, &f->made->label[i]));
+    }
+    return tri__labels_forms(f->made);
+}
+
 static tri_status run(fit *f) {
     int64_t rows = tri__table_rows(f->table), good = 0;
     int label, columns = f->spec->columns.n;
     TRI_TRY(fit_names(f, &label));
     if (rows == 0) return tri__fail(TRI_DATA, "%s: there are no rows below the header", tri__table_path(f->table));
     TRI_TRY(fit_reading(f));
-    TRI_TRY(tri__labels_fit(f->table, label, f->spec, f->bad, f->made));
     int positive; /* fail now, not after tokenising */
+    if (f->spec->is_number) TRI_TRY(fit_target(f, label));
+    else TRI_TRY(tri__labels_fit(f->table, label, f->spec, f->bad, f->made));
     if (f->spec->positive_label) TRI_TRY(tri__preprocess_positive(f->made, f->spec->positive_label, &positive));
-    TRI_TRY(hold_out(f));
+    if (!f->spec->is_number) TRI_TRY(hold_out(f));
     for (int c = 0; c < columns; c++) TRI_TRY(find_kind(f, f->spec->columns.at[c], f->place[c], &f->source[c]));
     for (int64_t row = 0; row < rows; row++) good += !f->bad[row];
     if (!good)
@@ -338,8 +377,10 @@ tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec
         f.made->n_classes = spec->n_classes;
         f.made->column = calloc(columns * TRI_DATE_PARTS + 1, sizeof *f.made->column);
         f.made->label = calloc((size_t)spec->n_classes, sizeof *f.made->label);
+        f.made->target = spec->is_number ? calloc(1, sizeof *f.made->target) : NULL;
     }
-    tri_status status = f.made && f.bad && f.place && f.source && f.made->column && f.made->label
+    tri_status status = f.made && f.bad && f.place && f.source && f.made->column && f.made->label &&
+                                (f.made->target || !spec->is_number)
                             ? run(&f)
                             : no_memory(tri__table_path(table));
     free(f.part);
@@ -353,6 +394,7 @@ tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec
 
 void tri__preprocess_read_as(tri_preprocess *preprocess, char decimal, tri_date_order order) {
     if (decimal) preprocess->reading.decimal = decimal;
+    if (decimal && preprocess->target) preprocess->target->read_as.mark = decimal;
     for (int c = 0; c < preprocess->n_columns; c++) {
         if (decimal) preprocess->column[c].read_as.mark = decimal;
         if (order) preprocess->column[c].read_as.order = order;
@@ -364,17 +406,20 @@ static void free_texts(char **at, int n) {
     free(at);
 }
 
+static void free_column(tri_column_stats *stats) {
+    free_texts(stats->category, stats->n_categories);
+    free_texts(stats->form, stats->n_categories);
+    free(stats->of_form);
+    free(stats->quantile);
+    free(stats->edge);
+    free(stats->name);
+}
+
 void tri__preprocess_free(tri_preprocess *preprocess) {
     if (!preprocess) return;
-    for (int c = 0; preprocess->column && c < preprocess->n_columns; c++) {
-        tri_column_stats *stats = &preprocess->column[c];
-        free_texts(stats->category, stats->n_categories);
-        free_texts(stats->form, stats->n_categories);
-        free(stats->of_form);
-        free(stats->quantile);
-        free(stats->edge);
-        free(stats->name);
-    }
+    for (int c = 0; preprocess->column && c < preprocess->n_columns; c++) free_column(&preprocess->column[c]);
+    if (preprocess->target) free_column(preprocess->target);
+    free(preprocess->target);
     free_texts(preprocess->label, preprocess->n_classes);
     for (int t = 0; t < 2; t++) free_texts(preprocess->text[t].at, preprocess->text[t].n);
     free_texts(preprocess->reading.missing.at, preprocess->reading.missing.n);

@@ -159,13 +159,14 @@ static void put_shares(const view *v) {
 
 static void put_validation(const view *v) {
     static const char *const keys[][2] = {{"valid_loss", "loss"}, {"accuracy", "accuracy"}, {"f1_macro", "f1"},
-                                          {"pr_auc", "pr_auc"},   {"roc_auc", "roc_auc"}};
+                                          {"pr_auc", "pr_auc"},   {"roc_auc", "roc_auc"},   {"r2", "r2"},
+                                          {"rmse", "rmse"},       {"mae", "mae"}};
     const tri_json *all = tri__json_get(v->run, "validations");
     size_t n = tri__json_size(all);
     const tri_json *last = n ? tri__json_at(all, n - 1) : NULL;
     if (!isfinite(tri__real_in(last, "valid_loss"))) return;
     tri_buffer *line = labelled(v, VALID, "valid");
-    for (int i = 0; i < 5; i++) {
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         double value = tri__real_in(last, keys[i][0]);
         if (isfinite(value)) tri__buffer_put(line, "%s %.4f  ", keys[i][1], value);
     }

@@ -64,8 +64,13 @@ static void put_train(FILE *out, const tri_event *event) {
 static void put_epoch(FILE *out, const tri_event *event) {
     tri__put_field(out, "epoch", event->epoch);
     tri__put_field(out, "train_loss", event->train_loss);
-    if (event->valid) {
-        tri__put_field(out, "valid_loss", event->valid->loss);
+    const char *name;
+    double value;
+    if (event->valid) tri__put_field(out, "valid_loss", event->valid->loss);
+    for (int at = 0; event->valid && event->valid->is_number &&
+                     tri__number_figure(&event->valid->numbers, &at, &name, &value);)
+        tri__put_field(out, name, value);
+    if (event->valid && !event->valid->is_number) {
         tri__put_field(out, "accuracy", event->valid->accuracy);
         tri__put_field(out, "f1_macro", event->valid->f1_macro);
         tri__put_field(out, "pr_auc", event->valid->pr_auc);
@@ -77,7 +82,7 @@ static void put_epoch(FILE *out, const tri_event *event) {
         tri__put_field(out, "brier", event->valid->reliability.brier);
     }
     const tri_json *threshold = tri__json_get(event->decision, "threshold");
-    if (event->decision)
+    if (event->decision && !event->valid->is_number)
         tri__put_field(out, "temperature", tri__number_in(event->decision, "temperature"));
     if (tri__json_is_number(threshold)) tri__put_field(out, "threshold", tri__json_number_value(threshold));
     tri__put_field(out, "seconds", event->seconds);

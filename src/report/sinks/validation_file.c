@@ -43,7 +43,7 @@ static tri_status emit(void *context, const tri_event *event) {
     if (event->kind == TRI_EVENT_START && event->step == 0) return set_files(context, 2, NULL, 0); /* an earlier run */
     const tri_scores *scores = event->valid;
     if (event->kind != TRI_EVENT_EPOCH || !scores || !event->probs) return TRI_OK;
-    if (scores->rows * scores->n_classes > MOST_FIELDS) return set_files(context, 2, NULL, 0);
+    if (scores->is_number || scores->rows * scores->n_classes > MOST_FIELDS) return set_files(context, 2, NULL, 0);
     tri_buffer out = {0};
     size_t size;
     put_table(&out, event);

@@ -107,7 +107,7 @@ static const char *card_inputs(tri_original *e) {
 static const char card_form[] = /* parameters, steps, inputs, label, classes */
     "---\npipeline_tag: text-classification\ntags:\n- trimodal-bert\n- tabular\n---\n\n# A Trimodal BERT classifier\n\n"
     "Two text encoders and a table of numbers, fused into one decision: %lld parameters, %lld training steps.\n\n"
-    "| input | column | as |\n|---|---|---|\n%s\nIt answers: %s, one of %lld classes.\n\n## Use\n\n"
+    "| input | column | as |\n|---|---|---|\n%s\nIt answers: %s, %s.\n\n## Use\n\n"
     "    trident predict --checkpoint . --data-path new.csv -o out.csv\n    trident eval --checkpoint . --data-path "
     "test.csv\n\n"
     "An encoder on its own, in Python:\n\n    from transformers import AutoModel, AutoTokenizer\n"
@@ -118,10 +118,13 @@ static const char card_form[] = /* parameters, steps, inputs, label, classes */
     "their checksums.\n";
 
 static tri_status write_card(tri_original *e, const char *folder) {
-    char path[TRI_PATH_MAX];
+    char path[TRI_PATH_MAX], answer[64] = "a number";
+    if (e->settings.model.task == TRI_TASK_QUANTILES) snprintf(answer, sizeof answer, "a number's quantiles");
+    if (e->settings.model.task == TRI_TASK_CLASSES)
+        snprintf(answer, sizeof answer, "one of %lld classes", (long long)e->settings.model.num_classes);
     const char *text = tri__arena_print(&e->arena, card_form, (long long)e->elements,
                                         (long long)tri__checkpoint_step(e->checkpoint), card_inputs(e),
-                                        e->settings.model.label_name, (long long)e->settings.model.num_classes);
+                                        e->settings.model.label_name, answer);
     TRI_TRY(tri__path_join(path, folder, "README.md"));
     return tri__file_write(path, text, strlen(text));
 }

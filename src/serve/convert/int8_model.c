@@ -120,6 +120,9 @@ static tri_status evaluate(search *s, const char *checkpoint, const tri_log *log
     tri__settings_forget(&one, &one.precision);
     s->evaluations++;
     tri_status status = tri__serve_eval(&one, 0, NULL, log, &made);
+    if (status == TRI_OK && made.scores.is_number)
+        status = tri__fail(TRI_USAGE, "%s predicts numbers; quantize keeps accuracy and PR AUC, which only models of "
+                                      "classes have", checkpoint);
     *out = (figures){made.scores.accuracy, made.scores.pr_auc, made.scores.log_loss, made.scores.rows};
     tri__evaluation_free(&made);
     char name[32];

@@ -338,6 +338,8 @@ static tri_status find_class(job *j) {
     const char *label = j->options->label;
     char words[1024];
     j->class = -1;
+    if (p->target)
+        return tri__fail(TRI_USAGE, "%s predicts numbers, and explain is for classes", j->rows.facts->path);
     if (!label) return TRI_OK;
     tri_field_text field = {label, strlen(label), 0};
     j->class = tri__labels_class(p, field);

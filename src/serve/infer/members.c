@@ -48,13 +48,13 @@ tri_status tri__members_read(const tri_settings *asked, tri_crew *crew, tri_memb
     m->decision = m->at[0].opened.decision;
     for (int i = 0; i < n && n > 1; i++) tri__decision_add(&m->at[i].opened.decision, i, &m->decision);
     if (n > 1) tri__decision_take(n, &m->decision);
-    m->n_classes = m->at[0].opened.preprocess->n_classes;
+    m->n_classes = tri__outputs(&m->at[0].opened);
     return TRI_OK;
 }
 
 tri_status tri__members_load(tri_members *m, const tri_batching *batching) {
     const tri_opened *first = &m->at[0].opened;
-    int copied = m->n > 1 || first->decision.temperature != 1;
+    int copied = m->n > 1 || first->decision.temperature != 1 || first->preprocess->target;
     m->parts = tri__batching_parts(first), m->rows = batching->max_batch_rows;
     size_t n = (size_t)m->parts * (size_t)m->rows * (size_t)m->n_classes;
     m->feed = calloc((size_t)m->parts, sizeof *m->feed);
@@ -74,8 +74,12 @@ tri_status tri__members_load(tri_members *m, const tri_batching *batching) {
 static const float *calibrated(tri_members *m, int member, int part, int64_t rows) {
     const tri_opened *o = &m->at[member].opened;
     const float *from = tri__infer_probs(&o->engine, part);
-    if (o->decision.temperature == 1) return from;
     float *to = m->probs + part * m->rows * m->n_classes;
+    if (o->preprocess->target) {
+        tri__output_rows(o, (float *)from, rows, to);
+        return to;
+    }
+    if (o->decision.temperature == 1) return from;
     memcpy(to, from, (size_t)(rows * m->n_classes) * sizeof *to);
     tri__decision_apply(&o->decision, to, rows, m->n_classes);
     return to;

@@ -1,14 +1,16 @@
 /* predict.c - evaluation and prediction of a table with one checkpoint. */
 #include "data/dataset/unseen.h"
 #include "data/dataset/field_values.h"
+#include "data/dataset/target.h"
 #include "score/best.h"
 #include "engine/evaluate.h"
 #include "engine/infer.h"
 #include "engine/inputs.h"
 #include "data/dataset/training_rows.h"
 #include "serve/infer/ensemble.h"
-#include "serve/infer/model_checkpoint.h"
+#include "serve/infer/number_outputs.h"
 #include "base/clock.h"
+#include "base/owned.h"
 #include "checkpoint/folders.h"
 
 typedef struct served {
@@ -98,7 +100,10 @@ static tri_status open_served(const tri_settings *asked, tri_world *world, const
 static tri_status check_probs(const served *v) {
     int classes = v->opened.preprocess->n_classes;
     for (int64_t i = 0; i < v->data->n * classes; i++)
-        if (!isfinite(v->probs[i]))
+        if (!isfinite(v->probs[i]) && v->opened.preprocess->target)
+            return tri__fail(TRI_NOTFINITE, "%s: the prediction for row %lld of the data is not finite",
+                             tri__checkpoint_path(v->opened.checkpoint), (long long)(i / classes) + 1);
+        else if (!isfinite(v->probs[i]))
             return tri__fail(TRI_NOTFINITE,
                              "%s: the probability of class \"%.40s\" in row %lld of the data is not finite",
                              tri__checkpoint_path(v->opened.checkpoint), v->opened.preprocess->label[i % classes],
@@ -129,6 +134,7 @@ static tri_status compute(served *v, const tri_log *log) {
     TRI_TRY(tri__log_rows(log, 0, v->data->n));
     TRI_TRY(tri__evaluate(&v->opened.engine, v->data, v->opened.settings.batch_size, v->probs));
     TRI_TRY(check_probs(v));
+    if (v->opened.preprocess->target) tri__number_sort(&v->opened.numbers, v->probs, v->data->n);
     v->seconds = tri__clock() - begin;
     return TRI_OK;
 }
@@ -179,6 +185,9 @@ static tri_status score(served *v, const tri_label_set *classes, int64_t bootstr
     tri_label_set decided = *classes;
     tri_scores *scores = &out->scores;
     TRI_TRY(tri__scores(v->probs, labels, v->data->n, classes, scores));
+    if (classes->numbers)
+        return tri__number_intervals(v->probs, v->data->targets, v->data->n, classes->numbers, bootstrap,
+                                     out->number_intervals);
     out->before.log_loss = scores->log_loss;
     out->before.ece = scores->reliability.ece, out->before.brier = scores->reliability.brier;
     if (v->opened.decision.temperature != 1 || v->opened.decision.has_threshold) {
@@ -189,6 +198,19 @@ static tri_status score(served *v, const tri_label_set *classes, int64_t bootstr
     }
     return tri__bootstrap(v->probs, labels, v->data->n, &decided, bootstrap, tri__threads(&v->opened.settings),
                           &out->intervals);
+}
+
+/* The share of rows that are inside the intervals that the model promises. */
+static void count_inside(const served *v, tri_evaluation *out) {
+    const tri_conformal *around = &v->opened.decision.interval;
+    int64_t inside = 0;
+    out->promised = around->share, out->inside = NAN;
+    for (int64_t i = 0; i < v->data->n && around->share > 0; i++) {
+        tri_interval is = tri__conformal_of(around, &v->opened.numbers, v->probs + i * v->opened.numbers.n);
+        double actual = tri__target_value(v->opened.preprocess->target, (double)v->data->targets[i]);
+        inside += actual >= is.low && actual <= is.high;
+    }
+    if (around->share > 0) out->inside = (double)inside / (double)v->data->n;
 }
 
 static tri_status evaluate(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
@@ -202,7 +224,9 @@ static tri_status evaluate(const tri_settings *asked, int64_t bootstrap, tri_wor
     const tri_label_set classes = {.n = v->opened.preprocess->n_classes,
                                    .label = v->opened.preprocess->label,
                                    .weights = weights->n ? weights->at : NULL,
+                                   .numbers = v->opened.preprocess->target ? &v->opened.numbers : NULL,
                                    .positive = v->positive};
+    if (v->opened.preprocess->target) count_inside(v, out);
     TRI_TRY(score(v, &classes, bootstrap, out));
     out->decision = v->opened.decision;
     out->fitted = tri__json_deep_copy(v->opened.fitted);
@@ -235,6 +259,9 @@ tri_status tri__eval_model(const tri_settings *asked, int64_t bootstrap, tri_wor
     *out = (tri_evaluation){0};
     if (!v) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = evaluate(asked, bootstrap, world, log, v, out);
+    if (status == TRI_OK && kept && v->opened.preprocess->target)
+        status = tri__fail(TRI_USAGE, "%s predicts numbers, and eval takes the members of such an ensemble one by one: "
+                                      "name one of them", asked->checkpoint);
     if (status == TRI_OK && kept && v->opened.place.rank == 0) status = keep_judged(v, kept);
     close_served(v);
     return status;
@@ -280,8 +307,9 @@ static tri_status find_rows(const served *v, tri_predictions *out) {
                                             : tri__fail(TRI_RESOURCE, "out of memory");
     for (int64_t row = 0; status == TRI_OK && row < rows; row++) {
         tri_bad_field bad;
-        int is_labelled = !part || tri__labels_class(fields.preprocess,
-                                                     tri__table_field(out->table, row, fields.label)) >= 0;
+        int32_t known;
+        int is_labelled = !part || tri__label_read(fields.preprocess, tri__table_field(out->table, row, fields.label),
+                                                   &known);
         if (is_labelled && tri__fields_numbers(&fields, row, numbers, &bad)) out->row[n++] = row;
         tri__rows_passed(out->table, row);
     }
@@ -312,13 +340,15 @@ static tri_status join(const served *v, const tri_settings *asked, const tri_tex
 static tri_status predict(const tri_settings *asked, tri_world *world, const tri_predict_options *options,
                           const tri_log *log, served *v, tri_predictions *out) {
     TRI_TRY(open_served(asked, world, log, 0, v));
+    if (options->top_k && v->opened.preprocess->target)
+        return tri__fail(TRI_USAGE, "--top-k %lld: the model predicts numbers, not classes", (long long)options->top_k);
     if (options->top_k > v->opened.preprocess->n_classes)
         return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)options->top_k,
                          v->opened.preprocess->n_classes);
     if (v->opened.place.rank == 0) TRI_TRY(join(v, asked, &options->keep, out));
     TRI_TRY(compute(v, log));
     if (v->opened.place.rank > 0) return TRI_OK;
-    calibrate(v);
+    if (!v->opened.preprocess->target) calibrate(v);
     say_model(log, asked->checkpoint, v);
     return TRI_OK;
 }
@@ -329,13 +359,14 @@ tri_status tri__predict_model(const tri_settings *asked, tri_world *world, const
     *out = (tri_predictions){0};
     if (!v) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = predict(asked, world, options, log, v, out);
+    if (status == TRI_OK) status = tri__output_names(&v->opened, &out->label);
     if (status == TRI_OK) {
-        tri_preprocess *made = v->opened.preprocess;
-        out->n = v->data->n, out->n_classes = made->n_classes, out->label = made->label, out->probs = v->probs,
-        out->decision = v->opened.decision;
-        made->label = NULL; /* now owned by `out` */
-        made->n_classes = 0;
-        v->probs = NULL;
+        out->n = v->data->n, out->n_classes = tri__outputs(&v->opened), out->decision = v->opened.decision;
+        out->is_number = v->opened.preprocess->target != NULL;
+        if (!out->is_number) out->probs = v->probs, v->probs = NULL;
+        else status = TRI_NEW(out->probs, out->n * out->n_classes + 1, "the predictions");
+        if (out->is_number && status == TRI_OK)
+            tri__output_rows(&v->opened, v->probs, out->n, out->probs);
     }
     close_served(v);
     return status;
