@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "data/table/table.h"
-#include "score/bootstrap.h"
+#include "score/groups.h"
 #include "settings/settings.h"
 
 /* world: the ranks that compute together, each of which calls it; NULL: one rank. Results are those of rank 0.
@@ -21,6 +21,8 @@ typedef struct tri_evaluation {
         double log_loss, ece, brier;
     } before;           /* the temperature */
     tri_intervals intervals;
+    tri_grouped *by;     /* [n_by] of each column that was asked for; owned */
+    int n_by;
     struct {
         char *folder;
         tri_scores scores;
@@ -28,9 +30,12 @@ typedef struct tri_evaluation {
     int n_members;      /* 0: it is one model */
     int folds;          /* 1: members are folds, and there is nothing but them */
 } tri_evaluation;
-/* bootstrap: resamples for intervals; 0: none. */
-tri_status tri__serve_eval(const tri_settings *settings, int64_t bootstrap, tri_world *world, const tri_log *log,
-                           tri_evaluation *out);
+typedef struct tri_eval_options {
+    int64_t bootstrap; /* resamples for intervals; 0: none */
+    tri_texts by;      /* columns of the table: figures of the rows of each of their values too */
+} tri_eval_options;
+tri_status tri__serve_eval(const tri_settings *settings, const tri_eval_options *options, tri_world *world,
+                           const tri_log *log, tri_evaluation *out);
 void tri__evaluation_free(tri_evaluation *evaluation);
 
 /* What is written in addition to the label. */
@@ -46,7 +51,7 @@ typedef struct tri_predictions {
     char **label;      /* [n_classes]; owned */
     float *probs;      /* [n, n_classes] calibrated; owned */
     tri_decision decision;
-    tri_table *table;  /* the input; owned. NULL unless columns are kept, bad rows skipped or a part asked for */
+    tri_table *table;  /* the input; owned. NULL unless its fields or rows' numbers are to be written */
     int64_t *row;      /* [n] of table; owned */
     int *column;       /* [n_columns] of table that are kept; owned */
     int n_columns;

@@ -124,9 +124,11 @@ done
 expect_text bad-run/summary.json '"bad_rows"' '"count": 4' '"line": 5' '"line": 9' '"line": 12' '"line": 20'
 expect_text bad-run/metrics.jsonl '"bad_rows":{"train":{"count":4' "warn"
 rejects 65 eval --checkpoint bad-run --data-path bad/train.csv
-run eval --checkpoint bad-run --data-path bad/train.csv --bad-rows skip --json
+run eval --checkpoint bad-run --data-path bad/train.csv --bad-rows skip --json --by track
 expect_code 0
 expect "eval leaves out the same rows" is "$(json_number rows "$out")" == 92
+expect "and so do its groups" test 92 = \
+    "$(sed 's/.*"by"://' "$out" | grep -o '"rows":[0-9]*' | awk -F: '{ n += $2 } END { print n }')"
 expect_text "$err" "4 bad rows left out"
 
 # Predictions can be joined back: kept columns, numbers of rows, the most probable classes; formats by their names.

@@ -119,7 +119,7 @@ static tri_status evaluate(search *s, const char *checkpoint, const tri_log *log
     one.part = s->part;
     tri__settings_forget(&one, &one.precision);
     s->evaluations++;
-    tri_status status = tri__serve_eval(&one, 0, NULL, log, &made);
+    tri_status status = tri__serve_eval(&one, &(tri_eval_options){0}, NULL, log, &made);
     *out = (figures){made.scores.accuracy, made.scores.pr_auc, made.scores.log_loss, made.scores.rows};
     tri__evaluation_free(&made);
     char name[32];
