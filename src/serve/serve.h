@@ -42,6 +42,7 @@ void tri__evaluation_free(tri_evaluation *evaluation);
 typedef struct tri_predict_options {
     tri_texts keep; /* columns of the table to write, or "all" */
     int64_t top_k;  /* classes to write; 0: all */
+    int64_t uncertain; /* rows to write, those whose two likeliest classes are closest first; 0: all, in order */
 } tri_predict_options;
 
 /* Predictions of settings->checkpoint for settings->data_path. */

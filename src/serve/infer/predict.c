@@ -332,7 +332,7 @@ static tri_status predict(const tri_settings *asked, tri_world *world, const tri
     if (options->top_k > v->opened.preprocess->n_classes)
         return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)options->top_k,
                          v->opened.preprocess->n_classes);
-    int is_joined = options->keep.n || asked->bad_rows != TRI_BAD_ROWS_FAIL || v->data->row;
+    int is_joined = options->keep.n || options->uncertain || asked->bad_rows != TRI_BAD_ROWS_FAIL || v->data->row;
     if (is_joined && v->opened.place.rank == 0) TRI_TRY(join(v, asked, &options->keep, "--keep", out));
     TRI_TRY(compute(v, log));
     if (v->opened.place.rank > 0) return TRI_OK;
