@@ -106,6 +106,8 @@ rejects 2 train "${common[@]}" --output-dir no --class-weights balanced
 rejects 2 train "${common[@]}" --output-dir no --quantiles 0.5
 rejects 2 train "${common[@]}" --output-dir no --task quantiles --quantiles 0.5,0.2
 rejects 2 predict --checkpoint one --data-path prices/test.csv --top-k 2
+rejects 2 predict --checkpoint one --data-path prices/test.csv --uncertain 5
+rejects 2 eval --checkpoint one --data-path prices/test.csv --by weight
 rejects 2 predict --checkpoint one --data-path prices/test.csv --threshold 0.5
 rejects 2 explain --checkpoint one --data-path prices/test.csv
 rejects 2 explain --checkpoint one --data-path prices/test.csv --importance

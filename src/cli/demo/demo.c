@@ -135,7 +135,8 @@ static tri_status train_and_score(demo *d, int which) {
     settings.checkpoint = t.folder, settings.data_path = d->data;
     tri_status status = train(d, &variants[which], &t);
     if (status == TRI_OK) status = tri__cli_progress(d->cli, 1, &sink);
-    if (status == TRI_OK) status = tri__serve_eval(&settings, 0, NULL, &log, &d->made[which]);
+    if (status == TRI_OK)
+        status = tri__serve_eval(&settings, &(tri_eval_options){0}, NULL, &log, &d->made[which]);
     tri__progress_close(&sink);
     free(t.argv);
     return status;

@@ -119,7 +119,7 @@ static tri_status evaluate(search *s, const char *checkpoint, const tri_log *log
     one.part = s->part;
     tri__settings_forget(&one, &one.precision);
     s->evaluations++;
-    tri_status status = tri__serve_eval(&one, 0, NULL, log, &made);
+    tri_status status = tri__serve_eval(&one, &(tri_eval_options){0}, NULL, log, &made);
     if (status == TRI_OK && made.scores.is_number)
         status = tri__fail(TRI_USAGE, "%s predicts numbers; quantize keeps accuracy and PR AUC, which only models of "
                                       "classes have", checkpoint);

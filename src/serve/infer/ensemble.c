@@ -2,7 +2,9 @@
  * one after the other, so that memory holds one of them. */
 #include "serve/infer/ensemble.h"
 
+#include "base/owned.h"
 #include "engine/inputs.h"
+#include "serve/infer/groups.h"
 
 static tri_status no_memory(void) { return tri__fail(TRI_RESOURCE, "out of memory for an ensemble"); }
 
@@ -66,13 +68,15 @@ static tri_status other_classes(const tri_run_set *e, int member) {
 /* ---- evaluation ---- */
 
 /* Evaluates member i; unless members are folds, adds its probabilities to the sum, which the first one makes. */
-static tri_status eval_member(const tri_settings *asked, tri_world *world, const tri_log *log, const tri_run_set *e,
-                              int i, tri_judged *first, double **sum, tri_evaluation *out) {
+static tri_status eval_member(const tri_settings *asked, const tri_eval_options *options, tri_world *world,
+                              const tri_log *log, const tri_run_set *e, int i, tri_judged *first, double **sum,
+                              tri_evaluation *out) {
     tri_settings one = *asked; /* borrows its texts */
+    const tri_eval_options bare = {.by = i ? (tri_texts){0} : options->by};
     tri_evaluation made;
     tri_judged judged = {0};
     one.checkpoint = e->folder[i];
-    tri_status status = tri__eval_model(&one, 0, world, log, &made, out->folds ? NULL : &judged);
+    tri_status status = tri__eval_model(&one, &bare, world, log, &made, out->folds ? NULL : &judged);
     int64_t n = judged.n * judged.n_classes;
     if (status == TRI_OK && i > 0 && judged.probs &&
         (judged.n != first->n || memcmp(judged.labels, first->labels, (size_t)judged.n * sizeof *judged.labels) != 0 ||
@@ -85,6 +89,10 @@ static tri_status eval_member(const tri_settings *asked, tri_world *world, const
     made.scores = (tri_scores){0};
     out->member[i].folder = strdup(e->folder[i]);
     out->n_members = i + 1;
+    if (i == 0) {
+        out->by = TRI_GIVE(made.by), out->n_by = made.n_by;
+        made.n_by = 0;
+    }
     if (!out->folds) {
         tri__decision_add(&made.decision, i, &out->decision);
         out->trained_on = made.trained_on > out->trained_on ? made.trained_on : out->trained_on;
@@ -109,34 +117,37 @@ static tri_status score(const tri_run_set *e, const double *sum, tri_judged *fir
     out->before.log_loss = out->scores.log_loss;
     out->before.ece = out->scores.reliability.ece, out->before.brier = out->scores.reliability.brier;
     for (int i = 0; i < e->n; i++) out->scores.seconds += out->member[i].scores.seconds;
-    return tri__bootstrap(first->probs, first->labels, first->n, &classes, bootstrap, threads, &out->intervals);
+    return tri__evaluation_bootstrap(first->probs, first->labels, &classes, bootstrap, threads, out);
 }
 
 /* An ensemble's mean; or each fold's model by itself: with --part valid their rows differ. */
-static tri_status eval_members(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
-                               const tri_run_set *e, tri_evaluation *out) {
+static tri_status eval_members(const tri_settings *asked, const tri_eval_options *options, tri_world *world,
+                               const tri_log *log, const tri_run_set *e, tri_evaluation *out) {
     double *sum = NULL;
     tri_judged first = {0};
+    if (options->by.n && e->kind == TRI_RUN_SET_FOLDS)
+        return tri__fail(TRI_USAGE, "--by: %s has folds, each scored by itself: name one of them, for example %s",
+                         asked->checkpoint, e->folder[0]);
     *out = (tri_evaluation){.trained_on = -1, .folds = e->kind == TRI_RUN_SET_FOLDS,
                             .member = calloc((size_t)e->n, sizeof *out->member)};
     tri_status status = out->member ? TRI_OK : no_memory();
     for (int i = 0; i < e->n && status == TRI_OK; i++)
-        status = eval_member(asked, world, log, e, i, &first, &sum, out);
+        status = eval_member(asked, options, world, log, e, i, &first, &sum, out);
     if (status == TRI_OK && first.probs) /* on the first rank */
-        status = score(e, sum, &first, bootstrap, tri__threads(asked), out);
+        status = score(e, sum, &first, options->bootstrap, tri__threads(asked), out);
     tri__judged_free(&first);
     free(sum);
     return status;
 }
 
-tri_status tri__serve_eval(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
-                           tri_evaluation *out) {
+tri_status tri__serve_eval(const tri_settings *asked, const tri_eval_options *options, tri_world *world,
+                           const tri_log *log, tri_evaluation *out) {
     tri_run_set e;
     *out = (tri_evaluation){0};
     TRI_TRY(tri__run_set_read(asked->checkpoint, &e));
     int several = e.kind == TRI_RUN_SET_SEEDS || e.kind == TRI_RUN_SET_FOLDS;
-    tri_status status = several ? eval_members(asked, bootstrap, world, log, &e, out)
-                                : tri__eval_model(asked, bootstrap, world, log, out, NULL);
+    tri_status status = several ? eval_members(asked, options, world, log, &e, out)
+                                : tri__eval_model(asked, options, world, log, out, NULL);
     tri__run_set_free(&e);
     return status;
 }
