@@ -8,8 +8,6 @@
 #include "base/text.h"
 #include "data/table/packed.h"
 
-#include <stdarg.h>
-
 /* Parser states within a record. Not 0: tri_table_piece.skipping stores one. */
 enum { START = 1, UNQUOTED, QUOTED, CLOSED };
 
@@ -30,10 +28,7 @@ typedef struct record {
 __attribute__((format(printf, 3, 4))) static void blame(record *r, size_t at, const char *format, ...) {
     if (r->fault.why[0]) return;
     r->fault.at = r->window->base + at;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(r->fault.why, sizeof r->fault.why, format, args);
-    va_end(args);
+    TRI_FORMAT(r->fault.why, sizeof r->fault.why, format);
 }
 
 static void end_field(record *r, size_t at) {
@@ -246,14 +241,13 @@ static tri_status check_names(const tri_table *table, const uint32_t *end) {
         if (!table->name[c][0])
             return tri__table_fail(table, table->top + end[c - 1] + 1,
                                    "column %d has no name; only the first may have none", c + 1);
-    tri_keys keys = {0};
+    TRI_OWNED(tri__keys_free) tri_keys keys = {0};
     int twice = -1, failed = 0;
     for (int c = 0; c < table->columns; c++) {
         int before = keys.n;
         failed |= tri__keys_add(&keys, table->name[c], strlen(table->name[c])) < 0;
         if (keys.n == before && (twice < 0 || strcmp(table->name[c], table->name[twice]) < 0)) twice = c;
     }
-    tri__keys_free(&keys);
     if (failed) return tri__table_no_memory(table);
     if (twice < 0) return TRI_OK;
     return tri__table_fail(table, table->top + end[twice - 1] + 1, "column name \"%.80s\" appears twice in the header",
@@ -283,8 +277,7 @@ static tri_status read_header(tri_table *table) {
         uint64_t left = table->source.size - table->top;
         tri_window window = {.size = left < room ? (size_t)left : room, .base = table->top, .last = left <= room};
         size_t fields_most = window.size < TRI_LIMIT_COLUMNS ? window.size + 1 : TRI_LIMIT_COLUMNS;
-        free(text);
-        free(end);
+        TRI_FREE(text, end);
         window.text = text = malloc(window.size + 1);
         end = malloc(fields_most * sizeof *end);
         status = text && end ? TRI_OK : tri__table_no_memory(table);
@@ -300,8 +293,7 @@ static tri_status read_header(tri_table *table) {
         if (status == TRI_OK) status = take_names(table, text, end, fields);
         break;
     }
-    free(text);
-    free(end);
+    TRI_FREE(text, end);
     /* In a table with one column, an empty line is a row with an empty field. */
     if (status == TRI_OK && table->columns > 1) status = tri__table_trim(table, &table->end);
     return status;
