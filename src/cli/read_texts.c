@@ -95,14 +95,11 @@ static tri_status read_column(const tri_table *table, const char *name, tri_text
 
 static tri_status read_columns(const tri_texts_from *from, const char *path, tri_text_batch *batch, taker *take,
                                void *to) {
-    tri_table *table;
+    TRI_OWNED(tri__table_drop) tri_table *table = NULL;
     tri_table_options options = {.threads = from->threads, .separator = from->separator, .tables = from->tables};
     TRI_TRY(tri__table_open(path, &options, &table));
-    tri_status status = TRI_OK;
-    for (int i = 0; i < from->column.n && status == TRI_OK; i++)
-        status = read_column(table, from->column.at[i], batch, take, to);
-    tri__table_close(table);
-    return status;
+    for (int i = 0; i < from->column.n; i++) TRI_TRY(read_column(table, from->column.at[i], batch, take, to));
+    return TRI_OK;
 }
 
 static tri_status read_one(const tri_texts_from *from, const char *path, tri_text_batch *batch, taker *take, void *to) {
