@@ -82,7 +82,7 @@ static tri_json *config_without(const tri_json *from, const char *input) {
 /* Training i, without an input or with all (""); its configuration is beside its folder, which becomes to[key]. */
 static tri_status train(const tri_parent *parent, const tri_json *config, const char *folder, int i, const char *input,
                         int quiet, tri_json *to, const char *key) {
-    tri_training t = {.silent = 1};
+    TRI_OWNED(tri__training_free) tri_training t = {.silent = 1};
     char name[64], path[TRI_PATH_MAX];
     int used = snprintf(name, sizeof name, *input ? "%02d-without-" : "%02d-all", i);
     for (const char *at = input; *at && used < 50; at++)
@@ -94,13 +94,11 @@ static tri_status train(const tri_parent *parent, const tri_json *config, const 
     TRI_OWNED(tri__json_drop) tri_json *less = config_without(config, input);
     tri__json_set_new(less, "output_dir", tri__json_string(t.folder));
     tri__json_set_new(to, key, tri__json_string(t.folder));
-    tri_status status = tri__json_save(path, less);
+    TRI_TRY(tri__json_save(path, less));
     const tri_change changes[] = {{"config", path}, {"quiet", quiet ? "true" : "false"}};
     t.argv = tri__training_argv(parent, 0, NULL, changes, 2);
     if (!t.argv) return tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK) status = tri__trainings_run(parent, &t, 1, quiet);
-    free(t.argv);
-    return status;
+    return tri__trainings_run(parent, &t, 1, quiet);
 }
 
 tri_status tri__retrain(const tri_parent *parent, const tri_settings *settings, tri_json *how) {

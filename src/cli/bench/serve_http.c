@@ -121,22 +121,20 @@ static tri_status print(tri_cli *cli, const tri_settings *settings, const tri_lo
 static tri_status load_server(tri_cli *cli, const tri_settings *settings, const tri_bench_options *options,
                               const char *host, int port, int is_own) {
     TRI_OWNED(requests_free) requests r = {.host = host};
-    tri_load_out out = {0};
-    tri_status status = make_requests(host, port, settings->data_path, &r);
+    TRI_OWNED(tri__load_free) tri_load_out out = {0};
+    TRI_TRY(make_requests(host, port, settings->data_path, &r));
     tri_load_in in = {.host = host, .port = port, .request = (const char *const *)r.text, .length = r.length, .n = r.n,
                       .clients = (int)options->clients, .rate = options->rate, .seconds = options->seconds,
                       .requests = options->requests};
     tri_load_in warm = in;
     warm.rate = 0, warm.seconds = 0.3, warm.clients = in.clients < 8 ? in.clients : 8;
-    if (status == TRI_OK) status = tri__http_load(&warm, &out);
+    TRI_TRY(tri__http_load(&warm, &out));
     tri__load_free(&out);
     double cpu = tri__bench_cpu(0);
-    if (status == TRI_OK) status = tri__http_load(&in, &out);
+    TRI_TRY(tri__http_load(&in, &out));
     cpu = is_own ? tri__bench_cpu(0) - cpu - out.cpu : -1;
-    if (status == TRI_OK && !out.answered) status = tri__fail(TRI_DATA, "the server answered no request with 200");
-    if (status == TRI_OK) status = print(cli, settings, &in, &out, cpu);
-    tri__load_free(&out);
-    return status;
+    if (!out.answered) return tri__fail(TRI_DATA, "the server answered no request with 200");
+    return print(cli, settings, &in, &out, cpu);
 }
 
 tri_status tri__bench_serve_http(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {

@@ -111,8 +111,7 @@ static tri_status train(const demo *d, const struct variant *v, tri_training *t)
     TRI_TRY(tri__path_join(t->folder, d->asked->output_dir, v->folder));
     snprintf(t->name, sizeof t->name, "%s", v->title);
     TRI_OWNED(tri__json_drop) tri_json *config = configuration(d, v);
-    tri_status status = tri__json_save(path, config);
-    TRI_TRY(status);
+    TRI_TRY(tri__json_save(path, config));
     const tri_change changes[] = {{"config", path}, {"data_path", d->data}, {"output_dir", t->folder}, {"seed", seed},
                                   {"threads", threads}, {"resume", "never"}, {"nproc_per_node", "4"},
                                   {"quiet", d->asked->quiet ? "true" : "false"}};
@@ -122,16 +121,14 @@ static tri_status train(const demo *d, const struct variant *v, tri_training *t)
 }
 
 static tri_status train_and_score(demo *d, int which) {
-    tri_training t = {0};
+    TRI_OWNED(tri__training_free) tri_training t = {0};
     tri_settings settings = *d->asked; /* borrows its texts */
     TRI_OWNED(tri__progress_close) tri_sink sink = {0};
     const tri_log log = tri__sink_log(&sink);
     settings.checkpoint = t.folder, settings.data_path = d->data;
-    tri_status status = train(d, &variants[which], &t);
-    if (status == TRI_OK) status = tri__cli_progress(d->cli, 1, &sink);
-    if (status == TRI_OK) status = tri__serve_eval(&settings, 0, NULL, &log, &d->made[which]);
-    free(t.argv);
-    return status;
+    TRI_TRY(train(d, &variants[which], &t));
+    TRI_TRY(tri__cli_progress(d->cli, 1, &sink));
+    return tri__serve_eval(&settings, 0, NULL, &log, &d->made[which]);
 }
 
 /* Accuracy of the full model minus that of the best other model. */

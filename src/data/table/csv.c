@@ -270,33 +270,26 @@ static tri_status take_names(tri_table *table, char *text, const uint32_t *end, 
 
 /* The header is a record of any number of fields; more of the file is read until the header is complete. */
 static tri_status read_header(tri_table *table) {
-    tri_status status = TRI_OK;
-    uint32_t *end = NULL;
-    char *text = NULL;
     for (size_t room = 1 << 16;; room *= 4) {
         uint64_t left = table->source.size - table->top;
         tri_window window = {.size = left < room ? (size_t)left : room, .base = table->top, .last = left <= room};
         size_t fields_most = window.size < TRI_LIMIT_COLUMNS ? window.size + 1 : TRI_LIMIT_COLUMNS;
-        TRI_FREE(text, end);
-        window.text = text = malloc(window.size + 1);
-        end = malloc(fields_most * sizeof *end);
-        status = text && end ? TRI_OK : tri__table_no_memory(table);
-        if (status == TRI_OK) status = tri__source_read(table, table->top, text, window.size);
-        if (status != TRI_OK) break;
+        TRI_OWNED(tri__free_at) char *text = malloc(window.size + 1);
+        TRI_OWNED(tri__free_at) uint32_t *end = malloc(fields_most * sizeof *end);
+        if (!text || !end) return tri__table_no_memory(table);
+        TRI_TRY(tri__source_read(table, table->top, text, window.size));
+        window.text = text;
         record r = {.table = table, .window = &window, .state = START, .end = end, .limit = (int64_t)fields_most};
         size_t next = 0;
         int cut = walk(&r, &next) == 2;
         if (cut && window.size < TRI_LIMIT_CSV_ROW + 8) continue;
-        if (r.fault.why[0]) status = tri__table_faulty(table, &r.fault);
+        if (r.fault.why[0]) return tri__table_faulty(table, &r.fault);
         table->begin = table->top + next;
-        int64_t fields = r.fields;
-        if (status == TRI_OK) status = take_names(table, text, end, fields);
+        TRI_TRY(take_names(table, text, end, r.fields));
         break;
     }
-    TRI_FREE(text, end);
     /* In a table with one column, an empty line is a row with an empty field. */
-    if (status == TRI_OK && table->columns > 1) status = tri__table_trim(table, &table->end);
-    return status;
+    return table->columns > 1 ? tri__table_trim(table, &table->end) : TRI_OK;
 }
 
 /* The separator is what the caller says, or the ending .tsv, or what is detected. */
