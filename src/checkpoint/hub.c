@@ -41,9 +41,8 @@ static tri_status find_organisation(const char *cache, const char *name, char ou
         n++;
         TRI_TRY(tri__path_join(out, cache, all.name[i]));
     }
-    return n <= 1 ? TRI_OK
-                  : tri__fail(TRI_USAGE, "%s holds %d models of that name: %s; name one with its organisation", cache,
-                              n, found);
+    if (n <= 1) return TRI_OK;
+    return tri__fail(TRI_USAGE, "%s holds %d models of that name: %s; name one with its organisation", cache, n, found);
 }
 
 /* The only snapshot of a model without refs/main, which was downloaded by its revision. */

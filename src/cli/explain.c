@@ -188,8 +188,8 @@ static tri_status print_importance(const tri_cli *cli, const tri_json *facts) {
 static tri_status write_page(const tri_settings *settings, const char *key, tri_json *value) {
     TRI_OWNED(tri__json_drop) tri_json *data = tri__json_pack("{s:s, s:s, s:O}", "checkpoint", settings->checkpoint,
                                                               "table", settings->data_path, key, value);
-    TRI_OWNED(tri__free_at) char *json = data ? tri__json_text(data, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(6))
-                                 : NULL, *html = NULL;
+    TRI_OWNED(tri__free_at) char *json = NULL, *html = NULL;
+    if (data) json = tri__json_text(data, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(6));
     tri_buffer out = {0};
     size_t size = 0;
     if (json) {

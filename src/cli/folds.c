@@ -66,8 +66,8 @@ static tri_status print_end(const tri_cli *cli, const tri_several *s) {
 
 tri_status tri__train_several(tri_cli *cli, const tri_settings *settings, int n, const char *const *args) {
     int folds = settings->folds && !settings->fold;
-    TRI_OWNED(tri__several_free) tri_several s = {.settings = settings, .n = (int)(folds ? settings->folds
-                                                                                   : settings->seeds), .folds = folds};
+    TRI_OWNED(tri__several_free) tri_several s = {.settings = settings, .folds = folds};
+    s.n = (int)(folds ? settings->folds : settings->seeds);
     TRI_TRY(tri__cli_alone(cli, folds ? "--folds" : "--seeds"));
     TRI_TRY(accept(cli, &s));
     TRI_TRY(tri__several_run(tri__cli_parent(cli), &s, n, args));

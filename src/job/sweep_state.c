@@ -58,8 +58,8 @@ tri_status tri__sweep_save(const tri_sweep *s) {
 
 /* Compared as text, with the digits that a file has. `what`: "--halving". */
 static tri_status same(const tri_sweep *s, const char *what, const tri_json *was, const tri_json *now) {
-    TRI_OWNED(tri__free_at) char *a = was ? tri__json_line(was)
-                                 : strdup("nothing"), *b = now ? tri__json_line(now) : strdup("nothing");
+    TRI_OWNED(tri__free_at) char *a = was ? tri__json_line(was) : strdup("nothing"),
+                                 *b = now ? tri__json_line(now) : strdup("nothing");
     char x[200], y[200];
     if (!a || !b) return tri__fail(TRI_RESOURCE, "out of memory");
     if (strcmp(a, b) != 0)
@@ -92,8 +92,8 @@ static tri_status compare(const tri_sweep *s, const tri_json *was, const tri_jso
     if (!format || strcmp(format, "trident-sweep")) return damaged(s);
     if (tri__whole_in(was, "version") != VERSION)
         return tri__fail(TRI_DATA, "%s: was written by another version of Trident", s->path);
-    TRI_OWNED(tri__json_drop) tri_json *a =
-        tri__json_integer((tri_json_int)tri__json_size(tri__json_get(was, "trials"))), *b = tri__json_integer(s->n);
+    size_t n = tri__json_size(tri__json_get(was, "trials"));
+    TRI_OWNED(tri__json_drop) tri_json *a = tri__json_integer((tri_json_int)n), *b = tri__json_integer(s->n);
     if (!a || !b) return tri__fail(TRI_RESOURCE, "out of memory");
     TRI_TRY(same(s, "--trials", a, b));
     TRI_TRY(same(s, "--halving", tri__json_get(was, "halving"), tri__json_get(now, "halving")));

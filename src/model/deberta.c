@@ -55,8 +55,8 @@ static tri_status refuse(const tri_json *json, const char *key, int64_t only, co
     if (tri__json_is_integer(given) && tri__json_integer_value(given) == only) return TRI_OK;
     TRI_OWNED(tri__free_at) char *text = tri__json_line(given);
     char brief[80];
-    return tri__fail(TRI_USAGE, "%s is %s; only %lld is supported: %s",
-                     key, tri__text_brief(text ? text : "another value", sizeof brief - 1, brief, sizeof brief),
+    return tri__fail(TRI_USAGE, "%s is %s; only %lld is supported: %s", key,
+                     tri__text_brief(text ? text : "another value", sizeof brief - 1, brief, sizeof brief),
                      (long long)only, why);
 }
 

@@ -291,10 +291,10 @@ static tri_status give(heard *h, meaning *meant, const char *origin, const char 
     } else if (before) {
         text = before;
     }
-    TRI_TRY(text ? tri__option_set_text(row, meant->at.into, origin, text)
-            : tri__option_set_json(row, meant->at.into, origin, value));
-    if (!is_first &&
-        !joins && !refines && h->is_theirs && !tri__json_equal(was, is = tri__option_json(row, meant->at.into)))
+    if (text) TRI_TRY(tri__option_set_text(row, meant->at.into, origin, text));
+    else TRI_TRY(tri__option_set_json(row, meant->at.into, origin, value));
+    if (!is_first && !joins && !refines && h->is_theirs &&
+        !tri__json_equal(was, is = tri__option_json(row, meant->at.into)))
         return twice(h, i, origin);
     return TRI_OK;
 }

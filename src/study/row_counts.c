@@ -41,8 +41,8 @@ static tri_status count_data(const tri_row_source *rows, const tri_settings *s, 
     sampler.stop = rows->stop;
     int64_t batches = tri__sampler_batches(&sampler),
             short_of = (s->max_steps + batches - 1) / batches; /* epochs of --max-steps */
-    return tri__largest(&sampler, short_of &&
-                        short_of < s->epochs ? short_of : s->epochs, s->max_tokens, s->model.max_sen_len, max);
+    return tri__largest(&sampler, short_of && short_of < s->epochs ? short_of : s->epochs, s->max_tokens,
+                        s->model.max_sen_len, max);
 }
 
 tri_status tri__rows_largest(const tri_row_source *rows, const tri_settings *s, int64_t batch, int64_t parts,

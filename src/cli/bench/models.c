@@ -145,8 +145,9 @@ tri_status tri__bench_config(const tri_bench_model *m, const char *folder, const
     TRI_TRY(encoder_json(m, &encoder));
     TRI_OWNED(tri__json_drop) tri_json *config =
         tri__json_pack("{s:s, s:s, s:s, s:O, s:i, s:i, s:i, s:f}", "label_name", "label", "primary_text_name",
-                       "first", "primary_tokenizer", vocab, "primary_encoder", encoder, "hidden_common_dim", m->timed
-                       ? 64 : 256, "fusion_hidden_dim", m->timed ? 64 : 128, "max_sen_len", m->tokens, "lr", 1e-4);
+                       "first", "primary_tokenizer", vocab, "primary_encoder", encoder, "hidden_common_dim",
+                       m->timed ? 64 : 256, "fusion_hidden_dim", m->timed ? 64 : 128, "max_sen_len", m->tokens, "lr",
+                       1e-4);
     if (!m->timed) tri__json_set_new(config, "tab_field_list", tri__json_pack("[s,s,s]", "a", "b", "c"));
     if (m->texts > 1) {
         tri__json_set_new(config, "secondary_text_name", tri__json_string("second"));

@@ -85,8 +85,8 @@ static void put_cell(tri_buffer *out, const char *text) {
 }
 
 static void put_row(tri_buffer *out, const char *key, const tri_json *value) {
-    TRI_OWNED(tri__free_at) char *text = tri__json_is_string(value)
-                                 ? NULL : tri__json_text(value, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9));
+    TRI_OWNED(tri__free_at) char *text =
+        tri__json_is_string(value) ? NULL : tri__json_text(value, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9));
     tri__buffer_put(out, "| ");
     put_cell(out, key);
     tri__buffer_put(out, " | ");

@@ -138,8 +138,8 @@ static tri_status write_extras(void *context, const char *folder) {
 static tri_status write_folder(tri_original *e, const char *folder) {
     TRI_OWNED(tri__json_drop) tri_json *config = tri__json_deep_copy(tri__checkpoint_config(e->checkpoint));
     const tri_json *was = tri__checkpoint_state(e->checkpoint);
-    TRI_OWNED(tri__json_drop) tri_json *state = tri__json_get(was, "data") ||
-                                       tri__json_get(was, "decision") ? tri__json_object() : NULL;
+    TRI_OWNED(tri__json_drop) tri_json *state = NULL;
+    if (tri__json_get(was, "data") || tri__json_get(was, "decision")) state = tri__json_object();
     int failed = tri__json_set_new(config, "model_type", tri__json_string("trimodal-bert"));
     if (state) tri__original_state(e, state);
     tri_checkpoint_out out = {.folder = folder,

@@ -126,7 +126,7 @@ tri_status tri__serve_eval(const tri_settings *asked, int64_t bootstrap, tri_wor
     TRI_TRY(tri__run_set_read(asked->checkpoint, &e));
     int several = e.kind == TRI_RUN_SET_SEEDS || e.kind == TRI_RUN_SET_FOLDS;
     return several ? eval_members(asked, bootstrap, world, log, &e, out)
-        : tri__eval_model(asked, bootstrap, world, log, out, NULL);
+                   : tri__eval_model(asked, bootstrap, world, log, out, NULL);
 }
 
 /* ---- prediction ---- */
