@@ -5,12 +5,10 @@
 #include "serve/infer/table_rows.h"
 
 tri_status tri_model_open(int n_options, const char *const *options, tri_model **out) {
-    tri_settings settings;
+    TRI_OWNED(tri__settings_free) tri_settings settings = {0};
     *out = NULL;
-    tri_status status = tri__api_options(&settings, "predict", n_options, options);
-    if (status == TRI_OK) status = tri__model_open(&settings, NULL, NULL, out);
-    tri__settings_free(&settings);
-    return tri__done(status);
+    TRI_TRY(tri__api_options(&settings, "predict", n_options, options));
+    return tri__done(tri__model_open(&settings, NULL, NULL, out));
 }
 
 void tri_model_close(tri_model *model) { tri__model_close(model); }

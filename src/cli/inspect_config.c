@@ -26,13 +26,12 @@ int tri__inspect_has_weights(const tri_inspect_model *model) {
 
 static void comment(tri_json *comments, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void comment(tri_json *comments, const char *key, const char *format, ...) {
-    char *text = NULL;
+    TRI_OWNED(tri__free_at) char *text = NULL;
     va_list args;
     va_start(args, format);
     if (vasprintf(&text, format, args) < 0) text = NULL;
     va_end(args);
     tri__json_set_new(comments, key, tri__json_string(text));
-    free(text);
 }
 
 /* The length of the longest text, rounded up to a multiple of 32, at most 512; estimates are increased by half. */
@@ -72,12 +71,11 @@ static double rate_of(const tri_inspect_model *model) {
     enum { SMALL = 512, BASE = 768 };
     char path[TRI_PATH_MAX];
     tri_encoder encoder = {.hidden_size = BASE};
-    tri_json *json = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *json = NULL;
     (void)tri__encoder_preset(model->name, &encoder);
     if (has_file(model, "config.json") && tri__path_join(path, model->folder, "config.json") == TRI_OK &&
         tri__json_load(path, TRI_DATA, &json) == TRI_OK)
         (void)tri__encoder_parse(json, path, &encoder); /* training says what is wrong with it */
-    tri__json_decref(json);
     return encoder.hidden_size <= SMALL  ? pretrained.lr
            : encoder.hidden_size <= BASE ? pretrained.lr / 2
                                          : pretrained.lr / 5;
@@ -215,15 +213,12 @@ static tri_status describe_training(tri_json *config, tri_json *comments, int64_
     const tri_texts *missing = &settings->model.missing;
     if (tri__settings_given(settings, missing))
         tri__json_set_new(config, "missing", tri__json_strings(missing->at, missing->n));
-    char *file = tri__text_quoted(path), *table = tri__text_quoted(data),
-         *models = tri__text_quoted(settings->models_dir ? settings->models_dir : "");
+    TRI_OWNED(tri__free_at) char *file = tri__text_quoted(path), *table = tri__text_quoted(data),
+                                 *models = tri__text_quoted(settings->models_dir ? settings->models_dir : "");
     int enough = file && table && models;
     if (enough)
         comment(comments, "run", "trident train --config %s --data-path %s%s%s%s --output-dir run", file, table,
                 settings->models_dir ? " --models-dir " : "", settings->models_dir ? models : "", parts_of(task, in));
-    free(file);
-    free(table);
-    free(models);
     return enough ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for a configuration");
 }
 

@@ -3,8 +3,6 @@
 #include "base/random.h"
 #include "base/text.h"
 
-#include <stdarg.h>
-
 const char *tri__branch_name(int branch) { return branch == 0 ? "primary" : "secondary"; }
 
 int tri__branch_of(const char *name, const char **rest) {
@@ -24,10 +22,7 @@ int tri__weight_quantizes(const char *name, const tri_shape *shape) {
 
 void tri__model_unit(tri_network *model, const char *format, ...) {
     char name[128];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(name, sizeof name, format, args);
-    va_end(args);
+    TRI_FORMAT(name, sizeof name, format);
     *TRI_PUSH(model->arena, model->unit, model->n_units, model->cap_units) =
         (tri_unit){.name = tri__arena_copy(model->arena, name), .first = model->n_params};
 }

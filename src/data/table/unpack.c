@@ -179,6 +179,5 @@ tri_status tri__unpack(tri_codec codec, const void *packed, size_t size, void *o
     TRI_TRY(tri__codec_check(codec));
     outcome outcome = codecs[codec].unpack(packed, size, out, out_size);
     if (outcome == NO_MEMORY) return tri__fail(TRI_RESOURCE, "no memory to unpack %s data", codecs[codec].name);
-    if (outcome == DAMAGED) return tri__fail(TRI_DATA, "its %s data are damaged", codecs[codec].name);
-    return TRI_OK;
+    return outcome == DAMAGED ? tri__fail(TRI_DATA, "its %s data are damaged", codecs[codec].name) : TRI_OK;
 }

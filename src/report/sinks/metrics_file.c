@@ -27,12 +27,11 @@ static tri_status put_facts(FILE *out, const tri_json *facts) {
     if (facts && !tri__json_is_whole(facts)) return tri__fail(TRI_RESOURCE, "no memory for the facts of a run");
     tri__json_members(facts, m) {
         if (strcmp(m->key, "ts") == 0 || strcmp(m->key, "event") == 0 || strcmp(m->key, "step") == 0) continue;
-        char *text = tri__json_text(m->value, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9));
+        TRI_OWNED(tri__free_at) char *text = tri__json_text(m->value, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9));
         if (!text) return tri__fail(TRI_RESOURCE, "no memory for the facts of a run");
         fputc(',', out);
         tri__put_text(out, m->key);
         fprintf(out, ":%s", text);
-        free(text);
     }
     return TRI_OK;
 }
@@ -93,12 +92,10 @@ static void put_epoch(FILE *out, const tri_event *event) {
 
 /* Whether a line is a complete object of a step that will not be repeated. */
 static int keeps(const char *line, size_t length, const char *path, int64_t step) {
-    tri_json *object;
+    TRI_OWNED(tri__json_drop) tri_json *object = NULL;
     if (tri__json_parse(line, length, path, TRI_DATA, &object) != TRI_OK) return 0;
     const tri_json *at = tri__json_get(object, "step");
-    int keep = tri__json_is_integer(at) && tri__json_integer_value(at) <= step;
-    tri__json_decref(object);
-    return keep;
+    return tri__json_is_integer(at) && tri__json_integer_value(at) <= step;
 }
 
 static tri_status drop_later(const char *path, int64_t step) {

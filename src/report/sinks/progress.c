@@ -7,7 +7,6 @@
 #include "report/text/text_table.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <sys/ioctl.h>
 
 static const double redraw_seconds = 0.1, line_seconds = 30, decay = 0.95;
@@ -44,10 +43,7 @@ typedef struct line {
 
 __attribute__((format(printf, 3, 4))) static void add(line *l, int rank, const char *format, ...) {
     TRI_ASSERT(l->n < FIELDS);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(l->field[l->n].text, sizeof l->field[l->n].text, format, args);
-    va_end(args);
+    TRI_FORMAT(l->field[l->n].text, sizeof l->field[l->n].text, format);
     l->field[l->n++].rank = rank;
 }
 
@@ -197,7 +193,7 @@ static void show_epoch(const progress *p, const tri_event *event) {
 
 /* How a pipeline's ranks spent their time; prints nothing without a pipeline. */
 static void show_stages(const progress *p, const tri_json *pipeline) {
-    tri_text_table table = {0};
+    TRI_OWNED(tri__text_table_free) tri_text_table table = {0};
     if (!pipeline) return;
     fprintf(p->out.file, "bubble %.1f %% of the ranks' time (predicted with these times: %.1f %%)\n",
             100 * tri__number_in(pipeline, "bubble"), 100 * tri__number_in(pipeline, "predicted_bubble"));
@@ -208,7 +204,6 @@ static void show_stages(const progress *p, const tri_json *pipeline) {
                             1e3 * tri__number_in(stage, "waiting_seconds"),
                             1e3 * tri__number_in(stage, "communication_seconds"), tri__shown_in(stage, "units"));
     (void)tri__text_table_print(&table, p->out.file, p->out.color);
-    tri__text_table_free(&table);
 }
 
 static void show_other(const progress *p, const tri_event *event) {

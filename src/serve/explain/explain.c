@@ -304,14 +304,13 @@ static tri_status put_sample(const job *j, const sample *s) {
     tri_json *probs = tri__json_object();
     for (int c = 0; c < f->n_classes; c++) tri__json_set_new(probs, f->label[c], tri__json_real((double)s->probs[c]));
     tri_json_int record = tri__table_record(j->rows.table, tri__table_row(&j->rows, s->row));
-    tri_json *row = tri__json_pack("{s:I, s:s, s:s, s:f, s:o, s:o, s:o, s:i}", "row", record, "label",
-                                   f->label[predicted(j, s->probs)], "explained", f->label[s->class],
-                                   "probability", (double)s->probs[s->class], "probabilities", probs, "inputs",
-                                   inputs_json(j, s), "words", words_json(j, s), "rows_computed", s->spent);
-    tri_status status = tri__json_is_whole(row) ? j->put(j->context, row)
-                                                : tri__fail(TRI_RESOURCE, "out of memory for an explanation");
-    tri__json_decref(row);
-    return status;
+    TRI_OWNED(tri__json_drop) tri_json *row =
+        tri__json_pack("{s:I, s:s, s:s, s:f, s:o, s:o, s:o, s:i}",
+                       "row", record, "label", f->label[predicted(j, s->probs)],
+                       "explained", f->label[s->class], "probability", (double)s->probs[s->class], "probabilities",
+                       probs, "inputs", inputs_json(j, s), "words", words_json(j, s), "rows_computed", s->spent);
+    if (!tri__json_is_whole(row)) return tri__fail(TRI_RESOURCE, "out of memory for an explanation");
+    return j->put(j->context, row);
 }
 
 /* Explains n_samples rows from `first` on, in an arena of their own. */

@@ -252,8 +252,7 @@ tri_status tri__row_form_encode(const tri_row_form *form, const tri_row *rows, i
     encoding e = {.form = form, .before = first, .overlong = overlong, .to = make(form, n)};
     e.field = malloc((size_t)form->n_names * sizeof *e.field);
     tri_status status = e.to && e.field ? take_rows(&e, rows) : no_memory(n);
-    free(e.field);
-    free(e.joined.at);
+    TRI_FREE(e.field, e.joined.at);
     if (status == TRI_OK) *out = e.to;
     else tri__encoded_free(e.to);
     return status;
@@ -273,7 +272,5 @@ int tri__encoded_ids(const tri_encoded *encoded, int64_t row, int text, const in
 
 void tri__encoded_free(tri_encoded *encoded) {
     if (!encoded) return;
-    free(encoded->ids);
-    free(encoded->unseen);
-    free(encoded);
+    TRI_FREE(encoded->ids, encoded->unseen, encoded);
 }

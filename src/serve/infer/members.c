@@ -6,23 +6,21 @@
 
 /* Whether a row becomes the same ids and numbers for both. */
 static tri_status compare(const tri_opened *a, const tri_opened *b) {
-    tri_json *one = tri__preprocess_json(a->preprocess), *other = tri__preprocess_json(b->preprocess);
+    TRI_OWNED(tri__json_drop) tri_json *one = tri__preprocess_json(a->preprocess),
+                                       *other = tri__preprocess_json(b->preprocess);
     tri_windows x = tri__assets_windows(&a->settings.model, &a->assets),
                 y = tri__assets_windows(&b->settings.model, &b->assets);
-    tri_status status = tri__json_is_whole(one) && tri__json_is_whole(other) ? TRI_OK
-                                                                             : tri__fail(TRI_RESOURCE, "out of memory");
+    if (!tri__json_is_whole(one) || !tri__json_is_whole(other)) return tri__fail(TRI_RESOURCE, "out of memory");
     int same = a->assets.n_texts == b->assets.n_texts && a->assets.shares == b->assets.shares && x.most == y.most &&
                x.max_len == y.max_len && x.stride == y.stride;
     for (int t = 0; t < a->assets.n_texts && same; t++)
         same = tri__tokenizer_hash(a->assets.tokenizer[t]) == tri__tokenizer_hash(b->assets.tokenizer[t]);
-    if (status == TRI_OK && !(same && tri__json_equal(one, other)))
-        status = tri__fail(TRI_DATA,
-                           "%s and %s read rows in different ways (columns, vocabularies, means of columns): an "
-                           "ensemble that is served has members of the same data; predict and eval take these",
-                           tri__checkpoint_path(a->checkpoint), tri__checkpoint_path(b->checkpoint));
-    tri__json_decref(one);
-    tri__json_decref(other);
-    return status;
+    if (!(same && tri__json_equal(one, other)))
+        return tri__fail(TRI_DATA,
+                         "%s and %s read rows in different ways (columns, vocabularies, means of columns): an "
+                         "ensemble that is served has members of the same data; predict and eval take these",
+                         tri__checkpoint_path(a->checkpoint), tri__checkpoint_path(b->checkpoint));
+    return TRI_OK;
 }
 
 static tri_status read_member(tri_members *m, const tri_settings *asked, const char *checkpoint) {
@@ -35,16 +33,12 @@ static tri_status read_member(tri_members *m, const tri_settings *asked, const c
 }
 
 tri_status tri__members_read(const tri_settings *asked, tri_crew *crew, tri_members *m) {
-    tri_run_set ensemble;
+    TRI_OWNED(tri__run_set_free) tri_run_set ensemble = {0};
     *m = (tri_members){.crew = crew};
     TRI_TRY(tri__ensemble_read(asked->checkpoint, &ensemble));
     int n = ensemble.n ? ensemble.n : 1;
-    m->at = calloc((size_t)n, sizeof *m->at);
-    tri_status status = m->at ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    for (int i = 0; i < n && status == TRI_OK; i++)
-        status = read_member(m, asked, ensemble.n ? ensemble.folder[i] : asked->checkpoint);
-    tri__run_set_free(&ensemble);
-    TRI_TRY(status);
+    TRI_TRY(TRI_NEW(m->at, n, "members"));
+    for (int i = 0; i < n; i++) TRI_TRY(read_member(m, asked, ensemble.n ? ensemble.folder[i] : asked->checkpoint));
     m->decision = m->at[0].opened.decision;
     for (int i = 0; i < n && n > 1; i++) tri__decision_add(&m->at[i].opened.decision, i, &m->decision);
     if (n > 1) tri__decision_take(n, &m->decision);
@@ -110,9 +104,6 @@ void tri__members_close(tri_members *m) {
     for (int i = m->n - 1; i >= 0; i--)
         if (m->at[i].slot >= 0) tri__crew_drop(m->crew, m->at[i].slot, &m->at[i].opened);
         else tri__opened_close(&m->at[i].opened);
-    free(m->at);
-    free(m->feed);
-    free(m->probs);
-    free(m->sum);
+    TRI_FREE(m->at, m->feed, m->probs, m->sum);
     *m = (tri_members){0};
 }

@@ -182,14 +182,13 @@ static void take_answer(void *context, const tri_answer *answer) {
     part *p = context;
     call *c = p->call;
     if (answer->status == TRI_OK) memcpy(p->probs, answer->probs, p->count * sizeof *p->probs);
-    pthread_mutex_lock(&c->lock);
+    TRI_LOCKED(&c->lock);
     if (answer->status != TRI_OK && c->status == TRI_OK) {
         c->status = answer->status;
         snprintf(c->why.text, sizeof c->why.text, "%s", answer->error);
     }
     p->busy = 0;
     pthread_cond_signal(&c->changed);
-    pthread_mutex_unlock(&c->lock);
 }
 
 /* Waits until the part is not busy; the call's status. */
