@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-#define TRI_OWNED(end) __attribute__((cleanup(end)))
+#define TRI_OWNED(end) __attribute__((cleanup(end), unused)) /* unused: where only its end is wanted, for clang */
 
 /* A pointer that is handed on: NULL from then on, so that its scope does not free it. */
 #define TRI_GIVE(p) ({ __typeof__(p) given_ = (p); (p) = NULL; given_; })
