@@ -42,7 +42,7 @@ class Regressor(Classifier):
         raise AttributeError("a Regressor has no classes")
 
     @property
-    def predict_proba(self) -> Any:  # type: ignore[override]
+    def predict_proba(self) -> Any:
         raise AttributeError("a Regressor predicts numbers, which have no probabilities; predict_interval says how far "
                              "they may be off")
 
