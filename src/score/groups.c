@@ -54,8 +54,6 @@ void tri__grouped_free(tri_grouped *groups) {
         free(groups->group[g].name);
         tri__intervals_free(&groups->group[g].intervals);
     }
-    free(groups->group);
-    free(groups->column);
-    free(groups->of);
+    TRI_FREE(groups->group, groups->column, groups->of);
     *groups = (tri_grouped){0};
 }

@@ -110,31 +110,23 @@ tri_status tri__scores(const float *probs, const int32_t *labels, int64_t n, con
     *out = (tri_scores){.rows = n, .n_classes = classes->n, .positive = classes->positive};
     TRI_ASSERT(classes->n >= 2 && classes->positive < 2 && (classes->positive < 0) == (classes->n > 2));
     TRI_TRY(check_rows(probs, labels, n, classes));
-    tri_status status = TRI_OK;
-    tri_curve_point *points = malloc((size_t)n * sizeof *points);
-    int64_t *counts = calloc(2 * (size_t)classes->n, sizeof *counts); /* called, then right */
-    if (points && counts && make_classes(classes, out)) {
-        score_rows(probs, labels, classes, counts, counts + classes->n, out);
-        score_classes(counts, counts + classes->n, out);
-        score_areas(probs, labels, points, out);
-        tri__reliability(probs, labels, n, classes->n, classes->positive, &out->reliability);
-        if (out->above) count_above(probs, labels, out);
-    } else {
-        status = tri__fail(TRI_RESOURCE, "no memory to score %lld rows", (long long)n);
+    TRI_OWNED(tri__free_at) tri_curve_point *points = malloc((size_t)n * sizeof *points);
+    TRI_OWNED(tri__free_at) int64_t *counts = calloc(2 * (size_t)classes->n, sizeof *counts); /* called, then right */
+    if (!points || !counts || !make_classes(classes, out)) {
         tri__scores_free(out);
+        return tri__fail(TRI_RESOURCE, "no memory to score %lld rows", (long long)n);
     }
-    free(points);
-    free(counts);
-    return status;
+    score_rows(probs, labels, classes, counts, counts + classes->n, out);
+    score_classes(counts, counts + classes->n, out);
+    score_areas(probs, labels, points, out);
+    tri__reliability(probs, labels, n, classes->n, classes->positive, &out->reliability);
+    if (out->above) count_above(probs, labels, out);
+    return TRI_OK;
 }
 
 void tri__scores_free(tri_scores *scores) {
     for (int c = 0; scores->label && c < scores->n_classes; c++) free(scores->label[c]);
-    free(scores->label);
-    free(scores->confusion);
-    free(scores->above);
-    free(scores->f1);
-    free(scores->support);
+    TRI_FREE(scores->label, scores->confusion, scores->above, scores->f1, scores->support);
     *scores = (tri_scores){0};
 }
 

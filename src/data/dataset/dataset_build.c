@@ -300,17 +300,8 @@ tri_status tri__dataset_build(const tri_dataset_spec *spec, const tri_preprocess
     tri_status status = run(&b);
     if (status == TRI_OK) status = list_unseen(&b, &built->unseen);
     built->rows = b.rows;
-    for (int k = 0; b.blocks && k < PIECE_BLOCKS; k++) {
-        free(b.blocks[k].ids);
-        free(b.blocks[k].joined.at);
-    }
-    free(b.blocks);
-    free(b.start);
-    free(b.parts);
-    free(b.labels);
-    free(b.numbers);
-    free(b.skip);
-    free(b.unseen);
+    for (int k = 0; b.blocks && k < PIECE_BLOCKS; k++) TRI_FREE(b.blocks[k].ids, b.blocks[k].joined.at);
+    TRI_FREE(b.blocks, b.start, b.parts, b.labels, b.numbers, b.skip, b.unseen);
     tri__fields_free(&b.fields);
     return status;
 }

@@ -94,6 +94,7 @@ typedef struct tri_preprocess_spec {
 tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec *spec, int threads,
                                tri_preprocess **out);
 void tri__preprocess_free(tri_preprocess *preprocess);
+static inline void tri__preprocess_drop(tri_preprocess **at) { tri__preprocess_free(*at); }
 /* labels.c: the class of a label that the user gave; TRI_USAGE, listing the labels, if there is none. */
 tri_status tri__preprocess_positive(const tri_preprocess *preprocess, const char *label, int *class);
 /* A table's own decimal mark and order of dates, where they differ from training's; 0 and AUTO leave them. */

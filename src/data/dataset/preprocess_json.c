@@ -103,8 +103,7 @@ static tri_status parse_texts(const tri_json *object, const char *key, const cha
     const tri_json *array = tri__json_get(object, key);
     if (!tri__json_is_array(array)) return tri__fail(TRI_DATA, "%s: %s must be an array of texts", name, key);
     int size = (int)tri__json_size(array);
-    *out = calloc((size_t)size + 1, sizeof **out);
-    if (!*out) return tri__fail(TRI_RESOURCE, "%s: out of memory", name);
+    TRI_TRY(TRI_NEW(*out, size + 1, name));
     for (*n = 0; *n < size; ++*n) TRI_TRY(parse_text(tri__json_at(array, (size_t)*n), key, name, &(*out)[*n]));
     return TRI_OK;
 }
@@ -266,13 +265,11 @@ static tri_status parse(const tri_json *json, const char *name, tri_preprocess *
     TRI_TRY(tri__labels_forms(made));
     if (!made->text[0].n) return tri__fail(TRI_DATA, "%s: primary_text must not be empty", name);
     const tri_json *target = tri__json_get(json, "target");
-    if (target && !(made->target = calloc(1, sizeof *made->target)))
-        return tri__fail(TRI_RESOURCE, "%s: out of memory", name);
+    if (target) TRI_TRY(TRI_NEW(made->target, 1, name));
     if (target) TRI_TRY(parse_column(target, name, made->target));
     if (target && made->target->category) return tri__fail(TRI_DATA, "%s: target must be a number's", name);
     if (!tri__json_is_array(columns)) return tri__fail(TRI_DATA, "%s: columns must be an array", name);
-    made->column = calloc(tri__json_size(columns) + 1, sizeof *made->column);
-    if (!made->column) return tri__fail(TRI_RESOURCE, "%s: out of memory", name);
+    TRI_TRY(TRI_NEW(made->column, tri__json_size(columns) + 1, name));
     made->n_columns = (int)tri__json_size(columns);
     for (int c = 0; c < made->n_columns; c++) {
         made->column[c].vectors = made->embedding;
@@ -285,10 +282,9 @@ static tri_status parse(const tri_json *json, const char *name, tri_preprocess *
 
 tri_status tri__preprocess_parse(const tri_json *json, const char *name, tri_preprocess **out) {
     *out = NULL;
-    tri_preprocess *made = calloc(1, sizeof *made);
-    if (!made) return tri__fail(TRI_RESOURCE, "%s: out of memory", name);
-    tri_status status = parse(json, name, made);
-    if (status == TRI_OK) *out = made;
-    else tri__preprocess_free(made);
-    return status;
+    TRI_OWNED(tri__preprocess_drop) tri_preprocess *made = NULL;
+    TRI_TRY(TRI_NEW(made, 1, name));
+    TRI_TRY(parse(json, name, made));
+    *out = TRI_GIVE(made);
+    return TRI_OK;
 }
