@@ -15,7 +15,7 @@ it, and what its fields and those of further rows, `probes`, become: `places`; n
 
 optimizers.json has the losses, and the final weights in samples, of 50 steps of the model `bert` with other optimizers,
 windows.json the losses of 50 steps of the models above with texts as overlapping windows, losses.json those with
-smoothed labels and focal loss.
+smoothed labels, focal loss, and losses of numbers.
 """
 import argparse
 import copy
@@ -415,8 +415,13 @@ def make_windows(folder):
 LOSSES = ({"label_smoothing": 0.1}, {"loss": "focal"}, {"loss": "focal", "focal_gamma": 0.5})
 
 
+NUMBERS = ("squared", "absolute", "huber", "poisson", "pinball")
+LEVELS = {"bert": [0.2, 0.5, 0.9], "trimodal": [0.3, 0.7]}  # as many as the models have outputs
+
+
 def make_losses(folder):
-    """50 steps of golden models, of two and of three classes with weights, with each of LOSSES."""
+    """50 steps of golden models, of two and of three classes with weights, with each of LOSSES; and with outputs that
+    are numbers."""
     runs = []
     for name in ("bert", "trimodal"):
         for change in LOSSES:
@@ -426,7 +431,16 @@ def make_losses(folder):
             losses, norms = train(model, document, STEPS)
             runs.append({"of": name, "recipe": change, "losses": losses, "grad_norms": norms})
             print(f"{name}, {change}: after {len(losses)} steps {losses[-1]:.6f}")
-    write_json(folder, "losses.json", {"runs": runs, "made_by": f"tools/golden.py, torch {torch.__version__}"})
+    for name in LEVELS:
+        for loss in NUMBERS:
+            document, model = reopen(folder, name)
+            model.number = {"loss": loss, "delta": 0.3, "levels": LEVELS[name]}
+            losses, norms = train(model, document, STEPS)
+            runs.append({"of": name, "config": {"task": "quantiles", "quantiles": LEVELS[name]},
+                         "recipe": {"loss": loss, "huber_delta": 0.3}, "losses": losses, "grad_norms": norms})
+            print(f"{name}, {loss}: after {len(losses)} steps {losses[-1]:.6f}")
+    write_json(folder, "losses.json", {"runs": runs, "notes": "targets of numbers: 0.75 * label - 0.5",
+                                       "made_by": f"tools/golden.py, torch {torch.__version__}"})
 
 
 def main():

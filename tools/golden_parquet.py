@@ -127,7 +127,9 @@ def main():
     write("empty", required.slice(0, 0), texts_of(required.slice(0, 0)), compression="none")
     write("nested", pa.table({"flat": ["a", "b"], "list": [[1, 2], []], "group": [{"x": 1, "y": "z"}, None],
                               "after": [1, 2]}), compression="none")
-    write("brotli", required, compression="brotli")
+    write("brotli", required, texts_of(required), compression="brotli")
+    write("texts_brotli_v2", texts, texts_of(texts), compression="brotli", use_dictionary=False,
+          data_page_version="2.0")
     example()
     rng = random.Random(1)  # more than a page, so that dictionaries are left for plain values
     many = pa.table({"text": ["%x" % rng.getrandbits(40) for _ in range(60)]})

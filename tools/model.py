@@ -234,6 +234,7 @@ class Trimodal(nn.Module):
         weights = config.get("class_weights") or [1.0] * config["num_classes"]
         self.register_buffer("class_weights", torch.tensor(weights, dtype=torch.float32), persistent=False)
         self.label_smoothing, self.focal_gamma = 0.0, 0.0  # of the loss
+        self.number = None  # outputs are numbers: {"loss", "delta", "levels"}
 
     def encode(self, name, ids, mask, windows=None):
         """ids, mask: [sequences, length]; mask None: every position is a real token. windows: how many sequences, one
@@ -277,10 +278,27 @@ class Trimodal(nn.Module):
             parts.append(self.tabular(numbers))
         return self.fusion(torch.cat(parts, dim=-1))
 
+    def number_loss(self, values, labels):
+        """The mean over outputs and samples of a loss of numbers; the targets are made of the labels."""
+        kind = self.number["loss"]
+        targets = (0.75 * labels.to(values.dtype) - 0.5).unsqueeze(1).expand_as(values)
+        if kind == "squared":
+            return nn.functional.mse_loss(values, targets)
+        if kind == "absolute":
+            return nn.functional.l1_loss(values, targets)
+        if kind == "huber":
+            return nn.functional.huber_loss(values, targets, delta=self.number["delta"])
+        if kind == "poisson":
+            return nn.functional.poisson_nll_loss(values, targets, log_input=True)
+        levels = torch.tensor(self.number["levels"], dtype=torch.float32).to(values.dtype)
+        return torch.maximum(levels * (targets - values), (levels - 1) * (targets - values)).mean()
+
     def loss(self, logits, labels):
         """sum(weight * cross-entropy) / sum(weight), and what balances the experts. focal_gamma: focal loss, likewise
         divided by the sum of the weights."""
         weights = self.class_weights.to(logits.dtype)
+        if self.number:
+            return self.number_loss(logits, labels)
         if self.focal_gamma:
             log_p = nn.functional.log_softmax(logits, dim=-1).gather(1, labels[:, None]).squeeze(1)
             each = -weights[labels] * (1 - log_p.exp()) ** self.focal_gamma * log_p

@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 from . import _command, _options
 
-_FIGURES = ("accuracy", "f1", "pr_auc", "roc_auc", "log_loss", "loss")
+_FIGURES = ("r2", "rmse", "mae", "accuracy", "f1", "pr_auc", "roc_auc", "log_loss", "loss")
 
 
 class Page:
@@ -68,9 +68,9 @@ def of_classifier(classifier: Any) -> str:
     title = html.escape(repr(classifier))
     if not classifier.__sklearn_is_fitted__():
         return f"<code>{title}</code>, not fitted"
-    classes = [str(each) for each in classifier.classes_]
-    pairs = [("classes", ", ".join(classes[:12]) + (", ..." if len(classes) > 12 else "")),
-             ("columns", ", ".join(classifier._facts()["columns"]))]
+    classes = [str(each) for each in classifier._facts()["classes"]]
+    pairs = [("classes", ", ".join(classes[:12]) + (", ..." if len(classes) > 12 else ""))] if classes else []
+    pairs.append(("columns", ", ".join(classifier._facts()["columns"])))
     run = getattr(classifier, "run_dir_", None)
     if run is not None:
         pairs += [*_figures(run), ("run", run)]

@@ -134,7 +134,7 @@ class Model:
         found = _command.run_json(["predict", f"--checkpoint={folder}", f"--data-path={path}"], is_one=False)
         out = _matrix_type(len(found), self.classes)()
         for to, row in zip(out, found):
-            to[:] = [row["probabilities"][label] for label in self.labels]
+            to[:] = [row.get("probabilities", row)[label] for label in self.labels]
         return out
 
     def decide(self, matrix: Any) -> list[int]:

@@ -47,14 +47,24 @@ def read(folder: str) -> tuple[Optional[dict[str, Any]], dict[str, Any]]:
     return facts, facts.pop("parameters")
 
 
-def label_name(folder: str) -> Optional[str]:
-    """The column of labels of a model's training table: all checkpoints of a run have the same."""
+def _preprocessing(folder: str) -> dict[str, Any]:
+    """How a model's columns are read: all checkpoints of a run have the same."""
     inside = glob.escape(folder)
     for path in sorted(glob.glob(f"{inside}/preprocessing.json") + glob.glob(f"{inside}/*/preprocessing.json")):
         with open(path, encoding="utf-8") as file:
-            name: Optional[str] = json.load(file).get("label_name")
-            return name
-    return None
+            found: dict[str, Any] = json.load(file)
+            return found
+    return {}
+
+
+def label_name(folder: str) -> Optional[str]:
+    """The column of labels of a model's training table."""
+    return _preprocessing(folder).get("label_name")
+
+
+def is_number(folder: str) -> bool:
+    """Whether a model predicts numbers."""
+    return "target" in _preprocessing(folder)
 
 
 def export_bytes(source: str) -> dict[str, bytes]:

@@ -154,7 +154,7 @@ class Classifier:
         self._forget()
         folder = _training.Folder(self.output_dir)
         request = _training.Request(text=self.text, numbers=self.numbers, encoder=self.encoder, config=self.config,
-                                    ranks=self.ranks, device=self.device, options=self._options)
+                                    ranks=self.ranks, device=self.device, options=self._asked())
         watcher = Watcher(self.callbacks, self.progress)
         with Tables() as tables, tempfile.TemporaryDirectory(prefix="trident-fit-") as work:
             data = _training.Data(tables, work)
@@ -170,6 +170,14 @@ class Classifier:
         self._adopt(folder, data, y)
         return self
 
+    def _asked(self) -> dict[str, Any]:
+        """Options of the run."""
+        return self._options
+
+    def _classes_of(self, labels: list[str], kind: str, y: Any) -> tuple[list[Any], Optional[list[int]]]:
+        """Classes in ascending order, and the place of each among the model's labels."""
+        return _labels.classes_of(labels, kind, y)
+
     def _forget(self) -> None:
         for name in [name for name in self.__dict__ if name.startswith("_fit_") or name in ("_source", "run_dir_")]:
             del self.__dict__[name]
@@ -178,7 +186,7 @@ class Classifier:
         """Takes over what a run has left."""
         model = self._open(folder.path)
         labels = None if isinstance(y, str) else y
-        classes, order = _labels.classes_of(model.labels, data.kind, labels)
+        classes, order = self._classes_of(model.labels, data.kind, labels)
         columns = model.columns if data.columns is None else data.columns
         columns = [name for name in columns if name != data.weight]
         self._fit_facts: dict[str, Any] = {
@@ -367,16 +375,22 @@ def _is_column(value: Any) -> bool:
 
 
 def load(path: Path) -> Classifier:
-    """Opens a model: what `Classifier.save` or `trident export` wrote, a checkpoint, or a run folder.
+    """Opens a model: what `Classifier.save` or `trident export` wrote, a checkpoint, or a run folder. A model of numbers
+    is a `Regressor`.
 
     >>> m = trident.load("model")
     >>> m.predict([{"Title": "Lovely", "Review Text": "I would buy it again"}])
     """
     from . import _saved
 
-    found, facts, parameters = Classifier(), *_saved.read(os.fsdecode(path))
+    source, (facts, parameters) = os.fsdecode(path), _saved.read(os.fsdecode(path))
+    found = Classifier()
+    if _saved.is_number(source):
+        from .regressor import Regressor
+
+        found = Regressor()
     found.set_params(**parameters)
-    found._source, found._fit_folder = os.fsdecode(path), None
+    found._source, found._fit_folder = source, None
     found._fit_model = model = found._open(found._source)
     found._fit_dtype = None
     found._fit_facts = facts or {"classes": model.labels, "order": None, "kind": "str", "columns": model.columns,

@@ -3,16 +3,14 @@
 #include "trident_mesh.h"
 
 tri_status tri_mesh_open(int n_options, const char *const *options, tri_mesh **out) {
-    tri_settings settings;
-    tri_mesh *mesh = calloc(1, sizeof *mesh);
+    TRI_OWNED(tri__settings_free) tri_settings settings = {0};
+    TRI_OWNED(tri__free_at) tri_mesh *mesh = NULL;
     *out = NULL;
-    if (!mesh) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__api_options(&settings, "mesh", n_options, options);
-    if (status == TRI_OK) status = tri__settings_mesh(&settings, mesh);
-    tri__settings_free(&settings);
-    if (status == TRI_OK) *out = mesh;
-    else free(mesh);
-    return tri__done(status);
+    TRI_TRY(TRI_NEW(mesh, 1, "a mesh"));
+    TRI_TRY(tri__api_options(&settings, "mesh", n_options, options));
+    TRI_TRY(tri__settings_mesh(&settings, mesh));
+    *out = TRI_GIVE(mesh);
+    return tri__done(TRI_OK);
 }
 
 void tri_mesh_close(tri_mesh *mesh) { free(mesh); }

@@ -5,12 +5,10 @@
 #include "serve/infer/table_rows.h"
 
 tri_status tri_model_open(int n_options, const char *const *options, tri_model **out) {
-    tri_settings settings;
+    TRI_OWNED(tri__settings_free) tri_settings settings = {0};
     *out = NULL;
-    tri_status status = tri__api_options(&settings, "predict", n_options, options);
-    if (status == TRI_OK) status = tri__model_open(&settings, NULL, NULL, out);
-    tri__settings_free(&settings);
-    return tri__done(status);
+    TRI_TRY(tri__api_options(&settings, "predict", n_options, options));
+    return tri__done(tri__model_open(&settings, NULL, NULL, out));
 }
 
 void tri_model_close(tri_model *model) { tri__model_close(model); }
@@ -26,7 +24,7 @@ const char *tri_model_column(const tri_model *model, int index) { return tri__mo
 
 int tri_model_decide(const tri_model *model, const float *probabilities) {
     const tri_model_facts *facts = tri__model_facts(model);
-    return tri__decision_class(facts->decision, probabilities, facts->n_classes);
+    return facts->is_number ? -1 : tri__decision_class(facts->decision, probabilities, facts->n_classes);
 }
 
 tri_status tri_model_predict(tri_model *model, const tri_row *rows, int64_t n, float *probabilities) {

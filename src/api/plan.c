@@ -81,8 +81,7 @@ static tri_status find_parameters(tri_arena *arena, void *data) {
     TRI_TRY(tri__plan(arena, &in, 1, &own));
     TRI_TRY(tri__stages_plan(arena, &in, &stages));
     const tri_network *held = own.model;
-    *a->parameters = calloc((size_t)held->n_params + 1, sizeof **a->parameters);
-    if (!*a->parameters) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(TRI_NEW(*a->parameters, (size_t)held->n_params + 1, "parameters"));
     for (*a->n = 0; *a->n < held->n_params; ++*a->n) {
         const tri_param *p = &held->param[*a->n];
         const tri_unit *unit = &held->unit[p->unit];
@@ -123,8 +122,7 @@ tri_status tri_plan_check(tri_plan *plan) {
 }
 
 tri_status tri_check(int n, const char *const *paths) {
-    tri_json *facts;
+    TRI_OWNED(tri__json_drop) tri_json *facts = NULL;
     TRI_TRY(tri__study_check(paths, n, &facts));
-    tri__json_decref(facts);
     return tri__done(TRI_OK);
 }

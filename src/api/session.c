@@ -20,7 +20,7 @@ tri_status tri_session_join(tri_world *world, int n_options, const char *const *
 
 tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, const tri_tables *tables,
                              size_t guard, tri_session **out) {
-    tri_settings *settings = malloc(sizeof *settings);
+    TRI_OWNED(tri__free_at) tri_settings *settings = malloc(sizeof *settings);
     *out = NULL;
     if (!settings) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = tri__api_options(settings, "train", n_options, options);
@@ -30,17 +30,17 @@ tri_status tri__session_join(tri_world *world, int n_options, const char *const 
     if (status == TRI_OK) status = tri__session_open(settings, world, NULL, NULL, out);
     if (status == TRI_OK) tri__session_own(*out, settings);
     else tri__settings_free(settings);
-    free(settings);
     return status;
 }
 
 tri_status tri_evaluate(tri_session *session, tri_result *out) {
-    tri_scores scores = {0};
-    float *probs = NULL;
+    TRI_OWNED(tri__scores_free) tri_scores scores = {0};
+    TRI_OWNED(tri__free_at) float *probs = NULL;
     TRI_TRY(tri__session_scores(session, &scores, session->lead ? &probs : NULL));
     tri_status status = session->lead ? tri__session_decide(session, probs) : TRI_OK;
-    free(probs);
-    *out = (tri_result){.rows = scores.rows,
+    *out = scores.is_number ? (tri_result){.rows = scores.rows, .loss = scores.loss, .log_loss = NAN, .accuracy = NAN,
+                                           .f1_macro = NAN, .pr_auc = NAN, .average_precision = NAN, .roc_auc = NAN}
+                            : (tri_result){.rows = scores.rows,
                         .loss = scores.loss,
                         .log_loss = scores.log_loss,
                         .accuracy = scores.accuracy,
@@ -48,7 +48,6 @@ tri_status tri_evaluate(tri_session *session, tri_result *out) {
                         .pr_auc = scores.pr_auc,
                         .average_precision = scores.average_precision,
                         .roc_auc = scores.roc_auc};
-    tri__scores_free(&scores);
     return tri__done(status);
 }
 

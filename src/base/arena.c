@@ -3,9 +3,10 @@
  * when an arena takes them. */
 #include "base/arena.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 #include <setjmp.h>
-#include <stdarg.h>
 #include <sys/mman.h>
 
 enum { ALIGN = 16, LEAST_CHUNK = 1 << 16, MOST_CHUNK = 1 << 26, MOST_KEPT = 1 << 29 }; /* bytes */
@@ -170,16 +171,11 @@ void *tri__arena_alloc(tri_arena *arena, size_t bytes) {
 
 char *tri__arena_print(tri_arena *arena, const char *format, ...) {
     char text[256]; /* names and labels are shorter: formatted in one pass */
-    va_list args;
-    va_start(args, format);
-    int length = vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    int length = TRI_FORMAT(text, sizeof text, format);
     TRI_ASSERT(length >= 0);
     if (length < (int)sizeof text) return tri__arena_copy(arena, text);
     char *longer = tri__arena_alloc(arena, (size_t)length + 1);
-    va_start(args, format);
-    vsnprintf(longer, (size_t)length + 1, format, args);
-    va_end(args);
+    TRI_FORMAT(longer, (size_t)length + 1, format);
     return longer;
 }
 

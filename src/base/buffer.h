@@ -2,7 +2,7 @@
  * `failed`, to be checked at the end. Initialised with zeros. */
 #pragma once
 
-#include <stddef.h>
+#include "base/owned.h"
 
 typedef struct tri_buffer {
     char *text; /* [size], a 0 byte after it; NULL: nothing yet */

@@ -46,14 +46,14 @@ static tri_status not_ours(const char *path, mode_t mode) {
 /* ---- reading ---- */
 
 /* The size of a regular file; anything else is refused (`other`), and closed. */
-static tri_status regular_size(const char *path, int fd, tri_status other, size_t *size) {
+static tri_status regular_size(const char *path, int *fd, tri_status other, size_t *size) {
     struct stat info;
     tri_status status = TRI_OK;
-    if (fstat(fd, &info)) status = tri__fail_errno("read", path, TRI_IO);
+    if (fstat(*fd, &info)) status = tri__fail_errno("read", path, TRI_IO);
     else if (S_ISDIR(info.st_mode)) status = tri__fail(other, "%s is a folder; a file is expected", path);
     else if (!S_ISREG(info.st_mode))
         status = tri__fail(other, "%s is not a regular file (a pipe or a device); copy it to a file first", path);
-    if (status != TRI_OK) close(fd);
+    if (status != TRI_OK) tri__fd_drop(fd);
     else *size = (size_t)info.st_size;
     return status;
 }
@@ -61,7 +61,7 @@ static tri_status regular_size(const char *path, int fd, tri_status other, size_
 tri_status tri__file_open(const char *path, int *fd, size_t *size) {
     *fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0);
     if (*fd < 0) return tri__fail_errno("open", path, TRI_NOINPUT);
-    return regular_size(path, *fd, TRI_IO, size);
+    return regular_size(path, fd, TRI_IO, size);
 }
 
 tri_status tri__file_open_any(const char *path, int *fd) {
@@ -69,7 +69,7 @@ tri_status tri__file_open_any(const char *path, int *fd) {
     *fd = tri__open_at(AT_FDCWD, path, O_RDONLY, 0);
     if (*fd < 0) return tri__fail_errno("open", path, TRI_NOINPUT);
     if (fstat(*fd, &info) || !S_ISDIR(info.st_mode)) return TRI_OK;
-    close(*fd);
+    tri__fd_drop(fd);
     return tri__fail(TRI_IO, "%s is a folder; a file is expected", path);
 }
 
@@ -91,73 +91,54 @@ static tri_status open_part(int at, const char *part, int flags, const char *pat
 
 static tri_status open_listed(const char *folder, const char *name, const char *path, int *fd) {
     char part[TRI_PATH_MAX];
-    int at = tri__open_at(AT_FDCWD, folder, O_PATH | O_DIRECTORY, 0);
+    TRI_OWNED(tri__fd_drop) int at = tri__open_at(AT_FDCWD, folder, O_PATH | O_DIRECTORY, 0);
     if (at < 0) return tri__fail_errno("open the folder", folder, TRI_NOINPUT);
-    tri_status status = TRI_OK;
-    for (const char *slash; status == TRI_OK && (slash = strchr(name, '/')); name = slash + 1) {
+    for (const char *slash; (slash = strchr(name, '/')); name = slash + 1) {
         int inner;
         snprintf(part, sizeof part, "%.*s", (int)(slash - name), name);
-        status = open_part(at, part, O_PATH | O_DIRECTORY, path, &inner);
-        if (status != TRI_OK) break;
+        TRI_TRY(open_part(at, part, O_PATH | O_DIRECTORY, path, &inner));
         close(at);
         at = inner;
     }
-    if (status == TRI_OK) status = open_part(at, name, O_RDONLY | O_NONBLOCK, path, fd);
-    close(at);
-    return status;
+    return open_part(at, name, O_RDONLY | O_NONBLOCK, path, fd);
 }
 
 tri_status tri__file_open_listed(const char *folder, const char *name, int *fd, size_t *size) {
     char path[TRI_PATH_MAX];
     TRI_TRY(tri__path_join(path, folder, name));
     TRI_TRY(open_listed(folder, name, path, fd));
-    return regular_size(path, *fd, TRI_DATA, size);
+    return regular_size(path, fd, TRI_DATA, size);
 }
 
 tri_status tri__file_read(const char *path, size_t limit, char **text, size_t *size) {
-    int fd = -1;
+    TRI_OWNED(tri__fd_drop) int fd = -1;
     size_t expected = 0, got = 0;
     TRI_TRY(tri__file_open(path, &fd, &expected));
-    tri_status status = TRI_OK;
-    char *data = NULL;
-    if (expected > limit) {
-        status = tri__fail(TRI_DATA, "%s has %zu bytes; at most %zu are accepted", path, expected, limit);
-        goto close;
-    }
-    data = malloc(expected + 1);
-    if (!data) {
-        status = tri__fail(TRI_RESOURCE, "no memory for the %zu bytes of %s", expected, path);
-        goto close;
-    }
+    if (expected > limit)
+        return tri__fail(TRI_DATA, "%s has %zu bytes; at most %zu are accepted", path, expected, limit);
+    TRI_OWNED(tri__free_at) char *data = malloc(expected + 1);
+    if (!data) return tri__fail(TRI_RESOURCE, "no memory for the %zu bytes of %s", expected, path);
     while (got < expected) {
-        tri__call_begin(TRI_CALL_READ, path);
-        ssize_t part = read(fd, data + got, expected - got);
-        tri__call_end();
+        ssize_t part = TRI_DURING(TRI_CALL_READ, path, read(fd, data + got, expected - got));
         if (part < 0 && errno == EINTR) continue;
-        if (part < 0) status = tri__fail_errno("read", path, TRI_IO);
-        if (part == 0) status = tri__fail(TRI_IO, "%s became shorter while it was read", path);
-        if (part <= 0) goto close;
+        if (part < 0) return tri__fail_errno("read", path, TRI_IO);
+        if (part == 0) return tri__fail(TRI_IO, "%s became shorter while it was read", path);
         got += (size_t)part;
     }
     data[expected] = 0;
-    *text = data, *size = expected;
-    data = NULL;
-close:
-    free(data);
-    close(fd);
-    return status;
+    *text = TRI_GIVE(data), *size = expected;
+    return TRI_OK;
 }
 
 void tri__file_start(const char *path, char *text, size_t size) {
     size_t used = 0;
-    int fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0);
+    TRI_OWNED(tri__fd_drop) int fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0);
     while (fd >= 0 && used < size - 1) {
         ssize_t n = read(fd, text + used, size - 1 - used);
         if (n == 0 || (n < 0 && errno != EINTR)) break;
         if (n > 0) used += (size_t)n;
     }
     text[used] = 0;
-    if (fd >= 0) close(fd);
 }
 
 uint64_t tri__file_number(const char *path) {
@@ -170,10 +151,9 @@ uint64_t tri__file_number(const char *path) {
 /* at -1: where the descriptor stands, which may be a pipe's. */
 static tri_status write_from(int fd, off_t at, const char *data, size_t size, const char *path) {
     for (size_t done = 0; done < size;) {
-        tri__call_begin(TRI_CALL_WRITE, path);
-        ssize_t part = at < 0 ? write(fd, data + done, size - done)
-                              : pwrite(fd, data + done, size - done, at + (off_t)done);
-        tri__call_end();
+        ssize_t part = TRI_DURING(TRI_CALL_WRITE, path,
+                                  at < 0 ? write(fd, data + done, size - done)
+                                         : pwrite(fd, data + done, size - done, at + (off_t)done));
         if (part < 0 && errno == EINTR) continue;
         if (part < 0) return tri__fail_errno("write", path, TRI_IO);
         done += (size_t)part;
@@ -198,19 +178,19 @@ tri_status tri__file_resize(int fd, uint64_t size, const char *path) {
 
 int tri__close(int fd) { return close(fd) && errno != EINTR ? -1 : 0; }
 
+void tri__fd_drop(int *fd) {
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+}
+
 int tri__file_sync(int fd, const char *path) {
-    tri__call_begin(TRI_CALL_SYNC, path);
-    int failed = fsync(fd);
-    tri__call_end();
-    return failed;
+    return TRI_DURING(TRI_CALL_SYNC, path, fsync(fd));
 }
 
 tri_status tri__file_bring(const char *path) {
-    int fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+    TRI_OWNED(tri__fd_drop) int fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
     if (fd < 0) return errno == ENOENT ? TRI_OK : tri__fail_errno("open", path, TRI_IO);
-    tri_status status = tri__file_sync(fd, path) ? tri__fail_errno("bring to disk", path, TRI_IO) : TRI_OK;
-    close(fd);
-    return status;
+    return tri__file_sync(fd, path) ? tri__fail_errno("bring to disk", path, TRI_IO) : TRI_OK;
 }
 
 /* TRI_OK if the name is free or a regular file. */
@@ -237,11 +217,9 @@ static tri_status make_sibling(const tri_spot *spot, const char *path, char whol
 }
 
 tri_status tri__file_sibling(const char *path, char name[static TRI_PATH_MAX], int *fd) {
-    tri_spot spot;
+    TRI_OWNED(tri__spot_close) tri_spot spot = {.at = -1};
     TRI_TRY(tri__spot_open(path, TRI_IO, &spot));
-    tri_status status = make_sibling(&spot, path, name, fd);
-    tri__spot_close(&spot);
-    return status;
+    return make_sibling(&spot, path, name, fd);
 }
 
 static tri_status write_spot(const tri_spot *spot, const char *path, const void *data, size_t size) {
@@ -262,11 +240,9 @@ static tri_status write_spot(const tri_spot *spot, const char *path, const void 
 }
 
 tri_status tri__file_write(const char *path, const void *data, size_t size) {
-    tri_spot spot;
+    TRI_OWNED(tri__spot_close) tri_spot spot = {.at = -1};
     TRI_TRY(tri__spot_open(path, TRI_IO, &spot));
-    tri_status status = write_spot(&spot, path, data, size);
-    tri__spot_close(&spot);
-    return status;
+    return write_spot(&spot, path, data, size);
 }
 
 tri_status tri__file_own(const char *path, tri_own_way way, int *fd) {
@@ -274,23 +250,18 @@ tri_status tri__file_own(const char *path, tri_own_way way, int *fd) {
                                 [TRI_OWN_FRESH] = O_WRONLY | O_CREAT | O_EXCL,
                                 [TRI_OWN_APPEND] = O_WRONLY | O_CREAT | O_APPEND,
                                 [TRI_OWN_UPDATE] = O_RDWR | O_CREAT};
-    tri_spot spot;
+    TRI_OWNED(tri__spot_close) tri_spot spot = {.at = -1};
     struct stat info;
     *fd = -1;
     TRI_TRY(tri__spot_open(path, TRI_IO, &spot));
-    tri_status status = way == TRI_OWN_NEW ? TRI_OK : check_free(spot.at, spot.name, path);
-    if (status == TRI_OK && way == TRI_OWN_FRESH && unlinkat(spot.at, spot.name, 0) && errno != ENOENT)
-        status = tri__fail_errno("write", path, TRI_IO);
-    if (status == TRI_OK) {
-        *fd = tri__open_at(spot.at, spot.name, flags[way] | O_NOFOLLOW | O_NONBLOCK, 0666);
-        if (*fd < 0) status = tri__fail_errno("write", path, TRI_IO);
-        else if (fstat(*fd, &info)) status = tri__fail_errno("write", path, TRI_IO);
-        else if (!S_ISREG(info.st_mode)) status = not_ours(path, info.st_mode); /* replaced in the meantime */
-    }
-    tri__spot_close(&spot);
-    if (status != TRI_OK && *fd >= 0) close(*fd);
-    if (status != TRI_OK) *fd = -1;
-    return status;
+    if (way != TRI_OWN_NEW) TRI_TRY(check_free(spot.at, spot.name, path));
+    if (way == TRI_OWN_FRESH && unlinkat(spot.at, spot.name, 0) && errno != ENOENT)
+        return tri__fail_errno("write", path, TRI_IO);
+    TRI_OWNED(tri__fd_drop) int made = tri__open_at(spot.at, spot.name, flags[way] | O_NOFOLLOW | O_NONBLOCK, 0666);
+    if (made < 0 || fstat(made, &info)) return tri__fail_errno("write", path, TRI_IO);
+    if (!S_ISREG(info.st_mode)) return not_ours(path, info.st_mode); /* replaced in the meantime */
+    *fd = made, made = -1;
+    return TRI_OK;
 }
 
 tri_status tri__file_nameless(const char *folder, int *fd) {
@@ -322,35 +293,25 @@ tri_status tri__standard_open(int *no_output) {
 }
 
 tri_status tri__output_refuse(void) {
-    int fd = tri__open_at(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY, 0);
+    TRI_OWNED(tri__fd_drop) int fd = tri__open_at(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0) return tri__fail_errno("open", "/", TRI_IO);
-    close(fd);
     return TRI_OK;
 }
 
 /* ---- names ---- */
 
 int tri__file_remove(const char *path) {
-    tri__call_begin(TRI_CALL_REMOVE, path);
-    int failed = unlinkat(AT_FDCWD, path, 0) && errno != ENOENT ? -1 : 0;
-    tri__call_end();
-    return failed;
+    return TRI_DURING(TRI_CALL_REMOVE, path, unlinkat(AT_FDCWD, path, 0) && errno != ENOENT ? -1 : 0);
 }
 
 int tri__file_touch(const char *path) {
-    tri__call_begin(TRI_CALL_OPEN, path);
-    int failed = utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);
-    tri__call_end();
-    return failed;
+    return TRI_DURING(TRI_CALL_OPEN, path, utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW));
 }
 
 int tri__path_rename(const char *from, const char *to, tri_rename way) {
     static const unsigned flags[] = {
         [TRI_RENAME_REPLACE] = 0, [TRI_RENAME_EXCHANGE] = RENAME_EXCHANGE, [TRI_RENAME_NEW] = RENAME_NOREPLACE};
-    tri__call_begin(TRI_CALL_RENAME, to);
-    int failed = renameat2(AT_FDCWD, from, AT_FDCWD, to, flags[way]);
-    tri__call_end();
-    return failed;
+    return TRI_DURING(TRI_CALL_RENAME, to, renameat2(AT_FDCWD, from, AT_FDCWD, to, flags[way]));
 }
 
 int tri__path_real(const char *path, char out[static TRI_PATH_MAX]) {
@@ -367,10 +328,7 @@ int tri__file_same(const char *a, const char *b) {
 
 /* stat(), announced. */
 static int look_at(const char *path, struct stat *info) {
-    tri__call_begin(TRI_CALL_LOOK, path);
-    int failed = stat(path, info);
-    tri__call_end();
-    return failed;
+    return TRI_DURING(TRI_CALL_LOOK, path, stat(path, info));
 }
 
 tri_stamp tri__path_stamp(const char *path) {

@@ -6,7 +6,7 @@
  * in their place is refused, never followed or waited for. The path to the folder may contain links. */
 #pragma once
 
-#include "base/status.h"
+#include "base/owned.h"
 
 #include <time.h>
 
@@ -75,6 +75,8 @@ tri_status tri__write_at(int fd, uint64_t at, const void *data, size_t size, con
 tri_status tri__file_resize(int fd, uint64_t size, const char *path); /* ftruncate; continues after signals */
 /* 0, or -1 and errno. The descriptor is closed in any case; a signal that came meanwhile is no error. */
 int tri__close(int fd);
+/* Closes one that was only read from, if it is open. */
+void tri__fd_drop(int *fd);
 /* Fails with "cannot VERB PATH: cause" and the status that matches errno; `missing` if the path does not exist. */
 tri_status tri__fail_errno(const char *verb, const char *path, tri_status missing);
 tri_status tri__file_bring(const char *path); /* to disk, whoever wrote it; TRI_OK if there is no such file */

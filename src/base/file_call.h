@@ -62,6 +62,14 @@ void tri__calls_leave(void);           /* at its end */
 /* Around a system call that may block; errno is kept. `path` is copied. */
 void tri__call_begin(tri_file_call call, const char *path);
 void tri__call_end(void);
+/* The value of an expression that makes the call, announced. */
+#define TRI_DURING(call, path, expression)           \
+    ({                                               \
+        tri__call_begin(call, path);                 \
+        __typeof__(expression) done_ = (expression); \
+        tri__call_end();                             \
+        done_;                                       \
+    })
 
 /* Around a wait for a helper: calls of helpers are then this rank's. In between, every 50 ms or so: tri__helpers_poll,
  * so that the rank still answers other machines. */

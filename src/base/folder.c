@@ -26,10 +26,7 @@ tri_status tri__spot_open(const char *path, tri_status missing, tri_spot *spot) 
     return spot->at >= 0 ? TRI_OK : tri__fail_errno("open the folder", *folder ? folder : ".", missing);
 }
 
-void tri__spot_close(tri_spot *spot) {
-    close(spot->at);
-    spot->at = -1;
-}
+void tri__spot_close(tri_spot *spot) { tri__fd_drop(&spot->at); }
 
 /* ---- listing ---- */
 
@@ -53,9 +50,7 @@ static tri_status list_open(int fd, const char *path, tri_names *names) {
     if (!folder && own >= 0) close(own);
     while (status == TRI_OK) {
         errno = 0;
-        tri__call_begin(TRI_CALL_LIST, path);
-        const struct dirent *entry = readdir(folder);
-        tri__call_end();
+        const struct dirent *entry = TRI_DURING(TRI_CALL_LIST, path, readdir(folder));
         if (!entry && errno)
             status = tri__fail_errno("list", path, TRI_IO); /* else the rest would be missed silently */
         if (!entry) break;
@@ -70,11 +65,9 @@ static tri_status list_open(int fd, const char *path, tri_names *names) {
 
 tri_status tri__folder_list(const char *path, tri_names *names) {
     *names = (tri_names){0};
-    int fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
+    TRI_OWNED(tri__fd_drop) int fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0) return tri__fail_errno("open the folder", path, TRI_NOINPUT);
-    tri_status status = list_open(fd, path, names);
-    close(fd);
-    return status;
+    return list_open(fd, path, names);
 }
 
 void tri__names_free(tri_names *names) {
@@ -85,7 +78,7 @@ void tri__names_free(tri_names *names) {
 
 /* Whether the open folder has that file, `depth` levels deep. What cannot be read holds nothing. */
 static int holds(int fd, const char *path, const struct stat *file, int depth) {
-    tri_names names;
+    TRI_OWNED(tri__names_free) tri_names names = {0};
     int found = 0;
     if (list_open(fd, path, &names) != TRI_OK) return 0;
     for (int i = 0; i < names.n && !found; i++) {
@@ -93,12 +86,10 @@ static int holds(int fd, const char *path, const struct stat *file, int depth) {
         if (fstatat(fd, names.name[i], &info, 0)) continue;
         found = info.st_dev == file->st_dev && info.st_ino == file->st_ino;
         if (found || !S_ISDIR(info.st_mode) || !depth) continue;
-        int inner = tri__open_at(fd, names.name[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+        TRI_OWNED(tri__fd_drop) int inner = tri__open_at(fd, names.name[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
         if (inner < 0) continue;
         found = holds(inner, path, file, depth - 1);
-        close(inner);
     }
-    tri__names_free(&names);
     return found;
 }
 
@@ -106,19 +97,14 @@ int tri__path_holds(const char *path, const char *file) {
     enum { LEVELS = 8 };
     struct stat info;
     if (tri__file_same(path, file)) return 1;
-    int fd = stat(file, &info) ? -1 : tri__open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
-    int found = fd >= 0 && holds(fd, path, &info, LEVELS);
-    if (fd >= 0) close(fd);
-    return found;
+    TRI_OWNED(tri__fd_drop) int fd = stat(file, &info) ? -1 : tri__open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
+    return fd >= 0 && holds(fd, path, &info, LEVELS);
 }
 
 /* ---- making ---- */
 
 static int make_at(const char *path) {
-    tri__call_begin(TRI_CALL_MAKE, path);
-    int failed = mkdirat(AT_FDCWD, path, 0777);
-    tri__call_end();
-    return failed;
+    return TRI_DURING(TRI_CALL_MAKE, path, mkdirat(AT_FDCWD, path, 0777));
 }
 
 /* Brings the name of a new folder to disk: after a power loss what was synced inside it would be gone without it. A
@@ -126,10 +112,9 @@ static int make_at(const char *path) {
 static tri_status sync_name(const char *path) {
     char parent[TRI_PATH_MAX];
     TRI_TRY(tri__path_parent(path, parent));
-    int fd = tri__open_at(AT_FDCWD, parent, O_RDONLY | O_DIRECTORY, 0);
+    TRI_OWNED(tri__fd_drop) int fd = tri__open_at(AT_FDCWD, parent, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0) return TRI_OK;
     int failed = tri__file_sync(fd, parent) && errno != EINVAL;
-    close(fd);
     return failed ? tri__fail_errno("synchronise the folder of", path, TRI_IO) : TRI_OK;
 }
 
@@ -170,16 +155,13 @@ enum { DEPTH_MAX = 16, ATTEMPTS = 4 };
 static tri_status empty_open(int fd, const char *path, int depth);
 
 static int unlink_at(int at, const char *name, int flags, const char *path) {
-    tri__call_begin(TRI_CALL_REMOVE, path);
-    int failed = unlinkat(at, name, flags);
-    tri__call_end();
-    return failed;
+    return TRI_DURING(TRI_CALL_REMOVE, path, unlinkat(at, name, flags));
 }
 
 /* Removes `name` in the open folder `at` and its content, `depth` levels deep. `path`: the full path, for messages. A
  * missing entry was removed concurrently: not an error. */
 static tri_status remove_at(int at, const char *name, const char *path, int depth) {
-    int fd = tri__open_at(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    TRI_OWNED(tri__fd_drop) int fd = tri__open_at(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     if (fd < 0 && (errno == ENOTDIR || errno == ELOOP)) /* a file, or the link itself */
         return unlink_at(at, name, 0, path) && errno != ENOENT ? tri__fail_errno("remove", path, TRI_IO) : TRI_OK;
     if (fd < 0) return errno == ENOENT ? TRI_OK : tri__fail_errno("open the folder", path, TRI_IO);
@@ -191,35 +173,30 @@ static tri_status remove_at(int at, const char *name, const char *path, int dept
         if (status == TRI_OK && !gone && errno != ENOTEMPTY) break;
     }
     if (status == TRI_OK && !gone) status = tri__fail_errno("remove the folder", path, TRI_IO);
-    close(fd);
     return status;
 }
 
 /* Removes the content of the open folder `fd`. */
 static tri_status empty_open(int fd, const char *path, int depth) {
-    tri_names names;
-    tri_status status = list_open(fd, path, &names);
-    for (int i = 0; i < names.n && status == TRI_OK; i++) {
+    TRI_OWNED(tri__names_free) tri_names names = {0};
+    TRI_TRY(list_open(fd, path, &names));
+    for (int i = 0; i < names.n; i++) {
         char inner[TRI_PATH_MAX];
-        status = tri__path_join(inner, path, names.name[i]);
-        if (status != TRI_OK) break;
-        if (depth > 0) status = remove_at(fd, names.name[i], inner, depth - 1);
+        TRI_TRY(tri__path_join(inner, path, names.name[i]));
+        if (depth > 0) TRI_TRY(remove_at(fd, names.name[i], inner, depth - 1));
         else if (unlink_at(fd, names.name[i], 0, inner) && errno != ENOENT)
-            status = tri__fail_errno("remove", inner, TRI_IO);
+            return tri__fail_errno("remove", inner, TRI_IO);
     }
-    tri__names_free(&names);
-    return status;
+    return TRI_OK;
 }
 
 static tri_status remove_path(const char *path, int depth) {
     char whole[TRI_PATH_MAX];
-    tri_spot spot;
+    TRI_OWNED(tri__spot_close) tri_spot spot = {.at = -1};
     TRI_TRY(tri__path_join(whole, "", path));
     for (size_t n = strlen(whole); n > 1 && whole[n - 1] == '/'; n--) whole[n - 1] = 0;
     TRI_TRY(tri__spot_open(whole, TRI_NOINPUT, &spot));
-    tri_status status = remove_at(spot.at, spot.name, whole, depth);
-    tri__spot_close(&spot);
-    return status;
+    return remove_at(spot.at, spot.name, whole, depth);
 }
 
 tri_status tri__folder_remove(const char *path) {
@@ -233,13 +210,11 @@ tri_status tri__folder_remove_all(const char *path) { return remove_path(path, D
 /* ---- bringing to disk ---- */
 
 tri_status tri__folder_sync(const char *path) {
-    int fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
+    TRI_OWNED(tri__fd_drop) int fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0) return tri__fail_errno("open the folder", path, TRI_NOINPUT);
-    tri_status status = TRI_OK;
     /* EINVAL: this file system cannot sync folders. */
-    if (tri__file_sync(fd, path) && errno != EINVAL) status = tri__fail_errno("synchronise the folder", path, TRI_IO);
-    close(fd);
-    return status;
+    if (tri__file_sync(fd, path) && errno != EINVAL) return tri__fail_errno("synchronise the folder", path, TRI_IO);
+    return TRI_OK;
 }
 
 tri_status tri__folder_probe(const char *path, int who) {

@@ -9,7 +9,7 @@
  * byte 0xNN as \uDCNN, which is read back as the byte. Numbers that are not finite become null. */
 #pragma once
 
-#include "base/status.h"
+#include "base/owned.h"
 
 typedef struct tri_json tri_json;
 typedef long long tri_json_int;
@@ -37,6 +37,7 @@ tri_json *tri__json_deep_copy(const tri_json *value);
 tri_json *tri__json_pack(const char *format, ...);
 tri_json *tri__json_incref(tri_json *value);
 void tri__json_decref(tri_json *value); /* accepts NULL */
+static inline void tri__json_drop(tri_json **at) { tri__json_decref(*at); }
 
 /* A tri_json_type, or -1 for NULL. The is_ functions return 0 for NULL. */
 int tri__json_typeof(const tri_json *value);

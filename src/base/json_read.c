@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
-#include <stdarg.h>
 
 /* Upper bounds of the bytes of memory per object, list, and member (a value under a key). Long strings need at most
  * twice the bytes of their text. */
@@ -32,15 +31,12 @@ typedef struct reader {
 __attribute__((format(printf, 3, 4))) static tri_json *fault(reader *r, size_t at, const char *format, ...) {
     int line = 1, column = 1;
     char why[256];
-    va_list args;
     if (r->status != TRI_OK) return NULL;
     for (size_t i = 0; i < at; i++) {
         if (r->text[i] == '\n') line++, column = 1;
         else if (((unsigned char)r->text[i] & 0xC0) != 0x80) column++; /* counts characters, not bytes */
     }
-    va_start(args, format);
-    vsnprintf(why, sizeof why, format, args);
-    va_end(args);
+    TRI_FORMAT(why, sizeof why, format);
     r->status = tri__fail(r->bad, "%s:%d:%d: %s", r->name, line, column, why);
     return NULL;
 }
@@ -227,15 +223,13 @@ static int read_member(reader *r, tri_json *object) {
     if (!read_string(r)) return 0;
     if (strlen(r->string.text) != r->string.size) return fault(r, at, "\\u0000 in a key"), 0;
     if (tri__json_get(object, r->string.text)) return fault(r, at, "duplicate key \"%.100s\"", r->string.text), 0;
-    char *key = strdup(r->string.text);
+    TRI_OWNED(tri__free_at) char *key = strdup(r->string.text);
     blanks(r);
     if (!key) shortage(r);
     else if (peek(r) != ':') unexpected(r, "':'");
     else r->at++;
     tri_json *value = r->status == TRI_OK ? read_value(r) : NULL;
-    int done = value && !tri__json_set_new(object, key, value);
-    free(key);
-    return done;
+    return value && !tri__json_set_new(object, key, value);
 }
 
 static tri_json *read_container(reader *r, int byte) {

@@ -83,8 +83,7 @@ void tri__json_decref(tri_json *value) {
             free(value->object.item[i].key);
             tri__json_decref(value->object.item[i].value);
         }
-        free(value->object.item);
-        free(value->object.slot);
+        TRI_FREE(value->object.item, value->object.slot);
     }
     free(value);
 }
@@ -161,15 +160,14 @@ tri_json *tri__json_get(const tri_json *object, const char *key) {
 /* Appends a member. All memory is allocated before anything changes. */
 static int add_member(tri_json *object, const char *key, uint64_t hash, tri_json *value) {
     size_t n = object->object.n, slots = object->object.slots;
-    char *copy = n < MOST_MEMBERS ? strdup(key) : NULL;
+    TRI_OWNED(tri__free_at) char *copy = n < MOST_MEMBERS ? strdup(key) : NULL;
     if (copy && tri__grow(&object->object.item, &object->object.room, n + 2, sizeof(tri_json_member)) &&
         (n < SEARCHED || 2 * (n + 1) <= slots || index_members(object, slots ? 2 * slots : 4 * SEARCHED))) {
-        object->object.item[n] = (tri_json_member){copy, value, hash};
+        object->object.item[n] = (tri_json_member){TRI_GIVE(copy), value, hash};
         object->object.item[++object->object.n].key = NULL;
         if (object->object.slots) put_slot(object, n);
         return 0;
     }
-    free(copy);
     return lose(object, value);
 }
 

@@ -93,7 +93,7 @@ static int by_key(const void *a, const void *b) {
 
 static void put_object(writer *w, const tri_json *object, int depth) {
     size_t n = tri__json_object_size(object);
-    tri_json_member *member = calloc(n + 1, sizeof *member);
+    TRI_OWNED(tri__free_at) tri_json_member *member = calloc(n + 1, sizeof *member);
     if (!member) {
         w->out.failed = 1;
         return;
@@ -110,7 +110,6 @@ static void put_object(writer *w, const tri_json *object, int depth) {
     }
     if (n) put_break(w, depth, "");
     put(w, "}", 1);
-    free(member);
 }
 
 static void put_value(writer *w, const tri_json *value, int depth) {

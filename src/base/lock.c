@@ -48,3 +48,11 @@ const char *tri__lock_holder(int fd, char out[static 32]) {
     else strcpy(out, "another process");
     return out;
 }
+
+int tri__lock_held(const char *folder) {
+    char path[TRI_PATH_MAX];
+    size_t size;
+    TRI_OWNED(tri__fd_drop) int fd = -1;
+    if (tri__path_join(path, folder, ".lock") != TRI_OK || tri__file_open(path, &fd, &size) != TRI_OK) return 0;
+    return tri__lock(fd, LOCK_SH, 0, NULL) == TRI_LOCK_HELD;
+}

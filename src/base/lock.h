@@ -16,3 +16,5 @@ tri_lock_result tri__lock(int fd, int operation, double seconds, const tri_stop 
 /* The holder of a lock on the open file: "process 1234", or "another process" if unknown. Written to `out`, which is
  * returned. */
 const char *tri__lock_holder(int fd, char out[static 32]);
+/* Whether a process holds the lock of the run in a folder: that of its file .lock. */
+int tri__lock_held(const char *folder);

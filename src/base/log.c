@@ -1,7 +1,7 @@
 /* log.c - formats a line and passes it to the log; progress likewise. */
 #include "base/log.h"
 
-#include <stdarg.h>
+#include "base/text.h"
 
 enum { LINE_BYTES = 8192 }; /* longer lines are truncated */
 
@@ -10,10 +10,7 @@ int tri__log_heard(const tri_log *log) { return log && log->say; }
 void tri__say(const tri_log *log, tri_log_level level, const char *format, ...) {
     if (!tri__log_heard(log)) return;
     char line[LINE_BYTES];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
+    TRI_FORMAT(line, sizeof line, format);
     log->say(log->context, level, line);
 }
 

@@ -236,21 +236,15 @@ static tri_status set_item(const tri_option *row, const char *origin, double *in
 }
 
 static tri_status set_reals(const tri_option *row, const char *origin, tri_reals *into, const char *text) {
-    tri_texts items = {0};
+    TRI_OWNED(tri__texts_free) tri_texts items = {0};
     if (is_list_word(row, into, text)) return TRI_OK;
     TRI_TRY(set_texts(row, origin, &items, text));
-    tri_status status = TRI_OK;
-    double *at = calloc((size_t)items.n + 1, sizeof *at);
-    if (!at) status = no_memory(origin);
-    for (int i = 0; i < items.n && status == TRI_OK; i++) status = set_item(row, origin, &at[i], items.at[i]);
-    if (status == TRI_OK) {
-        free(into->at);
-        *into = (tri_reals){.at = at, .n = items.n};
-    } else {
-        free(at);
-    }
-    tri__texts_free(&items);
-    return status;
+    TRI_OWNED(tri__free_at) double *at = calloc((size_t)items.n + 1, sizeof *at);
+    if (!at) return no_memory(origin);
+    for (int i = 0; i < items.n; i++) TRI_TRY(set_item(row, origin, &at[i], items.at[i]));
+    free(into->at);
+    *into = (tri_reals){.at = TRI_GIVE(at), .n = items.n};
+    return TRI_OK;
 }
 
 /* Without the underscores between digits, as Python writes 100_000_000. */
@@ -293,16 +287,14 @@ static tri_status texts_from_json(const tri_option *row, const char *origin, tri
     if (row->pairs && tri__json_is_string(value))
         return set_texts(row, origin, into, tri__json_string_value(value));
     if (row->pairs && tri__json_is_object(value)) { /* {"a": "b"}: the list "a=b" */
-        tri_json *pairs = tri__json_array();
+        TRI_OWNED(tri__json_drop) tri_json *pairs = tri__json_array();
         char text[1024];
         tri__json_members(value, m) {
             const char *is = tri__json_string_value(m->value);
             snprintf(text, sizeof text, "%s=%s", m->key, is ? is : "");
             tri__json_append_new(pairs, tri__json_string(text));
         }
-        status = texts_from_json(row, origin, into, pairs);
-        tri__json_decref(pairs);
-        return status;
+        return texts_from_json(row, origin, into, pairs);
     }
     if (!tri__json_is_array(value)) return expected(origin, "a list of strings", value);
     tri__json_items(value, item) {
@@ -328,13 +320,12 @@ static tri_status reals_from_json(const tri_option *row, const char *origin, tri
     if (row->choices && tri__json_is_string(value)) return set_reals(row, origin, into, tri__json_string_value(value));
     if (!tri__json_is_array(value)) return expected(origin, "a list of numbers", value);
     if (n > LIST_MAX) return tri__fail(TRI_USAGE, "%s: more than %d items", origin, LIST_MAX);
-    double *at = calloc(n + 1, sizeof *at);
-    tri_status status = at ? TRI_OK : no_memory(origin);
-    for (size_t i = 0; i < n && status == TRI_OK; i++)
-        status = real_from_json(row, origin, &at[i], tri__json_at(value, i));
-    free(status == TRI_OK ? into->at : at);
-    if (status == TRI_OK) *into = (tri_reals){.at = at, .n = (int)n};
-    return status;
+    TRI_OWNED(tri__free_at) double *at = calloc(n + 1, sizeof *at);
+    if (!at) return no_memory(origin);
+    for (size_t i = 0; i < n; i++) TRI_TRY(real_from_json(row, origin, &at[i], tri__json_at(value, i)));
+    free(into->at);
+    *into = (tri_reals){.at = TRI_GIVE(at), .n = (int)n};
+    return TRI_OK;
 }
 
 static tri_status int_from_json(const tri_option *row, const char *origin, int64_t *into, const tri_json *value) {

@@ -4,7 +4,9 @@
 
 #include "base/status.h"
 
-#define TRI_OWNED(end) __attribute__((cleanup(end)))
+#include <pthread.h>
+
+#define TRI_OWNED(end) __attribute__((cleanup(end), unused)) /* unused: where only its end is wanted, for clang */
 
 /* A pointer that is handed on: NULL from then on, so that its scope does not free it. */
 #define TRI_GIVE(p) ({ __typeof__(p) given_ = (p); (p) = NULL; given_; })
@@ -19,3 +21,26 @@ static inline void tri__free_at(void *at) {
     memcpy(&p, at, sizeof p);
     free(p);
 }
+
+/* Frees each of them: `TRI_FREE(all->name, all->length);`. */
+#define TRI_FREE(...) \
+    tri__free_all((void *[]){__VA_ARGS__}, (int)(sizeof((void *[]){__VA_ARGS__}) / sizeof(void *)))
+static inline void tri__free_all(void *const *all, int n) {
+    for (int i = 0; i < n; i++) free(all[i]);
+}
+
+/* From here to the scope's end the recorded text of a failure stays as it is, whatever fails in between. */
+#define TRI_KEEP_WORDS() TRI_OWNED(tri__words_restore) tri_words kept_words_ = tri__words_now()
+static inline tri_words tri__words_now(void) {
+    tri_words now;
+    tri__words_keep(&now);
+    return now;
+}
+
+/* Holds a mutex from here to the scope's end. */
+#define TRI_LOCKED(mutex) TRI_OWNED(tri__unlock_at) pthread_mutex_t *locked_ = tri__locked(mutex)
+static inline pthread_mutex_t *tri__locked(pthread_mutex_t *mutex) {
+    pthread_mutex_lock(mutex);
+    return mutex;
+}
+static inline void tri__unlock_at(pthread_mutex_t **at) { pthread_mutex_unlock(*at); }

@@ -9,9 +9,7 @@
 
 tri_status tri__read_at(int fd, uint64_t at, void *out, size_t bytes, const char *path) {
     for (size_t done = 0; done < bytes;) {
-        tri__call_begin(TRI_CALL_READ, path);
-        ssize_t part = pread(fd, (char *)out + done, bytes - done, (off_t)(at + done));
-        tri__call_end();
+        ssize_t part = TRI_DURING(TRI_CALL_READ, path, pread(fd, (char *)out + done, bytes - done, (off_t)(at + done)));
         if (part < 0 && errno == EINTR) continue;
         if (part < 0) return tri__fail_errno("read", path, TRI_IO);
         if (part == 0)

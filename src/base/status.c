@@ -1,7 +1,7 @@
 /* status.c - the text of a thread's last failure: the one piece of mutable static state in the library. */
 #include "base/status.h"
 
-#include <stdarg.h>
+#include "base/text.h"
 
 enum { TEXT_BYTES = TRI_ERROR_BYTES };
 
@@ -10,20 +10,14 @@ static _Thread_local char error_text[TEXT_BYTES];
 const char *tri_error(void) { return error_text; }
 
 tri_status tri__fail(tri_status code, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(error_text, TEXT_BYTES, format, args);
-    va_end(args);
+    TRI_FORMAT(error_text, TEXT_BYTES, format);
     return code;
 }
 
 tri_status tri__fail_in(tri_status code, const char *format, ...) {
     char text[TEXT_BYTES];
     memcpy(text, error_text, TEXT_BYTES);
-    va_list args;
-    va_start(args, format);
-    int used = vsnprintf(error_text, TEXT_BYTES, format, args);
-    va_end(args);
+    int used = TRI_FORMAT(error_text, TEXT_BYTES, format);
     int room = TEXT_BYTES - used - 3; /* for the text, between ": " and the 0 byte */
     if (used >= 0 && room > 0) snprintf(error_text + used, (size_t)(TEXT_BYTES - used), ": %.*s", room, text);
     return code;

@@ -3,8 +3,6 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,11 +40,8 @@ static int distance(const char *a, int n, const char *b, int m) {
 
 void tri__text_append(char *out, size_t size, const char *join, const char *format, ...) {
     size_t used = strlen(out);
-    va_list args;
     if (used) used += (size_t)snprintf(out + used, size - used, "%s", join);
-    va_start(args, format);
-    if (used < size) vsnprintf(out + used, size - used, format, args);
-    va_end(args);
+    if (used < size) TRI_FORMAT(out + used, size - used, format);
 }
 
 int tri__text_index(const char *word, const char *const *names, int n) {

@@ -1,8 +1,10 @@
 /* text.h - small helpers on text. */
 #pragma once
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* The nearest of `names` by edit distance, ignoring case, dashes and underscores; NULL if none is close enough. */
 const char *tri__text_nearest(const char *word, const char *const *names, int n);
@@ -32,3 +34,13 @@ const char *tri__text_brief(const char *text, int width, char *out, size_t size)
 int64_t tri__text_size(const char *text);
 /* "1h 02m", "3m 07s", "12.3 s" */
 const char *tri__text_seconds(double seconds, char out[static 32]);
+
+/* In a function like printf, whose last named argument is `format`: its text, into `out` of `size` bytes. */
+#define TRI_FORMAT(out, size, format)                      \
+    ({                                                     \
+        va_list args_;                                     \
+        va_start(args_, format);                           \
+        int length_ = vsnprintf(out, size, format, args_); \
+        va_end(args_);                                     \
+        length_;                                           \
+    })

@@ -31,20 +31,18 @@ static tri_status take_lock(const char *folder, int make, int *lock) {
 
 /* What cannot be removed is left: it is somebody else's, or the next one's task. */
 static void remove_left(const char *parent) {
-    tri_names names;
+    TRI_OWNED(tri__names_free) tri_names names = {0};
     if (tri__folder_list(parent, &names) != TRI_OK) return;
     for (int i = 0; i < names.n; i++) {
         char folder[TRI_PATH_MAX];
-        int lock;
+        TRI_OWNED(tri__fd_drop) int lock = -1;
         size_t length = strlen(names.name[i]);
         if (strncmp(names.name[i], prefix, sizeof prefix - 1) || length != sizeof prefix - 1 + sizeof RANDOM - 1 ||
             tri__path_join(folder, parent, names.name[i]) != TRI_OK || rmdir(folder) == 0 || errno != ENOTEMPTY ||
             take_lock(folder, 0, &lock) != TRI_OK || lock < 0)
             continue;
         (void)tri__folder_remove_all(folder);
-        close(lock);
     }
-    tri__names_free(&names);
 }
 
 tri_status tri__workshop_open(const char *parent, tri_workshop *w) {

@@ -53,6 +53,7 @@ tri_status tri__checkpoint_open_part(const char *path, int part, int of, tri_che
  * `threads` threads. */
 tri_status tri__checkpoint_open_weights(const char *path, int best, int threads, tri_checkpoint **out);
 void tri__checkpoint_close(tri_checkpoint *checkpoint);
+static inline void tri__checkpoint_close_at(tri_checkpoint **at) { tri__checkpoint_close(*at); }
 const char *tri__checkpoint_path(const tri_checkpoint *checkpoint);
 int64_t tri__checkpoint_step(const tri_checkpoint *checkpoint);
 /* Borrowed objects. */

@@ -166,11 +166,9 @@ static tri_status index_tensors(tri_checkpoint *checkpoint) {
         TRI_TRY(parse_tensor(checkpoint, row, &tensor));
         if (tri__json_get(checkpoint->tensors, tensor.name)) return bad_row(checkpoint, tensor.name, "is listed twice");
         if (tri__json_size(slices) > SLICES_MAX) return bad_row(checkpoint, tensor.name, "has too many slices");
-        tri_slice *slice = calloc(tri__json_size(slices) + 1, sizeof *slice);
-        tri_status status = slice ? check_slices(checkpoint, &tensor, slices, slice)
-                                  : tri__fail(TRI_RESOURCE, "out of memory");
-        free(slice);
-        TRI_TRY(status);
+        TRI_OWNED(tri__free_at) tri_slice *slice = calloc(tri__json_size(slices) + 1, sizeof *slice);
+        if (!slice) return tri__fail(TRI_RESOURCE, "out of memory");
+        TRI_TRY(check_slices(checkpoint, &tensor, slices, slice));
         if (tri__json_set(checkpoint->tensors, tensor.name, row)) return tri__fail(TRI_RESOURCE, "out of memory");
     }
     return TRI_OK;
@@ -211,8 +209,7 @@ static tri_status open_all_quantized(tri_checkpoint *checkpoint, int part, int o
     if (facts && version != TRI_QUANTIZED_VERSION)
         return tri__fail(TRI_DATA, "%s: its weights are quantised in version %lld; this build reads version %d",
                          checkpoint->path, (long long)version, TRI_QUANTIZED_VERSION);
-    checkpoint->quantized = calloc(tri__json_size(rows) + 1, sizeof *checkpoint->quantized);
-    if (!checkpoint->quantized) return tri__fail(TRI_RESOURCE, "%s: out of memory", checkpoint->path);
+    TRI_TRY(TRI_NEW(checkpoint->quantized, tri__json_size(rows) + 1, checkpoint->path));
     tri__json_each(rows, i, row) {
         tri_piece tensor;
         TRI_TRY(parse_tensor(checkpoint, row, &tensor));
@@ -240,8 +237,7 @@ static tri_status need_files(const char *path, size_t shards) {
 /* Opens the listed shards; tri__manifest_check has verified that their names are plain. */
 static tri_status open_shards(tri_checkpoint *checkpoint) {
     const tri_json *files = tri__json_get(checkpoint->manifest, "files");
-    checkpoint->shard = calloc(tri__json_size(files) + 1, sizeof *checkpoint->shard);
-    if (!checkpoint->shard) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(TRI_NEW(checkpoint->shard, tri__json_size(files) + 1, checkpoint->path));
     TRI_TRY(need_files(checkpoint->path, tri__json_size(files)));
     tri__json_items(files, row) {
         const char *name = tri__text_in(row, "name");
@@ -352,12 +348,11 @@ static tri_checkpoint *make_empty(const char *path) {
 
 static tri_status open_folder(const char *path, const verifying *by, tri_checkpoint **out) {
     *out = NULL;
-    tri_checkpoint *checkpoint = make_empty(path);
+    TRI_OWNED(tri__checkpoint_close_at) tri_checkpoint *checkpoint = make_empty(path);
     if (!checkpoint) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    tri_status status = open_whole(checkpoint, by);
-    if (status == TRI_OK) *out = checkpoint;
-    else tri__checkpoint_close(checkpoint);
-    return status;
+    TRI_TRY(open_whole(checkpoint, by));
+    *out = TRI_GIVE(checkpoint);
+    return TRI_OK;
 }
 
 tri_status tri__checkpoint_assemble(const char *path, int64_t step, tri_json *manifest, tri_json *config,
@@ -391,26 +386,20 @@ static tri_status open_any(const char *path, int best, const verifying *by, tri_
 
 /* A folder without a checkpoint: that of a sweep stands for its best trial. */
 static tri_status open_best_trial(const char *folder, int best, const verifying *by, tri_checkpoint **out) {
-    tri_run_set set;
+    TRI_OWNED(tri__run_set_free) tri_run_set set = {0};
     TRI_TRY(tri__run_set_read(folder, &set));
-    tri_status status;
-    if (set.is_ranked) status = open_any(set.folder[0], best, by, out);
-    else if (set.kind == TRI_RUN_SET_SWEEP)
-        status = tri__fail(TRI_NOINPUT, "%s is a sweep that has not ended, so that no trial is the best yet: run it "
-                                        "again to its end, or name a trial, for example %s",
-                           folder, set.folder[0]);
-    else if (set.kind)
-        status = tri__fail(TRI_NOINPUT, "%s holds %d models, not one: name one of them, for example %s", folder,
-                           set.n, set.folder[0]);
-    else
-        status = tri__fail(TRI_NOINPUT, "%s holds neither manifest.json nor a checkpoint-<step> folder", folder);
-    tri__run_set_free(&set);
-    return status;
+    if (set.is_ranked) return open_any(set.folder[0], best, by, out);
+    if (set.kind == TRI_RUN_SET_SWEEP)
+        return tri__fail(TRI_NOINPUT, "%s is a sweep that has not ended, so that no trial is the best yet: run it "
+                         "again to its end, or name a trial, for example %s", folder, set.folder[0]);
+    if (set.kind) return tri__fail(TRI_NOINPUT, "%s holds %d models, not one: name one of them, for example %s",
+                                   folder, set.n, set.folder[0]);
+    return tri__fail(TRI_NOINPUT, "%s holds neither manifest.json nor a checkpoint-<step> folder", folder);
 }
 
 /* Opens the newest valid checkpoint; if there is none, the message has the first reason. */
 static tri_status open_newest(const char *folder, int best, const verifying *by, tri_checkpoint **out) {
-    int64_t *steps;
+    TRI_OWNED(tri__free_at) int64_t *steps = NULL;
     int n;
     TRI_TRY(tri__checkpoint_steps(folder, &steps, &n));
     tri_status status = n ? TRI_DATA : open_best_trial(folder, best, by, out);
@@ -423,7 +412,6 @@ static tri_status open_newest(const char *folder, int best, const verifying *by,
         if (!*reason) strncpy(reason, tri_error(), sizeof reason - 1);
         status = TRI_DATA;
     }
-    free(steps);
     if (status == TRI_DATA && n)
         return tri__fail(TRI_DATA, "%s: none of its %d checkpoints is valid: %s", folder, n, reason);
     return status;
@@ -466,8 +454,7 @@ void tri__checkpoint_close(tri_checkpoint *checkpoint) {
     tri__json_decref(checkpoint->preprocessing);
     tri__json_decref(checkpoint->config);
     tri__json_decref(checkpoint->manifest);
-    free(checkpoint->path);
-    free(checkpoint);
+    TRI_FREE(checkpoint->path, checkpoint);
 }
 
 const char *tri__checkpoint_path(const tri_checkpoint *checkpoint) { return checkpoint->path; }

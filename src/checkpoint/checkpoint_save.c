@@ -35,7 +35,7 @@ static int join_rows(tri_json *rows, const tri_json *more) {
 
 tri_status tri__tensor_rows(const char *file, const tri_piece *pieces, const tri_piece *stored, char (*hash)[33], int n,
                             tri_json *tensors) {
-    tri_json *rows = tri__json_array(); /* of each piece */
+    TRI_OWNED(tri__json_drop) tri_json *rows = tri__json_array(); /* of each piece */
     for (int i = 0; i < n; i++) {
         const tri_piece *piece = &pieces[i];
         tri_json *slice = tri__json_pack(
@@ -48,7 +48,6 @@ tri_status tri__tensor_rows(const char *file, const tri_piece *pieces, const tri
                                                   sizes_json(piece->shape.dim, piece->shape.n), "slices", slice));
     }
     int failed = !tri__json_is_whole(rows) || join_rows(tensors, rows);
-    tri__json_decref(rows);
     return failed ? tri__fail(TRI_RESOURCE, "out of memory for the manifest") : TRI_OK;
 }
 
@@ -74,22 +73,19 @@ static tri_status save_pieces(const char *folder, const char *file, const tri_pi
     char path[TRI_PATH_MAX];
     if (n == 0) return TRI_OK;
     TRI_TRY(tri__path_join(path, folder, file));
-    tri_arena arena;
+    TRI_OWNED(tri__arena_close) tri_arena arena = {0};
     TRI_TRY(tri__arena_open(&arena, tri__stored_bytes(pieces, n) + (size_t)n * 33 + 4096));
     tri_piece *stored = tri__stored_pieces(&arena, pieces, n);
-    tri_json *metadata = tri__json_pack("{s:s}", "format", "pt");
+    TRI_OWNED(tri__json_drop) tri_json *metadata = tri__json_pack("{s:s}", "format", "pt");
     tri_st_written written = {.piece = tri__arena_alloc(&arena, (size_t)n * sizeof *written.piece)};
-    tri_status status = metadata ? tri__st_write(path, stored, n, metadata, &written)
-                                 : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    if (status == TRI_OK)
-        status = tri__tensor_rows(file, pieces, stored, written.piece, n, tri__json_get(part, "tensors"));
-    if (status == TRI_OK && tri__json_append_new(tri__json_get(part, "files"),
-                                                 tri__json_pack("{s:s, s:I, s:s}", "name", file, "bytes",
-                                                                (tri_json_int)written.bytes, "xxh3", written.xxh3)))
-        status = tri__fail(TRI_RESOURCE, "out of memory for the manifest");
-    tri__json_decref(metadata);
-    tri__arena_close(&arena);
-    return status;
+    if (!metadata) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    TRI_TRY(tri__st_write(path, stored, n, metadata, &written));
+    TRI_TRY(tri__tensor_rows(file, pieces, stored, written.piece, n, tri__json_get(part, "tensors")));
+    if (tri__json_append_new(tri__json_get(part, "files"),
+                             tri__json_pack("{s:s, s:I, s:s}",
+                                            "name", file, "bytes", (tri_json_int)written.bytes, "xxh3", written.xxh3)))
+        return tri__fail(TRI_RESOURCE, "out of memory for the manifest");
+    return TRI_OK;
 }
 
 static tri_status save_json(const char *folder, const char *name, const tri_json *value) {
@@ -102,16 +98,13 @@ static tri_status save_json(const char *folder, const char *name, const tri_json
 static tri_status save_manifest(const tri_checkpoint_out *out, const char *folder, const tri_json *part) {
     tri_json *files;
     TRI_TRY(tri__manifest_files(folder, tri__json_get(part, "files"), &files));
-    tri_json *manifest = tri__json_pack("{s:I, s:I, s:s, s:O, s:o}", "step", (tri_json_int)out->step, "sequence",
-                                        (tri_json_int)out->sequence, "engine", tri_version(), "tensors",
-                                        tri__json_get(part, "tensors"), "files", files);
+    TRI_OWNED(tri__json_drop) tri_json *manifest =
+        tri__json_pack("{s:I, s:I, s:s, s:O, s:o}",
+                       "step", (tri_json_int)out->step, "sequence", (tri_json_int)out->sequence,
+                       "engine", tri_version(), "tensors", tri__json_get(part, "tensors"), "files", files);
     tri_json *state = out->state ? tri__json_deep_copy(out->state) : tri__json_object();
-    tri_status status = TRI_OK;
-    if (tri__json_set_new(manifest, "state", state))
-        status = tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
-    else status = tri__manifest_save(folder, manifest);
-    tri__json_decref(manifest);
-    return status;
+    if (tri__json_set_new(manifest, "state", state)) return tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    return tri__manifest_save(folder, manifest);
 }
 
 tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made, int rank, tri_json **part) {
@@ -162,11 +155,10 @@ tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static
 /* Opens the new checkpoint as a reader does, before it replaces anything; hashes taken while writing are not
  * repeated. */
 static tri_status read_back(const tri_checkpoint_out *out, const char *made) {
-    tri_checkpoint *checkpoint;
+    TRI_OWNED(tri__checkpoint_close_at) tri_checkpoint *checkpoint = NULL;
     tri_status status = tri__checkpoint_open_part(made, 0, 0, &checkpoint);
     if (status == TRI_OK && tri__checkpoint_step(checkpoint) != out->step)
         status = tri__fail(TRI_DATA, "%s is of another step", made);
-    tri__checkpoint_close(checkpoint);
     if (status == TRI_DATA || status == TRI_NOINPUT)
         return tri__fail_in(TRI_IO, "what was written cannot be read back");
     return status;
@@ -190,19 +182,16 @@ tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, 
 }
 
 void tri__checkpoint_drop(const char *made) {
-    tri_words kept;
-    tri__words_keep(&kept);
+    TRI_KEEP_WORDS();
     (void)tri__folder_remove_all(made); /* the next prune removes leftovers */
-    tri__words_restore(&kept);
 }
 
 static tri_status export_into(const tri_checkpoint_out *out, const char *made) {
-    tri_json *part = tri__json_pack("{s:[], s:[]}", "tensors", "files");
-    tri_status status = part ? tri__folder_make(made) : tri__fail(TRI_RESOURCE, "out of memory for the manifest");
-    if (status == TRI_OK) status = save_pieces(made, TRI_FILE_EXPORT, out->weights, out->n_weights, part);
-    if (status == TRI_OK) status = save_rest(out, made, part);
-    tri__json_decref(part);
-    TRI_TRY(status);
+    TRI_OWNED(tri__json_drop) tri_json *part = tri__json_pack("{s:[], s:[]}", "tensors", "files");
+    if (!part) return tri__fail(TRI_RESOURCE, "out of memory for the manifest");
+    TRI_TRY(tri__folder_make(made));
+    TRI_TRY(save_pieces(made, TRI_FILE_EXPORT, out->weights, out->n_weights, part));
+    TRI_TRY(save_rest(out, made, part));
     if (tri__path_rename(made, out->folder, TRI_RENAME_REPLACE) == 0) return TRI_OK;
     if (errno == ENOTEMPTY || errno == EEXIST)
         return tri__fail(TRI_BUSY, "%s: exists and is not empty; name another folder, or remove it", out->folder);

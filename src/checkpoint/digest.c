@@ -11,16 +11,14 @@ static int by_name(const void *a, const void *b) {
 /* Reads the tensor's bytes from memory if they are there, else from the checkpoint through a buffer. */
 static tri_status tensor_hash(const tri_checkpoint *checkpoint, tri_piece tensor, char hex[static 33]) {
     size_t bytes = (size_t)tri__shape_count(&tensor.shape) * tri__dtype_bytes(tensor.dtype);
-    void *buffer = NULL;
-    tri_status status = TRI_OK;
+    TRI_OWNED(tri__free_at) void *buffer = NULL;
     if (!tensor.data && bytes) {
         tensor.data = buffer = malloc(bytes);
-        status = buffer ? tri__checkpoint_read(checkpoint, &tensor)
-                        : tri__fail(TRI_RESOURCE, "no memory for the %zu bytes of tensor '%s'", bytes, tensor.name);
+        if (!buffer) return tri__fail(TRI_RESOURCE, "no memory for the %zu bytes of tensor '%s'", bytes, tensor.name);
+        TRI_TRY(tri__checkpoint_read(checkpoint, &tensor));
     }
-    if (status == TRI_OK) tri__hash(bytes ? tensor.data : "", bytes, hex);
-    free(buffer);
-    return status;
+    tri__hash(bytes ? tensor.data : "", bytes, hex);
+    return TRI_OK;
 }
 
 /* Sorts the tensors. `checkpoint`: the source of tensors without data. */
@@ -44,15 +42,12 @@ static tri_status digest(const tri_checkpoint *checkpoint, tri_piece *tensors, i
 
 /* Of the pieces, or, if NULL, of all tensors of the checkpoint. */
 static tri_status digest_all(const tri_checkpoint *checkpoint, const tri_piece *pieces, int n, char hex[static 33]) {
-    tri_piece *tensors = malloc(((size_t)n + 1) * sizeof *tensors);
+    TRI_OWNED(tri__free_at) tri_piece *tensors = malloc(((size_t)n + 1) * sizeof *tensors);
     if (!tensors) return tri__fail(TRI_RESOURCE, "no memory for the digest of %d tensors", n);
-    tri_status status = TRI_OK;
-    for (int i = 0; i < n && status == TRI_OK; i++)
+    for (int i = 0; i < n; i++)
         if (pieces) tensors[i] = pieces[i];
-        else status = tri__checkpoint_tensor(checkpoint, i, &tensors[i]);
-    if (status == TRI_OK) status = digest(checkpoint, tensors, n, hex);
-    free(tensors);
-    return status;
+        else TRI_TRY(tri__checkpoint_tensor(checkpoint, i, &tensors[i]));
+    return digest(checkpoint, tensors, n, hex);
 }
 
 tri_status tri__pieces_digest(const tri_piece *pieces, int n, char hex[static 33]) {

@@ -53,13 +53,12 @@ int tri__proves_damage(tri_status status) { return status == TRI_DATA || status 
 
 static tri_status find_place(const char *folder, candidate *c) {
     char path[TRI_PATH_MAX];
-    tri_json *manifest = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *manifest = NULL;
     TRI_TRY(tri__checkpoint_name(path, folder, c->step, ""));
     tri_status status = tri__manifest_load(path, &manifest);
     c->damaged = tri__proves_damage(status);
     c->sequence = tri__whole_in(manifest, "sequence");
     c->began = tri__number_in(tri__json_get(manifest, "state"), "began");
-    tri__json_decref(manifest);
     return c->damaged ? TRI_OK : status;
 }
 
@@ -74,43 +73,39 @@ static tri_status add_candidate(const char *folder, int64_t step, candidate **al
 
 /* All checkpoints, newest first; the caller frees *all even after a failure. */
 static tri_status find_all(const char *folder, candidate **all, int *n) {
-    tri_names names;
+    TRI_OWNED(tri__names_free) tri_names names = {0};
     *all = NULL, *n = 0;
     TRI_TRY(tri__folder_list(folder, &names));
-    tri_status status = TRI_OK;
-    for (int i = 0; i < names.n && status == TRI_OK; i++) {
+    for (int i = 0; i < names.n; i++) {
         const char *rest = "";
         char path[TRI_PATH_MAX];
         tri_kind kind;
         int64_t step = parse_name(names.name[i], &rest);
         if (step < 0 || *rest) continue;
-        status = tri__path_join(path, folder, names.name[i]);
-        if (status == TRI_OK) status = tri__path_kind(path, &kind);
-        if (status == TRI_OK && kind == TRI_KIND_FOLDER) status = add_candidate(folder, step, all, n);
+        TRI_TRY(tri__path_join(path, folder, names.name[i]));
+        TRI_TRY(tri__path_kind(path, &kind));
+        if (kind == TRI_KIND_FOLDER) TRI_TRY(add_candidate(folder, step, all, n));
     }
-    tri__names_free(&names);
-    if (status == TRI_OK && *n) qsort(*all, (size_t)*n, sizeof **all, newest_first);
-    return status;
+    if (*n) qsort(*all, (size_t)*n, sizeof **all, newest_first);
+    return TRI_OK;
 }
 
 tri_status tri__checkpoint_steps(const char *folder, int64_t **steps, int *n) {
-    candidate *all;
-    tri_status status = find_all(folder, &all, n);
-    *steps = status == TRI_OK && *n ? calloc((size_t)*n, sizeof **steps) : NULL;
-    if (status == TRI_OK && *n && !*steps) status = tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
-    for (int i = 0; i < *n && status == TRI_OK; i++) (*steps)[i] = all[i].step;
-    free(all);
-    return status;
+    TRI_OWNED(tri__free_at) candidate *all = NULL;
+    *steps = NULL;
+    TRI_TRY(find_all(folder, &all, n));
+    if (*n) TRI_TRY(TRI_NEW(*steps, *n, folder));
+    for (int i = 0; i < *n; i++) (*steps)[i] = all[i].step;
+    return TRI_OK;
 }
 
 tri_status tri__checkpoint_sequence(const char *folder, int64_t *last) {
-    candidate *all;
+    TRI_OWNED(tri__free_at) candidate *all = NULL;
     int n;
     *last = 0;
-    tri_status status = find_all(folder, &all, &n);
-    for (int i = 0; i < n && status == TRI_OK; i++) *last = all[i].sequence > *last ? all[i].sequence : *last;
-    free(all);
-    return status;
+    TRI_TRY(find_all(folder, &all, &n));
+    for (int i = 0; i < n; i++) *last = all[i].sequence > *last ? all[i].sequence : *last;
+    return TRI_OK;
 }
 
 tri_status tri__checkpoint_best(const char *folder, int64_t *step) {
@@ -120,25 +115,22 @@ tri_status tri__checkpoint_best(const char *folder, int64_t *step) {
     TRI_TRY(tri__path_join(path, folder, best_name));
     TRI_TRY(tri__path_kind(path, &kind));
     if (kind == TRI_KIND_NONE) return TRI_OK;
-    tri_json *best;
+    TRI_OWNED(tri__json_drop) tri_json *best = NULL;
     TRI_TRY(tri__json_load(path, TRI_DATA, &best));
     const tri_json *value = tri__json_get(best, "step");
-    tri_status status = TRI_OK;
     if (tri__json_is_integer(value) && tri__json_integer_value(value) >= 0) *step = tri__json_integer_value(value);
-    else status = tri__fail(TRI_DATA, "%s names no step", path);
-    tri__json_decref(best);
-    return status;
+    return *step >= 0 ? TRI_OK : tri__fail(TRI_DATA, "%s names no step", path);
 }
 
 tri_status tri__checkpoint_mark_best(const char *folder, int64_t step) {
     char path[TRI_PATH_MAX], name[TRI_PATH_MAX];
     TRI_TRY(tri__path_join(path, folder, best_name));
     TRI_TRY(tri__checkpoint_name(name, "", step, ""));
-    tri_json *best = tri__json_pack("{s:I, s:s}", "step", (tri_json_int)step, "checkpoint", name);
-    tri_status status = best ? tri__json_save(path, best) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    tri__json_decref(best);
-    if (status == TRI_OK) status = tri__folder_sync(folder);
-    return status;
+    TRI_OWNED(tri__json_drop) tri_json *best = tri__json_pack("{s:I, s:s}", "step", (tri_json_int)step, "checkpoint",
+                                                              name);
+    if (!best) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    TRI_TRY(tri__json_save(path, best));
+    return tri__folder_sync(folder);
 }
 
 /* Renamed first, so that a half-removed checkpoint is never found. A link is removed, not its target. */
@@ -164,37 +156,34 @@ static int is_stray_file(const char *name) {
 /* running: 1: of files, only those that saving writes; other processes may be writing others here: ranks their
  * profiles, `trident report` its page. */
 static tri_status sweep(const char *folder, int running) {
-    tri_names names;
+    TRI_OWNED(tri__names_free) tri_names names = {0};
     TRI_TRY(tri__folder_list(folder, &names));
-    tri_status status = TRI_OK;
-    for (int i = 0; i < names.n && status == TRI_OK; i++) {
+    for (int i = 0; i < names.n; i++) {
         const char *rest = "";
         char path[TRI_PATH_MAX];
         int of_saving = strncmp(names.name[i], best_name, strlen(best_name)) == 0;
         int stray = is_stray_file(names.name[i]) && (of_saving || !running);
         if (!stray && (parse_name(names.name[i], &rest) < 0 || strncmp(rest, ".tmp.", 5) != 0)) continue;
-        status = tri__path_join(path, folder, names.name[i]);
-        if (status == TRI_OK && stray) (void)tri__file_remove(path);
-        else if (status == TRI_OK) status = tri__folder_remove_all(path);
+        TRI_TRY(tri__path_join(path, folder, names.name[i]));
+        if (stray) (void)tri__file_remove(path);
+        else TRI_TRY(tri__folder_remove_all(path));
     }
-    tri__names_free(&names);
-    return status;
+    return TRI_OK;
 }
 
 tri_status tri__checkpoint_sweep(const char *folder) { return sweep(folder, 0); }
 
 /* Checks the manifest and the sizes of all files, without hashing: this detects interrupted writes and full disks. */
 static tri_status look(const char *path, tri_json **manifest) {
-    TRI_TRY(tri__manifest_load(path, manifest));
-    tri_status status = tri__manifest_check(path, *manifest, 0, 0);
-    if (status == TRI_OK) return TRI_OK;
-    tri__json_decref(*manifest);
-    *manifest = NULL;
-    return status;
+    TRI_OWNED(tri__json_drop) tri_json *read = NULL;
+    TRI_TRY(tri__manifest_load(path, &read));
+    TRI_TRY(tri__manifest_check(path, read, 0, 0));
+    *manifest = TRI_GIVE(read);
+    return TRI_OK;
 }
 
 tri_status tri__checkpoint_glance(const char *path, char folder[static TRI_PATH_MAX], tri_json **manifest) {
-    int64_t *steps;
+    TRI_OWNED(tri__free_at) int64_t *steps = NULL;
     int n;
     tri_kind kind;
     *manifest = NULL;
@@ -210,7 +199,6 @@ tri_status tri__checkpoint_glance(const char *path, char folder[static TRI_PATH_
         status = tri__checkpoint_name(folder, path, steps[i], "");
         if (status == TRI_OK) status = look(folder, manifest);
     }
-    free(steps);
     return status;
 }
 
@@ -231,19 +219,14 @@ void tri__proven_free(tri_proven *proven) {
 /* Verifies all hashes the first time, only sizes after that. */
 static tri_status prove(const char *folder, int64_t step, tri_proven *proven) {
     char path[TRI_PATH_MAX];
-    tri_json *manifest = NULL;
-    tri_checkpoint *checkpoint = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *manifest = NULL;
+    TRI_OWNED(tri__checkpoint_close_at) tri_checkpoint *checkpoint = NULL;
     TRI_TRY(tri__checkpoint_name(path, folder, step, ""));
-    for (int i = 0; i < proven->n; i++) {
-        if (proven->step[i] != step) continue;
-        tri_status status = look(path, &manifest);
-        tri__json_decref(manifest);
-        return status;
-    }
-    tri_status status = tri__checkpoint_open_part(path, 0, 1, &checkpoint);
-    tri__checkpoint_close(checkpoint);
-    if (status == TRI_OK) tri__proven_add(proven, step);
-    return status;
+    for (int i = 0; i < proven->n; i++)
+        if (proven->step[i] == step) return look(path, &manifest);
+    TRI_TRY(tri__checkpoint_open_part(path, 0, 1, &checkpoint));
+    tri__proven_add(proven, step);
+    return TRI_OK;
 }
 
 /* stays[i] of steps[i], newest first: the newest `keep` that are proven valid; those later than `last` only if there is
@@ -264,24 +247,21 @@ static tri_status choose(const char *folder, int keep, int64_t last, const int64
 }
 
 tri_status tri__checkpoint_prune_proven(const char *folder, int keep, int64_t last, tri_proven *proven) {
-    int64_t best, *steps;
+    int64_t best;
+    TRI_OWNED(tri__free_at) int64_t *steps = NULL;
     int n;
     TRI_TRY(tri__checkpoint_best(folder, &best));
     TRI_TRY(sweep(folder, 1));
     TRI_TRY(tri__checkpoint_steps(folder, &steps, &n));
-    char *stays = calloc((size_t)n + 1, 1);
-    tri_status status = stays ? choose(folder, keep, last, steps, n, proven, stays)
-                              : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
-    for (int i = 0; i < n && status == TRI_OK; i++)
-        if (!stays[i] && (steps[i] != best || steps[i] > last)) status = retire(folder, steps[i]);
-    free(stays);
-    free(steps);
-    return status;
+    TRI_OWNED(tri__free_at) char *stays = calloc((size_t)n + 1, 1);
+    if (!stays) return tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    TRI_TRY(choose(folder, keep, last, steps, n, proven, stays));
+    for (int i = 0; i < n; i++)
+        if (!stays[i] && (steps[i] != best || steps[i] > last)) TRI_TRY(retire(folder, steps[i]));
+    return TRI_OK;
 }
 
 tri_status tri__checkpoint_prune(const char *folder, int keep, int64_t last) {
-    tri_proven proven = {0};
-    tri_status status = tri__checkpoint_prune_proven(folder, keep, last, &proven);
-    tri__proven_free(&proven);
-    return status;
+    TRI_OWNED(tri__proven_free) tri_proven proven = {0};
+    return tri__checkpoint_prune_proven(folder, keep, last, &proven);
 }

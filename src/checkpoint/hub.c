@@ -26,38 +26,35 @@ tri_status tri__hub_place(const char *cache, const char *name, char out[static T
 
 /* The folder models--ORG--NAME of the only organisation with that name; "" if there is none. */
 static tri_status find_organisation(const char *cache, const char *name, char out[static TRI_PATH_MAX]) {
-    tri_names all = {0};
+    TRI_OWNED(tri__names_free) tri_names all = {0};
     char found[MESSAGE_BYTES] = "";
     int n = 0;
     tri_status status = tri__folder_list(cache, &all);
     out[0] = 0;
     if (status == TRI_NOINPUT) return TRI_OK;
-    for (int i = 0; i < all.n && status == TRI_OK; i++) {
+    TRI_TRY(status);
+    for (int i = 0; i < all.n; i++) {
         const char *model = all.name[i] + sizeof prefix - 1, *end = NULL;
         if (tri__text_begins(all.name[i], prefix)) end = strstr(model, "--");
         if (!end || strcmp(end + 2, name)) continue;
         tri__text_append(found, sizeof found, ", ", "%.*s/%s", (int)(end - model), model, name);
         n++;
-        status = tri__path_join(out, cache, all.name[i]);
+        TRI_TRY(tri__path_join(out, cache, all.name[i]));
     }
-    tri__names_free(&all);
-    if (status == TRI_OK && n > 1)
-        return tri__fail(TRI_USAGE, "%s holds %d models of that name: %s; name one with its organisation", cache, n,
-                         found);
-    return status;
+    if (n <= 1) return TRI_OK;
+    return tri__fail(TRI_USAGE, "%s holds %d models of that name: %s; name one with its organisation", cache, n, found);
 }
 
 /* The only snapshot of a model without refs/main, which was downloaded by its revision. */
 static tri_status only_revision(const char *model, char out[static REVISION_BYTES]) {
     char path[TRI_PATH_MAX];
-    tri_names all = {0};
+    TRI_OWNED(tri__names_free) tri_names all = {0};
     TRI_TRY(tri__path_join(path, model, "snapshots"));
     tri_status status = tri__folder_list(path, &all);
     if (status == TRI_OK && all.n != 1)
         status = tri__fail(TRI_NOINPUT, "%s: no refs/main, and %d snapshots: which one is meant?", model, all.n);
     else if (status == TRI_NOINPUT) status = tri__fail(TRI_NOINPUT, "%s: neither refs/main nor snapshots", model);
     if (status == TRI_OK) snprintf(out, REVISION_BYTES, "%s", all.name[0]);
-    tri__names_free(&all);
     return status;
 }
 

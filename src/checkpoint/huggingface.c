@@ -33,8 +33,7 @@ static tri_status open_shard(const char *folder, const char *name, tri_st_file *
 
 /* `names`: an object whose keys are the shards, all of them plain names. */
 static tri_status open_shards(tri_hf *hf, const tri_json *names) {
-    hf->file = calloc(tri__json_object_size(names) + 1, sizeof *hf->file);
-    if (!hf->file) return tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
+    TRI_TRY(TRI_NEW(hf->file, tri__json_object_size(names) + 1, hf->folder));
     tri__json_members(names, m) {
         TRI_TRY(open_shard(hf->folder, m->key, &hf->file[hf->n_files]));
         hf->n_files++;
@@ -44,8 +43,7 @@ static tri_status open_shards(tri_hf *hf, const tri_json *names) {
 
 /* A single file has a fixed name, so it may be a link, as in Hugging Face's cache. */
 static tri_status open_single(tri_hf *hf, const char *path) {
-    hf->file = calloc(1, sizeof *hf->file);
-    if (!hf->file) return tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
+    TRI_TRY(TRI_NEW(hf->file, 1, hf->folder));
     TRI_TRY(tri__st_open(path, &hf->file[0]));
     hf->n_files = 1;
     return TRI_OK;
@@ -54,29 +52,24 @@ static tri_status open_single(tri_hf *hf, const char *path) {
 /* Opens the shards that the index names; each tensor must be in the shard it is mapped to. */
 static tri_status open_index(tri_hf *hf, const char *path, const tri_json *index) {
     const tri_json *map = tri__json_get(index, "weight_map");
-    tri_json *names = tri__json_object();
+    TRI_OWNED(tri__json_drop) tri_json *names = tri__json_object();
     if (!names) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    tri_status status = tri__json_is_object(map) ? TRI_OK : tri__fail(TRI_DATA, "%s has no weight_map", path);
+    if (!tri__json_is_object(map)) return tri__fail(TRI_DATA, "%s has no weight_map", path);
     tri__json_members(map, m) {
         const char *name = tri__json_string_value(m->value);
-        if (!name || !tri__is_plain_name(name)) {
-            status = tri__fail(TRI_DATA, "%s: the file of tensor '%s' is not a plain file name", path, m->key);
-            break;
-        }
+        if (!name || !tri__is_plain_name(name))
+            return tri__fail(TRI_DATA, "%s: the file of tensor '%s' is not a plain file name", path, m->key);
         if (!tri__json_get(names, name))
             tri__json_set_new(names, name, tri__json_integer((tri_json_int)tri__json_object_size(names)));
     }
-    if (status == TRI_OK) status = open_shards(hf, names);
-    if (status == TRI_OK)
-        tri__json_members(map, m) {
-            const tri_st_file *file =
-                &hf->file[tri__json_integer_value(tri__json_get(names, tri__json_string_value(m->value)))];
-            if (tri__st_find(file, m->key)) continue;
-            status = tri__fail(TRI_DATA, "%s: tensor '%s' is not in %s", path, m->key, file->path);
-            break;
-        }
-    tri__json_decref(names);
-    return status;
+    TRI_TRY(open_shards(hf, names));
+    tri__json_members(map, m) {
+        const tri_st_file *file =
+            &hf->file[tri__json_integer_value(tri__json_get(names, tri__json_string_value(m->value)))];
+        if (!tri__st_find(file, m->key))
+            return tri__fail(TRI_DATA, "%s: tensor '%s' is not in %s", path, m->key, file->path);
+    }
+    return TRI_OK;
 }
 
 /* A cache is not written to: what is converted goes to ./models, which is searched before it. */
@@ -107,11 +100,9 @@ static tri_status open_folder(tri_hf *hf, int *found) {
     TRI_TRY(tri__path_join(path, hf->folder, index_name));
     TRI_TRY(tri__file_there(path, &there));
     if (there) {
-        tri_json *index;
+        TRI_OWNED(tri__json_drop) tri_json *index = NULL;
         TRI_TRY(tri__json_load(path, TRI_DATA, &index));
-        tri_status status = open_index(hf, path, index);
-        tri__json_decref(index);
-        return status;
+        return open_index(hf, path, index);
     }
     for (size_t k = 0; k < sizeof pickles / sizeof *pickles; k++) {
         TRI_TRY(tri__path_join(path, hf->folder, pickles[k]));
@@ -131,21 +122,17 @@ static tri_status open_folder(tri_hf *hf, int *found) {
 tri_status tri__hf_open(const char *folder, tri_hf **out) {
     *out = NULL;
     int found = 0;
-    tri_hf *hf = calloc(1, sizeof *hf);
-    if (hf) hf->folder = strdup(folder);
-    tri_status status = hf && hf->folder ? open_folder(hf, &found)
-                                         : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
-    if (status == TRI_OK && found) *out = hf;
-    else tri__hf_close(hf);
-    return status;
+    TRI_OWNED(tri__hf_drop) tri_hf *hf = calloc(1, sizeof *hf);
+    if (!hf || !(hf->folder = strdup(folder))) return tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    TRI_TRY(open_folder(hf, &found));
+    if (found) *out = TRI_GIVE(hf);
+    return TRI_OK;
 }
 
 void tri__hf_close(tri_hf *hf) {
     if (!hf) return;
     for (int i = 0; i < hf->n_files; i++) tri__st_close(&hf->file[i]);
-    free(hf->file);
-    free(hf->folder);
-    free(hf);
+    TRI_FREE(hf->file, hf->folder, hf);
 }
 
 /* Writes the base-model name of a tensor to `out`. */
@@ -318,15 +305,15 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const char *base, const 
     char branch[64], shape[128];
     size_t length = strlen(prefix);
     snprintf(branch, sizeof branch, "%.*s", (int)(tri__text_ends(prefix, ".") ? length - 1 : length), prefix);
-    tri_json *map = tri__json_object(), *read = tri__json_object();
-    tri_status status = map && read ? map_names(hf, base, map)
-                                    : tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
+    TRI_OWNED(tri__json_drop) tri_json *map = tri__json_object(), *read = tri__json_object();
+    if (!map || !read) return tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
+    TRI_TRY(map_names(hf, base, map));
     names fresh = {{0}, 0};
     const tri_st_entry *last = last_layer(hf);
     const tri_piece *missing = NULL;
     int asked = 0, loaded = 0, gaps = 0;
     double elements = 0;
-    for (int i = 0; i < n && status == TRI_OK; i++) {
+    for (int i = 0; i < n; i++) {
         if (!tri__text_begins(pieces[i].name, prefix)) continue;
         const char *name = pieces[i].name + length;
         asked++;
@@ -341,29 +328,25 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const char *base, const 
             if (is_gap(name) && layer_of(name) <= (last ? layer_of(last->name) : -1) && !missing) missing = &pieces[i];
             continue;
         }
-        status = fill_piece(hf, at, &pieces[i], branch, log);
-        filled[i] = status != TRI_OK ? 0 : copies ? TRI_HF_COPIED : TRI_HF_READ;
-        if (status == TRI_OK && tri__json_set_new(read, name, tri__json_null()))
-            status = tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
+        TRI_TRY(fill_piece(hf, at, &pieces[i], branch, log));
+        filled[i] = copies ? TRI_HF_COPIED : TRI_HF_READ;
+        if (tri__json_set_new(read, name, tri__json_null()))
+            return tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
         loaded++;
         elements += (double)tri__shape_count(&pieces[i].shape);
     }
     drop_read(map, read);
-    if (status == TRI_OK && asked && !loaded)
-        status = tri__fail(
+    if (asked && !loaded)
+        return tri__fail(
             TRI_DATA,
             "%s: none of its tensors has a name of this encoder; does its config.json have the right model_type?",
             hf->folder);
-    if (status == TRI_OK && missing)
-        status = tri__fail(TRI_DATA,
-                           "%s: its weights have no tensor '%s', the model's has shape %s; is the file whole?",
-                           hf->folder, missing->name + length, tri__shape_text(&missing->shape, shape));
-    if (status == TRI_OK) {
-        tri__say(log, TRI_LOG_INFO, "%s: loaded %d tensors (%.1f M parameters) from %s", branch, loaded, elements / 1e6,
-                 hf->folder);
-        say_rest(log, branch, map, &fresh, gaps);
-    }
-    tri__json_decref(map);
-    tri__json_decref(read);
-    return status;
+    if (missing)
+        return tri__fail(TRI_DATA,
+                         "%s: its weights have no tensor '%s', the model's has shape %s; is the file whole?",
+                         hf->folder, missing->name + length, tri__shape_text(&missing->shape, shape));
+    tri__say(log, TRI_LOG_INFO, "%s: loaded %d tensors (%.1f M parameters) from %s", branch, loaded, elements / 1e6,
+             hf->folder);
+    say_rest(log, branch, map, &fresh, gaps);
+    return TRI_OK;
 }

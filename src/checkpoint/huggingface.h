@@ -13,6 +13,7 @@ enum { TRI_HF_READ = 1, TRI_HF_COPIED };
  * download, TRI_NOINPUT. TRI_USAGE if it has only pytorch_model.bin; the text says how to convert it. */
 tri_status tri__hf_open(const char *folder, tri_hf **out);
 void tri__hf_close(tri_hf *hf);
+static inline void tri__hf_drop(tri_hf **at) { tri__hf_close(*at); }
 /* TRI_DATA if the folder's weights are not those of so many layers. */
 tri_status tri__hf_check_layers(const tri_hf *hf, int64_t layers);
 /* Fills the pieces whose name is prefix + a tensor of the folder, e.g. prefix "primary.". Accepts a leading `base`, as

@@ -42,32 +42,27 @@ static int is_listed_name(const char *name) {
 }
 
 tri_status tri__json_save_exact(const char *path, const tri_json *value) {
-    char *text = tri__json_text(value, TRI_JSON_INDENT(1) | TRI_JSON_REAL_PRECISION(17));
+    TRI_OWNED(tri__free_at) char *text = tri__json_text(value, TRI_JSON_INDENT(1) | TRI_JSON_REAL_PRECISION(17));
     if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    tri_status status = tri__file_write(path, text, strlen(text));
-    free(text);
-    return status;
+    return tri__file_write(path, text, strlen(text));
 }
 
 static tri_status list_unknown(const char *path, const char *name, tri_json *files) {
-    int fd;
+    TRI_OWNED(tri__fd_drop) int fd = -1;
     size_t size;
     char hex[33];
     TRI_TRY(tri__file_open(path, &fd, &size));
-    tri_status status = tri__hash_file(fd, 0, size, path, hex);
-    close(fd);
-    TRI_TRY(status);
+    TRI_TRY(tri__hash_file(fd, 0, size, path, hex));
     tri_json *row = tri__json_pack("{s:s, s:I, s:s}", "name", name, "bytes", (tri_json_int)size, "xxh3", hex);
     return tri__json_append_new(files, row) ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : TRI_OK;
 }
 
 static tri_status list_file(const char *path, const char *name, const tri_json *known, tri_json *files) {
     tri__json_items(known, row) {
-        int fd;
+        TRI_OWNED(tri__fd_drop) int fd = -1;
         size_t bytes;
         if (strcmp(tri__text_in(row, "name"), name) != 0) continue;
         TRI_TRY(tri__file_open(path, &fd, &bytes));
-        close(fd);
         if ((tri_json_int)bytes != tri__whole_in(row, "bytes"))
             return tri__fail(TRI_IO, "%s: is not what was written there", path);
         return tri__json_append(files, row) ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : TRI_OK;
@@ -77,22 +72,19 @@ static tri_status list_file(const char *path, const char *name, const tri_json *
 
 /* `prefix`: "" for the checkpoint itself, "primary" for a folder in it; one level is enough. */
 static tri_status list_folder(const char *folder, const char *prefix, const tri_json *known, tri_json *files) {
-    tri_names found;
+    TRI_OWNED(tri__names_free) tri_names found = {0};
     TRI_TRY(tri__folder_list(folder, &found));
-    tri_status status = TRI_OK;
-    for (int i = 0; i < found.n && status == TRI_OK; i++) {
+    for (int i = 0; i < found.n; i++) {
         char path[TRI_PATH_MAX], name[TRI_PATH_MAX];
         const char *base = found.name[i];
         int inner = 0;
-        status = tri__path_join(path, folder, base);
-        if (status == TRI_OK) status = tri__path_join(name, prefix, base);
-        if (status == TRI_OK && !*prefix) status = tri__folder_there(path, &inner);
-        if (status == TRI_OK && inner) status = list_folder(path, base, known, files);
-        else if (status == TRI_OK) status = list_file(path, name, known, files);
+        TRI_TRY(tri__path_join(path, folder, base));
+        TRI_TRY(tri__path_join(name, prefix, base));
+        if (!*prefix) TRI_TRY(tri__folder_there(path, &inner));
+        if (inner) TRI_TRY(list_folder(path, base, known, files));
+        else TRI_TRY(list_file(path, name, known, files));
     }
-    tri__names_free(&found);
-    if (status == TRI_OK) status = tri__folder_sync(folder);
-    return status;
+    return tri__folder_sync(folder);
 }
 
 int64_t tri__manifest_bytes(const tri_json *manifest) {
@@ -102,19 +94,17 @@ int64_t tri__manifest_bytes(const tri_json *manifest) {
 }
 
 tri_status tri__manifest_files(const char *folder, const tri_json *known, tri_json **files) {
-    *files = tri__json_array();
-    tri_status status = *files ? list_folder(folder, "", known, *files)
-                               : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
-    if (status != TRI_OK) {
-        tri__json_decref(*files);
-        *files = NULL;
-    }
-    return status;
+    *files = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *all = tri__json_array();
+    if (!all) return tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    TRI_TRY(list_folder(folder, "", known, all));
+    *files = TRI_GIVE(all);
+    return TRI_OK;
 }
 
 /* Names the damaged part of a shard: a tensor, or its header. */
 static void name_tensor(const char *folder, const char *name, const tri_json *manifest, char words[static 256]) {
-    tri_st_file file;
+    TRI_OWNED(tri__st_close) tri_st_file file = {0};
     snprintf(words, 256, "its header");
     if (tri__st_open_listed(folder, name, &file) != TRI_OK) return;
     tri__json_items(tri__json_get(manifest, "tensors"), row) {
@@ -127,11 +117,9 @@ static void name_tensor(const char *folder, const char *name, const tri_json *ma
             uint64_t at = file.data + (uint64_t)entry->begin, bytes = (uint64_t)(entry->end - entry->begin);
             if (tri__hash_file(file.fd, at, bytes, file.path, hex) != TRI_OK || !strcmp(hex, hash)) continue;
             snprintf(words, 256, "tensor '%s'", tri__text_in(row, "name"));
-            tri__st_close(&file);
             return;
         }
     }
-    tri__st_close(&file);
 }
 
 static tri_status damaged(const char *folder, const char *name, const tri_json *manifest, const char *hex,
@@ -151,40 +139,37 @@ static tri_status check_file(const char *folder, const tri_json *manifest, const
     if (!is_listed_name(name))
         return tri__fail(TRI_DATA, "%s/%s: '%s' is not a plain file name", folder, file_name, name);
     char hex[33], path[TRI_PATH_MAX];
-    int fd;
+    TRI_OWNED(tri__fd_drop) int fd = -1;
     size_t size;
     TRI_TRY(tri__path_join(path, folder, name));
     TRI_TRY(tri__file_open_listed(folder, name, &fd, &size));
-    tri_status status = TRI_OK;
     if ((tri_json_int)size != tri__json_integer_value(bytes)) {
-        status = tri__fail(TRI_DATA, "%s/%s has %zu bytes, the manifest says %lld", folder, name, size,
-                           (long long)tri__json_integer_value(bytes));
+        return tri__fail(TRI_DATA, "%s/%s has %zu bytes, the manifest says %lld",
+                         folder, name, size, (long long)tri__json_integer_value(bytes));
     } else if (deep) {
-        status = tri__hash_file(fd, 0, size, path, hex);
-        if (status == TRI_OK && strcmp(hex, hash) != 0) status = damaged(folder, name, manifest, hex, hash);
+        TRI_TRY(tri__hash_file(fd, 0, size, path, hex));
+        if (strcmp(hex, hash) != 0) return damaged(folder, name, manifest, hex, hash);
     }
-    close(fd);
-    return status;
+    return TRI_OK;
 }
 
 /* Each file, in order, goes to the part with the fewest bytes so far. */
 tri_status tri__manifest_check(const char *folder, const tri_json *manifest, int part, int of) {
     const tri_json *files = tri__json_get(manifest, "files");
     if (!tri__json_is_array(files)) return tri__fail(TRI_DATA, "%s/%s has no files", folder, file_name);
-    double *bytes = calloc((size_t)(of > 0 ? of : 1), sizeof *bytes); /* [of] */
-    tri_status status = bytes ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    TRI_OWNED(tri__free_at) double *bytes = calloc((size_t)(of > 0 ? of : 1), sizeof *bytes); /* [of] */
+    if (!bytes) return tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     tri__json_items(files, row) {
         const char *name = tri__text_in(row, "name");
         int least = 0;
-        if (status != TRI_OK) break;
         for (int k = 1; k < of; k++) least = bytes[k] < bytes[least] ? k : least;
         bytes[least] += (double)tri__whole_in(row, "bytes");
         int hashes = of == TRI_HASH_SMALL ? name && !tri__is_shard(name) : of > 0 && least == part;
-        status = check_file(folder, manifest, row, hashes);
-        if (status == TRI_NOINPUT) status = tri__fail_in(TRI_DATA, "%s is incomplete", folder);
+        tri_status status = check_file(folder, manifest, row, hashes);
+        if (status == TRI_NOINPUT) return tri__fail_in(TRI_DATA, "%s is incomplete", folder);
+        TRI_TRY(status);
     }
-    free(bytes);
-    return status;
+    return TRI_OK;
 }
 
 char *tri__manifest_text(const tri_json *manifest) {
@@ -203,22 +188,19 @@ char *tri__manifest_text(const tri_json *manifest) {
 tri_status tri__manifest_save(const char *folder, tri_json *manifest) {
     char path[TRI_PATH_MAX];
     TRI_TRY(tri__path_join(path, folder, file_name));
-    char *text = NULL;
+    TRI_OWNED(tri__free_at) char *text = NULL;
     if (!tri__json_set_new(manifest, "format", tri__json_string(format_name)) &&
         !tri__json_set_new(manifest, "version", tri__json_integer(VERSION)))
         text = tri__manifest_text(manifest);
-    size_t length = text ? strlen(text) : 0;
-    tri_status status = TRI_OK;
-    if (!text) status = tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    else if (length > TRI_LIMIT_JSON_FILE) /* it could not be opened again */
-        status = tri__fail(
+    if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    size_t length = strlen(text);
+    if (length > TRI_LIMIT_JSON_FILE) /* it could not be opened again */
+        return tri__fail(
             TRI_RESOURCE,
             "%s would have %zu bytes, at most %d are read: too many slices; take --shard hybrid with a lower "
             "--shard-size",
             path, length, TRI_LIMIT_JSON_FILE);
-    else status = tri__file_write(path, text, length);
-    free(text);
-    return status;
+    return tri__file_write(path, text, length);
 }
 
 /* Removes the checksum's line from the text, in place, and checks the hash of the rest against it. */
@@ -235,8 +217,7 @@ static tri_status take_checksum(const char *path, char *text, size_t *size) {
     *size -= LINE;
     memmove(text + sizeof opening - 1, text + sizeof opening - 1 + LINE, *size - (sizeof opening - 1));
     tri__hash(text, *size, hex);
-    if (memcmp(hex, stated, HEX) != 0) return tri__fail(TRI_DATA, "%s is damaged: its checksum is wrong", path);
-    return TRI_OK;
+    return memcmp(hex, stated, HEX) != 0 ? tri__fail(TRI_DATA, "%s is damaged: its checksum is wrong", path) : TRI_OK;
 }
 
 static tri_status check_manifest(const char *path, tri_json *manifest) {
@@ -251,18 +232,16 @@ static tri_status check_manifest(const char *path, tri_json *manifest) {
 }
 
 tri_status tri__manifest_load(const char *folder, tri_json **manifest) {
-    char path[TRI_PATH_MAX], *text;
+    char path[TRI_PATH_MAX];
+    TRI_OWNED(tri__free_at) char *text = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *read = NULL;
     size_t size;
     *manifest = NULL;
     TRI_TRY(tri__path_join(path, folder, file_name));
     TRI_TRY(tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size));
-    tri_status status = take_checksum(path, text, &size);
-    if (status == TRI_OK) status = tri__json_parse(text, size, path, TRI_DATA, manifest);
-    free(text);
-    if (status == TRI_OK) status = check_manifest(path, *manifest);
-    if (status != TRI_OK) {
-        tri__json_decref(*manifest);
-        *manifest = NULL;
-    }
-    return status;
+    TRI_TRY(take_checksum(path, text, &size));
+    TRI_TRY(tri__json_parse(text, size, path, TRI_DATA, &read));
+    TRI_TRY(check_manifest(path, read));
+    *manifest = TRI_GIVE(read);
+    return TRI_OK;
 }

@@ -41,30 +41,27 @@ static int add_entries(tri_json *into, const tri_piece *stored, int n, const siz
 static tri_status add_file(const char *form, int rank, const tri_piece *pieces, int n, const size_t *at,
                            tri_json *table) {
     char file[64];
-    tri_arena arena;
+    TRI_OWNED(tri__arena_close) tri_arena arena = {0};
     snprintf(file, sizeof file, form, rank);
     TRI_TRY(tri__arena_open(&arena, tri__stored_bytes(pieces, n) + 4096));
     const tri_piece *stored = tri__stored_pieces(&arena, pieces, n);
-    tri_status status = tri__tensor_rows(file, pieces, stored, NULL, n, tri__json_get(table, "tensors"));
-    if (status == TRI_OK && (tri__json_append_new(tri__json_get(table, "names"), tri__json_string(file)) ||
-                             add_entries(tri__json_get(table, "entries"), stored, n, at)))
-        status = tri__fail(TRI_RESOURCE, "out of memory for replicated state");
-    tri__arena_close(&arena);
-    return status;
+    TRI_TRY(tri__tensor_rows(file, pieces, stored, NULL, n, tri__json_get(table, "tensors")));
+    if (tri__json_append_new(tri__json_get(table, "names"), tri__json_string(file)) ||
+        add_entries(tri__json_get(table, "entries"), stored, n, at))
+        return tri__fail(TRI_RESOURCE, "out of memory for replicated state");
+    return TRI_OK;
 }
 
 /* The table's text, which the caller frees. */
 static tri_status make_table(int rank, const tri_memory_pieces *p, char **text) {
     *text = NULL;
-    tri_json *table = tri__json_pack("{s:[], s:[], s:[], s:[]}", "tensors", "files", "names", "entries");
-    tri_status status = table ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for replicated state");
-    if (status == TRI_OK) status = add_file(TRI_FILE_WEIGHTS, rank, p->weights, p->n_weights, p->at, table);
-    if (status == TRI_OK)
-        status = add_file(TRI_FILE_OPTIMIZER, rank, p->optimizer, p->n_optimizer, p->at + p->n_weights, table);
-    if (status == TRI_OK && !(*text = tri__json_line(table)))
-        status = tri__fail(TRI_RESOURCE, "out of memory for replicated state");
-    tri__json_decref(table);
-    return status;
+    TRI_OWNED(tri__json_drop) tri_json *table = tri__json_pack("{s:[], s:[], s:[], s:[]}",
+                                                               "tensors", "files", "names", "entries");
+    if (!table) return tri__fail(TRI_RESOURCE, "out of memory for replicated state");
+    TRI_TRY(add_file(TRI_FILE_WEIGHTS, rank, p->weights, p->n_weights, p->at, table));
+    TRI_TRY(add_file(TRI_FILE_OPTIMIZER, rank, p->optimizer, p->n_optimizer, p->at + p->n_weights, table));
+    if (!(*text = tri__json_line(table))) return tri__fail(TRI_RESOURCE, "out of memory for replicated state");
+    return TRI_OK;
 }
 
 static head lay_out(size_t table, const tri_memory_pieces *p) {
@@ -78,21 +75,19 @@ static head lay_out(size_t table, const tri_memory_pieces *p) {
 }
 
 tri_status tri__memory_size(int rank, const tri_memory_pieces *pieces, size_t *bytes) {
-    char *table;
+    TRI_OWNED(tri__free_at) char *table = NULL;
     TRI_TRY(make_table(rank, pieces, &table));
     *bytes = lay_out(strlen(table), pieces).bytes;
-    free(table);
     return TRI_OK;
 }
 
 tri_status tri__memory_format(void *area, size_t bytes, int rank, const tri_memory_pieces *pieces) {
-    char *table;
+    TRI_OWNED(tri__free_at) char *table = NULL;
     TRI_TRY(make_table(rank, pieces, &table));
     head h = lay_out(strlen(table), pieces);
     TRI_ASSERT(h.bytes <= bytes);
     memcpy((char *)area + h.table_at, table, h.table_bytes);
     memcpy(area, &h, sizeof h);
-    free(table);
     return TRI_OK;
 }
 
@@ -112,11 +107,10 @@ void tri__memory_put_text(void *area, int copy, const char *text, size_t bytes) 
 }
 
 tri_status tri__memory_state(void *area, int copy, const tri_json *state) {
-    char *text = tri__json_text(state, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(17));
+    TRI_OWNED(tri__free_at) char *text = tri__json_text(state, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(17));
     if (!text) return tri__fail(TRI_RESOURCE, "out of memory for the text of a state");
     size_t n = strlen(text);
     if (n <= TRI_MEMORY_STATE) tri__memory_put_text(area, copy, text, n);
-    free(text);
     if (n <= TRI_MEMORY_STATE) return TRI_OK;
     return tri__fail(TRI_RESOURCE, "the text of a step's state has %zu bytes, and room for %d: run without "
                      "--replicate-state", n, TRI_MEMORY_STATE);
@@ -248,8 +242,6 @@ tri_status tri__memory_open(const tri_memory_area *areas, int n, int copy, int64
         tri__json_decref(config);
     }
     for (int i = 0; r.table && i < n; i++) tri__json_decref(r.table[i]);
-    free(r.table);
-    free(r.file);
-    free(r.name);
+    TRI_FREE(r.table, r.file, r.name);
     return status;
 }

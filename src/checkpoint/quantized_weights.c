@@ -73,12 +73,12 @@ static tri_status check_row(const tri_quantized *z, const extremes *e) {
 tri_status tri__quantized_check(const tri_quantized *z) {
     int64_t n = z->rows * z->cols;
     extremes e = {0};
-    int8_t *q = malloc(PIECE);
-    tri_status status = q ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory to check tensor '%s'", z->entry->name);
-    for (int64_t at = 0; at < n && status == TRI_OK;) {
+    TRI_OWNED(tri__free_at) int8_t *q = malloc(PIECE);
+    if (!q) return tri__fail(TRI_RESOURCE, "no memory to check tensor '%s'", z->entry->name);
+    for (int64_t at = 0; at < n;) {
         int64_t count = n - at < PIECE ? n - at : PIECE;
-        status = tri__st_read(z->file, z->entry, at, count, q);
-        for (int64_t i = 0; i < count && status == TRI_OK;) {
+        TRI_TRY(tri__st_read(z->file, z->entry, at, count, q));
+        for (int64_t i = 0; i < count;) {
             int64_t rest = z->cols - (at + i) % z->cols, run = rest < count - i ? rest : count - i;
             for (int64_t k = i; k < i + run; k++) {
                 e.low = q[k] < e.low ? q[k] : e.low;
@@ -86,13 +86,12 @@ tri_status tri__quantized_check(const tri_quantized *z) {
             }
             i += run;
             if (run < rest) break; /* the row goes on in the next piece */
-            status = check_row(z, &e);
+            TRI_TRY(check_row(z, &e));
             e = (extremes){.row = e.row + 1};
         }
         at += count;
     }
-    free(q);
-    return status;
+    return TRI_OK;
 }
 
 tri_status tri__quantized_read(const tri_quantized *z, int64_t begin, int64_t n, float *out) {

@@ -72,7 +72,7 @@ static tri_status take(const char *folder, const char *path, const tri_json *roo
 
 static tri_status read_as(const char *folder, tri_run_set_kind kind, tri_run_set *out) {
     char path[TRI_PATH_MAX];
-    tri_json *root = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *root = NULL;
     int there;
     TRI_TRY(tri__path_join(path, folder, rows[kind].file));
     TRI_TRY(tri__file_there(path, &there));
@@ -81,7 +81,6 @@ static tri_status read_as(const char *folder, tri_run_set_kind kind, tri_run_set
     if (status == TRI_DATA && kind == TRI_RUN_SET_FOLDS) return TRI_OK; /* a run's may be cut off */
     out->kind = kind;
     if (status == TRI_OK) status = take(folder, path, root, out);
-    tri__json_decref(root);
     if (status != TRI_OK || !out->n) tri__run_set_free(out);
     return status;
 }

@@ -152,13 +152,11 @@ static tri_status check_file(tri_st_file *file) {
     if (header_bytes > file->size - LENGTH_BYTES)
         return tri__fail(TRI_DATA, "%s: header of %llu bytes, but the file has %zu; is it cut short?", path,
                          (unsigned long long)header_bytes, file->size);
-    char *text = malloc(header_bytes + 1);
+    TRI_OWNED(tri__free_at) char *text = malloc(header_bytes + 1);
     if (!text)
         return tri__fail(TRI_RESOURCE, "%s: no memory for its header of %llu bytes", path,
                          (unsigned long long)header_bytes);
-    tri_status status = read_header(file, header_bytes, text);
-    free(text);
-    return status;
+    return read_header(file, header_bytes, text);
 }
 
 /* Takes ownership of the descriptor. */

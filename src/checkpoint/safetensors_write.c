@@ -33,7 +33,7 @@ static tri_json *entry_json(const tri_piece *piece, tri_json_int begin) {
 
 /* The padded header text, preceded by the 8 bytes of its length; NULL if out of memory. */
 static char *header_text(const tri_piece *const *order, int n, const tri_json *metadata, size_t *size) {
-    tri_json *header = tri__json_object();
+    TRI_OWNED(tri__json_drop) tri_json *header = tri__json_object();
     int failed = header == NULL;
     if (tri__json_object_size(metadata)) failed |= tri__json_set(header, "__metadata__", (tri_json *)metadata);
     tri_json_int offset = 0;
@@ -42,8 +42,8 @@ static char *header_text(const tri_piece *const *order, int n, const tri_json *m
         failed |= tri__json_set_new(header, order[i]->name, entry_json(order[i], offset));
         offset += (tri_json_int)piece_bytes(order[i]);
     }
-    char *json = failed ? NULL : tri__json_text(header, TRI_JSON_COMPACT), *text = NULL;
-    tri__json_decref(header);
+    TRI_OWNED(tri__free_at) char *json = failed ? NULL : tri__json_text(header, TRI_JSON_COMPACT);
+    char *text = NULL;
     if (json) {
         uint64_t length = strlen(json), padded = (length + 7) & ~(uint64_t)7;
         *size = sizeof padded + padded;
@@ -54,7 +54,6 @@ static char *header_text(const tri_piece *const *order, int n, const tri_json *m
             memset(text + sizeof padded + length, ' ', padded - length);
         }
     }
-    free(json);
     return text;
 }
 
@@ -132,7 +131,7 @@ static tri_status write_file(const char *path, const char *header, size_t header
 
 tri_status tri__st_write(const char *path, const tri_piece *pieces, int n, const tri_json *metadata,
                          tri_st_written *written) {
-    const tri_piece **order = calloc(n ? (size_t)n : 1, sizeof *order);
+    TRI_OWNED(tri__free_at) const tri_piece **order = calloc(n ? (size_t)n : 1, sizeof *order);
     if (!order) return tri__fail(TRI_RESOURCE, "%s: out of memory for %d tensors", path, n);
     for (int i = 0; i < n; i++) {
         TRI_ASSERT(tri__slice_is_whole(&pieces[i].slice, &pieces[i].shape));
@@ -140,10 +139,7 @@ tri_status tri__st_write(const char *path, const tri_piece *pieces, int n, const
     }
     qsort(order, (size_t)n, sizeof *order, by_dtype_and_name);
     size_t header_bytes = 0;
-    char *header = header_text(order, n, metadata, &header_bytes);
-    tri_status status = header ? write_file(path, header, header_bytes, order, pieces, n, written)
-                               : tri__fail(TRI_RESOURCE, "%s: out of memory for the header", path);
-    free(header);
-    free(order);
-    return status;
+    TRI_OWNED(tri__free_at) char *header = header_text(order, n, metadata, &header_bytes);
+    if (!header) return tri__fail(TRI_RESOURCE, "%s: out of memory for the header", path);
+    return write_file(path, header, header_bytes, order, pieces, n, written);
 }

@@ -70,13 +70,11 @@ static tri_status add_recorded(void *context, const char *key, const char *value
  * there is none: opening the checkpoint later says what is wrong. */
 static void load_recorded(const char *path, tri_json **manifest, tri_json **config) {
     char folder[TRI_PATH_MAX], file[TRI_PATH_MAX];
-    tri_words words;
-    tri__words_keep(&words);
+    TRI_KEEP_WORDS();
     *manifest = *config = NULL;
     if (tri__checkpoint_glance(path, folder, manifest) == TRI_OK &&
         tri__path_join(file, folder, "config.json") == TRI_OK)
         (void)!tri__json_load(file, TRI_DATA, config);
-    tri__words_restore(&words);
 }
 
 /* Samples of a step: those of the run that is continued, unless something else is asked for than on its ranks. */
@@ -103,42 +101,35 @@ static tri_status take_recorded(const tri_settings *s, const tri_json *config, c
 /* The layout of the checkpoint that the run continues, if it was chosen for as many ranks and has what is given now.
  * *found: 1. */
 static tri_status find_recorded(const tri_settings *s, choice_text *out, int *found, int64_t *samples) {
-    tri_json *manifest, *config;
-    tri_status status = TRI_OK;
+    TRI_OWNED(tri__json_drop) tri_json *manifest = NULL, *config = NULL;
     *found = 0, *samples = tri__choose_batch(s, (int)s->world_size);
     if (strcmp(s->resume, "never") == 0) return TRI_OK;
     load_recorded(strcmp(s->resume, "auto") == 0 ? s->output_dir : s->resume, &manifest, &config);
     const char *layout = tri__text_in(config, "layout");
     *samples = samples_of(s, manifest, config);
     if (layout && strcmp(layout, "auto") == 0 && tri__whole_in(config, "world_size") == s->world_size)
-        status = take_recorded(s, config, out, found);
+        TRI_TRY(take_recorded(s, config, out, found));
     if (*found) add_batch(out, *samples);
-    tri__json_decref(manifest);
-    tri__json_decref(config);
-    return status;
+    return TRI_OK;
 }
 
 static tri_status search(tri_cli *cli, const tri_settings *s, int64_t samples, choice_text *out) {
     static const tri_choose_options first = {.top = 1, .limit = 400};
-    tri_chooser *chooser = calloc(1, sizeof *chooser); /* large */
+    TRI_OWNED(tri__chooser_drop) tri_chooser *chooser = calloc(1, sizeof *chooser); /* large */
     tri_choice choice;
     tri_log silent = {0};
     char text[TRI_LAYOUT_TEXT], time[32];
     int world = (int)s->world_size;
     if (!chooser) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__chooser_open(s, 1, &silent, cli->stop, s->output_dir, chooser);
-    if (status == TRI_OK) status = tri__choose(chooser, world, samples, &first, &choice);
-    if (status == TRI_OK) status = tri__layout_options(&choice.best[0].layout, 1, NULL, add_pair, out);
-    if (status == TRI_OK) {
-        add_batch(out, choice.global_batch);
-        if (!s->quiet)
-            fprintf(cli->err, "layout     %s: the first choice of %lld, %s a step on %s (--layout auto)\n",
-                    tri__layout_text(&choice.best[0].layout, text), (long long)choice.space,
-                    tri__choose_time(choice.best[0].seconds, time), chooser->hardware.name);
-    }
-    tri__chooser_close(chooser);
-    free(chooser);
-    return status;
+    TRI_TRY(tri__chooser_open(s, 1, &silent, cli->stop, s->output_dir, chooser));
+    TRI_TRY(tri__choose(chooser, world, samples, &first, &choice));
+    TRI_TRY(tri__layout_options(&choice.best[0].layout, 1, NULL, add_pair, out));
+    add_batch(out, choice.global_batch);
+    if (!s->quiet)
+        fprintf(cli->err, "layout     %s: the first choice of %lld, %s a step on %s (--layout auto)\n",
+                tri__layout_text(&choice.best[0].layout, text), (long long)choice.space,
+                tri__choose_time(choice.best[0].seconds, time), chooser->hardware.name);
+    return TRI_OK;
 }
 
 static tri_status choose(tri_cli *cli, const tri_settings *s, choice_text *out) {

@@ -99,7 +99,7 @@ static tri_status take_event(void *to, const tri_json *event) {
 }
 
 static tri_status run_once(const tri_cli *cli, const char *folder, int ranks, run_times *times) {
-    tri_run_line *l = tri__run_line_new(cli, folder, "run");
+    TRI_OWNED(tri__run_line_drop) tri_run_line *l = tri__run_line_new(cli, folder, "run");
     tri__run_line_add(l, "--nproc-per-node=%d", ranks);
     tri__run_line_add(l, "--global-batch-size=%d", tri__lab_models[0].samples);
     tri__run_line_add(l, "--max-steps=%d", STEPS);
@@ -112,7 +112,6 @@ static tri_status run_once(const tri_cli *cli, const char *folder, int ranks, ru
     times->all = tri__clock() - begin;
     if (status == TRI_OK) status = tri__run_events(l->settings.output_dir, take_event, times);
     if (l) tri__bench_remove(l->settings.output_dir);
-    tri__run_line_free(l);
     return status;
 }
 
@@ -271,11 +270,9 @@ static tri_status choose_path(calibrating *c) {
 }
 
 static tri_status write_results(const tri_cli *cli, const calibrating *c) {
-    tri_json *json = tri__hardware_json(&c->out);
-    tri_status status = tri__json_deliver(c->path, json, c->settings->force || !c->settings->output);
-    if (status == TRI_OK && c->settings->json) status = tri__print_json(cli->out, json);
-    tri__json_decref(json);
-    return status != TRI_OK || c->settings->json ? status : print_table(cli, c);
+    TRI_OWNED(tri__json_drop) tri_json *json = tri__hardware_json(&c->out);
+    TRI_TRY(tri__json_deliver(c->path, json, c->settings->force || !c->settings->output));
+    return c->settings->json ? tri__print_json(cli->out, json) : print_table(cli, c);
 }
 
 static tri_status calibrate(tri_cli *cli, calibrating *c, const tri_log *log) {
@@ -299,12 +296,11 @@ static tri_status calibrate(tri_cli *cli, calibrating *c, const tri_log *log) {
 }
 
 tri_status tri__command_calibrate(tri_cli *cli, tri_command_call *call) {
-    calibrating *c = calloc(1, sizeof *c);
+    TRI_OWNED(tri__free_at) calibrating *c = calloc(1, sizeof *c);
     if (!c) return tri__fail(TRI_RESOURCE, "out of memory");
     *c = (calibrating){.settings = &call->settings, .own = call->own, .begun = tri__clock()};
     tri_status status = tri__launch_resolve(cli, &call->settings, &c->launch);
     if (status == TRI_OK) status = calibrate(cli, c, &call->log);
     tri__arena_close(&c->arena);
-    free(c);
     return status;
 }

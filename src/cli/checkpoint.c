@@ -42,19 +42,15 @@ static tri_status name(const found *f, int i, char path[static TRI_PATH_MAX]) {
  * deep: 1: verifies all hashes. */
 static tri_status describe(const found *f, int i, int deep, tri_json **out) {
     char path[TRI_PATH_MAX];
-    tri_json *manifest = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *manifest = NULL;
     TRI_TRY(name(f, i, path));
     tri_status status = tri__manifest_load(path, &manifest);
     if (status == TRI_OK && !deep) status = tri__manifest_check(path, manifest, 0, 0);
     if (status == TRI_OK && deep) {
-        tri_checkpoint *checkpoint;
+        TRI_OWNED(tri__checkpoint_close_at) tri_checkpoint *checkpoint = NULL;
         status = tri__checkpoint_open_part(path, 0, 1, &checkpoint);
-        tri__checkpoint_close(checkpoint);
     }
-    if (status != TRI_OK && !tri__proves_damage(status)) {
-        tri__json_decref(manifest);
-        return status;
-    }
+    if (status != TRI_OK && !tri__proves_damage(status)) return status;
     const tri_json *mesh = tri__json_get(tri__json_get(manifest, "state"), "mesh");
     tri_json_int step = manifest ? tri__whole_in(manifest, "step") : f->n ? f->steps[i] : -1;
     *out = tri__json_pack("{s:s, s:I, s:b, s:b, s:I, s:O?, s:O?, s:s?, s:O?}", "path", path, "step", step, "valid",
@@ -62,7 +58,6 @@ static tri_status describe(const found *f, int i, int deep, tri_json **out) {
                           (tri_json_int)tri__manifest_bytes(manifest), "mesh", mesh, "engine",
                           tri__json_get(manifest, "engine"), "reason", status == TRI_OK ? NULL : tri_error(),
                           "decision", tri__json_get(tri__json_get(manifest, "state"), "decision"));
-    tri__json_decref(manifest);
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
@@ -99,7 +94,7 @@ static tri_status list_run(listing *l, const char *path, const char *run) {
     TRI_TRY(find(path, &f));
     tri_status status = TRI_OK;
     for (int i = 0; i < (f.n ? f.n : 1) && status == TRI_OK; i++) {
-        tri_json *row = NULL;
+        TRI_OWNED(tri__json_drop) tri_json *row = NULL;
         status = describe(&f, i, l->deep, &row);
         if (status != TRI_OK) break;
         l->n++;
@@ -107,7 +102,6 @@ static tri_status list_run(listing *l, const char *path, const char *run) {
             snprintf(l->first, sizeof l->first, "%s", tri__text_in(row, "reason"));
         if (l->settings->json) status = tri__print_json(l->cli->out, row);
         else add_row(&l->table, row, run);
-        tri__json_decref(row);
     }
     free(f.steps);
     return status;
@@ -134,27 +128,24 @@ static tri_status list_runs(listing *l, const char *path, const tri_run_set *set
 /* verify fails (TRI_DATA) if a checkpoint is damaged. */
 static tri_status list(tri_cli *cli, const tri_settings *settings, const char *path, int deep) {
     listing l = {.cli = cli, .settings = settings, .deep = deep};
-    tri_run_set set;
+    TRI_OWNED(tri__run_set_free) tri_run_set set = {0};
     TRI_TRY(tri__run_set_read(path, &set));
     tri_status status = list_runs(&l, path, &set);
     if (status == TRI_OK && !settings->json) status = tri__text_table_print(&l.table, cli->out, cli->out_color);
     tri__text_table_free(&l.table);
-    tri__run_set_free(&set);
     if (status == TRI_OK && deep && l.bad) return tri__fail(TRI_DATA, "%d of %d damaged: %s", l.bad, l.n, l.first);
     return status;
 }
 
 static tri_status prune(const tri_settings *settings, const char *path) {
     tri_kind kind;
-    tri_run_set set;
+    TRI_OWNED(tri__run_set_free) tri_run_set set = {0};
     TRI_TRY(tri__path_kind(path, &kind));
     if (kind != TRI_KIND_FOLDER) return tri__fail(TRI_NOINPUT, "%s is not a folder; a run folder is expected", path);
     TRI_TRY(tri__run_set_read(path, &set));
-    tri_status status = set.n ? TRI_OK : tri__checkpoint_prune(path, (int)settings->keep, INT64_MAX);
-    for (int i = 0; i < set.n && status == TRI_OK; i++)
-        status = tri__checkpoint_prune(set.folder[i], (int)settings->keep, INT64_MAX);
-    tri__run_set_free(&set);
-    return status;
+    if (!set.n) TRI_TRY(tri__checkpoint_prune(path, (int)settings->keep, INT64_MAX));
+    for (int i = 0; i < set.n; i++) TRI_TRY(tri__checkpoint_prune(set.folder[i], (int)settings->keep, INT64_MAX));
+    return TRI_OK;
 }
 
 /* ---- diff ---- */
@@ -197,22 +188,20 @@ static tri_status add_difference(tri_json *rows, const char *tensor, const char 
 /* Appends an object to `rows` if the tensor differs. */
 static tri_status compare_tensor(const tri_checkpoint *const both[2], tri_piece a, tri_json *rows) {
     tri_piece b;
-    void *x = NULL, *y = NULL;
+    TRI_OWNED(tri__free_at) void *x = NULL, *y = NULL;
     int64_t differ = 0;
     double most = 0;
     if (!find_tensor(both[1], a.name, &b)) return add_difference(rows, a.name, "only in the first");
     if (a.dtype != b.dtype || !tri__shape_equal(&a.shape, &b.shape))
         return add_difference(rows, a.name, "another shape or dtype");
-    tri_status status = read_whole(both[0], &a, &x);
-    if (status == TRI_OK) status = read_whole(both[1], &b, &y);
-    if (status == TRI_OK) compare_data(&a, &b, &differ, &most);
-    if (status == TRI_OK && differ)
+    TRI_TRY(read_whole(both[0], &a, &x));
+    TRI_TRY(read_whole(both[1], &b, &y));
+    compare_data(&a, &b, &differ, &most);
+    if (differ)
         tri__json_append_new(rows, tri__json_pack("{s:s, s:s, s:I, s:I, s:f}", "tensor", a.name, "what", "other values",
                                                   "elements", (tri_json_int)differ, "of",
                                                   (tri_json_int)tri__shape_count(&a.shape), "most", most));
-    free(x);
-    free(y);
-    return status;
+    return TRI_OK;
 }
 
 static tri_status compare_tensors(const tri_checkpoint *const both[2], tri_json *rows) {
@@ -241,16 +230,15 @@ static void compare_objects(const tri_json *a, const tri_json *b, tri_json *rows
 
 static void print_keys(tri_text_table *table, const char *what, const tri_json *rows) {
     tri__json_items(rows, row) {
-        char *a = tri__json_line(tri__json_get(row, "first")), *b = tri__json_line(tri__json_get(row, "second"));
+        TRI_OWNED(tri__free_at) char *a = tri__json_line(tri__json_get(row, "first")),
+                                     *b = tri__json_line(tri__json_get(row, "second"));
         table->failed |= !a || !b;
         tri__text_table_add(table, "%s\t%s\t%.60s\t%.60s", what, tri__text_in(row, "key"), a ? a : "", b ? b : "");
-        free(a);
-        free(b);
     }
 }
 
 static tri_status print_diff(tri_cli *cli, const tri_json *all) {
-    tri_text_table table = {0};
+    TRI_OWNED(tri__text_table_free) tri_text_table table = {0};
     const tri_json *tensors = tri__json_get(all, "tensors");
     tri__text_table_add(&table, "what\tname\tfirst\tsecond");
     print_keys(&table, "config", tri__json_get(all, "config"));
@@ -265,29 +253,22 @@ static tri_status print_diff(tri_cli *cli, const tri_json *all) {
         tri__text_table_add(&table, "tensor\t%s\t%s\t%s", tri__text_in(row, "tensor"),
                             tri__text_in(row, "what"), words);
     }
-    tri_status status = TRI_OK;
-    if (table.n > 1 || table.failed) status = tri__text_table_print(&table, cli->out, cli->out_color);
+    if (table.n > 1 || table.failed) TRI_TRY(tri__text_table_print(&table, cli->out, cli->out_color));
     if (tri__json_size(tensors) == 0) fprintf(cli->out, "all tensors are the same\n");
-    tri__text_table_free(&table);
-    return status;
+    return TRI_OK;
 }
 
 static tri_status diff(tri_cli *cli, const tri_settings *settings, const char *const *paths) {
-    tri_checkpoint *both[2] = {NULL, NULL};
-    tri_status status = tri__checkpoint_open(paths[0], 0, &both[0]);
-    if (status == TRI_OK) status = tri__checkpoint_open(paths[1], 0, &both[1]);
-    tri_json *all = tri__json_pack("{s:[], s:[], s:[]}", "config", "state", "tensors");
-    if (status == TRI_OK && !all) status = tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK) {
-        compare_objects(tri__checkpoint_config(both[0]), tri__checkpoint_config(both[1]), tri__json_get(all, "config"));
-        compare_objects(tri__checkpoint_state(both[0]), tri__checkpoint_state(both[1]), tri__json_get(all, "state"));
-        status = compare_tensors((const tri_checkpoint *const *)both, tri__json_get(all, "tensors"));
-    }
-    if (status == TRI_OK && !tri__json_is_whole(all)) status = tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK) status = settings->json ? tri__print_json(cli->out, all) : print_diff(cli, all);
-    tri__json_decref(all);
-    for (int i = 0; i < 2; i++) tri__checkpoint_close(both[i]);
-    return status;
+    TRI_OWNED(tri__checkpoint_close_at) tri_checkpoint *a = NULL, *b = NULL;
+    TRI_TRY(tri__checkpoint_open(paths[0], 0, &a));
+    TRI_TRY(tri__checkpoint_open(paths[1], 0, &b));
+    TRI_OWNED(tri__json_drop) tri_json *all = tri__json_pack("{s:[], s:[], s:[]}", "config", "state", "tensors");
+    if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
+    compare_objects(tri__checkpoint_config(a), tri__checkpoint_config(b), tri__json_get(all, "config"));
+    compare_objects(tri__checkpoint_state(a), tri__checkpoint_state(b), tri__json_get(all, "state"));
+    TRI_TRY(compare_tensors((const tri_checkpoint *const[]){a, b}, tri__json_get(all, "tensors")));
+    if (!tri__json_is_whole(all)) return tri__fail(TRI_RESOURCE, "out of memory");
+    return settings->json ? tri__print_json(cli->out, all) : print_diff(cli, all);
 }
 
 tri_status tri__command_checkpoint(tri_cli *cli, tri_command_call *call) {

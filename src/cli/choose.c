@@ -84,12 +84,10 @@ static tri_status add_typed(const tri_option *row, const void *from, char *line)
     /* plans of layers are searched only where none is given */
     int varies = is_of_layout(row->name) && strcmp(row->name, "tp_plan");
     if (!tri__option_listed(row, "train") || varies) return TRI_OK;
-    tri_json *value = tri__option_json(row, from);
+    TRI_OWNED(tri__json_drop) tri_json *value = tri__option_json(row, from);
     char typed[TRI_OPTION_TYPED];
     const char *text = tri__option_typed(value, ',', typed);
-    tri_status status = text ? add_option(line, row->name, text) : TRI_OK;
-    tri__json_decref(value);
-    return status;
+    return text ? add_option(line, row->name, text) : TRI_OK;
 }
 
 tri_status tri__choose_command(const tri_choose_asked *asked, const tri_layout *l, int64_t global, int world,
@@ -433,8 +431,7 @@ static tri_status world_of(const tri_settings *s, const tri_choose_own *own, int
         return tri__fail(TRI_USAGE, "--world-size: expected numbers of ranks, not \"%s\"", own->world_size.at[0]);
     if (!own->within && !*world)
         return tri__fail(TRI_USAGE, "choose needs --world-size, the number of ranks; or --within, a time");
-    if (own->within && *world) return tri__fail(TRI_USAGE, "choose takes --world-size or --within, not both");
-    return TRI_OK;
+    return own->within && *world ? tri__fail(TRI_USAGE, "choose takes --world-size or --within, not both") : TRI_OK;
 }
 
 static tri_status choose_one(tri_cli *cli, tri_command_call *call, const tri_choose_options *how) {
@@ -445,14 +442,11 @@ static tri_status choose_one(tri_cli *cli, tri_command_call *call, const tri_cho
     if (own->within) TRI_TRY(parse_time(own->within, &seconds));
     TRI_TRY(world_of(&given, own, &world));
     TRI_TRY(tri__choose_prepare(&call->settings, world ? world : (int)given.nodes));
-    tri_choose_asked asked = {.settings = &given, .chooser = calloc(1, sizeof *asked.chooser)}; /* large */
-    if (!asked.chooser) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__chooser_open(&call->settings, 0, &call->log, cli->stop, NULL, asked.chooser);
-    if (status == TRI_OK)
-        status = own->within ? choose_ranks(cli, &asked, how, seconds) : choose_layout(cli, &asked, how);
-    tri__chooser_close(asked.chooser);
-    free(asked.chooser);
-    return status;
+    TRI_OWNED(tri__chooser_drop) tri_chooser *chooser = NULL;
+    TRI_TRY(TRI_NEW(chooser, 1, "a search")); /* large */
+    TRI_TRY(tri__chooser_open(&call->settings, 0, &call->log, cli->stop, NULL, chooser));
+    tri_choose_asked asked = {.settings = &given, .chooser = chooser};
+    return own->within ? choose_ranks(cli, &asked, how, seconds) : choose_layout(cli, &asked, how);
 }
 
 tri_status tri__command_choose(tri_cli *cli, tri_command_call *call) {

@@ -49,18 +49,17 @@ static tri_status set_size(tri_settings *s, const char *model) {
     static const char *const keys[] = {"primary_encoder", "secondary_encoder"};
     tri_model_config *m = &s->model;
     int layers, width, n = m->secondary_text_name || m->secondary_text_list.n ? 2 : 1;
-    tri_status status = TRI_OK;
     if (!model || sscanf(model, "%dx%d", &layers, &width) != 2) return TRI_OK;
-    for (int i = 0; i < n && status == TRI_OK; i++) {
-        tri_json *encoder = tri__json_pack(
-            "{s:s, s:i, s:i, s:i, s:i, s:i, s:I}", "model_type", "bert", "vocab_size", 28996, "hidden_size", width,
-            "num_hidden_layers", layers, "num_attention_heads", width >= 128 ? width / 64 : 2, "intermediate_size",
-            4 * width, "max_position_embeddings", (tri_json_int)(m->max_sen_len > 512 ? m->max_sen_len : 512));
-        status = encoder ? tri__option_set_json(tri__option_find(tri__model_options, keys[i]), m, "--models", encoder)
-                         : tri__fail(TRI_RESOURCE, "out of memory");
-        tri__json_decref(encoder);
+    for (int i = 0; i < n; i++) {
+        TRI_OWNED(tri__json_drop) tri_json *encoder =
+            tri__json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:I}",
+                           "model_type", "bert", "vocab_size", 28996, "hidden_size", width, "num_hidden_layers",
+                           layers, "num_attention_heads", width >= 128 ? width / 64 : 2, "intermediate_size", 4 * width,
+                           "max_position_embeddings", (tri_json_int)(m->max_sen_len > 512 ? m->max_sen_len : 512));
+        if (!encoder) return tri__fail(TRI_RESOURCE, "out of memory");
+        TRI_TRY(tri__option_set_json(tri__option_find(tri__model_options, keys[i]), m, "--models", encoder));
     }
-    return status;
+    return TRI_OK;
 }
 
 static void add_word(opened *o, const char *flag, const char *value) {
@@ -86,7 +85,7 @@ static void add_group(const tabling *t, const group *g, opened *o) {
 /* The caller closes *o whatever this returns. */
 static tri_status open_options(const tabling *t, const group *g, const tri_layout_words *layout, opened *o) {
     const tri_command_call *call = t->call;
-    const char **args = calloc((size_t)call->n + MORE, sizeof *args);
+    TRI_OWNED(tri__free_at) const char **args = calloc((size_t)call->n + MORE, sizeof *args);
     int n = 0, none;
     if (!args) return tri__fail(TRI_RESOURCE, "out of memory");
     add_group(t, g, o);
@@ -94,9 +93,7 @@ static tri_status open_options(const tabling *t, const group *g, const tri_layou
     for (int i = 0; i < call->n; i++) args[n++] = call->args[i];
     for (int i = 0; i < o->n_more; i++) args[n++] = o->more[i];
     for (int i = 0; layout && i < layout->n; i++) args[n++] = layout->word[i];
-    tri_status status = tri__cli_settings(t->cli, &o->settings, "choose", &o->own, n, args, NULL, 0, &none);
-    free(args);
-    TRI_TRY(status);
+    TRI_TRY(tri__cli_settings(t->cli, &o->settings, "choose", &o->own, n, args, NULL, 0, &none));
     TRI_TRY(set_size(&o->settings, g->model));
     if (!o->settings.config)
         return tri__fail(TRI_USAGE, "--models %s: needs --config, whose columns it takes; or name a .json file",
@@ -106,7 +103,9 @@ static tri_status open_options(const tabling *t, const group *g, const tri_layou
     return tri__choose_prepare(&o->settings, atoi(o->own.world_size.at[0]));
 }
 
-static void close_opened(opened *o) {
+static void close_opened(opened **at) {
+    opened *o = *at;
+    if (!o) return;
     if (o->chooser.settings.device) tri__chooser_close(&o->chooser);
     tri__settings_free(&o->settings);
     free(o);
@@ -187,24 +186,22 @@ static tri_status add_choices(tabling *t, group *g, tri_choice *choice, int64_t 
 }
 
 static tri_status add_group_rows(tabling *t, group *g) {
-    opened *o = g->with = calloc(1, sizeof *o);
+    TRI_OWNED(close_opened) opened *o = g->with = calloc(1, sizeof *o);
     tri_choice choice = {0};
     if (!o) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = open_options(t, g, NULL, o);
-    int64_t batch = status == TRI_OK ? tri__choose_batch(&o->settings, g->world) : 0;
-    if (status == TRI_OK)
-        status = tri__chooser_open(&o->settings, 0, &t->call->log, t->cli->stop, NULL, &o->chooser);
-    if (status == TRI_OK) status = add_choices(t, g, &choice, batch);
-    for (int i = 0, found = 1; status == TRI_OK && found; i++) {
+    TRI_TRY(open_options(t, g, NULL, o));
+    int64_t batch = tri__choose_batch(&o->settings, g->world);
+    TRI_TRY(tri__chooser_open(&o->settings, 0, &t->call->log, t->cli->stop, NULL, &o->chooser));
+    TRI_TRY(add_choices(t, g, &choice, batch));
+    for (int i = 0, found = 1; found; i++) {
         tri_layout_words layout;
-        status = tri__layout_words(&t->own->layouts, i, &layout, &found);
-        if (status != TRI_OK || !found || (*layout.model && (!g->model || strcmp(layout.model, g->model)))) continue;
-        opened *with = calloc(1, sizeof *with);
-        if (!with) status = tri__fail(TRI_RESOURCE, "out of memory");
-        else status = add_named(t, g, &layout, with, choice.n_best ? choice.best : NULL, batch), close_opened(with);
+        TRI_TRY(tri__layout_words(&t->own->layouts, i, &layout, &found));
+        if (!found || (*layout.model && (!g->model || strcmp(layout.model, g->model)))) continue;
+        TRI_OWNED(close_opened) opened *with = NULL;
+        TRI_TRY(TRI_NEW(with, 1, "a layout"));
+        TRI_TRY(add_named(t, g, &layout, with, choice.n_best ? choice.best : NULL, batch));
     }
-    close_opened(o);
-    return status;
+    return TRI_OK;
 }
 
 /* Every model, hardware and number of ranks. */

@@ -47,10 +47,9 @@ void tri__cli_report(tri_cli *cli, tri_status status) {
 }
 
 tri_status tri__print_json(FILE *out, const tri_json *value) {
-    char *line = value ? tri__json_line(value) : NULL;
+    TRI_OWNED(tri__free_at) char *line = value ? tri__json_line(value) : NULL;
     if (!line) return tri__fail(TRI_RESOURCE, "out of memory while printing JSON");
     fprintf(out, "%s\n", line);
-    free(line);
     return TRI_OK;
 }
 
@@ -141,8 +140,7 @@ static tri_status call_command(tri_cli *cli, const tri_command *command, int n, 
     tri_status status = !call.words || (end && !call.own) ? tri__fail(TRI_RESOURCE, "out of memory")
                         : command->unparsed               ? command->run(cli, &call)
                                                           : call_parsed(cli, command, &call);
-    free(call.own);
-    free(call.words);
+    TRI_FREE(call.own, call.words);
     return status;
 }
 

@@ -6,12 +6,10 @@
 #include "serve/infer/ensemble.h"
 
 static tri_status digest(const char *path, char hex[static 33]) {
-    tri_checkpoint *checkpoint = NULL;
+    TRI_OWNED(tri__checkpoint_close_at) tri_checkpoint *checkpoint = NULL;
     TRI_TRY(tri__ensemble_refuse(path, "digest"));
     TRI_TRY(tri__checkpoint_open(path, 0, &checkpoint));
-    tri_status status = tri__checkpoint_digest(checkpoint, hex);
-    tri__checkpoint_close(checkpoint);
-    return status;
+    return tri__checkpoint_digest(checkpoint, hex);
 }
 
 tri_status tri__command_digest(tri_cli *cli, tri_command_call *call) {

@@ -197,8 +197,7 @@ static void probe_http(finding *f) {
 static void probe_packer(finding *f) {
     const char *version = tri__packer_version(f->packer);
     if (version) FOUND(f, "%s", version);
-    else
-        LACKS(f, "not in this build: apt-get install %s, run make", tri__packer_package(f->packer));
+    else LACKS(f, "not here: %s", tri__packer_remedy(f->packer));
 }
 
 static void probe_yaml(finding *f) {
@@ -265,6 +264,7 @@ static const struct {
     {"zlib", "no tables that end in .gz, no Parquet compressed with gzip", probe_packer, TRI_PACKER_ZLIB},
     {"zstd", "no tables that end in .zst, no Parquet or Arrow compressed with zstd", probe_packer, TRI_PACKER_ZSTD},
     {"lz4", "no Parquet or Arrow compressed with lz4", probe_packer, TRI_PACKER_LZ4},
+    {"brotli", "no Parquet compressed with brotli", probe_packer, TRI_PACKER_BROTLI},
     {"yaml", "no --accelerate FILE in YAML", probe_yaml, 0},
     {"hardware", "plan, simulate and choose predict for built-in hardware", probe_hardware, 0},
     {"models", "training needs a model's folder: huggingface-cli download NAME", probe_models, 0},

@@ -10,15 +10,11 @@
 static int is_possible(const tri_settings *asked, const tri_elastic_mesh *mesh) {
     tri_settings s = tri__elastic_settings(asked, mesh->stages, mesh->replicas);
     tri_log silent = {0};
-    tri_study *study = calloc(1, sizeof *study); /* large */
-    tri_words words;
-    tri__words_keep(&words);
+    TRI_OWNED(tri__study_drop) tri_study *study = calloc(1, sizeof *study); /* large */
+    TRI_KEEP_WORDS();
     tri_status status = study ? tri__engine_accept(&s) : TRI_RESOURCE;
     if (study) study->runs = 1;
     if (status == TRI_OK) status = tri__study_open(&s, &silent, NULL, s.output_dir, study);
-    if (study) tri__study_close(study);
-    free(study);
-    tri__words_restore(&words);
     return status == TRI_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "cli/launch.h"
 #include "job/several.h"
 
+#include "base/owned.h"
 #include "base/text.h"
 #include "report/text/text_table.h"
 #include "serve/serve.h"
@@ -9,15 +10,12 @@
 enum { NAME_WIDTH = 32, NAME_BYTES = 4 * NAME_WIDTH + 8, FIGURE_BYTES = 48 };
 enum { SHOWN_MATRIX = 12 }; /* classes: larger matrices are only in --json */
 
-typedef struct eval_options {
-    int64_t bootstrap;
-} eval_options;
-
-#define ROW(kind, field, ...) TRI_OWN_ROW(eval_options, "eval", kind, field, __VA_ARGS__)
+#define ROW(kind, field, ...) TRI_OWN_ROW(tri_eval_options, "eval", kind, field, __VA_ARGS__)
 const tri_option tri__eval_options[] = {
     ROW(INT, bootstrap, .value = "1000", .min = 0, .max = 100000,
         .help = "resamples of the rows for the 95 % interval of each figure; 0: no intervals"),
-    TRI_OWN_END(eval_options)};
+    ROW(TEXTS, by, .repeats = 1, .help = "also figures by group: of the rows of each value of these columns"),
+    TRI_OWN_END(tri_eval_options)};
 
 static const char *name_of(const tri_scores *s, int class, char out[static NAME_BYTES]) {
     return tri__text_brief(s->label[class], NAME_WIDTH, out, NAME_BYTES);
@@ -39,26 +37,13 @@ static const char *interval(const tri_interval *i, char out[static FIGURE_BYTES]
 /* The figures of the whole table, one a line. */
 static tri_status print_whole(const tri_cli *cli, const tri_evaluation *e) {
     const tri_scores *s = &e->scores;
-    const struct {
-        const char *name;
-        tri_figure figure;
-        double value;
-    } rows[] = {{"loss", TRI_FIGURE_LOSS, s->loss},
-                {"log loss", TRI_FIGURE_LOG_LOSS, s->log_loss},
-                {"accuracy", TRI_FIGURE_ACCURACY, s->accuracy},
-                {"F1 macro", TRI_FIGURE_F1_MACRO, s->f1_macro},
-                {"PR AUC", TRI_FIGURE_PR_AUC, s->pr_auc},
-                {"avg precision", TRI_FIGURE_AVERAGE_PRECISION, s->average_precision},
-                {"ROC AUC", TRI_FIGURE_ROC_AUC, s->roc_auc},
-                {"ECE", TRI_FIGURE_ECE, s->reliability.ece},
-                {"Brier score", TRI_FIGURE_BRIER, s->reliability.brier}};
     int with = e->intervals.resamples > 0;
     char name[NAME_BYTES], value[FIGURE_BYTES], range[FIGURE_BYTES];
     tri_text_table table = {0};
     tri__text_table_add(&table, "%lld rows\tvalue%s", (long long)s->rows, with ? "\t95 % interval" : "");
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        tri__text_table_add(&table, "%s\t%s%s", rows[i].name, area(rows[i].value, value),
-                            interval(with ? &e->intervals.of[rows[i].figure] : NULL, range));
+    for (int f = 0; f < TRI_FIGURES; f++)
+        tri__text_table_add(&table, "%s\t%s%s", tri__figure_name[f], area(tri__figure_of(s, (tri_figure)f), value),
+                            interval(with ? &e->intervals.of[f] : NULL, range));
     TRI_TRY(tri__print_table(cli, &table));
     if (s->positive >= 0)
         fprintf(cli->out, "PR AUC, average precision and ROC AUC are of label %s.\n", name_of(s, s->positive, name));
@@ -68,6 +53,24 @@ static tri_status print_whole(const tri_cli *cli, const tri_evaluation *e) {
                 "Intervals: shares of rows by Wilson's formula, ECE without its bias, others by %lld resamples of the "
                 "rows (--bootstrap).\n",
                 (long long)e->intervals.resamples);
+    return TRI_OK;
+}
+
+/* The figures of predicted numbers, in the label's units. */
+static tri_status print_numbers(const tri_cli *cli, const tri_evaluation *e) {
+    char range[FIGURE_BYTES];
+    const char *name;
+    double value;
+    tri_text_table table = {0};
+    tri__text_table_add(&table, "%lld rows\tvalue\t95 %% interval", (long long)e->scores.rows);
+    tri__text_table_add(&table, "loss\t%.6g\t", e->scores.loss);
+    for (int at = 0; tri__number_figure(&e->scores.numbers, &at, &name, &value);)
+        tri__text_table_add(&table, "%s\t%.6g%s", name, value,
+                            interval(at <= TRI_NUMBER_INTERVALS ? &e->number_intervals[at - 1] : NULL, range));
+    TRI_TRY(tri__print_table(cli, &table));
+    if (e->promised > 0)
+        fprintf(cli->out, "Intervals of predictions hold %.2f %% of these rows; they promise %g %%.\n", 100 * e->inside,
+                100 * e->promised);
     return TRI_OK;
 }
 
@@ -145,12 +148,92 @@ static tri_status print_confusion(const tri_cli *cli, const tri_scores *s) {
     return tri__print_table(cli, &table);
 }
 
+/* ---- by group ---- */
+
+static const tri_figure shown[] = {TRI_FIGURE_ACCURACY, TRI_FIGURE_F1_MACRO, TRI_FIGURE_PR_AUC, TRI_FIGURE_ROC_AUC,
+                                   TRI_FIGURE_LOG_LOSS};
+enum { SHOWN = sizeof shown / sizeof *shown };
+
+/* Figures, and below each its interval. */
+static void add_group(tri_text_table *table, const char *name, int64_t rows, const double *figure,
+                      const tri_intervals *intervals) {
+    char text[NAME_BYTES];
+    tri__text_table_add(table, "%s\t%lld", tri__text_brief(name, NAME_WIDTH, text, NAME_BYTES), (long long)rows);
+    for (int s = 0; s < SHOWN; s++) tri__text_table_more(table, "%s", area(figure[shown[s]], text));
+    if (!intervals->resamples) return;
+    tri__text_table_add(table, "\t");
+    for (int s = 0; s < SHOWN; s++) tri__text_table_more(table, "%s", interval(&intervals->of[shown[s]], text) + 1);
+}
+
+/* A group that is worse than the whole; NULL: none is. */
+static const tri_group_scores *worst_of(const tri_grouped *by, tri_figure f) {
+    return by->worst[f] < 0 ? NULL : &by->group[by->worst[f]];
+}
+
+static tri_status print_groups(const tri_cli *cli, const tri_evaluation *e, const tri_grouped *by) {
+    char name[NAME_BYTES];
+    double whole[TRI_FIGURES];
+    int with = e->intervals.resamples > 0;
+    TRI_OWNED(tri__text_table_free) tri_text_table groups = {0}, worst = {0};
+    tri__text_table_add(&groups, "%s\trows", tri__text_brief(by->column, NAME_WIDTH, name, NAME_BYTES));
+    tri__text_table_add(&worst, "figure\tworst %s\tfrom (all)%s", name, with ? "\tinterval excludes (all)" : "");
+    for (int f = 0; f < TRI_FIGURES; f++) whole[f] = tri__figure_of(&e->scores, (tri_figure)f);
+    for (int s = 0; s < SHOWN; s++) {
+        tri_figure f = shown[s];
+        const tri_group_scores *group = worst_of(by, f);
+        tri__text_table_more(&groups, "%s", tri__figure_name[f]);
+        if (!group) continue;
+        int excludes = tri__interval_excludes(group->intervals.of[f], whole[f]);
+        tri__text_table_add(&worst, "%s\t%s\t%+.4f%s", tri__figure_name[f],
+                            tri__text_brief(group->name, NAME_WIDTH, name, NAME_BYTES), group->figure[f] - whole[f],
+                            !with ? "" : excludes ? "\tyes" : "\tno");
+    }
+    add_group(&groups, "(all)", e->scores.rows, whole, &e->intervals);
+    for (int g = 0; g < by->n; g++)
+        add_group(&groups, by->group[g].name, by->group[g].rows, by->group[g].figure, &by->group[g].intervals);
+    fputc('\n', cli->out);
+    TRI_TRY(tri__print_table(cli, &groups));
+    if (worst.n > 1) fputc('\n', cli->out);
+    return worst.n > 1 ? tri__print_table(cli, &worst) : TRI_OK;
+}
+
+static tri_json *group_json(const tri_group_scores *group) {
+    tri_json *one = tri__json_pack("{s:s, s:I}", "group", group->name, "rows", (tri_json_int)group->rows);
+    for (int f = 0; f < TRI_FIGURES; f++)
+        tri__json_set_new(one, tri__figure_key[f], tri__json_real(group->figure[f]));
+    if (group->intervals.resamples) tri__json_set_new(one, "intervals", tri__intervals_json(&group->intervals, NULL));
+    return one;
+}
+
+static tri_json *groups_json(const tri_evaluation *e, const tri_grouped *by) {
+    tri_json *groups = tri__json_array(), *worst = tri__json_object();
+    for (int g = 0; g < by->n; g++) tri__json_append_new(groups, group_json(&by->group[g]));
+    for (int s = 0; s < SHOWN; s++) {
+        tri_figure f = shown[s];
+        const tri_group_scores *group = worst_of(by, f);
+        double whole = tri__figure_of(&e->scores, f);
+        tri_json *one = group ? tri__json_pack("{s:s, s:f}", "group", group->name, "difference",
+                                               group->figure[f] - whole) : tri__json_null();
+        if (group && e->intervals.resamples)
+            tri__json_set_new(one, "excludes_whole",
+                              tri__json_boolean(tri__interval_excludes(group->intervals.of[f], whole)));
+        tri__json_set_new(worst, tri__figure_key[f], one);
+    }
+    return tri__json_pack("{s:s, s:o, s:o}", "column", by->column, "groups", groups, "worst", worst);
+}
+
 static tri_status print_scores(const tri_cli *cli, const tri_evaluation *e) {
+    if (e->scores.is_number) return print_numbers(cli, e);
     TRI_TRY(print_whole(cli, e));
     print_decision(cli, e);
     TRI_TRY(print_classes(cli, e));
     TRI_TRY(print_confusion(cli, &e->scores));
-    return print_reliability(cli, &e->scores.reliability);
+    TRI_TRY(print_reliability(cli, &e->scores.reliability));
+    for (int i = 0; i < e->n_by; i++) TRI_TRY(print_groups(cli, e, &e->by[i]));
+    if (e->n_by)
+        fprintf(cli->out, "(rare): groups of fewer than %d rows, together.%s\n", TRI_GROUP_LEAST,
+                e->intervals.resamples ? " Of equally good groups, one interval in twenty excludes (all)." : "");
+    return TRI_OK;
 }
 
 /* The temperature, and figures before it; the threshold and how it was found. */
@@ -197,10 +280,22 @@ static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
     tri__json_set_new(object, "rows_trained_on",
                       e->trained_on < 0 ? tri__json_null() : tri__json_integer(e->trained_on));
     tri__json_set(object, "unseen", e->unseen);
+    if (e->scores.is_number) {
+        const tri_interval *is = e->number_intervals;
+        tri__json_set_new(object, "interval",
+                          tri__json_pack("{s:f, s:f}", "promised", e->promised, "inside", e->inside));
+        tri__json_set_new(object, "intervals",
+                          tri__json_pack("{s:[f, f], s:[f, f], s:[f, f]}", "r2", is[0].low, is[0].high, "rmse",
+                                         is[1].low, is[1].high, "mae", is[2].low, is[2].high));
+        return tri__print_json_new(cli->out, object);
+    }
     tri__json_set_new(object, "decision", decision_json(e));
     if (e->intervals.resamples)
         tri__json_set_new(object, "intervals", tri__intervals_json(&e->intervals, e->scores.label));
     if (e->n_members) tri__json_set_new(object, "members", members_json(e));
+    tri_json *by = e->n_by ? tri__json_array() : NULL;
+    for (int i = 0; i < e->n_by; i++) tri__json_append_new(by, groups_json(e, &e->by[i]));
+    if (by) tri__json_set_new(object, "by", by);
     return tri__print_json_new(cli->out, object);
 }
 
@@ -230,11 +325,10 @@ static tri_status print(const tri_cli *cli, const tri_evaluation *e, int as_json
 /* On each rank; the first one prints. */
 static tri_status eval_here(tri_cli *cli, const tri_settings *settings, tri_world *world, int rank, const tri_log *log,
                             void *context) {
-    const eval_options *own = context;
     tri_evaluation made = {0};
     tri_log stoppable = *log;
     stoppable.stop = cli->stop;
-    tri_status status = tri__serve_eval(settings, own->bootstrap, world, &stoppable, &made);
+    tri_status status = tri__serve_eval(settings, context, world, &stoppable, &made);
     if (status == TRI_OK && !rank) status = print(cli, &made, settings->json);
     tri__evaluation_free(&made);
     return status;

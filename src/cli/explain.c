@@ -186,21 +186,18 @@ static tri_status print_importance(const tri_cli *cli, const tri_json *facts) {
 
 /* The page's data: {explanations | importance, checkpoint, table}. */
 static tri_status write_page(const tri_settings *settings, const char *key, tri_json *value) {
-    tri_json *data = tri__json_pack("{s:s, s:s, s:O}", "checkpoint", settings->checkpoint, "table",
-                                    settings->data_path, key, value);
-    char *json = data ? tri__json_text(data, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(6)) : NULL, *html = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *data = tri__json_pack("{s:s, s:s, s:O}", "checkpoint", settings->checkpoint,
+                                                              "table", settings->data_path, key, value);
+    TRI_OWNED(tri__free_at) char *json = NULL, *html = NULL;
+    if (data) json = tri__json_text(data, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(6));
     tri_buffer out = {0};
     size_t size = 0;
     if (json) {
         tri__page_fill(tri__page_explain, json, &out);
         html = tri__buffer_take(&out, &size);
     }
-    tri_status status = html ? tri__file_deliver(settings->output, html, size, settings->force)
-                             : tri__fail(TRI_RESOURCE, "no memory for the page");
-    free(html);
-    free(json);
-    tri__json_decref(data);
-    return status;
+    if (!html) return tri__fail(TRI_RESOURCE, "no memory for the page");
+    return tri__file_deliver(settings->output, html, size, settings->force);
 }
 
 static tri_status explain_to(void *context, FILE *out) {
@@ -222,18 +219,15 @@ static tri_status explain_rows(writer *w) {
 static tri_status explain_table(const writer *w, tri_json *how) {
     tri_settings settings = *w->settings; /* borrows its texts */
     tri_explain_options options = *w->options;
-    tri_json *facts;
+    TRI_OWNED(tri__json_drop) tri_json *facts = NULL;
     options.retrained = tri__json_get(how, "inputs");
     if (how) settings.checkpoint = (char *)tri__text_in(how, "whole");
     TRI_TRY(tri__serve_importance(&settings, &options, w->log, w->cli->stop, &facts));
     for (int i = 0; how && i < 2; i++) tri__json_del(how, i ? "inputs" : "config"); /* those are in the facts */
     if (how) tri__json_set(facts, "retrained", how);
-    tri_status status;
-    if (w->form == PAGE) status = write_page(w->settings, "importance", facts);
-    else if (settings.output) status = tri__json_deliver(settings.output, facts, settings.force);
-    else status = w->form == LINES ? tri__print_json(w->cli->out, facts) : print_importance(w->cli, facts);
-    tri__json_decref(facts);
-    return status;
+    if (w->form == PAGE) return write_page(w->settings, "importance", facts);
+    if (settings.output) return tri__json_deliver(settings.output, facts, settings.force);
+    return w->form == LINES ? tri__print_json(w->cli->out, facts) : print_importance(w->cli, facts);
 }
 
 tri_status tri__command_explain(tri_cli *cli, tri_command_call *call) {
@@ -253,15 +247,12 @@ tri_status tri__command_explain(tri_cli *cli, tri_command_call *call) {
                                           : "--retrain is of --importance: give it too");
     TRI_TRY(choose_form(settings, &w.form));
     TRI_TRY(tri__output_check(settings, &(tri_output){.option = "-o", .path = settings->output}));
-    tri_json *how = own->retrain ? tri__json_object() : NULL, *tried = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *how = own->retrain ? tri__json_object() : NULL, *tried = NULL;
     const tri_explain_options none = {.first = own->first, .rows = own->rows}; /* a table that would be refused then */
-    tri_status status = how ? tri__serve_importance(settings, &none, &(tri_log){0}, cli->stop, &tried) : TRI_OK;
-    tri__json_decref(tried);
-    if (status == TRI_OK && how) status = tri__cli_alone(cli, "--retrain");
-    if (status == TRI_OK && how) status = tri__retrain(tri__cli_parent(cli), settings, how);
-    if (status == TRI_OK) status = own->importance ? explain_table(&w, how) : explain_rows(&w);
-    tri__json_decref(how);
-    TRI_TRY(status);
+    if (how) TRI_TRY(tri__serve_importance(settings, &none, &(tri_log){0}, cli->stop, &tried));
+    if (how) TRI_TRY(tri__cli_alone(cli, "--retrain"));
+    if (how) TRI_TRY(tri__retrain(tri__cli_parent(cli), settings, how));
+    TRI_TRY(own->importance ? explain_table(&w, how) : explain_rows(&w));
     if (settings->output && !settings->quiet) fprintf(cli->err, "wrote %s\n", settings->output);
     return TRI_OK;
 }

@@ -58,21 +58,18 @@ static tri_status print_end(const tri_cli *cli, const tri_several *s) {
                 s->path);
         return TRI_OK;
     }
-    char *folder = tri__text_quoted(s->settings->output_dir);
+    TRI_OWNED(tri__free_at) char *folder = tri__text_quoted(s->settings->output_dir);
     if (folder)
         fprintf(out, "ensemble    %s (%d members: what eval, predict and serve take, and average)\n", folder, s->n);
-    tri_status status = folder ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    free(folder);
-    return status;
+    return folder ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 tri_status tri__train_several(tri_cli *cli, const tri_settings *settings, int n, const char *const *args) {
     int folds = settings->folds && !settings->fold;
-    tri_several s = {.settings = settings, .n = (int)(folds ? settings->folds : settings->seeds), .folds = folds};
-    tri_status status = tri__cli_alone(cli, folds ? "--folds" : "--seeds");
-    if (status == TRI_OK) status = accept(cli, &s);
-    if (status == TRI_OK) status = tri__several_run(tri__cli_parent(cli), &s, n, args);
-    if (status == TRI_OK) status = print_end(cli, &s);
-    tri__several_free(&s);
-    return status;
+    TRI_OWNED(tri__several_free) tri_several s = {.settings = settings, .folds = folds};
+    s.n = (int)(folds ? settings->folds : settings->seeds);
+    TRI_TRY(tri__cli_alone(cli, folds ? "--folds" : "--seeds"));
+    TRI_TRY(accept(cli, &s));
+    TRI_TRY(tri__several_run(tri__cli_parent(cli), &s, n, args));
+    return print_end(cli, &s);
 }

@@ -25,7 +25,7 @@ static int holds_tokenizer(const char *folder) {
 
 /* The first folder with a tokenizer in --models-dir, by name; "" when there is none. */
 static tri_status first_model(const char *models_dir, char name[static TRI_PATH_MAX]) {
-    tri_names found;
+    TRI_OWNED(tri__names_free) tri_names found = {0};
     name[0] = 0;
     tri_status status = tri__folder_list(models_dir, &found);
     if (status == TRI_NOINPUT) return tri__fail(TRI_NOINPUT, "%s: no such folder (--models-dir)", models_dir);
@@ -36,7 +36,6 @@ static tri_status first_model(const char *models_dir, char name[static TRI_PATH_
             holds_tokenizer(folder))
             strcpy(name, found.name[i]);
     }
-    tri__names_free(&found);
     return TRI_OK;
 }
 
@@ -151,20 +150,16 @@ static void say_form(const tri_cli *cli, const tri_inspection *in) {
  * line. */
 static tri_status try_config(const tri_settings *asked, const char *path, const char *data) {
     const char *args[] = {"--config", path, "--data-path", data, "--models-dir", asked->models_dir}, *word;
-    tri_settings settings;
+    TRI_OWNED(tri__settings_free) tri_settings settings = {0};
     int n_words;
     TRI_TRY(tri__settings_init(&settings));
     settings.tables = asked->tables;
     if (asked->hub_cache) settings.hub_cache = strdup(asked->hub_cache);
-    tri_status status = asked->hub_cache && !settings.hub_cache
-                            ? tri__fail(TRI_RESOURCE, "out of memory")
-                            : tri__settings_parse(&settings, "train", asked->models_dir ? 6 : 4, args, &word, 1,
-                                                  &n_words);
+    if (asked->hub_cache && !settings.hub_cache) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(tri__settings_parse(&settings, "train", asked->models_dir ? 6 : 4, args, &word, 1, &n_words));
     int64_t memory = 0;
-    if (status == TRI_OK) status = tri__memory_limit_parse(asked->memory_limit, &memory);
-    if (status == TRI_OK) status = tri__run_rehearse(&settings, memory ? (size_t)memory : TRI_INSPECT_MEMORY);
-    tri__settings_free(&settings);
-    return status;
+    TRI_TRY(tri__memory_limit_parse(asked->memory_limit, &memory));
+    return tri__run_rehearse(&settings, memory ? (size_t)memory : TRI_INSPECT_MEMORY);
 }
 
 static tri_status write_config(const tri_cli *cli, const char *path, const char *data, const tri_settings *settings,
@@ -189,7 +184,7 @@ tri_status tri__command_inspect(tri_cli *cli, tri_command_call *call) {
     if (!data) return tri__fail(TRI_USAGE, "inspect needs a table, or a folder of train, valid and test tables");
     TRI_TRY(tri__output_check(settings, &output));
     tri_inspection *inspection = NULL;
-    tri_inspect_model *model = calloc(2, sizeof *model); /* paths are long */
+    TRI_OWNED(tri__free_at) tri_inspect_model *model = calloc(2, sizeof *model); /* paths are long */
     if (!model) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = open_models(cli, settings, model);
     if (status == TRI_OK) status = inspect(settings, data, model, &inspection);
@@ -202,6 +197,5 @@ tri_status tri__command_inspect(tri_cli *cli, tri_command_call *call) {
         status = write_config(cli, own->write_config, data, settings, inspection, model);
     tri__inspect_free(inspection);
     for (int t = 0; t < 2; t++) tri__tokenizer_free(model[t].tokenizer);
-    free(model);
     return status;
 }

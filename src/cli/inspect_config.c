@@ -26,13 +26,12 @@ int tri__inspect_has_weights(const tri_inspect_model *model) {
 
 static void comment(tri_json *comments, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void comment(tri_json *comments, const char *key, const char *format, ...) {
-    char *text = NULL;
+    TRI_OWNED(tri__free_at) char *text = NULL;
     va_list args;
     va_start(args, format);
     if (vasprintf(&text, format, args) < 0) text = NULL;
     va_end(args);
     tri__json_set_new(comments, key, tri__json_string(text));
-    free(text);
 }
 
 /* The length of the longest text, rounded up to a multiple of 32, at most 512; estimates are increased by half. */
@@ -72,12 +71,11 @@ static double rate_of(const tri_inspect_model *model) {
     enum { SMALL = 512, BASE = 768 };
     char path[TRI_PATH_MAX];
     tri_encoder encoder = {.hidden_size = BASE};
-    tri_json *json = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *json = NULL;
     (void)tri__encoder_preset(model->name, &encoder);
     if (has_file(model, "config.json") && tri__path_join(path, model->folder, "config.json") == TRI_OK &&
         tri__json_load(path, TRI_DATA, &json) == TRI_OK)
         (void)tri__encoder_parse(json, path, &encoder); /* training says what is wrong with it */
-    tri__json_decref(json);
     return encoder.hidden_size <= SMALL  ? pretrained.lr
            : encoder.hidden_size <= BASE ? pretrained.lr / 2
                                          : pretrained.lr / 5;
@@ -127,14 +125,33 @@ static void describe_model(tri_json *config, tri_json *comments, const tri_setti
                             "tasks (docs/guide/recipe.md); trident sweep searches for a better one");
 }
 
-static void describe_columns(tri_json *config, tri_json *comments, const tri_inspection *in) {
+/* The task: as given, or by whether the label's numbers are amounts rather than classes: fractions, or more than
+ * classes usually are. */
+static int64_t task_of(const tri_settings *settings, const tri_inspection *in) {
+    enum { MOST = 20 };
+    const tri_inspect_column *c = &in->column[in->label];
+    if (tri__settings_given(settings, &settings->model.task)) return settings->model.task;
+    int numeric = c->kind == TRI_INSPECT_AMOUNT || (c->kind == TRI_INSPECT_NUMERIC && c->numbers == c->filled);
+    return numeric && c->distinct > (c->whole ? MOST : 2) ? TRI_TASK_NUMBER : TRI_TASK_CLASSES;
+}
+
+static void describe_columns(tri_json *config, tri_json *comments, int64_t task, const tri_inspection *in) {
     const char *label = in->column[in->label].name;
     tri_json *tabular = tri__json_array(), *deciding = tri__json_array();
     tri__json_set_new(config, "label_name", tri__json_string(label));
-    comment(comments, "label_name",
-            in->label_given ? "as given: %d classes"
-                            : "a guess: %d classes; see part in trident inspect for others",
-            in->n_base_classes);
+    if (task != TRI_TASK_CLASSES) {
+        comment(comments, "label_name", in->label_given ? "as given: numbers"
+                                                        : "a guess: numbers; see part in trident inspect for others");
+        tri__json_set_new(config, "task", tri__json_string(task == TRI_TASK_NUMBER ? "regression" : "quantiles"));
+        comment(comments, "task", "the label has %lld different numbers, so they are learned as such; classification "
+                "would take each for a class, quantiles say how far a number may be off",
+                (long long)in->column[in->label].distinct);
+    } else {
+        comment(comments, "label_name",
+                in->label_given ? "as given: %d classes"
+                                : "a guess: %d classes; see part in trident inspect for others",
+                in->n_base_classes);
+    }
     tri__json_set_new(config, "primary_text_name", tri__json_string(in->column[in->primary].name));
     comment(comments, "primary_text_name", "%s: %.1f words on average",
             in->texts_given ? "as given" : "a guess, the longest text", in->column[in->primary].words);
@@ -162,23 +179,27 @@ static void describe_columns(tri_json *config, tri_json *comments, const tri_ins
 }
 
 /* What training without a validation table needs: rows of the training table. */
-static const char *parts_of(const tri_inspection *in) {
+static const char *parts_of(int64_t task, const tri_inspection *in) {
     enum { TRAIN, VALID, TEST };
     if (!in->split[TRAIN].path || in->split[VALID].path) return "";
+    if (task != TRI_TASK_CLASSES) return in->split[TEST].path ? " --split 0.9,0.1" : " --split 0.8,0.1,0.1";
     return in->split[TEST].path ? " --split 0.9,0.1 --stratify" : " --split 0.8,0.1,0.1 --stratify";
 }
 
-static tri_status describe_training(tri_json *config, tri_json *comments, const char *data,
+static tri_status describe_training(tri_json *config, tri_json *comments, int64_t task, const char *data,
                                     const tri_settings *settings, const char *path, const tri_inspection *in) {
-    tri__merge_new(config, tri__json_pack("{s:b, s:i, s:i}", "is_binary", in->n_base_classes == 2, "num_classes",
-                                          in->n_base_classes, "max_sen_len", longest(in)));
+    int number = task != TRI_TASK_CLASSES;
+    if (!number)
+        tri__merge_new(config, tri__json_pack("{s:b, s:i}", "is_binary", in->n_base_classes == 2, "num_classes",
+                                              in->n_base_classes));
+    tri__json_set_new(config, "max_sen_len", tri__json_integer(longest(in)));
     comment(comments, "max_sen_len", "room for the longest text%s; tokens are packed, so short texts cost nothing",
             in->column[in->primary].lengths.estimated ? ", estimated by its words" : "");
-    int uneven = tri__inspect_warned(in, "imbalance");
+    int uneven = !number && tri__inspect_warned(in, "imbalance");
     tri__merge_new(config, tri__json_pack("{s:i, s:i, s:i, s:f, s:f, s:s, s:s}", "hidden_common_dim", 128,
                                           "fusion_hidden_dim", 128, "batch_size", BATCH, "weight_decay", 0.01,
                                           "warmup_ratio", 0.08, "average_weights", "ema", "best_by",
-                                          uneven ? "pr_auc" : "roc_auc"));
+                                          number ? "loss" : uneven ? "pr_auc" : "roc_auc"));
     if (uneven)
         comment(comments, "best_by", "the classes are uneven: PR AUC sees the rare one, where ROC AUC is high anyway");
     if (settings->bad_rows) tri__json_set_new(config, "bad_rows", tri__json_string("skip"));
@@ -192,15 +213,12 @@ static tri_status describe_training(tri_json *config, tri_json *comments, const 
     const tri_texts *missing = &settings->model.missing;
     if (tri__settings_given(settings, missing))
         tri__json_set_new(config, "missing", tri__json_strings(missing->at, missing->n));
-    char *file = tri__text_quoted(path), *table = tri__text_quoted(data),
-         *models = tri__text_quoted(settings->models_dir ? settings->models_dir : "");
+    TRI_OWNED(tri__free_at) char *file = tri__text_quoted(path), *table = tri__text_quoted(data),
+                                 *models = tri__text_quoted(settings->models_dir ? settings->models_dir : "");
     int enough = file && table && models;
     if (enough)
         comment(comments, "run", "trident train --config %s --data-path %s%s%s%s --output-dir run", file, table,
-                settings->models_dir ? " --models-dir " : "", settings->models_dir ? models : "", parts_of(in));
-    free(file);
-    free(table);
-    free(models);
+                settings->models_dir ? " --models-dir " : "", settings->models_dir ? models : "", parts_of(task, in));
     return enough ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for a configuration");
 }
 
@@ -210,13 +228,14 @@ tri_status tri__inspect_write_config(const char *path, const char *data, const t
     if (in->label < 0) return tri__fail(TRI_DATA, "%s: no column looks like a label; name it with --label-name", table);
     if (in->primary < 0)
         return tri__fail(TRI_DATA, "%s: no column looks like a text; name it with --primary-text-name", table);
-    if (in->n_base_classes < 2 || in->n_base_classes > CLASSES_MAX)
+    int64_t task = task_of(settings, in);
+    if (task == TRI_TASK_CLASSES && (in->n_base_classes < 2 || in->n_base_classes > CLASSES_MAX))
         return tri__fail(TRI_DATA, "%s: the label \"%s\" has %d different values; 2 to %d are expected of a class",
                          table, in->column[in->label].name, in->n_base_classes, CLASSES_MAX);
     tri_json *config = tri__json_object(), *comments = tri__json_object();
-    describe_columns(config, comments, in);
+    describe_columns(config, comments, task, in);
     describe_model(config, comments, settings, in, model);
-    tri_status status = describe_training(config, comments, data, settings, path, in);
+    tri_status status = describe_training(config, comments, task, data, settings, path, in);
     tri__json_set_new(config, "_comments", comments);
     if (!config) status = tri__fail(TRI_RESOURCE, "no memory for a configuration");
     if (status == TRI_OK) status = tri__json_deliver(path, config, settings->force);

@@ -53,7 +53,7 @@ static const char *cell(const tri_json *row, const struct column *of, char out[s
 /* The rows as lines of cells separated by tabs, aligned or as Markdown. */
 static tri_status put_lines(const tri_json *table, FILE *out, int is_markdown) {
     const tri_json *rows = tri__json_get(table, "rows");
-    tri_text_table text = {0};
+    TRI_OWNED(tri__text_table_free) tri_text_table text = {0};
     char value[CELL];
     for (size_t i = 0; i <= tri__json_size(rows); i++)
         for (int k = 0, n = 0; k < COLUMNS; k++) {
@@ -63,8 +63,7 @@ static tri_status put_lines(const tri_json *table, FILE *out, int is_markdown) {
             else tri__text_table_add(&text, "%s", shown);
         }
     fprintf(out, "%s\n%s\n\n", tri__text_in(table, "title"), tri__text_in(table, "rule"));
-    tri_status status = TRI_OK;
-    if (!is_markdown) status = tri__text_table_print(&text, out, 0);
+    if (!is_markdown) TRI_TRY(tri__text_table_print(&text, out, 0));
     for (int r = 0; r < text.n && is_markdown; r++) {
         fputs("| ", out);
         for (const char *c = text.row[r]; *c; c++) fprintf(out, *c == '\t' ? " | " : *c == '|' ? "\\|" : "%c", *c);
@@ -73,8 +72,7 @@ static tri_status put_lines(const tri_json *table, FILE *out, int is_markdown) {
             if (is_shown(rows, &columns[k])) fputs("|---", out);
         if (!r) fputs("|\n", out);
     }
-    tri__text_table_free(&text);
-    return status;
+    return TRI_OK;
 }
 
 static tri_status put_text(const tri_json *table, FILE *out) { return put_lines(table, out, 0); }
@@ -82,14 +80,12 @@ static tri_status put_markdown(const tri_json *table, FILE *out) { return put_li
 static tri_status put_json(const tri_json *table, FILE *out) { return tri__print_json(out, table); }
 
 static tri_status put_page(const tri_json *table, FILE *out) {
-    char *data = tri__json_line(table);
-    tri_buffer page = {0};
+    TRI_OWNED(tri__free_at) char *data = tri__json_line(table);
+    TRI_OWNED(tri__buffer_free) tri_buffer page = {0};
     if (data) tri__page_fill(tri__page_layouts, data, &page);
-    tri_status status = data && !page.failed ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for the page");
-    if (status == TRI_OK) fwrite(page.text, 1, page.size, out);
-    tri__buffer_free(&page);
-    free(data);
-    return status;
+    if (!data || page.failed) return tri__fail(TRI_RESOURCE, "no memory for the page");
+    fwrite(page.text, 1, page.size, out);
+    return TRI_OK;
 }
 
 typedef tri_status put_form(const tri_json *table, FILE *out);
@@ -178,20 +174,18 @@ static char *trim(char *text) {
 }
 
 tri_status tri__layout_words(const tri_texts *asked, int i, tri_layout_words *out, int *found) {
-    tri_buffer all = {0};
-    tri_status status = TRI_OK;
+    TRI_OWNED(tri__buffer_free) tri_buffer all = {0};
     *out = (tri_layout_words){.n = 0}, *found = 0;
     for (int k = 0; k < asked->n; k++) tri__buffer_put(&all, "%s%s", k ? "," : "", asked->at[k]);
-    if (all.failed) status = tri__fail(TRI_RESOURCE, "out of memory");
+    if (all.failed) return tri__fail(TRI_RESOURCE, "out of memory");
     char *rest = all.text, *layout = NULL;
-    for (int k = 0; status == TRI_OK && k <= i;) { /* empty ones do not count: "a; b;" */
+    for (int k = 0; k <= i;) { /* empty ones do not count: "a; b;" */
         layout = strsep(&rest, ";");
         if (!layout) break;
         layout = trim(layout);
         k += *layout != 0;
     }
-    *found = status == TRI_OK && layout && *layout;
-    while (*found && status == TRI_OK && layout) status = add_part(out, trim(strsep(&layout, ",")));
-    tri__buffer_free(&all);
-    return status;
+    *found = layout && *layout;
+    while (*found && layout) TRI_TRY(add_part(out, trim(strsep(&layout, ","))));
+    return TRI_OK;
 }

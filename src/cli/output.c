@@ -25,11 +25,10 @@ static tri_status is_input(const tri_output *output, const char *option, const c
 static tri_status check_input(const tri_settings *settings, const tri_output *output, const char *option,
                               const char *input) {
     char folder[TRI_PATH_MAX];
-    tri_names parts = {0};
+    TRI_OWNED(tri__names_free) tri_names parts = {0};
     int found = tri__path_holds(input, output->path);
     if (!found && tri__parts_named(input) && tri__parts_list(input, &parts) == TRI_OK)
         for (int i = 0; i < parts.n && !found; i++) found = tri__file_same(parts.name[i], output->path);
-    tri__names_free(&parts);
     int is_model = option && strstr(option, "tokenizer") && !tri__is_folder(input);
     if (!found && is_model && tri__model_folder(settings, input, option, folder) == TRI_OK)
         found = tri__path_holds(folder, output->path);
@@ -39,14 +38,13 @@ static tri_status check_input(const tri_settings *settings, const tri_output *ou
 static tri_status check_option(const tri_settings *settings, const tri_output *output, const tri_option_set *set,
                                const char *name) {
     const tri_option *row = set->rows ? tri__option_find(set->rows, name) : NULL;
-    tri_json *value = row ? tri__option_json(row, set->into) : NULL;
+    TRI_OWNED(tri__json_drop) tri_json *value = row ? tri__option_json(row, set->into) : NULL;
     const char *text = tri__json_string_value(value);
-    tri_status status = text ? check_input(settings, output, row->name, text) : TRI_OK;
+    if (text) TRI_TRY(check_input(settings, output, row->name, text));
     tri__json_items(value, item) {
-        if (status == TRI_OK) status = check_input(settings, output, row->name, tri__json_string_value(item));
+        TRI_TRY(check_input(settings, output, row->name, tri__json_string_value(item)));
     }
-    tri__json_decref(value);
-    return status;
+    return TRI_OK;
 }
 
 static tri_status check_inputs(const tri_settings *settings, const tri_output *output) {
@@ -95,7 +93,7 @@ tri_status tri__output_check(const tri_settings *settings, const tri_output *out
 
 tri_status tri__output_write(const tri_cli *cli, const tri_settings *settings, const char *what,
                              tri_status (*put)(void *context, FILE *out), void *context) {
-    char *data = NULL;
+    TRI_OWNED(tri__free_at) char *data = NULL;
     size_t size = 0;
     if (!settings->output) return put(context, cli->out);
     FILE *out = open_memstream(&data, &size);
@@ -104,6 +102,5 @@ tri_status tri__output_write(const tri_cli *cli, const tri_settings *settings, c
     if (!tri__memstream_close(out, &data) && status == TRI_OK)
         status = tri__fail(TRI_RESOURCE, "out of memory for %s", what);
     if (status == TRI_OK) status = tri__file_deliver(settings->output, data, size, settings->force);
-    free(data);
     return status;
 }

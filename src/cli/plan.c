@@ -170,28 +170,26 @@ static tri_status check_views(const tri_settings *s) {
 
 /* What other programs' files are in our own words, {"line", "options", "not_kept"}. */
 static tri_status print_translation(const tri_cli *cli, const tri_settings *s) {
-    tri_json *options = tri__settings_translated(s);
+    TRI_OWNED(tri__json_drop) tri_json *options = tri__settings_translated(s);
     tri_buffer line = {0};
     size_t size;
     tri__buffer_put(&line, "trident train");
     tri__json_members(options, m) {
         char flag[TRI_OPTION_FLAG], typed[TRI_OPTION_TYPED];
         const char *text = tri__option_typed(m->value, ',', typed);
-        char *word = tri__text_quoted(text ? text : "");
+        TRI_OWNED(tri__free_at) char *word = tri__text_quoted(text ? text : "");
         tri__buffer_put(&line, " %s %s", tri__option_flag(m->key, flag), word ? word : "");
         line.failed |= !word;
-        free(word);
     }
-    char *text = tri__buffer_take(&line, &size);
-    tri_status status = text && options ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK && s->json)
-        status = tri__print_json_new(cli->out, tri__json_pack("{s:s, s:O, s:o}", "line", text, "options", options,
-                                     "not_kept", tri__json_strings(s->refused.at, s->refused.n)));
-    if (status == TRI_OK && !s->json) fprintf(cli->out, "%s\n%s", text, s->refused.n ? "\nnot kept:\n" : "");
+    TRI_OWNED(tri__free_at) char *text = tri__buffer_take(&line, &size);
+    if (!text || !options) return tri__fail(TRI_RESOURCE, "out of memory");
+    if (s->json)
+        TRI_TRY(tri__print_json_new(cli->out,
+                                    tri__json_pack("{s:s, s:O, s:o}", "line", text, "options", options,
+                                                   "not_kept", tri__json_strings(s->refused.at, s->refused.n))));
+    if (!s->json) fprintf(cli->out, "%s\n%s", text, s->refused.n ? "\nnot kept:\n" : "");
     for (int i = 0; i < s->refused.n && !s->json; i++) fprintf(cli->out, "  %s\n", s->refused.at[i]);
-    tri__json_decref(options);
-    free(text);
-    return status;
+    return TRI_OK;
 }
 
 static tri_status print(const tri_cli *cli, const tri_settings *settings, int serves, tri_json *facts,
@@ -209,10 +207,9 @@ static tri_status print(const tri_cli *cli, const tri_settings *settings, int se
 
 tri_status tri__command_plan(tri_cli *cli, tri_command_call *call) {
     tri_settings *settings = &call->settings;
-    tri_json *facts = NULL;
-    char *program = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *facts = NULL;
+    TRI_OWNED(tri__free_at) char *program = NULL;
     int serves = 0;
-    tri_status status;
     if (settings->print_after && strcmp(settings->print_after, "help") == 0) {
         print_passes(cli->out);
         return TRI_OK;
@@ -228,14 +225,11 @@ tri_status tri__command_plan(tri_cli *cli, tri_command_call *call) {
     TRI_TRY(tri__study_accept(&resolved, &serves));
     TRI_TRY(tri__write_map(settings));
     if (settings->print_after) {
-        status = tri__study_passes(settings, &call->log, &program);
+        TRI_TRY(tri__study_passes(settings, &call->log, &program));
         facts = tri__json_object();
     } else {
-        status = tri__study_plan(settings, &call->log, &facts, &program);
-        if (status == TRI_OK) status = tri__write_timeline(settings, tri__json_get(facts, "simulation"));
+        TRI_TRY(tri__study_plan(settings, &call->log, &facts, &program));
+        TRI_TRY(tri__write_timeline(settings, tri__json_get(facts, "simulation")));
     }
-    if (status == TRI_OK) status = print(cli, settings, serves, facts, program);
-    free(program);
-    tri__json_decref(facts);
-    return status;
+    return print(cli, settings, serves, facts, program);
 }

@@ -24,7 +24,7 @@ static int64_t tokens_in(int64_t block, int64_t max_len, int64_t i) {
 static double fill_cells(const tri_pattern *p, int layout, int64_t max_len, int n, uint8_t *present, float *share) {
     int64_t rows = tri__pattern_rows(p, max_len);
     double pairs = 0;
-    int *blocks = calloc((size_t)n * (size_t)n, sizeof *blocks); /* of a cell */
+    TRI_OWNED(tri__free_at) int *blocks = calloc((size_t)n * (size_t)n, sizeof *blocks); /* of a cell */
     if (!blocks) return -1;
     for (int64_t i = 0; i < rows; i++) {
         tri__pattern_row(p, layout, rows, i, present);
@@ -36,7 +36,6 @@ static double fill_cells(const tri_pattern *p, int layout, int64_t max_len, int 
         }
     }
     for (int64_t cell = 0; cell < (int64_t)n * n; cell++) share[cell] /= (float)blocks[cell];
-    free(blocks);
     return pairs / (double)max_len;
 }
 
@@ -87,24 +86,20 @@ static tri_status draw(const tri_settings *settings, const tri_assets *assets, m
     snprintf(note, sizeof note, "blocks of keys that a block of queries attends to");
     if (left_out) tri__text_append(note, sizeof note, "; ", "%d more layouts are not drawn", left_out);
     tri_pattern_chart chart = {.title = title, .note = note, .panel = m->panel, .n = m->n};
-    tri_buffer svg = {0};
+    TRI_OWNED(tri__buffer_free) tri_buffer svg = {0};
     TRI_TRY(tri__pattern_svg(&chart, &svg));
-    tri_status status = tri__file_deliver(settings->attention_map, svg.text, svg.size, settings->force);
-    tri__buffer_free(&svg);
-    return status;
+    return tri__file_deliver(settings->attention_map, svg.text, svg.size, settings->force);
 }
 
 tri_status tri__write_map(const tri_settings *settings) {
     const tri_log silent = {0};
-    tri_assets assets;
-    map *m;
+    TRI_OWNED(tri__assets_close) tri_assets assets = {0};
+    TRI_OWNED(tri__free_at) map *m = NULL;
     if (!settings->attention_map) return TRI_OK;
     TRI_TRY(tri__assets_open(settings, 0, &silent, &assets));
     m = calloc(1, sizeof *m);
     tri_status status = m ? draw(settings, &assets, m) : tri__fail(TRI_RESOURCE, "out of memory for a picture");
     for (int i = 0; m && i < m->n; i++) free(m->share[i]);
     if (m) free(m->present);
-    free(m);
-    tri__assets_close(&assets);
     return status;
 }

@@ -57,10 +57,9 @@ static tri_status fill(picture *p, const tri_json *ranks, int stages) {
         if (is_drawn(ranks, i))
             spans += tri__json_size(tri__json_get(rank, "legs")) + tri__json_size(tri__json_get(rank, "transfers"));
     }
-    p->row = calloc(n, sizeof *p->row);
-    p->label = calloc(n, sizeof *p->label);
-    p->span = calloc(spans + 1, sizeof *p->span);
-    if (!p->row || !p->label || !p->span) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(TRI_NEW(p->row, n, "a picture"));
+    TRI_TRY(TRI_NEW(p->label, n, "a picture"));
+    TRI_TRY(TRI_NEW(p->span, spans + 1, "a picture"));
     tri_chart_span *at = p->span;
     for (size_t i = 0; i < n; i++)
         if (is_drawn(ranks, i)) add_row(p, tri__json_at(ranks, i), n <= MOST_ROWS, &at);
@@ -116,7 +115,7 @@ tri_status tri__pictures_check(const tri_settings *settings, const char *const *
 tri_status tri__write_timeline(const tri_settings *settings, const tri_json *simulation) {
     const tri_json *ranks = tri__json_get(simulation, "ranks");
     picture p = {0};
-    tri_buffer svg = {0};
+    TRI_OWNED(tri__buffer_free) tri_buffer svg = {0};
     if (!settings->svg) return TRI_OK;
     write_title(&p, simulation);
     write_note(&p, settings, simulation);
@@ -125,9 +124,6 @@ tri_status tri__write_timeline(const tri_settings *settings, const tri_json *sim
                                 .row = p.row, .n_rows = p.n};
     if (status == TRI_OK) status = tri__timeline_svg(&chart, &svg);
     if (status == TRI_OK) status = tri__file_deliver(settings->svg, svg.text, svg.size, settings->force);
-    tri__buffer_free(&svg);
-    free(p.row);
-    free(p.label);
-    free(p.span);
+    TRI_FREE(p.row, p.label, p.span);
     return status;
 }

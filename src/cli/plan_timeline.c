@@ -73,7 +73,7 @@ tri_status tri__print_timeline(const tri_cli *cli, const tri_json *simulation) {
         n = (cli->width ? cli->width : WIDTH) - label - 6;
     if (n < LEAST) n = LEAST;
     double seconds = tri__number_in(simulation, "step_seconds"), each = seconds / n;
-    cell *cells = malloc((size_t)n * sizeof *cells);
+    TRI_OWNED(tri__free_at) cell *cells = malloc((size_t)n * sizeof *cells);
     if (!cells) return tri__fail(TRI_RESOURCE, "out of memory");
     const tri_json *drawn = NULL; /* ranks of one role share their legs */
     tri__json_each(ranks, i, rank) {
@@ -86,7 +86,6 @@ tri_status tri__print_timeline(const tri_cli *cli, const tri_json *simulation) {
         fprintf(cli->out, "rank %*zu ", label, i);
         put_row(cli, cells, n, each);
     }
-    free(cells);
     time_unit unit = unit_of(simulation);
     int right = snprintf(text, sizeof text, "%.*f %s", unit.digits, unit.per_second * seconds, unit.name);
     fprintf(cli->out, "%*s0%*s%s\n", label + 6, "", n - 1 - right, "", text);

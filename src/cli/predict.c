@@ -1,9 +1,11 @@
-/* predict.c - `trident predict`: label and probabilities of each row, as CSV (RFC 4180), as TSV, or as JSON lines, one
- * object per row. Kept columns come first, then the row's number if rows were skipped or are a part of the table. */
+/* predict.c - `trident predict`: label and probabilities of each row, or its numbers, as CSV (RFC 4180), as TSV, or as
+ * JSON lines, one object per row. Kept columns come first, then the row's number unless the output has all rows in
+ * order. */
 #include "cli/launch.h"
 #include "cli/output.h"
 
 #include "base/buffer.h"
+#include "base/owned.h"
 #include "serve/serve.h"
 
 #define ROW(kind, field, ...) TRI_OWN_ROW(tri_predict_options, "predict", kind, field, __VA_ARGS__)
@@ -11,9 +13,17 @@ const tri_option tri__predict_options[] = {
     ROW(TEXTS, keep, .repeats = 1, .help = "columns of the table to write before each prediction, or all"),
     ROW(INT, top_k, .value = "0", .min = 0, .max = 65536,
         .help = "write so many classes, the most probable first; 0: the probability of each class"),
+    ROW(INT, uncertain, .min = 1, .max = INFINITY,
+        .help = "write so many rows, the least certain first: those worth a label next"),
     TRI_OWN_END(tri_predict_options)};
 
 typedef enum form { CSV, TSV, JSON_LINES } form;
+
+/* A row, and by how much its likeliest class is more probable than the next. */
+typedef struct ranked {
+    float margin;
+    int64_t row;
+} ranked;
 
 /* The output and its format. */
 typedef struct writer {
@@ -25,6 +35,8 @@ typedef struct writer {
     int top;          /* classes written per row; 0: all, in class order */
     const tri_predictions *p;
     int *order;       /* [n_classes] of one row */
+    int64_t rows;     /* written */
+    ranked *rank;     /* [n] of --uncertain; NULL: all rows, in order */
 } writer;
 
 static int ends(const char *path, const char *ending) {
@@ -101,6 +113,7 @@ static tri_status put_name(writer *w, const char *prefix, const char *name) {
 static const float *sort_classes(const writer *w, int64_t i) {
     const float *probs = w->p->probs + i * w->p->n_classes;
     int n = w->p->n_classes, most = w->top ? w->top : 1;
+    if (w->p->is_number) return probs;
     int label = tri__decision_class(&w->p->decision, probs, n);
     for (int c = 0; c < n; c++) w->order[c] = c;
     for (int k = 0; k < most; k++) {
@@ -114,12 +127,33 @@ static const float *sort_classes(const writer *w, int64_t i) {
     return probs;
 }
 
+static int by_margin(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    return x->margin != y->margin ? (x->margin > y->margin) - (x->margin < y->margin)
+                                  : (x->row > y->row) - (x->row < y->row);
+}
+
+/* All rows, the least certain first. */
+static tri_status rank_rows(const tri_predictions *p, ranked **out) {
+    TRI_TRY(TRI_NEW(*out, p->n + 1, "the order of the rows"));
+    for (int64_t i = 0; i < p->n; i++) {
+        const float *probs = p->probs + i * p->n_classes;
+        float best = -1, next = -1;
+        for (int c = 0; c < p->n_classes; c++)
+            if (probs[c] > best) next = best, best = probs[c];
+            else if (probs[c] > next) next = probs[c];
+        (*out)[i] = (ranked){best - next, i};
+    }
+    qsort(*out, (size_t)p->n, sizeof **out, by_margin);
+    return TRI_OK;
+}
+
 static tri_status put_header(writer *w) {
     const tri_predictions *p = w->p;
     for (int c = 0; c < p->n_columns; c++) put_text(w, tri__table_name(p->table, p->column[c]));
     if (w->numbered) TRI_TRY(put_name(w, "", "row"));
-    TRI_TRY(put_name(w, "", "label"));
-    for (int c = 0; !w->top && c < p->n_classes; c++) TRI_TRY(put_name(w, "prob_", p->label[c]));
+    if (!p->is_number) TRI_TRY(put_name(w, "", "label"));
+    for (int c = 0; !w->top && c < p->n_classes; c++) TRI_TRY(put_name(w, p->is_number ? "" : "prob_", p->label[c]));
     for (int k = 1; k <= w->top; k++) {
         char number[16] = "";
         if (k > 1) {
@@ -143,7 +177,7 @@ static tri_status put_row(writer *w, int64_t i) {
         snprintf(number, sizeof number, "%lld", (long long)tri__table_record(p->table, p->row[i]));
         put_text(w, number);
     }
-    put_text(w, p->label[w->order[0]]);
+    if (!p->is_number) put_text(w, p->label[w->order[0]]);
     for (int c = 0; !w->top && c < p->n_classes; c++) put_probability(w, probs[c]);
     for (int k = 0; k < w->top; k++) {
         if (k) put_text(w, p->label[w->order[k]]);
@@ -166,13 +200,14 @@ static tri_status put_object(writer *w, int64_t i) {
         tri__json_set_new(row, "kept", kept);
     }
     if (w->numbered) tri__json_set_new(row, "row", tri__json_integer(tri__table_record(p->table, p->row[i])));
-    tri__json_set_new(row, "label", tri__json_string(p->label[w->order[0]]));
+    if (!p->is_number) tri__json_set_new(row, "label", tri__json_string(p->label[w->order[0]]));
     for (int c = 0; !w->top && c < p->n_classes; c++)
-        tri__json_set_new(each, p->label[c], tri__json_real((double)probs[c]));
+        tri__json_set_new(p->is_number ? row : each, p->label[c], tri__json_real((double)probs[c]));
     for (int k = 0; k < w->top; k++)
         tri__json_append_new(each, tri__json_pack("{s:s, s:f}", "label", p->label[w->order[k]], "probability",
                                                   (double)probs[w->order[k]]));
-    tri__json_set_new(row, w->top ? "top" : "probabilities", each);
+    if (p->is_number) tri__json_decref(each);
+    else tri__json_set_new(row, w->top ? "top" : "probabilities", each);
     return tri__print_json_new(w->out, row);
 }
 
@@ -182,28 +217,37 @@ static tri_status put_rows(void *context, FILE *out) {
     const tri_predictions *p = w->p;
     w->out = out;
     if (w->form != JSON_LINES) TRI_TRY(put_header(w));
-    for (int64_t i = 0, done = 0; i < p->n; i++) {
+    for (int64_t k = 0, done = 0; k < w->rows; k++) {
+        int64_t i = w->rank ? w->rank[k].row : k;
         TRI_TRY(w->form == JSON_LINES ? put_object(w, i) : put_row(w, i));
-        if (!p->table || (i % STRIDE != STRIDE - 1 && i < p->n - 1)) continue;
+        if (w->rank) done = p->row[i];
+        else if (!p->table || (i % STRIDE != STRIDE - 1 && i < p->n - 1)) continue;
         tri__table_done(p->table, done, p->row[i] + 1 - done);
         done = p->row[i] + 1;
     }
     return p->table ? tri__table_check(p->table) : TRI_OK;
 }
 
-static tri_status write_all(tri_cli *cli, const tri_settings *settings, int64_t top_k, form form,
+static tri_status write_all(tri_cli *cli, const tri_settings *settings, const tri_predict_options *options, form form,
                             const tri_predictions *p) {
     tri_buffer line = {0};
+    int64_t most = options->uncertain;
+    TRI_OWNED(tri__free_at) ranked *rank = NULL;
+    if (most) TRI_TRY(rank_rows(p, &rank));
     writer w = {.line = &line,
                 .form = form,
-                .numbered = settings->bad_rows != TRI_BAD_ROWS_FAIL || settings->part != TRI_PART_ASKED_ALL,
-                .top = (int)top_k,
+                .numbered = most || settings->bad_rows != TRI_BAD_ROWS_FAIL || settings->part != TRI_PART_ASKED_ALL,
+                .top = (int)options->top_k,
                 .p = p,
+                .rows = most && most < p->n ? most : p->n,
+                .rank = rank,
                 .order = malloc((size_t)p->n_classes * sizeof *w.order)};
     if (!w.order) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     tri_status status = tri__output_write(cli, settings, "the predictions", put_rows, &w);
     free(w.order);
     tri__buffer_free(&line);
+    if (status == TRI_OK && settings->output && !settings->quiet)
+        fprintf(cli->err, "%lld rows in %s\n", (long long)w.rows, settings->output);
     return status;
 }
 
@@ -221,9 +265,7 @@ static tri_status predict_here(tri_cli *cli, const tri_settings *settings, tri_w
     tri_log stoppable = *log;
     stoppable.stop = cli->stop;
     tri_status status = tri__serve_predict(settings, world, r->options, &stoppable, &predictions);
-    if (status == TRI_OK && !rank) status = write_all(cli, settings, r->options->top_k, r->form, &predictions);
-    if (status == TRI_OK && !rank && settings->output && !settings->quiet)
-        fprintf(cli->err, "%lld rows in %s\n", (long long)predictions.n, settings->output);
+    if (status == TRI_OK && !rank) status = write_all(cli, settings, r->options, r->form, &predictions);
     tri__predictions_free(&predictions);
     return status;
 }

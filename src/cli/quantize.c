@@ -43,12 +43,10 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts) {
 tri_status tri__command_quantize(tri_cli *cli, tri_command_call *call) {
     const options *own = call->own;
     tri_settings asked = call->settings; /* borrows its texts */
-    tri_json *facts;
+    TRI_OWNED(tri__json_drop) tri_json *facts = NULL;
     if (call->n_words && asked.checkpoint)
         return tri__fail(TRI_USAGE, "%s and --checkpoint %s: which model is meant?", call->words[0], asked.checkpoint);
     if (call->n_words) asked.checkpoint = (char *)call->words[0];
     TRI_TRY(tri__serve_quantize(&asked, own->max_drop, &call->log, cli->stop, &facts));
-    tri_status status = asked.json ? tri__print_json(cli->out, facts) : print_facts(cli, facts);
-    tri__json_decref(facts);
-    return status;
+    return asked.json ? tri__print_json(cli->out, facts) : print_facts(cli, facts);
 }

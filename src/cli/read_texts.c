@@ -47,6 +47,8 @@ typedef struct line {
     size_t length, room;
 } line;
 
+static void free_line(line *l) { free(l->text); }
+
 /* The next text, without its terminator. *more: 0 at the end of the file. A text over the limit is refused before it is
  * in memory: /dev/zero never ends. */
 static tri_status read_line(FILE *in, int end, const char *path, long long number, line *l, int *more) {
@@ -65,17 +67,14 @@ static tri_status read_line(FILE *in, int end, const char *path, long long numbe
 
 static tri_status read_lines(const tri_texts_from *from, FILE *in, const char *path, tri_text_batch *batch, taker *take,
                              void *to) {
-    line l = {0};
-    long long number = 1;
+    TRI_OWNED(free_line) line l = {0};
     int more = 1;
-    tri_status status = TRI_OK;
-    for (; status == TRI_OK && more; number++) {
-        status = read_line(in, from->null ? 0 : '\n', path, number, &l, &more);
-        if (status == TRI_OK && more) status = add_line(from, batch, path, number, l.text ? l.text : "", l.length);
-        if (status == TRI_OK && more) status = give(batch, 0, take, to);
+    for (long long number = 1; more; number++) {
+        TRI_TRY(read_line(in, from->null ? 0 : '\n', path, number, &l, &more));
+        if (more) TRI_TRY(add_line(from, batch, path, number, l.text ? l.text : "", l.length));
+        if (more) TRI_TRY(give(batch, 0, take, to));
     }
-    free(l.text);
-    return status;
+    return TRI_OK;
 }
 
 static tri_status read_column(const tri_table *table, const char *name, tri_text_batch *batch, taker *take, void *to) {
@@ -95,14 +94,11 @@ static tri_status read_column(const tri_table *table, const char *name, tri_text
 
 static tri_status read_columns(const tri_texts_from *from, const char *path, tri_text_batch *batch, taker *take,
                                void *to) {
-    tri_table *table;
+    TRI_OWNED(tri__table_drop) tri_table *table = NULL;
     tri_table_options options = {.threads = from->threads, .separator = from->separator, .tables = from->tables};
     TRI_TRY(tri__table_open(path, &options, &table));
-    tri_status status = TRI_OK;
-    for (int i = 0; i < from->column.n && status == TRI_OK; i++)
-        status = read_column(table, from->column.at[i], batch, take, to);
-    tri__table_close(table);
-    return status;
+    for (int i = 0; i < from->column.n; i++) TRI_TRY(read_column(table, from->column.at[i], batch, take, to));
+    return TRI_OK;
 }
 
 static tri_status read_one(const tri_texts_from *from, const char *path, tri_text_batch *batch, taker *take, void *to) {

@@ -49,19 +49,16 @@ static tri_status make_page(const tri_cli *cli, const char *const *folders, cons
 }
 
 void tri__report_write(const tri_cli *cli, const char *folder) {
-    char path[TRI_PATH_MAX], *html = NULL;
+    char path[TRI_PATH_MAX];
+    TRI_OWNED(tri__free_at) char *html = NULL;
     size_t size;
-    tri_words kept;
-    tri_json *runs = NULL;
-    tri__words_keep(&kept);
+    TRI_OWNED(tri__json_drop) tri_json *runs = NULL;
+    TRI_KEEP_WORDS();
     tri_status status = tri__path_join(path, folder, "report.html");
     if (status == TRI_OK) status = make_page(cli, &folder, NULL, 1, 0, &runs, &html, &size);
     if (status == TRI_OK) status = tri__file_write(path, html, size);
     int no_run = status == TRI_NOINPUT || status == TRI_DATA; /* what is missing or damaged in a run is no failure */
     if (status != TRI_OK && !no_run) fprintf(cli->err, "warning: there is no report: %s\n", tri_error());
-    free(html);
-    tri__json_decref(runs);
-    tri__words_restore(&kept);
 }
 
 /* One line for each run, and what is missing. */
@@ -81,12 +78,9 @@ static tri_status print_figures(const tri_cli *cli, const tri_json *runs, tri_ru
         tri__json_append_new(members, tri__json_pack("{s:O, s:O?}", "folder", tri__json_get(run, "folder"), "figures",
                                                      tri__json_get(best, "figures")));
     }
-    tri_json *facts = tri__members_json("runs", members);
-    tri_status status = facts ? tri__members_print(cli, facts, "runs", "folder",
-                                                   kind == TRI_RUN_SET_FOLDS || kind == TRI_RUN_SET_SEEDS)
-                              : tri__fail(TRI_RESOURCE, "out of memory");
-    tri__json_decref(facts);
-    return status;
+    TRI_OWNED(tri__json_drop) tri_json *facts = tri__members_json("runs", members);
+    if (!facts) return tri__fail(TRI_RESOURCE, "out of memory");
+    return tri__members_print(cli, facts, "runs", "folder", kind == TRI_RUN_SET_FOLDS || kind == TRI_RUN_SET_SEEDS);
 }
 
 /* The folders of a page. */
@@ -117,29 +111,27 @@ static tri_status find_runs(tri_cli *cli, const char *const *words, int n_words,
 
 static tri_status report(tri_cli *cli, const tri_settings *settings, const options *own, const char *const *words,
                          int n, const shown *of) {
-    char path[TRI_PATH_MAX], own_page[TRI_PATH_MAX], *html = NULL, bytes[32];
+    char path[TRI_PATH_MAX], own_page[TRI_PATH_MAX], bytes[32];
+    TRI_OWNED(tri__free_at) char *html = NULL;
     size_t size = 0;
-    tri_json *runs = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *runs = NULL;
     TRI_TRY(tri__path_join(own_page, words[0], "report.html"));
     TRI_TRY(tri__path_join(path, "", settings->output ? settings->output : n == 1 ? own_page : "report.html"));
     const tri_output output = {.option = "-o", .path = path, .own = n == 1 ? own_page : NULL, .words = words,
                                .n_words = n};
     if (!settings->json && (settings->output || n > 1)) TRI_TRY(tri__output_check(settings, &output));
-    tri_status status = make_page(cli, of->folder, of->kind, of->n, own->rows, &runs, &html, &size);
-    if (status == TRI_OK && !settings->json)
-        status = tri__file_deliver(path, html, size, tri__output_replaces(settings, &output));
-    if (status == TRI_OK && settings->json) {
+    TRI_TRY(make_page(cli, of->folder, of->kind, of->n, own->rows, &runs, &html, &size));
+    if (!settings->json) TRI_TRY(tri__file_deliver(path, html, size, tri__output_replaces(settings, &output)));
+    if (settings->json) {
         tri_json *all = tri__report_json(runs, 0);
-        status = tri__print_json_new(cli->out, all);
+        TRI_TRY(tri__print_json_new(cli->out, all));
     }
-    if (status == TRI_OK && !settings->json && !settings->quiet) {
+    if (!settings->json && !settings->quiet) {
         print_runs(cli, runs);
-        if (of->n > 1) status = print_figures(cli, runs, n == 1 ? of->kind[0] : TRI_RUN_SET_NONE);
+        if (of->n > 1) TRI_TRY(print_figures(cli, runs, n == 1 ? of->kind[0] : TRI_RUN_SET_NONE));
         fprintf(cli->out, "%s (%s)\n", path, tri__text_bytes((double)size, bytes));
     }
-    free(html);
-    tri__json_decref(runs);
-    return status;
+    return TRI_OK;
 }
 
 tri_status tri__command_report(tri_cli *cli, tri_command_call *call) {

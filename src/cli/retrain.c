@@ -66,7 +66,7 @@ static tri_json *config_without(const tri_json *from, const char *input) {
     int is_table = !strcmp(input, TRI_EXPLAIN_TABLE);
     tri_json *config = tri__json_object();
     tri__json_members(from, m) {
-        tri_json *list = tri__json_array();
+        TRI_OWNED(tri__json_drop) tri_json *list = tri__json_array();
         char key[TRI_OPTION_FLAG];
         int is_second = tri__text_begins(m->key, "secondary_") && (is_first || (second && !strcmp(input, second)));
         snprintf(key, sizeof key, is_second ? "primary_%s" : "%s", m->key + (is_second ? strlen("secondary_") : 0));
@@ -75,7 +75,6 @@ static tri_json *config_without(const tri_json *from, const char *input) {
         if (!strcmp(key, "tab_field_list") || !strcmp(key, "cat_field_list")) tri__json_set(config, key, list);
         else if (!is_second || (is_first && !tri__json_is_array(m->value) && !tri__json_is_null(m->value)))
             tri__json_set(config, key, m->value);
-        tri__json_decref(list);
     }
     return config;
 }
@@ -83,7 +82,7 @@ static tri_json *config_without(const tri_json *from, const char *input) {
 /* Training i, without an input or with all (""); its configuration is beside its folder, which becomes to[key]. */
 static tri_status train(const tri_parent *parent, const tri_json *config, const char *folder, int i, const char *input,
                         int quiet, tri_json *to, const char *key) {
-    tri_training t = {.silent = 1};
+    TRI_OWNED(tri__training_free) tri_training t = {.silent = 1};
     char name[64], path[TRI_PATH_MAX];
     int used = snprintf(name, sizeof name, *input ? "%02d-without-" : "%02d-all", i);
     for (const char *at = input; *at && used < 50; at++)
@@ -92,17 +91,14 @@ static tri_status train(const tri_parent *parent, const tri_json *config, const 
     TRI_TRY(tri__path_join(path, folder, name));
     snprintf(t.folder, sizeof t.folder, "%.*s", (int)(strlen(path) - strlen(".json")), path);
     snprintf(t.name, sizeof t.name, *input ? "without \"%.40s\"" : "all inputs", input);
-    tri_json *less = config_without(config, input);
+    TRI_OWNED(tri__json_drop) tri_json *less = config_without(config, input);
     tri__json_set_new(less, "output_dir", tri__json_string(t.folder));
     tri__json_set_new(to, key, tri__json_string(t.folder));
-    tri_status status = tri__json_save(path, less);
-    tri__json_decref(less);
+    TRI_TRY(tri__json_save(path, less));
     const tri_change changes[] = {{"config", path}, {"quiet", quiet ? "true" : "false"}};
     t.argv = tri__training_argv(parent, 0, NULL, changes, 2);
     if (!t.argv) return tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK) status = tri__trainings_run(parent, &t, 1, quiet);
-    free(t.argv);
-    return status;
+    return tri__trainings_run(parent, &t, 1, quiet);
 }
 
 tri_status tri__retrain(const tri_parent *parent, const tri_settings *settings, tri_json *how) {

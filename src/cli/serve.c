@@ -109,7 +109,7 @@ static void warn_of_readers(const serving *s, const char *path) {
 
 static tri_status take_files(serving *s) {
     const serve_options *own = s->own;
-    char *text;
+    TRI_OWNED(tri__free_at) char *text = NULL;
     size_t size;
     if (!own->tls_cert != !own->tls_key)
         return tri__fail(TRI_USAGE, "--tls-cert and --tls-key are needed together");
@@ -119,9 +119,7 @@ static tri_status take_files(serving *s) {
     warn_of_readers(s, own->api_key_file);
     if (!own->api_key_file) return TRI_OK;
     TRI_TRY(tri__file_read(own->api_key_file, KEY_FILE, &text, &size));
-    tri_status status = tri__keys_parse(text, size, own->api_key_file, &s->keys);
-    free(text);
-    return status;
+    return tri__keys_parse(text, size, own->api_key_file, &s->keys);
 }
 
 static tri_status open_log(serving *s) {
@@ -183,14 +181,13 @@ static void fill(serving *s) {
 static tri_status serve(serving *s, const tri_log *log) {
     tri_server *server = NULL;
     TRI_TRY(tri__server_open(&s->server, log, &server));
-    char *example = tri__server_example(server);
+    TRI_OWNED(tri__free_at) char *example = tri__server_example(server);
     if (!example) {
         tri__server_close(server, 0);
         return tri__fail(TRI_RESOURCE, "out of memory");
     }
     fprintf(s->cli->out, "serving %s at %s; try: %s\n", s->name[0], tri__server_address(server), example);
     fflush(s->cli->out);
-    free(example);
     while (tri__signals_wait() == TRI_SERVER_RELOAD) (void)tri__server_reload(server); /* the log has said why */
     int64_t answered = tri__server_close(server, s->own->drain_timeout);
     tri__say(log, TRI_LOG_INFO, "%lld requests were answered", (long long)answered);
@@ -201,17 +198,15 @@ static tri_status serve(serving *s, const tri_log *log) {
 static tri_status serve_here(tri_cli *cli, const tri_settings *settings, tri_world *world, int rank, const tri_log *log,
                              void *context) {
     serving *s = context;
-    tri_words words;
     (void)cli;
     s->server.asked = settings;
     if (rank) return tri__crew_follow(world, settings, &s->server.batching);
     tri_status status = world ? tri__crew_open(world, &s->server.batching.crew) : TRI_OK;
     if (status == TRI_OK) status = open_log(s);
     if (status == TRI_OK) status = serve(s, log);
-    tri__words_keep(&words);
+    TRI_KEEP_WORDS();
     tri__crew_close(s->server.batching.crew);
     if (s->server.access_log > STDERR_FILENO) close(s->server.access_log);
-    tri__words_restore(&words);
     return status;
 }
 
@@ -237,7 +232,6 @@ tri_status tri__command_serve(tri_cli *cli, tri_command_call *call) {
     }
     for (int i = 0; i < s.n; i++) free(s.name[i]);
     tri__keys_file_free(&s.keys);
-    free(s.certificate);
-    free(s.private_key);
+    TRI_FREE(s.certificate, s.private_key);
     return status;
 }

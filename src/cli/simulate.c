@@ -14,29 +14,24 @@ static tri_status print(const tri_cli *cli, const tri_settings *settings, const 
 }
 
 static tri_status simulate_plan(const tri_cli *cli, const tri_settings *settings, const tri_log *log) {
-    tri_json *facts = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *facts = NULL;
     char *program = NULL;
     TRI_TRY(tri__engine_accept(settings));
     TRI_TRY(tri__study_plan(settings, log, &facts, &program));
-    tri_status status = print(cli, settings, tri__json_get(facts, "simulation"));
-    tri__json_decref(facts);
-    return status;
+    return print(cli, settings, tri__json_get(facts, "simulation"));
 }
 
 /* Files are the value of --program and bare words: a shell expands `--program rank*.txt` to both. */
 static tri_status simulate_files(const tri_cli *cli, const tri_settings *settings, const char *const *words,
                                  int n_words) {
-    tri_json *simulation = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *simulation = NULL;
     int n = 0;
-    const char **paths = calloc((size_t)(settings->program.n + n_words), sizeof *paths);
+    TRI_OWNED(tri__free_at) const char **paths = calloc((size_t)(settings->program.n + n_words), sizeof *paths);
     if (!paths) return tri__fail(TRI_RESOURCE, "out of memory");
     for (int i = 0; i < settings->program.n; i++) paths[n++] = settings->program.at[i];
     for (int i = 0; i < n_words; i++) paths[n++] = words[i];
-    tri_status status = tri__study_simulate(settings, paths, n, &simulation);
-    if (status == TRI_OK) status = print(cli, settings, simulation);
-    tri__json_decref(simulation);
-    free(paths);
-    return status;
+    TRI_TRY(tri__study_simulate(settings, paths, n, &simulation));
+    return print(cli, settings, simulation);
 }
 
 tri_status tri__command_simulate(tri_cli *cli, tri_command_call *call) {

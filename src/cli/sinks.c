@@ -75,14 +75,13 @@ static tri_status spare_emit(void *context, const tri_event *event) {
 /* Tells the caller of tri_run_command. */
 static tri_status tell_caller(void *context, const tri_event *event) {
     tri_cli *cli = context;
-    char *line = NULL;
+    TRI_OWNED(tri__free_at) char *line = NULL;
     size_t n;
     FILE *out = open_memstream(&line, &n);
     tri_status status = out ? tri__metrics_line(out, event) : TRI_OK;
     if (!out || fclose(out)) status = tri__fail(TRI_RESOURCE, "out of memory for an event");
     const tri_caller *caller = cli->caller;
     if (status == TRI_OK && n && caller->event(caller->context, line, n)) atomic_store(&cli->stop->signal, -1);
-    free(line);
     return status;
 }
 

@@ -27,7 +27,7 @@ static const char *last_part(const char *path) {
 
 /* The run folder: of --output-dir, or of the `trident train ...` inside the command. */
 static tri_status find_run(const tri_cli *cli, tri_launcher_job *j, const tri_settings *own) {
-    tri_settings inner;
+    TRI_OWNED(tri__settings_free) tri_settings inner = {0};
     int n = 0, at = 0, n_words = 0;
     tri_status status = TRI_OK;
     j->quiet = QUIET_LEAST + QUIET_TIMEOUTS * own->progress_timeout;
@@ -42,12 +42,11 @@ static tri_status find_run(const tri_cli *cli, tri_launcher_job *j, const tri_se
         j->quiet = QUIET_LEAST + QUIET_TIMEOUTS * inner.progress_timeout;
         if (!j->signs.folder[0]) status = tri__run_open(&j->signs, inner.output_dir);
     }
-    tri__settings_free(&inner);
     return status;
 }
 
 tri_status tri__command_supervise(tri_cli *cli, tri_command_call *call) {
-    tri_settings settings;
+    TRI_OWNED(tri__settings_free) tri_settings settings = {0};
     int split = 0, n_words = 0;
     const supervise_options *own = call->own;
     tri_launcher_job j = {.argv = (char *const *)call->args};
@@ -65,6 +64,5 @@ tri_status tri__command_supervise(tri_cli *cli, tri_command_call *call) {
         status = tri__launcher_run(&j, settings.max_restarts);
     }
     tri__run_close(&j.signs);
-    tri__settings_free(&settings);
     return status;
 }

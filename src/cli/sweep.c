@@ -54,8 +54,7 @@ static tri_status accept(const tri_sweep *s) {
 
 /* The command line less the options of the sweep alone, each of which takes a value. */
 static tri_status take_arguments(tri_sweep *s, int n, const char *const *args) {
-    s->args = calloc((size_t)n + 1, sizeof *s->args);
-    if (!s->args) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(TRI_NEW(s->args, (size_t)n + 1, "arguments"));
     for (int i = 0; i < n && strcmp(args[i], "--") != 0; i++) {
         char name[TRI_OPTION_FLAG] = "";
         if (tri__text_begins(args[i], "--"))
@@ -79,7 +78,7 @@ static tri_status take_arguments(tri_sweep *s, int n, const char *const *args) {
 static tri_status write_best(const tri_sweep *s, const tri_sweep_trial *best, const char *to) {
     static const char *const of_trial[] = {"output_dir", "resume", "cache_dir", "threads"};
     char folder[TRI_PATH_MAX], checkpoint[TRI_PATH_MAX], path[TRI_PATH_MAX];
-    tri_json *config;
+    TRI_OWNED(tri__json_drop) tri_json *config = NULL;
     int64_t step;
     TRI_TRY(tri__path_join(folder, s->settings->output_dir, best->folder));
     TRI_TRY(tri__checkpoint_best(folder, &step));
@@ -87,14 +86,12 @@ static tri_status write_best(const tri_sweep *s, const tri_sweep_trial *best, co
     TRI_TRY(tri__checkpoint_name(checkpoint, folder, step, ""));
     TRI_TRY(tri__path_join(path, checkpoint, "config.json"));
     TRI_TRY(tri__json_load(path, TRI_DATA, &config));
-    tri_json *asked = tri__settings_json(s->settings);
+    TRI_OWNED(tri__json_drop) tri_json *asked = tri__settings_json(s->settings);
     for (size_t i = 0; i < sizeof of_trial / sizeof *of_trial; i++) tri__json_del(config, of_trial[i]);
     if (s->settings->cache_dir) tri__json_set(config, "cache_dir", tri__json_get(asked, "cache_dir"));
     if (asked) tri__json_set(config, "threads", tri__json_get(asked, "threads"));
-    tri_status status = asked ? tri__json_save(to, config) : tri__fail(TRI_RESOURCE, "out of memory");
-    tri__json_decref(asked);
-    tri__json_decref(config);
-    return status;
+    if (!asked) return tri__fail(TRI_RESOURCE, "out of memory");
+    return tri__json_save(to, config);
 }
 
 /* ---- the table ---- */
@@ -103,10 +100,9 @@ static tri_status write_best(const tri_sweep *s, const tri_sweep_trial *best, co
 static void add_value(tri_text_table *table, const tri_json *value) {
     char brief[160];
     const char *word = tri__json_string_value(value);
-    char *text = word ? strdup(word) : tri__json_line(value);
+    TRI_OWNED(tri__free_at) char *text = word ? strdup(word) : tri__json_line(value);
     table->failed |= !text;
     tri__text_table_more(table, "%s", text ? tri__text_brief(text, 32, brief, sizeof brief) : "");
-    free(text);
 }
 
 static void add_row(const tri_sweep *s, tri_text_table *table, int rank, const tri_sweep_trial *t) {
@@ -175,18 +171,17 @@ static tri_status say_lost(const tri_sweep *s) {
 
 static tri_status end(const tri_cli *cli, tri_sweep *s) {
     char path[TRI_PATH_MAX];
-    const tri_sweep_trial **order = tri__sweep_order(s);
-    tri_status status = order ? tri__path_join(path, s->settings->output_dir, "best.json")
-                              : tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK && order[0]->code)
-        status = tri__fail((tri_status)s->trial[0].code, "all %d trials failed; the first: %s", s->n, s->trial[0].why);
-    if (status == TRI_OK) status = write_best(s, order[0], path);
-    if (status == TRI_OK) status = tri__sweep_rank(s, order);
-    if (status == TRI_OK && s->settings->json) status = print_json(cli->out, s, order, path);
-    else if (status == TRI_OK) status = print_table(cli, s, order);
-    if (status == TRI_OK && !s->settings->json) status = print_words(cli->out, s, order[0], path);
-    free(order);
-    return status == TRI_OK ? say_lost(s) : status;
+    TRI_OWNED(tri__free_at) const tri_sweep_trial **order = tri__sweep_order(s);
+    if (!order) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(tri__path_join(path, s->settings->output_dir, "best.json"));
+    if (order[0]->code)
+        return tri__fail((tri_status)s->trial[0].code, "all %d trials failed; the first: %s", s->n, s->trial[0].why);
+    TRI_TRY(write_best(s, order[0], path));
+    TRI_TRY(tri__sweep_rank(s, order));
+    if (s->settings->json) TRI_TRY(print_json(cli->out, s, order, path));
+    else TRI_TRY(print_table(cli, s, order));
+    if (!s->settings->json) TRI_TRY(print_words(cli->out, s, order[0], path));
+    return say_lost(s);
 }
 
 /* ---- the command ---- */
@@ -210,10 +205,8 @@ static tri_status sweep(tri_cli *cli, tri_sweep *s, int n, const char *const *ar
 }
 
 tri_status tri__command_sweep(tri_cli *cli, tri_command_call *call) {
-    tri_sweep s = {.parent = tri__cli_parent(cli), .settings = &call->settings, .own = call->own};
-    int lock = -1;
-    tri_status status = sweep(cli, &s, call->n, call->args, &lock);
-    tri__sweep_free(&s);
-    if (lock >= 0) close(lock);
-    return status;
+    TRI_OWNED(tri__sweep_free) tri_sweep s = {.parent = tri__cli_parent(cli),
+                                              .settings = &call->settings, .own = call->own};
+    TRI_OWNED(tri__fd_drop) int lock = -1;
+    return sweep(cli, &s, call->n, call->args, &lock);
 }

@@ -45,7 +45,8 @@ static void print_plain(const job *j, const int32_t *ids, int n) {
 }
 
 static tri_status print_json(const job *j, const int32_t *ids, int n) {
-    tri_json *line = tri__json_object(), *numbers = tri__json_array(), *pieces = tri__json_array();
+    TRI_OWNED(tri__json_drop) tri_json *line = tri__json_object(),
+                                       *numbers = tri__json_array(), *pieces = tri__json_array();
     int failed = !line;
     for (int i = 0; i < n; i++) {
         failed |= tri__json_append_new(numbers, tri__json_integer(ids[i]));
@@ -53,18 +54,15 @@ static tri_status print_json(const job *j, const int32_t *ids, int n) {
             failed |= tri__json_append_new(pieces, tri__json_string(tri__tokenizer_piece(j->tokenizer, ids[i])));
     }
     failed |= tri__json_set(line, "ids", numbers) || (j->own->pieces && tri__json_set(line, "pieces", pieces));
-    tri_status status = failed ? tri__fail(TRI_RESOURCE, "out of memory while printing JSON")
-                               : tri__print_json(j->cli->out, line);
-    tri__json_decref(numbers);
-    tri__json_decref(pieces);
-    tri__json_decref(line);
-    return status;
+    if (failed) return tri__fail(TRI_RESOURCE, "out of memory while printing JSON");
+    return tri__print_json(j->cli->out, line);
 }
 
 static tri_status take(void *to, const tri_text_batch *batch) {
     job *j = to;
-    int32_t **ids = calloc((size_t)batch->n, sizeof *ids);
-    int *count = calloc((size_t)batch->n, sizeof *count), failed = !ids || !count;
+    TRI_OWNED(tri__free_at) int32_t **ids = calloc((size_t)batch->n, sizeof *ids);
+    TRI_OWNED(tri__free_at) int *count = calloc((size_t)batch->n, sizeof *count);
+    int failed = !ids || !count;
     if (!failed) {
 #pragma omp parallel for schedule(dynamic, 64) num_threads(j->threads) reduction(| : failed)
         for (int i = 0; i < batch->n; i++) {
@@ -80,8 +78,6 @@ static tri_status take(void *to, const tri_text_batch *batch) {
     }
     j->texts += batch->n;
     for (int i = 0; ids && i < batch->n; i++) free(ids[i]);
-    free(ids);
-    free(count);
     return status;
 }
 

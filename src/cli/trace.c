@@ -24,9 +24,8 @@ static char *ranks_text(const tri_json *list) {
 static void say(const tri_cli *cli, const tri_json *facts, const char *key, const char *words) {
     const tri_json *list = tri__json_get(facts, key);
     if (!tri__json_size(list)) return;
-    char *ranks = ranks_text(list);
+    TRI_OWNED(tri__free_at) char *ranks = ranks_text(list);
     fprintf(cli->err, words, ranks ? ranks : "?");
-    free(ranks);
 }
 
 static void print(const tri_cli *cli, const char *path, const tri_json *facts) {
@@ -62,7 +61,7 @@ tri_status tri__command_trace(tri_cli *cli, tri_command_call *call) {
     const tri_settings *settings = &call->settings;
     const char *folder = call->n_words ? call->words[0] : NULL;
     char path[TRI_PATH_MAX], own[TRI_PATH_MAX];
-    tri_json *facts = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *facts = NULL;
     int there;
     if (!folder) return tri__fail(TRI_USAGE, "which run? e.g. `trident trace run -o trace.json`");
     TRI_TRY(tri__folder_there(folder, &there));
@@ -71,11 +70,9 @@ tri_status tri__command_trace(tri_cli *cli, tri_command_call *call) {
     TRI_TRY(tri__path_join(path, "", settings->output ? settings->output : own));
     const tri_output output = {.option = "-o", .path = path, .own = own, .words = &folder, .n_words = 1};
     TRI_TRY(tri__output_check(settings, &output));
-    tri_status status = merge(folder, path, tri__output_replaces(settings, &output), &facts);
-    if (status == TRI_OK && settings->json) {
-        tri__json_set_new(facts, "path", tri__json_string(path));
-        status = tri__print_json(cli->out, facts);
-    } else if (status == TRI_OK) print(cli, path, facts);
-    tri__json_decref(facts);
-    return status;
+    TRI_TRY(merge(folder, path, tri__output_replaces(settings, &output), &facts));
+    tri__json_set_new(facts, "path", tri__json_string(path));
+    if (settings->json) return tri__print_json(cli->out, facts);
+    print(cli, path, facts);
+    return TRI_OK;
 }

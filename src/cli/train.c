@@ -75,14 +75,11 @@ static tri_status print_hint(FILE *out, const tri_settings *settings, const char
     const char *part = held_out_part(settings);
     int held_out = *part || (tri__data_files(settings->data_path, &files) == TRI_OK && !files.one &&
                              (files.test[0] || files.valid[0]));
-    char *folder = tri__text_quoted(model), *data = tri__text_quoted(settings->data_path);
+    TRI_OWNED(tri__free_at) char *folder = tri__text_quoted(model), *data = tri__text_quoted(settings->data_path);
     if (folder && data)
         fprintf(out, "evaluate    trident eval --checkpoint %s --data-path %s%s\n", folder,
                 held_out ? data : "TABLE (of rows that were not trained on)", part);
-    tri_status status = folder && data ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    free(folder);
-    free(data);
-    return status;
+    return folder && data ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 static tri_status print_end(FILE *out, const tri_settings *settings, const tri_outcome *outcome) {

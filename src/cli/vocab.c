@@ -40,12 +40,11 @@ static tri_status collect(void *to, const tri_text_batch *batch) {
 }
 
 static tri_status train(const corpus *c, const options *own, const char *output) {
-    const char **texts = malloc(((size_t)c->n + 1) * sizeof *texts), *at = c->data.text;
+    TRI_OWNED(tri__free_at) const char **texts = malloc(((size_t)c->n + 1) * sizeof *texts);
+    const char *at = c->data.text;
     if (!texts) return tri__fail(TRI_RESOURCE, "out of memory for the texts; learn from fewer of them");
     for (int64_t i = 0; i < c->n; i++) texts[i] = at, at += strlen(at) + 1;
-    tri_status status = tri__wordpiece_train(texts, c->n, (int)own->size, own->lower_case, output);
-    free(texts);
-    return status;
+    return tri__wordpiece_train(texts, c->n, (int)own->size, own->lower_case, output);
 }
 
 static tri_status report(tri_cli *cli, const tri_settings *settings, const corpus *c) {

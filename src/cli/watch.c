@@ -65,7 +65,7 @@ static tri_status take_run(const watching *w, tri_json **run) {
 /* The whole screen is drawn in one write; lines that it no longer has are erased. */
 static void draw(const watching *w, const tri_json *run, const char *words) {
     const tri_screen screen = screen_of(w);
-    tri_buffer lines = {0};
+    TRI_OWNED(tri__buffer_free) tri_buffer lines = {0};
     FILE *out = w->cli->out;
     if (run) tri__terminal_draw(run, &screen, tri__clock_wall(), &lines);
     else tri__buffer_put(&lines, "waiting for a run: %.*s\n", screen.width > 24 ? screen.width - 20 : 4, words);
@@ -74,21 +74,17 @@ static void draw(const watching *w, const tri_json *run, const char *words) {
         fprintf(out, "%.*s\033[K\n", (int)(end - line), line);
     fputs("\033[J", out);
     fflush(out);
-    tri__buffer_free(&lines);
 }
 
 static tri_status print_once(const watching *w) {
-    tri_json *run;
-    tri_buffer lines = {0};
+    TRI_OWNED(tri__json_drop) tri_json *run = NULL;
+    TRI_OWNED(tri__buffer_free) tri_buffer lines = {0};
     tri_screen screen = screen_of(w);
     screen.height = 0;
     TRI_TRY(take_run(w, &run));
     tri__terminal_draw(run, &screen, tri__clock_wall(), &lines);
-    tri__json_decref(run);
     if (!lines.failed && lines.text) fputs(lines.text, w->cli->out);
-    tri_status status = lines.failed ? tri__fail(TRI_RESOURCE, "out of memory") : TRI_OK;
-    tri__buffer_free(&lines);
-    return status;
+    return lines.failed ? tri__fail(TRI_RESOURCE, "out of memory") : TRI_OK;
 }
 
 /* On the terminal's second screen, so that what stood there comes back; the last view stays. */
@@ -97,11 +93,10 @@ static tri_status show(const watching *w) {
     tri__signals_view(w->cli);
     fputs("\033[?1049h\033[?25l", w->cli->out);
     do {
-        tri_json *run = NULL;
+        TRI_OWNED(tri__json_drop) tri_json *run = NULL;
         (void)take_run(w, &run); /* what is missing is waited for */
         draw(w, run, tri_error());
         seen = run != NULL;
-        tri__json_decref(run);
     } while (!tri__signals_pause(1));
     fputs("\033[?25h\033[?1049l", w->cli->out);
     fflush(w->cli->out);

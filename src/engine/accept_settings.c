@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "plan/optimizer.h"
 #include "plan/step_kinds.h"
+#include "score/best.h"
 #include "settings/forms.h"
 #include "settings/learning_rate.h"
 
@@ -53,9 +54,30 @@ tri_status tri__accept_precision(const tri_settings *s) {
     return TRI_OK;
 }
 
-/* Both move weight from samples that are right already, in ways that do not compose: the focal factor would be of a
- * probability that the smoothed target does not want at 1. */
+/* A loss is one of the task's, and so is what only classes have. */
 static tri_status check_loss(const tri_settings *s) {
+    static const struct {
+        const char *word;
+        int task;
+    } losses[] = {
+#define TRI_LOSS(id, word, task, ...) {word, task},
+#include "settings/losses.def"
+#undef TRI_LOSS
+    };
+    char words[120] = "";
+    enum { LOSSES = sizeof losses / sizeof *losses };
+    for (int i = 0; i < LOSSES; i++)
+        if (losses[i].task == s->model.task) tri__text_append(words, sizeof words, ", ", "%s", losses[i].word);
+    if (losses[s->loss].task != s->model.task)
+        return tri__fail(TRI_USAGE, "--loss %s is not a loss of this task; it has: %s", losses[s->loss].word, words);
+    if (s->label_smoothing > 0 && s->model.task != TRI_TASK_CLASSES)
+        return tri__fail(TRI_USAGE, "--label-smoothing %g: only classes can be smoothed; this task learns numbers",
+                         s->label_smoothing);
+    if (!tri__best_of_task((tri_best_by)s->best_by, s->model.task != TRI_TASK_CLASSES))
+        return tri__fail(TRI_USAGE, "--best-by %s is not a figure of this task; loss is one of all tasks",
+                         tri__best_name((tri_best_by)s->best_by));
+    /* Both move weight from samples that are right already, in ways that do not compose: the focal factor would be of a
+     * probability that the smoothed target does not want at 1. */
     if (s->loss != TRI_LOSS_FOCAL || s->label_smoothing == 0) return TRI_OK;
     return tri__fail(TRI_USAGE,
                      "--label-smoothing %g: --loss focal has no smoothed form: give one of them, or --loss "
@@ -208,6 +230,9 @@ static tri_status check_threshold(const tri_settings *s) {
                          "--threshold %s: training chooses it on validation, for f1, precision=P, recall=R or "
                          "cost=A:B; a number is for eval, predict and serve",
                          s->threshold);
+    if (asked.kind != TRI_THRESHOLD_NONE && s->model.task != TRI_TASK_CLASSES)
+        return tri__fail(TRI_USAGE, "--threshold %s: this task learns numbers, which have no threshold: leave it out",
+                         s->threshold);
     if (asked.kind != TRI_THRESHOLD_NONE && s->model.num_classes > 2)
         return tri__fail(TRI_USAGE,
                          "--threshold %s: only models of two classes have a threshold, and num_classes is %lld: "
@@ -218,6 +243,9 @@ static tri_status check_threshold(const tri_settings *s) {
 
 /* Parts of one table. */
 static tri_status check_parts(const tri_settings *s) {
+    if (s->stratify && s->model.task != TRI_TASK_CLASSES)
+        return tri__fail(TRI_USAGE,
+                         "--stratify: it spreads classes evenly, and this task learns numbers: leave it out");
     if (s->split && s->folds)
         return tri__fail(TRI_USAGE, "--split %s and --folds %lld: both divide the table; give one of them", s->split,
                          (long long)s->folds);

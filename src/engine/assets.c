@@ -16,12 +16,10 @@ static tri_status find_encoder(const char *folder, const char *name, const tri_j
     if (folder[0]) TRI_TRY(tri__path_join(path, folder, "config.json"));
     if (path[0]) TRI_TRY(tri__file_there(path, &has_file));
     if (has_file) {
-        tri_json *json;
+        TRI_OWNED(tri__json_drop) tri_json *json = NULL;
         TRI_TRY(tri__json_load(path, TRI_USAGE, &json));
-        tri_status status = tri__encoder_parse(json, path, e);
+        TRI_TRY(tri__encoder_parse(json, path, e));
         *fixed = tri__json_get(json, "vocab_size") != NULL;
-        tri__json_decref(json);
-        TRI_TRY(status);
     }
     if (object) {
         TRI_TRY(tri__encoder_parse(object, key, e));
@@ -178,38 +176,31 @@ static void share(tri_assets *a) {
 }
 
 tri_status tri__assets_open(const tri_settings *settings, int need_tokenizers, const tri_log *log, tri_assets *assets) {
-    *assets = assets_of(&settings->model);
-    for (int branch = 0; branch < tri__assets_encoders(assets); branch++) {
-        tri_status status = open_branch(settings, branch, need_tokenizers, log, assets);
-        if (status != TRI_OK) {
-            tri__assets_close(assets);
-            return status;
-        }
-    }
-    share(assets);
-    if (assets->shares)
-        tri__say(log, TRI_LOG_INFO, "both texts share one encoder, the primary one (share_encoders)");
+    TRI_OWNED(tri__assets_close) tri_assets made = assets_of(&settings->model);
+    *assets = (tri_assets){0};
+    for (int branch = 0; branch < tri__assets_encoders(&made); branch++)
+        TRI_TRY(open_branch(settings, branch, need_tokenizers, log, &made));
+    share(&made);
+    if (made.shares) tri__say(log, TRI_LOG_INFO, "both texts share one encoder, the primary one (share_encoders)");
+    *assets = made, made = (tri_assets){0};
     return TRI_OK;
 }
 
 tri_status tri__assets_restore(const tri_settings *settings, const char *checkpoint, tri_assets *assets) {
     const tri_model_config *m = &settings->model;
-    *assets = assets_of(m);
-    for (int branch = 0; branch < tri__assets_encoders(assets); branch++) {
+    TRI_OWNED(tri__assets_close) tri_assets made = assets_of(m);
+    *assets = (tri_assets){0};
+    for (int branch = 0; branch < tri__assets_encoders(&made); branch++) {
         const tri_json *object = branch ? m->secondary_encoder : m->primary_encoder;
-        tri_status status = tri__path_join(assets->folder[branch], checkpoint, tri__branch_name(branch));
-        if (status == TRI_OK) status = tri__tokenizer_load(assets->folder[branch], &assets->tokenizer[branch]);
-        if (status == TRI_OK && !object)
-            status = tri__fail(TRI_DATA, "%s: its configuration has no encoder", checkpoint);
-        if (status == TRI_OK) status = tri__encoder_parse(object, checkpoint, &assets->encoder[branch]);
-        if (status == TRI_OK) status = tri__encoder_check(&assets->encoder[branch], checkpoint, m->max_sen_len);
-        if (status == TRI_OK) status = check_windows(m, branch, checkpoint, assets);
-        if (status != TRI_OK) {
-            tri__assets_close(assets);
-            return status;
-        }
+        TRI_TRY(tri__path_join(made.folder[branch], checkpoint, tri__branch_name(branch)));
+        TRI_TRY(tri__tokenizer_load(made.folder[branch], &made.tokenizer[branch]));
+        if (!object) return tri__fail(TRI_DATA, "%s: its configuration has no encoder", checkpoint);
+        TRI_TRY(tri__encoder_parse(object, checkpoint, &made.encoder[branch]));
+        TRI_TRY(tri__encoder_check(&made.encoder[branch], checkpoint, m->max_sen_len));
+        TRI_TRY(check_windows(m, branch, checkpoint, &made));
     }
-    share(assets);
+    share(&made);
+    *assets = made, made = (tri_assets){0};
     return TRI_OK;
 }
 

@@ -192,10 +192,10 @@ static tri_status plan_engine(void *data) {
     if (p->train) TRI_TRY(tri__tune_model(s, &engine->model));
     TRI_TRY(tri__model_split(&engine->model, &s->tp_plan));
 
+    tri_reals own = s->model.task == TRI_TASK_QUANTILES ? tri__model_levels(&s->model) : s->model.class_weights;
     engine->class_weights = tri__arena_alloc(&engine->arena,
-                                             (size_t)s->model.num_classes * sizeof *engine->class_weights);
-    for (int c = 0; c < s->model.num_classes; c++)
-        engine->class_weights[c] = s->model.class_weights.n ? (float)s->model.class_weights.at[c] : 1;
+                                             (size_t)engine->model.n_classes * sizeof *engine->class_weights);
+    for (int c = 0; c < engine->model.n_classes; c++) engine->class_weights[c] = own.n ? (float)own.at[c] : 1;
 
     int64_t layers = tri__model_layers(&engine->model);
     engine->layer_scale = tri__arena_alloc(&engine->arena, (size_t)layers * sizeof *engine->layer_scale);
@@ -221,7 +221,7 @@ tri_status tri__engine_plan(const tri_engine_spec *spec, tri_engine *engine) {
 }
 
 tri_status tri__engine_try(const tri_settings *s, const tri_place *place, const tri_assets *assets) {
-    tri_engine *engine = calloc(1, sizeof *engine); /* large */
+    TRI_OWNED(tri__engine_drop) tri_engine *engine = calloc(1, sizeof *engine); /* large */
     tri_place alone = *place;
     int64_t length = s->model.max_sen_len;
     tri_counts max = {.of = {0, length, assets->n_texts > 1 ? length : 0, 1}};
@@ -231,12 +231,8 @@ tri_status tri__engine_try(const tri_settings *s, const tri_place *place, const 
     alone.world = NULL;
     tri_columns columns = {.n = s->model.tab_field_list.n};
     if (!engine) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__engine_plan(&(tri_engine_spec){.settings = s, .place = &alone, .assets = assets,
-                                                            .columns = columns, .train = 1, .max = &max,
-                                                            .max_infer = &max}, engine);
-    tri__engine_close(engine);
-    free(engine);
-    return status;
+    return tri__engine_plan(&(tri_engine_spec){.settings = s, .place = &alone, .assets = assets, .columns = columns,
+                                               .train = 1, .max = &max, .max_infer = &max}, engine);
 }
 
 /* All ranks' programs fit together, and the one that this rank runs is among them. */
@@ -287,6 +283,11 @@ tri_status tri__engine_bind(tri_engine *engine, const char *folder) {
                                             .guard = engine->guard, .world = engine->place.world, .folder = folder},
                            &engine->exec));
     return tri__engine_pieces(engine);
+}
+
+void tri__engine_drop(tri_engine **at) {
+    if (*at) tri__engine_close(*at);
+    free(*at);
 }
 
 void tri__engine_close(tri_engine *engine) {

@@ -83,6 +83,7 @@ tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all);
  * (TRI_RESOURCE with figures), then allocates. */
 tri_status tri__engine_bind(tri_engine *engine, const char *folder);
 void tri__engine_close(tri_engine *engine);
+void tri__engine_drop(tri_engine **at); /* closes and frees one that was allocated */
 
 /* For tri__engine_bind: lists the pieces above. */
 tri_status tri__engine_pieces(tri_engine *engine);

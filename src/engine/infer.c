@@ -17,17 +17,15 @@ tri_status tri__place_load(const tri_place *place, int makes_files, tri_status (
 tri_status tri__engine_agree(const tri_engine *engine, const tri_settings *settings, uint64_t data) {
     tri_world *world = engine->place.world;
     if (!world) return TRI_OK;
-    tri_json *told = tri__settings_json(settings);
+    TRI_OWNED(tri__json_drop) tri_json *told = tri__settings_json(settings);
     tri__json_del(told, "threads"); /* may differ between ranks */
-    char *text = told ? tri__json_line(told) : NULL;
-    tri__json_decref(told);
+    TRI_OWNED(tri__free_at) char *text = told ? tri__json_line(told) : NULL;
     if (!text) return tri__fail(TRI_RESOURCE, "out of memory");
     const tri_program *program = engine->train >= 0 ? engine->plan.train.program : engine->plan.infer.program;
     uint64_t digest = tri__hash64(data, text, strlen(text));
     digest = tri__hash64(digest, tri_version(), strlen(tri_version()));
     digest = tri__hash64(digest, &engine->model.n_elements, sizeof engine->model.n_elements);
     digest = tri__hash64(digest, program->max.of, sizeof program->max.of);
-    free(text);
     return tri__world_agree(world, digest, "the version, the settings or the data");
 }
 

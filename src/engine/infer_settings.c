@@ -12,11 +12,9 @@ static int takes(const tri_option *row, const tri_settings *asked) {
 }
 
 static tri_status take(const tri_option *row, const tri_settings *asked, tri_settings *model) {
-    tri_json *value = tri__option_json(row, asked);
-    tri_status status = tri__json_is_whole(value) ? tri__option_set_json(row, model, row->name, value)
-                                                  : tri__fail(TRI_RESOURCE, "out of memory");
-    tri__json_decref(value);
-    return status;
+    TRI_OWNED(tri__json_drop) tri_json *value = tri__option_json(row, asked);
+    if (!tri__json_is_whole(value)) return tri__fail(TRI_RESOURCE, "out of memory");
+    return tri__option_set_json(row, model, row->name, value);
 }
 
 /* The computing type beside quantised products, where it was not given. */

@@ -2,6 +2,7 @@
 #include "engine/inputs.h"
 
 #include "base/text.h"
+#include "data/dataset/target.h"
 #include "data/table/memory.h"
 #include "engine/engine.h"
 #include "settings/forms.h"
@@ -58,7 +59,10 @@ tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
         .categorical = m->cat_field_list,
         .label_list = m->label_list,
         .positive_label = m->positive_label,
-        .n_classes = (int)m->num_classes,
+        .n_classes = (int)tri__model_outputs(m),
+        .is_number = m->task != TRI_TASK_CLASSES,
+        .target = (tri_transform)m->target_transform,
+        .level = m->task == TRI_TASK_QUANTILES ? tri__model_levels(m).at : NULL,
         .missing = (tri_missing)m->numeric_missing,
         .transform = (tri_transform)m->numeric_transform,
         .vectors = m->tabular == TRI_TABULAR_PLAIN                    ? TRI_VECTORS_NONE
@@ -70,6 +74,13 @@ tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
         .bad_rows = (tri_bad_rows)settings->bad_rows};
     if (tri__division_asked(settings, &out->parts)) out->spec.parts = &out->parts;
     return TRI_OK;
+}
+
+tri_number_set tri__inputs_numbers(const tri_settings *s, const tri_preprocess *preprocess) {
+    tri_loss_form form = tri__settings_loss(s);
+    return (tri_number_set){.in_units = tri__target_value, .scale = preprocess->target, .loss = form.kind,
+                            .delta = form.delta, .n = preprocess->n_classes,
+                            .level = s->model.task == TRI_TASK_QUANTILES ? tri__model_levels(&s->model).at : NULL};
 }
 
 void tri__fit_spec_free(tri_fit_spec *fit) { free(fit->text); }
@@ -145,6 +156,13 @@ tri_status tri__inputs_fit(const tri_inputs *in, const tri_data_files *files, tr
     char *text = out->preprocess->n_columns ? tri__preprocess_describe(out->preprocess) : NULL;
     if (text) tri__say(in->log, TRI_LOG_INFO, "columns: %s", text);
     free(text);
+    const tri_column_stats *target = out->preprocess->target;
+    if (target && target->n_quantiles)
+        tri__say(in->log, TRI_LOG_INFO, "target: %s, from %.6g to %.6g, by rank", target->name, target->quantile[0],
+                 target->quantile[target->n_quantiles - 1]);
+    else if (target && target->transform != TRI_TRANSFORM_NONE)
+        tri__say(in->log, TRI_LOG_INFO, "target: %s, %smean %.6g, deviation %.6g", target->name,
+                 target->transform == TRI_TRANSFORM_LOG ? "log(1 + x) with " : "", target->mean, target->deviation);
     if (!out->train->n) return tri__fail(TRI_DATA, "%s: no rows to train on", files->train);
     return spec.parts ? take_parts(in, out) : TRI_OK;
 }
@@ -187,7 +205,7 @@ tri_status tri__inputs_positive(const tri_inputs *in, const tri_preprocess *prep
     int64_t count[2] = {0};
     char rows[32], all[32];
     *positive = -1;
-    if (preprocess->n_classes > 2) return TRI_OK;
+    if (preprocess->n_classes > 2 || preprocess->target) return TRI_OK;
     for (int64_t row = 0; row < train->n; row++) count[train->labels[row]]++;
     if (asked) TRI_TRY(tri__preprocess_positive(preprocess, asked, positive));
     else *positive = count[1] <= count[0];

@@ -4,6 +4,7 @@
 #include "data/dataset/dataset.h"
 #include "engine/assets.h"
 #include "data/dataset/data_files.h"
+#include "score/numbers.h"
 
 typedef struct tri_inputs {
     const tri_settings *settings;
@@ -37,6 +38,8 @@ typedef struct tri_fitted {
 } tri_fitted;
 /* files: what tri__data_files found at the settings' data_path. TRI_USAGE where a table that is to be divided has
  * others beside it. Whatever it returns, the caller frees *out. */
+/* What the outputs of a model are whose preprocessing has a target; it borrows both. */
+tri_number_set tri__inputs_numbers(const tri_settings *settings, const tri_preprocess *preprocess);
 tri_status tri__inputs_fit(const tri_inputs *inputs, const tri_data_files *files, tri_fitted *out);
 /* The positive class of two, which is logged: positive_label, else the rarer label of the training rows, in a tie the
  * last one. Beyond two classes -1. */

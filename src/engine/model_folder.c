@@ -61,24 +61,23 @@ static int is_read(const char *name) {
 /* A name in a folder without a file behind it is a link to nothing; such a file would otherwise count as absent. */
 static tri_status check_links(const char *folder, const char *key) {
     char path[TRI_PATH_MAX], model[TRI_PATH_MAX];
-    tri_names all;
+    TRI_OWNED(tri__names_free) tri_names all = {0};
     tri_status status = tri__folder_list(folder, &all);
     if (status != TRI_OK) return tri__fail_in(status, "%s", key);
-    for (int i = 0; i < all.n && status == TRI_OK; i++) {
+    for (int i = 0; i < all.n; i++) {
         tri_kind kind;
         if (!is_read(all.name[i])) continue;
-        status = tri__path_join(path, folder, all.name[i]);
-        if (status == TRI_OK) status = tri__path_kind(path, &kind);
-        if (status != TRI_OK || kind != TRI_KIND_NONE) continue;
-        status = tri__hub_is_snapshot(folder, model)
-                     ? tri__fail(TRI_NOINPUT,
-                                 "%s: %s is a link to nothing: the download is incomplete; repeat it: huggingface-cli "
-                                 "download %s",
-                                 key, path, model)
-                     : tri__fail(TRI_NOINPUT, "%s: %s is a link to nothing", key, path);
+        TRI_TRY(tri__path_join(path, folder, all.name[i]));
+        TRI_TRY(tri__path_kind(path, &kind));
+        if (kind != TRI_KIND_NONE) continue;
+        if (!tri__hub_is_snapshot(folder, model))
+            return tri__fail(TRI_NOINPUT, "%s: %s is a link to nothing", key, path);
+        return tri__fail(TRI_NOINPUT,
+                         "%s: %s is a link to nothing: the download is incomplete; repeat it: huggingface-cli "
+                         "download %s",
+                         key, path, model);
     }
-    tri__names_free(&all);
-    return status;
+    return TRI_OK;
 }
 
 tri_status tri__model_folder(const tri_settings *settings, const char *name, const char *key,
@@ -103,7 +102,7 @@ tri_status tri__model_folder(const tri_settings *settings, const char *name, con
 static int count_models(const char *place, int is_cache) {
     static const char *const files[] = {"config.json", "tokenizer.json", "vocab.txt", "vocab.json"};
     char folder[TRI_PATH_MAX], path[TRI_PATH_MAX];
-    tri_names all;
+    TRI_OWNED(tri__names_free) tri_names all = {0};
     int n = 0;
     if (tri__folder_list(place, &all) != TRI_OK) return 0;
     for (int i = 0; i < all.n; i++) {
@@ -115,7 +114,6 @@ static int count_models(const char *place, int is_cache) {
                     break;
                 }
     }
-    tri__names_free(&all);
     return n;
 }
 

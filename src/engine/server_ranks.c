@@ -27,18 +27,16 @@ tri_status tri__engine_lead(tri_engine *engine, tri_order order, int64_t value, 
     for (int part = 0; part < parts && order == TRI_ORDER_RUN; part++)
         TRI_TRY(tri__feed_check(engine, &feed[part].counts));
     if (tri__exec_control_of(program) < 0) return order == TRI_ORDER_RUN ? run(engine, 0, feed) : TRI_OK;
-    double *record = calloc((size_t)(TRI_ORDERED_PARTS + TRI_SYM_COUNT * parts), sizeof *record);
-    if (!record) return tri__fail(TRI_RESOURCE, "out of memory for an order");
+    TRI_OWNED(tri__free_at) double *record = NULL;
+    TRI_TRY(TRI_NEW(record, TRI_ORDERED_PARTS + TRI_SYM_COUNT * parts, "an order"));
     record[TRI_ORDERED_WHAT] = order;
     record[TRI_ORDERED_VALUE] = (double)value;
     for (int part = 0; part < parts && order == TRI_ORDER_RUN; part++)
         for (int sym = TRI_SYM_T0; sym < TRI_SYM_COUNT; sym++)
             part_of(record, part)[sym] = (double)feed[part].counts.of[sym];
     const tri_feed told = {.field = {[TRI_FIELD_control] = record}};
-    tri_status status = tri__exec_control(engine->exec, engine->infer, &told);
-    free(record);
-    if (status != TRI_OK || order != TRI_ORDER_RUN) return status;
-    return run(engine, first_of(program), feed);
+    TRI_TRY(tri__exec_control(engine->exec, engine->infer, &told));
+    return order == TRI_ORDER_RUN ? run(engine, first_of(program), feed) : TRI_OK;
 }
 
 /* The counts of all parts; fields that no batch changes. */
@@ -66,8 +64,7 @@ static tri_status follow(tri_engine *engine, tri_feed *feed, tri_order *order, i
 }
 
 tri_status tri__engine_follow(tri_engine *engine, tri_order *order, int64_t *value) {
-    tri_feed *feed = calloc((size_t)tri__engine_parts(engine), sizeof *feed);
-    tri_status status = feed ? follow(engine, feed, order, value) : tri__fail(TRI_RESOURCE, "out of memory for a feed");
-    free(feed);
-    return status;
+    TRI_OWNED(tri__free_at) tri_feed *feed = calloc((size_t)tri__engine_parts(engine), sizeof *feed);
+    if (!feed) return tri__fail(TRI_RESOURCE, "out of memory for a feed");
+    return follow(engine, feed, order, value);
 }

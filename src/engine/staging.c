@@ -25,13 +25,12 @@ static tri_status read_times(const tri_json *units, const char *path, const tri_
 /* Seconds of each unit, as an earlier run measured them. */
 static tri_status read_profile(const char *path, tri_arena *arena, const tri_network *model,
                                const tri_stage_time **out) {
-    tri_json *root;
+    TRI_OWNED(tri__json_drop) tri_json *root = NULL;
     tri_stage_time *time = tri__arena_alloc(arena, (size_t)model->n_units * sizeof *time);
     TRI_TRY(tri__json_load(path, TRI_DATA, &root));
-    tri_status status = read_times(tri__json_get(root, "units"), path, model, time);
-    tri__json_decref(root);
+    TRI_TRY(read_times(tri__json_get(root, "units"), path, model, time));
     *out = time;
-    return status;
+    return TRI_OK;
 }
 
 tri_costs tri__staging_costs(tri_arena *arena, const tri_plan_in *in, const tri_hardware *hardware) {

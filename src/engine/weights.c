@@ -383,7 +383,7 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
     const char *positions = engine->model.extends_positions ? ", all positions drawn, none copied" : "";
     for (int branch = 0; branch < tri__assets_encoders(assets); branch++) {
         char prefix[32];
-        tri_hf *hf;
+        TRI_OWNED(tri__hf_drop) tri_hf *hf = NULL;
         const char *folder = assets->folder[branch];
         if (!folder[0]) {
             tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights%s", tri__branch_name(branch), positions);
@@ -399,11 +399,8 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
         draw_here(engine);
         snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));
         const tri_encoder *e = &assets->encoder[branch];
-        tri_status status = assets->overridden[branch] ? TRI_OK : tri__hf_check_layers(hf, e->num_hidden_layers);
-        if (status == TRI_OK)
-            status = tri__hf_read(hf, prefix, tri__family(e)->prefix, pieces, n, filled, log);
-        tri__hf_close(hf);
-        TRI_TRY(status);
+        if (!assets->overridden[branch]) TRI_TRY(tri__hf_check_layers(hf, e->num_hidden_layers));
+        TRI_TRY(tri__hf_read(hf, prefix, tri__family(e)->prefix, pieces, n, filled, log));
         part_experts(engine, branch, filled, log);
     }
     if (engine->model.n_columns == 1 && !engine->model.columns.word)

@@ -92,9 +92,8 @@ static tri_status bind_transfers(tri_exec *exec) {
     for (int p = 0; p < exec->n; p++)
         for (int i = 0; i < exec->program[p]->n_instrs; i++)
             posts += (size_t)tri__is_post(exec->program[p]->instr[i].op);
-    exec->transfer = calloc(posts + 1, sizeof *exec->transfer);
-    exec->counts = calloc(posts * world + 1, sizeof *exec->counts);
-    if (!exec->transfer || !exec->counts) return tri__fail(TRI_RESOURCE, "out of memory for an executor's transfers");
+    TRI_TRY(TRI_NEW(exec->transfer, posts + 1, "an executor's transfers"));
+    TRI_TRY(TRI_NEW(exec->counts, posts * world + 1, "an executor's transfers"));
     for (int p = 0; p < exec->n; p++)
         for (int i = 0; i < exec->program[p]->n_instrs; i++) {
             const tri_instr *instr = &exec->program[p]->instr[i];
@@ -226,12 +225,8 @@ void tri__exec_close(tri_exec *exec) {
         else exec->device->free(exec->context, exec->memory[mem], bytes);
     }
     exec->device->close(exec->context);
-    free(exec->transfer);
-    free(exec->counts);
+    TRI_FREE(exec->transfer, exec->counts);
     for (int i = 0; exec->bound && i < exec->n; i++) free(exec->bound[i]);
     tri__replay_free(&exec->replay);
-    free(exec->bound);
-    free(exec->in_lanes);
-    free(exec->table);
-    free(exec);
+    TRI_FREE(exec->bound, exec->in_lanes, exec->table, exec);
 }

@@ -153,9 +153,8 @@ static tri_status join_devices(tri_group_table *table, tri_named_group *entry, c
                                int n) {
     size_t size = 2 * (size_t)tri_group_size(entry->group);
     if (!table->peers) return TRI_OK;
-    entry->used = calloc(size, sizeof *entry->used);
-    entry->pair = calloc(size, sizeof *entry->pair);
-    if (!entry->used || !entry->pair) return tri__fail(TRI_RESOURCE, "out of memory for groups of ranks");
+    TRI_TRY(TRI_NEW(entry->used, size, "groups of ranks"));
+    TRI_TRY(TRI_NEW(entry->pair, size, "groups of ranks"));
     for (int i = 0; i < n; i++) mark_used(programs[i], entry);
     if (entry->collects) TRI_TRY(join_all(table, entry));
     return join_pairs(table, entry);
@@ -173,30 +172,25 @@ tri_status tri__groups_make(const tri_program *const *programs, int n, tri_group
         return tri__fail(TRI_INTERNAL, "a program of rank %d of %d was given to rank %d of %d", p->rank,
                          tri__mesh_world(&p->mesh), world ? tri_world_rank(world) : 0,
                          world ? tri_world_size(world) : 1);
-    int *ranks = malloc((size_t)tri_world_size(world) * sizeof *ranks);
+    TRI_OWNED(tri__free_at) int *ranks = malloc((size_t)tri_world_size(world) * sizeof *ranks);
     out->entry = calloc((size_t)posts, sizeof *out->entry);
-    if (!ranks || !out->entry) {
-        free(ranks);
-        return tri__fail(TRI_RESOURCE, "out of memory for groups of ranks");
-    }
+    if (!ranks || !out->entry) return tri__fail(TRI_RESOURCE, "out of memory for groups of ranks");
     out->poll = (tri_wait_poll){.ask = ask, .argument = out};
     for (int i = 0; i < n; i++) list_groups(programs[i], out);
     qsort(out->entry, (size_t)out->n, sizeof *out->entry, compare);
-    tri_status status = TRI_OK;
-    for (int i = 0; i < out->n && status == TRI_OK; i++) {
+    for (int i = 0; i < out->n; i++) {
         int size = tri__transfer_members(&p->mesh, p->rank, &out->entry[i].attr, ranks);
-        status = tri_group_make(world, size, ranks, &out->entry[i].group);
-        if (status == TRI_OK) status = join_devices(out, &out->entry[i], programs, n);
+        TRI_TRY(tri_group_make(world, size, ranks, &out->entry[i].group));
+        TRI_TRY(join_devices(out, &out->entry[i], programs, n));
     }
-    free(ranks);
-    return status;
+    return TRI_OK;
 }
 
 /* All at once. If memory for the list runs out, the groups end with the process. */
 static void leave_devices(tri_group_table *table, int abort) {
     int n = 0, room = table->n;
     for (int i = 0; i < table->n; i++) room += pairs_of(&table->entry[i]);
-    void **far = calloc((size_t)room, sizeof *far);
+    TRI_OWNED(tri__free_at) void **far = calloc((size_t)room, sizeof *far);
     if (!far) return;
     for (int i = 0; i < table->n; i++) {
         const tri_named_group *entry = &table->entry[i];
@@ -207,14 +201,12 @@ static void leave_devices(tri_group_table *table, int abort) {
     tri__groups_wait(table, 1);
     if (n) table->peers->leave(table->context, far, n, abort);
     tri__groups_wait(table, 0);
-    free(far);
 }
 
 void tri__groups_free(tri_group_table *table, int abort) {
     if (table->n && table->peers) leave_devices(table, abort);
     for (int i = 0; i < table->n; i++) {
-        free(table->entry[i].used);
-        free(table->entry[i].pair);
+        TRI_FREE(table->entry[i].used, table->entry[i].pair);
     }
     free(table->entry);
     *table = (tri_group_table){0};

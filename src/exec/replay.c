@@ -34,8 +34,7 @@ tri_status tri__replay_open(const tri_program *const *programs, int n, tri_repla
 }
 
 void tri__replay_free(tri_replay *replay) {
-    free(replay->counted);
-    free(replay->key);
+    TRI_FREE(replay->counted, replay->key);
     *replay = (tri_replay){0};
 }
 

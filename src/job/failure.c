@@ -3,16 +3,16 @@
 #include "job/failure.h"
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/machine.h"
 #include "job/run_signs.h"
 
 void tri__error_write(const char *folder, const tri_verdict *verdict) {
     char path[TRI_PATH_MAX];
     if (!folder || verdict->code == TRI_USAGE || verdict->code == TRI_BUSY) return;
-    tri_json *object = tri__verdict_json(verdict);
+    TRI_OWNED(tri__json_drop) tri_json *object = tri__verdict_json(verdict);
     if (object && tri__folder_make(folder) == TRI_OK && tri__path_join(path, folder, "error.json") == TRI_OK)
         tri__json_save(path, object);
-    tri__json_decref(object);
 }
 
 /* A rank with a lower number, on another machine, reported the same. */
@@ -64,13 +64,12 @@ static tri_status stand(const tri_world *world, tri_verdict *v, tri_status statu
 /* Before the run has its folder's lock, another run may have it. */
 static int is_taken(const tri_world *world, const char *folder) {
     uint32_t phase = atomic_load(&world->segment.control->line[world->local].phase);
-    return (phase == TRI_DOING_START || phase == TRI_DOING_LOAD) && tri__run_locked(folder);
+    return (phase == TRI_DOING_START || phase == TRI_DOING_LOAD) && tri__lock_held(folder);
 }
 
 void tri__failure_record(tri_world *world, const char *folder, tri_status status, int64_t step) {
-    tri_words words;
-    tri__words_keep(&words);
-    tri_verdict v = {.code = (int)status, .failed = 1, .ended = tri__clock_wall()};
+    TRI_KEEP_WORDS();
+    TRI_OWNED(tri__verdict_free) tri_verdict v = {.code = (int)status, .failed = 1, .ended = tri__clock_wall()};
     if (world) {
         if (world->failed != status) tri_world_fail(world, status, tri_error());
         int known = tri__control_failure(world->segment.control, &v.failure);
@@ -85,6 +84,4 @@ void tri__failure_record(tri_world *world, const char *folder, tri_status status
         snprintf(v.failure.text, sizeof v.failure.text, "%s", tri_error());
         tri__error_write(folder, &v);
     }
-    tri__verdict_free(&v);
-    tri__words_restore(&words);
 }

@@ -188,13 +188,12 @@ static int is_final(int code) {
 /* Waits; a request to stop ends it. */
 static tri_status pause_for(const tri_launcher_job *j, double seconds) {
     double end = tri__clock() + seconds;
-    tri_status status = TRI_OK;
     j->parent->reply(TRI_SIGNAL_PAUSED);
-    while (status == TRI_OK && tri__clock() < end) {
-        status = tri__stop_check(j->parent->stop, "%s was to be started again", j->argv[0]);
+    while (tri__clock() < end) {
+        TRI_TRY(tri__stop_check(j->parent->stop, "%s was to be started again", j->argv[0]));
         tri__clock_sleep(fmin(end, tri__clock() + 0.02));
     }
-    return status;
+    return TRI_OK;
 }
 
 static tri_status ended(const tri_launcher_job *j, int code, int asked, int late, int lost) {

@@ -20,9 +20,8 @@ static const tri_option *is_dropped(const char *argument) {
 
 /* Quotes the word for a shell. Out of memory, it is omitted: the line is only advice. */
 static void add_word(tri_buffer *out, const char *word) {
-    char *quoted = tri__text_quoted(word);
+    TRI_OWNED(tri__free_at) char *quoted = tri__text_quoted(word);
     tri__buffer_put(out, " %s", quoted ? quoted : "...");
-    free(quoted);
 }
 
 static void add_command(tri_buffer *out, char *const *argv) {
@@ -47,7 +46,7 @@ static void add_hosts(tri_buffer *out, const tri_settings *s, const char *list) 
 }
 
 void tri__tell_machines(const tri_parent *parent, const tri_settings *s) {
-    tri_buffer out = {0};
+    TRI_OWNED(tri__buffer_free) tri_buffer out = {0};
     char plugins[200];
     tri__mpi_list(plugins, sizeof plugins);
     tri__buffer_put(&out, "mpirun -np %lld -H ", (long long)s->world_size);
@@ -57,5 +56,4 @@ void tri__tell_machines(const tri_parent *parent, const tri_settings *s) {
                     (long long)s->world_size, (long long)s->nproc_per_node, tri__mpi_srun_type(plugins));
     add_command(&out, parent->argv);
     if (!out.failed) parent->log.say(parent->log.context, TRI_LOG_PLAIN, out.text); /* however long */
-    tri__buffer_free(&out);
 }

@@ -110,18 +110,13 @@ void tri__streams_number(tri_streams *streams, int rank, int number) {
     for (int k = 0; k < 2; k++) streams->rank[rank][k].number = number;
 }
 
-static void shut(int *fd) {
-    if (*fd >= 0) close(*fd);
-    *fd = -1;
-}
-
 void tri__streams_close(tri_streams *streams) {
     for (int i = 0; i < streams->n && streams->rank; i++)
         for (int k = 0; k < 2; k++) {
             tri_stream *s = &streams->rank[i][k];
-            shut(&s->child);
-            shut(&s->from);
-            shut(&s->file);
+            tri__fd_drop(&s->child);
+            tri__fd_drop(&s->from);
+            tri__fd_drop(&s->file);
         }
     free(streams->rank);
     *streams = (tri_streams){0};
@@ -161,7 +156,7 @@ static int say(tri_stream *s, const char *line, size_t n, int ends, int wait) {
 static void keep(tri_streams *streams, tri_stream *s, int rank, const char *line, size_t n) {
     if (s->file < 0 || tri__write_all(s->file, line, n, "the rank's log") == TRI_OK) return;
     tri__say(streams->log, TRI_LOG_WARN, "rank %d: %s; its log ends here", rank, tri_error());
-    shut(&s->file);
+    tri__fd_drop(&s->file);
 }
 
 /* Forwards complete lines of the buffer, or all of a full buffer without a newline; everything if `last`. `wait` in
@@ -188,7 +183,7 @@ static int take(tri_stream *s) {
     if (!tri__stream_can_read(s)) return 0;
     ssize_t n = read(s->from, s->line + s->used, sizeof s->line - s->used);
     if (n > 0) s->used += (size_t)n;
-    else if (n == 0 || (errno != EAGAIN && errno != EINTR)) shut(&s->from);
+    else if (n == 0 || (errno != EAGAIN && errno != EINTR)) tri__fd_drop(&s->from);
     return n > 0;
 }
 
@@ -208,5 +203,5 @@ void tri__stream_drain(tri_streams *streams, int rank, int stream) {
     pass_on(streams, rank, stream, 1, WAIT_MS);
     if (s->begun) say(s, "\n", 1, 0, WAIT_MS);
     s->used = 0, s->begun = 0;
-    shut(&s->from);
+    tri__fd_drop(&s->from);
 }

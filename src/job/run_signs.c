@@ -5,7 +5,6 @@
 #include "base/json.h"
 #include "base/lock.h"
 
-#include <sys/file.h>
 #include <unistd.h>
 
 enum { ERROR_BYTES = 1 << 20 }; /* size limit of error.json */
@@ -28,7 +27,7 @@ static int later(struct timespec a, struct timespec b) {
 
 /* Of checkpoint-<step>, not of temporary ones. */
 static struct timespec newest(const tri_run_signs *signs) {
-    tri_names names;
+    TRI_OWNED(tri__names_free) tri_names names = {0};
     struct timespec last = {0};
     if (tri__folder_list(signs->folder, &names) != TRI_OK) return last;
     for (int i = 0; i < names.n; i++) {
@@ -38,7 +37,6 @@ static struct timespec newest(const tri_run_signs *signs) {
         tri_stamp one = stamp(signs, names.name[i]);
         if (later(one.time, last)) last = one.time;
     }
-    tri__names_free(&names);
     return last;
 }
 
@@ -67,8 +65,8 @@ void tri__run_begin(tri_run_signs *signs) {
 }
 
 int tri__run_failed(const tri_run_signs *signs, int *there) {
-    char *text = signs->folder[0] ? read_error(signs) : NULL;
-    tri_json *object = NULL;
+    TRI_OWNED(tri__free_at) char *text = signs->folder[0] ? read_error(signs) : NULL;
+    TRI_OWNED(tri__json_drop) tri_json *object = NULL;
     int code = 0;
     *there = text != NULL;
     if (text && (!signs->error_before || strcmp(text, signs->error_before)) &&
@@ -76,8 +74,6 @@ int tri__run_failed(const tri_run_signs *signs, int *there) {
         code = (int)tri__whole_in(object, "code");
         if (code <= 0 || code > 255) code = TRI_INTERNAL;
     }
-    tri__json_decref(object);
-    free(text);
     return code;
 }
 
@@ -97,19 +93,9 @@ int tri__run_complete(const tri_run_signs *signs) {
     return 0;
 }
 
-int tri__run_locked(const char *folder) {
-    char path[TRI_PATH_MAX];
-    size_t size;
-    int fd;
-    if (tri__path_join(path, folder, ".lock") != TRI_OK || tri__file_open(path, &fd, &size) != TRI_OK) return 0;
-    int held = tri__lock(fd, LOCK_SH, 0, NULL) == TRI_LOCK_HELD;
-    close(fd);
-    return held;
-}
-
 int tri__run_alive(tri_run_signs *signs) {
     tri_stamp now = stamp(signs, "metrics.jsonl");
     int grows = differs(now, signs->grown);
     signs->grown = now;
-    return grows || tri__run_locked(signs->folder);
+    return grows || tri__lock_held(signs->folder);
 }

@@ -27,7 +27,5 @@ int tri__run_trains(const tri_run_signs *signs);
 int tri__run_saved(const tri_run_signs *signs);
 /* The run has written its results. */
 int tri__run_complete(const tri_run_signs *signs);
-/* A run holds the folder's lock. */
-int tri__run_locked(const char *folder);
 /* A rank holds the folder's lock, or has written since the last call. */
 int tri__run_alive(tri_run_signs *signs);

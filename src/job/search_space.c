@@ -110,8 +110,7 @@ static tri_status read_keys(const char *path, const char *text, size_t size, tri
                             tri_search_space *out) {
     reading r = {.scratch = scratch};
     tri_json_lines lines = {.text = text, .length = size};
-    out->key = calloc(tri__json_object_size(out->file) + 1, sizeof *out->key);
-    if (!out->key) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(TRI_NEW(out->key, tri__json_object_size(out->file) + 1, "a search space"));
     tri__json_members(out->file, m) {
         char where[ORIGIN_BYTES];
         r.name = m->key;
@@ -128,19 +127,15 @@ static tri_status read_keys(const char *path, const char *text, size_t size, tri
 }
 
 tri_status tri__search_read(const char *path, tri_search_space *out) {
-    char *text;
+    TRI_OWNED(tri__free_at) char *text = NULL;
     size_t size;
-    tri_settings scratch;
+    TRI_OWNED(tri__settings_free) tri_settings scratch = {0};
     *out = (tri_search_space){0};
     tri_status status = tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size);
     if (status != TRI_OK) return status == TRI_DATA ? TRI_USAGE : status;
     status = tri__json_parse(text, size, path, TRI_USAGE, &out->file);
     if (status == TRI_OK) status = tri__settings_init(&scratch);
-    if (status == TRI_OK) {
-        status = read_keys(path, text, size, &scratch, out);
-        tri__settings_free(&scratch);
-    }
-    free(text);
+    if (status == TRI_OK) status = read_keys(path, text, size, &scratch, out);
     if (status != TRI_OK) tri__search_free(out);
     return status;
 }

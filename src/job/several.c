@@ -52,8 +52,7 @@ static tri_status collect(tri_several *s) {
 
 tri_status tri__several_run(const tri_parent *parent, tri_several *s, int n_args, const char *const *args) {
     s->list = s->folds ? "folds" : "members", s->title = s->folds ? "fold" : "seed";
-    s->training = calloc((size_t)s->n, sizeof *s->training);
-    if (!s->training) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(TRI_NEW(s->training, s->n, "trainings"));
     for (int i = 0; i < s->n; i++) TRI_TRY(prepare(s, i, parent, n_args, args));
     TRI_TRY(tri__trainings_run(parent, s->training, s->n, s->settings->quiet));
     TRI_TRY(collect(s));

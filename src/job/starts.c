@@ -46,9 +46,8 @@ static tri_status show(const tri_parent *parent, const char *folder, const tri_v
         if (v->code == TRI_STOPPED) return tri__fail(TRI_STOPPED, "stopped; run again");
         return tri__fail((tri_status)v->code, "stopped by signal %d (SIG%s)", v->stopped, name ? name : "?");
     }
-    char *text = tri__verdict_text(v);
+    TRI_OWNED(tri__free_at) char *text = tri__verdict_text(v);
     parent->log.say(parent->log.context, TRI_LOG_FAILURE, text ? text : v->failure.text);
-    free(text);
     if (v->hung && v->code == TRI_IO) write_error_beside(folder, v);
     else tri__error_write(folder, v);
     *parent->reported = 1;
@@ -94,11 +93,11 @@ tri_status tri__start_ranks(const tri_parent *parent, const tri_settings *settin
     what.progress_timeout = settings->progress_timeout, what.io_timeout = settings->io_timeout;
     what.elastic = what.logs.elastic = settings->elastic, what.max_restarts = settings->max_restarts;
     what.min_ranks = (int)settings->min_ranks, what.fit = parent->fit, what.fit_context = (void *)settings;
-    char **resuming = NULL; /* the environment once a checkpoint is committed */
+    TRI_OWNED(tri__free_at) char **resuming = NULL; /* the environment once a checkpoint is committed */
     int in_row = 0;
     tri_status status = read_logs(settings, folder, logs, &what.logs);
     for (int64_t restarts = 0, again = status == TRI_OK; again;) {
-        tri_verdict verdict = {0};
+        TRI_OWNED(tri__verdict_free) tri_verdict verdict = {0};
         double begun = tri__clock();
         status = start_once(parent, settings, folder, &what, &verdict);
         again = verdict.failed && !verdict.stopped && tri__is_crash(verdict.code, verdict.hung);
@@ -113,8 +112,6 @@ tri_status tri__start_ranks(const tri_parent *parent, const tri_settings *settin
             else status = tri__fail(TRI_RESOURCE, "out of memory while starting again"), again = 0;
         }
         if (again) *parent->reported = 0;
-        tri__verdict_free(&verdict);
     }
-    free(resuming);
     return status;
 }

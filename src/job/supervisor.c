@@ -179,13 +179,12 @@ static void collect(tri_supervisor *s, int i) {
     else if (WIFSIGNALED(status)) judge(s, i, status); /* at once: others wait for it */
     for (int k = 0; k < 2; k++) tri__stream_drain(&s->streams, i, k);
     if (pid > 0 && !WIFSIGNALED(status)) judge(s, i, status); /* its last line of output is the cause */
-    close(s->child[i].pidfd);
-    s->child[i].pidfd = -1;
+    tri__fd_drop(&s->child[i].pidfd);
     s->alive--;
     s->child[i].end.status = status;
     s->child[i].end.peak_bytes = (int64_t)usage.ru_maxrss * 1024;
-    if (s->child[i].socket >= 0) close(s->child[i].socket);
-    s->child[i].socket = -1, s->child[i].ready = 0;
+    tri__fd_drop(&s->child[i].socket);
+    s->child[i].ready = 0;
 }
 
 /* ---- the loop ---- */
@@ -275,10 +274,9 @@ static void watch_over(tri_supervisor *s) {
 
 /* Number of open descriptors; 3 if that cannot be determined. */
 static int open_files(void) {
-    tri_names open_now;
+    TRI_OWNED(tri__names_free) tri_names open_now = {0};
     if (tri__folder_list("/proc/self/fd", &open_now) != TRI_OK) return 3;
     int n = open_now.n - 2; /* two belong to the listing itself */
-    tri__names_free(&open_now);
     return n;
 }
 
@@ -330,7 +328,8 @@ static tri_status execute(tri_supervisor *s, int i, int page, int socket, int no
                                     {"TRIDENT_SOCKET", socket < 0 ? NULL : socket_fd},
                                     {"MASTER_ADDR", "127.0.0.1"},
                                     {"NODE_RANK", NULL}};
-    char **environment = tri__environment_with(s->what->environment, pairs, sizeof pairs / sizeof *pairs);
+    TRI_OWNED(tri__free_at) char **environment = tri__environment_with(s->what->environment,
+                                                                       pairs, sizeof pairs / sizeof *pairs);
     if (!environment) return tri__fail(TRI_RESOURCE, "out of memory while starting rank %d", i);
     tri_stream *stream = s->streams.rank[i];
     /* This very executable, even if its file was renamed or replaced. */
@@ -346,13 +345,11 @@ static tri_status execute(tri_supervisor *s, int i, int page, int socket, int no
     /* The console's descriptors need not be 1 and 2. */
     if (how.out < 0 && s->what->out != STDOUT_FILENO) how.out = s->what->out;
     if (how.err < 0 && s->what->err != STDERR_FILENO) how.err = s->what->err;
-    tri_status status = tri__rank_start(&how, i, &s->child[i].pid, &s->child[i].pidfd);
-    free(environment);
-    return status;
+    return tri__rank_start(&how, i, &s->child[i].pid, &s->child[i].pidfd);
 }
 
 tri_status tri__child_start(tri_supervisor *s, int i, int joins) {
-    int nothing, socket = -1;
+    TRI_OWNED(tri__fd_drop) int nothing = -1, socket = -1;
     tri_stream *stream = s->streams.rank[i];
     TRI_TRY(tri__null_open(&nothing));
     tri_status status = open_socket(s, i, &socket);
@@ -361,12 +358,7 @@ tri_status tri__child_start(tri_supervisor *s, int i, int joins) {
     else if (s->child[i].socket >= 0) close(s->child[i].socket), s->child[i].socket = -1;
     s->child[i].local = joins ? -1 : i;
     s->child[i].begun = tri__clock();
-    for (int k = 0; k < 2; k++) {
-        if (stream[k].child >= 0) close(stream[k].child);
-        stream[k].child = -1;
-    }
-    if (socket >= 0) close(socket);
-    close(nothing);
+    for (int k = 0; k < 2; k++) tri__fd_drop(&stream[k].child);
     return status;
 }
 
@@ -461,10 +453,7 @@ tri_status tri__supervise(const tri_supervised *what, tri_verdict *verdict) {
     tri__segment_close(&s.earlier);
     for (int i = 0; i < what->n && s.child; i++)
         if (s.child[i].socket >= 0) close(s.child[i].socket);
-    free(s.fitting);
-    free(s.child);
-    free(s.seen);
-    free(s.poll);
+    TRI_FREE(s.fitting, s.child, s.seen, s.poll);
     return status;
 }
 

@@ -13,16 +13,14 @@ enum { LOG_BYTES = 64 << 20 };
 
 /* The file of --config with the trial's values in the place of its own. */
 static tri_status write_config(const tri_sweep *s, const tri_sweep_trial *t, const char *path) {
-    tri_json *config = tri__json_object();
+    TRI_OWNED(tri__json_drop) tri_json *config = tri__json_object();
     tri__json_members(s->config, m) {
         const tri_option *row = tri__option_find(tri__model_options, m->key);
         if (!row) row = tri__option_find(tri__run_options, m->key);
         if (!row || !tri__search_find(&s->space, row)) tri__json_set(config, m->key, m->value);
     }
     tri__json_update(config, t->values);
-    tri_status status = tri__json_save(path, config);
-    tri__json_decref(config);
-    return status;
+    return tri__json_save(path, config);
 }
 
 /* Threads of each rank, so that the trials that run at a time share the cores. */
@@ -58,7 +56,7 @@ static tri_status environment_of(const tri_sweep *s, int64_t slot, char ***out) 
     const tri_settings *settings = s->settings;
     *out = NULL;
     if (s->own->parallel < 2 || strcmp(settings->device, "cuda") != 0) return TRI_OK;
-    char *list = visible(s->parent);
+    TRI_OWNED(tri__free_at) char *list = visible(s->parent);
     if (!list) return tri__fail(TRI_RESOURCE, "out of memory");
     int64_t n = *list ? 1 : 0, ranks = settings->nproc_per_node;
     for (const char *at = list; *at; at++) n += *at == ',';
@@ -68,7 +66,6 @@ static tri_status environment_of(const tri_sweep *s, int64_t slot, char ***out) 
         end[-(end[-1] == ',')] = 0;
         *out = tri__environment_with(s->parent->environment, &(const char *const[2]){"CUDA_VISIBLE_DEVICES", begin}, 1);
     }
-    free(list);
     return shares < 2 || *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
@@ -86,7 +83,7 @@ static tri_status begin(tri_sweep *s, int i, int rung) {
     const tri_settings *set = s->settings;
     char cache[TRI_PATH_MAX], config[TRI_PATH_MAX], epochs[24], threads[24];
     tri_parent parent = *s->parent;
-    char **environment;
+    TRI_OWNED(tri__free_at) char **environment = NULL;
     TRI_TRY(tri__stop_check_kept(s->parent->stop, "trial %d was next", s->trial[i].number));
     TRI_TRY(tri__path_join(t->folder, set->output_dir, s->trial[i].folder));
     TRI_TRY(tri__path_join(t->log, t->folder, "trial.log"));
@@ -113,9 +110,7 @@ static tri_status begin(tri_sweep *s, int i, int rung) {
     if (environment) parent.environment = environment;
     for (char **at = environment; at && *at && !set->quiet; at++)
         if (!at[1]) tri__tell(&parent, "%s begins on %s", t->name, *at);
-    tri_status status = tri__training_begin(&parent, t);
-    free(environment);
-    return status;
+    return tri__training_begin(&parent, t);
 }
 
 /* The message of a training that failed: the last of its lines that is one. */
@@ -248,9 +243,8 @@ tri_status tri__sweep_draw(tri_sweep *s) {
     s->n = (int)s->own->trials;
     s->n_rungs = tri__rungs(s->n, set->epochs, (int)s->own->halving, s->rung);
     int digits = snprintf(NULL, 0, "%d", s->n);
-    s->trial = calloc((size_t)s->n, sizeof *s->trial);
-    s->training = calloc((size_t)s->n, sizeof *s->training);
-    if (!s->trial || !s->training) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(TRI_NEW(s->trial, s->n, "trials"));
+    TRI_TRY(TRI_NEW(s->training, s->n, "trials"));
     for (int i = 0; i < s->n; i++) {
         tri_sweep_trial *t = &s->trial[i];
         t->number = i + 1;
@@ -300,9 +294,7 @@ void tri__sweep_free(tri_sweep *s) {
         if (s->training) free(s->training[i].argv);
         if (s->trial) tri__json_decref(s->trial[i].values), free(s->trial[i].why);
     }
-    free(s->training);
-    free(s->trial);
-    free(s->args);
+    TRI_FREE(s->training, s->trial, s->args);
     tri__json_decref(s->config);
     tri__search_free(&s->space);
 }

@@ -49,27 +49,25 @@ tri_json *tri__sweep_json(const tri_sweep *s) {
 }
 
 tri_status tri__sweep_save(const tri_sweep *s) {
-    tri_json *state = tri__sweep_json(s);
-    tri_status status = state ? tri__json_save(s->path, state) : tri__fail(TRI_RESOURCE, "out of memory");
-    tri__json_decref(state);
-    return status;
+    TRI_OWNED(tri__json_drop) tri_json *state = tri__sweep_json(s);
+    if (!state) return tri__fail(TRI_RESOURCE, "out of memory");
+    return tri__json_save(s->path, state);
 }
 
 /* ---- taking it up again ---- */
 
 /* Compared as text, with the digits that a file has. `what`: "--halving". */
 static tri_status same(const tri_sweep *s, const char *what, const tri_json *was, const tri_json *now) {
-    char *a = was ? tri__json_line(was) : strdup("nothing"), *b = now ? tri__json_line(now) : strdup("nothing"),
-         x[200], y[200];
-    tri_status status = a && b ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK && strcmp(a, b) != 0)
-        status = tri__fail(TRI_USAGE,
-                           "%s: this sweep was begun with %s %s, now it is %s. Give what it was begun with to go on, "
-                           "or another --output-dir for another sweep",
-                           s->path, what, tri__text_brief(a, 60, x, sizeof x), tri__text_brief(b, 60, y, sizeof y));
-    free(a);
-    free(b);
-    return status;
+    TRI_OWNED(tri__free_at) char *a = was ? tri__json_line(was) : strdup("nothing"),
+                                 *b = now ? tri__json_line(now) : strdup("nothing");
+    char x[200], y[200];
+    if (!a || !b) return tri__fail(TRI_RESOURCE, "out of memory");
+    if (strcmp(a, b) != 0)
+        return tri__fail(TRI_USAGE,
+                         "%s: this sweep was begun with %s %s, now it is %s. Give what it was begun with to go on, "
+                         "or another --output-dir for another sweep",
+                         s->path, what, tri__text_brief(a, 60, x, sizeof x), tri__text_brief(b, 60, y, sizeof y));
+    return TRI_OK;
 }
 
 static tri_status same_members(const tri_sweep *s, const char *what, const tri_json *was, const tri_json *now) {
@@ -94,12 +92,10 @@ static tri_status compare(const tri_sweep *s, const tri_json *was, const tri_jso
     if (!format || strcmp(format, "trident-sweep")) return damaged(s);
     if (tri__whole_in(was, "version") != VERSION)
         return tri__fail(TRI_DATA, "%s: was written by another version of Trident", s->path);
-    tri_json *a = tri__json_integer((tri_json_int)tri__json_size(tri__json_get(was, "trials"))),
-             *b = tri__json_integer(s->n);
-    tri_status status = a && b ? same(s, "--trials", a, b) : tri__fail(TRI_RESOURCE, "out of memory");
-    tri__json_decref(a);
-    tri__json_decref(b);
-    TRI_TRY(status);
+    size_t n = tri__json_size(tri__json_get(was, "trials"));
+    TRI_OWNED(tri__json_drop) tri_json *a = tri__json_integer((tri_json_int)n), *b = tri__json_integer(s->n);
+    if (!a || !b) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(same(s, "--trials", a, b));
     TRI_TRY(same(s, "--halving", tri__json_get(was, "halving"), tri__json_get(now, "halving")));
     TRI_TRY(same_members(s, "the configuration's ", tri__json_get(was, "config"), tri__json_get(now, "config")));
     return same_members(s, "the space's ", tri__json_get(was, "space"), tri__json_get(now, "space"));
@@ -136,16 +132,14 @@ static void forgive(tri_sweep *s) {
 }
 
 tri_status tri__sweep_load(tri_sweep *s) {
-    tri_json *was = NULL, *now = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *was = NULL, *now = NULL;
     int there;
     TRI_TRY(tri__file_there(s->path, &there));
     if (!there) return TRI_OK;
     TRI_TRY(tri__json_load(s->path, TRI_DATA, &was));
-    tri_status status = (now = tri__sweep_json(s)) ? compare(s, was, now) : tri__fail(TRI_RESOURCE, "out of memory");
-    for (int i = 0; i < s->n && status == TRI_OK; i++)
-        status = take_trial(s, &s->trial[i], tri__json_at(tri__json_get(was, "trials"), (size_t)i));
-    if (status == TRI_OK) forgive(s);
-    tri__json_decref(was);
-    tri__json_decref(now);
-    return status;
+    TRI_TRY((now = tri__sweep_json(s)) ? compare(s, was, now) : tri__fail(TRI_RESOURCE, "out of memory"));
+    for (int i = 0; i < s->n; i++)
+        TRI_TRY(take_trial(s, &s->trial[i], tri__json_at(tri__json_get(was, "trials"), (size_t)i)));
+    forgive(s);
+    return TRI_OK;
 }

@@ -89,17 +89,13 @@ static tri_status open_output(const tri_parent *parent, const tri_training *t, i
 }
 
 tri_status tri__training_begin(const tri_parent *parent, tri_training *t) {
-    int out, nowhere = t->silent ? memfd_create("trident-results", MFD_CLOEXEC) : -1;
+    TRI_OWNED(tri__fd_drop) int out = -1, nowhere = t->silent ? memfd_create("trident-results", MFD_CLOEXEC) : -1;
     if (t->silent && nowhere < 0) return no_descriptor();
-    tri_status status = open_output(parent, t, &out);
-    if (status != TRI_OK && nowhere >= 0) close(nowhere);
-    TRI_TRY(status);
+    TRI_TRY(open_output(parent, t, &out));
     fflush(NULL);
     const tri_rank_start how = {.program = "/proc/self/exe", .argv = t->argv, .environment = parent->environment,
                                 .in = -1, .out = t->silent ? nowhere : out, .err = out, .keep = {out, -1}};
-    status = tri__rank_start(&how, 0, &t->pid, &t->pidfd);
-    close(out);
-    if (nowhere >= 0) close(nowhere);
+    tri_status status = tri__rank_start(&how, 0, &t->pid, &t->pidfd);
     t->code = -1, t->told = 0;
     if (status == TRI_OK) return TRI_OK;
     t->pid = 0;
@@ -155,12 +151,11 @@ tri_status tri__trainings_run(const tri_parent *parent, tri_training *trainings,
 
 tri_status tri__training_figures(const tri_training *t, tri_json **out) {
     char path[TRI_PATH_MAX];
-    tri_json *summary = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *summary = NULL;
     *out = NULL;
     TRI_TRY(tri__path_join(path, t->folder, "summary.json"));
     TRI_TRY(tri__json_load(path, TRI_DATA, &summary));
     const tri_json *best = tri__json_get(tri__json_get(summary, "best"), "figures");
     if (best) *out = tri__json_deep_copy(best);
-    tri__json_decref(summary);
     return !best || *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }

@@ -26,6 +26,7 @@ typedef struct tri_training {
     int pidfd;
     int told;                    /* 1: the signal was passed on to it */
 } tri_training;
+static inline void tri__training_free(tri_training *t) { free(t->argv); }
 
 /* The row of an option as it is written on the command line: by our name, or another program's; NULL: none. */
 const tri_option *tri__argument_row(const char *argument);

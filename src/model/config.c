@@ -76,6 +76,37 @@ static tri_status check_labels(const tri_model_config *config) {
     return TRI_OK;
 }
 
+tri_reals tri__model_levels(const tri_model_config *config) {
+    static const double usual[] = {0.05, 0.25, 0.5, 0.75, 0.95};
+    return config->quantiles.n ? config->quantiles
+                               : (tri_reals){.at = (double *)usual, .n = sizeof usual / sizeof *usual};
+}
+
+int64_t tri__model_outputs(const tri_model_config *config) {
+    return config->task == TRI_TASK_CLASSES ? config->num_classes
+           : config->task == TRI_TASK_NUMBER ? 1 : tri__model_levels(config).n;
+}
+
+/* What belongs to another task. */
+static tri_status check_task(const tri_model_config *config) {
+    static const char *const tasks[] = {"classification", "regression", "quantiles"};
+    int numbers = config->task != TRI_TASK_CLASSES;
+    const char *other = numbers && config->label_list.n      ? "label_list"
+                        : numbers && config->positive_label  ? "positive_label"
+                        : numbers && (config->class_weights.n || config->class_weights.word) ? "class_weights"
+                        : config->task != TRI_TASK_QUANTILES && config->quantiles.n ? "quantiles"
+                        : !numbers && config->target_transform != 0          ? "target_transform"
+                                                                               : NULL;
+    if (other) return tri__fail(TRI_USAGE, "%s: task %s has none: leave it out", other, tasks[config->task]);
+    double before = 0;
+    for (int i = 0; i < config->quantiles.n; before = config->quantiles.at[i++])
+        if (!(config->quantiles.at[i] > before && config->quantiles.at[i] < 1))
+            return tri__fail(TRI_USAGE, "quantiles: %g: levels are between 0 and 1, rising", config->quantiles.at[i]);
+    if (config->quantiles.n > TRI_QUANTILE_LEVELS_MAX)
+        return tri__fail(TRI_USAGE, "quantiles: %d levels; %d at most", config->quantiles.n, TRI_QUANTILE_LEVELS_MAX);
+    return TRI_OK;
+}
+
 /* One encoder has one vocabulary and one architecture. */
 static tri_status check_sharing(const tri_model_config *c) {
     if (!c->share_encoders || !c->secondary_text_name) return TRI_OK;
@@ -96,8 +127,10 @@ tri_status tri__model_config_check(const tri_model_config *config) {
     TRI_TRY(require("primary_text_name", config->primary_text_name, "the first text's column"));
     TRI_TRY(require("primary_tokenizer", config->primary_tokenizer, "the first text's tokenizer and encoder"));
     TRI_TRY(check_columns(config));
-    TRI_TRY(check_labels(config));
+    TRI_TRY(check_task(config));
     TRI_TRY(check_sharing(config));
+    if (config->task != TRI_TASK_CLASSES) return TRI_OK;
+    TRI_TRY(check_labels(config));
     if (config->is_binary && config->num_classes != 2)
         return tri__fail(TRI_USAGE,
                          "is_binary is true, but num_classes is %lld; set is_binary to false, or num_classes to 2",

@@ -12,6 +12,8 @@ enum { TRI_TABULAR_PLAIN, TRI_TABULAR_EMBEDDED };
 enum { TRI_NUMERIC_PIECEWISE, TRI_NUMERIC_PERIODIC };
 enum { TRI_FUSION_CONCAT, TRI_FUSION_GATED };
 enum { TRI_EXTEND_NO, TRI_EXTEND_COPY }; /* extend_positions */
+enum { TRI_TASK_CLASSES, TRI_TASK_NUMBER, TRI_TASK_QUANTILES }; /* task */
+enum { TRI_QUANTILE_LEVELS_MAX = 99 };
 
 typedef struct tri_model_config {
 #define TRI_OPTION(kind, field, ...) TRI_FIELD_##kind field;
@@ -20,6 +22,11 @@ typedef struct tri_model_config {
 } tri_model_config;
 
 extern const tri_option tri__model_options[];
+
+/* Outputs of the last layer: classes, one number, or a number for each level. */
+int64_t tri__model_outputs(const tri_model_config *config);
+/* The levels of task quantiles: those given, or the default's. */
+tri_reals tri__model_levels(const tri_model_config *config);
 
 /* Checks is_binary against num_classes, the length of class_weights, required names. TRI_USAGE. */
 tri_status tri__model_config_check(const tri_model_config *config);

@@ -53,13 +53,11 @@ static tri_status refuse(const tri_json *json, const char *key, int64_t only, co
     const tri_json *given = tri__json_get(json, key);
     if (!given || tri__json_is_null(given)) return TRI_OK;
     if (tri__json_is_integer(given) && tri__json_integer_value(given) == only) return TRI_OK;
-    char *text = tri__json_line(given), brief[80];
-    tri_status status =
-        tri__fail(TRI_USAGE, "%s is %s; only %lld is supported: %s", key,
-                  tri__text_brief(text ? text : "another value", sizeof brief - 1, brief, sizeof brief),
-                  (long long)only, why);
-    free(text);
-    return status;
+    TRI_OWNED(tri__free_at) char *text = tri__json_line(given);
+    char brief[80];
+    return tri__fail(TRI_USAGE, "%s is %s; only %lld is supported: %s", key,
+                     tri__text_brief(text ? text : "another value", sizeof brief - 1, brief, sizeof brief),
+                     (long long)only, why);
 }
 
 tri_status tri__deberta_parse(const tri_json *json, tri_encoder *e) {

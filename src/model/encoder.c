@@ -21,19 +21,17 @@ static const tri_option rows[] = {
 
 /* Keys of which only one value is supported. */
 static tri_status check_fixed(const tri_fixed_key *fixed, const tri_json *json) {
-    tri_json *value;
+    TRI_OWNED(tri__json_drop) tri_json *value = NULL;
     TRI_TRY(tri__json_parse_any(fixed->value, strlen(fixed->value), fixed->key, TRI_USAGE, &value));
     const tri_json *given = tri__json_get(json, fixed->key);
-    tri_status status = TRI_OK;
     if (given && !tri__json_is_null(given) && !tri__json_equal(given, value)) {
-        char *text = tri__json_line(given), brief[80];
-        status = tri__fail(TRI_USAGE, "%s is %s; only %s is supported", fixed->key,
-                           tri__text_brief(text ? text : "another value", sizeof brief - 1, brief, sizeof brief),
-                           fixed->value);
-        free(text);
+        TRI_OWNED(tri__free_at) char *text = tri__json_line(given);
+        char brief[80];
+        return tri__fail(TRI_USAGE, "%s is %s; only %s is supported", fixed->key,
+                         tri__text_brief(text ? text : "another value", sizeof brief - 1, brief, sizeof brief),
+                         fixed->value);
     }
-    tri__json_decref(value);
-    return status;
+    return TRI_OK;
 }
 
 static tri_status parse_activation(const tri_json *json, const char *key, tri_encoder *e) {

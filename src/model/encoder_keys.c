@@ -35,7 +35,7 @@ static const char *const ignored[] = {
 tri_status tri__encoder_check_keys(const tri_json *json, const char *origin, const tri_encoder *encoder) {
     const char *known[KNOWN_MAX];
     size_t n = sizeof read_too / sizeof *read_too;
-    tri_json *own = tri__encoder_json(encoder);
+    TRI_OWNED(tri__json_drop) tri_json *own = tri__encoder_json(encoder);
     tri_status status = TRI_OK;
     memcpy(known, read_too, sizeof read_too);
     tri__json_members(own, m) {
@@ -49,6 +49,5 @@ tri_status tri__encoder_check_keys(const tri_json *json, const char *origin, con
         if (nearest)
             status = tri__fail(TRI_USAGE, "%s: unknown key \"%s\"; did you mean \"%s\"?", origin, m->key, nearest);
     }
-    tri__json_decref(own);
     return status;
 }

@@ -1,5 +1,5 @@
 /* fusion.c - the head: concatenated branches, perhaps scaled by gates, linear, ReLU, dropout, linear; class-weighted
- * cross-entropy. */
+ * cross-entropy, or the loss of numbers. */
 #include "model/model.h"
 
 /* With biases of 1 gates begin near sigmoid(1) = 0.73, whatever the branches are. */
@@ -54,10 +54,15 @@ void tri__fusion_forward(tri_forward *f, const int branch[3]) {
     /* The host reads the loss after a step and the probabilities after a prediction. */
     f->loss = tri__build_slot(&f->build, TRI_MEM_RESULT, TRI_F64, one, 1, "loss");
     f->probs = tri__build_slot(&f->build, f->training ? TRI_MEM_ACT : TRI_MEM_RESULT, TRI_F32, samples, m->n_classes,
-                               "probs");
-    /* Only training has another form: a validation's loss is comparable whatever was minimised. */
+                               m->is_number ? "values" : "probs");
     tri_attr form = {.weighted = f->training && m->is_weighted};
     int weights = form.weighted ? tri__forward_input(f, TRI_FIELD_row_weights) : -1;
+    if (m->is_number) {
+        form.loss = f->loss_form.kind, form.delta = (float)f->loss_form.delta;
+        TRI_BUILD(&f->build, regress, form, f->loss, f->probs, logits, labels, cw, inv, weights);
+        return;
+    }
+    /* Only training has another form: a validation's loss is comparable whatever was minimised. */
     if (f->training) form.smoothing = (float)f->loss_form.smoothing, form.gamma = (float)f->loss_form.gamma;
     TRI_BUILD(&f->build, cross_entropy, form, f->loss, f->probs, logits, labels, cw, inv, weights);
 }

@@ -3,8 +3,6 @@
 #include "base/random.h"
 #include "base/text.h"
 
-#include <stdarg.h>
-
 const char *tri__branch_name(int branch) { return branch == 0 ? "primary" : "secondary"; }
 
 int tri__branch_of(const char *name, const char **rest) {
@@ -24,10 +22,7 @@ int tri__weight_quantizes(const char *name, const tri_shape *shape) {
 
 void tri__model_unit(tri_network *model, const char *format, ...) {
     char name[128];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(name, sizeof name, format, args);
-    va_end(args);
+    TRI_FORMAT(name, sizeof name, format);
     *TRI_PUSH(model->arena, model->unit, model->n_units, model->cap_units) =
         (tri_unit){.name = tri__arena_copy(model->arena, name), .first = model->n_params};
 }
@@ -208,7 +203,7 @@ void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtyp
     case TRI_FIELD_win0: case TRI_FIELD_win1: *rows = (tri_rows){.sym = TRI_SYM_N, .add = 1}; return;
     case TRI_FIELD_keyw0:
     case TRI_FIELD_keyw1: *rows = (tri_rows){.sym = tri__sequences(model, branch)}, *cols = 2; return;
-    case TRI_FIELD_labels: *rows = (tri_rows){.sym = TRI_SYM_N}; return;
+    case TRI_FIELD_labels: *dtype = model->is_number ? TRI_F32 : TRI_I32, *rows = (tri_rows){.sym = TRI_SYM_N}; return;
     case TRI_FIELD_keyn: *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = 2; return;
     case TRI_FIELD_numbers: *dtype = TRI_F32, *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = model->n_columns; return;
     case TRI_FIELD_columns: *rows = (tri_rows){.add = model->n_columns}, *cols = TRI_COLUMN_WORDS; return;

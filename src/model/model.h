@@ -4,6 +4,7 @@
 #include "layout/columns.h"
 #include "layout/slice.h"
 #include "model/config.h"
+#include "numbers/number_loss.h"
 #include "program/builder.h"
 
 #include <math.h>
@@ -78,8 +79,9 @@ typedef struct tri_network {
     int n_columns;             /* numbers of a row of the table; 0: no tabular branch */
     tri_column_tables columns; /* of columns that become vectors */
     int is_gated;              /* branches are scaled by gates */
+    int is_number;             /* outputs are numbers, not classes */
     int is_weighted;           /* rows have weights in the loss that training minimises */
-    int64_t n_classes, common, fusion; /* widths */
+    int64_t n_classes, common, fusion; /* widths; n_classes: outputs */
     int64_t max_len;
     int64_t windows;           /* of a text at most; 1: texts are not windowed */
     int extends_positions;     /* 1: tables of fewer positions are repeated when they are read */
@@ -135,6 +137,8 @@ tri_network *tri__model_part(tri_arena *arena, const tri_network *model, const u
 typedef struct tri_loss_form {
     double smoothing; /* of labels */
     double gamma;     /* focal loss */
+    int kind;         /* of numbers: a tri_number_loss */
+    double delta;     /* Huber's */
 } tri_loss_form;
 
 /* Input and results of writing the operation list. */

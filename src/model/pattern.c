@@ -145,15 +145,14 @@ tri_status tri__pattern_check(const tri_pattern *p, const char *origin, int64_t 
             return tri__fail(TRI_USAGE, "%s: %s is %lld, but max_sen_len %lld has only %lld blocks of %lld tokens",
                              origin, rows[k].key, (long long)rows[k].blocks, (long long)max_len, (long long)n,
                              (long long)p->block);
-    uint8_t *present = malloc((size_t)n);
-    tri_status status = present ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for an attention pattern");
-    for (int layout = 0; layout < tri__pattern_layouts(p, heads) && status == TRI_OK; layout++)
-        for (int64_t i = 0; i < n && status == TRI_OK; i++) {
+    TRI_OWNED(tri__free_at) uint8_t *present = malloc((size_t)n);
+    if (!present) return tri__fail(TRI_RESOURCE, "out of memory for an attention pattern");
+    for (int layout = 0; layout < tri__pattern_layouts(p, heads); layout++)
+        for (int64_t i = 0; i < n; i++) {
             tri__pattern_row(p, layout, n, i, present);
-            status = check_row(p, origin, i, present);
+            TRI_TRY(check_row(p, origin, i, present));
         }
-    free(present);
-    return status;
+    return TRI_OK;
 }
 
 /* Tokens of block i, the last of which may be shorter. */

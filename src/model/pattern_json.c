@@ -227,7 +227,7 @@ tri_status tri__pattern_parse(const tri_json *json, const char *origin, tri_patt
 }
 
 tri_status tri__pattern_load(const char *name, tri_pattern *pattern) {
-    tri_json *json;
+    TRI_OWNED(tri__json_drop) tri_json *json = NULL;
     if (pattern_named(name, pattern)) return TRI_OK;
     int there;
     TRI_TRY(tri__file_there(name, &there));
@@ -236,9 +236,7 @@ tri_status tri__pattern_load(const char *name, tri_pattern *pattern) {
                          "longformer, bigbird and fixed", name);
     TRI_TRY(tri__json_load(name, TRI_USAGE, &json));
     const tri_json *member = tri__json_get(json, "sparse_attention"); /* of a whole DeepSpeed configuration */
-    tri_status status = tri__pattern_parse(member ? member : json, name, pattern);
-    tri__json_decref(json);
-    return status;
+    return tri__pattern_parse(member ? member : json, name, pattern);
 }
 
 tri_json *tri__pattern_json(const tri_pattern *pattern) {

@@ -69,13 +69,12 @@ static int find(const char *name) {
 
 int tri__encoder_preset(const char *name, tri_encoder *encoder) {
     int at = find(name);
-    tri_json *json;
+    TRI_OWNED(tri__json_drop) tri_json *json = NULL;
     if (at < 0 || tri__json_parse(presets[at].config, strlen(presets[at].config), name, TRI_USAGE, &json) != TRI_OK)
         return 0;
     tri_encoder parsed = {0};
     int known = tri__encoder_parse(json, name, &parsed) == TRI_OK;
     if (known) *encoder = parsed;
-    tri__json_decref(json);
     return known;
 }
 

@@ -33,6 +33,5 @@ tri_status tri__pass_forward(tri_pass *pass) {
                               .apply = -1,
                               .scale = -1};
     if (pass->in->quantize != TRI_F32) tri__mark_quantized(pass);
-    if (pass->in->fp8 && pass->training) TRI_TRY(tri__mark_fp8(pass));
-    return TRI_OK;
+    return pass->in->fp8 && pass->training ? tri__mark_fp8(pass) : TRI_OK;
 }

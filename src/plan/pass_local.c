@@ -310,9 +310,10 @@ static void divide_alone(synchronising *m) {
     tri_instr *instr = program->instr;
     int n = program->n_instrs, inv = -1;
     for (int i = 0; i < n; i++) {
-        if (instr[i].op != TRI_OP_cross_entropy_din) continue;
+        int number = instr[i].op == TRI_OP_regress_din;
+        if (!number && instr[i].op != TRI_OP_cross_entropy_din) continue;
         if (inv < 0) inv = TRI_BUILD_FLAT(&m->build, TRI_MEM_RESULT, TRI_F64, 1, "copy.inv");
-        instr[i].slot[TRI_ARG(cross_entropy_din, inv)] = inv;
+        instr[i].slot[number ? TRI_ARG(regress_din, inv) : TRI_ARG(cross_entropy_din, inv)] = inv;
     }
     if (inv < 0) return;
     tri__take_instrs(program, &n);

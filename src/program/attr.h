@@ -43,6 +43,8 @@ static const tri_attr_row tri__attr_rows[] = {
     {"members", TRI_ATTR_INT, offsetof(tri_attr, members)},
     {"smoothing", TRI_ATTR_REAL, offsetof(tri_attr, smoothing)},
     {"gamma", TRI_ATTR_REAL, offsetof(tri_attr, gamma)},
+    {"loss", TRI_ATTR_INT, offsetof(tri_attr, loss)},
+    {"delta", TRI_ATTR_REAL, offsetof(tri_attr, delta)},
     {"rate", TRI_ATTR_REAL, offsetof(tri_attr, rate)},
     {"axes", TRI_ATTR_AXES, offsetof(tri_attr, axes)},
     {"within", TRI_ATTR_INT, offsetof(tri_attr, within)},

@@ -25,10 +25,11 @@
  *
  * How the programs of several ranks fit together: check_ranks.c. */
 #include "program/check_parts.h"
+
+#include "base/text.h"
 #include "program/lane_order.h"
 
 #include <math.h>
-#include <stdarg.h>
 
 /* The rank of a member (0: the first) of one of the runs. */
 int tri__check_rank(const tri_checker *c, int member, int copy) {
@@ -56,10 +57,7 @@ static void describe_step(const tri_checker *c, char *text, size_t size) {
 tri_status tri__defect(const tri_checker *c, const char *format, ...) {
     char what[256];
     const tri_program *p = c->program;
-    va_list args;
-    va_start(args, format);
-    size_t used = (size_t)vsnprintf(what, sizeof what, format, args);
-    va_end(args);
+    size_t used = (size_t)TRI_FORMAT(what, sizeof what, format);
     if (used < sizeof what) describe_step(c, what + used, sizeof what - used);
     if (c->origin) {
         char at[TRI_ORIGIN_TEXT];

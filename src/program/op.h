@@ -297,6 +297,8 @@ struct tri_attr {
     float smoothing;    /* cross_entropy: the share of a label that all classes get alike; 0: none */
     int32_t weighted;   /* cross_entropy: 1: rows have weights */
     float gamma;        /* cross_entropy: focal loss, its power; 0: none. At most one of the two */
+    int32_t loss;       /* regress: a tri_number_loss */
+    float delta;        /* regress: of Huber's loss */
     uint32_t axes;      /* transfers: the group's axes of the mesh, TRI_AXIS_SET or-ed (program/transfer.h). With bits:
                            ranks along them have the other columns of the factors */
     int32_t within;     /* transfers: only the run of this many places of that group that contains this rank; 0: all */
@@ -315,9 +317,9 @@ static inline float tri__rate_factor(const tri_attr *attr) { return attr->rate >
     X(seq0, "first token of each sequence, and T0 [N+1,1], where texts are windowed [W0+1,1] i32")   \
     X(ids1, "the same for the secondary text") X(pos1, "") X(key1, "") X(seq1, "")                 \
     X(numbers, "tabular columns, preprocessed [N,F] f32")                                          \
-    X(labels, "class indices [N,1] i32")                                                           \
+    X(labels, "class indices [N,1] i32; of numbers targets f32")                                   \
     X(keyn, "random-number key of each sample [N,2] i32: data row, 0")                             \
-    X(class_weights, "[1,classes] f32")                                                            \
+    X(class_weights, "[1,classes] f32; of quantiles their levels")                                 \
     X(loss_inv, "1 / sum of the global batch's label weights [1,1] f64")                           \
     X(hyper, "learning rate, 1 - beta1^t, 1 - beta2^s, 1 - beta2^t; s: updates of v [1,4] f32; 0/1 Adam's last is "  \
              "this step's share of the rates until copies meet")                                                   \

@@ -285,15 +285,24 @@ void tri__intervals_free(tri_intervals *intervals) {
     *intervals = (tri_intervals){0};
 }
 
+const char *const tri__figure_key[TRI_FIGURES] = {"loss", "log_loss", "accuracy", "f1_macro", "pr_auc",
+                                                  "average_precision", "roc_auc", "ece", "brier"};
+const char *const tri__figure_name[TRI_FIGURES] = {"loss", "log loss", "accuracy", "F1 macro", "PR AUC",
+                                                   "avg precision", "ROC AUC", "ECE", "Brier score"};
+
+double tri__figure_of(const tri_scores *s, tri_figure figure) {
+    const double values[TRI_FIGURES] = {s->loss, s->log_loss, s->accuracy, s->f1_macro, s->pr_auc,
+                                        s->average_precision, s->roc_auc, s->reliability.ece, s->reliability.brier};
+    return values[figure];
+}
+
 static tri_json *pair(tri_interval i) {
     return isfinite(i.low) ? tri__json_pack("[f, f]", i.low, i.high) : tri__json_null();
 }
 
 tri_json *tri__intervals_json(const tri_intervals *intervals, char *const *label) {
-    static const char *const names[TRI_FIGURES] = {"loss",    "log_loss", "accuracy", "f1_macro", "pr_auc",
-                                                   "average_precision", "roc_auc",  "ece",      "brier"};
     tri_json *all = tri__json_pack("{s:I, s:f}", "resamples", (tri_json_int)intervals->resamples, "confidence", 0.95);
-    for (int f = 0; f < TRI_FIGURES; f++) tri__json_set_new(all, names[f], pair(intervals->of[f]));
+    for (int f = 0; f < TRI_FIGURES; f++) tri__json_set_new(all, tri__figure_key[f], pair(intervals->of[f]));
     if (!intervals->precision) return all;
     tri_json *classes = tri__json_object();
     for (int c = 0; c < intervals->n_classes; c++)

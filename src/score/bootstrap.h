@@ -16,6 +16,8 @@ typedef enum tri_figure {
     TRI_FIGURE_LOSS, TRI_FIGURE_LOG_LOSS, TRI_FIGURE_ACCURACY, TRI_FIGURE_F1_MACRO, TRI_FIGURE_PR_AUC,
     TRI_FIGURE_AVERAGE_PRECISION, TRI_FIGURE_ROC_AUC, TRI_FIGURE_ECE, TRI_FIGURE_BRIER, TRI_FIGURES
 } tri_figure;
+extern const char *const tri__figure_key[TRI_FIGURES], *const tri__figure_name[TRI_FIGURES]; /* in JSON; in tables */
+double tri__figure_of(const tri_scores *scores, tri_figure figure);
 
 typedef struct tri_intervals {
     int64_t resamples; /* 0: none were asked for, and nothing else is set */

@@ -179,29 +179,22 @@ tri_status tri__decision_fit(const tri_decision_spec *s, tri_decision_fit *out) 
     tri_reliability reliability;
     TRI_ASSERT(s->n > 0 && (s->threshold.kind == TRI_THRESHOLD_NONE || s->positive >= 0));
     *out = (tri_decision_fit){.decision = tri__decision_plain(), .chosen_for = s->threshold};
-    float *probs = malloc(elements * sizeof *probs); /* [n, n_classes], calibrated */
-    tri_curve_point *points = malloc((size_t)s->n * sizeof *points);
-    tri_status status = probs && points
-                            ? TRI_OK
-                            : tri__fail(TRI_RESOURCE, "no memory to calibrate %lld rows", (long long)s->n);
-    if (status == TRI_OK) {
-        if (s->scale) out->decision.temperature = fit_temperature(s, &out->end);
-        tri__reliability(s->probs, s->labels, s->n, s->n_classes, s->positive, &reliability);
-        out->ece[0] = reliability.ece, out->brier[0] = reliability.brier;
-        out->log_loss[0] = slope_at(s, 0, 1).value;
-        out->log_loss[1] = slope_at(s, 0, 1 / out->decision.temperature).value;
-        memcpy(probs, s->probs, elements * sizeof *probs);
-        tri__decision_apply(&out->decision, probs, s->n, s->n_classes);
-        tri__reliability(probs, s->labels, s->n, s->n_classes, s->positive, &reliability);
-        out->ece[1] = reliability.ece, out->brier[1] = reliability.brier;
-    }
-    if (status == TRI_OK && s->threshold.kind != TRI_THRESHOLD_NONE) {
-        tri__curve_sort(probs, s->labels, s->n, s->n_classes, s->positive, points);
-        choose(s, points, out);
-    }
-    free(probs);
-    free(points);
-    return status;
+    TRI_OWNED(tri__free_at) float *probs = malloc(elements * sizeof *probs); /* [n, n_classes], calibrated */
+    TRI_OWNED(tri__free_at) tri_curve_point *points = malloc((size_t)s->n * sizeof *points);
+    if (!probs || !points) return tri__fail(TRI_RESOURCE, "no memory to calibrate %lld rows", (long long)s->n);
+    if (s->scale) out->decision.temperature = fit_temperature(s, &out->end);
+    tri__reliability(s->probs, s->labels, s->n, s->n_classes, s->positive, &reliability);
+    out->ece[0] = reliability.ece, out->brier[0] = reliability.brier;
+    out->log_loss[0] = slope_at(s, 0, 1).value;
+    out->log_loss[1] = slope_at(s, 0, 1 / out->decision.temperature).value;
+    memcpy(probs, s->probs, elements * sizeof *probs);
+    tri__decision_apply(&out->decision, probs, s->n, s->n_classes);
+    tri__reliability(probs, s->labels, s->n, s->n_classes, s->positive, &reliability);
+    out->ece[1] = reliability.ece, out->brier[1] = reliability.brier;
+    if (s->threshold.kind == TRI_THRESHOLD_NONE) return TRI_OK;
+    tri__curve_sort(probs, s->labels, s->n, s->n_classes, s->positive, points);
+    choose(s, points, out);
+    return TRI_OK;
 }
 
 /* ---- as JSON ---- */
@@ -228,6 +221,11 @@ tri_json *tri__decision_json(const tri_decision_fit *fit, const tri_decision_spe
     return all;
 }
 
+tri_json *tri__decision_interval_json(const tri_conformal *conformal, int64_t rows, int64_t step) {
+    return tri__json_pack("{s:f, s:f, s:I, s:I}", "interval", conformal->share, "width", conformal->width, "step",
+                          (tri_json_int)step, "rows", (tri_json_int)rows);
+}
+
 static tri_status bad(const char *path, const char *what) {
     return tri__fail(TRI_DATA, "%s/manifest.json: state.decision: %s", path, what);
 }
@@ -239,6 +237,13 @@ tri_status tri__decision_parse(const tri_json *object, const char *path, char *c
     if (!tri__json_is_object(object)) return bad(path, "it is not an object");
     const tri_json *temperature = tri__json_get(object, "temperature"), *at = tri__json_get(object, "threshold");
     const char *positive = tri__text_in(object, "positive");
+    const tri_json *share = tri__json_get(object, "interval"), *width = tri__json_get(object, "width");
+    if (share) {
+        out->interval = (tri_conformal){tri__json_number_value(share), tri__json_number_value(width)};
+        int good = tri__json_is_number(width) && isfinite(out->interval.width) && out->interval.share > 0 &&
+                   out->interval.share < 1;
+        return good ? TRI_OK : bad(path, "its interval is not a share with a width");
+    }
     out->temperature = tri__json_number_value(temperature);
     if (!tri__json_is_number(temperature) || !isfinite(out->temperature) || out->temperature < 1e-3 ||
         out->temperature > 1e3)

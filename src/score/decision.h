@@ -3,6 +3,7 @@
  * "decision" of the manifest's state; what predicts applies them by tri__decision_apply and tri__decision_class. */
 #pragma once
 
+#include "score/numbers.h"
 #include "score/reliability.h"
 #include "settings/forms.h"
 
@@ -11,6 +12,7 @@ typedef struct tri_decision {
     int has_threshold;  /* two classes only; 0: the label is the likeliest class */
     double threshold;   /* a row is of class `positive` from this probability on */
     int positive;       /* with a threshold; else -1 */
+    tri_conformal interval; /* of a number */
 } tri_decision;
 
 /* Temperature 1, no threshold. */
@@ -64,6 +66,8 @@ tri_status tri__decision_fit(const tri_decision_spec *spec, tri_decision_fit *ou
 /* {temperature, fit, threshold, positive, chosen_for, step, rows, ...}; label [n_classes]. A new reference. */
 tri_json *tri__decision_json(const tri_decision_fit *fit, const tri_decision_spec *spec, char *const *label,
                              int64_t step);
+/* Of numbers: {interval, width, rows, step}. */
+tri_json *tri__decision_interval_json(const tri_conformal *conformal, int64_t rows, int64_t step);
 /* Reads such an object of the checkpoint `path`; NULL or JSON null: the plain decision. TRI_DATA naming the member. */
 tri_status tri__decision_parse(const tri_json *object, const char *path, char *const *label, int n_classes,
                                tri_decision *out);

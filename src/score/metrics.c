@@ -102,34 +102,31 @@ static tri_status check_rows(const float *probs, const int32_t *labels, int64_t 
 
 tri_status tri__scores(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes,
                        tri_scores *out) {
+    if (classes->numbers) {
+        *out = (tri_scores){.rows = n, .positive = -1, .is_number = 1};
+        return tri__number_scores(probs, (const float *)(const void *)labels, n, classes->numbers, &out->numbers,
+                                  &out->loss);
+    }
     *out = (tri_scores){.rows = n, .n_classes = classes->n, .positive = classes->positive};
     TRI_ASSERT(classes->n >= 2 && classes->positive < 2 && (classes->positive < 0) == (classes->n > 2));
     TRI_TRY(check_rows(probs, labels, n, classes));
-    tri_status status = TRI_OK;
-    tri_curve_point *points = malloc((size_t)n * sizeof *points);
-    int64_t *counts = calloc(2 * (size_t)classes->n, sizeof *counts); /* called, then right */
-    if (points && counts && make_classes(classes, out)) {
-        score_rows(probs, labels, classes, counts, counts + classes->n, out);
-        score_classes(counts, counts + classes->n, out);
-        score_areas(probs, labels, points, out);
-        tri__reliability(probs, labels, n, classes->n, classes->positive, &out->reliability);
-        if (out->above) count_above(probs, labels, out);
-    } else {
-        status = tri__fail(TRI_RESOURCE, "no memory to score %lld rows", (long long)n);
+    TRI_OWNED(tri__free_at) tri_curve_point *points = malloc((size_t)n * sizeof *points);
+    TRI_OWNED(tri__free_at) int64_t *counts = calloc(2 * (size_t)classes->n, sizeof *counts); /* called, then right */
+    if (!points || !counts || !make_classes(classes, out)) {
         tri__scores_free(out);
+        return tri__fail(TRI_RESOURCE, "no memory to score %lld rows", (long long)n);
     }
-    free(points);
-    free(counts);
-    return status;
+    score_rows(probs, labels, classes, counts, counts + classes->n, out);
+    score_classes(counts, counts + classes->n, out);
+    score_areas(probs, labels, points, out);
+    tri__reliability(probs, labels, n, classes->n, classes->positive, &out->reliability);
+    if (out->above) count_above(probs, labels, out);
+    return TRI_OK;
 }
 
 void tri__scores_free(tri_scores *scores) {
     for (int c = 0; scores->label && c < scores->n_classes; c++) free(scores->label[c]);
-    free(scores->label);
-    free(scores->confusion);
-    free(scores->above);
-    free(scores->f1);
-    free(scores->support);
+    TRI_FREE(scores->label, scores->confusion, scores->above, scores->f1, scores->support);
     *scores = (tri_scores){0};
 }
 
@@ -158,8 +155,22 @@ static tri_json *confusion_json(const tri_scores *scores) {
     return all;
 }
 
+static tri_json *numbers_json(const tri_scores *s, const char *loss) {
+    tri_json *all = tri__json_pack("{s:f}", loss, s->loss);
+    const char *name;
+    double value;
+    for (int at = 0; tri__number_figure(&s->numbers, &at, &name, &value);)
+        tri__json_set_new(all, name, tri__json_real(value));
+    return all;
+}
+
 /* Undefined values (an area of a class without rows) are null. */
 tri_json *tri__scores_json(const tri_scores *s) {
+    if (s->is_number) {
+        tri_json *numbers = numbers_json(s, "loss");
+        tri__json_set_new(numbers, "rows", tri__json_integer(s->rows));
+        return numbers;
+    }
     tri_json *per_class = tri__json_object();
     for (int c = 0; c < s->n_classes; c++) tri__json_set_new(per_class, s->label[c], tri__json_real(s->f1[c]));
     tri_json *all = tri__json_pack("{s:f, s:f, s:{s:f, s:o}, s:f, s:f, s:f, s:f, s:s?, s:o}", "loss", s->loss,
@@ -176,6 +187,7 @@ tri_json *tri__scores_json(const tri_scores *s) {
 }
 
 tri_json *tri__scores_figures(const tri_scores *s) {
+    if (s->is_number) return numbers_json(s, "valid_loss");
     return tri__json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:s?}", "valid_loss", s->loss, "accuracy", s->accuracy,
                           "f1_macro", s->f1_macro, "pr_auc", s->pr_auc, "average_precision", s->average_precision,
                           "roc_auc", s->roc_auc, "positive_label", tri__scores_positive(s));

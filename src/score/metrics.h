@@ -1,7 +1,8 @@
-/* metrics.h - scores of predicted probabilities. */
+/* metrics.h - scores of predicted probabilities, or of numbers. */
 #pragma once
 
 #include "score/decision.h"
+#include "score/numbers.h"
 
 /* The scores of an evaluation. Per-class arrays have n_classes entries. */
 typedef struct tri_scores {
@@ -20,6 +21,8 @@ typedef struct tri_scores {
                                         threshold k / (TRI_THRESHOLDS - 1): those of the class, the others; NULL: too
                                         many classes; owned */
     double seconds;
+    int is_number;             /* 1: next to rows, loss and seconds only `numbers` are set, and n_classes is 0 */
+    tri_number_figures numbers;
 } tri_scores;
 
 /* The name of the positive class; NULL when there is none. */
@@ -31,6 +34,7 @@ typedef struct tri_label_set {
     char *const *label;     /* [n] names */
     const double *weights;  /* [n] in the loss; NULL: all 1 */
     int positive;           /* of two classes: the one that areas are for; beyond two -1 */
+    const tri_number_set *numbers; /* outputs are numbers: probs their values, labels their targets; NULL: classes */
     const tri_decision *decision; /* whose threshold says which class is predicted; NULL: the likeliest */
 } tri_label_set;
 

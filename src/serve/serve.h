@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "data/table/table.h"
-#include "score/bootstrap.h"
+#include "score/groups.h"
 #include "settings/settings.h"
 
 /* world: the ranks that compute together, each of which calls it; NULL: one rank. Results are those of rank 0.
@@ -21,6 +21,11 @@ typedef struct tri_evaluation {
         double log_loss, ece, brier;
     } before;           /* the temperature */
     tri_intervals intervals;
+    tri_interval number_intervals[TRI_NUMBER_INTERVALS]; /* of numbers: r2, rmse, mae */
+    double promised, inside; /* of numbers: the share of rows that intervals promise to hold, and that of these rows;
+                                promised 0: there are none */
+    tri_grouped *by;     /* [n_by] of each column that was asked for; owned */
+    int n_by;
     struct {
         char *folder;
         tri_scores scores;
@@ -28,25 +33,31 @@ typedef struct tri_evaluation {
     int n_members;      /* 0: it is one model */
     int folds;          /* 1: members are folds, and there is nothing but them */
 } tri_evaluation;
-/* bootstrap: resamples for intervals; 0: none. */
-tri_status tri__serve_eval(const tri_settings *settings, int64_t bootstrap, tri_world *world, const tri_log *log,
-                           tri_evaluation *out);
+typedef struct tri_eval_options {
+    int64_t bootstrap; /* resamples for intervals; 0: none */
+    tri_texts by;      /* columns of the table: figures of the rows of each of their values too */
+} tri_eval_options;
+tri_status tri__serve_eval(const tri_settings *settings, const tri_eval_options *options, tri_world *world,
+                           const tri_log *log, tri_evaluation *out);
 void tri__evaluation_free(tri_evaluation *evaluation);
 
 /* What is written in addition to the label. */
 typedef struct tri_predict_options {
     tri_texts keep; /* columns of the table to write, or "all" */
     int64_t top_k;  /* classes to write; 0: all */
+    int64_t uncertain; /* rows to write, those whose two likeliest classes are closest first; 0: all, in order */
 } tri_predict_options;
 
 /* Predictions of settings->checkpoint for settings->data_path. */
 typedef struct tri_predictions {
     int64_t n;
     int n_classes;
+    int is_number;     /* outputs are numbers in the label's units: the prediction, quantiles, and an interval's ends,
+                          named by `label` */
     char **label;      /* [n_classes]; owned */
     float *probs;      /* [n, n_classes] calibrated; owned */
     tri_decision decision;
-    tri_table *table;  /* the input; owned. NULL unless columns are kept, bad rows skipped or a part asked for */
+    tri_table *table;  /* the input; owned. NULL unless its fields or rows' numbers are to be written */
     int64_t *row;      /* [n] of table; owned */
     int *column;       /* [n_columns] of table that are kept; owned */
     int n_columns;

@@ -95,14 +95,12 @@ static void differ(refusal *r, const tri_texts *allowed, const tri_log *log, tri
 /* The members of an object that differ from another's, as text; of other values, the whole value. NULL: out of
  * memory. */
 static char *differing(const tri_json *of, const tri_json *other) {
-    tri_json *members;
+    TRI_OWNED(tri__json_drop) tri_json *members = NULL;
     if (!tri__json_is_object(of) || !tri__json_is_object(other)) return tri__json_line(of);
     if (!(members = tri__json_object())) return NULL;
     tri__json_members(of, m)
         if (!tri__json_equal(m->value, tri__json_get(other, m->key))) tri__json_set(members, m->key, m->value);
-    char *text = tri__json_line(members);
-    tri__json_decref(members);
-    return text;
+    return tri__json_line(members);
 }
 
 /* Compares the keys of `now` with `was`; a key that the older configuration lacks had its default. */
@@ -113,13 +111,10 @@ static tri_status compare(const tri_changes *c, const tri_json *defaults, const 
         tri_effect effect = effect_of(m->key);
         if (effect == TRI_EFFECT_BATCH) continue; /* compared by the samples of a step */
         if (effect == TRI_EFFECT_LENGTH) effect = length_effect(c, defaults);
-        char *a = old ? differing(old, m->value) : strdup("nothing"),
-             *b = differing(m->value, old); /* numbers with the digits that are recorded */
-        tri_status status = a && b ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-        if (status == TRI_OK && strcmp(a, b) != 0) differ(r, allowed, log, effect, m->key, a, b);
-        free(a);
-        free(b);
-        TRI_TRY(status);
+        TRI_OWNED(tri__free_at) char *a = old ? differing(old, m->value) : strdup("nothing"),
+                                     *b = differing(m->value, old); /* numbers with the digits that are recorded */
+        if (!a || !b) return tri__fail(TRI_RESOURCE, "out of memory");
+        if (strcmp(a, b) != 0) differ(r, allowed, log, effect, m->key, a, b);
     }
     tri__json_members(c->was, m) if (!tri__json_get(c->now, m->key))
         differ(r, allowed, log, TRI_EFFECT_RUN, m->key, "set", "a key that this build does not know");
@@ -154,15 +149,12 @@ tri_status tri__changes_check_names(const tri_texts *allowed) {
 tri_status tri__changes_check(const tri_changes *c, const tri_texts *allowed, const tri_log *log) {
     refusal r = {"", ""};
     TRI_TRY(check_allowed(c, allowed));
-    tri_settings settings;
+    TRI_OWNED(tri__settings_free) tri_settings settings = {0};
     TRI_TRY(tri__settings_init(&settings));
-    tri_json *defaults = tri__settings_json(&settings);
-    tri__settings_free(&settings);
-    tri_status status = tri__json_is_whole(defaults) ? compare(c, defaults, allowed, log, &r)
-                                                     : tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK && !r.keys[0] && length_effect(c, defaults) == TRI_EFFECT_LENGTH) say_longer(c, defaults, log);
-    tri__json_decref(defaults);
-    TRI_TRY(status);
+    TRI_OWNED(tri__json_drop) tri_json *defaults = tri__settings_json(&settings);
+    if (!tri__json_is_whole(defaults)) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(compare(c, defaults, allowed, log, &r));
+    if (!r.keys[0] && length_effect(c, defaults) == TRI_EFFECT_LENGTH) say_longer(c, defaults, log);
     if (c->batch_was != c->batch_now) {
         char a[32], b[32];
         snprintf(a, sizeof a, "%lld", (long long)c->batch_was);

@@ -44,10 +44,9 @@ void tri__column_info_free(tri_column_info *info) {
 
 tri_status tri__column_info_read(const char *path, tri_column_info *out) {
     *out = (tri_column_info){0};
-    tri_json *root;
+    TRI_OWNED(tri__json_drop) tri_json *root = NULL;
     TRI_TRY(tri__json_load(path, TRI_USAGE, &root));
     tri_status status = read(root, path, out);
-    tri__json_decref(root);
     if (status != TRI_OK) tri__column_info_free(out);
     return status;
 }
@@ -72,8 +71,7 @@ static void take_columns(tri_settings *settings, tri_column_info *info) {
         move_text(&info->text.at[0], &model->primary_text_name);
         if (info->text.n > 1) move_text(&info->text.at[1], &model->secondary_text_name);
         if (info->text.n > 2) {
-            free(info->text.at[0]);
-            free(info->text.at[1]);
+            TRI_FREE(info->text.at[0], info->text.at[1]);
             info->text.n -= 2;
             memmove(info->text.at, info->text.at + 2, (size_t)info->text.n * sizeof *info->text.at);
             move_texts(&info->text, &model->secondary_text_list);

@@ -75,30 +75,21 @@ static tri_status visit(walk *w, const char *name, int line, tri_json *value) {
 tri_status tri__foreign_read_object(const char *option, const char *path, tri_json_lines lines, tri_json *object,
                                     tri_foreign_take take, void *context) {
     walk w = {.rows = tri__foreign_rows(option), .take = take, .context = context, .path = path, .lines = lines};
-    tri_status status = TRI_OK;
     w.lines.any = 1;
     tri__json_members(object, m) {
-        if (status == TRI_OK) status = visit(&w, m->key, tri__json_line_of(&w.lines, m->key), m->value);
+        TRI_TRY(visit(&w, m->key, tri__json_line_of(&w.lines, m->key), m->value));
     }
-    return status;
+    return TRI_OK;
 }
 
 tri_status tri__foreign_read_file(const char *option, const char *path, tri_foreign_take take, void *context) {
-    char *text, *yaml;
+    TRI_OWNED(tri__free_at) char *given = NULL, *converted = NULL;
     size_t size;
-    tri_json *root = NULL;
-    TRI_TRY(tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size));
-    tri_status status = TRI_OK;
-    if (text[strspn(text, " \t\r\n")] != '{' && tri__foreign_rows(option) == tri__accelerate_rows) {
-        status = tri__yaml_to_json(path, text, size, &yaml, &size);
-        free(text);
-        text = status == TRI_OK ? yaml : NULL;
-    }
-    if (status == TRI_OK) status = tri__json_parse(text, size, path, TRI_DATA, &root);
-    if (status == TRI_OK)
-        status = tri__foreign_read_object(option, path, (tri_json_lines){.text = text, .length = size}, root, take,
-                                          context);
-    tri__json_decref(root);
-    free(text);
-    return status;
+    TRI_OWNED(tri__json_drop) tri_json *root = NULL;
+    TRI_TRY(tri__file_read(path, TRI_LIMIT_JSON_FILE, &given, &size));
+    if (given[strspn(given, " \t\r\n")] != '{' && tri__foreign_rows(option) == tri__accelerate_rows)
+        TRI_TRY(tri__yaml_to_json(path, given, size, &converted, &size));
+    const char *text = converted ? converted : given;
+    TRI_TRY(tri__json_parse(text, size, path, TRI_DATA, &root));
+    return tri__foreign_read_object(option, path, (tri_json_lines){.text = text, .length = size}, root, take, context);
 }

@@ -40,7 +40,7 @@ static const char rate_schedules[] =
 #undef TRI_RATE
     ;
 static const char losses[] =
-#define TRI_LOSS(id, word, ...) word "|"
+#define TRI_LOSS(id, word, task, ...) word "|"
 #include "settings/losses.def"
 #undef TRI_LOSS
     ;

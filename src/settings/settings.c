@@ -94,9 +94,7 @@ void tri__settings_free(tri_settings *settings) {
     tri__options_free(tri__run_options, settings);
     tri__texts_free(&settings->notes);
     tri__texts_free(&settings->refused);
-    free(settings->calibrated);
-    free(settings->hub_cache);
-    free(settings->peaks);
+    TRI_FREE(settings->calibrated, settings->hub_cache, settings->peaks);
     settings->calibrated = settings->hub_cache = settings->peaks = NULL;
 }
 
@@ -186,6 +184,9 @@ static tri_status complete(tri_settings *settings) {
         model->secondary_tokenizer = strdup(model->primary_tokenizer);
         if (!model->secondary_tokenizer) return tri__fail(TRI_RESOURCE, "out of memory while reading options");
     }
+    if (!tri__settings_given(settings, &settings->loss))
+        settings->loss = model->task == TRI_TASK_NUMBER      ? TRI_LOSS_SQUARED
+                         : model->task == TRI_TASK_QUANTILES ? TRI_LOSS_PINBALL : TRI_LOSS_CROSS_ENTROPY;
     return tri__settings_ranks(settings);
 }
 
@@ -284,7 +285,7 @@ static tri_status give(heard *h, meaning *meant, const char *origin, const char 
     if (is_first || refines) h->at[i].row = row, h->at[i].foreign = foreign;
     note(h->settings, row, h->settings->given);
     if (h->is_theirs) note(h->settings, row, h->settings->translated), note(h->settings, row, h->settings->typed);
-    tri_json *was = tri__option_json(row, meant->at.into), *is = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *was = tri__option_json(row, meant->at.into), *is = NULL;
     const char *before = joins ? tri__option_typed(was, ',', all) : NULL;
     text = meant->to ? meant->to : text;
     if (before && !strstr(before, text)) { /* offload_optimizer and offload_param are both --offload */
@@ -293,14 +294,12 @@ static tri_status give(heard *h, meaning *meant, const char *origin, const char 
     } else if (before) {
         text = before;
     }
-    tri_status status = text ? tri__option_set_text(row, meant->at.into, origin, text)
-                             : tri__option_set_json(row, meant->at.into, origin, value);
-    if (status == TRI_OK && !is_first && !joins && !refines && h->is_theirs &&
+    if (text) TRI_TRY(tri__option_set_text(row, meant->at.into, origin, text));
+    else TRI_TRY(tri__option_set_json(row, meant->at.into, origin, value));
+    if (!is_first && !joins && !refines && h->is_theirs &&
         !tri__json_equal(was, is = tri__option_json(row, meant->at.into)))
-        status = twice(h, i, origin);
-    tri__json_decref(was);
-    tri__json_decref(is);
-    return status;
+        return twice(h, i, origin);
+    return TRI_OK;
 }
 
 /* At a source's end. Other programs count the samples of a microbatch, and microbatches: a step of a replica is the
@@ -400,25 +399,21 @@ static tri_status read_key(heard *h, const char *path, const tri_json_lines *lin
 }
 
 static tri_status read_config(tri_settings *settings, const char *path) {
-    tri_json *root;
-    char *text;
+    TRI_OWNED(tri__json_drop) tri_json *root = NULL;
+    TRI_OWNED(tri__free_at) char *text = NULL;
     size_t size;
     heard h = {.settings = settings};
     tri_status status = tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size);
     if (status != TRI_OK) return status == TRI_DATA ? TRI_USAGE : status;
-    status = tri__json_parse(text, size, path, TRI_USAGE, &root);
+    TRI_TRY(tri__json_parse(text, size, path, TRI_USAGE, &root));
     tri_json_lines lines = {.text = text, .length = size};
     tri__json_members(root, m) {
         if (strcmp(m->key, "_comments") == 0 || strcmp(m->key, "model_type") == 0)
             continue; /* the latter: in exports, for other programs */
         int line = tri__json_line_of(&lines, m->key);
-        status = read_key(&h, path, &lines, line, m->key, m->value);
-        if (status != TRI_OK) break;
+        TRI_TRY(read_key(&h, path, &lines, line, m->key, m->value));
     }
-    if (status == TRI_OK) status = pair_batch(&h);
-    tri__json_decref(root);
-    free(text);
-    return status;
+    return pair_batch(&h);
 }
 
 tri_status tri__settings_config(tri_settings *settings, const char *path) {
@@ -550,7 +545,7 @@ const char *tri__settings_products(const tri_settings *s) {
 
 tri_loss_form tri__settings_loss(const tri_settings *s) {
     switch ((tri_loss_kind)s->loss) {
-#define TRI_LOSS(id, word, ...) case TRI_LOSS_##id: return (tri_loss_form){__VA_ARGS__};
+#define TRI_LOSS(id, word, task, ...) case TRI_LOSS_##id: return (tri_loss_form){__VA_ARGS__};
 #include "settings/losses.def"
 #undef TRI_LOSS
     }

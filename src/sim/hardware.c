@@ -34,11 +34,9 @@ static tri_status load(const char *text, tri_json **root) {
 }
 
 tri_status tri__hardware_open(tri_arena *arena, const char *text, tri_hardware *out) {
-    tri_json *root;
+    TRI_OWNED(tri__json_drop) tri_json *root = NULL;
     TRI_TRY(load(text, &root));
-    tri_status status = tri__hardware_read(arena, text, root, out);
-    tri__json_decref(root);
-    return status;
+    return tri__hardware_read(arena, text, root, out);
 }
 
 #define FIELD(section_, key_, kind_, field) \

@@ -164,48 +164,42 @@ void tri__study_close(tri_study *study) {
     tri__arena_close(&study->arena);
 }
 
+void tri__study_drop(tri_study **at) {
+    if (*at) tri__study_close(*at);
+    free(*at);
+}
+
 tri_status tri__study_plan(const tri_settings *settings, const tri_log *log, tri_json **facts, char **program) {
-    tri_study *p = calloc(1, sizeof *p); /* large */
+    TRI_OWNED(tri__study_drop) tri_study *p = calloc(1, sizeof *p); /* large */
     *facts = NULL;
     *program = NULL;
     if (!p) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__study_open(settings, log, NULL, NULL, p);
-    if (status == TRI_OK && settings->memory_limit)
-        status = tri__room_check(settings, &p->engine, &p->all, (int)settings->nproc_per_node, NULL);
-    if (status == TRI_OK) status = describe(settings, &p->engine, &p->all, facts, program);
-    if (status == TRI_OK) status = add_views(settings, log, p, *facts);
-    if (status == TRI_OK && !tri__json_is_whole(*facts)) /* commands also draw it */
-        status = tri__fail(TRI_RESOURCE, "out of memory");
-    if (status != TRI_OK) {
-        tri__json_decref(*facts);
-        *facts = NULL;
-    }
-    tri__study_close(p);
-    free(p);
-    return status;
+    TRI_OWNED(tri__json_drop) tri_json *made = NULL;
+    TRI_TRY(tri__study_open(settings, log, NULL, NULL, p));
+    if (settings->memory_limit)
+        TRI_TRY(tri__room_check(settings, &p->engine, &p->all, (int)settings->nproc_per_node, NULL));
+    TRI_TRY(describe(settings, &p->engine, &p->all, &made, program));
+    TRI_TRY(add_views(settings, log, p, made));
+    if (!tri__json_is_whole(made)) return tri__fail(TRI_RESOURCE, "out of memory"); /* commands also draw it */
+    *facts = TRI_GIVE(made);
+    return TRI_OK;
 }
 
 tri_status tri__study_passes(const tri_settings *settings, const tri_log *log, char **program) {
-    tri_study *p = calloc(1, sizeof *p);
+    TRI_OWNED(tri__study_drop) tri_study *p = calloc(1, sizeof *p);
     *program = NULL;
     if (!p) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = open_planning(settings, log, NULL, NULL, p);
-    if (status == TRI_OK) status = tri__view_programs(settings, &p->engine, NULL, program);
-    tri__study_close(p);
-    free(p);
-    return status;
+    TRI_TRY(open_planning(settings, log, NULL, NULL, p));
+    return tri__view_programs(settings, &p->engine, NULL, program);
 }
 
 tri_status tri__study_prepare(const tri_settings *settings, const tri_stop *stop) {
-    tri_study *p = calloc(1, sizeof *p);
+    TRI_OWNED(tri__study_drop) tri_study *p = calloc(1, sizeof *p);
     tri_log silent = {0};
     if (!p) return tri__fail(TRI_RESOURCE, "out of memory");
     p->runs = 1;
-    tri_status status = tri__study_open(settings, &silent, stop, settings->output_dir, p);
+    TRI_TRY(tri__study_open(settings, &silent, stop, settings->output_dir, p));
     /* A GPU's free memory is checked by its rank: a query from this process would itself use some. */
-    if (status == TRI_OK && (settings->memory_limit || !p->engine.device->async))
-        status = tri__room_check(settings, &p->engine, &p->all, (int)settings->nproc_per_node, NULL);
-    tri__study_close(p);
-    free(p);
-    return status;
+    if (!settings->memory_limit && p->engine.device->async) return TRI_OK;
+    return tri__room_check(settings, &p->engine, &p->all, (int)settings->nproc_per_node, NULL);
 }

@@ -14,10 +14,9 @@ typedef struct printing {
 } printing;
 
 static tri_status append_program(printing *p, const tri_program *program) {
-    char *text;
+    TRI_OWNED(tri__free_at) char *text = NULL;
     TRI_TRY(tri__program_text(program, &text));
     tri__buffer_add(&p->text, text, strlen(text));
-    free(text);
     return p->text.failed ? tri__fail(TRI_RESOURCE, "out of memory for a program's text") : TRI_OK;
 }
 

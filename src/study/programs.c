@@ -141,13 +141,11 @@ static tri_status read_whole(const char *path, int fd, char **text, size_t *size
 
 static tri_status read_text(const char *path, char **text) {
     size_t size = 0;
-    int fd;
+    TRI_OWNED(tri__fd_drop) int fd = -1;
     TRI_TRY(tri__file_open_any(path, &fd));
-    tri_status status = read_whole(path, fd, text, &size);
-    close(fd);
-    if (status == TRI_OK && strlen(*text) != size)
-        status = tri__fail(TRI_DATA, "%s: not a printed program: it contains NUL bytes", path);
-    return status;
+    TRI_TRY(read_whole(path, fd, text, &size));
+    if (strlen(*text) != size) return tri__fail(TRI_DATA, "%s: not a printed program: it contains NUL bytes", path);
+    return TRI_OK;
 }
 
 tri_status tri__programs_read(const char *const *paths, int n,

@@ -36,15 +36,13 @@ tri_columns tri__rows_columns(const tri_row_source *rows) {
 
 static tri_status count_data(const tri_row_source *rows, const tri_settings *s, int64_t batch, int64_t parts,
                              tri_counts *max) {
-    tri_sampler sampler = {0};
+    TRI_OWNED(tri__sampler_close) tri_sampler sampler = {0};
     TRI_TRY(tri__sampler_open(&sampler, rows->data, batch, (int)parts, 1, (uint32_t)s->seed));
     sampler.stop = rows->stop;
     int64_t batches = tri__sampler_batches(&sampler),
             short_of = (s->max_steps + batches - 1) / batches; /* epochs of --max-steps */
-    tri_status status = tri__largest(&sampler, short_of && short_of < s->epochs ? short_of : s->epochs, s->max_tokens,
-                                     s->model.max_sen_len, max);
-    tri__sampler_close(&sampler);
-    return status;
+    return tri__largest(&sampler, short_of && short_of < s->epochs ? short_of : s->epochs, s->max_tokens,
+                        s->model.max_sen_len, max);
 }
 
 tri_status tri__rows_largest(const tri_row_source *rows, const tri_settings *s, int64_t batch, int64_t parts,

@@ -170,7 +170,7 @@ static tri_status simulate(tri_arena *arena, void *data) {
 tri_status tri__view_simulation(const tri_settings *s, const tri_engine *engine, const tri_programs *all,
                                 const tri_row_source *rows, const tri_log *log, tri_json **out) {
     viewed v = {.settings = s, .engine = engine, .all = all, .log = log, .out = out};
-    tri_sampler train = {0}, valid = {0};
+    TRI_OWNED(tri__sampler_close) tri_sampler train = {0}, valid = {0};
     int dp = tri__mesh_readers(&engine->in.mesh), parts = engine->in.n_mb_infer * dp;
     tri_status status = TRI_OK;
     if (rows->data) {
@@ -189,8 +189,6 @@ tri_status tri__view_simulation(const tri_settings *s, const tri_engine *engine,
             *out = NULL;
         }
     }
-    tri__sampler_close(&valid);
-    tri__sampler_close(&train);
     return status;
 }
 

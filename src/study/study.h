@@ -21,6 +21,7 @@ typedef struct tri_study {
 tri_status tri__study_open(const tri_settings *settings, const tri_log *log, const tri_stop *stop, const char *beside,
                            tri_study *out);
 void tri__study_close(tri_study *study);
+void tri__study_drop(tri_study **at); /* closes and frees one that was allocated */
 /* Opens out->hardware: --hardware, or where the device's plug-in is missing, what was calibrated or is built in for it.
  * The device follows from it where none was given: settings->device is then a borrowed text, so `settings` is a copy
  * that is not freed. TRI_USAGE where the two contradict each other. Nothing for a plan that runs. */

@@ -26,9 +26,18 @@ tri_status tri__session_decide(tri_session *s, const float *probs) {
                               .positive = s->positive,
                               .scale = set->calibration == TRI_CALIBRATION_TEMPERATURE};
     tri_decision_fit fit;
+    tri_conformal around;
     TRI_TRY(tri__threshold_parse(set->threshold, &spec.threshold));
     tri__json_decref(s->decision);
     s->decision = NULL;
+    if (s->preprocess->target) {
+        TRI_TRY(tri__conformal_fit(probs, s->valid->targets, spec.n, spec.n_classes, set->interval, &around));
+        if (set->interval > 0 && !around.share)
+            tri__say(&s->log, TRI_LOG_WARN, "--interval %g: %lld validation rows are too few to promise it: there are "
+                     "no intervals", set->interval, (long long)spec.n);
+        if (around.share) s->decision = tri__decision_interval_json(&around, spec.n, s->at.step);
+        return !around.share || tri__json_is_whole(s->decision) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    }
     if (!spec.scale && spec.threshold.kind == TRI_THRESHOLD_NONE) return TRI_OK;
     TRI_TRY(tri__decision_fit(&spec, &fit));
     if (spec.threshold.kind != TRI_THRESHOLD_NONE) say_threshold(s, &fit);

@@ -53,7 +53,7 @@ static void add(tri_json *to, const char *key, tri_json *value) {
 static tri_status emit_start(loop *l) {
     tri_session *s = l->s;
     const tri_engine *e = &s->engine;
-    tri_json *facts = tri__json_pack(
+    TRI_OWNED(tri__json_drop) tri_json *facts = tri__json_pack(
         "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:o, s:o}", "version", tri_version(), "device",
         tri__exec_describe(e->exec), "parameters", (tri_json_int)e->model.n_elements, "rows", (tri_json_int)s->train->n,
         "valid_rows", (tri_json_int)(s->valid ? s->valid->n : 0), "steps", (tri_json_int)s->steps, "start_step",
@@ -75,12 +75,10 @@ static tri_status emit_start(loop *l) {
                        .epochs = s->settings->epochs,
                        .mem_bytes = tri__exec_bytes(e->exec),
                        .again = s->pending};
-    tri_status status = tri__session_emit(s, &event);
+    TRI_TRY(tri__session_emit(s, &event));
     const tri_world *world = s->place.world;
-    if (status == TRI_OK && world && world->since > 0)
-        status = tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_REGROUP, .seconds = tri__clock() - world->since});
-    tri__json_decref(facts);
-    return status;
+    if (!world || world->since <= 0) return TRI_OK;
+    return tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_REGROUP, .seconds = tri__clock() - world->since});
 }
 
 static int is_scaled(const tri_session *s) { return s->engine.plan.train.scale >= 0; }
@@ -399,29 +397,26 @@ static tri_status find_summary(const tri_session *s, tri_json **summary, int *en
 
 /* Changes nothing; *ended: the run had already ended. */
 static tri_status look_for_end(const tri_session *s, int *ended) {
-    tri_json *summary = NULL;
-    tri_status status = find_summary(s, &summary, ended);
-    if (status == TRI_OK && *ended) {
-        if (tri__session_ends_early(s))
-            tri__say(&s->log, TRI_LOG_INFO,
-                     "it ended early at step %lld of %lld, after %lld validations without a better one: nothing is "
-                     "trained, and the folder stays as it is. A higher --early-stopping, or 0, goes on, --resume "
-                     "never begins anew",
-                     (long long)s->at.step, (long long)s->steps, (long long)s->at.not_better);
-        else if (tri__session_ends_here(s))
-            tri__say(&s->log, TRI_LOG_INFO,
-                     "%lld of %lld steps were taken before, up to epoch %lld: nothing is trained, and the folder stays "
-                     "as it is. A higher --until-epoch, or none, goes on",
-                     (long long)s->at.step, (long long)s->steps, (long long)s->settings->until_epoch);
-        else
-            tri__say(&s->log, TRI_LOG_INFO,
-                     "all %lld steps were taken before: nothing is trained, and the folder stays as it is. A higher "
-                     "--epochs or --max-steps goes on, --resume never begins anew",
-                     (long long)s->at.step);
-        status = tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_UNCHANGED, .facts = summary, .text = s->from});
-    }
-    tri__json_decref(summary);
-    return status;
+    TRI_OWNED(tri__json_drop) tri_json *summary = NULL;
+    TRI_TRY(find_summary(s, &summary, ended));
+    if (!*ended) return TRI_OK;
+    if (tri__session_ends_early(s))
+        tri__say(&s->log, TRI_LOG_INFO,
+                 "it ended early at step %lld of %lld, after %lld validations without a better one: nothing is "
+                 "trained, and the folder stays as it is. A higher --early-stopping, or 0, goes on, --resume "
+                 "never begins anew",
+                 (long long)s->at.step, (long long)s->steps, (long long)s->at.not_better);
+    else if (tri__session_ends_here(s))
+        tri__say(&s->log, TRI_LOG_INFO,
+                 "%lld of %lld steps were taken before, up to epoch %lld: nothing is trained, and the folder stays "
+                 "as it is. A higher --until-epoch, or none, goes on",
+                 (long long)s->at.step, (long long)s->steps, (long long)s->settings->until_epoch);
+    else
+        tri__say(&s->log, TRI_LOG_INFO,
+                 "all %lld steps were taken before: nothing is trained, and the folder stays as it is. A higher "
+                 "--epochs or --max-steps goes on, --resume never begins anew",
+                 (long long)s->at.step);
+    return tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_UNCHANGED, .facts = summary, .text = s->from});
 }
 
 /* The run is over, but its summary was not written. */
@@ -438,21 +433,18 @@ static tri_status catch_up(loop *l) {
 /* Figures of all ranks, and the summary. */
 static tri_status end_run(loop *l) {
     tri_session *s = l->s;
-    tri_json *pipeline = NULL, *modules = NULL, *ranks = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *pipeline = NULL, *modules = NULL, *ranks = NULL;
     TRI_TRY(tri__recorder_finish(&l->recorder));
-    tri_status status = tri__ranks_json(s, &l->recorder, &ranks);
-    if (status == TRI_OK) status = tri__modules_of_all(s, &l->recorder, &modules);
-    if (status == TRI_OK) status = tri__pipeline_json(s, &l->clock, &pipeline);
-    tri_json *summary = summary_json(l);
-    add(summary, "pipeline", pipeline);
-    add(summary, "modules", modules);
-    add(summary, "ranks", ranks);
-    if (!summary && status == TRI_OK) status = tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK)
-        status = tri__session_emit(
-            s, &(tri_event){.kind = TRI_EVENT_END, .facts = summary, .seconds = tri__session_seconds(s)});
-    tri__json_decref(summary);
-    return status;
+    TRI_TRY(tri__ranks_json(s, &l->recorder, &ranks));
+    TRI_TRY(tri__modules_of_all(s, &l->recorder, &modules));
+    TRI_TRY(tri__pipeline_json(s, &l->clock, &pipeline));
+    TRI_OWNED(tri__json_drop) tri_json *summary = summary_json(l);
+    if (!summary) return tri__fail(TRI_RESOURCE, "out of memory");
+    add(summary, "pipeline", TRI_GIVE(pipeline));
+    add(summary, "modules", TRI_GIVE(modules));
+    add(summary, "ranks", TRI_GIVE(ranks));
+    return tri__session_emit(
+        s, &(tri_event){.kind = TRI_EVENT_END, .facts = summary, .seconds = tri__session_seconds(s)});
 }
 
 static tri_status run(loop *l) {

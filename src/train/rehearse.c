@@ -10,14 +10,11 @@
 /* Weights in an encoder's folder must be readable, and of as many layers as its configuration says. */
 static tri_status check_weights(const tri_assets *assets) {
     for (int branch = 0; branch < tri__assets_encoders(assets); branch++) {
-        tri_hf *weights = NULL;
+        TRI_OWNED(tri__hf_drop) tri_hf *weights = NULL;
         if (!assets->folder[branch][0]) continue;
         TRI_TRY(tri__hf_open(assets->folder[branch], &weights));
-        tri_status status = !weights || assets->overridden[branch]
-                                ? TRI_OK
-                                : tri__hf_check_layers(weights, assets->encoder[branch].num_hidden_layers);
-        tri__hf_close(weights);
-        TRI_TRY(status);
+        if (weights && !assets->overridden[branch])
+            TRI_TRY(tri__hf_check_layers(weights, assets->encoder[branch].num_hidden_layers));
     }
     return TRI_OK;
 }
@@ -28,11 +25,12 @@ static tri_status check_rows(const tri_table *table, const tri_preprocess *prepr
     for (int64_t row = 0; status == TRI_OK && row < tri__table_rows(table); row++) {
         tri_bad_field bad;
         char text[1100];
+        int32_t known;
         tri_field_text label = tri__table_field(table, row, fields.label);
         if (!tri__fields_numbers(&fields, row, numbers, &bad))
             status = tri__field_fail(table, row, bad.column, bad.what);
-        else if (tri__labels_class(preprocess, label) < 0)
-            status = tri__field_fail(table, row, fields.label, tri__label_words(preprocess, label, text, sizeof text));
+        else if (!tri__label_read(preprocess, label, &known))
+            status = tri__field_fail(table, row, fields.label, tri__label_fault(preprocess, label, text, sizeof text));
         tri__rows_passed(table, row);
     }
     tri__fields_free(&fields);
@@ -41,15 +39,12 @@ static tri_status check_rows(const tri_table *table, const tri_preprocess *prepr
 
 /* Checks the validation table with the training table's preprocessing. Bad rows that a run would drop are accepted. */
 static tri_status check_valid(const tri_table_options *options, const char *path, const tri_preprocess *preprocess) {
-    tri_table *table;
-    float *numbers = malloc(((size_t)preprocess->width + 1) * sizeof *numbers);
+    TRI_OWNED(tri__table_drop) tri_table *table = NULL;
+    TRI_OWNED(tri__free_at) float *numbers = malloc(((size_t)preprocess->width + 1) * sizeof *numbers);
     if (!numbers) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    tri_status status = tri__table_open(path, options, &table);
-    if (status == TRI_OK && options->bad_rows == TRI_BAD_ROWS_FAIL) status = check_rows(table, preprocess, numbers);
-    if (status == TRI_OK && !tri__table_rows(table)) status = tri__fail(TRI_DATA, "%s: no rows to validate on", path);
-    tri__table_close(table);
-    free(numbers);
-    return status;
+    TRI_TRY(tri__table_open(path, options, &table));
+    if (options->bad_rows == TRI_BAD_ROWS_FAIL) TRI_TRY(check_rows(table, preprocess, numbers));
+    return tri__table_rows(table) ? TRI_OK : tri__fail(TRI_DATA, "%s: no rows to validate on", path);
 }
 
 static tri_status check_tables(const tri_settings *settings, size_t memory) {
@@ -61,26 +56,23 @@ static tri_status check_tables(const tri_settings *settings, size_t memory) {
                                  .budget = memory / 2, .row_cost = ROW, .column_cost = FIELD,
                                  .tables = settings->tables};
     TRI_TRY(tri__separator_parse(settings->separator, &options.separator));
-    tri_table *table;
+    TRI_OWNED(tri__table_drop) tri_table *table = NULL;
     tri_preprocess *preprocess = NULL;
-    tri_fit_spec fit;
+    TRI_OWNED(tri__fit_spec_free) tri_fit_spec fit = {0};
     TRI_TRY(tri__fit_spec_make(settings, &fit));
     tri_status status = tri__table_open(files.train, &options, &table);
     if (status == TRI_OK) status = tri__preprocess_fit(table, &fit.spec, options.threads, &preprocess);
-    tri__table_close(table);
     if (status == TRI_OK && files.valid[0] && !files.one)
         status = check_valid(&options, files.valid, preprocess);
     tri__preprocess_free(preprocess);
-    tri__fit_spec_free(&fit);
     return status;
 }
 
 tri_status tri__run_rehearse(const tri_settings *settings, size_t memory) {
-    tri_assets assets;
+    TRI_OWNED(tri__assets_close) tri_assets assets = {0};
     TRI_TRY(tri__engine_accept(settings));
     TRI_TRY(tri__model_config_check(&settings->model));
     TRI_TRY(tri__assets_open(settings, 1, NULL, &assets));
-    tri_status status = check_weights(&assets);
-    tri__assets_close(&assets);
-    return status == TRI_OK ? check_tables(settings, memory) : status;
+    TRI_TRY(check_weights(&assets));
+    return check_tables(settings, memory);
 }

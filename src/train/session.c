@@ -223,13 +223,15 @@ static tri_status open_all(tri_session *s) {
     return open_loader(s);
 }
 
+static void session_drop(tri_session **at) { tri_session_close(*at); }
+
 tri_status tri__session_open(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop,
                              tri_session **out) {
     tri_place place;
     *out = NULL;
     TRI_TRY(tri__place_make(settings, world, 1, 0, &place));
-    tri_session *s = calloc(1, sizeof *s);
-    if (!s) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_OWNED(session_drop) tri_session *s = NULL;
+    TRI_TRY(TRI_NEW(s, 1, "a session"));
     s->settings = settings;
     s->place = place;
     s->stop = stop;
@@ -239,14 +241,10 @@ tri_status tri__session_open(const tri_settings *settings, tri_world *world, con
     s->at = (tri_position){.best = NAN, .best_step = -1, .scale = tri__loss_scale_start()};
     if (sink) s->sink = *sink;
     s->log = (tri_log){.say = say, .context = s};
-    tri_status status = open_all(s);
-    if (status != TRI_OK) {
-        tri_session_close(s);
-        return status;
-    }
+    TRI_TRY(open_all(s));
     s->opened = tri__clock();
     tri__session_tell_from_now(s);
-    *out = s;
+    *out = TRI_GIVE(s);
     return TRI_OK;
 }
 
@@ -256,9 +254,8 @@ void tri__session_own(tri_session *s, const tri_settings *given) {
 }
 
 void tri_session_close(tri_session *s) {
-    tri_words words;
     if (!s) return;
-    tri__words_keep(&words);
+    TRI_KEEP_WORDS();
     (void)tri__session_keep_end(s); /* unless it completes, the step before is the newest that is kept */
     tri__held_peers_close(s->held_peers);
     tri__saver_close(s->saver);
@@ -278,7 +275,6 @@ void tri_session_close(tri_session *s) {
     if (s->settings == &s->resolved) free(s->resolved.model.class_weights.at);
     tri__settings_free(&s->own);
     free(s);
-    tri__words_restore(&words);
 }
 
 /* FLOPs of a program bound to this batch. */
@@ -371,13 +367,12 @@ enum { FOUND_NOTHING, FOUND_RECEIVED, FOUND_COMPUTED };
 static tri_status agree_on_words(const tri_session *s, int found, char words[static 1024]) {
     tri_world *world = s->place.world;
     int first = 0, n = tri_world_size(world);
-    int32_t mine = found, *all = calloc((size_t)n, sizeof *all);
-    if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri_all_gather(tri_group_world(world), &mine, all, 1, NULL, TRI_I32);
+    int32_t mine = found;
+    TRI_OWNED(tri__free_at) int32_t *all = NULL;
+    TRI_TRY(TRI_NEW(all, n, "what ranks found"));
+    TRI_TRY(tri_all_gather(tri_group_world(world), &mine, all, 1, NULL, TRI_I32));
     for (int r = 1; r < n; r++)
         if (all[r] > all[first]) first = r;
-    free(all);
-    TRI_TRY(status);
     return tri_broadcast(tri_group_world(world), words, 1024, TRI_U8, first);
 }
 
@@ -535,18 +530,20 @@ tri_status tri__session_scores(tri_session *s, tri_scores *scores, float **kept)
     TRI_TRY(tri__session_keep_end(s));
     double begin = tri__clock();
     size_t classes = (size_t)s->engine.model.n_classes;
-    float *probs = malloc((size_t)s->valid->n * classes * sizeof *probs); /* [n, classes] */
+    TRI_OWNED(tri__free_at) float *probs = malloc((size_t)s->valid->n * classes * sizeof *probs); /* [n, classes] */
     if (!probs) return tri__fail(TRI_RESOURCE, "out of memory for %lld predictions", (long long)s->valid->n);
     const tri_reals *weights = &s->settings->model.class_weights;
-    const tri_label_set known = {.n = (int)classes,
-                                 .label = s->preprocess->label,
-                                 .weights = weights->n ? weights->at : NULL,
-                                 .positive = s->positive};
+    tri_label_set known = {.n = (int)classes,
+                           .label = s->preprocess->label,
+                           .weights = weights->n ? weights->at : NULL,
+                           .positive = s->positive};
+    const tri_number_set numbers = tri__inputs_numbers(s->settings, s->preprocess);
+    if (s->preprocess->target) known.numbers = &numbers;
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_EVALUATE, s->at.step);
-    tri_status status = tri__evaluate(&s->engine, s->valid, s->settings->batch_size, probs);
-    if (status == TRI_OK) status = tri__scores(probs, s->valid->labels, s->valid->n, &known, scores);
-    if (status == TRI_OK) scores->seconds = tri__clock() - begin;
-    if (status == TRI_OK && kept) *kept = probs;
-    else free(probs);
-    return status;
+    TRI_TRY(tri__evaluate(&s->engine, s->valid, s->settings->batch_size, probs));
+    if (known.numbers) tri__number_sort(&numbers, probs, s->valid->n);
+    TRI_TRY(tri__scores(probs, s->valid->labels, s->valid->n, &known, scores));
+    scores->seconds = tri__clock() - begin;
+    if (kept) *kept = TRI_GIVE(probs);
+    return TRI_OK;
 }

@@ -21,7 +21,7 @@ static tri_http_address **bucket_of(tri_http_addresses *all, const unsigned char
 tri_http_address *tri__http_address_add(tri_http_addresses *all, const struct sockaddr *address, int most) {
     unsigned char key[8];
     key_of(address, key);
-    pthread_mutex_lock(&all->mutex);
+    TRI_LOCKED(&all->mutex);
     tri_http_address **first = bucket_of(all, key), *a = *first;
     while (a && memcmp(a->key, key, 8)) a = a->next;
     if (!a && (a = calloc(1, sizeof *a))) {
@@ -30,25 +30,22 @@ tri_http_address *tri__http_address_add(tri_http_addresses *all, const struct so
     }
     if (a && a->connections >= most) a = NULL;
     if (a) a->connections++;
-    pthread_mutex_unlock(&all->mutex);
     return a;
 }
 
 void tri__http_address_remove(tri_http_addresses *all, tri_http_address *address) {
-    pthread_mutex_lock(&all->mutex);
+    TRI_LOCKED(&all->mutex);
     if (--address->connections == 0) {
         tri_http_address **at = bucket_of(all, address->key);
         while (*at != address) at = &(*at)->next;
         *at = address->next;
         free(address);
     }
-    pthread_mutex_unlock(&all->mutex);
 }
 
 int tri__http_address_slow(tri_http_addresses *all, tri_http_address *address, int change, int most) {
-    pthread_mutex_lock(&all->mutex);
+    TRI_LOCKED(&all->mutex);
     int allowed = change < 0 || address->slow < most;
     if (allowed) address->slow += change;
-    pthread_mutex_unlock(&all->mutex);
     return allowed;
 }

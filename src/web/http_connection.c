@@ -275,8 +275,7 @@ void tri__connection_free(tri_http_connection *c) {
     close(c->fd);
     tri__http_address_remove(&http->addresses, c->address);
     tri__buffer_free(&c->out);
-    free(c->in);
-    free(c);
+    TRI_FREE(c->in, c);
     atomic_fetch_sub(&http->connections, 1);
 }
 

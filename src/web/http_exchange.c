@@ -1,7 +1,7 @@
 /* http_exchange.c - what a handler sees of a request, and how it replies. */
 #include "web/http_parts.h"
 
-#include <stdarg.h>
+#include "base/text.h"
 
 const char *tri__exchange_part(const tri_exchange *exchange) { return exchange->part; }
 
@@ -53,10 +53,7 @@ void tri__exchange_error(tri_exchange *exchange, int status, const char *type, c
     char text[TRI_ERROR_BYTES];
     tri_buffer body = {0};
     size_t size;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    TRI_FORMAT(text, sizeof text, format);
     tri__buffer_put(&body, "{\"error\":");
     tri__buffer_json(&body, text, strlen(text));
     tri__buffer_put(&body, ",\"error_type\":\"%s\"}", type);

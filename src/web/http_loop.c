@@ -135,8 +135,7 @@ tri_status tri__http_loops_open(tri_http *http) {
     const tri_http_options *options = &http->options;
     int n = options->threads < options->max_connections ? options->threads : options->max_connections, started = 1;
     http->tick_event = -1;
-    http->loop = calloc((size_t)(n > 1 ? n : 1), sizeof *http->loop);
-    if (!http->loop) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(TRI_NEW(http->loop, n > 1 ? n : 1, "threads"));
     while (started && http->n_loops < (n > 1 ? n : 1)) started = start_loop(http, &http->loop[http->n_loops++]);
     if (started && options->tick)
         started = (http->tick_event = eventfd(0, EFD_CLOEXEC)) >= 0 &&
@@ -171,10 +170,9 @@ void tri__http_loops_close(tri_http *http) {
 
 void tri__exchange_resume(tri_exchange *exchange) {
     tri_http_loop *loop = exchange->connection->loop;
-    pthread_mutex_lock(&loop->mutex);
+    TRI_LOCKED(&loop->mutex);
     int first = !loop->resumed;
     exchange->next = loop->resumed;
     loop->resumed = exchange;
     if (first) wake(loop->event); /* under the mutex: afterwards the exchange, and the server, may be gone */
-    pthread_mutex_unlock(&loop->mutex);
 }

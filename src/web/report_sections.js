@@ -78,6 +78,8 @@ function overview(run) {
         show.number(best.valid_loss), [bestBy(run) !== 'loss' && `of the best model by ${bestBy(run)}`,
           run.summary && run.summary.best && `at step ${show.number(run.summary.best.step)}`].filter(Boolean).join(', ')),
       finite(best.accuracy) && tile('Accuracy', show.percent(best.accuracy, 2), 'validation, best model'),
+      finite(best.r2) && tile('R²', show.number(best.r2), 'validation, best model'),
+      finite(best.rmse) && tile('RMSE', show.number(best.rmse), `mean absolute error ${show.number(best.mae)}`),
       finite(best.pr_auc) && tile('PR AUC', show.number(best.pr_auc),
         best.positive_label !== undefined && best.positive_label !== null ? `of label ${best.positive_label}` : 'mean over labels'),
       tile('Step time', show.seconds(rates.step_seconds), 'median'),
@@ -91,12 +93,14 @@ function overview(run) {
 
 /* ---- several runs ---- */
 
+/* Whether the runs learn numbers, not classes. */
+const ofNumbers = runs => runs.some(r => (r.validations || []).some(v => finite(v.rmse)));
 const setOf = runs => new Set(runs.map(r => r.set)).size === 1 ? runs[0].set : undefined;
 /* Mean and spread (the standard deviation of a sample) of folds and seeds, as rows beside theirs. */
 function moments(runs) {
   if (!['folds', 'members'].includes(setOf(runs))) return [];
   const mean = {best: true}, spread = {best: true};
-  for (const key of ['valid_loss', 'accuracy', 'f1_macro', 'pr_auc', 'roc_auc']) {
+  for (const key of ['valid_loss', 'accuracy', 'f1_macro', 'pr_auc', 'roc_auc', 'r2', 'rmse', 'mae']) {
     const values = runs.map(r => (bestOf(r) || {})[key]);
     if (!values.every(finite)) continue;
     mean[key] = values.reduce((a, b) => a + b, 0) / values.length;
@@ -113,10 +117,14 @@ function compare(runs) {
     {name: 'State', of: r => r.state ? el('span', {class: 'badge ' + r.state}, r.state) : null},
     {name: 'Steps', n: true, of: r => show.number(r.step)},
     {name: runs.every(r => bestBy(r) === 'loss') ? 'Best valid. loss' : 'Valid. loss', n: true, of: r => show.number((bestOf(r) || {}).valid_loss)},
-    {name: 'Accuracy', n: true, of: r => show.percent((bestOf(r) || {}).accuracy, 2)},
-    {name: 'F1 (macro)', n: true, of: r => show.number((bestOf(r) || {}).f1_macro)},
-    {name: 'PR AUC', n: true, of: r => show.number((bestOf(r) || {}).pr_auc)},
-    {name: 'ROC AUC', n: true, of: r => show.number((bestOf(r) || {}).roc_auc)},
+    ...(ofNumbers(runs) ? [
+      {name: 'R²', n: true, of: r => show.number((bestOf(r) || {}).r2)},
+      {name: 'RMSE', n: true, of: r => show.number((bestOf(r) || {}).rmse)},
+      {name: 'MAE', n: true, of: r => show.number((bestOf(r) || {}).mae)}] : [
+      {name: 'Accuracy', n: true, of: r => show.percent((bestOf(r) || {}).accuracy, 2)},
+      {name: 'F1 (macro)', n: true, of: r => show.number((bestOf(r) || {}).f1_macro)},
+      {name: 'PR AUC', n: true, of: r => show.number((bestOf(r) || {}).pr_auc)},
+      {name: 'ROC AUC', n: true, of: r => show.number((bestOf(r) || {}).roc_auc)}]),
     {name: 'Samples/s', n: true, of: r => show.number((r.rates || {}).samples_per_second, 3)},
     {name: 'Step', n: true, of: r => show.seconds((r.rates || {}).step_seconds)},
     {name: 'Duration', n: true, of: r => show.seconds(seconds(r))},
@@ -212,9 +220,13 @@ function curves(runs) {
 
 /* ---- validation by epoch ---- */
 
-const figures = [['accuracy', 'accuracy'], ['f1_macro', 'F1 (macro)'], ['pr_auc', 'PR AUC'],
-  ['average_precision', 'average precision'], ['roc_auc', 'ROC AUC']];
+const figuresOf = runs => ofNumbers(runs)
+  ? [['r2', 'R²'], ['rmse', 'RMSE'], ['mae', 'MAE'], ['median_error', 'median error'], ['pinball', 'pinball loss'],
+    ['coverage', 'coverage']].filter(([key]) => runs.some(r => (r.validations || []).some(v => finite(v[key]))))
+  : [['accuracy', 'accuracy'], ['f1_macro', 'F1 (macro)'], ['pr_auc', 'PR AUC'],
+    ['average_precision', 'average precision'], ['roc_auc', 'ROC AUC']];
 function validations(runs, run) {
+  const numbers = ofNumbers(runs), figures = figuresOf(runs);
   const rows = (run.validations || []).filter(v => finite(v.valid_loss));
   if (!runs.some(r => (r.validations || []).some(v => finite(v.valid_loss)))) return null;
   const series = (r, key, name, i) => {
@@ -223,12 +235,14 @@ function validations(runs, run) {
   };
   const spec = {xLabel: 'epoch', yLabel: 'score (0 to 1)', group: 'epochs', showLegend: true};
   const drawn = runs.length === 1 ? [
-    lineChart({...spec, id: 'scores', title: 'Scores', series: figures.map(([key, name], i) => series(run, key, name, i))}),
-    lineChart({...spec, id: 'losses', title: 'Loss', yLabel: 'loss (nats)', series: [
+    lineChart({...spec, id: 'scores', title: numbers ? 'R²' : 'Scores', yLabel: numbers ? 'R²' : spec.yLabel,
+      series: (numbers ? figures.slice(0, 1) : figures).map(([key, name], i) => series(run, key, name, i))}),
+    lineChart({...spec, id: 'losses', title: 'Loss', yLabel: numbers ? 'loss' : 'loss (nats)', series: [
       series(run, 'train_loss', 'training, mean of the epoch', 0), series(run, 'valid_loss', 'validation', 1)]})]
-    : [['accuracy', 'Accuracy'], ['f1_macro', 'F1 (macro)'], ['pr_auc', 'PR AUC'], ['valid_loss', 'Validation loss']]
+    : [...(numbers ? [['r2', 'R²'], ['rmse', 'RMSE'], ['mae', 'MAE']]
+      : [['accuracy', 'Accuracy'], ['f1_macro', 'F1 (macro)'], ['pr_auc', 'PR AUC']]), ['valid_loss', 'Validation loss']]
       .map(([key, name]) => lineChart({...spec, id: 'score-' + key, title: name,
-        yLabel: key === 'valid_loss' ? 'loss (nats)' : spec.yLabel, series: runs.map((r, i) => series(r, key, r.label, i))}));
+        yLabel: numbers ? name : key === 'valid_loss' ? 'loss (nats)' : spec.yLabel, series: runs.map((r, i) => series(r, key, r.label, i))}));
   const shown = rows.slice(-40);
   const decided = [['temperature', 'Temperature'], ['threshold', 'Threshold']].filter(([key]) => shown.some(v => finite(v[key])));
   return section('validation', 'Validation by epoch', el('div', {class: 'grid'}, drawn),

@@ -124,9 +124,11 @@ done
 expect_text bad-run/summary.json '"bad_rows"' '"count": 4' '"line": 5' '"line": 9' '"line": 12' '"line": 20'
 expect_text bad-run/metrics.jsonl '"bad_rows":{"train":{"count":4' "warn"
 rejects 65 eval --checkpoint bad-run --data-path bad/train.csv
-run eval --checkpoint bad-run --data-path bad/train.csv --bad-rows skip --json
+run eval --checkpoint bad-run --data-path bad/train.csv --bad-rows skip --json --by track
 expect_code 0
 expect "eval leaves out the same rows" is "$(json_number rows "$out")" == 92
+expect "and so do its groups" test 92 = \
+    "$(sed 's/.*"by"://' "$out" | grep -o '"rows":[0-9]*' | awk -F: '{ n += $2 } END { print n }')"
 expect_text "$err" "4 bad rows left out"
 
 # Predictions can be joined back: kept columns, numbers of rows, the most probable classes; formats by their names.
@@ -157,6 +159,28 @@ done
 rejects 2 predict --checkpoint first --data-path data/test.csv -o out.csv --json
 rejects 65 predict --checkpoint first --data-path data/test.csv --keep colour
 rejects 2 predict --checkpoint first --data-path data/test.csv --top-k 3
+
+# The least certain rows first, with their numbers, in every format.
+run predict --checkpoint first --data-path holes.csv --bad-rows skip --quiet
+awk -F, 'NR > 1 { d = $3 - $4; printf "%.9f %d\n", d < 0 ? -d : d, $1 }' "$out" | sort -s -n -k1,1 |
+    cut -d' ' -f2 >ranked
+tail -n +2 "$out" >whole.csv
+run predict --checkpoint first --data-path holes.csv --bad-rows skip --quiet --uncertain 7
+expect_code 0
+expect "the rows whose classes are closest" test "$(cut -d, -f 1 "$out" | tail -n +2)" = "$(head -n 7 ranked)"
+expect "each as it is among all" test "$(tail -n +2 "$out" | grep -cxFf whole.csv)" = 7
+run predict --checkpoint first --data-path data/test.csv --uncertain 3 --keep size,weight --top-k 1 -o next.csv
+expect_code 0
+expect "kept columns, then the row" test "$(head -n 1 next.csv)" = "size,weight,row,label,prob"
+expect "three rows and a header" test "$(wc -l <next.csv)" = 4
+expect_text "$err" "3 rows in next.csv"
+awk -F, -v OFS=, 'NR > 1 { print $4, $5, NR - 1 }' data/test.csv >places # of texts with a comma
+expect "a row's number is its place in the table" test "$(cut -d, -f 1-3 next.csv | grep -cxFf places)" = 3
+run predict --checkpoint first --data-path data/test.csv --uncertain 1000 --json --quiet
+expect_code 0
+expect "all rows where there are no more" test "$(grep -c '^{"row":[0-9]*,"label":"[01]","prob' "$out")" = 40
+rejects 2 predict --checkpoint first --data-path data/test.csv --uncertain 0
+rejects 2 predict --checkpoint first --data-path data/test.csv --uncertain few
 
 # Categories, a quantile transform, missing numbers: kept with the model, applied by eval and predict.
 mkdir -p kinds

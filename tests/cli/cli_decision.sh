@@ -87,6 +87,10 @@ threshold_of() {
 }
 expect "the mean of the thresholds" awk -v a="$(threshold_of both/seed-1)" -v b="$(threshold_of both/seed-2)" \
     -v mean="$(threshold_of both)" 'BEGIN { exit !(a > 0 && b > 0 && ((a + b) / 2 - mean) ^ 2 < 1e-10) }'
+run eval --checkpoint both --data-path data/test.csv --by text --json --quiet # four texts, of few rows each
+expect_code 0
+expect "a group of all rows has the figures of the mean" grep -q \
+    "\"groups\":\[{\"group\":\"(rare)\",\"rows\":40,\"loss\":$(json_number loss "$out"),\"log_loss\":" "$out"
 mkdir -p mixed && cp -r run mixed/a && cp -r plain mixed/b
 echo '{"format": "trident-ensemble", "version": 1, "members": [{"folder": "a"}, {"folder": "b"}]}' >mixed/ensemble.json
 expect "no threshold that one lacks" test -z "$(threshold_of mixed)"

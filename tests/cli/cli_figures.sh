@@ -46,6 +46,43 @@ rejects 2 "${train[@]}" --output-dir run --quiet --positive-label no --nproc-per
 rejects 2 eval --checkpoint run --data-path named --quiet --positive-label no
 rejects 2 "${train[@]}" --output-dir other --quiet --positive-label a --num-classes 3 --is-binary=false
 
+# ---- By group: the figures of a group are those of a table that has its rows alone ----
+# A column that the model does not use; label and text are kept apart by the rows' numbers.
+make_table more.csv 150 300
+awk -F, -v OFS=, 'NR == 1 { print $0, "region"; next } { $NF = NR % 8 ? "ok" : "fraud"
+    print $0, NR % 7 == 0 ? "" : NR % 11 == 0 ? "r" NR : NR % 3 ? "north" : "south" }' more.csv >regions.csv
+region() { awk -F, -v r="$1" 'NR == 1 || $NF == r' regions.csv; }
+group() { grep -o "{\"group\":\"$1\".*" by.json | sed 's/,{"group".*//'; } # NAME: its object, or more
+checked run eval --checkpoint run --data-path regions.csv --by region,size --by text --json
+expect_code 0
+cp "$out" by.json
+expect_text by.json '"by":[{"column":"region","groups":[{"group":"north","rows":' '"column":"size"' '"column":"text"' \
+    '{"group":"(empty)","rows":21,' '{"group":"(rare)","rows":12,' '"worst":{"accuracy":'
+for name in north south; do
+    region $name >one.csv
+    run eval --checkpoint run --data-path one.csv --json --quiet
+    expect_code 0
+    expect "$name has its rows" sh -c "echo '$(group $name)' | grep -q '\"rows\":$(($(wc -l <one.csv) - 1)),'"
+    for key in loss log_loss accuracy pr_auc average_precision roc_auc ece brier; do
+        group $name >group.json
+        expect_text group.json "\"$key\":$(json_number $key "$out")"
+    done
+    expect_text group.json "\"f1_macro\":$(json_number macro "$out")" \
+        "$(grep -o '"intervals":{"resamples":1000,.*,"brier":\[[^]]*\]' "$out")"
+done
+run eval --checkpoint run --data-path regions.csv --by region
+expect_code 0
+expect_text "$out" "region " "interval excludes (all)" "(rare): groups of fewer than 20 rows"
+expect "a line for all rows and for each group, with its rows" test \
+    "$(awk '/^$/ { on = 0 } on && /^[^ ]/ { printf "%s %s ", $1, $2 } /^region / { on = 1 }' "$out")" = \
+    "(all) 150 north $(($(region north | wc -l) - 1)) south $(($(region south | wc -l) - 1)) (empty) 21 (rare) 12 "
+run eval --checkpoint run --data-path regions.csv --by region --bootstrap 0
+expect_code 0
+expect "no intervals of groups" test "$(sed -n '/^region /,$p' "$out" | grep -c ' to \|interval')" = 0
+expect "groups and the worst" test "$(sed -n '/^region /,$p' "$out" | grep -c '^north\|^accuracy')" -ge 1
+rejects 65 eval --checkpoint run --data-path regions.csv --by colour
+rejects 2 eval --checkpoint run --data-path regions.csv --by size,size
+
 # Equally frequent ones: the last. More than two: none, and means over all.
 mkdir -p even three
 for part in train valid test; do

@@ -12,7 +12,7 @@ expect_code 0
 common=(--checkpoint run --data-path data/valid.csv --threads 1)
 run predict "${common[@]}" -o one.csv --force
 expect_code 0
-run eval "${common[@]}" --json
+run eval "${common[@]}" --by size,label --json
 expect_code 0
 figures() { sed 's/"seconds":[^,}]*//' "$1"; } # of a file, without what a clock says
 figures "$out" >one.json
@@ -55,7 +55,7 @@ for precision in bf16 fp16 int8; do
     expect "$precision rounds" test "$(cmp one.csv few.csv | wc -l)" = 1
 done
 
-run eval "${common[@]}" --nproc-per-node 4 --pp-size 2 --json
+run eval "${common[@]}" --nproc-per-node 4 --pp-size 2 --by size,label --json
 expect_code 0
 expect "figures of four ranks are those of one" test "$(figures "$out")" = "$(cat one.json)"
 expect_text "$err" "launcher   trident: 4 ranks" "mesh       pp=2 tp=1 dp=2"

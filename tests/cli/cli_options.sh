@@ -16,7 +16,7 @@ declare -A closed=([device]=gpu [offload]=x [profile]=foo [redirects]=9 [tee]=0:
     [secondary-text-name]=label [attention]=windos
     [tab-field-list]=label [float-layers]=pooler [secondary-text-list]=, [separator]=ab
     [log-to]=mlflow:x [layer-drop]=theta=0 [threshold]=accuracy [freeze]=layers [average-weights]=mean
-    [split]=0.8 [group-by]=size [tp-plan]=x)
+    [split]=0.8 [group-by]=size [tp-plan]=x [quantiles]=0.5)
 declare -A missing=([resume]=66 [stage-profile]=66 [column-info]=66 [data-path]=66 [config]=66 [primary-tokenizer]=66
     [secondary-tokenizer]=66 [attention]=66 [deepspeed]=66 [accelerate]=66 [training-arguments]=66)
 open=' output-dir models-dir cache-dir rdzv-id master-addr log-dir no-decay stages missing positive-label '

@@ -95,6 +95,11 @@ expect_code 0
 expect "eval's table is that of the training" cmp -s <(sed '/^Each fold/d' "$out" | awk '{ $1 = ""; print }') \
     <("$trident" $(train all.csv folds --folds 3 --stratify --group-by size --quiet --nproc-per-node 2) 2>/dev/null |
         sed '/^Figures/d' | awk '{ $1 = ""; print }')
+rejects 2 eval --checkpoint folds --data-path all.csv --part valid --by size
+run eval --checkpoint folds/fold-1 --data-path all.csv --part valid --by size --json --quiet
+expect_code 0
+expect "the groups of a part have its rows" test "$(json_number rows "$out")" = \
+    "$(sed 's/.*"by"://' "$out" | grep -o '"rows":[0-9]*' | awk -F: '{ n += $2 } END { print n }')"
 run eval --checkpoint folds --data-path all.csv --part valid --json --quiet
 expect_text "$out" '{"folds":[{"folder":"folds/fold-1","figures":{"valid_loss":' '"mean":{' '"spread":{'
 run checkpoint ls folds

@@ -8,6 +8,7 @@ has() { grep -q "^$1 *yes" "$out"; }
 has zlib && gzip=1 || gzip=
 has zstd && zstd=1 || zstd=
 has lz4 && lz4=1 || lz4=
+has brotli && brotli=1 || brotli=
 forms=csv
 mkdir csv && cp "$golden/table.csv" csv/train.csv
 if [ "$gzip" ]; then # of two members
@@ -51,6 +52,13 @@ for form in $forms; do
     expect_text "$out" "48 rows"
 done
 
+# A folder's tables may have different formats.
+mkdir mixed && cp pq/train.pq mixed
+echo '{"text": "it is fine", "track": "found", "size": 1, "weight": 2.5, "label": 1}' >mixed/valid.json
+run inspect mixed --json
+expect_code 0
+expect_text "$out" '"path":"mixed/train.pq"' '"path":"mixed/valid.json"'
+
 # A pattern is a table; messages name the part and its line.
 run predict --checkpoint out-csv --data-path 'many/train-*.csv' --quiet
 expect_code 0
@@ -79,6 +87,19 @@ rejects 65 inspect cut.parquet
 cp parquet/train.parquet hurt.parquet
 printf '\377\377\377' | dd of=hurt.parquet bs=1 seek=40 conv=notrunc status=none
 rejects 65 train --config config.json --data-path hurt.parquet --output-dir o --quiet
+# A column in brotli where its library does not load.
+mkdir unloadable && echo none >unloadable/libbrotlidec.so.1
+cp "$parquet/brotli.parquet" .
+LD_LIBRARY_PATH=$PWD/unloadable run inspect brotli.parquet
+expect_code 0
+expect_text "$out" "is compressed with brotli, and libbrotlidec.so.1 does not load: apt-get install libbrotli1"
+LD_LIBRARY_PATH=$PWD/unloadable rejects 65 vocab --column text -o brotli-vocab brotli.parquet
+if [ "$brotli" ]; then
+    run vocab --column text --size 30 -o brotli-vocab brotli.parquet
+    expect_code 0
+else
+    echo "libbrotlidec.so.1 does not load: no file in brotli was read"
+fi
 if [ "$gzip" ]; then
     head -c 500 gz/train.csv.gz >cut.csv.gz
     refuses 65 "cut.csv.gz: damaged at byte 500" "cut off" -- inspect cut.csv.gz

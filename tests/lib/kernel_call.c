@@ -337,6 +337,8 @@ void kernel_call_open_mixed(kernel_call *k, const kernel_case *at, tri_dtype typ
     tri__variant_set(at->variant, &k->attr);
     if (at->op == TRI_OP_cross_entropy || at->op == TRI_OP_cross_entropy_din)
         k->attr.smoothing = loss_forms[at->dim['G' - 'A']][0], k->attr.gamma = loss_forms[at->dim['G' - 'A']][1];
+    if (at->op == TRI_OP_regress || at->op == TRI_OP_regress_din)
+        k->attr.loss = (int32_t)at->dim['G' - 'A'], k->attr.delta = 0.7f;
     k->call = (tri_call){.op = at->op, .acc = acc, .attr = &k->attr, .seed = 42, .step = 7};
     for (int a = 0; a < row->n_args; a++) {
         const tri_operand *operand = &row->arg[a];
@@ -485,9 +487,9 @@ double kernel_step_8_bits(const kernel_call *k, int arg, double value) {
 
 int kernel_call_spoil(kernel_call *k) {
     const tri_op_row *row = tri__variant_row(k->at.variant);
-    static const char *const names[] = {"x", "a", "qkv", "logits", "dy", "dctx", "probs"};
+    static const char *const names[] = {"x", "a", "qkv", "logits", "dy", "dctx", "probs", "values"};
     int arg = -1;
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 8; i++) {
         int found = tri__row_arg(row, names[i]);
         if (found >= 0 && tri__access_reads(row->arg[found].access)) arg = found;
     }

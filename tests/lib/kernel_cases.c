@@ -143,6 +143,7 @@ const kernel_grid kernel_grids[] = {
     {"cross_entropy cross_entropy_din", "N=0,1,2,3,5,16,17,63,64,129 C=1,2,3,8,20"},
     {"cross_entropy cross_entropy_din", "N=0,1,17,300 C=1,2,3,20 G=1,2,3"},
     {"cross_entropy_weighted cross_entropy_weighted_din", "N=0,1,17,129 C=1,2,3,20 G=0,1,2,3"},
+    {"regress regress_din regress_weighted regress_weighted_din", "N=0,1,2,17,129 C=1,2,5 G=0,1,2,3,4"},
     {"cast", "R=0,1,5,17 C=1,64,2100"},
     {"adam sgd lamb_moments lamb_step lamb_refresh lamb_frozen", "K=0,1,3,20,64,100,4096,4097,70000"},
     {"lamb_average lamb_factor", "K=0,1,3,64,300"},

@@ -194,6 +194,19 @@ static void double_cross_entropy(const kernel_call *k, double *const *v) {
     }
 }
 
+static void double_regress(const kernel_call *k, double *const *v) {
+    int64_t C = extent(k, 'C');
+    double delta = (double)k->attr.delta;
+    v[0][0] = 0;
+    for (int64_t i = 0; i < extent(k, 'N') * C; i++) {
+        double y = v[2][i], t = v[3][i / C], q = v[4][i % C], d = fabs(y - t);
+        const double losses[] = {d * d, d, d < delta ? 0.5 * d * d : delta * d - 0.5 * delta * delta, exp(y) - t * y,
+                                 fmax(q * (t - y), (q - 1) * (t - y))};
+        v[1][i] = k->attr.loss == 3 ? exp(y) : y;
+        v[0][0] += v[5][0] * (k->attr.weighted ? v[6][i / C] : 1) * losses[k->attr.loss] / (double)C;
+    }
+}
+
 static void double_accumulate(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 1); i++) v[0][i] = v[1][i];
 }
@@ -455,6 +468,7 @@ double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(gate),
     ROW(columns),
     ROW(cross_entropy),
+    ROW(regress),
     ROW(sumsq),
     ROW(clip),
     ROW(adamw),

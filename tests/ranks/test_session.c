@@ -186,7 +186,7 @@ TEST(weights_that_are_not_finite_predict_nothing) {
         assert_int_equal(tri__serve_predict(&settings, NULL, &(tri_predict_options){0}, NULL, &predictions),
                          TRI_NOTFINITE);
         if (!strstr(tri_error(), cases[i].words)) fail_msg("%s", tri_error());
-        assert_int_equal(tri__serve_eval(&settings, 0, NULL, NULL, &made), TRI_NOTFINITE);
+        assert_int_equal(tri__serve_eval(&settings, &(tri_eval_options){0}, NULL, NULL, &made), TRI_NOTFINITE);
         tri__predictions_free(&predictions);
         tri__scores_free(&made.scores);
         settings.checkpoint = settings.data_path = NULL;
@@ -248,7 +248,7 @@ static tri_evaluation evaluate(const char *run, const char *table, const char *p
     snprintf(path, sizeof path, "%s/%s", root, table);
     settings.checkpoint = strdup(checkpoint), settings.data_path = strdup(path);
     settings.model.positive_label = positive ? strdup(positive) : NULL;
-    OK(tri__serve_eval(&settings, 0, NULL, &log, &made));
+    OK(tri__serve_eval(&settings, &(tri_eval_options){0}, NULL, &log, &made));
     tri__settings_free(&settings);
     return made;
 }

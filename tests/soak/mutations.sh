@@ -213,7 +213,7 @@ mutant F02 "a checkpoint is made beside its name" src/checkpoint/checkpoint_save
 mutant F02 "a run that was killed before the mark of the best sets it" src/train/state/resume.c \
     's/^        if (status == TRI_OK) status = mend_mark(s);/        (void)mend_mark;/' cli_checkpoint.sh
 mutant F02 "what a killed run left is removed" src/checkpoint/folders.c \
-    's/^        else if (status == TRI_OK) status = tri__folder_remove_all(path);/        ;/' \
+    's/^        else TRI_TRY(tri__folder_remove_all(path));/        ;/' \
     test_commit every_call_may_fail
 mutant F15 "a failed fsync condemns a checkpoint" src/checkpoint/safetensors_write.c \
     's/^    if (status == TRI_OK && tri__file_sync(out.fd, path))/    if (tri__file_sync(out.fd, path) > 0)/' \
@@ -222,9 +222,9 @@ mutant F13 "ranks vote before a commit" src/train/state/saver.c \
     's/^        if (all\[r\] != TRI_OK && all\[r\] != PENDING && /        if (all[r] == 12345 \&\& /' \
     test_commit every_call_may_fail
 mutant F16 "files are hashed" src/checkpoint/manifest.c \
-    's/status == TRI_OK && strcmp(hex, hash) != 0) status = damaged/hash[0] == 1) status = damaged/' test_damage
+    's/strcmp(hex, hash) != 0) return damaged/hash[0] == 1) return damaged/' test_damage
 mutant F17 "the manifest's own bytes are hashed" src/checkpoint/manifest.c \
-    's/^    if (memcmp(hex, stated, HEX) != 0)/    if (stated[0] == 1)/' test_damage
+    's/^    return memcmp(hex, stated, HEX) != 0/    return stated[0] == 1/' test_damage
 mutant F12 "a save in the background has a copy of its own" src/train/state/saver.c \
     's/^    const tri_piece \*const \*from = saver->background ? (const tri_piece \*const \*)saver->copy :'\
 ' saver->piece;/    const tri_piece *const *from = saver->piece;/' test_commit in_the_background_too

@@ -311,6 +311,7 @@ static const kernel_grid gradient_grids[] = {
     {"columns", "N=0,1,7 C=1,4 U=0,1,2 H=1,5"},
     {"columns", "N=0,7 C=1,4 U=0,2 G=1 K=1,3 H=1,4"},
     {"cross_entropy cross_entropy_weighted", "N=0,1,7 C=1,2,5 G=0,1,2,3"},
+    {"regress regress_weighted", "N=0,1,7 C=1,2,5 G=0,1,2,3,4"},
     {"route balance", "L=0,1,2,4 X=0,3 C=1,5 K=1 R=0,1"},
     {"route balance", "L=0,2,3,4 X=0,3 C=2,4 K=2 R=0"},
     {"dispatch combine", "T=0,1,7 C=2,3 K=1,2 R=0,2 H=1,5"},

@@ -2,12 +2,12 @@
 #include "cli/bench/bench_runs.h"
 
 #include "base/buffer.h"
+#include "base/text.h"
 #include "base/workshop.h"
 #include "cli/bench/bench.h"
 #include "cli/launch.h"
 #include "study/study.h"
 
-#include <stdarg.h>
 #include <unistd.h>
 
 tri_run_line *tri__run_line_new(const tri_cli *cli, const char *folder, const char *name) {
@@ -26,11 +26,8 @@ tri_run_line *tri__run_line_new(const tri_cli *cli, const char *folder, const ch
 }
 
 void tri__run_line_add(tri_run_line *line, const char *format, ...) {
-    va_list args;
     if (!line) return;
-    va_start(args, format);
-    vsnprintf(line->text[line->n], TRI_RUN_LINE_WORD, format, args);
-    va_end(args);
+    TRI_FORMAT(line->text[line->n], TRI_RUN_LINE_WORD, format);
     line->argv[line->n] = line->text[line->n];
     line->argv[++line->n] = NULL;
 }
@@ -67,20 +64,18 @@ void tri__run_line_free(tri_run_line *line) {
 /* ---- metrics.jsonl ---- */
 
 tri_status tri__run_events(const char *folder, tri_status (*take)(void *to, const tri_json *event), void *to) {
-    char path[TRI_PATH_MAX], *text, *line;
+    char path[TRI_PATH_MAX], *line;
+    TRI_OWNED(tri__free_at) char *text = NULL;
     size_t size;
     TRI_TRY(tri__path_join(path, folder, "metrics.jsonl"));
     TRI_TRY(tri__file_read(path, SIZE_MAX / 2, &text, &size));
-    tri_status status = TRI_OK;
-    for (char *rest = text; status == TRI_OK && (line = strsep(&rest, "\n")) && *line;) {
-        tri_json *event;
-        status = tri__json_parse(line, strlen(line), path, TRI_DATA, &event);
+    for (char *rest = text; (line = strsep(&rest, "\n")) && *line;) {
+        TRI_OWNED(tri__json_drop) tri_json *event = NULL;
+        TRI_TRY(tri__json_parse(line, strlen(line), path, TRI_DATA, &event));
         const char *kind = tri__text_in(event, "event");
-        if (kind && strcmp(kind, "train") == 0) status = take(to, event);
-        tri__json_decref(event);
+        if (kind && strcmp(kind, "train") == 0) TRI_TRY(take(to, event));
     }
-    free(text);
-    return status;
+    return TRI_OK;
 }
 
 typedef struct steps {

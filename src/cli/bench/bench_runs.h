@@ -21,6 +21,7 @@ tri_status tri__run_line_parse(tri_run_line *line);
  * the text of a failure is in tri_error. */
 tri_status tri__run_line_start(const tri_cli *cli, tri_run_line *line);
 void tri__run_line_free(tri_run_line *line); /* accepts NULL */
+static inline void tri__run_line_drop(tri_run_line **at) { tri__run_line_free(*at); }
 
 /* Calls `take` with the event of each step in a run folder's metrics.jsonl. */
 tri_status tri__run_events(const char *folder, tri_status (*take)(void *to, const tri_json *event), void *to);

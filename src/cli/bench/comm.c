@@ -332,7 +332,7 @@ static tri_status run_rank(tri_world *world, const plan *p) {
              .all = tri_group_world(world),
              .n = tri_world_size(world),
              .me = tri_world_rank(world)};
-    samples *s = malloc(sizeof *s);
+    TRI_OWNED(tri__free_at) samples *s = malloc(sizeof *s);
     tri_status status = s ? set_up(&r) : tri__fail(TRI_RESOURCE, "no memory for the times of %d calls", CALLS_MAX);
     for (int i = 0; i < OPS; i++) {
         before last = {0};
@@ -340,7 +340,6 @@ static tri_status run_rank(tri_world *world, const plan *p) {
             status = measure(&r, &op_rows[i], p->bytes[k], s, &last);
     }
     if (r.from) munmap(r.from, 2 * (size_t)COPY_BYTES);
-    free(s);
     return status;
 }
 

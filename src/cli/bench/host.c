@@ -34,11 +34,8 @@ static tri_status read_rows(host *h) {
     h->n = tri__table_rows(h->table);
     h->values = malloc((size_t)(h->n * columns + 1) * sizeof *h->values);
     h->rows = malloc((size_t)(h->n + 1) * sizeof *h->rows);
-    int *known = malloc((size_t)(columns + 1) * sizeof *known);
-    if (!h->values || !h->rows || !known) {
-        free(known);
-        return tri__fail(TRI_RESOURCE, "out of memory");
-    }
+    TRI_OWNED(tri__free_at) int *known = malloc((size_t)(columns + 1) * sizeof *known);
+    if (!h->values || !h->rows || !known) return tri__fail(TRI_RESOURCE, "out of memory");
     const char *name;
     for (int c = 0; c < columns; c++)
         for (int i = 0; (name = tri__model_column(h->model, i)) != NULL; i++)
@@ -51,7 +48,6 @@ static tri_status read_rows(host *h) {
                                                       field.number};
         }
     }
-    free(known);
     return h->n ? TRI_OK : tri__fail(TRI_DATA, "%s: no rows", tri__table_path(h->table));
 }
 
@@ -87,17 +83,15 @@ static tri_status time_encode(host *h, figures *f) {
 /* tri_answered */
 static void answered(void *context, const tri_answer *answer) {
     host *h = context;
-    pthread_mutex_lock(&h->lock);
+    TRI_LOCKED(&h->lock);
     h->failed += answer->status != TRI_OK;
     if (h->in_flight-- == IN_FLIGHT) pthread_cond_signal(&h->changed);
-    pthread_mutex_unlock(&h->lock);
 }
 
 /* Waits until fewer than `most` requests are in flight. */
 static void wait_below(host *h, int64_t most) {
-    pthread_mutex_lock(&h->lock);
+    TRI_LOCKED(&h->lock);
     while (h->in_flight >= most) pthread_cond_wait(&h->changed, &h->lock);
-    pthread_mutex_unlock(&h->lock);
 }
 
 static tri_status time_requests(host *h, figures *f) {
@@ -155,7 +149,6 @@ tri_status tri__bench_host(tri_cli *cli, tri_settings *settings) {
     tri_status status = run(&h, &f);
     tri__model_close(h.model);
     tri__table_close(h.table);
-    free(h.values);
-    free(h.rows);
+    TRI_FREE(h.values, h.rows);
     return status == TRI_OK ? print(cli, settings, &f) : status;
 }

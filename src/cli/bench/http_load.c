@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/random.h"
 
 #include <arpa/inet.h>
@@ -59,8 +60,7 @@ static int connect_to(const tri_load_in *in) {
 }
 
 static void drop(client *c) {
-    if (c->fd >= 0) close(c->fd);
-    c->fd = -1;
+    tri__fd_drop(&c->fd);
 }
 
 /* Sends the client's request; a connection that fails is made again, until the server answers or patience ends. */
@@ -248,9 +248,7 @@ tri_status tri__http_load(const tri_load_in *in, tri_load_out *out) {
     for (int i = 0; l.client && i < in->clients; i++) drop(&l.client[i]);
     if (l.epoll >= 0) close(l.epoll);
     if (l.timer >= 0) close(l.timer);
-    free(l.client);
-    free(l.first_answer);
-    free(l.waiting);
+    TRI_FREE(l.client, l.first_answer, l.waiting);
     return status;
 }
 
@@ -261,7 +259,7 @@ void tri__load_free(tri_load_out *out) {
 
 tri_status tri__http_get(const char *host, int port, const char *path, char **body) {
     const tri_load_in in = {.host = host, .port = port};
-    client *c = calloc(1, sizeof *c);
+    TRI_OWNED(tri__free_at) client *c = calloc(1, sizeof *c);
     char request[512], *at = NULL;
     size_t length = 0;
     int n = snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", path, host);
@@ -275,6 +273,5 @@ tri_status tri__http_get(const char *host, int port, const char *path, char **bo
         }
     if (c->fd >= 0 && is_complete(c, &at, &length) && atoi(c->answer + 9) == 200) *body = strndup(at, length);
     drop(c);
-    free(c);
     return *body ? TRI_OK : tri__fail(TRI_NOINPUT, "http://%s:%d%s does not answer", host, port, path);
 }

@@ -110,7 +110,7 @@ static void take_planned(const tri_json *ranks, result *r) {
 }
 
 static tri_status read_summary(const char *folder, result *r) {
-    tri_json *summary;
+    TRI_OWNED(tri__json_drop) tri_json *summary = NULL;
     TRI_TRY(tri__run_summary(folder, &summary));
     const tri_json *ranks = tri__json_get(summary, "ranks");
     double n = (double)tri__json_size(ranks);
@@ -125,7 +125,6 @@ static tri_status read_summary(const char *folder, result *r) {
             r->kind[k].exposed += tri__number_in(tri__json_get(transfers, kinds[k]), "exposed_seconds") / n;
         }
     }
-    tri__json_decref(summary);
     return n > 0 ? TRI_OK : tri__fail(TRI_INTERNAL, "%s/summary.json: has no ranks", folder);
 }
 
@@ -133,14 +132,13 @@ static tri_status read_summary(const char *folder, result *r) {
 
 /* The plan's bytes, whether or not they fit. */
 static tri_status plan(tri_settings *settings, result *r) {
-    tri_json *facts;
-    char *program, *limit = settings->memory_limit;
+    TRI_OWNED(tri__json_drop) tri_json *facts = NULL;
+    TRI_OWNED(tri__free_at) char *program = NULL;
+    char *limit = settings->memory_limit;
     settings->memory_limit = NULL;
     tri_status status = tri__study_plan(settings, NULL, &facts, &program);
     settings->memory_limit = limit;
     if (status == TRI_OK) take_planned(tri__json_get(facts, "ranks"), r);
-    tri__json_decref(facts);
-    free(program);
     return status;
 }
 
@@ -171,11 +169,9 @@ static tri_status run(const lab *b, tri_run_line *l, result *r) {
 
 static tri_status run_layout(lab *b, int which) {
     if (!b->asked->quiet) fprintf(b->cli->err, "%s ...\n", layouts[which].title);
-    tri_run_line *l = line_of(b, &layouts[which]);
-    tri_status status = tri__run_line_parse(l);
-    if (status == TRI_OK) status = run(b, l, &b->result[which]);
-    tri__run_line_free(l);
-    return status;
+    TRI_OWNED(tri__run_line_drop) tri_run_line *l = line_of(b, &layouts[which]);
+    TRI_TRY(tri__run_line_parse(l));
+    return run(b, l, &b->result[which]);
 }
 
 /* ---- Telling ---- */
@@ -265,10 +261,9 @@ static tri_status run_by_hand(lab *b, const tri_layout_words *layout, int which,
     int ranks = which ? b->n : 1;
     result r = {0};
     if (!b->asked->quiet) fprintf(b->cli->err, "%s ...\n", layout->name);
-    tri_run_line *l = line_by_hand(b, layout, which, &ranks);
+    TRI_OWNED(tri__run_line_drop) tri_run_line *l = line_by_hand(b, layout, which, &ranks);
     tri_status status = tri__run_line_parse(l);
     if (status == TRI_OK) status = run(b, l, &r);
-    tri__run_line_free(l);
     if (status == TRI_USAGE && which) snprintf(r.refusal, sizeof r.refusal, "%s", tri_error()), status = TRI_OK;
     if (!which) r.efficiency = 1, b->result[0] = r;
     tri__json_append_new(rows, row_of(layout->name, ranks, &r));
@@ -276,20 +271,18 @@ static tri_status run_by_hand(lab *b, const tri_layout_words *layout, int which,
 }
 
 static tri_status run_config(lab *b) {
-    tri_json *rows = tri__json_array();
+    TRI_OWNED(tri__json_drop) tri_json *rows = tri__json_array();
     char title[TRI_PATH_MAX + 32], *usual = (char *)"ddp; zero1; zero2; zero3";
     const tri_texts *asked = &b->options->layouts, all = {.at = &usual, .n = 1};
     tri_layout_words layout = {.name = "one device"};
     if (strcmp(asked->at[0], "all") == 0) asked = &all;
-    tri_status status = run_by_hand(b, &layout, 0, rows);
-    for (int i = 0, found = 1; status == TRI_OK && found; i++) {
-        status = tri__layout_words(asked, i, &layout, &found);
-        if (status == TRI_OK && found) status = run_by_hand(b, &layout, i + 1, rows);
+    TRI_TRY(run_by_hand(b, &layout, 0, rows));
+    for (int i = 0, found = 1; found; i++) {
+        TRI_TRY(tri__layout_words(asked, i, &layout, &found));
+        if (found) TRI_TRY(run_by_hand(b, &layout, i + 1, rows));
     }
     snprintf(title, sizeof title, "Layouts of %s, measured", b->asked->config);
-    if (status == TRI_OK) return print_table(b, title, rows);
-    tri__json_decref(rows);
-    return status;
+    return print_table(b, title, TRI_GIVE(rows));
 }
 
 /* ---- From beginning to end ---- */
@@ -333,7 +326,7 @@ static tri_status prepare(lab *b, tri_settings *settings) {
 
 tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {
     TRI_TRY(tri__bench_alone(cli, settings, "lab", "layout"));
-    lab *b = calloc(1, sizeof *b); /* large */
+    TRI_OWNED(tri__free_at) lab *b = calloc(1, sizeof *b); /* large */
     if (!b) return tri__fail(TRI_RESOURCE, "out of memory");
     *b = (lab){.cli = cli, .asked = settings, .options = options, .model = &tri__lab_models[options->lab_model]};
     tri_status status = prepare(b, settings);
@@ -342,6 +335,5 @@ tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings, const tri_bench_
         status = settings->config ? run_config(b) : run_all(b);
         tri__bench_remove(b->folder);
     }
-    free(b);
     return status;
 }

@@ -119,7 +119,7 @@ static const char deberta[] =
 
 static tri_status encoder_json(const tri_bench_model *m, tri_json **out) {
     tri_encoder encoder = {0};
-    tri_json *more = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *more = NULL;
     TRI_TRY(tri__family_find(m->family, "bench", &encoder.family));
     const tri_family_row *row = tri__family(&encoder);
     int inner = row->gated ? m->width * 3 / 2 : 4 * m->width, before = row->counts_from_pad ? 2 : 0;
@@ -132,33 +132,28 @@ static tri_status encoder_json(const tri_bench_model *m, tri_json **out) {
     *out = tri__json_pack("{s:s}", "model_type", m->family);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         tri__json_set_new(*out, tri__family_key(row, sizes[i].key), tri__json_integer(sizes[i].value));
-    tri_status status = TRI_OK;
-    if (strcmp(m->family, "deberta-v2") == 0) {
-        status = tri__json_parse(deberta, strlen(deberta), "bench", TRI_INTERNAL, &more);
-        if (status == TRI_OK) tri__json_update(*out, more);
-        tri__json_decref(more);
-    }
-    return status;
+    if (strcmp(m->family, "deberta-v2") != 0) return TRI_OK;
+    TRI_TRY(tri__json_parse(deberta, strlen(deberta), "bench", TRI_INTERNAL, &more));
+    tri__json_update(*out, more);
+    return TRI_OK;
 }
 
 tri_status tri__bench_config(const tri_bench_model *m, const char *folder, const char *vocab) {
     char path[TRI_PATH_MAX];
-    tri_json *encoder;
+    TRI_OWNED(tri__json_drop) tri_json *encoder = NULL;
     TRI_TRY(tri__path_join(path, folder, "config.json"));
     TRI_TRY(encoder_json(m, &encoder));
-    tri_json *config = tri__json_pack("{s:s, s:s, s:s, s:O, s:i, s:i, s:i, s:f}", "label_name", "label",
-                                      "primary_text_name", "first", "primary_tokenizer", vocab, "primary_encoder",
-                                      encoder, "hidden_common_dim", m->timed ? 64 : 256, "fusion_hidden_dim",
-                                      m->timed ? 64 : 128, "max_sen_len", m->tokens, "lr", 1e-4);
+    TRI_OWNED(tri__json_drop) tri_json *config =
+        tri__json_pack("{s:s, s:s, s:s, s:O, s:i, s:i, s:i, s:f}", "label_name", "label", "primary_text_name",
+                       "first", "primary_tokenizer", vocab, "primary_encoder", encoder, "hidden_common_dim",
+                       m->timed ? 64 : 256, "fusion_hidden_dim", m->timed ? 64 : 128, "max_sen_len", m->tokens, "lr",
+                       1e-4);
     if (!m->timed) tri__json_set_new(config, "tab_field_list", tri__json_pack("[s,s,s]", "a", "b", "c"));
     if (m->texts > 1) {
         tri__json_set_new(config, "secondary_text_name", tri__json_string("second"));
         tri__json_set(config, "secondary_encoder", encoder);
     }
-    tri_status status = tri__json_save(path, config);
-    tri__json_decref(encoder);
-    tri__json_decref(config);
-    return status;
+    return tri__json_save(path, config);
 }
 
 tri_status tri__bench_write(const tri_bench_model *m, const char *folder, int64_t rows) {

@@ -88,7 +88,7 @@ static tri_run_line *line_of(const pipeline *b, const layout *at) {
 }
 
 static tri_status read_summary(const char *folder, result *r) {
-    tri_json *summary;
+    TRI_OWNED(tri__json_drop) tri_json *summary = NULL;
     TRI_TRY(tri__run_summary(folder, &summary));
     const tri_json *told = tri__json_get(summary, "pipeline");
     r->flow = tri__number_in(told, "flow_seconds");
@@ -96,7 +96,6 @@ static tri_status read_summary(const char *folder, result *r) {
     r->predicted = tri__number_in(told, "predicted_bubble");
     tri__json_items(tri__json_get(summary, "ranks"), rank)
         r->activations = fmax(r->activations, tri__number_in(tri__json_get(rank, "bytes"), "act"));
-    tri__json_decref(summary);
     return r->flow > 0 ? TRI_OK : tri__fail(TRI_INTERNAL, "%s/summary.json: has no pipeline", folder);
 }
 
@@ -104,14 +103,13 @@ static tri_status run_layout(const pipeline *b, layout *at) {
     tri_run_steps steps;
     if (!b->asked->quiet)
         fprintf(b->cli->err, "%s, %s ...\n", tri__schedule_row(at->schedule)->name, shapes[at->shape]);
-    tri_run_line *l = line_of(b, at);
+    TRI_OWNED(tri__run_line_drop) tri_run_line *l = line_of(b, at);
     tri_status status = tri__run_line_parse(l);
     if (status == TRI_OK) status = tri__run_line_start(b->cli, l);
     if (status == TRI_OK) status = read_summary(l->settings.output_dir, &at->result);
     if (status == TRI_OK) status = tri__run_steps(l->settings.output_dir, TRI_LAB_WARMUP, &steps);
     if (status == TRI_OK) at->result.step = steps.seconds;
     if (l) tri__bench_remove(l->settings.output_dir);
-    tri__run_line_free(l);
     return status;
 }
 

@@ -69,8 +69,7 @@ static tri_status open_model(bench *b) {
     TRI_TRY(tri__engine_bind(engine, NULL));
     TRI_TRY(tri__engine_init(engine, &b->assets, NULL));
     TRI_TRY(tri__engine_upload(engine));
-    b->feed = calloc((size_t)b->at.batches, sizeof *b->feed);
-    if (!b->feed) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(TRI_NEW(b->feed, b->at.batches, "batches"));
     for (int64_t i = 0; i < b->at.batches; i++) tri__feed(&b->at.batch[i], engine, &one, NULL, &b->feed[i]);
     return TRI_OK;
 }
@@ -87,9 +86,8 @@ static tri_status time_passes(bench *b, result *r) {
     int64_t batches = b->at.batches, most = b->asked->max_steps ? b->asked->max_steps : MOST_PASSES;
     double begun = tri__clock();
     int64_t n = 0;
-    r->times = calloc((size_t)(most * batches), sizeof *r->times);
-    r->passes = calloc((size_t)most, sizeof *r->passes);
-    if (!r->times || !r->passes) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(TRI_NEW(r->times, most * batches, "batches"));
+    TRI_TRY(TRI_NEW(r->passes, most, "batches"));
     r->cpu = INFINITY;
     for (; n < most && (b->asked->max_steps || n < PASSES || tri__clock() - begun < LONG_ENOUGH); n++) {
         double begin = tri__clock(), before = begin;
@@ -110,16 +108,14 @@ static tri_status time_passes(bench *b, result *r) {
 /* One additional pass with a time mark at each instruction. */
 static tri_status mark_pass(bench *b, result *r) {
     const tri_program *p = b->engine.plan.infer.program;
-    tri_time *times = calloc((size_t)p->n_instrs + 1, sizeof *times);
+    TRI_OWNED(tri__free_at) tri_time *times = calloc((size_t)p->n_instrs + 1, sizeof *times);
     if (!times) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = TRI_OK;
-    for (int64_t i = 0; i < b->at.batches && status == TRI_OK; i++) {
-        status = run_batch(b, i, times);
-        for (int k = 0; k < p->n_instrs && status == TRI_OK; k++)
+    for (int64_t i = 0; i < b->at.batches; i++) {
+        TRI_TRY(run_batch(b, i, times));
+        for (int k = 0; k < p->n_instrs; k++)
             r->by_op[tri__variant((tri_op)p->instr[k].op, &p->instr[k].attr)] += times[k].end - times[k].begin;
     }
-    free(times);
-    return status;
+    return TRI_OK;
 }
 
 static tri_status run(bench *b, result *r) {
@@ -185,27 +181,21 @@ static tri_status run_case(bench *b, const tri_bench_options *options, const cha
     else if (status == TRI_OK) add_row(b, &r, table);
     tri__settings_free(&b->settings);
     tri__serve_case_close(&b->at);
-    free(r.times);
-    free(r.passes);
+    TRI_FREE(r.times, r.passes);
     return status;
 }
 
 tri_status tri__bench_serve(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {
     static const char *const usual[] = {"minilm:1x16", "minilm:1x128", "minilm:32x128", "minilm:32xmixed"};
-    tri_text_table table = {0};
-    tri_status status = TRI_OK;
+    TRI_OWNED(tri__text_table_free) tri_text_table table = {0};
     if (options->http) return tri__bench_serve_http(cli, settings, options);
     if (settings->checkpoint) return tri__bench_host(cli, settings);
-    bench *b = calloc(1, sizeof *b); /* large */
+    TRI_OWNED(tri__free_at) bench *b = calloc(1, sizeof *b); /* large */
     if (!b) return tri__fail(TRI_RESOURCE, "out of memory");
     b->cli = cli, b->asked = settings;
     int given = tri__settings_given(settings, &options->cases), n = given ? options->cases.n : 4;
     tri__text_table_add(&table, "case\tmodel\tprecision\ttokens a row\tms a batch\tleast\tp99\trows/s\ttokens/s\t"
                                 "planned");
-    for (int i = 0; i < n && status == TRI_OK; i++)
-        status = run_case(b, options, given ? options->cases.at[i] : usual[i], &table);
-    if (status == TRI_OK && !settings->json) status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
-    free(b);
-    return status;
+    for (int i = 0; i < n; i++) TRI_TRY(run_case(b, options, given ? options->cases.at[i] : usual[i], &table));
+    return !settings->json ? tri__text_table_print(&table, cli->out, cli->out_color) : TRI_OK;
 }

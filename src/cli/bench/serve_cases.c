@@ -53,17 +53,14 @@ static tri_status read_line(const char *path, int64_t number, const char *line, 
 }
 
 static tri_status read_lengths(const char *path, int texts, lengths *l) {
-    char *text;
+    TRI_OWNED(tri__free_at) char *text = NULL;
     size_t size;
     int64_t number = 0;
     TRI_TRY(tri__file_read(path, SIZE_MAX / 2, &text, &size));
-    tri_status status = TRI_OK;
     char *rest = text;
-    for (char *at; status == TRI_OK && (at = strsep(&rest, "\n"));)
-        if (*at) status = read_line(path, ++number, at, texts, l);
-    free(text);
-    if (status == TRI_OK && l->rows == 0) status = tri__fail(TRI_DATA, "%s: has no lengths", path);
-    return status;
+    for (char *at; (at = strsep(&rest, "\n"));)
+        if (*at) TRI_TRY(read_line(path, ++number, at, texts, l));
+    return l->rows == 0 ? tri__fail(TRI_DATA, "%s: has no lengths", path) : TRI_OK;
 }
 
 static tri_status make_lengths(const tri_serve_case *at, const char *path, lengths *l) {
@@ -134,9 +131,8 @@ static tri_status make_batches(tri_serve_case *at, const lengths *l) {
     int texts = at->model->texts;
     uint32_t random = 1;
     at->batches = (l->rows + at->rows - 1) / at->rows;
-    at->batch = calloc((size_t)at->batches, sizeof *at->batch);
-    at->memory = calloc((size_t)room_of(at, l), sizeof *at->memory);
-    if (!at->batch || !at->memory) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(TRI_NEW(at->batch, at->batches, "batches"));
+    TRI_TRY(TRI_NEW(at->memory, (size_t)room_of(at, l), "batches"));
     int32_t *memory = at->memory;
     for (int64_t i = 0; i < at->batches; i++) {
         int64_t left = l->rows - i * at->rows;
@@ -159,7 +155,6 @@ tri_status tri__serve_case_open(const char *name, const char *path, tri_serve_ca
 }
 
 void tri__serve_case_close(tri_serve_case *at) {
-    free(at->batch);
-    free(at->memory);
+    TRI_FREE(at->batch, at->memory);
     *at = (tri_serve_case){0};
 }

@@ -18,8 +18,7 @@ typedef struct requests {
 
 static void requests_free(requests *r) {
     for (int64_t i = 0; i < r->n; i++) free(r->text[i]);
-    free(r->text);
-    free(r->length);
+    TRI_FREE(r->text, r->length);
 }
 
 /* Takes the body's text. */
@@ -37,9 +36,8 @@ static tri_status add_request(requests *r, char *body) {
 }
 
 static tri_status body_of(const tri_json *row, char **out) {
-    tri_json *body = tri__json_pack("{s:O, s:b}", "inputs", row, "truncate", 1);
+    TRI_OWNED(tri__json_drop) tri_json *body = tri__json_pack("{s:O, s:b}", "inputs", row, "truncate", 1);
     *out = body ? tri__json_line(body) : NULL;
-    tri__json_decref(body);
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
@@ -55,42 +53,36 @@ static tri_json *row_of(const tri_table *table, int64_t row, const tri_json *col
 }
 
 static tri_status rows_of_table(const char *path, const tri_json *columns, requests *r) {
-    tri_table *table;
-    int *at = malloc((tri__json_size(columns) + 1) * sizeof *at);
+    TRI_OWNED(tri__table_drop) tri_table *table = NULL;
+    TRI_OWNED(tri__free_at) int *at = malloc((tri__json_size(columns) + 1) * sizeof *at);
     if (!at) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__table_open(path, NULL, &table);
-    for (size_t i = 0; status == TRI_OK && i < tri__json_size(columns); i++)
-        status = tri__table_find(table, tri__text_in(tri__json_at(columns, i), "name"), &at[i]);
-    for (int64_t i = 0; status == TRI_OK && i < tri__table_rows(table) && i < ROWS; i++) {
-        tri_json *row = row_of(table, i, columns, at);
+    TRI_TRY(tri__table_open(path, NULL, &table));
+    for (size_t i = 0; i < tri__json_size(columns); i++)
+        TRI_TRY(tri__table_find(table, tri__text_in(tri__json_at(columns, i), "name"), &at[i]));
+    for (int64_t i = 0; i < tri__table_rows(table) && i < ROWS; i++) {
+        TRI_OWNED(tri__json_drop) tri_json *row = row_of(table, i, columns, at);
         char *body;
-        status = body_of(row, &body);
-        tri__json_decref(row);
-        if (status == TRI_OK) status = add_request(r, body);
+        TRI_TRY(body_of(row, &body));
+        TRI_TRY(add_request(r, body));
     }
-    if (status == TRI_OK && !r->n) status = tri__fail(TRI_DATA, "%s has no rows", path);
-    free(at);
-    tri__table_close(table);
-    return status;
+    return r->n ? TRI_OK : tri__fail(TRI_DATA, "%s has no rows", path);
 }
 
 /* Requests for what the server's /info says. */
 static tri_status make_requests(const char *host, int port, const char *data, requests *r) {
-    char *text, *body;
-    tri_json *info;
+    TRI_OWNED(tri__free_at) char *text = NULL;
+    char *body;
+    TRI_OWNED(tri__json_drop) tri_json *info = NULL;
     TRI_TRY(tri__http_get(host, port, "/info", &text));
-    tri_status status = tri__json_parse(text, strlen(text), "/info", TRI_DATA, &info);
-    free(text);
-    TRI_TRY(status);
+    TRI_TRY(tri__json_parse(text, strlen(text), "/info", TRI_DATA, &info));
     r->text = calloc(ROWS, sizeof *r->text), r->length = calloc(ROWS, sizeof *r->length);
-    if (!r->text || !r->length) status = tri__fail(TRI_RESOURCE, "out of memory");
-    else if (data) status = rows_of_table(data, tri__json_get(info, "columns"), r);
+    if (!r->text || !r->length) return tri__fail(TRI_RESOURCE, "out of memory");
+    else if (data) TRI_TRY(rows_of_table(data, tri__json_get(info, "columns"), r));
     else {
-        status = body_of(tri__json_get(info, "example"), &body);
-        if (status == TRI_OK) status = add_request(r, body);
+        TRI_TRY(body_of(tri__json_get(info, "example"), &body));
+        TRI_TRY(add_request(r, body));
     }
-    tri__json_decref(info);
-    return status;
+    return TRI_OK;
 }
 
 static double percentile(const tri_load_out *out, double share) {
@@ -128,24 +120,21 @@ static tri_status print(tri_cli *cli, const tri_settings *settings, const tri_lo
 
 static tri_status load_server(tri_cli *cli, const tri_settings *settings, const tri_bench_options *options,
                               const char *host, int port, int is_own) {
-    requests r = {.host = host};
-    tri_load_out out = {0};
-    tri_status status = make_requests(host, port, settings->data_path, &r);
+    TRI_OWNED(requests_free) requests r = {.host = host};
+    TRI_OWNED(tri__load_free) tri_load_out out = {0};
+    TRI_TRY(make_requests(host, port, settings->data_path, &r));
     tri_load_in in = {.host = host, .port = port, .request = (const char *const *)r.text, .length = r.length, .n = r.n,
                       .clients = (int)options->clients, .rate = options->rate, .seconds = options->seconds,
                       .requests = options->requests};
     tri_load_in warm = in;
     warm.rate = 0, warm.seconds = 0.3, warm.clients = in.clients < 8 ? in.clients : 8;
-    if (status == TRI_OK) status = tri__http_load(&warm, &out);
+    TRI_TRY(tri__http_load(&warm, &out));
     tri__load_free(&out);
     double cpu = tri__bench_cpu(0);
-    if (status == TRI_OK) status = tri__http_load(&in, &out);
+    TRI_TRY(tri__http_load(&in, &out));
     cpu = is_own ? tri__bench_cpu(0) - cpu - out.cpu : -1;
-    if (status == TRI_OK && !out.answered) status = tri__fail(TRI_DATA, "the server answered no request with 200");
-    if (status == TRI_OK) status = print(cli, settings, &in, &out, cpu);
-    tri__load_free(&out);
-    requests_free(&r);
-    return status;
+    if (!out.answered) return tri__fail(TRI_DATA, "the server answered no request with 200");
+    return print(cli, settings, &in, &out, cpu);
 }
 
 tri_status tri__bench_serve_http(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {
@@ -165,9 +154,7 @@ tri_status tri__bench_serve_http(tri_cli *cli, tri_settings *settings, const tri
     TRI_TRY(tri__server_open(&serving, &log, &server));
     port = atoi(strrchr(tri__server_address(server), ':') + 1);
     tri_status status = load_server(cli, settings, options, "127.0.0.1", port, 1);
-    tri_words words;
-    tri__words_keep(&words);
+    TRI_KEEP_WORDS();
     tri__server_close(server, 5);
-    tri__words_restore(&words);
     return status;
 }

@@ -138,8 +138,9 @@ static tri_status take_steps(const bench *b, tri_session *s, double begun, tri_t
 }
 
 static tri_status time_steps(const bench *b, tri_session *s, double begun, result *r) {
-    double *times = calloc(2 * (size_t)b->steps, sizeof *times), *simulated = times + b->steps;
-    tri_time *when = calloc((size_t)b->steps, sizeof *when);
+    TRI_OWNED(tri__free_at) double *times = calloc(2 * (size_t)b->steps, sizeof *times);
+    double *simulated = times + b->steps;
+    TRI_OWNED(tri__free_at) tri_time *when = calloc((size_t)b->steps, sizeof *when);
     tri_gauge_watch *watch = NULL;
     int64_t n = b->steps - WARMUP;
     tri_status status = times && when ? tri__gauge_watch(s->engine.exec, &watch)
@@ -159,8 +160,6 @@ static tri_status time_steps(const bench *b, tri_session *s, double begun, resul
         r->each = tell_each(watch, when, n);
     }
     tri__gauge_free(watch);
-    free(when);
-    free(times);
     return status;
 }
 
@@ -168,8 +167,7 @@ static tri_status time_steps(const bench *b, tri_session *s, double begun, resul
 static tri_status mark_step(tri_session *s, result *r) {
     const tri_program *p = s->engine.plan.train.program;
     double host;
-    s->times = calloc((size_t)p->n_instrs + 1, sizeof *s->times);
-    if (!s->times) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(TRI_NEW(s->times, (size_t)p->n_instrs + 1, "times"));
     tri_status status = one_step(s, &host);
     for (int i = 0; i < p->n_instrs && status == TRI_OK; i++)
         r->by_op[tri__variant((tri_op)p->instr[i].op, &p->instr[i].attr)] += s->times[i].end - s->times[i].begin;
@@ -179,7 +177,7 @@ static tri_status mark_step(tri_session *s, result *r) {
 }
 
 static tri_status run(const bench *b, result *r) {
-    tri_run_line *l = line_of(b);
+    TRI_OWNED(tri__run_line_drop) tri_run_line *l = line_of(b);
     tri_session *s = NULL;
     int64_t before = 0, after = 0;
     tri_status status = tri__run_line_parse(l);
@@ -193,7 +191,6 @@ static tri_status run(const bench *b, result *r) {
     if (s) r->planned = (double)tri__exec_bytes(s->engine.exec);
     r->used = (double)(before - after);
     tri_session_close(s);
-    tri__run_line_free(l);
     return status;
 }
 
@@ -248,24 +245,22 @@ static tri_status run_case(bench *b, tri_text_table *table) {
 
 static tri_status run_cases(bench *b) {
     char names[256];
-    tri_text_table table = {0};
-    tri_status status = TRI_OK;
+    TRI_OWNED(tri__text_table_free) tri_text_table table = {0};
     tri__text_table_add(&table,
                         "case\twhat\tms a step\tsamples/s\tMFU\tfirst step, s\tplanned\tof the device\tpredicted\tmean"
                         "\tMHz, W");
-    for (int i = 0; i < b->options->cases.n && status == TRI_OK; i++) {
+    for (int i = 0; i < b->options->cases.n; i++) {
         const char *name = b->options->cases.at[i];
         b->at = tri__bench_model(tri__step_models, name, strlen(name));
-        status = b->at ? run_case(b, &table)
-                       : tri__fail(TRI_USAGE, "--cases %s: there are %s", name,
-                                   tri__bench_model_names(tri__step_models, names));
+        if (!b->at) return tri__fail(TRI_USAGE,
+                                     "--cases %s: there are %s", name, tri__bench_model_names(tri__step_models, names));
+        TRI_TRY(run_case(b, &table));
     }
-    if (status == TRI_OK && !b->asked->json) {
+    if (!b->asked->json) {
         fprintf(b->cli->out, "%s; a large product reaches %.1f TFLOP/s\n\n", b->asked->device, b->ceiling / 1e12);
-        status = tri__text_table_print(&table, b->cli->out, b->cli->out_color);
+        TRI_TRY(tri__text_table_print(&table, b->cli->out, b->cli->out_color));
     }
-    tri__text_table_free(&table);
-    return status;
+    return TRI_OK;
 }
 
 tri_status tri__bench_step(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {
@@ -281,15 +276,12 @@ tri_status tri__bench_step(tri_cli *cli, tri_settings *settings, const tri_bench
     int threads = settings->threads ? (int)settings->threads : tri__cores();
     tri_ceiling_product product = {dtypes[settings->precision], b.device->async ? 8192 : 1024, threads, 3, 10, 0};
     TRI_TRY(tri__ceiling(b.device, &product, &b.ceiling));
-    tri_arena arena = {0};
+    TRI_OWNED(tri__arena_close) tri_arena arena = {0};
     tri_hardware hardware;
-    tri_status status = TRI_OK;
     if (settings->hardware) {
         TRI_TRY(tri__arena_open(&arena, 0));
-        status = tri__hardware_open(&arena, settings->hardware, &hardware);
+        TRI_TRY(tri__hardware_open(&arena, settings->hardware, &hardware));
         b.hardware = &hardware;
     }
-    if (status == TRI_OK) status = run_cases(&b);
-    tri__arena_close(&arena);
-    return status;
+    return run_cases(&b);
 }

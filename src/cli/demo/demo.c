@@ -46,31 +46,28 @@ static tri_status write_encoder(const demo *d) {
     enum { POSITIONS = 512 }; /* the default of max_sen_len */
     char path[TRI_PATH_MAX];
     TRI_TRY(tri__path_join(path, d->vocab, "config.json"));
-    tri_json *config = encoder(POSITIONS);
-    tri_status status =
-        config ? tri__json_save(path, config) : tri__fail(TRI_RESOURCE, "out of memory for the demo's encoder");
-    tri__json_decref(config);
-    return status;
+    TRI_OWNED(tri__json_drop) tri_json *config = encoder(POSITIONS);
+    if (!config) return tri__fail(TRI_RESOURCE, "out of memory for the demo's encoder");
+    return tri__json_save(path, config);
 }
 
 /* Fails if the folder is not new, empty, or that of an earlier demo, whose files are replaced. */
 static tri_status check_folder(const char *folder) {
     char path[TRI_PATH_MAX];
-    tri_names names = {0};
+    TRI_OWNED(tri__names_free) tri_names names = {0};
     int there;
     TRI_TRY(tri__path_join(path, folder, "all.json"));
     TRI_TRY(tri__folder_there(folder, &there));
     if (!there || tri__is_file(path)) return TRI_OK;
     TRI_TRY(tri__folder_list(folder, &names));
     int n = names.n;
-    tri__names_free(&names);
     if (!n) return TRI_OK;
     return tri__fail(TRI_BUSY, "%s: exists and is not the folder of an earlier demo, which would write data, vocab and "
                      "all.json there; name another folder with --output-dir", folder);
 }
 
 static tri_status write_inputs(demo *d) {
-    tri_demo_texts texts = {0};
+    TRI_OWNED(tri__demo_texts_free) tri_demo_texts texts = {0};
     const char *folder = d->asked->output_dir;
     TRI_TRY(check_folder(folder));
     TRI_TRY(tri__path_join(d->data, folder, "data"));
@@ -78,9 +75,7 @@ static tri_status write_inputs(demo *d) {
     TRI_TRY(tri__folder_make(d->data));
     TRI_TRY(tri__folder_make(d->vocab));
     TRI_TRY(tri__demo_write(d->data, (uint32_t)d->asked->seed, &texts));
-    tri_status status = tri__wordpiece_train((const char *const *)texts.at, texts.n, VOCABULARY, 1, d->vocab);
-    tri__demo_texts_free(&texts);
-    TRI_TRY(status);
+    TRI_TRY(tri__wordpiece_train((const char *const *)texts.at, texts.n, VOCABULARY, 1, d->vocab));
     TRI_TRY(write_encoder(d));
     /* The configuration names the vocabulary by its full path, so that it works from any folder. */
     return tri__path_real(d->vocab, d->vocab) ? TRI_OK : tri__fail(TRI_IO, "%s: cannot resolve this path", d->vocab);
@@ -115,10 +110,8 @@ static tri_status train(const demo *d, const struct variant *v, tri_training *t)
     TRI_TRY(tri__path_join(path, d->asked->output_dir, name));
     TRI_TRY(tri__path_join(t->folder, d->asked->output_dir, v->folder));
     snprintf(t->name, sizeof t->name, "%s", v->title);
-    tri_json *config = configuration(d, v);
-    tri_status status = tri__json_save(path, config);
-    tri__json_decref(config);
-    TRI_TRY(status);
+    TRI_OWNED(tri__json_drop) tri_json *config = configuration(d, v);
+    TRI_TRY(tri__json_save(path, config));
     const tri_change changes[] = {{"config", path}, {"data_path", d->data}, {"output_dir", t->folder}, {"seed", seed},
                                   {"threads", threads}, {"resume", "never"}, {"nproc_per_node", "4"},
                                   {"quiet", d->asked->quiet ? "true" : "false"}};
@@ -128,17 +121,14 @@ static tri_status train(const demo *d, const struct variant *v, tri_training *t)
 }
 
 static tri_status train_and_score(demo *d, int which) {
-    tri_training t = {0};
+    TRI_OWNED(tri__training_free) tri_training t = {0};
     tri_settings settings = *d->asked; /* borrows its texts */
-    tri_sink sink = {0};
+    TRI_OWNED(tri__progress_close) tri_sink sink = {0};
     const tri_log log = tri__sink_log(&sink);
     settings.checkpoint = t.folder, settings.data_path = d->data;
-    tri_status status = train(d, &variants[which], &t);
-    if (status == TRI_OK) status = tri__cli_progress(d->cli, 1, &sink);
-    if (status == TRI_OK) status = tri__serve_eval(&settings, 0, NULL, &log, &d->made[which]);
-    tri__progress_close(&sink);
-    free(t.argv);
-    return status;
+    TRI_TRY(train(d, &variants[which], &t));
+    TRI_TRY(tri__cli_progress(d->cli, 1, &sink));
+    return tri__serve_eval(&settings, &(tri_eval_options){0}, NULL, &log, &d->made[which]);
 }
 
 /* Accuracy of the full model minus that of the best other model. */
@@ -178,16 +168,13 @@ static tri_status print_table(const demo *d) {
             "With one input left out no model can be right on more than 3 rows in 4, with all three on %d %%.\n"
             "Margin over the best of the others: %.3f. %.0f s in all.\n",
             TRI_DEMO_NOISE, 100 - TRI_DEMO_NOISE, margin(d), d->seconds);
-    char *folder = tri__text_quoted(d->asked->output_dir), *data = tri__text_quoted(d->data);
+    TRI_OWNED(tri__free_at) char *folder = tri__text_quoted(d->asked->output_dir), *data = tri__text_quoted(d->data);
     if (folder && data)
         fprintf(out,
                 "\nNext: trident predict --checkpoint %s/all --data-path %s/test.csv | head\n"
                 "      trident serve %s/all\n",
                 folder, data, folder);
-    tri_status status = folder && data ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    free(folder);
-    free(data);
-    return status;
+    return folder && data ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 /* What the model is worth, before what each input adds to it. */
@@ -202,7 +189,7 @@ static void print_first(const demo *d) {
 
 tri_status tri__command_demo(tri_cli *cli, tri_command_call *call) {
     double begin = tri__clock();
-    demo *d = calloc(1, sizeof *d);
+    TRI_OWNED(tri__free_at) demo *d = calloc(1, sizeof *d);
     if (!d) return tri__fail(TRI_RESOURCE, "out of memory");
     *d = (demo){.cli = cli, .asked = &call->settings};
     tri_status status = write_inputs(d);
@@ -213,6 +200,5 @@ tri_status tri__command_demo(tri_cli *cli, tri_command_call *call) {
     d->seconds = tri__clock() - begin;
     if (status == TRI_OK) status = call->settings.json ? print_json(d) : print_table(d);
     for (int i = 0; i < VARIANTS; i++) tri__evaluation_free(&d->made[i]);
-    free(d);
     return status;
 }

@@ -186,7 +186,7 @@ static tri_status write_split(const char *folder, const char *name, uint32_t see
                               char **texts) {
     char path[TRI_PATH_MAX];
     TRI_TRY(tri__path_join(path, folder, name));
-    char *data = NULL;
+    TRI_OWNED(tri__free_at) char *data = NULL;
     size_t size = 0;
     FILE *file = open_memstream(&data, &size);
     if (!file) return tri__fail(TRI_RESOURCE, "out of memory while generating %s", name);
@@ -204,7 +204,6 @@ static tri_status write_split(const char *folder, const char *name, uint32_t see
     if (!tri__memstream_close(file, &data) && status == TRI_OK)
         status = tri__fail(TRI_RESOURCE, "out of memory while generating %s", name);
     if (status == TRI_OK) status = tri__file_write(path, data, size);
-    free(data);
     return status;
 }
 

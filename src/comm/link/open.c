@@ -1,5 +1,6 @@
 /* open.c - opening and closing a world: its memory, its groups, what carries its operations. */
 #include "comm/link/link.h"
+#include "base/owned.h"
 #include "comm/link/message.h"
 #include "comm/ops/request.h"
 #include "comm/ops/watcher.h"
@@ -41,10 +42,7 @@ static void release(tri_world *world) {
         world->group[i]->transport->close(world->group[i]);
         tri__group_free(world->group[i]);
     }
-    free(world->group);
-    free(world->nodes.node_of);
-    free(world->nodes.local_of);
-    free(world->nodes.host);
+    TRI_FREE(world->group, world->nodes.node_of, world->nodes.local_of, world->nodes.host);
     tri__heap_close(&world->heap);
 }
 
@@ -59,13 +57,11 @@ static const tri_carriers carriers = {.here = &tri__transport_shm,
 
 /* The group of all ranks, in order. */
 static tri_status make_all(tri_world *world) {
-    int *ranks = calloc((size_t)world->size, sizeof *ranks);
+    TRI_OWNED(tri__free_at) int *ranks = calloc((size_t)world->size, sizeof *ranks);
     if (!ranks) return tri__fail(TRI_RESOURCE, "out of memory for a world of %d ranks", world->size);
     for (int i = 0; i < world->size; i++) ranks[i] = i;
-    tri_status status = tri__group_make_on(
-        world, world->size, ranks, world->nodes.n > 1 ? carriers.across : carriers.here, &world->all);
-    free(ranks);
-    return status;
+    return tri__group_make_on(world, world->size, ranks, world->nodes.n > 1 ? carriers.across : carriers.here,
+                              &world->all);
 }
 
 /* While this rank's thread waits for its helpers: other machines may ask whether it lives. */
@@ -131,10 +127,8 @@ tri_status tri__world_leave(tri_world *world) {
 }
 
 void tri_world_close(tri_world *world) {
-    tri_words words;
-    tri__words_keep(&words);
+    TRI_KEEP_WORDS();
     if (world) (void)tri__world_leave(world);
-    tri__words_restore(&words);
 }
 
 int tri__world_abandon(tri_world **world, tri_status status) {

@@ -186,11 +186,7 @@ tri_status tri__joining_world(tri_joining *join, const tri_ranks *how, const tri
 }
 
 void tri__joining_free(tri_joining *join) {
-    free(join->all);
-    free(join->here);
-    free(join->nodes.node_of);
-    free(join->nodes.local_of);
-    free(join->nodes.host);
+    TRI_FREE(join->all, join->here, join->nodes.node_of, join->nodes.local_of, join->nodes.host);
     join->all = NULL, join->here = NULL, join->n_here = 0;
     join->nodes = (tri_nodes){0};
 }
@@ -208,13 +204,11 @@ static tri_status begin(tri_joining *join) {
 
 /* After a failure the first rank that exits may cause the launcher to kill the others: those that say nothing wait. */
 static void end(tri_joining *join, tri_status status) {
-    tri_words words;
-    tri__words_keep(&words);
+    TRI_KEEP_WORDS();
     if (status != TRI_OK && join->state && join->launch->reported && *join->launch->reported)
         tri__clock_sleep(tri__clock() + join->plugin->remote.report_seconds / 2);
     if (join->state && !join->opened) join->plugin->remote.close(join->state, (int)status);
     tri__joining_free(join);
-    tri__words_restore(&words);
 }
 
 tri_status tri__mpi_join(const tri_ranks *how, const tri_launch *launch, tri_world **world) {

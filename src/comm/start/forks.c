@@ -3,6 +3,7 @@
 #include "comm/start/ranks.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -68,8 +69,7 @@ static void reap(family *family) {
         if (got == 0 || (got < 0 && errno != ECHILD))
             continue; /* ECHILD: the program ignores SIGCHLD, and the exit status is lost */
         judge(family, i, how);
-        if (family->poll[i].fd >= 0) close(family->poll[i].fd);
-        family->poll[i].fd = -1;
+        tri__fd_drop(&family->poll[i].fd);
         family->pid[i] = 0;
         family->left--;
     }
@@ -109,8 +109,6 @@ tri_status tri__ranks_forks(tri_ranks_job *job) {
     } else {
         status = tri__fail(TRI_RESOURCE, "out of memory for %zu ranks", n);
     }
-    free(family.pid);
-    free(family.poll);
-    free(family.seen);
+    TRI_FREE(family.pid, family.poll, family.seen);
     return status;
 }

@@ -4,9 +4,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/machine.h"
+#include "base/text.h"
 
 #include <sched.h>
-#include <stdarg.h>
 #include <unistd.h>
 
 static const double WRITER_SECONDS = 0.1; /* for the writer of a record to finish it */
@@ -84,10 +84,7 @@ static void write_record(tri_failure *record, const tri_failure *failure) {
 
 void tri__control_fail(tri_control *control, int rank, int code, const char *format, ...) {
     tri_failure failure = {.rank = rank, .code = code, .step = -1, .phase = TRI_DOING_COUNT};
-    va_list args;
-    va_start(args, format);
-    vsnprintf(failure.text, sizeof failure.text, format, args);
-    va_end(args);
+    TRI_FORMAT(failure.text, sizeof failure.text, format);
     for (int i = 0, n = tri__control_lines(control); i < n; i++)
         if (control->rank_of[i] == rank) {
             failure.phase = atomic_load(&control->line[i].phase);

@@ -3,6 +3,7 @@
 #include "comm/world/group.h"
 
 #include "base/grow.h"
+#include "base/owned.h"
 
 static tri_status no_memory(int n) { return tri__fail(TRI_RESOURCE, "out of memory for a group of %d ranks", n); }
 
@@ -56,11 +57,7 @@ static void fill_in(tri_group *group, const int *ranks) {
 }
 
 void tri__group_free(tri_group *group) {
-    free(group->rank);
-    free(group->local);
-    free(group->sent);
-    free(group->received);
-    free(group);
+    TRI_FREE(group->rank, group->local, group->sent, group->received, group);
 }
 
 tri_status tri__group_make_on(tri_world *world, int n, const int *ranks, const tri_transport *transport,

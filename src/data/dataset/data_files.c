@@ -82,27 +82,24 @@ static tri_status find_parts(search *s, const char *name, char joint, const char
 /* All files of a folder inside: train/part-0.csv, train/data-00000-of-00002.arrow. */
 static tri_status find_inside(search *s, const char *name) {
     char folder[TRI_PATH_MAX];
-    tri_names files;
+    TRI_OWNED(tri__names_free) tri_names files = {0};
     int there;
     TRI_TRY(tri__path_join(folder, s->folder, name));
     TRI_TRY(tri__folder_there(folder, &there));
     if (!there) return TRI_OK;
     TRI_TRY(tri__folder_list(folder, &files));
-    tri_status status = TRI_OK;
     char ending[TRI_ENDING_BYTES];
-    for (int e = 0; status == TRI_OK && tri__table_ending(s->shared, e, ending); e++) {
+    for (int e = 0; tri__table_ending(s->shared, e, ending); e++) {
         int parts = 0, last = 0;
         for (int i = 0; i < files.n; i++)
             if (files.name[i][0] != '.' && tri__text_ends(files.name[i], ending)) parts++, last = i;
         char inner[TRI_PATH_MAX];
-        if (parts) {
-            int n = parts == 1 ? snprintf(inner, sizeof inner, "%s/%s", name, files.name[last])
-                               : snprintf(inner, sizeof inner, "%s/*%s", name, ending);
-            status = n < TRI_PATH_MAX ? take(s, inner) : tri__fail(TRI_USAGE, "%s: its path is too long", folder);
-        }
+        if (!parts) continue;
+        int n = parts == 1 ? snprintf(inner, sizeof inner, "%s/%s", name, files.name[last])
+                           : snprintf(inner, sizeof inner, "%s/*%s", name, ending);
+        TRI_TRY(n < TRI_PATH_MAX ? take(s, inner) : tri__fail(TRI_USAGE, "%s: its path is too long", folder));
     }
-    tri__names_free(&files);
-    return status;
+    return TRI_OK;
 }
 
 /* The folder's table with one of these names, in one file or, if there is none, in parts; "" when none. Fails when
@@ -128,13 +125,11 @@ static tri_status find(const char *folder, const tri_names *files, const char *c
 static tri_status find_all(const char *folder, tri_data_files *files) {
     static const char *const train[] = {"train", NULL}, *const valid[] = {"valid", "val", "validation", NULL},
                              *const test[] = {"test", NULL};
-    tri_names names;
+    TRI_OWNED(tri__names_free) tri_names names = {0};
     TRI_TRY(tri__folder_list(folder, &names));
-    tri_status status = find(folder, &names, train, files->train);
-    if (status == TRI_OK) status = find(folder, &names, valid, files->valid);
-    if (status == TRI_OK) status = find(folder, &names, test, files->test);
-    tri__names_free(&names);
-    return status;
+    TRI_TRY(find(folder, &names, train, files->train));
+    TRI_TRY(find(folder, &names, valid, files->valid));
+    return find(folder, &names, test, files->test);
 }
 
 /* A folder without tables: names a table in another format, if there is one. */
@@ -239,14 +234,13 @@ tri_status tri__folder_lock(const char *folder, const tri_stop *stop, int *lock)
     char path[TRI_PATH_MAX], text[32];
     TRI_TRY(tri__folder_make(folder));
     TRI_TRY(tri__path_join(path, folder, ".lock"));
-    int fd;
+    TRI_OWNED(tri__fd_drop) int fd = -1;
     TRI_TRY(tri__file_own(path, TRI_OWN_UPDATE, &fd));
     tri_lock_result result = tri__lock(fd, LOCK_EX, LOCK_SECONDS, stop);
     int n = snprintf(text, sizeof text, "%d\n", (int)getpid());
-    tri_status status = result == TRI_LOCK_TAKEN ? TRI_OK : not_locked(result, fd, folder, errno, stop);
-    if (status == TRI_OK) status = tri__file_resize(fd, 0, path);
-    if (status == TRI_OK) status = tri__write_at(fd, 0, text, (size_t)n, path);
-    if (status == TRI_OK) *lock = fd;
-    else close(fd);
-    return status;
+    if (result != TRI_LOCK_TAKEN) return not_locked(result, fd, folder, errno, stop);
+    TRI_TRY(tri__file_resize(fd, 0, path));
+    TRI_TRY(tri__write_at(fd, 0, text, (size_t)n, path));
+    *lock = fd, fd = -1;
+    return TRI_OK;
 }

@@ -52,35 +52,30 @@ static tri_key digest(const XXH3_state_t *hash) {
 
 /* Reads, does not map: a file that shrinks meanwhile is only short. hash NULL: only the stamp is wanted. */
 static tri_status hash_file(XXH3_state_t *hash, const char *path, uint64_t *stamp) {
-    int fd;
+    TRI_OWNED(tri__fd_drop) int fd = -1;
     size_t size;
     TRI_TRY(tri__file_open(path, &fd, &size));
-    char *buffer = malloc(READ_BYTES);
-    tri_status status = buffer ? add_stamp(path, fd, stamp) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    for (ssize_t n = 1; hash && status == TRI_OK && n != 0;) {
-        tri__call_begin(TRI_CALL_READ, path);
-        n = read(fd, buffer, READ_BYTES);
-        tri__call_end();
+    TRI_OWNED(tri__free_at) char *buffer = malloc(READ_BYTES);
+    if (!buffer) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    TRI_TRY(add_stamp(path, fd, stamp));
+    for (ssize_t n = 1; hash && n != 0;) {
+        n = TRI_DURING(TRI_CALL_READ, path, read(fd, buffer, READ_BYTES));
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) status = tri__fail_errno("read", path, TRI_IO);
-        else XXH3_128bits_update(hash, buffer, (size_t)n);
+        if (n < 0) return tri__fail_errno("read", path, TRI_IO);
+        XXH3_128bits_update(hash, buffer, (size_t)n);
     }
-    free(buffer);
-    close(fd);
-    return status;
+    return TRI_OK;
 }
 
 /* Hashes the bytes of a table's files, one after the other; of several also where each ends. */
 static tri_status hash_files(XXH3_state_t *hash, const char *path, uint64_t *stamp) {
-    tri_names files;
+    TRI_OWNED(tri__names_free) tri_names files = {0};
     TRI_TRY(tri__parts_list(path, &files));
-    tri_status status = TRI_OK;
-    for (int i = 0; i < files.n && status == TRI_OK; i++) {
+    for (int i = 0; i < files.n; i++) {
         if (i && hash) add_text(hash, "next part");
-        status = hash_file(hash, files.name[i], stamp);
+        TRI_TRY(hash_file(hash, files.name[i], stamp));
     }
-    tri__names_free(&files);
-    return status;
+    return TRI_OK;
 }
 
 static tri_status check_stamp(const char *path, uint64_t was) {
@@ -133,33 +128,29 @@ static char *recipe_of(tri_json *json) {
 /* How rows are divided, where they are. */
 static tri_status hash_parts(XXH3_state_t *hash, const tri_division *parts) {
     if (!parts) return TRI_OK;
-    char *text = recipe_of(tri__division_json(parts));
+    TRI_OWNED(tri__free_at) char *text = recipe_of(tri__division_json(parts));
     if (!text) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
     add_text(hash, text);
-    free(text);
     return TRI_OK;
 }
 
 static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_store_origin *origin,
                               uint64_t *stamp) {
-    char *recipe = recipe_of(fit ? tri__preprocess_spec_json(fit) : tri__preprocess_json(spec->preprocess));
-    XXH3_state_t *hash = XXH3_createState();
+    XXH3_state_t hash;
+    TRI_OWNED(tri__free_at) char *recipe =
+        recipe_of(fit ? tri__preprocess_spec_json(fit) : tri__preprocess_json(spec->preprocess));
     int n_texts = (fit ? fit->text[1].n : spec->preprocess->text[1].n) ? 2 : 1;
-    tri_status status = tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
-    if (hash) XXH3_128bits_reset(hash);
-    if (recipe && hash) status = hash_files(hash, spec->path, stamp);
-    if (status == TRI_OK) {
-        origin->table = digest(hash);
-        XXH3_128bits_reset(hash);
-        add_text(hash, fit ? "fit" : "apply");
-        hash_all(hash, spec, recipe, n_texts, &origin->table);
-        status = hash_parts(hash, spec->parts);
-        origin->key = digest(hash);
-        origin->place = hash_place(spec->path);
-    }
-    XXH3_freeState(hash);
-    free(recipe);
-    return status;
+    if (!recipe) return tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
+    XXH3_128bits_reset(&hash);
+    TRI_TRY(hash_files(&hash, spec->path, stamp));
+    origin->table = digest(&hash);
+    XXH3_128bits_reset(&hash);
+    add_text(&hash, fit ? "fit" : "apply");
+    hash_all(&hash, spec, recipe, n_texts, &origin->table);
+    TRI_TRY(hash_parts(&hash, spec->parts));
+    origin->key = digest(&hash);
+    origin->place = hash_place(spec->path);
+    return TRI_OK;
 }
 
 /* The skipped rows that the store's notes list. */
@@ -187,12 +178,10 @@ static const tri_json *unseen_of(const tri_json *notes, tri_rows_for part) {
 static tri_status parse_notes(whole *w) {
     const tri_store *store = &w->store;
     size_t bytes = store->bytes[TRI_SECTION_NOTES];
-    char *text = malloc(bytes + 1);
+    TRI_OWNED(tri__free_at) char *text = malloc(bytes + 1);
     if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", store->path);
-    tri_status status = tri__store_read(store, TRI_SECTION_NOTES, 0, bytes, text);
-    if (status == TRI_OK) status = tri__json_parse(text, bytes, store->path, TRI_DATA, &w->notes);
-    free(text);
-    return status;
+    TRI_TRY(tri__store_read(store, TRI_SECTION_NOTES, 0, bytes, text));
+    return tri__json_parse(text, bytes, store->path, TRI_DATA, &w->notes);
 }
 
 static tri_windows windows_of(const tri_dataset_spec *spec) {
@@ -204,7 +193,7 @@ static tri_windows windows_of(const tri_dataset_spec *spec) {
 static tri_row_limits find_limits(const tri_dataset_spec *spec, const tri_preprocess *preprocess) {
     tri_windows windows = windows_of(spec);
     tri_row_limits limits = {.max_len = tri__windows_room(&windows),
-                             .n_classes = preprocess->n_classes,
+                             .n_classes = preprocess->target ? 0 : preprocess->n_classes,
                              .n_texts = preprocess->text[1].n ? 2 : 1,
                              .width = preprocess->width,
                              .weighted = spec->weight != NULL,
@@ -238,6 +227,11 @@ static void forget(whole *w) {
     *w = (whole){0};
 }
 
+static void whole_drop(whole **at) {
+    if (*at) forget(*at);
+    free(*at);
+}
+
 static tri_json *bad_json(int64_t count, const tri_bad_row *rows, int n) {
     tri_json *first = tri__json_array();
     for (int i = 0; i < n; i++)
@@ -268,13 +262,11 @@ static tri_status write_notes(const tri_built *built, const char *form, const tr
                                                        (tri_json_int)built->cut[1]));
     tri__json_set(notes, "unseen", built->unseen);
     if (fitted) tri__json_set_new(notes, "preprocessing", tri__preprocess_json(fitted));
-    char *text = tri__json_text(notes, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(17));
+    TRI_OWNED(tri__free_at) char *text = tri__json_text(notes, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(17));
     tri__json_decref(notes);
     if (!text) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
-    tri_status status = tri__store_begin(writer, TRI_SECTION_NOTES);
-    if (status == TRI_OK) status = tri__store_append(writer, text, strlen(text));
-    free(text);
-    return status;
+    TRI_TRY(tri__store_begin(writer, TRI_SECTION_NOTES));
+    return tri__store_append(writer, text, strlen(text));
 }
 
 /* Creates the cache folder if needed, and removes files from it that no run can use. */
@@ -295,47 +287,38 @@ static tri_status divide(const tri_dataset_spec *spec, const tri_table *table, c
     return tri__division_find(table, spec->parts, preprocess, *part);
 }
 
-/* Builds the store; path NULL: in memory. fitted: receives the fitted preprocessing. */
+static void end_built(tri_built *built) {
+    tri__bad_list_free(&built->bad);
+    tri__json_decref(built->unseen);
+}
+
+/* Builds the store; path NULL: in memory. fitted: receives the fitted preprocessing, even if it fails later. */
 static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, const char *path,
                        const tri_store_origin *origin, uint64_t stamp, whole *w, tri_preprocess **fitted) {
-    tri_table *table = NULL;
-    tri_store_writer *writer = NULL;
-    uint8_t *part = NULL;
-    tri_built *built = calloc(1, sizeof *built);
-    tri_status status = built ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_OWNED(end_built) tri_built built = {0};
+    TRI_OWNED(tri__free_at) uint8_t *part = NULL;
+    TRI_OWNED(tri__table_drop) tri_table *table = NULL;
+    TRI_OWNED(tri__store_writer_drop) tri_store_writer *writer = NULL;
     tri_table_options options = {
         .threads = spec->threads, .bad_rows = spec->bad_rows, .separator = spec->separator, .keep = spec->keep,
         .tables = spec->tables};
-    if (status == TRI_OK) status = tri__table_open(spec->path, &options, &table);
-    if (status == TRI_OK && fit) status = tri__preprocess_fit(table, fit, spec->threads, fitted);
-    const tri_preprocess *preprocess = fit && status == TRI_OK ? *fitted : spec->preprocess;
-    if (status == TRI_OK && spec->parts) status = divide(spec, table, preprocess, &part);
-    if (status == TRI_OK && spec->counted) spec->counted(spec->counted_context, tri__table_rows(table));
-    if (status == TRI_OK && path) status = prepare_cache(spec, origin);
-    if (status == TRI_OK)
-        status = tri__store_create(path, origin, &(tri_store_wait){.stop = spec->stop, .log = spec->log}, &writer);
-    if (status == TRI_OK) status = tri__dataset_build(spec, preprocess, table, part, writer, built);
+    TRI_TRY(tri__table_open(spec->path, &options, &table));
+    if (fit) TRI_TRY(tri__preprocess_fit(table, fit, spec->threads, fitted));
+    const tri_preprocess *preprocess = fit ? *fitted : spec->preprocess;
+    if (spec->parts) TRI_TRY(divide(spec, table, preprocess, &part));
+    if (spec->counted) spec->counted(spec->counted_context, tri__table_rows(table));
+    if (path) TRI_TRY(prepare_cache(spec, origin));
+    TRI_TRY(tri__store_create(path, origin, &(tri_store_wait){.stop = spec->stop, .log = spec->log}, &writer));
+    TRI_TRY(tri__dataset_build(spec, preprocess, table, part, writer, &built));
     char form[120];
-    if (status == TRI_OK) describe_form(table, preprocess, form, sizeof form);
-    if (status == TRI_OK)
-        status = write_notes(built, form, fit ? preprocess : NULL, spec->windows.most > 1, writer);
-    if (status == TRI_OK && path) status = check_stamp(spec->path, stamp);
-    if (status == TRI_OK) {
-        status = tri__store_commit(writer, built->rows, preprocess->width + (spec->weight != NULL), &w->store);
-        writer = NULL;
-    }
-    if (status == TRI_OK) status = look_in(spec, fit, preprocess, w, NULL);
-    if (status == TRI_OK && !path) w->data.memory += (int64_t)w->store.file_bytes;
-    tri__store_abandon(writer);
-    tri__table_close(table);
-    if (built) tri__bad_list_free(&built->bad), tri__json_decref(built->unseen);
-    free(built);
-    free(part);
-    if (status != TRI_OK && fit) {
-        tri__preprocess_free(*fitted);
-        *fitted = NULL;
-    }
-    return status;
+    describe_form(table, preprocess, form, sizeof form);
+    TRI_TRY(write_notes(&built, form, fit ? preprocess : NULL, spec->windows.most > 1, writer));
+    if (path) TRI_TRY(check_stamp(spec->path, stamp));
+    int64_t width = preprocess->width + (spec->weight != NULL);
+    TRI_TRY(tri__store_commit(TRI_GIVE(writer), built.rows, width, &w->store));
+    TRI_TRY(look_in(spec, fit, preprocess, w, NULL));
+    if (!path) w->data.memory += (int64_t)w->store.file_bytes;
+    return TRI_OK;
 }
 
 /* Logs texts that are cut although they are windowed. */
@@ -391,7 +374,7 @@ static tri_status open_or_make(const tri_dataset_spec *spec, const tri_preproces
     if (status == TRI_OK) status = look_in(spec, fit, spec->preprocess, w, fit ? fitted : NULL);
     w->data.from_store = status == TRI_OK;
     if (status == TRI_OK) return TRI_OK;
-    if (fit) tri__preprocess_free(*fitted), *fitted = NULL;
+    if (fit) tri__preprocess_free(TRI_GIVE(*fitted));
     if (status != TRI_NOINPUT && status != TRI_DATA && status != TRI_IO) return status;
     forget(w);
     if (status != TRI_NOINPUT) tri__say(spec->log, TRI_LOG_WARN, "%s; making it again", tri_error());
@@ -405,15 +388,13 @@ static tri_status open_whole(const tri_dataset_spec *spec, const tri_preprocess_
     TRI_ASSERT(spec->windows.most < 2 || spec->windows.max_len == spec->max_len);
     double begin = tri__clock();
     *out = NULL;
-    whole *w = calloc(1, sizeof *w);
-    if (!w) return tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
+    TRI_OWNED(whole_drop) whole *w = NULL;
+    TRI_TRY(TRI_NEW(w, 1, spec->path));
     tri_status status = open_or_make(spec, fit, w, fitted);
-    if (status != TRI_OK) {
-        tri__dataset_close(&w->data);
-        return status;
-    }
+    if (status != TRI_OK && fit) tri__preprocess_free(TRI_GIVE(*fitted));
+    TRI_TRY(status);
     describe(spec, w, tri__clock() - begin);
-    *out = &w->data;
+    *out = &TRI_GIVE(w)->data;
     return TRI_OK;
 }
 
@@ -432,22 +413,18 @@ tri_status tri__dataset_part(const tri_dataset *dataset, tri_rows_for part, tri_
     const whole *from = (const whole *)dataset;
     TRI_ASSERT(dataset->part);
     *out = NULL;
-    whole *w = calloc(1, sizeof *w);
-    if (!w) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__store_share(&from->store, &w->store);
-    if (status == TRI_OK) status = tri__dataset_select(dataset, part, &w->store, &w->data);
+    TRI_OWNED(whole_drop) whole *w = NULL;
+    TRI_TRY(TRI_NEW(w, 1, "a part of a table"));
+    TRI_TRY(tri__store_share(&from->store, &w->store));
+    TRI_TRY(tri__dataset_select(dataset, part, &w->store, &w->data));
     w->notes = tri__json_incref(from->notes);
     w->data.unseen = unseen_of(w->notes, part);
-    if (status == TRI_OK && part == TRI_ROWS_TRAIN) /* skipped rows have no part: they are told once */
-        status = read_bad(w->store.path, w);
-    if (status == TRI_OK) *out = &w->data;
-    else tri__dataset_close(&w->data);
-    return status;
+    if (part == TRI_ROWS_TRAIN) TRI_TRY(read_bad(w->store.path, w)); /* skipped rows have no part: they are told once */
+    *out = &TRI_GIVE(w)->data;
+    return TRI_OK;
 }
 
 void tri__dataset_close(tri_dataset *dataset) {
-    if (!dataset) return;
     whole *w = (whole *)dataset;
-    forget(w);
-    free(w);
+    whole_drop(&w);
 }

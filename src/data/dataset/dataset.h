@@ -21,7 +21,10 @@ typedef struct tri_dataset {
     int n_texts;              /* 1 or 2 */
     tri_text_column text[2];
     int n_columns;            /* numbers of a row: numeric columns, and one for each category of a categorical one */
-    int32_t *labels;          /* [n]; NULL when the table has no labels (predict) */
+    union {
+        int32_t *labels;      /* [n]; NULL when the table has no labels (predict) */
+        float *targets;       /* [n] likewise, of numbers to learn, transformed */
+    };
     float *weight;            /* [n] factors of the rows' losses in training; NULL: all 1. The store has them after the
                                  numbers of each row */
     uint8_t *part;            /* [n] tri_rows_for of a divided table; NULL: it is not divided, or this is a part */

@@ -95,7 +95,7 @@ static tri_bad_field explain(const build *b, int64_t row, char text[static 1100]
         bad = (tri_bad_field){b->weight, "is not a weight: a number from 0"};
     else
         bad = (tri_bad_field){b->fields.label,
-                              tri__label_words(b->fields.preprocess,
+                              tri__label_fault(b->fields.preprocess,
                                                tri__table_field(b->fields.table, row, b->fields.label), text, 1100)};
     return bad;
 }
@@ -105,7 +105,9 @@ static int has_labels(const build *b) {
     if (b->fields.label < 0) return 0;
     int64_t unknown = 0;
     for (int64_t row = 0; row < b->table_rows && !b->spec->need_labels && !unknown; row++) {
-        unknown = tri__labels_class(b->fields.preprocess, tri__table_field(b->fields.table, row, b->fields.label)) < 0;
+        int32_t label;
+        unknown = !tri__label_read(b->fields.preprocess, tri__table_field(b->fields.table, row, b->fields.label),
+                                   &label);
         tri__rows_passed(b->fields.table, row);
     }
     return !unknown;
@@ -122,9 +124,8 @@ static void read_piece(build *b, int64_t first, int64_t count) {
         int good = tri__fields_numbers(&b->fields, row, numbers, &bad);
         if (b->weight >= 0) good &= read_weight(b, row, &numbers[width - 1]);
         if (b->labels) {
-            b->labels[row] = tri__labels_class(b->fields.preprocess,
-                                               tri__table_field(b->fields.table, row, b->fields.label));
-            good &= b->labels[row] >= 0;
+            good &= tri__label_read(b->fields.preprocess, tri__table_field(b->fields.table, row, b->fields.label),
+                                    &b->labels[row]);
         }
         b->skip[row] = !good;
     }
@@ -299,17 +300,8 @@ tri_status tri__dataset_build(const tri_dataset_spec *spec, const tri_preprocess
     tri_status status = run(&b);
     if (status == TRI_OK) status = list_unseen(&b, &built->unseen);
     built->rows = b.rows;
-    for (int k = 0; b.blocks && k < PIECE_BLOCKS; k++) {
-        free(b.blocks[k].ids);
-        free(b.blocks[k].joined.at);
-    }
-    free(b.blocks);
-    free(b.start);
-    free(b.parts);
-    free(b.labels);
-    free(b.numbers);
-    free(b.skip);
-    free(b.unseen);
+    for (int k = 0; b.blocks && k < PIECE_BLOCKS; k++) TRI_FREE(b.blocks[k].ids, b.blocks[k].joined.at);
+    TRI_FREE(b.blocks, b.start, b.parts, b.labels, b.numbers, b.skip, b.unseen);
     tri__fields_free(&b.fields);
     return status;
 }

@@ -75,10 +75,10 @@ tri_status tri__dataset_select(const tri_dataset *from, tri_rows_for part, const
                         .windows = from->windows, .from_store = from->from_store};
     TRI_TRY(select_rows(from, part, to));
     int64_t most = tri__dataset_longest(to);
-    int32_t *buffer = malloc(((size_t)(most > to->n_columns ? most : to->n_columns) + 1) * sizeof *buffer);
-    XXH3_state_t *hash = XXH3_createState();
-    tri_status status = buffer && hash ? hash_rows(to, hash, buffer) : no_memory(store);
-    XXH3_freeState(hash);
-    free(buffer);
-    return status;
+    size_t room = (size_t)(most > to->n_columns ? most : to->n_columns) + 1;
+    TRI_OWNED(tri__free_at) int32_t *buffer = malloc(room * sizeof *buffer);
+    if (!buffer) return no_memory(store);
+    XXH3_state_t hash;
+    XXH3_INITSTATE(&hash);
+    return hash_rows(to, &hash, buffer);
 }

@@ -5,6 +5,7 @@
 #include "data/dataset/dataset_rows.h"
 
 #define XXH_INLINE_ALL
+#include <math.h>
 #include <xxhash.h>
 
 enum { PIECE = 1 << 16 }; /* 4-byte numbers per read */
@@ -89,7 +90,10 @@ static tri_status take_labels(const tri_store *store, const tri_row_limits *limi
     size_t bytes = store->bytes[TRI_SECTION_LABELS];
     if (!bytes && store->rows) return limits->need_labels ? wrong(store, "it has no labels") : TRI_OK;
     TRI_TRY(load(store, TRI_SECTION_LABELS, sizeof *data->labels, (void **)&data->labels));
-    if (bytes && largest(data->labels, bytes / sizeof *data->labels) >= (uint32_t)limits->n_classes)
+    for (size_t i = 0; !limits->n_classes && i < bytes / sizeof *data->targets; i++)
+        if (!isfinite(data->targets[i])) return wrong(store, "it has numbers to learn that are not finite");
+    if (bytes && limits->n_classes &&
+        largest(data->labels, bytes / sizeof *data->labels) >= (uint32_t)limits->n_classes)
         return wrong(store, "it has labels that are none of the classes");
     data->digest = XXH3_64bits_withSeed(data->labels, bytes, data->digest);
     data->memory += (int64_t)bytes;
@@ -130,16 +134,15 @@ tri_status tri__dataset_take(const tri_store *store, const tri_row_limits *limit
     data->digest = (uint64_t)data->n;
     if (data->n_texts != limits->n_texts || data->n_columns != limits->width)
         return wrong(store, "it has other texts or columns than the preprocessing");
-    int32_t *piece = malloc(PIECE * sizeof *piece);
-    XXH3_state_t *hash = XXH3_createState();
-    tri_status status = piece && hash ? take_texts(store, limits, hash, piece, data) : no_memory(store);
-    if (status == TRI_OK) status = add(store, TRI_SECTION_NUMBERS, hash, piece, &data->digest, &most);
-    if (status == TRI_OK) status = take_weights(store, limits, data);
-    if (status == TRI_OK) status = take_labels(store, limits, data);
-    if (status == TRI_OK) status = take_parts(store, limits, data);
-    XXH3_freeState(hash);
-    free(piece);
-    return status;
+    TRI_OWNED(tri__free_at) int32_t *piece = malloc(PIECE * sizeof *piece);
+    if (!piece) return no_memory(store);
+    XXH3_state_t hash;
+    XXH3_INITSTATE(&hash);
+    TRI_TRY(take_texts(store, limits, &hash, piece, data));
+    TRI_TRY(add(store, TRI_SECTION_NUMBERS, &hash, piece, &data->digest, &most));
+    TRI_TRY(take_weights(store, limits, data));
+    TRI_TRY(take_labels(store, limits, data));
+    return take_parts(store, limits, data);
 }
 
 int64_t tri__dataset_longest(const tri_dataset *data) {
@@ -154,10 +157,7 @@ int64_t tri__dataset_longest(const tri_dataset *data) {
 
 void tri__dataset_drop(tri_dataset *data) {
     for (int t = 0; t < 2; t++) free(data->text[t].start), free(data->text[t].place);
-    free(data->labels);
-    free(data->weight);
-    free(data->part);
-    free(data->row);
+    TRI_FREE(data->labels, data->weight, data->part, data->row);
     *data = (tri_dataset){0};
 }
 

@@ -96,22 +96,20 @@ static void spread(const division *d, int64_t (*count)[TRI_ROWS_PARTS]) {
 /* count [n_classes]: rows of each class in each part. */
 static tri_status count_strata(const division *d, const int64_t *sizes, int64_t (*count)[TRI_ROWS_PARTS]) {
     size_t classes = (size_t)d->n_classes;
-    double *quota = calloc(classes, sizeof *quota);
-    int64_t *left = malloc(classes * sizeof *left), *drawn = calloc(classes, sizeof *drawn), rows = d->n;
-    tri_status status = quota && left && drawn ? TRI_OK : no_memory();
-    if (status == TRI_OK) memcpy(left, d->total, classes * sizeof *left);
-    for (int p = d->parts - 1; p > 0 && status == TRI_OK; p--) {
+    int64_t rows = d->n;
+    TRI_OWNED(tri__free_at) double *quota = calloc(classes, sizeof *quota);
+    TRI_OWNED(tri__free_at) int64_t *left = malloc(classes * sizeof *left), *drawn = calloc(classes, sizeof *drawn);
+    if (!quota || !left || !drawn) return no_memory();
+    memcpy(left, d->total, classes * sizeof *left);
+    for (int p = d->parts - 1; p > 0; p--) {
         for (size_t c = 0; c < classes; c++) quota[c] = (double)left[c] / (double)rows * (double)sizes[p];
         apportion(quota, d->n_classes, sizes[p], drawn);
         for (size_t c = 0; c < classes; c++) count[c][p] = drawn[c], left[c] -= drawn[c];
         rows -= sizes[p];
     }
-    for (size_t c = 0; c < classes && status == TRI_OK; c++) count[c][0] = left[c];
-    if (status == TRI_OK) spread(d, count);
-    free(drawn);
-    free(left);
-    free(quota);
-    return status;
+    for (size_t c = 0; c < classes; c++) count[c][0] = left[c];
+    spread(d, count);
+    return TRI_OK;
 }
 
 /* Deals `n` items from `first` on: as many to each part as it gets. */
@@ -122,7 +120,8 @@ static void deal(const division *d, int64_t first, const int64_t *sizes) {
 }
 
 static tri_status divide_rows(const division *d) {
-    int64_t sizes[TRI_ROWS_PARTS], (*count)[TRI_ROWS_PARTS];
+    int64_t sizes[TRI_ROWS_PARTS];
+    TRI_OWNED(tri__free_at) int64_t (*count)[TRI_ROWS_PARTS] = NULL;
     qsort(d->item, (size_t)d->n, sizeof *d->item, d->spec->stratify ? by_class : by_key);
     if (d->spec->folds) {
         for (int64_t i = 0; i < d->n; i++) d->at[d->item[i].row] = (uint16_t)(i % d->parts);
@@ -134,11 +133,9 @@ static tri_status divide_rows(const division *d) {
         return TRI_OK;
     }
     if (!(count = calloc((size_t)d->n_classes, sizeof *count))) return no_memory();
-    tri_status status = count_strata(d, sizes, count);
-    for (int64_t c = 0, first = 0; c < d->n_classes && status == TRI_OK; first += d->total[c++])
-        deal(d, first, count[c]);
-    free(count);
-    return status;
+    TRI_TRY(count_strata(d, sizes, count));
+    for (int64_t c = 0, first = 0; c < d->n_classes; first += d->total[c++]) deal(d, first, count[c]);
+    return TRI_OK;
 }
 
 /* ---- groups ---- */
@@ -194,13 +191,13 @@ static int choose_part(const division *d, const group *g, int kinds, const doubl
 
 static tri_status divide_groups(const division *d) {
     int kinds = d->spec->stratify ? d->n_classes : 1;
-    group *groups = malloc(((size_t)d->n + 1) * sizeof *groups);
-    double *have = calloc((size_t)(d->parts + 2) * (size_t)kinds, sizeof *have);
-    double *own = have ? have + d->parts * kinds : NULL, *total = have ? own + kinds : NULL;
-    tri_status status = groups && have ? TRI_OK : no_memory();
+    TRI_OWNED(tri__free_at) group *groups = malloc(((size_t)d->n + 1) * sizeof *groups);
+    TRI_OWNED(tri__free_at) double *have = calloc((size_t)(d->parts + 2) * (size_t)kinds, sizeof *have);
+    if (!groups || !have) return no_memory();
+    double *own = have + d->parts * kinds, *total = own + kinds;
     qsort(d->item, (size_t)d->n, sizeof *d->item, by_group);
-    for (int64_t i = 0; i < d->n && status == TRI_OK; i++) total[kind_of(d, &d->item[i])]++;
-    int64_t n = status == TRI_OK ? find_groups(d, groups) : 0;
+    for (int64_t i = 0; i < d->n; i++) total[kind_of(d, &d->item[i])]++;
+    int64_t n = find_groups(d, groups);
     for (int64_t g = 0; g < n; g++) {
         int part = choose_part(d, &groups[g], kinds, have, own, total);
         for (int64_t i = groups[g].first; i < groups[g].first + groups[g].n; i++) {
@@ -208,17 +205,16 @@ static tri_status divide_groups(const division *d) {
             have[part * kinds + kind_of(d, &d->item[i])]++;
         }
     }
-    free(have);
-    free(groups);
-    return status;
+    return TRI_OK;
 }
 
 tri_status tri__division_make(const tri_division *spec, const tri_division_rows *rows, uint16_t *at) {
-    division d = {.spec = spec, .parts = tri__division_count(spec), .n_classes = rows->n_classes, .at = at};
-    d.item = malloc(((size_t)rows->n + 1) * sizeof *d.item);
-    d.total = calloc((size_t)rows->n_classes + 1, sizeof *d.total);
-    tri_status status = d.item && d.total ? TRI_OK : no_memory();
-    for (int64_t row = 0; row < rows->n && status == TRI_OK; row++) {
+    TRI_OWNED(tri__free_at) item *items = malloc(((size_t)rows->n + 1) * sizeof *items);
+    TRI_OWNED(tri__free_at) int64_t *total = calloc((size_t)rows->n_classes + 1, sizeof *total);
+    if (!items || !total) return no_memory();
+    division d = {.spec = spec, .parts = tri__division_count(spec), .n_classes = rows->n_classes, .item = items,
+                  .total = total, .at = at};
+    for (int64_t row = 0; row < rows->n; row++) {
         at[row] = TRI_FOLDS_MAX;
         if (rows->class[row] < 0) continue;
         d.item[d.n++] = (item){.group = rows->group ? rows->group[row] : 0,
@@ -227,8 +223,6 @@ tri_status tri__division_make(const tri_division *spec, const tri_division_rows 
                                .class = rows->class[row]};
         d.total[rows->class[row]]++;
     }
-    if (status == TRI_OK && d.n) status = rows->group ? divide_groups(&d) : divide_rows(&d);
-    free(d.total);
-    free(d.item);
-    return status;
+    if (!d.n) return TRI_OK;
+    return rows->group ? divide_groups(&d) : divide_rows(&d);
 }

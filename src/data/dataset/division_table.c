@@ -27,7 +27,9 @@ static tri_status read_rows(const tri_table *table, const tri_division *spec, co
     if (spec->group_by && tri__table_find(table, spec->group_by, &group) != TRI_OK)
         return tri__fail_in(TRI_DATA, "--group-by");
     for (int64_t row = 0; row < tri__table_rows(table); row++) {
-        r->class[row] = tri__labels_class(preprocess, tri__table_field(table, row, label));
+        int32_t class;
+        int known = tri__label_read(preprocess, tri__table_field(table, row, label), &class);
+        r->class[row] = !known ? -1 : preprocess->target ? 0 : class;
         if (group >= 0) r->group[row] = hash_group(preprocess, tri__table_field(table, row, group), row);
         tri__rows_passed(table, row);
     }
@@ -79,24 +81,22 @@ static uint8_t part_of(const tri_division *spec, uint16_t at) {
     return at == spec->fold ? TRI_ROWS_VALID : TRI_ROWS_TRAIN;
 }
 
+static void end_read(read *r) { TRI_FREE(r->class, r->group, r->at, r->count); }
+
 tri_status tri__division_find(const tri_table *table, const tri_division *spec, const tri_preprocess *preprocess,
                            uint8_t *part) {
     size_t rows = (size_t)tri__table_rows(table), classes = (size_t)preprocess->n_classes;
-    read r = {.class = malloc((rows + 1) * sizeof *r.class),
-              .group = malloc((rows + 1) * sizeof *r.group),
-              .at = malloc((rows + 1) * sizeof *r.at),
-              .count = calloc((size_t)tri__division_count(spec) * classes + 1, sizeof *r.count)};
-    tri_status status = r.class && r.group && r.at && r.count
-                            ? read_rows(table, spec, preprocess, &r)
-                            : tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
+    TRI_OWNED(end_read) read r = {.class = malloc((rows + 1) * sizeof *r.class),
+                                  .group = malloc((rows + 1) * sizeof *r.group),
+                                  .at = malloc((rows + 1) * sizeof *r.at),
+                                  .count = calloc((size_t)tri__division_count(spec) * classes + 1, sizeof *r.count)};
+    if (!r.class || !r.group || !r.at || !r.count)
+        return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
+    TRI_TRY(read_rows(table, spec, preprocess, &r));
     const tri_division_rows all = {.n = (int64_t)rows, .class = r.class, .n_classes = (int)classes,
                                 .group = spec->group_by ? r.group : NULL};
-    if (status == TRI_OK) status = tri__division_make(spec, &all, r.at);
-    if (status == TRI_OK) status = check_classes(table, spec, preprocess, &r);
-    for (size_t row = 0; row < rows && status == TRI_OK; row++) part[row] = part_of(spec, r.at[row]);
-    free(r.count);
-    free(r.at);
-    free(r.group);
-    free(r.class);
-    return status;
+    TRI_TRY(tri__division_make(spec, &all, r.at));
+    TRI_TRY(check_classes(table, spec, preprocess, &r));
+    for (size_t row = 0; row < rows; row++) part[row] = part_of(spec, r.at[row]);
+    return TRI_OK;
 }

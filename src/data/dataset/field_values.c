@@ -61,6 +61,7 @@ void tri__values_free(tri_values *values) {
 
 double tri__column_transform(const tri_column_stats *stats, double value) {
     if (stats->transform == TRI_TRANSFORM_STANDARD) return (value - stats->mean) / stats->deviation;
+    if (stats->transform == TRI_TRANSFORM_LOG) return (log1p(value) - stats->mean) / stats->deviation;
     if (stats->transform == TRI_TRANSFORM_QUANTILE_NORMAL)
         return tri__quantile_normal(value, stats->quantile, stats->n_quantiles);
     return value;

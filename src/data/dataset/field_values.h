@@ -35,6 +35,10 @@ tri_status tri__labels_fit(const tri_table *table, int column, const tri_preproc
 tri_status tri__labels_forms(tri_preprocess *made);
 /* The class of a field; -1 if it is not a label. */
 int32_t tri__labels_class(const tri_preprocess *preprocess, tri_field_text field);
+/* target.c: the class of a field, or the bits of the float that is its number's target. 0: it is neither. */
+int tri__label_read(const tri_preprocess *preprocess, tri_field_text field, int32_t *out);
+/* The text of what is wrong with it, as tri__label_words. */
+const char *tri__label_fault(const tri_preprocess *preprocess, tri_field_text field, char *out, size_t size);
 
 /* Why a field is bad, as a phrase that follows its text: "is not a decimal number ...". */
 typedef struct tri_bad_field {

@@ -42,7 +42,7 @@ static int64_t first_outside(const tri_table *table, int column, const tri_readi
         tri__rows_passed(table, row);
     }
     if (inside) return outside;
-    tri_values seen = {0};
+    TRI_OWNED(tri__values_free) tri_values seen = {0};
     outside = -1;
     for (int64_t row = 0; row < rows && outside < 0; row++) {
         char form[TRI_CANONICAL_BYTES];
@@ -54,7 +54,6 @@ static int64_t first_outside(const tri_table *table, int column, const tri_readi
         if (added && seen.n > n_classes) outside = row;
         tri__rows_passed(table, row);
     }
-    tri__values_free(&seen);
     return outside;
 }
 
@@ -123,45 +122,40 @@ static tri_status fit_numbers(const tri_table *table, const tri_preprocess_spec 
 static tri_status fit_list(const tri_table *table, const tri_preprocess_spec *spec, tri_preprocess *made) {
     TRI_ASSERT(spec->label_list.n == spec->n_classes);
     made->label_by_index = 1;
-    tri_values seen = {0};
-    tri_status status = TRI_OK;
-    for (int i = 0; i < spec->n_classes && status == TRI_OK; i++) {
+    TRI_OWNED(tri__values_free) tri_values seen = {0};
+    for (int i = 0; i < spec->n_classes; i++) {
         char form[TRI_CANONICAL_BYTES];
         const char *text = spec->label_list.at[i];
         tri_field_text field = {.text = text, .length = strlen(text)};
         double value; /* a list of numbers: another number is not a place in it */
         if (tri__field_number(&made->reading, field, &value) == TRI_NUMBER_GOOD) made->label_by_index = 0;
         int added = tri__values_add(&seen, tri__field_canonical(&made->reading, field, form));
-        if (added < 0) status = tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
-        else if (!added)
-            status = tri__fail(TRI_USAGE, "label_list: \"%.40s\" is listed twice: true and True, and equal numbers, "
-                               "are the same label; leave one out", text);
-        else status = take(table, strdup(text), &made->label[i]);
+        if (added < 0) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
+        if (!added)
+            return tri__fail(TRI_USAGE, "label_list: \"%.40s\" is listed twice: true and True, and equal numbers, "
+                             "are the same label; leave one out", text);
+        TRI_TRY(take(table, strdup(text), &made->label[i]));
     }
-    tri__values_free(&seen);
-    return status;
+    return TRI_OK;
 }
 
 static tri_status fit_texts(const tri_table *table, int column, int n_classes, const uint8_t *bad,
                             tri_preprocess *made) {
     enum { SURPLUS = 1000 }; /* extra labels counted beyond the classes, for the message */
-    tri_values found = {0};
-    tri_status status = TRI_OK;
+    TRI_OWNED(tri__values_free) tri_values found = {0};
     int64_t row = 0, rows = tri__table_rows(table);
-    for (; row < rows && found.n <= n_classes + SURPLUS && status == TRI_OK; row++) {
+    for (; row < rows && found.n <= n_classes + SURPLUS; row++) {
         char form[TRI_CANONICAL_BYTES];
         tri_field_text field = tri__field_canonical(&made->reading, tri__table_field(table, row, column), form);
         if (!bad[row] && field.length > TRI_CATEGORY_BYTES)
-            status = tri__field_fail(table, row, column, "is too long for a label");
-        else if (!bad[row] && tri__values_add(&found, field) < 0)
-            status = tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
+            return tri__field_fail(table, row, column, "is too long for a label");
+        if (!bad[row] && tri__values_add(&found, field) < 0)
+            return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
         tri__rows_passed(table, row);
     }
-    if (status == TRI_OK && found.n != n_classes)
-        status = wrong_count(table, column, &made->reading, &found, n_classes, row == rows);
-    for (int i = 0; i < n_classes && status == TRI_OK; i++) made->label[i] = found.at[i], found.at[i] = NULL;
-    tri__values_free(&found);
-    return status;
+    if (found.n != n_classes) return wrong_count(table, column, &made->reading, &found, n_classes, row == rows);
+    for (int i = 0; i < n_classes; i++) made->label[i] = TRI_GIVE(found.at[i]);
+    return TRI_OK;
 }
 
 /* Marks rows whose label is not a class, now that classes are known. */

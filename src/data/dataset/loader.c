@@ -175,11 +175,13 @@ static tri_status start(tri_loader *loader) {
     return loader->started ? TRI_OK : tri__fail(TRI_RESOURCE, "cannot start the loader's thread: %s", strerror(failed));
 }
 
+static void loader_drop(tri_loader **at) { tri__loader_close(*at); }
+
 tri_status tri__loader_open(const tri_loader_spec *spec, tri_loader **out) {
     TRI_ASSERT(spec->workers >= 0 && spec->workers <= TRI_LOADER_WORKERS);
     *out = NULL;
-    tri_loader *loader = calloc(1, sizeof *loader);
-    if (!loader) return tri__fail(TRI_RESOURCE, "out of memory for the loader");
+    TRI_OWNED(loader_drop) tri_loader *loader = NULL;
+    TRI_TRY(TRI_NEW(loader, 1, "the loader"));
     loader->spec = *spec;
     loader->calls = tri__calls_mine();
     if (!spec->parts) loader->spec.parts = spec->sampler->parts;
@@ -198,21 +200,16 @@ tri_status tri__loader_open(const tri_loader_spec *spec, tri_loader **out) {
     pthread_mutex_init(&loader->turn, NULL);
     pthread_mutex_init(&loader->lock, NULL);
     pthread_cond_init(&loader->changed, NULL);
-    loader->buffers = calloc((size_t)loader->n_buffers, sizeof *loader->buffers);
-    size_t bytes = loader->buffers ? lay_out(loader, NULL) : 0;
-    tri_status status = TRI_OK;
-    if (!loader->buffers || posix_memalign((void **)&loader->block, 64, bytes) != 0) {
-        loader->block = NULL;
-        status = tri__fail(TRI_RESOURCE,
-                           "out of memory: batches take %zu bytes; use a smaller --batch-size or fewer --num-workers",
-                           bytes);
-    } else {
-        lay_out(loader, loader->block);
-        status = start(loader);
-    }
-    if (status == TRI_OK) *out = loader;
-    else tri__loader_close(loader);
-    return status;
+    TRI_TRY(TRI_NEW(loader->buffers, loader->n_buffers, "the loader"));
+    size_t bytes = lay_out(loader, NULL);
+    loader->block = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (!loader->block)
+        return tri__fail(TRI_RESOURCE, "out of memory: batches take %zu bytes; use a smaller --batch-size or fewer "
+                         "--num-workers", bytes);
+    lay_out(loader, loader->block);
+    TRI_TRY(start(loader));
+    *out = TRI_GIVE(loader);
+    return TRI_OK;
 }
 
 void tri__loader_close(tri_loader *loader) {
@@ -225,9 +222,7 @@ void tri__loader_close(tri_loader *loader) {
     pthread_cond_destroy(&loader->changed);
     pthread_mutex_destroy(&loader->lock);
     pthread_mutex_destroy(&loader->turn);
-    free(loader->buffers);
-    free(loader->block);
-    free(loader);
+    TRI_FREE(loader->buffers, loader->block, loader);
 }
 
 /* Until a worker has changed something, or POLL_NANOSECONDS; the lock is held before and after. Workers' file calls are

@@ -84,32 +84,29 @@ static tri_status fit_bins(const fit *f, tri_column_stats *stats, double *values
 static tri_status fit_numeric(const fit *f, tri_column_stats *stats, int column) {
     int64_t rows = tri__table_rows(f->table), n = 0;
     int binned = f->spec->vectors == TRI_VECTORS_PIECEWISE;
-    double *values = malloc((size_t)(binned ? 2 * rows : rows) * sizeof *values), total = 0;
+    double total = 0;
+    TRI_OWNED(tri__free_at) double *values = malloc((size_t)(binned ? 2 * rows : rows) * sizeof *values);
     if (!values) return no_memory(tri__table_path(f->table));
     numbers part;
     for (int64_t first = 0, some; first < rows; first += some) {
         some = read_part(f, column, &stats->read_as, first, rows, &part);
         for (int64_t i = 0; i < some; i++) {
             if (!f->bad[first + i] && part.number[i] == TRI_NUMBER_MISSING) stats->missing++;
-            else if (!f->bad[first + i]) total += values[n++] = part.value[i];
+            else if (!f->bad[first + i])
+                total += values[n++] = f->spec->transform == TRI_TRANSFORM_LOG ? log1p(part.value[i]) : part.value[i];
         }
         tri__rows_passed(f->table, first + some - 1);
     }
-    tri_status status;
     stats->width = 1;
     stats->transform = f->spec->transform;
     stats->vectors = f->spec->vectors;
-    if (n == 0) {
-        status = tri__fail(TRI_DATA, "%s: column \"%s\" has no number in any row; leave it out of tab_field_list",
-                           tri__table_path(f->table), stats->name);
-    } else {
-        tri__sort_doubles(values, n);
-        if (binned) memcpy(values + rows, values, (size_t)n * sizeof *values); /* missing ones are no part of bins */
-        status = fit_values(f, stats, values, n, total);
-        if (status == TRI_OK && binned) status = fit_bins(f, stats, values + rows, n);
-    }
-    free(values);
-    return status;
+    if (n == 0)
+        return tri__fail(TRI_DATA, "%s: column \"%s\" has no number in any row; leave it out of tab_field_list",
+                         tri__table_path(f->table), stats->name);
+    tri__sort_doubles(values, n);
+    if (binned) memcpy(values + rows, values, (size_t)n * sizeof *values); /* missing ones are no part of bins */
+    TRI_TRY(fit_values(f, stats, values, n, total));
+    return binned ? fit_bins(f, stats, values + rows, n) : TRI_OK;
 }
 
 static int most_categories(const fit *f) {
@@ -137,32 +134,28 @@ static tri_status too_many(const fit *f, const tri_column_stats *stats, int colu
 }
 
 static tri_status fit_categories(const fit *f, tri_column_stats *stats, int column) {
-    tri_values found = {0};
-    tri_status status = TRI_OK;
-    for (int64_t row = 0; row < tri__table_rows(f->table) && status == TRI_OK; row++) {
+    TRI_OWNED(tri__values_free) tri_values found = {0};
+    for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
         char form[TRI_CANONICAL_BYTES];
         tri_field_text value = tri__field_trim(tri__table_field(f->table, row, column));
         int missing = tri__field_missing(&f->made->reading, value);
         stats->missing += missing && !f->bad[row];
         if (missing || f->bad[row]) value.length = 0;
         if (value.length > TRI_CATEGORY_BYTES)
-            status = tri__field_fail(f->table, row, column,
-                                     "is too long for a category: leave the column out of tab_field_list");
-        else if (value.length && tri__values_add(&found, tri__field_canonical(&f->made->reading, value, form)) < 0)
-            status = no_memory(tri__table_path(f->table));
-        if (found.n > most_categories(f)) status = too_many(f, stats, column);
+            return tri__field_fail(f->table, row, column,
+                                   "is too long for a category: leave the column out of tab_field_list");
+        if (value.length && tri__values_add(&found, tri__field_canonical(&f->made->reading, value, form)) < 0)
+            return no_memory(tri__table_path(f->table));
+        if (found.n > most_categories(f)) return too_many(f, stats, column);
         tri__rows_passed(f->table, row);
     }
-    if (status == TRI_OK && found.n == 0)
-        status = tri__fail(TRI_DATA, "%s: column \"%s\" has no value in any row; leave it out of tab_field_list",
-                           tri__table_path(f->table), stats->name);
-    if (status != TRI_OK) {
-        tri__values_free(&found);
-        return status;
-    }
+    if (found.n == 0)
+        return tri__fail(TRI_DATA, "%s: column \"%s\" has no value in any row; leave it out of tab_field_list",
+                         tri__table_path(f->table), stats->name);
     stats->category = found.at, stats->n_categories = found.n;
+    found = (tri_values){0};
     stats->vectors = f->spec->vectors;
-    stats->width = stats->vectors ? 1 : found.n + 1;
+    stats->width = stats->vectors ? 1 : stats->n_categories + 1;
     stats->transform = TRI_TRANSFORM_NONE;
     return TRI_OK;
 }
@@ -235,8 +228,7 @@ static tri_status copy_text(const char *from, char **to) {
 }
 
 static tri_status copy_texts(const tri_texts *from, tri_texts *to) {
-    to->at = calloc((size_t)from->n + 1, sizeof *to->at);
-    if (!to->at) return no_memory("preprocessing");
+    TRI_TRY(TRI_NEW(to->at, from->n + 1, "preprocessing"));
     for (; to->n < from->n; to->n++) TRI_TRY(copy_text(from->at[to->n], &to->at[to->n]));
     return TRI_OK;
 }
@@ -302,16 +294,54 @@ static tri_status fit_column(fit *f, int c, int part) {
     return TRI_OK;
 }
 
+/* The label's column as a number to learn: every row needs one, and what is not one is bad. */
+static tri_status fit_target(fit *f, int column) {
+    tri_preprocess_spec own = *f->spec;
+    struct source from = {0};
+    tri_column_stats *stats = f->made->target;
+    TRI_TRY(copy_text(f->spec->label_name, &stats->name));
+    stats->transform = f->spec->target == TRI_TRANSFORM_LOG ? TRI_TRANSFORM_LOG : TRI_TRANSFORM_NONE;
+    stats->deviation = 1; /* until it is fitted */
+    TRI_TRY(find_kind(f, f->spec->label_name, column, &from));
+    if (from.categorical || from.form.kind == TRI_FORM_DATE)
+        return tri__fail(TRI_DATA, "%s: column \"%s\" has %s, and task %s learns numbers: name another label, or learn "
+                         "its classes with task classification", tri__table_path(f->table), f->spec->label_name,
+                         from.categorical ? "values that are not numbers" : "dates",
+                         f->spec->level ? "quantiles" : "regression");
+    stats->read_as = from.form;
+    for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
+        int32_t label;
+        char text[1100];
+        tri_field_text field = tri__table_field(f->table, row, column);
+        if (!tri__label_read(f->made, field, &label) && f->spec->bad_rows == TRI_BAD_ROWS_FAIL)
+            return tri__field_fail(f->table, row, column, tri__label_fault(f->made, field, text, sizeof text));
+        f->bad[row] |= !tri__label_read(f->made, field, &label);
+        tri__rows_passed(f->table, row);
+    }
+    TRI_TRY(hold_out(f));
+    own.transform = f->spec->target, own.vectors = TRI_VECTORS_NONE, own.columns = (tri_texts){0};
+    fit with = *f;
+    with.spec = &own;
+    TRI_TRY(fit_numeric(&with, stats, column));
+    for (int i = 0; i < f->spec->n_classes; i++) {
+        char name[32];
+        if (f->spec->level) snprintf(name, sizeof name, "q%g", f->spec->level[i]);
+        TRI_TRY(copy_text(f->spec->level ? name : f->spec->label_name, &f->made->label[i]));
+    }
+    return tri__labels_forms(f->made);
+}
+
 static tri_status run(fit *f) {
     int64_t rows = tri__table_rows(f->table), good = 0;
     int label, columns = f->spec->columns.n;
     TRI_TRY(fit_names(f, &label));
     if (rows == 0) return tri__fail(TRI_DATA, "%s: there are no rows below the header", tri__table_path(f->table));
     TRI_TRY(fit_reading(f));
-    TRI_TRY(tri__labels_fit(f->table, label, f->spec, f->bad, f->made));
     int positive; /* fail now, not after tokenising */
+    if (f->spec->is_number) TRI_TRY(fit_target(f, label));
+    else TRI_TRY(tri__labels_fit(f->table, label, f->spec, f->bad, f->made));
     if (f->spec->positive_label) TRI_TRY(tri__preprocess_positive(f->made, f->spec->positive_label, &positive));
-    TRI_TRY(hold_out(f));
+    if (!f->spec->is_number) TRI_TRY(hold_out(f));
     for (int c = 0; c < columns; c++) TRI_TRY(find_kind(f, f->spec->columns.at[c], f->place[c], &f->source[c]));
     for (int64_t row = 0; row < rows; row++) good += !f->bad[row];
     if (!good)
@@ -325,34 +355,33 @@ static tri_status run(fit *f) {
     return tri__table_check(f->table);
 }
 
+static void end_fit(fit *f) {
+    TRI_FREE(f->part, f->bad, f->place, f->source);
+    tri__preprocess_free(f->made);
+}
+
 tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec *spec, int threads,
                                tri_preprocess **out) {
     TRI_ASSERT(spec->n_classes >= 1 && spec->text[0].n >= 1 && threads >= 1);
     *out = NULL;
     size_t columns = (size_t)spec->columns.n;
-    fit f = {.table = table, .spec = spec, .threads = threads, .made = calloc(1, sizeof *f.made)};
-    f.bad = calloc((size_t)tri__table_rows(table) + 1, 1);
-    f.place = calloc(columns + 1, sizeof *f.place);
-    f.source = calloc(columns + 1, sizeof *f.source);
-    if (f.made) {
-        f.made->n_classes = spec->n_classes;
-        f.made->column = calloc(columns * TRI_DATE_PARTS + 1, sizeof *f.made->column);
-        f.made->label = calloc((size_t)spec->n_classes, sizeof *f.made->label);
-    }
-    tri_status status = f.made && f.bad && f.place && f.source && f.made->column && f.made->label
-                            ? run(&f)
-                            : no_memory(tri__table_path(table));
-    free(f.part);
-    free(f.bad);
-    free(f.place);
-    free(f.source);
-    if (status == TRI_OK) *out = f.made;
-    else tri__preprocess_free(f.made);
-    return status;
+    TRI_OWNED(end_fit) fit f = {.table = table, .spec = spec, .threads = threads};
+    TRI_TRY(TRI_NEW(f.made, 1, "preprocessing"));
+    TRI_TRY(TRI_NEW(f.bad, tri__table_rows(table) + 1, "preprocessing"));
+    TRI_TRY(TRI_NEW(f.place, columns + 1, "preprocessing"));
+    TRI_TRY(TRI_NEW(f.source, columns + 1, "preprocessing"));
+    TRI_TRY(TRI_NEW(f.made->column, columns * TRI_DATE_PARTS + 1, "preprocessing"));
+    TRI_TRY(TRI_NEW(f.made->label, spec->n_classes, "preprocessing"));
+    if (spec->is_number) TRI_TRY(TRI_NEW(f.made->target, 1, "preprocessing"));
+    f.made->n_classes = spec->n_classes;
+    TRI_TRY(run(&f));
+    *out = TRI_GIVE(f.made);
+    return TRI_OK;
 }
 
 void tri__preprocess_read_as(tri_preprocess *preprocess, char decimal, tri_date_order order) {
     if (decimal) preprocess->reading.decimal = decimal;
+    if (decimal && preprocess->target) preprocess->target->read_as.mark = decimal;
     for (int c = 0; c < preprocess->n_columns; c++) {
         if (decimal) preprocess->column[c].read_as.mark = decimal;
         if (order) preprocess->column[c].read_as.order = order;
@@ -364,25 +393,22 @@ static void free_texts(char **at, int n) {
     free(at);
 }
 
+static void free_column(tri_column_stats *stats) {
+    free_texts(stats->category, stats->n_categories);
+    free_texts(stats->form, stats->n_categories);
+    TRI_FREE(stats->of_form, stats->quantile, stats->edge, stats->name);
+}
+
 void tri__preprocess_free(tri_preprocess *preprocess) {
     if (!preprocess) return;
-    for (int c = 0; preprocess->column && c < preprocess->n_columns; c++) {
-        tri_column_stats *stats = &preprocess->column[c];
-        free_texts(stats->category, stats->n_categories);
-        free_texts(stats->form, stats->n_categories);
-        free(stats->of_form);
-        free(stats->quantile);
-        free(stats->edge);
-        free(stats->name);
-    }
+    for (int c = 0; preprocess->column && c < preprocess->n_columns; c++) free_column(&preprocess->column[c]);
+    if (preprocess->target) free_column(preprocess->target);
+    free(preprocess->target);
     free_texts(preprocess->label, preprocess->n_classes);
     for (int t = 0; t < 2; t++) free_texts(preprocess->text[t].at, preprocess->text[t].n);
     free_texts(preprocess->reading.missing.at, preprocess->reading.missing.n);
-    free((void *)preprocess->vectors.at);
-    free(preprocess->column);
-    free(preprocess->label_form);
-    free(preprocess->label_name);
-    free(preprocess);
+    TRI_FREE((void *)preprocess->vectors.at, preprocess->column, preprocess->label_form);
+    TRI_FREE(preprocess->label_name, preprocess);
 }
 
 int tri__preprocess_next(const tri_preprocess *preprocess, int c) {

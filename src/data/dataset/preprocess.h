@@ -12,7 +12,10 @@ enum { TRI_CATEGORY_ROWS_MAX = 65536 }; /* categories of a column that becomes a
 /* How missing numbers are filled, and how filled numbers are transformed. In the order of the configuration's
  * choices. */
 typedef enum tri_missing { TRI_MISSING_MEDIAN, TRI_MISSING_MEAN, TRI_MISSING_ZERO } tri_missing;
-typedef enum tri_transform { TRI_TRANSFORM_STANDARD, TRI_TRANSFORM_QUANTILE_NORMAL, TRI_TRANSFORM_NONE } tri_transform;
+typedef enum tri_transform {
+    TRI_TRANSFORM_STANDARD, TRI_TRANSFORM_QUANTILE_NORMAL, TRI_TRANSFORM_NONE,
+    TRI_TRANSFORM_LOG /* of targets alone: of log(1 + x), as standard */
+} tri_transform;
 
 /* Whether columns are used as they are, or become vectors, and numbers by which embedding. */
 typedef enum tri_vectors { TRI_VECTORS_NONE, TRI_VECTORS_PIECEWISE, TRI_VECTORS_PERIODIC } tri_vectors;
@@ -49,7 +52,8 @@ typedef struct tri_preprocess {
     int width;                /* numbers of a row: the sum of the columns' widths */
     tri_vectors embedding;
     tri_columns vectors;      /* the numbers, as a model has to know them; `at` is owned */
-    char **label;             /* [n_classes] the text of each class, in class order */
+    tri_column_stats *target; /* the label's column as a number to learn, and how it is transformed; NULL: classes */
+    char **label;             /* [n_classes] the text of each class, in class order; of numbers names of outputs */
     char **label_form;        /* [n_classes] canonical forms, by the training table's decimal mark; one block */
     int n_classes;
     int label_by_index;       /* other labels may be class numbers */
@@ -65,7 +69,10 @@ typedef struct tri_preprocess_spec {
     tri_texts categorical;    /* columns that are categorical, whatever their values */
     tri_texts label_list;     /* the classes' labels in order; empty: from the data */
     const char *positive_label; /* must be one of the labels; NULL: none. Does not affect the fit */
-    int n_classes;
+    int n_classes;            /* of numbers: outputs */
+    int is_number;            /* the label's column has numbers to learn */
+    tri_transform target;     /* how they are transformed */
+    const double *level;      /* [n_classes] of quantiles; NULL */
     tri_missing missing;
     tri_transform transform;
     tri_vectors vectors;
@@ -87,6 +94,7 @@ typedef struct tri_preprocess_spec {
 tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec *spec, int threads,
                                tri_preprocess **out);
 void tri__preprocess_free(tri_preprocess *preprocess);
+static inline void tri__preprocess_drop(tri_preprocess **at) { tri__preprocess_free(*at); }
 /* labels.c: the class of a label that the user gave; TRI_USAGE, listing the labels, if there is none. */
 tri_status tri__preprocess_positive(const tri_preprocess *preprocess, const char *label, int *class);
 /* A table's own decimal mark and order of dates, where they differ from training's; 0 and AUTO leave them. */

@@ -7,7 +7,7 @@
 #include "data/dataset/field_values.h"
 
 enum { VERSION = 4, WITH_VECTORS = 3, AS_SPELT = 2, BEFORE_READING = 1 }; /* written for new models; and before */
-static const char *const transforms[] = {"standard", "quantile_normal", "none"};
+static const char *const transforms[] = {"standard", "quantile_normal", "none", "log"};
 static const char *const vectors[] = {"none", "piecewise", "periodic"};
 static const char *const fills[] = {"median", "mean", "zero"};
 static const char *const marks[] = {".", ","};
@@ -36,7 +36,7 @@ static tri_json *column_json(const tri_column_stats *s) {
     tri_json *column = tri__json_pack("{s:s, s:I, s:s, s:f}", "name", s->name, "missing", (tri_json_int)s->missing,
                                       "transform", transforms[s->transform], "fill", s->fill);
     if (s->read_as.kind != TRI_FORM_PLAIN) tri__json_set_new(column, "form", form_json(&s->read_as));
-    if (s->transform == TRI_TRANSFORM_STANDARD) {
+    if (s->transform == TRI_TRANSFORM_STANDARD || s->transform == TRI_TRANSFORM_LOG) {
         tri__json_set_new(column, "mean", tri__json_real(s->mean));
         tri__json_set_new(column, "deviation", tri__json_real(s->deviation));
     } else if (s->transform == TRI_TRANSFORM_QUANTILE_NORMAL) {
@@ -57,6 +57,7 @@ tri_json *tri__preprocess_json(const tri_preprocess *p) {
         tri__json_strings(p->text[1].at, p->text[1].n), "decimal_mark", mark_json(p->reading.decimal), "missing_values",
         tri__json_strings(p->reading.missing.at, p->reading.missing.n), "columns", columns);
     if (p->embedding) tri__json_set_new(made, "vectors", tri__json_string(vectors[p->embedding]));
+    if (p->target) tri__json_set_new(made, "target", column_json(p->target));
     return made;
 }
 
@@ -73,6 +74,8 @@ tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
     if (s->date_order) tri__json_set_new(made, "date_order", tri__json_string(tri__date_orders[s->date_order]));
     if (s->vectors) tri__json_set_new(made, "vectors", tri__json_string(vectors[s->vectors]));
     if (s->vectors == TRI_VECTORS_PIECEWISE) tri__json_set_new(made, "bins", tri__json_integer(s->bins));
+    if (s->is_number) tri__json_set_new(made, "target", tri__json_string(transforms[s->target]));
+    if (s->level) tri__json_set_new(made, "levels", reals_json(s->level, s->n_classes));
     return made;
 }
 
@@ -100,8 +103,7 @@ static tri_status parse_texts(const tri_json *object, const char *key, const cha
     const tri_json *array = tri__json_get(object, key);
     if (!tri__json_is_array(array)) return tri__fail(TRI_DATA, "%s: %s must be an array of texts", name, key);
     int size = (int)tri__json_size(array);
-    *out = calloc((size_t)size + 1, sizeof **out);
-    if (!*out) return tri__fail(TRI_RESOURCE, "%s: out of memory", name);
+    TRI_TRY(TRI_NEW(*out, size + 1, name));
     for (*n = 0; *n < size; ++*n) TRI_TRY(parse_text(tri__json_at(array, (size_t)*n), key, name, &(*out)[*n]));
     return TRI_OK;
 }
@@ -181,7 +183,7 @@ static tri_status parse_column(const tri_json *from, const char *name, tri_colum
     TRI_TRY(parse_text(tri__json_get(from, "name"), "name of a column", name, &to->name));
     to->missing = tri__whole_in(from, "missing");
     if (tri__json_get(from, "categories")) return parse_categories(from, name, to);
-    int which = choice(from, "transform", transforms, 3);
+    int which = choice(from, "transform", transforms, 4);
     if (which < 0)
         return tri__fail(TRI_DATA, "%s: transform of column \"%s\" must be standard, quantile_normal or none", name,
                          to->name);
@@ -262,9 +264,12 @@ static tri_status parse(const tri_json *json, const char *name, tri_preprocess *
     if (!made->n_classes) return tri__fail(TRI_DATA, "%s: labels must not be empty", name);
     TRI_TRY(tri__labels_forms(made));
     if (!made->text[0].n) return tri__fail(TRI_DATA, "%s: primary_text must not be empty", name);
+    const tri_json *target = tri__json_get(json, "target");
+    if (target) TRI_TRY(TRI_NEW(made->target, 1, name));
+    if (target) TRI_TRY(parse_column(target, name, made->target));
+    if (target && made->target->category) return tri__fail(TRI_DATA, "%s: target must be a number's", name);
     if (!tri__json_is_array(columns)) return tri__fail(TRI_DATA, "%s: columns must be an array", name);
-    made->column = calloc(tri__json_size(columns) + 1, sizeof *made->column);
-    if (!made->column) return tri__fail(TRI_RESOURCE, "%s: out of memory", name);
+    TRI_TRY(TRI_NEW(made->column, tri__json_size(columns) + 1, name));
     made->n_columns = (int)tri__json_size(columns);
     for (int c = 0; c < made->n_columns; c++) {
         made->column[c].vectors = made->embedding;
@@ -277,10 +282,9 @@ static tri_status parse(const tri_json *json, const char *name, tri_preprocess *
 
 tri_status tri__preprocess_parse(const tri_json *json, const char *name, tri_preprocess **out) {
     *out = NULL;
-    tri_preprocess *made = calloc(1, sizeof *made);
-    if (!made) return tri__fail(TRI_RESOURCE, "%s: out of memory", name);
-    tri_status status = parse(json, name, made);
-    if (status == TRI_OK) *out = made;
-    else tri__preprocess_free(made);
-    return status;
+    TRI_OWNED(tri__preprocess_drop) tri_preprocess *made = NULL;
+    TRI_TRY(TRI_NEW(made, 1, name));
+    TRI_TRY(parse(json, name, made));
+    *out = TRI_GIVE(made);
+    return TRI_OK;
 }

@@ -26,9 +26,7 @@ tri_status tri__sampler_open(tri_sampler *sampler, const tri_dataset *data, int6
 }
 
 void tri__sampler_close(tri_sampler *sampler) {
-    free(sampler->order);
-    free(sampler->part);
-    free(sampler->heap);
+    TRI_FREE(sampler->order, sampler->part, sampler->heap);
     *sampler = (tri_sampler){.epoch = -1};
 }
 

@@ -103,18 +103,18 @@ int tri__store_superseded(int fd, const tri_store_origin *origin) {
     return h.version == VERSION && h.header_hash == hash_header(&h) && h.origin.place == origin->place && other;
 }
 
-/* Takes ownership of the descriptor. */
-static tri_status take_store(const char *path, int fd, const header *h, tri_store *out) {
+/* The descriptor is now owned by the store, unless it fails. */
+static tri_status take_store(const char *path, int *fd, const header *h, tri_store *out) {
     *out = (tri_store){.path = strdup(path[0] ? path : "the token store in memory"),
-                       .fd = fd,
+                       .fd = *fd,
                        .file_bytes = h->file_bytes,
                        .rows = h->rows,
                        .width = h->width};
     for (int s = 0; s < TRI_SECTION_COUNT; s++)
         out->offset[s] = h->section[s].offset, out->bytes[s] = h->section[s].bytes;
-    if (out->path) return TRI_OK;
-    close(fd);
-    return tri__fail(TRI_RESOURCE, "out of memory for a token store");
+    if (!out->path) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
+    *fd = -1;
+    return TRI_OK;
 }
 
 /* Readers and builders of a store hold a shared lock on it; removing one needs a brief exclusive lock (store_clean.c).
@@ -144,36 +144,31 @@ static tri_status keep(int fd, const char *path, const tri_store_wait *wait) {
 
 /* The hash of all after the header, read a piece at a time. */
 static tri_status check_body(const char *path, int fd, const header *h) {
-    char *buffer = malloc(READ_BYTES);
-    XXH3_state_t *hash = XXH3_createState();
-    tri_status status = buffer && hash ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for a token store");
-    if (hash) XXH3_64bits_reset(hash);
-    for (uint64_t at = BODY; status == TRI_OK && at < h->file_bytes;) {
+    XXH3_state_t hash;
+    TRI_OWNED(tri__free_at) char *buffer = malloc(READ_BYTES);
+    if (!buffer) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
+    XXH3_64bits_reset(&hash);
+    for (uint64_t at = BODY; at < h->file_bytes;) {
         size_t part = h->file_bytes - at < READ_BYTES ? (size_t)(h->file_bytes - at) : READ_BYTES;
-        status = tri__read_at(fd, at, buffer, part, path);
-        if (status == TRI_OK) XXH3_64bits_update(hash, buffer, part);
+        TRI_TRY(tri__read_at(fd, at, buffer, part, path));
+        XXH3_64bits_update(&hash, buffer, part);
         at += part;
     }
-    if (status == TRI_OK && XXH3_64bits_digest(hash) != h->body_hash) status = damaged(path, "its content is damaged");
-    XXH3_freeState(hash);
-    free(buffer);
-    return status;
+    return XXH3_64bits_digest(&hash) == h->body_hash ? TRI_OK : damaged(path, "its content is damaged");
 }
 
 tri_status tri__store_open(const char *path, const tri_key *key, const tri_store_wait *wait, tri_store *out) {
     *out = (tri_store){0};
-    int fd;
+    TRI_OWNED(tri__fd_drop) int fd = -1;
     size_t size;
     header h;
     TRI_TRY(tri__file_open(path, &fd, &size));
-    tri_status status = keep(fd, path, wait);
-    if (status == TRI_OK && size < BODY) status = damaged(path, "is cut short");
-    if (status == TRI_OK) status = tri__read_at(fd, 0, &h, sizeof h, path);
-    if (status == TRI_OK) status = check_header(path, &h, key, size);
-    if (status == TRI_OK) status = check_body(path, fd, &h);
-    if (status == TRI_OK) return take_store(path, fd, &h, out);
-    close(fd);
-    return status;
+    TRI_TRY(keep(fd, path, wait));
+    if (size < BODY) return damaged(path, "is cut short");
+    TRI_TRY(tri__read_at(fd, 0, &h, sizeof h, path));
+    TRI_TRY(check_header(path, &h, key, size));
+    TRI_TRY(check_body(path, fd, &h));
+    return take_store(path, &fd, &h, out);
 }
 
 tri_status tri__store_read(const tri_store *store, tri_section section, size_t at, size_t bytes, void *out) {
@@ -217,29 +212,27 @@ static tri_status open_temporary(tri_store_writer *w, const tri_store_wait *wait
 
 tri_status tri__store_create(const char *path, const tri_store_origin *origin, const tri_store_wait *wait,
                              tri_store_writer **out) {
+    static const char blank[BODY] = {0};
+    TRI_OWNED(tri__store_writer_drop) tri_store_writer *w = NULL;
     *out = NULL;
-    tri_store_writer *w = calloc(1, sizeof *w);
-    if (!w) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
+    TRI_TRY(TRI_NEW(w, 1, "a token store"));
     w->fd = -1;
     w->header = (header){.version = VERSION, .sections = TRI_SECTION_COUNT, .origin = *origin};
     memcpy(w->header.magic, MAGIC, sizeof MAGIC);
     for (int s = 0; s < TRI_SECTION_COUNT; s++) w->header.section[s].offset = BODY;
     w->hash = XXH3_createState();
-    tri_status status = TRI_OK;
-    if (!w->hash) status = tri__fail(TRI_RESOURCE, "out of memory for a token store");
-    else XXH3_64bits_reset(w->hash);
-    if (status == TRI_OK && path) {
-        status = tri__path_join(w->path, "", path);
-        if (status == TRI_OK) status = open_temporary(w, wait);
-    } else if (status == TRI_OK && (w->fd = memfd_create("trident-tokens", MFD_CLOEXEC)) < 0) {
-        status = fail_errno("create", w->path);
+    if (!w->hash) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
+    XXH3_64bits_reset(w->hash);
+    if (path) {
+        TRI_TRY(tri__path_join(w->path, "", path));
+        TRI_TRY(open_temporary(w, wait));
+    } else if ((w->fd = memfd_create("trident-tokens", MFD_CLOEXEC)) < 0) {
+        return fail_errno("create", w->path);
     }
-    static const char blank[BODY] = {0};
-    if (status == TRI_OK) status = tri__write_all(w->fd, blank, BODY, w->path); /* reserves the header */
+    TRI_TRY(tri__write_all(w->fd, blank, BODY, w->path)); /* reserves the header */
     w->at = BODY;
-    if (status == TRI_OK) *out = w;
-    else tri__store_abandon(w);
-    return status;
+    *out = TRI_GIVE(w);
+    return TRI_OK;
 }
 
 tri_status tri__store_append(tri_store_writer *w, const void *data, size_t bytes) {
@@ -281,14 +274,10 @@ static tri_status finish(tri_store_writer *w, int64_t rows, int64_t width) {
 }
 
 tri_status tri__store_commit(tri_store_writer *w, int64_t rows, int64_t width, tri_store *out) {
+    TRI_OWNED(tri__store_writer_drop) tri_store_writer *mine = w;
     *out = (tri_store){0};
-    tri_status status = finish(w, rows, width);
-    if (status == TRI_OK) {
-        status = take_store(w->path, w->fd, &w->header, out);
-        w->fd = -1; /* now owned by the store, or closed */
-    }
-    tri__store_abandon(w);
-    return status;
+    TRI_TRY(finish(w, rows, width));
+    return take_store(w->path, &w->fd, &w->header, out);
 }
 
 void tri__store_abandon(tri_store_writer *w) {

@@ -69,6 +69,7 @@ tri_status tri__store_append(tri_store_writer *writer, const void *data, size_t 
 /* Publishes the store atomically and opens it. The writer is freed even after a failure. */
 tri_status tri__store_commit(tri_store_writer *writer, int64_t rows, int64_t width, tri_store *out);
 void tri__store_abandon(tri_store_writer *writer); /* accepts NULL */
+static inline void tri__store_writer_drop(tri_store_writer **at) { tri__store_abandon(*at); }
 
 /* Whether the store open as `fd` is obsolete: of an older version, or of the same table with other content. A file that
  * is not a store is never superseded. */

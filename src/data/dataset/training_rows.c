@@ -36,25 +36,18 @@ static void add_row(void *context, uint64_t hash) {
 }
 
 tri_status tri__trained_json(const tri_dataset *data, tri_json **out) {
-    sample *s = malloc(sizeof *s);
-    char *text = malloc(TRI_TRAINED_MAX * DIGITS + 1);
+    TRI_OWNED(tri__free_at) sample *s = NULL;
+    TRI_OWNED(tri__free_at) char *text = NULL;
     *out = NULL;
-    tri_status status = s && text ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK) {
-        *s = (sample){.complete = 1, .bound = UINT64_MAX};
-        status = tri__dataset_row_digests(data, add_row, s);
-    }
-    if (status == TRI_OK) {
-        tidy(s);
-        text[0] = 0;
-        for (int i = 0; i < s->n; i++)
-            snprintf(text + i * DIGITS, DIGITS + 1, "%016llx", (unsigned long long)s->hash[i]);
-        *out = tri__json_pack("{s:b, s:s}", "complete", s->complete, "hashes", text);
-        if (!*out) status = tri__fail(TRI_RESOURCE, "out of memory");
-    }
-    free(text);
-    free(s);
-    return status;
+    TRI_TRY(TRI_NEW(s, 1, "a sample of rows"));
+    TRI_TRY(TRI_NEW(text, TRI_TRAINED_MAX * DIGITS + 1, "a sample of rows"));
+    s->complete = 1, s->bound = UINT64_MAX;
+    TRI_TRY(tri__dataset_row_digests(data, add_row, s));
+    tidy(s);
+    for (int i = 0; i < s->n; i++)
+        snprintf(text + i * DIGITS, DIGITS + 1, "%016llx", (unsigned long long)s->hash[i]);
+    *out = tri__json_pack("{s:b, s:s}", "complete", s->complete, "hashes", text);
+    return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 /* Validates, since a checkpoint may come from elsewhere. */
@@ -88,11 +81,9 @@ static void look_up(void *context, uint64_t hash) {
 }
 
 tri_status tri__trained_count(const tri_json *trained, const char *name, const tri_dataset *data, tri_trained *out) {
-    sample *s = malloc(sizeof *s);
-    search find = {.sample = s, .out = out};
+    TRI_OWNED(tri__free_at) sample *s = NULL;
     *out = (tri_trained){0};
-    tri_status status = s ? parse(trained, name, s) : tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK) status = tri__dataset_row_digests(data, look_up, &find);
-    free(s);
-    return status;
+    TRI_TRY(TRI_NEW(s, 1, "a sample of rows"));
+    TRI_TRY(parse(trained, name, s));
+    return tri__dataset_row_digests(data, look_up, &(search){.sample = s, .out = out});
 }

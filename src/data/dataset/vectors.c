@@ -47,8 +47,8 @@ float tri__edges_place(const tri_column_stats *stats, float x) {
 tri_status tri__vectors_make(tri_preprocess *p) {
     p->vectors = (tri_columns){.n = p->width};
     if (!p->embedding) return TRI_OK;
-    tri_column *at = calloc((size_t)p->n_columns + 1, sizeof *at);
-    if (!at) return tri__fail(TRI_RESOURCE, "out of memory for %d columns", p->n_columns);
+    tri_column *at;
+    TRI_TRY(TRI_NEW(at, p->n_columns + 1, "the columns"));
     for (int c = 0; c < p->n_columns; c++) {
         const tri_column_stats *stats = &p->column[c];
         if (stats->category) at[c] = (tri_column){.kind = TRI_COLUMN_CATEGORY, .count = stats->n_categories};

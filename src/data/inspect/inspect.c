@@ -114,36 +114,31 @@ static tri_status take_steps(tri_inspector *in) {
     return TRI_OK;
 }
 
+static void close_inspector(tri_inspector *in) {
+    for (int s = 0; s < TRI_SPLITS; s++) {
+        TRI_FREE(in->klass[s], in->at[s]);
+        tri__table_close(in->table[s]);
+    }
+    tri__inspect_free(in->out);
+}
+
 tri_status tri__inspect(const tri_inspect_spec *spec, tri_inspection **out) {
-    tri_inspector in = {.spec = spec, .out = calloc(1, sizeof *in.out)};
+    TRI_OWNED(close_inspector) tri_inspector in = {.spec = spec};
     *out = NULL;
-    if (!in.out) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(TRI_NEW(in.out, 1, "an inspection"));
     in.out->label = in.out->primary = in.out->secondary = -1;
     in.out->majority = -1;
-    tri_status status = take_steps(&in);
-    for (int s = 0; s < TRI_SPLITS; s++) {
-        free(in.klass[s]);
-        free(in.at[s]);
-        tri__table_close(in.table[s]);
-    }
-    if (status == TRI_OK) *out = in.out;
-    else tri__inspect_free(in.out);
-    return status;
+    TRI_TRY(take_steps(&in));
+    *out = TRI_GIVE(in.out);
+    return TRI_OK;
 }
 
 void tri__inspect_free(tri_inspection *inspection) {
     if (!inspection) return;
     for (int i = 0; i < inspection->n_warnings; i++) free(inspection->warning[i].text);
     for (int i = 0; i < inspection->n_classes; i++) free(inspection->classes[i].label);
-    for (int c = 0; c < inspection->n_columns; c++) {
-        free(inspection->column[c].name);
-        free(inspection->column[c].example);
-        free(inspection->column[c].left_out);
-    }
+    for (int c = 0; c < inspection->n_columns; c++)
+        TRI_FREE(inspection->column[c].name, inspection->column[c].example, inspection->column[c].left_out);
     for (int s = 0; s < TRI_SPLITS; s++) free(inspection->split[s].path);
-    free(inspection->warning);
-    free(inspection->further);
-    free(inspection->classes);
-    free(inspection->column);
-    free(inspection);
+    TRI_FREE(inspection->warning, inspection->further, inspection->classes, inspection->column, inspection);
 }

@@ -41,7 +41,7 @@ static tri_status add_class(tri_inspector *in, tri_field_text label) {
 static tri_status order_classes(tri_inspector *in, const tri_tally *tally, int32_t *klass) {
     tri_inspection *out = in->out;
     int64_t n = tally->n < TRI_INSPECT_CLASSES ? tally->n : TRI_INSPECT_CLASSES;
-    value *values = calloc((size_t)n + 1, sizeof *values);
+    TRI_OWNED(tri__free_at) value *values = calloc((size_t)n + 1, sizeof *values);
     if (!values) return tri__inspect_no_memory(in);
     for (int64_t i = 0; i < n; i++) {
         tri_field_text text = tri__inspect_field(in, out->base, tally->entry[i].first, out->label);
@@ -49,14 +49,12 @@ static tri_status order_classes(tri_inspector *in, const tri_tally *tally, int32
         (void)tri__field_number(&in->reading, text, &values[i].number);
     }
     qsort(values, (size_t)n, sizeof *values, out->column[out->label].kind == TRI_INSPECT_NUMERIC ? by_number : by_text);
-    tri_status status = TRI_OK;
-    for (int64_t i = 0; i < n && status == TRI_OK; i++) {
+    for (int64_t i = 0; i < n; i++) {
         klass[values[i].entry] = (int32_t)i;
-        status = add_class(in, values[i].text);
+        TRI_TRY(add_class(in, values[i].text));
     }
     out->n_base_classes = out->n_classes;
-    free(values);
-    return status;
+    return TRI_OK;
 }
 
 /* The class of every row of a table; values that base does not have are added up to the limit. */
@@ -94,23 +92,17 @@ static tri_status count_classes(tri_inspector *in, tri_tally *tally, int32_t *kl
 tri_status tri__inspect_classes(tri_inspector *in) {
     tri_inspection *out = in->out;
     if (out->label < 0) return TRI_OK;
-    tri_tally tally = {0};
-    tri_status status = TRI_OK;
-    for (int64_t row = 0; row < out->split[out->base].rows && status == TRI_OK; row++) {
+    TRI_OWNED(tri__tally_free) tri_tally tally = {0};
+    for (int64_t row = 0; row < out->split[out->base].rows; row++) {
         tri_field_text field = tri__inspect_field(in, out->base, row, out->label);
         if (!tri__inspect_missing(in, out->label, field) && tri__tally_add(&tally, label_key(in, field), row) < 0)
-            status = tri__inspect_no_memory(in);
+            return tri__inspect_no_memory(in);
         tri__rows_passed(in->table[out->base], row);
     }
     size_t room = (size_t)tally.n + 2 * TRI_INSPECT_CLASSES;
-    int32_t *klass = malloc(room * sizeof *klass);
+    TRI_OWNED(tri__free_at) int32_t *klass = malloc(room * sizeof *klass);
     out->classes = calloc(2 * TRI_INSPECT_CLASSES, sizeof *out->classes);
-    if (status == TRI_OK && (!klass || !out->classes)) status = tri__inspect_no_memory(in);
-    if (status == TRI_OK) {
-        memset(klass, -1, room * sizeof *klass);
-        status = count_classes(in, &tally, klass);
-    }
-    free(klass);
-    tri__tally_free(&tally);
-    return status;
+    if (!klass || !out->classes) return tri__inspect_no_memory(in);
+    memset(klass, -1, room * sizeof *klass);
+    return count_classes(in, &tally, klass);
 }

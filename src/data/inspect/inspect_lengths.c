@@ -42,8 +42,7 @@ static int measure_rows(const tri_inspector *in, const source *of, int64_t step,
             length[i] = ids && field.text ? measure(of->tokenizer, tri__field_trim(field), ids) : -1;
             failed |= length[i] < 0;
         }
-        free(joined.at);
-        free(ids);
+        TRI_FREE(joined.at, ids);
     }
     tri__table_done(table, begin * step, (end - begin - 1) * step + 1);
     return !failed;
@@ -99,7 +98,6 @@ tri_status tri__inspect_lengths(tri_inspector *in) {
             good = measure_rows(in, &of, step, begin, begin + BLOCK < n ? begin + BLOCK : n, length);
         if (good) summarise(length, n, &column->lengths);
     }
-    free(columns);
-    free(length);
+    TRI_FREE(columns, length);
     return good ? TRI_OK : tri__inspect_no_memory(in);
 }

@@ -26,7 +26,7 @@ static int takes_part(const tri_inspection *out, int split, int64_t row, int sco
 static tri_status cut_ranges(const tri_inspector *in, int column, rule *rule) {
     const tri_inspection *out = in->out;
     int64_t rows = out->split[out->base].rows, n = 0;
-    double *number = malloc((size_t)rows * sizeof *number + 1);
+    TRI_OWNED(tri__free_at) double *number = malloc((size_t)rows * sizeof *number + 1);
     if (!number) return tri__inspect_no_memory(in);
     for (int64_t row = 0; row < rows; row++) {
         if (takes_part(out, out->base, row, 0) &&
@@ -40,7 +40,6 @@ static tri_status cut_ranges(const tri_inspector *in, int column, rule *rule) {
         double edge = number[n * i / RANGES];
         if (!rule->n_edges || edge > rule->edge[rule->n_edges - 1]) rule->edge[rule->n_edges++] = edge;
     }
-    free(number);
     return TRI_OK;
 }
 
@@ -104,17 +103,19 @@ static double score(const tri_inspector *in, int column, const rule *rule, int32
     return rows >= ROWS_MIN ? (double)right / (double)rows : -1;
 }
 
+static void end_rule(rule *rule) {
+    tri__tally_free(&rule->values);
+    free(rule->seen);
+}
+
 static tri_status try_column(const tri_inspector *in, int index, int32_t otherwise) {
     tri_inspect_column *column = &in->out->column[index];
-    rule rule = {.form = &column->form.form};
-    tri_status status = TRI_OK;
+    TRI_OWNED(end_rule) rule rule = {.form = &column->form.form};
     int numbers = column->numbers == column->filled || tri__inspect_has_form(column);
-    if (numbers && column->distinct > VALUES_MAX) status = cut_ranges(in, index, &rule);
-    if (status == TRI_OK) status = learn(in, index, &rule);
-    if (status == TRI_OK) column->rule = score(in, index, &rule, otherwise);
-    tri__tally_free(&rule.values);
-    free(rule.seen);
-    return status;
+    if (numbers && column->distinct > VALUES_MAX) TRI_TRY(cut_ranges(in, index, &rule));
+    TRI_TRY(learn(in, index, &rule));
+    column->rule = score(in, index, &rule, otherwise);
+    return TRI_OK;
 }
 
 /* A text, or an id that differs in each row, has no values to learn from. */

@@ -35,7 +35,6 @@ int64_t tri__tally_add(tri_tally *tally, uint64_t hash, int64_t row) {
 int64_t tri__tally_find(const tri_tally *tally, uint64_t hash) { return tally->n ? *find_slot(tally, hash) - 1 : -1; }
 
 void tri__tally_free(tri_tally *tally) {
-    free(tally->entry);
-    free(tally->slot);
+    TRI_FREE(tally->entry, tally->slot);
     *tally = (tri_tally){0};
 }

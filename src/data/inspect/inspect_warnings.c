@@ -111,41 +111,42 @@ static tri_status tally_rows(tri_inspector *in, const uint8_t *counts, int text,
     return TRI_OK;
 }
 
+static void end_tallies(tri_tally (*seen)[TRI_SPLITS]) {
+    for (int s = 0; s < TRI_SPLITS; s++) tri__tally_free(&(*seen)[s]);
+}
+
 static tri_status warn_duplicates(tri_inspector *in) {
     tri_inspection *out = in->out;
-    tri_tally seen[TRI_SPLITS] = {0};
-    uint8_t *counts = malloc((size_t)out->n_columns + 1);
+    TRI_OWNED(end_tallies) tri_tally seen[TRI_SPLITS] = {0};
+    TRI_OWNED(tri__free_at) uint8_t *counts = malloc((size_t)out->n_columns + 1);
     int any = 0;
-    for (int c = 0; c < out->n_columns && counts; c++) {
+    if (!counts) return tri__inspect_no_memory(in);
+    for (int c = 0; c < out->n_columns; c++) {
         counts[c] = !(out->column[c].kind == TRI_INSPECT_ID && out->column[c].key);
         for (int s = 0; s < TRI_SPLITS; s++) counts[c] &= !in->table[s] || in->at[s][c] >= 0;
         any |= counts[c];
     }
-    tri_status status = counts ? TRI_OK : tri__inspect_no_memory(in);
-    if (status == TRI_OK && any) status = tally_rows(in, counts, -1, seen);
-    if (status == TRI_OK && any) status = warn_rows(in, seen, counts);
-    for (int s = 0; s < TRI_SPLITS; s++) tri__tally_free(&seen[s]);
-    free(counts);
-    return status;
+    if (!any) return TRI_OK;
+    TRI_TRY(tally_rows(in, counts, -1, seen));
+    return warn_rows(in, seen, counts);
 }
 
 static tri_status warn_texts(tri_inspector *in) {
     tri_inspection *out = in->out;
-    tri_tally seen[TRI_SPLITS] = {0};
+    TRI_OWNED(end_tallies) tri_tally seen[TRI_SPLITS] = {0};
     char many[32], all[32];
     if (out->primary < 0) return TRI_OK;
-    tri_status status = tally_rows(in, NULL, out->primary, seen);
+    TRI_TRY(tally_rows(in, NULL, out->primary, seen));
     for (int a = 0; a < TRI_SPLITS; a++)
         for (int b = a + 1; b < TRI_SPLITS; b++) {
             int64_t shared = count_shared(&seen[a], &seen[b]);
-            if (shared && status == TRI_OK)
-                status = tri__inspect_warn(in, "duplicate_texts", out->primary,
-                                           "%s of %s rows of %s have a \"%s\" that also appears in %s",
-                                           tri__text_count(shared, many), tri__text_count(out->split[b].rows, all),
-                                           tri__split_name(b), out->column[out->primary].name, tri__split_name(a));
+            if (shared)
+                TRI_TRY(tri__inspect_warn(in, "duplicate_texts", out->primary,
+                                          "%s of %s rows of %s have a \"%s\" that also appears in %s",
+                                          tri__text_count(shared, many), tri__text_count(out->split[b].rows, all),
+                                          tri__split_name(b), out->column[out->primary].name, tri__split_name(a)));
         }
-    for (int s = 0; s < TRI_SPLITS; s++) tri__tally_free(&seen[s]);
-    return status;
+    return TRI_OK;
 }
 
 /* The first of `bad` values of a column of numbers that are none. */
@@ -248,24 +249,21 @@ static char *lower_case(const char *label) {
 /* Two labels that are the same but for capitals are two classes to training. */
 static tri_status warn_case(tri_inspector *in) {
     const tri_inspection *out = in->out;
-    tri_tally seen = {0};
-    tri_status status = TRI_OK;
-    for (int i = 0; i < out->n_classes && status == TRI_OK; i++) {
-        char *lower = lower_case(out->classes[i].label);
-        uint64_t hash = lower ? tri__inspect_hash((tri_field_text){.text = lower, .length = strlen(lower)}) : 0;
-        int64_t before = lower ? tri__tally_find(&seen, hash) : -1;
-        if (!lower || (before < 0 && tri__tally_add(&seen, hash, i) < 0))
-            status = tri__inspect_no_memory(in);
-        else if (before >= 0)
-            status = tri__inspect_warn(
+    TRI_OWNED(tri__tally_free) tri_tally seen = {0};
+    for (int i = 0; i < out->n_classes; i++) {
+        TRI_OWNED(tri__free_at) char *lower = lower_case(out->classes[i].label);
+        if (!lower) return tri__inspect_no_memory(in);
+        uint64_t hash = tri__inspect_hash((tri_field_text){.text = lower, .length = strlen(lower)});
+        int64_t before = tri__tally_find(&seen, hash);
+        if (before < 0 && tri__tally_add(&seen, hash, i) < 0) return tri__inspect_no_memory(in);
+        if (before >= 0)
+            TRI_TRY(tri__inspect_warn(
                 in, "label_case", out->label,
                 "the labels \"%.40s\" and \"%.40s\" differ only in upper and lower case, and are two classes: write "
                 "them alike if they mean the same",
-                out->classes[seen.entry[before].first].label, out->classes[i].label);
-        free(lower);
+                out->classes[seen.entry[before].first].label, out->classes[i].label));
     }
-    tri__tally_free(&seen);
-    return status;
+    return TRI_OK;
 }
 
 static tri_status warn_labels(tri_inspector *in) {

@@ -44,6 +44,8 @@ static tri_status read_bytes(const tri_table *table, uint64_t at, uint64_t size,
     return tri__source_read(table, at, (char *)*out, (size_t)size);
 }
 
+static void free_message(message *m) { free(m->metadata); }
+
 /* Reads the metadata of the message at `at`. kind 0: the stream ends here. */
 static tri_status read_message(const tri_table *table, uint64_t at, message *m) {
     uint32_t word[2] = {0};
@@ -73,9 +75,7 @@ static tri_status read_message(const tri_table *table, uint64_t at, message *m) 
 static int version_of(tri_flat *flat, tri_flat_table root) { return (int)tri__flat_number(flat, root, 0, 2, 0); }
 
 static void free_batch(tri_arrow_batch *batch) {
-    free(batch->nulls);
-    free(batch->buffer);
-    free(batch->views);
+    TRI_FREE(batch->nulls, batch->buffer, batch->views);
 }
 
 static void free_arrow(void *state) {
@@ -83,13 +83,10 @@ static void free_arrow(void *state) {
     for (size_t i = 0; i < arrow->batches; i++) free_batch(&arrow->batch[i]);
     for (size_t i = 0; i < arrow->dictionaries; i++) {
         free_batch(&arrow->dictionary[i].values);
-        tri_column_text *text = atomic_load(&arrow->dictionary[i].text);
+        TRI_OWNED(tri__free_at) tri_column_text *text = atomic_load(&arrow->dictionary[i].text);
         if (text) free(text->text), free(text->field);
-        free(text);
     }
-    free(arrow->batch);
-    free(arrow->dictionary);
-    free(arrow->column);
+    TRI_FREE(arrow->batch, arrow->dictionary, arrow->column);
     pthread_mutex_destroy(&arrow->lock);
     free(arrow);
 }
@@ -232,12 +229,10 @@ static tri_status take_message(opening *o, message *m, int *schema) {
 static tri_status read_stream(opening *o) {
     int schema = 0, ends = 0;
     for (uint64_t at = 0; !ends;) {
-        message m;
-        tri_status status = read_message(o->table, at, &m);
+        TRI_OWNED(free_message) message m = {0};
+        TRI_TRY(read_message(o->table, at, &m));
         ends = !m.kind;
-        if (status == TRI_OK && !ends) status = take_message(o, &m, &schema);
-        free(m.metadata);
-        TRI_TRY(status);
+        if (!ends) TRI_TRY(take_message(o, &m, &schema));
         at = m.end;
     }
     return schema ? TRI_OK : damaged(o->table, 0, "no schema");
@@ -253,12 +248,10 @@ static tri_status take_blocks(opening *o, tri_flat *flat, tri_flat_table footer,
         uint64_t from = tri__flat_read(flat, at + BLOCK_BYTES * i, 8);
         if (from < sizeof magic || from >= o->table->source.size)
             return damaged(o->table, o->table->source.size, "its footer names a block outside the file");
-        message m;
-        tri_status status = read_message(o->table, from, &m);
-        if (status == TRI_OK && m.kind != kind) status = damaged(o->table, from, "a block is not what the footer says");
-        if (status == TRI_OK) status = kind == TRI_HEADER_BATCH ? add_batch(o, &m) : add_dictionary(o, &m);
-        free(m.metadata);
-        TRI_TRY(status);
+        TRI_OWNED(free_message) message m = {0};
+        TRI_TRY(read_message(o->table, from, &m));
+        if (m.kind != kind) return damaged(o->table, from, "a block is not what the footer says");
+        TRI_TRY(kind == TRI_HEADER_BATCH ? add_batch(o, &m) : add_dictionary(o, &m));
     }
     return TRI_OK;
 }
@@ -277,18 +270,16 @@ static tri_status read_file(opening *o) {
         char magic[6];
     } __attribute__((packed)) end;
     uint64_t size = o->table->source.size;
-    uint8_t *bytes;
+    TRI_OWNED(tri__free_at) uint8_t *bytes = NULL;
     if (size < sizeof magic + sizeof end) return damaged(o->table, size, "the file is cut off");
     TRI_TRY(tri__source_read(o->table, size - sizeof end, (char *)&end, sizeof end));
     if (memcmp(end.magic, magic, sizeof end.magic))
         return damaged(o->table, size, "an Arrow file ends in ARROW1, this one does not: it is cut off, or is still "
                                        "being written");
     if (end.size > size - sizeof magic - sizeof end) return damaged(o->table, size, "the size of its footer is wrong");
-    tri_status status = read_bytes(o->table, size - sizeof end - end.size, end.size, &bytes);
+    TRI_TRY(read_bytes(o->table, size - sizeof end - end.size, end.size, &bytes));
     tri_flat flat = {bytes, end.size, 0};
-    if (status == TRI_OK) status = take_footer(o, &flat);
-    free(bytes);
-    return status;
+    return take_footer(o, &flat);
 }
 
 static tri_status open_arrow(tri_table *table) {

@@ -351,9 +351,7 @@ static tri_status add_values(batch *b, const column_type *type, const struct Arr
 static void free_batch(batch *b, int with_buffers) {
     for (size_t i = 0; i < b->buffers && with_buffers; i++)
         if (b->buffer[i].owned) free((void *)b->buffer[i].bytes);
-    free(b->buffer);
-    free(b->node);
-    free(b->views);
+    TRI_FREE(b->buffer, b->node, b->views);
 }
 
 static uint64_t body_of(const batch *b) {

@@ -15,6 +15,8 @@ typedef struct part {
     uint64_t size;
 } part;
 
+static void free_part(part *p) { free(p->own); }
+
 /* Some rows of a column, or the values of a dictionary, while they are read. */
 typedef struct reading {
     tri_column_place place;
@@ -43,25 +45,21 @@ static tri_status read_body(const reading *r, uint64_t at, uint64_t size, part *
 
 /* Unpacks a buffer. Its first 8 bytes say how long it becomes; -1: it is not packed. */
 static tri_status unpack(const reading *r, const struct tri_arrow_buffer *buffer, part *out) {
-    part packed = {0};
+    TRI_OWNED(free_part) part packed = {0};
     int64_t size;
     if (buffer->size < 8) return tri__column_fail(&r->place, "a compressed buffer is too short");
-    tri_status status = read_body(r, buffer->at, buffer->size, &packed);
-    if (status == TRI_OK) memcpy(&size, packed.at, 8);
-    if (status == TRI_OK && size == -1) {
-        *out = (part){packed.own, packed.at + 8, packed.size - 8};
+    TRI_TRY(read_body(r, buffer->at, buffer->size, &packed));
+    memcpy(&size, packed.at, 8);
+    if (size == -1) {
+        *out = (part){TRI_GIVE(packed.own), packed.at + 8, packed.size - 8};
         return TRI_OK;
     }
-    if (status == TRI_OK && (size < 0 || (uint64_t)size > LARGEST || (uint64_t)size / RATIO > packed.size))
-        status = tri__column_fail(&r->place, "a buffer would unpack to more than 4 GiB, or to more than its bytes can");
-    if (status == TRI_OK && !(out->own = malloc((size_t)size + 1))) status = no_memory(r);
-    if (status == TRI_OK) {
-        out->at = out->own, out->size = (uint64_t)size;
-        status = tri__column_unpack(&r->place, r->batch->codec, packed.at + 8, (size_t)packed.size - 8, out->own,
-                                    (size_t)size);
-    }
-    free(packed.own);
-    return status;
+    if (size < 0 || (uint64_t)size > LARGEST || (uint64_t)size / RATIO > packed.size)
+        return tri__column_fail(&r->place, "a buffer would unpack to more than 4 GiB, or to more than its bytes can");
+    if (!(out->own = malloc((size_t)size + 1))) return no_memory(r);
+    out->at = out->own, out->size = (uint64_t)size;
+    return tri__column_unpack(&r->place, r->batch->codec, packed.at + 8, (size_t)packed.size - 8, out->own,
+                              (size_t)size);
 }
 
 /* Bytes [from, from + size) of a buffer; out->own is freed by the caller in any case. */
@@ -175,7 +173,7 @@ static tri_status put_text(reading *r, const void *data, int64_t i) {
 }
 
 static tri_status write_texts(reading *r) {
-    part data;
+    TRI_OWNED(free_part) part data = {0};
     uint64_t base = offset_at(r, 0), last = base;
     int wrong = base > INT64_MAX;
     for (int64_t i = 1; i <= r->n && !wrong; i++) {
@@ -184,11 +182,9 @@ static tri_status write_texts(reading *r) {
         last = next;
     }
     if (wrong) return tri__column_fail(&r->place, "the offsets of its texts are wrong");
-    tri_status status = read_part(r, r->buffer + 2, base, last - base, &data);
-    if (status == TRI_OK) status = reserve(r, (size_t)(last - base));
-    if (status == TRI_OK) status = write_rows(r, put_text, &data);
-    free(data.own);
-    return status;
+    TRI_TRY(read_part(r, r->buffer + 2, base, last - base, &data));
+    TRI_TRY(reserve(r, (size_t)(last - base)));
+    return write_rows(r, put_text, &data);
 }
 
 /* ---- views: 16 bytes a text, which hold it if it is short, else say where it is ---- */
@@ -237,7 +233,7 @@ static tri_status put_view(reading *r, const void *list, int64_t i) {
 }
 
 static tri_status write_views(reading *r, size_t n) {
-    viewed *list = calloc(n + 1, sizeof *list);
+    TRI_OWNED(tri__free_at) viewed *list = calloc(n + 1, sizeof *list);
     if (!list) return no_memory(r);
     tri_status status = find_viewed(r, list, n);
     for (size_t i = 0; i < n && status == TRI_OK; i++)
@@ -245,7 +241,6 @@ static tri_status write_views(reading *r, size_t n) {
             status = read_part(r, r->buffer + 2 + i, list[i].from, list[i].to - list[i].from, &list[i].bytes);
     if (status == TRI_OK) status = write_rows(r, put_view, list);
     for (size_t i = 0; i < n; i++) free(list[i].bytes.own);
-    free(list);
     return status;
 }
 
@@ -265,8 +260,7 @@ static tri_status write_values(reading *r, size_t views) {
 
 /* Ends the reading: what was written becomes `out`, also if it failed. */
 static tri_status give(tri_status status, reading *r, tri_column_text *out) {
-    free(r->valid.own);
-    free(r->values.own);
+    TRI_FREE(r->valid.own, r->values.own);
     out->text = r->text.at, out->field = r->field;
     out->bytes = r->text.room + (r->field ? (size_t)r->n * sizeof *r->field : 0);
     return status;
@@ -297,7 +291,7 @@ static tri_status dictionary_text(const reading *r, tri_arrow *arrow, tri_arrow_
     tri_column_text *text = atomic_load_explicit(&d->text, memory_order_acquire);
     tri_status status = TRI_OK;
     if (!text) {
-        pthread_mutex_lock(&arrow->lock);
+        TRI_LOCKED(&arrow->lock);
         text = atomic_load_explicit(&d->text, memory_order_relaxed);
         if (!text) {
             reading inner = {.place = r->place, .batch = &d->values, .type = d->type, .n = d->values.rows};
@@ -308,7 +302,6 @@ static tri_status dictionary_text(const reading *r, tri_arrow *arrow, tri_arrow_
             if (status == TRI_OK) atomic_store_explicit(&d->text, text, memory_order_release);
             else if (text) free(text->text), free(text->field), free(text);
         }
-        pthread_mutex_unlock(&arrow->lock);
     }
     *out = status == TRI_OK ? text : NULL;
     return status;
@@ -350,11 +343,10 @@ static tri_status put_encoded(reading *r, const void *with, int64_t i) {
 }
 
 static tri_status load_encoded(reading *r, tri_arrow *arrow, int64_t id, tri_column_text *out) {
-    lookup *list = malloc(sizeof *list + (r->batch->dictionaries + 1) * sizeof list->of[0]);
+    TRI_OWNED(tri__free_at) lookup *list = malloc(sizeof *list + (r->batch->dictionaries + 1) * sizeof list->of[0]);
     tri_status status = list ? read_rows(r) : no_memory(r);
     if (status == TRI_OK) status = find_dictionary(r, arrow, id, list);
     if (status == TRI_OK) status = write_rows(r, put_encoded, list);
-    free(list);
     return give(status, r, out);
 }
 

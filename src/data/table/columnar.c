@@ -8,9 +8,8 @@
  * the order of sequential consistency). */
 #include "data/table/columnar.h"
 
+#include "base/text.h"
 #include "data/text/utf8.h"
-
-#include <stdarg.h>
 
 typedef struct columnar {
     void *state;             /* the format's */
@@ -29,9 +28,7 @@ typedef struct columnar {
 } columnar;
 
 static void free_text(tri_column_text *text) {
-    free(text->text);
-    free(text->field);
-    free(text);
+    TRI_FREE(text->text, text->field, text);
 }
 
 static void fail(columnar *c, tri_status status) {
@@ -59,12 +56,11 @@ static size_t words_of(const tri_column_group *group) { return (size_t)(group->r
 
 /* The group's cells; NULL: out of memory. */
 static tri_column_cell *make_cells(const tri_table *table, columnar *c, tri_column_group *group) {
-    pthread_mutex_lock(&c->lock);
+    TRI_LOCKED(&c->lock);
     tri_column_cell *cell = atomic_load(&group->cell);
     if (!cell && (group->held || (group->held = calloc(words_of(group), sizeof *group->held))) &&
         (cell = calloc(2 * (size_t)table->columns, sizeof *cell)))
         atomic_store(&group->cell, cell);
-    pthread_mutex_unlock(&c->lock);
     return cell;
 }
 
@@ -137,7 +133,7 @@ static tri_column_text *load(const tri_table *table, columnar *c, tri_column_gro
         fail(c, status);
         atomic_store(&cell->failed, 1);
     }
-    pthread_mutex_lock(&c->lock);
+    TRI_LOCKED(&c->lock);
     if (text) {
         make_room(c, text->bytes);
         text->group = group, text->cell = number;
@@ -148,7 +144,6 @@ static tri_column_text *load(const tri_table *table, columnar *c, tri_column_gro
     }
     cell->loading = 0;
     pthread_cond_broadcast(&c->loaded);
-    pthread_mutex_unlock(&c->lock);
     return text;
 }
 
@@ -223,9 +218,8 @@ void tri__columns_done(const tri_table *table, int64_t first, int64_t count) {
         ended |= to >= g->rows;
     }
     if (!ended) return;
-    pthread_mutex_lock(&c->lock);
+    TRI_LOCKED(&c->lock);
     make_room(c, 0);
-    pthread_mutex_unlock(&c->lock);
 }
 
 void tri__columns_close(tri_table *table) {
@@ -287,10 +281,7 @@ int tri__bytes_are_text(const char *bytes, size_t size) {
 
 tri_status tri__column_fail(const tri_column_place *place, const char *format, ...) {
     char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    TRI_FORMAT(text, sizeof text, format);
     return tri__fail(TRI_DATA, "%s: column \"%.80s\", %s %lld: %s", place->table->path,
                      place->table->name[place->column], place->what, (long long)place->number, text);
 }

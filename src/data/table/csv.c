@@ -8,8 +8,6 @@
 #include "base/text.h"
 #include "data/table/packed.h"
 
-#include <stdarg.h>
-
 /* Parser states within a record. Not 0: tri_table_piece.skipping stores one. */
 enum { START = 1, UNQUOTED, QUOTED, CLOSED };
 
@@ -30,10 +28,7 @@ typedef struct record {
 __attribute__((format(printf, 3, 4))) static void blame(record *r, size_t at, const char *format, ...) {
     if (r->fault.why[0]) return;
     r->fault.at = r->window->base + at;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(r->fault.why, sizeof r->fault.why, format, args);
-    va_end(args);
+    TRI_FORMAT(r->fault.why, sizeof r->fault.why, format);
 }
 
 static void end_field(record *r, size_t at) {
@@ -246,14 +241,13 @@ static tri_status check_names(const tri_table *table, const uint32_t *end) {
         if (!table->name[c][0])
             return tri__table_fail(table, table->top + end[c - 1] + 1,
                                    "column %d has no name; only the first may have none", c + 1);
-    tri_keys keys = {0};
+    TRI_OWNED(tri__keys_free) tri_keys keys = {0};
     int twice = -1, failed = 0;
     for (int c = 0; c < table->columns; c++) {
         int before = keys.n;
         failed |= tri__keys_add(&keys, table->name[c], strlen(table->name[c])) < 0;
         if (keys.n == before && (twice < 0 || strcmp(table->name[c], table->name[twice]) < 0)) twice = c;
     }
-    tri__keys_free(&keys);
     if (failed) return tri__table_no_memory(table);
     if (twice < 0) return TRI_OK;
     return tri__table_fail(table, table->top + end[twice - 1] + 1, "column name \"%.80s\" appears twice in the header",
@@ -276,35 +270,26 @@ static tri_status take_names(tri_table *table, char *text, const uint32_t *end, 
 
 /* The header is a record of any number of fields; more of the file is read until the header is complete. */
 static tri_status read_header(tri_table *table) {
-    tri_status status = TRI_OK;
-    uint32_t *end = NULL;
-    char *text = NULL;
     for (size_t room = 1 << 16;; room *= 4) {
         uint64_t left = table->source.size - table->top;
         tri_window window = {.size = left < room ? (size_t)left : room, .base = table->top, .last = left <= room};
         size_t fields_most = window.size < TRI_LIMIT_COLUMNS ? window.size + 1 : TRI_LIMIT_COLUMNS;
-        free(text);
-        free(end);
-        window.text = text = malloc(window.size + 1);
-        end = malloc(fields_most * sizeof *end);
-        status = text && end ? TRI_OK : tri__table_no_memory(table);
-        if (status == TRI_OK) status = tri__source_read(table, table->top, text, window.size);
-        if (status != TRI_OK) break;
+        TRI_OWNED(tri__free_at) char *text = malloc(window.size + 1);
+        TRI_OWNED(tri__free_at) uint32_t *end = malloc(fields_most * sizeof *end);
+        if (!text || !end) return tri__table_no_memory(table);
+        TRI_TRY(tri__source_read(table, table->top, text, window.size));
+        window.text = text;
         record r = {.table = table, .window = &window, .state = START, .end = end, .limit = (int64_t)fields_most};
         size_t next = 0;
         int cut = walk(&r, &next) == 2;
         if (cut && window.size < TRI_LIMIT_CSV_ROW + 8) continue;
-        if (r.fault.why[0]) status = tri__table_faulty(table, &r.fault);
+        if (r.fault.why[0]) return tri__table_faulty(table, &r.fault);
         table->begin = table->top + next;
-        int64_t fields = r.fields;
-        if (status == TRI_OK) status = take_names(table, text, end, fields);
+        TRI_TRY(take_names(table, text, end, r.fields));
         break;
     }
-    free(text);
-    free(end);
     /* In a table with one column, an empty line is a row with an empty field. */
-    if (status == TRI_OK && table->columns > 1) status = tri__table_trim(table, &table->end);
-    return status;
+    return table->columns > 1 ? tri__table_trim(table, &table->end) : TRI_OK;
 }
 
 /* The separator is what the caller says, or the ending .tsv, or what is detected. */

@@ -32,12 +32,10 @@ static int number_of(tri_keys *keys, const char *text, size_t length, int likely
                    !memcmp(keys->text + keys->key[likely].at, text, length);
         return same ? likely : tri__keys_add(keys, text, length);
     }
-    char *plain = malloc(length);
+    TRI_OWNED(tri__free_at) char *plain = malloc(length);
     if (!plain) return -1;
     memcpy(plain, text, length);
-    int number = tri__keys_add(keys, plain, tri__jsonl_decode(plain, length));
-    free(plain);
-    return number;
+    return tri__keys_add(keys, plain, tri__jsonl_decode(plain, length));
 }
 
 /* Numbers the members' keys. A duplicate key is a fault, and the piece's keys are then unchanged. */

@@ -6,17 +6,13 @@
 #include "data/table/jsonl.h"
 #include "data/text/utf8.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 void tri__jsonl_blame(tri_jsonl_line *line, size_t at, const char *format, ...) {
     if (line->why[0]) return;
     line->wrong = at;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line->why, sizeof line->why, format, args);
-    va_end(args);
+    TRI_FORMAT(line->why, sizeof line->why, format);
 }
 
 int tri__jsonl_shown(const tri_jsonl_line *line, const tri_jsonl_member *member) {

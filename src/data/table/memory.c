@@ -53,16 +53,14 @@ static void free_held(held *h) {
     for (size_t i = 0; i < h->n; i++)
         if (h->array[i].release) h->array[i].release(&h->array[i]);
     if (h->schema.release) h->schema.release(&h->schema);
-    free(h->array);
-    free(h->column);
+    TRI_FREE(h->array, h->column);
     *h = (held){0};
 }
 
 static void free_table(table *t) {
     tri__image_free(&t->image);
     for (size_t i = 0; i < t->n; i++) free_held(&t->stream[i]);
-    free(t->stream);
-    free(t->name);
+    TRI_FREE(t->stream, t->name);
 }
 
 /* ---- reading a stream ---- */
@@ -141,24 +139,23 @@ static int64_t next_batch(const table *t, int64_t row, tri_image_values *values)
 static tri_status make_image(const table *t, tri_image *image) {
     int n = 0;
     for (size_t s = 0; s < t->n; s++) n += columns_of(&t->stream[s]);
-    tri_image_column *column = calloc((size_t)n + 1, sizeof *column);
-    tri_image_values *values = malloc(((size_t)n + 1) * sizeof *values);
-    tri_status status = column && values ? name_columns(t, column) : no_memory(t->name);
-    if (status == TRI_OK) status = tri__image_schema(image, t->name, column, n);
-    for (int64_t row = 0, rows; row < t->stream[0].rows && status == TRI_OK; row += rows) {
+    TRI_OWNED(tri__free_at) tri_image_column *column = calloc((size_t)n + 1, sizeof *column);
+    TRI_OWNED(tri__free_at) tri_image_values *values = malloc(((size_t)n + 1) * sizeof *values);
+    if (!column || !values) return no_memory(t->name);
+    TRI_TRY(name_columns(t, column));
+    TRI_TRY(tri__image_schema(image, t->name, column, n));
+    for (int64_t row = 0, rows; row < t->stream[0].rows; row += rows) {
         enum { MOST = 1 << 30 }; /* rows of a batch: a reader counts them in 32 bits */
         rows = next_batch(t, row, values);
         if (rows > MOST) rows = MOST;
-        status = tri__image_batch(image, t->name, column, n, values, rows);
+        TRI_TRY(tri__image_batch(image, t->name, column, n, values, rows));
     }
-    free(column);
-    free(values);
-    return status;
+    return TRI_OK;
 }
 
 /* Takes a stream into the table; neither is changed if this fails. */
 static tri_status add_stream(table *t, held *h) {
-    tri_image image = {0};
+    TRI_OWNED(tri__image_free) tri_image image = {0};
     if (t->n && h->rows != t->stream[0].rows)
         return tri__fail(TRI_DATA, "%s: %lld rows, but the columns before have %lld", t->name, (long long)h->rows,
                          (long long)t->stream[0].rows);
@@ -169,10 +166,9 @@ static tri_status add_stream(table *t, held *h) {
     tri_status status = make_image(t, &image);
     if (status == TRI_OK) {
         tri__image_free(&t->image);
-        t->image = image, *h = (held){0};
+        t->image = image, image = (tri_image){0}, *h = (held){0};
         return TRI_OK;
     }
-    tri__image_free(&image);
     t->n--;
     return status;
 }
@@ -234,6 +230,5 @@ tri_status tri_tables_write(const tri_tables *tables, const char *table, int fil
 void tri_tables_close(tri_tables *tables) {
     if (!tables) return;
     for (size_t i = 0; i < tables->n; i++) free_table(&tables->table[i]);
-    free(tables->table);
-    free(tables);
+    TRI_FREE(tables->table, tables);
 }

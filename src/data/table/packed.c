@@ -184,7 +184,7 @@ static tri_status take(unpacking *u) {
 }
 
 tri_status tri__packed_open(tri_table *table, tri_packer packer) {
-    unpacking *u = malloc(sizeof *u);
+    TRI_OWNED(tri__free_at) unpacking *u = malloc(sizeof *u);
     if (!u) return tri__table_no_memory(table);
     u->table = table, u->fd = -1, u->memory = NULL, u->next = u->in;
     u->read = u->size = 0, u->left = u->room = 0;
@@ -192,6 +192,5 @@ tri_status tri__packed_open(tri_table *table, tri_packer packer) {
     if (status == TRI_OK) status = take(u);
     if (u->fd >= 0) close(u->fd);
     free(u->memory);
-    free(u);
     return status;
 }

@@ -17,7 +17,7 @@ static const struct {
     int codec;
     uint64_t ratio;
 } codecs[] = {{"uncompressed", TRI_CODEC_NONE, 1}, {"snappy", TRI_CODEC_SNAPPY, 22}, {"gzip", TRI_CODEC_GZIP, 1040},
-              {"LZO", -1, 0}, {"Brotli", -1, 0}, {"LZ4 in Hadoop's frames", -1, 0},
+              {"LZO", -1, 0}, {"brotli", TRI_CODEC_BROTLI, 1 << 21}, {"LZ4 in Hadoop's frames", -1, 0},
               {"zstd", TRI_CODEC_ZSTD, 1 << 17}, {"lz4", TRI_CODEC_LZ4, 256}};
 enum { CODECS = sizeof codecs / sizeof *codecs };
 

@@ -76,16 +76,15 @@ static tri_status lacks(const tri_table *table, const tri_table *without, const 
 
 /* Names the table's columns: the first part's; of JSON lines also what later ones add. */
 static tri_status name_columns(tri_table *table, parts *p) {
-    tri_keys keys = {0};
+    TRI_OWNED(tri__keys_free) tri_keys keys = {0};
     int lines = 1, failed = 0;
     for (int i = 0; i < p->n; i++) lines &= p->part[i]->format->objects;
     for (int i = 0; i < (lines ? p->n : 1); i++)
         for (int c = 0; c < p->part[i]->columns; c++)
             failed |= tri__keys_add(&keys, p->part[i]->name[c], strlen(p->part[i]->name[c])) < 0;
     p->at = malloc(((size_t)keys.n * (size_t)p->n + 1) * sizeof *p->at);
-    tri_status status = failed || !p->at ? tri__table_no_memory(table) : tri__table_take_keys(table, &keys);
-    tri__keys_free(&keys);
-    return status;
+    if (failed || !p->at) return tri__table_no_memory(table);
+    return tri__table_take_keys(table, &keys);
 }
 
 /* Finds the table's columns in a part, and compares it with the first. */
@@ -160,14 +159,13 @@ static tri_status join_all(tri_table *table, parts *p) {
 }
 
 tri_status tri__parts_open(tri_table *table) {
-    tri_names names;
+    TRI_OWNED(tri__names_free) tri_names names = {0};
     TRI_TRY(tri__parts_list(table->path, &names));
     parts *p = table->state = calloc(1, sizeof *p);
     table->format = &format;
     if (p) p->part = calloc((size_t)names.n, sizeof *p->part);
     if (p) p->first = calloc((size_t)names.n + 1, sizeof *p->first);
-    tri_status status = p && p->part && p->first ? open_all(table, p, &names) : tri__table_no_memory(table);
-    if (status == TRI_OK) status = join_all(table, p);
-    tri__names_free(&names);
-    return status;
+    if (!p || !p->part || !p->first) return tri__table_no_memory(table);
+    TRI_TRY(open_all(table, p, &names));
+    return join_all(table, p);
 }

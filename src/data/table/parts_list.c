@@ -65,8 +65,7 @@ static tri_status check_complete(const char *path, const tri_names *names) {
 static tri_status take_matching(const char *folder, const char *pattern, const tri_names *all, tri_names *out) {
     const char *star = strchr(pattern, '*');
     size_t start = (size_t)(star - pattern), end = strlen(star + 1);
-    out->name = calloc((size_t)all->n + 1, sizeof *out->name);
-    if (!out->name) return tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    TRI_TRY(TRI_NEW(out->name, (size_t)all->n + 1, folder));
     for (int i = 0; i < all->n; i++) {
         const char *name = all->name[i];
         char path[TRI_PATH_MAX];
@@ -85,15 +84,13 @@ static tri_status take_matching(const char *folder, const char *pattern, const t
 static tri_status list_parts(const char *path, tri_names *out) {
     char folder[TRI_PATH_MAX];
     const char *pattern = last_name(path);
-    tri_names all = {0};
+    TRI_OWNED(tri__names_free) tri_names all = {0};
     if (strchr(strchr(pattern, '*') + 1, '*'))
         return tri__fail(TRI_USAGE, "%s: a name may have one asterisk, for all files that begin and end like it", path);
     TRI_TRY(tri__path_join(folder, "", path));
     folder[pattern - path] = 0;
     TRI_TRY(tri__folder_list(folder[0] ? folder : ".", &all));
-    tri_status status = take_matching(folder, pattern, &all, out);
-    tri__names_free(&all);
-    TRI_TRY(status);
+    TRI_TRY(take_matching(folder, pattern, &all, out));
     if (!out->n) return tri__fail(TRI_NOINPUT, "%s: no file has such a name", path);
     qsort(out->name, (size_t)out->n, sizeof *out->name, compare);
     return check_complete(path, out);

@@ -111,7 +111,7 @@ tri_status tri__decimal_find(const tri_table *table, const int *columns, int n, 
     char separator = tri__table_separator(table);
     *out = (tri_decimal){.mark = '.', .comma = -1, .point = -1};
     if (!separator || separator == ',' || !n) return TRI_OK;
-    count *counts = calloc((size_t)n, sizeof *counts);
+    TRI_OWNED(tri__free_at) count *counts = calloc((size_t)n, sizeof *counts);
     if (!counts) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
     for (int64_t row = 0; row < tri__table_rows(table); row++) {
         for (int c = 0; c < n; c++) count_field(missing, tri__table_field(table, row, columns[c]), &counts[c]);
@@ -126,7 +126,6 @@ tri_status tri__decimal_find(const tri_table *table, const int *columns, int n, 
         if (k->points && 10 * (k->points + k->whole) >= 9 * k->filled)
             points += k->fractions[0], mixed |= k->whole > 0, out->point = out->point < 0 ? columns[c] : out->point;
     }
-    free(counts);
     out->unclear = out->comma < 0 ? mixed && !points : out->point < 0 ? !commas : !points == !commas;
     if (out->comma >= 0 && !out->unclear && commas) out->mark = ',';
     out->known = commas && !points ? ',' : points && !commas ? '.' : 0;

@@ -5,8 +5,6 @@
 #include "data/table/packed.h"
 #include "data/table/parts.h"
 
-#include <stdarg.h>
-
 enum { KEEP = 64 << 20 }; /* files of up to so many bytes are kept in memory */
 
 tri_status tri__table_no_memory(const tri_table *table) {
@@ -16,10 +14,7 @@ tri_status tri__table_no_memory(const tri_table *table) {
 
 tri_status tri__table_fail(const tri_table *table, uint64_t at, const char *format, ...) {
     char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    TRI_FORMAT(text, sizeof text, format);
     tri_table_line line = {1, table->top};
     TRI_TRY(tri__source_line(table, at, &line));
     return tri__fail(TRI_DATA, "%s:%lld:%lld: %s", table->path, (long long)line.number,
@@ -47,16 +42,14 @@ tri_status tri__table_take_keys(tri_table *table, const tri_keys *keys) {
 }
 
 tri_status tri__table_check_names(const tri_table *table, const char *advice) {
-    tri_keys keys = {0};
-    tri_status status = TRI_OK;
-    for (int c = 0; c < table->columns && status == TRI_OK; c++) {
+    TRI_OWNED(tri__keys_free) tri_keys keys = {0};
+    for (int c = 0; c < table->columns; c++) {
         int number = tri__keys_add(&keys, table->name[c], strlen(table->name[c]));
-        if (number < 0) status = tri__table_no_memory(table);
+        if (number < 0) return tri__table_no_memory(table);
         else if (number != c)
-            status = tri__fail(TRI_DATA, "%s: two columns are named \"%.80s\"%s", table->path, table->name[c], advice);
+            return tri__fail(TRI_DATA, "%s: two columns are named \"%.80s\"%s", table->path, table->name[c], advice);
     }
-    tri__keys_free(&keys);
-    return status;
+    return TRI_OK;
 }
 
 /* A table in memory: an Arrow stream. */
@@ -120,16 +113,12 @@ void tri__table_close(tri_table *table) {
     if (!table) return;
     if (table->format) table->format->close(table);
     for (int c = 0; c < table->columns; c++) free(table->name[c]), free(table->unread[c]);
-    free(table->name);
-    free(table->unread);
-    free(table->type);
+    TRI_FREE(table->name, table->unread, table->type);
     for (int i = 0; i < table->described; i++) free((char *)table->bad_row[i].why);
-    free(table->bad_row);
-    free(table->bad_after);
+    TRI_FREE(table->bad_row, table->bad_after);
     pthread_mutex_destroy(&table->lock);
     tri__source_close(&table->source);
-    free(table->path);
-    free(table);
+    TRI_FREE(table->path, table);
 }
 
 const char *tri__table_path(const tri_table *table) { return table->path; }

@@ -51,6 +51,7 @@ enum { TRI_ENDING_BYTES = 16, TRI_ENDINGS_BYTES = 128 };
 int tri__table_ending(int shared, int number, char out[static TRI_ENDING_BYTES]);
 const char *tri__table_endings(char out[static TRI_ENDINGS_BYTES]); /* in words; `out` is returned */
 void tri__table_close(tri_table *table);
+static inline void tri__table_drop(tri_table **at) { tri__table_close(*at); }
 const char *tri__separator_words(char separator);             /* "semicolons" */
 const char *tri__table_path(const tri_table *table);
 int64_t tri__table_rows(const tri_table *table);              /* without the header */

@@ -102,11 +102,10 @@ static tri_status choose(const tri_table *table, const char *text, size_t size, 
 tri_status tri__table_separate(tri_table *table) {
     uint64_t left = table->source.size - table->top;
     size_t size = left < SAMPLE ? (size_t)left : SAMPLE;
-    char *text = malloc(size + 1);
+    TRI_OWNED(tri__free_at) char *text = malloc(size + 1);
     tri_status status =
         text ? tri__source_read(table, table->top, text, size) : tri__table_no_memory(table);
     if (status == TRI_OK) status = choose(table, text, size, size == left, &table->delimiter);
-    free(text);
     table->recognised = status == TRI_OK && table->delimiter != ',';
     return status;
 }
@@ -148,22 +147,19 @@ static void name_text(const char *path, char name[static TRI_PATH_MAX], char *ad
     tri_packer packer = tri__packed_name(path, &stem);
     snprintf(name, TRI_PATH_MAX, "%.*s", (int)stem, path);
     advice[0] = 0;
-    char *word = packer == TRI_PACKERS ? NULL : tri__text_quoted(path);
+    TRI_OWNED(tri__free_at) char *word = packer == TRI_PACKERS ? NULL : tri__text_quoted(path);
     if (word) snprintf(advice, size, "unpack it (%s %s); then ", tri__packed_program(packer), word);
-    free(word);
 }
 
 static tri_status name_foreign(const char *path, const char *words, const char *becomes) {
     char name[TRI_PATH_MAX], beside[TRI_PATH_MAX], text[2048], advice[512];
     name_text(path, name, advice, sizeof advice);
-    char *word = tri__text_quoted(name), *other = tri__text_quoted(renamed(name, becomes, beside));
+    TRI_OWNED(tri__free_at) char *word = tri__text_quoted(name),
+                                 *other = tri__text_quoted(renamed(name, becomes, beside));
     if (word && other) snprintf(text, sizeof text, words, word, other);
-    tri_status status = !word || !other ? tri__fail(TRI_RESOURCE, "no memory to say what %s is", path)
-                        : advice[0]     ? tri__fail(TRI_DATA, "%s: %s%s %s", path, advice, name, text)
-                                        : tri__fail(TRI_DATA, "%s %s", path, text);
-    free(word);
-    free(other);
-    return status;
+    if (!word || !other) return tri__fail(TRI_RESOURCE, "no memory to say what %s is", path);
+    if (!advice[0]) return tri__fail(TRI_DATA, "%s %s", path, text);
+    return tri__fail(TRI_DATA, "%s: %s%s %s", path, advice, name, text);
 }
 
 /* JSON that is not JSON lines, or does not have their extension. */
@@ -215,12 +211,11 @@ tri_status tri__table_faulty(const tri_table *table, const tri_fault *fault) {
     char usual[TRI_ENDING_BYTES], ending[TRI_ENDING_BYTES + 8];
     snprintf(ending, sizeof ending, ".utf8%s", tri__format_ending(table->format, usual));
     name_text(table->path, name, advice, sizeof advice);
-    char *word = tri__text_quoted(name), *other = tri__text_quoted(renamed(name, ending, beside));
+    TRI_OWNED(tri__free_at) char *word = tri__text_quoted(name),
+                                 *other = tri__text_quoted(renamed(name, ending, beside));
     if (word && other) /* out of memory: keeps the earlier text */
         status = tri__fail(TRI_DATA, "%s: if it is %s, %siconv -f %s -t UTF-8 %s > %s", said,
                            windows ? "Windows-1252" : "Latin-1", advice, windows ? "WINDOWS-1252" : "LATIN1", word,
                            other);
-    free(word);
-    free(other);
     return status;
 }

@@ -60,7 +60,5 @@ void tri__keys_cut(tri_keys *keys, int n) {
 }
 
 void tri__keys_free(tri_keys *keys) {
-    free(keys->key);
-    free(keys->text);
-    free(keys->slot);
+    TRI_FREE(keys->key, keys->text, keys->slot);
 }

@@ -2,9 +2,8 @@
  * it, stores the result in a slot, and joins all pieces that are next in order, its own or not. So no thread waits for
  * a slow one until all slots are full. Joining is a copy: about a tenth of the work. */
 #include "base/grow.h"
+#include "base/text.h"
 #include "data/table/table_parts.h"
-
-#include <stdarg.h>
 
 enum {
     PIECE = 4 << 20,     /* bytes, at most */
@@ -68,19 +67,11 @@ void tri__piece_bad(tri_table_piece *piece, uint64_t at, const char *format, ...
     if (n >= TRI_TABLE_DESCRIBED) return;
     tri_fault *fault = &piece->fault[n];
     fault->at = at;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(fault->why, sizeof fault->why, format, args);
-    va_end(args);
+    TRI_FORMAT(fault->why, sizeof fault->why, format);
 }
 
 static void free_piece(tri_table_piece *piece) {
-    free(piece->row);
-    free(piece->count);
-    free(piece->value);
-    free(piece->fault);
-    free(piece->bad_after);
-    free(piece->column);
+    TRI_FREE(piece->row, piece->count, piece->value, piece->fault, piece->bad_after, piece->column);
     tri__keys_free(&piece->keys);
 }
 
@@ -222,7 +213,7 @@ static tri_status join_piece(pass *pass, reader *r, slot *from) {
 
 /* Marks a slot as ready and joins all pieces that are next in order. */
 static void hand_in(pass *pass, reader *r, slot *done) {
-    pthread_mutex_lock(&pass->lock);
+    TRI_LOCKED(&pass->lock);
     done->ready = 1;
     for (slot *next; (next = &pass->slots[atomic_load(&pass->joined) % pass->n_slots])->ready;
          atomic_fetch_add(&pass->joined, 1)) {
@@ -234,7 +225,6 @@ static void hand_in(pass *pass, reader *r, slot *done) {
         snprintf(pass->error, sizeof pass->error, "%s", tri_error());
     }
     pthread_cond_broadcast(&pass->room);
-    pthread_mutex_unlock(&pass->lock);
 }
 
 /* One thread's work: piece after piece. No deadlock: the first piece not joined always belongs to a thread that does

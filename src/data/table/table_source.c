@@ -22,8 +22,7 @@ tri_status tri__source_open(tri_source *source, const char *path) {
 }
 
 void tri__source_close(tri_source *source) {
-    if (source->fd >= 0) close(source->fd);
-    source->fd = -1;
+    tri__fd_drop(&source->fd);
     free(source->own);
     source->own = NULL, source->memory = NULL;
 }
@@ -41,9 +40,7 @@ tri_status tri__source_read(const tri_table *table, uint64_t at, char *to, size_
         return TRI_OK;
     }
     for (size_t got = 0; got < size;) {
-        tri__call_begin(TRI_CALL_READ, path);
-        ssize_t part = pread(source->fd, to + got, size - got, (off_t)(at + got));
-        tri__call_end();
+        ssize_t part = TRI_DURING(TRI_CALL_READ, path, pread(source->fd, to + got, size - got, (off_t)(at + got)));
         if (part < 0 && errno == EINTR) continue;
         if (part < 0) return tri__fail_errno("read", path, TRI_IO);
         if (part == 0)
@@ -66,18 +63,15 @@ tri_status tri__source_check(const tri_table *table) {
 tri_status tri__source_line(const tri_table *table, uint64_t at, tri_table_line *line) {
     enum { PART = 1 << 16 };
     if (line->begin >= at) return TRI_OK;
-    char *text = malloc(at - line->begin < PART ? (size_t)(at - line->begin) : PART);
+    TRI_OWNED(tri__free_at) char *text = malloc(at - line->begin < PART ? (size_t)(at - line->begin) : PART);
     if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", table->path);
-    tri_status status = TRI_OK;
-    for (uint64_t from = line->begin; from < at && status == TRI_OK;) {
+    for (uint64_t from = line->begin; from < at;) {
         size_t size = at - from < PART ? (size_t)(at - from) : PART;
-        status = tri__source_read(table, from, text, size);
+        TRI_TRY(tri__source_read(table, from, text, size));
         const char *start = text, *end = text + size;
-        for (const char *feed; status == TRI_OK && (feed = memchr(start, '\n', (size_t)(end - start)));
-             start = feed + 1)
+        for (const char *feed; (feed = memchr(start, '\n', (size_t)(end - start))); start = feed + 1)
             line->number++, line->begin = from + (uint64_t)(feed + 1 - text);
         from += size;
     }
-    free(text);
-    return status;
+    return TRI_OK;
 }

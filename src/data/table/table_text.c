@@ -71,15 +71,11 @@ static tri_status load(const tri_table *table, int64_t index) {
         uint64_t gap = row + 1 < end ? table->row[row + 1] - table->row[row] - table->format->length(table, row) : 0;
         bytes += table->format->length(table, row) + (gap <= GAP ? (size_t)gap : 0);
     }
-    char **row = malloc(TRI_TABLE_BLOCK * sizeof *row + bytes);
+    TRI_OWNED(tri__free_at) char **row = malloc(TRI_TABLE_BLOCK * sizeof *row + bytes);
     if (!row) return tri__table_no_memory(table);
-    tri_status status = load_rows(table, first, end, (char *)(row + TRI_TABLE_BLOCK), row);
-    if (status != TRI_OK) {
-        free(row);
-        return status;
-    }
+    TRI_TRY(load_rows(table, first, end, (char *)(row + TRI_TABLE_BLOCK), row));
     for (int64_t i = first; i < end; i++) table->format->decode(table, i, row[i - first]);
-    table->block[index].row = row;
+    table->block[index].row = TRI_GIVE(row);
     atomic_store_explicit(&table->block[index].state, 1, memory_order_release);
     return TRI_OK;
 }
@@ -90,11 +86,10 @@ static char **rows_of(const tri_table *table, int64_t index) {
     int state = atomic_load_explicit(&block->state, memory_order_acquire);
     if (state == 0) {
         pthread_mutex_t *lock = (pthread_mutex_t *)&table->lock;
-        pthread_mutex_lock(lock);
+        TRI_LOCKED(lock);
         state = atomic_load_explicit(&block->state, memory_order_relaxed);
         if (state == 0 && load(table, index) != TRI_OK) atomic_store((_Atomic int *)&table->lost, 1);
         state = atomic_load_explicit(&block->state, memory_order_relaxed);
-        pthread_mutex_unlock(lock);
     }
     return state ? block->row : NULL;
 }
@@ -160,9 +155,6 @@ void tri__text_where(const tri_table *table, int64_t row, int column, int64_t *l
 
 void tri__text_close(tri_table *table) {
     for (int64_t i = 0; table->block && i * TRI_TABLE_BLOCK < table->rows; i++) free(table->block[i].row);
-    free(table->block);
-    free(table->row);
-    free(table->first_value);
-    free(table->value);
+    TRI_FREE(table->block, table->row, table->first_value, table->value);
     tri__keys_free(&table->keys);
 }

@@ -1,7 +1,8 @@
-/* unpack.c - which compression libraries this build has, and one call for all compressions of tables in columns. A
- * library that the build did not find is named when a file needs it. */
+/* unpack.c - which compression libraries are here, and one call for all compressions of tables in columns. A library
+ * that the build did not find, or that does not load, is named when a file needs it. */
 #include "data/table/unpack.h"
 
+#include <dlfcn.h>
 #include <limits.h>
 
 #ifdef TRI_HAS_ZLIB
@@ -17,9 +18,35 @@
 #endif
 
 static const struct {
-    const char *name, *library, *package;
+    const char *name, *missing, *remedy;
 } packers[TRI_PACKERS] = {
-    {"gzip", "zlib", "zlib1g-dev"}, {"zstd", "libzstd", "libzstd-dev"}, {"lz4", "liblz4", "liblz4-dev"}};
+    {"gzip", "this build has no zlib", "apt-get install zlib1g-dev, then run make"},
+    {"zstd", "this build has no libzstd", "apt-get install libzstd-dev, then run make"},
+    {"lz4", "this build has no liblz4", "apt-get install liblz4-dev, then run make"},
+    {"brotli", "libbrotlidec.so.1 does not load", "apt-get install libbrotli1"}};
+
+/* The functions of libbrotlidec that we call, declared here: its interface has been the same since version 1.0. */
+#define BROTLI(X) \
+    X(void *, CreateInstance, (void *allocate, void *release, void *context)) \
+    X(void, DestroyInstance, (void *state)) \
+    X(int, DecompressStream, (void *state, size_t *size, const uint8_t **in, size_t *room, uint8_t **out, size_t *n)) \
+    X(int, GetErrorCode, (const void *state))
+
+typedef struct brotli {
+#define X(type, name, arguments) type(*name) arguments;
+    BROTLI(X)
+#undef X
+} brotli;
+
+/* Whether it is here. Never unloaded: it is found at once the next time. */
+static int load_brotli(brotli *b) {
+    void *library = dlopen("libbrotlidec.so.1", RTLD_NOW | RTLD_LOCAL);
+    int is_whole = library != NULL;
+#define X(type, name, arguments) is_whole &= (*(void **)&b->name = dlsym(library, "BrotliDecoder" #name)) != NULL;
+    BROTLI(X)
+#undef X
+    return is_whole;
+}
 
 const char *tri__packer_version(tri_packer packer) {
     switch (packer) {
@@ -32,16 +59,16 @@ const char *tri__packer_version(tri_packer packer) {
 #ifdef TRI_HAS_LZ4
     case TRI_PACKER_LZ4: return LZ4_versionString();
 #endif
+    case TRI_PACKER_BROTLI: return load_brotli(&(brotli){0}) ? "libbrotlidec.so.1" : NULL;
     default: return NULL;
     }
 }
 
-const char *tri__packer_package(tri_packer packer) { return packers[packer].package; }
+const char *tri__packer_remedy(tri_packer packer) { return packers[packer].remedy; }
 
 tri_status tri__packer_missing(tri_packer packer, tri_status status, const char *what) {
-    return tri__fail(status, "%s%sis compressed with %s, and this build has no %s: apt-get install %s, then run make",
-                     what ? what : "", what ? " " : "", packers[packer].name, packers[packer].library,
-                     packers[packer].package);
+    return tri__fail(status, "%s%sis compressed with %s, and %s: %s", what ? what : "", what ? " " : "",
+                     packers[packer].name, packers[packer].missing, packers[packer].remedy);
 }
 
 typedef enum outcome { UNPACKED, DAMAGED, NO_MEMORY } outcome;
@@ -70,6 +97,8 @@ static outcome unpack_gzip(const void *packed, size_t size, void *out, size_t ou
     if (result == Z_MEM_ERROR) return NO_MEMORY;
     return result == Z_STREAM_END && !stream.avail_in && !stream.avail_out ? UNPACKED : DAMAGED;
 }
+#else
+#define unpack_gzip NULL
 #endif
 
 #ifdef TRI_HAS_ZSTD
@@ -78,6 +107,8 @@ static outcome unpack_zstd(const void *packed, size_t size, void *out, size_t ou
     if (ZSTD_isError(got)) return ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation ? NO_MEMORY : DAMAGED;
     return got == out_size ? UNPACKED : DAMAGED;
 }
+#else
+#define unpack_zstd NULL
 #endif
 
 #ifdef TRI_HAS_LZ4
@@ -103,7 +134,23 @@ static outcome unpack_lz4_frame(const void *packed, size_t size, void *out, size
     if (LZ4F_isError(hint) && strstr(LZ4F_getErrorName(hint), "allocation")) return NO_MEMORY;
     return hint == 0 && !size && !out_size ? UNPACKED : DAMAGED;
 }
+#else
+#define unpack_lz4 NULL
+#define unpack_lz4_frame NULL
 #endif
+
+static outcome unpack_brotli(const void *packed, size_t size, void *out, size_t out_size) {
+    enum { DONE = 1, NO_MEMORY_FIRST = -30, NO_MEMORY_LAST = -21 }; /* BROTLI_DECODER_ERROR_ALLOC_... */
+    brotli b;
+    void *state = load_brotli(&b) ? b.CreateInstance(NULL, NULL, NULL) : NULL;
+    if (!state) return NO_MEMORY;
+    const uint8_t *in = packed;
+    uint8_t *to = out;
+    int result = b.DecompressStream(state, &size, &in, &out_size, &to, NULL), code = b.GetErrorCode(state);
+    b.DestroyInstance(state);
+    if (code >= NO_MEMORY_FIRST && code <= NO_MEMORY_LAST) return NO_MEMORY;
+    return result == DONE && !size && !out_size ? UNPACKED : DAMAGED;
+}
 
 /* unpack NULL: the build lacks the library. */
 static const struct {
@@ -113,35 +160,24 @@ static const struct {
 } codecs[TRI_CODECS] = {
     [TRI_CODEC_NONE] = {"uncompressed", TRI_PACKERS, unpack_none},
     [TRI_CODEC_SNAPPY] = {"snappy", TRI_PACKERS, unpack_snappy},
-#ifdef TRI_HAS_ZLIB
+    [TRI_CODEC_BROTLI] = {"brotli", TRI_PACKER_BROTLI, unpack_brotli},
     [TRI_CODEC_GZIP] = {"gzip", TRI_PACKER_ZLIB, unpack_gzip},
-#else
-    [TRI_CODEC_GZIP] = {"gzip", TRI_PACKER_ZLIB, NULL},
-#endif
-#ifdef TRI_HAS_ZSTD
     [TRI_CODEC_ZSTD] = {"zstd", TRI_PACKER_ZSTD, unpack_zstd},
-#else
-    [TRI_CODEC_ZSTD] = {"zstd", TRI_PACKER_ZSTD, NULL},
-#endif
-#ifdef TRI_HAS_LZ4
     [TRI_CODEC_LZ4] = {"lz4", TRI_PACKER_LZ4, unpack_lz4},
     [TRI_CODEC_LZ4_FRAME] = {"lz4", TRI_PACKER_LZ4, unpack_lz4_frame},
-#else
-    [TRI_CODEC_LZ4] = {"lz4", TRI_PACKER_LZ4, NULL},
-    [TRI_CODEC_LZ4_FRAME] = {"lz4", TRI_PACKER_LZ4, NULL},
-#endif
 };
 
-int tri__codec_known(tri_codec codec) { return codecs[codec].unpack != NULL; }
+int tri__codec_known(tri_codec codec) {
+    return codecs[codec].unpack && (codec != TRI_CODEC_BROTLI || load_brotli(&(brotli){0}));
+}
 
 tri_status tri__codec_check(tri_codec codec) {
-    return codecs[codec].unpack ? TRI_OK : tri__packer_missing(codecs[codec].packer, TRI_DATA, NULL);
+    return tri__codec_known(codec) ? TRI_OK : tri__packer_missing(codecs[codec].packer, TRI_DATA, NULL);
 }
 
 tri_status tri__unpack(tri_codec codec, const void *packed, size_t size, void *out, size_t out_size) {
     TRI_TRY(tri__codec_check(codec));
     outcome outcome = codecs[codec].unpack(packed, size, out, out_size);
     if (outcome == NO_MEMORY) return tri__fail(TRI_RESOURCE, "no memory to unpack %s data", codecs[codec].name);
-    if (outcome == DAMAGED) return tri__fail(TRI_DATA, "its %s data are damaged", codecs[codec].name);
-    return TRI_OK;
+    return outcome == DAMAGED ? tri__fail(TRI_DATA, "its %s data are damaged", codecs[codec].name) : TRI_OK;
 }

@@ -1,17 +1,22 @@
-/* unpack.h - the libraries that compressed tables need, each optional and found when Trident is built (tools/deps); and
- * the compressions that occur inside tables in columns (Parquet pages, Arrow buffers). Snappy is our own (snappy.c). */
+/* unpack.h - the libraries that compressed tables need, each optional: found when Trident is built (tools/deps), or,
+ * brotli's, when it is needed; and the compressions that occur inside tables in columns (Parquet pages, Arrow buffers).
+ * Snappy is our own (snappy.c). */
 #pragma once
 
 #include "base/status.h"
 
-typedef enum tri_packer { TRI_PACKER_ZLIB, TRI_PACKER_ZSTD, TRI_PACKER_LZ4, TRI_PACKERS } tri_packer;
+typedef enum tri_packer {
+    TRI_PACKER_ZLIB, TRI_PACKER_ZSTD, TRI_PACKER_LZ4,
+    TRI_PACKER_BROTLI, /* in Parquet files alone */
+    TRI_PACKERS
+} tri_packer;
 
-/* Its version; NULL: this build is without it. */
+/* Its version, of a library that is loaded its name; NULL: it is not here. */
 const char *tri__packer_version(tri_packer packer);
-/* The Debian package that a build with it needs. */
-const char *tri__packer_package(tri_packer packer);
-/* `status`, with words: `what` is compressed with a library that this build is without. what NULL: the caller puts it
- * before them. */
+/* How to get it, in words that follow ": ". */
+const char *tri__packer_remedy(tri_packer packer);
+/* `status`, with words: `what` is compressed with a library that is not here. what NULL: the caller puts it before
+ * them. */
 tri_status tri__packer_missing(tri_packer packer, tri_status status, const char *what);
 
 typedef enum tri_codec {
@@ -21,12 +26,13 @@ typedef enum tri_codec {
     TRI_CODEC_ZSTD,
     TRI_CODEC_LZ4,       /* one block without a frame (Parquet's LZ4_RAW) */
     TRI_CODEC_LZ4_FRAME, /* frames (Arrow) */
+    TRI_CODEC_BROTLI,
     TRI_CODECS
 } tri_codec;
 
-/* Whether this build can unpack it. */
+/* Whether its library is here. */
 int tri__codec_known(tri_codec codec);
-/* TRI_DATA that says which library the build lacks and how to get it; TRI_OK if tri__codec_known. */
+/* TRI_DATA that says which library is missing and how to get it; TRI_OK if tri__codec_known. */
 tri_status tri__codec_check(tri_codec codec);
 /* Unpacks packed[size] into out, which has exactly as many bytes as the file says that it becomes. TRI_DATA: the bytes
  * are damaged or are another number of bytes; TRI_RESOURCE: out of memory. The text of the failure has no place yet:

@@ -84,24 +84,17 @@ static tri_status make_set(tri_added_set *set, tri_added_tokens *tokens, const c
 }
 
 tri_status tri__added_tokens_sort(tri_added_tokens *tokens, const char *where, const tri_normaliser *normaliser) {
-    tri_scratch scratch = {0};
-    tri_status status = TRI_OK;
-    for (int i = 0; i < tokens->n && status == TRI_OK; i++)
-        status = make_pattern(&tokens->all[i], where, normaliser, &scratch);
-    tri__scratch_free(&scratch);
-    if (status == TRI_OK) status = make_set(&tokens->raw, tokens, where, 0);
-    if (status == TRI_OK) status = make_set(&tokens->normal, tokens, where, 1);
-    return status;
+    TRI_OWNED(tri__scratch_free) tri_scratch scratch = {0};
+    for (int i = 0; i < tokens->n; i++) TRI_TRY(make_pattern(&tokens->all[i], where, normaliser, &scratch));
+    TRI_TRY(make_set(&tokens->raw, tokens, where, 0));
+    return make_set(&tokens->normal, tokens, where, 1);
 }
 
 void tri__added_tokens_free(tri_added_tokens *tokens) {
     for (int i = 0; i < tokens->n; i++) {
-        free(tokens->all[i].content);
-        free(tokens->all[i].pattern);
+        TRI_FREE(tokens->all[i].content, tokens->all[i].pattern);
     }
-    free(tokens->all);
-    free(tokens->raw.token);
-    free(tokens->normal.token);
+    TRI_FREE(tokens->all, tokens->raw.token, tokens->normal.token);
     *tokens = (tri_added_tokens){0};
 }
 

@@ -129,23 +129,19 @@ static tri_status check_paths(const char *where, tri_charsmap *map, unsigned cha
 }
 
 static tri_status check_trie(const char *where, tri_charsmap *map) {
-    unsigned char *state = calloc(map->units, 1);
-    step *path = malloc(map->units * sizeof *path);
-    tri_status status =
-        state && path ? check_paths(where, map, state, path) : tri__fail(TRI_RESOURCE, "%s: out of memory", where);
-    free(state);
-    free(path);
-    return status;
+    TRI_OWNED(tri__free_at) unsigned char *state = calloc(map->units, 1);
+    TRI_OWNED(tri__free_at) step *path = malloc(map->units * sizeof *path);
+    if (!state || !path) return tri__fail(TRI_RESOURCE, "%s: out of memory", where);
+    return check_paths(where, map, state, path);
 }
 
 tri_status tri__charsmap_read(const char *where, const char *base64, size_t length, tri_charsmap **out) {
     tri_charsmap *map = *out = calloc(1, sizeof *map);
-    unsigned char *data = malloc(length / 4 * 3 + 1);
+    TRI_OWNED(tri__free_at) unsigned char *data = malloc(length / 4 * 3 + 1);
     int64_t n = map && data ? decode(base64, length, data) : 0;
     tri_status status = !map || !data ? tri__fail(TRI_RESOURCE, "%s: out of memory", where)
                         : n < 0       ? tri__fail(TRI_DATA, "%s: precompiled_charsmap is not base64", where)
                                       : take_parts(where, data, n, map);
-    free(data);
     if (status == TRI_OK) status = check_trie(where, map);
     if (status != TRI_OK) {
         tri__charsmap_free(map);
@@ -164,9 +160,7 @@ tri_status tri__charsmap_read(const char *where, const char *base64, size_t leng
 
 void tri__charsmap_free(tri_charsmap *map) {
     if (!map) return;
-    free(map->unit);
-    free(map->text);
-    free(map);
+    TRI_FREE(map->unit, map->text, map);
 }
 
 size_t tri__charsmap_longest(const tri_charsmap *map) { return map->longest; }

@@ -20,8 +20,7 @@ int tri__normaliser_add_bert(tri_normaliser *normaliser, tri_bert_rules rules) {
 
 void tri__normaliser_free(tri_normaliser *normaliser) {
     for (int i = 0; i < TRI_NORM_STEPS; i++) {
-        free(normaliser->step[i].replace.text);
-        free(normaliser->step[i].replace.content);
+        TRI_FREE(normaliser->step[i].replace.text, normaliser->step[i].replace.content);
         tri__charsmap_free(normaliser->step[i].map);
     }
     *normaliser = (tri_normaliser){0};

@@ -11,11 +11,7 @@ tri_status tri__bytes_room(tri_bytes *bytes, size_t room) {
 }
 
 void tri__scratch_free(tri_scratch *scratch) {
-    free(scratch->text[0].at);
-    free(scratch->text[1].at);
-    free(scratch->run.at);
-    free(scratch->lead.at);
-    free(scratch->symbols.at);
+    TRI_FREE(scratch->text[0].at, scratch->text[1].at, scratch->run.at, scratch->lead.at, scratch->symbols.at);
     free(scratch->heap.at);
     *scratch = (tri_scratch){0};
 }

@@ -2,7 +2,7 @@
  * at the end. */
 #pragma once
 
-#include "base/status.h"
+#include "base/owned.h"
 
 typedef struct tri_bytes {
     char *at;

@@ -103,12 +103,11 @@ static int encode_part(const tri_tokenizer *tokenizer, const char *text, size_t 
     int n = encode(&w, text, length);
     if (n < 0 || !tokenizer->cut_left || w.ids.n <= room) return n;
     int64_t many = w.ids.n;
-    int32_t *whole = malloc((size_t)many * sizeof *whole); /* [many] */
+    TRI_OWNED(tri__free_at) int32_t *whole = malloc((size_t)many * sizeof *whole); /* [many] */
     if (!whole) return tri__fail(TRI_RESOURCE, "out of memory for a text of %lld tokens", (long long)many), -1;
     w = (walk){.tokenizer = tokenizer, .ids = {.at = whole, .room = (int)many}};
     n = encode(&w, text, length) < 0 ? -1 : room;
     if (n > 0) memcpy(ids, whole + many - room, (size_t)room * sizeof *ids);
-    free(whole);
     return n;
 }
 

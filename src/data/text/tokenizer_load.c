@@ -356,15 +356,13 @@ static tri_status read_bpe(builder *b) {
     tri_tokenizer *t = b->tokenizer;
     char merges[TRI_PATH_MAX], *text;
     size_t size;
-    tri_json *root;
+    TRI_OWNED(tri__json_drop) tri_json *root = NULL;
     TRI_TRY(tri__path_join(merges, b->folder, "merges.txt"));
     TRI_TRY(tri__file_read(b->path, TRI_LIMIT_JSON_FILE, &text, &size));
     TRI_TRY(tri__tokenizer_keep(t, "vocab.json", text, size));
     TRI_TRY(tri__json_parse(text, size, b->path, TRI_DATA, &root));
-    tri_status status = tri__vocabulary_read_json(b->path, root, size, "", &t->vocabulary);
+    TRI_TRY(tri__vocabulary_read_json(b->path, root, size, "", &t->vocabulary));
     t->next = (int)tri__json_object_size(root);
-    tri__json_decref(root);
-    TRI_TRY(status);
     TRI_TRY(tri__file_read(merges, TRI_LIMIT_JSON_FILE, &text, &size));
     TRI_TRY(tri__tokenizer_keep(t, "merges.txt", text, size));
     return tri__bpe_read_lines(merges, text, size, 1, &t->vocabulary, &t->bpe);

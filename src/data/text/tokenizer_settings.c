@@ -56,13 +56,11 @@ const tri_json *tri__tokenizer_extras(const tri_json *config) {
 }
 
 static tri_status load_object(const char *path, tri_json **out) {
-    char *text;
+    TRI_OWNED(tri__free_at) char *text = NULL;
     size_t size;
     *out = NULL;
     TRI_TRY(tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size));
-    tri_status status = tri__json_parse_wide(text, size, path, TRI_DATA, out);
-    free(text);
-    return status;
+    return tri__json_parse_wide(text, size, path, TRI_DATA, out);
 }
 
 /* NULL if there is no such file; `path`: where it was expected. */
@@ -125,7 +123,7 @@ static tri_status class_named(const char *path, const tri_json *name, tri_tokeni
  * tokenizer.json, whatever they name, where there is one. */
 static tri_status find_class(tri_tokenizer_settings *s, const char *folder) {
     char path[TRI_PATH_MAX], file[TRI_PATH_MAX];
-    tri_json *model;
+    TRI_OWNED(tri__json_drop) tri_json *model = NULL;
     const tri_json *name = tri__json_get(s->config, "tokenizer_class");
     int has_file;
     TRI_TRY(tri__path_join(file, folder, "tokenizer.json"));
@@ -134,23 +132,19 @@ static tri_status find_class(tri_tokenizer_settings *s, const char *folder) {
     int here = name && !tri__json_is_null(name);
     if (!here) name = tri__json_get(model, "tokenizer_class");
     const char *type = tri__text_in(model, "model_type");
-    tri_status status = TRI_OK;
     if (type && !strcmp(type, "modernbert") && has_file) {
         s->class = TRI_CLASS_FILE;
     } else if (name && !tri__json_is_null(name)) {
-        status = class_named(here ? s->path : path, name, s);
+        TRI_TRY(class_named(here ? s->path : path, name, s));
     } else if (type) {
         for (int i = 0; i < CLASSES; i++)
             if (classes[i].type && !strcmp(type, classes[i].type)) s->class = classes[i].class;
         if (s->class == TRI_CLASS_OPEN)
-            status =
-                tri__fail(TRI_USAGE,
-                          "%s: the tokenizer of a model_type %.80s is not known here; name it as tokenizer_class in "
-                          "tokenizer_config.json",
-                          path, type);
+            return tri__fail(TRI_USAGE,
+                             "%s: the tokenizer of a model_type %.80s is not known here; name it as tokenizer_class in "
+                             "tokenizer_config.json", path, type);
     }
-    tri__json_decref(model);
-    return status;
+    return TRI_OK;
 }
 
 int tri__tokenizer_is_named(const char *key) {
@@ -169,9 +163,8 @@ static tri_status merge_extras(tri_json *config, const char *path, const tri_jso
     if (!tri__json_is_array(more) || (before && !tri__json_is_array(before)))
         return tri__fail(TRI_USAGE, "%s: extra_special_tokens must be an array here, as in tokenizer_config.json",
                          path);
-    tri_json *all = before ? tri__json_deep_copy(before) : tri__json_array();
+    TRI_OWNED(tri__json_drop) tri_json *all = before ? tri__json_deep_copy(before) : tri__json_array();
     int failed = !all || tri__json_extend(all, (tri_json *)more) || tri__json_set(config, "extra_special_tokens", all);
-    tri__json_decref(all);
     return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : TRI_OK;
 }
 
@@ -220,24 +213,22 @@ static tri_status list_added(tri_tokenizer_settings *s, const tri_json *added) {
 /* special_tokens_map.json and added_tokens.json. */
 static tri_status read_beside(tri_tokenizer_settings *s, const char *folder) {
     char map_path[TRI_PATH_MAX];
-    tri_json *map = NULL, *added = NULL;
-    tri_status status = load_optional(folder, "special_tokens_map.json", map_path, &map);
+    TRI_OWNED(tri__json_drop) tri_json *map = NULL, *added = NULL;
+    TRI_TRY(load_optional(folder, "special_tokens_map.json", map_path, &map));
     const tri_json *more = tri__json_get(map, "additional_special_tokens");
     int alone = !tri__tokenizer_says(s, "additional_special_tokens") && !tri__tokenizer_says(s, "extra_special_tokens");
-    if (status == TRI_OK && more && tri__json_is_object(tri__tokenizer_extras(s->config)))
-        status = tri__fail(
-            TRI_USAGE, "%s: additional_special_tokens beside named ones in tokenizer_config.json are not known here",
-            map_path);
-    if (status == TRI_OK) status = merge_map(s->config, map_path, map);
-    if (status == TRI_OK) status = load_optional(folder, "added_tokens.json", s->listed_path, &added);
-    if (status == TRI_OK) status = list_added(s, added);
-    if (status == TRI_OK && more && alone && !tri__json_get(map, "extra_special_tokens") &&
+    if (more && tri__json_is_object(tri__tokenizer_extras(s->config)))
+        return tri__fail(TRI_USAGE,
+                         "%s: additional_special_tokens beside named ones in tokenizer_config.json are not known here",
+                         map_path);
+    TRI_TRY(merge_map(s->config, map_path, map));
+    TRI_TRY(load_optional(folder, "added_tokens.json", s->listed_path, &added));
+    TRI_TRY(list_added(s, added));
+    if (more && alone && !tri__json_get(map, "extra_special_tokens") &&
         tri__json_set(s->config, "additional_special_tokens", (tri_json *)more))
-        status = tri__fail(TRI_RESOURCE, "%s: out of memory", map_path);
-    if (status == TRI_OK && map) status = refuse_keys(s->config, map_path); /* what the map brought */
-    tri__json_decref(map);
-    tri__json_decref(added);
-    return status;
+        return tri__fail(TRI_RESOURCE, "%s: out of memory", map_path);
+    if (map) TRI_TRY(refuse_keys(s->config, map_path)); /* what the map brought */
+    return TRI_OK;
 }
 
 tri_status tri__tokenizer_settings_open(tri_tokenizer_settings *s, const char *folder) {

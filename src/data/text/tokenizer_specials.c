@@ -169,18 +169,16 @@ static tri_status take_name(void *to, tri_added_token *named) {
 static tri_status add_listed(const adding *a) {
     const char *path = a->settings->listed_path;
     size_t n = tri__json_object_size(a->settings->listed);
-    entry *entries = malloc((n + 1) * sizeof *entries);
-    tri_status status =
-        entries ? sort_listed(path, a->settings->listed, entries) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    for (size_t i = 0; i < n && status == TRI_OK; i++) {
+    TRI_OWNED(tri__free_at) entry *entries = malloc((n + 1) * sizeof *entries);
+    if (!entries) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    TRI_TRY(sort_listed(path, a->settings->listed, entries));
+    for (size_t i = 0; i < n; i++) {
         tri_added_token token;
-        status = tri__added_token_read(path, entries[i].token, &token);
-        if (status == TRI_OK)
-            status = each_named(a->settings, a->file, take_name, &(unnamed){entries[i].token, &token});
-        if (status == TRI_OK) status = add(a->tokenizer, path, &token, entries[i].id);
+        TRI_TRY(tri__added_token_read(path, entries[i].token, &token));
+        TRI_TRY(each_named(a->settings, a->file, take_name, &(unnamed){entries[i].token, &token}));
+        TRI_TRY(add(a->tokenizer, path, &token, entries[i].id));
     }
-    free(entries);
-    return status;
+    return TRI_OK;
 }
 
 /* Without added_tokens_decoder the added tokens of tokenizer.json are listed too, by their ids. */

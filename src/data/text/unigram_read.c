@@ -85,8 +85,8 @@ static void fill_trie(tri_unigram *model, const entry *entries, int32_t n, range
 
 static tri_status build_trie(const char *path, const tri_vocabulary *vocabulary, tri_unigram *model) {
     size_t most = vocabulary->used + 1; /* nodes */
-    entry *entries = malloc((size_t)vocabulary->n * sizeof *entries);
-    range *ranges = malloc(most * sizeof *ranges);
+    TRI_OWNED(tri__free_at) entry *entries = malloc((size_t)vocabulary->n * sizeof *entries);
+    TRI_OWNED(tri__free_at) range *ranges = malloc(most * sizeof *ranges);
     model->child = malloc((most + 1) * sizeof *model->child);
     model->byte = malloc(most);
     model->id = malloc(most * sizeof *model->id);
@@ -98,8 +98,6 @@ static tri_status build_trie(const char *path, const tri_vocabulary *vocabulary,
         qsort(entries, (size_t)vocabulary->n, sizeof *entries, by_text);
         fill_trie(model, entries, vocabulary->n, ranges);
     }
-    free(entries);
-    free(ranges);
     return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory for %d pieces", path, vocabulary->n) : TRI_OK;
 }
 
@@ -157,9 +155,6 @@ tri_status tri__unigram_finish(const char *path, const tri_json *unknown, int by
 }
 
 void tri__unigram_free(tri_unigram *model) {
-    free(model->child);
-    free(model->byte);
-    free(model->id);
-    free(model->score);
+    TRI_FREE(model->child, model->byte, model->id, model->score);
     *model = (tri_unigram){0};
 }

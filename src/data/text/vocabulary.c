@@ -33,11 +33,7 @@ tri_status tri__vocabulary_open(tri_vocabulary *vocabulary, int64_t n, size_t by
 }
 
 void tri__vocabulary_free(tri_vocabulary *vocabulary) {
-    free(vocabulary->text);
-    free(vocabulary->start);
-    free(vocabulary->length);
-    free(vocabulary->whole);
-    free(vocabulary->rest);
+    TRI_FREE(vocabulary->text, vocabulary->start, vocabulary->length, vocabulary->whole, vocabulary->rest);
     free(vocabulary->prefix);
     *vocabulary = (tri_vocabulary){0};
 }

@@ -40,9 +40,7 @@ tri_status tri__word_cache_open(int words, tri_word_cache **out) {
 
 void tri__word_cache_free(tri_word_cache *cache) {
     if (!cache) return;
-    free(cache->slot);
-    free(cache->entry);
-    free(cache);
+    TRI_FREE(cache->slot, cache->entry, cache);
 }
 
 int tri__word_cache_get(const tri_word_cache *cache, uint64_t hash, const char *word, size_t length, tri_ids *ids) {

@@ -3,7 +3,7 @@
  * time. */
 #pragma once
 
-#include "base/status.h"
+#include "base/owned.h"
 #include "data/text/ids.h"
 
 typedef struct tri_word_cache tri_word_cache;

@@ -132,17 +132,15 @@ static int count_word(void *to, const char *text, size_t length) {
 static tri_status count_words(trainer *t, const char *const *texts, int64_t n, tri_bert_rules rules) {
     tri_normaliser normaliser = {0};
     tri_pre_tokenizer split = {.n = 1, .step = {{.kind = TRI_SPLIT_BERT}}};
-    tri_scratch scratch = {0};
-    tri_status status = TRI_OK;
+    TRI_OWNED(tri__scratch_free) tri_scratch scratch = {0};
     TRI_ASSERT(tri__normaliser_add_bert(&normaliser, rules));
-    for (int64_t i = 0; i < n && status == TRI_OK; i++) {
+    for (int64_t i = 0; i < n; i++) {
         const char *text;
         size_t length;
-        status = tri__normalise(&normaliser, texts[i], strlen(texts[i]), &scratch, &text, &length);
-        if (status == TRI_OK) tri__pre_tokenize(&split, text, length, 1, &scratch, count_word, t);
+        TRI_TRY(tri__normalise(&normaliser, texts[i], strlen(texts[i]), &scratch, &text, &length));
+        tri__pre_tokenize(&split, text, length, 1, &scratch, count_word, t);
     }
-    tri__scratch_free(&scratch);
-    return status;
+    return TRI_OK;
 }
 
 static int char_bytes(const char *text, size_t rest) {
@@ -318,13 +316,11 @@ static void learn(trainer *t, int size) {
 
 static tri_status write_pieces(const char *folder, const char *const *piece, int n) {
     char path[TRI_PATH_MAX];
-    tri_buffer text = {0};
+    TRI_OWNED(tri__buffer_free) tri_buffer text = {0};
     TRI_TRY(tri__path_join(path, folder, "vocab.txt"));
     for (int i = 0; i < n; i++) tri__buffer_put(&text, "%s\n", piece[i]);
-    tri_status status = text.failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", path)
-                                    : tri__file_write(path, text.text, text.size);
-    tri__buffer_free(&text);
-    return status;
+    if (text.failed) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    return tri__file_write(path, text.text, text.size);
 }
 
 /* vocab.txt and tokenizer_config.json. */
@@ -333,15 +329,14 @@ static tri_status write_folder(const char *folder, const char *const *piece, int
     TRI_TRY(tri__folder_make(folder));
     TRI_TRY(write_pieces(folder, piece, n));
     TRI_TRY(tri__path_join(path, folder, "tokenizer_config.json"));
-    tri_json *config = tri__json_pack("{s:s, s:b, s:b, s:b}", "tokenizer_class", "BertTokenizer", "do_lower_case",
-                                      rules.lower_case, "strip_accents", rules.strip_accents, "tokenize_chinese_chars",
-                                      rules.split_chinese);
+    TRI_OWNED(tri__json_drop) tri_json *config =
+        tri__json_pack("{s:s, s:b, s:b, s:b}", "tokenizer_class", "BertTokenizer", "do_lower_case", rules.lower_case,
+                       "strip_accents", rules.strip_accents, "tokenize_chinese_chars", rules.split_chinese);
     int failed = !config;
     for (int i = 0; i < SPECIALS && !failed; i++)
         failed = tri__json_set_new(config, specials[i].key, tri__json_string(specials[i].name));
-    tri_status status = failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : tri__json_save(path, config);
-    tri__json_decref(config);
-    return status;
+    if (failed) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    return tri__json_save(path, config);
 }
 
 typedef struct training {

@@ -2,6 +2,7 @@
 #include "engine/cost/ceiling.h"
 
 #include "base/clock.h"
+#include "base/owned.h"
 #include "numbers/float16.h"
 
 enum { OPERANDS = 4 };
@@ -20,7 +21,7 @@ typedef struct product {
 static tri_status fill(product *p, int k, tri_dtype dtype) {
     enum { BLOCK = 1 << 20 };
     size_t bytes = p->bytes[k];
-    char *from = malloc(bytes);
+    TRI_OWNED(tri__free_at) char *from = malloc(bytes);
     if (!from) return tri__fail(TRI_RESOURCE, "out of memory");
     size_t width = tri__dtype_bytes(dtype), n = bytes / width;
     uint32_t random = (uint32_t)k + 1;
@@ -32,11 +33,9 @@ static tri_status fill(product *p, int k, tri_dtype dtype) {
     }
     for (size_t at = BLOCK * width; at < bytes; at += BLOCK * width)
         memcpy(from + at, from, bytes - at < BLOCK * width ? bytes - at : BLOCK * width);
-    tri_status status = TRI_OK;
-    if (p->device->async) status = p->device->async->copy(p->context, p->call.t[operand[k]].data, from, bytes);
+    if (p->device->async) TRI_TRY(p->device->async->copy(p->context, p->call.t[operand[k]].data, from, bytes));
     else memcpy(p->call.t[operand[k]].data, from, bytes);
-    free(from);
-    return status;
+    return TRI_OK;
 }
 
 static tri_status prepare(product *p, const tri_ceiling_product *of) {
@@ -86,7 +85,7 @@ tri_status tri__ceiling(const tri_device *device, const tri_ceiling_product *of,
     tri_time times[TRI_CEILING_TIMED] = {{0}};
     double n = of->n;
     int at = of->shortest ? 0 : of->timed / 2;
-    product *p = calloc(1, sizeof *p);
+    TRI_OWNED(tri__free_at) product *p = calloc(1, sizeof *p);
     *flops = 0;
     TRI_ASSERT(of->timed > 0 && of->timed <= TRI_CEILING_TIMED);
     if (!p) return tri__fail(TRI_RESOURCE, "out of memory");
@@ -103,6 +102,5 @@ tri_status tri__ceiling(const tri_device *device, const tri_ceiling_product *of,
     for (int k = 0; k < OPERANDS; k++) device->free(p->context, p->call.t[operand[k]].data, p->bytes[k]);
     device->free(p->context, p->call.work, p->work_bytes);
     device->close(p->context);
-    free(p);
     return status;
 }

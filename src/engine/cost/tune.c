@@ -9,15 +9,13 @@ _Static_assert(sizeof(tri_wisdom_entry) % sizeof(int64_t) == 0, "entries travel 
 
 /* The choices of an earlier run, if it was on the same kind of device. */
 static tri_status read_known(const char *path, const char *kind, tri_wisdom *wisdom, const tri_log *log) {
-    char *text;
+    TRI_OWNED(tri__free_at) char *text = NULL;
     size_t size;
     int there;
     TRI_TRY(tri__file_there(path, &there));
     if (!there) return TRI_OK;
     TRI_TRY(tri__file_read(path, FILE_LIMIT, &text, &size));
-    tri_status status = tri__wisdom_parse(text, size, path, wisdom);
-    free(text);
-    TRI_TRY(status);
+    TRI_TRY(tri__wisdom_parse(text, size, path, wisdom));
     if (strcmp(wisdom->kind, kind) == 0) return TRI_OK;
     tri__say(log, TRI_LOG_WARN,
              "%s was made on %s, this is %s: products are timed again, and the last bits of results may differ", path,
@@ -28,11 +26,9 @@ static tri_status read_known(const char *path, const char *kind, tri_wisdom *wis
 
 static tri_status write_known(const char *path, const tri_wisdom *wisdom) {
     size_t size;
-    char *text = tri__wisdom_text(wisdom, &size);
+    TRI_OWNED(tri__free_at) char *text = tri__wisdom_text(wisdom, &size);
     if (!text) return tri__fail(TRI_RESOURCE, "out of memory for %d products", wisdom->n);
-    tri_status status = tri__file_write(path, text, size);
-    free(text);
-    return status;
+    return tri__file_write(path, text, size);
 }
 
 /* Every rank gets all ranks' entries, in rank order; the first of a shape is kept. */
@@ -50,13 +46,10 @@ static tri_status merge(tri_world *world, tri_wisdom *wisdom, int64_t *counts, t
 }
 
 static tri_status share(tri_world *world, tri_wisdom *wisdom) {
-    int64_t *counts = calloc((size_t)tri_world_size(world), sizeof *counts); /* [world] */
-    tri_wisdom_entry *all = NULL;
+    TRI_OWNED(tri__free_at) int64_t *counts = calloc((size_t)tri_world_size(world), sizeof *counts); /* [world] */
+    TRI_OWNED(tri__free_at) tri_wisdom_entry *all = NULL;
     if (!counts) return tri__fail(TRI_RESOURCE, "out of memory for %d ranks", tri_world_size(world));
-    tri_status status = merge(world, wisdom, counts, &all);
-    free(all);
-    free(counts);
-    return status;
+    return merge(world, wisdom, counts, &all);
 }
 
 /* All ranks begin with rank 0's file. */
@@ -98,9 +91,7 @@ static tri_status tune(tri_engine *engine, const char *folder, tri_wisdom *wisdo
 
 tri_status tri__engine_tune(tri_engine *engine, const char *folder, const tri_log *log) {
     if (!tri__exec_kind(engine->exec)) return TRI_OK;
-    tri_wisdom *wisdom = calloc(1, sizeof *wisdom);
+    TRI_OWNED(tri__free_at) tri_wisdom *wisdom = calloc(1, sizeof *wisdom);
     if (!wisdom) return tri__fail(TRI_RESOURCE, "out of memory for products");
-    tri_status status = tune(engine, folder, wisdom, log);
-    free(wisdom);
-    return status;
+    return tune(engine, folder, wisdom, log);
 }

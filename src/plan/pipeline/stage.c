@@ -24,7 +24,7 @@ static double total(const tri_stage_time *time) { return time->forward + time->i
 
 static int loss_at(const tri_program *program) {
     for (int i = 0; i < program->n_instrs; i++)
-        if (program->instr[i].op == TRI_OP_cross_entropy) return i;
+        if (program->instr[i].op == TRI_OP_cross_entropy || program->instr[i].op == TRI_OP_regress) return i;
     TRI_ASSERT(!"a template without a loss");
     return -1;
 }

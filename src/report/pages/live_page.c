@@ -26,10 +26,9 @@ struct tri_live_page {
 /* ---- reading ---- */
 
 static void name_tag(tri_live_page *live) {
-    char *text = tri__json_text(live->runs, TRI_JSON_COMPACT);
+    TRI_OWNED(tri__free_at) char *text = tri__json_text(live->runs, TRI_JSON_COMPACT);
     uint64_t hash = text ? tri__hash64(1, text, strlen(text)) : 0;
     snprintf(live->tag, sizeof live->tag, "W/\"%016llx\"", (unsigned long long)hash);
-    free(text);
 }
 
 /* A folder that is missing, or has nothing of a run yet, is waited for. */
@@ -83,12 +82,11 @@ static void reply_run(tri_live_page *live, tri_exchange *exchange, int data) {
 }
 
 static void answer(tri_live_page *live, tri_exchange *exchange, int data) {
-    pthread_mutex_lock(&live->mutex);
+    TRI_LOCKED(&live->mutex);
     read_again(live);
     if (live->runs) reply_run(live, exchange, data);
     else if (data) tri__exchange_error(exchange, 503, "Unhealthy", "there is no run yet: %s", live->words);
     else reply_waiting(live, exchange);
-    pthread_mutex_unlock(&live->mutex);
 }
 
 static void page(void *context, tri_exchange *exchange) { answer(context, exchange, 0); }
@@ -129,6 +127,5 @@ void tri__live_close(tri_live_page *live) {
     tri__run_reader_close(live->reader);
     tri__json_decref(live->runs);
     pthread_mutex_destroy(&live->mutex);
-    free(live->address);
-    free(live);
+    TRI_FREE(live->address, live);
 }

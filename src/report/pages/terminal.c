@@ -101,7 +101,7 @@ static size_t take_curve(const view *v, const char *key, double **x, double **va
 }
 
 static void put_loss(const view *v) {
-    double *x, *value;
+    TRI_OWNED(tri__free_at) double *x = NULL, *value = NULL;
     size_t n = take_curve(v, "loss", &x, &value);
     int height = v->screen->height, rows = !height || height >= 24 ? 6 : height >= 16 ? 3 : 1;
     if (n) {
@@ -114,8 +114,6 @@ static void put_loss(const view *v) {
         int columns = n < (size_t)(v->screen->width - LABEL) ? (int)n + LABEL : v->screen->width;
         tri__lines_curve(v->lines, CURVE, x, value, n, rows, columns, v->screen->utf8);
     }
-    free(x);
-    free(value);
 }
 
 static void put_speed(const view *v) {
@@ -159,13 +157,14 @@ static void put_shares(const view *v) {
 
 static void put_validation(const view *v) {
     static const char *const keys[][2] = {{"valid_loss", "loss"}, {"accuracy", "accuracy"}, {"f1_macro", "f1"},
-                                          {"pr_auc", "pr_auc"},   {"roc_auc", "roc_auc"}};
+                                          {"pr_auc", "pr_auc"},   {"roc_auc", "roc_auc"},   {"r2", "r2"},
+                                          {"rmse", "rmse"},       {"mae", "mae"}};
     const tri_json *all = tri__json_get(v->run, "validations");
     size_t n = tri__json_size(all);
     const tri_json *last = n ? tri__json_at(all, n - 1) : NULL;
     if (!isfinite(tri__real_in(last, "valid_loss"))) return;
     tri_buffer *line = labelled(v, VALID, "valid");
-    for (int i = 0; i < 5; i++) {
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         double value = tri__real_in(last, keys[i][0]);
         if (isfinite(value)) tri__buffer_put(line, "%s %.4f  ", keys[i][1], value);
     }
@@ -247,7 +246,7 @@ static void put_advice(const view *v) {
 }
 
 void tri__terminal_draw(const tri_json *run, const tri_screen *screen, double now, tri_buffer *out) {
-    tri_lines *lines = calloc(1, sizeof *lines);
+    TRI_OWNED(tri__free_at) tri_lines *lines = calloc(1, sizeof *lines);
     const view v = {.run = run, .screen = screen, .now = now, .lines = lines};
     if (!lines) {
         out->failed = 1;
@@ -266,5 +265,4 @@ void tri__terminal_draw(const tri_json *run, const tri_screen *screen, double no
     put_advice(&v);
     put_warnings(&v);
     tri__lines_print(lines, screen, out);
-    free(lines);
 }

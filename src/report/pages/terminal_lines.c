@@ -19,7 +19,7 @@ static int is_control(int32_t code) {
 void tri__lines_text(tri_buffer *line, const char *text, int width) {
     size_t length = text ? strlen(text) : 0, at = 0, cut = 0;
     int columns = 0, cut_columns = 0;
-    tri_buffer clean = {0};
+    TRI_OWNED(tri__buffer_free) tri_buffer clean = {0};
     while (at < length) {
         size_t begin = at;
         int32_t code = tri__utf8_next(text, length, &at);
@@ -37,7 +37,6 @@ void tri__lines_text(tri_buffer *line, const char *text, int width) {
     }
     tri__buffer_add(line, clean.text ? clean.text : "", clean.size);
     line->failed |= clean.failed;
-    tri__buffer_free(&clean);
 }
 
 /* Columns of a line. */

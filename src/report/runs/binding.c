@@ -5,7 +5,6 @@
 #include "base/text.h"
 
 #include <math.h>
-#include <stdarg.h>
 
 static const double LOADING = 0.1, MOVING = 0.15, WAITING = 0.15, UNEVEN = 0.15, SMALL = 0.5, SHORT_KERNEL = 15e-6,
                     WELL_USED = 0.3; /* of the peak */
@@ -14,10 +13,7 @@ static double percent(double share) { return 100 * share; }
 
 __attribute__((format(printf, 2, 3))) static tri_json *say(const char *kind, const char *format, ...) {
     char words[768];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(words, sizeof words, format, args);
-    va_end(args);
+    TRI_FORMAT(words, sizeof words, format);
     return tri__json_pack("{s:s, s:s}", "kind", kind, "words", words);
 }
 

@@ -30,7 +30,7 @@ static void add_rows(tri_json *list, const tri_json *from, const char *name, con
 static tri_json *sorted(const tri_json *list, const char *key) {
     tri_json *out = tri__json_array();
     size_t n = tri__json_size(list);
-    char *taken = calloc(n + 1, 1);
+    TRI_OWNED(tri__free_at) char *taken = calloc(n + 1, 1);
     for (size_t k = 0; k < n && taken; k++) {
         size_t best = n;
         tri__json_each(list, i, row)
@@ -40,7 +40,6 @@ static tri_json *sorted(const tri_json *list, const char *key) {
         tri__json_append(out, tri__json_at(list, best));
     }
     if (!taken || !tri__json_is_whole(list)) tri__json_append_new(out, NULL); /* incomplete: out of memory */
-    free(taken);
     return out;
 }
 
@@ -182,13 +181,12 @@ static int rank_of(const char *name) {
 /* A profile of another number of ranks than the first's was left by an earlier start of the run. */
 static tri_status read_profile(const char *folder, const char *name, tri_json *run, tri_json *profiles) {
     const tri_json *first = tri__json_at(profiles, 0);
-    tri_json *profile;
+    TRI_OWNED(tri__json_drop) tri_json *profile = NULL;
     TRI_TRY(tri__run_load(folder, name, 1, run, &profile));
     if (profile && tri__number_in(profile, "format") != 1)
         tri__run_missing(run, "%s cannot be read: its format is not 1; another version of Trident wrote it", name);
     else if (profile && (!first || tri__number_in(first, "world") == tri__number_in(profile, "world")))
         tri__json_append(profiles, profile);
-    tri__json_decref(profile);
     return TRI_OK;
 }
 
@@ -204,13 +202,10 @@ tri_status tri__run_profiles(const char *folder, const tri_names *names, const t
         if (rank_of(names->name[i]) >= 0) found[n++] = names->name[i];
     if (!n) return TRI_OK;
     qsort(found, (size_t)n, sizeof *found, by_rank);
-    tri_json *profiles = tri__json_array();
-    tri_status status = TRI_OK;
-    for (int i = 0; i < n && status == TRI_OK; i++) status = read_profile(folder, found[i], run, profiles);
-    if (status == TRI_OK && !tri__json_is_whole(profiles))
-        status = tri__fail(TRI_RESOURCE, "no memory for the profiles of %s", folder);
-    if (status == TRI_OK && tri__json_size(profiles))
+    TRI_OWNED(tri__json_drop) tri_json *profiles = tri__json_array();
+    for (int i = 0; i < n; i++) TRI_TRY(read_profile(folder, found[i], run, profiles));
+    if (!tri__json_is_whole(profiles)) return tri__fail(TRI_RESOURCE, "no memory for the profiles of %s", folder);
+    if (tri__json_size(profiles))
         tri__json_set_new(run, "profile", tri__profiles_merge(profiles, options->legs ? options->legs : LEGS));
-    tri__json_decref(profiles);
-    return status;
+    return TRI_OK;
 }

@@ -61,12 +61,10 @@ static tri_status take_lines(tri_run_reader *f, const char *text, size_t size) {
 static tri_status read_more(tri_run_reader *f, int fd, size_t size) {
     size_t n = 0;
     TRI_TRY(recognise(f, fd, size));
-    char *text = malloc(size - (size_t)f->at + 1);
+    TRI_OWNED(tri__free_at) char *text = malloc(size - (size_t)f->at + 1);
     if (!text) return tri__fail(TRI_RESOURCE, "no memory for %s", f->path);
-    tri_status status = read_at(f->path, fd, text, size - (size_t)f->at, f->at, &n);
-    if (status == TRI_OK) status = take_lines(f, text, n);
-    free(text);
-    return status;
+    TRI_TRY(read_at(f->path, fd, text, size - (size_t)f->at, f->at, &n));
+    return take_lines(f, text, n);
 }
 
 /* The median of a column over the last half of the steps; NaN: none. values: [n] scratch. */
@@ -142,14 +140,12 @@ static tri_status put_all(const tri_run_lines *e, int points, tri_json *run) {
 }
 
 tri_status tri__run_follow(tri_run_reader *f, const tri_run_data_options *options, tri_json *run) {
-    int fd;
+    TRI_OWNED(tri__fd_drop) int fd = -1;
     size_t size;
     tri_status status = tri__file_open(f->path, &fd, &size);
     f->torn = 0, f->found = status == TRI_OK;
-    if (f->found) {
-        status = read_more(f, fd, size);
-        close(fd);
-    } else if (status == TRI_NOINPUT) begin_again(f); /* what was read is no longer there */
+    if (f->found) status = read_more(f, fd, size);
+    else if (status == TRI_NOINPUT) begin_again(f); /* what was read is no longer there */
     if (status == TRI_RESOURCE) return status;
     if (status != TRI_OK)
         tri__run_missing(run, "metrics.jsonl: %s", status == TRI_NOINPUT ? "no such file" : tri_error());

@@ -8,34 +8,27 @@
 #include "checkpoint/manifest.h"
 #include "report/runs/run_parts.h"
 
-#include <stdarg.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 enum { MANIFESTS = 24, RANKS = 64, SMALL_FILE = 64 << 20 };
 
 void tri__run_missing(tri_json *run, const char *format, ...) {
     char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    TRI_FORMAT(text, sizeof text, format);
     tri_json *all = tri__json_get(run, "missing");
     tri__json_items(all, one) if (!strcmp(tri__json_string_value(one), text)) return;
     tri__json_append_new(all, tri__json_string(text));
 }
 
 tri_status tri__run_load(const char *folder, const char *name, int expected, tri_json *run, tri_json **out) {
-    char path[TRI_PATH_MAX], *text;
+    char path[TRI_PATH_MAX];
+    TRI_OWNED(tri__free_at) char *text = NULL;
     size_t size;
     *out = NULL;
     TRI_TRY(tri__path_join(path, folder, name));
     tri_status status = tri__file_read(path, SMALL_FILE, &text, &size);
     if (status == TRI_NOINPUT && !expected) return TRI_OK;
-    if (status == TRI_OK) {
-        status = tri__json_parse(text, size, name, TRI_DATA, out);
-        free(text);
-    }
+    if (status == TRI_OK) status = tri__json_parse(text, size, name, TRI_DATA, out);
     if (status == TRI_RESOURCE) return status;
     if (status != TRI_OK) tri__run_missing(run, "%s cannot be read: %s", name, tri_error());
     return TRI_OK;
@@ -52,14 +45,12 @@ static tri_json *row_of(tri_json *rows, int64_t step) {
 
 static tri_status describe(const char *folder, int64_t step, int64_t best, tri_json *rows) {
     char path[TRI_PATH_MAX];
-    tri_json *manifest = NULL, *row = row_of(rows, step);
+    TRI_OWNED(tri__json_drop) tri_json *manifest = NULL;
+    tri_json *row = row_of(rows, step);
     TRI_TRY(tri__checkpoint_name(path, folder, step, ""));
     tri_status status = tri__manifest_load(path, &manifest);
     if (status == TRI_OK) status = tri__manifest_check(path, manifest, 0, 0);
-    if (status == TRI_RESOURCE || !row) {
-        tri__json_decref(manifest);
-        return tri__fail(TRI_RESOURCE, "no memory for the checkpoints of %s", folder);
-    }
+    if (status == TRI_RESOURCE || !row) return tri__fail(TRI_RESOURCE, "no memory for the checkpoints of %s", folder);
     tri__json_set_new(row, "valid", tri__json_boolean(status == TRI_OK));
     if (status != TRI_OK) tri__json_set_new(row, "reason", tri__json_string(tri_error()));
     tri__json_set_new(row, "best", tri__json_boolean(step == best));
@@ -68,7 +59,6 @@ static tri_status describe(const char *folder, int64_t step, int64_t best, tri_j
         const tri_json *mesh = tri__json_get(tri__json_get(manifest, "state"), "mesh");
         if (mesh) tri__json_set(row, "mesh", mesh);
     }
-    tri__json_decref(manifest);
     return TRI_OK;
 }
 
@@ -99,17 +89,6 @@ static tri_status find_checkpoints(const char *folder, const tri_names *names, t
 
 /* ---- how it stands ---- */
 
-/* Whether a process holds the folder. */
-static int is_locked(const char *folder) {
-    char path[TRI_PATH_MAX];
-    int fd;
-    size_t size;
-    if (tri__path_join(path, folder, ".lock") != TRI_OK || tri__file_open(path, &fd, &size) != TRI_OK) return 0;
-    tri_lock_result result = tri__lock(fd, LOCK_SH, 0, NULL);
-    close(fd);
-    return result == TRI_LOCK_HELD;
-}
-
 static int64_t newest_saved(const tri_json *run) {
     int64_t newest = -1;
     tri__json_items(tri__json_get(run, "checkpoints"), row)
@@ -138,7 +117,7 @@ static void judge(const tri_run_reader *reader, tri_json *run) {
     int64_t step = tri__whole_in(run, "step"), steps = tri__whole_in(run, "steps"), saved = newest_saved(run);
     const char *state;
     if (steps > 0) snprintf(of, sizeof of, " of %lld", (long long)steps);
-    if (is_locked(reader->folder)) {
+    if (tri__lock_held(reader->folder)) {
         state = "running";
         snprintf(words, sizeof words, "running: step %lld%s", (long long)step, of);
     } else if (error) {
@@ -246,25 +225,22 @@ tri_status tri__run_data(const char *folder, const tri_run_data_options *options
 
 tri_status tri__run_reader_data(tri_run_reader *reader, const tri_run_data_options *options, tri_json **out) {
     const char *folder = reader->folder;
-    tri_names names;
+    TRI_OWNED(tri__names_free) tri_names names = {0};
     tri_kind kind;
     *out = NULL;
     TRI_TRY(tri__path_kind(folder, &kind));
     if (kind == TRI_KIND_NONE) return tri__fail(TRI_NOINPUT, "%s: no such folder; a run folder is expected", folder);
     if (kind != TRI_KIND_FOLDER) return tri__fail(TRI_DATA, "%s is not a folder; a run folder is expected", folder);
     TRI_TRY(tri__folder_list(folder, &names));
-    tri_status status = TRI_OK;
     if (!is_run(&names))
-        status = tri__fail(TRI_DATA, "%s is not a run folder: it has no metrics.jsonl, summary.json, error.json or "
-                                     "checkpoint-<step>; --output-dir of `trident train` names one", folder);
-    tri_json *run = tri__json_pack("{s:o, s:s, s:o}", "name", name_of(folder), "folder", folder, "missing",
-                                   tri__json_array());
-    if (status == TRI_OK && !run) status = tri__fail(TRI_RESOURCE, "no memory for the data of %s", folder);
-    if (status == TRI_OK) status = fill(reader, &names, options, run);
-    tri__names_free(&names);
-    if (status == TRI_OK) *out = run;
-    else tri__json_decref(run);
-    return status;
+        return tri__fail(TRI_DATA, "%s is not a run folder: it has no metrics.jsonl, summary.json, error.json or "
+                                   "checkpoint-<step>; --output-dir of `trident train` names one", folder);
+    TRI_OWNED(tri__json_drop) tri_json *run = tri__json_pack("{s:o, s:s, s:o}", "name", name_of(folder), "folder",
+                                                             folder, "missing", tri__json_array());
+    if (!run) return tri__fail(TRI_RESOURCE, "no memory for the data of %s", folder);
+    TRI_TRY(fill(reader, &names, options, run));
+    *out = TRI_GIVE(run);
+    return TRI_OK;
 }
 
 tri_json *tri__report_json(const tri_json *runs, int live) {
@@ -273,8 +249,6 @@ tri_json *tri__report_json(const tri_json *runs, int live) {
 }
 
 char *tri__report_text(const tri_json *runs, int live) {
-    tri_json *all = tri__report_json(runs, live);
-    char *text = all ? tri__json_text(all, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9)) : NULL;
-    tri__json_decref(all);
-    return text;
+    TRI_OWNED(tri__json_drop) tri_json *all = tri__report_json(runs, live);
+    return all ? tri__json_text(all, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9)) : NULL;
 }

@@ -153,12 +153,11 @@ tri_status tri__run_lines_take(tri_run_lines *e, const char *line, size_t length
         e->last[length < sizeof e->last ? length : 0] = 0;
         return take_train(e, &e->flat);
     }
-    tri_json *event = NULL;
+    TRI_OWNED(tri__json_drop) tri_json *event = NULL;
     tri_status status = tri__json_parse(line, length, "metrics.jsonl", TRI_DATA, &event);
     const char *name = tri__text_in(event, "event");
     if (status == TRI_OK && name) take_other(e, name, event);
     else if (status != TRI_RESOURCE) e->damaged++;
-    tri__json_decref(event);
     return status == TRI_RESOURCE ? status : TRI_OK;
 }
 
@@ -178,8 +177,7 @@ void tri__run_lines_open(tri_run_lines *e) {
 }
 
 void tri__run_lines_close(tri_run_lines *e) {
-    free(e->value);
-    free(e->flat.member);
+    TRI_FREE(e->value, e->flat.member);
     tri__json_decref(e->head);
     tri__json_decref(e->starts);
     tri__json_decref(e->checkpoints);

@@ -76,10 +76,8 @@ static int is_event(const char *line) { return line[0] == '{' && strncmp(line, "
 static tri_status trim(char *line, const char *name) {
     size_t length = strlen(line);
     while (length && (line[length - 1] == '\n' || line[length - 1] == ',')) line[--length] = 0;
-    tri_json *event;
-    TRI_TRY(tri__json_parse(line, length, name, TRI_DATA, &event));
-    tri__json_decref(event);
-    return TRI_OK;
+    TRI_OWNED(tri__json_drop) tri_json *event = NULL;
+    return tri__json_parse(line, length, name, TRI_DATA, &event);
 }
 
 typedef tri_status take_event(merge *m, int trace, char *line);
@@ -126,14 +124,13 @@ static tri_status read_head(const merge *m, rank_trace *t) {
     char *end = strchr(text, '\n');
     if (!end || end == text || end[-1] != ',') return tri__fail(TRI_DATA, "%s: is not a trace of a run", path);
     strcpy(end - 1, "}");
-    tri_json *head;
+    TRI_OWNED(tri__json_drop) tri_json *head = NULL;
     TRI_TRY(tri__json_parse(text, strlen(text), path, TRI_DATA, &head));
     const tri_json *clock = tri__json_get(head, "clock"), *of = tri__json_get(head, "distributedInfo");
     tri_json_int world = tri__whole_in(of, "world_size");
     int known = tri__json_is_number(tri__json_get(clock, "zero"));
     t->zero = tri__number_in(clock, "zero"), t->uncertainty = tri__number_in(clock, "uncertainty");
     t->machine = (int)tri__whole_in(clock, "machine");
-    tri__json_decref(head);
     if (!known || t->machine < 0 || t->machine > 1 << 20 || world < 1 || world > 1 << 24)
         return tri__fail(TRI_DATA, "%s: has no clock or world_size: it is not a trace of this version", path);
     t->world = (int)world;
@@ -143,13 +140,12 @@ static tri_status read_head(const merge *m, rank_trace *t) {
 /* How far the clock had moved at the end of the run; a run that did not end has no such figure. */
 static tri_status read_drift(const merge *m, rank_trace *t) {
     char path[TRI_PATH_MAX];
-    tri_json *profile;
+    TRI_OWNED(tri__json_drop) tri_json *profile = NULL;
     TRI_TRY(rank_path(m, "profile", t->rank, path));
     if (!tri__is_file(path) || tri__json_load(path, TRI_DATA, &profile) != TRI_OK) return TRI_OK;
     const tri_json *end = tri__json_get(tri__json_get(profile, "clock"), "end");
     t->drift = tri__number_in(end, "drift"), t->drift_at = tri__number_in(end, "at");
     t->uncertainty = fmax(t->uncertainty, tri__number_in(end, "uncertainty"));
-    tri__json_decref(profile);
     return TRI_OK;
 }
 
@@ -170,7 +166,7 @@ static tri_status take_end(merge *m, int trace, char *line) {
 
 /* The files of a folder, by rank. */
 static tri_status find_traces(merge *m) {
-    tri_names names;
+    TRI_OWNED(tri__names_free) tri_names names = {0};
     TRI_TRY(tri__folder_list(m->folder, &names));
     m->trace = calloc((size_t)names.n + 1, sizeof *m->trace);
     for (int i = 0; i < names.n && m->trace; i++) {
@@ -178,7 +174,6 @@ static tri_status find_traces(merge *m) {
         if (sscanf(names.name[i], "trace-rank%d.json%n", &rank, &end) == 1 && end > 0 && !names.name[i][end])
             m->trace[m->n++].rank = rank;
     }
-    tri__names_free(&names);
     if (!m->trace) return no_memory();
     return m->n ? TRI_OK
                 : tri__fail(TRI_NOINPUT, "%s: has no trace-rank<r>.json: `trident train --profile "
@@ -368,8 +363,6 @@ tri_status tri__traces_merge(const char *folder, FILE *out, tri_json **facts) {
     }
     if (status == TRI_OK && !(*facts = facts_of(&m))) status = no_memory();
     tri__json_decref(m.old);
-    free(m.trace);
-    free(m.end);
-    free(m.shift);
+    TRI_FREE(m.trace, m.end, m.shift);
     return status;
 }

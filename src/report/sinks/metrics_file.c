@@ -27,12 +27,11 @@ static tri_status put_facts(FILE *out, const tri_json *facts) {
     if (facts && !tri__json_is_whole(facts)) return tri__fail(TRI_RESOURCE, "no memory for the facts of a run");
     tri__json_members(facts, m) {
         if (strcmp(m->key, "ts") == 0 || strcmp(m->key, "event") == 0 || strcmp(m->key, "step") == 0) continue;
-        char *text = tri__json_text(m->value, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9));
+        TRI_OWNED(tri__free_at) char *text = tri__json_text(m->value, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9));
         if (!text) return tri__fail(TRI_RESOURCE, "no memory for the facts of a run");
         fputc(',', out);
         tri__put_text(out, m->key);
         fprintf(out, ":%s", text);
-        free(text);
     }
     return TRI_OK;
 }
@@ -64,8 +63,13 @@ static void put_train(FILE *out, const tri_event *event) {
 static void put_epoch(FILE *out, const tri_event *event) {
     tri__put_field(out, "epoch", event->epoch);
     tri__put_field(out, "train_loss", event->train_loss);
-    if (event->valid) {
-        tri__put_field(out, "valid_loss", event->valid->loss);
+    const char *name;
+    double value;
+    if (event->valid) tri__put_field(out, "valid_loss", event->valid->loss);
+    for (int at = 0; event->valid && event->valid->is_number &&
+                     tri__number_figure(&event->valid->numbers, &at, &name, &value);)
+        tri__put_field(out, name, value);
+    if (event->valid && !event->valid->is_number) {
         tri__put_field(out, "accuracy", event->valid->accuracy);
         tri__put_field(out, "f1_macro", event->valid->f1_macro);
         tri__put_field(out, "pr_auc", event->valid->pr_auc);
@@ -77,7 +81,7 @@ static void put_epoch(FILE *out, const tri_event *event) {
         tri__put_field(out, "brier", event->valid->reliability.brier);
     }
     const tri_json *threshold = tri__json_get(event->decision, "threshold");
-    if (event->decision)
+    if (event->decision && !event->valid->is_number)
         tri__put_field(out, "temperature", tri__number_in(event->decision, "temperature"));
     if (tri__json_is_number(threshold)) tri__put_field(out, "threshold", tri__json_number_value(threshold));
     tri__put_field(out, "seconds", event->seconds);
@@ -88,12 +92,10 @@ static void put_epoch(FILE *out, const tri_event *event) {
 
 /* Whether a line is a complete object of a step that will not be repeated. */
 static int keeps(const char *line, size_t length, const char *path, int64_t step) {
-    tri_json *object;
+    TRI_OWNED(tri__json_drop) tri_json *object = NULL;
     if (tri__json_parse(line, length, path, TRI_DATA, &object) != TRI_OK) return 0;
     const tri_json *at = tri__json_get(object, "step");
-    int keep = tri__json_is_integer(at) && tri__json_integer_value(at) <= step;
-    tri__json_decref(object);
-    return keep;
+    return tri__json_is_integer(at) && tri__json_integer_value(at) <= step;
 }
 
 static tri_status drop_later(const char *path, int64_t step) {

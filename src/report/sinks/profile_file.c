@@ -9,11 +9,9 @@ static tri_status emit(void *context, const tri_event *event) {
     if (event->kind != TRI_EVENT_PROFILE || !event->facts) return TRI_OK;
     snprintf(name, sizeof name, "profile-rank%d.json", event->rank);
     TRI_TRY(tri__path_join(path, context, name));
-    char *text = tri__json_line(event->facts);
-    tri_status status = text ? tri__file_write(path, text, strlen(text))
-                             : tri__fail(TRI_RESOURCE, "no memory for %s", path);
-    free(text);
-    return status;
+    TRI_OWNED(tri__free_at) char *text = tri__json_line(event->facts);
+    if (!text) return tri__fail(TRI_RESOURCE, "no memory for %s", path);
+    return tri__file_write(path, text, strlen(text));
 }
 
 tri_status tri__profile_file_open(const char *folder, tri_sink *sink) {

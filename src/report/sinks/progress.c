@@ -7,7 +7,6 @@
 #include "report/text/text_table.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <sys/ioctl.h>
 
 static const double redraw_seconds = 0.1, line_seconds = 30, decay = 0.95;
@@ -44,10 +43,7 @@ typedef struct line {
 
 __attribute__((format(printf, 3, 4))) static void add(line *l, int rank, const char *format, ...) {
     TRI_ASSERT(l->n < FIELDS);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(l->field[l->n].text, sizeof l->field[l->n].text, format, args);
-    va_end(args);
+    TRI_FORMAT(l->field[l->n].text, sizeof l->field[l->n].text, format);
     l->field[l->n++].rank = rank;
 }
 
@@ -177,7 +173,10 @@ static void show_epoch(const progress *p, const tri_event *event) {
     line l = {.n = 0};
     add_epoch(&l, event->epoch_index, event->epochs);
     fprintf(out, "%s  train loss %.4f", l.field[0].text, event->train_loss);
-    if (event->valid) {
+    if (event->valid && event->valid->is_number)
+        fprintf(out, "  valid loss %.4f  r2 %.4f  rmse %.5g  mae %.5g", event->valid->loss, event->valid->numbers.r2,
+                event->valid->numbers.rmse, event->valid->numbers.mae);
+    else if (event->valid) {
         char label[64];
         const char *positive = tri__scores_positive(event->valid);
         fprintf(out, "  valid loss %.4f  accuracy %.4f  f1 %.4f  pr_auc", event->valid->loss, event->valid->accuracy,
@@ -194,7 +193,7 @@ static void show_epoch(const progress *p, const tri_event *event) {
 
 /* How a pipeline's ranks spent their time; prints nothing without a pipeline. */
 static void show_stages(const progress *p, const tri_json *pipeline) {
-    tri_text_table table = {0};
+    TRI_OWNED(tri__text_table_free) tri_text_table table = {0};
     if (!pipeline) return;
     fprintf(p->out.file, "bubble %.1f %% of the ranks' time (predicted with these times: %.1f %%)\n",
             100 * tri__number_in(pipeline, "bubble"), 100 * tri__number_in(pipeline, "predicted_bubble"));
@@ -205,7 +204,6 @@ static void show_stages(const progress *p, const tri_json *pipeline) {
                             1e3 * tri__number_in(stage, "waiting_seconds"),
                             1e3 * tri__number_in(stage, "communication_seconds"), tri__shown_in(stage, "units"));
     (void)tri__text_table_print(&table, p->out.file, p->out.color);
-    tri__text_table_free(&table);
 }
 
 static void show_other(const progress *p, const tri_event *event) {

@@ -20,9 +20,7 @@ tri_status tri__run_file_start(tri_run_file *f, tri_own_way way) {
 
 static tri_status flush(tri_run_file *f) {
     if (f->failed) return tri__fail(TRI_RESOURCE, "no memory for %s", f->path);
-    tri__call_begin(TRI_CALL_WRITE, f->path);
-    int failed = fflush(f->file);
-    tri__call_end();
+    int failed = TRI_DURING(TRI_CALL_WRITE, f->path, fflush(f->file));
     if (failed || ferror(f->file)) return tri__fail(TRI_IO, "cannot write %s: %s", f->path, strerror(errno));
     f->flushed = tri__clock();
     return TRI_OK;

@@ -129,6 +129,15 @@ static void write_scores(tfevents *t, const tri_event *event) {
     const char *positive = tri__scores_positive(scores);
     if (positive) snprintf(text, sizeof text, "of label %s", tri__text_brief(positive, 40, label, sizeof label));
     write_scalar(t, event, "eval/loss", scores->loss);
+    if (scores->is_number) {
+        const char *name;
+        double value;
+        for (int at = 0; tri__number_figure(&scores->numbers, &at, &name, &value);) {
+            snprintf(text, sizeof text, "eval/%s", name);
+            write_scalar(t, event, text, value);
+        }
+        return;
+    }
     write_scalar(t, event, "eval/accuracy", scores->accuracy);
     write_scalar(t, event, "eval/f1", scores->f1_macro);
     write_described(t, event, "eval/pr_auc", scores->pr_auc, positive ? text : NULL);

@@ -85,14 +85,13 @@ static void put_cell(tri_buffer *out, const char *text) {
 }
 
 static void put_row(tri_buffer *out, const char *key, const tri_json *value) {
-    char *text = tri__json_is_string(value) ? NULL
-                                            : tri__json_text(value, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9));
+    TRI_OWNED(tri__free_at) char *text =
+        tri__json_is_string(value) ? NULL : tri__json_text(value, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9));
     tri__buffer_put(out, "| ");
     put_cell(out, key);
     tri__buffer_put(out, " | ");
     put_cell(out, text ? text : tri__json_is_string(value) ? tri__json_string_value(value) : "");
     tri__buffer_put(out, " |\n");
-    free(text);
 }
 
 void tri__tfevents_config(tri_buffer *summary, const tri_json *facts) {

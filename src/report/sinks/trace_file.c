@@ -183,17 +183,15 @@ static void put_trace(trace *t, change *changes) {
 }
 
 static tri_status save(const char *path, const tri_event *event) {
-    char *text = NULL;
+    TRI_OWNED(tri__free_at) char *text = NULL;
     size_t size = 0, n = (size_t)event->n_spans + 1;
     trace t = {.event = event, .tid = calloc(n, sizeof *t.tid)};
-    change *changes = calloc(2 * n, sizeof *changes);
+    TRI_OWNED(tri__free_at) change *changes = calloc(2 * n, sizeof *changes);
     t.out = t.tid && changes ? open_memstream(&text, &size) : NULL;
     if (t.out) put_trace(&t, changes);
     int whole = t.out && tri__memstream_close(t.out, &text);
     tri_status status = whole ? tri__file_write(path, text, size) : tri__fail(TRI_RESOURCE, "no memory for %s", path);
-    free(text);
     free(t.tid);
-    free(changes);
     return status;
 }
 

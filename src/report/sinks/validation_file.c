@@ -43,15 +43,13 @@ static tri_status emit(void *context, const tri_event *event) {
     if (event->kind == TRI_EVENT_START && event->step == 0) return set_files(context, 2, NULL, 0); /* an earlier run */
     const tri_scores *scores = event->valid;
     if (event->kind != TRI_EVENT_EPOCH || !scores || !event->probs) return TRI_OK;
-    if (scores->rows * scores->n_classes > MOST_FIELDS) return set_files(context, 2, NULL, 0);
+    if (scores->is_number || scores->rows * scores->n_classes > MOST_FIELDS) return set_files(context, 2, NULL, 0);
     tri_buffer out = {0};
     size_t size;
     put_table(&out, event);
-    char *text = tri__buffer_take(&out, &size);
-    tri_status status = text ? set_files(context, event->best ? 2 : 1, text, size)
-                             : tri__fail(TRI_RESOURCE, "no memory for validation-last.csv");
-    free(text);
-    return status;
+    TRI_OWNED(tri__free_at) char *text = tri__buffer_take(&out, &size);
+    if (!text) return tri__fail(TRI_RESOURCE, "no memory for validation-last.csv");
+    return set_files(context, event->best ? 2 : 1, text, size);
 }
 
 tri_status tri__validation_open(const char *folder, tri_sink *sink) {

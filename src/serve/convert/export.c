@@ -70,8 +70,8 @@ static tri_status list_tensors(tri_original *e, int branch, tensors *out) {
 static tri_status write_encoder(tri_original *e, int branch, const char *folder) {
     char path[TRI_PATH_MAX];
     tensors all = {0};
-    tri_json *metadata = tri__json_pack("{s:s}", "format", "pt"),
-             *config = tri__encoder_json(&e->assets.encoder[branch]);
+    TRI_OWNED(tri__json_drop) tri_json *metadata = tri__json_pack("{s:s}", "format", "pt"),
+                                       *config = tri__encoder_json(&e->assets.encoder[branch]);
     tri_status status = metadata && config ? list_tensors(e, branch, &all) : tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__path_join(path, folder, "model.safetensors");
     if (status == TRI_OK) status = tri__st_write(path, all.piece, all.n, metadata, NULL);
@@ -80,8 +80,6 @@ static tri_status write_encoder(tri_original *e, int branch, const char *folder)
         status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__path_join(path, folder, "config.json");
     if (status == TRI_OK) status = tri__json_save(path, config);
-    tri__json_decref(metadata);
-    tri__json_decref(config);
     return status;
 }
 
@@ -107,7 +105,7 @@ static const char *card_inputs(tri_original *e) {
 static const char card_form[] = /* parameters, steps, inputs, label, classes */
     "---\npipeline_tag: text-classification\ntags:\n- trimodal-bert\n- tabular\n---\n\n# A Trimodal BERT classifier\n\n"
     "Two text encoders and a table of numbers, fused into one decision: %lld parameters, %lld training steps.\n\n"
-    "| input | column | as |\n|---|---|---|\n%s\nIt answers: %s, one of %lld classes.\n\n## Use\n\n"
+    "| input | column | as |\n|---|---|---|\n%s\nIt answers: %s, %s.\n\n## Use\n\n"
     "    trident predict --checkpoint . --data-path new.csv -o out.csv\n    trident eval --checkpoint . --data-path "
     "test.csv\n\n"
     "An encoder on its own, in Python:\n\n    from transformers import AutoModel, AutoTokenizer\n"
@@ -118,10 +116,13 @@ static const char card_form[] = /* parameters, steps, inputs, label, classes */
     "their checksums.\n";
 
 static tri_status write_card(tri_original *e, const char *folder) {
-    char path[TRI_PATH_MAX];
+    char path[TRI_PATH_MAX], answer[64] = "a number";
+    if (e->settings.model.task == TRI_TASK_QUANTILES) snprintf(answer, sizeof answer, "a number's quantiles");
+    if (e->settings.model.task == TRI_TASK_CLASSES)
+        snprintf(answer, sizeof answer, "one of %lld classes", (long long)e->settings.model.num_classes);
     const char *text = tri__arena_print(&e->arena, card_form, (long long)e->elements,
                                         (long long)tri__checkpoint_step(e->checkpoint), card_inputs(e),
-                                        e->settings.model.label_name, (long long)e->settings.model.num_classes);
+                                        e->settings.model.label_name, answer);
     TRI_TRY(tri__path_join(path, folder, "README.md"));
     return tri__file_write(path, text, strlen(text));
 }
@@ -138,9 +139,10 @@ static tri_status write_extras(void *context, const char *folder) {
 }
 
 static tri_status write_folder(tri_original *e, const char *folder) {
-    tri_json *config = tri__json_deep_copy(tri__checkpoint_config(e->checkpoint));
+    TRI_OWNED(tri__json_drop) tri_json *config = tri__json_deep_copy(tri__checkpoint_config(e->checkpoint));
     const tri_json *was = tri__checkpoint_state(e->checkpoint);
-    tri_json *state = tri__json_get(was, "data") || tri__json_get(was, "decision") ? tri__json_object() : NULL;
+    TRI_OWNED(tri__json_drop) tri_json *state = NULL;
+    if (tri__json_get(was, "data") || tri__json_get(was, "decision")) state = tri__json_object();
     int failed = tri__json_set_new(config, "model_type", tri__json_string("trimodal-bert"));
     if (state) tri__original_state(e, state);
     tri_checkpoint_out out = {.folder = folder,
@@ -153,10 +155,8 @@ static tri_status write_folder(tri_original *e, const char *folder) {
                               .extras = write_extras,
                               .context = e};
     failed |= state && !tri__json_is_whole(state);
-    tri_status status = failed ? tri__fail(TRI_RESOURCE, "out of memory") : tri__checkpoint_export(&out);
-    tri__json_decref(config);
-    tri__json_decref(state);
-    return status;
+    if (failed) return tri__fail(TRI_RESOURCE, "out of memory");
+    return tri__checkpoint_export(&out);
 }
 
 /* What a user of the folder has to know. Other programs know no pattern: they read its key of config.json over, and
@@ -173,23 +173,18 @@ static void note_traits(const tri_assets *assets, tri_json *facts) {
 }
 
 tri_status tri__serve_export(const tri_settings *settings, tri_json **facts) {
-    tri_original e = {0};
+    TRI_OWNED(tri__original_close) tri_original e = {0};
     *facts = NULL;
-    tri_status status =
-        settings->checkpoint && settings->output_dir
-            ? tri__original_open(settings->checkpoint, CARD_ROOM, &e)
-            : tri__fail(
-                  TRI_USAGE,
-                  "export needs --checkpoint, a checkpoint or a run folder, and --output-dir, a folder to be made");
-    if (status == TRI_OK) status = write_folder(&e, settings->output_dir);
-    if (status == TRI_OK) {
-        *facts = tri__json_pack("{s:s, s:s, s:I, s:i, s:i}", "checkpoint", tri__checkpoint_path(e.checkpoint),
-                                "output_dir", settings->output_dir, "step",
-                                (tri_json_int)tri__checkpoint_step(e.checkpoint), "tensors", e.n_weights, "encoders",
-                                tri__assets_encoders(&e.assets));
-        if (!*facts) status = tri__fail(TRI_RESOURCE, "out of memory");
-        note_traits(&e.assets, *facts);
-    }
-    tri__original_close(&e);
-    return status;
+    if (!settings->checkpoint || !settings->output_dir)
+        return tri__fail(
+            TRI_USAGE,
+            "export needs --checkpoint, a checkpoint or a run folder, and --output-dir, a folder to be made");
+    TRI_TRY(tri__original_open(settings->checkpoint, CARD_ROOM, &e));
+    TRI_TRY(write_folder(&e, settings->output_dir));
+    *facts = tri__json_pack("{s:s, s:s, s:I, s:i, s:i}", "checkpoint", tri__checkpoint_path(e.checkpoint), "output_dir",
+                            settings->output_dir, "step", (tri_json_int)tri__checkpoint_step(e.checkpoint), "tensors",
+                            e.n_weights, "encoders", tri__assets_encoders(&e.assets));
+    if (!*facts) return tri__fail(TRI_RESOURCE, "out of memory");
+    note_traits(&e.assets, *facts);
+    return TRI_OK;
 }

@@ -113,15 +113,17 @@ static tri_status write_candidate(search *s, const tri_json *facts, const char *
 /* Scores a folder as `trident eval` does by default. */
 static tri_status evaluate(search *s, const char *checkpoint, const tri_log *log, figures *out) {
     tri_settings one = *s->asked; /* borrows its texts */
-    tri_evaluation made;
+    TRI_OWNED(tri__evaluation_free) tri_evaluation made = {0};
     one.checkpoint = (char *)checkpoint;
     one.data_path = s->data;
     one.part = s->part;
     tri__settings_forget(&one, &one.precision);
     s->evaluations++;
-    tri_status status = tri__serve_eval(&one, 0, NULL, log, &made);
+    tri_status status = tri__serve_eval(&one, &(tri_eval_options){0}, NULL, log, &made);
+    if (status == TRI_OK && made.scores.is_number)
+        status = tri__fail(TRI_USAGE, "%s predicts numbers; quantize keeps accuracy and PR AUC, which only models of "
+                                      "classes have", checkpoint);
     *out = (figures){made.scores.accuracy, made.scores.pr_auc, made.scores.log_loss, made.scores.rows};
-    tri__evaluation_free(&made);
     char name[32];
     if (status != TRI_OK || !tri__stop_signalled(s->stop)) return status;
     return tri__fail(TRI_STOPPED, "stopped (%s); nothing was written", tri__stop_name(s->stop, name));
@@ -130,11 +132,9 @@ static tri_status evaluate(search *s, const char *checkpoint, const tri_log *log
 static tri_status measure(search *s, figures *out) {
     TRI_TRY(write_candidate(s, NULL, s->trial, NULL));
     tri_status status = evaluate(s, s->trial, NULL, out);
-    if (status != TRI_OK) {
-        tri__checkpoint_drop(s->trial);
-        return status;
-    }
-    return tri__folder_remove_all(s->trial);
+    if (status == TRI_OK) return tri__folder_remove_all(s->trial);
+    tri__checkpoint_drop(s->trial);
+    return status;
 }
 
 /* The larger drop of accuracy and PR AUC; an undefined area counts as unchanged. */
@@ -246,12 +246,11 @@ static tri_status choose_computing(search *s, tri_dtype *out) {
 static tri_status check_output(search *s) {
     const char *folder = s->asked->output;
     char parent[TRI_PATH_MAX];
-    tri_names names = {0};
+    TRI_OWNED(tri__names_free) tri_names names = {0};
     tri_kind kind;
     TRI_TRY(tri__path_kind(folder, &kind));
     if (kind == TRI_KIND_FOLDER) TRI_TRY(tri__folder_list(folder, &names));
     int taken = kind != TRI_KIND_NONE && (kind != TRI_KIND_FOLDER || names.n > 0);
-    tri__names_free(&names);
     if (taken)
         return tri__fail(TRI_BUSY, "%s: exists and is not empty; name another folder, or remove it", folder);
     TRI_TRY(tri__path_parent(folder, parent));
@@ -317,16 +316,13 @@ tri_status tri__serve_quantize(const tri_settings *asked, double max_drop, const
     *facts = NULL;
     if (!asked->checkpoint || !asked->output)
         return tri__fail(TRI_USAGE, "quantize needs a run or checkpoint, and -o, the folder to be made");
-    search *s = calloc(1, sizeof *s); /* large */
+    TRI_OWNED(tri__free_at) search *s = calloc(1, sizeof *s); /* large */
     if (!s) return tri__fail(TRI_RESOURCE, "out of memory");
     *s = (search){.asked = asked, .log = log, .stop = stop, .workshop.lock = -1, .max_drop = max_drop};
     tri_status status = run(s, facts);
-    tri_words words;
-    tri__words_keep(&words);
+    TRI_KEEP_WORDS();
     if (s->workshop.lock >= 0) tri__workshop_close(&s->workshop);
-    tri__words_restore(&words);
     tri__quantizer_close(&s->quantizer);
     tri__original_close(&s->original);
-    free(s);
     return status;
 }

@@ -34,8 +34,7 @@ static tri_status make_stored(const tri_piece *piece, tri_dtype computing, tri_s
 
 tri_status tri__quantizer_open(const tri_original *original, tri_dtype computing, tri_quantizer *out) {
     *out = (tri_quantizer){.original = original, .computing = computing};
-    out->weight = calloc((size_t)original->n_weights + 1, sizeof *out->weight);
-    if (!out->weight) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(TRI_NEW(out->weight, (size_t)original->n_weights + 1, "weights"));
     for (int i = 0; i < original->n_weights; i++)
         if (tri__weight_quantizes(original->weights[i].name, &original->weights[i].shape))
             TRI_TRY(make_stored(&original->weights[i], computing, &out->weight[i]));
@@ -44,10 +43,7 @@ tri_status tri__quantizer_open(const tri_original *original, tri_dtype computing
 
 void tri__quantizer_close(tri_quantizer *z) {
     for (int i = 0; z->weight && i < z->original->n_weights; i++) {
-        free(z->weight[i].q);
-        free(z->weight[i].scale);
-        free(z->weight[i].half);
-        free(z->weight[i].scale_name);
+        TRI_FREE(z->weight[i].q, z->weight[i].scale, z->weight[i].half, z->weight[i].scale_name);
     }
     free(z->weight);
     *z = (tri_quantizer){0};
@@ -104,8 +100,8 @@ static tri_status save_assets(void *context, const char *folder) {
 tri_status tri__quantizer_write(const tri_quantizer *z, const tri_dtype *store, const tri_json *facts,
                                 const char *folder, int64_t *bytes) {
     const tri_original *original = z->original;
-    tri_piece *pieces = calloc(2 * (size_t)original->n_weights + 1, sizeof *pieces);
-    tri_json *config = make_config(z, store), *state = make_state(z, facts);
+    TRI_OWNED(tri__free_at) tri_piece *pieces = calloc(2 * (size_t)original->n_weights + 1, sizeof *pieces);
+    TRI_OWNED(tri__json_drop) tri_json *config = make_config(z, store), *state = make_state(z, facts);
     tri_checkpoint_out out = {.folder = folder,
                               .step = tri__checkpoint_step(original->checkpoint),
                               .weights = pieces,
@@ -115,15 +111,10 @@ tri_status tri__quantizer_write(const tri_quantizer *z, const tri_dtype *store, 
                               .extras = save_assets,
                               .context = (void *)original};
     int whole = pieces && tri__json_is_whole(config) && tri__json_is_whole(state);
-    tri_status status = whole ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
-    if (status == TRI_OK) {
-        out.n_weights = list_pieces(z, store, pieces);
-        status = tri__checkpoint_export(&out);
-    }
+    if (!whole) return tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    out.n_weights = list_pieces(z, store, pieces);
+    TRI_TRY(tri__checkpoint_export(&out));
     for (int i = 0; bytes && i < out.n_weights; i++)
         *bytes = (i ? *bytes : 0) + tri__shape_count(&pieces[i].shape) * (int64_t)tri__dtype_bytes(pieces[i].dtype);
-    tri__json_decref(config);
-    tri__json_decref(state);
-    free(pieces);
-    return status;
+    return TRI_OK;
 }

@@ -304,14 +304,13 @@ static tri_status put_sample(const job *j, const sample *s) {
     tri_json *probs = tri__json_object();
     for (int c = 0; c < f->n_classes; c++) tri__json_set_new(probs, f->label[c], tri__json_real((double)s->probs[c]));
     tri_json_int record = tri__table_record(j->rows.table, tri__table_row(&j->rows, s->row));
-    tri_json *row = tri__json_pack("{s:I, s:s, s:s, s:f, s:o, s:o, s:o, s:i}", "row", record, "label",
-                                   f->label[predicted(j, s->probs)], "explained", f->label[s->class],
-                                   "probability", (double)s->probs[s->class], "probabilities", probs, "inputs",
-                                   inputs_json(j, s), "words", words_json(j, s), "rows_computed", s->spent);
-    tri_status status = tri__json_is_whole(row) ? j->put(j->context, row)
-                                                : tri__fail(TRI_RESOURCE, "out of memory for an explanation");
-    tri__json_decref(row);
-    return status;
+    TRI_OWNED(tri__json_drop) tri_json *row =
+        tri__json_pack("{s:I, s:s, s:s, s:f, s:o, s:o, s:o, s:i}",
+                       "row", record, "label", f->label[predicted(j, s->probs)],
+                       "explained", f->label[s->class], "probability", (double)s->probs[s->class], "probabilities",
+                       probs, "inputs", inputs_json(j, s), "words", words_json(j, s), "rows_computed", s->spent);
+    if (!tri__json_is_whole(row)) return tri__fail(TRI_RESOURCE, "out of memory for an explanation");
+    return j->put(j->context, row);
 }
 
 /* Explains n_samples rows from `first` on, in an arena of their own. */
@@ -338,6 +337,8 @@ static tri_status find_class(job *j) {
     const char *label = j->options->label;
     char words[1024];
     j->class = -1;
+    if (p->target)
+        return tri__fail(TRI_USAGE, "%s predicts numbers, and explain is for classes", j->rows.facts->path);
     if (!label) return TRI_OK;
     tri_field_text field = {label, strlen(label), 0};
     j->class = tri__labels_class(p, field);

@@ -36,13 +36,7 @@ typedef struct job {
 static tri_status no_memory(void) { return tri__fail(TRI_RESOURCE, "out of memory for importances"); }
 
 static void close_job(job *j) {
-    free(j->label);
-    free(j->value);
-    free(j->row);
-    free(j->moved);
-    free(j->order);
-    free(j->probs);
-    free(j->base);
+    TRI_FREE(j->label, j->value, j->row, j->moved, j->order, j->probs, j->base);
     tri__table_rows_close(&j->rows);
 }
 
@@ -71,6 +65,8 @@ static tri_status take_rows(job *j, int label) {
 static tri_status open_job(job *j, const tri_settings *asked) {
     int label;
     TRI_TRY(tri__table_rows_open(asked, j->log, &j->rows));
+    if (j->rows.facts->is_number)
+        return tri__fail(TRI_USAGE, "%s predicts numbers, and explain is for classes", j->rows.facts->path);
     TRI_TRY(tri__table_find(j->rows.table, j->rows.facts->preprocess->label_name, &label));
     int64_t rows = j->rows.n;
     j->first = j->options->first - 1;
@@ -96,11 +92,10 @@ static tri_status score(job *j, double out[static FIGURES]) {
     const tri_preprocess *p = j->rows.facts->preprocess;
     const tri_label_set classes = {.n = p->n_classes, .label = p->label, .positive = j->rows.facts->positive,
                                    .decision = j->rows.facts->decision};
-    tri_scores scores = {0};
+    TRI_OWNED(tri__scores_free) tri_scores scores = {0};
     TRI_TRY(tri__model_predict(j->rows.model, j->row, j->n, j->probs));
     tri_status status = tri__scores(j->probs, j->label, j->n, &classes, &scores);
     for (int f = 0; f < FIGURES; f++) out[f] = *(const double *)((const char *)&scores + figures[f].offset);
-    tri__scores_free(&scores);
     if (status != TRI_OK || !j->options->retrained) return status;
     tri_intervals own = {0};
     status = tri__bootstrap_figures(j->probs, j->label, j->n, &classes, RESAMPLES, 1, j->now, &own);
@@ -217,10 +212,8 @@ static tri_status importance(const tri_settings *asked, job *j, tri_json **facts
         TRI_TRY(input_json(j, in, i, kind, base, &input));
         tri__json_append_new(list, input);
         tri_json *by = tri__json_get(j->options->retrained, in->name);
-        job other = {.options = j->options, .log = j->log, .stop = j->stop};
-        tri_status status = by ? score_retrained(j, asked, base, by, &other) : TRI_OK;
-        close_job(&other);
-        TRI_TRY(status);
+        TRI_OWNED(close_job) job other = {.options = j->options, .log = j->log, .stop = j->stop};
+        if (by) TRI_TRY(score_retrained(j, asked, base, by, &other));
         if (by) tri__json_set(input, "retrained", by);
     }
     return tri__json_is_whole(*facts) ? TRI_OK : no_memory();
@@ -228,10 +221,9 @@ static tri_status importance(const tri_settings *asked, job *j, tri_json **facts
 
 tri_status tri__serve_importance(const tri_settings *asked, const tri_explain_options *options, const tri_log *log,
                                  const tri_stop *stop, tri_json **facts) {
-    job j = {.options = options, .log = log, .stop = stop};
+    TRI_OWNED(close_job) job j = {.options = options, .log = log, .stop = stop};
     *facts = NULL;
     tri_status status = importance(asked, &j, facts);
     if (status != TRI_OK) tri__json_decref(*facts), *facts = NULL;
-    close_job(&j);
     return status;
 }

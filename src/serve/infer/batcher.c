@@ -133,7 +133,7 @@ static void answer(const tri_batcher *b, tri_encoded *e, tri_status status, cons
 
 /* Removes the rest of a failed submission. */
 static void unlink_rest(tri_batcher *b, const tri_encoded *e) {
-    pthread_mutex_lock(&b->lock);
+    TRI_LOCKED(&b->lock);
     tri_encoded **at = &b->first;
     while (*at && *at != e) at = &(*at)->next;
     if (*at) {
@@ -144,7 +144,6 @@ static void unlink_rest(tri_batcher *b, const tri_encoded *e) {
         b->partial--;
         pthread_cond_broadcast(&b->freed);
     }
-    pthread_mutex_unlock(&b->lock);
 }
 
 /* A row's probabilities, from the next row of the parts. Finite weights may be so large that they are not. */
@@ -279,9 +278,7 @@ void tri__batcher_close(tri_batcher *b) {
     pthread_cond_destroy(&b->freed);
     pthread_cond_destroy(&b->filled);
     pthread_mutex_destroy(&b->lock);
-    free(b->block);
-    free(b->spans);
-    free(b);
+    TRI_FREE(b->block, b->spans, b);
 }
 
 /* Whether n rows may be added; with the lock held. */
@@ -316,7 +313,6 @@ tri_status tri__batcher_submit(tri_batcher *b, tri_encoded *e, tri_answered *ans
 }
 
 void tri__batcher_load(tri_batcher *b, tri_model_load *out) {
-    pthread_mutex_lock(&b->lock);
+    TRI_LOCKED(&b->lock);
     *out = (tri_model_load){.queued_rows = b->rows, .running_rows = b->running};
-    pthread_mutex_unlock(&b->lock);
 }

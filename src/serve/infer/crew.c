@@ -106,7 +106,7 @@ static void listen_to_any(tri_crew *crew) {
 
 static void *give_idle_orders(void *context) {
     tri_crew *crew = context;
-    pthread_mutex_lock(&crew->lock);
+    TRI_LOCKED(&crew->lock);
     while (!crew->closing) {
         double until = tri__clock() + IDLE_SECONDS / 2;
         struct timespec at = {.tv_sec = (time_t)until, .tv_nsec = (long)((until - (double)(time_t)until) * 1e9)};
@@ -115,7 +115,6 @@ static void *give_idle_orders(void *context) {
         if (crew->listening != NOBODY)
             (void)note(crew, tri__engine_lead(crew->engine[crew->listening], TRI_ORDER_IDLE, 0, NULL));
     }
-    pthread_mutex_unlock(&crew->lock);
     return NULL;
 }
 
@@ -153,34 +152,30 @@ tri_world *tri__crew_world(const tri_crew *crew) { return crew->world; }
 
 /* Plans all ranks without opening anything, so that a plan that does not fit is refused before others hear of it. */
 static tri_status check_plan(const tri_opened *o, const tri_counts *max) {
-    tri_engine *engine = calloc(1, sizeof *engine); /* large */
+    TRI_OWNED(tri__engine_drop) tri_engine *engine = calloc(1, sizeof *engine); /* large */
     tri_programs all;
     tri_place alone = o->place;
     if (!engine) return tri__fail(TRI_RESOURCE, "out of memory");
     alone.world = NULL;
-    tri_status status = tri__engine_plan(&(tri_engine_spec){.settings = &o->settings, .place = &alone,
-                                                            .assets = &o->assets, .columns = o->preprocess->vectors,
-                                                            .max = max, .max_infer = max}, engine);
-    if (status == TRI_OK) status = tri__engine_plan_all(engine, &all);
-    if (status == TRI_OK) status = tri__room_check(&o->settings, engine, &all, (int)o->settings.nproc_per_node, NULL);
-    tri__engine_close(engine);
-    free(engine);
-    return status;
+    const tri_engine_spec spec = {.settings = &o->settings, .place = &alone, .assets = &o->assets,
+                                  .columns = o->preprocess->vectors, .max = max, .max_infer = max};
+    TRI_TRY(tri__engine_plan(&spec, engine));
+    TRI_TRY(tri__engine_plan_all(engine, &all));
+    return tri__room_check(&o->settings, engine, &all, (int)o->settings.nproc_per_node, NULL);
 }
 
 /* One command, and what rank 0 does at the same time; then the others listen to the new model or to whatever is open.
  * all: of COMMAND_ASK. */
 static tri_status tell(tri_crew *crew, command_kind what, int slot, tri_opened *o, const tri_counts *max,
                        work_state *all) {
-    pthread_mutex_lock(&crew->lock);
-    tri_status status = send(crew, what, slot, what == COMMAND_READ ? tri__checkpoint_path(o->checkpoint) : NULL);
-    if (status == TRI_OK && what == COMMAND_ASK) status = note(crew, compare(crew->world, WORK_DONE, all));
-    if (status == TRI_OK && what == COMMAND_BIND) status = note(crew, tri__opened_bind(o, max));
-    if (status == TRI_OK && what == COMMAND_FINISH) status = note(crew, tri__engine_ready_infer(&o->engine));
-    if (status == TRI_OK && what == COMMAND_FINISH) crew->engine[slot] = &o->engine, crew->listening = slot;
-    else if (status == TRI_OK) listen_to_any(crew);
-    pthread_mutex_unlock(&crew->lock);
-    return status;
+    TRI_LOCKED(&crew->lock);
+    TRI_TRY(send(crew, what, slot, what == COMMAND_READ ? tri__checkpoint_path(o->checkpoint) : NULL));
+    if (what == COMMAND_ASK) TRI_TRY(note(crew, compare(crew->world, WORK_DONE, all)));
+    if (what == COMMAND_BIND) TRI_TRY(note(crew, tri__opened_bind(o, max)));
+    if (what == COMMAND_FINISH) TRI_TRY(note(crew, tri__engine_ready_infer(&o->engine)));
+    if (what == COMMAND_FINISH) crew->engine[slot] = &o->engine, crew->listening = slot;
+    else listen_to_any(crew);
+    return TRI_OK;
 }
 
 /* Asks until the others have ended what they do in the background. */
@@ -210,10 +205,9 @@ static tri_status add(tri_crew *crew, tri_opened *o, const tri_counts *max, int 
 /* A slot that nobody else will take. */
 static int take_slot(tri_crew *crew) {
     int slot = 0;
-    pthread_mutex_lock(&crew->lock);
+    TRI_LOCKED(&crew->lock);
     while (slot < SLOTS && crew->taken[slot]) slot++;
     if (slot < SLOTS) crew->taken[slot] = 1;
-    pthread_mutex_unlock(&crew->lock);
     return slot;
 }
 
@@ -230,15 +224,12 @@ tri_status tri__crew_add(tri_crew *crew, tri_opened *o, const tri_batching *batc
 }
 
 void tri__crew_drop(tri_crew *crew, int slot, tri_opened *o) {
-    tri_words why; /* a model is often closed because something failed; collectives that succeed erase the reason */
-    tri__words_keep(&why);
-    pthread_mutex_lock(&crew->lock);
+    TRI_KEEP_WORDS(); /* a model is often closed because something failed; collectives that succeed erase the reason */
+    TRI_LOCKED(&crew->lock);
     (void)send(crew, COMMAND_CLOSE, slot, NULL);
     crew->engine[slot] = NULL, crew->taken[slot] = 0;
     tri__opened_close(o); /* its memory may be the world's */
     listen_to_any(crew);
-    pthread_mutex_unlock(&crew->lock);
-    tri__words_restore(&why);
 }
 
 static tri_status run(tri_crew *crew, int slot, const tri_feed *feed) {
@@ -249,10 +240,8 @@ static tri_status run(tri_crew *crew, int slot, const tri_feed *feed) {
 }
 
 tri_status tri__crew_run(tri_crew *crew, int slot, const tri_feed *feed) {
-    pthread_mutex_lock(&crew->lock);
-    tri_status status = run(crew, slot, feed);
-    pthread_mutex_unlock(&crew->lock);
-    return status;
+    TRI_LOCKED(&crew->lock);
+    return run(crew, slot, feed);
 }
 
 /* ---- the other ranks ---- */
@@ -346,14 +335,11 @@ static tri_status follow(follower *f) {
 }
 
 tri_status tri__crew_follow(tri_world *world, const tri_settings *asked, const tri_batching *batching) {
-    follower *f = calloc(1, sizeof *f);
+    TRI_OWNED(tri__free_at) follower *f = calloc(1, sizeof *f);
     if (!f) return tri__fail(TRI_RESOURCE, "out of memory");
     f->world = world, f->asked = asked, f->batching = batching, f->listening = NOBODY;
     tri_status status = follow(f);
-    tri_words why;
-    tri__words_keep(&why);
+    TRI_KEEP_WORDS();
     for (int slot = 0; slot < SLOTS; slot++) drop(f, slot);
-    free(f);
-    tri__words_restore(&why);
     return status;
 }

@@ -53,7 +53,8 @@ tri_status tri__row_form_make(const tri_preprocess *p, tri_tokenizer *const *tok
                               tri_row_form *form) {
     int n = 0;
     size_t most = (size_t)p->text[0].n + (size_t)p->text[1].n + (size_t)p->n_columns;
-    *form = (tri_row_form){.preprocess = p, .n_texts = p->text[1].n ? 2 : 1, .windows = *windows};
+    *form = (tri_row_form){.preprocess = p, .outputs = p->n_classes, .n_texts = p->text[1].n ? 2 : 1,
+                           .windows = *windows};
     form->max_len = (int)tri__windows_room(windows);
     form->memory = malloc(most * sizeof *form->name + 2 * most * sizeof *form->sorted);
     if (!form->memory) return tri__fail(TRI_RESOURCE, "out of memory");
@@ -231,7 +232,7 @@ static tri_status take_rows(encoding *e, const tri_row *rows) {
 static tri_encoded *make(const tri_row_form *form, int64_t n) {
     const tri_preprocess *p = form->preprocess;
     size_t rows = (size_t)n, starts = rows * (size_t)form->n_texts + 1, numbers = rows * (size_t)p->width,
-           probs = rows * (size_t)p->n_classes;
+           probs = rows * (size_t)form->outputs;
     tri_encoded *e = malloc(sizeof *e + (starts + rows + 1) * sizeof *e->start +
                             (numbers + probs) * sizeof *e->numbers);
     if (!e) return NULL;
@@ -251,8 +252,7 @@ tri_status tri__row_form_encode(const tri_row_form *form, const tri_row *rows, i
     encoding e = {.form = form, .before = first, .overlong = overlong, .to = make(form, n)};
     e.field = malloc((size_t)form->n_names * sizeof *e.field);
     tri_status status = e.to && e.field ? take_rows(&e, rows) : no_memory(n);
-    free(e.field);
-    free(e.joined.at);
+    TRI_FREE(e.field, e.joined.at);
     if (status == TRI_OK) *out = e.to;
     else tri__encoded_free(e.to);
     return status;
@@ -272,7 +272,5 @@ int tri__encoded_ids(const tri_encoded *encoded, int64_t row, int text, const in
 
 void tri__encoded_free(tri_encoded *encoded) {
     if (!encoded) return;
-    free(encoded->ids);
-    free(encoded->unseen);
-    free(encoded);
+    TRI_FREE(encoded->ids, encoded->unseen, encoded);
 }

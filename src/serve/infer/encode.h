@@ -11,6 +11,7 @@ typedef struct tri_row_form {
     const tri_tokenizer *tokenizer[2]; /* borrowed */
     int n_texts, max_len;  /* max_len: ids of a text, of all its windows */
     tri_windows windows;
+    int outputs;           /* numbers of an answer: classes, unless the model has others */
     const char **name;     /* [n_names] distinct: columns of texts, then tabular ones; borrowed from preprocess */
     int n_names;
     int *sorted;           /* [n_names] indices of name, in byte order */
@@ -32,7 +33,7 @@ struct tri_encoded {
     int64_t *tokens_to;    /* [n + 1] tokens of the rows before each, and of all */
     int32_t *ids;          /* [start[n * n_texts]], owned */
     float *numbers;        /* [n, preprocess->width] */
-    float *probs;          /* [n, n_classes] */
+    float *probs;          /* [n, outputs] */
     tri_unseen *unseen;    /* [n_columns] values that training did not have; NULL: none; owned */
     /* batcher.c's, once submitted */
     tri_encoded *next;     /* in the queue */

@@ -2,7 +2,9 @@
  * one after the other, so that memory holds one of them. */
 #include "serve/infer/ensemble.h"
 
+#include "base/owned.h"
 #include "engine/inputs.h"
+#include "serve/infer/groups.h"
 
 static tri_status no_memory(void) { return tri__fail(TRI_RESOURCE, "out of memory for an ensemble"); }
 
@@ -13,14 +15,11 @@ tri_status tri__ensemble_read(const char *folder, tri_run_set *out) {
 }
 
 tri_status tri__ensemble_refuse(const char *folder, const char *what) {
-    tri_run_set ensemble;
+    TRI_OWNED(tri__run_set_free) tri_run_set ensemble = {0};
     TRI_TRY(tri__ensemble_read(folder, &ensemble));
     if (!ensemble.n) return TRI_OK;
-    tri_status status = tri__fail(TRI_USAGE, "%s is an ensemble of %d models, and %s takes one: name a member, for "
-                                             "example %s",
-                                  folder, ensemble.n, what, ensemble.folder[0]);
-    tri__run_set_free(&ensemble);
-    return status;
+    return tri__fail(TRI_USAGE, "%s is an ensemble of %d models, and %s takes one: name a member, for "
+                     "example %s", folder, ensemble.n, what, ensemble.folder[0]);
 }
 
 /* ---- the mean ---- */
@@ -45,9 +44,7 @@ void tri__decision_take(int members, tri_decision *sum) {
 }
 
 void tri__judged_free(tri_judged *judged) {
-    free(judged->probs);
-    free(judged->labels);
-    free(judged->weights);
+    TRI_FREE(judged->probs, judged->labels, judged->weights);
     *judged = (tri_judged){0};
 }
 
@@ -66,13 +63,15 @@ static tri_status other_classes(const tri_run_set *e, int member) {
 /* ---- evaluation ---- */
 
 /* Evaluates member i; unless members are folds, adds its probabilities to the sum, which the first one makes. */
-static tri_status eval_member(const tri_settings *asked, tri_world *world, const tri_log *log, const tri_run_set *e,
-                              int i, tri_judged *first, double **sum, tri_evaluation *out) {
+static tri_status eval_member(const tri_settings *asked, const tri_eval_options *options, tri_world *world,
+                              const tri_log *log, const tri_run_set *e, int i, tri_judged *first, double **sum,
+                              tri_evaluation *out) {
     tri_settings one = *asked; /* borrows its texts */
-    tri_evaluation made;
+    const tri_eval_options bare = {.by = i ? (tri_texts){0} : options->by};
+    TRI_OWNED(tri__evaluation_free) tri_evaluation made = {0};
     tri_judged judged = {0};
     one.checkpoint = e->folder[i];
-    tri_status status = tri__eval_model(&one, 0, world, log, &made, out->folds ? NULL : &judged);
+    tri_status status = tri__eval_model(&one, &bare, world, log, &made, out->folds ? NULL : &judged);
     int64_t n = judged.n * judged.n_classes;
     if (status == TRI_OK && i > 0 && judged.probs &&
         (judged.n != first->n || memcmp(judged.labels, first->labels, (size_t)judged.n * sizeof *judged.labels) != 0 ||
@@ -85,13 +84,16 @@ static tri_status eval_member(const tri_settings *asked, tri_world *world, const
     made.scores = (tri_scores){0};
     out->member[i].folder = strdup(e->folder[i]);
     out->n_members = i + 1;
+    if (i == 0) {
+        out->by = TRI_GIVE(made.by), out->n_by = made.n_by;
+        made.n_by = 0;
+    }
     if (!out->folds) {
         tri__decision_add(&made.decision, i, &out->decision);
         out->trained_on = made.trained_on > out->trained_on ? made.trained_on : out->trained_on;
         if (!out->unseen) out->unseen = tri__json_incref(made.unseen); /* members have the same columns and values */
     }
     if (status == TRI_OK && !out->member[i].folder) status = no_memory();
-    tri__evaluation_free(&made);
     if (i == 0) *first = judged;
     else tri__judged_free(&judged);
     return status;
@@ -109,36 +111,34 @@ static tri_status score(const tri_run_set *e, const double *sum, tri_judged *fir
     out->before.log_loss = out->scores.log_loss;
     out->before.ece = out->scores.reliability.ece, out->before.brier = out->scores.reliability.brier;
     for (int i = 0; i < e->n; i++) out->scores.seconds += out->member[i].scores.seconds;
-    return tri__bootstrap(first->probs, first->labels, first->n, &classes, bootstrap, threads, &out->intervals);
+    return tri__evaluation_bootstrap(first->probs, first->labels, &classes, bootstrap, threads, out);
 }
 
 /* An ensemble's mean; or each fold's model by itself: with --part valid their rows differ. */
-static tri_status eval_members(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
-                               const tri_run_set *e, tri_evaluation *out) {
-    double *sum = NULL;
-    tri_judged first = {0};
+static tri_status eval_members(const tri_settings *asked, const tri_eval_options *options, tri_world *world,
+                               const tri_log *log, const tri_run_set *e, tri_evaluation *out) {
+    TRI_OWNED(tri__free_at) double *sum = NULL;
+    TRI_OWNED(tri__judged_free) tri_judged first = {0};
+    if (options->by.n && e->kind == TRI_RUN_SET_FOLDS)
+        return tri__fail(TRI_USAGE, "--by: %s has folds, each scored by itself: name one of them, for example %s",
+                         asked->checkpoint, e->folder[0]);
     *out = (tri_evaluation){.trained_on = -1, .folds = e->kind == TRI_RUN_SET_FOLDS,
                             .member = calloc((size_t)e->n, sizeof *out->member)};
-    tri_status status = out->member ? TRI_OK : no_memory();
-    for (int i = 0; i < e->n && status == TRI_OK; i++)
-        status = eval_member(asked, world, log, e, i, &first, &sum, out);
-    if (status == TRI_OK && first.probs) /* on the first rank */
-        status = score(e, sum, &first, bootstrap, tri__threads(asked), out);
-    tri__judged_free(&first);
-    free(sum);
-    return status;
+    if (!out->member) return no_memory();
+    for (int i = 0; i < e->n; i++) TRI_TRY(eval_member(asked, options, world, log, e, i, &first, &sum, out));
+    if (first.probs) /* on the first rank */
+        TRI_TRY(score(e, sum, &first, options->bootstrap, tri__threads(asked), out));
+    return TRI_OK;
 }
 
-tri_status tri__serve_eval(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
-                           tri_evaluation *out) {
-    tri_run_set e;
+tri_status tri__serve_eval(const tri_settings *asked, const tri_eval_options *options, tri_world *world,
+                           const tri_log *log, tri_evaluation *out) {
+    TRI_OWNED(tri__run_set_free) tri_run_set e = {0};
     *out = (tri_evaluation){0};
     TRI_TRY(tri__run_set_read(asked->checkpoint, &e));
     int several = e.kind == TRI_RUN_SET_SEEDS || e.kind == TRI_RUN_SET_FOLDS;
-    tri_status status = several ? eval_members(asked, bootstrap, world, log, &e, out)
-                                : tri__eval_model(asked, bootstrap, world, log, out, NULL);
-    tri__run_set_free(&e);
-    return status;
+    return several ? eval_members(asked, options, world, log, &e, out)
+                   : tri__eval_model(asked, options, world, log, out, NULL);
 }
 
 /* ---- prediction ---- */
@@ -149,36 +149,30 @@ static tri_status predict_member(const tri_settings *asked, tri_world *world, co
                                  tri_predictions *out) {
     tri_settings one = *asked; /* borrows its texts */
     const tri_predict_options bare = {.top_k = options->top_k};
-    tri_predictions made = {0};
+    TRI_OWNED(tri__predictions_free) tri_predictions made = {0};
     one.checkpoint = e->folder[i];
-    tri_status status = tri__predict_model(&one, world, i ? &bare : options, log, i ? &made : out);
+    TRI_TRY(tri__predict_model(&one, world, i ? &bare : options, log, i ? &made : out));
     const tri_predictions *p = i ? &made : out;
     int64_t n = p->n * p->n_classes;
-    if (status == TRI_OK && i == 0 && !(*sum = calloc((size_t)n + 1, sizeof **sum))) status = no_memory();
-    if (status == TRI_OK && i > 0 && (made.n != out->n || !are_same(made.label, made.n_classes, out->label,
-                                                                     out->n_classes)))
-        status = other_classes(e, i);
-    if (status == TRI_OK) tri__mean_add(p->probs, n, *sum);
-    if (status == TRI_OK) tri__decision_add(&p->decision, i, decision);
-    tri__predictions_free(&made);
-    return status;
+    if (i == 0 && !(*sum = calloc((size_t)n + 1, sizeof **sum))) return no_memory();
+    if (i > 0 && (made.n != out->n || !are_same(made.label, made.n_classes, out->label, out->n_classes)))
+        return other_classes(e, i);
+    tri__mean_add(p->probs, n, *sum);
+    tri__decision_add(&p->decision, i, decision);
+    return TRI_OK;
 }
 
 tri_status tri__serve_predict(const tri_settings *asked, tri_world *world, const tri_predict_options *options,
                               const tri_log *log, tri_predictions *out) {
-    tri_run_set e;
-    double *sum = NULL;
+    TRI_OWNED(tri__run_set_free) tri_run_set e = {0};
+    TRI_OWNED(tri__free_at) double *sum = NULL;
     tri_decision decision = tri__decision_plain();
     *out = (tri_predictions){0};
     TRI_TRY(tri__ensemble_read(asked->checkpoint, &e));
     if (!e.n) return tri__predict_model(asked, world, options, log, out);
-    tri_status status = TRI_OK;
-    for (int i = 0; i < e.n && status == TRI_OK; i++)
-        status = predict_member(asked, world, options, log, &e, i, &sum, &decision, out);
+    for (int i = 0; i < e.n; i++) TRI_TRY(predict_member(asked, world, options, log, &e, i, &sum, &decision, out));
     tri__decision_take(e.n, &decision);
     out->decision = decision;
-    if (status == TRI_OK) tri__mean_take(sum, out->n * out->n_classes, e.n, out->probs);
-    free(sum);
-    tri__run_set_free(&e);
-    return status;
+    tri__mean_take(sum, out->n * out->n_classes, e.n, out->probs);
+    return TRI_OK;
 }

@@ -28,8 +28,8 @@ typedef struct tri_judged {
     double *weights;  /* [n_classes] of classes in the loss; NULL: all 1 */
 } tri_judged;
 void tri__judged_free(tri_judged *judged);
-tri_status tri__eval_model(const tri_settings *settings, int64_t bootstrap, tri_world *world, const tri_log *log,
-                           tri_evaluation *out, tri_judged *kept);
+tri_status tri__eval_model(const tri_settings *settings, const tri_eval_options *options, tri_world *world,
+                           const tri_log *log, tri_evaluation *out, tri_judged *kept);
 tri_status tri__predict_model(const tri_settings *settings, tri_world *world, const tri_predict_options *options,
                               const tri_log *log, tri_predictions *out);
 /* The table that the model's run divided, and its rows of asked->part: row [n], rising, of the table. */

@@ -6,23 +6,21 @@
 
 /* Whether a row becomes the same ids and numbers for both. */
 static tri_status compare(const tri_opened *a, const tri_opened *b) {
-    tri_json *one = tri__preprocess_json(a->preprocess), *other = tri__preprocess_json(b->preprocess);
+    TRI_OWNED(tri__json_drop) tri_json *one = tri__preprocess_json(a->preprocess),
+                                       *other = tri__preprocess_json(b->preprocess);
     tri_windows x = tri__assets_windows(&a->settings.model, &a->assets),
                 y = tri__assets_windows(&b->settings.model, &b->assets);
-    tri_status status = tri__json_is_whole(one) && tri__json_is_whole(other) ? TRI_OK
-                                                                             : tri__fail(TRI_RESOURCE, "out of memory");
+    if (!tri__json_is_whole(one) || !tri__json_is_whole(other)) return tri__fail(TRI_RESOURCE, "out of memory");
     int same = a->assets.n_texts == b->assets.n_texts && a->assets.shares == b->assets.shares && x.most == y.most &&
                x.max_len == y.max_len && x.stride == y.stride;
     for (int t = 0; t < a->assets.n_texts && same; t++)
         same = tri__tokenizer_hash(a->assets.tokenizer[t]) == tri__tokenizer_hash(b->assets.tokenizer[t]);
-    if (status == TRI_OK && !(same && tri__json_equal(one, other)))
-        status = tri__fail(TRI_DATA,
-                           "%s and %s read rows in different ways (columns, vocabularies, means of columns): an "
-                           "ensemble that is served has members of the same data; predict and eval take these",
-                           tri__checkpoint_path(a->checkpoint), tri__checkpoint_path(b->checkpoint));
-    tri__json_decref(one);
-    tri__json_decref(other);
-    return status;
+    if (!(same && tri__json_equal(one, other)))
+        return tri__fail(TRI_DATA,
+                         "%s and %s read rows in different ways (columns, vocabularies, means of columns): an "
+                         "ensemble that is served has members of the same data; predict and eval take these",
+                         tri__checkpoint_path(a->checkpoint), tri__checkpoint_path(b->checkpoint));
+    return TRI_OK;
 }
 
 static tri_status read_member(tri_members *m, const tri_settings *asked, const char *checkpoint) {
@@ -35,26 +33,22 @@ static tri_status read_member(tri_members *m, const tri_settings *asked, const c
 }
 
 tri_status tri__members_read(const tri_settings *asked, tri_crew *crew, tri_members *m) {
-    tri_run_set ensemble;
+    TRI_OWNED(tri__run_set_free) tri_run_set ensemble = {0};
     *m = (tri_members){.crew = crew};
     TRI_TRY(tri__ensemble_read(asked->checkpoint, &ensemble));
     int n = ensemble.n ? ensemble.n : 1;
-    m->at = calloc((size_t)n, sizeof *m->at);
-    tri_status status = m->at ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    for (int i = 0; i < n && status == TRI_OK; i++)
-        status = read_member(m, asked, ensemble.n ? ensemble.folder[i] : asked->checkpoint);
-    tri__run_set_free(&ensemble);
-    TRI_TRY(status);
+    TRI_TRY(TRI_NEW(m->at, n, "members"));
+    for (int i = 0; i < n; i++) TRI_TRY(read_member(m, asked, ensemble.n ? ensemble.folder[i] : asked->checkpoint));
     m->decision = m->at[0].opened.decision;
     for (int i = 0; i < n && n > 1; i++) tri__decision_add(&m->at[i].opened.decision, i, &m->decision);
     if (n > 1) tri__decision_take(n, &m->decision);
-    m->n_classes = m->at[0].opened.preprocess->n_classes;
+    m->n_classes = tri__outputs(&m->at[0].opened);
     return TRI_OK;
 }
 
 tri_status tri__members_load(tri_members *m, const tri_batching *batching) {
     const tri_opened *first = &m->at[0].opened;
-    int copied = m->n > 1 || first->decision.temperature != 1;
+    int copied = m->n > 1 || first->decision.temperature != 1 || first->preprocess->target;
     m->parts = tri__batching_parts(first), m->rows = batching->max_batch_rows;
     size_t n = (size_t)m->parts * (size_t)m->rows * (size_t)m->n_classes;
     m->feed = calloc((size_t)m->parts, sizeof *m->feed);
@@ -74,8 +68,12 @@ tri_status tri__members_load(tri_members *m, const tri_batching *batching) {
 static const float *calibrated(tri_members *m, int member, int part, int64_t rows) {
     const tri_opened *o = &m->at[member].opened;
     const float *from = tri__infer_probs(&o->engine, part);
-    if (o->decision.temperature == 1) return from;
     float *to = m->probs + part * m->rows * m->n_classes;
+    if (o->preprocess->target) {
+        tri__output_rows(o, (float *)from, rows, to);
+        return to;
+    }
+    if (o->decision.temperature == 1) return from;
     memcpy(to, from, (size_t)(rows * m->n_classes) * sizeof *to);
     tri__decision_apply(&o->decision, to, rows, m->n_classes);
     return to;
@@ -106,9 +104,6 @@ void tri__members_close(tri_members *m) {
     for (int i = m->n - 1; i >= 0; i--)
         if (m->at[i].slot >= 0) tri__crew_drop(m->crew, m->at[i].slot, &m->at[i].opened);
         else tri__opened_close(&m->at[i].opened);
-    free(m->at);
-    free(m->feed);
-    free(m->probs);
-    free(m->sum);
+    TRI_FREE(m->at, m->feed, m->probs, m->sum);
     *m = (tri_members){0};
 }

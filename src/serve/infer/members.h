@@ -5,6 +5,7 @@
 #include "data/dataset/micro.h"
 #include "serve/infer/crew.h"
 #include "serve/infer/ensemble.h"
+#include "serve/infer/number_outputs.h"
 
 typedef struct tri_member {
     tri_opened opened;
@@ -18,7 +19,7 @@ typedef struct tri_members {
     tri_decision decision; /* of the mean */
     int parts;           /* microbatches of a batch */
     int64_t rows;        /* room of a part */
-    int n_classes;
+    int n_classes;       /* numbers of an answer: tri__outputs */
     tri_feed *feed;      /* [parts] */
     float *probs;        /* [parts, rows, n_classes] calibrated, the mean; NULL: they stay the engine's */
     double *sum;         /* likewise; NULL: no ensemble */

@@ -15,6 +15,7 @@ struct tri_model {
     tri_batcher *batcher;
     tri_model_facts facts;
     const tri_column_stats **column; /* of the facts */
+    char **names;            /* of the facts' labels */
 };
 
 /* What opening takes. */
@@ -33,7 +34,9 @@ static tri_status read_model(const opening *a) {
     TRI_TRY(tri__opened_positive(o, NULL, a->log, &m->facts.positive));
     TRI_TRY(tri__batching_resolve(a->batching, o, &m->batching));
     tri_windows windows = tri__assets_windows(&o->settings.model, &o->assets);
-    return tri__row_form_make(o->preprocess, o->assets.tokenizer, &windows, &m->form);
+    TRI_TRY(tri__row_form_make(o->preprocess, o->assets.tokenizer, &windows, &m->form));
+    m->form.outputs = m->members.n_classes;
+    return TRI_OK;
 }
 
 static tri_status load_model(tri_model *m) { return tri__members_load(&m->members, &m->batching); }
@@ -60,6 +63,7 @@ static tri_status find_facts(tri_model *m) {
     const tri_opened *o = m->first;
     const tri_preprocess *p = o->preprocess;
     int n = 0;
+    TRI_TRY(tri__output_names(o, &m->names));
     m->column = malloc(((size_t)p->n_columns + 1) * sizeof *m->column);
     if (!m->column) return tri__fail(TRI_RESOURCE, "out of memory");
     for (int c = 0; c < p->n_columns; c = tri__preprocess_next(p, c)) m->column[n++] = &p->column[c];
@@ -71,10 +75,11 @@ static tri_status find_facts(tri_model *m) {
                                  .max_len = m->form.max_len,
                                  .n_texts = m->form.n_texts,
                                  .n_columns = n,
-                                 .n_classes = p->n_classes,
+                                 .n_classes = m->members.n_classes,
+                                 .is_number = p->target != NULL,
                                  .text = p->text,
                                  .column = m->column,
-                                 .label = (const char *const *)p->label,
+                                 .label = (const char *const *)m->names,
                                  .positive = m->facts.positive,
                                  .decision = &m->members.decision,
                                  .preprocess = p};
@@ -100,7 +105,7 @@ static tri_status start_batcher(tri_model *m) {
                                        .rows = m->batching.max_batch_rows,
                                        .windows = m->form.windows,
                                        .granule = tri__plan_granule(&engine->in)},
-                             .n_classes = engine->model.n_classes,
+                             .n_classes = m->members.n_classes,
                              .queue_rows = m->batching.queue_rows,
                              .max_wait = m->batching.max_wait,
                              .compute = run,
@@ -133,6 +138,8 @@ void tri__model_close(tri_model *m) {
     tri__batcher_close(m->batcher);
     tri__row_form_free(&m->form);
     free(m->column);
+    for (int c = 0; m->names && c < m->members.n_classes; c++) free(m->names[c]);
+    free(m->names);
     tri__members_close(&m->members);
     free(m);
 }
@@ -175,14 +182,13 @@ static void take_answer(void *context, const tri_answer *answer) {
     part *p = context;
     call *c = p->call;
     if (answer->status == TRI_OK) memcpy(p->probs, answer->probs, p->count * sizeof *p->probs);
-    pthread_mutex_lock(&c->lock);
+    TRI_LOCKED(&c->lock);
     if (answer->status != TRI_OK && c->status == TRI_OK) {
         c->status = answer->status;
         snprintf(c->why.text, sizeof c->why.text, "%s", answer->error);
     }
     p->busy = 0;
     pthread_cond_signal(&c->changed);
-    pthread_mutex_unlock(&c->lock);
 }
 
 /* Waits until the part is not busy; the call's status. */

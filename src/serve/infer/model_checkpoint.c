@@ -17,10 +17,12 @@ void tri__opened_close(tri_opened *o) {
 
 /* Checks that the classes in preprocessing match the number in the configuration. */
 static tri_status check_classes(const tri_opened *o) {
-    if (o->preprocess->n_classes == o->settings.model.num_classes) return TRI_OK;
-    return tri__fail(TRI_DATA, "%s: its configuration has %lld classes, its preprocessing %d",
-                     tri__checkpoint_path(o->checkpoint), (long long)o->settings.model.num_classes,
-                     o->preprocess->n_classes);
+    const tri_model_config *model = &o->settings.model;
+    if (o->preprocess->n_classes == tri__model_outputs(model) && !o->preprocess->target == !model->task) return TRI_OK;
+    return tri__fail(TRI_DATA, "%s: its configuration has %lld %s, its preprocessing %d %s",
+                     tri__checkpoint_path(o->checkpoint), (long long)tri__model_outputs(model),
+                     model->task ? "numbers" : "classes", o->preprocess->n_classes,
+                     o->preprocess->target ? "numbers" : "classes");
 }
 
 /* A folder of another version is not damaged, and tools that remove damage must not take it for that; but a model that
@@ -48,6 +50,12 @@ static tri_status read_decision(tri_opened *o, const tri_settings *asked) {
     tri_threshold given;
     o->fitted = tri__json_get(tri__checkpoint_state(o->checkpoint), "decision");
     TRI_TRY(tri__decision_parse(o->fitted, path, o->preprocess->label, o->preprocess->n_classes, &o->decision));
+    if (o->preprocess->target) {
+        if (asked->interval == 0) o->decision = tri__decision_plain(), o->fitted = NULL;
+        if (!asked->threshold) return TRI_OK;
+        return tri__fail(TRI_USAGE, "--threshold %s: the model predicts numbers, which have no threshold: leave it out",
+                         asked->threshold);
+    }
     if (asked->calibration == TRI_CALIBRATION_NONE) o->decision = tri__decision_plain(), o->fitted = NULL;
     TRI_TRY(tri__threshold_parse(asked->threshold, &given));
     if (!asked->threshold) return TRI_OK;
@@ -83,6 +91,7 @@ tri_status tri__opened_read(const tri_settings *asked, tri_world *world, tri_ope
     TRI_TRY(tri__assets_restore(&o->settings, folder, &o->assets));
     TRI_TRY(tri__preprocess_parse(tri__checkpoint_preprocessing(o->checkpoint), folder, &o->preprocess));
     TRI_TRY(check_classes(o));
+    if (o->preprocess->target) o->numbers = tri__inputs_numbers(&o->settings, o->preprocess);
     TRI_TRY(read_decision(o, asked));
     tri__preprocess_read_as(o->preprocess, tri__settings_decimal(asked), (tri_date_order)asked->date_order);
     return TRI_OK;
@@ -91,11 +100,13 @@ tri_status tri__opened_read(const tri_settings *asked, tri_world *world, tri_ope
 tri_status tri__opened_positive(const tri_opened *o, const char *asked, const tri_log *log, int *positive) {
     const char *kept = o->settings.model.positive_label;
     *positive = -1;
+    if (asked && o->preprocess->target)
+        return tri__fail(TRI_USAGE, "--positive-label: the model predicts numbers: leave it out");
     if (asked && o->preprocess->n_classes > 2)
         return tri__fail(TRI_USAGE,
                          "--positive-label: the model has %d classes, and figures are means over all of them",
                          o->preprocess->n_classes);
-    if (o->preprocess->n_classes > 2) return TRI_OK;
+    if (o->preprocess->n_classes > 2 || o->preprocess->target) return TRI_OK;
     if (asked || kept) return tri__preprocess_positive(o->preprocess, asked ? asked : kept, positive);
     *positive = 1;
     tri__say(log, TRI_LOG_WARN,

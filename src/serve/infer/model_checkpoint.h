@@ -15,6 +15,7 @@ typedef struct tri_opened {
     tri_preprocess *preprocess;
     tri_place place;              /* of this rank */
     tri_decision decision;        /* of its probabilities and labels: the checkpoint's, unless other is asked */
+    tri_number_set numbers;       /* of a model that predicts numbers: what its values are */
     const tri_json *fitted;       /* how the checkpoint's was fitted, borrowed of it; NULL: there is none, or unused */
     tri_engine engine;            /* after tri__opened_load */
 } tri_opened;

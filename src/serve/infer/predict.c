@@ -1,14 +1,17 @@
 /* predict.c - evaluation and prediction of a table with one checkpoint. */
 #include "data/dataset/unseen.h"
 #include "data/dataset/field_values.h"
+#include "data/dataset/target.h"
 #include "score/best.h"
 #include "engine/evaluate.h"
 #include "engine/infer.h"
 #include "engine/inputs.h"
 #include "data/dataset/training_rows.h"
 #include "serve/infer/ensemble.h"
-#include "serve/infer/model_checkpoint.h"
+#include "serve/infer/groups.h"
+#include "serve/infer/number_outputs.h"
 #include "base/clock.h"
+#include "base/owned.h"
 #include "checkpoint/folders.h"
 
 typedef struct served {
@@ -94,11 +97,85 @@ static tri_status open_served(const tri_settings *asked, tri_world *world, const
                            v->opened.place.rank ? NULL : log);
 }
 
+/* The columns of --keep, by name or all, or of --by. */
+static tri_status find_columns(const tri_texts *keep, const char *option, tri_predictions *out) {
+    int all = keep->n == 1 && strcmp(keep->at[0], "all") == 0 && strcmp(option, "--by") != 0;
+    int n = all ? tri__table_columns(out->table) : keep->n;
+    out->column = malloc(((size_t)n + 1) * sizeof *out->column);
+    if (!out->column) return tri__fail(TRI_RESOURCE, "out of memory");
+    for (; out->n_columns < n; out->n_columns++) {
+        int *column = &out->column[out->n_columns];
+        const char *name = all ? tri__table_name(out->table, out->n_columns) : keep->at[out->n_columns];
+        TRI_TRY(tri__table_find(out->table, name, column));
+        for (int i = 0; i < out->n_columns; i++)
+            if (out->column[i] == *column) return tri__fail(TRI_USAGE, "%s names \"%s\" twice", option, keep->at[i]);
+    }
+    return TRI_OK;
+}
+
+/* Finds the table's rows that are in the data: those whose numbers, and labels if it has some, can be parsed, as when
+ * the data was made. A part of the table has some of these rows. */
+static tri_status find_rows(const served *v, tri_predictions *out) {
+    tri_fields fields;
+    const int64_t *part = v->data->row;
+    int64_t rows = tri__table_rows(out->table), n = 0;
+    float *numbers = malloc(((size_t)v->opened.preprocess->width + 1) * sizeof *numbers);
+    out->row = malloc(((size_t)rows + 1) * sizeof *out->row);
+    int has_labels = v->data->labels != NULL;
+    tri_status status = numbers && out->row ? tri__fields_find(out->table, v->opened.preprocess, has_labels, &fields)
+                                            : tri__fail(TRI_RESOURCE, "out of memory");
+    for (int64_t row = 0; status == TRI_OK && row < rows; row++) {
+        tri_bad_field bad;
+        int32_t known;
+        int is_labelled = !has_labels || tri__label_read(fields.preprocess,
+                                                         tri__table_field(out->table, row, fields.label), &known);
+        if (is_labelled && tri__fields_numbers(&fields, row, numbers, &bad)) out->row[n++] = row;
+        tri__rows_passed(out->table, row);
+    }
+    if (status == TRI_OK) tri__fields_free(&fields);
+    free(numbers);
+    if (status == TRI_OK) status = tri__table_check(out->table);
+    for (int64_t i = 0; part && i < v->data->n && part[i] < n; i++) out->row[i] = out->row[part[i]];
+    int is_same = part ? !v->data->n || part[v->data->n - 1] < n : n == v->data->n;
+    if (status == TRI_OK && !is_same)
+        status = tri__fail(TRI_IO, "%s changed while it was read; start again when it is complete",
+                           tri__table_path(out->table));
+    return status;
+}
+
+/* Finds the table's columns and rows. Called before computing, so that a missing column fails early. */
+static tri_status join(const served *v, const tri_settings *asked, const tri_texts *columns, const char *option,
+                       tri_predictions *out) {
+    tri_table_options options = {.threads = tri__threads(&v->opened.settings),
+                                 .bad_rows = (tri_bad_rows)asked->bad_rows,
+                                 .tables = asked->tables};
+    TRI_TRY(tri__separator_parse(v->opened.settings.separator, &options.separator));
+    TRI_TRY(tri__table_open(v->table, &options, &out->table));
+    TRI_TRY(find_columns(columns, option, out));
+    return find_rows(v, out);
+}
+
+/* Which groups the rows belong to. */
+static tri_status find_groups(const served *v, const tri_settings *asked, const tri_texts *by, tri_evaluation *out) {
+    TRI_OWNED(tri__predictions_free) tri_predictions found = {0};
+    if (!by->n) return TRI_OK;
+    if (v->opened.preprocess->target) return tri__fail(TRI_USAGE, "--by: the model predicts numbers, not classes");
+    TRI_TRY(join(v, asked, by, "--by", &found));
+    TRI_TRY(TRI_NEW(out->by, by->n, "groups"));
+    for (int i = 0; i < by->n; i++)
+        TRI_TRY(tri__grouped_read(found.table, found.row, v->data->n, found.column[i], &v->opened.preprocess->reading,
+                                 &out->by[out->n_by++]));
+    return TRI_OK;
+}
+
 /* Finite weights may still be so large that their results are not. */
 static tri_status check_probs(const served *v) {
     int classes = v->opened.preprocess->n_classes;
     for (int64_t i = 0; i < v->data->n * classes; i++)
-        if (!isfinite(v->probs[i]))
+        if (!isfinite(v->probs[i]) && v->opened.preprocess->target)
+            return tri__fail(TRI_NOTFINITE, "%s: the prediction for row %lld of the data is not finite",
+                             tri__checkpoint_path(v->opened.checkpoint), (long long)(i / classes) + 1);
+        else if (!isfinite(v->probs[i]))
             return tri__fail(TRI_NOTFINITE,
                              "%s: the probability of class \"%.40s\" in row %lld of the data is not finite",
                              tri__checkpoint_path(v->opened.checkpoint), v->opened.preprocess->label[i % classes],
@@ -129,6 +206,7 @@ static tri_status compute(served *v, const tri_log *log) {
     TRI_TRY(tri__log_rows(log, 0, v->data->n));
     TRI_TRY(tri__evaluate(&v->opened.engine, v->data, v->opened.settings.batch_size, v->probs));
     TRI_TRY(check_probs(v));
+    if (v->opened.preprocess->target) tri__number_sort(&v->opened.numbers, v->probs, v->data->n);
     v->seconds = tri__clock() - begin;
     return TRI_OK;
 }
@@ -179,6 +257,9 @@ static tri_status score(served *v, const tri_label_set *classes, int64_t bootstr
     tri_label_set decided = *classes;
     tri_scores *scores = &out->scores;
     TRI_TRY(tri__scores(v->probs, labels, v->data->n, classes, scores));
+    if (classes->numbers)
+        return tri__number_intervals(v->probs, v->data->targets, v->data->n, classes->numbers, bootstrap,
+                                     out->number_intervals);
     out->before.log_loss = scores->log_loss;
     out->before.ece = scores->reliability.ece, out->before.brier = scores->reliability.brier;
     if (v->opened.decision.temperature != 1 || v->opened.decision.has_threshold) {
@@ -187,13 +268,26 @@ static tri_status score(served *v, const tri_label_set *classes, int64_t bootstr
         calibrate(v);
         TRI_TRY(tri__scores(v->probs, labels, v->data->n, &decided, scores));
     }
-    return tri__bootstrap(v->probs, labels, v->data->n, &decided, bootstrap, tri__threads(&v->opened.settings),
-                          &out->intervals);
+    return tri__evaluation_bootstrap(v->probs, labels, &decided, bootstrap, tri__threads(&v->opened.settings), out);
 }
 
-static tri_status evaluate(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
-                           served *v, tri_evaluation *out) {
+/* The share of rows that are inside the intervals that the model promises. */
+static void count_inside(const served *v, tri_evaluation *out) {
+    const tri_conformal *around = &v->opened.decision.interval;
+    int64_t inside = 0;
+    out->promised = around->share, out->inside = NAN;
+    for (int64_t i = 0; i < v->data->n && around->share > 0; i++) {
+        tri_interval is = tri__conformal_of(around, &v->opened.numbers, v->probs + i * v->opened.numbers.n);
+        double actual = tri__target_value(v->opened.preprocess->target, (double)v->data->targets[i]);
+        inside += actual >= is.low && actual <= is.high;
+    }
+    if (around->share > 0) out->inside = (double)inside / (double)v->data->n;
+}
+
+static tri_status evaluate(const tri_settings *asked, const tri_eval_options *options, tri_world *world,
+                           const tri_log *log, served *v, tri_evaluation *out) {
     TRI_TRY(open_served(asked, world, log, 1, v));
+    if (v->opened.place.rank == 0) TRI_TRY(find_groups(v, asked, &options->by, out));
     TRI_TRY(compute(v, log));
     if (v->data->n == 0) return tri__fail(TRI_DATA, "%s: no rows to evaluate", asked->data_path);
     if (v->opened.place.rank > 0) return TRI_OK;
@@ -202,8 +296,10 @@ static tri_status evaluate(const tri_settings *asked, int64_t bootstrap, tri_wor
     const tri_label_set classes = {.n = v->opened.preprocess->n_classes,
                                    .label = v->opened.preprocess->label,
                                    .weights = weights->n ? weights->at : NULL,
+                                   .numbers = v->opened.preprocess->target ? &v->opened.numbers : NULL,
                                    .positive = v->positive};
-    TRI_TRY(score(v, &classes, bootstrap, out));
+    if (v->opened.preprocess->target) count_inside(v, out);
+    TRI_TRY(score(v, &classes, options->bootstrap, out));
     out->decision = v->opened.decision;
     out->fitted = tri__json_deep_copy(v->opened.fitted);
     out->unseen = v->data->unseen ? tri__json_deep_copy(v->data->unseen) : tri__json_array();
@@ -229,12 +325,15 @@ static tri_status keep_judged(served *v, tri_judged *kept) {
     return TRI_OK;
 }
 
-tri_status tri__eval_model(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
-                           tri_evaluation *out, tri_judged *kept) {
+tri_status tri__eval_model(const tri_settings *asked, const tri_eval_options *options, tri_world *world,
+                           const tri_log *log, tri_evaluation *out, tri_judged *kept) {
     served *v = calloc(1, sizeof *v); /* large */
     *out = (tri_evaluation){0};
     if (!v) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = evaluate(asked, bootstrap, world, log, v, out);
+    tri_status status = evaluate(asked, options, world, log, v, out);
+    if (status == TRI_OK && kept && v->opened.preprocess->target)
+        status = tri__fail(TRI_USAGE, "%s predicts numbers, and eval takes the members of such an ensemble one by one: "
+                                      "name one of them", asked->checkpoint);
     if (status == TRI_OK && kept && v->opened.place.rank == 0) status = keep_judged(v, kept);
     close_served(v);
     return status;
@@ -248,77 +347,27 @@ void tri__evaluation_free(tri_evaluation *evaluation) {
     free(evaluation->member);
     tri__scores_free(&evaluation->scores);
     tri__intervals_free(&evaluation->intervals);
+    for (int i = 0; i < evaluation->n_by; i++) tri__grouped_free(&evaluation->by[i]);
+    free(evaluation->by);
     tri__json_decref(evaluation->fitted);
     tri__json_decref(evaluation->unseen);
     *evaluation = (tri_evaluation){0};
 }
 
-/* --keep: columns of the table by name, or all. */
-static tri_status find_kept(const tri_texts *keep, tri_predictions *out) {
-    int all = keep->n == 1 && strcmp(keep->at[0], "all") == 0, n = all ? tri__table_columns(out->table) : keep->n;
-    out->column = malloc(((size_t)n + 1) * sizeof *out->column);
-    if (!out->column) return tri__fail(TRI_RESOURCE, "out of memory");
-    for (; out->n_columns < n; out->n_columns++) {
-        int *column = &out->column[out->n_columns];
-        const char *name = all ? tri__table_name(out->table, out->n_columns) : keep->at[out->n_columns];
-        TRI_TRY(tri__table_find(out->table, name, column));
-        for (int i = 0; i < out->n_columns; i++)
-            if (out->column[i] == *column) return tri__fail(TRI_USAGE, "--keep names \"%s\" twice", keep->at[i]);
-    }
-    return TRI_OK;
-}
-
-/* Finds the table's rows that are in the data: those whose numbers can be parsed, as when the data was made. A part of
- * the table has labels, too, and some of these rows. */
-static tri_status find_rows(const served *v, tri_predictions *out) {
-    tri_fields fields;
-    const int64_t *part = v->data->row;
-    int64_t rows = tri__table_rows(out->table), n = 0;
-    float *numbers = malloc(((size_t)v->opened.preprocess->width + 1) * sizeof *numbers);
-    out->row = malloc(((size_t)rows + 1) * sizeof *out->row);
-    tri_status status = numbers && out->row ? tri__fields_find(out->table, v->opened.preprocess, part != NULL, &fields)
-                                            : tri__fail(TRI_RESOURCE, "out of memory");
-    for (int64_t row = 0; status == TRI_OK && row < rows; row++) {
-        tri_bad_field bad;
-        int is_labelled = !part || tri__labels_class(fields.preprocess,
-                                                     tri__table_field(out->table, row, fields.label)) >= 0;
-        if (is_labelled && tri__fields_numbers(&fields, row, numbers, &bad)) out->row[n++] = row;
-        tri__rows_passed(out->table, row);
-    }
-    if (status == TRI_OK) tri__fields_free(&fields);
-    free(numbers);
-    if (status == TRI_OK) status = tri__table_check(out->table);
-    for (int64_t i = 0; part && i < v->data->n && part[i] < n; i++) out->row[i] = out->row[part[i]];
-    int is_same = part ? !v->data->n || part[v->data->n - 1] < n : n == v->data->n;
-    if (status == TRI_OK && !is_same)
-        status = tri__fail(TRI_IO, "%s changed while it was read; start again when it is complete",
-                           tri__table_path(out->table));
-    return status;
-}
-
-/* Finds the columns and rows that predictions are joined with. Called before computing, so that a missing column fails
- * early. */
-static tri_status join(const served *v, const tri_settings *asked, const tri_texts *keep, tri_predictions *out) {
-    if (!keep->n && asked->bad_rows == TRI_BAD_ROWS_FAIL && !v->data->row) return TRI_OK;
-    tri_table_options options = {.threads = tri__threads(&v->opened.settings),
-                                 .bad_rows = (tri_bad_rows)asked->bad_rows,
-                                 .tables = asked->tables};
-    TRI_TRY(tri__separator_parse(v->opened.settings.separator, &options.separator));
-    TRI_TRY(tri__table_open(v->table, &options, &out->table));
-    TRI_TRY(find_kept(keep, out));
-    return find_rows(v, out);
-}
-
 static tri_status predict(const tri_settings *asked, tri_world *world, const tri_predict_options *options,
                           const tri_log *log, served *v, tri_predictions *out) {
     TRI_TRY(open_served(asked, world, log, 0, v));
+    if ((options->top_k || options->uncertain) && v->opened.preprocess->target)
+        return tri__fail(TRI_USAGE, "%s: the model predicts numbers, not classes",
+                         options->top_k ? "--top-k" : "--uncertain");
     if (options->top_k > v->opened.preprocess->n_classes)
         return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)options->top_k,
                          v->opened.preprocess->n_classes);
-    if (v->opened.place.rank == 0) TRI_TRY(join(v, asked, &options->keep, out));
+    int is_joined = options->keep.n || options->uncertain || asked->bad_rows != TRI_BAD_ROWS_FAIL || v->data->row;
+    if (is_joined && v->opened.place.rank == 0) TRI_TRY(join(v, asked, &options->keep, "--keep", out));
     TRI_TRY(compute(v, log));
     if (v->opened.place.rank > 0) return TRI_OK;
-    calibrate(v);
+    if (!v->opened.preprocess->target) calibrate(v);
     say_model(log, asked->checkpoint, v);
     return TRI_OK;
 }
@@ -329,13 +378,14 @@ tri_status tri__predict_model(const tri_settings *asked, tri_world *world, const
     *out = (tri_predictions){0};
     if (!v) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = predict(asked, world, options, log, v, out);
+    if (status == TRI_OK) status = tri__output_names(&v->opened, &out->label);
     if (status == TRI_OK) {
-        tri_preprocess *made = v->opened.preprocess;
-        out->n = v->data->n, out->n_classes = made->n_classes, out->label = made->label, out->probs = v->probs,
-        out->decision = v->opened.decision;
-        made->label = NULL; /* now owned by `out` */
-        made->n_classes = 0;
-        v->probs = NULL;
+        out->n = v->data->n, out->n_classes = tri__outputs(&v->opened), out->decision = v->opened.decision;
+        out->is_number = v->opened.preprocess->target != NULL;
+        if (!out->is_number) out->probs = v->probs, v->probs = NULL;
+        else status = TRI_NEW(out->probs, out->n * out->n_classes + 1, "the predictions");
+        if (out->is_number && status == TRI_OK)
+            tri__output_rows(&v->opened, v->probs, out->n, out->probs);
     }
     close_served(v);
     return status;
@@ -346,7 +396,7 @@ tri_status tri__part_rows(const tri_settings *asked, const tri_log *log, tri_tab
     tri_predictions found = {0};
     if (!v) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = open_served(asked, NULL, log, 0, v);
-    if (status == TRI_OK) status = join(v, asked, &(const tri_texts){0}, &found);
+    if (status == TRI_OK) status = join(v, asked, &(const tri_texts){0}, "", &found);
     if (status == TRI_OK) {
         *table = found.table, *row = found.row, *n = v->data->n;
         found.table = NULL, found.row = NULL;

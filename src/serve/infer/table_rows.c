@@ -70,10 +70,7 @@ tri_status tri__table_rows_open(const tri_settings *asked, const tri_log *log, t
 void tri__table_rows_close(tri_table_rows *rows) {
     tri__model_close(rows->model);
     tri__table_close(rows->table);
-    free(rows->row);
-    free(rows->column);
-    free(rows->input);
-    free(rows->member);
+    TRI_FREE(rows->row, rows->column, rows->input, rows->member);
     *rows = (tri_table_rows){0};
 }
 

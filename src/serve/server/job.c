@@ -101,8 +101,7 @@ static void refuse(tri_exchange *exchange, tri_status status, const char *why) {
 static void job_free(job *j) {
     tri__ask_free(&j->ask);
     tri__server_release(j->server, j->live);
-    free(j->error);
-    free(j);
+    TRI_FREE(j->error, j);
 }
 
 static void finish(void *context, tri_exchange *exchange) {
@@ -149,12 +148,10 @@ static tri_status encode(tri_server *server, const tri_live *live, const tri_ask
 /* Whether rows that were refused would be accepted if texts were cut: then only their length was wrong. */
 static int is_overlong(const tri_live *live, const tri_ask *ask) {
     tri_encoded *encoded;
-    tri_words words;
-    tri__words_keep(&words);
-    tri_status status = tri__model_encode(live->model, ask->rows.row, ask->rows.n, TRI_OVERLONG_TRUNCATE, &encoded);
-    if (status == TRI_OK) tri__encoded_free(encoded);
-    tri__words_restore(&words);
-    return status == TRI_OK;
+    TRI_KEEP_WORDS();
+    if (tri__model_encode(live->model, ask->rows.row, ask->rows.n, TRI_OVERLONG_TRUNCATE, &encoded) != TRI_OK) return 0;
+    tri__encoded_free(encoded);
+    return 1;
 }
 
 static void refuse_rows(tri_exchange *exchange, const tri_live *live, const tri_ask *ask, tri_status status) {

@@ -8,9 +8,7 @@
 enum { NUMBER = 32 }; /* bytes of a number's text */
 
 void tri__row_set_free(tri_row_set *rows) {
-    free(rows->row);
-    free(rows->value);
-    free(rows->text);
+    TRI_FREE(rows->row, rows->value, rows->text);
     tri__json_decref(rows->document);
     tri__table_close(rows->table);
     *rows = (tri_row_set){0};
@@ -100,12 +98,11 @@ static tri_status read_lines(const char *body, size_t length, tri_json *list) {
 }
 
 tri_status tri__rows_of_lines(const char *body, size_t length, tri_row_set *out) {
-    tri_json *list = tri__json_array();
+    TRI_OWNED(tri__json_drop) tri_json *list = tri__json_array();
     *out = (tri_row_set){0};
-    tri_status status = list ? read_lines(body, length, list) : tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK) status = tri__rows_of_json(list, "JSON lines", NULL, out);
-    tri__json_decref(list);
-    return status;
+    if (!list) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(read_lines(body, length, list));
+    return tri__rows_of_json(list, "JSON lines", NULL, out);
 }
 
 /* ---- CSV ---- */

@@ -33,29 +33,26 @@ void tri__server_release(tri_server *server, tri_live *live) {
 static void unload(tri_live *live) {
     if (!live) return;
     tri__model_close(live->model);
-    free(live->unseen);
-    free(live);
+    TRI_FREE(live->unseen, live);
 }
+
+static void live_drop(tri_live **at) { unload(*at); }
 
 /* polite: other models run meanwhile. */
 static tri_status load(const tri_server *server, const tri_served *served, int polite, tri_live **out) {
     tri_settings asked = *server->options.asked;
     tri_batching batching = server->options.batching;
-    tri_live *live = calloc(1, sizeof *live);
+    TRI_OWNED(live_drop) tri_live *live = NULL;
     *out = NULL;
-    if (!live) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(TRI_NEW(live, 1, "a model"));
     asked.checkpoint = (char *)served->run;
     batching.polite = polite, live->name = served->name;
-    tri_status status = tri__model_open(&asked, &batching, server->log, &live->model);
-    if (status == TRI_OK) {
-        const tri_model_facts *facts = live->facts = tri__model_facts(live->model);
-        if (facts->n_texts == 1 && facts->text->n == 1) live->text_column = facts->text->at[0];
-        live->unseen = calloc((size_t)facts->n_columns + 1, sizeof *live->unseen);
-        if (!live->unseen) status = tri__fail(TRI_RESOURCE, "out of memory");
-    }
-    if (status == TRI_OK) *out = live;
-    else unload(live);
-    return status;
+    TRI_TRY(tri__model_open(&asked, &batching, server->log, &live->model));
+    const tri_model_facts *facts = live->facts = tri__model_facts(live->model);
+    if (facts->n_texts == 1 && facts->text->n == 1) live->text_column = facts->text->at[0];
+    TRI_TRY(TRI_NEW(live->unseen, facts->n_columns + 1, "a model"));
+    *out = TRI_GIVE(live);
+    return TRI_OK;
 }
 
 /* ---- start ---- */
@@ -92,8 +89,7 @@ tri_status tri__server_open(const tri_server_options *options, const tri_log *lo
     tri_served *served = calloc((size_t)options->n_models, sizeof *served);
     *out = NULL;
     if (!server || !served) {
-        free(server);
-        free(served);
+        TRI_FREE(server, served);
         return tri__fail(TRI_RESOURCE, "out of memory");
     }
     server->options = *options, server->log = log, server->served = served, server->started = tri__clock();
@@ -121,9 +117,7 @@ char *tri__server_example(const tri_server *server) {
                  file ? " | head -n 1)\"" : "", quoted) < 0)
         line = NULL;
     tri__json_decref(body);
-    free(text);
-    free(quoted);
-    free(file);
+    TRI_FREE(text, quoted, file);
     return line;
 }
 
@@ -176,9 +170,6 @@ int64_t tri__server_close(tri_server *server, double seconds) {
     tri__access_close(&server->access);
     pthread_cond_destroy(&server->unused);
     pthread_mutex_destroy(&server->mutex);
-    free(server->address);
-    free(server->routes);
-    free(server->served);
-    free(server);
+    TRI_FREE(server->address, server->routes, server->served, server);
     return answered;
 }

@@ -154,16 +154,14 @@ static tri_status measure(async_run *run, tri_trial *trial, const tri_trial_case
 
 static tri_status measure_row(async_run *run, const struct async_row *row, tri_dtype precision) {
     tri_trial_case at = case_of(row, precision, 1);
-    tri_trial *trial;
+    TRI_OWNED(tri__trial_drop) tri_trial *trial = NULL;
     double step = 0, marked, begin = tri__clock();
-    tri_status status = tri__trial_open(run->asked->device, &at, 0, &trial);
-    if (status == TRI_OK) status = measure(run, trial, &at, &step, &marked);
-    if (status == TRI_OK)
-        tri__say(run->asked->log, TRI_LOG_INFO, "%s, %d wide, %lld tokens in sequences of %s%d: %.3f ms a step, %.1f s",
-                 tri__dtype_name(precision), at.width, (long long)trial->feed[0].counts.of[TRI_SYM_T0],
-                 at.ragged > 0 ? "about " : "", at.length, 1e3 * step, tri__clock() - begin);
-    tri__trial_close(trial);
-    return status;
+    TRI_TRY(tri__trial_open(run->asked->device, &at, 0, &trial));
+    TRI_TRY(measure(run, trial, &at, &step, &marked));
+    tri__say(run->asked->log, TRI_LOG_INFO, "%s, %d wide, %lld tokens in sequences of %s%d: %.3f ms a step, %.1f s",
+             tri__dtype_name(precision), at.width, (long long)trial->feed[0].counts.of[TRI_SYM_T0],
+             at.ragged > 0 ? "about " : "", at.length, 1e3 * step, tri__clock() - begin);
+    return TRI_OK;
 }
 
 /* ---- Two lanes ---- */
@@ -171,16 +169,15 @@ static tri_status measure_row(async_run *run, const struct async_row *row, tri_d
 /* Instructions of both lanes overlap two by two. */
 static tri_status measure_lanes(async_run *run, double *launch) {
     tri_trial_case at = case_of(&pair, TRI_BF16, 2);
-    tri_trial *trial;
+    TRI_OWNED(tri__trial_drop) tri_trial *trial = NULL;
     double step = 0, marked = 0;
     int second = 0;
-    tri_status status = tri__trial_open(run->asked->device, &at, 0, &trial);
-    if (status == TRI_OK) status = measure(run, trial, &at, &step, &marked);
-    for (int i = 0; status == TRI_OK && i < trial->program[TRI_TRAIN]->n_instrs; i++)
+    TRI_TRY(tri__trial_open(run->asked->device, &at, 0, &trial));
+    TRI_TRY(measure(run, trial, &at, &step, &marked));
+    for (int i = 0; i < trial->program[TRI_TRAIN]->n_instrs; i++)
         second += trial->program[TRI_TRAIN]->instr[i].lane == 1;
     if (second) *launch = fmax(0, marked - step) / (2 * second);
-    tri__trial_close(trial);
-    return status;
+    return TRI_OK;
 }
 
 /* ---- The host ---- */
@@ -201,12 +198,11 @@ static tri_status time_host(tri_trial *trial, tri_hardware *out) {
 
 static tri_status measure_host(async_run *run, char machine[static TRI_MACHINE], tri_hardware *out) {
     tri_trial_case at = case_of(&brief, TRI_BF16, 1);
-    tri_trial *trial;
-    tri_status status = tri__trial_open(run->asked->device, &at, 0, &trial);
-    if (status == TRI_OK) status = time_host(trial, out);
-    if (status == TRI_OK) snprintf(machine, TRI_MACHINE, "%s", tri__exec_describe(trial->exec));
-    tri__trial_close(trial);
-    return status;
+    TRI_OWNED(tri__trial_drop) tri_trial *trial = NULL;
+    TRI_TRY(tri__trial_open(run->asked->device, &at, 0, &trial));
+    TRI_TRY(time_host(trial, out));
+    snprintf(machine, TRI_MACHINE, "%s", tri__exec_describe(trial->exec));
+    return TRI_OK;
 }
 
 /* 16 bits in all sizes; fp32, whose attention is slow, in small ones. */

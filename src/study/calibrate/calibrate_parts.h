@@ -38,6 +38,7 @@ typedef struct tri_trial {
 /* Plans, checks, binds to memory and sets weights. */
 tri_status tri__trial_open(const tri_device *device, const tri_trial_case *at, int threads, tri_trial **out);
 void tri__trial_close(tri_trial *trial); /* accepts NULL */
+static inline void tri__trial_drop(tri_trial **at) { tri__trial_close(*at); }
 /* Queues one training step; times: [n_instrs] of the program, valid once the device has finished; NULL. */
 tri_status tri__trial_queue(tri_trial *trial, tri_time *times);
 /* A step as a run makes it: its update is queued separately, and it is waited for. */

@@ -25,12 +25,7 @@ typedef struct numbers {
 } numbers;
 
 static void drop(numbers *of) {
-    free(of->x);
-    free(of->e);
-    free(of->m);
-    free(of->v);
-    free(of->half);
-    free(of->q);
+    TRI_FREE(of->x, of->e, of->m, of->v, of->half, of->q);
 }
 
 static int64_t bytes_of(int64_t n) { return n * 18 + MEMBERS * tri__coded_bytes(TRI_CODE_BF16, n); }
@@ -120,7 +115,7 @@ static int sizes_for(const tri_team *team, int next, double took, double left) {
 }
 
 void tri__time_codes(tri_team *team, int rank) {
-    tri_kernel_table *table = malloc(sizeof *table);
+    TRI_OWNED(tri__free_at) tri_kernel_table *table = malloc(sizeof *table);
     tri_status *status = &team->status[rank];
     double begin = tri__clock(), took = 0;
     *status = table ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
@@ -135,5 +130,4 @@ void tri__time_codes(tri_team *team, int rank) {
         drop(&of);
         took = tri__clock() - from;
     }
-    free(table);
 }

@@ -16,7 +16,7 @@ enum {
 };
 
 static tri_status time_copy(double *rate) {
-    char *from = malloc(COPY_BYTES), *to = malloc(COPY_BYTES);
+    TRI_OWNED(tri__free_at) char *from = malloc(COPY_BYTES), *to = malloc(COPY_BYTES);
     double took[TRIES];
     for (int i = -1; i < TRIES && from && to; i++) { /* the first touches pages */
         memset(from, i, COPY_BYTES);
@@ -24,11 +24,9 @@ static tri_status time_copy(double *rate) {
         memcpy(to, from, COPY_BYTES);
         if (i >= 0) took[i] = tri__clock() - begin;
     }
-    tri_status status = from && to ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for copies of 32 MiB");
-    if (status == TRI_OK) *rate = COPY_BYTES / tri__median(took, TRIES);
-    free(from);
-    free(to);
-    return status;
+    if (!from || !to) return tri__fail(TRI_RESOURCE, "no memory for copies of 32 MiB");
+    *rate = COPY_BYTES / tri__median(took, TRIES);
+    return TRI_OK;
 }
 
 /* ---- The loader ---- */
@@ -40,17 +38,14 @@ static tri_status append(tri_store_writer *writer, tri_section section, const vo
 
 /* ROWS rows of `length` tokens and one number, all 0. */
 static tri_status write_rows(tri_store_writer *writer, int64_t length) {
-    int32_t *zeros = calloc((size_t)(ROWS * length), sizeof *zeros);
-    int64_t *start = calloc(ROWS + 1, sizeof *start);
-    tri_status status = zeros && start ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for made rows");
-    for (int64_t r = 0; r < ROWS && status == TRI_OK; r++) start[r + 1] = start[r] + length;
-    if (status == TRI_OK) status = append(writer, TRI_SECTION_NUMBERS, zeros, ROWS * sizeof(float));
-    if (status == TRI_OK) status = append(writer, TRI_SECTION_LABELS, zeros, ROWS * sizeof *zeros);
-    if (status == TRI_OK) status = append(writer, TRI_SECTION_IDS0, zeros, (size_t)(ROWS * length) * sizeof *zeros);
-    if (status == TRI_OK) status = append(writer, TRI_SECTION_START0, start, (ROWS + 1) * sizeof *start);
-    free(zeros);
-    free(start);
-    return status;
+    TRI_OWNED(tri__free_at) int32_t *zeros = calloc((size_t)(ROWS * length), sizeof *zeros);
+    TRI_OWNED(tri__free_at) int64_t *start = calloc(ROWS + 1, sizeof *start);
+    if (!zeros || !start) return tri__fail(TRI_RESOURCE, "out of memory for made rows");
+    for (int64_t r = 0; r < ROWS; r++) start[r + 1] = start[r] + length;
+    TRI_TRY(append(writer, TRI_SECTION_NUMBERS, zeros, ROWS * sizeof(float)));
+    TRI_TRY(append(writer, TRI_SECTION_LABELS, zeros, ROWS * sizeof *zeros));
+    TRI_TRY(append(writer, TRI_SECTION_IDS0, zeros, (size_t)(ROWS * length) * sizeof *zeros));
+    return append(writer, TRI_SECTION_START0, start, (ROWS + 1) * sizeof *start);
 }
 
 static tri_status made_rows(int64_t length, tri_store *store, tri_dataset *data) {
@@ -86,18 +81,15 @@ static tri_status load_all(tri_sampler *sampler, double *seconds) {
 }
 
 static tri_status time_rows(int64_t length, double *seconds) {
-    tri_store store = {0};
-    tri_dataset data = {0};
-    tri_sampler sampler = {0};
+    TRI_OWNED(tri__dataset_drop) tri_dataset data = {0};
+    TRI_OWNED(tri__store_close) tri_store store = {0};
+    TRI_OWNED(tri__sampler_close) tri_sampler sampler = {0};
     double took[TRIES];
-    tri_status status = made_rows(length, &store, &data);
-    if (status == TRI_OK) status = tri__sampler_open(&sampler, &data, BATCH, 1, 1, 1);
-    for (int i = 0; i < TRIES && status == TRI_OK; i++) status = load_all(&sampler, &took[i]);
-    if (status == TRI_OK) *seconds = tri__median(took, TRIES);
-    tri__sampler_close(&sampler);
-    tri__store_close(&store);
-    tri__dataset_drop(&data);
-    return status;
+    TRI_TRY(made_rows(length, &store, &data));
+    TRI_TRY(tri__sampler_open(&sampler, &data, BATCH, 1, 1, 1));
+    for (int i = 0; i < TRIES; i++) TRI_TRY(load_all(&sampler, &took[i]));
+    *seconds = tri__median(took, TRIES);
+    return TRI_OK;
 }
 
 tri_status tri__calibrate_host(tri_hardware *out) {

@@ -104,7 +104,7 @@ static int step_together(tri_team *c, int rank, tri_trial *trial, tri_time *time
 
 static void time_steps(tri_team *c, int rank, tri_trial *trial) {
     size_t n = (size_t)trial->program[TRI_TRAIN]->n_instrs;
-    tri_time *times = calloc(n * (size_t)c->steps, sizeof *times);
+    TRI_OWNED(tri__free_at) tri_time *times = calloc(n * (size_t)c->steps, sizeof *times);
     int done = 0, left = 2 * c->steps;
     if (!times) c->status[rank] = tri__fail(TRI_RESOURCE, "out of memory");
     for (int ok = tri__team_goes_on(c); ok && done < c->steps; left--) {
@@ -113,21 +113,18 @@ static void time_steps(tri_team *c, int rank, tri_trial *trial) {
         else if (rank == 0) c->repeated++;
     }
     if (tri__team_goes_on(c)) {
-        pthread_mutex_lock(&c->adding);
+        TRI_LOCKED(&c->adding);
         c->status[rank] = tri__samples_add(c->samples, trial, c->asked->cores ? c->threads : 0, times, c->steps);
-        pthread_mutex_unlock(&c->adding);
     }
-    free(times);
 }
 
 static void time_model(tri_team *c, int rank) {
-    tri_trial *trial = NULL;
+    TRI_OWNED(tri__trial_drop) tri_trial *trial = NULL;
     c->status[rank] = tri__trial_open(c->asked->device, &c->at, c->threads, &trial);
     if (tri__team_goes_on(c)) {
         warm_up(c, rank, trial);
         if (tri__team_goes_on(c)) time_steps(c, rank, trial);
     }
-    tri__trial_close(trial);
 }
 
 static void *be_member(void *data) {

@@ -51,9 +51,9 @@ tri_status tri__samples_add(tri_samples *samples, const tri_trial *trial, int th
                             int steps) {
     const tri_program *program = trial->program[TRI_TRAIN];
     int n = program->n_instrs;
-    double *took = malloc((size_t)steps * sizeof *took);
-    tri_status status = took ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    for (int i = 0; i < n && status == TRI_OK; i++) {
+    TRI_OWNED(tri__free_at) double *took = malloc((size_t)steps * sizeof *took);
+    if (!took) return tri__fail(TRI_RESOURCE, "out of memory");
+    for (int i = 0; i < n; i++) {
         const tri_instr *instr = &program->instr[i];
         if (tri__op_queue((tri_op)instr->op) != TRI_QUEUE_COMPUTE) continue;
         tri_sample like = {.variant = tri__variant((tri_op)instr->op, &instr->attr),
@@ -66,10 +66,9 @@ tri_status tri__samples_add(tri_samples *samples, const tri_trial *trial, int th
             const tri_time *time = &times[(size_t)s * (size_t)n + (size_t)i];
             took[s] = time->end - time->begin;
         }
-        status = tri__samples_put(samples, &like, took, steps);
+        TRI_TRY(tri__samples_put(samples, &like, took, steps));
     }
-    free(took);
-    return status;
+    return TRI_OK;
 }
 
 void tri__samples_curves(tri_samples *samples, tri_arena *arena, tri_hardware *out) {

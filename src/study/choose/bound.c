@@ -41,11 +41,10 @@ tri_bounds *tri__bounds_open(tri_arena *arena, tri_chooser *chooser, int64_t glo
 
 /* Row counts of some batches, and their mean microbatch. */
 static tri_status sample(tri_bounds *b, int64_t parts, tri_layout_rows *out) {
-    tri_sampler sampler = {0};
+    TRI_OWNED(tri__sampler_close) tri_sampler sampler = {0};
     const tri_chooser *c = b->chooser;
     TRI_TRY(tri__sampler_open(&sampler, c->study.rows.data, b->global, (int)parts, 1, (uint32_t)c->settings.seed));
     tri__sample_rows(b->arena, &sampler, &c->study.engine, &out->sampled);
-    tri__sampler_close(&sampler);
     int n = out->sampled.n * out->sampled.parts;
     out->mean = (tri_counts){0};
     for (int i = 0; i < n; i++)

@@ -97,6 +97,7 @@ typedef struct tri_chooser {
 tri_status tri__chooser_open(const tri_settings *settings, int runs, const tri_log *log, const tri_stop *stop,
                              const char *beside, tri_chooser *out);
 void tri__chooser_close(tri_chooser *chooser);
+void tri__chooser_drop(tri_chooser **at); /* closes and frees one that was allocated */
 /* The best layouts of `world` ranks. TRI_RESOURCE, with the nearest, when none fits; TRI_USAGE when there is none with
  * what is fixed; TRI_STOPPED by a signal, unless there is something to keep. *out is in the chooser's arena, and set in
  * all cases. */

@@ -45,6 +45,11 @@ tri_status tri__chooser_open(const tri_settings *asked, int runs, const tri_log 
     return tri__arena_guard(open_model, out);
 }
 
+void tri__chooser_drop(tri_chooser **at) {
+    if (*at) tri__chooser_close(*at);
+    free(*at);
+}
+
 void tri__chooser_close(tri_chooser *c) {
     tri__arena_close(&c->arena);
     tri__study_close(&c->study);

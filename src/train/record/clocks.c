@@ -49,15 +49,15 @@ typedef struct tri_clock_told {
 enum { NUMBERS = sizeof(tri_clock_told) / sizeof(double) };
 
 static tri_status spread(tri_world *world, tri_clock_offset *out, double *zero) {
-    tri_clock_told own = {tri__clock(), *out}, *all = calloc((size_t)world->size, sizeof *all);
+    tri_clock_told own = {tri__clock(), *out};
+    TRI_OWNED(tri__free_at) tri_clock_told *all = calloc((size_t)world->size, sizeof *all);
     if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri_all_gather(tri_group_world(world), &own, all, NUMBERS, NULL, TRI_F64);
-    for (int rank = 0; rank < world->size && status == TRI_OK; rank++)
+    TRI_TRY(tri_all_gather(tri_group_world(world), &own, all, NUMBERS, NULL, TRI_F64));
+    for (int rank = 0; rank < world->size; rank++)
         if (is_first(world, rank) && world->nodes.node_of[rank] == world->nodes.node_of[world->rank])
             *out = all[rank].clock;
-    if (status == TRI_OK) *zero = all[0].time - out->offset;
-    free(all);
-    return status;
+    *zero = all[0].time - out->offset;
+    return TRI_OK;
 }
 
 tri_status tri__clocks_compare(tri_world *world, tri_clock_offset *out, double *zero) {

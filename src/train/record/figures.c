@@ -58,15 +58,13 @@ tri_status tri__ranks_json(const tri_session *s, const tri_recorder *recorder, t
     tri_world *world = s->place.world;
     taken own = take(s, recorder);
     size_t n = world ? (size_t)tri_world_size(world) : 1;
-    taken *all = calloc(n, sizeof *all);
+    TRI_OWNED(tri__free_at) taken *all = calloc(n, sizeof *all);
     *ranks = NULL;
     if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
     all[0] = own;
-    tri_status status = world ? tri_all_gather(tri_group_world(world), &own, all, sizeof own, NULL, TRI_U8) : TRI_OK;
-    if (status == TRI_OK && s->lead && !(*ranks = all_json(s, recorder, all)))
-        status = tri__fail(TRI_RESOURCE, "out of memory");
-    free(all);
-    return status;
+    if (world) TRI_TRY(tri_all_gather(tri_group_world(world), &own, all, sizeof own, NULL, TRI_U8));
+    if (s->lead && !(*ranks = all_json(s, recorder, all))) return tri__fail(TRI_RESOURCE, "out of memory");
+    return TRI_OK;
 }
 
 tri_status tri__modules_of_all(const tri_session *s, tri_recorder *recorder, tri_json **modules) {

@@ -25,17 +25,15 @@ static int find_unit(const tri_network *model, const char *name) {
 
 tri_status tri__modules_open(tri_modules *m, const tri_network *model, const tri_program *program) {
     *m = (tri_modules){.model = model};
-    m->time = calloc(((size_t)model->n_units + 1) * TRI_OPS_COUNT, sizeof *m->time);
-    m->unit_of = calloc((size_t)program->n_units + 1, sizeof *m->unit_of);
-    if (!m->time || !m->unit_of) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(TRI_NEW(m->time, ((size_t)model->n_units + 1) * TRI_OPS_COUNT, "the times of modules"));
+    TRI_TRY(TRI_NEW(m->unit_of, (size_t)program->n_units + 1, "the times of modules"));
     m->unit_of[0] = model->n_units;
     for (int u = 0; u < program->n_units; u++) m->unit_of[u + 1] = find_unit(model, program->unit[u]);
     return TRI_OK;
 }
 
 void tri__modules_close(tri_modules *m) {
-    free(m->time);
-    free(m->unit_of);
+    TRI_FREE(m->time, m->unit_of);
     *m = (tri_modules){0};
 }
 

@@ -87,11 +87,7 @@ tri_status tri__recorder_open(tri_recorder *r, const char *text, tri_session *se
 
 void tri__recorder_close(tri_recorder *r) {
     for (int64_t i = 0; i < r->n_spans; i++) free((char *)r->spans[i].shape);
-    free(r->times);
-    free(r->idle);
-    free(r->partner);
-    free(r->spans);
-    free(r->live);
+    TRI_FREE(r->times, r->idle, r->partner, r->spans, r->live);
     tri__modules_close(&r->modules);
     tri__json_decref(r->profile);
     *r = (tri_recorder){0};
@@ -192,11 +188,10 @@ static tri_track track_of(const tri_recorder *r, const tri_instr *instr) {
 /* The two ranks of a message; the same on both. Returns 0 without memory. */
 static int name_message(const tri_program *p, const tri_instr *post, tri_span *span) {
     int first, peer = 0, size = tri__transfer_size(&p->mesh, &post->attr);
-    int *ranks = malloc((size_t)size * sizeof *ranks);
+    TRI_OWNED(tri__free_at) int *ranks = malloc((size_t)size * sizeof *ranks);
     if (!ranks) return 0;
     tri__transfer_members(&p->mesh, p->rank, &post->attr, ranks);
     peer = ranks[post->attr.root], first = post->op == TRI_OP_send_post;
-    free(ranks);
     span->sender = first ? p->rank : peer, span->receiver = first ? peer : p->rank, span->id = post->attr.id;
     return 1;
 }

@@ -33,7 +33,7 @@ static tri_status predict(tri_arena *arena, void *data) {
 
 void tri__prediction_make(tri_session *s) {
     tri_run_prediction *out = &s->prediction;
-    tri_sampler valid = {0};
+    TRI_OWNED(tri__sampler_close) tri_sampler valid = {0};
     prediction_job job = {.session = s};
     double begin = tri__clock();
     int dp = tri__mesh_readers(&s->engine.in.mesh), parts = dp * s->engine.in.n_mb_infer;
@@ -41,7 +41,6 @@ void tri__prediction_make(tri_session *s) {
     if (s->valid && tri__sampler_open(&valid, s->valid, s->settings->batch_size * dp, parts, 0, 0) == TRI_OK)
         job.valid = &valid;
     tri_status status = tri__arena_scratch(predict, &job);
-    tri__sampler_close(&valid);
     if (status != TRI_OK) *out = (tri_run_prediction){0};
     if (status == TRI_DATA) tri__say(&s->log, TRI_LOG_WARN, "the run is not predicted: %s", tri_error());
     out->made_in = tri__clock() - begin;

@@ -25,10 +25,7 @@ tri_status tri__stage_clock_open(tri_stage_clock *clock, const tri_session *s) {
 }
 
 void tri__stage_clock_close(tri_stage_clock *clock) {
-    free(clock->times);
-    free(clock->unit_of);
-    free(clock->unit);
-    free(clock->turned);
+    TRI_FREE(clock->times, clock->unit_of, clock->unit, clock->turned);
     *clock = (tri_stage_clock){0};
 }
 

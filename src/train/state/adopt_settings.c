@@ -38,36 +38,30 @@ static tri_status check_same(const tri_settings *s, const char *folder, const tr
     int64_t rows = tri__whole_in(state, "rows"), batch = tri__whole_in(state, "global_batch");
     tri_log silent = {0};
     if (rows < 1 || batch < 1) return TRI_OK; /* an export; or reported later */
-    tri_json *now = tri__settings_json(s);
+    TRI_OWNED(tri__json_drop) tri_json *now = tri__settings_json(s);
     if (now) take_resolved(s, was, now);
-    if (!tri__json_is_whole(now)) {
-        tri__json_decref(now);
-        return tri__fail(TRI_RESOURCE, "out of memory");
-    }
+    if (!tri__json_is_whole(now)) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_changes changes = {.was = was, .now = now, .batch_was = batch, .batch_now = tri__settings_global_batch(s),
                            .step = tri__whole_in(manifest, "step"), .batches = (rows + batch - 1) / batch,
                            .path = folder};
-    tri_status status = tri__changes_check(&changes, &s->allow_change, &silent);
-    tri__json_decref(now);
-    return status;
+    return tri__changes_check(&changes, &s->allow_change, &silent);
 }
 
 static tri_status adopt(tri_settings *s, const char *folder, const tri_json *manifest) {
     char path[TRI_PATH_MAX];
-    tri_json *config;
+    TRI_OWNED(tri__json_drop) tri_json *config = NULL;
     TRI_TRY(tri__path_join(path, folder, "config.json"));
     tri_status status = tri__json_load(path, TRI_DATA, &config);
     if (status != TRI_OK) return status == TRI_DATA || status == TRI_NOINPUT ? TRI_OK : status; /* reported later */
     adopt_batch(s, manifest);
     adopt_positions(s, config);
     status = check_same(s, folder, config, manifest);
-    tri__json_decref(config);
     return status;
 }
 
 tri_status tri__run_adopt(tri_settings *s) {
     char folder[TRI_PATH_MAX];
-    tri_json *manifest;
+    TRI_OWNED(tri__json_drop) tri_json *manifest = NULL;
     if (strcmp(s->resume, "never") == 0) return tri__changes_check_names(&s->allow_change);
     tri_status status = tri__checkpoint_glance(strcmp(s->resume, "auto") == 0 ? s->output_dir : s->resume, folder,
                                                &manifest);
@@ -75,6 +69,5 @@ tri_status tri__run_adopt(tri_settings *s) {
     if (status == TRI_DATA) return TRI_OK; /* reported when it is opened */
     TRI_TRY(status);
     status = adopt(s, folder, manifest);
-    tri__json_decref(manifest);
     return status;
 }

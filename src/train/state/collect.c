@@ -41,14 +41,13 @@ static int64_t whole_step(const int64_t *kept, int n) {
 }
 
 static tri_status find_step(tri_world *world, const tri_segment *segment, int n, int64_t *step) {
-    int64_t *kept = calloc((size_t)n * 2, sizeof *kept);
+    TRI_OWNED(tri__free_at) int64_t *kept = calloc((size_t)n * 2, sizeof *kept);
     size_t bytes;
     if (!kept) return tri__fail(TRI_RESOURCE, "out of memory for replicated state");
     for (int r = 0; r < n && segment; r++) tri__kept_find(segment, r, &bytes, kept + 2 * r);
-    tri_status status = tri_all_reduce(tri_group_world(world), NULL, kept, 2 * (int64_t)n, TRI_I64, TRI_MAX);
+    TRI_TRY(tri_all_reduce(tri_group_world(world), NULL, kept, 2 * (int64_t)n, TRI_I64, TRI_MAX));
     *step = whole_step(kept, n);
-    free(kept);
-    return status;
+    return TRI_OK;
 }
 
 /* ---- who has what ---- */
@@ -214,9 +213,7 @@ tri_status tri__collect(tri_world *world, tri_collected *out) {
     tri_status status = c.areas && c.part && c.extent && c.at
                             ? collect(&c, step)
                             : tri__fail(TRI_RESOURCE, "out of memory for replicated state");
-    free(c.part);
-    free(c.extent);
-    free(c.at);
+    TRI_FREE(c.part, c.extent, c.at);
     *out = (tri_collected){.step = step, .n = n, .areas = c.areas};
     if (status != TRI_OK) tri__collected_free(out);
     return status;

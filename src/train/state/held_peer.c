@@ -86,15 +86,13 @@ static tri_status find_peers(tri_held_peers *p) {
     for (int r = 0; r < world->size; r++) p->n += holder(world, r) == world->rank;
     p->peer = calloc(ranks, sizeof *p->peer);
     p->request = calloc(ranks + 1, REQUESTS * sizeof *p->request);
-    int *all = calloc(ranks, sizeof *all);
-    tri_status status = p->peer && p->request && all ? TRI_OK : no_memory();
-    for (int r = 0, i = 0; r < world->size && status == TRI_OK; r++) {
+    TRI_OWNED(tri__free_at) int *all = calloc(ranks, sizeof *all);
+    if (!p->peer || !p->request || !all) return no_memory();
+    for (int r = 0, i = 0; r < world->size; r++) {
         all[r] = r;
         if (holder(world, r) == world->rank) p->peer[i++].rank = r;
     }
-    if (status == TRI_OK) status = tri_group_make(world, world->size, all, &p->group);
-    free(all);
-    return status;
+    return tri_group_make(world, world->size, all, &p->group);
 }
 
 /* Sizes, then the beginnings of areas. */
@@ -142,10 +140,7 @@ tri_status tri__held_peers_open(tri_world *world, const void *area, size_t bytes
 void tri__held_peers_close(tri_held_peers *p) {
     if (!p) return;
     for (int i = 0; i < p->n && p->peer; i++) free(p->peer[i].state);
-    free(p->peer);
-    free(p->request);
-    free(p->state);
-    free(p);
+    TRI_FREE(p->peer, p->request, p->state, p);
 }
 
 /* ---- every step ---- */

@@ -50,13 +50,11 @@ static tri_status open_area(tri_session *s, tri_memory_pieces *pieces, size_t *a
 tri_status tri__session_keep_open(tri_session *s) {
     tri_world *world = s->place.world;
     tri_memory_pieces pieces = s->engine.saved;
-    size_t bytes = 0, *at;
+    size_t bytes = 0;
+    TRI_OWNED(tri__free_at) size_t *at = NULL;
     if (!s->settings->replicate_state || !world) return TRI_OK;
-    at = calloc((size_t)(pieces.n_weights + pieces.n_optimizer) + 1, sizeof *at);
-    tri_status status = at ? open_area(s, &pieces, at, &bytes)
-                           : tri__fail(TRI_RESOURCE, "out of memory for replicated state");
-    free(at);
-    TRI_TRY(status);
+    TRI_TRY(TRI_NEW(at, (size_t)(pieces.n_weights + pieces.n_optimizer) + 1, "replicated state"));
+    TRI_TRY(open_area(s, &pieces, at, &bytes));
     tri__kept_place(world, s->kept, bytes);
     return world->nodes.n > 1 ? tri__held_peers_open(world, s->kept, bytes, &s->held_peers) : TRI_OK;
 }
@@ -64,16 +62,14 @@ tri_status tri__session_keep_open(tri_session *s) {
 /* done: whether the step's end is done. */
 static tri_status keep_state(const tri_session *s, int done) {
     const tri_step *last = &s->last;
-    tri_json *state = tri__session_state(s);
+    TRI_OWNED(tri__json_drop) tri_json *state = tri__session_state(s);
     tri_json *kept = tri__json_pack("{s:b, s:f, s:f, s:I, s:I, s:f}", "done", done, "learning_rate",
                                     last->learning_rate, "grad_norm", last->grad_norm, "samples",
                                     (tri_json_int)last->samples, "tokens", (tri_json_int)last->tokens, "flops",
                                     last->flops);
-    tri_status status = state && kept && !tri__json_set_new(state, "kept", kept)
-                            ? tri__memory_state(s->kept, (int)(s->at.step & 1), state)
-                            : tri__fail(TRI_RESOURCE, "out of memory for the state of a step");
-    tri__json_decref(state);
-    return status;
+    if (!state || !kept || tri__json_set_new(state, "kept", kept))
+        return tri__fail(TRI_RESOURCE, "out of memory for the state of a step");
+    return tri__memory_state(s->kept, (int)(s->at.step & 1), state);
 }
 
 /* Instructions of the next step that copy, or wait for copies. */
@@ -137,8 +133,7 @@ tri_status tri__session_keep_done(tri_session *s) {
 static tri_status take_areas(const tri_segment *before, tri_collected *out) {
     *out = (tri_collected){.step = before->base ? tri__kept_step(before) : -1, .n = before->n};
     if (out->step < 0) return TRI_OK;
-    out->areas = calloc((size_t)before->n, sizeof *out->areas);
-    if (!out->areas) return tri__fail(TRI_RESOURCE, "out of memory for replicated state");
+    TRI_TRY(TRI_NEW(out->areas, before->n, "replicated state"));
     for (int i = 0; i < before->n; i++) {
         tri_memory_area *area = &out->areas[i];
         area->base = tri__kept_area(before, i, &area->bytes);

@@ -58,11 +58,8 @@ static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpo
                *build = tri__text_in(state, "build");
     char digest[24];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)s->train->digest);
-    tri_json *now = tri__session_recorded(s);
-    if (!tri__json_is_whole(now)) {
-        tri__json_decref(now);
-        return tri__fail(TRI_RESOURCE, "out of memory");
-    }
+    TRI_OWNED(tri__json_drop) tri_json *now = tri__session_recorded(s);
+    if (!tri__json_is_whole(now)) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_changes changes = {.was = tri__checkpoint_config(checkpoint),
                            .now = now,
                            .data = (data && strcmp(data, digest) != 0) || is_other_table(s, state),
@@ -72,7 +69,6 @@ static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpo
                            .batches = s->batches,
                            .path = tri__checkpoint_path(checkpoint)};
     tri_status status = tri__changes_check(&changes, &s->settings->allow_change, &s->log);
-    tri__json_decref(now);
     if (status == TRI_OK && build && strcmp(build, tri__build_text()) != 0)
         tri__say(&s->log, TRI_LOG_INFO, "it was written by another build (%s): the run goes on, but rounds differently",
                  build);
@@ -331,14 +327,12 @@ static tri_status mend_mark(const tri_session *s) {
 
 /* What ranks kept in memory is newer than any checkpoint. *found: there is such state. */
 static tri_status resume_kept(tri_session *s, int *found) {
-    tri_checkpoint *kept;
+    TRI_OWNED(tri__checkpoint_close_at) tri_checkpoint *kept = NULL;
     TRI_TRY(tri__session_kept(s, &kept));
     *found = kept != NULL;
     if (!kept) return TRI_OK;
-    tri_status status = continue_from(s, kept);
-    if (status == TRI_OK) tri__session_take_kept(s, tri__checkpoint_state(kept));
-    tri__checkpoint_close(kept);
-    TRI_TRY(status);
+    TRI_TRY(continue_from(s, kept));
+    tri__session_take_kept(s, tri__checkpoint_state(kept));
     int ranks = tri__mesh_world(&s->place.mesh);
     tri__say(&s->log, TRI_LOG_INFO, "going on with %d rank%s at step %lld, from the state that ranks kept", ranks,
              ranks == 1 ? "" : "s", (long long)s->at.step);

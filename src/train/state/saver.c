@@ -207,7 +207,7 @@ static tri_status vote(tri_saver *saver, int wait, int32_t *outcome, char words[
     tri_world *world = saver->world;
     int32_t own = job_status(saver, wait);
     int n = world ? tri_world_size(world) : 1, failed = -1;
-    int32_t *all = calloc((size_t)n, sizeof *all);
+    TRI_OWNED(tri__free_at) int32_t *all = calloc((size_t)n, sizeof *all);
     if (!all) return tri__fail(TRI_RESOURCE, "out of memory for a vote of %d ranks", n);
     all[0] = own;
     tri_status status = world ? tri_all_gather(tri_group_world(world), &own, all, 1, NULL, TRI_I32) : TRI_OK;
@@ -216,7 +216,6 @@ static tri_status vote(tri_saver *saver, int wait, int32_t *outcome, char words[
         if (all[r] != TRI_OK && all[r] != PENDING && *outcome != PENDING) *outcome = all[r], failed = r;
         if (all[r] == PENDING) *outcome = PENDING;
     }
-    free(all);
     if (status != TRI_OK || *outcome == TRI_OK || *outcome == PENDING) return status;
     memcpy(words, saver->words, sizeof saver->words);
     if (!world) return TRI_OK;
@@ -228,25 +227,22 @@ static tri_status vote(tri_saver *saver, int wait, int32_t *outcome, char words[
 static tri_status gather_parts(tri_saver *saver) {
     tri_group *all = tri_group_world(saver->world);
     int n = tri_world_size(saver->world);
-    char *text = tri__json_text(saver->part, TRI_JSON_COMPACT), *texts = NULL;
-    int64_t *counts = calloc((size_t)n, sizeof *counts), own = text ? (int64_t)strlen(text) : 0, total = 0;
-    tri_status status = text && counts ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for the manifest");
-    if (status == TRI_OK) status = tri_all_gather(all, &own, counts, 1, NULL, TRI_I64);
-    for (int r = 0; status == TRI_OK && r < n; r++) total += counts[r];
-    if (status == TRI_OK && saver->lead && !(texts = malloc((size_t)total)))
-        status = tri__fail(TRI_RESOURCE, "out of memory for the manifest");
-    if (status == TRI_OK) status = tri_gather(all, text, texts, 0, counts, TRI_U8, 0);
+    TRI_OWNED(tri__free_at) char *text = tri__json_text(saver->part, TRI_JSON_COMPACT), *texts = NULL;
+    TRI_OWNED(tri__free_at) int64_t *counts = calloc((size_t)n, sizeof *counts);
+    int64_t own = text ? (int64_t)strlen(text) : 0, total = 0;
+    if (!text || !counts) return tri__fail(TRI_RESOURCE, "out of memory for the manifest");
+    TRI_TRY(tri_all_gather(all, &own, counts, 1, NULL, TRI_I64));
+    for (int r = 0; r < n; r++) total += counts[r];
+    if (saver->lead && !(texts = malloc((size_t)total)))
+        return tri__fail(TRI_RESOURCE, "out of memory for the manifest");
+    TRI_TRY(tri_gather(all, text, texts, 0, counts, TRI_U8, 0));
     int64_t at = own; /* the first rank's own part comes first */
-    for (int r = 1; status == TRI_OK && saver->lead && r < n; at += counts[r++]) {
-        tri_json *more = NULL;
-        status = tri__json_parse(texts + at, (size_t)counts[r], "a rank's part of the manifest", TRI_INTERNAL, &more);
-        if (status == TRI_OK) status = tri__checkpoint_join(saver->part, more);
-        tri__json_decref(more);
+    for (int r = 1; saver->lead && r < n; at += counts[r++]) {
+        TRI_OWNED(tri__json_drop) tri_json *more = NULL;
+        TRI_TRY(tri__json_parse(texts + at, (size_t)counts[r], "a rank's part of the manifest", TRI_INTERNAL, &more));
+        TRI_TRY(tri__checkpoint_join(saver->part, more));
     }
-    free(text);
-    free(texts);
-    free(counts);
-    return status;
+    return TRI_OK;
 }
 
 /* From written to committing, once all ranks have written. */
@@ -298,8 +294,7 @@ tri_status tri__saver_advance(tri_saver *saver, int wait, tri_saved *saved) {
     }
     if (saver->world && wait) tri__world_doing(saver->world, TRI_DOING_SAVE, saver->what.out.step);
     if (saver->stage == WRITING) TRI_TRY(end_writing(saver, wait, saved));
-    if (saver->stage == COMMITTING) TRI_TRY(end_commit(saver, wait, saved));
-    return TRI_OK;
+    return saver->stage == COMMITTING ? end_commit(saver, wait, saved) : TRI_OK;
 }
 
 /* ---- Beginning ---- */
@@ -361,8 +356,7 @@ static tri_status open_copy(tri_saver *saver) {
     saver->memory = memory;
     char *at = saver->memory;
     for (int k = 0; k < 2; k++) {
-        saver->copy[k] = calloc((size_t)saver->n[k] + 1, sizeof *saver->copy[k]);
-        if (!saver->copy[k]) return tri__fail(TRI_RESOURCE, "out of memory for a saver");
+        TRI_TRY(TRI_NEW(saver->copy[k], (size_t)saver->n[k] + 1, "a saver"));
         for (int i = 0; i < saver->n[k]; at += room_of(&saver->piece[k][i++])) {
             saver->copy[k][i] = saver->piece[k][i];
             saver->copy[k][i].data = at;

@@ -1,7 +1,8 @@
-/* loss.c - class-weighted cross entropy, with smoothed labels (Szegedy et al. 2016; as PyTorch's CrossEntropyLoss), and
- * focal loss (Lin et al. 2017). `inv` is 1 / the sum of the label weights of the whole global batch, so that losses and
- * gradients of microbatches and replicas simply add up. */
+/* loss.c - class-weighted cross entropy, with smoothed labels (Szegedy et al. 2016; as PyTorch's CrossEntropyLoss),
+ * focal loss (Lin et al. 2017), and losses of numbers. `inv` is 1 / the sum of the label weights of the whole global
+ * batch, so that losses and gradients of microbatches and replicas simply add up. */
 #include "device/cpu/reference/reference.h"
+#include "numbers/number_loss.h"
 
 /* Of one sample: logits [C], cw [C]. 1 - p is summed from the other classes, so that it keeps its digits where p is
  * near 1. */
@@ -70,8 +71,42 @@ static void cross_entropy_din(const tri_call *call) {
     }
 }
 
+static void regress(const tri_call *call) {
+    OPERANDS(regress);
+    const float *logits = f32(call, ARG(logits)), *levels = f32(call, ARG(levels));   /* [N,C] [C] */
+    const float *targets = f32(call, ARG(targets)), *rw = f32(call, ARG(rw));         /* [N] [N]; rw NULL: all 1 */
+    int64_t N = call->t[ARG(values)].rows, C = call->t[ARG(values)].cols;
+    double loss = 0;
+    for (int64_t i = 0; i < N; i++) {
+        double own = 0;
+        for (int64_t c = 0; c < C; c++) {
+            double y = logits[i * C + c];
+            store(call, ARG(values), i * C + c, tri__number_value(call->attr->loss, y));
+            own += tri__number_loss(call->attr->loss, call->attr->delta, levels[c], y, targets[i]);
+        }
+        loss += (rw ? rw[i] : 1) * own / (double)C;
+    }
+    double *out = f64(call, ARG(loss)); /* [1] */
+    *out = (adds(call, ARG(loss)) ? *out : 0) + *f64(call, ARG(inv)) * loss;
+}
+
+static void regress_din(const tri_call *call) {
+    OPERANDS(regress_din);
+    const float *values = f32(call, ARG(values)), *levels = f32(call, ARG(levels));   /* [N,C] [C] */
+    const float *targets = f32(call, ARG(targets)), *rw = f32(call, ARG(rw));         /* [N] [N]; rw NULL: all 1 */
+    int64_t N = call->t[ARG(values)].rows, C = call->t[ARG(values)].cols;
+    double whole = *f64(call, ARG(inv)) * (f32(call, ARG(scale)) ? *f32(call, ARG(scale)) : 1) / (double)C;
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t c = 0; c < C; c++)
+            store(call, ARG(dlogits), i * C + c,
+                  whole * (rw ? rw[i] : 1) *
+                      tri__number_slope(call->attr->loss, call->attr->delta, levels[c], values[i * C + c], targets[i]));
+}
+
 const tri_kernel_row tri__cpu_loss_reference[] = {
     {.op = TRI_OP_cross_entropy, .dtype = TRI_F32, .run = cross_entropy},
     {.op = TRI_OP_cross_entropy_din, .dtype = TRI_F32, .run = cross_entropy_din},
+    {.op = TRI_OP_regress, .dtype = TRI_F32, .run = regress},
+    {.op = TRI_OP_regress_din, .dtype = TRI_F32, .run = regress_din},
     {.run = NULL},
 };

@@ -1,6 +1,8 @@
-/* loss.cu - class-weighted cross entropy, with smoothed labels, and focal loss. `inv` is 1 / the sum of the label
- * weights of the whole global batch, so that losses and gradients of microbatches and replicas simply add up. */
+/* loss.cu - class-weighted cross entropy, with smoothed labels, focal loss, and losses of numbers. `inv` is 1 / the sum
+ * of the label weights of the whole global batch, so that losses and gradients of microbatches and replicas simply add
+ * up. */
 #include "device/cuda/runtime/common.cuh"
+#include "numbers/number_loss.h"
 
 enum { THREADS = 256 };
 
@@ -90,8 +92,62 @@ template <typename T> static void cross_entropy_din(const tri_call *call) {
     launched(call, "cross_entropy_din");
 }
 
+/* One block, as above. */
+template <typename T>
+static __global__ void regress_kernel(int64_t n, int64_t outputs, double *loss, float *values, const T *logits,
+                                      const float *targets, const float *levels, const double *inv, const float *rw,
+                                      int kind, float delta, int add) {
+    double sum = 0;
+    for (int64_t i = threadIdx.x; i < n; i += THREADS) {
+        double own = 0;
+        for (int64_t c = 0; c < outputs; c++) {
+            double y = wide(logits[i * outputs + c]);
+            values[i * outputs + c] = (float)tri__number_value(kind, y);
+            own += tri__number_loss(kind, delta, levels[c], y, targets[i]);
+        }
+        sum += (rw ? rw[i] : 1.0f) * own / (double)outputs;
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) *loss = (add ? *loss : 0) + *inv * sum;
+}
+
+template <typename T>
+static __global__ void regress_din_kernel(int64_t n, int64_t outputs, T *dlogits, const float *values,
+                                          const float *targets, const float *levels, const double *inv,
+                                          const float *rw, const float *scale, int kind, float delta, int add) {
+    int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x, i = at / outputs;
+    if (at >= n * outputs) return;
+    double whole = *inv * (scale ? *scale : 1.0f) * (rw ? rw[i] : 1.0f) / (double)outputs;
+    float value = (float)(whole * tri__number_slope(kind, delta, levels[at % outputs], values[at], targets[i]));
+    dlogits[at] = narrow<T>(value + (add ? wide(dlogits[at]) : 0.0f));
+}
+
+template <typename T> static void regress(const tri_call *call) {
+    OPERANDS(regress);
+    regress_kernel<T><<<1, THREADS, 0, stream(call)>>>(
+        call->t[ARG(values)].rows, call->t[ARG(values)].cols, data<double>(call, ARG(loss)),
+        data<float>(call, ARG(values)), data<T>(call, ARG(logits)), data<float>(call, ARG(targets)),
+        data<float>(call, ARG(levels)), data<double>(call, ARG(inv)), data<float>(call, ARG(rw)), call->attr->loss,
+        call->attr->delta, adds(call, ARG(loss)));
+    launched(call, "regress");
+}
+
+template <typename T> static void regress_din(const tri_call *call) {
+    OPERANDS(regress_din);
+    int64_t n = elements(call, ARG(dlogits));
+    if (n == 0) return;
+    regress_din_kernel<T><<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(
+        call->t[ARG(dlogits)].rows, call->t[ARG(dlogits)].cols, data<T>(call, ARG(dlogits)),
+        data<float>(call, ARG(values)), data<float>(call, ARG(targets)), data<float>(call, ARG(levels)),
+        data<double>(call, ARG(inv)), data<float>(call, ARG(rw)), data<float>(call, ARG(scale)), call->attr->loss,
+        call->attr->delta, adds(call, ARG(dlogits)));
+    launched(call, "regress_din");
+}
+
 TRI_CUDA_FAMILY(loss) = {
     TRI_CUDA_ROWS(TRI_OP_cross_entropy, cross_entropy, {}),
     TRI_CUDA_ROWS(TRI_OP_cross_entropy_din, cross_entropy_din, {}),
+    TRI_CUDA_ROWS(TRI_OP_regress, regress, {}),
+    TRI_CUDA_ROWS(TRI_OP_regress_din, regress_din, {}),
     {},
 };

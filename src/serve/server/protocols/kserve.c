@@ -231,8 +231,8 @@ static tri_status parse_outputs(const tri_json *outputs, tri_ask *out) {
     tri__json_items(outputs, one) {
         const char *name = tri__text_in(one, "name");
         int is_label = name && !strcmp(name, "label");
-        if (!is_label && (!name || strcmp(name, "probabilities")))
-            return tri__fail(TRI_USAGE, "output \"%.100s\": there are \"label\" and \"probabilities\"",
+        if (!is_label && (!name || (strcmp(name, "probabilities") && strcmp(name, "numbers"))))
+            return tri__fail(TRI_USAGE, "output \"%.100s\": there are \"label\" and \"probabilities\", or \"numbers\"",
                              name ? name : "");
         if (tri__whole_in(tri__json_get(one, "parameters"), "classification"))
             return tri__fail(TRI_USAGE, "output \"%s\": \"classification\" is not answered; the output \"label\" has "
@@ -277,8 +277,8 @@ static void put_output(const tri_prediction *told, int is_label, tri_buffer *out
     if (is_label)
         tri__buffer_put(out, "{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[%lld],", (long long)rows);
     else
-        tri__buffer_put(out, "{\"name\":\"probabilities\",\"datatype\":\"FP32\",\"shape\":[%lld,%d],", (long long)rows,
-                        told->facts->n_classes);
+        tri__buffer_put(out, "{\"name\":\"%s\",\"datatype\":\"FP32\",\"shape\":[%lld,%d],",
+                        told->facts->is_number ? "numbers" : "probabilities", (long long)rows, told->facts->n_classes);
     for (int64_t i = 0; i < rows && is_label; i++) bytes += (int64_t)strlen(tri__label_of(told, i));
     if (is_label ? told->ask->binary_label : told->ask->binary_probabilities) {
         tri__buffer_put(out, "\"parameters\":{\"binary_data_size\":%lld}}", (long long)bytes);
@@ -294,7 +294,7 @@ static void put_output(const tri_prediction *told, int is_label, tri_buffer *out
 
 static size_t render(const tri_prediction *told, tri_buffer *out) {
     const tri_ask *ask = told->ask;
-    int labels = !ask->omit_label, probabilities = !ask->omit_probabilities;
+    int labels = !ask->omit_label && !told->facts->is_number, probabilities = !ask->omit_probabilities;
     tri__put_string(out, "{\"model_name\":", told->name);
     if (ask->id) tri__put_string(out, ",\"id\":", ask->id);
     tri__buffer_put(out, ",\"outputs\":[");
@@ -352,8 +352,10 @@ static void say_model(void *context, tri_exchange *exchange) {
         int text = column->category || form->kind == TRI_FORM_DATE || form->unit[0] == '%';
         put_input(&out, column->name, text ? "BYTES" : "FP64", &n);
     }
-    tri__buffer_put(&out, "],\"outputs\":[{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[-1]},"
-                    "{\"name\":\"probabilities\",\"datatype\":\"FP32\",\"shape\":[-1,%d]}]}", facts->n_classes);
+    tri__buffer_put(&out, "],\"outputs\":[%s\",\"datatype\":\"FP32\",\"shape\":[-1,%d]}]}",
+                    facts->is_number ? "{\"name\":\"numbers"
+                                     : "{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[-1]},"
+                                       "{\"name\":\"probabilities", facts->n_classes);
     tri__server_release(server, live);
     tri__reply(exchange, "application/json", &out);
 }

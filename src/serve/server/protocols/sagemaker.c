@@ -5,25 +5,26 @@
 
 static void put_csv(const tri_prediction *told, tri_buffer *out) {
     const tri_model_facts *facts = told->facts;
-    tri__buffer_put(out, "label");
+    if (!facts->is_number) tri__buffer_put(out, "label");
     for (int c = 0; c < facts->n_classes; c++) {
-        tri__buffer_add(out, ",", 1);
-        tri__buffer_csv(out, ',', "prob_", facts->label[c], strlen(facts->label[c]));
+        if (c || !facts->is_number) tri__buffer_add(out, ",", 1);
+        tri__buffer_csv(out, ',', facts->is_number ? "" : "prob_", facts->label[c], strlen(facts->label[c]));
     }
     tri__buffer_add(out, "\n", 1);
     for (int64_t i = 0; i < told->rows; i++) {
         const float *probs = told->probs + i * facts->n_classes;
-        const char *label = tri__label_of(told, i);
-        tri__buffer_csv(out, ',', "", label, strlen(label));
-        for (int c = 0; c < facts->n_classes; c++) tri__put_probability(out, ",", probs[c]);
+        const char *label = facts->is_number ? "" : tri__label_of(told, i);
+        if (*label) tri__buffer_csv(out, ',', "", label, strlen(label));
+        for (int c = 0; c < facts->n_classes; c++)
+            tri__put_probability(out, c || !facts->is_number ? "," : "", probs[c]);
         tri__buffer_add(out, "\n", 1);
     }
 }
 
 static void put_line(const tri_prediction *told, int64_t row, tri_buffer *out) {
     const tri_model_facts *facts = told->facts;
-    tri__put_string(out, "{\"label\":", tri__label_of(told, row));
-    tri__buffer_put(out, ",\"probabilities\":{");
+    if (facts->is_number) tri__buffer_put(out, "{\"numbers\":{");
+    else tri__put_string(out, "{\"label\":", tri__label_of(told, row)), tri__buffer_put(out, ",\"probabilities\":{");
     for (int c = 0; c < facts->n_classes; c++) {
         tri__put_string(out, c ? "," : "", facts->label[c]);
         tri__put_probability(out, ":", told->probs[row * facts->n_classes + c]);

@@ -102,6 +102,15 @@ static void put_class(const tri_prediction *told, const float *probs, int class,
     tri__buffer_add(out, "}", 1);
 }
 
+/* Of a model of numbers: an object of them. */
+static void put_numbers(const tri_prediction *told, const float *numbers, tri_buffer *out) {
+    for (int c = 0; c < told->facts->n_classes; c++) {
+        tri__put_string(out, c ? "," : "{", told->facts->label[c]);
+        tri__put_probability(out, ":", numbers[c]);
+    }
+    tri__buffer_add(out, "}", 1);
+}
+
 /* The label, then the other classes of a row by falling probability; equal ones in their order. */
 static void put_row(const tri_prediction *told, const float *probs, tri_buffer *out) {
     int n = told->facts->n_classes, before = -1, label = tri__decision_class(told->facts->decision, probs, n);
@@ -125,7 +134,7 @@ static size_t render(const tri_prediction *told, tri_buffer *out) {
     if (!told->ask->single) tri__buffer_add(out, "[", 1);
     for (int64_t i = 0; i < told->rows; i++) {
         if (i) tri__buffer_add(out, ",", 1);
-        put_row(told, told->probs + i * told->facts->n_classes, out);
+        (told->facts->is_number ? put_numbers : put_row)(told, told->probs + i * told->facts->n_classes, out);
     }
     if (!told->ask->single) tri__buffer_add(out, "]", 1);
     return 0;

@@ -1,0 +1,153 @@
+# Numbers as what is learned (docs/guide/numbers.md): inspect recognises them; losses, figures, intervals; the same
+# losses on meshes, after a resume, with fewer bits; eval, predict, export and the server; what is refused.
+. "$(dirname "$0")/../lib/cli_lib.sh"
+make_model model
+# make_prices FILE ROWS FIRST: a price that a word, the weight and some noise make.
+make_prices() {
+    awk -v rows="$2" -v first="$3" 'BEGIN {
+        print "text,weight,price"
+        for (i = first; i < first + rows; i++) {
+            good = (i * 7 + int(i / 3)) % 2; weight = i * 13 % 50
+            noise = (i * 7919 % 1000) / 500 - 1
+            printf "the box was %s,%d,%.2f\n", good ? "good" : "bad", weight, 100 + 40 * good + 2 * weight + 3 * noise
+        }
+    }' >"$1"
+}
+mkdir -p prices
+make_prices prices/train.csv 256 0
+make_prices prices/valid.csv 64 256
+make_prices prices/test.csv 200 320
+
+run inspect prices --tokenizer model --write-config prices.json --label-name price
+expect_code 0
+expect_text prices.json '"task": "regression"' 'different numbers'
+expect "classes are not counted" bash -c "! grep -q num_classes prices.json"
+sed -i "/\"batch_size\"/d" prices.json
+common=(--config prices.json --data-path prices --global-batch-size 16 --epochs 6 --lr 3e-3 --threads 1 --pooling mean
+    --tiny)
+
+run train "${common[@]}" --output-dir one
+expect_code 0
+expect_text one/metrics.jsonl '"r2":' '"rmse":' '"mae":' '"median_error":'
+expect "no figures of classes" bash -c "! grep -q '\"accuracy\"' one/metrics.jsonl"
+run eval --checkpoint one --data-path prices/test.csv --json
+expect_code 0
+expect "it learned: R2 $(json_number r2 "$out")" is "$(json_number r2 "$out")" '>' 0.7
+expect "intervals hold: $(json_number inside "$out")" is "$(json_number inside "$out")" '>' 0.8
+expect "and are not all there is" is "$(json_number inside "$out")" '<' 1
+run eval --checkpoint one --data-path prices/test.csv
+expect_code 0
+expect_text "$out" "r2" "rmse" "mae" "median_error" "promise 90 %"
+
+# The same losses on every mesh, and resumed.
+few=("${common[@]}" --max-steps 12 --lr 1e-4 --quiet --output-dir)
+run train "${few[@]}" few
+expect_code 0
+for how in '--nproc-per-node 2' '--nproc-per-node 2 --shard zero3' '--nproc-per-node 2 --tp-size 2' \
+    '--nproc-per-node 2 --pp-size 2 --num-microbatches 4' '--num-microbatches 4'; do
+    # shellcheck disable=SC2086
+    run train "${few[@]}" mesh $how
+    expect_code 0
+    losses_near few mesh 1e-5 "$how has the losses of one rank"
+    rm -rf mesh
+done
+for loss in absolute huber poisson; do
+    transform=standard
+    [ $loss = poisson ] && transform=log # targets above 0
+    run train "${few[@]}" $loss --loss $loss --target-transform $transform --precision bf16
+    expect_code 0
+    run train "${few[@]}" $loss-2 --loss $loss --target-transform $transform --nproc-per-node 2
+    expect_code 0
+done
+run train "${common[@]}" --output-dir half --quiet --until-epoch 3
+run train "${common[@]}" --output-dir half --quiet
+expect_code 0
+losses_near one half 0 "a run that was resumed has the same losses"
+run train "${few[@]}" best --best-by rmse --seeds 2
+expect_code 0
+
+# Quantiles.
+run train "${common[@]}" --output-dir levels --quiet --task quantiles --quantiles 0.1,0.5,0.9
+expect_code 0
+expect_text levels/metrics.jsonl '"pinball":' '"coverage":'
+run predict --checkpoint levels --data-path prices/test.csv -o levels.csv --quiet
+expect_code 0
+expect "columns" test "$(head -n 1 levels.csv)" = "prediction,q0.1,q0.5,q0.9,low,high"
+expect "quantiles are in order" awk -F, 'NR > 1 && ($2 > $3 || $3 > $4 || $1 != $3) { exit 1 }' levels.csv
+
+# predict, its forms, an export, other transforms.
+run predict --checkpoint one --data-path prices/test.csv -o out.csv --quiet --keep price
+expect_code 0
+expect "columns" test "$(head -n 1 out.csv)" = "price,prediction,low,high"
+expect "the interval is around it" awk -F, 'NR > 1 && ($3 >= $2 || $4 <= $2) { exit 1 }' out.csv
+run predict --checkpoint one --data-path prices/test.csv --interval 0 --quiet
+expect "no interval" test "$(head -n 1 "$out")" = prediction
+run predict --checkpoint one --data-path prices/test.csv --json --quiet
+expect_text "$out" '{"prediction":' '"low":' '"high":'
+run export --checkpoint one --output-dir exported --quiet
+run predict --checkpoint exported --data-path prices/test.csv -o exported.csv --quiet --keep price
+expect "an export predicts the same" cmp out.csv exported.csv
+run predict --checkpoint best --data-path prices/test.csv -o both.csv --quiet
+expect_code 0
+for transform in log quantile_normal none; do
+    run train "${few[@]}" "by-$transform" --target-transform $transform
+    expect_code 0
+    run predict --checkpoint "by-$transform" --data-path prices/test.csv -o "by-$transform.csv" --quiet
+    expect_code 0
+done
+
+# Refused.
+rejects 2 train "${common[@]}" --output-dir no --loss cross_entropy
+rejects 2 train "${common[@]}" --output-dir no --loss pinball
+rejects 2 train "${common[@]}" --output-dir no --best-by accuracy
+rejects 2 train "${common[@]}" --output-dir no --threshold f1
+rejects 2 train "${common[@]}" --output-dir no --label-smoothing 0.1
+rejects 2 train "${common[@]}" --output-dir no --split 0.8,0.2 --stratify
+rejects 2 train "${common[@]}" --output-dir no --class-weights balanced
+rejects 2 train "${common[@]}" --output-dir no --quantiles 0.5
+rejects 2 train "${common[@]}" --output-dir no --task quantiles --quantiles 0.5,0.2
+rejects 2 predict --checkpoint one --data-path prices/test.csv --top-k 2
+rejects 2 predict --checkpoint one --data-path prices/test.csv --uncertain 5
+rejects 2 eval --checkpoint one --data-path prices/test.csv --by weight
+rejects 2 predict --checkpoint one --data-path prices/test.csv --threshold 0.5
+rejects 2 explain --checkpoint one --data-path prices/test.csv
+rejects 2 explain --checkpoint one --data-path prices/test.csv --importance
+rejects 2 quantize one --data-path prices/valid.csv -o small
+rejects 2 eval --checkpoint best --data-path prices/test.csv
+mkdir bad && sed '5s/,[^,]*$/,much/' prices/train.csv >bad/train.csv && cp prices/valid.csv bad
+rejects 65 train "${common[@]}" --output-dir no --data-path bad
+sed '5s/,[^,]*$/,/' prices/train.csv >bad/train.csv
+rejects 65 train "${common[@]}" --output-dir no --data-path bad
+run train "${common[@]}" --output-dir skipped --data-path bad --bad-rows skip --epochs 1 --quiet
+expect_code 0
+sed '5s/,[^,]*$/,-2/' prices/train.csv >bad/train.csv
+rejects 65 train "${common[@]}" --output-dir no --data-path bad --target-transform log
+sed 's/,[^,]*$/,cheap/; 1s/cheap/price/' prices/train.csv >bad/train.csv
+rejects 65 train "${common[@]}" --output-dir no --data-path bad
+
+# The server.
+run doctor
+grep -q '^http *yes' "$out" || finish
+"$trident" serve one --port 0 --max-rows 200 >serve.out 2>serve.err &
+server=$!
+for ((left = 400; left > 0; left--)); do grep -q try: serve.out && break || sleep 0.05; done
+port=$(sed -n '1s/.* at https\{0,1\}:\/\/127.0.0.1:\([0-9]*\); try: .*/\1/p' serve.out)
+ask() { # PATH BODY [TYPE]: the answer in $out
+    last_command="POST $1 ${2:0:100}"
+    exec 5<>"/dev/tcp/127.0.0.1/$port" || return 1
+    printf 'POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: %s\r\n' "$1" \
+        "${3-application/json}" >&5
+    printf 'Content-Length: %d\r\n\r\n%s' "${#2}" "$2" >&5
+    sed '1,/^\r*$/d' <&5 >"$out"
+    exec 5<&- 5>&-
+}
+ask /invocations "$(cut -d, -f1,2 prices/test.csv)" text/csv
+cut -d, -f2- out.csv >want.csv
+expect "text/csv equals predict" cmp -s "$out" want.csv
+ask /predict '{"inputs": [{"text": "the box was good", "weight": 3}]}'
+expect_text "$out" '"prediction":' '"low":' '"high":'
+ask /v2/models/one/infer '{"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["the box was good"]},
+    {"name": "weight", "datatype": "FP64", "shape": [1], "data": [3]}]}'
+expect_text "$out" '"name":"numbers"' '"shape":[1,3]'
+kill "$server" && wait "$server"
+finish
