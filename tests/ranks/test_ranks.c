@@ -557,14 +557,21 @@ static double hand_over_seconds(int plain) {
     return h.at[HANDOVERS / 2];
 }
 
-/* Within 2 ms of what semaphores take in the same moments: on a busy machine both take as long as others let them. */
+/* Within 2 ms of what semaphores take in the same moments: on a busy machine both take as long as others let them. Our
+ * loads and stores take several times as long under the sanitizer. A wake that is lost costs the 5 ms of a sleep. */
+#ifdef __SANITIZE_THREAD__
+static const double FAR = 0.004;
+#else
+static const double FAR = 0.002;
+#endif
+
 TEST(wakes_are_not_lost) {
     double ours = 1, plain = 0;
-    for (int tries = 0; ours >= plain + 0.002 && tries < TRIES; tries++) {
+    for (int tries = 0; ours >= plain + FAR && tries < TRIES; tries++) {
         plain = hand_over_seconds(1), ours = hand_over_seconds(0);
         print_message("handing over after 1000 us: %.0f us, by semaphores %.0f (medians)\n", 1e6 * ours, 1e6 * plain);
     }
-    assert_true(ours < plain + 0.002);
+    assert_true(ours < plain + FAR);
 }
 
 /* ---- What is left ---- */
