@@ -102,11 +102,12 @@ tri_status tri__training_begin(const tri_parent *parent, tri_training *t) {
     return tri__fail_in(status, "%s", t->name);
 }
 
-/* Whether it has ended by now. */
+/* Whether it has ended by now. One that starts does not answer signals yet: it dies of them, and is stopped as well. */
 static int has_ended(tri_training *t) {
     int status;
     if (!t->pid || waitpid(t->pid, &status, WNOHANG) != t->pid) return 0;
     t->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    if (t->code == 128 + SIGINT || t->code == 128 + SIGTERM) t->code = TRI_STOPPED;
     close(t->pidfd);
     t->pid = 0;
     return 1;
