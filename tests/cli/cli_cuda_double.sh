@@ -121,7 +121,7 @@ fi
 spoiled() { # FAULT "WORDS" OPTIONS...
     local fault=$1 words=$2 begin=$SECONDS
     shift 2
-    NCCL_DOUBLE=$fault over_double run train "${common[@]}" --output-dir "spoiled-$n_beside" --progress-timeout 5 "$@"
+    NCCL_DOUBLE=$fault over_double run train "${common[@]}" --output-dir "spoiled-$n_beside" --progress-timeout 15 "$@"
     expect "$fault: the run fails" test "$code" != 0
     expect_text "$err" "$words"
     expect "$fault: it ends soon: $((SECONDS - begin)) s" test $((SECONDS - begin)) -lt 60
