@@ -1,11 +1,12 @@
 /* demo.c - `trident demo`: writes a data set about deliveries, learns a vocabulary, trains a small Trimodal BERT on
- * four ranks and the same model with one input left out, and prints each model's scores on held-out rows. It leaves
+ * several ranks and the same model with one input left out, and prints each model's scores on held-out rows. It leaves
  * data/, vocab/, and a configuration and a run folder for each model, which train, eval and predict can use. */
 #include "cli/demo/demo_data.h"
 #include "cli/launch.h"
 #include "cli/sinks.h"
 
 #include "base/clock.h"
+#include "base/machine.h"
 #include "base/text.h"
 #include "data/text/tokenizer.h"
 #include "job/trainings.h"
@@ -101,7 +102,8 @@ static tri_json *configuration(const demo *d, const struct variant *v) {
     return config;
 }
 
-/* One model's training: its configuration file, the demo's data, a fresh run folder, four ranks. */
+/* One model's training: its configuration file, the demo's data, a fresh run folder; four ranks, or two if there are
+ * not so many cores. */
 static tri_status train(const demo *d, const struct variant *v, tri_training *t) {
     char name[64], path[TRI_PATH_MAX], seed[24], threads[24];
     snprintf(name, sizeof name, "%s.json", v->folder);
@@ -113,7 +115,8 @@ static tri_status train(const demo *d, const struct variant *v, tri_training *t)
     TRI_OWNED(tri__json_drop) tri_json *config = configuration(d, v);
     TRI_TRY(tri__json_save(path, config));
     const tri_change changes[] = {{"config", path}, {"data_path", d->data}, {"output_dir", t->folder}, {"seed", seed},
-                                  {"threads", threads}, {"resume", "never"}, {"nproc_per_node", "4"},
+                                  {"threads", threads}, {"resume", "never"},
+                                  {"nproc_per_node", tri__cores() < 4 ? "2" : "4"},
                                   {"quiet", d->asked->quiet ? "true" : "false"}};
     const tri_parent *parent = tri__cli_parent(d->cli);
     t->argv = tri__training_argv(parent, 0, NULL, changes, sizeof changes / sizeof *changes);
