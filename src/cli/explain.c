@@ -18,7 +18,7 @@ typedef struct options {
 const tri_option tri__explain_options[] = {
     ROW(INT, first, .value = "1", .min = 1, .max = 1e15, .help = "the first row to explain"),
     ROW(INT, rows, .value = "100", .min = 1, .max = 1e15, .help = "how many rows to explain, or to shuffle and score"),
-    ROW(TEXT, label, .help = "the class whose probability is explained; default: the label that predict gives a row"),
+    ROW(TEXT, label, .help = "the class whose probability is explained, or the number; default: what predict answers"),
     ROW(BOOL, importance, .value = "false",
         .help = "permutation importance instead: how much worse the figures get when an input's values are shuffled"),
     ROW(INT, repeats, .value = "3", .min = 1, .max = 1000, .help = "importance: permutations of each input"),
@@ -65,27 +65,36 @@ static const tri_json **sorted(const tri_json *list, size_t *n) {
     return entry;
 }
 
-/* An effect that inputs or words have only together is marked: this is each one's share. */
-static void print_effect(const writer *w, const tri_json *entry) {
+/* An effect that inputs or words have only together is marked: this is each one's share. form: of probabilities, or of
+ * numbers in any units. */
+static void print_effect(const writer *w, const char *form, const tri_json *entry) {
     double effect = tri__number_in(entry, "effect");
     long long sharers = (long long)tri__number_in(entry, "shared_by");
     const char *color = !w->cli->out_color || fabs(effect) < 5e-5 ? "" : effect > 0 ? "\033[32m" : "\033[31m";
-    fprintf(w->out, "%s%+.4f%s", color, effect, *color ? "\033[0m" : "");
-    if (sharers) fprintf(w->out, " (1/%lld of %+.4f)", sharers, (double)sharers * effect);
+    fputs(color, w->out);
+    fprintf(w->out, form, effect);
+    if (*color) fputs("\033[0m", w->out);
+    if (!sharers) return;
+    fprintf(w->out, " (1/%lld of ", sharers);
+    fprintf(w->out, form, (double)sharers * effect);
+    fputc(')', w->out);
 }
 
 static tri_status print_row(const writer *w, const tri_json *row) {
     char brief[4 * SHOWN_WIDTH + 8];
     const char *explained = tri__shown_in(row, "explained"), *label = tri__shown_in(row, "label");
+    int is_number = tri__json_get(row, "number") != NULL;
+    const char *form = is_number ? "%+.5g" : "%+.4f";
     size_t n;
-    fprintf(w->out, "row %lld: %s, probability %.4f", (long long)tri__number_in(row, "row"), explained,
-            tri__number_in(row, "probability"));
-    if (strcmp(explained, label)) fprintf(w->out, " (predicted: %s)", label);
+    fprintf(w->out, is_number ? "row %lld: %s %.6g" : "row %lld: %s, probability %.4f",
+            (long long)tri__number_in(row, "row"), explained,
+            tri__number_in(row, is_number ? "number" : "probability"));
+    if (!is_number && strcmp(explained, label)) fprintf(w->out, " (predicted: %s)", label);
     fputc('\n', w->out);
     const tri_json **entry = sorted(tri__json_get(row, "inputs"), &n);
     for (size_t i = 0; entry && i < n && i < SHOWN_INPUTS; i++) {
         fputs("  ", w->out);
-        print_effect(w, entry[i]);
+        print_effect(w, form, entry[i]);
         fprintf(w->out, "  %s", tri__shown_in(entry[i], "input"));
         if (tri__json_get(entry[i], "value"))
             fprintf(w->out, " = %s",
@@ -101,7 +110,7 @@ static tri_status print_row(const writer *w, const tri_json *row) {
     for (size_t i = 0; i < n && i < SHOWN_WORDS; i++) {
         fprintf(w->out, "%s %s ", i ? "," : "", tri__text_brief(tri__shown_in(entry[i], "word"), SHOWN_WIDTH, brief,
                                                                 sizeof brief));
-        print_effect(w, entry[i]);
+        print_effect(w, form, entry[i]);
     }
     if (n) fputc('\n', w->out);
     free(entry);
@@ -153,8 +162,12 @@ static void print_retrained(const tri_cli *cli, const tri_json *list, const tri_
 
 /* Each input permuted; left out of training. */
 static tri_status print_importance(const tri_cli *cli, const tri_json *facts) {
-    static const char *const key[] = {"log_loss", "accuracy", "roc_auc"};
-    static const int sign[] = {1, -1, -1}; /* of what is printed: the change of the figure */
+    static const struct {
+        const char *key, *name;
+        int sign; /* of what is printed: the change of the figure */
+    } of_classes[] = {{"log_loss", "log loss", 1}, {"accuracy", "accuracy", -1}, {"roc_auc", "ROC AUC", -1}},
+      of_numbers[] = {{"rmse", "RMSE", 1}, {"r2", "R2", -1}, {"mae", "MAE", 1}}, *row;
+    row = tri__json_get(tri__json_get(facts, "figures"), "rmse") ? of_numbers : of_classes;
     const tri_json *list = tri__json_get(facts, "inputs"), *how = tri__json_get(facts, "retrained");
     char value[FIGURE_BYTES], range[2 * FIGURE_BYTES];
     long long repeats = (long long)tri__number_in(facts, "repeats");
@@ -162,17 +175,17 @@ static tri_status print_importance(const tri_cli *cli, const tri_json *facts) {
         tri_text_table table = {0};
         tri__text_table_add(&table, again ? "trained without" : "input permuted");
         for (int f = 0; f < 3; f++)
-            tri__text_table_more(&table, "%s\t%s", f == 0 ? "log loss" : f == 1 ? "accuracy" : "ROC AUC",
+            tri__text_table_more(&table, "%s\t%s", row[f].name,
                                  how ? "95 % interval" : "+-");
         tri__text_table_add(&table, "(none)");
         for (int f = 0; f < 3; f++)
-            tri__text_table_more(&table, "%s\t", figure(tri__json_get(facts, "figures"), key[f], "%.4f", 1, value));
+            tri__text_table_more(&table, "%s\t", figure(tri__json_get(facts, "figures"), row[f].key, "%.4f", 1, value));
         tri__json_items(list, input) {
             tri__text_table_add(&table, "%s", tri__shown_in(input, "input"));
             for (int f = 0; f < 3; f++) {
-                const tri_json *change = tri__json_get(again ? tri__json_get(input, "retrained") : input, key[f]);
-                tri__text_table_more(&table, "%s\t%s", figure(change, "worse", "%+.4f", sign[f], value),
-                                     range_of(change, sign[f], range));
+                const tri_json *change = tri__json_get(again ? tri__json_get(input, "retrained") : input, row[f].key);
+                tri__text_table_more(&table, "%s\t%s", figure(change, "worse", "%+.4f", row[f].sign, value),
+                                     range_of(change, row[f].sign, range));
             }
         }
         TRI_TRY(tri__print_table(cli, &table));

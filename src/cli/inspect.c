@@ -120,6 +120,7 @@ static tri_status inspect(const tri_settings *settings, const char *data, const 
         .n_further = m->secondary_text_name ? m->secondary_text_list.n : 0,
         .tabular = m->tab_field_list.n ? m->tab_field_list.at : NULL,
         .n_tabular = m->tab_field_list.n,
+        .is_number = tri__settings_given(settings, &m->task) ? m->task != TRI_TASK_CLASSES : -1,
         .tokenizer = {model[0].tokenizer, model[1].tokenizer},
         .label_list = m->label_list,
         .reading = {tri__settings_decimal(settings), m->missing},

@@ -125,14 +125,10 @@ static void describe_model(tri_json *config, tri_json *comments, const tri_setti
                             "tasks (docs/guide/recipe.md); trident sweep searches for a better one");
 }
 
-/* The task: as given, or by whether the label's numbers are amounts rather than classes: fractions, or more than
- * classes usually are. */
+/* The task: as given, or by the label's values. */
 static int64_t task_of(const tri_settings *settings, const tri_inspection *in) {
-    enum { MOST = 20 };
-    const tri_inspect_column *c = &in->column[in->label];
     if (tri__settings_given(settings, &settings->model.task)) return settings->model.task;
-    int numeric = c->kind == TRI_INSPECT_AMOUNT || (c->kind == TRI_INSPECT_NUMERIC && c->numbers == c->filled);
-    return numeric && c->distinct > (c->whole ? MOST : 2) ? TRI_TASK_NUMBER : TRI_TASK_CLASSES;
+    return in->is_number ? TRI_TASK_NUMBER : TRI_TASK_CLASSES;
 }
 
 static void describe_columns(tri_json *config, tri_json *comments, int64_t task, const tri_inspection *in) {

@@ -117,8 +117,29 @@ static tri_status print_splits(const tri_cli *cli, const tri_inspection *in) {
     return print_below(cli, &table);
 }
 
+static const char *guess(const tri_inspection *in) {
+    return in->label_given ? "" : " (a guess; --label-name names another)";
+}
+
+static tri_status print_numbers(const tri_cli *cli, const tri_inspection *in) {
+    tri_text_table table = {0};
+    char name[NAME_CHARS * 4 + 4], count[32];
+    if (!in->is_number) return TRI_OK;
+    tri__text_table_add(&table, "%s\trows\tmean\tdeviation\tleast\t25 %%\tmedian\t75 %%\tmost",
+                        cell(in->column[in->label].name, name));
+    for (int s = 0; s < TRI_SPLITS; s++) {
+        const tri_inspect_numbers *n = &in->numbers[s];
+        if (!in->split[s].path) continue;
+        tri__text_table_add(&table, "%s\t%s\t%.5g\t%.5g", tri__split_name(s), tri__text_count(n->rows, count), n->mean,
+                            n->deviation);
+        for (int i = 0; i < TRI_INSPECT_QUARTILES; i++) tri__text_table_more(&table, "%.5g", n->at[i]);
+    }
+    fprintf(cli->out, "\nlabel, numbers%s:\n", guess(in));
+    return tri__print_table(cli, &table);
+}
+
 static tri_status print_classes(const tri_cli *cli, const tri_inspection *in) {
-    if (in->label < 0) return TRI_OK;
+    if (in->label < 0 || in->is_number) return TRI_OK;
     tri_text_table table = {0};
     char name[NAME_CHARS * 4 + 4], count[32];
     const int64_t *missing = in->column[in->label].missing;
@@ -134,7 +155,7 @@ static tri_status print_classes(const tri_cli *cli, const tri_inspection *in) {
                                      rows > 0 ? 100.0 * (double)in->classes[i].rows[s] / rows : 0.0);
         }
     }
-    fprintf(cli->out, "\nlabel%s:\n", in->label_given ? "" : " (a guess; --label-name names another)");
+    fprintf(cli->out, "\nlabel%s:\n", guess(in));
     TRI_TRY(tri__print_table(cli, &table));
     if (in->n_classes > CLASSES_SHOWN) fprintf(cli->out, "... %d classes in all\n", in->n_classes);
     return TRI_OK;
@@ -159,6 +180,7 @@ tri_status tri__inspect_print(const tri_cli *cli, const tri_inspection *in) {
     TRI_TRY(print_forms(cli, in));
     TRI_TRY(print_left_out(cli, in));
     TRI_TRY(print_splits(cli, in));
+    TRI_TRY(print_numbers(cli, in));
     TRI_TRY(print_classes(cli, in));
     TRI_TRY(print_padding(cli, in));
     if (in->n_warnings) fputc('\n', cli->out);

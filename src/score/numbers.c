@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "base/sort.h"
 #include "numbers/number_loss.h"
+#include "score/bootstrap.h"
 
 enum { PURPOSE = 5 };
 
@@ -105,22 +106,9 @@ tri_status tri__number_scores(const float *values, const float *targets, int64_t
     return TRI_OK;
 }
 
-/* The middle 95 % of sorted figures, linear between the two nearest. */
-static tri_interval middle(double *figures, int64_t n) {
-    double low = 0.025 * (double)(n - 1), high = 0.975 * (double)(n - 1);
-    int64_t a = (int64_t)low, b = (int64_t)high, c = b + 1 < n ? b + 1 : b;
-    tri__sort_doubles(figures, n);
-    if (n < 2 || figures[n - 1] == figures[0]) return tri__interval_none;
-    return (tri_interval){figures[a] + (low - (double)a) * (figures[a + 1] - figures[a]),
-                          figures[b] + (high - (double)b) * (figures[c] - figures[b])};
-}
-
-tri_status tri__number_intervals(const float *values, const float *targets, int64_t n, const tri_number_set *set,
-                                 int64_t resamples, tri_interval out[3]) {
-    TRI_OWNED(tri__free_at) double *figures = NULL, *rows = NULL; /* [3, resamples]; [n, 2] actual, predicted */
-    for (int i = 0; i < 3; i++) out[i] = tri__interval_none;
-    if (!resamples) return TRI_OK;
-    TRI_TRY(TRI_NEW(figures, 3 * resamples, "the figures of resamples"));
+tri_status tri__number_resamples(const float *values, const float *targets, int64_t n, const tri_number_set *set,
+                                 int64_t resamples, double *figures) {
+    TRI_OWNED(tri__free_at) double *rows = NULL; /* [n, 2] actual, predicted */
     TRI_TRY(TRI_NEW(rows, 2 * n, "the rows of resamples"));
     double mean = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -139,7 +127,17 @@ tri_status tri__number_intervals(const float *values, const float *targets, int6
         figures[r] = r2_of(s.square, s.target_square - s.target * s.target / s.rows);
         figures[resamples + r] = sqrt(s.square / s.rows), figures[2 * resamples + r] = s.error / s.rows;
     }
-    for (int i = 0; i < 3; i++) out[i] = middle(figures + i * resamples, resamples);
+    return TRI_OK;
+}
+
+tri_status tri__number_intervals(const float *values, const float *targets, int64_t n, const tri_number_set *set,
+                                 int64_t resamples, tri_interval out[TRI_NUMBER_INTERVALS]) {
+    TRI_OWNED(tri__free_at) double *figures = NULL; /* [3, resamples] */
+    for (int i = 0; i < TRI_NUMBER_INTERVALS; i++) out[i] = tri__interval_none;
+    if (!resamples) return TRI_OK;
+    TRI_TRY(TRI_NEW(figures, TRI_NUMBER_INTERVALS * resamples, "the figures of resamples"));
+    TRI_TRY(tri__number_resamples(values, targets, n, set, resamples, figures));
+    for (int i = 0; i < TRI_NUMBER_INTERVALS; i++) out[i] = tri__percentiles(figures + i * resamples, resamples);
     return TRI_OK;
 }
 

@@ -31,7 +31,10 @@ void tri__number_sort(const tri_number_set *set, float *values, int64_t n);
  * TRI_NOTFINITE. */
 tri_status tri__number_scores(const float *values, const float *targets, int64_t n, const tri_number_set *set,
                               tri_number_figures *out, double *loss);
-/* 95 % intervals of r2, rmse and mae, of resamples as in bootstrap.h. */
+/* r2, rmse and mae of resamples as in bootstrap.h: figures [3, resamples]. */
+tri_status tri__number_resamples(const float *values, const float *targets, int64_t n, const tri_number_set *set,
+                                 int64_t resamples, double *figures);
+/* Their 95 % intervals. */
 tri_status tri__number_intervals(const float *values, const float *targets, int64_t n, const tri_number_set *set,
                                  int64_t resamples, tri_interval out[TRI_NUMBER_INTERVALS]);
 

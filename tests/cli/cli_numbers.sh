@@ -21,6 +21,9 @@ make_prices prices/test.csv 200 320
 run inspect prices --tokenizer model --write-config prices.json --label-name price
 expect_code 0
 expect_text prices.json '"task": "regression"' 'different numbers'
+run inspect prices --label-name price
+expect_text "$out" "label, numbers:" "train   256  161.88     34.663"
+expect "no row a class" bash -c "! grep -q 'classes in all\|which train does not have' '$out'"
 expect "classes are not counted" bash -c "! grep -q num_classes prices.json"
 sed -i "/\"batch_size\"/d" prices.json
 common=(--config prices.json --data-path prices --global-batch-size 16 --epochs 6 --lr 3e-3 --threads 1 --pooling mean
@@ -96,6 +99,33 @@ for transform in log quantile_normal none; do
     expect_code 0
 done
 
+# What moves a number: the prediction less that without an input; figures that get worse; a training without each input.
+run explain --checkpoint one --data-path prices/test.csv --rows 1 --json
+expect_code 0
+whole=$(json_number number "$out") effect=$(sed 's/.*"value":"[0-9]*","effect":\([-0-9.e]*\).*/\1/' "$out")
+{ head -n 1 prices/test.csv; sed -n 2p prices/test.csv | sed 's/,[0-9]*,/,,/'; } >without.csv
+run predict --checkpoint one --data-path without.csv --output without.out.csv
+expect_code 0
+without=$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "prediction") at = i } NR == 2 { print $at }' \
+    without.out.csv)
+expect "$whole - $without is the effect, $effect" is \
+    "$(awk -v a="$whole" -v b="$without" -v c="$effect" 'BEGIN { d = a - b - c; print d < 0 ? -d : d }')" '<' 1e-3
+run explain --checkpoint one --data-path prices/test.csv --rows 1 --label high
+expect_code 0
+expect_text "$out" "row 1: high "
+run eval --checkpoint one --data-path prices/test.csv --json
+rmse=$(json_number rmse "$out")
+run explain --checkpoint one --data-path prices/test.csv --importance --rows 200 --repeats 1 --json
+expect_code 0
+expect "its RMSE is that of eval" is "$(awk -v a="$rmse" -v b="$(json_number rmse "$out")" \
+    'BEGIN { print (a - b) / a }')" '<' 1e-5
+expect "and the other way round" is "$(json_number rmse "$out")" '<' "$(awk -v a="$rmse" 'BEGIN { print a * 1.00001 }')"
+run explain --checkpoint one --data-path prices/test.csv --importance --retrain --max-steps 4 --quiet
+expect_code 0
+expect_text "$out" "input permuted" "trained without" "RMSE" "R2" "MAE" "text was not left out of training"
+run explain --checkpoint one --data-path prices/test.csv --rows 2 -o why.html
+expect_code 0
+
 # Refused.
 rejects 2 train "${common[@]}" --output-dir no --loss cross_entropy
 rejects 2 train "${common[@]}" --output-dir no --loss pinball
@@ -110,8 +140,7 @@ rejects 2 predict --checkpoint one --data-path prices/test.csv --top-k 2
 rejects 2 predict --checkpoint one --data-path prices/test.csv --uncertain 5
 rejects 2 eval --checkpoint one --data-path prices/test.csv --by weight
 rejects 2 predict --checkpoint one --data-path prices/test.csv --threshold 0.5
-rejects 2 explain --checkpoint one --data-path prices/test.csv
-rejects 2 explain --checkpoint one --data-path prices/test.csv --importance
+rejects 2 explain --checkpoint one --data-path prices/test.csv --label cheap
 rejects 2 quantize one --data-path prices/valid.csv -o small
 rejects 2 eval --checkpoint best --data-path prices/test.csv
 mkdir bad && sed '5s/,[^,]*$/,much/' prices/train.csv >bad/train.csv && cp prices/valid.csv bad

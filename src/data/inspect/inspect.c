@@ -105,6 +105,7 @@ static tri_status take_steps(tri_inspector *in) {
     TRI_TRY(find_reading(in));
     TRI_TRY(tri__inspect_columns(in));
     TRI_TRY(tri__inspect_roles(in));
+    TRI_TRY(tri__inspect_numbers(in));
     TRI_TRY(tri__inspect_classes(in));
     TRI_TRY(tri__inspect_lengths(in));
     TRI_TRY(tri__inspect_rules(in));

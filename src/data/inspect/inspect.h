@@ -6,6 +6,7 @@
 #include "data/text/tokenizer.h"
 
 enum {
+    TRI_INSPECT_QUARTILES = 5, /* least, quarters, most */
     TRI_SPLITS = 3,            /* train, valid, test */
     TRI_INSPECT_BATCH = 32,    /* batch size for which padding is computed */
     TRI_INSPECT_LONG = 512,    /* tokens: the limit of BERT and RoBERTa */
@@ -73,6 +74,12 @@ typedef struct tri_inspect_class {
     int64_t rows[TRI_SPLITS];
 } tri_inspect_class;
 
+/* The numbers of a label in one table. */
+typedef struct tri_inspect_numbers {
+    int64_t rows; /* that have one */
+    double mean, deviation, at[TRI_INSPECT_QUARTILES];
+} tri_inspect_numbers;
+
 typedef struct tri_inspect_warning {
     const char *what;    /* machine-readable id: "decides_label", "duplicate_rows", ... */
     int column;          /* -1: none */
@@ -97,6 +104,8 @@ typedef struct tri_inspection {
     int label_given, texts_given, tabular_given; /* configured, not guessed */
     tri_inspect_class *classes;        /* of base's labels, in class order; those only in other tables come last */
     int n_classes, n_base_classes;     /* kept; those of base, which come first */
+    int is_number;       /* the label is numbers, and has no classes */
+    tri_inspect_numbers numbers[TRI_SPLITS];
     double majority;     /* share of the largest class in the scored split; -1: none was scored */
     int scored; /* the split on which rules were scored; base: on half of its rows, learned from the other half */
     tri_inspect_warning *warning;
@@ -110,6 +119,7 @@ typedef struct tri_inspect_spec {
     int n_further;
     char *const *tabular;                     /* [n_tabular]; NULL: guessed */
     int n_tabular;
+    int is_number;                            /* the label's: 1 or 0; -1: guessed from its values */
     const tri_tokenizer *tokenizer[2]; /* [1] for the secondary text, [0] for all others; NULL: lengths are estimated */
     tri_texts label_list;                     /* given labels, which never mean "missing"; empty: from the data */
     tri_reading reading;                      /* decimal 0: as recognised */

@@ -91,7 +91,7 @@ static tri_status count_classes(tri_inspector *in, tri_tally *tally, int32_t *kl
 
 tri_status tri__inspect_classes(tri_inspector *in) {
     tri_inspection *out = in->out;
-    if (out->label < 0) return TRI_OK;
+    if (out->label < 0 || out->is_number) return TRI_OK;
     TRI_OWNED(tri__tally_free) tri_tally tally = {0};
     for (int64_t row = 0; row < out->split[out->base].rows; row++) {
         tri_field_text field = tri__inspect_field(in, out->base, row, out->label);

@@ -59,6 +59,20 @@ static tri_json *classes_json(const tri_inspection *in) {
     return all;
 }
 
+static tri_json *numbers_json(const tri_inspection *in) {
+    tri_json *all = tri__json_object();
+    for (int s = 0; s < TRI_SPLITS; s++) {
+        const tri_inspect_numbers *n = &in->numbers[s];
+        if (!in->split[s].path) continue;
+        tri_json *row = tri__json_pack("{s:I, s:f, s:f, s:[]}", "rows", (tri_json_int)n->rows, "mean", n->mean,
+                                       "deviation", n->deviation, "quartiles");
+        for (int i = 0; i < TRI_INSPECT_QUARTILES; i++)
+            tri__json_append_new(tri__json_get(row, "quartiles"), tri__json_real(n->at[i]));
+        tri__json_set_new(all, tri__split_name(s), row);
+    }
+    return all;
+}
+
 static tri_json *warnings_json(const tri_inspection *in) {
     tri_json *all = tri__json_array();
     for (int i = 0; i < in->n_warnings; i++) {
@@ -85,6 +99,7 @@ tri_json *tri__inspect_json(const tri_inspection *in) {
     if (all && in->n_further) tri__json_set(all, "secondary_text_list", further);
     tri__json_decref(further);
     if (all) tri__json_set_new(all, "decimal_mark", tri__json_stringn(&in->decimal, 1));
+    if (all && in->is_number) tri__json_set_new(all, "numbers", numbers_json(in));
     if (all && in->majority >= 0) tri__json_set_new(all, "majority", share(in->majority));
     return all;
 }

@@ -47,6 +47,7 @@ tri_status tri__inspect_warn(tri_inspector *in, const char *what, int column, co
 
 tri_status tri__inspect_columns(tri_inspector *in);  /* counts and kinds */
 tri_status tri__inspect_roles(tri_inspector *in);    /* label, texts, tabular columns */
+tri_status tri__inspect_numbers(tri_inspector *in);  /* a label of numbers */
 tri_status tri__inspect_classes(tri_inspector *in);  /* label balance */
 tri_status tri__inspect_lengths(tri_inspector *in);  /* tokens and padding */
 tri_status tri__inspect_rules(tri_inspector *in);    /* columns that decide the label */

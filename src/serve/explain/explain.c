@@ -1,4 +1,4 @@
-/* explain.c - occlusion: the probability of a row without each of its inputs and each of its words.
+/* explain.c - occlusion: the probability, or the number, of a row without each of its inputs and each of its words.
  *
  * An input is left out as if its fields were missing. A word is left out of its text. Where there are more words or
  * columns than rows to spend, they are first left out in chunks; then those chunks whose absence matters most are cut
@@ -15,7 +15,7 @@ enum {
     FOR_WORDS = 16,                            /* of a row's budget, kept for words however many columns there are */
     PARTS = 4                                  /* that a chunk is cut into */
 };
-static const double NOTHING = 5e-4;            /* a chunk whose effect is below is not cut further */
+static const double NOTHING = 5e-4;            /* a chunk whose effect is below is not cut further; in job.unit */
 
 /* A word of a sample. */
 typedef struct word_span {
@@ -41,8 +41,8 @@ typedef struct sample {
     chunk *chunk;           /* [n_chunks] columns, then words, each in their order */
     int n_chunks;
     int spent;              /* of TRI_EXPLAIN_ROWS */
-    const float *probs;     /* [classes] of the whole row */
-    int class;              /* that is explained */
+    const float *probs;     /* [classes] of the whole row; of numbers its answer */
+    int class;              /* that is explained; of numbers which of them */
     double effect[2];       /* of each text */
 } sample;
 
@@ -59,6 +59,7 @@ typedef struct job {
     tri_explained *put;
     void *context;
     int class;              /* that is asked for; -1: that which each row is predicted to be */
+    double unit;            /* of effects: 1, or the deviation of the numbers of training */
     /* of the rows in hand */
     tri_arena *arena;
     sample *sample;         /* [n_samples] */
@@ -172,10 +173,10 @@ static void begin(job *j, sample *s, int64_t row) {
 }
 
 /* The chunk that matters most of those that can be cut and have been measured before this round; -1: none. */
-static int worth_cutting(const sample *s) {
+static int worth_cutting(const job *j, const sample *s) {
     int best = -1;
     for (int k = 0; k < s->n_chunks; k++)
-        if (s->chunk[k].n > 1 && fabs(s->chunk[k].effect) >= NOTHING && /* NaN: cut in this round */
+        if (s->chunk[k].n > 1 && fabs(s->chunk[k].effect) >= NOTHING * j->unit && /* NaN: cut in this round */
             (best < 0 || fabs(s->chunk[k].effect) > fabs(s->chunk[best].effect)))
             best = k;
     return best;
@@ -195,7 +196,7 @@ static void cut(sample *s, int k, int parts) {
 /* A further round of a sample: spends half of what is left, so that the next round can follow where this one leads. */
 static void refine(job *j, sample *s) {
     int left = TRI_EXPLAIN_ROWS - s->spent, spend = left > 2 * PARTS ? left / 2 : left, k;
-    while (spend > 1 && (k = worth_cutting(s)) >= 0) {
+    while (spend > 1 && (k = worth_cutting(j, s)) >= 0) {
         int parts = s->chunk[k].n < PARTS ? s->chunk[k].n : PARTS;
         if (parts > spend) parts = spend;
         cut(s, k, parts);
@@ -301,14 +302,15 @@ static tri_json *words_json(const job *j, const sample *s) {
 
 static tri_status put_sample(const job *j, const sample *s) {
     const tri_model_facts *f = j->rows.facts;
-    tri_json *probs = tri__json_object();
-    for (int c = 0; c < f->n_classes; c++) tri__json_set_new(probs, f->label[c], tri__json_real((double)s->probs[c]));
+    tri_json *answer = tri__json_object();
+    for (int c = 0; c < f->n_classes; c++) tri__json_set_new(answer, f->label[c], tri__json_real((double)s->probs[c]));
     tri_json_int record = tri__table_record(j->rows.table, tri__table_row(&j->rows, s->row));
-    TRI_OWNED(tri__json_drop) tri_json *row =
-        tri__json_pack("{s:I, s:s, s:s, s:f, s:o, s:o, s:o, s:i}",
-                       "row", record, "label", f->label[predicted(j, s->probs)],
-                       "explained", f->label[s->class], "probability", (double)s->probs[s->class], "probabilities",
-                       probs, "inputs", inputs_json(j, s), "words", words_json(j, s), "rows_computed", s->spent);
+    TRI_OWNED(tri__json_drop) tri_json *row = tri__json_pack(
+        "{s:I, s:s, s:f, s:o, s:o, s:o, s:i}", "row", record, "explained", f->label[s->class],
+        f->is_number ? "number" : "probability", (double)s->probs[s->class], f->is_number ? "numbers" : "probabilities",
+        answer, "inputs", inputs_json(j, s), "words", words_json(j, s), "rows_computed", s->spent);
+    if (row && !f->is_number)
+        tri__json_set_new(row, "label", tri__json_string(f->label[predicted(j, s->probs)]));
     if (!tri__json_is_whole(row)) return tri__fail(TRI_RESOURCE, "out of memory for an explanation");
     return j->put(j->context, row);
 }
@@ -331,14 +333,24 @@ static tri_status explain_some(tri_arena *arena, void *data) {
     return tri__table_rows_done(&j->rows, j->first, j->n_samples);
 }
 
+/* --label, of a model of numbers: one of those that it answers with. */
+static tri_status find_number(job *j) {
+    const tri_model_facts *f = j->rows.facts;
+    char names[256] = "";
+    j->unit = f->preprocess->target->deviation;
+    j->class = j->options->label ? tri__text_index(j->options->label, (const char *const *)f->label, f->n_classes) : 0;
+    if (j->class >= 0) return TRI_OK;
+    for (int c = 0; c < f->n_classes; c++) tri__text_append(names, sizeof names, ", ", "%s", f->label[c]);
+    return tri__fail(TRI_USAGE, "--label \"%s\": the model answers with numbers: %s", j->options->label, names);
+}
+
 /* --label */
 static tri_status find_class(job *j) {
     const tri_preprocess *p = j->rows.facts->preprocess;
     const char *label = j->options->label;
     char words[1024];
-    j->class = -1;
-    if (p->target)
-        return tri__fail(TRI_USAGE, "%s predicts numbers, and explain is for classes", j->rows.facts->path);
+    j->class = -1, j->unit = 1;
+    if (p->target) return find_number(j);
     if (!label) return TRI_OK;
     tri_field_text field = {label, strlen(label), 0};
     j->class = tri__labels_class(p, field);

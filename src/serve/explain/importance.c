@@ -8,23 +8,29 @@
 #include "serve/infer/table_rows.h"
 
 /* Figures that are compared, and how they get worse. */
-static const struct {
+enum { FIGURES = 3, RESAMPLES = 1000, VALUES = TRI_FIGURES * RESAMPLES };
+typedef struct figure {
     const char *name;
-    size_t offset; /* in tri_scores */
+    size_t offset; /* in tri_scores, or in tri_number_figures */
     int sign;      /* 1: worse is higher */
-    tri_figure id;
-} figures[] = {{"log_loss", offsetof(tri_scores, log_loss), 1, TRI_FIGURE_LOG_LOSS},
-               {"accuracy", offsetof(tri_scores, accuracy), -1, TRI_FIGURE_ACCURACY},
-               {"roc_auc", offsetof(tri_scores, roc_auc), -1, TRI_FIGURE_ROC_AUC}};
-enum { FIGURES = sizeof figures / sizeof *figures, RESAMPLES = 1000, VALUES = TRI_FIGURES * RESAMPLES };
+    int id;        /* a tri_figure; of numbers the place among tri__number_resamples */
+} figure;
+static const figure of_classes[FIGURES] = {{"log_loss", offsetof(tri_scores, log_loss), 1, TRI_FIGURE_LOG_LOSS},
+                                           {"accuracy", offsetof(tri_scores, accuracy), -1, TRI_FIGURE_ACCURACY},
+                                           {"roc_auc", offsetof(tri_scores, roc_auc), -1, TRI_FIGURE_ROC_AUC}};
+static const figure of_numbers[FIGURES] = {{"rmse", offsetof(tri_number_figures, rmse), 1, 1},
+                                           {"r2", offsetof(tri_number_figures, r2), -1, 0},
+                                           {"mae", offsetof(tri_number_figures, mae), 1, 2}};
 
 typedef struct job {
     tri_table_rows rows;
     const tri_explain_options *options;
     const tri_log *log;
     const tri_stop *stop;
+    const figure *figure;    /* [FIGURES] */
     int64_t first, n;        /* rows of the table */
     int32_t *label;          /* [n] */
+    float *target;           /* [n] of numbers in place of labels */
     tri_column_value *value; /* [n, n_columns] */
     tri_row *row;            /* [n] */
     tri_column_value *moved; /* [n, columns of the input] */
@@ -36,16 +42,17 @@ typedef struct job {
 static tri_status no_memory(void) { return tri__fail(TRI_RESOURCE, "out of memory for importances"); }
 
 static void close_job(job *j) {
-    TRI_FREE(j->label, j->value, j->row, j->moved, j->order, j->probs, j->base);
+    TRI_FREE(j->label, j->target, j->value, j->row, j->moved, j->order, j->probs, j->base);
     tri__table_rows_close(&j->rows);
 }
 
 static tri_status refuse_label(const job *j, int64_t i, int column) {
+    const tri_preprocess *p = j->rows.facts->preprocess;
     char words[1024];
     int64_t row = tri__table_row(&j->rows, j->first + i);
     tri_field_text field = tri__table_field(j->rows.table, row, column);
     return tri__field_fail(j->rows.table, row, column,
-                           tri__label_words(j->rows.facts->preprocess, field, words, sizeof words));
+                           p->target ? "is not a number" : tri__label_words(p, field, words, sizeof words));
 }
 
 static tri_status take_rows(job *j, int label) {
@@ -54,8 +61,13 @@ static tri_status take_rows(job *j, int label) {
     for (int64_t i = 0; i < j->n; i++) {
         tri_column_value *value = j->value + i * columns;
         int64_t row = tri__table_row(&j->rows, j->first + i);
-        j->label[i] = tri__labels_class(p, tri__table_field(j->rows.table, row, label));
-        if (j->label[i] < 0) return refuse_label(j, i, label);
+        tri_field_text field = tri__table_field(j->rows.table, row, label);
+        double number = 0;
+        j->label[i] = p->target ? 0 : tri__labels_class(p, field);
+        if (j->label[i] < 0 ||
+            (p->target && tri__form_number(&p->target->read_as, &p->reading, field, &number) != TRI_NUMBER_GOOD))
+            return refuse_label(j, i, label);
+        j->target[i] = (float)number;
         tri__table_rows_take(&j->rows, j->first + i, value);
         j->row[i] = (tri_row){value, columns};
     }
@@ -65,8 +77,7 @@ static tri_status take_rows(job *j, int label) {
 static tri_status open_job(job *j, const tri_settings *asked) {
     int label;
     TRI_TRY(tri__table_rows_open(asked, j->log, &j->rows));
-    if (j->rows.facts->is_number)
-        return tri__fail(TRI_USAGE, "%s predicts numbers, and explain is for classes", j->rows.facts->path);
+    j->figure = j->rows.facts->is_number ? of_numbers : of_classes;
     TRI_TRY(tri__table_find(j->rows.table, j->rows.facts->preprocess->label_name, &label));
     int64_t rows = j->rows.n;
     j->first = j->options->first - 1;
@@ -76,16 +87,32 @@ static tri_status open_job(job *j, const tri_settings *asked) {
                          tri__table_path(j->rows.table), (long long)(j->n < 0 ? 0 : j->n), (long long)j->first + 1);
     size_t n = (size_t)j->n, columns = (size_t)j->rows.n_columns;
     j->label = malloc(n * sizeof *j->label);
+    j->target = malloc(n * sizeof *j->target);
     j->value = malloc(n * columns * sizeof *j->value);
     j->row = malloc(n * sizeof *j->row);
     j->moved = malloc(n * columns * sizeof *j->moved);
     j->order = malloc(n * sizeof *j->order);
     j->probs = malloc(n * (size_t)j->rows.facts->n_classes * sizeof *j->probs);
     j->base = calloc(3 * VALUES, sizeof *j->base);
-    if (!j->label || !j->value || !j->row || !j->moved || !j->order || !j->probs || !j->base)
+    if (!j->label || !j->target || !j->value || !j->row || !j->moved || !j->order || !j->probs || !j->base)
         return tri__fail(TRI_RESOURCE, "out of memory for %lld rows", (long long)j->n);
     j->now = j->base + VALUES, j->sum = j->now + VALUES;
     return take_rows(j, label);
+}
+
+static double in_units(const void *none, double value) {
+    (void)none;
+    return value;
+}
+
+/* Answers are in the label's units, the number that stands for a row first. */
+static tri_status score_numbers(job *j, double out[static FIGURES]) {
+    const tri_number_set set = {.in_units = in_units, .n = j->rows.facts->n_classes};
+    tri_number_figures made;
+    double loss;
+    TRI_TRY(tri__number_scores(j->probs, j->target, j->n, &set, &made, &loss));
+    for (int f = 0; f < FIGURES; f++) out[f] = *(const double *)((const char *)&made + j->figure[f].offset);
+    return j->options->retrained ? tri__number_resamples(j->probs, j->target, j->n, &set, RESAMPLES, j->now) : TRI_OK;
 }
 
 static tri_status score(job *j, double out[static FIGURES]) {
@@ -94,8 +121,9 @@ static tri_status score(job *j, double out[static FIGURES]) {
                                    .decision = j->rows.facts->decision};
     TRI_OWNED(tri__scores_free) tri_scores scores = {0};
     TRI_TRY(tri__model_predict(j->rows.model, j->row, j->n, j->probs));
+    if (p->target) return score_numbers(j, out);
     tri_status status = tri__scores(j->probs, j->label, j->n, &classes, &scores);
-    for (int f = 0; f < FIGURES; f++) out[f] = *(const double *)((const char *)&scores + figures[f].offset);
+    for (int f = 0; f < FIGURES; f++) out[f] = *(const double *)((const char *)&scores + j->figure[f].offset);
     if (status != TRI_OK || !j->options->retrained) return status;
     tri_intervals own = {0};
     status = tri__bootstrap_figures(j->probs, j->label, j->n, &classes, RESAMPLES, 1, j->now, &own);
@@ -138,15 +166,15 @@ static void add_change(job *j, const job *of) {
 }
 
 /* Adds what a figure is and the interval of n scorings that were added to j->sum, which is then 0. */
-static void put_figure(job *j, int f, double n, tri_json *figure, tri_json *to) {
-    double *value = j->sum + figures[f].id * RESAMPLES;
-    for (int r = 0; r < RESAMPLES; r++) value[r] *= figures[f].sign / n;
+static void put_figure(job *j, int f, double n, tri_json *made, tri_json *to) {
+    double *value = j->sum + j->figure[f].id * RESAMPLES;
+    for (int r = 0; r < RESAMPLES; r++) value[r] *= j->figure[f].sign / n;
     tri_interval i = tri__percentiles(value, RESAMPLES);
     if (j->options->retrained)
-        tri__json_set_new(figure, "interval",
+        tri__json_set_new(made, "interval",
                           isfinite(i.low) ? tri__json_pack("[f, f]", i.low, i.high) : tri__json_null());
     memset(value, 0, RESAMPLES * sizeof *value);
-    tri__json_set_new(to, figures[f].name, figure);
+    tri__json_set_new(to, j->figure[f].name, made);
 }
 
 /* Adds the figures of the same rows by the model to["folder"], which was trained without an input. */
@@ -157,12 +185,13 @@ static tri_status score_retrained(job *j, const tri_settings *asked, const doubl
     one.checkpoint = (char *)tri__text_in(to, "folder");
     if (!one.checkpoint) return TRI_OK;
     TRI_TRY(open_job(other, &one));
-    if (other->n != j->n || memcmp(other->label, j->label, (size_t)j->n * sizeof *j->label) != 0)
+    if (other->n != j->n || memcmp(other->label, j->label, (size_t)j->n * sizeof *j->label) != 0 ||
+        memcmp(other->target, j->target, (size_t)j->n * sizeof *j->target) != 0)
         return tri__fail(TRI_DATA, "%s: reads other rows or labels than the model with all inputs", one.checkpoint);
     TRI_TRY(score(other, now));
     add_change(j, other);
     for (int f = 0; f < FIGURES; f++) {
-        double worse = figures[f].sign * (now[f] - base[f]) + 0.0;
+        double worse = j->figure[f].sign * (now[f] - base[f]) + 0.0;
         put_figure(j, f, 1, tri__json_pack("{s:f, s:f}", "figure", now[f], "worse", worse), to);
     }
     return TRI_OK;
@@ -178,7 +207,7 @@ static tri_status input_json(job *j, const tri_input *in, int index, const char 
         TRI_TRY(score_without(j, in, index, repeat, now));
         add_change(j, j);
         for (int f = 0; f < FIGURES; f++) {
-            double worse = figures[f].sign * (now[f] - base[f]);
+            double worse = j->figure[f].sign * (now[f] - base[f]);
             sum[f] += worse, squares[f] += worse * worse;
         }
     }
@@ -196,7 +225,7 @@ static tri_status importance(const tri_settings *asked, job *j, tri_json **facts
     TRI_TRY(score(j, base));
     memcpy(j->base, j->now, VALUES * sizeof *j->base);
     tri_json *whole = tri__json_object(), *list = tri__json_array();
-    for (int f = 0; f < FIGURES; f++) tri__json_set_new(whole, figures[f].name, tri__json_real(base[f]));
+    for (int f = 0; f < FIGURES; f++) tri__json_set_new(whole, j->figure[f].name, tri__json_real(base[f]));
     *facts = tri__json_pack("{s:s, s:I, s:I, s:o, s:o}", "table", tri__table_path(j->rows.table), "rows",
                             (tri_json_int)j->n, "repeats", (tri_json_int)j->options->repeats, "figures", whole,
                             "inputs", list);
