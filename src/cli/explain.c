@@ -162,12 +162,12 @@ static void print_retrained(const tri_cli *cli, const tri_json *list, const tri_
 
 /* Each input permuted; left out of training. */
 static tri_status print_importance(const tri_cli *cli, const tri_json *facts) {
-    static const struct {
+    static const struct shown {
         const char *key, *name;
         int sign; /* of what is printed: the change of the figure */
     } of_classes[] = {{"log_loss", "log loss", 1}, {"accuracy", "accuracy", -1}, {"roc_auc", "ROC AUC", -1}},
-      of_numbers[] = {{"rmse", "RMSE", 1}, {"r2", "R2", -1}, {"mae", "MAE", 1}}, *row;
-    row = tri__json_get(tri__json_get(facts, "figures"), "rmse") ? of_numbers : of_classes;
+      of_numbers[] = {{"rmse", "RMSE", 1}, {"r2", "R2", -1}, {"mae", "MAE", 1}};
+    const struct shown *row = tri__json_get(tri__json_get(facts, "figures"), "rmse") ? of_numbers : of_classes;
     const tri_json *list = tri__json_get(facts, "inputs"), *how = tri__json_get(facts, "retrained");
     char value[FIGURE_BYTES], range[2 * FIGURE_BYTES];
     long long repeats = (long long)tri__number_in(facts, "repeats");

@@ -10,16 +10,18 @@ typedef struct options {
 } options;
 const tri_option tri__quantize_options[] = {
     TRI_OWN_ROW(options, "quantize", REAL, max_drop, .value = "0.002", .min = 0, .max = 1,
-                .help = "largest drop of accuracy and of PR AUC; layers return to 16 bits, the most harmful first, "
-                        "until it is kept"),
+                .help = "largest drop of accuracy and of PR AUC, or of R2; layers return to 16 bits, the most harmful "
+                        "first, until it is kept"),
     TRI_OWN_END(options)};
 
 static void add_figures(tri_text_table *table, const char *what, const tri_json *figures, double bytes) {
-    char size[32], area[32] = "-";
-    if (tri__json_is_number(tri__json_get(figures, "pr_auc")))
-        snprintf(area, sizeof area, "%.4f", tri__number_in(figures, "pr_auc"));
-    tri__text_table_add(table, "%s\t%.4f\t%s\t%.6f\t%s", what, tri__number_in(figures, "accuracy"), area,
-                        tri__number_in(figures, "log_loss"), tri__text_bytes(bytes, size));
+    char size[32];
+    tri__text_table_add(table, "%s", what);
+    tri__json_members(figures, m) { /* an undefined PR AUC is null */
+        const char *form = tri__text_ends(m->key, "loss") ? "%.6f" : strcmp(m->key, "rmse") ? "%.4f" : "%.5g";
+        tri__text_table_more(table, tri__json_is_number(m->value) ? form : "-", tri__json_number_value(m->value));
+    }
+    tri__text_table_more(table, "%s", tri__text_bytes(bytes, size));
 }
 
 static tri_status print_facts(const tri_cli *cli, const tri_json *facts) {
@@ -27,7 +29,9 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts) {
     tri_text_table table = {0};
     size_t n = tri__json_size(kept);
     int layers = (int)tri__number_in(facts, "layers");
-    tri__text_table_add(&table, "model\taccuracy\tPR AUC\tlog loss\tweights");
+    tri__text_table_add(&table, tri__json_get(tri__json_get(facts, "before"), "r2")
+                                    ? "model\tR2\tRMSE\tloss\tweights"
+                                    : "model\taccuracy\tPR AUC\tlog loss\tweights");
     add_figures(&table, "before", tri__json_get(facts, "before"), tri__number_in(facts, "fp32_bytes"));
     add_figures(&table, "int8", tri__json_get(facts, "after"), tri__number_in(facts, "bytes"));
     TRI_TRY(tri__print_table(cli, &table));

@@ -126,6 +126,16 @@ expect_text "$out" "input permuted" "trained without" "RMSE" "R2" "MAE" "text wa
 run explain --checkpoint one --data-path prices/test.csv --rows 2 -o why.html
 expect_code 0
 
+# In int8 the drop of R2 is kept: what the command says of its folder is what eval says.
+run quantize one --data-path prices/test.csv -o small --max-drop 0.01 --json
+expect_code 0
+after=$(sed 's/.*"after":{"r2":\([0-9.]*\).*/\1/' "$out")
+expect "a small drop: $(json_number drop "$out")" is "$(json_number drop "$out")" '<=' 0.01
+run eval --checkpoint small --data-path prices/test.csv --json
+expect "R2 of the folder, $(json_number r2 "$out"), is $after" is "$(json_number r2 "$out")" == "$after"
+run quantize one --data-path prices/test.csv -o small-too --max-drop 0.01
+expect_text "$out" "model       R2    RMSE      loss    weights" "layers in int8"
+
 # Refused.
 rejects 2 train "${common[@]}" --output-dir no --loss cross_entropy
 rejects 2 train "${common[@]}" --output-dir no --loss pinball
@@ -141,7 +151,6 @@ rejects 2 predict --checkpoint one --data-path prices/test.csv --uncertain 5
 rejects 2 eval --checkpoint one --data-path prices/test.csv --by weight
 rejects 2 predict --checkpoint one --data-path prices/test.csv --threshold 0.5
 rejects 2 explain --checkpoint one --data-path prices/test.csv --label cheap
-rejects 2 quantize one --data-path prices/valid.csv -o small
 rejects 2 eval --checkpoint best --data-path prices/test.csv
 mkdir bad && sed '5s/,[^,]*$/,much/' prices/train.csv >bad/train.csv && cp prices/valid.csv bad
 rejects 65 train "${common[@]}" --output-dir no --data-path bad

@@ -10,16 +10,18 @@
 #include "device/device.h"
 #include "data/dataset/data_files.h"
 
-/* Figures of one evaluation. pr_auc: NaN where it is undefined. */
+/* Figures of one evaluation: accuracy, PR AUC (NaN where it is undefined) and log loss; of numbers R2, RMSE and the
+ * loss of training. */
 typedef struct figures {
-    double accuracy, pr_auc, log_loss;
+    double quality, second, loss;
     int64_t rows;
+    int is_number;
 } figures;
 
 /* Weights that are quantised or not together: an operand of one product, or the tables of one sum. */
 typedef struct layer {
     char name[256];
-    double drop, log_loss; /* when it alone is quantised */
+    double drop, loss; /* when it alone is quantised */
     int is_float;
 } layer;
 
@@ -120,10 +122,9 @@ static tri_status evaluate(search *s, const char *checkpoint, const tri_log *log
     tri__settings_forget(&one, &one.precision);
     s->evaluations++;
     tri_status status = tri__serve_eval(&one, &(tri_eval_options){0}, NULL, log, &made);
-    if (status == TRI_OK && made.scores.is_number)
-        status = tri__fail(TRI_USAGE, "%s predicts numbers; quantize keeps accuracy and PR AUC, which only models of "
-                                      "classes have", checkpoint);
-    *out = (figures){made.scores.accuracy, made.scores.pr_auc, made.scores.log_loss, made.scores.rows};
+    const tri_scores *of = &made.scores;
+    *out = of->is_number ? (figures){of->numbers.r2, of->numbers.rmse, of->loss, of->rows, 1}
+                         : (figures){of->accuracy, of->pr_auc, of->log_loss, of->rows, 0};
     char name[32];
     if (status != TRI_OK || !tri__stop_signalled(s->stop)) return status;
     return tri__fail(TRI_STOPPED, "stopped (%s); nothing was written", tri__stop_name(s->stop, name));
@@ -137,26 +138,27 @@ static tri_status measure(search *s, figures *out) {
     return status;
 }
 
-/* The larger drop of accuracy and PR AUC; an undefined area counts as unchanged. */
+/* The larger drop of accuracy and PR AUC, an undefined area counting as unchanged; that of R2. */
 static double drop_of(const figures *before, const figures *after) {
-    double accuracy = before->accuracy - after->accuracy, area = before->pr_auc - after->pr_auc;
-    return isfinite(area) && area > accuracy ? area : accuracy;
+    double quality = before->quality - after->quality, area = before->second - after->second;
+    return !before->is_number && isfinite(area) && area > quality ? area : quality;
 }
 
 static int is_allowed(const search *s) { return drop_of(&s->before, &s->after) <= s->max_drop; }
 
 static const char *words_of(const figures *f, char out[static 128]) {
-    if (isfinite(f->pr_auc))
-        snprintf(out, 128, "accuracy %.4f, PR AUC %.4f, log loss %.4f", f->accuracy, f->pr_auc, f->log_loss);
-    else snprintf(out, 128, "accuracy %.4f, log loss %.4f", f->accuracy, f->log_loss);
+    if (f->is_number) snprintf(out, 128, "R2 %.4f, RMSE %.5g, loss %.4f", f->quality, f->second, f->loss);
+    else if (isfinite(f->second))
+        snprintf(out, 128, "accuracy %.4f, PR AUC %.4f, log loss %.4f", f->quality, f->second, f->loss);
+    else snprintf(out, 128, "accuracy %.4f, log loss %.4f", f->quality, f->loss);
     return out;
 }
 
-/* The most harmful first. Equal drops, as of few rows, are told apart by the log loss; the rest by name. */
+/* The most harmful first. Equal drops, as of few rows, are told apart by the loss; the rest by name. */
 static int by_harm(const void *a, const void *b) {
     const layer *x = a, *y = b;
     if (x->drop != y->drop) return x->drop < y->drop ? 1 : -1;
-    if (x->log_loss != y->log_loss) return x->log_loss < y->log_loss ? 1 : -1;
+    if (x->loss != y->loss) return x->loss < y->loss ? 1 : -1;
     return strcmp(x->name, y->name);
 }
 
@@ -170,9 +172,9 @@ static tri_status find_harm(search *s) {
         l->is_float = 0;
         TRI_TRY(measure(s, &alone));
         l->is_float = 1;
-        l->drop = drop_of(&s->before, &alone), l->log_loss = alone.log_loss;
-        tri__say(s->log, TRI_LOG_INFO, "%d of %d: %s alone: drop %.4f, log loss %.6f", i + 1, s->n_layers, l->name,
-                 l->drop, l->log_loss);
+        l->drop = drop_of(&s->before, &alone), l->loss = alone.loss;
+        tri__say(s->log, TRI_LOG_INFO, "%d of %d: %s alone: drop %.4f, %s %.6f", i + 1, s->n_layers, l->name, l->drop,
+                 alone.is_number ? "loss" : "log loss", l->loss);
     }
     return TRI_OK;
 }
@@ -275,7 +277,8 @@ static tri_status open_search(search *s) {
 /* ---- Results ---- */
 
 static tri_json *figures_json(const figures *f) {
-    return tri__json_pack("{s:f, s:f, s:f}", "accuracy", f->accuracy, "pr_auc", f->pr_auc, "log_loss", f->log_loss);
+    return tri__json_pack("{s:f, s:f, s:f}", f->is_number ? "r2" : "accuracy", f->quality,
+                          f->is_number ? "rmse" : "pr_auc", f->second, f->is_number ? "loss" : "log_loss", f->loss);
 }
 
 static tri_json *facts_of(const search *s) {

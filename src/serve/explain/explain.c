@@ -306,11 +306,10 @@ static tri_status put_sample(const job *j, const sample *s) {
     for (int c = 0; c < f->n_classes; c++) tri__json_set_new(answer, f->label[c], tri__json_real((double)s->probs[c]));
     tri_json_int record = tri__table_record(j->rows.table, tri__table_row(&j->rows, s->row));
     TRI_OWNED(tri__json_drop) tri_json *row = tri__json_pack(
-        "{s:I, s:s, s:f, s:o, s:o, s:o, s:i}", "row", record, "explained", f->label[s->class],
+        "{s:I, s:s*, s:s, s:f, s:o, s:o, s:o, s:i}", "row", record, "label",
+        f->is_number ? NULL : f->label[predicted(j, s->probs)], "explained", f->label[s->class],
         f->is_number ? "number" : "probability", (double)s->probs[s->class], f->is_number ? "numbers" : "probabilities",
         answer, "inputs", inputs_json(j, s), "words", words_json(j, s), "rows_computed", s->spent);
-    if (row && !f->is_number)
-        tri__json_set_new(row, "label", tri__json_string(f->label[predicted(j, s->probs)]));
     if (!tri__json_is_whole(row)) return tri__fail(TRI_RESOURCE, "out of memory for an explanation");
     return j->put(j->context, row);
 }
