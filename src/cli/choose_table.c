@@ -2,7 +2,6 @@
  * it the layouts that the user names. Each row is what `trident choose` with these options alone would do. */
 #include "cli/choose.h"
 #include "cli/layout_table.h"
-#include "cli/machine_files.h"
 
 #include "base/clock.h"
 #include "base/text.h"

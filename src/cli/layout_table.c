@@ -2,7 +2,6 @@
 #include "cli/layout_table.h"
 
 #include "base/text.h"
-#include "cli/output.h"
 #include "report/text/text_table.h"
 #include "web/pages.h"
 

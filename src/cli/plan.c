@@ -1,5 +1,4 @@
 /* plan.c - `trident plan`: what a step does and needs, without running it: a table of facts, or the program itself. */
-#include "cli/machine_files.h"
 #include "cli/plan_views.h"
 
 #include "base/buffer.h"

@@ -2,7 +2,6 @@
  * JSON lines, one object per row. Kept columns come first, then the row's number unless the output has all rows in
  * order. */
 #include "cli/launch.h"
-#include "cli/output.h"
 
 #include "base/buffer.h"
 #include "base/owned.h"

@@ -1,6 +1,5 @@
 /* simulate.c - `trident simulate`: simulates a training step of all ranks on described hardware, from a plan or from
  * printed programs. */
-#include "cli/machine_files.h"
 #include "cli/plan_views.h"
 
 #include "engine/accept_settings.h"

@@ -62,7 +62,6 @@ static tri_status check_loss(const tri_settings *s) {
     } losses[] = {
 #define TRI_LOSS(id, word, task, ...) {word, task},
 #include "settings/losses.def"
-#undef TRI_LOSS
     };
     char words[120] = "";
     enum { LOSSES = sizeof losses / sizeof *losses };

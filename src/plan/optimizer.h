@@ -38,7 +38,6 @@ void tri__emit_each(tri_updating *up);
 #define OWN(name) void tri__emit_##name(tri_updating *up);
 #define TRI_OPTIMIZER(id, word, takes, emits, ...) emits
 #include "plan/optimizer/optimizers.def"
-#undef TRI_OPTIMIZER
 #undef OWN
 #undef EACH
 

@@ -18,7 +18,6 @@ double tri__learning_rate(const tri_rates *r, int64_t s) {
     switch (r->schedule) {
 #define TRI_RATE(id, word, falls, formula) case TRI_LR_##id: return formula;
 #include "settings/learning_rates.def"
-#undef TRI_RATE
     }
     return lr;
 }
@@ -27,7 +26,6 @@ int tri__rate_falls(tri_lr_schedule schedule) {
     static const char falls_to_0[] = {
 #define TRI_RATE(id, word, falls, formula) falls,
 #include "settings/learning_rates.def"
-#undef TRI_RATE
     };
     return falls_to_0[schedule];
 }

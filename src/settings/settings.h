@@ -13,8 +13,6 @@ typedef struct tri_settings {
 #define TRI_OPTION(kind, field, ...) TRI_FIELD_##kind field;
 #define TRI_NEEDS(...)
 #include "settings/options.def"
-#undef TRI_NEEDS
-#undef TRI_OPTION
     /* Not options. */
     int64_t batch_asked;           /* batch_size as given, where tri__settings_adopt replaced it; else 0 */
     int64_t nodes;                 /* machines: nnodes as a number; world_size = nodes * nproc_per_node */
@@ -43,17 +41,14 @@ typedef struct tri_settings {
 typedef enum tri_lr_schedule {
 #define TRI_RATE(id, ...) TRI_LR_##id,
 #include "settings/learning_rates.def"
-#undef TRI_RATE
 } tri_lr_schedule;
 typedef enum tri_loss_kind {
 #define TRI_LOSS(id, ...) TRI_LOSS_##id,
 #include "settings/losses.def"
-#undef TRI_LOSS
 } tri_loss_kind;
 typedef enum tri_best_by {
 #define TRI_FIGURE(id, ...) TRI_BEST_##id,
 #include "score/figures.def"
-#undef TRI_FIGURE
 } tri_best_by;
 /* Words of options, in the order of their rows' choices. */
 enum { TRI_CALIBRATION_TEMPERATURE, TRI_CALIBRATION_NONE };
