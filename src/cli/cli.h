@@ -197,6 +197,55 @@ tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri
  * the text of an earlier failure stays. */
 void tri__report_write(const tri_cli *cli, const char *folder);
 
+/* ---- plan_*.c: what `trident plan` and `trident simulate` print in addition to tables of memory, from the facts of
+ * study/study.h ---- */
+
+/* The step as text: a row per rank, letters F, B, W, U with the microbatch's number after the first, dots where it is
+ * idle. */
+tri_status tri__print_timeline(const tri_cli *cli, const tri_json *simulation);
+/* tri__output_check of --svg and --attention-map; words [n_words]: files of programs. */
+tri_status tri__pictures_check(const tri_settings *settings, const char *const *words, int n_words);
+/* The step as an SVG picture, to the file of --svg. Does nothing without --svg. */
+tri_status tri__write_timeline(const tri_settings *settings, const tri_json *simulation);
+/* The patterns of attention as an SVG picture, to the file of --attention-map. Does nothing without it. */
+tri_status tri__write_map(const tri_settings *settings);
+/* How each rank spends its time, and the activations it holds. */
+tri_status tri__print_spent(const tri_cli *cli, const tri_json *simulation);
+tri_status tri__print_params(const tri_cli *cli, const tri_json *params);
+
+/* ---- layout_table.c: layouts side by side, simulated (choose) or measured (bench lab): one form of table, as text,
+ * Markdown, JSON and an HTML page; and layouts that the user writes down ---- */
+
+/* A table is an object: title, rule (what "x one device" compares with), rows. A row has, "" or 0 where unknown:
+ *   model, hardware, ranks, layout
+ *   memory_bytes, state_bytes       planned, of the rank that needs most; state: weights, gradients, optimizer state
+ *   held_bytes                      measured, of the process
+ *   fits, step_seconds, samples_per_second
+ *   times, efficiency               throughput against one device; that by the ranks
+ *   gather, reduce_scatter, all_reduce, recv
+ *                                   shares of the step in which such transfers are under way, mean of ranks
+ *   exposed, waiting                shares in which ranks wait for bytes, and for others
+ *   sent_bytes, note, command
+ * Columns that no row has are left out. */
+
+/* TRI_USAGE before anything is computed where -o names no form (.txt, .md, .json, .html), or a file that cannot be
+ * written. */
+tri_status tri__layout_table_check(const tri_settings *settings);
+/* Takes the reference. To -o in the form of its ending, else to stdout: JSON with --json, else text. */
+tri_status tri__layout_table_print(const tri_cli *cli, const tri_settings *settings, tri_json *table);
+
+/* A layout that was written down: "pp=2,dp=4,shard=zero3", as options "--pp-size=2". Values with commas need no
+ * quotes: what has no "=" belongs to the value before it. */
+enum { TRI_LAYOUT_WORDS = 16, TRI_LAYOUT_WORD = 160 };
+typedef struct tri_layout_words {
+    char name[TRI_LAYOUT_WORD];
+    char model[TRI_LAYOUT_WORD]; /* "model=NAME": of this model only; "": of all */
+    char word[TRI_LAYOUT_WORDS][TRI_LAYOUT_WORD];
+    int n;
+} tri_layout_words;
+/* The i-th of layouts separated by ";" in the words of a list; *found 0: there are fewer. TRI_USAGE: too long. */
+tri_status tri__layout_words(const tri_texts *asked, int i, tri_layout_words *out, int *found);
+
 /* A row of a command's own options; `type` is the struct that it fills. */
 #define TRI_OWN_ROW(type, command, kind_, field_, ...) \
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(type, field_), .commands = command, \

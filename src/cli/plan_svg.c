@@ -1,5 +1,5 @@
 /* plan_svg.c - a simulated step as a picture: --svg FILE. */
-#include "cli/plan_views.h"
+#include "cli/cli.h"
 
 #include "base/text.h"
 #include "web/timeline_svg.h"

@@ -8,7 +8,6 @@
 #include "score/best.h"
 #include "data/dataset/data_files.h"
 #include "job/several.h"
-#include "settings/elastic.h"
 #include "settings/forms.h"
 #include "study/study.h"
 

@@ -8,7 +8,6 @@
 #include "plan/step_kinds.h"
 #include "score/best.h"
 #include "settings/forms.h"
-#include "settings/learning_rate.h"
 
 /* The schedule and the shape of a pipeline; the planner checks what depends on the model. */
 static tri_status check_pipeline(const tri_settings *s) {

@@ -1,6 +1,6 @@
 /* passes.c - the table of passes (passes.def), and how they run. */
 #include "plan/least.h"
-#include "plan/local.h"
+#include "plan/optimizer.h"
 
 static const char LANES_NEED[] = "two texts on a device with two queues, --pp-size 1, not --recompute full";
 

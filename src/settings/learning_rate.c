@@ -1,5 +1,5 @@
 /* learning_rate.c - the learning rate of a step: linear warm-up, then a row of learning_rates.def. */
-#include "settings/learning_rate.h"
+#include "settings/settings.h"
 
 int64_t tri__warmup_steps(const tri_settings *s, int64_t steps) {
     return s->warmup_steps ? s->warmup_steps : (int64_t)ceil((double)steps * s->warmup_ratio);

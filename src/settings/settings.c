@@ -9,7 +9,6 @@
 #include "settings/column_info.h"
 #include "settings/foreign.h"
 #include "settings/forms.h"
-#include "settings/learning_rate.h"
 
 enum { ORIGIN_BYTES = 512, SETS = 3 };
 
