@@ -2,7 +2,6 @@
  * a file that is accepted and prints the same. */
 #include "fuzz.h"
 
-#include "sim/curves.h"
 #include "sim/sizes.h"
 
 #include <math.h>

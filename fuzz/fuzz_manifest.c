@@ -3,7 +3,6 @@
 #include "fuzz.h"
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/manifest.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/owned.h"
+#include "base/stop.h"
 
 #include <time.h>
 
@@ -141,3 +142,32 @@ tri_status tri__folder_sync(const char *path);              /* fsync of a folder
 /* Checks that the folder, created if missing, is writable: writes a temporary file, syncs and removes it; TRI_IO if
  * that fails. `who` makes the file name unique among concurrent callers. */
 tri_status tri__folder_probe(const char *path, int who);
+
+/* ---- lock.c: advisory locks on open files (flock), acquired with a timeout: a lock that is never released does not
+ * block us indefinitely ---- */
+
+typedef enum tri_lock_result {
+    TRI_LOCK_TAKEN,
+    TRI_LOCK_HELD,        /* by another process, until the timeout */
+    TRI_LOCK_STOPPED,     /* a signal ended the wait */
+    TRI_LOCK_NONE         /* the file system does not support locks, or has none left: see errno */
+} tri_lock_result;
+
+/* operation: LOCK_SH or LOCK_EX. Released when the last duplicate of this descriptor is closed. */
+tri_lock_result tri__lock(int fd, int operation, double seconds, const tri_stop *stop);
+/* The holder of a lock on the open file: "process 1234", or "another process" if unknown. Written to `out`, which is
+ * returned. */
+const char *tri__lock_holder(int fd, char out[static 32]);
+/* Whether a process holds the lock of the run in a folder: that of its file .lock. */
+int tri__lock_held(const char *folder);
+
+/* ---- workshop.c: a temporary folder in which an output is made before it gets its name. One that a killed process
+ * left is removed by the next that is opened in the same place. ---- */
+
+typedef struct tri_workshop {
+    char folder[TRI_PATH_MAX]; /* "PARENT/.trident-", and six letters */
+    int lock;                  /* held while it is open */
+} tri_workshop;
+
+tri_status tri__workshop_open(const char *parent, tri_workshop *workshop); /* nothing to close after a failure */
+void tri__workshop_close(tri_workshop *workshop); /* removes it and what is still in it */

@@ -3,7 +3,6 @@
 #include "base/file_parts.h"
 
 #include "base/file_call.h"
-#include "base/grow.h"
 
 #include <dirent.h>
 #include <errno.h>

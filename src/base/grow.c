@@ -1,5 +1,5 @@
 /* grow.c - arrays that grow. */
-#include "base/grow.h"
+#include "base/owned.h"
 
 #include <stdlib.h>
 #include <string.h>

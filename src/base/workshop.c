@@ -1,9 +1,7 @@
 /* workshop.c - a temporary folder that a killed process does not leave for good. Each has a locked file; whoever opens
  * the next one in the same place removes those whose lock is free. A folder without that file is being made, or was
  * never finished: only an empty one is removed, and its maker takes another name. */
-#include "base/workshop.h"
-
-#include "base/lock.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <sys/file.h>

@@ -1,12 +1,10 @@
 /* checkpoint_open.c - opens a checkpoint after verifying it: manifest, sizes and hashes of all files, and that every
  * listed slice is where the manifest says. Reading a piece then only copies. */
-
 #include "base/limits.h"
 #include "checkpoint/checkpoint_parts.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/run_set.h"
 #include "checkpoint/content_hash.h"
-#include "checkpoint/manifest.h"
 #include "checkpoint/quantized_weights.h"
 #include "checkpoint/reshard.h"
 #include "numbers/quantized.h"

@@ -1,11 +1,8 @@
 /* checkpoint_save.c - saves a checkpoint atomically. Everything is written into a temporary folder and synced, the
  * manifest last; one rename makes it a checkpoint. A kill at any point leaves the old state or the new one, and perhaps
  * a temporary folder, which the next prune removes. */
-
-#include "base/workshop.h"
 #include "checkpoint/checkpoint_parts.h"
 #include "checkpoint/folders.h"
-#include "checkpoint/manifest.h"
 
 #include <errno.h>
 #include <unistd.h>

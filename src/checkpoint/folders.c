@@ -8,7 +8,6 @@
 #include "checkpoint/folders.h"
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/manifest.h"
 
 #include <errno.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 #include "checkpoint/hub.h"
 
 #include "base/text.h"
-#include "checkpoint/manifest.h"
+#include "checkpoint/checkpoint.h"
 
 static const char prefix[] = "models--",
                   letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";

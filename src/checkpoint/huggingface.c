@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "checkpoint/hub.h"
 #include "checkpoint/joined.h"
-#include "checkpoint/manifest.h"
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/reshard.h"
 #include "checkpoint/safetensors.h"
 

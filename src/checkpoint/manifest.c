@@ -3,7 +3,7 @@
  *     {
  *      "checksum": "1f0c...",
  *      "step": 40, ... */
-#include "checkpoint/manifest.h"
+#include "checkpoint/checkpoint.h"
 
 #include "base/limits.h"
 #include "base/text.h"

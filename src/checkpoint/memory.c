@@ -2,7 +2,6 @@
 #include "checkpoint/memory.h"
 
 #include "checkpoint/checkpoint_parts.h"
-#include "checkpoint/manifest.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>

@@ -1,9 +1,7 @@
 /* calibrate.c - `trident calibrate`: measures this machine and writes a hardware file for plan, simulate and choose. */
 #include "cli/bench/models.h"
 #include "cli/bench/bench_runs.h"
-#include "cli/machine_files.h"
 #include "cli/launch.h"
-#include "cli/output.h"
 
 #include "base/clock.h"
 #include "base/machine.h"

@@ -5,7 +5,6 @@
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folders.h"
-#include "checkpoint/manifest.h"
 #include "checkpoint/run_set.h"
 #include "report/text/text_table.h"
 

@@ -1,7 +1,6 @@
 /* choose.c - `trident choose`: the fastest layouts of a model on a number of ranks, or the fewest ranks that are fast
  * enough. */
 #include "cli/choose.h"
-#include "cli/machine_files.h"
 
 #include "base/clock.h"
 #include "base/text.h"

@@ -1,8 +1,6 @@
 /* choose_table.c - layouts side by side: of several models, hardwares and numbers of ranks the first choice, and beside
  * it the layouts that the user names. Each row is what `trident choose` with these options alone would do. */
 #include "cli/choose.h"
-#include "cli/layout_table.h"
-#include "cli/machine_files.h"
 
 #include "base/clock.h"
 #include "base/text.h"

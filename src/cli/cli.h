@@ -3,6 +3,7 @@
  * only in program.c. stdout carries results only. */
 #pragma once
 
+#include "base/file.h"
 #include "job/parent.h"
 #include "settings/settings.h"
 #include "train/events.h"
@@ -18,7 +19,7 @@ typedef struct tri_cli {
     const char *path;         /* $PATH; "" when unset */
     char *(*lookup)(const char *name); /* getenv, for variables that launchers set */
     char **argv, **environment; /* of this process; passed to the ranks it starts */
-    tri_stop *stop;           /* stop requests, if the command handles signals (signals.h); else NULL */
+    tri_stop *stop;           /* stop requests, if the command handles signals (signals.c); else NULL */
     int reloads;              /* SIGHUP asks ranks to load their model again, not to stop */
     const tri_caller *caller;   /* of tri_run_command: the process has other work too; NULL: it is the program's */
     int reported;             /* set by a command whose failure has already been printed */
@@ -106,6 +107,145 @@ tri_status tri__members_print(const tri_cli *cli, const tri_json *facts, const c
 tri_status tri__cli_settings(const tri_cli *cli, tri_settings *settings, const char *command, void *own, int n,
                              const char *const *args, const char **words, int max_words, int *n_words);
 
+/* ---- output.c: files that a command writes where the user says: -o, --svg, --write-config. Never one of its inputs,
+ * and an existing file only with --force. ---- */
+
+typedef struct tri_output {
+    const char *option;       /* as the user writes it, for messages: "-o" */
+    const char *path;         /* NULL: none */
+    const char *own;          /* the command's own file, which it replaces without --force; NULL: none */
+    int appends;              /* a log: an existing file is continued */
+    const char *const *words; /* [n_words] inputs given as bare words */
+    int n_words;
+} tri_output;
+
+/* Fails before anything is computed where the output could not be written in the end: TRI_USAGE if it is one of the
+ * inputs (the files and folders that options, the configuration and words name), by whatever link; TRI_BUSY if it
+ * exists and neither --force nor `own` allows to replace it; TRI_IO if its folder is missing. */
+tri_status tri__output_check(const tri_settings *settings, const tri_output *output);
+/* Whether an existing file may be replaced, for tri__file_deliver. */
+int tri__output_replaces(const tri_settings *settings, const tri_output *output);
+/* What `put` prints goes to stdout, or with -o to its file, atomically: whole or not at all. what: for messages. */
+tri_status tri__output_write(const tri_cli *cli, const tri_settings *settings, const char *what,
+                             tri_status (*put)(void *context, FILE *out), void *context);
+
+/* ---- machine_files.c: the hardware that commands predict with where none is given, its peaks, and Hugging Face's
+ * cache of models ---- */
+
+/* The file of the peaks that were measured: peaks.json in $XDG_CACHE_HOME/trident or ~/.cache/trident. The caller frees
+ * *out; NULL: neither variable is set. */
+tri_status tri__cli_peaks(char **out);
+/* The file of `trident calibrate` for a device: hardware-DEVICE.json in $XDG_CONFIG_HOME/trident or
+ * ~/.config/trident. TRI_USAGE when neither variable is set. */
+tri_status tri__cli_calibrated(const char *device, char path[static TRI_PATH_MAX]);
+/* Sets settings->calibrated if there is such a file; with `needs`, also --hardware where it was not given: to that file
+ * or the device's built-in hardware. */
+tri_status tri__cli_hardware(tri_settings *settings, int needs);
+/* The folder of the cache: HF_HUB_CACHE, else HF_HOME/hub, else huggingface/hub of XDG_CACHE_HOME or ~/.cache. The
+ * caller frees *out; NULL: none of them is set. */
+tri_status tri__cli_hub(char **out);
+
+/* ---- signals.c: signals that ask a run to stop gracefully ---- */
+
+/* Installs handlers: SIGTERM, SIGINT, SIGHUP and SIGUSR1 are recorded in cli->stop, which is set here, and `words` are
+ * printed on stderr, unless another process prints them. A second signal ends the process immediately, if it comes
+ * after a short debounce interval or if both came from the keyboard. Reads SLURM_JOB_END_TIME and the variables of
+ * launchers. */
+void tri__signals_take(tri_cli *cli, tri_signal_words words);
+/* Changes the message, as when training begins. A silent process stays silent. */
+void tri__signals_say(tri_signal_words words);
+const char *tri__signals_text(tri_signal_words words); /* "" if silent */
+/* What was asked for is done, and only the process itself has to end: SIGTERM, SIGINT and SIGHUP end it again, SIGUSR1,
+ * which asks for a stop, is ignored. seconds: if it has not ended by then, it does, with exit code `code`; 0: no
+ * limit. */
+void tri__signals_end(int seconds, int code);
+
+/* For a server: SIGTERM and SIGINT ask it to end (a second one ends it at once), SIGHUP to load its models again;
+ * SIGPIPE is ignored. */
+typedef enum tri_server_signal { TRI_SERVER_END, TRI_SERVER_RELOAD } tri_server_signal;
+void tri__signals_serve(tri_cli *cli);
+tri_server_signal tri__signals_wait(void); /* several reloads that wait are one */
+
+/* For a viewer: SIGTERM, SIGINT and SIGHUP end it, without a word; a resized window wakes it. */
+void tri__signals_view(tri_cli *cli);
+int tri__signals_pause(double seconds); /* 1: it should end; 0: the time is over, or the window has another size */
+
+/* ---- sinks.c: where a run's events go: stderr, and for training the files of the run folder ---- */
+
+/* Progress and messages on stderr; close with tri__progress_close. */
+tri_status tri__cli_progress(const tri_cli *cli, int quiet, tri_sink *sink);
+
+/* The outcome of a training run. */
+typedef struct tri_outcome {
+    int64_t step;     /* last step taken */
+    char *checkpoint; /* folder of the last checkpoint; NULL: none */
+    tri_json *summary;  /* NULL if the run did not finish */
+    int unchanged;    /* it had finished before: nothing was trained or written */
+} tri_outcome;
+void tri__outcome_free(tri_outcome *outcome);
+
+/* Whether the run, which has ended in this world, may go on in another: a rank failed, or others join. */
+int tri__goes_on(const tri_settings *settings, const tri_world *world);
+
+/* Trains with every sink: progress, metrics, tfevents, traces, summary. A run that fails after its start leaves
+ * error.json. `world`: this rank's world; NULL: a single process. */
+tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri_world *world, tri_outcome *outcome);
+
+/* report.c: the page that a run leaves in its folder.
+ *
+ * Writes report.html; does nothing where the folder has no run. A page that cannot be written is a warning on `err`;
+ * the text of an earlier failure stays. */
+void tri__report_write(const tri_cli *cli, const char *folder);
+
+/* ---- plan_*.c: what `trident plan` and `trident simulate` print in addition to tables of memory, from the facts of
+ * study/study.h ---- */
+
+/* The step as text: a row per rank, letters F, B, W, U with the microbatch's number after the first, dots where it is
+ * idle. */
+tri_status tri__print_timeline(const tri_cli *cli, const tri_json *simulation);
+/* tri__output_check of --svg and --attention-map; words [n_words]: files of programs. */
+tri_status tri__pictures_check(const tri_settings *settings, const char *const *words, int n_words);
+/* The step as an SVG picture, to the file of --svg. Does nothing without --svg. */
+tri_status tri__write_timeline(const tri_settings *settings, const tri_json *simulation);
+/* The patterns of attention as an SVG picture, to the file of --attention-map. Does nothing without it. */
+tri_status tri__write_map(const tri_settings *settings);
+/* How each rank spends its time, and the activations it holds. */
+tri_status tri__print_spent(const tri_cli *cli, const tri_json *simulation);
+tri_status tri__print_params(const tri_cli *cli, const tri_json *params);
+
+/* ---- layout_table.c: layouts side by side, simulated (choose) or measured (bench lab): one form of table, as text,
+ * Markdown, JSON and an HTML page; and layouts that the user writes down ---- */
+
+/* A table is an object: title, rule (what "x one device" compares with), rows. A row has, "" or 0 where unknown:
+ *   model, hardware, ranks, layout
+ *   memory_bytes, state_bytes       planned, of the rank that needs most; state: weights, gradients, optimizer state
+ *   held_bytes                      measured, of the process
+ *   fits, step_seconds, samples_per_second
+ *   times, efficiency               throughput against one device; that by the ranks
+ *   gather, reduce_scatter, all_reduce, recv
+ *                                   shares of the step in which such transfers are under way, mean of ranks
+ *   exposed, waiting                shares in which ranks wait for bytes, and for others
+ *   sent_bytes, note, command
+ * Columns that no row has are left out. */
+
+/* TRI_USAGE before anything is computed where -o names no form (.txt, .md, .json, .html), or a file that cannot be
+ * written. */
+tri_status tri__layout_table_check(const tri_settings *settings);
+/* Takes the reference. To -o in the form of its ending, else to stdout: JSON with --json, else text. */
+tri_status tri__layout_table_print(const tri_cli *cli, const tri_settings *settings, tri_json *table);
+
+/* A layout that was written down: "pp=2,dp=4,shard=zero3", as options "--pp-size=2". Values with commas need no
+ * quotes: what has no "=" belongs to the value before it. */
+enum { TRI_LAYOUT_WORDS = 16, TRI_LAYOUT_WORD = 160 };
+typedef struct tri_layout_words {
+    char name[TRI_LAYOUT_WORD];
+    char model[TRI_LAYOUT_WORD]; /* "model=NAME": of this model only; "": of all */
+    char word[TRI_LAYOUT_WORDS][TRI_LAYOUT_WORD];
+    int n;
+} tri_layout_words;
+/* The i-th of layouts separated by ";" in the words of a list; *found 0: there are fewer. TRI_USAGE: too long. */
+tri_status tri__layout_words(const tri_texts *asked, int i, tri_layout_words *out, int *found);
+
 /* A row of a command's own options; `type` is the struct that it fills. */
 #define TRI_OWN_ROW(type, command, kind_, field_, ...) \
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(type, field_), .commands = command, \
@@ -116,4 +256,3 @@ tri_status tri__cli_settings(const tri_cli *cli, tri_settings *settings, const c
     tri_status tri__command_##name(tri_cli *cli, tri_command_call *call); \
     extern const tri_option tri__##name##_options[]; /* where it has its own */
 #include "cli/commands.def"
-#undef TRI_COMMAND

@@ -1,9 +1,6 @@
 /* command.c - the commands: their table, from commands.def, and what is the same for all, in the program (program.c)
  * and in a process that has other work too (tri_run_command). */
 #include "cli/launch.h"
-#include "cli/machine_files.h"
-#include "cli/signals.h"
-#include "cli/sinks.h"
 
 #include "base/text.h"
 #include "report/sinks/sinks.h"
@@ -14,7 +11,6 @@ const tri_command tri__commands[] = {
 #define TRI_COMMAND(name_, summary_, ...) \
     {.name = #name_, .summary = summary_, .run = tri__command_##name_, __VA_ARGS__},
 #include "cli/commands.def"
-#undef TRI_COMMAND
 #undef OWN
     {0},
 };

@@ -1,6 +1,6 @@
 /* doctor.c - `trident doctor`: what this machine offers, what is installed, and what does not work without it.
  * Libraries are probed by loading them; only a GPU (for its name) and srun (to list its MPI types) are started. */
-#include "cli/machine_files.h"
+#include "cli/cli.h"
 #include "cli/slurm_types.h"
 
 #include "base/text.h"

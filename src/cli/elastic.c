@@ -3,7 +3,6 @@
 #include "cli/launch.h"
 #include "comm/mpi/load.h"
 #include "engine/accept_settings.h"
-#include "settings/elastic.h"
 #include "study/study.h"
 
 /* Whether other stages can be planned: there may be too few layers, or too few microbatches. */

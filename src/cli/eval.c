@@ -301,18 +301,16 @@ static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
 
 /* The models of folds: a table of them, or {folds, mean, spread}. */
 static tri_status print_folds(const tri_cli *cli, const tri_evaluation *e, int as_json) {
-    tri_json *all = members_json(e);
+    tri_json *rows = members_json(e);
     for (int i = 0; i < e->n_members; i++)
-        tri__json_set_new(tri__json_at(all, (size_t)i), "rows", tri__json_integer(e->member[i].scores.rows));
-    all = tri__members_json("folds", all);
+        tri__json_set_new(tri__json_at(rows, (size_t)i), "rows", tri__json_integer(e->member[i].scores.rows));
+    TRI_OWNED(tri__json_drop) tri_json *all = tri__members_json("folds", rows);
     if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = as_json ? tri__print_json(cli->out, all) : tri__members_print(cli, all, "folds", "folder", 1);
-    tri__json_decref(all);
-    if (!as_json && status == TRI_OK)
-        fputs("Each fold's own model; spread is their standard deviation. --part valid: the rows that it was not "
-              "trained on.\n",
-              cli->out);
-    return status;
+    if (as_json) return tri__print_json(cli->out, all);
+    TRI_TRY(tri__members_print(cli, all, "folds", "folder", 1));
+    fputs("Each fold's own model; spread is their standard deviation. --part valid: the rows that it was not trained "
+          "on.\n", cli->out);
+    return TRI_OK;
 }
 
 static tri_status print(const tri_cli *cli, const tri_evaluation *e, int as_json) {
@@ -325,13 +323,11 @@ static tri_status print(const tri_cli *cli, const tri_evaluation *e, int as_json
 /* On each rank; the first one prints. */
 static tri_status eval_here(tri_cli *cli, const tri_settings *settings, tri_world *world, int rank, const tri_log *log,
                             void *context) {
-    tri_evaluation made = {0};
+    TRI_OWNED(tri__evaluation_free) tri_evaluation made = {0};
     tri_log stoppable = *log;
     stoppable.stop = cli->stop;
-    tri_status status = tri__serve_eval(settings, context, world, &stoppable, &made);
-    if (status == TRI_OK && !rank) status = print(cli, &made, settings->json);
-    tri__evaluation_free(&made);
-    return status;
+    TRI_TRY(tri__serve_eval(settings, context, world, &stoppable, &made));
+    return rank ? TRI_OK : print(cli, &made, settings->json);
 }
 
 tri_status tri__command_eval(tri_cli *cli, tri_command_call *call) {

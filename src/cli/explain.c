@@ -1,8 +1,6 @@
 /* explain.c - `trident explain`: what moved a model's answers, as text, JSON lines, or a page with coloured words. */
 #include "cli/launch.h"
-#include "cli/output.h"
 
-#include "base/file.h"
 #include "base/text.h"
 #include "report/text/json_numbers.h"
 #include "report/text/text_table.h"
@@ -221,11 +219,10 @@ static tri_status explain_to(void *context, FILE *out) {
 
 static tri_status explain_rows(writer *w) {
     if (w->form != PAGE) return tri__output_write(w->cli, w->settings, "explanations", explain_to, w);
-    w->list = tri__json_array();
-    tri_status status = w->list ? explain_to(w, NULL) : tri__fail(TRI_RESOURCE, "out of memory for explanations");
-    if (status == TRI_OK) status = write_page(w->settings, "explanations", w->list);
-    tri__json_decref(w->list);
-    return status;
+    TRI_OWNED(tri__json_drop) tri_json *list = w->list = tri__json_array();
+    if (!list) return tri__fail(TRI_RESOURCE, "out of memory for explanations");
+    TRI_TRY(explain_to(w, NULL));
+    return write_page(w->settings, "explanations", list);
 }
 
 /* how: of tri__retrain; NULL: nothing is trained. */

@@ -1,6 +1,5 @@
 /* inspect.c - `trident inspect`: what a table or a data folder holds, before anything is trained on it. */
 #include "cli/inspect.h"
-#include "cli/output.h"
 
 #include "engine/engine.h"
 #include "data/dataset/data_files.h"

@@ -1,7 +1,5 @@
 /* launch.c - starting ranks on this machine, or joining those that a launcher started. */
 #include "cli/launch.h"
-#include "cli/signals.h"
-#include "cli/sinks.h"
 
 #include "base/machine.h"
 #include "comm/mpi/mpi.h"

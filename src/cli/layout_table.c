@@ -1,8 +1,7 @@
 /* layout_table.c - a table of layouts: its columns, its forms, and layouts as words. */
-#include "cli/layout_table.h"
+#include "cli/cli.h"
 
 #include "base/text.h"
-#include "cli/output.h"
 #include "report/text/text_table.h"
 #include "web/pages.h"
 
@@ -119,10 +118,9 @@ static tri_status put_table(void *context, FILE *out) {
 
 tri_status tri__layout_table_print(const tri_cli *cli, const tri_settings *s, tri_json *table) {
     printed p = {table, form_of(s)};
-    tri_status status = tri__json_is_whole(table) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK) status = tri__output_write(cli, s, "the table", put_table, &p);
-    tri__json_decref(table);
-    return status;
+    TRI_OWNED(tri__json_drop) tri_json *own = table;
+    if (!tri__json_is_whole(own)) return tri__fail(TRI_RESOURCE, "out of memory");
+    return tri__output_write(cli, s, "the table", put_table, &p);
 }
 
 /* ---- layouts as words ---- */

@@ -1,5 +1,5 @@
 /* machine_files.c - where the files about this machine are. */
-#include "cli/machine_files.h"
+#include "cli/cli.h"
 
 #include "sim/hardware.h"
 

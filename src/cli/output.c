@@ -1,6 +1,6 @@
 /* output.c - what a command may write. An input that is overwritten is lost, so every output is compared with all
  * inputs by device and inode, before anything is computed. */
-#include "cli/output.h"
+#include "cli/cli.h"
 
 #include "data/table/parts.h"
 #include "engine/model_folder.h"

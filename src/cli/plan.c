@@ -1,6 +1,5 @@
 /* plan.c - `trident plan`: what a step does and needs, without running it: a table of facts, or the program itself. */
-#include "cli/machine_files.h"
-#include "cli/plan_views.h"
+#include "cli/cli.h"
 
 #include "base/buffer.h"
 #include "base/text.h"

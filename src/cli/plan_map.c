@@ -1,6 +1,6 @@
 /* plan_map.c - `trident plan --attention-map FILE`: which keys each query attends to, as an SVG picture: a panel for
  * each encoder and, where its heads differ, for each of their layouts. */
-#include "cli/plan_views.h"
+#include "cli/cli.h"
 
 #include "base/text.h"
 #include "engine/assets.h"

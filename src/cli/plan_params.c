@@ -1,5 +1,5 @@
 /* plan_params.c - a table of the ranks that hold each parameter; then the content of each stage. */
-#include "cli/plan_views.h"
+#include "cli/cli.h"
 
 #include "base/text.h"
 #include "report/text/text_table.h"

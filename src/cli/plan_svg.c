@@ -1,8 +1,6 @@
 /* plan_svg.c - a simulated step as a picture: --svg FILE. */
-#include "cli/output.h"
-#include "cli/plan_views.h"
+#include "cli/cli.h"
 
-#include "base/file.h"
 #include "base/text.h"
 #include "web/timeline_svg.h"
 

@@ -1,5 +1,5 @@
 /* plan_timeline.c - a simulated step, drawn and in figures. */
-#include "cli/plan_views.h"
+#include "cli/cli.h"
 
 #include "base/text.h"
 #include "report/text/text_table.h"

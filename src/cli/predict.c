@@ -2,7 +2,6 @@
  * JSON lines, one object per row. Kept columns come first, then the row's number unless the output has all rows in
  * order. */
 #include "cli/launch.h"
-#include "cli/output.h"
 
 #include "base/buffer.h"
 #include "base/owned.h"
@@ -261,13 +260,11 @@ typedef struct request {
 static tri_status predict_here(tri_cli *cli, const tri_settings *settings, tri_world *world, int rank,
                                const tri_log *log, void *context) {
     const request *r = context;
-    tri_predictions predictions = {0};
+    TRI_OWNED(tri__predictions_free) tri_predictions predictions = {0};
     tri_log stoppable = *log;
     stoppable.stop = cli->stop;
-    tri_status status = tri__serve_predict(settings, world, r->options, &stoppable, &predictions);
-    if (status == TRI_OK && !rank) status = write_all(cli, settings, r->options, r->form, &predictions);
-    tri__predictions_free(&predictions);
-    return status;
+    TRI_TRY(tri__serve_predict(settings, world, r->options, &stoppable, &predictions));
+    return rank ? TRI_OK : write_all(cli, settings, r->options, r->form, &predictions);
 }
 
 tri_status tri__command_predict(tri_cli *cli, tri_command_call *call) {

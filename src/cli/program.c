@@ -2,7 +2,6 @@
  * one place that prints errors. The exit code is the command's tri_status. */
 #include "cli/cli.h"
 
-#include "base/file.h"
 #include "base/machine.h"
 
 #include <errno.h>

@@ -1,7 +1,6 @@
 /* read_texts.c - reads texts in batches, so that a file of any size needs little memory. */
 #include "cli/read_texts.h"
 
-#include "base/grow.h"
 #include "data/text/utf8.h"
 #include "engine/inputs.h"
 #include "report/text/stream.h"

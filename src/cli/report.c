@@ -1,8 +1,7 @@
 /* report.c - `trident report RUN...`: one page of one run, or of several side by side. The folder of a sweep, of folds
  * or seeds is all of its runs. */
-#include "cli/sinks.h"
+#include "cli/cli.h"
 #include "job/several.h"
-#include "cli/output.h"
 
 #include "base/text.h"
 #include "checkpoint/run_set.h"

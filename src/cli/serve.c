@@ -1,8 +1,6 @@
 /* serve.c - `trident serve`: models behind HTTP, until a signal. The first line of its output has the address and a
  * request that can be pasted into a shell. */
 #include "cli/launch.h"
-#include "cli/output.h"
-#include "cli/signals.h"
 
 #include "base/text.h"
 #include "serve/infer/crew.h"

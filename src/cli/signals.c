@@ -1,6 +1,5 @@
 /* signals.c - the signal handler and its static state, since a handler gets no context of ours. A handler may only
  * write a constant text in reply. */
-#include "cli/signals.h"
 #include "cli/launch.h"
 
 #include "base/clock.h"

@@ -1,7 +1,6 @@
 /* simulate.c - `trident simulate`: simulates a training step of all ranks on described hardware, from a plan or from
  * printed programs. */
-#include "cli/machine_files.h"
-#include "cli/plan_views.h"
+#include "cli/cli.h"
 
 #include "engine/accept_settings.h"
 #include "study/study.h"

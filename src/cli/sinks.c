@@ -1,9 +1,7 @@
 /* sinks.c - opens the sinks of a run's events, and records how the run ended. */
-#include "cli/sinks.h"
+#include "cli/cli.h"
 
-#include "base/file.h"
 #include "job/failure.h"
-#include "cli/signals.h"
 #include "report/sinks/sinks.h"
 #include "train/run.h"
 

@@ -1,6 +1,5 @@
 /* supervise.c - `trident supervise -- COMMAND...` (job/launcher.h): its options, and which run the command is. */
 #include "cli/launch.h"
-#include "cli/signals.h"
 #include "job/launcher.h"
 
 /* Ranks whose launcher has gone may regroup, for as long as two progress timeouts, before they give a sign again. */

@@ -1,7 +1,6 @@
 /* trace.c - `trident trace RUN`: the ranks' traces merged into one file for Perfetto. */
-#include "cli/output.h"
+#include "cli/cli.h"
 
-#include "base/file.h"
 #include "report/text/stream.h"
 #include "report/runs/trace_merge.h"
 

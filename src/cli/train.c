@@ -1,9 +1,6 @@
 /* train.c - `trident train`: settings from the command line and the configuration file, sinks, the run; at the end,
  * where the model is and how to use it. */
 #include "cli/launch.h"
-#include "cli/machine_files.h"
-#include "cli/signals.h"
-#include "cli/sinks.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "checkpoint/folders.h"
@@ -11,7 +8,6 @@
 #include "score/best.h"
 #include "data/dataset/data_files.h"
 #include "job/several.h"
-#include "settings/elastic.h"
 #include "settings/forms.h"
 #include "study/study.h"
 

@@ -1,8 +1,6 @@
 /* vocab.c - `trident vocab`: learns a WordPiece vocabulary from texts, and writes a tokenizer folder. */
-#include "cli/output.h"
 #include "cli/read_texts.h"
 
-#include "base/file.h"
 #include "base/text.h"
 #include "data/text/tokenizer.h"
 
@@ -48,19 +46,16 @@ static tri_status train(const corpus *c, const options *own, const char *output)
 }
 
 static tri_status report(tri_cli *cli, const tri_settings *settings, const corpus *c) {
-    tri_tokenizer *tokenizer;
+    TRI_OWNED(tri__tokenizer_drop) tri_tokenizer *tokenizer = NULL;
     char texts[32], bytes[32];
     TRI_TRY(tri__tokenizer_load(settings->output, &tokenizer));
-    tri_status status = TRI_OK;
     if (settings->json)
-        status = tri__print_json_new(cli->out, tri__json_pack("{s:s, s:i, s:I}", "folder", settings->output, "pieces",
-                                                              tri__tokenizer_size(tokenizer), "texts",
-                                                              (tri_json_int)c->n));
-    else
-        fprintf(cli->out, "%s: %s, learnt from %s texts, %s\n", settings->output, tri__tokenizer_describe(tokenizer),
-                tri__text_count(c->n, texts), tri__text_bytes((double)(c->data.size - (size_t)c->n), bytes));
-    tri__tokenizer_free(tokenizer);
-    return status;
+        return tri__print_json_new(cli->out, tri__json_pack("{s:s, s:i, s:I}", "folder", settings->output, "pieces",
+                                                            tri__tokenizer_size(tokenizer), "texts",
+                                                            (tri_json_int)c->n));
+    fprintf(cli->out, "%s: %s, learnt from %s texts, %s\n", settings->output, tri__tokenizer_describe(tokenizer),
+            tri__text_count(c->n, texts), tri__text_bytes((double)(c->data.size - (size_t)c->n), bytes));
+    return TRI_OK;
 }
 
 /* A folder of another tokenizer keeps its vocabulary. */

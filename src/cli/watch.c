@@ -1,8 +1,7 @@
 /* watch.c - `trident watch RUN`: a run as it goes on, in a browser or in this terminal. It only reads the folder. */
-#include "cli/signals.h"
+#include "cli/cli.h"
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "report/pages/live_page.h"
 #include "report/runs/run_data.h"
 #include "report/pages/terminal.h"

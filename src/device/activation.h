@@ -21,7 +21,6 @@ TRI_ACTIVATION_FUNCTION int activation_by_result(tri_activation act) {
 #define TRI_ACTIVATION(NAME, name, flops, slope, by_result, config) \
     case TRI_ACTIVATION_##NAME: return by_result;
 #include "program/activation.def"
-#undef TRI_ACTIVATION
     default: return 0;
     }
 }

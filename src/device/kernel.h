@@ -38,6 +38,15 @@ typedef struct tri_kernel_row {
 #endif
         ;
 } tri_kernel_row;
+/* A list of rows, with its end. */
+#define TRI_KERNEL_ROWS(...) {__VA_ARGS__, {.run = NULL}}
+/* The row of an fp32 kernel that has its operation's name. */
+#define TRI_KERNEL(op_) {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}
+/* The rows of a function for every float type. */
+#define TRI_WIDTH_ROWS(op_, run_, facts_)                                  \
+    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .facts = facts_},  \
+    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .facts = facts_}, \
+    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = run_, .facts = facts_}
 
 struct tri_kernel_table {
     tri_kernel *run[TRI_VARIANTS][TRI_DTYPE_COUNT];

@@ -8,7 +8,6 @@
 #include "plan/step_kinds.h"
 #include "score/best.h"
 #include "settings/forms.h"
-#include "settings/learning_rate.h"
 
 /* The schedule and the shape of a pipeline; the planner checks what depends on the model. */
 static tri_status check_pipeline(const tri_settings *s) {
@@ -62,7 +61,6 @@ static tri_status check_loss(const tri_settings *s) {
     } losses[] = {
 #define TRI_LOSS(id, word, task, ...) {word, task},
 #include "settings/losses.def"
-#undef TRI_LOSS
     };
     char words[120] = "";
     enum { LOSSES = sizeof losses / sizeof *losses };

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "base/file.h"
-#include "base/log.h"
 #include "data/dataset/windows.h"
 #include "data/text/tokenizer.h"
 #include "settings/settings.h"

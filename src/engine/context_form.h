@@ -2,7 +2,6 @@
  * tokens for heads; and why. */
 #pragma once
 
-#include "base/log.h"
 #include "plan/plan.h"
 #include "settings/settings.h"
 

@@ -9,7 +9,6 @@
 #include "plan/layer_gates.h"
 #include "plan/step_kinds.h"
 #include "settings/forms.h"
-#include "settings/learning_rate.h"
 
 tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, int rank, tri_place *place) {
     *place = (tri_place){.world = world, .rank = world ? tri_world_rank(world) : rank};

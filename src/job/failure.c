@@ -3,7 +3,6 @@
 #include "job/failure.h"
 
 #include "base/clock.h"
-#include "base/lock.h"
 #include "base/machine.h"
 #include "job/run_signs.h"
 

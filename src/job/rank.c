@@ -118,14 +118,12 @@ tri_status tri__rank_regroup(const tri_parent *parent, const tri_settings *setti
 /* Writes torchrun's error-file format, which torchrun prints as the root cause. */
 static void write_elastic(const char *path, tri_status status) {
     char time[32];
-    tri_words words;
-    tri__words_keep(&words);
+    TRI_KEEP_WORDS();
     snprintf(time, sizeof time, "%lld", (long long)tri__clock_wall());
-    tri_json *object = tri__json_pack("{s:{s:s, s:i, s:{s:s, s:s}}}", "message", "message", words.text, "errorCode",
-                                      (int)status, "extraInfo", "py_callstack", "", "timestamp", time);
+    TRI_OWNED(tri__json_drop) tri_json *object =
+        tri__json_pack("{s:{s:s, s:i, s:{s:s, s:s}}}", "message", "message", tri_error(), "errorCode", (int)status,
+                       "extraInfo", "py_callstack", "", "timestamp", time);
     if (object) tri__json_save(path, object);
-    tri__json_decref(object);
-    tri__words_restore(&words);
 }
 
 /* Once all ranks leave in order, all is done: MPI_Finalize, which waits for ranks and daemons, and has hung, is

@@ -3,7 +3,6 @@
 #include "job/run_signs.h"
 
 #include "base/json.h"
-#include "base/lock.h"
 
 #include <unistd.h>
 

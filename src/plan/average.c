@@ -6,7 +6,7 @@
  *
  * The averages are the model: what is filled in and saved as weights. The weights that are trained are a state beside
  * them, `live`. For an evaluation the two change places: the exchange (start.c). */
-#include "plan/average.h"
+#include "plan/optimizer.h"
 
 #include "plan/step_kinds.h"
 

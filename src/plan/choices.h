@@ -32,12 +32,10 @@ enum {
 typedef enum tri_optimizer_kind {
 #define TRI_OPTIMIZER(id, ...) TRI_##id,
 #include "plan/optimizer/optimizers.def"
-#undef TRI_OPTIMIZER
 } tri_optimizer_kind;
 
 typedef enum tri_schedule_kind {
 #define TRI_SCHEDULE(id, ...) TRI_SCHEDULE_##id,
 #include "plan/schedule/schedules.def"
-#undef TRI_SCHEDULE
     TRI_SCHEDULE_COUNT
 } tri_schedule_kind;

@@ -7,7 +7,6 @@ static const tri_optimizer rows[] = {
 #define OWN(name_) .emit = tri__emit_##name_
 #define TRI_OPTIMIZER(id, word, takes_, ...) [TRI_##id] = {.name = word, .takes = takes_, __VA_ARGS__},
 #include "plan/optimizer/optimizers.def"
-#undef TRI_OPTIMIZER
 #undef OWN
 #undef EACH
 };

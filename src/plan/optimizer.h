@@ -38,7 +38,6 @@ void tri__emit_each(tri_updating *up);
 #define OWN(name) void tri__emit_##name(tri_updating *up);
 #define TRI_OPTIMIZER(id, word, takes, emits, ...) emits
 #include "plan/optimizer/optimizers.def"
-#undef TRI_OPTIMIZER
 #undef OWN
 #undef EACH
 
@@ -83,3 +82,27 @@ int tri__update_part(tri_updating *up, int slot, tri_range held, tri_range part)
 int tri__no_elements(tri_updating *up, const int *grad, const char *name);
 /* Sums a slot in place over a group; group.most: takes the largest of each element. */
 void tri__update_reduce(tri_updating *up, tri_attr group, int slot);
+
+/* ---- average.c: averaged weights, what planning asks ---- */
+
+/* TRI_USAGE where copies of the model take local steps: while they do there are no common weights to average. */
+tri_status tri__average_check(const tri_plan_in *in);
+/* For `update`, after the optimizer: the averages, and the state `live`. */
+void tri__average_emit(tri_updating *up);
+
+/* ---- pass_local.c: copies of the model that take local steps and synchronise every N steps, what other passes ask
+ * ---- */
+
+/* Whether the program is of such steps. */
+int tri__takes_local_steps(const tri_pass *pass);
+/* For `shard`, which has resolved hybrids: TRI_USAGE where there are no copies that could take them. */
+tri_status tri__local_check(const tri_pass *pass);
+/* For copies that take them, this one being `copy`: the state of each one's own weights; the slots of the anchor. */
+void tri__local_weights(tri_pass *pass, int copy, int copies);
+void tri__local_anchor(tri_pass *pass, tri_builder *build);
+/* For `update`: clipping limits a copy's own gradients to this many times the norm that is asked for; 1: no local
+ * steps. */
+double tri__local_norm_factor(const tri_pass *pass);
+/* For `update`: all copies apply a step or none does, whichever copy's norm (of `sums`, which this rank's copy has
+ * used) is not finite. */
+void tri__local_agree(tri_updating *up, int sums);

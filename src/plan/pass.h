@@ -108,7 +108,6 @@ tri_status tri__plan_resolve(tri_arena *arena, const tri_plan_in *asked, tri_pla
 
 #define TRI_PASS(name, ...) tri_status tri__pass_##name(tri_pass *pass);
 #include "plan/passes.def"
-#undef TRI_PASS
 
 /* weight_types.c, for `forward`, whose slots `from` has: the parameter that a view begins at. */
 int tri__forward_param(const tri_pass *pass, const tri_program *from, int view);

@@ -20,7 +20,7 @@
  * shard. */
 #include "plan/coded_transfer.h"
 #include "plan/least.h"
-#include "plan/local.h"
+#include "plan/optimizer.h"
 
 typedef struct flight {
     tri_instr post;        /* of the transfer that is replaced */

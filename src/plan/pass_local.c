@@ -16,7 +16,7 @@
  * drift apart. Sums within a copy stay in full. A unit's exchange advances by one transfer wherever the next unit's
  * begins. */
 #include "plan/coded_transfer.h"
-#include "plan/local.h"
+#include "plan/optimizer.h"
 #include "plan/step_kinds.h"
 
 /* How a unit's elements that this rank holds are exchanged between copies. */

@@ -9,7 +9,7 @@
  *   zero3    weights are shards too, gathered before the units that use them
  *   hybrid   zero3 within runs of replicas; shards of gradients are all-reduced across the runs */
 #include "plan/least.h"
-#include "plan/local.h"
+#include "plan/optimizer.h"
 #include "plan/shard.h"
 #include "plan/step_kinds.h"
 

@@ -4,9 +4,8 @@
  * With sharding, each rank sums the squares of its own part of a unit, and the sums are added in the group's order,
  * replicas first, then units in the model's order: every element counts once, and the norm has the same bits on all
  * ranks, however units are cut into stages. */
-#include "plan/average.h"
 #include "plan/least.h"
-#include "plan/local.h"
+#include "plan/optimizer.h"
 #include "plan/step_kinds.h"
 
 enum { PP = TRI_AXIS_SET(TRI_AXIS_PP), TP = TRI_AXIS_SET(TRI_AXIS_TP), DP = TRI_AXIS_SET(TRI_AXIS_DP) };

@@ -1,6 +1,6 @@
 /* passes.c - the table of passes (passes.def), and how they run. */
 #include "plan/least.h"
-#include "plan/local.h"
+#include "plan/optimizer.h"
 
 static const char LANES_NEED[] = "two texts on a device with two queues, --pp-size 1, not --recompute full";
 
@@ -12,14 +12,12 @@ static const char LANES_NEED[] = "two texts on a device with two queues, --pp-si
         return (void)mesh, (when);                      \
     }
 #include "plan/passes.def"
-#undef TRI_PASS
 
 const tri_pass_row tri__passes[] = {
 #define TRI_PASS(name_, scope_, does_, when_, needs_, ...)                             \
     {.name = #name_, .run = tri__pass_##name_, .scope = TRI_SCOPE_##scope_, .does = does_, \
      .when = is_needed_##name_, .needs = needs_, __VA_ARGS__},
 #include "plan/passes.def"
-#undef TRI_PASS
     {.name = NULL},
 };
 

@@ -1,6 +1,6 @@
 /* plan.c - one rank's programs: resolves the input, then runs the passes. */
 #include "base/text.h"
-#include "plan/average.h"
+#include "plan/optimizer.h"
 
 /* What mixtures of experts are not built for. */
 static tri_status check_experts(const tri_plan_in *in) {

@@ -13,7 +13,7 @@
  * 1-bit optimizers need each copy's own gradients in the steps in which these are not summed: zero2 and zero3 then keep
  * whole gradients as zero1 does, and only full steps sum them. Copies that take local steps (pass_local.c) sum within a
  * copy only. */
-#include "plan/local.h"
+#include "plan/optimizer.h"
 #include "plan/shard.h"
 #include "plan/step_kinds.h"
 

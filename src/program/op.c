@@ -25,7 +25,6 @@
 #define TRI_OP(name, phase, flops, ...) \
     static double flops_##name(const tri_dims *d, const tri_op_row *row) { return (void)d, (void)row, (double)(flops); }
 #include "program/ops.def"
-#undef TRI_OP
 #undef B
 #undef C
 #undef D
@@ -84,7 +83,6 @@ static const tri_op_def defs[TRI_OP_COUNT] = {
                         .n_args = (int)sizeof(struct tri_args_##name_),       \
                         row_},
 #include "program/ops.def"
-#undef TRI_OP
 };
 
 const tri_op_def *tri__op_def(tri_op op) { return &defs[op]; }

@@ -11,7 +11,6 @@
 typedef enum tri_op {
 #define TRI_OP(name, ...) TRI_OP_##name,
 #include "program/ops.def"
-#undef TRI_OP
     TRI_OP_COUNT
 } tri_op;
 
@@ -30,7 +29,6 @@ typedef enum tri_op {
 #define Uo(name, ...) name
 #define TRI_OP(op, phase, flops, adjoint, formula, row, ...) struct tri_args_##op { char __VA_ARGS__; };
 #include "program/ops.def"
-#undef TRI_OP
 #undef R
 #undef Ro
 #undef G
@@ -168,7 +166,6 @@ typedef enum tri_score { TRI_SCORE_DOT, TRI_SCORE_BIASED, TRI_SCORE_DISENTANGLED
 typedef enum tri_activation {
 #define TRI_ACTIVATION(NAME, ...) TRI_ACTIVATION_##NAME,
 #include "program/activation.def"
-#undef TRI_ACTIVATION
     TRI_ACTIVATION_COUNT
 } tri_activation;
 

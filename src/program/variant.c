@@ -14,7 +14,6 @@ const tri_activation_row tri__activations[TRI_ACTIVATION_COUNT] = {
 #define TRI_ACTIVATION(NAME, name_, flops_, slope_, by_result_, config_) \
     {.name = #name_, .flops = flops_, .slope = slope_, .by_result = by_result_, .config = config_},
 #include "program/activation.def"
-#undef TRI_ACTIVATION
 };
 
 /* An attribute that multiplies operations, and the texts and facts of its values, from 0 on. */
@@ -34,7 +33,6 @@ static const choice choices[] = {
 #define TRI_ACTIVATION(NAME, name_, flops_, slope_, by_result_, config_) \
     {"_" #name_, TRI_FACT_ACT | ((by_result_) ? TRI_FACT_RESULT : 0)},
 #include "program/activation.def"
-#undef TRI_ACTIVATION
      }},
     {"db", offsetof(tri_attr, sums), 2, {{"", 0}, {"_db", TRI_FACT_DB}}},
     {"back", offsetof(tri_attr, back), 2, {{"", 0}, {"_din", TRI_FACT_BACK}}},

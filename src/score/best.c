@@ -9,7 +9,6 @@ static const struct {
 } rows[] = {
 #define TRI_FIGURE(id, word, key, field, falls, tasks) {word, key, offsetof(tri_scores, field), falls, tasks},
 #include "score/figures.def"
-#undef TRI_FIGURE
 };
 
 const char *tri__best_name(tri_best_by by) { return rows[by].name; }

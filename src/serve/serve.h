@@ -1,7 +1,6 @@
 /* serve.h - using a trained model: evaluation, prediction, export; called by commands. */
 #pragma once
 
-#include "base/log.h"
 #include "data/table/table.h"
 #include "score/groups.h"
 #include "settings/settings.h"

@@ -1,9 +1,8 @@
 /* changes.c - compares a run's configuration with its checkpoint's, key by key: each option's row says what a change
  * means. Another length is another run, unless the run had ended: then more steps can follow. */
-#include "settings/changes.h"
+#include "settings/settings.h"
 
 #include "base/text.h"
-#include "settings/learning_rate.h"
 
 /* A key without a row changes the run. */
 static tri_effect effect_of(const char *key) {

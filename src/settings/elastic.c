@@ -1,5 +1,5 @@
 /* elastic.c - which meshes fewer ranks, or more, can form. */
-#include "settings/elastic.h"
+#include "settings/settings.h"
 
 /* Replicas come in runs of so many: those that share experts, and those that share a hybrid shard. */
 static int replicas_step(const tri_settings *s) {

@@ -1,5 +1,5 @@
 /* learning_rate.c - the learning rate of a step: linear warm-up, then a row of learning_rates.def. */
-#include "settings/learning_rate.h"
+#include "settings/settings.h"
 
 int64_t tri__warmup_steps(const tri_settings *s, int64_t steps) {
     return s->warmup_steps ? s->warmup_steps : (int64_t)ceil((double)steps * s->warmup_ratio);
@@ -18,7 +18,6 @@ double tri__learning_rate(const tri_rates *r, int64_t s) {
     switch (r->schedule) {
 #define TRI_RATE(id, word, falls, formula) case TRI_LR_##id: return formula;
 #include "settings/learning_rates.def"
-#undef TRI_RATE
     }
     return lr;
 }
@@ -27,7 +26,6 @@ int tri__rate_falls(tri_lr_schedule schedule) {
     static const char falls_to_0[] = {
 #define TRI_RATE(id, word, falls, formula) falls,
 #include "settings/learning_rates.def"
-#undef TRI_RATE
     };
     return falls_to_0[schedule];
 }

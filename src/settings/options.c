@@ -27,27 +27,22 @@
 static const char optimizers[] =
 #define TRI_OPTIMIZER(id, word, ...) word "|"
 #include "plan/optimizer/optimizers.def"
-#undef TRI_OPTIMIZER
     "OneBitAdam=onebit-adam|OneBitLamb=onebit-lamb|ZeroOneAdam=zero-one-adam|FusedLamb=lamb";
 static const char schedules[] =
 #define TRI_SCHEDULE(id, word, ...) word "|"
 #include "plan/schedule/schedules.def"
-#undef TRI_SCHEDULE
     "ScheduleGPipe=gpipe|Schedule1F1B=1f1b|ScheduleInterleaved1F1B=interleaved|ScheduleZBVZeroBubble=zbv";
 static const char rate_schedules[] =
 #define TRI_RATE(id, word, ...) word "|"
 #include "settings/learning_rates.def"
-#undef TRI_RATE
     ;
 static const char losses[] =
 #define TRI_LOSS(id, word, task, ...) word "|"
 #include "settings/losses.def"
-#undef TRI_LOSS
     ;
 static const char figures[] =
 #define TRI_FIGURE(id, word, ...) word "|"
 #include "score/figures.def"
-#undef TRI_FIGURE
     ;
 
 /* A value with a syntax is right if it can be parsed. */
@@ -75,8 +70,6 @@ const tri_option tri__run_options[] = {
     TRI_OPTION_ROW(tri_settings, kind_, field_, effect_, value_, commands_, help_, __VA_ARGS__),
 #define TRI_NEEDS(...)
 #include "settings/options.def"
-#undef TRI_NEEDS
-#undef TRI_OPTION
     {0}};
 
 /* ---- What options need ---- */
@@ -84,7 +77,6 @@ const tri_option tri__run_options[] = {
 static const unsigned takes[] = {
 #define TRI_OPTIMIZER(id, word, takes, ...) takes,
 #include "plan/optimizer/optimizers.def"
-#undef TRI_OPTIMIZER
 };
 
 #define TRI_OPTION(...)
@@ -92,7 +84,6 @@ static const unsigned takes[] = {
 #define TRI_NEEDS(field, condition, message) \
     static int has_meaning_##field(const tri_settings *s) { return (condition) != 0; }
 #include "settings/options.def"
-#undef TRI_NEEDS
 
 #define WITH(what) ": has a meaning with " what " only: give that, or leave it out"
 #define DIVIDES " says how one table is divided: give --split, for example 0.8,0.1,0.1, or --folds"
@@ -103,10 +94,9 @@ tri_status tri__settings_needs(const tri_settings *s) {
         int (*holds)(const tri_settings *s);
         const char *message;
     } needs[] = {
+#define TRI_OPTION(...)
 #define TRI_NEEDS(field, condition, message) {#field, has_meaning_##field, message},
 #include "settings/options.def"
-#undef TRI_NEEDS
-#undef TRI_OPTION
     };
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
         const tri_option *run = tri__option_find(tri__run_options, needs[i].name),

@@ -9,7 +9,6 @@
 #include "settings/column_info.h"
 #include "settings/foreign.h"
 #include "settings/forms.h"
-#include "settings/learning_rate.h"
 
 enum { ORIGIN_BYTES = 512, SETS = 3 };
 
@@ -547,7 +546,6 @@ tri_loss_form tri__settings_loss(const tri_settings *s) {
     switch ((tri_loss_kind)s->loss) {
 #define TRI_LOSS(id, word, task, ...) case TRI_LOSS_##id: return (tri_loss_form){__VA_ARGS__};
 #include "settings/losses.def"
-#undef TRI_LOSS
     }
     return (tri_loss_form){0};
 }

@@ -2,6 +2,7 @@
  * from the configuration file and the command line. */
 #pragma once
 
+#include "base/log.h"
 #include "model/model.h"
 
 enum { TRI_OPTIONS_MAX = 256 }; /* rows of a command: the model's, the run's and the command's */
@@ -13,8 +14,6 @@ typedef struct tri_settings {
 #define TRI_OPTION(kind, field, ...) TRI_FIELD_##kind field;
 #define TRI_NEEDS(...)
 #include "settings/options.def"
-#undef TRI_NEEDS
-#undef TRI_OPTION
     /* Not options. */
     int64_t batch_asked;           /* batch_size as given, where tri__settings_adopt replaced it; else 0 */
     int64_t nodes;                 /* machines: nnodes as a number; world_size = nodes * nproc_per_node */
@@ -43,17 +42,14 @@ typedef struct tri_settings {
 typedef enum tri_lr_schedule {
 #define TRI_RATE(id, ...) TRI_LR_##id,
 #include "settings/learning_rates.def"
-#undef TRI_RATE
 } tri_lr_schedule;
 typedef enum tri_loss_kind {
 #define TRI_LOSS(id, ...) TRI_LOSS_##id,
 #include "settings/losses.def"
-#undef TRI_LOSS
 } tri_loss_kind;
 typedef enum tri_best_by {
 #define TRI_FIGURE(id, ...) TRI_BEST_##id,
 #include "score/figures.def"
-#undef TRI_FIGURE
 } tri_best_by;
 /* Words of options, in the order of their rows' choices. */
 enum { TRI_CALIBRATION_TEMPERATURE, TRI_CALIBRATION_NONE };
@@ -120,3 +116,59 @@ tri_status tri__settings_launched(tri_settings *settings, int world, int local);
 tri_status tri__settings_mesh(const tri_settings *settings, tri_mesh *mesh);
 int64_t tri__settings_replicas(const tri_settings *settings);
 int64_t tri__settings_global_batch(const tri_settings *settings); /* samples of a step on all replicas */
+
+/* ---- learning_rate.c: the learning rate of each step: warm-up, then a schedule, which is a row of
+ * learning_rates.def ---- */
+
+/* How the rate of a run goes. */
+typedef struct tri_rates {
+    tri_lr_schedule schedule;
+    double lr, power;      /* power: of polynomial */
+    int64_t warmup, steps; /* of warm-up, of the run */
+} tri_rates;
+
+/* Steps of warm-up in a run of `steps`: --warmup-steps, or else --warmup-ratio of them, rounded up. */
+int64_t tri__warmup_steps(const tri_settings *s, int64_t steps);
+/* The settings' rates in a run of `steps`. */
+tri_rates tri__rates(const tri_settings *s, int64_t steps);
+/* The learning rate of 0-based step s: linear warm-up, then the schedule. */
+double tri__learning_rate(const tri_rates *rates, int64_t s);
+int tri__rate_falls(tri_lr_schedule schedule); /* to 0, at the end of the run */
+/* Arguments: steps of warm-up and of the run, the learning rate reached and the one given. */
+#define TRI_WARMUP_WORDS \
+    "--warmup-steps %lld in a run of %lld: the learning rate rises until the last step and gets to %.3g only, not to " \
+    "%.3g"
+
+/* ---- elastic.c: the mesh of a run that goes on with another number of ranks (--elastic) ---- */
+
+/* Stages and replicas of a mesh. */
+typedef struct tri_elastic_mesh {
+    int stages, replicas;
+    int ranks; /* that it uses */
+} tri_elastic_mesh;
+
+/* The meshes that at most `alive` ranks can form, best first: at most `max` of them; returns how many. Tensor, context
+ * and expert groups stay as they are: their weights and tokens are split by them. A mesh that uses more ranks is
+ * better, then one with as many stages as were asked for, then one with more, whose ranks need less memory. Stages that
+ * were cut by hand (--stages) stay. */
+int tri__elastic_meshes(const tri_settings *asked, int alive, tri_elastic_mesh *out, int max);
+/* The settings with this mesh and the same global batch and microbatches; borrows what `asked` owns. */
+tri_settings tri__elastic_settings(const tri_settings *asked, int stages, int replicas);
+
+/* ---- changes.c: what may differ between a run and its continuation ---- */
+
+/* Compares the configuration of a checkpoint with that of the run that is to continue it, both as recorded: logs every
+ * difference, and refuses (TRI_USAGE, naming all) those that change the run's numbers by more than rounding, unless
+ * --allow-change names them. `data`: 1 when the training data differs; batch: samples of a step, then and now; step:
+ * steps taken; batches: of an epoch. path: the checkpoint, for messages. A finished run may get more epochs or
+ * max_steps; the effect on its learning rate is logged. */
+typedef struct tri_changes {
+    const tri_json *was, *now;
+    int data;
+    int64_t batch_was, batch_now, step, batches;
+    const char *path;
+} tri_changes;
+tri_status tri__changes_check(const tri_changes *changes, const tri_texts *allowed, const tri_log *log);
+/* Checks the names of --allow-change where there is no checkpoint to compare with: TRI_USAGE when one is not an
+ * option. */
+tri_status tri__changes_check_names(const tri_texts *allowed);

@@ -1,6 +1,5 @@
 /* cost.c - kernels by their measured curves or, without them, by a roofline. */
 #include "sim/cost.h"
-#include "sim/curves.h"
 #include "sim/sizes.h"
 
 #include <math.h>

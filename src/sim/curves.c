@@ -1,7 +1,6 @@
 /* curves.c - between points a kernel's time is interpolated as its ratio to a smooth roofline, in logarithms of sizes:
  * a plane fitted to all points, in which near ones weigh much more, never above or below all of them. Outside of the
  * points the nearest ratio holds, so that times keep growing with the work. */
-#include "sim/curves.h"
 #include "sim/sizes.h"
 
 #include <math.h>

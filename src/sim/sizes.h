@@ -23,3 +23,18 @@ double tri__product_imbalance(const tri_kernel_curve *curve, const double *size)
  * own curves. */
 int tri__instr_adds(const tri_instr *instr);
 tri_code tri__instr_code(const tri_instr *instr); /* of the coded numbers that it reads or writes; none */
+
+/* ---- curves.c: seconds of a kernel from measured points: interpolated, and extrapolated along the roofline ---- */
+
+/* A call to be timed. */
+typedef struct tri_kernel_call {
+    int variant;
+    tri_dtype dtype;
+    int threads, adds;
+    double size[TRI_SIZES];
+    tri_code code;
+} tri_kernel_call;
+
+/* By the curve of the operation or, if it has none of this type, of one that does the same kind of work. -1: there is
+ * none, and the roofline has to do. */
+double tri__curve_seconds(const tri_hardware *hardware, const tri_kernel_call *call);

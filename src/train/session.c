@@ -12,7 +12,6 @@
 #include "engine/cost/tune.h"
 #include "plan/layer_gates.h"
 #include "plan/step_kinds.h"
-#include "settings/learning_rate.h"
 #include "train/state/held.h"
 
 #include <unistd.h>

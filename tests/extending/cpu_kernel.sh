@@ -28,10 +28,7 @@ static void concat(const tri_call *call) {
             }
 }
 
-TRI_FAST_ROWS(concat) = {
-    {.op = TRI_OP_concat, .dtype = TRI_F32, .run = concat},
-    {.run = NULL},
-};
+TRI_FAST_ROWS(concat) = TRI_KERNEL_ROWS(TRI_KERNEL(concat));
 END
 }
 

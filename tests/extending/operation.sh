@@ -20,9 +20,8 @@ static void softsign_din(const tri_call *call) {
     for (int64_t i = 0; i < n; i++) store(call, ARG(dx), i, dy[i] / pow(1 + fabs((double)x[i]), 2));
 }
 '
-    row src/device/cpu/reference/fusion.c '    {.op = TRI_OP_concat,' \
-        '    {.op = TRI_OP_softsign, .dtype = TRI_F32, .run = softsign},
-    {.op = TRI_OP_softsign_din, .dtype = TRI_F32, .run = softsign_din},'
+    row src/device/cpu/reference/fusion.c '    TRI_KERNEL(concat),' \
+        '    TRI_KERNEL(softsign), TRI_KERNEL(softsign_din),'
     row src/model/tabular.c '    return tri__forward_activation(' \
         '    int y = tri__forward_slot(f, samples, C, "softsign");
     TRI_BUILD(&f->build, softsign, (tri_attr){0}, y, h);

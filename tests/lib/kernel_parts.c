@@ -9,7 +9,6 @@ const kernel_part kernel_parts[] = {
     {#name "_din_db", #name "_din", (by_result) ? "dx dy y" : "dx dy x"}, {#name "_din_db", "bias_dw", "db dx"},       \
     {"linear_" #name "_din", "bias_dw", "db dx"},
 #include "program/activation.def"
-#undef TRI_ACTIVATION
     {"attention_din_db", "attention_din", "dqkv dctx qkv ctx lse seq key bits"},
     {"attention_din_db", "bias_dw", "db dqkv"},
 };

@@ -3,7 +3,6 @@
 #include "tests/lib/test.h"
 #include "tests/lib/built_ranks.h"
 #include "sim/cost.h"
-#include "sim/curves.h"
 #include "sim/sizes.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 #include "tests/lib/model_rows.h"
 
 #include "base/clock.h"
-#include "checkpoint/manifest.h"
+#include "checkpoint/checkpoint.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
  * label. */
 #include "tests/lib/test.h"
 #include "tests/lib/allocations.h"
-#include "checkpoint/manifest.h"
+#include "checkpoint/checkpoint.h"
 #include "tests/lib/session_data.h"
 
 #include "data/dataset/store.h"

@@ -3,7 +3,6 @@
 #include "checkpoint/checkpoint.h"
 
 #include "base/file.h"
-#include "checkpoint/manifest.h"
 #include "checkpoint/reshard.h"
 #include "checkpoint/safetensors.h"
 

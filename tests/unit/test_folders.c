@@ -8,7 +8,6 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folders.h"
-#include "checkpoint/manifest.h"
 
 #include <sys/resource.h>
 

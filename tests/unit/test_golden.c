@@ -13,7 +13,6 @@
 #include "engine/evaluate.h"
 #include "plan/layer_gates.h"
 #include "settings/forms.h"
-#include "settings/learning_rate.h"
 #include "train/session.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "checkpoint/huggingface.h"
-#include "checkpoint/manifest.h"
+#include "checkpoint/checkpoint.h"
 
 #include <pthread.h>
 #include <sys/stat.h>

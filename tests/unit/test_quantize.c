@@ -3,7 +3,6 @@
 #include "tests/lib/test.h"
 #include "tests/lib/session_data.h"
 
-#include "checkpoint/manifest.h"
 #include "checkpoint/quantized_weights.h"
 #include "engine/infer_settings.h"
 #include "model/model.h"

@@ -3,7 +3,6 @@
 
 #include "base/buffer.h"
 #include "base/text.h"
-#include "base/workshop.h"
 #include "cli/bench/bench.h"
 #include "cli/launch.h"
 #include "study/study.h"

@@ -3,8 +3,6 @@
 
 #include "cli/cli.h"
 
-#include "base/file.h"
-
 enum { TRI_RUN_LINE_WORDS = 48, TRI_RUN_LINE_WORD = TRI_PATH_MAX + 32 };
 typedef struct tri_run_line {
     char text[TRI_RUN_LINE_WORDS][TRI_RUN_LINE_WORD];

@@ -4,7 +4,6 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/random.h"
 
 #include <arpa/inet.h>

@@ -7,7 +7,6 @@
 #include "cli/bench/bench.h"
 #include "cli/bench/bench_runs.h"
 #include "cli/bench/models.h"
-#include "cli/layout_table.h"
 
 #include "study/study.h"
 

@@ -3,7 +3,6 @@
  * data/, vocab/, and a configuration and a run folder for each model, which train, eval and predict can use. */
 #include "cli/demo/demo_data.h"
 #include "cli/launch.h"
-#include "cli/sinks.h"
 
 #include "base/clock.h"
 #include "base/machine.h"

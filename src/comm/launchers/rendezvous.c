@@ -3,6 +3,7 @@
 #include "comm/launchers/rendezvous.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "comm/world/packet.h"
@@ -284,19 +285,16 @@ static tri_status hear(int fd, answer *words, int *segment_fd) {
 static tri_status guest(const tri_rendezvous *meeting, const tri_segment_spec *spec, tri_segment *segment) {
     double deadline = tri__clock() + meeting->seconds;
     hello own = own_hello(meeting, spec);
-    int fd = -1, segment_fd = -1;
+    TRI_OWNED(tri__fd_drop) int fd = -1;
+    int segment_fd = -1;
     answer words = {0};
     TRI_TRY(connect_to(meeting, deadline, &fd));
-    tri_status status = TRI_OK;
     ssize_t sent = send(fd, &own, sizeof own, MSG_NOSIGNAL);
     int answered =
         sent == (ssize_t)sizeof own && readable(fd, tri__clock() + meeting->seconds + ANSWER_SECONDS, meeting->stop);
-    if (!answered) status = check_stop(meeting);
-    if (!answered && status == TRI_OK)
-        status = tri__fail(TRI_RESOURCE, "local rank 0 of this machine does not answer: is it stopped?");
-    if (status == TRI_OK) status = hear(fd, &words, &segment_fd);
-    close(fd);
-    TRI_TRY(status);
+    if (!answered) TRI_TRY(check_stop(meeting));
+    if (!answered) return tri__fail(TRI_RESOURCE, "local rank 0 of this machine does not answer: is it stopped?");
+    TRI_TRY(hear(fd, &words, &segment_fd));
     if (words.status != TRI_OK) return tri__fail((tri_status)words.status, "%s", words.text);
     return tri__segment_attach(segment_fd, segment);
 }

@@ -1,7 +1,6 @@
 /* accept.c - validates a user's operation before any of it begins. What is wrong on one rank alone is refused here, as
  * a TRI_USAGE that leaves the group as it was; whether all members ask for the same is compared once they have posted.
  */
-#include "comm/ops/accept.h"
 
 #include "comm/ops/kind.h"
 #include "comm/ops/describe.h"

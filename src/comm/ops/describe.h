@@ -14,3 +14,9 @@ int tri__describe_same(const tri_descriptor *a, const tri_descriptor *b);
 tri_status tri__disagree(tri_group *group, int blamed, int ends, const tri_descriptor *mine, int other,
                          const tri_descriptor *theirs);
 const char *tri__collective_name(int kind);                              /* "all_reduce" */
+
+/* ---- accept.c: validation of a user's operation ---- */
+
+/* Fills in a record that is zeroed except for `bare`: descriptor (without its sequence), buffers (none if bare),
+ * counts. TRI_USAGE with a message for an invalid operation; there is nothing to undo then. */
+tri_status tri__accept(tri_group *group, const tri_collective *what, tri_pending *pending);

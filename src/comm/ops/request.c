@@ -8,8 +8,7 @@
 #include "comm/ops/request.h"
 
 #include "base/clock.h"
-#include "base/grow.h"
-#include "comm/ops/accept.h"
+#include "base/owned.h"
 #include "comm/ops/describe.h"
 
 static const double PROGRESS_SECONDS = 1e-4; /* between two looks of a computing rank */

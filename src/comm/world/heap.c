@@ -1,7 +1,7 @@
 /* heap.c - first fit over an array of pieces. Buffers are few and live for a whole run, so a linear search is cheap. */
 #include "comm/world/heap.h"
 
-#include "base/grow.h"
+#include "base/owned.h"
 #include "base/machine.h"
 #include "base/text.h"
 

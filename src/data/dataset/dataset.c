@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "data/dataset/dataset_build.h"
 #include "data/dataset/dataset_rows.h"
-#include "data/table/packed.h"
 #include "data/table/parts.h"
 
 #include <errno.h>

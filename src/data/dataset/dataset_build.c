@@ -3,7 +3,6 @@
  * process blocks, whose results are written in order, so nothing depends on the number of threads. */
 #include "data/dataset/dataset_build.h"
 
-#include "base/grow.h"
 #include "data/dataset/unseen.h"
 #include "data/dataset/field_values.h"
 

@@ -1,7 +1,6 @@
 /* field_values.c - fields as categories, and a row of numbers and categories as the model's numbers. */
 #include "data/dataset/field_values.h"
 
-#include "base/grow.h"
 #include "data/dataset/quantile.h"
 
 #include <math.h>

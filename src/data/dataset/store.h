@@ -3,7 +3,6 @@
 #pragma once
 
 #include "base/file.h"
-#include "base/lock.h"
 #include "base/log.h"
 
 typedef struct tri_key {

@@ -3,8 +3,6 @@
  * anything is allocated for them. */
 #include "data/table/arrow.h"
 
-#include "base/grow.h"
-
 enum {
     METADATA = 256 << 20,    /* most bytes of a message's metadata, or of the footer */
     CHUNK = 4096,            /* rows that are read at once, where buffers are not compressed; of more than */

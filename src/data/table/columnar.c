@@ -32,9 +32,8 @@ static void free_text(tri_column_text *text) {
 }
 
 static void fail(columnar *c, tri_status status) {
-    pthread_mutex_lock(&c->lock);
+    TRI_LOCKED(&c->lock);
     if (c->status == TRI_OK) c->status = status, tri__words_keep(&c->words);
-    pthread_mutex_unlock(&c->lock);
     atomic_store(&c->failed, 1);
 }
 
@@ -190,9 +189,8 @@ int tri__columns_numbers(const tri_table *table, int64_t first, int64_t count, i
 tri_status tri__columns_check(const tri_table *table) {
     columnar *c = table->state;
     if (!atomic_load(&c->failed)) return TRI_OK;
-    pthread_mutex_lock(&c->lock);
+    TRI_LOCKED(&c->lock);
     tri__words_restore(&c->words);
-    pthread_mutex_unlock(&c->lock);
     return c->status;
 }
 

@@ -4,9 +4,7 @@
  * this. */
 #pragma once
 
-#include "base/grow.h"
 #include "data/table/table_parts.h"
-#include "data/table/unpack.h"
 
 /* A field's bytes in a text; of numbers, the bytes of a double: NaN, if the field is empty. */
 typedef struct tri_field_span {

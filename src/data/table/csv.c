@@ -6,7 +6,6 @@
 
 #include "base/limits.h"
 #include "base/text.h"
-#include "data/table/packed.h"
 
 /* Parser states within a record. Not 0: tri_table_piece.skipping stores one. */
 enum { START = 1, UNQUOTED, QUOTED, CLOSED };

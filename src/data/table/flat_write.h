@@ -2,7 +2,7 @@
  * in flat.h. Out of memory sets `failed`; callers write on and look once at the end. */
 #pragma once
 
-#include "base/grow.h"
+#include "base/owned.h"
 
 #include <stdint.h>
 #include <string.h>

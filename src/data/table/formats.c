@@ -2,7 +2,6 @@
 #include "data/table/formats.h"
 
 #include "base/text.h"
-#include "data/table/packed.h"
 
 #define DECLARE(name) extern const tri_format tri__format_##name;
 TRI_FORMATS(DECLARE)

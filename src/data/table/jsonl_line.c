@@ -1,6 +1,6 @@
 /* jsonl_line.c - a flat JSON object, validated strictly against RFC 8259 in one pass without recursion: a nested value
  * is a fault at its first byte. Further faults: half a surrogate pair, U+0000, a string of more than 1 MiB. */
-#include "base/grow.h"
+#include "base/owned.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "data/table/jsonl.h"

@@ -3,7 +3,6 @@
 #include "data/table/memory.h"
 
 #include "base/file.h"
-#include "base/grow.h"
 #include "base/limits.h"
 #include "base/text.h"
 
@@ -164,13 +163,11 @@ static tri_status add_stream(table *t, held *h) {
     if (!tri__grow(&t->stream, &t->room, t->n + 1, sizeof *t->stream)) return no_memory(t->name);
     t->stream[t->n++] = *h;
     tri_status status = make_image(t, &image);
-    if (status == TRI_OK) {
-        tri__image_free(&t->image);
-        t->image = image, image = (tri_image){0}, *h = (held){0};
-        return TRI_OK;
-    }
-    t->n--;
-    return status;
+    if (status != TRI_OK) t->n--;
+    TRI_TRY(status);
+    tri__image_free(&t->image);
+    t->image = image, image = (tri_image){0}, *h = (held){0};
+    return TRI_OK;
 }
 
 /* ---- public ---- */

@@ -1,8 +1,7 @@
 /* packed.c - unpacks gzip (all members) and zstd (all frames) as a stream. How much may come out is limited: by the
  * room on the disk, and by a ratio that no table has. */
-#include "data/table/packed.h"
+#include "data/table/table_parts.h"
 
-#include "base/grow.h"
 #include "base/text.h"
 
 #include <errno.h>

@@ -337,11 +337,8 @@ tri_status tri__parquet_footer(tri_table *table, tri_parquet *file) {
     uint64_t begin = 0;
     size_t size = 0;
     TRI_TRY(find_footer(table, &begin, &size));
-    uint8_t *bytes = malloc(size + 1);
+    TRI_OWNED(tri__free_at) uint8_t *bytes = malloc(size + 1);
     if (!bytes) return tri__table_no_memory(table);
-    tri_status status = tri__source_read(table, begin, (char *)bytes, size);
-    tri_thrift in = {.at = bytes, .end = bytes + size};
-    if (status == TRI_OK) status = read_metadata(table, file, &in);
-    free(bytes);
-    return status;
+    TRI_TRY(tri__source_read(table, begin, (char *)bytes, size));
+    return read_metadata(table, file, &(tri_thrift){.at = bytes, .end = bytes + size});
 }

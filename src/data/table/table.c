@@ -2,7 +2,6 @@
 #include "base/text.h"
 #include "data/table/formats.h"
 #include "data/table/memory.h"
-#include "data/table/packed.h"
 #include "data/table/parts.h"
 
 enum { KEEP = 64 << 20 }; /* files of up to so many bytes are kept in memory */

@@ -4,7 +4,6 @@
  * that fit equally well are an error, not a guess. */
 #include "base/text.h"
 #include "data/table/formats.h"
-#include "data/table/packed.h"
 
 static const struct {
     char byte;

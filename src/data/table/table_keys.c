@@ -2,8 +2,6 @@
  * text. */
 #include "data/table/table_parts.h"
 
-#include "base/grow.h"
-
 static uint64_t hash_of(const char *text, size_t length) {
     uint64_t hash = 0xcbf29ce484222325u;
     for (size_t i = 0; i < length; i++) hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;

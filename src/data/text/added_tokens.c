@@ -2,7 +2,6 @@
  * narrowing a range of them byte by byte; most positions are skipped by their first byte. */
 #include "data/text/added_tokens.h"
 
-#include "base/grow.h"
 #include "data/text/unicode.h"
 #include "data/text/vocabulary.h"
 

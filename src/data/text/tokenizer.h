@@ -13,6 +13,7 @@ typedef struct tri_tokenizer tri_tokenizer;
  * (tri__tokenizer_describe tells). TRI_NOINPUT if files are missing; TRI_DATA with file:line if invalid. */
 tri_status tri__tokenizer_load(const char *folder, tri_tokenizer **out);
 void tri__tokenizer_free(tri_tokenizer *tokenizer);
+static inline void tri__tokenizer_drop(tri_tokenizer **at) { tri__tokenizer_free(*at); }
 int tri__tokenizer_size(const tri_tokenizer *tokenizer);
 /* Template with special tokens ([CLS] text [SEP], <s> text </s>), at most max_len ids: the text is truncated, on the
  * side that the folder configures. `ids` holds max_len. Thread-safe, linear time. Returns the count; -1 (TRI_RESOURCE

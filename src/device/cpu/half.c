@@ -284,19 +284,15 @@ static void adamw_copy(const tri_call *call) {
     }
 }
 
-static const tri_kernel_row any_width[] = {
+static const tri_kernel_row any_width[] = TRI_KERNEL_ROWS(
     {.op = TRI_OP_cast, .run = cast},
-    {.op = TRI_OP_adamw, .run = adamw_copy, .work = {.fixed = 4 * UPDATE_PIECE}, .facts = TRI_FACT_COPY},
-    {.run = NULL},
-};
-static const tri_kernel_row by_pieces[] = {
+    {.op = TRI_OP_adamw, .run = adamw_copy, .work = {.fixed = 4 * UPDATE_PIECE}, .facts = TRI_FACT_COPY});
+static const tri_kernel_row by_pieces[] = TRI_KERNEL_ROWS(
     {.op = TRI_OP_embed, .run = embed},
     {.op = TRI_OP_embed_dw, .run = embed_dw, .work = {.col = 4 * TABLE_ROWS}},
     {.op = TRI_OP_accumulate, .run = accumulate},
     {.op = TRI_OP_skip, .run = accumulate},
-    {.op = TRI_OP_sumsq, .run = sumsq, .work = {.fixed = 8 * SUM_BLOCKS}},
-    {.run = NULL},
-};
+    {.op = TRI_OP_sumsq, .run = sumsq, .work = {.fixed = 8 * SUM_BLOCKS}});
 
 static void add_as(tri_kernel_table *table, const tri_kernel_row *rows, tri_dtype dtype) {
     for (; rows->run; rows++) tri__kernel_table_put(table, rows, dtype);
@@ -359,6 +355,5 @@ void tri__cpu_part_rows(tri_kernel_table *table) {
 #define TRI_ACTIVATION(NAME, name, ...) /* dx is both read and written */ \
     add_parts(table, "linear_" #name "_din", linear_act_din, "linear_din", #name "_din_db", 1);
 #include "program/activation.def"
-#undef TRI_ACTIVATION
     add_parts(table, "attention_din_db", attention_din_db, "attention_din", "bias_dw", 0);
 }

@@ -11,7 +11,6 @@
  * The variance's bias correction counts its own updates (tri__variance_steps): after one of them it stands for that
  * gradient's squares, so that the first step with signs is no larger than AdamW's. An element whose first gradient is
  * in a step with signs stays masked until the next update of the variance. */
-#include "plan/local.h"
 #include "plan/signs.h"
 #include "plan/step_kinds.h"
 

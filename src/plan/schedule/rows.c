@@ -4,7 +4,6 @@
 static const tri_schedule_row rows[] = {
 #define TRI_SCHEDULE(id, word, name_, ...) {.name = word, .order = tri__order_##name_, __VA_ARGS__},
 #include "plan/schedule/schedules.def"
-#undef TRI_SCHEDULE
 };
 
 const tri_schedule_row *tri__schedule_row(tri_schedule_kind kind) { return &rows[kind]; }

@@ -64,7 +64,6 @@ const tri_actions *tri__schedule_orders(tri_arena *arena, const tri_schedule_row
 #define TRI_SCHEDULE(id, word, name, ...) \
     void tri__order_##name(const tri_pipeline *pipeline, int rank, tri_actions *out);
 #include "plan/schedule/schedules.def"
-#undef TRI_SCHEDULE
 static inline void tri__act(tri_actions *out, tri_act act, int stage, int mb) {
     *TRI_PUSH(out->arena, out->at, out->n, out->cap) = (tri_action){act, stage, mb};
 }

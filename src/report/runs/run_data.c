@@ -2,10 +2,9 @@
 #include "report/runs/run_data.h"
 
 #include "base/clock.h"
-#include "base/lock.h"
 #include "base/text.h"
 #include "checkpoint/folders.h"
-#include "checkpoint/manifest.h"
+#include "checkpoint/checkpoint.h"
 #include "report/runs/run_parts.h"
 
 #include <unistd.h>

@@ -3,7 +3,6 @@
 #include "report/runs/trace_merge.h"
 
 #include "base/file.h"
-#include "base/grow.h"
 #include "base/hash.h"
 #include "report/text/stream.h"
 

@@ -71,7 +71,7 @@ static tri_status read_rows(const tri_table *table, tri_predicted *p) {
 
 /* TRI_NOINPUT: no such file; TRI_DATA: it is damaged. */
 static tri_status open_predicted(const char *path, tri_predicted *out) {
-    tri_table *table;
+    TRI_OWNED(tri__table_drop) tri_table *table = NULL;
     tri_kind kind;
     *out = (tri_predicted){0};
     TRI_TRY(tri__path_kind(path, &kind));
@@ -79,7 +79,6 @@ static tri_status open_predicted(const char *path, tri_predicted *out) {
     TRI_TRY(tri__table_open(path, &(tri_table_options){.separator = ','}, &table));
     tri_status status = read_header(table, out);
     if (status == TRI_OK) status = read_rows(table, out);
-    tri__table_close(table);
     if (status != TRI_OK) close_predicted(out);
     return status;
 }

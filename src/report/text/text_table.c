@@ -1,7 +1,7 @@
 /* text_table.c - pads columns to their widest cell, with two spaces between them. */
 #include "report/text/text_table.h"
 
-#include "base/grow.h"
+#include "base/owned.h"
 #include "data/text/unicode.h"
 
 #include <ctype.h>

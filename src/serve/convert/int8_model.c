@@ -6,7 +6,6 @@
 #include "serve/convert/quantized_folder.h"
 #include "serve/serve.h"
 
-#include "base/workshop.h"
 #include "device/device.h"
 #include "data/dataset/data_files.h"
 
@@ -186,15 +185,13 @@ static tri_status return_layers(search *s) {
     memcpy(order, s->layers, (size_t)s->n_layers * sizeof *order);
     qsort(order, (size_t)s->n_layers, sizeof *order, by_harm);
     for (int i = 0; i < s->n_layers; i++) s->layers[i].is_float = 0;
-    tri_status status = TRI_OK;
-    for (int k = 0; k < s->n_layers && status == TRI_OK && !is_allowed(s); k++) {
+    for (int k = 0; k < s->n_layers && !is_allowed(s); k++) {
         s->layers[find_layer(s, order[k].name)].is_float = 1;
-        status = measure(s, &s->after);
-        if (status == TRI_OK)
-            tri__say(s->log, TRI_LOG_INFO, "%s back in 16 bits: %s; drop %.4f", order[k].name,
-                     words_of(&s->after, words), drop_of(&s->before, &s->after));
+        TRI_TRY(measure(s, &s->after));
+        tri__say(s->log, TRI_LOG_INFO, "%s back in 16 bits: %s; drop %.4f", order[k].name, words_of(&s->after, words),
+                 drop_of(&s->before, &s->after));
     }
-    if (status != TRI_OK || is_allowed(s)) return status;
+    if (is_allowed(s)) return TRI_OK;
     char before[128];
     return tri__fail(
         TRI_USAGE,

@@ -6,7 +6,6 @@
  */
 #pragma once
 
-#include "base/log.h"
 #include "settings/settings.h"
 
 enum { TRI_EXPLAIN_ROWS = 40 }; /* rows that are computed for one explained row, at most */

@@ -137,19 +137,15 @@ static tri_trial_case case_of(const struct async_row *row, tri_dtype precision, 
 static tri_status measure(async_run *run, tri_trial *trial, const tri_trial_case *at, double *step, double *marked) {
     measured m = {.n = trial->program[TRI_TRAIN]->n_instrs};
     double flops = tri__trial_flops(at);
-    m.times = calloc((size_t)MOST_MARKED * (size_t)m.n, sizeof *m.times);
-    tri_status status = m.times ? run_steps(trial, flops, &m) : tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK) {
-        int heavy = flops / m.window[0] >= HEAVY_FLOPS, first = heavy ? m.windows / 3 : 0;
-        *step = tri__median(m.window + first, m.windows - first);
-        *marked = tri__median(m.sum, m.marked) - run->mark * m.n;
-        if (at->texts == 1) {
-            correct(run, &m, heavy, *step);
-            status = tri__samples_add(run->samples, trial, 0, m.times, m.marked);
-        }
-    }
-    free(m.times);
-    return status;
+    TRI_OWNED(tri__free_at) void *times = m.times = calloc((size_t)MOST_MARKED * (size_t)m.n, sizeof *m.times);
+    if (!times) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(run_steps(trial, flops, &m));
+    int heavy = flops / m.window[0] >= HEAVY_FLOPS, first = heavy ? m.windows / 3 : 0;
+    *step = tri__median(m.window + first, m.windows - first);
+    *marked = tri__median(m.sum, m.marked) - run->mark * m.n;
+    if (at->texts != 1) return TRI_OK;
+    correct(run, &m, heavy, *step);
+    return tri__samples_add(run->samples, trial, 0, m.times, m.marked);
 }
 
 static tri_status measure_row(async_run *run, const struct async_row *row, tri_dtype precision) {

@@ -347,19 +347,18 @@ static tri_status measure_all(tri_world *world, int ranks, double seconds, calib
 
 tri_status tri__calibrate_links(tri_arena *arena, tri_world *world, int ranks, double seconds, tri_hardware *out) {
     calibration c = {.arena = arena, .out = out, .group = calloc(GROUPS_MOST, sizeof *c.group)};
-    if (!c.group) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = measure_all(world, ranks, seconds, &c);
+    TRI_OWNED(tri__free_at) void *group = c.group;
+    if (!group) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(measure_all(world, ranks, seconds, &c));
     tri_wire far = {0};
-    for (int i = 0; i < c.n && status == TRI_OK; i++) {
+    for (int i = 0; i < c.n; i++) {
         tri_wire wire = wire_of(&c.group[i]);
         if (c.group[i].nodes > 1 && far.bytes <= 0) far = wire;
         if (c.group[i].nodes == 1 && c.group[i].n == 2) out->near = wire;
     }
-    if (status == TRI_OK && world && world->nodes.n > 1) {
+    if (world && world->nodes.n > 1) {
         if (far.bytes > 0) out->far = far;
-        status = measure_node(world, ranks_of_each_node(world), far.bytes, &out->node_bytes);
+        TRI_TRY(measure_node(world, ranks_of_each_node(world), far.bytes, &out->node_bytes));
     }
-    if (status == TRI_OK && (!world || world->rank == 0)) status = tri__arena_guard(keep, &c);
-    free(c.group);
-    return status;
+    return world && world->rank ? TRI_OK : tri__arena_guard(keep, &c);
 }

@@ -1,7 +1,6 @@
 /* points.c - from times of instructions to curves. */
 #include "study/calibrate/calibrate_parts.h"
 
-#include "base/grow.h"
 #include "base/sort.h"
 #include "sim/sizes.h"
 

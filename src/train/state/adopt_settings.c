@@ -1,6 +1,5 @@
 /* adopt_settings.c - settings that a run adopts from the checkpoint it continues, which must be of the same run. */
 #include "checkpoint/folders.h"
-#include "settings/changes.h"
 #include "train/run.h"
 
 /* The global batch. */

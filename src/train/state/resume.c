@@ -6,7 +6,6 @@
 #include "checkpoint/folders.h"
 #include "score/best.h"
 #include "plan/step_kinds.h"
-#include "settings/changes.h"
 #include "train/session.h"
 
 static double number(const tri_json *object, const char *key, double otherwise) {

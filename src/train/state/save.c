@@ -4,7 +4,6 @@
 
 #include "checkpoint/folders.h"
 #include "plan/step_kinds.h"
-#include "settings/learning_rate.h"
 
 #include <math.h>
 

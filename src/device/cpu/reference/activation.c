@@ -48,11 +48,8 @@ static void gated_din(const tri_call *call) {
     }
 }
 
-const tri_kernel_row tri__cpu_activation_reference[] = {
+const tri_kernel_row tri__cpu_activation_reference[] = TRI_KERNEL_ROWS(
     {.op = TRI_OP_act, .dtype = TRI_F32, .run = act, .facts = TRI_FACT_ACT},
     {.op = TRI_OP_act_din, .dtype = TRI_F32, .run = act_din, .facts = TRI_FACT_ACT},
     {.op = TRI_OP_act_din, .dtype = TRI_F32, .run = act_din, .facts = TRI_FACT_ACT | TRI_FACT_DB},
-    {.op = TRI_OP_gated, .dtype = TRI_F32, .run = gated},
-    {.op = TRI_OP_gated_din, .dtype = TRI_F32, .run = gated_din},
-    {.run = NULL},
-};
+    TRI_KERNEL(gated), TRI_KERNEL(gated_din));

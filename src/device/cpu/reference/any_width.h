@@ -4,12 +4,6 @@
 #include "device/cpu/reference/reference.h"
 #include "numbers/float16.h"
 
-/* The rows of such a function. */
-#define TRI_WIDTH_ROWS(op_, run_, facts_)                        \
-    {.op = op_, .dtype = TRI_F32, .run = run_, .facts = facts_},  \
-    {.op = op_, .dtype = TRI_BF16, .run = run_, .facts = facts_}, \
-    {.op = op_, .dtype = TRI_F16, .run = run_, .facts = facts_}
-
 /* Element i of an operand of the computing type, or of any float type. */
 static inline float load(const tri_call *call, int k, int64_t i) {
     if (call->dtype[k] == TRI_BF16) return tri__from_bf16(((const uint16_t *)call->t[k].data)[i]);

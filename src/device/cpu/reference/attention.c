@@ -183,7 +183,7 @@ static void table_dw(const tri_call *call) {
 #define ROWS(facts_, ...)                                                                                \
     {.op = TRI_OP_attention, .facts = facts_, .dtype = TRI_F32, .run = attention, .work = {.col = 8}},   \
         {.op = TRI_OP_attention_din, .facts = facts_, .dtype = TRI_F32, .run = attention_din, .work = {__VA_ARGS__}}
-const tri_kernel_row tri__cpu_attention_reference[] = {
+const tri_kernel_row tri__cpu_attention_reference[] = TRI_KERNEL_ROWS(
     ROWS(0, .row = 24),
     ROWS(TRI_FACT_FIRST, .col = 8),
     ROWS(TRI_FACT_SPARSE, .col = 24),
@@ -191,7 +191,5 @@ const tri_kernel_row tri__cpu_attention_reference[] = {
     ROWS(TRI_FACT_RELATIVE, .row = 24, .col = 16),
     ROWS(TRI_FACT_RELATIVE | TRI_FACT_BIAS, .row = 24, .col = 16),
     {.op = TRI_OP_attention, .facts = TRI_FACT_BITS, .dtype = TRI_F32, .run = attention_bits, .work = {.col = 8}},
-    {.op = TRI_OP_table, .dtype = TRI_F32, .run = table},
-    {.op = TRI_OP_table, .dtype = TRI_F32, .run = table_dw, .facts = TRI_FACT_WEIGHT},
-    {.run = NULL},
-};
+    TRI_KERNEL(table),
+    {.op = TRI_OP_table, .dtype = TRI_F32, .run = table_dw, .facts = TRI_FACT_WEIGHT});

@@ -146,13 +146,9 @@ static void attention_first_part_din(const tri_call *call) {
     {.op = TRI_OP_##op_, .facts = (facts_), .dtype = TRI_F32, .run = run_, .work = {.col = 8}}, \
     {.op = TRI_OP_##op_, .facts = (facts_) | TRI_FACT_SPARSE, .dtype = TRI_F32, .run = run_, .work = {.col = 8}}
 /* Scratch: doubles of a head's columns, which are at most those of the first operand. */
-const tri_kernel_row tri__cpu_attention_part_reference[] = {
-    {.op = TRI_OP_kv_part, .dtype = TRI_F32, .run = kv_part},
-    {.op = TRI_OP_attention_join, .dtype = TRI_F32, .run = attention_join},
-    {.op = TRI_OP_attention_first_join, .dtype = TRI_F32, .run = attention_first_join},
+const tri_kernel_row tri__cpu_attention_part_reference[] = TRI_KERNEL_ROWS(
+    TRI_KERNEL(kv_part), TRI_KERNEL(attention_join), TRI_KERNEL(attention_first_join),
     ROWS(attention_part, 0, attention_part),
     ROWS(attention_part_din, 0, attention_part_din),
     ROWS(attention_part, TRI_FACT_FIRST, attention_first_part),
-    ROWS(attention_part_din, TRI_FACT_FIRST, attention_first_part_din),
-    {.run = NULL},
-};
+    ROWS(attention_part_din, TRI_FACT_FIRST, attention_first_part_din));

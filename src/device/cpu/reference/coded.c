@@ -150,10 +150,8 @@ static void adamw_frozen(const tri_call *call) {
     if (meets) memcpy(f32(call, ARG(p)), p, (size_t)K * sizeof *p);
 }
 
-#define ROWS(op_) TRI_WIDTH_ROWS(TRI_OP_##op_, op_, 0)
-const tri_kernel_row tri__cpu_coded_reference[] = {
-    ROWS(pack), ROWS(unpack), TRI_WIDTH_ROWS(TRI_OP_unpack, unpack_sum, TRI_FACT_SUM), ROWS(momentum),
-    TRI_WIDTH_ROWS(TRI_OP_momentum, momentum_in, TRI_FACT_SENT),
-    TRI_WIDTH_ROWS(TRI_OP_momentum, momentum, TRI_FACT_SENT | TRI_FACT_OWN), ROWS(momentum_out), ROWS(adamw_frozen),
-    {.run = NULL},
-};
+#define ROWS(op_) TRI_WIDTH_ROWS(op_, op_, 0)
+const tri_kernel_row tri__cpu_coded_reference[] = TRI_KERNEL_ROWS(
+    ROWS(pack), ROWS(unpack), TRI_WIDTH_ROWS(unpack, unpack_sum, TRI_FACT_SUM), ROWS(momentum),
+    TRI_WIDTH_ROWS(momentum, momentum_in, TRI_FACT_SENT),
+    TRI_WIDTH_ROWS(momentum, momentum, TRI_FACT_SENT | TRI_FACT_OWN), ROWS(momentum_out), ROWS(adamw_frozen));

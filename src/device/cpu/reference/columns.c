@@ -115,8 +115,4 @@ static void columns_dw(const tri_call *call) {
     }
 }
 
-const tri_kernel_row tri__cpu_columns_reference[] = {
-    {.op = TRI_OP_columns, .dtype = TRI_F32, .run = columns},
-    {.op = TRI_OP_columns_dw, .dtype = TRI_F32, .run = columns_dw},
-    {.run = NULL},
-};
+const tri_kernel_row tri__cpu_columns_reference[] = TRI_KERNEL_ROWS(TRI_KERNEL(columns), TRI_KERNEL(columns_dw));

@@ -39,10 +39,5 @@ static void scale(const tri_call *call) {
     for (int64_t i = 0; i < n; i++) store(call, ARG(y), i, s * x[i]);
 }
 
-const tri_kernel_row tri__cpu_dropout_reference[] = {
-    {.op = TRI_OP_dropout, .dtype = TRI_F32, .run = dropout},
-    {.op = TRI_OP_add, .dtype = TRI_F32, .run = add},
-    {.op = TRI_OP_add_din, .dtype = TRI_F32, .run = add_din},
-    {.op = TRI_OP_scale, .dtype = TRI_F32, .run = scale},
-    {.run = NULL},
-};
+const tri_kernel_row tri__cpu_dropout_reference[] = TRI_KERNEL_ROWS(
+    TRI_KERNEL(dropout), TRI_KERNEL(add), TRI_KERNEL(add_din), TRI_KERNEL(scale));

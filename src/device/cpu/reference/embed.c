@@ -47,8 +47,4 @@ static void embed_dw(const tri_call *call) {
     }
 }
 
-const tri_kernel_row tri__cpu_embed_reference[] = {
-    {.op = TRI_OP_embed, .dtype = TRI_F32, .run = embed},
-    {.op = TRI_OP_embed_dw, .dtype = TRI_F32, .run = embed_dw},
-    {.run = NULL},
-};
+const tri_kernel_row tri__cpu_embed_reference[] = TRI_KERNEL_ROWS(TRI_KERNEL(embed), TRI_KERNEL(embed_dw));

@@ -179,14 +179,6 @@ static void combine_din(const tri_call *call) {
     }
 }
 
-const tri_kernel_row tri__cpu_experts_reference[] = {
-    {.op = TRI_OP_route, .dtype = TRI_F32, .run = route},
-    {.op = TRI_OP_route_din, .dtype = TRI_F32, .run = route_din},
-    {.op = TRI_OP_balance, .dtype = TRI_F32, .run = balance},
-    {.op = TRI_OP_balance_din, .dtype = TRI_F32, .run = balance_din},
-    {.op = TRI_OP_dispatch, .dtype = TRI_F32, .run = dispatch},
-    {.op = TRI_OP_dispatch_din, .dtype = TRI_F32, .run = dispatch_din},
-    {.op = TRI_OP_combine, .dtype = TRI_F32, .run = combine},
-    {.op = TRI_OP_combine_din, .dtype = TRI_F32, .run = combine_din},
-    {.run = NULL},
-};
+const tri_kernel_row tri__cpu_experts_reference[] = TRI_KERNEL_ROWS(
+    TRI_KERNEL(route), TRI_KERNEL(route_din), TRI_KERNEL(balance), TRI_KERNEL(balance_din), TRI_KERNEL(dispatch),
+    TRI_KERNEL(dispatch_din), TRI_KERNEL(combine), TRI_KERNEL(combine_din));

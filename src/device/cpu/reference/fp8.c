@@ -294,7 +294,6 @@ void tri__cpu_fp8_parts(tri_kernel_table *table) {
     set_work(table, "linear_" #name "_scaled", "linear_scaled", #name, type, 2, 2);                  \
     set_work(table, "linear_" #name "_scaled_din", "linear_scaled_din", #name "_din_db", type, 1, 2);
 #include "program/activation.def"
-#undef TRI_ACTIVATION
         set_work(table, "dropout_add_norm_scaled", "dropout_add_norm", "fp8_cast", type, 0, 0);
         set_work(table, "dropout_add_norm_scaled_din", "dropout_add_norm_din", "fp8_cast", type, 1, 1);
         set_work(table, "attention_scaled", "attention", "attention_bits", type, 0, 0);
@@ -302,17 +301,15 @@ void tri__cpu_fp8_parts(tri_kernel_table *table) {
     }
 }
 
-#define ROWS(op_) TRI_WIDTH_ROWS(TRI_OP_##op_, op_, 0)
-const tri_kernel_row tri__cpu_fp8_reference[] = {
+#define ROWS(op_) TRI_WIDTH_ROWS(op_, op_, 0)
+const tri_kernel_row tri__cpu_fp8_reference[] = TRI_KERNEL_ROWS(
     ROWS(fp8_cast), ROWS(fp8_cast_weights), ROWS(fp8_turn), ROWS(fp8_scales), ROWS(fp8_check), ROWS(fp8_history),
-    TRI_WIDTH_ROWS(TRI_OP_linear, linear_scaled, TRI_FACT_SCALED),
-    TRI_WIDTH_ROWS(TRI_OP_linear_din, linear_scaled_din, TRI_FACT_SCALED),
-    TRI_WIDTH_ROWS(TRI_OP_linear_dw, linear_scaled_dw, TRI_FACT_SCALED),
-    TRI_WIDTH_ROWS(TRI_OP_linear, linear_act_scaled, TRI_FACT_SCALED | TRI_FACT_ACT),
-    TRI_WIDTH_ROWS(TRI_OP_linear_din, linear_act_scaled_din, TRI_FACT_SCALED | TRI_FACT_ACT),
-    TRI_WIDTH_ROWS(TRI_OP_norm, norm_scaled, TRI_FACT_SCALED),
-    TRI_WIDTH_ROWS(TRI_OP_norm_din, norm_scaled_din, TRI_FACT_SCALED),
-    TRI_WIDTH_ROWS(TRI_OP_attention, attention_scaled, TRI_FACT_SCALED),
-    TRI_WIDTH_ROWS(TRI_OP_attention_din, attention_scaled_din, TRI_FACT_SCALED),
-    {.run = NULL},
-};
+    TRI_WIDTH_ROWS(linear, linear_scaled, TRI_FACT_SCALED),
+    TRI_WIDTH_ROWS(linear_din, linear_scaled_din, TRI_FACT_SCALED),
+    TRI_WIDTH_ROWS(linear_dw, linear_scaled_dw, TRI_FACT_SCALED),
+    TRI_WIDTH_ROWS(linear, linear_act_scaled, TRI_FACT_SCALED | TRI_FACT_ACT),
+    TRI_WIDTH_ROWS(linear_din, linear_act_scaled_din, TRI_FACT_SCALED | TRI_FACT_ACT),
+    TRI_WIDTH_ROWS(norm, norm_scaled, TRI_FACT_SCALED),
+    TRI_WIDTH_ROWS(norm_din, norm_scaled_din, TRI_FACT_SCALED),
+    TRI_WIDTH_ROWS(attention, attention_scaled, TRI_FACT_SCALED),
+    TRI_WIDTH_ROWS(attention_din, attention_scaled_din, TRI_FACT_SCALED));

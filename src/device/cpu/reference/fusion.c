@@ -41,10 +41,5 @@ static void gate_din(const tri_call *call) {
     }
 }
 
-const tri_kernel_row tri__cpu_fusion_reference[] = {
-    {.op = TRI_OP_concat, .dtype = TRI_F32, .run = concat},
-    {.op = TRI_OP_concat_din, .dtype = TRI_F32, .run = concat_din},
-    {.op = TRI_OP_gate, .dtype = TRI_F32, .run = gate},
-    {.op = TRI_OP_gate_din, .dtype = TRI_F32, .run = gate_din},
-    {.run = NULL},
-};
+const tri_kernel_row tri__cpu_fusion_reference[] = TRI_KERNEL_ROWS(
+    TRI_KERNEL(concat), TRI_KERNEL(concat_din), TRI_KERNEL(gate), TRI_KERNEL(gate_din));

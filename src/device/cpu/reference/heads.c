@@ -42,8 +42,4 @@ static void heads_own(const tri_call *call) {
         }
 }
 
-const tri_kernel_row tri__cpu_heads_reference[] = {
-    {.op = TRI_OP_heads, .dtype = TRI_F32, .run = heads},
-    {.op = TRI_OP_heads_own, .dtype = TRI_F32, .run = heads_own},
-    {.run = NULL},
-};
+const tri_kernel_row tri__cpu_heads_reference[] = TRI_KERNEL_ROWS(TRI_KERNEL(heads), TRI_KERNEL(heads_own));

@@ -75,7 +75,5 @@ static void bias_dw(const tri_call *call) {
 #define ROWS(op_, facts_)                                                                                   \
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_, .facts = (facts_)},                                  \
         {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_, .facts = (facts_) | TRI_FACT_EXPERTS}
-const tri_kernel_row tri__cpu_linear_reference[] = {
-    ROWS(linear, 0), ROWS(linear, TRI_FACT_ACT), ROWS(linear_din, 0), ROWS(linear_dw, 0), ROWS(bias_dw, 0),
-    {.run = NULL},
-};
+const tri_kernel_row tri__cpu_linear_reference[] = TRI_KERNEL_ROWS(
+    ROWS(linear, 0), ROWS(linear, TRI_FACT_ACT), ROWS(linear_din, 0), ROWS(linear_dw, 0), ROWS(bias_dw, 0));

@@ -103,10 +103,5 @@ static void regress_din(const tri_call *call) {
                       tri__number_slope(call->attr->loss, call->attr->delta, levels[c], values[i * C + c], targets[i]));
 }
 
-const tri_kernel_row tri__cpu_loss_reference[] = {
-    {.op = TRI_OP_cross_entropy, .dtype = TRI_F32, .run = cross_entropy},
-    {.op = TRI_OP_cross_entropy_din, .dtype = TRI_F32, .run = cross_entropy_din},
-    {.op = TRI_OP_regress, .dtype = TRI_F32, .run = regress},
-    {.op = TRI_OP_regress_din, .dtype = TRI_F32, .run = regress_din},
-    {.run = NULL},
-};
+const tri_kernel_row tri__cpu_loss_reference[] = TRI_KERNEL_ROWS(
+    TRI_KERNEL(cross_entropy), TRI_KERNEL(cross_entropy_din), TRI_KERNEL(regress), TRI_KERNEL(regress_din));

@@ -75,6 +75,4 @@ static void norm_dw(const tri_call *call) {
 #define ROWS(op_) \
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_, .work = {.col = 8}}, \
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_, .work = {.col = 8}, .facts = TRI_FACT_ALONE}
-const tri_kernel_row tri__cpu_norm_reference[] = {
-    ROWS(norm), ROWS(norm_din), {.op = TRI_OP_norm_dw, .dtype = TRI_F32, .run = norm_dw}, {.run = NULL},
-};
+const tri_kernel_row tri__cpu_norm_reference[] = TRI_KERNEL_ROWS(ROWS(norm), ROWS(norm_din), TRI_KERNEL(norm_dw));

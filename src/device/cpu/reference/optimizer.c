@@ -141,14 +141,7 @@ static void lamb_factor(const tri_call *call) {
     }
 }
 
-const tri_kernel_row tri__cpu_optimizer_reference[] = {
-    {.op = TRI_OP_adamw, .dtype = TRI_F32, .run = adamw},
+const tri_kernel_row tri__cpu_optimizer_reference[] = TRI_KERNEL_ROWS(
     {.op = TRI_OP_adamw, .dtype = TRI_F32, .run = adam, .facts = TRI_FACT_COUPLED},
-    {.op = TRI_OP_sgd, .dtype = TRI_F32, .run = sgd},
-    {.op = TRI_OP_lamb_moments, .dtype = TRI_F32, .run = lamb_moments},
-    {.op = TRI_OP_lamb_step, .dtype = TRI_F32, .run = lamb_step},
-    {.op = TRI_OP_lamb_average, .dtype = TRI_F32, .run = lamb_average},
-    {.op = TRI_OP_lamb_refresh, .dtype = TRI_F32, .run = lamb_refresh},
-    {.op = TRI_OP_lamb_factor, .dtype = TRI_F32, .run = lamb_factor},
-    {.run = NULL},
-};
+    TRI_KERNEL(adamw), TRI_KERNEL(sgd), TRI_KERNEL(lamb_moments), TRI_KERNEL(lamb_step), TRI_KERNEL(lamb_average),
+    TRI_KERNEL(lamb_refresh), TRI_KERNEL(lamb_factor));

@@ -51,11 +51,5 @@ static void average(const tri_call *call) {
     }
 }
 
-const tri_kernel_row tri__cpu_outer_reference[] = {
-    {.op = TRI_OP_average, .dtype = TRI_F32, .run = average},
-    {.op = TRI_OP_local_delta, .dtype = TRI_F32, .run = local_delta},
-    {.op = TRI_OP_outer_step, .dtype = TRI_F32, .run = outer_step},
-    {.op = TRI_OP_outer_take, .dtype = TRI_F32, .run = outer_take},
-    {.op = TRI_OP_swap, .dtype = TRI_F32, .run = swap},
-    {.run = NULL},
-};
+const tri_kernel_row tri__cpu_outer_reference[] = TRI_KERNEL_ROWS(
+    TRI_KERNEL(average), TRI_KERNEL(local_delta), TRI_KERNEL(outer_step), TRI_KERNEL(outer_take), TRI_KERNEL(swap));

@@ -55,9 +55,6 @@ static void tokens_whole_din(const tri_call *call) {
     for (int64_t i = 0; i < n; i++) store(call, ARG(dx), i, dy[i]);
 }
 
-const tri_kernel_row tri__cpu_pool_reference[] = {
-    {.op = TRI_OP_pool, .dtype = TRI_F32, .run = pool},
-    {.op = TRI_OP_tokens_whole_din, .dtype = TRI_F32, .run = tokens_whole_din},
-    {.op = TRI_OP_tokens_own, .dtype = TRI_F32, .run = tokens_whole_din},
-    {.run = NULL},
-};
+const tri_kernel_row tri__cpu_pool_reference[] = TRI_KERNEL_ROWS(
+    TRI_KERNEL(pool), TRI_KERNEL(tokens_whole_din),
+    {.op = TRI_OP_tokens_own, .dtype = TRI_F32, .run = tokens_whole_din});

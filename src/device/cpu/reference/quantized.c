@@ -136,18 +136,15 @@ static void linear_int8_dw(const tri_call *call) {
         }
 }
 
-#define ROWS(op_, run_, facts_) TRI_WIDTH_ROWS(TRI_OP_##op_, run_, facts_)
-const tri_kernel_row tri__cpu_quantized_reference[] = {
-    ROWS(embed, embed_int8, TRI_FACT_INT8),
-    ROWS(row_max, row_max, 0),
-    ROWS(quantize, quantize, TRI_FACT_QUANT),
-    ROWS(quantize, quantize, TRI_FACT_QUANT | TRI_FACT_FP8),
-    ROWS(quantize_din, quantize_din, 0),
-    ROWS(linear, linear_quantized, TRI_FACT_QUANT),
-    ROWS(linear, linear_quantized, TRI_FACT_QUANT | TRI_FACT_ACT),
-    ROWS(linear, linear_quantized, TRI_FACT_QUANT | TRI_FACT_FP8),
-    ROWS(linear, linear_quantized, TRI_FACT_QUANT | TRI_FACT_FP8 | TRI_FACT_ACT),
-    ROWS(linear_din, linear_int8_din, TRI_FACT_QUANT),
-    ROWS(linear_dw, linear_int8_dw, TRI_FACT_QUANT),
-    {.run = NULL},
-};
+const tri_kernel_row tri__cpu_quantized_reference[] = TRI_KERNEL_ROWS(
+    TRI_WIDTH_ROWS(embed, embed_int8, TRI_FACT_INT8),
+    TRI_WIDTH_ROWS(row_max, row_max, 0),
+    TRI_WIDTH_ROWS(quantize, quantize, TRI_FACT_QUANT),
+    TRI_WIDTH_ROWS(quantize, quantize, TRI_FACT_QUANT | TRI_FACT_FP8),
+    TRI_WIDTH_ROWS(quantize_din, quantize_din, 0),
+    TRI_WIDTH_ROWS(linear, linear_quantized, TRI_FACT_QUANT),
+    TRI_WIDTH_ROWS(linear, linear_quantized, TRI_FACT_QUANT | TRI_FACT_ACT),
+    TRI_WIDTH_ROWS(linear, linear_quantized, TRI_FACT_QUANT | TRI_FACT_FP8),
+    TRI_WIDTH_ROWS(linear, linear_quantized, TRI_FACT_QUANT | TRI_FACT_FP8 | TRI_FACT_ACT),
+    TRI_WIDTH_ROWS(linear_din, linear_int8_din, TRI_FACT_QUANT),
+    TRI_WIDTH_ROWS(linear_dw, linear_int8_dw, TRI_FACT_QUANT));

@@ -21,7 +21,4 @@ static void rope(const tri_call *call) {
     }
 }
 
-const tri_kernel_row tri__cpu_rope_reference[] = {
-    {.op = TRI_OP_rope, .dtype = TRI_F32, .run = rope},
-    {.run = NULL},
-};
+const tri_kernel_row tri__cpu_rope_reference[] = TRI_KERNEL_ROWS(TRI_KERNEL(rope));

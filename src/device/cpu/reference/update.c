@@ -45,12 +45,8 @@ static void clip(const tri_call *call) {
     *f64(call, ARG(norm)) = norm;
 }
 
-const tri_kernel_row tri__cpu_update_reference[] = {
-    {.op = TRI_OP_accumulate, .dtype = TRI_F32, .run = accumulate},
-    {.op = TRI_OP_commit, .dtype = TRI_F32, .run = commit},
+const tri_kernel_row tri__cpu_update_reference[] = TRI_KERNEL_ROWS(
+    TRI_KERNEL(accumulate), TRI_KERNEL(commit),
     {.op = TRI_OP_skip, .dtype = TRI_F32, .run = accumulate},
-    TRI_WIDTH_ROWS(TRI_OP_zero, zero, 0),
-    {.op = TRI_OP_sumsq, .dtype = TRI_F32, .run = sumsq},
-    {.op = TRI_OP_clip, .dtype = TRI_F32, .run = clip},
-    {.run = NULL},
-};
+    TRI_WIDTH_ROWS(zero, zero, 0),
+    TRI_KERNEL(sumsq), TRI_KERNEL(clip));

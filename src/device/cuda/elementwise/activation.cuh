@@ -109,7 +109,6 @@ template <int ACT, typename T> static __device__ __forceinline__ float act_at(in
 #define TRI_ACTIVATION(NAME, ...) \
         case TRI_ACTIVATION_##NAME: return act_op<TRI_ACTIVATION_##NAME, T>::at(x);
 #include "program/activation.def"
-#undef TRI_ACTIVATION
         }
         return x;
     }
@@ -122,7 +121,6 @@ template <int ACT, typename T> static __device__ __forceinline__ float act_din_a
 #define TRI_ACTIVATION(NAME, ...) \
         case TRI_ACTIVATION_##NAME: return act_din_op<TRI_ACTIVATION_##NAME, T>::at(dy, from);
 #include "program/activation.def"
-#undef TRI_ACTIVATION
         }
         return dy;
     }
@@ -134,6 +132,5 @@ template <class F> static void with_activation(int act, F run) {
 #define TRI_ACTIVATION(NAME, ...) \
     case TRI_ACTIVATION_##NAME: run(std::integral_constant<int, TRI_ACTIVATION_##NAME>()); break;
 #include "program/activation.def"
-#undef TRI_ACTIVATION
     }
 }

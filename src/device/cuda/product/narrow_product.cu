@@ -164,7 +164,6 @@ static __global__ void __launch_bounds__(THREADS)
 #define TRI_ACTIVATION(NAME, ...) \
     case TRI_ACTIVATION_##NAME: act_pairs<TRI_ACTIVATION_##NAME, T>(pair); break;
 #include "program/activation.def"
-#undef TRI_ACTIVATION
     }
     write_rows<T, TOKENS>(a, m.base, pair, (T *)a.y);
 #endif

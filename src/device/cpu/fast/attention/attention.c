@@ -306,7 +306,7 @@ enum { DISENTANGLED = TRI_FACT_RELATIVE, BIASED = TRI_FACT_RELATIVE | TRI_FACT_B
 #define KERNELS(op_, facts_, run_, ...) \
     KERNEL(op_, facts_, run_, __VA_ARGS__), KERNEL(op_, (facts_) | TRI_FACT_SPARSE, run_, __VA_ARGS__)
 
-TRI_FAST_ROWS(attention) = {
+TRI_FAST_ROWS(attention) = TRI_KERNEL_ROWS(
     KERNELS(attention, 0, attention, .work = FORWARD_WORK),
     KERNELS(attention_din, 0, attention_din, .work = GRADIENT_WORK),
     KERNELS(attention, TRI_FACT_FIRST, attention),
@@ -314,6 +314,4 @@ TRI_FAST_ROWS(attention) = {
     KERNEL(attention, BIASED, attention_relative, .work = RELATIVE_WORK),
     KERNEL(attention_din, BIASED, attention_biased_din, .work = BIASED_DIN_WORK),
     KERNEL(attention, DISENTANGLED, attention_relative, .work = RELATIVE_WORK),
-    KERNEL(attention_din, DISENTANGLED, attention_disentangled_din, .work = DISENTANGLED_DIN_WORK),
-    {.run = NULL},
-};
+    KERNEL(attention_din, DISENTANGLED, attention_disentangled_din, .work = DISENTANGLED_DIN_WORK));

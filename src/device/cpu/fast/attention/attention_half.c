@@ -170,11 +170,9 @@ static void attention_first_din(const tri_call *call) {
     clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
 }
 
-TRI_FAST_ROWS(attention_half) = {
+TRI_FAST_ROWS(attention_half) = TRI_KERNEL_ROWS(
     {.op = TRI_OP_attention, .dtype = TRI_BF16, .run = attention, .work = TRI_AS_HALF},
     {.op = TRI_OP_attention_din, .dtype = TRI_BF16, .run = attention_din, .work = TRI_AS_HALF},
     {.op = TRI_OP_attention, .facts = TRI_FACT_FIRST, .dtype = TRI_BF16, .run = attention_first, .work = TRI_AS_HALF},
     {.op = TRI_OP_attention_din, .facts = TRI_FACT_FIRST, .dtype = TRI_BF16, .run = attention_first_din,
-     .work = TRI_AS_HALF},
-    {.run = NULL},
-};
+     .work = TRI_AS_HALF});

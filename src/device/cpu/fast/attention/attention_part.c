@@ -194,10 +194,8 @@ static void attention_part_din(const tri_call *call) {
 
 #define KERNEL(op_, facts_, ...) \
     {.op = TRI_OP_##op_, .facts = facts_, .dtype = TRI_F32, .run = op_, .work = __VA_ARGS__}
-TRI_FAST_ROWS(attention_part) = {
+TRI_FAST_ROWS(attention_part) = TRI_KERNEL_ROWS(
     KERNEL(attention_part, 0, FORWARD_WORK),
     KERNEL(attention_part_din, 0, GRADIENT_WORK),
     KERNEL(attention_part, TRI_FACT_SPARSE, FORWARD_WORK),
-    KERNEL(attention_part_din, TRI_FACT_SPARSE, GRADIENT_WORK),
-    {.run = NULL},
-};
+    KERNEL(attention_part_din, TRI_FACT_SPARSE, GRADIENT_WORK));

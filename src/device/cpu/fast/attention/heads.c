@@ -27,7 +27,4 @@ static void heads(const tri_call *call) {
             }
 }
 
-TRI_FAST_ROWS(heads) = {
-    {.op = TRI_OP_heads, .dtype = TRI_F32, .run = heads},
-    {.run = NULL},
-};
+TRI_FAST_ROWS(heads) = TRI_KERNEL_ROWS(TRI_KERNEL(heads));

@@ -48,8 +48,4 @@ static void kv_part(const tri_call *call) {
         memcpy(f32(call, ARG(y)) + t * G, f32(call, ARG(x)) + t * D + D - G, (size_t)G * sizeof(float));
 }
 
-TRI_FAST_ROWS(join) = {
-    {.op = TRI_OP_kv_part, .dtype = TRI_F32, .run = kv_part},
-    {.op = TRI_OP_attention_join, .dtype = TRI_F32, .run = attention_join},
-    {.run = NULL},
-};
+TRI_FAST_ROWS(join) = TRI_KERNEL_ROWS(TRI_KERNEL(kv_part), TRI_KERNEL(attention_join));

@@ -64,7 +64,4 @@ static void rope(const tri_call *call) {
 }
 
 /* Scratch: a third of a row's columns, or less, in fp32. */
-TRI_FAST_ROWS(rope) = {
-    {.op = TRI_OP_rope, .dtype = TRI_F32, .run = rope, .work = {.row_cols = 2}},
-    {.run = NULL},
-};
+TRI_FAST_ROWS(rope) = TRI_KERNEL_ROWS({.op = TRI_OP_rope, .dtype = TRI_F32, .run = rope, .work = {.row_cols = 2}});

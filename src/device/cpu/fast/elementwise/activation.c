@@ -53,10 +53,7 @@ static void add_din(const tri_call *call) {
         }
 }
 
-TRI_FAST_ROWS(activation) = {
+TRI_FAST_ROWS(activation) = TRI_KERNEL_ROWS(
     {.op = TRI_OP_act, .dtype = TRI_F32, .run = act, .facts = TRI_FACT_ACT},
     {.op = TRI_OP_act_din, .dtype = TRI_F32, .run = act_din, .facts = TRI_FACT_ACT},
-    {.op = TRI_OP_add, .dtype = TRI_F32, .run = add},
-    {.op = TRI_OP_add_din, .dtype = TRI_F32, .run = add_din},
-    {.run = NULL},
-};
+    TRI_KERNEL(add), TRI_KERNEL(add_din));

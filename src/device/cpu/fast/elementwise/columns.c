@@ -142,8 +142,4 @@ static void columns_dw(const tri_call *call) {
     }
 }
 
-TRI_FAST_ROWS(columns) = {
-    {.op = TRI_OP_columns, .dtype = TRI_F32, .run = columns},
-    {.op = TRI_OP_columns_dw, .dtype = TRI_F32, .run = columns_dw},
-    {.run = NULL},
-};
+TRI_FAST_ROWS(columns) = TRI_KERNEL_ROWS(TRI_KERNEL(columns), TRI_KERNEL(columns_dw));

@@ -70,8 +70,4 @@ static void embed_dw(const tri_call *call) {
     }
 }
 
-TRI_FAST_ROWS(embed) = {
-    {.op = TRI_OP_embed, .dtype = TRI_F32, .run = embed},
-    {.op = TRI_OP_embed_dw, .dtype = TRI_F32, .run = embed_dw},
-    {.run = NULL},
-};
+TRI_FAST_ROWS(embed) = TRI_KERNEL_ROWS(TRI_KERNEL(embed), TRI_KERNEL(embed_dw));

@@ -81,10 +81,5 @@ static void combine_din(const tri_call *call) {
     }
 }
 
-TRI_FAST_ROWS(experts) = {
-    {.op = TRI_OP_dispatch, .dtype = TRI_F32, .run = dispatch},
-    {.op = TRI_OP_dispatch_din, .dtype = TRI_F32, .run = dispatch_din},
-    {.op = TRI_OP_combine, .dtype = TRI_F32, .run = combine},
-    {.op = TRI_OP_combine_din, .dtype = TRI_F32, .run = combine_din},
-    {.run = NULL},
-};
+TRI_FAST_ROWS(experts) = TRI_KERNEL_ROWS(
+    TRI_KERNEL(dispatch), TRI_KERNEL(dispatch_din), TRI_KERNEL(combine), TRI_KERNEL(combine_din));

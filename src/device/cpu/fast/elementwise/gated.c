@@ -28,8 +28,4 @@ static void gated_din(const tri_call *call) {
     }
 }
 
-TRI_FAST_ROWS(gated) = {
-    {.op = TRI_OP_gated, .dtype = TRI_F32, .run = gated},
-    {.op = TRI_OP_gated_din, .dtype = TRI_F32, .run = gated_din},
-    {.run = NULL},
-};
+TRI_FAST_ROWS(gated) = TRI_KERNEL_ROWS(TRI_KERNEL(gated), TRI_KERNEL(gated_din));

@@ -70,11 +70,7 @@ static void dropout(const tri_call *call) {
     }
 }
 
-#define ROWS(op_, facts_) \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_, .facts = facts_}, \
-    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_, .work = TRI_AS_HALF, .facts = facts_}
-TRI_FAST_ROWS(norm) = {
+#define ROWS(op_, facts_) TRI_HALF_ROWS(op_, op_, facts_, {0})
+TRI_FAST_ROWS(norm) = TRI_KERNEL_ROWS(
     ROWS(norm, 0), ROWS(norm, TRI_FACT_ALONE), ROWS(dropout, 0),
-    {.op = TRI_OP_norm_din, .dtype = TRI_F32, .run = norm_din, .facts = TRI_FACT_ALONE},
-    {.run = NULL},
-};
+    {.op = TRI_OP_norm_din, .dtype = TRI_F32, .run = norm_din, .facts = TRI_FACT_ALONE});

@@ -47,9 +47,4 @@ static void gate_din(const tri_call *call) {
     }
 }
 
-TRI_FAST_ROWS(scale) = {
-    {.op = TRI_OP_scale, .dtype = TRI_F32, .run = scale},
-    {.op = TRI_OP_gate, .dtype = TRI_F32, .run = gate},
-    {.op = TRI_OP_gate_din, .dtype = TRI_F32, .run = gate_din},
-    {.run = NULL},
-};
+TRI_FAST_ROWS(scale) = TRI_KERNEL_ROWS(TRI_KERNEL(scale), TRI_KERNEL(gate), TRI_KERNEL(gate_din));

@@ -142,13 +142,9 @@ static void dropout_add_norm_din(const tri_call *call) {
     sum_rows(&m, n, of, make_norm_din);
 }
 
-#define ROWS(op_, run_, sums, facts_) \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .work = {.col = (sums) * BLOCKS * 8}, .facts = facts_}, \
-    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .work = TRI_AS_HALF, .facts = facts_}
-TRI_FAST_ROWS(sums) = {
+#define ROWS(op_, run_, sums, facts_) TRI_HALF_ROWS(op_, run_, facts_, {.col = (sums) * BLOCKS * 8})
+TRI_FAST_ROWS(sums) = TRI_KERNEL_ROWS(
     ROWS(bias_dw, bias_dw, 1, 0),
     ROWS(act_din, act_din_db, 1, TRI_FACT_ACT | TRI_FACT_DB),
     ROWS(norm_din, dropout_add_norm_din, 3, 0),
-    {.op = TRI_OP_norm_dw, .dtype = TRI_F32, .run = norm_dw, .work = {.col = 2 * BLOCKS * 8}},
-    {.run = NULL},
-};
+    {.op = TRI_OP_norm_dw, .dtype = TRI_F32, .run = norm_dw, .work = {.col = 2 * BLOCKS * 8}});

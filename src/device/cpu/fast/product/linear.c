@@ -98,12 +98,8 @@ static void linear_dw(const tri_call *call) {
     multiply(call, (layer){ARG(dw), ARG(dy), ARG(x), .a_transposed = 1, 0, -1, -1, -1});
 }
 
-#define ROWS(op_, run_, facts_)                                                                     \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .work = TRI_GEMM_WORK, .facts = facts_},    \
-    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .work = TRI_AS_HALF, .facts = facts_}
-TRI_FAST_ROWS(linear) = {
+#define ROWS(op_, run_, facts_) TRI_HALF_ROWS(op_, run_, facts_, TRI_GEMM_WORK)
+TRI_FAST_ROWS(linear) = TRI_KERNEL_ROWS(
     ROWS(linear, linear, 0), ROWS(linear, linear_act, TRI_FACT_ACT), ROWS(linear_din, linear_din, 0),
     ROWS(linear_dw, linear_dw, 0),
-    {.op = TRI_OP_linear_din, .dtype = TRI_BF16, .run = linear_act_din, .work = TRI_AS_HALF, .facts = TRI_FACT_ACT},
-    {.run = NULL},
-};
+    {.op = TRI_OP_linear_din, .dtype = TRI_BF16, .run = linear_act_din, .work = TRI_AS_HALF, .facts = TRI_FACT_ACT});

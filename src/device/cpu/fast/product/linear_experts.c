@@ -189,15 +189,11 @@ static void bias_experts_dw(const tri_call *call) {
 
 #define ROWS_WORK {.fixed = 64 * 4 * TRI_GEMM_BLOCK + 512, .row = 4 * TRI_GEMM_BLOCK + 4, .col = 4 * TRI_GEMM_BLOCK}
 
-#define ROWS(op_, run_, facts_, ...)                                                                          \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .work = __VA_ARGS__, .facts = TRI_FACT_EXPERTS | facts_}, \
-    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .work = TRI_AS_HALF, .facts = TRI_FACT_EXPERTS | facts_}
-TRI_FAST_ROWS(linear_experts) = {
+#define ROWS(op_, run_, facts_, ...) TRI_HALF_ROWS(op_, run_, TRI_FACT_EXPERTS | facts_, __VA_ARGS__)
+TRI_FAST_ROWS(linear_experts) = TRI_KERNEL_ROWS(
     ROWS(linear, linear_experts, 0, ROWS_WORK), ROWS(linear, linear_experts_act, TRI_FACT_ACT, ROWS_WORK),
     ROWS(linear_din, linear_experts_din, 0, ROWS_WORK),
     ROWS(linear_dw, linear_experts_dw, 0,
          {.fixed = (MOST_ROWS + 64) * 4 * TRI_GEMM_BLOCK + 256, .col = 4 * TRI_GEMM_BLOCK}),
     {.op = TRI_OP_bias_dw, .dtype = TRI_F32, .run = bias_experts_dw, .work = {.row_cols = 8 * BLOCKS},
-     .facts = TRI_FACT_EXPERTS},
-    {.run = NULL},
-};
+     .facts = TRI_FACT_EXPERTS});

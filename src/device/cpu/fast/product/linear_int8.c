@@ -16,11 +16,6 @@ static void linear_int8(const tri_call *call) {
     if (g.m && g.n) PER_ISA(tri__int8_gemm)(&g);
 }
 
-#define ROWS(facts_)                                                                     \
-    {.op = TRI_OP_linear, .dtype = TRI_F32, .run = linear_int8, .facts = facts_},        \
-    {.op = TRI_OP_linear, .dtype = TRI_BF16, .run = linear_int8, .facts = facts_},       \
-    {.op = TRI_OP_linear, .dtype = TRI_F16, .run = linear_int8, .facts = facts_}
-TRI_FAST_ROWS(linear_int8) = {
-    ROWS(TRI_FACT_QUANT), ROWS(TRI_FACT_QUANT | TRI_FACT_ACT),
-    {.run = NULL},
-};
+TRI_FAST_ROWS(linear_int8) = TRI_KERNEL_ROWS(
+    TRI_WIDTH_ROWS(linear, linear_int8, TRI_FACT_QUANT),
+    TRI_WIDTH_ROWS(linear, linear_int8, TRI_FACT_QUANT | TRI_FACT_ACT));

@@ -127,10 +127,6 @@ static void quantize_din(const tri_call *call) {
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .work = WORK(0), .facts = TRI_FACT_QUANT},        \
     {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .work = WORK(4), .facts = TRI_FACT_QUANT},       \
     {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = run_, .work = WORK(4), .facts = TRI_FACT_QUANT}
-TRI_FAST_ROWS(linear_int8_din) = {
+TRI_FAST_ROWS(linear_int8_din) = TRI_KERNEL_ROWS(
     ROWS(linear_din, linear_int8_din), ROWS(linear_dw, linear_int8_dw),
-    {.op = TRI_OP_quantize_din, .dtype = TRI_F32, .run = quantize_din},
-    {.op = TRI_OP_quantize_din, .dtype = TRI_BF16, .run = quantize_din},
-    {.op = TRI_OP_quantize_din, .dtype = TRI_F16, .run = quantize_din},
-    {.run = NULL},
-};
+    TRI_WIDTH_ROWS(quantize_din, quantize_din, 0));

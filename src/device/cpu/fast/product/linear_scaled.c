@@ -99,7 +99,5 @@ static void linear_scaled_dw(const tri_call *call) {
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .work = WORK(0), .facts = TRI_FACT_SCALED},        \
     {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .work = WORK(4), .facts = TRI_FACT_SCALED},       \
     {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = run_, .work = WORK(4), .facts = TRI_FACT_SCALED}
-TRI_FAST_ROWS(linear_scaled) = {
-    ROWS(linear, linear_scaled), ROWS(linear_din, linear_scaled_din), ROWS(linear_dw, linear_scaled_dw),
-    {.run = NULL},
-};
+TRI_FAST_ROWS(linear_scaled) = TRI_KERNEL_ROWS(
+    ROWS(linear, linear_scaled), ROWS(linear_din, linear_scaled_din), ROWS(linear_dw, linear_scaled_dw));

@@ -98,11 +98,6 @@ static void embed_int8(const tri_call *call) {
     }
 }
 
-#define ROWS(op_, run_, facts_)                                            \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .facts = facts_},  \
-    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .facts = facts_}, \
-    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = run_, .facts = facts_}
-TRI_FAST_ROWS(quantize) = {
-    ROWS(row_max, row_max, 0), ROWS(quantize, quantize_int8, TRI_FACT_QUANT), ROWS(embed, embed_int8, TRI_FACT_INT8),
-    {.run = NULL},
-};
+TRI_FAST_ROWS(quantize) = TRI_KERNEL_ROWS(
+    TRI_WIDTH_ROWS(row_max, row_max, 0), TRI_WIDTH_ROWS(quantize, quantize_int8, TRI_FACT_QUANT),
+    TRI_WIDTH_ROWS(embed, embed_int8, TRI_FACT_INT8));

@@ -54,9 +54,12 @@ static inline tri_drop drop_of(const tri_call *call, int key) {
 
 /* The scratch space of a 16-bit row that replaces one of half.c, on which it may fall back: the same. */
 #define TRI_AS_HALF {.half = sizeof(float)}
+/* The rows of a function for fp32, with this scratch space, and for bf16. */
+#define TRI_HALF_ROWS(op_, run_, facts_, ...)                                                    \
+    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .work = __VA_ARGS__, .facts = facts_},   \
+    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .work = TRI_AS_HALF, .facts = facts_}
 
-/* A file's list of rows, which ends with an empty one: TRI_FAST_ROWS(norm) = {...}. The Makefile finds it by this
- * name. */
+/* A file's list of rows: TRI_FAST_ROWS(norm) = TRI_KERNEL_ROWS(...). The Makefile finds it by this name. */
 #ifdef TRI_ISA
 #define TRI_FAST_ROWS(family) const tri_kernel_row PER_ISA(tri__cpu_##family##_fast)[]
 #else

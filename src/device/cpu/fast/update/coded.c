@@ -341,13 +341,8 @@ static void adamw_frozen(const tri_call *call) {
     }
 }
 
-#define FACT_ROWS(op_, run_, facts_)                                      \
-    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = run_, .facts = facts_},  \
-    {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = run_, .facts = facts_}, \
-    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = run_, .facts = facts_}
-#define ROWS(op_) FACT_ROWS(op_, op_, 0)
-TRI_FAST_ROWS(coded) = {
-    ROWS(pack), ROWS(unpack), FACT_ROWS(unpack, unpack_sum, TRI_FACT_SUM), ROWS(momentum),
-    FACT_ROWS(momentum, momentum_in, TRI_FACT_SENT), FACT_ROWS(momentum, momentum, TRI_FACT_SENT | TRI_FACT_OWN),
-    ROWS(momentum_out), ROWS(adamw_frozen), {.run = NULL},
-};
+#define ROWS(op_) TRI_WIDTH_ROWS(op_, op_, 0)
+TRI_FAST_ROWS(coded) = TRI_KERNEL_ROWS(
+    ROWS(pack), ROWS(unpack), TRI_WIDTH_ROWS(unpack, unpack_sum, TRI_FACT_SUM), ROWS(momentum),
+    TRI_WIDTH_ROWS(momentum, momentum_in, TRI_FACT_SENT),
+    TRI_WIDTH_ROWS(momentum, momentum, TRI_FACT_SENT | TRI_FACT_OWN), ROWS(momentum_out), ROWS(adamw_frozen));

@@ -148,13 +148,11 @@ static void lamb_refresh(const tri_call *call) {
     *f64(call, ARG(most)) = most;
 }
 
-TRI_FAST_ROWS(optimizer) = {
-    {.op = TRI_OP_adamw, .dtype = TRI_F32, .run = adamw},
+TRI_FAST_ROWS(optimizer) = TRI_KERNEL_ROWS(
+    TRI_KERNEL(adamw),
     {.op = TRI_OP_adamw, .dtype = TRI_F32, .run = adamw, .facts = TRI_FACT_COUPLED},
     {.op = TRI_OP_adamw, .dtype = TRI_BF16, .run = adamw_copy, .work = TRI_AS_HALF, .facts = TRI_FACT_COPY},
-    {.op = TRI_OP_sgd, .dtype = TRI_F32, .run = sgd},
+    TRI_KERNEL(sgd),
     {.op = TRI_OP_lamb_moments, .dtype = TRI_F32, .run = lamb_moments, .work = {.fixed = BLOCKS * 16}},
-    {.op = TRI_OP_lamb_step, .dtype = TRI_F32, .run = lamb_step},
-    {.op = TRI_OP_lamb_refresh, .dtype = TRI_F32, .run = lamb_refresh, .work = {.fixed = BLOCKS * 32}},
-    {.run = NULL},
-};
+    TRI_KERNEL(lamb_step),
+    {.op = TRI_OP_lamb_refresh, .dtype = TRI_F32, .run = lamb_refresh, .work = {.fixed = BLOCKS * 32}});

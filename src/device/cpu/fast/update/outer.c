@@ -19,11 +19,9 @@ static void in_pieces(const tri_call *call) {
     }
 }
 
-TRI_FAST_ROWS(outer) = {
+TRI_FAST_ROWS(outer) = TRI_KERNEL_ROWS(
     {.op = TRI_OP_local_delta, .dtype = TRI_F32, .run = in_pieces},
     {.op = TRI_OP_outer_step, .dtype = TRI_F32, .run = in_pieces},
     {.op = TRI_OP_outer_take, .dtype = TRI_F32, .run = in_pieces},
     {.op = TRI_OP_swap, .dtype = TRI_F32, .run = in_pieces},
-    {.op = TRI_OP_average, .dtype = TRI_F32, .run = in_pieces},
-    {.run = NULL},
-};
+    {.op = TRI_OP_average, .dtype = TRI_F32, .run = in_pieces});

@@ -70,13 +70,8 @@ static void sumsq(const tri_call *call) {
     *f64(call, ARG(sum)) = total;
 }
 
-TRI_FAST_ROWS(update) = {
-    {.op = TRI_OP_accumulate, .dtype = TRI_F32, .run = accumulate},
-    {.op = TRI_OP_commit, .dtype = TRI_F32, .run = commit},
+TRI_FAST_ROWS(update) = TRI_KERNEL_ROWS(
+    TRI_KERNEL(accumulate), TRI_KERNEL(commit),
     {.op = TRI_OP_skip, .dtype = TRI_F32, .run = accumulate},
-    {.op = TRI_OP_zero, .dtype = TRI_F32, .run = zero},
-    {.op = TRI_OP_zero, .dtype = TRI_BF16, .run = zero},
-    {.op = TRI_OP_zero, .dtype = TRI_F16, .run = zero},
-    {.op = TRI_OP_sumsq, .dtype = TRI_F32, .run = sumsq, .work = {.fixed = BLOCKS * 8}},
-    {.run = NULL},
-};
+    TRI_WIDTH_ROWS(zero, zero, 0),
+    {.op = TRI_OP_sumsq, .dtype = TRI_F32, .run = sumsq, .work = {.fixed = BLOCKS * 8}});
