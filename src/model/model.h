@@ -80,6 +80,7 @@ typedef struct tri_network {
     tri_column_tables columns; /* of columns that become vectors */
     int is_gated;              /* branches are scaled by gates */
     int is_number;             /* outputs are numbers, not classes */
+    int n_targets;             /* of a row: 1, or one for each output */
     int is_weighted;           /* rows have weights in the loss that training minimises */
     int64_t n_classes, common, fusion; /* widths; n_classes: outputs */
     int64_t max_len;

@@ -186,7 +186,8 @@ static tri_status complete(tri_settings *settings) {
     }
     if (!tri__settings_given(settings, &settings->loss))
         settings->loss = model->task == TRI_TASK_NUMBER      ? TRI_LOSS_SQUARED
-                         : model->task == TRI_TASK_QUANTILES ? TRI_LOSS_PINBALL : TRI_LOSS_CROSS_ENTROPY;
+                         : model->task == TRI_TASK_QUANTILES ? TRI_LOSS_PINBALL
+                         : model->task == TRI_TASK_LABELS    ? TRI_LOSS_BINARY : TRI_LOSS_CROSS_ENTROPY;
     return tri__settings_ranks(settings);
 }
 

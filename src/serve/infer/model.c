@@ -104,7 +104,7 @@ static tri_status start_batcher(tri_model *m) {
                                        .n_columns = m->form.preprocess->width,
                                        .rows = m->batching.max_batch_rows,
                                        .windows = m->form.windows,
-                                       .granule = tri__plan_granule(&engine->in)},
+                                       .granule = tri__plan_granule(&engine->in), .words = engine->model.n_targets},
                              .n_classes = m->members.n_classes,
                              .queue_rows = m->batching.queue_rows,
                              .max_wait = m->batching.max_wait,

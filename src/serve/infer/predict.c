@@ -126,9 +126,7 @@ static tri_status find_rows(const served *v, tri_predictions *out) {
                                             : tri__fail(TRI_RESOURCE, "out of memory");
     for (int64_t row = 0; status == TRI_OK && row < rows; row++) {
         tri_bad_field bad;
-        int32_t known;
-        int is_labelled = !has_labels || tri__label_read(fields.preprocess,
-                                                         tri__table_field(out->table, row, fields.label), &known);
+        int is_labelled = !has_labels || tri__label_read(&fields, row, NULL);
         if (is_labelled && tri__fields_numbers(&fields, row, numbers, &bad)) out->row[n++] = row;
         tri__rows_passed(out->table, row);
     }
