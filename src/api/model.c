@@ -4,6 +4,8 @@
 #include "serve/infer/model.h"
 #include "serve/infer/table_rows.h"
 
+#include <math.h>
+
 tri_status tri_model_open(int n_options, const char *const *options, tri_model **out) {
     TRI_OWNED(tri__settings_free) tri_settings settings = {0};
     *out = NULL;
@@ -24,7 +26,8 @@ const char *tri_model_column(const tri_model *model, int index) { return tri__mo
 
 int tri_model_decide(const tri_model *model, const float *probabilities) {
     const tri_model_facts *facts = tri__model_facts(model);
-    return facts->is_number ? -1 : tri__decision_class(facts->decision, probabilities, facts->n_classes);
+    return facts->is_number || facts->separator ? -1
+                                                : tri__decision_class(facts->decision, probabilities, facts->n_classes);
 }
 
 tri_status tri_model_predict(tri_model *model, const tri_row *rows, int64_t n, float *probabilities) {

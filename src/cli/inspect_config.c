@@ -125,12 +125,13 @@ static void describe_model(tri_json *config, tri_json *comments, const tri_setti
                             "tasks (docs/guide/recipe.md); trident sweep searches for a better one");
 }
 
-/* The task: as given, or by whether the label's numbers are amounts rather than classes: fractions, or more than
- * classes usually are. */
+/* The task: as given, or by whether the label's cells hold several labels, or numbers that are amounts rather than
+ * classes: fractions, or more than classes usually are. */
 static int64_t task_of(const tri_settings *settings, const tri_inspection *in) {
     enum { MOST = 20 };
     const tri_inspect_column *c = &in->column[in->label];
     if (tri__settings_given(settings, &settings->model.task)) return settings->model.task;
+    if (in->n_several) return TRI_TASK_LABELS;
     int numeric = c->kind == TRI_INSPECT_AMOUNT || (c->kind == TRI_INSPECT_NUMERIC && c->numbers == c->filled);
     return numeric && c->distinct > (c->whole ? MOST : 2) ? TRI_TASK_NUMBER : TRI_TASK_CLASSES;
 }
@@ -139,7 +140,16 @@ static void describe_columns(tri_json *config, tri_json *comments, int64_t task,
     const char *label = in->column[in->label].name;
     tri_json *tabular = tri__json_array(), *deciding = tri__json_array();
     tri__json_set_new(config, "label_name", tri__json_string(label));
-    if (task != TRI_TASK_CLASSES) {
+    if (task == TRI_TASK_LABELS) {
+        comment(comments, "label_name", in->label_given ? "as given: %d labels"
+                                                        : "a guess: %d labels; see part in trident inspect for others",
+                in->n_several);
+        tri__merge_new(config, tri__json_pack("{s:s, s:s, s:i}", "task", "multilabel", "label_separator",
+                                              in->n_several ? in->several : ";", "num_classes", in->n_several));
+        comment(comments, "task", "many of the label's %lld different cells hold several of its %d labels; "
+                "classification would take each cell for a class", (long long)in->column[in->label].distinct,
+                in->n_several);
+    } else if (task != TRI_TASK_CLASSES) {
         comment(comments, "label_name", in->label_given ? "as given: numbers"
                                                         : "a guess: numbers; see part in trident inspect for others");
         tri__json_set_new(config, "task", tri__json_string(task == TRI_TASK_NUMBER ? "regression" : "quantiles"));
@@ -232,6 +242,10 @@ tri_status tri__inspect_write_config(const char *path, const char *data, const t
     if (task == TRI_TASK_CLASSES && (in->n_base_classes < 2 || in->n_base_classes > CLASSES_MAX))
         return tri__fail(TRI_DATA, "%s: the label \"%s\" has %d different values; 2 to %d are expected of a class",
                          table, in->column[in->label].name, in->n_base_classes, CLASSES_MAX);
+    if (task == TRI_TASK_LABELS && !in->n_several)
+        return tri__fail(TRI_DATA, "%s: the cells of \"%s\" do not hold several labels that repeat: write the configuration "
+                         "by hand, with label_separator, or name columns of 0 and 1 in label_name", table,
+                         in->column[in->label].name);
     tri_json *config = tri__json_object(), *comments = tri__json_object();
     describe_columns(config, comments, task, in);
     describe_model(config, comments, settings, in, model);

@@ -116,6 +116,10 @@ tri_status tri__edges_fit(const double *sorted, int64_t n, int bins, tri_column_
 float tri__edges_place(const tri_column_stats *stats, float x);
 /* Describes fitted columns in preprocess->vectors. */
 tri_status tri__vectors_make(tri_preprocess *preprocess);
+/* Whether a number, or quantiles of it, are learned. */
+static inline int tri__preprocess_is_number(const tri_preprocess *preprocess) {
+    return preprocess->target && !preprocess->separator;
+}
 /* How many 4-byte words a row's label has. */
 static inline int tri__target_words(const tri_preprocess *preprocess) {
     return preprocess->separator ? preprocess->n_classes : 1;

@@ -96,6 +96,8 @@ typedef struct tri_inspection {
     int n_further;
     int label_given, texts_given, tabular_given; /* configured, not guessed */
     tri_inspect_class *classes;        /* of base's labels, in class order; those only in other tables come last */
+    int n_several;       /* different labels of the label's cells, where these hold several; 0: they do not */
+    char several[2];     /* what is between them */
     int n_classes, n_base_classes;     /* kept; those of base, which come first */
     double majority;     /* share of the largest class in the scored split; -1: none was scored */
     int scored; /* the split on which rules were scored; base: on half of its rows, learned from the other half */

@@ -338,7 +338,7 @@ static tri_status find_class(job *j) {
     char words[1024];
     j->class = -1;
     if (p->target)
-        return tri__fail(TRI_USAGE, "%s predicts numbers, and explain is for classes", j->rows.facts->path);
+        return tri__fail(TRI_USAGE, "%s does not predict classes, which explain is for", j->rows.facts->path);
     if (!label) return TRI_OK;
     tri_field_text field = {label, strlen(label), 0};
     j->class = tri__labels_class(p, field);

@@ -65,8 +65,8 @@ static tri_status take_rows(job *j, int label) {
 static tri_status open_job(job *j, const tri_settings *asked) {
     int label;
     TRI_TRY(tri__table_rows_open(asked, j->log, &j->rows));
-    if (j->rows.facts->is_number)
-        return tri__fail(TRI_USAGE, "%s predicts numbers, and explain is for classes", j->rows.facts->path);
+    if (j->rows.facts->is_number || j->rows.facts->separator)
+        return tri__fail(TRI_USAGE, "%s does not predict classes, which explain is for", j->rows.facts->path);
     TRI_TRY(tri__table_find(j->rows.table, j->rows.facts->preprocess->label_name, &label));
     int64_t rows = j->rows.n;
     j->first = j->options->first - 1;

@@ -76,8 +76,8 @@ typedef struct tri_prediction {
     tri_wire_form form;          /* of the answer */
 } tri_prediction;
 
-/* Of a row, by the model's decision. */
-const char *tri__label_of(const tri_prediction *told, int64_t row);
+/* Of a row, by the model's decision; several labels, joined, are in *space, which the caller frees. */
+const char *tri__label_of(const tri_prediction *told, int64_t row, tri_buffer *space);
 
 typedef struct tri_protocol {
     tri_status (*parse)(const tri_ask_in *in, tri_ask *out);
