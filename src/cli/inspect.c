@@ -114,6 +114,7 @@ static tri_status inspect(const tri_settings *settings, const char *data, const 
     tri_inspect_spec spec = {
         .path = {files.train, files.valid, files.test},
         .label = m->label_name,
+        .has_columns = m->task == TRI_TASK_LABELS && m->label_name && strchr(m->label_name, ','),
         .primary = m->primary_text_name,
         .secondary = m->secondary_text_name,
         .further = m->secondary_text_list.at,

@@ -71,7 +71,7 @@ static tri_status check_loss(const tri_settings *s) {
     if (losses[s->loss].task != s->model.task)
         return tri__fail(TRI_USAGE, "--loss %s is not a loss of this task; it has: %s", losses[s->loss].word, words);
     if (s->label_smoothing > 0 && s->model.task != TRI_TASK_CLASSES)
-        return tri__fail(TRI_USAGE, "--label-smoothing %g: only the task classification has smoothed labels; leave it out",
+        return tri__fail(TRI_USAGE, "--label-smoothing %g: only classes can be smoothed; this task has none",
                          s->label_smoothing);
     if (!tri__best_of_task((tri_best_by)s->best_by, (int)s->model.task))
         return tri__fail(TRI_USAGE, "--best-by %s is not a figure of this task; loss is one of all tasks",

@@ -81,7 +81,7 @@ tri_number_set tri__inputs_numbers(const tri_settings *s, const tri_preprocess *
     tri_loss_form form = tri__settings_loss(s);
     return (tri_number_set){.in_units = tri__target_value, .scale = preprocess->target, .loss = form.kind,
                             .delta = form.delta, .n = preprocess->n_classes,
-                            .weight = preprocess->separator && s->model.class_weights.n ? s->model.class_weights.at : NULL,
+                            .weight = s->model.class_weights.n ? s->model.class_weights.at : NULL,
                             .level = s->model.task == TRI_TASK_QUANTILES ? tri__model_levels(&s->model).at : NULL};
 }
 

@@ -98,7 +98,7 @@ tri_reals tri__model_levels(const tri_model_config *config) {
 
 const char *tri__model_separator(const tri_model_config *config) {
     if (config->task != TRI_TASK_LABELS) return NULL;
-    return strchr(config->label_name, ',') ? "" : config->label_separator;
+    return config->label_name && strchr(config->label_name, ',') ? "" : config->label_separator;
 }
 
 int64_t tri__model_outputs(const tri_model_config *config) {
@@ -107,7 +107,7 @@ int64_t tri__model_outputs(const tri_model_config *config) {
     case TRI_TASK_NUMBER: return 1;
     case TRI_TASK_QUANTILES: return tri__model_levels(config).n;
     case TRI_TASK_LABELS:
-        for (const char *at = config->label_name; (at = strchr(at, ',')); at++) columns++;
+        for (const char *at = config->label_name; at && (at = strchr(at, ',')); at++) columns++;
         return columns > 1 ? columns : config->label_list.n ? config->label_list.n : config->num_classes;
     default: return config->num_classes;
     }
@@ -130,8 +130,6 @@ static tri_status check_task(const tri_model_config *config) {
             return tri__fail(TRI_USAGE, "quantiles: %g: levels are between 0 and 1, rising", config->quantiles.at[i]);
     if (config->quantiles.n > TRI_QUANTILE_LEVELS_MAX)
         return tri__fail(TRI_USAGE, "quantiles: %d levels; %d at most", config->quantiles.n, TRI_QUANTILE_LEVELS_MAX);
-    if (labels && !*config->label_separator)
-        return tri__fail(TRI_USAGE, "label_separator is empty: it is what separates the labels of a cell, as \";\"");
     if (labels && config->label_list.n && !*tri__model_separator(config))
         return tri__fail(TRI_USAGE, "label_list and several columns in label_name: the columns' names are the labels; "
                                     "leave label_list out");

@@ -92,7 +92,8 @@ tri_status tri__label_scores(const float *probs, const float *targets, const tri
     sums s = {.called_by_label = counts, .hits_by_label = counts + set->n, .space = space};
     for (int64_t i = 0; i < out->rows; i++) add_row(probs + i * set->n, targets + i * set->n, set, out, &s);
     for (int c = 0; c < set->n; c++) {
-        double hits = (double)s.hits_by_label[c], called = (double)s.called_by_label[c], there = (double)out->support[c];
+        double hits = (double)s.hits_by_label[c], called = (double)s.called_by_label[c],
+               there = (double)out->support[c];
         out->precision[c] = called > 0 ? hits / called : 0, out->recall[c] = there > 0 ? hits / there : 0;
         out->f1[c] = f1_of(hits, called, there), f1_sum += out->f1[c];
     }

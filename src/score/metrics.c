@@ -120,8 +120,8 @@ static tri_status score_several(const float *probs, const int32_t *labels, const
 tri_status tri__scores(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes,
                        tri_scores *out) {
     if (classes->numbers) {
-        *out = (tri_scores){.rows = n, .positive = -1, .is_number = 1, .log_loss = NAN, .accuracy = NAN, .f1_macro = NAN,
-                            .pr_auc = NAN, .average_precision = NAN, .roc_auc = NAN};
+        *out = (tri_scores){.rows = n, .positive = -1, .is_number = 1, .log_loss = NAN, .accuracy = NAN,
+                            .f1_macro = NAN, .pr_auc = NAN, .average_precision = NAN, .roc_auc = NAN};
         if (classes->numbers->loss == TRI_NUMBER_BINARY) return score_several(probs, labels, classes, out);
         return tri__number_scores(probs, (const float *)(const void *)labels, n, classes->numbers, &out->numbers,
                                   &out->loss);

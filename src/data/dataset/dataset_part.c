@@ -32,7 +32,8 @@ static tri_status select_rows(const tri_dataset *from, tri_rows_for part, tri_da
             memcpy(to->labels + (size_t)to->n * words, from->labels + (size_t)row * words, words * sizeof *to->labels);
             to->row[to->n++] = row;
         }
-    to->memory = (int64_t)(rows * (sizeof *to->row + words * sizeof *to->labels + (to->weight ? sizeof *to->weight : 0)));
+    to->memory = (int64_t)(rows * (sizeof *to->row + words * sizeof *to->labels +
+                                   (to->weight ? sizeof *to->weight : 0)));
     for (int t = 0; t < from->n_texts; t++) {
         tri_text_column *text = &to->text[t];
         text->vocabulary = from->text[t].vocabulary;

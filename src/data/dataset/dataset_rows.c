@@ -94,7 +94,8 @@ static tri_status take_labels(const tri_store *store, const tri_row_limits *limi
         return wrong(store, "its rows have another number of labels");
     TRI_TRY(load(store, TRI_SECTION_LABELS, sizeof *data->labels, (void **)&data->labels));
     for (size_t i = 0; !limits->n_classes && i < bytes / sizeof *data->targets; i++)
-        if (!isfinite(data->targets[i]) && !(data->words > 1 && isnan(data->targets[i]))) return wrong(store, "it has numbers to learn that are not finite");
+        if (!isfinite(data->targets[i]) && !(data->words > 1 && isnan(data->targets[i])))
+            return wrong(store, "it has numbers to learn that are not finite");
     if (bytes && limits->n_classes &&
         largest(data->labels, bytes / sizeof *data->labels) >= (uint32_t)limits->n_classes)
         return wrong(store, "it has labels that are none of the classes");

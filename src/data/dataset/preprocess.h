@@ -76,7 +76,7 @@ typedef struct tri_preprocess_spec {
     int is_number;            /* the label's column has numbers to learn */
     tri_transform target;     /* how they are transformed */
     const double *level;      /* [n_classes] of quantiles; NULL */
-    const char *separator;    /* several labels, as in tri_preprocess; "": label_name has their columns, between commas */
+    const char *separator;    /* several labels, as in tri_preprocess; "": label_name has their columns, by commas */
     tri_missing missing;
     tri_transform transform;
     tri_vectors vectors;

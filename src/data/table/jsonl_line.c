@@ -139,8 +139,9 @@ static int value(tri_jsonl_line *line, tri_jsonl_member *m) {
         if (!number(line)) return 0;
     } else if (byte == '{' || byte == '[') {
         tri__jsonl_blame(line, begin,
-                         "the value of \"%.*s\" is %s; only strings, numbers, true, false and null make a table",
-                         tri__jsonl_shown(line, m), line->text + m->key_begin, byte == '{' ? "an object" : "a list");
+                         "the value of \"%.*s\" is %s; only strings, numbers, true, false and null make a table%s",
+                         tri__jsonl_shown(line, m), line->text + m->key_begin, byte == '{' ? "an object" : "a list",
+                         byte == '{' ? "" : " (several labels of a row are one string, as \"a;b\")");
         return 0;
     } else {
         for (int i = 0; i < 3 && line->at == begin; i++)

@@ -121,8 +121,8 @@ static tri_status evaluate(search *s, const char *checkpoint, const tri_log *log
     s->evaluations++;
     tri_status status = tri__serve_eval(&one, &(tri_eval_options){0}, NULL, log, &made);
     if (status == TRI_OK && made.scores.is_number)
-        status = tri__fail(TRI_USAGE, "%s does not predict classes; quantize keeps accuracy and PR AUC, which only models of "
-                                      "classes have", checkpoint);
+        status = tri__fail(TRI_USAGE, "%s does not predict classes; quantize keeps accuracy and PR AUC, which only "
+                                      "models of classes have", checkpoint);
     *out = (figures){made.scores.accuracy, made.scores.pr_auc, made.scores.log_loss, made.scores.rows};
     char name[32];
     if (status != TRI_OK || !tri__stop_signalled(s->stop)) return status;

@@ -7,7 +7,8 @@
 static int levels_of(const tri_opened *o) { return o->numbers.level ? o->numbers.n : 0; }
 
 int tri__outputs(const tri_opened *o) {
-    return tri__preprocess_is_number(o->preprocess) ? 1 + levels_of(o) + 2 * (o->decision.interval.share > 0) : o->preprocess->n_classes;
+    if (!tri__preprocess_is_number(o->preprocess)) return o->preprocess->n_classes;
+    return 1 + levels_of(o) + 2 * (o->decision.interval.share > 0);
 }
 
 tri_status tri__output_names(const tri_opened *o, char ***names) {
