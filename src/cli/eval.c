@@ -285,7 +285,7 @@ static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
                       e->trained_on < 0 ? tri__json_null() : tri__json_integer(e->trained_on));
     tri__json_set(object, "unseen", e->unseen);
     if (e->scores.is_number && e->scores.n_classes) {
-        tri__json_set(object, "decision", e->fitted);
+        tri__json_set_new(object, "decision", e->fitted ? tri__json_incref(e->fitted) : tri__json_null());
         return tri__print_json_new(cli->out, object);
     }
     if (e->scores.is_number) {
