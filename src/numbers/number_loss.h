@@ -28,7 +28,7 @@ TRI_KERNEL_FUNCTION double tri__number_loss(int loss, double delta, double level
     case TRI_NUMBER_PINBALL: return d > 0 ? (1 - level) * d : -level * d;
     case TRI_NUMBER_BINARY: /* softplus(y) and softplus(-y) have the same second term */
         d = log1p(exp(-fabs(y)));
-        return level * target * (fmax(-y, 0) + d) + (1 - target) * (fmax(y, 0) + d);
+        return level * target * ((y < 0 ? -y : 0) + d) + (1 - target) * ((y > 0 ? y : 0) + d);
     default: return d * d;
     }
 }

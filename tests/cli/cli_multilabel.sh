@@ -69,6 +69,16 @@ expect_code 0
 run train "${few[@]}" listed --label-list late,good,box
 expect_code 0
 losses_near columns listed 0 "columns and cells have the same losses"
+run eval --checkpoint columns --data-path tags/test.csv --json
+expect_code 0
+expect_text "$out" '"thresholds":' '"labels":{"late":'
+run predict --checkpoint columns --data-path tags/test.csv -o columns.csv --quiet
+run predict --checkpoint listed --data-path tags/test.csv -o listed.csv --quiet
+expect "and the same answers" cmp columns.csv listed.csv
+run inspect tags --tokenizer model --write-config columns.json --task multilabel --label-name late,good,box
+expect_code 0
+expect_text columns.json '"label_name": "late,good,box"' '"num_classes": 3' 'a column of 0 and 1'
+expect "labels are not numbers to learn from" bash -c "! grep -A3 tab_field_list columns.json | grep -q good"
 mkdir holes && awk -F, -v OFS=, 'NR % 5 == 2 { $5 = "" } NR == 3 { $4 = "true" } 1' tags/train.csv >holes/train.csv
 cp tags/valid.csv holes
 run train "${few[@]}" partly --data-path holes --label-name late,good,box
