@@ -25,16 +25,44 @@ static int is_text(const tri_model_config *config, const char *name) {
            (config->secondary_text_name && !strcmp(config->secondary_text_name, name));
 }
 
+/* Takes the next of several columns of labels off the front; NULL: there are no more. */
+static const char *next_column(const char **names, size_t *length) {
+    const char *at = *names + strspn(*names, ", ");
+    *length = strcspn(at, ",");
+    *names = at + *length;
+    while (*length && at[*length - 1] == ' ') --*length;
+    return *length ? at : NULL;
+}
+
+/* How many columns of labels have this name [length]. */
+static int count_labels(const tri_model_config *config, const char *name, size_t length) {
+    const char *separator = tri__model_separator(config), *names = config->label_name, *one;
+    size_t n;
+    int found = 0;
+    if (!separator || *separator) return strlen(names) == length && !strncmp(names, name, length);
+    while ((one = next_column(&names, &n))) found += n == length && !strncmp(one, name, n);
+    return found;
+}
+
 /* Whether a column has labels. */
 static int is_label(const tri_model_config *config, const char *name) {
-    size_t length = strlen(name);
-    const char *separator = tri__model_separator(config);
-    if (!separator || *separator) return !strcmp(config->label_name, name);
-    for (const char *at = config->label_name, *end; at; at = end ? end + 1 : NULL) {
-        end = strchr(at, ',');
-        if ((end ? (size_t)(end - at) : strlen(at)) == length && !strncmp(at, name, length)) return 1;
-    }
-    return 0;
+    return count_labels(config, name, strlen(name)) > 0;
+}
+
+/* Several columns of labels are different ones. */
+static tri_status check_label_columns(const tri_model_config *config) {
+    const char *separator = tri__model_separator(config), *names = config->label_name, *one;
+    size_t n;
+    if (!separator || *separator) return TRI_OK;
+    if (config->label_list.n || config->label_separator)
+        return tri__fail(TRI_USAGE, "%s and several columns in label_name: the columns' names are the labels; leave it "
+                         "out", config->label_list.n ? "label_list" : "label_separator");
+    if (tri__model_outputs(config) < 2)
+        return tri__fail(TRI_USAGE, "label_name \"%s\" has a comma, but not two columns", config->label_name);
+    while ((one = next_column(&names, &n)))
+        if (count_labels(config, one, n) > 1)
+            return tri__fail(TRI_USAGE, "label_name holds \"%.*s\" twice", (int)n, one);
+    return TRI_OK;
 }
 
 /* A column has one role. */
@@ -98,17 +126,20 @@ tri_reals tri__model_levels(const tri_model_config *config) {
 
 const char *tri__model_separator(const tri_model_config *config) {
     if (config->task != TRI_TASK_LABELS) return NULL;
-    return config->label_name && strchr(config->label_name, ',') ? "" : config->label_separator;
+    if (config->label_name && strchr(config->label_name, ',')) return "";
+    return config->label_separator ? config->label_separator : ";";
 }
 
 int64_t tri__model_outputs(const tri_model_config *config) {
-    int64_t columns = 1;
+    const char *separator = tri__model_separator(config), *names = config->label_name;
+    int64_t columns = 0;
+    size_t length;
     switch (config->task) {
     case TRI_TASK_NUMBER: return 1;
     case TRI_TASK_QUANTILES: return tri__model_levels(config).n;
     case TRI_TASK_LABELS:
-        for (const char *at = config->label_name; at && (at = strchr(at, ',')); at++) columns++;
-        return columns > 1 ? columns : config->label_list.n ? config->label_list.n : config->num_classes;
+        while (!*separator && next_column(&names, &length)) columns++;
+        return !*separator ? columns : config->label_list.n ? config->label_list.n : config->num_classes;
     default: return config->num_classes;
     }
 }
@@ -122,6 +153,7 @@ static tri_status check_task(const tri_model_config *config) {
                         : numbers && (config->class_weights.n || config->class_weights.word) ? "class_weights"
                         : config->task != TRI_TASK_QUANTILES && config->quantiles.n ? "quantiles"
                         : !numbers && config->target_transform != 0          ? "target_transform"
+                        : !labels && config->label_separator ? "label_separator"
                                                                                : NULL;
     if (other) return tri__fail(TRI_USAGE, "%s: task %s has none: leave it out", other, tasks[config->task]);
     double before = 0;
@@ -130,9 +162,6 @@ static tri_status check_task(const tri_model_config *config) {
             return tri__fail(TRI_USAGE, "quantiles: %g: levels are between 0 and 1, rising", config->quantiles.at[i]);
     if (config->quantiles.n > TRI_QUANTILE_LEVELS_MAX)
         return tri__fail(TRI_USAGE, "quantiles: %d levels; %d at most", config->quantiles.n, TRI_QUANTILE_LEVELS_MAX);
-    if (labels && config->label_list.n && !*tri__model_separator(config))
-        return tri__fail(TRI_USAGE, "label_list and several columns in label_name: the columns' names are the labels; "
-                                    "leave label_list out");
     return TRI_OK;
 }
 
@@ -157,6 +186,7 @@ tri_status tri__model_config_check(const tri_model_config *config) {
     TRI_TRY(require("primary_tokenizer", config->primary_tokenizer, "the first text's tokenizer and encoder"));
     TRI_TRY(check_columns(config));
     TRI_TRY(check_task(config));
+    TRI_TRY(check_label_columns(config));
     TRI_TRY(check_sharing(config));
     if (config->task == TRI_TASK_NUMBER || config->task == TRI_TASK_QUANTILES) return TRI_OK;
     TRI_TRY(check_labels(config));

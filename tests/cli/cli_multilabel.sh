@@ -125,6 +125,11 @@ rejects 2 train "${common[@]}" --output-dir no --label-separator ''
 rejects 2 train "${common[@]}" --output-dir no --threshold 0.5
 rejects 2 train "${common[@]}" --output-dir no --label-name box,good --label-list box,good
 rejects 2 train "${common[@]}" --output-dir no --label-name box,weight
+rejects 2 train "${common[@]}" --output-dir no --label-name 'box, weight'
+rejects 2 train "${common[@]}" --output-dir no --label-name box,good --label-separator '|'
+rejects 2 train "${common[@]}" --output-dir no --task classification --label-separator '|'
+rejects 2 train "${common[@]}" --output-dir no --label-name box,
+rejects 2 train "${common[@]}" --output-dir no --label-name 'box,good, box'
 rejects 2 predict --checkpoint one --data-path tags/test.csv --top-k 2
 rejects 2 predict --checkpoint one --data-path tags/test.csv --uncertain 2
 rejects 2 predict --checkpoint one --data-path tags/test.csv --threshold f1
