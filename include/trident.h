@@ -167,8 +167,11 @@ TRI_API const char *tri_model_column(const tri_model *model, int index);
 /* probabilities [n, classes]. TRI_DATA for a value that cannot be read (row and column named), TRI_USAGE for an unknown
  * column (the nearest named). Rows of several calls are computed together. */
 TRI_API tri_status tri_model_predict(tri_model *model, const tri_row *rows, int64_t n, float *probabilities);
-/* The class of a row's probabilities [classes]: by the model's threshold, or else the most probable. */
+/* The class of a row's probabilities [classes]: by the model's threshold, or else the most probable; -1: the model does
+ * not predict classes. */
 TRI_API int tri_model_decide(const tri_model *model, const float *probabilities);
+/* Of a model of several labels: the probability from which label index is one of a row's. NAN: there is none. */
+TRI_API float tri_model_threshold(const tri_model *model, int index);
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ._log import log
     from ._previews import Plan, choose, inspect, plan, run, simulate
     from .classifier import Classifier, load
+    from .multilabel import MultiLabelClassifier
     from .regressor import Regressor
     from .errors import BusyError as BusyError
     from .errors import DataError as DataError
@@ -34,13 +35,15 @@ if TYPE_CHECKING:
     __version__: str
 
 # What help(trident) shows; the errors, which are names of this module too, are in trident.errors.
-__all__ = ["Classifier", "Plan", "Regressor", "TridentWarning", "choose", "inspect", "load", "log", "plan", "run", "simulate"]
+__all__ = ["Classifier", "MultiLabelClassifier", "Plan", "Regressor", "TridentWarning", "choose", "inspect", "load",
+           "log", "plan", "run", "simulate"]
 _ERRORS = ["BusyError", "DataError", "Disagreement", "InputMissing", "InputOutputError", "InternalError", "NotFinite",
            "NotFittedError", "ResourceError", "Stopped", "TridentError", "UsageError"]
 
 # Modules are imported when a name of theirs is first used, and the library is loaded by the first call.
 _HOMES = {
-    **dict.fromkeys(["Classifier", "load"], "classifier"), "Regressor": "regressor", "TridentWarning": "_command", "log": "_log",
+    **dict.fromkeys(["Classifier", "load"], "classifier"), "Regressor": "regressor",
+    "MultiLabelClassifier": "multilabel", "TridentWarning": "_command", "log": "_log",
     **dict.fromkeys(["Plan", "choose", "inspect", "plan", "run", "simulate"], "_previews"),
     **dict.fromkeys(_ERRORS, "errors")}
 

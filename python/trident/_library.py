@@ -55,6 +55,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tri_model_column": (c_char_p, [c_void_p, c_int]),
     "tri_model_predict": (STATUS, [c_void_p, POINTER(Row), c_int64, POINTER(c_float)]),
     "tri_model_decide": (c_int, [c_void_p, POINTER(c_float)]),
+    "tri_model_threshold": (c_float, [c_void_p, c_int]),
     "tri_model_predict_table": (STATUS, [c_void_p, c_void_p, c_char_p, POINTER(c_float), POINTER(c_int)]),
     "tri_tables_open": (STATUS, [POINTER(c_void_p)]),
     "tri_tables_add": (STATUS, [c_void_p, c_char_p, c_char_p, c_void_p]),

@@ -137,6 +137,10 @@ class Model:
             to[:] = [row.get("probabilities", row)[label] for label in self.labels]
         return out
 
+    def thresholds(self) -> list[float]:
+        """Of several labels: the probability from which each is one of a row's."""
+        return [library().tri_model_threshold(self._handle, i) for i in range(self.classes)]
+
     def decide(self, matrix: Any) -> list[int]:
         """The class of each row: by the model's threshold, or else the most probable."""
         choose, handle = library().tri_model_decide, self._handle

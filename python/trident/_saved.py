@@ -64,7 +64,12 @@ def label_name(folder: str) -> Optional[str]:
 
 def is_number(folder: str) -> bool:
     """Whether a model predicts numbers."""
-    return "target" in _preprocessing(folder)
+    return "target" in _preprocessing(folder) and not has_several(folder)
+
+
+def has_several(folder: str) -> bool:
+    """Whether a model predicts several labels."""
+    return "separator" in _preprocessing(folder)
 
 
 def export_bytes(source: str) -> dict[str, bytes]:

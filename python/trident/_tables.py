@@ -99,6 +99,21 @@ def values_of(name: str, values: Any) -> Stream:
     return give_values(_columns.column_of(name, values))
 
 
+def labels_of(name: str, y: Any) -> dict[str, Stream]:
+    """The columns of several labels: of a matrix of 0 and 1 one for each of its columns, which `name` has between
+    commas where they are known; of a list of labels for each row one of cells. Other values are a column."""
+    known = name.split(",")
+    if _is_pandas(y) and len(y.columns) > 1:
+        return {str(each): values_of(str(each), y[each]) for each in y.columns}
+    y = y.tolist() if hasattr(y, "tolist") else y
+    if not isinstance(y, Sequence) or not len(y) or not isinstance(y[0], (list, tuple, set, frozenset)):
+        return {name: values_of(name, y)}
+    if any(isinstance(each, str) for row in y for each in row) or not len(y[0]):
+        return {name: values_of(name, [";".join(sorted(row)) for row in y])}
+    names = known if len(known) > 1 else [f"{name}_{i}" for i in range(len(y[0]))]
+    return {each: values_of(each, [row[i] for row in y]) for i, each in enumerate(names)}
+
+
 class Tables:
     """Tables by name, until this is closed."""
 

@@ -14,7 +14,7 @@ from . import _command, _options, _program
 from ._command import Listener
 from ._labels import kind_of
 from ._options import Words
-from ._tables import Tables, has_names, is_path, stream_of, values_of
+from ._tables import Tables, has_names, is_path, labels_of, stream_of, values_of
 from .errors import DataError, Stopped, UsageError
 
 # The vocabulary that is learned where no encoder is given: for the small encoder that begins with random weights.
@@ -59,6 +59,7 @@ class Data:
         self.label: Optional[str] = None
         self.weight: Optional[str] = None  # the column of the rows' weights
         self.kind = "str"               # Python's type of the labels
+        self.has_several = False        # labels of a row
         self.columns: Optional[list[str]] = None  # that predict will need: not the label; None: of a file
         self.has_names = True           # X names its columns itself
 
@@ -71,16 +72,18 @@ class Data:
         self.path = "memory:" + "+".join(self.names)
         columns = names
         if isinstance(y, str):
-            if y not in names:
+            labels = y.split(",") if self.has_several else [y]
+            if not set(labels) <= set(names):
                 raise UsageError(f'the table has no column "{y}" with labels: {", ".join(names[:12])}')
-            self.label, kind = y, kind_of(formats[names.index(y)])
-            columns = [each for each in names if each != y]
+            self.label, kind = y, kind_of(formats[names.index(labels[0])])
+            columns = [each for each in names if each not in labels]
         elif y is not None:
             if self.label is None:
                 self.label = _new_name(getattr(y, "name", None), "label", names)
-            labels = values_of(self.label, y)
-            kind = kind_of(labels.formats[0])
-            self.tables.add(name, labels, self.label)
+            several = labels_of(self.label, y) if self.has_several else {self.label: values_of(self.label, y)}
+            self.label, kind = ",".join(several), kind_of(next(iter(several.values())).formats[0])
+            for column, values in several.items():
+                self.tables.add(name, values, column)
         else:
             return
         if self.columns is None:
@@ -132,6 +135,7 @@ def _valid_of(eval_set: Any) -> tuple[Any, Any]:
 def gather(data: Data, request: Request, X: Any, y: Any, eval_set: Any, weights: Any) -> None:
     """Collects the tables of a run."""
     data.label, data.weight = request.options.get("label_name"), request.options.get("weight_name")
+    data.has_several = request.options.get("task") == "multilabel"
     valid = None if eval_set is None else _valid_of(eval_set)
     if is_path(X):
         if y is not None and not isinstance(y, str):

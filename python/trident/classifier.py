@@ -178,6 +178,10 @@ class Classifier:
         """Classes in ascending order, and the place of each among the model's labels."""
         return _labels.classes_of(labels, kind, y)
 
+    def _labels_of(self, name: str, y: Any) -> Mapping[str, Any]:
+        """The columns of labels that are given beside a table."""
+        return {name: values_of(name, y)}
+
     def _forget(self) -> None:
         for name in [name for name in self.__dict__ if name.startswith("_fit_") or name in ("_source", "run_dir_")]:
             del self.__dict__[name]
@@ -316,7 +320,8 @@ class Classifier:
                 self._check_width([name for name in stream.names or [] if not (isinstance(y, str) and name == y)])
                 tables.add("rows", stream)
                 if y is not None and not isinstance(y, str):
-                    tables.add("rows", values_of(facts["label"] or "label", y), facts["label"] or "label")
+                    for column, values in self._labels_of(facts["label"] or "label", y).items():
+                        tables.add("rows", values, column)
             return _command.run_json([command, f"--checkpoint={self._source}", f"--data-path={path}", *words], tables,
                                      is_one=is_one)
 
@@ -375,8 +380,8 @@ def _is_column(value: Any) -> bool:
 
 
 def load(path: Path) -> Classifier:
-    """Opens a model: what `Classifier.save` or `trident export` wrote, a checkpoint, or a run folder. A model of numbers
-    is a `Regressor`.
+    """Opens a model: what `Classifier.save` or `trident export` wrote, a checkpoint, or a run folder. A model of
+    numbers is a `Regressor`, one of several labels a `MultiLabelClassifier`.
 
     >>> m = trident.load("model")
     >>> m.predict([{"Title": "Lovely", "Review Text": "I would buy it again"}])
@@ -389,6 +394,10 @@ def load(path: Path) -> Classifier:
         from .regressor import Regressor
 
         found = Regressor()
+    elif _saved.has_several(source):
+        from .multilabel import MultiLabelClassifier
+
+        found = MultiLabelClassifier()
     found.set_params(**parameters)
     found._source, found._fit_folder = source, None
     found._fit_model = model = found._open(found._source)

@@ -24,7 +24,13 @@ const char *tri_model_column(const tri_model *model, int index) { return tri__mo
 
 int tri_model_decide(const tri_model *model, const float *probabilities) {
     const tri_model_facts *facts = tri__model_facts(model);
-    return facts->is_number ? -1 : tri__decision_class(facts->decision, probabilities, facts->n_classes);
+    return facts->is_number || facts->separator ? -1
+                                                : tri__decision_class(facts->decision, probabilities, facts->n_classes);
+}
+
+float tri_model_threshold(const tri_model *model, int index) {
+    const tri_model_facts *facts = tri__model_facts(model);
+    return facts->separator && index >= 0 && index < facts->n_classes ? facts->decision->from[index] : NAN;
 }
 
 tri_status tri_model_predict(tri_model *model, const tri_row *rows, int64_t n, float *probabilities) {

@@ -38,9 +38,7 @@ tri_status tri_evaluate(tri_session *session, tri_result *out) {
     TRI_OWNED(tri__free_at) float *probs = NULL;
     TRI_TRY(tri__session_scores(session, &scores, session->lead ? &probs : NULL));
     tri_status status = session->lead ? tri__session_decide(session, probs) : TRI_OK;
-    *out = scores.is_number ? (tri_result){.rows = scores.rows, .loss = scores.loss, .log_loss = NAN, .accuracy = NAN,
-                                           .f1_macro = NAN, .pr_auc = NAN, .average_precision = NAN, .roc_auc = NAN}
-                            : (tri_result){.rows = scores.rows,
+    *out = (tri_result){.rows = scores.rows,
                         .loss = scores.loss,
                         .log_loss = scores.log_loss,
                         .accuracy = scores.accuracy,

@@ -3,8 +3,6 @@
  * when an arena takes them. */
 #include "base/arena.h"
 
-#include "base/text.h"
-
 #include <errno.h>
 #include <setjmp.h>
 #include <sys/mman.h>

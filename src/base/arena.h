@@ -6,7 +6,7 @@
  * (tri__arena_scratch); any other resource would leak. */
 #pragma once
 
-#include "base/owned.h"
+#include "base/base.h"
 
 typedef struct tri_arena {
     struct tri_arena_chunk *chunk; /* the newest, linked to older ones */

@@ -2,7 +2,6 @@
 #include "base/buffer.h"
 
 #include "base/text.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

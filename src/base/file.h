@@ -6,7 +6,6 @@
  * in their place is refused, never followed or waited for. The path to the folder may contain links. */
 #pragma once
 
-#include "base/owned.h"
 #include "base/stop.h"
 
 #include <time.h>

@@ -1,8 +1,5 @@
 /* grow.c - arrays that grow. */
-#include "base/owned.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 int tri__grow_more(void *array, size_t *room, size_t need, size_t each) {
     enum { LEAST = 16 };

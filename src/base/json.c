@@ -2,7 +2,6 @@
 #include "base/json.h"
 
 #include "base/file.h"
-#include "base/limits.h"
 
 tri_status tri__json_load(const char *path, tri_status bad, tri_json **out) {
     *out = NULL;

@@ -9,7 +9,7 @@
  * byte 0xNN as \uDCNN, which is read back as the byte. Numbers that are not finite become null. */
 #pragma once
 
-#include "base/owned.h"
+#include "base/base.h"
 
 typedef struct tri_json tri_json;
 typedef long long tri_json_int;

@@ -2,8 +2,6 @@
  * are read even after a failure, so that references taken over are released. */
 #include "base/json.h"
 
-#include <stdarg.h>
-
 typedef struct template {
     const char *at;
     va_list args;

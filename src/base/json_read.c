@@ -3,13 +3,8 @@
  * duplicate keys, U+0000, numbers out of range (64-bit integers, doubles). */
 #include "base/json.h"
 
-#include "base/buffer.h"
-#include "base/limits.h"
-#include "base/text.h"
-
 #include <errno.h>
 #include <locale.h>
-#include <math.h>
 
 /* Upper bounds of the bytes of memory per object, list, and member (a value under a key). Long strings need at most
  * twice the bytes of their text. */

@@ -2,10 +2,6 @@
  * hash index into it: open addressing, at most half full. A container that misses a value stays marked (json.h). */
 #include "base/json.h"
 
-#include "base/hash.h"
-
-#include <math.h>
-
 struct tri_json {
     uint32_t refs;       /* FOREVER: a constant */
     uint8_t type, lost;

@@ -2,9 +2,6 @@
  * incomplete. */
 #include "base/json.h"
 
-#include "base/buffer.h"
-#include "base/text.h"
-
 #include <locale.h>
 
 typedef struct writer {

@@ -1,6 +1,5 @@
 /* lock.c - non-blocking flock, retried every few milliseconds: a blocking one cannot have a deadline without
  * signals. */
-#include "base/clock.h"
 #include "base/file.h"
 
 #include <errno.h>

@@ -1,8 +1,6 @@
 /* log.c - formats a line and passes it to the log; progress likewise. */
 #include "base/log.h"
 
-#include "base/text.h"
-
 enum { LINE_BYTES = 8192 }; /* longer lines are truncated */
 
 int tri__log_heard(const tri_log *log) { return log && log->say; }

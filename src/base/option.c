@@ -2,11 +2,8 @@
  * that reads JSON; a field changes only if its value was accepted. */
 #include "base/option.h"
 
-#include "base/text.h"
-
 #include <ctype.h>
 #include <errno.h>
-#include <math.h>
 
 enum { LIST_MAX = 100 * 1000 }; /* items of a list, as TRI_LIMIT_COLUMNS */
 

@@ -1,8 +1,6 @@
 /* stop.c - whether a stop was requested. */
 #include "base/stop.h"
 
-#include <stdarg.h>
-
 int tri__stop_signalled(const tri_stop *stop) {
     return stop && (atomic_load_explicit(&stop->signal, memory_order_relaxed) || (stop->asked && *stop->asked));
 }

@@ -1,7 +1,7 @@
 /* stop.h - a request to stop early. The code that receives signals fills it in; everything that waits checks it. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 #include <stdatomic.h>
 

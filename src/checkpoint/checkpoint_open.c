@@ -1,6 +1,5 @@
 /* checkpoint_open.c - opens a checkpoint after verifying it: manifest, sizes and hashes of all files, and that every
  * listed slice is where the manifest says. Reading a piece then only copies. */
-#include "base/limits.h"
 #include "checkpoint/checkpoint_parts.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/run_set.h"

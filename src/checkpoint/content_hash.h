@@ -1,7 +1,7 @@
 /* content_hash.h - xxh3-128, as 32 hex digits of its canonical (big-endian) form. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 void tri__hash(const void *data, size_t size, char hex[static 33]);
 

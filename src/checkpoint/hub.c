@@ -1,7 +1,6 @@
 /* hub.c - the layout of Hugging Face's cache (huggingface_hub's `scan-cache` describes it). */
 #include "checkpoint/hub.h"
 
-#include "base/text.h"
 #include "checkpoint/checkpoint.h"
 
 static const char prefix[] = "models--",

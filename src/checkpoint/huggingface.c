@@ -3,7 +3,6 @@
  * first mapped to its base-model name; unmatched tensors on either side are then reported, one line each. */
 #include "checkpoint/huggingface.h"
 
-#include "base/text.h"
 #include "checkpoint/hub.h"
 #include "checkpoint/joined.h"
 #include "checkpoint/checkpoint.h"

@@ -1,8 +1,6 @@
 /* joined.c - names of tensors that files have joined. */
 #include "checkpoint/joined.h"
 
-#include "base/text.h"
-
 enum { MOST_PARTS = 3 };
 static const struct {
     const char *tensor, *part[MOST_PARTS];

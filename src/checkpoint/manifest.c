@@ -5,8 +5,6 @@
  *      "step": 40, ... */
 #include "checkpoint/checkpoint.h"
 
-#include "base/limits.h"
-#include "base/text.h"
 #include "checkpoint/content_hash.h"
 #include "checkpoint/safetensors.h"
 

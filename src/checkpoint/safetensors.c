@@ -3,7 +3,6 @@
  * arithmetic and against the file's length; afterwards an entry's [begin, end) can be used without checks. */
 #include "checkpoint/safetensors.h"
 
-#include "base/limits.h"
 #include "base/read_at.h"
 #include "numbers/float16.h"
 

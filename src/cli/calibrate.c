@@ -3,10 +3,7 @@
 #include "cli/bench/bench_runs.h"
 #include "cli/launch.h"
 
-#include "base/clock.h"
-#include "base/machine.h"
 #include "base/topology.h"
-#include "base/text.h"
 #include "comm/start/join.h"
 #include "report/text/text_table.h"
 #include "study/calibrate/calibrate.h"

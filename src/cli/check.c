@@ -2,9 +2,7 @@
  */
 #include "cli/cli.h"
 
-#include "base/text.h"
 #include "study/study.h"
-
 
 static void print_set(FILE *out, const tri_json *set) {
     char a[32], b[32], c[32];

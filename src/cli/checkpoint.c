@@ -2,7 +2,6 @@
  * them, and removes old ones. */
 #include "cli/cli.h"
 
-#include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/run_set.h"

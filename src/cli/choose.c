@@ -2,8 +2,6 @@
  * enough. */
 #include "cli/choose.h"
 
-#include "base/clock.h"
-#include "base/text.h"
 #include "report/text/text_table.h"
 
 enum { COMPRESSION_ALLOWED, COMPRESSION_NEVER };

@@ -2,9 +2,6 @@
  * it the layouts that the user names. Each row is what `trident choose` with these options alone would do. */
 #include "cli/choose.h"
 
-#include "base/clock.h"
-#include "base/text.h"
-
 enum { MORE = TRI_LAYOUT_WORDS + 8, WORD = TRI_PATH_MAX + 32 };
 
 typedef struct tabling {

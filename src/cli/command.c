@@ -2,7 +2,6 @@
  * and in a process that has other work too (tri_run_command). */
 #include "cli/launch.h"
 
-#include "base/text.h"
 #include "report/sinks/sinks.h"
 #include "report/text/text_table.h"
 

@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 #include "cli/slurm_types.h"
 
-#include "base/text.h"
 #include "base/topology.h"
 #include "comm/mpi/load.h"
 #include "data/table/unpack.h"

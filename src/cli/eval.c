@@ -2,8 +2,6 @@
 #include "cli/launch.h"
 #include "job/several.h"
 
-#include "base/owned.h"
-#include "base/text.h"
 #include "report/text/text_table.h"
 #include "serve/serve.h"
 
@@ -56,44 +54,6 @@ static tri_status print_whole(const tri_cli *cli, const tri_evaluation *e) {
     return TRI_OK;
 }
 
-/* The figures of predicted numbers, in the label's units. */
-static tri_status print_numbers(const tri_cli *cli, const tri_evaluation *e) {
-    char range[FIGURE_BYTES];
-    const char *name;
-    double value;
-    tri_text_table table = {0};
-    tri__text_table_add(&table, "%lld rows\tvalue\t95 %% interval", (long long)e->scores.rows);
-    tri__text_table_add(&table, "loss\t%.6g\t", e->scores.loss);
-    for (int at = 0; tri__number_figure(&e->scores.numbers, &at, &name, &value);)
-        tri__text_table_add(&table, "%s\t%.6g%s", name, value,
-                            interval(at <= TRI_NUMBER_INTERVALS ? &e->number_intervals[at - 1] : NULL, range));
-    TRI_TRY(tri__print_table(cli, &table));
-    if (e->promised > 0)
-        fprintf(cli->out, "Intervals of predictions hold %.2f %% of these rows; they promise %g %%.\n", 100 * e->inside,
-                100 * e->promised);
-    return TRI_OK;
-}
-
-/* What the temperature does to the probabilities, and where the threshold is. */
-static void print_decision(const tri_cli *cli, const tri_evaluation *e) {
-    const tri_scores *s = &e->scores;
-    const tri_decision *d = &e->decision;
-    const char *chosen = tri__text_in(e->fitted, "chosen_for");
-    int is_own = chosen && tri__json_is_number(tri__json_get(e->fitted, "threshold")) &&
-                 tri__number_in(e->fitted, "threshold") == d->threshold;
-    char name[NAME_BYTES];
-    if (d->temperature != 1)
-        fprintf(cli->out,
-                "Temperature %.4g, fitted to validation: log loss %.4f to %.4f, ECE %.4f to %.4f, Brier score %.4f to "
-                "%.4f.\n",
-                d->temperature, e->before.log_loss, s->log_loss, e->before.ece, s->reliability.ece, e->before.brier,
-                s->reliability.brier);
-    if (d->has_threshold)
-        fprintf(cli->out, "Threshold: label %s from a probability of %.6g on%s%s%s.\n", name_of(s, d->positive, name),
-                d->threshold, is_own ? " (" : "", is_own ? chosen : "", is_own ? ")" : "");
-    fputc('\n', cli->out);
-}
-
 static tri_status print_classes(const tri_cli *cli, const tri_evaluation *e) {
     const tri_scores *s = &e->scores;
     const tri_intervals *i = &e->intervals;
@@ -114,6 +74,48 @@ static tri_status print_classes(const tri_cli *cli, const tri_evaluation *e) {
                                  interval(with ? &figures[k].range[c] : NULL, text));
     }
     return tri__print_table(cli, &table);
+}
+
+/* The figures of predicted numbers, in the label's units. */
+static tri_status print_numbers(const tri_cli *cli, const tri_evaluation *e) {
+    char range[FIGURE_BYTES];
+    const char *name;
+    double value;
+    tri_text_table table = {0};
+    tri__text_table_add(&table, "%lld rows\tvalue\t95 %% interval", (long long)e->scores.rows);
+    tri__text_table_add(&table, "loss\t%.6g\t", e->scores.loss);
+    for (int at = 0; tri__number_figure(&e->scores.numbers, &at, &name, &value);)
+        tri__text_table_add(&table, "%s\t%.6g%s", name, value,
+                            interval(at <= TRI_NUMBER_INTERVALS ? &e->number_intervals[at - 1] : NULL, range));
+    TRI_TRY(tri__print_table(cli, &table));
+    if (e->promised > 0)
+        fprintf(cli->out, "Intervals of predictions hold %.2f %% of these rows; they promise %g %%.\n", 100 * e->inside,
+                100 * e->promised);
+    if (!e->scores.n_classes) return TRI_OK;
+    const char *chosen = tri__text_in(e->fitted, "chosen_for");
+    fprintf(cli->out, chosen ? "Each label has its own threshold, chosen on validation for %s.\n\n"
+                             : "All labels have the same threshold.\n\n", chosen);
+    return print_classes(cli, e);
+}
+
+/* What the temperature does to the probabilities, and where the threshold is. */
+static void print_decision(const tri_cli *cli, const tri_evaluation *e) {
+    const tri_scores *s = &e->scores;
+    const tri_decision *d = &e->decision;
+    const char *chosen = tri__text_in(e->fitted, "chosen_for");
+    int is_own = chosen && tri__json_is_number(tri__json_get(e->fitted, "threshold")) &&
+                 tri__number_in(e->fitted, "threshold") == d->threshold;
+    char name[NAME_BYTES];
+    if (d->temperature != 1)
+        fprintf(cli->out,
+                "Temperature %.4g, fitted to validation: log loss %.4f to %.4f, ECE %.4f to %.4f, Brier score %.4f to "
+                "%.4f.\n",
+                d->temperature, e->before.log_loss, s->log_loss, e->before.ece, s->reliability.ece, e->before.brier,
+                s->reliability.brier);
+    if (d->has_threshold)
+        fprintf(cli->out, "Threshold: label %s from a probability of %.6g on%s%s%s.\n", name_of(s, d->positive, name),
+                d->threshold, is_own ? " (" : "", is_own ? chosen : "", is_own ? ")" : "");
+    fputc('\n', cli->out);
 }
 
 /* Rows by the probability of their likeliest label. */
@@ -280,6 +282,10 @@ static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
     tri__json_set_new(object, "rows_trained_on",
                       e->trained_on < 0 ? tri__json_null() : tri__json_integer(e->trained_on));
     tri__json_set(object, "unseen", e->unseen);
+    if (e->scores.is_number && e->scores.n_classes) {
+        tri__json_set_new(object, "decision", e->fitted ? tri__json_incref(e->fitted) : tri__json_null());
+        return tri__print_json_new(cli->out, object);
+    }
     if (e->scores.is_number) {
         const tri_interval *is = e->number_intervals;
         tri__json_set_new(object, "interval",

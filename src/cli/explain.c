@@ -1,7 +1,6 @@
 /* explain.c - `trident explain`: what moved a model's answers, as text, JSON lines, or a page with coloured words. */
 #include "cli/launch.h"
 
-#include "base/text.h"
 #include "report/text/json_numbers.h"
 #include "report/text/text_table.h"
 #include "serve/explain/explain.h"

@@ -2,8 +2,6 @@
 #include "cli/launch.h"
 #include "job/several.h"
 
-#include "base/text.h"
-
 /* One folder, one meaning: eval and predict take its ensemble, or its run. */
 static tri_status refuse_run(const tri_settings *set, const char *option) {
     char path[TRI_PATH_MAX];

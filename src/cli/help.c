@@ -2,8 +2,6 @@
  * columns: what matters most comes first, the rest is left to `--help all`. */
 #include "cli/cli.h"
 
-#include "base/text.h"
-
 #include <unistd.h>
 
 const char *tri__option_default(const tri_option *row, const tri_command *command) {

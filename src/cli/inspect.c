@@ -113,13 +113,16 @@ static tri_status inspect(const tri_settings *settings, const char *data, const 
     tri_inspect_spec spec = {
         .path = {files.train, files.valid, files.test},
         .label = m->label_name,
+        .has_columns = m->task == TRI_TASK_LABELS && m->label_name && strchr(m->label_name, ','),
         .primary = m->primary_text_name,
         .secondary = m->secondary_text_name,
         .further = m->secondary_text_list.at,
         .n_further = m->secondary_text_name ? m->secondary_text_list.n : 0,
         .tabular = m->tab_field_list.n ? m->tab_field_list.at : NULL,
         .n_tabular = m->tab_field_list.n,
-        .is_number = tri__settings_given(settings, &m->task) ? m->task != TRI_TASK_CLASSES : -1,
+        .is_number = !tri__settings_given(settings, &m->task)
+                         ? -1
+                         : m->task == TRI_TASK_NUMBER || m->task == TRI_TASK_QUANTILES,
         .tokenizer = {model[0].tokenizer, model[1].tokenizer},
         .label_list = m->label_list,
         .reading = {tri__settings_decimal(settings), m->missing},

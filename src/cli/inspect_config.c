@@ -2,10 +2,6 @@
  * _comments the reason for each choice. It trains without changes, or inspect.c warns why not. */
 #include "cli/inspect.h"
 
-#include "base/text.h"
-
-#include <stdarg.h>
-
 enum { BATCH = 32, CLASSES_MAX = 100 };
 
 /* What won on the validation rows of three tasks (docs/internals/accuracy.md). */
@@ -128,14 +124,28 @@ static void describe_model(tri_json *config, tri_json *comments, const tri_setti
 /* The task: as given, or by the label's values. */
 static int64_t task_of(const tri_settings *settings, const tri_inspection *in) {
     if (tri__settings_given(settings, &settings->model.task)) return settings->model.task;
-    return in->is_number ? TRI_TASK_NUMBER : TRI_TASK_CLASSES;
+    return in->n_several ? TRI_TASK_LABELS : in->is_number ? TRI_TASK_NUMBER : TRI_TASK_CLASSES;
 }
 
-static void describe_columns(tri_json *config, tri_json *comments, int64_t task, const tri_inspection *in) {
+static void describe_label(tri_json *config, tri_json *comments, int64_t task, const tri_settings *settings,
+                           const tri_inspection *in) {
     const char *label = in->column[in->label].name;
-    tri_json *tabular = tri__json_array(), *deciding = tri__json_array();
     tri__json_set_new(config, "label_name", tri__json_string(label));
-    if (task != TRI_TASK_CLASSES) {
+    if (task == TRI_TASK_LABELS) {
+        comment(comments, "label_name", in->label_given ? "as given: %d labels"
+                                                        : "a guess: %d labels; see part in trident inspect for others",
+                in->n_several);
+        tri__merge_new(config, tri__json_pack("{s:s, s:i}", "task", "multilabel", "num_classes", in->n_several));
+        if (!in->several[0]) {
+            tri__json_set_new(config, "label_name", tri__json_string(settings->model.label_name));
+            comment(comments, "task", "as given: each label has a column of 0 and 1");
+            return;
+        }
+        tri__json_set_new(config, "label_separator", tri__json_string(in->several));
+        comment(comments, "task", "many of the label's %lld different cells hold several of its %d labels; "
+                "classification would take each cell for a class", (long long)in->column[in->label].distinct,
+                in->n_several);
+    } else if (task != TRI_TASK_CLASSES) {
         comment(comments, "label_name", in->label_given ? "as given: numbers"
                                                         : "a guess: numbers; see part in trident inspect for others");
         tri__json_set_new(config, "task", tri__json_string(task == TRI_TASK_NUMBER ? "regression" : "quantiles"));
@@ -148,6 +158,10 @@ static void describe_columns(tri_json *config, tri_json *comments, int64_t task,
                                 : "a guess: %d classes; see part in trident inspect for others",
                 in->n_base_classes);
     }
+}
+
+static void describe_columns(tri_json *config, tri_json *comments, const tri_inspection *in) {
+    tri_json *tabular = tri__json_array(), *deciding = tri__json_array();
     tri__json_set_new(config, "primary_text_name", tri__json_string(in->column[in->primary].name));
     comment(comments, "primary_text_name", "%s: %.1f words on average",
             in->texts_given ? "as given" : "a guess, the longest text", in->column[in->primary].words);
@@ -228,8 +242,13 @@ tri_status tri__inspect_write_config(const char *path, const char *data, const t
     if (task == TRI_TASK_CLASSES && (in->n_base_classes < 2 || in->n_base_classes > CLASSES_MAX))
         return tri__fail(TRI_DATA, "%s: the label \"%s\" has %d different values; 2 to %d are expected of a class",
                          table, in->column[in->label].name, in->n_base_classes, CLASSES_MAX);
+    if (task == TRI_TASK_LABELS && !in->n_several)
+        return tri__fail(TRI_DATA, "%s: the cells of \"%s\" do not hold several labels that repeat: write the "
+                         "configuration by hand, with label_separator, or with columns of 0 and 1 in label_name",
+                         table, in->column[in->label].name);
     tri_json *config = tri__json_object(), *comments = tri__json_object();
-    describe_columns(config, comments, task, in);
+    describe_label(config, comments, task, settings, in);
+    describe_columns(config, comments, in);
     describe_model(config, comments, settings, in, model);
     tri_status status = describe_training(config, comments, task, data, settings, path, in);
     tri__json_set_new(config, "_comments", comments);

@@ -1,7 +1,6 @@
 /* inspect_tables.c - an inspection as tables: columns, rows and missing values, label balance, padding, warnings. */
 #include "cli/inspect.h"
 
-#include "base/text.h"
 #include "report/text/text_table.h"
 
 enum { CLASSES_SHOWN = 20, NAME_CHARS = 40 };

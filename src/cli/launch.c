@@ -1,7 +1,6 @@
 /* launch.c - starting ranks on this machine, or joining those that a launcher started. */
 #include "cli/launch.h"
 
-#include "base/machine.h"
 #include "comm/mpi/mpi.h"
 #include "engine/accept_settings.h"
 #include "report/sinks/sinks.h"

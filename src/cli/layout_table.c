@@ -1,7 +1,6 @@
 /* layout_table.c - a table of layouts: its columns, its forms, and layouts as words. */
 #include "cli/cli.h"
 
-#include "base/text.h"
 #include "report/text/text_table.h"
 #include "web/pages.h"
 

@@ -2,7 +2,6 @@
  * identified by its axis and its first rank. */
 #include "cli/cli.h"
 
-#include "base/text.h"
 #include "report/text/text_table.h"
 #include "sim/hardware.h"
 

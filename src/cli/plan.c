@@ -1,8 +1,6 @@
 /* plan.c - `trident plan`: what a step does and needs, without running it: a table of facts, or the program itself. */
 #include "cli/cli.h"
 
-#include "base/buffer.h"
-#include "base/text.h"
 #include "report/text/text_table.h"
 #include "study/study.h"
 

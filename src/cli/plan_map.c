@@ -2,7 +2,6 @@
  * each encoder and, where its heads differ, for each of their layouts. */
 #include "cli/cli.h"
 
-#include "base/text.h"
 #include "engine/assets.h"
 #include "web/pattern_svg.h"
 

@@ -1,7 +1,6 @@
 /* plan_params.c - a table of the ranks that hold each parameter; then the content of each stage. */
 #include "cli/cli.h"
 
-#include "base/text.h"
 #include "report/text/text_table.h"
 
 static void shape_text(const tri_json *shape, char out[static 64]) {

@@ -1,7 +1,6 @@
 /* plan_svg.c - a simulated step as a picture: --svg FILE. */
 #include "cli/cli.h"
 
-#include "base/text.h"
 #include "web/timeline_svg.h"
 
 enum { MOST_ROWS = 64, LABEL = 32 }; /* up to so many ranks are all drawn; of more, one rank per stage */

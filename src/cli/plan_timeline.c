@@ -1,7 +1,6 @@
 /* plan_timeline.c - a simulated step, drawn and in figures. */
 #include "cli/cli.h"
 
-#include "base/text.h"
 #include "report/text/text_table.h"
 
 enum { WIDTH = 120, LEAST = 40 }; /* columns, if the terminal's width is unknown; least width of the drawing */

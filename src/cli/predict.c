@@ -3,8 +3,6 @@
  * order. */
 #include "cli/launch.h"
 
-#include "base/buffer.h"
-#include "base/owned.h"
 #include "serve/serve.h"
 
 #define ROW(kind, field, ...) TRI_OWN_ROW(tri_predict_options, "predict", kind, field, __VA_ARGS__)
@@ -34,6 +32,7 @@ typedef struct writer {
     int top;          /* classes written per row; 0: all, in class order */
     const tri_predictions *p;
     int *order;       /* [n_classes] of one row */
+    tri_buffer labels; /* of one row that may have several */
     int64_t rows;     /* written */
     ranked *rank;     /* [n] of --uncertain; NULL: all rows, in order */
 } writer;
@@ -151,7 +150,7 @@ static tri_status put_header(writer *w) {
     const tri_predictions *p = w->p;
     for (int c = 0; c < p->n_columns; c++) put_text(w, tri__table_name(p->table, p->column[c]));
     if (w->numbered) TRI_TRY(put_name(w, "", "row"));
-    if (!p->is_number) TRI_TRY(put_name(w, "", "label"));
+    if (!p->is_number) TRI_TRY(put_name(w, "", p->separator ? "labels" : "label"));
     for (int c = 0; !w->top && c < p->n_classes; c++) TRI_TRY(put_name(w, p->is_number ? "" : "prob_", p->label[c]));
     for (int k = 1; k <= w->top; k++) {
         char number[16] = "";
@@ -162,6 +161,16 @@ static tri_status put_header(writer *w) {
         TRI_TRY(put_name(w, "prob", number));
     }
     return end_line(w);
+}
+
+static tri_status put_labels(writer *w, const float *probs) {
+    const tri_predictions *p = w->p;
+    w->labels.size = 0;
+    tri__decision_labels(&p->decision, (const char *const *)p->label, p->n_classes, probs,
+                         *p->separator ? p->separator : ";", &w->labels);
+    if (w->labels.failed) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
+    put_field(w, w->labels.text ? w->labels.text : "", w->labels.size);
+    return TRI_OK;
 }
 
 static tri_status put_row(writer *w, int64_t i) {
@@ -176,7 +185,8 @@ static tri_status put_row(writer *w, int64_t i) {
         snprintf(number, sizeof number, "%lld", (long long)tri__table_record(p->table, p->row[i]));
         put_text(w, number);
     }
-    if (!p->is_number) put_text(w, p->label[w->order[0]]);
+    if (p->separator) TRI_TRY(put_labels(w, probs));
+    else if (!p->is_number) put_text(w, p->label[w->order[0]]);
     for (int c = 0; !w->top && c < p->n_classes; c++) put_probability(w, probs[c]);
     for (int k = 0; k < w->top; k++) {
         if (k) put_text(w, p->label[w->order[k]]);
@@ -188,7 +198,7 @@ static tri_status put_row(writer *w, int64_t i) {
 static tri_status put_object(writer *w, int64_t i) {
     const tri_predictions *p = w->p;
     const float *probs = sort_classes(w, i);
-    tri_json *row = tri__json_object(), *each = w->top ? tri__json_array() : tri__json_object();
+    tri_json *row = tri__json_object(), *labels = NULL, *each = w->top ? tri__json_array() : tri__json_object();
     if (p->n_columns) {
         tri_json *kept = tri__json_object();
         for (int c = 0; c < p->n_columns; c++) {
@@ -199,7 +209,10 @@ static tri_status put_object(writer *w, int64_t i) {
         tri__json_set_new(row, "kept", kept);
     }
     if (w->numbered) tri__json_set_new(row, "row", tri__json_integer(tri__table_record(p->table, p->row[i])));
-    if (!p->is_number) tri__json_set_new(row, "label", tri__json_string(p->label[w->order[0]]));
+    if (p->separator) tri__json_set_new(row, "labels", labels = tri__json_array());
+    else if (!p->is_number) tri__json_set_new(row, "label", tri__json_string(p->label[w->order[0]]));
+    for (int c = 0; labels && c < p->n_classes; c++)
+        if (probs[c] >= p->decision.from[c]) tri__json_append_new(labels, tri__json_string(p->label[c]));
     for (int c = 0; !w->top && c < p->n_classes; c++)
         tri__json_set_new(p->is_number ? row : each, p->label[c], tri__json_real((double)probs[c]));
     for (int k = 0; k < w->top; k++)
@@ -244,6 +257,7 @@ static tri_status write_all(tri_cli *cli, const tri_settings *settings, const tr
     if (!w.order) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     tri_status status = tri__output_write(cli, settings, "the predictions", put_rows, &w);
     free(w.order);
+    tri__buffer_free(&w.labels);
     tri__buffer_free(&line);
     if (status == TRI_OK && settings->output && !settings->quiet)
         fprintf(cli->err, "%lld rows in %s\n", (long long)w.rows, settings->output);

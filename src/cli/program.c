@@ -2,8 +2,6 @@
  * one place that prints errors. The exit code is the command's tri_status. */
 #include "cli/cli.h"
 
-#include "base/machine.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <sys/ioctl.h>

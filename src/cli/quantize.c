@@ -1,7 +1,6 @@
 /* quantize.c - `trident quantize RUN -o DIR`: an int8 model folder, with its figures before and after. */
 #include "cli/cli.h"
 
-#include "base/text.h"
 #include "report/text/text_table.h"
 #include "serve/serve.h"
 
@@ -29,9 +28,10 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts) {
     tri_text_table table = {0};
     size_t n = tri__json_size(kept);
     int layers = (int)tri__number_in(facts, "layers");
-    tri__text_table_add(&table, tri__json_get(tri__json_get(facts, "before"), "r2")
-                                    ? "model\tR2\tRMSE\tloss\tweights"
-                                    : "model\taccuracy\tPR AUC\tlog loss\tweights");
+    const tri_json *before = tri__json_get(facts, "before");
+    tri__text_table_add(&table, tri__json_get(before, "r2")         ? "model\tR2\tRMSE\tloss\tweights"
+                                : tri__json_get(before, "f1_micro") ? "model\tmicro F1\tLRAP\tloss\tweights"
+                                                                    : "model\taccuracy\tPR AUC\tlog loss\tweights");
     add_figures(&table, "before", tri__json_get(facts, "before"), tri__number_in(facts, "fp32_bytes"));
     add_figures(&table, "int8", tri__json_get(facts, "after"), tri__number_in(facts, "bytes"));
     TRI_TRY(tri__print_table(cli, &table));

@@ -1,7 +1,6 @@
 /* read_texts.h - texts that commands read: lines of files or of stdin, or a column of tables. */
 #pragma once
 
-#include "base/buffer.h"
 #include "cli/cli.h"
 
 typedef struct tri_texts_from {

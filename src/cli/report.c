@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 #include "job/several.h"
 
-#include "base/text.h"
 #include "checkpoint/run_set.h"
 #include "report/runs/run_data.h"
 

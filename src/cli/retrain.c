@@ -5,7 +5,6 @@
 #include "job/trainings.h"
 #include "serve/explain/explain.h"
 
-#include "base/text.h"
 #include "checkpoint/folders.h"
 
 #include <ctype.h>

@@ -2,7 +2,6 @@
  * request that can be pasted into a shell. */
 #include "cli/launch.h"
 
-#include "base/text.h"
 #include "serve/infer/crew.h"
 #include "serve/server/server.h"
 #include "web/http_hosts.h"

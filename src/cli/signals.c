@@ -2,8 +2,6 @@
  * write a constant text in reply. */
 #include "cli/launch.h"
 
-#include "base/clock.h"
-
 #include <errno.h>
 #include <semaphore.h>
 #include <signal.h>

@@ -4,7 +4,6 @@
 #include "job/several.h"
 #include "job/sweep.h"
 
-#include "base/text.h"
 #include "checkpoint/folders.h"
 #include "data/dataset/data_files.h"
 #include "report/text/text_table.h"

@@ -1,8 +1,6 @@
 /* tokenize.c - `trident tokenize`: prints one line of token ids per text, in order. Threads share a batch of texts. */
 #include "cli/read_texts.h"
 
-#include "base/clock.h"
-#include "base/text.h"
 #include "data/text/tokenizer.h"
 #include "engine/model_folder.h"
 

@@ -1,8 +1,6 @@
 /* train.c - `trident train`: settings from the command line and the configuration file, sinks, the run; at the end,
  * where the model is and how to use it. */
 #include "cli/launch.h"
-#include "base/clock.h"
-#include "base/text.h"
 #include "checkpoint/folders.h"
 #include "report/text/json_numbers.h"
 #include "score/best.h"

@@ -1,7 +1,6 @@
 /* vocab.c - `trident vocab`: learns a WordPiece vocabulary from texts, and writes a tokenizer folder. */
 #include "cli/read_texts.h"
 
-#include "base/text.h"
 #include "data/text/tokenizer.h"
 
 typedef struct options {

@@ -1,7 +1,6 @@
 /* watch.c - `trident watch RUN`: a run as it goes on, in a browser or in this terminal. It only reads the folder. */
 #include "cli/cli.h"
 
-#include "base/clock.h"
 #include "report/pages/live_page.h"
 #include "report/runs/run_data.h"
 #include "report/pages/terminal.h"

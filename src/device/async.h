@@ -3,7 +3,7 @@
  * reports errors. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 /* Produces bytes [at, at + bytes) of some content in `out`; both are multiples of 4096, except at the end. */
 typedef void tri_make(void *maker, size_t at, size_t bytes, void *out);

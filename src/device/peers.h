@@ -2,7 +2,7 @@
  * queues separate from those of kernels. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 enum { TRI_GROUP_NAME = 128 }; /* bytes */
 

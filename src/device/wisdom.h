@@ -2,7 +2,7 @@
  * and the file that stores it. An algorithm is opaque here: words that only the device interprets. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -7,12 +7,10 @@
  *
  * A product's line: m n k, whether A and B are transposed (t) or not (n), types of A and B and of D, bias or plain, set
  * or add, alignment, microseconds of the first guess and of the chosen algorithm, and the algorithm. */
-#include "base/hash.h"
 #include "device/wisdom.h"
 #include "layout/dtype.h"
 
 #include <ctype.h>
-#include <math.h>
 
 #define FIRST_LINE "trident-products 1"
 enum {

@@ -3,7 +3,6 @@
 #include "engine/accept_settings.h"
 
 #include "base/file.h"
-#include "base/text.h"
 #include "plan/optimizer.h"
 #include "plan/step_kinds.h"
 #include "score/best.h"
@@ -69,9 +68,9 @@ static tri_status check_loss(const tri_settings *s) {
     if (losses[s->loss].task != s->model.task)
         return tri__fail(TRI_USAGE, "--loss %s is not a loss of this task; it has: %s", losses[s->loss].word, words);
     if (s->label_smoothing > 0 && s->model.task != TRI_TASK_CLASSES)
-        return tri__fail(TRI_USAGE, "--label-smoothing %g: only classes can be smoothed; this task learns numbers",
+        return tri__fail(TRI_USAGE, "--label-smoothing %g: only classes can be smoothed; this task has none",
                          s->label_smoothing);
-    if (!tri__best_of_task((tri_best_by)s->best_by, s->model.task != TRI_TASK_CLASSES))
+    if (!tri__best_of_task((tri_best_by)s->best_by, (int)s->model.task))
         return tri__fail(TRI_USAGE, "--best-by %s is not a figure of this task; loss is one of all tasks",
                          tri__best_name((tri_best_by)s->best_by));
     /* Both move weight from samples that are right already, in ways that do not compose: the focal factor would be of a
@@ -228,6 +227,7 @@ static tri_status check_threshold(const tri_settings *s) {
                          "--threshold %s: training chooses it on validation, for f1, precision=P, recall=R or "
                          "cost=A:B; a number is for eval, predict and serve",
                          s->threshold);
+    if (s->model.task == TRI_TASK_LABELS) return TRI_OK; /* each label has its own */
     if (asked.kind != TRI_THRESHOLD_NONE && s->model.task != TRI_TASK_CLASSES)
         return tri__fail(TRI_USAGE, "--threshold %s: this task learns numbers, which have no threshold: leave it out",
                          s->threshold);
@@ -243,7 +243,7 @@ static tri_status check_threshold(const tri_settings *s) {
 static tri_status check_parts(const tri_settings *s) {
     if (s->stratify && s->model.task != TRI_TASK_CLASSES)
         return tri__fail(TRI_USAGE,
-                         "--stratify: it spreads classes evenly, and this task learns numbers: leave it out");
+                         "--stratify: it spreads classes evenly, and the rows of this task have none: leave it out");
     if (s->split && s->folds)
         return tri__fail(TRI_USAGE, "--split %s and --folds %lld: both divide the table; give one of them", s->split,
                          (long long)s->folds);

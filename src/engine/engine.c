@@ -1,6 +1,5 @@
 /* engine.c - from settings and assets to a bound plan. */
 #include "engine/engine.h"
-#include "base/text.h"
 #include "program/check.h"
 #include "engine/evaluate.h"
 #include "engine/inputs.h"

@@ -1,7 +1,6 @@
 /* engine.h - a model planned, checked and bound to memory: runs training, evaluation and prediction. */
 #pragma once
 
-#include "base/machine.h"
 #include "checkpoint/memory.h"
 #include "comm/world/world.h"
 #include "exec/exec.h"

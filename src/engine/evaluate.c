@@ -41,7 +41,8 @@ tri_loader_spec tri__loader_spec(const tri_engine *engine, tri_sampler *sampler,
                             .first_part = engine->place.replica * parts,
                             .parts = parts,
                             .workers = engine->workers,
-                            .micro = {.granule = tri__plan_granule(&engine->in), .ring = tri__plan_ring(&engine->in)},
+                            .micro = {.granule = tri__plan_granule(&engine->in), .ring = tri__plan_ring(&engine->in),
+                                      .words = engine->model.n_targets},
                             .sharers = tri__mesh_ep(&engine->in.mesh)};
     for (int text = 0; text < engine->model.n_texts; text++) {
         spec.micro.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);

@@ -1,7 +1,6 @@
 /* infer.c - from a checkpoint to an engine that predicts; and what ranks do together when they open one. */
 #include "engine/infer.h"
 
-#include "base/hash.h"
 #include "engine/cost/memory_fit.h"
 
 tri_status tri__place_load(const tri_place *place, int makes_files, tri_status (*load)(void *context), void *context) {

@@ -1,7 +1,6 @@
 /* inputs.c - settings to dataset specs. */
 #include "engine/inputs.h"
 
-#include "base/text.h"
 #include "data/dataset/target.h"
 #include "data/table/memory.h"
 #include "engine/engine.h"
@@ -61,7 +60,8 @@ tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
         .positive_label = m->positive_label,
         .n_classes = (int)tri__model_outputs(m),
         .is_number = m->task != TRI_TASK_CLASSES,
-        .target = (tri_transform)m->target_transform,
+        .target = m->task == TRI_TASK_LABELS ? TRI_TRANSFORM_NONE : (tri_transform)m->target_transform,
+        .separator = tri__model_separator(m),
         .level = m->task == TRI_TASK_QUANTILES ? tri__model_levels(m).at : NULL,
         .missing = (tri_missing)m->numeric_missing,
         .transform = (tri_transform)m->numeric_transform,
@@ -80,6 +80,7 @@ tri_number_set tri__inputs_numbers(const tri_settings *s, const tri_preprocess *
     tri_loss_form form = tri__settings_loss(s);
     return (tri_number_set){.in_units = tri__target_value, .scale = preprocess->target, .loss = form.kind,
                             .delta = form.delta, .n = preprocess->n_classes,
+                            .weight = s->model.class_weights.n ? s->model.class_weights.at : NULL,
                             .level = s->model.task == TRI_TASK_QUANTILES ? tri__model_levels(&s->model).at : NULL};
 }
 
@@ -160,6 +161,9 @@ tri_status tri__inputs_fit(const tri_inputs *in, const tri_data_files *files, tr
     if (target && target->n_quantiles)
         tri__say(in->log, TRI_LOG_INFO, "target: %s, from %.6g to %.6g, by rank", target->name, target->quantile[0],
                  target->quantile[target->n_quantiles - 1]);
+    else if (target && target->missing)
+        tri__say(in->log, TRI_LOG_INFO, "labels: %lld missing values are left out of the loss",
+                 (long long)target->missing);
     else if (target && target->transform != TRI_TRANSFORM_NONE)
         tri__say(in->log, TRI_LOG_INFO, "target: %s, %smean %.6g, deviation %.6g", target->name,
                  target->transform == TRI_TRANSFORM_LOG ? "log(1 + x) with " : "", target->mean, target->deviation);
@@ -235,22 +239,28 @@ static void list_weights(const tri_preprocess *preprocess, const int64_t *count,
 }
 
 /* As scikit-learn's compute_class_weight('balanced'): all classes have the same sum of weights, and the mean of the
- * rows' weights is 1. */
+ * rows' weights is 1. Of several labels, rows with one weigh as much as rows without it. */
 tri_status tri__inputs_balance(const tri_inputs *in, const tri_preprocess *preprocess, const tri_dataset *train,
                                tri_reals *out) {
     char text[600];
     int n = preprocess->n_classes;
     tri_status status = TRI_OK;
     int64_t *count = calloc((size_t)n, sizeof *count);
+    int64_t *without = calloc((size_t)n, sizeof *without);
     double *weight = calloc((size_t)n, sizeof *weight);
-    if (!count || !weight) status = tri__fail(TRI_RESOURCE, "out of memory");
-    for (int64_t row = 0; row < train->n && status == TRI_OK; row++) count[train->labels[row]]++;
+    if (!count || !without || !weight) status = tri__fail(TRI_RESOURCE, "out of memory");
+    for (int64_t row = 0; row < train->n && status == TRI_OK; row++) {
+        const float *target = train->targets + row * train->words; /* [n] of several labels */
+        for (int c = 0; c < n && preprocess->target; c++) count[c] += target[c] == 1, without[c] += target[c] == 0;
+        if (!preprocess->target) count[train->labels[row]]++;
+    }
     for (int c = 0; c < n && status == TRI_OK; c++) {
         if (!count[c])
             status = tri__fail(TRI_DATA,
                                "class_weights balanced: no training row has the label %s, so it has no weight; leave "
                                "it out of label_list and num_classes, or give the weights as numbers",
                                preprocess->label[c]);
+        else if (preprocess->target) weight[c] = fmax((double)without[c], 1) / (double)count[c];
         else weight[c] = (double)train->n / ((double)n * (double)count[c]);
     }
     if (status == TRI_OK) {
@@ -261,5 +271,6 @@ tri_status tri__inputs_balance(const tri_inputs *in, const tri_preprocess *prepr
         free(weight);
     }
     free(count);
+    free(without);
     return status;
 }

@@ -1,7 +1,6 @@
 /* model_folder.c - a model's folder is searched for in --models-dir, ./models and Hugging Face's cache. */
 #include "engine/model_folder.h"
 
-#include "base/text.h"
 #include "checkpoint/hub.h"
 
 static const char here[] = "models";

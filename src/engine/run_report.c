@@ -1,8 +1,6 @@
 /* run_report.c - says what runs: arithmetic, optimizer, layout, what is compressed, parameters and memory. */
 #include "engine/run_report.h"
 
-#include "base/text.h"
-
 enum { LINE = 512 };
 
 /* Adds ", label value" of an option: a choice, or a list of words. */

@@ -1,7 +1,5 @@
 /* weights.c - weights and optimizer state of a bound plan, as pieces of memory: drawn initially, or read from Hugging
  * Face folders or a checkpoint; copied to the device and back. */
-#include "base/random.h"
-#include "base/text.h"
 #include "checkpoint/copies.h"
 #include "checkpoint/huggingface.h"
 #include "engine/engine.h"

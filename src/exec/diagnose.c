@@ -1,8 +1,6 @@
 /* diagnose.c - looks for the first value that is not finite. */
 #include "exec/exec_parts.h"
 
-#include <math.h>
-
 /* Element i; those of other types are finite. */
 static int is_finite_at(const void *data, tri_dtype dtype, int64_t i) {
     uint16_t infinite = dtype == TRI_BF16 ? 0x7F80 : 0x7C00;

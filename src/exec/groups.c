@@ -10,7 +10,6 @@
  * With one queue, rank 0 has recv dx before send y, and rank 1 recv y before send dx: a deadlock. */
 #include "exec/groups.h"
 
-#include "base/clock.h"
 #include "comm/ops/request.h"
 
 /* Time to learn which rank failed first, when a device only reports lost peers. A killed process closes its connections

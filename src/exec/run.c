@@ -1,5 +1,4 @@
 /* run.c - runs instructions one after another, in program order. */
-#include "base/clock.h"
 #include "comm/ops/request.h"
 #include "exec/exec_parts.h"
 

@@ -2,8 +2,6 @@
  * machine tells. */
 #include "job/failure.h"
 
-#include "base/clock.h"
-#include "base/machine.h"
 #include "job/run_signs.h"
 
 void tri__error_write(const char *folder, const tri_verdict *verdict) {

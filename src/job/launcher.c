@@ -4,12 +4,8 @@
  * in the run folder (run_signs.h). */
 #include "job/launcher.h"
 
-#include "base/clock.h"
-#include "base/text.h"
-
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 

@@ -2,8 +2,6 @@
 #include "job/ranks.h"
 #include "job/trainings.h"
 
-#include "base/buffer.h"
-#include "base/text.h"
 #include "comm/mpi/load.h"
 #include "comm/launchers/slurm.h"
 

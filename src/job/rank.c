@@ -2,7 +2,6 @@
 #include "job/failure.h"
 #include "job/ranks.h"
 
-#include "base/clock.h"
 #include "comm/link/link.h"
 #include "comm/link/regroup.h"
 #include "comm/mpi/mpi.h"

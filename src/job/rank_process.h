@@ -1,7 +1,7 @@
 /* rank_process.h - one rank as a fresh execution of a program: what it inherits, and that it ends with its parent. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 #include <sched.h>
 #include <sys/types.h>

@@ -3,8 +3,6 @@
  * mesh. Ranks that died are started again beside it, and join when all leave in order after a step. */
 #include "job/supervision.h"
 
-#include "base/clock.h"
-#include "base/machine.h"
 #include "comm/world/kept.h"
 #include "comm/link/regroup.h"
 

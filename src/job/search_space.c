@@ -2,8 +2,6 @@
 #include "job/search_space.h"
 
 #include "base/file.h"
-#include "base/limits.h"
-#include "base/random.h"
 
 enum { ORIGIN_BYTES = 512, DRAWN = 4 }; /* DRAWN: the last word of a draw's counter (base/random.h) */
 
@@ -17,8 +15,8 @@ static const struct {
     {"it ends trials by itself, and is the same for all", {"early_stopping"}},
     {"they are part of the validation loss too, so that trials could not be compared", {"class_weights"}},
     {"trials could not be compared",
-     {"data_path", "label_name", "label_list", "num_classes", "bad_rows", "split", "split_seed", "stratify", "group_by",
-      "folds", "fold"}},
+     {"data_path", "label_name", "label_separator", "label_list", "num_classes", "bad_rows", "split", "split_seed",
+      "stratify", "group_by", "folds", "fold"}},
     {"a trial is one training", {"seeds"}},
     {"each trial has a folder of its own", {"output_dir"}},
     {"each trial is resumed from its own checkpoint", {"resume", "save_every"}},

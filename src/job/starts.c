@@ -3,9 +3,6 @@
 #include "job/rank_process.h"
 #include "job/ranks.h"
 
-#include "base/clock.h"
-#include "base/machine.h"
-
 #include <sys/wait.h>
 
 static tri_status read_logs(const tri_settings *s, const char *folder, char path[static TRI_PATH_MAX],

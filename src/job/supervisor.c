@@ -1,8 +1,6 @@
 /* supervisor.c - one event loop: signals, ranks' output, ranks' ends, and a tenth of a second passing. */
 #include "job/supervisor.h"
 
-#include "base/clock.h"
-#include "base/machine.h"
 #include "base/topology.h"
 #include "comm/link/regroup.h"
 #include "job/rank_process.h"

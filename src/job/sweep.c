@@ -1,7 +1,6 @@
 /* sweep.c - the trials of a sweep as processes, rung after rung. */
 #include "job/sweep.h"
 
-#include "base/machine.h"
 #include "job/rank_process.h"
 #include "score/best.h"
 

@@ -1,7 +1,6 @@
 /* sweep_state.c - sweep.json: what a sweep is, and how far its trials are. */
 #include "job/sweep.h"
 
-#include "base/text.h"
 #include "score/best.h"
 
 enum { VERSION = 1 };

@@ -1,7 +1,5 @@
 /* verdict.c - how the ranks ended, as text and as JSON: which rank failed first, where, why, what to try, and where the
  * others were. */
-#include "base/buffer.h"
-#include "base/text.h"
 #include "job/supervisor.h"
 #include "comm/ops/describe.h"
 

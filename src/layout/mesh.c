@@ -1,8 +1,6 @@
 /* mesh.c - ranks as numbers with one digit an axis: the order says which digit is the highest. */
 #include "layout/mesh.h"
 
-#include "base/text.h"
-
 static const char *const axis_names[] = {
 #define X(upper, lower) #lower,
     TRI_AXES(X)

@@ -11,7 +11,7 @@
  * every layer that has any. A run holds all of them; ranks of the same place in their runs hold the same ones. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 #define TRI_AXES(X) /* upper, lower: in the default order */ \
     X(PP, pp) /* pipeline stages */                          \

@@ -5,7 +5,7 @@
  * the tensor, but it is a range of one. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 #include "layout/dtype.h"
 
 enum { TRI_MAX_DIMS = 8 };

@@ -1,7 +1,6 @@
 /* bert.c - post-norm encoders: BERT, and the families that share its layers under names of their own (family.c). Names
  * and numerics are Hugging Face's. A unit's memory has, in this order, parameters that tensor parallelism splits, those
  * it does not, and norms; query, key and value are adjacent, so that they are one [3H, H] operand. */
-#include "base/text.h"
 #include "model/branch.h"
 #include "model/family.h"
 

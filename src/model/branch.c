@@ -2,8 +2,6 @@
  * leave out, pooling, and the projection to the common width. */
 #include "model/branch.h"
 
-#include "base/random.h"
-
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 tri_field tri__branch_field(const tri_branch *b, tri_field primary) {

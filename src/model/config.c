@@ -25,19 +25,61 @@ static int is_text(const tri_model_config *config, const char *name) {
            (config->secondary_text_name && !strcmp(config->secondary_text_name, name));
 }
 
+/* Takes the next of several columns of labels off the front; NULL: there are no more. */
+static const char *next_column(const char **names, size_t *length) {
+    const char *at = *names + strspn(*names, ", ");
+    *length = strcspn(at, ",");
+    *names = at + *length;
+    while (*length && at[*length - 1] == ' ') --*length;
+    return *length ? at : NULL;
+}
+
+/* How many columns of labels have this name [length]. */
+static int count_labels(const tri_model_config *config, const char *name, size_t length) {
+    const char *separator = tri__model_separator(config), *names = config->label_name, *one;
+    size_t n;
+    int found = 0;
+    if (!separator || *separator) return strlen(names) == length && !strncmp(names, name, length);
+    while ((one = next_column(&names, &n))) found += n == length && !strncmp(one, name, n);
+    return found;
+}
+
+/* Whether a column has labels. */
+static int is_label(const tri_model_config *config, const char *name) {
+    return count_labels(config, name, strlen(name)) > 0;
+}
+
+/* Several columns of labels are different ones. */
+static tri_status check_label_columns(const tri_model_config *config) {
+    const char *separator = tri__model_separator(config), *names = config->label_name, *one;
+    size_t n;
+    if (!separator || *separator) return TRI_OK;
+    if (config->label_list.n || config->label_separator)
+        return tri__fail(TRI_USAGE, "%s and several columns in label_name: the columns' names are the labels; leave it "
+                         "out", config->label_list.n ? "label_list" : "label_separator");
+    if (tri__model_outputs(config) < 2)
+        return tri__fail(TRI_USAGE, "label_name \"%s\" has a comma, but not two columns", config->label_name);
+    while ((one = next_column(&names, &n)))
+        if (count_labels(config, one, n) > 1)
+            return tri__fail(TRI_USAGE, "label_name holds \"%.*s\" twice", (int)n, one);
+    return TRI_OK;
+}
+
 /* A column has one role. */
 static tri_status check_columns(const tri_model_config *config) {
     const tri_texts *fields = &config->tab_field_list;
-    const char *label = config->label_name, *second = config->secondary_text_name;
-    if (is_text(config, label))
-        return tri__fail(TRI_USAGE, "label_name and a text are the same column, \"%s\"", label);
-    if (config->weight_name && (is_text(config, config->weight_name) || !strcmp(config->weight_name, label)))
+    const char *text = config->primary_text_name, *second = config->secondary_text_name;
+    if (is_label(config, text) || (second && is_label(config, second)))
+        return tri__fail(TRI_USAGE, "label_name and a text are the same column, \"%s\"",
+                         is_label(config, text) ? text : second);
+    if (config->weight_name && (is_text(config, config->weight_name) || is_label(config, config->weight_name)))
         return tri__fail(TRI_USAGE, "weight_name and a text or the label are the same column, \"%s\"",
                          config->weight_name);
     for (int i = 0; i < fields->n; i++) {
-        if (strcmp(fields->at[i], label) == 0)
+        if (is_label(config, fields->at[i]))
             return tri__fail(TRI_USAGE,
-                             "tab_field_list holds the label's column \"%s\": the model would see the answer", label);
+                             "tab_field_list holds the label's column \"%s\": the model would see the answer",
+                             fields->at[i]);
         if (is_text(config, fields->at[i]))
             return tri__fail(TRI_USAGE, "\"%s\" is a text and in tab_field_list: name it in one of them",
                              fields->at[i]);
@@ -60,7 +102,7 @@ static tri_status check_columns(const tri_model_config *config) {
 /* As many labels as classes, all different. */
 static tri_status check_labels(const tri_model_config *config) {
     const tri_texts *labels = &config->label_list;
-    if (labels->n && labels->n != config->num_classes)
+    if (labels->n && config->task == TRI_TASK_CLASSES && labels->n != config->num_classes)
         return tri__fail(TRI_USAGE, "label_list has %d label%s, but num_classes is %lld", labels->n,
                          labels->n == 1 ? "" : "s", (long long)config->num_classes);
     for (int i = 0; i < labels->n; i++)
@@ -82,20 +124,36 @@ tri_reals tri__model_levels(const tri_model_config *config) {
                                : (tri_reals){.at = (double *)usual, .n = sizeof usual / sizeof *usual};
 }
 
+const char *tri__model_separator(const tri_model_config *config) {
+    if (config->task != TRI_TASK_LABELS) return NULL;
+    if (config->label_name && strchr(config->label_name, ',')) return "";
+    return config->label_separator ? config->label_separator : ";";
+}
+
 int64_t tri__model_outputs(const tri_model_config *config) {
-    return config->task == TRI_TASK_CLASSES ? config->num_classes
-           : config->task == TRI_TASK_NUMBER ? 1 : tri__model_levels(config).n;
+    const char *separator = tri__model_separator(config), *names = config->label_name;
+    int64_t columns = 0;
+    size_t length;
+    switch (config->task) {
+    case TRI_TASK_NUMBER: return 1;
+    case TRI_TASK_QUANTILES: return tri__model_levels(config).n;
+    case TRI_TASK_LABELS:
+        while (!*separator && next_column(&names, &length)) columns++;
+        return !*separator ? columns : config->label_list.n ? config->label_list.n : config->num_classes;
+    default: return config->num_classes;
+    }
 }
 
 /* What belongs to another task. */
 static tri_status check_task(const tri_model_config *config) {
-    static const char *const tasks[] = {"classification", "regression", "quantiles"};
-    int numbers = config->task != TRI_TASK_CLASSES;
+    static const char *const tasks[] = {"classification", "regression", "quantiles", "multilabel"};
+    int labels = config->task == TRI_TASK_LABELS, numbers = config->task != TRI_TASK_CLASSES && !labels;
     const char *other = numbers && config->label_list.n      ? "label_list"
-                        : numbers && config->positive_label  ? "positive_label"
+                        : (numbers || labels) && config->positive_label  ? "positive_label"
                         : numbers && (config->class_weights.n || config->class_weights.word) ? "class_weights"
                         : config->task != TRI_TASK_QUANTILES && config->quantiles.n ? "quantiles"
                         : !numbers && config->target_transform != 0          ? "target_transform"
+                        : !labels && config->label_separator ? "label_separator"
                                                                                : NULL;
     if (other) return tri__fail(TRI_USAGE, "%s: task %s has none: leave it out", other, tasks[config->task]);
     double before = 0;
@@ -128,17 +186,18 @@ tri_status tri__model_config_check(const tri_model_config *config) {
     TRI_TRY(require("primary_tokenizer", config->primary_tokenizer, "the first text's tokenizer and encoder"));
     TRI_TRY(check_columns(config));
     TRI_TRY(check_task(config));
+    TRI_TRY(check_label_columns(config));
     TRI_TRY(check_sharing(config));
-    if (config->task != TRI_TASK_CLASSES) return TRI_OK;
+    if (config->task == TRI_TASK_NUMBER || config->task == TRI_TASK_QUANTILES) return TRI_OK;
     TRI_TRY(check_labels(config));
-    if (config->is_binary && config->num_classes != 2)
+    if (config->task == TRI_TASK_CLASSES && config->is_binary && config->num_classes != 2)
         return tri__fail(TRI_USAGE,
                          "is_binary is true, but num_classes is %lld; set is_binary to false, or num_classes to 2",
                          (long long)config->num_classes);
     const tri_reals *weights = &config->class_weights;
-    if (weights->n && weights->n != config->num_classes)
+    if (weights->n && weights->n != tri__model_outputs(config))
         return tri__fail(TRI_USAGE, "class_weights has %d numbers, but num_classes is %lld", weights->n,
-                         (long long)config->num_classes);
+                         (long long)tri__model_outputs(config));
     for (int i = 0; i < weights->n; i++)
         if (!(weights->at[i] > 0))
             return tri__fail(TRI_USAGE, "class_weights holds %g; weights must be above 0", weights->at[i]);

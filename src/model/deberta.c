@@ -1,6 +1,5 @@
 /* deberta.c - the keys of a DeBERTa-v2 or -v3 encoder's config.json, and what of them can be honoured. Its layers are
  * those of bert.c, its attention that of relative.c. */
-#include "base/text.h"
 #include "model/family.h"
 
 const tri_option tri__deberta_own[] = {TRI_ENCODER_KEY(BOOL, relative_attention, 0, 1),

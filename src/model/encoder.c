@@ -1,6 +1,4 @@
 /* encoder.c - an encoder's architecture from a Hugging Face config.json, its checks, and a config.json of it. */
-#include "base/limits.h"
-#include "base/text.h"
 #include "model/family.h"
 
 /* Keys of all families, by BERT's names. */

@@ -1,6 +1,5 @@
 /* encoder_keys.c - misspelt keys of an encoder's object. A config.json has many keys that say nothing about the
  * architecture, so an unknown key is an error only if it looks like one that counts. */
-#include "base/text.h"
 #include "model/config.h"
 
 enum { KNOWN_MAX = 128 };

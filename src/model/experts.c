@@ -4,7 +4,6 @@
  * A router gives each token a probability for each expert; the token goes through the most probable one or two, and
  * their outputs are added, weighted (Fedus et al., 2021; Lepikhin et al., 2020). Experts take so many tokens of each
  * sequence (numbers/capacity.h). A token without a place gets 0, so that the residual connection passes it on. */
-#include "base/text.h"
 #include "model/family.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))

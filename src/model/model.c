@@ -1,7 +1,5 @@
 /* model.c - the tables of a model, and functions that write its operation list. */
 #include "model/model.h"
-#include "base/random.h"
-#include "base/text.h"
 
 const char *tri__branch_name(int branch) { return branch == 0 ? "primary" : "secondary"; }
 
@@ -203,7 +201,9 @@ void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtyp
     case TRI_FIELD_win0: case TRI_FIELD_win1: *rows = (tri_rows){.sym = TRI_SYM_N, .add = 1}; return;
     case TRI_FIELD_keyw0:
     case TRI_FIELD_keyw1: *rows = (tri_rows){.sym = tri__sequences(model, branch)}, *cols = 2; return;
-    case TRI_FIELD_labels: *dtype = model->is_number ? TRI_F32 : TRI_I32, *rows = (tri_rows){.sym = TRI_SYM_N}; return;
+    case TRI_FIELD_labels:
+        *dtype = model->is_number ? TRI_F32 : TRI_I32, *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = model->n_targets;
+        return;
     case TRI_FIELD_keyn: *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = 2; return;
     case TRI_FIELD_numbers: *dtype = TRI_F32, *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = model->n_columns; return;
     case TRI_FIELD_columns: *rows = (tri_rows){.add = model->n_columns}, *cols = TRI_COLUMN_WORDS; return;

@@ -7,8 +7,6 @@
 #include "numbers/number_loss.h"
 #include "program/builder.h"
 
-#include <math.h>
-
 typedef enum tri_init { TRI_INIT_NORMAL, TRI_INIT_ZERO, TRI_INIT_ONE } tri_init;
 
 /* How tensor-parallel ranks hold a parameter. */
@@ -80,6 +78,7 @@ typedef struct tri_network {
     tri_column_tables columns; /* of columns that become vectors */
     int is_gated;              /* branches are scaled by gates */
     int is_number;             /* outputs are numbers, not classes */
+    int n_targets;             /* of a row: 1, or one for each output */
     int is_weighted;           /* rows have weights in the loss that training minimises */
     int64_t n_classes, common, fusion; /* widths; n_classes: outputs */
     int64_t max_len;

@@ -1,8 +1,6 @@
 /* pattern.c - the blocks of a pattern, a block row at a time. */
 #include "model/pattern.h"
 
-#include "base/random.h"
-
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t blocks_of(const tri_pattern *p, int64_t tokens) { return (tokens + p->block - 1) / p->block; }

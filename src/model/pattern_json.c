@@ -1,7 +1,6 @@
 /* pattern_json.c - patterns as JSON: one table of keys says which modes have each, and how it is read and written. */
 #include "base/file.h"
 #include "base/option.h"
-#include "base/text.h"
 #include "model/pattern.h"
 
 /* Sets of modes. */

@@ -6,7 +6,6 @@
  * width, the tabular branch, the fusion, and a pooler where transformers' class of the family has none. What else is
  * above the layers (another pooler, ModernBERT's last norm) has the full rate. All this follows from the model alone,
  * not from the files that are there, so that plans need none. */
-#include "base/text.h"
 #include "model/family.h"
 
 enum { EMBEDDINGS = -1, ABOVE = -2 };

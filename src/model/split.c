@@ -2,7 +2,6 @@
  * given by their logical names, by unit and part (primary.layer.0.attention.qkv, the same for all families), or by what
  * either begins with, where * is any text. What a kind of layer cannot be is refused here; whether neighbours fit
  * together is found where values are placed (plan/pass_tensor.c). */
-#include "base/text.h"
 #include "model/family.h"
 
 #include <fnmatch.h>

@@ -11,6 +11,7 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
                          .n_columns = columns.n,
                          .n_classes = tri__model_outputs(config),
                          .is_number = config->task != TRI_TASK_CLASSES,
+                         .n_targets = config->task == TRI_TASK_LABELS ? (int)tri__model_outputs(config) : 1,
                          .common = config->hidden_common_dim,
                          .fusion = config->fusion_hidden_dim,
                          .max_len = config->max_sen_len,

@@ -1,8 +1,6 @@
 /* coded_transfer.c - the legs of a coded transfer: their slots and instructions. */
 #include "plan/coded_transfer.h"
 
-#include "base/random.h"
-
 static const char *name_of(const tri_builder *to, const tri_coded_transfer *t) {
     return to->program->slot[t->whole].name;
 }

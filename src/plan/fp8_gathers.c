@@ -14,8 +14,6 @@
  * (blocks of several units). */
 #include "plan/fp8.h"
 
-#include "base/random.h"
-
 enum { ALIGN = 16 }; /* bytes: products read factors by vectors */
 
 /* A weight in a block, or what lies between weights. */

@@ -1,7 +1,6 @@
 /* layer_gates.c - the schedule of layer dropping, and its gates. */
 #include "plan/layer_gates.h"
 #include "model/family.h"
-#include "base/random.h"
 #include "plan/step_kinds.h"
 
 static const double DEFAULT_GAMMA = 0.001, GAMMA_STEPS = 100; /* gamma * steps, where these are known */

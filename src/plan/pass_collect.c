@@ -5,7 +5,6 @@
  * Replicas have different numbers of samples, but each has room for the most: what is exchanged has the same size
  * everywhere, and every rank knows from the batch which rows hold samples. */
 #include "plan/pass.h"
-#include "base/random.h"
 
 static void transfer(tri_builder *to, tri_op op, tri_attr group, int y, int x) {
     group.id = tri__random_id("probs"); /* slots have other names on other ranks */

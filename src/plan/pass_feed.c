@@ -10,7 +10,6 @@
  * microbatch at a time, before they compute. Inputs that do not depend on the batch (class weights, the factor of the
  * loss, blocks of attention, words of columns) every rank reads itself. */
 #include "plan/pass.h"
-#include "base/random.h"
 
 typedef struct feeder {
     tri_pass *pass;

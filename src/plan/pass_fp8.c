@@ -25,8 +25,6 @@
 #include "plan/fp8.h"
 #include "plan/optimizer.h"
 
-#include "base/random.h"
-
 enum { STEPS = 16, UNIT = 16 }; /* maxima kept of a tensor; dims are multiples of it */
 
 /* ---- Which products, in `forward` ---- */

@@ -7,7 +7,6 @@
  *
  * With two lanes, reuse of activations' memory must not add waits: slots of instructions that may run concurrently,
  * given the waits for data dependencies (pass_lanes.c), count as alive at the same time. */
-#include "base/text.h"
 #include "plan/pass.h"
 
 enum { ALIGN = 64 }; /* bytes: a cache line, and the widest vector */

@@ -19,7 +19,6 @@
  *
  * Ranks of the tp axis that have columns of a factor each agree on the largest number of each row. */
 #include "plan/pass.h"
-#include "base/random.h"
 
 static int32_t factors_of(tri_dtype dtype) { return dtype == TRI_I8 ? TRI_FACTORS_INT8 : TRI_FACTORS_FP8; }
 

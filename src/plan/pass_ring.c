@@ -20,7 +20,6 @@
  *
  * Runs of keys and peers count from this rank on until `context_place`. */
 #include "plan/pass.h"
-#include "base/random.h"
 #include "layout/blocks.h"
 
 typedef struct ring {

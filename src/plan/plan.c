@@ -1,5 +1,4 @@
 /* plan.c - one rank's programs: resolves the input, then runs the passes. */
-#include "base/text.h"
 #include "plan/optimizer.h"
 
 /* What mixtures of experts are not built for. */

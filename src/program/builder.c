@@ -1,8 +1,5 @@
 /* builder.c - appends units, slots and instructions to a program. */
 #include "program/builder.h"
-#include "base/random.h"
-
-#include <stdarg.h>
 
 tri_program *tri__program_new(tri_arena *arena, const char *title) {
     tri_program *program = tri__arena_alloc(arena, sizeof *program);

@@ -26,10 +26,7 @@
  * How the programs of several ranks fit together: check_ranks.c. */
 #include "program/check_parts.h"
 
-#include "base/text.h"
 #include "program/lane_order.h"
-
-#include <math.h>
 
 /* The rank of a member (0: the first) of one of the runs. */
 int tri__check_rank(const tri_checker *c, int member, int copy) {

@@ -314,7 +314,7 @@ static inline float tri__rate_factor(const tri_attr *attr) { return attr->rate >
     X(seq0, "first token of each sequence, and T0 [N+1,1], where texts are windowed [W0+1,1] i32")   \
     X(ids1, "the same for the secondary text") X(pos1, "") X(key1, "") X(seq1, "")                 \
     X(numbers, "tabular columns, preprocessed [N,F] f32")                                          \
-    X(labels, "class indices [N,1] i32; of numbers targets f32")                                   \
+    X(labels, "class indices [N,1] i32; of numbers targets f32, of several labels [N,C]")         \
     X(keyn, "random-number key of each sample [N,2] i32: data row, 0")                             \
     X(class_weights, "[1,classes] f32; of quantiles their levels")                                 \
     X(loss_inv, "1 / sum of the global batch's label weights [1,1] f64")                           \

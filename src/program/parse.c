@@ -1,7 +1,6 @@
 /* parse.c - reads back what print.c writes, line by line; every line's first word says what it is. Numbers are bounded
  * so that sums and products of sizes cannot overflow. The numbers at the beginning of instructions are ignored, so that
  * lines can be removed, inserted and moved. */
-#include "base/hash.h"
 #include "program/attr.h"
 #include "program/builder.h"
 #include "program/text.h"
@@ -9,7 +8,6 @@
 #include <errno.h>
 #include <float.h>
 #include <limits.h>
-#include <math.h>
 
 enum { NAME_BYTES = 255, COUNT_MAX = INT_MAX }; /* of a name; of rows, ranks, microbatches */
 static const int64_t SIZE_LIMIT = (int64_t)1 << 59;  /* bytes or elements: all classes together stay below 2^63 */

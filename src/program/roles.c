@@ -3,7 +3,6 @@
  * says. */
 #include "program/roles.h"
 #include "program/transfer.h"
-#include "base/hash.h"
 
 typedef struct finder {
     tri_arena *arena;

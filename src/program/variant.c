@@ -3,10 +3,8 @@
  * A mnemonic such as "linear{act}{factors}" names the attributes that multiply an operation. Each attribute is a choice
  * of few values; a value has a text, which takes the place of the braces, and facts, on which operands depend. The
  * variants of an operation have consecutive numbers, the last attribute's values next to each other. */
-#include "base/status.h"
+#include "base/base.h"
 #include "program/op_def.h"
-
-#include <pthread.h>
 
 enum { MOST_VALUES = 16, MOST_CHOICES = 5, NAME_BYTES = 48 };
 

@@ -2,8 +2,6 @@
  * areas. */
 #include "score/areas.h"
 
-#include <math.h>
-
 static int descending(const void *a, const void *b) {
     float x = ((const tri_curve_point *)a)->score, y = ((const tri_curve_point *)b)->score;
     return (x < y) - (x > y);

@@ -1,7 +1,7 @@
 /* areas.h - areas under the curves of one class against the rest, of rows that are sorted once and may be weighted. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 /* A row in one class's curve. */
 typedef struct tri_curve_point {

@@ -5,7 +5,7 @@ static const struct {
     const char *name, *key;
     size_t at; /* in tri_scores */
     int falls; /* 1: less is better */
-    int tasks; /* 1: of classes; 2: of numbers */
+    int tasks; /* 1: of classes; 2: of numbers; 4: of several labels */
 } rows[] = {
 #define TRI_FIGURE(id, word, key, field, falls, tasks) {word, key, offsetof(tri_scores, field), falls, tasks},
 #include "score/figures.def"
@@ -15,7 +15,9 @@ const char *tri__best_name(tri_best_by by) { return rows[by].name; }
 
 const char *tri__best_key(tri_best_by by) { return rows[by].key; }
 
-int tri__best_of_task(tri_best_by by, int numbers) { return rows[by].tasks >> numbers & 1; }
+int tri__best_of_task(tri_best_by by, int task) {
+    return rows[by].tasks >> (task == TRI_TASK_LABELS ? 2 : task != TRI_TASK_CLASSES) & 1;
+}
 
 double tri__best_figure(tri_best_by by, const tri_scores *scores) {
     return *(const double *)((const char *)scores + rows[by].at);

@@ -4,7 +4,6 @@
 #include "score/bootstrap.h"
 
 #include "base/arena.h"
-#include "base/random.h"
 #include "base/sort.h"
 #include "score/areas.h"
 

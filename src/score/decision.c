@@ -4,8 +4,6 @@
 
 #include "score/areas.h"
 
-#include <math.h>
-
 static const double tiny = 0x1p-126; /* the smallest normal float */
 
 tri_decision tri__decision_plain(void) { return (tri_decision){.temperature = 1, .positive = -1}; }
@@ -34,6 +32,15 @@ int tri__decision_class(const tri_decision *decision, const float *probs, int n_
     for (int c = 1; c < n_classes; c++)
         if (probs[c] > probs[best]) best = c;
     return best;
+}
+
+void tri__decision_labels(const tri_decision *decision, const char *const *label, int n, const float *probs,
+                          const char *separator, tri_buffer *out) {
+    for (int c = 0, some = 0; c < n; c++) {
+        if (probs[c] < (decision->from ? decision->from[c] : 0.5f)) continue;
+        if (some++) tri__buffer_add(out, separator, strlen(separator));
+        tri__buffer_add(out, label[c], strlen(label[c]));
+    }
 }
 
 /* ---- temperature ---- */
@@ -197,6 +204,25 @@ tri_status tri__decision_fit(const tri_decision_spec *s, tri_decision_fit *out) 
     return TRI_OK;
 }
 
+tri_status tri__thresholds_fit(const float *probs, const float *targets, int64_t rows, int labels,
+                               const tri_threshold *how, float *from) {
+    TRI_OWNED(tri__free_at) float *p = NULL;       /* [rows, 2] */
+    TRI_OWNED(tri__free_at) int32_t *class = NULL; /* [rows] */
+    TRI_TRY(TRI_NEW(p, 2 * rows + 1, "thresholds"));
+    TRI_TRY(TRI_NEW(class, rows + 1, "thresholds"));
+    for (int c = 0; c < labels; c++) {
+        tri_decision_spec spec = {.probs = p, .labels = class, .n_classes = 2, .positive = 1, .threshold = *how};
+        tri_decision_fit fit = {0};
+        for (int64_t i = 0; i < rows; i++) {
+            float target = targets[i * labels + c], there = probs[i * labels + c];
+            if (!isnan(target)) p[2 * spec.n] = 1 - there, p[2 * spec.n + 1] = there, class[spec.n++] = target > 0;
+        }
+        if (spec.n) TRI_TRY(tri__decision_fit(&spec, &fit));
+        from[c] = fit.decision.has_threshold ? (float)fit.decision.threshold : 0.5f;
+    }
+    return TRI_OK;
+}
+
 /* ---- as JSON ---- */
 
 tri_json *tri__decision_json(const tri_decision_fit *fit, const tri_decision_spec *s, char *const *label,
@@ -226,8 +252,30 @@ tri_json *tri__decision_interval_json(const tri_conformal *conformal, int64_t ro
                           (tri_json_int)step, "rows", (tri_json_int)rows);
 }
 
+tri_json *tri__thresholds_json(const float *from, int labels, const tri_threshold *how, int64_t rows, int64_t step) {
+    char words[TRI_THRESHOLD_TEXT];
+    tri_json *each = tri__json_array();
+    for (int c = 0; c < labels; c++) tri__json_append_new(each, tri__json_real((double)from[c]));
+    return tri__json_pack("{s:o, s:s, s:I, s:I}", "thresholds", each, "chosen_for", tri__threshold_text(how, words),
+                          "rows", (tri_json_int)rows, "step", (tri_json_int)step);
+}
+
 static tri_status bad(const char *path, const char *what) {
     return tri__fail(TRI_DATA, "%s/manifest.json: state.decision: %s", path, what);
+}
+
+tri_status tri__thresholds_parse(const tri_json *object, const char *path, int labels, float *from) {
+    const tri_json *each = tri__json_get(object, "thresholds");
+    for (int c = 0; c < labels; c++) from[c] = 0.5f;
+    if (!each) return TRI_OK;
+    if (tri__json_size(each) != (size_t)labels) return bad(path, "it has not a threshold for each label");
+    for (int c = 0; c < labels; c++) {
+        const tri_json *one = tri__json_at(each, (size_t)c);
+        from[c] = (float)tri__json_number_value(one);
+        if (!tri__json_is_number(one) || !(from[c] >= 0 && from[c] <= 2))
+            return bad(path, "one of its thresholds is not a probability");
+    }
+    return TRI_OK;
 }
 
 tri_status tri__decision_parse(const tri_json *object, const char *path, char *const *label, int n_classes,

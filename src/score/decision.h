@@ -13,6 +13,7 @@ typedef struct tri_decision {
     double threshold;   /* a row is of class `positive` from this probability on */
     int positive;       /* with a threshold; else -1 */
     tri_conformal interval; /* of a number */
+    const float *from;  /* [labels] of several: the probability from which each is one of a row's; borrowed; NULL */
 } tri_decision;
 
 /* Temperature 1, no threshold. */
@@ -24,6 +25,10 @@ void tri__decision_apply(const tri_decision *decision, float *probs, int64_t n, 
 /* The class of a row [n_classes] of such probabilities: by the threshold, else the likeliest, the first of equal ones.
  * decision NULL: without a threshold. */
 int tri__decision_class(const tri_decision *decision, const float *probs, int n_classes);
+
+/* The labels [n] of a row, joined by the separator. */
+void tri__decision_labels(const tri_decision *decision, const char *const *label, int n, const float *probs,
+                          const char *separator, tri_buffer *out);
 
 enum { TRI_TEMPERATURE_MAX = 10 }; /* temperatures are from 1 / 10 to 10 */
 #define TRI_TEMPERATURE_SEPARATED_MIN 0.01 /* where every row is right: from here to 1 */
@@ -68,6 +73,13 @@ tri_json *tri__decision_json(const tri_decision_fit *fit, const tri_decision_spe
                              int64_t step);
 /* Of numbers: {interval, width, rows, step}. */
 tri_json *tri__decision_interval_json(const tri_conformal *conformal, int64_t rows, int64_t step);
+/* Of several labels: a threshold for each, from [labels], for `how`, by the known targets of probs and targets [rows,
+ * labels]; 0.5 where a label has none. */
+tri_status tri__thresholds_fit(const float *probs, const float *targets, int64_t rows, int labels,
+                               const tri_threshold *how, float *from);
+/* {thresholds, chosen_for, rows, step}, and back. */
+tri_json *tri__thresholds_json(const float *from, int labels, const tri_threshold *how, int64_t rows, int64_t step);
+tri_status tri__thresholds_parse(const tri_json *object, const char *path, int labels, float *from);
 /* Reads such an object of the checkpoint `path`; NULL or JSON null: the plain decision. TRI_DATA naming the member. */
 tri_status tri__decision_parse(const tri_json *object, const char *path, char *const *label, int n_classes,
                                tri_decision *out);

@@ -1,8 +1,6 @@
 /* groups.c - a group's rows are gathered and scored as a table of their own. */
 #include "score/groups.h"
 
-#include "base/owned.h"
-
 static tri_status score_group(tri_group_scores *group, const float *probs, const int32_t *labels,
                               const tri_label_set *classes, int64_t resamples, int threads) {
     tri_scores scores;

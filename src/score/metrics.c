@@ -2,9 +2,8 @@
  * precision_recall_curve, average_precision_score, roc_auc_score, precision_recall_fscore_support. */
 #include "score/metrics.h"
 
+#include "numbers/number_loss.h"
 #include "score/areas.h"
-
-#include <math.h>
 
 /* Of the positive class, or the mean over all. probs [n, classes], labels [n]; points [n] is scratch. */
 static void score_areas(const float *probs, const int32_t *labels, tri_curve_point *points, tri_scores *out) {
@@ -77,7 +76,8 @@ static int make_classes(const tri_label_set *classes, tri_scores *out) {
     out->label = calloc(n, sizeof *out->label);
     out->f1 = calloc(3 * n, sizeof *out->f1);
     out->support = calloc(n, sizeof *out->support);
-    int with_matrix = classes->n <= TRI_CONFUSION_MAX, with_curves = classes->n <= TRI_CURVES_MAX;
+    int with_matrix = !classes->numbers && classes->n <= TRI_CONFUSION_MAX,
+        with_curves = !classes->numbers && classes->n <= TRI_CURVES_MAX;
     if (with_matrix) out->confusion = calloc(n * n, sizeof *out->confusion);
     if (with_curves) out->above = calloc(n * TRI_THRESHOLDS * 2, sizeof *out->above);
     if (!out->label || !out->f1 || !out->support || (with_matrix && !out->confusion) || (with_curves && !out->above))
@@ -100,10 +100,27 @@ static tri_status check_rows(const float *probs, const int32_t *labels, int64_t 
     return TRI_OK;
 }
 
+static tri_status score_several(const float *probs, const int32_t *labels, const tri_label_set *classes,
+                                tri_scores *out) {
+    if (out->rows < 1) return tri__fail(TRI_DATA, "there are no rows to score");
+    out->n_classes = classes->n;
+    for (int64_t i = 0; i < out->rows * classes->n; i++)
+        if (!isfinite(probs[i]))
+            return tri__fail(TRI_NOTFINITE, "the probability of label %s in row %lld is not finite",
+                             classes->label[i % classes->n], (long long)(i / classes->n) + 1);
+    tri_status status = make_classes(classes, out) ? tri__label_scores(probs, (const float *)(const void *)labels,
+                                                                       classes->numbers, out)
+                                                   : tri__fail(TRI_RESOURCE, "no memory to score labels");
+    if (status != TRI_OK) tri__scores_free(out);
+    return status;
+}
+
 tri_status tri__scores(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes,
                        tri_scores *out) {
     if (classes->numbers) {
-        *out = (tri_scores){.rows = n, .positive = -1, .is_number = 1};
+        *out = (tri_scores){.rows = n, .positive = -1, .is_number = 1, .log_loss = NAN, .accuracy = NAN,
+                            .f1_macro = NAN, .pr_auc = NAN, .average_precision = NAN, .roc_auc = NAN};
+        if (classes->numbers->loss == TRI_NUMBER_BINARY) return score_several(probs, labels, classes, out);
         return tri__number_scores(probs, (const float *)(const void *)labels, n, classes->numbers, &out->numbers,
                                   &out->loss);
     }
@@ -168,6 +185,7 @@ static tri_json *numbers_json(const tri_scores *s, const char *loss) {
 tri_json *tri__scores_json(const tri_scores *s) {
     if (s->is_number) {
         tri_json *numbers = numbers_json(s, "loss");
+        if (s->n_classes) tri__json_set_new(numbers, "labels", classes_json(s));
         tri__json_set_new(numbers, "rows", tri__json_integer(s->rows));
         return numbers;
     }

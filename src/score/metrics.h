@@ -21,7 +21,8 @@ typedef struct tri_scores {
                                         threshold k / (TRI_THRESHOLDS - 1): those of the class, the others; NULL: too
                                         many classes; owned */
     double seconds;
-    int is_number;             /* 1: next to rows, loss and seconds only `numbers` are set, and n_classes is 0 */
+    int is_number;             /* 1: next to rows, loss and seconds only `numbers` are set, and n_classes is 0; of
+                                  several labels also what they have in common with classes */
     tri_number_figures numbers;
 } tri_scores;
 
@@ -51,6 +52,8 @@ enum {
  * in JSON. */
 tri_status tri__scores(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes,
                        tri_scores *out);
+/* Of several labels, targets [rows, set->n]; out has rows and arrays. */
+tri_status tri__label_scores(const float *probs, const float *targets, const tri_number_set *set, tri_scores *out);
 void tri__scores_free(tri_scores *scores);
 /* loss, accuracy, f1 {macro, per_class}, pr_auc, average_precision, roc_auc, log_loss, positive_label, classes,
  * confusion, rows, ece, brier, reliability; classes by name. */

@@ -1,8 +1,6 @@
 /* numbers.c - figures of predicted numbers, and conformal intervals. */
 #include "score/numbers.h"
 
-#include "base/owned.h"
-#include "base/random.h"
 #include "base/sort.h"
 #include "numbers/number_loss.h"
 #include "score/bootstrap.h"
@@ -10,8 +8,10 @@
 enum { PURPOSE = 5 };
 
 int tri__number_figure(const tri_number_figures *f, int *at, const char **name, double *value) {
-    static const char *const names[] = {"r2", "rmse", "mae", "median_error", "pinball", "coverage"};
-    const double values[] = {f->r2, f->rmse, f->mae, f->median_error, f->pinball, f->coverage};
+    static const char *const names[] = {"r2", "rmse", "mae", "median_error", "pinball", "coverage",
+                                        "accuracy", "f1_micro", "f1_macro", "f1_samples", "lrap", "roc_auc"};
+    const double values[] = {f->r2, f->rmse, f->mae, f->median_error, f->pinball, f->coverage,
+                             f->accuracy, f->f1_micro, f->f1_macro, f->f1_samples, f->lrap, f->roc_auc};
     enum { FIGURES = sizeof values / sizeof *values };
     while (*at < FIGURES && isnan(values[*at])) ++*at;
     if (*at == FIGURES) return 0;
@@ -28,7 +28,7 @@ static int point_at(const tri_number_set *set) {
 }
 
 void tri__number_sort(const tri_number_set *set, float *values, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; set->loss != TRI_NUMBER_BINARY && i < n; i++)
         for (int c = 1; c < set->n; c++)
             for (float *at = values + i * set->n + c; at > values + i * set->n && at[-1] > at[0]; at--) {
                 float above = at[-1];
@@ -77,7 +77,8 @@ static void score_levels(const tri_number_set *set, const float *values, double 
 tri_status tri__number_scores(const float *values, const float *targets, int64_t n, const tri_number_set *set,
                               tri_number_figures *out, double *loss) {
     TRI_OWNED(tri__free_at) double *error = NULL; /* [n] */
-    *out = (tri_number_figures){.pinball = set->level ? 0 : NAN, .coverage = set->level ? 0 : NAN};
+    *out = (tri_number_figures){.pinball = set->level ? 0 : NAN, .coverage = set->level ? 0 : NAN, .accuracy = NAN,
+                                  .f1_micro = NAN, .f1_macro = NAN, .f1_samples = NAN, .lrap = NAN, .roc_auc = NAN};
     *loss = 0;
     if (n < 1) return tri__fail(TRI_DATA, "there are no rows to score");
     TRI_TRY(TRI_NEW(error, n, "the errors of rows"));
@@ -134,7 +135,7 @@ tri_status tri__number_intervals(const float *values, const float *targets, int6
                                  int64_t resamples, tri_interval out[TRI_NUMBER_INTERVALS]) {
     TRI_OWNED(tri__free_at) double *figures = NULL; /* [3, resamples] */
     for (int i = 0; i < TRI_NUMBER_INTERVALS; i++) out[i] = tri__interval_none;
-    if (!resamples) return TRI_OK;
+    if (!resamples || set->loss == TRI_NUMBER_BINARY) return TRI_OK;
     TRI_TRY(TRI_NEW(figures, TRI_NUMBER_INTERVALS * resamples, "the figures of resamples"));
     TRI_TRY(tri__number_resamples(values, targets, n, set, resamples, figures));
     for (int i = 0; i < TRI_NUMBER_INTERVALS; i++) out[i] = tri__percentiles(figures + i * resamples, resamples);

@@ -8,6 +8,9 @@
 typedef struct tri_number_figures {
     double r2, rmse, mae, median_error; /* of one number, or of the quantile that is nearest to the median */
     double pinball, coverage;           /* of quantiles: the mean over levels; rows between the outermost. NaN */
+    double accuracy, f1_micro, f1_macro, f1_samples, lrap, roc_auc; /* of several labels: rows whose labels are all
+                                           right; over all labels; means of labels, of rows; label ranking average
+                                           precision; the mean of labels */
 } tri_number_figures;
 
 /* The next defined figure from *at on, in that order, which *at is then one beyond; 0: there are no more. */
@@ -22,6 +25,8 @@ typedef struct tri_number_set {
     double delta;        /* Huber's */
     const double *level; /* [n] of quantiles; NULL: there is one value */
     int n;               /* values of a row */
+    const double *weight; /* [n] several labels: of those that are there, in the loss; NULL: 1 */
+    const float *from;   /* [n] the probability from which each label is called there; NULL: 0.5 */
 } tri_number_set;
 
 /* Puts the quantiles of each row in order: those of a model may cross. */

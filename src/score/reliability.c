@@ -1,8 +1,6 @@
 /* reliability.c - expected calibration error, Brier score, reliability table. */
 #include "score/reliability.h"
 
-#include <math.h>
-
 tri_reliability_row tri__reliability_row(const float *probs, int label, int n_classes, int positive) {
     tri_reliability_row row = {0};
     for (int c = 0; c < n_classes; c++) {

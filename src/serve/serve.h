@@ -53,6 +53,8 @@ typedef struct tri_predictions {
     int n_classes;
     int is_number;     /* outputs are numbers in the label's units: the prediction, quantiles, and an interval's ends,
                           named by `label` */
+    char *separator;   /* several labels: what is between those of a cell, empty where they have columns; owned; NULL */
+    float *from;       /* [n_classes] of several labels: the decision's; owned */
     char **label;      /* [n_classes]; owned */
     float *probs;      /* [n, n_classes] calibrated; owned */
     tri_decision decision;

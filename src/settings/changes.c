@@ -2,8 +2,6 @@
  * means. Another length is another run, unless the run had ended: then more steps can follow. */
 #include "settings/settings.h"
 
-#include "base/text.h"
-
 /* A key without a row changes the run. */
 static tri_effect effect_of(const char *key) {
     const tri_option *const tables[] = {tri__model_options, tri__run_options};

@@ -2,9 +2,7 @@
 #include "settings/foreign.h"
 
 #include "base/file.h"
-#include "base/limits.h"
 #include "base/option.h"
-#include "base/text.h"
 #include "settings/yaml.h"
 
 typedef struct walk {

@@ -1,10 +1,7 @@
 /* forms.c - parses options whose values have a syntax. */
 #include "settings/forms.h"
 
-#include "base/text.h"
-
 #include <errno.h>
-#include <math.h>
 
 tri_status tri__separator_parse(const char *text, char *separator) {
     static const struct {

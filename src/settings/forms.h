@@ -2,7 +2,6 @@
  * option and what is expected. */
 #pragma once
 
-#include "base/limits.h"
 #include "base/option.h"
 
 /* --separator: "auto" or NULL (0: recognise it), "comma", "semicolon", "tab", "pipe", or the character itself. */

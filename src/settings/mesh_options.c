@@ -2,8 +2,6 @@
  * of a step. */
 #include "settings/settings.h"
 
-#include "base/machine.h"
-
 enum { MACHINES_MAX = 1 << 20 };
 
 /* "N", or torchrun's "MIN:MAX": then MIN machines, until a launcher says how many there are this time. */

@@ -3,8 +3,6 @@
 #include "settings/settings.h"
 
 #include "base/file.h"
-#include "base/machine.h"
-#include "base/text.h"
 #include "device/device.h"
 #include "settings/column_info.h"
 #include "settings/foreign.h"
@@ -185,7 +183,8 @@ static tri_status complete(tri_settings *settings) {
     }
     if (!tri__settings_given(settings, &settings->loss))
         settings->loss = model->task == TRI_TASK_NUMBER      ? TRI_LOSS_SQUARED
-                         : model->task == TRI_TASK_QUANTILES ? TRI_LOSS_PINBALL : TRI_LOSS_CROSS_ENTROPY;
+                         : model->task == TRI_TASK_QUANTILES ? TRI_LOSS_PINBALL
+                         : model->task == TRI_TASK_LABELS    ? TRI_LOSS_BINARY : TRI_LOSS_CROSS_ENTROPY;
     return tri__settings_ranks(settings);
 }
 

@@ -3,11 +3,8 @@
 
 #ifdef TRI_HAS_YAML
 
-#include "base/buffer.h"
-#include "base/limits.h"
 #include "settings/foreign.h"
 
-#include <math.h>
 #include <strings.h>
 #include <yaml.h>
 

@@ -1,7 +1,7 @@
 /* yaml.h - YAML, as Accelerate writes it, for readers of JSON. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 /* The version of libyaml; NULL: this build is without it. */
 const char *tri__yaml_version(void);

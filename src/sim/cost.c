@@ -2,8 +2,6 @@
 #include "sim/cost.h"
 #include "sim/sizes.h"
 
-#include <math.h>
-
 #define LONG 50e-6 /* seconds; of longer kernels lanes saved less on an H200, little at the power limit */
 
 enum { PHASES = 3 }; /* forward, gradients of inputs, of weights */

@@ -3,8 +3,6 @@
  * points the nearest ratio holds, so that times keep growing with the work. */
 #include "sim/sizes.h"
 
-#include <math.h>
-
 enum { TERMS = TRI_SIZES + 1 };
 #define SLOPE_DOUBT 0.01  /* of the weights: planes through few points stay flat */
 #define SAME_POINT 1e-4   /* square of a distance in log2 of sizes that does not matter */

@@ -1,8 +1,6 @@
 /* forecast.c - the arithmetic of a run. */
 #include "sim/forecast.h"
 
-#include <math.h>
-
 /* FLOP/s of all ranks' devices. Where ranks share cores, the figure is that of all cores of a node. */
 static double peak_of(const tri_hardware *h, const tri_run_facts *f) {
     double peak = h->peak[f->dtype], here = tri__hardware_here(h, f->ranks);

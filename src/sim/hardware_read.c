@@ -1,5 +1,4 @@
 /* hardware_read.c - hardware from JSON: every figure is there and possible, or the file is refused with the key. */
-#include "base/text.h"
 #include "sim/hardware_keys.h"
 #include "sim/sizes.h"
 

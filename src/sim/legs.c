@@ -6,8 +6,6 @@
  * waits. */
 #include "sim/timeline.h"
 
-#include <math.h>
-
 typedef struct stretch {
     int first, last;       /* instructions */
     int mixed;             /* 1: some unit has gradients of inputs after those of weights */

@@ -1,8 +1,6 @@
 /* sizes.c - sizes by the letters of an operation's dims. */
 #include "sim/sizes.h"
 
-#include <math.h>
-
 enum { NOT_FOUND = -1 };
 
 static int has_dims(const tri_op_row *row, const char *dims) {

@@ -9,8 +9,6 @@
  * and roles, so they do the same at the same time (program/roles.h). */
 #include "sim/timeline_parts.h"
 
-#include <math.h>
-
 /* The lane's next instruction from `at` on. */
 static int next_of(const tri_program *p, int lane, int at) {
     while (at < p->n_instrs && p->instr[at].lane != lane) at++;

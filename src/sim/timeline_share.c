@@ -5,8 +5,6 @@
  * slowed down by the same factor. */
 #include "sim/timeline_parts.h"
 
-#include <math.h>
-
 /* ---- Nodes ---- */
 
 /* The node of a role, by the lowest role among its ranks: roles tell nodes apart (program/roles.h). *same: its ranks of

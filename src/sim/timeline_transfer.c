@@ -8,8 +8,6 @@
  * waits */
 #include "sim/timeline_parts.h"
 
-#include <math.h>
-
 static const tri_meeting *meeting_of(const tri_simulation *s, int meeting) { return &s->meetings.at[meeting]; }
 
 /* Which directions of a member's link a transfer uses. */

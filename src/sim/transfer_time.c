@@ -8,8 +8,6 @@
  * begun in one. */
 #include "sim/transfer_time.h"
 
-#include <math.h>
-
 enum {
     SMALL = 4096,        /* TRI_INLINE and TRI_INLINE_ALL of comm/shm/cells.h, which this layer cannot include: bytes */
     SMALL_IN_ALL = 32768 /* of one member's input, and of all, that travel with the announcement */

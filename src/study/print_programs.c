@@ -1,7 +1,6 @@
 /* print_programs.c - programs as text, fully planned or between two passes. */
 #include "study/study.h"
 
-#include "base/buffer.h"
 #include "program/text.h"
 
 typedef struct printing {

@@ -1,6 +1,5 @@
 /* simulation.c - programs on described hardware, as JSON: those of a plan, or printed ones. Without data every
  * microbatch is taken as the largest. */
-#include "base/text.h"
 #include "engine/cost/outlook.h"
 #include "engine/staging.h"
 #include "study/programs.h"

@@ -1,6 +1,5 @@
 /* control.c - the contents of a step's control (program/op.h, tri_told): stop requests and the step's figures. A single
  * rank needs no exchange, and has no such instruction. */
-#include "base/clock.h"
 #include "train/session.h"
 
 /* Ranks wait to join: all ranks leave after a step, to go on together. Not where that would lose steps. */

@@ -17,6 +17,18 @@ static void say_threshold(const tri_session *s, const tri_decision_fit *fit) {
                  asked, (long long)s->valid->n, fit->precision, fit->recall);
 }
 
+/* A threshold for each label: as asked, or for its F1. */
+static tri_status decide_labels(tri_session *s, const float *probs, tri_threshold *how) {
+    TRI_OWNED(tri__free_at) float *from = NULL;
+    int n = s->preprocess->n_classes;
+    if (!s->settings->threshold) how->kind = TRI_THRESHOLD_F1;
+    if (how->kind == TRI_THRESHOLD_NONE) return TRI_OK;
+    TRI_TRY(TRI_NEW(from, n, "thresholds"));
+    TRI_TRY(tri__thresholds_fit(probs, s->valid->targets, s->valid->n, n, how, from));
+    s->decision = tri__thresholds_json(from, n, how, s->valid->n, s->at.step);
+    return tri__json_is_whole(s->decision) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}
+
 tri_status tri__session_decide(tri_session *s, const float *probs) {
     const tri_settings *set = s->settings;
     tri_decision_spec spec = {.probs = probs,
@@ -30,6 +42,7 @@ tri_status tri__session_decide(tri_session *s, const float *probs) {
     TRI_TRY(tri__threshold_parse(set->threshold, &spec.threshold));
     tri__json_decref(s->decision);
     s->decision = NULL;
+    if (s->preprocess->separator) return decide_labels(s, probs, &spec.threshold);
     if (s->preprocess->target) {
         TRI_TRY(tri__conformal_fit(probs, s->valid->targets, spec.n, spec.n_classes, set->interval, &around));
         if (set->interval > 0 && !around.share)

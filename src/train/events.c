@@ -1,8 +1,6 @@
 /* events.c - log messages as events of a run. */
 #include "train/events.h"
 
-#include "base/clock.h"
-
 static void emit(const tri_sink *sink, tri_event event) {
     event.time = tri__clock_wall();
     if (sink && sink->emit) (void)sink->emit(sink->context, &event);

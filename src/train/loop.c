@@ -4,7 +4,6 @@
 #include "engine/cost/mfu.h"
 #include "train/run.h"
 #include "train/record/stage_report.h"
-#include "base/clock.h"
 #include "checkpoint/folders.h"
 
 #include <sys/resource.h>

@@ -5,7 +5,7 @@
  * its hyper (the count of steps in 1 - beta^t) is reused for the next one. Both fields are saved in checkpoints. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 typedef struct tri_loss_scale {
     float scale;

@@ -25,12 +25,12 @@ static tri_status check_rows(const tri_table *table, const tri_preprocess *prepr
     for (int64_t row = 0; status == TRI_OK && row < tri__table_rows(table); row++) {
         tri_bad_field bad;
         char text[1100];
-        int32_t known;
-        tri_field_text label = tri__table_field(table, row, fields.label);
         if (!tri__fields_numbers(&fields, row, numbers, &bad))
             status = tri__field_fail(table, row, bad.column, bad.what);
-        else if (!tri__label_read(preprocess, label, &known))
-            status = tri__field_fail(table, row, fields.label, tri__label_fault(preprocess, label, text, sizeof text));
+        else if (!tri__label_read(&fields, row, NULL)) {
+            bad = tri__label_fault(&fields, row, text, sizeof text);
+            status = tri__field_fail(table, row, bad.column, bad.what);
+        }
         tri__rows_passed(table, row);
     }
     tri__fields_free(&fields);

@@ -1,8 +1,6 @@
 /* stop.c - whether a run should end now. */
 #include "train/stop.h"
 
-#include "base/clock.h"
-
 static const double RESERVE = 30, TIMES = 3; /* seconds; steps and checkpoints */
 
 int tri__stop_asked(const tri_stop *stop, const tri_world *world, double need) {

@@ -2,8 +2,6 @@
  * it rank 0 names a file that it has just made in the run folder. In the second one, whether the file is seen. */
 #include "train/session.h"
 
-#include "base/clock.h"
-
 #include <sys/random.h>
 
 /* Seconds in which a shared file system shows a new file everywhere. */

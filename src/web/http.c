@@ -1,7 +1,6 @@
 /* http.c - the HTTP server: which requests are answered, by whom, and which are refused; start and stop. */
 #include "web/http_parts.h"
 
-#include "base/clock.h"
 #include "web/http_hosts.h"
 
 #include <errno.h>

@@ -1,8 +1,6 @@
 /* http_address.c - what each client's address has open, so that one of them cannot take everything. */
 #include "web/http_parts.h"
 
-#include "base/hash.h"
-
 static void key_of(const struct sockaddr *address, unsigned char key[static 8]) {
     memset(key, 0, 8);
     if (address && address->sa_family == AF_INET) {

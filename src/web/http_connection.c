@@ -1,8 +1,6 @@
 /* http_connection.c - bytes of a connection become requests, one after the other, and replies become bytes. */
 #include "web/http_parts.h"
 
-#include "base/clock.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <unistd.h>

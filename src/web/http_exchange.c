@@ -1,8 +1,6 @@
 /* http_exchange.c - what a handler sees of a request, and how it replies. */
 #include "web/http_parts.h"
 
-#include "base/text.h"
-
 const char *tri__exchange_part(const tri_exchange *exchange) { return exchange->part; }
 
 const char *tri__exchange_header(const tri_exchange *exchange, const char *name) {

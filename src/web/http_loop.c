@@ -4,7 +4,6 @@
  * byte now and then does not put them off. */
 #include "web/http_parts.h"
 
-#include "base/clock.h"
 #include "base/thread.h"
 
 #include <errno.h>

@@ -3,13 +3,11 @@
  * (what a handler sees). A connection belongs to one thread; only `resumed` is reached from others. */
 #pragma once
 
-#include "base/buffer.h"
 #include "web/http.h"
 #include "web/http_head.h"
 #include "web/http_tls.h"
 
 #include <netinet/in.h>
-#include <pthread.h>
 #include <stdatomic.h>
 
 /* ---- clients' addresses ---- */

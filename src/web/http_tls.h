@@ -1,7 +1,7 @@
 /* http_tls.h - TLS for the server's connections, by GnuTLS, which is loaded when a server with a certificate starts. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 #include <sys/types.h>
 

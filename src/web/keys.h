@@ -1,7 +1,7 @@
 /* keys.h - bearer keys: a file with a key a line, and the comparison, whose time says nothing about the keys. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 typedef struct tri_keys_file {
     char *text;   /* the keys, each ended by a 0 byte; owned */

@@ -4,7 +4,6 @@
 
 #include "web/svg.h"
 
-
 /* Pixels. */
 enum {
     SIDE = 288,             /* of a square */

@@ -2,7 +2,6 @@
  * from left to right, axes in tokens. Self-contained, for light and dark pages; equal charts give equal bytes. */
 #pragma once
 
-#include "base/status.h"
 #include "base/buffer.h"
 
 enum { TRI_PATTERN_CELLS = 128 }; /* most cells on a side: where there are more blocks, a cell stands for several */

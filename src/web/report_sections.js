@@ -220,11 +220,12 @@ function curves(runs) {
 
 /* ---- validation by epoch ---- */
 
-const figuresOf = runs => ofNumbers(runs)
+const figuresOf = runs => (ofNumbers(runs)
   ? [['r2', 'R²'], ['rmse', 'RMSE'], ['mae', 'MAE'], ['median_error', 'median error'], ['pinball', 'pinball loss'],
-    ['coverage', 'coverage']].filter(([key]) => runs.some(r => (r.validations || []).some(v => finite(v[key]))))
-  : [['accuracy', 'accuracy'], ['f1_macro', 'F1 (macro)'], ['pr_auc', 'PR AUC'],
-    ['average_precision', 'average precision'], ['roc_auc', 'ROC AUC']];
+    ['coverage', 'coverage']]
+  : [['accuracy', 'accuracy'], ['f1_macro', 'F1 (macro)'], ['f1_micro', 'F1 (micro)'], ['f1_samples', 'F1 (rows)'],
+    ['lrap', 'LRAP'], ['pr_auc', 'PR AUC'], ['average_precision', 'average precision'], ['roc_auc', 'ROC AUC']])
+  .filter(([key]) => runs.some(r => (r.validations || []).some(v => finite(v[key]))));
 function validations(runs, run) {
   const numbers = ofNumbers(runs), figures = figuresOf(runs);
   const rows = (run.validations || []).filter(v => finite(v.valid_loss));

@@ -2,7 +2,6 @@
 #include "web/svg.h"
 
 #include "base/text.h"
-
 #include <math.h>
 
 static const char *escape_of(int32_t code) {

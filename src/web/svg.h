@@ -1,7 +1,6 @@
 /* svg.h - what SVG asks of text and numbers, and the frame of a picture. */
 #pragma once
 
-#include "base/status.h"
 #include "base/buffer.h"
 
 /* Text between tags: & < > and quotes escaped, control characters as blanks, invalid UTF-8 as U+FFFD. */

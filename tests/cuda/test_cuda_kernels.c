@@ -260,7 +260,7 @@ static void not_a_number_shows(void **state) {
         {"attention_part", "L=4 J=2 Z=0 U=0 A=2 E=8,64"},
         {"pool_first pool_first_din pool_mean pool_mean_din", "L=4 H=9"},
         {"cross_entropy cross_entropy_din cross_entropy_weighted cross_entropy_weighted_din", "N=5 C=3 G=0,1,2"},
-        {"regress regress_din regress_weighted regress_weighted_din", "N=5 C=3 G=0,1,2,3,4"},
+        {"regress regress_din regress_weighted regress_weighted_din", "N=5 C=3 J=1,3 G=0,1,2,3,4,5"},
         {"bias_dw", "T=5 O=7"},
         {"route_din balance", "L=4 C=4 K=2 R=1"},
         {MOVES, "T=5 C=3 K=2 R=1 H=9,64"},

@@ -199,10 +199,11 @@ static void double_regress(const kernel_call *k, double *const *v) {
     double delta = (double)k->attr.delta;
     v[0][0] = 0;
     for (int64_t i = 0; i < extent(k, 'N') * C; i++) {
-        double y = v[2][i], t = v[3][i / C], q = v[4][i % C], d = fabs(y - t);
+        double y = v[2][i], t = v[3][extent(k, 'J') > 1 ? i : i / C], q = v[4][i % C], d = fabs(y - t);
         const double losses[] = {d * d, d, d < delta ? 0.5 * d * d : delta * d - 0.5 * delta * delta, exp(y) - t * y,
-                                 fmax(q * (t - y), (q - 1) * (t - y))};
-        v[1][i] = k->attr.loss == 3 ? exp(y) : y;
+                                 fmax(q * (t - y), (q - 1) * (t - y)),
+                                 q * t * log1p(exp(-y)) + (1 - t) * log1p(exp(y))};
+        v[1][i] = k->attr.loss == 3 ? exp(y) : k->attr.loss == 5 ? 1 / (1 + exp(-y)) : y;
         v[0][0] += v[5][0] * (k->attr.weighted ? v[6][i / C] : 1) * losses[k->attr.loss] / (double)C;
     }
 }

@@ -93,7 +93,7 @@ static void pack(golden *g, const tri_json *order) {
         weight += g->engine.model.is_number ? 1 : (double)g->engine.class_weights[label];
         float target = 0.75f * (float)label - 0.5f;
         if (g->engine.model.is_number) memcpy(&label, &target, sizeof target);
-        tri__micro_row(spec, &g->micro, (int64_t)k, label);
+        tri__micro_row(spec, &g->micro, (int64_t)k, &label);
     }
     g->inv = 1 / weight;
     tri__micro_pad(spec, &g->micro);

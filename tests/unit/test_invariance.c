@@ -125,7 +125,7 @@ static const kernel_grid grids[] = {
     {"gate", "T=50 H=3,100"},
     {"columns", "N=50 C=7 U=2 G=0,1 K=5 H=16"},
     {"cross_entropy cross_entropy_weighted", "N=50 C=2,7"},
-    {"regress regress_weighted", "N=50 C=1,5 G=0,3,4"},
+    {"regress regress_weighted", "N=50 C=5 J=1,5 G=0,3,4,5"},
 };
 
 TEST(test_rows) {

@@ -1,112 +1,106 @@
-/* test_labels.c - the classes of a table's labels, from the data or from a list. */
+/* test_labels.c - figures of several labels against scikit-learn (tools/golden_labels.py); targets that are left out;
+ * a threshold for each label, and back from JSON; the labels of cells. */
+#include "data/dataset/field_values.h"
+#include "numbers/number_loss.h"
+#include "score/metrics.h"
+
+#include <math.h>
+
 #include "tests/lib/test.h"
-#include "tests/lib/fitted_table.h"
 
-TEST(finds_the_classes) {
-    static const struct {
-        const char *labels[4];
-        int n_classes;
-        const char *want[3]; /* or the error, first */
-        tri_status status;
-    } cases[] = {
-        {{"0", "1", "1.0", " 0 "}, 2, {"0", "1"}, TRI_OK},
-        {{"0", "2", "0", "2"}, 3, {"0", "1", "2"}, TRI_OK},
-        {{"no", "yes", "no", "yes"}, 2, {"no", "yes"}, TRI_OK},
-        {{"1", "2", "1", "2"}, 2, {"1", "2"}, TRI_OK},
-        {{"b", "c", "a", "b"}, 3, {"a", "b", "c"}, TRI_OK},
-        {{"no", "yes", "maybe", "yes"},
-         2,
-         {"3 different labels where 2 classes are expected: \"maybe\", \"no\", \"yes\""},
-         TRI_DATA},
-        {{"x", "x", "x", "x"}, 2, {"1 different label where 2 classes are expected: \"x\""}, TRI_DATA},
-        {{"0", "1", "", "1"}, 2, {":4:3: \"\" in column \"label\" is missing"}, TRI_DATA},
-        {{"0", "1", "2", "1"}, 2, {"3 different labels"}, TRI_DATA},
-        {{"0", "1", "-1", "1"}, 2, {"3 different labels"}, TRI_DATA},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char text[256] = "text,label\n";
-        for (int k = 0; k < 4; k++) sprintf(text + strlen(text), "t,%s\n", cases[i].labels[k]);
-        tri_table *table = table_of(text);
-        tri_preprocess *made;
-        assert_int_equal(fit(table, 0, cases[i].n_classes, &made), cases[i].status);
-        if (cases[i].status != TRI_OK) assert_error(cases[i].want[0]);
-        for (int k = 0; made && k < made->n_classes; k++) assert_string_equal(made->label[k], cases[i].want[k]);
-        tri__preprocess_free(made);
-        tri__table_close(table);
+enum { MOST = 1024, LABELS = 8 };
+
+static char *const names[LABELS] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+
+static void read_list(const tri_json *list, float *out) {
+    tri__json_each(list, i, one) out[i] = (float)tri__json_number_value(one);
+}
+
+static tri_scores score(const float *probs, const float *targets, int64_t rows, const tri_number_set *set) {
+    const tri_label_set labels = {.n = set->n, .label = names, .positive = -1, .numbers = set};
+    tri_scores scores;
+    assert_int_equal(tri__scores(probs, (const int32_t *)(const void *)targets, rows, &labels, &scores), TRI_OK);
+    return scores;
+}
+
+TEST(test_figures_equal_scikit_learns) {
+    tri_json *golden;
+    assert_int_equal(tri__json_load("tests/golden/labels.json", TRI_DATA, &golden), TRI_OK);
+    assert_true(tri__json_size(tri__json_get(golden, "cases")) >= 6);
+    tri__json_items(tri__json_get(golden, "cases"), of) {
+        const tri_json *want = tri__json_get(of, "figures");
+        float probs[MOST], targets[MOST], from[LABELS];
+        int n = (int)tri__json_size(tri__json_get(of, "from")), found = 0;
+        int64_t rows = (int64_t)tri__json_size(tri__json_get(of, "probs")) / n;
+        read_list(tri__json_get(of, "probs"), probs), read_list(tri__json_get(of, "targets"), targets);
+        read_list(tri__json_get(of, "from"), from);
+        tri_scores scores = score(probs, targets, rows, &(tri_number_set){.loss = TRI_NUMBER_BINARY, .n = n,
+                                                                          .from = from});
+        const char *name;
+        double got;
+        for (int next = 0; tri__number_figure(&scores.numbers, &next, &name, &got); found++) {
+            double expected = tri__number_in(want, name);
+            if (!(fabs(got - expected) <= 1e-9))
+                fail_msg("%s: %s is %.15g, not %.15g", tri__text_in(of, "name"), name, got, expected);
+        }
+        assert_int_equal(found, 6);
+        assert_true(fabs(scores.loss - tri__number_in(want, "loss")) < 1e-6);
+        tri__scores_free(&scores);
+    }
+    tri__json_decref(golden);
+}
+
+/* Rows and labels that are left out change nothing but the divisor of the loss. */
+TEST(test_targets_that_are_missing_are_left_out) {
+    const float probs[] = {0.9f, 0.2f, 0.4f, 0.7f, 0.1f, 0.8f, 0.3f, 0.3f}, whole[] = {1, 0, 0, 1, 0, 1, 1, 0},
+                targets[] = {1, 0, 0, 1, 0, 1, NAN, NAN}, part[] = {1, 0, NAN, 1, NAN, 1, NAN, NAN};
+    const tri_number_set set = {.loss = TRI_NUMBER_BINARY, .n = 2};
+    tri_scores three = score(probs, whole, 3, &set), four = score(probs, targets, 4, &set),
+               some = score(probs, part, 4, &set);
+    assert_true(three.numbers.f1_samples == four.numbers.f1_samples && three.accuracy == four.accuracy);
+    assert_true(three.numbers.lrap == four.numbers.lrap && three.roc_auc == four.roc_auc);
+    assert_true(fabs(3 * three.loss - 4 * four.loss) < 1e-9);
+    assert_true(some.support[0] == 1 && some.support[1] == 2 && some.accuracy == 1);
+    tri__scores_free(&three), tri__scores_free(&four), tri__scores_free(&some);
+    for (int there = 0; there < 2; there++) {
+        assert_true(tri__number_loss(TRI_NUMBER_BINARY, 0, 1, there, NAN) == 0);
+        assert_true(tri__number_slope(TRI_NUMBER_BINARY, 0, 1, 0.5, NAN) == 0);
     }
 }
 
-/* A label that figures belong to is one of those there are; what is fitted does not depend on it. */
-TEST(a_positive_label_is_one_of_them) {
+TEST(test_each_label_has_a_threshold) {
+    /* Of "a" F1 is best from 0.3 on, of "b" from 0.8 on; "c" has no row. */
+    const float probs[] = {0.3f, 0.8f, 0.1f, 0.4f, 0.7f, 0.2f, 0.2f, 0.9f, 0.1f, 0.1f, 0.6f, 0.3f},
+                targets[] = {1, 1, 0, 1, 0, 0, 0, 1, 0, 0, NAN, 0};
+    float from[3], again[3];
+    tri_threshold how;
+    assert_int_equal(tri__threshold_parse("f1", &how), TRI_OK);
+    assert_int_equal(tri__thresholds_fit(probs, targets, 4, 3, &how, from), TRI_OK);
+    assert_true(from[0] == 0.3f && from[1] == 0.8f && from[2] == 0.5f);
+    tri_json *json = tri__thresholds_json(from, 3, &how, 4, 7);
+    assert_int_equal(tri__thresholds_parse(json, "model", 3, again), TRI_OK);
+    assert_memory_equal(from, again, sizeof from);
+    assert_int_equal(tri__thresholds_parse(json, "model", 2, again), TRI_DATA);
+    tri__json_decref(json);
+    tri_buffer text = {0};
+    const tri_decision decision = {.temperature = 1, .from = from};
+    tri__decision_labels(&decision, (const char *const *)names, 3, probs, "; ", &text);
+    assert_string_equal(text.text, "a; b");
+    tri__buffer_free(&text);
+}
+
+TEST(test_cells_have_labels) {
     static const struct {
-        const char *labels, *positive;
-        int class; /* -1: refused */
-        const char *error;
-    } cases[] = {
-        {"t,ok\nt,fraud\n", "fraud", 0, NULL},
-        {"t,ok\nt,fraud\n", "ok", 1, NULL},
-        {"t,ok\nt,fraud\n", "Fraud", -1, "positive_label \"Fraud\" is none of the known labels: \"fraud\", \"ok\""},
-        {"t,ok\nt,fraud\n", "1", -1, "positive_label \"1\" is none of"},
-        {"t,0\nt,1\n", "1", 1, NULL},
-        {"t,0\nt,1\n", "0.0", 0, NULL},
-        {"t,0\nt,1\n", "2", -1, "positive_label \"2\" is none of the known labels: \"0\", \"1\""},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char text[128];
-        int class = -1;
-        snprintf(text, sizeof text, "text,label\n%s", cases[i].labels);
-        tri_table *table = table_of(text);
-        tri_preprocess *made, *with = NULL;
-        tri_preprocess_spec spec = spec_of(0, 2);
-        assert_int_equal(fit(table, 0, 2, &made), TRI_OK);
-        tri_status want = cases[i].class < 0 ? TRI_USAGE : TRI_OK;
-        assert_int_equal(tri__preprocess_positive(made, cases[i].positive, &class), want);
-        assert_int_equal(class, cases[i].class);
-        if (cases[i].error) assert_error(cases[i].error);
-        tri_json *without = tri__preprocess_spec_json(&spec);
-        spec.positive_label = cases[i].positive;
-        tri_json *named = tri__preprocess_spec_json(&spec);
-        assert_true(tri__json_equal(without, named)); /* so the token store is the same */
-        tri__json_decref(without);
-        tri__json_decref(named);
-        assert_int_equal(tri__preprocess_fit(table, &spec, 1, &with), want); /* before anything is tokenised */
-        tri__preprocess_free(with);
-        tri__preprocess_free(made);
-        tri__table_close(table);
+        const char *separator, *cell, *want;
+    } rows[] = {{";", "a;b", "a,b,"}, {";", " a ;; b;", "a,b,"}, {", ", "New York, b", "New York,b,"}, {";", "", ""},
+                {";", " ; ", ""},     {"|", "a;b|c", "a;b,c,"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char got[64] = "";
+        tri_field_text cell = {rows[i].cell, strlen(rows[i].cell), 0}, label;
+        while (tri__label_next(rows[i].separator, &cell, &label))
+            snprintf(got + strlen(got), sizeof got - strlen(got), "%.*s,", (int)label.length, label.text);
+        assert_string_equal(got, rows[i].want);
     }
 }
 
-/* A given list fixes the order; labels are its texts or their places in it, the text first. */
-TEST(a_list_of_labels_fixes_the_classes) {
-    static const struct {
-        const char *list[3], *labels;
-        int32_t want[4];
-        const char *error;
-    } cases[] = {
-        {{"yes", "no"}, "yes|no|no|yes", {0, 1, 1, 0}, NULL},
-        {{"yes", "no"}, "0|1|1.0|yes", {0, 1, 1, 0}, NULL},
-        {{"1", "0"}, "1|0|0|1", {0, 1, 1, 0}, NULL},
-        {{"yes", "no"},
-         "yes|no|maybe|2",
-         {0},
-         ":4:3: \"maybe\" in column \"label\" is none of the known labels: \"yes\", \"no\""},
-        {{"yes", "no"}, "yes|no|2|yes", {0}, ":4:3: \"2\" in column"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char text[256] = "text,label\n", *at = text + strlen(text), labels[64];
-        strcpy(labels, cases[i].labels);
-        for (char *one = strtok(labels, "|"); one; one = strtok(NULL, "|")) at += sprintf(at, "t,%s\n", one);
-        tri_table *table = table_of(text);
-        tri_preprocess_spec spec = spec_of(0, 2);
-        spec.label_list = (tri_texts){(char **)cases[i].list, 2};
-        tri_preprocess *made;
-        assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), cases[i].error ? TRI_DATA : TRI_OK);
-        if (cases[i].error) assert_error(cases[i].error);
-        for (int row = 0; row < 4 && made; row++)
-            assert_int_equal(tri__labels_class(made, tri__table_field(table, row, 1)), cases[i].want[row]);
-        tri__preprocess_free(made);
-        tri__table_close(table);
-    }
-}
-
-int main(int argc, char **argv) { return run_listed(argc, argv, make_folder, remove_folder); }
+int main(int argc, char **argv) { return run_listed(argc, argv, NULL, NULL); }

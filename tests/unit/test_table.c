@@ -348,7 +348,8 @@ static const struct {
     {"", "status 3:1:1: the file is empty; one JSON object a line was expected\n"},
     {"{\"a\":1}\n\n{\"a\":2}\n", "status 3:2:1: empty line; one JSON object a line was expected\n"},
     {"{\"a\":[1]}\n",
-     "status 3:1:6: the value of \"a\" is a list; only strings, numbers, true, false and null make a table\n"},
+     "status 3:1:6: the value of \"a\" is a list; only strings, numbers, true, false and null make a table "
+     "(several labels of a row are one string, as \"a;b\")\n"},
     {"{\"long name\": {\"b\":1}}\n",
      "status 3:1:15: the value of \"long name\" is an object; only strings, numbers, true, false and null "
      "make a table\n"},

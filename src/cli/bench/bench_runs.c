@@ -1,8 +1,6 @@
 /* bench_runs.c - starts runs of `trident train` for benchmarks and reads their results. */
 #include "cli/bench/bench_runs.h"
 
-#include "base/buffer.h"
-#include "base/text.h"
 #include "cli/bench/bench.h"
 #include "cli/launch.h"
 #include "study/study.h"

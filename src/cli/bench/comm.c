@@ -14,9 +14,6 @@
 #include "cli/bench/bench.h"
 #include "cli/launch.h"
 
-#include "base/machine.h"
-#include "base/clock.h"
-#include "base/text.h"
 #include "comm/start/join.h"
 #include "comm/mpi/mpi.h"
 

@@ -2,11 +2,8 @@
  * rows of a table are encoded, queued, joined to batches and answered, on a device that computes nothing. */
 #include "cli/bench/bench.h"
 
-#include "base/clock.h"
 #include "report/text/text_table.h"
 #include "serve/infer/model.h"
-
-#include <pthread.h>
 
 enum { REQUESTS = 20000, IN_FLIGHT = 64, OPENINGS = 5 };
 

@@ -2,14 +2,9 @@
 #include "cli/bench/http_load.h"
 #include "cli/bench/bench.h"
 
-#include "base/buffer.h"
-#include "base/clock.h"
-#include "base/random.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>

@@ -7,7 +7,7 @@
  * A request whose connection was refused or closed before its answer began is sent again. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 typedef struct tri_load_in {
     const char *host;          /* an address, as 127.0.0.1 */

@@ -2,7 +2,6 @@
  * configuration. */
 #include "cli/bench/models.h"
 
-#include "base/buffer.h"
 #include "base/file.h"
 #include "model/family.h"
 

@@ -2,7 +2,7 @@
  * bench/serve.py those of serve. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 typedef struct tri_bench_model {
     const char *name, *what;

@@ -7,8 +7,6 @@
 #include "cli/bench/bench_runs.h"
 #include "cli/bench/models.h"
 
-#include "base/machine.h"
-#include "base/text.h"
 #include "plan/schedule/schedule.h"
 #include "report/text/text_table.h"
 

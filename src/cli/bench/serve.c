@@ -4,8 +4,6 @@
 #include "cli/bench/bench_runs.h"
 #include "cli/bench/serve_cases.h"
 
-#include "base/clock.h"
-#include "base/text.h"
 #include "engine/infer_settings.h"
 #include "engine/evaluate.h"
 #include "report/text/text_table.h"

@@ -1,8 +1,6 @@
 /* serve_cases.c - the batches of a case as packed tokens. */
 #include "cli/bench/serve_cases.h"
 
-#include "base/buffer.h"
-
 enum { FIRST_WORD = 1000, MADE_ROWS = 256 }; /* first id that is not special; rows of a made mixed case */
 
 static tri_status parse(const char *name, tri_serve_case *at) {

@@ -8,8 +8,6 @@
 #include "engine/cost/ceiling.h"
 #include "cli/bench/step_gauges.h"
 
-#include "base/clock.h"
-#include "base/text.h"
 #include "engine/accept_settings.h"
 #include "report/text/text_table.h"
 #include "sim/timeline.h"

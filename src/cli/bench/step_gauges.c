@@ -1,9 +1,6 @@
 /* step_gauges.c - a thread that reads every few milliseconds, and sums over what it read. */
 #include "cli/bench/step_gauges.h"
 
-#include "base/clock.h"
-
-#include <pthread.h>
 #include <stdatomic.h>
 
 enum { MOST = 1 << 16, EVERY_MS = 4 }; /* readings; later ones are not made */

@@ -4,9 +4,6 @@
 #include "cli/demo/demo_data.h"
 #include "cli/launch.h"
 
-#include "base/clock.h"
-#include "base/machine.h"
-#include "base/text.h"
 #include "data/text/tokenizer.h"
 #include "job/trainings.h"
 #include "report/sinks/sinks.h"

@@ -12,7 +12,6 @@
 #include "cli/demo/demo_data.h"
 
 #include "base/file.h"
-#include "base/random.h"
 #include "report/text/json_numbers.h"
 
 typedef struct dice {

@@ -1,7 +1,7 @@
 /* demo_data.h - the demo's data set: deliveries, and whether the customer will escalate. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 enum {
     TRI_DEMO_TRAIN = 3000, /* rows */

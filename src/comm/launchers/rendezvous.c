@@ -2,10 +2,7 @@
  * once, with the descriptor of the shared memory or with the error. */
 #include "comm/launchers/rendezvous.h"
 
-#include "base/clock.h"
 #include "base/file.h"
-#include "base/hash.h"
-#include "base/text.h"
 #include "comm/world/packet.h"
 
 #include <errno.h>

@@ -1,7 +1,6 @@
 /* link.c - messages between machines: announced by notes, found by key, transferred under tags. */
 #include "comm/link/link_parts.h"
 
-#include "base/clock.h"
 #include "comm/ops/describe.h"
 
 #include <sched.h>

@@ -8,7 +8,6 @@
  * that is not at its files as well): a machine that is gone is known after the progress timeout. */
 #include "comm/link/link_parts.h"
 
-#include "base/clock.h"
 #include "comm/ops/describe.h"
 
 #include <unistd.h>

@@ -1,6 +1,5 @@
 /* open.c - opening and closing a world: its memory, its groups, what carries its operations. */
 #include "comm/link/link.h"
-#include "base/owned.h"
 #include "comm/link/message.h"
 #include "comm/ops/request.h"
 #include "comm/ops/watcher.h"

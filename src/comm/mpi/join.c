@@ -1,7 +1,6 @@
 /* join.c - the ranks of an MPI job become a world: those of one machine share a segment, MPI connects the machines. */
 #include "comm/mpi/join_parts.h"
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "comm/mpi/load.h"
 #include "comm/launchers/rendezvous.h"

@@ -3,7 +3,6 @@
  * until the others leave in order, and the run is over, or another rank dies, and they are needed. */
 #include "comm/mpi/join_parts.h"
 
-#include "base/clock.h"
 #include "comm/world/kept.h"
 
 #include <signal.h>

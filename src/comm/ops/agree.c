@@ -1,6 +1,5 @@
 /* agree.c - all ranks compare a digest of settings that must be equal before they begin. All blame the same rank, since
  * all see the same digests in the same order. */
-#include "base/owned.h"
 #include "comm/world/world.h"
 
 /* The rank to blame: the first whose digest is not the most frequent one. In a tie rank 0's digest is right. -1: all

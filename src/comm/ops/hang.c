@@ -2,9 +2,7 @@
  * or all waiting for one another. Waiting for peers is no progress: only a beat, a finished file call and, where work
  * has neither, processor time are. */
 
-#include "base/clock.h"
 #include "base/file.h"
-#include "base/machine.h"
 #include "comm/ops/describe.h"
 
 static const double WATCH_GAP = 0.25; /* longest time between two polls of a watcher that counts in full */

@@ -7,8 +7,6 @@
  * message: on the pair) is what members match it by, so it counts only once it can no longer fail to be posted. */
 #include "comm/ops/request.h"
 
-#include "base/clock.h"
-#include "base/owned.h"
 #include "comm/ops/describe.h"
 
 static const double PROGRESS_SECONDS = 1e-4; /* between two looks of a computing rank */

@@ -7,7 +7,6 @@
  * receiver accesses that memory. */
 #include "comm/shm/pairs.h"
 
-#include "base/clock.h"
 #include "comm/ops/describe.h"
 
 #include <sched.h>

@@ -1,8 +1,6 @@
 /* tasks.c - claims and does the tasks of a large collective. */
 #include "comm/shm/tasks.h"
 
-#include "base/clock.h"
-
 #include <sched.h>
 
 enum {

@@ -2,7 +2,6 @@
  * after a failure the others have a moment to leave, and then are killed. No child outlives the parent. */
 #include "comm/start/ranks.h"
 
-#include "base/clock.h"
 #include "base/file.h"
 
 #include <errno.h>

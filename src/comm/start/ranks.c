@@ -1,8 +1,6 @@
 /* ranks.c - tri_ranks_run, and ranks as threads of this process. */
 #include "comm/start/ranks.h"
 
-#include <pthread.h>
-
 static const double WATCH_SECONDS = 0.1;
 
 tri_status tri__ranks_one(const tri_ranks_job *job, int local) {

@@ -1,10 +1,7 @@
 /* control_page.c - the control page's records: joined ranks and the first failure. */
 #include "comm/world/control_page.h"
 
-#include "base/clock.h"
 #include "base/file.h"
-#include "base/machine.h"
-#include "base/text.h"
 
 #include <sched.h>
 #include <unistd.h>

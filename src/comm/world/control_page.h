@@ -7,7 +7,6 @@
 #pragma once
 
 #include "base/file_call.h"
-#include "base/limits.h"
 #include "base/log.h"
 
 #include <stdatomic.h>

@@ -2,8 +2,6 @@
  * list this rank has made, so that members agree on it without communication. */
 #include "comm/world/group.h"
 
-#include "base/owned.h"
-
 static tri_status no_memory(int n) { return tri__fail(TRI_RESOURCE, "out of memory for a group of %d ranks", n); }
 
 /* Each rank once, all in the world, this one included. */

@@ -1,10 +1,6 @@
 /* heap.c - first fit over an array of pieces. Buffers are few and live for a whole run, so a linear search is cheap. */
 #include "comm/world/heap.h"
 
-#include "base/owned.h"
-#include "base/machine.h"
-#include "base/text.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -5,7 +5,7 @@
  * is an error at allocation and never a fault later. Committed memory stays committed until the world is closed. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 typedef struct tri_heap {
     char *base;

@@ -7,8 +7,6 @@
  * short nevertheless. */
 #include "comm/world/control_page.h"
 
-#include "base/clock.h"
-
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>

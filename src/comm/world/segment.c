@@ -2,9 +2,7 @@
 #include "comm/world/segment.h"
 
 #include "base/file.h"
-#include "base/machine.h"
 #include "base/read_at.h"
-#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

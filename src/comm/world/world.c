@@ -1,9 +1,6 @@
 /* world.c - one rank's view of its job: what it does, and failing. comm/link/open.c opens and closes worlds. */
 #include "comm/world/world.h"
 
-#include "base/clock.h"
-#include "base/text.h"
-
 static const double PROGRESS_SECONDS = 30, IO_SECONDS = 600, TIMEOUT_LEAST = 0.25;
 
 tri_status tri__ranks_resolve(const tri_ranks *how, tri_ranks *out) {

@@ -1,6 +1,5 @@
 /* data_files.c - finding data files, taking a run folder. */
 #include "data/dataset/data_files.h"
-#include "base/text.h"
 #include "data/table/memory.h"
 #include "data/table/parts.h"
 

@@ -3,9 +3,7 @@
  * Any change gives another store, so a store is never out of date. */
 #include "data/dataset/dataset.h"
 
-#include "base/clock.h"
 #include "base/file_call.h"
-#include "base/text.h"
 #include "data/dataset/dataset_build.h"
 #include "data/dataset/dataset_rows.h"
 #include "data/table/parts.h"
@@ -193,6 +191,7 @@ static tri_row_limits find_limits(const tri_dataset_spec *spec, const tri_prepro
     tri_windows windows = windows_of(spec);
     tri_row_limits limits = {.max_len = tri__windows_room(&windows),
                              .n_classes = preprocess->target ? 0 : preprocess->n_classes,
+                             .words = tri__target_words(preprocess),
                              .n_texts = preprocess->text[1].n ? 2 : 1,
                              .width = preprocess->width,
                              .weighted = spec->weight != NULL,

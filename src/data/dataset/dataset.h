@@ -23,8 +23,9 @@ typedef struct tri_dataset {
     int n_columns;            /* numbers of a row: numeric columns, and one for each category of a categorical one */
     union {
         int32_t *labels;      /* [n]; NULL when the table has no labels (predict) */
-        float *targets;       /* [n] likewise, of numbers to learn, transformed */
+        float *targets;       /* [n, words] likewise, of numbers to learn, transformed; NaN: left out */
     };
+    int words;                /* of a row's label: 1, or of several labels one for each */
     float *weight;            /* [n] factors of the rows' losses in training; NULL: all 1. The store has them after the
                                  numbers of each row */
     uint8_t *part;            /* [n] tri_rows_for of a divided table; NULL: it is not divided, or this is a part */

@@ -29,7 +29,8 @@ typedef struct build {
     uint8_t *skip;            /* [table_rows] */
     const uint8_t *part;      /* [table_rows] tri_rows_for; NULL: the table is not divided */
     uint8_t *parts;           /* [rows] of kept rows; NULL likewise */
-    int32_t *labels;          /* [table_rows], compacted: kept rows first; NULL: none */
+    int32_t *labels;          /* [table_rows, words], compacted: kept rows first; NULL: none */
+    size_t words;             /* of a row's label */
     tri_unseen *unseen;       /* [parts, n_columns] */
     int weight;               /* column of the rows' weights; -1: none */
     size_t width;             /* numbers of a row, and its weight */
@@ -93,9 +94,7 @@ static tri_bad_field explain(const build *b, int64_t row, char text[static 1100]
     if (b->weight >= 0 && !read_weight(b, row, &weight))
         bad = (tri_bad_field){b->weight, "is not a weight: a number from 0"};
     else
-        bad = (tri_bad_field){b->fields.label,
-                              tri__label_fault(b->fields.preprocess,
-                                               tri__table_field(b->fields.table, row, b->fields.label), text, 1100)};
+        bad = tri__label_fault(&b->fields, row, text, 1100);
     return bad;
 }
 
@@ -104,9 +103,7 @@ static int has_labels(const build *b) {
     if (b->fields.label < 0) return 0;
     int64_t unknown = 0;
     for (int64_t row = 0; row < b->table_rows && !b->spec->need_labels && !unknown; row++) {
-        int32_t label;
-        unknown = !tri__label_read(b->fields.preprocess, tri__table_field(b->fields.table, row, b->fields.label),
-                                   &label);
+        unknown = !tri__label_read(&b->fields, row, NULL);
         tri__rows_passed(b->fields.table, row);
     }
     return !unknown;
@@ -122,10 +119,7 @@ static void read_piece(build *b, int64_t first, int64_t count) {
         float *numbers = b->numbers + (size_t)i * width; /* [width] */
         int good = tri__fields_numbers(&b->fields, row, numbers, &bad);
         if (b->weight >= 0) good &= read_weight(b, row, &numbers[width - 1]);
-        if (b->labels) {
-            good &= tri__label_read(b->fields.preprocess, tri__table_field(b->fields.table, row, b->fields.label),
-                                    &b->labels[row]);
-        }
+        if (b->labels) good &= tri__label_read(&b->fields, row, b->labels + (size_t)row * b->words);
         b->skip[row] = !good;
     }
 }
@@ -138,7 +132,9 @@ static tri_status write_piece(build *b, int64_t first, int64_t count) {
         if (b->skip[first + i]) continue;
         if (kept != i)
             memmove(b->numbers + (size_t)kept * width, b->numbers + (size_t)i * width, width * sizeof *b->numbers);
-        if (b->labels) b->labels[b->rows + kept] = b->labels[first + i];
+        if (b->labels)
+            memmove(b->labels + (size_t)(b->rows + kept) * b->words, b->labels + (size_t)(first + i) * b->words,
+                    b->words * sizeof *b->labels);
         if (b->parts) b->parts[b->rows + kept] = b->part[first + i];
         kept++;
     }
@@ -195,7 +191,7 @@ static tri_status number_pass(build *b) {
     }
     TRI_TRY(tri__table_check(b->fields.table));
     TRI_TRY(tri__store_begin(b->writer, TRI_SECTION_LABELS));
-    if (b->labels) TRI_TRY(tri__store_append(b->writer, b->labels, (size_t)b->rows * sizeof *b->labels));
+    if (b->labels) TRI_TRY(tri__store_append(b->writer, b->labels, (size_t)b->rows * b->words * sizeof *b->labels));
     TRI_TRY(tri__store_begin(b->writer, TRI_SECTION_PARTS));
     return b->parts ? tri__store_append(b->writer, b->parts, (size_t)b->rows) : TRI_OK;
 }
@@ -278,7 +274,8 @@ static tri_status run(build *b) {
     b->unseen = calloc((size_t)b->fields.preprocess->n_columns * TRI_ROWS_PARTS + 1, sizeof *b->unseen);
     if (!b->skip || !b->numbers || !b->blocks || !b->unseen) return no_memory(b);
     if (b->part && !(b->parts = malloc(rows + 1))) return no_memory(b);
-    if (has_labels(b) && !(b->labels = malloc((rows + 1) * sizeof *b->labels))) return no_memory(b);
+    b->words = (size_t)tri__target_words(b->fields.preprocess);
+    if (has_labels(b) && !(b->labels = malloc((rows + 1) * b->words * sizeof *b->labels))) return no_memory(b);
     TRI_TRY(number_pass(b));
     b->start = malloc(((size_t)b->rows + 1) * sizeof *b->start);
     if (!b->start) return no_memory(b);

@@ -2,8 +2,6 @@
  * when its rows are checked (dataset_rows.c). */
 #include "data/dataset/dataset_rows.h"
 
-#include "base/hash.h"
-
 /* ids, numbers: room for the longest row. */
 static tri_status digest_row(const tri_dataset *data, int64_t row, int32_t *ids, float *numbers, uint64_t *hash) {
     *hash = 0;
@@ -16,7 +14,8 @@ static tri_status digest_row(const tri_dataset *data, int64_t row, int32_t *ids,
         TRI_TRY(tri__dataset_numbers(data, row, numbers));
         *hash = tri__hash64(*hash, numbers, (size_t)data->n_columns * sizeof *numbers);
     }
-    if (data->labels) *hash = tri__hash64(*hash, &data->labels[row], sizeof *data->labels);
+    size_t words = (size_t)data->words;
+    if (data->labels) *hash = tri__hash64(*hash, data->labels + (size_t)row * words, words * sizeof *data->labels);
     return TRI_OK;
 }
 

@@ -21,17 +21,19 @@ static void select_text(const tri_text_column *from, const int64_t *row, int64_t
 static tri_status select_rows(const tri_dataset *from, tri_rows_for part, tri_dataset *to) {
     int64_t n = 0;
     for (int64_t row = 0; row < from->n; row++) n += from->part[row] == part;
-    size_t rows = (size_t)n + 1;
+    size_t rows = (size_t)n + 1, words = (size_t)from->words;
     to->row = malloc(rows * sizeof *to->row);
-    to->labels = malloc(rows * sizeof *to->labels);
+    to->labels = malloc(rows * words * sizeof *to->labels);
     if (from->weight) to->weight = malloc(rows * sizeof *to->weight);
     if (!to->row || !to->labels || (from->weight && !to->weight)) return no_memory(to->store);
     for (int64_t row = 0; row < from->n; row++)
         if (from->part[row] == part) {
             if (to->weight) to->weight[to->n] = from->weight[row];
-            to->labels[to->n] = from->labels[row], to->row[to->n++] = row;
+            memcpy(to->labels + (size_t)to->n * words, from->labels + (size_t)row * words, words * sizeof *to->labels);
+            to->row[to->n++] = row;
         }
-    to->memory = (int64_t)(rows * (sizeof *to->row + sizeof *to->labels + (to->weight ? sizeof *to->weight : 0)));
+    to->memory = (int64_t)(rows * (sizeof *to->row + words * sizeof *to->labels +
+                                   (to->weight ? sizeof *to->weight : 0)));
     for (int t = 0; t < from->n_texts; t++) {
         tri_text_column *text = &to->text[t];
         text->vocabulary = from->text[t].vocabulary;
@@ -65,14 +67,15 @@ static tri_status hash_rows(tri_dataset *data, XXH3_state_t *hash, int32_t *buff
         XXH3_64bits_update(hash, buffer, width * sizeof(float));
         if (data->weight) XXH3_64bits_update(hash, &data->weight[row], sizeof *data->weight);
     }
-    data->digest = XXH3_64bits_withSeed(data->labels, rows * sizeof *data->labels, XXH3_64bits_digest(hash));
+    data->digest = XXH3_64bits_withSeed(data->labels, rows * (size_t)data->words * sizeof *data->labels,
+                                         XXH3_64bits_digest(hash));
     return TRI_OK;
 }
 
 tri_status tri__dataset_select(const tri_dataset *from, tri_rows_for part, const tri_store *store, tri_dataset *to) {
     TRI_ASSERT(from->part && from->labels && !from->row);
     *to = (tri_dataset){.n_texts = from->n_texts, .n_columns = from->n_columns, .store = store,
-                        .windows = from->windows, .from_store = from->from_store};
+                        .words = from->words, .windows = from->windows, .from_store = from->from_store};
     TRI_TRY(select_rows(from, part, to));
     int64_t most = tri__dataset_longest(to);
     size_t room = (size_t)(most > to->n_columns ? most : to->n_columns) + 1;

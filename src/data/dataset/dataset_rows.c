@@ -5,7 +5,6 @@
 #include "data/dataset/dataset_rows.h"
 
 #define XXH_INLINE_ALL
-#include <math.h>
 #include <xxhash.h>
 
 enum { PIECE = 1 << 16 }; /* 4-byte numbers per read */
@@ -88,10 +87,14 @@ static tri_status take_texts(const tri_store *store, const tri_row_limits *limit
 
 static tri_status take_labels(const tri_store *store, const tri_row_limits *limits, tri_dataset *data) {
     size_t bytes = store->bytes[TRI_SECTION_LABELS];
+    data->words = limits->words;
     if (!bytes && store->rows) return limits->need_labels ? wrong(store, "it has no labels") : TRI_OK;
+    if (bytes != (size_t)store->rows * (size_t)data->words * sizeof *data->labels)
+        return wrong(store, "its rows have another number of labels");
     TRI_TRY(load(store, TRI_SECTION_LABELS, sizeof *data->labels, (void **)&data->labels));
     for (size_t i = 0; !limits->n_classes && i < bytes / sizeof *data->targets; i++)
-        if (!isfinite(data->targets[i])) return wrong(store, "it has numbers to learn that are not finite");
+        if (!isfinite(data->targets[i]) && !(data->words > 1 && isnan(data->targets[i])))
+            return wrong(store, "it has numbers to learn that are not finite");
     if (bytes && limits->n_classes &&
         largest(data->labels, bytes / sizeof *data->labels) >= (uint32_t)limits->n_classes)
         return wrong(store, "it has labels that are none of the classes");

@@ -9,6 +9,7 @@ typedef struct tri_row_limits {
     int vocabulary[2];       /* ids are below it */
     int64_t max_len;         /* ids of a text, from 1 */
     int n_classes;           /* labels are below it; 0: they are numbers */
+    int words;               /* of a row's label */
     int n_texts, width, weighted, need_labels, need_parts;
 } tri_row_limits;
 

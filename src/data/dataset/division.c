@@ -4,10 +4,6 @@
  * chi-squared. */
 #include "data/dataset/division.h"
 
-#include "base/hash.h"
-
-#include <math.h>
-
 const char *tri__rows_for(tri_rows_for part) {
     static const char *const names[] = {"training", "validation", "test"};
     return names[part];

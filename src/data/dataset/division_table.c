@@ -1,7 +1,5 @@
 /* division_table.c - the parts of a table: labels and groups are read, rows divided, and classes counted. */
 
-#include "base/hash.h"
-#include "base/text.h"
 #include "data/dataset/field_values.h"
 
 /* What is read of a table. */
@@ -22,14 +20,14 @@ static uint64_t hash_group(const tri_preprocess *preprocess, tri_field_text fiel
 
 static tri_status read_rows(const tri_table *table, const tri_division *spec, const tri_preprocess *preprocess,
                             read *r) {
-    int label, group = -1;
-    TRI_TRY(tri__table_find(table, preprocess->label_name, &label));
+    int group = -1;
+    TRI_OWNED(tri__fields_free) tri_fields fields = {0};
+    TRI_TRY(tri__fields_find(table, preprocess, 1, &fields));
     if (spec->group_by && tri__table_find(table, spec->group_by, &group) != TRI_OK)
         return tri__fail_in(TRI_DATA, "--group-by");
     for (int64_t row = 0; row < tri__table_rows(table); row++) {
-        int32_t class;
-        int known = tri__label_read(preprocess, tri__table_field(table, row, label), &class);
-        r->class[row] = !known ? -1 : preprocess->target ? 0 : class;
+        int32_t class = 0;
+        r->class[row] = tri__label_read(&fields, row, preprocess->target ? NULL : &class) ? class : -1;
         if (group >= 0) r->group[row] = hash_group(preprocess, tri__table_field(table, row, group), row);
         tri__rows_passed(table, row);
     }

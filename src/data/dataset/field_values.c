@@ -3,8 +3,6 @@
 
 #include "data/dataset/quantile.h"
 
-#include <math.h>
-
 const char *tri__field_words(const tri_table *table, int64_t row, int column, const char *what, char *out,
                              size_t size) {
     char quoted[64];
@@ -124,20 +122,32 @@ static tri_number row_numbers(const tri_fields *fields, int c, int64_t row, floa
     return take_number(stats, number, value, numbers);
 }
 
+/* 0: the table lacks a column. */
+static int find_labels(const tri_table *table, const tri_preprocess *preprocess, tri_fields *out) {
+    if (!out->several) return tri__table_find(table, preprocess->label_name, &out->label) == TRI_OK;
+    for (int c = 0; c < preprocess->n_classes; c++)
+        if (tri__table_find(table, preprocess->label[c], &out->several[c]) != TRI_OK) return 0;
+    out->label = out->several[0];
+    return 1;
+}
+
 tri_status tri__fields_find(const tri_table *table, const tri_preprocess *preprocess, int need_labels,
                             tri_fields *out) {
     *out = (tri_fields){.table = table, .preprocess = preprocess, .label = -1};
     size_t texts[2] = {(size_t)preprocess->text[0].n, (size_t)preprocess->text[1].n},
            columns = (size_t)preprocess->n_columns;
-    out->column = malloc((columns + texts[0] + texts[1] + 1) * sizeof *out->column);
+    int several = preprocess->separator && !*preprocess->separator;
+    size_t labels = several ? (size_t)preprocess->n_classes : 0;
+    out->column = malloc((columns + texts[0] + texts[1] + labels + 1) * sizeof *out->column);
     if (!out->column) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
     out->text[0] = out->column + columns;
     out->text[1] = out->text[0] + texts[0];
+    if (several) out->several = out->text[1] + texts[1];
     tri_status status = TRI_OK;
     for (int t = 0; t < 2; t++)
         for (int i = 0; i < preprocess->text[t].n && status == TRI_OK; i++)
             status = tri__table_find(table, preprocess->text[t].at[i], &out->text[t][i]);
-    if (status == TRI_OK && tri__table_find(table, preprocess->label_name, &out->label) != TRI_OK) {
+    if (status == TRI_OK && !find_labels(table, preprocess, out)) {
         out->label = -1;
         if (need_labels) status = TRI_DATA;
     }

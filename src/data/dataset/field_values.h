@@ -31,15 +31,15 @@ int tri__joined_add(tri_joined *joined, tri_field_text field); /* 0: out of memo
  * [rows] (with bad_rows fail: an error). */
 tri_status tri__labels_fit(const tri_table *table, int column, const tri_preprocess_spec *spec, uint8_t *bad,
                            tri_preprocess *made);
+/* Those of several labels, in cells or as columns. */
+tri_status tri__labels_several(const tri_table *table, int column, const tri_preprocess_spec *spec,
+                               tri_preprocess *made);
+/* Takes the next label of a cell off its front; 0: there are no more. */
+int tri__label_next(const char *separator, tri_field_text *cell, tri_field_text *label);
 /* Finds the labels' canonical forms, once they are known. */
 tri_status tri__labels_forms(tri_preprocess *made);
 /* The class of a field; -1 if it is not a label. */
 int32_t tri__labels_class(const tri_preprocess *preprocess, tri_field_text field);
-/* target.c: the class of a field, or the bits of the float that is its number's target. 0: it is neither. */
-int tri__label_read(const tri_preprocess *preprocess, tri_field_text field, int32_t *out);
-/* The text of what is wrong with it, as tri__label_words. */
-const char *tri__label_fault(const tri_preprocess *preprocess, tri_field_text field, char *out, size_t size);
-
 /* Why a field is bad, as a phrase that follows its text: "is not a decimal number ...". */
 typedef struct tri_bad_field {
     int column;               /* of the table */
@@ -60,11 +60,17 @@ typedef struct tri_fields {
     int *column;              /* [n_columns] of the table */
     int *text[2];             /* [preprocess->text[t].n] */
     int label;                /* -1: none */
+    int *several;             /* [n_classes] columns of several labels that have one each, the first is `label`; NULL */
 } tri_fields;
 
 /* TRI_DATA, listing the existing columns, if one is missing. Without need_labels the label column may be missing. */
 tri_status tri__fields_find(const tri_table *table, const tri_preprocess *preprocess, int need_labels, tri_fields *out);
 void tri__fields_free(tri_fields *fields);
+/* target.c: the class of a row's label, or the bits of the floats that are targets, as many as tri__target_words says.
+ * 0: it is neither. out NULL: only that. */
+int tri__label_read(const tri_fields *fields, int64_t row, int32_t *out);
+/* What is wrong with it. */
+tri_bad_field tri__label_fault(const tri_fields *fields, int64_t row, char *text, size_t size);
 /* The numbers [width] of a row. 0 if a field is bad: `bad` tells which. */
 int tri__fields_numbers(const tri_fields *fields, int64_t row, float *numbers, tri_bad_field *bad);
 /* The non-empty fields of some columns, joined by spaces; several are in *joined, which is begun anew. A NULL text with

@@ -1,11 +1,9 @@
 /* labels.c - the classes of a label column: 0, 1, 2, ... if its labels are these; otherwise the different labels in
  * sorted order, or in the order of a given list. Labels are compared by their canonical forms: "1" and "1.0" are the
  * same label, and so are "True" and "true". */
-#include "base/text.h"
 #include "data/dataset/field_values.h"
 
 #include <limits.h>
-#include <math.h>
 
 /* The label as a class number, or -1. */
 static int64_t class_number(const tri_reading *reading, tri_field_text field) {
@@ -171,6 +169,58 @@ static tri_status mark_unknown(const tri_table *table, int column, const tri_pre
         tri__rows_passed(table, row);
     }
     return TRI_OK;
+}
+
+int tri__label_next(const char *separator, tri_field_text *cell, tri_field_text *label) {
+    size_t width = strlen(separator);
+    while (cell->length) {
+        const char *end = memmem(cell->text, cell->length, separator, width);
+        size_t length = end ? (size_t)(end - cell->text) : cell->length, taken = end ? length + width : length;
+        *label = tri__field_trim((tri_field_text){cell->text, length, cell->number});
+        cell->text += taken, cell->length -= taken;
+        if (label->length) return 1;
+    }
+    return 0;
+}
+
+/* The different labels of cells, in byte order. */
+static tri_status fit_cells(const tri_table *table, int column, int n_classes, tri_preprocess *made) {
+    enum { MOST = 65536, SHOWN = 20 };
+    TRI_OWNED(tri__values_free) tri_values found = {0};
+    char list[1000] = "";
+    for (int64_t row = 0; row < tri__table_rows(table) && found.n <= MOST; row++) {
+        char form[TRI_CANONICAL_BYTES];
+        tri_field_text cell = tri__table_field(table, row, column), label;
+        if (tri__field_missing(&made->reading, cell)) cell.length = 0;
+        while (tri__label_next(made->separator, &cell, &label)) {
+            if (label.length > TRI_CATEGORY_BYTES)
+                return tri__field_fail(table, row, column, "has a label that is too long");
+            if (tri__values_add(&found, tri__field_canonical(&made->reading, label, form)) < 0)
+                return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
+        }
+        tri__rows_passed(table, row);
+    }
+    for (int i = 0; i < found.n && i < SHOWN; i++)
+        tri__text_append(list, sizeof list, ", ", "\"%.40s\"", found.at[i]);
+    if (found.n != n_classes)
+        return tri__fail(TRI_DATA, "%s: the cells of column \"%s\", separated by \"%s\", have %d different labels, and "
+                         "num_classes is %d: set it to their number, or name the labels in label_list: %s%s",
+                         tri__table_path(table), tri__table_name(table, column), made->separator, found.n, n_classes,
+                         list, found.n > SHOWN ? ", ..." : "");
+    for (int i = 0; i < n_classes; i++) made->label[i] = TRI_GIVE(found.at[i]);
+    return TRI_OK;
+}
+
+tri_status tri__labels_several(const tri_table *table, int column, const tri_preprocess_spec *spec,
+                               tri_preprocess *made) {
+    tri_field_text names = {spec->label_name, strlen(spec->label_name), 0}, name;
+    if (*spec->separator) {
+        if (spec->label_list.n) TRI_TRY(fit_list(table, spec, made));
+        else TRI_TRY(fit_cells(table, column, spec->n_classes, made));
+    }
+    for (int i = 0; !*spec->separator && tri__label_next(",", &names, &name); i++)
+        TRI_TRY(take(table, strndup(name.text, name.length), &made->label[i]));
+    return tri__labels_forms(made);
 }
 
 tri_status tri__labels_fit(const tri_table *table, int column, const tri_preprocess_spec *spec, uint8_t *bad,

@@ -4,7 +4,6 @@
  * content depends only on the sampler, never on timing. */
 #include "data/dataset/loader.h"
 
-#include "base/clock.h"
 #include "base/file_call.h"
 #include "base/thread.h"
 
@@ -67,7 +66,8 @@ static tri_status add_row(const tri_loader *loader, tri_micro *micro, int64_t ro
     }
     if (data->n_columns) TRI_TRY(tri__dataset_numbers(data, row, tri__micro_numbers(&loader->spec.micro, micro)));
     if (data->weight) micro->weights[micro->n] = data->weight[row];
-    tri__micro_row(&loader->spec.micro, micro, row, data->labels ? data->labels[row] : 0);
+    tri__micro_row(&loader->spec.micro, micro, row,
+                   data->labels ? data->labels + (size_t)row * (size_t)data->words : NULL);
     return TRI_OK;
 }
 

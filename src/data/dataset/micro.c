@@ -1,7 +1,7 @@
 /* micro.c - packs rows one after the other, without padding between them. */
 #include "data/dataset/micro.h"
 
-#include "base/status.h"
+#include "base/base.h"
 #include "layout/runs.h"
 
 void *tri__carve(char *base, size_t *at, size_t bytes) {
@@ -21,6 +21,8 @@ static int is_windowed(const tri_micro_spec *spec) { return tri__windows_count(&
 
 /* The text whose room a text's arrays have: of two that are joined, each may have all of it while rows are added. */
 static int room_of(const tri_micro_spec *spec, int text) { return spec->windows.joined ? 0 : text; }
+
+static size_t label_words(const tri_micro_spec *spec) { return spec->words ? (size_t)spec->words : 1; }
 
 void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_micro *out) {
     size_t rows = (size_t)spec->rows;
@@ -43,7 +45,7 @@ void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_mi
     }
     if (spec->n_columns)
         micro.numbers = tri__carve(base, at, rows * (size_t)spec->n_columns * sizeof *micro.numbers);
-    micro.labels = tri__carve(base, at, rows * sizeof *micro.labels);
+    micro.labels = tri__carve(base, at, rows * label_words(spec) * sizeof *micro.labels);
     if (spec->is_weighted) micro.weights = tri__carve(base, at, rows * sizeof *micro.weights);
     micro.keyn = tri__carve(base, at, 2 * rows * sizeof *micro.keyn);
     micro.row = tri__carve(base, at, rows * sizeof *micro.row);
@@ -106,9 +108,12 @@ float *tri__micro_numbers(const tri_micro_spec *spec, const tri_micro *micro) {
     return spec->n_columns ? micro->numbers + micro->n * spec->n_columns : NULL;
 }
 
-void tri__micro_row(const tri_micro_spec *spec, tri_micro *micro, int64_t row, int32_t label) {
+void tri__micro_row(const tri_micro_spec *spec, tri_micro *micro, int64_t row, const int32_t *label) {
     TRI_ASSERT(micro->n < spec->rows);
-    micro->labels[micro->n] = label;
+    size_t words = label_words(spec), bytes = words * sizeof *micro->labels;
+    int32_t *to = micro->labels + (size_t)micro->n * words; /* [words] */
+    if (label) memcpy(to, label, bytes);
+    else memset(to, 0, bytes);
     micro->keyn[2 * micro->n] = (int32_t)row;
     micro->keyn[2 * micro->n + 1] = 0;
     micro->row[micro->n++] = row;

@@ -26,7 +26,7 @@ typedef struct tri_micro {
     int32_t *win[2];          /* [n + 1] first window of each sample, and their end; NULL: windows are not counted */
     int32_t *keyw[2];         /* [W, 2] the key of each window's first token; NULL likewise */
     float *numbers;           /* [n, n_columns] */
-    int32_t *labels;          /* [n]; zeros when the data has none */
+    int32_t *labels;          /* [n, words]; zeros when the data has none */
     float *weights;           /* [n] factors of the rows' losses; NULL: all 1 */
     int32_t *keyn;            /* [n, 2] data row, 0 */
     int64_t *row;             /* [n] data rows */
@@ -36,6 +36,7 @@ typedef struct tri_micro {
 /* What a microbatch has room for, and how its texts are numbered. */
 typedef struct tri_micro_spec {
     int n_texts, n_columns, is_weighted;
+    int words;                /* of a row's label; 0: 1 */
     int64_t rows, tokens[2];  /* the most that it holds */
     int64_t sequences[2];     /* likewise, of windows; only where these are counted */
     tri_windows windows;      /* how texts are windowed */
@@ -62,5 +63,6 @@ int32_t *tri__micro_ids(const tri_micro_spec *spec, const tri_micro *micro, int 
 void tri__micro_text(const tri_micro_spec *spec, tri_micro *micro, int text, int64_t length, int64_t row);
 /* Where the next row's numbers go; NULL without columns. */
 float *tri__micro_numbers(const tri_micro_spec *spec, const tri_micro *micro);
-void tri__micro_row(const tri_micro_spec *spec, tri_micro *micro, int64_t row, int32_t label);
+/* label [words]; NULL: zeros. */
+void tri__micro_row(const tri_micro_spec *spec, tri_micro *micro, int64_t row, const int32_t *label);
 void tri__micro_pad(const tri_micro_spec *spec, tri_micro *micro);

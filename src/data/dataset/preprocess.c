@@ -3,12 +3,9 @@
  * the data are reported with file, line and column. */
 #include "data/dataset/preprocess.h"
 
-#include "base/buffer.h"
 #include "base/sort.h"
 #include "data/dataset/field_values.h"
 #include "data/dataset/quantile.h"
-
-#include <math.h>
 
 /* A fit in progress. */
 typedef struct fit {
@@ -242,7 +239,7 @@ static tri_status fit_names(fit *f, int *label) {
         for (int i = 0, column; i < spec->text[t].n; i++)
             TRI_TRY(tri__table_find(f->table, spec->text[t].at[i], &column));
     }
-    TRI_TRY(tri__table_find(f->table, spec->label_name, label));
+    if (!spec->separator || *spec->separator) TRI_TRY(tri__table_find(f->table, spec->label_name, label));
     for (int c = 0; c < spec->columns.n; c++) TRI_TRY(tri__table_find(f->table, spec->columns.at[c], &f->place[c]));
     return TRI_OK;
 }
@@ -294,6 +291,41 @@ static tri_status fit_column(fit *f, int c, int part) {
     return TRI_OK;
 }
 
+/* Rows whose label is not what it should be are bad. */
+static tri_status mark_labels(fit *f) {
+    TRI_OWNED(tri__fields_free) tri_fields fields = {0};
+    TRI_TRY(tri__fields_find(f->table, f->made, 1, &fields));
+    for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
+        char text[1100];
+        if (!tri__label_read(&fields, row, NULL)) {
+            tri_bad_field bad = tri__label_fault(&fields, row, text, sizeof text);
+            if (f->spec->bad_rows == TRI_BAD_ROWS_FAIL)
+                return tri__field_fail(f->table, row, bad.column, bad.what);
+            f->bad[row] = 1;
+        }
+        tri__rows_passed(f->table, row);
+    }
+    return TRI_OK;
+}
+
+/* Several labels. */
+static tri_status fit_several(fit *f, int column) {
+    tri_column_stats *stats = f->made->target;
+    TRI_TRY(copy_text(f->spec->label_name, &stats->name));
+    TRI_TRY(copy_text(f->spec->separator, &f->made->separator));
+    stats->transform = TRI_TRANSFORM_NONE, stats->deviation = 1, stats->width = f->spec->n_classes;
+    TRI_TRY(tri__labels_several(f->table, column, f->spec, f->made));
+    TRI_TRY(mark_labels(f));
+    TRI_TRY(hold_out(f));
+    TRI_OWNED(tri__fields_free) tri_fields fields = {0};
+    TRI_TRY(tri__fields_find(f->table, f->made, 1, &fields));
+    for (int c = 0; fields.several && c < f->made->n_classes; c++)
+        for (int64_t row = 0; row < tri__table_rows(f->table); row++)
+            stats->missing += !f->bad[row] && tri__field_missing(&f->made->reading,
+                                                                 tri__table_field(f->table, row, fields.several[c]));
+    return TRI_OK;
+}
+
 /* The label's column as a number to learn: every row needs one, and what is not one is bad. */
 static tri_status fit_target(fit *f, int column) {
     tri_preprocess_spec own = *f->spec;
@@ -309,15 +341,7 @@ static tri_status fit_target(fit *f, int column) {
                          from.categorical ? "values that are not numbers" : "dates",
                          f->spec->level ? "quantiles" : "regression");
     stats->read_as = from.form;
-    for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
-        int32_t label;
-        char text[1100];
-        tri_field_text field = tri__table_field(f->table, row, column);
-        if (!tri__label_read(f->made, field, &label) && f->spec->bad_rows == TRI_BAD_ROWS_FAIL)
-            return tri__field_fail(f->table, row, column, tri__label_fault(f->made, field, text, sizeof text));
-        f->bad[row] |= !tri__label_read(f->made, field, &label);
-        tri__rows_passed(f->table, row);
-    }
+    TRI_TRY(mark_labels(f));
     TRI_TRY(hold_out(f));
     own.transform = f->spec->target, own.vectors = TRI_VECTORS_NONE, own.columns = (tri_texts){0};
     fit with = *f;
@@ -338,7 +362,8 @@ static tri_status run(fit *f) {
     if (rows == 0) return tri__fail(TRI_DATA, "%s: there are no rows below the header", tri__table_path(f->table));
     TRI_TRY(fit_reading(f));
     int positive; /* fail now, not after tokenising */
-    if (f->spec->is_number) TRI_TRY(fit_target(f, label));
+    if (f->spec->separator) TRI_TRY(fit_several(f, label));
+    else if (f->spec->is_number) TRI_TRY(fit_target(f, label));
     else TRI_TRY(tri__labels_fit(f->table, label, f->spec, f->bad, f->made));
     if (f->spec->positive_label) TRI_TRY(tri__preprocess_positive(f->made, f->spec->positive_label, &positive));
     if (!f->spec->is_number) TRI_TRY(hold_out(f));
@@ -388,6 +413,11 @@ void tri__preprocess_read_as(tri_preprocess *preprocess, char decimal, tri_date_
     }
 }
 
+int tri__preprocess_learns(const tri_preprocess *p, const char *column) {
+    if (p->separator && !*p->separator) return tri__texts_has(&(tri_texts){p->label, p->n_classes}, column);
+    return strcmp(p->label_name, column) == 0;
+}
+
 static void free_texts(char **at, int n) {
     for (int i = 0; at && i < n; i++) free(at[i]);
     free(at);
@@ -408,7 +438,7 @@ void tri__preprocess_free(tri_preprocess *preprocess) {
     for (int t = 0; t < 2; t++) free_texts(preprocess->text[t].at, preprocess->text[t].n);
     free_texts(preprocess->reading.missing.at, preprocess->reading.missing.n);
     TRI_FREE((void *)preprocess->vectors.at, preprocess->column, preprocess->label_form);
-    TRI_FREE(preprocess->label_name, preprocess);
+    TRI_FREE(preprocess->label_name, preprocess->separator, preprocess);
 }
 
 int tri__preprocess_next(const tri_preprocess *preprocess, int c) {

@@ -52,7 +52,10 @@ typedef struct tri_preprocess {
     int width;                /* numbers of a row: the sum of the columns' widths */
     tri_vectors embedding;
     tri_columns vectors;      /* the numbers, as a model has to know them; `at` is owned */
-    tri_column_stats *target; /* the label's column as a number to learn, and how it is transformed; NULL: classes */
+    tri_column_stats *target; /* the label's column as a number to learn, and how it is transformed; NULL: classes.
+                                 Of several labels: a 1 or a 0 for each, [n_classes] a row, and `missing` of them */
+    char *separator;          /* several labels: what is between those of a cell; "": each has the column of its name.
+                                 NULL: one label */
     char **label;             /* [n_classes] the text of each class, in class order; of numbers names of outputs */
     char **label_form;        /* [n_classes] canonical forms, by the training table's decimal mark; one block */
     int n_classes;
@@ -73,6 +76,7 @@ typedef struct tri_preprocess_spec {
     int is_number;            /* the label's column has numbers to learn */
     tri_transform target;     /* how they are transformed */
     const double *level;      /* [n_classes] of quantiles; NULL */
+    const char *separator;    /* several labels, as in tri_preprocess; "": label_name has their columns, by commas */
     tri_missing missing;
     tri_transform transform;
     tri_vectors vectors;
@@ -112,6 +116,16 @@ tri_status tri__edges_fit(const double *sorted, int64_t n, int bins, tri_column_
 float tri__edges_place(const tri_column_stats *stats, float x);
 /* Describes fitted columns in preprocess->vectors. */
 tri_status tri__vectors_make(tri_preprocess *preprocess);
+/* Whether a number, or quantiles of it, are learned. */
+static inline int tri__preprocess_is_number(const tri_preprocess *preprocess) {
+    return preprocess->target && !preprocess->separator;
+}
+/* How many 4-byte words a row's label has. */
+static inline int tri__target_words(const tri_preprocess *preprocess) {
+    return preprocess->separator ? preprocess->n_classes : 1;
+}
+/* Whether the column has labels to learn. */
+int tri__preprocess_learns(const tri_preprocess *preprocess, const char *column);
 /* The column of the model after c that another column of the table gives. */
 int tri__preprocess_next(const tri_preprocess *preprocess, int c);
 /* A one-line summary: "age: numeric, 3 missing; city: 12 categories". The caller frees it; NULL if out of memory. */

@@ -3,7 +3,6 @@
  * as the training table spelt them; their canonical forms are found when they are read. docs/guide/data.md lists the
  * keys. */
 
-#include "base/text.h"
 #include "data/dataset/field_values.h"
 
 enum { VERSION = 4, WITH_VECTORS = 3, AS_SPELT = 2, BEFORE_READING = 1 }; /* written for new models; and before */
@@ -58,6 +57,7 @@ tri_json *tri__preprocess_json(const tri_preprocess *p) {
         tri__json_strings(p->reading.missing.at, p->reading.missing.n), "columns", columns);
     if (p->embedding) tri__json_set_new(made, "vectors", tri__json_string(vectors[p->embedding]));
     if (p->target) tri__json_set_new(made, "target", column_json(p->target));
+    if (p->separator) tri__json_set_new(made, "separator", tri__json_string(p->separator));
     return made;
 }
 
@@ -75,6 +75,7 @@ tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
     if (s->vectors) tri__json_set_new(made, "vectors", tri__json_string(vectors[s->vectors]));
     if (s->vectors == TRI_VECTORS_PIECEWISE) tri__json_set_new(made, "bins", tri__json_integer(s->bins));
     if (s->is_number) tri__json_set_new(made, "target", tri__json_string(transforms[s->target]));
+    if (s->separator) tri__json_set_new(made, "separator", tri__json_string(s->separator));
     if (s->level) tri__json_set_new(made, "levels", reals_json(s->level, s->n_classes));
     return made;
 }
@@ -268,6 +269,10 @@ static tri_status parse(const tri_json *json, const char *name, tri_preprocess *
     if (target) TRI_TRY(TRI_NEW(made->target, 1, name));
     if (target) TRI_TRY(parse_column(target, name, made->target));
     if (target && made->target->category) return tri__fail(TRI_DATA, "%s: target must be a number's", name);
+    if (target && tri__json_get(json, "separator")) {
+        TRI_TRY(parse_text(tri__json_get(json, "separator"), "separator", name, &made->separator));
+        made->target->width = made->n_classes;
+    }
     if (!tri__json_is_array(columns)) return tri__fail(TRI_DATA, "%s: columns must be an array", name);
     TRI_TRY(TRI_NEW(made->column, tri__json_size(columns) + 1, name));
     made->n_columns = (int)tri__json_size(columns);

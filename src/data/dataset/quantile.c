@@ -9,8 +9,6 @@
 
 #include "data/dataset/preprocess.h"
 
-#include <math.h>
-
 static const double BOUND = 1e-7; /* scikit-learn's BOUNDS_THRESHOLD */
 
 static double reference(int i, int m) { return i == 0 ? 0 : i == m - 1 ? 1 : i * (1.0 / (m - 1)); }

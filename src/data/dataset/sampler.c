@@ -4,8 +4,6 @@
  * first). */
 #include "data/dataset/sampler.h"
 
-#include "base/random.h"
-
 /* Least first: by major, then by minor. */
 typedef struct entry {
     int64_t major, minor, value;

@@ -18,7 +18,7 @@ typedef struct tri_store_origin {
 
 typedef enum tri_section {
     TRI_SECTION_NUMBERS,     /* float [n, width] */
-    TRI_SECTION_LABELS,      /* int32 [n]; empty: none */
+    TRI_SECTION_LABELS,      /* 4-byte words, as many for each row; empty: none */
     TRI_SECTION_IDS0,        /* int32 [tokens] */
     TRI_SECTION_START0,      /* int64 [n + 1] */
     TRI_SECTION_IDS1,

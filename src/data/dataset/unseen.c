@@ -1,8 +1,6 @@
 /* unseen.c - counts values that training did not have, and says what a table has of them. */
 #include "data/dataset/unseen.h"
 
-#include "base/text.h"
-
 int tri__category_known(const tri_column_stats *stats, const float *numbers) {
     return stats->vectors ? *numbers < (float)stats->n_categories : numbers[stats->n_categories] == 0;
 }

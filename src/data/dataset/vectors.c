@@ -10,8 +10,6 @@
 
 #include "data/dataset/quantile.h"
 
-#include <math.h>
-
 tri_status tri__edges_fit(const double *sorted, int64_t n, int bins, tri_column_stats *stats) {
     stats->edge = malloc(((size_t)bins + 2) * sizeof *stats->edge);
     if (!stats->edge) return tri__fail(TRI_RESOURCE, "column \"%s\": out of memory", stats->name);

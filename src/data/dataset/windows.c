@@ -1,7 +1,7 @@
 /* windows.c - windows of a text. */
 #include "data/dataset/windows.h"
 
-#include "base/status.h"
+#include "base/base.h"
 
 int64_t tri__windows_room(const tri_windows *w) {
     return w->most > 1 ? w->max_len + (int64_t)(w->most - 1) * w->stride : w->max_len;

@@ -103,6 +103,8 @@ typedef struct tri_inspection {
     int n_further;
     int label_given, texts_given, tabular_given; /* configured, not guessed */
     tri_inspect_class *classes;        /* of base's labels, in class order; those only in other tables come last */
+    int n_several;       /* different labels of the label's cells, where these hold several; 0: they do not */
+    char several[2];     /* what is between them; "": they have columns */
     int n_classes, n_base_classes;     /* kept; those of base, which come first */
     int is_number;       /* the label is numbers, and has no classes */
     tri_inspect_numbers numbers[TRI_SPLITS];
@@ -115,6 +117,7 @@ typedef struct tri_inspection {
 typedef struct tri_inspect_spec {
     const char *path[TRI_SPLITS];             /* NULL or "": none; at least one */
     const char *label, *primary, *secondary;  /* columns; NULL: guessed */
+    int has_columns;                          /* label has several columns, between commas */
     char *const *further;                     /* [n_further], joined to the secondary text, which must then be given */
     int n_further;
     char *const *tabular;                     /* [n_tabular]; NULL: guessed */

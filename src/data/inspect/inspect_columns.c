@@ -2,11 +2,7 @@
  * within a block, columns in parallel. */
 #include "data/inspect/inspect_parts.h"
 
-#include "base/hash.h"
-#include "base/text.h"
-
 #include <ctype.h>
-
 
 enum { EXAMPLE_CHARS = 40 };
 

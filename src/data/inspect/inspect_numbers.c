@@ -3,8 +3,6 @@
 
 #include "base/sort.h"
 
-#include <math.h>
-
 /* Amounts rather than classes: fractions, or more of them than classes usually are. */
 static int is_number(const tri_inspect_column *c) {
     enum { MOST = 20 };

@@ -1,6 +1,6 @@
 /* inspect_roles.c - finds the label, the texts and the tabular columns: as configured, else guessed from kinds and
  * names. A guess is a score for each column; the highest wins, ties go to the first. */
-#include "base/text.h"
+#include "data/dataset/field_values.h"
 #include "data/inspect/inspect_parts.h"
 
 static tri_status find_column(const tri_inspector *in, const char *name, int *column) {
@@ -43,12 +43,26 @@ static int label_score(const tri_inspection *out, int index) {
     return score;
 }
 
+/* Several labels that have a column each. */
+static tri_status find_columns(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    tri_field_text names = {in->spec->label, strlen(in->spec->label), 0}, name;
+    while (tri__label_next(",", &names, &name)) {
+        TRI_OWNED(tri__free_at) char *copy = strndup(name.text, name.length);
+        if (!copy) return tri__inspect_no_memory(in);
+        TRI_TRY(find_column(in, copy, &out->label));
+        out->column[out->label].role = TRI_INSPECT_LABEL;
+        out->n_several++;
+    }
+    return TRI_OK;
+}
+
 static tri_status find_label(tri_inspector *in) {
     tri_inspection *out = in->out;
     int best = 0;
     if (in->spec->label) {
         out->label_given = 1;
-        TRI_TRY(find_column(in, in->spec->label, &out->label));
+        TRI_TRY(in->spec->has_columns ? find_columns(in) : find_column(in, in->spec->label, &out->label));
     }
     for (int c = 0; c < out->n_columns; c++) {
         int score = label_score(out, c);

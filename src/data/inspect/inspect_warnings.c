@@ -2,11 +2,7 @@
  * two tables share, labels that are missing, rare or unknown, texts that will be truncated. */
 #include "data/inspect/inspect_parts.h"
 
-#include "base/hash.h"
 #include "data/text/unicode.h"
-
-#include <stdarg.h>
-
 
 tri_status tri__inspect_warn(tri_inspector *in, const char *what, int column, const char *format, ...) {
     tri_inspection *out = in->out;

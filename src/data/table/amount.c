@@ -3,7 +3,6 @@
 #include "data/table/value_form.h"
 
 #include <ctype.h>
-#include <math.h>
 
 /* Longer ones before those that they begin with. */
 static const char *const currencies[] = {

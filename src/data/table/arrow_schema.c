@@ -1,6 +1,5 @@
 /* arrow_schema.c - the schema of an Arrow file: which columns there are, and which buffers of a batch are whose. Nested
  * fields are walked as well: their buffers come between those of the columns. */
-#include "base/limits.h"
 #include "data/table/arrow.h"
 
 enum { DEPTH = 64 };

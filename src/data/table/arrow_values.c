@@ -3,8 +3,6 @@
  * checked before it is followed. */
 #include "data/table/arrow.h"
 
-#include <math.h>
-
 enum { RATIO = 1 << 15 };    /* the most that zstd can pack: 128 KiB of one byte in 4; lz4 less */
 static const uint64_t LARGEST = (4ull << 30) - 1; /* bytes of a column's text, or of a buffer, that are in memory */
 

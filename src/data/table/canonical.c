@@ -13,8 +13,6 @@
 
 #include "data/table/value_text.h"
 
-#include <math.h>
-
 enum { WHOLE = 80, SIZE = 400, EXPONENT_DIGITS = 5 }; /* digits of a whole number; bytes of a number; its exponent's */
 
 /* A number as it is written: -digits * 10^exponent. */

@@ -8,7 +8,6 @@
  * the order of sequential consistency). */
 #include "data/table/columnar.h"
 
-#include "base/text.h"
 #include "data/text/utf8.h"
 
 typedef struct columnar {

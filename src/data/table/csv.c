@@ -4,9 +4,6 @@
  * unquoted. */
 #include "data/table/csv.h"
 
-#include "base/limits.h"
-#include "base/text.h"
-
 /* Parser states within a record. Not 0: tri_table_piece.skipping stores one. */
 enum { START = 1, UNQUOTED, QUOTED, CLOSED };
 

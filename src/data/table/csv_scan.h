@@ -5,8 +5,6 @@
  * the start of a field (or directly after a closing one: a doubled quote) and every closing quote is at the end of one.
  * For any record that is not so plain, tri__csv_record takes over. After Langdale and Lemire, Parsing gigabytes of JSON
  * per second (2019), and simdcsv. */
-#include "base/limits.h"
-#include "base/text.h"
 #include "data/table/csv.h"
 #include "data/text/utf8_block.h"
 

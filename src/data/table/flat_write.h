@@ -2,10 +2,7 @@
  * in flat.h. Out of memory sets `failed`; callers write on and look once at the end. */
 #pragma once
 
-#include "base/owned.h"
-
-#include <stdint.h>
-#include <string.h>
+#include "base/base.h"
 
 typedef struct tri_flat_out {
     uint8_t *bytes;          /* the caller frees it */

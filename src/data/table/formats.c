@@ -1,8 +1,6 @@
 /* formats.c - the list of formats, and of the endings that names of tables have. */
 #include "data/table/formats.h"
 
-#include "base/text.h"
-
 #define DECLARE(name) extern const tri_format tri__format_##name;
 TRI_FORMATS(DECLARE)
 #define LIST(name) &tri__format_##name,

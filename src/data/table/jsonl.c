@@ -2,7 +2,6 @@
  * stores the positions of its values, sorted by column; strings are validated now and decoded when their text is read.
  * Columns are numbered in order of first appearance in good rows: first within a piece, then, piece by piece, in the
  * table. */
-#include "base/limits.h"
 #include "data/table/jsonl.h"
 #include "data/table/table_parts.h"
 

@@ -1,13 +1,8 @@
 /* jsonl_line.c - a flat JSON object, validated strictly against RFC 8259 in one pass without recursion: a nested value
  * is a fault at its first byte. Further faults: half a surrogate pair, U+0000, a string of more than 1 MiB. */
-#include "base/owned.h"
-#include "base/limits.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "data/table/jsonl.h"
 #include "data/text/utf8.h"
-
-#include <stdio.h>
-#include <string.h>
 
 void tri__jsonl_blame(tri_jsonl_line *line, size_t at, const char *format, ...) {
     if (line->why[0]) return;
@@ -139,8 +134,9 @@ static int value(tri_jsonl_line *line, tri_jsonl_member *m) {
         if (!number(line)) return 0;
     } else if (byte == '{' || byte == '[') {
         tri__jsonl_blame(line, begin,
-                         "the value of \"%.*s\" is %s; only strings, numbers, true, false and null make a table",
-                         tri__jsonl_shown(line, m), line->text + m->key_begin, byte == '{' ? "an object" : "a list");
+                         "the value of \"%.*s\" is %s; only strings, numbers, true, false and null make a table%s",
+                         tri__jsonl_shown(line, m), line->text + m->key_begin, byte == '{' ? "an object" : "a list",
+                         byte == '{' ? "" : " (several labels of a row are one string, as \"a;b\")");
         return 0;
     } else {
         for (int i = 0; i < 3 && line->at == begin; i++)

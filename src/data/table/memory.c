@@ -3,8 +3,6 @@
 #include "data/table/memory.h"
 
 #include "base/file.h"
-#include "base/limits.h"
-#include "base/text.h"
 
 /* What a stream gave. */
 typedef struct held {

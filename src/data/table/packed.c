@@ -2,8 +2,6 @@
  * room on the disk, and by a ratio that no table has. */
 #include "data/table/table_parts.h"
 
-#include "base/text.h"
-
 #include <errno.h>
 #include <unistd.h>
 #ifdef TRI_HAS_ZLIB

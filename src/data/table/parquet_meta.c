@@ -1,10 +1,7 @@
 /* parquet_meta.c - the footer of a Parquet file: columns with their types, and where each row group has them. */
 #include "data/table/parquet.h"
 
-#include "base/limits.h"
 #include "data/table/thrift.h"
-
-#include <stdarg.h>
 
 __attribute__((format(printf, 2, 3))) static tri_status damaged(const tri_table *table, const char *format, ...) {
     char text[512];

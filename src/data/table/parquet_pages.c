@@ -4,8 +4,6 @@
 
 #include "data/table/thrift.h"
 
-#include <math.h>
-
 tri_status tri__parquet_no_memory(const tri_parquet_reader *r) {
     return tri__fail(TRI_RESOURCE, "%s: column \"%.80s\", row group %d: out of memory; write the file with smaller row "
                      "groups", r->place.table->path, r->place.table->name[r->place.column], r->group->number);

@@ -2,8 +2,6 @@
  * rendered behind them, or, where only numbers are wanted, become doubles in the place of the fields. */
 #include "data/table/parquet.h"
 
-#include "base/limits.h"
-
 tri_status tri__parquet_text_room(tri_parquet_reader *r, uint64_t more) {
     if (more > UINT32_MAX - r->text.used)
         return tri__column_fail(&r->place,

@@ -1,8 +1,6 @@
 /* parts_list.c - the files that a name with an asterisk stands for. */
 #include "data/table/parts.h"
 
-#include "base/text.h"
-
 #include <ctype.h>
 
 static const char *last_name(const char *path) { return strrchr(path, '/') ? strrchr(path, '/') + 1 : path; }

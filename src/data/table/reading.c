@@ -2,8 +2,6 @@
  * strtod's extensions (hexadecimal, nan, inf) and a locale's comma. */
 #include "data/table/reading.h"
 
-#include <math.h>
-
 tri_field_text tri__field_trim(tri_field_text field) {
     const char *blanks = " \t\r\n\v\f";
     while (field.length && field.text[0] && strchr(blanks, field.text[0])) field.text++, field.length--;

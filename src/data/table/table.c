@@ -1,5 +1,4 @@
 /* table.c - tables of any format: opening, names, and what their format is asked for. */
-#include "base/text.h"
 #include "data/table/formats.h"
 #include "data/table/memory.h"
 #include "data/table/parts.h"

@@ -2,7 +2,6 @@
  * a CSV file from the header and the first rows: a separator fits if it splits the header into at least two fields,
  * respecting quotes, and rows into as many. If the header has a single field, the separator is a comma; two separators
  * that fit equally well are an error, not a guess. */
-#include "base/text.h"
 #include "data/table/formats.h"
 
 static const struct {

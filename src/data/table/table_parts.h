@@ -10,7 +10,6 @@
 #include "data/table/table.h"
 #include "data/table/unpack.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 

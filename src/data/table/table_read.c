@@ -1,7 +1,6 @@
 /* table_read.c - finds a table's rows with several threads (see table_parts.h). A thread takes the next piece, parses
  * it, stores the result in a slot, and joins all pieces that are next in order, its own or not. So no thread waits for
  * a slow one until all slots are full. Joining is a copy: about a tenth of the work. */
-#include "base/text.h"
 #include "data/table/table_parts.h"
 
 enum {

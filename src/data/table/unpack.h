@@ -3,7 +3,7 @@
  * Snappy is our own (snappy.c). */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 typedef enum tri_packer {
     TRI_PACKER_ZLIB, TRI_PACKER_ZSTD, TRI_PACKER_LZ4,

@@ -3,8 +3,6 @@
  * fit and give different numbers, or none fits all, there is no form: guessing would be wrong without notice. */
 #include "data/table/value_form.h"
 
-#include <math.h>
-
 enum { EXAMPLE = 40 };
 static const char marks[2] = {'.', ','};
 static const char *const mark_words[2] = {"point", "comma"};

@@ -3,7 +3,6 @@
  * steps, even a million equal letters. */
 #include "data/text/bpe.h"
 
-#include "base/text.h"
 #include "data/text/pre_tokenize.h"
 
 typedef struct symbol {

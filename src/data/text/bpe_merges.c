@@ -2,8 +2,6 @@
  * so merging always lengthens pieces, and terminates. */
 #include "data/text/bpe.h"
 
-#include "base/limits.h"
-#include "base/text.h"
 #include "data/text/pre_tokenize.h"
 
 typedef struct span {

@@ -3,7 +3,6 @@
  * but a path that returns to a base on it is a cycle, and refused. */
 #include "data/text/charsmap.h"
 
-#include "base/text.h"
 #include "data/text/graphemes.h"
 
 enum { BLOCK = 256, ASCII = 128 };

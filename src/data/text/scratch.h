@@ -2,7 +2,7 @@
  * at the end. */
 #pragma once
 
-#include "base/owned.h"
+#include "base/base.h"
 
 typedef struct tri_bytes {
     char *at;

@@ -2,7 +2,7 @@
  * vocab.json with merges.txt, or from tokenizer.json. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 typedef struct tri_tokenizer tri_tokenizer;
 

@@ -3,8 +3,6 @@
  * ignored. */
 #include "data/text/tokenizer_parts.h"
 
-#include "base/text.h"
-
 enum { NESTED = 8 }; /* Sequences in Sequences */
 
 /* A component of a type, and the step that it is: a `read` of its own adds it with its settings, else it has none. */

@@ -5,11 +5,6 @@
  * kept, with assumptions made explicit: saving writes that, and its hash is the tokenizer's. */
 #include "data/text/tokenizer_parts.h"
 
-#include "base/hash.h"
-#include "base/limits.h"
-#include "base/text.h"
-
-
 enum { HASH_VERSION = 2 }; /* incremented when the same files give different ids than before */
 
 tri_status tri__tokenizer_keep(tri_tokenizer *tokenizer, const char *name, char *text, size_t size) {

@@ -4,9 +4,6 @@
  * ids are refused. */
 #include "data/text/tokenizer_settings.h"
 
-#include "base/limits.h"
-#include "base/text.h"
-
 const char *const tri__tokenizer_named[TRI_NAMED] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                      "pad_token", "cls_token", "mask_token"};
 

@@ -2,8 +2,6 @@
  * the bytes of the pieces. */
 #include "data/text/unigram.h"
 
-#include <math.h>
-
 enum { UNKNOWN_PENALTY = 10, MAX_POWER = 308 };
 
 /* 10^power, rounded once; power is 0 to 308. */

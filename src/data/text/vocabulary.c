@@ -2,10 +2,6 @@
  * after the prefix, so that look-ups copy nothing. Memory is bounded by the size of the file. */
 #include "data/text/vocabulary.h"
 
-#include "base/hash.h"
-#include "base/limits.h"
-#include "base/text.h"
-
 tri_status tri__vocabulary_open(tri_vocabulary *vocabulary, int64_t n, size_t bytes, const char *prefix) {
     *vocabulary = (tri_vocabulary){0};
     if (n > TRI_LIMIT_VOCABULARY || bytes > UINT32_MAX / 2)

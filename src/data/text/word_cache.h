@@ -3,7 +3,7 @@
  * time. */
 #pragma once
 
-#include "base/owned.h"
+#include "base/base.h"
 #include "data/text/ids.h"
 
 typedef struct tri_word_cache tri_word_cache;

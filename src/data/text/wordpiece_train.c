@@ -6,13 +6,10 @@
 #include "data/text/tokenizer.h"
 
 #include "base/arena.h"
-#include "base/buffer.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "data/text/normalise.h"
 #include "data/text/pre_tokenize.h"
 #include "data/text/wordpiece.h"
-
 
 enum {
     MAX_ALPHABET = 1000, /* rarer characters are dropped, and words with them */

@@ -3,7 +3,6 @@
 #include "device/cpu/cpu.h"
 
 #include "base/file.h"
-#include "base/machine.h"
 #include "device/cpu/fast/runtime/fast.h"
 
 #include <errno.h>

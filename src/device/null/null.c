@@ -4,7 +4,6 @@
  * `clip` reports that its step was applied. */
 #include "device/null/null.h"
 
-#include "base/clock.h"
 #include "device/cpu/cpu.h"
 
 #define GIGA_RATE 5 /* of "timed" */

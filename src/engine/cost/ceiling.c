@@ -1,8 +1,6 @@
 /* ceiling.c - times one large matrix product on a device. */
 #include "engine/cost/ceiling.h"
 
-#include "base/clock.h"
-#include "base/owned.h"
 #include "numbers/float16.h"
 
 enum { OPERANDS = 4 };

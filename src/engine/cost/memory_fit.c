@@ -2,7 +2,6 @@
  * need less are planned too, until one fits. */
 #include "engine/cost/memory_fit.h"
 
-#include "base/text.h"
 #include "settings/forms.h"
 
 int64_t tri__room_need(const tri_program *const *programs, int n, int64_t bytes[static TRI_MEM_COUNT]) {

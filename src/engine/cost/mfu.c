@@ -2,7 +2,6 @@
  * on the machine, since others may use its cores. */
 #include "engine/cost/mfu.h"
 
-#include "base/text.h"
 #include "engine/cost/ceiling.h"
 #include "model/family.h"
 #include "plan/layer_gates.h"

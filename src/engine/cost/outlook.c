@@ -5,7 +5,6 @@
 #include "engine/cost/mfu.h"
 #include "engine/staging.h"
 
-
 /* Bounds of the work: instructions of all ranks, in one timeline and in those of all sampled batches. */
 static const double MOST_RAGGED = 4e6, MOST_SAMPLED = 1.5e5;
 

@@ -4,8 +4,6 @@
 
 #include "base/file.h"
 
-#include <math.h>
-
 enum { MOST = 100 }; /* machines, types and teams: a file of more is begun anew */
 
 /* A new reference to the object of peaks, empty where there is no such file. The text of an earlier failure stays. */

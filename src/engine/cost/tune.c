@@ -1,9 +1,6 @@
 /* tune.c - matrix products chosen by timing: reads known ones, times the rest, exchanges them among ranks, writes. */
 #include "engine/cost/tune.h"
 
-#include "base/clock.h"
-#include "base/hash.h"
-
 enum { FILE_LIMIT = 4 << 20, ENTRY_WORDS = sizeof(tri_wisdom_entry) / sizeof(int64_t) };
 _Static_assert(sizeof(tri_wisdom_entry) % sizeof(int64_t) == 0, "entries travel as whole words");
 

@@ -3,13 +3,9 @@
  * page which asks again gets 304 while nothing has changed. */
 #include "report/pages/live_page.h"
 
-#include "base/clock.h"
-#include "base/hash.h"
 #include "report/runs/run_data.h"
 #include "web/http.h"
 #include "web/svg.h"
-
-#include <pthread.h>
 
 struct tri_live_page {
     tri_live_options options;

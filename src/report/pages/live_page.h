@@ -2,7 +2,7 @@
  * folder is read when somebody asks, so that an unwatched run costs nothing. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 typedef struct tri_live_page tri_live_page;
 

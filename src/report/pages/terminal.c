@@ -2,10 +2,8 @@
  * loss stay, then rates, the validation, ranks, warnings, advice. */
 #include "report/pages/terminal_lines.h"
 
-#include "base/text.h"
 #include "report/text/json_numbers.h"
 
-#include <math.h>
 #include <time.h>
 
 enum { STATE, LOSS, PROGRESS, CURVE, SPEED = 5, VALID, MEMORY, TIME, WARNING, RANKS = 20, ADVICE = 90, BLANK = 100 };

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "base/json.h"
-#include "base/buffer.h"
 
 typedef struct tri_screen {
     int width, height;    /* columns; lines, 0: as many as there are */

@@ -3,8 +3,6 @@
 
 #include "data/text/unicode.h"
 
-#include <math.h>
-
 tri_buffer *tri__lines_new(tri_lines *lines, int rank) {
     if (lines->n < TRI_SCREEN_LINES) lines->line[lines->n++] = (typeof(lines->line[0])){.rank = rank};
     return &lines->line[lines->n - 1].text;

@@ -2,10 +2,6 @@
  * most: no other change helps a rank that waits for its batch. */
 #include "report/runs/run_parts.h"
 
-#include "base/text.h"
-
-#include <math.h>
-
 static const double LOADING = 0.1, MOVING = 0.15, WAITING = 0.15, UNEVEN = 0.15, SMALL = 0.5, SHORT_KERNEL = 15e-6,
                     WELL_USED = 0.3; /* of the peak */
 

@@ -2,8 +2,6 @@
  * largest value stay, in their order: no spike is lost, however short. */
 #include "report/runs/run_parts.h"
 
-#include <math.h>
-
 double tri__curve_value(double value) {
     char text[32];
     snprintf(text, sizeof text, "%.6g", value);

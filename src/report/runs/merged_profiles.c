@@ -2,8 +2,6 @@
  * version. */
 #include "report/runs/run_parts.h"
 
-#include <math.h>
-
 enum { FILES = 64, LEGS = 6000 };
 
 static void add(tri_json *to, const char *key, double value) {

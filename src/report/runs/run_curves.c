@@ -4,7 +4,6 @@
 #include "base/sort.h"
 
 #include <errno.h>
-#include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,8 +1,6 @@
 /* run_data.c - a run folder as one object: its files, its checkpoints, how it stands. */
 #include "report/runs/run_data.h"
 
-#include "base/clock.h"
-#include "base/text.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/checkpoint.h"
 #include "report/runs/run_parts.h"

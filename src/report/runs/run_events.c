@@ -2,8 +2,6 @@
  * they are counted and left out. */
 #include "report/runs/run_parts.h"
 
-#include <math.h>
-
 enum { FIRST_WARNINGS = 10, LAST_WARNINGS = 40, LAST_CHECKPOINTS = 100 };
 
 static int grow(tri_run_lines *e) {

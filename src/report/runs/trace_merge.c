@@ -3,11 +3,9 @@
 #include "report/runs/trace_merge.h"
 
 #include "base/file.h"
-#include "base/hash.h"
 #include "report/text/stream.h"
 
 #include <errno.h>
-#include <math.h>
 #include <unistd.h>
 
 typedef struct rank_trace {

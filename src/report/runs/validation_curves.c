@@ -3,8 +3,6 @@
 
 #include "score/areas.h"
 
-#include <math.h>
-
 static const double APART = 1.0 / 150; /* points of a curve that are closer than this are left out */
 
 /* A curve as it grows. */

@@ -4,8 +4,6 @@
 #include "data/table/table.h"
 #include "score/metrics.h"
 
-#include <math.h>
-
 enum { CURVES = 8, MATRIX = 32, CONFUSED = 12, FIRST = 2 }; /* FIRST: the first column of probabilities */
 
 static void close_predicted(tri_predicted *p) {

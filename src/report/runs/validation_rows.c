@@ -2,11 +2,8 @@
  * contain the user's data: shown only when asked for. */
 #include "report/runs/run_parts.h"
 
-#include "base/text.h"
 #include "data/table/table.h"
 #include "data/dataset/data_files.h"
-
-#include <math.h>
 
 enum { TEXT_WIDTH = 400, TEXT_BYTES = 4 * TEXT_WIDTH + 16, FIELDS = 24 };
 

@@ -2,11 +2,9 @@
  * lines, few enough that a log of days stays readable. Times are those of the events. */
 #include "report/sinks/sinks.h"
 
-#include "base/text.h"
 #include "report/text/json_numbers.h"
 #include "report/text/text_table.h"
 
-#include <math.h>
 #include <sys/ioctl.h>
 
 static const double redraw_seconds = 0.1, line_seconds = 30, decay = 0.95;
@@ -173,7 +171,10 @@ static void show_epoch(const progress *p, const tri_event *event) {
     line l = {.n = 0};
     add_epoch(&l, event->epoch_index, event->epochs);
     fprintf(out, "%s  train loss %.4f", l.field[0].text, event->train_loss);
-    if (event->valid && event->valid->is_number)
+    if (event->valid && event->valid->is_number && event->valid->n_classes)
+        fprintf(out, "  valid loss %.4f  f1 %.4f (micro)  %.4f (macro)  lrap %.4f", event->valid->loss,
+                event->valid->numbers.f1_micro, event->valid->f1_macro, event->valid->numbers.lrap);
+    else if (event->valid && event->valid->is_number)
         fprintf(out, "  valid loss %.4f  r2 %.4f  rmse %.5g  mae %.5g", event->valid->loss, event->valid->numbers.r2,
                 event->valid->numbers.rmse, event->valid->numbers.mae);
     else if (event->valid) {

@@ -2,7 +2,6 @@
 #include "report/sinks/protobuf.h"
 
 #include "base/text.h"
-
 #include <string.h>
 
 enum { VARINT = 0, WIDE = 1, BLOCK = 2, NARROW = 5 }; /* wire types */

@@ -1,7 +1,6 @@
 /* run_file.c - opening, flushing and closing of files that grow with their run. */
 #include "report/sinks/run_file.h"
 
-#include "base/clock.h"
 #include "base/file_call.h"
 #include "report/text/stream.h"
 

@@ -3,7 +3,6 @@
 
 #include "base/file.h"
 
-
 /* context: the folder */
 static tri_status emit(void *context, const tri_event *event) {
     char path[TRI_PATH_MAX];

@@ -2,7 +2,6 @@
  * data; the data is a protobuf Event. docs/reference/formats.md */
 #include "report/sinks/sinks.h"
 
-#include "base/text.h"
 #include "report/sinks/run_file.h"
 #include "report/sinks/tfevents_parts.h"
 #include "report/text/json_numbers.h"

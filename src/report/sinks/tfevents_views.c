@@ -2,8 +2,6 @@
  * as tensorboard/plugins/{pr_curve,text,hparams} read them. */
 #include "report/sinks/tfevents_parts.h"
 
-#include "base/text.h"
-
 enum {
     PLUGIN_NAME = 1, PLUGIN_CONTENT,
     TENSOR_TYPE = 1, TENSOR_SHAPE, TENSOR_CONTENT = 4, TENSOR_STRING = 8, SHAPE_DIM = 2, DIM_SIZE = 1,

@@ -9,8 +9,6 @@
 #include "base/file.h"
 #include "report/text/json_numbers.h"
 
-#include <math.h>
-
 enum { EXTRA = 8, THREADS = TRI_TRACK_COUNT + EXTRA }; /* threads for transfers that a device runs at once */
 
 static const struct {

@@ -4,7 +4,6 @@
 #include "report/sinks/sinks.h"
 
 #include "base/file.h"
-#include "base/buffer.h"
 
 enum { MOST_FIELDS = 32 << 20 }; /* probabilities of a file; a validation with more keeps none */
 

@@ -1,10 +1,6 @@
 /* json_numbers.c - short numbers, members of JSON objects, and values as JSON text in a stream. */
 #include "report/text/json_numbers.h"
 
-#include "base/text.h"
-
-#include <math.h>
-
 const char *tri__text_short(double x, char out[static 32]) {
     static const char *const units[] = {"", "k", "M", "G", "T"};
     int unit = 0;

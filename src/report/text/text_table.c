@@ -1,11 +1,9 @@
 /* text_table.c - pads columns to their widest cell, with two spaces between them. */
 #include "report/text/text_table.h"
 
-#include "base/owned.h"
 #include "data/text/unicode.h"
 
 #include <ctype.h>
-#include <stdarg.h>
 
 enum { COLUMNS = 32 };
 

@@ -1,7 +1,7 @@
 /* text_table.h - aligned text tables: a header, rows, numbers right-aligned. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
 typedef struct tri_text_table {
     char **row;     /* [n]; row 0 is the header; cells are separated by tabs */

@@ -4,7 +4,6 @@
  *   out/model.safetensors, config.json, preprocessing.json, manifest.json, README.md
  *   out/primary/, out/secondary/: model.safetensors, config.json, the tokenizer's files, for AutoModel.from_pretrained
  *   (primary/ alone where texts share an encoder) */
-#include "base/text.h"
 #include "checkpoint/joined.h"
 #include "checkpoint/safetensors.h"
 #include "model/family.h"
@@ -118,6 +117,8 @@ static const char card_form[] = /* parameters, steps, inputs, label, classes */
 static tri_status write_card(tri_original *e, const char *folder) {
     char path[TRI_PATH_MAX], answer[64] = "a number";
     if (e->settings.model.task == TRI_TASK_QUANTILES) snprintf(answer, sizeof answer, "a number's quantiles");
+    if (e->settings.model.task == TRI_TASK_LABELS)
+        snprintf(answer, sizeof answer, "any of %lld labels", (long long)tri__model_outputs(&e->settings.model));
     if (e->settings.model.task == TRI_TASK_CLASSES)
         snprintf(answer, sizeof answer, "one of %lld classes", (long long)e->settings.model.num_classes);
     const char *text = tri__arena_print(&e->arena, card_form, (long long)e->elements,

@@ -9,12 +9,16 @@
 #include "device/device.h"
 #include "data/dataset/data_files.h"
 
-/* Figures of one evaluation: accuracy, PR AUC (NaN where it is undefined) and log loss; of numbers R2, RMSE and the
- * loss of training. */
+/* The figures of one evaluation, by what the model answers with. */
+enum { CLASSES, NUMBERS, LABELS, QUALITY = 0, SECOND, LOSS, FIGURES };
+static const char *const keys[][FIGURES] = {
+    {"accuracy", "pr_auc", "log_loss"}, {"r2", "rmse", "loss"}, {"f1_micro", "lrap", "loss"}};
+static const char *const names[][FIGURES] = {
+    {"accuracy", "PR AUC", "log loss"}, {"R2", "RMSE", "loss"}, {"micro F1", "LRAP", "loss"}};
 typedef struct figures {
-    double quality, second, loss;
+    double of[FIGURES]; /* a PR AUC that is undefined: NaN */
     int64_t rows;
-    int is_number;
+    int kind;
 } figures;
 
 /* Weights that are quantised or not together: an operand of one product, or the tables of one sum. */
@@ -122,8 +126,10 @@ static tri_status evaluate(search *s, const char *checkpoint, const tri_log *log
     s->evaluations++;
     tri_status status = tri__serve_eval(&one, &(tri_eval_options){0}, NULL, log, &made);
     const tri_scores *of = &made.scores;
-    *out = of->is_number ? (figures){of->numbers.r2, of->numbers.rmse, of->loss, of->rows, 1}
-                         : (figures){of->accuracy, of->pr_auc, of->log_loss, of->rows, 0};
+    const tri_number_figures *n = &of->numbers;
+    *out = !of->is_number    ? (figures){{of->accuracy, of->pr_auc, of->log_loss}, of->rows, CLASSES}
+           : of->n_classes ? (figures){{n->f1_micro, n->lrap, of->loss}, of->rows, LABELS}
+                           : (figures){{n->r2, n->rmse, of->loss}, of->rows, NUMBERS};
     char name[32];
     if (status != TRI_OK || !tri__stop_signalled(s->stop)) return status;
     return tri__fail(TRI_STOPPED, "stopped (%s); nothing was written", tri__stop_name(s->stop, name));
@@ -137,19 +143,18 @@ static tri_status measure(search *s, figures *out) {
     return status;
 }
 
-/* The larger drop of accuracy and PR AUC, an undefined area counting as unchanged; that of R2. */
+/* The larger drop of the first two, an undefined area counting as unchanged; of numbers that of R2. */
 static double drop_of(const figures *before, const figures *after) {
-    double quality = before->quality - after->quality, area = before->second - after->second;
-    return !before->is_number && isfinite(area) && area > quality ? area : quality;
+    double quality = before->of[QUALITY] - after->of[QUALITY], area = before->of[SECOND] - after->of[SECOND];
+    return before->kind != NUMBERS && isfinite(area) && area > quality ? area : quality;
 }
 
 static int is_allowed(const search *s) { return drop_of(&s->before, &s->after) <= s->max_drop; }
 
 static const char *words_of(const figures *f, char out[static 128]) {
-    if (f->is_number) snprintf(out, 128, "R2 %.4f, RMSE %.5g, loss %.4f", f->quality, f->second, f->loss);
-    else if (isfinite(f->second))
-        snprintf(out, 128, "accuracy %.4f, PR AUC %.4f, log loss %.4f", f->quality, f->second, f->loss);
-    else snprintf(out, 128, "accuracy %.4f, log loss %.4f", f->quality, f->loss);
+    out[0] = 0;
+    for (int i = 0; i < FIGURES; i++)
+        if (isfinite(f->of[i])) tri__text_append(out, 128, ", ", "%s %.4f", names[f->kind][i], f->of[i]);
     return out;
 }
 
@@ -171,9 +176,9 @@ static tri_status find_harm(search *s) {
         l->is_float = 0;
         TRI_TRY(measure(s, &alone));
         l->is_float = 1;
-        l->drop = drop_of(&s->before, &alone), l->loss = alone.loss;
+        l->drop = drop_of(&s->before, &alone), l->loss = alone.of[LOSS];
         tri__say(s->log, TRI_LOG_INFO, "%d of %d: %s alone: drop %.4f, %s %.6f", i + 1, s->n_layers, l->name, l->drop,
-                 alone.is_number ? "loss" : "log loss", l->loss);
+                 names[alone.kind][LOSS], l->loss);
     }
     return TRI_OK;
 }
@@ -274,8 +279,9 @@ static tri_status open_search(search *s) {
 /* ---- Results ---- */
 
 static tri_json *figures_json(const figures *f) {
-    return tri__json_pack("{s:f, s:f, s:f}", f->is_number ? "r2" : "accuracy", f->quality,
-                          f->is_number ? "rmse" : "pr_auc", f->second, f->is_number ? "loss" : "log_loss", f->loss);
+    tri_json *made = tri__json_object();
+    for (int i = 0; i < FIGURES; i++) tri__json_set_new(made, keys[f->kind][i], tri__json_real(f->of[i]));
+    return made;
 }
 
 static tri_json *facts_of(const search *s) {

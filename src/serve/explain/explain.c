@@ -349,6 +349,9 @@ static tri_status find_class(job *j) {
     const char *label = j->options->label;
     char words[1024];
     j->class = -1, j->unit = 1;
+    if (p->separator)
+        return tri__fail(TRI_USAGE, "%s predicts several labels, which explain does not know yet",
+                         j->rows.facts->path);
     if (p->target) return find_number(j);
     if (!label) return TRI_OK;
     tri_field_text field = {label, strlen(label), 0};

@@ -1,7 +1,6 @@
 /* importance.c - permutation importance: an input's values are dealt out among the rows anew, so that they say nothing
  * about their row, and the figures are taken again. Where there are models that were trained without an input, so are
  * theirs; intervals are then percentiles of what changes in the same resamples of the rows (score/bootstrap.h). */
-#include "base/random.h"
 #include "data/dataset/field_values.h"
 #include "score/bootstrap.h"
 #include "serve/explain/explain.h"
@@ -77,6 +76,9 @@ static tri_status take_rows(job *j, int label) {
 static tri_status open_job(job *j, const tri_settings *asked) {
     int label;
     TRI_TRY(tri__table_rows_open(asked, j->log, &j->rows));
+    if (j->rows.facts->separator)
+        return tri__fail(TRI_USAGE, "%s predicts several labels, which explain does not know yet",
+                         j->rows.facts->path);
     j->figure = j->rows.facts->is_number ? of_numbers : of_classes;
     TRI_TRY(tri__table_find(j->rows.table, j->rows.facts->preprocess->label_name, &label));
     int64_t rows = j->rows.n;

@@ -2,7 +2,6 @@
  * the batcher's thread takes rows out of it; it packs, computes and answers without holding the lock. */
 #include "serve/infer/batcher.h"
 
-#include "base/clock.h"
 #include "base/thread.h"
 #include "serve/infer/encode.h"
 
@@ -99,7 +98,7 @@ static void pack_row(const tri_micro_spec *spec, tri_micro *micro, const tri_enc
     if (spec->n_columns)
         memcpy(tri__micro_numbers(spec, micro), e->numbers + r * spec->n_columns,
                (size_t)spec->n_columns * sizeof(float));
-    tri__micro_row(spec, micro, row, 0);
+    tri__micro_row(spec, micro, row, NULL);
 }
 
 /* Rows in their order: a part is full when it has its share of the tokens. All parts are then full at the last row. */

@@ -1,7 +1,6 @@
 /* crew.c - commands to the other ranks of a server, and what they do with them. */
 #include "serve/infer/crew.h"
 
-#include "base/clock.h"
 #include "base/thread.h"
 #include "engine/server_ranks.h"
 #include "engine/infer.h"

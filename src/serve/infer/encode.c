@@ -1,7 +1,6 @@
 /* encode.c - rows by column names: names are found, fields checked, texts joined and tokenised, numbers transformed. */
 #include "serve/infer/encode.h"
 
-#include "base/text.h"
 #include "data/dataset/field_values.h"
 #include "data/text/utf8.h"
 
@@ -86,7 +85,7 @@ static int find_name(const tri_row_form *form, const char *name, int guess) {
         if (order < 0) low = middle + 1;
         else high = middle;
     }
-    return strcmp(form->preprocess->label_name, name) == 0 ? LABEL : UNKNOWN;
+    return tri__preprocess_learns(form->preprocess, name) ? LABEL : UNKNOWN;
 }
 
 static tri_status unknown_column(const encoding *e, const char *name) {

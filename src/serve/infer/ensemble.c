@@ -2,7 +2,6 @@
  * one after the other, so that memory holds one of them. */
 #include "serve/infer/ensemble.h"
 
-#include "base/owned.h"
 #include "engine/inputs.h"
 #include "serve/infer/groups.h"
 
@@ -159,6 +158,7 @@ static tri_status predict_member(const tri_settings *asked, tri_world *world, co
         return other_classes(e, i);
     tri__mean_add(p->probs, n, *sum);
     tri__decision_add(&p->decision, i, decision);
+    for (int c = 0; i && out->from && made.from && c < out->n_classes; c++) out->from[c] += made.from[c];
     return TRI_OK;
 }
 
@@ -172,7 +172,9 @@ tri_status tri__serve_predict(const tri_settings *asked, tri_world *world, const
     if (!e.n) return tri__predict_model(asked, world, options, log, out);
     for (int i = 0; i < e.n; i++) TRI_TRY(predict_member(asked, world, options, log, &e, i, &sum, &decision, out));
     tri__decision_take(e.n, &decision);
+    for (int c = 0; out->from && c < out->n_classes; c++) out->from[c] /= (float)e.n;
     out->decision = decision;
+    out->decision.from = out->from;
     tri__mean_take(sum, out->n * out->n_classes, e.n, out->probs);
     return TRI_OK;
 }

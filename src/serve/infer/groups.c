@@ -1,7 +1,6 @@
 /* groups.c - values are counted by hash; the frequent ones become groups. */
 #include "serve/infer/groups.h"
 
-#include "base/owned.h"
 #include "base/sort.h"
 #include "data/dataset/quantile.h"
 #include "data/inspect/inspect_parts.h"

@@ -32,6 +32,17 @@ static tri_status read_member(tri_members *m, const tri_settings *asked, const c
     return m->n > 1 ? compare(&m->at[0].opened, &member->opened) : TRI_OK;
 }
 
+/* Of several labels: those of the first member become their mean. NULL: there are none. */
+static const float *mean_thresholds(tri_members *m) {
+    float *from = m->at[0].opened.from;
+    for (int c = 0; from && c < m->at[0].opened.preprocess->n_classes; c++) {
+        double sum = 0;
+        for (int i = 0; i < m->n; i++) sum += (double)m->at[i].opened.from[c];
+        from[c] = (float)(sum / m->n);
+    }
+    return from;
+}
+
 tri_status tri__members_read(const tri_settings *asked, tri_crew *crew, tri_members *m) {
     TRI_OWNED(tri__run_set_free) tri_run_set ensemble = {0};
     *m = (tri_members){.crew = crew};
@@ -42,13 +53,14 @@ tri_status tri__members_read(const tri_settings *asked, tri_crew *crew, tri_memb
     m->decision = m->at[0].opened.decision;
     for (int i = 0; i < n && n > 1; i++) tri__decision_add(&m->at[i].opened.decision, i, &m->decision);
     if (n > 1) tri__decision_take(n, &m->decision);
+    m->decision.from = mean_thresholds(m);
     m->n_classes = tri__outputs(&m->at[0].opened);
     return TRI_OK;
 }
 
 tri_status tri__members_load(tri_members *m, const tri_batching *batching) {
     const tri_opened *first = &m->at[0].opened;
-    int copied = m->n > 1 || first->decision.temperature != 1 || first->preprocess->target;
+    int copied = m->n > 1 || first->decision.temperature != 1 || tri__preprocess_is_number(first->preprocess);
     m->parts = tri__batching_parts(first), m->rows = batching->max_batch_rows;
     size_t n = (size_t)m->parts * (size_t)m->rows * (size_t)m->n_classes;
     m->feed = calloc((size_t)m->parts, sizeof *m->feed);
@@ -69,7 +81,7 @@ static const float *calibrated(tri_members *m, int member, int part, int64_t row
     const tri_opened *o = &m->at[member].opened;
     const float *from = tri__infer_probs(&o->engine, part);
     float *to = m->probs + part * m->rows * m->n_classes;
-    if (o->preprocess->target) {
+    if (tri__preprocess_is_number(o->preprocess)) {
         tri__output_rows(o, (float *)from, rows, to);
         return to;
     }

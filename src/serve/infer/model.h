@@ -43,6 +43,7 @@ typedef struct tri_model_facts {
     const tri_texts *text;      /* [n_texts] columns joined to each text */
     const tri_column_stats *const *column; /* [n_columns] tabular columns of a table */
     int is_number;              /* an answer is n_classes numbers of these names, not probabilities of classes */
+    const char *separator;      /* several labels, each with a probability: what is between those of a row; NULL */
     const char *const *label;   /* [n_classes] */
     int positive;               /* class; -1 */
     const tri_decision *decision; /* the temperature of its probabilities, the threshold of its labels */

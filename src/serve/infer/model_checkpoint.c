@@ -9,6 +9,7 @@
 void tri__opened_close(tri_opened *o) {
     tri__engine_close(&o->engine);
     tri__preprocess_free(o->preprocess);
+    free(o->from);
     tri__assets_close(&o->assets);
     tri__settings_free(&o->settings);
     tri__checkpoint_close(o->checkpoint);
@@ -18,7 +19,9 @@ void tri__opened_close(tri_opened *o) {
 /* Checks that the classes in preprocessing match the number in the configuration. */
 static tri_status check_classes(const tri_opened *o) {
     const tri_model_config *model = &o->settings.model;
-    if (o->preprocess->n_classes == tri__model_outputs(model) && !o->preprocess->target == !model->task) return TRI_OK;
+    if (o->preprocess->n_classes == tri__model_outputs(model) && !o->preprocess->target == !model->task &&
+        !o->preprocess->separator == (model->task != TRI_TASK_LABELS))
+        return TRI_OK;
     return tri__fail(TRI_DATA, "%s: its configuration has %lld %s, its preprocessing %d %s",
                      tri__checkpoint_path(o->checkpoint), (long long)tri__model_outputs(model),
                      model->task ? "numbers" : "classes", o->preprocess->n_classes,
@@ -44,11 +47,29 @@ static tri_status find_positive(const tri_opened *o, const tri_settings *asked, 
     return named || kept ? tri__preprocess_positive(o->preprocess, named ? named : kept, positive) : TRI_OK;
 }
 
+/* Of several labels, likewise. */
+static tri_status read_thresholds(tri_opened *o, const tri_settings *asked) {
+    tri_threshold given;
+    TRI_TRY(tri__threshold_parse(asked->threshold, &given));
+    if (given.kind != TRI_THRESHOLD_NONE && given.kind != TRI_THRESHOLD_NUMBER)
+        return tri__fail(TRI_USAGE, "--threshold %s: train chooses it so, on validation; here it is a number from 0 to "
+                         "1 for all labels, or none", asked->threshold);
+    if (asked->threshold || asked->calibration == TRI_CALIBRATION_NONE) o->fitted = NULL;
+    TRI_TRY(TRI_NEW(o->from, o->preprocess->n_classes, "thresholds"));
+    TRI_TRY(tri__thresholds_parse(o->fitted, tri__checkpoint_path(o->checkpoint), o->preprocess->n_classes, o->from));
+    for (int c = 0; c < o->preprocess->n_classes && given.kind == TRI_THRESHOLD_NUMBER; c++)
+        o->from[c] = (float)given.value;
+    o->decision = tri__decision_plain();
+    o->decision.from = o->numbers.from = o->from;
+    return TRI_OK;
+}
+
 /* The checkpoint's decision; --calibration none: none of it; --threshold: another threshold, or none. */
 static tri_status read_decision(tri_opened *o, const tri_settings *asked) {
     const char *path = tri__checkpoint_path(o->checkpoint);
     tri_threshold given;
     o->fitted = tri__json_get(tri__checkpoint_state(o->checkpoint), "decision");
+    if (o->preprocess->separator) return read_thresholds(o, asked);
     TRI_TRY(tri__decision_parse(o->fitted, path, o->preprocess->label, o->preprocess->n_classes, &o->decision));
     if (o->preprocess->target) {
         if (asked->interval == 0) o->decision = tri__decision_plain(), o->fitted = NULL;
@@ -101,7 +122,7 @@ tri_status tri__opened_positive(const tri_opened *o, const char *asked, const tr
     const char *kept = o->settings.model.positive_label;
     *positive = -1;
     if (asked && o->preprocess->target)
-        return tri__fail(TRI_USAGE, "--positive-label: the model predicts numbers: leave it out");
+        return tri__fail(TRI_USAGE, "--positive-label: the model does not choose between classes: leave it out");
     if (asked && o->preprocess->n_classes > 2)
         return tri__fail(TRI_USAGE,
                          "--positive-label: the model has %d classes, and figures are means over all of them",

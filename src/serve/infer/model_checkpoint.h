@@ -16,6 +16,7 @@ typedef struct tri_opened {
     tri_place place;              /* of this rank */
     tri_decision decision;        /* of its probabilities and labels: the checkpoint's, unless other is asked */
     tri_number_set numbers;       /* of a model that predicts numbers: what its values are */
+    float *from;                  /* [n_classes] of several labels: the decision's; owned */
     const tri_json *fitted;       /* how the checkpoint's was fitted, borrowed of it; NULL: there is none, or unused */
     tri_engine engine;            /* after tri__opened_load */
 } tri_opened;

@@ -1,18 +1,17 @@
 /* number_outputs.c - a row's values as its answer. */
 #include "serve/infer/number_outputs.h"
 
-#include "base/owned.h"
-
 /* Of quantiles all are part of the answer. */
 static int levels_of(const tri_opened *o) { return o->numbers.level ? o->numbers.n : 0; }
 
 int tri__outputs(const tri_opened *o) {
-    return o->preprocess->target ? 1 + levels_of(o) + 2 * (o->decision.interval.share > 0) : o->preprocess->n_classes;
+    if (!tri__preprocess_is_number(o->preprocess)) return o->preprocess->n_classes;
+    return 1 + levels_of(o) + 2 * (o->decision.interval.share > 0);
 }
 
 tri_status tri__output_names(const tri_opened *o, char ***names) {
     static const char *const end[] = {"low", "high"};
-    int n = tri__outputs(o), levels = levels_of(o), numbers = o->preprocess->target != NULL;
+    int n = tri__outputs(o), levels = levels_of(o), numbers = tri__preprocess_is_number(o->preprocess);
     TRI_TRY(TRI_NEW(*names, n, "the names of predictions"));
     for (int c = 0; c < n; c++) {
         const char *name = !numbers        ? o->preprocess->label[c]

@@ -2,9 +2,8 @@
  * lower, and a thread may not raise it again. */
 #pragma once
 
-#include "base/status.h"
+#include "base/base.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 typedef struct tri_polite_work {

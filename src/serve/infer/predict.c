@@ -10,8 +10,6 @@
 #include "serve/infer/ensemble.h"
 #include "serve/infer/groups.h"
 #include "serve/infer/number_outputs.h"
-#include "base/clock.h"
-#include "base/owned.h"
 #include "checkpoint/folders.h"
 
 typedef struct served {
@@ -126,9 +124,7 @@ static tri_status find_rows(const served *v, tri_predictions *out) {
                                             : tri__fail(TRI_RESOURCE, "out of memory");
     for (int64_t row = 0; status == TRI_OK && row < rows; row++) {
         tri_bad_field bad;
-        int32_t known;
-        int is_labelled = !has_labels || tri__label_read(fields.preprocess,
-                                                         tri__table_field(out->table, row, fields.label), &known);
+        int is_labelled = !has_labels || tri__label_read(&fields, row, NULL);
         if (is_labelled && tri__fields_numbers(&fields, row, numbers, &bad)) out->row[n++] = row;
         tri__rows_passed(out->table, row);
     }
@@ -155,11 +151,16 @@ static tri_status join(const served *v, const tri_settings *asked, const tri_tex
     return find_rows(v, out);
 }
 
+static tri_status not_classes(const served *v, const char *what) {
+    return tri__fail(TRI_USAGE, "%s: the model predicts %s, not classes: leave it out", what,
+                     v->opened.preprocess->separator ? "several labels" : "numbers");
+}
+
 /* Which groups the rows belong to. */
 static tri_status find_groups(const served *v, const tri_settings *asked, const tri_texts *by, tri_evaluation *out) {
     TRI_OWNED(tri__predictions_free) tri_predictions found = {0};
     if (!by->n) return TRI_OK;
-    if (v->opened.preprocess->target) return tri__fail(TRI_USAGE, "--by: the model predicts numbers, not classes");
+    if (v->opened.preprocess->target) return not_classes(v, "--by");
     TRI_TRY(join(v, asked, by, "--by", &found));
     TRI_TRY(TRI_NEW(out->by, by->n, "groups"));
     for (int i = 0; i < by->n; i++)
@@ -301,6 +302,7 @@ static tri_status evaluate(const tri_settings *asked, const tri_eval_options *op
     if (v->opened.preprocess->target) count_inside(v, out);
     TRI_TRY(score(v, &classes, options->bootstrap, out));
     out->decision = v->opened.decision;
+    out->decision.from = NULL; /* the model's, which is closed */
     out->fitted = tri__json_deep_copy(v->opened.fitted);
     out->unseen = v->data->unseen ? tri__json_deep_copy(v->data->unseen) : tri__json_array();
     if ((v->opened.fitted && !out->fitted) || !out->unseen) return tri__fail(TRI_RESOURCE, "out of memory");
@@ -332,8 +334,8 @@ tri_status tri__eval_model(const tri_settings *asked, const tri_eval_options *op
     if (!v) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = evaluate(asked, options, world, log, v, out);
     if (status == TRI_OK && kept && v->opened.preprocess->target)
-        status = tri__fail(TRI_USAGE, "%s predicts numbers, and eval takes the members of such an ensemble one by one: "
-                                      "name one of them", asked->checkpoint);
+        status = tri__fail(TRI_USAGE, "%s does not predict classes, and eval takes the members of such an ensemble one "
+                                      "by one: name one of them", asked->checkpoint);
     if (status == TRI_OK && kept && v->opened.place.rank == 0) status = keep_judged(v, kept);
     close_served(v);
     return status;
@@ -358,8 +360,7 @@ static tri_status predict(const tri_settings *asked, tri_world *world, const tri
                           const tri_log *log, served *v, tri_predictions *out) {
     TRI_TRY(open_served(asked, world, log, 0, v));
     if ((options->top_k || options->uncertain) && v->opened.preprocess->target)
-        return tri__fail(TRI_USAGE, "%s: the model predicts numbers, not classes",
-                         options->top_k ? "--top-k" : "--uncertain");
+        return not_classes(v, options->top_k ? "--top-k" : "--uncertain");
     if (options->top_k > v->opened.preprocess->n_classes)
         return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)options->top_k,
                          v->opened.preprocess->n_classes);
@@ -381,7 +382,8 @@ tri_status tri__predict_model(const tri_settings *asked, tri_world *world, const
     if (status == TRI_OK) status = tri__output_names(&v->opened, &out->label);
     if (status == TRI_OK) {
         out->n = v->data->n, out->n_classes = tri__outputs(&v->opened), out->decision = v->opened.decision;
-        out->is_number = v->opened.preprocess->target != NULL;
+        out->is_number = tri__preprocess_is_number(v->opened.preprocess);
+        out->separator = TRI_GIVE(v->opened.preprocess->separator), out->from = TRI_GIVE(v->opened.from);
         if (!out->is_number) out->probs = v->probs, v->probs = NULL;
         else status = TRI_NEW(out->probs, out->n * out->n_classes + 1, "the predictions");
         if (out->is_number && status == TRI_OK)
@@ -412,6 +414,6 @@ void tri__predictions_free(tri_predictions *predictions) {
     free(predictions->probs);
     tri__table_close(predictions->table);
     free(predictions->row);
-    free(predictions->column);
+    TRI_FREE(predictions->column, predictions->separator, predictions->from);
     *predictions = (tri_predictions){0};
 }

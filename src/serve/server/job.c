@@ -3,8 +3,6 @@
  * server again: the reply is written. */
 #include "serve/server/server_parts.h"
 
-#include "base/clock.h"
-
 #include <ctype.h>
 
 typedef struct job {
@@ -21,8 +19,14 @@ typedef struct job {
 
 /* ---- what protocols share ---- */
 
-const char *tri__label_of(const tri_prediction *told, int64_t row) {
+const char *tri__label_of(const tri_prediction *told, int64_t row, tri_buffer *space) {
     const tri_model_facts *facts = told->facts;
+    if (facts->separator) {
+        space->size = 0;
+        tri__decision_labels(facts->decision, facts->label, facts->n_classes, told->probs + row * facts->n_classes,
+                             facts->separator, space);
+        return space->failed || !space->size ? "" : space->text;
+    }
     return facts->label[tri__decision_class(facts->decision, told->probs + row * facts->n_classes, facts->n_classes)];
 }
 

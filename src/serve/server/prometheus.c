@@ -1,9 +1,6 @@
 /* prometheus.c - GET /metrics in the text format of Prometheus. Counters are atomic and never reset. */
 #include "serve/server/server_parts.h"
 
-#include "base/clock.h"
-#include "base/machine.h"
-
 /* 0: the client left before the reply; -1: every other. */
 static const int codes[TRI_METRIC_CODES] = {200, 400, 401, 403, 404, 405, 406, 408, 413,
                                             415, 422, 424, 429, 431, 500, 503, 0,   -1};

@@ -1,9 +1,6 @@
 /* server.c - models on the wire: start, reload, close. */
 #include "serve/server/server_parts.h"
 
-#include "base/clock.h"
-#include "base/text.h"
-
 /* ---- models ---- */
 
 tri_live *tri__server_use(tri_server *server, tri_served *served) {

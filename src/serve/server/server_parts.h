@@ -13,9 +13,7 @@
 #pragma once
 
 #include "serve/server/server.h"
-#include "base/buffer.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 /* ---- rows ---- */
@@ -76,8 +74,8 @@ typedef struct tri_prediction {
     tri_wire_form form;          /* of the answer */
 } tri_prediction;
 
-/* Of a row, by the model's decision. */
-const char *tri__label_of(const tri_prediction *told, int64_t row);
+/* Of a row, by the model's decision; several labels, joined, are in *space, which the caller frees. */
+const char *tri__label_of(const tri_prediction *told, int64_t row, tri_buffer *space);
 
 typedef struct tri_protocol {
     tri_status (*parse)(const tri_ask_in *in, tri_ask *out);

@@ -2,7 +2,6 @@
  * /info with examples, and said once for each column of a loaded model. */
 #include "serve/server/server_parts.h"
 
-
 void tri__server_unseen(tri_server *server, tri_live *live, const tri_encoded *encoded) {
     const tri_unseen *seen = tri__encoded_unseen(encoded);
     if (!seen) return;

@@ -7,8 +7,6 @@
  * texts: its instructions one after the other take longer than its step. */
 #include "study/calibrate/calibrate_parts.h"
 
-#include "base/clock.h"
-
 enum {
     MOST_MARKED = 12,      /* marked steps of a model */
     MOST_WINDOWS = 64,

@@ -6,8 +6,6 @@
 #include "plan/plan.h"
 #include "study/calibrate/calibrate.h"
 
-#include <pthread.h>
-
 /* ---- one model (model.c) ---- */
 
 typedef struct tri_trial_case {

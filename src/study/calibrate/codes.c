@@ -2,8 +2,6 @@
  * these operations are in none of the programs that kernels.c runs. */
 #include "study/calibrate/calibrate_parts.h"
 
-#include "base/clock.h"
-#include "base/machine.h"
 #include "numbers/float16.h"
 
 enum { TRIES = 5, SIZES = 3, MEMBERS = 2 };

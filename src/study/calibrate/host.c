@@ -2,7 +2,6 @@
  * store in memory, so that seconds of a row and of a token follow. */
 #include "study/calibrate/calibrate_parts.h"
 
-#include "base/clock.h"
 #include "data/dataset/dataset_rows.h"
 #include "data/dataset/loader.h"
 
@@ -51,7 +50,8 @@ static tri_status write_rows(tri_store_writer *writer, int64_t length) {
 static tri_status made_rows(int64_t length, tri_store *store, tri_dataset *data) {
     tri_store_writer *writer;
     tri_row_limits limits = {
-        .vocabulary = {1}, .max_len = (int)length, .n_classes = CLASSES, .n_texts = 1, .width = 1, .need_labels = 1};
+        .vocabulary = {1}, .max_len = (int)length, .n_classes = CLASSES, .words = 1, .n_texts = 1, .width = 1,
+        .need_labels = 1};
     TRI_TRY(tri__store_create(NULL, &(tri_store_origin){0}, NULL, &writer));
     tri_status status = write_rows(writer, length);
     if (status != TRI_OK) {

@@ -5,9 +5,6 @@
  * system ran something else on these cores is repeated. */
 #include "study/calibrate/calibrate_parts.h"
 
-#include "base/clock.h"
-#include "base/machine.h"
-
 #include <sys/resource.h>
 
 enum { MOST_STEPS = 8, FEWEST_STEPS = 2, MOST_RUNS = 16 };

@@ -6,8 +6,6 @@
  * that fit into its share of the time, as latency and rate say. Over a slow network the largest are left out. */
 #include "study/calibrate/calibrate_parts.h"
 
-#include "base/clock.h"
-#include "base/machine.h"
 #include "comm/world/world.h"
 
 enum {

@@ -2,8 +2,6 @@
  * random weights. Plans are those of a run, so kernels, fusion and the reuse of memory are those of a run, too. */
 #include "study/calibrate/calibrate_parts.h"
 
-#include "base/clock.h"
-#include "base/random.h"
 #include "program/check.h"
 
 enum {

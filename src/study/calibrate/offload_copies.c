@@ -1,8 +1,6 @@
 /* offload_copies.c - copies between a device and pinned host memory, as offload memory uses them. */
 #include "study/calibrate/calibrate_parts.h"
 
-#include "base/clock.h"
-
 enum { BYTES = 256 << 20, SHORT = 4096, TRIES = 5 };
 
 /* The fastest of a few: the queue's own time is in all of them. */

@@ -3,9 +3,6 @@
  * computed in parallel and their results are taken in order, so the search is the same for any number of threads. */
 #include "study/choose/choose_parts.h"
 
-#include "base/clock.h"
-#include "base/text.h"
-
 /* Layouts that get a close bound, and that are planned, at once. */
 enum { BOUNDED_AT_ONCE = 64, PLANNED_AT_ONCE = 8 };
 

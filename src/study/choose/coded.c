@@ -5,7 +5,6 @@
  * options has asked for it: then all layouts are searched with it, and nothing else is proposed. */
 #include "study/choose/choose_parts.h"
 
-
 static const double BINDS = 0.1, /* of the step: waits for bytes that are worth a proposal */
                     FASTER = 1.05; /* than the first choice, to be reported */
 enum { APART = 32, SHARDINGS = TRI_SHARD_HYBRID + 1 }; /* APART: --sync-every */

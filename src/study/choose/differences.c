@@ -1,8 +1,6 @@
 /* differences.c - why a layout takes longer than another: the largest of the differences between their timelines. */
 #include "study/choose/choose.h"
 
-#include "base/text.h"
-
 const char *tri__choose_time(double seconds, char out[static 32]) {
     if (seconds >= 59.95) return tri__text_seconds(seconds, out);
     if (seconds >= 0.9995) snprintf(out, 32, "%.3g s", seconds);

@@ -1,7 +1,6 @@
 /* layout_options.c - a layout as settings, as options and in words. */
 #include "study/choose/layout_options.h"
 
-#include "base/text.h"
 #include "plan/choices.h"
 
 static const char *const orders[TRI_LAYOUT_ORDERS] = {"pp,tp,dp", "pp,dp,tp", "dp,pp,tp",

@@ -1,8 +1,6 @@
 /* parallel.c - independent pieces of work on several threads. */
 #include "study/choose/choose_parts.h"
 
-#include <pthread.h>
-
 enum { THREADS_MAX = 64 };
 
 typedef struct shared_work {

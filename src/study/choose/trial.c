@@ -1,7 +1,6 @@
 /* trial.c - plans and simulates one layout. */
 #include "study/choose/choose_parts.h"
 
-#include "base/clock.h"
 #include "engine/accept_settings.h"
 #include "engine/staging.h"
 #include "plan/step_kinds.h"

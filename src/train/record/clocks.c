@@ -2,8 +2,6 @@
  * trip, so the error is at most half of it, whatever part of it each direction took. */
 #include "train/record/recorder.h"
 
-#include "base/clock.h"
-
 enum { ROUNDS = 10, TAG = 77 };
 
 /* Rank 0's side. */

@@ -1,8 +1,6 @@
 /* modules.c - sums by unit and family, and their tree. A unit's name has its branch before the first dot. */
 #include "train/record/recorder.h"
 
-#include "base/text.h"
-
 /* In the order of the tree. */
 static const struct family {
     tri_op_family family;

@@ -1,7 +1,6 @@
 /* recorder.c - records steps; all memory is allocated when the recorder is opened. */
 #include "train/record/recorder.h"
 
-#include "base/clock.h"
 #include "program/live.h"
 #include "train/record/profile.h"
 #include "comm/ops/describe.h"

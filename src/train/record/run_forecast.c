@@ -1,9 +1,7 @@
 /* run_forecast.c - a run's forecast, made by its first rank before the first step. */
 #include "train/session.h"
 
-#include "base/clock.h"
 #include "base/sort.h"
-#include "base/text.h"
 #include "engine/cost/outlook.h"
 #include "engine/staging.h"
 

@@ -3,7 +3,6 @@
  * ranks. */
 #include "train/record/stage_report.h"
 
-#include "base/clock.h"
 #include "engine/staging.h"
 
 static const double uneven = 1.2; /* slowest stage over the mean */

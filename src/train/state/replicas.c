@@ -1,5 +1,4 @@
 /* replicas.c - ranks that hold the same weights compare hashes of them, to find a flipped bit and name its rank. */
-#include "base/hash.h"
 #include "train/session.h"
 
 typedef struct held {

@@ -2,7 +2,6 @@
  * If any rank finds one damaged, no rank uses it, and all try the one before it. One that cannot be read for another
  * reason (out of memory or descriptors, a failing disk) ends the run: it may be intact, and continuing from an older
  * one would lose steps. */
-#include "base/hash.h"
 #include "checkpoint/folders.h"
 #include "score/best.h"
 #include "plan/step_kinds.h"

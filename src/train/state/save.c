@@ -5,8 +5,6 @@
 #include "checkpoint/folders.h"
 #include "plan/step_kinds.h"
 
-#include <math.h>
-
 #if defined(__x86_64__)
 #define ARCHITECTURE "x86_64"
 #elif defined(__aarch64__)

@@ -5,8 +5,6 @@
 #include "train/state/saver.h"
 
 #include "base/copy.h"
-#include "base/machine.h"
-#include "base/text.h"
 #include "base/thread.h"
 
 #include <errno.h>

@@ -74,15 +74,16 @@ static void cross_entropy_din(const tri_call *call) {
 static void regress(const tri_call *call) {
     OPERANDS(regress);
     const float *logits = f32(call, ARG(logits)), *levels = f32(call, ARG(levels));   /* [N,C] [C] */
-    const float *targets = f32(call, ARG(targets)), *rw = f32(call, ARG(rw));         /* [N] [N]; rw NULL: all 1 */
-    int64_t N = call->t[ARG(values)].rows, C = call->t[ARG(values)].cols;
+    const float *targets = f32(call, ARG(targets)), *rw = f32(call, ARG(rw));         /* [N,J] [N]; rw NULL: all 1 */
+    int64_t N = call->t[ARG(values)].rows, C = call->t[ARG(values)].cols, J = call->t[ARG(targets)].cols;
     double loss = 0;
     for (int64_t i = 0; i < N; i++) {
         double own = 0;
         for (int64_t c = 0; c < C; c++) {
             double y = logits[i * C + c];
             store(call, ARG(values), i * C + c, tri__number_value(call->attr->loss, y));
-            own += tri__number_loss(call->attr->loss, call->attr->delta, levels[c], y, targets[i]);
+            own += tri__number_loss(call->attr->loss, call->attr->delta, levels[c], y,
+                                    targets[J > 1 ? i * J + c : i]);
         }
         loss += (rw ? rw[i] : 1) * own / (double)C;
     }
@@ -93,14 +94,15 @@ static void regress(const tri_call *call) {
 static void regress_din(const tri_call *call) {
     OPERANDS(regress_din);
     const float *values = f32(call, ARG(values)), *levels = f32(call, ARG(levels));   /* [N,C] [C] */
-    const float *targets = f32(call, ARG(targets)), *rw = f32(call, ARG(rw));         /* [N] [N]; rw NULL: all 1 */
-    int64_t N = call->t[ARG(values)].rows, C = call->t[ARG(values)].cols;
+    const float *targets = f32(call, ARG(targets)), *rw = f32(call, ARG(rw));         /* [N,J] [N]; rw NULL: all 1 */
+    int64_t N = call->t[ARG(values)].rows, C = call->t[ARG(values)].cols, J = call->t[ARG(targets)].cols;
     double whole = *f64(call, ARG(inv)) * (f32(call, ARG(scale)) ? *f32(call, ARG(scale)) : 1) / (double)C;
     for (int64_t i = 0; i < N; i++)
         for (int64_t c = 0; c < C; c++)
             store(call, ARG(dlogits), i * C + c,
                   whole * (rw ? rw[i] : 1) *
-                      tri__number_slope(call->attr->loss, call->attr->delta, levels[c], values[i * C + c], targets[i]));
+                      tri__number_slope(call->attr->loss, call->attr->delta, levels[c], values[i * C + c],
+                                        targets[J > 1 ? i * J + c : i]));
 }
 
 const tri_kernel_row tri__cpu_loss_reference[] = TRI_KERNEL_ROWS(

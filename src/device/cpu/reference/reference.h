@@ -4,7 +4,6 @@
  * in double and round once when they store. OPERANDS and ARG name the operands as ops.def does. */
 #pragma once
 
-#include "base/random.h"
 #include "device/activation.h"
 #include "device/cpu/cpu.h"
 #include "device/operands.h"

@@ -95,15 +95,15 @@ template <typename T> static void cross_entropy_din(const tri_call *call) {
 /* One block, as above. */
 template <typename T>
 static __global__ void regress_kernel(int64_t n, int64_t outputs, double *loss, float *values, const T *logits,
-                                      const float *targets, const float *levels, const double *inv, const float *rw,
-                                      int kind, float delta, int add) {
+                                      const float *targets, int several, const float *levels, const double *inv,
+                                      const float *rw, int kind, float delta, int add) {
     double sum = 0;
     for (int64_t i = threadIdx.x; i < n; i += THREADS) {
         double own = 0;
         for (int64_t c = 0; c < outputs; c++) {
             double y = wide(logits[i * outputs + c]);
             values[i * outputs + c] = (float)tri__number_value(kind, y);
-            own += tri__number_loss(kind, delta, levels[c], y, targets[i]);
+            own += tri__number_loss(kind, delta, levels[c], y, targets[several ? i * outputs + c : i]);
         }
         sum += (rw ? rw[i] : 1.0f) * own / (double)outputs;
     }
@@ -113,12 +113,14 @@ static __global__ void regress_kernel(int64_t n, int64_t outputs, double *loss, 
 
 template <typename T>
 static __global__ void regress_din_kernel(int64_t n, int64_t outputs, T *dlogits, const float *values,
-                                          const float *targets, const float *levels, const double *inv,
-                                          const float *rw, const float *scale, int kind, float delta, int add) {
+                                          const float *targets, int several, const float *levels,
+                                          const double *inv, const float *rw, const float *scale, int kind,
+                                          float delta, int add) {
     int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x, i = at / outputs;
     if (at >= n * outputs) return;
     double whole = *inv * (scale ? *scale : 1.0f) * (rw ? rw[i] : 1.0f) / (double)outputs;
-    float value = (float)(whole * tri__number_slope(kind, delta, levels[at % outputs], values[at], targets[i]));
+    float value = (float)(whole * tri__number_slope(kind, delta, levels[at % outputs], values[at],
+                                                    targets[several ? at : i]));
     dlogits[at] = narrow<T>(value + (add ? wide(dlogits[at]) : 0.0f));
 }
 
@@ -127,8 +129,9 @@ template <typename T> static void regress(const tri_call *call) {
     regress_kernel<T><<<1, THREADS, 0, stream(call)>>>(
         call->t[ARG(values)].rows, call->t[ARG(values)].cols, data<double>(call, ARG(loss)),
         data<float>(call, ARG(values)), data<T>(call, ARG(logits)), data<float>(call, ARG(targets)),
-        data<float>(call, ARG(levels)), data<double>(call, ARG(inv)), data<float>(call, ARG(rw)), call->attr->loss,
-        call->attr->delta, adds(call, ARG(loss)));
+        call->t[ARG(targets)].cols > 1, data<float>(call, ARG(levels)), data<double>(call, ARG(inv)),
+        data<float>(call, ARG(rw)), call->attr->loss, call->attr->delta,
+        adds(call, ARG(loss)));
     launched(call, "regress");
 }
 
@@ -138,9 +141,9 @@ template <typename T> static void regress_din(const tri_call *call) {
     if (n == 0) return;
     regress_din_kernel<T><<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(
         call->t[ARG(dlogits)].rows, call->t[ARG(dlogits)].cols, data<T>(call, ARG(dlogits)),
-        data<float>(call, ARG(values)), data<float>(call, ARG(targets)), data<float>(call, ARG(levels)),
-        data<double>(call, ARG(inv)), data<float>(call, ARG(rw)), data<float>(call, ARG(scale)), call->attr->loss,
-        call->attr->delta, adds(call, ARG(dlogits)));
+        data<float>(call, ARG(values)), data<float>(call, ARG(targets)), call->t[ARG(targets)].cols > 1,
+        data<float>(call, ARG(levels)), data<double>(call, ARG(inv)), data<float>(call, ARG(rw)),
+        data<float>(call, ARG(scale)), call->attr->loss, call->attr->delta, adds(call, ARG(dlogits)));
     launched(call, "regress_din");
 }
 

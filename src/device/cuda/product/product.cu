@@ -2,9 +2,6 @@
  * library's first guess, and is looked up once. */
 #include "device/cuda/product/product.cuh"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum {
     SHAPES = 4096,      /* entries of the table */
     CANDIDATES = 16, ROUNDS = 5, MOST_RUNS = 16,

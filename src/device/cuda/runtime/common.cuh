@@ -13,7 +13,6 @@
 #include <cuda_runtime.h>
 
 extern "C" {
-#include "base/random.h"
 #include "device/cuda/runtime/cuda.h"
 #include "device/operands.h"
 }

@@ -1,6 +1,5 @@
 /* device.c - a GPU as a device: its context, memory, copies, and the status of queued work. Kernels are in the files of
  * their families. */
-#include "base/clock.h"
 #include "device/cuda/runtime/cuda.h"
 #include "device/plugin.h"
 

@@ -8,10 +8,7 @@
  * leaving) returns while a thread of NCCL works on it, and is polled until it is done or poll returns an error. */
 #include "device/cuda/runtime/cuda.h"
 
-#include "base/clock.h"
-
 #include <dlfcn.h>
-#include <pthread.h>
 #include <time.h>
 
 /* The declarations of nccl.h that are used: the header is not needed to build. */

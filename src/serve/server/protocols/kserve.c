@@ -272,21 +272,21 @@ tri_status tri__kserve_parse(const tri_ask_in *in, tri_ask *out) {
 
 /* ---- the answer ---- */
 
-static void put_output(const tri_prediction *told, int is_label, tri_buffer *out) {
+static void put_output(const tri_prediction *told, int is_label, tri_buffer *space, tri_buffer *out) {
     int64_t rows = told->rows, n = is_label ? rows : rows * told->facts->n_classes, bytes = 4 * n;
     if (is_label)
         tri__buffer_put(out, "{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[%lld],", (long long)rows);
     else
         tri__buffer_put(out, "{\"name\":\"%s\",\"datatype\":\"FP32\",\"shape\":[%lld,%d],",
                         told->facts->is_number ? "numbers" : "probabilities", (long long)rows, told->facts->n_classes);
-    for (int64_t i = 0; i < rows && is_label; i++) bytes += (int64_t)strlen(tri__label_of(told, i));
+    for (int64_t i = 0; i < rows && is_label; i++) bytes += (int64_t)strlen(tri__label_of(told, i, space));
     if (is_label ? told->ask->binary_label : told->ask->binary_probabilities) {
         tri__buffer_put(out, "\"parameters\":{\"binary_data_size\":%lld}}", (long long)bytes);
         return;
     }
     tri__buffer_put(out, "\"data\":[");
     for (int64_t i = 0; i < n; i++) {
-        if (is_label) tri__put_string(out, i ? "," : "", tri__label_of(told, i));
+        if (is_label) tri__put_string(out, i ? "," : "", tri__label_of(told, i, space));
         else tri__put_probability(out, i ? "," : "", told->probs[i]);
     }
     tri__buffer_put(out, "]}");
@@ -294,23 +294,26 @@ static void put_output(const tri_prediction *told, int is_label, tri_buffer *out
 
 static size_t render(const tri_prediction *told, tri_buffer *out) {
     const tri_ask *ask = told->ask;
+    TRI_OWNED(tri__buffer_free) tri_buffer space = {0};
     int labels = !ask->omit_label && !told->facts->is_number, probabilities = !ask->omit_probabilities;
     tri__put_string(out, "{\"model_name\":", told->name);
     if (ask->id) tri__put_string(out, ",\"id\":", ask->id);
     tri__buffer_put(out, ",\"outputs\":[");
-    if (labels) put_output(told, 1, out);
+    if (labels) put_output(told, 1, &space, out);
     if (labels && probabilities) tri__buffer_add(out, ",", 1);
-    if (probabilities) put_output(told, 0, out);
+    if (probabilities) put_output(told, 0, &space, out);
     tri__buffer_put(out, "]}");
     size_t json = out->size;
     for (int64_t i = 0; labels && ask->binary_label && i < told->rows; i++) {
-        uint32_t length = (uint32_t)strlen(tri__label_of(told, i));
+        const char *label = tri__label_of(told, i, &space);
+        uint32_t length = (uint32_t)strlen(label);
         tri__buffer_add(out, (const char *)&length, sizeof length);
-        tri__buffer_add(out, tri__label_of(told, i), length);
+        tri__buffer_add(out, label, length);
     }
     if (probabilities && ask->binary_probabilities)
         tri__buffer_add(out, (const char *)told->probs,
                         (size_t)(told->rows * told->facts->n_classes) * sizeof *told->probs);
+    out->failed |= space.failed;
     return out->size > json ? json : 0;
 }
 

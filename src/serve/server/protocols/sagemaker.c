@@ -5,7 +5,8 @@
 
 static void put_csv(const tri_prediction *told, tri_buffer *out) {
     const tri_model_facts *facts = told->facts;
-    if (!facts->is_number) tri__buffer_put(out, "label");
+    TRI_OWNED(tri__buffer_free) tri_buffer space = {0};
+    if (!facts->is_number) tri__buffer_put(out, facts->separator ? "labels" : "label");
     for (int c = 0; c < facts->n_classes; c++) {
         if (c || !facts->is_number) tri__buffer_add(out, ",", 1);
         tri__buffer_csv(out, ',', facts->is_number ? "" : "prob_", facts->label[c], strlen(facts->label[c]));
@@ -13,7 +14,7 @@ static void put_csv(const tri_prediction *told, tri_buffer *out) {
     tri__buffer_add(out, "\n", 1);
     for (int64_t i = 0; i < told->rows; i++) {
         const float *probs = told->probs + i * facts->n_classes;
-        const char *label = facts->is_number ? "" : tri__label_of(told, i);
+        const char *label = facts->is_number ? "" : tri__label_of(told, i, &space);
         if (*label) tri__buffer_csv(out, ',', "", label, strlen(label));
         for (int c = 0; c < facts->n_classes; c++)
             tri__put_probability(out, c || !facts->is_number ? "," : "", probs[c]);
@@ -23,11 +24,15 @@ static void put_csv(const tri_prediction *told, tri_buffer *out) {
 
 static void put_line(const tri_prediction *told, int64_t row, tri_buffer *out) {
     const tri_model_facts *facts = told->facts;
-    if (facts->is_number) tri__buffer_put(out, "{\"numbers\":{");
-    else tri__put_string(out, "{\"label\":", tri__label_of(told, row)), tri__buffer_put(out, ",\"probabilities\":{");
+    const float *probs = told->probs + row * facts->n_classes;
+    tri__buffer_put(out, facts->is_number ? "{\"numbers\":{" : facts->separator ? "{\"labels\":[" : "{\"label\":");
+    for (int c = 0, some = 0; facts->separator && c < facts->n_classes; c++)
+        if (probs[c] >= facts->decision->from[c]) tri__put_string(out, some++ ? "," : "", facts->label[c]);
+    if (!facts->is_number && !facts->separator) tri__put_string(out, "", tri__label_of(told, row, NULL));
+    if (!facts->is_number) tri__buffer_put(out, facts->separator ? "],\"probabilities\":{" : ",\"probabilities\":{");
     for (int c = 0; c < facts->n_classes; c++) {
         tri__put_string(out, c ? "," : "", facts->label[c]);
-        tri__put_probability(out, ":", told->probs[row * facts->n_classes + c]);
+        tri__put_probability(out, ":", probs[c]);
     }
     tri__buffer_put(out, "}}\n");
 }

@@ -7,8 +7,6 @@
  * falling score: without a threshold, all of them. */
 #include "serve/server/server_parts.h"
 
-#include "base/text.h"
-
 #include <limits.h>
 
 static tri_status take_bool(const tri_json *root, const char *key, int *out) {

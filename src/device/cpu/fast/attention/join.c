@@ -2,8 +2,6 @@
 #include "device/cpu/fast/attention/join.h"
 #include "device/cpu/fast/runtime/call.h"
 
-#include <math.h>
-
 enum { ENOUGH = 1 << 14 }; /* elements */
 
 void tri__join_keys(float *restrict ctx, float *lse, const float *restrict more, float logs, int64_t d) {

@@ -3,8 +3,6 @@
 #include "device/cpu/fast/runtime/call.h"
 #include "layout/columns.h"
 
-#include <math.h>
-
 enum { ENOUGH = 1 << 13 }; /* elements */
 
 /* to[h] += by * from[h] */

@@ -1,8 +1,6 @@
 /* scale.c - a factor for all elements, and gates of branches, element by element. */
 #include "device/cpu/fast/runtime/call.h"
 
-#include <math.h>
-
 enum { CHUNK = 8192, ENOUGH = 1 << 14, ENOUGH_GATES = 1 << 13 }; /* elements */
 
 static void scale_one(int64_t n, float s, const float *x, float *y, int add) {

@@ -1,7 +1,6 @@
 /* call.h - reading a call: operands, and how many threads its work justifies. */
 #pragma once
 
-#include "base/random.h"
 #include "device/device.h"
 #include "device/operands.h"
 

@@ -6,8 +6,6 @@
 #include "device/cpu/fast/runtime/call.h"
 #include "device/cpu/fast/update/simd_coded.h"
 
-#include <math.h>
-
 /* Elements of a block; those that justify more than one thread; blocks of a task, and of a run, whose numbers stay in
  * the first-level cache; elements of other work. */
 enum { BLOCK = TRI_CODE_BLOCK, ENOUGH = 1 << 14, TASK = 32, RUN = 8, CHUNK = 16384 };

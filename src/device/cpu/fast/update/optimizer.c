@@ -6,8 +6,6 @@
 #include "device/cpu/fast/update/simd_optimizer.h"
 #include "numbers/trust.h"
 
-#include <math.h>
-
 enum { BLOCKS = 64, CHUNK = 16384, ENOUGH = 1 << 14, GRAIN = 64 }; /* floats; blocks of sums are multiples of GRAIN */
 
 /* Indices of operands; -1: the operation has none. */
