@@ -75,6 +75,17 @@ class Several(Case):
                 self.assertEqual(list(model.classes_), LABELS)
         self.assertTrue(all(each == found["cells"] for each in found.values()))
 
+    def test_arrays_of_numpy(self):
+        try:
+            import numpy as np
+        except ImportError:
+            self.skipTest("no numpy")
+        train = make_tags(64)
+        model = self.classifier(max_steps=4).fit(inputs(train), np.array(matrix(train)))
+        self.assertEqual(list(model.classes_), ["label_0", "label_1", "label_2"])
+        found = model.predict(inputs(train))
+        self.assertEqual((found.shape, found.dtype), ((64, 3), np.int64))
+
     def test_scikit_learns_figures(self):
         try:
             from sklearn import metrics

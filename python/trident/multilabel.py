@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ._columns import numpy
+from ._labels import as_array
 from ._model import answer
 from ._tables import labels_of
 from .classifier import Classifier
@@ -37,6 +38,11 @@ class MultiLabelClassifier(Classifier):
 
     def _labels_of(self, name: str, y: Any) -> Mapping[str, Any]:
         return labels_of(name, y)
+
+    @property
+    def classes_(self) -> Any:
+        """The names of the labels."""
+        return as_array(self._facts()["classes"])
 
     def predict(self, X: Any) -> Any:
         """Whether each row has each label, [rows, labels] of 0 and 1, in the order of `classes_`: by the label's own

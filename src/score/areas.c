@@ -7,11 +7,13 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
+void tri__curve_order(tri_curve_point *points, int64_t n) { qsort(points, (size_t)n, sizeof *points, descending); }
+
 void tri__curve_sort(const float *probs, const int32_t *labels, int64_t n, int n_classes, int class,
                      tri_curve_point *points) {
     for (int64_t i = 0; i < n; i++)
         points[i] = (tri_curve_point){probs[i * n_classes + class], labels[i] == class, i};
-    qsort(points, (size_t)n, sizeof *points, descending);
+    tri__curve_order(points, n);
 }
 
 void tri__curve_areas(const tri_curve_point *points, int64_t n, const int32_t *times, double area[static TRI_AREAS]) {

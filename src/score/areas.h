@@ -14,6 +14,9 @@ typedef struct tri_curve_point {
 void tri__curve_sort(const float *probs, const int32_t *labels, int64_t n, int n_classes, int class,
                      tri_curve_point *points);
 
+/* Sorts points that have their scores. */
+void tri__curve_order(tri_curve_point *points, int64_t n);
+
 /* Area under precision-recall by trapezoids, by steps; ROC. Same as scikit-learn's auc(recall, precision),
  * average_precision_score and roc_auc_score. */
 enum { TRI_AREA_PR, TRI_AREA_AP, TRI_AREA_ROC, TRI_AREAS };

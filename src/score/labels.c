@@ -57,9 +57,8 @@ static void add_row(const float *probs, const float *targets, const tri_number_s
     s->ranking += ranking_precision(s->space, known, s->space + set->n, there);
 }
 
-/* The mean over labels that have rows with and without them. label, p [n]; points [n]. */
-static double mean_area(const float *probs, const float *targets, int64_t n, int labels, int32_t *label, float *p,
-                        tri_curve_point *points) {
+/* The mean over labels that have rows with and without them. points [n]. */
+static double mean_area(const float *probs, const float *targets, int64_t n, int labels, tri_curve_point *points) {
     double sum = 0;
     int defined = 0;
     for (int c = 0; c < labels; c++) {
@@ -67,9 +66,9 @@ static double mean_area(const float *probs, const float *targets, int64_t n, int
         int64_t known = 0;
         for (int64_t i = 0; i < n; i++) {
             float target = targets[i * labels + c];
-            if (!isnan(target)) p[known] = probs[i * labels + c], label[known++] = target <= 0;
+            if (!isnan(target)) points[known++] = (tri_curve_point){probs[i * labels + c], target > 0, i};
         }
-        tri__curve_sort(p, label, known, 1, 0, points);
+        tri__curve_order(points, known);
         tri__curve_areas(points, known, NULL, area);
         if (!isnan(area[TRI_AREA_ROC])) sum += area[TRI_AREA_ROC], defined++;
     }
@@ -80,14 +79,10 @@ tri_status tri__label_scores(const float *probs, const float *targets, const tri
     TRI_OWNED(tri__free_at) int64_t *counts = NULL; /* [2, set->n] */
     TRI_OWNED(tri__free_at) double *space = NULL;
     TRI_OWNED(tri__free_at) tri_curve_point *points = NULL; /* [rows] */
-    TRI_OWNED(tri__free_at) int32_t *label = NULL;          /* [rows] */
-    TRI_OWNED(tri__free_at) float *p = NULL;                /* [rows] */
     double f1_sum = 0;
     TRI_TRY(TRI_NEW(counts, 2 * set->n, "the scores of labels"));
     TRI_TRY(TRI_NEW(space, 2 * set->n, "the scores of labels"));
     TRI_TRY(TRI_NEW(points, out->rows, "the scores of labels"));
-    TRI_TRY(TRI_NEW(label, out->rows, "the scores of labels"));
-    TRI_TRY(TRI_NEW(p, out->rows, "the scores of labels"));
     sums s = {.called_by_label = counts, .hits_by_label = counts + set->n, .space = space};
     for (int64_t i = 0; i < out->rows; i++) add_row(probs + i * set->n, targets + i * set->n, set, out, &s);
     for (int c = 0; c < set->n; c++) {
@@ -98,7 +93,7 @@ tri_status tri__label_scores(const float *probs, const float *targets, const tri
     }
     out->loss = s.loss / (double)out->rows;
     out->accuracy = s.exact / s.rows, out->f1_macro = f1_sum / set->n;
-    out->roc_auc = mean_area(probs, targets, out->rows, set->n, label, p, points);
+    out->roc_auc = mean_area(probs, targets, out->rows, set->n, points);
     out->numbers = (tri_number_figures){.r2 = NAN, .rmse = NAN, .mae = NAN, .median_error = NAN, .pinball = NAN,
                                         .coverage = NAN, .accuracy = out->accuracy, .f1_macro = out->f1_macro,
                                         .f1_micro = f1_of(s.hits, s.called, s.there), .f1_samples = s.f1 / s.rows,

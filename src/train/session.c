@@ -179,15 +179,9 @@ static tri_status open_engine(tri_session *s) {
     return s->feed ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
-/* By class, what a row weighs in the divisor of the loss; NULL: 1. Of several labels only their losses are weighted. */
-static const double *row_weights(const tri_session *s) {
-    const tri_reals *weights = &s->settings->model.class_weights;
-    return weights->n && !s->preprocess->target ? weights->at : NULL;
-}
-
 static tri_status open_loader(tri_session *s) {
     tri_loader_spec spec = tri__loader_spec(&s->engine, &s->sampler, s->engine.n_mb);
-    spec.class_weights = row_weights(s);
+    spec.class_weights = s->settings->model.class_weights.n ? s->settings->model.class_weights.at : NULL;
     spec.first_epoch = s->at.epoch, spec.first_batch = s->at.batch, spec.epochs = s->epochs;
     const tri_counts *max = &s->engine.plan.train.program->max;
     spec.maxima = (tri_sampler_maxima){.rows = max->of[TRI_SYM_N],
@@ -305,12 +299,13 @@ static tri_status check_room(const tri_session *s) {
 static double copy_inv(const tri_session *s) {
     const tri_batch *batch = s->batch;
     const tri_planned *planned = &s->engine.plan.train;
+    const tri_reals *weights = &s->settings->model.class_weights;
     double sum = 0;
     if (!planned->copies || s->inv == 0) return 0;
     int parts = tri__mesh_readers(&s->place.mesh) / planned->copies * s->engine.n_mb;
     for (int64_t i = 0; i < batch->n; i++)
         if (batch->part_of[i] / parts == planned->copy)
-            sum += tri__row_weight(s->train, row_weights(s), batch->row[i]);
+            sum += tri__row_weight(s->train, weights->n ? weights->at : NULL, batch->row[i]);
     return sum > 0 ? 1 / sum : 0;
 }
 

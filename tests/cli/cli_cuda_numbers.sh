@@ -1,5 +1,5 @@
-# cli_cuda_numbers.sh - numbers as what is learned, and rows of different weight, on a GPU: the losses of the same runs
-# on the CPU. Skipped, with the reason, without a GPU.
+# cli_cuda_numbers.sh - numbers and several labels as what is learned, and rows of different weight, on a GPU: the
+# losses of the same runs on the CPU. Skipped, with the reason, without a GPU.
 . "$(dirname "$0")/../lib/cli_lib.sh"
 "$trident" doctor | grep -q '^cuda *yes' || { "$trident" doctor | grep '^cuda'; exit 77; }
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
@@ -8,11 +8,11 @@ mkdir -p prices
 for part in train:256:0 valid:64:256 test:64:320; do
     IFS=: read -r name rows first <<<"$part"
     awk -v rows="$rows" -v first="$first" 'BEGIN {
-        print "text,weight,count,price,good"
+        print "text,weight,count,price,good,even"
         for (i = first; i < first + rows; i++) {
             good = (i * 7 + int(i / 3)) % 2
-            printf "the box was %s,%d,%d,%.2f,%d\n", good ? "good" : "bad", i * 13 % 50, 1 + i % 3, \
-                100 + 40 * good + 2 * (i * 13 % 50) + (i * 7919 % 1000) / 200, good
+            printf "the box was %s,%d,%d,%.2f,%d,%s\n", good ? "good" : "bad", i * 13 % 50, 1 + i % 3, \
+                100 + 40 * good + 2 * (i * 13 % 50) + (i * 7919 % 1000) / 200, good, i % 5 ? i % 2 : ""
         }
     }' >"prices/$name.csv"
 done
@@ -41,4 +41,5 @@ beside each poisson "${numbers[@]}" --loss poisson --target-transform log
 beside each weighted "${numbers[@]}" --weight-name count
 beside each quantiles --task quantiles --label-name price --quantiles 0.1,0.5,0.9
 beside each quantiles-weighted --task quantiles --label-name price --quantiles 0.1,0.9 --weight-name count
+beside each labels --task multilabel --label-name good,even --class-weights 1,2
 finish

@@ -24,6 +24,8 @@ make_tags tags/test.csv 200 384
 run inspect tags --tokenizer model --write-config tags.json --label-name tags --primary-text-name text
 expect_code 0
 expect_text tags.json '"task": "multilabel"' '"num_classes": 3' '"label_separator": ";"' 'hold several'
+run inspect tags --label-name tags --primary-text-name text
+expect_text "$out" 'hold several of 3 labels, with ";" between them'
 cat >config.json <<END
 {"task": "multilabel", "label_name": "tags", "primary_text_name": "text", "tab_field_list": ["weight"],
  "primary_tokenizer": "$work/model", "num_classes": 3, "is_binary": false, "max_sen_len": 16, "hidden_common_dim": 32,
@@ -87,6 +89,9 @@ run train "${common[@]}" --output-dir loud --data-path holes --label-name late,g
 expect_text "$err" "64 missing values are left out of the loss"
 run train "${common[@]}" --output-dir weighed --quiet --class-weights balanced --max-steps 12
 expect_code 0
+run train "${few[@]}" heavy --class-weights 2,1,0.5
+run train "${few[@]}" heavy-2 --class-weights 2,1,0.5 --nproc-per-node 2
+losses_near heavy heavy-2 1e-5 "weights of labels have the losses of one rank"
 run train "${common[@]}" --output-dir best --quiet --best-by f1_samples --seeds 2 --epochs 2
 expect_code 0
 run train "${common[@]}" --output-dir folds --quiet --data-path tags/train.csv --folds 2 --epochs 1

@@ -17,7 +17,8 @@ static inline tri_dataset *made_dataset(int64_t n, int n_texts, int n_columns, i
     tri_store *store = calloc(1, sizeof *store);
     tri_store_writer *writer;
     assert_int_equal(tri__store_create(NULL, &(tri_store_origin){0}, NULL, &writer), TRI_OK);
-    data->n = n, data->n_texts = n_texts, data->n_columns = n_columns, data->store = store;
+    data->n = n, data->n_texts = n_texts, data->n_columns = n_columns, data->words = 1;
+    data->store = store;
     for (int t = 0; t < n_texts; t++) {
         int64_t *start = data->text[t].start = calloc((size_t)n + 1, sizeof *start);
         data->text[t].vocabulary = INT32_MAX;

@@ -313,6 +313,7 @@ static tri_dataset rows_of(int64_t first, int64_t n) {
     }
     return (tri_dataset){.n = n,
                          .n_texts = 1,
+                         .words = 1,
                          .text = {{.start = start + first, .vocabulary = MOST}},
                          .labels = labels + first,
                          .store = &store};

@@ -80,9 +80,11 @@ tri_packed tri__dataset_packed(const tri_dataset *data, int text, int64_t row);
  * since it was opened, TRI_DATA if it was changed. Thread-safe. */
 tri_status tri__dataset_ids(const tri_dataset *data, int text, int64_t row, int32_t *ids);
 tri_status tri__dataset_numbers(const tri_dataset *data, int64_t row, float *numbers);
-/* What a row weighs in the training loss: its weight times that of its class, by class [classes] (NULL: all 1). */
+/* What a row weighs in the training loss: its weight times that of its class, by class [classes] (NULL: all 1). Of
+ * several labels the loss of each is weighted, not the row. */
 static inline double tri__row_weight(const tri_dataset *data, const double *by_class, int64_t row) {
-    return (data->weight ? data->weight[row] : 1.0) * (by_class ? by_class[data->labels ? data->labels[row] : 0] : 1.0);
+    int by = by_class && data->words <= 1;
+    return (data->weight ? data->weight[row] : 1.0) * (by ? by_class[data->labels ? data->labels[row] : 0] : 1.0);
 }
 /* Calls take() with a digest of each row, in order: of its texts, numbers and label. Errors as above. */
 tri_status tri__dataset_row_digests(const tri_dataset *data, void (*take)(void *context, uint64_t digest),

@@ -269,6 +269,11 @@ static tri_status warn_labels(tri_inspector *in) {
     if (out->label < 0)
         return tri__inspect_warn(in, "no_label", -1, "no column looks like a label: name it with --label-name");
     const tri_inspect_column *label = &out->column[out->label];
+    if (out->several[0])
+        return tri__inspect_warn(in, "label_cells", out->label, "many cells of \"%s\" hold several of %d "
+                                 "labels, with \"%s\" between them: learn them with --task multilabel", label->name,
+                                 out->n_several, out->several);
+    if (out->n_several) return TRI_OK;
     TRI_TRY(warn_candidates(in));
     TRI_TRY(warn_case(in));
     for (int s = 0; s < TRI_SPLITS; s++)
