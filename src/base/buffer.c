@@ -1,11 +1,7 @@
 /* buffer.c - a growing text. */
 #include "base/buffer.h"
 
-#include "base/text.h"
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 /* Reserves `more` bytes and a terminating 0; NULL: out of memory, now or earlier. */
 static char *grow(tri_buffer *buffer, size_t more) {

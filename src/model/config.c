@@ -49,6 +49,17 @@ static int is_label(const tri_model_config *config, const char *name) {
     return count_labels(config, name, strlen(name)) > 0;
 }
 
+/* A column of labels that a text has, too; NULL: there is none. */
+static const char *find_label_in_texts(const tri_model_config *config) {
+    const tri_texts *joined = &config->secondary_text_list;
+    if (is_label(config, config->primary_text_name)) return config->primary_text_name;
+    if (config->secondary_text_name && is_label(config, config->secondary_text_name))
+        return config->secondary_text_name;
+    for (int i = 0; i < joined->n; i++)
+        if (is_label(config, joined->at[i])) return joined->at[i];
+    return NULL;
+}
+
 /* Several columns of labels are different ones. */
 static tri_status check_label_columns(const tri_model_config *config) {
     const char *separator = tri__model_separator(config), *names = config->label_name, *one;
@@ -68,10 +79,8 @@ static tri_status check_label_columns(const tri_model_config *config) {
 /* A column has one role. */
 static tri_status check_columns(const tri_model_config *config) {
     const tri_texts *fields = &config->tab_field_list;
-    const char *text = config->primary_text_name, *second = config->secondary_text_name;
-    if (is_label(config, text) || (second && is_label(config, second)))
-        return tri__fail(TRI_USAGE, "label_name and a text are the same column, \"%s\"",
-                         is_label(config, text) ? text : second);
+    const char *second = config->secondary_text_name, *label = find_label_in_texts(config);
+    if (label) return tri__fail(TRI_USAGE, "label_name and a text are the same column, \"%s\"", label);
     if (config->weight_name && (is_text(config, config->weight_name) || is_label(config, config->weight_name)))
         return tri__fail(TRI_USAGE, "weight_name and a text or the label are the same column, \"%s\"",
                          config->weight_name);

@@ -1,8 +1,7 @@
 /* svg.c - numbers without needless digits, escaped text, and the frame of a picture. */
 #include "web/svg.h"
 
-#include "base/text.h"
-#include <math.h>
+#include "base/base.h"
 
 static const char *escape_of(int32_t code) {
     switch (code) {

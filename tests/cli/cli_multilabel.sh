@@ -119,6 +119,14 @@ expect_code 0
 run predict --checkpoint one --data-path tags/test.csv --nproc-per-node 2 -o two.csv --quiet --keep tags
 expect_code 0
 
+# In int8 the drop of micro F1 and LRAP is kept, and the folder is a model like any other.
+run quantize one --data-path tags/valid.csv -o small --max-drop 0.05
+expect_code 0
+expect_text "$out" "micro F1" "LRAP" "layers in int8"
+run eval --checkpoint small --data-path tags/test.csv --json
+expect_code 0
+expect "it is as good: $(json_number f1_micro "$out")" is "$(json_number f1_micro "$out")" '>' 0.9
+
 # Refused.
 rejects 2 train "${common[@]}" --output-dir no --loss squared
 rejects 2 train "${common[@]}" --output-dir no --best-by rmse
@@ -142,7 +150,6 @@ rejects 2 eval --checkpoint one --data-path tags/test.csv --by weight
 rejects 2 eval --checkpoint best --data-path tags/test.csv
 rejects 2 explain --checkpoint one --data-path tags/test.csv
 rejects 2 explain --checkpoint one --data-path tags/test.csv --importance
-rejects 2 quantize one --data-path tags/valid.csv -o small
 rejects 65 train "${common[@]}" --output-dir no --num-classes 4
 mkdir bad && cp tags/train.csv bad && sed '5s/,[^,]*\(,[01],[01],[01]\)$/,box;music\1/' tags/valid.csv >bad/valid.csv
 rejects 65 train "${common[@]}" --output-dir no --data-path bad

@@ -1,8 +1,7 @@
 /* protobuf.c - protobuf's wire format: a tag is field number << 3 | wire type. */
 #include "report/sinks/protobuf.h"
 
-#include "base/text.h"
-#include <string.h>
+#include "base/base.h"
 
 enum { VARINT = 0, WIDE = 1, BLOCK = 2, NARROW = 5 }; /* wire types */
 
