@@ -155,7 +155,7 @@ char *tri__text_quoted(const char *word) {
     return out;
 }
 
-const char *tri__text_bytes(double bytes, char out[static 32]) {
+const char *tri__text_bytes(double bytes, char out[32]) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     int unit = 0;
     while (fabs(bytes) >= 1023.95 && unit < 6) bytes /= 1024, unit++;
@@ -173,7 +173,7 @@ int64_t tri__text_size(const char *text) {
     return isdigit((unsigned char)*text) && *end == 0 && number < 0x1p62 ? (int64_t)number : -1;
 }
 
-const char *tri__text_count(int64_t count, char out[static 32]) {
+const char *tri__text_count(int64_t count, char out[32]) {
     char digits[24];
     int n = snprintf(digits, sizeof digits, "%lld", (long long)count), used = 0;
     for (int i = 0; i < n; i++) {
@@ -184,7 +184,7 @@ const char *tri__text_count(int64_t count, char out[static 32]) {
     return out;
 }
 
-const char *tri__text_seconds(double seconds, char out[static 32]) {
+const char *tri__text_seconds(double seconds, char out[32]) {
     if (!(seconds < 59.95)) {
         long long whole = isfinite(seconds) && seconds < 1e15 ? llround(seconds) : -1;
         if (whole < 0) snprintf(out, 32, "?");

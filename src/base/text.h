@@ -22,8 +22,8 @@ int tri__text_ends(const char *text, const char *end);
 /* A word quoted for a shell, if necessary; the caller frees it. NULL: out of memory. */
 char *tri__text_quoted(const char *word);
 /* "1.5 GiB"; "12,345"; into `out`, which is returned. */
-const char *tri__text_bytes(double bytes, char out[static 32]);
-const char *tri__text_count(int64_t count, char out[static 32]);
+const char *tri__text_bytes(double bytes, char out[32]);
+const char *tri__text_count(int64_t count, char out[32]);
 /* Appends to a text in out [size], with `join` between them if it is not empty; what finds no room is cut off. */
 void tri__text_append(char *out, size_t size, const char *join, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -33,7 +33,7 @@ const char *tri__text_brief(const char *text, int width, char *out, size_t size)
 /* "25M" in bytes, with K, M, G or T for powers of 1024; -1 if it is not a size. */
 int64_t tri__text_size(const char *text);
 /* "1h 02m", "3m 07s", "12.3 s" */
-const char *tri__text_seconds(double seconds, char out[static 32]);
+const char *tri__text_seconds(double seconds, char out[32]);
 
 /* In a function like printf, whose last named argument is `format`: its text, into `out` of `size` bytes. */
 #define TRI_FORMAT(out, size, format)                      \
