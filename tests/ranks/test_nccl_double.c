@@ -292,7 +292,9 @@ static void spoils_call(rank *r) {
     host_stream_finish(r->stream);
     int error = ncclAllReduce(x, x, 4, NCCL_F32, NCCL_SUM, r->comm, r->stream);
     must(r->me ? error == NCCL_SYSTEM : error == NCCL_OK || error == NCCL_REMOTE /* it has left already */);
+    const char *words;
     if (r->me) HAS(ncclGetLastError(NULL), "a fault that the test asked for");
+    if (error == NCCL_OK) must(wait_error(r, &words) == NCCL_REMOTE); /* it stays: who left would be heard first */
     give_up(r);
 }
 
