@@ -3,7 +3,7 @@
 most=2
 
 add() {
-    echo 'TRI_ACTIVATION(MISH, mish, 30, 40, 0, "mish")' >>src/program/activation.def
+    row src/program/activation.def '#undef' 'TRI_ACTIVATION(MISH, mish, 30, 40, 0, "mish")'
     awk '/case TRI_ACTIVATION_COUNT/ {
             if (!n++) print "    case TRI_ACTIVATION_MISH: return x * tanh(log1p(exp(x)));"
             else print "    case TRI_ACTIVATION_MISH:\n        s = tanh(log1p(exp(at)));\n" \

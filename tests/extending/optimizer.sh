@@ -26,7 +26,7 @@ add() {
     }
 }
 '
-    row $kernels '    {.op = TRI_OP_sgd' '    {.op = TRI_OP_lion, .dtype = TRI_F32, .run = lion},'
+    row $kernels '    TRI_KERNEL(adamw)' '    TRI_KERNEL(lion),'
 }
 
 use() {
