@@ -108,12 +108,13 @@ static int split_of(const char *path) {
 static tri_status inspect(const tri_settings *settings, const char *data, const tri_inspect_model *model,
                           tri_inspection **out) {
     const tri_model_config *m = &settings->model;
+    const char *separator = tri__model_separator(m);
     tri_data_files files;
     TRI_TRY(tri__data_files(data, &files));
     tri_inspect_spec spec = {
         .path = {files.train, files.valid, files.test},
         .label = m->label_name,
-        .has_columns = m->task == TRI_TASK_LABELS && m->label_name && strchr(m->label_name, ','),
+        .has_columns = separator && !*separator,
         .primary = m->primary_text_name,
         .secondary = m->secondary_text_name,
         .further = m->secondary_text_list.at,

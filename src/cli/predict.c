@@ -212,7 +212,7 @@ static tri_status put_object(writer *w, int64_t i) {
     if (p->separator) tri__json_set_new(row, "labels", labels = tri__json_array());
     else if (!p->is_number) tri__json_set_new(row, "label", tri__json_string(p->label[w->order[0]]));
     for (int c = 0; labels && c < p->n_classes; c++)
-        if (probs[c] >= p->decision.from[c]) tri__json_append_new(labels, tri__json_string(p->label[c]));
+        if (tri__decision_has(&p->decision, c, probs[c])) tri__json_append_new(labels, tri__json_string(p->label[c]));
     for (int c = 0; !w->top && c < p->n_classes; c++)
         tri__json_set_new(p->is_number ? row : each, p->label[c], tri__json_real((double)probs[c]));
     for (int k = 0; k < w->top; k++)

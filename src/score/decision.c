@@ -37,7 +37,7 @@ int tri__decision_class(const tri_decision *decision, const float *probs, int n_
 void tri__decision_labels(const tri_decision *decision, const char *const *label, int n, const float *probs,
                           const char *separator, tri_buffer *out) {
     for (int c = 0, some = 0; c < n; c++) {
-        if (probs[c] < (decision->from ? decision->from[c] : 0.5f)) continue;
+        if (!tri__decision_has(decision, c, probs[c])) continue;
         if (some++) tri__buffer_add(out, separator, strlen(separator));
         tri__buffer_add(out, label[c], strlen(label[c]));
     }

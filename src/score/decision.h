@@ -73,6 +73,10 @@ tri_json *tri__decision_json(const tri_decision_fit *fit, const tri_decision_spe
                              int64_t step);
 /* Of numbers: {interval, width, rows, step}. */
 tri_json *tri__decision_interval_json(const tri_conformal *conformal, int64_t rows, int64_t step);
+/* Whether label c, of probability p, is one of a row's. */
+static inline int tri__decision_has(const tri_decision *decision, int c, float p) {
+    return p >= (decision->from ? decision->from[c] : 0.5f);
+}
 /* Of several labels: a threshold for each, from [labels], for `how`, by the known targets of probs and targets [rows,
  * labels]; 0.5 where a label has none. */
 tri_status tri__thresholds_fit(const float *probs, const float *targets, int64_t rows, int labels,

@@ -90,26 +90,25 @@ static tri_status count_classes(tri_inspector *in, tri_tally *tally, int32_t *kl
     return TRI_OK;
 }
 
-/* Whether cells hold several labels: one in ten has the separator, and its parts are fewer than the different cells. */
-static tri_status find_several(tri_inspector *in, int64_t cells) {
+/* Whether cells, of which `tally` has the different ones, hold several labels: one in ten has the separator, and its
+ * parts are fewer than the different cells. */
+static tri_status find_several(tri_inspector *in, const tri_tally *cells) {
     static const char *const separators[] = {";", "|", ","};
     enum { MANY = 10, LONGEST = 60 };
     tri_inspection *out = in->out;
     for (int s = 0; s < 3 && !out->n_several; s++) {
         TRI_OWNED(tri__tally_free) tri_tally parts = {0};
         int64_t filled = 0, with = 0, too_long = 0;
-        for (int64_t row = 0; row < out->split[out->base].rows && parts.n <= cells; row++) {
-            tri_field_text cell = tri__inspect_field(in, out->base, row, out->label), part;
-            if (tri__inspect_missing(in, out->label, cell)) continue;
+        for (const struct tri_tally_entry *e = cells->entry; e < cells->entry + cells->n && parts.n <= cells->n; e++) {
+            tri_field_text cell = tri__inspect_field(in, out->base, e->first, out->label), part;
             int n = 0;
             for (; tri__label_next(separators[s], &cell, &part); n++) {
                 too_long += part.length > LONGEST;
-                if (tri__tally_add(&parts, label_key(in, part), row) < 0) return tri__inspect_no_memory(in);
+                if (tri__tally_add(&parts, label_key(in, part), e->first) < 0) return tri__inspect_no_memory(in);
             }
-            filled++, with += n > 1;
-            tri__rows_passed(in->table[out->base], row);
+            filled += e->count, with += n > 1 ? e->count : 0;
         }
-        if (too_long || MANY * with < filled || parts.n >= cells || parts.n < 2) continue;
+        if (too_long || MANY * with < filled || parts.n >= cells->n || parts.n < 2) continue;
         out->n_several = (int)parts.n, out->several[0] = *separators[s];
     }
     return TRI_OK;
@@ -125,7 +124,7 @@ tri_status tri__inspect_classes(tri_inspector *in) {
             return tri__inspect_no_memory(in);
         tri__rows_passed(in->table[out->base], row);
     }
-    if (out->column[out->label].kind != TRI_INSPECT_NUMERIC) TRI_TRY(find_several(in, tally.n));
+    if (out->column[out->label].kind != TRI_INSPECT_NUMERIC) TRI_TRY(find_several(in, &tally));
     size_t room = (size_t)tally.n + 2 * TRI_INSPECT_CLASSES;
     TRI_OWNED(tri__free_at) int32_t *klass = malloc(room * sizeof *klass);
     out->classes = calloc(2 * TRI_INSPECT_CLASSES, sizeof *out->classes);

@@ -59,7 +59,7 @@ typedef struct job {
     tri_explained *put;
     void *context;
     int class;              /* that is asked for; -1: that which each row is predicted to be */
-    double unit;            /* of effects: 1, or the deviation of the numbers of training */
+    double unit;            /* of effects: 1, or the deviation of training's numbers, as they are transformed */
     /* of the rows in hand */
     tri_arena *arena;
     sample *sample;         /* [n_samples] */
@@ -332,6 +332,12 @@ static tri_status explain_some(tri_arena *arena, void *data) {
     return tri__table_rows_done(&j->rows, j->first, j->n_samples);
 }
 
+tri_status tri__explain_takes(const tri_model_facts *facts) {
+    if (!facts->separator) return TRI_OK;
+    return tri__fail(TRI_USAGE, "%s predicts several labels; explain takes models of classes and of numbers",
+                     facts->path);
+}
+
 /* --label, of a model of numbers: one of those that it answers with. */
 static tri_status find_number(job *j) {
     const tri_model_facts *f = j->rows.facts;
@@ -349,9 +355,7 @@ static tri_status find_class(job *j) {
     const char *label = j->options->label;
     char words[1024];
     j->class = -1, j->unit = 1;
-    if (p->separator)
-        return tri__fail(TRI_USAGE, "%s predicts several labels, which explain does not know yet",
-                         j->rows.facts->path);
+    TRI_TRY(tri__explain_takes(j->rows.facts));
     if (p->target) return find_number(j);
     if (!label) return TRI_OK;
     tri_field_text field = {label, strlen(label), 0};

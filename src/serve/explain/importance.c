@@ -76,9 +76,7 @@ static tri_status take_rows(job *j, int label) {
 static tri_status open_job(job *j, const tri_settings *asked) {
     int label;
     TRI_TRY(tri__table_rows_open(asked, j->log, &j->rows));
-    if (j->rows.facts->separator)
-        return tri__fail(TRI_USAGE, "%s predicts several labels, which explain does not know yet",
-                         j->rows.facts->path);
+    TRI_TRY(tri__explain_takes(j->rows.facts));
     j->figure = j->rows.facts->is_number ? of_numbers : of_classes;
     TRI_TRY(tri__table_find(j->rows.table, j->rows.facts->preprocess->label_name, &label));
     int64_t rows = j->rows.n;

@@ -27,7 +27,7 @@ static void put_line(const tri_prediction *told, int64_t row, tri_buffer *out) {
     const float *probs = told->probs + row * facts->n_classes;
     tri__buffer_put(out, facts->is_number ? "{\"numbers\":{" : facts->separator ? "{\"labels\":[" : "{\"label\":");
     for (int c = 0, some = 0; facts->separator && c < facts->n_classes; c++)
-        if (probs[c] >= facts->decision->from[c]) tri__put_string(out, some++ ? "," : "", facts->label[c]);
+        if (tri__decision_has(facts->decision, c, probs[c])) tri__put_string(out, some++ ? "," : "", facts->label[c]);
     if (!facts->is_number && !facts->separator) tri__put_string(out, "", tri__label_of(told, row, NULL));
     if (!facts->is_number) tri__buffer_put(out, facts->separator ? "],\"probabilities\":{" : ",\"probabilities\":{");
     for (int c = 0; c < facts->n_classes; c++) {
