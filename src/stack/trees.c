@@ -103,7 +103,7 @@ static double number_in(const tri_json *object, const char *key) {
 static tri_status take_form(const reader *r, const tri_json *learner) {
     static const struct {
         const char *name;
-        tri_link link;
+        tri_trees_link link;
     } rows[] = {{"reg:squarederror", TRI_LINK_NONE}, {"binary:logistic", TRI_LINK_SIGMOID},
                 {"multi:softprob", TRI_LINK_SOFTMAX}};
     enum { ROWS = sizeof rows / sizeof *rows };

@@ -4,7 +4,7 @@
 #include "base/json.h"
 
 /* What makes predictions of margins. */
-typedef enum tri_link { TRI_LINK_NONE, TRI_LINK_SIGMOID, TRI_LINK_SOFTMAX } tri_link;
+typedef enum tri_trees_link { TRI_LINK_NONE, TRI_LINK_SIGMOID, TRI_LINK_SOFTMAX } tri_trees_link;
 
 /* A node goes left where x < split. The sign bit of `feature`: a missing x (NaN) goes right. `left` is the child, the
  * right one follows it; a leaf is its own child, and its split NaN, so that a walk stays in it. */
@@ -21,7 +21,7 @@ typedef struct tri_trees {
         int depth, output;
     } *tree;              /* [n], in the order in which their values are added */
     int n, n_features, n_outputs;
-    tri_link link;
+    tri_trees_link link;
     float base;           /* what margins begin with */
 } tri_trees;
 
