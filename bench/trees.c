@@ -1,4 +1,4 @@
-/* trees.c - our evaluation of boosted trees beside libxgboost's own predict: one thread each, in turn, on the same rows.
+/* trees.c - our evaluation of boosted trees beside libxgboost's own predict: one thread each, in turn, same rows.
  *
  *   build/bench/trees [--rows N] [--features F] [--rounds R] [--depth D] */
 #include "stack/trees.h"
@@ -31,9 +31,9 @@ static float *make_rows(int64_t n, int features) {
     return rows;
 }
 
-static tri_examples examples_of(float *rows, int64_t n, int features) {
-    tri_examples e = {.x = {.n = n, .n_dense = features, .dense = rows, .start = calloc((size_t)n + 1, 8)},
-                      .n_classes = 2, .y = calloc((size_t)n, 4), .weight = calloc((size_t)n, 4)};
+static tri_matrix matrix_of(float *rows, int64_t n, int features) {
+    tri_matrix e = {.n = n, .n_dense = features, .dense = rows, .start = calloc((size_t)n + 1, 8), .n_classes = 2,
+                    .y = calloc((size_t)n, 4), .weight = calloc((size_t)n, 4)};
     for (int64_t i = 0; i < n; i++) {
         const float *x = rows + i * features;
         float score = 0;
@@ -60,7 +60,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     float *rows = make_rows(n, features), *ours = malloc((size_t)n * sizeof *ours);
-    tri_examples train = examples_of(rows, n < TRAINING ? n : TRAINING, features), all = examples_of(rows, n, features);
+    tri_matrix train = matrix_of(rows, n < TRAINING ? n : TRAINING, features), all = matrix_of(rows, n, features);
     void *matrix[2] = {0}, *booster = NULL;
     char deep[8];
     snprintf(deep, sizeof deep, "%d", depth);
@@ -87,8 +87,8 @@ int main(int argc, char **argv) {
     for (int t = 0; t < TIMES; t++) {
         double begin = bench_clock(1);
         /* the number of trees is named each time, and differs: libxgboost keeps its last answer */
-        if (fails(&x, x.XGBoosterPredict(booster, matrix[1], 0, (unsigned)(t % 2 ? rounds - 1 : rounds), 0, &length, &theirs)))
-            return 1;
+        unsigned asked = (unsigned)(rounds - t % 2);
+        if (fails(&x, x.XGBoosterPredict(booster, matrix[1], 0, asked, 0, &length, &theirs))) return 1;
         times[0][t] = bench_clock(1) - begin;
         begin = bench_clock(1);
         tri__trees_predict(&trees, rows, n, features, ours);

@@ -69,8 +69,8 @@ void tri__predictions_free(tri_predictions *predictions);
 
 /* After `train --stack`'s runs, that of all training rows in asked->output_dir and those of folds in folder/fold-1, ...:
  * compares heads with the model alone, and puts the best one into the best checkpoint (docs/guide/stacking.md). facts
- * (new reference): {chosen, by, encoder, linear, trees, folds, rows, xgboost}; figures of validation, null where a head
- * was not tried. log: not NULL. */
+ * (new reference): {chosen, by, encoder, linear, trees, folds, rows}; figures of validation, NaN where a head was not
+ * tried. log: not NULL. */
 tri_status tri__serve_stack(const tri_settings *asked, int folds, const char *folder, const tri_log *log,
                             tri_json **facts);
 

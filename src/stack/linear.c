@@ -4,57 +4,47 @@
 enum { MEMORY = 10, STEPS = 1000, HALVINGS = 40 };
 static const double TOLERANCE = 1e-8, DECREASE = 1e-4; /* of the largest gradient; of Armijo's rule */
 
-void tri__linear_row(const tri_linear *m, const float *dense, int n_dense, const int32_t *index, const float *value,
-                     int64_t n, double *margins) {
-    int k = m->n_outputs;
-    memcpy(margins, m->at + (int64_t)m->n_features * k, (size_t)k * sizeof *margins);
-    for (int d = 0; d < n_dense; d++)
-        for (int c = 0; c < k && !isnan(dense[d]); c++) margins[c] += (double)dense[d] * m->at[(int64_t)d * k + c];
-    for (int64_t i = 0; i < n; i++) {
-        const double *at = m->at + ((int64_t)n_dense + index[i]) * k;
-        for (int c = 0; c < k; c++) margins[c] += (double)value[i] * at[c];
-    }
+/* The features of a row, one after the other, then the 1 of the bias; 0: there are no more. *i begins at 0. */
+static int next_feature(const tri_matrix *x, int64_t row, int64_t *i, int64_t *feature, double *value) {
+    int64_t sparse = x->start[row] + *i - x->n_dense, left = x->start[row + 1] - sparse;
+    if (*i < x->n_dense) *feature = *i, *value = (double)x->dense[row * x->n_dense + *i];
+    else if (left > 0) *feature = x->n_dense + x->index[sparse], *value = (double)x->value[sparse];
+    else *feature = x->n_dense + x->n_sparse, *value = 1;
+    if (isnan(*value)) *value = 0; /* missing: the mean */
+    ++*i;
+    return left >= 0;
 }
 
-void tri__linear_link(double *z, int n_outputs, int n_classes) {
-    double most = z[0], sum = 0;
-    if (n_classes == 2) z[1] = z[0], z[0] = 0, most = z[1], n_outputs = 2;
-    for (int c = 0; c < n_outputs; c++) most = fmax(most, z[c]);
-    for (int c = 0; c < n_outputs && n_classes; c++) sum += z[c] = exp(z[c] - most);
-    for (int c = 0; c < n_outputs && n_classes; c++) z[c] /= sum;
+void tri__linear_row(const tri_linear_head *m, const tri_matrix *x, int64_t row, double *margins) {
+    int64_t feature, k = m->n_outputs;
+    double value;
+    memset(margins, 0, (size_t)k * sizeof *margins);
+    for (int64_t i = 0; next_feature(x, row, &i, &feature, &value);)
+        for (int64_t c = 0; c < k; c++) margins[c] += value * m->at[feature * k + c];
 }
 
-/* Adds a row's residuals [n_outputs] times its features. */
-static void add_row(const tri_linear *m, const tri_matrix *x, int64_t row, const double *residual, double *gradient) {
-    int k = m->n_outputs;
-    const float *dense = x->dense + row * x->n_dense;
-    double *bias = gradient + (int64_t)m->n_features * k;
-    for (int d = 0; d < x->n_dense; d++)
-        for (int c = 0; c < k && !isnan(dense[d]); c++) gradient[(int64_t)d * k + c] += (double)dense[d] * residual[c];
-    for (int64_t i = x->start[row]; i < x->start[row + 1]; i++)
-        for (int c = 0; c < k; c++)
-            gradient[((int64_t)x->n_dense + x->index[i]) * k + c] += (double)x->value[i] * residual[c];
-    for (int c = 0; c < k; c++) bias[c] += residual[c];
+void tri__linear_link(double *z, int n_classes) {
+    double most = -INFINITY, sum = 0;
+    if (n_classes == 2) z[1] = z[0], z[0] = 0;
+    for (int c = 0; c < n_classes; c++) most = fmax(most, z[c]);
+    for (int c = 0; c < n_classes; c++) sum += z[c] = exp(z[c] - most);
+    for (int c = 0; c < n_classes; c++) z[c] /= sum;
 }
 
-double tri__linear_objective(const tri_linear *m, const tri_examples *e, double penalty, double *gradient) {
-    const tri_matrix *x = &e->x;
-    int k = m->n_outputs;
-    int64_t weights = (int64_t)m->n_features * k;
-    double loss = 0, total = 0, squares = 0, z[TRI_STACK_CLASSES + 1]; /* of one row: its margins, then its residuals */
-    for (int64_t i = 0; i < x->n; i++) total += (double)e->weight[i];
+double tri__linear_objective(const tri_linear_head *m, const tri_matrix *x, double penalty, double *gradient) {
+    int64_t k = m->n_outputs, weights = m->n_features * k, feature;
+    double loss = 0, total = 0, squares = 0, value, z[TRI_STACK_CLASSES + 1]; /* of one row: its margins, then its residuals */
+    for (int64_t i = 0; i < x->n; i++) total += (double)x->weight[i];
     memset(gradient, 0, (size_t)(weights + k) * sizeof *gradient);
     for (int64_t row = 0; row < x->n; row++) {
-        double weight = (double)e->weight[row] / total, y = (double)e->y[row];
-        int64_t first = x->start[row];
-        tri__linear_row(m, x->dense + row * x->n_dense, x->n_dense, x->index + first, x->value + first,
-                        x->start[row + 1] - first, z);
-        tri__linear_link(z, k, e->n_classes);
-        if (e->n_classes) loss -= weight * log(fmax(z[(int)y], DBL_MIN)), z[(int)y] -= 1;
+        double weight = (double)x->weight[row] / total, y = (double)x->y[row];
+        tri__linear_row(m, x, row, z);
+        tri__linear_link(z, x->n_classes);
+        if (x->n_classes) loss -= weight * log(fmax(z[(int)y], DBL_MIN)), z[(int)y] -= 1;
         else z[0] -= y, loss += weight * z[0] * z[0] / 2;
-        if (e->n_classes == 2) z[0] = z[1];
-        for (int c = 0; c < k; c++) z[c] *= weight;
-        add_row(m, x, row, z, gradient);
+        if (x->n_classes == 2) z[0] = z[1];
+        for (int64_t i = 0; next_feature(x, row, &i, &feature, &value);)
+            for (int64_t c = 0; c < k; c++) gradient[feature * k + c] += value * weight * z[c];
     }
     for (int64_t i = 0; i < weights; i++) {
         squares += m->at[i] * m->at[i];
@@ -104,7 +94,7 @@ static void choose_direction(search *s) {
 }
 
 /* Takes a step that lowers the objective enough; 0: there is none. */
-static int take_step(search *s, tri_linear *m, const tri_examples *e, double penalty, double *objective) {
+static int take_step(search *s, tri_linear_head *m, const tri_matrix *x, double penalty, double *objective) {
     double slope = dot(s->gradient, s->direction, s->n), length = 1, now;
     memcpy(s->was, m->at, (size_t)s->n * sizeof *s->was);
     for (int i = 0;; i++, length /= 2) {
@@ -113,7 +103,7 @@ static int take_step(search *s, tri_linear *m, const tri_examples *e, double pen
             return 0;
         }
         for (int64_t j = 0; j < s->n; j++) m->at[j] = s->was[j] + length * s->direction[j];
-        now = tri__linear_objective(m, e, penalty, s->next);
+        now = tri__linear_objective(m, x, penalty, s->next);
         if (now <= *objective + DECREASE * length * slope) break;
     }
     int64_t slot = s->made % MEMORY, at = slot * s->n;
@@ -129,19 +119,19 @@ static int take_step(search *s, tri_linear *m, const tri_examples *e, double pen
     return moved;
 }
 
-tri_status tri__linear_fit(tri_linear *m, const tri_examples *e, double penalty) {
+tri_status tri__linear_fit(tri_linear_head *m, const tri_matrix *x, double penalty) {
     TRI_OWNED(tri__free_at) double *block = NULL;
     search s = {.n = ((int64_t)m->n_features + 1) * m->n_outputs};
     TRI_TRY(TRI_NEW(block, (4 + 2 * MEMORY) * s.n, "a linear model's search"));
     s.gradient = block, s.next = block + s.n, s.was = block + 2 * s.n, s.direction = block + 3 * s.n;
     s.step = block + 4 * s.n, s.change = s.step + MEMORY * s.n;
-    double objective = tri__linear_objective(m, e, penalty, s.gradient), largest;
+    double objective = tri__linear_objective(m, x, penalty, s.gradient), largest;
     for (int i = 0; i < STEPS; i++) {
         largest = 0;
         for (int64_t j = 0; j < s.n; j++) largest = fmax(largest, fabs(s.gradient[j]));
         if (largest <= TOLERANCE) break;
         choose_direction(&s);
-        if (!take_step(&s, m, e, penalty, &objective)) break;
+        if (!take_step(&s, m, x, penalty, &objective)) break;
     }
     return isfinite(objective) ? TRI_OK : tri__fail(TRI_NOTFINITE, "a linear head's loss is not finite");
 }

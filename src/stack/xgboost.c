@@ -34,9 +34,9 @@ tri_status tri__xgboost_check(const tri_xgboost *x, int failed) {
 }
 #define CHECK(call) TRI_TRY(tri__xgboost_check(x, x->call))
 
-double tri__examples_loss(const tri_examples *e, const float *answer, int width) {
+double tri__matrix_loss(const tri_matrix *e, const float *answer, int width) {
     double sum = 0, total = 0;
-    for (int64_t i = 0; i < e->x.n; i++) {
+    for (int64_t i = 0; i < e->n; i++) {
         int y = (int)e->y[i];
         double one = (double)answer[i * width], p = width > 1 ? (double)answer[i * width + y] : y ? one : 1 - one,
                off = (double)e->y[i] - one;
@@ -46,44 +46,31 @@ double tri__examples_loss(const tri_examples *e, const float *answer, int width)
     return sum / total;
 }
 
-/* An array as XGBoost is told of it. */
-static const char *array(const void *at, int64_t n, const char *type, char out[static 128]) {
-    snprintf(out, 128, "{\"data\": [%llu, true], \"shape\": [%lld], \"typestr\": \"%s\", \"version\": 3}",
-             (unsigned long long)(uintptr_t)at, (long long)n, type);
-    return out;
-}
-
-tri_status tri__xgboost_matrix(const tri_xgboost *x, const tri_examples *e, int n_features, void **out) {
-    const tri_matrix *m = &e->x;
-    int64_t most = m->n * m->n_dense + m->start[m->n], used = 0;
-    TRI_OWNED(tri__free_at) int64_t *start = NULL;
-    TRI_OWNED(tri__free_at) int32_t *index = NULL;
+tri_status tri__xgboost_matrix(const tri_xgboost *x, const tri_matrix *m, int n_features, void **out) {
+    size_t most = (size_t)(m->n * m->n_dense + m->start[m->n]), used = 0;
+    TRI_OWNED(tri__free_at) size_t *start = NULL;
+    TRI_OWNED(tri__free_at) unsigned *index = NULL;
     TRI_OWNED(tri__free_at) float *value = NULL;
     TRI_TRY(TRI_NEW(start, m->n + 1, "trees' rows"));
     TRI_TRY(TRI_NEW(index, most + 1, "trees' rows"));
     TRI_TRY(TRI_NEW(value, most + 1, "trees' rows"));
     for (int64_t row = 0; row < m->n; row++) {
-        const float *dense = m->dense + row * m->n_dense;
-        for (int d = 0; d < m->n_dense; d++)
-            if (!isnan(dense[d])) index[used] = d, value[used++] = dense[d];
+        for (int d = 0; d < m->n_dense; d++) index[used] = (unsigned)d, value[used++] = m->dense[row * m->n_dense + d];
         for (int64_t i = m->start[row]; i < m->start[row + 1]; i++)
             if (m->n_dense + m->index[i] < n_features)
-                index[used] = m->n_dense + m->index[i], value[used++] = m->value[i];
+                index[used] = (unsigned)(m->n_dense + m->index[i]), value[used++] = m->value[i];
         start[row + 1] = used;
     }
-    char text[3][128];
-    CHECK(XGDMatrixCreateFromCSR(array(start, m->n + 1, "<i8", text[0]), array(index, used, "<i4", text[1]),
-                                 array(value, used, "<f4", text[2]), (uint64_t)n_features,
-                                 "{\"missing\": NaN, \"nthread\": 1}", out));
-    CHECK(XGDMatrixSetFloatInfo(*out, "label", e->y, (uint64_t)m->n));
-    CHECK(XGDMatrixSetFloatInfo(*out, "weight", e->weight, (uint64_t)m->n));
+    CHECK(XGDMatrixCreateFromCSREx(start, index, value, (size_t)m->n + 1, used, (size_t)n_features, out));
+    CHECK(XGDMatrixSetFloatInfo(*out, "label", m->y, (uint64_t)m->n));
+    CHECK(XGDMatrixSetFloatInfo(*out, "weight", m->weight, (uint64_t)m->n));
     return TRI_OK;
 }
 
-static tri_status set_form(const tri_xgboost *x, const tri_examples *train, int depth, void *booster) {
+static tri_status set_form(const tri_xgboost *x, const tri_matrix *train, int depth, void *booster) {
     char classes[24], deep[24], base[32] = "0.5";
     double sum = 0, total = 0;
-    for (int64_t i = 0; i < train->x.n; i++)
+    for (int64_t i = 0; i < train->n; i++)
         sum += (double)train->weight[i] * (double)train->y[i], total += (double)train->weight[i];
     if (!train->n_classes) snprintf(base, sizeof base, "%.9g", sum / total);
     snprintf(classes, sizeof classes, "%d", train->n_classes > 2 ? train->n_classes : 0);
@@ -110,22 +97,22 @@ static tri_status save(const tri_xgboost *x, void *booster, int rounds, tri_json
     return status;
 }
 
-static tri_status boost(const tri_xgboost *x, void *booster, void *const *matrix, const tri_examples *valid,
-                        int *rounds, double *loss) {
-    *loss = INFINITY;
+static tri_status boost(const tri_xgboost *x, void *booster, void *const *matrix, const tri_matrix *valid,
+                        int *rounds) {
+    double least = INFINITY;
     for (int round = 0; round < ROUNDS && round - *rounds < PATIENCE; round++) {
         uint64_t n;
         const float *answer;
         CHECK(XGBoosterUpdateOneIter(booster, round, matrix[0]));
         CHECK(XGBoosterPredict(booster, matrix[1], 0, 0, 0, &n, &answer));
-        double now = tri__examples_loss(valid, answer, tri__examples_outputs(valid));
-        if (now < *loss) *loss = now, *rounds = round + 1;
+        double now = tri__matrix_loss(valid, answer, tri__matrix_margins(valid));
+        if (now < least) least = now, *rounds = round + 1;
     }
-    return isfinite(*loss) ? TRI_OK : tri__fail(TRI_NOTFINITE, "libxgboost %s: the trees' loss is not finite", x->version);
+    return isfinite(least) ? TRI_OK : tri__fail(TRI_NOTFINITE, "libxgboost %s: the trees' loss is not finite", x->version);
 }
 
-tri_status tri__xgboost_train(const tri_xgboost *x, const tri_examples *train, const tri_examples *valid,
-                              int n_features, int depth, tri_json **model, double *loss) {
+tri_status tri__xgboost_train(const tri_xgboost *x, const tri_matrix *train, const tri_matrix *valid,
+                              int n_features, int depth, tri_json **model) {
     void *matrix[2] = {0}, *booster = NULL;
     int rounds = 0;
     *model = NULL;
@@ -133,7 +120,7 @@ tri_status tri__xgboost_train(const tri_xgboost *x, const tri_examples *train, c
     if (status == TRI_OK) status = tri__xgboost_matrix(x, valid, n_features, &matrix[1]);
     if (status == TRI_OK) status = tri__xgboost_check(x, x->XGBoosterCreate(matrix, 2, &booster));
     if (status == TRI_OK) status = set_form(x, train, depth, booster);
-    if (status == TRI_OK) status = boost(x, booster, matrix, valid, &rounds, loss);
+    if (status == TRI_OK) status = boost(x, booster, matrix, valid, &rounds);
     if (status == TRI_OK) status = save(x, booster, rounds, model);
     if (booster) x->XGBoosterFree(booster);
     for (int i = 0; i < 2; i++)

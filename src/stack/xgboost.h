@@ -8,8 +8,8 @@
 #define TRI_XGBOOST(X) \
     X(void, XGBoostVersion, (int *major, int *minor, int *patch)) \
     X(const char *, XGBGetLastError, (void)) \
-    X(int, XGDMatrixCreateFromCSR, (const char *start, const char *index, const char *value, uint64_t columns, \
-                                    const char *config, void **out)) \
+    X(int, XGDMatrixCreateFromCSREx, (const size_t *start, const unsigned *index, const float *value, size_t starts, \
+                                      size_t n, size_t columns, void **out)) \
     X(int, XGDMatrixSetFloatInfo, (void *matrix, const char *field, const float *values, uint64_t n)) \
     X(int, XGDMatrixFree, (void *matrix)) \
     X(int, XGBoosterCreate, (void *const *matrices, uint64_t n, void **out)) \
@@ -33,11 +33,11 @@ tri_status tri__xgboost_open(tri_xgboost *out);
 /* TRI_OK, or what a call that returned `failed` said. */
 tri_status tri__xgboost_check(const tri_xgboost *xgboost, int failed);
 /* The features of rows below n_features; missing ones are left out. Free it with XGDMatrixFree. */
-tri_status tri__xgboost_matrix(const tri_xgboost *xgboost, const tri_examples *rows, int n_features, void **out);
+tri_status tri__xgboost_matrix(const tri_xgboost *xgboost, const tri_matrix *rows, int n_features, void **out);
 /* Boosts trees of a depth until the loss of `valid` has not fallen for a while; *model: JSON of the rounds up to the
  * least loss, a new reference. One thread: no sum depends on how many there are. */
-tri_status tri__xgboost_train(const tri_xgboost *xgboost, const tri_examples *train, const tri_examples *valid,
-                              int n_features, int depth, tri_json **model, double *loss);
-/* The weighted mean of -log p[y], or of (y - answer)^2. answer [x.n, width]: numbers, probabilities, or with width 1 that
+tri_status tri__xgboost_train(const tri_xgboost *xgboost, const tri_matrix *train, const tri_matrix *valid,
+                              int n_features, int depth, tri_json **model);
+/* The weighted mean of -log p[y], or of (y - answer)^2. answer [n, width]: numbers, probabilities, or with width 1 that
  * of the second of two classes. */
-double tri__examples_loss(const tri_examples *rows, const float *answer, int width);
+double tri__matrix_loss(const tri_matrix *rows, const float *answer, int width);

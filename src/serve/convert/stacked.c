@@ -1,6 +1,7 @@
-/* stacked.c - `train --stack`, after its runs: the outputs of each fold's model for the rows that it was not trained on
- * become, with features of the rows, what heads are trained on. They are compared with the model alone on the validation
- * rows, whose outputs are the whole run's, as those of new rows will be. The best head goes into its best checkpoint. */
+/* stacked.c - `train --stack`, after its runs: what each fold's model says of the rows that it was not trained on
+ * becomes, with features of the rows, what heads are trained on. They are compared with the model alone on the
+ * validation rows, for which outputs are the whole run's, as they will be for new rows. The best head goes into the
+ * run's best checkpoint. */
 #include "data/dataset/field_values.h"
 #include "engine/inputs.h"
 #include "score/best.h"
@@ -10,13 +11,13 @@
 
 /* One way to answer: the model alone, or a head. */
 typedef struct candidate {
-    const char *name;
     float *answers;         /* [valid->n, width] */
     double figure;          /* of --best-by; NaN: it was not tried */
     tri_json *file;         /* of a head */
     tri_json *decision;     /* fitted to its answers; NULL: none */
 } candidate;
 enum { ALONE, LINEAR, TREES, CANDIDATES };
+static const char *const names[CANDIDATES] = {"encoder", "linear", "trees"};
 
 typedef struct job {
     const tri_settings *asked;
@@ -25,33 +26,27 @@ typedef struct job {
     tri_data_files files;
     tri_opened whole;
     tri_fitted fitted;
-    tri_dataset *valid;     /* owned where the table was not divided */
+    tri_dataset *data[2];   /* training and validation rows; the first is fitted's */
     int width;              /* of an answer */
-    float *outputs[2];      /* [n, width] of training and validation rows */
-    tri_stack stack;        /* its features; then the head in hand */
-    tri_examples rows[2];
-    size_t room[2];         /* of the matrix in hand: index, value */
-    tri_examples *filled;
+    float *outputs[2];      /* [n, width] of the rows */
+    tri_features features;
+    tri_matrix rows[2], *filled;
     candidate of[CANDIDATES];
     tri_xgboost xgboost;
 } job;
 
-static void close_examples(tri_examples *e) {
-    TRI_FREE(e->x.dense, e->x.start, e->x.index, e->x.value, e->y, e->weight);
-}
-
 static void close_job(job **at) {
     job *j = *at;
+    if (!j) return;
+    j->of[ALONE].answers = NULL; /* of outputs */
     for (int c = 0; c < CANDIDATES; c++) {
         tri__json_decref(j->of[c].file);
         tri__json_decref(j->of[c].decision);
-        if (c) free(j->of[c].answers);
+        free(j->of[c].answers);
     }
-    for (int i = 0; i < 2; i++) close_examples(&j->rows[i]), free(j->outputs[i]);
-    tri__features_free(&j->stack.features);
-    tri__trees_free(&j->stack.trees);
-    TRI_FREE(j->stack.linear.at, j->stack.x);
-    if (j->valid != j->fitted.valid) tri__dataset_close(j->valid);
+    for (int i = 0; i < 2; i++) tri__matrix_free(&j->rows[i]), free(j->outputs[i]);
+    tri__features_free(&j->features);
+    if (j->data[1] != j->fitted.valid) tri__dataset_close(j->data[1]);
     tri__dataset_close(j->fitted.train);
     tri__dataset_close(j->fitted.valid);
     tri__preprocess_free(j->fitted.preprocess);
@@ -74,24 +69,10 @@ static tri_settings ask(const job *j, const char *run) {
     return s;
 }
 
-/* The outputs for a table, or for the rows that its division has for validation. */
-static tri_status predict(const job *j, const char *run, const char *table, int is_part, tri_predictions *out) {
-    tri_settings s = ask(j, run);
-    s.data_path = (char *)table, s.part = is_part ? TRI_PART_ASKED_VALID : TRI_PART_ASKED_ALL;
-    return tri__serve_predict(&s, NULL, &(tri_predict_options){0}, j->log, out);
-}
-
-/* Numbers become those that the whole run's model learns. */
-static void take_outputs(const job *j, const float *from, int64_t n, float *to) {
-    const tri_column_stats *target = j->whole.preprocess->target;
-    for (int64_t i = 0; i < n * j->width; i++)
-        to[i] = target ? (float)tri__column_transform(target, (double)from[i]) : from[i];
-}
-
-/* Which row of the table, and where its outputs are. */
+/* A row of the table, and what a model says of it. */
 typedef struct placed {
     int64_t row;
-    const float *outputs;
+    float *outputs;
 } placed;
 
 static int by_row(const void *a, const void *b) {
@@ -99,99 +80,92 @@ static int by_row(const void *a, const void *b) {
     return (x->row > y->row) - (x->row < y->row);
 }
 
-/* Each row of the training data is in one fold, so that in the order of the table they are its rows. */
-static tri_status outputs_of_folds(job *j, int folds, const char *folder) {
-    int64_t all = j->fitted.train->n, n = 0;
-    tri_predictions *made;
-    TRI_OWNED(tri__free_at) placed *order = NULL;
-    tri_status status = TRI_OK;
-    TRI_TRY(TRI_NEW(order, all + 1, "the outputs of folds"));
-    TRI_TRY(TRI_NEW(j->outputs[0], all * j->width + 1, "the outputs of folds"));
-    TRI_TRY(TRI_NEW(made, folds, "the outputs of folds"));
-    for (int f = 0; f < folds && status == TRI_OK; f++) {
-        char run[TRI_PATH_MAX], name[32];
-        snprintf(name, sizeof name, "fold-%d", f + 1);
-        status = tri__path_join(run, folder, name);
-        if (status == TRI_OK) status = predict(j, run, j->files.train, 1, &made[f]);
-        for (int64_t i = 0; i < made[f].n && status == TRI_OK; i++, n++)
-            if (n < all) order[n] = (placed){made[f].row[i], made[f].probs + i * j->width};
+/* Adds what a run says of a table, or of the rows that its division has for validation, to the outputs of data[which],
+ * of which *n have come. Numbers become those that the whole run's model learns. */
+static tri_status predict(const job *j, const char *run, int which, int is_part, placed *out, int64_t *n) {
+    TRI_OWNED(tri__predictions_free) tri_predictions made = {0};
+    tri_settings s = ask(j, run);
+    const tri_column_stats *target = j->whole.preprocess->target;
+    s.data_path = (char *)(is_part ? j->files.train : j->files.valid);
+    s.part = is_part ? TRI_PART_ASKED_VALID : TRI_PART_ASKED_ALL;
+    TRI_TRY(tri__serve_predict(&s, NULL, &(tri_predict_options){0}, j->log, &made));
+    if (*n + made.n > j->data[which]->n) return tri__fail(TRI_DATA, "%s changed while it was read", s.data_path);
+    for (int64_t i = 0; i < made.n; i++, ++*n) {
+        out[*n] = (placed){made.row ? made.row[i] : i, j->outputs[which] + *n * j->width};
+        for (int c = 0; c < j->width; c++) {
+            float p = made.probs[i * j->width + c];
+            out[*n].outputs[c] = target ? (float)tri__column_transform(target, (double)p) : p;
+        }
     }
-    if (status == TRI_OK && n != all)
-        status = tri__fail(TRI_DATA, "%s: the folds have %lld rows and the training data %lld: it changed meanwhile; start "
-                           "again in a new --output-dir", folder, (long long)n, (long long)all);
-    if (status == TRI_OK) {
-        qsort(order, (size_t)all, sizeof *order, by_row);
-        for (int64_t i = 0; i < all; i++) take_outputs(j, order[i].outputs, 1, j->outputs[0] + i * j->width);
-    }
-    for (int f = 0; f < folds; f++) tri__predictions_free(&made[f]);
-    free(made);
-    return status;
+    return TRI_OK;
 }
 
-static tri_status outputs_of_valid(job *j) {
-    TRI_OWNED(tri__predictions_free) tri_predictions made = {0};
-    int is_part = j->fitted.valid != NULL;
-    TRI_TRY(predict(j, j->asked->output_dir, is_part ? j->files.train : j->files.valid, is_part, &made));
-    if (made.n != j->valid->n) return tri__fail(TRI_DATA, "%s changed while it was read", j->files.valid);
-    TRI_TRY(TRI_NEW(j->outputs[1], made.n * j->width + 1, "the outputs of validation"));
-    take_outputs(j, made.probs, made.n, j->outputs[1]);
+/* Each row of the training data is in one fold, so that in the order of the table they are its rows. */
+static tri_status find_outputs(job *j, int which, int folds, const char *folder) {
+    int64_t all = j->data[which]->n, n = 0;
+    TRI_OWNED(tri__free_at) placed *order = NULL;
+    TRI_OWNED(tri__free_at) float *sorted = NULL;
+    TRI_TRY(TRI_NEW(order, all + 1, "outputs"));
+    TRI_TRY(TRI_NEW(j->outputs[which], all * j->width + 1, "outputs"));
+    TRI_TRY(TRI_NEW(sorted, all * j->width + 1, "outputs"));
+    for (int f = 0; f < folds; f++) {
+        char run[TRI_PATH_MAX], name[32] = "";
+        if (!which) snprintf(name, sizeof name, "/fold-%d", f + 1);
+        if (snprintf(run, sizeof run, "%s%s", folder, name) >= (int)sizeof run)
+            return tri__fail(TRI_USAGE, "the path is too long: %s", folder);
+        TRI_TRY(predict(j, run, which, !which || j->fitted.valid, order, &n));
+    }
+    if (n != all)
+        return tri__fail(TRI_DATA, "%s: its runs have %lld of %lld rows: the data changed meanwhile; start again in a "
+                         "new --output-dir", folder, (long long)n, (long long)all);
+    qsort(order, (size_t)all, sizeof *order, by_row);
+    size_t bytes = (size_t)j->width * sizeof *sorted;
+    for (int64_t i = 0; i < all; i++) memcpy(sorted + i * j->width, order[i].outputs, bytes);
+    memcpy(j->outputs[which], sorted, (size_t)all * bytes);
     return TRI_OK;
 }
 
 /* ---- features ---- */
 
-static tri_status add_row(void *context, int64_t row) {
+/* tri_features_each */
+static tri_status add_row(void *context, const tri_stack_row *row) {
     job *j = context;
-    const tri_features *f = &j->stack.features;
-    tri_matrix *x = &j->filled->x;
-    int64_t at = x->start[row];
-    memcpy(x->dense + row * x->n_dense, f->dense, (size_t)x->n_dense * sizeof *x->dense);
-    if (!tri__grow(&x->index, &j->room[0], (size_t)(at + f->n) + 1, sizeof *x->index) ||
-        !tri__grow(&x->value, &j->room[1], (size_t)(at + f->n) + 1, sizeof *x->value))
-        return tri__fail(TRI_RESOURCE, "out of memory for the features of a table");
-    memcpy(x->index + at, f->index, (size_t)f->n * sizeof *x->index);
-    memcpy(x->value + at, f->value, (size_t)f->n * sizeof *x->value);
-    x->start[row + 1] = at + f->n;
-    return TRI_OK;
+    return tri__features_add(&j->features, row, j->filled);
 }
 
 static tri_status fill(job *j, int which) {
-    const tri_dataset *data = which ? j->valid : j->fitted.train;
+    const tri_dataset *data = j->data[which];
     const tri_reals *by_class = &j->whole.settings.model.class_weights;
-    tri_examples *e = j->filled = &j->rows[which];
-    const tri_features *f = &j->stack.features;
-    int is_number = !f->n_classes;
-    *e = (tri_examples){.x = {.n = data->n, .n_dense = f->n_dense, .n_sparse = f->n_sparse}, .n_classes = f->n_classes};
-    j->room[0] = j->room[1] = 0;
-    TRI_TRY(TRI_NEW(e->x.dense, data->n * f->n_dense + 1, "features"));
-    TRI_TRY(TRI_NEW(e->x.start, data->n + 1, "features"));
-    TRI_TRY(TRI_NEW(e->y, data->n + 1, "features"));
-    TRI_TRY(TRI_NEW(e->weight, data->n + 1, "features"));
+    tri_matrix *x = j->filled = &j->rows[which];
+    TRI_TRY(TRI_NEW(x->y, data->n + 1, "features"));
+    TRI_TRY(TRI_NEW(x->weight, data->n + 1, "features"));
     for (int64_t i = 0; i < data->n; i++) {
-        int is_there = !is_number || isfinite(data->targets[i]);
-        e->y[i] = !is_there ? 0 : is_number ? data->targets[i] : (float)data->labels[i];
-        e->weight[i] = is_there ? (float)tri__row_weight(data, by_class->n ? by_class->at : NULL, i) : 0;
+        float y = j->features.n_classes ? (float)data->labels[i] : data->targets[i];
+        int is_there = isfinite(y);
+        x->y[i] = is_there ? y : 0;
+        x->weight[i] = is_there ? (float)tri__row_weight(data, by_class->n ? by_class->at : NULL, i) : 0;
     }
-    return tri__features_rows(&j->stack.features, data, j->outputs[which], add_row, j);
+    return tri__features_rows(&j->features, data, j->outputs[which], add_row, j);
 }
 
 /* ---- candidates ---- */
 
 /* The figure of a candidate's answers as they would be given, and the decision that turns them into these. */
 static tri_status judge(job *j, candidate *c) {
-    const tri_settings *set = j->asked;
+    const tri_settings *set = j->asked, *trained = &j->whole.settings;
     const tri_preprocess *p = j->whole.preprocess;
+    const tri_reals *weights = &trained->model.class_weights;
     TRI_OWNED(tri__scores_free) tri_scores scores = {0};
     TRI_OWNED(tri__free_at) float *answers = NULL;
     tri_decision_fit fit = {.decision = tri__decision_plain()};
     tri_conformal around;
-    int64_t n = j->valid->n, step = tri__checkpoint_step(j->whole.checkpoint);
-    tri_decision_spec spec = {.probs = c->answers, .labels = j->valid->labels, .n = n, .n_classes = p->n_classes,
+    int64_t n = j->data[1]->n, step = tri__checkpoint_step(j->whole.checkpoint);
+    tri_decision_spec spec = {.probs = c->answers, .labels = j->data[1]->labels, .n = n, .n_classes = p->n_classes,
                               .scale = set->calibration == TRI_CALIBRATION_TEMPERATURE};
     TRI_TRY(tri__opened_positive(&j->whole, NULL, NULL, &spec.positive));
     TRI_TRY(tri__threshold_parse(set->threshold, &spec.threshold));
     if (p->target) {
-        TRI_TRY(tri__conformal_fit(c->answers, j->valid->targets, n, 1, set->interval, &around));
+        TRI_TRY(tri__conformal_fit(c->answers, j->data[1]->targets, n, 1, set->interval, &around));
         if (around.share) c->decision = tri__decision_interval_json(&around, n, step);
     } else if (spec.scale || spec.threshold.kind != TRI_THRESHOLD_NONE) {
         TRI_TRY(tri__decision_fit(&spec, &fit));
@@ -200,32 +174,25 @@ static tri_status judge(job *j, candidate *c) {
     TRI_TRY(TRI_NEW(answers, n * j->width + 1, "a head's answers"));
     memcpy(answers, c->answers, (size_t)(n * j->width) * sizeof *answers);
     if (!p->target) tri__decision_apply(&fit.decision, answers, n, p->n_classes);
-    const tri_reals *weights = &j->whole.settings.model.class_weights;
     const tri_label_set classes = {.n = p->n_classes, .label = p->label, .weights = weights->n ? weights->at : NULL,
                                    .numbers = p->target ? &j->whole.numbers : NULL, .positive = spec.positive,
                                    .decision = &fit.decision};
-    TRI_TRY(tri__scores(answers, j->valid->labels, n, &classes, &scores));
-    c->figure = tri__best_figure((tri_best_by)j->whole.settings.best_by, &scores);
+    TRI_TRY(tri__scores(answers, j->data[1]->labels, n, &classes, &scores));
+    c->figure = tri__best_figure((tri_best_by)trained->best_by, &scores);
     return TRI_OK;
-}
-
-/* The answers of the head in hand for the validation rows. */
-static void answer(job *j, float *answers) {
-    const tri_matrix *x = &j->rows[1].x;
-    for (int64_t i = 0; i < x->n; i++)
-        tri__stack_predict(&j->stack, x->dense + i * x->n_dense, x->index + x->start[i], x->value + x->start[i],
-                           x->start[i + 1] - x->start[i], answers + i * j->width);
 }
 
 /* Takes the head in `file`, which is given over, if its loss on validation is the least of its kind. */
 static tri_status consider(job *j, candidate *c, tri_json *file, double *least) {
     TRI_OWNED(tri__json_drop) tri_json *made = file;
     TRI_OWNED(tri__free_at) float *answers = NULL;
+    TRI_OWNED(tri__stack_drop) tri_stack *stack = NULL;
+    const tri_assets *assets = &j->whole.assets;
     if (!tri__json_is_whole(made)) return tri__fail(TRI_RESOURCE, "out of memory for a head");
-    TRI_TRY(TRI_NEW(answers, j->valid->n * j->width + 1, "a head's answers"));
-    TRI_TRY(tri__stack_head(&j->stack, made, c->name));
-    answer(j, answers);
-    double loss = tri__examples_loss(&j->rows[1], answers, j->width);
+    TRI_TRY(TRI_NEW(answers, j->rows[1].n * j->width + 1, "a head's answers"));
+    TRI_TRY(tri__stack_parse(made, "a new head", j->whole.preprocess, assets->tokenizer, assets->n_texts, &stack));
+    for (int64_t i = 0; i < j->rows[1].n; i++) tri__stack_predict(stack, &j->rows[1], i, answers + i * j->width);
+    double loss = tri__matrix_loss(&j->rows[1], answers, j->width);
     if (!(loss < *least)) return TRI_OK;
     *least = loss;
     tri__json_decref(c->file);
@@ -237,10 +204,10 @@ static tri_status consider(job *j, candidate *c, tri_json *file, double *least) 
 /* From the strongest penalty on: each fit begins where the last one ended. */
 static tri_status try_linear(job *j, candidate *c) {
     static const double penalties[] = {300, 30, 3, 0.3, 0.03};
-    const tri_features *f = &j->stack.features;
+    const tri_features *f = &j->features;
     TRI_OWNED(tri__free_at) double *at = NULL;
     double least = INFINITY;
-    tri_linear m = {.n_features = f->n_dense + f->n_sparse, .n_outputs = f->n_outputs};
+    tri_linear_head m = {.n_features = tri__features_count(f), .n_outputs = f->n_outputs};
     TRI_TRY(TRI_NEW(at, ((int64_t)m.n_features + 1) * m.n_outputs, "a linear head"));
     m.at = at;
     for (size_t i = 0; i < sizeof penalties / sizeof *penalties; i++) {
@@ -254,14 +221,12 @@ static tri_status try_linear(job *j, candidate *c) {
 
 static tri_status try_trees(job *j, candidate *c) {
     static const int depths[] = {3, 6};
-    double least = INFINITY, loss;
+    double least = INFINITY;
     for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
-        tri_json *model = NULL;
-        TRI_TRY(tri__xgboost_train(&j->xgboost, &j->rows[0], &j->rows[1], tri__features_of_trees(&j->stack.features),
-                                   depths[i], &model, &loss));
-        tri_json *file = tri__stack_json(&j->stack.features, NULL, model);
-        tri__json_decref(model);
-        tri__json_set_new(file, "depth", tri__json_integer(depths[i]));
+        TRI_OWNED(tri__json_drop) tri_json *model = NULL;
+        TRI_TRY(tri__xgboost_train(&j->xgboost, &j->rows[0], &j->rows[1], tri__features_of_trees(&j->features),
+                                   depths[i], &model));
+        tri_json *file = tri__stack_json(&j->features, NULL, model);
         tri__json_set_new(file, "xgboost", tri__json_string(j->xgboost.version));
         TRI_TRY(consider(j, c, file, &least));
     }
@@ -269,9 +234,8 @@ static tri_status try_trees(job *j, candidate *c) {
 }
 
 static tri_status try_heads(job *j) {
-    static const char *const names[CANDIDATES] = {"encoder", "linear", "trees"};
+    static tri_status (*const tries[CANDIDATES])(job *j, candidate *c) = {NULL, try_linear, try_trees};
     int kind = j->asked->stack, asks[CANDIDATES] = {1, kind != TRI_STACK_TREES, kind != TRI_STACK_LINEAR};
-    for (int c = 0; c < CANDIDATES; c++) j->of[c].name = names[c], j->of[c].figure = NAN;
     tri_status there = asks[TREES] ? tri__xgboost_open(&j->xgboost) : TRI_OK;
     if (there != TRI_OK && (kind == TRI_STACK_TREES || there != TRI_USAGE)) return there;
     if (there != TRI_OK)
@@ -279,11 +243,11 @@ static tri_status try_heads(job *j) {
     asks[TREES] &= there == TRI_OK;
     j->of[ALONE].answers = j->outputs[1];
     for (int c = 0; c < CANDIDATES; c++) {
+        j->of[c].figure = NAN;
         if (!asks[c]) continue;
-        if (c == LINEAR) TRI_TRY(try_linear(j, &j->of[c]));
-        if (c == TREES) TRI_TRY(try_trees(j, &j->of[c]));
-        TRI_TRY(judge(j, &j->of[c]));
         TRI_TRY(tri__stop_check_kept(j->log->stop, "heads are compared"));
+        if (tries[c]) TRI_TRY(tries[c](j, &j->of[c]));
+        TRI_TRY(judge(j, &j->of[c]));
     }
     return TRI_OK;
 }
@@ -312,15 +276,12 @@ static tri_status list_stack(const char *folder, const tri_json *file) {
 
 /* The whole run's model, without the head of an earlier call. */
 static tri_status open_whole(job *j) {
-    tri_checkpoint *checkpoint;
-    char folder[TRI_PATH_MAX];
+    TRI_OWNED(tri__checkpoint_close_at) tri_checkpoint *checkpoint = NULL;
     TRI_TRY(tri__checkpoint_open_weights(j->asked->output_dir, 1, tri__threads(j->asked), &checkpoint));
-    tri_status status = tri__path_join(folder, "", tri__checkpoint_path(checkpoint));
-    int has = tri__manifest_lists(tri__checkpoint_manifest(checkpoint), TRI_STACK_FILE);
-    tri__checkpoint_close(checkpoint);
-    if (status == TRI_OK && has) status = list_stack(folder, NULL);
+    const char *folder = tri__checkpoint_path(checkpoint);
+    if (tri__manifest_lists(tri__checkpoint_manifest(checkpoint), TRI_STACK_FILE)) TRI_TRY(list_stack(folder, NULL));
     tri_settings s = ask(j, folder);
-    return status == TRI_OK ? tri__opened_read(&s, NULL, &j->whole) : status;
+    return tri__opened_read(&s, NULL, &j->whole);
 }
 
 static tri_status open_data(job *j) {
@@ -329,38 +290,28 @@ static tri_status open_data(job *j) {
     TRI_TRY(tri__inputs_make(&j->whole.settings, &j->whole.assets, NULL, NULL, &in));
     in.stop = j->log->stop;
     TRI_TRY(tri__inputs_fit(&in, &j->files, &j->fitted));
-    j->valid = j->fitted.valid;
-    if (!j->valid) TRI_TRY(tri__inputs_open(&in, j->files.valid, p, 1, &j->valid));
-    if (!j->valid->n) return tri__fail(TRI_DATA, "%s: no validation rows", j->files.valid);
+    j->data[0] = j->fitted.train, j->data[1] = j->fitted.valid;
+    if (!j->data[1]) TRI_TRY(tri__inputs_open(&in, j->files.valid, p, 1, &j->data[1]));
+    if (!j->data[1]->n) return tri__fail(TRI_DATA, "%s: no validation rows", j->files.valid);
     j->width = p->target ? 1 : p->n_classes;
     return TRI_OK;
 }
 
-/* {chosen, by, encoder, linear, trees, rows: {training, validation}, folds, xgboost} */
-static tri_json *facts_of(const job *j, int chosen, int folds) {
-    tri_json *facts = tri__json_pack("{s:s, s:s, s:i, s:{s:I, s:I}}", "chosen", j->of[chosen].name, "by",
-                                     tri__best_name((tri_best_by)j->whole.settings.best_by), "folds", folds, "rows",
-                                     "training", (tri_json_int)j->fitted.train->n, "validation",
-                                     (tri_json_int)j->valid->n);
-    for (int c = 0; c < CANDIDATES; c++)
-        tri__json_set_new(facts, j->of[c].name,
-                          isnan(j->of[c].figure) ? tri__json_null() : tri__json_real(j->of[c].figure));
-    if (!isnan(j->of[TREES].figure)) tri__json_set_new(facts, "xgboost", tri__json_string(j->xgboost.version));
-    return facts;
-}
-
 /* A tie is the simpler one's. */
 static tri_status choose(job *j, int folds, tri_json **facts) {
+    tri_best_by by = (tri_best_by)j->whole.settings.best_by;
     int best = ALONE;
     for (int c = 0; c < CANDIDATES; c++)
-        if (tri__best_beats((tri_best_by)j->whole.settings.best_by, j->of[c].figure, j->of[best].figure)) best = c;
-    candidate *c = &j->of[best];
-    *facts = facts_of(j, best, folds);
+        if (tri__best_beats(by, j->of[c].figure, j->of[best].figure)) best = c;
+    *facts = tri__json_pack("{s:s, s:s, s:i, s:{s:I, s:I}}", "chosen", names[best], "by", tri__best_name(by), "folds",
+                            folds, "rows", "training", (tri_json_int)j->rows[0].n, "validation",
+                            (tri_json_int)j->rows[1].n);
+    for (int c = 0; c < CANDIDATES; c++) tri__json_set_new(*facts, names[c], tri__json_real(j->of[c].figure));
     if (!tri__json_is_whole(*facts)) return tri__fail(TRI_RESOURCE, "out of memory");
     if (best == ALONE) return TRI_OK;
-    tri__json_set(c->file, "chosen", *facts);
-    if (c->decision) tri__json_set(c->file, "decision", c->decision);
-    return list_stack(tri__checkpoint_path(j->whole.checkpoint), c->file);
+    tri__json_set(j->of[best].file, "chosen", *facts);
+    if (j->of[best].decision) tri__json_set(j->of[best].file, "decision", j->of[best].decision);
+    return list_stack(tri__checkpoint_path(j->whole.checkpoint), j->of[best].file);
 }
 
 tri_status tri__serve_stack(const tri_settings *asked, int folds, const char *folder, const tri_log *log,
@@ -373,11 +324,9 @@ tri_status tri__serve_stack(const tri_settings *asked, int folds, const char *fo
     TRI_TRY(tri__data_files(asked->data_path, &j->files));
     TRI_TRY(open_whole(j));
     TRI_TRY(open_data(j));
-    TRI_TRY(outputs_of_folds(j, folds, folder));
-    TRI_TRY(outputs_of_valid(j));
-    TRI_TRY(tri__features_open(j->whole.preprocess, j->whole.assets.tokenizer, j->whole.assets.n_texts,
-                               &j->stack.features));
-    TRI_TRY(tri__features_fit(&j->stack.features, j->fitted.train, j->outputs[0]));
+    TRI_TRY(tri__features_open(j->whole.preprocess, j->whole.assets.tokenizer, j->whole.assets.n_texts, &j->features));
+    for (int i = 0; i < 2; i++) TRI_TRY(find_outputs(j, i, i ? 1 : folds, i ? asked->output_dir : folder));
+    TRI_TRY(tri__features_fit(&j->features, j->data[0], j->outputs[0]));
     for (int i = 0; i < 2; i++) TRI_TRY(fill(j, i));
     TRI_TRY(try_heads(j));
     return choose(j, folds, facts);

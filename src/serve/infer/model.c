@@ -104,8 +104,9 @@ static tri_status finish(void *context, const tri_encoded *rows, int64_t r, cons
     int64_t n[2];
     float made[TRI_STACK_CLASSES];
     for (int t = 0; t < m->form.n_texts; t++) n[t] = tri__encoded_ids(rows, r, t, &ids[t]);
-    const tri_stack_row row = {computed, rows->numbers + r * m->form.preprocess->width, ids, n};
-    TRI_TRY(tri__stack_answer(o->stack, &row, made));
+    memcpy(made, computed, (size_t)o->preprocess->n_classes * sizeof *made);
+    const tri_stack_row row = {made, rows->numbers + r * o->preprocess->width, ids, n};
+    TRI_TRY(tri__stack_answer(o->stack, &row));
     if (m->facts.is_number) tri__output_rows(o, made, 1, answer);
     else memcpy(answer, made, (size_t)m->members.n_classes * sizeof *answer);
     if (!m->facts.is_number) tri__decision_apply(&o->decision, answer, 1, m->members.n_classes);

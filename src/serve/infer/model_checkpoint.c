@@ -69,7 +69,7 @@ static tri_status read_thresholds(tri_opened *o, const tri_settings *asked) {
 static tri_status read_decision(tri_opened *o, const tri_settings *asked) {
     const char *path = tri__checkpoint_path(o->checkpoint);
     tri_threshold given;
-    o->fitted = tri__json_get(o->stack ? o->stack->file : tri__checkpoint_state(o->checkpoint), "decision");
+    o->fitted = o->stack ? o->stack->decision : tri__json_get(tri__checkpoint_state(o->checkpoint), "decision");
     if (o->preprocess->separator) return read_thresholds(o, asked);
     TRI_TRY(tri__decision_parse(o->fitted, path, o->preprocess->label, o->preprocess->n_classes, &o->decision));
     if (o->preprocess->target) {
