@@ -45,7 +45,7 @@ static tri_status find_lists(const reader *r, const tri_json *from, int tree, li
     return TRI_OK;
 }
 
-/* A node of XGBoost's, and where its children go. Each node may be a child once: there is no cycle then. */
+/* A node of XGBoost's, and where its children go. No more nodes are taken than there are, so that a cycle ends. */
 static tri_status take_node(reader *r, int tree, const lists *all, int64_t *order, uint32_t at, uint32_t *n) {
     int64_t from = order[at], child[2];
     tri_tree_node *node = &r->to->node[r->used + at];
