@@ -87,7 +87,7 @@ static tri_status print_stack(const tri_cli *cli, const tri_settings *set, const
     tri__text_table_add(&table, "head\tvalidation %s", tri__text_in(facts, "by"));
     for (int i = 0; i < 3; i++) {
         const tri_json *figure = tri__json_get(facts, names[i]);
-        if (isfinite(tri__json_number_value(figure)))
+        if (tri__json_is_number(figure) && isfinite(tri__json_number_value(figure)))
             tri__text_table_add(&table, "%s\t%.6g%s", i ? names[i] : "none", tri__json_number_value(figure),
                                 strcmp(names[i], chosen) ? "" : "\t(taken)");
     }
