@@ -61,15 +61,15 @@ static tri_status accept_stack(const tri_cli *cli, const tri_settings *set, cons
         int is_so;
         const char *why;
     } rows[] = {
-        {set->fold > 0, "--fold: all folds are trained, since every row needs an output of a model that was not trained "
-                        "on it"},
+        {set->fold > 0, "--fold: all folds are trained, since every row needs an output of a model that was not "
+                        "trained on it"},
         {set->seeds > 1, "--seeds: a stacked head is for one model; give one of them"},
         {set->folds == 1, "--folds 1: at least 2 are needed"},
         {set->model.task == TRI_TASK_QUANTILES, "task quantiles: heads predict classes or one number"},
         {set->model.task == TRI_TASK_LABELS, "task multilabel: heads predict classes or one number"},
         {set->model.task == TRI_TASK_CLASSES && set->model.num_classes > TRI_STACK_CLASSES,
          "num_classes: heads predict at most 1000 classes"},
-        {!set->save_every && !set->save_steps, "--save-every 0: the head is kept in a checkpoint, and none would be saved"},
+        {!set->save_every && !set->save_steps, "--save-every 0: the head is kept in a checkpoint, and none is saved"},
         {set->until_epoch > 0, "--until-epoch: heads are trained after whole runs"},
         {strcmp(set->resume, "auto") && strcmp(set->resume, "never"), "--resume FOLDER: each run resumes from its own"},
         {!set->split && (files->one || !files->valid[0]),

@@ -67,7 +67,7 @@ tri_status tri__serve_predict(const tri_settings *settings, tri_world *world, co
                               const tri_log *log, tri_predictions *out);
 void tri__predictions_free(tri_predictions *predictions);
 
-/* After `train --stack`'s runs, that of all training rows in asked->output_dir and those of folds in folder/fold-1, ...:
+/* After `train --stack`'s runs, that of all training rows in asked->output_dir and those of folds in folder/fold-1...:
  * compares heads with the model alone, and puts the best one into the best checkpoint (docs/guide/stacking.md). facts
  * (new reference): {chosen, by, encoder, linear, trees, folds, rows}; figures of validation, NaN where a head was not
  * tried. log: not NULL. */

@@ -33,7 +33,8 @@ void tri__linear_link(double *z, int n_classes) {
 
 double tri__linear_objective(const tri_linear_head *m, const tri_matrix *x, double penalty, double *gradient) {
     int64_t k = m->n_outputs, weights = m->n_features * k, feature;
-    double loss = 0, total = 0, squares = 0, value, z[TRI_STACK_CLASSES + 1]; /* of one row: its margins, then its residuals */
+    double loss = 0, total = 0, squares = 0, value;
+    double z[TRI_STACK_CLASSES + 1]; /* of one row: its margins, then its residuals */
     for (int64_t i = 0; i < x->n; i++) total += (double)x->weight[i];
     memset(gradient, 0, (size_t)(weights + k) * sizeof *gradient);
     for (int64_t row = 0; row < x->n; row++) {

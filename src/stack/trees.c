@@ -50,7 +50,8 @@ static tri_status take_node(reader *r, int tree, const lists *all, int64_t *orde
     int64_t from = order[at], child[2];
     tri_tree_node *node = &r->to->node[r->used + at];
     double split = tri__json_number_value(all->of[SPLIT][from]);
-    int is_right = !tri__json_integer_value(all->of[DEFAULT_LEFT][from]) && !tri__json_is_true(all->of[DEFAULT_LEFT][from]);
+    const tri_json *is_left = all->of[DEFAULT_LEFT][from];
+    uint32_t missing = tri__json_integer_value(is_left) || tri__json_is_true(is_left) ? 0 : MISSING_RIGHT;
     if (!tri__json_is_number(all->of[SPLIT][from]) || !isfinite((float)split))
         return wrong(r, tree, "a split or a leaf is not a finite number");
     for (int i = LEFT; i <= RIGHT; i++) child[i] = tri__json_integer_value(all->of[i][from]);
@@ -61,7 +62,7 @@ static tri_status take_node(reader *r, int tree, const lists *all, int64_t *orde
     }
     int64_t feature = tri__json_integer_value(all->of[FEATURE][from]);
     if (feature < 0 || feature >= r->to->n_features) return wrong(r, tree, "a node splits a feature that there is not");
-    *node = (tri_tree_node){(float)split, (uint32_t)feature | (is_right ? MISSING_RIGHT : 0), r->used + *n};
+    *node = (tri_tree_node){(float)split, (uint32_t)feature | missing, r->used + *n};
     for (int i = LEFT; i <= RIGHT; i++) {
         if (child[i] < 1 || child[i] >= (int64_t)all->n || *n >= all->n)
             return wrong(r, tree, "its nodes do not form a tree");
@@ -115,8 +116,8 @@ static tri_status take_form(const reader *r, const tri_json *learner) {
     int row = 0;
     while (objective && row < ROWS && strcmp(objective, rows[row].name)) row++;
     if (!objective || row == ROWS || !booster || strcmp(booster, "gbtree"))
-        return tri__fail(TRI_DATA, "%s: not a model of XGBoost's gbtree that is evaluated here (objective %.40s)", r->name,
-                         objective ? objective : "missing");
+        return tri__fail(TRI_DATA, "%s: not a model of XGBoost's gbtree that is evaluated here (objective %.40s)",
+                         r->name, objective ? objective : "missing");
     r->to->link = rows[row].link;
     if (r->to->link == TRI_LINK_SIGMOID) base = log(base / (1 - base));
     int several = r->to->link == TRI_LINK_SOFTMAX, is_whole = features == floor(features) && classes == floor(classes);

@@ -26,8 +26,8 @@ typedef struct tri_trees {
 } tri_trees;
 
 /* `model`: what XGBoosterSaveModelToBuffer writes for gbtree with one of the objectives reg:squarederror,
- * binary:logistic and multi:softprob. `name` of messages. TRI_DATA for anything that is no such model: a hostile one too.
- * Whatever it returns, the caller frees *out. */
+ * binary:logistic and multi:softprob. `name` of messages. TRI_DATA for anything else, whatever was done to it. Whatever
+ * it returns, the caller frees *out. */
 tri_status tri__trees_parse(const tri_json *model, const char *name, tri_trees *out);
 void tri__trees_free(tri_trees *trees); /* accepts a zeroed one */
 /* rows [n, stride], of which the first n_features are read; NaN is missing. out [n, n_outputs]: XGBoosterPredict's, and

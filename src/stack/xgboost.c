@@ -76,7 +76,9 @@ static tri_status set_form(const tri_xgboost *x, const tri_matrix *train, int de
     snprintf(classes, sizeof classes, "%d", train->n_classes > 2 ? train->n_classes : 0);
     snprintf(deep, sizeof deep, "%d", depth);
     const char *const params[][2] = {
-        {"objective", !train->n_classes ? "reg:squarederror" : train->n_classes > 2 ? "multi:softprob" : "binary:logistic"},
+        {"objective", !train->n_classes       ? "reg:squarederror"
+                      : train->n_classes > 2 ? "multi:softprob"
+                                             : "binary:logistic"},
         {"num_class", classes}, {"max_depth", deep}, {"base_score", base}, {"tree_method", "hist"}, {"eta", "0.1"},
         {"lambda", "1"}, {"min_child_weight", "1"}, {"seed", "0"}, {"nthread", "1"}, {"verbosity", "0"}};
     for (size_t i = 0; i < sizeof params / sizeof *params; i++)
@@ -108,7 +110,7 @@ static tri_status boost(const tri_xgboost *x, void *booster, void *const *matrix
         double now = tri__matrix_loss(valid, answer, tri__matrix_margins(valid));
         if (now < least) least = now, *rounds = round + 1;
     }
-    return isfinite(least) ? TRI_OK : tri__fail(TRI_NOTFINITE, "libxgboost %s: the trees' loss is not finite", x->version);
+    return isfinite(least) ? TRI_OK : tri__fail(TRI_NOTFINITE, "the trees' loss is not finite");
 }
 
 tri_status tri__xgboost_train(const tri_xgboost *x, const tri_matrix *train, const tri_matrix *valid,

@@ -2,7 +2,8 @@
 # predict, serve, explain, export and quantised folders answer alike; a second call; one table; what is refused.
 . "$(dirname "$0")/../lib/cli_lib.sh"
 make_all
-train=(train --config config.json --data-path data --batch-size 16 --epochs 2 --seed 1 --threads 1 --quiet --save-steps 3)
+train=(train --config config.json --data-path data --batch-size 16 --epochs 2 --seed 1 --threads 1 --quiet
+    --save-steps 3)
 answers() { cut -d, -f 1-"$1" "$2"; }
 
 # A folder before the system's, whose libxgboost does not load.
@@ -37,7 +38,8 @@ expect_text "$out" "validation loss" "linear" "(taken)" "what eval, predict, ser
 expect "trees were not compared" bash -c "! grep -q trees '$out'"
 stacked=linear/$(basename "$(dirname linear/checkpoint-*/stack.json)")
 expect "the head is listed" grep -q '"name": "stack.json"' "$stacked/manifest.json"
-expect_text linear/stack/summary.json '"chosen": "linear"' '"trees": null' '"folds": 3' '"training": 96' '"validation": 32'
+expect_text linear/stack/summary.json '"chosen": "linear"' '"trees": null' '"folds": 3' '"training": 96' \
+    '"validation": 32'
 run checkpoint verify linear
 expect_code 0
 run eval --checkpoint linear --data-path data/valid.csv --json --quiet

@@ -209,12 +209,14 @@ TEST(test_a_file_has_what_was_put_in) {
     assert_int_equal(tri__stack_parse(back, "stack.json", x.preprocess, &x.tokenizer, 1, &stack), TRI_OK);
     tri_json *again = tri__stack_json(&stack->features, &stack->linear, NULL);
     assert_true(tri__json_equal(file, again));
-    float *answers = malloc((size_t)x.data->n * 2 * sizeof *answers), *twice = malloc((size_t)x.data->n * 2 * sizeof *twice);
-    memcpy(answers, x.outputs, (size_t)x.data->n * 2 * sizeof *answers);
-    memcpy(twice, answers, (size_t)x.data->n * 2 * sizeof *twice);
-    for (int i = 0; i < 2; i++) /* the same after other rows */
-        assert_int_equal(tri__features_rows(&stack->features, x.data, i ? twice : answers, tri__stack_answer, stack), TRI_OK);
-    assert_memory_equal(answers, twice, (size_t)x.data->n * 2 * sizeof *answers);
+    size_t bytes = (size_t)x.data->n * 2 * sizeof(float);
+    float *answers = malloc(bytes), *twice = malloc(bytes);
+    memcpy(answers, x.outputs, bytes), memcpy(twice, answers, bytes);
+    for (int i = 0; i < 2; i++) { /* the same after other rows */
+        float *to = i ? twice : answers;
+        assert_int_equal(tri__features_rows(&stack->features, x.data, to, tri__stack_answer, stack), TRI_OK);
+    }
+    assert_memory_equal(answers, twice, bytes);
     for (int64_t i = 0; i < x.data->n; i++) assert_true(fabsf(answers[2 * i] + answers[2 * i + 1] - 1) < 1e-6f);
     tri__stack_free(stack);
     tri__features_free(&f);

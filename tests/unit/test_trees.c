@@ -22,7 +22,8 @@ TEST(test_answers_are_xgboosts) {
         const tri_json *want = tri__json_get(of, "answers"), *values = tri__json_get(of, "rows");
         float rows[ROWS * FEATURES], got[ROWS * OUTPUTS], one[OUTPUTS];
         tri_trees trees;
-        tri__json_each(values, i, value) rows[i] = tri__json_is_number(value) ? (float)tri__json_number_value(value) : NAN;
+        tri__json_each(values, i, value)
+            rows[i] = tri__json_is_number(value) ? (float)tri__json_number_value(value) : NAN;
         assert_int_equal(tri__trees_parse(tri__json_get(of, "model"), "model", &trees), TRI_OK);
         assert_int_equal(trees.n_features, FEATURES);
         assert_int_equal(tri__json_size(want), ROWS * trees.n_outputs);
@@ -65,7 +66,9 @@ static void refuse(tri_json *model, const char *why) {
     tri__json_decref(model);
 }
 
-static tri_json *form_of(tri_json *model) { return tri__json_get(tri__json_get(model, "learner"), "learner_model_param"); }
+static tri_json *form_of(tri_json *model) {
+    return tri__json_get(tri__json_get(model, "learner"), "learner_model_param");
+}
 
 TEST(test_hostile_models_are_refused) {
     tri_json *all = golden(), *first = tri__json_get(tri__json_at(tri__json_get(all, "trees"), 0), "model");
