@@ -67,6 +67,7 @@ static tri_status accept_stack(const tri_cli *cli, const tri_settings *set, cons
         {set->folds == 1, "--folds 1: at least 2 are needed"},
         {set->model.task == TRI_TASK_QUANTILES, "task quantiles: heads predict classes or one number"},
         {set->model.task == TRI_TASK_LABELS, "task multilabel: heads predict classes or one number"},
+        {set->loss == TRI_LOSS_POISSON, "--loss poisson: a head's numbers may be negative"},
         {set->model.task == TRI_TASK_CLASSES && set->model.num_classes > TRI_STACK_CLASSES,
          "num_classes: heads predict at most 1000 classes"},
         {!set->save_every && !set->save_steps, "--save-every 0: the head is kept in a checkpoint, and none is saved"},

@@ -31,9 +31,11 @@ static tri_status prepare(tri_several *s, int i, const tri_parent *parent, int n
                                   {"seeds", "1"}, /* the rest is of --stack */
                                   {"stack", "off"},
                                   {"folds", is_whole ? "0" : folds},
-                                  {"data_path", is_whole || !s->table ? set->data_path : s->table}};
+                                  {"data_path", is_whole || !s->table ? set->data_path : s->table},
+                                  {"stratify", "false"}, /* of a whole that is not divided */
+                                  {"group_by", NULL}};
     t->silent = set->quiet || set->json;
-    t->argv = tri__training_argv(parent, n_args, args, changes, s->table ? 8 : 5);
+    t->argv = tri__training_argv(parent, n_args, args, changes, !s->table ? 5 : is_whole && !set->split ? 10 : 8);
     return t->argv ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 

@@ -19,7 +19,8 @@ typedef struct tri_several {
 
 /* Whether the settings are several trainings: --folds without a fold, --seeds, --stack. */
 int tri__trains_several(const tri_settings *settings);
-/* All of them, and then (but for --stack) the file of their figures in --output-dir. n_args, args: of the command line. */
+/* All of them, and then (but for --stack) the file of their figures in --output-dir. n_args, args: of the command
+ * line. */
 tri_status tri__several_run(const tri_parent *parent, tri_several *several, int n_args, const char *const *args);
 void tri__several_free(tri_several *several);
 

@@ -155,6 +155,7 @@ rejects 2 "${train[@]}" --output-dir y --stack auto --resume linear
 rejects 2 "${train[@]}" --output-dir y --stack auto --data-path all.csv
 rejects 2 "${number[@]}" --output-dir y --stack auto --task quantiles
 rejects 2 "${number[@]}" --output-dir y --stack auto --task multilabel
+rejects 2 "${number[@]}" --output-dir y --stack auto --loss poisson
 echo '{"lr": [1e-3]}' >space.json
 rejects 2 sweep "${train[@]:1}" --output-dir y --space space.json --stack auto
 finish
