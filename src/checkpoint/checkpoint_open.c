@@ -183,9 +183,8 @@ static tri_status find_whole(const tri_checkpoint *checkpoint, const char *name,
 }
 
 static tri_status open_quantized(tri_checkpoint *checkpoint, const char *name, int check) {
-    char scale_name[512];
     stored part, scale;
-    snprintf(scale_name, sizeof scale_name, "%s" TRI_SCALE_SUFFIX, name);
+    const char *scale_name = TRI_TEXT(512, "%s" TRI_SCALE_SUFFIX, name);
     if (!tri__json_get(checkpoint->tensors, scale_name))
         return tri__fail(TRI_DATA, "%s: tensor '%s' is I8, and its scales, '%s', are missing", checkpoint->path, name,
                          scale_name);
@@ -249,9 +248,8 @@ static tri_status open_shards(tri_checkpoint *checkpoint) {
 /* config.json and preprocessing.json are used only if the manifest lists them. */
 static tri_status load_listed(const tri_checkpoint *checkpoint, const char *name, tri_json **out) {
     tri__json_items(tri__json_get(checkpoint->manifest, "files"), row) {
-        char path[TRI_PATH_MAX];
         if (strcmp(tri__text_in(row, "name"), name) != 0) continue;
-        TRI_TRY(tri__path_join(path, checkpoint->path, name));
+        TRI_PATH(path, checkpoint->path, name);
         return tri__json_load(path, TRI_DATA, out);
     }
     return TRI_OK;
@@ -416,13 +414,12 @@ static tri_status open_newest(const char *folder, int best, const verifying *by,
 
 static tri_status open_any(const char *path, int best, const verifying *by, tri_checkpoint **out) {
     *out = NULL;
-    char inner[TRI_PATH_MAX];
     int64_t step = -1;
     tri_kind kind;
     TRI_TRY(tri__path_kind(path, &kind));
     if (kind != TRI_KIND_FOLDER)
         return tri__fail(TRI_NOINPUT, "%s is not a folder; a checkpoint or a run folder is expected", path);
-    TRI_TRY(tri__path_join(inner, path, "manifest.json"));
+    TRI_PATH(inner, path, "manifest.json");
     TRI_TRY(tri__path_kind(inner, &kind));
     if (kind == TRI_KIND_FILE) return open_folder(path, by, out);
     if (best) TRI_TRY(tri__checkpoint_best(path, &step));
@@ -533,15 +530,14 @@ tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piec
                    *index = piece->dtype == TRI_F32 ? tri__json_get(checkpoint->quantized_of, piece->name) : NULL;
     const tri_quantized *quantized = index ? &checkpoint->quantized[tri__json_integer_value(index)] : NULL;
     tri_piece tensor;
-    char have[128], want[128];
     if (!row) return tri__fail(TRI_DATA, "%s has no tensor '%s'", checkpoint->path, piece->name);
     TRI_TRY(parse_tensor(checkpoint, row, &tensor));
     if (converts(checkpoint, &tensor, piece->dtype) && tri__piece_repeats(piece, &tensor.shape))
         return tri__piece_repeat(piece, &tensor.shape, read_part, (void *)checkpoint);
     if (!converts(checkpoint, &tensor, piece->dtype) || !tri__shape_equal(&tensor.shape, &piece->shape))
         return tri__fail(TRI_DATA, "%s: tensor '%s' is %s %s, the model has %s %s", checkpoint->path, piece->name,
-                         tri__dtype_name(tensor.dtype), tri__shape_text(&tensor.shape, have),
-                         tri__dtype_name(piece->dtype), tri__shape_text(&piece->shape, want));
+                         tri__dtype_name(tensor.dtype), tri__shape_text(&tensor.shape, (char[128]){0}),
+                         tri__dtype_name(piece->dtype), tri__shape_text(&piece->shape, (char[128]){0}));
     int64_t filled = 0;
     tri__json_items(tri__json_get(row, "slices"), slice) {
         stored part;

@@ -67,9 +67,8 @@ tri_piece *tri__stored_pieces(tri_arena *arena, const tri_piece *pieces, int n) 
 }
 
 static tri_status save_pieces(const char *folder, const char *file, const tri_piece *pieces, int n, tri_json *part) {
-    char path[TRI_PATH_MAX];
     if (n == 0) return TRI_OK;
-    TRI_TRY(tri__path_join(path, folder, file));
+    TRI_PATH(path, folder, file);
     TRI_OWNED(tri__arena_close) tri_arena arena = {0};
     TRI_TRY(tri__arena_open(&arena, tri__stored_bytes(pieces, n) + (size_t)n * 33 + 4096));
     tri_piece *stored = tri__stored_pieces(&arena, pieces, n);
@@ -86,9 +85,8 @@ static tri_status save_pieces(const char *folder, const char *file, const tri_pi
 }
 
 static tri_status save_json(const char *folder, const char *name, const tri_json *value) {
-    char path[TRI_PATH_MAX];
     if (!value) return TRI_OK;
-    TRI_TRY(tri__path_join(path, folder, name));
+    TRI_PATH(path, folder, name);
     return tri__json_save_exact(path, value);
 }
 
@@ -142,8 +140,7 @@ static tri_status commit(const tri_checkpoint_out *out, const char *made, const 
 }
 
 tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static TRI_PATH_MAX]) {
-    char suffix[64];
-    snprintf(suffix, sizeof suffix, ".tmp.%ld", (long)getpid());
+    const char *suffix = TRI_TEXT(64, ".tmp.%ld", (long)getpid());
     TRI_TRY(tri__checkpoint_name(made, out->folder, out->step, suffix));
     TRI_TRY(tri__folder_remove_all(made));
     return tri__folder_create(made);

@@ -15,8 +15,7 @@
 static const char prefix[] = "checkpoint-", best_name[] = "best_checkpoint.json";
 
 tri_status tri__checkpoint_name(char out[static TRI_PATH_MAX], const char *folder, int64_t step, const char *suffix) {
-    char name[128];
-    snprintf(name, sizeof name, "%s%lld%s", prefix, (long long)step, suffix);
+    const char *name = TRI_TEXT(128, "%s%lld%s", prefix, (long long)step, suffix);
     return tri__path_join(out, folder, name);
 }
 
@@ -77,11 +76,10 @@ static tri_status find_all(const char *folder, candidate **all, int *n) {
     TRI_TRY(tri__folder_list(folder, &names));
     for (int i = 0; i < names.n; i++) {
         const char *rest = "";
-        char path[TRI_PATH_MAX];
         tri_kind kind;
         int64_t step = parse_name(names.name[i], &rest);
         if (step < 0 || *rest) continue;
-        TRI_TRY(tri__path_join(path, folder, names.name[i]));
+        TRI_PATH(path, folder, names.name[i]);
         TRI_TRY(tri__path_kind(path, &kind));
         if (kind == TRI_KIND_FOLDER) TRI_TRY(add_candidate(folder, step, all, n));
     }
@@ -109,9 +107,8 @@ tri_status tri__checkpoint_sequence(const char *folder, int64_t *last) {
 
 tri_status tri__checkpoint_best(const char *folder, int64_t *step) {
     *step = -1;
-    char path[TRI_PATH_MAX];
     tri_kind kind;
-    TRI_TRY(tri__path_join(path, folder, best_name));
+    TRI_PATH(path, folder, best_name);
     TRI_TRY(tri__path_kind(path, &kind));
     if (kind == TRI_KIND_NONE) return TRI_OK;
     TRI_OWNED(tri__json_drop) tri_json *best = NULL;
@@ -159,11 +156,10 @@ static tri_status sweep(const char *folder, int running) {
     TRI_TRY(tri__folder_list(folder, &names));
     for (int i = 0; i < names.n; i++) {
         const char *rest = "";
-        char path[TRI_PATH_MAX];
         int of_saving = strncmp(names.name[i], best_name, strlen(best_name)) == 0;
         int stray = is_stray_file(names.name[i]) && (of_saving || !running);
         if (!stray && (parse_name(names.name[i], &rest) < 0 || strncmp(rest, ".tmp.", 5) != 0)) continue;
-        TRI_TRY(tri__path_join(path, folder, names.name[i]));
+        TRI_PATH(path, folder, names.name[i]);
         if (stray) (void)tri__file_remove(path);
         else TRI_TRY(tri__folder_remove_all(path));
     }

@@ -90,10 +90,9 @@ static tri_status refuse_pickle(const char *folder, const char *path) {
 static tri_status open_folder(tri_hf *hf, int *found) {
     static const char *const pickles[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
 
-    char path[TRI_PATH_MAX];
     int there;
     *found = 1;
-    TRI_TRY(tri__path_join(path, hf->folder, single_name));
+    TRI_PATH(path, hf->folder, single_name);
     TRI_TRY(tri__file_there(path, &there));
     if (there) return open_single(hf, path);
     TRI_TRY(tri__path_join(path, hf->folder, index_name));

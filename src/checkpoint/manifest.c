@@ -73,11 +73,10 @@ static tri_status list_folder(const char *folder, const char *prefix, const tri_
     TRI_OWNED(tri__names_free) tri_names found = {0};
     TRI_TRY(tri__folder_list(folder, &found));
     for (int i = 0; i < found.n; i++) {
-        char path[TRI_PATH_MAX], name[TRI_PATH_MAX];
         const char *base = found.name[i];
         int inner = 0;
-        TRI_TRY(tri__path_join(path, folder, base));
-        TRI_TRY(tri__path_join(name, prefix, base));
+        TRI_PATH(path, folder, base);
+        TRI_PATH(name, prefix, base);
         if (!*prefix) TRI_TRY(tri__folder_there(path, &inner));
         if (inner) TRI_TRY(list_folder(path, base, known, files));
         else TRI_TRY(list_file(path, name, known, files));
@@ -184,8 +183,7 @@ char *tri__manifest_text(const tri_json *manifest) {
 }
 
 tri_status tri__manifest_save(const char *folder, tri_json *manifest) {
-    char path[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(path, folder, file_name));
+    TRI_PATH(path, folder, file_name);
     TRI_OWNED(tri__free_at) char *text = NULL;
     if (!tri__json_set_new(manifest, "format", tri__json_string(format_name)) &&
         !tri__json_set_new(manifest, "version", tri__json_integer(VERSION)))
@@ -230,12 +228,11 @@ static tri_status check_manifest(const char *path, tri_json *manifest) {
 }
 
 tri_status tri__manifest_load(const char *folder, tri_json **manifest) {
-    char path[TRI_PATH_MAX];
     TRI_OWNED(tri__free_at) char *text = NULL;
     TRI_OWNED(tri__json_drop) tri_json *read = NULL;
     size_t size;
     *manifest = NULL;
-    TRI_TRY(tri__path_join(path, folder, file_name));
+    TRI_PATH(path, folder, file_name);
     TRI_TRY(tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size));
     TRI_TRY(take_checksum(path, text, &size));
     TRI_TRY(tri__json_parse(text, size, path, TRI_DATA, &read));

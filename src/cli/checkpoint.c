@@ -16,14 +16,13 @@ typedef struct found {
 } found;
 
 static tri_status find(const char *path, found *f) {
-    char inner[TRI_PATH_MAX];
     *f = (found){.best = -1};
     TRI_TRY(tri__path_join(f->folder, "", path));
     tri_kind kind;
     TRI_TRY(tri__path_kind(path, &kind));
     if (kind != TRI_KIND_FOLDER)
         return tri__fail(TRI_NOINPUT, "%s is not a folder; a checkpoint or a run folder is expected", path);
-    TRI_TRY(tri__path_join(inner, path, "manifest.json"));
+    TRI_PATH(inner, path, "manifest.json");
     TRI_TRY(tri__path_kind(inner, &kind));
     if (kind == TRI_KIND_FILE) return TRI_OK;
     TRI_TRY(tri__checkpoint_best(path, &f->best));

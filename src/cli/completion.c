@@ -3,11 +3,10 @@
 
 /* `--shard) words="none zero1" ;;` for options with choices; open, close: what a shell puts around a list. */
 static void choices(FILE *out, const tri_option *rows, const char *open, const char *close) {
-    char flag[64], list[256];
     for (const tri_option *row = rows; row && row->name; row++)
         if (row->kind == TRI_OPTION_CHOICE)
-            fprintf(out, "        %s) %s%s%s ;;\n", tri__option_flag(row->name, flag), open,
-                    tri__option_choices(row, " ", list), close);
+            fprintf(out, "        %s) %s%s%s ;;\n", tri__option_flag(row->name, (char[64]){0}), open,
+                    tri__option_choices(row, " ", (char[256]){0}), close);
 }
 
 /* Choices of all commands' options. */
@@ -31,7 +30,6 @@ static void verbs(FILE *out, const char *before, const char *between, const char
 }
 
 static void bash(FILE *out) {
-    char flag[TRI_OPTION_FLAG];
     fputs("# bash completion for trident; made by `trident completion bash`\n_trident() {\n"
           "    local word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]} words=\n"
           "    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W \"",
@@ -48,7 +46,7 @@ static void bash(FILE *out) {
     for (const tri_command *command = tri__commands; command->name; command++) {
         fprintf(out, "        %s) words=\"--help", command->name);
         for (const tri_option *row = NULL; (row = tri__command_option(command, row));)
-            fprintf(out, " %s", tri__option_flag(row->name, flag));
+            fprintf(out, " %s", tri__option_flag(row->name, (char[TRI_OPTION_FLAG]){0}));
         fputs("\" ;;\n", out);
     }
     fputs("    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\n"
@@ -67,7 +65,6 @@ static void put_quoted(FILE *out, const char *text, int fish) {
 }
 
 static void zsh(FILE *out) {
-    char flag[TRI_OPTION_FLAG];
     fputs("#compdef trident\n# zsh completion for trident; made by `trident completion zsh`\n_trident() {\n"
           "    local command=$words[2] last=$words[CURRENT-1]\n    local -a offered\n    if (( CURRENT == 2 )); then\n"
           "        offered=(",
@@ -88,7 +85,7 @@ static void zsh(FILE *out) {
     for (const tri_command *command = tri__commands; command->name; command++) {
         fprintf(out, "        %s) offered=( '--help:show the options'", command->name);
         for (const tri_option *row = NULL; (row = tri__command_option(command, row));) {
-            fprintf(out, " '%s:", tri__option_flag(row->name, flag)); /* for _describe */
+            fprintf(out, " '%s:", tri__option_flag(row->name, (char[TRI_OPTION_FLAG]){0})); /* for _describe */
             put_quoted(out, row->help, 0);
         }
         fputs(" ) ;;\n", out);
@@ -100,7 +97,6 @@ static void zsh(FILE *out) {
 
 /* A line for each row: the commands that take it, its values, its meaning. owner: the only one; NULL: any. */
 static void fish_rows(FILE *out, const tri_option *rows, const tri_command *owner, int model) {
-    char flag[64], list[256];
     for (const tri_option *row = rows; row && row->name; row++) {
         if (row->kind == TRI_OPTION_OBJECT) continue;
         fputs("complete -c trident -n '__fish_seen_subcommand_from", out);
@@ -109,8 +105,8 @@ static void fish_rows(FILE *out, const tri_option *rows, const tri_command *owne
                 fprintf(out, " %s", command->name);
             if (owner) break;
         }
-        fprintf(out, "' -l %s", tri__option_flag(row->name, flag) + 2);
-        if (row->kind == TRI_OPTION_CHOICE) fprintf(out, " -x -a '%s'", tri__option_choices(row, " ", list));
+        fprintf(out, "' -l %s", tri__option_flag(row->name, (char[64]){0}) + 2);
+        if (row->kind == TRI_OPTION_CHOICE) fprintf(out, " -x -a '%s'", tri__option_choices(row, " ", (char[256]){0}));
         else if (row->kind == TRI_OPTION_INT || row->kind == TRI_OPTION_REAL) fputs(" -x", out);
         else if (row->kind != TRI_OPTION_BOOL) fputs(" -r", out);
         fputs(" -d '", out);

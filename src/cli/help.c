@@ -152,8 +152,8 @@ static int width_of(const tri_cli *cli, FILE *out, int all) {
 void tri__help_command(const tri_cli *cli, const tri_command *command, int all) {
     FILE *out = cli->out;
     int width = width_of(cli, out, all), lines = 1;
-    char usage[256];
-    snprintf(usage, sizeof usage, "usage: trident %s%s [options]", command->name, command->words ? command->words : "");
+    const char *usage = TRI_TEXT(256, "usage: trident %s%s [options]", command->name,
+                                 command->words ? command->words : "");
     fprintf(out, "trident %s -", command->name);
     int at = 10 + (int)strlen(command->name);
     lines += put_wrapped(out, command->summary, at, at + 1, width);

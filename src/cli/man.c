@@ -16,15 +16,14 @@ static void put(FILE *out, const char *text) {
 
 /* Without a command: a key of the configuration file. */
 static void option(FILE *out, const tri_option *row, const tri_command *command) {
-    char flag[64], choices[256];
     const char *value = tri__option_default(row, command);
     fputs(".TP\n.B ", out);
-    put(out, command ? tri__option_flag(row->name, flag) : row->name);
+    put(out, command ? tri__option_flag(row->name, (char[64]){0}) : row->name);
     fputc('\n', out);
     put(out, row->help);
     if (row->kind == TRI_OPTION_CHOICE) {
         fputs(" (", out);
-        put(out, tri__option_choices(row, ", ", choices));
+        put(out, tri__option_choices(row, ", ", (char[256]){0}));
         fputs(")", out);
     }
     if (*value) {

@@ -59,14 +59,13 @@ static tri_status merge(const char *folder, const char *path, int replaces, tri_
 tri_status tri__command_trace(tri_cli *cli, tri_command_call *call) {
     const tri_settings *settings = &call->settings;
     const char *folder = call->n_words ? call->words[0] : NULL;
-    char path[TRI_PATH_MAX], own[TRI_PATH_MAX];
     TRI_OWNED(tri__json_drop) tri_json *facts = NULL;
     int there;
     if (!folder) return tri__fail(TRI_USAGE, "which run? e.g. `trident trace run -o trace.json`");
     TRI_TRY(tri__folder_there(folder, &there));
     if (!there) return tri__fail(TRI_NOINPUT, "%s: there is no such run folder", folder);
-    TRI_TRY(tri__path_join(own, folder, "trace.json"));
-    TRI_TRY(tri__path_join(path, "", settings->output ? settings->output : own));
+    TRI_PATH(own, folder, "trace.json");
+    TRI_PATH(path, "", settings->output ? settings->output : own);
     const tri_output output = {.option = "-o", .path = path, .own = own, .words = &folder, .n_words = 1};
     TRI_TRY(tri__output_check(settings, &output));
     TRI_TRY(merge(folder, path, tri__output_replaces(settings, &output), &facts));

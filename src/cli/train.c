@@ -151,9 +151,8 @@ static tri_status train_here(tri_cli *cli, tri_settings *settings, const tri_lau
 
 /* Refuses a folder that another run is writing. Rank 0 locks it later; nothing is made here. */
 static tri_status check_free(tri_cli *cli, const char *folder) {
-    char path[TRI_PATH_MAX];
     int there, lock;
-    TRI_TRY(tri__path_join(path, folder, ".lock"));
+    TRI_PATH(path, folder, ".lock");
     TRI_TRY(tri__file_there(path, &there));
     if (!there) return TRI_OK;
     TRI_TRY(tri__folder_lock(folder, cli->stop, &lock));

@@ -13,8 +13,7 @@
 
 /* Ranks are executed as /proc/self/exe, a name that does not identify the process. */
 static void set_name(int rank) {
-    char name[16];
-    snprintf(name, sizeof name, "trident:%d", rank);
+    const char *name = TRI_TEXT(16, "trident:%d", rank);
     prctl(PR_SET_NAME, name);
 }
 
@@ -116,9 +115,8 @@ tri_status tri__rank_regroup(const tri_parent *parent, const tri_settings *setti
 
 /* Writes torchrun's error-file format, which torchrun prints as the root cause. */
 static void write_elastic(const char *path, tri_status status) {
-    char time[32];
     TRI_KEEP_WORDS();
-    snprintf(time, sizeof time, "%lld", (long long)tri__clock_wall());
+    const char *time = TRI_TEXT(32, "%lld", (long long)tri__clock_wall());
     TRI_OWNED(tri__json_drop) tri_json *object =
         tri__json_pack("{s:{s:s, s:i, s:{s:s, s:s}}}", "message", "message", tri_error(), "errorCode", (int)status,
                        "extraInfo", "py_callstack", "", "timestamp", time);

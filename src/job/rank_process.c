@@ -53,8 +53,7 @@ static tri_status await_program(const tri_rank_start *how, int rank, int report)
     do n = read(report, &cause, sizeof cause);
     while (n < 0 && errno == EINTR);
     if (n == 0) return TRI_OK;
-    char what[64];
-    snprintf(what, sizeof what, "start rank %d:", rank);
+    const char *what = TRI_TEXT(64, "start rank %d:", rank);
     errno = n < 0 ? errno : cause;
     if (errno == EAGAIN) errno = ENOMEM; /* of the system's: no process */
     return tri__fail_errno(what, how->program, TRI_INTERNAL);

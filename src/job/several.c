@@ -13,12 +13,11 @@ static tri_status prepare(tri_several *s, int i, const tri_parent *parent, int n
                           const char *const *args) {
     tri_training *t = &s->training[i];
     const tri_settings *set = s->settings;
-    char number[24], name[48], cache[TRI_PATH_MAX];
-    snprintf(number, sizeof number, "%lld", (long long)number_of(s, i));
-    snprintf(name, sizeof name, s->folds ? "fold-%s" : "seed-%s", number);
+    const char *number = TRI_TEXT(24, "%lld", (long long)number_of(s, i));
+    const char *name = TRI_TEXT(48, s->folds ? "fold-%s" : "seed-%s", number);
     snprintf(t->name, sizeof t->name, s->folds ? "fold %s of %d" : "seed %s", number, s->n);
     TRI_TRY(tri__path_join(t->folder, set->output_dir, name));
-    TRI_TRY(tri__path_join(cache, set->output_dir, "cache")); /* what is the same for all is made once */
+    TRI_PATH(cache, set->output_dir, "cache"); /* what is the same for all is made once */
     const tri_change changes[] = {{s->title, number},
                                   {"output_dir", t->folder},
                                   {"cache_dir", set->cache_dir ? set->cache_dir : cache},

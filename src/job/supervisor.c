@@ -310,12 +310,11 @@ static tri_status open_socket(tri_supervisor *s, int i, int *theirs) {
 }
 
 static tri_status execute(tri_supervisor *s, int i, int page, int socket, int nothing) {
-    char rank[16], size[16], fd[16], socket_fd[16];
     cpu_set_t cores;
-    snprintf(rank, sizeof rank, "%d", i);
-    snprintf(size, sizeof size, "%d", s->what->n);
-    snprintf(fd, sizeof fd, "%d", page);
-    snprintf(socket_fd, sizeof socket_fd, "%d", socket);
+    const char *rank = TRI_TEXT(16, "%d", i);
+    const char *size = TRI_TEXT(16, "%d", s->what->n);
+    const char *fd = TRI_TEXT(16, "%d", page);
+    const char *socket_fd = TRI_TEXT(16, "%d", socket);
     const char *const pairs[][2] = {{"RANK", rank},
                                     {"WORLD_SIZE", size},
                                     {"LOCAL_RANK", rank},

@@ -26,9 +26,8 @@ tri_status tri__trainings_accept(char *(*lookup)(const char *name), const char *
 /* ---- the command line ---- */
 
 const tri_option *tri__argument_row(const char *argument) {
-    char name[TRI_OPTION_FLAG];
     if (strncmp(argument, "--", 2)) return NULL;
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
+    const char *name = TRI_TEXT(TRI_OPTION_FLAG, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
     const tri_foreign *foreign = tri__foreign_find(name, NULL);
     const char *ours = foreign && foreign->option ? foreign->option : name;
     const tri_option *row = tri__option_find(tri__run_options, ours);
@@ -151,10 +150,9 @@ tri_status tri__trainings_run(const tri_parent *parent, tri_training *trainings,
 }
 
 tri_status tri__training_figures(const tri_training *t, tri_json **out) {
-    char path[TRI_PATH_MAX];
     TRI_OWNED(tri__json_drop) tri_json *summary = NULL;
     *out = NULL;
-    TRI_TRY(tri__path_join(path, t->folder, "summary.json"));
+    TRI_PATH(path, t->folder, "summary.json");
     TRI_TRY(tri__json_load(path, TRI_DATA, &summary));
     const tri_json *best = tri__json_get(tri__json_get(summary, "best"), "figures");
     if (best) *out = tri__json_deep_copy(best);

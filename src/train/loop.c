@@ -292,11 +292,10 @@ static tri_status look_for_stop(void *context) {
 /* A stop was requested: saves the state, unless checkpoints are off. */
 static tri_status stop_here(loop *l) {
     tri_session *s = l->s;
-    char why[32];
     int off = s->settings->save_every == 0 && s->settings->save_steps == 0, fresh = s->at.step == l->first_step;
     if (!off && !fresh) TRI_TRY(save_last(l));
     return tri__fail(TRI_STOPPED, "stopped at step %lld of %lld (%s); %s", (long long)s->at.step, (long long)s->steps,
-                     tri__stop_text(s->stop, why),
+                     tri__stop_text(s->stop, (char[32]){0}),
                      off             ? "nothing is saved, since --save-every is 0"
                      : !s->at.step   ? "nothing was trained yet; run again to begin"
                                      : "its state is saved; run again to continue");
@@ -378,12 +377,11 @@ static tri_json *summary_json(const loop *l) {
 /* The summary of a run that had already ended: *summary is a new reference on the first rank, *ended is the same on
  * all. A run killed between its last checkpoint and its summary has none, and is completed now. */
 static tri_status find_summary(const tri_session *s, tri_json **summary, int *ended) {
-    char path[TRI_PATH_MAX];
     int32_t there = 0;
     *ended = 0;
     if (!tri__session_is_over(s) || s->at.open_epoch) return TRI_OK;
     if (s->lead) {
-        TRI_TRY(tri__path_join(path, s->settings->output_dir, "summary.json"));
+        TRI_PATH(path, s->settings->output_dir, "summary.json");
         TRI_TRY(tri__file_there(path, &there));
         tri_status status = there ? tri__json_load(path, TRI_DATA, summary) : TRI_OK;
         if (status != TRI_OK && status != TRI_DATA) return status;

@@ -66,10 +66,9 @@ static tri_status take_matching(const char *folder, const char *pattern, const t
     TRI_TRY(TRI_NEW(out->name, (size_t)all->n + 1, folder));
     for (int i = 0; i < all->n; i++) {
         const char *name = all->name[i];
-        char path[TRI_PATH_MAX];
         if (strlen(name) < start + end || strncmp(name, pattern, start) || !tri__text_ends(name, star + 1)) continue;
         if (name[0] == '.') continue;
-        TRI_TRY(tri__path_join(path, folder, name));
+        TRI_PATH(path, folder, name);
         int there;
         TRI_TRY(tri__file_there(path, &there));
         if (!there) continue;
@@ -80,12 +79,11 @@ static tri_status take_matching(const char *folder, const char *pattern, const t
 }
 
 static tri_status list_parts(const char *path, tri_names *out) {
-    char folder[TRI_PATH_MAX];
     const char *pattern = last_name(path);
     TRI_OWNED(tri__names_free) tri_names all = {0};
     if (strchr(strchr(pattern, '*') + 1, '*'))
         return tri__fail(TRI_USAGE, "%s: a name may have one asterisk, for all files that begin and end like it", path);
-    TRI_TRY(tri__path_join(folder, "", path));
+    TRI_PATH(folder, "", path);
     folder[pattern - path] = 0;
     TRI_TRY(tri__folder_list(folder[0] ? folder : ".", &all));
     TRI_TRY(take_matching(folder, pattern, &all, out));

@@ -203,9 +203,8 @@ tri_status tri__table_faulty(const tri_table *table, const tri_fault *fault) {
     if (status != TRI_DATA || !n || strncmp(fault->why, "invalid UTF-8", 13)) return status;
     TRI_TRY(tri__source_read(table, fault->at, bytes, n));
     if (tri__utf8_next(bytes, n, &at) >= 0) return status;
-    char said[2048];
     int windows = (unsigned char)bytes[0] < 0xA0;
-    snprintf(said, sizeof said, "%s", tri_error());
+    const char *said = TRI_TEXT(2048, "%s", tri_error());
     char usual[TRI_ENDING_BYTES], ending[TRI_ENDING_BYTES + 8];
     snprintf(ending, sizeof ending, ".utf8%s", tri__format_ending(table->format, usual));
     name_text(table->path, name, advice, sizeof advice);

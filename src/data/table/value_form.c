@@ -104,8 +104,7 @@ typedef struct seen {
 } seen;
 
 static void keep_example(tri_field_text field, char out[static EXAMPLE + 8]) {
-    char quoted[64];
-    if (!out[0]) snprintf(out, EXAMPLE + 8, "%s", tri__field_quoted(field, quoted));
+    if (!out[0]) snprintf(out, EXAMPLE + 8, "%s", tri__field_quoted(field, (char[64]){0}));
 }
 
 static void see_unit(seen *s, tri_field_text unit, double value) {

@@ -16,8 +16,7 @@ tri_status tri__tokenizer_keep(tri_tokenizer *tokenizer, const char *name, char 
 tri_status tri__tokenizer_save(const tri_tokenizer *tokenizer, const char *folder) {
     TRI_TRY(tri__folder_make(folder));
     for (int i = 0; i < tokenizer->files; i++) {
-        char path[TRI_PATH_MAX];
-        TRI_TRY(tri__path_join(path, folder, tokenizer->file[i].name));
+        TRI_PATH(path, folder, tokenizer->file[i].name);
         TRI_TRY(tri__file_write(path, tokenizer->file[i].text, tokenizer->file[i].size));
     }
     return TRI_OK;
@@ -68,10 +67,9 @@ static const char as_it_stands[] = "\"tokenizer_class\": \"PreTrainedTokenizerFa
 /* A setting that both files have: *have is the current value. Refused if they differ and tokenizer_config.json does not
  * set it. */
 static tri_status agree(builder *b, const char *key, int in_file, int have, const char *what) {
-    char cure[80];
     if (in_file == have) return TRI_OK;
     b->overridden = tri__tokenizer_says(&b->settings, key);
-    snprintf(cure, sizeof cure, "\"%s\": %s", key, in_file ? "true" : "false");
+    const char *cure = TRI_TEXT(80, "\"%s\": %s", key, in_file ? "true" : "false");
     return b->overridden ? TRI_OK : contradicts(b, what, cure);
 }
 
@@ -139,7 +137,6 @@ static tri_status build_wordpiece(builder *b) {
     int assumed = !b->file && !s->given && !tri__tokenizer_says(s, "do_lower_case");
     tri_bert_rules rules = {
         .clean_text = 1, .split_chinese = 1, .lower_case = assumed ? !name_says_cased(b->folder) : 1};
-    char count[32];
     TRI_TRY(read_flag(s, "do_lower_case", &rules.lower_case));
     rules.strip_accents = rules.lower_case;
     TRI_TRY(read_flag(s, "strip_accents", &rules.strip_accents));
@@ -158,7 +155,7 @@ static tri_status build_wordpiece(builder *b) {
                          "\"tokenizer_class\": \"BertTokenizer\" into the other to follow that",
                          b->path, s->path);
     snprintf(t->describe, sizeof t->describe, "WordPiece, %s pieces, %s%s%s%s%s",
-             tri__text_count(t->vocabulary.n, count), rules.lower_case ? "uncased" : "cased",
+             tri__text_count(t->vocabulary.n, (char[32]){0}), rules.lower_case ? "uncased" : "cased",
              rules.strip_accents == rules.lower_case ? ""
              : rules.strip_accents                   ? ", accents stripped"
                                                      : ", accents kept",
@@ -188,7 +185,6 @@ static tri_status build_bpe(builder *b) {
     tri_tokenizer_settings *s = &b->settings;
     tri_pre_tokenizer *pre = &t->pre_tokenizer;
     int roberta = s->class == TRI_CLASS_ROBERTA, space = 0, bos = 0, eos = 0;
-    char count[32];
     TRI_TRY(read_flag(s, "add_prefix_space", &space));
     TRI_TRY(read_flag(s, "add_bos_token", &bos));
     TRI_TRY(read_flag(s, "add_eos_token", &eos));
@@ -208,7 +204,7 @@ static tri_status build_bpe(builder *b) {
         TRI_TRY(tri__template_read(b->path, tri__json_get(b->file, "post_processor"), t->size, &t->one, &t->two));
     else tri__template_bert(-1, -1, 2, 1, &t->one, &t->two);
     snprintf(t->describe, sizeof t->describe, "byte-level BPE, %s pieces, %s%s%s",
-             tri__text_count(t->vocabulary.n, count), roberta ? "as RoBERTa" : "as GPT-2",
+             tri__text_count(t->vocabulary.n, (char[32]){0}), roberta ? "as RoBERTa" : "as GPT-2",
              space ? ", a blank in front" : "",
              b->overridden ? " (by tokenizer_config.json, against tokenizer.json)" : "");
     return tri__json_set_new(s->config, "add_prefix_space", tri__json_boolean(space))
@@ -285,7 +281,6 @@ static tri_status build_unigram(builder *b) {
     tri_tokenizer *t = b->tokenizer;
     tri_tokenizer_settings *s = &b->settings;
     int roberta = s->class == TRI_CLASS_XLM_ROBERTA, space = 1, lower = 0, punctuation = 0;
-    char count[32];
     TRI_TRY(read_flag(s, "add_prefix_space", &space));
     if (!roberta) TRI_TRY(read_flag(s, "do_lower_case", &lower));
     if (!roberta) TRI_TRY(read_flag(s, "split_by_punct", &punctuation));
@@ -293,7 +288,7 @@ static tri_status build_unigram(builder *b) {
     TRI_TRY(tri__tokenizer_add_tokens(t, s, b->path, b->file));
     TRI_TRY(roberta ? take_template(b, 2, 0, "bos_token", "eos_token")
                     : take_template(b, 1, 1, "cls_token", "sep_token"));
-    snprintf(t->describe, sizeof t->describe, "Unigram, %s pieces, %s%s", tri__text_count(t->size, count),
+    snprintf(t->describe, sizeof t->describe, "Unigram, %s pieces, %s%s", tri__text_count(t->size, (char[32]){0}),
              roberta ? "as XLM-R" : "as DeBERTa-v3",
              b->overridden ? " (by tokenizer_config.json, against tokenizer.json)" : "");
     return tri__json_set_new(s->config, "add_prefix_space", tri__json_boolean(space))
@@ -305,11 +300,10 @@ static tri_status build_unigram(builder *b) {
 static tri_status build_file(builder *b) {
     tri_tokenizer *t = b->tokenizer;
     static const char *const models[] = {"WordPiece", "BPE", "Unigram"};
-    char count[32];
     TRI_TRY(tri__tokenizer_add_tokens(t, &b->settings, b->path, b->file));
     TRI_TRY(tri__template_read(b->path, tri__json_get(b->file, "post_processor"), t->size, &t->one, &t->two));
     snprintf(t->describe, sizeof t->describe, "%s, %s pieces, by tokenizer.json", models[t->model],
-             tri__text_count(t->size, count));
+             tri__text_count(t->size, (char[32]){0}));
     return TRI_OK;
 }
 

@@ -3,8 +3,7 @@
 #include "report/runs/run_parts.h"
 
 double tri__curve_value(double value) {
-    char text[32];
-    snprintf(text, sizeof text, "%.6g", value);
+    const char *text = TRI_TEXT(32, "%.6g", value);
     return strtod(text, NULL);
 }
 

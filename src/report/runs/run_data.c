@@ -18,11 +18,10 @@ void tri__run_missing(tri_json *run, const char *format, ...) {
 }
 
 tri_status tri__run_load(const char *folder, const char *name, int expected, tri_json *run, tri_json **out) {
-    char path[TRI_PATH_MAX];
     TRI_OWNED(tri__free_at) char *text = NULL;
     size_t size;
     *out = NULL;
-    TRI_TRY(tri__path_join(path, folder, name));
+    TRI_PATH(path, folder, name);
     tri_status status = tri__file_read(path, SMALL_FILE, &text, &size);
     if (status == TRI_NOINPUT && !expected) return TRI_OK;
     if (status == TRI_OK) status = tri__json_parse(text, size, name, TRI_DATA, out);

@@ -62,8 +62,7 @@ static long long micros_at(const char *line, const char *key, const char **where
 
 /* FOLDER/trace-rank<r>.json; of: "trace", "profile" */
 static tri_status rank_path(const merge *m, const char *of, int rank, char path[static TRI_PATH_MAX]) {
-    char name[64];
-    snprintf(name, sizeof name, "%s-rank%d.json", of, rank);
+    const char *name = TRI_TEXT(64, "%s-rank%d.json", of, rank);
     return tri__path_join(path, m->folder, name);
 }
 

@@ -188,12 +188,11 @@ static int positive_of(const tri_predicted *p, const tri_json *run) {
 
 static tri_status take_file(const char *folder, const char *kind, const tri_run_data_options *options, tri_json *run,
                             tri_json **out) {
-    char path[TRI_PATH_MAX], name[32];
     tri_predicted p;
     tri_scores scores = {0};
     *out = NULL;
-    snprintf(name, sizeof name, "validation-%s.csv", kind);
-    TRI_TRY(tri__path_join(path, folder, name));
+    const char *name = TRI_TEXT(32, "validation-%s.csv", kind);
+    TRI_PATH(path, folder, name);
     tri_status status = open_predicted(path, &p);
     if (status == TRI_NOINPUT) return TRI_OK;
     if (status == TRI_OK) {

@@ -167,10 +167,9 @@ static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_
 }
 
 static tri_status save_profile(const tri_session *s, const tri_stage_time *unit) {
-    char path[TRI_PATH_MAX];
     const tri_network *model = &s->engine.model;
     tri_json *units = tri__json_object();
-    TRI_TRY(tri__path_join(path, s->settings->output_dir, "stage_profile.json"));
+    TRI_PATH(path, s->settings->output_dir, "stage_profile.json");
     for (int u = 0; u < model->n_units; u++)
         tri__json_set_new(units, model->unit[u].name,
                           tri__json_pack("{s:f, s:f, s:f}", "forward", unit[u].forward, "input", unit[u].input,

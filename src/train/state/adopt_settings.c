@@ -47,9 +47,8 @@ static tri_status check_same(const tri_settings *s, const char *folder, const tr
 }
 
 static tri_status adopt(tri_settings *s, const char *folder, const tri_json *manifest) {
-    char path[TRI_PATH_MAX];
     TRI_OWNED(tri__json_drop) tri_json *config = NULL;
-    TRI_TRY(tri__path_join(path, folder, "config.json"));
+    TRI_PATH(path, folder, "config.json");
     tri_status status = tri__json_load(path, TRI_DATA, &config);
     if (status != TRI_OK) return status == TRI_DATA || status == TRI_NOINPUT ? TRI_OK : status; /* reported later */
     adopt_batch(s, manifest);

@@ -54,8 +54,7 @@ static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpo
     const tri_json *state = tri__checkpoint_state(checkpoint);
     const char *data = tri__text_in(state, "data"),
                *build = tri__text_in(state, "build");
-    char digest[24];
-    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)s->train->digest);
+    const char *digest = TRI_TEXT(24, "%016llx", (unsigned long long)s->train->digest);
     TRI_OWNED(tri__json_drop) tri_json *now = tri__session_recorded(s);
     if (!tri__json_is_whole(now)) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_changes changes = {.was = tri__checkpoint_config(checkpoint),
@@ -258,7 +257,6 @@ typedef struct candidates {
 } candidates;
 
 static tri_status list(const tri_session *s, candidates *c) {
-    char inner[TRI_PATH_MAX];
     const char *resume = s->settings->resume;
     snprintf(c->folder, sizeof c->folder, "%s", strcmp(resume, "auto") ? resume : s->settings->output_dir);
     tri_kind kind;
@@ -266,7 +264,7 @@ static tri_status list(const tri_session *s, candidates *c) {
     if (kind != TRI_KIND_FOLDER)
         return tri__fail(TRI_NOINPUT, "--resume %s: no such folder; give a checkpoint, a run folder, auto or never",
                          c->folder);
-    TRI_TRY(tri__path_join(inner, c->folder, "manifest.json"));
+    TRI_PATH(inner, c->folder, "manifest.json");
     TRI_TRY(tri__path_kind(inner, &kind));
     c->alone = kind == TRI_KIND_FILE;
     if (c->alone) return TRI_OK;

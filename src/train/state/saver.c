@@ -113,8 +113,7 @@ static int has_ended(job *j, int wait) {
 /* The lines of all steps until this one were written before the save began (TRI_EVENT_SAVE): a run that resumes here
  * does not report them again, so they are brought to disk before the commit. */
 static tri_status sync_metrics(const char *folder) {
-    char path[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(path, folder, "metrics.jsonl"));
+    TRI_PATH(path, folder, "metrics.jsonl");
     return tri__file_bring(path);
 }
 
@@ -382,9 +381,8 @@ tri_status tri__saver_open(tri_world *world, const tri_memory_pieces *pieces, in
 
 void tri__saver_close(tri_saver *saver) {
     if (!saver) return;
-    char unused[1024];
     if (saver->job.running) (void)has_ended(&saver->job, 1);
-    end_cleaner(saver, 1, unused);
+    end_cleaner(saver, 1, (char[1024]){0});
     if (saver->lead && saver->stage != IDLE && saver->made[0])
         tri__checkpoint_drop(saver->made); /* the run ends during a save */
     forget(saver);

@@ -84,8 +84,7 @@ static tri_status take_bytes(tensor *t, const tri_json *json, binary *rest) {
 /* The input of that number. */
 static tri_status open_tensor(const tri_json *json, size_t number, binary *rest, tensor *t) {
     const tri_json *name = tri__json_get(json, "name"), *data = tri__json_get(json, "data");
-    char place[24];
-    snprintf(place, sizeof place, "%zu", number + 1);
+    const char *place = TRI_TEXT(24, "%zu", number + 1);
     t->name = tri__json_string_value(name);
     TRI_TRY(rows_of_shape(t->name ? t->name : place, json, &t->n));
     if (!t->name || !*t->name || strlen(t->name) != tri__json_string_length(name))
