@@ -39,8 +39,7 @@ static const char *kind_words(mode_t mode) {
 static tri_status not_ours(const char *path, mode_t mode) {
     return tri__fail(TRI_IO,
                      "cannot write %s: it is not a regular file but %s, and Trident neither writes through that nor "
-                     "removes it; remove or rename it, or name another folder",
-                     path, kind_words(mode));
+                     "removes it; remove or rename it, or name another folder", path, kind_words(mode));
 }
 
 /* ---- reading ---- */
@@ -82,8 +81,7 @@ static tri_status open_part(int at, const char *part, int flags, const char *pat
     if (fstatat(at, part, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode))
         return tri__fail(TRI_DATA,
                          "%s: '%s' is a symbolic link, and a name that comes out of an index or a manifest is not "
-                         "followed out of its "
-                         "folder; make a copy with the files themselves (cp -rL) and use that",
+                         "followed out of its folder; make a copy with the files themselves (cp -rL) and use that",
                          path, part);
     errno = cause;
     return tri__fail_errno("open", path, TRI_NOINPUT);
@@ -151,8 +149,7 @@ uint64_t tri__file_number(const char *path) {
 /* at -1: where the descriptor stands, which may be a pipe's. */
 static tri_status write_from(int fd, off_t at, const char *data, size_t size, const char *path) {
     for (size_t done = 0; done < size;) {
-        ssize_t part = TRI_DURING(TRI_CALL_WRITE, path,
-                                  at < 0 ? write(fd, data + done, size - done)
+        ssize_t part = TRI_DURING(TRI_CALL_WRITE, path, at < 0 ? write(fd, data + done, size - done)
                                          : pwrite(fd, data + done, size - done, at + (off_t)done));
         if (part < 0 && errno == EINTR) continue;
         if (part < 0) return tri__fail_errno("write", path, TRI_IO);

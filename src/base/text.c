@@ -44,7 +44,7 @@ void tri__text_append(char *out, size_t size, const char *join, const char *form
     if (used < size) TRI_FORMAT(out + used, size - used, format);
 }
 
-const char *tri__text_print(char *out, size_t size, const char *format, ...) {
+char *tri__text_print(char *out, size_t size, const char *format, ...) {
     TRI_FORMAT(out, size, format);
     return out;
 }

@@ -225,8 +225,7 @@ static tri_status need_files(const char *path, size_t shards) {
     if (limit.rlim_max >= need && setrlimit(RLIMIT_NOFILE, &(struct rlimit){need, limit.rlim_max}) == 0) return TRI_OK;
     return tri__fail(TRI_RESOURCE,
                      "%s: its %zu files must be open at once with others, %llu in all, and the limit is %llu: raise it "
-                     "(`ulimit -n %llu`)",
-                     path, shards, (unsigned long long)need, (unsigned long long)limit.rlim_max,
+                     "(`ulimit -n %llu`)", path, shards, (unsigned long long)need, (unsigned long long)limit.rlim_max,
                      (unsigned long long)need);
 }
 

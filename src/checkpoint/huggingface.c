@@ -78,13 +78,11 @@ static tri_status refuse_pickle(const char *folder, const char *path) {
         return tri__fail(TRI_USAGE,
                          "%s is a pickle, which can run code when it is read; convert it once: python -c \"from "
                          "transformers import AutoModel, AutoTokenizer; [c.from_pretrained('%s').save_pretrained("
-                         "'models/%s') for c in (AutoModel, AutoTokenizer)]\"",
-                         path, model, model);
-    return tri__fail(
-        TRI_USAGE,
-        "%s is a pickle, which can run code when it is read; convert it once: python -c \"from transformers import "
-        "AutoModel; AutoModel.from_pretrained('%s').save_pretrained('%s')\"",
-        path, folder, folder);
+                         "'models/%s') for c in (AutoModel, AutoTokenizer)]\"", path, model, model);
+    return tri__fail(TRI_USAGE,
+                     "%s is a pickle, which can run code when it is read; convert it once: python -c \"from "
+                     "transformers import AutoModel; AutoModel.from_pretrained('%s').save_pretrained('%s')\"", path,
+                     folder, folder);
 }
 
 static tri_status open_folder(tri_hf *hf, int *found) {
@@ -240,11 +238,10 @@ static tri_status fill_piece(const tri_hf *hf, const tri_json *at, const tri_pie
     if (!tri__shape_equal(&s.shape, &piece->shape)) {
         tri_shape joined = piece->shape;
         if (parts) joined.dim[0] *= parts;
-        return tri__fail(
-            TRI_DATA,
-            "%s: tensor '%s' has shape %s, the model's '%s' has %s; does the configuration describe these weights?",
-            file->path, entry->name, tri__shape_text(&entry->shape, have), parts ? whole : piece->name,
-            tri__shape_text(&joined, want));
+        return tri__fail(TRI_DATA,
+                         "%s: tensor '%s' has shape %s, the model's '%s' has %s; does the configuration describe these "
+                         "weights?", file->path, entry->name, tri__shape_text(&entry->shape, have),
+                         parts ? whole : piece->name, tri__shape_text(&joined, want));
     }
     return empty ? TRI_OK : read_piece(&s, piece);
 }
@@ -335,13 +332,11 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const char *base, const 
     }
     drop_read(map, read);
     if (asked && !loaded)
-        return tri__fail(
-            TRI_DATA,
-            "%s: none of its tensors has a name of this encoder; does its config.json have the right model_type?",
-            hf->folder);
-    if (missing)
         return tri__fail(TRI_DATA,
-                         "%s: its weights have no tensor '%s', the model's has shape %s; is the file whole?",
+                         "%s: none of its tensors has a name of this encoder; does its config.json have the right "
+                         "model_type?", hf->folder);
+    if (missing)
+        return tri__fail(TRI_DATA, "%s: its weights have no tensor '%s', the model's has shape %s; is the file whole?",
                          hf->folder, missing->name + length, tri__shape_text(&missing->shape, shape));
     tri__say(log, TRI_LOG_INFO, "%s: loaded %d tensors (%.1f M parameters) from %s", branch, loaded, elements / 1e6,
              hf->folder);

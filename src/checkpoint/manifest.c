@@ -191,11 +191,9 @@ tri_status tri__manifest_save(const char *folder, tri_json *manifest) {
     if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     size_t length = strlen(text);
     if (length > TRI_LIMIT_JSON_FILE) /* it could not be opened again */
-        return tri__fail(
-            TRI_RESOURCE,
-            "%s would have %zu bytes, at most %d are read: too many slices; take --shard hybrid with a lower "
-            "--shard-size",
-            path, length, TRI_LIMIT_JSON_FILE);
+        return tri__fail(TRI_RESOURCE,
+                         "%s would have %zu bytes, at most %d are read: too many slices; take --shard hybrid with a "
+                         "lower --shard-size", path, length, TRI_LIMIT_JSON_FILE);
     return tri__file_write(path, text, length);
 }
 

@@ -106,14 +106,12 @@ static tri_status list_run(listing *l, const char *path, const char *run) {
 
 /* The runs that a path denotes: its own, or those of a sweep, of folds or seeds. */
 static tri_status list_runs(listing *l, const char *path, const tri_run_set *set) {
-    tri__text_table_add(&l->table, "%sstep\tsize\tmesh\ttrident\ttemperature\tthreshold\tstate",
-                        set->n ? "run\t" : "");
+    tri__text_table_add(&l->table, "%sstep\tsize\tmesh\ttrident\ttemperature\tthreshold\tstate", set->n ? "run\t" : "");
     if (!set->n) return list_run(l, path, "");
     for (int i = 0; i < set->n; i++) {
         char run[64];
         tri_status status;
-        snprintf(run, sizeof run, "%.40s%s", strrchr(set->folder[i], '/') + 1,
-                 set->is_ranked && !i ? " (best)" : "");
+        snprintf(run, sizeof run, "%.40s%s", strrchr(set->folder[i], '/') + 1, set->is_ranked && !i ? " (best)" : "");
         status = list_run(l, set->folder[i], run);
         if (status != TRI_OK && status != TRI_NOINPUT) return status;
         if (status != TRI_OK && !l->settings->json) /* a trial that failed before its first checkpoint */

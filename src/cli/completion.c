@@ -32,8 +32,7 @@ static void verbs(FILE *out, const char *before, const char *between, const char
 static void bash(FILE *out) {
     fputs("# bash completion for trident; made by `trident completion bash`\n_trident() {\n"
           "    local word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]} words=\n"
-          "    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W \"",
-          out);
+          "    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W \"", out);
     for (const tri_command *command = tri__commands; command->name; command++) fprintf(out, "%s ", command->name);
     fputs("\" -- \"$word\")); return\n    fi\n    [ \"$COMP_CWORD\" != 2 ] || case $last in\n", out);
     verbs(out, "        ", ") words=\"", "\" ;;\n");
@@ -41,8 +40,7 @@ static void bash(FILE *out) {
     all_choices(out, "words=\"", "\"");
     fputs("    esac\n    if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$word\")); return; fi\n"
           "    case $word in -*) ;; *) COMPREPLY=($(compgen -f -- \"$word\")); return ;; esac\n"
-          "    case ${COMP_WORDS[1]} in\n",
-          out);
+          "    case ${COMP_WORDS[1]} in\n", out);
     for (const tri_command *command = tri__commands; command->name; command++) {
         fprintf(out, "        %s) words=\"--help", command->name);
         for (const tri_option *row = NULL; (row = tri__command_option(command, row));)
@@ -50,8 +48,7 @@ static void bash(FILE *out) {
         fputs("\" ;;\n", out);
     }
     fputs("    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\n"
-          "complete -o filenames -F _trident trident\n",
-          out);
+          "complete -o filenames -F _trident trident\n", out);
 }
 
 /* In single quotes, for zsh and fish, with the closing one. */
@@ -67,21 +64,18 @@ static void put_quoted(FILE *out, const char *text, int fish) {
 static void zsh(FILE *out) {
     fputs("#compdef trident\n# zsh completion for trident; made by `trident completion zsh`\n_trident() {\n"
           "    local command=$words[2] last=$words[CURRENT-1]\n    local -a offered\n    if (( CURRENT == 2 )); then\n"
-          "        offered=(",
-          out);
+          "        offered=(", out);
     for (const tri_command *command = tri__commands; command->name; command++) {
         fprintf(out, " '%s:", command->name);
         put_quoted(out, command->summary, 0);
     }
     fputs(" )\n        _describe command offered\n        return\n    fi\n"
-          "    (( CURRENT != 3 )) || case $command in\n",
-          out);
+          "    (( CURRENT != 3 )) || case $command in\n", out);
     verbs(out, "        ", ") offered=(", ") ;;\n");
     fputs("    esac\n    case $last in\n", out);
     all_choices(out, "offered=(", ")");
     fputs("    esac\n    if (( $#offered )); then compadd -a offered; return; fi\n"
-          "    if [[ $PREFIX != -* ]]; then _files; return; fi\n    case $command in\n",
-          out);
+          "    if [[ $PREFIX != -* ]]; then _files; return; fi\n    case $command in\n", out);
     for (const tri_command *command = tri__commands; command->name; command++) {
         fprintf(out, "        %s) offered=( '--help:show the options'", command->name);
         for (const tri_option *row = NULL; (row = tri__command_option(command, row));) {
@@ -91,8 +85,7 @@ static void zsh(FILE *out) {
         fputs(" ) ;;\n", out);
     }
     fputs("    esac\n    _describe option offered\n}\n"
-          "if [ \"$funcstack[1]\" = _trident ]; then _trident \"$@\"; else compdef _trident trident; fi\n",
-          out);
+          "if [ \"$funcstack[1]\" = _trident ]; then _trident \"$@\"; else compdef _trident trident; fi\n", out);
 }
 
 /* A line for each row: the commands that take it, its values, its meaning. owner: the only one; NULL: any. */

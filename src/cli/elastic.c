@@ -93,8 +93,7 @@ tri_status tri__elastic_check(tri_cli *cli, const tri_settings *s, const tri_lau
     if (s->sync_every > 1 && s->world_size <= s->pp_size * s->tp_size * s->cp_size) /* later one may be left */
         return tri__fail(TRI_USAGE,
                          "--sync-every %lld: the run begins with one copy of the model, so there is nothing to "
-                         "synchronise: leave it out, or take more replicas (--dp-size)",
-                         (long long)s->sync_every);
+                         "synchronise: leave it out, or take more replicas (--dp-size)", (long long)s->sync_every);
     if (launch->launcher != TRI_LAUNCHER_NONE && launch->size > 1) return check_foreign(cli, s, launch);
     if (s->nproc_per_node > 1) {
         if (!s->quiet) say_here(cli, s, "");

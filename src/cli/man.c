@@ -47,8 +47,7 @@ tri_status tri__command_man(tri_cli *cli, tri_command_call *call) {
           ".SH SYNOPSIS\n.B trident\n.I command\n[options]\n.SH DESCRIPTION\n"
           "Trains classifiers of two texts and a table of numbers. Results go to stdout, progress to stderr.\n"
           "Dashes and underscores in option names are equal. The command line wins over the configuration file.\n"
-          ".SH COMMANDS\n",
-          out);
+          ".SH COMMANDS\n", out);
     for (const tri_command *command = tri__commands; command->name; command++) {
         fprintf(out, ".SS \"trident %s%s\"\n", command->name, command->words ? command->words : "");
         put(out, command->summary);

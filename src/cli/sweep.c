@@ -46,8 +46,7 @@ static tri_status accept(const tri_sweep *s) {
     if (!set->split && !set->folds && (files.one || !files.valid[0]))
         return tri__fail(TRI_USAGE,
                          "%s: has no validation table to rank trials by; give a folder that has a valid table beside "
-                         "train, or --split",
-                         set->data_path);
+                         "train, or --split", set->data_path);
     return TRI_OK;
 }
 

@@ -41,8 +41,7 @@ static void print_decision(FILE *out, const tri_json *summary) {
     fprintf(out, "decision    temperature %.4g", tri__real_in(d, "temperature"));
     if (!strcmp(fit, "none")) fputs(" (--calibration none)", out);
     else
-        fprintf(out, " (%svalidation log loss %.4f to %.4f)",
-                !strcmp(fit, "bounded")     ? "the end of its range; "
+        fprintf(out, " (%svalidation log loss %.4f to %.4f)", !strcmp(fit, "bounded")     ? "the end of its range; "
                 : !strcmp(fit, "separated") ? "every validation row is right, fitted with smoothed labels; "
                                             : "",
                 tri__json_number_value(tri__json_at(losses, 0)), tri__json_number_value(tri__json_at(losses, 1)));

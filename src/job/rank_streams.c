@@ -44,7 +44,7 @@ int tri__streams_need(const tri_rank_logs *logs, int n) {
 }
 
 static tri_status make_folder(const tri_rank_logs *logs, char out[static TRI_PATH_MAX]) {
-    const char *name = TRI_TEXT(TRI_PATH_MAX, "%.200s_" RANDOM, logs->run && *logs->run ? logs->run : "none");
+    char *name = TRI_TEXT(TRI_PATH_MAX, "%.200s_" RANDOM, logs->run && *logs->run ? logs->run : "none");
     for (char *at = name; *at; at++)
         if (*at == '/') *at = '_';
     TRI_TRY(tri__folder_make(logs->folder));

@@ -121,8 +121,7 @@ static void tell_spares(tri_supervisor *s) {
         tri_child *c = &s->child[i];
         if (runs(c) || c->local >= 0 || c->told) continue;
         c->told = 1;
-        tri__say(s->what->log, TRI_LOG_WARN, "a rank that waited to join died (%s)",
-                 ending(c, NULL, how, sizeof how));
+        tri__say(s->what->log, TRI_LOG_WARN, "a rank that waited to join died (%s)", ending(c, NULL, how, sizeof how));
     }
 }
 

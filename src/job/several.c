@@ -9,8 +9,7 @@ int tri__trains_several(const tri_settings *settings) {
 /* The number of training i: its fold, or its seed. */
 static int64_t number_of(const tri_several *s, int i) { return s->folds ? i + 1 : s->settings->seed + i; }
 
-static tri_status prepare(tri_several *s, int i, const tri_parent *parent, int n_args,
-                          const char *const *args) {
+static tri_status prepare(tri_several *s, int i, const tri_parent *parent, int n_args, const char *const *args) {
     tri_training *t = &s->training[i];
     const tri_settings *set = s->settings;
     const char *number = TRI_TEXT(24, "%lld", (long long)number_of(s, i));

@@ -49,12 +49,10 @@ static void say_longer(const tri_changes *c, const tri_json *defaults, const tri
                  (long long)now);
         return;
     }
-    tri__say(
-        log, TRI_LOG_INFO,
-        "the run had ended at step %lld and continues to step %lld. Its learning rate is now that of a run of %lld "
-        "steps: it had fallen "
-        "to 0, is %.3g in the next step and falls to 0 again at the new end",
-        (long long)was, (long long)now, (long long)now, tri__learning_rate(&rates, c->step));
+    tri__say(log, TRI_LOG_INFO,
+             "the run had ended at step %lld and continues to step %lld. Its learning rate is now that of a run of "
+             "%lld steps: it had fallen to 0, is %.3g in the next step and falls to 0 again at the new end",
+             (long long)was, (long long)now, (long long)now, tri__learning_rate(&rates, c->step));
 }
 
 /* Changes refused so far: ", lr = 2e-05 (now 0.5)" and "lr,epochs". */
@@ -163,6 +161,5 @@ tri_status tri__changes_check(const tri_changes *c, const tri_texts *allowed, co
     if (!r.keys[0]) return TRI_OK;
     return tri__fail(TRI_USAGE,
                      "%s was written with %s: that would be another run. Continue anyway with --allow-change %s, or "
-                     "start over with --resume never or another --output-dir",
-                     c->path, r.what, r.keys);
+                     "start over with --resume never or another --output-dir", c->path, r.what, r.keys);
 }

@@ -400,9 +400,8 @@ static tri_status look_for_end(const tri_session *s, int *ended) {
     if (tri__session_ends_early(s))
         tri__say(&s->log, TRI_LOG_INFO,
                  "it ended early at step %lld of %lld, after %lld validations without a better one: nothing is "
-                 "trained, and the folder stays as it is. A higher --early-stopping, or 0, goes on, --resume "
-                 "never begins anew",
-                 (long long)s->at.step, (long long)s->steps, (long long)s->at.not_better);
+                 "trained, and the folder stays as it is. A higher --early-stopping, or 0, goes on, --resume never "
+                 "begins anew", (long long)s->at.step, (long long)s->steps, (long long)s->at.not_better);
     else if (tri__session_ends_here(s))
         tri__say(&s->log, TRI_LOG_INFO,
                  "%lld of %lld steps were taken before, up to epoch %lld: nothing is trained, and the folder stays "
@@ -411,8 +410,7 @@ static tri_status look_for_end(const tri_session *s, int *ended) {
     else
         tri__say(&s->log, TRI_LOG_INFO,
                  "all %lld steps were taken before: nothing is trained, and the folder stays as it is. A higher "
-                 "--epochs or --max-steps goes on, --resume never begins anew",
-                 (long long)s->at.step);
+                 "--epochs or --max-steps goes on, --resume never begins anew", (long long)s->at.step);
     return tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_UNCHANGED, .facts = summary, .text = s->from});
 }
 

@@ -36,8 +36,7 @@ static void set(tri_exchange *exchange, int status, const char *type, const char
     exchange->is_const = is_const;
 }
 
-void tri__exchange_reply_const(tri_exchange *exchange, int status, const char *type, const char *body,
-                               size_t length) {
+void tri__exchange_reply_const(tri_exchange *exchange, int status, const char *type, const char *body, size_t length) {
     set(exchange, status, type, body, length, 1);
 }
 

@@ -157,8 +157,7 @@ static void draw_numbers(const drawing *d, const tri_chart_row *row, int top) {
         if (height_of(&best) < DIGITS_HIGH) continue;
         if (!open++) tri__buffer_put(d->svg, "<g class=\"k\">");
         char x[32];
-        tri__buffer_put(d->svg, "<text%s x=\"%s\" y=\"%d\">%d</text>",
-                        best.span.kind == 'W' ? " class=\"d\"" : "",
+        tri__buffer_put(d->svg, "<text%s x=\"%s\" y=\"%d\">%d</text>", best.span.kind == 'W' ? " class=\"d\"" : "",
                         tri__svg_number(x_of(d, (best.span.begin + best.span.end) / 2), x), top + 11, best.span.mb);
     }
     if (open) tri__buffer_put(d->svg, "</g>\n");

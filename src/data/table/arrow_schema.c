@@ -129,8 +129,7 @@ static tri_status count_field(walk *w, tri_flat_table field, int column, int dep
         return tri__fail(TRI_DATA, "%s: column \"%.80s\" is of type %d, which this version does not know",
                          w->table->path, w->table->name[column], number);
     if (++w->counts.nodes > TRI_LIMIT_COLUMNS)
-        return tri__fail(TRI_DATA, "%s: more than %d columns, nested ones included", w->table->path,
-                         TRI_LIMIT_COLUMNS);
+        return tri__fail(TRI_DATA, "%s: more than %d columns, nested ones included", w->table->path, TRI_LIMIT_COLUMNS);
     if (tri__flat_slot(w->flat, field, TRI_FLAT_FIELD_DICTIONARY)) {
         w->counts.buffers += 2;
         return TRI_OK;

@@ -166,8 +166,7 @@ static uint64_t offset_at(const reading *r, int64_t i) {
 
 static tri_status put_text(reading *r, const void *data, int64_t i) {
     uint64_t from = offset_at(r, i);
-    return append_text(r, i, ((const part *)data)->at + (from - offset_at(r, 0)),
-                       (size_t)(offset_at(r, i + 1) - from));
+    return append_text(r, i, ((const part *)data)->at + (from - offset_at(r, 0)), (size_t)(offset_at(r, i + 1) - from));
 }
 
 static tri_status write_texts(reading *r) {

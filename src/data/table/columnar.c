@@ -115,8 +115,7 @@ static tri_status decode(const tri_table *table, columnar *c, const tri_column_g
 }
 
 /* Decodes a column of a group, unless another thread did or does. NULL: that failed. */
-static tri_column_text *load(const tri_table *table, columnar *c, tri_column_group *group, int column,
-                             int as_numbers) {
+static tri_column_text *load(const tri_table *table, columnar *c, tri_column_group *group, int column, int as_numbers) {
     int number = as_numbers * table->columns + column;
     tri_column_cell *cell = &atomic_load(&group->cell)[number];
     pthread_mutex_lock(&c->lock);

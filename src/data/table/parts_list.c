@@ -50,8 +50,7 @@ static tri_status check_complete(const char *path, const tri_names *names) {
             return tri__fail(TRI_DATA, "%s: %s and %s are not of one table: their names say different numbers of parts",
                              path, names->name[i - 1], last_name(names->name[i]));
         if (number != count++)
-            return tri__fail(TRI_DATA, "%s: part %lld of %lld is missing: before %s", path, count, all,
-                             names->name[i]);
+            return tri__fail(TRI_DATA, "%s: part %lld of %lld is missing: before %s", path, count, all, names->name[i]);
         if (i == names->n - 1 && count != all)
             return tri__fail(TRI_DATA, "%s: part %lld of %lld is missing: after %s", path, count + 1, all,
                              names->name[i]);

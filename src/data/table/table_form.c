@@ -74,10 +74,9 @@ static tri_status refuse(const tri_table *table, const fit fits[static N_SEPARAT
         if (fits[i].fields > 1)
             tri__text_append(list, sizeof list, ", ", "%s (%lld fields in the header, %d of %d rows agree)",
                              separators[i].plural, (long long)fits[i].fields, fits[i].same, fits[i].rows);
-    return tri__fail(
-        TRI_DATA,
-        "%s: the separator of its fields is not clear: %s; name it with --separator comma, semicolon, tab or pipe",
-        table->path, list);
+    return tri__fail(TRI_DATA,
+                     "%s: the separator of its fields is not clear: %s; name it with --separator comma, semicolon, tab "
+                     "or pipe", table->path, list);
 }
 
 static tri_status choose(const tri_table *table, const char *text, size_t size, int last, char *separator) {

@@ -55,11 +55,10 @@ static int name_says_cased(const char *folder) {
 }
 
 static tri_status contradicts(const builder *b, const char *what, const char *cure) {
-    return tri__fail(
-        TRI_USAGE,
-        "%s: %s is not what transformers' %s makes of this folder, which takes from this file the vocabulary alone; to "
-        "follow this file write %s into tokenizer_config.json",
-        b->path, what, tri__tokenizer_class_name(b->settings.class), cure);
+    return tri__fail(TRI_USAGE,
+                     "%s: %s is not what transformers' %s makes of this folder, which takes from this file the "
+                     "vocabulary alone; to follow this file write %s into tokenizer_config.json", b->path, what,
+                     tri__tokenizer_class_name(b->settings.class), cure);
 }
 
 static const char as_it_stands[] = "\"tokenizer_class\": \"PreTrainedTokenizerFast\"";
@@ -152,8 +151,7 @@ static tri_status build_wordpiece(builder *b) {
     if (b->overridden && s->follows_file)
         return tri__fail(TRI_USAGE,
                          "%s: this file and %s differ, and transformers' DistilBertTokenizer follows this one; write "
-                         "\"tokenizer_class\": \"BertTokenizer\" into the other to follow that",
-                         b->path, s->path);
+                         "\"tokenizer_class\": \"BertTokenizer\" into the other to follow that", b->path, s->path);
     snprintf(t->describe, sizeof t->describe, "WordPiece, %s pieces, %s%s%s%s%s",
              tri__text_count(t->vocabulary.n, (char[32]){0}), rules.lower_case ? "uncased" : "cased",
              rules.strip_accents == rules.lower_case ? ""
@@ -401,12 +399,10 @@ static tri_status refuse_folder(const builder *b) {
     char path[TRI_PATH_MAX];
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         if (tri__path_join(path, b->folder, models[i]) != TRI_OK || !tri__is_file(path)) continue;
-        return tri__fail(
-            TRI_NOINPUT,
-            "%s: a SentencePiece model is not read here, and there is no tokenizer.json beside it; make one: "
-            "python -c \"from transformers import AutoTokenizer; "
-            "AutoTokenizer.from_pretrained('%s').save_pretrained('%s')\"",
-            path, b->folder, b->folder);
+        return tri__fail(TRI_NOINPUT,
+                         "%s: a SentencePiece model is not read here, and there is no tokenizer.json beside it; make "
+                         "one: python -c \"from transformers import AutoTokenizer; "
+                         "AutoTokenizer.from_pretrained('%s').save_pretrained('%s')\"", path, b->folder, b->folder);
     }
     if (b->settings.class == TRI_CLASS_OPEN)
         return tri__fail(TRI_NOINPUT, "%s: there is neither tokenizer.json nor vocab.txt nor vocab.json in this folder",
@@ -435,10 +431,9 @@ tri_status tri__tokenizer_load(const char *folder, tri_tokenizer **out) {
     *out = NULL;
     TRI_TRY(tri__folder_there(folder, &there));
     if (!there)
-        return tri__fail(
-            TRI_NOINPUT,
-            "%s: no such tokenizer folder; it should hold tokenizer.json, vocab.txt, or vocab.json and merges.txt",
-            folder);
+        return tri__fail(TRI_NOINPUT,
+                         "%s: no such tokenizer folder; it should hold tokenizer.json, vocab.txt, or vocab.json and "
+                         "merges.txt", folder);
     builder b = {.tokenizer = calloc(1, sizeof *b.tokenizer), .folder = folder};
     tri_status status = b.tokenizer ? build(&b) : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     tri__tokenizer_settings_close(&b.settings);

@@ -199,8 +199,7 @@ static void show_stages(const progress *p, const tri_json *pipeline) {
             100 * tri__number_in(pipeline, "bubble"), 100 * tri__number_in(pipeline, "predicted_bubble"));
     tri__text_table_add(&table, "stage\tbusy ms\twaiting ms\tcommunication ms\tunits");
     tri__json_each(tri__json_get(pipeline, "stages"), index, stage)
-        tri__text_table_add(&table, "%d\t%.2f\t%.2f\t%.2f\t%s", (int)index,
-                            1e3 * tri__number_in(stage, "busy_seconds"),
+        tri__text_table_add(&table, "%d\t%.2f\t%.2f\t%.2f\t%s", (int)index, 1e3 * tri__number_in(stage, "busy_seconds"),
                             1e3 * tri__number_in(stage, "waiting_seconds"),
                             1e3 * tri__number_in(stage, "communication_seconds"), tri__shown_in(stage, "units"));
     (void)tri__text_table_print(&table, p->out.file, p->out.color);

@@ -79,8 +79,7 @@ static tri_json *info_json(tri_server *server, const tri_live *live) {
         options->http.threads, "version", tri_version(), "models", names, "checkpoint", facts->path, "step",
         (tri_json_int)facts->step, "device", facts->device, "parameters", (tri_json_int)facts->parameters, "bytes",
         (tri_json_int)facts->bytes, "labels", tri__json_strings((char *const *)facts->label, facts->n_classes),
-        "columns",
-        columns_json(server, live), "example", tri__example_row(facts), "positive_label",
+        "columns", columns_json(server, live), "example", tri__example_row(facts), "positive_label",
         facts->positive >= 0 ? facts->label[facts->positive] : NULL, "temperature", d->temperature, "threshold",
         d->has_threshold ? d->threshold : NAN, "threshold_label", d->has_threshold ? facts->label[d->positive] : NULL);
 }

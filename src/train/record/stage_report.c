@@ -161,8 +161,7 @@ static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_
     tri__json_set_new(facts, "better_stages", tri__json_strings(texts.at, texts.n));
     tri__say(&s->log, TRI_LOG_WARN,
              "stage %d is busy %.2f times as long as the mean; by these times a step is %.2f times as fast with "
-             "--stages \"%s\"",
-             slowest, at[slowest].busy / mean, span / better.seconds, joined);
+             "--stages \"%s\"", slowest, at[slowest].busy / mean, span / better.seconds, joined);
     return TRI_OK;
 }
 

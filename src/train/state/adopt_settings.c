@@ -31,8 +31,7 @@ static void take_resolved(const tri_settings *s, const tri_json *was, tri_json *
 
 /* Another run's folder is refused here, before ranks start and data are read; data, and what it resolves, are compared
  * later. */
-static tri_status check_same(const tri_settings *s, const char *folder, const tri_json *was,
-                             const tri_json *manifest) {
+static tri_status check_same(const tri_settings *s, const char *folder, const tri_json *was, const tri_json *manifest) {
     const tri_json *state = tri__json_get(manifest, "state");
     int64_t rows = tri__whole_in(state, "rows"), batch = tri__whole_in(state, "global_batch");
     tri_log silent = {0};

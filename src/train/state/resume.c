@@ -159,11 +159,10 @@ static void say_repeated(const tri_session *s, const tri_checkpoint *checkpoint)
 
 static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint) {
     if (tri__checkpoint_quantized(checkpoint))
-        return tri__fail(
-            TRI_USAGE,
-            "%s has quantised weights, which cannot be trained on: their rounding is lost. Take the run or "
-            "checkpoint that it was made from; --quantize int8 trains for int8 products",
-            tri__checkpoint_path(checkpoint));
+        return tri__fail(TRI_USAGE,
+                         "%s has quantised weights, which cannot be trained on: their rounding is lost. Take the run "
+                         "or checkpoint that it was made from; --quantize int8 trains for int8 products",
+                         tri__checkpoint_path(checkpoint));
     if (tri__checkpoint_is_export(checkpoint)) {
         TRI_TRY(tri__engine_load(&s->engine, checkpoint));
         say_repeated(s, checkpoint);
