@@ -48,8 +48,7 @@ static int parse_sizes(const tri_json *list, int64_t *out) {
 }
 
 static tri_status parse_tensor(const tri_checkpoint *checkpoint, const tri_json *row, tri_piece *piece) {
-    const char *name = tri__text_in(row, "name"),
-               *dtype = tri__text_in(row, "dtype");
+    const char *name = tri__text_in(row, "name"), *dtype = tri__text_in(row, "dtype");
     *piece = (tri_piece){.name = name};
     int found = dtype ? tri__dtype_find(dtype) : -1;
     if (!name || found < 0) return bad_row(checkpoint, name, "no name, or a dtype this build does not know");
@@ -70,8 +69,7 @@ static int is_of(const char *stored, const char *tensor) {
 
 static tri_status parse_slice(const tri_checkpoint *checkpoint, const tri_json *row, const tri_piece *tensor,
                               stored *out) {
-    const char *file = tri__text_in(row, "file"),
-               *name = tri__text_in(row, "tensor");
+    const char *file = tri__text_in(row, "file"), *name = tri__text_in(row, "tensor");
     const tri_json *begin = tri__json_get(row, "begin"), *end = tri__json_get(row, "end");
     const tri_json *shard = file ? tri__json_get(checkpoint->shards, file) : NULL;
     if (!shard || !name) return bad_row(checkpoint, tensor->name, "a slice lies in no file of the checkpoint");

@@ -15,7 +15,8 @@ static tri_json *sizes_json(const int64_t *value, int n) {
 
 /* Appends rows to those of a manifest: slices of a tensor that has one go there. -1 if out of memory. */
 static int join_rows(tri_json *rows, const tri_json *more) {
-    tri_json *slices_of = tri__json_object(); /* name -> list of slices, borrowed from the rows */
+    /* name -> list of slices, borrowed from the rows */
+    TRI_OWNED(tri__json_drop) tri_json *slices_of = tri__json_object();
     const tri_json *lists[] = {rows, more};
     int failed = slices_of == NULL;
     for (int k = 0; k < 2; k++) {
@@ -26,7 +27,6 @@ static int join_rows(tri_json *rows, const tri_json *more) {
             else failed |= tri__json_set(slices_of, name, own) | (k ? tri__json_append(rows, row) : 0);
         }
     }
-    tri__json_decref(slices_of);
     return failed;
 }
 
@@ -140,8 +140,7 @@ static tri_status commit(const tri_checkpoint_out *out, const char *made, const 
 }
 
 tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static TRI_PATH_MAX]) {
-    const char *suffix = TRI_TEXT(64, ".tmp.%ld", (long)getpid());
-    TRI_TRY(tri__checkpoint_name(made, out->folder, out->step, suffix));
+    TRI_TRY(tri__checkpoint_name(made, out->folder, out->step, TRI_TEXT(64, ".tmp.%ld", (long)getpid())));
     TRI_TRY(tri__folder_remove_all(made));
     return tri__folder_create(made);
 }

@@ -15,8 +15,7 @@
 static const char prefix[] = "checkpoint-", best_name[] = "best_checkpoint.json";
 
 tri_status tri__checkpoint_name(char out[static TRI_PATH_MAX], const char *folder, int64_t step, const char *suffix) {
-    const char *name = TRI_TEXT(128, "%s%lld%s", prefix, (long long)step, suffix);
-    return tri__path_join(out, folder, name);
+    return tri__path_join(out, folder, TRI_TEXT(128, "%s%lld%s", prefix, (long long)step, suffix));
 }
 
 /* The step of "checkpoint-<step>", -1 for any other name. *rest: what follows the digits. */

@@ -63,8 +63,7 @@ static tri_status open_index(tri_hf *hf, const char *path, const tri_json *index
     }
     TRI_TRY(open_shards(hf, names));
     tri__json_members(map, m) {
-        const tri_st_file *file =
-            &hf->file[tri__json_integer_value(tri__json_get(names, tri__json_string_value(m->value)))];
+        const tri_st_file *file = &hf->file[tri__whole_in(names, tri__json_string_value(m->value))];
         if (!tri__st_find(file, m->key))
             return tri__fail(TRI_DATA, "%s: tensor '%s' is not in %s", path, m->key, file->path);
     }
@@ -290,11 +289,6 @@ static void say_rest(const tri_log *log, const char *branch, const tri_json *map
                  fresh->text);
 }
 
-/* Takes the tensors that were read from the map of all. */
-static void drop_read(tri_json *map, const tri_json *read) {
-    tri__json_members(read, m) tri__json_del(map, m->key);
-}
-
 tri_status tri__hf_read(tri_hf *hf, const char *prefix, const char *base, const tri_piece *pieces, int n,
                         uint8_t *filled, const tri_log *log) {
     char branch[64], shape[128];
@@ -330,7 +324,7 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const char *base, const 
         loaded++;
         elements += (double)tri__shape_count(&pieces[i].shape);
     }
-    drop_read(map, read);
+    tri__json_members(read, m) tri__json_del(map, m->key);
     if (asked && !loaded)
         return tri__fail(TRI_DATA,
                          "%s: none of its tensors has a name of this encoder; does its config.json have the right "

@@ -29,14 +29,10 @@ int tri__is_plain_name(const char *name) {
 
 /* A plain name, or a plain folder and a plain name. */
 static int is_listed_name(const char *name) {
-    char folder[256];
     const char *slash = strchr(name, '/');
     if (!slash) return tri__is_plain_name(name);
-    size_t length = (size_t)(slash - name);
-    if (length >= sizeof folder) return 0;
-    memcpy(folder, name, length);
-    folder[length] = 0;
-    return tri__is_plain_name(folder) && tri__is_plain_name(slash + 1);
+    return slash - name < 256 && tri__is_plain_name(TRI_TEXT(256, "%.*s", (int)(slash - name), name)) &&
+           tri__is_plain_name(slash + 1);
 }
 
 tri_status tri__json_save_exact(const char *path, const tri_json *value) {
@@ -135,19 +131,17 @@ static tri_status check_file(const char *folder, const tri_json *manifest, const
         return tri__fail(TRI_DATA, "%s/%s: a row of files lacks name, bytes or xxh3", folder, file_name);
     if (!is_listed_name(name))
         return tri__fail(TRI_DATA, "%s/%s: '%s' is not a plain file name", folder, file_name, name);
-    char hex[33], path[TRI_PATH_MAX];
+    char hex[33];
     TRI_OWNED(tri__fd_drop) int fd = -1;
     size_t size;
-    TRI_TRY(tri__path_join(path, folder, name));
+    TRI_PATH(path, folder, name);
     TRI_TRY(tri__file_open_listed(folder, name, &fd, &size));
-    if ((tri_json_int)size != tri__json_integer_value(bytes)) {
-        return tri__fail(TRI_DATA, "%s/%s has %zu bytes, the manifest says %lld",
-                         folder, name, size, (long long)tri__json_integer_value(bytes));
-    } else if (deep) {
-        TRI_TRY(tri__hash_file(fd, 0, size, path, hex));
-        if (strcmp(hex, hash) != 0) return damaged(folder, name, manifest, hex, hash);
-    }
-    return TRI_OK;
+    if ((tri_json_int)size != tri__json_integer_value(bytes))
+        return tri__fail(TRI_DATA, "%s/%s has %zu bytes, the manifest says %lld", folder, name, size,
+                         (long long)tri__json_integer_value(bytes));
+    if (!deep) return TRI_OK;
+    TRI_TRY(tri__hash_file(fd, 0, size, path, hex));
+    return strcmp(hex, hash) != 0 ? damaged(folder, name, manifest, hex, hash) : TRI_OK;
 }
 
 /* Each file, in order, goes to the part with the fewest bytes so far. */

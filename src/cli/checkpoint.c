@@ -15,6 +15,8 @@ typedef struct found {
     int64_t best;       /* -1: none */
 } found;
 
+static void free_found(found *f) { free(f->steps); }
+
 static tri_status find(const char *path, found *f) {
     *f = (found){.best = -1};
     TRI_TRY(tri__path_join(f->folder, "", path));
@@ -87,21 +89,18 @@ typedef struct listing {
 } listing;
 
 static tri_status list_run(listing *l, const char *path, const char *run) {
-    found f;
+    TRI_OWNED(free_found) found f;
     TRI_TRY(find(path, &f));
-    tri_status status = TRI_OK;
-    for (int i = 0; i < (f.n ? f.n : 1) && status == TRI_OK; i++) {
+    for (int i = 0; i < (f.n ? f.n : 1); i++) {
         TRI_OWNED(tri__json_drop) tri_json *row = NULL;
-        status = describe(&f, i, l->deep, &row);
-        if (status != TRI_OK) break;
+        TRI_TRY(describe(&f, i, l->deep, &row));
         l->n++;
         if (!tri__json_is_true(tri__json_get(row, "valid")) && !l->bad++)
             snprintf(l->first, sizeof l->first, "%s", tri__text_in(row, "reason"));
-        if (l->settings->json) status = tri__print_json(l->cli->out, row);
+        if (l->settings->json) TRI_TRY(tri__print_json(l->cli->out, row));
         else add_row(&l->table, row, run);
     }
-    free(f.steps);
-    return status;
+    return TRI_OK;
 }
 
 /* The runs that a path denotes: its own, or those of a sweep, of folds or seeds. */

@@ -68,8 +68,7 @@ static tri_status start(tri_launcher_job *j) {
 }
 
 static void list_children(pid_t pid, char *text, size_t size) {
-    const char *path = TRI_TEXT(64, "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    tri__file_start(path, text, size);
+    tri__file_start(TRI_TEXT(64, "/proc/%d/task/%d/children", (int)pid, (int)pid), text, size);
 }
 
 /* Kills all processes that the launcher has left behind: orphans become children of this process

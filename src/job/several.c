@@ -13,9 +13,8 @@ static tri_status prepare(tri_several *s, int i, const tri_parent *parent, int n
     tri_training *t = &s->training[i];
     const tri_settings *set = s->settings;
     const char *number = TRI_TEXT(24, "%lld", (long long)number_of(s, i));
-    const char *name = TRI_TEXT(48, s->folds ? "fold-%s" : "seed-%s", number);
     snprintf(t->name, sizeof t->name, s->folds ? "fold %s of %d" : "seed %s", number, s->n);
-    TRI_TRY(tri__path_join(t->folder, set->output_dir, name));
+    TRI_TRY(tri__path_join(t->folder, set->output_dir, TRI_TEXT(48, s->folds ? "fold-%s" : "seed-%s", number)));
     TRI_PATH(cache, set->output_dir, "cache"); /* what is the same for all is made once */
     const tri_change changes[] = {{s->title, number},
                                   {"output_dir", t->folder},

@@ -151,9 +151,8 @@ tri_status tri__changes_check(const tri_changes *c, const tri_texts *allowed, co
     TRI_TRY(compare(c, defaults, allowed, log, &r));
     if (!r.keys[0] && length_effect(c, defaults) == TRI_EFFECT_LENGTH) say_longer(c, defaults, log);
     if (c->batch_was != c->batch_now) {
-        const char *a = TRI_TEXT(32, "%lld", (long long)c->batch_was);
         const char *b = TRI_TEXT(32, "%lld", (long long)c->batch_now);
-        differ(&r, allowed, log, TRI_EFFECT_RUN, "global_batch_size", a, b);
+        differ(&r, allowed, log, TRI_EFFECT_RUN, "global_batch_size", TRI_TEXT(32, "%lld", (long long)c->batch_was), b);
     }
     if (c->data)
         differ(&r, allowed, log, TRI_EFFECT_RUN, "data", "the table it was trained on",

@@ -283,9 +283,8 @@ const tri_foreign *tri__foreign_find(const char *name, const char *value) {
 }
 
 int tri__foreign_known(const tri_foreign *row, const char *name) {
-    const char *inside = TRI_TEXT(TRI_FOREIGN_NAME, "%s.", name);
     for (; row->name; row++) {
-        const char *at = strstr(row->name, inside);
+        const char *at = strstr(row->name, TRI_TEXT(TRI_FOREIGN_NAME, "%s.", name));
         if (is_name(row->name, name) || (at && (at == row->name || at[-1] == '|'))) return 1;
     }
     return 0;

@@ -353,11 +353,9 @@ static tri_json *summary_json(const loop *l) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     double own = tri__clock() - s->opened, safe = own > 0 ? own : 1;
-    tri_json *loss = isfinite(s->last.loss) ? tri__json_real(s->last.loss)
-                                            : tri__json_null(); /* a skipped step may have none */
     tri_json *summary = tri__json_pack(
-        "{s:I, s:I, s:f, s:o, s:s, s:f, s:f, s:I, s:I, s:o}", "steps", (tri_json_int)s->at.step, "parameters",
-        (tri_json_int)s->engine.model.n_elements, "seconds", tri__session_seconds(s), "loss", loss, "loss_of",
+        "{s:I, s:I, s:f, s:f, s:s, s:f, s:f, s:I, s:I, s:o}", "steps", (tri_json_int)s->at.step, "parameters",
+        (tri_json_int)s->engine.model.n_elements, "seconds", tri__session_seconds(s), "loss", s->last.loss, "loss_of",
         "the last training step", "samples_per_second", (double)l->samples / safe, "tokens_per_second",
         (double)l->tokens / safe, "max_rss_bytes", (tri_json_int)usage.ru_maxrss * 1024, "data_bytes",
         (tri_json_int)(s->train->memory + (s->valid ? s->valid->memory : 0)), "memory", memory_json(&s->engine));

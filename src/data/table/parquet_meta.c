@@ -5,10 +5,7 @@
 
 __attribute__((format(printf, 2, 3))) static tri_status damaged(const tri_table *table, const char *format, ...) {
     char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    TRI_FORMAT(text, sizeof text, format);
     return tri__fail(TRI_DATA, "%s is a damaged Parquet file: %s; get it again", table->path, text);
 }
 
@@ -40,17 +37,15 @@ static int read_unit(tri_thrift *in) {
 
 static void read_logical(tri_thrift *in, element *e) {
     for (tri_thrift_field outer = {0}; tri__thrift_next(in, &outer);) {
+        int is_time = outer.id == L_TIME || outer.id == L_TIMESTAMP;
         e->logical = outer.id;
         if (!tri__thrift_struct(in, &outer)) return;
         for (tri_thrift_field field = {0}; tri__thrift_next(in, &field);) {
             if (outer.id == L_DECIMAL && field.id == 1) e->scale = (int)tri__thrift_integer(in, &field);
             else if (outer.id == L_INTEGER && field.id == 1) e->bits = (int)tri__thrift_integer(in, &field);
             else if (outer.id == L_INTEGER && field.id == 2) e->is_signed = tri__thrift_boolean(in, &field);
-            else if ((outer.id == L_TIME || outer.id == L_TIMESTAMP) && field.id == 1)
-                e->utc = tri__thrift_boolean(in, &field);
-            else if ((outer.id == L_TIME || outer.id == L_TIMESTAMP) && field.id == 2 &&
-                     tri__thrift_struct(in, &field))
-                e->unit = read_unit(in);
+            else if (is_time && field.id == 1) e->utc = tri__thrift_boolean(in, &field);
+            else if (is_time && field.id == 2 && tri__thrift_struct(in, &field)) e->unit = read_unit(in);
             else tri__thrift_skip(in, field.type);
         }
     }

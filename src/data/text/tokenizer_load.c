@@ -68,8 +68,7 @@ static const char as_it_stands[] = "\"tokenizer_class\": \"PreTrainedTokenizerFa
 static tri_status agree(builder *b, const char *key, int in_file, int have, const char *what) {
     if (in_file == have) return TRI_OK;
     b->overridden = tri__tokenizer_says(&b->settings, key);
-    const char *cure = TRI_TEXT(80, "\"%s\": %s", key, in_file ? "true" : "false");
-    return b->overridden ? TRI_OK : contradicts(b, what, cure);
+    return b->overridden ? TRI_OK : contradicts(b, what, TRI_TEXT(80, "\"%s\": %s", key, in_file ? "true" : "false"));
 }
 
 /* Checks the parts of tokenizer.json that BertTokenizer would build differently. */

@@ -263,8 +263,7 @@ static int set_decoder(tri_json *config, const tri_added_tokens *added) {
     int failed = !decoder;
     for (int i = 0; i < added->n && !failed; i++) {
         const tri_added_token *token = &added->all[i];
-        const char *id = TRI_TEXT(16, "%d", token->id);
-        failed = tri__json_set_new(decoder, id,
+        failed = tri__json_set_new(decoder, TRI_TEXT(16, "%d", token->id),
                                    tri__json_pack("{s:s, s:b, s:b, s:b, s:b, s:b}", "content", token->content, "lstrip",
                                                   token->lstrip, "normalized", token->normalized, "rstrip",
                                                   token->rstrip, "single_word", token->single_word, "special",

@@ -6,8 +6,7 @@ enum { UNKNOWN_PENALTY = 10, MAX_POWER = 308 };
 
 /* 10^power, rounded once; power is 0 to 308. */
 static double power_of_ten(int power) {
-    const char *text = TRI_TEXT(16, "1e%d", power);
-    return strtod(text, NULL);
+    return strtod(TRI_TEXT(16, "1e%d", power), NULL);
 }
 
 /* A number as serde_json reads it, which the library uses: the digits as a whole number, then one multiplication or
@@ -144,8 +143,7 @@ tri_status tri__unigram_finish(const char *path, const tri_json *unknown, int by
     model->unknown_score = least - UNKNOWN_PENALTY;
     model->byte_fallback = byte_fallback;
     for (int byte = 0; byte < 256 && byte_fallback; byte++) {
-        const char *name = TRI_TEXT(8, "<0x%02X>", byte);
-        model->byte_id[byte] = tri__vocabulary_named(vocabulary, name);
+        model->byte_id[byte] = tri__vocabulary_named(vocabulary, TRI_TEXT(8, "<0x%02X>", byte));
     }
     return TRI_OK;
 }

@@ -34,8 +34,7 @@ static tri_buffer *labelled(const view *v, int rank, const char *word) {
 /* "  12.3 words", after the first one; nothing of a NaN. */
 static void put_figure(tri_buffer *line, const char *format, double value, const char *words) {
     if (!isfinite(value)) return;
-    const char *figure = TRI_TEXT(64, format, value);
-    tri__buffer_put(line, "%s%s  ", figure, words);
+    tri__buffer_put(line, "%s%s  ", TRI_TEXT(64, format, value), words);
 }
 
 static void put_brief(tri_buffer *line, double value, const char *words) {

@@ -3,8 +3,7 @@
 #include "report/runs/run_parts.h"
 
 double tri__curve_value(double value) {
-    const char *text = TRI_TEXT(32, "%.6g", value);
-    return strtod(text, NULL);
+    return strtod(TRI_TEXT(32, "%.6g", value), NULL);
 }
 
 /* value[i * stride] belongs to step[i * stride]. */

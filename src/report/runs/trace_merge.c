@@ -62,8 +62,7 @@ static long long micros_at(const char *line, const char *key, const char **where
 
 /* FOLDER/trace-rank<r>.json; of: "trace", "profile" */
 static tri_status rank_path(const merge *m, const char *of, int rank, char path[static TRI_PATH_MAX]) {
-    const char *name = TRI_TEXT(64, "%s-rank%d.json", of, rank);
-    return tri__path_join(path, m->folder, name);
+    return tri__path_join(path, m->folder, TRI_TEXT(64, "%s-rank%d.json", of, rank));
 }
 
 static int is_event(const char *line) { return line[0] == '{' && strncmp(line, "{\"ph\":\"", 7) == 0; }

@@ -6,8 +6,7 @@
 /* context: the folder */
 static tri_status emit(void *context, const tri_event *event) {
     if (event->kind != TRI_EVENT_PROFILE || !event->facts) return TRI_OK;
-    const char *name = TRI_TEXT(64, "profile-rank%d.json", event->rank);
-    TRI_PATH(path, context, name);
+    TRI_PATH(path, context, TRI_TEXT(64, "profile-rank%d.json", event->rank));
     TRI_OWNED(tri__free_at) char *text = tri__json_line(event->facts);
     if (!text) return tri__fail(TRI_RESOURCE, "no memory for %s", path);
     return tri__file_write(path, text, strlen(text));

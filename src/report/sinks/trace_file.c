@@ -196,8 +196,7 @@ static tri_status save(const char *path, const tri_event *event) {
 /* context: the folder */
 static tri_status emit(void *context, const tri_event *event) {
     if (event->kind != TRI_EVENT_PROFILE || !event->spans) return TRI_OK;
-    const char *name = TRI_TEXT(64, "trace-rank%d.json", event->rank);
-    TRI_PATH(path, context, name);
+    TRI_PATH(path, context, TRI_TEXT(64, "trace-rank%d.json", event->rank));
     return save(path, event);
 }
 

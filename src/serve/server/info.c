@@ -55,8 +55,7 @@ tri_json *tri__example_row(const tri_model_facts *facts) {
 static tri_json *labels_json(const tri_model_facts *facts) {
     tri_json *id2label = tri__json_object(), *label2id = tri__json_object();
     for (int c = 0; c < facts->n_classes; c++) {
-        const char *id = TRI_TEXT(16, "%d", c);
-        tri__json_set_new(id2label, id, tri__json_string(facts->label[c]));
+        tri__json_set_new(id2label, TRI_TEXT(16, "%d", c), tri__json_string(facts->label[c]));
         tri__json_set_new(label2id, facts->label[c], tri__json_integer(c));
     }
     return tri__json_pack("{s:{s:o, s:o}}", "classifier", "id2label", id2label, "label2id", label2id);

@@ -89,8 +89,7 @@ static tri_status read_lines(const char *body, size_t length, tri_json *list) {
         at += n + 1;
         while (n && memchr(" \t\r", begin[n - 1], 3)) n--;
         if (!n) continue;
-        const char *name = TRI_TEXT(32, "line %d", line);
-        TRI_TRY(tri__json_parse(begin, n, name, TRI_DATA, &object));
+        TRI_TRY(tri__json_parse(begin, n, TRI_TEXT(32, "line %d", line), TRI_DATA, &object));
         if (tri__json_append_new(list, object)) return tri__fail(TRI_RESOURCE, "out of memory");
     }
     return TRI_OK;

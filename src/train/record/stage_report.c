@@ -173,10 +173,9 @@ static tri_status save_profile(const tri_session *s, const tri_stage_time *unit)
         tri__json_set_new(units, model->unit[u].name,
                           tri__json_pack("{s:f, s:f, s:f}", "forward", unit[u].forward, "input", unit[u].input,
                                          "weight", unit[u].weight));
-    tri_json *root = tri__json_pack("{s:s, s:o}", "unit", "seconds of a microbatch", "units", units);
-    tri_status status = root ? tri__json_save(path, root) : tri__fail(TRI_RESOURCE, "out of memory");
-    tri__json_decref(root);
-    return status;
+    TRI_OWNED(tri__json_drop) tri_json *root = tri__json_pack("{s:s, s:o}", "unit", "seconds of a microbatch", "units",
+                                                              units);
+    return root ? tri__json_save(path, root) : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 /* Where ranks outnumber cores, they mostly wait for a core. */

@@ -247,10 +247,8 @@ static tri_status end_writing(tri_saver *saver, int wait, tri_saved *saved) {
     int32_t outcome = PENDING;
     char words[1024] = "";
     TRI_TRY(vote(saver, wait, &outcome, words));
-    if (outcome == PENDING) {
-        saved->result = TRI_SAVE_PENDING;
-        return TRI_OK;
-    }
+    saved->result = TRI_SAVE_PENDING;
+    if (outcome == PENDING) return TRI_OK;
     if (outcome != TRI_OK) {
         give_up(saver, (tri_status)outcome, words, saved);
         return TRI_OK;
@@ -258,7 +256,6 @@ static tri_status end_writing(tri_saver *saver, int wait, tri_saved *saved) {
     if (saver->world) TRI_TRY(gather_parts(saver));
     if (saver->lead) start_job(saver, COMMITTING);
     else saver->stage = COMMITTING;
-    saved->result = TRI_SAVE_PENDING;
     return TRI_OK;
 }
 

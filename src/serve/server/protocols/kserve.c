@@ -258,15 +258,11 @@ static tri_status parse_object(const tri_json *root, binary *rest, tri_json *row
 tri_status tri__kserve_parse(const tri_ask_in *in, tri_ask *out) {
     size_t length = in->json_length ? in->json_length : in->length;
     binary rest = {(const unsigned char *)in->body + length, in->length - length};
-    tri_json *root, *rows;
+    TRI_OWNED(tri__json_drop) tri_json *root = NULL, *rows = tri__json_array();
     *out = (tri_ask){.truncate = -1};
     if (in->form != TRI_ROWS_JSON) return tri__fail(TRI_USAGE, "the Open Inference Protocol is JSON");
     TRI_TRY(tri__json_parse_wide(in->body, length, "body", TRI_DATA, &root));
-    rows = tri__json_array();
-    tri_status status = rows ? parse_object(root, &rest, rows, out) : tri__fail(TRI_RESOURCE, "out of memory");
-    tri__json_decref(rows);
-    tri__json_decref(root);
-    return status;
+    return rows ? parse_object(root, &rest, rows, out) : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 /* ---- the answer ---- */
