@@ -499,8 +499,7 @@ static tri_status copy_run(void *context, int64_t into, int64_t from, int64_t co
     const copy *c = context;
     char *out = (char *)c->into->data + (size_t)into * tri__dtype_bytes(c->into->dtype);
     if (c->quantized) return tri__quantized_read(c->quantized, from, count, (float *)out);
-    if (c->from->entry->dtype == c->into->dtype)
-        return tri__st_read(c->from->file, c->from->entry, from, count, out);
+    if (c->from->entry->dtype == c->into->dtype) return tri__st_read(c->from->file, c->from->entry, from, count, out);
     return tri__st_read_f32(c->from->file, c->from->entry, from, count, (float *)out);
 }
 

@@ -100,8 +100,7 @@ static void probe_memory(finding *f) {
     tri__text_bytes(available, free_text);
     if (limit > 0 && limit < 1e15)
         FOUND(f, "%s available, cgroup limit %s", free_text, tri__text_bytes(limit, limit_text));
-    else
-        FOUND(f, "%s available, no cgroup limit", free_text);
+    else FOUND(f, "%s available, no cgroup limit", free_text);
 }
 
 static void probe_shm(finding *f) {

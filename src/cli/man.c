@@ -5,12 +5,9 @@
 static void put(FILE *out, const char *text) {
     if (*text == '.' || *text == '\'') fputs("\\&", out);
     for (; *text; text++) {
-        if (*text == '\\')
-            fputs("\\e", out);
-        else if (*text == '-')
-            fputs("\\-", out);
-        else
-            fputc(*text, out);
+        if (*text == '\\') fputs("\\e", out);
+        else if (*text == '-') fputs("\\-", out);
+        else fputc(*text, out);
     }
 }
 

@@ -217,8 +217,7 @@ tri_status tri__launcher_run(tri_launcher_job *j, int64_t max_restarts) {
         int asked = atomic_load(&j->parent->stop->signal);
         if (code == TRI_OK) return TRI_OK;
         end_rest(); /* leftovers would interfere with the next start, and are useless after the last */
-        if ((is_final(code) && !late) || asked || restarts == max_restarts)
-            return ended(j, code, asked, late, lost);
+        if ((is_final(code) && !late) || asked || restarts == max_restarts) return ended(j, code, asked, late, lost);
         if (tri__run_saved(&j->signs)) delay = j->restart_delay;
         snprintf(why, sizeof why, late || lost ? "again:" : "ended with exit code %d;", code);
         tri__tell(j->parent, "trident: %s %s start %lld of %lld in %s", name, why, (long long)restarts + 2,

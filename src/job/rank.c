@@ -24,15 +24,12 @@ static double meet_seconds(double progress_timeout) { return 5 + 2 * progress_ti
  * prints it. page: file descriptor of the shared memory. */
 static void report_no_join(const tri_parent *parent, const tri_launch *launch, int page, tri_status status) {
     tri_segment segment;
-    tri_words words;
-    tri__words_keep(&words);
-    if (tri__segment_attach(page, &segment) == TRI_OK) {
-        if (!atomic_load(&segment.control->abort))
-            tri__control_fail(segment.control, launch->rank, status, "%s", words.text);
-        tri__segment_close(&segment);
-        *parent->reported = 1;
-    }
-    tri__words_restore(&words);
+    TRI_KEEP_WORDS();
+    if (tri__segment_attach(page, &segment) != TRI_OK) return;
+    if (!atomic_load(&segment.control->abort))
+        tri__control_fail(segment.control, launch->rank, status, "%s", tri_error());
+    tri__segment_close(&segment);
+    *parent->reported = 1;
 }
 
 /* Under our supervisor. A rank of an elastic run that cannot join, or that was started to join later, waits for the

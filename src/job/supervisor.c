@@ -17,8 +17,8 @@ enum { PERIOD_MS = 100, OWN_FILES = 6, RANK_FILES = 32, WORLD_FILES = 4 };
 /* Seconds that ranks get after a failure to leave by themselves, the same while one of them saves, after SIGTERM, and
  * after SIGKILL. */
 static const double LEAVE = 2, LEAVE_SAVING = 5, TERMINATE = 1, KILL = 10;
-static const double DEBOUNCE =
-    0.3; /* seconds: process groups, control groups and launchers may each forward the same request */
+/* Seconds: process groups, control groups and launchers may each forward the same request. */
+static const double DEBOUNCE = 0.3;
 static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1}; /* signals that request a stop */
 enum { N_STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
 _Static_assert((int)N_STOP_SIGNALS == (int)TRI_STOP_SIGNALS, "room for what each did before");
@@ -44,9 +44,8 @@ static tri_status take_signals(tri_supervisor *s) {
     sigaction(SIGCHLD, &collected, &s->child_before); /* if it were ignored, exit statuses would be lost */
     sigprocmask(SIG_BLOCK, &set, &s->mask_before);
     s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return s->signals >= 0
-               ? TRI_OK
-               : tri__fail(TRI_RESOURCE, "cannot watch for signals: %s; raise `ulimit -n`", strerror(errno));
+    if (s->signals >= 0) return TRI_OK;
+    return tri__fail(TRI_RESOURCE, "cannot watch for signals: %s; raise `ulimit -n`", strerror(errno));
 }
 
 static void give_signals_back(tri_supervisor *s) {
@@ -273,8 +272,7 @@ static void watch_over(tri_supervisor *s) {
 static int open_files(void) {
     TRI_OWNED(tri__names_free) tri_names open_now = {0};
     if (tri__folder_list("/proc/self/fd", &open_now) != TRI_OK) return 3;
-    int n = open_now.n - 2; /* two belong to the listing itself */
-    return n;
+    return open_now.n - 2; /* two belong to the listing itself */
 }
 
 /* A rank also needs some, under the same limit. */

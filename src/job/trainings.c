@@ -36,13 +36,12 @@ const tri_option *tri__argument_row(const char *argument) {
 
 /* How many arguments from args[0] on give an option that is changed; 0: it is not. */
 static int replaced(int n, const char *const *args, const tri_change *changes, int n_changes) {
-    static const char *const truths[] = {"true", "false", "yes", "no", "on", "off"};
     const char *equal = strchr(args[0], '=');
     const tri_option *row = tri__argument_row(args[0]);
-    int is_changed = 0, is_truth = 0;
+    int is_changed = 0;
     for (int i = 0; row && i < n_changes; i++) is_changed |= !strcmp(row->name, changes[i].name);
     if (!is_changed) return 0;
-    for (size_t i = 0; n > 1 && i < sizeof truths / sizeof *truths; i++) is_truth |= !strcasecmp(args[1], truths[i]);
+    int is_truth = n > 1 && !strchr("01", args[1][0]) && tri__text_truth(args[1]) >= 0;
     return equal || n < 2 || (row->kind == TRI_OPTION_BOOL && !is_truth) ? 1 : 2;
 }
 

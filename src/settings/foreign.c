@@ -241,13 +241,6 @@ const tri_foreign tri__foreign[] = {
     NOT("use_flash_attn", NULL, "attention never stores its scores; there is one implementation for each --device"),
     {0}};
 
-int tri__foreign_truth(const char *word) {
-    static const char *const words[] = {"false", "true", "no", "yes", "0", "1", "off", "on"};
-    for (int i = 0; i < 8; i++)
-        if (strcasecmp(word, words[i]) == 0) return i & 1;
-    return -1;
-}
-
 /* Whether a name is one of the row's: dashes and underscores are equal, and one may end in "*". */
 static int is_name(const char *row, const char *name) {
     for (;; row++) {
@@ -260,9 +253,9 @@ static int is_name(const char *row, const char *name) {
 }
 
 static int is_value(const char *row, const char *value) {
-    int truth = row ? tri__foreign_truth(row) : -1, is_word = row && (!strcmp(row, "true") || !strcmp(row, "false"));
+    int truth = row ? tri__text_truth(row) : -1, is_word = row && (!strcmp(row, "true") || !strcmp(row, "false"));
     if (!row) return 1;
-    if (is_word) return (value ? tri__foreign_truth(value) : 1) == truth;
+    if (is_word) return (value ? tri__text_truth(value) : 1) == truth;
     size_t length = value ? strlen(value) : 0;
     for (; value; row++) {
         if (strncasecmp(row, value, length) == 0 && (!row[length] || row[length] == '|')) return 1;

@@ -62,8 +62,7 @@ static tri_status check_tables(const tri_settings *settings, size_t memory) {
     TRI_TRY(tri__fit_spec_make(settings, &fit));
     tri_status status = tri__table_open(files.train, &options, &table);
     if (status == TRI_OK) status = tri__preprocess_fit(table, &fit.spec, options.threads, &preprocess);
-    if (status == TRI_OK && files.valid[0] && !files.one)
-        status = check_valid(&options, files.valid, preprocess);
+    if (status == TRI_OK && files.valid[0] && !files.one) status = check_valid(&options, files.valid, preprocess);
     tri__preprocess_free(preprocess);
     return status;
 }

@@ -193,8 +193,7 @@ tri_status tri__arrow_schema(tri_table *table, tri_arrow *arrow, tri_flat *flat,
         return tri__fail(TRI_DATA, "%s: an Arrow file with big-endian numbers, which are not read; write it again on a "
                          "little-endian machine", table->path);
     if (!n) return tri__fail(TRI_DATA, "%s: this Arrow file has no columns", table->path);
-    if (n > TRI_LIMIT_COLUMNS)
-        return tri__fail(TRI_DATA, "%s: more than %d columns", table->path, TRI_LIMIT_COLUMNS);
+    if (n > TRI_LIMIT_COLUMNS) return tri__fail(TRI_DATA, "%s: more than %d columns", table->path, TRI_LIMIT_COLUMNS);
     TRI_TRY(tri__table_make_columns(table, n));
     if (!(arrow->column = calloc(n, sizeof *arrow->column))) return tri__table_no_memory(table);
     for (size_t i = 0; i < n; i++) {

@@ -71,8 +71,7 @@ static tri_status read_part(const reading *r, size_t index, uint64_t from, uint6
     int packed = r->batch->codec != TRI_CODEC_NONE && buffer->size;
     if (packed) TRI_TRY(unpack(r, buffer, out));
     uint64_t whole = packed ? out->size : buffer->size;
-    if (from > whole || size > whole - from)
-        return tri__column_fail(&r->place, "a buffer is shorter than its values");
+    if (from > whole || size > whole - from) return tri__column_fail(&r->place, "a buffer is shorter than its values");
     if (!packed) return read_body(r, buffer->at + from, size, out);
     out->at += from, out->size = size;
     return TRI_OK;

@@ -267,8 +267,7 @@ static tri_status read_group(const tri_table *table, const tri_parquet *file, tr
 
 static tri_status read_groups(tri_table *table, tri_parquet *file, tri_thrift *in, const tri_thrift_field *field) {
     uint32_t n = tri__thrift_list(in, field, TRI_THRIFT_STRUCT);
-    if (!table->columns || file->group || in->failed)
-        return damaged(table, "its row groups cannot be read");
+    if (!table->columns || file->group || in->failed) return damaged(table, "its row groups cannot be read");
     file->group = calloc((size_t)n + 1, sizeof *file->group);
     if (!file->group) return tri__table_no_memory(table);
     for (uint32_t i = 0; i < n; i++) {
@@ -291,8 +290,7 @@ static tri_status read_metadata(tri_table *table, tri_parquet *file, tri_thrift 
         else if (field.id == 4) TRI_TRY(read_groups(table, file, in, &field));
         else tri__thrift_skip(in, field.type);
     }
-    if (in->failed || !table->columns || !file->group || rows < 0)
-        return damaged(table, "its footer cannot be read");
+    if (in->failed || !table->columns || !file->group || rows < 0) return damaged(table, "its footer cannot be read");
     if (rows != table->rows)
         return damaged(table, "its row groups have %lld rows, not %lld", (long long)table->rows, (long long)rows);
     return TRI_OK;

@@ -108,8 +108,7 @@ static tri_status add_piece(const char *path, const tri_json *pair, int32_t id, 
         return tri__fail(TRI_DATA, "%s: id %d has a piece of %zu bytes; 1 to %d are accepted", path, id, length,
                          TRI_UNIGRAM_BYTES);
     int32_t before = tri__vocabulary_add(vocabulary, id, piece, length);
-    if (before >= 0)
-        return tri__fail(TRI_DATA, "%s: piece \"%.80s\" has ids %d and %d", path, piece, before, id);
+    if (before >= 0) return tri__fail(TRI_DATA, "%s: piece \"%.80s\" has ids %d and %d", path, piece, before, id);
     double value = tri__json_number_value(score);
     model->score[id] = exact || tri__json_is_integer(score) ? value : parse_as_library(value);
     if (isfinite(model->score[id])) return TRI_OK;

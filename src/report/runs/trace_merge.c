@@ -98,8 +98,7 @@ static tri_status each_event(merge *m, int trace, take_event *take, int *cut) {
         }
         status = trim(line, path);
         if (status == TRI_OK) status = take(m, trace, line);
-        else if (status == TRI_DATA)
-            status = whole ? tri__fail(TRI_DATA, "%s:%zu: is damaged", path, number) : TRI_OK;
+        else if (status == TRI_DATA) status = whole ? tri__fail(TRI_DATA, "%s:%zu: is damaged", path, number) : TRI_OK;
     }
     if (status == TRI_OK && !ended && !feof(in)) /* newer C libraries count a lack of memory as an error of the file */
         status = ferror(in) && errno != ENOMEM ? tri__fail(TRI_IO, "cannot read %s", path) : no_memory();

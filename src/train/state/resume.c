@@ -131,8 +131,7 @@ static tri_status take_kinds(tri_session *s, const tri_checkpoint *checkpoint) {
     if (!s->settings->full_steps) how->full_steps = full_steps;
     TRI_TRY(check_full_steps(s, checkpoint, kinds ? full_steps : -1));
     how->met = integer(kinds, "met", 0);
-    if (!s->settings->var_freeze_step)
-        how->var_freeze_step = integer(kinds, "var_freeze_step", how->var_freeze_step);
+    if (!s->settings->var_freeze_step) how->var_freeze_step = integer(kinds, "var_freeze_step", how->var_freeze_step);
     if (!(tri__step_gates(how) & ~s->engine.plan.train.program->gates)) return TRI_OK;
     return tri__fail(TRI_USAGE,
                      "%s froze the variance at step %lld, and a run of %lld steps goes on so long after it that copies "

@@ -188,8 +188,7 @@ static tri_status spread(tensor *t, tri_json *rows) {
     if (t->n != (int64_t)tri__json_size(rows))
         return tri__fail(TRI_USAGE, "input \"%.100s\" has %lld rows, the first input has %zu", t->name, (long long)t->n,
                          tri__json_size(rows));
-    if (tri__json_get(tri__json_at(rows, 0), t->name))
-        return tri__fail(TRI_USAGE, "input \"%.100s\" twice", t->name);
+    if (tri__json_get(tri__json_at(rows, 0), t->name)) return tri__fail(TRI_USAGE, "input \"%.100s\" twice", t->name);
     for (size_t i = 0; i < (size_t)t->n; i++) {
         tri_json *value = NULL;
         TRI_TRY(t->data ? value_in_list(t, i, &value) : binary_value(t, i, &value));
@@ -269,8 +268,7 @@ tri_status tri__kserve_parse(const tri_ask_in *in, tri_ask *out) {
 
 static void put_output(const tri_prediction *told, int is_label, tri_buffer *space, tri_buffer *out) {
     int64_t rows = told->rows, n = is_label ? rows : rows * told->facts->n_classes, bytes = 4 * n;
-    if (is_label)
-        tri__buffer_put(out, "{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[%lld],", (long long)rows);
+    if (is_label) tri__buffer_put(out, "{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[%lld],", (long long)rows);
     else
         tri__buffer_put(out, "{\"name\":\"%s\",\"datatype\":\"FP32\",\"shape\":[%lld,%d],",
                         told->facts->is_number ? "numbers" : "probabilities", (long long)rows, told->facts->n_classes);

@@ -75,8 +75,7 @@ static tri_status parse_object(const tri_json *root, const tri_ask_in *in, tri_a
     TRI_TRY(parse_parameters(tri__json_get(root, "parameters"), out));
     TRI_TRY(take_bool(root, "truncate", &out->truncate));
     TRI_TRY(take_bool(root, "raw_scores", &raw));
-    if (raw)
-        return tri__fail(TRI_USAGE, "\"raw_scores\": the model answers with probabilities, not with raw scores");
+    if (raw) return tri__fail(TRI_USAGE, "\"raw_scores\": the model answers with probabilities, not with raw scores");
     return parse_inputs(tri__json_get(root, "inputs"), in, out);
 }
 
