@@ -23,8 +23,15 @@ static tri_status no_memory(const char *origin) {
     return tri__fail(TRI_RESOURCE, "%s: no memory for the value", origin);
 }
 
+int tri__option_truth(const char *word) {
+    static const char *const words[] = {"false", "true", "no", "yes", "0", "1", "off", "on"};
+    for (int i = 0; i < 8; i++)
+        if (strcasecmp(word, words[i]) == 0) return i & 1;
+    return -1;
+}
+
 static tri_status set_bool(const char *origin, int *into, const char *text) {
-    int truth = tri__text_truth(text);
+    int truth = tri__option_truth(text);
     if (truth < 0) return tri__fail(TRI_USAGE, "%s: expected true or false, not \"%s\"", origin, text);
     *into = truth;
     return TRI_OK;

@@ -49,13 +49,6 @@ char *tri__text_print(char *out, size_t size, const char *format, ...) {
     return out;
 }
 
-int tri__text_truth(const char *word) {
-    static const char *const words[] = {"false", "true", "no", "yes", "0", "1", "off", "on"};
-    for (int i = 0; i < 8; i++)
-        if (strcasecmp(word, words[i]) == 0) return i & 1;
-    return -1;
-}
-
 int tri__text_index(const char *word, const char *const *names, int n) {
     for (int i = 0; i < n; i++)
         if (strcmp(names[i], word) == 0) return i;

@@ -17,8 +17,6 @@ int32_t tri__utf8_next(const char *text, size_t length, size_t *at);
 int tri__utf8_put(int32_t code, char *out);
 /* The number of the four hexadecimal digits of \u at text [left]; -1: they are none. */
 int tri__text_hex4(const char *text, size_t left);
-/* 1, 0: a word for true, for false, in any case; -1: neither. */
-int tri__text_truth(const char *word);
 int tri__text_begins(const char *text, const char *start);
 int tri__text_ends(const char *text, const char *end);
 /* A word quoted for a shell, if necessary; the caller frees it. NULL: out of memory. */

@@ -41,7 +41,7 @@ static int replaced(int n, const char *const *args, const tri_change *changes, i
     int is_changed = 0;
     for (int i = 0; row && i < n_changes; i++) is_changed |= !strcmp(row->name, changes[i].name);
     if (!is_changed) return 0;
-    int is_truth = n > 1 && !strchr("01", args[1][0]) && tri__text_truth(args[1]) >= 0;
+    int is_truth = n > 1 && !strchr("01", args[1][0]) && tri__option_truth(args[1]) >= 0;
     return equal || n < 2 || (row->kind == TRI_OPTION_BOOL && !is_truth) ? 1 : 2;
 }
 

@@ -4,6 +4,8 @@
  * write a value in a form that our row does not accept. */
 #include "settings/foreign_rows.h"
 
+#include "base/option.h"
+
 #define BACKWARD_PREFETCH "backward_prefetch|fsdp_backward_prefetch|fsdp_backward_prefetch_policy"
 #define WRAPS "auto_wrap_policy|fsdp_auto_wrap_policy"
 #define BACKENDS "backend|dist_backend|distributed_backend|ddp_backend"
@@ -253,9 +255,9 @@ static int is_name(const char *row, const char *name) {
 }
 
 static int is_value(const char *row, const char *value) {
-    int truth = row ? tri__text_truth(row) : -1, is_word = row && (!strcmp(row, "true") || !strcmp(row, "false"));
+    int truth = row ? tri__option_truth(row) : -1, is_word = row && (!strcmp(row, "true") || !strcmp(row, "false"));
     if (!row) return 1;
-    if (is_word) return (value ? tri__text_truth(value) : 1) == truth;
+    if (is_word) return (value ? tri__option_truth(value) : 1) == truth;
     size_t length = value ? strlen(value) : 0;
     for (; value; row++) {
         if (strncasecmp(row, value, length) == 0 && (!row[length] || row[length] == '|')) return 1;

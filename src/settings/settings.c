@@ -428,7 +428,7 @@ typedef struct argument {
 } argument;
 
 /* A switch takes the next argument only if it is a word for true or false; a digit may be a file's name. */
-static int is_truth(const char *word) { return tri__text_truth(word) >= 0 && word[0] != '0' && word[0] != '1'; }
+static int is_truth(const char *word) { return tri__option_truth(word) >= 0 && word[0] != '0' && word[0] != '1'; }
 
 /* The value of an option whose text has no "=": the next argument, where it takes one. */
 static void take_value(const tri_option *row, int n, const char *const *args, argument *out) {
