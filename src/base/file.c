@@ -88,12 +88,11 @@ static tri_status open_part(int at, const char *part, int flags, const char *pat
 }
 
 static tri_status open_listed(const char *folder, const char *name, const char *path, int *fd) {
-    char part[TRI_PATH_MAX];
     TRI_OWNED(tri__fd_drop) int at = tri__open_at(AT_FDCWD, folder, O_PATH | O_DIRECTORY, 0);
     if (at < 0) return tri__fail_errno("open the folder", folder, TRI_NOINPUT);
     for (const char *slash; (slash = strchr(name, '/')); name = slash + 1) {
         int inner;
-        snprintf(part, sizeof part, "%.*s", (int)(slash - name), name);
+        const char *part = TRI_TEXT(TRI_PATH_MAX, "%.*s", (int)(slash - name), name);
         TRI_TRY(open_part(at, part, O_PATH | O_DIRECTORY, path, &inner));
         close(at);
         at = inner;
@@ -102,8 +101,7 @@ static tri_status open_listed(const char *folder, const char *name, const char *
 }
 
 tri_status tri__file_open_listed(const char *folder, const char *name, int *fd, size_t *size) {
-    char path[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(path, folder, name));
+    TRI_PATH(path, folder, name);
     TRI_TRY(open_listed(folder, name, path, fd));
     return regular_size(path, fd, TRI_DATA, size);
 }

@@ -93,14 +93,9 @@ static tri_status list_parts(const char *path, tri_names *out) {
 
 tri_status tri__parts_list(const char *path, tri_names *out) {
     *out = (tri_names){0};
-    tri_status status = TRI_OK;
-    if (tri__parts_named(path)) {
-        status = list_parts(path, out);
-    } else {
-        out->name = calloc(1, sizeof *out->name);
-        if (out->name && (out->name[0] = strdup(path))) out->n = 1;
-        else status = tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    }
-    if (status != TRI_OK) tri__names_free(out);
-    return status;
+    if (tri__parts_named(path)) return list_parts(path, out);
+    out->name = calloc(1, sizeof *out->name);
+    if (!out->name || !(out->name[0] = strdup(path))) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    out->n = 1;
+    return TRI_OK;
 }
