@@ -188,9 +188,9 @@ static tri_status open_quantized(tri_checkpoint *checkpoint, const char *name, i
                          scale_name);
     TRI_TRY(find_whole(checkpoint, name, &part));
     TRI_TRY(find_whole(checkpoint, scale_name, &scale));
-    tri_quantized *quantized = &checkpoint->quantized[checkpoint->n_quantized];
+    tri_quantized *quantized = &checkpoint->quantized[checkpoint->n_quantized++];
     TRI_TRY(tri__quantized_open(part.file, part.entry, scale.file, scale.entry, quantized));
-    if (tri__json_set_new(checkpoint->quantized_of, name, tri__json_integer(checkpoint->n_quantized++)))
+    if (tri__json_set_new(checkpoint->quantized_of, name, tri__json_integer(quantized - checkpoint->quantized)))
         return tri__fail(TRI_RESOURCE, "out of memory");
     return check ? tri__quantized_check(quantized) : TRI_OK;
 }

@@ -121,9 +121,8 @@ tri_status tri__checkpoint_join(tri_json *part, const tri_json *added) {
 /* Renames `made` to `final`. An older checkpoint of that name is exchanged atomically and then removed; if the file
  * system cannot exchange names, it is moved away first, and back if the second rename fails. */
 static tri_status commit(const tri_checkpoint_out *out, const char *made, const char *final) {
-    char away[TRI_PATH_MAX], suffix[64];
-    snprintf(suffix, sizeof suffix, ".tmp.old-%ld", (long)getpid());
-    TRI_TRY(tri__checkpoint_name(away, out->folder, out->step, suffix));
+    char away[TRI_PATH_MAX];
+    TRI_TRY(tri__checkpoint_name(away, out->folder, out->step, TRI_TEXT(64, ".tmp.old-%ld", (long)getpid())));
     const char *old = made;
     if (tri__path_rename(made, final, TRI_RENAME_EXCHANGE)) {
         int moved = errno != ENOENT && tri__path_rename(final, away, TRI_RENAME_REPLACE) == 0;

@@ -130,10 +130,9 @@ tri_status tri__checkpoint_mark_best(const char *folder, int64_t step) {
 
 /* Renamed first, so that a half-removed checkpoint is never found. A link is removed, not its target. */
 static tri_status retire(const char *folder, int64_t step) {
-    char path[TRI_PATH_MAX], gone[TRI_PATH_MAX], suffix[64];
-    snprintf(suffix, sizeof suffix, ".tmp.old-%ld", (long)getpid());
+    char path[TRI_PATH_MAX], gone[TRI_PATH_MAX];
     TRI_TRY(tri__checkpoint_name(path, folder, step, ""));
-    TRI_TRY(tri__checkpoint_name(gone, folder, step, suffix));
+    TRI_TRY(tri__checkpoint_name(gone, folder, step, TRI_TEXT(64, ".tmp.old-%ld", (long)getpid())));
     if (tri__path_rename(path, gone, TRI_RENAME_REPLACE))
         return errno == ENOENT ? TRI_OK : tri__fail_errno("rename", path, TRI_IO);
     return tri__folder_remove_all(gone);

@@ -15,12 +15,10 @@ int tri__hub_is_name(const char *name) {
 }
 
 tri_status tri__hub_place(const char *cache, const char *name, char out[static TRI_PATH_MAX]) {
-    char folder[TRI_PATH_MAX];
     const char *slash = strchr(name, '/');
     int organisation = slash ? (int)(slash - name) : 0;
-    snprintf(folder, sizeof folder, "%s%.*s%s%s", prefix, organisation, name, slash ? "--" : "",
-             slash ? slash + 1 : name);
-    return tri__path_join(out, cache, folder);
+    return tri__path_join(out, cache, TRI_TEXT(TRI_PATH_MAX, "%s%.*s%s%s", prefix, organisation, name,
+                                               slash ? "--" : "", slash ? slash + 1 : name));
 }
 
 /* The folder models--ORG--NAME of the only organisation with that name; "" if there is none. */

@@ -181,10 +181,9 @@ tri_status tri__table_form(const tri_table *table) {
     TRI_TRY(tri__source_read(table, 0, head, n));
     const tri_format *other = tri__format_by_magic(head, n);
     if (other) {
-        char ending[TRI_ENDING_BYTES], words[128];
-        tri__format_ending(other, ending);
-        snprintf(words, sizeof words, "is %s, which is read from files that end in %s: mv %%1$s %%2$s", other->called,
-                 ending);
+        const char *ending = tri__format_ending(other, (char[TRI_ENDING_BYTES]){0});
+        const char *words = TRI_TEXT(128, "is %s, which is read from files that end in %s: mv %%1$s %%2$s",
+                                     other->called, ending);
         return name_foreign(table->path, words, ending);
     }
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
