@@ -178,9 +178,7 @@ void tri__fd_drop(int *fd) {
     *fd = -1;
 }
 
-int tri__file_sync(int fd, const char *path) {
-    return TRI_DURING(TRI_CALL_SYNC, path, fsync(fd));
-}
+int tri__file_sync(int fd, const char *path) { return TRI_DURING(TRI_CALL_SYNC, path, fsync(fd)); }
 
 tri_status tri__file_bring(const char *path) {
     TRI_OWNED(tri__fd_drop) int fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
@@ -322,9 +320,7 @@ int tri__file_same(const char *a, const char *b) {
 }
 
 /* stat(), announced. */
-static int look_at(const char *path, struct stat *info) {
-    return TRI_DURING(TRI_CALL_LOOK, path, stat(path, info));
-}
+static int look_at(const char *path, struct stat *info) { return TRI_DURING(TRI_CALL_LOOK, path, stat(path, info)); }
 
 tri_stamp tri__path_stamp(const char *path) {
     struct stat info;

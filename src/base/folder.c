@@ -100,9 +100,7 @@ int tri__path_holds(const char *path, const char *file) {
 
 /* ---- making ---- */
 
-static int make_at(const char *path) {
-    return TRI_DURING(TRI_CALL_MAKE, path, mkdirat(AT_FDCWD, path, 0777));
-}
+static int make_at(const char *path) { return TRI_DURING(TRI_CALL_MAKE, path, mkdirat(AT_FDCWD, path, 0777)); }
 
 /* Brings the name of a new folder to disk: after a power loss what was synced inside it would be gone without it. A
  * parent that may not be opened cannot be synced by us. */

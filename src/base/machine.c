@@ -57,9 +57,7 @@ char tri__process_state(int pid) {
     return at && sscanf(at, " %c", &state) == 1 ? state : 0;
 }
 
-int64_t tri__process_peak(int pid) {
-    return kib_after(TRI_TEXT(64, "/proc/%d/status", pid), "\nVmHWM:", 0);
-}
+int64_t tri__process_peak(int pid) { return kib_after(TRI_TEXT(64, "/proc/%d/status", pid), "\nVmHWM:", 0); }
 
 uint64_t tri__process_ticks(int pid) {
     char text[1024];

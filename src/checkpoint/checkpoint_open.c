@@ -517,9 +517,7 @@ static void round_piece(const tri_piece *piece) {
     for (int64_t i = 0; i < piece->slice.end - piece->slice.begin; i++) data[i] = tri__rounded(piece->through, data[i]);
 }
 
-static tri_status read_part(void *context, const tri_piece *part) {
-    return tri__checkpoint_read(context, part);
-}
+static tri_status read_part(void *context, const tri_piece *part) { return tri__checkpoint_read(context, part); }
 
 tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piece *piece) {
     const tri_json *row = tri__json_get(checkpoint->tensors, piece->name),

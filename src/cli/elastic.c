@@ -11,10 +11,9 @@ static int is_possible(const tri_settings *asked, const tri_elastic_mesh *mesh) 
     tri_log silent = {0};
     TRI_OWNED(tri__study_drop) tri_study *study = calloc(1, sizeof *study); /* large */
     TRI_KEEP_WORDS();
-    tri_status status = study ? tri__engine_accept(&s) : TRI_RESOURCE;
-    if (study) study->runs = 1;
-    if (status == TRI_OK) status = tri__study_open(&s, &silent, NULL, s.output_dir, study);
-    return status == TRI_OK;
+    if (!study || tri__engine_accept(&s) != TRI_OK) return 0;
+    study->runs = 1;
+    return tri__study_open(&s, &silent, NULL, s.output_dir, study) == TRI_OK;
 }
 
 int tri__elastic_fit(void *settings, int alive, int32_t *stages, int32_t *replicas) {

@@ -6,25 +6,16 @@
 
 #include <unistd.h>
 
-/* "2, 5" of the ranks of a list; the caller frees it. */
-static char *ranks_text(const tri_json *list) {
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    if (!out) return NULL;
-    tri__json_each(list, i, rank) {
-        if (i == 8) fprintf(out, " and %zu more", tri__json_size(list) - i);
-        if (i < 8) fprintf(out, "%s%lld", i ? ", " : "", (long long)tri__json_integer_value(rank));
-    }
-    fclose(out);
-    return text;
-}
-
+/* The words with the ranks of a list, "2, 5", in them. */
 static void say(const tri_cli *cli, const tri_json *facts, const char *key, const char *words) {
     const tri_json *list = tri__json_get(facts, key);
+    TRI_OWNED(tri__buffer_free) tri_buffer ranks = {0};
     if (!tri__json_size(list)) return;
-    TRI_OWNED(tri__free_at) char *ranks = ranks_text(list);
-    fprintf(cli->err, words, ranks ? ranks : "?");
+    tri__json_each(list, i, rank) {
+        if (i == 8) tri__buffer_put(&ranks, " and %zu more", tri__json_size(list) - i);
+        if (i < 8) tri__buffer_put(&ranks, "%s%lld", i ? ", " : "", tri__json_integer_value(rank));
+    }
+    fprintf(cli->err, words, ranks.text ? ranks.text : "?");
 }
 
 static void print(const tri_cli *cli, const char *path, const tri_json *facts) {

@@ -12,9 +12,7 @@
 #include <unistd.h>
 
 /* Ranks are executed as /proc/self/exe, a name that does not identify the process. */
-static void set_name(int rank) {
-    prctl(PR_SET_NAME, TRI_TEXT(16, "trident:%d", rank));
-}
+static void set_name(int rank) { prctl(PR_SET_NAME, TRI_TEXT(16, "trident:%d", rank)); }
 
 /* Seconds in which the ranks of the next world meet. The supervisor sees before that who is missing, and makes
  * another. */

@@ -55,9 +55,7 @@ void tri__rank_end_take(tri_rank_end *end, int rank, const tri_rank_line *line) 
     end->last = atomic_load(&line->last);
 }
 
-int tri__is_crash(int code, int hung) {
-    return code > 128 || hung || code == TRI_INTERNAL || code == TRI_DISAGREE;
-}
+int tri__is_crash(int code, int hung) { return code > 128 || hung || code == TRI_INTERNAL || code == TRI_DISAGREE; }
 
 static int exit_code(int status) {
     return status == -1 ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

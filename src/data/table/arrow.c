@@ -72,9 +72,7 @@ static tri_status read_message(const tri_table *table, uint64_t at, message *m) 
 
 static int version_of(tri_flat *flat, tri_flat_table root) { return (int)tri__flat_number(flat, root, 0, 2, 0); }
 
-static void free_batch(tri_arrow_batch *batch) {
-    TRI_FREE(batch->nulls, batch->buffer, batch->views);
-}
+static void free_batch(tri_arrow_batch *batch) { TRI_FREE(batch->nulls, batch->buffer, batch->views); }
 
 static void free_arrow(void *state) {
     tri_arrow *arrow = state;

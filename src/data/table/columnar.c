@@ -26,9 +26,7 @@ typedef struct columnar {
     _Atomic int failed;
 } columnar;
 
-static void free_text(tri_column_text *text) {
-    TRI_FREE(text->text, text->field, text);
-}
+static void free_text(tri_column_text *text) { TRI_FREE(text->text, text->field, text); }
 
 static void fail(columnar *c, tri_status status) {
     TRI_LOCKED(&c->lock);

@@ -5,9 +5,7 @@
 enum { UNKNOWN_PENALTY = 10, MAX_POWER = 308 };
 
 /* 10^power, rounded once; power is 0 to 308. */
-static double power_of_ten(int power) {
-    return strtod(TRI_TEXT(16, "1e%d", power), NULL);
-}
+static double power_of_ten(int power) { return strtod(TRI_TEXT(16, "1e%d", power), NULL); }
 
 /* A number as serde_json reads it, which the library uses: the digits as a whole number, then one multiplication or
  * division by a power of ten. Its shortest digits are taken, which is how files are written. */

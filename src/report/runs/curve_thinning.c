@@ -2,9 +2,7 @@
  * largest value stay, in their order: no spike is lost, however short. */
 #include "report/runs/run_parts.h"
 
-double tri__curve_value(double value) {
-    return strtod(TRI_TEXT(32, "%.6g", value), NULL);
-}
+double tri__curve_value(double value) { return strtod(TRI_TEXT(32, "%.6g", value), NULL); }
 
 /* value[i * stride] belongs to step[i * stride]. */
 typedef struct curve {

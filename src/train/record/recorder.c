@@ -94,9 +94,7 @@ void tri__recorder_close(tri_recorder *r) {
 
 /* ---- Recording ---- */
 
-static int is_recorded(const tri_recorder *r, int64_t seen) {
-    return seen >= r->first && seen < r->first + r->active;
-}
+static int is_recorded(const tri_recorder *r, int64_t seen) { return seen >= r->first && seen < r->first + r->active; }
 
 void tri__recorder_before(tri_recorder *r) {
     tri_session *session = r->session;

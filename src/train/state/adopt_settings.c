@@ -52,8 +52,7 @@ static tri_status adopt(tri_settings *s, const char *folder, const tri_json *man
     if (status != TRI_OK) return status == TRI_DATA || status == TRI_NOINPUT ? TRI_OK : status; /* reported later */
     adopt_batch(s, manifest);
     adopt_positions(s, config);
-    status = check_same(s, folder, config, manifest);
-    return status;
+    return check_same(s, folder, config, manifest);
 }
 
 tri_status tri__run_adopt(tri_settings *s) {
@@ -65,6 +64,5 @@ tri_status tri__run_adopt(tri_settings *s) {
     if (status == TRI_NOINPUT) return tri__changes_check_names(&s->allow_change);
     if (status == TRI_DATA) return TRI_OK; /* reported when it is opened */
     TRI_TRY(status);
-    status = adopt(s, folder, manifest);
-    return status;
+    return adopt(s, folder, manifest);
 }
