@@ -307,10 +307,8 @@ static tri_status open_socket(tri_supervisor *s, int i, int *theirs) {
 
 static tri_status execute(tri_supervisor *s, int i, int page, int socket, int nothing) {
     cpu_set_t cores;
-    const char *rank = TRI_TEXT(16, "%d", i);
-    const char *size = TRI_TEXT(16, "%d", s->what->n);
-    const char *fd = TRI_TEXT(16, "%d", page);
-    const char *socket_fd = TRI_TEXT(16, "%d", socket);
+    const char *rank = TRI_TEXT(16, "%d", i), *size = TRI_TEXT(16, "%d", s->what->n);
+    const char *fd = TRI_TEXT(16, "%d", page), *socket_fd = TRI_TEXT(16, "%d", socket);
     const char *const pairs[][2] = {{"RANK", rank},
                                     {"WORLD_SIZE", size},
                                     {"LOCAL_RANK", rank},
@@ -375,14 +373,10 @@ static tri_status prepare(tri_supervisor *s) {
     s->verdict->rank = calloc(n, sizeof *s->verdict->rank);
     if (!s->child || !s->seen || !s->poll || !s->fitting || !s->verdict->rank)
         return tri__fail(TRI_RESOURCE, "out of memory for %d ranks", what->n);
-    for (size_t i = 0; i < n; i++)
-        s->child[i] = (tri_child){.pidfd = -1, .local = -1, .socket = -1, .end.status = -1};
+    for (size_t i = 0; i < n; i++) s->child[i] = (tri_child){.pidfd = -1, .local = -1, .socket = -1, .end.status = -1};
     s->progress_timeout = what->progress_timeout > 0 ? what->progress_timeout : 30;
-    tri_segment_spec spec = {.n = what->n,
-                             .world = what->n,
-                             .heap_bytes = what->heap_bytes,
-                             .progress_timeout = s->progress_timeout,
-                             .io_timeout = what->io_timeout};
+    tri_segment_spec spec = {.n = what->n, .world = what->n, .heap_bytes = what->heap_bytes,
+                             .progress_timeout = s->progress_timeout, .io_timeout = what->io_timeout};
     TRI_TRY(tri__segment_create(&spec, &s->segment));
     TRI_TRY(tri__streams_open(&what->logs, what->n, what->out, what->err, what->log, &s->streams));
     snprintf(s->verdict->logs, sizeof s->verdict->logs, "%s", s->streams.folder);

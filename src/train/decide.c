@@ -29,11 +29,8 @@ static tri_status decide_labels(tri_session *s, const float *probs, tri_threshol
 
 tri_status tri__session_decide(tri_session *s, const float *probs) {
     const tri_settings *set = s->settings;
-    tri_decision_spec spec = {.probs = probs,
-                              .labels = s->valid->labels,
-                              .n = s->valid->n,
-                              .n_classes = s->engine.model.n_classes,
-                              .positive = s->positive,
+    tri_decision_spec spec = {.probs = probs, .labels = s->valid->labels, .n = s->valid->n,
+                              .n_classes = s->engine.model.n_classes, .positive = s->positive,
                               .scale = set->calibration == TRI_CALIBRATION_TEMPERATURE};
     tri_decision_fit fit;
     tri_conformal around;

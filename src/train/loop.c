@@ -69,11 +69,8 @@ static tri_status emit_start(loop *l) {
     }
     add(facts, "prediction", tri__prediction_json(&s->prediction, 0));
     add(facts, "bad_rows", bad_rows_json(s));
-    tri_event event = {.kind = TRI_EVENT_START,
-                       .facts = facts,
-                       .epochs = s->settings->epochs,
-                       .mem_bytes = tri__exec_bytes(e->exec),
-                       .again = s->pending};
+    tri_event event = {.kind = TRI_EVENT_START, .facts = facts, .epochs = s->settings->epochs,
+                       .mem_bytes = tri__exec_bytes(e->exec), .again = s->pending};
     TRI_TRY(tri__session_emit(s, &event));
     const tri_world *world = s->place.world;
     if (!world || world->since <= 0) return TRI_OK;

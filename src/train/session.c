@@ -314,8 +314,7 @@ static double sequences(const tri_session *s, int encoder) {
     int64_t n = 0;
     if (!tri__counts_windows(model)) return (double)s->batch->n;
     for (int text = encoder; text < (model->n_encoders < model->n_texts ? model->n_texts : encoder + 1); text++)
-        for (int64_t i = 0; i < s->batch->n; i++)
-            n += tri__dataset_packed(s->train, text, s->batch->row[i]).windows;
+        for (int64_t i = 0; i < s->batch->n; i++) n += tri__dataset_packed(s->train, text, s->batch->row[i]).windows;
     return (double)n;
 }
 
@@ -529,9 +528,7 @@ tri_status tri__session_scores(tri_session *s, tri_scores *scores, float **kept)
     TRI_OWNED(tri__free_at) float *probs = malloc((size_t)s->valid->n * classes * sizeof *probs); /* [n, classes] */
     if (!probs) return tri__fail(TRI_RESOURCE, "out of memory for %lld predictions", (long long)s->valid->n);
     const tri_reals *weights = &s->settings->model.class_weights;
-    tri_label_set known = {.n = (int)classes,
-                           .label = s->preprocess->label,
-                           .weights = weights->n ? weights->at : NULL,
+    tri_label_set known = {.n = (int)classes, .label = s->preprocess->label, .weights = weights->n ? weights->at : NULL,
                            .positive = s->positive};
     const tri_number_set numbers = tri__inputs_numbers(s->settings, s->preprocess);
     if (s->preprocess->target) known.numbers = &numbers;

@@ -145,8 +145,7 @@ static tri_status listen_at(const tri_http_options *options, tri_http *http) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
     struct sockaddr_storage bound;
     socklen_t size = sizeof bound;
-    const char *port = TRI_TEXT(16, "%d", options->port);
-    const char *host = TRI_TEXT(200, "%s", options->host);
+    const char *port = TRI_TEXT(16, "%d", options->port), *host = TRI_TEXT(200, "%s", options->host);
     int code = getaddrinfo(host, port, &hints, &found), one = 1;
     int resource = code == EAI_MEMORY || (code == EAI_SYSTEM && (errno == EMFILE || errno == ENOMEM));
     if (code) return tri__fail(resource ? TRI_RESOURCE : TRI_USAGE, "--host %s: %s", host, gai_strerror(code));

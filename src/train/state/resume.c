@@ -56,13 +56,10 @@ static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpo
     const char *digest = TRI_TEXT(24, "%016llx", (unsigned long long)s->train->digest);
     TRI_OWNED(tri__json_drop) tri_json *now = tri__session_recorded(s);
     if (!tri__json_is_whole(now)) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_changes changes = {.was = tri__checkpoint_config(checkpoint),
-                           .now = now,
+    tri_changes changes = {.was = tri__checkpoint_config(checkpoint), .now = now,
                            .data = (data && strcmp(data, digest) != 0) || is_other_table(s, state),
-                           .batch_was = integer(state, "global_batch", s->sampler.batch),
-                           .batch_now = s->sampler.batch,
-                           .step = tri__checkpoint_step(checkpoint),
-                           .batches = s->batches,
+                           .batch_was = integer(state, "global_batch", s->sampler.batch), .batch_now = s->sampler.batch,
+                           .step = tri__checkpoint_step(checkpoint), .batches = s->batches,
                            .path = tri__checkpoint_path(checkpoint)};
     tri_status status = tri__changes_check(&changes, &s->settings->allow_change, &s->log);
     if (status == TRI_OK && build && strcmp(build, tri__build_text()) != 0)

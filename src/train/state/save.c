@@ -98,14 +98,10 @@ tri_status tri__session_save_begin(tri_session *s) {
     int best = s->at.step > 0 && s->at.best_step == s->at.step;
     tri_save_spec what = {.keep = (int)s->settings->keep,
                           .best = best,
-                          .out = {.folder = s->settings->output_dir,
-                                  .step = s->at.step,
-                                  .sequence = ++s->sequence,
+                          .out = {.folder = s->settings->output_dir, .step = s->at.step, .sequence = ++s->sequence,
                                   .config = tri__session_recorded(s),
-                                  .preprocessing = tri__preprocess_json(s->preprocess),
-                                  .state = saved_state(s),
-                                  .extras = tri__assets_save,
-                                  .context = &s->assets}};
+                                  .preprocessing = tri__preprocess_json(s->preprocess), .state = saved_state(s),
+                                  .extras = tri__assets_save, .context = &s->assets}};
     if (what.out.config && what.out.preprocessing && what.out.state) return tri__saver_begin(s->saver, &what);
     tri__save_spec_free(&what);
     return tri__fail(TRI_RESOURCE, "out of memory for a checkpoint");
