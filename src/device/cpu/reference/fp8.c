@@ -218,10 +218,10 @@ static void linear_act_scaled_din(const tri_call *call) {
     cast_by(call, g, type, ARG(dx), ARG(transposed), ARG(most), ARG(sq));
 }
 
-/* Runs the call as the variant of these attributes that writes the computing type, and casts its result y, which has the
- * type of operand `like`, and, where it has the place of q, also its shape: it is then in scratch space, before that of
- * the variant. */
-static void run_and_cast(const tri_call *call, tri_attr attr, int like, int y, int q, int transposed, int most, int sq) {
+/* Runs the call as the variant of these attributes that writes the computing type, and casts its result y. It has the
+ * type of operand `like`; where it has the place of q also its shape, and is in scratch space, before the variant's. */
+static void run_and_cast(const tri_call *call, tri_attr attr, int like, int y, int q, int transposed, int most,
+                         int sq) {
     tri_call part = *call;
     tri_tensor x = call->t[y];
     int type = call->dtype[like];
