@@ -40,9 +40,10 @@ static tri_status read_file(tri_stack *s, const tri_json *file, const char *name
     TRI_OWNED(tri__free_at) double *at = NULL;
     if (!format || strcmp(format, FORMAT) || tri__whole_in(file, "version") != VERSION)
         return tri__fail(TRI_DATA, "%s: its format is not %s, version %d", name, FORMAT, VERSION);
+    if (terms < 0 || terms > TRI_TERMS_MAX) terms = TRI_TERMS_MAX + 1; /* refused below */
     int64_t known = 2 * (f->n_dense + terms),
             rest = trees ? 0 : (f->n_dense + f->n_categories + terms + 1) * (int64_t)f->n_outputs;
-    if (terms < 0 || terms > TRI_TERMS_MAX || n != (size_t)(known + rest))
+    if (terms > TRI_TERMS_MAX || n != (size_t)(known + rest))
         return tri__fail(TRI_DATA, "%s: terms or numbers are not as many as the model beside it needs", name);
     TRI_TRY(TRI_NEW(at, n + 1, "a stacked head"));
     tri__json_items(numbers, number) {
