@@ -445,8 +445,9 @@ def make_losses(folder):
         runs.append({"of": name, "config": {"task": "multilabel"}, "recipe": {"loss": "binary_cross_entropy"},
                      "losses": losses, "grad_norms": norms})
         print(f"{name}, several labels: after {len(losses)} steps {losses[-1]:.6f}")
-    write_json(folder, "losses.json", {"runs": runs, "notes": "targets of numbers: 0.75 * label - 0.5; of several labels, label k: "
-                                                          "(label + k) % 2, not known where the sum is 3",
+    notes = ("targets of numbers: 0.75 * label - 0.5; of several labels, label k: (label + k) % 2, not known where the "
+             "sum is 3")
+    write_json(folder, "losses.json", {"runs": runs, "notes": notes,
                                        "made_by": f"tools/golden.py, torch {torch.__version__}"})
 
 
