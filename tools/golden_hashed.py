@@ -3,7 +3,8 @@
 
     python3 tools/golden_hashed.py
 
-XXH3 is written here again, for the at most 20 bytes that five characters have, so that the tool needs nothing but Python.
+XXH3 is written here again, for the at most 20 bytes that five characters have, so that the tool needs nothing but
+Python.
 """
 import json
 import math
@@ -83,9 +84,9 @@ def numbers(text, buckets):
 
 def cases():
     rng = random.Random(44)
-    yield from ["", " ", "a", "ab", "Abc", "x y", "Nova 12", "  Château  Margaux\u00a02015 ", "ÄÖÜß", "İstanbul", "Ωmega ΣΑΣ",
-                "东京", "中文 名字\u3000测试", "😀😀😀😀😀 😀", "e\u0301cole", "SKU-00123/B", "O'Neil-Smith", "01234", "12e4",
-                "\u0130\u0130\u0130\u0130\u0130", "a" * 400, "long " * 300]
+    yield from ["", " ", "a", "ab", "Abc", "x y", "Nova 12", "  Château  Margaux\u00a02015 ", "ÄÖÜß", "İstanbul",
+                "Ωmega ΣΑΣ", "东京", "中文 名字\u3000测试", "😀😀😀😀😀 😀", "e\u0301cole", "SKU-00123/B",
+                "O'Neil-Smith", "01234", "12e4", "\u0130\u0130\u0130\u0130\u0130", "a" * 400, "long " * 300]
     letters = "abcXYZ 0129-_.éßжЖ字😀"
     for _ in range(60):
         yield "".join(rng.choice(letters) for _ in range(rng.randrange(1, 40)))

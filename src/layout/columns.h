@@ -60,7 +60,9 @@ TRI_KERNEL_FUNCTION float tri__column_bin(float x, int64_t k, int64_t n) {
 }
 
 /* Whether its rows are in the table of categories, and its vector is their sum without a ReLU. */
-TRI_KERNEL_FUNCTION int tri__column_looks_up(const int32_t *words) { return words[TRI_COLUMN_KIND] >= TRI_COLUMN_CATEGORY; }
+TRI_KERNEL_FUNCTION int tri__column_looks_up(const int32_t *words) {
+    return words[TRI_COLUMN_KIND] >= TRI_COLUMN_CATEGORY;
+}
 
 /* The factor of row k of a column that looks rows up, with its numbers x. */
 TRI_KERNEL_FUNCTION float tri__column_look(const float *x, int64_t k, const int32_t *words) {

@@ -1,6 +1,7 @@
 /* columns.c - columns of the table as vectors (Gorishniy et al., "On Embeddings for Numerical Features in Tabular Deep
  * Learning", 2022): numbers by bins or by sines of learned frequencies through a dense layer of each column and a ReLU,
- * categories by a row of a table, hashed names by a sum of rows. What fits columns to data is data/dataset/vectors.c. */
+ * categories by a row of a table, hashed names by a sum of rows. What fits columns to data is
+ * data/dataset/vectors.c. */
 #include "model/model.h"
 
 void tri__columns_make(tri_network *model, const tri_model_config *config, const tri_column *column) {

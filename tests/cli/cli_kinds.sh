@@ -16,8 +16,8 @@ rows() { # SEED ROWS
                 e = next_of(4)
                 name = part[1 + next_of(10)] part[1 + next_of(10)] part[1 + next_of(10)] end[1 + e]
                 sku = sprintf("%s-%02d/%d", substr("XLSMAB", 1 + next_of(5), 2), next_of(60), next_of(9))
-                print "the box number " i " was " (next_of(2) ? "good" : "bad") " and came in " next_of(9) " days", toupper(substr(name, 1, 1)) substr(name, 2) \
-                    (next_of(3) ? "" : " Co"), sku, 1000 + next_of(12), next_of(2) ? "yes" : "No", \
+                print "the box number " i " was " (next_of(2) ? "good" : "bad") " and came in " next_of(9) " days", \
+                    toupper(substr(name, 1, 1)) substr(name, 2) (next_of(3) ? "" : " Co"), sku, 1000 + next_of(12), next_of(2) ? "yes" : "No", \
                     "2024-0" 1 + next_of(9) "-1" next_of(10), next_of(900) / 10, next_of(2) ? "red" : "blue", i + 1, \
                     e < 2 ? "a" : "b"
             }
@@ -43,8 +43,8 @@ tr -d '\n' <starter.json | sed 's/  */ /g; s/\[ /[/g; s/ \]/]/g' >starter.txt
 expect_text starter.txt '"hashed_field_list": ["brand", "sku"]' '"boolean_field_list": ["paid"]' \
     '"cat_field_list": ["shop id"]' '"min_category_rows": 5' '"brand: names: 1.'
 run inspect data --json --tokenizer model
-expect_text "$out" '"name":"brand","kind":"name","role":"tabular"' '"reason":"codes: 1.0 words a value, 100 % of the values' \
-    '"kind":"boolean"'
+expect_text "$out" '"name":"brand","kind":"name","role":"tabular"' '"kind":"boolean"' \
+    '"reason":"codes: 1.0 words a value, 100 % of the values'
 
 # Trained by hashing, and as categories, with either form of columns.
 fields='"tab_field_list": ["brand", "sku", "shop id", "paid", "price"]'
@@ -58,16 +58,20 @@ for form in plain embedded; do
     sed -i '/secondary/d' $form.json
     run $(train $form $form)
     expect_code 0
-    expect_text "$err" "columns: brand: character n-grams in 64 buckets; sku: character n-grams in 64 buckets; shop id: 12 categories; paid: yes or no"
-    expect_text $form/checkpoint-100/preprocessing.json '"version": 5' '"kind": "hashed"' '"buckets": 64' '"kind": "boolean"'
+    expect_text "$err" "columns: brand: character n-grams in 64 buckets; sku: character n-grams in 64 buckets;" \
+        "shop id: 12 categories; paid: yes or no"
+    expect_text $form/checkpoint-100/preprocessing.json '"version": 5' '"kind": "hashed"' '"buckets": 64' \
+        '"kind": "boolean"'
     run eval --checkpoint $form --data-path data/test.csv --json --quiet --bootstrap 0
     expect_code 0
-    expect "$form: the end of a name is learned: $(json_number accuracy "$out")" is "$(json_number accuracy "$out")" '>' 0.93
+    accuracy=$(json_number accuracy "$out")
+    expect "$form: the end of a name is learned: $accuracy" is "$accuracy" '>' 0.93
     expect_text "$out" '"unseen":[]'
     run predict --checkpoint $form --data-path data/test.csv --threads 1 --quiet -o $form.csv
     expect_code 0
     for mesh in '--nproc-per-node 2 --shard zero3' '--nproc-per-node 2 --pp-size 2'; do
-        run predict --checkpoint $form --data-path data/test.csv --threads 1 --quiet $mesh --batch-size 7 -o many.csv --force
+        run predict --checkpoint $form --data-path data/test.csv --threads 1 --quiet $mesh --batch-size 7 -o many.csv \
+            --force
         expect "$form, $mesh: predictions are those of one rank" cmp $form.csv many.csv
     done
     for mesh in '--nproc-per-node 2 --tp-size 2' '--nproc-per-node 2 --shard zero3'; do
@@ -87,7 +91,8 @@ run $(train names names)
 expect_code 0
 expect_text "$err" 'columns: brand: ' ' rare values joined'
 run eval --checkpoint names --data-path data/test.csv --json --quiet --bootstrap 0 --allow-unknown
-expect "as categories names are not learned: $(json_number accuracy "$out")" is "$(json_number accuracy "$out")" '<' 0.75
+accuracy=$(json_number accuracy "$out")
+expect "as categories names are not learned: $accuracy" is "$accuracy" '<' 0.75
 run predict --checkpoint names --data-path data/test.csv --quiet
 expect_code 0
 expect_text "$err" 'column "brand": training did not have, or joined as rare,'
@@ -147,12 +152,14 @@ for model in plain embedded; do
     port=$(sed -n '1s/.* at http:\/\/127.0.0.1:\([0-9]*\); try: .*/\1/p' serve.out)
     boolean=$([ "$paid" = yes ] && echo true || echo false)
     for values in "\"paid\": \"$paid\", \"shop id\": $shop" "\"paid\": $boolean, \"shop id\": \"$shop\""; do
-        ask /invocations application/jsonlines "{\"text\": \"$text\", \"brand\": \"$brand\", \"sku\": \"$sku\", \"price\": $price, $values}"
+        row="\"text\": \"$text\", \"brand\": \"$brand\", \"sku\": \"$sku\", \"price\": $price"
+        ask /invocations application/jsonlines "{$row, $values}"
         expect "$model: $values: $(cat "$out")" test "$(cat "$out")" = "$want"
     done
     tensors= probability=$(sed -n '2s/[^,]*,//p' $model.csv)
     for one in "text:$text" "brand:$brand" "sku:$sku" "shop id:$shop" "paid:$paid" "price:$price"; do
-        tensors+=${tensors:+, }"{\"name\": \"${one%%:*}\", \"shape\": [1], \"datatype\": \"BYTES\", \"data\": [\"${one#*:}\"]}"
+        tensors+=${tensors:+, }"{\"name\": \"${one%%:*}\", \"shape\": [1], \"datatype\": \"BYTES\", "
+        tensors+="\"data\": [\"${one#*:}\"]}"
     done
     ask /v2/models/m/infer application/json "{\"inputs\": [$tensors]}"
     expect_text "$out" "\"shape\":[1,2],\"data\":[$probability]"

@@ -161,7 +161,8 @@ static void double_columns(const kernel_call *k, double *const *v) {
         int64_t first = (int64_t)words[TRI_COLUMN_FIRST];
         v[0][i] = v[5][cell % C * H + d];
         if (words[TRI_COLUMN_KIND] == TRI_COLUMN_HASHED) {
-            for (int64_t j = 0; j < (int64_t)words[TRI_COLUMN_COUNT]; j++) v[0][i] += numbers[j] * v[4][(first + j) * H + d];
+            for (int64_t j = 0; j < (int64_t)words[TRI_COLUMN_COUNT]; j++)
+                v[0][i] += numbers[j] * v[4][(first + j) * H + d];
             continue;
         }
         if (words[TRI_COLUMN_KIND] == TRI_COLUMN_CATEGORY) {

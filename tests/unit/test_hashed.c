@@ -46,7 +46,8 @@ static tri_preprocess_spec kinds_spec(tri_vectors vectors) {
     return spec;
 }
 
-static const char kinds_table[] = "text,x,y,label\na,Nova 12,Yes,0\nb,1.0,no,1\nc,NA,TRUE,0\nd,true,f,1\ne,x,,0\nf,y,1,1\n";
+static const char kinds_table[] = "text,x,y,label\na,Nova 12,Yes,0\nb,1.0,no,1\nc,NA,TRUE,0\nd,true,f,1\ne,x,,0\n"
+                                  "f,y,1,1\n";
 
 static tri_preprocess *kinds_of(tri_vectors vectors) {
     tri_table *table = table_of(kinds_table);
@@ -90,13 +91,14 @@ TEST(booleans_are_one_number) {
         const char *text;
         int value; /* -1: none */
     } cases[] = {{"yes", 1},   {"NO", 0}, {"True", 1}, {"false", 0}, {"t", 1},     {"F", 0},  {"y", 1},    {"n", 0},
-                 {" on ", 1},  {"Off", 0}, {"1", 1},   {"0", 0},     {"1.0", 1},   {"2", -1}, {"maybe", -1}, {"yess", -1},
-                 {"ye", -1},   {"-1", -1}};
+                 {" on ", 1},  {"Off", 0}, {"1", 1},   {"0", 0},     {"1.0", 1},   {"2", -1}, {"maybe", -1},
+                 {"yess", -1}, {"ye", -1},   {"-1", -1}};
     const tri_column_stats *y = &p->column[1];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         float have;
         tri_number number = tri__column_numbers(y, &p->reading, text_of(cases[i].text), &have);
-        if (number != (cases[i].value < 0 ? TRI_NUMBER_NONE : TRI_NUMBER_GOOD)) fail_msg("\"%s\": %d", cases[i].text, number);
+        if (number != (cases[i].value < 0 ? TRI_NUMBER_NONE : TRI_NUMBER_GOOD))
+            fail_msg("\"%s\": %d", cases[i].text, number);
         if (cases[i].value >= 0) assert_true(have == (float)((cases[i].value - y->mean) / y->deviation));
     }
     assert_int_equal(y->missing, 1);
@@ -140,7 +142,7 @@ TEST(kept_with_the_model) {
         tri__json_decref(json), tri__json_decref(again);
         tri__preprocess_free(p), tri__preprocess_free(read);
     }
-    tri_preprocess_spec spec = spec_of(1, 2); /* without what is new, stores keep their names and models their version */
+    tri_preprocess_spec spec = spec_of(1, 2); /* without what is new, stores keep their names, models their version */
     tri_json *json = tri__preprocess_spec_json(&spec);
     char *text = tri__json_text(json, 0);
     assert_null(strstr(text, "hash"));
@@ -149,6 +151,10 @@ TEST(kept_with_the_model) {
     assert_int_equal(tri__whole_in(json, "version"), 4);
     free(text), tri__json_decref(json);
 }
+
+#define HEAD                                                                                                  \
+    "{\"version\": 5, \"label_name\": \"l\", \"labels\": [\"0\"], \"primary_text\": [\"t\"], \"secondary_text\": [], " \
+    "\"decimal_mark\": \".\", \"missing_values\": [], \"columns\": "
 
 TEST(refuses_what_no_model_has) {
     static const struct {
@@ -165,9 +171,7 @@ TEST(refuses_what_no_model_has) {
     char text[2000];
     tri_preprocess *p;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        snprintf(text, sizeof text, "{\"version\": 5, \"label_name\": \"l\", \"labels\": [\"0\"], \"primary_text\": [\"t\"], "
-                 "\"secondary_text\": [], \"decimal_mark\": \".\", \"missing_values\": [], \"columns\": [{\"name\": \"x\", %s}]}",
-                 cases[i].column);
+        snprintf(text, sizeof text, HEAD "[{\"name\": \"x\", %s}]}", cases[i].column);
         tri_json *json = json_of(text);
         assert_int_equal(tri__preprocess_parse(json, "file", &p), TRI_DATA);
         assert_error(cases[i].error);
@@ -175,8 +179,7 @@ TEST(refuses_what_no_model_has) {
     }
     /* a target is a number; a row has at most 2^24 of them */
     static const char hashed[] = "{\"name\": \"x\", \"form\": {\"kind\": \"hashed\", \"buckets\": 4096}}";
-    tri_json *json = json_of("{\"version\": 5, \"label_name\": \"l\", \"labels\": [\"0\"], \"primary_text\": [\"t\"], "
-                             "\"secondary_text\": [], \"decimal_mark\": \".\", \"missing_values\": [], \"columns\": []}");
+    tri_json *json = json_of(HEAD "[]}");
     tri_json *columns = tri__json_array();
     for (int i = 0; i <= 4096; i++) tri__json_append_new(columns, json_of(hashed));
     tri__json_set_new(json, "columns", columns);

@@ -135,7 +135,8 @@ static tri_status too_many(const fit *f, const tri_column_stats *stats, int colu
 /* The frequent first; of equals, the one that comes first. */
 static int by_count(const void *a, const void *b) {
     const struct tri_tally_entry *x = a, *y = b;
-    return x->count != y->count ? (x->count < y->count) - (x->count > y->count) : (x->first > y->first) - (x->first < y->first);
+    if (x->count != y->count) return x->count < y->count ? 1 : -1;
+    return (x->first > y->first) - (x->first < y->first);
 }
 
 /* The frequent ones of the values that were counted, and how many are not. */
@@ -338,10 +339,9 @@ static tri_status fit_column(fit *f, int c, int part) {
     tri_column_stats *stats = &f->made->column[f->made->n_columns++];
     TRI_TRY(copy_text(f->spec->columns.at[c], &stats->name));
     stats->read_as = from->form, stats->read_as.part = (tri_date_part)part;
-    tri_status (*fit_kind)(const fit *, tri_column_stats *, int) = from->categorical                      ? fit_categories
-                                                                   : from->form.kind == TRI_FORM_HASHED ? fit_hashed
-                                                                                                        : fit_numeric;
-    TRI_TRY(fit_kind(f, stats, f->place[c]));
+    TRI_TRY(from->categorical                     ? fit_categories(f, stats, f->place[c])
+            : from->form.kind == TRI_FORM_HASHED ? fit_hashed(f, stats, f->place[c])
+                                                 : fit_numeric(f, stats, f->place[c]));
     return tri__preprocess_widen(f->made, stats);
 }
 

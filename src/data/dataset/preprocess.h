@@ -23,8 +23,8 @@ typedef enum tri_vectors { TRI_VECTORS_NONE, TRI_VECTORS_PIECEWISE, TRI_VECTORS_
 /* A column of tab_field_list; a date is several, one for each of its parts, with the same name. With categories it is
  * categorical: a one-hot vector of n_categories numbers, plus one for values that are missing or did not occur in
  * training, which rare values share. A hashed one (TRI_FORM_HASHED) is its buckets. A column that becomes a vector is
- * one number otherwise (layout/columns.h); missing ones are TRI_COLUMN_MISSING if there were some in training, else they
- * are filled. */
+ * one number otherwise (layout/columns.h); missing ones are TRI_COLUMN_MISSING if there were some in training, else
+ * they are filled. */
 typedef struct tri_column_stats {
     char *name;
     tri_value_form read_as;   /* how fields become numbers */
@@ -93,14 +93,14 @@ typedef struct tri_preprocess_spec {
     const tri_division *parts; /* columns are fitted on the rows for training; NULL: on all */
 } tri_preprocess_spec;
 
-/* Columns: numeric if at least nine in ten of the non-missing values are decimal numbers, amounts or dates, in one form
- * (the others are then bad); otherwise categorical, with at most TRI_CATEGORIES_MAX distinct values (vectors:
- * TRI_CATEGORY_ROWS_MAX); with min_rows the most frequent of these. Labels: with label_list, a label's index in it, or, if no listed label is a number, the
- * class's number; else, if every label is an integer in 0..n_classes-1, that number; otherwise the distinct texts, in
- * byte order, of which there must be n_classes. Categories and labels are compared by their canonical forms. With
- * bad_rows skip, numbers are the classes if nine in ten labels are. TRI_DATA with file:line:column for a value that is
- * neither, with the column for values that can be read in several ways, or with the
- * existing columns if one is missing. The result does not depend on threads. */
+/* Columns: numeric if at least nine in ten of the non-missing values are decimal numbers, amounts or dates, in one
+ * form (the others are then bad); otherwise categorical, with at most TRI_CATEGORIES_MAX distinct values (vectors:
+ * TRI_CATEGORY_ROWS_MAX); with min_rows the most frequent of these. Labels: with label_list, a label's index in it,
+ * or, if no listed label is a number, the class's number; else, if every label is an integer in 0..n_classes-1, that
+ * number; otherwise the distinct texts, in byte order, of which there must be n_classes. Categories and labels are
+ * compared by their canonical forms. With bad_rows skip, numbers are the classes if nine in ten labels are. TRI_DATA
+ * with file:line:column for a value that is neither, with the column for values that can be read in several ways, or
+ * with the existing columns if one is missing. The result does not depend on threads. */
 tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec *spec, int threads,
                                tri_preprocess **out);
 void tri__preprocess_free(tri_preprocess *preprocess);
@@ -109,9 +109,9 @@ static inline void tri__preprocess_drop(tri_preprocess **at) { tri__preprocess_f
 tri_status tri__preprocess_positive(const tri_preprocess *preprocess, const char *label, int *class);
 /* A table's own decimal mark and order of dates, where they differ from training's; 0 and AUTO leave them. */
 void tri__preprocess_read_as(tri_preprocess *preprocess, char decimal, tri_date_order order);
-/* Version 5 with hashed columns or booleans, else 4; also reads versions 1 to 3 (docs/guide/data.md), whose categories and labels are joined with the canonical
- * forms of values where only one of them has that form; written again they stay of version 2 or 3. Real numbers
- * round-trip if written with 17 digits. */
+/* Version 5 with hashed columns or booleans, else 4; also reads versions 1 to 3 (docs/guide/data.md), whose categories
+ * and labels are joined with the canonical forms of values where only one of them has that form; written again they stay
+ * of version 2 or 3. Real numbers round-trip if written with 17 digits. */
 tri_json *tri__preprocess_json(const tri_preprocess *preprocess);
 tri_status tri__preprocess_parse(const tri_json *json, const char *name, tri_preprocess **out);
 /* Everything that a fit depends on other than the table. */

@@ -170,8 +170,8 @@ static const char *reason_taken(const tri_inspect_column *c, char text[static RE
     char count[32];
     text[0] = 0;
     if (c->kind >= TRI_INSPECT_NAME)
-        snprintf(text, REASON, "%ss: %.1f words a value, %.0f %% of the values with digits, %s different ones: too many "
-                 "for categories, too short for a text", tri__inspect_kind_name(c->kind), c->words,
+        snprintf(text, REASON, "%ss: %.1f words a value, %.0f %% of the values with digits, %s different ones: too "
+                 "many for categories, too short for a text", tri__inspect_kind_name(c->kind), c->words,
                  100 * (double)c->digits / (double)c->filled, tri__text_count(c->distinct, count));
     else if (c->kind == TRI_INSPECT_BOOLEAN)
         snprintf(text, REASON, "each value means yes or no");

@@ -73,7 +73,8 @@ const char *tri__number_words(const tri_value_form *form, tri_number number, con
     if (number == TRI_NUMBER_TOO_LARGE) return "is too large or too long for a number";
     if (number == TRI_NUMBER_INFINITE)
         return "is infinite: a column takes finite numbers only (missing values: empty, or in --missing)";
-    if (form->kind == TRI_FORM_BOOLEAN) return "is not a boolean: yes or no, true or false, t or f, y or n, on or off, 1 or 0";
+    if (form->kind == TRI_FORM_BOOLEAN)
+        return "is not a boolean: yes or no, true or false, t or f, y or n, on or off, 1 or 0";
     if (form->kind == TRI_FORM_DATE && form->clock) return "is not a time of day such as 08:30";
     if (form->kind == TRI_FORM_DATE && form->zoned)
         return "is not a date and time with an offset from UTC, as in training: 2024-12-31T08:30Z";

@@ -113,8 +113,8 @@ template <typename T> static void columns(const tri_call *call) {
     OPERANDS(columns);
     int64_t n = elements(call, ARG(y));
     table<T> t = {call->t[ARG(y)].rows,        call->t[ARG(bias)].rows,       call->t[ARG(bias)].cols,
-                  call->t[ARG(frequency)].cols, call->t[ARG(x)].cols,         data<float>(call, ARG(x)), data<int32_t>(call, ARG(words)),
-                  data<T>(call, ARG(frequency)), data<T>(call, ARG(numbers))};
+                  call->t[ARG(frequency)].cols, call->t[ARG(x)].cols,         data<float>(call, ARG(x)),
+                  data<int32_t>(call, ARG(words)), data<T>(call, ARG(frequency)), data<T>(call, ARG(numbers))};
     if (n == 0) return;
     columns_kernel<T><<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(
         t, data<T>(call, ARG(y)), data<T>(call, ARG(categories)), data<T>(call, ARG(bias)));
@@ -125,8 +125,8 @@ template <typename T> static void columns_dw(const tri_call *call) {
     OPERANDS(columns_dw);
     const T *dy = data<T>(call, ARG(dy)), *y = data<T>(call, ARG(y));
     table<T> t = {call->t[ARG(dy)].rows,       call->t[ARG(dbias)].rows,      call->t[ARG(dbias)].cols,
-                  call->t[ARG(frequency)].cols, call->t[ARG(x)].cols,         data<float>(call, ARG(x)), data<int32_t>(call, ARG(words)),
-                  data<T>(call, ARG(frequency)), data<T>(call, ARG(numbers))};
+                  call->t[ARG(frequency)].cols, call->t[ARG(x)].cols,         data<float>(call, ARG(x)),
+                  data<int32_t>(call, ARG(words)), data<T>(call, ARG(frequency)), data<T>(call, ARG(numbers))};
     places to = {operand(call, ARG(dnumbers)), operand(call, ARG(dcategories)), operand(call, ARG(dbias)),
                  operand(call, ARG(dfrequency)), adds(call, ARG(dnumbers)), adds(call, ARG(dcategories)),
                  adds(call, ARG(dbias)), adds(call, ARG(dfrequency))};
