@@ -17,7 +17,8 @@ rows() { # SEED ROWS
                 name = part[1 + next_of(10)] part[1 + next_of(10)] part[1 + next_of(10)] end[1 + e]
                 sku = sprintf("%s-%02d/%d", substr("XLSMAB", 1 + next_of(5), 2), next_of(60), next_of(9))
                 print "the box number " i " was " (next_of(2) ? "good" : "bad") " and came in " next_of(9) " days", \
-                    toupper(substr(name, 1, 1)) substr(name, 2) (next_of(3) ? "" : " Co"), sku, 1000 + next_of(12), next_of(2) ? "yes" : "No", \
+                    toupper(substr(name, 1, 1)) substr(name, 2) (next_of(3) ? "" : " Co"), sku, \
+                    1000 + next_of(12), next_of(2) ? "yes" : "No", \
                     "2024-0" 1 + next_of(9) "-1" next_of(10), next_of(900) / 10, next_of(2) ? "red" : "blue", i + 1, \
                     e < 2 ? "a" : "b"
             }
@@ -51,7 +52,8 @@ fields='"tab_field_list": ["brand", "sku", "shop id", "paid", "price"]'
 common=('"cat_field_list": ["shop id"]' '"boolean_field_list": ["paid"]' '"min_category_rows": 3' '"lr": 1e-2'
     '"pooling": "mean"')
 train() { # train CONFIG OUTPUT MORE...
-    echo train --config "$1.json" --data-path data --output-dir "$2" --epochs 4 --global-batch-size 32 --threads 1 "${@:3}"
+    echo train --config "$1.json" --data-path data --output-dir "$2" --epochs 4 --global-batch-size 32 \
+        --threads 1 "${@:3}"
 }
 for form in plain embedded; do
     make_config $form.json "$fields" "${common[@]}" '"hashed_field_list": ["brand", "sku"]' "\"tabular\": \"$form\""

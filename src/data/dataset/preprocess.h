@@ -110,8 +110,8 @@ tri_status tri__preprocess_positive(const tri_preprocess *preprocess, const char
 /* A table's own decimal mark and order of dates, where they differ from training's; 0 and AUTO leave them. */
 void tri__preprocess_read_as(tri_preprocess *preprocess, char decimal, tri_date_order order);
 /* Version 5 with hashed columns or booleans, else 4; also reads versions 1 to 3 (docs/guide/data.md), whose categories
- * and labels are joined with the canonical forms of values where only one of them has that form; written again they stay
- * of version 2 or 3. Real numbers round-trip if written with 17 digits. */
+ * and labels are joined with the canonical forms of values where only one of them has that form; written again they
+ * stay of version 2 or 3. Real numbers round-trip if written with 17 digits. */
 tri_json *tri__preprocess_json(const tri_preprocess *preprocess);
 tri_status tri__preprocess_parse(const tri_json *json, const char *name, tri_preprocess **out);
 /* Everything that a fit depends on other than the table. */

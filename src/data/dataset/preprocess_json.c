@@ -1,7 +1,7 @@
 /* preprocess_json.c - preprocessing as JSON, version 4 or 5: in checkpoints as preprocessing.json, and in token stores.
- * It is validated like any input when read: a checkpoint is not trusted. Categories and labels of versions before it are
- * as the training table spelt them; their canonical forms are found when they are read. docs/guide/data.md lists the
- * keys. */
+ * It is validated like any input when read: a checkpoint is not trusted. Categories and labels of versions before it
+ * are as the training table spelt them; their canonical forms are found when they are read. docs/guide/data.md lists
+ * the keys. */
 
 #include "data/dataset/field_values.h"
 

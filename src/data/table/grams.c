@@ -41,7 +41,8 @@ void tri__grams_count(tri_field_text text, int buckets, float *to) {
     for (int k = 0; k < buckets; k++) to[k] = 0;
     for (size_t at = 0; at < text.length;) {
         int32_t code = tri__utf8_next(text.text, text.length, &at), lower[2];
-        int is_blank = code < 0 || tri__char_class(code) & TRI_CHAR_SPACE, n = is_blank ? 0 : tri__char_lower(code, lower);
+        int is_blank = code < 0 || tri__char_class(code) & TRI_CHAR_SPACE;
+        int n = is_blank ? 0 : tri__char_lower(code, lower);
         if (n && !w.n) take_char(&w, ' ');
         for (int k = 0; k < n; k++) take_char(&w, lower[k]);
         if (w.n && (is_blank || at == text.length)) take_char(&w, ' '), w.n = 0, w.used = 0;
