@@ -121,6 +121,7 @@ static tri_status inspect(const tri_settings *settings, const char *data, const 
         .n_further = m->secondary_text_name ? m->secondary_text_list.n : 0,
         .tabular = m->tab_field_list.n ? m->tab_field_list.at : NULL,
         .n_tabular = m->tab_field_list.n,
+        .buckets = m->hash_buckets,
         .is_number = !tri__settings_given(settings, &m->task)
                          ? -1
                          : m->task == TRI_TASK_NUMBER || m->task == TRI_TASK_QUANTILES,

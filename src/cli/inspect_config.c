@@ -2,7 +2,7 @@
  * _comments the reason for each choice. It trains without changes, or inspect.c warns why not. */
 #include "cli/inspect.h"
 
-enum { BATCH = 32, CLASSES_MAX = 100 };
+enum { BATCH = 32, CLASSES_MAX = 100, MIN_ROWS = 5 };
 
 /* What won on the validation rows of three tasks (docs/internals/accuracy.md). */
 typedef struct recipe {
@@ -160,7 +160,36 @@ static void describe_label(tri_json *config, tri_json *comments, int64_t task, c
     }
 }
 
-static void describe_columns(tri_json *config, tri_json *comments, const tri_inspection *in) {
+/* What columns of the table hold, where values do not show it to training. */
+static void describe_kinds(tri_json *config, tri_json *comments, const tri_model_config *m, const tri_inspection *in) {
+    static const char *const keys[] = {"cat_field_list", "boolean_field_list", "hashed_field_list"};
+    const tri_texts *const given[] = {&m->cat_field_list, &m->boolean_field_list, &m->hashed_field_list};
+    int joins = 0;
+    for (int k = 0; k < 3; k++) {
+        tri_json *list = tri__json_array();
+        char reasons[1000] = "";
+        for (int c = 0; c < in->n_columns; c++) {
+            const tri_inspect_column *column = &in->column[c];
+            int key = column->kind >= TRI_INSPECT_NAME ? 2 : column->kind == TRI_INSPECT_BOOLEAN, is_given = 0;
+            for (int i = 0; i < 3; i++)
+                if (tri__texts_has(given[i], column->name)) key = i, is_given = 1;
+            if (column->role != TRI_INSPECT_TABULAR || !(column->reason || is_given) || key != k) continue;
+            joins |= !is_given && tri__inspect_joins(column);
+            tri__json_append_new(list, tri__json_string(column->name));
+            tri__text_append(reasons, sizeof reasons, "; ", "%.60s: %s", column->name,
+                             is_given ? "as given" : column->reason);
+        }
+        if (*reasons) comment(comments, keys[k], "%s", reasons);
+        tri__json_set_filled(config, keys[k], list);
+    }
+    if (!joins) return;
+    tri__json_set_new(config, "min_category_rows", tri__json_integer(MIN_ROWS));
+    comment(comments, "min_category_rows", "values in fewer training rows are one rare value, with those that training "
+                                           "does not have: nothing can be learned of each");
+}
+
+static void describe_columns(tri_json *config, tri_json *comments, const tri_settings *settings,
+                             const tri_inspection *in) {
     tri_json *tabular = tri__json_array(), *deciding = tri__json_array();
     tri__json_set_new(config, "primary_text_name", tri__json_string(in->column[in->primary].name));
     comment(comments, "primary_text_name", "%s: %.1f words on average",
@@ -183,8 +212,9 @@ static void describe_columns(tri_json *config, tri_json *comments, const tri_ins
             tri__json_append_new(deciding, tri__json_string(in->warning[i].text));
     if (tri__json_size(tabular))
         comment(comments, "tab_field_list", "%s; each becomes a learned vector",
-                in->tabular_given ? "as given" : "a guess: numbers, and columns of few values");
+                in->tabular_given ? "as given" : "a guess: numbers, categories, names and codes");
     tri__json_set_filled(config, "tab_field_list", tabular);
+    describe_kinds(config, comments, &settings->model, in);
     tri__json_set_filled(comments, "careful", deciding);
 }
 
@@ -248,7 +278,7 @@ tri_status tri__inspect_write_config(const char *path, const char *data, const t
                          table, in->column[in->label].name);
     tri_json *config = tri__json_object(), *comments = tri__json_object();
     describe_label(config, comments, task, settings, in);
-    describe_columns(config, comments, in);
+    describe_columns(config, comments, settings, in);
     describe_model(config, comments, settings, in, model);
     tri_status status = describe_training(config, comments, task, data, settings, path, in);
     tri__json_set_new(config, "_comments", comments);

@@ -79,19 +79,22 @@ static tri_status print_left_out(const tri_cli *cli, const tri_inspection *in) {
     return print_below(cli, &table);
 }
 
-/* Columns that are not written as plain numbers, and how they are read. */
+/* Columns that are not written as plain numbers, or are of many values, and how they are read. */
 static tri_status print_forms(const tri_cli *cli, const tri_inspection *in) {
     tri_text_table table = {0};
     char name[NAME_CHARS * 4 + 4], words[TRI_FORM_WORDS];
     tri__text_table_add(&table, "column\tread as");
     for (int c = 0; c < in->n_columns; c++) {
         const tri_form_found *found = &in->column[c].form;
+        const char *reason = in->column[c].reason;
         char parts[96] = "";
-        if (!tri__inspect_has_form(&in->column[c]) || in->column[c].role != TRI_INSPECT_TABULAR) continue;
+        int has_form = tri__inspect_has_form(&in->column[c]);
+        if (!(has_form || reason) || in->column[c].role != TRI_INSPECT_TABULAR) continue;
         for (int p = 0; p < TRI_DATE_PARTS; p++)
             if (found->parts >> p & 1) tri__text_append(parts, sizeof parts, ", ", "%s", tri__date_part_names[p]);
-        tri__text_table_add(&table, "%s\t%s%s%s", cell(in->column[c].name, name),
-                            tri__form_words(&found->form, words), *parts ? ": " : "", parts);
+        tri__text_table_add(&table, "%s\t%s%s%s%s%s", cell(in->column[c].name, name),
+                            has_form ? tri__form_words(&found->form, words) : "categories", *parts ? ": " : "", parts,
+                            reason ? ": " : "", reason ? reason : "");
     }
     return print_below(cli, &table);
 }

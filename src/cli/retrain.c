@@ -71,7 +71,7 @@ static tri_json *config_without(const tri_json *from, const char *input) {
                                    m->key + (is_second ? strlen("secondary_") : 0));
         tri__json_items(m->value, item)
             if (!is_table && strcmp(tri__json_string_value(item), input)) tri__json_append(list, item);
-        if (!strcmp(key, "tab_field_list") || !strcmp(key, "cat_field_list")) tri__json_set(config, key, list);
+        if (tri__text_ends(key, "_field_list")) tri__json_set(config, key, list);
         else if (!is_second || (is_first && !tri__json_is_array(m->value) && !tri__json_is_null(m->value)))
             tri__json_set(config, key, m->value);
     }

@@ -76,6 +76,27 @@ static tri_status check_label_columns(const tri_model_config *config) {
     return TRI_OK;
 }
 
+/* Lists of what columns of the table hold: a column is in one of them at most. */
+static tri_status check_kinds(const tri_model_config *config) {
+    const struct {
+        const char *key;
+        const tri_texts *names;
+    } lists[] = {{"cat_field_list", &config->cat_field_list},
+                 {"hashed_field_list", &config->hashed_field_list},
+                 {"boolean_field_list", &config->boolean_field_list}};
+    for (int l = 0; l < 3; l++)
+        for (int i = 0; i < lists[l].names->n; i++) {
+            const char *name = lists[l].names->at[i];
+            if (!tri__texts_has(&config->tab_field_list, name))
+                return tri__fail(TRI_USAGE, "%s holds \"%s\", which tab_field_list does not", lists[l].key, name);
+            for (int before = 0; before < l; before++)
+                if (tri__texts_has(lists[before].names, name))
+                    return tri__fail(TRI_USAGE, "%s and %s both hold \"%s\": name it in one of them",
+                                     lists[before].key, lists[l].key, name);
+        }
+    return TRI_OK;
+}
+
 /* A column has one role. */
 static tri_status check_columns(const tri_model_config *config) {
     const tri_texts *fields = &config->tab_field_list;
@@ -95,11 +116,7 @@ static tri_status check_columns(const tri_model_config *config) {
         if (tri__texts_has(&(tri_texts){fields->at, i}, fields->at[i]))
             return tri__fail(TRI_USAGE, "tab_field_list holds \"%s\" twice", fields->at[i]);
     }
-    for (int i = 0; i < config->cat_field_list.n; i++) {
-        const char *name = config->cat_field_list.at[i];
-        if (!tri__texts_has(fields, name))
-            return tri__fail(TRI_USAGE, "cat_field_list holds \"%s\", which tab_field_list does not", name);
-    }
+    TRI_TRY(check_kinds(config));
     if (config->secondary_text_list.n && !second)
         return tri__fail(TRI_USAGE, "secondary_text_list adds to a second text, but there is no secondary_text_name");
     if (config->secondary_encoder && !second)

@@ -205,7 +205,7 @@ void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtyp
         *dtype = model->is_number ? TRI_F32 : TRI_I32, *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = model->n_targets;
         return;
     case TRI_FIELD_keyn: *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = 2; return;
-    case TRI_FIELD_numbers: *dtype = TRI_F32, *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = model->n_columns; return;
+    case TRI_FIELD_numbers: *dtype = TRI_F32, *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = model->n_numbers; return;
     case TRI_FIELD_columns: *rows = (tri_rows){.add = model->n_columns}, *cols = TRI_COLUMN_WORDS; return;
     case TRI_FIELD_row_weights: *dtype = TRI_F32, *rows = (tri_rows){.sym = TRI_SYM_N}; return;
     case TRI_FIELD_class_weights: *dtype = TRI_F32, *rows = (tri_rows){.add = 1}, *cols = model->n_classes; return;

@@ -74,7 +74,8 @@ typedef struct tri_network {
     tri_encoder encoder[2];
     tri_blocks blocks[2];      /* of the encoders' attention */
     tri_distances distances[2]; /* likewise */
-    int n_columns;             /* numbers of a row of the table; 0: no tabular branch */
+    int n_numbers;             /* of a row of the table; 0: no tabular branch */
+    int n_columns;             /* those that become vectors; else as n_numbers */
     tri_column_tables columns; /* of columns that become vectors */
     int is_gated;              /* branches are scaled by gates */
     int is_number;             /* outputs are numbers, not classes */

@@ -334,7 +334,7 @@ static inline float tri__rate_factor(const tri_attr *attr) { return attr->rate >
     X(keyd0, "random-number key of each row of the table of distances [B,2] i32: the row, 0")               \
     X(keyd1, "the same for the secondary text")                                                             \
     X(average, "how far averaged weights go towards the weights in this step, 0 to 1 [1,1] f32")            \
-    X(columns, "words of the table's columns [C,5] i32 (layout/columns.h), the same for all microbatches") \
+    X(columns, "words of the table's columns [C,6] i32 (layout/columns.h), the same for all microbatches") \
     X(row_weights, "factors of the samples' losses [N,1] f32")
 
 typedef enum tri_field {

@@ -104,6 +104,12 @@ tri_number tri__column_numbers(const tri_column_stats *stats, const tri_reading 
         numbers[tri__column_category(stats, reading, field)] = 1;
         return TRI_NUMBER_GOOD;
     }
+    if (tri__column_is_text(stats)) {
+        char form[TRI_CANONICAL_BYTES];
+        if (tri__field_missing(reading, field)) field.length = 0;
+        tri__grams_count(tri__field_canonical(reading, field, form), stats->width, numbers);
+        return TRI_NUMBER_GOOD;
+    }
     double value = 0;
     tri_number number = tri__form_number(&stats->read_as, reading, field, &value);
     return take_number(stats, number, value, numbers);
@@ -115,7 +121,7 @@ static tri_number row_numbers(const tri_fields *fields, int c, int64_t row, floa
     const tri_reading *reading = &fields->preprocess->reading;
     int column = fields->column[c];
     double value = 0;
-    if (stats->category)
+    if (tri__column_is_text(stats))
         return tri__column_numbers(stats, reading, tri__table_field(fields->table, row, column), numbers);
     tri_number number;
     tri__form_numbers(fields->table, row, 1, column, &stats->read_as, reading, &number, &value);

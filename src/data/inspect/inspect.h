@@ -25,7 +25,10 @@ typedef enum tri_inspect_kind {
     TRI_INSPECT_CATEGORICAL, /* few distinct values, not all numbers */
     TRI_INSPECT_TEXT,
     TRI_INSPECT_DATE,        /* dates or times: tri_inspect_column.form */
-    TRI_INSPECT_AMOUNT       /* numbers with a currency, a percent sign or thousands separators: likewise */
+    TRI_INSPECT_AMOUNT,      /* numbers with a currency, a percent sign or thousands separators: likewise */
+    TRI_INSPECT_BOOLEAN,     /* yes and no: likewise */
+    TRI_INSPECT_NAME,        /* few words each, many values: hashed, likewise */
+    TRI_INSPECT_CODE         /* the same, most with digits */
 } tri_inspect_kind;
 
 /* The role of a column: configured, or else guessed. */
@@ -53,6 +56,7 @@ typedef struct tri_inspect_column {
     tri_inspect_role role;
     int candidate;                  /* it could be the label; 2: its name says so */
     char *left_out;                 /* why it is unused; NULL: it is used */
+    char *reason;                   /* why a tabular column is what it is, where its values do not show it; else NULL */
     int64_t missing[TRI_SPLITS]; /* empty values, and except in texts those that mean "missing"; -1: that table has no
                                     such column */
     /* of the described table (tri_inspection.base): */
@@ -60,6 +64,9 @@ typedef struct tri_inspect_column {
     int64_t marked;                 /* values that mean "missing"; 0 in a text */
     int64_t numbers;                /* decimal numbers among the filled values */
     int64_t dates, amounts;         /* likewise */
+    int64_t yes, no;                /* values that mean these, in words or as 1 and 0 */
+    int64_t digits;                 /* values with a digit */
+    double pieces;                  /* mean per value: estimated tokens */
     tri_form_found form;            /* of a date or amount: how training reads it, or why it cannot */
     int whole, rising;              /* all numbers are integers; each is larger than the one before */
     int key;                        /* nearly all values are distinct */
@@ -122,6 +129,7 @@ typedef struct tri_inspect_spec {
     int n_further;
     char *const *tabular;                     /* [n_tabular]; NULL: guessed */
     int n_tabular;
+    int64_t buckets;                          /* of hashed columns */
     int is_number;                            /* the label's: 1 or 0; -1: guessed from its values */
     const tri_tokenizer *tokenizer[2]; /* [1] for the secondary text, [0] for all others; NULL: lengths are estimated */
     tri_texts label_list;                     /* given labels, which never mean "missing"; empty: from the data */
@@ -139,9 +147,15 @@ void tri__inspect_free(tri_inspection *inspection);
 /* A new reference; NULL if out of memory. */
 tri_json *tri__inspect_json(const tri_inspection *inspection);
 
-/* Whether it holds dates or amounts that training can read. */
+/* Whether it has a form that training can read. */
 static inline int tri__inspect_has_form(const tri_inspect_column *c) {
-    return (c->kind == TRI_INSPECT_DATE || c->kind == TRI_INSPECT_AMOUNT) && !c->form.why[0];
+    return c->kind >= TRI_INSPECT_DATE && !c->form.why[0];
+}
+/* Whether it is a category of many values, or an id that comes again often enough to be one: rare ones are joined. */
+static inline int tri__inspect_joins(const tri_inspect_column *c) {
+    enum { FEW = 50, ROWS_AN_ID = 20 };
+    if (c->kind == TRI_INSPECT_ID) return c->distinct > 1 && ROWS_AN_ID * c->distinct <= c->filled;
+    return c->kind == TRI_INSPECT_CATEGORICAL && c->distinct > FEW;
 }
 /* Whether there is a warning of this id. */
 int tri__inspect_warned(const tri_inspection *inspection, const char *what);

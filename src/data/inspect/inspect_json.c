@@ -42,6 +42,7 @@ static tri_json *column_json(const tri_inspection *in, const tri_inspect_column 
     char words[TRI_FORM_WORDS];
     if (tri__inspect_has_form(column))
         tri__json_set_new(row, "form", tri__json_string(tri__form_words(&column->form.form, words)));
+    if (column->reason) tri__json_set_new(row, "reason", tri__json_string(column->reason));
     if (column->left_out) tri__json_set_new(row, "left_out", tri__json_string(column->left_out));
     if (column->rule >= 0) tri__json_set_new(row, "label_accuracy", share(column->rule));
     return row;
