@@ -34,7 +34,8 @@ class Classifier:
     Parameters
     ----------
     text : "auto", a column's name, or a list of them
-        The texts: the first has the first encoder, the second the other one, further ones are joined to the second.
+        The texts, 16 at most: one encoder reads all; of two encoders the first reads the first text, the second the
+        others.
         "auto": the two columns with the most words.
     numbers : "auto", a list of columns, or None
         Columns of numbers, categories, dates and amounts. "auto": all that are of use. None: none.

@@ -34,15 +34,24 @@ static int forward_gates(tri_forward *f, int x) {
     return y;
 }
 
-void tri__fusion_forward(tri_forward *f, const int branch[3]) {
+/* Two branches are added to what is there at a time: the operation has three operands. */
+static int concat(tri_forward *f, const int *branch, int n) {
+    int x = branch[0];
+    for (int i = 1; i < n; i += 2) {
+        int last = i + 2 >= n;
+        int y = tri__forward_slot(f, (tri_rows){.sym = TRI_SYM_N}, f->model->common * (last ? n : i + 2),
+                                  last ? "concat" : tri__arena_print(f->build.arena, "concat%d", i + 2));
+        TRI_BUILD(&f->build, concat, (tri_attr){0}, y, x, branch[i], i + 1 < n ? branch[i + 1] : -1);
+        x = y;
+    }
+    return x;
+}
+
+void tri__fusion_forward(tri_forward *f, const int *branch, int n) {
     const tri_network *m = f->model;
     const tri_rows samples = {.sym = TRI_SYM_N}, one = {.add = 1};
     tri__build_unit(&f->build, "fusion");
-    int x = branch[0];
-    if (branch[1] >= 0) {
-        x = tri__forward_slot(f, samples, fused_width(m), "concat");
-        TRI_BUILD(&f->build, concat, (tri_attr){0}, x, branch[0], branch[1], branch[2]);
-    }
+    int x = concat(f, branch, n);
     if (m->is_gated) x = forward_gates(f, x);
     int h = tri__forward_linear(f, x, samples, m->fusion, fused_width(m), "dense", "fusion.dense");
     int relu = tri__forward_activation(f, h, samples, m->fusion, TRI_ACTIVATION_RELU);

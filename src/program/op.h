@@ -338,7 +338,9 @@ static inline float tri__rate_factor(const tri_attr *attr) { return attr->rate >
     X(keyd1, "the same for the secondary text")                                                             \
     X(average, "how far averaged weights go towards the weights in this step, 0 to 1 [1,1] f32")            \
     X(columns, "words of the table's columns [C,5] i32 (layout/columns.h), the same for all microbatches") \
-    X(row_weights, "factors of the samples' losses [N,1] f32")
+    X(row_weights, "factors of the samples' losses [N,1] f32")                                             \
+    X(win2, "as win0, of the third text") X(win3, "") X(win4, "") X(win5, "") X(win6, "") X(win7, "")       \
+    X(win8, "") X(win9, "") X(win10, "") X(win11, "") X(win12, "") X(win13, "") X(win14, "") X(win15, "")
 
 typedef enum tri_field {
 #define X(name, text) TRI_FIELD_##name,
@@ -346,6 +348,11 @@ typedef enum tri_field {
 #undef X
     TRI_FIELD_COUNT
 } tri_field;
+
+/* The windows of a text. */
+static inline tri_field tri__field_windows(int text) {
+    return text == 0 ? TRI_FIELD_win0 : text == 1 ? TRI_FIELD_win1 : (tri_field)(TRI_FIELD_win2 + text - 2);
+}
 
 /* The columns of the field control. Every rank knows the sums over all ranks when the step ends. */
 typedef enum tri_told {
