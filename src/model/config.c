@@ -223,7 +223,7 @@ tri_status tri__model_take_texts(tri_model_config *c, int shares_given) {
         return tri__fail(TRI_USAGE, "text_encoders is for the texts of text_list, which is not given");
     if (!n) return TRI_OK;
     if (n < 2 || n > TRI_TEXTS_MAX)
-        return tri__fail(TRI_USAGE, "text_list has %d texts: it takes 2 to %d; %s", n, TRI_TEXTS_MAX,
+        return tri__fail(TRI_USAGE, "text_list has %d text%s: it takes 2 to %d; %s", n, n > 1 ? "s" : "", TRI_TEXTS_MAX,
                          n < 2 ? "a single text is primary_text_name"
                                : "secondary_text_list joins columns to the second one");
     for (int t = 1; t < n; t++)
@@ -246,16 +246,18 @@ tri_status tri__model_take_texts(tri_model_config *c, int shares_given) {
 
 /* One encoder has one vocabulary and one architecture. */
 static tri_status check_sharing(const tri_model_config *c) {
+    int many = c->text_list.n > 2;
+    const char *all = many ? "all" : "both", *or = many ? ", or name each text's encoder in text_encoders" : "";
     if (!c->share_encoders || !c->secondary_text_name) return TRI_OK;
     if (c->secondary_tokenizer && strcmp(c->primary_tokenizer, c->secondary_tokenizer) != 0)
         return tri__fail(TRI_USAGE,
-                         "share_encoders: both texts go through one encoder, which has one vocabulary, but "
-                         "primary_tokenizer is \"%s\" and secondary_tokenizer \"%s\"; leave the latter out",
-                         c->primary_tokenizer, c->secondary_tokenizer);
+                         "share_encoders: %s texts go through one encoder, which has one vocabulary, but "
+                         "primary_tokenizer is \"%s\" and secondary_tokenizer \"%s\"; leave the latter out%s",
+                         all, c->primary_tokenizer, c->secondary_tokenizer, or);
     if (c->secondary_encoder && !(c->primary_encoder && tri__json_equal(c->primary_encoder, c->secondary_encoder)))
         return tri__fail(TRI_USAGE,
-                         "share_encoders: both texts go through the first one's encoder, but secondary_encoder "
-                         "describes another one than primary_encoder; leave it out");
+                         "share_encoders: %s texts go through the first one's encoder, but secondary_encoder "
+                         "describes another one than primary_encoder; leave it out%s", all, or);
     return TRI_OK;
 }
 
