@@ -48,12 +48,12 @@ void tri__model_forward(tri_forward *f) {
         f->unit_slot[u] = tri__build_slot(&f->build, TRI_MEM_PARAM, TRI_F32, (tri_rows){.add = 1}, model->unit[u].count,
                                           "p.%s", model->unit[u].name);
     }
-    int branch[3] = {-1, -1, -1}, n = 0;
+    int branch[3], n = 0;
     for (int encoder = 0; encoder < model->n_encoders; encoder++) {
         const tri_family_row *family = tri__family(&model->encoder[encoder]);
         branch[n++] = (family->forward ? family->forward : tri__bert_forward)(f, encoder);
     }
     if (model->n_encoders < model->n_texts) branch[n++] = f->second;
     if (model->n_columns > 0) branch[n++] = tri__tabular_forward(f);
-    tri__fusion_forward(f, branch);
+    tri__fusion_forward(f, branch, n);
 }
