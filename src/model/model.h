@@ -224,8 +224,7 @@ int tri__columns_forward(tri_forward *f, int x);
 void tri__tabular_params(tri_network *model);
 int tri__tabular_forward(tri_forward *f);               /* a slot [N, common] */
 void tri__fusion_params(tri_network *model);
-/* branch [n], n >= 1; sets f->loss and f->probs. */
-void tri__fusion_forward(tri_forward *f, const int *branch, int n);
+void tri__fusion_forward(tri_forward *f, const int *branch, int n); /* slots [N, common]; sets f->loss and f->probs */
 /* The branch that a logical name begins with, and *rest, the name from the dot behind it on; -1: none. */
 int tri__branch_of(const char *name, const char **rest);
 
