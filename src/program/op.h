@@ -327,6 +327,8 @@ static inline float tri__rate_factor(const tri_attr *attr) { return attr->rate >
     X(win0, "first window of each sample's primary text, and their end [N+1,1] i32")                 \
     X(keyw0, "random-number key of each window's first token [W0,2] i32")                            \
     X(win1, "the same for the secondary text") X(keyw1, "")                                          \
+    X(win2, "as win0, of the third text") X(win3, "") X(win4, "") X(win5, "") X(win6, "") X(win7, "")  \
+    X(win8, "") X(win9, "") X(win10, "") X(win11, "") X(win12, "") X(win13, "") X(win14, "") X(win15, "") \
     X(blocks0, "present blocks of attention [K,1] i32 (layout/blocks.h), the same for all microbatches") \
     X(blocks1, "the same for the secondary text")                                                          \
     X(layer_scale, "1 / the probability that a layer is kept, of all layers [1,layers] f32")                \
@@ -338,9 +340,7 @@ static inline float tri__rate_factor(const tri_attr *attr) { return attr->rate >
     X(keyd1, "the same for the secondary text")                                                             \
     X(average, "how far averaged weights go towards the weights in this step, 0 to 1 [1,1] f32")            \
     X(columns, "words of the table's columns [C,5] i32 (layout/columns.h), the same for all microbatches") \
-    X(row_weights, "factors of the samples' losses [N,1] f32")                                             \
-    X(win2, "as win0, of the third text") X(win3, "") X(win4, "") X(win5, "") X(win6, "") X(win7, "")       \
-    X(win8, "") X(win9, "") X(win10, "") X(win11, "") X(win12, "") X(win13, "") X(win14, "") X(win15, "")
+    X(row_weights, "factors of the samples' losses [N,1] f32")
 
 typedef enum tri_field {
 #define X(name, text) TRI_FIELD_##name,
