@@ -119,6 +119,7 @@ static tri_status inspect(const tri_settings *settings, const char *data, const 
         .secondary = m->secondary_text_name,
         .further = m->secondary_text_list.at,
         .n_further = m->secondary_text_name ? m->secondary_text_list.n : 0,
+        .texts = m->text_list,
         .tabular = m->tab_field_list.n ? m->tab_field_list.at : NULL,
         .n_tabular = m->tab_field_list.n,
         .buckets = m->hash_buckets,

@@ -33,10 +33,8 @@ static void comment(tri_json *comments, const char *key, const char *format, ...
 /* The length of the longest text, rounded up to a multiple of 32, at most 512; estimates are increased by half. */
 static int longest(const tri_inspection *in) {
     int most = 0;
-    const int texts[] = {in->primary, in->secondary};
-    for (int t = 0; t < 2; t++) {
-        if (texts[t] < 0) continue;
-        const tri_inspect_lengths *l = &in->column[texts[t]].lengths;
+    for (int t = 0; t < in->n_texts; t++) {
+        const tri_inspect_lengths *l = &in->column[in->text[t]].lengths;
         int need = l->estimated ? l->max + l->max / 2 : l->max;
         most = need > most ? need : most;
     }
@@ -78,10 +76,11 @@ static double rate_of(const tri_inspect_model *model) {
 }
 
 /* The encoders' tokenizers and architectures; returns whether they begin with random weights. */
-static int describe_encoders(tri_json *config, const tri_settings *settings, int n, const tri_inspect_model *model) {
+static int describe_encoders(tri_json *config, const tri_settings *settings, int n_texts,
+                             const tri_inspect_model *model) {
     const tri_json *given[] = {settings->model.primary_encoder, settings->model.secondary_encoder};
     const char *const names[] = {"primary", "secondary"};
-    int random = 0, shared = n == 2 && strcmp(model[0].name, model[1].name) == 0 && !given[1];
+    int random = 0, n = n_texts > 1 ? 2 : 1, shared = n == 2 && strcmp(model[0].name, model[1].name) == 0 && !given[1];
     for (int t = 0; t < n; t++) {
         char key[32];
         snprintf(key, sizeof key, "%s_tokenizer", names[t]);
@@ -95,12 +94,16 @@ static int describe_encoders(tri_json *config, const tri_settings *settings, int
         random |= lacks;
     }
     if (shared) tri__json_set_new(config, "share_encoders", tri__json_boolean(1));
+    tri_json *readers = tri__json_array();
+    for (int t = 0; t < n_texts && n_texts > 2 && !shared; t++)
+        tri__json_append_new(readers, tri__json_string(names[t > 0]));
+    tri__json_set_filled(config, "text_encoders", readers);
     return random;
 }
 
 static void describe_model(tri_json *config, tri_json *comments, const tri_settings *settings, const tri_inspection *in,
                            const tri_inspect_model *model) {
-    int n = in->secondary >= 0 ? 2 : 1, random = describe_encoders(config, settings, n, model);
+    int n = in->n_texts, random = describe_encoders(config, settings, n, model);
     const recipe *r = random ? &from_random : &pretrained;
     int tabular = tri__json_get(config, "tab_field_list") != NULL;
     if (!model[0].name[0])
@@ -188,17 +191,27 @@ static void describe_kinds(tri_json *config, tri_json *comments, const tri_model
                                            "does not have: nothing can be learned of each");
 }
 
+static void describe_texts(tri_json *config, tri_json *comments, const tri_inspection *in) {
+    static const char *const keys[] = {"primary_text_name", "secondary_text_name"},
+                      *const guesses[] = {"a guess, the longest text", "a guess, the next longest text"};
+    for (int t = 0; t < in->n_texts && in->n_texts <= 2; t++) {
+        const tri_inspect_column *column = &in->column[in->text[t]];
+        tri__json_set_new(config, keys[t], tri__json_string(column->name));
+        comment(comments, keys[t], "%s: %.1f words on average", in->texts_given ? "as given" : guesses[t],
+                column->words);
+    }
+    if (in->n_texts <= 2) return;
+    tri__json_set_new(config, "text_list", tri__inspect_texts(in));
+    comment(comments, "text_list", in->texts_given ? "as given: %d texts"
+                                                   : "a guess: %d columns hold free text, the longest first; each is "
+                                                     "read on its own. One that says nothing costs time: leave it out",
+            in->n_texts);
+}
+
 static void describe_columns(tri_json *config, tri_json *comments, const tri_settings *settings,
                              const tri_inspection *in) {
     tri_json *tabular = tri__json_array(), *deciding = tri__json_array();
-    tri__json_set_new(config, "primary_text_name", tri__json_string(in->column[in->primary].name));
-    comment(comments, "primary_text_name", "%s: %.1f words on average",
-            in->texts_given ? "as given" : "a guess, the longest text", in->column[in->primary].words);
-    if (in->secondary >= 0) {
-        tri__json_set_new(config, "secondary_text_name", tri__json_string(in->column[in->secondary].name));
-        comment(comments, "secondary_text_name", "%s: %.1f words on average",
-                in->texts_given ? "as given" : "a guess, the next longest text", in->column[in->secondary].words);
-    }
+    describe_texts(config, comments, in);
     tri_json *further = tri__json_array();
     for (int i = 0; i < in->n_further; i++)
         tri__json_append_new(further, tri__json_string(in->column[in->further[i]].name));

@@ -76,6 +76,7 @@ tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
         .reading = {tri__settings_decimal(settings), m->missing},
         .date_order = (tri_date_order)settings->date_order,
         .bad_rows = (tri_bad_rows)settings->bad_rows};
+    for (int t = 2; t < m->text_list.n; t++) out->spec.text[t] = (tri_texts){m->text_list.at + t, 1};
     if (tri__division_asked(settings, &out->parts)) out->spec.parts = &out->parts;
     return TRI_OK;
 }

@@ -313,8 +313,9 @@ static double sequences(const tri_session *s, int encoder) {
     const tri_network *model = &s->engine.model;
     int64_t n = 0;
     if (!tri__counts_windows(model)) return (double)s->batch->n;
-    for (int text = encoder; text < (model->n_encoders < model->n_texts ? model->n_texts : encoder + 1); text++)
-        for (int64_t i = 0; i < s->batch->n; i++) n += tri__dataset_packed(s->train, text, s->batch->row[i]).windows;
+    for (int text = encoder; text < model->n_texts; text++)
+        for (int64_t i = 0; i < s->batch->n && tri__reader(&model->readers, text) == encoder; i++)
+            n += tri__dataset_packed(s->train, text, s->batch->row[i]).windows;
     return (double)n;
 }
 

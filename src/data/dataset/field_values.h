@@ -62,7 +62,7 @@ typedef struct tri_fields {
     const tri_table *table;
     const tri_preprocess *preprocess;
     int *column;              /* [n_columns] of the table */
-    int *text[2];             /* [preprocess->text[t].n] */
+    int *text[TRI_TEXTS_MAX]; /* [preprocess->text[t].n] */
     int label;                /* -1: none */
     int *several;             /* [n_classes] columns of several labels that have one each, the first is `label`; NULL */
 } tri_fields;

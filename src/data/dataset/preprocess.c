@@ -287,7 +287,7 @@ static tri_status copy_texts(const tri_texts *from, tri_texts *to) {
 static tri_status fit_names(fit *f, int *label) {
     const tri_preprocess_spec *spec = f->spec;
     TRI_TRY(copy_text(spec->label_name, &f->made->label_name));
-    for (int t = 0; t < 2; t++) {
+    for (int t = 0; t < tri__preprocess_texts(spec->text); t++) {
         TRI_TRY(copy_texts(&spec->text[t], &f->made->text[t]));
         for (int i = 0, column; i < spec->text[t].n; i++)
             TRI_TRY(tri__table_find(f->table, spec->text[t].at[i], &column));
@@ -489,7 +489,7 @@ void tri__preprocess_free(tri_preprocess *preprocess) {
     if (preprocess->target) free_column(preprocess->target);
     free(preprocess->target);
     free_texts(preprocess->label, preprocess->n_classes);
-    for (int t = 0; t < 2; t++) free_texts(preprocess->text[t].at, preprocess->text[t].n);
+    for (int t = 0; t < TRI_TEXTS_MAX; t++) free_texts(preprocess->text[t].at, preprocess->text[t].n);
     free_texts(preprocess->reading.missing.at, preprocess->reading.missing.n);
     TRI_FREE((void *)preprocess->vectors.at, preprocess->column, preprocess->label_form);
     TRI_FREE(preprocess->label_name, preprocess->separator, preprocess);

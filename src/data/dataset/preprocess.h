@@ -5,6 +5,7 @@
 #include "data/dataset/division.h"
 #include "data/table/value_form.h"
 #include "layout/columns.h"
+#include "layout/texts.h"
 
 enum { TRI_CATEGORIES_MAX = 256, TRI_CATEGORY_BYTES = 1000, TRI_QUANTILES_MAX = 1000 }; /* bytes: also of a label */
 enum { TRI_CATEGORY_ROWS_MAX = 65536 }; /* categories of a column that becomes a vector */
@@ -47,8 +48,8 @@ typedef struct tri_column_stats {
 
 typedef struct tri_preprocess {
     char *label_name;
-    tri_texts text[2];        /* columns of each text: non-empty fields, joined by one space; text[1].n 0: no secondary
-                                 text */
+    tri_texts text[TRI_TEXTS_MAX]; /* columns of each text: non-empty fields, joined by one space; the first without
+                                 columns ends them */
     tri_column_stats *column; /* [n_columns] */
     int n_columns;
     int width;                /* numbers of a row: the sum of the columns' widths */
@@ -69,7 +70,7 @@ typedef struct tri_preprocess {
 /* What to fit; all borrowed. */
 typedef struct tri_preprocess_spec {
     const char *label_name;
-    tri_texts text[2];
+    tri_texts text[TRI_TEXTS_MAX];
     tri_texts columns;
     tri_texts categorical;    /* columns that are categorical, whatever their values */
     tri_texts hashed;         /* names and codes, of which each becomes `buckets` numbers */
@@ -124,6 +125,12 @@ float tri__edges_place(const tri_column_stats *stats, float x);
 tri_status tri__preprocess_widen(tri_preprocess *preprocess, const tri_column_stats *stats);
 /* Describes fitted columns in preprocess->vectors. */
 tri_status tri__vectors_make(tri_preprocess *preprocess);
+/* How many texts there are. */
+static inline int tri__preprocess_texts(const tri_texts text[static TRI_TEXTS_MAX]) {
+    int n = 1;
+    while (n < TRI_TEXTS_MAX && text[n].n) n++;
+    return n;
+}
 /* Whether a number, or quantiles of it, are learned. */
 static inline int tri__preprocess_is_number(const tri_preprocess *preprocess) {
     return preprocess->target && !preprocess->separator;

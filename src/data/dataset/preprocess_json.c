@@ -52,6 +52,13 @@ static tri_json *column_json(const tri_column_stats *s) {
     return column;
 }
 
+/* Texts beyond the second have a column each. */
+static void add_texts(const tri_texts text[static TRI_TEXTS_MAX], tri_json *to) {
+    tri_json *list = tri__json_array();
+    for (int t = 2; t < tri__preprocess_texts(text); t++) tri__json_append_new(list, tri__json_string(text[t].at[0]));
+    tri__json_set_filled(to, "further_texts", list);
+}
+
 tri_json *tri__preprocess_json(const tri_preprocess *p) {
     tri_json *columns = tri__json_array();
     int version = !p->as_spelt ? CANONICAL : p->embedding ? WITH_VECTORS : AS_SPELT;
@@ -65,6 +72,7 @@ tri_json *tri__preprocess_json(const tri_preprocess *p) {
         "primary_text", tri__json_strings(p->text[0].at, p->text[0].n), "secondary_text",
         tri__json_strings(p->text[1].at, p->text[1].n), "decimal_mark", mark_json(p->reading.decimal), "missing_values",
         tri__json_strings(p->reading.missing.at, p->reading.missing.n), "columns", columns);
+    add_texts(p->text, made);
     if (p->embedding) tri__json_set_new(made, "vectors", tri__json_string(vectors[p->embedding]));
     if (p->target) tri__json_set_new(made, "target", column_json(p->target));
     if (p->separator) tri__json_set_new(made, "separator", tri__json_string(p->separator));
@@ -81,6 +89,7 @@ tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
         "transform", transforms[s->transform], "skip", s->bad_rows == TRI_BAD_ROWS_SKIP, "decimal_mark",
         mark_json(s->reading.decimal), "missing_values",
         tri__json_strings(s->reading.missing.at, s->reading.missing.n));
+    add_texts(s->text, made);
     if (s->date_order) tri__json_set_new(made, "date_order", tri__json_string(tri__date_orders[s->date_order]));
     if (s->vectors) tri__json_set_new(made, "vectors", tri__json_string(vectors[s->vectors]));
     if (s->vectors == TRI_VECTORS_PIECEWISE) tri__json_set_new(made, "bins", tri__json_integer(s->bins));
@@ -267,6 +276,19 @@ static tri_status parse_reading(const tri_json *json, const char *name, tri_read
     return parse_texts(json, "missing_values", name, &to->missing.at, &to->missing.n);
 }
 
+static tri_status parse_further(const tri_json *list, const char *name, tri_texts text[static TRI_TEXTS_MAX]) {
+    size_t n = tri__json_size(list);
+    if (n && (!text[1].n || n > TRI_TEXTS_MAX - 2))
+        return tri__fail(TRI_DATA, "%s: %zu further_texts after %d texts; at most %d in all", name, n,
+                         1 + !!text[1].n, TRI_TEXTS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        TRI_TRY(TRI_NEW(text[i + 2].at, 1, name));
+        TRI_TRY(parse_text(tri__json_at(list, i), "further_texts", name, &text[i + 2].at[0]));
+        text[i + 2].n = 1;
+    }
+    return TRI_OK;
+}
+
 static tri_status parse(const tri_json *json, const char *name, tri_preprocess *made) {
     const tri_json *columns = tri__json_get(json, "columns");
     tri_json_int version = tri__whole_in(json, "version");
@@ -282,6 +304,7 @@ static tri_status parse(const tri_json *json, const char *name, tri_preprocess *
     TRI_TRY(parse_texts(json, "labels", name, &made->label, &made->n_classes));
     TRI_TRY(parse_texts(json, "primary_text", name, &made->text[0].at, &made->text[0].n));
     TRI_TRY(parse_texts(json, "secondary_text", name, &made->text[1].at, &made->text[1].n));
+    TRI_TRY(parse_further(tri__json_get(json, "further_texts"), name, made->text));
     made->label_by_index = tri__json_is_true(tri__json_get(json, "label_by_index"));
     if (!made->n_classes) return tri__fail(TRI_DATA, "%s: labels must not be empty", name);
     TRI_TRY(tri__labels_forms(made));

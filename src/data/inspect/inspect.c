@@ -13,7 +13,7 @@ const char *tri__inspect_kind_name(tri_inspect_kind kind) {
 }
 
 const char *tri__inspect_role_name(tri_inspect_role role) {
-    static const char *const names[] = {"", "label", "primary", "secondary", "tabular"};
+    static const char *const names[] = {"", "label", "primary", "secondary", "tabular", "text"};
     return names[role];
 }
 

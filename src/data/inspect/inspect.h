@@ -4,6 +4,7 @@
 
 #include "data/table/value_form.h"
 #include "data/text/tokenizer.h"
+#include "layout/texts.h"
 
 enum {
     TRI_INSPECT_QUARTILES = 5, /* least, quarters, most */
@@ -37,7 +38,8 @@ typedef enum tri_inspect_role {
     TRI_INSPECT_LABEL,
     TRI_INSPECT_PRIMARY,
     TRI_INSPECT_SECONDARY,
-    TRI_INSPECT_TABULAR
+    TRI_INSPECT_TABULAR,
+    TRI_INSPECT_FURTHER /* a text beyond the second */
 } tri_inspect_role;
 
 /* Lengths of a text column in tokens, including special tokens ([CLS], [SEP]). */
@@ -108,6 +110,7 @@ typedef struct tri_inspection {
     int label, primary, secondary;     /* columns; -1: none */
     int *further;                      /* [n_further] columns joined to the secondary text, in their order */
     int n_further;
+    int text[TRI_TEXTS_MAX], n_texts;  /* columns of all texts, the primary one first */
     int label_given, texts_given, tabular_given; /* configured, not guessed */
     tri_inspect_class *classes;        /* of base's labels, in class order; those only in other tables come last */
     int n_several;       /* different labels of the label's cells, where these hold several; 0: they do not */
@@ -127,6 +130,7 @@ typedef struct tri_inspect_spec {
     int has_columns;                          /* label has several columns, between commas */
     char *const *further;                     /* [n_further], joined to the secondary text, which must then be given */
     int n_further;
+    tri_texts texts;                          /* of more than two texts all; empty: guessed */
     char *const *tabular;                     /* [n_tabular]; NULL: guessed */
     int n_tabular;
     int64_t buckets;                          /* of hashed columns */
@@ -146,6 +150,7 @@ tri_status tri__inspect(const tri_inspect_spec *spec, tri_inspection **out);
 void tri__inspect_free(tri_inspection *inspection);
 /* A new reference; NULL if out of memory. */
 tri_json *tri__inspect_json(const tri_inspection *inspection);
+tri_json *tri__inspect_texts(const tri_inspection *inspection); /* names of their columns */
 
 /* Whether it has a form that training can read. */
 static inline int tri__inspect_has_form(const tri_inspect_column *c) {

@@ -74,17 +74,32 @@ static tri_status find_label(tri_inspector *in) {
     return TRI_OK;
 }
 
-/* The text column with the most words that has no role yet; if none, names, and then categories. -1: none of these. */
-static int longest_text(const tri_inspection *out, int also_others) {
+/* The text column with the most words that has no role yet; if none, names (others 1), and then categories (2).
+ * everywhere: of those that all tables have. -1: none of these. */
+static int longest_text(const tri_inspection *out, int others, int everywhere) {
     int best = -1;
     for (int c = 0; c < out->n_columns; c++) {
         const tri_inspect_column *column = &out->column[c];
-        int fits = column->kind == TRI_INSPECT_TEXT || (also_others && column->kind >= TRI_INSPECT_NAME) ||
-                   (also_others > 1 && column->kind == TRI_INSPECT_CATEGORICAL);
-        if (fits && c != out->label && c != out->primary && (best < 0 || column->words > out->column[best].words))
+        int fits = column->kind == TRI_INSPECT_TEXT || (others && column->kind >= TRI_INSPECT_NAME) ||
+                   (others > 1 && column->kind == TRI_INSPECT_CATEGORICAL);
+        for (int s = 0; s < TRI_SPLITS && everywhere; s++) fits &= column->missing[s] >= 0;
+        if (fits && !column->role && (best < 0 || column->words > out->column[best].words))
             best = c;
     }
     return best;
+}
+
+/* The first two, and those beyond the second: as given, or where none is, all. */
+static tri_status list_texts(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    if (out->primary >= 0) out->text[out->n_texts++] = out->primary;
+    if (out->secondary >= 0) out->text[out->n_texts++] = out->secondary;
+    for (int c = 0; out->n_texts >= 2 && out->n_texts < TRI_TEXTS_MAX; out->text[out->n_texts++] = c) {
+        if (out->n_texts < in->spec->texts.n) TRI_TRY(find_column(in, in->spec->texts.at[out->n_texts], &c));
+        else if (out->texts_given || (c = longest_text(out, 0, 1)) < 0) return TRI_OK;
+        out->column[c].role = TRI_INSPECT_FURTHER;
+    }
+    return TRI_OK;
 }
 
 /* The columns that are joined to the secondary text. */
@@ -104,15 +119,15 @@ static tri_status find_texts(tri_inspector *in) {
     tri_inspection *out = in->out;
     out->texts_given = in->spec->primary != NULL;
     if (in->spec->primary) TRI_TRY(find_column(in, in->spec->primary, &out->primary));
-    else out->primary = longest_text(out, 0);
-    for (int others = 1; others <= 2 && out->primary < 0; others++) out->primary = longest_text(out, others);
+    else out->primary = longest_text(out, 0, 0);
+    for (int others = 1; others <= 2 && out->primary < 0; others++) out->primary = longest_text(out, others, 0);
+    if (out->primary >= 0) out->column[out->primary].role = TRI_INSPECT_PRIMARY;
     if (in->spec->secondary) TRI_TRY(find_column(in, in->spec->secondary, &out->secondary));
-    else if (!in->spec->primary && out->primary >= 0) out->secondary = longest_text(out, 0);
+    else if (!in->spec->primary && out->primary >= 0) out->secondary = longest_text(out, 0, 0);
     TRI_ASSERT(in->spec->secondary || !in->spec->n_further);
     TRI_TRY(find_further(in));
-    if (out->primary >= 0) out->column[out->primary].role = TRI_INSPECT_PRIMARY;
     if (out->secondary >= 0) out->column[out->secondary].role = TRI_INSPECT_SECONDARY;
-    return TRI_OK;
+    return list_texts(in);
 }
 
 /* Numbers, and what else can be read; categories; and ids that come again often enough to be learned. */
@@ -153,7 +168,7 @@ static const char *reason(const tri_inspection *out, const tri_inspect_column *c
     case TRI_INSPECT_AMOUNT:
         if (c->form.why[0]) return snprintf(text, REASON, "it %s", c->form.why), text;
         break;
-    case TRI_INSPECT_TEXT: return "a further text: secondary_text_list joins it to the second";
+    case TRI_INSPECT_TEXT: return "a further text: text_list names up to 16";
     default: break;
     }
     if (out->texts_given || out->tabular_given) return "not named in the configuration";

@@ -37,13 +37,13 @@ typedef struct sample {
     int64_t row;            /* of tri_table_rows */
     tri_column_value *value; /* [n_columns] as they stand */
     word *word;             /* [n_words] text by text */
-    int n_words, text_words[2]; /* of each text */
+    int n_words, text_words[TRI_TEXTS_MAX]; /* of each text */
     chunk *chunk;           /* [n_chunks] columns, then words, each in their order */
     int n_chunks;
     int spent;              /* of TRI_EXPLAIN_ROWS */
     const float *probs;     /* [classes] of the whole row; of numbers its answer */
     int class;              /* that is explained; of numbers which of them */
-    double effect[2];       /* of each text */
+    double effect[TRI_TEXTS_MAX]; /* of each text */
 } sample;
 
 /* What one computed row leaves out. */
@@ -117,7 +117,9 @@ static void find_words(job *j, sample *s) {
 }
 
 static int chunks_of(const sample *s, int size) {
-    return (s->text_words[0] + size - 1) / size + (s->text_words[1] + size - 1) / size;
+    int n = 0;
+    for (int t = 0; t < TRI_TEXTS_MAX; t++) n += (s->text_words[t] + size - 1) / size;
+    return n;
 }
 
 static void try(job *j, sample *s, int text, int chunk) {
@@ -147,8 +149,8 @@ static void chunk_columns(job *j, sample *s) {
 static void chunk_words(sample *s) {
     int budget = TRI_EXPLAIN_ROWS - s->spent, size = 1;
     if (s->n_words > budget)
-        while (chunks_of(s, size) > budget / 2) size++;
-    for (int t = 0, at = 0; t < 2; at += s->text_words[t++])
+        while (chunks_of(s, size) > budget / 2 && size < s->n_words) size++; /* each text has one at least */
+    for (int t = 0, at = 0; t < TRI_TEXTS_MAX; at += s->text_words[t++])
         for (int k = 0; k < s->text_words[t]; k += size) {
             int left = s->text_words[t] - k;
             s->chunk[s->n_chunks++] = (chunk){0, at + k, left < size ? left : size, NAN};

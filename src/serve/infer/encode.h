@@ -8,14 +8,14 @@
 /* The columns that a model reads, by name. */
 typedef struct tri_row_form {
     const tri_preprocess *preprocess;  /* borrowed */
-    const tri_tokenizer *tokenizer[2]; /* borrowed */
+    const tri_tokenizer *tokenizer[2]; /* by encoder; borrowed */
     int n_texts, max_len;  /* max_len: ids of a text, of all its windows */
     tri_windows windows;
     int outputs;           /* numbers of an answer: classes, unless the model has others */
     const char **name;     /* [n_names] distinct: columns of texts, then tabular ones; borrowed from preprocess */
     int n_names;
     int *sorted;           /* [n_names] indices of name, in byte order */
-    int *text[2];          /* [preprocess->text[t].n] indices of name */
+    int *text[TRI_TEXTS_MAX]; /* [preprocess->text[t].n] indices of name */
     int *column;           /* [preprocess->n_columns] likewise */
     void *memory;          /* of the arrays */
 } tri_row_form;

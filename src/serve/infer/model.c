@@ -112,7 +112,7 @@ static tri_status start_batcher(tri_model *m) {
                              .compute = run,
                              .context = m};
     const tri_counts max = tri__batching_counts(&m->batching, m->first);
-    for (int t = 0; t < m->form.n_texts; t++) {
+    for (int t = 0; t < engine->model.n_encoders; t++) {
         spec.micro.tokens[t] = tri__batching_tokens(&m->batching, m->first);
         spec.micro.sequences[t] = max.of[TRI_SYM_W0 + t];
         spec.micro.position_base[t] = tri__encoder_position_base(&engine->model.encoder[t]);

@@ -38,7 +38,7 @@ tri_json *tri__example_row(const tri_model_facts *facts) {
     tri_json *row = tri__json_object();
     for (int t = 0; t < facts->n_texts; t++)
         for (int i = 0; i < facts->text[t].n; i++)
-            tri__json_set_new(row, facts->text[t].at[i], tri__json_string(words[t]));
+            tri__json_set_new(row, facts->text[t].at[i], tri__json_string(words[t > 0]));
     for (int c = 0; c < facts->n_columns; c++) {
         const tri_column_stats *column = facts->column[c];
         const tri_value_form *form = &column->read_as;

@@ -78,7 +78,7 @@ tri_json *tri__session_recorded(const tri_session *s) {
     if (config) tri__json_set_new(config, "primary_encoder", tri__encoder_json(&s->assets.encoder[0]));
     if (config && s->assets.n_texts > 1) /* an encoder that both share is recorded once */
         tri__json_set_new(config, "secondary_encoder",
-                          tri__assets_encoders(&s->assets) > 1 ? tri__encoder_json(&s->assets.encoder[1])
+                          s->assets.n_encoders > 1 ? tri__encoder_json(&s->assets.encoder[1])
                                                                : tri__json_null());
     if (config && s->positive >= 0)
         tri__json_set_new(config, "positive_label", tri__json_string(s->preprocess->label[s->positive]));
