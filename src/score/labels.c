@@ -100,3 +100,45 @@ tri_status tri__label_scores(const float *probs, const float *targets, const tri
                                         .lrap = s.ranking / s.rows, .roc_auc = out->roc_auc};
     return TRI_OK;
 }
+
+tri_status tri__label_resamples(const float *probs, const float *targets, int64_t n, const tri_number_set *set,
+                                int64_t resamples, double *figures) {
+    enum { IS = 1, SAYS = 2, KINDS = 4 };
+    TRI_OWNED(tri__free_at) uint8_t *kind = NULL;   /* [n, set->n] of each label */
+    TRI_OWNED(tri__free_at) double *ranking = NULL; /* [n] NaN: no label is known */
+    TRI_OWNED(tri__free_at) double *space = NULL;   /* [2, set->n] */
+    TRI_OWNED(tri__free_at) int64_t *count = NULL;  /* [set->n, KINDS] of a resample */
+    TRI_TRY(TRI_NEW(kind, n * set->n, "resamples of labels"));
+    TRI_TRY(TRI_NEW(ranking, n, "resamples of labels"));
+    TRI_TRY(TRI_NEW(space, 2 * set->n, "resamples of labels"));
+    TRI_TRY(TRI_NEW(count, KINDS * set->n, "resamples of labels"));
+    for (int64_t i = 0; i < n; i++) {
+        int known = 0, there = 0;
+        for (int c = 0; c < set->n; c++) {
+            float p = probs[i * set->n + c], target = targets[i * set->n + c];
+            if (isnan(target)) continue;
+            kind[i * set->n + c] = (uint8_t)((target > 0 ? IS : 0) | (p >= (set->from ? set->from[c] : 0.5f) ? SAYS : 0));
+            space[known++] = (double)p;
+            if (target > 0) space[set->n + there++] = (double)p;
+        }
+        ranking[i] = known ? ranking_precision(space, known, space + set->n, there) : NAN;
+    }
+    uint32_t id = tri__random_id("bootstrap");
+    for (int64_t r = 0; r < resamples; r++) {
+        double sum = 0, rows = 0, hits = 0, either = 0, f1 = 0;
+        memset(count, 0, (size_t)(KINDS * set->n) * sizeof *count);
+        for (int64_t i = 0; i < n; i++) {
+            int64_t row = tri__resample_row(id, i, r, n);
+            for (int c = 0; c < set->n; c++) count[c * KINDS + kind[row * set->n + c]]++;
+            if (!isnan(ranking[row])) sum += ranking[row], rows++;
+        }
+        for (int c = 0; c < set->n; c++) {
+            double both = (double)count[c * KINDS + IS + SAYS],
+                   called = both + (double)count[c * KINDS + SAYS], there = both + (double)count[c * KINDS + IS];
+            hits += both, either += called + there, f1 += f1_of(both, called, there);
+        }
+        figures[r] = f1_of(hits, either, 0), figures[resamples + r] = f1 / set->n;
+        figures[2 * resamples + r] = sum / rows;
+    }
+    return TRI_OK;
+}

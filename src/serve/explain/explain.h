@@ -20,10 +20,6 @@ typedef struct tri_explain_options {
                              there, and intervals; NULL: neither */
 } tri_explain_options;
 
-/* TRI_USAGE: models of classes and of numbers are explained. */
-struct tri_model_facts;
-tri_status tri__explain_takes(const struct tri_model_facts *facts);
-
 /* Called for each explained row, in order; docs/guide/explaining.md has the keys of `row`. */
 typedef tri_status tri_explained(void *context, const tri_json *row);
 /* Of settings->checkpoint on settings->data_path (of a folder: its test file, else valid). stop: may be NULL. */

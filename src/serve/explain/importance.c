@@ -76,7 +76,9 @@ static tri_status take_rows(job *j, int label) {
 static tri_status open_job(job *j, const tri_settings *asked) {
     int label;
     TRI_TRY(tri__table_rows_open(asked, j->log, &j->rows));
-    TRI_TRY(tri__explain_takes(j->rows.facts));
+    if (j->rows.facts->separator)
+        return tri__fail(TRI_USAGE, "%s predicts several labels: --importance takes models of classes and of numbers; "
+                         "explain --label NAME says what moves one of them", j->rows.facts->path);
     j->figure = j->rows.facts->is_number ? of_numbers : of_classes;
     TRI_TRY(tri__table_find(j->rows.table, j->rows.facts->preprocess->label_name, &label));
     int64_t rows = j->rows.n;
