@@ -76,14 +76,9 @@ static tri_status print_classes(const tri_cli *cli, const tri_evaluation *e) {
     return tri__print_table(cli, &table);
 }
 
-/* Of tri_evaluation.number_intervals: of numbers, of several labels. */
+/* Of tri_evaluation.intervals: of numbers, of several labels. */
 static const char *const interval_key[2][TRI_NUMBER_INTERVALS] = {{"r2", "rmse", "mae"},
                                                                   {"f1_micro", "f1_macro", "lrap"}};
-
-static const tri_interval *labels_interval(const tri_evaluation *e, const char *figure) {
-    int at = tri__text_index(figure, interval_key[1], TRI_NUMBER_INTERVALS);
-    return at < 0 ? NULL : &e->number_intervals[at];
-}
 
 /* The figures of predicted numbers, in the label's units. */
 static tri_status print_numbers(const tri_cli *cli, const tri_evaluation *e) {
@@ -93,11 +88,11 @@ static tri_status print_numbers(const tri_cli *cli, const tri_evaluation *e) {
     tri_text_table table = {0};
     tri__text_table_add(&table, "%lld rows\tvalue\t95 %% interval", (long long)e->scores.rows);
     tri__text_table_add(&table, "loss\t%.6g\t", e->scores.loss);
-    for (int at = 0; tri__number_figure(&e->scores.numbers, &at, &name, &value);)
+    for (int at = 0; tri__number_figure(&e->scores.numbers, &at, &name, &value);) {
+        int of = tri__text_index(name, interval_key[e->scores.n_classes > 0], TRI_NUMBER_INTERVALS);
         tri__text_table_add(&table, "%s\t%.6g%s", name, value,
-                            interval(e->scores.n_classes         ? labels_interval(e, name)
-                                     : at <= TRI_NUMBER_INTERVALS ? &e->number_intervals[at - 1]
-                                                                  : NULL, range));
+                            interval(of < 0 ? NULL : &e->intervals.of[of], range));
+    }
     TRI_TRY(tri__print_table(cli, &table));
     if (e->promised > 0)
         fprintf(cli->out, "Intervals of predictions hold %.2f %% of these rows; they promise %g %%.\n", 100 * e->inside,
@@ -167,8 +162,10 @@ static tri_status print_confusion(const tri_cli *cli, const tri_scores *s) {
 static void add_group(tri_text_table *table, const tri_group_form *form, const char *name,
                       const tri_group_scores *group) {
     char text[NAME_BYTES];
-    tri__text_table_add(table, "%s\t%lld", tri__text_brief(name, NAME_WIDTH, text, NAME_BYTES), (long long)group->rows);
-    for (int s = 0; s < form->n_shown; s++) tri__text_table_more(table, "%s", area(group->figure[form->shown[s]], text));
+    name = tri__text_brief(name, NAME_WIDTH, text, NAME_BYTES);
+    tri__text_table_add(table, "%s\t%lld", name, (long long)group->rows);
+    for (int s = 0; s < form->n_shown; s++)
+        tri__text_table_more(table, "%s", area(group->figure[form->shown[s]], text));
     if (!group->intervals.resamples) return;
     tri__text_table_add(table, "\t");
     for (int s = 0; s < form->n_shown; s++)
@@ -205,22 +202,12 @@ static tri_status print_groups(const tri_cli *cli, const tri_evaluation *e, cons
     return worst.n > 1 ? tri__print_table(cli, &worst) : TRI_OK;
 }
 
-/* An interval of each of n keys. */
-static tri_json *intervals_json(const char *const *key, int n, const tri_intervals *intervals) {
-    tri_json *all = tri__json_pack("{s:I, s:f}", "resamples", (tri_json_int)intervals->resamples, "confidence", 0.95);
-    for (int f = 0; f < n; f++) {
-        tri_interval is = intervals->of[f];
-        tri__json_set_new(all, key[f],
-                          isfinite(is.low) ? tri__json_pack("[f, f]", is.low, is.high) : tri__json_null());
-    }
-    return all;
-}
-
 static tri_json *group_json(const tri_group_form *form, const tri_group_scores *group) {
     tri_json *one = tri__json_pack("{s:s, s:I}", "group", group->name, "rows", (tri_json_int)group->rows);
     for (int f = 0; f < form->n; f++) tri__json_set_new(one, form->key[f], tri__json_real(group->figure[f]));
     if (group->intervals.resamples)
-        tri__json_set_new(one, "intervals", intervals_json(form->key, form->n, &group->intervals));
+        tri__json_set_new(one, "intervals",
+                          tri__intervals_json(form->key, form->n, &group->intervals, NULL));
     return one;
 }
 
@@ -271,39 +258,25 @@ static tri_json *decision_json(const tri_evaluation *e) {
     return all;
 }
 
-/* The members of an ensemble, and the ensemble itself. */
-static tri_status print_members(const tri_cli *cli, const tri_evaluation *e) {
-    char pr[FIGURE_BYTES], average[FIGURE_BYTES], roc[FIGURE_BYTES];
-    tri_text_table table = {0};
-    if (!e->n_members) return TRI_OK;
-    for (int i = 0; i <= e->n_members && e->scores.is_number; i++) {
-        const tri_number_figures *f = &(i < e->n_members ? &e->member[i].scores : &e->scores)->numbers;
-        const char *name;
-        double value;
-        if (!i) tri__text_table_add(&table, "member");
-        for (int at = 0; !i && tri__number_figure(f, &at, &name, &value);) tri__text_table_more(&table, "%s", name);
-        tri__text_table_add(&table, "%s", i < e->n_members ? e->member[i].folder : "mean of all");
-        for (int at = 0; tri__number_figure(f, &at, &name, &value);) tri__text_table_more(&table, "%.6g", value);
-    }
-    if (!e->scores.is_number) tri__text_table_add(&table, "member\tloss\taccuracy\tF1 macro\tPR AUC\tavg precision\tROC AUC\tlog loss");
-    for (int i = 0; i <= e->n_members && !e->scores.is_number; i++) {
-        const tri_scores *s = i < e->n_members ? &e->member[i].scores : &e->scores;
-        tri__text_table_add(&table, "%s\t%.6f\t%.4f\t%.4f\t%s\t%s\t%s\t%.6f",
-                            i < e->n_members ? e->member[i].folder : "mean of all", s->loss, s->accuracy, s->f1_macro,
-                            area(s->pr_auc, pr), area(s->average_precision, average), area(s->roc_auc, roc),
-                            s->log_loss);
-    }
-    TRI_TRY(tri__print_table(cli, &table));
-    fputc('\n', cli->out);
-    return TRI_OK;
-}
-
 static tri_json *members_json(const tri_evaluation *e) {
     tri_json *members = tri__json_array();
     for (int i = 0; i < e->n_members; i++)
         tri__json_append_new(members, tri__json_pack("{s:s, s:o}", "folder", e->member[i].folder, "figures",
                                                      tri__scores_figures(&e->member[i].scores)));
     return members;
+}
+
+/* The members of an ensemble, and the ensemble itself. */
+static tri_status print_members(const tri_cli *cli, const tri_evaluation *e) {
+    if (!e->n_members) return TRI_OK;
+    tri_json *rows = members_json(e);
+    tri__json_append_new(rows, tri__json_pack("{s:s, s:o}", "folder", "mean of all", "figures",
+                                              tri__scores_figures(&e->scores)));
+    TRI_OWNED(tri__json_drop) tri_json *all = tri__members_json("members", rows);
+    if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(tri__members_print(cli, all, "members", "folder", 0));
+    fputc('\n', cli->out);
+    return TRI_OK;
 }
 
 static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
@@ -313,17 +286,17 @@ static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
     tri__json_set(object, "unseen", e->unseen);
     int several = e->scores.is_number && e->scores.n_classes;
     if (e->scores.is_number) {
-        tri_intervals is = {.resamples = e->intervals.resamples};
-        memcpy(is.of, e->number_intervals, sizeof e->number_intervals);
         if (several)
             tri__json_set_new(object, "decision", e->fitted ? tri__json_incref(e->fitted) : tri__json_null());
         else
             tri__json_set_new(object, "interval",
                               tri__json_pack("{s:f, s:f}", "promised", e->promised, "inside", e->inside));
-        tri__json_set_new(object, "intervals", intervals_json(interval_key[several], TRI_NUMBER_INTERVALS, &is));
+        tri__json_set_new(object, "intervals",
+                          tri__intervals_json(interval_key[several], TRI_NUMBER_INTERVALS, &e->intervals, NULL));
     } else tri__json_set_new(object, "decision", decision_json(e));
     if (e->intervals.resamples && !e->scores.is_number)
-        tri__json_set_new(object, "intervals", tri__intervals_json(&e->intervals, e->scores.label));
+        tri__json_set_new(object, "intervals", tri__intervals_json(tri__figure_key, TRI_FIGURES, &e->intervals,
+                                                                   e->scores.label));
     if (e->n_members) tri__json_set_new(object, "members", members_json(e));
     tri_json *by = e->n_by ? tri__json_array() : NULL;
     for (int i = 0; i < e->n_by; i++) tri__json_append_new(by, groups_json(e, &e->by[i]));

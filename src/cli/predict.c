@@ -136,7 +136,6 @@ static double certainty(const tri_predictions *p, int64_t i) {
     const float *probs = p->probs + i * p->n_classes;
     double best = -1, next = -1, least = 1;
     if (p->n_levels) return (double)probs[1] - (double)probs[p->n_levels];
-    if (p->spread) return -p->spread[i];
     for (int c = 0; c < p->n_classes; c++) {
         double at = (double)probs[c];
         least = fmin(least, fabs(at - (p->from ? (double)p->from[c] : 0.5)));

@@ -4,9 +4,7 @@
 #include "numbers/number_loss.h"
 
 static const char *const number_key[] = {"r2", "rmse", "mae", "coverage"},
-                  *const number_name[] = {"R2", "RMSE", "MAE", "coverage"},
-                  *const label_key[] = {"f1_micro", "f1_macro", "lrap", "accuracy"},
-                  *const label_name[] = {"F1 micro", "F1 macro", "LRAP", "accuracy"};
+                  *const label_key[] = {"f1_micro", "f1_macro", "lrap", "accuracy"};
 
 enum { OF_NUMBERS = 4 };
 static const tri_group_form of_classes = {tri__figure_key, tri__figure_name, TRI_FIGURES, 5,
@@ -14,40 +12,27 @@ static const tri_group_form of_classes = {tri__figure_key, tri__figure_name, TRI
                                            TRI_FIGURE_ROC_AUC, TRI_FIGURE_LOG_LOSS},
                                           1u << TRI_FIGURE_LOSS | 1u << TRI_FIGURE_LOG_LOSS | 1u << TRI_FIGURE_ECE |
                                               1u << TRI_FIGURE_BRIER},
-                            of_numbers = {number_key, number_name, OF_NUMBERS, OF_NUMBERS, {0, 1, 2, 3}, 1u << 1 | 1u << 2},
-                            of_labels = {label_key, label_name, OF_NUMBERS, OF_NUMBERS, {0, 1, 2, 3}, 0};
+                            of_numbers = {number_key, number_key, OF_NUMBERS, OF_NUMBERS, {0, 1, 2, 3}, 6},
+                            of_labels = {label_key, label_key, OF_NUMBERS, OF_NUMBERS, {0, 1, 2, 3}, 0};
 
 static int are_labels(const tri_label_set *classes) {
     return classes->numbers && classes->numbers->loss == TRI_NUMBER_BINARY;
 }
 
-/* The last figure is a share of rows: those inside, or of those that have a label, those whose labels are all right. */
-static void score_share(const tri_scored_rows *rows, const tri_label_set *classes, tri_group_scores *out) {
-    const float *target = (const float *)(const void *)rows->labels; /* [n, classes->n] of several labels */
-    int64_t known = 0, hits = 0;
-    for (int64_t i = 0; i < rows->n; i++) {
-        int c = 0;
-        while (are_labels(classes) && c < classes->n && isnan(target[i * classes->n + c])) c++;
-        known += c < classes->n, hits += rows->inside && rows->inside[i];
-    }
-    double *share = &out->figure[OF_NUMBERS - 1];
-    if (rows->inside) *share = (double)hits / (double)known;
-    else if (!isnan(*share)) hits = llround(*share * (double)known);
-    if (!isnan(*share) && out->intervals.resamples)
-        out->intervals.of[OF_NUMBERS - 1] = tri__interval_share(hits, known);
-}
-
+/* The last figure has an interval where it is a share of all rows: of those inside. */
 static tri_status score_numbers(const tri_scored_rows *rows, const tri_label_set *classes, const tri_number_figures *f,
                                 int64_t resamples, tri_group_scores *out) {
     const double numbers[] = {f->r2, f->rmse, f->mae, f->coverage},
                  labels[] = {f->f1_micro, f->f1_macro, f->lrap, f->accuracy};
+    int64_t hits = 0;
     memcpy(out->figure, are_labels(classes) ? labels : numbers, sizeof numbers);
     out->intervals.resamples = resamples;
     out->intervals.of[OF_NUMBERS - 1] = tri__interval_none;
-    TRI_TRY(tri__number_intervals(rows->probs, (const float *)(const void *)rows->labels, rows->n, classes->numbers,
-                                  resamples, out->intervals.of));
-    score_share(rows, classes, out);
-    return TRI_OK;
+    for (int64_t i = 0; i < rows->n && rows->inside; i++) hits += rows->inside[i];
+    if (rows->inside) out->figure[OF_NUMBERS - 1] = (double)hits / (double)rows->n;
+    if (rows->inside && resamples) out->intervals.of[OF_NUMBERS - 1] = tri__interval_share(hits, rows->n);
+    return tri__number_intervals(rows->probs, (const float *)(const void *)rows->labels, rows->n, classes->numbers,
+                                 resamples, out->intervals.of);
 }
 
 tri_status tri__rows_score(const tri_scored_rows *rows, const tri_label_set *classes, int64_t resamples, int threads,

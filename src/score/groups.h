@@ -41,8 +41,8 @@ typedef struct tri_grouped {
 /* Whether a figure's interval leaves out a value; an undefined one does not. */
 static inline int tri__interval_excludes(tri_interval i, double value) { return value < i.low || value > i.high; }
 
-/* The figures and intervals of rows, as tri__scores, tri__bootstrap and tri__number_intervals have them; those of shares
- * of rows by Wilson's formula. Frees out->intervals first. */
+/* The figures and intervals of rows, as tri__scores, tri__bootstrap and tri__number_intervals have them; of the share
+ * that is inside by Wilson's formula. Frees out->intervals first. */
 tri_status tri__rows_score(const tri_scored_rows *rows, const tri_label_set *classes, int64_t resamples, int threads,
                            tri_group_scores *out);
 /* Likewise of each group, and the worst ones beside `whole`. May be called again with other probabilities. */

@@ -122,17 +122,17 @@ expect_code 0
 # By group; an ensemble: figures of the mean of its members; rows whose labels are close to their thresholds.
 run eval --checkpoint one --data-path tags/test.csv --by box --json --bootstrap 50
 expect_code 0
-expect_text "$out" '"by":[{"column":"box"' '"worst":{"f1_micro"' '"accuracy":[0.9'
+expect_text "$out" '"by":[{"column":"box"' '"worst":{"f1_micro"' '"accuracy":1.0,"intervals":{"resamples":50'
 cp "$out" by.json
 { head -n 1 tags/test.csv; awk -F, '$4 == 1' tags/test.csv; } >boxes.csv
 run eval --checkpoint one --data-path boxes.csv --json --bootstrap 50
 expect "a group has the figures of its rows alone" bash -c "grep -o '\"group\":\"1\".*' by.json |
     grep -q 'f1_micro\":$(json_number f1_micro "$out"),\"f1_macro\":$(json_number f1_macro "$out"),'"
 run eval --checkpoint one --data-path tags/test.csv --by box,late --bootstrap 50
-expect_text "$out" "F1 micro" "worst late" "interval excludes (all)" "(all)"
-run eval --checkpoint best --data-path tags/test.csv --json --by box --bootstrap 0
+expect_text "$out" "f1_micro" "worst late" "interval excludes (all)" "(all)"
+run eval --checkpoint best --data-path tags/test.csv --json --by box --bootstrap 50
 expect_code 0
-expect_text "$out" '"members":[' '"by":['
+expect_text "$out" '"members":[' '"by":[' '"lrap":[0.9'
 both=$(json_number f1_samples "$out")
 mine=$(awk -F, 'FNR == NR { truth[FNR] = $3; next } FNR > 1 { delete has; n = split(truth[FNR], a, ";"); hits = 0
     for (i = 1; i <= n; i++) has[a[i]] = 1

@@ -176,17 +176,12 @@ static tri_status predict_member(const tri_settings *asked, tri_world *world, co
     const tri_predict_options bare = {.top_k = options->top_k};
     TRI_OWNED(tri__predictions_free) tri_predictions made = {0};
     one.checkpoint = e->folder[i];
-    tri_predict_options whole = *options;
-    whole.is_member = 1;
-    TRI_TRY(tri__predict_model(&one, world, i ? &bare : &whole, log, i ? &made : out));
+    TRI_TRY(tri__predict_model(&one, world, i ? &bare : options, log, i ? &made : out));
     const tri_predictions *p = i ? &made : out;
     int64_t n = p->n * p->n_classes;
     if (i == 0 && !(*sum = calloc((size_t)n + 1, sizeof **sum))) return no_memory();
     if (i > 0 && (made.n != out->n || !are_same(made.label, made.n_classes, out->label, out->n_classes)))
         return other_classes(e, i);
-    if (i == 0 && p->is_number) TRI_TRY(TRI_NEW(out->spread, p->n + 1, "the spread of members"));
-    for (int64_t k = 0; out->spread && k < p->n; k++)
-        out->spread[k] += (double)p->probs[k * p->n_classes] * (double)p->probs[k * p->n_classes];
     tri__mean_add(p->probs, n, *sum);
     tri__decision_add(&p->decision, i, decision);
     for (int c = 0; i && out->from && made.from && c < out->n_classes; c++) out->from[c] += made.from[c];
@@ -207,9 +202,5 @@ tri_status tri__serve_predict(const tri_settings *asked, tri_world *world, const
     out->decision = decision;
     out->decision.from = out->from;
     tri__mean_take(sum, out->n * out->n_classes, e.n, out->probs);
-    for (int64_t k = 0; out->spread && k < out->n; k++) {
-        double mean = sum[k * out->n_classes] / e.n;
-        out->spread[k] = sqrt(fmax(out->spread[k] / e.n - mean * mean, 0));
-    }
     return TRI_OK;
 }

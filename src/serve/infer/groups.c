@@ -133,9 +133,8 @@ tri_status tri__evaluation_bootstrap(const tri_scored_rows *rows, const tri_labe
     tri_group_scores whole = {.rows = rows->n};
     if (classes->numbers) {
         TRI_TRY(tri__rows_score(rows, classes, resamples, threads, &whole));
-        memcpy(out->number_intervals, whole.intervals.of, sizeof out->number_intervals);
         out->inside = rows->inside ? whole.figure[TRI_NUMBER_INTERVALS] : NAN;
-        out->intervals.resamples = resamples;
+        out->intervals = whole.intervals;
     } else {
         TRI_TRY(tri__bootstrap(rows->probs, rows->labels, rows->n, classes, resamples, threads, &out->intervals));
         for (int f = 0; f < TRI_FIGURES; f++) whole.figure[f] = tri__figure_of(&out->scores, (tri_figure)f);

@@ -363,10 +363,10 @@ static tri_status predict(const tri_settings *asked, tri_world *world, const tri
     if (options->top_k && v->opened.preprocess->target)
         return tri__fail(TRI_USAGE, "--top-k: the model predicts %s, not classes: leave it out",
                          v->opened.preprocess->separator ? "several labels" : "numbers");
-    if (options->uncertain && tri__preprocess_is_number(v->opened.preprocess) && !v->opened.numbers.level &&
-        !options->is_member)
-        return tri__fail(TRI_USAGE, "--uncertain: the model predicts one number, whose intervals are all as wide: train "
-                         "with task quantiles, or several seeds (--seeds), which differ where they are not certain");
+    if (options->uncertain && tri__preprocess_is_number(v->opened.preprocess) && !v->opened.numbers.level)
+        return tri__fail(TRI_USAGE,
+                         "--uncertain: the model predicts one number, whose intervals are all as wide: leave "
+                         "it out, or train with task quantiles, which are further apart where less is known");
     if (options->top_k > v->opened.preprocess->n_classes)
         return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)options->top_k,
                          v->opened.preprocess->n_classes);
@@ -421,6 +421,6 @@ void tri__predictions_free(tri_predictions *predictions) {
     free(predictions->probs);
     tri__table_close(predictions->table);
     free(predictions->row);
-    TRI_FREE(predictions->column, predictions->separator, predictions->from, predictions->spread);
+    TRI_FREE(predictions->column, predictions->separator, predictions->from);
     *predictions = (tri_predictions){0};
 }
