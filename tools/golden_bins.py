@@ -19,10 +19,9 @@ def edges_of(values, of):
     return np.unique(np.append(np.nextafter(values.min(), np.float32(-np.inf)), tenths).astype(np.float32))
 
 
-def shares(values, edges):
+def counts(values, edges):
     known = values[~np.isnan(values)]
-    counts = np.append(np.bincount(np.searchsorted(edges, known), minlength=len(edges) + 1), len(values) - len(known))
-    return np.maximum(counts / len(values), 1e-4)
+    return np.append(np.bincount(np.searchsorted(edges, known), minlength=len(edges) + 1), len(values) - len(known))
 
 
 def main():
@@ -44,10 +43,12 @@ def main():
             ("many categories", 77, random.integers(0, 77, 900) * 1.0, random.integers(0, 40, 500) * 1.0)):
         then, now = np.float32(then), np.float32(now)
         edges = edges_of(then[~np.isnan(then)], of)
-        before, after = shares(then, edges), shares(now, edges)
+        was, are = counts(then, edges), counts(now, edges)
+        before, after = np.maximum(was / len(then), 1e-4), np.maximum(are / len(now), 1e-4)
         cases.append({"name": name, "of": of, "edges": edges.tolist(),
                       "then": [None if np.isnan(v) else float(v) for v in then],
                       "now": [None if np.isnan(v) else float(v) for v in now],
+                      "by_chance": float((np.sum(was + are > 0) - 1) * (1 / len(then) + 1 / len(now))),
                       "psi": float(np.sum((after - before) * np.log(after / before)))})
     golden_json.write(os.path.join(folder, "bins.json"),
                       {"cases": cases, "made_by": f"tools/golden_bins.py, numpy {np.__version__}"})

@@ -99,11 +99,12 @@ static double sum_of(const int64_t *count, int n) {
     return sum;
 }
 
-double tri__bins_psi(const int64_t *expected, const int64_t *actual, int n) {
-    double before = sum_of(expected, n), now = sum_of(actual, n), psi = 0;
+double tri__bins_psi(const int64_t *expected, const int64_t *actual, int n, double *by_chance) {
+    double before = sum_of(expected, n), now = sum_of(actual, n), psi = 0, some = 0;
     for (int k = 0; k < n; k++) {
         double e = fmax((double)expected[k] / before, 1e-4), a = fmax((double)actual[k] / now, 1e-4);
-        psi += (a - e) * log(a / e);
+        psi += (a - e) * log(a / e), some += expected[k] > 0 || actual[k] > 0;
     }
+    *by_chance = (some - 1) * (1 / before + 1 / now);
     return before > 0 && now > 0 ? psi : NAN;
 }

@@ -33,5 +33,6 @@ tri_status tri__bins_fit(tri_bin_set *set, const float *values, int64_t rows, in
 /* Such a list of these variables from `first` on, whatever was read; TRI_DATA naming `path`. */
 tri_status tri__bins_parse(const tri_json *list, const char *path, int first, tri_bin_set *set);
 
-/* The sum of (a - e) ln(a / e) over shares a and e of bins [n]; a share counts as at least 1e-4. NaN: no rows. */
-double tri__bins_psi(const int64_t *expected, const int64_t *actual, int n);
+/* The sum of (a - e) ln(a / e) over shares a and e of bins [n]; a share counts as at least 1e-4. NaN: no rows.
+ * by_chance: its mean for rows of one distribution, (bins - 1) (1 / rows + 1 / rows), of bins that have some. */
+double tri__bins_psi(const int64_t *expected, const int64_t *actual, int n, double *by_chance);

@@ -186,14 +186,15 @@ static tri_status write_config(const tri_cli *cli, const char *path, const char 
 
 static tri_status print_drift(const tri_cli *cli, const tri_json *facts) {
     tri_text_table table = {0};
-    tri__text_table_add(&table, "beside training\t\tPSI\t");
+    tri__text_table_add(&table, "beside training\t\tPSI\tby chance\t");
     tri__json_items(tri__json_get(facts, "drift"), of) {
-        const tri_json *psi = tri__json_get(of, "psi");
-        double value = tri__json_is_number(psi) ? tri__json_number_value(psi) : NAN;
+        double psi = tri__number_in(of, "psi"), by_chance = tri__number_in(of, "by_chance");
+        int is_known = tri__json_is_number(tri__json_get(of, "psi"));
+        const char *moved = !is_known ? "too few rows" : psi - by_chance < 0.1 ? "" : "moved";
         char brief[128];
-        tri__text_table_add(&table, "%s\t%s\t%.4f\t%s", tri__text_brief(tri__text_in(of, "name"), 30, brief, 128),
-                            tri__text_in(of, "kind"), value,
-                            isnan(value) ? "too few rows" : value < 0.1 ? "" : value < 0.25 ? "moved" : "moved far");
+        tri__text_table_add(&table, "%s\t%s\t%.4f\t%.4f\t%s%s",
+                            tri__text_brief(tri__text_in(of, "name"), 30, brief, sizeof brief),
+                            tri__text_in(of, "kind"), psi, by_chance, moved, psi - by_chance < 0.25 ? "" : " far");
     }
     fprintf(cli->out, "\n%lld rows of %s, and those that %s was trained on:\n",
             (long long)tri__whole_in(facts, "rows"), tri__text_in(facts, "table"), tri__text_in(facts, "checkpoint"));

@@ -38,15 +38,17 @@ TEST(test_index_equals_numpys) {
         assert_memory_equal(b->edge, edges, (size_t)k * sizeof *edges);
         assert_memory_equal(b->count, set.at->count, (size_t)(b->n + 1) * sizeof *b->count);
         for (int64_t i = 0; i < m; i++) count[tri__bins_at(b, now[i])]++;
-        double got = tri__bins_psi(b->count, count, b->n + 1), want = tri__number_in(of, "psi");
+        double by_chance, got = tri__bins_psi(b->count, count, b->n + 1, &by_chance), want = tri__number_in(of, "psi");
         if (!(fabs(got - want) <= 1e-9)) fail_msg("%s: %.15g, not %.15g", name, got, want);
-        assert_true(tri__bins_psi(b->count, b->count, b->n + 1) == 0);
+        assert_true(fabs(by_chance - tri__number_in(of, "by_chance")) <= 1e-9);
+        assert_true(tri__bins_psi(b->count, b->count, b->n + 1, &by_chance) == 0);
         free(text);
         tri__json_decref(list), tri__json_decref(parsed);
         tri__bins_free(&set), tri__bins_free(&back);
     }
     tri__json_decref(golden);
-    assert_true(isnan(tri__bins_psi((int64_t[]){1, 2}, (int64_t[]){0, 0}, 2)));
+    double by_chance;
+    assert_true(isnan(tri__bins_psi((int64_t[]){1, 2}, (int64_t[]){0, 0}, 2, &by_chance)));
 }
 
 /* Missing numbers that were filled are counted as missing, of any row with that number. */

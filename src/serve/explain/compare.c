@@ -48,8 +48,8 @@ tri_status tri__serve_compare(const tri_settings *settings, const tri_log *log, 
     qsort(of, (size_t)n, sizeof *of, by_psi);
     tri_json *list = tri__json_array();
     for (int i = 0; i < n; i++)
-        tri__json_append_new(list, tri__json_pack("{s:s, s:s, s:f}", "kind", of[i].kind, "name", of[i].bins->name,
-                                                  "psi", of[i].psi));
+        tri__json_append_new(list, tri__json_pack("{s:s, s:s, s:f, s:f}", "kind", of[i].kind, "name",
+                                                  of[i].bins->name, "psi", of[i].psi, "by_chance", of[i].by_chance));
     *facts = tri__json_whole(tri__json_pack("{s:s, s:s, s:I, s:o}", "checkpoint", rows.facts->path, "table",
                                             tri__table_path(rows.table), "rows", (tri_json_int)rows.n, "drift", list));
     return *facts ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for a comparison");

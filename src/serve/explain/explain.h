@@ -30,6 +30,7 @@ tri_status tri__serve_explain(const tri_settings *settings, const tri_explain_op
 tri_status tri__serve_importance(const tri_settings *settings, const tri_explain_options *options, const tri_log *log,
                                  const tri_stop *stop, tri_json **facts);
 /* How far the rows of settings->data_path (of a folder: its test file, else valid) and their answers are from those
- * that settings->checkpoint was trained and validated on: {checkpoint, table, rows, drift: [{kind, name, psi}]}, the
+ * that settings->checkpoint was trained and validated on: {checkpoint, table, rows, drift: [{kind, name, psi,
+ * by_chance}]}, the
  * largest index first. A new reference. TRI_USAGE: it does not know. */
 tri_status tri__serve_compare(const tri_settings *settings, const tri_log *log, const tri_stop *stop, tri_json **facts);

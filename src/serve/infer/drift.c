@@ -61,11 +61,11 @@ void tri__drift_add(tri_drift *d, const tri_encoded *e) {
 int tri__drift_read(tri_drift *d, int at, tri_drift_of *out) {
     if (at >= d->bins.n) return 0;
     const tri_bins *b = &d->bins.at[at];
-    *out = (tri_drift_of){.bins = b, .psi = NAN,
+    *out = (tri_drift_of){.bins = b, .psi = NAN, .by_chance = NAN,
                           .kind = at < d->n_columns ? "column" : at < d->n_inputs ? "text" : "answer"};
     TRI_LOCKED(&d->lock);
     out->rows = d->rows[0] + d->rows[1];
     for (int k = 0; k <= b->n; k++) out->count[k] = d->half[0][at][k] + d->half[1][at][k];
-    if (out->rows >= LEAST) out->psi = tri__bins_psi(b->count, out->count, b->n + 1);
+    if (out->rows >= LEAST) out->psi = tri__bins_psi(b->count, out->count, b->n + 1, &out->by_chance);
     return 1;
 }

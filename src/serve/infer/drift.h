@@ -33,7 +33,7 @@ typedef struct tri_drift_of {
     const char *kind;            /* "column", "text", "answer" */
     tri_bin_counts count;
     int64_t rows;
-    double psi;                  /* NaN: there are too few rows */
+    double psi, by_chance;       /* NaN: there are too few rows */
 } tri_drift_of;
 /* Variable `at`, from 0 on; 0: there are no more. */
 int tri__drift_read(tri_drift *drift, int at, tri_drift_of *out);
