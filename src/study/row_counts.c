@@ -8,9 +8,7 @@ tri_status tri__rows_open(const tri_settings *s, const tri_assets *assets, const
                           const char *beside, tri_row_source *out) {
     tri_data_files files;
     tri_inputs inputs;
-    *out = (tri_row_source){.stop = stop,
-                            .n_texts = assets->n_texts,
-                            .joined = assets->shares,
+    *out = (tri_row_source){.stop = stop, .n_texts = assets->n_texts, .joined = assets->shares,
                             .columns = s->model.tab_field_list.n};
     if (!s->data_path) {
         if (out->columns)
@@ -39,8 +37,8 @@ static tri_status count_data(const tri_row_source *rows, const tri_settings *s, 
     TRI_OWNED(tri__sampler_close) tri_sampler sampler = {0};
     TRI_TRY(tri__sampler_open(&sampler, rows->data, batch, (int)parts, 1, (uint32_t)s->seed));
     sampler.stop = rows->stop;
-    int64_t batches = tri__sampler_batches(&sampler),
-            short_of = (s->max_steps + batches - 1) / batches; /* epochs of --max-steps */
+    int64_t batches = tri__sampler_batches(&sampler);
+    int64_t short_of = (s->max_steps + batches - 1) / batches; /* epochs of --max-steps */
     return tri__largest(&sampler, short_of && short_of < s->epochs ? short_of : s->epochs, s->max_tokens,
                         s->model.max_sen_len, max);
 }
