@@ -5,17 +5,9 @@
 
 enum { CLASSES_SHOWN = 20, NAME_CHARS = 40 };
 
-/* A column's name in a cell: no tabs or line breaks, at most NAME_CHARS characters. */
+/* A column's name in a cell. */
 static const char *cell(const char *name, char out[static NAME_CHARS * 4 + 4]) {
-    size_t length = strlen(name), at = 0, used = 0;
-    for (int chars = 0; at < length && chars < NAME_CHARS; chars++) {
-        size_t begin = at;
-        int32_t code = tri__utf8_next(name, length, &at);
-        if (code < ' ' || code == 0x7F) out[used++] = ' ';
-        else memcpy(out + used, name + begin, at - begin), used += at - begin;
-    }
-    strcpy(out + used, at < length ? "..." : "");
-    return used ? out : strcpy(out, "(unnamed)");
+    return *name ? tri__text_brief(name, NAME_CHARS, out, NAME_CHARS * 4 + 4) : strcpy(out, "(unnamed)");
 }
 
 static void add_column(tri_text_table *table, const tri_inspection *in, const tri_inspect_column *c) {

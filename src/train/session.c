@@ -266,6 +266,8 @@ void tri_session_close(tri_session *s) {
     tri__json_decref(s->best_figures);
     tri__json_decref(s->decision);
     tri__json_decref(s->trained);
+    tri__json_decref(s->reference);
+    tri__json_decref(s->answers);
     tri__json_decref(s->parts);
     free(s->feed);
     if (s->lock >= 0) close(s->lock);

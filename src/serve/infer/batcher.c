@@ -128,6 +128,7 @@ static void answer(const tri_batcher *b, tri_encoded *e, tri_status status, cons
                     .computed = now - e->begun,
                     .batch_rows = b->batch_rows,
                     .batch_tokens = b->batch_tokens};
+    if (status == TRI_OK && b->spec.drift) tri__drift_add(b->spec.drift, e);
     e->answered(e->context, &a);
     tri__encoded_free(e);
 }

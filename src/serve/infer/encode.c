@@ -2,6 +2,7 @@
 #include "serve/infer/encode.h"
 
 #include "data/dataset/field_values.h"
+#include "data/dataset/reference.h"
 #include "data/text/utf8.h"
 
 enum { LABEL = -2, UNKNOWN = -1 }; /* of find_name */
@@ -156,6 +157,7 @@ static tri_status take_unseen(encoding *e, int column, tri_field_text field) {
 static tri_status take_numbers(encoding *e) {
     const tri_preprocess *p = e->form->preprocess;
     float *numbers = e->to->numbers + e->row * p->width;
+    float *value = e->to->column + e->row * p->n_columns;
     for (int c = 0, next = 0, source = -1; c < p->n_columns; c++) { /* source: the table's column, as facts have it */
         if (c == next) source++, next = tri__preprocess_next(p, c);
         tri_field_text field = e->field[e->form->column[c]];
@@ -172,6 +174,7 @@ static tri_status take_numbers(encoding *e) {
         }
         if (p->column[c].category && !tri__category_known(&p->column[c], numbers))
             TRI_TRY(take_unseen(e, source, field));
+        if (e->form->drift) *value++ = tri__reference_value(&p->column[c], &p->reading, numbers, &field);
         numbers += p->column[c].width;
     }
     return TRI_OK;
@@ -231,15 +234,17 @@ static tri_status take_rows(encoding *e, const tri_row *rows) {
 static tri_encoded *make(const tri_row_form *form, int64_t n) {
     const tri_preprocess *p = form->preprocess;
     size_t rows = (size_t)n, starts = rows * (size_t)form->n_texts + 1, numbers = rows * (size_t)p->width,
-           probs = rows * (size_t)form->outputs;
+           probs = rows * (size_t)form->outputs,
+           values = form->drift ? rows * (size_t)p->n_columns : 0;
     tri_encoded *e = malloc(sizeof *e + (starts + rows + 1) * sizeof *e->start +
-                            (numbers + probs) * sizeof *e->numbers);
+                            (numbers + probs + values) * sizeof *e->numbers);
     if (!e) return NULL;
     *e = (tri_encoded){.n = n, .n_texts = form->n_texts};
     e->start = (int64_t *)(e + 1);
     e->tokens_to = e->start + starts;
     e->numbers = (float *)(e->tokens_to + rows + 1);
     e->probs = e->numbers + numbers;
+    e->column = e->probs + probs;
     e->start[0] = e->tokens_to[0] = 0;
     return e;
 }

@@ -3,6 +3,7 @@
 
 #include "data/dataset/windows.h"
 #include "data/text/tokenizer.h"
+#include "serve/infer/drift.h"
 #include "serve/infer/model.h"
 
 /* The columns that a model reads, by name. */
@@ -18,6 +19,7 @@ typedef struct tri_row_form {
     int *text[TRI_TEXTS_MAX]; /* [preprocess->text[t].n] indices of name */
     int *column;           /* [preprocess->n_columns] likewise */
     void *memory;          /* of the arrays */
+    const tri_drift *drift; /* which needs columns' values; NULL: none does */
 } tri_row_form;
 
 tri_status tri__row_form_make(const tri_preprocess *preprocess, tri_tokenizer *const *tokenizer,
@@ -34,6 +36,7 @@ struct tri_encoded {
     int32_t *ids;          /* [start[n * n_texts]], owned */
     float *numbers;        /* [n, preprocess->width] */
     float *probs;          /* [n, outputs] */
+    float *column;         /* [n, preprocess->n_columns] values as tri__reference_value has them */
     tri_unseen *unseen;    /* [n_columns] values that training did not have; NULL: none; owned */
     /* batcher.c's, once submitted */
     tri_encoded *next;     /* in the queue */
