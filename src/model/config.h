@@ -10,7 +10,7 @@ typedef enum tri_pooling { TRI_POOLING_POOLER, TRI_POOLING_CLS, TRI_POOLING_MEAN
 
 enum { TRI_TABULAR_PLAIN, TRI_TABULAR_EMBEDDED };
 enum { TRI_NUMERIC_PIECEWISE, TRI_NUMERIC_PERIODIC };
-enum { TRI_FUSION_CONCAT, TRI_FUSION_GATED };
+enum { TRI_FUSION_CONCAT, TRI_FUSION_GATED, TRI_FUSION_COLUMNS };
 enum { TRI_EXTEND_NO, TRI_EXTEND_COPY }; /* extend_positions */
 enum { TRI_TASK_CLASSES, TRI_TASK_NUMBER, TRI_TASK_QUANTILES, TRI_TASK_LABELS }; /* task */
 enum { TRI_QUANTILE_LEVELS_MAX = 99 };
@@ -27,6 +27,8 @@ extern const tri_option tri__model_options[];
 int64_t tri__model_outputs(const tri_model_config *config);
 /* Of task multilabel, what separates the labels of a cell, "" where each has a column; NULL: another task. */
 const char *tri__model_separator(const tri_model_config *config);
+/* Whether columns of the table become vectors. */
+int tri__model_has_vectors(const tri_model_config *config);
 /* The levels of task quantiles: those given, or the default's. */
 tri_reals tri__model_levels(const tri_model_config *config);
 
