@@ -1,6 +1,7 @@
-# Fusion by attention over texts and columns (fusion columns): an interaction that concat does not learn in as many steps;
-# the same losses on meshes, after a resume, with fewer bits; eval, predict, an export and the server agree; what explain
-# says of attention; models of one token; what is refused.
+# timeout: 300
+# Fusion by attention over texts and columns (fusion columns): an interaction that concat does not learn in as many
+# steps; the same losses on meshes, after a resume, with fewer bits; eval, predict, an export and the server agree; what
+# explain says of attention; models of one token; what is refused.
 . "$(dirname "$0")/../lib/cli_lib.sh"
 make_model model
 # make_table FILE ROWS FIRST: a word of the text names one of three columns, whose value is the label.
@@ -89,23 +90,23 @@ expect_code 0
 run predict --checkpoint int8 --data-path data/test.csv --quiet
 expect_code 0
 
-# What is attended to: each text and column has a share.
-run explain --checkpoint config --data-path data/test.csv --rows 20 -o why.jsonl --quiet
+# What is attended to: each of two texts and four columns has a share of each row; of columns the one that the text names
+# has the most, where a single layer has to find it.
+run train "${common[@]}" --fusion-layers 1 --output-dir single
+run explain --checkpoint single --data-path data/test.csv --rows 20 -o why.jsonl --quiet
 expect_code 0
-# 20 rows of two texts and four columns
 shares=$(grep -o '"attention":[0-9.e-]*' why.jsonl | awk -F: '{ n++; sum += $2 } END { print n, sum }')
 expect "six inputs of 20 rows share it: $shares" is "${shares#120 }" '>' 19.9999
 expect "attention sums to 1: $shares" is "${shares#120 }" '<' 20.0001
-run explain --checkpoint config --data-path data/test.csv --rows 2
-expect_text "$out" "(attention 0."
-run explain --checkpoint config --data-path data/test.csv --rows 2 -o why.html --quiet
-expect_text why.html '"attention"'
-# That of the column which the text names is the largest of the columns in most rows.
-named=$(awk '{ text = $0; sub(/.*"input":"text"/, "", text); n = split($0, part, "\"input\":\""); best = ""; most = 0
-    for (i = 4; i <= n; i++) { share = part[i]; sub(/.*"attention":/, "", share); share += 0
+named=$(awk '{ sub(/.*"input":"note"/, ""); n = split($0, part, "\"input\":\""); best = ""; most = 0
+    for (i = 2; i <= n; i++) { share = part[i]; sub(/.*"attention":/, "", share); share += 0
         if (share > most) { most = share; best = part[i]; sub(/".*/, "", best) } }
     good += index($0, "\"word\":\"" best "\"") > 0 } END { print good }' why.jsonl)
-expect "the named column gets most in $named of 20 rows" is "$named" '>=' 15
+expect "the column that the text names gets most in $named of 20 rows" is "$named" '>=' 15
+run explain --checkpoint single --data-path data/test.csv --rows 2
+expect_text "$out" "(attention 0."
+run explain --checkpoint single --data-path data/test.csv --rows 2 -o why.html --quiet
+expect_text why.html '"attention"'
 run explain --checkpoint concat --data-path data/test.csv --rows 2 --json --quiet
 expect "concat attends to nothing" bash -c "! grep -q attention '$out'"
 
@@ -119,6 +120,13 @@ for mesh in '--world-size 8 --pp-size 2 --tp-size 2' '--world-size 4 --cp-size 2
     run plan --config config.json --data-path data $mesh --check
     expect_code 0
 done
+run plan --config config.json --data-path data --print-program 0
+expect_text "$out" "[N*6,32]"
+cp "$out" program.txt
+run check program.txt
+expect_code 0
+sed 's/\[N\*6,/[N*0,/' program.txt >broken.txt
+refuses 65 "expected [rows,cols]" -- check broken.txt
 run simulate --config config.json --hardware h200x8 --world-size 8 --precision bf16 --quiet
 expect_code 0
 run choose --config config.json --world-size 4 --hardware h200x8 --quiet
@@ -137,4 +145,20 @@ rejects 2 "${few[@]}" bad --fusion-layers 0
 rejects 2 "${few[@]}" bad --hidden-common-dim 2048
 rejects 2 "${few[@]}" few --fusion-layers 3
 rejects 2 "${few[@]}" bad --nproc-per-node 2 --tp-size 2 --tp-plan 'fusion.layer.0.attention.query=colwise'
+
+# The server answers with what predict says.
+run doctor
+grep -q '^http *yes' "$out" || finish
+"$trident" serve config --port 0 --max-rows 200 >serve.out 2>serve.err &
+server=$!
+for ((left = 400; left > 0; left--)); do grep -q try: serve.out && break || sleep 0.05; done
+port=$(sed -n '1s/.* at https\{0,1\}:\/\/127.0.0.1:\([0-9]*\); try: .*/\1/p' serve.out)
+body=$(cut -d, -f1-6 data/test.csv)
+exec 5<>"/dev/tcp/127.0.0.1/$port"
+printf 'POST /invocations HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: text/csv\r\n' >&5
+printf 'Content-Length: %d\r\n\r\n%s' "${#body}" "$body" >&5
+sed '1,/^\r*$/d' <&5 >answers.csv
+exec 5<&- 5>&-
+expect "text/csv equals predict" cmp -s answers.csv one.csv
+kill "$server" && wait "$server"
 finish
