@@ -187,6 +187,7 @@ static tri_status plan_engine(void *data) {
     if (p->place->target) engine->target = *p->place->target;
     else TRI_TRY(tri__device_target(engine->device, &engine->target));
     tri__model_make(&engine->arena, &s->model, p->assets->encoder, p->columns, s->no_decay, &engine->model);
+    engine->model.shows_attention = s->shows_attention;
     if (p->train) TRI_TRY(tri__tune_model(s, &engine->model));
     TRI_TRY(tri__model_split(&engine->model, &s->tp_plan));
 

@@ -34,6 +34,7 @@ void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *l
     feed->field[TRI_FIELD_labels] = micro->labels;
     feed->field[TRI_FIELD_row_weights] = micro->weights;
     feed->field[TRI_FIELD_keyn] = micro->keyn;
+    feed->field[TRI_FIELD_seqf] = micro->seqf, feed->field[TRI_FIELD_keyf] = micro->keyf;
     feed->field[TRI_FIELD_hyper] = hyper;
 }
 
@@ -43,7 +44,7 @@ tri_loader_spec tri__loader_spec(const tri_engine *engine, tri_sampler *sampler,
                             .parts = parts,
                             .workers = engine->workers,
                             .micro = {.granule = tri__plan_granule(&engine->in), .ring = tri__plan_ring(&engine->in),
-                                      .words = engine->model.n_targets},
+                                      .words = engine->model.n_targets, .fused = engine->model.tokens},
                             .sharers = tri__mesh_ep(&engine->in.mesh)};
     for (int text = 0; text < engine->model.n_encoders; text++) {
         spec.micro.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);

@@ -69,7 +69,7 @@ tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
         .level = m->task == TRI_TASK_QUANTILES ? tri__model_levels(m).at : NULL,
         .missing = (tri_missing)m->numeric_missing,
         .transform = (tri_transform)m->numeric_transform,
-        .vectors = m->tabular == TRI_TABULAR_PLAIN                    ? TRI_VECTORS_NONE
+        .vectors = !tri__model_has_vectors(m)                         ? TRI_VECTORS_NONE
                    : m->numeric_embedding == TRI_NUMERIC_PERIODIC ? TRI_VECTORS_PERIODIC
                                                                   : TRI_VECTORS_PIECEWISE,
         .bins = (int)m->numeric_bins,

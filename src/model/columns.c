@@ -9,7 +9,7 @@ void tri__columns_make(tri_network *model, const tri_model_config *config, const
                                                                                           : TRI_COLUMN_PIECEWISE,
                                 .count = (int32_t)config->numeric_bins};
     tri_column_tables *to = &model->columns;
-    *to = (tri_column_tables){.dim = config->column_dim,
+    *to = (tri_column_tables){.dim = model->tokens ? model->common : config->column_dim,
                               .frequencies = config->numeric_frequencies,
                               .scale = config->frequency_scale};
     to->word = tri__arena_alloc(model->arena, ((size_t)model->n_columns + 1) * TRI_COLUMN_WORDS * sizeof *to->word);

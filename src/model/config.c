@@ -170,6 +170,23 @@ int64_t tri__model_outputs(const tri_model_config *config) {
     }
 }
 
+int tri__model_has_vectors(const tri_model_config *config) {
+    return config->tabular == TRI_TABULAR_EMBEDDED || config->fusion == TRI_FUSION_COLUMNS;
+}
+
+/* Fusion by attention: heads, and columns as vectors of its width. */
+static tri_status check_fusion(const tri_model_config *c) {
+    long long width = c->hidden_common_dim, heads = c->fusion_heads;
+    if (c->fusion != TRI_FUSION_COLUMNS) return TRI_OK;
+    if (width % heads)
+        return tri__fail(TRI_USAGE, "fusion columns: hidden_common_dim is %lld, which %lld fusion_heads do not divide",
+                         width, heads);
+    if (c->tab_field_list.n && width > TRI_COLUMN_DIM_MAX)
+        return tri__fail(TRI_USAGE, "fusion columns: hidden_common_dim is %lld, but vectors of columns have %d elements "
+                         "at most", width, TRI_COLUMN_DIM_MAX);
+    return TRI_OK;
+}
+
 /* What belongs to another task. */
 static tri_status check_task(const tri_model_config *config) {
     static const char *const tasks[] = {"classification", "regression", "quantiles", "multilabel"};
@@ -286,6 +303,7 @@ tri_status tri__model_config_check(const tri_model_config *config) {
     TRI_TRY(check_task(config));
     TRI_TRY(check_label_columns(config));
     TRI_TRY(check_sharing(config));
+    TRI_TRY(check_fusion(config));
     if (config->task == TRI_TASK_NUMBER || config->task == TRI_TASK_QUANTILES) return TRI_OK;
     TRI_TRY(check_labels(config));
     if (config->task == TRI_TASK_CLASSES && config->is_binary && config->num_classes != 2)

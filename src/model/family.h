@@ -28,6 +28,8 @@ typedef struct tri_layer_names {
     int widens_first;                 /* tables of another width are projected before their norm, without a bias */
 } tri_layer_names;
 
+extern const tri_layer_names tri__fusion_names; /* of the fusion's layers. fusion_layers.c */
+
 /* Positions relative to each other (relative.c): none, MPNet's biases by distance, DeBERTa's vectors by distance. */
 typedef enum tri_relative_kind { TRI_RELATIVE_NONE, TRI_RELATIVE_BIAS, TRI_RELATIVE_VECTORS } tri_relative_kind;
 

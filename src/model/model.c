@@ -196,7 +196,7 @@ void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtyp
     case TRI_FIELD_seq1:
     case TRI_FIELD_places0:
     case TRI_FIELD_places1: *rows = (tri_rows){.sym = tri__sequences(model, branch), .add = 1}; return;
-    case TRI_FIELD_win0: case TRI_FIELD_win1: case TRI_FIELD_win2 ... TRI_FIELD_win15:
+    case TRI_FIELD_seqf: case TRI_FIELD_win0: case TRI_FIELD_win1: case TRI_FIELD_win2 ... TRI_FIELD_win15:
         *rows = (tri_rows){.sym = TRI_SYM_N, .add = 1};
         return;
     case TRI_FIELD_keyw0:
@@ -204,6 +204,7 @@ void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtyp
     case TRI_FIELD_labels:
         *dtype = model->is_number ? TRI_F32 : TRI_I32, *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = model->n_targets;
         return;
+    case TRI_FIELD_keyf: *rows = (tri_rows){.sym = TRI_SYM_N, .mul = model->tokens}, *cols = 2; return;
     case TRI_FIELD_keyn: *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = 2; return;
     case TRI_FIELD_numbers: *dtype = TRI_F32, *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = model->n_numbers; return;
     case TRI_FIELD_columns: *rows = (tri_rows){.add = model->n_columns}, *cols = TRI_COLUMN_WORDS; return;

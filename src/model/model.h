@@ -79,6 +79,10 @@ typedef struct tri_network {
     int n_columns;             /* those that become vectors; else as n_numbers */
     tri_column_tables columns; /* of columns that become vectors */
     int is_gated;              /* branches are scaled by gates */
+    int tokens;                /* of a sample, its texts and then its columns, which the fusion's layers attend to;
+                                * 0: it has no layers */
+    int64_t fusion_layers, fusion_heads; /* likewise */
+    int shows_attention;       /* 1: a prediction's program keeps TRI_ATTENTION_SLOT */
     int is_number;             /* outputs are numbers, not classes */
     int n_targets;             /* of a row: 1, or one for each output */
     int is_weighted;           /* rows have weights in the loss that training minimises */
@@ -223,9 +227,14 @@ void tri__columns_make(tri_network *model, const tri_model_config *config, const
 int64_t tri__columns_params(tri_network *model);
 int tri__columns_forward(tri_forward *f, int x);
 void tri__tabular_params(tri_network *model);
-int tri__tabular_forward(tri_forward *f);               /* a slot [N, common] */
+int tri__tabular_forward(tri_forward *f);               /* a slot [N, common], or of as many for each column */
 void tri__fusion_params(tri_network *model);
-void tri__fusion_forward(tri_forward *f, const int *branch, int n); /* slots [N, common]; sets f->loss and f->probs */
+/* The fusion's layers of attention: their parameters; and of tokens x, rows of each sample, that of its first one, the
+ * primary text: a slot [N, common]. */
+#define TRI_ATTENTION_SLOT "attention.qkv" /* queries, keys and values of the last layer: [tokens, 3 common], f32 */
+void tri__fusion_layer_params(tri_network *model);
+int tri__fusion_layers(tri_forward *f, int x);
+void tri__fusion_forward(tri_forward *f, const int *branch, int n); /* of slots; sets f->loss and f->probs */
 /* The branch that a logical name begins with, and *rest, the name from the dot behind it on; -1: none. */
 int tri__branch_of(const char *name, const char **rest);
 

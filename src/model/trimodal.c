@@ -22,6 +22,8 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
                          .fusion_dropout = config->fusion_dropout,
                          .pooling = config->pooling,
                          .is_gated = config->fusion == TRI_FUSION_GATED,
+                         .fusion_layers = config->fusion_layers,
+                         .fusion_heads = config->fusion_heads,
                          .is_weighted = config->weight_name != NULL,
                          .no_decay = no_decay};
     for (int branch = 0; branch < model->n_encoders; branch++) {
@@ -34,7 +36,8 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
                                                     encoder[branch].num_attention_heads, window);
     }
     for (int text = model->n_encoders; text < model->n_texts; text++) tri__branch_further_params(model, text);
-    if (columns.at || config->tabular == TRI_TABULAR_EMBEDDED) tri__columns_make(model, config, columns.at);
+    if (config->fusion == TRI_FUSION_COLUMNS) model->tokens = model->n_texts + model->n_columns;
+    if (columns.at || tri__model_has_vectors(config)) tri__columns_make(model, config, columns.at);
     if (columns.n > 0) tri__tabular_params(model);
     tri__fusion_params(model);
     model->no_decay = (tri_texts){0};

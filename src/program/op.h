@@ -337,7 +337,9 @@ static inline float tri__rate_factor(const tri_attr *attr) { return attr->rate >
     X(keyd1, "the same for the secondary text")                                                             \
     X(average, "how far averaged weights go towards the weights in this step, 0 to 1 [1,1] f32")            \
     X(columns, "words of the table's columns [C,6] i32 (layout/columns.h), the same for all microbatches") \
-    X(row_weights, "factors of the samples' losses [N,1] f32")
+    X(row_weights, "factors of the samples' losses [N,1] f32")                                              \
+    X(seqf, "first token of each sample in the fusion's layers, and their number [N+1,1] i32")               \
+    X(keyf, "random-number key of each of these tokens [N*C,2] i32: data row, place in its sample")
 
 typedef enum tri_field {
 #define X(name, text) TRI_FIELD_##name,

@@ -25,9 +25,14 @@ typedef enum tri_sym {
 
 typedef struct tri_rows {
     tri_sym sym;
-    int64_t add; /* rows = count(sym) / div + add; count(TRI_SYM_NONE) is 0 */
+    int64_t add; /* rows = count(sym) * mul / div + add; count(TRI_SYM_NONE) is 0 */
     int div;     /* ranks that split the rows evenly: counts are multiples of it; 0 is 1 */
+    int mul;     /* rows of each one that is counted; 0 is 1 */
 } tri_rows;
+
+static inline int tri__same_rows(tri_rows a, tri_rows b) {
+    return a.sym == b.sym && a.add == b.add && a.div == b.div && a.mul == b.mul;
+}
 
 /* Row counts of one microbatch, and of a step's largest (which size the slots). */
 typedef struct tri_counts {

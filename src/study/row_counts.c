@@ -13,7 +13,7 @@ tri_status tri__rows_open(const tri_settings *s, const tri_assets *assets, const
     if (!s->data_path) {
         if (out->columns)
             tri__say(log, TRI_LOG_INFO, "without --data-path each of the %d columns counts as one number%s",
-                     out->columns, s->model.tabular == TRI_TABULAR_EMBEDDED ? " of no missing values" : "");
+                     out->columns, tri__model_has_vectors(&s->model) ? " of no missing values" : "");
         return TRI_OK;
     }
     TRI_TRY(tri__data_files(s->data_path, &files));

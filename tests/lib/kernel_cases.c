@@ -136,6 +136,7 @@ const kernel_grid kernel_grids[] = {
     {"linear_experts_dw", "C=2 R=9 O=1030 I=9"},
     {"tokens_own tokens_whole_din", "T=10 R=0,1,5 H=1,20,100"},
     {"concat concat_din", "N=0,1,2,5,17 A=1,8,20 B=0,3,64 C=0,7,20"},
+    {"concat concat_din", "N=0,1,17 A=8 B=0,24 C=0,40 S=2,8"}, /* rows of the result */
     {"gate gate_din", ROWS " H=1,3,8,100"},
     {"columns columns_dw", "N=0,1,5,17 C=1,4 U=0,1,2 H=1,3,16"},
     {"columns columns_dw", "N=0,1,17 C=1,4 U=0,2 G=1 K=1,5 H=1,16"},
@@ -227,7 +228,10 @@ static void kernel_case_done(kernel_case *at, int has_lengths, kernel_visit *vis
     }
     if (kernel_case_columns(at)) kernel_columns(at, NULL);
     if (at->op == TRI_OP_gated || at->op == TRI_OP_gated_din) DIM('D') = 2 * DIM('H');
-    if (at->op == TRI_OP_concat || at->op == TRI_OP_concat_din) DIM('Y') = DIM('A') + DIM('B') + DIM('C');
+    if (at->op == TRI_OP_concat || at->op == TRI_OP_concat_din) {
+        int64_t split = DIM('S') > 1 ? DIM('S') : 1; /* of a row */
+        DIM('R') = DIM('N') * split, DIM('Y') = (DIM('A') + DIM('B') + DIM('C')) / split;
+    }
 #undef DIM
     visit(at, context);
 }

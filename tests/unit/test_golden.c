@@ -1,9 +1,10 @@
 /* test_golden.c - against PyTorch and transformers, from the same weights: logits, every parameter's gradient, the
  * losses of 50 steps, also of steps that leave layers out; `sparse` with block-sparse attention, there dense with a
  * mask; `experts` with mixtures, there a loop over tokens; `shared` with one encoder of both texts, `texts` with four;
- * `columns` and `periods` with columns as vectors and gated branches; `quantized` through int8 products, with
- * PyTorch's fake-quantise; one model of each further family of encoders; losses and final weights of `bert` with other
- * optimizers; losses with texts as windows, with rates for layers and frozen ones, and of other losses than
+ * `columns` and `periods` with columns as vectors and gated branches; `fusion` with texts and columns in layers of
+ * attention; `quantized` through int8 products, with PyTorch's fake-quantise; one model of each further family of
+ * encoders; losses and final weights of `bert` with other optimizers; losses with texts as windows, with rates for
+ * layers and frozen ones, and of other losses than
  * cross-entropy; schedules of learning rates. tools/golden.py and others of that folder write the files. make parity: a
  * folder given as argument replaces tests/golden, names after it the models. */
 #include "tests/lib/tiny.h"
@@ -108,6 +109,7 @@ static void open_micro(golden *g) {
     size_t bytes = 0;
     g->spec = (tri_micro_spec){.n_texts = g->assets.n_texts,
                                .n_columns = g->engine.model.n_columns,
+                               .fused = g->engine.model.tokens,
                                .rows = MAX_SAMPLES,
                                .words = g->engine.model.n_targets,
                                .windows = tri__assets_windows(&g->settings.model, &g->assets)};
@@ -484,6 +486,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_prestate(both, "texts"),
         cmocka_unit_test_prestate(both, "columns"),
         cmocka_unit_test_prestate(both, "periods"),
+        cmocka_unit_test_prestate(both, "fusion"),
         cmocka_unit_test_prestate(both, "distilbert"),
         cmocka_unit_test_prestate(both, "electra"),
         cmocka_unit_test_prestate(both, "xlm-roberta"),

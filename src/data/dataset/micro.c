@@ -48,6 +48,10 @@ void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_mi
     micro.labels = tri__carve(base, at, rows * label_words(spec) * sizeof *micro.labels);
     if (spec->is_weighted) micro.weights = tri__carve(base, at, rows * sizeof *micro.weights);
     micro.keyn = tri__carve(base, at, 2 * rows * sizeof *micro.keyn);
+    if (spec->fused) {
+        micro.seqf = tri__carve(base, at, (rows + 1) * sizeof *micro.seqf);
+        micro.keyf = tri__carve(base, at, 2 * rows * (size_t)spec->fused * sizeof *micro.keyf);
+    }
     micro.row = tri__carve(base, at, rows * sizeof *micro.row);
     if (spec->ring) micro.spare = tri__carve(base, at, 2 * most * sizeof *micro.spare);
     if (base) *out = micro;
@@ -55,6 +59,7 @@ void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_mi
 
 void tri__micro_clear(const tri_micro_spec *spec, tri_micro *micro) {
     micro->n = 0;
+    if (spec->fused) micro->seqf[0] = 0;
     for (int t = 0; t < spec->n_texts; t++) {
         micro->tokens[t] = micro->windows[t] = 0, micro->squares[t] = 0, micro->seq[t][0] = 0;
         if (is_windowed(spec)) micro->win[t][0] = 0;
@@ -116,6 +121,9 @@ void tri__micro_row(const tri_micro_spec *spec, tri_micro *micro, int64_t row, c
     else memset(to, 0, bytes);
     micro->keyn[2 * micro->n] = (int32_t)row;
     micro->keyn[2 * micro->n + 1] = 0;
+    for (int64_t t = 0, at = micro->n * spec->fused; t < spec->fused; t++)
+        micro->keyf[2 * (at + t)] = (int32_t)row, micro->keyf[2 * (at + t) + 1] = (int32_t)t;
+    if (spec->fused) micro->seqf[micro->n + 1] = (int32_t)((micro->n + 1) * spec->fused);
     micro->row[micro->n++] = row;
 }
 

@@ -29,6 +29,8 @@ typedef struct tri_micro {
     int32_t *labels;          /* [n, words]; zeros when the data has none */
     float *weights;           /* [n] factors of the rows' losses; NULL: all 1 */
     int32_t *keyn;            /* [n, 2] data row, 0 */
+    int32_t *seqf;            /* [n + 1] first token of each row in the fusion's layers; NULL: it has none */
+    int32_t *keyf;            /* [n * fused, 2] the keys of these tokens: data row, place */
     int64_t *row;             /* [n] data rows */
     int32_t *spare;           /* [2 * most tokens] scratch of a ring; NULL without */
 } tri_micro;
@@ -37,6 +39,7 @@ typedef struct tri_micro {
 typedef struct tri_micro_spec {
     int n_texts, n_columns, is_weighted;
     int words;                /* of a row's label; 0: 1 */
+    int fused;                /* tokens of a row in the fusion's layers; 0: it has none */
     int64_t rows, tokens[2];  /* the most that it holds */
     int64_t sequences[2];     /* likewise, of windows; only where these are counted */
     tri_windows windows;      /* how texts are windowed */

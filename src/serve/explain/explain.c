@@ -44,6 +44,7 @@ typedef struct sample {
     const float *probs;     /* [classes] of the whole row; of numbers its answer */
     int class;              /* that is explained; of numbers which of them */
     double effect[TRI_TEXTS_MAX]; /* of each text */
+    double *attention;      /* [inputs] that the fusion's last layer pays to each; NULL: it has none */
 } sample;
 
 /* What one computed row leaves out. */
@@ -272,6 +273,7 @@ static tri_json *input_json(const job *j, const sample *s, int input, double eff
     tri_json *made = tri__json_pack("{s:s, s:s}", "input", in->name, "kind", in->is_text ? "text" : "column");
     if (!in->is_text) tri__json_set_new(made, "value", tri__json_stringn(v->value, v->length));
     tri__json_set_new(made, "effect", tri__json_real(effect / sharers));
+    if (s->attention) tri__json_set_new(made, "attention", tri__json_real(s->attention[input]));
     if (sharers > 1) tri__json_set_new(made, "shared_by", tri__json_integer(sharers));
     return made;
 }
@@ -325,6 +327,23 @@ static tri_status put_sample(const job *j, const sample *s) {
     return j->put(j->context, row);
 }
 
+/* What the fusion attends to in a row, which is computed once more, alone. Columns that a date became are one input. */
+static tri_status attend(job *j, sample *s) {
+    const tri_preprocess *p = j->rows.facts->preprocess;
+    const tri_row row = row_of(j, &(trial){s, -1, -1});
+    int texts = j->rows.facts->n_texts, token = texts;
+    float *each = tri__arena_alloc(j->arena, (size_t)(texts + p->width) * sizeof *each);
+    TRI_TRY(tri__model_predict(j->rows.model, &row, 1,
+                               tri__arena_alloc(j->arena, (size_t)j->rows.facts->n_classes * sizeof *each)));
+    tri__model_attention(j->rows.model, each);
+    s->attention = tri__arena_alloc(j->arena, (size_t)j->rows.n_inputs * sizeof *s->attention);
+    for (int t = 0; t < texts; t++) s->attention[t] = (double)each[t];
+    for (int c = 0, input = texts; c < p->n_columns; input++)
+        for (int next = tri__preprocess_next(p, c); c < next; c++)
+            for (int end = token + p->column[c].width; token < end;) s->attention[input] += (double)each[token++];
+    return TRI_OK;
+}
+
 /* Explains n_samples rows from `first` on, in an arena of their own. */
 static tri_status explain_some(tri_arena *arena, void *data) {
     job *j = data;
@@ -339,7 +358,10 @@ static tri_status explain_some(tri_arena *arena, void *data) {
         j->n_trials = 0;
         for (int i = 0; i < j->n_samples; i++) refine(j, &j->sample[i]);
     }
-    for (int i = 0; i < j->n_samples; i++) TRI_TRY(put_sample(j, &j->sample[i]));
+    for (int i = 0; i < j->n_samples; i++) {
+        if (j->rows.facts->attends) TRI_TRY(attend(j, &j->sample[i]));
+        TRI_TRY(put_sample(j, &j->sample[i]));
+    }
     return tri__table_rows_done(&j->rows, j->first, j->n_samples);
 }
 
@@ -372,7 +394,9 @@ static tri_status find_class(job *j) {
 }
 
 static tri_status explain(const tri_settings *asked, const tri_log *log, job *j) {
-    TRI_TRY(tri__table_rows_open(asked, log, &j->rows));
+    tri_settings shown = *asked; /* borrows its texts */
+    shown.shows_attention = 1;
+    TRI_TRY(tri__table_rows_open(&shown, log, &j->rows));
     TRI_TRY(find_class(j));
     int64_t rows = j->rows.n, first = j->options->first - 1, end = first + j->options->rows;
     if (first >= rows)

@@ -79,6 +79,7 @@ static tri_status find_facts(tri_model *m) {
                                  .n_texts = m->form.n_texts,
                                  .n_columns = n,
                                  .n_classes = m->members.n_classes,
+                                 .attends = o->engine.model.shows_attention && o->engine.model.tokens,
                                  .is_number = tri__preprocess_is_number(p),
                                  .separator = !p->separator || *p->separator ? p->separator : ";",
                                  .text = p->text,
@@ -109,7 +110,8 @@ static tri_status start_batcher(tri_model *m) {
                                        .n_columns = m->form.preprocess->width,
                                        .rows = m->batching.max_batch_rows,
                                        .windows = m->form.windows,
-                                       .granule = tri__plan_granule(&engine->in), .words = engine->model.n_targets},
+                                       .granule = tri__plan_granule(&engine->in), .words = engine->model.n_targets,
+                                       .fused = engine->model.tokens},
                              .n_classes = m->members.n_classes,
                              .queue_rows = m->batching.queue_rows,
                              .max_wait = m->batching.max_wait,
@@ -240,4 +242,34 @@ tri_status tri__model_predict(tri_model *m, const tri_row *rows, int64_t n, floa
     pthread_cond_destroy(&c.changed);
     pthread_mutex_destroy(&c.lock);
     return status;
+}
+
+/* Adds what the first of n tokens attends to: qkv [n, 3 * heads * d]. */
+static void add_attention(const float *qkv, int n, int64_t heads, int64_t d, double share, float *out) {
+    int64_t H = heads * d;
+    for (int64_t h = 0; h < heads; h++) {
+        const float *q = qkv + h * d;
+        double most = -INFINITY, sum = 0;
+        for (int pass = 0; pass < 3; pass++)
+            for (int t = 0; t < n; t++) {
+                const float *k = q + (3 * t + 1) * H;
+                double score = 0;
+                for (int64_t i = 0; i < d; i++) score += (double)q[i] * (double)k[i];
+                score /= sqrt((double)d);
+                if (pass == 0) most = fmax(most, score);
+                else if (pass == 1) sum += exp(score - most);
+                else out[t] += (float)(share * exp(score - most) / sum);
+            }
+    }
+}
+
+void tri__model_attention(const tri_model *m, float *out) {
+    memset(out, 0, (size_t)m->first->engine.model.tokens * sizeof *out);
+    for (int i = 0; i < m->members.n; i++) {
+        const tri_engine *engine = &m->members.at[i].opened.engine;
+        const tri_network *net = &engine->model;
+        int slot = tri__program_find(engine->plan.infer.program, TRI_ATTENTION_SLOT);
+        add_attention(tri__exec_slot(engine->exec, engine->infer, slot), net->tokens, net->fusion_heads,
+                      net->common / net->fusion_heads, 1.0 / (double)(net->fusion_heads * m->members.n), out);
+    }
 }
