@@ -11,6 +11,7 @@
 #include "report/text/text_table.h"
 #include "sim/hardware.h"
 #include "settings/yaml.h"
+#include "stack/xgboost.h"
 #include "web/http_tls.h"
 
 #include <dlfcn.h>
@@ -200,6 +201,12 @@ static void probe_yaml(finding *f) {
     else LACKS(f, "not in this build: apt-get install libyaml-dev, run make");
 }
 
+static void probe_xgboost(finding *f) {
+    tri_xgboost xgboost;
+    if (tri__xgboost_open(&xgboost) == TRI_OK) FOUND(f, "libxgboost %s", xgboost.version);
+    else LACKS(f, "not here: apt-get install libxgboost-dev");
+}
+
 typedef struct calibrated {
     const char *device, *path;
     char text[190];
@@ -261,6 +268,7 @@ static const struct {
     {"lz4", "no Parquet or Arrow compressed with lz4", probe_packer, TRI_PACKER_LZ4},
     {"brotli", "no Parquet compressed with brotli", probe_packer, TRI_PACKER_BROTLI},
     {"yaml", "no --accelerate FILE in YAML", probe_yaml, 0},
+    {"xgboost", "--stack trains no boosted trees; models that have some are evaluated without it", probe_xgboost, 0},
     {"hardware", "plan, simulate and choose predict for built-in hardware", probe_hardware, 0},
     {"models", "training needs a model's folder: huggingface-cli download NAME", probe_models, 0},
     {"places", "--bind-cores takes cores in the order of their numbers", probe_places, 0},

@@ -30,8 +30,8 @@ static tri_status accept(const tri_sweep *s) {
     if (!set->data_path) return tri__fail(TRI_USAGE, "sweep needs --data-path");
     if (!s->own->space) return tri__fail(TRI_USAGE, "sweep needs --space: a JSON file of keys and their values");
     if (tri__trains_several(set))
-        return tri__fail(TRI_USAGE, "--folds (without --fold) and --seeds are several trainings, and a trial is one; "
-                                    "search first, then train the best with them");
+        return tri__fail(TRI_USAGE, "--folds (without --fold), --seeds and --stack are several trainings, and a trial "
+                                    "is one; search first, then train the best with them");
     if (!set->save_every)
         return tri__fail(TRI_USAGE, "--save-every 0: trials go on from their checkpoints, and need them");
     if (set->max_steps)

@@ -193,7 +193,7 @@ tri_status tri__command_train(tri_cli *cli, tri_command_call *call) {
     tri_launch launch;
     tri_status status;
     if (settings->data_path && tri__trains_several(settings)) {
-        status = tri__train_several(cli, settings, call->n, call->args);
+        status = tri__train_several(cli, call);
         return status == TRI_USAGE ? tri__rank_refuse(tri__cli_parent(cli), status) : status;
     }
     status = prepare(cli, settings, &launch);

@@ -40,7 +40,7 @@ static tri_dataset_spec dataset_spec(const tri_inputs *in, const char *path) {
 int tri__division_asked(const tri_settings *s, tri_division *out) {
     *out = (tri_division){.folds = (int)s->folds, .fold = s->fold ? (int)s->fold - 1 : 0, .stratify = s->stratify,
                             .group_by = s->group_by, .seed = (uint64_t)s->split_seed};
-    if (s->split && !s->folds) (void)tri__split_parse(s->split, out->share); /* checked when it was given */
+    if (s->split) (void)tri__split_parse(s->split, out->share); /* checked when it was given */
     return s->split || s->folds;
 }
 

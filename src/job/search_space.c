@@ -17,7 +17,7 @@ static const struct {
     {"trials could not be compared",
      {"data_path", "label_name", "label_separator", "label_list", "num_classes", "bad_rows", "split", "split_seed",
       "stratify", "group_by", "folds", "fold"}},
-    {"a trial is one training", {"seeds"}},
+    {"a trial is one training", {"seeds", "stack"}},
     {"each trial has a folder of its own", {"output_dir"}},
     {"each trial is resumed from its own checkpoint", {"resume", "save_every"}},
 };

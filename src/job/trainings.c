@@ -48,7 +48,7 @@ static int replaced(int n, const char *const *args, const tri_change *changes, i
 char **tri__training_argv(const tri_parent *parent, int n, const char *const *args, const tri_change *changes,
                           int n_changes) {
     size_t bytes = 0, words = (size_t)n + 2 + 2 * (size_t)n_changes;
-    for (int i = 0; i < n_changes; i++) bytes += TRI_OPTION_FLAG + strlen(changes[i].value) + 1;
+    for (int i = 0; i < n_changes && changes[i].value; i++) bytes += TRI_OPTION_FLAG + strlen(changes[i].value) + 1;
     char **argv = malloc((words + 1) * sizeof *argv + bytes), *text = (char *)(argv ? argv + words + 1 : NULL);
     int used = 0, i = 0;
     if (!argv) return NULL;
@@ -59,7 +59,7 @@ char **tri__training_argv(const tri_parent *parent, int n, const char *const *ar
         if (!skip) argv[used++] = (char *)args[i];
         i += skip ? skip : 1;
     }
-    for (int c = 0; c < n_changes; c++) {
+    for (int c = 0; c < n_changes && changes[c].value; c++) {
         argv[used++] = text;
         tri__option_flag(changes[c].name, text);
         text += strlen(text) + 1;

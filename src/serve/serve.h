@@ -69,6 +69,13 @@ tri_status tri__serve_predict(const tri_settings *settings, tri_world *world, co
                               const tri_log *log, tri_predictions *out);
 void tri__predictions_free(tri_predictions *predictions);
 
+/* After `train --stack`'s runs, that of all training rows in asked->output_dir and those of folds in folder/fold-1...:
+ * compares heads with the model alone, and puts the best one into the best checkpoint (docs/guide/stacking.md). facts
+ * (new reference): {chosen, by, encoder, linear, trees, folds, rows}; figures of validation, NaN where a head was not
+ * tried. log: not NULL. */
+tri_status tri__serve_stack(const tri_settings *asked, int folds, const char *folder, const tri_log *log,
+                            tri_json **facts);
+
 /* Exports settings->checkpoint to settings->output_dir, for other tools: docs/guide/exporting.md. facts (new
  * reference): what was written. */
 tri_status tri__serve_export(const tri_settings *settings, tri_json **facts);

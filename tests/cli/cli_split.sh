@@ -65,7 +65,6 @@ rejects 2 $(train all.csv x --split 0.8,0.2,0.1)
 rejects 2 $(train all.csv x --split 0.8)
 rejects 2 $(train all.csv x --group-by size)
 rejects 2 $(train data x --split 0.8,0.2 --quiet)
-rejects 2 $(train all.csv x --split 0.8,0.2 --folds 3 --fold 1)
 rejects 2 eval --checkpoint three-run --data-path all.csv --part test --quiet
 rejects 2 $(train all.csv x --folds 3 --fold 4)
 

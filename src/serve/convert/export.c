@@ -131,6 +131,7 @@ static tri_status write_card(tri_original *e, const char *folder) {
 static tri_status write_extras(void *context, const char *folder) {
     tri_original *e = context;
     TRI_TRY(tri__assets_save(&e->assets, folder));
+    TRI_TRY(tri__original_stack(e, folder));
     for (int branch = 0; branch < e->assets.n_encoders; branch++) {
         char path[TRI_PATH_MAX];
         TRI_TRY(tri__path_join(path, folder, tri__branch_name(branch)));

@@ -50,6 +50,10 @@ tri_status tri__members_read(const tri_settings *asked, tri_crew *crew, tri_memb
     int n = ensemble.n ? ensemble.n : 1;
     TRI_TRY(TRI_NEW(m->at, n, "members"));
     for (int i = 0; i < n; i++) TRI_TRY(read_member(m, asked, ensemble.n ? ensemble.folder[i] : asked->checkpoint));
+    for (int i = 0; i < n && n > 1; i++)
+        if (m->at[i].opened.stack)
+            return tri__fail(TRI_USAGE, "%s has a stacked head (--stack), and members of an ensemble have none",
+                             ensemble.folder[i]);
     m->decision = m->at[0].opened.decision;
     for (int i = 0; i < n && n > 1; i++) tri__decision_add(&m->at[i].opened.decision, i, &m->decision);
     if (n > 1) tri__decision_take(n, &m->decision);
@@ -81,6 +85,7 @@ static const float *calibrated(tri_members *m, int member, int part, int64_t row
     const tri_opened *o = &m->at[member].opened;
     const float *from = tri__infer_probs(&o->engine, part);
     float *to = m->probs + part * m->rows * m->n_classes;
+    if (o->stack) return from;
     if (tri__preprocess_is_number(o->preprocess)) {
         tri__output_rows(o, (float *)from, rows, to);
         return to;

@@ -101,6 +101,23 @@ static tri_status run(void *context, const tri_micro *micro, const float **probs
     return tri__members_run(&((tri_model *)context)->members, micro, probs);
 }
 
+/* tri_batcher_spec.finish: the stacked head's answer, calibrated. */
+static tri_status finish(void *context, const tri_encoded *rows, int64_t r, const float *computed, float *answer) {
+    const tri_model *m = context;
+    const tri_opened *o = m->first;
+    const int32_t *ids[2];
+    int64_t n[2];
+    float made[TRI_STACK_CLASSES];
+    for (int t = 0; t < m->form.n_texts; t++) n[t] = tri__encoded_ids(rows, r, t, &ids[t]);
+    memcpy(made, computed, (size_t)o->preprocess->n_classes * sizeof *made);
+    const tri_stack_row row = {made, rows->numbers + r * o->preprocess->width, ids, n};
+    TRI_TRY(tri__stack_answer(o->stack, &row));
+    if (m->facts.is_number) tri__output_rows(o, made, 1, answer);
+    else memcpy(answer, made, (size_t)m->members.n_classes * sizeof *answer);
+    if (!m->facts.is_number) tri__decision_apply(&o->decision, answer, 1, m->members.n_classes);
+    return TRI_OK;
+}
+
 static tri_status start_batcher(tri_model *m) {
     const tri_engine *engine = &m->first->engine;
     tri_batcher_spec spec = {.max_tokens = m->batching.max_batch_tokens,
@@ -125,6 +142,7 @@ static tri_status start_batcher(tri_model *m) {
         spec.micro.position_base[t] = tri__encoder_position_base(&engine->model.encoder[t]);
         spec.micro.capacity[t] = tri__encoder_capacity(&engine->model.encoder[t]);
     }
+    if (m->first->stack) spec.finish = finish, spec.n_computed = m->form.preprocess->n_classes;
     return tri__batcher_open(&spec, &m->batcher);
 }
 

@@ -200,6 +200,8 @@ static tri_status compute(served *v, const tri_log *log) {
     v->opened.engine.between = count_rows, v->opened.engine.between_context = v;
     TRI_TRY(tri__log_rows(log, 0, v->data->n));
     TRI_TRY(tri__evaluate(&v->opened.engine, v->data, v->opened.settings.batch_size, v->probs));
+    if (v->opened.stack && v->opened.place.rank == 0)
+        TRI_TRY(tri__features_rows(&v->opened.stack->features, v->data, v->probs, tri__stack_answer, v->opened.stack));
     TRI_TRY(check_probs(v));
     if (v->opened.preprocess->target) tri__number_sort(&v->opened.numbers, v->probs, v->data->n);
     v->seconds = tri__clock() - begin;
