@@ -281,6 +281,8 @@ class Trimodal(nn.Module):
     def number_loss(self, values, labels):
         """The mean over outputs and samples of a loss of numbers; the targets are made of the labels."""
         kind = self.number["loss"]
+        if kind == "binary_cross_entropy":
+            return self.labels_loss(values, labels)
         targets = (0.75 * labels.to(values.dtype) - 0.5).unsqueeze(1).expand_as(values)
         if kind == "squared":
             return nn.functional.mse_loss(values, targets)
@@ -292,6 +294,14 @@ class Trimodal(nn.Module):
             return nn.functional.poisson_nll_loss(values, targets, log_input=True)
         levels = torch.tensor(self.number["levels"], dtype=torch.float32).to(values.dtype)
         return torch.maximum(levels * (targets - values), (levels - 1) * (targets - values)).mean()
+
+    def labels_loss(self, values, labels):
+        """Of several labels, each with the weight of its class where it is there: of those that are known (sum 3: not)
+        the mean, by all outputs and samples."""
+        sums = labels[:, None] + torch.arange(values.shape[1])[None]
+        each = nn.functional.binary_cross_entropy_with_logits(
+            values, (sums % 2).to(values.dtype), pos_weight=self.class_weights.to(values.dtype), reduction="none")
+        return torch.where(sums == 3, 0, each).mean()
 
     def loss(self, logits, labels):
         """sum(weight * cross-entropy) / sum(weight), and what balances the experts. focal_gamma: focal loss, likewise

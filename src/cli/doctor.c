@@ -100,15 +100,13 @@ static void probe_memory(finding *f) {
     tri__text_bytes(available, free_text);
     if (limit > 0 && limit < 1e15)
         FOUND(f, "%s available, cgroup limit %s", free_text, tri__text_bytes(limit, limit_text));
-    else
-        FOUND(f, "%s available, no cgroup limit", free_text);
+    else FOUND(f, "%s available, no cgroup limit", free_text);
 }
 
 static void probe_shm(finding *f) {
     struct statvfs fs;
-    char text[32];
     if (statvfs("/dev/shm", &fs) == 0)
-        FOUND(f, "%s free", tri__text_bytes((double)fs.f_bavail * (double)fs.f_frsize, text));
+        FOUND(f, "%s free", tri__text_bytes((double)fs.f_bavail * (double)fs.f_frsize, (char[32]){0}));
 }
 
 /* The first of `names` that loads; NULL if none does. It stays loaded: unloading crashes some libraries. */
@@ -154,14 +152,13 @@ static void probe_cuda(finding *f) {
     const tri_device *device;
     int64_t bytes;
     void *context = NULL;
-    char text[32];
     if (tri__device_get("cuda", &device) != TRI_OK) {
         LACKS(f, "%s, and no plug-in that loads: make cuda builds it",
                  loads(driver) ? "a driver (libcuda.so.1)" : "no driver (libcuda.so.1)");
     } else if (device->room(&tri__core, 0, &bytes) != TRI_OK || device->open(&tri__core, 0, 0, &context) != TRI_OK) {
         LACKS(f, "the plug-in loads, but %s", loads(driver) ? "no GPU answers" : "there is no driver (libcuda.so.1)");
     } else {
-        FOUND(f, "%.90s, %s free, %s", device->describe(context), tri__text_bytes((double)bytes, text),
+        FOUND(f, "%.90s, %s free, %s", device->describe(context), tri__text_bytes((double)bytes, (char[32]){0}),
               loads(nccl) ? "NCCL" : "no NCCL");
         device->close(context);
     }
@@ -170,7 +167,6 @@ static void probe_cuda(finding *f) {
 /* NUMA nodes with their cores; GPUs in runs of the same node, switch and island. */
 static void probe_places(finding *f) {
     tri_topology t;
-    char to[32];
     size_t size = sizeof f->detail;
     tri__topology_read("", &t);
     tri__topology_ask(&t);
@@ -181,7 +177,7 @@ static void probe_places(finding *f) {
         const tri_gpu_place *gpu = &t.gpu[i];
         for (last = i; last + 1 < t.n_gpus && t.gpu[last + 1].numa == gpu->numa &&
                        t.gpu[last + 1].island == gpu->island && !strcmp(t.gpu[last + 1].above, gpu->above);) last++;
-        snprintf(to, sizeof to, last > i ? "s %d-%d" : " %d", i, last);
+        const char *to = TRI_TEXT(32, last > i ? "s %d-%d" : " %d", i, last);
         tri__text_append(f->detail, size, "; ", "GPU%s: node %d, %s, island %d", to, gpu->numa, gpu->above,
                          gpu->island);
     }

@@ -66,9 +66,9 @@ static tri_json *config_without(const tri_json *from, const char *input) {
     tri_json *config = tri__json_object();
     tri__json_members(from, m) {
         TRI_OWNED(tri__json_drop) tri_json *list = tri__json_array();
-        char key[TRI_OPTION_FLAG];
         int is_second = tri__text_begins(m->key, "secondary_") && (is_first || (second && !strcmp(input, second)));
-        snprintf(key, sizeof key, is_second ? "primary_%s" : "%s", m->key + (is_second ? strlen("secondary_") : 0));
+        const char *key = TRI_TEXT(TRI_OPTION_FLAG, is_second ? "primary_%s" : "%s",
+                                   m->key + (is_second ? strlen("secondary_") : 0));
         tri__json_items(m->value, item)
             if (!is_table && strcmp(tri__json_string_value(item), input)) tri__json_append(list, item);
         if (!strcmp(key, "tab_field_list") || !strcmp(key, "cat_field_list")) tri__json_set(config, key, list);

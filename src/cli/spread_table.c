@@ -23,9 +23,8 @@ tri_status tri__members_print(const tri_cli *cli, const tri_json *facts, const c
     if (!tri__json_object_size(mean)) return TRI_OK;
     add_row(&table, mean, title, NULL);
     tri__json_items(tri__json_get(facts, list), run) {
-        char number[24];
         const tri_json *own = tri__json_get(run, title);
-        snprintf(number, sizeof number, "%lld", (long long)tri__json_integer_value(own));
+        const char *number = TRI_TEXT(24, "%lld", (long long)tri__json_integer_value(own));
         add_row(&table, mean, tri__json_is_string(own) ? tri__json_string_value(own) : number,
                 tri__json_get(run, "figures"));
     }

@@ -8,13 +8,11 @@ static void say_threshold(const tri_session *s, const tri_decision_fit *fit) {
     if (!fit->decision.has_threshold)
         tri__say(&s->log, TRI_LOG_WARN,
                  "--threshold %s: no validation row is of the positive label, %s: there is no threshold, and the "
-                 "likeliest class is predicted",
-                 asked, label);
+                 "likeliest class is predicted", asked, label);
     else if (!fit->reached)
         tri__say(&s->log, TRI_LOG_WARN,
                  "--threshold %s: no threshold has that precision on the %lld validation rows; the highest, %.4f at a "
-                 "recall of %.4f, is taken",
-                 asked, (long long)s->valid->n, fit->precision, fit->recall);
+                 "recall of %.4f, is taken", asked, (long long)s->valid->n, fit->precision, fit->recall);
 }
 
 /* A threshold for each label: as asked, or for its F1. */
@@ -31,11 +29,8 @@ static tri_status decide_labels(tri_session *s, const float *probs, tri_threshol
 
 tri_status tri__session_decide(tri_session *s, const float *probs) {
     const tri_settings *set = s->settings;
-    tri_decision_spec spec = {.probs = probs,
-                              .labels = s->valid->labels,
-                              .n = s->valid->n,
-                              .n_classes = s->engine.model.n_classes,
-                              .positive = s->positive,
+    tri_decision_spec spec = {.probs = probs, .labels = s->valid->labels, .n = s->valid->n,
+                              .n_classes = s->engine.model.n_classes, .positive = s->positive,
                               .scale = set->calibration == TRI_CALIBRATION_TEMPERATURE};
     tri_decision_fit fit;
     tri_conformal around;
@@ -64,8 +59,7 @@ tri_status tri__session_check_decision(const tri_session *s) {
     if (asked.kind != TRI_THRESHOLD_NONE)
         return tri__fail(TRI_USAGE,
                          "--threshold %s: it is chosen on a validation table, and there is none next to the training "
-                         "data: add valid.csv, or leave it out and give predict a number",
-                         s->settings->threshold);
+                         "data: add valid.csv, or leave it out and give predict a number", s->settings->threshold);
     if (s->settings->calibration == TRI_CALIBRATION_TEMPERATURE)
         tri__say(&s->log, TRI_LOG_INFO, "no temperature is fitted: probabilities stay the model's own");
     return TRI_OK;

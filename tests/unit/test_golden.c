@@ -90,10 +90,11 @@ static void pack(golden *g, const tri_json *order) {
         }
         take_numbers(g, sample, tri__micro_numbers(spec, &g->micro));
         int32_t label = (int32_t)tri__json_integer_value(get(sample, "label"));
+        float target[MAX_CLASSES] = {0.75f * (float)label - 0.5f};
+        for (int c = 0; spec->words > 1 && c < spec->words; c++)
+            target[c] = label + c == 3 ? NAN : (float)((label + c) % 2);
         weight += g->engine.model.is_number ? 1 : (double)g->engine.class_weights[label];
-        float target = 0.75f * (float)label - 0.5f;
-        if (g->engine.model.is_number) memcpy(&label, &target, sizeof target);
-        tri__micro_row(spec, &g->micro, (int64_t)k, &label);
+        tri__micro_row(spec, &g->micro, (int64_t)k, g->engine.model.is_number ? (const int32_t *)target : &label);
     }
     g->inv = 1 / weight;
     tri__micro_pad(spec, &g->micro);
@@ -108,6 +109,7 @@ static void open_micro(golden *g) {
     g->spec = (tri_micro_spec){.n_texts = g->assets.n_texts,
                                .n_columns = g->engine.model.n_columns,
                                .rows = MAX_SAMPLES,
+                               .words = g->engine.model.n_targets,
                                .windows = tri__assets_windows(&g->settings.model, &g->assets)};
     for (int text = 0; text < g->assets.n_texts; text++) {
         g->spec.tokens[text] = MAX_TOKENS, g->spec.sequences[text] = MAX_WINDOWS;
@@ -131,7 +133,7 @@ static void open_golden(golden *g, const char *name, const tri_json *model, cons
     tri__settings_init(&g->settings);
     set_options(g, tri__model_options, &g->settings.model, get(g->json, "config"));
     if (model) set_options(g, tri__model_options, &g->settings.model, model);
-    if (g->settings.model.task) g->settings.model.class_weights.n = 0;
+    if (g->settings.model.task && g->settings.model.task != TRI_TASK_LABELS) g->settings.model.class_weights.n = 0;
     set_options(g, tri__run_options, &g->settings, get(g->json, "recipe"));
     if (more) set_options(g, tri__run_options, &g->settings, more);
     OK(tri__option_set_text(tri__option_find(tri__run_options, "device"), &g->settings, "device", device));
@@ -381,10 +383,10 @@ static void losses_run(golden *g, const tri_json *all, const tri_json *run, cons
     free(text);
 }
 
-/* Smoothed labels, focal loss, losses of numbers. */
+/* Smoothed labels, focal loss, losses of numbers, several labels. */
 static void losses(void **state) {
     (void)state;
-    each_run("losses.json", 16, losses_run);
+    each_run("losses.json", 18, losses_run);
 }
 
 static void layers_run(golden *g, const tri_json *all, const tri_json *run, const char *device) {

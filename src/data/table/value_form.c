@@ -104,8 +104,7 @@ typedef struct seen {
 } seen;
 
 static void keep_example(tri_field_text field, char out[static EXAMPLE + 8]) {
-    char quoted[64];
-    if (!out[0]) snprintf(out, EXAMPLE + 8, "%s", tri__field_quoted(field, quoted));
+    if (!out[0]) snprintf(out, EXAMPLE + 8, "%s", tri__field_quoted(field, (char[64]){0}));
 }
 
 static void see_unit(seen *s, tri_field_text unit, double value) {
@@ -157,8 +156,7 @@ static void see_date(seen *s, tri_field_text field) {
 static void say_unclear(const seen *s, tri_form_found *out) {
     snprintf(out->why, sizeof out->why,
              "has numbers such as %.48s, which may have thousands or a fraction: say which with --decimal-mark point "
-             "or --decimal-mark comma",
-             s->either_mark);
+             "or --decimal-mark comma", s->either_mark);
 }
 
 /* Of a column of plain numbers, a few that are written otherwise are bad ones, but for thousands. */
@@ -179,8 +177,7 @@ static void settle_amount(const seen *s, const tri_form_spec *spec, tri_form_fou
     if (s->mark[mark] < s->amounts && s->mark[!mark] < s->amounts)
         snprintf(out->why, sizeof out->why,
                  "has numbers with decimal points (%.48s) and with decimal commas (%.48s): write all one way, or list "
-                 "it in cat_field_list",
-                 s->only_mark[0], s->only_mark[1]);
+                 "it in cat_field_list", s->only_mark[0], s->only_mark[1]);
     else if (s->mark[mark] < s->amounts)
         snprintf(out->why, sizeof out->why, "has numbers such as %.48s, which --decimal-mark %s does not read",
                  s->only_mark[!mark], mark_words[mark]);
@@ -216,8 +213,7 @@ static void settle_date(const seen *s, const tri_form_spec *spec, tri_form_found
     else if (unclear)
         snprintf(out->why, sizeof out->why,
                  "has dates such as %.48s, and every one can be read in several orders: say which with --date-order "
-                 "dmy, mdy or ymd",
-                 s->either_order);
+                 "dmy, mdy or ymd", s->either_order);
     else if (s->zoned && s->naive)
         snprintf(out->why, sizeof out->why, "has times with an offset from UTC and without one: write all one way");
 }

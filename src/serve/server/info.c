@@ -55,9 +55,7 @@ tri_json *tri__example_row(const tri_model_facts *facts) {
 static tri_json *labels_json(const tri_model_facts *facts) {
     tri_json *id2label = tri__json_object(), *label2id = tri__json_object();
     for (int c = 0; c < facts->n_classes; c++) {
-        char id[16];
-        snprintf(id, sizeof id, "%d", c);
-        tri__json_set_new(id2label, id, tri__json_string(facts->label[c]));
+        tri__json_set_new(id2label, TRI_TEXT(16, "%d", c), tri__json_string(facts->label[c]));
         tri__json_set_new(label2id, facts->label[c], tri__json_integer(c));
     }
     return tri__json_pack("{s:{s:o, s:o}}", "classifier", "id2label", id2label, "label2id", label2id);
@@ -80,8 +78,7 @@ static tri_json *info_json(tri_server *server, const tri_live *live) {
         options->http.threads, "version", tri_version(), "models", names, "checkpoint", facts->path, "step",
         (tri_json_int)facts->step, "device", facts->device, "parameters", (tri_json_int)facts->parameters, "bytes",
         (tri_json_int)facts->bytes, "labels", tri__json_strings((char *const *)facts->label, facts->n_classes),
-        "columns",
-        columns_json(server, live), "example", tri__example_row(facts), "positive_label",
+        "columns", columns_json(server, live), "example", tri__example_row(facts), "positive_label",
         facts->positive >= 0 ? facts->label[facts->positive] : NULL, "temperature", d->temperature, "threshold",
         d->has_threshold ? d->threshold : NAN, "threshold_label", d->has_threshold ? facts->label[d->positive] : NULL);
 }

@@ -31,11 +31,10 @@ static tri_json *rate_json(const tri_session *s) {
 
 /* The position is in samples, so that it is the same for any split of the batch. */
 tri_json *tri__session_state(const tri_session *s) {
-    char data[24];
     const tri_settings *set = s->settings;
     int64_t each = set->batch_asked ? set->batch_asked : set->batch_size;
     int64_t samples = s->at.epoch * s->train->n + s->at.batch * s->sampler.batch;
-    snprintf(data, sizeof data, "%016llx", (unsigned long long)s->train->digest);
+    const char *data = TRI_TEXT(24, "%016llx", (unsigned long long)s->train->digest);
     tri_json *state = tri__json_pack(
         "{s:f, s:f, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:I, s:I, s:o, s:o, s:s}", "began", s->began, "seconds",
         tri__session_seconds(s), "samples", (tri_json_int)samples, "rows", (tri_json_int)s->train->n, "global_batch",
@@ -99,14 +98,10 @@ tri_status tri__session_save_begin(tri_session *s) {
     int best = s->at.step > 0 && s->at.best_step == s->at.step;
     tri_save_spec what = {.keep = (int)s->settings->keep,
                           .best = best,
-                          .out = {.folder = s->settings->output_dir,
-                                  .step = s->at.step,
-                                  .sequence = ++s->sequence,
+                          .out = {.folder = s->settings->output_dir, .step = s->at.step, .sequence = ++s->sequence,
                                   .config = tri__session_recorded(s),
-                                  .preprocessing = tri__preprocess_json(s->preprocess),
-                                  .state = saved_state(s),
-                                  .extras = tri__assets_save,
-                                  .context = &s->assets}};
+                                  .preprocessing = tri__preprocess_json(s->preprocess), .state = saved_state(s),
+                                  .extras = tri__assets_save, .context = &s->assets}};
     if (what.out.config && what.out.preprocessing && what.out.state) return tri__saver_begin(s->saver, &what);
     tri__save_spec_free(&what);
     return tri__fail(TRI_RESOURCE, "out of memory for a checkpoint");

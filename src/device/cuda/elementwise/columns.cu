@@ -104,35 +104,34 @@ static unsigned second_axis(int64_t columns) { return columns < 65535 ? (unsigne
 template <typename T> static void columns(const tri_call *call) {
     OPERANDS(columns);
     int64_t n = elements(call, ARG(y));
-    table<T> t = {call->t[ARG(y)].rows,        call->t[ARG(bias)].rows,       call->t[ARG(bias)].cols,
-                  call->t[ARG(frequency)].cols, data<float>(call, ARG(x)),    data<int32_t>(call, ARG(words)),
-                  data<T>(call, ARG(frequency)), data<T>(call, ARG(numbers))};
-    if (n == 0) return;
-    columns_kernel<T><<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(
-        t, data<T>(call, ARG(y)), data<T>(call, ARG(categories)), data<T>(call, ARG(bias)));
-    launched(call, "columns");
+    table<T> t = {call->t[ARG(y)].rows, call->t[ARG(bias)].rows, call->t[ARG(bias)].cols, call->t[ARG(frequency)].cols,
+                  GIVEN(x),             GIVEN(words),            GIVEN(frequency),        GIVEN(numbers)};
+    if (n)
+        queue(call, "columns", columns_kernel<T>, blocks_for(n, THREADS), THREADS, t, GIVEN(y), GIVEN(categories),
+              GIVEN(bias));
 }
 
 template <typename T> static void columns_dw(const tri_call *call) {
     OPERANDS(columns_dw);
-    const T *dy = data<T>(call, ARG(dy)), *y = data<T>(call, ARG(y));
-    table<T> t = {call->t[ARG(dy)].rows,       call->t[ARG(dbias)].rows,      call->t[ARG(dbias)].cols,
-                  call->t[ARG(frequency)].cols, data<float>(call, ARG(x)),    data<int32_t>(call, ARG(words)),
-                  data<T>(call, ARG(frequency)), data<T>(call, ARG(numbers))};
-    places to = {operand(call, ARG(dnumbers)), operand(call, ARG(dcategories)), operand(call, ARG(dbias)),
-                 operand(call, ARG(dfrequency)), adds(call, ARG(dnumbers)), adds(call, ARG(dcategories)),
-                 adds(call, ARG(dbias)), adds(call, ARG(dfrequency))};
+    table<T> t = {call->t[ARG(dy)].rows,
+                  call->t[ARG(dbias)].rows,
+                  call->t[ARG(dbias)].cols,
+                  call->t[ARG(frequency)].cols,
+                  GIVEN(x),
+                  GIVEN(words),
+                  GIVEN(frequency),
+                  GIVEN(numbers)};
+    places to = {GIVEN(dnumbers), GIVEN(dcategories), GIVEN(dbias), GIVEN(dfrequency), adds(call, ARG(dnumbers)),
+                 adds(call, ARG(dcategories)), adds(call, ARG(dbias)), adds(call, ARG(dfrequency))};
     if (t.columns * t.width == 0) return;
     int64_t numbers = to.numbers.data ? call->t[ARG(dnumbers)].rows : 0,
             categories = to.categories.data ? call->t[ARG(dcategories)].rows : 0,
             rows = (numbers > categories ? numbers : categories) / t.columns + 1; /* of a column, on average */
-    rows_dw_kernel<T><<<dim3(blocks_for(rows * t.width, THREADS), second_axis(t.columns)), THREADS, 0, stream(call)>>>(
-        t, to, dy, y);
-    launched(call, "columns_dw");
+    queue(call, "columns_dw", rows_dw_kernel<T>, dim3(blocks_for(rows * t.width, THREADS), second_axis(t.columns)),
+          THREADS, t, to, GIVEN(dy), GIVEN(y));
     if (!to.frequency.data || t.frequencies == 0) return;
-    frequency_dw_kernel<T><<<dim3((unsigned)t.frequencies, second_axis(t.columns)), THREADS, 0, stream(call)>>>(t, to,
-                                                                                                               dy, y);
-    launched(call, "columns_dw");
+    queue(call, "columns_dw", frequency_dw_kernel<T>, dim3((unsigned)t.frequencies, second_axis(t.columns)), THREADS, t,
+          to, GIVEN(dy), GIVEN(y));
 }
 
 TRI_CUDA_FAMILY(columns) = {
