@@ -23,6 +23,7 @@ typedef struct tri_settings {
     char *hub_cache;               /* Hugging Face's cache of models: found by src/cli. NULL: none */
     char *peaks;                   /* the file of this machine's peaks (engine/cost/peaks.h): likewise */
     const struct tri_tables *tables; /* in memory: what data_path memory:NAME means. NULL: none */
+    int shows_attention;           /* 1: predictions keep what the fusion's last layer attends to */
     uint64_t given[TRI_OPTIONS_MAX / 64]; /* a bit for each row: given by the user, rather than left at the default */
     uint64_t typed[TRI_OPTIONS_MAX / 64]; /* likewise: given on the command line */
     tri_option_set own;            /* rows that only the command has; rows NULL: none */
@@ -53,6 +54,7 @@ typedef enum tri_best_by {
 } tri_best_by;
 /* Words of options, in the order of their rows' choices. */
 enum { TRI_CALIBRATION_TEMPERATURE, TRI_CALIBRATION_NONE };
+enum { TRI_STACK_OFF, TRI_STACK_AUTO, TRI_STACK_TREES, TRI_STACK_LINEAR };
 enum { TRI_PART_ASKED_ALL, TRI_PART_ASKED_TRAIN, TRI_PART_ASKED_VALID, TRI_PART_ASKED_TEST };
 /* pipeline_shape, and options whose default depends on the layout: indices of their rows' choices. */
 enum { TRI_SHAPE_ASKED_AUTO, TRI_SHAPE_ASKED_CHAIN, TRI_SHAPE_ASKED_BRANCH };
