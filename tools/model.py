@@ -192,9 +192,23 @@ class Tabular(nn.Module):
         return torch.relu(self.linear(numbers if self.norm is None else self.norm(numbers)))
 
 
+def text_names(config):
+    """primary, secondary, text3, ...: as many as there are texts."""
+    if config.get("text_list"):
+        return ["primary", "secondary", *(f"text{i}" for i in range(3, len(config["text_list"]) + 1))]
+    return [name for name in ("primary", "secondary") if config.get(f"{name}_text_name")]
+
+
+def reader(config, name):
+    """The encoder that reads a text."""
+    if config.get("text_encoders"):
+        return config["text_encoders"][text_names(config).index(name)]
+    return "primary" if config.get("share_encoders") else name
+
+
 def encoder_spec(config, name):
     """The architecture of a text's encoder."""
-    return config["primary_encoder" if config.get("share_encoders") else f"{name}_encoder"]
+    return config[f"{reader(config, name)}_encoder"]
 
 
 class Trimodal(nn.Module):
@@ -208,14 +222,12 @@ class Trimodal(nn.Module):
         self.pooling = config.get("pooling", "pooler")
         common = config["hidden_common_dim"]
         self.branches = []
-        for name in ("primary", "secondary"):
-            if not config.get(f"{name}_text_name"):
-                continue
+        for name in text_names(config):
             spec = encoder_spec(config, name)
-            if self.branches and config.get("share_encoders"):
+            if reader(config, name) != name:
                 assert not spec.get("num_experts"), "experts that texts share are not written here"
                 encoder = nn.Module()  # its projection alone
-                encoder.config = self.primary.config
+                encoder.config = getattr(self, reader(config, name)).config
             else:
                 encoder = make_encoder(spec, self.pooling)
                 add_experts(encoder, spec)
@@ -240,7 +252,7 @@ class Trimodal(nn.Module):
         """ids, mask: [sequences, length]; mask None: every position is a real token. windows: how many sequences, one
         after the other, are each sample's, whose pooled vectors are averaged; None: one each. Returns
         [samples, common]."""
-        encoder = getattr(self, "primary" if self.config.get("share_encoders") else name)
+        encoder = getattr(self, reader(self.config, name))
         pattern = encoder_spec(self.config, name).get("attention_pattern")
         seen = mask if pattern is None else self.masked(encoder, pattern, ids, mask)
         encoder.lengths = [ids.shape[1]] * len(ids) if mask is None else mask.sum(1).tolist()
@@ -281,6 +293,8 @@ class Trimodal(nn.Module):
     def number_loss(self, values, labels):
         """The mean over outputs and samples of a loss of numbers; the targets are made of the labels."""
         kind = self.number["loss"]
+        if kind == "binary_cross_entropy":
+            return self.labels_loss(values, labels)
         targets = (0.75 * labels.to(values.dtype) - 0.5).unsqueeze(1).expand_as(values)
         if kind == "squared":
             return nn.functional.mse_loss(values, targets)
@@ -292,6 +306,14 @@ class Trimodal(nn.Module):
             return nn.functional.poisson_nll_loss(values, targets, log_input=True)
         levels = torch.tensor(self.number["levels"], dtype=torch.float32).to(values.dtype)
         return torch.maximum(levels * (targets - values), (levels - 1) * (targets - values)).mean()
+
+    def labels_loss(self, values, labels):
+        """Of several labels, each with the weight of its class where it is there: of those that are known (sum 3: not)
+        the mean, by all outputs and samples."""
+        sums = labels[:, None] + torch.arange(values.shape[1])[None]
+        each = nn.functional.binary_cross_entropy_with_logits(
+            values, (sums % 2).to(values.dtype), pos_weight=self.class_weights.to(values.dtype), reduction="none")
+        return torch.where(sums == 3, 0, each).mean()
 
     def loss(self, logits, labels):
         """sum(weight * cross-entropy) / sum(weight), and what balances the experts. focal_gamma: focal loss, likewise

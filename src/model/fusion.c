@@ -34,15 +34,26 @@ static int forward_gates(tri_forward *f, int x) {
     return y;
 }
 
-void tri__fusion_forward(tri_forward *f, const int branch[3]) {
+/* Slots side by side, as many at a time as the operation takes: a slot of `rows`, or the only one as it is. */
+static int side_by_side(tri_forward *f, const int *slot, int n, tri_rows rows) {
+    const tri_program *program = f->build.program;
+    int x = slot[0];
+    for (int k = 1; k < n; k += 2) {
+        int b = slot[k], c = k + 1 < n ? slot[k + 1] : -1;
+        int64_t width = program->slot[x].cols + program->slot[b].cols + (c < 0 ? 0 : program->slot[c].cols);
+        int y = tri__forward_slot(f, rows, width,
+                                  k + 2 < n ? tri__arena_print(f->build.arena, "concat%d", k / 2) : "concat");
+        TRI_BUILD(&f->build, concat, (tri_attr){0}, y, x, b, c);
+        x = y;
+    }
+    return x;
+}
+
+void tri__fusion_forward(tri_forward *f, const int *branch, int n) {
     const tri_network *m = f->model;
     const tri_rows samples = {.sym = TRI_SYM_N}, one = {.add = 1};
     tri__build_unit(&f->build, "fusion");
-    int x = branch[0];
-    if (branch[1] >= 0) {
-        x = tri__forward_slot(f, samples, fused_width(m), "concat");
-        TRI_BUILD(&f->build, concat, (tri_attr){0}, x, branch[0], branch[1], branch[2]);
-    }
+    int x = side_by_side(f, branch, n, samples);
     if (m->is_gated) x = forward_gates(f, x);
     int h = tri__forward_linear(f, x, samples, m->fusion, fused_width(m), "dense", "fusion.dense");
     int relu = tri__forward_activation(f, h, samples, m->fusion, TRI_ACTIVATION_RELU);

@@ -266,6 +266,8 @@ void tri_session_close(tri_session *s) {
     tri__json_decref(s->best_figures);
     tri__json_decref(s->decision);
     tri__json_decref(s->trained);
+    tri__json_decref(s->reference);
+    tri__json_decref(s->answers);
     tri__json_decref(s->parts);
     free(s->feed);
     if (s->lock >= 0) close(s->lock);
@@ -313,8 +315,9 @@ static double sequences(const tri_session *s, int encoder) {
     const tri_network *model = &s->engine.model;
     int64_t n = 0;
     if (!tri__counts_windows(model)) return (double)s->batch->n;
-    for (int text = encoder; text < (model->n_encoders < model->n_texts ? model->n_texts : encoder + 1); text++)
-        for (int64_t i = 0; i < s->batch->n; i++) n += tri__dataset_packed(s->train, text, s->batch->row[i]).windows;
+    for (int text = encoder; text < model->n_texts; text++)
+        for (int64_t i = 0; i < s->batch->n && tri__reader(&model->readers, text) == encoder; i++)
+            n += tri__dataset_packed(s->train, text, s->batch->row[i]).windows;
     return (double)n;
 }
 

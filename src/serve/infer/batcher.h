@@ -6,6 +6,7 @@
 #pragma once
 
 #include "data/dataset/micro.h"
+#include "serve/infer/drift.h"
 #include "serve/infer/model.h"
 
 /* Computes a batch of [parts] microbatches, some of which may be empty: probs[part] [micro[part].n, classes], in memory
@@ -21,6 +22,7 @@ typedef struct tri_batcher_spec {
     double max_wait;
     tri_compute *compute;   /* called on the batcher's thread only */
     void *context;
+    tri_drift *drift;       /* counts what is answered; NULL: nothing does */
 } tri_batcher_spec;
 
 /* The most tokens of a part, where a row has at most row_tokens. */

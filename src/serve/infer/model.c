@@ -13,6 +13,7 @@ struct tri_model {
     tri_row_form form;
     tri_batching batching;   /* with the defaults resolved */
     tri_batcher *batcher;
+    tri_drift *drift;
     tri_model_facts facts;
     const tri_column_stats **column; /* of the facts */
     char **names;            /* of the facts' labels */
@@ -36,6 +37,8 @@ static tri_status read_model(const opening *a) {
     tri_windows windows = tri__assets_windows(&o->settings.model, &o->assets);
     TRI_TRY(tri__row_form_make(o->preprocess, o->assets.tokenizer, &windows, &m->form));
     m->form.outputs = m->members.n_classes;
+    TRI_TRY(tri__drift_open(o, &m->members.decision, m->members.n, &m->drift));
+    m->form.drift = m->drift;
     return TRI_OK;
 }
 
@@ -83,7 +86,8 @@ static tri_status find_facts(tri_model *m) {
                                  .label = (const char *const *)m->names,
                                  .positive = m->facts.positive,
                                  .decision = &m->members.decision,
-                                 .preprocess = p};
+                                 .preprocess = p,
+                                 .drift = m->drift};
     for (int i = 0; i < m->members.n; i++) {
         const tri_engine *engine = &m->members.at[i].opened.engine;
         m->facts.parameters += engine->model.n_elements, m->facts.bytes += tri__exec_bytes(engine->exec);
@@ -110,9 +114,10 @@ static tri_status start_batcher(tri_model *m) {
                              .queue_rows = m->batching.queue_rows,
                              .max_wait = m->batching.max_wait,
                              .compute = run,
-                             .context = m};
+                             .context = m,
+                             .drift = m->drift};
     const tri_counts max = tri__batching_counts(&m->batching, m->first);
-    for (int t = 0; t < m->form.n_texts; t++) {
+    for (int t = 0; t < engine->model.n_encoders; t++) {
         spec.micro.tokens[t] = tri__batching_tokens(&m->batching, m->first);
         spec.micro.sequences[t] = max.of[TRI_SYM_W0 + t];
         spec.micro.position_base[t] = tri__encoder_position_base(&engine->model.encoder[t]);
@@ -138,6 +143,7 @@ void tri__model_close(tri_model *m) {
     if (!m) return;
     tri__batcher_close(m->batcher);
     tri__row_form_free(&m->form);
+    tri__drift_close(m->drift);
     free(m->column);
     for (int c = 0; m->names && c < m->members.n_classes; c++) free(m->names[c]);
     free(m->names);
