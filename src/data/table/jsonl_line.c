@@ -37,13 +37,6 @@ static void unexpected(tri_jsonl_line *line, const char *expected) {
     else tri__jsonl_blame(line, line->at, "byte 0x%02x where %s was expected", byte, expected);
 }
 
-/* Whether the current byte is this one; else it is recorded as unexpected. */
-static int expect(tri_jsonl_line *line, char byte, const char *expected) {
-    if (peek(line) == byte) return 1;
-    unexpected(line, expected);
-    return 0;
-}
-
 /* Reads the escape at the current backslash. 0: a fault. */
 static int escape(tri_jsonl_line *line) {
     const char *text = line->text + line->at;
@@ -86,10 +79,15 @@ static int string(tri_jsonl_line *line) {
     size_t begin = line->at++;
     for (;;) {
         line->at = plain_run(line->text, line->at, line->size);
-        if (line->at - begin - 1 > TRI_LIMIT_STRING)
-            return tri__jsonl_blame(line, begin, "string of more than %d MiB", TRI_LIMIT_STRING >> 20), 0;
+        if (line->at - begin - 1 > TRI_LIMIT_STRING) {
+            tri__jsonl_blame(line, begin, "string of more than %d MiB", TRI_LIMIT_STRING >> 20);
+            return 0;
+        }
         int byte = peek(line);
-        if (byte == '"') return line->at++, 1;
+        if (byte == '"') {
+            line->at++;
+            return 1;
+        }
         if (byte == '\\') {
             if (!escape(line)) return 0;
         } else {
@@ -157,13 +155,22 @@ static int value(tri_jsonl_line *line, tri_jsonl_member *m) {
 
 /* "key": value. 0: a fault. */
 static int member(tri_jsonl_line *line, tri_jsonl_member *m) {
-    if (!expect(line, '"', "a key in double quotes")) return 0;
+    if (peek(line) != '"') {
+        unexpected(line, "a key in double quotes");
+        return 0;
+    }
     m->key_begin = (uint32_t)line->at + 1;
     if (!string(line)) return 0;
     m->key_end = (uint32_t)line->at - 1;
-    if (m->key_end == m->key_begin) return tri__jsonl_blame(line, m->key_begin - 1, "a key without a name"), 0;
+    if (m->key_end == m->key_begin) {
+        tri__jsonl_blame(line, m->key_begin - 1, "a key without a name");
+        return 0;
+    }
     blanks(line);
-    if (!expect(line, ':', "':'")) return 0;
+    if (peek(line) != ':') {
+        unexpected(line, "':'");
+        return 0;
+    }
     line->at++;
     blanks(line);
     return value(line, m);
@@ -171,7 +178,10 @@ static int member(tri_jsonl_line *line, tri_jsonl_member *m) {
 
 /* Reads the object: records a fault, or advances `at` past it. 0 if out of memory. */
 static int object(tri_jsonl_line *line) {
-    if (!expect(line, '{', "an object ('{')")) return 1;
+    if (peek(line) != '{') {
+        unexpected(line, "an object ('{')");
+        return 1;
+    }
     line->at++;
     blanks(line);
     if (peek(line) == '}') {
