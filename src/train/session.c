@@ -344,11 +344,8 @@ static tri_status next_batch(tri_session *s, int *more) {
     tri__layer_gates_step(&s->engine.in.layer_drop, &s->engine.model, s->engine.seed, s->at.step, &s->feed[0].gates,
                           s->engine.layer_scale);
     TRI_TRY(check_room(s));
-    s->last = (tri_step){.steps = s->steps,
-                         .samples = s->batch->n,
-                         .tokens = s->batch->tokens,
-                         .flops = step_flops(s),
-                         .mem_bytes = tri__exec_bytes(s->engine.exec)};
+    s->last = (tri_step){.steps = s->steps, .samples = s->batch->n, .tokens = s->batch->tokens,
+                         .flops = step_flops(s), .mem_bytes = tri__exec_bytes(s->engine.exec)};
     if (s->lead)
         s->model_flops = tri__nominal_batch(&s->engine, s->train, s->batch->row, s->batch->n, &s->feed[0].gates);
     *more = 1;
