@@ -113,7 +113,8 @@ $(BUILD)/flags: always
 # $(call compile,FLAGS,what to say of them)
 compile = @mkdir -p $(@D); echo "  CC $<$(2)"; $(CC) $(ALL_CFLAGS) $(1) -c $< -o $@
 # Rooms where time is spent; -O1 compiles the others in two thirds of the time of -O3, and -O0 under sanitizers.
-HOT := base comm/link comm/ops comm/shm comm/world data/table data/text device exec layout numbers plan program sim
+HOT := base comm/link comm/ops comm/shm comm/world data/table data/text device exec layout numbers plan program sim \
+  stack
 COLD_O = $(if $(findstring -O3,$(CFLAGS)),-O1)
 ROOM_O = $(if $(filter src/%,$<),$(if $(filter $(HOT:%=src/%/%),$<),,$(COLD_O)))
 $(BUILD)/%.o: %.c $(BUILD)/flags

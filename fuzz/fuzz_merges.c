@@ -65,8 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tri_bpe model;
     tri_status status = tri__bpe_read_lines("input", (const char *)data, used, 1, &vocabulary, &model);
     FUZZ_CHECK(status == TRI_OK || status == TRI_DATA);
-    if (status != TRI_OK) return 0;
-    if (end) check_word(&model, (const char *)end + 1, size - used - 1 < WORD_MAX ? size - used - 1 : WORD_MAX);
+    if (end && status == TRI_OK)
+        check_word(&model, (const char *)end + 1, size - used - 1 < WORD_MAX ? size - used - 1 : WORD_MAX);
     tri__bpe_free(&model);
     return 0;
 }

@@ -49,12 +49,11 @@ static void check_word(const tri_vocabulary *vocabulary, const char *word, size_
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const uint8_t *end = size ? memchr(data, 0, size) : NULL;
     size_t used = end ? (size_t)(end - data) : size;
-    tri_vocabulary vocabulary;
+    tri_vocabulary vocabulary = {0};
     tri_status status = read_vocabulary((const char *)data, used, &vocabulary);
     FUZZ_CHECK(status == TRI_OK || status == TRI_DATA);
-    if (status != TRI_OK) return 0;
-    check_pieces(&vocabulary);
-    if (end) check_word(&vocabulary, (const char *)end + 1, size - used - 1);
+    if (status == TRI_OK) check_pieces(&vocabulary);
+    if (end && status == TRI_OK) check_word(&vocabulary, (const char *)end + 1, size - used - 1);
     tri__vocabulary_free(&vocabulary);
     return 0;
 }

@@ -31,7 +31,7 @@ import encoders
 import golden_json
 from model import (
     NO_DECAY, Trimodal, encoder_spec, logical, logical_gradients, logical_parameters, make_optimizer, pad,
-    quantize_encoders, rate_factor)
+    quantize_encoders, rate_factor, text_names)
 
 STEPS = 50
 RECIPE = {
@@ -124,6 +124,18 @@ CONFIGS = {
         "class_weights": [1.0, 2.0],
         "pooling": "pooler",
     },
+    # Four texts, two encoders: the first reads three of them.
+    "texts": {
+        **COMMON, "text_list": ["text", "note", "name", "more"],
+        "text_encoders": ["primary", "secondary", "primary", "primary"],
+        "primary_text_name": "text", "secondary_text_name": "note", "tab_field_list": ["a", "b"],
+        "primary_tokenizer": "golden-bert", "secondary_tokenizer": "golden-roberta",
+        "primary_encoder": encoder("bert", 24, 32, 40, 22), "secondary_encoder": encoder("roberta", 16, 20, 50, 24,
+                                                                                       **ROBERTA),
+        "hidden_common_dim": 16, "fusion_hidden_dim": 12, "is_binary": True, "num_classes": 2,
+        "class_weights": [1.0, 2.0],
+        "pooling": "pooler",
+    },
     # Columns as vectors, numbers by bins; gated branches.
     "columns": {
         **COMMON, "primary_text_name": "text", "primary_tokenizer": "golden-bert",
@@ -201,12 +213,12 @@ def make_samples(config, count, rng):
     samples = []
     for i in range(count):
         sample = {"label": i % config["num_classes"]}
-        for name, length in (("primary", lengths[i]), ("secondary", lengths[-1 - i])):
-            if config.get(f"{name}_text_name"):
-                spec = encoder_spec(config, name)
-                sample[name] = [rng.randrange(2, spec["vocab_size"]) for _ in range(length)]
-                if i % 2:
-                    sample[name][length // 2] = spec["pad_token_id"]
+        for t, name in enumerate(text_names(config)):
+            length = lengths[-1 - i if t == 1 else (i + t) % count]
+            spec = encoder_spec(config, name)
+            sample[name] = [rng.randrange(2, spec["vocab_size"]) for _ in range(length)]
+            if i % 2:
+                sample[name][length // 2] = spec["pad_token_id"]
         if columns.are_vectors(config):
             probes = columns.probes(far=config["numeric_embedding"] == "piecewise")
             sample["fields"] = (probes + columns.make_table(count, 11))[i]
@@ -418,7 +430,7 @@ WINDOWS = {"max_sen_len": 9, "windows": 3, "stride": 6}  # the samples have up t
 def make_windows(folder):
     """50 steps of golden models with their texts as windows: pooled by the pooler, the mean and the first token."""
     runs = []
-    for name in ("bert", "roberta", "trimodal", "shared"):
+    for name in ("bert", "roberta", "trimodal", "shared", "texts"):
         document, model = reopen(folder, name)
         config = {**document["config"], **WINDOWS}
         losses, norms = train(model, {**document, "config": config}, STEPS)
@@ -460,8 +472,9 @@ def make_losses(folder):
         runs.append({"of": name, "config": {"task": "multilabel"}, "recipe": {"loss": "binary_cross_entropy"},
                      "losses": losses, "grad_norms": norms})
         print(f"{name}, several labels: after {len(losses)} steps {losses[-1]:.6f}")
-    write_json(folder, "losses.json", {"runs": runs, "notes": "targets of numbers: 0.75 * label - 0.5; of several labels, label k: "
-                                                          "(label + k) % 2, not known where the sum is 3",
+    notes = ("targets of numbers: 0.75 * label - 0.5; of several labels, label k: (label + k) % 2, not known where the "
+             "sum is 3")
+    write_json(folder, "losses.json", {"runs": runs, "notes": notes,
                                        "made_by": f"tools/golden.py, torch {torch.__version__}"})
 
 

@@ -201,9 +201,23 @@ class Tabular(nn.Module):
         return torch.relu(self.linear(numbers if self.norm is None else self.norm(numbers)))
 
 
+def text_names(config):
+    """primary, secondary, text3, ...: as many as there are texts."""
+    if config.get("text_list"):
+        return ["primary", "secondary", *(f"text{i}" for i in range(3, len(config["text_list"]) + 1))]
+    return [name for name in ("primary", "secondary") if config.get(f"{name}_text_name")]
+
+
+def reader(config, name):
+    """The encoder that reads a text."""
+    if config.get("text_encoders"):
+        return config["text_encoders"][text_names(config).index(name)]
+    return "primary" if config.get("share_encoders") else name
+
+
 def encoder_spec(config, name):
     """The architecture of a text's encoder."""
-    return config["primary_encoder" if config.get("share_encoders") else f"{name}_encoder"]
+    return config[f"{reader(config, name)}_encoder"]
 
 
 class Trimodal(nn.Module):
@@ -217,14 +231,12 @@ class Trimodal(nn.Module):
         self.pooling = config.get("pooling", "pooler")
         common = config["hidden_common_dim"]
         self.branches = []
-        for name in ("primary", "secondary"):
-            if not config.get(f"{name}_text_name"):
-                continue
+        for name in text_names(config):
             spec = encoder_spec(config, name)
-            if self.branches and config.get("share_encoders"):
+            if reader(config, name) != name:
                 assert not spec.get("num_experts"), "experts that texts share are not written here"
                 encoder = nn.Module()  # its projection alone
-                encoder.config = self.primary.config
+                encoder.config = getattr(self, reader(config, name)).config
             else:
                 encoder = make_encoder(spec, self.pooling)
                 add_experts(encoder, spec)
@@ -252,7 +264,7 @@ class Trimodal(nn.Module):
         """ids, mask: [sequences, length]; mask None: every position is a real token. windows: how many sequences, one
         after the other, are each sample's, whose pooled vectors are averaged; None: one each. Returns
         [samples, common]."""
-        encoder = getattr(self, "primary" if self.config.get("share_encoders") else name)
+        encoder = getattr(self, reader(self.config, name))
         pattern = encoder_spec(self.config, name).get("attention_pattern")
         seen = mask if pattern is None else self.masked(encoder, pattern, ids, mask)
         encoder.lengths = [ids.shape[1]] * len(ids) if mask is None else mask.sum(1).tolist()

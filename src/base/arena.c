@@ -80,10 +80,9 @@ static tri_status add_chunk(tri_arena *arena, size_t bytes) {
     if (chunk) want = chunk->mapped;
     else chunk = mmap(NULL, want, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (chunk == MAP_FAILED)
-        return tri__fail(
-            TRI_RESOURCE,
-            "no memory to plan with: %zu bytes after %zu are refused (%s); `ulimit -v` says how much is allowed", want,
-            arena->used, strerror(errno));
+        return tri__fail(TRI_RESOURCE,
+                         "no memory to plan with: %zu bytes after %zu are refused (%s); `ulimit -v` says how much is "
+                         "allowed", want, arena->used, strerror(errno));
     *chunk = (tri_arena_chunk){.before = arena->chunk, .mapped = want, .first = first, .where = arena->used};
     arena->chunk = chunk;
     arena->end = first + room_of(chunk);

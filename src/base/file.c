@@ -39,8 +39,7 @@ static const char *kind_words(mode_t mode) {
 static tri_status not_ours(const char *path, mode_t mode) {
     return tri__fail(TRI_IO,
                      "cannot write %s: it is not a regular file but %s, and Trident neither writes through that nor "
-                     "removes it; remove or rename it, or name another folder",
-                     path, kind_words(mode));
+                     "removes it; remove or rename it, or name another folder", path, kind_words(mode));
 }
 
 /* ---- reading ---- */
@@ -82,20 +81,18 @@ static tri_status open_part(int at, const char *part, int flags, const char *pat
     if (fstatat(at, part, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode))
         return tri__fail(TRI_DATA,
                          "%s: '%s' is a symbolic link, and a name that comes out of an index or a manifest is not "
-                         "followed out of its "
-                         "folder; make a copy with the files themselves (cp -rL) and use that",
+                         "followed out of its folder; make a copy with the files themselves (cp -rL) and use that",
                          path, part);
     errno = cause;
     return tri__fail_errno("open", path, TRI_NOINPUT);
 }
 
 static tri_status open_listed(const char *folder, const char *name, const char *path, int *fd) {
-    char part[TRI_PATH_MAX];
     TRI_OWNED(tri__fd_drop) int at = tri__open_at(AT_FDCWD, folder, O_PATH | O_DIRECTORY, 0);
     if (at < 0) return tri__fail_errno("open the folder", folder, TRI_NOINPUT);
     for (const char *slash; (slash = strchr(name, '/')); name = slash + 1) {
         int inner;
-        snprintf(part, sizeof part, "%.*s", (int)(slash - name), name);
+        const char *part = TRI_TEXT(TRI_PATH_MAX, "%.*s", (int)(slash - name), name);
         TRI_TRY(open_part(at, part, O_PATH | O_DIRECTORY, path, &inner));
         close(at);
         at = inner;
@@ -104,8 +101,7 @@ static tri_status open_listed(const char *folder, const char *name, const char *
 }
 
 tri_status tri__file_open_listed(const char *folder, const char *name, int *fd, size_t *size) {
-    char path[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(path, folder, name));
+    TRI_PATH(path, folder, name);
     TRI_TRY(open_listed(folder, name, path, fd));
     return regular_size(path, fd, TRI_DATA, size);
 }
@@ -151,8 +147,7 @@ uint64_t tri__file_number(const char *path) {
 /* at -1: where the descriptor stands, which may be a pipe's. */
 static tri_status write_from(int fd, off_t at, const char *data, size_t size, const char *path) {
     for (size_t done = 0; done < size;) {
-        ssize_t part = TRI_DURING(TRI_CALL_WRITE, path,
-                                  at < 0 ? write(fd, data + done, size - done)
+        ssize_t part = TRI_DURING(TRI_CALL_WRITE, path, at < 0 ? write(fd, data + done, size - done)
                                          : pwrite(fd, data + done, size - done, at + (off_t)done));
         if (part < 0 && errno == EINTR) continue;
         if (part < 0) return tri__fail_errno("write", path, TRI_IO);
@@ -183,9 +178,7 @@ void tri__fd_drop(int *fd) {
     *fd = -1;
 }
 
-int tri__file_sync(int fd, const char *path) {
-    return TRI_DURING(TRI_CALL_SYNC, path, fsync(fd));
-}
+int tri__file_sync(int fd, const char *path) { return TRI_DURING(TRI_CALL_SYNC, path, fsync(fd)); }
 
 tri_status tri__file_bring(const char *path) {
     TRI_OWNED(tri__fd_drop) int fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
@@ -327,9 +320,7 @@ int tri__file_same(const char *a, const char *b) {
 }
 
 /* stat(), announced. */
-static int look_at(const char *path, struct stat *info) {
-    return TRI_DURING(TRI_CALL_LOOK, path, stat(path, info));
-}
+static int look_at(const char *path, struct stat *info) { return TRI_DURING(TRI_CALL_LOOK, path, stat(path, info)); }
 
 tri_stamp tri__path_stamp(const char *path) {
     struct stat info;

@@ -117,6 +117,10 @@ int tri__path_mode(const char *path);                       /* permissions, as i
 
 /* "folder/name" into `out`; an absolute name replaces it. TRI_USAGE if too long. */
 tri_status tri__path_join(char out[static TRI_PATH_MAX], const char *folder, const char *name);
+/* The same as a declaration: `TRI_PATH(path, folder, "manifest.json");`; returns the failure where it is too long. */
+#define TRI_PATH(path, folder, name) \
+    char path[TRI_PATH_MAX];         \
+    TRI_TRY(tri__path_join(path, folder, name))
 
 /* The folder that holds a path's last name; "." if there is no slash before it. TRI_USAGE if too long. */
 tri_status tri__path_parent(const char *path, char out[static TRI_PATH_MAX]);

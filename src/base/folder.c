@@ -11,18 +11,16 @@
 #include <unistd.h>
 
 tri_status tri__spot_open(const char *path, tri_status missing, tri_spot *spot) {
-    char folder[TRI_PATH_MAX];
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t length = slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
-    if (length >= sizeof folder || strlen(name) >= sizeof spot->name)
+    if (length >= TRI_PATH_MAX || strlen(name) >= sizeof spot->name)
         return tri__fail(TRI_USAGE, "the path is too long: %s", path);
     if (!*name || !strcmp(name, ".") || !strcmp(name, ".."))
         return tri__fail(TRI_USAGE, "%s does not end with a name", path);
-    memcpy(folder, path, length);
-    folder[length] = 0;
+    const char *folder = length ? TRI_TEXT(TRI_PATH_MAX, "%.*s", (int)length, path) : ".";
     memcpy(spot->name, name, strlen(name) + 1);
-    spot->at = tri__open_at(AT_FDCWD, *folder ? folder : ".", O_PATH | O_DIRECTORY, 0);
-    return spot->at >= 0 ? TRI_OK : tri__fail_errno("open the folder", *folder ? folder : ".", missing);
+    spot->at = tri__open_at(AT_FDCWD, folder, O_PATH | O_DIRECTORY, 0);
+    return spot->at >= 0 ? TRI_OK : tri__fail_errno("open the folder", folder, missing);
 }
 
 void tri__spot_close(tri_spot *spot) { tri__fd_drop(&spot->at); }
@@ -102,9 +100,7 @@ int tri__path_holds(const char *path, const char *file) {
 
 /* ---- making ---- */
 
-static int make_at(const char *path) {
-    return TRI_DURING(TRI_CALL_MAKE, path, mkdirat(AT_FDCWD, path, 0777));
-}
+static int make_at(const char *path) { return TRI_DURING(TRI_CALL_MAKE, path, mkdirat(AT_FDCWD, path, 0777)); }
 
 /* Brings the name of a new folder to disk: after a power loss what was synced inside it would be gone without it. A
  * parent that may not be opened cannot be synced by us. */
@@ -164,15 +160,12 @@ static tri_status remove_at(int at, const char *name, const char *path, int dept
     if (fd < 0 && (errno == ENOTDIR || errno == ELOOP)) /* a file, or the link itself */
         return unlink_at(at, name, 0, path) && errno != ENOENT ? tri__fail_errno("remove", path, TRI_IO) : TRI_OK;
     if (fd < 0) return errno == ENOENT ? TRI_OK : tri__fail_errno("open the folder", path, TRI_IO);
-    tri_status status = TRI_OK;
-    int gone = 0;
-    for (int attempt = 0; attempt < ATTEMPTS && status == TRI_OK && !gone; attempt++) { /* others may still add files */
-        status = empty_open(fd, path, depth);
-        gone = status == TRI_OK && (unlink_at(at, name, AT_REMOVEDIR, path) == 0 || errno == ENOENT);
-        if (status == TRI_OK && !gone && errno != ENOTEMPTY) break;
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) { /* others may still add files */
+        TRI_TRY(empty_open(fd, path, depth));
+        if (unlink_at(at, name, AT_REMOVEDIR, path) == 0 || errno == ENOENT) return TRI_OK;
+        if (errno != ENOTEMPTY) break;
     }
-    if (status == TRI_OK && !gone) status = tri__fail_errno("remove the folder", path, TRI_IO);
-    return status;
+    return tri__fail_errno("remove the folder", path, TRI_IO);
 }
 
 /* Removes the content of the open folder `fd`. */
@@ -180,8 +173,7 @@ static tri_status empty_open(int fd, const char *path, int depth) {
     TRI_OWNED(tri__names_free) tri_names names = {0};
     TRI_TRY(list_open(fd, path, &names));
     for (int i = 0; i < names.n; i++) {
-        char inner[TRI_PATH_MAX];
-        TRI_TRY(tri__path_join(inner, path, names.name[i]));
+        TRI_PATH(inner, path, names.name[i]);
         if (depth > 0) TRI_TRY(remove_at(fd, names.name[i], inner, depth - 1));
         else if (unlink_at(fd, names.name[i], 0, inner) && errno != ENOENT)
             return tri__fail_errno("remove", inner, TRI_IO);
@@ -190,9 +182,8 @@ static tri_status empty_open(int fd, const char *path, int depth) {
 }
 
 static tri_status remove_path(const char *path, int depth) {
-    char whole[TRI_PATH_MAX];
     TRI_OWNED(tri__spot_close) tri_spot spot = {.at = -1};
-    TRI_TRY(tri__path_join(whole, "", path));
+    TRI_PATH(whole, "", path);
     for (size_t n = strlen(whole); n > 1 && whole[n - 1] == '/'; n--) whole[n - 1] = 0;
     TRI_TRY(tri__spot_open(whole, TRI_NOINPUT, &spot));
     return remove_at(spot.at, spot.name, whole, depth);
@@ -217,12 +208,10 @@ tri_status tri__folder_sync(const char *path) {
 }
 
 tri_status tri__folder_probe(const char *path, int who) {
-    char name[TRI_PATH_MAX], file[32];
     static const char block[4096];
     int fd;
-    snprintf(file, sizeof file, ".probe-%d", who);
     TRI_TRY(tri__folder_make(path));
-    TRI_TRY(tri__path_join(name, path, file));
+    TRI_PATH(name, path, TRI_TEXT(32, ".probe-%d", who));
     TRI_TRY(tri__file_own(name, TRI_OWN_FRESH, &fd));
     tri_status status = tri__write_all(fd, block, sizeof block, name);
     if (status == TRI_OK && tri__file_sync(fd, name)) status = tri__fail_errno("bring to disk", name, TRI_IO);

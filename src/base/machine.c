@@ -46,9 +46,7 @@ int64_t tri__memory_total(void) {
 
 /* What follows the name in /proc/PID/stat; NULL if there is no such process. */
 static const char *process_figures(int pid, char *text, size_t size) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    tri__file_start(path, text, size);
+    tri__file_start(TRI_TEXT(64, "/proc/%d/stat", pid), text, size);
     const char *at = strrchr(text, ')'); /* the process name before it may contain anything */
     return at ? at + 1 : NULL;
 }
@@ -59,11 +57,7 @@ char tri__process_state(int pid) {
     return at && sscanf(at, " %c", &state) == 1 ? state : 0;
 }
 
-int64_t tri__process_peak(int pid) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/status", pid);
-    return kib_after(path, "\nVmHWM:", 0);
-}
+int64_t tri__process_peak(int pid) { return kib_after(TRI_TEXT(64, "/proc/%d/status", pid), "\nVmHWM:", 0); }
 
 uint64_t tri__process_ticks(int pid) {
     char text[1024];
@@ -76,10 +70,6 @@ uint64_t tri__process_ticks(int pid) {
 int tri__gpus(void) {
     enum { MOST = 64 };
     int n = 0;
-    for (int i = 0; i < MOST; i++) {
-        char path[32];
-        snprintf(path, sizeof path, "/dev/nvidia%d", i);
-        n += access(path, F_OK) == 0;
-    }
+    for (int i = 0; i < MOST; i++) n += access(TRI_TEXT(32, "/dev/nvidia%d", i), F_OK) == 0;
     return n;
 }

@@ -101,8 +101,7 @@ INLINE int64_t box_muller(const uint64_t *first, const uint64_t *second, double 
 
 /* The normals of TRI_NORMAL_LANES groups of four elements, out [4 * TRI_NORMAL_LANES]; returns how many are
  * doubtful. */
-INLINE int64_t draw(uint32_t seed, uint32_t id, float deviation, uint64_t group, float *out,
-                    tri_normal_roots *roots) {
+INLINE int64_t draw(uint32_t seed, uint32_t id, float deviation, uint64_t group, float *out, tri_normal_roots *roots) {
     uint64_t word[4][TRI_NORMAL_LANES];
     float normal[4][TRI_NORMAL_LANES];
     for (int i = 0; i < TRI_NORMAL_LANES; i++)

@@ -23,14 +23,18 @@ static tri_status no_memory(const char *origin) {
     return tri__fail(TRI_RESOURCE, "%s: no memory for the value", origin);
 }
 
-static tri_status set_bool(const char *origin, int *into, const char *text) {
+int tri__option_truth(const char *word) {
     static const char *const words[] = {"false", "true", "no", "yes", "0", "1", "off", "on"};
     for (int i = 0; i < 8; i++)
-        if (strcasecmp(text, words[i]) == 0) {
-            *into = i & 1;
-            return TRI_OK;
-        }
-    return tri__fail(TRI_USAGE, "%s: expected true or false, not \"%s\"", origin, text);
+        if (strcasecmp(word, words[i]) == 0) return i & 1;
+    return -1;
+}
+
+static tri_status set_bool(const char *origin, int *into, const char *text) {
+    int truth = tri__option_truth(text);
+    if (truth < 0) return tri__fail(TRI_USAGE, "%s: expected true or false, not \"%s\"", origin, text);
+    *into = truth;
+    return TRI_OK;
 }
 
 static tri_status check_range(const tri_option *row, const char *origin, double value, const char *text) {
@@ -120,21 +124,21 @@ static int find_choice(const char *choices, const char *text, size_t length) {
     return -1;
 }
 
-/* "none, zero1 or zero2" */
-static void list_choices(const char *choices, char *out, size_t size) {
+/* "none, zero1 or zero2", into `out`, which is returned. */
+static const char *list_choices(const char *choices, char out[static 256]) {
     const char *name, *of;
     size_t n, of_n;
     int count = 0, seen = 0;
     for (const char *at = choices; next_choice(&at, &name, &n, &of, &of_n);) count += !of;
     out[0] = 0;
     for (const char *at = choices; next_choice(&at, &name, &n, &of, &of_n);)
-        if (!of) tri__text_append(out, size, ++seen == count ? " or " : ", ", "%.*s", (int)n, name);
+        if (!of) tri__text_append(out, 256, ++seen == count ? " or " : ", ", "%.*s", (int)n, name);
+    return out;
 }
 
 static tri_status not_a_choice(const tri_option *row, const char *origin, const char *text, size_t length) {
-    char list[256];
-    list_choices(row->choices, list, sizeof list);
-    return tri__fail(TRI_USAGE, "%s: expected %s, not \"%.*s\"", origin, list, (int)length, text);
+    return tri__fail(TRI_USAGE, "%s: expected %s, not \"%.*s\"", origin,
+                     list_choices(row->choices, (char[256]){0}), (int)length, text);
 }
 
 static tri_status set_choice(const tri_option *row, const char *origin, int *into, const char *text) {
@@ -192,26 +196,24 @@ static tri_status add_text(const tri_option *row, const char *origin, tri_texts 
     return tri__texts_push(texts, strndup(text, length));
 }
 
-/* The list is appended to, or replaced, once all of it is right. */
-static tri_status take_texts(tri_status status, tri_texts *into, tri_texts *list, int appends) {
-    for (int i = 0; i < list->n && status == TRI_OK && appends; i++)
-        status = tri__texts_push(into, strdup(list->at[i]));
-    tri__texts_free(status == TRI_OK && !appends ? into : list);
-    if (status == TRI_OK && !appends) *into = *list;
-    return status;
+/* Once all of a list is right, it is appended to another, or changes places with it. */
+static tri_status take_texts(tri_texts *into, tri_texts *list, int appends) {
+    tri_texts before = *into;
+    for (int i = 0; i < list->n && appends; i++) TRI_TRY(tri__texts_push(into, strdup(list->at[i])));
+    if (!appends) *into = *list, *list = before;
+    return TRI_OK;
 }
 
 static tri_status set_texts(const tri_option *row, const char *origin, tri_texts *into, const char *text) {
-    tri_texts list = {0};
-    tri_status status = TRI_OK;
-    for (const char *at = text; *text && status == TRI_OK; at++) {
+    TRI_OWNED(tri__texts_free) tri_texts list = {0};
+    for (const char *at = text; *text; at++) {
         const char *begin = at + strspn(at, " "), *end = at += strcspn(at, ",");
         while (end > begin && end[-1] == ' ') end--;
-        if (end <= begin) status = tri__fail(TRI_USAGE, "%s: an empty item in \"%s\"", origin, text);
-        else status = add_text(row, origin, &list, begin, (size_t)(end - begin));
+        if (end <= begin) return tri__fail(TRI_USAGE, "%s: an empty item in \"%s\"", origin, text);
+        TRI_TRY(add_text(row, origin, &list, begin, (size_t)(end - begin)));
         if (!*at) break;
     }
-    return take_texts(status, into, &list, row->repeats);
+    return take_texts(into, &list, row->repeats);
 }
 
 /* Whether `text` is one of the words that stand for a list, which is then set. */
@@ -225,11 +227,10 @@ static int is_list_word(const tri_option *row, tri_reals *into, const char *text
 
 /* An item that is neither a number nor a word for all of them. */
 static tri_status set_item(const tri_option *row, const char *origin, double *into, const char *text) {
-    char list[256];
     double value;
     if (!row->choices || read_real(text, &value)) return set_real(row, origin, into, text);
-    list_choices(row->choices, list, sizeof list);
-    return tri__fail(TRI_USAGE, "%s: expected numbers, or %s, not \"%s\"", origin, list, text);
+    return tri__fail(TRI_USAGE, "%s: expected numbers, or %s, not \"%s\"", origin,
+                     list_choices(row->choices, (char[256]){0}), text);
 }
 
 static tri_status set_reals(const tri_option *row, const char *origin, tri_reals *into, const char *text) {
@@ -279,35 +280,28 @@ static tri_status expected(const char *origin, const char *what, const tri_json 
 }
 
 static tri_status texts_from_json(const tri_option *row, const char *origin, tri_texts *into, const tri_json *value) {
-    tri_texts list = {0};
-    tri_status status = TRI_OK;
-    if (row->pairs && tri__json_is_string(value))
-        return set_texts(row, origin, into, tri__json_string_value(value));
+    TRI_OWNED(tri__texts_free) tri_texts list = {0};
+    if (row->pairs && tri__json_is_string(value)) return set_texts(row, origin, into, tri__json_string_value(value));
     if (row->pairs && tri__json_is_object(value)) { /* {"a": "b"}: the list "a=b" */
         TRI_OWNED(tri__json_drop) tri_json *pairs = tri__json_array();
-        char text[1024];
         tri__json_members(value, m) {
             const char *is = tri__json_string_value(m->value);
-            snprintf(text, sizeof text, "%s=%s", m->key, is ? is : "");
-            tri__json_append_new(pairs, tri__json_string(text));
+            tri__json_append_new(pairs, tri__json_string(TRI_TEXT(1024, "%s=%s", m->key, is ? is : "")));
         }
         return texts_from_json(row, origin, into, pairs);
     }
     if (!tri__json_is_array(value)) return expected(origin, "a list of strings", value);
     tri__json_items(value, item) {
-        if (status != TRI_OK) break;
-        if (!tri__json_is_string(item)) status = expected(origin, "a list of strings", item);
-        else status = add_text(row, origin, &list, tri__json_string_value(item), tri__json_string_length(item));
+        if (!tri__json_is_string(item)) return expected(origin, "a list of strings", item);
+        TRI_TRY(add_text(row, origin, &list, tri__json_string_value(item), tri__json_string_length(item)));
     }
-    return take_texts(status, into, &list, 0);
+    return take_texts(into, &list, 0);
 }
 
 static tri_status real_from_json(const tri_option *row, const char *origin, double *into, const tri_json *value) {
     if (!tri__json_is_number(value)) return expected(origin, "a number", value);
     double number = tri__json_number_value(value);
-    char text[40];
-    snprintf(text, sizeof text, "%.9g", number);
-    TRI_TRY(check_range(row, origin, number, text));
+    TRI_TRY(check_range(row, origin, number, TRI_TEXT(40, "%.9g", number)));
     *into = number;
     return TRI_OK;
 }
@@ -328,24 +322,14 @@ static tri_status reals_from_json(const tri_option *row, const char *origin, tri
 static tri_status int_from_json(const tri_option *row, const char *origin, int64_t *into, const tri_json *value) {
     if (tri__json_is_string(value) && is_number_word(row, into, tri__json_string_value(value))) return TRI_OK;
     if (!tri__json_is_integer(value)) return expected(origin, "a whole number", value);
-    char text[32];
-    snprintf(text, sizeof text, "%lld", (long long)tri__json_integer_value(value));
-    return set_int(row, origin, into, text);
+    return set_int(row, origin, into, TRI_TEXT(32, "%lld", tri__json_integer_value(value)));
 }
 
 /* null unsets the option, if it can be unset: a text that has a default is never NULL, and gets it back. */
 static tri_status null_from_json(const tri_option *row, void *into, const char *origin, const tri_json *value) {
-    void *to = field(row, into);
-    if (row->kind == TRI_OPTION_TEXT && row->value) return tri__option_set_text(row, into, origin, row->value);
-    if (row->kind == TRI_OPTION_TEXT) {
-        free(*(char **)to);
-        *(char **)to = NULL;
-    } else if (row->kind == TRI_OPTION_OBJECT) {
-        tri__json_decref(*(tri_json **)to);
-        *(tri_json **)to = NULL;
-    } else {
-        return expected(origin, "a value", value);
-    }
+    if (row->kind != TRI_OPTION_TEXT && row->kind != TRI_OPTION_OBJECT) return expected(origin, "a value", value);
+    if (row->value) return tri__option_set_text(row, into, origin, row->value);
+    tri__options_free((const tri_option[2]){*row}, into);
     return TRI_OK;
 }
 

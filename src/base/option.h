@@ -108,6 +108,8 @@ const char *tri__option_typed(const tri_json *value, char between, char out[stat
  * also those of "sweep", which trains. */
 int tri__option_listed(const tri_option *row, const char *command);
 enum { TRI_OPTION_FLAG = 64 }; /* bytes of a flag's text */
+/* 1, 0: a word for true, for false, in any case; -1: neither. */
+int tri__option_truth(const char *word);
 /* "batch_size" as the command line writes it, --batch-size, into `out`, which is returned. */
 const char *tri__option_flag(const char *name, char out[static TRI_OPTION_FLAG]);
 /* The word of a choice by its index, into `out`, which is returned. */

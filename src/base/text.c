@@ -44,6 +44,11 @@ void tri__text_append(char *out, size_t size, const char *join, const char *form
     if (used < size) TRI_FORMAT(out + used, size - used, format);
 }
 
+char *tri__text_print(char *out, size_t size, const char *format, ...) {
+    TRI_FORMAT(out, size, format);
+    return out;
+}
+
 int tri__text_index(const char *word, const char *const *names, int n) {
     for (int i = 0; i < n; i++)
         if (strcmp(names[i], word) == 0) return i;

@@ -30,6 +30,9 @@ void tri__text_append(char *out, size_t size, const char *join, const char *form
 /* A text truncated to `width` characters for a line or a table, ending in "..." if cut; control characters become
  * blanks. */
 const char *tri__text_brief(const char *text, int width, char *out, size_t size);
+/* A text of at most n - 1 bytes, until the end of the block: `const char *name = TRI_TEXT(32, "rank %d", rank);`. */
+#define TRI_TEXT(n, ...) tri__text_print((char[n]){0}, n, __VA_ARGS__)
+char *tri__text_print(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* "25M" in bytes, with K, M, G or T for powers of 1024; -1 if it is not a size. */
 int64_t tri__text_size(const char *text);
 /* "1h 02m", "3m 07s", "12.3 s" */

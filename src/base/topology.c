@@ -93,11 +93,10 @@ void tri__topology_ask(tri_topology *out) {
 }
 
 void tri__topology_read(const char *root, tri_topology *out) {
-    char path[TRI_PATH_MAX];
     TRI_OWNED(tri__names_free) tri_names names = {0};
     *out = (tri_topology){0};
     read_nodes(root, out);
-    snprintf(path, sizeof path, "%s/sys/bus/pci/drivers/nvidia", root);
+    const char *path = TRI_TEXT(TRI_PATH_MAX, "%s/sys/bus/pci/drivers/nvidia", root);
     TRI_KEEP_WORDS();
     if (tri__folder_list(path, &names) == TRI_OK) /* sorted */
         for (int i = 0; i < names.n && out->n_gpus < TRI_GPUS_MAX; i++)

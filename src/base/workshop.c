@@ -13,10 +13,9 @@ static const char prefix[] = ".trident-", lock_name[] = ".lock";
 
 /* Takes the lock of a workshop; *lock is -1 where it is held, or not there. */
 static tri_status take_lock(const char *folder, int make, int *lock) {
-    char path[TRI_PATH_MAX];
     struct stat info;
     *lock = -1;
-    TRI_TRY(tri__path_join(path, folder, lock_name));
+    TRI_PATH(path, folder, lock_name);
     if (!make && !tri__is_file(path)) return TRI_OK;
     int fd;
     TRI_TRY(tri__file_own(path, TRI_OWN_UPDATE, &fd));

@@ -121,6 +121,14 @@ int64_t tri__manifest_bytes(const tri_json *manifest); /* of all its files */
 /* Lists all files of a folder and its subfolders, which must be synced: [{name, bytes, xxh3}], sorted; a new reference.
  * Files with a row in `known` (a list of such rows) are not hashed again. Syncs the folders. */
 tri_status tri__manifest_files(const char *folder, const tri_json *known, tri_json **files);
+/* Whether a file is listed. */
+static inline int tri__manifest_lists(const tri_json *manifest, const char *name) {
+    tri__json_items(tri__json_get(manifest, "files"), row) {
+        const char *listed = tri__text_in(row, "name");
+        if (listed && !strcmp(listed, name)) return 1;
+    }
+    return 0;
+}
 /* Checks each listed file's size, and the hashes of the files assigned to `part` of `of`, which divide the bytes evenly
  * (0 of 1: all; of 0: none; of TRI_HASH_SMALL: of all but the shards). TRI_DATA naming the file, and for a shard the
  * damaged tensor. */

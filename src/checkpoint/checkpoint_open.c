@@ -48,8 +48,7 @@ static int parse_sizes(const tri_json *list, int64_t *out) {
 }
 
 static tri_status parse_tensor(const tri_checkpoint *checkpoint, const tri_json *row, tri_piece *piece) {
-    const char *name = tri__text_in(row, "name"),
-               *dtype = tri__text_in(row, "dtype");
+    const char *name = tri__text_in(row, "name"), *dtype = tri__text_in(row, "dtype");
     *piece = (tri_piece){.name = name};
     int found = dtype ? tri__dtype_find(dtype) : -1;
     if (!name || found < 0) return bad_row(checkpoint, name, "no name, or a dtype this build does not know");
@@ -70,8 +69,7 @@ static int is_of(const char *stored, const char *tensor) {
 
 static tri_status parse_slice(const tri_checkpoint *checkpoint, const tri_json *row, const tri_piece *tensor,
                               stored *out) {
-    const char *file = tri__text_in(row, "file"),
-               *name = tri__text_in(row, "tensor");
+    const char *file = tri__text_in(row, "file"), *name = tri__text_in(row, "tensor");
     const tri_json *begin = tri__json_get(row, "begin"), *end = tri__json_get(row, "end");
     const tri_json *shard = file ? tri__json_get(checkpoint->shards, file) : NULL;
     if (!shard || !name) return bad_row(checkpoint, tensor->name, "a slice lies in no file of the checkpoint");
@@ -183,17 +181,16 @@ static tri_status find_whole(const tri_checkpoint *checkpoint, const char *name,
 }
 
 static tri_status open_quantized(tri_checkpoint *checkpoint, const char *name, int check) {
-    char scale_name[512];
     stored part, scale;
-    snprintf(scale_name, sizeof scale_name, "%s" TRI_SCALE_SUFFIX, name);
+    const char *scale_name = TRI_TEXT(512, "%s" TRI_SCALE_SUFFIX, name);
     if (!tri__json_get(checkpoint->tensors, scale_name))
         return tri__fail(TRI_DATA, "%s: tensor '%s' is I8, and its scales, '%s', are missing", checkpoint->path, name,
                          scale_name);
     TRI_TRY(find_whole(checkpoint, name, &part));
     TRI_TRY(find_whole(checkpoint, scale_name, &scale));
-    tri_quantized *quantized = &checkpoint->quantized[checkpoint->n_quantized];
+    tri_quantized *quantized = &checkpoint->quantized[checkpoint->n_quantized++];
     TRI_TRY(tri__quantized_open(part.file, part.entry, scale.file, scale.entry, quantized));
-    if (tri__json_set_new(checkpoint->quantized_of, name, tri__json_integer(checkpoint->n_quantized++)))
+    if (tri__json_set_new(checkpoint->quantized_of, name, tri__json_integer(quantized - checkpoint->quantized)))
         return tri__fail(TRI_RESOURCE, "out of memory");
     return check ? tri__quantized_check(quantized) : TRI_OK;
 }
@@ -226,8 +223,7 @@ static tri_status need_files(const char *path, size_t shards) {
     if (limit.rlim_max >= need && setrlimit(RLIMIT_NOFILE, &(struct rlimit){need, limit.rlim_max}) == 0) return TRI_OK;
     return tri__fail(TRI_RESOURCE,
                      "%s: its %zu files must be open at once with others, %llu in all, and the limit is %llu: raise it "
-                     "(`ulimit -n %llu`)",
-                     path, shards, (unsigned long long)need, (unsigned long long)limit.rlim_max,
+                     "(`ulimit -n %llu`)", path, shards, (unsigned long long)need, (unsigned long long)limit.rlim_max,
                      (unsigned long long)need);
 }
 
@@ -249,9 +245,8 @@ static tri_status open_shards(tri_checkpoint *checkpoint) {
 /* config.json and preprocessing.json are used only if the manifest lists them. */
 static tri_status load_listed(const tri_checkpoint *checkpoint, const char *name, tri_json **out) {
     tri__json_items(tri__json_get(checkpoint->manifest, "files"), row) {
-        char path[TRI_PATH_MAX];
         if (strcmp(tri__text_in(row, "name"), name) != 0) continue;
-        TRI_TRY(tri__path_join(path, checkpoint->path, name));
+        TRI_PATH(path, checkpoint->path, name);
         return tri__json_load(path, TRI_DATA, out);
     }
     return TRI_OK;
@@ -416,13 +411,12 @@ static tri_status open_newest(const char *folder, int best, const verifying *by,
 
 static tri_status open_any(const char *path, int best, const verifying *by, tri_checkpoint **out) {
     *out = NULL;
-    char inner[TRI_PATH_MAX];
     int64_t step = -1;
     tri_kind kind;
     TRI_TRY(tri__path_kind(path, &kind));
     if (kind != TRI_KIND_FOLDER)
         return tri__fail(TRI_NOINPUT, "%s is not a folder; a checkpoint or a run folder is expected", path);
-    TRI_TRY(tri__path_join(inner, path, "manifest.json"));
+    TRI_PATH(inner, path, "manifest.json");
     TRI_TRY(tri__path_kind(inner, &kind));
     if (kind == TRI_KIND_FILE) return open_folder(path, by, out);
     if (best) TRI_TRY(tri__checkpoint_best(path, &step));
@@ -505,8 +499,7 @@ static tri_status copy_run(void *context, int64_t into, int64_t from, int64_t co
     const copy *c = context;
     char *out = (char *)c->into->data + (size_t)into * tri__dtype_bytes(c->into->dtype);
     if (c->quantized) return tri__quantized_read(c->quantized, from, count, (float *)out);
-    if (c->from->entry->dtype == c->into->dtype)
-        return tri__st_read(c->from->file, c->from->entry, from, count, out);
+    if (c->from->entry->dtype == c->into->dtype) return tri__st_read(c->from->file, c->from->entry, from, count, out);
     return tri__st_read_f32(c->from->file, c->from->entry, from, count, (float *)out);
 }
 
@@ -524,24 +517,21 @@ static void round_piece(const tri_piece *piece) {
     for (int64_t i = 0; i < piece->slice.end - piece->slice.begin; i++) data[i] = tri__rounded(piece->through, data[i]);
 }
 
-static tri_status read_part(void *context, const tri_piece *part) {
-    return tri__checkpoint_read(context, part);
-}
+static tri_status read_part(void *context, const tri_piece *part) { return tri__checkpoint_read(context, part); }
 
 tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piece *piece) {
     const tri_json *row = tri__json_get(checkpoint->tensors, piece->name),
                    *index = piece->dtype == TRI_F32 ? tri__json_get(checkpoint->quantized_of, piece->name) : NULL;
     const tri_quantized *quantized = index ? &checkpoint->quantized[tri__json_integer_value(index)] : NULL;
     tri_piece tensor;
-    char have[128], want[128];
     if (!row) return tri__fail(TRI_DATA, "%s has no tensor '%s'", checkpoint->path, piece->name);
     TRI_TRY(parse_tensor(checkpoint, row, &tensor));
     if (converts(checkpoint, &tensor, piece->dtype) && tri__piece_repeats(piece, &tensor.shape))
         return tri__piece_repeat(piece, &tensor.shape, read_part, (void *)checkpoint);
     if (!converts(checkpoint, &tensor, piece->dtype) || !tri__shape_equal(&tensor.shape, &piece->shape))
         return tri__fail(TRI_DATA, "%s: tensor '%s' is %s %s, the model has %s %s", checkpoint->path, piece->name,
-                         tri__dtype_name(tensor.dtype), tri__shape_text(&tensor.shape, have),
-                         tri__dtype_name(piece->dtype), tri__shape_text(&piece->shape, want));
+                         tri__dtype_name(tensor.dtype), tri__shape_text(&tensor.shape, (char[128]){0}),
+                         tri__dtype_name(piece->dtype), tri__shape_text(&piece->shape, (char[128]){0}));
     int64_t filled = 0;
     tri__json_items(tri__json_get(row, "slices"), slice) {
         stored part;

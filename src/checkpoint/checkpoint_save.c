@@ -15,7 +15,8 @@ static tri_json *sizes_json(const int64_t *value, int n) {
 
 /* Appends rows to those of a manifest: slices of a tensor that has one go there. -1 if out of memory. */
 static int join_rows(tri_json *rows, const tri_json *more) {
-    tri_json *slices_of = tri__json_object(); /* name -> list of slices, borrowed from the rows */
+    /* name -> list of slices, borrowed from the rows */
+    TRI_OWNED(tri__json_drop) tri_json *slices_of = tri__json_object();
     const tri_json *lists[] = {rows, more};
     int failed = slices_of == NULL;
     for (int k = 0; k < 2; k++) {
@@ -26,7 +27,6 @@ static int join_rows(tri_json *rows, const tri_json *more) {
             else failed |= tri__json_set(slices_of, name, own) | (k ? tri__json_append(rows, row) : 0);
         }
     }
-    tri__json_decref(slices_of);
     return failed;
 }
 
@@ -67,9 +67,8 @@ tri_piece *tri__stored_pieces(tri_arena *arena, const tri_piece *pieces, int n) 
 }
 
 static tri_status save_pieces(const char *folder, const char *file, const tri_piece *pieces, int n, tri_json *part) {
-    char path[TRI_PATH_MAX];
     if (n == 0) return TRI_OK;
-    TRI_TRY(tri__path_join(path, folder, file));
+    TRI_PATH(path, folder, file);
     TRI_OWNED(tri__arena_close) tri_arena arena = {0};
     TRI_TRY(tri__arena_open(&arena, tri__stored_bytes(pieces, n) + (size_t)n * 33 + 4096));
     tri_piece *stored = tri__stored_pieces(&arena, pieces, n);
@@ -86,9 +85,8 @@ static tri_status save_pieces(const char *folder, const char *file, const tri_pi
 }
 
 static tri_status save_json(const char *folder, const char *name, const tri_json *value) {
-    char path[TRI_PATH_MAX];
     if (!value) return TRI_OK;
-    TRI_TRY(tri__path_join(path, folder, name));
+    TRI_PATH(path, folder, name);
     return tri__json_save_exact(path, value);
 }
 
@@ -123,9 +121,8 @@ tri_status tri__checkpoint_join(tri_json *part, const tri_json *added) {
 /* Renames `made` to `final`. An older checkpoint of that name is exchanged atomically and then removed; if the file
  * system cannot exchange names, it is moved away first, and back if the second rename fails. */
 static tri_status commit(const tri_checkpoint_out *out, const char *made, const char *final) {
-    char away[TRI_PATH_MAX], suffix[64];
-    snprintf(suffix, sizeof suffix, ".tmp.old-%ld", (long)getpid());
-    TRI_TRY(tri__checkpoint_name(away, out->folder, out->step, suffix));
+    char away[TRI_PATH_MAX];
+    TRI_TRY(tri__checkpoint_name(away, out->folder, out->step, TRI_TEXT(64, ".tmp.old-%ld", (long)getpid())));
     const char *old = made;
     if (tri__path_rename(made, final, TRI_RENAME_EXCHANGE)) {
         int moved = errno != ENOENT && tri__path_rename(final, away, TRI_RENAME_REPLACE) == 0;
@@ -142,9 +139,7 @@ static tri_status commit(const tri_checkpoint_out *out, const char *made, const 
 }
 
 tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static TRI_PATH_MAX]) {
-    char suffix[64];
-    snprintf(suffix, sizeof suffix, ".tmp.%ld", (long)getpid());
-    TRI_TRY(tri__checkpoint_name(made, out->folder, out->step, suffix));
+    TRI_TRY(tri__checkpoint_name(made, out->folder, out->step, TRI_TEXT(64, ".tmp.%ld", (long)getpid())));
     TRI_TRY(tri__folder_remove_all(made));
     return tri__folder_create(made);
 }

@@ -19,38 +19,32 @@ static void write_hex(XXH128_hash_t hash, char hex[static 33]) {
 
 void tri__hash(const void *data, size_t size, char hex[static 33]) { write_hex(XXH3_128bits(data, size), hex); }
 
-struct tri_hasher {
-    XXH3_state_t state;
-};
+_Static_assert(sizeof(XXH3_state_t) <= sizeof(tri_hasher), "the state has its room");
 
-tri_status tri__hasher_open(tri_hasher **out) {
-    *out = (tri_hasher *)XXH3_createState(); /* with the alignment it needs */
-    if (!*out) return tri__fail(TRI_RESOURCE, "no memory for a hash");
-    XXH3_128bits_reset(&(*out)->state);
-    return TRI_OK;
+void tri__hasher_begin(tri_hasher *hasher) {
+    *hasher = (tri_hasher){0}; /* as XXH3_INITSTATE asks for */
+    XXH3_128bits_reset((XXH3_state_t *)hasher->state);
 }
 
 void tri__hasher_add(tri_hasher *hasher, const void *data, size_t size) {
-    XXH3_128bits_update(&hasher->state, data, size);
+    XXH3_128bits_update((XXH3_state_t *)hasher->state, data, size);
 }
 
-void tri__hasher_close(tri_hasher *hasher, char hex[static 33]) {
-    write_hex(XXH3_128bits_digest(&hasher->state), hex);
-    XXH3_freeState(&hasher->state);
+void tri__hasher_end(const tri_hasher *hasher, char hex[static 33]) {
+    write_hex(XXH3_128bits_digest((const XXH3_state_t *)hasher->state), hex);
 }
 
 tri_status tri__hash_file(int fd, uint64_t at, uint64_t size, const char *path, char hex[static 33]) {
     enum { PIECE = 1 << 18 };
-    char *piece = malloc(PIECE);
-    tri_hasher *hasher = NULL;
-    tri_status status = piece ? tri__hasher_open(&hasher) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    for (uint64_t done = 0; status == TRI_OK && done < size;) {
-        size_t part = size - done < PIECE ? (size_t)(size - done) : PIECE;
-        status = tri__read_at(fd, at + done, piece, part, path);
-        if (status == TRI_OK) tri__hasher_add(hasher, piece, part);
-        done += part;
+    TRI_OWNED(tri__free_at) char *piece = malloc(PIECE);
+    tri_hasher hasher;
+    if (!piece) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    tri__hasher_begin(&hasher);
+    for (uint64_t done = 0, part; done < size; done += part) {
+        part = size - done < PIECE ? size - done : PIECE;
+        TRI_TRY(tri__read_at(fd, at + done, piece, (size_t)part, path));
+        tri__hasher_add(&hasher, piece, (size_t)part);
     }
-    if (hasher) tri__hasher_close(hasher, hex);
-    free(piece);
-    return status;
+    tri__hasher_end(&hasher, hex);
+    return TRI_OK;
 }

@@ -23,21 +23,19 @@ static tri_status tensor_hash(const tri_checkpoint *checkpoint, tri_piece tensor
 
 /* Sorts the tensors. `checkpoint`: the source of tensors without data. */
 static tri_status digest(const tri_checkpoint *checkpoint, tri_piece *tensors, int n, char hex[static 33]) {
-    tri_hasher *hasher;
-    TRI_TRY(tri__hasher_open(&hasher));
+    tri_hasher hasher;
+    tri__hasher_begin(&hasher);
     qsort(tensors, (size_t)n, sizeof *tensors, by_name);
-    tri_status status = TRI_OK;
-    for (int i = 0; i < n && status == TRI_OK; i++) {
+    for (int i = 0; i < n; i++) {
         char hash[33], shape[128], rest[256];
-        status = tensor_hash(checkpoint, tensors[i], hash);
-        if (status != TRI_OK) break;
+        TRI_TRY(tensor_hash(checkpoint, tensors[i], hash));
         int length = snprintf(rest, sizeof rest, " %s %s %s\n", tri__dtype_file_name(tensors[i].dtype),
                               tri__shape_text(&tensors[i].shape, shape), hash);
-        tri__hasher_add(hasher, tensors[i].name, strlen(tensors[i].name));
-        tri__hasher_add(hasher, rest, (size_t)length);
+        tri__hasher_add(&hasher, tensors[i].name, strlen(tensors[i].name));
+        tri__hasher_add(&hasher, rest, (size_t)length);
     }
-    tri__hasher_close(hasher, hex);
-    return status;
+    tri__hasher_end(&hasher, hex);
+    return TRI_OK;
 }
 
 /* Of the pieces, or, if NULL, of all tensors of the checkpoint. */

@@ -15,9 +15,7 @@
 static const char prefix[] = "checkpoint-", best_name[] = "best_checkpoint.json";
 
 tri_status tri__checkpoint_name(char out[static TRI_PATH_MAX], const char *folder, int64_t step, const char *suffix) {
-    char name[128];
-    snprintf(name, sizeof name, "%s%lld%s", prefix, (long long)step, suffix);
-    return tri__path_join(out, folder, name);
+    return tri__path_join(out, folder, TRI_TEXT(128, "%s%lld%s", prefix, (long long)step, suffix));
 }
 
 /* The step of "checkpoint-<step>", -1 for any other name. *rest: what follows the digits. */
@@ -77,11 +75,10 @@ static tri_status find_all(const char *folder, candidate **all, int *n) {
     TRI_TRY(tri__folder_list(folder, &names));
     for (int i = 0; i < names.n; i++) {
         const char *rest = "";
-        char path[TRI_PATH_MAX];
         tri_kind kind;
         int64_t step = parse_name(names.name[i], &rest);
         if (step < 0 || *rest) continue;
-        TRI_TRY(tri__path_join(path, folder, names.name[i]));
+        TRI_PATH(path, folder, names.name[i]);
         TRI_TRY(tri__path_kind(path, &kind));
         if (kind == TRI_KIND_FOLDER) TRI_TRY(add_candidate(folder, step, all, n));
     }
@@ -109,9 +106,8 @@ tri_status tri__checkpoint_sequence(const char *folder, int64_t *last) {
 
 tri_status tri__checkpoint_best(const char *folder, int64_t *step) {
     *step = -1;
-    char path[TRI_PATH_MAX];
     tri_kind kind;
-    TRI_TRY(tri__path_join(path, folder, best_name));
+    TRI_PATH(path, folder, best_name);
     TRI_TRY(tri__path_kind(path, &kind));
     if (kind == TRI_KIND_NONE) return TRI_OK;
     TRI_OWNED(tri__json_drop) tri_json *best = NULL;
@@ -134,10 +130,9 @@ tri_status tri__checkpoint_mark_best(const char *folder, int64_t step) {
 
 /* Renamed first, so that a half-removed checkpoint is never found. A link is removed, not its target. */
 static tri_status retire(const char *folder, int64_t step) {
-    char path[TRI_PATH_MAX], gone[TRI_PATH_MAX], suffix[64];
-    snprintf(suffix, sizeof suffix, ".tmp.old-%ld", (long)getpid());
+    char path[TRI_PATH_MAX], gone[TRI_PATH_MAX];
     TRI_TRY(tri__checkpoint_name(path, folder, step, ""));
-    TRI_TRY(tri__checkpoint_name(gone, folder, step, suffix));
+    TRI_TRY(tri__checkpoint_name(gone, folder, step, TRI_TEXT(64, ".tmp.old-%ld", (long)getpid())));
     if (tri__path_rename(path, gone, TRI_RENAME_REPLACE))
         return errno == ENOENT ? TRI_OK : tri__fail_errno("rename", path, TRI_IO);
     return tri__folder_remove_all(gone);
@@ -159,11 +154,10 @@ static tri_status sweep(const char *folder, int running) {
     TRI_TRY(tri__folder_list(folder, &names));
     for (int i = 0; i < names.n; i++) {
         const char *rest = "";
-        char path[TRI_PATH_MAX];
         int of_saving = strncmp(names.name[i], best_name, strlen(best_name)) == 0;
         int stray = is_stray_file(names.name[i]) && (of_saving || !running);
         if (!stray && (parse_name(names.name[i], &rest) < 0 || strncmp(rest, ".tmp.", 5) != 0)) continue;
-        TRI_TRY(tri__path_join(path, folder, names.name[i]));
+        TRI_PATH(path, folder, names.name[i]);
         if (stray) (void)tri__file_remove(path);
         else TRI_TRY(tri__folder_remove_all(path));
     }

@@ -15,12 +15,10 @@ int tri__hub_is_name(const char *name) {
 }
 
 tri_status tri__hub_place(const char *cache, const char *name, char out[static TRI_PATH_MAX]) {
-    char folder[TRI_PATH_MAX];
     const char *slash = strchr(name, '/');
     int organisation = slash ? (int)(slash - name) : 0;
-    snprintf(folder, sizeof folder, "%s%.*s%s%s", prefix, organisation, name, slash ? "--" : "",
-             slash ? slash + 1 : name);
-    return tri__path_join(out, cache, folder);
+    return tri__path_join(out, cache, TRI_TEXT(TRI_PATH_MAX, "%s%.*s%s%s", prefix, organisation, name,
+                                               slash ? "--" : "", slash ? slash + 1 : name));
 }
 
 /* The folder models--ORG--NAME of the only organisation with that name; "" if there is none. */
@@ -46,9 +44,8 @@ static tri_status find_organisation(const char *cache, const char *name, char ou
 
 /* The only snapshot of a model without refs/main, which was downloaded by its revision. */
 static tri_status only_revision(const char *model, char out[static REVISION_BYTES]) {
-    char path[TRI_PATH_MAX];
     TRI_OWNED(tri__names_free) tri_names all = {0};
-    TRI_TRY(tri__path_join(path, model, "snapshots"));
+    TRI_PATH(path, model, "snapshots");
     tri_status status = tri__folder_list(path, &all);
     if (status == TRI_OK && all.n != 1)
         status = tri__fail(TRI_NOINPUT, "%s: no refs/main, and %d snapshots: which one is meant?", model, all.n);
@@ -96,8 +93,7 @@ tri_status tri__hub_find(const char *cache, const char *name, char out[static TR
     if (!model[0] || !there) return TRI_OK;
     tri_status status = find_snapshot(model, out);
     if (status != TRI_NOINPUT) return status;
-    char why[MESSAGE_BYTES];
-    snprintf(why, sizeof why, "%s", tri_error());
+    const char *why = TRI_TEXT(MESSAGE_BYTES, "%s", tri_error());
     return tri__fail(TRI_NOINPUT, "%s; the download is incomplete: huggingface-cli download %s", why, name);
 }
 

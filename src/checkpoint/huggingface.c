@@ -63,8 +63,7 @@ static tri_status open_index(tri_hf *hf, const char *path, const tri_json *index
     }
     TRI_TRY(open_shards(hf, names));
     tri__json_members(map, m) {
-        const tri_st_file *file =
-            &hf->file[tri__json_integer_value(tri__json_get(names, tri__json_string_value(m->value)))];
+        const tri_st_file *file = &hf->file[tri__whole_in(names, tri__json_string_value(m->value))];
         if (!tri__st_find(file, m->key))
             return tri__fail(TRI_DATA, "%s: tensor '%s' is not in %s", path, m->key, file->path);
     }
@@ -78,22 +77,19 @@ static tri_status refuse_pickle(const char *folder, const char *path) {
         return tri__fail(TRI_USAGE,
                          "%s is a pickle, which can run code when it is read; convert it once: python -c \"from "
                          "transformers import AutoModel, AutoTokenizer; [c.from_pretrained('%s').save_pretrained("
-                         "'models/%s') for c in (AutoModel, AutoTokenizer)]\"",
-                         path, model, model);
-    return tri__fail(
-        TRI_USAGE,
-        "%s is a pickle, which can run code when it is read; convert it once: python -c \"from transformers import "
-        "AutoModel; AutoModel.from_pretrained('%s').save_pretrained('%s')\"",
-        path, folder, folder);
+                         "'models/%s') for c in (AutoModel, AutoTokenizer)]\"", path, model, model);
+    return tri__fail(TRI_USAGE,
+                     "%s is a pickle, which can run code when it is read; convert it once: python -c \"from "
+                     "transformers import AutoModel; AutoModel.from_pretrained('%s').save_pretrained('%s')\"", path,
+                     folder, folder);
 }
 
 static tri_status open_folder(tri_hf *hf, int *found) {
     static const char *const pickles[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
 
-    char path[TRI_PATH_MAX];
     int there;
     *found = 1;
-    TRI_TRY(tri__path_join(path, hf->folder, single_name));
+    TRI_PATH(path, hf->folder, single_name);
     TRI_TRY(tri__file_there(path, &there));
     if (there) return open_single(hf, path);
     TRI_TRY(tri__path_join(path, hf->folder, index_name));
@@ -241,11 +237,10 @@ static tri_status fill_piece(const tri_hf *hf, const tri_json *at, const tri_pie
     if (!tri__shape_equal(&s.shape, &piece->shape)) {
         tri_shape joined = piece->shape;
         if (parts) joined.dim[0] *= parts;
-        return tri__fail(
-            TRI_DATA,
-            "%s: tensor '%s' has shape %s, the model's '%s' has %s; does the configuration describe these weights?",
-            file->path, entry->name, tri__shape_text(&entry->shape, have), parts ? whole : piece->name,
-            tri__shape_text(&joined, want));
+        return tri__fail(TRI_DATA,
+                         "%s: tensor '%s' has shape %s, the model's '%s' has %s; does the configuration describe these "
+                         "weights?", file->path, entry->name, tri__shape_text(&entry->shape, have),
+                         parts ? whole : piece->name, tri__shape_text(&joined, want));
     }
     return empty ? TRI_OK : read_piece(&s, piece);
 }
@@ -294,11 +289,6 @@ static void say_rest(const tri_log *log, const char *branch, const tri_json *map
                  fresh->text);
 }
 
-/* Takes the tensors that were read from the map of all. */
-static void drop_read(tri_json *map, const tri_json *read) {
-    tri__json_members(read, m) tri__json_del(map, m->key);
-}
-
 tri_status tri__hf_read(tri_hf *hf, const char *prefix, const char *base, const tri_piece *pieces, int n,
                         uint8_t *filled, const tri_log *log) {
     char branch[64], shape[128];
@@ -334,15 +324,13 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const char *base, const 
         loaded++;
         elements += (double)tri__shape_count(&pieces[i].shape);
     }
-    drop_read(map, read);
+    tri__json_members(read, m) tri__json_del(map, m->key);
     if (asked && !loaded)
-        return tri__fail(
-            TRI_DATA,
-            "%s: none of its tensors has a name of this encoder; does its config.json have the right model_type?",
-            hf->folder);
-    if (missing)
         return tri__fail(TRI_DATA,
-                         "%s: its weights have no tensor '%s', the model's has shape %s; is the file whole?",
+                         "%s: none of its tensors has a name of this encoder; does its config.json have the right "
+                         "model_type?", hf->folder);
+    if (missing)
+        return tri__fail(TRI_DATA, "%s: its weights have no tensor '%s', the model's has shape %s; is the file whole?",
                          hf->folder, missing->name + length, tri__shape_text(&missing->shape, shape));
     tri__say(log, TRI_LOG_INFO, "%s: loaded %d tensors (%.1f M parameters) from %s", branch, loaded, elements / 1e6,
              hf->folder);

@@ -29,14 +29,10 @@ int tri__is_plain_name(const char *name) {
 
 /* A plain name, or a plain folder and a plain name. */
 static int is_listed_name(const char *name) {
-    char folder[256];
     const char *slash = strchr(name, '/');
     if (!slash) return tri__is_plain_name(name);
-    size_t length = (size_t)(slash - name);
-    if (length >= sizeof folder) return 0;
-    memcpy(folder, name, length);
-    folder[length] = 0;
-    return tri__is_plain_name(folder) && tri__is_plain_name(slash + 1);
+    return slash - name < 256 && tri__is_plain_name(TRI_TEXT(256, "%.*s", (int)(slash - name), name)) &&
+           tri__is_plain_name(slash + 1);
 }
 
 tri_status tri__json_save_exact(const char *path, const tri_json *value) {
@@ -73,11 +69,10 @@ static tri_status list_folder(const char *folder, const char *prefix, const tri_
     TRI_OWNED(tri__names_free) tri_names found = {0};
     TRI_TRY(tri__folder_list(folder, &found));
     for (int i = 0; i < found.n; i++) {
-        char path[TRI_PATH_MAX], name[TRI_PATH_MAX];
         const char *base = found.name[i];
         int inner = 0;
-        TRI_TRY(tri__path_join(path, folder, base));
-        TRI_TRY(tri__path_join(name, prefix, base));
+        TRI_PATH(path, folder, base);
+        TRI_PATH(name, prefix, base);
         if (!*prefix) TRI_TRY(tri__folder_there(path, &inner));
         if (inner) TRI_TRY(list_folder(path, base, known, files));
         else TRI_TRY(list_file(path, name, known, files));
@@ -136,19 +131,17 @@ static tri_status check_file(const char *folder, const tri_json *manifest, const
         return tri__fail(TRI_DATA, "%s/%s: a row of files lacks name, bytes or xxh3", folder, file_name);
     if (!is_listed_name(name))
         return tri__fail(TRI_DATA, "%s/%s: '%s' is not a plain file name", folder, file_name, name);
-    char hex[33], path[TRI_PATH_MAX];
+    char hex[33];
     TRI_OWNED(tri__fd_drop) int fd = -1;
     size_t size;
-    TRI_TRY(tri__path_join(path, folder, name));
+    TRI_PATH(path, folder, name);
     TRI_TRY(tri__file_open_listed(folder, name, &fd, &size));
-    if ((tri_json_int)size != tri__json_integer_value(bytes)) {
-        return tri__fail(TRI_DATA, "%s/%s has %zu bytes, the manifest says %lld",
-                         folder, name, size, (long long)tri__json_integer_value(bytes));
-    } else if (deep) {
-        TRI_TRY(tri__hash_file(fd, 0, size, path, hex));
-        if (strcmp(hex, hash) != 0) return damaged(folder, name, manifest, hex, hash);
-    }
-    return TRI_OK;
+    if ((tri_json_int)size != tri__json_integer_value(bytes))
+        return tri__fail(TRI_DATA, "%s/%s has %zu bytes, the manifest says %lld", folder, name, size,
+                         (long long)tri__json_integer_value(bytes));
+    if (!deep) return TRI_OK;
+    TRI_TRY(tri__hash_file(fd, 0, size, path, hex));
+    return strcmp(hex, hash) != 0 ? damaged(folder, name, manifest, hex, hash) : TRI_OK;
 }
 
 /* Each file, in order, goes to the part with the fewest bytes so far. */
@@ -184,8 +177,7 @@ char *tri__manifest_text(const tri_json *manifest) {
 }
 
 tri_status tri__manifest_save(const char *folder, tri_json *manifest) {
-    char path[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(path, folder, file_name));
+    TRI_PATH(path, folder, file_name);
     TRI_OWNED(tri__free_at) char *text = NULL;
     if (!tri__json_set_new(manifest, "format", tri__json_string(format_name)) &&
         !tri__json_set_new(manifest, "version", tri__json_integer(VERSION)))
@@ -193,11 +185,9 @@ tri_status tri__manifest_save(const char *folder, tri_json *manifest) {
     if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     size_t length = strlen(text);
     if (length > TRI_LIMIT_JSON_FILE) /* it could not be opened again */
-        return tri__fail(
-            TRI_RESOURCE,
-            "%s would have %zu bytes, at most %d are read: too many slices; take --shard hybrid with a lower "
-            "--shard-size",
-            path, length, TRI_LIMIT_JSON_FILE);
+        return tri__fail(TRI_RESOURCE,
+                         "%s would have %zu bytes, at most %d are read: too many slices; take --shard hybrid with a "
+                         "lower --shard-size", path, length, TRI_LIMIT_JSON_FILE);
     return tri__file_write(path, text, length);
 }
 
@@ -230,12 +220,11 @@ static tri_status check_manifest(const char *path, tri_json *manifest) {
 }
 
 tri_status tri__manifest_load(const char *folder, tri_json **manifest) {
-    char path[TRI_PATH_MAX];
     TRI_OWNED(tri__free_at) char *text = NULL;
     TRI_OWNED(tri__json_drop) tri_json *read = NULL;
     size_t size;
     *manifest = NULL;
-    TRI_TRY(tri__path_join(path, folder, file_name));
+    TRI_PATH(path, folder, file_name);
     TRI_TRY(tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size));
     TRI_TRY(take_checksum(path, text, &size));
     TRI_TRY(tri__json_parse(text, size, path, TRI_DATA, &read));

@@ -39,9 +39,8 @@ static int add_entries(tri_json *into, const tri_piece *stored, int n, const siz
 
 static tri_status add_file(const char *form, int rank, const tri_piece *pieces, int n, const size_t *at,
                            tri_json *table) {
-    char file[64];
     TRI_OWNED(tri__arena_close) tri_arena arena = {0};
-    snprintf(file, sizeof file, form, rank);
+    const char *file = TRI_TEXT(64, form, rank);
     TRI_TRY(tri__arena_open(&arena, tri__stored_bytes(pieces, n) + 4096));
     const tri_piece *stored = tri__stored_pieces(&arena, pieces, n);
     TRI_TRY(tri__tensor_rows(file, pieces, stored, NULL, n, tri__json_get(table, "tensors")));

@@ -34,16 +34,15 @@ tri_status tri__quantized_open(const tri_st_file *file, const tri_st_entry *entr
     TRI_TRY(check_shapes(file, entry, scale_entry));
     out->rows = entry->shape.dim[0], out->cols = entry->shape.dim[1];
     out->scale = malloc(((size_t)out->rows + 1) * sizeof *out->scale);
-    tri_status status = out->scale ? tri__st_read(scale_file, scale_entry, 0, out->rows, out->scale)
-                                   : tri__fail(TRI_RESOURCE, "no memory for the scales of tensor '%s'", entry->name);
-    for (int64_t i = 0; i < out->rows && status == TRI_OK; i++) {
+    if (!out->scale) return tri__fail(TRI_RESOURCE, "no memory for the scales of tensor '%s'", entry->name);
+    TRI_TRY(tri__st_read(scale_file, scale_entry, 0, out->rows, out->scale));
+    for (int64_t i = 0; i < out->rows; i++) {
         const char *fault = scale_fault(out->scale[i]);
         if (fault)
-            status = tri__fail(TRI_DATA, "%s: tensor '%s': the scale of row %lld, %.9g, %s", scale_file->path,
-                               scale_entry->name, (long long)i, (double)out->scale[i], fault);
+            return tri__fail(TRI_DATA, "%s: tensor '%s': the scale of row %lld, %.9g, %s", scale_file->path,
+                             scale_entry->name, (long long)i, (double)out->scale[i], fault);
     }
-    if (status != TRI_OK) tri__quantized_close(out);
-    return status;
+    return TRI_OK;
 }
 
 void tri__quantized_close(tri_quantized *quantized) {

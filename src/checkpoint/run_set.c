@@ -27,13 +27,12 @@ static tri_status no_memory(void) { return tri__fail(TRI_RESOURCE, "out of memor
 
 /* A trial that never began has no folder, and is left out. */
 static tri_status add(const char *folder, const char *path, const tri_json *member, size_t index, tri_run_set *out) {
-    char joined[TRI_PATH_MAX];
     tri_kind kind = TRI_KIND_FOLDER;
     const char *name = tri__text_in(member, "folder");
     if (!name || !*name || strchr(name, '/') || !strcmp(name, ".."))
         return tri__fail(TRI_DATA, "%s: %s[%zu].folder is missing, or not a name of a folder beside it", path,
                          rows[out->kind].list, index);
-    TRI_TRY(tri__path_join(joined, folder, name));
+    TRI_PATH(joined, folder, name);
     if (out->kind == TRI_RUN_SET_SWEEP) TRI_TRY(tri__path_kind(joined, &kind));
     if (kind != TRI_KIND_FOLDER) return TRI_OK;
     out->folder[out->n] = strdup(joined);
@@ -71,10 +70,9 @@ static tri_status take(const char *folder, const char *path, const tri_json *roo
 }
 
 static tri_status read_as(const char *folder, tri_run_set_kind kind, tri_run_set *out) {
-    char path[TRI_PATH_MAX];
     TRI_OWNED(tri__json_drop) tri_json *root = NULL;
     int there;
-    TRI_TRY(tri__path_join(path, folder, rows[kind].file));
+    TRI_PATH(path, folder, rows[kind].file);
     TRI_TRY(tri__file_there(path, &there));
     if (!there) return TRI_OK;
     tri_status status = tri__json_load(path, TRI_DATA, &root);

@@ -179,11 +179,10 @@ tri_status tri__st_open(const char *path, tri_st_file *file) {
 }
 
 tri_status tri__st_open_listed(const char *folder, const char *name, tri_st_file *file) {
-    char path[TRI_PATH_MAX];
     int fd;
     size_t size;
     *file = (tri_st_file){0};
-    TRI_TRY(tri__path_join(path, folder, name));
+    TRI_PATH(path, folder, name);
     TRI_TRY(tri__file_open_listed(folder, name, &fd, &size));
     return take(path, fd, size, file);
 }

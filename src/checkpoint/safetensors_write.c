@@ -61,7 +61,7 @@ static char *header_text(const tri_piece *const *order, int n, const tri_json *m
 typedef struct output {
     int fd;
     const char *path;
-    tri_hasher *hasher;
+    tri_hasher hasher;
     int64_t bytes, told; /* written; bytes whose writeback has been started */
 } output;
 
@@ -71,7 +71,7 @@ static tri_status put(output *out, const char *data, size_t size, tri_hasher *pi
     enum { CHUNK = 1 << 20, STRETCH = 16 << 20 };
     for (size_t at = 0; at < size;) {
         size_t part = size - at < CHUNK ? size - at : CHUNK;
-        tri__hasher_add(out->hasher, data + at, part);
+        tri__hasher_add(&out->hasher, data + at, part);
         if (piece) tri__hasher_add(piece, data + at, part);
         TRI_TRY(tri__write_all(out->fd, data + at, part, out->path));
         at += part, out->bytes += (int64_t)part;
@@ -87,11 +87,11 @@ static tri_status put(output *out, const char *data, size_t size, tri_hasher *pi
 }
 
 static tri_status put_piece(output *out, const tri_piece *piece, char hex[static 33]) {
-    tri_hasher *hasher;
-    TRI_TRY(tri__hasher_open(&hasher));
-    tri_status status = put(out, piece->data, piece_bytes(piece), hasher);
-    tri__hasher_close(hasher, hex);
-    return status;
+    tri_hasher hasher;
+    tri__hasher_begin(&hasher);
+    TRI_TRY(put(out, piece->data, piece_bytes(piece), &hasher));
+    tri__hasher_end(&hasher, hex);
+    return TRI_OK;
 }
 
 /* order[i] points into `pieces`; hashes have the same indices as `pieces`. */
@@ -111,11 +111,9 @@ static tri_status write_file(const char *path, const char *header, size_t header
     char hex[33];
     output out = {.path = path};
     TRI_TRY(tri__file_own(path, TRI_OWN_NEW, &out.fd));
-    tri_status status = tri__hasher_open(&out.hasher);
-    if (status == TRI_OK) {
-        status = put_all(&out, header, header_bytes, order, pieces, n, written);
-        tri__hasher_close(out.hasher, hex);
-    }
+    tri__hasher_begin(&out.hasher);
+    tri_status status = put_all(&out, header, header_bytes, order, pieces, n, written);
+    tri__hasher_end(&out.hasher, hex);
     /* After a failed fsync the kernel marks the pages clean, and a second fsync would succeed without writing them: the
      * file is abandoned. */
     if (status == TRI_OK && tri__file_sync(out.fd, path))

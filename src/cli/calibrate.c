@@ -38,13 +38,8 @@ const tri_option tri__calibrate_options[] = {
 static tri_status begin_with(calibrating *c) {
     TRI_TRY(tri__arena_open(&c->arena, 1 << 20));
     TRI_TRY(tri__hardware_open(&c->arena, tri__hardware_of(c->settings->device), &c->out));
-    c->out = (tri_hardware){.name = c->path,
-                            .near = c->out.near,
-                            .far = c->out.far,
-                            .copy = c->out.copy,
-                            .overlap = c->out.overlap,
-                            .watts = c->out.watts,
-                            .ranks_per_node = c->out.ranks_per_node};
+    c->out = (tri_hardware){.name = c->path, .near = c->out.near, .far = c->out.far, .copy = c->out.copy,
+                            .overlap = c->out.overlap, .watts = c->out.watts, .ranks_per_node = c->out.ranks_per_node};
     return TRI_OK;
 }
 
@@ -64,10 +59,8 @@ static tri_status measure_machine(tri_cli *cli, calibrating *c, const tri_log *l
     if (device->is_stub)
         return tri__fail(TRI_USAGE, "--device %s computes nothing that could be measured: take --device cpu",
                          device->name);
-    const tri_calibration asked = {.device = device,
-                                   .cores = device->async ? 0 : tri__cores(),
-                                   .seconds = c->own->seconds * (device->async ? 0.9 : 0.75),
-                                   .log = log,
+    const tri_calibration asked = {.device = device, .cores = device->async ? 0 : tri__cores(),
+                                   .seconds = c->own->seconds * (device->async ? 0.9 : 0.75), .log = log,
                                    .stop = cli->stop};
     TRI_TRY(tri__calibrate_kernels(&asked, &c->arena, &c->out));
     c->out.ranks_per_node = device->async ? device->count() : asked.cores;
@@ -95,11 +88,8 @@ static tri_status take_event(void *to, const tri_json *event) {
 
 static tri_status run_once(const tri_cli *cli, const char *folder, int ranks, run_times *times) {
     TRI_OWNED(tri__run_line_drop) tri_run_line *l = tri__run_line_new(cli, folder, "run");
-    tri__run_line_add(l, "--nproc-per-node=%d", ranks);
-    tri__run_line_add(l, "--global-batch-size=%d", tri__lab_models[0].samples);
-    tri__run_line_add(l, "--max-steps=%d", STEPS);
-    tri__run_line_add(l, "--threads=1");
-    tri__run_line_add(l, "--device=cpu");
+    tri__run_line_add(l, "--nproc-per-node=%d\t--global-batch-size=%d\t--max-steps=%d\t--threads=1\t--device=cpu",
+                      ranks, tri__lab_models[0].samples, STEPS);
     tri_status status = tri__run_line_parse(l);
     *times = (run_times){0};
     double begin = tri__clock();
@@ -194,24 +184,18 @@ static tri_status say_origin(void *data) {
 
 /* ---- Showing ---- */
 
-static void add_products(const tri_kernel_curve *c, tri_text_table *table) {
+static void add_kernel(const tri_kernel_curve *c, int attends, tri_text_table *table) {
     for (int k = 0; k < c->n; k++) {
         const tri_kernel_point *p = &c->point[k];
-        if (p->size[1] != p->size[2] || p->size[0] < 16) continue; /* square ones stand for all */
-        double flops = 2 * p->size[0] * p->size[1] * p->size[2];
-        tri__text_table_add(table, "product\t%s\t%d\t%.0f x %.0f x %.0f\t%.3f\t%.1f GFLOP/s\t%.1f %%",
-                            tri__dtype_name(c->dtype), c->threads, p->size[0], p->size[1], p->size[2],
-                            1e3 * p->seconds, flops / p->seconds / 1e9, 100 * p->spread / p->seconds);
-    }
-}
-
-static void add_attention(const tri_kernel_curve *c, tri_text_table *table) {
-    for (int k = 0; k < c->n; k++) {
-        const tri_kernel_point *p = &c->point[k];
-        double flops = 4 * p->size[0] * p->size[1] * p->size[2] * p->size[3];
-        tri__text_table_add(table, "attention\t%s\t%d\t%.0f tokens of %.0f, %.0f x %.0f\t%.3f\t%.1f GFLOP/s\t%.1f %%",
-                            tri__dtype_name(c->dtype), c->threads, p->size[0], p->size[1], p->size[2], p->size[3],
-                            1e3 * p->seconds, flops / p->seconds / 1e9, 100 * p->spread / p->seconds);
+        const double *of = p->size;
+        double flops = attends ? 4 * of[0] * of[1] * of[2] * of[3] : 2 * of[0] * of[1] * of[2];
+        if (!attends && (of[1] != of[2] || of[0] < 16)) continue; /* square ones stand for all */
+        tri__text_table_add(table, "%s\t%s\t%d", attends ? "attention" : "product", tri__dtype_name(c->dtype),
+                            c->threads);
+        if (attends) tri__text_table_more(table, "%.0f tokens of %.0f, %.0f x %.0f", of[0], of[1], of[2], of[3]);
+        else tri__text_table_more(table, "%.0f x %.0f x %.0f", of[0], of[1], of[2]);
+        tri__text_table_more(table, "%.3f\t%.1f GFLOP/s\t%.1f %%", 1e3 * p->seconds, flops / p->seconds / 1e9,
+                             100 * p->spread / p->seconds);
     }
 }
 
@@ -232,10 +216,9 @@ static tri_status print_table(const tri_cli *cli, const calibrating *c) {
     tri_text_table table = {0};
     int linear = tri__variant_find("linear"), attention = tri__variant_find("attention");
     tri__text_table_add(&table, "what\ttype\tthreads\tsize\tms\trate\tspread");
-    for (int i = 0; i < h->n_kernels; i++)
-        if (h->kernel[i].variant == linear && !h->kernel[i].adds) add_products(&h->kernel[i], &table);
-    for (int i = 0; i < h->n_kernels; i++)
-        if (h->kernel[i].variant == attention) add_attention(&h->kernel[i], &table);
+    for (int attends = 0; attends < 2; attends++)
+        for (const tri_kernel_curve *c = h->kernel; c < h->kernel + h->n_kernels; c++)
+            if (attends ? c->variant == attention : c->variant == linear && !c->adds) add_kernel(c, attends, &table);
     add_links(h, &table);
     tri_status status = tri__print_table(cli, &table);
     fprintf(cli->out,

@@ -15,15 +15,16 @@ typedef struct found {
     int64_t best;       /* -1: none */
 } found;
 
+static void free_found(found *f) { free(f->steps); }
+
 static tri_status find(const char *path, found *f) {
-    char inner[TRI_PATH_MAX];
     *f = (found){.best = -1};
     TRI_TRY(tri__path_join(f->folder, "", path));
     tri_kind kind;
     TRI_TRY(tri__path_kind(path, &kind));
     if (kind != TRI_KIND_FOLDER)
         return tri__fail(TRI_NOINPUT, "%s is not a folder; a checkpoint or a run folder is expected", path);
-    TRI_TRY(tri__path_join(inner, path, "manifest.json"));
+    TRI_PATH(inner, path, "manifest.json");
     TRI_TRY(tri__path_kind(inner, &kind));
     if (kind == TRI_KIND_FILE) return TRI_OK;
     TRI_TRY(tri__checkpoint_best(path, &f->best));
@@ -88,33 +89,28 @@ typedef struct listing {
 } listing;
 
 static tri_status list_run(listing *l, const char *path, const char *run) {
-    found f;
+    TRI_OWNED(free_found) found f;
     TRI_TRY(find(path, &f));
-    tri_status status = TRI_OK;
-    for (int i = 0; i < (f.n ? f.n : 1) && status == TRI_OK; i++) {
+    for (int i = 0; i < (f.n ? f.n : 1); i++) {
         TRI_OWNED(tri__json_drop) tri_json *row = NULL;
-        status = describe(&f, i, l->deep, &row);
-        if (status != TRI_OK) break;
+        TRI_TRY(describe(&f, i, l->deep, &row));
         l->n++;
         if (!tri__json_is_true(tri__json_get(row, "valid")) && !l->bad++)
             snprintf(l->first, sizeof l->first, "%s", tri__text_in(row, "reason"));
-        if (l->settings->json) status = tri__print_json(l->cli->out, row);
+        if (l->settings->json) TRI_TRY(tri__print_json(l->cli->out, row));
         else add_row(&l->table, row, run);
     }
-    free(f.steps);
-    return status;
+    return TRI_OK;
 }
 
 /* The runs that a path denotes: its own, or those of a sweep, of folds or seeds. */
 static tri_status list_runs(listing *l, const char *path, const tri_run_set *set) {
-    tri__text_table_add(&l->table, "%sstep\tsize\tmesh\ttrident\ttemperature\tthreshold\tstate",
-                        set->n ? "run\t" : "");
+    tri__text_table_add(&l->table, "%sstep\tsize\tmesh\ttrident\ttemperature\tthreshold\tstate", set->n ? "run\t" : "");
     if (!set->n) return list_run(l, path, "");
     for (int i = 0; i < set->n; i++) {
         char run[64];
         tri_status status;
-        snprintf(run, sizeof run, "%.40s%s", strrchr(set->folder[i], '/') + 1,
-                 set->is_ranked && !i ? " (best)" : "");
+        snprintf(run, sizeof run, "%.40s%s", strrchr(set->folder[i], '/') + 1, set->is_ranked && !i ? " (best)" : "");
         status = list_run(l, set->folder[i], run);
         if (status != TRI_OK && status != TRI_NOINPUT) return status;
         if (status != TRI_OK && !l->settings->json) /* a trial that failed before its first checkpoint */

@@ -160,29 +160,24 @@ static tri_json *coded_json(const tri_choice *choice) {
 static const char *const ends[] = {"whole", "limit", "seconds", "signal"}; /* by tri_choose_end */
 
 static tri_status choice_json(const tri_choose_asked *asked, const tri_choice *choice, int world, tri_json **out) {
-    tri_json *layouts = tri__json_array(), *one;
-    tri_status status = layouts ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    for (int i = 0; i < choice->n_best && status == TRI_OK; i++) {
-        status = candidate_json(asked, choice, i, world, &one);
-        if (status == TRI_OK) tri__json_append_new(layouts, one);
-    }
-    tri_json *coded = coded_json(choice);
+    TRI_OWNED(tri__json_drop) tri_json *layouts = tri__json_array();
     int limited = choice->room.bytes < INT64_MAX;
-    if (status == TRI_OK)
-        *out = tri__json_pack(
-            "{s:s, s:i, s:I, s:o, s:i, s:i, s:o, s:o, s:b, s:{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i}}",
-            "hardware", choice->hardware.name, "world_size", world, "global_batch_size",
-            (tri_json_int)choice->global_batch, "room_bytes",
-            limited ? tri__json_integer(choice->room.bytes) : tri__json_null(), "ranks_together",
-            choice->room.by.here / choice->room.by.memories, "ranks_per_node", choice->hardware.ranks_per_node,
-            "layouts", layouts, "compressed", coded, "partial", choice->ended != TRI_CHOOSE_WHOLE, "searched", "end",
-            ends[choice->ended], "space", (tri_json_int)choice->space, "simulated",
-            (tri_json_int)choice->simulated, "unfit", (tri_json_int)choice->unfit, "refused",
-            (tri_json_int)choice->refused, "skipped", (tri_json_int)choice->skipped, "left", (tri_json_int)choice->left,
-            "doubtful", (tri_json_int)choice->doubtful, "bounds_broken", choice->bounds_broken);
-    else tri__json_decref(layouts), tri__json_decref(coded);
-    if (status == TRI_OK && !tri__json_is_whole(*out)) status = tri__fail(TRI_RESOURCE, "out of memory");
-    return status;
+    for (int i = 0; i < choice->n_best; i++) {
+        tri_json *one;
+        TRI_TRY(candidate_json(asked, choice, i, world, &one));
+        tri__json_append_new(layouts, one);
+    }
+    *out = tri__json_pack(
+        "{s:s, s:i, s:I, s:o, s:i, s:i, s:O, s:o, s:b, s:{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i}}", "hardware",
+        choice->hardware.name, "world_size", world, "global_batch_size", (tri_json_int)choice->global_batch,
+        "room_bytes", limited ? tri__json_integer(choice->room.bytes) : tri__json_null(), "ranks_together",
+        choice->room.by.here / choice->room.by.memories, "ranks_per_node", choice->hardware.ranks_per_node, "layouts",
+        layouts, "compressed", coded_json(choice), "partial", choice->ended != TRI_CHOOSE_WHOLE, "searched", "end",
+        ends[choice->ended], "space", (tri_json_int)choice->space, "simulated", (tri_json_int)choice->simulated,
+        "unfit", (tri_json_int)choice->unfit, "refused", (tri_json_int)choice->refused, "skipped",
+        (tri_json_int)choice->skipped, "left", (tri_json_int)choice->left, "doubtful", (tri_json_int)choice->doubtful,
+        "bounds_broken", choice->bounds_broken);
+    return tri__json_is_whole(*out) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 /* ---- text ---- */

@@ -203,22 +203,20 @@ static tri_status add_group_rows(tabling *t, group *g) {
 static tri_status add_all(tabling *t, char *hardwares) {
     const tri_texts *models = &t->own->models, *worlds = &t->own->world_size;
     const tri_settings *s = &t->call->settings;
-    tri_status status = TRI_OK;
     for (int m = 0; m < (models->n ? models->n : 1); m++) {
-        char *end, *name, *list = strdup(hardwares), *rest = list;
+        TRI_OWNED(tri__free_at) char *list = strdup(hardwares);
         if (!list) return tri__fail(TRI_RESOURCE, "out of memory");
-        while (status == TRI_OK && (name = strsep(&rest, ",")))
-            for (int w = 0; status == TRI_OK && w < (worlds->n ? worlds->n : 1); w++) {
+        for (char *end, *rest = list, *name; (name = strsep(&rest, ","));)
+            for (int w = 0; w < (worlds->n ? worlds->n : 1); w++) {
                 group g = {.model = models->n ? models->at[m] : NULL, .hardware = *name ? name : NULL,
                            .world = (int)s->world_size};
                 if (worlds->n) g.world = (int)strtol(worlds->at[w], &end, 10);
                 if (worlds->n && (*end || g.world < 1))
-                    status = tri__fail(TRI_USAGE, "--world-size: expected numbers of ranks, not \"%s\"", worlds->at[w]);
-                else status = add_group_rows(t, &g);
+                    return tri__fail(TRI_USAGE, "--world-size: expected numbers of ranks, not \"%s\"", worlds->at[w]);
+                TRI_TRY(add_group_rows(t, &g));
             }
-        free(list);
     }
-    return status;
+    return TRI_OK;
 }
 
 tri_status tri__choose_table(tri_cli *cli, const tri_command_call *call, const tri_choose_options *how) {
@@ -232,17 +230,15 @@ tri_status tri__choose_table(tri_cli *cli, const tri_command_call *call, const t
     int several = has_hardwares(s);
     char title[TRI_PATH_MAX];
     snprintf(title, sizeof title, "Layouts, simulated%s%s", s->hardware ? " on " : "", s->hardware ? s->hardware : "");
+    TRI_OWNED(tri__json_drop) tri_json *rows = t.rows;
     tri_status status = add_all(&t, several ? s->hardware : (char *)"");
-    tri_words words;
-    tri__words_keep(&words);
-    if (tri__json_size(t.rows) && (status == TRI_OK || status == TRI_STOPPED)) {
-        tri_json *table = tri__json_pack(
-            "{s:s, s:s, s:b, s:o}", "title", title, "rule",
-            "x one device: samples/s against the first choice for one device of the same hardware, with as many "
-            "samples as each device of the layout has; efficiency: that by the number of devices",
-            "apart", t.own->world_size.n > 1 || t.own->models.n > 1 || several, "rows", t.rows);
-        TRI_TRY(tri__layout_table_print(cli, s, table));
-        tri__words_restore(&words);
-    } else tri__json_decref(t.rows);
+    if (!tri__json_size(rows) || (status != TRI_OK && status != TRI_STOPPED)) return status;
+    tri_words words = tri__words_now();
+    TRI_TRY(tri__layout_table_print(cli, s, tri__json_pack(
+        "{s:s, s:s, s:b, s:O}", "title", title, "rule",
+        "x one device: samples/s against the first choice for one device of the same hardware, with as many samples as "
+        "each device of the layout has; efficiency: that by the number of devices",
+        "apart", t.own->world_size.n > 1 || t.own->models.n > 1 || several, "rows", rows)));
+    tri__words_restore(&words);
     return status;
 }

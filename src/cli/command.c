@@ -49,9 +49,8 @@ tri_status tri__print_json(FILE *out, const tri_json *value) {
 }
 
 tri_status tri__print_json_new(FILE *out, tri_json *value) {
-    tri_status status = tri__print_json(out, value);
-    tri__json_decref(value);
-    return status;
+    TRI_OWNED(tri__json_drop) tri_json *own = value;
+    return tri__print_json(out, own);
 }
 
 void tri__merge_new(tri_json *object, tri_json *members) {

@@ -3,11 +3,10 @@
 
 /* `--shard) words="none zero1" ;;` for options with choices; open, close: what a shell puts around a list. */
 static void choices(FILE *out, const tri_option *rows, const char *open, const char *close) {
-    char flag[64], list[256];
     for (const tri_option *row = rows; row && row->name; row++)
         if (row->kind == TRI_OPTION_CHOICE)
-            fprintf(out, "        %s) %s%s%s ;;\n", tri__option_flag(row->name, flag), open,
-                    tri__option_choices(row, " ", list), close);
+            fprintf(out, "        %s) %s%s%s ;;\n", tri__option_flag(row->name, (char[64]){0}), open,
+                    tri__option_choices(row, " ", (char[256]){0}), close);
 }
 
 /* Choices of all commands' options. */
@@ -31,11 +30,9 @@ static void verbs(FILE *out, const char *before, const char *between, const char
 }
 
 static void bash(FILE *out) {
-    char flag[TRI_OPTION_FLAG];
     fputs("# bash completion for trident; made by `trident completion bash`\n_trident() {\n"
           "    local word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]} words=\n"
-          "    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W \"",
-          out);
+          "    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W \"", out);
     for (const tri_command *command = tri__commands; command->name; command++) fprintf(out, "%s ", command->name);
     fputs("\" -- \"$word\")); return\n    fi\n    [ \"$COMP_CWORD\" != 2 ] || case $last in\n", out);
     verbs(out, "        ", ") words=\"", "\" ;;\n");
@@ -43,17 +40,15 @@ static void bash(FILE *out) {
     all_choices(out, "words=\"", "\"");
     fputs("    esac\n    if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$word\")); return; fi\n"
           "    case $word in -*) ;; *) COMPREPLY=($(compgen -f -- \"$word\")); return ;; esac\n"
-          "    case ${COMP_WORDS[1]} in\n",
-          out);
+          "    case ${COMP_WORDS[1]} in\n", out);
     for (const tri_command *command = tri__commands; command->name; command++) {
         fprintf(out, "        %s) words=\"--help", command->name);
         for (const tri_option *row = NULL; (row = tri__command_option(command, row));)
-            fprintf(out, " %s", tri__option_flag(row->name, flag));
+            fprintf(out, " %s", tri__option_flag(row->name, (char[TRI_OPTION_FLAG]){0}));
         fputs("\" ;;\n", out);
     }
     fputs("    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\n"
-          "complete -o filenames -F _trident trident\n",
-          out);
+          "complete -o filenames -F _trident trident\n", out);
 }
 
 /* In single quotes, for zsh and fish, with the closing one. */
@@ -67,40 +62,34 @@ static void put_quoted(FILE *out, const char *text, int fish) {
 }
 
 static void zsh(FILE *out) {
-    char flag[TRI_OPTION_FLAG];
     fputs("#compdef trident\n# zsh completion for trident; made by `trident completion zsh`\n_trident() {\n"
           "    local command=$words[2] last=$words[CURRENT-1]\n    local -a offered\n    if (( CURRENT == 2 )); then\n"
-          "        offered=(",
-          out);
+          "        offered=(", out);
     for (const tri_command *command = tri__commands; command->name; command++) {
         fprintf(out, " '%s:", command->name);
         put_quoted(out, command->summary, 0);
     }
     fputs(" )\n        _describe command offered\n        return\n    fi\n"
-          "    (( CURRENT != 3 )) || case $command in\n",
-          out);
+          "    (( CURRENT != 3 )) || case $command in\n", out);
     verbs(out, "        ", ") offered=(", ") ;;\n");
     fputs("    esac\n    case $last in\n", out);
     all_choices(out, "offered=(", ")");
     fputs("    esac\n    if (( $#offered )); then compadd -a offered; return; fi\n"
-          "    if [[ $PREFIX != -* ]]; then _files; return; fi\n    case $command in\n",
-          out);
+          "    if [[ $PREFIX != -* ]]; then _files; return; fi\n    case $command in\n", out);
     for (const tri_command *command = tri__commands; command->name; command++) {
         fprintf(out, "        %s) offered=( '--help:show the options'", command->name);
         for (const tri_option *row = NULL; (row = tri__command_option(command, row));) {
-            fprintf(out, " '%s:", tri__option_flag(row->name, flag)); /* for _describe */
+            fprintf(out, " '%s:", tri__option_flag(row->name, (char[TRI_OPTION_FLAG]){0})); /* for _describe */
             put_quoted(out, row->help, 0);
         }
         fputs(" ) ;;\n", out);
     }
     fputs("    esac\n    _describe option offered\n}\n"
-          "if [ \"$funcstack[1]\" = _trident ]; then _trident \"$@\"; else compdef _trident trident; fi\n",
-          out);
+          "if [ \"$funcstack[1]\" = _trident ]; then _trident \"$@\"; else compdef _trident trident; fi\n", out);
 }
 
 /* A line for each row: the commands that take it, its values, its meaning. owner: the only one; NULL: any. */
 static void fish_rows(FILE *out, const tri_option *rows, const tri_command *owner, int model) {
-    char flag[64], list[256];
     for (const tri_option *row = rows; row && row->name; row++) {
         if (row->kind == TRI_OPTION_OBJECT) continue;
         fputs("complete -c trident -n '__fish_seen_subcommand_from", out);
@@ -109,8 +98,8 @@ static void fish_rows(FILE *out, const tri_option *rows, const tri_command *owne
                 fprintf(out, " %s", command->name);
             if (owner) break;
         }
-        fprintf(out, "' -l %s", tri__option_flag(row->name, flag) + 2);
-        if (row->kind == TRI_OPTION_CHOICE) fprintf(out, " -x -a '%s'", tri__option_choices(row, " ", list));
+        fprintf(out, "' -l %s", tri__option_flag(row->name, (char[64]){0}) + 2);
+        if (row->kind == TRI_OPTION_CHOICE) fprintf(out, " -x -a '%s'", tri__option_choices(row, " ", (char[256]){0}));
         else if (row->kind == TRI_OPTION_INT || row->kind == TRI_OPTION_REAL) fputs(" -x", out);
         else if (row->kind != TRI_OPTION_BOOL) fputs(" -r", out);
         fputs(" -d '", out);

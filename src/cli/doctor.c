@@ -11,6 +11,7 @@
 #include "report/text/text_table.h"
 #include "sim/hardware.h"
 #include "settings/yaml.h"
+#include "stack/xgboost.h"
 #include "web/http_tls.h"
 
 #include <dlfcn.h>
@@ -100,15 +101,13 @@ static void probe_memory(finding *f) {
     tri__text_bytes(available, free_text);
     if (limit > 0 && limit < 1e15)
         FOUND(f, "%s available, cgroup limit %s", free_text, tri__text_bytes(limit, limit_text));
-    else
-        FOUND(f, "%s available, no cgroup limit", free_text);
+    else FOUND(f, "%s available, no cgroup limit", free_text);
 }
 
 static void probe_shm(finding *f) {
     struct statvfs fs;
-    char text[32];
     if (statvfs("/dev/shm", &fs) == 0)
-        FOUND(f, "%s free", tri__text_bytes((double)fs.f_bavail * (double)fs.f_frsize, text));
+        FOUND(f, "%s free", tri__text_bytes((double)fs.f_bavail * (double)fs.f_frsize, (char[32]){0}));
 }
 
 /* The first of `names` that loads; NULL if none does. It stays loaded: unloading crashes some libraries. */
@@ -154,14 +153,13 @@ static void probe_cuda(finding *f) {
     const tri_device *device;
     int64_t bytes;
     void *context = NULL;
-    char text[32];
     if (tri__device_get("cuda", &device) != TRI_OK) {
         LACKS(f, "%s, and no plug-in that loads: make cuda builds it",
                  loads(driver) ? "a driver (libcuda.so.1)" : "no driver (libcuda.so.1)");
     } else if (device->room(&tri__core, 0, &bytes) != TRI_OK || device->open(&tri__core, 0, 0, &context) != TRI_OK) {
         LACKS(f, "the plug-in loads, but %s", loads(driver) ? "no GPU answers" : "there is no driver (libcuda.so.1)");
     } else {
-        FOUND(f, "%.90s, %s free, %s", device->describe(context), tri__text_bytes((double)bytes, text),
+        FOUND(f, "%.90s, %s free, %s", device->describe(context), tri__text_bytes((double)bytes, (char[32]){0}),
               loads(nccl) ? "NCCL" : "no NCCL");
         device->close(context);
     }
@@ -170,7 +168,6 @@ static void probe_cuda(finding *f) {
 /* NUMA nodes with their cores; GPUs in runs of the same node, switch and island. */
 static void probe_places(finding *f) {
     tri_topology t;
-    char to[32];
     size_t size = sizeof f->detail;
     tri__topology_read("", &t);
     tri__topology_ask(&t);
@@ -181,7 +178,7 @@ static void probe_places(finding *f) {
         const tri_gpu_place *gpu = &t.gpu[i];
         for (last = i; last + 1 < t.n_gpus && t.gpu[last + 1].numa == gpu->numa &&
                        t.gpu[last + 1].island == gpu->island && !strcmp(t.gpu[last + 1].above, gpu->above);) last++;
-        snprintf(to, sizeof to, last > i ? "s %d-%d" : " %d", i, last);
+        const char *to = TRI_TEXT(32, last > i ? "s %d-%d" : " %d", i, last);
         tri__text_append(f->detail, size, "; ", "GPU%s: node %d, %s, island %d", to, gpu->numa, gpu->above,
                          gpu->island);
     }
@@ -202,6 +199,12 @@ static void probe_packer(finding *f) {
 static void probe_yaml(finding *f) {
     if (tri__yaml_version()) FOUND(f, "libyaml %s", tri__yaml_version());
     else LACKS(f, "not in this build: apt-get install libyaml-dev, run make");
+}
+
+static void probe_xgboost(finding *f) {
+    tri_xgboost xgboost;
+    if (tri__xgboost_open(&xgboost) == TRI_OK) FOUND(f, "libxgboost %s", xgboost.version);
+    else LACKS(f, "not here: apt-get install libxgboost-dev");
 }
 
 typedef struct calibrated {
@@ -265,6 +268,7 @@ static const struct {
     {"lz4", "no Parquet or Arrow compressed with lz4", probe_packer, TRI_PACKER_LZ4},
     {"brotli", "no Parquet compressed with brotli", probe_packer, TRI_PACKER_BROTLI},
     {"yaml", "no --accelerate FILE in YAML", probe_yaml, 0},
+    {"xgboost", "--stack trains no boosted trees; models that have some are evaluated without it", probe_xgboost, 0},
     {"hardware", "plan, simulate and choose predict for built-in hardware", probe_hardware, 0},
     {"models", "training needs a model's folder: huggingface-cli download NAME", probe_models, 0},
     {"places", "--bind-cores takes cores in the order of their numbers", probe_places, 0},

@@ -11,10 +11,9 @@ static int is_possible(const tri_settings *asked, const tri_elastic_mesh *mesh) 
     tri_log silent = {0};
     TRI_OWNED(tri__study_drop) tri_study *study = calloc(1, sizeof *study); /* large */
     TRI_KEEP_WORDS();
-    tri_status status = study ? tri__engine_accept(&s) : TRI_RESOURCE;
-    if (study) study->runs = 1;
-    if (status == TRI_OK) status = tri__study_open(&s, &silent, NULL, s.output_dir, study);
-    return status == TRI_OK;
+    if (!study || tri__engine_accept(&s) != TRI_OK) return 0;
+    study->runs = 1;
+    return tri__study_open(&s, &silent, NULL, s.output_dir, study) == TRI_OK;
 }
 
 int tri__elastic_fit(void *settings, int alive, int32_t *stages, int32_t *replicas) {
@@ -93,8 +92,7 @@ tri_status tri__elastic_check(tri_cli *cli, const tri_settings *s, const tri_lau
     if (s->sync_every > 1 && s->world_size <= s->pp_size * s->tp_size * s->cp_size) /* later one may be left */
         return tri__fail(TRI_USAGE,
                          "--sync-every %lld: the run begins with one copy of the model, so there is nothing to "
-                         "synchronise: leave it out, or take more replicas (--dp-size)",
-                         (long long)s->sync_every);
+                         "synchronise: leave it out, or take more replicas (--dp-size)", (long long)s->sync_every);
     if (launch->launcher != TRI_LAUNCHER_NONE && launch->size > 1) return check_foreign(cli, s, launch);
     if (s->nproc_per_node > 1) {
         if (!s->quiet) say_here(cli, s, "");

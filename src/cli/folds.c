@@ -1,6 +1,11 @@
-/* folds.c - `trident train --folds K` and `--seeds N` (job/several.h): what is refused, and the table at the end. */
+/* folds.c - `trident train --folds K`, `--seeds N` and `--stack` (job/several.h): what is refused, and the table at the
+ * end. */
 #include "cli/launch.h"
+#include "data/dataset/data_files.h"
 #include "job/several.h"
+#include "report/text/text_table.h"
+#include "serve/serve.h"
+#include "stack/matrix.h"
 
 /* One folder, one meaning: eval and predict take its ensemble, or its run. */
 static tri_status refuse_run(const tri_settings *set, const char *option) {
@@ -46,6 +51,73 @@ static tri_status accept(const tri_cli *cli, const tri_several *s) {
     return tri__trainings_accept(cli->lookup, s->folds ? "--folds" : "--seeds");
 }
 
+/* ---- --stack ---- */
+
+enum { STACK_FOLDS = 5 }; /* where --folds does not say how many */
+
+/* TRI_USAGE for what a head is not trained for, or could not be chosen by. */
+static tri_status accept_stack(const tri_cli *cli, const tri_settings *set, const tri_data_files *files) {
+    const struct {
+        int is_so;
+        const char *why;
+    } rows[] = {
+        {set->fold > 0, "--fold: all folds are trained, since every row needs an output of a model that was not "
+                        "trained on it"},
+        {set->seeds > 1, "--seeds: a stacked head is for one model; give one of them"},
+        {set->folds == 1, "--folds 1: at least 2 are needed"},
+        {set->model.task == TRI_TASK_QUANTILES, "task quantiles: heads predict classes or one number"},
+        {set->model.task == TRI_TASK_LABELS, "task multilabel: heads predict classes or one number"},
+        {set->loss == TRI_LOSS_POISSON, "--loss poisson: a head's numbers may be negative"},
+        {set->model.task == TRI_TASK_CLASSES && set->model.num_classes > TRI_STACK_CLASSES,
+         "num_classes: heads predict at most 1000 classes"},
+        {!set->save_every && !set->save_steps, "--save-every 0: the head is kept in a checkpoint, and none is saved"},
+        {set->until_epoch > 0, "--until-epoch: heads are trained after whole runs"},
+        {strcmp(set->resume, "auto") && strcmp(set->resume, "never"), "--resume FOLDER: each run resumes from its own"},
+        {!set->split && (files->one || !files->valid[0]),
+         "a head is chosen on validation rows: give a folder that has a valid table beside train, or --split"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].is_so) return tri__fail(TRI_USAGE, "--stack with %s", rows[i].why);
+    return tri__trainings_accept(cli->lookup, "--stack");
+}
+
+static tri_status print_stack(const tri_cli *cli, const tri_settings *set, const tri_json *facts) {
+    static const char *const names[] = {"encoder", "linear", "trees"};
+    const char *chosen = tri__text_in(facts, "chosen");
+    tri_text_table table = {0};
+    if (set->json) return tri__print_json(cli->out, facts);
+    tri__text_table_add(&table, "head\tvalidation %s", tri__text_in(facts, "by"));
+    for (int i = 0; i < 3; i++) {
+        const tri_json *figure = tri__json_get(facts, names[i]);
+        if (tri__json_is_number(figure) && isfinite(tri__json_number_value(figure)))
+            tri__text_table_add(&table, "%s\t%.6g%s", i ? names[i] : "none", tri__json_number_value(figure),
+                                strcmp(names[i], chosen) ? "" : "\t(taken)");
+    }
+    TRI_TRY(tri__print_table(cli, &table));
+    TRI_OWNED(tri__free_at) char *folder = tri__text_quoted(set->output_dir);
+    if (folder) fprintf(cli->out, "model       %s (what eval, predict, serve and export take)\n", folder);
+    return folder ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}
+
+/* The runs, then the heads. stack/summary.json says which was taken. */
+static tri_status train_stack(tri_cli *cli, const tri_command_call *call) {
+    const tri_settings *set = &call->settings;
+    tri_data_files files;
+    char folder[TRI_PATH_MAX], path[TRI_PATH_MAX];
+    int folds = set->folds ? (int)set->folds : STACK_FOLDS;
+    TRI_OWNED(tri__several_free) tri_several s = {.settings = set, .n = folds + 1, .folds = 1, .table = files.train};
+    TRI_OWNED(tri__json_drop) tri_json *facts = NULL;
+    tri_log log = call->log;
+    log.stop = cli->stop;
+    TRI_TRY(tri__data_files(set->data_path, &files));
+    TRI_TRY(accept_stack(cli, set, &files));
+    TRI_TRY(tri__path_join(folder, set->output_dir, "stack"));
+    TRI_TRY(tri__path_join(path, folder, "summary.json"));
+    TRI_TRY(tri__several_run(tri__cli_parent(cli), &s, call->n, call->args));
+    TRI_TRY(tri__serve_stack(set, folds, folder, &log, &facts));
+    TRI_TRY(tri__json_save(path, facts));
+    return print_stack(cli, set, facts);
+}
+
 static tri_status print_end(const tri_cli *cli, const tri_several *s) {
     FILE *out = cli->out;
     if (s->settings->json) return tri__print_json(out, s->facts);
@@ -62,12 +134,14 @@ static tri_status print_end(const tri_cli *cli, const tri_several *s) {
     return folder ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
-tri_status tri__train_several(tri_cli *cli, const tri_settings *settings, int n, const char *const *args) {
+tri_status tri__train_several(tri_cli *cli, const tri_command_call *call) {
+    const tri_settings *settings = &call->settings;
     int folds = settings->folds && !settings->fold;
     TRI_OWNED(tri__several_free) tri_several s = {.settings = settings, .folds = folds};
     s.n = (int)(folds ? settings->folds : settings->seeds);
-    TRI_TRY(tri__cli_alone(cli, folds ? "--folds" : "--seeds"));
+    TRI_TRY(tri__cli_alone(cli, settings->stack ? "--stack" : folds ? "--folds" : "--seeds"));
+    if (settings->stack) return train_stack(cli, call);
     TRI_TRY(accept(cli, &s));
-    TRI_TRY(tri__several_run(tri__cli_parent(cli), &s, n, args));
+    TRI_TRY(tri__several_run(tri__cli_parent(cli), &s, call->n, call->args));
     return print_end(cli, &s);
 }

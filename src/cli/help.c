@@ -134,13 +134,11 @@ static void print_all(FILE *out, const tri_command *command, int width) {
         print_group(out, "Model (usually keys of the configuration file)", tri__model_options, command, "", width);
     fputc('\n', out);
     put_wrapped(out, "Dashes and underscores are equal; --name value and --name=value too. A switch takes true or "
-                     "false, or nothing.",
-                0, 0, width);
+                     "false, or nothing.", 0, 0, width);
     if (command->model)
         put_wrapped(out, "The command line wins over the configuration file. Options of torchrun, Lightning, Hugging "
                          "Face, DeepSpeed and Megatron are translated where they mean something here, else refused "
-                         "with the option to use: docs/guide/coming-from-pytorch.md.",
-                    0, 0, width);
+                         "with the option to use: docs/guide/coming-from-pytorch.md.", 0, 0, width);
 }
 
 /* Columns to fill: those of the terminal. `all` is not wrapped in a file or a pipe, where it is searched. */
@@ -152,8 +150,8 @@ static int width_of(const tri_cli *cli, FILE *out, int all) {
 void tri__help_command(const tri_cli *cli, const tri_command *command, int all) {
     FILE *out = cli->out;
     int width = width_of(cli, out, all), lines = 1;
-    char usage[256];
-    snprintf(usage, sizeof usage, "usage: trident %s%s [options]", command->name, command->words ? command->words : "");
+    const char *usage = TRI_TEXT(256, "usage: trident %s%s [options]", command->name,
+                                 command->words ? command->words : "");
     fprintf(out, "trident %s -", command->name);
     int at = 10 + (int)strlen(command->name);
     lines += put_wrapped(out, command->summary, at, at + 1, width);
@@ -186,8 +184,7 @@ void tri__help_main(const tri_cli *cli, FILE *out, int all) {
     int n = snprintf(others, sizeof others, "Further: ");
     fprintf(out,
             "trident - trains and serves classifiers of two texts and a table of numbers\n\n"
-            "usage: trident COMMAND [options]\n\n%s",
-            all ? "Commands\n" : "");
+            "usage: trident COMMAND [options]\n\n%s", all ? "Commands\n" : "");
     print_commands(out, 0, all ? 2 : 0, width);
     for (const tri_command *command = tri__commands; command->name; command++)
         if (command->hidden == 1)
@@ -195,13 +192,11 @@ void tri__help_main(const tri_cli *cli, FILE *out, int all) {
     fputc('\n', out);
     if (!all) put_wrapped(out, others, 0, 0, width);
     put_wrapped(out, "`trident COMMAND --help` shows a command's options, `trident --help all` all commands and exit "
-                     "codes.",
-                0, 0, width);
+                     "codes.", 0, 0, width);
     if (!all) return;
     put_wrapped(out, "Results go to stdout, progress to stderr; --json gives results as one JSON object, --no-color "
                      "(or NO_COLOR) plain text. `trident man` prints the manual page, `trident completion "
-                     "bash|zsh|fish` a completion script.",
-                0, 0, width);
+                     "bash|zsh|fish` a completion script.", 0, 0, width);
     fputs("\nExit codes\n", out);
     for (const tri_exit_code *row = tri__exit_codes; row->meaning; row++) {
         fprintf(out, "  %-4d", row->code);

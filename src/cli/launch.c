@@ -162,10 +162,9 @@ static void prepare_gpu(const tri_settings *settings) {
 /* NCCL refuses two ranks of one host on the same GPU. If a machine has more ranks than GPUs, as in tests, each rank
  * claims to be a separate host and communicates over loopback. NCCL takes this only from the environment. */
 static void share_gpus(const tri_settings *settings, const tri_launch *launch, const tri_world *world) {
-    char host[32];
     int gpus = strcmp(settings->device, "cuda") ? 0 : tri__gpus();
     if (gpus == 0 || world->segment.n <= gpus) return;
-    snprintf(host, sizeof host, "trident-%d", launch->rank); /* stays the same when the world changes */
+    const char *host = TRI_TEXT(32, "trident-%d", launch->rank); /* stays the same when the world changes */
     setenv("NCCL_HOSTID", host, 0);
     if (world->nodes.n == 1) setenv("NCCL_SOCKET_IFNAME", "lo", 0);
 }

@@ -28,8 +28,8 @@ typedef tri_status tri_infer_run(tri_cli *cli, const tri_settings *settings, tri
                                  const tri_log *log, void *context);
 tri_status tri__launch_infer(tri_cli *cli, tri_settings *settings, tri_infer_run *run, void *context);
 
-/* folds.c: the trainings of --folds or --seeds, and their table. n, args: of the command line. */
-tri_status tri__train_several(tri_cli *cli, const tri_settings *settings, int n, const char *const *args);
+/* folds.c: the trainings of --folds, --seeds or --stack, and their table. */
+tri_status tri__train_several(tri_cli *cli, const tri_command_call *call);
 /* One training in the folder of several is refused: eval and predict would take those. */
 tri_status tri__several_refuse(const tri_settings *settings);
 

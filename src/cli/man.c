@@ -5,26 +5,22 @@
 static void put(FILE *out, const char *text) {
     if (*text == '.' || *text == '\'') fputs("\\&", out);
     for (; *text; text++) {
-        if (*text == '\\')
-            fputs("\\e", out);
-        else if (*text == '-')
-            fputs("\\-", out);
-        else
-            fputc(*text, out);
+        if (*text == '\\') fputs("\\e", out);
+        else if (*text == '-') fputs("\\-", out);
+        else fputc(*text, out);
     }
 }
 
 /* Without a command: a key of the configuration file. */
 static void option(FILE *out, const tri_option *row, const tri_command *command) {
-    char flag[64], choices[256];
     const char *value = tri__option_default(row, command);
     fputs(".TP\n.B ", out);
-    put(out, command ? tri__option_flag(row->name, flag) : row->name);
+    put(out, command ? tri__option_flag(row->name, (char[64]){0}) : row->name);
     fputc('\n', out);
     put(out, row->help);
     if (row->kind == TRI_OPTION_CHOICE) {
         fputs(" (", out);
-        put(out, tri__option_choices(row, ", ", choices));
+        put(out, tri__option_choices(row, ", ", (char[256]){0}));
         fputs(")", out);
     }
     if (*value) {
@@ -48,8 +44,7 @@ tri_status tri__command_man(tri_cli *cli, tri_command_call *call) {
           ".SH SYNOPSIS\n.B trident\n.I command\n[options]\n.SH DESCRIPTION\n"
           "Trains classifiers of two texts and a table of numbers. Results go to stdout, progress to stderr.\n"
           "Dashes and underscores in option names are equal. The command line wins over the configuration file.\n"
-          ".SH COMMANDS\n",
-          out);
+          ".SH COMMANDS\n", out);
     for (const tri_command *command = tri__commands; command->name; command++) {
         fprintf(out, ".SS \"trident %s%s\"\n", command->name, command->words ? command->words : "");
         put(out, command->summary);

@@ -88,11 +88,10 @@ static tri_status print_tables(const tri_cli *cli, const grid *g) {
     int machines = (g->world + g->per_node - 1) / g->per_node;
     if (g->mesh.cp > 1) snprintf(cp, sizeof cp, " x cp %d", g->mesh.cp);
     if (g->mesh.ep > 1) snprintf(ep, sizeof ep, " (ep %d)", g->mesh.ep);
-    fprintf(
-        cli->out,
-        "%d rank%s: pp %d x tp %d%s x dp %d%s, order %s, %d machine%s of %d; a group is named by its first rank\n\n",
-        g->world, g->world == 1 ? "" : "s", g->mesh.pp, g->mesh.tp, cp, tri__mesh_readers(&g->mesh), ep,
-        tri__mesh_order(&g->mesh, order), machines, machines == 1 ? "" : "s", g->per_node);
+    fprintf(cli->out, "%d rank%s: pp %d x tp %d%s x dp %d%s, order %s, ", g->world, g->world == 1 ? "" : "s",
+            g->mesh.pp, g->mesh.tp, cp, tri__mesh_readers(&g->mesh), ep, tri__mesh_order(&g->mesh, order));
+    fprintf(cli->out, "%d machine%s of %d; a group is named by its first rank\n\n", machines,
+            machines == 1 ? "" : "s", g->per_node);
     TRI_TRY(print_ranks(cli, g));
     fputc('\n', cli->out);
     return print_groups(cli, g);
@@ -177,11 +176,10 @@ tri_status tri__command_mesh(tri_cli *cli, tri_command_call *call) {
         return tri__fail(TRI_USAGE, "mesh needs --world-size, e.g. `trident mesh --world-size 8 --pp-size 2`");
     if (settings->hardware) TRI_TRY(tri__arena_scratch(read_islands, (void *)reading));
     TRI_TRY(tri__settings_mesh(settings, &g.mesh));
-    g.members = malloc((size_t)g.world * sizeof *g.members);
-    if (!g.members) return tri__fail(TRI_RESOURCE, "no memory for a group of %d ranks", g.world);
-    tri_status status = settings->json ? print_json(cli, &g) : print_tables(cli, &g);
-    free(g.members);
+    TRI_OWNED(tri__free_at) int *members = g.members = malloc((size_t)g.world * sizeof *members);
+    if (!members) return tri__fail(TRI_RESOURCE, "no memory for a group of %d ranks", g.world);
+    TRI_TRY(settings->json ? print_json(cli, &g) : print_tables(cli, &g));
     fflush(cli->out);
-    if (status == TRI_OK && !settings->quiet) advise(cli, &g);
-    return status;
+    if (!settings->quiet) advise(cli, &g);
+    return TRI_OK;
 }

@@ -14,13 +14,12 @@ const tri_option tri__quantize_options[] = {
     TRI_OWN_END(options)};
 
 static void add_figures(tri_text_table *table, const char *what, const tri_json *figures, double bytes) {
-    char size[32];
     tri__text_table_add(table, "%s", what);
     tri__json_members(figures, m) { /* an undefined PR AUC is null */
         const char *form = tri__text_ends(m->key, "loss") ? "%.6f" : strcmp(m->key, "rmse") ? "%.4f" : "%.5g";
         tri__text_table_more(table, tri__json_is_number(m->value) ? form : "-", tri__json_number_value(m->value));
     }
-    tri__text_table_more(table, "%s", tri__text_bytes(bytes, size));
+    tri__text_table_more(table, "%s", tri__text_bytes(bytes, (char[32]){0}));
 }
 
 static tri_status print_facts(const tri_cli *cli, const tri_json *facts) {

@@ -78,17 +78,17 @@ static tri_status read_lines(const tri_texts_from *from, FILE *in, const char *p
 
 static tri_status read_column(const tri_table *table, const char *name, tri_text_batch *batch, taker *take, void *to) {
     int column;
-    tri_status status = tri__table_find(table, name, &column);
     int64_t rows = tri__table_rows(table), done = 0;
-    for (int64_t row = 0; row < rows && status == TRI_OK; row++) {
+    TRI_TRY(tri__table_find(table, name, &column));
+    for (int64_t row = 0; row < rows; row++) {
         tri_field_text field = tri__table_field(table, row, column);
-        status = add(batch, tri__table_path(table), field.text, field.length);
-        if (status == TRI_OK) status = give(batch, 0, take, to);
+        TRI_TRY(add(batch, tri__table_path(table), field.text, field.length));
+        TRI_TRY(give(batch, 0, take, to));
         if (batch->n) continue;
         tri__table_done(table, done, row + 1 - done);
         done = row + 1;
     }
-    return status == TRI_OK ? tri__table_check(table) : status;
+    return tri__table_check(table);
 }
 
 static tri_status read_columns(const tri_texts_from *from, const char *path, tri_text_batch *batch, taker *take,

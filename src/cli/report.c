@@ -28,22 +28,19 @@ static tri_run_data_options options_of(int runs, int64_t rows) {
 static tri_status make_page(const tri_cli *cli, const char *const *folders, const tri_run_set_kind *of, int n,
                             int64_t rows, tri_json **runs, char **html, size_t *size) {
     const tri_run_data_options options = options_of(n, rows);
-    tri_status status = TRI_OK;
     *html = NULL;
     *runs = tri__json_array();
-    for (int i = 0; i < n && status == TRI_OK; i++) {
+    for (int i = 0; i < n; i++) {
         tri_json *run;
-        status = tri__run_data(folders[i], &options, &run);
-        if (status == TRI_DATA && of && of[i] == TRI_RUN_SET_SWEEP) {
-            fprintf(cli->err, "%s is left out: it has not begun\n", folders[i]);
-            status = i == n - 1 && !tri__json_size(*runs) ? status : TRI_OK;
-            continue;
-        }
-        if (status == TRI_OK && of && of[i])
-            tri__json_set_new(run, "set", tri__json_string(tri__run_set_words(of[i])));
-        if (status == TRI_OK) tri__json_append_new(*runs, run);
+        tri_status status = tri__run_data(folders[i], &options, &run);
+        int left_out = status == TRI_DATA && of && of[i] == TRI_RUN_SET_SWEEP;
+        if (left_out) fprintf(cli->err, "%s is left out: it has not begun\n", folders[i]);
+        if (left_out && (i < n - 1 || tri__json_size(*runs))) continue;
+        TRI_TRY(status);
+        if (of && of[i]) tri__json_set_new(run, "set", tri__json_string(tri__run_set_words(of[i])));
+        tri__json_append_new(*runs, run);
     }
-    return status == TRI_OK ? tri__report_page(*runs, 0, html, size) : status;
+    return tri__report_page(*runs, 0, html, size);
 }
 
 void tri__report_write(const tri_cli *cli, const char *folder) {
@@ -119,16 +116,12 @@ static tri_status report(tri_cli *cli, const tri_settings *settings, const optio
                                .n_words = n};
     if (!settings->json && (settings->output || n > 1)) TRI_TRY(tri__output_check(settings, &output));
     TRI_TRY(make_page(cli, of->folder, of->kind, of->n, own->rows, &runs, &html, &size));
-    if (!settings->json) TRI_TRY(tri__file_deliver(path, html, size, tri__output_replaces(settings, &output)));
-    if (settings->json) {
-        tri_json *all = tri__report_json(runs, 0);
-        TRI_TRY(tri__print_json_new(cli->out, all));
-    }
-    if (!settings->json && !settings->quiet) {
-        print_runs(cli, runs);
-        if (of->n > 1) TRI_TRY(print_figures(cli, runs, n == 1 ? of->kind[0] : TRI_RUN_SET_NONE));
-        fprintf(cli->out, "%s (%s)\n", path, tri__text_bytes((double)size, bytes));
-    }
+    if (settings->json) return tri__print_json_new(cli->out, tri__report_json(runs, 0));
+    TRI_TRY(tri__file_deliver(path, html, size, tri__output_replaces(settings, &output)));
+    if (settings->quiet) return TRI_OK;
+    print_runs(cli, runs);
+    if (of->n > 1) TRI_TRY(print_figures(cli, runs, n == 1 ? of->kind[0] : TRI_RUN_SET_NONE));
+    fprintf(cli->out, "%s (%s)\n", path, tri__text_bytes((double)size, bytes));
     return TRI_OK;
 }
 

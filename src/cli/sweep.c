@@ -30,8 +30,8 @@ static tri_status accept(const tri_sweep *s) {
     if (!set->data_path) return tri__fail(TRI_USAGE, "sweep needs --data-path");
     if (!s->own->space) return tri__fail(TRI_USAGE, "sweep needs --space: a JSON file of keys and their values");
     if (tri__trains_several(set))
-        return tri__fail(TRI_USAGE, "--folds (without --fold) and --seeds are several trainings, and a trial is one; "
-                                    "search first, then train the best with them");
+        return tri__fail(TRI_USAGE, "--folds (without --fold), --seeds and --stack are several trainings, and a trial "
+                                    "is one; search first, then train the best with them");
     if (!set->save_every)
         return tri__fail(TRI_USAGE, "--save-every 0: trials go on from their checkpoints, and need them");
     if (set->max_steps)
@@ -46,8 +46,7 @@ static tri_status accept(const tri_sweep *s) {
     if (!set->split && !set->folds && (files.one || !files.valid[0]))
         return tri__fail(TRI_USAGE,
                          "%s: has no validation table to rank trials by; give a folder that has a valid table beside "
-                         "train, or --split",
-                         set->data_path);
+                         "train, or --split", set->data_path);
     return TRI_OK;
 }
 
@@ -169,10 +168,9 @@ static tri_status say_lost(const tri_sweep *s) {
 }
 
 static tri_status end(const tri_cli *cli, tri_sweep *s) {
-    char path[TRI_PATH_MAX];
     TRI_OWNED(tri__free_at) const tri_sweep_trial **order = tri__sweep_order(s);
     if (!order) return tri__fail(TRI_RESOURCE, "out of memory");
-    TRI_TRY(tri__path_join(path, s->settings->output_dir, "best.json"));
+    TRI_PATH(path, s->settings->output_dir, "best.json");
     if (order[0]->code)
         return tri__fail((tri_status)s->trial[0].code, "all %d trials failed; the first: %s", s->n, s->trial[0].why);
     TRI_TRY(write_best(s, order[0], path));
@@ -187,7 +185,6 @@ static tri_status end(const tri_cli *cli, tri_sweep *s) {
 
 static tri_status sweep(tri_cli *cli, tri_sweep *s, int n, const char *const *args, int *lock) {
     const tri_settings *set = s->settings;
-    char best[TRI_PATH_MAX];
     TRI_TRY(accept(s));
     TRI_TRY(tri__search_read(s->own->space, &s->space));
     TRI_TRY(take_arguments(s, n, args));
@@ -195,7 +192,7 @@ static tri_status sweep(tri_cli *cli, tri_sweep *s, int n, const char *const *ar
     else if (!(s->config = tri__json_object())) return tri__fail(TRI_RESOURCE, "out of memory");
     TRI_TRY(tri__sweep_draw(s));
     TRI_TRY(tri__folder_lock(set->output_dir, cli->stop, lock));
-    TRI_TRY(tri__path_join(best, set->output_dir, "best.json"));
+    TRI_PATH(best, set->output_dir, "best.json");
     if (set->config && tri__file_same(best, set->config))
         return tri__fail(TRI_USAGE, "--config %s: this sweep writes its best configuration there; copy it and name the "
                          "copy, or name another --output-dir", set->config);

@@ -6,25 +6,16 @@
 
 #include <unistd.h>
 
-/* "2, 5" of the ranks of a list; the caller frees it. */
-static char *ranks_text(const tri_json *list) {
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    if (!out) return NULL;
-    tri__json_each(list, i, rank) {
-        if (i == 8) fprintf(out, " and %zu more", tri__json_size(list) - i);
-        if (i < 8) fprintf(out, "%s%lld", i ? ", " : "", (long long)tri__json_integer_value(rank));
-    }
-    fclose(out);
-    return text;
-}
-
+/* The words with the ranks of a list, "2, 5", in them. */
 static void say(const tri_cli *cli, const tri_json *facts, const char *key, const char *words) {
     const tri_json *list = tri__json_get(facts, key);
+    TRI_OWNED(tri__buffer_free) tri_buffer ranks = {0};
     if (!tri__json_size(list)) return;
-    TRI_OWNED(tri__free_at) char *ranks = ranks_text(list);
-    fprintf(cli->err, words, ranks ? ranks : "?");
+    tri__json_each(list, i, rank) {
+        if (i == 8) tri__buffer_put(&ranks, " and %zu more", tri__json_size(list) - i);
+        if (i < 8) tri__buffer_put(&ranks, "%s%lld", i ? ", " : "", tri__json_integer_value(rank));
+    }
+    fprintf(cli->err, words, ranks.text ? ranks.text : "?");
 }
 
 static void print(const tri_cli *cli, const char *path, const tri_json *facts) {
@@ -59,14 +50,13 @@ static tri_status merge(const char *folder, const char *path, int replaces, tri_
 tri_status tri__command_trace(tri_cli *cli, tri_command_call *call) {
     const tri_settings *settings = &call->settings;
     const char *folder = call->n_words ? call->words[0] : NULL;
-    char path[TRI_PATH_MAX], own[TRI_PATH_MAX];
     TRI_OWNED(tri__json_drop) tri_json *facts = NULL;
     int there;
     if (!folder) return tri__fail(TRI_USAGE, "which run? e.g. `trident trace run -o trace.json`");
     TRI_TRY(tri__folder_there(folder, &there));
     if (!there) return tri__fail(TRI_NOINPUT, "%s: there is no such run folder", folder);
-    TRI_TRY(tri__path_join(own, folder, "trace.json"));
-    TRI_TRY(tri__path_join(path, "", settings->output ? settings->output : own));
+    TRI_PATH(own, folder, "trace.json");
+    TRI_PATH(path, "", settings->output ? settings->output : own);
     const tri_output output = {.option = "-o", .path = path, .own = own, .words = &folder, .n_words = 1};
     TRI_TRY(tri__output_check(settings, &output));
     TRI_TRY(merge(folder, path, tri__output_replaces(settings, &output), &facts));

@@ -41,8 +41,7 @@ static void print_decision(FILE *out, const tri_json *summary) {
     fprintf(out, "decision    temperature %.4g", tri__real_in(d, "temperature"));
     if (!strcmp(fit, "none")) fputs(" (--calibration none)", out);
     else
-        fprintf(out, " (%svalidation log loss %.4f to %.4f)",
-                !strcmp(fit, "bounded")     ? "the end of its range; "
+        fprintf(out, " (%svalidation log loss %.4f to %.4f)", !strcmp(fit, "bounded")     ? "the end of its range; "
                 : !strcmp(fit, "separated") ? "every validation row is right, fitted with smoothed labels; "
                                             : "",
                 tri__json_number_value(tri__json_at(losses, 0)), tri__json_number_value(tri__json_at(losses, 1)));
@@ -151,9 +150,8 @@ static tri_status train_here(tri_cli *cli, tri_settings *settings, const tri_lau
 
 /* Refuses a folder that another run is writing. Rank 0 locks it later; nothing is made here. */
 static tri_status check_free(tri_cli *cli, const char *folder) {
-    char path[TRI_PATH_MAX];
     int there, lock;
-    TRI_TRY(tri__path_join(path, folder, ".lock"));
+    TRI_PATH(path, folder, ".lock");
     TRI_TRY(tri__file_there(path, &there));
     if (!there) return TRI_OK;
     TRI_TRY(tri__folder_lock(folder, cli->stop, &lock));
@@ -195,7 +193,7 @@ tri_status tri__command_train(tri_cli *cli, tri_command_call *call) {
     tri_launch launch;
     tri_status status;
     if (settings->data_path && tri__trains_several(settings)) {
-        status = tri__train_several(cli, settings, call->n, call->args);
+        status = tri__train_several(cli, call);
         return status == TRI_USAGE ? tri__rank_refuse(tri__cli_parent(cli), status) : status;
     }
     status = prepare(cli, settings, &launch);

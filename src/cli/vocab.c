@@ -60,9 +60,8 @@ static tri_status report(tri_cli *cli, const tri_settings *settings, const corpu
 /* A folder of another tokenizer keeps its vocabulary. */
 static tri_status check_output(const tri_settings *settings, const tri_texts_from *from) {
     static const char *const names[] = {"vocab.txt", "tokenizer_config.json"};
-    char path[TRI_PATH_MAX];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        TRI_TRY(tri__path_join(path, settings->output, names[i]));
+        TRI_PATH(path, settings->output, names[i]);
         const tri_output output = {.option = "-o", .path = path, .words = from->file, .n_words = from->n};
         if (tri__is_file(path)) TRI_TRY(tri__output_check(settings, &output));
     }

@@ -117,8 +117,7 @@ static tri_status serve(const watching *w) {
     if (!tri__host_is_loopback(w->own->host))
         fprintf(w->cli->err,
                 "warning: everybody who reaches this machine's port of %s can read the run's settings and figures; "
-                "`ssh -L` to 127.0.0.1 keeps them private\n",
-                tri__live_address(live));
+                "`ssh -L` to 127.0.0.1 keeps them private\n", tri__live_address(live));
     while (!tri__signals_pause(3600)) continue;
     tri__live_close(live);
     return TRI_OK;

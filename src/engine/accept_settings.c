@@ -244,9 +244,6 @@ static tri_status check_parts(const tri_settings *s) {
     if (s->stratify && s->model.task != TRI_TASK_CLASSES)
         return tri__fail(TRI_USAGE,
                          "--stratify: it spreads classes evenly, and the rows of this task have none: leave it out");
-    if (s->split && s->folds)
-        return tri__fail(TRI_USAGE, "--split %s and --folds %lld: both divide the table; give one of them", s->split,
-                         (long long)s->folds);
     if (s->folds == 1) return tri__fail(TRI_USAGE, "--folds 1: at least 2 are needed, one for validation");
     if (s->fold > s->folds)
         return tri__fail(TRI_USAGE, s->folds ? "--fold %lld: there are %lld (--folds)"
@@ -258,6 +255,8 @@ static tri_status check_parts(const tri_settings *s) {
 tri_status tri__accept_single(const tri_settings *s) {
     if (s->folds && !s->fold)
         return tri__fail(TRI_USAGE, "--folds %lld is several runs: name one of them with --fold", (long long)s->folds);
+    if (s->stack)
+        return tri__fail(TRI_USAGE, "--stack is several runs, which `trident train` makes: leave it out here");
     if (s->seeds > 1)
         return tri__fail(TRI_USAGE, "--seeds %lld is several runs: open one for each --seed", (long long)s->seeds);
     return TRI_OK;

@@ -40,7 +40,7 @@ static tri_dataset_spec dataset_spec(const tri_inputs *in, const char *path) {
 int tri__division_asked(const tri_settings *s, tri_division *out) {
     *out = (tri_division){.folds = (int)s->folds, .fold = s->fold ? (int)s->fold - 1 : 0, .stratify = s->stratify,
                             .group_by = s->group_by, .seed = (uint64_t)s->split_seed};
-    if (s->split && !s->folds) (void)tri__split_parse(s->split, out->share); /* checked when it was given */
+    if (s->split) (void)tri__split_parse(s->split, out->share); /* checked when it was given */
     return s->split || s->folds;
 }
 
@@ -56,6 +56,10 @@ tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
         .text = {{out->text, 1}, {out->text + 1, m->secondary_text_name ? (int)further + 1 : 0}},
         .columns = m->tab_field_list,
         .categorical = m->cat_field_list,
+        .hashed = m->hashed_field_list,
+        .boolean = m->boolean_field_list,
+        .buckets = (int)m->hash_buckets,
+        .min_rows = m->min_category_rows,
         .label_list = m->label_list,
         .positive_label = m->positive_label,
         .n_classes = (int)tri__model_outputs(m),
@@ -72,6 +76,7 @@ tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
         .reading = {tri__settings_decimal(settings), m->missing},
         .date_order = (tri_date_order)settings->date_order,
         .bad_rows = (tri_bad_rows)settings->bad_rows};
+    for (int t = 2; t < m->text_list.n; t++) out->spec.text[t] = (tri_texts){m->text_list.at + t, 1};
     if (tri__division_asked(settings, &out->parts)) out->spec.parts = &out->parts;
     return TRI_OK;
 }

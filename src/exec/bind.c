@@ -68,14 +68,9 @@ static void bind_program(tri_exec *exec, int index, int threads, uint32_t seed) 
         tri_bound *b = &exec->bound[index][i];
         b->run = tri__kernel(table, (tri_op)instr->op, &instr->attr, tri__instr_dtype(p, instr));
         TRI_ASSERT(b->run || tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE);
-        b->call = (tri_call){.op = (tri_op)instr->op,
-                             .acc = instr->acc,
-                             .attr = &instr->attr,
-                             .seed = seed,
-                             .threads = threads,
-                             .table = table,
-                             .work = exec->memory[TRI_MEM_WORK] + instr->lane * work,
-                             .context = exec->context};
+        b->call = (tri_call){.op = (tri_op)instr->op, .acc = instr->acc, .attr = &instr->attr, .seed = seed,
+                             .threads = threads, .table = table,
+                             .work = exec->memory[TRI_MEM_WORK] + instr->lane * work, .context = exec->context};
         for (int k = 0; k < TRI_MAX_ARGS; k++) {
             if (instr->slot[k] < 0) continue;
             const tri_slot *slot = &p->slot[instr->slot[k]];
@@ -165,49 +160,44 @@ static size_t input_bytes(const tri_program *const *programs, int n) {
     return most;
 }
 
-tri_status tri__exec_open(const tri_exec_spec *spec, tri_exec **out) {
-    const tri_device *device = spec->device;
-    const tri_program *const *programs = spec->program;
-    tri_world *world = spec->world;
-    int n = spec->n, threads = spec->threads ? spec->threads : 1;
-    tri_exec *exec = calloc(1, sizeof *exec);
-    tri_status status = tri__fail(TRI_RESOURCE, "out of memory for an executor");
-    if (!exec) goto fail;
-    *exec = (tri_exec){.device = device, .world = world, .program = programs, .n = n, .threads = threads,
-                       .guard = spec->guard};
-    exec->table = calloc(1, sizeof *exec->table);
-    exec->bound = calloc((size_t)n, sizeof *exec->bound);
-    exec->in_lanes = calloc((size_t)n, sizeof *exec->in_lanes);
-    if (!exec->table || !exec->bound || !exec->in_lanes) goto fail;
+static tri_status bind_all(tri_exec *exec, const tri_exec_spec *spec) {
+    const tri_device *device = exec->device;
+    const tri_program *const *programs = exec->program;
+    tri_world *world = exec->world;
+    int n = exec->n;
+    TRI_TRY(TRI_NEW(exec->table, 1, "an executor"));
+    TRI_TRY(TRI_NEW(exec->bound, n, "an executor"));
+    TRI_TRY(TRI_NEW(exec->in_lanes, n, "an executor"));
     for (int i = 0; i < n; i++) {
-        exec->bound[i] = calloc((size_t)programs[i]->n_instrs + 1, sizeof **exec->bound);
-        if (!exec->bound[i]) goto fail;
+        TRI_TRY(TRI_NEW(exec->bound[i], programs[i]->n_instrs + 1, "an executor"));
         exec->shared |= tri__program_shared(programs[i]);
         for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
             if (programs[i]->bytes[mem] > exec->bytes[mem]) exec->bytes[mem] = programs[i]->bytes[mem];
     }
-    status = device->open(&tri__core, world ? world->local : 0, input_bytes(programs, n), &exec->context);
-    if (status != TRI_OK) goto fail;
+    TRI_TRY(device->open(&tri__core, world ? world->local : 0, input_bytes(programs, n), &exec->context));
     exec->groups = (tri_group_table){.peers = device->peers, .context = exec->context, .world = world};
-    if ((status = tri__groups_make(programs, n, &exec->groups)) != TRI_OK) goto fail;
-    if (device->async && !device->peers && exec->groups.n) {
-        status = tri__fail(TRI_USAGE,
-                           "device %s carries no transfers among ranks; run one rank, or take another --device",
-                           device->name);
-        goto fail;
-    }
-    if (exec->groups.n && !device->async && (status = tri__helper_share(world, threads)) != TRI_OK) goto fail;
-    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
-        if ((status = alloc_class(exec, mem, spec->folder)) != TRI_OK) goto fail;
+    TRI_TRY(tri__groups_make(programs, n, &exec->groups));
+    if (device->async && !device->peers && exec->groups.n)
+        return tri__fail(TRI_USAGE, "device %s carries no transfers among ranks; run one rank, or take another "
+                         "--device", device->name);
+    if (exec->groups.n && !device->async) TRI_TRY(tri__helper_share(world, exec->threads));
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) TRI_TRY(alloc_class(exec, mem, spec->folder));
     device->kernels(exec->table);
-    for (int i = 0; i < n; i++) bind_program(exec, i, threads, spec->seed);
-    if ((status = bind_transfers(exec)) != TRI_OK) goto fail;
+    for (int i = 0; i < n; i++) bind_program(exec, i, exec->threads, spec->seed);
+    TRI_TRY(bind_transfers(exec));
     bind_lanes(exec);
-    if ((status = tri__replay_open(programs, n, &exec->replay)) != TRI_OK) goto fail;
-    *out = exec;
-    return TRI_OK;
-fail:
-    if (exec) tri__groups_free(&exec->groups, 1); /* other ranks may not be leaving: do not wait for them */
+    return tri__replay_open(programs, n, &exec->replay);
+}
+
+tri_status tri__exec_open(const tri_exec_spec *spec, tri_exec **out) {
+    tri_exec *exec;
+    TRI_TRY(TRI_NEW(exec, 1, "an executor"));
+    *exec = (tri_exec){.device = spec->device, .world = spec->world, .program = spec->program, .n = spec->n,
+                       .threads = spec->threads ? spec->threads : 1, .guard = spec->guard};
+    tri_status status = bind_all(exec, spec);
+    if (status == TRI_OK) *out = exec;
+    if (status == TRI_OK) return TRI_OK;
+    tri__groups_free(&exec->groups, 1); /* other ranks may not be leaving: do not wait for them */
     tri__exec_close(exec);
     return status;
 }

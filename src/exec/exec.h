@@ -20,8 +20,9 @@ typedef struct tri_exec_spec {
     int n, threads;      /* threads: 0 is 1 */
     uint32_t seed;
     size_t guard;        /* extra bytes after each class of memory, for tests */
-    tri_world *world;    /* the ranks of the programs' transfers, which outlives the executor; memory that peers access
-                            comes from this rank's heap in it. NULL: no program has transfers */
+    /* the ranks of the programs' transfers, which outlives the executor; memory that peers access comes from this
+     * rank's heap in it. NULL: no program has transfers */
+    tri_world *world;
     const char *folder;  /* of the device's offload memory, when programs have classes there */
 } tri_exec_spec;
 

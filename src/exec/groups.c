@@ -204,9 +204,7 @@ static void leave_devices(tri_group_table *table, int abort) {
 
 void tri__groups_free(tri_group_table *table, int abort) {
     if (table->n && table->peers) leave_devices(table, abort);
-    for (int i = 0; i < table->n; i++) {
-        TRI_FREE(table->entry[i].used, table->entry[i].pair);
-    }
+    for (int i = 0; i < table->n; i++) TRI_FREE(table->entry[i].used, table->entry[i].pair);
     free(table->entry);
     *table = (tri_group_table){0};
 }

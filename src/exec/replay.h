@@ -5,8 +5,9 @@
 #include "exec/exec.h"
 
 typedef struct tri_replay {
-    int *counted;    /* [n] programs: instructions from here on do not depend on a microbatch's row counts; -1: runs may
-                        not be captured */
+    /* [n] programs: instructions from here on do not depend on a microbatch's row counts; -1: runs may not be captured
+     * */
+    int *counted;
     int64_t *key;    /* of the current run; as long as the longest key */
 } tri_replay;
 

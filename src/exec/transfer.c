@@ -7,18 +7,12 @@ void tri__transfer_bind(tri_group_table *table, const tri_program *program, cons
                         int64_t *counts, int number, tri_bound_transfer *out) {
     const tri_slot *whole = &program->slot[tri__transfer_whole(post)];
     const tri_named_group *entry = tri__group_find(table, &post->attr);
-    *out = (tri_bound_transfer){.table = table,
-                                .group = entry->group,
-                                .far = tri__on_host(post->op) ? NULL : entry->far,
-                                .root = post->attr.root,
-                                .sized = whole,
-                                .number = number};
-    out->what = (tri_collective){.kind = tri__post_kind(post->op),
-                                 .dtype = whole->dtype,
-                                 .reduction = post->attr.most ? TRI_MAX : TRI_SUM,
-                                 .root = post->attr.root,
-                                 .in = x ? x : y,
-                                 .out = y};
+    *out = (tri_bound_transfer){.table = table, .group = entry->group,
+                                .far = tri__on_host(post->op) ? NULL : entry->far, .root = post->attr.root,
+                                .sized = whole, .number = number};
+    out->what = (tri_collective){.kind = tri__post_kind(post->op), .dtype = whole->dtype,
+                                 .reduction = post->attr.most ? TRI_MAX : TRI_SUM, .root = post->attr.root,
+                                 .in = x ? x : y, .out = y};
     int receives = out->what.kind == TRI_RECV;
     if (entry->pair && (receives || out->what.kind == TRI_SEND)) {
         out->far = entry->pair[receives * tri_group_size(out->group) + post->attr.root];

@@ -70,15 +70,14 @@ void tri__failure_record(tri_world *world, const char *folder, tri_status status
     if (world) {
         if (world->failed != status) tri_world_fail(world, status, tri_error());
         int known = tri__control_failure(world->segment.control, &v.failure);
-        if (known && tri__failure_speaks(world) && !is_taken(world, folder) && stand(world, &v, status) == TRI_OK) {
-            const char *host = tri__world_host(world, v.failure.rank);
-            snprintf(v.host, sizeof v.host, "%s", host ? host : "");
-            v.n_second = tri__control_second(world->segment.control, v.second);
-            tri__error_write(folder, &v);
-        }
+        if (!known || !tri__failure_speaks(world) || is_taken(world, folder) || stand(world, &v, status) != TRI_OK)
+            return;
+        const char *host = tri__world_host(world, v.failure.rank);
+        snprintf(v.host, sizeof v.host, "%s", host ? host : "");
+        v.n_second = tri__control_second(world->segment.control, v.second);
     } else {
         v.failure = (tri_failure){.code = (int)status, .step = step, .phase = TRI_DOING_COUNT};
         snprintf(v.failure.text, sizeof v.failure.text, "%s", tri_error());
-        tri__error_write(folder, &v);
     }
+    tri__error_write(folder, &v);
 }

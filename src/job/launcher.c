@@ -68,9 +68,7 @@ static tri_status start(tri_launcher_job *j) {
 }
 
 static void list_children(pid_t pid, char *text, size_t size) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    tri__file_start(path, text, size);
+    tri__file_start(TRI_TEXT(64, "/proc/%d/task/%d/children", (int)pid, (int)pid), text, size);
 }
 
 /* Kills all processes that the launcher has left behind: orphans become children of this process
@@ -114,13 +112,12 @@ static void terminate(tri_launcher_job *j, double now) {
  * reported a failure. */
 static void hasten(tri_launcher_job *j) {
     double now = tri__clock(), since = now - j->failed, most = j->start_timeout;
-    char time[32];
     if (j->signs.folder[0] && most > 0 && !j->met && !j->failed && now - j->began > most) {
         j->failed = now, j->code = TRI_RESOURCE;
         tri__tell(j->parent,
                   "trident: no rank has reached %s within %s of the start of %s: terminating it (--start-timeout; if "
                   "the run writes elsewhere, --output-dir names its folder)",
-                  j->signs.folder, tri__text_seconds(most, time), j->argv[0]);
+                  j->signs.folder, tri__text_seconds(most, (char[32]){0}), j->argv[0]);
         terminate(j, now);
     }
     if (!j->failed || j->killed) return;
@@ -194,12 +191,11 @@ static tri_status pause_for(const tri_launcher_job *j, double seconds) {
 
 static tri_status ended(const tri_launcher_job *j, int code, int asked, int late, int lost) {
     const char *name = j->argv[0];
-    char time[32];
     if (asked && code == 128 + SIGUSR1) /* before anything could take it */
         return tri__fail(TRI_STOPPED, "stopped before the ranks of %s had begun: run again", name);
     if (late)
         return tri__fail((tri_status)code, "the ranks of %s did not meet within %s (--start-timeout)", name,
-                         tri__text_seconds(j->start_timeout, time));
+                         tri__text_seconds(j->start_timeout, (char[32]){0}));
     if (lost)
         return tri__fail((tri_status)code,
                          "%s ended with exit code 0, but its run is not complete (%s has no new summary.json), and no "
@@ -221,8 +217,7 @@ tri_status tri__launcher_run(tri_launcher_job *j, int64_t max_restarts) {
         int asked = atomic_load(&j->parent->stop->signal);
         if (code == TRI_OK) return TRI_OK;
         end_rest(); /* leftovers would interfere with the next start, and are useless after the last */
-        if ((is_final(code) && !late) || asked || restarts == max_restarts)
-            return ended(j, code, asked, late, lost);
+        if ((is_final(code) && !late) || asked || restarts == max_restarts) return ended(j, code, asked, late, lost);
         if (tri__run_saved(&j->signs)) delay = j->restart_delay;
         snprintf(why, sizeof why, late || lost ? "again:" : "ended with exit code %d;", code);
         tri__tell(j->parent, "trident: %s %s start %lld of %lld in %s", name, why, (long long)restarts + 2,

@@ -12,11 +12,7 @@
 #include <unistd.h>
 
 /* Ranks are executed as /proc/self/exe, a name that does not identify the process. */
-static void set_name(int rank) {
-    char name[16];
-    snprintf(name, sizeof name, "trident:%d", rank);
-    prctl(PR_SET_NAME, name);
-}
+static void set_name(int rank) { prctl(PR_SET_NAME, TRI_TEXT(16, "trident:%d", rank)); }
 
 /* Seconds in which the ranks of the next world meet. The supervisor sees before that who is missing, and makes
  * another. */
@@ -26,15 +22,12 @@ static double meet_seconds(double progress_timeout) { return 5 + 2 * progress_ti
  * prints it. page: file descriptor of the shared memory. */
 static void report_no_join(const tri_parent *parent, const tri_launch *launch, int page, tri_status status) {
     tri_segment segment;
-    tri_words words;
-    tri__words_keep(&words);
-    if (tri__segment_attach(page, &segment) == TRI_OK) {
-        if (!atomic_load(&segment.control->abort))
-            tri__control_fail(segment.control, launch->rank, status, "%s", words.text);
-        tri__segment_close(&segment);
-        *parent->reported = 1;
-    }
-    tri__words_restore(&words);
+    TRI_KEEP_WORDS();
+    if (tri__segment_attach(page, &segment) != TRI_OK) return;
+    if (!atomic_load(&segment.control->abort))
+        tri__control_fail(segment.control, launch->rank, status, "%s", tri_error());
+    tri__segment_close(&segment);
+    *parent->reported = 1;
 }
 
 /* Under our supervisor. A rank of an elastic run that cannot join, or that was started to join later, waits for the
@@ -116,9 +109,8 @@ tri_status tri__rank_regroup(const tri_parent *parent, const tri_settings *setti
 
 /* Writes torchrun's error-file format, which torchrun prints as the root cause. */
 static void write_elastic(const char *path, tri_status status) {
-    char time[32];
     TRI_KEEP_WORDS();
-    snprintf(time, sizeof time, "%lld", (long long)tri__clock_wall());
+    const char *time = TRI_TEXT(32, "%lld", (long long)tri__clock_wall());
     TRI_OWNED(tri__json_drop) tri_json *object =
         tri__json_pack("{s:{s:s, s:i, s:{s:s, s:s}}}", "message", "message", tri_error(), "errorCode", (int)status,
                        "extraInfo", "py_callstack", "", "timestamp", time);

@@ -38,11 +38,10 @@ static tri_status cannot_fork(int rank) {
     struct rlimit limit = {0};
     int cause = errno;
     if (cause == EAGAIN && getrlimit(RLIMIT_NPROC, &limit) == 0)
-        return tri__fail(
-            TRI_RESOURCE,
-            "cannot start rank %d: the limit of processes is reached (`ulimit -u` says %llu for all of this "
-            "user; a container may have its own); raise it, or start fewer ranks",
-            rank, (unsigned long long)limit.rlim_cur);
+        return tri__fail(TRI_RESOURCE,
+                         "cannot start rank %d: the limit of processes is reached (`ulimit -u` says %llu for all of "
+                         "this user; a container may have its own); raise it, or start fewer ranks", rank,
+                         (unsigned long long)limit.rlim_cur);
     return tri__fail(TRI_RESOURCE, "cannot start rank %d: %s; start fewer ranks", rank, strerror(cause));
 }
 
@@ -53,8 +52,7 @@ static tri_status await_program(const tri_rank_start *how, int rank, int report)
     do n = read(report, &cause, sizeof cause);
     while (n < 0 && errno == EINTR);
     if (n == 0) return TRI_OK;
-    char what[64];
-    snprintf(what, sizeof what, "start rank %d:", rank);
+    const char *what = TRI_TEXT(64, "start rank %d:", rank);
     errno = n < 0 ? errno : cause;
     if (errno == EAGAIN) errno = ENOMEM; /* of the system's: no process */
     return tri__fail_errno(what, how->program, TRI_INTERNAL);

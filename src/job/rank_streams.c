@@ -44,12 +44,11 @@ int tri__streams_need(const tri_rank_logs *logs, int n) {
 }
 
 static tri_status make_folder(const tri_rank_logs *logs, char out[static TRI_PATH_MAX]) {
-    char name[TRI_PATH_MAX], run[TRI_PATH_MAX];
-    snprintf(name, sizeof name, "%.200s_" RANDOM, logs->run && *logs->run ? logs->run : "none");
+    char *name = TRI_TEXT(TRI_PATH_MAX, "%.200s_" RANDOM, logs->run && *logs->run ? logs->run : "none");
     for (char *at = name; *at; at++)
         if (*at == '/') *at = '_';
     TRI_TRY(tri__folder_make(logs->folder));
-    TRI_TRY(tri__path_join(run, logs->folder, name));
+    TRI_PATH(run, logs->folder, name);
     tri_status status = tri__folder_temporary(run);
     if (status != TRI_OK)
         return tri__fail_in(status, "no folder of logs can be made in %s; name another with --log-dir", logs->folder);

@@ -121,8 +121,7 @@ static void tell_spares(tri_supervisor *s) {
         tri_child *c = &s->child[i];
         if (runs(c) || c->local >= 0 || c->told) continue;
         c->told = 1;
-        tri__say(s->what->log, TRI_LOG_WARN, "a rank that waited to join died (%s)",
-                 ending(c, NULL, how, sizeof how));
+        tri__say(s->what->log, TRI_LOG_WARN, "a rank that waited to join died (%s)", ending(c, NULL, how, sizeof how));
     }
 }
 
@@ -158,10 +157,7 @@ static void replace_segment(tri_supervisor *s, const tri_segment *next) {
 
 static void place(tri_supervisor *s, int i, int local) {
     tri_child *c = &s->child[i];
-    tri_regroup_message message = {.kind = TRI_REGROUP_WORLD,
-                                   .local = local,
-                                   .n = s->segment.n,
-                                   .next = s->segment.fd,
+    tri_regroup_message message = {.kind = TRI_REGROUP_WORLD, .local = local, .n = s->segment.n, .next = s->segment.fd,
                                    .before = s->earlier.base ? s->earlier.fd : -1};
     c->local = local, c->ready = 0;
     tri__streams_number(&s->streams, i, local);

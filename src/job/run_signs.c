@@ -76,9 +76,7 @@ int tri__run_failed(const tri_run_signs *signs, int *there) {
     return code;
 }
 
-int tri__run_met(const tri_run_signs *signs) {
-    return signs->folder[0] && differs(stamp(signs, "."), signs->at_start);
-}
+int tri__run_met(const tri_run_signs *signs) { return signs->folder[0] && differs(stamp(signs, "."), signs->at_start); }
 
 int tri__run_trains(const tri_run_signs *signs) {
     return signs->folder[0] && differs(stamp(signs, "metrics.jsonl"), signs->metrics);

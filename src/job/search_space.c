@@ -17,7 +17,7 @@ static const struct {
     {"trials could not be compared",
      {"data_path", "label_name", "label_separator", "label_list", "num_classes", "bad_rows", "split", "split_seed",
       "stratify", "group_by", "folds", "fold"}},
-    {"a trial is one training", {"seeds"}},
+    {"a trial is one training", {"seeds", "stack"}},
     {"each trial has a folder of its own", {"output_dir"}},
     {"each trial is resumed from its own checkpoint", {"resume", "save_every"}},
 };
@@ -110,11 +110,10 @@ static tri_status read_keys(const char *path, const char *text, size_t size, tri
     tri_json_lines lines = {.text = text, .length = size};
     TRI_TRY(TRI_NEW(out->key, tri__json_object_size(out->file) + 1, "a search space"));
     tri__json_members(out->file, m) {
-        char where[ORIGIN_BYTES];
         r.name = m->key;
         if (strcmp(r.name, "_comments") == 0) continue;
         int line = tri__json_line_of(&lines, r.name);
-        snprintf(where, sizeof where, line ? "%.380s:%d" : "%.380s", path, line);
+        const char *where = TRI_TEXT(ORIGIN_BYTES, line ? "%.380s:%d" : "%.380s", path, line);
         snprintf(r.origin, sizeof r.origin, "%.400s: %.100s", where, r.name);
         TRI_TRY(read_key(&r, m->value, &out->key[out->n]));
         if (tri__search_find(out, out->key[out->n].row))
@@ -157,13 +156,12 @@ static double uniform(const char *key, uint32_t seed, int64_t trial) {
 }
 
 static tri_json *draw(const tri_search_key *key, double u) {
-    char text[32];
     if (key->values)
         return tri__json_incref(tri__json_at(key->values, (size_t)(u * (double)tri__json_size(key->values))));
     double end = key->integer ? key->to + 1 : key->to; /* whole numbers are rounded down */
     double value = key->log ? exp(log(key->from) + u * (log(end) - log(key->from))) : key->from + u * (end - key->from);
     if (key->integer) return tri__json_integer((tri_json_int)fmin(fmax(floor(value), key->from), key->to));
-    snprintf(text, sizeof text, "%.6g", value); /* what a person would write down */
+    const char *text = TRI_TEXT(32, "%.6g", value); /* what a person would write down */
     return tri__json_real(fmin(fmax(strtod(text, NULL), key->from), key->to));
 }
 

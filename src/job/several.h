@@ -8,6 +8,8 @@
 typedef struct tri_several {
     const tri_settings *settings;
     int n, folds;             /* trainings; folds: 1, or 0: seeds */
+    const char *table;        /* of --stack: the folds', which are in output_dir/stack, and are followed by a training
+                                 of all rows in output_dir. NULL: none */
     /* Set by tri__several_run: */
     const char *list, *title; /* of facts: "folds", "fold" */
     tri_training *training;   /* [n] */
@@ -15,9 +17,10 @@ typedef struct tri_several {
     char path[TRI_PATH_MAX];  /* of that file */
 } tri_several;
 
-/* Whether the settings are several trainings: --folds without a fold, --seeds. */
+/* Whether the settings are several trainings: --folds without a fold, --seeds, --stack. */
 int tri__trains_several(const tri_settings *settings);
-/* All of them, and then the file of their figures in --output-dir. n_args, args: of the command line. */
+/* All of them, and then (but for --stack) the file of their figures in --output-dir. n_args, args: of the command
+ * line. */
 tri_status tri__several_run(const tri_parent *parent, tri_several *several, int n_args, const char *const *args);
 void tri__several_free(tri_several *several);
 

@@ -17,8 +17,8 @@ enum { PERIOD_MS = 100, OWN_FILES = 6, RANK_FILES = 32, WORLD_FILES = 4 };
 /* Seconds that ranks get after a failure to leave by themselves, the same while one of them saves, after SIGTERM, and
  * after SIGKILL. */
 static const double LEAVE = 2, LEAVE_SAVING = 5, TERMINATE = 1, KILL = 10;
-static const double DEBOUNCE =
-    0.3; /* seconds: process groups, control groups and launchers may each forward the same request */
+/* Seconds: process groups, control groups and launchers may each forward the same request. */
+static const double DEBOUNCE = 0.3;
 static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1}; /* signals that request a stop */
 enum { N_STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
 _Static_assert((int)N_STOP_SIGNALS == (int)TRI_STOP_SIGNALS, "room for what each did before");
@@ -44,9 +44,8 @@ static tri_status take_signals(tri_supervisor *s) {
     sigaction(SIGCHLD, &collected, &s->child_before); /* if it were ignored, exit statuses would be lost */
     sigprocmask(SIG_BLOCK, &set, &s->mask_before);
     s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return s->signals >= 0
-               ? TRI_OK
-               : tri__fail(TRI_RESOURCE, "cannot watch for signals: %s; raise `ulimit -n`", strerror(errno));
+    if (s->signals >= 0) return TRI_OK;
+    return tri__fail(TRI_RESOURCE, "cannot watch for signals: %s; raise `ulimit -n`", strerror(errno));
 }
 
 static void give_signals_back(tri_supervisor *s) {
@@ -162,8 +161,7 @@ static void judge_unknown(tri_supervisor *s, int i, int cause) {
         return;
     tri__control_fail(control, s->child[i].local, TRI_INTERNAL,
                       "it ended, and its exit code is unknown (wait4: %s): something else in this process collects "
-                      "its children",
-                      strerror(cause));
+                      "its children", strerror(cause));
 }
 
 static void collect(tri_supervisor *s, int i) {
@@ -274,8 +272,7 @@ static void watch_over(tri_supervisor *s) {
 static int open_files(void) {
     TRI_OWNED(tri__names_free) tri_names open_now = {0};
     if (tri__folder_list("/proc/self/fd", &open_now) != TRI_OK) return 3;
-    int n = open_now.n - 2; /* two belong to the listing itself */
-    return n;
+    return open_now.n - 2; /* two belong to the listing itself */
 }
 
 /* A rank also needs some, under the same limit. */
@@ -285,10 +282,9 @@ static tri_status check_files(const tri_supervised *what) {
     if (what->elastic) here += what->n + WORLD_FILES;
     int need = here > RANK_FILES ? here : RANK_FILES;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= (rlim_t)need) return TRI_OK;
-    return tri__fail(
-        TRI_RESOURCE,
-        "%d ranks need %d open files, and the limit is %llu: raise it (`ulimit -n %d`), or start fewer ranks", what->n,
-        need, (unsigned long long)limit.rlim_cur, need);
+    return tri__fail(TRI_RESOURCE,
+                     "%d ranks need %d open files, and the limit is %llu: raise it (`ulimit -n %d`), or start fewer "
+                     "ranks", what->n, need, (unsigned long long)limit.rlim_cur, need);
 }
 
 /* Rank i's cores. */
@@ -310,12 +306,9 @@ static tri_status open_socket(tri_supervisor *s, int i, int *theirs) {
 }
 
 static tri_status execute(tri_supervisor *s, int i, int page, int socket, int nothing) {
-    char rank[16], size[16], fd[16], socket_fd[16];
     cpu_set_t cores;
-    snprintf(rank, sizeof rank, "%d", i);
-    snprintf(size, sizeof size, "%d", s->what->n);
-    snprintf(fd, sizeof fd, "%d", page);
-    snprintf(socket_fd, sizeof socket_fd, "%d", socket);
+    const char *rank = TRI_TEXT(16, "%d", i), *size = TRI_TEXT(16, "%d", s->what->n);
+    const char *fd = TRI_TEXT(16, "%d", page), *socket_fd = TRI_TEXT(16, "%d", socket);
     const char *const pairs[][2] = {{"RANK", rank},
                                     {"WORLD_SIZE", size},
                                     {"LOCAL_RANK", rank},
@@ -380,14 +373,10 @@ static tri_status prepare(tri_supervisor *s) {
     s->verdict->rank = calloc(n, sizeof *s->verdict->rank);
     if (!s->child || !s->seen || !s->poll || !s->fitting || !s->verdict->rank)
         return tri__fail(TRI_RESOURCE, "out of memory for %d ranks", what->n);
-    for (size_t i = 0; i < n; i++)
-        s->child[i] = (tri_child){.pidfd = -1, .local = -1, .socket = -1, .end.status = -1};
+    for (size_t i = 0; i < n; i++) s->child[i] = (tri_child){.pidfd = -1, .local = -1, .socket = -1, .end.status = -1};
     s->progress_timeout = what->progress_timeout > 0 ? what->progress_timeout : 30;
-    tri_segment_spec spec = {.n = what->n,
-                             .world = what->n,
-                             .heap_bytes = what->heap_bytes,
-                             .progress_timeout = s->progress_timeout,
-                             .io_timeout = what->io_timeout};
+    tri_segment_spec spec = {.n = what->n, .world = what->n, .heap_bytes = what->heap_bytes,
+                             .progress_timeout = s->progress_timeout, .io_timeout = what->io_timeout};
     TRI_TRY(tri__segment_create(&spec, &s->segment));
     TRI_TRY(tri__streams_open(&what->logs, what->n, what->out, what->err, what->log, &s->streams));
     snprintf(s->verdict->logs, sizeof s->verdict->logs, "%s", s->streams.folder);

@@ -80,17 +80,16 @@ static int64_t free_slot(const tri_sweep *s) {
 static tri_status begin(tri_sweep *s, int i, int rung) {
     tri_training *t = &s->training[i];
     const tri_settings *set = s->settings;
-    char cache[TRI_PATH_MAX], config[TRI_PATH_MAX], epochs[24], threads[24];
     tri_parent parent = *s->parent;
     TRI_OWNED(tri__free_at) char **environment = NULL;
     TRI_TRY(tri__stop_check_kept(s->parent->stop, "trial %d was next", s->trial[i].number));
     TRI_TRY(tri__path_join(t->folder, set->output_dir, s->trial[i].folder));
     TRI_TRY(tri__path_join(t->log, t->folder, "trial.log"));
-    TRI_TRY(tri__path_join(config, t->folder, "trial.json"));
-    TRI_TRY(tri__path_join(cache, set->output_dir, "cache")); /* what is the same for all is made once */
+    TRI_PATH(config, t->folder, "trial.json");
+    TRI_PATH(cache, set->output_dir, "cache"); /* what is the same for all is made once */
     snprintf(t->name, sizeof t->name, "trial %d", s->trial[i].number);
-    snprintf(epochs, sizeof epochs, "%lld", (long long)s->rung[rung].epochs);
-    snprintf(threads, sizeof threads, "%lld", (long long)threads_of(s));
+    const char *epochs = TRI_TEXT(24, "%lld", (long long)s->rung[rung].epochs);
+    const char *threads = TRI_TEXT(24, "%lld", (long long)threads_of(s));
     TRI_TRY(tri__folder_make(t->folder));
     TRI_TRY(write_config(s, &s->trial[i], config));
     const tri_change changes[] = {{"config", config},

@@ -8,18 +8,14 @@ enum { VERSION = 1 };
 /* The keys that make another sweep: those that change a run's numbers, and where its rows are. NULL: out of memory. */
 static tri_json *identity(const tri_settings *settings) {
     const tri_option *const tables[] = {tri__model_options, tri__run_options};
-    tri_json *all = tri__settings_json(settings), *kept = tri__json_object();
+    TRI_OWNED(tri__json_drop) tri_json *all = tri__settings_json(settings), *kept = tri__json_object();
     for (int t = 0; t < 2; t++)
         for (const tri_option *row = tables[t]; row->name; row++) {
             const tri_json *value = tri__json_get(all, row->name);
             int counts = row->effect >= TRI_EFFECT_LENGTH || !strcmp(row->name, "data_path");
             if (value && counts) tri__json_set(kept, row->name, value);
         }
-    int whole = tri__json_is_whole(all) && tri__json_is_whole(kept);
-    tri__json_decref(all);
-    if (whole) return kept;
-    tri__json_decref(kept);
-    return NULL;
+    return tri__json_is_whole(all) && tri__json_is_whole(kept) ? TRI_GIVE(kept) : NULL;
 }
 
 static tri_json *trial_json(const tri_sweep *s, const tri_sweep_trial *t) {
@@ -30,8 +26,7 @@ static tri_json *trial_json(const tri_sweep *s, const tri_sweep_trial *t) {
     tri_json *out = tri__json_pack("{s:i, s:s, s:O, s:o}", "trial", t->number, "folder", t->folder, "values", t->values,
                                    "rungs", rungs);
     if (t->rank) tri__json_set_new(out, "rank", tri__json_integer(t->rank));
-    if (t->code)
-        tri__json_set_new(out, "failed", tri__json_pack("{s:i, s:s}", "code", t->code, "message", t->why));
+    if (t->code) tri__json_set_new(out, "failed", tri__json_pack("{s:i, s:s}", "code", t->code, "message", t->why));
     return out;
 }
 

@@ -26,9 +26,8 @@ tri_status tri__trainings_accept(char *(*lookup)(const char *name), const char *
 /* ---- the command line ---- */
 
 const tri_option *tri__argument_row(const char *argument) {
-    char name[TRI_OPTION_FLAG];
     if (strncmp(argument, "--", 2)) return NULL;
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
+    const char *name = TRI_TEXT(TRI_OPTION_FLAG, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
     const tri_foreign *foreign = tri__foreign_find(name, NULL);
     const char *ours = foreign && foreign->option ? foreign->option : name;
     const tri_option *row = tri__option_find(tri__run_options, ours);
@@ -37,20 +36,19 @@ const tri_option *tri__argument_row(const char *argument) {
 
 /* How many arguments from args[0] on give an option that is changed; 0: it is not. */
 static int replaced(int n, const char *const *args, const tri_change *changes, int n_changes) {
-    static const char *const truths[] = {"true", "false", "yes", "no", "on", "off"};
     const char *equal = strchr(args[0], '=');
     const tri_option *row = tri__argument_row(args[0]);
-    int is_changed = 0, is_truth = 0;
+    int is_changed = 0;
     for (int i = 0; row && i < n_changes; i++) is_changed |= !strcmp(row->name, changes[i].name);
     if (!is_changed) return 0;
-    for (size_t i = 0; n > 1 && i < sizeof truths / sizeof *truths; i++) is_truth |= !strcasecmp(args[1], truths[i]);
+    int is_truth = n > 1 && !strchr("01", args[1][0]) && tri__option_truth(args[1]) >= 0;
     return equal || n < 2 || (row->kind == TRI_OPTION_BOOL && !is_truth) ? 1 : 2;
 }
 
 char **tri__training_argv(const tri_parent *parent, int n, const char *const *args, const tri_change *changes,
                           int n_changes) {
     size_t bytes = 0, words = (size_t)n + 2 + 2 * (size_t)n_changes;
-    for (int i = 0; i < n_changes; i++) bytes += TRI_OPTION_FLAG + strlen(changes[i].value) + 1;
+    for (int i = 0; i < n_changes && changes[i].value; i++) bytes += TRI_OPTION_FLAG + strlen(changes[i].value) + 1;
     char **argv = malloc((words + 1) * sizeof *argv + bytes), *text = (char *)(argv ? argv + words + 1 : NULL);
     int used = 0, i = 0;
     if (!argv) return NULL;
@@ -61,7 +59,7 @@ char **tri__training_argv(const tri_parent *parent, int n, const char *const *ar
         if (!skip) argv[used++] = (char *)args[i];
         i += skip ? skip : 1;
     }
-    for (int c = 0; c < n_changes; c++) {
+    for (int c = 0; c < n_changes && changes[c].value; c++) {
         argv[used++] = text;
         tri__option_flag(changes[c].name, text);
         text += strlen(text) + 1;
@@ -151,10 +149,9 @@ tri_status tri__trainings_run(const tri_parent *parent, tri_training *trainings,
 }
 
 tri_status tri__training_figures(const tri_training *t, tri_json **out) {
-    char path[TRI_PATH_MAX];
     TRI_OWNED(tri__json_drop) tri_json *summary = NULL;
     *out = NULL;
-    TRI_TRY(tri__path_join(path, t->folder, "summary.json"));
+    TRI_PATH(path, t->folder, "summary.json");
     TRI_TRY(tri__json_load(path, TRI_DATA, &summary));
     const tri_json *best = tri__json_get(tri__json_get(summary, "best"), "figures");
     if (best) *out = tri__json_deep_copy(best);

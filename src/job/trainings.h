@@ -12,7 +12,7 @@
 /* An option of a training that differs from the command line. */
 typedef struct tri_change {
     const char *name;  /* as in its row: "output_dir" */
-    const char *value;
+    const char *value; /* NULL, of the last: it is left out */
 } tri_change;
 
 typedef struct tri_training {

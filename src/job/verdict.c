@@ -55,9 +55,7 @@ void tri__rank_end_take(tri_rank_end *end, int rank, const tri_rank_line *line) 
     end->last = atomic_load(&line->last);
 }
 
-int tri__is_crash(int code, int hung) {
-    return code > 128 || hung || code == TRI_INTERNAL || code == TRI_DISAGREE;
-}
+int tri__is_crash(int code, int hung) { return code > 128 || hung || code == TRI_INTERNAL || code == TRI_DISAGREE; }
 
 static int exit_code(int status) {
     return status == -1 ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -85,24 +83,25 @@ static const tri_rank_end *culprit(const tri_verdict *v) {
     return NULL;
 }
 
-static void describe_last(const tri_rank_end *rank, char *out, size_t size) {
+/* The last collective of a rank, into `out`, which is returned; NULL: none. */
+static const char *describe_last(const tri_rank_end *rank, char out[static 160]) {
     char what[96];
-    *out = 0;
-    if (!rank || !rank->posted) return;
+    if (!rank || !rank->posted) return NULL;
     tri__describe_unpack(rank->last, what, sizeof what);
-    snprintf(out, size, "%s (its number %llu)", what, (unsigned long long)rank->posted);
+    snprintf(out, 160, "%s (its number %llu)", what, (unsigned long long)rank->posted);
+    return out;
 }
 
 /* "exit code 76; waiting in all_reduce ...; step 14, in the step's program" */
 static void describe_rank(const tri_rank_end *rank, char *out, size_t size) {
-    char end[64], last[160], step[32] = "";
-    describe_last(rank, last, sizeof last);
+    char end[64], step[32] = "";
+    const char *last = describe_last(rank, (char[160]){0});
     if (rank->step >= 0) snprintf(step, sizeof step, "step %lld, ", (long long)rank->step);
     snprintf(out, size, "%s%s", tri__end_text(rank->status, end), rank->by_us ? " by the supervisor" : "");
     if (rank->life == TRI_LIFE_NONE) tri__text_append(out, size, "; ", "it had not joined the others yet");
     else
-        tri__text_append(out, size, "; ", "%s%s%s%s%s", step, tri__doing_text(rank->phase), *last ? "; last " : "",
-                         last, rank->waiting ? ", waiting" : "");
+        tri__text_append(out, size, "; ", "%s%s%s%s%s", step, tri__doing_text(rank->phase), last ? "; last " : "",
+                         last ? last : "", rank->waiting ? ", waiting" : "");
 }
 
 /* "ranks 0, 2-5": those from `first` on with the same story as `first`; their stories are cleared. */
@@ -125,7 +124,7 @@ static void add_ranks(tri_buffer *w, char (*story)[STORY], int first, int n) {
 
 /* All ranks except the culprit; those with the same story on one line. */
 static void add_others(tri_buffer *w, const tri_verdict *v) {
-    char (*story)[STORY] = calloc((size_t)v->n, STORY);
+    TRI_OWNED(tri__free_at) char(*story)[STORY] = calloc((size_t)v->n, STORY);
     if (!story) {
         w->failed = 1;
         return;
@@ -138,7 +137,6 @@ static void add_others(tri_buffer *w, const tri_verdict *v) {
         add_ranks(w, story, i, v->n);
         tri__buffer_put(w, ": %s", story[i]);
     }
-    free(story);
 }
 
 /* "rank 2: cause", "rank 2 on node7: cause"; without a rank when none in particular is to blame. */
@@ -159,8 +157,8 @@ char *tri__verdict_text(const tri_verdict *v) {
         if (v->failure.step >= 0) tri__buffer_put(&w, "step %lld, ", (long long)v->failure.step);
         tri__buffer_put(&w, "%s", tri__doing_text(v->failure.phase));
     }
-    describe_last(rank, line, sizeof line);
-    if (*line) tri__buffer_put(&w, "\n  %-10s last %s", "operation", line);
+    const char *last = describe_last(rank, (char[160]){0});
+    if (last) tri__buffer_put(&w, "\n  %-10s last %s", "operation", last);
     if (rank && v->failure.code == 128 + SIGKILL)
         tri__buffer_put(&w, "\n  %-10s its peak was %s%s", "memory", tri__text_bytes((double)rank->peak_bytes, peak),
             v->out_of_memory ? "; the system's out-of-memory killer was active" : "");
@@ -188,21 +186,18 @@ static tri_json *text_json(const char *text) {
 }
 
 static tri_json *rank_json(const tri_rank_end *rank) {
-    char last[160];
-    describe_last(rank, last, sizeof last);
     return tri__json_pack("{s:i, s:i, s:s, s:s, s:I, s:b, s:o, s:I}", "rank", rank->rank, "exit",
                           exit_code(rank->status), "life", life_text(rank->life), "phase",
                           tri__doing_text(rank->phase), "step", (tri_json_int)rank->step, "waiting",
-                          rank->waiting != 0, "last", text_json(*last ? last : NULL), "peak_bytes",
-                          (tri_json_int)rank->peak_bytes);
+                          rank->waiting != 0, "last", text_json(describe_last(rank, (char[160]){0})),
+                          "peak_bytes", (tri_json_int)rank->peak_bytes);
 }
 
 tri_json *tri__verdict_json(const tri_verdict *v) {
     const tri_failure *f = &v->failure;
-    char line[TRI_FAILURE_TEXT + 128], last[160];
+    char line[TRI_FAILURE_TEXT + 128];
     tri_json *ranks = tri__json_array(), *others = tri__json_array();
     message(f, v->host, line, sizeof line);
-    describe_last(culprit(v), last, sizeof last);
     for (int i = 0; i < v->n; i++) tri__json_append_new(ranks, rank_json(&v->rank[i]));
     for (int i = 0; i < v->n_second; i++)
         tri__json_append_new(others, tri__json_pack("{s:i, s:i, s:o}", "rank", v->second[i].rank, "code",
@@ -212,6 +207,6 @@ tri_json *tri__verdict_json(const tri_verdict *v) {
     return tri__json_pack("{s:i, s:i, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:I, s:o, s:o}", "code", v->code, "rank",
                           f->rank, "host", host, "message", text_json(line), "cause", text_json(f->text), "step",
                           (tri_json_int)f->step, "phase", text_json(phase), "operation",
-                          text_json(*last ? last : NULL), "try", text_json(advice_for(v)), "time",
+                          text_json(describe_last(culprit(v), (char[160]){0})), "try", text_json(advice_for(v)), "time",
                           (tri_json_int)v->ended, "ranks", ranks, "others", others);
 }

@@ -27,8 +27,9 @@ typedef struct tri_piece {
     tri_shape shape;  /* of the whole logical tensor */
     tri_slice slice;
     void *data;       /* [slice.end - slice.begin] elements */
-    int64_t repeat;   /* 1 + the first row of those that are repeated where the stored tensor has fewer rows (rows of
-                       * the whole tensor, which the box spans); 0: shapes must be equal */
+    /* 1 + the first row of those that are repeated where the stored tensor has fewer rows (rows of the whole tensor,
+     * which the box spans); 0: shapes must be equal */
+    int64_t repeat;
     tri_dtype
         through; /* of an f32 piece: numbers read from a float tensor are rounded to this type; f32: they are not */
 } tri_piece;

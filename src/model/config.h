@@ -3,6 +3,7 @@
 
 #include "base/option.h"
 #include "numbers/capacity.h"
+#include "layout/texts.h"
 #include "model/pattern.h"
 #include "program/op.h"
 
@@ -23,6 +24,13 @@ typedef struct tri_model_config {
 
 extern const tri_option tri__model_options[];
 
+/* Texts, their encoders, and which of these reads each. */
+int tri__model_texts(const tri_model_config *config);
+int tri__model_encoders(const tri_model_config *config);
+tri_readers tri__model_readers(const tri_model_config *config);
+/* Sets what text_list says of the first two texts and of share_encoders (NULL: it is given). A list of two says no
+ * more, and is emptied. TRI_USAGE. */
+tri_status tri__model_take_texts(tri_model_config *config, int shares_given);
 /* Outputs of the last layer: classes, one number, or a number for each level or label. */
 int64_t tri__model_outputs(const tri_model_config *config);
 /* Of task multilabel, what separates the labels of a cell, "" where each has a column; NULL: another task. */

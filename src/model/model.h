@@ -3,6 +3,7 @@
 
 #include "layout/columns.h"
 #include "layout/slice.h"
+#include "layout/texts.h"
 #include "model/config.h"
 #include "numbers/number_loss.h"
 #include "program/builder.h"
@@ -68,13 +69,14 @@ typedef struct tri_column_tables {
 
 typedef struct tri_network {
     tri_arena *arena;
-    int n_texts;               /* 1, or 2 with a secondary text */
-    int n_encoders;            /* n_texts, or 1 that both texts share. Its tokens are then those of all primary texts
-                                * of a microbatch, then of all secondary ones: T0 tokens in W0 sequences */
+    int n_texts;
+    int n_encoders;            /* at most 2; of one that reads several texts the tokens are those of all its texts */
+    tri_readers readers;
     tri_encoder encoder[2];
     tri_blocks blocks[2];      /* of the encoders' attention */
     tri_distances distances[2]; /* likewise */
-    int n_columns;             /* numbers of a row of the table; 0: no tabular branch */
+    int n_numbers;             /* of a row of the table; 0: no tabular branch */
+    int n_columns;             /* those that become vectors; else as n_numbers */
     tri_column_tables columns; /* of columns that become vectors */
     int is_gated;              /* branches are scaled by gates */
     int tokens;                /* of a sample, its texts and then its columns, which the fusion's layers attend to;
@@ -154,7 +156,7 @@ typedef struct tri_forward {
     int first_rows; /* 1: an encoder's last layer computes only the pooled rows, the first of each sequence */
     int *unit_slot;               /* [n_units] flat parameters of each unit */
     int input[TRI_FIELD_COUNT];   /* slots of the fields in use; -1 */
-    int second;                   /* slot of the secondary text [N, common], where texts share an encoder */
+    int text[TRI_TEXTS_MAX];      /* slots of the texts [N, common] */
     int loss, probs;              /* slots */
     int experts;                  /* slot of a pair of numbers for each layer with experts, in training: its balancing
                                      loss, and tokens without a place; -1: none */
@@ -233,7 +235,6 @@ void tri__fusion_params(tri_network *model);
 void tri__fusion_layer_params(tri_network *model);
 int tri__fusion_layers(tri_forward *f, int x);
 void tri__fusion_forward(tri_forward *f, const int *branch, int n); /* of slots; sets f->loss and f->probs */
-const char *tri__branch_name(int branch);               /* primary, secondary */
 /* The branch that a logical name begins with, and *rest, the name from the dot behind it on; -1: none. */
 int tri__branch_of(const char *name, const char **rest);
 

@@ -153,12 +153,8 @@ static tri_status plan_place(ranks *r, side *side, tri_coords at) {
 static tri_status plan_stages(ranks *r, side *side, int tp) {
     tri_coords at = {.tp = tp};
     r->in.rank = tri__mesh_rank(&r->in.mesh, at);
-    side->template = (tri_pass){.arena = r->scratch,
-                                .in = &r->in,
-                                .model = r->in.model,
-                                .stages = &r->stages,
-                                .training = side->training,
-                                .serving = !side->training && side->out[START]};
+    side->template = (tri_pass){.arena = r->scratch, .in = &r->in, .model = r->in.model, .stages = &r->stages,
+                                .training = side->training, .serving = !side->training && side->out[START]};
     TRI_TRY(tri__passes_run(&side->template, TRI_SCOPE_TENSOR, NULL));
     size_t mark = r->scratch->used;
     for (; at.pp < r->in.mesh.pp; at.pp++) {

@@ -18,13 +18,13 @@ typedef enum tri_coded_leg { TRI_LEG_WITHIN, TRI_LEG_SUM, TRI_LEG_GATHER, TRI_LE
 
 typedef struct tri_coded_transfer {
     tri_code code;           /* NONE: in full */
-    tri_attr group, within;  /* axes, within, across: who exchanges in the code; who in full before and after, no axes:
-                                nobody */
+    /* axes, within, across: who exchanges in the code; who in full before and after, no axes: nobody */
+    tri_attr group, within;
     int n, place;            /* members of `group`; this one's place */
     int64_t row;             /* bytes of a coded part */
     int gathers;             /* 1: all members get the sum */
-    int whole, part, own;    /* slots: all elements; those that `group` exchanges, part of `whole`; of these, the ones
-                                that this member sums */
+    /* slots: all elements; those that `group` exchanges, part of `whole`; of these, the ones that this member sums */
+    int whole, part, own;
     int error, error_sum;    /* slots: what coding lost of `part`, of `own`; -1: it is not kept */
     int apply;               /* slot: whether anything changes; -1: it does */
     tri_coded_leg leg;             /* in flight */

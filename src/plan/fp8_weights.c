@@ -8,8 +8,7 @@
 
 /* Casts n weights, or parts of them, to q and transposed (NULL: not). */
 static void append_casts(tri_fp8 *z, int n, int row, const int *q, const int *transposed, const int *x) {
-    int slots[TRI_MAX_ARGS];
-    for (int k = 0; k < TRI_MAX_ARGS; k++) slots[k] = -1;
+    int slots[TRI_MAX_ARGS] = TRI_NO_SLOTS;
     for (int k = 0; k < n; k++) {
         slots[TRI_ARG(fp8_cast_weights, qa) + k] = q[k], slots[TRI_ARG(fp8_cast_weights, a) + k] = x[k];
         if (transposed) slots[TRI_ARG(fp8_cast_weights, ta) + k] = transposed[k];
@@ -20,8 +19,7 @@ static void append_casts(tri_fp8 *z, int n, int row, const int *q, const int *tr
 }
 
 static void append_transposes(tri_fp8 *z, int n, const int *from, const int *to) {
-    int slots[TRI_MAX_ARGS];
-    for (int k = 0; k < TRI_MAX_ARGS; k++) slots[k] = -1;
+    int slots[TRI_MAX_ARGS] = TRI_NO_SLOTS;
     for (int k = 0; k < n; k++) slots[TRI_ARG(fp8_turn, ta) + k] = to[k], slots[TRI_ARG(fp8_turn, a) + k] = from[k];
     tri__build(&z->to, TRI_OP_fp8_turn, slots, (tri_attr){0});
 }

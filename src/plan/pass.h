@@ -45,40 +45,45 @@ struct tri_pass {
     const tri_network *model; /* this rank's share of in->model: all of it until tensor and schedule reduce it */
     /* From one pass to later ones. */
     tri_forward forward;   /* slots of the forward list. Set by forward, tensor; read by backward, schedule */
-    int *unit_grad;        /* [n_units] flat gradients of each unit; -1: it is frozen. Set by backward, schedule, shard;
-                            * read by tensor_sums, update. NULL without training */
+    /* [n_units] flat gradients of each unit; -1: it is frozen. Set by backward, schedule, shard; read by tensor_sums,
+     * update. NULL without training */
+    int *unit_grad;
     const int *unit_stage; /* [n_units] stage of each unit. Set by schedule, read by shard */
-    tri_range *grad_part;  /* [n_units] the range of the unit's elements that unit_grad holds. Set by shard, read by
-                              tensor_sums, update */
-    tri_range *own;        /* [n_units] the unit's elements that this rank owns (norm, update). Set by shard, read by
-                              update */
+    /* [n_units] the range of the unit's elements that unit_grad holds. Set by shard, read by tensor_sums, update */
+    tri_range *grad_part;
+    /* [n_units] the unit's elements that this rank owns (norm, update). Set by shard, read by update */
+    tri_range *own;
     tri_sharding sharding; /* as requested, with hybrids resolved. Set by shard, read by update */
-    tri_attr group;        /* replicas whose parts of all units together are one copy of the model, as attributes of
-                              transfers. Set by shard, read by update */
+    /* replicas whose parts of all units together are one copy of the model, as attributes of transfers. Set by shard,
+     * read by update */
+    tri_attr group;
     int n_shards;          /* ranks of that group. Set by shard, read by update */
-    int *block_of;         /* [n_units] the block, sharded as a whole, of each unit. These five set by shard, read by
-                              tensor_sums, update */
-    int *local_grad; /* 1-bit optimizers: [n_units] gradients before they are summed over copies of the model; with
-                        shards of gradients (hybrid) after their sum within a run. NULL: other optimizers */
+    /* [n_units] the block, sharded as a whole, of each unit. These five set by shard, read by tensor_sums, update */
+    int *block_of;
+    /* 1-bit optimizers: [n_units] gradients before they are summed over copies of the model; with shards of gradients
+     * (hybrid) after their sum within a run. NULL: other optimizers */
+    int *local_grad;
     tri_range *local_part; /* [n_units] the range of the unit's elements that local_grad holds */
     tri_attr copies;       /* the group that sums them, as attributes of transfers */
     int n_copies;          /* ranks of that group */
-    int *unit_bucket; /* [n_units] the bucket of each unit's gradients; -1: it is frozen. These four set by shard, read
-                         by compress */
+    /* [n_units] the bucket of each unit's gradients; -1: it is frozen. These four set by shard, read by compress */
+    int *unit_bucket;
     int64_t *unit_at;      /* [n_units] where its elements begin in the bucket */
     tri_bucket_slot *bucket_slot; /* [n_bucket_slots] */
     int n_bucket_slots, cap_bucket_slots;
-    int *error_new; /* [n_units] what coding has lost of gradients, this step's included: the state `error`, once
-                       `update` commits it; -1: no part of the unit is coded. Both set by compress, read by
-                       tensor_sums, update. NULL: no error feedback */
+    /* [n_units] what coding has lost of gradients, this step's included: the state `error`, once `update` commits it;
+     * -1: no part of the unit is coded. Both set by compress, read by tensor_sums, update. NULL: no error feedback */
+    int *error_new;
     int error;
-    uint8_t *tokens_summed; /* [n_units] 1: gradients from a rank's own tokens are summed over the tp axis already. Set
-                              by compress, read by tensor_sums; NULL: none */
-    tri_stored *stored;    /* [n_stored] weights with slots of their own, by unit and place. Set by quantize, read by
-                              start */
+    /* [n_units] 1: gradients from a rank's own tokens are summed over the tp axis already. Set by compress, read by
+     * tensor_sums; NULL: none */
+    uint8_t *tokens_summed;
+    /* [n_stored] weights with slots of their own, by unit and place. Set by quantize, read by start */
+    tri_stored *stored;
     int n_stored;
-    int *behind;           /* [n_instrs] the last instruction of the other lane that is done before each; -1. Set by
-                            * lanes, read by memory; NULL: one lane */
+    /* [n_instrs] the last instruction of the other lane that is done before each; -1. Set by lanes, read by memory;
+     * NULL: one lane */
+    int *behind;
 };
 
 /* n numbers of slots, or of anything else, all -1: none yet. */

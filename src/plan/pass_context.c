@@ -26,9 +26,7 @@ typedef struct context {
     int *field;          /* [slots] the field that fills it; -1 */
 } context;
 
-static tri_attr group_of(const context *c) {
-    return (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = c->n};
-}
+static tri_attr group_of(const context *c) { return (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = c->n}; }
 
 static int is_tokens(tri_rows rows) { return rows.sym == TRI_SYM_T0 || rows.sym == TRI_SYM_T1; }
 
@@ -117,13 +115,13 @@ static void ring(context *c, const tri_instr *instr) {
 
 /* Each rank's rows of a sequence, summed. */
 static void pool(context *c, const tri_instr *instr) {
-    int y = TRI_SLOT(instr, pool, y);
+    int y = TRI_SLOT(instr, pool, y), slots[TRI_MAX_ARGS] = TRI_NO_SLOTS;
     const tri_slot s = c->to.program->slot[y];
     int own = TRI_BUILD_SAME(&c->to, s, "%s.own", s.name);
     tri_attr attr = instr->attr;
     attr.members = c->ring ? c->n : 0;
-    tri__build(&c->to, instr->op,
-               (const int[TRI_MAX_ARGS]){own, instr->slot[1], instr->slot[2], -1, -1, -1, -1, -1, -1, -1}, attr);
+    slots[0] = own, slots[1] = instr->slot[1], slots[2] = instr->slot[2];
+    tri__build(&c->to, instr->op, slots, attr);
     sum_up(c, y, own);
 }
 

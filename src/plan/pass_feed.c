@@ -130,10 +130,8 @@ static void append_step(feeder *f) {
 tri_status tri__pass_feed(tri_pass *pass) {
     const tri_mesh *mesh = &pass->in->mesh;
     tri_program *program = pass->program;
-    feeder f = {.pass = pass,
-                .to = {.arena = pass->arena, .program = program, .unit = -1, .mb = -1},
-                .n_mb = program->n_mb,
-                .at = tri__mesh_coords(mesh, pass->in->rank),
+    feeder f = {.pass = pass, .to = {.arena = pass->arena, .program = program, .unit = -1, .mb = -1},
+                .n_mb = program->n_mb, .at = tri__mesh_coords(mesh, pass->in->rank),
                 .axes = tri__long_axes(mesh, TRI_AXIS_SET(TRI_AXIS_PP) | TRI_AXIS_SET(TRI_AXIS_TP))};
     for (int field = 0; field < TRI_FIELD_COUNT; field++)
         if (pass->forward.input[field] >= 0 && depends_on_batch((tri_field)field)) f.field[f.n_fields++] = field;

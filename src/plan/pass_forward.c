@@ -18,20 +18,13 @@ tri_status tri__pass_forward(tri_pass *pass) {
     program->max.shortest[0] = program->max.shortest[1] = 0;
     if (pass->training) tri__step_kinds_set(&pass->in->optimizer, program);
     if (pass->training) TRI_TRY(tri__layer_gates_set(pass->arena, &pass->in->layer_drop, pass->in->model, program));
-    pass->forward = (tri_forward){.build = {.arena = pass->arena, .program = program, .mb = 0},
-                                  .model = pass->model,
-                                  .training = pass->training,
-                                  .loss_form = pass->in->loss,
+    pass->forward = (tri_forward){.build = {.arena = pass->arena, .program = program, .mb = 0}, .model = pass->model,
+                                  .training = pass->training, .loss_form = pass->in->loss,
                                   .first_rows = makes_first_rows(pass)};
     tri__model_forward(&pass->forward);
     pass->program = program;
-    pass->out = (tri_planned){.param = pass->forward.unit_slot,
-                              .loss = pass->forward.loss,
-                              .probs = pass->forward.probs,
-                              .experts = -1,
-                              .norm = -1,
-                              .apply = -1,
-                              .scale = -1};
+    pass->out = (tri_planned){.param = pass->forward.unit_slot, .loss = pass->forward.loss,
+                              .probs = pass->forward.probs, .experts = -1, .norm = -1, .apply = -1, .scale = -1};
     if (pass->in->quantize != TRI_F32) tri__mark_quantized(pass);
     return pass->in->fp8 && pass->training ? tri__mark_fp8(pass) : TRI_OK;
 }

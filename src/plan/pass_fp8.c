@@ -146,9 +146,7 @@ static void note_factor(tri_fp8 *z, int i, const factor *of) {
     (of->is_transposed ? u->transposed : u->rows)[i >= u->again] = 1;
 }
 
-static int is_forward(const tri_instr *instr) {
-    return instr->attr.bits && instr->op == TRI_OP_linear;
-}
+static int is_forward(const tri_instr *instr) { return instr->attr.bits && instr->op == TRI_OP_linear; }
 
 static void find_uses(tri_fp8 *z) {
     for (int s = 0; s < z->n_slots; s++)
@@ -273,10 +271,9 @@ static void append_linear_dw(tri_fp8 *z, int i, const factor of[2]) {
 static void append_scaled(tri_fp8 *z, int i, tri_attr attr, int slot) {
     const tri_instr *instr = &z->from[i];
     const tri_op_row *row = tri__instr_row(instr), *scaled = tri__op_row(instr->op, &attr);
-    int slots[TRI_MAX_ARGS];
+    int slots[TRI_MAX_ARGS] = TRI_NO_SLOTS;
     const tri_fp8_form *f = tri__fp8_open(z, slot, i);
     uint16_t acc = 0;
-    for (int k = 0; k < TRI_MAX_ARGS; k++) slots[k] = -1;
     for (int k = 0; k < row->n_args; k++) {
         int to = tri__row_arg(scaled, row->arg[k].name);
         if (to < 0) continue; /* dx or dqkv, which has become q */
@@ -350,10 +347,7 @@ static void begin_step(tri_fp8 *z) {
     z->to.unit = z->to.mb = -1, z->to.gates = 0, z->to.layer = 0;
     z->s = tri__build_slot(&z->to, TRI_MEM_RESULT, TRI_F32, one, K, "fp8.scale");
     z->most = tri__build_slot(&z->to, TRI_MEM_RESULT, TRI_F32, one, K, "fp8.most");
-    for (int which = 0; which < 2; which++) {
-        z->numbers[which] = tri__arena_alloc(z->pass->arena, (size_t)(TRI_FP8_AT_ONCE * K) * sizeof *z->numbers[which]);
-        for (int k = 0; k < TRI_FP8_AT_ONCE * K; k++) z->numbers[which][k] = -1;
-    }
+    for (int which = 0; which < 2; which++) z->numbers[which] = tri__none_yet(z->pass->arena, TRI_FP8_AT_ONCE * K);
     TRI_BUILD(&z->to, fp8_scales, (tri_attr){0}, z->s, z->most, z->history);
 }
 
@@ -389,8 +383,7 @@ static int ends_squares(const tri_fp8 *z, int i) {
 static void rewrite(tri_fp8 *z) {
     tri_program *program = z->pass->program;
     int update = z->pass->out.update, posted = 0;
-    program->instr = NULL;
-    program->n_instrs = program->cap_instrs = 0;
+    z->from = tri__take_instrs(program, &z->n_from);
     begin_step(z);
     tri__fp8_gathers_plan(z);
     for (int i = 0; i < z->n_from; i++) {

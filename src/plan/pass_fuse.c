@@ -144,8 +144,7 @@ static void shorten(const fuser *f, norm_run *r) {
 }
 
 static int try_dropout_add_norm_din(fuser *f) {
-    norm_run r = {.din = peek(f, 0, TRI_OP_norm_din),
-                  .dw = peek(f, 1, TRI_OP_norm_dw),
+    norm_run r = {.din = peek(f, 0, TRI_OP_norm_din), .dw = peek(f, 1, TRI_OP_norm_dw),
                   .add = peek(f, 2, TRI_OP_add_din)};
     if (!r.din || !r.dw || TRI_SLOT(r.dw, norm_dw, dy) != TRI_SLOT(r.din, norm_din, dy)) return 0;
     tri_instr fused = *r.din;

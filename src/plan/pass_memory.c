@@ -159,8 +159,7 @@ static void take(space *space, placed place) {
 static void place_in_buffers(tri_pass *pass, tri_mem mem, life *lives, int n) {
     tri_program *program = pass->program;
     int64_t each = n ? lives[0].bytes : 0, most = each ? (program->bytes[mem] - 1) / each : 0; /* buffers */
-    int *until = tri__arena_alloc(pass->arena,
-                                  (size_t)most * sizeof *until); /* last instruction of each buffer's slot */
+    int *until = tri__arena_alloc(pass->arena, (size_t)most * sizeof *until); /* last instruction of its slot */
     int *buffer = tri__arena_alloc(pass->arena, (size_t)n * sizeof *buffer), used = 0;
     qsort(lives, (size_t)n, sizeof *lives, earlier_first);
     for (int i = 0; i < n; i++) {

@@ -90,9 +90,7 @@ static tile *tile_of(const offload *o, int slot) {
     return t;
 }
 
-static int is_state(const offload *o, int slot) {
-    return slot >= 0 && o->to.program->slot[slot].mem == TRI_MEM_STATE;
-}
+static int is_state(const offload *o, int slot) { return slot >= 0 && o->to.program->slot[slot].mem == TRI_MEM_STATE; }
 
 /* Whether operand k is one of elements that an instruction treats one by one. */
 static int is_flat(const tri_instr *instr, int k) {
@@ -174,10 +172,10 @@ static void cut_updates(offload *o) {
 static void advance_sums(offload *o) {
     int n, update = o->pass->out.update;
     const tri_instr *instr = tri__take_instrs(o->to.program, &n);
-    int *last = tri__arena_alloc(o->pass->arena, (size_t)o->to.program->n_slots *
-                                                     sizeof *last); /* of roots: 1 + the last use; 0 none */
-    int *then = tri__arena_alloc(o->pass->arena,
-                                 (size_t)n * sizeof *then); /* of an instruction: 1 + the sum that follows it; 0 none */
+    size_t roots = (size_t)o->to.program->n_slots;
+    int *last = tri__arena_alloc(o->pass->arena, roots * sizeof *last); /* of roots: 1 + the last use; 0 none */
+    /* of an instruction: 1 + the sum that follows it; 0 none */
+    int *then = tri__arena_alloc(o->pass->arena, (size_t)n * sizeof *then);
     int *moved = tri__arena_alloc(o->pass->arena, (size_t)n * sizeof *moved);
     for (int i = 0; i < n; i++) {
         int root = instr[i].op == TRI_OP_sumsq ? tri__slot_root(o->to.program, TRI_SLOT(&instr[i], sumsq, x)) : -1;
@@ -235,13 +233,8 @@ static void use(offload *o, tile *t, int at, const tri_instr *instr, int k) {
         const tri_slot *root = &o->to.program->slot[t->root];
         int index = o->n_spans, before = t->last;
         *TRI_PUSH(o->pass->arena, o->span, o->n_spans,
-                  o->cap_spans) = (span){.tile = (int)(t - o->tile),
-                                         .first = at,
-                                         .next = -1,
-                                         .before = before,
-                                         .mb = instr->mb,
-                                         .layer = instr->layer,
-                                         .staging = -1,
+                  o->cap_spans) = (span){.tile = (int)(t - o->tile), .first = at, .next = -1, .before = before,
+                                         .mb = instr->mb, .layer = instr->layer, .staging = -1,
                                          .bytes = tri__range_count(t->part) * (int64_t)tri__dtype_bytes(root->dtype)};
         if (before >= 0) o->span[before].next = index;
         else t->span = index;
@@ -431,8 +424,7 @@ static int64_t offloaded_bytes(const offload *o) {
 
 tri_status tri__pass_offload(tri_pass *pass) {
     const tri_plan_in *in = pass->in;
-    offload o = {.pass = pass,
-                 .max = &pass->program->max,
+    offload o = {.pass = pass, .max = &pass->program->max,
                  .to = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
     o.ahead = offloaded_bytes(&o) / SHARE < in->target->ahead ? offloaded_bytes(&o) / SHARE : in->target->ahead;
     o.each = o.ahead / PIECES / (int64_t)sizeof(float) / GRAIN * GRAIN;

@@ -151,10 +151,8 @@ static void append(quantizer *z, const tri_instr *instr) {
 
 static void rewrite(quantizer *z) {
     tri_program *program = z->pass->program;
-    const tri_instr *instr = program->instr;
-    int n = program->n_instrs, update = z->pass->out.update;
-    program->instr = NULL;
-    program->n_instrs = program->cap_instrs = 0;
+    int n, update = z->pass->out.update;
+    const tri_instr *instr = tri__take_instrs(program, &n);
     for (int i = 0; i < n; i++) {
         if (i == update && z->pass->training) z->pass->out.update = program->n_instrs;
         append(z, &instr[i]);
@@ -186,12 +184,9 @@ static void store(tri_pass *pass, int *cap, int view, uint32_t axes, int scale) 
         if (pass->stored[i].slot == view) return;
     int unit = unit_of(pass, view);
     int64_t begin = tri__slot_begin(pass->program, view) - tri__slot_begin(pass->program, pass->out.param[unit]);
-    *TRI_PUSH(pass->arena, pass->stored, pass->n_stored, *cap) = (tri_stored){.unit = unit,
-                                                                              .begin = begin,
-                                                                              .rows = s.rows.add,
-                                                                              .cols = s.cols,
-                                                                              .slot = view,
-                                                                              .scale = scale,
+    *TRI_PUSH(pass->arena, pass->stored, pass->n_stored, *cap) = (tri_stored){.unit = unit, .begin = begin,
+                                                                              .rows = s.rows.add, .cols = s.cols,
+                                                                              .slot = view, .scale = scale,
                                                                               .axes = axes};
 }
 

@@ -34,9 +34,7 @@ typedef struct ring {
     int straight;           /* 1: keys come from their own rank in each step, not from the previous one */
 } ring;
 
-static tri_attr group_of(const ring *r) {
-    return (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = r->n};
-}
+static tri_attr group_of(const ring *r) { return (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = r->n}; }
 
 static int operand(const ring *r, const char *name) { return r->at->slot[tri__row_arg(tri__instr_row(r->at), name)]; }
 

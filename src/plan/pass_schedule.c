@@ -22,8 +22,7 @@ typedef struct unroll {
     const tri_actions *order;  /* of this rank */
     tri_handovers hand;
     int *stage_of;             /* [instructions of from]; -1: depends only on the input */
-    int **list,
-        *n_list; /* [n_stages] instructions of this rank's stages, with those on the input that they need */
+    int **list, *n_list; /* [n_stages] instructions of this rank's stages, with those on the input that they need */
     int collects;              /* 1: probabilities of several microbatches, or for several ranks */
     int loss;                  /* the instruction of from that ends forward */
     int *shared;               /* [slots of from] new index of a slot that microbatches share; -1 */
@@ -64,8 +63,8 @@ static int map_slot(unroll *u, int slot, int mb) {
     at.unit = s->unit;
     if (s->parent >= 0) {
         int parent = map_slot(u, s->parent, mb);
-        const char *label = s->name + strlen(u->from->slot[s->parent].name); /* of a view of activations, which gets a
-                                                                                name for each microbatch */
+        /* of a view of activations, which gets a name for each microbatch */
+        const char *label = s->name + strlen(u->from->slot[s->parent].name);
         return *index = tri__build_view(&at, parent, s->parent_at, s->rows.add, s->cols, "%s%s",
                                         is_own(s) ? u->to.program->slot[parent].name : s->name, is_own(s) ? label : "");
     }

@@ -29,9 +29,7 @@ typedef struct tensor {
     uint8_t *placed;           /* [slots of from] placement of computed values */
 } tensor;
 
-static int param_of(const tensor *t, int view) {
-    return tri__forward_param(t->pass, t->from, view);
-}
+static int param_of(const tensor *t, int view) { return tri__forward_param(t->pass, t->from, view); }
 
 /* Elements from a parameter to the next one, or to the end of its unit. */
 static int64_t room_of(const tri_network *model, int param) {

@@ -128,8 +128,8 @@ static void emit_instr(lower *l, const tri_instr *instr) {
 
 /* Pending collectives are in the order of their posts. */
 static void write_list(lower *l) {
-    int *open = tri__arena_alloc(l->to.arena, (size_t)l->n_pending * sizeof *open), n_open = 0,
-        posted = 0; /* posted, not waited for yet */
+    int *open = tri__arena_alloc(l->to.arena, (size_t)l->n_pending * sizeof *open); /* posted, not waited for yet */
+    int n_open = 0, posted = 0;
     for (int i = 0; i <= l->n; i++) {
         int kept = 0;
         for (int k = 0; k < n_open; k++) {

@@ -19,8 +19,8 @@ typedef struct tri_sharding {
     int size;                 /* hybrid: replicas that hold one copy; divides dp */
     double bucket_mb;         /* gradients summed by one transfer, in MB; 0: 25. The first bucket has at most 1 */
     int prefetch;             /* blocks of weights gathered ahead of the one in use */
-    tri_reshard reshard; /* whether gathered weights are dropped after the forward pass; auto: unless they are needed
-                            again at once */
+    /* whether gathered weights are dropped after the forward pass; auto: unless they are needed again at once */
+    tri_reshard reshard;
     tri_wrap wrap;            /* blocks: a unit each, or units in a row joined until they have wrap_min_params */
     int64_t wrap_min_params;
 } tri_sharding;
@@ -29,8 +29,9 @@ typedef struct tri_sharding {
 typedef struct tri_compression {
     tri_code gradients, weights;
     int feedback;             /* 1: what coding loses of gradients is added to the next step's */
-    int within;               /* replicas of a machine, which exchange in full: only the exchange between machines is
-                                 coded. 0, 1: every exchange is; -1: not as many on all machines, an error */
+    /* replicas of a machine, which exchange in full: only the exchange between machines is coded. 0, 1: every exchange
+     * is; -1: not as many on all machines, an error */
+    int within;
 } tri_compression;
 
 /* The optimizer, and which steps are of which kind (step_kinds.c). */
@@ -101,15 +102,16 @@ typedef struct tri_plan_in {
     tri_texts float_layers;      /* weights whose products are not quantised */
     tri_dtype reduce_dtype;      /* of gradients of weights, as they are summed and kept */
     unsigned offload;            /* classes in offload memory, 1 << tri_mem or-ed */
-    int replicate;               /* 1: a training step begins with copies of the state into memory that outlives the
-                                    rank */
+    /* 1: a training step begins with copies of the state into memory that outlives the rank */
+    int replicate;
 } tri_plan_in;
 
 /* What is kept between steps beside the weights: saved as tensors whose names begin with `prefix`. */
 typedef enum tri_state_scope {
     TRI_STATE_SHARED,    /* replicas hold the same numbers, or shards of them: each element is saved once */
-    TRI_STATE_SUMMED,    /* each copy of the model has its own, whose sum matters: saved as [copies, shape of the
-                            parameter]. On another number of copies, each gets its part of the sum */
+    /* each copy of the model has its own, whose sum matters: saved as [copies, shape of the parameter]. On another
+     * number of copies, each gets its part of the sum */
+    TRI_STATE_SUMMED,
     TRI_STATE_AVERAGED   /* the same, but their mean matters: on another number of copies, each gets it */
 } tri_state_scope;
 /* What it is to begin with where a checkpoint lacks it: of a run with other settings (--allow-change). */
@@ -147,46 +149,50 @@ typedef struct tri_planned {
     tri_program *program;
     int *param;                  /* [n_units] flat slots */
     int *master;                 /* [n_units] master weights in fp32, where param is 16-bit; else NULL */
-    int *shown;                  /* [n_units] where evaluations and checkpoints show other weights than are trained
-                                    (averages; the anchor of local steps): these, in fp32, with the ranges of shared
-                                    states; -1: the unit is not trained. Else NULL */
-    int *live;                   /* [n_units] the same elements of the weights that are trained, or of their masters: a
-                                    state; -1, NULL likewise */
+    /* [n_units] where evaluations and checkpoints show other weights than are trained (averages; the anchor of local
+     * steps): these, in fp32, with the ranges of shared states; -1: the unit is not trained. Else NULL */
+    int *shown;
+    /* [n_units] the same elements of the weights that are trained, or of their masters: a state; -1, NULL likewise */
+    int *live;
     tri_state state[TRI_MAX_STATES]; /* training only */
     int n_states;
     const tri_hyper *hyper;      /* [TRI_HYPERS] training only */
     int copy, copies;            /* where copies of the model take local steps: this rank's, of how many; else 0 */
     tri_range *param_part;       /* [n_units] the range of the unit's elements that param holds */
     tri_range *state_part;       /* [n_units] the same of masters and shared states; training only */
-    tri_range *save_part; /* [n_units] those that this rank writes to a checkpoint: in both ranges; over all ranks
-                             they cover the unit once */
+    /* [n_units] those that this rank writes to a checkpoint: in both ranges; over all ranks they cover the unit once */
+    tri_range *save_part;
     int loss;  /* of training, over all replicas, on every rank; without the balancing loss of experts */
-    int experts; /* training only: for each layer with experts its balancing loss and how many tokens had no place,
-                    over all replicas, on every rank; -1: none */
+    /* training only: for each layer with experts its balancing loss and how many tokens had no place, over all
+     * replicas, on every rank; -1: none */
+    int experts;
     int probs; /* prediction: [replicas, microbatches, most samples, classes], of all of them on every rank */
     int norm, apply;             /* training only */
     int scale;                   /* of the loss; training in fp16 only, else -1 */
     int update;                  /* training only: the first instruction of the update */
-    int posted, waited;          /* the first after the posts of copies of replicated state, the first of their waits;
-                                    without copies: 0, and `update` */
+    /* the first after the posts of copies of replicated state, the first of their waits; without copies: 0, and
+     * `update` */
+    int posted, waited;
 } tri_planned;
 
 /* Where the host fills in weights of fewer bits that have no masters: unit by unit, in fp32, through slots of the start
  * program that share memory. After each, its instructions put them into the slots used for computing. */
 typedef struct tri_filling {
-    int *slot; /* [n_units] the unit's elements param_part; -1: this rank holds none. NULL: weights, or their masters,
-                  are filled in place */
+    /* [n_units] the unit's elements param_part; -1: this rank holds none. NULL: weights, or their masters, are filled
+     * in place */
+    int *slot;
     int *end;  /* [n_units] the unit's instructions begin at the end of those of the unit before */
 } tri_filling;
 
 typedef struct tri_rank_plan {
     const tri_network *model;      /* this rank's share of the model: unit indices below refer to it */
     tri_planned train, infer;
-    tri_program *start;          /* prepares the weights that the host filled in; its slots have the same offsets as
-                                    in the others */
+    /* prepares the weights that the host filled in; its slots have the same offsets as in the others */
+    tri_program *start;
     tri_filling filling;
-    tri_program *exchange;       /* around an evaluation: `live` and `shown` change places, and weights are again
-                                    prepared; run a second time, it puts them back. Empty where nothing is shown */
+    /* around an evaluation: `live` and `shown` change places, and weights are again prepared; run a second time, it
+     * puts them back. Empty where nothing is shown */
+    tri_program *exchange;
 } tri_rank_plan;
 
 /* Token counts of a microbatch are rounded up to a multiple of it before they are bound: of the number of ranks that

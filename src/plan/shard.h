@@ -48,8 +48,8 @@ int tri__sharder_share(tri_sharder *s, const tri_shard_block *block, int unit, i
 /* Appends a post, or the wait for it. x = -1: in place. unit: of the program, or -1. */
 void tri__sharder_post(tri_sharder *s, tri_op op, tri_attr group, tri_ends ends, int unit, int mb);
 void tri__sharder_wait(tri_sharder *s, tri_ends ends, int unit, int mb);
-int tri__sharder_unit(const tri_sharder *s,
-                      const tri_shard_block *block); /* the program's unit for instructions on a block */
+/* the program's unit for instructions on a block */
+int tri__sharder_unit(const tri_sharder *s, const tri_shard_block *block);
 
 /* Whether steps leave a unit of the model out: its transfers are its own, so that they are left out with it. */
 int tri__sharder_closes(const tri_sharder *s, int unit);
@@ -61,7 +61,6 @@ void tri__gathers_before(tri_sharder *s, int at);
 /* shard_gradients.c: sums of gradients. */
 void tri__reductions_plan(tri_sharder *s);
 void tri__reductions_before(tri_sharder *s, int at);
-unsigned tri__reductions_acc(tri_sharder *s,
-                             const tri_instr *instr); /* acc bits of a rewritten instruction */
+unsigned tri__reductions_acc(tri_sharder *s, const tri_instr *instr); /* acc bits of a rewritten instruction */
 void tri__reductions_after(tri_sharder *s, int at);
 void tri__reductions_end(tri_sharder *s);

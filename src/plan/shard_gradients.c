@@ -254,8 +254,8 @@ unsigned tri__reductions_acc(tri_sharder *s, const tri_instr *instr) {
         if (instr->slot[k] < 0 || row->arg[k].access != TRI_ACCESS_A || s->grads.unit[instr->slot[k]] < 0) continue;
         if (!shares_unit(s, s->grads.unit[instr->slot[k]])) continue;
         int *written = &s->reductions->written[instr->slot[k]];
-        acc = *written == instr->mb + 1 ? acc | 1u << k
-                                        : acc & ~(1u << k); /* the first of each microbatch overwrites */
+        /* the first of each microbatch overwrites */
+        acc = *written == instr->mb + 1 ? acc | 1u << k : acc & ~(1u << k);
         *written = instr->mb + 1;
     }
     return acc;
@@ -266,8 +266,8 @@ static void post_scatter(tri_sharder *s, int b, int mb) {
     const tri_shard_block *block = &s->block[b];
     int to = r->shard[b], whole = s->map[s->grads.slot[block->first]];
     if (!codes_scatters(s))
-        finish_open(
-            s); /* with two lanes, blocks of several units alternate: this one began before that scatter was posted */
+        /* with two lanes, blocks of several units alternate: this one began before that scatter was posted */
+        finish_open(s);
     if (mb > 0)
         to = TRI_SHARD_SLOT(s, block, TRI_MEM_COMM, tri__range_count(block->own), "g.%s#%d.own", block->name, mb);
     scatter before = r->open;

@@ -18,9 +18,7 @@ tri_dtype tri__weights_dtype(const tri_pass *pass) {
     return gathers ? TRI_F32 : pass->in->precision;
 }
 
-int tri__is_exempt(const tri_plan_in *in, const char *name) {
-    return tri__texts_has(&in->float_layers, name);
-}
+int tri__is_exempt(const tri_plan_in *in, const char *name) { return tri__texts_has(&in->float_layers, name); }
 
 /* Whether a weight is quantised: all parameters that its view spans, such as query, key and value, or none. */
 int tri__is_quantized(const tri_pass *pass, int view) {

@@ -86,13 +86,8 @@ void tri__build_as(tri_builder *builder, const tri_instr *like) {
 tri_instr *tri__build(tri_builder *builder, tri_op op, const int *slots, tri_attr attr) {
     tri_program *program = builder->program;
     tri_instr *instr = TRI_PUSH(builder->arena, program->instr, program->n_instrs, program->cap_instrs);
-    *instr = (tri_instr){.op = (uint16_t)op,
-                         .unit = (int16_t)builder->unit,
-                         .mb = (int16_t)builder->mb,
-                         .gates = builder->gates,
-                         .layer = builder->layer,
-                         .await = -1,
-                         .attr = attr};
+    *instr = (tri_instr){.op = (uint16_t)op, .unit = (int16_t)builder->unit, .mb = (int16_t)builder->mb,
+                         .gates = builder->gates, .layer = builder->layer, .await = -1, .attr = attr};
     const tri_op_row *row = tri__op_row(op, &attr);
     for (int k = 0; k < TRI_MAX_ARGS; k++) instr->slot[k] = k < row->n_args && row->arg[k].access ? slots[k] : -1;
     return instr;

@@ -31,6 +31,7 @@ int tri__build_rows_view(tri_builder *builder, int parent, int64_t at, tri_rows 
 void tri__build_as(tri_builder *builder, const tri_instr *like);
 /* Appends an instruction; `slots` in the order of the operation's row, -1 for omitted operands. */
 tri_instr *tri__build(tri_builder *builder, tri_op op, const int *slots, tri_attr attr);
+#define TRI_NO_SLOTS {[0 ... TRI_MAX_ARGS - 1] = -1}
 #define TRI_BUILD(builder, op, attr, ...) \
     tri__build((builder), TRI_OP_##op, (const int[TRI_MAX_ARGS]){__VA_ARGS__}, (attr))
 /* The same with the slots of those operands alone that the variant has. */

@@ -163,8 +163,7 @@ static tri_status stuck(dry *d, int role) {
 
 static tri_status run_dry(dry *d) {
     int n_ready = 0;
-    int *ready = tri__arena_alloc(d->arena,
-                                  (size_t)d->roles.n * sizeof *ready); /* runnable roles, each once */
+    int *ready = tri__arena_alloc(d->arena, (size_t)d->roles.n * sizeof *ready); /* runnable roles, each once */
     for (int role = d->roles.n - 1; role >= 0; role--) {
         d->run[role] = (runner){.waits_for = -1};
         ready[n_ready++] = role;

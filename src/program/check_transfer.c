@@ -11,8 +11,7 @@ static tri_linear place_of(tri_checker *c, const tri_attr *attr) {
     int rank = tri__check_rank(c, 0, 0), last = tri__check_rank(c, of->n - 1, 0), within = attr->within,
         across = attr->across;
     int at = tri__mesh_group_place(mesh, rank, attr->axes), at_last = tri__mesh_group_place(mesh, last, attr->axes);
-    int more = tri__mesh_group_place(mesh, tri__check_rank(c, 0, of->copies - 1), attr->axes) -
-               at; /* in the last run */
+    int in_last = tri__check_rank(c, 0, of->copies - 1), more = tri__mesh_group_place(mesh, in_last, attr->axes) - at;
     int each_run = of->copies > 1 ? more / (of->copies - 1) : 0;
     if (within && (at / within != at_last / within || each_run % within)) c->varies = 1;
     if (across && at / across != (at_last + more) / across) c->varies = 1;

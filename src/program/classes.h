@@ -31,8 +31,9 @@ typedef struct tri_classes {
     tri_class *at; /* by row, then by `begin` */
     int n, cap;
     int *first; /* [pp * tp + 1] index of the first class of each row */
-    int *like;  /* [pp * tp] the row whose classes stand for each, in plans for figures only (plan/plan.h); NULL: every
-                   row has its own */
+    /* [pp * tp] the row whose classes stand for each, in plans for figures only (plan/plan.h); NULL: every row has its
+     * own */
+    int *like;
 } tri_classes;
 
 /* A row: all ranks of one place on pp and tp; numbered with pp fastest. */

@@ -70,22 +70,17 @@ int tri__meetings_post(tri_meetings *m, int role, int line) {
     int span = tri__roles_span(m->roles, &instr->attr);
     tri_channel *c = group_of(m, role, span);
     if (instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post) {
-        int place = tri__transfer_place(&m->ranks->mesh, m->roles->rank[role],
-                                        &instr->attr); /* the same for all ranks of the role */
+        /* the same for all ranks of the role */
+        int place = tri__transfer_place(&m->ranks->mesh, m->roles->rank[role], &instr->attr);
         int own = c->members[place], other = c->members[instr->attr.root];
         c = instr->op == TRI_OP_send_post ? pair_of(m, own, other, span) : pair_of(m, other, own, span);
     }
     int k = c->posted[place_of(c, role)]++;
     if (k == c->n_meetings) {
         *TRI_PUSH(m->arena, c->meeting, c->n_meetings, c->cap_meetings) = m->n;
-        *TRI_PUSH(m->arena, m->at, m->n, m->cap) = (tri_meeting){.role = role,
-                                                                 .line = line,
-                                                                 .n_roles = c->n_roles,
-                                                                 .left = c->n_roles,
-                                                                 .roles = c->roles,
-                                                                 .n_members = c->n_members,
-                                                                 .channel = c,
-                                                                 .number = k};
+        *TRI_PUSH(m->arena, m->at, m->n, m->cap) = (tri_meeting){.role = role, .line = line, .n_roles = c->n_roles,
+                                                                 .left = c->n_roles, .roles = c->roles,
+                                                                 .n_members = c->n_members, .channel = c, .number = k};
     }
     m->at[c->meeting[k]].left--;
     return c->meeting[k];

@@ -6,37 +6,19 @@
 
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* rows leave out what is 0; clang warns */
 
-/* The letters of dims, as variables of the cost expressions. */
-#define B (d->of['B' - 'A'])
-#define C (d->of['C' - 'A'])
-#define D (d->of['D' - 'A'])
-#define H (d->of['H' - 'A'])
-#define I (d->of['I' - 'A'])
-#define K (d->of['K' - 'A'])
-#define M (d->of['M' - 'A'])
-#define N (d->of['N' - 'A'])
-#define O (d->of['O' - 'A'])
-#define P (d->of['P' - 'A'])
-#define Q (d->of['Q' - 'A'])
-#define T (d->of['T' - 'A'])
 #define ACT_FLOPS (row->act ? row->act->flops : 0)
 #define ACT_SLOPE (row->act ? row->act->slope : 0)
 #define IS(fact) (row->facts & TRI_FACT_##fact ? 1.0 : 0.0)
-#define TRI_OP(name, phase, flops, ...) \
-    static double flops_##name(const tri_dims *d, const tri_op_row *row) { return (void)d, (void)row, (double)(flops); }
+#define OF(letter) letter = d->of[#letter[0] - 'A']
+#define TRI_OP(name, phase, flops, ...)                                                                                \
+    static double flops_##name(const tri_dims *d, const tri_op_row *row) {                                             \
+        /* the letters of dims, as variables of the cost expressions */                                                \
+        __attribute__((unused)) const double OF(B), OF(C), OF(D), OF(H), OF(I), OF(K), OF(M), OF(N), OF(O), OF(P),     \
+            OF(Q), OF(T);                                                                                              \
+        return (void)row, (double)(flops);                                                                             \
+    }
 #include "program/ops.def"
-#undef B
-#undef C
-#undef D
-#undef H
-#undef I
-#undef K
-#undef M
-#undef N
-#undef O
-#undef P
-#undef Q
-#undef T
+#undef OF
 
 /* Names in ops.def: of element types, and of facts. */
 enum {
@@ -73,15 +55,10 @@ enum {
 #define ROW(...) __VA_ARGS__
 
 static const tri_op_def defs[TRI_OP_COUNT] = {
-#define TRI_OP(name_, phase_, cost_, adjoint_, formula_, row_, ...)           \
-    [TRI_OP_##name_] = {.name = #name_,                                       \
-                        .phase = TRI_PHASE_##phase_,                          \
-                        .flops = flops_##name_,                               \
-                        .adjoint = adjoint_,                                  \
-                        .formula = formula_,                                  \
-                        .arg = (const tri_operand_def[]){__VA_ARGS__},        \
-                        .n_args = (int)sizeof(struct tri_args_##name_),       \
-                        row_},
+#define TRI_OP(name_, phase_, cost_, adjoint_, formula_, row_, ...)                                                    \
+    [TRI_OP_##name_] = {.name = #name_, .phase = TRI_PHASE_##phase_, .flops = flops_##name_, .adjoint = adjoint_,      \
+                        .formula = formula_, .arg = (const tri_operand_def[]){__VA_ARGS__},                            \
+                        .n_args = (int)sizeof(struct tri_args_##name_), row_},
 #include "program/ops.def"
 };
 

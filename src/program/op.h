@@ -41,13 +41,7 @@ typedef enum tri_op {
 #undef Uo
 
 typedef enum tri_op_phase {
-    TRI_PHASE_I,
-    TRI_PHASE_F,
-    TRI_PHASE_B,
-    TRI_PHASE_W,
-    TRI_PHASE_U,
-    TRI_PHASE_T,
-    TRI_PHASE_M
+    TRI_PHASE_I, TRI_PHASE_F, TRI_PHASE_B, TRI_PHASE_W, TRI_PHASE_U, TRI_PHASE_T, TRI_PHASE_M
 } tri_op_phase;
 
 /* Where an operation runs: kernels, the transport, copies from the host and from offload memory. */
@@ -266,11 +260,12 @@ struct tri_attr {
     int32_t row0;       /* embed: number of the first word that this rank holds */
     int32_t pad;        /* embed: 1 + the padding word, whose row gets no gradient; 0: none */
     int32_t pad_position; /* embed: 1 + the row of the position table that gets no gradient; 0: none */
-    int32_t part;       /* input, tokens_own, tokens_whole_din, pool: which run of rows, each as long as the output
-                           (pool: as x); heads_own: which run of columns; attention_part: which run has the keys */
+    /* input, tokens_own, tokens_whole_din, pool: which run of rows, each as long as the output (pool: as x); heads_own:
+     * which run of columns; attention_part: which run has the keys */
+    int32_t part;
     int32_t run;        /* attention_part: which run has the queries */
-    int32_t groups;     /* heads: 3 where a row is query, key and value, else 1; linear of experts: an
-                           expert's runs of rows, 0: 1 */
+    /* heads: 3 where a row is query, key and value, else 1; linear of experts: an expert's runs of rows, 0: 1 */
+    int32_t groups;
     int32_t max_len;    /* attention: max_sen_len, for random numbers */
     int32_t block;      /* sparse attention: tokens of a block */
     float keys;         /* the same: of a query, on average, in a sequence of max_sen_len, for costs */
@@ -286,18 +281,20 @@ struct tri_attr {
     float decay;        /* optimizers: weight decay of these elements; 0 for those that do not decay */
     int32_t nesterov;   /* sgd, outer_step: 1: the momentum is applied ahead */
     int32_t code;       /* pack, unpack: a tri_code */
-    int32_t members;    /* momentum, outer_step: replicas or copies whose numbers are summed;
-                           heads: ranks that divide the heads; attention_part, pool: ranks of a ring
-                           (layout/runs.h); linear of experts: experts */
-    float rate;         /* optimizers: these elements' factor of the learning rate, 0: 1; outer_step: its learning
-                           rate; balance: the factor of the balancing loss */
+    /* momentum, outer_step: replicas or copies whose numbers are summed; heads: ranks that divide the heads;
+     * attention_part, pool: ranks of a ring (layout/runs.h); linear of experts: experts */
+    int32_t members;
+    /* optimizers: these elements' factor of the learning rate, 0: 1; outer_step: its learning rate; balance: the factor
+     * of the balancing loss */
+    float rate;
     float smoothing;    /* cross_entropy: the share of a label that all classes get alike; 0: none */
     int32_t weighted;   /* cross_entropy: 1: rows have weights */
     float gamma;        /* cross_entropy: focal loss, its power; 0: none. At most one of the two */
     int32_t loss;       /* regress: a tri_number_loss */
     float delta;        /* regress: of Huber's loss */
-    uint32_t axes;      /* transfers: the group's axes of the mesh, TRI_AXIS_SET or-ed (program/transfer.h). With bits:
-                           ranks along them have the other columns of the factors */
+    /* transfers: the group's axes of the mesh, TRI_AXIS_SET or-ed (program/transfer.h). With bits: ranks along them
+     * have the other columns of the factors */
+    uint32_t axes;
     int32_t within;     /* transfers: only the run of this many places of that group that contains this rank; 0: all */
     int32_t across;     /* transfers: only places of that group at this stride; 0: all */
     int32_t root;       /* broadcast: the place that has the data; send and recv: the peer's place */
@@ -327,6 +324,8 @@ static inline float tri__rate_factor(const tri_attr *attr) { return attr->rate >
     X(win0, "first window of each sample's primary text, and their end [N+1,1] i32")                 \
     X(keyw0, "random-number key of each window's first token [W0,2] i32")                            \
     X(win1, "the same for the secondary text") X(keyw1, "")                                          \
+    X(win2, "as win0, of the third text") X(win3, "") X(win4, "") X(win5, "") X(win6, "") X(win7, "")  \
+    X(win8, "") X(win9, "") X(win10, "") X(win11, "") X(win12, "") X(win13, "") X(win14, "") X(win15, "") \
     X(blocks0, "present blocks of attention [K,1] i32 (layout/blocks.h), the same for all microbatches") \
     X(blocks1, "the same for the secondary text")                                                          \
     X(layer_scale, "1 / the probability that a layer is kept, of all layers [1,layers] f32")                \
@@ -337,7 +336,7 @@ static inline float tri__rate_factor(const tri_attr *attr) { return attr->rate >
     X(keyd0, "random-number key of each row of the table of distances [B,2] i32: the row, 0")               \
     X(keyd1, "the same for the secondary text")                                                             \
     X(average, "how far averaged weights go towards the weights in this step, 0 to 1 [1,1] f32")            \
-    X(columns, "words of the table's columns [C,5] i32 (layout/columns.h), the same for all microbatches") \
+    X(columns, "words of the table's columns [C,6] i32 (layout/columns.h), the same for all microbatches") \
     X(row_weights, "factors of the samples' losses [N,1] f32")                                              \
     X(seqf, "first token of each sample in the fusion's layers, and their number [N+1,1] i32")               \
     X(keyf, "random-number key of each of these tokens [N*C,2] i32: data row, place in its sample")
@@ -348,6 +347,11 @@ typedef enum tri_field {
 #undef X
     TRI_FIELD_COUNT
 } tri_field;
+
+/* The windows of a text. */
+static inline tri_field tri__field_windows(int text) {
+    return text == 0 ? TRI_FIELD_win0 : text == 1 ? TRI_FIELD_win1 : (tri_field)(TRI_FIELD_win2 + text - 2);
+}
 
 /* The columns of the field control. Every rank knows the sums over all ranks when the step ends. */
 typedef enum tri_told {

@@ -327,8 +327,7 @@ static tri_status parse_instr(parser *p) {
     if (variant < 0) return bad(p, "unknown operation", name);
     tri_attr attr = {0};
     tri__variant_set(variant, &attr);
-    int none[TRI_MAX_ARGS];
-    for (int k = 0; k < TRI_MAX_ARGS; k++) none[k] = -1;
+    static const int none[TRI_MAX_ARGS] = TRI_NO_SLOTS;
     p->build.unit = p->build.mb = -1;
     tri_parsed *of = &p->parsed[p->n_parsed - 1];
     int n = p->build.program->n_instrs;

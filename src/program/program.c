@@ -67,13 +67,13 @@ tri_counts tri__counts_rounded(const tri_counts *counts, int granule) {
     return rounded;
 }
 
-void tri__counts_join(tri_counts *counts) {
-    int64_t *of = counts->of, windows = of[TRI_SYM_W0] + of[TRI_SYM_W1];
-    of[TRI_SYM_W0] = windows ? windows : 2 * of[TRI_SYM_N];
-    of[TRI_SYM_T0] += of[TRI_SYM_T1];
-    counts->squares[TRI_SYM_T0] += counts->squares[TRI_SYM_T1];
-    of[TRI_SYM_T1] = of[TRI_SYM_W1] = 0, counts->squares[TRI_SYM_T1] = 0;
-    counts->shortest[0] = counts->shortest[1] = 0;
+tri_counts tri__counts_of(const tri_readers *readers, int n_texts, int64_t samples, int64_t tokens, int64_t windows) {
+    tri_counts counts = {.of[TRI_SYM_N] = samples};
+    for (int t = 0; t < n_texts; t++) {
+        counts.of[TRI_SYM_T0 + tri__reader(readers, t)] += tokens;
+        counts.of[TRI_SYM_W0 + tri__reader(readers, t)] += windows ? windows : readers->joined ? samples : 0;
+    }
+    return counts;
 }
 
 int64_t tri__slot_rows(const tri_slot *slot, const tri_counts *counts) {

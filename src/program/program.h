@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "layout/mesh.h"
+#include "layout/texts.h"
 #include "program/target.h"
 
 /* Row counts that are known only when a microbatch is bound. */
@@ -37,8 +38,8 @@ static inline int tri__same_rows(tri_rows a, tri_rows b) {
 typedef struct tri_counts {
     int64_t of[TRI_SYM_COUNT];      /* [TRI_SYM_NONE] is 0 */
     double squares[TRI_SYM_COUNT];  /* T0, T1: sum over sequences of length squared, for costs */
-    int64_t shortest[2];            /* of the largest: tokens of each text's shortest sequence; 0: any. For planning
-                                       alone: a program has none */
+    /* of the largest: tokens of each text's shortest sequence; 0: any. For planning alone: a program has none */
+    int64_t shortest[2];
 } tri_counts;
 
 typedef enum tri_mem {
@@ -48,12 +49,13 @@ typedef enum tri_mem {
     TRI_MEM_ACT,     /* activations, their gradients, inputs: memory is reused by lifetime */
     TRI_MEM_GATHER,  /* weights gathered from their shards: memory is reused by lifetime */
     TRI_MEM_COMM,    /* gradients on their way to their owners: memory is reused by lifetime */
-    TRI_MEM_STAGING, /* copies of what is in offload memory, for kernels that cannot access it: memory is reused by
-                        lifetime */
+    /* copies of what is in offload memory, for kernels that cannot access it: memory is reused by lifetime */
+    TRI_MEM_STAGING,
     TRI_MEM_RESULT,  /* small values that the host sets or reads: never reused */
     TRI_MEM_HOST,    /* records that hosts exchange: always in host memory, never reused */
-    TRI_MEM_KEPT,    /* replicated state, in memory that outlives the rank: what the step before left of weights and
-                        optimizer state. Two halves, written in turn by the number of the step; slots are in one */
+    /* replicated state, in memory that outlives the rank: what the step before left of weights and optimizer state. Two
+     * halves, written in turn by the number of the step; slots are in one */
+    TRI_MEM_KEPT,
     TRI_MEM_WORK,    /* kernels' scratch space: one slot */
     TRI_MEM_COUNT
 } tri_mem;
@@ -109,10 +111,11 @@ typedef struct tri_instr {
     int32_t slot[TRI_MAX_ARGS]; /* in the order of the operation's row; -1 where left out */
     int32_t lane;               /* which of TRI_LANES queues it runs on, where a device has several */
     uint32_t gates;             /* the kinds of steps in which it runs, TRI_GATE or-ed; 0: all */
-    int32_t layer;              /* runs only where the gate of layer k is open: k + 1; only where it is closed:
-                                   -(k + 1); 0: in both cases */
-    int32_t await;              /* the earlier instruction of the other lane that must be done before it; -1: none,
-                                   or one before it in its lane waits already */
+    /* runs only where the gate of layer k is open: k + 1; only where it is closed: -(k + 1); 0: in both cases */
+    int32_t layer;
+    /* the earlier instruction of the other lane that must be done before it; -1: none, or one before it in its lane
+     * waits already */
+    int32_t await;
     tri_attr attr;
 } tri_instr;
 
@@ -194,9 +197,9 @@ static inline int tri__mem_is_reused(tri_mem mem) {
 const char *tri__sym_name(tri_sym sym);
 /* Token counts rounded up to a multiple of `granule`: padding rows belong to no sequence. */
 tri_counts tri__counts_rounded(const tri_counts *counts, int granule);
-/* Tokens, squares and windows (without windows: samples) that were counted for each of two texts become those of the
- * first: both go through one encoder. */
-void tri__counts_join(tri_counts *counts);
+/* Of samples whose texts have so many tokens each, in so many windows (0: not counted, unless an encoder reads several
+ * texts). */
+tri_counts tri__counts_of(const tri_readers *readers, int n_texts, int64_t samples, int64_t tokens, int64_t windows);
 /* Rows and bytes of a slot when the row counts are `counts`. */
 int64_t tri__slot_rows(const tri_slot *slot, const tri_counts *counts);
 int64_t tri__slot_bytes(const tri_slot *slot, const tri_counts *counts);

@@ -11,8 +11,9 @@ typedef struct finder {
     tri_roles *out;
     int *members;   /* [world] of the current group */
     uint64_t *seen; /* [world] hash of what distinguishes a rank's role */
-    int *pattern;   /* [world] of the current group: role of each member, and whether it is on the same machine, and in
-                       the same island, as the one before it */
+    /* [world] of the current group: role of each member, and whether it is on the same machine, and in the same island,
+     * as the one before it */
+    int *pattern;
 } finder;
 
 int tri__roles_span(const tri_roles *r, const tri_attr *attr) {
@@ -104,9 +105,7 @@ static void number(finder *f) {
     int world = f->ranks->world;
     tri_roles *r = f->out;
     sighting *all = tri__arena_alloc(f->arena, (size_t)world * sizeof *all);
-    int *first =
-        tri__arena_alloc(f->arena, (size_t)world * sizeof *first); /* of each rank: the first rank with the same
-                                                                      `seen` */
+    int *first = tri__arena_alloc(f->arena, (size_t)world * sizeof *first); /* rank with the same `seen`, of each */
     for (int rank = 0; rank < world; rank++) all[rank] = (sighting){f->seen[rank], rank};
     qsort(all, (size_t)world, sizeof *all, by_sight);
     for (int i = 0; i < world; i++)

@@ -29,8 +29,8 @@ typedef struct tri_roles {
 
 /* What else tells ranks apart. Zeroed: nothing. */
 typedef struct tri_role_facts {
-    int per_node;        /* > 0: groups must also agree in which of their ranks share a machine, which has `per_node`
-                            consecutive ranks */
+    /* > 0: groups must also agree in which of their ranks share a machine, which has `per_node` consecutive ranks */
+    int per_node;
     int per_island;      /* > 0: likewise of islands inside a machine, which have so many */
     int whole_nodes;     /* 1: machines must have ranks of the same roles at the same places */
     const void *replica; /* [dp] facts of `bytes` bytes about each replica, which must be the same; NULL */

@@ -23,8 +23,8 @@ typedef struct tri_target {
     double short_flops;                         /* short: a square dense layer takes fewer FLOPs than this */
     int64_t ahead; /* bytes copied from offload memory ahead of their use; 0: kernels access it directly */
     int lanes;     /* queues of kernels that run concurrently, at most TRI_LANES; 0 is 1 */
-    int mask_tokens; /* from this max_sen_len on, attention in 16 bits keeps dropout's decisions for its gradient;
-                        0: never */
+    /* from this max_sen_len on, attention in 16 bits keeps dropout's decisions for its gradient; 0: never */
+    int mask_tokens;
     double flops, bytes;                        /* a second, for predictions; 0 unknown */
 } tri_target;
 

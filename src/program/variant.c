@@ -121,8 +121,7 @@ static int holds(const tri_condition *of, unsigned facts) {
     return (facts & of->facts) == of->facts;
 }
 
-#define OPERAND(of) \
-    (tri_operand){(of).name, (of).access, (of).optional, (of).kind - 1, (of).dims}
+#define OPERAND(of) (tri_operand){(of).name, (of).access, (of).optional, (of).kind - 1, (of).dims}
 
 static tri_operand operand_of(const tri_operand_def *def, unsigned facts) {
     const tri_condition *const conditions[TRI_CONDITIONS] = {&def->a, &def->b, &def->c, &def->d};
@@ -147,16 +146,12 @@ static int exists(const tri_op_def *def, unsigned facts) {
 static void make_row(const tri_op_def *def, tri_op op, int at, unsigned facts) {
     tri_op_row *row = &all.row[at];
     if (exists(def, facts)) fill(mnemonic_of(def), all.attr[at], all.name[at]);
-    *row = (tri_op_row){.name = all.name[at], .op = op, .facts = facts,
-                        .phase = facts & TRI_FACT_BACK     ? TRI_PHASE_B
-                                 : facts & TRI_FACT_WEIGHT ? TRI_PHASE_W
-                                                           : def->phase,
-                        .flops = def->flops,
+    tri_op_phase phase = facts & TRI_FACT_BACK ? TRI_PHASE_B : facts & TRI_FACT_WEIGHT ? TRI_PHASE_W : def->phase;
+    *row = (tri_op_row){.name = all.name[at], .op = op, .facts = facts, .phase = phase, .flops = def->flops,
                         .adjoint = facts & (TRI_FACT_BACK | TRI_FACT_WEIGHT | def->late) ? "" : def->adjoint,
                         .formula = def->formula, .n_args = def->n_args, .family = def->family, .split = def->split,
-                        .rate = facts & TRI_FACT_FIRST ? TRI_RATE_TYPE : def->rate,
-                        .part = def->part, .lowered = def->lowered,
-                        .elementwise = def->elementwise, .decodes = def->decodes, .like = -1,
+                        .rate = facts & TRI_FACT_FIRST ? TRI_RATE_TYPE : def->rate, .part = def->part,
+                        .lowered = def->lowered, .elementwise = def->elementwise, .decodes = def->decodes, .like = -1,
                         .act = facts & TRI_FACT_ACT ? &tri__activations[all.attr[at].activation - 1] : NULL};
     for (int k = 0; k < def->n_args; k++) row->arg[k] = operand_of(&def->arg[k], facts);
 }

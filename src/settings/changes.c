@@ -49,12 +49,10 @@ static void say_longer(const tri_changes *c, const tri_json *defaults, const tri
                  (long long)now);
         return;
     }
-    tri__say(
-        log, TRI_LOG_INFO,
-        "the run had ended at step %lld and continues to step %lld. Its learning rate is now that of a run of %lld "
-        "steps: it had fallen "
-        "to 0, is %.3g in the next step and falls to 0 again at the new end",
-        (long long)was, (long long)now, (long long)now, tri__learning_rate(&rates, c->step));
+    tri__say(log, TRI_LOG_INFO,
+             "the run had ended at step %lld and continues to step %lld. Its learning rate is now that of a run of "
+             "%lld steps: it had fallen to 0, is %.3g in the next step and falls to 0 again at the new end",
+             (long long)was, (long long)now, (long long)now, tri__learning_rate(&rates, c->step));
 }
 
 /* Changes refused so far: ", lr = 2e-05 (now 0.5)" and "lr,epochs". */
@@ -153,10 +151,8 @@ tri_status tri__changes_check(const tri_changes *c, const tri_texts *allowed, co
     TRI_TRY(compare(c, defaults, allowed, log, &r));
     if (!r.keys[0] && length_effect(c, defaults) == TRI_EFFECT_LENGTH) say_longer(c, defaults, log);
     if (c->batch_was != c->batch_now) {
-        char a[32], b[32];
-        snprintf(a, sizeof a, "%lld", (long long)c->batch_was);
-        snprintf(b, sizeof b, "%lld", (long long)c->batch_now);
-        differ(&r, allowed, log, TRI_EFFECT_RUN, "global_batch_size", a, b);
+        const char *b = TRI_TEXT(32, "%lld", (long long)c->batch_now);
+        differ(&r, allowed, log, TRI_EFFECT_RUN, "global_batch_size", TRI_TEXT(32, "%lld", (long long)c->batch_was), b);
     }
     if (c->data)
         differ(&r, allowed, log, TRI_EFFECT_RUN, "data", "the table it was trained on",
@@ -164,6 +160,5 @@ tri_status tri__changes_check(const tri_changes *c, const tri_texts *allowed, co
     if (!r.keys[0]) return TRI_OK;
     return tri__fail(TRI_USAGE,
                      "%s was written with %s: that would be another run. Continue anyway with --allow-change %s, or "
-                     "start over with --resume never or another --output-dir",
-                     c->path, r.what, r.keys);
+                     "start over with --resume never or another --output-dir", c->path, r.what, r.keys);
 }

@@ -12,12 +12,10 @@ static tri_status add(const tri_json *root, const char *path, const char *key, i
     if (!array || tri__json_is_null(array)) return TRI_OK;
     if (!tri__json_is_array(array)) return tri__fail(TRI_USAGE, "%s: %s must be an array", path, key);
     tri__json_items(array, value) {
-        int fits = tri__json_is_string(value) ||
-                   (scalars && (tri__json_is_number(value) || tri__json_is_boolean(value)));
-        if (!fits)
+        int is_text = tri__json_is_string(value);
+        if (!is_text && !(scalars && (tri__json_is_number(value) || tri__json_is_boolean(value))))
             return tri__fail(TRI_USAGE, "%s: %s must hold %s only", path, key, scalars ? "labels" : "column names");
-        TRI_TRY(tri__texts_push(
-            to, tri__json_is_string(value) ? strdup(tri__json_string_value(value)) : tri__json_text(value, 0)));
+        TRI_TRY(tri__texts_push(to, is_text ? strdup(tri__json_string_value(value)) : tri__json_text(value, 0)));
     }
     return TRI_OK;
 }
@@ -46,9 +44,7 @@ tri_status tri__column_info_read(const char *path, tri_column_info *out) {
     *out = (tri_column_info){0};
     TRI_OWNED(tri__json_drop) tri_json *root = NULL;
     TRI_TRY(tri__json_load(path, TRI_USAGE, &root));
-    tri_status status = read(root, path, out);
-    if (status != TRI_OK) tri__column_info_free(out);
-    return status;
+    return read(root, path, out);
 }
 
 static void move_text(char **from, char **to) {
@@ -67,7 +63,7 @@ static void take_columns(tri_settings *settings, tri_column_info *info) {
     tri_model_config *model = &settings->model;
     int classes = info->labels.n;
     move_text(&info->label, &model->label_name);
-    if (!model->primary_text_name && !model->secondary_text_name) {
+    if (!model->primary_text_name && !model->secondary_text_name && !model->text_list.n) {
         move_text(&info->text.at[0], &model->primary_text_name);
         if (info->text.n > 1) move_text(&info->text.at[1], &model->secondary_text_name);
         if (info->text.n > 2) {
@@ -92,14 +88,13 @@ tri_status tri__column_info_adopt(tri_settings *settings) {
     if (settings->column_info) {
         TRI_TRY(tri__path_join(path, "", settings->column_info));
     } else {
-        if (settings->model.primary_text_name || !settings->data_path) return TRI_OK;
+        if (settings->model.primary_text_name || settings->model.text_list.n || !settings->data_path) return TRI_OK;
         TRI_TRY(tri__path_join(path, settings->data_path, "column_info.json"));
         TRI_TRY(tri__file_there(path, &there));
     }
     if (!there) return TRI_OK;
-    tri_column_info info;
+    TRI_OWNED(tri__column_info_free) tri_column_info info = {0};
     TRI_TRY(tri__column_info_read(path, &info));
     take_columns(settings, &info);
-    tri__column_info_free(&info);
     return TRI_OK;
 }

@@ -4,6 +4,8 @@
  * write a value in a form that our row does not accept. */
 #include "settings/foreign_rows.h"
 
+#include "base/option.h"
+
 #define BACKWARD_PREFETCH "backward_prefetch|fsdp_backward_prefetch|fsdp_backward_prefetch_policy"
 #define WRAPS "auto_wrap_policy|fsdp_auto_wrap_policy"
 #define BACKENDS "backend|dist_backend|distributed_backend|ddp_backend"
@@ -241,13 +243,6 @@ const tri_foreign tri__foreign[] = {
     NOT("use_flash_attn", NULL, "attention never stores its scores; there is one implementation for each --device"),
     {0}};
 
-int tri__foreign_truth(const char *word) {
-    static const char *const words[] = {"false", "true", "no", "yes", "0", "1", "off", "on"};
-    for (int i = 0; i < 8; i++)
-        if (strcasecmp(word, words[i]) == 0) return i & 1;
-    return -1;
-}
-
 /* Whether a name is one of the row's: dashes and underscores are equal, and one may end in "*". */
 static int is_name(const char *row, const char *name) {
     for (;; row++) {
@@ -260,9 +255,9 @@ static int is_name(const char *row, const char *name) {
 }
 
 static int is_value(const char *row, const char *value) {
-    int truth = row ? tri__foreign_truth(row) : -1, is_word = row && (!strcmp(row, "true") || !strcmp(row, "false"));
+    int truth = row ? tri__option_truth(row) : -1, is_word = row && (!strcmp(row, "true") || !strcmp(row, "false"));
     if (!row) return 1;
-    if (is_word) return (value ? tri__foreign_truth(value) : 1) == truth;
+    if (is_word) return (value ? tri__option_truth(value) : 1) == truth;
     size_t length = value ? strlen(value) : 0;
     for (; value; row++) {
         if (strncasecmp(row, value, length) == 0 && (!row[length] || row[length] == '|')) return 1;
@@ -283,10 +278,8 @@ const tri_foreign *tri__foreign_find(const char *name, const char *value) {
 }
 
 int tri__foreign_known(const tri_foreign *row, const char *name) {
-    char inside[TRI_FOREIGN_NAME];
-    snprintf(inside, sizeof inside, "%s.", name);
     for (; row->name; row++) {
-        const char *at = strstr(row->name, inside);
+        const char *at = strstr(row->name, TRI_TEXT(TRI_FOREIGN_NAME, "%s.", name));
         if (is_name(row->name, name) || (at && (at == row->name || at[-1] == '|'))) return 1;
     }
     return 0;

@@ -36,8 +36,6 @@ int tri__foreign_known(const tri_foreign *row, const char *name);
 const tri_foreign *tri__foreign_find(const char *name, const char *value);
 /* Does the name take true, false or nothing? */
 int tri__foreign_is_switch(const char *name);
-/* 1, 0: a word for true, for false; -1: neither. */
-int tri__foreign_truth(const char *word);
 
 /* ---- files (foreign_read.c) ---- */
 

@@ -65,8 +65,7 @@ tri_status tri__split_parse(const char *text, double share[static 3]) {
     if (n < 2 || *at)
         return tri__fail(TRI_USAGE,
                          "--split %.60s: expected shares of the rows for training, validation and, if there is a "
-                         "third, test, each above 0 and below 1, for example 0.8,0.1,0.1",
-                         text);
+                         "third, test, each above 0 and below 1, for example 0.8,0.1,0.1", text);
     if (fabs(sum - 1) > 1e-6)
         return tri__fail(TRI_USAGE, "--split %.60s: the shares add up to %g, not to 1", text, sum);
     return TRI_OK;
@@ -91,16 +90,13 @@ tri_status tri__layer_drop_parse(const char *text, double *theta, double *gamma)
         at = end + (*end == ',');
     }
     if (!given[0] || !(*theta > 0) || *theta > 1)
-        return tri__fail(
-            TRI_USAGE,
-            "--layer-drop %s: theta is the share of steps that keep the last layer in the end: above 0, at "
-            "most 1, for example theta=0.5",
-            text);
+        return tri__fail(TRI_USAGE,
+                         "--layer-drop %s: theta is the share of steps that keep the last layer in the end: above 0, "
+                         "at most 1, for example theta=0.5", text);
     if (given[1] && *gamma < 0)
         return tri__fail(TRI_USAGE,
                          "--layer-drop %s: gamma says how fast theta is reached, by exp(-gamma * step): 0 or more, for "
-                         "example gamma=0.001",
-                         text);
+                         "example gamma=0.001", text);
     return TRI_OK;
 }
 
@@ -135,8 +131,7 @@ tri_status tri__threshold_parse(const char *text, tri_threshold *out) {
     return tri__fail(TRI_USAGE,
                      "--threshold %s: expected f1, precision=P or recall=R with a share above 0 and up to 1, cost=A:B "
                      "with the costs of a false positive and of a false negative; eval, predict, serve and explain "
-                     "take a number from 0 to 1, or none",
-                     text);
+                     "take a number from 0 to 1, or none", text);
 }
 
 const char *tri__threshold_text(const tri_threshold *t, char out[static TRI_THRESHOLD_TEXT]) {
@@ -180,8 +175,7 @@ tri_status tri__average_parse(const char *text, tri_average_form *out) {
         if (end > text + 4 && !*end && out->decay > 0 && out->decay < 1) return TRI_OK;
         return tri__fail(TRI_USAGE,
                          "--average-weights %s: ema: is followed by a decay, above 0 and below 1, for example "
-                         "ema:0.999",
-                         text);
+                         "ema:0.999", text);
     }
     return tri__fail(TRI_USAGE, "--average-weights %s: expected ema, ema:DECAY, last:N or none", text);
 }
@@ -204,11 +198,9 @@ tri_status tri__streams_parse(const char *option, const char *text, int n, uint8
         if (!*at) return TRI_OK;
     }
 bad:
-    return tri__fail(
-        TRI_USAGE,
-        "%s %s: give 0 (none), 1 (stdout), 2 (stderr), 3 (both), or pairs of rank:value such as 0:3,1:2; the "
-        "last rank is %d",
-        option, text, n - 1);
+    return tri__fail(TRI_USAGE,
+                     "%s %s: give 0 (none), 1 (stdout), 2 (stderr), 3 (both), or pairs of rank:value such as 0:3,1:2; "
+                     "the last rank is %d", option, text, n - 1);
 }
 
 tri_status tri__streams_filter(const char *option, const char *text, int n, uint8_t hidden[static TRI_RANKS_PER_NODE]) {
@@ -238,8 +230,7 @@ tri_status tri__freeze_parse(const tri_texts *texts, int *embeddings, int64_t *l
         if (!all && (n < 0 || *end || n > INT32_MAX))
             return tri__fail(TRI_USAGE,
                              "--freeze %.64s: expected embeddings, or layers=N for the first N layers of each encoder "
-                             "(layers=all for all), each once",
-                             text);
+                             "(layers=all for all), each once", text);
         *layers = all ? INT64_MAX : n;
     }
     return TRI_OK;

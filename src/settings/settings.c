@@ -177,6 +177,8 @@ static tri_status complete(tri_settings *settings) {
     TRI_TRY(find_device(settings));
     TRI_TRY(tri__separator_parse(settings->separator, &separator));
     TRI_TRY(list_refused(settings, check_theirs(settings)));
+    int shares_given = tri__settings_given(settings, &model->share_encoders);
+    TRI_TRY(list_refused(settings, tri__model_take_texts(model, shares_given)));
     if (model->secondary_text_name && !model->secondary_tokenizer && model->primary_tokenizer) {
         model->secondary_tokenizer = strdup(model->primary_tokenizer);
         if (!model->secondary_tokenizer) return tri__fail(TRI_RESOURCE, "out of memory while reading options");
@@ -219,7 +221,6 @@ static tri_status answer(tri_settings *settings, const char *origin, const char 
 static tri_status interpret(tri_settings *settings, const char *scope, const char *origin, const char *name,
                             const char *text, const tri_json *value, meaning *out) {
     const tri_foreign *foreign = tri__foreign_find(name, text);
-    char flag[TRI_OPTION_FLAG];
     *out = (meaning){.at = find(settings, name, scope)};
     if (!foreign && !out->at.row && tri__foreign_is_switch(name))
         return tri__fail(TRI_USAGE, "%s: expected true or false, not \"%s\"", origin, text);
@@ -229,7 +230,7 @@ static tri_status interpret(tri_settings *settings, const char *scope, const cha
     out->at = foreign->option ? find(settings, foreign->option, scope) : (place){0};
     if (out->at.row && !tri__option_listed(out->at.row, scope))
         return tri__fail(TRI_USAGE, "%s is %s here, which is not an option of trident %s", origin,
-                         tri__option_flag(foreign->option, flag), scope);
+                         tri__option_flag(foreign->option, (char[TRI_OPTION_FLAG]){0}), scope);
     return TRI_OK;
 }
 
@@ -308,12 +309,11 @@ static tri_status pair_batch(const heard *h) {
     int m = heard_at(h, "batch_size"), g = heard_at(h, "num_microbatches");
     int has_micro = m >= 0 && h->at[m].foreign, has_parts = g >= 0 && h->at[g].foreign;
     int has_global = tri__settings_given(s, &s->global_batch_size);
-    char product[32];
     if (m >= 0 || g >= 0) s->micro_batch = 0;
     int is_whole = has_micro || has_global || s->num_microbatches == 1;
     if (g >= 0) s->unpaired = has_parts && !is_whole ? s->num_microbatches : 0;
     if (has_micro && has_parts) {
-        snprintf(product, sizeof product, "%lld", (long long)(s->batch_size * s->num_microbatches));
+        const char *product = TRI_TEXT(32, "%lld", (long long)(s->batch_size * s->num_microbatches));
         TRI_TRY(tri__option_set_text(row, s, "samples of a microbatch x gradient accumulation", product));
     } else if (has_micro && has_global) {
         s->micro_batch = s->batch_size;
@@ -430,7 +430,7 @@ typedef struct argument {
 } argument;
 
 /* A switch takes the next argument only if it is a word for true or false; a digit may be a file's name. */
-static int is_truth(const char *word) { return tri__foreign_truth(word) >= 0 && word[0] != '0' && word[0] != '1'; }
+static int is_truth(const char *word) { return tri__option_truth(word) >= 0 && word[0] != '0' && word[0] != '1'; }
 
 /* The value of an option whose text has no "=": the next argument, where it takes one. */
 static void take_value(const tri_option *row, int n, const char *const *args, argument *out) {

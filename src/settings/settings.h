@@ -54,6 +54,7 @@ typedef enum tri_best_by {
 } tri_best_by;
 /* Words of options, in the order of their rows' choices. */
 enum { TRI_CALIBRATION_TEMPERATURE, TRI_CALIBRATION_NONE };
+enum { TRI_STACK_OFF, TRI_STACK_AUTO, TRI_STACK_TREES, TRI_STACK_LINEAR };
 enum { TRI_PART_ASKED_ALL, TRI_PART_ASKED_TRAIN, TRI_PART_ASKED_VALID, TRI_PART_ASKED_TEST };
 /* pipeline_shape, and options whose default depends on the layout: indices of their rows' choices. */
 enum { TRI_SHAPE_ASKED_AUTO, TRI_SHAPE_ASKED_CHAIN, TRI_SHAPE_ASKED_BRANCH };

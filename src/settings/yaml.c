@@ -3,6 +3,7 @@
 
 #ifdef TRI_HAS_YAML
 
+#include "base/option.h"
 #include "settings/foreign.h"
 
 #include <strings.h>
@@ -22,7 +23,7 @@ static void put_plain(tri_buffer *out, const char *text, size_t size) {
     size_t digits = strspn(text, "-0123456789");
     char *end;
     double value = strtod(text, &end);
-    int truth = tri__foreign_truth(text), is_number = size && strspn(text, "+-.0123456789eE") == size && !*end;
+    int truth = tri__option_truth(text), is_number = size && strspn(text, "+-.0123456789eE") == size && !*end;
     if (!size || !strcmp(text, "~") || !strcasecmp(text, "null")) tri__buffer_put(out, "null");
     else if (is_number && digits == size && size < 18) tri__buffer_put(out, "%lld", strtoll(text, NULL, 10));
     else if (is_number && isfinite(value)) tri__buffer_put(out, "%.17g", value);

@@ -61,8 +61,8 @@ static double seconds_of(const tri_costs *costs, const tri_program *program, con
     if (queue == TRI_QUEUE_COMM || instr->op == TRI_OP_copy_wait) return 0;
     if (queue == TRI_QUEUE_COPY) {
         double bytes = tri__instr_cost(program, instr, counts).bytes;
-        return h->launch + (instr->op == TRI_OP_copy_post ? bytes / 2 : bytes) / h->copy; /* one memory is read, the
-                                                                                             other written */
+        /* one memory is read, the other written */
+        return h->launch + (instr->op == TRI_OP_copy_post ? bytes / 2 : bytes) / h->copy;
     }
     double measured = curve_of(costs, program, instr, counts, known);
     return measured > 0 ? measured : fmax(h->launch, work_of(h, program, instr, counts));

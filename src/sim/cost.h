@@ -13,15 +13,15 @@ typedef struct tri_unit_seconds {
 /* What timing needs in addition to programs. */
 typedef struct tri_costs {
     const tri_hardware *hardware;
-    const tri_counts *counts;           /* [n_counts] row counts of microbatches; NULL: each counts as the program's
-                                           largest */
-    int n_counts;                       /* 1: the same for all; n_mb: of each microbatch of one replica; in a timeline
-                                           also dp * n_mb: of each replica's */
-    const tri_unit_seconds *measured;   /* [n_measured] measured units; the others are computed from the hardware's
-                                           figures */
+    /* [n_counts] row counts of microbatches; NULL: each counts as the program's largest */
+    const tri_counts *counts;
+    /* 1: the same for all; n_mb: of each microbatch of one replica; in a timeline also dp * n_mb: of each replica's */
+    int n_counts;
+    /* [n_measured] measured units; the others are computed from the hardware's figures */
+    const tri_unit_seconds *measured;
     int n_measured;
-    int threads;                        /* of each rank, where curves differ by threads; 0: as the hardware's cores and
-                                           ranks of a node give them */
+    /* of each rank, where curves differ by threads; 0: as the hardware's cores and ranks of a node give them */
+    int threads;
 } tri_costs;
 
 /* The row counts of an instruction's microbatch. Instructions of the whole step have those of the first, as the

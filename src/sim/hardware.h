@@ -28,8 +28,9 @@ typedef struct tri_kernel_curve {
     int threads;           /* of the rank, while other ranks use the remaining cores; 0: the device has no threads */
     int adds;              /* 1: of calls that add to their output; of pack: that keep errors */
     tri_code code;         /* of operations on coded numbers; of others none */
-    int tile[2];           /* products with several threads: rows and columns of the output that one thread computes at
-                              a time; 0: not divided that way */
+    /* products with several threads: rows and columns of the output that one thread computes at a time; 0: not divided
+     * that way */
+    int tile[2];
     int n;
     tri_kernel_point *point;
 } tri_kernel_curve;

@@ -121,9 +121,7 @@ static tri_status check_row(const row_at *at, const char *const *known, int n) {
     return tri__hardware_refuse(at->from->name, at->list, at->json, known, n);
 }
 
-static const char *text_of(const row_at *at, const char *key) {
-    return tri__text_in(at->json, key);
-}
+static const char *text_of(const row_at *at, const char *key) { return tri__text_in(at->json, key); }
 
 /* A row's list of points, each of `sizes` sizes (or one less, if the last is `optional`), seconds and their spread. */
 static tri_status read_points(const row_at *at, int sizes, int optional, const tri_json **out) {

@@ -87,13 +87,8 @@ tri_status tri__target_read(tri_arena *arena, const char *name, const tri_json *
     tri_target *target = tri__arena_alloc(arena, sizeof *target);
     tri_json *kernels = tri__json_get(value, "kernels");
     TRI_TRY(read_figures(name, value, figure));
-    *target = (tri_target){.name = device,
-                           .granule = (int)figure[0],
-                           .short_flops = figure[1],
-                           .ahead = (int64_t)figure[2],
-                           .lanes = (int)figure[3],
-                           .flops = figure[4],
-                           .bytes = figure[5],
+    *target = (tri_target){.name = device, .granule = (int)figure[0], .short_flops = figure[1],
+                           .ahead = (int64_t)figure[2], .lanes = (int)figure[3], .flops = figure[4], .bytes = figure[5],
                            .mask_tokens = (int)figure[6]};
     if (!tri__json_is_object(kernels))
         return tri__fail(TRI_DATA, "%s: target.kernels is missing: an object {...} of types", name);

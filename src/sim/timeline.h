@@ -21,8 +21,8 @@ typedef struct tri_rank_timeline {
     double finish;         /* end of its last instruction */
     double busy;           /* computing, in any lane */
     double exposed;        /* no lane computes, and the data that one waits for moves */
-    double idle;           /* no lane computes, and lanes wait for data that does not move yet: other ranks are late, or
-                              links are busy */
+    /* no lane computes, and lanes wait for data that does not move yet: other ranks are late, or links are busy */
+    double idle;
     double moving;         /* of its transfers, from begin to end */
 } tri_rank_timeline;
 
@@ -33,11 +33,13 @@ typedef struct tri_kind_time {
 } tri_kind_time;
 
 typedef struct tri_timeline {
-    double seconds;        /* of the step: until the last rank ended. Where steps are of several kinds, this and all
-                              figures of ranks are those of the most frequent one, `drawn` */
+    /* of the step: until the last rank ended. Where steps are of several kinds, this and all figures of ranks are those
+     * of the most frequent one, `drawn` */
+    double seconds;
     double mean;           /* of all kinds of steps; the same where there is one */
-    double all_open, all_closed; /* where steps leave layers out, `seconds` and `mean` are those of the expected step;
-                              these of one with all layers open, and with all closed. 0: no step does */
+    /* where steps leave layers out, `seconds` and `mean` are those of the expected step; these of one with all layers
+     * open, and with all closed. 0: no step does */
+    double all_open, all_closed;
     uint32_t drawn;
     tri_kind_time kind[TRI_GATE_COUNT]; /* [n_kinds]; none where all steps are the same */
     int n_kinds;

@@ -9,8 +9,8 @@
 typedef struct tri_open_post {
     tri_ends ends;
     int meeting, line;
-    double begin, end;           /* of members that each compute their own result; of a far transfer: when it came into
-                                    a wait; < 0: not yet */
+    /* of members that each compute their own result; of a far transfer: when it came into a wait; < 0: not yet */
+    double begin, end;
     struct tri_open_post *next;  /* the one posted after it */
 } tri_open_post;
 

@@ -36,11 +36,8 @@ static int nodes_of(const tri_hardware *h, const int *members, int n, tri_spread
 /* As the transport sees them (comm/link/relay.c): ranks of a node follow one another in every group of a mesh. */
 static tri_hosts hosts_of(const tri_spread *s, int n, double wide) {
     int uneven = s->fewest != s->most;
-    return (tri_hosts){.n = s->nodes,
-                       .total = uneven && s->nodes <= TRI_COUNTED_NODES ? n : s->nodes * s->most,
-                       .members = uneven && s->nodes <= TRI_COUNTED_NODES ? s->each : NULL,
-                       .ordered = 1,
-                       .wide = wide};
+    return (tri_hosts){.n = s->nodes, .total = uneven && s->nodes <= TRI_COUNTED_NODES ? n : s->nodes * s->most,
+                       .members = uneven && s->nodes <= TRI_COUNTED_NODES ? s->each : NULL, .ordered = 1, .wide = wide};
 }
 
 /* Whether an all_reduce's inputs travel whole, with the descriptors. */

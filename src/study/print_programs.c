@@ -44,14 +44,11 @@ static tri_status print_ranks(tri_arena *scratch, void *data) {
 tri_status tri__view_programs(const tri_settings *s, const tri_engine *engine, const tri_classes *all, char **text) {
     const tri_plan_in *in = &engine->in;
     int world = tri__mesh_world(&in->mesh), first = s->print_program < 0 ? 0 : (int)s->print_program;
-    printing p = {.in = *in,
-                  .all = all,
-                  .last = s->print_after ? tri__pass_find(s->print_after) : NULL,
+    printing p = {.in = *in, .all = all, .last = s->print_after ? tri__pass_find(s->print_after) : NULL,
                   .part = engine->train < 0              ? TRI_PART_SERVE
                           : s->print_kind == TRI_TRAIN ? TRI_PART_TRAIN
                                                        : TRI_PART_INFER,
-                  .first = first,
-                  .end = s->print_program == TRI_PRINT_ALL ? world : first + 1};
+                  .first = first, .end = s->print_program == TRI_PRINT_ALL ? world : first + 1};
     if (p.end > world) return tri__fail(TRI_USAGE, "--print-program %d: there are ranks 0 to %d", first, world - 1);
     if (p.last && (s->print_kind == TRI_START || s->print_kind == TRI_EXCHANGE))
         return tri__fail(TRI_USAGE,

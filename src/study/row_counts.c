@@ -8,9 +8,7 @@ tri_status tri__rows_open(const tri_settings *s, const tri_assets *assets, const
                           const char *beside, tri_row_source *out) {
     tri_data_files files;
     tri_inputs inputs;
-    *out = (tri_row_source){.stop = stop,
-                            .n_texts = assets->n_texts,
-                            .joined = assets->shares,
+    *out = (tri_row_source){.stop = stop, .n_texts = assets->n_texts, .readers = assets->readers,
                             .columns = s->model.tab_field_list.n};
     if (!s->data_path) {
         if (out->columns)
@@ -39,8 +37,8 @@ static tri_status count_data(const tri_row_source *rows, const tri_settings *s, 
     TRI_OWNED(tri__sampler_close) tri_sampler sampler = {0};
     TRI_TRY(tri__sampler_open(&sampler, rows->data, batch, (int)parts, 1, (uint32_t)s->seed));
     sampler.stop = rows->stop;
-    int64_t batches = tri__sampler_batches(&sampler),
-            short_of = (s->max_steps + batches - 1) / batches; /* epochs of --max-steps */
+    int64_t batches = tri__sampler_batches(&sampler);
+    int64_t short_of = (s->max_steps + batches - 1) / batches; /* epochs of --max-steps */
     return tri__largest(&sampler, short_of && short_of < s->epochs ? short_of : s->epochs, s->max_tokens,
                         s->model.max_sen_len, max);
 }
@@ -50,10 +48,8 @@ tri_status tri__rows_largest(const tri_row_source *rows, const tri_settings *s, 
     if (rows->data) return count_data(rows, s, batch, parts, max);
     int64_t most = (batch + parts - 1) / parts;
     int64_t tokens = most * s->model.windows * s->model.max_sen_len;
-    *max = (tri_counts){.of = {0, tokens, rows->n_texts > 1 ? tokens : 0, most}};
-    for (int text = 0; text < rows->n_texts && s->model.windows > 1; text++)
-        max->of[TRI_SYM_W0 + text] = most * s->model.windows;
-    if (rows->joined) tri__counts_join(max);
+    *max = tri__counts_of(&rows->readers, rows->n_texts, most, tokens,
+                          s->model.windows > 1 ? most * s->model.windows : 0);
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) {
         if (s->max_tokens && max->of[sym]) max->of[sym] = s->max_tokens;
         max->squares[sym] = (double)max->of[sym] * (double)s->model.max_sen_len;

@@ -15,9 +15,7 @@ static tri_average_form form_of(const tri_session *s) {
 
 /* Of the step that is taken next: its epoch, counted from 1; whether it is the epoch's last. */
 static int64_t epoch_of(const tri_session *s) { return s->at.step / s->batches + 1; }
-static int ends_epoch(const tri_session *s) {
-    return (s->at.step + 1) % s->batches == 0 || s->at.step + 1 == s->steps;
-}
+static int ends_epoch(const tri_session *s) { return (s->at.step + 1) % s->batches == 0 || s->at.step + 1 == s->steps; }
 
 /* Ends of epochs in the average before this step; a run that had ended and goes on begins again. */
 static int64_t averaged_before(const tri_session *s, const tri_average_form *form) {

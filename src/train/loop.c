@@ -69,11 +69,8 @@ static tri_status emit_start(loop *l) {
     }
     add(facts, "prediction", tri__prediction_json(&s->prediction, 0));
     add(facts, "bad_rows", bad_rows_json(s));
-    tri_event event = {.kind = TRI_EVENT_START,
-                       .facts = facts,
-                       .epochs = s->settings->epochs,
-                       .mem_bytes = tri__exec_bytes(e->exec),
-                       .again = s->pending};
+    tri_event event = {.kind = TRI_EVENT_START, .facts = facts, .epochs = s->settings->epochs,
+                       .mem_bytes = tri__exec_bytes(e->exec), .again = s->pending};
     TRI_TRY(tri__session_emit(s, &event));
     const tri_world *world = s->place.world;
     if (!world || world->since <= 0) return TRI_OK;
@@ -292,11 +289,10 @@ static tri_status look_for_stop(void *context) {
 /* A stop was requested: saves the state, unless checkpoints are off. */
 static tri_status stop_here(loop *l) {
     tri_session *s = l->s;
-    char why[32];
     int off = s->settings->save_every == 0 && s->settings->save_steps == 0, fresh = s->at.step == l->first_step;
     if (!off && !fresh) TRI_TRY(save_last(l));
     return tri__fail(TRI_STOPPED, "stopped at step %lld of %lld (%s); %s", (long long)s->at.step, (long long)s->steps,
-                     tri__stop_text(s->stop, why),
+                     tri__stop_text(s->stop, (char[32]){0}),
                      off             ? "nothing is saved, since --save-every is 0"
                      : !s->at.step   ? "nothing was trained yet; run again to begin"
                                      : "its state is saved; run again to continue");
@@ -354,11 +350,9 @@ static tri_json *summary_json(const loop *l) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     double own = tri__clock() - s->opened, safe = own > 0 ? own : 1;
-    tri_json *loss = isfinite(s->last.loss) ? tri__json_real(s->last.loss)
-                                            : tri__json_null(); /* a skipped step may have none */
     tri_json *summary = tri__json_pack(
-        "{s:I, s:I, s:f, s:o, s:s, s:f, s:f, s:I, s:I, s:o}", "steps", (tri_json_int)s->at.step, "parameters",
-        (tri_json_int)s->engine.model.n_elements, "seconds", tri__session_seconds(s), "loss", loss, "loss_of",
+        "{s:I, s:I, s:f, s:f, s:s, s:f, s:f, s:I, s:I, s:o}", "steps", (tri_json_int)s->at.step, "parameters",
+        (tri_json_int)s->engine.model.n_elements, "seconds", tri__session_seconds(s), "loss", s->last.loss, "loss_of",
         "the last training step", "samples_per_second", (double)l->samples / safe, "tokens_per_second",
         (double)l->tokens / safe, "max_rss_bytes", (tri_json_int)usage.ru_maxrss * 1024, "data_bytes",
         (tri_json_int)(s->train->memory + (s->valid ? s->valid->memory : 0)), "memory", memory_json(&s->engine));
@@ -378,12 +372,11 @@ static tri_json *summary_json(const loop *l) {
 /* The summary of a run that had already ended: *summary is a new reference on the first rank, *ended is the same on
  * all. A run killed between its last checkpoint and its summary has none, and is completed now. */
 static tri_status find_summary(const tri_session *s, tri_json **summary, int *ended) {
-    char path[TRI_PATH_MAX];
     int32_t there = 0;
     *ended = 0;
     if (!tri__session_is_over(s) || s->at.open_epoch) return TRI_OK;
     if (s->lead) {
-        TRI_TRY(tri__path_join(path, s->settings->output_dir, "summary.json"));
+        TRI_PATH(path, s->settings->output_dir, "summary.json");
         TRI_TRY(tri__file_there(path, &there));
         tri_status status = there ? tri__json_load(path, TRI_DATA, summary) : TRI_OK;
         if (status != TRI_OK && status != TRI_DATA) return status;
@@ -402,9 +395,8 @@ static tri_status look_for_end(const tri_session *s, int *ended) {
     if (tri__session_ends_early(s))
         tri__say(&s->log, TRI_LOG_INFO,
                  "it ended early at step %lld of %lld, after %lld validations without a better one: nothing is "
-                 "trained, and the folder stays as it is. A higher --early-stopping, or 0, goes on, --resume "
-                 "never begins anew",
-                 (long long)s->at.step, (long long)s->steps, (long long)s->at.not_better);
+                 "trained, and the folder stays as it is. A higher --early-stopping, or 0, goes on, --resume never "
+                 "begins anew", (long long)s->at.step, (long long)s->steps, (long long)s->at.not_better);
     else if (tri__session_ends_here(s))
         tri__say(&s->log, TRI_LOG_INFO,
                  "%lld of %lld steps were taken before, up to epoch %lld: nothing is trained, and the folder stays "
@@ -413,8 +405,7 @@ static tri_status look_for_end(const tri_session *s, int *ended) {
     else
         tri__say(&s->log, TRI_LOG_INFO,
                  "all %lld steps were taken before: nothing is trained, and the folder stays as it is. A higher "
-                 "--epochs or --max-steps goes on, --resume never begins anew",
-                 (long long)s->at.step);
+                 "--epochs or --max-steps goes on, --resume never begins anew", (long long)s->at.step);
     return tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_UNCHANGED, .facts = summary, .text = s->from});
 }
 

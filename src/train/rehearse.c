@@ -9,7 +9,7 @@
 
 /* Weights in an encoder's folder must be readable, and of as many layers as its configuration says. */
 static tri_status check_weights(const tri_assets *assets) {
-    for (int branch = 0; branch < tri__assets_encoders(assets); branch++) {
+    for (int branch = 0; branch < assets->n_encoders; branch++) {
         TRI_OWNED(tri__hf_drop) tri_hf *weights = NULL;
         if (!assets->folder[branch][0]) continue;
         TRI_TRY(tri__hf_open(assets->folder[branch], &weights));
@@ -20,21 +20,18 @@ static tri_status check_weights(const tri_assets *assets) {
 }
 
 static tri_status check_rows(const tri_table *table, const tri_preprocess *preprocess, float *numbers) {
-    tri_fields fields;
-    tri_status status = tri__fields_find(table, preprocess, 1, &fields);
-    for (int64_t row = 0; status == TRI_OK && row < tri__table_rows(table); row++) {
+    TRI_OWNED(tri__fields_free) tri_fields fields = {0};
+    TRI_TRY(tri__fields_find(table, preprocess, 1, &fields));
+    for (int64_t row = 0; row < tri__table_rows(table); row++) {
         tri_bad_field bad;
         char text[1100];
-        if (!tri__fields_numbers(&fields, row, numbers, &bad))
-            status = tri__field_fail(table, row, bad.column, bad.what);
-        else if (!tri__label_read(&fields, row, NULL)) {
+        int good = tri__fields_numbers(&fields, row, numbers, &bad);
+        if (good && !(good = tri__label_read(&fields, row, NULL)))
             bad = tri__label_fault(&fields, row, text, sizeof text);
-            status = tri__field_fail(table, row, bad.column, bad.what);
-        }
+        if (!good) return tri__field_fail(table, row, bad.column, bad.what);
         tri__rows_passed(table, row);
     }
-    tri__fields_free(&fields);
-    return status == TRI_OK ? tri__table_check(table) : status;
+    return tri__table_check(table);
 }
 
 /* Checks the validation table with the training table's preprocessing. Bad rows that a run would drop are accepted. */
@@ -57,15 +54,12 @@ static tri_status check_tables(const tri_settings *settings, size_t memory) {
                                  .tables = settings->tables};
     TRI_TRY(tri__separator_parse(settings->separator, &options.separator));
     TRI_OWNED(tri__table_drop) tri_table *table = NULL;
-    tri_preprocess *preprocess = NULL;
+    TRI_OWNED(tri__preprocess_drop) tri_preprocess *preprocess = NULL;
     TRI_OWNED(tri__fit_spec_free) tri_fit_spec fit = {0};
     TRI_TRY(tri__fit_spec_make(settings, &fit));
-    tri_status status = tri__table_open(files.train, &options, &table);
-    if (status == TRI_OK) status = tri__preprocess_fit(table, &fit.spec, options.threads, &preprocess);
-    if (status == TRI_OK && files.valid[0] && !files.one)
-        status = check_valid(&options, files.valid, preprocess);
-    tri__preprocess_free(preprocess);
-    return status;
+    TRI_TRY(tri__table_open(files.train, &options, &table));
+    TRI_TRY(tri__preprocess_fit(table, &fit.spec, options.threads, &preprocess));
+    return files.valid[0] && !files.one ? check_valid(&options, files.valid, preprocess) : TRI_OK;
 }
 
 tri_status tri__run_rehearse(const tri_settings *settings, size_t memory) {

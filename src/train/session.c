@@ -56,8 +56,7 @@ static int validates(const tri_session *s, const tri_data_files *files) {
 static tri_status find_tables(const tri_session *s, tri_data_files *files) {
     const char *path = s->settings->data_path;
     TRI_TRY(tri__data_files(path, files));
-    if (!files->train[0])
-        return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv or the like)", path);
+    if (!files->train[0]) return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv or the like)", path);
     if (s->settings->early_stopping && !validates(s, files))
         return tri__fail(TRI_USAGE,
                          "--early-stopping %lld: %s has no validation table to look at; give a folder that has a valid "
@@ -267,6 +266,8 @@ void tri_session_close(tri_session *s) {
     tri__json_decref(s->best_figures);
     tri__json_decref(s->decision);
     tri__json_decref(s->trained);
+    tri__json_decref(s->reference);
+    tri__json_decref(s->answers);
     tri__json_decref(s->parts);
     free(s->feed);
     if (s->lock >= 0) close(s->lock);
@@ -314,8 +315,8 @@ static double sequences(const tri_session *s, int encoder) {
     const tri_network *model = &s->engine.model;
     int64_t n = 0;
     if (!tri__counts_windows(model)) return (double)s->batch->n;
-    for (int text = encoder; text < (model->n_encoders < model->n_texts ? model->n_texts : encoder + 1); text++)
-        for (int64_t i = 0; i < s->batch->n; i++)
+    for (int text = encoder; text < model->n_texts; text++)
+        for (int64_t i = 0; i < s->batch->n && tri__reader(&model->readers, text) == encoder; i++)
             n += tri__dataset_packed(s->train, text, s->batch->row[i]).windows;
     return (double)n;
 }
@@ -326,8 +327,7 @@ static tri_status next_batch(tri_session *s, int *more) {
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_BATCH, s->at.step + 1);
     TRI_TRY(tri__loader_next(s->loader, &s->batch, &s->waited));
     if (!s->batch) return TRI_OK;
-    if (s->batch->weight <= 0)
-        return tri__fail(TRI_DATA, "step %lld: all its rows weigh 0", (long long)s->at.step + 1);
+    if (s->batch->weight <= 0) return tri__fail(TRI_DATA, "step %lld: all its rows weigh 0", (long long)s->at.step + 1);
     s->inv = tri__mesh_context(&s->place.mesh, s->place.rank) ? 0 : 1 / s->batch->weight; /* counted once */
     s->copy_inv = copy_inv(s);
     for (int encoder = 0; encoder < s->engine.model.n_encoders && s->engine.plan.train.experts >= 0; encoder++)
@@ -531,9 +531,7 @@ tri_status tri__session_scores(tri_session *s, tri_scores *scores, float **kept)
     TRI_OWNED(tri__free_at) float *probs = malloc((size_t)s->valid->n * classes * sizeof *probs); /* [n, classes] */
     if (!probs) return tri__fail(TRI_RESOURCE, "out of memory for %lld predictions", (long long)s->valid->n);
     const tri_reals *weights = &s->settings->model.class_weights;
-    tri_label_set known = {.n = (int)classes,
-                           .label = s->preprocess->label,
-                           .weights = weights->n ? weights->at : NULL,
+    tri_label_set known = {.n = (int)classes, .label = s->preprocess->label, .weights = weights->n ? weights->at : NULL,
                            .positive = s->positive};
     const tri_number_set numbers = tri__inputs_numbers(s->settings, s->preprocess);
     if (s->preprocess->target) known.numbers = &numbers;

@@ -33,9 +33,7 @@ static tri_status fail_alike(tri_world *world, const report *all, int whose) {
 
 /* ".probe-<number>", as files are named that the next start removes (checkpoint/folders.h); ranks have lower ones. */
 static tri_status name_token(char path[static TRI_PATH_MAX], const char *folder, int32_t token) {
-    char name[32];
-    snprintf(name, sizeof name, ".probe-%d", (int)token);
-    return tri__path_join(path, folder, name);
+    return tri__path_join(path, folder, TRI_TEXT(32, ".probe-%d", (int)token));
 }
 
 static tri_status make_token(const char *folder, int32_t *token) {

@@ -142,12 +142,10 @@ void tri__exchange_end(tri_exchange *e, int was_sent) {
 /* ---- start and stop ---- */
 
 static tri_status listen_at(const tri_http_options *options, tri_http *http) {
-    char port[16], host[200];
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
     struct sockaddr_storage bound;
     socklen_t size = sizeof bound;
-    snprintf(port, sizeof port, "%d", options->port);
-    snprintf(host, sizeof host, "%s", options->host);
+    const char *port = TRI_TEXT(16, "%d", options->port), *host = TRI_TEXT(200, "%s", options->host);
     int code = getaddrinfo(host, port, &hints, &found), one = 1;
     int resource = code == EAI_MEMORY || (code == EAI_SYSTEM && (errno == EMFILE || errno == ENOMEM));
     if (code) return tri__fail(resource ? TRI_RESOURCE : TRI_USAGE, "--host %s: %s", host, gai_strerror(code));

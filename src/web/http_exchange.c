@@ -36,8 +36,7 @@ static void set(tri_exchange *exchange, int status, const char *type, const char
     exchange->is_const = is_const;
 }
 
-void tri__exchange_reply_const(tri_exchange *exchange, int status, const char *type, const char *body,
-                               size_t length) {
+void tri__exchange_reply_const(tri_exchange *exchange, int status, const char *type, const char *body, size_t length) {
     set(exchange, status, type, body, length, 1);
 }
 
@@ -101,8 +100,7 @@ int tri__exchange_write(tri_exchange *e, int close, tri_buffer *out) {
     tri__buffer_put(out, "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: %s\r\n", e->status, reason(e->status), date,
                     e->type);
     if (e->status != 304) tri__buffer_put(out, "Content-Length: %zu\r\n", e->size);
-    for (int i = 0; i < e->n_headers; i++)
-        tri__buffer_put(out, "%s: %s\r\n", e->header[i].name, e->header[i].value);
+    for (int i = 0; i < e->n_headers; i++) tri__buffer_put(out, "%s: %s\r\n", e->header[i].name, e->header[i].value);
     put_guards(e, out);
     if (close) tri__buffer_put(out, "Connection: close\r\n");
     else if (!e->head.minor) tri__buffer_put(out, "Connection: keep-alive\r\n");

@@ -60,9 +60,7 @@ static tri_status load(tri_tls *tls) {
     return missing ? tri__fail(TRI_USAGE, "%s lacks functions of GnuTLS 3.4: install a newer one", name) : TRI_OK;
 }
 
-static datum datum_of(const char *text) {
-    return (datum){(unsigned char *)text, (unsigned)strlen(text)};
-}
+static datum datum_of(const char *text) { return (datum){(unsigned char *)text, (unsigned)strlen(text)}; }
 
 tri_status tri__tls_open(const char *certificate, const char *private_key, tri_tls **out) {
     tri_tls *tls = calloc(1, sizeof *tls);

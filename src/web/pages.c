@@ -29,27 +29,19 @@ const char *tri__page_openapi(size_t *size) {
     return tri__page_openapi_text;
 }
 
+#define FILE_OF(name, id) {name, tri__page_##id, tri__page_##id##_end}
+
 const tri_page_file tri__page_report[] = {
-    {"report.html", tri__page_report_html, tri__page_report_html_end},
-    {"report.css", tri__page_report_css, tri__page_report_css_end},
-    {"report_charts.js", tri__page_report_charts, tri__page_report_charts_end},
-    {"report_sections.js", tri__page_report_sections, tri__page_report_sections_end},
-    {"report_time.js", tri__page_report_time, tri__page_report_time_end},
-    {"report_main.js", tri__page_report_main, tri__page_report_main_end},
-    {0}};
+    FILE_OF("report.html", report_html), FILE_OF("report.css", report_css),
+    FILE_OF("report_charts.js", report_charts), FILE_OF("report_sections.js", report_sections),
+    FILE_OF("report_time.js", report_time), FILE_OF("report_main.js", report_main), {0}};
 
 const tri_page_file tri__page_explain[] = {
-    {"explain.html", tri__page_explain_html, tri__page_explain_html_end},
-    {"report.css", tri__page_report_css, tri__page_report_css_end},
-    {"explain.css", tri__page_explain_css, tri__page_explain_css_end},
-    {"explain.js", tri__page_explain_js, tri__page_explain_js_end},
-    {0}};
+    FILE_OF("explain.html", explain_html), FILE_OF("report.css", report_css), FILE_OF("explain.css", explain_css),
+    FILE_OF("explain.js", explain_js), {0}};
 
 const tri_page_file tri__page_layouts[] = {
-    {"layouts.html", tri__page_layouts_html, tri__page_layouts_html_end},
-    {"report.css", tri__page_report_css, tri__page_report_css_end},
-    {"layouts.js", tri__page_layouts_js, tri__page_layouts_js_end},
-    {0}};
+    FILE_OF("layouts.html", layouts_html), FILE_OF("report.css", report_css), FILE_OF("layouts.js", layouts_js), {0}};
 
 /* JSON inside a script element: no "<" may stand in it, or a text "</script>" would end it. A "<" occurs only in
  * strings, where \u003c is the same. */

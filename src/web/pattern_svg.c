@@ -29,9 +29,7 @@ static const char style[] =
     "</style>";
 
 /* 0: nothing is there; SHADES: all is. */
-static int shade_of(float share) {
-    return share <= 0 ? 0 : share >= 1 ? SHADES : 1 + (int)(share * (SHADES - 1));
-}
+static int shade_of(float share) { return share <= 0 ? 0 : share >= 1 ? SHADES : 1 + (int)(share * (SHADES - 1)); }
 
 /* Cells of one shade, as rectangles of a path: runs of a row. */
 static void draw_cells(tri_buffer *svg, const tri_pattern_panel *p, int left, int top, int shade) {

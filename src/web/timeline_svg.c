@@ -157,8 +157,7 @@ static void draw_numbers(const drawing *d, const tri_chart_row *row, int top) {
         if (height_of(&best) < DIGITS_HIGH) continue;
         if (!open++) tri__buffer_put(d->svg, "<g class=\"k\">");
         char x[32];
-        tri__buffer_put(d->svg, "<text%s x=\"%s\" y=\"%d\">%d</text>",
-                        best.span.kind == 'W' ? " class=\"d\"" : "",
+        tri__buffer_put(d->svg, "<text%s x=\"%s\" y=\"%d\">%d</text>", best.span.kind == 'W' ? " class=\"d\"" : "",
                         tri__svg_number(x_of(d, (best.span.begin + best.span.end) / 2), x), top + 11, best.span.mb);
     }
     if (open) tri__buffer_put(d->svg, "</g>\n");
@@ -171,9 +170,8 @@ static void draw_transfers(const drawing *d, const tri_chart_row *row, int top) 
         double begin = row->transfer[i].begin, end = row->transfer[i].end;
         for (i++; i < row->n_transfers && (row->transfer[i].begin - end) * d->scale < GAP; i++)
             end = fmax(end, row->transfer[i].end);
-        char x[32], w[32];
-        tri__buffer_put(d->svg, "M%s %d.5h%s", tri__svg_number(x_of(d, begin), x), top + BAR + 2,
-                        tri__svg_number(fmax(0.4, (end - begin) * d->scale), w));
+        tri__buffer_put(d->svg, "M%s %d.5h%s", tri__svg_number(x_of(d, begin), (char[32]){0}), top + BAR + 2,
+                        tri__svg_number(fmax(0.4, (end - begin) * d->scale), (char[32]){0}));
     }
     tri__buffer_put(d->svg, "\"/>\n");
 }

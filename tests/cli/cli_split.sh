@@ -65,7 +65,6 @@ rejects 2 $(train all.csv x --split 0.8,0.2,0.1)
 rejects 2 $(train all.csv x --split 0.8)
 rejects 2 $(train all.csv x --group-by size)
 rejects 2 $(train data x --split 0.8,0.2 --quiet)
-rejects 2 $(train all.csv x --split 0.8,0.2 --folds 3 --fold 1)
 rejects 2 eval --checkpoint three-run --data-path all.csv --part test --quiet
 rejects 2 $(train all.csv x --folds 3 --fold 4)
 
@@ -130,7 +129,7 @@ expect_code 0
 same "$(cat seeds.csv)" "$(tail -n +2 two.csv)" "two ranks predict the same"
 run eval --checkpoint seeds --data-path data --quiet
 expect_code 0
-expect_text "$out" "member" "seeds/seed-5" "seeds/seed-6" "mean of all"
+expect_text "$out" "folder" "seeds/seed-5" "seeds/seed-6" "mean of all"
 run eval --checkpoint seeds --data-path data --json --quiet
 expect_text "$out" '"members":[{"folder":"seeds/seed-5","figures":{'
 rejects 2 $(train data seeds --quiet)

@@ -141,6 +141,7 @@ const kernel_grid kernel_grids[] = {
     {"columns columns_dw", "N=0,1,5,17 C=1,4 U=0,1,2 H=1,3,16"},
     {"columns columns_dw", "N=0,1,17 C=1,4 U=0,2 G=1 K=1,5 H=1,16"},
     {"columns columns_dw", "N=70 C=19 U=2 G=0,1 K=9 H=20"},
+    {"columns columns_dw", "N=0,1,17 C=1,4,9 U=3 G=0,1 K=2 H=1,16"},
     {"cross_entropy cross_entropy_din", "N=0,1,2,3,5,16,17,63,64,129 C=1,2,3,8,20"},
     {"cross_entropy cross_entropy_din", "N=0,1,17,300 C=1,2,3,20 G=1,2,3"},
     {"cross_entropy_weighted cross_entropy_weighted_din", "N=0,1,17,129 C=1,2,3,20 G=0,1,2,3"},
@@ -165,16 +166,20 @@ int64_t kernel_capacity(const kernel_case *at, int64_t length) {
 
 void kernel_columns(kernel_case *at, int32_t *words) {
     int64_t *rows[] = {&at->dim['P' - 'A'], &at->dim['V' - 'A'], &at->dim['B' - 'A']}, K = at->dim['K' - 'A'];
-    *rows[0] = *rows[1] = *rows[2] = 0;
+    int64_t *numbers = &at->dim['D' - 'A'];
+    *rows[0] = *rows[1] = *rows[2] = *numbers = 0;
     for (int64_t c = 0; c < at->dim['C' - 'A']; c++) {
-        int category = at->dim['U' - 'A'] == 1 || (at->dim['U' - 'A'] == 2 && c % 2 == 0);
+        int category = at->dim['U' - 'A'] == 1 || (at->dim['U' - 'A'] >= 2 && c % 2 == 0);
+        int hashed = category && at->dim['U' - 'A'] == 3 && c % 4 == 0;
         int periodic = !category && at->dim['G' - 'A'];
         int64_t count = category ? 3 + c : periodic ? 2 * K : 1 + 2 * (c % 4), all = count + (!category && c % 3 == 0);
-        const int32_t made[] = {category ? TRI_COLUMN_CATEGORY : periodic ? TRI_COLUMN_PERIODIC : TRI_COLUMN_PIECEWISE,
+        const int32_t made[] = {hashed     ? TRI_COLUMN_HASHED
+                                : category ? TRI_COLUMN_CATEGORY
+                                : periodic ? TRI_COLUMN_PERIODIC : TRI_COLUMN_PIECEWISE,
                                 (int32_t)*rows[category], (int32_t)count, (int32_t)all,
-                                periodic ? (int32_t)*rows[2] : 0};
+                                periodic ? (int32_t)*rows[2] : 0, (int32_t)*numbers};
         if (words) memcpy(words + c * TRI_COLUMN_WORDS, made, sizeof made);
-        *rows[category] += all, *rows[2] += periodic;
+        *rows[category] += all, *rows[2] += periodic, *numbers += hashed ? count : 1;
     }
     at->dim['Y' - 'A'] = at->dim['C' - 'A'] * at->dim['H' - 'A'];
 }

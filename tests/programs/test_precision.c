@@ -129,7 +129,7 @@ static const kernel_grid grids[] = {
     {"concat concat_din", "N=0,1,5 A=1,20 B=0,3 C=0,7"},
     {"concat concat_din", "N=0,1,5 A=8 B=0,4 C=0,12 S=2,4"},
     {"gate gate_din", "T=0,1,17 H=3,20"},
-    {"columns columns_dw", "N=0,1,17 C=4 U=0,1,2 G=0,1 K=5 H=3,16"},
+    {"columns columns_dw", "N=0,1,17 C=4 U=0,1,2,3 G=0,1 K=5 H=3,16"},
     {"regress regress_din regress_weighted regress_weighted_din", "N=0,1,3,17 C=5 J=1,5 G=0,1,2,3,4,5"},
     {"cross_entropy cross_entropy_din cross_entropy_weighted cross_entropy_weighted_din",
      "N=0,1,3,17 C=1,2,8 G=0,1,2,3"},

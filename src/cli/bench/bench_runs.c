@@ -16,17 +16,18 @@ tri_run_line *tri__run_line_new(const tri_cli *cli, const char *folder, const ch
     tri__run_line_add(line, "--config=%s/config.json", folder);
     tri__run_line_add(line, "--data-path=%s/data", folder);
     tri__run_line_add(line, "--output-dir=%s/%s", folder, name);
-    tri__run_line_add(line, "--save-every=0");
-    tri__run_line_add(line, "--resume=never");
-    tri__run_line_add(line, "--quiet");
+    tri__run_line_add(line, "--save-every=0\t--resume=never\t--quiet");
     return line;
 }
 
 void tri__run_line_add(tri_run_line *line, const char *format, ...) {
-    if (!line) return;
-    TRI_FORMAT(line->text[line->n], TRI_RUN_LINE_WORD, format);
-    line->argv[line->n] = line->text[line->n];
-    line->argv[++line->n] = NULL;
+    char text[TRI_RUN_LINE_WORD], *rest = text, *word;
+    int several = strchr(format, '\t') != NULL; /* a path may have a tab, too */
+    TRI_FORMAT(text, sizeof text, format);
+    while (line && (word = several ? strsep(&rest, "\t") : TRI_GIVE(rest))) {
+        line->argv[line->n] = strcpy(line->text[line->n], word);
+        line->argv[++line->n] = NULL;
+    }
 }
 
 tri_status tri__run_line_parse(tri_run_line *line) {
@@ -77,7 +78,7 @@ tri_status tri__run_events(const char *folder, tri_status (*take)(void *to, cons
 
 typedef struct steps {
     int warmup;
-    tri_buffer seconds; /* doubles, of timed steps */
+    tri_buffer *seconds; /* doubles, of timed steps */
     tri_run_steps sum;  /* of shares */
 } steps;
 
@@ -85,7 +86,7 @@ static tri_status keep(void *to, const tri_json *event) {
     steps *s = to;
     if (tri__number_in(event, "step") <= s->warmup) return TRI_OK;
     double seconds = tri__number_in(event, "step_ms") / 1e3;
-    tri__buffer_add(&s->seconds, (const char *)&seconds, sizeof seconds);
+    tri__buffer_add(s->seconds, (const char *)&seconds, sizeof seconds);
     s->sum.loading += tri__number_in(event, "loader_share");
     s->sum.moving += tri__number_in(event, "comm_share");
     s->sum.idle += tri__number_in(event, "idle_share");
@@ -93,16 +94,15 @@ static tri_status keep(void *to, const tri_json *event) {
 }
 
 tri_status tri__run_steps(const char *folder, int warmup, tri_run_steps *out) {
-    steps s = {.warmup = warmup};
-    tri_status status = tri__run_events(folder, keep, &s);
-    double n = (double)(s.seconds.size / sizeof(double)), *seconds = (void *)s.seconds.text;
-    if (status == TRI_OK && s.seconds.failed) status = tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK && n == 0) status = tri__fail(TRI_INTERNAL, "%s/metrics.jsonl: has no steps", folder);
-    if (status == TRI_OK)
-        *out = (tri_run_steps){.seconds = tri__bench_median(seconds, (int64_t)n), .loading = s.sum.loading / n,
-                               .moving = s.sum.moving / n, .idle = s.sum.idle / n};
-    tri__buffer_free(&s.seconds);
-    return status;
+    TRI_OWNED(tri__buffer_free) tri_buffer all = {0};
+    steps s = {.warmup = warmup, .seconds = &all};
+    TRI_TRY(tri__run_events(folder, keep, &s));
+    double n = (double)(all.size / sizeof(double)), *seconds = (void *)all.text;
+    if (all.failed) return tri__fail(TRI_RESOURCE, "out of memory");
+    if (n == 0) return tri__fail(TRI_INTERNAL, "%s/metrics.jsonl: has no steps", folder);
+    *out = (tri_run_steps){.seconds = tri__bench_median(seconds, (int64_t)n), .loading = s.sum.loading / n,
+                           .moving = s.sum.moving / n, .idle = s.sum.idle / n};
+    return TRI_OK;
 }
 
 tri_status tri__run_summary(const char *folder, tri_json **out) {

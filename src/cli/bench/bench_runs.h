@@ -13,6 +13,7 @@ typedef struct tri_run_line {
 /* A new line `trident train` on the configuration and data of `folder`, with the run folder `name` in it, silently and
  * without checkpoints; name NULL: without any options. NULL: out of memory, as tri__run_line_parse says. */
 tri_run_line *tri__run_line_new(const tri_cli *cli, const char *folder, const char *name);
+/* Appends words, separated by tabs. */
 void tri__run_line_add(tri_run_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
 tri_status tri__run_line_parse(tri_run_line *line);
 /* Prepares the run's files, starts its ranks and waits for them. Their stdout is not part of the benchmark's result;

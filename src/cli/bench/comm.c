@@ -136,12 +136,8 @@ static tri_status prepare(const rig *r, const op_row *op, int64_t count, int cal
 }
 
 static tri_collective what(const rig *r, const op_row *op, int64_t count) {
-    return (tri_collective){.kind = op->kind,
-                            .dtype = TRI_F32,
-                            .reduction = TRI_SUM,
-                            .in = r->in,
-                            .out = op->in_place ? r->in : r->out,
-                            .count = count};
+    return (tri_collective){.kind = op->kind, .dtype = TRI_F32, .reduction = TRI_SUM, .in = r->in,
+                            .out = op->in_place ? r->in : r->out, .count = count};
 }
 
 static tri_status carry_out(const rig *r, const op_row *op, int64_t count) {
@@ -211,8 +207,8 @@ static tri_status take_samples(const rig *r, const op_row *op, int64_t count, in
         if (r->me == 0) s->copy[s->copies] = time_copy(r);
         s->copies++;
     }
-    TRI_TRY(tri_all_reduce(r->all, NULL, s->own, s->calls, TRI_F64,
-                           TRI_MAX)); /* a call takes as long as its slowest rank */
+    /* a call takes as long as its slowest rank */
+    TRI_TRY(tri_all_reduce(r->all, NULL, s->own, s->calls, TRI_F64, TRI_MAX));
     return has_native(r, op) ? tri_all_reduce(r->all, NULL, s->native, s->calls, TRI_F64, TRI_MAX) : TRI_OK;
 }
 
@@ -324,10 +320,7 @@ static tri_status set_up(rig *r) {
 }
 
 static tri_status run_rank(tri_world *world, const plan *p) {
-    rig r = {.plan = p,
-             .world = world,
-             .all = tri_group_world(world),
-             .n = tri_world_size(world),
+    rig r = {.plan = p, .world = world, .all = tri_group_world(world), .n = tri_world_size(world),
              .me = tri_world_rank(world)};
     TRI_OWNED(tri__free_at) samples *s = malloc(sizeof *s);
     tri_status status = s ? set_up(&r) : tri__fail(TRI_RESOURCE, "no memory for the times of %d calls", CALLS_MAX);
@@ -366,8 +359,7 @@ static tri_status run_plan(tri_settings *settings, const tri_bench_options *opti
     TRI_TRY(tri__launch_resolve(p->cli, settings, &launch));
     TRI_TRY(tri__bench_ranks(settings, &here));
     if (launch.launcher != TRI_LAUNCHER_NONE) here = launch.size;
-    tri_ranks how = {.progress_timeout = settings->progress_timeout,
-                     .io_timeout = settings->io_timeout,
+    tri_ranks how = {.progress_timeout = settings->progress_timeout, .io_timeout = settings->io_timeout,
                      .heap_bytes = (needs_out(p) ? 2 : 1) * (buffer_bytes(p, here) + 4096) + HEAP_SLACK};
     if (launch.launcher == TRI_LAUNCHER_NONE) {
         settings->nproc_per_node = here;

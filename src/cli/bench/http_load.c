@@ -53,10 +53,6 @@ static int connect_to(const tri_load_in *in) {
     return -1;
 }
 
-static void drop(client *c) {
-    tri__fd_drop(&c->fd);
-}
-
 /* Sends the client's request; a connection that fails is made again, until the server answers or patience ends. */
 static void send_request(load *l, client *c) {
     c->sent = c->got = 0;
@@ -65,7 +61,7 @@ static void send_request(load *l, client *c) {
         size_t length = l->in->length[c->request];
         while (c->fd >= 0 && c->sent < length) {
             ssize_t n = send(c->fd, l->in->request[c->request] + c->sent, length - c->sent, MSG_NOSIGNAL);
-            if (n <= 0) drop(c);
+            if (n <= 0) tri__fd_drop(&c->fd);
             else c->sent += (size_t)n;
         }
         if (c->fd >= 0) return;
@@ -122,7 +118,7 @@ static int is_complete(client *c, char **body, size_t *length) {
 static void next_of(load *l, client *c) {
     double now = tri__clock();
     c->busy = 0, l->busy--;
-    if (strcasestr(c->answer, "\r\nConnection: close")) drop(c);
+    if (strcasestr(c->answer, "\r\nConnection: close")) tri__fd_drop(&c->fd);
     if (l->in->rate > 0) {
         if (!l->n_waiting) return;
         double due = l->waiting[l->first];
@@ -138,7 +134,7 @@ static tri_status receive(load *l, client *c) {
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return TRI_OK;
     if (n <= 0) {
         int was_busy = c->busy;
-        drop(c);
+        tri__fd_drop(&c->fd);
         if (!was_busy) return TRI_OK;
         l->out->retried++;
         send_request(l, c);
@@ -239,7 +235,7 @@ tri_status tri__http_load(const tri_load_in *in, tri_load_out *out) {
     if (status == TRI_OK) status = run(&l);
     out->cpu += tri__bench_cpu(1);
     if (out->answered) tri__bench_median(out->latency, out->answered); /* sorts them */
-    for (int i = 0; l.client && i < in->clients; i++) drop(&l.client[i]);
+    for (int i = 0; l.client && i < in->clients; i++) tri__fd_drop(&l.client[i].fd);
     if (l.epoll >= 0) close(l.epoll);
     if (l.timer >= 0) close(l.timer);
     TRI_FREE(l.client, l.first_answer, l.waiting);
@@ -266,6 +262,6 @@ tri_status tri__http_get(const char *host, int port, const char *path, char **bo
             if (got > 0) c->got += (size_t)got;
         }
     if (c->fd >= 0 && is_complete(c, &at, &length) && atoi(c->answer + 9) == 200) *body = strndup(at, length);
-    drop(c);
+    tri__fd_drop(&c->fd);
     return *body ? TRI_OK : tri__fail(TRI_NOINPUT, "http://%s:%d%s does not answer", host, port, path);
 }

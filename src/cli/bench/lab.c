@@ -66,18 +66,13 @@ typedef struct lab {
 /* ---- One layout as a command line ---- */
 
 static void add_run(const lab *b, tri_run_line *l, int n) {
-    tri__run_line_add(l, "--nproc-per-node=%d", n);
-    tri__run_line_add(l, "--global-batch-size=%lld", (long long)(n * b->samples));
-    tri__run_line_add(l, "--threads=%d",
-                      b->sharing && tri__cores() > b->n ? tri__cores() / b->n
-                                                        : 1); /* on GPUs, only for generating weights */
-    tri__run_line_add(l, "--max-steps=%lld", (long long)b->steps);
-    tri__run_line_add(l, "--profile=wait=%d,active=%lld", TRI_LAB_WARMUP, (long long)(b->steps - TRI_LAB_WARMUP));
-    tri__run_line_add(l, "--bind-cores=%s", b->n <= tri__cores() ? "core" : "none");
-    tri__run_line_add(l, "--progress-timeout=%d", RUN_SECONDS);
-    tri__run_line_add(l, "--json");
-    tri__run_line_add(l, "--device=%s", b->asked->device);
-    tri__run_line_add(l, "--precision=%s", tri__settings_computing(b->asked));
+    int threads = b->sharing && tri__cores() > b->n ? tri__cores() / b->n : 1; /* on GPUs, to generate weights alone */
+    tri__run_line_add(l, "--nproc-per-node=%d\t--global-batch-size=%lld\t--threads=%d\t--max-steps=%lld", n,
+                      (long long)(n * b->samples), threads, (long long)b->steps);
+    tri__run_line_add(l, "--profile=wait=%d,active=%lld\t--bind-cores=%s\t--progress-timeout=%d\t--json",
+                      TRI_LAB_WARMUP, (long long)(b->steps - TRI_LAB_WARMUP), b->n <= tri__cores() ? "core" : "none",
+                      RUN_SECONDS);
+    tri__run_line_add(l, "--device=%s\t--precision=%s", b->asked->device, tri__settings_computing(b->asked));
     if (b->asked->memory_limit) tri__run_line_add(l, "--memory-limit=%s", b->asked->memory_limit);
 }
 
@@ -85,8 +80,7 @@ static tri_run_line *line_of(const lab *b, const struct layout *layout) {
     int n = layout->kind == ALONE ? 1 : b->n;
     tri_run_line *l = tri__run_line_new(b->cli, b->folder, layout->name);
     add_run(b, l, n);
-    if (layout->kind == PIPELINE)
-        tri__run_line_add(l, "--pp-size=%d", n), tri__run_line_add(l, "--num-microbatches=%d", 2 * n);
+    if (layout->kind == PIPELINE) tri__run_line_add(l, "--pp-size=%d\t--num-microbatches=%d", n, 2 * n);
     if (layout->kind == TENSOR) tri__run_line_add(l, "--tp-size=%d", n);
     for (int i = 0; layout->options[i]; i++) tri__run_line_add(l, "%s", layout->options[i]);
     return l;
@@ -103,8 +97,7 @@ static void take_planned(const tri_json *ranks, result *r) {
                                  tri__number_in(bytes, tri__mem_name(TRI_MEM_GRAD)) +
                                  tri__number_in(bytes, tri__mem_name(TRI_MEM_STATE)));
         raise_to(&r->offload, tri__number_in(rank, "offload_bytes"));
-        raise_to(&r->planned,
-                 tri__number_in(bytes, "total") - tri__number_in(rank, "offload_bytes"));
+        raise_to(&r->planned, tri__number_in(bytes, "total") - tri__number_in(rank, "offload_bytes"));
     }
 }
 
@@ -154,9 +147,8 @@ static tri_status run(const lab *b, tri_run_line *l, result *r) {
     }
     if (b->sharing) r->device /= settings->nproc_per_node < b->sharing ? (double)settings->nproc_per_node : b->sharing;
     if ((int)status == 128 + SIGKILL) { /* the other layouts may still fit */
-        snprintf(
-            r->refusal, sizeof r->refusal,
-            "a rank was killed, as systems do when memory runs out; --memory-limit refuses such a layout beforehand");
+        snprintf(r->refusal, sizeof r->refusal, "a rank was killed, as systems do when memory runs out; --memory-limit "
+                 "refuses such a layout beforehand");
         return TRI_OK;
     }
     TRI_TRY(status);
@@ -197,9 +189,8 @@ static tri_status print_json(const lab *b, int which) {
         if (r->efficiency > 0) tri__json_set_new(o, "efficiency", tri__json_real(r->efficiency));
         if (r->device > 0) tri__json_set_new(o, "device_bytes", tri__json_real(r->device));
         for (int k = 0; k < KINDS; k++)
-            tri__json_set_new(
-                o, kinds[k],
-                tri__json_pack("{s:f, s:f}", "ms", 1e3 * r->kind[k].seconds, "exposed_ms", 1e3 * r->kind[k].exposed));
+            tri__json_set_new(o, kinds[k], tri__json_pack("{s:f, s:f}", "ms", 1e3 * r->kind[k].seconds, "exposed_ms",
+                                                          1e3 * r->kind[k].exposed));
     }
     return tri__bench_json(b->cli, o);
 }
@@ -287,13 +278,12 @@ static tri_status run_config(lab *b) {
 /* ---- From beginning to end ---- */
 
 static tri_status run_all(lab *b) {
-    tri_status status = tri__bench_write(b->model, b->folder, b->n * b->model->samples * b->steps);
-    for (int i = 0; i < LAYOUTS && status == TRI_OK; i++) {
-        if (!b->chosen[i]) continue;
-        status = run_layout(b, i);
-        if (status == TRI_OK && b->asked->json) status = print_json(b, i);
+    TRI_TRY(tri__bench_write(b->model, b->folder, b->n * b->model->samples * b->steps));
+    for (int i = 0; i < LAYOUTS; i++) {
+        if (b->chosen[i]) TRI_TRY(run_layout(b, i));
+        if (b->chosen[i] && b->asked->json) TRI_TRY(print_json(b, i));
     }
-    return status == TRI_OK && !b->asked->json ? print_results(b) : status;
+    return b->asked->json ? TRI_OK : print_results(b);
 }
 
 /* Whether the model has enough heads (tp) and layers (pp, with embeddings and head) for the number of ranks. */
@@ -328,11 +318,9 @@ tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings, const tri_bench_
     TRI_OWNED(tri__free_at) lab *b = calloc(1, sizeof *b); /* large */
     if (!b) return tri__fail(TRI_RESOURCE, "out of memory");
     *b = (lab){.cli = cli, .asked = settings, .options = options, .model = &tri__lab_models[options->lab_model]};
-    tri_status status = prepare(b, settings);
-    if (status == TRI_OK) status = tri__bench_folder(cli, b->folder);
-    if (status == TRI_OK) {
-        status = settings->config ? run_config(b) : run_all(b);
-        tri__bench_remove(b->folder);
-    }
+    TRI_TRY(prepare(b, settings));
+    TRI_TRY(tri__bench_folder(cli, b->folder));
+    tri_status status = settings->config ? run_config(b) : run_all(b);
+    tri__bench_remove(b->folder);
     return status;
 }

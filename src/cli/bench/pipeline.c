@@ -71,17 +71,13 @@ static tri_status list_layouts(pipeline *b) {
 static tri_run_line *line_of(const pipeline *b, const layout *at) {
     int bound = b->stages <= tri__cores() && strcmp(b->device, "cpu") == 0;
     tri_run_line *l = tri__run_line_new(b->cli, b->folder, "run");
-    tri__run_line_add(l, "--device=%s", b->device);
-    tri__run_line_add(l, "--nproc-per-node=%d", b->stages);
-    tri__run_line_add(l, "--pp-size=%d", b->stages);
-    tri__run_line_add(l, "--schedule=%s", tri__schedule_row(at->schedule)->name);
-    tri__run_line_add(l, "--pipeline-shape=%s", shapes[at->shape]);
-    tri__run_line_add(l, "--num-microbatches=%d", b->microbatches);
-    tri__run_line_add(l, "--batch-size=%d", b->microbatches * b->model.samples);
-    tri__run_line_add(l, "--max-steps=%lld", (long long)b->steps);
-    tri__run_line_add(l, "--bind-cores=%s", bound ? "core" : "none");
-    tri__run_line_add(l, "--threads=1");
-    tri__run_line_add(l, "--json");
+    tri__run_line_add(l, "--device=%s\t--nproc-per-node=%d\t--pp-size=%d", b->device, b->stages, b->stages);
+    tri__run_line_add(l, "--schedule=%s\t--pipeline-shape=%s", tri__schedule_row(at->schedule)->name,
+                      shapes[at->shape]);
+    tri__run_line_add(l, "--num-microbatches=%d\t--batch-size=%d", b->microbatches,
+                      b->microbatches * b->model.samples);
+    tri__run_line_add(l, "--max-steps=%lld\t--bind-cores=%s\t--threads=1\t--json", (long long)b->steps,
+                      bound ? "core" : "none");
     return l;
 }
 
@@ -148,15 +144,12 @@ static tri_status print_table(const pipeline *b) {
 /* ---- From beginning to end ---- */
 
 static tri_status run_all(pipeline *b) {
-    TRI_TRY(tri__bench_folder(b->cli, b->folder));
-    tri_status status = tri__bench_write(&b->model, b->folder, b->microbatches * b->model.samples * b->steps);
-    for (int i = 0; i < b->n && status == TRI_OK; i++) {
-        status = run_layout(b, &b->layout[i]);
-        if (status == TRI_OK && b->asked->json) status = print_json(b, &b->layout[i]);
+    TRI_TRY(tri__bench_write(&b->model, b->folder, b->microbatches * b->model.samples * b->steps));
+    for (int i = 0; i < b->n; i++) {
+        TRI_TRY(run_layout(b, &b->layout[i]));
+        if (b->asked->json) TRI_TRY(print_json(b, &b->layout[i]));
     }
-    if (status == TRI_OK && !b->asked->json) status = print_table(b);
-    tri__bench_remove(b->folder);
-    return status;
+    return b->asked->json ? TRI_OK : print_table(b);
 }
 
 static tri_status resolve(pipeline *b) {
@@ -176,5 +169,8 @@ tri_status tri__bench_pipeline(tri_cli *cli, tri_settings *settings, const tri_b
     pipeline b = {.cli = cli, .asked = settings, .options = options};
     TRI_TRY(tri__bench_alone(cli, settings, "pipeline", "schedule"));
     TRI_TRY(resolve(&b));
-    return run_all(&b);
+    TRI_TRY(tri__bench_folder(cli, b.folder));
+    tri_status status = run_all(&b);
+    tri__bench_remove(b.folder);
+    return status;
 }

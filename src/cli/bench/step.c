@@ -47,16 +47,12 @@ typedef struct bench {
 static tri_run_line *line_of(const bench *b) {
     static const char *const recomputes[] = {TRI_RECOMPUTE_KINDS(TRI_NAMED)};
     tri_run_line *l = tri__run_line_new(b->cli, b->folder, "run");
-    tri__run_line_add(l, "--batch-size=%d", b->at->samples);
-    tri__run_line_add(l, "--max-steps=%lld", (long long)b->steps + 1); /* + 1: the instrumented step */
-    tri__run_line_add(l, "--epochs=%lld", (long long)b->steps + 1);
-    tri__run_line_add(l, "--device=%s", b->asked->device);
-    tri__run_line_add(l, "--precision=%s", tri__settings_computing(b->asked));
-    tri__run_line_add(l, "--recompute=%s", recomputes[b->asked->recompute]);
-    tri__run_line_add(l, "--layer-drop=%s", b->asked->layer_drop);
+    long long steps = (long long)b->steps + 1; /* + 1: the instrumented step */
+    tri__run_line_add(l, "--batch-size=%d\t--max-steps=%lld\t--epochs=%lld\t--seed=1\t--threads=%lld", b->at->samples,
+                      steps, steps, (long long)b->asked->threads);
+    tri__run_line_add(l, "--device=%s\t--precision=%s", b->asked->device, tri__settings_computing(b->asked));
+    tri__run_line_add(l, "--recompute=%s\t--layer-drop=%s", recomputes[b->asked->recompute], b->asked->layer_drop);
     if (b->asked->tune_products) tri__run_line_add(l, "--tune-products");
-    tri__run_line_add(l, "--seed=1");
-    tri__run_line_add(l, "--threads=%lld", (long long)b->asked->threads);
     if (b->asked->memory_limit) tri__run_line_add(l, "--memory-limit=%s", b->asked->memory_limit);
     for (int i = 0; i < b->asked->offload.n; i++) tri__run_line_add(l, "--offload=%s", b->asked->offload.at[i]);
     return l;
@@ -136,29 +132,25 @@ static tri_status take_steps(const bench *b, tri_session *s, double begun, tri_t
 }
 
 static tri_status time_steps(const bench *b, tri_session *s, double begun, result *r) {
-    TRI_OWNED(tri__free_at) double *times = calloc(2 * (size_t)b->steps, sizeof *times);
-    double *simulated = times + b->steps;
-    TRI_OWNED(tri__free_at) tri_time *when = calloc((size_t)b->steps, sizeof *when);
-    tri_gauge_watch *watch = NULL;
+    TRI_OWNED(tri__free_at) double *times = NULL;
+    TRI_OWNED(tri__free_at) tri_time *when = NULL;
+    TRI_OWNED(tri__free_at) tri_gauge_watch *watch = NULL;
     int64_t n = b->steps - WARMUP;
-    tri_status status = times && when ? tri__gauge_watch(s->engine.exec, &watch)
-                                      : tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK) status = take_steps(b, s, begun, when, simulated, r);
+    TRI_TRY(TRI_NEW(times, 2 * b->steps, "times"));
+    TRI_TRY(TRI_NEW(when, b->steps, "times"));
+    TRI_TRY(tri__gauge_watch(s->engine.exec, &watch));
+    tri_status status = take_steps(b, s, begun, when, times + b->steps, r);
     tri__gauge_stop(watch);
-    if (status == TRI_OK) {
-        for (int64_t i = 0; i < n; i++) times[i] = when[i].end - when[i].begin;
-        double each = 1 / (double)n, sum = r->mean;
-        r->step = tri__bench_median(times, n);
-        r->least = times[0];
-        if (b->hardware) r->predicted = tri__bench_median(simulated, n);
-        r->mfu = b->ceiling > 0 && sum > 0 ? r->flops / sum / b->ceiling : 0;
-        r->rate = sum > 0 ? (double)(n * b->at->samples) / sum : 0;
-        r->tokens /= n, r->host *= each, r->waited *= each, r->flops *= each, r->executed *= each, r->worked *= each,
-            r->mean *= each;
-        r->each = tell_each(watch, when, n);
-    }
-    tri__gauge_free(watch);
-    return status;
+    TRI_TRY(status);
+    for (int64_t i = 0; i < n; i++) times[i] = when[i].end - when[i].begin;
+    double each = 1 / (double)n, sum = r->mean;
+    r->step = tri__bench_median(times, n), r->least = times[0];
+    if (b->hardware) r->predicted = tri__bench_median(times + b->steps, n);
+    r->mfu = b->ceiling > 0 && sum > 0 ? r->flops / sum / b->ceiling : 0;
+    r->rate = sum > 0 ? (double)(n * b->at->samples) / sum : 0;
+    r->tokens /= n, r->host *= each, r->waited *= each, r->flops *= each, r->executed *= each, r->worked *= each;
+    r->mean *= each, r->each = tell_each(watch, when, n);
+    return TRI_OK;
 }
 
 /* Runs one additional step with a time mark at each instruction. */
@@ -234,9 +226,8 @@ static tri_status run_case(bench *b, tri_text_table *table) {
     tri_status status = tri__bench_write(b->at, b->folder, BATCHES * b->at->samples);
     if (status == TRI_OK) status = run(b, &r);
     tri__bench_remove(b->folder);
-    if (status != TRI_OK) return tri__json_decref(r.each), status;
-    if (b->asked->json) status = print_json(b, &r);
-    else add_row(b, &r, table);
+    if (status == TRI_OK && b->asked->json) status = print_json(b, &r);
+    else if (status == TRI_OK) add_row(b, &r, table);
     tri__json_decref(r.each);
     return status;
 }

@@ -79,5 +79,3 @@ void tri__gauge_tell(const tri_gauge_watch *w, double begin, double end, tri_jso
     tri__json_set_new(to, "throttled",
                       tri__json_pack("{s:f, s:f, s:f}", "power", by[0] / n, "heat", by[1] / n, "other", by[2] / n));
 }
-
-void tri__gauge_free(tri_gauge_watch *watch) { free(watch); }

@@ -44,14 +44,10 @@ static const char *const answers[] = {
 };
 static const char *const whens[] = {"tomorrow", "next week", "in two days", "on monday", "on friday", "soon"};
 static const char *const fillers[] = {
-    "the order number is {number}",
-    "i live on the {floor} floor",
-    "the parcel is for my neighbour",
-    "i paid by card",
-    "you can leave it with a neighbour",
-    "my phone number has changed",
-    "it is a present",
-    "the invoice says {number}",
+    "the order number is {number}",      "i live on the {floor} floor",
+    "the parcel is for my neighbour",    "i paid by card",
+    "you can leave it with a neighbour", "my phone number has changed",
+    "it is a present",                   "the invoice says {number}",
 };
 static const char *const floors[] = {"first", "second", "third", "top"};
 static const char *const closings[] = {
@@ -61,36 +57,22 @@ static const char *const closings[] = {
 
 /* The two pools share their words, so that no single word decides. */
 static const char *const accepts[] = {
-    "thank you, that is all i needed to know",
-    "no rush, {when} is fine for me",
-    "i can wait a bit longer, no problem",
-    "good to know, i am happy with that answer",
-    "fine, i will look at the page again {when}",
-    "that makes sense, thanks for the help",
-    "alright, i trust you to sort it out",
-    "it is not urgent, i just wanted to check",
-    "no need to call the manager, it is fine",
-    "okay, then i will not worry about it",
-    "great, that is a real answer",
-    "i understand, these things happen",
-    "perfect, {when} is good enough",
-    "no problem at all, i have time",
+    "thank you, that is all i needed to know",    "no rush, {when} is fine for me",
+    "i can wait a bit longer, no problem",        "good to know, i am happy with that answer",
+    "fine, i will look at the page again {when}", "that makes sense, thanks for the help",
+    "alright, i trust you to sort it out",        "it is not urgent, i just wanted to check",
+    "no need to call the manager, it is fine",    "okay, then i will not worry about it",
+    "great, that is a real answer",               "i understand, these things happen",
+    "perfect, {when} is good enough",             "no problem at all, i have time",
 };
 static const char *const refuses[] = {
-    "that is not good enough, i needed it last week",
-    "i have waited long enough, this is no answer",
-    "no thanks, i want to speak to the manager",
-    "you told me the same last week and nothing happened",
-    "this is not fine, i will not order here again",
-    "i do not trust that page at all",
-    "how much longer must i wait, i need a real answer",
-    "that makes no sense, i want my money back",
-    "i am not happy, you always say {when}",
-    "it is urgent, and you have no idea where it is",
-    "{when} is too late, this is a problem",
-    "i do not understand how this can happen",
-    "sorry is not enough, i have no time for this",
-    "i will complain if it is not here {when}",
+    "that is not good enough, i needed it last week",    "i have waited long enough, this is no answer",
+    "no thanks, i want to speak to the manager",         "you told me the same last week and nothing happened",
+    "this is not fine, i will not order here again",     "i do not trust that page at all",
+    "how much longer must i wait, i need a real answer", "that makes no sense, i want my money back",
+    "i am not happy, you always say {when}",             "it is urgent, and you have no idea where it is",
+    "{when} is too late, this is a problem",             "i do not understand how this can happen",
+    "sorry is not enough, i have no time for this",      "i will complain if it is not here {when}",
 };
 
 static const char *const places[] = {"leipzig", "hamburg", "porto", "lyon",  "gdansk",
@@ -112,14 +94,10 @@ static void say(dice *d, char *line, size_t room, const char *pattern) {
         char word[16];
         const char *end = strchr(pattern, '}'), *value = word;
         size_t length = (size_t)(end - pattern) - 1;
-        if (!strncmp(pattern + 1, "item", length))
-            value = PICK(d, items);
-        else if (!strncmp(pattern + 1, "when", length))
-            value = PICK(d, whens);
-        else if (!strncmp(pattern + 1, "floor", length))
-            value = PICK(d, floors);
-        else
-            snprintf(word, sizeof word, "%u", 1000 + roll(d, 9000));
+        if (!strncmp(pattern + 1, "item", length)) value = PICK(d, items);
+        else if (!strncmp(pattern + 1, "when", length)) value = PICK(d, whens);
+        else if (!strncmp(pattern + 1, "floor", length)) value = PICK(d, floors);
+        else snprintf(word, sizeof word, "%u", 1000 + roll(d, 9000));
         at += (size_t)snprintf(line + at, room - at, "%s", value);
         pattern = end + 1;
     }

@@ -7,8 +7,9 @@
 
 typedef enum tri_launcher {
     TRI_LAUNCHER_NONE,      /* one process, without a launcher */
-    TRI_LAUNCHER_OWN,       /* our supervisor: TRIDENT_FD holds the shared memory's descriptor, TRIDENT_SOCKET that of
-                               the socket on which the memory of later worlds comes */
+    /* our supervisor: TRIDENT_FD holds the shared memory's descriptor, TRIDENT_SOCKET that of the socket on which the
+     * memory of later worlds comes */
+    TRI_LAUNCHER_OWN,
     TRI_LAUNCHER_TORCHRUN,  /* RANK and WORLD_SIZE: torchrun, or set by hand */
     TRI_LAUNCHER_OPENMPI,
     TRI_LAUNCHER_MPICH,     /* PMI: MPICH, Intel MPI, MVAPICH */

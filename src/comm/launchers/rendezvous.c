@@ -39,10 +39,7 @@ static void hash_key(const tri_rendezvous *meeting, uint64_t seed, uint64_t out[
 }
 
 static hello own_hello(const tri_rendezvous *meeting, const tri_segment_spec *spec) {
-    hello said = {.version = TRI_SEGMENT_VERSION,
-                  .local = meeting->local,
-                  .n = meeting->n,
-                  .world = spec->world,
+    hello said = {.version = TRI_SEGMENT_VERSION, .local = meeting->local, .n = meeting->n, .world = spec->world,
                   .heap_bytes = spec->heap_bytes};
     memcpy(said.magic, MAGIC, sizeof MAGIC);
     hash_key(meeting, PROOF, said.run);

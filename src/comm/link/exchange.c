@@ -140,15 +140,9 @@ static void add(tri_pending *p, int peer, int receive, void *data, span part, in
     job *j = p->state;
     int *tag = receive ? &j->from[peer] : &j->to[peer], far = p->group->local[peer] < 0;
     if (!part.count && !always) return;
-    j->message[j->n_messages++] = (tri_message){.peer = peer,
-                                                .channel = j->step,
-                                                .number = p->what.sequence,
-                                                .what = p->what,
-                                                .data = data,
-                                                .bytes = bytes_of(p, part.count),
-                                                .receive = receive,
-                                                .tag = *tag,
-                                                .agreed = far && j->step != CARDS,
+    j->message[j->n_messages++] = (tri_message){.peer = peer, .channel = j->step, .number = p->what.sequence,
+                                                .what = p->what, .data = data, .bytes = bytes_of(p, part.count),
+                                                .receive = receive, .tag = *tag, .agreed = far && j->step != CARDS,
                                                 .follow = far && j->step == CARDS && !j->small ? tag : NULL};
     j->left++;
 }
@@ -309,5 +303,4 @@ static void cancel(tri_group *group, tri_pending *p) {
 }
 
 const tri_transport tri__transport_exchange = {
-    .open = exchange_open, .close = exchange_close, .progress = progress, .shares = relayed,
-    .cancel = cancel};
+    .open = exchange_open, .close = exchange_close, .progress = progress, .shares = relayed, .cancel = cancel};

@@ -160,13 +160,9 @@ static tri_status begin_send(tri_link *link, int rank, tri_message *message) {
     if (message->agreed) return start(link, rank, message);
     if (message->follow && *message->follow < 0 && (*message->follow = tag_take(&link->far[rank])) < 0)
         return TRI_OK; /* all in use: retried at the next poll */
-    tri_note note = {.kind = TRI_NOTE_MESSAGE,
-                     .channel = message->channel,
-                     .tag = -1,
-                     .follow = message->follow ? *message->follow : -1,
-                     .number = message->number,
-                     .bytes = message->bytes,
-                     .what = message->what};
+    tri_note note = {.kind = TRI_NOTE_MESSAGE, .channel = message->channel, .tag = -1,
+                     .follow = message->follow ? *message->follow : -1, .number = message->number,
+                     .bytes = message->bytes, .what = message->what};
     int small = message->bytes <= TRI_NOTE_INLINE;
     if (!small && (note.tag = message->tag = tag_take(&link->far[rank])) < 0)
         return TRI_OK;

@@ -4,19 +4,16 @@
 #include "comm/link/link.h"
 
 typedef enum tri_note_kind {
-    TRI_NOTE_MESSAGE = 1,
-    TRI_NOTE_FAILURE,
-    TRI_NOTE_ASK,
-    TRI_NOTE_ANSWER,
-    TRI_NOTE_FILES
+    TRI_NOTE_MESSAGE = 1, TRI_NOTE_FAILURE, TRI_NOTE_ASK, TRI_NOTE_ANSWER, TRI_NOTE_FILES
 } tri_note_kind;
 
 /* The header of every note; a message's data or a failure's text follows. */
 typedef struct tri_note {
     int32_t kind;           /* tri_note_kind */
     int32_t channel, tag;   /* MESSAGE. tag -1: the data is in this note; FAILURE: channel is the phase */
-    int32_t rank, code;     /* FAILURE: as in tri_failure; ANSWER: code 1 when the rank closes its world; FILES: 1 when
-                             * work on files begins, in which it may not answer, 0 when it ends */
+    /* FAILURE: as in tri_failure; ANSWER: code 1 when the rank closes its world; FILES: 1 when work on files begins, in
+     * which it may not answer, 0 when it ends */
+    int32_t rank, code;
     int32_t follow;         /* MESSAGE: a tag for later messages; -1: none. ANSWER: 1 inside a file call */
     uint64_t number;        /* MESSAGE; ANSWER: the rank's beats; FAILURE: the step */
     int64_t bytes;          /* of the data, in this note or under the tag */

@@ -47,12 +47,9 @@ static void release(tri_world *world) {
 
 static void say_files(tri_world *world, int begins) { tri__link_files(world->link, begins); }
 
-static const tri_carriers carriers = {.here = &tri__transport_shm,
-                                      .across = &tri__transport_exchange,
-                                      .progress = tri__message_progress,
-                                      .cancel = tri__message_cancel,
-                                      .poll = tri__remote_poll,
-                                      .files = say_files};
+static const tri_carriers carriers = {.here = &tri__transport_shm, .across = &tri__transport_exchange,
+                                      .progress = tri__message_progress, .cancel = tri__message_cancel,
+                                      .poll = tri__remote_poll, .files = say_files};
 
 /* The group of all ranks, in order. */
 static tri_status make_all(tri_world *world) {
@@ -74,8 +71,8 @@ tri_status tri__world_open(const tri_segment *segment, int local, const tri_node
     if (segment->control->world < segment->n)
         return tri__fail(TRI_DISAGREE, "the control page is damaged: a world of %d with %d ranks here",
                          segment->control->world, segment->n);
-    tri_world *world = calloc(1, sizeof *world);
-    if (!world) return tri__fail(TRI_RESOURCE, "out of memory for a world");
+    tri_world *world;
+    TRI_TRY(TRI_NEW(world, 1, "a world"));
     world->segment = *segment;
     world->carriers = &carriers;
     world->local = local;

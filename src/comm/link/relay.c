@@ -54,8 +54,8 @@ struct tri_relay {
     chunk *chunk;
     char *ready;                /* [n_chunks] 1: the result is in this rank's output, and may be passed on */
     stream sums_in, sums_out, results_in, results_out;
-    char *room[3];              /* [chunks in flight][slot] partial sums received, sent; results for others, either
-                                   way */
+    /* [chunks in flight][slot] partial sums received, sent; results for others, either way */
+    char *room[3];
     int64_t slot;
     tri_message *lend, *lent;   /* [lanes], [n_here]; none to and from itself */
     uint64_t own[2], (*theirs)[2]; /* where buffers are, as offsets from the segment's start; [n_here] */

@@ -10,8 +10,9 @@
 enum {
     TRI_NOTE_BYTES = 4352,   /* longest note: 4 KiB and its header */
     TRI_REMOTE_TAGS = 16384, /* tags are 0 to this - 1; MPI promises 32768 */
-    TRI_REMOTE_PIECE = 512 << 10, /* several transfers of at most so many bytes may be in flight under one tag: they
-                                     match in the order in which they were begun */
+    /* several transfers of at most so many bytes may be in flight under one tag: they match in the order in which they
+     * were begun */
+    TRI_REMOTE_PIECE = 512 << 10,
     TRI_REMOTE_NO_MEMORY = INT_MAX /* the error of every remote that gets no memory */
 };
 

@@ -124,11 +124,8 @@ static tri_status meet(tri_joining *join, const tri_ranks *how, const tri_launch
     snprintf(key, sizeof key, "mpi-%016llx-%d", (unsigned long long)first->random,
              join->nodes.node_of[join->rank]);
     tri_rendezvous meeting = {.key = key,
-                           .local = join->nodes.local_of[join->rank],
-                           .n = join->n_here,
-                           .seconds = join->seconds,
-                           .stop = launch->stop,
-                           .log = &launch->log};
+                           .local = join->nodes.local_of[join->rank], .n = join->n_here, .seconds = join->seconds,
+                           .stop = launch->stop, .log = &launch->log};
     tri_segment_spec spec = tri__ranks_spec(how, join->n_here, 0);
     spec.world = join->members, spec.world_rank = join->here;
     spec.generation = first->generation, spec.committed = first->committed;

@@ -74,13 +74,9 @@ static void tell_hung(const tri_world *world, const tri_failure *failure, const 
 static survivor leave(tri_world *old, const tri_ranks *how, const tri_launch *launch) {
     survivor s = {.join = {.plugin = tri__mpi_plugin_of(old), .stop = launch->stop, .state = old->remote_state,
                            .outlives = 1, .seconds = MEET_SECONDS},
-                  .log = &launch->log,
-                  .was = old->rank,
-                  .ranks = old->size,
-                  .generation = old->generation,
+                  .log = &launch->log, .was = old->rank, .ranks = old->size, .generation = old->generation,
                   .committed = atomic_load(&old->segment.control->committed),
-                  .failure.rank = -1,
-                  .seconds = LEAVE_SECONDS + 2 * how->progress_timeout};
+                  .failure.rank = -1, .seconds = LEAVE_SECONDS + 2 * how->progress_timeout};
     tri_segment all[3] = {old->segment, old->before[0], old->before[1]};
     if (tri__control_failure(old->segment.control, &s.failure)) {
         end_hung(old, &s.failure);

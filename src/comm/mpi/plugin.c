@@ -463,29 +463,15 @@ static int native(void *of, const char *name, const void *in, void *out, int64_t
 
 __attribute__((visibility("default"))) extern const tri_mpi_plugin tri_mpi_plugin_table;
 const tri_mpi_plugin tri_mpi_plugin_table = {
-    .version = TRI_MPI_PLUGIN_VERSION,
-    .built_with = BUILT_WITH,
-    .remote = {.name = "mpi",
-               .report_seconds = 0.5,
-               .note = note,
-               .hear = hear,
-               .send = send,
-               .receive = receive,
-               .test = test,
-               .drop = drop,
-               .leave = leave,
-               .close = state_close,
+    .version = TRI_MPI_PLUGIN_VERSION, .built_with = BUILT_WITH,
+    .remote = {.name = "mpi", .report_seconds = 0.5, .note = note, .hear = hear, .send = send, .receive = receive,
+               .test = test, .drop = drop, .leave = leave, .close = state_close,
 #ifdef ULFM
-               .died = died,
-               .revoke = revoke,
+               .died = died, .revoke = revoke,
 #endif
                .words = words},
-    .open = state_open,
-    .gather = gather,
-    .native = native,
+    .open = state_open, .gather = gather, .native = native,
 #ifdef ULFM
-    .outlives = outlives,
-    .shrink = shrink,
-    .limit = limit,
+    .outlives = outlives, .shrink = shrink, .limit = limit,
 #endif
 };

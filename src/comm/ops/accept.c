@@ -127,12 +127,10 @@ tri_status tri__accept(tri_group *group, const tri_collective *what, tri_pending
     const tri_kind_row *kind = tri__kind(what->kind);
     int message = what->kind == TRI_SEND || what->kind == TRI_RECV;
     p->group = group;
-    p->what = (tri_descriptor){.group = group->id,
-                               .kind = (uint8_t)what->kind,
+    p->what = (tri_descriptor){.group = group->id, .kind = (uint8_t)what->kind,
                                .dtype = (uint8_t)(what->kind == TRI_BARRIER ? 0 : what->dtype),
                                .reduction = (uint8_t)(kind->reduces ? what->reduction : 0),
-                               .root = kind->rooted ? what->root : 0,
-                               .tag = message ? what->tag : 0,
+                               .root = kind->rooted ? what->root : 0, .tag = message ? what->tag : 0,
                                .rank = group->world->rank};
     TRI_TRY(resolve_counts(group, what, p));
     if (p->bare) return TRI_OK;

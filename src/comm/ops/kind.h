@@ -5,10 +5,7 @@
 
 /* Elements of a buffer: none, `count`, this member's shard, or all shards. */
 typedef enum tri_buffer_extent {
-    TRI_EXTENT_NONE,
-    TRI_EXTENT_COUNT,
-    TRI_EXTENT_SHARD,
-    TRI_EXTENT_ALL
+    TRI_EXTENT_NONE, TRI_EXTENT_COUNT, TRI_EXTENT_SHARD, TRI_EXTENT_ALL
 } tri_buffer_extent;
 
 typedef struct tri_kind_row {

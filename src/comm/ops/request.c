@@ -51,12 +51,9 @@ static tri_status begin_message(tri_pending *p) {
     tri_message *message = tri__block_take(group->world);
     if (!message) return tri__fail(TRI_RESOURCE, "out of memory for a message");
     p->what.sequence = number;
-    *message = (tri_message){.peer = peer,
-                             .number = number,
-                             .what = p->what,
+    *message = (tri_message){.peer = peer, .number = number, .what = p->what,
                              .data = receive ? p->out : (void *)(uintptr_t)p->in,
-                             .bytes = p->bare ? 0 : p->what.count * (int64_t)size_of(p),
-                             .receive = receive};
+                             .bytes = p->bare ? 0 : p->what.count * (int64_t)size_of(p), .receive = receive};
     p->state = message;
     return TRI_OK;
 }

@@ -94,11 +94,8 @@ static void supervise(family *family) {
 
 tri_status tri__ranks_forks(tri_ranks_job *job) {
     size_t n = (size_t)job->segment.n;
-    family family = {.control = job->segment.control,
-                     .n = (int)n,
-                     .pid = calloc(n, sizeof *family.pid),
-                     .poll = calloc(n, sizeof *family.poll),
-                     .seen = calloc(TRI_RANKS_PER_NODE, sizeof *family.seen)};
+    family family = {.control = job->segment.control, .n = (int)n, .pid = calloc(n, sizeof *family.pid),
+                     .poll = calloc(n, sizeof *family.poll), .seen = calloc(TRI_RANKS_PER_NODE, sizeof *family.seen)};
     tri_status status;
     if (family.pid && family.poll && family.seen) {
         for (size_t i = 0; i < n; i++) family.poll[i] = (struct pollfd){.fd = -1, .events = POLLIN};

@@ -63,13 +63,9 @@ tri_status tri__group_make_on(tri_world *world, int n, const int *ranks, const t
     TRI_TRY(check_ranks(world, n, ranks));
     tri_group *group = calloc(1, sizeof *group);
     if (!group) return no_memory(n);
-    *group = (tri_group){.world = world,
-                         .n = n,
-                         .rank = calloc((size_t)n, sizeof(int)),
-                         .local = calloc((size_t)n, sizeof(int)),
-                         .sent = calloc((size_t)n, sizeof(uint64_t)),
-                         .received = calloc((size_t)n, sizeof(uint64_t)),
-                         .transport = transport};
+    *group = (tri_group){.world = world, .n = n, .rank = calloc((size_t)n, sizeof(int)),
+                         .local = calloc((size_t)n, sizeof(int)), .sent = calloc((size_t)n, sizeof(uint64_t)),
+                         .received = calloc((size_t)n, sizeof(uint64_t)), .transport = transport};
     if (!group->rank || !group->local || !group->sent || !group->received ||
         !tri__grow(&world->group, &world->room_groups, (size_t)world->n_groups + 1, sizeof *world->group)) {
         tri__group_free(group);

@@ -106,19 +106,11 @@ static tri_status map(int fd, const tri_segment_header *header, tri_segment *seg
         if (fd >= 0) close(fd);
         return no_memory(header->bytes, (int)header->n, strerror(cause));
     }
-    *segment = (tri_segment){.base = base,
-                             .header = (tri_segment_header *)base,
-                             .control = (tri_control *)(base + header->control),
-                             .groups = base + header->groups,
-                             .cells = base + header->cells,
-                             .pairs = base + header->pairs,
-                             .heap = base + header->heap,
-                             .bytes = header->bytes,
-                             .cell_bytes = header->cell_bytes,
-                             .heap_bytes = header->heap_bytes,
-                             .n = (int)header->n,
-                             .fd = fd,
-                             .flat = fd < 0};
+    *segment = (tri_segment){.base = base, .header = (tri_segment_header *)base,
+                             .control = (tri_control *)(base + header->control), .groups = base + header->groups,
+                             .cells = base + header->cells, .pairs = base + header->pairs, .heap = base + header->heap,
+                             .bytes = header->bytes, .cell_bytes = header->cell_bytes, .heap_bytes = header->heap_bytes,
+                             .n = (int)header->n, .fd = fd, .flat = fd < 0};
     return TRI_OK;
 }
 

@@ -25,8 +25,8 @@ typedef struct tri_pending {
     void *user_out;                /* not NULL: copy out[out_count] here when done */
     void *staged[2];               /* heap pieces to free */
     int64_t in_count, out_count;   /* elements */
-    int64_t *shard; /* [n + 1], a block (comm/world/world.h): first element of each member's shard; NULL: all are
-                       `count` long */
+    /* [n + 1], a block (comm/world/world.h): first element of each member's shard; NULL: all are `count` long */
+    int64_t *shard;
     int stage;                     /* the transport's progress; 0 at first */
     int seen;                      /* the transport's: members that have posted it */
     uint32_t tasks;                /* the transport's: number of tasks */
@@ -65,10 +65,12 @@ typedef struct tri_message {
     void *state;               /* of shm/pairs.c, or the link's request */
     int tag;                   /* the link's: of a transfer in flight */
     int agreed;                /* 1: the link's tag is known to both ends already, and nothing announces the message */
-    int *follow;               /* not NULL: with this message the sender gives the receiver a tag of the link, for later
-                                  messages to it, until tri__message_release. -1 before, and within a machine */
-    int lent;                  /* of a receive within a machine. 1: the message says where memory is, which the sender
-                                  lends until tri__pair_return (shm/pairs.h): until then its send is not done */
+    /* not NULL: with this message the sender gives the receiver a tag of the link, for later messages to it, until
+     * tri__message_release. -1 before, and within a machine */
+    int *follow;
+    /* of a receive within a machine. 1: the message says where memory is, which the sender lends until tri__pair_return
+     * (shm/pairs.h): until then its send is not done */
+    int lent;
 } tri_message;
 
 /* What carries the operations of a world: rows of comm/link/open.c. The rooms below know only these functions. */

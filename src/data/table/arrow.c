@@ -72,9 +72,7 @@ static tri_status read_message(const tri_table *table, uint64_t at, message *m) 
 
 static int version_of(tri_flat *flat, tri_flat_table root) { return (int)tri__flat_number(flat, root, 0, 2, 0); }
 
-static void free_batch(tri_arrow_batch *batch) {
-    TRI_FREE(batch->nulls, batch->buffer, batch->views);
-}
+static void free_batch(tri_arrow_batch *batch) { TRI_FREE(batch->nulls, batch->buffer, batch->views); }
 
 static void free_arrow(void *state) {
     tri_arrow *arrow = state;
@@ -117,8 +115,7 @@ static int read_batch(message *m, tri_flat_table header, const tri_arrow_counts 
     *memory = out->nulls && out->buffer && out->views;
     if (!*memory || !read_views(flat, header, counts, out)) return 0;
     if (buffers != counts->buffers + out->views[counts->views]) return 0;
-    for (size_t i = 0; i < nodes; i++)
-        out->nulls[i] = (int64_t)tri__flat_read(flat, node + TRI_NODE_BYTES * i + 8, 8);
+    for (size_t i = 0; i < nodes; i++) out->nulls[i] = (int64_t)tri__flat_read(flat, node + TRI_NODE_BYTES * i + 8, 8);
     for (size_t i = 0; i < buffers; i++) {
         uint64_t at = tri__flat_read(flat, buffer + TRI_BUFFER_BYTES * i, 8),
                  bytes = tri__flat_read(flat, buffer + TRI_BUFFER_BYTES * i + 8, 8);

@@ -6,12 +6,12 @@
 #include "data/table/arrow.h"
 #include "data/table/flat_write.h"
 
-enum { ALIGN = 8, BITS_PER_BYTE = 8, VIEW_BYTES = 16, PRECISION_HALF = 0 };
+enum { ALIGN = 8, BITS_PER_BYTE = 8, VIEW_BYTES = 16 };
 
 /* A type as the schema's message has it, and how its values are stored. */
 typedef struct column_type {
     int number;
-    char sizes[3];           /* of the fields of its table; 0: left out */
+    char sizes[4];           /* of the fields of its table; 0: left out */
     int64_t value[3];
     const char *zone;        /* the second field, a text; NULL: it is none */
     tri_arrow_layout layout;
@@ -35,89 +35,53 @@ static tri_status no_memory(const char *name) { return tri__fail(TRI_RESOURCE, "
 
 /* ---- types ---- */
 
-static int letter(const char *letters, char c) {
-    const char *at = c ? strchr(letters, c) : NULL;
-    return at ? (int)(at - letters) : -1;
-}
+#define FIXED(begins, number, width, a, b, sizes) \
+    {begins, {TRI_FLAT_##number, sizes, {a, b}, NULL, TRI_ARROW_FIXED, width}}
+#define PLAIN(begins, number, layout, width) {begins, {TRI_FLAT_##number, "", {0}, NULL, TRI_ARROW_##layout, width}}
+#define IN_UNITS(begins, number) \
+    FIXED(begins "s", number, 8, 0, 0, "\2"), FIXED(begins "m", number, 8, 1, 0, "\2"), \
+    FIXED(begins "u", number, 8, 2, 0, "\2"), FIXED(begins "n", number, 8, 3, 0, "\2")
 
-static column_type fixed(int number, int width, int64_t a, int64_t b, const char *sizes) {
-    column_type type = {number, {0}, {a, b, 0}, NULL, TRI_ARROW_FIXED, width};
-    memcpy(type.sizes, sizes, 2);
-    return type;
-}
+/* Format strings of the C data interface, by what they begin with; decimals and bytes of a fixed width have numbers in
+ * theirs. */
+static const struct {
+    const char *begins;
+    column_type type;
+} formats[] = {
+    PLAIN("n", NIL, NULL, 0), PLAIN("b", BOOL, BITS, 0),
+    FIXED("c", INT, 1, 8, 1, "\4\1"), FIXED("C", INT, 1, 8, 0, "\4\1"), FIXED("s", INT, 2, 16, 1, "\4\1"),
+    FIXED("S", INT, 2, 16, 0, "\4\1"), FIXED("i", INT, 4, 32, 1, "\4\1"), FIXED("I", INT, 4, 32, 0, "\4\1"),
+    FIXED("l", INT, 8, 64, 1, "\4\1"), FIXED("L", INT, 8, 64, 0, "\4\1"),
+    FIXED("e", FLOATING, 2, 0, 0, "\2"), FIXED("f", FLOATING, 4, 1, 0, "\2"), FIXED("g", FLOATING, 8, 2, 0, "\2"),
+    PLAIN("z", BINARY, TEXT, 4), PLAIN("u", UTF8, TEXT, 4), PLAIN("Z", LARGE_BINARY, TEXT, 8),
+    PLAIN("U", LARGE_UTF8, TEXT, 8), PLAIN("vz", BINARY_VIEW, VIEWS, VIEW_BYTES),
+    PLAIN("vu", UTF8_VIEW, VIEWS, VIEW_BYTES),
+    FIXED("tdD", DATE, 4, 0, 0, "\2"), FIXED("tdm", DATE, 8, 1, 0, "\2"),
+    FIXED("tts", TIME, 4, 0, 32, "\2\4"), FIXED("ttm", TIME, 4, 1, 32, "\2\4"),
+    FIXED("ttu", TIME, 8, 2, 64, "\2\4"), FIXED("ttn", TIME, 8, 3, 64, "\2\4"),
+    IN_UNITS("ts", TIMESTAMP), IN_UNITS("tD", DURATION), PLAIN("ti", INTERVAL, NESTED, 0),
+    PLAIN("+l", LIST, NESTED, 0), PLAIN("+L", LARGE_LIST, NESTED, 0), PLAIN("+w:", FIXED_LIST, NESTED, 0),
+    PLAIN("+s", STRUCT, NESTED, 0), PLAIN("+m", MAP, NESTED, 0), PLAIN("+u", UNION, NESTED, 0),
+    PLAIN("+r", RUN_ENDS, NESTED, 0), PLAIN("+vl", LIST_VIEW, NESTED, 0), PLAIN("+vL", LARGE_LIST_VIEW, NESTED, 0)};
 
-static column_type plain(int number, tri_arrow_layout layout, int width) {
-    return (column_type){.number = number, .layout = layout, .width = width};
-}
-
-/* "tdD", "ttu", "tsn:Europe/Paris", ...; 0: it is unknown. */
-static int read_time_format(const char *f, column_type *out) {
-    int unit = letter("smun", f[2]);
-    switch (f[1]) {
-    case 'd':
-        *out = fixed(TRI_FLAT_DATE, f[2] == 'D' ? 4 : 8, f[2] != 'D', 0, "\2\0");
-        return f[2] == 'D' || f[2] == 'm';
-    case 't': *out = fixed(TRI_FLAT_TIME, unit < 2 ? 4 : 8, unit, unit < 2 ? 32 : 64, "\2\4"); return unit >= 0;
-    case 'D': *out = fixed(TRI_FLAT_DURATION, 8, unit, 0, "\2\0"); return unit >= 0;
-    case 'i': *out = plain(TRI_FLAT_INTERVAL, TRI_ARROW_NESTED, 0); return 1;
-    case 's':
-        *out = fixed(TRI_FLAT_TIMESTAMP, 8, unit, 0, "\2\0");
-        if (unit >= 0 && f[3] == ':' && f[4]) out->zone = f + 4, out->sizes[1] = 4;
-        return unit >= 0;
-    default: return 0;
-    }
-}
-
-static int read_nested_format(const char *f, column_type *out) {
-    static const struct {
-        const char *begins;
-        int number;
-    } nested[] = {{"+l", TRI_FLAT_LIST}, {"+L", TRI_FLAT_LARGE_LIST}, {"+w:", TRI_FLAT_FIXED_LIST},
-                  {"+s", TRI_FLAT_STRUCT}, {"+m", TRI_FLAT_MAP}, {"+u", TRI_FLAT_UNION}, {"+r", TRI_FLAT_RUN_ENDS},
-                  {"+vl", TRI_FLAT_LIST_VIEW}, {"+vL", TRI_FLAT_LARGE_LIST_VIEW}};
-    for (size_t i = 0; i < sizeof nested / sizeof *nested; i++)
-        if (!strncmp(f, nested[i].begins, strlen(nested[i].begins))) {
-            *out = plain(nested[i].number, TRI_ARROW_NESTED, 0);
-            return 1;
-        }
-    return 0;
-}
-
-/* A format string of the C data interface; 0: it is unknown. */
+/* 0: the format is unknown. */
 static int read_format(const char *f, column_type *out) {
-    int at, precision, scale, bits = 128, width;
-    if (!f) return 0;
-    if ((at = letter("cCsSiIlL", f[0])) >= 0) {
-        *out = fixed(TRI_FLAT_INT, 1 << at / 2, 8 << at / 2, at % 2 == 0, "\4\1");
+    int precision, scale, bits = 128, width;
+    if (f && sscanf(f, "d:%d,%d,%d", &precision, &scale, &bits) >= 2) {
+        *out = (column_type){TRI_FLAT_DECIMAL, "\4\4\4", {precision, scale, bits}, NULL, TRI_ARROW_FIXED, bits / 8};
         return 1;
     }
-    if ((at = letter("efg", f[0])) >= 0) {
-        *out = fixed(TRI_FLAT_FLOATING, 2 << at, PRECISION_HALF + at, 0, "\2\0");
+    if (f && sscanf(f, "w:%d", &width) == 1) {
+        *out = (column_type){TRI_FLAT_FIXED_BINARY, "\4", {width}, NULL, TRI_ARROW_FIXED, width};
+        return width >= 0;
+    }
+    for (size_t i = 0; f && i < sizeof formats / sizeof *formats; i++) {
+        if (!tri__text_begins(f, formats[i].begins)) continue;
+        *out = formats[i].type;
+        if (out->number == TRI_FLAT_TIMESTAMP && f[3] == ':' && f[4]) out->zone = f + 4, out->sizes[1] = 4;
         return 1;
     }
-    switch (f[0]) {
-    case 'n': *out = plain(TRI_FLAT_NIL, TRI_ARROW_NULL, 0); return 1;
-    case 'b': *out = plain(TRI_FLAT_BOOL, TRI_ARROW_BITS, 0); return 1;
-    case 'z': *out = plain(TRI_FLAT_BINARY, TRI_ARROW_TEXT, 4); return 1;
-    case 'u': *out = plain(TRI_FLAT_UTF8, TRI_ARROW_TEXT, 4); return 1;
-    case 'Z': *out = plain(TRI_FLAT_LARGE_BINARY, TRI_ARROW_TEXT, 8); return 1;
-    case 'U': *out = plain(TRI_FLAT_LARGE_UTF8, TRI_ARROW_TEXT, 8); return 1;
-    case 'v':
-        *out = plain(f[1] == 'z' ? TRI_FLAT_BINARY_VIEW : TRI_FLAT_UTF8_VIEW, TRI_ARROW_VIEWS, VIEW_BYTES);
-        return f[1] == 'z' || f[1] == 'u';
-    case 'd':
-        if (sscanf(f, "d:%d,%d,%d", &precision, &scale, &bits) < 2) return 0;
-        *out = fixed(TRI_FLAT_DECIMAL, bits / 8, precision, scale, "\4\4");
-        out->sizes[2] = 4, out->value[2] = bits;
-        return 1;
-    case 'w':
-        if (sscanf(f, "w:%d", &width) != 1 || width < 0) return 0;
-        *out = fixed(TRI_FLAT_FIXED_BINARY, width, width, 0, "\4\0");
-        return 1;
-    case 't': return read_time_format(f, out);
-    case '+': return read_nested_format(f, out);
-    default: return 0;
-    }
+    return 0;
 }
 
 static tri_status type_of(const char *name, const char *column, const struct ArrowSchema *schema, column_type *out) {
@@ -184,19 +148,19 @@ static size_t begin_message(tri_flat_out *out, int kind, const char *sizes, int 
     return header;
 }
 
+static void free_message(tri_flat_out *out) { free(out->bytes); }
+
 /* Appends a message's metadata; its body follows. */
 static tri_status end_message(tri_image *image, tri_flat_out *out, const char *name) {
     uint32_t prefix[2] = {UINT32_MAX};
     tri__flat_align(out, 0, ALIGN);
     size_t size = out->size;
     tri__flat_zeros(out, sizeof prefix);
-    if (!out->failed) {
-        prefix[1] = (uint32_t)size;
-        memmove(out->bytes + sizeof prefix, out->bytes, size);
-        memcpy(out->bytes, prefix, sizeof prefix);
-        if (append(image, out->bytes, out->size, 1)) return TRI_OK;
-    } else free(out->bytes);
-    return no_memory(name);
+    if (out->failed) return no_memory(name);
+    prefix[1] = (uint32_t)size;
+    memmove(out->bytes + sizeof prefix, out->bytes, size);
+    memcpy(out->bytes, prefix, sizeof prefix);
+    return append(image, TRI_GIVE(out->bytes), out->size, 1) ? TRI_OK : no_memory(name);
 }
 
 static void put_type(tri_flat_out *out, size_t at, const column_type *type) {
@@ -234,15 +198,11 @@ static tri_status put_field(tri_flat_out *out, size_t at, const char *name, cons
 }
 
 tri_status tri__image_schema(tri_image *image, const char *name, const tri_image_column *columns, int n_columns) {
-    tri_flat_out out = {0};
-    tri_status status = TRI_OK;
+    TRI_OWNED(free_message) tri_flat_out out = {0};
     size_t schema = begin_message(&out, TRI_HEADER_SCHEMA, "\2\4", TRI_SCHEMA_SLOTS, 0);
     size_t field = tri__flat_vector_begin(&out, tri__flat_field(&out, schema, TRI_SCHEMA_FIELDS), (size_t)n_columns, 4);
-    for (int c = 0; c < n_columns && status == TRI_OK; c++)
-        status = put_field(&out, field + 4 * (size_t)c, name, &columns[c], c);
-    if (status == TRI_OK) return end_message(image, &out, name);
-    free(out.bytes);
-    return status;
+    for (int c = 0; c < n_columns; c++) TRI_TRY(put_field(&out, field + 4 * (size_t)c, name, &columns[c], c));
+    return end_message(image, &out, name);
 }
 
 /* ---- batches ---- */
@@ -348,8 +308,8 @@ static tri_status add_values(batch *b, const column_type *type, const struct Arr
     }
 }
 
-static void free_batch(batch *b, int with_buffers) {
-    for (size_t i = 0; i < b->buffers && with_buffers; i++)
+static void free_batch(batch *b) {
+    for (size_t i = 0; i < b->buffers; i++)
         if (b->buffer[i].owned) free((void *)b->buffer[i].bytes);
     TRI_FREE(b->buffer, b->node, b->views);
 }
@@ -379,10 +339,10 @@ static void put_batch(tri_flat_out *out, size_t table, const batch *b, int64_t r
     for (size_t i = 0; i < b->view_columns; i++) tri__flat_write(out, views + 8 * i, (uint64_t)b->views[i], 8);
 }
 
-/* Appends a batch of the table, or of a dictionary's values (its number; -1: the table's). Frees it. */
+/* Appends a batch of the table, or of a dictionary's values (its number; -1: the table's), and takes its buffers. */
 static tri_status append_batch(tri_image *image, batch *b, int64_t rows, int dictionary) {
     const char *sizes = b->view_columns ? "\10\4\4\0\4" : "\10\4\4\0\0";
-    tri_flat_out out = {0};
+    TRI_OWNED(free_message) tri_flat_out out = {0};
     size_t table;
     if (dictionary < 0) table = begin_message(&out, TRI_HEADER_BATCH, sizes, TRI_BATCH_SLOTS, body_of(b));
     else {
@@ -392,50 +352,42 @@ static tri_status append_batch(tri_image *image, batch *b, int64_t rows, int dic
         tri__flat_refer(&out, tri__flat_field(&out, header, TRI_DICTIONARY_DATA), table);
     }
     put_batch(&out, table, b, rows);
-    tri_status status = end_message(image, &out, b->name);
+    TRI_TRY(end_message(image, &out, b->name));
     for (size_t i = 0; i < b->buffers; i++) {
-        struct buffer *buffer = &b->buffer[i];
-        if (status == TRI_OK && !append(image, buffer->bytes, buffer->size, buffer->owned)) status = no_memory(b->name);
-        else if (status == TRI_OK) continue;
-        else if (buffer->owned) free((void *)buffer->bytes);
+        struct buffer given = b->buffer[i];
+        b->buffer[i].owned = 0;
+        if (!append(image, given.bytes, given.size, given.owned)) return no_memory(b->name);
     }
     image->size = (image->size + ALIGN - 1) / ALIGN * ALIGN;
-    free_batch(b, 0);
-    return status;
+    return TRI_OK;
 }
 
 /* The values of a column's dictionary, unless they are those of the batch before. */
 static tri_status add_dictionary(tri_image *image, const char *name, tri_image_column *column, int index,
                                  const struct ArrowArray *array) {
     const struct ArrowArray *values = array->dictionary;
-    batch b = {.name = name, .column = column->name};
+    TRI_OWNED(free_batch) batch b = {.name = name, .column = column->name};
     column_type type;
     if (!values) return contradicts(&b, "lacks its dictionary");
     if (values == column->dictionary) return TRI_OK;
     column->dictionary = values;
     TRI_TRY(type_of(name, column->name, column->schema->dictionary, &type));
-    tri_status status = add_values(&b, &type, values, values->offset, values->length);
-    if (status == TRI_OK) return append_batch(image, &b, values->length, index);
-    free_batch(&b, 1);
-    return status;
+    TRI_TRY(add_values(&b, &type, values, values->offset, values->length));
+    return append_batch(image, &b, values->length, index);
 }
 
 tri_status tri__image_batch(tri_image *image, const char *name, tri_image_column *columns, int n_columns,
                             const tri_image_values *values, int64_t n) {
-    batch b = {.name = name};
-    tri_status status = TRI_OK;
-    for (int c = 0; c < n_columns && status == TRI_OK; c++)
-        if (columns[c].schema->dictionary)
-            status = add_dictionary(image, name, &columns[c], c, values[c].array);
-    for (int c = 0; c < n_columns && status == TRI_OK; c++) {
+    TRI_OWNED(free_batch) batch b = {.name = name};
+    for (int c = 0; c < n_columns; c++)
+        if (columns[c].schema->dictionary) TRI_TRY(add_dictionary(image, name, &columns[c], c, values[c].array));
+    for (int c = 0; c < n_columns; c++) {
         const struct ArrowArray *array = values[c].array;
         column_type type;
         b.column = columns[c].name;
-        status = type_of(name, b.column, columns[c].schema, &type);
-        if (status == TRI_OK && values[c].first + n > array->length) status = contradicts(&b, "is too short");
-        if (status == TRI_OK) status = add_values(&b, &type, array, array->offset + values[c].first, n);
+        TRI_TRY(type_of(name, b.column, columns[c].schema, &type));
+        if (values[c].first + n > array->length) return contradicts(&b, "is too short");
+        TRI_TRY(add_values(&b, &type, array, array->offset + values[c].first, n));
     }
-    if (status == TRI_OK) return append_batch(image, &b, n, -1);
-    free_batch(&b, 1);
-    return status;
+    return append_batch(image, &b, n, -1);
 }

@@ -10,33 +10,19 @@ static const struct {
     int buffers;
     const char *words;
 } types[TRI_FLAT_TYPES] = {
-    [TRI_FLAT_NONE] = {0, "has no type"},
-    [TRI_FLAT_NIL] = {0, NULL},
-    [TRI_FLAT_INT] = {2, NULL},
-    [TRI_FLAT_FLOATING] = {2, NULL},
-    [TRI_FLAT_BINARY] = {3, NULL},
-    [TRI_FLAT_UTF8] = {3, NULL},
-    [TRI_FLAT_BOOL] = {2, NULL},
-    [TRI_FLAT_DECIMAL] = {2, NULL},
-    [TRI_FLAT_DATE] = {2, NULL},
-    [TRI_FLAT_TIME] = {2, NULL},
-    [TRI_FLAT_TIMESTAMP] = {2, NULL},
+    [TRI_FLAT_NONE] = {0, "has no type"}, [TRI_FLAT_NIL] = {0, NULL},
+    [TRI_FLAT_INT] = {2, NULL}, [TRI_FLAT_FLOATING] = {2, NULL}, [TRI_FLAT_BOOL] = {2, NULL},
+    [TRI_FLAT_DECIMAL] = {2, NULL}, [TRI_FLAT_DATE] = {2, NULL}, [TRI_FLAT_TIME] = {2, NULL},
+    [TRI_FLAT_TIMESTAMP] = {2, NULL}, [TRI_FLAT_DURATION] = {2, NULL},
     [TRI_FLAT_INTERVAL] = {2, "holds intervals of time"},
-    [TRI_FLAT_LIST] = {2, "holds lists"},
-    [TRI_FLAT_STRUCT] = {1, "holds structures"},
-    [TRI_FLAT_UNION] = {1, "holds unions"},
+    [TRI_FLAT_UTF8] = {3, NULL}, [TRI_FLAT_LARGE_UTF8] = {3, NULL}, [TRI_FLAT_UTF8_VIEW] = {2, NULL},
+    [TRI_FLAT_BINARY] = {3, NULL}, [TRI_FLAT_LARGE_BINARY] = {3, NULL}, [TRI_FLAT_BINARY_VIEW] = {2, NULL},
     [TRI_FLAT_FIXED_BINARY] = {2, NULL},
-    [TRI_FLAT_FIXED_LIST] = {1, "holds lists"},
-    [TRI_FLAT_MAP] = {2, "holds maps"},
-    [TRI_FLAT_DURATION] = {2, NULL},
-    [TRI_FLAT_LARGE_BINARY] = {3, NULL},
-    [TRI_FLAT_LARGE_UTF8] = {3, NULL},
-    [TRI_FLAT_LARGE_LIST] = {2, "holds lists"},
-    [TRI_FLAT_RUN_ENDS] = {0, "is run-end encoded"},
-    [TRI_FLAT_BINARY_VIEW] = {2, NULL},
-    [TRI_FLAT_UTF8_VIEW] = {2, NULL},
-    [TRI_FLAT_LIST_VIEW] = {3, "holds lists"},
+    [TRI_FLAT_LIST] = {2, "holds lists"}, [TRI_FLAT_LARGE_LIST] = {2, "holds lists"},
+    [TRI_FLAT_FIXED_LIST] = {1, "holds lists"}, [TRI_FLAT_LIST_VIEW] = {3, "holds lists"},
     [TRI_FLAT_LARGE_LIST_VIEW] = {3, "holds lists"},
+    [TRI_FLAT_STRUCT] = {1, "holds structures"}, [TRI_FLAT_UNION] = {1, "holds unions"},
+    [TRI_FLAT_MAP] = {2, "holds maps"}, [TRI_FLAT_RUN_ENDS] = {0, "is run-end encoded"},
 };
 
 int tri__arrow_buffers(int number) { return types[number].buffers; }
@@ -129,8 +115,7 @@ static tri_status count_field(walk *w, tri_flat_table field, int column, int dep
         return tri__fail(TRI_DATA, "%s: column \"%.80s\" is of type %d, which this version does not know",
                          w->table->path, w->table->name[column], number);
     if (++w->counts.nodes > TRI_LIMIT_COLUMNS)
-        return tri__fail(TRI_DATA, "%s: more than %d columns, nested ones included", w->table->path,
-                         TRI_LIMIT_COLUMNS);
+        return tri__fail(TRI_DATA, "%s: more than %d columns, nested ones included", w->table->path, TRI_LIMIT_COLUMNS);
     if (tri__flat_slot(w->flat, field, TRI_FLAT_FIELD_DICTIONARY)) {
         w->counts.buffers += 2;
         return TRI_OK;
@@ -194,8 +179,7 @@ tri_status tri__arrow_schema(tri_table *table, tri_arrow *arrow, tri_flat *flat,
         return tri__fail(TRI_DATA, "%s: an Arrow file with big-endian numbers, which are not read; write it again on a "
                          "little-endian machine", table->path);
     if (!n) return tri__fail(TRI_DATA, "%s: this Arrow file has no columns", table->path);
-    if (n > TRI_LIMIT_COLUMNS)
-        return tri__fail(TRI_DATA, "%s: more than %d columns", table->path, TRI_LIMIT_COLUMNS);
+    if (n > TRI_LIMIT_COLUMNS) return tri__fail(TRI_DATA, "%s: more than %d columns", table->path, TRI_LIMIT_COLUMNS);
     TRI_TRY(tri__table_make_columns(table, n));
     if (!(arrow->column = calloc(n, sizeof *arrow->column))) return tri__table_no_memory(table);
     for (size_t i = 0; i < n; i++) {

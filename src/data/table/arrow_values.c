@@ -71,8 +71,7 @@ static tri_status read_part(const reading *r, size_t index, uint64_t from, uint6
     int packed = r->batch->codec != TRI_CODEC_NONE && buffer->size;
     if (packed) TRI_TRY(unpack(r, buffer, out));
     uint64_t whole = packed ? out->size : buffer->size;
-    if (from > whole || size > whole - from)
-        return tri__column_fail(&r->place, "a buffer is shorter than its values");
+    if (from > whole || size > whole - from) return tri__column_fail(&r->place, "a buffer is shorter than its values");
     if (!packed) return read_body(r, buffer->at + from, size, out);
     out->at += from, out->size = size;
     return TRI_OK;
@@ -166,8 +165,7 @@ static uint64_t offset_at(const reading *r, int64_t i) {
 
 static tri_status put_text(reading *r, const void *data, int64_t i) {
     uint64_t from = offset_at(r, i);
-    return append_text(r, i, ((const part *)data)->at + (from - offset_at(r, 0)),
-                       (size_t)(offset_at(r, i + 1) - from));
+    return append_text(r, i, ((const part *)data)->at + (from - offset_at(r, 0)), (size_t)(offset_at(r, i + 1) - from));
 }
 
 static tri_status write_texts(reading *r) {

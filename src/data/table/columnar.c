@@ -26,9 +26,7 @@ typedef struct columnar {
     _Atomic int failed;
 } columnar;
 
-static void free_text(tri_column_text *text) {
-    TRI_FREE(text->text, text->field, text);
-}
+static void free_text(tri_column_text *text) { TRI_FREE(text->text, text->field, text); }
 
 static void fail(columnar *c, tri_status status) {
     TRI_LOCKED(&c->lock);
@@ -115,8 +113,7 @@ static tri_status decode(const tri_table *table, columnar *c, const tri_column_g
 }
 
 /* Decodes a column of a group, unless another thread did or does. NULL: that failed. */
-static tri_column_text *load(const tri_table *table, columnar *c, tri_column_group *group, int column,
-                             int as_numbers) {
+static tri_column_text *load(const tri_table *table, columnar *c, tri_column_group *group, int column, int as_numbers) {
     int number = as_numbers * table->columns + column;
     tri_column_cell *cell = &atomic_load(&group->cell)[number];
     pthread_mutex_lock(&c->lock);

@@ -122,13 +122,8 @@ tri_csv_end tri__csv_record(const tri_table *table, const tri_window *window, si
     size_t columns = (size_t)table->columns;
     *next = row;
     if (!tri__piece_room(piece, 1, columns)) return TRI_CSV_BAD;
-    record r = {.table = table,
-                .window = window,
-                .row = row,
-                .at = row,
-                .state = START,
-                .end = piece->value + piece->values,
-                .limit = table->columns};
+    record r = {.table = table, .window = window, .row = row, .at = row, .state = START,
+                .end = piece->value + piece->values, .limit = table->columns};
     if (walk(&r, next) == 2) {
         /* Eight bytes beyond the limit, in case the window ends within a character: the fault is certain. */
         if (window->size - row < TRI_LIMIT_CSV_ROW + 8) return TRI_CSV_CUT;

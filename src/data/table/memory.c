@@ -176,18 +176,17 @@ tri_status tri_tables_open(tri_tables **tables) {
 }
 
 static tri_status add(tri_tables *tables, const char *name, held *h) {
-    table *t = find(tables, name), made = {0};
+    TRI_OWNED(free_table) table made = {0};
+    table *t = find(tables, name);
     if (strpbrk(name, "+/") || !*name || strlen(name) > TRI_LIMIT_STRING)
         return tri__fail(TRI_USAGE, "\"%.80s\" cannot be the name of a table: no \"+\" or \"/\", not empty", name);
     if (t) return add_stream(t, h);
-    if (!(made.name = strdup(name)) || !tri__grow(&tables->table, &tables->room, tables->n + 1, sizeof made)) {
-        free(made.name);
+    if (!(made.name = strdup(name)) || !tri__grow(&tables->table, &tables->room, tables->n + 1, sizeof made))
         return no_memory(name);
-    }
-    tri_status status = add_stream(&made, h);
-    if (status == TRI_OK) tables->table[tables->n++] = made;
-    else free_table(&made);
-    return status;
+    TRI_TRY(add_stream(&made, h));
+    tables->table[tables->n++] = made;
+    made = (table){0};
+    return TRI_OK;
 }
 
 tri_status tri_tables_add(tri_tables *tables, const char *table, const char *column, struct ArrowArrayStream *stream) {

@@ -5,10 +5,7 @@
 
 __attribute__((format(printf, 2, 3))) static tri_status damaged(const tri_table *table, const char *format, ...) {
     char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    TRI_FORMAT(text, sizeof text, format);
     return tri__fail(TRI_DATA, "%s is a damaged Parquet file: %s; get it again", table->path, text);
 }
 
@@ -40,17 +37,15 @@ static int read_unit(tri_thrift *in) {
 
 static void read_logical(tri_thrift *in, element *e) {
     for (tri_thrift_field outer = {0}; tri__thrift_next(in, &outer);) {
+        int is_time = outer.id == L_TIME || outer.id == L_TIMESTAMP;
         e->logical = outer.id;
         if (!tri__thrift_struct(in, &outer)) return;
         for (tri_thrift_field field = {0}; tri__thrift_next(in, &field);) {
             if (outer.id == L_DECIMAL && field.id == 1) e->scale = (int)tri__thrift_integer(in, &field);
             else if (outer.id == L_INTEGER && field.id == 1) e->bits = (int)tri__thrift_integer(in, &field);
             else if (outer.id == L_INTEGER && field.id == 2) e->is_signed = tri__thrift_boolean(in, &field);
-            else if ((outer.id == L_TIME || outer.id == L_TIMESTAMP) && field.id == 1)
-                e->utc = tri__thrift_boolean(in, &field);
-            else if ((outer.id == L_TIME || outer.id == L_TIMESTAMP) && field.id == 2 &&
-                     tri__thrift_struct(in, &field))
-                e->unit = read_unit(in);
+            else if (is_time && field.id == 1) e->utc = tri__thrift_boolean(in, &field);
+            else if (is_time && field.id == 2 && tri__thrift_struct(in, &field)) e->unit = read_unit(in);
             else tri__thrift_skip(in, field.type);
         }
     }
@@ -272,8 +267,7 @@ static tri_status read_group(const tri_table *table, const tri_parquet *file, tr
 
 static tri_status read_groups(tri_table *table, tri_parquet *file, tri_thrift *in, const tri_thrift_field *field) {
     uint32_t n = tri__thrift_list(in, field, TRI_THRIFT_STRUCT);
-    if (!table->columns || file->group || in->failed)
-        return damaged(table, "its row groups cannot be read");
+    if (!table->columns || file->group || in->failed) return damaged(table, "its row groups cannot be read");
     file->group = calloc((size_t)n + 1, sizeof *file->group);
     if (!file->group) return tri__table_no_memory(table);
     for (uint32_t i = 0; i < n; i++) {
@@ -296,8 +290,7 @@ static tri_status read_metadata(tri_table *table, tri_parquet *file, tri_thrift 
         else if (field.id == 4) TRI_TRY(read_groups(table, file, in, &field));
         else tri__thrift_skip(in, field.type);
     }
-    if (in->failed || !table->columns || !file->group || rows < 0)
-        return damaged(table, "its footer cannot be read");
+    if (in->failed || !table->columns || !file->group || rows < 0) return damaged(table, "its footer cannot be read");
     if (rows != table->rows)
         return damaged(table, "its row groups have %lld rows, not %lld", (long long)table->rows, (long long)rows);
     return TRI_OK;

@@ -33,8 +33,7 @@ int tri__parquet_refused(const tri_table *table, const tri_parquet_group *group,
         snprintf(why, size, "is compressed by codec %d (%s) in row group %d, which is not read; write the file anew "
                  "with snappy or zstd", chunk->codec,
                  chunk->codec >= 0 && chunk->codec < CODECS ? codecs[chunk->codec].name : "unknown", n);
-    else if (tri__codec_check((tri_codec)codecs[chunk->codec].codec) != TRI_OK)
-        snprintf(why, size, "%s", tri_error());
+    else if (tri__codec_check((tri_codec)codecs[chunk->codec].codec) != TRI_OK) snprintf(why, size, "%s", tri_error());
     else if (chunk->begin > end || chunk->bytes > end - chunk->begin)
         snprintf(why, size, "has pages of row group %d beyond the end of the file: it is cut short; get it again", n);
     else if (chunk->values != group->rows)

@@ -50,8 +50,7 @@ static tri_status check_complete(const char *path, const tri_names *names) {
             return tri__fail(TRI_DATA, "%s: %s and %s are not of one table: their names say different numbers of parts",
                              path, names->name[i - 1], last_name(names->name[i]));
         if (number != count++)
-            return tri__fail(TRI_DATA, "%s: part %lld of %lld is missing: before %s", path, count, all,
-                             names->name[i]);
+            return tri__fail(TRI_DATA, "%s: part %lld of %lld is missing: before %s", path, count, all, names->name[i]);
         if (i == names->n - 1 && count != all)
             return tri__fail(TRI_DATA, "%s: part %lld of %lld is missing: after %s", path, count + 1, all,
                              names->name[i]);
@@ -66,10 +65,9 @@ static tri_status take_matching(const char *folder, const char *pattern, const t
     TRI_TRY(TRI_NEW(out->name, (size_t)all->n + 1, folder));
     for (int i = 0; i < all->n; i++) {
         const char *name = all->name[i];
-        char path[TRI_PATH_MAX];
         if (strlen(name) < start + end || strncmp(name, pattern, start) || !tri__text_ends(name, star + 1)) continue;
         if (name[0] == '.') continue;
-        TRI_TRY(tri__path_join(path, folder, name));
+        TRI_PATH(path, folder, name);
         int there;
         TRI_TRY(tri__file_there(path, &there));
         if (!there) continue;
@@ -80,12 +78,11 @@ static tri_status take_matching(const char *folder, const char *pattern, const t
 }
 
 static tri_status list_parts(const char *path, tri_names *out) {
-    char folder[TRI_PATH_MAX];
     const char *pattern = last_name(path);
     TRI_OWNED(tri__names_free) tri_names all = {0};
     if (strchr(strchr(pattern, '*') + 1, '*'))
         return tri__fail(TRI_USAGE, "%s: a name may have one asterisk, for all files that begin and end like it", path);
-    TRI_TRY(tri__path_join(folder, "", path));
+    TRI_PATH(folder, "", path);
     folder[pattern - path] = 0;
     TRI_TRY(tri__folder_list(folder[0] ? folder : ".", &all));
     TRI_TRY(take_matching(folder, pattern, &all, out));
@@ -96,14 +93,9 @@ static tri_status list_parts(const char *path, tri_names *out) {
 
 tri_status tri__parts_list(const char *path, tri_names *out) {
     *out = (tri_names){0};
-    tri_status status = TRI_OK;
-    if (tri__parts_named(path)) {
-        status = list_parts(path, out);
-    } else {
-        out->name = calloc(1, sizeof *out->name);
-        if (out->name && (out->name[0] = strdup(path))) out->n = 1;
-        else status = tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    }
-    if (status != TRI_OK) tri__names_free(out);
-    return status;
+    if (tri__parts_named(path)) return list_parts(path, out);
+    out->name = calloc(1, sizeof *out->name);
+    if (!out->name || !(out->name[0] = strdup(path))) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    out->n = 1;
+    return TRI_OK;
 }

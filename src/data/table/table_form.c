@@ -74,10 +74,9 @@ static tri_status refuse(const tri_table *table, const fit fits[static N_SEPARAT
         if (fits[i].fields > 1)
             tri__text_append(list, sizeof list, ", ", "%s (%lld fields in the header, %d of %d rows agree)",
                              separators[i].plural, (long long)fits[i].fields, fits[i].same, fits[i].rows);
-    return tri__fail(
-        TRI_DATA,
-        "%s: the separator of its fields is not clear: %s; name it with --separator comma, semicolon, tab or pipe",
-        table->path, list);
+    return tri__fail(TRI_DATA,
+                     "%s: the separator of its fields is not clear: %s; name it with --separator comma, semicolon, tab "
+                     "or pipe", table->path, list);
 }
 
 static tri_status choose(const tri_table *table, const char *text, size_t size, int last, char *separator) {
@@ -182,10 +181,9 @@ tri_status tri__table_form(const tri_table *table) {
     TRI_TRY(tri__source_read(table, 0, head, n));
     const tri_format *other = tri__format_by_magic(head, n);
     if (other) {
-        char ending[TRI_ENDING_BYTES], words[128];
-        tri__format_ending(other, ending);
-        snprintf(words, sizeof words, "is %s, which is read from files that end in %s: mv %%1$s %%2$s", other->called,
-                 ending);
+        const char *ending = tri__format_ending(other, (char[TRI_ENDING_BYTES]){0});
+        const char *words = TRI_TEXT(128, "is %s, which is read from files that end in %s: mv %%1$s %%2$s",
+                                     other->called, ending);
         return name_foreign(table->path, words, ending);
     }
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
@@ -203,9 +201,8 @@ tri_status tri__table_faulty(const tri_table *table, const tri_fault *fault) {
     if (status != TRI_DATA || !n || strncmp(fault->why, "invalid UTF-8", 13)) return status;
     TRI_TRY(tri__source_read(table, fault->at, bytes, n));
     if (tri__utf8_next(bytes, n, &at) >= 0) return status;
-    char said[2048];
     int windows = (unsigned char)bytes[0] < 0xA0;
-    snprintf(said, sizeof said, "%s", tri_error());
+    const char *said = TRI_TEXT(2048, "%s", tri_error());
     char usual[TRI_ENDING_BYTES], ending[TRI_ENDING_BYTES + 8];
     snprintf(ending, sizeof ending, ".utf8%s", tri__format_ending(table->format, usual));
     name_text(table->path, name, advice, sizeof advice);

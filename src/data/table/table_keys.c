@@ -57,6 +57,4 @@ void tri__keys_cut(tri_keys *keys, int n) {
     }
 }
 
-void tri__keys_free(tri_keys *keys) {
-    TRI_FREE(keys->key, keys->text, keys->slot);
-}
+void tri__keys_free(tri_keys *keys) { TRI_FREE(keys->key, keys->text, keys->slot); }

@@ -32,10 +32,11 @@ static inline tri_merge *tri__merge_find(const tri_bpe *model, int32_t left, int
 }
 
 void tri__bpe_free(tri_bpe *model);
-/* A merges.txt: "left right" per line, after a line "#version: ...". TRI_DATA "file:line: what". */
+/* A merges.txt: "left right" per line, after a line "#version: ...". TRI_DATA "file:line: what"; the caller frees
+ * what was read all the same. */
 tri_status tri__bpe_read_lines(const char *path, const char *text, size_t size, int byte_level,
                                const tri_vocabulary *vocabulary, tri_bpe *out);
-/* An array of "left right" or [left, right]. */
+/* An array of "left right" or [left, right]; likewise. */
 tri_status tri__bpe_read_json(const char *path, const tri_json *merges, int byte_level,
                               const tri_vocabulary *vocabulary, tri_bpe *out);
 /* Appends the ids of a word. O(n log n) in the word's letters. TRI_RESOURCE if out of memory. */

@@ -83,19 +83,18 @@ tri_status tri__bpe_read_lines(const char *path, const char *text, size_t size, 
                                const tri_vocabulary *vocabulary, tri_bpe *out) {
     int64_t lines = 1, line = 0;
     for (size_t i = 0; i < size; i++) lines += text[i] == '\n';
-    tri_status status = open_model(out, path, lines, byte_level, vocabulary);
-    for (size_t start = 0; start < size && status == TRI_OK;) {
+    TRI_TRY(open_model(out, path, lines, byte_level, vocabulary));
+    for (size_t start = 0, end; start < size; start = end + 1) {
         const char *feed = memchr(text + start, '\n', size - start);
-        size_t end = feed ? (size_t)(feed - text) : size;
+        end = feed ? (size_t)(feed - text) : size;
         span it = {text + start, end - start};
         if (it.n && it.at[it.n - 1] == '\r') it.n--;
-        line++, start = end + 1;
+        line++;
         if (it.n >= 8 && !memcmp(it.at, "#version", 8)) continue;
-        status = add_text(out, vocabulary, it);
-        if (status != TRI_OK) tri__fail_in(status, "%s:%lld", path, (long long)line);
+        tri_status status = add_text(out, vocabulary, it);
+        if (status != TRI_OK) return tri__fail_in(status, "%s:%lld", path, (long long)line);
     }
-    if (status != TRI_OK) tri__bpe_free(out);
-    return status;
+    return TRI_OK;
 }
 
 static tri_status add_json(tri_bpe *model, const tri_vocabulary *vocabulary, const tri_json *merge) {
@@ -112,12 +111,10 @@ tri_status tri__bpe_read_json(const char *path, const tri_json *merges, int byte
                               const tri_vocabulary *vocabulary, tri_bpe *out) {
     *out = (tri_bpe){0};
     if (!tri__json_is_array(merges)) return tri__fail(TRI_DATA, "%s: model.merges must be an array", path);
-    tri_status status = open_model(out, path, (int64_t)tri__json_size(merges), byte_level, vocabulary);
+    TRI_TRY(open_model(out, path, (int64_t)tri__json_size(merges), byte_level, vocabulary));
     tri__json_each(merges, i, merge) {
-        if (status != TRI_OK) break;
-        status = add_json(out, vocabulary, merge);
-        if (status != TRI_OK) tri__fail_in(status, "%s: merge %zu", path, i + 1);
+        tri_status status = add_json(out, vocabulary, merge);
+        if (status != TRI_OK) return tri__fail_in(status, "%s: merge %zu", path, i + 1);
     }
-    if (status != TRI_OK) tri__bpe_free(out);
-    return status;
+    return TRI_OK;
 }

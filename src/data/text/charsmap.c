@@ -135,18 +135,13 @@ static tri_status check_trie(const char *where, tri_charsmap *map) {
 }
 
 tri_status tri__charsmap_read(const char *where, const char *base64, size_t length, tri_charsmap **out) {
-    tri_charsmap *map = *out = calloc(1, sizeof *map);
+    tri_charsmap *map = *out = calloc(1, sizeof *map); /* freed with its rule, also after a failure */
     TRI_OWNED(tri__free_at) unsigned char *data = malloc(length / 4 * 3 + 1);
-    int64_t n = map && data ? decode(base64, length, data) : 0;
-    tri_status status = !map || !data ? tri__fail(TRI_RESOURCE, "%s: out of memory", where)
-                        : n < 0       ? tri__fail(TRI_DATA, "%s: precompiled_charsmap is not base64", where)
-                                      : take_parts(where, data, n, map);
-    if (status == TRI_OK) status = check_trie(where, map);
-    if (status != TRI_OK) {
-        tri__charsmap_free(map);
-        *out = NULL;
-        return status;
-    }
+    if (!map || !data) return tri__fail(TRI_RESOURCE, "%s: out of memory", where);
+    int64_t n = decode(base64, length, data);
+    if (n < 0) return tri__fail(TRI_DATA, "%s: precompiled_charsmap is not base64", where);
+    TRI_TRY(take_parts(where, data, n, map));
+    TRI_TRY(check_trie(where, map));
     if (map->longest < 4) map->longest = 4;
     for (int byte = 0; byte < ASCII; byte++) {
         char letter = (char)byte;

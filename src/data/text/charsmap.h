@@ -10,7 +10,8 @@ enum { TRI_CLUSTER_BYTES = 6, TRI_REPLACEMENT_BYTES = 1024 }; /* the limit of a 
 typedef struct tri_charsmap tri_charsmap;
 
 /* From base64: the trie's bytes as a 32-bit number, its units, the replacements, each 0-terminated. Every path through
- * the trie is checked once, so that using it needs no checks. TRI_DATA, beginning with `where`. */
+ * the trie is checked once, so that using it needs no checks. TRI_DATA, beginning with `where`; the caller frees *out
+ * all the same. */
 tri_status tri__charsmap_read(const char *where, const char *base64, size_t length, tri_charsmap **out);
 void tri__charsmap_free(tri_charsmap *map);
 /* Bytes of the longest replacement; at least 4. */

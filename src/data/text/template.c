@@ -97,11 +97,9 @@ static tri_status read_processor(const char *path, const tri_json *it, int size,
     }
     int bert = !strcmp(type, "BertProcessing"), roberta = !strcmp(type, "RobertaProcessing");
     if (!bert && !roberta && strcmp(type, "TemplateProcessing"))
-        return tri__fail(
-            TRI_USAGE,
-            "%s: post_processor %.80s is not known here; TemplateProcessing, BertProcessing, RobertaProcessing, "
-            "ByteLevel and Sequence are",
-            path, type);
+        return tri__fail(TRI_USAGE,
+                         "%s: post_processor %.80s is not known here; TemplateProcessing, BertProcessing, "
+                         "RobertaProcessing, ByteLevel and Sequence are", path, type);
     if ((*made)++) return bad(path, "two of a Sequence add special tokens; one is accepted");
     if (!bert && !roberta) return read_template(path, it, size, one, two);
     int32_t cls = -1, sep = -1;

@@ -123,8 +123,7 @@ static tri_status norm_replace(tri_tokenizer *tokenizer, const char *path, const
     if (*expression && !tri__replace_pattern(expression, &kind))
         return tri__fail(TRI_USAGE,
                          "%s: the regular expression %.80s of Replace is not known here; known are \" {2,}\" "
-                         "and \"\\s{2,}|[\\n\\r\\t]\"",
-                         path, expression);
+                         "and \"\\s{2,}|[\\n\\r\\t]\"", path, expression);
     TRI_TRY(add_rule(tokenizer, path, TRI_NORM_REPLACE, &rule));
     rule->replace.kind = kind;
     TRI_TRY(copy_text(path, content, &rule->replace.content, &rule->replace.content_bytes));
@@ -218,11 +217,9 @@ static tri_status split_metaspace(tri_tokenizer *tokenizer, const char *path, co
         if (pre->step[i].kind == TRI_SPLIT_METASPACE)
             return tri__fail(TRI_USAGE, "%s: the pre_tokenizer has Metaspace twice; once is known here", path);
     if (rule.scheme == TRI_SCHEME_FIRST && tri__normaliser_drops_first(&tokenizer->normaliser))
-        return tri__fail(
-            TRI_USAGE,
-            "%s: prepend_scheme \"first\" of Metaspace after a normalizer that may drop the beginning of a "
-            "text is not known here; \"always\" and \"never\" are",
-            path);
+        return tri__fail(TRI_USAGE,
+                         "%s: prepend_scheme \"first\" of Metaspace after a normalizer that may drop the beginning of "
+                         "a text is not known here; \"always\" and \"never\" are", path);
     memcpy(rule.mark, mark, bytes);
     rule.mark_bytes = (int)bytes;
     return add_split(tokenizer, path, rule);

@@ -16,8 +16,7 @@ tri_status tri__tokenizer_keep(tri_tokenizer *tokenizer, const char *name, char 
 tri_status tri__tokenizer_save(const tri_tokenizer *tokenizer, const char *folder) {
     TRI_TRY(tri__folder_make(folder));
     for (int i = 0; i < tokenizer->files; i++) {
-        char path[TRI_PATH_MAX];
-        TRI_TRY(tri__path_join(path, folder, tokenizer->file[i].name));
+        TRI_PATH(path, folder, tokenizer->file[i].name);
         TRI_TRY(tri__file_write(path, tokenizer->file[i].text, tokenizer->file[i].size));
     }
     return TRI_OK;
@@ -56,11 +55,10 @@ static int name_says_cased(const char *folder) {
 }
 
 static tri_status contradicts(const builder *b, const char *what, const char *cure) {
-    return tri__fail(
-        TRI_USAGE,
-        "%s: %s is not what transformers' %s makes of this folder, which takes from this file the vocabulary alone; to "
-        "follow this file write %s into tokenizer_config.json",
-        b->path, what, tri__tokenizer_class_name(b->settings.class), cure);
+    return tri__fail(TRI_USAGE,
+                     "%s: %s is not what transformers' %s makes of this folder, which takes from this file the "
+                     "vocabulary alone; to follow this file write %s into tokenizer_config.json", b->path, what,
+                     tri__tokenizer_class_name(b->settings.class), cure);
 }
 
 static const char as_it_stands[] = "\"tokenizer_class\": \"PreTrainedTokenizerFast\"";
@@ -68,11 +66,9 @@ static const char as_it_stands[] = "\"tokenizer_class\": \"PreTrainedTokenizerFa
 /* A setting that both files have: *have is the current value. Refused if they differ and tokenizer_config.json does not
  * set it. */
 static tri_status agree(builder *b, const char *key, int in_file, int have, const char *what) {
-    char cure[80];
     if (in_file == have) return TRI_OK;
     b->overridden = tri__tokenizer_says(&b->settings, key);
-    snprintf(cure, sizeof cure, "\"%s\": %s", key, in_file ? "true" : "false");
-    return b->overridden ? TRI_OK : contradicts(b, what, cure);
+    return b->overridden ? TRI_OK : contradicts(b, what, TRI_TEXT(80, "\"%s\": %s", key, in_file ? "true" : "false"));
 }
 
 /* Checks the parts of tokenizer.json that BertTokenizer would build differently. */
@@ -139,7 +135,6 @@ static tri_status build_wordpiece(builder *b) {
     int assumed = !b->file && !s->given && !tri__tokenizer_says(s, "do_lower_case");
     tri_bert_rules rules = {
         .clean_text = 1, .split_chinese = 1, .lower_case = assumed ? !name_says_cased(b->folder) : 1};
-    char count[32];
     TRI_TRY(read_flag(s, "do_lower_case", &rules.lower_case));
     rules.strip_accents = rules.lower_case;
     TRI_TRY(read_flag(s, "strip_accents", &rules.strip_accents));
@@ -155,10 +150,9 @@ static tri_status build_wordpiece(builder *b) {
     if (b->overridden && s->follows_file)
         return tri__fail(TRI_USAGE,
                          "%s: this file and %s differ, and transformers' DistilBertTokenizer follows this one; write "
-                         "\"tokenizer_class\": \"BertTokenizer\" into the other to follow that",
-                         b->path, s->path);
+                         "\"tokenizer_class\": \"BertTokenizer\" into the other to follow that", b->path, s->path);
     snprintf(t->describe, sizeof t->describe, "WordPiece, %s pieces, %s%s%s%s%s",
-             tri__text_count(t->vocabulary.n, count), rules.lower_case ? "uncased" : "cased",
+             tri__text_count(t->vocabulary.n, (char[32]){0}), rules.lower_case ? "uncased" : "cased",
              rules.strip_accents == rules.lower_case ? ""
              : rules.strip_accents                   ? ", accents stripped"
                                                      : ", accents kept",
@@ -188,7 +182,6 @@ static tri_status build_bpe(builder *b) {
     tri_tokenizer_settings *s = &b->settings;
     tri_pre_tokenizer *pre = &t->pre_tokenizer;
     int roberta = s->class == TRI_CLASS_ROBERTA, space = 0, bos = 0, eos = 0;
-    char count[32];
     TRI_TRY(read_flag(s, "add_prefix_space", &space));
     TRI_TRY(read_flag(s, "add_bos_token", &bos));
     TRI_TRY(read_flag(s, "add_eos_token", &eos));
@@ -208,7 +201,7 @@ static tri_status build_bpe(builder *b) {
         TRI_TRY(tri__template_read(b->path, tri__json_get(b->file, "post_processor"), t->size, &t->one, &t->two));
     else tri__template_bert(-1, -1, 2, 1, &t->one, &t->two);
     snprintf(t->describe, sizeof t->describe, "byte-level BPE, %s pieces, %s%s%s",
-             tri__text_count(t->vocabulary.n, count), roberta ? "as RoBERTa" : "as GPT-2",
+             tri__text_count(t->vocabulary.n, (char[32]){0}), roberta ? "as RoBERTa" : "as GPT-2",
              space ? ", a blank in front" : "",
              b->overridden ? " (by tokenizer_config.json, against tokenizer.json)" : "");
     return tri__json_set_new(s->config, "add_prefix_space", tri__json_boolean(space))
@@ -285,7 +278,6 @@ static tri_status build_unigram(builder *b) {
     tri_tokenizer *t = b->tokenizer;
     tri_tokenizer_settings *s = &b->settings;
     int roberta = s->class == TRI_CLASS_XLM_ROBERTA, space = 1, lower = 0, punctuation = 0;
-    char count[32];
     TRI_TRY(read_flag(s, "add_prefix_space", &space));
     if (!roberta) TRI_TRY(read_flag(s, "do_lower_case", &lower));
     if (!roberta) TRI_TRY(read_flag(s, "split_by_punct", &punctuation));
@@ -293,7 +285,7 @@ static tri_status build_unigram(builder *b) {
     TRI_TRY(tri__tokenizer_add_tokens(t, s, b->path, b->file));
     TRI_TRY(roberta ? take_template(b, 2, 0, "bos_token", "eos_token")
                     : take_template(b, 1, 1, "cls_token", "sep_token"));
-    snprintf(t->describe, sizeof t->describe, "Unigram, %s pieces, %s%s", tri__text_count(t->size, count),
+    snprintf(t->describe, sizeof t->describe, "Unigram, %s pieces, %s%s", tri__text_count(t->size, (char[32]){0}),
              roberta ? "as XLM-R" : "as DeBERTa-v3",
              b->overridden ? " (by tokenizer_config.json, against tokenizer.json)" : "");
     return tri__json_set_new(s->config, "add_prefix_space", tri__json_boolean(space))
@@ -305,11 +297,10 @@ static tri_status build_unigram(builder *b) {
 static tri_status build_file(builder *b) {
     tri_tokenizer *t = b->tokenizer;
     static const char *const models[] = {"WordPiece", "BPE", "Unigram"};
-    char count[32];
     TRI_TRY(tri__tokenizer_add_tokens(t, &b->settings, b->path, b->file));
     TRI_TRY(tri__template_read(b->path, tri__json_get(b->file, "post_processor"), t->size, &t->one, &t->two));
     snprintf(t->describe, sizeof t->describe, "%s, %s pieces, by tokenizer.json", models[t->model],
-             tri__text_count(t->size, count));
+             tri__text_count(t->size, (char[32]){0}));
     return TRI_OK;
 }
 
@@ -407,12 +398,10 @@ static tri_status refuse_folder(const builder *b) {
     char path[TRI_PATH_MAX];
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         if (tri__path_join(path, b->folder, models[i]) != TRI_OK || !tri__is_file(path)) continue;
-        return tri__fail(
-            TRI_NOINPUT,
-            "%s: a SentencePiece model is not read here, and there is no tokenizer.json beside it; make one: "
-            "python -c \"from transformers import AutoTokenizer; "
-            "AutoTokenizer.from_pretrained('%s').save_pretrained('%s')\"",
-            path, b->folder, b->folder);
+        return tri__fail(TRI_NOINPUT,
+                         "%s: a SentencePiece model is not read here, and there is no tokenizer.json beside it; make "
+                         "one: python -c \"from transformers import AutoTokenizer; "
+                         "AutoTokenizer.from_pretrained('%s').save_pretrained('%s')\"", path, b->folder, b->folder);
     }
     if (b->settings.class == TRI_CLASS_OPEN)
         return tri__fail(TRI_NOINPUT, "%s: there is neither tokenizer.json nor vocab.txt nor vocab.json in this folder",
@@ -441,10 +430,9 @@ tri_status tri__tokenizer_load(const char *folder, tri_tokenizer **out) {
     *out = NULL;
     TRI_TRY(tri__folder_there(folder, &there));
     if (!there)
-        return tri__fail(
-            TRI_NOINPUT,
-            "%s: no such tokenizer folder; it should hold tokenizer.json, vocab.txt, or vocab.json and merges.txt",
-            folder);
+        return tri__fail(TRI_NOINPUT,
+                         "%s: no such tokenizer folder; it should hold tokenizer.json, vocab.txt, or vocab.json and "
+                         "merges.txt", folder);
     builder b = {.tokenizer = calloc(1, sizeof *b.tokenizer), .folder = folder};
     tri_status status = b.tokenizer ? build(&b) : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     tri__tokenizer_settings_close(&b.settings);

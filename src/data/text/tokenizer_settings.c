@@ -108,12 +108,10 @@ static tri_status class_named(const char *path, const tri_json *name, tri_tokeni
             s->follows_file = !strcmp(classes[i].name, "DistilBertTokenizer");
             return TRI_OK;
         }
-    return tri__fail(
-        TRI_USAGE,
-        "%s: tokenizer_class %.80s is not known here; known are BertTokenizer, DistilBertTokenizer, RobertaTokenizer, "
-        "GPT2Tokenizer, MPNetTokenizer, XLMRobertaTokenizer, DebertaV2Tokenizer, and PreTrainedTokenizerFast for a "
-        "tokenizer.json as it stands",
-        path, text);
+    return tri__fail(TRI_USAGE,
+                     "%s: tokenizer_class %.80s is not known here; known are BertTokenizer, DistilBertTokenizer, "
+                     "RobertaTokenizer, GPT2Tokenizer, MPNetTokenizer, XLMRobertaTokenizer, DebertaV2Tokenizer, and "
+                     "PreTrainedTokenizerFast for a tokenizer.json as it stands", path, text);
 }
 
 /* tokenizer_config.json names the class, or config.json does, or its model_type; ModernBERT's is that of a

@@ -184,8 +184,7 @@ static tri_status add_listed(const adding *a) {
 /* Without added_tokens_decoder the added tokens of tokenizer.json are listed too, by their ids. */
 static tri_status list_file(tri_tokenizer_settings *s, const char *path, const tri_json *list) {
     tri__json_items(list, each) {
-        char id[32];
-        snprintf(id, sizeof id, "%lld", (long long)tri__whole_in(each, "id"));
+        const char *id = TRI_TEXT(32, "%lld", (long long)tri__whole_in(each, "id"));
         if (tri__json_set(s->listed, id, each)) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     }
     return list ? tri__path_join(s->listed_path, "", path) : TRI_OK;
@@ -264,9 +263,7 @@ static int set_decoder(tri_json *config, const tri_added_tokens *added) {
     int failed = !decoder;
     for (int i = 0; i < added->n && !failed; i++) {
         const tri_added_token *token = &added->all[i];
-        char id[16];
-        snprintf(id, sizeof id, "%d", token->id);
-        failed = tri__json_set_new(decoder, id,
+        failed = tri__json_set_new(decoder, TRI_TEXT(16, "%d", token->id),
                                    tri__json_pack("{s:s, s:b, s:b, s:b, s:b, s:b}", "content", token->content, "lstrip",
                                                   token->lstrip, "normalized", token->normalized, "rstrip",
                                                   token->rstrip, "single_word", token->single_word, "special",

@@ -5,11 +5,7 @@
 enum { UNKNOWN_PENALTY = 10, MAX_POWER = 308 };
 
 /* 10^power, rounded once; power is 0 to 308. */
-static double power_of_ten(int power) {
-    char text[16];
-    snprintf(text, sizeof text, "1e%d", power);
-    return strtod(text, NULL);
-}
+static double power_of_ten(int power) { return strtod(TRI_TEXT(16, "1e%d", power), NULL); }
 
 /* A number as serde_json reads it, which the library uses: the digits as a whole number, then one multiplication or
  * division by a power of ten. Its shortest digits are taken, which is how files are written. */
@@ -110,8 +106,7 @@ static tri_status add_piece(const char *path, const tri_json *pair, int32_t id, 
         return tri__fail(TRI_DATA, "%s: id %d has a piece of %zu bytes; 1 to %d are accepted", path, id, length,
                          TRI_UNIGRAM_BYTES);
     int32_t before = tri__vocabulary_add(vocabulary, id, piece, length);
-    if (before >= 0)
-        return tri__fail(TRI_DATA, "%s: piece \"%.80s\" has ids %d and %d", path, piece, before, id);
+    if (before >= 0) return tri__fail(TRI_DATA, "%s: piece \"%.80s\" has ids %d and %d", path, piece, before, id);
     double value = tri__json_number_value(score);
     model->score[id] = exact || tri__json_is_integer(score) ? value : parse_as_library(value);
     if (isfinite(model->score[id])) return TRI_OK;
@@ -145,9 +140,7 @@ tri_status tri__unigram_finish(const char *path, const tri_json *unknown, int by
     model->unknown_score = least - UNKNOWN_PENALTY;
     model->byte_fallback = byte_fallback;
     for (int byte = 0; byte < 256 && byte_fallback; byte++) {
-        char name[8];
-        snprintf(name, sizeof name, "<0x%02X>", byte);
-        model->byte_id[byte] = tri__vocabulary_named(vocabulary, name);
+        model->byte_id[byte] = tri__vocabulary_named(vocabulary, TRI_TEXT(8, "<0x%02X>", byte));
     }
     return TRI_OK;
 }

@@ -120,14 +120,12 @@ tri_status tri__vocabulary_read_lines(const char *path, const char *text, size_t
     tri_status status = tri__vocabulary_open(out, lines, size, prefix);
     if (status != TRI_OK) return tri__fail_in(status, "%s", path);
     int32_t id = 0;
-    for (size_t start = 0; start < size && status == TRI_OK; id++) {
+    for (size_t start = 0, end; start < size; start = end + 1) {
         const char *feed = memchr(text + start, '\n', size - start);
-        size_t end = feed ? (size_t)(feed - text) : size;
-        status = add_line(path, out, id, text + start, end - start);
-        start = end + 1;
+        end = feed ? (size_t)(feed - text) : size;
+        TRI_TRY(add_line(path, out, id++, text + start, end - start));
     }
-    if (status != TRI_OK) tri__vocabulary_free(out);
-    return status;
+    return TRI_OK;
 }
 
 static tri_status add_entry(const char *path, tri_vocabulary *vocabulary, const char *piece, const tri_json *value) {
@@ -160,8 +158,6 @@ tri_status tri__vocabulary_read_json(const char *path, const tri_json *object, s
     }
     tri_status status = tri__vocabulary_open(out, ids, bytes, prefix);
     if (status != TRI_OK) return tri__fail_in(status, "%s", path);
-    tri__json_members(object, m) if (status == TRI_OK)
-        status = add_entry(path, out, m->key, m->value);
-    if (status != TRI_OK) tri__vocabulary_free(out);
-    return status;
+    tri__json_members(object, m) TRI_TRY(add_entry(path, out, m->key, m->value));
+    return TRI_OK;
 }

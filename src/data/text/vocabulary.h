@@ -32,9 +32,10 @@ int32_t tri__vocabulary_find(const tri_vocabulary *vocabulary, const char *piece
 int32_t tri__vocabulary_find_rest(const tri_vocabulary *vocabulary, const char *bytes, size_t length);
 int32_t tri__vocabulary_named(const tri_vocabulary *vocabulary, const char *piece);
 
-/* A vocab.txt: one piece per line; its id is the line's number from 0. TRI_DATA "file:line: what". */
+/* A vocab.txt: one piece per line; its id is the line's number from 0. TRI_DATA "file:line: what"; the caller frees
+ * what was read all the same. */
 tri_status tri__vocabulary_read_lines(const char *path, const char *text, size_t size, const char *prefix,
                                       tri_vocabulary *out);
-/* An object {piece: id}. `size`: bytes of the file, which bounds ids. TRI_DATA "file: what". */
+/* An object {piece: id}. `size`: bytes of the file, which bounds ids. TRI_DATA "file: what", as above. */
 tri_status tri__vocabulary_read_json(const char *path, const tri_json *object, size_t size, const char *prefix,
                                      tri_vocabulary *out);

@@ -312,9 +312,8 @@ static void learn(trainer *t, int size) {
 }
 
 static tri_status write_pieces(const char *folder, const char *const *piece, int n) {
-    char path[TRI_PATH_MAX];
     TRI_OWNED(tri__buffer_free) tri_buffer text = {0};
-    TRI_TRY(tri__path_join(path, folder, "vocab.txt"));
+    TRI_PATH(path, folder, "vocab.txt");
     for (int i = 0; i < n; i++) tri__buffer_put(&text, "%s\n", piece[i]);
     if (text.failed) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     return tri__file_write(path, text.text, text.size);
@@ -322,10 +321,9 @@ static tri_status write_pieces(const char *folder, const char *const *piece, int
 
 /* vocab.txt and tokenizer_config.json. */
 static tri_status write_folder(const char *folder, const char *const *piece, int n, tri_bert_rules rules) {
-    char path[TRI_PATH_MAX];
     TRI_TRY(tri__folder_make(folder));
     TRI_TRY(write_pieces(folder, piece, n));
-    TRI_TRY(tri__path_join(path, folder, "tokenizer_config.json"));
+    TRI_PATH(path, folder, "tokenizer_config.json");
     TRI_OWNED(tri__json_drop) tri_json *config =
         tri__json_pack("{s:s, s:b, s:b, s:b}", "tokenizer_class", "BertTokenizer", "do_lower_case", rules.lower_case,
                        "strip_accents", rules.strip_accents, "tokenize_chinese_chars", rules.split_chinese);

@@ -7,8 +7,9 @@
 
 /* Row counts of some batches, spread over an epoch. */
 typedef struct tri_sampled {
-    tri_counts *counts;      /* [n, parts]: of each microbatch of each replica, tokens rounded up to the plan's granule;
-                                NULL: no data, every microbatch counts as the largest */
+    /* [n, parts]: of each microbatch of each replica, tokens rounded up to the plan's granule; NULL: no data, every
+     * microbatch counts as the largest */
+    tri_counts *counts;
     int n, parts;
     double samples, tokens;  /* of a batch, the mean */
     double flops;            /* nominal, likewise */

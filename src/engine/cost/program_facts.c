@@ -60,8 +60,8 @@ static void raise_bytes(const tri_classes *all, int rank, tri_json *bytes) {
 
 tri_json *tri__programs_json(const tri_classes *all, tri_program_kind kind) {
     const tri_classes *these = &all[kind];
-    tri_json **class = calloc((size_t)these->n, sizeof *class),
-           *ranks = class ? tri__json_array() : NULL; /* of each class, made on first use */
+    /* of each class, made on first use */
+    tri_json **class = calloc((size_t)these->n, sizeof *class), *ranks = class ? tri__json_array() : NULL;
     for (int rank = 0; rank < these->world && ranks; rank++) {
         const tri_class *of = tri__class_of(these, rank, NULL);
         tri_json **like = &class[of - these->at];

@@ -21,8 +21,8 @@ static void emit_variance(tri_updating *up, const tri_run *run) {
     int g = tri__run_gradient(up, run);
     tri_attr attr = tri__run_attr(up, run);
     attr.rate = 0; /* of the step */
-    TRI_BUILD(&up->build, lamb_moments, attr, m, v, -1, p, g, up->hyper, up->coef,
-              up->pass->out.apply); /* without LAMB's sums they are Adam's moments */
+    /* without LAMB's sums they are Adam's moments */
+    TRI_BUILD(&up->build, lamb_moments, attr, m, v, -1, p, g, up->hyper, up->coef, up->pass->out.apply);
 }
 
 static void emit_meet(tri_updating *up, const tri_run *run) {

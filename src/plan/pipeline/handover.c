@@ -27,9 +27,7 @@ static void add_way(finder *f, tri_edge way, int to) {
         for (int i = 0; i < f->n; i++)
             had |= f->edge[i].slot == way.slot && f->edge[i].from == from && f->edge[i].to == from + step;
         if (had) continue;
-        *TRI_PUSH(f->arena, f->edge, f->n, f->cap) = (tri_edge){.slot = way.slot,
-                                                                .from = from,
-                                                                .to = from + step,
+        *TRI_PUSH(f->arena, f->edge, f->n, f->cap) = (tri_edge){.slot = way.slot, .from = from, .to = from + step,
                                                                 .back = way.back,
                                                                 .after = from == begin ? way.after : -1};
     }
@@ -80,8 +78,9 @@ typedef struct sorter {
     tri_message_plan *message;        /* of all senders; those of one sender in sending order */
     int n, cap;
     int *next, **needs;        /* [n] the next message that the same action needs; [n_ranks][actions] the first; -1 */
-    int **clock; /* vector clocks [n_ranks][actions * n_ranks]: actions of each rank whose messages have all arrived
-                    when an action's have */
+    /* vector clocks [n_ranks][actions * n_ranks]: actions of each rank whose messages have all arrived when an action's
+     * have */
+    int **clock;
 } sorter;
 
 static int *index_of(const sorter *s, int stage, int mb, int back) {
@@ -165,8 +164,8 @@ static int by_post(const void *a, const void *b) {
 /* The messages of one rank, with when each side posts and waits. */
 static void pick(const sorter *s, int place, tri_handovers *all) {
     int n = s->pipeline->n_ranks;
-    int *before = tri__arena_alloc(
-        s->arena, (size_t)n * sizeof *before); /* of each sender: the first action that needs a later message */
+    /* of each sender: the first action that needs a later message */
+    int *before = tri__arena_alloc(s->arena, (size_t)n * sizeof *before);
     all->out = tri__arena_alloc(s->arena, (size_t)s->n * sizeof *all->out);
     all->in = tri__arena_alloc(s->arena, (size_t)s->n * sizeof *all->in);
     all->n_out = all->n_in = 0;

@@ -9,8 +9,9 @@ typedef struct tri_edge {
     int slot;        /* of the template */
     int from, to;    /* stages */
     int back;        /* 1: a gradient, of backward actions */
-    int after; /* the template's instruction that completes it; -1: computed by an earlier stage, and forwarded when
-                  an action begins */
+    /* the template's instruction that completes it; -1: computed by an earlier stage, and forwarded when an action
+     * begins */
+    int after;
 } tri_edge;
 
 /* One edge of one microbatch. */
@@ -25,8 +26,8 @@ typedef struct tri_message_plan {
 typedef struct tri_handovers {
     const tri_edge *edge;      /* in the order in which an action sends */
     int n_edges;
-    tri_message_plan *out, *in;    /* of one rank: out in sending order; in by `post`, those of one sender in its
-                                      order */
+    /* of one rank: out in sending order; in by `post`, those of one sender in its order */
+    tri_message_plan *out, *in;
     int n_out, n_in;
 } tri_handovers;
 

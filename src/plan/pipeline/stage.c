@@ -75,8 +75,8 @@ static void find_edges(cutter *c, const tri_program *program) {
 typedef struct cuts {
     const int *unit;     /* [n_units] of the run */
     int n_units;
-    double *slowest;     /* [(n_units + 1) * (n_units + 1)] the slowest part, at best; infinite where a part would be
-                            empty */
+    /* [(n_units + 1) * (n_units + 1)] the slowest part, at best; infinite where a part would be empty */
+    double *slowest;
 } cuts;
 
 static double *best_of(const cuts *cuts, double *table, int parts, int units) {

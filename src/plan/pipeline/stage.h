@@ -7,8 +7,8 @@ struct tri_stages {
     tri_pipeline pipeline;
     int *of_unit;           /* [units of in->model] */
     int head;               /* the stage that computes loss and probabilities: the last one */
-    int branches; /* 1: stages send directly; 0: a chain, where values for later stages are forwarded by those
-                     between */
+    /* 1: stages send directly; 0: a chain, where values for later stages are forwarded by those between */
+    int branches;
 };
 
 /* The stages of the plan of `in`: plans a training template of one microbatch, computes its costs and cuts it. Pure:

@@ -97,9 +97,8 @@ static row row_of(const tri_json *node) {
 }
 
 static void add_row(tri_text_table *table, int depth, const row *r, double whole) {
-    char flops[32];
     tri__text_table_add(table, "%*s%s\t%.0f\t%.3f\t%.2f\t%s\t%.1f%%", 2 * depth, "", r->name, r->parameters,
-                        r->flops / 1e9, 1e3 * r->seconds, rate_text(r->flops, r->seconds, flops),
+                        r->flops / 1e9, 1e3 * r->seconds, rate_text(r->flops, r->seconds, (char[32]){0}),
                         100 * tri__rate(r->seconds, whole));
 }
 

@@ -33,15 +33,12 @@ static tri_buffer *labelled(const view *v, int rank, const char *word) {
 
 /* "  12.3 words", after the first one; nothing of a NaN. */
 static void put_figure(tri_buffer *line, const char *format, double value, const char *words) {
-    char figure[64];
     if (!isfinite(value)) return;
-    snprintf(figure, sizeof figure, format, value);
-    tri__buffer_put(line, "%s%s  ", figure, words);
+    tri__buffer_put(line, "%s%s  ", TRI_TEXT(64, format, value), words);
 }
 
 static void put_brief(tri_buffer *line, double value, const char *words) {
-    char figure[32];
-    if (isfinite(value)) tri__buffer_put(line, "%s%s  ", tri__text_short(value, figure), words);
+    if (isfinite(value)) tri__buffer_put(line, "%s%s  ", tri__text_short(value, (char[32]){0}), words);
 }
 
 /* ---- lines ---- */
@@ -52,7 +49,6 @@ static void put_state(const view *v) {
                         : !strcmp(state, "failed")                              ? TRI_BAD
                                                                                 : TRI_WARN;
     tri_buffer *line = tri__lines_new(v->lines, STATE);
-    char time[32];
     tri__buffer_put(line, TRI_BOLD);
     tri__lines_text(line, tri__shown_in(v->run, "name"), v->screen->width / 2);
     tri__buffer_put(line, TRI_PLAIN "  %s", paint);
@@ -61,14 +57,13 @@ static void put_state(const view *v) {
     double silent = v->now - tri__real_in(v->run, "updated"),
            usual = tri__real_in(tri__json_get(v->run, "rates"), "step_seconds");
     if (!strcmp(state, "running") && silent > silent_seconds && !(silent < 10 * usual))
-        tri__buffer_put(line, TRI_WARN "  no news for %s" TRI_PLAIN, tri__text_seconds(silent, time));
+        tri__buffer_put(line, TRI_WARN "  no news for %s" TRI_PLAIN, tri__text_seconds(silent, (char[32]){0}));
 }
 
 static void put_progress(const view *v) {
     double step = tri__real_in(v->run, "step"), steps = tri__real_in(v->run, "steps");
     double epoch = tri__real_in(v->run, "epoch"), of = tri__real_in(v->run, "epochs");
     double each = tri__real_in(tri__json_get(v->run, "rates"), "step_seconds");
-    char time[32];
     if (!(steps > 0) || !(step >= 0)) return;
     tri_buffer *line = labelled(v, PROGRESS, "");
     int cells = v->screen->width - LABEL - 44;
@@ -79,7 +74,7 @@ static void put_progress(const view *v) {
     tri__buffer_put(line, "%.0f %%  ", floor(100 * step / steps));
     if (isfinite(epoch) && of > 0) tri__buffer_put(line, "epoch %.2f of %.0f  ", epoch, of);
     if (!strcmp(tri__shown_in(v->run, "state"), "running") && isfinite(each) && step < steps)
-        tri__buffer_put(line, "left %s", tri__text_seconds((steps - step) * each, time));
+        tri__buffer_put(line, "left %s", tri__text_seconds((steps - step) * each, (char[32]){0}));
 }
 
 /* A curve of the run's data as arrays, x from 0 to 1; the number of its points, 0 if there is none. */
@@ -235,8 +230,7 @@ static void put_advice(const view *v) {
             while (cut > 0 && words[cut] != ' ') cut--;
             if (!cut) cut = (size_t)width;
         }
-        char part[512];
-        snprintf(part, sizeof part, "%.*s", (int)(cut < 500 ? cut : 500), words);
+        const char *part = TRI_TEXT(512, "%.*s", (int)(cut < 500 ? cut : 500), words);
         tri__lines_text(labelled(v, ADVICE + row, row ? "" : "limit"), part, width);
         words += cut;
         while (*words == ' ') words++;

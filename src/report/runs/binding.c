@@ -48,8 +48,7 @@ static tri_json *say_waits(const tri_binding_figures *f) {
         return say("stages",
                    "Uneven stages bind: ranks wait %.0f %% of a step, while the busiest computes %.1f ms and the "
                    "idlest %.1f ms. Try --stage-profile with this run's stage_profile.json, which balances stages by "
-                   "measured times.",
-                   percent(f->idle), 1e3 * f->most_busy, 1e3 * f->least_busy);
+                   "measured times.", percent(f->idle), 1e3 * f->most_busy, 1e3 * f->least_busy);
     if (f->pp > 1)
         return say("bubble",
                    "The pipeline's bubble binds: ranks wait %.0f %% of a step, with %lld microbatches for %d stages. "
@@ -61,8 +60,7 @@ static tri_json *say_waits(const tri_binding_figures *f) {
     return say("waiting",
                "Waiting binds: ranks wait %.0f %% of a step for each other%s. Look for other work on these cores or a "
                "slower machine; try --bind-cores core, fewer --threads a rank, or a larger batch, which splits more "
-               "evenly.",
-               percent(f->idle), detail);
+               "evenly.", percent(f->idle), detail);
 }
 
 static tri_json *say_computes(const tri_binding_figures *f, int fp32) {
@@ -71,15 +69,13 @@ static tri_json *say_computes(const tri_binding_figures *f, int fp32) {
     if (f->mfu > 1)
         snprintf(used, sizeof used,
                  ", at %.0f %% of the peak, so the peak is too low (its hardware file, or cores that were busy when it "
-                 "was measured)",
-                 percent(f->mfu));
+                 "was measured)", percent(f->mfu));
     else if (f->mfu > 0)
         snprintf(used, sizeof used, ", at %s%.0f %% of the peak%s", f->mfu < WELL_USED ? "only " : "", percent(f->mfu),
                  f->mfu < WELL_USED ? "" : ", which is as it should be");
     return say("compute",
                "Computing binds: it takes %.0f %% of a step%s%s. To go faster: %s%smore ranks, or a smaller "
-               "max_sen_len.",
-               percent(f->compute), detail, used,
+               "max_sen_len.", percent(f->compute), detail, used,
                f->mfu > 0 && f->mfu < WELL_USED ? "a larger --batch-size, whose products are larger, " : "",
                fp32 ? "--precision bf16 where the device has it, " : "");
 }
@@ -89,22 +85,19 @@ tri_json *tri__binding(const tri_binding_figures *f) {
     if (f->loader >= LOADING && f->loader >= f->comm && f->loader >= f->idle)
         return say("loader",
                    "Loading binds: ranks wait %.0f %% of a step for their batch. Try more --num-workers, fewer "
-                   "--threads so that cores are left for them, or a --cache-dir on a faster disk.",
-                   percent(f->loader));
+                   "--threads so that cores are left for them, or a --cache-dir on a faster disk.", percent(f->loader));
     if (f->world > 1 && f->comm >= MOVING && f->comm >= f->idle) return say_moves(f);
     if (f->world > 1 && f->idle >= WAITING) return say_waits(f);
     if (f->compute <= 0) return say("unknown", "What binds is unknown: the run has no events of steps yet.");
     if (f->kernel_seconds > 0 && f->kernel_seconds < SHORT_KERNEL)
         return say("launch",
                    "Launching binds: an operation takes %.1f us on average, not much more than starting it. Try a "
-                   "larger --batch-size, or fewer microbatches.",
-                   1e6 * f->kernel_seconds);
+                   "larger --batch-size, or fewer microbatches.", 1e6 * f->kernel_seconds);
     if (f->small >= SMALL)
         return say("memory",
                    "Memory traffic binds: %.0f %% of computing is in operations with little arithmetic for each byte "
                    "(norms, dropout, the update). Try a larger --batch-size, which does more arithmetic for each "
-                   "update%s.",
-                   percent(f->small), fp32 ? ", or --precision bf16, which moves half the bytes" : "");
+                   "update%s.", percent(f->small), fp32 ? ", or --precision bf16, which moves half the bytes" : "");
     return say_computes(f, fp32);
 }
 

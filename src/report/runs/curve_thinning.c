@@ -2,11 +2,7 @@
  * largest value stay, in their order: no spike is lost, however short. */
 #include "report/runs/run_parts.h"
 
-double tri__curve_value(double value) {
-    char text[32];
-    snprintf(text, sizeof text, "%.6g", value);
-    return strtod(text, NULL);
-}
+double tri__curve_value(double value) { return strtod(TRI_TEXT(32, "%.6g", value), NULL); }
 
 /* value[i * stride] belongs to step[i * stride]. */
 typedef struct curve {

@@ -188,9 +188,7 @@ static tri_status read_profile(const char *folder, const char *name, tri_json *r
     return TRI_OK;
 }
 
-static int by_rank(const void *a, const void *b) {
-    return rank_of(*(char *const *)a) - rank_of(*(char *const *)b);
-}
+static int by_rank(const void *a, const void *b) { return rank_of(*(char *const *)a) - rank_of(*(char *const *)b); }
 
 tri_status tri__run_profiles(const char *folder, const tri_names *names, const tri_run_data_options *options,
                              tri_json *run) {

@@ -91,9 +91,7 @@ static tri_status put_rates(const tri_run_lines *e, tri_json *run) {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) set_real(rates, keys[i], median(e, keys[i], values));
     static const char *const parts[] = {"comm", "idle", "loader"};
     for (int i = 0; i < 3; i++) {
-        char key[32];
-        snprintf(key, sizeof key, "%s_share", parts[i]);
-        double share = median(e, key, values);
+        double share = median(e, TRI_TEXT(32, "%s_share", parts[i]), values);
         share = share < 0 ? 0 : share > 1 ? 1 : share;
         set_real(shares, parts[i], share);
         if (isfinite(share)) used += share;

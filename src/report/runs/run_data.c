@@ -18,11 +18,10 @@ void tri__run_missing(tri_json *run, const char *format, ...) {
 }
 
 tri_status tri__run_load(const char *folder, const char *name, int expected, tri_json *run, tri_json **out) {
-    char path[TRI_PATH_MAX];
     TRI_OWNED(tri__free_at) char *text = NULL;
     size_t size;
     *out = NULL;
-    TRI_TRY(tri__path_join(path, folder, name));
+    TRI_PATH(path, folder, name);
     tri_status status = tri__file_read(path, SMALL_FILE, &text, &size);
     if (status == TRI_NOINPUT && !expected) return TRI_OK;
     if (status == TRI_OK) status = tri__json_parse(text, size, name, TRI_DATA, out);
@@ -73,8 +72,7 @@ static tri_status find_checkpoints(const char *folder, const tri_names *names, t
     int n = 0;
     tri_status status = tri__checkpoint_best(folder, &best);
     if (status == TRI_RESOURCE) return status;
-    if (status != TRI_OK)
-        tri__run_missing(run, "best_checkpoint.json cannot be read: %s", tri_error());
+    if (status != TRI_OK) tri__run_missing(run, "best_checkpoint.json cannot be read: %s", tri_error());
     for (int i = names->n - 1; i >= 0; i--) {
         int64_t step = step_of(names->name[i]);
         if (step < 0) continue;
@@ -194,16 +192,17 @@ static tri_json *name_of(const char *path) {
     return tri__json_string(slash && slash[1] ? slash + 1 : real);
 }
 
+static void reader_drop(tri_run_reader **at) { tri__run_reader_close(*at); }
+
 tri_status tri__run_reader_open(const char *folder, tri_run_reader **out) {
-    tri_run_reader *reader = calloc(1, sizeof *reader);
+    TRI_OWNED(reader_drop) tri_run_reader *reader = calloc(1, sizeof *reader);
     *out = NULL;
     if (!reader) return tri__fail(TRI_RESOURCE, "no memory for the data of %s", folder);
-    tri_status status = tri__path_join(reader->path, folder, "metrics.jsonl");
     tri__run_lines_open(&reader->lines);
+    TRI_TRY(tri__path_join(reader->path, folder, "metrics.jsonl"));
     snprintf(reader->folder, sizeof reader->folder, "%s", folder);
-    if (status == TRI_OK) *out = reader;
-    else tri__run_reader_close(reader);
-    return status;
+    *out = TRI_GIVE(reader);
+    return TRI_OK;
 }
 
 void tri__run_reader_close(tri_run_reader *reader) {
@@ -212,12 +211,10 @@ void tri__run_reader_close(tri_run_reader *reader) {
 }
 
 tri_status tri__run_data(const char *folder, const tri_run_data_options *options, tri_json **out) {
-    tri_run_reader *reader;
+    TRI_OWNED(reader_drop) tri_run_reader *reader = NULL;
     *out = NULL;
     TRI_TRY(tri__run_reader_open(folder, &reader));
-    tri_status status = tri__run_reader_data(reader, options, out);
-    tri__run_reader_close(reader);
-    return status;
+    return tri__run_reader_data(reader, options, out);
 }
 
 tri_status tri__run_reader_data(tri_run_reader *reader, const tri_run_data_options *options, tri_json **out) {

@@ -68,9 +68,7 @@ static tri_status take_train(tri_run_lines *e, const tri_jsonl_line *line) {
 tri_json *tri__run_time(double seconds) {
     return seconds > 0 && seconds < 1e15 ? tri__json_integer((tri_json_int)seconds) : tri__json_null();
 }
-static tri_json *time_of(const tri_json *event) {
-    return tri__run_time(tri__number_in(event, "ts"));
-}
+static tri_json *time_of(const tri_json *event) { return tri__run_time(tri__number_in(event, "ts")); }
 
 /* The event without its name, `ts` as `time`. */
 static tri_json *listed(const tri_json *from) {

@@ -62,9 +62,7 @@ static long long micros_at(const char *line, const char *key, const char **where
 
 /* FOLDER/trace-rank<r>.json; of: "trace", "profile" */
 static tri_status rank_path(const merge *m, const char *of, int rank, char path[static TRI_PATH_MAX]) {
-    char name[64];
-    snprintf(name, sizeof name, "%s-rank%d.json", of, rank);
-    return tri__path_join(path, m->folder, name);
+    return tri__path_join(path, m->folder, TRI_TEXT(64, "%s-rank%d.json", of, rank));
 }
 
 static int is_event(const char *line) { return line[0] == '{' && strncmp(line, "{\"ph\":\"", 7) == 0; }
@@ -100,8 +98,7 @@ static tri_status each_event(merge *m, int trace, take_event *take, int *cut) {
         }
         status = trim(line, path);
         if (status == TRI_OK) status = take(m, trace, line);
-        else if (status == TRI_DATA)
-            status = whole ? tri__fail(TRI_DATA, "%s:%zu: is damaged", path, number) : TRI_OK;
+        else if (status == TRI_DATA) status = whole ? tri__fail(TRI_DATA, "%s:%zu: is damaged", path, number) : TRI_OK;
     }
     if (status == TRI_OK && !ended && !feof(in)) /* newer C libraries count a lack of memory as an error of the file */
         status = ferror(in) && errno != ENOMEM ? tri__fail(TRI_IO, "cannot read %s", path) : no_memory();

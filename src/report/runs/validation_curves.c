@@ -21,7 +21,7 @@ static void draw(drawn *d, double x, double y, int always) {
 /* roc: the false positive rate and recall; else recall and precision. Areas by trapezoids, as in score/metrics.c. */
 tri_json *tri__predicted_curve(const tri_predicted *p, int class, int roc) {
     double hits = 0, tp = 0, fp = 0, area = 0, last_x = 0, last_y = roc ? 0 : 1;
-    tri_curve_point *points = malloc((size_t)p->n * sizeof *points);
+    TRI_OWNED(tri__free_at) tri_curve_point *points = malloc((size_t)p->n * sizeof *points);
     if (!points) return NULL;
     drawn d = {.x = tri__json_array(), .y = tri__json_array()};
     tri__curve_sort(p->probs, p->label, p->n, p->n_classes, class, points);
@@ -36,7 +36,6 @@ tri_json *tri__predicted_curve(const tri_predicted *p, int class, int roc) {
         draw(&d, x, y, i == p->n);
         last_x = x, last_y = y;
     }
-    free(points);
     return tri__json_pack("{s:s, s:f, s:o, s:o}", "label", p->class[class], "area", defined ? area : NAN, "x", d.x, "y",
                           d.y);
 }

@@ -67,7 +67,7 @@ static tri_status read_rows(const tri_table *table, tri_predicted *p) {
     return tri__table_check(table);
 }
 
-/* TRI_NOINPUT: no such file; TRI_DATA: it is damaged. */
+/* TRI_NOINPUT: no such file; TRI_DATA: it is damaged. The caller closes it all the same. */
 static tri_status open_predicted(const char *path, tri_predicted *out) {
     TRI_OWNED(tri__table_drop) tri_table *table = NULL;
     tri_kind kind;
@@ -75,10 +75,8 @@ static tri_status open_predicted(const char *path, tri_predicted *out) {
     TRI_TRY(tri__path_kind(path, &kind));
     if (kind == TRI_KIND_NONE) return tri__fail(TRI_NOINPUT, "%s: no such file", path);
     TRI_TRY(tri__table_open(path, &(tri_table_options){.separator = ','}, &table));
-    tri_status status = read_header(table, out);
-    if (status == TRI_OK) status = read_rows(table, out);
-    if (status != TRI_OK) close_predicted(out);
-    return status;
+    TRI_TRY(read_header(table, out));
+    return read_rows(table, out);
 }
 
 /* ---- figures ---- */
@@ -188,31 +186,26 @@ static int positive_of(const tri_predicted *p, const tri_json *run) {
 
 static tri_status take_file(const char *folder, const char *kind, const tri_run_data_options *options, tri_json *run,
                             tri_json **out) {
-    char path[TRI_PATH_MAX], name[32];
-    tri_predicted p;
-    tri_scores scores = {0};
+    TRI_OWNED(close_predicted) tri_predicted p = {0};
+    TRI_OWNED(tri__scores_free) tri_scores scores = {0};
     *out = NULL;
-    snprintf(name, sizeof name, "validation-%s.csv", kind);
-    TRI_TRY(tri__path_join(path, folder, name));
+    const char *name = TRI_TEXT(32, "validation-%s.csv", kind);
+    TRI_PATH(path, folder, name);
     tri_status status = open_predicted(path, &p);
     if (status == TRI_NOINPUT) return TRI_OK;
-    if (status == TRI_OK) {
-        const tri_label_set set = {.n = p.n_classes, .label = p.class, .positive = positive_of(&p, run)};
-        status = tri__scores(p.probs, p.label, p.n, &set, &scores);
-    }
-    if (status == TRI_OK) {
-        *out = figures_json(&p, &scores);
-        if (!*out) status = tri__fail(TRI_RESOURCE, "no memory for the figures of %s", path);
-        tri__json_set_new(*out, "file", tri__json_string(name));
-        if (status == TRI_OK && options->rows) status = tri__predicted_rows(&p, options->rows, run, *out);
-        tri__json_set_new(*out, "reliability", reliability_json(&scores, temperature_of(run, kind), &p));
-    } else if (status != TRI_RESOURCE) {
+    const tri_label_set set = {.n = p.n_classes, .label = p.class, .positive = positive_of(&p, run)};
+    if (status == TRI_OK) status = tri__scores(p.probs, p.label, p.n, &set, &scores);
+    if (status == TRI_RESOURCE) return status;
+    if (status != TRI_OK) {
         tri__run_missing(run, "%s cannot be read: %s", name, tri_error());
-        status = TRI_OK;
+        return TRI_OK;
     }
-    tri__scores_free(&scores);
-    close_predicted(&p);
-    return status;
+    *out = figures_json(&p, &scores);
+    if (!*out) return tri__fail(TRI_RESOURCE, "no memory for the figures of %s", path);
+    tri__json_set_new(*out, "file", tri__json_string(name));
+    if (options->rows) TRI_TRY(tri__predicted_rows(&p, options->rows, run, *out));
+    tri__json_set_new(*out, "reliability", reliability_json(&scores, temperature_of(run, kind), &p));
+    return TRI_OK;
 }
 
 tri_status tri__run_predictions(const char *folder, const tri_run_data_options *options, tri_json *run) {

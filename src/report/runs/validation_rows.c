@@ -55,8 +55,10 @@ static char separator_of(const tri_json *config) {
 }
 
 static void add_column(source *s, const char *name) {
-    int column;
-    if (name && s->n < FIELDS && tri__table_find(s->table, name, &column) == TRI_OK) s->column[s->n++] = column;
+    int column, i = 0;
+    if (!name || s->n >= FIELDS || tri__table_find(s->table, name, &column) != TRI_OK) return;
+    while (i < s->n && s->column[i] != column) i++;
+    if (i == s->n) s->column[s->n++] = column;
 }
 
 /* names: a name, or a list of them */
@@ -68,7 +70,7 @@ static void add_columns(source *s, const tri_json *names) {
 /* The validation table of the run's configuration; what is wrong with it is noted. */
 static void open_source(tri_json *run, int64_t rows, source *s) {
     static const char *const keys[] = {"primary_text_name", "secondary_text_name", "secondary_text_list",
-                                       "tab_field_list", "cat_field_list"};
+                                       "text_list", "tab_field_list", "cat_field_list"};
     const tri_json *config = tri__json_get(run, "config");
     const char *path = tri__text_in(config, "data_path"), *label;
     tri_data_files files;
@@ -89,8 +91,7 @@ static void open_source(tri_json *run, int64_t rows, source *s) {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) add_columns(s, tri__json_get(config, keys[i]));
     label = tri__text_in(config, "label_name");
     if (!label || tri__table_find(s->table, label, &s->label) != TRI_OK) s->label = -1;
-    int is_part = tri__text_in(config, "split") ||
-                  tri__whole_in(config, "folds") > 0;
+    int is_part = tri__text_in(config, "split") || tri__whole_in(config, "folds") > 0;
     if (tri__table_rows(s->table) != rows && !is_part) {
         tri__run_missing(run, "rows are shown without their fields: %s has %lld rows, the validation had %lld",
                          files.valid, (long long)tri__table_rows(s->table), (long long)rows);
@@ -149,7 +150,7 @@ static tri_json *list_json(const tri_predicted *p, const ranked *order, int64_t 
 tri_status tri__predicted_rows(const tri_predicted *p, int most, tri_json *run, tri_json *into) {
     source s;
     int best, other = 0;
-    ranked *order = malloc((size_t)p->n * sizeof *order);
+    TRI_OWNED(tri__free_at) ranked *order = malloc((size_t)p->n * sizeof *order);
     if (!order) return tri__fail(TRI_RESOURCE, "no memory for the rows of a validation");
     int64_t n = p->n < most ? p->n : most;
     open_source(run, p->n, &s);
@@ -163,6 +164,5 @@ tri_status tri__predicted_rows(const tri_predicted *p, int most, tri_json *run, 
         tri__run_missing(run, "some rows are shown without their fields: the table has other labels there; it is not "
                               "the table of the validation any more");
     if (s.table) tri__table_close(s.table);
-    free(order);
     return TRI_OK;
 }

@@ -99,7 +99,7 @@ static int keeps(const char *line, size_t length, const char *path, int64_t step
 }
 
 static tri_status drop_later(const char *path, int64_t step) {
-    char *text;
+    TRI_OWNED(tri__free_at) char *text = NULL;
     size_t size, kept = 0;
     TRI_TRY(tri__file_read(path, SIZE_MAX / 2, &text, &size));
     for (size_t at = 0; at < size;) {
@@ -112,10 +112,7 @@ static tri_status drop_later(const char *path, int64_t step) {
         }
         at += length;
     }
-    tri_status status = tri__file_write(
-        path, text, kept); /* always a new file: a hard-linked copy of the folder keeps the old content */
-    free(text);
-    return status;
+    return tri__file_write(path, text, kept); /* a new file: a hard-linked copy of the folder keeps the old content */
 }
 
 /* Creates the file, or reopens it to append, and adds the lines from before START. */

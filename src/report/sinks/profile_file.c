@@ -5,10 +5,8 @@
 
 /* context: the folder */
 static tri_status emit(void *context, const tri_event *event) {
-    char path[TRI_PATH_MAX], name[64];
     if (event->kind != TRI_EVENT_PROFILE || !event->facts) return TRI_OK;
-    snprintf(name, sizeof name, "profile-rank%d.json", event->rank);
-    TRI_TRY(tri__path_join(path, context, name));
+    TRI_PATH(path, context, TRI_TEXT(64, "profile-rank%d.json", event->rank));
     TRI_OWNED(tri__free_at) char *text = tri__json_line(event->facts);
     if (!text) return tri__fail(TRI_RESOURCE, "no memory for %s", path);
     return tri__file_write(path, text, strlen(text));

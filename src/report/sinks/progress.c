@@ -167,7 +167,6 @@ static void take_rows(progress *p, const tri_event *event) {
 
 static void show_epoch(const progress *p, const tri_event *event) {
     FILE *out = p->out.file;
-    char text[32];
     line l = {.n = 0};
     add_epoch(&l, event->epoch_index, event->epochs);
     fprintf(out, "%s  train loss %.4f", l.field[0].text, event->train_loss);
@@ -185,7 +184,7 @@ static void show_epoch(const progress *p, const tri_event *event) {
         if (positive) fprintf(out, " (%s)", tri__text_brief(positive, 20, label, sizeof label));
         fprintf(out, " %.4f", event->valid->pr_auc);
     }
-    fprintf(out, "  %s", tri__text_seconds(event->seconds, text));
+    fprintf(out, "  %s", tri__text_seconds(event->seconds, (char[32]){0}));
     if (event->best)
         fprintf(out, "  %sbest%s%s%s", p->paint.good, event->best_by ? " by " : "",
                 event->best_by ? event->best_by : "", p->paint.off);
@@ -200,8 +199,7 @@ static void show_stages(const progress *p, const tri_json *pipeline) {
             100 * tri__number_in(pipeline, "bubble"), 100 * tri__number_in(pipeline, "predicted_bubble"));
     tri__text_table_add(&table, "stage\tbusy ms\twaiting ms\tcommunication ms\tunits");
     tri__json_each(tri__json_get(pipeline, "stages"), index, stage)
-        tri__text_table_add(&table, "%d\t%.2f\t%.2f\t%.2f\t%s", (int)index,
-                            1e3 * tri__number_in(stage, "busy_seconds"),
+        tri__text_table_add(&table, "%d\t%.2f\t%.2f\t%.2f\t%s", (int)index, 1e3 * tri__number_in(stage, "busy_seconds"),
                             1e3 * tri__number_in(stage, "waiting_seconds"),
                             1e3 * tri__number_in(stage, "communication_seconds"), tri__shown_in(stage, "units"));
     (void)tri__text_table_print(&table, p->out.file, p->out.color);
@@ -209,7 +207,6 @@ static void show_stages(const progress *p, const tri_json *pipeline) {
 
 static void show_other(const progress *p, const tri_event *event) {
     FILE *out = p->out.file;
-    char text[32];
     if (event->kind == TRI_EVENT_MESSAGE && event->level == TRI_LOG_WARN)
         fprintf(out, "%swarning:%s %s\n", p->paint.warn, p->paint.off, event->text);
     else if (event->kind == TRI_EVENT_MESSAGE) fprintf(out, "%s\n", event->text);
@@ -219,7 +216,7 @@ static void show_other(const progress *p, const tri_event *event) {
     else if (event->kind == TRI_EVENT_END) {
         show_stages(p, tri__json_get(event->facts, "pipeline"));
         fprintf(out, "%s  step %lld/%lld  %s\n", event->step >= event->steps ? "finished" : "stopped early",
-                (long long)event->step, (long long)event->steps, tri__text_seconds(event->seconds, text));
+                (long long)event->step, (long long)event->steps, tri__text_seconds(event->seconds, (char[32]){0}));
     }
 }
 

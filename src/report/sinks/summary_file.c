@@ -5,17 +5,15 @@
 
 /* context: the folder */
 static tri_status emit(void *context, const tri_event *event) {
-    char path[TRI_PATH_MAX];
     int found = event->kind == TRI_EVENT_UNCHANGED; /* whoever waits for this run's results sees that it had them */
     if (!found && (event->kind != TRI_EVENT_END || !event->facts)) return TRI_OK;
-    TRI_TRY(tri__path_join(path, context, "summary.json"));
+    TRI_PATH(path, context, "summary.json");
     if (found) return tri__file_touch(path) ? tri__fail_errno("touch", path, TRI_IO) : TRI_OK;
     return tri__json_save(path, event->facts);
 }
 
 tri_status tri__summary_open(const char *folder, tri_sink *sink) {
-    char path[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(path, folder, "summary.json"));
+    TRI_PATH(path, folder, "summary.json");
     TRI_TRY(tri__file_check_own(path)); /* fail now, not after the last step */
     return tri__folder_sink(folder, emit, "the summary", sink);
 }

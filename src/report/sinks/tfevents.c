@@ -116,8 +116,7 @@ static void write_classes(tfevents *t, const tri_event *event) {
             snprintf(tag, sizeof tag, "eval_%s/%s", words[i], name);
             put_scalar(&summary, tag, figures[i][c], NULL);
         }
-        if (scores->above && (scores->positive < 0 || scores->positive == c))
-            tri__tfevents_curve(&summary, scores, c);
+        if (scores->above && (scores->positive < 0 || scores->positive == c)) tri__tfevents_curve(&summary, scores, c);
     }
     write_summary(t, event, &summary);
 }

@@ -195,10 +195,8 @@ static tri_status save(const char *path, const tri_event *event) {
 
 /* context: the folder */
 static tri_status emit(void *context, const tri_event *event) {
-    char path[TRI_PATH_MAX], name[64];
     if (event->kind != TRI_EVENT_PROFILE || !event->spans) return TRI_OK;
-    snprintf(name, sizeof name, "trace-rank%d.json", event->rank);
-    TRI_TRY(tri__path_join(path, context, name));
+    TRI_PATH(path, context, TRI_TEXT(64, "trace-rank%d.json", event->rank));
     return save(path, event);
 }
 

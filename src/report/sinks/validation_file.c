@@ -28,9 +28,8 @@ static void put_table(tri_buffer *out, const tri_event *event) {
 
 /* The first `n` of the names get the text; NULL: they are removed. */
 static tri_status set_files(const char *folder, int n, const char *text, size_t size) {
-    char path[TRI_PATH_MAX];
     for (int i = 0; i < n; i++) {
-        TRI_TRY(tri__path_join(path, folder, names[i]));
+        TRI_PATH(path, folder, names[i]);
         if (text) TRI_TRY(tri__file_write(path, text, size));
         else (void)tri__file_remove(path);
     }

@@ -94,6 +94,7 @@ static tri_json *make_state(const tri_quantizer *z, const tri_json *facts) {
 
 static tri_status save_assets(void *context, const char *folder) {
     const tri_original *original = context;
+    TRI_TRY(tri__original_stack(original, folder));
     return tri__assets_save((void *)&original->assets, folder);
 }
 

@@ -4,6 +4,7 @@
 #include "checkpoint/quantized_weights.h"
 #include "engine/infer_settings.h"
 #include "serve/infer/ensemble.h"
+#include "stack/stack.h"
 
 /* Scales of a quantised tensor are part of the weight that is read. */
 static int is_scale(const tri_checkpoint *checkpoint, const char *name) {
@@ -55,8 +56,19 @@ void tri__original_close(tri_original *s) {
     tri__checkpoint_close(s->checkpoint);
 }
 
+tri_status tri__original_stack(const tri_original *s, const char *folder) {
+    char from[TRI_PATH_MAX], to[TRI_PATH_MAX];
+    TRI_OWNED(tri__free_at) char *text = NULL;
+    size_t size;
+    if (!tri__manifest_lists(tri__checkpoint_manifest(s->checkpoint), TRI_STACK_FILE)) return TRI_OK;
+    TRI_TRY(tri__path_join(from, tri__checkpoint_path(s->checkpoint), TRI_STACK_FILE));
+    TRI_TRY(tri__path_join(to, folder, TRI_STACK_FILE));
+    TRI_TRY(tri__file_read(from, TRI_LIMIT_JSON_FILE, &text, &size));
+    return tri__file_write(to, text, size);
+}
+
 void tri__original_state(const tri_original *s, tri_json *state) {
-    static const char *const kept[] = {"data", "decision", "split"};
+    static const char *const kept[] = {"data", "decision", "split", "reference", "answers"};
     for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) {
         const tri_json *value = tri__json_get(tri__checkpoint_state(s->checkpoint), kept[k]);
         if (value) tri__json_set(state, kept[k], value);

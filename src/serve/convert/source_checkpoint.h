@@ -21,5 +21,7 @@ typedef struct tri_original {
  * failure. */
 tri_status tri__original_open(const char *path, size_t room, tri_original *original);
 void tri__original_close(tri_original *original);
+/* Copies the stacked head into a folder, where there is one. */
+tri_status tri__original_stack(const tri_original *original, const char *folder);
 /* Adds what the other form keeps of the checkpoint's state: by "data", eval recognises the training table. */
 void tri__original_state(const tri_original *original, tri_json *state);

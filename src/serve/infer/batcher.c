@@ -110,7 +110,9 @@ static void pack(tri_batcher *b) {
     for (int i = 0; i < b->n_spans; i++) {
         const span *s = &b->spans[i];
         for (int64_t r = s->first; r < s->first + s->n; r++) {
-            if (micro->tokens[0] + micro->tokens[1] >= share) micro++;
+            int64_t tokens = 0;
+            for (int t = 0; t < spec->n_texts; t++) tokens += micro->tokens[t];
+            if (tokens >= share) micro++;
             pack_row(spec, micro, s->of, r, row++);
         }
     }
@@ -126,6 +128,7 @@ static void answer(const tri_batcher *b, tri_encoded *e, tri_status status, cons
                     .computed = now - e->begun,
                     .batch_rows = b->batch_rows,
                     .batch_tokens = b->batch_tokens};
+    if (status == TRI_OK && b->spec.drift) tri__drift_add(b->spec.drift, e);
     e->answered(e->context, &a);
     tri__encoded_free(e);
 }
@@ -146,15 +149,15 @@ static void unlink_rest(tri_batcher *b, const tri_encoded *e) {
 }
 
 /* A row's probabilities, from the next row of the parts. Finite weights may be so large that they are not. */
-static tri_status take_row(tri_batcher *b, int *part, int64_t *at, float *out) {
-    int64_t classes = b->spec.n_classes;
+static tri_status take_row(tri_batcher *b, int *part, int64_t *at, const tri_encoded *e, int64_t r) {
+    float *out = e->probs + r * b->spec.n_classes;
     while (*at == b->micro[*part].n) ++*part, *at = 0;
-    const float *probs = b->probs[*part] + (*at)++ * classes;
+    const float *probs = b->probs[*part] + (*at)++ * b->spec.n_computed;
     tri_status status = TRI_OK;
-    for (int64_t i = 0; i < classes; i++) {
-        out[i] = probs[i];
-        if (!isfinite(probs[i])) status = TRI_NOTFINITE;
-    }
+    if (b->spec.finish) status = b->spec.finish(b->spec.context, e, r, probs, out);
+    else memcpy(out, probs, (size_t)b->spec.n_classes * sizeof *out);
+    for (int64_t i = 0; i < b->spec.n_classes; i++)
+        if (!isfinite(out[i])) status = TRI_NOTFINITE;
     return status;
 }
 
@@ -170,7 +173,7 @@ static void give(tri_batcher *b, tri_status status) {
         tri_encoded *e = s->of;
         tri_status here = status;
         for (int64_t r = s->first; r < s->first + s->n && status == TRI_OK; r++) {
-            tri_status row = take_row(b, &part, &at, e->probs + r * b->spec.n_classes);
+            tri_status row = take_row(b, &part, &at, e, r);
             here = row == TRI_OK ? here : row;
         }
         e->done += s->n;
@@ -243,6 +246,7 @@ tri_status tri__batcher_open(const tri_batcher_spec *spec, tri_batcher **out) {
     tri_batcher *b = calloc(1, sizeof *b);
     if (!b) return tri__fail(TRI_RESOURCE, "out of memory");
     b->spec = *spec;
+    if (!spec->n_computed) b->spec.n_computed = spec->n_classes;
     b->end = &b->first;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "data/dataset/micro.h"
+#include "serve/infer/drift.h"
 #include "serve/infer/model.h"
 
 /* Computes a batch of [parts] microbatches, some of which may be empty: probs[part] [micro[part].n, classes], in memory
@@ -16,11 +17,15 @@ typedef struct tri_batcher_spec {
     int64_t max_tokens, max_rows; /* of a batch; tokens of both texts together */
     tri_micro_spec micro;   /* of a part: has room for tri__part_tokens and max_rows */
     int parts;              /* microbatches of a batch, among which its rows are divided evenly by tokens */
-    int n_classes;
+    int n_classes;          /* numbers of an answer */
+    int n_computed;         /* numbers that are computed for a row; 0: n_classes */
     int64_t queue_rows;
     double max_wait;
     tri_compute *compute;   /* called on the batcher's thread only */
+    /* Makes row r's answer [n_classes] of its numbers [n_computed]; NULL: they are the answer. Called likewise. */
+    tri_status (*finish)(void *context, const tri_encoded *rows, int64_t r, const float *computed, float *answer);
     void *context;
+    tri_drift *drift;       /* counts what is answered; NULL: nothing does */
 } tri_batcher_spec;
 
 /* The most tokens of a part, where a row has at most row_tokens. */

@@ -11,9 +11,9 @@ static tri_status compare(const tri_opened *a, const tri_opened *b) {
     tri_windows x = tri__assets_windows(&a->settings.model, &a->assets),
                 y = tri__assets_windows(&b->settings.model, &b->assets);
     if (!tri__json_is_whole(one) || !tri__json_is_whole(other)) return tri__fail(TRI_RESOURCE, "out of memory");
-    int same = a->assets.n_texts == b->assets.n_texts && a->assets.shares == b->assets.shares && x.most == y.most &&
-               x.max_len == y.max_len && x.stride == y.stride;
-    for (int t = 0; t < a->assets.n_texts && same; t++)
+    int same = a->assets.n_texts == b->assets.n_texts && x.most == y.most && x.max_len == y.max_len &&
+               x.stride == y.stride && !memcmp(&x.readers, &y.readers, sizeof x.readers);
+    for (int t = 0; t < a->assets.n_encoders && same; t++)
         same = tri__tokenizer_hash(a->assets.tokenizer[t]) == tri__tokenizer_hash(b->assets.tokenizer[t]);
     if (!(same && tri__json_equal(one, other)))
         return tri__fail(TRI_DATA,
@@ -50,6 +50,10 @@ tri_status tri__members_read(const tri_settings *asked, tri_crew *crew, tri_memb
     int n = ensemble.n ? ensemble.n : 1;
     TRI_TRY(TRI_NEW(m->at, n, "members"));
     for (int i = 0; i < n; i++) TRI_TRY(read_member(m, asked, ensemble.n ? ensemble.folder[i] : asked->checkpoint));
+    for (int i = 0; i < n && n > 1; i++)
+        if (m->at[i].opened.stack)
+            return tri__fail(TRI_USAGE, "%s has a stacked head (--stack), and members of an ensemble have none",
+                             ensemble.folder[i]);
     m->decision = m->at[0].opened.decision;
     for (int i = 0; i < n && n > 1; i++) tri__decision_add(&m->at[i].opened.decision, i, &m->decision);
     if (n > 1) tri__decision_take(n, &m->decision);
@@ -81,6 +85,7 @@ static const float *calibrated(tri_members *m, int member, int part, int64_t row
     const tri_opened *o = &m->at[member].opened;
     const float *from = tri__infer_probs(&o->engine, part);
     float *to = m->probs + part * m->rows * m->n_classes;
+    if (o->stack) return from;
     if (tri__preprocess_is_number(o->preprocess)) {
         tri__output_rows(o, (float *)from, rows, to);
         return to;

@@ -29,6 +29,6 @@ typedef struct tri_members {
 tri_status tri__members_read(const tri_settings *asked, tri_crew *crew, tri_members *out);
 /* Plans, allocates, loads weights. */
 tri_status tri__members_load(tri_members *members, const tri_batching *batching);
-/* probs [parts] of a batch. */
+/* probs [parts] of a batch; of a model with a stacked head, those that tri__stack_answer takes. */
 tri_status tri__members_run(tri_members *members, const tri_micro *micro, const float **probs);
 void tri__members_close(tri_members *members); /* accepts a zeroed one */

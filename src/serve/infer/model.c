@@ -13,6 +13,7 @@ struct tri_model {
     tri_row_form form;
     tri_batching batching;   /* with the defaults resolved */
     tri_batcher *batcher;
+    tri_drift *drift;
     tri_model_facts facts;
     const tri_column_stats **column; /* of the facts */
     char **names;            /* of the facts' labels */
@@ -36,6 +37,8 @@ static tri_status read_model(const opening *a) {
     tri_windows windows = tri__assets_windows(&o->settings.model, &o->assets);
     TRI_TRY(tri__row_form_make(o->preprocess, o->assets.tokenizer, &windows, &m->form));
     m->form.outputs = m->members.n_classes;
+    TRI_TRY(tri__drift_open(o, &m->members.decision, m->members.n, &m->drift));
+    m->form.drift = m->drift;
     return TRI_OK;
 }
 
@@ -84,7 +87,8 @@ static tri_status find_facts(tri_model *m) {
                                  .label = (const char *const *)m->names,
                                  .positive = m->facts.positive,
                                  .decision = &m->members.decision,
-                                 .preprocess = p};
+                                 .preprocess = p,
+                                 .drift = m->drift};
     for (int i = 0; i < m->members.n; i++) {
         const tri_engine *engine = &m->members.at[i].opened.engine;
         m->facts.parameters += engine->model.n_elements, m->facts.bytes += tri__exec_bytes(engine->exec);
@@ -95,6 +99,23 @@ static tri_status find_facts(tri_model *m) {
 /* tri_compute */
 static tri_status run(void *context, const tri_micro *micro, const float **probs) {
     return tri__members_run(&((tri_model *)context)->members, micro, probs);
+}
+
+/* tri_batcher_spec.finish: the stacked head's answer, calibrated. */
+static tri_status finish(void *context, const tri_encoded *rows, int64_t r, const float *computed, float *answer) {
+    const tri_model *m = context;
+    const tri_opened *o = m->first;
+    const int32_t *ids[2];
+    int64_t n[2];
+    float made[TRI_STACK_CLASSES];
+    for (int t = 0; t < m->form.n_texts; t++) n[t] = tri__encoded_ids(rows, r, t, &ids[t]);
+    memcpy(made, computed, (size_t)o->preprocess->n_classes * sizeof *made);
+    const tri_stack_row row = {made, rows->numbers + r * o->preprocess->width, ids, n};
+    TRI_TRY(tri__stack_answer(o->stack, &row));
+    if (m->facts.is_number) tri__output_rows(o, made, 1, answer);
+    else memcpy(answer, made, (size_t)m->members.n_classes * sizeof *answer);
+    if (!m->facts.is_number) tri__decision_apply(&o->decision, answer, 1, m->members.n_classes);
+    return TRI_OK;
 }
 
 static tri_status start_batcher(tri_model *m) {
@@ -112,14 +133,16 @@ static tri_status start_batcher(tri_model *m) {
                              .queue_rows = m->batching.queue_rows,
                              .max_wait = m->batching.max_wait,
                              .compute = run,
-                             .context = m};
+                             .context = m,
+                             .drift = m->drift};
     const tri_counts max = tri__batching_counts(&m->batching, m->first);
-    for (int t = 0; t < m->form.n_texts; t++) {
+    for (int t = 0; t < engine->model.n_encoders; t++) {
         spec.micro.tokens[t] = tri__batching_tokens(&m->batching, m->first);
         spec.micro.sequences[t] = max.of[TRI_SYM_W0 + t];
         spec.micro.position_base[t] = tri__encoder_position_base(&engine->model.encoder[t]);
         spec.micro.capacity[t] = tri__encoder_capacity(&engine->model.encoder[t]);
     }
+    if (m->first->stack) spec.finish = finish, spec.n_computed = m->form.preprocess->n_classes;
     return tri__batcher_open(&spec, &m->batcher);
 }
 
@@ -140,6 +163,7 @@ void tri__model_close(tri_model *m) {
     if (!m) return;
     tri__batcher_close(m->batcher);
     tri__row_form_free(&m->form);
+    tri__drift_close(m->drift);
     free(m->column);
     for (int c = 0; m->names && c < m->members.n_classes; c++) free(m->names[c]);
     free(m->names);

@@ -11,6 +11,7 @@
 #include "settings/settings.h"
 
 typedef struct tri_crew tri_crew; /* serve/infer/crew.h */
+typedef struct tri_drift tri_drift; /* serve/infer/drift.h */
 
 /* Batching and its limits; 0: the default. */
 typedef struct tri_batching {
@@ -50,6 +51,7 @@ typedef struct tri_model_facts {
     const tri_decision *decision; /* the temperature of its probabilities, the threshold of its labels */
     int64_t parameters, bytes;  /* of all members of an ensemble; bytes: memory of the plan */
     const tri_preprocess *preprocess;
+    tri_drift *drift;           /* of what it has answered; NULL: it has no reference */
 } tri_model_facts;
 const tri_model_facts *tri__model_facts(const tri_model *model);
 

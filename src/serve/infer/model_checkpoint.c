@@ -9,6 +9,7 @@
 void tri__opened_close(tri_opened *o) {
     tri__engine_close(&o->engine);
     tri__preprocess_free(o->preprocess);
+    tri__stack_free(o->stack);
     free(o->from);
     tri__assets_close(&o->assets);
     tri__settings_free(&o->settings);
@@ -19,6 +20,10 @@ void tri__opened_close(tri_opened *o) {
 /* Checks that the classes in preprocessing match the number in the configuration. */
 static tri_status check_classes(const tri_opened *o) {
     const tri_model_config *model = &o->settings.model;
+    if (tri__preprocess_texts(o->preprocess->text) != o->assets.n_texts)
+        return tri__fail(TRI_DATA, "%s: its configuration has %d texts, its preprocessing %d",
+                         tri__checkpoint_path(o->checkpoint), o->assets.n_texts,
+                         tri__preprocess_texts(o->preprocess->text));
     if (o->preprocess->n_classes == tri__model_outputs(model) && !o->preprocess->target == !model->task &&
         !o->preprocess->separator == (model->task != TRI_TASK_LABELS))
         return TRI_OK;
@@ -68,7 +73,7 @@ static tri_status read_thresholds(tri_opened *o, const tri_settings *asked) {
 static tri_status read_decision(tri_opened *o, const tri_settings *asked) {
     const char *path = tri__checkpoint_path(o->checkpoint);
     tri_threshold given;
-    o->fitted = tri__json_get(tri__checkpoint_state(o->checkpoint), "decision");
+    o->fitted = o->stack ? o->stack->decision : tri__json_get(tri__checkpoint_state(o->checkpoint), "decision");
     if (o->preprocess->separator) return read_thresholds(o, asked);
     TRI_TRY(tri__decision_parse(o->fitted, path, o->preprocess->label, o->preprocess->n_classes, &o->decision));
     if (o->preprocess->target) {
@@ -96,6 +101,15 @@ static tri_status read_decision(tri_opened *o, const tri_settings *asked) {
     return TRI_OK;
 }
 
+static tri_status read_stack(tri_opened *o) {
+    char path[TRI_PATH_MAX];
+    TRI_OWNED(tri__json_drop) tri_json *file = NULL;
+    if (!tri__manifest_lists(tri__checkpoint_manifest(o->checkpoint), TRI_STACK_FILE)) return TRI_OK;
+    TRI_TRY(tri__path_join(path, tri__checkpoint_path(o->checkpoint), TRI_STACK_FILE));
+    TRI_TRY(tri__json_load(path, TRI_DATA, &file));
+    return tri__stack_parse(file, path, o->preprocess, o->assets.tokenizer, o->assets.n_texts, &o->stack);
+}
+
 tri_status tri__opened_read(const tri_settings *asked, tri_world *world, tri_opened *o) {
     char path[TRI_PATH_MAX];
     *o = (tri_opened){0};
@@ -113,6 +127,7 @@ tri_status tri__opened_read(const tri_settings *asked, tri_world *world, tri_ope
     TRI_TRY(tri__preprocess_parse(tri__checkpoint_preprocessing(o->checkpoint), folder, &o->preprocess));
     TRI_TRY(check_classes(o));
     if (o->preprocess->target) o->numbers = tri__inputs_numbers(&o->settings, o->preprocess);
+    TRI_TRY(read_stack(o));
     TRI_TRY(read_decision(o, asked));
     tri__preprocess_read_as(o->preprocess, tri__settings_decimal(asked), (tri_date_order)asked->date_order);
     return TRI_OK;

@@ -7,6 +7,7 @@
 #include "data/dataset/preprocess.h"
 #include "score/decision.h"
 #include "engine/engine.h"
+#include "stack/stack.h"
 
 typedef struct tri_opened {
     tri_checkpoint *checkpoint;
@@ -17,6 +18,7 @@ typedef struct tri_opened {
     tri_decision decision;        /* of its probabilities and labels: the checkpoint's, unless other is asked */
     tri_number_set numbers;       /* of a model that predicts numbers: what its values are */
     float *from;                  /* [n_classes] of several labels: the decision's; owned */
+    tri_stack *stack;             /* its stacked head, whose answers take the place of the model's; NULL: none */
     const tri_json *fitted;       /* how the checkpoint's was fitted, borrowed of it; NULL: there is none, or unused */
     tri_engine engine;            /* after tri__opened_load */
 } tri_opened;

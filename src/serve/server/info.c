@@ -20,7 +20,8 @@ static tri_json *columns_json(tri_server *server, const tri_live *live) {
     for (int c = 0; c < facts->n_columns; c++) {
         const tri_column_stats *of = facts->column[c];
         char words[TRI_FORM_WORDS];
-        const char *kind = of->category ? "category" : of->read_as.kind == TRI_FORM_DATE ? "date" : "number";
+        static const char *const kinds[] = {"number", "number", "date", "boolean", "hashed"};
+        const char *kind = of->category ? "category" : kinds[of->read_as.kind];
         tri_json *column = tri__json_pack("{s:s, s:s}", "name", of->name, "kind", kind);
         if (of->read_as.kind) tri__json_set_new(column, "form", tri__json_string(tri__form_words(&of->read_as, words)));
         if (of->category) {
@@ -37,12 +38,14 @@ tri_json *tri__example_row(const tri_model_facts *facts) {
     tri_json *row = tri__json_object();
     for (int t = 0; t < facts->n_texts; t++)
         for (int i = 0; i < facts->text[t].n; i++)
-            tri__json_set_new(row, facts->text[t].at[i], tri__json_string(words[t]));
+            tri__json_set_new(row, facts->text[t].at[i], tri__json_string(words[t > 0]));
     for (int c = 0; c < facts->n_columns; c++) {
         const tri_column_stats *column = facts->column[c];
         const tri_value_form *form = &column->read_as;
         const char *text = column->category && column->n_categories ? column->category[0]
                            : form->unit[0] == '%'                   ? "1%"
+                           : form->kind == TRI_FORM_BOOLEAN         ? "yes"
+                           : form->kind == TRI_FORM_HASHED          ? "Nova 12"
                            : form->kind != TRI_FORM_DATE            ? NULL
                            : form->clock                            ? "08:30"
                            : form->zoned                            ? "2024-12-31T08:30Z"
@@ -55,9 +58,7 @@ tri_json *tri__example_row(const tri_model_facts *facts) {
 static tri_json *labels_json(const tri_model_facts *facts) {
     tri_json *id2label = tri__json_object(), *label2id = tri__json_object();
     for (int c = 0; c < facts->n_classes; c++) {
-        char id[16];
-        snprintf(id, sizeof id, "%d", c);
-        tri__json_set_new(id2label, id, tri__json_string(facts->label[c]));
+        tri__json_set_new(id2label, TRI_TEXT(16, "%d", c), tri__json_string(facts->label[c]));
         tri__json_set_new(label2id, facts->label[c], tri__json_integer(c));
     }
     return tri__json_pack("{s:{s:o, s:o}}", "classifier", "id2label", id2label, "label2id", label2id);
@@ -80,8 +81,7 @@ static tri_json *info_json(tri_server *server, const tri_live *live) {
         options->http.threads, "version", tri_version(), "models", names, "checkpoint", facts->path, "step",
         (tri_json_int)facts->step, "device", facts->device, "parameters", (tri_json_int)facts->parameters, "bytes",
         (tri_json_int)facts->bytes, "labels", tri__json_strings((char *const *)facts->label, facts->n_classes),
-        "columns",
-        columns_json(server, live), "example", tri__example_row(facts), "positive_label",
+        "columns", columns_json(server, live), "example", tri__example_row(facts), "positive_label",
         facts->positive >= 0 ? facts->label[facts->positive] : NULL, "temperature", d->temperature, "threshold",
         d->has_threshold ? d->threshold : NAN, "threshold_label", d->has_threshold ? facts->label[d->positive] : NULL);
 }

@@ -115,9 +115,7 @@ static void finish(void *context, tri_exchange *exchange) {
     } else {
         tri_buffer out = {0};
         size_t json = j->protocol->render(&j->told, &out);
-        char length[24];
-        snprintf(length, sizeof length, "%zu", json);
-        if (json) tri__exchange_add_copy(exchange, binary_header, length);
+        if (json) tri__exchange_add_copy(exchange, binary_header, TRI_TEXT(24, "%zu", json));
         tri__reply(exchange, json ? "application/octet-stream" : tri__form_type(j->told.form), &out);
     }
     job_free(j);

@@ -85,13 +85,11 @@ static tri_status read_lines(const char *body, size_t length, tri_json *list) {
     for (size_t at = 0; at < length; line++) {
         const char *begin = body + at, *end = memchr(begin, '\n', length - at);
         size_t n = end ? (size_t)(end - begin) : length - at;
-        char name[32];
         tri_json *object;
         at += n + 1;
         while (n && memchr(" \t\r", begin[n - 1], 3)) n--;
         if (!n) continue;
-        snprintf(name, sizeof name, "line %d", line);
-        TRI_TRY(tri__json_parse(begin, n, name, TRI_DATA, &object));
+        TRI_TRY(tri__json_parse(begin, n, TRI_TEXT(32, "line %d", line), TRI_DATA, &object));
         if (tri__json_append_new(list, object)) return tri__fail(TRI_RESOURCE, "out of memory");
     }
     return TRI_OK;

@@ -118,17 +118,9 @@ static void correct(async_run *run, measured *m, int heavy, double step) {
 }
 
 static tri_trial_case case_of(const struct async_row *row, tri_dtype precision, int texts) {
-    return (tri_trial_case){.width = row->width,
-                            .heads = row->heads,
-                            .inner = 4 * row->width,
-                            .layers = row->layers,
-                            .words = row->layers == FEW ? WORDS : MANY_WORDS,
-                            .texts = texts,
-                            .tokens = row->tokens,
-                            .length = row->length,
-                            .ragged = row->ragged,
-                            .microbatches = 1,
-                            .precision = precision};
+    return (tri_trial_case){.width = row->width, .heads = row->heads, .inner = 4 * row->width, .layers = row->layers,
+                            .words = row->layers == FEW ? WORDS : MANY_WORDS, .texts = texts, .tokens = row->tokens,
+                            .length = row->length, .ragged = row->ragged, .microbatches = 1, .precision = precision};
 }
 
 /* *step: seconds of a step without marks; *marked: of its instructions one after the other. */

@@ -30,11 +30,8 @@ static int64_t bytes_of(int64_t n) { return n * 18 + MEMBERS * tri__coded_bytes(
 
 static tri_status make(numbers *of, int64_t n) {
     size_t count = (size_t)n;
-    *of = (numbers){.apply = 1,
-                    .x = malloc(count * sizeof *of->x),
-                    .e = malloc(count * sizeof *of->e),
-                    .m = malloc(count * sizeof *of->m),
-                    .v = malloc(count * sizeof *of->v),
+    *of = (numbers){.apply = 1, .x = malloc(count * sizeof *of->x), .e = malloc(count * sizeof *of->e),
+                    .m = malloc(count * sizeof *of->m), .v = malloc(count * sizeof *of->v),
                     .half = malloc(count * sizeof *of->half),
                     .q = aligned_alloc(64, (size_t)(MEMBERS * tri__coded_bytes(TRI_CODE_BF16, n)))};
     if (!of->x || !of->e || !of->m || !of->v || !of->half || !of->q)
@@ -79,11 +76,8 @@ static tri_status time_call(const tri_call *call, tri_kernel *run, int keeps, tr
         run(call);
         took[i] = tri__clock() - begin;
     }
-    tri_sample like = {.variant = tri__variant(call->op, call->attr),
-                       .dtype = (tri_dtype)call->dtype[vector],
-                       .threads = call->threads,
-                       .adds = keeps,
-                       .code = (tri_code)call->attr->code};
+    tri_sample like = {.variant = tri__variant(call->op, call->attr), .dtype = (tri_dtype)call->dtype[vector],
+                       .threads = call->threads, .adds = keeps, .code = (tri_code)call->attr->code};
     like.size[0] = call->attr->sums ? MEMBERS : 1, like.size[1] = (double)call->t[vector].cols;
     return samples ? tri__samples_put(samples, &like, took, TRIES) : TRI_OK;
 }

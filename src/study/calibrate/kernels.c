@@ -171,15 +171,9 @@ static tri_team team_of(const tri_calibration *asked, int threads, tri_samples *
 }
 
 static tri_trial_case case_of(const struct model_row *row, const run_kind *kind) {
-    return (tri_trial_case){.width = row->width,
-                            .heads = row->heads,
-                            .inner = 4 * row->width,
-                            .layers = row->layers,
-                            .words = row->words,
-                            .tokens = row->tokens,
-                            .length = row->length,
-                            .microbatches = row->microbatches,
-                            .precision = kind->precision,
+    return (tri_trial_case){.width = row->width, .heads = row->heads, .inner = 4 * row->width, .layers = row->layers,
+                            .words = row->words, .tokens = row->tokens, .length = row->length,
+                            .microbatches = row->microbatches, .precision = kind->precision,
                             .quantize = kind->quantize};
 }
 

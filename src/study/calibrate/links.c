@@ -74,12 +74,8 @@ static int64_t moved_bytes(const rig *r, const kind_row *row, int64_t bytes) {
 
 static tri_status carry_out(const rig *r, const kind_row *row, int64_t count) {
     tri_request request;
-    tri_collective what = {.kind = row->kind,
-                           .dtype = row->link == TRI_LINK_CONTROL ? TRI_F64 : TRI_F32,
-                           .reduction = TRI_SUM,
-                           .in = r->in,
-                           .out = row->in_place ? r->in : r->out,
-                           .count = count};
+    tri_collective what = {.kind = row->kind, .dtype = row->link == TRI_LINK_CONTROL ? TRI_F64 : TRI_F32,
+                           .reduction = TRI_SUM, .in = r->in, .out = row->in_place ? r->in : r->out, .count = count};
     if (row->kind == TRI_SEND) {
         if (r->me > 1) return TRI_OK;
         what.kind = r->me ? TRI_RECV : TRI_SEND, what.root = !r->me;
@@ -102,9 +98,7 @@ static tri_status call_once(const rig *r, const kind_row *row, int64_t bytes, do
 }
 
 /* The first member's number, for all. */
-static tri_status told(const rig *r, double *number) {
-    return tri_broadcast(r->group, number, 1, TRI_F64, 0);
-}
+static tri_status told(const rig *r, double *number) { return tri_broadcast(r->group, number, 1, TRI_F64, 0); }
 
 /* The first call touches pages. Where it takes longer than the share, it is the only one. */
 static tri_status take_point(rig *r, const kind_row *row, int64_t bytes, double share, tri_link_point *point) {
@@ -195,12 +189,8 @@ typedef struct near_job {
 
 static tri_status near_rank(tri_world *world, void *context) {
     const near_job *job = context;
-    rig r = {.world = world,
-             .group = tri_group_world(world),
-             .n = tri_world_size(world),
-             .me = tri_world_rank(world),
-             .largest = job->largest,
-             .until = job->until};
+    rig r = {.world = world, .group = tri_group_world(world), .n = tri_world_size(world), .me = tri_world_rank(world),
+             .largest = job->largest, .until = job->until};
     group_curves *own = r.me ? calloc(1, sizeof *own) : job->out;
     if (!own) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = take_group(&r, own);

@@ -31,26 +31,15 @@ static void make_sequences(tri_trial *t, const tri_trial_case *at) {
 
 static void make_model(tri_trial *t, const tri_trial_case *at) {
     char *no_decay[] = {"bias", "LayerNorm.weight", "norm.weight"};
-    const tri_model_config config = {.label_name = "label",
-                                     .primary_text_name = "text",
-                                     .secondary_text_name = at->texts > 1 ? "other" : NULL,
-                                     .hidden_common_dim = COMMON,
-                                     .fusion_hidden_dim = COMMON,
-                                     .fusion_dropout = DROPOUT,
-                                     .num_classes = CLASSES,
+    const tri_model_config config = {.label_name = "label", .primary_text_name = "text",
+                                     .secondary_text_name = at->texts > 1 ? "other" : NULL, .hidden_common_dim = COMMON,
+                                     .fusion_hidden_dim = COMMON, .fusion_dropout = DROPOUT, .num_classes = CLASSES,
                                      .max_sen_len = longest_of(at)};
-    const tri_encoder one = {.vocab_size = at->words,
-                                     .hidden_size = at->width,
-                                     .num_hidden_layers = at->layers,
-                                     .num_attention_heads = at->heads,
-                                     .intermediate_size = at->inner,
-                                     .max_position_embeddings = longest_of(at),
-                                     .type_vocab_size = 2,
-                                     .pad_token_id = -1,
-                                     .hidden_dropout_prob = DROPOUT,
-                                     .attention_probs_dropout_prob = DROPOUT,
-                                     .initializer_range = 0.02,
-                                     .layer_norm_eps = 1e-12},
+    const tri_encoder one = {.vocab_size = at->words, .hidden_size = at->width, .num_hidden_layers = at->layers,
+                             .num_attention_heads = at->heads, .intermediate_size = at->inner,
+                             .max_position_embeddings = longest_of(at), .type_vocab_size = 2, .pad_token_id = -1,
+                             .hidden_dropout_prob = DROPOUT, .attention_probs_dropout_prob = DROPOUT,
+                             .initializer_range = 0.02, .layer_norm_eps = 1e-12},
                       encoder[2] = {one, one};
     tri__model_make(&t->arena, &config, encoder, (tri_columns){.n = COLUMNS}, (tri_texts){no_decay, 3}, &t->model);
 }
@@ -65,18 +54,10 @@ static tri_counts counts_of(const tri_trial *t, const tri_trial_case *at) {
 
 static void make_plan_in(tri_trial *t, const tri_trial_case *at) {
     t->in = (tri_plan_in){
-        .model = &t->model,
-        .mesh = {.pp = 1, .tp = 1, .dp = 1},
-        .n_mb = at->microbatches,
-        .n_mb_infer = 1,
-        .max = counts_of(t, at),
-        .max_infer = counts_of(t, at),
-        .target = &t->target,
+        .model = &t->model, .mesh = {.pp = 1, .tp = 1, .dp = 1}, .n_mb = at->microbatches, .n_mb_infer = 1,
+        .max = counts_of(t, at), .max_infer = counts_of(t, at), .target = &t->target,
         .optimizer = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .sync_every = 1},
-        .max_grad_norm = 1,
-        .precision = at->precision,
-        .quantize = at->quantize,
-        .reduce_dtype = TRI_F32};
+        .max_grad_norm = 1, .precision = at->precision, .quantize = at->quantize, .reduce_dtype = TRI_F32};
     int granule = tri__plan_granule(&t->in);
     t->in.max = t->in.max_infer = tri__counts_rounded(&t->in.max, granule);
 }

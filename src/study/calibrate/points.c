@@ -56,10 +56,8 @@ tri_status tri__samples_add(tri_samples *samples, const tri_trial *trial, int th
         const tri_instr *instr = &program->instr[i];
         if (tri__op_queue((tri_op)instr->op) != TRI_QUEUE_COMPUTE) continue;
         tri_sample like = {.variant = tri__variant((tri_op)instr->op, &instr->attr),
-                           .dtype = tri__instr_dtype(program, instr),
-                           .threads = threads,
-                           .adds = tri__instr_adds(instr),
-                           .code = tri__instr_code(instr)};
+                           .dtype = tri__instr_dtype(program, instr), .threads = threads,
+                           .adds = tri__instr_adds(instr), .code = tri__instr_code(instr)};
         tri__instr_sizes(program, instr, &trial->feed[0].counts, like.size);
         for (int s = 0; s < steps; s++) {
             const tri_time *time = &times[(size_t)s * (size_t)n + (size_t)i];

@@ -140,8 +140,9 @@ typedef struct tri_layout_trial {
     tri_layout_rows rows;
     double beat;        /* seconds: slower, it is not reported */
     double deadline;    /* tri__clock() after which it is not begun, nor after a signal: TRI_STOPPED; 0: none */
-    int planned;        /* microbatches of the longest plan that was made: fewer than the layout's where those of a few
-                           give the same figures */
+    /* microbatches of the longest plan that was made: fewer than the layout's where those of a few give the same
+     * figures */
+    int planned;
     tri_status status;
     char words[TRI_ERROR_BYTES]; /* of a failure */
 } tri_layout_trial;

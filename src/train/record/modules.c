@@ -114,11 +114,10 @@ static int node_end(const tri_module_sums *of, int first, int end) {
 
 /* Units [first, end) of one branch as a child of the model; a branch that is itself a unit has families at once. */
 static void put_branch(tri_json *list, const tri_module_sums *of, int first, int end, node *sum) {
-    char branch[64];
     const char *name = of->model->unit[first].name;
     tri_json *children = tri__json_array();
     node own = {0};
-    snprintf(branch, sizeof branch, "%.*s", (int)strcspn(name, "."), name);
+    const char *branch = TRI_TEXT(64, "%.*s", (int)strcspn(name, "."), name);
     for (int u = first, next; u < end; u = next) {
         const char *inner = strchr(of->model->unit[u].name, '.');
         tri_json *families = inner ? tri__json_array() : children;

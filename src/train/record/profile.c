@@ -125,8 +125,7 @@ static tri_json *timeline_json(const profile_job *job) {
     const tri_recorder *r = job->recorder;
     return tri__json_pack("{s:I, s:f, s:f, s:o, s:o}", "step", (tri_json_int)r->last_step, "begin",
                           r->begin - r->waited - r->zero, "end", r->end - r->zero, "legs",
-                          tri__legs_json(job->leg, job->n_legs), "transfers",
-                          flights_json(r));
+                          tri__legs_json(job->leg, job->n_legs), "transfers", flights_json(r));
 }
 
 static tri_json *coords_json(const tri_place *place) {

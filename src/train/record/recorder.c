@@ -30,7 +30,8 @@ static void choose_steps(tri_recorder *r, int64_t left) {
  * between. */
 static tri_status find_partners(tri_recorder *r) {
     const tri_program *p = r->program;
-    int *open = malloc(((size_t)p->n_slots + 1) * sizeof *open); /* the last post that names a slot */
+    /* the last post that names a slot */
+    TRI_OWNED(tri__free_at) int *open = malloc(((size_t)p->n_slots + 1) * sizeof *open);
     if (!open) return tri__fail(TRI_RESOURCE, "out of memory for the profile");
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_instr *instr = &p->instr[i];
@@ -44,7 +45,6 @@ static tri_status find_partners(tri_recorder *r) {
             r->partner[i] = post, r->partner[post] = i;
         }
     }
-    free(open);
     return TRI_OK;
 }
 
@@ -94,9 +94,7 @@ void tri__recorder_close(tri_recorder *r) {
 
 /* ---- Recording ---- */
 
-static int is_recorded(const tri_recorder *r, int64_t seen) {
-    return seen >= r->first && seen < r->first + r->active;
-}
+static int is_recorded(const tri_recorder *r, int64_t seen) { return seen >= r->first && seen < r->first + r->active; }
 
 void tri__recorder_before(tri_recorder *r) {
     tri_session *session = r->session;

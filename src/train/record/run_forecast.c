@@ -43,9 +43,8 @@ void tri__prediction_make(tri_session *s) {
     if (status == TRI_DATA) tri__say(&s->log, TRI_LOG_WARN, "the run is not predicted: %s", tri_error());
     out->made_in = tri__clock() - begin;
     if (!out->is_made || !out->is_measured) return;
-    char whole[32];
     tri__say(&s->log, TRI_LOG_INFO, "predicted %.4g ms a step, %s in all (%s)", 1e3 * out->forecast.step,
-             tri__text_seconds(out->forecast.run, whole), out->hardware);
+             tri__text_seconds(out->forecast.run, (char[32]){0}), out->hardware);
 }
 
 void tri__prediction_step(tri_run_prediction *p, double seconds) {

@@ -161,24 +161,21 @@ static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_
     tri__json_set_new(facts, "better_stages", tri__json_strings(texts.at, texts.n));
     tri__say(&s->log, TRI_LOG_WARN,
              "stage %d is busy %.2f times as long as the mean; by these times a step is %.2f times as fast with "
-             "--stages \"%s\"",
-             slowest, at[slowest].busy / mean, span / better.seconds, joined);
+             "--stages \"%s\"", slowest, at[slowest].busy / mean, span / better.seconds, joined);
     return TRI_OK;
 }
 
 static tri_status save_profile(const tri_session *s, const tri_stage_time *unit) {
-    char path[TRI_PATH_MAX];
     const tri_network *model = &s->engine.model;
     tri_json *units = tri__json_object();
-    TRI_TRY(tri__path_join(path, s->settings->output_dir, "stage_profile.json"));
+    TRI_PATH(path, s->settings->output_dir, "stage_profile.json");
     for (int u = 0; u < model->n_units; u++)
         tri__json_set_new(units, model->unit[u].name,
                           tri__json_pack("{s:f, s:f, s:f}", "forward", unit[u].forward, "input", unit[u].input,
                                          "weight", unit[u].weight));
-    tri_json *root = tri__json_pack("{s:s, s:o}", "unit", "seconds of a microbatch", "units", units);
-    tri_status status = root ? tri__json_save(path, root) : tri__fail(TRI_RESOURCE, "out of memory");
-    tri__json_decref(root);
-    return status;
+    TRI_OWNED(tri__json_drop) tri_json *root = tri__json_pack("{s:s, s:o}", "unit", "seconds of a microbatch", "units",
+                                                              units);
+    return root ? tri__json_save(path, root) : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 /* Where ranks outnumber cores, they mostly wait for a core. */

@@ -31,8 +31,7 @@ static void take_resolved(const tri_settings *s, const tri_json *was, tri_json *
 
 /* Another run's folder is refused here, before ranks start and data are read; data, and what it resolves, are compared
  * later. */
-static tri_status check_same(const tri_settings *s, const char *folder, const tri_json *was,
-                             const tri_json *manifest) {
+static tri_status check_same(const tri_settings *s, const char *folder, const tri_json *was, const tri_json *manifest) {
     const tri_json *state = tri__json_get(manifest, "state");
     int64_t rows = tri__whole_in(state, "rows"), batch = tri__whole_in(state, "global_batch");
     tri_log silent = {0};
@@ -47,15 +46,13 @@ static tri_status check_same(const tri_settings *s, const char *folder, const tr
 }
 
 static tri_status adopt(tri_settings *s, const char *folder, const tri_json *manifest) {
-    char path[TRI_PATH_MAX];
     TRI_OWNED(tri__json_drop) tri_json *config = NULL;
-    TRI_TRY(tri__path_join(path, folder, "config.json"));
+    TRI_PATH(path, folder, "config.json");
     tri_status status = tri__json_load(path, TRI_DATA, &config);
     if (status != TRI_OK) return status == TRI_DATA || status == TRI_NOINPUT ? TRI_OK : status; /* reported later */
     adopt_batch(s, manifest);
     adopt_positions(s, config);
-    status = check_same(s, folder, config, manifest);
-    return status;
+    return check_same(s, folder, config, manifest);
 }
 
 tri_status tri__run_adopt(tri_settings *s) {
@@ -67,6 +64,5 @@ tri_status tri__run_adopt(tri_settings *s) {
     if (status == TRI_NOINPUT) return tri__changes_check_names(&s->allow_change);
     if (status == TRI_DATA) return TRI_OK; /* reported when it is opened */
     TRI_TRY(status);
-    status = adopt(s, folder, manifest);
-    return status;
+    return adopt(s, folder, manifest);
 }

@@ -202,12 +202,8 @@ tri_status tri__collect(tri_world *world, tri_collected *out) {
     }
     let_go(world, generation);
     if (step < 0) return TRI_OK;
-    collecting c = {.world = world,
-                    .segment = of_generation(world, generation),
-                    .n = n,
-                    .copy = (int)(step & 1),
-                    .areas = calloc((size_t)n, sizeof *c.areas),
-                    .part = calloc((size_t)n, sizeof *c.part),
+    collecting c = {.world = world, .segment = of_generation(world, generation), .n = n, .copy = (int)(step & 1),
+                    .areas = calloc((size_t)n, sizeof *c.areas), .part = calloc((size_t)n, sizeof *c.part),
                     .extent = calloc((size_t)n, sizeof *c.extent),
                     .at = calloc((size_t)n * (size_t)world->nodes.n, sizeof *c.at)};
     tri_status status = c.areas && c.part && c.extent && c.at

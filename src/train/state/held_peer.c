@@ -57,12 +57,8 @@ static int holder(const tri_world *world, int r) {
 /* ---- transfers ---- */
 
 static tri_status post(tri_held_peers *p, tri_collective_kind kind, void *data, int64_t bytes, int peer) {
-    const tri_collective what = {.kind = kind,
-                                 .dtype = TRI_U8,
-                                 .root = peer,
-                                 .in = kind == TRI_SEND ? data : NULL,
-                                 .out = kind == TRI_RECV ? data : NULL,
-                                 .count = bytes};
+    const tri_collective what = {.kind = kind, .dtype = TRI_U8, .root = peer, .in = kind == TRI_SEND ? data : NULL,
+                                 .out = kind == TRI_RECV ? data : NULL, .count = bytes};
     TRI_TRY(tri_post(p->group, &what, &p->request[p->n_requests]));
     p->n_requests++;
     return TRI_OK;
@@ -104,8 +100,7 @@ static tri_status exchange(tri_held_peers *p) {
         TRI_TRY(tri__kept_hold(p->world, p->peer[i].rank, (size_t)p->peer[i].bytes, &p->peer[i].held));
     TRI_TRY(post(p, TRI_SEND, &p->extent, sizeof p->extent, p->to));
     TRI_TRY(post(p, TRI_SEND, (void *)p->area, (int64_t)p->extent.begin, p->to));
-    for (int i = 0; i < p->n; i++)
-        TRI_TRY(post(p, TRI_RECV, &p->peer[i].extent, sizeof p->extent, p->peer[i].rank));
+    for (int i = 0; i < p->n; i++) TRI_TRY(post(p, TRI_RECV, &p->peer[i].extent, sizeof p->extent, p->peer[i].rank));
     for (int i = 0; i < p->n; i++) { /* the extent comes first */
         TRI_TRY(tri_wait(p->world, p->request[2 + i]));
         held_peer *w = &p->peer[i];

@@ -65,17 +65,13 @@ static tri_status judge(const held (*all)[SORTS], int n, int sort, int64_t step)
     }
     if (odd < 0) return TRI_OK;
     if (2 * fewest < of)
-        return tri__fail(
-            TRI_DISAGREE,
-            "step %lld: rank %d holds other weights than the %d ranks that should hold the same: memory or a "
-            "computation "
-            "went wrong there. Start again from the last checkpoint, without that machine if it happens again",
-            (long long)step, odd, of - fewest);
-    return tri__fail(
-        TRI_DISAGREE,
-        "step %lld: rank %d and others hold different weights where they should be the same, %d of %d agree with it. "
-        "Start again from the last checkpoint",
-        (long long)step, odd, fewest, of);
+        return tri__fail(TRI_DISAGREE,
+                         "step %lld: rank %d holds other weights than the %d ranks that should hold the same: memory "
+                         "or a computation went wrong there. Start again from the last checkpoint, without that "
+                         "machine if it happens again", (long long)step, odd, of - fewest);
+    return tri__fail(TRI_DISAGREE,
+                     "step %lld: rank %d and others hold different weights where they should be the same, %d of %d "
+                     "agree with it. Start again from the last checkpoint", (long long)step, odd, fewest, of);
 }
 
 tri_status tri__session_compare_replicas(tri_session *s) {
@@ -84,12 +80,10 @@ tri_status tri__session_compare_replicas(tri_session *s) {
     TRI_TRY(tri__engine_fetch(&s->engine));
     int n = tri_world_size(world);
     held mine[SORTS] = {hash_weights(&s->engine, 0), hash_weights(&s->engine, 1), hash_computing(&s->engine, 0),
-                        hash_computing(&s->engine, 1)},
-         (*all)[SORTS] = calloc((size_t)n, sizeof *all);
+                        hash_computing(&s->engine, 1)};
+    TRI_OWNED(tri__free_at) held(*all)[SORTS] = calloc((size_t)n, sizeof *all);
     if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri_all_gather(tri_group_world(world), mine, all, 2 * SORTS, NULL, TRI_I64);
-    for (int sort = 0; sort < SORTS && status == TRI_OK; sort++)
-        status = judge((const held(*)[SORTS])all, n, sort, s->at.step);
-    free(all);
-    return status;
+    TRI_TRY(tri_all_gather(tri_group_world(world), mine, all, 2 * SORTS, NULL, TRI_I64));
+    for (int sort = 0; sort < SORTS; sort++) TRI_TRY(judge((const held(*)[SORTS])all, n, sort, s->at.step));
+    return TRI_OK;
 }

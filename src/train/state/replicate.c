@@ -145,15 +145,14 @@ static tri_status take_areas(const tri_segment *before, tri_collected *out) {
 
 tri_status tri__session_kept(const tri_session *s, tri_checkpoint **out) {
     tri_world *world = s->place.world;
-    tri_collected kept;
+    TRI_OWNED(tri__collected_free) tri_collected kept = {.step = -1};
     *out = NULL;
     if (!world || !world->generation) return TRI_OK;
-    tri_status status = world->remote ? tri__collect(world, &kept) : take_areas(&world->before[0], &kept);
-    tri_json *config = status == TRI_OK && kept.step >= 0 ? tri__session_recorded(s) : NULL;
-    if (config) status = tri__memory_open(kept.areas, kept.n, (int)(kept.step & 1), kept.step, config, out);
-    else if (status == TRI_OK && kept.step >= 0) status = tri__fail(TRI_RESOURCE, "out of memory for replicated state");
-    tri__collected_free(&kept);
-    return status;
+    TRI_TRY(world->remote ? tri__collect(world, &kept) : take_areas(&world->before[0], &kept));
+    if (kept.step < 0) return TRI_OK;
+    tri_json *config = tri__session_recorded(s);
+    if (!config) return tri__fail(TRI_RESOURCE, "out of memory for replicated state");
+    return tri__memory_open(kept.areas, kept.n, (int)(kept.step & 1), kept.step, config, out);
 }
 
 void tri__session_take_kept(tri_session *s, const tri_json *state) {

@@ -30,10 +30,10 @@ static tri_status check_fields(const tri_checkpoint *checkpoint, const char *whe
 }
 
 static tri_status check_state(const tri_checkpoint *checkpoint) {
-    static const char *const integers[] = {"samples", "rows", "global_batch", "replica_batch", "best_step",
-                                           "seed",    NULL};
-    static const char *const numbers[] = {"began", "loss_sum", "weight_sum", NULL}, *const texts[] = {"data", "build",
-                                                                                                      NULL};
+    static const char *const integers[] = {"samples",   "rows", "global_batch", "replica_batch",
+                                           "best_step", "seed", NULL};
+    static const char *const numbers[] = {"began", "loss_sum", "weight_sum", NULL};
+    static const char *const texts[] = {"data", "build", NULL};
     static const char *const scale_numbers[] = {"scale", NULL}, *const scale_integers[] = {"good", "skipped", NULL};
     const tri_json *state = tri__checkpoint_state(checkpoint), *scale = tri__json_get(state, "loss_scale");
     TRI_TRY(check_fields(checkpoint, "state", state, integers, tri__json_is_integer, "a whole number"));
@@ -52,19 +52,14 @@ static int is_other_table(const tri_session *s, const tri_json *state) {
 
 static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpoint) {
     const tri_json *state = tri__checkpoint_state(checkpoint);
-    const char *data = tri__text_in(state, "data"),
-               *build = tri__text_in(state, "build");
-    char digest[24];
-    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)s->train->digest);
+    const char *data = tri__text_in(state, "data"), *build = tri__text_in(state, "build");
+    const char *digest = TRI_TEXT(24, "%016llx", (unsigned long long)s->train->digest);
     TRI_OWNED(tri__json_drop) tri_json *now = tri__session_recorded(s);
     if (!tri__json_is_whole(now)) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_changes changes = {.was = tri__checkpoint_config(checkpoint),
-                           .now = now,
+    tri_changes changes = {.was = tri__checkpoint_config(checkpoint), .now = now,
                            .data = (data && strcmp(data, digest) != 0) || is_other_table(s, state),
-                           .batch_was = integer(state, "global_batch", s->sampler.batch),
-                           .batch_now = s->sampler.batch,
-                           .step = tri__checkpoint_step(checkpoint),
-                           .batches = s->batches,
+                           .batch_was = integer(state, "global_batch", s->sampler.batch), .batch_now = s->sampler.batch,
+                           .step = tri__checkpoint_step(checkpoint), .batches = s->batches,
                            .path = tri__checkpoint_path(checkpoint)};
     tri_status status = tri__changes_check(&changes, &s->settings->allow_change, &s->log);
     if (status == TRI_OK && build && strcmp(build, tri__build_text()) != 0)
@@ -101,6 +96,7 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
     s->last.loss = number(state, "last_loss", NAN);
     s->best_figures = tri__json_deep_copy(tri__json_get(state, "best_figures"));
     s->decision = tri__json_deep_copy(tri__json_get(state, "decision"));
+    s->answers = tri__json_deep_copy(tri__json_get(state, "answers"));
     if (s->at.batch >= s->batches) s->at.epoch++, s->at.batch = 0; /* fewer rows: --allow-change data */
     if (!scale) return;
     s->at.scale = (tri_loss_scale){(float)number(scale, "scale", s->at.scale.scale),
@@ -133,8 +129,7 @@ static tri_status take_kinds(tri_session *s, const tri_checkpoint *checkpoint) {
     if (!s->settings->full_steps) how->full_steps = full_steps;
     TRI_TRY(check_full_steps(s, checkpoint, kinds ? full_steps : -1));
     how->met = integer(kinds, "met", 0);
-    if (!s->settings->var_freeze_step)
-        how->var_freeze_step = integer(kinds, "var_freeze_step", how->var_freeze_step);
+    if (!s->settings->var_freeze_step) how->var_freeze_step = integer(kinds, "var_freeze_step", how->var_freeze_step);
     if (!(tri__step_gates(how) & ~s->engine.plan.train.program->gates)) return TRI_OK;
     return tri__fail(TRI_USAGE,
                      "%s froze the variance at step %lld, and a run of %lld steps goes on so long after it that copies "
@@ -160,11 +155,10 @@ static void say_repeated(const tri_session *s, const tri_checkpoint *checkpoint)
 
 static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint) {
     if (tri__checkpoint_quantized(checkpoint))
-        return tri__fail(
-            TRI_USAGE,
-            "%s has quantised weights, which cannot be trained on: their rounding is lost. Take the run or "
-            "checkpoint that it was made from; --quantize int8 trains for int8 products",
-            tri__checkpoint_path(checkpoint));
+        return tri__fail(TRI_USAGE,
+                         "%s has quantised weights, which cannot be trained on: their rounding is lost. Take the run "
+                         "or checkpoint that it was made from; --quantize int8 trains for int8 products",
+                         tri__checkpoint_path(checkpoint));
     if (tri__checkpoint_is_export(checkpoint)) {
         TRI_TRY(tri__engine_load(&s->engine, checkpoint));
         say_repeated(s, checkpoint);
@@ -203,13 +197,11 @@ typedef struct opinion {
 
 static opinion form_opinion(const tri_world *world, const char *path, tri_checkpoint **checkpoint) {
     opinion own = {0};
-    tri_status status = tri__checkpoint_open_part(path, world ? world->local : 0, world ? world->segment.n : 1,
-                                                  checkpoint);
-    char *text = status == TRI_OK ? tri__json_line(tri__checkpoint_manifest(*checkpoint)) : NULL;
-    if (status == TRI_OK && !text) status = tri__fail(TRI_RESOURCE, "out of memory");
+    own.status = tri__checkpoint_open_part(path, world ? world->local : 0, world ? world->segment.n : 1, checkpoint);
+    if (own.status != TRI_OK) return own;
+    TRI_OWNED(tri__free_at) char *text = tri__json_line(tri__checkpoint_manifest(*checkpoint));
     if (text) own.manifest = (int64_t)tri__hash64(0, text, strlen(text));
-    own.status = status;
-    free(text);
+    else own.status = tri__fail(TRI_RESOURCE, "out of memory");
     return own;
 }
 
@@ -223,30 +215,27 @@ static tri_status open_together(const tri_session *s, const char *path, tri_chec
                                 tri_status *verdict, char words[static 1024]) {
     tri_world *world = s->place.world;
     int n = world ? tri_world_size(world) : 1, odd = -1;
-    opinion own = form_opinion(world, path, checkpoint), *all = calloc((size_t)n, sizeof *all);
+    TRI_OWNED(tri__checkpoint_close_at) tri_checkpoint *opened = NULL;
+    TRI_OWNED(tri__free_at) opinion *all = calloc((size_t)n, sizeof *all);
+    opinion own = form_opinion(world, path, &opened);
     snprintf(words, 1024, "%s", own.status == TRI_OK ? "" : tri_error());
-    tri_status status = all ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK && world) status = tri_all_gather(tri_group_world(world), &own, all, 2, NULL, TRI_I64);
-    if (status == TRI_OK && !world) all[0] = own;
+    if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
+    all[0] = own;
+    if (world) TRI_TRY(tri_all_gather(tri_group_world(world), &own, all, 2, NULL, TRI_I64));
     *verdict = TRI_OK;
-    for (int r = n - 1; r >= 0 && status == TRI_OK; r--)
+    for (int r = n - 1; r >= 0; r--)
         if (weight(all[r].status) && weight(all[r].status) >= weight(*verdict))
             *verdict = (tri_status)all[r].status, odd = r;
-    for (int r = 1; r < n && status == TRI_OK && odd < 0; r++)
+    for (int r = 1; r < n && odd < 0; r++)
         if (all[r].manifest != all[0].manifest) {
             *verdict = TRI_DISAGREE;
             snprintf(words, 1024, "rank %d sees another %.900s than rank 0: all ranks must see the same folder", r,
                      path);
         }
-    if (status == TRI_OK && *verdict == TRI_NOINPUT && all[0].status == TRI_OK)
-        *verdict = TRI_DISAGREE; /* the first rank has it */
-    if (status == TRI_OK && odd >= 0 && world) status = tri_broadcast(tri_group_world(world), words, 1024, TRI_U8, odd);
-    free(all);
-    if (status != TRI_OK || *verdict != TRI_OK) {
-        tri__checkpoint_close(*checkpoint);
-        *checkpoint = NULL;
-    }
-    return status;
+    if (*verdict == TRI_NOINPUT && all[0].status == TRI_OK) *verdict = TRI_DISAGREE; /* the first rank has it */
+    if (odd >= 0 && world) TRI_TRY(tri_broadcast(tri_group_world(world), words, 1024, TRI_U8, odd));
+    if (*verdict == TRI_OK) *checkpoint = TRI_GIVE(opened);
+    return TRI_OK;
 }
 
 /* The first rank's list of candidates, newest first. */
@@ -257,8 +246,9 @@ typedef struct candidates {
     int64_t *steps;             /* [n]; this rank's */
 } candidates;
 
+static void candidates_free(candidates *c) { free(c->steps); }
+
 static tri_status list(const tri_session *s, candidates *c) {
-    char inner[TRI_PATH_MAX];
     const char *resume = s->settings->resume;
     snprintf(c->folder, sizeof c->folder, "%s", strcmp(resume, "auto") ? resume : s->settings->output_dir);
     tri_kind kind;
@@ -266,7 +256,7 @@ static tri_status list(const tri_session *s, candidates *c) {
     if (kind != TRI_KIND_FOLDER)
         return tri__fail(TRI_NOINPUT, "--resume %s: no such folder; give a checkpoint, a run folder, auto or never",
                          c->folder);
-    TRI_TRY(tri__path_join(inner, c->folder, "manifest.json"));
+    TRI_PATH(inner, c->folder, "manifest.json");
     TRI_TRY(tri__path_kind(inner, &kind));
     c->alone = kind == TRI_KIND_FILE;
     if (c->alone) return TRI_OK;
@@ -295,15 +285,11 @@ static tri_status try_all(tri_session *s, const candidates *c) {
     char path[TRI_PATH_MAX], words[1024], first[1024] = "";
     tri_status verdict = TRI_DATA;
     for (int i = 0; i < (c->alone ? 1 : c->n); i++) {
-        tri_checkpoint *checkpoint = NULL;
+        TRI_OWNED(tri__checkpoint_close_at) tri_checkpoint *checkpoint = NULL;
         if (c->alone) TRI_TRY(tri__path_join(path, "", c->folder));
         else TRI_TRY(tri__checkpoint_name(path, c->folder, c->steps[i], ""));
         TRI_TRY(open_together(s, path, &checkpoint, &verdict, words));
-        if (verdict == TRI_OK) {
-            tri_status status = continue_from_folder(s, checkpoint);
-            tri__checkpoint_close(checkpoint);
-            return status;
-        }
+        if (verdict == TRI_OK) return continue_from_folder(s, checkpoint);
         if (!tri__proves_damage(verdict) || c->alone) return tri__fail(verdict, "%s", words);
         if (!*first) memcpy(first, words, sizeof first);
         tri__say(&s->log, TRI_LOG_WARN, "%s is passed over: %s", path, words);
@@ -339,17 +325,13 @@ static tri_status resume_kept(tri_session *s, int *found) {
 
 tri_status tri__session_resume(tri_session *s) {
     const char *resume = s->settings->resume;
-    candidates c = {0};
+    TRI_OWNED(candidates_free) candidates c = {0};
     int found;
     TRI_TRY(resume_kept(s, &found));
-    if (found) return TRI_OK;
-    if (strcmp(resume, "never") == 0) return TRI_OK;
-    tri_status status = share(s, &c);
-    if (status == TRI_OK && c.status == TRI_OK) {
-        status = try_all(s, &c);
-        if (status == TRI_OK) status = mend_mark(s);
-    } else if (status == TRI_OK && !(c.status == TRI_NOINPUT && strcmp(resume, "auto") == 0))
-        status = tri__fail((tri_status)c.status, "%s", c.words);
-    free(c.steps);
-    return status;
+    if (found || strcmp(resume, "never") == 0) return TRI_OK;
+    TRI_TRY(share(s, &c));
+    if (c.status == TRI_NOINPUT && strcmp(resume, "auto") == 0) return TRI_OK;
+    if (c.status != TRI_OK) return tri__fail((tri_status)c.status, "%s", c.words);
+    TRI_TRY(try_all(s, &c));
+    return mend_mark(s);
 }

@@ -113,8 +113,7 @@ static int has_ended(job *j, int wait) {
 /* The lines of all steps until this one were written before the save began (TRI_EVENT_SAVE): a run that resumes here
  * does not report them again, so they are brought to disk before the commit. */
 static tri_status sync_metrics(const char *folder) {
-    char path[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(path, folder, "metrics.jsonl"));
+    TRI_PATH(path, folder, "metrics.jsonl");
     return tri__file_bring(path);
 }
 
@@ -248,10 +247,8 @@ static tri_status end_writing(tri_saver *saver, int wait, tri_saved *saved) {
     int32_t outcome = PENDING;
     char words[1024] = "";
     TRI_TRY(vote(saver, wait, &outcome, words));
-    if (outcome == PENDING) {
-        saved->result = TRI_SAVE_PENDING;
-        return TRI_OK;
-    }
+    saved->result = TRI_SAVE_PENDING;
+    if (outcome == PENDING) return TRI_OK;
     if (outcome != TRI_OK) {
         give_up(saver, (tri_status)outcome, words, saved);
         return TRI_OK;
@@ -259,7 +256,6 @@ static tri_status end_writing(tri_saver *saver, int wait, tri_saved *saved) {
     if (saver->world) TRI_TRY(gather_parts(saver));
     if (saver->lead) start_job(saver, COMMITTING);
     else saver->stage = COMMITTING;
-    saved->result = TRI_SAVE_PENDING;
     return TRI_OK;
 }
 
@@ -382,9 +378,8 @@ tri_status tri__saver_open(tri_world *world, const tri_memory_pieces *pieces, in
 
 void tri__saver_close(tri_saver *saver) {
     if (!saver) return;
-    char unused[1024];
     if (saver->job.running) (void)has_ended(&saver->job, 1);
-    end_cleaner(saver, 1, unused);
+    end_cleaner(saver, 1, (char[1024]){0});
     if (saver->lead && saver->stage != IDLE && saver->made[0])
         tri__checkpoint_drop(saver->made); /* the run ends during a save */
     forget(saver);

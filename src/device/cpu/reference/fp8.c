@@ -218,59 +218,47 @@ static void linear_act_scaled_din(const tri_call *call) {
     cast_by(call, g, type, ARG(dx), ARG(transposed), ARG(most), ARG(sq));
 }
 
+/* Runs the call as the variant of these attributes that writes the computing type, and casts its result y. It has the
+ * type of operand `like`; where it has the place of q also its shape, and is in scratch space, before the variant's. */
+static void run_and_cast(const tri_call *call, tri_attr attr, int like, int y, int q, int transposed, int most,
+                         int sq) {
+    tri_call part = *call;
+    tri_tensor x = call->t[y];
+    int type = call->dtype[like];
+    char *scratch = call->work;
+    if (y == q) {
+        x = take_scratch(&scratch, call->t[like].rows, call->t[like].cols, type);
+        give(&part, y, x, type);
+        part.work = scratch;
+    }
+    attr.scaled = 0, part.attr = &attr;
+    tri__kernel(call->table, call->op, &attr, type)(&part);
+    cast_by(call, x, type, q, transposed, most, sq);
+}
+
 static void norm_scaled(const tri_call *call) {
     OPERANDS(norm);
-    tri_call norm = *call;
-    tri_attr attr = *call->attr;
-    int type = call->dtype[ARG(y)];
-    norm.attr = &attr, attr.scaled = 0;
-    tri__kernel(call->table, TRI_OP_norm, &attr, type)(&norm);
-    cast_by(call, call->t[ARG(y)], type, ARG(q), ARG(transposed), ARG(most), ARG(sq));
+    run_and_cast(call, *call->attr, ARG(y), ARG(y), ARG(q), ARG(transposed), ARG(most), ARG(sq));
 }
 
-/* Scratch: dx, then that of dropout_add_norm_din. */
 static void norm_scaled_din(const tri_call *call) {
     OPERANDS(norm_din);
-    tri_call norm = *call;
-    tri_attr attr = *call->attr;
-    int type = call->dtype[ARG(dy)];
-    char *scratch = call->work;
-    tri_tensor dx = take_scratch(&scratch, call->t[ARG(dy)].rows, call->t[ARG(dy)].cols, type);
-    norm.work = scratch, norm.attr = &attr, attr.scaled = 0;
-    give(&norm, ARG(dx), dx, type);
-    tri__kernel(call->table, TRI_OP_norm_din, &attr, type)(&norm);
-    cast_by(call, dx, type, ARG(dx), ARG(transposed), ARG(most), ARG(sq));
-}
-
-/* Runs a call as the variant that these attributes say. */
-static void run_as(tri_call *part, const tri_attr *attr, int type) {
-    part->attr = attr;
-    tri__kernel(part->table, part->op, attr, type)(part);
+    run_and_cast(call, *call->attr, ARG(dy), ARG(dx), ARG(dx), ARG(transposed), ARG(most), ARG(sq));
 }
 
 static void attention_scaled(const tri_call *call) {
     OPERANDS(attention);
-    tri_call part = *call;
     tri_attr attr = *call->attr;
-    int type = call->dtype[ARG(ctx)];
-    attr.scaled = 0, attr.mask = call->t[ARG(bits)].data != NULL;
-    run_as(&part, &attr, type);
-    cast_by(call, call->t[ARG(ctx)], type, ARG(q), ARG(transposed), ARG(most), ARG(sq));
+    attr.mask = call->t[ARG(bits)].data != NULL;
+    run_and_cast(call, attr, ARG(ctx), ARG(ctx), ARG(q), ARG(transposed), ARG(most), ARG(sq));
 }
 
-/* q has the place of dqkv. Scratch: dqkv, then that of attention_din or attention_din_db. */
+/* q has the place of dqkv. */
 static void attention_scaled_din(const tri_call *call) {
     OPERANDS(attention_din);
-    tri_call part = *call;
     tri_attr attr = *call->attr;
-    int type = call->dtype[ARG(dctx)];
-    char *scratch = call->work;
-    tri_tensor dqkv = take_scratch(&scratch, call->t[ARG(qkv)].rows, call->t[ARG(qkv)].cols, type);
-    part.work = scratch;
-    give(&part, ARG(dqkv), dqkv, type);
-    attr.scaled = 0, attr.sums = call->t[ARG(db)].data != NULL;
-    run_as(&part, &attr, type);
-    cast_by(call, dqkv, type, ARG(dqkv), ARG(transposed), ARG(most), ARG(sq));
+    attr.sums = call->t[ARG(db)].data != NULL;
+    run_and_cast(call, attr, ARG(qkv), ARG(dqkv), ARG(dqkv), ARG(transposed), ARG(most), ARG(sq));
 }
 
 static int64_t more(int64_t a, int64_t b) { return a > b ? a : b; }

@@ -34,7 +34,7 @@ typedef struct attention_args {
         statistic; /* the same: [2,heads,T] log2 of the softmax's denominator; sum of dctx * ctx over dropout's scale */
     attention_place *order;  /* the same: [n] sequences, the longest first; NULL if there are too many to sort */
     int *taken;              /* the same: heads of sequences that blocks have taken, not counting the first of each */
-    float *part; /* the same: [n,PARTS,3H] sums over rows of each sequence's dqkv, as rounded; NULL: none requested */
+    float *sums; /* the same: [n,PARTS,3H] sums over rows of each sequence's dqkv, as rounded; NULL: none requested */
     int64_t rows;            /* T */
     int n, heads, head, width; /* sequences; heads on this rank; the first head's number; columns of a head */
     int max_len, add;        /* of random numbers; dqkv is added to */
@@ -47,6 +47,35 @@ typedef struct attention_args {
     float *most;             /* [1] */
     const float *sq;         /* [1] their scale */
 } attention_args;
+
+/* What a call gives to all of its rows' kernels, without results; `cols` of ctx. */
+static inline attention_args args_of(const tri_call *call, int seq, int key, int64_t rows, int64_t cols) {
+    attention_args a = {};
+    a.seq = data<int32_t>(call, seq), a.key = data<int32_t>(call, key), a.n = (int)call->t[seq].rows - 1;
+    a.rows = rows, a.heads = call->attr->heads, a.head = call->attr->head0, a.width = (int)(cols / a.heads);
+    a.max_len = call->attr->max_len, a.scale = 1.0f / sqrtf((float)a.width), a.drop = dropper_of(call);
+    return a;
+}
+static inline attention_args forward_args(const tri_call *call) {
+    OPERANDS(attention);
+    attention_args a = args_of(call, ARG(seq), ARG(key), call->t[ARG(qkv)].rows, call->t[ARG(ctx)].cols);
+    a.qkv = GIVEN(qkv), a.ctx = GIVEN(ctx), a.lse = GIVEN(lse);
+    return a;
+}
+static inline attention_args din_args(const tri_call *call) {
+    OPERANDS(attention_din);
+    attention_args a = args_of(call, ARG(seq), ARG(key), call->t[ARG(qkv)].rows, call->t[ARG(dctx)].cols);
+    a.qkv = GIVEN(qkv), a.dctx = GIVEN(dctx), a.ctx = GIVEN(ctx), a.lse = GIVEN(lse);
+    a.dqkv = GIVEN(dqkv), a.add = adds(call, ARG(dqkv));
+    return a;
+}
+
+/* Rejects heads wider than the lanes of a warp hold. */
+enum { MOST_WIDTH = 256 };
+static inline int width_fits(const tri_call *call, const attention_args &a, const char *where) {
+    if (a.width > MOST_WIDTH) record(call, cudaErrorNotSupported, where);
+    return a.width <= MOST_WIDTH;
+}
 
 /* Kernels for Hopper, for 16-bit types and heads of up to 128 columns; 0: they do not support this call or device.
  * With a q: heads of 64 or 128 columns, of the latter in the forward only where there are many tiles, in the gradient
@@ -65,8 +94,7 @@ void tri__cuda_draw_bits(const tri_call *call, const attention_args *args);
  * instructions. */
 static inline int flash_fits(const tri_call *call, const attention_args *a, int dtype) {
     return dtype != TRI_F32 && is_hopper(call) && a->width % WIDE == 0 && a->width > 0 && a->width <= 128 &&
-           a->rows * a->heads <= INT32_MAX && aligned(a->qkv) && aligned(a->ctx) && aligned(a->dctx) &&
-           aligned(a->dqkv);
+           a->rows * a->heads <= INT32_MAX && aligned(a->qkv, a->ctx, a->dctx, a->dqkv);
 }
 
 /* Whether the tensor cores' gradient can sum its output over rows: it then writes whole rows of heads. */
@@ -78,18 +106,22 @@ static inline int flash_sums(const tri_call *call, const attention_args *a, int 
  * / B + s on, which suffice for it; the last of them may be empty. Tiles of "sequence" n cover the padding rows. */
 template <int B> static inline unsigned tiles_for(int64_t rows, int n) { return (unsigned)(rows / B + n + 1); }
 
-/* The sequence of a tile, searched by all threads of a warp together: 32 positions at a time. */
-template <int B> static __device__ __forceinline__ int sequence_of(const int32_t *seq, int n, int tile) {
+/* The last i of 0 .. n for which before(i) holds, as for all below it; searched by all threads of a warp together, 32
+ * positions at a time. */
+template <class Before> static __device__ __forceinline__ int warp_search(int n, Before before) {
     int low = 0, count = n + 1, lane = threadIdx.x % WARP; /* the answer is in [low, low + count) */
     while (count > 1) {
         int stride = (count + WARP - 1) / WARP, at = low + lane * stride;
-        int before = lane * stride < count && seq[at] / B + at <= tile;
-        int last = WARP - 1 - __clz((int)__ballot_sync(0xFFFFFFFFu, before)); /* lane 0 always is: seq[0] = 0 */
-        if (last < 0) last = 0;
+        int is_before = lane * stride < count && before(at);
+        int last = max(WARP - 1 - __clz((int)__ballot_sync(0xFFFFFFFFu, is_before)), 0);
         low += last * stride;
         count = min(stride, count - last * stride);
     }
     return low;
+}
+/* The sequence of a tile; seq[0] = 0. */
+template <int B> static __device__ __forceinline__ int sequence_of(const int32_t *seq, int n, int tile) {
+    return warp_search(n, [&](int s) { return seq[s] / B + s <= tile; });
 }
 
 /* The granule of bits that a row of a sequence belongs to, and its first word for the keys from 64 * tile on. */

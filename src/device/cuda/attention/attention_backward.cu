@@ -194,7 +194,7 @@ static __device__ __forceinline__ void sum_further(const attention_args &a, cons
         *m.own_sums(which) = own;
         return;
     }
-    float *part = a.part + ((int64_t)at.sequence * PARTS + row) * 3 * a.heads * COLS + at.head * COLS;
+    float *part = a.sums + ((int64_t)at.sequence * PARTS + row) * 3 * a.heads * COLS + at.head * COLS;
     *reinterpret_cast<float2 *>(part + to(0)) = make_float2(own.x, own.y);
     *reinterpret_cast<float2 *>(part + to(1)) = make_float2(own.z, own.w);
 }
@@ -239,7 +239,7 @@ static __device__ __forceinline__ void put_dq(const attention_args &a, const roo
             put_bytes(a, of.at, (int)part * PANEL, dq, factor, m.dq_rows(part),
                       of.at.begin + of.query + (int)threadIdx.x % GROUP / WARP * 16, most, sixteen);
         else write_rows<T, OUT>(a, of.at, 0, row, column, dq, factor);
-        if (OUT != ANY && a.part) {
+        if (OUT != ANY && a.sums) {
             if (OUT == PLAIN) sum_rows<T>(dq, factor, left, sixteen);
             sum_dq(a, m, of, part, sixteen);
         }
@@ -289,7 +289,7 @@ static __device__ __forceinline__ void put_key_sums(const attention_args &a, con
             float dk[2], dv[2]; /* sums over the warp's rows: of columns `column` and the next */
             write_and_sum<T, OUT, COLS>(a, at, 1, p, of.dk, key_factor, values, t, most, dk);
             write_and_sum<T, OUT, COLS>(a, at, 2, p, of.dv, value_factor, values, t, most, dv);
-            if (!a.part) continue;
+            if (!a.sums) continue;
             sum_further(a, m, at, p, {dk[0], dk[1], dv[0], dv[1]}, at.first_key == at.begin,
                         at.first_key + KEYS >= at.end, (int)threadIdx.x / WARP,
                         [&](int part) { return (1 + part) * a.heads * COLS + p * PANEL + column; });
@@ -539,7 +539,7 @@ static __device__ __forceinline__ void form_statistics(const attention_args &a, 
 static __device__ __forceinline__ void clear_empty_parts(const attention_args &a) {
     int64_t D = PARTS * 3 * (int64_t)a.heads * a.width;
     for (int s = threadIdx.x; s < a.n; s += PREPARE_THREADS)
-        for (int64_t c = 0; c < D && a.seq[s] == a.seq[s + 1]; c++) a.part[s * D + c] = 0;
+        for (int64_t c = 0; c < D && a.seq[s] == a.seq[s + 1]; c++) a.sums[s * D + c] = 0;
 }
 
 /* Prepares the gradient kernel's additional inputs: block 0 the order and the counter, the others statistics. */
@@ -548,7 +548,7 @@ static __global__ void __launch_bounds__(PREPARE_THREADS) prepare_kernel(attenti
     if (blockIdx.x) form_statistics<T, COLS>(a, blockIdx.x - 1);
     else if (a.order) rank_sequences(a);
     if (blockIdx.x == 0 && threadIdx.x == 0) *a.taken = 0;
-    if (blockIdx.x == 0 && a.part) clear_empty_parts(a);
+    if (blockIdx.x == 0 && a.sums) clear_empty_parts(a);
 }
 
 template <typename T, int COLS> static void launch(const tri_call *call, attention_args a) {
@@ -560,14 +560,11 @@ template <typename T, int COLS> static void launch(const tri_call *call, attenti
     if (a.q && a.bits) kernel = flash_din_kernel<T, COLS, COLS == 64 ? BYTES : ANY, true>;
     if (a.n > MOST_ORDERED) a.order = NULL;
     a.mask = mask_keys_of(a.drop);
-    prepare_kernel<T, COLS>
-        <<<1 + blocks_for(a.rows * a.heads * COLS / WIDE, PREPARE_THREADS), PREPARE_THREADS, 0, stream(call)>>>(a);
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL),
-           "attention_din");
+    queue(call, "attention_din", prepare_kernel<T, COLS>,
+          1 + blocks_for(a.rows * a.heads * COLS / WIDE, PREPARE_THREADS), PREPARE_THREADS, a);
     if (a.n > 0)
-        kernel<<<(unsigned)min(processors_of(call), a.n * a.heads), roles<COLS>::THREADS, sizes<COLS>::ALL,
-                 stream(call)>>>(a);
-    launched(call, "attention_din");
+        queue_sharing(call, "attention_din", kernel, (unsigned)min(processors_of(call), a.n * a.heads),
+                      roles<COLS>::THREADS, sizes<COLS>::ALL, a);
 }
 
 int tri__cuda_flash_din(const tri_call *call, const attention_args *a, int dtype) {

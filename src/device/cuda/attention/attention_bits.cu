@@ -23,6 +23,5 @@ void tri__cuda_draw_bits(const tri_call *call, const attention_args *args) {
     attention_args a = *args;
     a.mask = mask_keys_of(a.drop);
     dim3 grid(blocks_for(tri__mask_granules(a.rows, a.n), THREADS / WARP), (unsigned)a.heads);
-    bits_kernel<<<grid, THREADS, 0, stream(call)>>>(a);
-    launched(call, "attention_bits");
+    queue(call, "attention_bits", bits_kernel, grid, THREADS, a);
 }

@@ -2,24 +2,9 @@
  * by memory: a block processes one head of one sequence and reads its keys and values once. A team of lanes, enough for
  * a head's columns, processes one key at a time with AHEAD of them in flight; each team has its own softmax, and all
  * are combined at the end, in an order fixed by the shape. */
-#include "device/cuda/runtime/common.cuh"
-#include "layout/blocks.h"
+#include "device/cuda/attention/attention_tiles.cuh"
 
-enum { THREADS = 256, WARPS = THREADS / WARP, AHEAD = 4, MOST_WIDTH = 256 };
-
-typedef struct first_args {
-    const void *qkv, *dctx, *ctx; /* [T,3H] [N,H] [N,H] */
-    void *out, *dqkv;             /* ctx, in the forward; [T,3H] */
-    float *lse;                   /* [N,heads]; NULL if absent */
-    const int32_t *seq, *key;     /* [N + 1] [T,2]; key NULL without dropout */
-    const int32_t *blocks;        /* layout/blocks.h; NULL: all keys */
-    int64_t rows;                 /* T */
-    int n, heads, head, width;    /* N; heads on this rank; the first head's number; columns of a head */
-    int max_len, add, block;      /* of random numbers; dqkv is added to; tokens of a block */
-    int window;                   /* the furthest key, in tokens; 0: any */
-    float scale;                  /* 1 / sqrt(width) */
-    dropper drop;
-} first_args;
+enum { THREADS = 256, WARPS = THREADS / WARP, AHEAD = 4 };
 
 /* A thread's position: lanes of a team hold N columns each, CHUNKS times. */
 typedef struct place {
@@ -31,14 +16,14 @@ typedef struct place {
         feature; /* of random numbers: the step, the sequence, its first query, its first key */
 } place;
 
-template <int N> static __device__ __forceinline__ place place_of(const first_args &a) {
+template <int N> static __device__ __forceinline__ place place_of(const tile_args &a) {
     place p;
     p.s = blockIdx.x / a.heads, p.head = blockIdx.x % a.heads;
     p.begin = a.seq[p.s], p.length = p.s < a.n ? a.seq[p.s + 1] - p.begin : 0;
     p.keys = p.length, p.of = NULL;
     if (a.blocks && p.length > 0) {
         tri_block_lists lists = tri__blocks_of_queries(a.blocks, a.head + p.head);
-        int length = a.window ? min(p.length, a.window + 1) : p.length;
+        int length = min(p.length, a.window + 1);
         int last = tri__blocks_end(lists, 0, (length + a.block - 1) / a.block) - 1; /* it has at least block 0 */
         p.of = lists.of + lists.at[0];
         p.keys = (last - lists.at[0]) * a.block + min(a.block, length - lists.of[last] * a.block);
@@ -108,15 +93,15 @@ template <int K> static __device__ __forceinline__ void team_sum(const place &p,
 
 /* The head's columns of row t of qkv or dqkv: query (part 0), key (1), value (2). */
 template <typename T>
-static __device__ __forceinline__ T *part_of(const first_args &a, T *base, int head, int64_t t, int part) {
+static __device__ __forceinline__ T *part_of(const tile_args &a, T *base, int head, int64_t t, int part) {
     return base + ((t * 3 + part) * a.heads + head) * a.width;
 }
 /* The j-th key's row, from the sequence's first on. */
-static __device__ __forceinline__ int row_at(const first_args &a, const place &p, int j) {
+static __device__ __forceinline__ int row_at(const tile_args &a, const place &p, int j) {
     return p.of && j < p.keys ? p.of[j / a.block] * a.block + j % a.block : j;
 }
 /* Whether dropout keeps the weight of a row. */
-static __device__ __forceinline__ int keeps(const first_args &a, const place &p, int row) {
+static __device__ __forceinline__ int keeps(const tile_args &a, const place &p, int row) {
     uint32_t feature = p.feature + (uint32_t)row;
     return !a.drop.threshold || (kept_bits(a.drop, p.step, p.sample, p.query, feature / 8) >> (feature % 8) & 1);
 }
@@ -138,7 +123,7 @@ static __device__ __forceinline__ void spread(const place &p, int width, const f
 
 /* Combines the warps' results, out [WARPS,width], largest and total [WARPS], into one row of ctx. */
 template <typename T>
-static __device__ __forceinline__ void join_warps(const first_args &a, const place &p, const float *out,
+static __device__ __forceinline__ void join_warps(const tile_args &a, const place &p, const float *out,
                                                   const float *largest, const float *total) {
     float top = -INFINITY, sum = 0;
     for (int w = 0; w < WARPS; w++) top = fmaxf(top, largest[w]);
@@ -147,12 +132,12 @@ static __device__ __forceinline__ void join_warps(const first_args &a, const pla
     for (int c = threadIdx.x; c < a.width; c += THREADS) {
         float value = 0;
         for (int w = 0; w < WARPS; w++) value = fmaf(out[w * MOST_WIDTH + c], shrink(largest[w], top), value);
-        ((T *)a.out)[row * a.width + c] = narrow<T>(value * (a.drop.scale / sum));
+        ((T *)a.ctx)[row * a.width + c] = narrow<T>(value * (a.drop.scale / sum));
     }
     if (a.lse && threadIdx.x == 0) a.lse[row] = top * 0.6931471805599453f + logf(sum);
 }
 
-template <typename T, int N, int CHUNKS> static __global__ void __launch_bounds__(THREADS) first_kernel(first_args a) {
+template <typename T, int N, int CHUNKS> static __global__ void __launch_bounds__(THREADS) first_kernel(tile_args a) {
     __shared__ float out_of[WARPS * MOST_WIDTH], largest[WARPS], total[WARPS];
     const T *qkv = (const T *)a.qkv;
     place p = place_of<N>(a);
@@ -200,13 +185,13 @@ template <typename T, int N, int CHUNKS> static __global__ void __launch_bounds_
 
 /* Zeroes the head's columns of the rows [begin, end). */
 template <typename T>
-static __device__ __forceinline__ void clear_rows(const first_args &a, const place &p, int64_t begin, int64_t end) {
+static __device__ __forceinline__ void clear_rows(const tile_args &a, const place &p, int64_t begin, int64_t end) {
     for (int64_t i = threadIdx.x; i < (end - begin) * 3 * a.width && !a.add; i += THREADS)
         part_of(a, (T *)a.dqkv, p.head, begin + i / (3 * a.width),
                 (int)(i / a.width % 3))[i % a.width] = narrow<T>(0.0f);
 }
 /* Those of the sequence that its first token does not attend to. */
-template <typename T> static __device__ __forceinline__ void clear_unlisted(const first_args &a, const place &p) {
+template <typename T> static __device__ __forceinline__ void clear_unlisted(const tile_args &a, const place &p) {
     int n = (p.keys + a.block - 1) / a.block, after = 0; /* blocks in the list; the row after the last one met */
     for (int i = 0; i <= n; i++) {
         int end = i < n ? p.of[i] * a.block : p.length;
@@ -217,7 +202,7 @@ template <typename T> static __device__ __forceinline__ void clear_unlisted(cons
 
 /* Blocks after those of the last sequence handle the padding rows. */
 template <typename T, int N, int CHUNKS>
-static __global__ void __launch_bounds__(THREADS) first_din_kernel(first_args a) {
+static __global__ void __launch_bounds__(THREADS) first_din_kernel(tile_args a) {
     __shared__ float dq_of[WARPS * MOST_WIDTH];
     const T *qkv = (const T *)a.qkv;
     T *dqkv = (T *)a.dqkv;
@@ -274,62 +259,24 @@ static __global__ void __launch_bounds__(THREADS) first_din_kernel(first_args a)
     }
 }
 
-static first_args args_of(const tri_call *call, int qkv, int seq, int key, int64_t cols) {
-    first_args a = {};
-    a.qkv = call->t[qkv].data, a.seq = data<int32_t>(call, seq), a.key = data<int32_t>(call, key),
-    a.n = (int)call->t[seq].rows - 1;
-    a.rows = call->t[qkv].rows, a.heads = call->attr->heads, a.head = call->attr->head0,
-    a.width = (int)(cols / call->attr->heads);
-    a.max_len = call->attr->max_len, a.scale = 1.0f / sqrtf((float)a.width), a.drop = dropper_of(call);
-    return a;
-}
-
-static int is_wide(const first_args &a) {
-    return a.width % WIDE == 0 && aligned(a.qkv) && aligned(a.dctx) && aligned(a.ctx) && aligned(a.dqkv);
-}
-
-/* Rejects heads wider than a team can hold. */
-static int fits(const tri_call *call, const first_args &a, const char *where) {
-    if (a.width > MOST_WIDTH) record(call, cudaErrorNotSupported, where);
-    return a.width <= MOST_WIDTH;
-}
-
-template <typename T> static void attend_first(const tri_call *call, const first_args &a) {
-    unsigned blocks = (unsigned)(a.n * a.heads);
-    if (!blocks || !fits(call, a, "attention_first: heads of more than 256 columns")) return;
-    if (is_wide(a)) first_kernel<T, WIDE, MOST_WIDTH / WARP / WIDE><<<blocks, THREADS, 0, stream(call)>>>(a);
-    else first_kernel<T, 1, MOST_WIDTH / WARP><<<blocks, THREADS, 0, stream(call)>>>(a);
-    launched(call, "attention_first");
-}
-
-template <typename T> static void attend_first_din(const tri_call *call, const first_args &a) {
-    unsigned blocks = (unsigned)((a.n + 1) * a.heads);
-    if (!a.rows || !fits(call, a, "attention_first_din: heads of more than 256 columns")) return;
-    if (is_wide(a)) first_din_kernel<T, WIDE, MOST_WIDTH / WARP / WIDE><<<blocks, THREADS, 0, stream(call)>>>(a);
-    else first_din_kernel<T, 1, MOST_WIDTH / WARP><<<blocks, THREADS, 0, stream(call)>>>(a);
-    launched(call, "attention_first_din");
-}
-
-/* Over present blocks, if there are any. */
-static void set_blocks(const tri_call *call, int blocks, first_args *a) {
-    a->blocks = data<int32_t>(call, blocks), a->block = call->attr->block, a->window = call->attr->window;
-}
-
 template <typename T> static void attention_first(const tri_call *call) {
     OPERANDS(attention);
-    first_args a = args_of(call, ARG(qkv), ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
-    a.out = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
-    set_blocks(call, ARG(blocks), &a);
-    attend_first<T>(call, a);
+    tile_args a = tiles_of(call, forward_args(call), ARG(blocks));
+    unsigned blocks = (unsigned)(a.n * a.heads);
+    if (!blocks || !width_fits(call, a, "attention_first: heads of more than 256 columns")) return;
+    by_width(a.width % WIDE == 0 && aligned(a.qkv), [&](auto n) {
+        queue(call, "attention_first", first_kernel<T, n, MOST_WIDTH / WARP / n>, blocks, THREADS, a);
+    });
 }
 
 template <typename T> static void attention_first_din(const tri_call *call) {
     OPERANDS(attention_din);
-    first_args a = args_of(call, ARG(qkv), ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
-    a.dqkv = call->t[ARG(dqkv)].data, a.dctx = call->t[ARG(dctx)].data, a.ctx = call->t[ARG(ctx)].data,
-    a.lse = data<float>(call, ARG(lse)), a.add = adds(call, ARG(dqkv));
-    set_blocks(call, ARG(blocks), &a);
-    attend_first_din<T>(call, a);
+    tile_args a = tiles_of(call, din_args(call), ARG(blocks));
+    unsigned blocks = (unsigned)((a.n + 1) * a.heads);
+    if (!a.rows || !width_fits(call, a, "attention_first_din: heads of more than 256 columns")) return;
+    by_width(a.width % WIDE == 0 && aligned(a.qkv, a.dctx, a.ctx, a.dqkv), [&](auto n) {
+        queue(call, "attention_first_din", first_din_kernel<T, n, MOST_WIDTH / WARP / n>, blocks, THREADS, a);
+    });
 }
 
 TRI_CUDA_FAMILY(attention_first) = {

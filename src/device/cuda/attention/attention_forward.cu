@@ -182,8 +182,8 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kern
 
 template <typename T, int COLS, bool BYTES = false> static void launch(const tri_call *call, attention_args a) {
     a.mask = mask_keys_of(a.drop);
-    launch_tiles(call, flash_kernel<T, COLS, BYTES>, dim3(tiles_for<QUERIES>(a.rows, a.n), (unsigned)a.heads),
-                 sizes<COLS>::ALL, a, "attention");
+    queue_sharing(call, "attention", flash_kernel<T, COLS, BYTES>,
+                  dim3(tiles_for<QUERIES>(a.rows, a.n), (unsigned)a.heads), THREADS, sizes<COLS>::ALL, a);
 }
 
 template <typename T> static void launch_any(const tri_call *call, const attention_args &a) {

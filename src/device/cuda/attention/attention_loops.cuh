@@ -61,12 +61,3 @@ static __device__ __forceinline__ void attend(const attention_args &a, const dec
     }
 }
 #endif
-
-/* Launches a kernel of tiles, with so many bytes of shared memory. */
-template <class ARGS>
-static void launch_tiles(const tri_call *call, void (*kernel)(ARGS), dim3 grid, int bytes, const ARGS &args,
-                         const char *where) {
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), where);
-    kernel<<<grid, THREADS, bytes, stream(call)>>>(args);
-    launched(call, where);
-}

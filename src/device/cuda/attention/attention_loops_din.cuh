@@ -116,11 +116,9 @@ static __device__ __forceinline__ void sum_dq(const attention_args &a, const dec
 /* Draws the decisions of the tile's keys for 64 queries: each thread for one, and 32 keys. */
 static __device__ __forceinline__ void draw_decisions(const attention_args &a, const mask_start &start,
                                                       const tile_place &at, int query, uint2 *to) {
-    int number = (int)threadIdx.x % TILE, lane = threadIdx.x % WARP, key = (int)threadIdx.x / TILE * WARP;
     attention_place place = {};
     place.sample = at.sample, place.query = at.query - (uint32_t)at.lead, place.feature = at.key;
-    uint32_t word = decide_keys(a, start, place, query, at.first + key);
-    reinterpret_cast<uint32_t *>(to + key + lane % 16 * 2 + lane / 16)[number / WARP] = turn_bits(word);
+    draw_tile(a, start, place, query, at.first, to);
 }
 
 template <int COLS> struct key_sums {

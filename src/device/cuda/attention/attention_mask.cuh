@@ -130,6 +130,16 @@ static __device__ __forceinline__ uint32_t mask_odd(const dropper &d, const mask
     return word;
 }
 
+/* Draws the decisions of 64 queries for 64 keys from `first_key` on, to [64 keys, 2 words]: each thread for one query
+ * and 32 keys. */
+[[maybe_unused]] static __device__ __forceinline__ void draw_tile(const attention_args &a, const mask_start &start,
+                                                                  const attention_place &at, int query, int first_key,
+                                                                  uint2 *to) {
+    int number = (int)threadIdx.x % 64, lane = threadIdx.x % WARP, key = (int)threadIdx.x / 64 * WARP;
+    uint32_t word = decide_keys(a, start, at, query, first_key + key);
+    reinterpret_cast<uint32_t *>(to + key + lane % 16 * 2 + lane / 16)[number / WARP] = turn_bits(word);
+}
+
 /* Draws a thread's words of a granule (layout/mask_bits.h): lane i of a warp has word i of each tile. */
 typedef struct word_drawer {
     mask_start start;

@@ -22,7 +22,7 @@ static void share_scratch(void *scratch, attention_args *a, int sums) {
             room = (int64_t)4 * COLUMN_SMS * COLUMN_EACH * 3 * H;
     char *work = static_cast<char *>(scratch);
     room += a->rows * (2 * 3 * H - 4 * H - 8 * a->heads);
-    if (sums && needed <= room) a->part = (float *)work, work += needed;
+    if (sums && needed <= room) a->sums = (float *)work, work += needed;
     a->order = (attention_place *)work;
     a->taken = (int *)(a->order + MOST_ORDERED);
     a->dq = (float *)(a->order + MOST_ORDERED + 1);

@@ -4,21 +4,8 @@
  * other, in order. */
 #include "device/cuda/attention/attention_tiles.cuh"
 
-enum { THREADS = 128, ROWS = THREADS / WARP, MOST_WIDTH = 256, EACH = MOST_WIDTH / WARP };
+enum { THREADS = 128, ROWS = THREADS / WARP, EACH = MOST_WIDTH / WARP };
 #define NO_KEYS (-1e30f)
-
-typedef struct part_args {
-    const void *q, *kv;           /* queries [.,3H]; keys and values side by side, from the first key's column on */
-    const void *dctx, *ctx;       /* rows as those of queries, H columns */
-    void *out, *dq, *dkv;         /* ctx; gradients as q and kv */
-    float *lse;                   /* as ctx, a column for each head */
-    const int32_t *seq, *key;     /* [n + 1]; [ring * rows,2], NULL without dropout */
-    const int32_t *blocks;        /* layout/blocks.h; NULL: all */
-    int64_t rows, ld_kv;          /* of a run; columns of a row of kv */
-    int n, heads, head, width, run, part, ring, max_len, block, window, add, add_kv;
-    float scale;                  /* 1 / sqrt(width) */
-    dropper drop;
-} part_args;
 
 /* The columns of a lane. */
 template <typename T> static __device__ __forceinline__ void get(const T *row, int width, float (&x)[EACH]) {
@@ -48,7 +35,7 @@ static __device__ __forceinline__ void add_row(float (&sum)[EACH], float weight,
 }
 
 /* The sequence of row t of a run; n: none. Chunks begin at seq[s] / ring + s, which rises. */
-static __device__ __forceinline__ int sequence_of(const part_args &a, int64_t t, int run) {
+static __device__ __forceinline__ int sequence_of(const tile_args &a, int64_t t, int run) {
     int low = 0, high = a.n;
     while (low < high) {
         int middle = (low + high) / 2;
@@ -62,14 +49,14 @@ static __device__ __forceinline__ int sequence_of(const part_args &a, int64_t t,
 
 /* Row u of the keys, or of the values. */
 template <typename T>
-static __device__ __forceinline__ const T *key_of(const part_args &a, int64_t u, int h, int value) {
-    return (const T *)a.kv + u * a.ld_kv + ((int64_t)value * a.heads + h) * a.width;
+static __device__ __forceinline__ const T *key_of(const tile_args &a, int64_t u, int h, int value) {
+    return (const T *)a.kv + u * a.kv_stride + ((int64_t)value * a.heads + h) * a.width;
 }
-template <typename T> static __device__ __forceinline__ const T *query_of(const part_args &a, int64_t t, int h) {
-    return (const T *)a.q + (t * 3 * a.heads + h) * a.width;
+template <typename T> static __device__ __forceinline__ const T *query_of(const tile_args &a, int64_t t, int h) {
+    return (const T *)a.qkv + (t * 3 * a.heads + h) * a.width;
 }
 /* The dropout factor of the weight that row `asks` of all runs gives to key u. */
-static __device__ __forceinline__ float keeps(const part_args &a, int64_t asks, int64_t u, int h) {
+static __device__ __forceinline__ float keeps(const tile_args &a, int64_t asks, int64_t u, int h) {
     if (!a.drop.threshold) return 1.0f;
     int place = a.key[2 * (a.part * a.rows + u) + 1];
     return kept(a.drop, a.key, asks, (uint32_t)((a.head + h) * a.max_len + place));
@@ -82,7 +69,7 @@ typedef struct listed {
     int64_t place, window;
 } listed;
 
-static __device__ __forceinline__ listed listed_of(const part_args &a, int h, int64_t place, bool of_keys) {
+static __device__ __forceinline__ listed listed_of(const tile_args &a, int h, int64_t place, bool of_keys) {
     listed l = {NULL, NULL, 0, place, a.window};
     if (!a.blocks) return l;
     tri_block_lists lists = of_keys ? tri__blocks_of_keys(a.blocks, a.head + h)
@@ -99,7 +86,7 @@ static __device__ __forceinline__ bool meets(listed &l, int64_t place) {
 
 /* Softmax over the keys of run attr.part, of a query that is the token at `place`; out: the context. Returns lse. */
 template <typename T>
-static __device__ float attend(const part_args &a, const float (&q)[EACH], int64_t asks, int64_t place,
+static __device__ float attend(const tile_args &a, const float (&q)[EACH], int64_t asks, int64_t place,
                                tri_run_rows keys, int h, float (&out)[EACH]) {
     float top = -INFINITY, sum = 0, k[EACH], v[EACH];
     listed l = listed_of(a, h, place, false);
@@ -125,7 +112,7 @@ static __device__ float attend(const part_args &a, const float (&q)[EACH], int64
     return top + logf(sum);
 }
 
-template <typename T> static __global__ void __launch_bounds__(THREADS) part_kernel(part_args a) {
+template <typename T> static __global__ void __launch_bounds__(THREADS) part_kernel(tile_args a) {
     int64_t i = (int64_t)blockIdx.x * ROWS + threadIdx.x / WARP, t = i / a.heads;
     if (t >= a.rows) return;
     int h = (int)(i % a.heads), s = sequence_of(a, t, a.run);
@@ -136,12 +123,12 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) part_ker
         lse = attend<T>(a, q, a.run * a.rows + t, own.place + t - own.begin, tri__ring_run(a.seq, s, a.part, a.ring), h,
                         out);
     }
-    put_row((T *)a.out + i * a.width, a.width, out, 1.0f, 0);
+    put_row((T *)a.ctx + i * a.width, a.width, out, 1.0f, 0);
     if (threadIdx.x % WARP == 0) a.lse[i] = lse;
 }
 
 /* For one weight: its value after dropout, and the gradient of the scaled score. */
-static __device__ __forceinline__ float slope(const part_args &a, const float (&q)[EACH], const float (&k)[EACH],
+static __device__ __forceinline__ float slope(const tile_args &a, const float (&q)[EACH], const float (&k)[EACH],
                                               const float (&v)[EACH], const float (&dctx)[EACH], float mean, float lse,
                                               float keep, float *weight) {
     float p = expf(dot(q, k) * a.scale - lse);
@@ -149,34 +136,48 @@ static __device__ __forceinline__ float slope(const part_args &a, const float (&
     return p * (keep * dot(dctx, v) - mean);
 }
 
-/* Gradients of queries; those of keys and values in dqkv are 0. */
-template <typename T> static __global__ void __launch_bounds__(THREADS) part_dq_kernel(part_args a) {
-    int64_t i = (int64_t)blockIdx.x * ROWS + threadIdx.x / WARP, t = i / a.heads;
-    if (t >= a.rows) return;
-    int h = (int)(i % a.heads), s = sequence_of(a, t, a.run);
-    float q[EACH], k[EACH], v[EACH], dctx[EACH], ctx[EACH], dq[EACH] = {}, none[EACH] = {}, weight;
-    T *row = (T *)a.dq + (t * 3 * a.heads + h) * a.width;
-    if (s < a.n) {
-        tri_run_rows keys = tri__ring_run(a.seq, s, a.part, a.ring), own = tri__ring_run(a.seq, s, a.run, a.ring);
-        listed l = listed_of(a, h, own.place + t - own.begin, false);
-        get(query_of<T>(a, t, h), a.width, q);
-        get((const T *)a.dctx + i * a.width, a.width, dctx);
-        get((const T *)a.ctx + i * a.width, a.width, ctx);
-        float mean = dot(dctx, ctx), lse = a.lse[i];
-        for (int64_t u = keys.begin; u < keys.end; u++) {
-            if (!meets(l, keys.place + u - keys.begin)) continue;
-            get(key_of<T>(a, u, h, 0), a.width, k);
-            get(key_of<T>(a, u, h, 1), a.width, v);
-            add_row(dq, slope(a, q, k, v, dctx, mean, lse, keeps(a, a.run * a.rows + t, u, h), &weight), k);
-        }
+/* The gradient of a query, row t, that is the token at `place`; its results are those of head i. */
+template <typename T>
+static __device__ __forceinline__ void sum_dq(const tile_args &a, int64_t t, int64_t i, int64_t asks, int64_t place,
+                                              tri_run_rows keys, int h, float (&dq)[EACH]) {
+    float q[EACH], k[EACH], v[EACH], dctx[EACH], ctx[EACH], weight;
+    listed l = listed_of(a, h, place, false);
+    get(query_of<T>(a, t, h), a.width, q);
+    get((const T *)a.dctx + i * a.width, a.width, dctx);
+    get((const T *)a.ctx + i * a.width, a.width, ctx);
+    float mean = dot(dctx, ctx), lse = a.lse[i];
+    for (int64_t u = keys.begin; u < keys.end; u++) {
+        if (!meets(l, keys.place + u - keys.begin)) continue;
+        get(key_of<T>(a, u, h, 0), a.width, k);
+        get(key_of<T>(a, u, h, 1), a.width, v);
+        add_row(dq, slope(a, q, k, v, dctx, mean, lse, keeps(a, asks, u, h), &weight), k);
     }
+}
+
+/* Writes it; those of keys and values in dqkv are 0. */
+template <typename T>
+static __device__ __forceinline__ void put_dq(const tile_args &a, int64_t t, int h, const float (&dq)[EACH]) {
+    T *row = (T *)a.dqkv + (t * 3 * a.heads + h) * a.width;
+    float none[EACH] = {};
     put_row(row, a.width, dq, a.scale, a.add);
     for (int part = 1; part < 3 && !a.add; part++)
         put_row(row + (int64_t)part * a.heads * a.width, a.width, none, 0.0f, 0);
 }
 
+template <typename T> static __global__ void __launch_bounds__(THREADS) part_dq_kernel(tile_args a) {
+    int64_t i = (int64_t)blockIdx.x * ROWS + threadIdx.x / WARP, t = i / a.heads;
+    if (t >= a.rows) return;
+    int h = (int)(i % a.heads), s = sequence_of(a, t, a.run);
+    float dq[EACH] = {};
+    if (s < a.n) {
+        tri_run_rows keys = tri__ring_run(a.seq, s, a.part, a.ring), own = tri__ring_run(a.seq, s, a.run, a.ring);
+        sum_dq<T>(a, t, i, a.run * a.rows + t, own.place + t - own.begin, keys, h, dq);
+    }
+    put_dq<T>(a, t, h, dq);
+}
+
 /* Gradients of keys and values. */
-template <typename T> static __global__ void __launch_bounds__(THREADS) part_dkv_kernel(part_args a) {
+template <typename T> static __global__ void __launch_bounds__(THREADS) part_dkv_kernel(tile_args a) {
     int64_t i = (int64_t)blockIdx.x * ROWS + threadIdx.x / WARP, u = i / a.heads;
     if (u >= a.rows) return;
     int h = (int)(i % a.heads), s = sequence_of(a, u, a.part);
@@ -197,17 +198,17 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) part_dkv
             add_row(dv, weight, dctx);
         }
     }
-    T *row = (T *)a.dkv + u * a.ld_kv + (int64_t)h * a.width;
+    T *row = (T *)a.dkv + u * a.kv_stride + (int64_t)h * a.width;
     put_row(row, a.width, dk, a.scale, a.add_kv);
     put_row(row + (int64_t)a.heads * a.width, a.width, dv, 1.0f, a.add_kv);
 }
 
 /* First tokens, a warp for a head of each: all runs of columns of y. */
-template <typename T> static __global__ void __launch_bounds__(THREADS) first_kernel(part_args a) {
+template <typename T> static __global__ void __launch_bounds__(THREADS) first_kernel(tile_args a) {
     int64_t i = (int64_t)blockIdx.x * ROWS + threadIdx.x / WARP, s = i / a.heads;
     if (s >= a.n) return;
     int h = (int)(i % a.heads), each = a.heads * (a.width + 1);
-    float q[EACH], out[EACH], none[EACH] = {}, *y = (float *)a.out + s * a.ring * each;
+    float q[EACH], out[EACH], none[EACH] = {}, *y = (float *)a.ctx + s * a.ring * each;
     get(query_of<T>(a, s, h), a.width, q);
     float lse = attend<T>(a, q, tri__ring_run(a.seq, s, 0, a.ring).begin, 0, tri__ring_run(a.seq, s, a.part, a.ring), h,
                           out);
@@ -217,31 +218,17 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) first_ke
     }
 }
 
-template <typename T> static __global__ void __launch_bounds__(THREADS) first_dq_kernel(part_args a) {
+template <typename T> static __global__ void __launch_bounds__(THREADS) first_dq_kernel(tile_args a) {
     int64_t i = (int64_t)blockIdx.x * ROWS + threadIdx.x / WARP, s = i / a.heads;
     if (s >= a.n) return;
     int h = (int)(i % a.heads);
-    float q[EACH], k[EACH], v[EACH], dctx[EACH], ctx[EACH], dq[EACH] = {}, none[EACH] = {}, weight;
-    tri_run_rows keys = tri__ring_run(a.seq, s, a.part, a.ring);
-    int64_t asks = tri__ring_run(a.seq, s, 0, a.ring).begin;
-    get(query_of<T>(a, s, h), a.width, q);
-    get((const T *)a.dctx + i * a.width, a.width, dctx);
-    get((const T *)a.ctx + i * a.width, a.width, ctx);
-    float mean = dot(dctx, ctx), lse = a.lse[i];
-    listed l = listed_of(a, h, 0, false);
-    for (int64_t u = keys.begin; u < keys.end; u++) {
-        if (!meets(l, keys.place + u - keys.begin)) continue;
-        get(key_of<T>(a, u, h, 0), a.width, k);
-        get(key_of<T>(a, u, h, 1), a.width, v);
-        add_row(dq, slope(a, q, k, v, dctx, mean, lse, keeps(a, asks, u, h), &weight), k);
-    }
-    T *row = (T *)a.dq + (s * 3 * a.heads + h) * a.width;
-    put_row(row, a.width, dq, a.scale, 0);
-    for (int part = 1; part < 3; part++) put_row(row + (int64_t)part * a.heads * a.width, a.width, none, 0.0f, 0);
+    float dq[EACH] = {};
+    sum_dq<T>(a, s, i, tri__ring_run(a.seq, s, 0, a.ring).begin, 0, tri__ring_run(a.seq, s, a.part, a.ring), h, dq);
+    put_dq<T>(a, s, h, dq);
 }
 
 /* Gradients of this run's keys and values; kv is in qkv. */
-template <typename T> static __global__ void __launch_bounds__(THREADS) first_dkv_kernel(part_args a) {
+template <typename T> static __global__ void __launch_bounds__(THREADS) first_dkv_kernel(tile_args a) {
     int64_t i = (int64_t)blockIdx.x * ROWS + threadIdx.x / WARP, u = i / a.heads;
     if (u >= a.rows) return;
     int h = (int)(i % a.heads), s = sequence_of(a, u, a.part);
@@ -258,7 +245,7 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) first_dk
         ds = slope(a, q, k, v, dctx, dot(dctx, ctx), a.lse[at],
                    keeps(a, tri__ring_run(a.seq, s, 0, a.ring).begin, u, h), &weight);
     }
-    T *row = (T *)a.dkv + u * a.ld_kv + (int64_t)h * a.width; /* the query's columns */
+    T *row = (T *)a.dkv + u * a.kv_stride + (int64_t)h * a.width; /* the query's columns */
     int64_t next = (int64_t)a.heads * a.width;
     if (!a.add_kv) put_row(row, a.width, none, 0.0f, 0);
     put_row(row + next, a.width, q, ds * a.scale, a.add_kv);
@@ -315,160 +302,109 @@ template <typename T> static __global__ void kv_din_kernel(int64_t D, int64_t G,
     }
 }
 
-/* Over present blocks, if there are any. */
-static part_args args_of(const tri_call *call, int seq, int blocks, int key, int64_t cols, int64_t rows) {
-    const tri_attr *attr = call->attr;
-    part_args a = {};
-    a.blocks = data<int32_t>(call, blocks), a.block = attr->block;
-    a.window = window_of(call);
-    a.seq = data<int32_t>(call, seq), a.key = data<int32_t>(call, key), a.n = (int)call->t[seq].rows - 1;
-    a.rows = rows, a.heads = attr->heads, a.head = attr->head0, a.width = (int)(cols / attr->heads);
-    a.run = attr->run, a.part = attr->part, a.ring = attr->members, a.max_len = attr->max_len;
-    a.scale = 1.0f / sqrtf((float)a.width), a.drop = dropper_of(call);
+/* A part's operands, without queries, keys and results; over present blocks, if there are any. */
+static tile_args part_args(const tri_call *call, int seq, int blocks, int key, int64_t rows, int64_t cols) {
+    tile_args a = tiles_of(call, args_of(call, seq, key, rows, cols), blocks);
+    a.run = call->attr->run, a.part = call->attr->part, a.ring = call->attr->members;
     return a;
-}
-
-/* Rejects heads wider than a warp's lanes can hold. */
-static int fits(const tri_call *call, const part_args &a, const char *where) {
-    if (a.width > MOST_WIDTH) record(call, cudaErrorNotSupported, where);
-    return a.width <= MOST_WIDTH;
-}
-
-/* The same operands for tiles. */
-static tile_args tiles_of(const part_args &a) {
-    tile_args t = {};
-    t.a.qkv = a.q, t.a.dctx = a.dctx, t.a.lse = a.lse, t.a.seq = a.seq, t.a.key = a.key, t.a.rows = a.rows;
-    t.a.ctx = a.dctx ? (void *)a.ctx : a.out, t.a.dqkv = a.dq, t.a.add = a.add;
-    t.a.n = a.n, t.a.heads = a.heads, t.a.head = a.head, t.a.width = a.width, t.a.max_len = a.max_len;
-    t.a.scale = a.scale, t.a.drop = a.drop;
-    t.kv = a.kv, t.dkv = a.dkv, t.kv_stride = a.ld_kv, t.add_kv = a.add_kv;
-    t.ring = a.ring, t.run = a.run, t.part = a.part, t.blocks = a.blocks, t.block = a.block;
-    t.window = a.window;
-    return t;
-}
-/* Zeroes an output of which tiles write the rows of sequences alone. */
-static void clear(const tri_call *call, int arg) {
-    size_t bytes = (size_t)elements(call, arg) * tri__dtype_bytes((tri_dtype)call->dtype[arg]);
-    if (!adds(call, arg)) record(call, cudaMemsetAsync(call->t[arg].data, 0, bytes, stream(call)), "attention_part");
 }
 
 template <typename T> static void attention_part(const tri_call *call) {
     OPERANDS(attention_part);
     int64_t H = call->t[ARG(ctx)].cols;
-    part_args a = args_of(call, ARG(seq), ARG(blocks), ARG(key), H, call->t[ARG(ctx)].rows);
-    a.q = call->t[ARG(qkv)].data, a.kv = call->t[ARG(kv)].data, a.ld_kv = 2 * H;
-    a.out = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
-    if (!a.rows || !fits(call, a, "attention_part: heads of more than 256 columns")) return;
-    tile_args t = tiles_of(a);
-    if (tiles_fit(call, &t, call->dtype[ARG(ctx)])) {
-        clear(call, ARG(ctx)), clear(call, ARG(lse));
-        tri__cuda_tiles(call, &t, call->dtype[ARG(ctx)]);
-        return;
-    }
-    part_kernel<T><<<blocks_for(a.rows * a.heads, ROWS), THREADS, 0, stream(call)>>>(a);
-    launched(call, "attention_part");
+    tile_args a = part_args(call, ARG(seq), ARG(blocks), ARG(key), call->t[ARG(ctx)].rows, H);
+    a.qkv = GIVEN(qkv), a.kv = GIVEN(kv), a.kv_stride = 2 * H, a.ctx = GIVEN(ctx), a.lse = GIVEN(lse);
+    if (!a.rows || !width_fits(call, a, "attention_part: heads of more than 256 columns")) return;
+    if (tiles_fit(call, &a, call->dtype[ARG(ctx)])) { /* they write the rows of sequences alone */
+        clear(call, ARG(ctx), "attention_part"), clear(call, ARG(lse), "attention_part");
+        tri__cuda_tiles(call, &a, call->dtype[ARG(ctx)]);
+    } else queue(call, "attention_part", part_kernel<T>, blocks_for(a.rows * a.heads, ROWS), THREADS, a);
 }
 
 template <typename T> static void attention_part_din(const tri_call *call) {
     OPERANDS(attention_part_din);
     int64_t H = call->t[ARG(dctx)].cols;
-    part_args a = args_of(call, ARG(seq), ARG(blocks), ARG(key), H, call->t[ARG(dctx)].rows);
-    a.q = call->t[ARG(qkv)].data, a.kv = call->t[ARG(kv)].data, a.ld_kv = 2 * H;
-    a.dctx = call->t[ARG(dctx)].data, a.ctx = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
-    a.dq = call->t[ARG(dqkv)].data, a.dkv = call->t[ARG(dkv)].data;
+    tile_args a = part_args(call, ARG(seq), ARG(blocks), ARG(key), call->t[ARG(dctx)].rows, H);
+    a.qkv = GIVEN(qkv), a.kv = GIVEN(kv), a.kv_stride = 2 * H, a.dctx = GIVEN(dctx), a.ctx = GIVEN(ctx);
+    a.lse = GIVEN(lse), a.dqkv = GIVEN(dqkv), a.dkv = GIVEN(dkv);
     a.add = adds(call, ARG(dqkv)), a.add_kv = adds(call, ARG(dkv));
-    if (!a.rows || !fits(call, a, "attention_part_din: heads of more than 256 columns")) return;
-    tile_args t = tiles_of(a);
-    if (tiles_fit(call, &t, call->dtype[ARG(dqkv)])) {
-        clear(call, ARG(dqkv)), clear(call, ARG(dkv));
-        tri__cuda_tiles_din(call, &t, call->dtype[ARG(dqkv)]);
+    if (!a.rows || !width_fits(call, a, "attention_part_din: heads of more than 256 columns")) return;
+    if (tiles_fit(call, &a, call->dtype[ARG(dqkv)])) {
+        clear(call, ARG(dqkv), "attention_part_din"), clear(call, ARG(dkv), "attention_part_din");
+        tri__cuda_tiles_din(call, &a, call->dtype[ARG(dqkv)]);
         return;
     }
-    part_dq_kernel<T><<<blocks_for(a.rows * a.heads, ROWS), THREADS, 0, stream(call)>>>(a);
-    part_dkv_kernel<T><<<blocks_for(a.rows * a.heads, ROWS), THREADS, 0, stream(call)>>>(a);
-    launched(call, "attention_part_din");
+    queue(call, "attention_part_din", part_dq_kernel<T>, blocks_for(a.rows * a.heads, ROWS), THREADS, a);
+    queue(call, "attention_part_din", part_dkv_kernel<T>, blocks_for(a.rows * a.heads, ROWS), THREADS, a);
 }
 
 /* Keys and values in qkv, whose rows are as long as those of queries. */
 template <typename T>
-static part_args first_args(const tri_call *call, int q, int qkv, int seq, int blocks, int key) {
+static tile_args first_args(const tri_call *call, int q, int qkv, int seq, int blocks, int key) {
     int64_t H = call->t[qkv].cols / 3;
-    part_args a = args_of(call, seq, blocks, key, H, call->t[qkv].rows);
-    a.q = call->t[q].data, a.kv = data<T>(call, qkv) + H, a.ld_kv = 3 * H;
+    tile_args a = part_args(call, seq, blocks, key, call->t[qkv].rows, H);
+    a.qkv = call->t[q].data, a.kv = data<T>(call, qkv) + H, a.kv_stride = 3 * H;
     return a;
 }
 
 /* y has the place of ctx. */
 template <typename T> static void attention_first_part(const tri_call *call) {
     OPERANDS(attention_part);
-    part_args a = first_args<T>(call, ARG(q), ARG(qkv), ARG(seq), ARG(blocks), ARG(key));
-    a.out = call->t[ARG(ctx)].data;
-    if (!a.n || !fits(call, a, "attention_first_part: heads of more than 256 columns")) return;
-    first_kernel<T><<<blocks_for((int64_t)a.n * a.heads, ROWS), THREADS, 0, stream(call)>>>(a);
-    launched(call, "attention_first_part");
+    tile_args a = first_args<T>(call, ARG(q), ARG(qkv), ARG(seq), ARG(blocks), ARG(key));
+    a.ctx = GIVEN(ctx);
+    if (!a.n || !width_fits(call, a, "attention_first_part: heads of more than 256 columns")) return;
+    queue(call, "attention_first_part", first_kernel<T>, blocks_for((int64_t)a.n * a.heads, ROWS), THREADS, a);
 }
 
 /* dq has the place of dkv. */
 template <typename T> static void attention_first_part_din(const tri_call *call) {
     OPERANDS(attention_part_din);
-    part_args a = first_args<T>(call, ARG(q), ARG(qkv), ARG(seq), ARG(blocks), ARG(key));
-    a.dctx = call->t[ARG(dctx)].data, a.ctx = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
-    a.dq = call->t[ARG(dkv)].data, a.dkv = call->t[ARG(dqkv)].data, a.add_kv = adds(call, ARG(dqkv));
-    if (!fits(call, a, "attention_first_part_din: heads of more than 256 columns")) return;
-    if (a.n) first_dq_kernel<T><<<blocks_for((int64_t)a.n * a.heads, ROWS), THREADS, 0, stream(call)>>>(a);
-    if (a.rows) first_dkv_kernel<T><<<blocks_for(a.rows * a.heads, ROWS), THREADS, 0, stream(call)>>>(a);
-    launched(call, "attention_first_part_din");
+    const char *where = "attention_first_part_din";
+    tile_args a = first_args<T>(call, ARG(q), ARG(qkv), ARG(seq), ARG(blocks), ARG(key));
+    a.dctx = GIVEN(dctx), a.ctx = GIVEN(ctx), a.lse = GIVEN(lse);
+    a.dqkv = GIVEN(dkv), a.dkv = GIVEN(dqkv), a.add_kv = adds(call, ARG(dqkv));
+    if (!width_fits(call, a, "attention_first_part_din: heads of more than 256 columns")) return;
+    if (a.n) queue(call, where, first_dq_kernel<T>, blocks_for((int64_t)a.n * a.heads, ROWS), THREADS, a);
+    if (a.rows) queue(call, where, first_dkv_kernel<T>, blocks_for(a.rows * a.heads, ROWS), THREADS, a);
 }
 
 template <typename T> static void attention_join(const tri_call *call) {
     OPERANDS(attention_join);
-    int64_t n = elements(call, ARG(lse));
+    int64_t rows = elements(call, ARG(lse));
     int width = (int)(call->t[ARG(ctx)].cols / call->attr->heads), team = WARP;
-    T *ctx = data<T>(call, ARG(ctx));
-    const T *more = data<T>(call, ARG(more));
-    float *lse = data<float>(call, ARG(lse));
-    const float *logs = data<float>(call, ARG(logs));
-    if (n == 0) return;
-    if (width % WIDE == 0 && aligned(ctx) && aligned(more)) {
-        while (team > 1 && team / 2 * WIDE >= width) team /= 2;
-        join_kernel<T, WIDE><<<blocks_for(n * team, THREADS), THREADS, 0, stream(call)>>>(n, team, width, ctx, lse,
-                                                                                          more, logs);
-    } else
-        join_kernel<T, 1><<<blocks_for(n * team, THREADS), THREADS, 0, stream(call)>>>(n, team, width, ctx, lse, more,
-                                                                                       logs);
-    launched(call, "attention_join");
+    int is_wide = width % WIDE == 0 && aligned(call->t[ARG(ctx)].data, call->t[ARG(more)].data);
+    while (is_wide && team > 1 && team / 2 * WIDE >= width) team /= 2;
+    if (rows == 0) return;
+    by_width(is_wide, [&](auto n) {
+        queue(call, "attention_join", join_kernel<T, n>, blocks_for(rows * team, THREADS), THREADS, rows, team, width,
+              GIVEN(ctx), GIVEN(lse), GIVEN(more), GIVEN(logs));
+    });
 }
 
 template <typename T> static void attention_first_join(const tri_call *call) {
     OPERANDS(attention_first_join);
     int heads = call->attr->heads;
     int64_t n = call->t[ARG(ctx)].rows * heads;
-    if (n == 0) return;
-    first_join_kernel<T><<<blocks_for(n, ROWS), THREADS, 0, stream(call)>>>(
-        n, heads, (int)(call->t[ARG(ctx)].cols / heads), call->attr->members, data<T>(call, ARG(ctx)),
-        data<float>(call, ARG(lse)), data<float>(call, ARG(y)));
-    launched(call, "attention_first_join");
+    if (n)
+        queue(call, "attention_first_join", first_join_kernel<T>, blocks_for(n, ROWS), THREADS, n, heads,
+              (int)(call->t[ARG(ctx)].cols / heads), call->attr->members, GIVEN(ctx), GIVEN(lse), GIVEN(y));
 }
 
 template <typename T> static void kv_part(const tri_call *call) {
     OPERANDS(kv_part);
-    T *y = data<T>(call, ARG(y));
-    const T *x = data<T>(call, ARG(x));
     int64_t to = call->t[ARG(y)].cols, from = call->t[ARG(x)].cols;
     unsigned rows = (unsigned)call->t[ARG(y)].rows;
     if (elements(call, ARG(y)) == 0) return;
-    if (call->attr->back) kv_din_kernel<T><<<rows, THREADS, 0, stream(call)>>>(to, from, y, x, adds(call, ARG(y)));
-    else kv_kernel<T><<<rows, THREADS, 0, stream(call)>>>(from, to, y, x);
-    launched(call, "kv_part");
+    if (call->attr->back)
+        queue(call, "kv_part", kv_din_kernel<T>, rows, THREADS, to, from, GIVEN(y), GIVEN(x), adds(call, ARG(y)));
+    else queue(call, "kv_part", kv_kernel<T>, rows, THREADS, from, to, GIVEN(y), GIVEN(x));
 }
 
 /* To all keys, or to those of present blocks. */
-#define ROWS(facts)                                                                                          \
-    TRI_CUDA_FACT_ROWS(facts, TRI_OP_attention_part, attention_part, {}),                                    \
-        {TRI_OP_attention_part_din, TRI_F32, attention_part_din<float>, {}, facts},                          \
-        {TRI_OP_attention_part_din, TRI_BF16, attention_part_din<bf16>, TILES_WORK, facts},                  \
-        {TRI_OP_attention_part_din, TRI_F16, attention_part_din<f16>, TILES_WORK, facts},                    \
-        TRI_CUDA_FACT_ROWS(facts | TRI_FACT_FIRST, TRI_OP_attention_part, attention_first_part, {}),         \
+#define ROWS(facts)                                                                                  \
+    TRI_CUDA_FACT_ROWS(facts, TRI_OP_attention_part, attention_part, {}),                            \
+        TRI_CUDA_HALF_ROWS(facts, TRI_OP_attention_part_din, attention_part_din, {}, TILES_WORK),    \
+        TRI_CUDA_FACT_ROWS(facts | TRI_FACT_FIRST, TRI_OP_attention_part, attention_first_part, {}), \
         TRI_CUDA_FACT_ROWS(facts | TRI_FACT_FIRST, TRI_OP_attention_part_din, attention_first_part_din, {})
 
 TRI_CUDA_FAMILY(attention_part) = {

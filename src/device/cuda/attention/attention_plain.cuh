@@ -5,7 +5,7 @@
 
 #include "device/cuda/attention/attention_tiles.cuh"
 
-enum { THREADS = 128, MOST_COLS = 8 }; /* columns per lane: heads of up to 256 */
+enum { THREADS = 128, MOST_COLS = MOST_WIDTH / WARP }; /* columns per lane */
 
 /* One row of one head. */
 typedef struct row {
@@ -37,8 +37,8 @@ typedef struct walk {
 static __device__ __forceinline__ walk walk_of(const tile_args &t, const row &r, bool of_keys) {
     walk w = {NULL, NULL, r.begin, r.end, 0, 0, 0};
     if (!t.blocks || r.begin == r.end) return w;
-    tri_block_lists lists = of_keys ? tri__blocks_of_keys(t.blocks, t.a.head + r.head)
-                                    : tri__blocks_of_queries(t.blocks, t.a.head + r.head);
+    tri_block_lists lists = of_keys ? tri__blocks_of_keys(t.blocks, t.head + r.head)
+                                    : tri__blocks_of_queries(t.blocks, t.head + r.head);
     int i = (int)(r.t - r.begin) / t.block;
     w.of = lists.of + lists.at[i], w.stop = lists.of + lists.at[i + 1], w.block = t.block;
     w.first = (int)r.t - t.window, w.last = (int)r.t + t.window;
@@ -111,7 +111,7 @@ static __device__ __forceinline__ void put_columns(T *to, int width, const float
 }
 
 template <typename T, class S> static __global__ void plain_kernel(tile_args t, S scores) {
-    const attention_args &a = t.a;
+    const attention_args &a = t;
     row r = row_here(a);
     int lane = threadIdx.x % WARP, begin, end;
     if (r.t >= a.rows) return;
@@ -147,7 +147,7 @@ static __device__ __forceinline__ void weight_gradient(const attention_args &a, 
 
 /* The gradients of one row's query (over all rows it attends to), key and value (over all rows that attend to it). */
 template <typename T, class S> static __global__ void plain_din_kernel(tile_args t, S scores) {
-    const attention_args &a = t.a;
+    const attention_args &a = t;
     row r = row_here(a);
     int lane = threadIdx.x % WARP, begin, end;
     if (r.t >= a.rows) return;
@@ -185,25 +185,12 @@ template <typename T, class S> static __global__ void plain_din_kernel(tile_args
     put_columns(to + 2 * (int64_t)a.heads * a.width, a.width, dv, 1.0f, a.add);
 }
 
-[[maybe_unused]] static attention_args args_of(const tri_call *call, int seq, int key, int64_t cols) {
-    attention_args a = {};
-    a.seq = data<int32_t>(call, seq), a.key = data<int32_t>(call, key), a.n = (int)call->t[seq].rows - 1,
-    a.rows = call->t[0].rows;
-    a.heads = call->attr->heads, a.head = call->attr->head0, a.width = (int)(cols / call->attr->heads),
-    a.max_len = call->attr->max_len;
-    a.scale = 1.0f / sqrtf((float)a.width);
-    a.drop = dropper_of(call);
-    return a;
-}
-
-static unsigned plain_blocks(const attention_args &a) { return blocks_for(a.rows * a.heads, THREADS / WARP); }
-
 template <typename T, class S> static void plain(const tri_call *call, const tile_args &t, const S &scores) {
-    if (t.a.width > MOST_COLS * WARP) record(call, cudaErrorNotSupported, "attention: heads of more than 256 columns");
-    else plain_kernel<T, S><<<plain_blocks(t.a), THREADS, 0, stream(call)>>>(t, scores);
+    if (width_fits(call, t, "attention: heads of more than 256 columns"))
+        queue(call, "attention", plain_kernel<T, S>, blocks_for(t.rows * t.heads, THREADS / WARP), THREADS, t, scores);
 }
 template <typename T, class S> static void plain_din(const tri_call *call, const tile_args &t, const S &scores) {
-    if (t.a.width > MOST_COLS * WARP)
-        record(call, cudaErrorNotSupported, "attention's gradient: heads of more than 256 columns");
-    else plain_din_kernel<T, S><<<plain_blocks(t.a), THREADS, 0, stream(call)>>>(t, scores);
+    if (width_fits(call, t, "attention's gradient: heads of more than 256 columns"))
+        queue(call, "attention_din", plain_din_kernel<T, S>, blocks_for(t.rows * t.heads, THREADS / WARP), THREADS, t,
+              scores);
 }

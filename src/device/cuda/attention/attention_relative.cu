@@ -33,7 +33,7 @@ template <typename T, bool BIAS> struct relative_scores {
 template <typename T, bool BIAS> static __global__ void __launch_bounds__(THREADS) plain_table_kernel(relative_args t) {
     enum { WARPS = THREADS / WARP };
     __shared__ int low, high;
-    __shared__ float sums[2][WARPS][MOST_COLS * WARP];
+    __shared__ float sums[2][WARPS][MOST_WIDTH];
     const attention_args &a = t.a;
     relative_scores<T, BIAS> scores = {t};
     int row = blockIdx.x, head = blockIdx.y, warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
@@ -95,9 +95,9 @@ enum { ROW_BYTES_MOST = 2 * (2 * MOST_FAR + 2), SUM_BYTES = 25600 };
 #define DIN_WORK {ROW_BYTES_MOST, 0, SUM_BYTES, 1, 0}
 
 /* bias has the place of rel, and the gradient of either that of db. */
-static relative_args relative_of(const tri_call *call, int table, int seq, int key, int64_t cols) {
+static relative_args relative_of(const tri_call *call, const attention_args &a, int table) {
     relative_args t = {};
-    t.a = args_of(call, seq, key, cols);
+    t.a = a;
     t.table = call->t[table].data, t.B = (int)call->t[table].rows;
     t.buckets = call->attr->buckets, t.reach = call->attr->reach, t.far = t.reach ? t.reach + 1 : t.buckets;
     t.terms = call->attr->score == TRI_SCORE_BIASED ? 0 : call->attr->terms;
@@ -114,45 +114,40 @@ static int prepare(const tri_call *call, relative_args *t, int dtype, int din) {
     char *work = static_cast<char *>(call->work);
     t->rows = (int16_t *)work, t->part = (float *)(work + ROW_BYTES_MOST);
     t->a.statistic = t->part + SUM_BYTES * cols / 4;
-    list_rows<<<blocks_for(2 * t->far + 1, THREADS), THREADS, 0, stream(call)>>>(*t);
+    queue(call, "rows of distances", list_rows, blocks_for(2 * t->far + 1, THREADS), THREADS, *t);
     return 1;
+}
+
+/* The same call without tensor cores. */
+static tile_args plain_args(const relative_args &t) {
+    tile_args plain = {};
+    static_cast<attention_args &>(plain) = t.a;
+    return plain;
 }
 
 template <typename T, bool BIAS> static void attention_relative(const tri_call *call) {
     OPERANDS(attention);
     int dtype = call->dtype[ARG(ctx)];
-    relative_args t = relative_of(call, ARG(rel), ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
-    t.a.qkv = call->t[ARG(qkv)].data, t.a.ctx = call->t[ARG(ctx)].data, t.a.lse = data<float>(call, ARG(lse));
+    relative_args t = relative_of(call, forward_args(call), ARG(rel));
     if (t.a.rows == 0) return;
-    if (prepare(call, &t, dtype, 0)) {
-        tri__cuda_relative(call, &t, dtype);
-        return;
-    }
-    tile_args plain_args = {};
-    plain_args.a = t.a;
-    plain<T>(call, plain_args, relative_scores<T, BIAS>{t});
-    launched(call, "attention by distances");
+    if (prepare(call, &t, dtype, 0)) tri__cuda_relative(call, &t, dtype);
+    else plain<T>(call, plain_args(t), relative_scores<T, BIAS>{t});
 }
 
 template <typename T, bool BIAS> static void attention_relative_din(const tri_call *call) {
     OPERANDS(attention_din);
     int dtype = call->dtype[ARG(dqkv)];
-    relative_args t = relative_of(call, ARG(rel), ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
-    t.a.qkv = call->t[ARG(qkv)].data, t.a.dctx = call->t[ARG(dctx)].data, t.a.ctx = call->t[ARG(ctx)].data;
-    t.a.lse = data<float>(call, ARG(lse)), t.a.dqkv = call->t[ARG(dqkv)].data, t.a.add = adds(call, ARG(dqkv));
-    t.dtable = call->t[ARG(db)].data, t.add_table = adds(call, ARG(db));
+    relative_args t = relative_of(call, din_args(call), ARG(rel));
+    t.dtable = GIVEN(db), t.add_table = adds(call, ARG(db));
     if (t.a.rows > 0 && prepare(call, &t, dtype, 1)) {
         tri__cuda_relative_din(call, &t, dtype);
         tri__cuda_relative_table(call, &t, dtype);
         return;
     }
-    tile_args plain_args = {};
-    plain_args.a = t.a;
-    if (t.a.rows > 0) plain_din<T>(call, plain_args, relative_scores<T, BIAS>{t});
-    if (t.B > 0 && t.a.width <= MOST_COLS * WARP)
-        plain_table_kernel<T, BIAS>
-            <<<dim3((unsigned)t.B, (unsigned)t.a.heads), THREADS, 0, stream(call)>>>(t);
-    launched(call, "gradient of attention by distances");
+    if (t.a.rows > 0) plain_din<T>(call, plain_args(t), relative_scores<T, BIAS>{t});
+    if (t.B > 0 && t.a.width <= MOST_WIDTH)
+        queue(call, "gradient of a table of distances", plain_table_kernel<T, BIAS>,
+              dim3((unsigned)t.B, (unsigned)t.a.heads), THREADS, t);
 }
 
 template <typename T> static void biased(const tri_call *call) { attention_relative<T, true>(call); }
@@ -177,20 +172,12 @@ template <typename T> static void table_dw(const tri_call *call) {
     OPERANDS(table);
     int64_t n = elements(call, ARG(y)), count = elements(call, ARG(w));
     int64_t first = (call->t[ARG(y)].rows - call->t[ARG(w)].rows) / 2 * call->t[ARG(y)].cols;
-    if (n == 0) return;
-    table_dw_kernel<T><<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(
-        n, first, count, operand(call, ARG(y)), data<T>(call, ARG(w)), adds(call, ARG(y)));
-    launched(call, "table_dw");
+    queue_each(call, "table_dw", table_dw_kernel<T>, n, THREADS, first, count, GIVEN(y), GIVEN(w), adds(call, ARG(y)));
 }
 
-#define ROWS(facts, forward, din)                                           \
-    {TRI_OP_attention, TRI_F32, forward<float>, {}, facts},                 \
-        {TRI_OP_attention, TRI_BF16, forward<bf16>, FORWARD_WORK, facts},   \
-        {TRI_OP_attention, TRI_F16, forward<f16>, FORWARD_WORK, facts},     \
-        {TRI_OP_attention_din, TRI_F32, din<float>, {}, facts},             \
-        {TRI_OP_attention_din, TRI_BF16, din<bf16>, DIN_WORK, facts}, {     \
-        TRI_OP_attention_din, TRI_F16, din<f16>, DIN_WORK, facts            \
-    }
+#define ROWS(facts, forward, din)                                              \
+    TRI_CUDA_HALF_ROWS(facts, TRI_OP_attention, forward, {}, FORWARD_WORK),    \
+        TRI_CUDA_HALF_ROWS(facts, TRI_OP_attention_din, din, {}, DIN_WORK)
 
 TRI_CUDA_FAMILY(attention_relative) = {
     TRI_CUDA_ROWS(TRI_OP_table, table, {}),

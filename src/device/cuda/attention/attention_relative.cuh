@@ -204,4 +204,42 @@ static __device__ __forceinline__ void add_relative(const relative_args &t, cons
     if constexpr (BIAS) add_biases<KEYS>(m.biases(n), score);
     else add_terms<T, KEYS>(t, m.memory + size::OWN_AT, m.memory + size::CROSS_AT, score);
 }
+
+/* Of a tile of queries, all keys of its sequence, of `length` rows. `from`: the row of the next key to fetch; `band`:
+ * the first distance to a tile. */
+template <typename T, bool BIAS> struct distant_tiles {
+    typedef sizes<BIAS> size;
+    const relative_args &t;
+    const room<BIAS> &m;
+    const T *from;
+    int head, length, tiles, band;
+
+    __device__ __forceinline__ void look(int) const {}
+    __device__ __forceinline__ int key(int n, int half) const {
+        return n * TILE + 32 * half + (int)threadIdx.x % 4 * 8;
+    }
+    /* Begins to fetch the n-th tile, but for the cross band. */
+    __device__ __forceinline__ void fetch_tile(int n, int band) const {
+        int64_t H = (int64_t)t.a.heads * t.a.width;
+        fetch_two<T, true>(t.a, from, from + H, 3 * H, length - n * TILE, m.stage(n));
+        if constexpr (BIAS) m.biases(n)[threadIdx.x] = bias_at<T>(t, head, band);
+        else fetch_half<T, false>(t, head, n, band, m);
+    }
+    __device__ __forceinline__ void fetch_cross(int band) const {
+        if constexpr (!BIAS) fetch_band<T, THREADS>(t, head, 0, band, m.base + size::CROSS_AT);
+    }
+    __device__ __forceinline__ void begin() const {
+        fetch_tile(0, band);
+        fetch_cross(band);
+        copy_commit();
+    }
+};
 #endif
+
+/* run(T(), DROP, BIAS) with the constants of a call. */
+template <class F> static void by_kind(const relative_args *t, int dtype, F run) {
+    by_half(dtype, [&](auto x) {
+        by_flag(t->a.drop.threshold > 0,
+                [&](auto drop) { by_flag(!t->terms, [&](auto bias) { run(x, drop, bias); }); });
+    });
+}

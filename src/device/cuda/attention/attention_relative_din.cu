@@ -67,59 +67,39 @@ static __device__ __forceinline__ void sum_distances(const relative_args &t, con
     if (lane == 0) sums[2 * MOST_NEAR + 2 * warp] += before, sums[2 * MOST_NEAR + 2 * warp + 1] += after;
 }
 
-/* All keys of the tile's sequence. */
-template <typename T, bool BIAS> struct distant_keys {
+/* All keys of the tile's sequence; `band` is that of the current tile. */
+template <typename T, bool BIAS> struct distant_keys : distant_tiles<T, BIAS> {
     typedef sizes<BIAS> size;
     enum { EARLY = 0 };
-    const relative_args &t;
-    const tile_place &at;
-    const room<BIAS> &m;
-    const T *from; /* the row of the next key to fetch */
-    int tiles, band; /* band: the first distance to the current tile */
-
-    __device__ __forceinline__ void look(int) const {}
-    __device__ __forceinline__ uint32_t stage(int n) const { return m.stage(n); }
-    __device__ __forceinline__ int key(int n, int half) const {
-        return n * TILE + 32 * half + (int)threadIdx.x % 4 * 8;
-    }
-    /* Begins to fetch the n-th tile, but for the cross band. */
-    __device__ __forceinline__ void fetch_tile(int n, int band) const {
-        int64_t H = (int64_t)t.a.heads * t.a.width;
-        fetch_two<T, true>(t.a, from, from + H, 3 * H, at.keys - n * TILE, m.stage(n));
-        if constexpr (BIAS) m.biases(n)[threadIdx.x] = bias_at<T>(t, at.head, band);
-        else fetch_half<T, false>(t, at.head, n, band, m);
-    }
-    __device__ __forceinline__ void begin() const {
-        fetch_tile(0, band);
-        if constexpr (!BIAS) fetch_band<T, THREADS>(t, at.head, 0, band, m.base + size::CROSS_AT);
-        copy_commit();
-    }
+    __device__ __forceinline__ uint32_t stage(int n) const { return this->m.stage(n); }
     template <int DROP> __device__ __forceinline__ void fetch(int n, uint32_t (&)[2][2][4]) {
-        from += (int64_t)TILE * 3 * t.a.heads * t.a.width;
-        if (n + 1 < tiles) fetch_tile(n + 1, band - TILE);
-        if constexpr (!BIAS) form_terms<T, false>(m, n, m.stage(n));
+        this->from += (int64_t)TILE * 3 * this->t.a.heads * this->t.a.width;
+        if (n + 1 < this->tiles) this->fetch_tile(n + 1, this->band - TILE);
+        if constexpr (!BIAS) form_terms<T, false>(this->m, n, this->m.stage(n));
     }
-    __device__ __forceinline__ void add(int n, float (&score)[32]) const { add_relative<T, false>(t, m, n, score); }
+    __device__ __forceinline__ void add(int n, float (&score)[32]) const {
+        add_relative<T, false>(this->t, this->m, n, score);
+    }
     __device__ __forceinline__ met_keys met(int n, int half) const {
-        int valid = at.keys - key(n, half);
+        int valid = this->length - this->key(n, half);
         return met_keys{0, {0, 0}, {valid, valid}};
     }
     __device__ __forceinline__ void slopes(int n, const float (&score)[32]) const {
-        if constexpr (BIAS) sum_distances(t, m, score, band);
+        if constexpr (BIAS) sum_distances(this->t, this->m, score, this->band);
         else {
-            if (t.terms & 1) put_own<T, false>(score, m.memory + size::OWN_AT);
+            if (this->t.terms & 1) put_own<T, false>(score, this->m.memory + size::OWN_AT);
             show_to_matrix_units();
             __syncthreads(); /* gradients are there, and products of keys are no longer read */
-            if (n + 1 < tiles) fetch_band<T, THREADS>(t, at.head, 0, band - TILE, m.base + size::CROSS_AT);
+            if (n + 1 < this->tiles) this->fetch_cross(this->band - TILE);
         }
     }
     __device__ __forceinline__ void more(int n, float (&dq)[32]) const {
         if constexpr (!BIAS)
-            if (t.terms & 1) add_band<T>(m, m.half(n), m.half(n - 1), dq);
+            if (this->t.terms & 1) add_band<T>(this->m, this->m.half(n), this->m.half(n - 1), dq);
     }
     __device__ __forceinline__ void end() {
         copy_commit();
-        band -= TILE;
+        this->band -= TILE;
     }
 };
 #endif
@@ -161,8 +141,8 @@ static __global__ void __launch_bounds__(THREADS, BIAS ? 3 : 2) dq_kernel(relati
     take_statistics(statistics, statistic);
     decisions drop = {};
     if (DROP) drop = decisions_at(a, at.sample, at.query + (uint32_t)at.first, at.key);
-    distant_keys<T, BIAS> meets = {t, at, m, (const T *)a.qkv + at.key_row * 3 * H + H + at.head * a.width,
-                                   (at.keys + TILE - 1) / TILE, at.first - (TILE - 1)};
+    distant_keys<T, BIAS> meets = {{t, m, (const T *)a.qkv + at.key_row * 3 * H + H + at.head * a.width, at.head,
+                                    at.keys, (at.keys + TILE - 1) / TILE, at.first - (TILE - 1)}};
     meets.begin();
     if (DROP && !mask_is_even(a, drop.feature)) sum_dq<T, 64, 2 * DROP>(a, drop, meets, m.base, statistic, dq);
     else sum_dq<T, 64, DROP>(a, drop, meets, m.base, statistic, dq);
@@ -276,20 +256,13 @@ static __global__ void __launch_bounds__(THREADS, BIAS ? 3 : 2) dkv_kernel(relat
 #endif
 }
 
-template <typename T, int DROP, bool BIAS> static void launch(const tri_call *call, relative_args t) {
-    const char *where = "gradient of attention by distances";
-    dim3 grid(tiles_for<TILE>(t.a.rows, t.a.n), (unsigned)t.a.heads);
-    t.a.mask = mask_keys_of(t.a.drop);
-    launch_tiles(call, dq_kernel<T, DROP, BIAS>, grid, sizes<BIAS>::ALL, t, where);
-    launch_tiles(call, dkv_kernel<T, DROP, BIAS>, grid, sizes<BIAS>::ALL, t, where);
-}
-
-template <typename T> static void launch_kind(const tri_call *call, const relative_args *t) {
-    int drop = t->a.drop.threshold > 0;
-    if (t->terms) drop ? launch<T, 1, false>(call, *t) : launch<T, 0, false>(call, *t);
-    else drop ? launch<T, 1, true>(call, *t) : launch<T, 0, true>(call, *t);
-}
-
 void tri__cuda_relative_din(const tri_call *call, const relative_args *t, int dtype) {
-    dtype == TRI_BF16 ? launch_kind<bf16>(call, t) : launch_kind<f16>(call, t);
+    const char *where = "gradient of attention by distances";
+    dim3 grid(tiles_for<TILE>(t->a.rows, t->a.n), (unsigned)t->a.heads);
+    relative_args with = *t;
+    with.a.mask = mask_keys_of(t->a.drop);
+    by_kind(t, dtype, [&](auto x, auto drop, auto bias) {
+        queue_sharing(call, where, dq_kernel<decltype(x), drop, bias>, grid, THREADS, sizes<bias>::ALL, with);
+        queue_sharing(call, where, dkv_kernel<decltype(x), drop, bias>, grid, THREADS, sizes<bias>::ALL, with);
+    });
 }

@@ -78,12 +78,10 @@ static __device__ __forceinline__ void fetch_pair(const relative_args &t, const 
 static __device__ __forceinline__ void draw_decisions(const relative_args &t, const mask_start &start,
                                                       const tile_pair &p, int head, uint2 *to) {
     const attention_args &a = t.a;
-    int number = (int)threadIdx.x % TILE, lane = threadIdx.x % WARP, key = (int)threadIdx.x / TILE * WARP;
     attention_place place = {};
     place.sample = (uint32_t)a.key[2 * p.begin], place.query = (uint32_t)a.key[2 * p.begin + 1];
     place.feature = first_feature(a, head) + place.query;
-    uint32_t word = decide_keys(a, start, place, p.query * TILE + number, (p.query - p.side) * TILE + key);
-    reinterpret_cast<uint32_t *>(to + key + lane % 16 * 2 + lane / 16)[number / WARP] = turn_bits(word);
+    draw_tile(a, start, place, p.query * TILE + (int)threadIdx.x % TILE, (p.query - p.side) * TILE, to);
 }
 
 /* Accumulator element i of a group: 64 keys by 32 queries. */
@@ -273,26 +271,21 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) bias_ker
     if (threadIdx.x == 0) *to = narrow<T>((float)(sum * t.a.drop.scale + (t.add_table ? (double)wide(*to) : 0.0)));
 }
 
-template <typename T, int DROP> static void launch(const tri_call *call, relative_args t, const char *where) {
-    auto *kernel = pairs_kernel<T, DROP>;
-    int units = units_before(t.splits, t.sides, t.sides + 1);
-    t.a.mask = mask_keys_of(t.a.drop);
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, pair_sizes::ALL), where);
-    kernel<<<dim3((unsigned)units, (unsigned)t.a.heads), PAIR_THREADS, pair_sizes::ALL, stream(call)>>>(t);
-}
-
-template <typename T> static void launch_kind(const tri_call *call, const relative_args *t) {
-    const char *where = "gradient of a table of distances";
-    dim3 grid((unsigned)t->B, (unsigned)t->a.heads);
-    if (t->terms) t->a.drop.threshold ? launch<T, 1>(call, *t, where) : launch<T, 0>(call, *t, where);
-    if (t->B > 0 && t->terms) table_kernel<T><<<grid, THREADS, 0, stream(call)>>>(*t);
-    else if (t->B > 0)
-        bias_kernel<T><<<grid, THREADS, 0, stream(call)>>>(*t, (int)tiles_for<TILE>(t->a.rows, t->a.n));
-    launched(call, where);
-}
-
 void tri__cuda_relative_table(const tri_call *call, const relative_args *t, int dtype) {
-    dtype == TRI_BF16 ? launch_kind<bf16>(call, t) : launch_kind<f16>(call, t);
+    const char *where = "gradient of a table of distances";
+    dim3 grid((unsigned)t->B, (unsigned)t->a.heads),
+        pairs((unsigned)units_before(t->splits, t->sides, t->sides + 1), (unsigned)t->a.heads);
+    relative_args with = *t;
+    with.a.mask = mask_keys_of(t->a.drop);
+    by_half(dtype, [&](auto x) {
+        if (t->terms)
+            by_flag(t->a.drop.threshold > 0, [&](auto drop) {
+                queue_sharing(call, where, pairs_kernel<decltype(x), drop>, pairs, PAIR_THREADS, pair_sizes::ALL, with);
+            });
+        if (t->B > 0 && t->terms) queue(call, where, table_kernel<decltype(x)>, grid, THREADS, *t);
+        else if (t->B > 0)
+            queue(call, where, bias_kernel<decltype(x)>, grid, THREADS, *t, (int)tiles_for<TILE>(t->a.rows, t->a.n));
+    });
 }
 
 int tri__cuda_relative_plan(relative_args *t, int64_t bytes) {

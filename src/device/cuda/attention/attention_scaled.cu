@@ -12,22 +12,9 @@ enum {
     SCRATCH_ALIGN = 256, /* bytes */
 };
 
-/* The last sequence that begins at a row or before it, by all threads of a warp together; n: the row is padding. */
-static __device__ __forceinline__ int sequence_at_row(const int32_t *seq, int n, int row) {
-    int low = 0, count = n + 1, lane = threadIdx.x % WARP; /* the answer is in [low, low + count) */
-    while (count > 1) {
-        int stride = (count + WARP - 1) / WARP, at = low + lane * stride;
-        int before = lane * stride < count && seq[at] <= row;
-        int last = max(WARP - 1 - __clz((int)__ballot_sync(0xFFFFFFFFu, before)), 0);
-        low += last * stride;
-        count = min(stride, count - last * stride);
-    }
-    return low;
-}
-
 /* Whether attention has transposed the 16 rows from `row` on, as attention_bytes.cuh says. */
 static __device__ __forceinline__ bool is_transposed(const int32_t *seq, int n, int row) {
-    int s = sequence_at_row(seq, n, row);
+    int s = warp_search(n, [&](int s) { return seq[s] <= row; }); /* n: the row is padding */
     return s < n && seq[s] % TURN_ROWS == 0 && seq[s + 1] >= row + TURN_ROWS;
 }
 
@@ -59,8 +46,8 @@ static int are_full(const attention_args &a) {
 static void turn_rest(const tri_call *call, const fp8_tensor &to, const attention_args &a) {
     if (!to.transposed || are_full(a)) return;
     unsigned across = blocks_for(to.cols, TURN_TILES * TURN_TILE);
-    turn_kernel<<<blocks_for(to.rows, TURN_TILE) * across, TURN_THREADS, 0, stream(call)>>>(to, a.seq, a.n,
-                                                                                          (int)across);
+    queue(call, "attention_scaled", turn_kernel, blocks_for(to.rows, TURN_TILE) * across, TURN_THREADS, to, a.seq, a.n,
+          (int)across);
 }
 
 /* Gives the kernels where bytes go; 0: they cannot write them there, or not as fast. */
@@ -74,8 +61,7 @@ static int set_bytes(const fp8_tensor &to, attention_args *a) {
 
 template <typename T> static int attend_in_bytes(const tri_call *call, const fp8_tensor &to) {
     OPERANDS(attention);
-    attention_args a = args_of(call, ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
-    a.qkv = call->t[ARG(qkv)].data, a.ctx = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
+    attention_args a = forward_args(call);
     set_bits(call, ARG(bits), 0, &a);
     if (!set_bytes(to, &a) || !tri__cuda_flash(call, &a)) return 0;
     turn_rest(call, to, a);
@@ -86,10 +72,7 @@ template <typename T> static void attention_scaled(const tri_call *call) {
     OPERANDS(attention);
     fp8_tensor to = fp8_operands(call, ARG(ctx), ARG(q), ARG(transposed), ARG(most), ARG(sq));
     if (to.rows == 0) return;
-    if (attend_in_bytes<T>(call, to)) {
-        launched(call, "attention_scaled");
-        return;
-    }
+    if (attend_in_bytes<T>(call, to)) return;
     tri_call part = *call;
     tri_attr attr = *call->attr;
     attr.scaled = 0, attr.mask = call->t[ARG(bits)].data != NULL, part.attr = &attr;
@@ -103,13 +86,12 @@ template <typename T> static void attention_scaled(const tri_call *call) {
 template <typename T> static int attend_din_in_bytes(const tri_call *call, const fp8_tensor &to) {
     OPERANDS(attention_din);
     int dtype = call->dtype[ARG(dctx)], sums = call->t[ARG(db)].data != NULL;
-    attention_args a = args_of(call, ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
-    a.qkv = call->t[ARG(qkv)].data, a.dctx = call->t[ARG(dctx)].data, a.ctx = call->t[ARG(ctx)].data;
-    a.lse = data<float>(call, ARG(lse));
+    attention_args a = din_args(call);
+    a.dqkv = NULL, a.add = 0; /* in 8 bits alone */
     set_bits(call, ARG(bits), 1, &a);
     if (!set_bytes(to, &a) || dtype == TRI_F32) return 0;
     share_scratch(call->work, &a, sums);
-    if ((sums && !a.part) || !tri__cuda_flash_din(call, &a, dtype)) return 0;
+    if ((sums && !a.sums) || !tri__cuda_flash_din(call, &a, dtype)) return 0;
     turn_rest(call, to, a);
     if (sums) end_columns(call, to.cols, a.n * PARTS, 1, {{operand(call, ARG(db))}, {adds(call, ARG(db))}});
     return 1;
@@ -119,10 +101,7 @@ template <typename T> static int attend_din_in_bytes(const tri_call *call, const
 template <typename T> static void attention_scaled_din(const tri_call *call) {
     OPERANDS(attention_din);
     fp8_tensor to = fp8_operands(call, ARG(qkv), ARG(dqkv), ARG(transposed), ARG(most), ARG(sq));
-    if (to.rows > 0 && attend_din_in_bytes<T>(call, to)) {
-        launched(call, "attention_scaled_din");
-        return;
-    }
+    if (to.rows > 0 && attend_din_in_bytes<T>(call, to)) return;
     tri_call part = *call;
     tri_attr attr = *call->attr;
     T *dqkv = static_cast<T *>(call->work);
@@ -138,8 +117,6 @@ template <typename T> static void attention_scaled_din(const tri_call *call) {
     {SCRATCH_ALIGN + (MOST_ORDERED + 1) * sizeof(attention_place), 0, 4 * COLUMN_SMS * COLUMN_EACH, bytes, 0}
 TRI_CUDA_FAMILY(attention_scaled) = {
     TRI_CUDA_FACT_ROWS(TRI_FACT_SCALED, TRI_OP_attention, attention_scaled, {}),
-    {TRI_OP_attention_din, TRI_F32, attention_scaled_din<float>, SCALED_WORK(4), TRI_FACT_SCALED},
-    {TRI_OP_attention_din, TRI_BF16, attention_scaled_din<bf16>, SCALED_WORK(4), TRI_FACT_SCALED},
-    {TRI_OP_attention_din, TRI_F16, attention_scaled_din<f16>, SCALED_WORK(4), TRI_FACT_SCALED},
+    TRI_CUDA_FACT_ROWS(TRI_FACT_SCALED, TRI_OP_attention_din, attention_scaled_din, SCALED_WORK(4)),
     {},
 };

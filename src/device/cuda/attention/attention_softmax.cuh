@@ -143,14 +143,30 @@ static __device__ __forceinline__ void end_softmax(const attention_args &a, int 
     }
 }
 
+/* Writes the columns that a head has of a thread's two rows; `to` is the warp's first row, of which `left` exist. */
+template <typename T, int COLS>
+static __device__ __forceinline__ void write_columns(const attention_args &a, const float (&out)[COLS / 2],
+                                                     const float (&factor)[2], T *to, int left) {
+    int row = threadIdx.x % WARP / 4, c = threadIdx.x % 4;
+    int64_t H = (int64_t)a.heads * a.width;
+    to += row * H;
+#pragma unroll
+    for (int h = 0; h < 2; h++, to += 8 * H)
+#pragma unroll
+        for (int j = 0; j < COLS / 8; j++)
+            if (8 * j + 2 * c < a.width && row + 8 * h < left)
+                *reinterpret_cast<uint32_t *>(to + 8 * j + 2 * c) =
+                    pair_of(T(), out[4 * j + 2 * h] * factor[h], out[4 * j + 2 * h + 1] * factor[h]);
+}
+
 /* `queries` is the address of the tile of queries, which are no longer needed: whole rows are staged there. */
 template <typename T, int COLS, bool HOLES = false>
 static __device__ __forceinline__ void write_rows(const attention_args &a, int head, int first, int end,
                                                   float (&out)[COLS / 2], const float (&largest)[2], float (&sum)[2],
                                                   uint32_t queries) {
-    int lane = threadIdx.x % WARP, c = lane % 4, warp_row = first + (int)threadIdx.x / WARP * 16;
+    int warp_row = first + (int)threadIdx.x / WARP * 16;
     float factor[2];
-    end_softmax<HOLES>(a, head, warp_row + lane / 4, end, largest, sum, factor);
+    end_softmax<HOLES>(a, head, warp_row + (int)threadIdx.x % WARP / 4, end, largest, sum, factor);
     T *to = (T *)a.ctx + ((int64_t)warp_row * a.heads + head) * a.width;
     int64_t H = (int64_t)a.heads * a.width;
     if constexpr (COLS == 64)
@@ -158,14 +174,7 @@ static __device__ __forceinline__ void write_rows(const attention_args &a, int h
             write_whole_rows(out, factor, queries + threadIdx.x / WARP * (16 * ROW_BYTES), to, H, end - warp_row);
             return;
         }
-    to += lane / 4 * H;
-#pragma unroll
-    for (int h = 0; h < 2; h++, to += 8 * H)
-#pragma unroll
-        for (int j = 0; j < COLS / 8; j++)
-            if (8 * j + 2 * c < a.width && warp_row + lane / 4 + 8 * h < end)
-                *reinterpret_cast<uint32_t *>(to + 8 * j + 2 * c) =
-                    pair_of(T(), out[4 * j + 2 * h] * factor[h], out[4 * j + 2 * h + 1] * factor[h]);
+    write_columns<T, COLS>(a, out, factor, to, end - warp_row);
 }
 
 /* Writes a warp's 16 rows of 64 columns in the computing type and in bytes; `column`: the first of ctx's. */

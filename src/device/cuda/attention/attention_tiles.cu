@@ -14,15 +14,6 @@ template <int COLS> struct sizes { /* bytes of shared memory: queries, then two 
 };
 
 #if TRI_HOPPER
-template <typename T, int COLS>
-static __device__ __forceinline__ void fetch(const tile_args &t, const tile_place &at, int4 four, uint32_t keys,
-                                             uint32_t values) {
-    const T *from = (const T *)t.kv + at.key_row * t.kv_stride + at.head * t.a.width;
-    copy_granules<T, COLS, true>(from, t.kv_stride, t.a.width, at.lead, at.keys, four, keys);
-    copy_granules<T, COLS, true>(from + (int64_t)t.a.heads * t.a.width, t.kv_stride, t.a.width, at.lead, at.keys, four,
-                                 values);
-}
-
 static __device__ __forceinline__ void hide_half(float (&s)[32], int b, const met_keys &of) {
     if (min(of.valid[0], of.valid[1]) >= 8 && max(of.first[0], of.first[1]) <= 0) return;
 #pragma unroll
@@ -53,9 +44,9 @@ template <typename T, int COLS> struct listed_keys {
     __device__ __forceinline__ int key(int, int half) const { return met[half].key; }
     template <int DROP> __device__ __forceinline__ void scores(int n, float (&score)[32], uint32_t (&x)[2][4]) {
         uint32_t there = query + 2 * size::TILE_BYTES - (uint32_t)(n & 1) * size::TILE_BYTES;
-        if (n + 1 < tiles) fetch<T, COLS>(t, at, entries_of(list, n + 1), there, there + 2 * size::TILE_BYTES);
+        if (n + 1 < tiles) fetch_listed<T, COLS>(t, at, entries_of(list, n + 1), there, there + 2 * size::TILE_BYTES);
         copy_commit();
-        if (DROP == 1) decide<true>(t.a, drop, met[0].key, x);
+        if (DROP == 1) decide<true>(t, drop, met[0].key, x);
         wgmma_wait<0>();
         pin(score);
 #pragma unroll
@@ -69,7 +60,7 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) tiles_kern
 #if TRI_HOPPER
     typedef sizes<COLS> size;
     extern __shared__ char raw[];
-    const attention_args &a = t.a;
+    const attention_args &a = t;
     tile_place at = tile_here<RING>(t, false);
     if (at.first >= at.queries) return;
     if (at.is_padding) {
@@ -89,7 +80,7 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) tiles_kern
     for (int from = 0; from < granules; from += LISTED) {
         list_granules<RING>(t, cursor, from, granules, list);
         if (!list.count) continue;
-        fetch<T, COLS>(t, at, entries_of(list, 0), query + size::TILE_BYTES, query + 3 * size::TILE_BYTES);
+        fetch_listed<T, COLS>(t, at, entries_of(list, 0), query + size::TILE_BYTES, query + 3 * size::TILE_BYTES);
         copy_commit();
         listed_keys<T, COLS> meets = {t, at, drop, list, cursor.split, (list.count + 3) / 4, query};
         if (DROP == 1 && !mask_is_even(a, drop.feature)) attend<T, 2 * DROP>(a, drop, meets, query, of);
@@ -103,20 +94,14 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) tiles_kern
 }
 
 template <typename T, int COLS, int DROP, bool RING> static void launch(const tri_call *call, tile_args t) {
-    t.a.mask = mask_keys_of(t.a.drop);
-    launch_tiles(call, tiles_kernel<T, COLS, DROP, RING>, tile_blocks(&t), sizes<COLS>::ALL, t, "attention of tiles");
-}
-
-template <typename T, int COLS> static void launch_kind(const tri_call *call, const tile_args *t) {
-    if (t->ring) t->a.drop.threshold ? launch<T, COLS, 1, true>(call, *t) : launch<T, COLS, 0, true>(call, *t);
-    else t->a.drop.threshold ? launch<T, COLS, 1, false>(call, *t) : launch<T, COLS, 0, false>(call, *t);
-}
-template <typename T> static void launch_width(const tri_call *call, const tile_args *t) {
-    t->a.width <= 64 ? launch_kind<T, 64>(call, t) : launch_kind<T, 128>(call, t);
+    t.mask = mask_keys_of(t.drop);
+    queue_sharing(call, "attention of tiles", tiles_kernel<T, COLS, DROP, RING>, tile_blocks(&t), THREADS,
+                  sizes<COLS>::ALL, t);
 }
 
 int tri__cuda_tiles(const tri_call *call, const tile_args *t, int dtype) {
     if (!tiles_fit(call, t, dtype)) return 0;
-    dtype == TRI_BF16 ? launch_width<bf16>(call, t) : launch_width<f16>(call, t);
+    by_kind(t, dtype,
+            [&](auto x, auto cols, auto drop, auto ring) { launch<decltype(x), cols, drop, ring>(call, *t); });
     return 1;
 }

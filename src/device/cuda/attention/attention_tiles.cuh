@@ -19,8 +19,7 @@ enum {
     NO_WINDOW = 1 << 28, /* tokens: further than any key */
 };
 
-typedef struct tile_args {
-    attention_args a;
+struct tile_args : attention_args {
     const void *kv;        /* keys, from the first one's column on; values are heads * width columns further */
     void *dkv;             /* their gradients, likewise */
     int64_t kv_stride;     /* columns of a row of kv and dkv */
@@ -29,9 +28,16 @@ typedef struct tile_args {
     int window;            /* a query's furthest key, in tokens; NO_WINDOW: any */
     int ring, run, part;   /* layout/runs.h: queries are of `run`, keys of `part`; ring 0: all rows are here */
     int add_kv;            /* dkv is added to */
-} tile_args;
+};
 
-static inline int window_of(const tri_call *call) { return call->attr->window ? call->attr->window : NO_WINDOW; }
+/* With the blocks of an operand, if there are any. */
+static inline tile_args tiles_of(const tri_call *call, const attention_args &a, int blocks) {
+    tile_args t = {};
+    static_cast<attention_args &>(t) = a;
+    t.blocks = data<int32_t>(call, blocks), t.block = call->attr->block;
+    t.window = call->attr->window ? call->attr->window : NO_WINDOW;
+    return t;
+}
 
 /* attention_tiles.cu, attention_tiles_din.cu: 0 if they do not support this call or device. The gradient has scratch
  * space for statistics. */
@@ -51,26 +57,18 @@ typedef struct tile_place {
 } tile_place;
 
 static __device__ __forceinline__ int first_row(const tile_args &t, int s) {
-    return t.ring ? t.a.seq[s] / t.ring + s : t.a.seq[s];
+    return t.ring ? t.seq[s] / t.ring + s : t.seq[s];
 }
 
-/* The sequence of a tile, or n, searched by all threads of a warp together. Tiles are numbered as in attention.cuh. */
+/* The sequence of a tile, or n. Tiles are numbered as in attention.cuh. */
 static __device__ __forceinline__ int sequence_at(const tile_args &t, int number) {
-    int low = 0, count = t.a.n + 1, lane = threadIdx.x % WARP; /* the answer is in [low, low + count) */
-    while (count > 1) {
-        int stride = (count + WARP - 1) / WARP, s = low + lane * stride;
-        int before = lane * stride < count && first_row(t, s) / TILE + s <= number;
-        int last = max(WARP - 1 - __clz((int)__ballot_sync(0xFFFFFFFFu, before)), 0);
-        low += last * stride;
-        count = min(stride, count - last * stride);
-    }
-    return low;
+    return warp_search(t.n, [&](int s) { return first_row(t, s) / TILE + s <= number; });
 }
 
 /* The tile of this thread block; first >= the number of its rows: none. RING: t.ring is not 0; without one all warps
  * are within blocks, and nothing leads. */
 template <bool RING> static __device__ __forceinline__ tile_place tile_here(const tile_args &t, bool of_keys) {
-    const attention_args &a = t.a;
+    const attention_args &a = t;
     int number = (int)blockIdx.x / a.heads, low = sequence_at(t, number);
     tile_place at = {};
     at.head = (int)blockIdx.x % a.heads;
@@ -117,8 +115,8 @@ static __device__ __forceinline__ tile_cursor cursor_of(const tile_args &t, cons
     int row = at.first + (int)threadIdx.x / WARP * GRANULE, place = at.place + row;
     tile_cursor c = {{NULL, NULL}, {NULL, NULL}, GRANULE, at.lead, at.base, row < rows};
     if (!t.blocks || !c.exists) return c;
-    tri_block_lists lists = of_keys ? tri__blocks_of_keys(t.blocks, t.a.head + at.head)
-                                    : tri__blocks_of_queries(t.blocks, t.a.head + at.head);
+    tri_block_lists lists = of_keys ? tri__blocks_of_keys(t.blocks, t.head + at.head)
+                                    : tri__blocks_of_queries(t.blocks, t.head + at.head);
     int block = place / t.block;
     c.of[0] = lists.of + lists.at[block], c.end[0] = lists.of + lists.at[block + 1];
     if (RING) c.split = min(GRANULE, (block + 1) * t.block - place);
@@ -239,6 +237,16 @@ static __device__ __forceinline__ void copy_granules(const T *from, int64_t stri
     }
 }
 
+/* Begins to fetch the keys and values of four entries. */
+template <typename T, int COLS>
+static __device__ __forceinline__ void fetch_listed(const tile_args &t, const tile_place &at, int4 four, uint32_t keys,
+                                                    uint32_t values) {
+    const T *from = (const T *)t.kv + at.key_row * t.kv_stride + at.head * t.width;
+    copy_granules<T, COLS, true>(from, t.kv_stride, t.width, at.lead, at.keys, four, keys);
+    copy_granules<T, COLS, true>(from + (int64_t)t.heads * t.width, t.kv_stride, t.width, at.lead, at.keys, four,
+                                 values);
+}
+
 /* Writes a tile's 64 rows of a head from accumulators, or adds to them: this warp's 16. `to`: the tile's first row, of
  * which `left` exist; `room`: 64 rows of a tile in shared memory that nothing reads any more. */
 template <typename T, int COLS>
@@ -264,9 +272,21 @@ static __device__ __forceinline__ void put_tile(const float (&d)[COLS / 2], floa
 
 /* Whether the kernels support a call: also rows of kv in 16-byte pieces, and warps within blocks. */
 static inline int tiles_fit(const tri_call *call, const tile_args *t, int dtype) {
-    return flash_fits(call, &t->a, dtype) && aligned(t->kv) && aligned(t->dkv) && t->kv_stride % WIDE == 0 &&
+    return flash_fits(call, t, dtype) && aligned(t->kv, t->dkv) && t->kv_stride % WIDE == 0 &&
            (!t->blocks || t->block == 16 || t->block == 32 || t->block == 64);
 }
 static inline unsigned tile_blocks(const tile_args *t) {
-    return tiles_for<TILE>(t->a.rows, t->a.n) * (unsigned)t->a.heads;
+    return tiles_for<TILE>(t->rows, t->n) * (unsigned)t->heads;
+}
+
+/* run(T(), COLS, DROP, RING) with the constants of a call. */
+template <class F> static void by_kind(const tile_args *t, int dtype, F run) {
+    by_half(dtype, [&](auto x) {
+        by_flag(t->drop.threshold > 0, [&](auto drop) {
+            by_flag(t->ring, [&](auto ring) {
+                if (t->width <= 64) run(x, std::integral_constant<int, 64>(), drop, ring);
+                else run(x, std::integral_constant<int, 128>(), drop, ring);
+            });
+        });
+    });
 }

@@ -21,15 +21,6 @@ template <int COLS> struct sizes {
 };
 
 #if TRI_HOPPER
-/* A tile of queries. */
-template <typename T, int COLS>
-static __device__ __forceinline__ void fetch_keys(const tile_args &t, const tile_place &at, int4 four, uint32_t to) {
-    const T *from = (const T *)t.kv + at.key_row * t.kv_stride + at.head * t.a.width;
-    copy_granules<T, COLS, true>(from, t.kv_stride, t.a.width, at.lead, at.keys, four, to);
-    copy_granules<T, COLS, true>(from + (int64_t)t.a.heads * t.a.width, t.kv_stride, t.a.width, at.lead, at.keys, four,
-                                 to + sizes<COLS>::TILE_BYTES);
-}
-
 /* The listed keys of a window of granules; their first tile is being fetched. */
 template <typename T, int COLS> struct listed_keys {
     typedef sizes<COLS> size;
@@ -47,10 +38,11 @@ template <typename T, int COLS> struct listed_keys {
         return base + size::STAGES_AT + (uint32_t)(n & 1) * size::STAGE_BYTES;
     }
     template <int DROP> __device__ __forceinline__ void fetch(int n, uint32_t (&x)[2][2][4]) const {
-        if (n + 1 < tiles) fetch_keys<T, COLS>(t, at, entries_of(list, n + 1), stage(~n));
+        if (n + 1 < tiles)
+            fetch_listed<T, COLS>(t, at, entries_of(list, n + 1), stage(~n), stage(~n) + size::TILE_BYTES);
         copy_commit();
 #pragma unroll
-        for (int b = 0; b < 2 && DROP; b++) decide<DROP == 1>(t.a, drop, key(n, b), x[b]);
+        for (int b = 0; b < 2 && DROP; b++) decide<DROP == 1>(t, drop, key(n, b), x[b]);
     }
     __device__ __forceinline__ int key(int, int half) const {
         int c = threadIdx.x % 4, entry = c / 2 ? entry_of(four, 2 * half + 1) : entry_of(four, 2 * half);
@@ -69,7 +61,7 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dq_kernel(
 #if TRI_HOPPER
     typedef sizes<COLS> size;
     extern __shared__ char raw[];
-    const attention_args &a = t.a;
+    const attention_args &a = t;
     tile_place at = tile_here<RING>(t, false);
     if (at.first >= at.queries) return;
     if (at.is_padding) {
@@ -94,7 +86,8 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dq_kernel(
     for (int from = 0; from < granules; from += LISTED) {
         list_granules<RING>(t, cursor, from, granules, list);
         if (!list.count) continue;
-        fetch_keys<T, COLS>(t, at, entries_of(list, 0), base + size::STAGES_AT);
+        fetch_listed<T, COLS>(t, at, entries_of(list, 0), base + size::STAGES_AT,
+                              base + size::STAGES_AT + size::TILE_BYTES);
         copy_commit();
         listed_keys<T, COLS> meets = {t, at, drop, list, cursor.split, (list.count + 3) / 4, base};
         if (DROP && !mask_is_even(a, drop.feature)) sum_dq<T, COLS, 2 * DROP>(a, drop, meets, base, statistic, dq);
@@ -113,7 +106,7 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dq_kernel(
 template <typename T, int COLS>
 static __device__ __forceinline__ void fetch_queries(const tile_args &t, const tile_place &at, int4 four, uint32_t to,
                                                      uint32_t statistics) {
-    const attention_args &a = t.a;
+    const attention_args &a = t;
     int64_t H = (int64_t)a.heads * a.width, row = at.query_row;
     copy_granules<T, COLS, false>((const T *)a.qkv + row * 3 * H + at.head * a.width, 3 * H, a.width, at.lead,
                                   at.queries, four, to);
@@ -147,7 +140,7 @@ template <typename T, int COLS> struct listed_queries {
     }
     __device__ __forceinline__ void draw(int n) const {
         int number = (int)threadIdx.x % TILE;
-        draw_decisions(t.a, start, at, row_of(entry_of(entries_of(list, n), number / GRANULE)) + number % GRANULE,
+        draw_decisions(t, start, at, row_of(entry_of(entries_of(list, n), number / GRANULE)) + number % GRANULE,
                        decided(n));
     }
     template <int DROP> __device__ __forceinline__ void fetch(int n) const {
@@ -160,7 +153,7 @@ template <typename T, int COLS> struct listed_queries {
     __device__ __forceinline__ void weigh(int n, float (&score)[32], float (&dweight)[32]) const {
         wgmma_wait<1>();
         pin(score);
-        exponentiate(score, statistic(n), t.a.scale * 1.44269504f);
+        exponentiate(score, statistic(n), t.scale * 1.44269504f);
         wgmma_wait<0>();
         pin(dweight);
     }
@@ -188,7 +181,7 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dkv_kernel
 #if TRI_HOPPER
     typedef sizes<COLS> size;
     extern __shared__ char raw[];
-    const attention_args &a = t.a;
+    const attention_args &a = t;
     tile_place at = tile_here<RING>(t, true);
     if (at.is_padding || at.first >= at.keys) return;
     uint32_t unaligned = shared_address(raw), base = (unaligned + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
@@ -223,23 +216,16 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dkv_kernel
 
 template <typename T, int COLS, int DROP, bool RING> static void launch(const tri_call *call, tile_args t) {
     const char *where = "gradient of attention of tiles";
-    t.a.mask = mask_keys_of(t.a.drop);
-    launch_tiles(call, dq_kernel<T, COLS, DROP, RING>, tile_blocks(&t), sizes<COLS>::ALL, t, where);
-    launch_tiles(call, dkv_kernel<T, COLS, DROP, RING>, tile_blocks(&t), sizes<COLS>::ALL, t, where);
-}
-
-template <typename T, int COLS> static void launch_kind(const tri_call *call, const tile_args *t) {
-    if (t->ring) t->a.drop.threshold ? launch<T, COLS, 1, true>(call, *t) : launch<T, COLS, 0, true>(call, *t);
-    else t->a.drop.threshold ? launch<T, COLS, 1, false>(call, *t) : launch<T, COLS, 0, false>(call, *t);
-}
-template <typename T> static void launch_width(const tri_call *call, const tile_args *t) {
-    t->a.width <= 64 ? launch_kind<T, 64>(call, t) : launch_kind<T, 128>(call, t);
+    t.mask = mask_keys_of(t.drop);
+    queue_sharing(call, where, dq_kernel<T, COLS, DROP, RING>, tile_blocks(&t), THREADS, sizes<COLS>::ALL, t);
+    queue_sharing(call, where, dkv_kernel<T, COLS, DROP, RING>, tile_blocks(&t), THREADS, sizes<COLS>::ALL, t);
 }
 
 int tri__cuda_tiles_din(const tri_call *call, const tile_args *t, int dtype) {
     if (!tiles_fit(call, t, dtype)) return 0;
     tile_args with = *t;
-    with.a.statistic = static_cast<float *>(call->work);
-    dtype == TRI_BF16 ? launch_width<bf16>(call, &with) : launch_width<f16>(call, &with);
+    with.statistic = static_cast<float *>(call->work);
+    by_kind(t, dtype,
+            [&](auto x, auto cols, auto drop, auto ring) { launch<decltype(x), cols, drop, ring>(call, with); });
     return 1;
 }

@@ -186,11 +186,10 @@ template <typename T, bool BYTES>
 static __device__ __forceinline__ void write_results(const attention_args &a, const job &j, int group, uint32_t room,
                                                      const float (&out)[COLS / 2], const float (&largest)[2],
                                                      float (&sum)[2], fp8_largest<T> &most) {
-    int lane = threadIdx.x % WARP, c = lane % 4, warp = threadIdx.x % GROUP / WARP,
-        warp_row = j.first + group * QUERIES + warp * 16;
+    int warp = threadIdx.x % GROUP / WARP, warp_row = j.first + group * QUERIES + warp * 16;
     int64_t H = (int64_t)a.heads * a.width;
     float factor[2];
-    end_softmax(a, j.head, warp_row + lane / 4, j.end, largest, sum, factor);
+    end_softmax(a, j.head, warp_row + (int)threadIdx.x % WARP / 4, j.end, largest, sum, factor);
     T *to = (T *)a.ctx + ((int64_t)warp_row * a.heads + j.head) * a.width;
     if (a.width == COLS) {
 #pragma unroll
@@ -205,14 +204,7 @@ static __device__ __forceinline__ void write_results(const attention_args &a, co
         }
         return;
     }
-    to += lane / 4 * H;
-#pragma unroll
-    for (int h = 0; h < 2; h++, to += 8 * H)
-#pragma unroll
-        for (int i = 0; i < COLS / 8; i++)
-            if (8 * i + 2 * c < a.width && warp_row + lane / 4 + 8 * h < j.end)
-                *reinterpret_cast<uint32_t *>(to + 8 * i + 2 * c) =
-                    pair_of(T(), out[4 * i + 2 * h] * factor[h], out[4 * i + 2 * h + 1] * factor[h]);
+    write_columns<T, COLS>(a, out, factor, to, j.end - warp_row);
 }
 
 /* A group's part of all jobs. */
@@ -315,9 +307,7 @@ static __global__ void __launch_bounds__(ALL_THREADS, 1) wide_kernel(attention_a
 template <typename T> static void launch(const tri_call *call, const attention_args &a, int tiles, int blocks) {
     auto *kernel = a.drop.threshold ? wide_kernel<T, true, false> : wide_kernel<T, false, false>;
     if (a.q) kernel = a.drop.threshold ? wide_kernel<T, true, true> : wide_kernel<T, false, true>;
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes::ALL), "attention");
-    kernel<<<(unsigned)blocks, ALL_THREADS, sizes::ALL, stream(call)>>>(a, tiles);
-    launched(call, "attention");
+    queue_sharing(call, "attention", kernel, (unsigned)blocks, ALL_THREADS, sizes::ALL, a, tiles);
 }
 
 static int tiles_of(const attention_args *a) { return (int)tiles_for<TILE>(a->rows, a->n); }

@@ -39,29 +39,25 @@ static __global__ void own_din_kernel(int64_t H, int64_t C, int64_t at, T *dx, c
 template <typename T> static void heads(const tri_call *call) {
     OPERANDS(heads);
     int to_wide = call->attr->join != call->attr->back, wide = to_wide ? ARG(y) : ARG(x);
-    T *y = data<T>(call, ARG(y));
-    const T *x = data<T>(call, ARG(x));
-    int64_t R = call->t[wide].rows, D = call->t[wide].cols;
-    if (R == 0) return;
-    heads_kernel<T><<<(unsigned)R, THREADS, 0, stream(call)>>>(
-        R, D, call->attr->members, call->attr->groups, to_wide ? y : nullptr, to_wide ? nullptr : x,
-        to_wide ? nullptr : y, to_wide ? x : nullptr, adds(call, ARG(y)));
-    launched(call, "heads");
+    T *y = GIVEN(y), *none = nullptr;
+    const T *x = GIVEN(x);
+    if (call->t[wide].rows)
+        queue(call, "heads", heads_kernel<T>, (unsigned)call->t[wide].rows, THREADS, call->t[wide].rows,
+              call->t[wide].cols, call->attr->members, call->attr->groups, to_wide ? y : none, to_wide ? none : x,
+              to_wide ? none : y, to_wide ? x : none, adds(call, ARG(y)));
 }
 
 template <typename T> static void heads_own(const tri_call *call) {
     OPERANDS(heads_own);
-    T *y = data<T>(call, ARG(y));
-    const T *x = data<T>(call, ARG(x));
     int64_t to = call->t[ARG(y)].cols, from = call->t[ARG(x)].cols;
     unsigned rows = (unsigned)call->t[ARG(y)].rows;
     if (rows == 0) return;
     if (call->attr->back)
-        own_din_kernel<T><<<rows, THREADS, 0, stream(call)>>>(from, to, call->attr->part * to, y, x,
-                                                              adds(call, ARG(y)));
+        queue(call, "heads_own", own_din_kernel<T>, rows, THREADS, from, to, call->attr->part * to, GIVEN(y), GIVEN(x),
+              adds(call, ARG(y)));
     else
-        own_kernel<T><<<rows, THREADS, 0, stream(call)>>>(to, from, call->attr->part * from, y, x, adds(call, ARG(y)));
-    launched(call, "heads_own");
+        queue(call, "heads_own", own_kernel<T>, rows, THREADS, to, from, call->attr->part * from, GIVEN(y), GIVEN(x),
+              adds(call, ARG(y)));
 }
 
 TRI_CUDA_FAMILY(heads) = {

@@ -57,7 +57,7 @@ template <typename T, int N> static __global__ void __launch_bounds__(THREADS) r
 template <typename T> static void rope(const tri_call *call) {
     OPERANDS(rope);
     rope_args a = {};
-    a.y = call->t[ARG(y)].data, a.x = call->t[ARG(x)].data, a.pos = data<int32_t>(call, ARG(pos));
+    a.y = GIVEN(y), a.x = GIVEN(x), a.pos = GIVEN(pos);
     a.cols = call->t[ARG(y)].cols, a.heads = call->attr->heads, a.add = adds(call, ARG(y));
     a.sign = call->attr->back ? -1.0f : 1.0f;
     int64_t rows = call->t[ARG(y)].rows, width = a.cols / 3 / a.heads;
@@ -68,10 +68,8 @@ template <typename T> static void rope(const tri_call *call) {
         return;
     }
     for (int j = 0; j < a.half; j++) a.turn[j] = tri__rope_turn(call->attr->theta, j, width);
-    if (a.half % WIDE == 0 && aligned(a.y) && aligned(a.x))
-        rope_kernel<T, WIDE><<<(unsigned)rows, THREADS, 0, stream(call)>>>(a);
-    else rope_kernel<T, 1><<<(unsigned)rows, THREADS, 0, stream(call)>>>(a);
-    launched(call, "rope");
+    by_width(a.half % WIDE == 0 && aligned(a.y, a.x),
+             [&](auto n) { queue(call, "rope", rope_kernel<T, n>, (unsigned)rows, THREADS, a); });
 }
 
 TRI_CUDA_FAMILY(rope) = {

@@ -35,25 +35,23 @@ template <typename T> static void act_din_db(const tri_call *call) {
     OPERANDS(act_din);
     column_sums to = {{operand(call, ARG(db))}, {adds(call, ARG(db))}};
     with_activation(call->attr->activation - 1, [&](auto act) {
-        act_din_sum<decltype(act)::value, T> of = {data<T>(call, ARG(dy)), data<T>(call, from_of(call)),
-                                                   data<T>(call, ARG(dx)), adds(call, ARG(dx))};
+        act_din_sum<act, T> of = {GIVEN(dy), data<T>(call, from_of(call)), GIVEN(dx), adds(call, ARG(dx))};
         sum_columns(call, call->t[ARG(dx)].rows, call->t[ARG(dx)].cols, of,
-                    aligned(of.dy) && aligned(of.from) && aligned(of.dx), to);
+                    aligned(of.dy, of.from, of.dx), to);
     });
-    launched(call, "act_din_db");
 }
 
 template <typename T> static void act(const tri_call *call) {
     OPERANDS(act);
     with_activation(call->attr->activation - 1, [&](auto act) {
-        map1<act_op<decltype(act)::value, T>, T, T>(call, ARG(y), ARG(x), "act");
+        map1<act_op<act, T>, T, T>(call, ARG(y), ARG(x), "act");
     });
 }
 
 template <typename T> static void act_din(const tri_call *call) {
     OPERANDS(act_din);
     with_activation(call->attr->activation - 1, [&](auto act) {
-        map2<act_din_op<decltype(act)::value, T>, T>(call, ARG(dx), ARG(dy), from_of(call), "act_din");
+        map2<act_din_op<act, T>, T>(call, ARG(dx), ARG(dy), from_of(call), "act_din");
     });
 }
 

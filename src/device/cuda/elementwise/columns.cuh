@@ -119,20 +119,21 @@ static __global__ void __launch_bounds__(WARP *COLUMN_END_WARPS)
 }
 
 static void end_columns(const tri_call *call, int64_t cols, int runs, int sums, const column_sums &to) {
-    column_end<<<dim3(blocks_for(cols, WARP), sums), WARP * COLUMN_END_WARPS, 0, stream(call)>>>(
-        cols, runs, static_cast<const float *>(call->work), to);
+    queue(call, "sums of columns", column_end, dim3(blocks_for(cols, WARP), sums), WARP * COLUMN_END_WARPS, cols, runs,
+          static_cast<const float *>(call->work), to);
 }
 
 /* wide_access: all operands are aligned for packs of 8. */
 template <class S>
 static void sum_columns(const tri_call *call, int64_t rows, int64_t cols, const S &of, int wide_access,
                         const column_sums &to) {
-    int each = cols % WIDE == 0 && wide_access ? (int)WIDE : 1, runs = column_runs(rows, cols);
+    int runs = column_runs(rows, cols);
     if (cols == 0) return;
-    unsigned groups = blocks_for(cols, each), across = blocks_for(groups, COLUMN_BLOCK);
-    unsigned threads = blocks_for(blocks_for(groups, across), WARP) * WARP;
-    float *part = static_cast<float *>(call->work); /* [runs, S::SUMS, cols] */
-    if (each == WIDE) column_parts<S, WIDE><<<dim3(across, runs), threads, 0, stream(call)>>>(rows, cols, of, part);
-    else column_parts<S, 1><<<dim3(across, runs), threads, 0, stream(call)>>>(rows, cols, of, part);
+    by_width(cols % WIDE == 0 && wide_access, [&](auto each) {
+        unsigned groups = blocks_for(cols, each), across = blocks_for(groups, COLUMN_BLOCK);
+        unsigned threads = blocks_for(blocks_for(groups, across), WARP) * WARP;
+        queue(call, "sums of columns", column_parts<S, each>, dim3(across, runs), threads, rows, cols, of,
+              static_cast<float *>(call->work)); /* [runs, S::SUMS, cols] */
+    });
     end_columns(call, cols, runs, S::SUMS, to);
 }

@@ -23,18 +23,14 @@ static __global__ void dropout_kernel(int64_t rows, int64_t cols, T *y, const T 
 /* Both directions: y = x * keep, dx = dy * keep. */
 template <typename T> static void dropout(const tri_call *call) {
     OPERANDS(dropout);
-    T *y = data<T>(call, ARG(y));       /* [T,H] */
-    const T *x = data<T>(call, ARG(x)); /* [T,H] */
+    T *y = GIVEN(y);       /* [T,H] */
+    const T *x = GIVEN(x); /* [T,H] */
     int64_t rows = call->t[ARG(y)].rows, cols = call->t[ARG(y)].cols, groups = (cols + WIDE - 1) / WIDE;
     if (rows * cols == 0) return;
-    dropper d = dropper_of(call);
-    const int32_t *key = data<int32_t>(call, ARG(key)); /* [T,2] */
-    unsigned blocks = blocks_for(rows * groups, MAP_THREADS);
-    if (cols % WIDE == 0 && aligned(x) && aligned(y))
-        dropout_kernel<T, WIDE><<<blocks, MAP_THREADS, 0, stream(call)>>>(rows, cols, y, x, key, d, adds(call, ARG(y)));
-    else
-        dropout_kernel<T, 1><<<blocks, MAP_THREADS, 0, stream(call)>>>(rows, cols, y, x, key, d, adds(call, ARG(y)));
-    launched(call, "dropout");
+    by_width(cols % WIDE == 0 && aligned(x, y), [&](auto n) {
+        queue(call, "dropout", dropout_kernel<T, n>, blocks_for(rows * groups, MAP_THREADS), MAP_THREADS, rows, cols, y,
+              x, GIVEN(key), dropper_of(call), adds(call, ARG(y)));
+    });
 }
 
 template <typename T> static void add(const tri_call *call) {
@@ -57,12 +53,11 @@ static __global__ void share_kernel(int64_t n, T *da, T *db, const T *dy, int ad
 template <typename T> static void add_din(const tri_call *call) {
     OPERANDS(add_din);
     int64_t n = elements(call, ARG(dy));
-    T *da = data<T>(call, ARG(da)), *db = data<T>(call, ARG(db));
-    const T *dy = data<T>(call, ARG(dy));
-    if (db && n > 0 && n % WIDE == 0 && aligned(da) && aligned(db) && aligned(dy)) {
-        share_kernel<T><<<blocks_for(n, MAP_THREADS * WIDE), MAP_THREADS, 0, stream(call)>>>(
-            n, da, db, dy, adds(call, ARG(da)), adds(call, ARG(db)));
-        launched(call, "add_din");
+    T *da = GIVEN(da), *db = GIVEN(db);
+    const T *dy = GIVEN(dy);
+    if (db && n > 0 && n % WIDE == 0 && aligned(da, db, dy)) {
+        queue(call, "add_din", share_kernel<T>, blocks_for(n, MAP_THREADS * WIDE), MAP_THREADS, n, da, db, dy,
+              adds(call, ARG(da)), adds(call, ARG(db)));
         return;
     }
     map1<same_op, T, T>(call, ARG(da), ARG(dy), "add_din");
@@ -90,17 +85,14 @@ static __global__ void scale_kernel(int64_t n, T *y, const T *x, const float *s,
 /* Both directions: y = s * x, dx = s * dy. */
 template <typename T> static void scale(const tri_call *call) {
     OPERANDS(scale);
-    T *y = data<T>(call, ARG(y));               /* [T,H] */
-    const T *x = data<T>(call, ARG(x));         /* [T,H] */
-    const float *s = data<float>(call, ARG(s)); /* [1] */
+    T *y = GIVEN(y);       /* [T,H] */
+    const T *x = GIVEN(x); /* [T,H] */
     int64_t n = elements(call, ARG(y));
-    int add = adds(call, ARG(y));
     if (n == 0) return;
-    if (aligned(y) && aligned(x))
-        scale_kernel<T, WIDE><<<blocks_for(n, MAP_THREADS * WIDE), MAP_THREADS, 0, stream(call)>>>(n, y, x, s, add);
-    else
-        scale_kernel<T, 1><<<blocks_for(n, MAP_THREADS), MAP_THREADS, 0, stream(call)>>>(n, y, x, s, add);
-    launched(call, "scale");
+    by_width(aligned(y, x), [&](auto each) {
+        queue(call, "scale", scale_kernel<T, each>, blocks_for(n, MAP_THREADS * each), MAP_THREADS, n, y, x, GIVEN(s),
+              adds(call, ARG(y)));
+    });
 }
 
 TRI_CUDA_FAMILY(dropout) = {

@@ -39,19 +39,14 @@ static __global__ void embed_kernel(int64_t cols, T *y, const int32_t *ids, cons
 template <typename T> static void embed(const tri_call *call) {
     OPERANDS(embed);
     int64_t rows = call->t[ARG(y)].rows, cols = call->t[ARG(y)].cols;
-    T *y = data<T>(call, ARG(y));                                                             /* [T,H] */
-    const int32_t *ids = data<int32_t>(call, ARG(ids)), *pos = data<int32_t>(call, ARG(pos)); /* [T] */
-    const T *word = data<T>(call, ARG(word)), *position = data<T>(call, ARG(position)),
-            *type = data<T>(call, ARG(type)); /* [V,H] [P,H] [Y,H] */
+    T *y = GIVEN(y);                                                                /* [T,H] */
+    const T *word = GIVEN(word), *position = GIVEN(position), *type = GIVEN(type); /* [V,H] [P,H] [Y,H] */
     held words = {call->attr->row0, call->t[ARG(word)].rows};
     if (rows * cols == 0) return;
-    if (cols % WIDE == 0 && aligned(y) && aligned(word) && aligned(position) && aligned(type))
-        embed_kernel<T, WIDE>
-            <<<(unsigned)rows, THREADS, 0, stream(call)>>>(cols, y, ids, pos, word, words, position, type);
-    else
-        embed_kernel<T, 1>
-            <<<(unsigned)rows, THREADS, 0, stream(call)>>>(cols, y, ids, pos, word, words, position, type);
-    launched(call, "embed");
+    by_width(cols % WIDE == 0 && aligned(y, word, position, type), [&](auto n) {
+        queue(call, "embed", embed_kernel<T, n>, (unsigned)rows, THREADS, cols, y, GIVEN(ids), GIVEN(pos), word, words,
+              position, type);
+    });
 }
 
 /* The largest |x| of a table's row, for all threads of the block. */
@@ -96,10 +91,8 @@ template <typename T> static void embed_int8(const tri_call *call) {
     int64_t rows = call->t[ARG(y)].rows, cols = call->t[ARG(y)].cols;
     held words = {call->attr->row0, call->t[ARG(word)].rows};
     if (rows * cols == 0) return;
-    embed_int8_kernel<T><<<(unsigned)rows, THREADS, 0, stream(call)>>>(
-        cols, data<T>(call, ARG(y)), data<int32_t>(call, ARG(ids)), data<int32_t>(call, ARG(pos)),
-        operand(call, ARG(word)), words, operand(call, ARG(position)), operand(call, ARG(type)));
-    launched(call, "embed_int8");
+    queue(call, "embed_int8", embed_int8_kernel<T>, (unsigned)rows, THREADS, cols, GIVEN(y), GIVEN(ids), GIVEN(pos),
+          GIVEN(word), words, GIVEN(position), GIVEN(type));
 }
 
 /* The tokens from `first` on, and their rows of a table; those whose index + 1 is `pad` have none. */
@@ -176,24 +169,17 @@ static void scatter(const tri_call *call, int k, const int32_t *index, int32_t r
     held words = {row0, call->t[k].rows};
     for (int64_t first = 0; first < rows && s.n > 0; first += s.n) {
         int n = rows - first < s.n ? (int)(rows - first) : s.n;
-        list_tokens<<<blocks_for(n, 256), 256, 0, stream(call)>>>(n, (int32_t)first, index, words, pad, s.token_in,
-                                                                  s.row_in);
+        queue(call, "embed_dw", list_tokens, blocks_for(n, 256), 256, n, (int32_t)first, index, words, pad, s.token_in,
+              s.row_in);
         record(call,
                cub::DeviceRadixSort::SortPairs(s.scratch, s.scratch_bytes, s.row_in, s.row, s.token_in, s.token, n, 0,
                                                bits_for(words.n + 1), stream(call)),
                "embed_dw");
-        if (cols % 4 == 0 && aligned(dy))
-            sum_runs<T, 4><<<dim3((unsigned)n, blocks_for(cols, THREADS * 4)), THREADS, 0, stream(call)>>>(
-                n, words.n, cols, s.row, s.token, dy, operand(call, k));
-        else
-            sum_runs<T, 1><<<dim3((unsigned)n, blocks_for(cols, THREADS)), THREADS, 0, stream(call)>>>(
-                n, words.n, cols, s.row, s.token, dy, operand(call, k));
+        by_width<4>(cols % 4 == 0 && aligned(dy), [&](auto each) {
+            queue(call, "embed_dw", sum_runs<T, each>, dim3((unsigned)n, blocks_for(cols, THREADS * each)), THREADS, n,
+                  words.n, cols, s.row, s.token, dy, operand(call, k));
+        });
     }
-}
-
-static void clear(const tri_call *call, int k) {
-    size_t bytes = (size_t)elements(call, k) * (call->dtype[k] == TRI_F32 ? 4 : 2);
-    if (!adds(call, k)) record(call, cudaMemsetAsync(call->t[k].data, 0, bytes, stream(call)), "embed_dw");
 }
 
 template <typename T> static void embed_dw(const tri_call *call) {
@@ -202,14 +188,13 @@ template <typename T> static void embed_dw(const tri_call *call) {
     int64_t rows = call->t[ARG(dy)].rows, cols = call->t[ARG(dy)].cols;
     int positions = call->t[ARG(dposition)].data != nullptr, types = call->t[ARG(dtype)].data != nullptr;
     for (int k = ARG(dword); k <= ARG(dtype); k++)
-        if (call->t[k].data) clear(call, k);
+        if (call->t[k].data) clear(call, k, "embed_dw");
     if (rows * cols == 0) return;
     scatter<T>(call, ARG(dword), data<int32_t>(call, ARG(ids)), call->attr->row0, call->attr->pad, dy, rows, cols);
     if (positions)
         scatter<T>(call, ARG(dposition), data<int32_t>(call, ARG(pos)), 0, call->attr->pad_position, dy, rows, cols);
     column_sums to = {{operand(call, ARG(dtype))}, {adds(call, ARG(dtype))}};
     if (types) sum_columns(call, rows, cols, sum_of<T>{dy}, aligned(dy), to);
-    launched(call, "embed_dw");
 }
 
 TRI_CUDA_FAMILY(embed) = {

@@ -59,18 +59,15 @@ template <typename T> static void route(const tri_call *call) {
     OPERANDS(route);
     int64_t tokens = call->t[ARG(logits)].rows, n = call->t[ARG(seq)].rows - 1, rows = call->t[ARG(from)].rows;
     int C = (int)call->t[ARG(logits)].cols, K = (int)call->t[ARG(choice)].cols;
-    const int32_t *seq = data<int32_t>(call, ARG(seq));
-    int32_t *choice = data<int32_t>(call, ARG(choice)), *from = data<int32_t>(call, ARG(from));
+    const int32_t *seq = GIVEN(seq);
+    int32_t *choice = GIVEN(choice), *from = GIVEN(from);
     if (rows) record(call, cudaMemsetAsync(from, 0xFF, (size_t)rows * sizeof *from, stream(call)), "route"); /* -1 */
     if (tokens == 0) return;
-    choose_kernel<T><<<blocks_for(tokens, THREADS), THREADS, 0, stream(call)>>>(
-        tokens, C, K, data<float>(call, ARG(probs)), choice, data<float>(call, ARG(weight)),
-        data<T>(call, ARG(logits)), seq + n);
-    launched(call, "route");
-    if (n == 0) return;
-    place_kernel<<<blocks_for(n * C, WARPS), THREADS, 0, stream(call)>>>(n, C, K, rows / C, choice, from, seq,
-                                                                         data<int32_t>(call, ARG(places)));
-    launched(call, "route");
+    queue(call, "route", choose_kernel<T>, blocks_for(tokens, THREADS), THREADS, tokens, C, K, GIVEN(probs), choice,
+          GIVEN(weight), GIVEN(logits), seq + n);
+    if (n)
+        queue(call, "route", place_kernel, blocks_for(n * C, WARPS), THREADS, n, C, K, rows / C, choice, from, seq,
+              GIVEN(places));
 }
 
 /* A thread per token. */
@@ -95,13 +92,10 @@ static __global__ void route_din_kernel(int64_t tokens, int C, int K, int64_t ea
 
 template <typename T> static void route_din(const tri_call *call) {
     OPERANDS(route_din);
-    int64_t tokens = call->t[ARG(probs)].rows, C = call->t[ARG(probs)].cols;
-    if (tokens == 0) return;
-    route_din_kernel<T><<<blocks_for(tokens, THREADS), THREADS, 0, stream(call)>>>(
-        tokens, (int)C, (int)call->t[ARG(choice)].cols, call->t[ARG(from)].rows / C, data<T>(call, ARG(dlogits)),
-        data<float>(call, ARG(dprobs)), data<float>(call, ARG(dweight)), data<float>(call, ARG(probs)),
-        data<int32_t>(call, ARG(choice)), adds(call, ARG(dlogits)));
-    launched(call, "route_din");
+    int64_t C = call->t[ARG(probs)].cols, each = C ? call->t[ARG(from)].rows / C : 0;
+    queue_each(call, "route_din", route_din_kernel<T>, call->t[ARG(probs)].rows, THREADS, (int)C,
+               (int)call->t[ARG(choice)].cols, each, GIVEN(dlogits), GIVEN(dprobs), GIVEN(dweight), GIVEN(probs),
+               GIVEN(choice), adds(call, ARG(dlogits)));
 }
 
 /* First choices of expert e among the tokens of a sequence, by a warp: every lane gets the number. */
@@ -145,11 +139,9 @@ static __global__ void __launch_bounds__(4 * THREADS)
 static void balance(const tri_call *call) {
     OPERANDS(balance);
     int64_t C = call->t[ARG(probs)].cols;
-    balance_kernel<<<1, 4 * THREADS, 0, stream(call)>>>(
-        call->t[ARG(seq)].rows - 1, (int)C, (int)call->t[ARG(choice)].cols, call->t[ARG(from)].rows / C,
-        data<double>(call, ARG(sums)), data<float>(call, ARG(probs)), data<int32_t>(call, ARG(choice)),
-        data<int32_t>(call, ARG(seq)), data<double>(call, ARG(inv)), call->attr->rate, adds(call, ARG(sums)));
-    launched(call, "balance");
+    queue(call, "balance", balance_kernel, 1, 4 * THREADS, call->t[ARG(seq)].rows - 1, (int)C,
+          (int)call->t[ARG(choice)].cols, call->t[ARG(from)].rows / C, GIVEN(sums), GIVEN(probs), GIVEN(choice),
+          GIVEN(seq), GIVEN(inv), call->attr->rate, adds(call, ARG(sums)));
 }
 
 /* A warp per sequence and expert. */
@@ -170,16 +162,12 @@ static __global__ void balance_din_kernel(int64_t sequences, int C, int K, int64
 
 static void balance_din(const tri_call *call) {
     OPERANDS(balance_din);
-    int64_t C = call->t[ARG(dprobs)].cols, n = call->t[ARG(seq)].rows - 1, count = elements(call, ARG(dprobs));
-    float *dprobs = data<float>(call, ARG(dprobs));
-    if (!adds(call, ARG(dprobs)) && count) /* rows of no sequence */
-        record(call, cudaMemsetAsync(dprobs, 0, (size_t)count * sizeof *dprobs, stream(call)), "balance_din");
-    if (n == 0 || C == 0) return;
-    balance_din_kernel<<<blocks_for(n * C, WARPS), THREADS, 0, stream(call)>>>(
-        n, (int)C, (int)call->t[ARG(choice)].cols, call->t[ARG(from)].rows / C, dprobs,
-        data<int32_t>(call, ARG(choice)), data<int32_t>(call, ARG(seq)), data<double>(call, ARG(inv)),
-        data<float>(call, ARG(scale)), call->attr->rate, adds(call, ARG(dprobs)));
-    launched(call, "balance_din");
+    int64_t C = call->t[ARG(dprobs)].cols, n = call->t[ARG(seq)].rows - 1;
+    clear(call, ARG(dprobs), "balance_din"); /* rows of no sequence */
+    if (n && C)
+        queue(call, "balance_din", balance_din_kernel, blocks_for(n * C, WARPS), THREADS, n, (int)C,
+              (int)call->t[ARG(choice)].cols, call->t[ARG(from)].rows / C, GIVEN(dprobs), GIVEN(choice),
+              GIVEN(seq), GIVEN(inv), GIVEN(scale), call->attr->rate, adds(call, ARG(dprobs)));
 }
 
 /* Row r of to [R,H] = the row from[r] / K of x, times weight[from[r]] where there are weights; 0 in an empty place.
@@ -231,76 +219,43 @@ static __global__ void dweight_kernel(int64_t choices, int H, int K, float *dwei
     if (threadIdx.x % WARP == 0) dweight[i] = add ? dweight[i] + sum : sum;
 }
 
-typedef struct moved {
-    int to, x;             /* operands */
-    const int32_t *index;  /* from [rows of to], or choice */
-    const float *weight;   /* NULL: 1 */
-    int K;
-} moved;
-
-static int moves_wide(const tri_call *call, const moved &m) {
-    return call->t[m.to].cols % WIDE == 0 && aligned(call->t[m.to].data) && aligned(call->t[m.x].data);
-}
-
-template <typename T> static void spread(const tri_call *call, const moved &m, const char *name) {
-    int64_t rows = call->t[m.to].rows, H = call->t[m.to].cols;
-    T *to = data<T>(call, m.to);
-    const T *x = data<T>(call, m.x);
+/* Moves rows to operand `to` from operand x, by the index `by`, with weights or NULL: SPREAD to experts, from [rows of
+ * `to`], or gathered from them, choice [T,K]. */
+template <typename T, bool SPREAD>
+static void move_rows(const tri_call *call, const char *name, int to, int x, int by, int K, const float *weight) {
+    int64_t rows = call->t[to].rows, H = call->t[to].cols;
     if (rows * H == 0) return;
-    if (moves_wide(call, m))
-        spread_kernel<T, WIDE><<<blocks_for(rows * (H / WIDE), THREADS), THREADS, 0, stream(call)>>>(
-            rows, (int)H, m.K, to, x, m.index, m.weight, adds(call, m.to));
-    else
-        spread_kernel<T, 1><<<blocks_for(rows * H, THREADS), THREADS, 0, stream(call)>>>(
-            rows, (int)H, m.K, to, x, m.index, m.weight, adds(call, m.to));
-    launched(call, name);
-}
-
-template <typename T> static void gather(const tri_call *call, const moved &m, const char *name) {
-    int64_t rows = call->t[m.to].rows, H = call->t[m.to].cols;
-    T *to = data<T>(call, m.to);
-    const T *x = data<T>(call, m.x);
-    if (rows * H == 0) return;
-    if (moves_wide(call, m))
-        gather_kernel<T, WIDE><<<blocks_for(rows * (H / WIDE), THREADS), THREADS, 0, stream(call)>>>(
-            rows, (int)H, m.K, to, x, m.index, m.weight, adds(call, m.to));
-    else
-        gather_kernel<T, 1><<<blocks_for(rows * H, THREADS), THREADS, 0, stream(call)>>>(
-            rows, (int)H, m.K, to, x, m.index, m.weight, adds(call, m.to));
-    launched(call, name);
+    by_width(H % WIDE == 0 && aligned(call->t[to].data, call->t[x].data), [&](auto n) {
+        queue(call, name, SPREAD ? spread_kernel<T, n> : gather_kernel<T, n>, blocks_for(rows * (H / n), THREADS),
+              THREADS, rows, (int)H, K, data<T>(call, to), data<T>(call, x), data<int32_t>(call, by), weight,
+              adds(call, to));
+    });
 }
 
 template <typename T> static void dispatch(const tri_call *call) {
     OPERANDS(dispatch);
-    spread<T>(call, {ARG(y), ARG(x), data<int32_t>(call, ARG(from)), nullptr, (int)call->t[ARG(choice)].cols},
-              "dispatch");
+    move_rows<T, true>(call, "dispatch", ARG(y), ARG(x), ARG(from), (int)call->t[ARG(choice)].cols, nullptr);
 }
 
 template <typename T> static void dispatch_din(const tri_call *call) {
     OPERANDS(dispatch_din);
-    gather<T>(call, {ARG(dx), ARG(dy), data<int32_t>(call, ARG(choice)), nullptr, (int)call->t[ARG(choice)].cols},
-              "dispatch_din");
+    move_rows<T, false>(call, "dispatch_din", ARG(dx), ARG(dy), ARG(choice), (int)call->t[ARG(choice)].cols, nullptr);
 }
 
 template <typename T> static void combine(const tri_call *call) {
     OPERANDS(combine);
-    gather<T>(call,
-              {ARG(y), ARG(x), data<int32_t>(call, ARG(choice)), data<float>(call, ARG(weight)),
-               (int)call->t[ARG(choice)].cols},
-              "combine");
+    move_rows<T, false>(call, "combine", ARG(y), ARG(x), ARG(choice), (int)call->t[ARG(choice)].cols, GIVEN(weight));
 }
 
 template <typename T> static void combine_din(const tri_call *call) {
     OPERANDS(combine_din);
-    int64_t choices = elements(call, ARG(choice)), H = call->t[ARG(dy)].cols;
+    int64_t choices = elements(call, ARG(choice));
     int K = (int)call->t[ARG(choice)].cols;
-    spread<T>(call, {ARG(dx), ARG(dy), data<int32_t>(call, ARG(from)), data<float>(call, ARG(weight)), K},
-              "combine_din");
-    if (choices == 0) return;
-    dweight_kernel<T><<<blocks_for(choices, WARPS), THREADS, 0, stream(call)>>>(
-        choices, (int)H, K, data<float>(call, ARG(dweight)), data<T>(call, ARG(dy)), data<T>(call, ARG(x)),
-        data<int32_t>(call, ARG(choice)), adds(call, ARG(dweight)));
-    launched(call, "combine_din");
+    move_rows<T, true>(call, "combine_din", ARG(dx), ARG(dy), ARG(from), K, GIVEN(weight));
+    if (choices)
+        queue(call, "combine_din", dweight_kernel<T>, blocks_for(choices, WARPS), THREADS, choices,
+              (int)call->t[ARG(dy)].cols, K, GIVEN(dweight), GIVEN(dy), GIVEN(x), GIVEN(choice),
+              adds(call, ARG(dweight)));
 }
 
 TRI_CUDA_FAMILY(experts) = {

@@ -22,11 +22,10 @@ template <typename T> static void concat(const tri_call *call) {
     for (int k = ARG(a); k <= ARG(c); k++) {
         int64_t width = call->t[k].data ? call->t[k].cols : 0;
         if (rows * width > 0)
-            move_columns<T><<<blocks_for(rows * width, THREADS), THREADS, 0, stream(call)>>>(
-                rows, cols, first, width, data<T>(call, ARG(y)), data<T>(call, k), 1, 0);
+            queue(call, "concat", move_columns<T>, blocks_for(rows * width, THREADS), THREADS, rows, cols, first, width,
+                  GIVEN(y), data<T>(call, k), 1, 0);
         first += width;
     }
-    launched(call, "concat");
 }
 
 /* A part without a gradient still occupies columns of dy, so its width is given. */
@@ -37,11 +36,10 @@ template <typename T> static void concat_din(const tri_call *call) {
     for (int k = ARG(da); k <= ARG(dc); k++) {
         int64_t width = call->t[k].cols;
         if (rows * width > 0 && call->t[k].data)
-            move_columns<T><<<blocks_for(rows * width, THREADS), THREADS, 0, stream(call)>>>(
-                rows, cols, first, width, data<T>(call, ARG(dy)), data<T>(call, k), 0, adds(call, k));
+            queue(call, "concat_din", move_columns<T>, blocks_for(rows * width, THREADS), THREADS, rows, cols, first,
+                  width, GIVEN(dy), data<T>(call, k), 0, adds(call, k));
         first += width;
     }
-    launched(call, "concat_din");
 }
 
 static __device__ __forceinline__ float logistic(float z) { return 1.0f / (1.0f + expf(-z)); }
@@ -63,21 +61,13 @@ static __global__ void gate_din_kernel(int64_t n, T *dx, T *dz, const T *dy, con
 
 template <typename T> static void gate(const tri_call *call) {
     OPERANDS(gate);
-    int64_t n = elements(call, ARG(y));
-    if (n == 0) return;
-    gate_kernel<T><<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(n, data<T>(call, ARG(y)),
-                                                                         data<T>(call, ARG(x)), data<T>(call, ARG(z)));
-    launched(call, "gate");
+    queue_each(call, "gate", gate_kernel<T>, elements(call, ARG(y)), THREADS, GIVEN(y), GIVEN(x), GIVEN(z));
 }
 
 template <typename T> static void gate_din(const tri_call *call) {
     OPERANDS(gate_din);
-    int64_t n = elements(call, ARG(dy));
-    if (n == 0) return;
-    gate_din_kernel<T><<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(
-        n, data<T>(call, ARG(dx)), data<T>(call, ARG(dz)), data<T>(call, ARG(dy)), data<T>(call, ARG(x)),
-        data<T>(call, ARG(z)), adds(call, ARG(dx)), adds(call, ARG(dz)));
-    launched(call, "gate_din");
+    queue_each(call, "gate_din", gate_din_kernel<T>, elements(call, ARG(dy)), THREADS, GIVEN(dx), GIVEN(dz), GIVEN(dy),
+               GIVEN(x), GIVEN(z), adds(call, ARG(dx)), adds(call, ARG(dz)));
 }
 
 TRI_CUDA_FAMILY(fusion) = {

@@ -38,43 +38,32 @@ static __global__ void __launch_bounds__(THREADS)
     put<N>(dx + at, da, add), put<N>(dx + at + cols, db, add);
 }
 
-/* Rows and columns of y, or of dy; the number of its blocks. */
-template <int N> static unsigned blocks_of(int64_t rows, int64_t cols) { return blocks_for(rows * cols / N, THREADS); }
-static int is_wide(int64_t cols, const void *x, const void *y, const void *z) {
-    return cols % WIDE == 0 && aligned(x) && aligned(y) && aligned(z);
-}
-
-template <int ACT, typename T> static void forward(const tri_call *call) {
+template <typename T> static void gated(const tri_call *call) {
     OPERANDS(gated);
     int64_t rows = call->t[ARG(y)].rows, cols = call->t[ARG(y)].cols;
-    T *y = data<T>(call, ARG(y));
-    const T *x = data<T>(call, ARG(x));
-    if (is_wide(cols, x, y, NULL))
-        gated_kernel<ACT, T, WIDE><<<blocks_of<WIDE>(rows, cols), THREADS, 0, stream(call)>>>(rows, cols, y, x);
-    else gated_kernel<ACT, T, 1><<<blocks_of<1>(rows, cols), THREADS, 0, stream(call)>>>(rows, cols, y, x);
-}
-template <int ACT, typename T> static void backward(const tri_call *call) {
-    OPERANDS(gated_din);
-    int64_t rows = call->t[ARG(dy)].rows, cols = call->t[ARG(dy)].cols;
-    T *dx = data<T>(call, ARG(dx));
-    const T *dy = data<T>(call, ARG(dy)), *x = data<T>(call, ARG(x));
-    if (is_wide(cols, x, dx, dy))
-        gated_din_kernel<ACT, T, WIDE><<<blocks_of<WIDE>(rows, cols), THREADS, 0, stream(call)>>>(
-            rows, cols, dx, dy, x, adds(call, ARG(dx)));
-    else
-        gated_din_kernel<ACT, T, 1><<<blocks_of<1>(rows, cols), THREADS, 0, stream(call)>>>(rows, cols, dx, dy, x,
-                                                                                            adds(call, ARG(dx)));
+    T *y = GIVEN(y);
+    const T *x = GIVEN(x);
+    if (rows * cols == 0) return;
+    with_activation(call->attr->act, [&](auto act) {
+        by_width(cols % WIDE == 0 && aligned(x, y), [&](auto n) {
+            queue(call, "gated", gated_kernel<decltype(act)::value, T, n>, blocks_for(rows * cols / n, THREADS),
+                  THREADS, rows, cols, y, x);
+        });
+    });
 }
 
-template <typename T> static void gated(const tri_call *call) {
-    if (elements(call, 0) == 0) return;
-    with_activation(call->attr->act, [&](auto act) { forward<decltype(act)::value, T>(call); });
-    launched(call, "gated");
-}
 template <typename T> static void gated_din(const tri_call *call) {
-    if (elements(call, 0) == 0) return;
-    with_activation(call->attr->act, [&](auto act) { backward<decltype(act)::value, T>(call); });
-    launched(call, "gated_din");
+    OPERANDS(gated_din);
+    int64_t rows = call->t[ARG(dy)].rows, cols = call->t[ARG(dy)].cols;
+    T *dx = GIVEN(dx);
+    const T *dy = GIVEN(dy), *x = GIVEN(x);
+    if (rows * cols == 0) return;
+    with_activation(call->attr->act, [&](auto act) {
+        by_width(cols % WIDE == 0 && aligned(x, dx, dy), [&](auto n) {
+            queue(call, "gated_din", gated_din_kernel<decltype(act)::value, T, n>,
+                  blocks_for(rows * cols / n, THREADS), THREADS, rows, cols, dx, dy, x, adds(call, ARG(dx)));
+        });
+    });
 }
 
 TRI_CUDA_FAMILY(gated) = {

@@ -72,24 +72,19 @@ static __global__ void cross_entropy_din_kernel(int64_t n, int64_t classes, T *d
 
 template <typename T> static void cross_entropy(const tri_call *call) {
     OPERANDS(cross_entropy);
-    cross_entropy_kernel<T><<<1, THREADS, 0, stream(call)>>>(
-        call->t[ARG(probs)].rows, call->t[ARG(probs)].cols, data<double>(call, ARG(loss)),
-        data<float>(call, ARG(probs)), data<T>(call, ARG(logits)), data<int32_t>(call, ARG(labels)),
-        data<float>(call, ARG(cw)), data<double>(call, ARG(inv)), data<float>(call, ARG(rw)), call->attr->smoothing,
-        call->attr->gamma, adds(call, ARG(loss)));
-    launched(call, "cross_entropy");
+    queue(call, "cross_entropy", cross_entropy_kernel<T>, 1, THREADS, call->t[ARG(probs)].rows,
+          call->t[ARG(probs)].cols, GIVEN(loss), GIVEN(probs), GIVEN(logits), GIVEN(labels), GIVEN(cw), GIVEN(inv),
+          GIVEN(rw), call->attr->smoothing, call->attr->gamma, adds(call, ARG(loss)));
 }
 
 template <typename T> static void cross_entropy_din(const tri_call *call) {
     OPERANDS(cross_entropy_din);
     int64_t n = elements(call, ARG(dlogits));
     if (n == 0) return;
-    cross_entropy_din_kernel<T><<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(
-        call->t[ARG(dlogits)].rows, call->t[ARG(dlogits)].cols, data<T>(call, ARG(dlogits)),
-        data<float>(call, ARG(probs)), data<int32_t>(call, ARG(labels)), data<float>(call, ARG(cw)),
-        data<double>(call, ARG(inv)), data<float>(call, ARG(rw)), data<float>(call, ARG(scale)),
-        call->attr->smoothing, call->attr->gamma, adds(call, ARG(dlogits)));
-    launched(call, "cross_entropy_din");
+    queue(call, "cross_entropy_din", cross_entropy_din_kernel<T>, blocks_for(n, THREADS), THREADS,
+          call->t[ARG(dlogits)].rows, call->t[ARG(dlogits)].cols, GIVEN(dlogits), GIVEN(probs), GIVEN(labels),
+          GIVEN(cw), GIVEN(inv), GIVEN(rw), GIVEN(scale), call->attr->smoothing, call->attr->gamma,
+          adds(call, ARG(dlogits)));
 }
 
 /* One block, as above. */
@@ -126,25 +121,19 @@ static __global__ void regress_din_kernel(int64_t n, int64_t outputs, T *dlogits
 
 template <typename T> static void regress(const tri_call *call) {
     OPERANDS(regress);
-    regress_kernel<T><<<1, THREADS, 0, stream(call)>>>(
-        call->t[ARG(values)].rows, call->t[ARG(values)].cols, data<double>(call, ARG(loss)),
-        data<float>(call, ARG(values)), data<T>(call, ARG(logits)), data<float>(call, ARG(targets)),
-        call->t[ARG(targets)].cols > 1, data<float>(call, ARG(levels)), data<double>(call, ARG(inv)),
-        data<float>(call, ARG(rw)), call->attr->loss, call->attr->delta,
-        adds(call, ARG(loss)));
-    launched(call, "regress");
+    queue(call, "regress", regress_kernel<T>, 1, THREADS, call->t[ARG(values)].rows, call->t[ARG(values)].cols,
+          GIVEN(loss), GIVEN(values), GIVEN(logits), GIVEN(targets), call->t[ARG(targets)].cols > 1, GIVEN(levels),
+          GIVEN(inv), GIVEN(rw), call->attr->loss, call->attr->delta, adds(call, ARG(loss)));
 }
 
 template <typename T> static void regress_din(const tri_call *call) {
     OPERANDS(regress_din);
     int64_t n = elements(call, ARG(dlogits));
     if (n == 0) return;
-    regress_din_kernel<T><<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(
-        call->t[ARG(dlogits)].rows, call->t[ARG(dlogits)].cols, data<T>(call, ARG(dlogits)),
-        data<float>(call, ARG(values)), data<float>(call, ARG(targets)), call->t[ARG(targets)].cols > 1,
-        data<float>(call, ARG(levels)), data<double>(call, ARG(inv)), data<float>(call, ARG(rw)),
-        data<float>(call, ARG(scale)), call->attr->loss, call->attr->delta, adds(call, ARG(dlogits)));
-    launched(call, "regress_din");
+    queue(call, "regress_din", regress_din_kernel<T>, blocks_for(n, THREADS), THREADS, call->t[ARG(dlogits)].rows,
+          call->t[ARG(dlogits)].cols, GIVEN(dlogits), GIVEN(values), GIVEN(targets), call->t[ARG(targets)].cols > 1,
+          GIVEN(levels), GIVEN(inv), GIVEN(rw), GIVEN(scale), call->attr->loss, call->attr->delta,
+          adds(call, ARG(dlogits)));
 }
 
 TRI_CUDA_FAMILY(loss) = {

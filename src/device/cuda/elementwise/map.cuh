@@ -43,11 +43,9 @@ static __global__ void map2_kernel(int64_t n, T *y, const T *a, const T *b, int 
 template <class F, typename Y, typename A>
 static void map1_on(const tri_call *call, int64_t n, Y *y, const A *a, int add, const char *name) {
     if (n == 0 || !y) return;
-    if (aligned(y) && aligned(a))
-        map1_kernel<F, Y, A, WIDE><<<blocks_for(n, MAP_THREADS * WIDE), MAP_THREADS, 0, stream(call)>>>(n, y, a, add);
-    else
-        map1_kernel<F, Y, A, 1><<<blocks_for(n, MAP_THREADS), MAP_THREADS, 0, stream(call)>>>(n, y, a, add);
-    launched(call, name);
+    by_width(aligned(y, a), [&](auto each) {
+        queue(call, name, map1_kernel<F, Y, A, each>, blocks_for(n, MAP_THREADS * each), MAP_THREADS, n, y, a, add);
+    });
 }
 /* Operand y = F(operand a). */
 template <class F, typename Y, typename A> static void map1(const tri_call *call, int y, int a, const char *name) {
@@ -60,12 +58,10 @@ template <class F, typename T> static void map2(const tri_call *call, int to, in
     T *y = data<T>(call, to);
     const T *a = data<T>(call, x), *b = data<T>(call, z);
     if (n == 0) return;
-    if (aligned(y) && aligned(a) && aligned(b))
-        map2_kernel<F, T, WIDE>
-            <<<blocks_for(n, MAP_THREADS * WIDE), MAP_THREADS, 0, stream(call)>>>(n, y, a, b, adds(call, to));
-    else
-        map2_kernel<F, T, 1><<<blocks_for(n, MAP_THREADS), MAP_THREADS, 0, stream(call)>>>(n, y, a, b, adds(call, to));
-    launched(call, name);
+    by_width(aligned(y, a, b), [&](auto each) {
+        queue(call, name, map2_kernel<F, T, each>, blocks_for(n, MAP_THREADS * each), MAP_THREADS, n, y, a, b,
+              adds(call, to));
+    });
 }
 
 struct same_op {

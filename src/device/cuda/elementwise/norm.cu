@@ -47,30 +47,22 @@ template <typename T> static __global__ void norm_any_kernel(norm_args a) {
     }
 }
 
-/* Launches norm_kernel<T, warps, packs>, or norm_any_kernel<T> for 0 warps. */
-#define LAUNCH_PACKS(call, W, args) \
-    switch (blocks_for((args).cols, W * WARP * WIDE)) { \
-    case 1: \
-        norm_kernel<T, W, 1><<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args); \
-        break; \
-    case 2: \
-        norm_kernel<T, W, 2><<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args); \
-        break; \
-    default: \
-        norm_kernel<T, W, MOST_PACKS> \
-            <<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args); \
-    }
+template <typename T, int W> static void norm_by(const tri_call *call, const norm_args &a) {
+    void (*const kernel[])(norm_args) = {norm_kernel<T, W, 1>, norm_kernel<T, W, 2>, norm_kernel<T, W, MOST_PACKS>};
+    unsigned packs = blocks_for(a.cols, W * WARP * WIDE);
+    queue(call, "norm", kernel[min(packs, (unsigned)MOST_PACKS) - 1], blocks_for(a.rows, ROW_WARPS / W),
+          ROW_WARPS * WARP, a);
+}
 
 template <typename T> static void norm(const tri_call *call) {
     norm_args a = norm_args_of(call);
     if (a.rows * a.cols == 0) return;
     switch (warps_for(a.cols, norm_aligned(a))) {
-    case 0: norm_any_kernel<T><<<(unsigned)a.rows, 128, 0, stream(call)>>>(a); break;
-    case 1: LAUNCH_PACKS(call, 1, a) break;
-    case 2: LAUNCH_PACKS(call, 2, a) break;
-    default: LAUNCH_PACKS(call, 4, a)
+    case 0: queue(call, "norm", norm_any_kernel<T>, (unsigned)a.rows, 128, a); break;
+    case 1: norm_by<T, 1>(call, a); break;
+    case 2: norm_by<T, 2>(call, a); break;
+    default: norm_by<T, 4>(call, a);
     }
-    launched(call, "norm");
 }
 
 TRI_CUDA_FAMILY(norm) = {

@@ -23,9 +23,8 @@ typedef struct norm_args {
 static inline norm_args norm_args_of(const tri_call *call) {
     OPERANDS(norm);
     norm_args a = {};
-    a.x = call->t[ARG(x)].data, a.res = call->t[ARG(res)].data, a.g = call->t[ARG(g)].data, a.b = call->t[ARG(b)].data;
-    a.y = call->t[ARG(y)].data, a.xhat = call->t[ARG(xhat)].data, a.rstd = data<float>(call, ARG(rstd));
-    a.key = data<int32_t>(call, ARG(key)), a.drop = dropper_of(call), a.s = data<float>(call, ARG(s));
+    a.x = GIVEN(x), a.res = GIVEN(res), a.g = GIVEN(g), a.b = GIVEN(b), a.y = GIVEN(y), a.xhat = GIVEN(xhat);
+    a.rstd = GIVEN(rstd), a.key = GIVEN(key), a.s = GIVEN(s), a.drop = dropper_of(call);
     a.rows = call->t[ARG(y)].rows, a.cols = call->t[ARG(y)].cols, a.eps = call->attr->eps;
     return a;
 }
@@ -89,5 +88,5 @@ static inline int warps_for(int64_t cols, int all_aligned) {
     return 0;
 }
 static inline int norm_aligned(const norm_args &a) {
-    return aligned(a.x) && aligned(a.res) && aligned(a.g) && aligned(a.b) && aligned(a.y) && aligned(a.xhat);
+    return aligned(a.x, a.res, a.g, a.b, a.y, a.xhat);
 }

@@ -40,14 +40,14 @@ template <typename T> static __global__ void norm_din_any_kernel(norm_din_args a
 template <typename T> static void norm_dw_on(const tri_call *call, int dg, int db, const norm_din_args &a) {
     column_sums to = {{operand(call, db), operand(call, dg)}, {adds(call, db), adds(call, dg)}};
     sum_columns(call, a.rows, a.cols, sum_and_dot<T>{(const T *)a.dy, (const T *)a.xhat},
-                aligned(a.dy) && aligned(a.xhat), to);
+                aligned(a.dy, a.xhat), to);
 }
 
 /* Launches norm_din_kernel if it supports the call: aligned rows of up to 2560 columns. Returns whether it did. */
 template <typename T> static int launch_din(const tri_call *call, const norm_din_args &a, int runs) {
     if (a.cols % WIDE != 0 || a.cols > DIN_WARPS * WARP * WIDE) return 0;
-    if (!aligned(a.dy) || !aligned(a.xhat) || !aligned(a.g) || !aligned(a.dx) || !aligned(a.dres)) return 0;
-    norm_din_kernel<T><<<runs, row_threads(a.cols), 0, stream(call)>>>(a);
+    if (!aligned(a.dy, a.xhat, a.g, a.dx, a.dres)) return 0;
+    queue(call, "norm_din", norm_din_kernel<T>, runs, row_threads(a.cols), a);
     return 1;
 }
 
@@ -65,11 +65,10 @@ template <typename T> static void norm_din(const tri_call *call) {
         if (a.part) end_columns(call, a.cols, runs, COLUMN_SUMS, to);
     } else {
         column_sums to = {{operand(call, ARG(dbias))}, {adds(call, ARG(dbias))}};
-        if (a.rows) norm_din_any_kernel<T><<<(unsigned)a.rows, 128, 0, stream(call)>>>(a);
+        if (a.rows) queue(call, "norm_din", norm_din_any_kernel<T>, (unsigned)a.rows, 128, a);
         if (norm_sums) norm_dw_on<T>(call, ARG(dg), ARG(db), a);
         if (bias_sums) sum_columns(call, a.rows, a.cols, sum_of<T>{(const T *)a.dx}, aligned(a.dx), to);
     }
-    launched(call, "norm_din");
 }
 
 template <typename T> static void norm_dw(const tri_call *call) {
@@ -78,7 +77,6 @@ template <typename T> static void norm_dw(const tri_call *call) {
     a.dy = call->t[ARG(dy)].data, a.xhat = call->t[ARG(xhat)].data, a.rows = call->t[ARG(dy)].rows,
     a.cols = call->t[ARG(dy)].cols;
     norm_dw_on<T>(call, ARG(dg), ARG(db), a);
-    launched(call, "norm_dw");
 }
 
 TRI_CUDA_FAMILY(norm_din) = {

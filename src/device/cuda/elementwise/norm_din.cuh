@@ -20,11 +20,9 @@ typedef struct norm_din_args {
 static inline norm_din_args norm_din_args_of(const tri_call *call) {
     OPERANDS(norm_din);
     norm_din_args a = {};
-    a.dx = call->t[ARG(dx)].data, a.add_dx = adds(call, ARG(dx));
-    a.dres = call->t[ARG(dres)].data, a.add_dres = adds(call, ARG(dres));
-    a.dy = call->t[ARG(dy)].data, a.xhat = call->t[ARG(xhat)].data, a.rstd = data<float>(call, ARG(rstd));
-    a.g = call->t[ARG(g)].data;
-    a.key = data<int32_t>(call, ARG(key)), a.drop = dropper_of(call), a.s = data<float>(call, ARG(s));
+    a.dx = GIVEN(dx), a.add_dx = adds(call, ARG(dx)), a.dres = GIVEN(dres), a.add_dres = adds(call, ARG(dres));
+    a.dy = GIVEN(dy), a.xhat = GIVEN(xhat), a.rstd = GIVEN(rstd), a.g = GIVEN(g), a.key = GIVEN(key), a.s = GIVEN(s);
+    a.drop = dropper_of(call);
     a.rows = call->t[ARG(dy)].rows, a.cols = call->t[ARG(dy)].cols;
     return a;
 }

@@ -46,17 +46,13 @@ template <typename T> static void pool(const tri_call *call) {
     OPERANDS(pool);
     const tri_attr *attr = call->attr;
     int64_t to = call->t[ARG(y)].rows, from = call->t[ARG(x)].rows, cols = call->t[ARG(y)].cols;
-    T *y = data<T>(call, ARG(y));
-    const T *x = data<T>(call, ARG(x));
-    const int32_t *seq = data<int32_t>(call, ARG(seq));
-    if (elements(call, ARG(y)) == 0) return;
+    if (to * cols == 0) return;
     if (attr->back)
-        pool_din_kernel<T><<<(unsigned)to, THREADS, 0, stream(call)>>>(from, to, attr->part, attr->members, cols, y, x,
-                                                                       seq, attr->mean, adds(call, ARG(y)));
+        queue(call, "pool", pool_din_kernel<T>, (unsigned)to, THREADS, from, to, attr->part, attr->members, cols,
+              GIVEN(y), GIVEN(x), GIVEN(seq), attr->mean, adds(call, ARG(y)));
     else
-        pool_kernel<T><<<(unsigned)to, THREADS, 0, stream(call)>>>(from, attr->part, attr->members, cols, y, x, seq,
-                                                                   attr->mean);
-    launched(call, "pool");
+        queue(call, "pool", pool_kernel<T>, (unsigned)to, THREADS, from, attr->part, attr->members, cols, GIVEN(y),
+              GIVEN(x), GIVEN(seq), attr->mean);
 }
 
 template <typename T> static void tokens_whole_din(const tri_call *call) {

@@ -57,20 +57,12 @@ static __global__ void __launch_bounds__(TILES *W *WARP, 8 / W) norm_scaled_kern
     }
 }
 
-template <typename T, int W, int PACKS>
-static void launch_norm(const tri_call *call, const norm_args &a, const fp8_tensor &to) {
-    size_t room = (size_t)GATHERED * (size_t)(a.cols + PAD);
-    auto *kernel = norm_scaled_kernel<T, W, PACKS>;
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)room),
-           "dropout_add_norm_scaled");
-    kernel<<<blocks_for(a.rows, GATHERED), TILES * W * WARP, room, stream(call)>>>(a, to);
-}
-template <typename T, int W> static void launch_packs(const tri_call *call, const norm_args &a, const fp8_tensor &to) {
-    switch (blocks_for(a.cols, W * WARP * WIDE)) {
-    case 1: launch_norm<T, W, 1>(call, a, to); break;
-    case 2: launch_norm<T, W, 2>(call, a, to); break;
-    default: launch_norm<T, W, MOST_PACKS>(call, a, to);
-    }
+template <typename T, int W> static void norm_by(const tri_call *call, const norm_args &a, const fp8_tensor &to) {
+    void (*const kernel[])(norm_args, fp8_tensor) = {norm_scaled_kernel<T, W, 1>, norm_scaled_kernel<T, W, 2>,
+                                                     norm_scaled_kernel<T, W, MOST_PACKS>};
+    unsigned packs = blocks_for(a.cols, W * WARP * WIDE);
+    queue_sharing(call, "dropout_add_norm_scaled", kernel[min(packs, (unsigned)MOST_PACKS) - 1],
+                  blocks_for(a.rows, GATHERED), TILES * W * WARP, (size_t)GATHERED * (size_t)(a.cols + PAD), a, to);
 }
 
 /* 0: nothing was done, since shapes or types are not supported. */
@@ -81,9 +73,9 @@ template <typename T> static int norm_scaled(const tri_call *call, const fp8_ten
     if constexpr (sizeof(T) == 2) {
         switch (warps) {
         case 0: return 0;
-        case 1: launch_packs<T, 1>(call, a, to); return 1;
-        case 2: launch_packs<T, 2>(call, a, to); return 1;
-        default: launch_packs<T, 4>(call, a, to); return 1;
+        case 1: norm_by<T, 1>(call, a, to); return 1;
+        case 2: norm_by<T, 2>(call, a, to); return 1;
+        default: norm_by<T, 4>(call, a, to); return 1;
         }
     }
     return 0;
@@ -100,10 +92,7 @@ template <typename T> static void norm_forward(const tri_call *call) {
     OPERANDS(norm);
     fp8_tensor to = fp8_operands(call, ARG(y), ARG(q), ARG(transposed), ARG(most), ARG(sq));
     if (to.rows * to.cols == 0) return;
-    if (norm_scaled<T>(call, to)) {
-        launched(call, "dropout_add_norm_scaled");
-        return;
-    }
+    if (norm_scaled<T>(call, to)) return;
     tri_attr attr;
     tri_call norm = plain_call(call, &attr);
     tri__kernel(call->table, TRI_OP_norm, &attr, call->dtype[ARG(y)])(&norm);
@@ -161,17 +150,15 @@ template <typename T> static int norm_scaled_din(const tri_call *call, const fp8
     if (call->t[ARG(dg)].data || call->t[ARG(db)].data || call->t[ARG(dbias)].data)
         a.part = static_cast<float *>(call->work);
     if (sizeof(T) != 2 || a.rows == 0 || a.rows % 16 || !fp8_wide(to) || a.cols > DIN_WARPS * WARP * WIDE ||
-        !aligned(a.dy) || !aligned(a.xhat) || !aligned(a.g) || !aligned(a.dres))
+        !aligned(a.dy, a.xhat, a.g, a.dres))
         return 0;
     int threads = row_threads(a.cols), room = threads / WARP * GATHERED * DIN_PITCH;
     /* Multiples of 32 rows: halves of sectors, written by two blocks, take a third longer. Few rows need all blocks. */
     int64_t wanted = blocks_for(a.rows, column_runs(a.rows, a.cols)), each = wanted <= 16 ? 16 : (int)GATHERED;
     int64_t size = (wanted + each - 1) / each * each;
     int runs = (int)blocks_for(a.rows, size);
-    auto *kernel = norm_scaled_din_kernel<T>;
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, room),
-           "dropout_add_norm_scaled_din");
-    kernel<<<(unsigned)runs, threads, room, stream(call)>>>(a, to, size);
+    queue_sharing(call, "dropout_add_norm_scaled_din", norm_scaled_din_kernel<T>, (unsigned)runs, threads, room, a, to,
+                  size);
     column_sums sums = {{operand(call, ARG(db)), operand(call, ARG(dg)), operand(call, ARG(dbias))},
                         {adds(call, ARG(db)), adds(call, ARG(dg)), adds(call, ARG(dbias))}};
     if (a.part) end_columns(call, a.cols, runs, COLUMN_SUMS, sums);
@@ -183,10 +170,7 @@ template <typename T> static void norm_backward(const tri_call *call) {
     OPERANDS(norm_din);
     fp8_tensor to = fp8_operands(call, ARG(dy), ARG(dx), ARG(transposed), ARG(most), ARG(sq));
     if (to.cols == 0) return;
-    if (norm_scaled_din<T>(call, to)) {
-        launched(call, "dropout_add_norm_scaled_din");
-        return;
-    }
+    if (norm_scaled_din<T>(call, to)) return;
     fp8_run run = fp8_run_of<T>(call, to.cols);
     int64_t first = 0, rows = to.rows, each = rows < run.most ? rows : run.most;
     static const int by_rows[] = {ARG(dres), ARG(dy), ARG(xhat), ARG(rstd), ARG(key)};

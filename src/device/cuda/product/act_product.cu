@@ -54,16 +54,9 @@ static __device__ __forceinline__ void fetch_all(const product_args &a, const CU
     }
 }
 
-/* A warp's 16 rows of results, in as many halves as one instruction produces. */
-typedef struct product_sums {
-    enum { EACH = COLS / 2 / HALVES };
-    float half[HALVES][EACH];
-    __device__ __forceinline__ float at(int i) const { return half[i / EACH][i % EACH]; }
-} product_sums;
-
 /* Rounds this warp's 16 rows into boxes. */
 template <typename T>
-static __device__ __forceinline__ void put_results(const act_room &m, const product_sums &d) {
+static __device__ __forceinline__ void put_results(const act_room &m, const product_sums<HALVES> &d) {
     int lane = threadIdx.x % WARP, row = (int)threadIdx.x / WARP * 16 + lane % 16;
 #pragma unroll
     for (int k = 0; k < COLS / 16; k++) {
@@ -80,7 +73,7 @@ static __device__ __forceinline__ void multiply_all(const product_args &a, const
     /* warp-uniform, and known to the compiler as such */
     uint32_t rows = __shfl_sync(0xFFFFFFFFu, threadIdx.x / GROUP, 0) * (GROUP_ROWS * ROW_BYTES), lap = 0;
     for (int number = first_tile(); number < a.tiles; number += tiles_further(), lap ^= 1) {
-        product_sums d;
+        product_sums<HALVES> d;
         int last = multiply_steps(m, a.steps, stage, [&](int slot, bool more) {
             uint32_t x = tile_at(m.x(slot) + rows), w = tile_at(m.w(slot), STEP * ROW_BYTES);
             wgmma_begin();
@@ -145,16 +138,6 @@ static __device__ __forceinline__ void end_box(const product_args &a, const act_
     }
 }
 
-/* Adds the parts of a warp's threads that have the same columns, and writes them; `part` is the thread's first
- * column. */
-static __device__ __forceinline__ void put_sums(float (&sum)[WIDE], float *part) {
-#pragma unroll
-    for (int k = 0; k < WIDE; k++)
-#pragma unroll
-        for (int other = WIDE; other < WARP; other *= 2) sum[k] += __shfl_xor_sync(0xFFFFFFFFu, sum[k], other);
-    if (threadIdx.x % WARP < WIDE) store<WIDE>(part, sum);
-}
-
 template <typename T, int ACT>
 static __device__ __forceinline__ void end_all(const product_args &a, const act_room &m) {
     int lane = threadIdx.x % WARP, warp = (int)threadIdx.x / WARP - PRODUCT_WARPS;
@@ -168,7 +151,7 @@ static __device__ __forceinline__ void end_all(const product_args &a, const act_
         end_place p = {m.results(box), row * a.cols + col, first, left};
         float sum[WIDE] = {};
         end_box<T, ACT>(a, m, lap, p, sum);
-        if (place.row < a.rows) put_sums(sum, a.part + (place.row / ROWS * PARTS + warp / BOXES) * a.cols + col);
+        if (place.row < a.rows) put_sums(sum, a.part + (place.row / ROWS * PARTS + warp / BOXES) * a.cols + col, 1);
         arrive(m.taken());
     }
 }
@@ -201,11 +184,7 @@ static __global__ void IN_CLUSTERS __launch_bounds__(THREADS, 1)
 template <typename T>
 static void launch(const tri_call *call, const product_args &a, const CUtensorMap &dy, const CUtensorMap &w) {
     auto *kernel = a.act == TRI_ACTIVATION_GELU ? act_din_kernel<T, TRI_ACTIVATION_GELU> : act_din_kernel<T, ANY_ACT>;
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, ALL_BYTES),
-           "linear_act_din");
-    kernel<<<(unsigned)min(processors_of(call) / CLUSTER, a.tiles) * CLUSTER, THREADS, ALL_BYTES, stream(call)>>>(
-        a, dy, w);
-    launched(call, "linear_act_din");
+    queue_sharing(call, "linear_act_din", kernel, cluster_blocks(call, a.tiles), THREADS, ALL_BYTES, a, dy, w);
 }
 
 /* dx [T,I] = act_din(dy [T,O] w [O,I], h [T,I]), the product as rounded; db [I]. Does not launch while products are
@@ -216,11 +195,10 @@ int act_din_product(const tri_call *call) {
     product_args a = {};
     CUtensorMap dy_map, w_map;
     int dtype = call->dtype[ARG(dx)];
-    a.dx = call->t[ARG(dx)].data, a.h = call->t[ARG(h)].data, a.part = static_cast<float *>(call->work);
+    a.dx = GIVEN(dx), a.h = GIVEN(h), a.part = static_cast<float *>(call->work);
     a.act = act_after(call);
     if (dtype == TRI_F32 || !is_hopper(call) || w->cols % COLS || dy->cols % STEP || dy->cols == 0 ||
-        dy->rows < LEAST_ROWS || parts_of(dy->rows) > MOST_PARTS || !aligned(a.dx) || !aligned(a.h) ||
-        !aligned(dy->data) || !aligned(w->data))
+        dy->rows < LEAST_ROWS || parts_of(dy->rows) > MOST_PARTS || !aligned(a.dx, a.h, dy->data, w->data))
         return 0;
     a.rows = dy->rows, a.cols = (int)w->cols, a.across = a.cols / COLS, a.steps = (int)(dy->cols / STEP);
     a.tiles = (int)blocks_for(a.rows, ROWS * CLUSTER) * a.across;
@@ -228,9 +206,7 @@ int act_din_product(const tri_call *call) {
         !tri__cuda_describe_tiles(tri__cuda(call), &w_map, dtype, w->data, w->rows, w->cols, STEP))
         return 0;
     if (only_timed(call)) return 1;
-    if (dtype == TRI_BF16) launch<bf16>(call, a, dy_map, w_map);
-    else launch<f16>(call, a, dy_map, w_map);
-    end_columns(call, a.cols, parts_of(a.rows), 1, {{operand(call, ARG(db))}, {adds(call, ARG(db))}});
-    launched(call, "linear_act_din");
+    by_half(dtype, [&](auto x) { launch<decltype(x)>(call, a, dy_map, w_map); });
+    end_columns(call, a.cols, parts_of(a.rows), 1, {{GIVEN(db)}, {adds(call, ARG(db))}});
     return 1;
 }

@@ -7,6 +7,10 @@
 #include <cuda.h> /* CUtensorMap: the copy engine's description of a matrix */
 
 enum { CLUSTER = 2 }; /* blocks */
+/* Persistent blocks for so many tiles of a cluster. */
+static inline unsigned cluster_blocks(const tri_call *call, int tiles) {
+    return (unsigned)min(processors_of(call) / CLUSTER, tiles) * CLUSTER;
+}
 /* For kernels that run in clusters; for GPUs without clusters the compiler rejects the attribute, and the kernel is
  * empty. */
 #if TRI_HOPPER || !defined(__CUDA_ARCH__)

@@ -71,13 +71,12 @@ static __global__ void __launch_bounds__(THREADS) cast_any_kernel(fp8_tensor to,
 
 template <typename Q, typename T, int ACT>
 static void cast_as(const tri_call *call, const fp8_tensor &to, const T *x, int act) {
-    unsigned across = blocks_for(to.cols, TILE);
+    unsigned across = blocks_for(to.cols, TILE), tiles = blocks_for(to.rows, TILE) * across;
     if (to.rows * to.cols == 0) return;
-    if (fp8_wide(to) && aligned(x))
-        cast_kernel<Q, T, ACT><<<blocks_for(to.rows, TILE) * across, THREADS, 0, stream(call)>>>(to, x, act, across);
+    if (fp8_wide(to) && aligned(x)) queue(call, "fp8_cast", cast_kernel<Q, T, ACT>, tiles, THREADS, to, x, act, across);
     else
-        cast_any_kernel<Q, T, ACT><<<blocks_for(to.rows * to.cols, THREADS), THREADS, 0, stream(call)>>>(to, x, act);
-    launched(call, "fp8_cast");
+        queue(call, "fp8_cast", cast_any_kernel<Q, T, ACT>, blocks_for(to.rows * to.cols, THREADS), THREADS, to, x,
+              act);
 }
 
 template <typename T> void fp8_cast_to(const tri_call *call, const fp8_tensor &to, const T *x, int activation) {
@@ -190,10 +189,9 @@ template <typename T> static void fp8_cast_weights(const tri_call *call) {
         if (flat || wide) add_tensor(&all, &n, weight_of(call, k), x, flat);
         else fp8_cast_to<T>(call, weight_of(call, k), x, 0);
     }
-    if (n == 0) return;
-    if (flat) cast_flat_kernel<T><<<all.end[n - 1], THREADS, 0, stream(call)>>>(all);
-    else cast_several_kernel<T><<<all.end[n - 1], THREADS, 0, stream(call)>>>(all);
-    launched(call, "fp8_cast_weights");
+    if (n)
+        queue(call, "fp8_cast_weights", flat ? cast_flat_kernel<T> : cast_several_kernel<T>, all.end[n - 1], THREADS,
+              all);
 }
 
 static void fp8_turn(const tri_call *call) {
@@ -206,10 +204,9 @@ static void fp8_turn(const tri_call *call) {
         fp8_tensor to = {NULL, data<uint8_t>(call, ARG(ta) + k), NULL, NULL, rows, cols, rows, TRI_F8_E4M3};
         if (!x || !to.transposed || rows * cols == 0) continue;
         if (fp8_wide(to) && (uintptr_t)x % WIDE == 0) add_tensor(&all, &n, to, x, 0);
-        else turn_any_kernel<<<blocks_for(rows * cols, THREADS), THREADS, 0, stream(call)>>>(to, x);
+        else queue(call, "fp8_turn", turn_any_kernel, blocks_for(rows * cols, THREADS), THREADS, to, x);
     }
-    if (n) turn_kernel<<<all.end[n - 1], THREADS, 0, stream(call)>>>(all);
-    launched(call, "fp8_turn");
+    if (n) queue(call, "fp8_turn", turn_kernel, all.end[n - 1], THREADS, all);
 }
 
 /* ---- Scales ---- */
@@ -234,10 +231,9 @@ static __global__ void __launch_bounds__(THREADS)
 static void fp8_scales(const tri_call *call) {
     OPERANDS(fp8_scales);
     int64_t rows = call->t[ARG(history)].rows, cols = call->t[ARG(history)].cols;
-    if (rows == 0) return;
-    scales_kernel<<<blocks_for(rows, THREADS), THREADS, 0, stream(call)>>>(
-        data<float>(call, ARG(s)), data<float>(call, ARG(most)), data<float>(call, ARG(history)), rows, cols);
-    launched(call, "fp8_scales");
+    if (rows)
+        queue(call, "fp8_scales", scales_kernel, blocks_for(rows, THREADS), THREADS, GIVEN(s), GIVEN(most),
+              GIVEN(history), rows, cols);
 }
 
 /* One block. */
@@ -249,9 +245,7 @@ static __global__ void __launch_bounds__(THREADS) check_kernel(double *sum, cons
 
 static void fp8_check(const tri_call *call) {
     OPERANDS(fp8_check);
-    check_kernel<<<1, THREADS, 0, stream(call)>>>(data<double>(call, ARG(sum)), data<float>(call, ARG(most)),
-                                                  elements(call, ARG(most)));
-    launched(call, "fp8_check");
+    queue(call, "fp8_check", check_kernel, 1, THREADS, GIVEN(sum), GIVEN(most), elements(call, ARG(most)));
 }
 
 static __global__ void __launch_bounds__(THREADS)
@@ -266,10 +260,9 @@ static __global__ void __launch_bounds__(THREADS)
 static void fp8_history(const tri_call *call) {
     OPERANDS(fp8_history);
     int64_t rows = call->t[ARG(history)].rows, cols = call->t[ARG(history)].cols;
-    if (rows * cols == 0) return;
-    history_kernel<<<blocks_for(rows, THREADS), THREADS, 0, stream(call)>>>(
-        data<float>(call, ARG(history)), data<float>(call, ARG(most)), data<int32_t>(call, ARG(apply)), rows, cols);
-    launched(call, "fp8_history");
+    if (rows * cols > 0)
+        queue(call, "fp8_history", history_kernel, blocks_for(rows, THREADS), THREADS, GIVEN(history), GIVEN(most),
+              GIVEN(apply), rows, cols);
 }
 
 TRI_CUDA_FAMILY(fp8) = {

@@ -234,18 +234,7 @@ static void launch(const tri_call *call, const layer_tiles &a, const CUtensorMap
     auto *kernel = a.act == NO_ACT                ? layer_kernel<F, T, NO_ACT>
                    : a.act == TRI_ACTIVATION_GELU ? layer_kernel<F, T, TRI_ACTIVATION_GELU>
                                                   : layer_kernel<F, T, ANY_ACT>;
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, LAYER_BYTES), where);
-    kernel<<<(unsigned)min(processors_of(call) / CLUSTER, a.tiles) * CLUSTER, THREADS, LAYER_BYTES, stream(call)>>>(
-        a, x, w);
-    launched(call, where);
-}
-
-template <typename T>
-static void launch_as(const tri_call *call, const layer_tiles &a, int factors, const CUtensorMap &x,
-                      const CUtensorMap &w, const char *where) {
-    if (factors == TRI_I8) launch<int8_t, T>(call, a, x, w, where);
-    else if (factors == TRI_F8_E4M3) launch<e4m3, T>(call, a, x, w, where);
-    else launch<T, T>(call, a, x, w, where);
+    queue_sharing(call, where, kernel, cluster_blocks(call, a.tiles), THREADS, LAYER_BYTES, a, x, w);
 }
 
 int layer_fits(const tri_call *call, layer_args *a) {
@@ -253,13 +242,11 @@ int layer_fits(const tri_call *call, layer_args *a) {
     const tri_tensor *x = &call->t[ARG(x)], *w = &call->t[ARG(w)];
     int64_t bytes = (int64_t)tri__dtype_bytes((tri_dtype)call->dtype[ARG(x)]);
     *a = layer_args{};
-    a->y = call->t[ARG(y)].data, a->h = call->t[ARG(h)].data, a->b = call->t[ARG(b)].data;
-    a->s = data<const float>(call, ARG(s)), a->ws = data<const float>(call, ARG(ws));
+    a->y = GIVEN(y), a->h = GIVEN(h), a->b = GIVEN(b), a->s = GIVEN(s), a->ws = GIVEN(ws);
     a->act = act_after(call);
     a->rows = x->rows, a->cols = (int)w->rows, a->steps = (int)blocks_for(x->cols * bytes, ROW_BYTES);
     return call->dtype[ARG(y)] != TRI_F32 && is_hopper(call) && a->cols % WIDE == 0 && x->cols * bytes % 16 == 0 &&
-           x->cols > 0 && aligned(a->y) && aligned(a->h) && aligned(a->b) && aligned(a->ws) && aligned(x->data) &&
-           aligned(w->data);
+           x->cols > 0 && aligned(a->y, a->h, a->b, a->ws, x->data, w->data);
 }
 
 int fused_product(const tri_call *call, const char *where) {
@@ -274,7 +261,6 @@ int fused_product(const tri_call *call, const char *where) {
         !tri__cuda_describe_tiles(tri__cuda(call), &w_map, factors, w->data, w->rows, w->cols, COLS / CLUSTER))
         return 0;
     if (only_timed(call)) return 1;
-    if (call->dtype[ARG(y)] == TRI_BF16) launch_as<bf16>(call, a, factors, x_map, w_map, where);
-    else launch_as<f16>(call, a, factors, x_map, w_map, where);
+    by_factors(call, [&](auto f, auto t) { launch<decltype(f), decltype(t)>(call, a, x_map, w_map, where); });
     return 1;
 }

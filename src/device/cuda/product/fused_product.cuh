@@ -25,6 +25,15 @@ template <> struct factor<int8_t> {
     typedef uint32_t sum; /* an int32 */
     enum { SCALED = 1, STEP = ROW_BYTES };
 };
+/* run(F(), T()) with the types of a call's factors and of its result, which has 16 bits. */
+template <class F> static void by_factors(const tri_call *call, F run) {
+    OPERANDS(linear);
+    by_half(call->dtype[ARG(y)], [&](auto t) {
+        if (call->dtype[ARG(x)] == TRI_I8) run(int8_t(), t);
+        else if (call->dtype[ARG(x)] == TRI_F8_E4M3) run(e4m3(), t);
+        else run(t, t);
+    });
+}
 static __device__ __forceinline__ float number(float sum) { return sum; }
 static __device__ __forceinline__ float number(uint32_t sum) { return __int2float_rn((int)sum); }
 

@@ -59,11 +59,7 @@ static void linear_dw(const tri_call *call) {
     OPERANDS(linear_dw);
     int64_t rows = call->t[ARG(dy)].rows, out = call->t[ARG(dw)].rows, in = call->t[ARG(dw)].cols;
     if (rows == 0) {
-        if (!adds(call, ARG(dw)))
-            record(call,
-                   cudaMemsetAsync(call->t[ARG(dw)].data, 0,
-                                   (size_t)(out * in) * (call->dtype[ARG(dw)] == TRI_F32 ? 4 : 2), stream(call)),
-                   "linear_dw");
+        clear(call, ARG(dw), "linear_dw");
         return;
     }
     product p = new_product(in, out, rows, call->dtype[ARG(x)], call->dtype[ARG(dw)]);
@@ -78,7 +74,6 @@ template <typename T> static void bias_dw(const tri_call *call) {
     int64_t rows = call->t[ARG(dy)].rows, cols = call->t[ARG(dy)].cols;
     column_sums to = {{operand(call, ARG(db))}, {adds(call, ARG(db))}};
     sum_columns(call, rows, cols, sum_of<T>{data<T>(call, ARG(dy))}, aligned(call->t[ARG(dy)].data), to);
-    launched(call, "bias_dw");
 }
 
 TRI_CUDA_FAMILY(linear) = {

@@ -16,17 +16,27 @@ static runs runs_of(const tri_call *call, int64_t rows) {
     return runs{call->attr->members, groups, rows / (groups * call->attr->members)};
 }
 
-/* All of a batch, by one call of the library or one each. */
-static void multiply_all(const tri_call *call, product p, const char *where) {
+/* The product of each group of runs, by one call of the library for all experts, or one each; a, b and d are those of
+ * the first group, or, of gradients of weights, d is the same for all, and the groups are added in order. */
+static void multiply_groups(const tri_call *call, const runs &of, product p, const char *where) {
     int bytes = (int)tri__dtype_bytes((tri_dtype)p.shape.type), out = (int)tri__dtype_bytes((tri_dtype)p.shape.out);
-    if (try_multiply(call, &p)) return;
-    product one = p;
-    one.batch = 0, one.next_a = one.next_b = one.next_d = 0;
-    for (int i = 0; i < p.batch; i++) {
-        one.a = (const char *)p.a + i * p.next_a * bytes;
-        one.b = (const char *)p.b + i * p.next_b * bytes;
-        one.d = (char *)p.d + i * p.next_d * out;
-        multiply(call, &one, where);
+    const char *a = (const char *)p.a, *b = (const char *)p.b;
+    char *d = (char *)p.d;
+    p.batch = of.members;
+    for (int g = 0; g < of.groups; g++) {
+        int64_t further = g * p.batch;
+        p.a = p.tokens_in_k ? a + further * p.next_a * bytes : a, p.b = b + further * p.next_b * bytes;
+        p.d = p.tokens_in_k ? d : d + further * p.next_d * out;
+        if (p.tokens_in_k && g) p.shape.add = 1;
+        if (try_multiply(call, &p)) continue;
+        product one = p;
+        one.batch = 0, one.next_a = one.next_b = one.next_d = 0;
+        for (int i = 0; i < p.batch; i++) {
+            one.a = (const char *)p.a + i * p.next_a * bytes;
+            one.b = (const char *)p.b + i * p.next_b * bytes;
+            one.d = (char *)p.d + i * p.next_d * out;
+            multiply(call, &one, where);
+        }
     }
 }
 
@@ -45,13 +55,10 @@ template <typename T>
 static void begin_with_bias(const tri_call *call, const runs &of, int64_t O, T *y, const T *b, const int32_t *from,
                             const char *where) {
     int64_t rows = of.members * of.groups * of.each;
-    if (O % WIDE == 0 && aligned(y) && aligned(b))
-        bias_kernel<T, WIDE><<<blocks_for(rows * (O / WIDE), THREADS), THREADS, 0, stream(call)>>>(
-            rows, (int)O, of.members, of.each, y, b, from);
-    else
-        bias_kernel<T, 1><<<blocks_for(rows * O, THREADS), THREADS, 0, stream(call)>>>(rows, (int)O, of.members,
-                                                                                        of.each, y, b, from);
-    launched(call, where);
+    by_width(O % WIDE == 0 && aligned(y, b), [&](auto n) {
+        queue(call, where, bias_kernel<T, n>, blocks_for(rows * (O / n), THREADS), THREADS, rows, (int)O, of.members,
+              of.each, y, b, from);
+    });
 }
 
 /* y [T,O] = x [T,I] w [O,I]^T + b [O], an expert's */
@@ -63,15 +70,12 @@ template <typename T> static void forward(const tri_call *call, T *y, const char
     if (of.each == 0 || out == 0) return;
     if (call->t[b].data)
         begin_with_bias<T>(call, of, out, y, data<T>(call, b), data<int32_t>(call, from), where);
-    for (int g = 0; g < of.groups; g++) {
-        product p = new_product(out, of.each, in, call->dtype[w], call->dtype[w]);
-        p.shape.a_transposed = 1, p.shape.add = call->t[b].data != NULL;
-        p.a = call->t[w].data, p.lda = in, p.next_a = out * in;
-        p.b = data<T>(call, x) + g * of.members * of.each * in, p.ldb = in, p.next_b = of.each * in;
-        p.d = y + g * of.members * of.each * out, p.next_d = of.each * out;
-        p.batch = of.members;
-        multiply_all(call, p, where);
-    }
+    product p = new_product(out, of.each, in, call->dtype[w], call->dtype[w]);
+    p.shape.a_transposed = 1, p.shape.add = call->t[b].data != NULL;
+    p.a = call->t[w].data, p.lda = in, p.next_a = out * in;
+    p.b = call->t[x].data, p.ldb = in, p.next_b = of.each * in;
+    p.d = y, p.next_d = of.each * out;
+    multiply_groups(call, of, p, where);
 }
 
 template <typename T> static void linear_experts(const tri_call *call) {
@@ -88,44 +92,34 @@ template <typename T> static void linear_experts_act(const tri_call *call) {
 }
 
 /* dx [T,I] = dy [T,O] w [O,I], an expert's */
-template <typename T> static void linear_experts_din(const tri_call *call) {
+static void linear_experts_din(const tri_call *call) {
     OPERANDS(linear_din);
     int64_t in = call->t[ARG(dx)].cols, out = call->t[ARG(dy)].cols;
     runs of = runs_of(call, call->t[ARG(dy)].rows);
     if (of.each == 0) return;
-    for (int g = 0; g < of.groups; g++) {
-        int64_t row = g * of.members * of.each;
-        product p = new_product(in, of.each, out, call->dtype[ARG(w)], call->dtype[ARG(dx)]);
-        p.shape.add = adds(call, ARG(dx));
-        p.a = call->t[ARG(w)].data, p.lda = in, p.next_a = out * in;
-        p.b = data<T>(call, ARG(dy)) + row * out, p.ldb = out, p.next_b = of.each * out;
-        p.d = data<T>(call, ARG(dx)) + row * in, p.next_d = of.each * in;
-        p.batch = of.members;
-        multiply_all(call, p, "linear_experts_din");
-    }
+    product p = new_product(in, of.each, out, call->dtype[ARG(w)], call->dtype[ARG(dx)]);
+    p.shape.add = adds(call, ARG(dx));
+    p.a = call->t[ARG(w)].data, p.lda = in, p.next_a = out * in;
+    p.b = call->t[ARG(dy)].data, p.ldb = out, p.next_b = of.each * out;
+    p.d = call->t[ARG(dx)].data, p.next_d = of.each * in;
+    multiply_groups(call, of, p, "linear_experts_din");
 }
 
 /* dw [O,I] = dy [T,O]^T x [T,I], an expert's; its runs are added in order */
-template <typename T> static void linear_experts_dw(const tri_call *call) {
+static void linear_experts_dw(const tri_call *call) {
     OPERANDS(linear_dw);
     int64_t in = call->t[ARG(x)].cols, out = call->t[ARG(dy)].cols;
     runs of = runs_of(call, call->t[ARG(dy)].rows);
     if (of.each == 0) {
-        size_t bytes = (size_t)elements(call, ARG(dw)) * tri__dtype_bytes((tri_dtype)call->dtype[ARG(dw)]);
-        if (!adds(call, ARG(dw)) && bytes)
-            record(call, cudaMemsetAsync(call->t[ARG(dw)].data, 0, bytes, stream(call)), "linear_experts_dw");
+        clear(call, ARG(dw), "linear_experts_dw");
         return;
     }
-    for (int g = 0; g < of.groups; g++) {
-        int64_t row = g * of.members * of.each;
-        product p = new_product(in, out, of.each, call->dtype[ARG(x)], call->dtype[ARG(dw)]);
-        p.shape.b_transposed = 1, p.tokens_in_k = 1, p.shape.add = g || adds(call, ARG(dw));
-        p.a = data<T>(call, ARG(x)) + row * in, p.lda = in, p.next_a = of.each * in;
-        p.b = data<T>(call, ARG(dy)) + row * out, p.ldb = out, p.next_b = of.each * out;
-        p.d = call->t[ARG(dw)].data, p.next_d = out * in;
-        p.batch = of.members;
-        multiply_all(call, p, "linear_experts_dw");
-    }
+    product p = new_product(in, out, of.each, call->dtype[ARG(x)], call->dtype[ARG(dw)]);
+    p.shape.b_transposed = 1, p.tokens_in_k = 1, p.shape.add = adds(call, ARG(dw));
+    p.a = call->t[ARG(x)].data, p.lda = in, p.next_a = of.each * in;
+    p.b = call->t[ARG(dy)].data, p.ldb = out, p.next_b = of.each * out;
+    p.d = call->t[ARG(dw)].data, p.next_d = out * in;
+    multiply_groups(call, of, p, "linear_experts_dw");
 }
 
 /* part [members, PARTS, O]: a thread sums a column over a part of an expert's rows, in order. blockIdx.y is the part,
@@ -157,18 +151,17 @@ template <typename T> static void bias_experts_dw(const tri_call *call) {
     runs of = runs_of(call, call->t[ARG(dy)].rows);
     float *part = static_cast<float *>(call->work);
     if (n == 0) return;
-    bias_parts_kernel<T><<<dim3(blocks_for(O, THREADS / 2), PARTS, (unsigned)of.members), THREADS / 2, 0,
-                           stream(call)>>>(of, (int)O, data<T>(call, ARG(dy)), part);
-    bias_end_kernel<<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(n, (int)O, part, operand(call, ARG(db)),
-                                                                          adds(call, ARG(db)));
-    launched(call, "bias_experts_dw");
+    queue(call, "bias_experts_dw", bias_parts_kernel<T>,
+          dim3(blocks_for(O, THREADS / 2), PARTS, (unsigned)of.members), THREADS / 2, of, (int)O, GIVEN(dy), part);
+    queue(call, "bias_experts_dw", bias_end_kernel, blocks_for(n, THREADS), THREADS, n, (int)O, part, GIVEN(db),
+          adds(call, ARG(db)));
 }
 
 TRI_CUDA_FAMILY(linear_experts) = {
     TRI_CUDA_FACT_ROWS(TRI_FACT_EXPERTS, TRI_OP_linear, linear_experts, {}),
     TRI_CUDA_FACT_ROWS(TRI_FACT_EXPERTS | TRI_FACT_ACT, TRI_OP_linear, linear_experts_act, {}),
-    TRI_CUDA_FACT_ROWS(TRI_FACT_EXPERTS, TRI_OP_linear_din, linear_experts_din, {}),
-    TRI_CUDA_FACT_ROWS(TRI_FACT_EXPERTS, TRI_OP_linear_dw, linear_experts_dw, {}),
+    TRI_CUDA_SAME_FACT_ROWS(TRI_FACT_EXPERTS, TRI_OP_linear_din, linear_experts_din, {}),
+    TRI_CUDA_SAME_FACT_ROWS(TRI_FACT_EXPERTS, TRI_OP_linear_dw, linear_experts_dw, {}),
     TRI_CUDA_FACT_ROWS(TRI_FACT_EXPERTS, TRI_OP_bias_dw, bias_experts_dw, {0, 0, 0, 4 * PARTS, 0}),
     {},
 };

@@ -181,13 +181,11 @@ static void launch(const tri_call *call, const layer_args &a, const CUtensorMap 
     OPERANDS(linear);
     const tri_tensor *x = &call->t[ARG(x)];
     CUtensorMap x_map;
-    auto *kernel = narrow_kernel<F, T, TOKENS>;
-    enum { BYTES = narrow_sizes<TOKENS>::ALL_BYTES };
     if (!tri__cuda_describe_tiles(tri__cuda(call), &x_map, call->dtype[ARG(x)], x->data, x->rows, x->cols, TOKENS))
         record(call, cudaErrorUnknown, where);
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES), where);
-    kernel<<<dim3(blocks_for(a.cols, COLS), blocks_for(a.rows, TOKENS)), THREADS, BYTES, stream(call)>>>(a, x_map, w);
-    launched(call, where);
+    queue_sharing(call, where, narrow_kernel<F, T, TOKENS>,
+                  dim3(blocks_for(a.cols, COLS), blocks_for(a.rows, TOKENS)), THREADS, narrow_sizes<TOKENS>::ALL_BYTES,
+                  a, x_map, w);
 }
 
 template <typename F, typename T>
@@ -200,14 +198,6 @@ static void launch_tokens(const tri_call *call, const layer_args &a, const CUten
     }
 }
 
-template <typename T>
-static void launch_as(const tri_call *call, const layer_args &a, const CUtensorMap &w, const char *where) {
-    OPERANDS(linear);
-    if (call->dtype[ARG(x)] == TRI_I8) launch_tokens<int8_t, T>(call, a, w, where);
-    else if (call->dtype[ARG(x)] == TRI_F8_E4M3) launch_tokens<e4m3, T>(call, a, w, where);
-    else launch_tokens<T, T>(call, a, w, where);
-}
-
 int narrow_product(const tri_call *call, const char *where) {
     OPERANDS(linear);
     const tri_tensor *w = &call->t[ARG(w)];
@@ -217,7 +207,6 @@ int narrow_product(const tri_call *call, const char *where) {
         !tri__cuda_describe_tiles(tri__cuda(call), &w_map, call->dtype[ARG(w)], w->data, w->rows, w->cols, COLS))
         return 0;
     if (only_timed(call)) return 1;
-    if (call->dtype[ARG(y)] == TRI_BF16) launch_as<bf16>(call, a, w_map, where);
-    else launch_as<f16>(call, a, w_map, where);
+    by_factors(call, [&](auto f, auto t) { launch_tokens<decltype(f), decltype(t)>(call, a, w_map, where); });
     return 1;
 }

@@ -360,12 +360,9 @@ template <typename T> static __global__ void make_noise(int64_t n, T *x) {
 }
 
 static void make_noise_of(const tri_call *call, int k) {
-    int64_t n = elements(call, k);
-    unsigned blocks = blocks_for(n, NOISE_THREADS);
-    if (call->dtype[k] == TRI_BF16) make_noise<<<blocks, NOISE_THREADS, 0, stream(call)>>>(n, data<bf16>(call, k));
-    else if (call->dtype[k] == TRI_F16) make_noise<<<blocks, NOISE_THREADS, 0, stream(call)>>>(n, data<f16>(call, k));
-    else make_noise<<<blocks, NOISE_THREADS, 0, stream(call)>>>(n, data<float>(call, k));
-    launched(call, "noise");
+    by_type(call->dtype[k], [&](auto x) {
+        queue_each(call, "noise", make_noise<decltype(x)>, elements(call, k), NOISE_THREADS, given{call, k});
+    });
 }
 
 void tri__cuda_tune(void *context, const tri_call *call, tri_kernel *row, tri_wisdom *wisdom) {

@@ -84,6 +84,23 @@ static __device__ __forceinline__ int multiply_steps(const Room &m, int steps, r
     return before;
 }
 
+/* A warp's 16 rows of results, in as many halves as one instruction produces. */
+template <int HALVES> struct product_sums {
+    enum { EACH = COLS / 2 / HALVES };
+    float half[HALVES][EACH];
+    __device__ __forceinline__ float at(int i) const { return half[i / EACH][i % EACH]; }
+};
+
+/* Adds the parts of a warp's threads that have the same columns, and writes them; `part` is the thread's first
+ * column. */
+[[maybe_unused]] static __device__ __forceinline__ void put_sums(float (&sum)[WIDE], float *part, int there) {
+#pragma unroll
+    for (int k = 0; k < WIDE; k++)
+#pragma unroll
+        for (int other = WIDE; other < WARP; other *= 2) sum[k] += __shfl_xor_sync(0xFFFFFFFFu, sum[k], other);
+    if (threadIdx.x % WARP < WIDE && there) store<WIDE>(part, sum);
+}
+
 /* 8 columns of a row of results, of the box at `from`. */
 template <typename T> static __device__ __forceinline__ pack<T, WIDE> result_at(uint32_t from, int row, int piece) {
     uint4 raw = load_16(from + piece_at(row, piece));

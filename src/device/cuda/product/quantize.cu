@@ -80,36 +80,34 @@ template <typename Q, typename T> static __global__ void quantize_any_kernel(qua
     }
 }
 
-#define LAUNCH(W, PACKS) \
-    quantize_kernel<Q, T, W, PACKS><<<blocks_for(a.rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(a)
 template <typename Q, typename T> static void quantize_rows(const tri_call *call, const quantize_args &a) {
     int packs = (int)blocks_for(a.cols, WARP * WIDE); /* of one warp */
     if (a.rows == 0) return;
-    if (a.cols % WIDE || packs > ROW_WARPS * MOST_PACKS || !aligned(a.x) || (uintptr_t)a.q % WIDE)
-        quantize_any_kernel<Q, T><<<(unsigned)a.rows, ROW_WARPS * WARP, 0, stream(call)>>>(a);
-    else if (packs <= 1) LAUNCH(1, 1);
-    else if (packs <= 2) LAUNCH(1, 2);
-    else if (packs <= 3) LAUNCH(1, 3);
-    else if (packs <= 4) LAUNCH(1, 4);
-    else if (packs <= 8) LAUNCH(4, 2);
-    else if (packs <= 12) LAUNCH(4, 3);
-    else LAUNCH(4, 4);
-    launched(call, "quantize");
+    if (a.cols % WIDE || packs > ROW_WARPS * MOST_PACKS || !aligned(a.x) || (uintptr_t)a.q % WIDE) {
+        queue(call, "quantize", quantize_any_kernel<Q, T>, (unsigned)a.rows, ROW_WARPS * WARP, a);
+        return;
+    }
+    void (*const one[])(quantize_args) = {quantize_kernel<Q, T, 1, 1>, quantize_kernel<Q, T, 1, 2>,
+                                          quantize_kernel<Q, T, 1, 3>, quantize_kernel<Q, T, 1, 4>};
+    void (*const all[])(quantize_args) = {quantize_kernel<Q, T, 4, 2>, quantize_kernel<Q, T, 4, 3>,
+                                          quantize_kernel<Q, T, 4, 4>};
+    int by_one = packs <= MOST_PACKS;
+    queue(call, "quantize", by_one ? one[max(packs, 1) - 1] : all[(packs - 1) / ROW_WARPS - 1],
+          blocks_for(a.rows, by_one ? (int)ROW_WARPS : 1), ROW_WARPS * WARP, a);
 }
 
 template <typename T> static void row_max(const tri_call *call) {
     OPERANDS(row_max);
     quantize_args a = {};
-    a.x = call->t[ARG(x)].data, a.out = data<float>(call, ARG(m)), a.rows = call->t[ARG(x)].rows;
-    a.cols = call->t[ARG(x)].cols;
+    a.x = GIVEN(x), a.out = GIVEN(m), a.rows = call->t[ARG(x)].rows, a.cols = call->t[ARG(x)].cols;
     quantize_rows<row_max_only, T>(call, a);
 }
 
 template <typename Q, typename T> static void quantize(const tri_call *call) {
     OPERANDS(quantize);
     quantize_args a = {};
-    a.x = call->t[ARG(x)].data, a.m = data<float>(call, ARG(m)), a.q = data<uint8_t>(call, ARG(q));
-    a.out = data<float>(call, ARG(s)), a.rows = call->t[ARG(x)].rows, a.cols = call->t[ARG(x)].cols;
+    a.x = GIVEN(x), a.m = GIVEN(m), a.q = GIVEN(q), a.out = GIVEN(s);
+    a.rows = call->t[ARG(x)].rows, a.cols = call->t[ARG(x)].cols;
     a.sets = a.m && a.rows ? (int)(call->t[ARG(m)].rows / a.rows) : 0;
     quantize_rows<Q, T>(call, a);
 }

@@ -66,22 +66,20 @@ static int by_library(const tri_call *call, const end_args &a) {
         p.shape.a_transposed = 1;
         p.a = w, p.lda = in, p.b = x + first * in, p.ldb = in, p.d = cuda->blas_work, p.taken = cuda->blas_bytes;
         if (!try_multiply(call, &p)) return 0; /* the first time, if ever */
-        end_kernel<sum, T><<<dim3((unsigned)rows, blocks_for(a.cols, THREADS)), THREADS, 0, stream(call)>>>(
-            a, static_cast<const sum *>(cuda->blas_work), first);
+        queue(call, "linear", end_kernel<sum, T>, dim3((unsigned)rows, blocks_for(a.cols, THREADS)), THREADS, a,
+              static_cast<const sum *>(cuda->blas_work), first);
     }
     return 1;
 }
 
 template <typename Q, typename T> static void forward(const tri_call *call, const char *where) {
     OPERANDS(linear);
-    end_args a = {call->t[ARG(y)].data, call->t[ARG(h)].data, data<float>(call, ARG(s)), data<float>(call, ARG(ws)),
-                  call->t[ARG(b)].data, call->t[ARG(x)].rows, call->t[ARG(w)].rows, act_after(call)};
+    end_args a = {GIVEN(y), GIVEN(h),             GIVEN(s),             GIVEN(ws),
+                  GIVEN(b), call->t[ARG(x)].rows, call->t[ARG(w)].rows, act_after(call)};
     if (a.rows * a.cols == 0 || fused_product(call, where) || narrow_product(call, where)) return;
     if (!by_library<Q, T>(call, a))
-        plain_kernel<Q, T><<<dim3(blocks_for(a.rows, PLAIN_ROWS), blocks_for(a.cols, PLAIN_COLS)),
-                             dim3(PLAIN_COLS, PLAIN_ROWS), 0, stream(call)>>>(
-            a, data<Q>(call, ARG(x)), data<Q>(call, ARG(w)), call->t[ARG(w)].cols);
-    launched(call, where);
+        queue(call, where, plain_kernel<Q, T>, dim3(blocks_for(a.rows, PLAIN_ROWS), blocks_for(a.cols, PLAIN_COLS)),
+              dim3(PLAIN_COLS, PLAIN_ROWS), a, GIVEN(x), GIVEN(w), call->t[ARG(w)].cols);
 }
 
 template <typename T> static void linear_int8(const tri_call *call) { forward<int8_t, T>(call, "linear_int8"); }
@@ -122,13 +120,10 @@ template <typename T>
 static void restore(const tri_call *call, const restored &r, const tri_tensor *q, const float *scale, int64_t row,
                     int64_t rows, int64_t first, int64_t n) {
     const int8_t *from = static_cast<const int8_t *>(q->data) + row * q->cols;
-    if (n % 4 == 0)
-        restore_kernel<T, 4><<<blocks_for(rows * n, THREADS * 4), THREADS, 0, stream(call)>>>(
-            rows, q->cols, first, n, from, scale + row, (T *)r.at);
-    else
-        restore_kernel<T, 1><<<blocks_for(rows * n, THREADS), THREADS, 0, stream(call)>>>(
-            rows, q->cols, first, n, from, scale + row, (T *)r.at);
-    launched(call, "restoring 8-bit numbers");
+    by_width<4>(n % 4 == 0, [&](auto each) {
+        queue(call, "restoring 8-bit numbers", restore_kernel<T, each>, blocks_for(rows * n, THREADS * each), THREADS,
+              rows, q->cols, first, n, from, scale + row, (T *)r.at);
+    });
 }
 
 /* dq [T,I] = dy [T,O] (ws [O] * w [O,I]) */
@@ -155,9 +150,7 @@ template <typename T> static void linear_int8_dw(const tri_call *call) {
     int64_t tokens = call->t[ARG(dy)].rows, out = call->t[ARG(dw)].rows, in = q->cols;
     size_t bytes = tri__dtype_bytes((tri_dtype)call->dtype[ARG(dw)]);
     restored r = room_for<T>(call);
-    if (tokens == 0 && !adds(call, ARG(dw)))
-        record(call, cudaMemsetAsync(call->t[ARG(dw)].data, 0, (size_t)(out * in) * bytes, stream(call)),
-               "linear_int8_dw");
+    if (tokens == 0) clear(call, ARG(dw), "linear_int8_dw");
     for (int64_t token = 0, rows = min(tokens, r.most / 64); token < tokens; token += rows) {
         if (rows > tokens - token) rows = tokens - token;
         for (int64_t first = 0, n = columns_that_fit(r, rows, in); first < in; first += n) {

@@ -32,24 +32,21 @@ static __global__ void plain_kernel(scaled_layer a, loose y, loose b) {
 /* The library takes widths in multiples of 16, and biases of 16 bits. 0: it cannot, and nothing was written. */
 static int by_library(const tri_call *call, const scaled_layer &a) {
     float *factor = static_cast<float *>(call->work);
-    if (a.in % 16 || a.cols % 16 || a.rows % 16 || !aligned(a.x) || !aligned(a.w) || !aligned(a.y) || !aligned(a.b) ||
-        (a.b && a.y_type == TRI_F32))
+    if (a.in % 16 || a.cols % 16 || a.rows % 16 || !aligned(a.x, a.w, a.y, a.b) || (a.b && a.y_type == TRI_F32))
         return 0;
     product p = new_product(a.cols, a.rows, a.in, a.w_type, a.y_type);
     p.shape.a_transposed = 1, p.shape.add = a.add, p.tokens_in_k = a.tokens_in_sum;
     p.shape.b_type = a.x_type == a.w_type ? 0 : a.x_type;
     p.a = a.w, p.lda = a.in, p.b = a.x, p.ldb = a.in, p.d = a.y, p.bias = a.b, p.factor = factor, p.taken = a.taken;
-    factor_kernel<<<1, 1, 0, stream(call)>>>(factor, a.sx, a.sw);
+    queue(call, "factor", factor_kernel, 1, 1, factor, a.sx, a.sw);
     return try_multiply(call, &p);
 }
 
 static void multiply_scaled(const tri_call *call, const scaled_layer &a, const char *where) {
     if (a.rows * a.cols == 0) return;
     if (!scaled_product(call, &a, where) && !by_library(call, a))
-        plain_kernel<<<dim3(blocks_for(a.rows, PLAIN_ROWS), blocks_for(a.cols, PLAIN_COLS)),
-                       dim3(PLAIN_COLS, PLAIN_ROWS), 0, stream(call)>>>(a, loose{a.y, a.y_type},
-                                                                      loose{const_cast<void *>(a.b), a.y_type});
-    launched(call, where);
+        queue(call, where, plain_kernel, dim3(blocks_for(a.rows, PLAIN_ROWS), blocks_for(a.cols, PLAIN_COLS)),
+              dim3(PLAIN_COLS, PLAIN_ROWS), a, loose{a.y, a.y_type}, loose{const_cast<void *>(a.b), a.y_type});
 }
 
 /* The layer of three operands and their scales, without its shape and bias. */
@@ -83,12 +80,8 @@ static void linear_scaled_dw(const tri_call *call) {
     OPERANDS(linear_dw);
     scaled_layer a = layer_of(call, ARG(dw), ARG(dy), ARG(x), ARG(sdy), ARG(sx));
     a.rows = call->t[ARG(dw)].rows, a.cols = call->t[ARG(dw)].cols, a.in = call->t[ARG(dy)].rows, a.tokens_in_sum = 1;
-    if (a.in == 0) {
-        size_t bytes = (size_t)(a.rows * a.cols) * tri__dtype_bytes((tri_dtype)a.y_type);
-        if (!a.add) record(call, cudaMemsetAsync(a.y, 0, bytes, stream(call)), "linear_scaled_dw");
-        return;
-    }
-    multiply_scaled(call, a, "linear_scaled_dw");
+    if (a.in == 0) clear(call, ARG(dw), "linear_scaled_dw");
+    else multiply_scaled(call, a, "linear_scaled_dw");
 }
 
 /* ---- With an activation ---- */
@@ -129,8 +122,7 @@ template <typename T> static void linear_act_scaled_din(const tri_call *call) {
     if (parts) {
         tri_call sums = *call;
         sums.work = work;
-        end_columns(&sums, to.cols, parts, 1, {{operand(call, ARG(db))}, {adds(call, ARG(db))}});
-        launched(call, "linear_act_scaled_din");
+        end_columns(&sums, to.cols, parts, 1, {{GIVEN(db)}, {adds(call, ARG(db))}});
         return;
     }
     a.y = run.at, a.taken = run.taken;

@@ -84,18 +84,11 @@ static __device__ __forceinline__ void fetch_all(const scaled_tiles &a, const CU
     }
 }
 
-/* A warp's 16 rows of results, in as many halves as one instruction produces. */
-template <int HALVES> struct scaled_sums {
-    enum { EACH = COLS / 2 / HALVES };
-    float half[HALVES][EACH];
-    __device__ __forceinline__ float at(int i) const { return half[i / EACH][i % EACH]; }
-};
-
 /* Scales sums, adds the bias and rounds this warp's 16 rows into boxes. A thread has rows g and g + 8 of the warp's,
  * and pairs of columns, 8 apart. The factor is a power of two: only the addition rounds. */
 template <typename T, bool BIAS, class Room, int HALVES>
 static __device__ __forceinline__ void put_results(const Room &m, int side, float factor,
-                                                   const scaled_sums<HALVES> &d) {
+                                                   const product_sums<HALVES> &d) {
     int lane = threadIdx.x % WARP, row = (int)threadIdx.x / WARP * 16;
     uint32_t biases = settled(m.biases(side) + (uint32_t)(lane % 4 * 4));
 #pragma unroll
@@ -125,7 +118,7 @@ static __device__ __forceinline__ void multiply_all(const scaled_tiles &a, const
     uint32_t lap = 0;
     float factor = 1.0f / *a.sx / *a.sw;
     for (int number = first_tile(); number < a.tiles; number += tiles_further(), lap ^= 1, side.advance()) {
-        scaled_sums<HALVES> d;
+        product_sums<HALVES> d;
         int last = multiply_steps(m, a.steps, stage, [&](int slot, bool more) {
             uint32_t x = tile_at(m.x(slot) + (uint32_t)(group * (GROUP_ROWS * ROW_BYTES))), w = tile_at(m.w(slot));
             wgmma_begin();
@@ -226,16 +219,6 @@ template <typename T, int ACT> struct end_act {
     __device__ __forceinline__ void finish(const scaled_tiles &a) const { raise(a.to.most, largest.word()); }
 };
 
-/* Adds the parts of a warp's threads that have the same columns, and writes them; `part` is the thread's first
- * column. */
-static __device__ __forceinline__ void put_sums(float (&sum)[WIDE], float *part, int there) {
-#pragma unroll
-    for (int k = 0; k < WIDE; k++)
-#pragma unroll
-        for (int other = WIDE; other < WARP; other *= 2) sum[k] += __shfl_xor_sync(0xFFFFFFFFu, sum[k], other);
-    if (threadIdx.x % WARP < WIDE && there) store<WIDE>(part, sum);
-}
-
 /* GELU's slope: 1/2 + sign(x) (1/2 - exp(-x^2 / 2) p(|x|)), within 7e-5. One exponential less than act_din_op: here
  * arithmetic is what limits, and results have 3 significant bits. */
 static __device__ __forceinline__ float short_slope(float x) {
@@ -329,11 +312,8 @@ static __global__ void IN_CLUSTERS __launch_bounds__(Share::THREADS, 1)
 template <typename F, typename T, bool BIAS, class End, class Share>
 static void launch_as(const tri_call *call, const scaled_tiles &a, const CUtensorMap &x, const CUtensorMap &w,
                       const char *where) {
-    auto *kernel = scaled_kernel<F, T, BIAS, End, Share>;
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SCALED_BYTES), where);
-    kernel<<<(unsigned)min(processors_of(call) / CLUSTER, a.tiles) * CLUSTER, Share::THREADS, SCALED_BYTES,
-             stream(call)>>>(a, x, w);
-    launched(call, where);
+    queue_sharing(call, where, scaled_kernel<F, T, BIAS, End, Share>, cluster_blocks(call, a.tiles), Share::THREADS,
+                  SCALED_BYTES, a, x, w);
 }
 
 /* F: of x. */
@@ -350,8 +330,8 @@ static int fits(const tri_call *call, const scaled_layer *of, scaled_tiles *a, C
     a->cols = (int)of->cols, a->steps = (int)blocks_for(of->in, STEP), a->across = (int)blocks_for(a->cols, COLS);
     a->tiles = (int)blocks_for(a->rows, ROWS * CLUSTER) * a->across;
     return of->y_type != TRI_F32 && is_hopper(call) && of->in > 0 && of->in % 16 == 0 && a->cols % 16 == 0 &&
-           a->rows % WIDE == 0 && a->cols >= COLS / 2 && a->rows >= LEAST_ROWS && aligned(of->b) && aligned(of->y) &&
-           aligned(of->x) && aligned(of->w) &&
+           a->rows % WIDE == 0 && a->cols >= COLS / 2 && a->rows >= LEAST_ROWS &&
+           aligned(of->b, of->y, of->x, of->w) &&
            tri__cuda_describe_tiles(tri__cuda(call), x, of->x_type, of->x, a->rows, of->in, ROWS) &&
            tri__cuda_describe_tiles(tri__cuda(call), w, of->w_type, of->w, a->cols, of->in, COLS / CLUSTER);
 }

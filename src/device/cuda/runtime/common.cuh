@@ -12,6 +12,8 @@
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
+#include <type_traits>
+
 extern "C" {
 #include "device/cuda/runtime/cuda.h"
 #include "device/operands.h"
@@ -36,6 +38,12 @@ enum { WARP = 32, WIDE = 8 }; /* threads; elements that a thread moves at a time
         op, TRI_F16, run<f16>, __VA_ARGS__, facts                                                            \
     }
 #define TRI_CUDA_ROWS(op, run, ...) TRI_CUDA_FACT_ROWS(0, op, run, __VA_ARGS__)
+
+/* Those whose scratch space is not that of fp32 where the type has 16 bits. */
+#define TRI_CUDA_HALF_ROWS(facts, op, run, work, half_work)                                               \
+    {op, TRI_F32, run<float>, work, facts}, {op, TRI_BF16, run<bf16>, half_work, facts}, {                \
+        op, TRI_F16, run<f16>, half_work, facts                                                           \
+    }
 
 /* The same row for each: it finds the types of its operands in the call. */
 #define TRI_CUDA_SAME_FACT_ROWS(facts, op, run, ...)                                                 \
@@ -141,8 +149,17 @@ static inline loose operand(const tri_call *call, int k) { return loose{call->t[
 template <typename T> static inline T *data(const tri_call *call, int k) { return static_cast<T *>(call->t[k].data); }
 static inline int64_t elements(const tri_call *call, int k) { return call->t[k].rows * call->t[k].cols; }
 static inline int adds(const tri_call *call, int k) { return (call->acc >> k) & 1; }
-static inline int aligned(const void *p) { return (uintptr_t)p % 16 == 0; }
+template <class... P> static inline int aligned(const P *...p) { return (... && ((uintptr_t)p % 16 == 0)); }
 static inline unsigned blocks_for(int64_t n, int64_t each) { return (unsigned)((n + each - 1) / each); }
+
+/* An operand as its taker declares it: a pointer to its elements, or loose. */
+struct given {
+    const tri_call *call;
+    int k;
+    template <typename T> operator T *() const { return data<T>(call, k); }
+    operator loose() const { return operand(call, k); }
+};
+#define GIVEN(name) (given{call, ARG(name)})
 
 /* Stores the first error of a step, with the row where it occurred. */
 static inline void record(const tri_call *call, cudaError_t error, const char *where) {
@@ -151,6 +168,53 @@ static inline void record(const tri_call *call, cudaError_t error, const char *w
 /* Checks whether the previous launch was accepted. */
 static inline void launched(const tri_call *call, const char *where) { record(call, cudaGetLastError(), where); }
 static inline cudaStream_t stream(const tri_call *call) { return tri__cuda(call)->compute; }
+
+/* Zeroes an operand, unless it is added to. */
+static inline void clear(const tri_call *call, int k, const char *where) {
+    size_t bytes = (size_t)elements(call, k) * tri__dtype_bytes((tri_dtype)call->dtype[k]);
+    if (bytes && !adds(call, k)) record(call, cudaMemsetAsync(call->t[k].data, 0, bytes, stream(call)), where);
+}
+
+/* Queues a kernel; it may have that many bytes of dynamic shared memory. */
+template <class... P, class... A>
+static void queue_sharing(const tri_call *call, const char *where, void (*kernel)(P...), dim3 grid, dim3 block,
+                          size_t bytes, const A &...args) {
+    if (bytes)
+        record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), where);
+    kernel<<<grid, block, bytes, stream(call)>>>(args...);
+    launched(call, where);
+}
+template <class... P, class... A>
+static void queue(const tri_call *call, const char *where, void (*kernel)(P...), dim3 grid, dim3 block,
+                  const A &...args) {
+    queue_sharing(call, where, kernel, grid, block, 0, args...);
+}
+/* The same with a thread for each of n elements, if there are any; n is the kernel's first argument. */
+template <class... P, class... A>
+static void queue_each(const tri_call *call, const char *where, void (*kernel)(P...), int64_t n, int threads,
+                       const A &...args) {
+    if (n) queue(call, where, kernel, blocks_for(n, threads), threads, n, args...);
+}
+
+/* run(n), where n is N, as a constant, if wide accesses are allowed, else 1. */
+template <int N = WIDE, class F> static void by_width(int is_wide, F run) {
+    if (is_wide) run(std::integral_constant<int, N>());
+    else run(std::integral_constant<int, 1>());
+}
+/* run(flag), a constant. */
+template <class F> static void by_flag(int flag, F run) {
+    if (flag) run(std::true_type());
+    else run(std::false_type());
+}
+/* run(x), where x has the type: of 16 bits; any by which kernels compute. */
+template <class F> static void by_half(int dtype, F run) {
+    if (dtype == TRI_BF16) run(bf16());
+    else run(f16());
+}
+template <class F> static void by_type(int dtype, F run) {
+    if (dtype == TRI_F32) run(float());
+    else by_half(dtype, run);
+}
 
 /* An attribute of the current GPU. */
 static inline int attribute_of(const tri_call *call, cudaDeviceAttr attribute) {

@@ -358,61 +358,32 @@ static int64_t memory_used(void *context) {
     return cudaMemGetInfo(&free_bytes, &all) == cudaSuccess ? (int64_t)(all - free_bytes) : 0;
 }
 
-static const tri_async async = {.copy = copy,
-                                .fill = fill,
-                                .stage_input = stage_input,
-                                .begin_run = begin_run,
-                                .next_input = next_input,
-                                .finish = finish,
-                                .is_idle = is_idle,
-                                .mark_progress = mark_progress};
+static const tri_async async = {
+    .copy = copy, .fill = fill, .stage_input = stage_input, .begin_run = begin_run, .next_input = next_input,
+    .finish = finish, .is_idle = is_idle, .mark_progress = mark_progress};
 static const tri_queues queues = {.use = use_lane, .signal = signal_point, .await = await_point};
 static const tri_offload offload = {.copy_post = tri__cuda_copy_post, .copy_wait = tri__cuda_copy_wait};
-static const tri_keeping keeping = {.pin = tri__cuda_pin,
-                                    .unpin = tri__cuda_unpin,
-                                    .begin = tri__cuda_keep_begin,
-                                    .post = tri__cuda_keep,
-                                    .finish = tri__cuda_keep_finish};
+static const tri_keeping keeping = {
+    .pin = tri__cuda_pin, .unpin = tri__cuda_unpin, .begin = tri__cuda_keep_begin, .post = tri__cuda_keep,
+    .finish = tri__cuda_keep_finish};
 static const tri_graphs graphs = {.begin = tri__cuda_capture, .end = tri__cuda_end_capture};
-static const tri_peers peers = {.name = tri__nccl_name,
-                                .join = tri__nccl_join,
-                                .leave = tri__nccl_leave,
-                                .post = tri__nccl_post,
-                                .wait = tri__nccl_wait,
-                                .check = tri__nccl_check};
-static const tri_timing timing = {.mark = mark,
-                                  .times = times,
-                                  .transfer_time = tri__nccl_time,
-                                  .busy_seconds = busy_seconds,
-                                  .hold = tri__cuda_hold};
+static const tri_peers peers = {
+    .name = tri__nccl_name, .join = tri__nccl_join, .leave = tri__nccl_leave, .post = tri__nccl_post,
+    .wait = tri__nccl_wait, .check = tri__nccl_check};
+static const tri_timing timing = {
+    .mark = mark, .times = times, .transfer_time = tri__nccl_time, .busy_seconds = busy_seconds,
+    .hold = tri__cuda_hold};
 static const tri_gauges gauges = {.read = tri__cuda_gauge};
 static const tri_tuner tuner = {.kind = kind, .tune = tri__cuda_tune, .follow = tri__cuda_follow};
 
-static const tri_device gpu = {.name = "cuda",
-                               .granule = 64,
-                               .short_flops = 4e9, /* 6 us of an H200: two launches */
-                               .lanes = TRI_LANES,
-                               .mask_tokens = 129, /* shorter ones: docs/internals/cuda.md */
-                               .ahead = AHEAD_BYTES,
-                               .kernels = kernels,
-                               .open = open_context,
-                               .close = close_context,
-                               .room = room,
-                               .count = count,
-                               .alloc = alloc,
-                               .free = release,
-                               .alloc_offload = alloc_offload,
-                               .memory_used = memory_used,
-                               .describe = describe,
-                               .async = &async,
-                               .queues = &queues,
-                               .offload = &offload,
-                               .keeping = &keeping,
-                               .graphs = &graphs,
-                               .peers = &peers,
-                               .timing = &timing,
-                               .tuner = &tuner,
-                               .gauges = &gauges};
+static const tri_device gpu = {
+    .name = "cuda", .granule = 64, .lanes = TRI_LANES, .ahead = AHEAD_BYTES,
+    .short_flops = 4e9,  /* 6 us of an H200: two launches */
+    .mask_tokens = 129,  /* shorter ones: docs/internals/cuda.md */
+    .kernels = kernels, .open = open_context, .close = close_context, .room = room, .count = count, .alloc = alloc,
+    .free = release, .alloc_offload = alloc_offload, .memory_used = memory_used, .describe = describe,
+    .async = &async, .queues = &queues, .offload = &offload, .keeping = &keeping, .graphs = &graphs, .peers = &peers,
+    .timing = &timing, .tuner = &tuner, .gauges = &gauges};
 
 extern const tri_cuda_plugin tri_cuda_plugin_table;
 __attribute__((visibility("default"))) const tri_cuda_plugin tri_cuda_plugin_table = {

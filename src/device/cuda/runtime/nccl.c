@@ -261,23 +261,19 @@ static int are_equal(const int64_t *counts, int n) {
 }
 
 /* Shards of unequal length: one broadcast, or one sum, for each. */
-static int gather_uneven(const tri_cuda *c, const group *g, const tri_collective *w, int type, size_t width) {
-    char *to = w->out;
-    int error = c->nccl->GroupStart();
-    for (int k = 0; k < g->n && !error; to += (size_t)w->counts[k] * width, k++)
-        if (w->counts[k])
-            error = c->nccl->Broadcast(k == g->me ? w->in : to, to, (size_t)w->counts[k], type, k, g->comm, g->stream);
-    int end = c->nccl->GroupEnd();
-    return error ? error : end;
-}
-
-static int scatter_uneven(const tri_cuda *c, const group *g, const tri_collective *w, int type, size_t width) {
+static int each_shard(const tri_cuda *c, const group *g, const tri_collective *w, int type, size_t width, int gathers) {
     const char *from = w->in;
+    char *to = w->out;
+    size_t at = 0;
     int error = c->nccl->GroupStart();
-    for (int k = 0; k < g->n && !error; from += (size_t)w->counts[k] * width, k++)
-        if (w->counts[k])
-            error = c->nccl->Reduce(from, k == g->me ? w->out : NULL, (size_t)w->counts[k], type, NCCL_SUM, k, g->comm,
+    for (int k = 0; k < g->n && !error; at += (size_t)w->counts[k++] * width) {
+        size_t count = (size_t)w->counts[k];
+        if (count && gathers)
+            error = c->nccl->Broadcast(k == g->me ? w->in : to + at, to + at, count, type, k, g->comm, g->stream);
+        else if (count)
+            error = c->nccl->Reduce(from + at, k == g->me ? w->out : NULL, count, type, NCCL_SUM, k, g->comm,
                                     g->stream);
+    }
     int end = c->nccl->GroupEnd();
     return error ? error : end;
 }
@@ -313,10 +309,10 @@ static int queue(const tri_cuda *c, const group *g, const tri_collective *w) {
     case TRI_RECV: return nccl->Recv(w->out, count, type, w->root, g->comm, g->stream);
     case TRI_ALL_GATHER:
         return even ? nccl->AllGather(w->in, w->out, count, type, g->comm, g->stream)
-                    : gather_uneven(c, g, w, type, width);
+                    : each_shard(c, g, w, type, width, 1);
     case TRI_REDUCE_SCATTER:
         return even ? nccl->ReduceScatter(w->in, w->out, count, type, NCCL_SUM, g->comm, g->stream)
-                    : scatter_uneven(c, g, w, type, width);
+                    : each_shard(c, g, w, type, width, 0);
     case TRI_ALL_TO_ALL: return exchange(c, g, w, type, width);
     default: return -1;
     }

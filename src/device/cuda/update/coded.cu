@@ -108,26 +108,20 @@ template <int CODE, typename X> static __global__ void __launch_bounds__(CODED_W
     put_block(b, a.e, left);
 }
 
-template <int CODE, typename X> static void pack_launch(const tri_call *call, const pack_args &a) {
-    pack_kernel<CODE, X><<<coded_grid(a.rows.blocks + 1, a.rows.rows), CODED_WARPS * WARP, 0, stream(call)>>>(a);
-}
-template <int CODE> static void pack_code(const tri_call *call, const pack_args &a, int dtype) {
-    if (dtype == TRI_F32) pack_launch<CODE, float>(call, a);
-    else if (dtype == TRI_BF16) pack_launch<CODE, bf16>(call, a);
-    else pack_launch<CODE, f16>(call, a);
-}
-
 static void pack_parts(const tri_call *call) {
     OPERANDS(pack);
     int of = call->t[ARG(x)].data ? ARG(x) : ARG(e);
     pack_args a = {};
-    a.x = call->t[ARG(x)].data, a.e = data<float>(call, ARG(e)), a.mask = data<float>(call, ARG(mask));
-    a.scale = data<float>(call, ARG(scale)), a.apply = data<int32_t>(call, ARG(apply));
+    a.x = GIVEN(x), a.e = GIVEN(e), a.mask = GIVEN(mask), a.scale = GIVEN(scale), a.apply = GIVEN(apply);
     a.rows = coded_rows_of(call, ARG(q), of, 1);
-    a.rows.wide = a.rows.wide && aligned(a.e) && aligned(a.mask);
+    a.rows.wide = a.rows.wide && aligned(a.e, a.mask);
     if (a.rows.rows == 0) return;
-    CODED_SWITCH(call, pack_code, call, a, call->dtype[of])
-    launched(call, "pack");
+    by_code(call, [&](auto code) {
+        by_type(call->dtype[of], [&](auto x) {
+            queue(call, "pack", pack_kernel<decltype(code)::value, decltype(x)>,
+                  coded_grid(a.rows.blocks * TRI_CODE_BLOCK, a.rows.rows, 1), CODED_WARPS * WARP, a);
+        });
+    });
 }
 
 template <int CODE, typename Y>
@@ -139,22 +133,16 @@ static __global__ void __launch_bounds__(CODED_WARPS *WARP) unpack_kernel(coded_
     put_block(b, y, t);
 }
 
-template <int CODE> static void unpack_code(const tri_call *call, const coded_rows &rows, int y) {
-    dim3 grid = coded_grid((rows.part + TRI_CODE_BLOCK - 1) / TRI_CODE_BLOCK, rows.rows);
-    enum { THREADS = CODED_WARPS * WARP };
-    if (call->dtype[y] == TRI_F32)
-        unpack_kernel<CODE><<<grid, THREADS, 0, stream(call)>>>(rows, data<float>(call, y));
-    else if (call->dtype[y] == TRI_BF16)
-        unpack_kernel<CODE><<<grid, THREADS, 0, stream(call)>>>(rows, data<bf16>(call, y));
-    else unpack_kernel<CODE><<<grid, THREADS, 0, stream(call)>>>(rows, data<f16>(call, y));
-}
-
 static void unpack(const tri_call *call) {
     OPERANDS(unpack);
     coded_rows rows = coded_rows_of(call, ARG(q), ARG(y), 1);
     if (rows.count == 0 || rows.rows == 0) return;
-    CODED_SWITCH(call, unpack_code, call, rows, ARG(y))
-    launched(call, "unpack");
+    by_code(call, [&](auto code) {
+        by_type(call->dtype[ARG(y)], [&](auto y) {
+            queue(call, "unpack", unpack_kernel<decltype(code)::value, decltype(y)>, coded_grid(rows.part, rows.rows),
+                  CODED_WARPS * WARP, rows, GIVEN(y));
+        });
+    });
 }
 
 template <int CODE, typename Y>
@@ -179,26 +167,16 @@ static __global__ void __launch_bounds__(CODED_WARPS *WARP)
     put_block(b, y, total);
 }
 
-template <int CODE> static void unpack_sum_code(const tri_call *call, const coded_rows &rows) {
-    OPERANDS(unpack);
-    dim3 grid = coded_grid((rows.count + TRI_CODE_BLOCK - 1) / TRI_CODE_BLOCK, 1);
-    const int32_t *apply = data<int32_t>(call, ARG(apply));
-    int add = adds(call, ARG(y)), type = call->dtype[ARG(y)];
-    enum { THREADS = CODED_WARPS * WARP };
-    if (type == TRI_F32)
-        unpack_sum_kernel<CODE>
-            <<<grid, THREADS, 0, stream(call)>>>(rows, data<float>(call, ARG(y)), apply, add);
-    else if (type == TRI_BF16)
-        unpack_sum_kernel<CODE><<<grid, THREADS, 0, stream(call)>>>(rows, data<bf16>(call, ARG(y)), apply, add);
-    else unpack_sum_kernel<CODE><<<grid, THREADS, 0, stream(call)>>>(rows, data<f16>(call, ARG(y)), apply, add);
-}
-
 static void unpack_sum(const tri_call *call) {
     OPERANDS(unpack);
     coded_rows rows = coded_rows_of(call, ARG(q), ARG(y), 0);
     if (rows.count == 0 || rows.rows == 0) return;
-    CODED_SWITCH(call, unpack_sum_code, call, rows)
-    launched(call, "unpack_sum");
+    by_code(call, [&](auto code) {
+        by_type(call->dtype[ARG(y)], [&](auto y) {
+            queue(call, "unpack_sum", unpack_sum_kernel<decltype(code)::value, decltype(y)>, coded_grid(rows.count, 1),
+                  CODED_WARPS * WARP, rows, GIVEN(y), GIVEN(apply), adds(call, ARG(y)));
+        });
+    });
 }
 
 TRI_CUDA_FAMILY(coded) = {

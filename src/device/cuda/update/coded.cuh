@@ -222,20 +222,19 @@ static __device__ __forceinline__ void decode_block(const coded_block &b, int is
     for (int k = 0; k < HELD; k++) t[k] = how::at(word, k, scale);
 }
 
-/* Blocks of threads for `blocks` blocks of each of `rows` rows. */
-static inline dim3 coded_grid(int64_t blocks, int64_t rows) {
-    return dim3(blocks_for(blocks, CODED_WARPS), (unsigned)rows);
+/* Blocks of threads for n elements of each of `rows` rows, and `more` of their blocks. */
+static inline dim3 coded_grid(int64_t n, int64_t rows, int64_t more = 0) {
+    return dim3(blocks_for(blocks_for(n, TRI_CODE_BLOCK) + more, CODED_WARPS), (unsigned)rows);
 }
 
-/* run<code>(...) for the call's code. */
-#define CODED_CASE(code, run, ...) \
-    case code: run<code>(__VA_ARGS__); break;
-#define CODED_SWITCH(call, run, ...) \
-    switch ((call)->attr->code) { \
-        CODED_CASE(TRI_CODE_BF16, run, __VA_ARGS__) \
-        CODED_CASE(TRI_CODE_INT8, run, __VA_ARGS__) \
-        CODED_CASE(TRI_CODE_INT4, run, __VA_ARGS__) \
-        CODED_CASE(TRI_CODE_FP8, run, __VA_ARGS__) \
-        CODED_CASE(TRI_CODE_SIGNS, run, __VA_ARGS__) \
-    default: record(call, cudaErrorInvalidValue, "a code"); \
+/* run(code), a constant, for the call's code. */
+template <class F> static void by_code(const tri_call *call, F run) {
+    switch (call->attr->code) {
+    case TRI_CODE_BF16: run(std::integral_constant<int, TRI_CODE_BF16>()); break;
+    case TRI_CODE_INT8: run(std::integral_constant<int, TRI_CODE_INT8>()); break;
+    case TRI_CODE_INT4: run(std::integral_constant<int, TRI_CODE_INT4>()); break;
+    case TRI_CODE_FP8: run(std::integral_constant<int, TRI_CODE_FP8>()); break;
+    case TRI_CODE_SIGNS: run(std::integral_constant<int, TRI_CODE_SIGNS>()); break;
+    default: record(call, cudaErrorInvalidValue, "a code");
     }
+}

@@ -25,16 +25,9 @@ template <class F, int N> static __global__ void each_kernel(int64_t n, const in
 /* apply: [1] on the GPU; NULL: always. wide_ok: all of f's operands are aligned to 4 elements. */
 template <class F>
 static void each(const tri_call *call, int64_t n, const int32_t *apply, const F &f, int wide_ok, const char *name) {
-    unsigned blocks = blocks_for(n, EACH_THREADS * (wide_ok ? EACH_WIDE : 1));
     if (n == 0) return;
-    if (blocks > EACH_BLOCKS) blocks = EACH_BLOCKS;
-    if (wide_ok) each_kernel<F, EACH_WIDE><<<blocks, EACH_THREADS, 0, stream(call)>>>(n, apply, f);
-    else each_kernel<F, 1><<<blocks, EACH_THREADS, 0, stream(call)>>>(n, apply, f);
-    launched(call, name);
+    by_width<EACH_WIDE>(wide_ok, [&](auto wide) {
+        unsigned blocks = blocks_for(n, EACH_THREADS * wide);
+        queue(call, name, each_kernel<F, wide>, min(blocks, (unsigned)EACH_BLOCKS), EACH_THREADS, n, apply, f);
+    });
 }
-
-/* run<G>(call) for the type of operand g. */
-#define EACH_TYPE(call, g, run) \
-    ((call)->dtype[g] == TRI_F32    ? run<float>(call) \
-     : (call)->dtype[g] == TRI_BF16 ? run<bf16>(call) \
-                                    : run<f16>(call))

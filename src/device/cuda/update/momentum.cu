@@ -33,22 +33,14 @@ template <typename G> struct momentum_update {
     }
 };
 
-template <typename G> static void momentum_of(const tri_call *call) {
-    OPERANDS(momentum);
-    float *e = data<float>(call, ARG(e));
-    momentum_update<G> f = {e,
-                            data<float>(call, ARG(m)),
-                            data<G>(call, ARG(g)),
-                            data<float>(call, ARG(hyper)),
-                            data<float>(call, ARG(coef)),
-                            (double)call->attr->beta1,
-                            e ? (double)call->attr->members : 1};
-    each(call, elements(call, ARG(m)), data<int32_t>(call, ARG(apply)), f,
-         aligned(f.e) && aligned(f.m) && aligned(f.g), "momentum");
-}
 static void momentum(const tri_call *call) {
     OPERANDS(momentum);
-    EACH_TYPE(call, ARG(g), momentum_of);
+    by_type(call->dtype[ARG(g)], [&](auto g) {
+        double members = call->t[ARG(e)].data ? call->attr->members : 1;
+        momentum_update<decltype(g)> f = {GIVEN(e),     GIVEN(m),    GIVEN(g),
+                                          GIVEN(hyper), GIVEN(coef), (double)call->attr->beta1, members};
+        each(call, elements(call, ARG(m)), GIVEN(apply), f, aligned(f.e, f.m, f.g), "momentum");
+    });
 }
 
 /* The unit of a momentum, as the CPU rounds it. */
@@ -80,18 +72,14 @@ template <typename G> struct momentum_in_update {
     }
 };
 
-template <typename G> static void momentum_in_of(const tri_call *call) {
-    OPERANDS(momentum);
-    double beta1 = call->attr->beta1;
-    momentum_in_update<G> f = {data<float>(call, ARG(e)),     data<float>(call, ARG(m)),    data<G>(call, ARG(g)),
-                               data<float>(call, ARG(v)),     data<float>(call, ARG(coef)),
-                               beta1 / call->attr->members, 1 - beta1,                    call->attr->eps};
-    each(call, elements(call, ARG(e)), data<int32_t>(call, ARG(apply)), f,
-         aligned(f.e) && aligned(f.m) && aligned(f.g) && aligned(f.v), "momentum_in");
-}
 static void momentum_in(const tri_call *call) {
     OPERANDS(momentum);
-    EACH_TYPE(call, ARG(g), momentum_in_of);
+    double beta1 = call->attr->beta1;
+    by_type(call->dtype[ARG(g)], [&](auto g) {
+        momentum_in_update<decltype(g)> f = {GIVEN(e),    GIVEN(m),                    GIVEN(g),  GIVEN(v),
+                                             GIVEN(coef), beta1 / call->attr->members, 1 - beta1, call->attr->eps};
+        each(call, elements(call, ARG(e)), GIVEN(apply), f, aligned(f.e, f.m, f.g, f.v), "momentum_in");
+    });
 }
 
 template <int CODE>
@@ -111,20 +99,14 @@ static __global__ void __launch_bounds__(CODED_WARPS *WARP)
     put_block(b, m, t);
 }
 
-template <int CODE>
-static void momentum_out_code(const tri_call *call, const coded_rows &rows, float *m, const float *v,
-                              const int32_t *apply) {
-    dim3 grid = coded_grid((rows.part + TRI_CODE_BLOCK - 1) / TRI_CODE_BLOCK, rows.rows);
-    momentum_out_kernel<CODE><<<grid, CODED_WARPS * WARP, 0, stream(call)>>>(rows, m, v, call->attr->eps, apply);
-}
-
 static void momentum_out(const tri_call *call) {
     OPERANDS(momentum_out);
     coded_rows rows = coded_rows_of(call, ARG(q), ARG(m), 1);
     if (rows.count == 0 || rows.rows == 0) return;
-    CODED_SWITCH(call, momentum_out_code, call, rows, data<float>(call, ARG(m)), data<float>(call, ARG(v)),
-                 data<int32_t>(call, ARG(apply)))
-    launched(call, "momentum_out");
+    by_code(call, [&](auto code) {
+        queue(call, "momentum_out", momentum_out_kernel<code>, coded_grid(rows.part, rows.rows), CODED_WARPS * WARP,
+              rows, GIVEN(m), GIVEN(v), call->attr->eps, GIVEN(apply));
+    });
 }
 
 struct adamw_frozen_update {
@@ -156,18 +138,11 @@ struct adamw_frozen_update {
 static void adamw_frozen(const tri_call *call) {
     OPERANDS(adamw_frozen);
     int meets = call->attr->meet;
-    float *p = data<float>(call, ARG(p));
-    adamw_frozen_update f = {meets ? data<float>(call, ARG(anchor)) : p,
-                             meets ? p : nullptr,
-                             data<float>(call, ARG(m)),
-                             data<float>(call, ARG(v)),
-                             data<float>(call, ARG(hyper)),
-                             call->attr->eps,
-                             call->attr->decay,
-                             tri__rate_factor(call->attr),
+    float *p = GIVEN(p), *anchor = GIVEN(anchor);
+    adamw_frozen_update f = {meets ? anchor : p, meets ? p : nullptr, GIVEN(m),          GIVEN(v),
+                             GIVEN(hyper),       call->attr->eps,     call->attr->decay, tri__rate_factor(call->attr),
                              meets};
-    each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f,
-         aligned(f.p) && aligned(f.copy) && aligned(f.m) && aligned(f.v), "adamw_frozen");
+    each(call, elements(call, ARG(p)), GIVEN(apply), f, aligned(f.p, f.copy, f.m, f.v), "adamw_frozen");
 }
 
 TRI_CUDA_FAMILY(momentum) = {

@@ -48,27 +48,20 @@ template <typename G, typename C, bool COUPLED> struct adam_update {
     }
 };
 
-template <typename G, typename C, bool COUPLED> static void adam_to(const tri_call *call) {
+template <bool COUPLED, typename G, typename C> static void adam_to(const tri_call *call) {
     OPERANDS(adamw);
-    adam_update<G, C, COUPLED> f = {data<float>(call, ARG(p)),    data<float>(call, ARG(m)),
-                                    data<float>(call, ARG(v)),    data<C>(call, ARG(copy)),
-                                    data<G>(call, ARG(g)),        data<float>(call, ARG(hyper)),
-                                    data<float>(call, ARG(coef)), moments_of(call)};
-    each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f,
-         aligned(f.p) && aligned(f.m) && aligned(f.v) && aligned(f.copy) && aligned(f.g), "adamw");
+    adam_update<G, C, COUPLED> f = {GIVEN(p), GIVEN(m),     GIVEN(v),    GIVEN(copy),
+                                    GIVEN(g), GIVEN(hyper), GIVEN(coef), moments_of(call)};
+    each(call, elements(call, ARG(p)), GIVEN(apply), f, aligned(f.p, f.m, f.v, f.copy, f.g), "adamw");
 }
 
-template <typename G> static void adamw_of(const tri_call *call) {
-    OPERANDS(adamw);
-    int type = call->dtype[ARG(copy)];
-    if (call->attr->coupled) adam_to<G, float, true>(call);
-    else if (!call->attr->copy || type == TRI_F32) adam_to<G, float, false>(call);
-    else if (type == TRI_BF16) adam_to<G, bf16, false>(call);
-    else adam_to<G, f16, false>(call);
-}
 static void adamw(const tri_call *call) {
     OPERANDS(adamw);
-    EACH_TYPE(call, ARG(g), adamw_of);
+    int type = call->attr->copy ? call->dtype[ARG(copy)] : (int)TRI_F32;
+    by_type(call->dtype[ARG(g)], [&](auto g) {
+        if (call->attr->coupled) adam_to<true, decltype(g), float>(call);
+        else by_type(type, [&](auto copy) { adam_to<false, decltype(g), decltype(copy)>(call); });
+    });
 }
 
 template <typename G> struct sgd_update {
@@ -95,17 +88,14 @@ template <typename G> struct sgd_update {
     }
 };
 
-template <typename G> static void sgd_of(const tri_call *call) {
-    OPERANDS(sgd);
-    sgd_update<G> f = {data<float>(call, ARG(p)),     data<float>(call, ARG(m)),    data<G>(call, ARG(g)),
-                       data<float>(call, ARG(hyper)), data<float>(call, ARG(coef)), call->attr->beta1,
-                       call->attr->decay,             call->attr->nesterov,         tri__rate_factor(call->attr)};
-    each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f,
-         aligned(f.p) && aligned(f.m) && aligned(f.g), "sgd");
-}
 static void sgd(const tri_call *call) {
     OPERANDS(sgd);
-    EACH_TYPE(call, ARG(g), sgd_of);
+    const tri_attr *attr = call->attr;
+    by_type(call->dtype[ARG(g)], [&](auto g) {
+        sgd_update<decltype(g)> f = {GIVEN(p),    GIVEN(m),    GIVEN(g),    GIVEN(hyper),   GIVEN(coef),
+                                     attr->beta1, attr->decay, attr->nesterov, tri__rate_factor(attr)};
+        each(call, elements(call, ARG(p)), GIVEN(apply), f, aligned(f.p, f.m, f.g), "sgd");
+    });
 }
 
 static __device__ __forceinline__ float limited(float r) { return fminf(fmaxf(r, -1), 1); }
@@ -171,26 +161,26 @@ static __global__ void lamb_sums_kernel(double *sums, const double *part, int n,
     if (threadIdx.x < 2) sums[threadIdx.x] = (add ? sums[threadIdx.x] : 0) + total[threadIdx.x];
 }
 
-template <typename G> static void lamb_moments_of(const tri_call *call) {
-    OPERANDS(lamb_moments);
-    lamb_args<G> f = {elements(call, ARG(p)),        data<double>(call, ARG(sums)),
-                      static_cast<double *>(call->work), data<float>(call, ARG(m)),
-                      data<float>(call, ARG(v)),     data<float>(call, ARG(p)),
-                      data<G>(call, ARG(g)),         data<float>(call, ARG(hyper)),
-                      data<float>(call, ARG(coef)),  data<int32_t>(call, ARG(apply)),
-                      moments_of(call)};
-    int wide_ok = aligned(f.p) && aligned(f.m) && aligned(f.v) && aligned(f.g);
-    unsigned blocks = blocks_for(f.n, LAMB_THREADS * (wide_ok ? LAMB_WIDE : 1));
-    if (blocks > LAMB_BLOCKS) blocks = LAMB_BLOCKS;
-    if (blocks && wide_ok) lamb_moments_kernel<G, LAMB_WIDE><<<blocks, LAMB_THREADS, 0, stream(call)>>>(f);
-    else if (blocks) lamb_moments_kernel<G, 1><<<blocks, LAMB_THREADS, 0, stream(call)>>>(f);
-    if (f.sums)
-        lamb_sums_kernel<<<1, LAMB_THREADS, 0, stream(call)>>>(f.sums, f.part, (int)blocks, adds(call, ARG(sums)));
-    launched(call, "lamb_moments");
+/* Blocks of threads that take turns at n elements. */
+static unsigned lamb_blocks(int64_t n, int each) {
+    return min(blocks_for(n, LAMB_THREADS * each), (unsigned)LAMB_BLOCKS);
 }
+
 static void lamb_moments(const tri_call *call) {
     OPERANDS(lamb_moments);
-    EACH_TYPE(call, ARG(g), lamb_moments_of);
+    by_type(call->dtype[ARG(g)], [&](auto g) {
+        lamb_args<decltype(g)> f = {elements(call, ARG(p)), GIVEN(sums), static_cast<double *>(call->work),
+                                    GIVEN(m),               GIVEN(v),    GIVEN(p),
+                                    GIVEN(g),               GIVEN(hyper), GIVEN(coef),
+                                    GIVEN(apply),           moments_of(call)};
+        by_width<LAMB_WIDE>(aligned(f.p, f.m, f.v, f.g), [&](auto wide) {
+            unsigned blocks = lamb_blocks(f.n, wide);
+            if (blocks) queue(call, "lamb_moments", lamb_moments_kernel<decltype(g), wide>, blocks, LAMB_THREADS, f);
+            if (f.sums)
+                queue(call, "lamb_moments", lamb_sums_kernel, 1, LAMB_THREADS, f.sums, f.part, (int)blocks,
+                      adds(call, ARG(sums)));
+        });
+    });
 }
 
 template <bool LIMITED> struct lamb_update {
@@ -219,12 +209,9 @@ template <bool LIMITED> struct lamb_update {
 
 template <bool FROZEN> static void lamb_step_of(const tri_call *call) {
     OPERANDS(lamb_step);
-    lamb_update<FROZEN> f = {data<float>(call, ARG(p)),       data<float>(call, ARG(m)),
-                             data<float>(call, ARG(v)),       data<float>(call, ARG(hyper)),
-                             data<double>(call, ARG(sums)),   data<float>(call, ARG(average)),
-                             data<float>(call, ARG(factor)), moments_of(call)};
-    each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f, aligned(f.p) && aligned(f.m) && aligned(f.v),
-         "lamb_step");
+    lamb_update<FROZEN> f = {GIVEN(p),    GIVEN(m),       GIVEN(v),      GIVEN(hyper),
+                             GIVEN(sums), GIVEN(average), GIVEN(factor), moments_of(call)};
+    each(call, elements(call, ARG(p)), GIVEN(apply), f, aligned(f.p, f.m, f.v), "lamb_step");
 }
 static void lamb_step(const tri_call *call) {
     if (call->attr->frozen) lamb_step_of<true>(call);
@@ -240,11 +227,8 @@ static __global__ void lamb_average_kernel(int64_t n, float *average, const doub
 }
 static void lamb_average(const tri_call *call) {
     OPERANDS(lamb_average);
-    int64_t n = elements(call, ARG(average));
-    if (n)
-        lamb_average_kernel<<<blocks_for(n, LAMB_THREADS), LAMB_THREADS, 0, stream(call)>>>(
-            n, data<float>(call, ARG(average)), data<double>(call, ARG(sums)), data<int32_t>(call, ARG(apply)));
-    launched(call, "lamb_average");
+    queue_each(call, "lamb_average", lamb_average_kernel, elements(call, ARG(average)), LAMB_THREADS, GIVEN(average),
+               GIVEN(sums), GIVEN(apply));
 }
 
 static __device__ __forceinline__ double within(double x, double least, double most) {
@@ -263,12 +247,8 @@ static __global__ void lamb_factor_kernel(int64_t n, float *factor, const double
 }
 static void lamb_factor(const tri_call *call) {
     OPERANDS(lamb_factor);
-    int64_t n = elements(call, ARG(factor));
-    if (n)
-        lamb_factor_kernel<<<blocks_for(n, LAMB_THREADS), LAMB_THREADS, 0, stream(call)>>>(
-            n, data<float>(call, ARG(factor)), data<double>(call, ARG(sums)), data<double>(call, ARG(most)),
-            data<int32_t>(call, ARG(apply)));
-    launched(call, "lamb_factor");
+    queue_each(call, "lamb_factor", lamb_factor_kernel, elements(call, ARG(factor)), LAMB_THREADS, GIVEN(factor),
+               GIVEN(sums), GIVEN(most), GIVEN(apply));
 }
 
 struct refresh_args {
@@ -342,19 +322,17 @@ static __global__ void refresh_sums_kernel(double *sums, double *most, const dou
 
 static void lamb_refresh(const tri_call *call) {
     OPERANDS(lamb_refresh);
-    refresh_args f = {elements(call, ARG(p)),        static_cast<double *>(call->work), data<float>(call, ARG(fresh)),
-                      data<float>(call, ARG(p)),     data<float>(call, ARG(m)),         data<float>(call, ARG(old)),
-                      data<float>(call, ARG(v)),     data<float>(call, ARG(hyper)),     data<int32_t>(call, ARG(apply)),
-                      moments_of(call)};
-    int wide_ok = aligned(f.fresh) && aligned(f.p) && aligned(f.m) && aligned(f.old) && aligned(f.v);
-    unsigned blocks = blocks_for(f.n, LAMB_THREADS * (wide_ok ? LAMB_WIDE : 1));
-    if (blocks > LAMB_BLOCKS) blocks = LAMB_BLOCKS;
-    if (blocks && wide_ok) lamb_refresh_kernel<LAMB_WIDE><<<blocks, LAMB_THREADS, 0, stream(call)>>>(f);
-    else if (blocks) lamb_refresh_kernel<1><<<blocks, LAMB_THREADS, 0, stream(call)>>>(f);
-    refresh_sums_kernel<<<1, LAMB_THREADS, 0, stream(call)>>>(data<double>(call, ARG(sums)),
-                                                              data<double>(call, ARG(most)), f.part, (int)blocks,
-                                                              adds(call, ARG(sums)));
-    launched(call, "lamb_refresh");
+    refresh_args f = {elements(call, ARG(p)), static_cast<double *>(call->work),
+                      GIVEN(fresh),           GIVEN(p),
+                      GIVEN(m),               GIVEN(old),
+                      GIVEN(v),               GIVEN(hyper),
+                      GIVEN(apply),           moments_of(call)};
+    by_width<LAMB_WIDE>(aligned(f.fresh, f.p, f.m, f.old, f.v), [&](auto wide) {
+        unsigned blocks = lamb_blocks(f.n, wide);
+        if (blocks) queue(call, "lamb_refresh", lamb_refresh_kernel<wide>, blocks, LAMB_THREADS, f);
+        queue(call, "lamb_refresh", refresh_sums_kernel, 1, LAMB_THREADS, GIVEN(sums), GIVEN(most), f.part,
+              (int)blocks, adds(call, ARG(sums)));
+    });
 }
 
 TRI_CUDA_FAMILY(optimizers) = {

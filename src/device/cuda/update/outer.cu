@@ -18,14 +18,12 @@ template <typename D> struct local_delta_update {
     }
 };
 
-template <typename D> static void local_delta_of(const tri_call *call) {
-    OPERANDS(local_delta);
-    local_delta_update<D> f = {data<D>(call, ARG(d)), data<float>(call, ARG(anchor)), data<float>(call, ARG(p))};
-    each(call, elements(call, ARG(d)), nullptr, f, aligned(f.d) && aligned(f.anchor) && aligned(f.p), "local_delta");
-}
 static void local_delta(const tri_call *call) {
     OPERANDS(local_delta);
-    EACH_TYPE(call, ARG(d), local_delta_of);
+    by_type(call->dtype[ARG(d)], [&](auto d) {
+        local_delta_update<decltype(d)> f = {GIVEN(d), GIVEN(anchor), GIVEN(p)};
+        each(call, elements(call, ARG(d)), nullptr, f, aligned(f.d, f.anchor, f.p), "local_delta");
+    });
 }
 
 /* In double, m and d rounded once, as on the CPU. */
@@ -49,16 +47,14 @@ template <typename D> struct outer_step_update {
     }
 };
 
-template <typename D> static void outer_step_of(const tri_call *call) {
-    OPERANDS(outer_step);
-    const tri_attr *attr = call->attr;
-    outer_step_update<D> f = {data<float>(call, ARG(m)), data<D>(call, ARG(d)),   (double)attr->beta1,
-                              (double)attr->rate,        (double)attr->members, attr->nesterov};
-    each(call, elements(call, ARG(m)), data<int32_t>(call, ARG(apply)), f, aligned(f.m) && aligned(f.d), "outer_step");
-}
 static void outer_step(const tri_call *call) {
     OPERANDS(outer_step);
-    EACH_TYPE(call, ARG(d), outer_step_of);
+    const tri_attr *attr = call->attr;
+    by_type(call->dtype[ARG(d)], [&](auto d) {
+        outer_step_update<decltype(d)> f = {GIVEN(m),           GIVEN(d),              (double)attr->beta1,
+                                            (double)attr->rate, (double)attr->members, attr->nesterov};
+        each(call, elements(call, ARG(m)), GIVEN(apply), f, aligned(f.m, f.d), "outer_step");
+    });
 }
 
 template <typename D> struct outer_take_update {
@@ -75,15 +71,12 @@ template <typename D> struct outer_take_update {
     }
 };
 
-template <typename D> static void outer_take_of(const tri_call *call) {
-    OPERANDS(outer_take);
-    outer_take_update<D> f = {data<float>(call, ARG(anchor)), data<float>(call, ARG(p)), data<D>(call, ARG(d))};
-    each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f,
-         aligned(f.anchor) && aligned(f.p) && aligned(f.d), "outer_take");
-}
 static void outer_take(const tri_call *call) {
     OPERANDS(outer_take);
-    EACH_TYPE(call, ARG(d), outer_take_of);
+    by_type(call->dtype[ARG(d)], [&](auto d) {
+        outer_take_update<decltype(d)> f = {GIVEN(anchor), GIVEN(p), GIVEN(d)};
+        each(call, elements(call, ARG(p)), GIVEN(apply), f, aligned(f.anchor, f.p, f.d), "outer_take");
+    });
 }
 
 struct commit_update {
@@ -100,8 +93,8 @@ struct commit_update {
 
 static void commit(const tri_call *call) {
     OPERANDS(commit);
-    commit_update f = {data<float>(call, ARG(y)), data<float>(call, ARG(x))};
-    each(call, elements(call, ARG(y)), data<int32_t>(call, ARG(apply)), f, aligned(f.y) && aligned(f.x), "commit");
+    commit_update f = {GIVEN(y), GIVEN(x)};
+    each(call, elements(call, ARG(y)), GIVEN(apply), f, aligned(f.y, f.x), "commit");
 }
 
 struct swap_update {
@@ -117,8 +110,8 @@ struct swap_update {
 
 static void swap(const tri_call *call) {
     OPERANDS(swap);
-    swap_update f = {data<float>(call, ARG(a)), data<float>(call, ARG(b))};
-    each(call, elements(call, ARG(a)), nullptr, f, aligned(f.a) && aligned(f.b), "swap");
+    swap_update f = {GIVEN(a), GIVEN(b)};
+    each(call, elements(call, ARG(a)), nullptr, f, aligned(f.a, f.b), "swap");
 }
 
 /* As torch.lerp: exact for a factor of 0 and of 1. In double, rounded once, as on the CPU. */
@@ -142,8 +135,8 @@ struct average_update {
 
 static void average(const tri_call *call) {
     OPERANDS(average);
-    average_update f = {data<float>(call, ARG(y)), data<float>(call, ARG(p)), data<float>(call, ARG(factor))};
-    each(call, elements(call, ARG(y)), data<int32_t>(call, ARG(apply)), f, aligned(f.y) && aligned(f.p), "average");
+    average_update f = {GIVEN(y), GIVEN(p), GIVEN(factor)};
+    each(call, elements(call, ARG(y)), GIVEN(apply), f, aligned(f.y, f.p), "average");
 }
 
 TRI_CUDA_FAMILY(outer) = {

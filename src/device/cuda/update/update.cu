@@ -32,20 +32,14 @@ static __global__ void sumsq_end(double *sum, const double *part, int add) {
     if (threadIdx.x == 0) *sum = (add ? *sum : 0) + total;
 }
 
-template <typename T> static void sumsq_of(const tri_call *call) {
-    OPERANDS(sumsq);
-    const T *x = data<T>(call, ARG(x));               /* [K] */
-    double *part = static_cast<double *>(call->work); /* [SUM_BLOCKS] */
-    sumsq_parts<T><<<SUM_BLOCKS, THREADS, 0, stream(call)>>>(elements(call, ARG(x)), part, x, aligned(x));
-    sumsq_end<<<1, THREADS, 0, stream(call)>>>(data<double>(call, ARG(sum)), part, adds(call, ARG(sum)));
-    launched(call, "sumsq");
-}
-
 static void sumsq(const tri_call *call) {
     OPERANDS(sumsq);
-    if (call->dtype[ARG(x)] == TRI_F32) sumsq_of<float>(call);
-    else if (call->dtype[ARG(x)] == TRI_BF16) sumsq_of<bf16>(call);
-    else sumsq_of<f16>(call);
+    double *part = static_cast<double *>(call->work); /* [SUM_BLOCKS] */
+    by_type(call->dtype[ARG(x)], [&](auto x) {
+        queue(call, "sumsq", sumsq_parts<decltype(x)>, SUM_BLOCKS, THREADS, elements(call, ARG(x)), part, GIVEN(x),
+              aligned(call->t[ARG(x)].data));
+    });
+    queue(call, "sumsq", sumsq_end, 1, THREADS, GIVEN(sum), part, adds(call, ARG(sum)));
 }
 
 /* sums [n], added in order: n is the number of a model's units. */
@@ -61,10 +55,8 @@ static __global__ void clip_kernel(float *coef, int32_t *apply, double *norm, co
 
 static void clip(const tri_call *call) {
     OPERANDS(clip);
-    clip_kernel<<<1, 1, 0, stream(call)>>>(
-        data<float>(call, ARG(coef)), data<int32_t>(call, ARG(apply)), data<double>(call, ARG(norm)),
-        data<double>(call, ARG(sums)), call->t[ARG(sums)].cols, data<float>(call, ARG(scale)), call->attr->max_norm);
-    launched(call, "clip");
+    queue(call, "clip", clip_kernel, 1, 1, GIVEN(coef), GIVEN(apply), GIVEN(norm), GIVEN(sums),
+          call->t[ARG(sums)].cols, GIVEN(scale), call->attr->max_norm);
 }
 
 /* skip has its operands in this order, too. */

@@ -84,8 +84,7 @@ static tri_status take_bytes(tensor *t, const tri_json *json, binary *rest) {
 /* The input of that number. */
 static tri_status open_tensor(const tri_json *json, size_t number, binary *rest, tensor *t) {
     const tri_json *name = tri__json_get(json, "name"), *data = tri__json_get(json, "data");
-    char place[24];
-    snprintf(place, sizeof place, "%zu", number + 1);
+    const char *place = TRI_TEXT(24, "%zu", number + 1);
     t->name = tri__json_string_value(name);
     TRI_TRY(rows_of_shape(t->name ? t->name : place, json, &t->n));
     if (!t->name || !*t->name || strlen(t->name) != tri__json_string_length(name))
@@ -189,8 +188,7 @@ static tri_status spread(tensor *t, tri_json *rows) {
     if (t->n != (int64_t)tri__json_size(rows))
         return tri__fail(TRI_USAGE, "input \"%.100s\" has %lld rows, the first input has %zu", t->name, (long long)t->n,
                          tri__json_size(rows));
-    if (tri__json_get(tri__json_at(rows, 0), t->name))
-        return tri__fail(TRI_USAGE, "input \"%.100s\" twice", t->name);
+    if (tri__json_get(tri__json_at(rows, 0), t->name)) return tri__fail(TRI_USAGE, "input \"%.100s\" twice", t->name);
     for (size_t i = 0; i < (size_t)t->n; i++) {
         tri_json *value = NULL;
         TRI_TRY(t->data ? value_in_list(t, i, &value) : binary_value(t, i, &value));
@@ -259,23 +257,18 @@ static tri_status parse_object(const tri_json *root, binary *rest, tri_json *row
 tri_status tri__kserve_parse(const tri_ask_in *in, tri_ask *out) {
     size_t length = in->json_length ? in->json_length : in->length;
     binary rest = {(const unsigned char *)in->body + length, in->length - length};
-    tri_json *root, *rows;
+    TRI_OWNED(tri__json_drop) tri_json *root = NULL, *rows = tri__json_array();
     *out = (tri_ask){.truncate = -1};
     if (in->form != TRI_ROWS_JSON) return tri__fail(TRI_USAGE, "the Open Inference Protocol is JSON");
     TRI_TRY(tri__json_parse_wide(in->body, length, "body", TRI_DATA, &root));
-    rows = tri__json_array();
-    tri_status status = rows ? parse_object(root, &rest, rows, out) : tri__fail(TRI_RESOURCE, "out of memory");
-    tri__json_decref(rows);
-    tri__json_decref(root);
-    return status;
+    return rows ? parse_object(root, &rest, rows, out) : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 /* ---- the answer ---- */
 
 static void put_output(const tri_prediction *told, int is_label, tri_buffer *space, tri_buffer *out) {
     int64_t rows = told->rows, n = is_label ? rows : rows * told->facts->n_classes, bytes = 4 * n;
-    if (is_label)
-        tri__buffer_put(out, "{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[%lld],", (long long)rows);
+    if (is_label) tri__buffer_put(out, "{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[%lld],", (long long)rows);
     else
         tri__buffer_put(out, "{\"name\":\"%s\",\"datatype\":\"FP32\",\"shape\":[%lld,%d],",
                         told->facts->is_number ? "numbers" : "probabilities", (long long)rows, told->facts->n_classes);
@@ -352,7 +345,7 @@ static void say_model(void *context, tri_exchange *exchange) {
     for (int c = 0; c < facts->n_columns; c++) {
         const tri_column_stats *column = facts->column[c];
         const tri_value_form *form = &column->read_as;
-        int text = column->category || form->kind == TRI_FORM_DATE || form->unit[0] == '%';
+        int text = column->category || form->kind >= TRI_FORM_DATE || form->unit[0] == '%';
         put_input(&out, column->name, text ? "BYTES" : "FP64", &n);
     }
     tri__buffer_put(&out, "],\"outputs\":[%s\",\"datatype\":\"FP32\",\"shape\":[-1,%d]}]}",

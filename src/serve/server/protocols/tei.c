@@ -62,13 +62,11 @@ static tri_status parse_inputs(const tri_json *inputs, const tri_ask_in *in, tri
     if (!inputs)
         return tri__fail(TRI_USAGE, "\"inputs\" is missing: a list of rows {\"column\": value, ...}, or one row");
     if (tri__json_is_array(inputs)) return tri__rows_of_json(inputs, "inputs", in->text_column, &out->rows);
-    tri_json *list = tri__json_array();
+    TRI_OWNED(tri__json_drop) tri_json *list = tri__json_array();
     tri__json_append(list, inputs);
     out->single = 1;
-    tri_status status = tri__json_is_whole(list) ? tri__rows_of_json(list, "inputs", in->text_column, &out->rows)
-                                                 : tri__fail(TRI_RESOURCE, "out of memory");
-    tri__json_decref(list);
-    return status;
+    return tri__json_is_whole(list) ? tri__rows_of_json(list, "inputs", in->text_column, &out->rows)
+                                    : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 static tri_status parse_object(const tri_json *root, const tri_ask_in *in, tri_ask *out) {
@@ -77,21 +75,18 @@ static tri_status parse_object(const tri_json *root, const tri_ask_in *in, tri_a
     TRI_TRY(parse_parameters(tri__json_get(root, "parameters"), out));
     TRI_TRY(take_bool(root, "truncate", &out->truncate));
     TRI_TRY(take_bool(root, "raw_scores", &raw));
-    if (raw)
-        return tri__fail(TRI_USAGE, "\"raw_scores\": the model answers with probabilities, not with raw scores");
+    if (raw) return tri__fail(TRI_USAGE, "\"raw_scores\": the model answers with probabilities, not with raw scores");
     return parse_inputs(tri__json_get(root, "inputs"), in, out);
 }
 
 tri_status tri__tei_parse(const tri_ask_in *in, tri_ask *out) {
-    tri_json *root;
+    TRI_OWNED(tri__json_drop) tri_json *root = NULL;
     *out = (tri_ask){.truncate = -1};
     if (in->form == TRI_ROWS_LINES) return tri__rows_of_lines(in->body, in->length, &out->rows);
     if (in->form == TRI_ROWS_CSV) return tri__rows_of_csv(in->body, in->length, &out->rows);
     TRI_TRY(tri__json_parse_any(in->body, in->length, "body", TRI_DATA, &root));
-    tri_status status = tri__json_is_object(root) ? parse_object(root, in, out)
-                                                  : tri__fail(TRI_USAGE, "an object {\"inputs\": ...} is expected");
-    tri__json_decref(root);
-    return status;
+    return tri__json_is_object(root) ? parse_object(root, in, out)
+                                     : tri__fail(TRI_USAGE, "an object {\"inputs\": ...} is expected");
 }
 
 static void put_class(const tri_prediction *told, const float *probs, int class, int is_first, tri_buffer *out) {

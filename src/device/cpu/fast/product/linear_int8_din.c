@@ -55,15 +55,8 @@ static void end_sum(const tri_call *call, int out, const scratch *s) {
 }
 
 static void multiply(const tri_call *call, int out, const scratch *s, int64_t k, int transposed, int add) {
-    tri_gemm g = {.m = call->t[out].rows,
-                  .n = call->t[out].cols,
-                  .k = k,
-                  .a = s->gradient,
-                  .a_transposed = transposed,
-                  .b = s->factor,
-                  .c = s->sum,
-                  .add = add,
-                  .work = s->gemm};
+    tri_gemm g = {.m = call->t[out].rows, .n = call->t[out].cols, .k = k, .a = s->gradient,
+                  .a_transposed = transposed, .b = s->factor, .c = s->sum, .add = add, .work = s->gemm};
     g.threads = threads_for(call, g.m * g.n * (g.k + 1), ENOUGH);
     PER_ISA(tri__gemm)(&g);
 }

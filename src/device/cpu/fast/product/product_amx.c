@@ -91,21 +91,11 @@ static void pack_a_columns(const tri_half_panel *p, uint16_t *to) {
 
 TRI_FOR_ISA_END
 
-const tri_half_product tri__half_product_amx = {.name = "amx",
-                                                .mr = MR,
-                                                .nr = NR,
-                                                .a_group = K,
-                                                .b_group = 2,
-                                                .step = K,
-                                                .k_block = 384,
-                                                .begin = tri__amx_begin,
-                                                .end = tri__amx_end,
-                                                .run = product,
-                                                .run_rows = product_rows,
-                                                .a_rows = pack_a_rows,
-                                                .a_columns = pack_a_columns,
-                                                .b_rows = pack_pairs_of_rows,
-                                                .b_columns = pack_pairs_of_columns};
+const tri_half_product tri__half_product_amx = {
+    .name = "amx", .mr = MR, .nr = NR, .a_group = K, .b_group = 2, .step = K, .k_block = 384,
+    .begin = tri__amx_begin, .end = tri__amx_end, .run = product, .run_rows = product_rows,
+    .a_rows = pack_a_rows, .a_columns = pack_a_columns,
+    .b_rows = pack_pairs_of_rows, .b_columns = pack_pairs_of_columns};
 
 /* Bit `kind` of what the CPU says about tiles; 0 also where the system refuses them, which it enables only for
  * processes that request them. */

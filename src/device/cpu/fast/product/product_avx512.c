@@ -56,18 +56,10 @@ int tri__half_vectors(void) {
            __builtin_cpu_supports("avx512vl");
 }
 
-const tri_half_product tri__half_product_avx512 = {.name = "avx512bf16",
-                                                   .mr = MR,
-                                                   .nr = VECTORS * LANES,
-                                                   .a_group = GROUP,
-                                                   .b_group = GROUP,
-                                                   .step = GROUP,
-                                                   .k_block = 384,
-                                                   .run = product,
-                                                   .a_rows = pack_a_rows,
-                                                   .a_columns = pack_a_columns,
-                                                   .b_rows = pack_pairs_of_rows,
-                                                   .b_columns = pack_pairs_of_columns};
+const tri_half_product tri__half_product_avx512 = {
+    .name = "avx512bf16", .mr = MR, .nr = VECTORS * LANES, .a_group = GROUP, .b_group = GROUP, .step = GROUP,
+    .k_block = 384, .run = product, .a_rows = pack_a_rows, .a_columns = pack_a_columns,
+    .b_rows = pack_pairs_of_rows, .b_columns = pack_pairs_of_columns};
 
 TRI_FOR_ISA_END
 

@@ -83,17 +83,9 @@ static void pack_b_rows(const tri_half_panel *p, uint16_t *to) { rows(NR, p, to)
 static void pack_a_columns(const tri_half_panel *p, uint16_t *to) { columns(MR, p, to); }
 static void pack_b_columns(const tri_half_panel *p, uint16_t *to) { columns(NR, p, to); }
 
-const tri_half_product tri__half_product_bfmmla = {.name = "bfmmla",
-                                                   .mr = MR,
-                                                   .nr = NR,
-                                                   .a_group = GROUP,
-                                                   .b_group = GROUP,
-                                                   .step = GROUP,
-                                                   .k_block = 768,
-                                                   .run = product,
-                                                   .a_rows = pack_a_rows,
-                                                   .a_columns = pack_a_columns,
-                                                   .b_rows = pack_b_rows,
-                                                   .b_columns = pack_b_columns};
+const tri_half_product tri__half_product_bfmmla = {
+    .name = "bfmmla", .mr = MR, .nr = NR, .a_group = GROUP, .b_group = GROUP, .step = GROUP, .k_block = 768,
+    .run = product, .a_rows = pack_a_rows, .a_columns = pack_a_columns, .b_rows = pack_b_rows,
+    .b_columns = pack_b_columns};
 
 #endif

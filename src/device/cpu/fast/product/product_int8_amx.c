@@ -49,15 +49,8 @@ static void product(int64_t steps, const void *a, const void *b, int32_t *c, int
 
 TRI_FOR_ISA_END
 
-const tri_int8_product tri__int8_product_amx = {.name = "amx-int8",
-                                                .mr = MR,
-                                                .nr = NR,
-                                                .step = K,
-                                                .element = 1,
-                                                .begin = tri__amx_begin,
-                                                .end = tri__amx_end,
-                                                .pack_a = pack_a,
-                                                .pack_b = pack_b,
-                                                .run = product};
+const tri_int8_product tri__int8_product_amx = {
+    .name = "amx-int8", .mr = MR, .nr = NR, .step = K, .element = 1, .begin = tri__amx_begin, .end = tri__amx_end,
+    .pack_a = pack_a, .pack_b = pack_b, .run = product};
 
 #endif

@@ -69,14 +69,9 @@ static void product(int64_t groups, const void *a, const void *b, int32_t *c, in
         }
 }
 
-const tri_int8_product tri__int8_product_avx512vnni = {.name = "avx512vnni",
-                                                       .mr = MR,
-                                                       .nr = NR,
-                                                       .step = GROUP,
-                                                       .element = 1,
-                                                       .pack_a = pack_a,
-                                                       .pack_b = pack_b,
-                                                       .run = product};
+const tri_int8_product tri__int8_product_avx512vnni = {
+    .name = "avx512vnni", .mr = MR, .nr = NR, .step = GROUP, .element = 1, .pack_a = pack_a, .pack_b = pack_b,
+    .run = product};
 
 TRI_FOR_ISA_END
 

@@ -24,11 +24,6 @@ static void product(int64_t steps, const void *a, const void *b, int32_t *c, int
         for (int j = 0; j < NR; j++) c[i * ld + j] = sum[i][j] + (add ? c[i * ld + j] : 0);
 }
 
-const tri_int8_product tri__int8_product_plain = {.name = "plain C",
-                                                  .mr = MR,
-                                                  .nr = NR,
-                                                  .step = GROUP,
-                                                  .element = 1,
-                                                  .pack_a = pack_a,
-                                                  .pack_b = pack_b,
-                                                  .run = product};
+const tri_int8_product tri__int8_product_plain = {
+    .name = "plain C", .mr = MR, .nr = NR, .step = GROUP, .element = 1, .pack_a = pack_a, .pack_b = pack_b,
+    .run = product};

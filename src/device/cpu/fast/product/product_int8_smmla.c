@@ -84,13 +84,8 @@ static void product(int64_t steps, const void *a, const void *b, int32_t *c, int
         for (int j = 0; j < NR; j++) c[i * ld + j] += sum[i * NR + j];
 }
 
-const tri_int8_product tri__int8_product_smmla = {.name = "smmla",
-                                                  .mr = MR,
-                                                  .nr = NR,
-                                                  .step = GROUP,
-                                                  .element = 1,
-                                                  .pack_a = pack_a,
-                                                  .pack_b = pack_b,
-                                                  .run = product};
+const tri_int8_product tri__int8_product_smmla = {
+    .name = "smmla", .mr = MR, .nr = NR, .step = GROUP, .element = 1, .pack_a = pack_a, .pack_b = pack_b,
+    .run = product};
 
 #endif

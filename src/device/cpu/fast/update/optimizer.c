@@ -18,20 +18,11 @@ static float *operand(const tri_call *call, int k) { return k < 0 ? NULL : f32(c
 static tri_update_run run_of(const tri_call *call, const places *at) {
     const tri_attr *attr = call->attr;
     const float *hyper = f32(call, at->hyper);
-    return (tri_update_run){.p = operand(call, at->p),
-                            .m = operand(call, at->m),
-                            .v = operand(call, at->v),
-                            .g = operand(call, at->g),
-                            .coef = at->coef < 0 ? 1 : *f32(call, at->coef),
-                            .lr = hyper[0] * tri__rate_factor(attr),
-                            .c1 = hyper[1],
-                            .c2 = hyper[2],
-                            .beta1 = attr->beta1,
-                            .beta2 = attr->beta2,
-                            .eps = attr->eps,
-                            .decay = attr->decay,
-                            .nesterov = attr->nesterov,
-                            .ratio = 1};
+    return (tri_update_run){.p = operand(call, at->p), .m = operand(call, at->m), .v = operand(call, at->v),
+                            .g = operand(call, at->g), .coef = at->coef < 0 ? 1 : *f32(call, at->coef),
+                            .lr = hyper[0] * tri__rate_factor(attr), .c1 = hyper[1], .c2 = hyper[2],
+                            .beta1 = attr->beta1, .beta2 = attr->beta2, .eps = attr->eps, .decay = attr->decay,
+                            .nesterov = attr->nesterov, .ratio = 1};
 }
 
 /* The same run from element i on. */

@@ -539,15 +539,4 @@ static __attribute__((noinline)) void frozen_whole(const tri_update_run *a, int6
     }
 }
 
-SIMD void simd_adamw_frozen(const tri_update_run *a, int64_t n) {
-    int64_t whole = n / VEC * VEC;
-    size_t bytes = (size_t)(n - whole) * sizeof(float);
-    float p[VEC] = {0}, m[VEC] = {0}, v[VEC] = {0};
-    tri_update_run rest = *a;
-    frozen_whole(a, whole);
-    if (!bytes) return;
-    rest.p = memcpy(p, a->p + whole, bytes), rest.m = memcpy(m, a->m + whole, bytes),
-    rest.v = memcpy(v, a->v + whole, bytes);
-    frozen_whole(&rest, VEC);
-    memcpy(a->p + whole, p, bytes);
-}
+SIMD void simd_adamw_frozen(const tri_update_run *a, int64_t n) { by_vectors(a, n, frozen_whole); }
