@@ -182,8 +182,9 @@ static tri_status check_fusion(const tri_model_config *c) {
         return tri__fail(TRI_USAGE, "fusion columns: hidden_common_dim is %lld, which %lld fusion_heads do not divide",
                          width, heads);
     if (c->tab_field_list.n && width > TRI_COLUMN_DIM_MAX)
-        return tri__fail(TRI_USAGE, "fusion columns: hidden_common_dim is %lld, but vectors of columns have %d elements "
-                         "at most", width, TRI_COLUMN_DIM_MAX);
+        return tri__fail(TRI_USAGE,
+                         "fusion columns: hidden_common_dim is %lld, but vectors of columns have %d elements at most",
+                         width, TRI_COLUMN_DIM_MAX);
     return TRI_OK;
 }
 

@@ -90,8 +90,8 @@ expect_code 0
 run predict --checkpoint int8 --data-path data/test.csv --quiet
 expect_code 0
 
-# What is attended to: each of two texts and four columns has a share of each row; of columns the one that the text names
-# has the most, where a single layer has to find it.
+# What is attended to: each of two texts and four columns has a share of each row; of columns the one that the text
+# names has the most, where a single layer has to find it.
 run train "${common[@]}" --fusion-layers 1 --output-dir single
 run explain --checkpoint single --data-path data/test.csv --rows 20 -o why.jsonl --quiet
 expect_code 0

@@ -4,9 +4,9 @@
  * `columns` and `periods` with columns as vectors and gated branches; `fusion` with texts and columns in layers of
  * attention; `quantized` through int8 products, with PyTorch's fake-quantise; one model of each further family of
  * encoders; losses and final weights of `bert` with other optimizers; losses with texts as windows, with rates for
- * layers and frozen ones, and of other losses than
- * cross-entropy; schedules of learning rates. tools/golden.py and others of that folder write the files. make parity: a
- * folder given as argument replaces tests/golden, names after it the models. */
+ * layers and frozen ones, and of other losses than cross-entropy; schedules of learning rates. tools/golden.py and
+ * others of that folder write the files. make parity: a folder given as argument replaces tests/golden, names after it
+ * the models. */
 #include "tests/lib/tiny.h"
 
 #include "checkpoint/safetensors.h"

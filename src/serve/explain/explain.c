@@ -332,15 +332,14 @@ static tri_status attend(job *j, sample *s) {
     const tri_preprocess *p = j->rows.facts->preprocess;
     const tri_row row = row_of(j, &(trial){s, -1, -1});
     int texts = j->rows.facts->n_texts, token = texts;
-    float *each = tri__arena_alloc(j->arena, (size_t)(texts + p->width) * sizeof *each);
+    float *each = tri__arena_alloc(j->arena, (size_t)(texts + p->n_columns) * sizeof *each); /* a vector a column */
     TRI_TRY(tri__model_predict(j->rows.model, &row, 1,
                                tri__arena_alloc(j->arena, (size_t)j->rows.facts->n_classes * sizeof *each)));
     tri__model_attention(j->rows.model, each);
     s->attention = tri__arena_alloc(j->arena, (size_t)j->rows.n_inputs * sizeof *s->attention);
     for (int t = 0; t < texts; t++) s->attention[t] = (double)each[t];
     for (int c = 0, input = texts; c < p->n_columns; input++)
-        for (int next = tri__preprocess_next(p, c); c < next; c++)
-            for (int end = token + p->column[c].width; token < end;) s->attention[input] += (double)each[token++];
+        for (int next = tri__preprocess_next(p, c); c < next; c++) s->attention[input] += (double)each[token++];
     return TRI_OK;
 }
 
