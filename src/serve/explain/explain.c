@@ -340,7 +340,8 @@ static tri_status attend(job *j, sample *s) {
     for (int t = 0; t < texts; t++) s->attention[t] = (double)each[t];
     for (int c = 0, input = texts; c < p->n_columns; input++)
         for (int next = tri__preprocess_next(p, c); c < next; c++)
-            for (int end = token + p->column[c].width; token < end;) s->attention[input] += (double)each[token++];
+            for (int end = token + (p->vectors.at ? 1 : p->column[c].width); token < end;)
+                s->attention[input] += (double)each[token++];
     return TRI_OK;
 }
 
