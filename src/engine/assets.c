@@ -169,6 +169,11 @@ static tri_assets assets_of(const tri_model_config *model) {
                         .readers = tri__model_readers(model)};
 }
 
+/* Further texts have the tokenizers of their encoders. */
+static void share(tri_assets *a) {
+    for (int t = a->n_encoders; t < a->n_texts; t++) a->tokenizer[t] = a->tokenizer[tri__reader(&a->readers, t)];
+}
+
 /* Of more than two texts, those that an encoder reads. */
 static void say_readers(int encoder, const tri_log *log, const tri_assets *a) {
     char names[200] = "";
@@ -186,6 +191,7 @@ tri_status tri__assets_open(const tri_settings *settings, int need_tokenizers, c
     if (made.n_texts == 2 && made.readers.joined)
         tri__say(log, TRI_LOG_INFO, "both texts share one encoder, the primary one (share_encoders)");
     for (int e = 0; e < made.n_encoders && made.n_texts > 2; e++) say_readers(e, log, &made);
+    share(&made);
     *assets = made, made = (tri_assets){0};
     return TRI_OK;
 }
@@ -203,6 +209,7 @@ tri_status tri__assets_restore(const tri_settings *settings, const char *checkpo
         TRI_TRY(tri__encoder_check(&made.encoder[branch], checkpoint, m->max_sen_len));
         TRI_TRY(check_windows(m, branch, checkpoint, &made));
     }
+    share(&made);
     *assets = made, made = (tri_assets){0};
     return TRI_OK;
 }
@@ -219,6 +226,6 @@ tri_status tri__assets_save(void *context, const char *folder) {
 }
 
 void tri__assets_close(tri_assets *assets) {
-    for (int e = 0; e < 2; e++) tri__tokenizer_free(assets->tokenizer[e]);
+    for (int e = 0; e < assets->n_encoders; e++) tri__tokenizer_free(assets->tokenizer[e]);
     *assets = (tri_assets){0};
 }

@@ -10,7 +10,7 @@ typedef struct tri_assets {
     int n_texts, n_encoders;
     tri_readers readers;
     char folder[2][TRI_PATH_MAX];  /* may hold weights; "": none */
-    tri_tokenizer *tokenizer[2];   /* NULL without a folder */
+    tri_tokenizer *tokenizer[TRI_TEXTS_MAX]; /* by text, each its encoder's; NULL without a folder */
     tri_encoder encoder[2];
     int overridden[2];             /* an *_encoder object changes the architecture that the folder describes */
 } tri_assets;
