@@ -76,6 +76,19 @@ run train "${common[@]}" --output-dir vectors --tabular embedded --max-steps 2
 expect_code 0
 run inspect other.csv --model vectors --json --label-name label
 expect "as vectors, size is $(psi size)" is "$(psi size)" '>' 0.25
+sed 's/^{/{"min_category_rows": 134, /' config.json >rare.json
+run train "${common[@]}" --config rare.json --output-dir rare --max-steps 2
+expect_code 0
+run inspect like.csv --model rare --json --label-name label
+expect "rare shops are not missing ones: $(psi shop)" is "$(psi shop)" '<' 0.1
+sed 's/^{/{"hashed_field_list": ["shop"], /' config.json >hashed.json
+run train "${common[@]}" --config hashed.json --output-dir hashed --max-steps 2
+expect_code 0
+sed 's/,[abc],/,a rather long name,/' like.csv >long.csv
+run inspect like.csv --model hashed --json --label-name label
+expect "hashed, shop has not moved: $(psi shop)" is "$(psi shop)" '<' 0.1
+run inspect long.csv --model hashed --json --label-name label
+expect "longer names are others: $(psi shop)" is "$(psi shop)" '>' 0.25
 run train "${common[@]}" --output-dir prices --label-name price --task regression --max-steps 2
 expect_code 0
 run inspect like.csv --model prices --json --label-name price

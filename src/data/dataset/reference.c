@@ -5,7 +5,9 @@
 
 enum { SAMPLE = 16384 }; /* rows, evenly spaced, that are counted */
 
+/* What stands for a missing value; of categories it is that of rare values and those that training did not have. */
 static float filled(const tri_column_stats *stats) {
+    if (stats->category) return (float)stats->n_categories;
     float number = (float)tri__column_transform(stats, stats->fill);
     return stats->n_edges ? tri__edges_place(stats, number) : number;
 }
@@ -13,12 +15,13 @@ static float filled(const tri_column_stats *stats) {
 float tri__reference_value(const tri_column_stats *stats, const tri_reading *reading, const float *numbers,
                            const tri_field_text *field) {
     int k = 0, n = stats->n_categories;
-    if (!stats->category && (stats->width > 1 || *numbers == TRI_COLUMN_MISSING)) return NAN;
-    if (!stats->category)
-        return field && *numbers == filled(stats) && tri__field_missing(reading, *field) ? NAN : *numbers;
-    if (stats->vectors) k = (int)*numbers;
-    while (!stats->vectors && k < n && numbers[k] == 0) k++;
-    return k == n && (!field || tri__field_missing(reading, *field)) ? NAN : (float)k;
+    float sum = 0;
+    if (stats->category && stats->vectors) k = (int)*numbers;
+    while (stats->category && !stats->vectors && k < n && numbers[k] == 0) k++;
+    for (int i = 0; !stats->category && i < stats->width; i++) sum += fabsf(numbers[i]);
+    float value = stats->category ? (float)k : stats->width > 1 ? sum : *numbers;
+    if (!stats->category && (stats->width > 1 ? sum == 0 : value == TRI_COLUMN_MISSING)) return NAN;
+    return field && value == filled(stats) && tri__field_missing(reading, *field) ? NAN : value;
 }
 
 tri_status tri__reference_make(const tri_preprocess *p, tri_bin_set *out) {
@@ -29,7 +32,7 @@ tri_status tri__reference_make(const tri_preprocess *p, tri_bin_set *out) {
         snprintf(name, sizeof name, is_date ? "%.200s (%s)" : "%.250s", stats->name,
                  tri__date_part_names[stats->read_as.part]);
         TRI_TRY(tri__bins_add(name, stats->category ? stats->n_categories + 1 : 0, out));
-        if (stats->category || stats->width > 1 || stats->vectors) continue;
+        if (!stats->category && (stats->width > 1 || stats->vectors)) continue;
         out->at[c].missing = stats->missing, out->at[c].filled = filled(stats);
     }
     for (int t = 0; t < (int)(sizeof p->text / sizeof *p->text) && p->text[t].n; t++)

@@ -9,7 +9,7 @@ enum { LEAST = 100 }; /* rows: fewer say nothing */
 
 tri_status tri__drift_open(const tri_opened *o, const tri_decision *decision, int members, tri_drift **out) {
     const tri_json *state = tri__checkpoint_state(o->checkpoint), *inputs = tri__json_get(state, "reference"),
-                   *answers = members > 1 ? NULL : tri__json_get(state, "answers");
+                   *answers = members > 1 || o->stack ? NULL : tri__json_get(state, "answers");
     const tri_preprocess *p = o->preprocess;
     const char *path = tri__checkpoint_path(o->checkpoint);
     *out = NULL;

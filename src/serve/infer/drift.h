@@ -20,8 +20,8 @@ struct tri_drift {
     int64_t rows[2];
 };
 
-/* Of a model's first member; *out NULL: it was trained before these were kept. Of several members answers, which are of
- * their mean, are not compared. */
+/* Of a model's first member; *out NULL: it was trained before these were kept. Of several members, and of a
+ * stacked head, answers are not those that were kept, and not compared. */
 tri_status tri__drift_open(const tri_opened *opened, const tri_decision *decision, int members, tri_drift **out);
 void tri__drift_close(tri_drift *drift); /* accepts NULL */
 /* Counts answered rows; thread-safe, like reading. */
