@@ -102,7 +102,6 @@ static tri_status print_stack(const tri_cli *cli, const tri_settings *set, const
 static tri_status train_stack(tri_cli *cli, const tri_command_call *call) {
     const tri_settings *set = &call->settings;
     tri_data_files files;
-    char folder[TRI_PATH_MAX], path[TRI_PATH_MAX];
     int folds = set->folds ? (int)set->folds : STACK_FOLDS;
     TRI_OWNED(tri__several_free) tri_several s = {.settings = set, .n = folds + 1, .folds = 1, .table = files.train};
     TRI_OWNED(tri__json_drop) tri_json *facts = NULL;
@@ -110,8 +109,8 @@ static tri_status train_stack(tri_cli *cli, const tri_command_call *call) {
     log.stop = cli->stop;
     TRI_TRY(tri__data_files(set->data_path, &files));
     TRI_TRY(accept_stack(cli, set, &files));
-    TRI_TRY(tri__path_join(folder, set->output_dir, "stack"));
-    TRI_TRY(tri__path_join(path, folder, "summary.json"));
+    TRI_PATH(folder, set->output_dir, "stack");
+    TRI_PATH(path, folder, "summary.json");
     TRI_TRY(tri__several_run(tri__cli_parent(cli), &s, call->n, call->args));
     TRI_TRY(tri__serve_stack(set, folds, folder, &log, &facts));
     TRI_TRY(tri__json_save(path, facts));

@@ -12,22 +12,21 @@ static int64_t number_of(const tri_several *s, int i) { return s->folds ? i + 1 
 static tri_status prepare(tri_several *s, int i, const tri_parent *parent, int n_args, const char *const *args) {
     tri_training *t = &s->training[i];
     const tri_settings *set = s->settings;
-    int is_whole = s->table && i == s->n - 1;
-    const char *number = TRI_TEXT(24, "%lld", (long long)number_of(s, i)), *folds = TRI_TEXT(24, "%d", s->n - 1);
-    TRI_PATH(members, set->output_dir, "stack");
-    TRI_PATH(cache, set->output_dir, "cache"); /* what is the same for all is made once */
-    snprintf(t->name, sizeof t->name, s->folds ? "fold %s of %d" : "seed %s", number, s->n - (s->table != NULL));
-    TRI_TRY(tri__path_join(t->folder, s->table ? members : set->output_dir,
-                           TRI_TEXT(48, s->folds ? "fold-%s" : "seed-%s", number)));
+    int is_whole = s->table && i == s->n - 1, folds = s->n - (s->table != NULL);
+    const char *number = TRI_TEXT(24, "%lld", (long long)number_of(s, i));
+    snprintf(t->name, sizeof t->name, s->folds ? "fold %s of %d" : "seed %s", number, folds);
+    TRI_PATH(parts, set->output_dir, s->table ? "stack" : "");
+    TRI_TRY(tri__path_join(t->folder, parts, TRI_TEXT(48, s->folds ? "fold-%s" : "seed-%s", number)));
     if (is_whole) snprintf(t->name, sizeof t->name, "all rows");
     if (is_whole) TRI_TRY(tri__path_join(t->folder, "", set->output_dir));
+    TRI_PATH(cache, set->output_dir, "cache"); /* what is the same for all is made once */
     const tri_change changes[] = {{s->title, is_whole ? "0" : number},
                                   {"output_dir", t->folder},
                                   {"cache_dir", set->cache_dir ? set->cache_dir : cache},
                                   {"json", "false"},
                                   {"seeds", "1"}, /* the rest is of --stack */
                                   {"stack", "off"},
-                                  {"folds", is_whole ? "0" : folds},
+                                  {"folds", is_whole ? "0" : TRI_TEXT(24, "%d", folds)},
                                   {"data_path", is_whole || !s->table ? set->data_path : s->table},
                                   {"stratify", "false"}, /* of a whole that is not divided */
                                   {"group_by", NULL}};

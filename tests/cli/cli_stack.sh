@@ -139,7 +139,7 @@ expect "and no validation row is in any" \
     test -z "$(cut -d, -f 1 one/validation-last.csv | tail -n +2 | sort | comm -12 - rows)"
 
 # ---- Where no head is better, the model stays as it is ----
-run "${train[@]}" --output-dir good --stack linear --folds 2 --best-by accuracy --epochs 12 --lr 5e-3
+run "${train[@]}" --output-dir good --stack linear --folds 2 --stratify --best-by accuracy --epochs 12 --lr 5e-3
 expect_code 0
 expect_text good/stack/summary.json '"chosen": "encoder"' '"encoder": 1.0'
 expect "there is no head" bash -c "! ls good/checkpoint-*/stack.json 2>/dev/null"

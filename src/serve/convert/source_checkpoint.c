@@ -57,12 +57,11 @@ void tri__original_close(tri_original *s) {
 }
 
 tri_status tri__original_stack(const tri_original *s, const char *folder) {
-    char from[TRI_PATH_MAX], to[TRI_PATH_MAX];
     TRI_OWNED(tri__free_at) char *text = NULL;
     size_t size;
+    TRI_PATH(from, tri__checkpoint_path(s->checkpoint), TRI_STACK_FILE);
+    TRI_PATH(to, folder, TRI_STACK_FILE);
     if (!tri__manifest_lists(tri__checkpoint_manifest(s->checkpoint), TRI_STACK_FILE)) return TRI_OK;
-    TRI_TRY(tri__path_join(from, tri__checkpoint_path(s->checkpoint), TRI_STACK_FILE));
-    TRI_TRY(tri__path_join(to, folder, TRI_STACK_FILE));
     TRI_TRY(tri__file_read(from, TRI_LIMIT_JSON_FILE, &text, &size));
     return tri__file_write(to, text, size);
 }

@@ -89,7 +89,8 @@ static tri_status predict(const job *j, const char *run, int which, int is_part,
     s.data_path = (char *)(is_part ? j->files.train : j->files.valid);
     s.part = is_part ? TRI_PART_ASKED_VALID : TRI_PART_ASKED_ALL;
     TRI_TRY(tri__serve_predict(&s, NULL, &(tri_predict_options){0}, j->log, &made));
-    if (*n + made.n > j->data[which]->n) return tri__fail(TRI_DATA, "%s changed while it was read", s.data_path);
+    if (*n + made.n > j->data[which]->n)
+        return tri__fail(TRI_DATA, "%s: labels that cannot be read, or it changed", s.data_path);
     for (int64_t i = 0; i < made.n; i++, ++*n) {
         out[*n] = (placed){made.row ? made.row[i] : i, j->outputs[which] + *n * j->width};
         for (int c = 0; c < j->width; c++) {
@@ -109,15 +110,12 @@ static tri_status find_outputs(job *j, int which, int folds, const char *folder)
     TRI_TRY(TRI_NEW(j->outputs[which], all * j->width + 1, "outputs"));
     TRI_TRY(TRI_NEW(sorted, all * j->width + 1, "outputs"));
     for (int f = 0; f < folds; f++) {
-        char run[TRI_PATH_MAX], name[32] = "";
-        if (!which) snprintf(name, sizeof name, "/fold-%d", f + 1);
-        if (snprintf(run, sizeof run, "%s%s", folder, name) >= (int)sizeof run)
-            return tri__fail(TRI_USAGE, "the path is too long: %s", folder);
+        TRI_PATH(run, folder, which ? "" : TRI_TEXT(32, "fold-%d", f + 1));
         TRI_TRY(predict(j, run, which, !which || j->fitted.valid, order, &n));
     }
     if (n != all)
-        return tri__fail(TRI_DATA, "%s: its runs have %lld of %lld rows: the data changed meanwhile; start again in a "
-                         "new --output-dir", folder, (long long)n, (long long)all);
+        return tri__fail(TRI_DATA, "%s: outputs for %lld of %lld rows: the data changed meanwhile, or has labels that "
+                         "cannot be read", folder, (long long)n, (long long)all);
     qsort(order, (size_t)all, sizeof *order, by_row);
     size_t bytes = (size_t)j->width * sizeof *sorted;
     for (int64_t i = 0; i < all; i++) memcpy(sorted + i * j->width, order[i].outputs, bytes);
@@ -256,10 +254,9 @@ static tri_status try_heads(job *j) {
 
 /* Puts stack.json into a checkpoint, or takes it out (NULL): it is there once the manifest lists it. */
 static tri_status list_stack(const char *folder, const tri_json *file) {
-    char path[TRI_PATH_MAX];
     TRI_OWNED(tri__json_drop) tri_json *manifest = NULL, *files = NULL, *kept = tri__json_array();
+    TRI_PATH(path, folder, TRI_STACK_FILE);
     TRI_TRY(tri__manifest_load(folder, &manifest));
-    TRI_TRY(tri__path_join(path, folder, TRI_STACK_FILE));
     tri__json_items(tri__json_get(manifest, "files"), row)
         if (strcmp(tri__text_in(row, "name"), TRI_STACK_FILE)) tri__json_append(kept, row);
     if (file) {

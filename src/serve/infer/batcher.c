@@ -156,8 +156,8 @@ static tri_status take_row(tri_batcher *b, int *part, int64_t *at, const tri_enc
     tri_status status = TRI_OK;
     if (b->spec.finish) status = b->spec.finish(b->spec.context, e, r, probs, out);
     else memcpy(out, probs, (size_t)b->spec.n_classes * sizeof *out);
-    for (int64_t i = 0; i < b->spec.n_classes; i++)
-        if (!isfinite(out[i])) status = TRI_NOTFINITE;
+    for (int64_t i = 0; i < b->spec.n_classes && status == TRI_OK; i++)
+        if (!isfinite(out[i])) status = tri__fail(TRI_NOTFINITE, "a probability is not finite");
     return status;
 }
 
@@ -166,7 +166,7 @@ static void give(tri_batcher *b, tri_status status) {
     double now = tri__clock();
     int part = 0;
     int64_t at = 0;
-    tri_words why; /* a callback may record failures of its own */
+    tri_words why = {0}; /* a callback may record failures of its own */
     if (status != TRI_OK) tri__words_keep(&why);
     for (int i = 0; i < b->n_spans; i++) {
         const span *s = &b->spans[i];
@@ -174,12 +174,12 @@ static void give(tri_batcher *b, tri_status status) {
         tri_status here = status;
         for (int64_t r = s->first; r < s->first + s->n && status == TRI_OK; r++) {
             tri_status row = take_row(b, &part, &at, e, r);
-            here = row == TRI_OK ? here : row;
+            if (row != TRI_OK) here = row, tri__words_keep(&why);
         }
         e->done += s->n;
         if (here != TRI_OK && e->done < e->n) unlink_rest(b, e);
         if (here != TRI_OK || e->done == e->n)
-            answer(b, e, here, status == TRI_OK ? "a probability is not finite" : why.text, now);
+            answer(b, e, here, why.text, now);
     }
 }
 

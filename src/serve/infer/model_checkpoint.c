@@ -102,10 +102,9 @@ static tri_status read_decision(tri_opened *o, const tri_settings *asked) {
 }
 
 static tri_status read_stack(tri_opened *o) {
-    char path[TRI_PATH_MAX];
+    TRI_PATH(path, tri__checkpoint_path(o->checkpoint), TRI_STACK_FILE);
     TRI_OWNED(tri__json_drop) tri_json *file = NULL;
     if (!tri__manifest_lists(tri__checkpoint_manifest(o->checkpoint), TRI_STACK_FILE)) return TRI_OK;
-    TRI_TRY(tri__path_join(path, tri__checkpoint_path(o->checkpoint), TRI_STACK_FILE));
     TRI_TRY(tri__json_load(path, TRI_DATA, &file));
     return tri__stack_parse(file, path, o->preprocess, o->assets.tokenizer, o->assets.n_texts, &o->stack);
 }
